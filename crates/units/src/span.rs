@@ -207,7 +207,7 @@ impl std::str::FromStr for Span {
         let mut ns = whole.checked_mul(unit_ns).ok_or_else(|| fail("too large"))?;
         let mut scale_ns = unit_ns;
         for digit in fraction.bytes() {
-            if scale_ns % 10 != 0 {
+            if !scale_ns.is_multiple_of(10) {
                 if digit == b'0' {
                     continue;
                 }

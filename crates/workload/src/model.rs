@@ -98,8 +98,8 @@ pub enum EventKind {
     Prio {
         /// CPU time since the last wakeup.
         length: Span,
-        /// What changes.
-        change: ParamChange,
+        /// What changes (boxed: rare, and it would treble the size of every event).
+        change: Box<ParamChange>,
     },
     /// Gives up the CPU, stays runnable.
     Yield {
