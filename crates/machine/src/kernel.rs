@@ -22,7 +22,8 @@ use schedlab_workload::{Cgroup, ExternalSource};
 /// simulated time.
 ///
 /// Call order: [`boot`](Kernel::boot) once; then any number of [`resume`](Kernel::resume); [`control`](Kernel::control) only when
-/// no CPU is spinning. After a fault nothing but [`shutdown`](Kernel::shutdown) is called.
+/// no CPU is spinning. After a fault only [`fault`](Kernel::fault), [`warnings`](Kernel::warnings) and
+/// [`flush_log`](Kernel::flush_log) are called.
 pub trait Kernel {
     /// Whether the kernel arms its own timers for [`Op::BlockUntil`]. If not, the machine keeps all wakeup times itself, sends
     /// [`Op::Block`] only, and delivers [`Stimulus::Device`] when the time has come.
@@ -63,6 +64,12 @@ pub trait Kernel {
 
     /// Warnings since boot: each the kernel's own text.
     fn warnings(&mut self) -> Vec<String>;
+
+    /// After [`Yield::Fault`]: what happened.
+    fn fault(&mut self) -> Fault;
+
+    /// Hands on every record logged so far.
+    fn flush_log(&mut self) -> std::io::Result<()>;
 }
 
 /// What a kernel learns before its first instruction.
