@@ -106,9 +106,9 @@ fn in_child(
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let page: &'static SharedPage = Box::leak(Box::new(page));
     // a panic (a policy's or ours) must not unwind into the parent's code: leave its text for the report and abort
-    if let Ok(mut text) = answer.try_clone() {
+    if let Ok(text) = answer.try_clone() {
         std::panic::set_hook(Box::new(move |info| {
-            let _ = write!(text, "{info}"); // nothing can be done about a failure here; the signal itself is reported
+            let _ = write!(&text, "{info}"); // a failure here leaves the signal to tell the story
             std::process::abort();
         }));
     }
