@@ -1,0 +1,304 @@
+//! What must a native scheduler decide? The contract of a [`Policy`].
+//!
+//! A policy has the shape of a kernel's sched class: it owns the runnable tasks that are not running, and answers who runs next.
+//! Everything around it (tasks, interrupts, the current task of each CPU, the log) is played by [`Native`](crate::native::Native).
+//!
+//! The life of a task, as the policy sees it:
+//!
+//! ```text
+//!   task_new ─> select_cpu ─> enqueue ─> pick_next ─> (runs: tick, slice end) ─> put_prev(Blocked) ─> select_cpu ─> ...
+//!                                ^                                    │
+//!                                └──── the policy queues it again <── put_prev(Preempted | Yielded)
+//! ```
+//!
+//! * From `enqueue` (and from `put_prev` with a runnable reason) until `pick_next` or `dequeue` returns it, the policy owns the
+//!   task and must not lose it. Otherwise the policy must not return it.
+//! * `put_prev` is called once for each `pick_next`, before the next `pick_next` on that CPU.
+//! * A policy that has work for an idle CPU must name that CPU in `select_cpu`, or offer the work in `pick_next`: an idle CPU asks
+//!   again only when something is enqueued with it as the target.
+
+use schedlab_topology::Topology;
+use schedlab_units::{CpuId, CpuSet, SchedParams, Span, TaskId, Time};
+
+/// Why a task comes to the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is new; `parent` forked it if the workload says who.
+    New {
+        /// The parent, if known.
+        parent: Option<TaskId>,
+    },
+    /// It was woken; `waker` is the waking task if it was one.
+    Wakeup {
+        /// The waking task; `None` for an interrupt.
+        waker: Option<TaskId>,
+    },
+    /// It was taken out and is put back: its parameters or allowed CPUs changed.
+    Changed,
+}
+
+/// Why the current task stops running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The policy asked for it (preemption, end of slice): still runnable.
+    Preempted,
+    /// It yielded: still runnable.
+    Yielded,
+    /// It blocked.
+    Blocked,
+    /// It exited.
+    Exited,
+}
+
+impl Stop {
+    /// Whether the task is still runnable, and so the policy's to keep.
+    pub fn is_runnable(self) -> bool {
+        matches!(self, Stop::Preempted | Stop::Yielded)
+    }
+}
+
+/// Whether the current task should be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resched {
+    /// Let it run on.
+    No,
+    /// Stop it and pick again.
+    Yes,
+}
+
+/// The timer interrupts that a policy wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Periodic tick while a CPU is busy; `None` = no tick.
+    pub tick: Option<Span>,
+}
+
+/// A native scheduler.
+pub trait Policy {
+    /// Its timer needs; asked once.
+    fn timing(&self) -> Timing {
+        Timing { tick: None }
+    }
+
+    /// A task comes to exist (not yet runnable).
+    fn task_new(&mut self, view: &View, task: TaskId);
+
+    /// A task is gone; the policy does not own it at this time.
+    fn task_exit(&mut self, _view: &View, _task: TaskId) {}
+
+    /// Parameters of a task have changed; the policy does not own it at this time (a queued task is dequeued before and enqueued
+    /// after). The new ones are in `view`.
+    fn params_changed(&mut self, _view: &View, _task: TaskId) {}
+
+    /// Where should a task go that becomes runnable? Must be allowed by its affinity.
+    fn select_cpu(&mut self, view: &View, task: TaskId, arrival: Arrival) -> CpuId;
+
+    /// The task is runnable; the policy owns it from here on.
+    fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, arrival: Arrival);
+
+    /// Gives a queued task back (its parameters or allowed CPUs are about to change).
+    fn dequeue(&mut self, view: &View, cpu: CpuId, task: TaskId);
+
+    /// Chooses and hands over the next task to run on `cpu`; `None` = idle. It must be allowed there. Balancing by pull happens here.
+    fn pick_next(&mut self, view: &View, cpu: CpuId) -> Option<TaskId>;
+
+    /// The current task has run for `ran` and stops. If it is still runnable, the policy queues it.
+    fn put_prev(&mut self, view: &View, cpu: CpuId, task: TaskId, ran: Span, stop: Stop);
+
+    /// Should `woken`, just enqueued on `cpu`, replace the current task there? Not called if the CPU is idle.
+    fn preempts(&mut self, _view: &View, _cpu: CpuId, _current: TaskId, _woken: TaskId) -> Resched {
+        Resched::No
+    }
+
+    /// How long may `task`, just picked, run before [`slice_end`](Policy::slice_end) is asked? `None` = until it stops by itself.
+    fn slice(&mut self, _view: &View, _cpu: CpuId, _task: TaskId) -> Option<Span> {
+        None
+    }
+
+    /// The slice is over after `ran` of running; the answer `No` starts another slice.
+    fn slice_end(&mut self, _view: &View, _cpu: CpuId, _task: TaskId, _ran: Span) -> Resched {
+        Resched::Yes
+    }
+
+    /// The periodic tick; `ran` = since it was picked.
+    fn tick(&mut self, _view: &View, _cpu: CpuId, _current: TaskId, _ran: Span) -> Resched {
+        Resched::No
+    }
+}
+
+/// What a policy may know of the machine. Read only.
+#[derive(Debug)]
+pub struct View {
+    pub(crate) now: Time,
+    pub(crate) topology: Topology,
+    pub(crate) cpus: Vec<CpuView>,
+    /// A bit per CPU: idle, 64 per word.
+    pub(crate) idle: Vec<u64>,
+    /// A bit per word of `idle`: has an idle CPU.
+    pub(crate) idle_summary: u64,
+    pub(crate) tasks: Vec<TaskView>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuView {
+    pub current: TaskId,
+    pub since: Time,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct TaskView {
+    pub params: SchedParams,
+    pub affinity: Option<CpuSet>,
+    pub cpu: CpuId,
+}
+
+impl View {
+    pub(crate) fn new(topology: Topology, nr_tasks: u32) -> View {
+        let nr_cpus = topology.nr_cpus() as usize;
+        let mut view = View {
+            now: Time::ZERO,
+            topology,
+            cpus: vec![CpuView { current: TaskId::IDLE, since: Time::ZERO }; nr_cpus],
+            idle: vec![0; nr_cpus.div_ceil(64)],
+            idle_summary: 0,
+            tasks: vec![
+                TaskView { params: SchedParams::default(), affinity: None, cpu: CpuId(0) };
+                nr_tasks as usize
+            ],
+        };
+        (0..nr_cpus).for_each(|cpu| view.set_idle(CpuId(cpu as u32), true));
+        view
+    }
+
+    #[inline]
+    pub(crate) fn set_idle(&mut self, cpu: CpuId, idle: bool) {
+        let word = cpu.index() / 64;
+        let bit = 1 << (cpu.0 % 64);
+        if idle {
+            self.idle[word] |= bit;
+            self.idle_summary |= 1 << word;
+        } else {
+            self.idle[word] &= !bit;
+            if self.idle[word] == 0 {
+                self.idle_summary &= !(1 << word);
+            }
+        }
+    }
+
+    /// Now.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+    /// Number of CPUs.
+    #[inline]
+    pub fn nr_cpus(&self) -> u32 {
+        self.cpus.len() as u32
+    }
+    /// Which CPUs share what.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+    /// Who runs on a CPU; `None` = idle.
+    #[inline]
+    pub fn current(&self, cpu: CpuId) -> Option<TaskId> {
+        let current = self.cpus[cpu.index()].current;
+        (!current.is_idle()).then_some(current)
+    }
+    /// How long the current task of a CPU has been running.
+    #[inline]
+    pub fn ran(&self, cpu: CpuId) -> Span {
+        self.now - self.cpus[cpu.index()].since
+    }
+    /// Policy, nice and priorities of a task.
+    #[inline]
+    pub fn params(&self, task: TaskId) -> &SchedParams {
+        &self.tasks[task.index()].params
+    }
+    /// The CPU on which a task runs, is queued, or was last.
+    #[inline]
+    pub fn task_cpu(&self, task: TaskId) -> CpuId {
+        self.tasks[task.index()].cpu
+    }
+    /// Allowed CPUs of a task; `None` = all.
+    pub fn affinity(&self, task: TaskId) -> Option<&CpuSet> {
+        self.tasks[task.index()].affinity.as_ref()
+    }
+    /// Whether the task may run on the CPU.
+    #[inline]
+    pub fn allowed(&self, task: TaskId, cpu: CpuId) -> bool {
+        self.tasks[task.index()].affinity.as_ref().is_none_or(|set| set.contains(cpu))
+    }
+    /// Whether a CPU is idle.
+    #[inline]
+    pub fn is_idle(&self, cpu: CpuId) -> bool {
+        self.idle[cpu.index() / 64] >> (cpu.0 % 64) & 1 == 1
+    }
+    /// An idle CPU that the task may use: the one where it was last, else the lowest.
+    #[inline]
+    pub fn idle_cpu_for(&self, task: TaskId) -> Option<CpuId> {
+        let TaskView { affinity, cpu, .. } = &self.tasks[task.index()];
+        match affinity {
+            None if self.is_idle(*cpu) => Some(*cpu),
+            None if self.idle_summary == 0 => None,
+            None => {
+                let word = self.idle_summary.trailing_zeros();
+                Some(CpuId(word * 64 + self.idle[word as usize].trailing_zeros()))
+            }
+            Some(set) if set.contains(*cpu) && self.is_idle(*cpu) => Some(*cpu),
+            Some(set) => set.iter().take_while(|cpu| cpu.0 < self.nr_cpus()).find(|&cpu| self.is_idle(cpu)),
+        }
+    }
+    /// The CPU where the task was last if it is allowed there, else the lowest allowed.
+    #[inline]
+    pub fn home_cpu(&self, task: TaskId) -> CpuId {
+        let TaskView { affinity, cpu, .. } = &self.tasks[task.index()];
+        match affinity {
+            Some(set) if !set.contains(*cpu) => set.iter().next().unwrap_or(*cpu),
+            _ => *cpu,
+        }
+    }
+}
+
+/// A policy chosen at run time.
+impl Policy for Box<dyn Policy> {
+    fn timing(&self) -> Timing {
+        (**self).timing()
+    }
+    fn task_new(&mut self, view: &View, task: TaskId) {
+        (**self).task_new(view, task);
+    }
+    fn task_exit(&mut self, view: &View, task: TaskId) {
+        (**self).task_exit(view, task);
+    }
+    fn params_changed(&mut self, view: &View, task: TaskId) {
+        (**self).params_changed(view, task);
+    }
+    fn select_cpu(&mut self, view: &View, task: TaskId, arrival: Arrival) -> CpuId {
+        (**self).select_cpu(view, task, arrival)
+    }
+    fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, arrival: Arrival) {
+        (**self).enqueue(view, cpu, task, arrival);
+    }
+    fn dequeue(&mut self, view: &View, cpu: CpuId, task: TaskId) {
+        (**self).dequeue(view, cpu, task);
+    }
+    fn pick_next(&mut self, view: &View, cpu: CpuId) -> Option<TaskId> {
+        (**self).pick_next(view, cpu)
+    }
+    fn put_prev(&mut self, view: &View, cpu: CpuId, task: TaskId, ran: Span, stop: Stop) {
+        (**self).put_prev(view, cpu, task, ran, stop);
+    }
+    fn preempts(&mut self, view: &View, cpu: CpuId, current: TaskId, woken: TaskId) -> Resched {
+        (**self).preempts(view, cpu, current, woken)
+    }
+    fn slice(&mut self, view: &View, cpu: CpuId, task: TaskId) -> Option<Span> {
+        (**self).slice(view, cpu, task)
+    }
+    fn slice_end(&mut self, view: &View, cpu: CpuId, task: TaskId, ran: Span) -> Resched {
+        (**self).slice_end(view, cpu, task, ran)
+    }
+    fn tick(&mut self, view: &View, cpu: CpuId, current: TaskId, ran: Span) -> Resched {
+        (**self).tick(view, cpu, current, ran)
+    }
+}
