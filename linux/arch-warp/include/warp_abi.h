@@ -213,6 +213,7 @@ struct warp_abi {
 	const void *text_start, *text_end;		/* range of kernel code, for stack traces */
 };
 
-struct warp_abi *warp_abi_get(void);
+/* the only exported symbol */
+__attribute__((visibility("default"))) struct warp_abi *warp_abi_get(void);
 
 #endif

@@ -95,32 +95,35 @@ void arch_cpu_idle(void)
 /* Kernel: where a blocked task sleeps (/proc/PID/wchan). Ours: not told. */
 unsigned long __get_wchan(struct task_struct *p) { return 0; }
 
+/* Does a call instruction end at pc? (near call, or indirect call through a register or memory) */
+static bool warp_after_call(const u8 *pc)
+{
+	return pc[-5] == 0xe8 || (pc[-2] == 0xff && (pc[-1] & 0x38) == 0x10) ||
+	       (pc[-3] == 0xff && (pc[-2] & 0x38) == 0x10) || (pc[-6] == 0xff && (pc[-5] & 0x38) == 0x10);
+}
+
 /*
- * Print a stack as offsets into the library's text; the simulator has the symbols. Follows frame pointers, which
- * every kernel function keeps (Makefile).
+ * Print a stack as offsets into the library's text; the simulator has the symbols. There are no frame pointers, so
+ * this lists every word that looks like a return address, as kernels without an unwinder do: a few may be left-overs.
  */
 void show_stack(struct task_struct *task, unsigned long *sp, const char *level)
 {
-	unsigned long *frame, low, high;
+	const u8 *low = warp_abi.text_start, *high = warp_abi.text_end;
+	unsigned long *word, *end;
+	int shown = 0;
 
 	if (!task)
 		task = current;
-	low = (unsigned long)task_stack_page(task);
-	high = low + THREAD_SIZE;
-	frame = task == current ? __builtin_frame_address(0) : (unsigned long *)task->thread.sp + 4;
-	printk("%sCall trace of %s (pid %d):\n", level, task->comm, task->pid);
-	for (int depth = 0; depth < 40; depth++) {
-		unsigned long pc;
+	word = task == current ? __builtin_frame_address(0) : task->thread.sp;
+	end = (unsigned long *)((char *)task_stack_page(task) + THREAD_SIZE);
+	printk("%sPossible call trace of %s (pid %d):\n", level, task->comm, task->pid);
+	for (; word < end && shown < 32; word++) {
+		const u8 *pc = (const u8 *)*word;
 
-		if ((unsigned long)frame < low || (unsigned long)frame >= high - 8)
-			break;
-		pc = frame[1];
-		if (pc < (unsigned long)warp_abi.text_start || pc >= (unsigned long)warp_abi.text_end)
-			break;
-		printk("%s [<+%#lx>]\n", level, pc - (unsigned long)warp_abi.text_start);
-		if (frame[0] <= (unsigned long)frame)
-			break;
-		frame = (unsigned long *)frame[0];
+		if (pc < low + 8 || pc >= high || !warp_after_call(pc))
+			continue;
+		printk("%s [<+%#lx>]\n", level, (unsigned long)(pc - low));
+		shown++;
 	}
 }
 

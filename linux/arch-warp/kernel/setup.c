@@ -208,7 +208,7 @@ struct warp_abi warp_abi = {
 	.text_end = warp_text_end,
 };
 
-__attribute__((visibility("default"))) struct warp_abi *warp_abi_get(void)
+struct warp_abi *warp_abi_get(void)
 {
 	return &warp_abi;
 }

@@ -15,24 +15,22 @@
 #define CPUIDLE_TEXT __cpuidle_text_start = .; __cpuidle_text_end = .;
 #endif
 SECTIONS {
-	.warp_text : ALIGN(4096) {
+	.warp_text : ALIGN(4096) {	/* and then the host's .text, in which all plain functions are */
 		warp_text_start = .;
 		_stext = .;
-		TEXT_TEXT
 		SCHED_TEXT
 		CPUIDLE_TEXT
 		LOCK_TEXT
 		KPROBES_TEXT
 		IRQENTRY_TEXT
 		SOFTIRQENTRY_TEXT
+		NOINSTR_TEXT
+		*(.ref.text)
 		*(.head.text)
 		_sinittext = .;
 		INIT_TEXT
 		EXIT_TEXT
 		_einittext = .;
-		_etext = .;
-		warp_text_end = .;
-		. = ALIGN(4096);
 	}
 } INSERT BEFORE .text;
 SECTIONS {
@@ -75,6 +73,8 @@ SECTIONS {
 	}
 } INSERT AFTER .data;
 jiffies = jiffies_64;
+warp_text_end = ADDR(.text) + SIZEOF(.text);
+_etext = warp_text_end;
 
 /*
  * CONFIG_TRACEPOINTS without ftrace: the events' printing and ring buffer code is compiled and never called, because
