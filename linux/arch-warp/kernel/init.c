@@ -5,9 +5,10 @@
  * mailbox, and the kernel's boot needs no change. It serves as control task and ancestor of the workload.
  */
 #include <linux/binfmts.h>
+#include <linux/err.h>
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/init.h>
-#include <linux/init_syscalls.h>
 #include <linux/sched/signal.h>
 #include <linux/signal.h>
 #include "warp.h"
@@ -38,8 +39,14 @@ static struct linux_binfmt warp_format = { .load_binary = warp_load_binary };
 
 static int __init warp_init(void)
 {
+	struct file *file;
+
 	warp_abi.control = &warp_control_box;
 	register_binfmt(&warp_format);
-	return init_mknod("/init", S_IFREG | 0755, 0);
+	file = filp_open("/init", O_RDONLY | O_CREAT, 0755);
+	if (IS_ERR(file))
+		panic("cannot create /init: %ld", PTR_ERR(file));
+	fput(file);
+	return 0;
 }
 late_initcall(warp_init);
