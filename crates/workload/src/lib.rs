@@ -1,1 +1,21 @@
-//! (empty)
+//! What do the tasks want to do, whatever scheduler serves them?
+//!
+//! A [`Workload`] is WARP's model (section III.A): each task's life is a series of seven kinds of [`Event`], timed in
+//! CPU time while the task is runnable and in elapsed time while it is blocked. No schedule is in it, so that any
+//! scheduler, on any number of CPUs, can serve it.
+//!
+//! A task that runs 4 ms, sleeps 6 ms, runs 2 ms more and ends, in the text form (WARP's figure 2):
+//!
+//! ```text
+//! 1 INIT   0   0   100 runnable name=worker
+//! 2 BLOCK  100 4ms
+//! 3 WAKEUP 100 6ms 0 0 0
+//! 4 EXIT   100 2ms
+//! ```
+
+mod model;
+
+pub use model::{
+    Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
+    Wakeup, Workload,
+};

@@ -1,0 +1,48 @@
+//! Who ran on what: the part of a log that is not an event.
+
+use schedlab_units::{CpuSet, SchedParams, Span, TaskId};
+
+/// What a log is about. Everything here is known when the run has ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LogHeader {
+    /// The scheduler's name as given to `--sched`, e.g. `linux-6.12` or `fifo`.
+    pub sched: String,
+    /// The scheduler's exact version, e.g. `6.12.117-1~deb12u1, HZ=250` or the crate's version.
+    pub sched_version: String,
+    /// Number of CPUs.
+    pub nr_cpus: u32,
+    /// Timer ticks per second; 0 for a policy without a tick.
+    pub hz: u32,
+    /// Length of the run: records lie in 0..=duration.
+    pub duration: Span,
+    /// The workload's tasks; row i is `TaskId(i)`.
+    pub tasks: Vec<LogTask>,
+    /// The scheduler's own threads that occur in the log, in order of pid.
+    pub kernel_threads: Vec<KernelThread>,
+    /// Parameters that differ from the scheduler's default, in order of name.
+    pub params: Vec<(String, String)>,
+}
+
+/// A task of the workload.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LogTask {
+    /// Its pid in the trace or workload file.
+    pub pid: u32,
+    /// Its name (comm).
+    pub name: String,
+    /// Parameters at its start.
+    pub params: SchedParams,
+    /// Allowed CPUs; `None` = all.
+    pub affinity: Option<CpuSet>,
+    /// The task that forked it, if that is in the workload.
+    pub parent: Option<TaskId>,
+}
+
+/// A thread of the simulated kernel.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KernelThread {
+    /// Pid in the simulated kernel; its id is `TaskId::kernel_thread(pid)`.
+    pub pid: u32,
+    /// Its name, e.g. `migration/0`.
+    pub name: String,
+}

@@ -1,0 +1,126 @@
+//! One line of the schedule log: 32 bytes, written by the kernel object or a native policy's adaptor.
+//!
+//! Order: records stand in the order in which things happened in simulated time; at one instant, in the order in which the
+//! machine carried them out. The layout is shared with the kernel object (`linux/arch-warp/include/warp_abi.h`).
+
+use schedlab_units::{CpuId, TaskId, Time};
+
+/// What a [`Record`] says. The comment gives the meaning of `task`, `other`, `arg`, `value` and `flags`; `cpu` is the CPU on
+/// which it happened unless stated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// `task` (previous) stops running, `other` (next) starts; `flags` is the [`PrevState`] of `task`.
+    Switch = 1,
+    /// Someone asks for `task` to be woken; `other` is the waker (idle: nobody); flags bit 0: from interrupt context.
+    Waking = 2,
+    /// `task` is runnable from now on, on CPU `arg`.
+    Wakeup = 3,
+    /// `task` is runnable for the first time, on CPU `arg`.
+    New = 4,
+    /// `task` is assigned to another CPU: from `arg` to `other` (a CPU number). Emitted when a runnable or waking task changes CPU.
+    Migrate = 5,
+    /// `task` (parent) created `other` (child).
+    Fork = 6,
+    /// `task` exits.
+    Exit = 7,
+    /// Scheduling parameters of `task` are set: `value` = policy | (nice & 0xff) << 8 | rt_priority << 16; flags bit 0: affinity changed.
+    Params = 8,
+    /// A decision note of a scheduler, `arg` names it (native policies: their own numbering); instruments ignore unknown ones.
+    Note = 9,
+}
+
+/// Why the previous task of a [`Kind::Switch`] stopped running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum PrevState {
+    /// Still runnable: preempted, or its slice was over.
+    Preempted = 0,
+    /// Still runnable: it yielded.
+    Yielded = 1,
+    /// Blocked, interruptible (S).
+    Sleeping = 2,
+    /// Blocked, uninterruptible (D).
+    Disk = 3,
+    /// Exited.
+    Dead = 4,
+}
+
+impl PrevState {
+    /// Whether the task is still runnable.
+    pub fn is_runnable(self) -> bool {
+        matches!(self, PrevState::Preempted | PrevState::Yielded)
+    }
+    /// From the stored number.
+    pub fn from_number(number: u8) -> Option<PrevState> {
+        [PrevState::Preempted, PrevState::Yielded, PrevState::Sleeping, PrevState::Disk, PrevState::Dead]
+            .into_iter()
+            .find(|state| *state as u8 == number)
+    }
+}
+
+impl Kind {
+    /// All kinds, in numeric order.
+    pub const ALL: [Kind; 9] = [
+        Kind::Switch,
+        Kind::Waking,
+        Kind::Wakeup,
+        Kind::New,
+        Kind::Migrate,
+        Kind::Fork,
+        Kind::Exit,
+        Kind::Params,
+        Kind::Note,
+    ];
+    /// From the stored number.
+    pub fn from_number(number: u8) -> Option<Kind> {
+        Kind::ALL.get(usize::from(number).wrapping_sub(1)).copied()
+    }
+}
+
+/// One event of the schedule log. See [`Kind`] for the meaning of the fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Record {
+    /// Simulated time in ns.
+    pub time_ns: u64,
+    /// A [`Kind`] as number.
+    pub kind: u8,
+    /// By kind.
+    pub flags: u8,
+    /// The CPU on which it happened.
+    pub cpu: u16,
+    /// A [`TaskId`] as number.
+    pub task: u32,
+    /// By kind; mostly a [`TaskId`] as number.
+    pub other: u32,
+    /// By kind.
+    pub arg: u32,
+    /// By kind.
+    pub value: u64,
+}
+
+const _: () = assert!(size_of::<Record>() == 32);
+
+impl Record {
+    /// When.
+    pub fn time(&self) -> Time {
+        Time::from_ns(self.time_ns)
+    }
+    /// Where.
+    pub fn cpu(&self) -> CpuId {
+        CpuId(u32::from(self.cpu))
+    }
+    /// Who.
+    pub fn task(&self) -> TaskId {
+        TaskId(self.task)
+    }
+    /// The second task, where the kind has one.
+    pub fn other(&self) -> TaskId {
+        TaskId(self.other)
+    }
+    /// What; `None` for a number this version does not know.
+    pub fn kind(&self) -> Option<Kind> {
+        Kind::from_number(self.kind)
+    }
+}

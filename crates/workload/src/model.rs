@@ -1,0 +1,234 @@
+//! The workload as data. Lengths of running events count from the task's last WAKEUP (or its start), as WARP's do.
+
+use schedlab_units::{CpuSet, SchedParams, Span, TaskId};
+use std::collections::BTreeMap;
+
+/// Identifies an event within one workload; 0 means "none" in the text form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId(pub u64);
+
+/// Index into [`Workload::cgroups`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CgroupId(pub u32);
+
+/// A set of tasks and what each wants to do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Workload {
+    /// Tasks in order of appearance; `TaskId(i)` is row i.
+    pub tasks: Vec<Task>,
+    /// Control groups, parents before children.
+    pub cgroups: Vec<Cgroup>,
+    /// What an import left out or made up: reason -> how often. Shown in every report.
+    pub dropped: BTreeMap<String, u64>,
+    /// Facts worth keeping with the workload (source file, kernel, CPUs of the recording, ...), in order of name.
+    pub notes: BTreeMap<String, String>,
+}
+
+/// One task's life.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// The identifier in the text form; unique within a workload. From a trace: its pid (a reused pid gets a fresh number).
+    pub pid: u32,
+    /// Name (comm).
+    pub name: String,
+    /// How it comes to be.
+    pub birth: Birth,
+    /// Parameters at its start. A forked task without own parameters inherits its parent's at the fork.
+    pub params: Option<SchedParams>,
+    /// Allowed CPUs; `None` = all (forked: the parent's).
+    pub affinity: Option<CpuSet>,
+    /// Control group; `None` = the root (forked: the parent's).
+    pub cgroup: Option<CgroupId>,
+    /// Whether it was a kernel thread on the recorded system.
+    pub kernel_thread: bool,
+    /// Its events in order. Running events and wakeups alternate as the model demands: BLOCK is followed by WAKEUP.
+    /// A task whose list ends without EXIT is alive and blocked (after BLOCK) or done for this run (otherwise) at the end.
+    pub events: Vec<Event>,
+}
+
+/// How a task comes to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Birth {
+    /// It is there at the start (INIT), with this parent if that is in the workload.
+    Init {
+        /// Event identifier of the INIT.
+        eid: EventId,
+        /// Who forked it, before the start.
+        parent: Option<TaskId>,
+        /// Runnable or blocked at the start.
+        state: InitState,
+    },
+    /// A FORK event of `parent` creates it.
+    Fork {
+        /// The task whose FORK creates it.
+        parent: TaskId,
+    },
+}
+
+/// Scheduling state at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitState {
+    /// Wants a CPU from time 0.
+    Runnable,
+    /// Blocked: its first event is a WAKEUP, timed from the start. (No event at all: blocked for the whole run.)
+    Blocked,
+}
+
+/// One event of a task's life.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Identifier, unique in the workload.
+    pub eid: EventId,
+    /// What and when.
+    pub kind: EventKind,
+}
+
+/// The events of WARP's figure 2 (INIT is [`Birth::Init`]). `length` of all but WAKEUP: CPU time of the task since its last
+/// WAKEUP or its start; lengths therefore never decrease from one WAKEUP to the next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventKind {
+    /// Creates `child`.
+    Fork {
+        /// CPU time since the last wakeup.
+        length: Span,
+        /// The task it creates, whose birth is [`Birth::Fork`].
+        child: TaskId,
+    },
+    /// Changes scheduling parameters.
+    Prio {
+        /// CPU time since the last wakeup.
+        length: Span,
+        /// What changes (boxed: rare, and it would treble the size of every event).
+        change: Box<ParamChange>,
+    },
+    /// Gives up the CPU, stays runnable.
+    Yield {
+        /// CPU time since the last wakeup.
+        length: Span,
+    },
+    /// Gives up the CPU until its next WAKEUP.
+    Block {
+        /// CPU time since the last wakeup.
+        length: Span,
+    },
+    /// Becomes runnable again.
+    Wakeup(Wakeup),
+    /// Ends.
+    Exit {
+        /// CPU time since the last wakeup.
+        length: Span,
+    },
+}
+
+/// What makes a blocked task runnable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wakeup {
+    /// Something outside the workload, `after` this elapsed time since the task blocked (or since the start).
+    External {
+        /// Elapsed time since the block.
+        after: Span,
+        /// What it was, where known.
+        source: ExternalSource,
+    },
+    /// Another task's action: it happens when `task` has `distance` of CPU time left until its event `event`.
+    Dependent {
+        /// Elapsed time since the block as recorded; not used when the dependency is honoured.
+        recorded_after: Span,
+        /// The waker's next event after the wakeup (WARP's deid).
+        event: EventId,
+        /// The waker (WARP's dpid).
+        task: TaskId,
+        /// The waker's CPU time from the wakeup to `event`.
+        distance: Span,
+    },
+}
+
+/// Source of an external wakeup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ExternalSource {
+    /// A timer armed by the task itself (nanosleep and friends); also when nothing is known.
+    #[default]
+    Timer,
+    /// An interrupt of a device.
+    Device,
+}
+
+/// What a PRIO event sets; `None` leaves as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ParamChange {
+    /// Whose parameters change; `None` = the task's own.
+    pub target: Option<TaskId>,
+    /// Policy, nice, priority, deadline parameters.
+    pub params: Option<SchedParams>,
+    /// Allowed CPUs.
+    pub affinity: Option<CpuSet>,
+    /// Control group to move to.
+    pub cgroup: Option<CgroupId>,
+}
+
+/// A control group (cgroup v2) with the cpu controller's settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cgroup {
+    /// Path from the root, e.g. `/system.slice/redis`.
+    pub path: String,
+    /// cpu.weight, 1..=10000, default 100.
+    pub weight: Option<u32>,
+    /// cpu.max: quota per period; `None` = no limit.
+    pub max: Option<CpuMax>,
+    /// cpuset.cpus; `None` = the parent's.
+    pub cpuset: Option<CpuSet>,
+}
+
+/// cpu.max of a control group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuMax {
+    /// CPU time per period, over all CPUs.
+    pub quota: Span,
+    /// Period, default 100 ms.
+    pub period: Span,
+}
+
+impl EventKind {
+    /// CPU time since the last wakeup; `None` for WAKEUP, which is timed in elapsed time.
+    pub fn length(&self) -> Option<Span> {
+        match self {
+            EventKind::Fork { length, .. }
+            | EventKind::Prio { length, .. }
+            | EventKind::Yield { length }
+            | EventKind::Block { length }
+            | EventKind::Exit { length } => Some(*length),
+            EventKind::Wakeup(_) => None,
+        }
+    }
+}
+
+impl Workload {
+    /// The task with this identifier.
+    pub fn task(&self, id: TaskId) -> &Task {
+        &self.tasks[id.index()]
+    }
+    /// Counts one more thing left out or made up.
+    pub fn count_dropped(&mut self, reason: &str, count: u64) {
+        if count > 0 {
+            *self.dropped.entry(reason.to_string()).or_default() += count;
+        }
+    }
+}
+
+impl Task {
+    /// Total CPU time the task's events ask for.
+    pub fn cpu_demand(&self) -> Span {
+        let mut total = Span::ZERO;
+        let mut since_wakeup = Span::ZERO;
+        for event in &self.events {
+            match event.kind.length() {
+                Some(length) => since_wakeup = length,
+                None => {
+                    total += since_wakeup;
+                    since_wakeup = Span::ZERO;
+                }
+            }
+        }
+        total + since_wakeup
+    }
+}
