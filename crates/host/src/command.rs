@@ -16,6 +16,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::error::HostError;
+use crate::signals::STOPPING;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +111,9 @@ impl Command {
     pub(crate) fn open_gate(&mut self) -> Result<(), HostError> {
         if let Some(gate) = self.gate.take() {
             // SAFETY: one byte of a literal into a pipe we own.
-            if unsafe { libc::write(gate.as_raw_fd(), c"g".as_ptr().cast(), 1) } != 1 {
+            let written = unsafe { libc::write(gate.as_raw_fd(), c"g".as_ptr().cast(), 1) };
+            // EPIPE: a signal (Ctrl-C) ended it at the gate; wait() tells.
+            if written != 1 && io::Error::last_os_error().raw_os_error() != Some(libc::EPIPE) {
                 return Err(HostError::last_os("cannot start the command"));
             }
         }
@@ -185,8 +188,14 @@ unsafe fn child(
         // Our copy of the writing end would keep the gate from closing when the recorder dies.
         libc::close(gate_write.as_raw_fd());
         libc::prctl(libc::PR_SET_NAME, name.as_ptr());
-        // Rust programs ignore SIGPIPE; the command expects the default.
+        // Rust programs ignore SIGPIPE; the command expects the default. The recorder's own handlers go too, so that
+        // Ctrl-C works at the gate; what was ignored before (nohup) stays ignored.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        for signal in STOPPING {
+            if libc::signal(signal, libc::SIG_DFL) == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+        }
         let mut byte = 0u8;
         loop {
             let n = libc::read(gate_read.as_raw_fd(), (&raw mut byte).cast(), 1);

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use crate::error::HostError;
 
 /// The signals that end a recording.
-const STOPPING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+pub(crate) const STOPPING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 static EVENT_FD: AtomicI32 = AtomicI32::new(-1);
 static COUNT: AtomicU32 = AtomicU32::new(0);
