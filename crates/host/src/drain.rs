@@ -41,9 +41,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Most bytes moved in one splice: sixteen pages, a pipe's default length.
 const SPLICE_PAGES: usize = 16;
 
-const MISSED_EVENTS: u64 = 1 << 31;
-const MISSED_STORED: u64 = 1 << 30;
-const COMMIT_MASK: u64 = (1 << 20) - 1;
+pub(crate) const MISSED_EVENTS: u64 = 1 << 31;
+pub(crate) const MISSED_STORED: u64 = 1 << 30;
+pub(crate) const COMMIT_MASK: u64 = (1 << 20) - 1;
 
 /// One CPU's recorded pages.
 #[derive(Debug)]
