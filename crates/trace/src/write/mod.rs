@@ -20,6 +20,7 @@ mod spool;
 mod v6;
 mod v7;
 
+pub(crate) use meta::selected_clock;
 pub use meta::{EventSystem, RawOption, TraceMeta};
 
 use crate::error::WriteError;

@@ -124,15 +124,16 @@ pub(super) fn write(
     for (cpu, chunks) in &cpus {
         let place = round_up(end, options.page_size);
         let stored: u64 = chunks.iter().map(|chunk| u64::from(chunk.stored_bytes)).sum();
-        let bytes = match compression {
-            Compression::None => stored,
-            Compression::Zstd(_) => 4 + 8 * chunks.len() as u64 + stored,
+        // The size leaves out the number of chunks, which stands before them: so trace-cmd 3.1.6 has it.
+        let (count_bytes, bytes) = match compression {
+            Compression::None => (0, stored),
+            Compression::Zstd(_) => (4, 8 * chunks.len() as u64 + stored),
         };
         buffer_option.extend_from_slice(&cpu.0.to_le_bytes());
         buffer_option.extend_from_slice(&place.to_le_bytes());
         buffer_option.extend_from_slice(&bytes.to_le_bytes());
         cpu_places.push(place);
-        end = place + bytes;
+        end = place + count_bytes + bytes;
     }
     assert_eq!(buffer_option.len(), buffer_option_bytes);
     put_option(&mut content, BUFFER, &buffer_option);
