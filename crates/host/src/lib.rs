@@ -14,6 +14,7 @@
 //! [`record::record`] does all of it; the parts are public for those who need one: [`snapshot::Snapshot`] for the table,
 //! [`tracefs::Tracefs`] for a private instance, [`anonymise`] to make a recording fit to be given away.
 
+pub mod anonymise;
 pub mod cgroup;
 mod command;
 mod drain;
@@ -24,6 +25,7 @@ mod signals;
 pub mod snapshot;
 pub mod tracefs;
 
+pub use anonymise::{Anonymised, Others, anonymise};
 pub use command::CommandEnd;
 pub use drain::PageLoss;
 pub use error::HostError;

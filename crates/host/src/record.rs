@@ -484,7 +484,7 @@ fn count(instance: &Instance, pages: &mut [CpuPages], page_size: usize) -> Resul
 }
 
 /// A counter in the text of per_cpu/cpuN/stats.
-fn stat(stats: &str, name: &str) -> Option<u64> {
+pub(crate) fn stat(stats: &str, name: &str) -> Option<u64> {
     stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok())
 }
 

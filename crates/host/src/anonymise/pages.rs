@@ -164,7 +164,12 @@ impl Builder {
         self.out.append(&mut self.page);
     }
 
-    /// The pages.
+    /// The pages that are full; the one being filled stays.
+    pub(super) fn take_whole_pages(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// The rest of the pages.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.flush();
         self.out
