@@ -349,7 +349,11 @@ impl<K: Kernel> Machine<K> {
                 return Ok(End::Deadlock(self.waits()));
             }
             if !self.next_event(end_ns)? {
+                if self.queue.first().0 == Key::NEVER && self.wheel.next_ns() >= u64::MAX >> 2 {
+                    return Err(self.lost());
+                }
                 self.now_ns = end_ns;
+                self.kernel.check_end(Time::from_ns(end_ns))?;
                 return Ok(End::Duration);
             }
         }
@@ -556,6 +560,20 @@ impl<K: Kernel> Machine<K> {
         run.finished = true;
         run.live = false;
         self.live -= 1;
+    }
+
+    /// Nothing will ever happen again, yet tasks are left that wait for nobody: they are runnable and nobody runs them.
+    fn lost(&self) -> Fault {
+        let lost = |run: &&Run| run.live && run.token == NO_TOKEN;
+        let first = self.runs.iter().position(|run| lost(&run)).unwrap_or(0);
+        Fault {
+            kind: FaultKind::LostTask,
+            reason: format!(
+                "nothing can happen any more, but {} runnable ({} in all): a task that becomes runnable must be picked by some CPU",
+                format_args!("{} is", TaskId(first as u32)),
+                self.runs.iter().filter(lost).count()
+            ),
+        }
     }
 
     fn waits(&self) -> Vec<Wait> {

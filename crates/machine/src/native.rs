@@ -6,7 +6,7 @@
 use crate::kernel::{
     Boot, Change, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
 };
-use crate::policy::{Arrival, Policy, Resched, Stop, View};
+use crate::policy::{Arrival, Policy, Resched, Stop, TaskView, View, WorkConservation};
 use crate::sink::Sink;
 use schedlab_log::{KernelThread, Kind, PrevState, Record};
 use schedlab_topology::Topology;
@@ -51,6 +51,8 @@ struct TaskState {
     involuntary: u64,
     migrations: u64,
     last_ran_on: Option<CpuId>,
+    /// When it last became queued.
+    queued_at: Time,
 }
 
 impl<P: Policy, S: Sink> Native<P, S> {
@@ -120,6 +122,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         }
         self.view.tasks[task.index()].cpu = cpu;
         self.tasks[task.index()].place = Place::Queued;
+        self.tasks[task.index()].queued_at = self.view.now;
         match arrival {
             Arrival::New { .. } => self.log(Kind::New, here, task, TaskId::IDLE.0, 0, cpu.0),
             Arrival::Wakeup { .. } => self.log(Kind::Wakeup, here, task, TaskId::IDLE.0, 0, cpu.0),
@@ -158,6 +161,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
             let state = &mut self.tasks[current.index()];
             state.cpu_time += ran;
             state.last_ran_on = Some(cpu);
+            state.queued_at = self.view.now;
             state.place = match stop {
                 Stop::Preempted | Stop::Yielded => Place::Queued,
                 Stop::Blocked => Place::Blocked,
@@ -231,6 +235,17 @@ impl<P: Policy, S: Sink> Native<P, S> {
         self.view.cpus[cpu.index()].since = now;
         self.view.set_idle(cpu, next.is_idle());
         self.arm(cpu, next);
+        if stop.is_runnable() && !previous.is_idle() {
+            self.offer(cpu, previous);
+        }
+    }
+
+    /// A task was put back because another (perhaps one that may run nowhere else) took its CPU: an idle CPU may have it.
+    fn offer(&mut self, here: CpuId, task: TaskId) {
+        if let Some(idle) = self.view.idle_cpu_for(task) {
+            self.view.set_idle(idle, false); // claimed, as in `arrive`
+            self.kick(here, idle);
+        }
     }
 
     #[inline]
@@ -313,6 +328,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
                 self.policy.params_changed(&self.view, task);
                 self.arrive(here, task, Arrival::Changed);
             }
+            Place::Absent => {} // not born yet, or gone: as ESRCH
             place => {
                 self.apply(task, change);
                 self.policy.params_changed(&self.view, task);
@@ -360,8 +376,6 @@ impl<P: Policy, S: Sink> Native<P, S> {
     }
 }
 
-use crate::policy::TaskView;
-
 impl<P: Policy, S: Sink> Kernel for Native<P, S> {
     const OWNS_TASK_TIMERS: bool = false;
 
@@ -385,6 +399,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             involuntary: 0,
             migrations: 0,
             last_ran_on: None,
+            queued_at: Time::ZERO,
         };
         self.tasks = vec![absent; boot.nr_tasks as usize];
         Ok(())
@@ -474,6 +489,29 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
 
     fn warnings(&mut self) -> Vec<String> {
         Vec::new()
+    }
+
+    fn check_end(&mut self, now: Time) -> Result<(), Fault> {
+        self.view.now = now;
+        let claim = self.policy.work_conservation();
+        let forgotten_by = |task: TaskId| match claim {
+            WorkConservation::Never => None,
+            WorkConservation::PerCpu => Some(self.view.task_cpu(task)).filter(|&cpu| self.view.is_idle(cpu)),
+            WorkConservation::Machine => self.view.idle_cpu_for(task),
+        };
+        for (index, state) in self.tasks.iter().enumerate().filter(|(_, state)| state.place == Place::Queued)
+        {
+            let task = TaskId(index as u32);
+            if let Some(cpu) = forgotten_by(task) {
+                let since = state.queued_at.saturating_since(self.epoch);
+                let reason = format!(
+                    "at the end {task} is runnable, since {since} of the run, and {cpu}, where it may run, is idle: \
+                     a queued task must be offered to an idle CPU"
+                );
+                return Err(Fault { kind: FaultKind::LostTask, reason });
+            }
+        }
+        Ok(())
     }
 
     fn fault(&mut self) -> Fault {
