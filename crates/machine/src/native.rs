@@ -6,12 +6,15 @@
 use crate::kernel::{
     Boot, Change, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
 };
-use crate::policy::{Arrival, Policy, Resched, Stop, TaskView, View, WorkConservation};
+use crate::policy::{Arrival, Policy, Request, Resched, Stop, TaskView, View, Wants, WorkConservation};
 use crate::sink::Sink;
 use schedlab_log::{KernelThread, Kind, PrevState, Record};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Span, TaskId, Time};
 use std::collections::VecDeque;
+
+/// How often a policy may make a CPU pick again at one instant by kicking it while it picks.
+const SETTLE_MAX: u32 = 1000;
 
 /// A policy with the kernel around it; records go to `sink`.
 pub struct Native<P: Policy, S: Sink> {
@@ -22,6 +25,7 @@ pub struct Native<P: Policy, S: Sink> {
     tasks: Vec<TaskState>,
     kicks: VecDeque<CpuId>,
     tick: Option<Span>,
+    wants: Wants,
     epoch: Time,
     logging: bool,
     fault: Option<Fault>,
@@ -33,6 +37,8 @@ struct CpuState {
     kicked: bool,
     slice_end: Time,
     next_tick: Time,
+    /// The policy's own timer.
+    policy_timer: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +73,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
             tasks: Vec::new(),
             kicks: VecDeque::new(),
             tick,
+            wants: Wants::default(),
             epoch: Time::ZERO,
             logging: false,
             fault: None,
@@ -106,6 +113,50 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if here != cpu && !self.cpus[cpu.index()].kicked {
             self.cpus[cpu.index()].kicked = true;
             self.kicks.push_back(cpu);
+        }
+    }
+
+    /// Carries out what the policy asks for.
+    fn requests(&mut self, here: CpuId) {
+        while let Some(request) = self.policy.next_request() {
+            match request {
+                Request::Kick(cpu) if cpu.0 < self.view.nr_cpus() => self.kick(here, cpu),
+                Request::Kick(cpu) => return self.broken(format!("it kicked {cpu}, which does not exist")),
+                Request::Moved { task, to } => {
+                    let place = self.tasks.get(task.0 as usize).map(|task| task.place);
+                    if place != Some(Place::Queued)
+                        || to.0 >= self.view.nr_cpus()
+                        || !self.view.allowed(task, to)
+                    {
+                        return self.broken(format!(
+                            "it moved {task} to {to}: the task is not queued or not allowed there"
+                        ));
+                    }
+                    let from = std::mem::replace(&mut self.view.tasks[task.index()].cpu, to);
+                    if from != to {
+                        self.log(Kind::Migrate, here, task, to.0, 0, from.0);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets a CPU pick again that was kicked while it picked.
+    #[cold]
+    fn settle_again(&mut self, cpu: CpuId) {
+        for _ in 0..SETTLE_MAX {
+            if !self.cpus[cpu.index()].need_resched || self.fault.is_some() {
+                return;
+            }
+            self.schedule(cpu, Stop::Preempted);
+        }
+        self.broken(format!("it kicked {cpu} at each of {SETTLE_MAX} picks at one instant"));
+    }
+
+    #[inline]
+    fn settle(&mut self, cpu: CpuId) {
+        if self.cpus[cpu.index()].need_resched {
+            self.settle_again(cpu);
         }
     }
 
@@ -178,7 +229,11 @@ impl<P: Policy, S: Sink> Native<P, S> {
         let now = self.view.now;
         let previous = self.stop_current(cpu, stop);
         self.cpus[cpu.index()].need_resched = false;
-        let next = match self.policy.pick_next(&self.view, cpu) {
+        let picked = self.policy.pick_next(&self.view, cpu);
+        if self.wants.requests {
+            self.requests(cpu);
+        }
+        let next = match picked {
             None => TaskId::IDLE,
             Some(task) => {
                 let known = self.tasks.get(task.0 as usize).map(|t| t.place);
@@ -254,14 +309,15 @@ impl<P: Policy, S: Sink> Native<P, S> {
         let state = &mut self.cpus[cpu.index()];
         if task.is_idle() {
             state.slice_end = Time::NEVER;
-            state.next_tick = Time::NEVER;
+            if !self.wants.idle_ticks {
+                state.next_tick = Time::NEVER;
+            }
             return;
         }
         if let Some(tick) = self.tick
             && state.next_tick == Time::NEVER
         {
-            let period_ns = tick.as_ns();
-            state.next_tick = Time::from_ns((now.as_ns() / period_ns + 1) * period_ns);
+            state.next_tick = next_tick(now, tick);
         }
         state.slice_end = match self.policy.slice(&self.view, cpu, task) {
             Some(slice) if slice > Span::ZERO => now + slice,
@@ -273,7 +329,22 @@ impl<P: Policy, S: Sink> Native<P, S> {
     fn timer_interrupt(&mut self, cpu: CpuId) {
         let now = self.view.now;
         let state = self.cpus[cpu.index()];
-        let Some(current) = self.view.current(cpu) else { return };
+        if state.policy_timer <= now {
+            self.cpus[cpu.index()].policy_timer = Time::NEVER;
+            if self.policy.timer(&self.view, cpu) == Resched::Yes {
+                self.cpus[cpu.index()].need_resched = true;
+            }
+        }
+        let Some(current) = self.view.current(cpu) else {
+            if state.next_tick <= now {
+                self.cpus[cpu.index()].next_tick =
+                    now + self.tick.expect("a tick is planned only if there is one");
+                if self.policy.tick_idle(&self.view, cpu) == Resched::Yes {
+                    self.cpus[cpu.index()].need_resched = true;
+                }
+            }
+            return;
+        };
         let ran = self.view.ran(cpu);
         if state.next_tick <= now {
             let period = self.tick.expect("a tick is planned only if there is one");
@@ -376,6 +447,13 @@ impl<P: Policy, S: Sink> Native<P, S> {
     }
 }
 
+/// The next multiple of the tick's period after `now`.
+#[inline]
+fn next_tick(now: Time, tick: Span) -> Time {
+    let period_ns = tick.as_ns();
+    Time::from_ns((now.as_ns() / period_ns + 1) * period_ns)
+}
+
 impl<P: Policy, S: Sink> Kernel for Native<P, S> {
     const OWNS_TASK_TIMERS: bool = false;
 
@@ -388,10 +466,17 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
                 need_resched: false,
                 kicked: false,
                 slice_end: Time::NEVER,
-                next_tick: Time::NEVER
+                next_tick: Time::NEVER,
+                policy_timer: Time::NEVER,
             };
             nr_cpus
         ];
+        self.wants = self.policy.boot(&self.view);
+        if let Some(tick) = self.tick
+            && self.wants.idle_ticks
+        {
+            self.cpus.iter_mut().for_each(|cpu| cpu.next_tick = next_tick(boot.now, tick));
+        }
         let absent = TaskState {
             place: Place::Absent,
             cpu_time: Span::ZERO,
@@ -419,8 +504,18 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             Stimulus::Device(tasks) => tasks.iter().for_each(|&task| self.wake(cpu, task, None)),
             Stimulus::Op(task, op) => self.op(cpu, task, op),
         }
+        if self.wants.requests {
+            self.requests(cpu);
+        }
         if self.cpus[cpu.index()].need_resched && self.fault.is_none() {
             self.schedule(cpu, Stop::Preempted);
+            if self.wants.requests {
+                self.settle(cpu);
+            }
+        }
+        if self.wants.timers {
+            self.cpus[cpu.index()].policy_timer =
+                self.policy.next_timer(&self.view, cpu).unwrap_or(Time::NEVER);
         }
         if self.fault.is_some() {
             return Yield::Fault;
@@ -434,7 +529,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
     #[inline]
     fn timer(&self, cpu: CpuId) -> Time {
         let state = &self.cpus[cpu.index()];
-        state.slice_end.min(state.next_tick)
+        state.slice_end.min(state.next_tick).min(state.policy_timer)
     }
 
     #[inline]
@@ -450,6 +545,9 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
                 let nowhere = CpuId(u32::from(u16::MAX));
                 for spawn in tasks {
                     self.spawn(nowhere, spawn, None);
+                    if self.wants.requests {
+                        self.requests(nowhere);
+                    }
                 }
             }
             Control::Cgroups(_) => {} // native policies know no groups; the report says so
@@ -488,7 +586,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
     }
 
     fn warnings(&mut self) -> Vec<String> {
-        Vec::new()
+        self.policy.warnings()
     }
 
     fn check_end(&mut self, now: Time) -> Result<(), Fault> {
