@@ -225,9 +225,7 @@ fn decode(batch: &RecordBatch, records: &mut Vec<Record>) -> Result<(), String> 
             Kind::ALL.map(Kind::name).join(" ")
         ));
     }
-    fn primitive<T: arrow_array::ArrowPrimitiveType>(
-        column: &ArrayRef,
-    ) -> Result<&[T::Native], String> {
+    fn primitive<T: arrow_array::ArrowPrimitiveType>(column: &ArrayRef) -> Result<&[T::Native], String> {
         let array =
             column.as_primitive_opt::<T>().ok_or("a column has another type than in the first batch")?;
         Ok(array.values())

@@ -24,6 +24,7 @@ mod header_json;
 mod record;
 mod source;
 mod spill;
+pub mod synthetic;
 mod text;
 
 pub use arrow::{ArrowLog, write_arrow};
