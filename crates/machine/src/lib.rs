@@ -1,1 +1,23 @@
-//! (empty)
+//! Who runs next, and when does anything happen at all? The machine: virtual CPUs, one event queue, simulated time.
+//!
+//! ```text
+//!   Workload ──Program──> Machine <──trait Kernel──> real Linux (crate linux) | Native<Policy>
+//!                            │
+//!                            └──> records of the schedule log
+//! ```
+//!
+//! The machine owns time and knows what each task does next; the [`Kernel`](kernel::Kernel) knows who runs. Neither scans all
+//! CPUs or all tasks for an event.
+
+pub mod contract;
+pub mod engine;
+pub mod kernel;
+pub mod native;
+pub mod policy;
+mod program;
+mod queue;
+pub mod sink;
+mod wheel;
+
+pub use engine::{End, Machine, Outcome, Setup, Wait};
+pub use program::{Program, ProgramError};

@@ -1,1 +1,19 @@
-//! (empty)
+//! Which native schedulers are there, and with which parameters?
+//!
+//! Each scheduler is a folder of the same shape: an essay (what it is, where it is from, what differs), its state, its
+//! implementation, drawn tests. [`registry`] lists them; names are what `--sched` takes.
+
+mod fifo;
+mod goodness;
+mod kit;
+pub mod lab;
+mod queue;
+mod registry;
+mod rr;
+#[cfg(test)]
+mod testing;
+
+pub use fifo::Fifo;
+pub use goodness::{Goodness, Version as GoodnessVersion};
+pub use registry::{ParamInfo, Params, PolicyError, PolicyInfo, find, registry};
+pub use rr::RoundRobin;

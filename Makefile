@@ -1,0 +1,30 @@
+# Two commands: `make demo` shows everything on this machine, `make test` proves it.
+# Both do all the set-up themselves (Debian packages by apt, crates by cargo); a second call builds nothing anew.
+
+SCHEDLAB := target/release/schedlab
+OUT ?= out
+
+.PHONY: demo test test-all lint bench build setup clean
+
+demo: build
+	@$(SCHEDLAB) demo --output $(OUT)
+
+# Formatting, lints, unit and property tests, then the whole flow on the samples with real Linux.
+test: build
+	@scripts/test.sh
+
+# What takes too long for every change: long runs, every HZ, 1,024 CPUs.
+test-all: test
+	@scripts/test.sh --all
+
+bench: build
+	@scripts/bench.sh
+
+build: setup
+	@cargo build --release --quiet --package schedlab
+
+setup:
+	@scripts/setup.sh
+
+clean:
+	rm -rf target $(OUT)

@@ -1,0 +1,234 @@
+//! What can the hardware and its current task say to an operating system, and what does the machine read back?
+//!
+//! [`Kernel`] is that contract. Real Linux implements it through the port; native policies through
+//! [`Native`](crate::native::Native), which plays the kernel around a [`Policy`](crate::policy::Policy).
+//!
+//! One call carries almost everything: [`Kernel::resume`] lets one CPU execute until it has nothing to do at this instant.
+//!
+//! ```text
+//! machine                                   kernel
+//!   resume(cpu0, 4 ms, Op(t0, Block)) ──────> t0 blocks, t1 is picked
+//!   <── User(t1)                              "t1 computes on cpu0 now"
+//!   timer(cpu0) ──> 8 ms                      "my next timer interrupt"
+//!   next_kick() ──> cpu1                      "cpu1 has an interrupt pending from another CPU"
+//! ```
+
+use schedlab_log::KernelThread;
+use schedlab_topology::Topology;
+use schedlab_units::{CpuId, CpuSet, SchedParams, Span, TaskId, Time};
+use schedlab_workload::{Cgroup, ExternalSource};
+
+/// What an operating system does on one machine. Everything happens at the instant `now` of the call: kernel code takes no
+/// simulated time.
+///
+/// Call order: [`boot`](Kernel::boot) once; then any number of [`resume`](Kernel::resume); [`control`](Kernel::control) only when
+/// no CPU is spinning. After a fault only [`fault`](Kernel::fault), [`warnings`](Kernel::warnings) and
+/// [`flush_log`](Kernel::flush_log) are called.
+pub trait Kernel {
+    /// Whether the kernel arms its own timers for [`Op::BlockUntil`]. If not, the machine keeps all wakeup times itself, sends
+    /// [`Op::Block`] only, and delivers [`Stimulus::Device`] when the time has come.
+    const OWNS_TASK_TIMERS: bool;
+
+    /// Prepares to run on this machine. Afterwards the machine resumes CPU 0 (and whomever that kicks) until [`is_up`](Kernel::is_up).
+    fn boot(&mut self, boot: &Boot<'_>) -> Result<(), Fault>;
+
+    /// Whether every CPU is online and control requests are accepted.
+    fn is_up(&self) -> bool;
+
+    /// Lets `cpu` execute at `now` until it is idle, computes in user mode, or spins. Pending interrupts are delivered first,
+    /// then `stimulus`.
+    fn resume(&mut self, cpu: CpuId, now: Time, stimulus: Stimulus<'_>) -> Yield;
+
+    /// When the CPU's timer will interrupt it; [`Time::NEVER`] = off. Changes only while that CPU is resumed.
+    fn timer(&self, cpu: CpuId) -> Time;
+
+    /// The next CPU for which an interrupt was posted by another CPU (or by a control request) and that must be resumed at this
+    /// instant; first posted, first returned, each CPU at most once until it is resumed.
+    fn next_kick(&mut self) -> Option<CpuId>;
+
+    /// Hands in a request of the experimenter (not of a task). It is carried out while the machine goes on resuming kicked CPUs
+    /// at this instant; [`control_done`](Kernel::control_done) says when.
+    fn control(&mut self, now: Time, request: Control<'_>) -> Result<(), Fault>;
+
+    /// Whether the last request is done; its result, if so.
+    fn control_done(&mut self) -> Option<Result<(), Fault>>;
+
+    /// Turns the schedule log on: every record from here on has its time counted from `epoch`.
+    fn start_log(&mut self, epoch: Time);
+
+    /// Threads of the kernel itself that may occur in the log, by pid.
+    fn kernel_threads(&mut self) -> Vec<KernelThread>;
+
+    /// What the kernel itself counted for a task: a second opinion on the log.
+    fn task_counters(&mut self, task: TaskId) -> Option<TaskCounters>;
+
+    /// Warnings since boot: each the kernel's own text.
+    fn warnings(&mut self) -> Vec<String>;
+
+    /// The run ends here, not because every task is done: has the scheduler forgotten a runnable task? The port leaves that to the
+    /// kernel's own watchdogs.
+    fn check_end(&mut self, _now: Time) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// After [`Yield::Fault`]: what happened.
+    fn fault(&mut self) -> Fault;
+
+    /// Hands on every record logged so far.
+    fn flush_log(&mut self) -> std::io::Result<()>;
+}
+
+/// What a kernel learns before its first instruction.
+#[derive(Clone, Debug)]
+pub struct Boot<'a> {
+    /// The CPUs.
+    pub topology: &'a Topology,
+    /// How many workload tasks will exist at most; their ids are `0..nr_tasks`.
+    pub nr_tasks: u32,
+    /// The clock at power-on.
+    pub now: Time,
+    /// Tunables (`--param`), in order of name.
+    pub params: &'a [(String, String)],
+}
+
+/// Why a CPU is resumed, apart from pending interrupts.
+#[derive(Clone, Copy, Debug)]
+pub enum Stimulus<'a> {
+    /// Nothing more: pending interrupts only, or going on after [`Yield::Spin`].
+    Continue,
+    /// Its timer interrupt is due.
+    Timer,
+    /// A device interrupt whose handler wakes these tasks, in this order.
+    Device(&'a [TaskId]),
+    /// The task in user mode on this CPU (`task`, the one of the last [`Yield::User`]) enters the kernel to do this.
+    Op(TaskId, Op<'a>),
+}
+
+/// An operation of the current task.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op<'a> {
+    /// Sleep until woken.
+    Block,
+    /// Sleep until this instant, by a timer of the kernel's own (`nanosleep`). Only if [`Kernel::OWNS_TASK_TIMERS`].
+    BlockUntil(Time),
+    /// Wake this task, which is blocked.
+    Wake(TaskId),
+    /// Create this task; it inherits what `fork` lets it inherit and is runnable at once.
+    Fork(&'a Spawn<'a>),
+    /// `sched_yield`.
+    Yield,
+    /// Set parameters of a task (itself or another).
+    Set(TaskId, &'a Change),
+    /// End.
+    Exit,
+}
+
+/// A task to be created.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spawn<'a> {
+    /// Its id.
+    pub id: TaskId,
+    /// Its name.
+    pub name: &'a str,
+    /// Settings that differ from what it inherits.
+    pub change: Option<&'a Change>,
+    /// Runnable at once, or blocked until woken. Forked tasks are always runnable at once.
+    pub state: SpawnState,
+}
+
+/// State of a task created by [`Control::Spawn`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpawnState {
+    /// Wants a CPU at once.
+    Runnable,
+    /// Has blocked without having used CPU time.
+    Blocked,
+}
+
+/// New settings for a task; `None` leaves as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Change {
+    /// Policy, nice, priorities.
+    pub params: Option<SchedParams>,
+    /// Allowed CPUs.
+    pub affinity: Option<CpuSet>,
+    /// Index of the control group to move to, in the order in which they were created.
+    pub cgroup: Option<u32>,
+}
+
+/// A request of the experimenter.
+#[derive(Clone, Copy, Debug)]
+pub enum Control<'a> {
+    /// Create these tasks, in this order, as children of the kernel's first process.
+    Spawn(&'a [Spawn<'a>]),
+    /// Create these control groups, parents first; they are numbered from 0 in this order.
+    Cgroups(&'a [Cgroup]),
+}
+
+/// What a resumed CPU does when it has nothing more to do at this instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Yield {
+    /// Idle: waits for an interrupt.
+    Idle,
+    /// This workload task computes in user mode.
+    User(TaskId),
+    /// Waits in the kernel for another CPU (a spin lock, a cross-call): resume it again at this instant, after the others.
+    Spin,
+    /// The kernel object asked to end the run.
+    Fault,
+}
+
+/// Accounting inside the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskCounters {
+    /// CPU time (kernel: `se.sum_exec_runtime`).
+    pub cpu: Span,
+    /// Voluntary switches (kernel: `nvcsw`).
+    pub voluntary: u64,
+    /// Involuntary switches (kernel: `nivcsw`).
+    pub involuntary: u64,
+    /// Migrations (kernel: `se.nr_migrations`).
+    pub migrations: u64,
+}
+
+/// The scheduler under test misbehaved, or refused to work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}: {reason}")]
+pub struct Fault {
+    /// What kind.
+    pub kind: FaultKind,
+    /// What it said.
+    pub reason: String,
+}
+
+/// Kinds of misbehaviour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The kernel hit BUG or panicked.
+    Panic,
+    /// CPUs spin for ever at one instant.
+    Livelock,
+    /// A picked task was not runnable, or a runnable one was lost.
+    LostTask,
+    /// A policy broke its contract.
+    Contract,
+    /// A request was refused (e.g. a parameter does not exist).
+    Refused,
+}
+
+impl std::fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            FaultKind::Panic => "kernel panic",
+            FaultKind::Livelock => "livelock",
+            FaultKind::LostTask => "lost task",
+            FaultKind::Contract => "broken contract",
+            FaultKind::Refused => "refused",
+        })
+    }
+}
+
+/// How an external wakeup reaches a task, for kernels that own their timers.
+pub(crate) fn by_own_timer<K: Kernel>(source: ExternalSource) -> bool {
+    K::OWNS_TASK_TIMERS && source == ExternalSource::Timer
+}

@@ -1,0 +1,622 @@
+//! How does a [`Policy`] become an operating system? [`Native`] plays the kernel around it.
+//!
+//! It keeps the current task of each CPU, delivers ticks and slice ends, carries out the tasks' operations, moves the log, and
+//! checks the policy's answers: a picked task must be queued, allowed and not running, else the run ends with the rule broken.
+
+use crate::kernel::{
+    Boot, Change, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
+};
+use crate::policy::{Arrival, Policy, Request, Resched, Stop, TaskView, View, Wants, WorkConservation};
+use crate::sink::Sink;
+use schedlab_log::{KernelThread, Kind, PrevState, Record};
+use schedlab_topology::Topology;
+use schedlab_units::{CpuId, Span, TaskId, Time};
+use std::collections::VecDeque;
+
+/// How often a policy may make a CPU pick again at one instant by kicking it while it picks.
+const SETTLE_MAX: u32 = 1000;
+
+/// A policy with the kernel around it; records go to `sink`.
+pub struct Native<P: Policy, S: Sink> {
+    policy: P,
+    sink: S,
+    view: View,
+    cpus: Vec<CpuState>,
+    tasks: Vec<TaskState>,
+    kicks: VecDeque<CpuId>,
+    tick: Option<Span>,
+    wants: Wants,
+    epoch: Time,
+    logging: bool,
+    fault: Option<Fault>,
+}
+
+#[derive(Clone, Copy)]
+struct CpuState {
+    need_resched: bool,
+    kicked: bool,
+    slice_end: Time,
+    next_tick: Time,
+    /// The policy's own timer.
+    policy_timer: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Absent,
+    Blocked,
+    Queued,
+    Running,
+}
+
+#[derive(Clone, Copy)]
+struct TaskState {
+    place: Place,
+    cpu_time: Span,
+    voluntary: u64,
+    involuntary: u64,
+    migrations: u64,
+    last_ran_on: Option<CpuId>,
+    /// When it last became queued.
+    queued_at: Time,
+}
+
+impl<P: Policy, S: Sink> Native<P, S> {
+    /// A kernel around `policy`.
+    pub fn new(policy: P, sink: S) -> Native<P, S> {
+        let tick = policy.timing().tick;
+        Native {
+            policy,
+            sink,
+            view: View::new(Topology::flat(1).expect("one CPU is a machine"), 0),
+            cpus: Vec::new(),
+            tasks: Vec::new(),
+            kicks: VecDeque::new(),
+            tick,
+            wants: Wants::default(),
+            epoch: Time::ZERO,
+            logging: false,
+            fault: None,
+        }
+    }
+
+    /// The policy, for tests and read-outs.
+    pub fn policy(&self) -> &P {
+        &self.policy
+    }
+
+    #[inline]
+    fn log(&mut self, kind: Kind, cpu: CpuId, task: TaskId, other: u32, flags: u8, arg: u32) {
+        if self.logging {
+            self.sink.push(Record {
+                time_ns: (self.view.now - self.epoch).as_ns(),
+                kind: kind as u8,
+                flags,
+                cpu: cpu.0 as u16,
+                task: task.0,
+                other,
+                arg,
+                value: 0,
+            });
+        }
+    }
+
+    fn broken(&mut self, reason: String) {
+        if self.fault.is_none() {
+            self.fault = Some(Fault { kind: FaultKind::Contract, reason });
+        }
+    }
+
+    #[inline]
+    fn kick(&mut self, here: CpuId, cpu: CpuId) {
+        self.cpus[cpu.index()].need_resched = true;
+        if here != cpu && !self.cpus[cpu.index()].kicked {
+            self.cpus[cpu.index()].kicked = true;
+            self.kicks.push_back(cpu);
+        }
+    }
+
+    /// Carries out what the policy asks for.
+    fn requests(&mut self, here: CpuId) {
+        while let Some(request) = self.policy.next_request() {
+            match request {
+                Request::Kick(cpu) if cpu.0 < self.view.nr_cpus() => self.kick(here, cpu),
+                Request::Kick(cpu) => return self.broken(format!("it kicked {cpu}, which does not exist")),
+                Request::Moved { task, to } => {
+                    let place = self.tasks.get(task.0 as usize).map(|task| task.place);
+                    if place != Some(Place::Queued)
+                        || to.0 >= self.view.nr_cpus()
+                        || !self.view.allowed(task, to)
+                    {
+                        return self.broken(format!(
+                            "it moved {task} to {to}: the task is not queued or not allowed there"
+                        ));
+                    }
+                    let from = std::mem::replace(&mut self.view.tasks[task.index()].cpu, to);
+                    if from != to {
+                        self.log(Kind::Migrate, here, task, to.0, 0, from.0);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets a CPU pick again that was kicked while it picked.
+    #[cold]
+    fn settle_again(&mut self, cpu: CpuId) {
+        for _ in 0..SETTLE_MAX {
+            if !self.cpus[cpu.index()].need_resched || self.fault.is_some() {
+                return;
+            }
+            self.schedule(cpu, Stop::Preempted);
+        }
+        self.broken(format!("it kicked {cpu} at each of {SETTLE_MAX} picks at one instant"));
+    }
+
+    #[inline]
+    fn settle(&mut self, cpu: CpuId) {
+        if self.cpus[cpu.index()].need_resched {
+            self.settle_again(cpu);
+        }
+    }
+
+    /// Makes a task runnable: select CPU, enqueue, preempt.
+    #[inline]
+    fn arrive(&mut self, here: CpuId, task: TaskId, arrival: Arrival) {
+        let cpu = self.policy.select_cpu(&self.view, task, arrival);
+        if cpu.0 >= self.view.nr_cpus() || !self.view.allowed(task, cpu) {
+            return self.broken(format!("select_cpu put {task} on {cpu}, where it is not allowed to run"));
+        }
+        let from = self.view.tasks[task.index()].cpu;
+        if from != cpu && !matches!(arrival, Arrival::New { .. }) {
+            self.log(Kind::Migrate, here, task, cpu.0, 0, from.0);
+        }
+        self.view.tasks[task.index()].cpu = cpu;
+        self.tasks[task.index()].place = Place::Queued;
+        self.tasks[task.index()].queued_at = self.view.now;
+        match arrival {
+            Arrival::New { .. } => self.log(Kind::New, here, task, TaskId::IDLE.0, 0, cpu.0),
+            Arrival::Wakeup { .. } => self.log(Kind::Wakeup, here, task, TaskId::IDLE.0, 0, cpu.0),
+            Arrival::Changed => {}
+        }
+        self.policy.enqueue(&self.view, cpu, task, arrival);
+        match self.view.current(cpu) {
+            None => {
+                self.view.set_idle(cpu, false); // claimed: the next arrival looks elsewhere
+                self.kick(here, cpu);
+            }
+            Some(current) => {
+                if self.policy.preempts(&self.view, cpu, current, task) == Resched::Yes {
+                    self.kick(here, cpu);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn wake(&mut self, here: CpuId, task: TaskId, waker: Option<TaskId>) {
+        if self.tasks[task.index()].place != Place::Blocked {
+            return;
+        }
+        let (other, irq) = (waker.unwrap_or(TaskId::IDLE).0, u8::from(waker.is_none()));
+        self.log(Kind::Waking, here, task, other, irq, 0);
+        self.arrive(here, task, Arrival::Wakeup { waker });
+    }
+
+    /// Stops the current task, if any, and returns it.
+    #[inline]
+    fn stop_current(&mut self, cpu: CpuId, stop: Stop) -> TaskId {
+        let current = self.view.cpus[cpu.index()].current;
+        if !current.is_idle() {
+            let ran = self.view.ran(cpu);
+            let state = &mut self.tasks[current.index()];
+            state.cpu_time += ran;
+            state.last_ran_on = Some(cpu);
+            state.queued_at = self.view.now;
+            state.place = match stop {
+                Stop::Preempted | Stop::Yielded => Place::Queued,
+                Stop::Blocked => Place::Blocked,
+                Stop::Exited => Place::Absent,
+            };
+            self.policy.put_prev(&self.view, cpu, current, ran, stop);
+        }
+        current
+    }
+
+    /// Replaces the current task of `cpu`.
+    #[inline]
+    fn schedule(&mut self, cpu: CpuId, stop: Stop) {
+        let now = self.view.now;
+        let previous = self.stop_current(cpu, stop);
+        self.cpus[cpu.index()].need_resched = false;
+        let picked = self.policy.pick_next(&self.view, cpu);
+        if self.wants.requests {
+            self.requests(cpu);
+        }
+        let next = match picked {
+            None => TaskId::IDLE,
+            Some(task) => {
+                let known = self.tasks.get(task.0 as usize).map(|t| t.place);
+                if known != Some(Place::Queued) || !self.view.allowed(task, cpu) {
+                    let why = match known {
+                        None => "which does not exist",
+                        Some(Place::Queued) => "which is not allowed there",
+                        Some(Place::Running) => "which runs elsewhere",
+                        Some(Place::Blocked) => "which is blocked",
+                        Some(Place::Absent) => "which has exited or was never created",
+                    };
+                    return self.broken(format!("pick_next on {cpu} returned {task}, {why}"));
+                }
+                task
+            }
+        };
+        if next == previous {
+            if next.is_idle() {
+                self.view.set_idle(cpu, true);
+            } else {
+                self.tasks[next.index()].place = Place::Running;
+                self.view.cpus[cpu.index()].since = now;
+                self.arm(cpu, next);
+            }
+            return;
+        }
+        let state = match stop {
+            Stop::Preempted => PrevState::Preempted,
+            Stop::Yielded => PrevState::Yielded,
+            Stop::Blocked => PrevState::Sleeping,
+            Stop::Exited => PrevState::Dead,
+        };
+        if !previous.is_idle() {
+            let counters = &mut self.tasks[previous.index()];
+            if stop.is_runnable() && stop != Stop::Yielded {
+                counters.involuntary += 1
+            } else {
+                counters.voluntary += 1
+            }
+        }
+        if !next.is_idle() {
+            let task = &mut self.tasks[next.index()];
+            task.place = Place::Running;
+            if task.last_ran_on.is_some_and(|last| last != cpu) {
+                task.migrations += 1;
+            }
+            let from = std::mem::replace(&mut self.view.tasks[next.index()].cpu, cpu);
+            if from != cpu {
+                self.log(Kind::Migrate, cpu, next, cpu.0, 0, from.0);
+            }
+        }
+        self.log(Kind::Switch, cpu, previous, next.0, state as u8, 0);
+        self.view.cpus[cpu.index()].current = next;
+        self.view.cpus[cpu.index()].since = now;
+        self.view.set_idle(cpu, next.is_idle());
+        self.arm(cpu, next);
+        if stop.is_runnable() && !previous.is_idle() {
+            self.offer(cpu, previous);
+        }
+    }
+
+    /// A task was put back because another (perhaps one that may run nowhere else) took its CPU: an idle CPU may have it.
+    fn offer(&mut self, here: CpuId, task: TaskId) {
+        if let Some(idle) = self.view.idle_cpu_for(task) {
+            self.view.set_idle(idle, false); // claimed, as in `arrive`
+            self.kick(here, idle);
+        }
+    }
+
+    #[inline]
+    fn arm(&mut self, cpu: CpuId, task: TaskId) {
+        let now = self.view.now;
+        let state = &mut self.cpus[cpu.index()];
+        if task.is_idle() {
+            state.slice_end = Time::NEVER;
+            if !self.wants.idle_ticks {
+                state.next_tick = Time::NEVER;
+            }
+            return;
+        }
+        if let Some(tick) = self.tick
+            && state.next_tick == Time::NEVER
+        {
+            state.next_tick = next_tick(now, tick);
+        }
+        state.slice_end = match self.policy.slice(&self.view, cpu, task) {
+            Some(slice) if slice > Span::ZERO => now + slice,
+            Some(_) => return self.broken(format!("slice gave {task} a slice of zero")),
+            None => Time::NEVER,
+        };
+    }
+
+    fn timer_interrupt(&mut self, cpu: CpuId) {
+        let now = self.view.now;
+        let state = self.cpus[cpu.index()];
+        if state.policy_timer <= now {
+            self.cpus[cpu.index()].policy_timer = Time::NEVER;
+            if self.policy.timer(&self.view, cpu) == Resched::Yes {
+                self.cpus[cpu.index()].need_resched = true;
+            }
+        }
+        let Some(current) = self.view.current(cpu) else {
+            if state.next_tick <= now {
+                self.cpus[cpu.index()].next_tick =
+                    now + self.tick.expect("a tick is planned only if there is one");
+                if self.policy.tick_idle(&self.view, cpu) == Resched::Yes {
+                    self.cpus[cpu.index()].need_resched = true;
+                }
+            }
+            return;
+        };
+        let ran = self.view.ran(cpu);
+        if state.next_tick <= now {
+            let period = self.tick.expect("a tick is planned only if there is one");
+            self.cpus[cpu.index()].next_tick = now + period;
+            if self.policy.tick(&self.view, cpu, current, ran) == Resched::Yes {
+                self.cpus[cpu.index()].need_resched = true;
+            }
+        }
+        if state.slice_end <= now {
+            self.cpus[cpu.index()].slice_end = Time::NEVER;
+            match self.policy.slice_end(&self.view, cpu, current, ran) {
+                Resched::Yes => self.cpus[cpu.index()].need_resched = true,
+                Resched::No => self.arm(cpu, current),
+            }
+        }
+    }
+
+    fn spawn(&mut self, here: CpuId, spawn: &Spawn<'_>, parent: Option<TaskId>) {
+        let id = spawn.id;
+        if let Some(parent) = parent {
+            let TaskView { params, affinity, cpu } = self.view.tasks[parent.index()].clone();
+            self.view.tasks[id.index()] = TaskView { params, affinity, cpu };
+            self.log(Kind::Fork, here, parent, id.0, 0, 0);
+        }
+        if let Some(change) = spawn.change {
+            self.apply(id, change);
+        }
+        self.view.tasks[id.index()].cpu = self.view.home_cpu(id);
+        self.policy.task_new(&self.view, id);
+        match spawn.state {
+            SpawnState::Runnable => self.arrive(here, id, Arrival::New { parent }),
+            SpawnState::Blocked => self.tasks[id.index()].place = Place::Blocked,
+        }
+    }
+
+    fn apply(&mut self, task: TaskId, change: &Change) {
+        let view = &mut self.view.tasks[task.index()];
+        if let Some(params) = change.params {
+            view.params = params;
+        }
+        if let Some(affinity) = &change.affinity {
+            view.affinity = Some(affinity.clone());
+        }
+    }
+
+    fn set(&mut self, here: CpuId, task: TaskId, change: &Change) {
+        match self.tasks[task.index()].place {
+            Place::Queued => {
+                let cpu = self.view.task_cpu(task);
+                self.policy.dequeue(&self.view, cpu, task);
+                self.apply(task, change);
+                self.policy.params_changed(&self.view, task);
+                self.arrive(here, task, Arrival::Changed);
+            }
+            Place::Absent => {} // not born yet, or gone: as ESRCH
+            place => {
+                self.apply(task, change);
+                self.policy.params_changed(&self.view, task);
+                let cpu = self.view.task_cpu(task);
+                if place == Place::Running && !self.view.allowed(task, cpu) {
+                    self.move_away(here, cpu, task);
+                }
+            }
+        }
+    }
+
+    /// The running task is no longer allowed on its CPU.
+    fn move_away(&mut self, here: CpuId, cpu: CpuId, task: TaskId) {
+        // as the kernel's stopper does it: take it off the CPU as if it blocked, then let it arrive elsewhere
+        let ran = self.view.ran(cpu);
+        self.policy.put_prev(&self.view, cpu, task, ran, Stop::Blocked);
+        let state = &mut self.tasks[task.index()];
+        state.cpu_time += ran;
+        state.last_ran_on = Some(cpu);
+        state.involuntary += 1;
+        self.log(Kind::Switch, cpu, task, TaskId::IDLE.0, PrevState::Preempted as u8, 0);
+        self.view.cpus[cpu.index()].current = TaskId::IDLE;
+        self.view.cpus[cpu.index()].since = self.view.now;
+        self.view.set_idle(cpu, true);
+        self.arm(cpu, TaskId::IDLE);
+        self.kick(here, cpu);
+        self.arrive(here, task, Arrival::Changed);
+    }
+
+    #[inline]
+    fn op(&mut self, cpu: CpuId, task: TaskId, op: Op<'_>) {
+        match op {
+            Op::Block => self.schedule(cpu, Stop::Blocked),
+            Op::Wake(target) => self.wake(cpu, target, Some(task)),
+            Op::Fork(child) => self.spawn(cpu, child, Some(task)),
+            Op::Yield => self.schedule(cpu, Stop::Yielded),
+            Op::Set(target, change) => self.set(cpu, target, change),
+            Op::Exit => {
+                self.log(Kind::Exit, cpu, task, TaskId::IDLE.0, 0, 0);
+                self.schedule(cpu, Stop::Exited);
+                self.policy.task_exit(&self.view, task);
+            }
+            Op::BlockUntil(_) => unreachable!("the machine keeps the timers of native policies"),
+        }
+    }
+}
+
+/// The next multiple of the tick's period after `now`.
+#[inline]
+fn next_tick(now: Time, tick: Span) -> Time {
+    let period_ns = tick.as_ns();
+    Time::from_ns((now.as_ns() / period_ns + 1) * period_ns)
+}
+
+impl<P: Policy, S: Sink> Kernel for Native<P, S> {
+    const OWNS_TASK_TIMERS: bool = false;
+
+    fn boot(&mut self, boot: &Boot<'_>) -> Result<(), Fault> {
+        let nr_cpus = boot.topology.nr_cpus() as usize;
+        self.view = View::new(boot.topology.clone(), boot.nr_tasks);
+        self.view.now = boot.now;
+        self.cpus = vec![
+            CpuState {
+                need_resched: false,
+                kicked: false,
+                slice_end: Time::NEVER,
+                next_tick: Time::NEVER,
+                policy_timer: Time::NEVER,
+            };
+            nr_cpus
+        ];
+        self.wants = self.policy.boot(&self.view);
+        if let Some(tick) = self.tick
+            && self.wants.idle_ticks
+        {
+            self.cpus.iter_mut().for_each(|cpu| cpu.next_tick = next_tick(boot.now, tick));
+        }
+        let absent = TaskState {
+            place: Place::Absent,
+            cpu_time: Span::ZERO,
+            voluntary: 0,
+            involuntary: 0,
+            migrations: 0,
+            last_ran_on: None,
+            queued_at: Time::ZERO,
+        };
+        self.tasks = vec![absent; boot.nr_tasks as usize];
+        Ok(())
+    }
+
+    fn is_up(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn resume(&mut self, cpu: CpuId, now: Time, stimulus: Stimulus<'_>) -> Yield {
+        self.view.now = now;
+        self.cpus[cpu.index()].kicked = false;
+        match stimulus {
+            Stimulus::Continue => {}
+            Stimulus::Timer => self.timer_interrupt(cpu),
+            Stimulus::Device(tasks) => tasks.iter().for_each(|&task| self.wake(cpu, task, None)),
+            Stimulus::Op(task, op) => self.op(cpu, task, op),
+        }
+        if self.wants.requests {
+            self.requests(cpu);
+        }
+        if self.cpus[cpu.index()].need_resched && self.fault.is_none() {
+            self.schedule(cpu, Stop::Preempted);
+            if self.wants.requests {
+                self.settle(cpu);
+            }
+        }
+        if self.wants.timers {
+            self.cpus[cpu.index()].policy_timer =
+                self.policy.next_timer(&self.view, cpu).unwrap_or(Time::NEVER);
+        }
+        if self.fault.is_some() {
+            return Yield::Fault;
+        }
+        match self.view.cpus[cpu.index()].current {
+            TaskId::IDLE => Yield::Idle,
+            current => Yield::User(current),
+        }
+    }
+
+    #[inline]
+    fn timer(&self, cpu: CpuId) -> Time {
+        let state = &self.cpus[cpu.index()];
+        state.slice_end.min(state.next_tick).min(state.policy_timer)
+    }
+
+    #[inline]
+    fn next_kick(&mut self) -> Option<CpuId> {
+        self.kicks.pop_front()
+    }
+
+    fn control(&mut self, now: Time, request: Control<'_>) -> Result<(), Fault> {
+        self.view.now = now;
+        match request {
+            Control::Spawn(tasks) => {
+                // "here" is no CPU: every CPU that gets work is kicked
+                let nowhere = CpuId(u32::from(u16::MAX));
+                for spawn in tasks {
+                    self.spawn(nowhere, spawn, None);
+                    if self.wants.requests {
+                        self.requests(nowhere);
+                    }
+                }
+            }
+            Control::Cgroups(_) => {} // native policies know no groups; the report says so
+        }
+        Ok(())
+    }
+
+    fn control_done(&mut self) -> Option<Result<(), Fault>> {
+        Some(Ok(()))
+    }
+
+    fn start_log(&mut self, epoch: Time) {
+        self.epoch = epoch;
+        self.logging = true;
+    }
+
+    fn kernel_threads(&mut self) -> Vec<KernelThread> {
+        Vec::new()
+    }
+
+    fn task_counters(&mut self, task: TaskId) -> Option<TaskCounters> {
+        let state = self.tasks[task.index()];
+        let running: Span = self
+            .view
+            .cpus
+            .iter()
+            .filter(|cpu| cpu.current == task)
+            .map(|cpu| self.view.now.saturating_since(cpu.since))
+            .sum();
+        Some(TaskCounters {
+            cpu: state.cpu_time + running,
+            voluntary: state.voluntary,
+            involuntary: state.involuntary,
+            migrations: state.migrations,
+        })
+    }
+
+    fn warnings(&mut self) -> Vec<String> {
+        self.policy.warnings()
+    }
+
+    fn check_end(&mut self, now: Time) -> Result<(), Fault> {
+        self.view.now = now;
+        let claim = self.policy.work_conservation();
+        let forgotten_by = |task: TaskId| match claim {
+            WorkConservation::Never => None,
+            WorkConservation::PerCpu => Some(self.view.task_cpu(task)).filter(|&cpu| self.view.is_idle(cpu)),
+            WorkConservation::Machine => self.view.idle_cpu_for(task),
+        };
+        for (index, state) in self.tasks.iter().enumerate().filter(|(_, state)| state.place == Place::Queued)
+        {
+            let task = TaskId(index as u32);
+            if let Some(cpu) = forgotten_by(task) {
+                let since = state.queued_at.saturating_since(self.epoch);
+                let reason = format!(
+                    "at the end {task} is runnable, since {since} of the run, and {cpu}, where it may run, is idle: \
+                     a queued task must be offered to an idle CPU"
+                );
+                return Err(Fault { kind: FaultKind::LostTask, reason });
+            }
+        }
+        Ok(())
+    }
+
+    fn fault(&mut self) -> Fault {
+        self.fault.take().unwrap_or(Fault { kind: FaultKind::Contract, reason: "no reason recorded".into() })
+    }
+
+    fn flush_log(&mut self) -> std::io::Result<()> {
+        self.sink.flush()
+    }
+}

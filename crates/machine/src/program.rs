@@ -1,0 +1,485 @@
+//! A workload in the form in which the machine executes it: per task a flat list of operations, each with the CPU time before it.
+//!
+//! ```text
+//! workload                              program of t0
+//!   BLOCK  t0 4ms                         after 4 ms: block until 6 ms later
+//!   WAKEUP t0 6ms 0 0 0
+//!   FORK   t0 1ms t1                      after 1 ms: fork t1
+//!   BLOCK  t0 3ms                         after 2 ms: block until token 0
+//!   WAKEUP t0 .. (event 9 of t1, 1 ms)
+//! and in t1, whose event 9 is EXIT after 5 ms:
+//!                                         after 4 ms: deliver token 0
+//!                                         after 1 ms: exit
+//! ```
+//!
+//! A dependent wakeup is a *token*: the waker delivers it at its place in the waker's program; the sleeper waits for it. A token
+//! that arrives before its sleeper blocks is kept, and the sleeper then does not block (as with a futex whose value has changed).
+
+use schedlab_units::{Span, TaskId};
+use schedlab_workload::{Birth, Cgroup, EventId, EventKind, ExternalSource, InitState, Wakeup, Workload};
+use std::collections::{BTreeMap, HashMap};
+
+use crate::kernel::{Change, SpawnState};
+
+/// One step of a task: compute for `after_ns` of CPU time, then do `code`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// CPU time from the previous step (or wakeup) to this one.
+    pub after_ns: u64,
+    /// What, in the top byte, and its operand.
+    packed: u64,
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Block; an own timer wakes it after this many ns.
+    BlockTimer(u64),
+    /// Block; a device wakes it after this many ns.
+    BlockDevice(u64),
+    /// Block until the token is delivered.
+    BlockToken(u32),
+    /// Block for the rest of the run; the task has done all that the workload asks of it.
+    BlockForever,
+    /// Deliver a token.
+    Deliver(u32),
+    /// Create this task.
+    Fork(u32),
+    /// Apply `Program::changes[i]`.
+    Set(u32),
+    /// Yield.
+    Yield,
+    /// Exit.
+    Exit,
+}
+
+const OPERAND_BITS: u32 = 56;
+const OPERAND_MAX: u64 = (1 << OPERAND_BITS) - 1;
+
+impl Step {
+    pub(crate) fn new(after_ns: u64, code: Code) -> Step {
+        let (tag, operand) = match code {
+            Code::BlockTimer(ns) => (0, ns),
+            Code::BlockDevice(ns) => (1, ns),
+            Code::BlockToken(token) => (2, u64::from(token)),
+            Code::BlockForever => (3, 0),
+            Code::Deliver(token) => (4, u64::from(token)),
+            Code::Fork(task) => (5, u64::from(task)),
+            Code::Set(change) => (6, u64::from(change)),
+            Code::Yield => (7, 0),
+            Code::Exit => (8, 0),
+        };
+        Step { after_ns, packed: tag << OPERAND_BITS | operand.min(OPERAND_MAX) }
+    }
+
+    #[inline]
+    pub(crate) fn code(self) -> Code {
+        let operand = self.packed & OPERAND_MAX;
+        match self.packed >> OPERAND_BITS {
+            0 => Code::BlockTimer(operand),
+            1 => Code::BlockDevice(operand),
+            2 => Code::BlockToken(operand as u32),
+            3 => Code::BlockForever,
+            4 => Code::Deliver(operand as u32),
+            5 => Code::Fork(operand as u32),
+            6 => Code::Set(operand as u32),
+            7 => Code::Yield,
+            _ => Code::Exit,
+        }
+    }
+}
+
+/// A dependent wakeup.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token {
+    /// Who waits for it.
+    pub sleeper: TaskId,
+    /// Who delivers it.
+    pub waker: TaskId,
+    /// The waker's event that it precedes, for reports.
+    pub before: EventId,
+}
+
+/// A task as the machine starts it.
+#[derive(Clone, Debug)]
+pub(crate) struct ProgramTask {
+    pub name: String,
+    /// `None`: a FORK step creates it.
+    pub init: Option<SpawnState>,
+    /// Own settings at its start, where the workload states them.
+    pub change: Option<Change>,
+    /// First step in `Program::steps`.
+    pub first_step: usize,
+    /// Whether its list ends with EXIT or BlockForever after some work; a task blocked for the whole run is not counted as live.
+    pub idle_forever: bool,
+}
+
+/// All that the machine needs of a workload.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) tasks: Vec<ProgramTask>,
+    pub(crate) tokens: Vec<Token>,
+    pub(crate) changes: Vec<(Option<TaskId>, Change)>,
+    pub(crate) cgroups: Vec<Cgroup>,
+    /// What lowering had to leave out or bend: reason -> how often.
+    pub dropped: BTreeMap<String, u64>,
+}
+
+/// A workload that cannot be executed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramError {
+    /// A wakeup names an event or a task that does not exist.
+    #[error(
+        "task {pid} ('{name}'): a wakeup depends on event {event} of task {waker}, which has no such event; correct the wakeup's deid and dpid, or make it external (0 0 0)"
+    )]
+    UnknownEvent {
+        /// The sleeper.
+        pid: u32,
+        /// The sleeper's name.
+        name: String,
+        /// The event named.
+        event: u64,
+        /// The waker named.
+        waker: String,
+    },
+    /// Too many tasks or tokens for 32-bit identifiers.
+    #[error("the workload has too many {0} (at most 2^31)")]
+    TooMany(&'static str),
+    /// No task at all.
+    #[error("the workload has no tasks; nothing can run")]
+    Empty,
+}
+
+impl Program {
+    /// Lowers a workload. Costs one pass over its events and memory in proportion to them.
+    pub fn new(workload: &Workload) -> Result<Program, ProgramError> {
+        if workload.tasks.is_empty() {
+            return Err(ProgramError::Empty);
+        }
+        if workload.tasks.len() >= 1 << 31 {
+            return Err(ProgramError::TooMany("tasks"));
+        }
+        let mut program = Program { cgroups: workload.cgroups.clone(), ..Program::default() };
+        let deliveries = program.collect_tokens(workload)?;
+        let mut token = 0;
+        for (index, task) in workload.tasks.iter().enumerate() {
+            program.lower_task(TaskId(index as u32), task, &deliveries[index], &mut token);
+        }
+        Ok(program)
+    }
+
+    /// Number of tasks.
+    pub fn nr_tasks(&self) -> u32 {
+        self.tasks.len() as u32
+    }
+
+    /// Pass 1: number the dependent wakeups in order of (sleeper, event), and find for each its place in the waker's program.
+    /// Returns per waker (index of its event, distance before it, token), sorted.
+    fn collect_tokens(&mut self, workload: &Workload) -> Result<Vec<Vec<Delivery>>, ProgramError> {
+        let mut wanted: Vec<HashMap<EventId, usize>> = vec![HashMap::new(); workload.tasks.len()];
+        let mut deliveries: Vec<Vec<Delivery>> = vec![Vec::new(); workload.tasks.len()];
+        let dependent = |task: &schedlab_workload::Task| {
+            task.events
+                .iter()
+                .filter_map(|event| match event.kind {
+                    EventKind::Wakeup(Wakeup::Dependent { event, task, distance, .. }) => {
+                        Some((event, task, distance))
+                    }
+                    _ => None,
+                })
+                .collect::<Vec<_>>()
+        };
+        let unknown =
+            |sleeper: &schedlab_workload::Task, event: EventId, waker: TaskId| ProgramError::UnknownEvent {
+                pid: sleeper.pid,
+                name: sleeper.name.clone(),
+                event: event.0,
+                waker: workload
+                    .tasks
+                    .get(waker.0 as usize)
+                    .map_or_else(|| waker.to_string(), |task| task.pid.to_string()),
+            };
+        for task in &workload.tasks {
+            for (event, waker, _) in dependent(task) {
+                let Some(events) = wanted.get_mut(waker.0 as usize) else {
+                    return Err(unknown(task, event, waker));
+                };
+                events.insert(event, usize::MAX);
+            }
+        }
+        for (task, wanted) in workload.tasks.iter().zip(&mut wanted) {
+            if !wanted.is_empty() {
+                for (index, event) in task.events.iter().enumerate() {
+                    if let Some(place) = wanted.get_mut(&event.eid) {
+                        *place = index;
+                    }
+                }
+            }
+        }
+        for (index, task) in workload.tasks.iter().enumerate() {
+            for (event, waker, distance) in dependent(task) {
+                let place = wanted[waker.index()][&event];
+                if place == usize::MAX || workload.tasks[waker.index()].events[place].kind.length().is_none()
+                {
+                    return Err(unknown(task, event, waker));
+                }
+                let token = u32::try_from(self.tokens.len()).map_err(|_| ProgramError::TooMany("wakeups"))?;
+                self.tokens.push(Token { sleeper: TaskId(index as u32), waker, before: event });
+                deliveries[waker.index()].push(Delivery { event: place, distance, token });
+            }
+        }
+        for list in &mut deliveries {
+            // far from the event first; equal distances in token order
+            list.sort_by(|a, b| (a.event, b.distance, a.token).cmp(&(b.event, a.distance, b.token)));
+        }
+        Ok(deliveries)
+    }
+
+    fn lower_task(
+        &mut self,
+        id: TaskId,
+        task: &schedlab_workload::Task,
+        deliveries: &[Delivery],
+        next_token: &mut u32,
+    ) {
+        let first_step = self.steps.len();
+        let mut deliveries = deliveries.iter().peekable();
+        let mut at_ns = 0; // CPU time since the last wakeup, of the step emitted last
+        let mut clamped = 0;
+        let mut events = task.events.iter().enumerate().peekable();
+        let init_blocked = matches!(task.birth, Birth::Init { state: InitState::Blocked, .. });
+        if init_blocked {
+            // its first event is a WAKEUP timed from the start
+            let code = match events.peek().map(|(_, event)| &event.kind) {
+                Some(EventKind::Wakeup(wakeup)) => {
+                    let code = block_code(wakeup, next_token);
+                    events.next();
+                    code
+                }
+                _ => Code::BlockForever,
+            };
+            self.steps.push(Step::new(0, code));
+        }
+        let mut ended = false;
+        while let Some((index, event)) = events.next() {
+            let Some(length) = event.kind.length() else {
+                self.count("wakeup without a block before it", 1);
+                continue;
+            };
+            while let Some(delivery) = deliveries.next_if(|d| d.event <= index) {
+                let mut place_ns = length.saturating_sub(delivery.distance).as_ns();
+                if delivery.distance > length || place_ns < at_ns {
+                    clamped += 1;
+                    place_ns = place_ns.max(at_ns);
+                }
+                let place_ns = place_ns.min(length.as_ns().max(at_ns));
+                self.steps.push(Step::new(place_ns - at_ns, Code::Deliver(delivery.token)));
+                at_ns = place_ns;
+            }
+            let length_ns = length.as_ns().max(at_ns);
+            let after_ns = length_ns - at_ns;
+            at_ns = length_ns;
+            let code = match &event.kind {
+                EventKind::Fork { child, .. } => Code::Fork(child.0),
+                EventKind::Prio { change, .. } => {
+                    let lowered = Change {
+                        params: change.params,
+                        affinity: change.affinity.clone(),
+                        cgroup: change.cgroup.map(|c| c.0),
+                    };
+                    self.changes.push((change.target, lowered));
+                    Code::Set(self.changes.len() as u32 - 1)
+                }
+                EventKind::Yield { .. } => Code::Yield,
+                EventKind::Exit { .. } => {
+                    ended = true;
+                    Code::Exit
+                }
+                EventKind::Block { .. } => {
+                    at_ns = 0;
+                    match events.peek().map(|(_, event)| &event.kind) {
+                        Some(EventKind::Wakeup(wakeup)) => {
+                            let code = block_code(wakeup, next_token);
+                            events.next();
+                            code
+                        }
+                        _ => {
+                            ended = true;
+                            Code::BlockForever
+                        }
+                    }
+                }
+                EventKind::Wakeup(_) => unreachable!("has no length"),
+            };
+            self.steps.push(Step::new(after_ns, code));
+            if ended {
+                self.count("events after a task's end", events.len() as u64);
+                break;
+            }
+        }
+        if !ended {
+            self.steps.push(Step::new(0, Code::BlockForever));
+        }
+        self.count("wakeup placed outside its waker's run and moved into it", clamped);
+        self.tasks.push(ProgramTask {
+            name: task.name.clone(),
+            init: match task.birth {
+                Birth::Init { state: InitState::Runnable, .. } => Some(SpawnState::Runnable),
+                Birth::Init { state: InitState::Blocked, .. } => Some(SpawnState::Blocked),
+                Birth::Fork { .. } => None,
+            },
+            change: (task.params.is_some() || task.affinity.is_some() || task.cgroup.is_some()).then(|| {
+                Change {
+                    params: task.params,
+                    affinity: task.affinity.clone(),
+                    cgroup: task.cgroup.map(|c| c.0),
+                }
+            }),
+            first_step,
+            idle_forever: init_blocked && self.steps[first_step].code() == Code::BlockForever,
+        });
+        debug_assert_eq!(self.tasks.len(), id.index() + 1);
+    }
+
+    fn count(&mut self, reason: &str, count: u64) {
+        if count > 0 {
+            *self.dropped.entry(reason.to_string()).or_default() += count;
+        }
+    }
+}
+
+/// A token's place in its waker's program: `distance` of CPU time before event number `event`.
+#[derive(Clone, Copy, Debug)]
+struct Delivery {
+    event: usize,
+    distance: Span,
+    token: u32,
+}
+
+/// How a block ends. Tokens are consumed in the order in which pass 1 numbered them.
+fn block_code(wakeup: &Wakeup, next_token: &mut u32) -> Code {
+    match *wakeup {
+        Wakeup::External { after, source: ExternalSource::Timer } => Code::BlockTimer(after.as_ns()),
+        Wakeup::External { after, source: ExternalSource::Device } => Code::BlockDevice(after.as_ns()),
+        Wakeup::Dependent { .. } => {
+            *next_token += 1;
+            Code::BlockToken(*next_token - 1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_workload::{Event, Task};
+
+    fn task(pid: u32, birth: Birth, events: Vec<EventKind>) -> Task {
+        let events = events.into_iter().enumerate();
+        Task {
+            pid,
+            name: format!("task{pid}"),
+            birth,
+            params: None,
+            affinity: None,
+            cgroup: None,
+            kernel_thread: false,
+            events: events
+                .map(|(i, kind)| Event { eid: EventId(u64::from(pid) * 100 + i as u64), kind })
+                .collect(),
+        }
+    }
+    const INIT: Birth = Birth::Init { eid: EventId(0), parent: None, state: InitState::Runnable };
+    const BLOCKED: Birth = Birth::Init { eid: EventId(0), parent: None, state: InitState::Blocked };
+    fn ms(n: u64) -> Span {
+        Span::from_ms(n)
+    }
+    fn steps(program: &Program, task: usize) -> Vec<(u64, Code)> {
+        let end = program.tasks.get(task + 1).map_or(program.steps.len(), |next| next.first_step);
+        program.steps[program.tasks[task].first_step..end]
+            .iter()
+            .map(|s| (s.after_ns / 1_000_000, s.code()))
+            .collect()
+    }
+
+    /// The picture in the module's documentation.
+    #[test]
+    fn the_documented_example() {
+        let dependent = Wakeup::Dependent {
+            recorded_after: ms(1),
+            event: EventId(200),
+            task: TaskId(1),
+            distance: ms(1),
+        };
+        let workload = Workload {
+            tasks: vec![
+                task(
+                    1,
+                    INIT,
+                    vec![
+                        EventKind::Block { length: ms(4) },
+                        EventKind::Wakeup(Wakeup::External { after: ms(6), source: ExternalSource::Timer }),
+                        EventKind::Fork { length: ms(1), child: TaskId(1) },
+                        EventKind::Block { length: ms(3) },
+                        EventKind::Wakeup(dependent),
+                    ],
+                ),
+                task(2, Birth::Fork { parent: TaskId(0) }, vec![EventKind::Exit { length: ms(5) }]),
+            ],
+            ..Workload::default()
+        };
+        let program = Program::new(&workload).unwrap();
+        assert_eq!(
+            steps(&program, 0),
+            [
+                (4, Code::BlockTimer(6_000_000)),
+                (1, Code::Fork(1)),
+                (2, Code::BlockToken(0)),
+                (0, Code::BlockForever)
+            ]
+        );
+        assert_eq!(steps(&program, 1), [(4, Code::Deliver(0)), (1, Code::Exit)]);
+        assert!(program.dropped.is_empty());
+    }
+
+    #[test]
+    fn deliveries_are_ordered_and_clamped_aloud() {
+        let wake = |event, distance| {
+            EventKind::Wakeup(Wakeup::Dependent {
+                recorded_after: Span::ZERO,
+                event: EventId(event),
+                task: TaskId(2),
+                distance: ms(distance),
+            })
+        };
+        let workload = Workload {
+            tasks: vec![
+                task(1, BLOCKED, vec![wake(300, 9), EventKind::Exit { length: ms(1) }]),
+                task(2, BLOCKED, vec![wake(300, 3), EventKind::Exit { length: ms(1) }]),
+                task(3, INIT, vec![EventKind::Exit { length: ms(5) }]),
+            ],
+            ..Workload::default()
+        };
+        let program = Program::new(&workload).unwrap();
+        assert_eq!(steps(&program, 2), [(0, Code::Deliver(0)), (2, Code::Deliver(1)), (3, Code::Exit)]);
+        assert_eq!(program.dropped.values().sum::<u64>(), 1);
+        assert_eq!(steps(&program, 0), [(0, Code::BlockToken(0)), (1, Code::Exit)]);
+    }
+
+    #[test]
+    fn a_wakeup_by_nobody_is_refused() {
+        let wakeup = Wakeup::Dependent {
+            recorded_after: Span::ZERO,
+            event: EventId(7),
+            task: TaskId(0),
+            distance: Span::ZERO,
+        };
+        let mut workload = Workload {
+            tasks: vec![task(1, BLOCKED, vec![EventKind::Wakeup(wakeup)])],
+            ..Workload::default()
+        };
+        assert!(matches!(Program::new(&workload), Err(ProgramError::UnknownEvent { pid: 1, event: 7, .. })));
+        workload.tasks.clear();
+        assert_eq!(Program::new(&workload).unwrap_err(), ProgramError::Empty);
+    }
+}

@@ -1,0 +1,162 @@
+//! The list of native schedulers, each with its parameters, once.
+//!
+//! A scheduler is registered in the file of its family: `basic` (first in first out, round robin), `proportional` (shares of the
+//! CPU). A family is a `pub(super) const POLICIES: &[PolicyInfo]`, named in [`FAMILIES`].
+
+use schedlab_machine::policy::Policy;
+use schedlab_units::Span;
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+mod basic;
+mod linux_history;
+mod proportional;
+
+/// The families, in the order in which they are listed.
+const FAMILIES: &[&[PolicyInfo]] = &[basic::POLICIES, proportional::POLICIES, linux_history::POLICIES];
+
+static REGISTRY: LazyLock<Vec<PolicyInfo>> = LazyLock::new(|| FAMILIES.concat());
+
+/// A parameter of a scheduler.
+#[derive(Clone, Copy, Debug)]
+pub struct ParamInfo {
+    /// Name, as `--param NAME=VALUE` takes it.
+    pub name: &'static str,
+    /// Default, in the form in which it is given.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// A native scheduler.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyInfo {
+    /// Name, as `--sched` takes it.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Where it is from.
+    pub source: &'static str,
+    /// Its parameters.
+    pub params: &'static [ParamInfo],
+    make: fn(&Params<'_>) -> Result<Box<dyn Policy>, PolicyError>,
+}
+
+/// Parameters for one scheduler, checked against its list.
+#[derive(Clone, Copy, Debug)]
+pub struct Params<'a> {
+    info: &'a PolicyInfo,
+    given: &'a [(String, String)],
+}
+
+/// A scheduler that cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// No such parameter.
+    #[error("{sched} has no parameter '{name}'; it has: {known}")]
+    UnknownParam {
+        /// The scheduler.
+        sched: &'static str,
+        /// The name given.
+        name: String,
+        /// What it has.
+        known: String,
+    },
+    /// A value that does not fit.
+    #[error("parameter {name}={value} of {sched}: {problem}")]
+    BadValue {
+        /// The scheduler.
+        sched: &'static str,
+        /// The parameter.
+        name: &'static str,
+        /// The value given.
+        value: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+}
+
+impl Params<'_> {
+    fn text(&self, param: &ParamInfo) -> String {
+        let given = self.given.iter().rev().find(|(name, _)| name == param.name);
+        given.map_or_else(|| param.default.to_string(), |(_, value)| value.clone())
+    }
+
+    /// The parameter, read by `parse`, whose error says what is wrong and what would be right.
+    fn read<T>(
+        &self,
+        param: &'static ParamInfo,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<T, PolicyError> {
+        let value = self.text(param);
+        parse(&value).map_err(|problem| PolicyError::BadValue {
+            sched: self.info.name,
+            name: param.name,
+            value,
+            problem,
+        })
+    }
+
+    /// A length of time greater than zero.
+    fn span(&self, param: &'static ParamInfo) -> Result<Span, PolicyError> {
+        self.read(param, |value| match value.parse::<Span>() {
+            Ok(Span::ZERO) => Err("must be greater than zero".into()),
+            Ok(span) => Ok(span),
+            Err(error) => Err(error.to_string()),
+        })
+    }
+
+    /// A number (or anything else with a `FromStr`); `expected` says what would be right.
+    fn value<T: FromStr>(&self, param: &'static ParamInfo, expected: &str) -> Result<T, PolicyError> {
+        self.read(param, |value| value.parse().map_err(|_| format!("expected {expected}")))
+    }
+}
+
+impl Params<'_> {
+    /// A whole number from `least` to `most`.
+    fn number(&self, param: &'static ParamInfo, least: u64, most: u64) -> Result<u64, PolicyError> {
+        self.read(param, |value| match value.parse() {
+            Ok(number) if (least..=most).contains(&number) => Ok(number),
+            _ => Err(format!("expected a whole number from {least} to {most}")),
+        })
+    }
+}
+
+impl PolicyInfo {
+    /// Builds the scheduler; parameters not given have their default.
+    pub fn build(&self, given: &[(String, String)]) -> Result<Box<dyn Policy>, PolicyError> {
+        for (name, _) in given {
+            if !self.params.iter().any(|param| param.name == name) {
+                let known: Vec<_> = self.params.iter().map(|param| param.name).collect();
+                let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
+                return Err(PolicyError::UnknownParam { sched: self.name, name: name.clone(), known });
+            }
+        }
+        (self.make)(&Params { info: self, given })
+    }
+}
+
+/// All native schedulers, in the order in which they are listed.
+pub fn registry() -> &'static [PolicyInfo] {
+    &REGISTRY
+}
+
+/// The native scheduler of this name.
+pub fn find(name: &str) -> Option<&'static PolicyInfo> {
+    REGISTRY.iter().find(|info| info.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_checked() {
+        let rr = find("rr").unwrap();
+        assert!(rr.build(&[("quantum".into(), "5ms".into())]).is_ok());
+        for (name, value) in [("quantum", "0"), ("quantum", "soon"), ("slice", "5ms")] {
+            assert!(rr.build(&[(name.into(), value.into())]).is_err(), "{name}={value}");
+        }
+        assert!(find("fifo").unwrap().build(&[("quantum".into(), "1ms".into())]).is_err());
+    }
+}

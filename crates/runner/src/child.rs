@@ -1,0 +1,84 @@
+//! The child's side: build the kernel, run the machine, write the report.
+
+use crate::watch::ControlPage;
+use crate::{ChildReport, ExitReport, RunEnd, Scheduler, Wait};
+use schedlab_machine::kernel::{Fault, Kernel};
+use schedlab_machine::native::Native;
+use schedlab_machine::sink::Spill;
+use schedlab_machine::{End, Machine, Outcome, Program, Setup};
+use schedlab_units::TaskId;
+use std::fs::File;
+
+/// Runs to the end; returns what to report.
+pub(crate) fn run(
+    scheduler: &Scheduler,
+    program: Program,
+    setup: Setup,
+    spill: File,
+    control: &'static ControlPage,
+) -> ChildReport {
+    let nr_tasks = program.nr_tasks();
+    match scheduler {
+        Scheduler::Native(info) => {
+            let policy = info.build(&setup.params).expect("the parent has checked the parameters");
+            drive(Machine::new(Native::new(policy, Spill::new(spill)), program, setup), nr_tasks, control)
+        }
+    }
+}
+
+fn drive<K: Kernel>(mut machine: Machine<K>, nr_tasks: u32, control: &'static ControlPage) -> ChildReport {
+    machine.set_pulse(&control.pulse);
+    let outcome = machine.run();
+    let kernel = machine.kernel();
+    let flushed = kernel.flush_log();
+    let kernel_threads = kernel.kernel_threads().into_iter().map(|thread| (thread.pid, thread.name)).collect();
+    let warnings = kernel.warnings();
+    let kernel_cpu_ns =
+        (0..nr_tasks).map_while(|id| kernel.task_counters(TaskId(id))).map(|counters| counters.cpu.as_ns()).collect();
+    let mut report = report(outcome, kernel_threads, warnings, kernel_cpu_ns);
+    if let Err(error) = flushed {
+        report.end = RunEnd::Misbehaved {
+            report: ExitReport {
+                kind: "log".into(),
+                reason: format!("the log could not be written: {error}; free space in the temporary directory"),
+                time_ns: report.duration_ns,
+            },
+        };
+    }
+    report
+}
+
+fn report(
+    outcome: Outcome,
+    kernel_threads: Vec<(u32, String)>,
+    warnings: Vec<String>,
+    kernel_cpu_ns: Vec<u64>,
+) -> ChildReport {
+    let duration_ns = outcome.duration.as_ns();
+    let end = match outcome.end {
+        End::AllDone => RunEnd::AllDone,
+        End::Duration => RunEnd::Duration,
+        End::Deadlock(waits) => RunEnd::Deadlock {
+            waits: waits
+                .into_iter()
+                .map(|w| Wait { task: w.task.0, waker: w.waker.0, before_event: w.before_event })
+                .collect(),
+        },
+        End::Fault(Fault { kind, reason }) => {
+            RunEnd::Misbehaved { report: ExitReport { kind: kind.to_string(), reason, time_ns: duration_ns } }
+        }
+    };
+    ChildReport {
+        end,
+        duration_ns,
+        finished: outcome.finished,
+        events: outcome.events,
+        tokens_early: outcome.tokens_early,
+        loop_wall_ns: outcome.loop_wall_ns,
+        kernel_wall_ns: outcome.kernel_wall_ns,
+        boot_ns: outcome.boot.as_ns(),
+        kernel_threads,
+        warnings,
+        kernel_cpu_ns,
+    }
+}

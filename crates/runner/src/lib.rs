@@ -1,0 +1,219 @@
+//! How is one run made safe? In a child process, which the parent watches, reports and cleans up after.
+//!
+//! ```text
+//!   parent                          child (forked: it has the workload already)
+//!   fork ────────────────────────>  load the scheduler, boot, run
+//!   watch the pulse, wait           records ──> spill file (32 bytes each)
+//!   read the report <────────────   outcome ──> report file (JSON)
+//!   read the spill file
+//! ```
+//!
+//! Whatever the scheduler under test does (a kernel BUG, a wild pointer, an endless loop), the parent gets a [`RunResult`]: the
+//! outcome, or an [`ExitReport`] with what was going on. The spill file has no name; nothing is left behind.
+
+mod child;
+mod scheduler;
+mod watch;
+
+pub use scheduler::{Scheduler, SchedulerError};
+
+use schedlab_log::{KernelThread, LogHeader, LogTask};
+use schedlab_machine::{Program, ProgramError, Setup};
+use schedlab_topology::Topology;
+use schedlab_units::{Span, TaskId};
+use schedlab_workload::{Birth, Workload};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::time::Duration;
+
+/// What to run, on what, under which scheduler.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// The workload.
+    pub workload: &'a Workload,
+    /// The scheduler.
+    pub scheduler: &'a Scheduler,
+    /// The machine.
+    pub topology: Topology,
+    /// Stop after this much simulated time.
+    pub duration: Option<Span>,
+    /// Tunables of the scheduler, in order of name.
+    pub params: Vec<(String, String)>,
+    /// End the run as a stall if nothing happens for this long on the host's clock.
+    pub stall_limit: Duration,
+}
+
+/// [`Request::stall_limit`] unless something else is asked for.
+pub const STALL_LIMIT: Duration = Duration::from_secs(60);
+
+/// How a run ended, as the child reports it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "end")]
+pub enum RunEnd {
+    /// Every task has done all that the workload asks of it.
+    AllDone,
+    /// The duration is over.
+    Duration,
+    /// The tasks left wait for each other.
+    Deadlock {
+        /// Who waits for whom.
+        waits: Vec<Wait>,
+    },
+    /// The scheduler misbehaved.
+    Misbehaved {
+        /// What happened.
+        report: ExitReport,
+    },
+}
+
+/// A task that waits for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// The sleeper's task id.
+    pub task: u32,
+    /// Who should wake it.
+    pub waker: u32,
+    /// Before which of the waker's events.
+    pub before_event: u64,
+}
+
+/// The scheduler under test misbehaved.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitReport {
+    /// What kind: `kernel panic`, `livelock`, `lost task`, `broken contract`, `refused`, `crash`, `stall`.
+    pub kind: String,
+    /// What it said.
+    pub reason: String,
+    /// Simulated time of the last event seen, from the start of the workload.
+    pub time_ns: u64,
+}
+
+/// Everything that the child knows at the end of a run, apart from the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChildReport {
+    /// How it ended.
+    #[serde(flatten)]
+    pub end: RunEnd,
+    /// Simulated time from the start to the end.
+    pub duration_ns: u64,
+    /// Per task: has it done all that the workload asks?
+    pub finished: Vec<bool>,
+    /// Events after the start.
+    pub events: u64,
+    /// Blocks that did not sleep, since their wakeup had come already.
+    pub tokens_early: u64,
+    /// Host time in the event loop.
+    pub loop_wall_ns: u64,
+    /// Of it, inside the kernel (sampled).
+    pub kernel_wall_ns: u64,
+    /// Simulated time of the boot.
+    pub boot_ns: u64,
+    /// The kernel's own threads: pid, name.
+    pub kernel_threads: Vec<(u32, String)>,
+    /// The kernel's warnings.
+    pub warnings: Vec<String>,
+    /// Per task, the kernel's own account: CPU time in ns (empty if it keeps none).
+    pub kernel_cpu_ns: Vec<u64>,
+}
+
+/// A finished run.
+#[derive(Debug)]
+pub struct RunResult {
+    /// Who ran on what.
+    pub header: LogHeader,
+    /// The records, 32 bytes each in order.
+    pub spill: File,
+    /// The child's report.
+    pub report: ChildReport,
+    /// What lowering the workload left out: reason -> how often.
+    pub dropped: BTreeMap<String, u64>,
+}
+
+/// A run that could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The workload cannot be executed.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// The scheduler cannot be loaded or refuses its parameters.
+    #[error(transparent)]
+    Scheduler(#[from] SchedulerError),
+    /// The host refused a resource.
+    #[error("cannot {doing}: {source}; {remedy}")]
+    Host {
+        /// What was being done.
+        doing: &'static str,
+        /// The system's answer.
+        source: std::io::Error,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The child's report is missing or damaged: a bug of ours.
+    #[error("internal error: the run's report is unreadable ({0})")]
+    Report(String),
+}
+
+/// Runs the workload to its end in a child process.
+pub fn run(request: &Request<'_>) -> Result<RunResult, RunError> {
+    let program = Program::new(request.workload)?;
+    request.scheduler.check(&request.topology, &request.params)?;
+    let dropped = program.dropped.clone();
+    let setup = Setup {
+        topology: request.topology.clone(),
+        duration: request.duration,
+        params: request.params.clone(),
+    };
+    let (report, spill) = watch::supervise(request, program, setup)?;
+    let header = header(request, &report);
+    Ok(RunResult { header, spill, report, dropped })
+}
+
+fn header(request: &Request<'_>, report: &ChildReport) -> LogHeader {
+    let workload = request.workload;
+    let parent = |birth: Birth| match birth {
+        Birth::Init { parent, .. } => parent,
+        Birth::Fork { parent } => Some(parent),
+    };
+    LogHeader {
+        sched: request.scheduler.name().to_string(),
+        sched_version: request.scheduler.version(),
+        nr_cpus: request.topology.nr_cpus(),
+        hz: request.scheduler.hz(),
+        duration: Span::from_ns(report.duration_ns),
+        tasks: workload
+            .tasks
+            .iter()
+            .map(|task| LogTask {
+                pid: task.pid,
+                name: task.name.clone(),
+                params: inherited(workload, task, |t| t.params).unwrap_or_default(),
+                affinity: inherited(workload, task, |t| t.affinity.clone()),
+                parent: parent(task.birth),
+            })
+            .collect(),
+        kernel_threads: report
+            .kernel_threads
+            .iter()
+            .map(|(pid, name)| KernelThread { pid: *pid, name: name.clone() })
+            .collect(),
+        params: request.params.clone(),
+    }
+}
+
+/// A setting of the task, or of the nearest forebear that states it (a fork inherits).
+fn inherited<T>(
+    workload: &Workload,
+    task: &schedlab_workload::Task,
+    get: impl Fn(&schedlab_workload::Task) -> Option<T>,
+) -> Option<T> {
+    let mut task = task;
+    for _ in 0..workload.tasks.len() {
+        match (get(task), task.birth) {
+            (Some(value), _) => return Some(value),
+            (None, Birth::Fork { parent }) => task = workload.task(TaskId(parent.0)),
+            (None, Birth::Init { .. }) => return None,
+        }
+    }
+    None
+}

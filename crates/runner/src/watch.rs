@@ -1,0 +1,186 @@
+//! The parent's side: fork, watch, collect.
+
+use crate::{ChildReport, ExitReport, Request, RunEnd, RunError, child};
+use schedlab_machine::{Program, Setup};
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Shared between parent and child.
+#[repr(C)]
+pub(crate) struct ControlPage {
+    /// Grows while events happen.
+    pub pulse: AtomicU64,
+}
+
+/// The control page in memory that both processes see; unmapped by the parent when the run is over.
+struct SharedPage(*mut ControlPage);
+
+impl SharedPage {
+    fn new() -> std::io::Result<SharedPage> {
+        // SAFETY: a fresh anonymous mapping; no address is asked for, so nothing is replaced.
+        let page = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<ControlPage>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if page == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(SharedPage(page.cast())) }
+    }
+    fn get(&self) -> &ControlPage {
+        // SAFETY: the mapping lives as long as `self`, is zeroed (valid for atomics) and is only accessed through atomics.
+        unsafe { &*self.0 }
+    }
+}
+
+impl Drop for SharedPage {
+    fn drop(&mut self) {
+        // SAFETY: `self.0` is the mapping made in `new`, and no reference outlives `self` in this process.
+        unsafe { libc::munmap(self.0.cast(), size_of::<ControlPage>()) };
+    }
+}
+
+fn host(doing: &'static str, remedy: &'static str) -> impl FnOnce(std::io::Error) -> RunError {
+    move |source| RunError::Host { doing, source, remedy }
+}
+
+/// Runs the machine in a child; returns its report and the spill file, rewound.
+pub(crate) fn supervise(request: &Request<'_>, program: Program, setup: Setup) -> Result<(ChildReport, File), RunError> {
+    const SPACE: &str = "free space in the temporary directory (TMPDIR)";
+    let mut spill = tempfile::tempfile().map_err(host("create a temporary file for the log", SPACE))?;
+    let mut answer = tempfile::tempfile().map_err(host("create a temporary file for the report", SPACE))?;
+    let child_spill = spill.try_clone().map_err(host("duplicate a file handle", "close files"))?;
+    let page = SharedPage::new().map_err(host("map a shared page", "free memory"))?;
+    let nr_tasks = request.workload.tasks.len();
+
+    // SAFETY: the child only runs code of this program and leaves by _exit. Allocation after fork is safe with glibc's and
+    // musl's allocators, which handle fork; the program has no other thread that could hold a lock the child needs
+    // (progress is drawn by the parent itself).
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(host("start a child process", "raise the process limit (ulimit -u)")(std::io::Error::last_os_error())),
+        0 => {
+            let code = in_child(request, program, setup, child_spill, answer, page);
+            // SAFETY: _exit ends the child at once, without the parent's exit handlers.
+            unsafe { libc::_exit(code) }
+        }
+        pid => {
+            drop(program);
+            let status = wait(pid, page.get(), request.stall_limit);
+            let pulse = page.get().pulse.load(Ordering::Relaxed);
+            spill.rewind().map_err(host("rewind the log", SPACE))?;
+            let mut text = String::new();
+            let read = answer.rewind().and_then(|()| answer.read_to_string(&mut text));
+            read.map_err(host("read the run's report", SPACE))?;
+            match status {
+                Status::Exited(0) => {
+                    let report = serde_json::from_str(&text).map_err(|error| RunError::Report(error.to_string()))?;
+                    Ok((report, spill))
+                }
+                Status::Exited(code) => Err(RunError::Report(format!("the child ended with status {code}: {text}"))),
+                Status::Signal(signal) => Ok((crashed("crash", signal_reason(signal, &text), pulse, nr_tasks), spill)),
+                Status::Stalled => {
+                    let limit = request.stall_limit;
+                    let reason = format!("nothing happened for {limit:?}: an endless loop inside the scheduler");
+                    Ok((crashed("stall", reason, pulse, nr_tasks), spill))
+                }
+            }
+        }
+    }
+}
+
+fn in_child(
+    request: &Request<'_>,
+    program: Program,
+    setup: Setup,
+    spill: File,
+    mut answer: File,
+    page: SharedPage,
+) -> i32 {
+    // SAFETY: asks the kernel to end this process with its parent; no memory is involved.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    let page: &'static SharedPage = Box::leak(Box::new(page));
+    // a panic (a policy's or ours) must not unwind into the parent's code: leave its text for the report and abort
+    if let Ok(text) = answer.try_clone() {
+        std::panic::set_hook(Box::new(move |info| {
+            let _ = write!(&text, "{info}"); // a failure here leaves the signal to tell the story
+            std::process::abort();
+        }));
+    }
+    let report = child::run(request.scheduler, program, setup, spill, page.get());
+    let written = serde_json::to_vec(&report).map_err(std::io::Error::from).and_then(|json| answer.write_all(&json));
+    if written.is_ok() { 0 } else { 4 }
+}
+
+enum Status {
+    Exited(i32),
+    Signal(i32),
+    Stalled,
+}
+
+/// Waits for the child; ends it when its pulse stops.
+fn wait(pid: libc::pid_t, page: &ControlPage, stall_limit: Duration) -> Status {
+    let mut last = (page.pulse.load(Ordering::Relaxed), Instant::now());
+    let mut pause = Duration::from_micros(100);
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` outlives the call, `pid` is our child.
+        let waited = unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) };
+        if waited == pid {
+            return if libc::WIFSIGNALED(status) {
+                Status::Signal(libc::WTERMSIG(status))
+            } else {
+                Status::Exited(libc::WEXITSTATUS(status))
+            };
+        }
+        let pulse = page.pulse.load(Ordering::Relaxed);
+        if pulse != last.0 {
+            last = (pulse, Instant::now());
+        } else if last.1.elapsed() > stall_limit {
+            // SAFETY: `pid` is our child, not yet waited for; waitpid then takes its status.
+            unsafe {
+                libc::kill(pid, libc::SIGKILL);
+                libc::waitpid(pid, &mut status, 0);
+            }
+            return Status::Stalled;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+fn signal_reason(signal: i32, text: &str) -> String {
+    let name = match signal {
+        libc::SIGSEGV => "SIGSEGV (a bad pointer)",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGILL => "SIGILL (BUG or an illegal instruction)",
+        libc::SIGFPE => "SIGFPE (division by zero)",
+        libc::SIGABRT => "SIGABRT (an assertion)",
+        libc::SIGKILL => "SIGKILL (ended from outside, or out of memory)",
+        _ => "a signal",
+    };
+    let detail = if text.is_empty() { String::new() } else { format!("; {text}") };
+    format!("the scheduler's process ended by signal {signal}, {name}{detail}")
+}
+
+/// The report of a child that could not write one.
+fn crashed(kind: &str, reason: String, pulse: u64, nr_tasks: usize) -> ChildReport {
+    ChildReport {
+        end: RunEnd::Misbehaved { report: ExitReport { kind: kind.into(), reason, time_ns: 0 } },
+        duration_ns: 0,
+        finished: vec![false; nr_tasks],
+        events: pulse,
+        tokens_early: 0,
+        loop_wall_ns: 0,
+        kernel_wall_ns: 0,
+        boot_ns: 0,
+        kernel_threads: Vec::new(),
+        warnings: Vec::new(),
+        kernel_cpu_ns: Vec::new(),
+    }
+}

@@ -1,0 +1,22 @@
+#!/bin/bash
+# All tests. `--all` adds the long ones (they are marked `#[ignore = "long: ..."]`).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+all=${1:-}
+
+step() { printf '\n== %s\n' "$*" >&2; }
+
+step "format and lints"
+cargo fmt --all --check
+cargo clippy --workspace --all-targets --release --quiet -- -D warnings
+if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run; fi
+
+step "real Linux 6.12 (built once, then cached)"
+target/release/schedlab linux add 6.12
+
+step "tests"
+if [ "$all" = --all ]; then
+	cargo test --workspace --release -- --include-ignored
+else
+	cargo test --workspace --release
+fi
