@@ -23,7 +23,7 @@ use crate::format::{EventFormat, FieldKind, Number, Text};
 use crate::pages::{Pages, Resident};
 use crate::ring::{Step, discard, step};
 use crate::write::{EventSystem, TraceDatWriter, TraceMeta, WriteOptions, WrittenTrace};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// What [`rewrite`] asks.
@@ -45,7 +45,8 @@ pub trait Rewrite {
         Decoder::knows(system, event)
     }
 
-    /// Whether the saved command line of this thread stays. Unless overridden, all do.
+    /// Whether the saved command line of this thread stays. Unless overridden, all of threads that occur in the events do
+    /// (and no others: the kernel saves names of threads that ran long before).
     fn keep_cmdline(&mut self, pid: Pid) -> bool {
         let _ = pid;
         true
@@ -102,14 +103,13 @@ pub fn rewrite(
     let fail = |problem| TraceError::new(source.path(), problem);
     let mut meta = source.meta(buffer);
     let (plans, common_type) = plans(&mut meta, rules).map_err(fail)?;
-    clean_meta(&mut meta, rules);
-
     let place = &source.buffers()[buffer];
     let mut counts = source.counts().clone();
     let options = WriteOptions { page_size: place.page_size, ..options };
     let mut writer = TraceDatWriter::create(target, options)?;
     let resident = Resident::default();
-    let mut editor = PageEditor { source, plans, common_type, rules, kept: 0, counts: &mut counts };
+    let mut editor =
+        PageEditor { source, plans, common_type, rules, seen: BTreeSet::new(), kept: 0, counts: &mut counts };
     for cpu in &place.cpus {
         let mut pages =
             Pages::new(source.bytes(), place, cpu, &resident, source.mode(), editor.counts).map_err(fail)?;
@@ -121,13 +121,17 @@ pub fn rewrite(
             }
         }
     }
-    let events_kept = editor.kept;
+    let (events_kept, seen) = (editor.kept, editor.seen);
+    clean_meta(&mut meta, &seen, rules);
     let written = writer.finish(&meta)?;
     Ok(Rewritten { written, events_kept, counts })
 }
 
 /// Decides for each event number, and leaves only the wanted formats in `meta`.
-fn plans(meta: &mut TraceMeta, rules: &mut dyn Rewrite) -> Result<(BTreeMap<u16, Plan>, Option<Number>), Problem> {
+fn plans(
+    meta: &mut TraceMeta,
+    rules: &mut dyn Rewrite,
+) -> Result<(BTreeMap<u16, Plan>, Option<Number>), Problem> {
     let mut plans = BTreeMap::new();
     let mut common_type = None;
     let mut systems = Vec::new();
@@ -173,7 +177,7 @@ fn plans(meta: &mut TraceMeta, rules: &mut dyn Rewrite) -> Result<(BTreeMap<u16,
 }
 
 /// Drops from the metadata what may name people, machines or paths.
-fn clean_meta(meta: &mut TraceMeta, rules: &mut dyn Rewrite) {
+fn clean_meta(meta: &mut TraceMeta, seen: &BTreeSet<Pid>, rules: &mut dyn Rewrite) {
     const DATE: u16 = 1;
     const OFFSET: u16 = 7;
     const TSC2NSEC: u16 = 14;
@@ -189,7 +193,7 @@ fn clean_meta(meta: &mut TraceMeta, rules: &mut dyn Rewrite) {
     });
     let mut cmdlines = String::new();
     for (pid, name) in crate::file::parse_cmdlines(&meta.saved_cmdlines) {
-        if rules.keep_cmdline(pid) {
+        if seen.contains(&pid) && rules.keep_cmdline(pid) {
             let name = rules.comm(pid, &name).unwrap_or(name);
             cmdlines.push_str(&format!("{pid} {name}\n"));
         }
@@ -202,6 +206,8 @@ struct PageEditor<'a> {
     plans: BTreeMap<u16, Plan>,
     common_type: Option<Number>,
     rules: &'a mut dyn Rewrite,
+    /// Threads that the events kept speak of.
+    seen: BTreeSet<Pid>,
     kept: u64,
     counts: &'a mut Counts,
 }
@@ -215,7 +221,12 @@ impl PageEditor<'_> {
             Ok(header) => header,
             Err(length) if strict => {
                 let at = pages.place(pages.page());
-                return Err(invalid(at, "the length of a page's events", length, "at most what the page has room for"));
+                return Err(invalid(
+                    at,
+                    "the length of a page's events",
+                    length,
+                    "at most what the page has room for",
+                ));
             }
             Err(_) => {
                 count(self.counts, "page left out: its events are longer than it", 1);
@@ -277,6 +288,7 @@ impl PageEditor<'_> {
                 return false;
             }
         };
+        self.seen.extend(plan.common_pid.map(|number| Pid(number.get(record) as i32)));
         for text in &plan.texts {
             let Some(range) = text.text.range(record) else {
                 count(self.counts, "event discarded: its text lies outside it", 1);
@@ -284,6 +296,7 @@ impl PageEditor<'_> {
             };
             let number = text.pid.or(plan.common_pid);
             let pid = Pid(number.map_or(0, |number| number.get(record) as i32));
+            self.seen.insert(pid);
             let bytes = &mut record[range];
             let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
             bytes[length..].fill(0);
@@ -295,7 +308,9 @@ impl PageEditor<'_> {
             if let Some(new) = new {
                 // An array in place has its NUL; so has text with a stored length.
                 let room = match text.kind {
-                    FieldKind::Array | FieldKind::DataLoc | FieldKind::RelLoc => bytes.len().saturating_sub(1),
+                    FieldKind::Array | FieldKind::DataLoc | FieldKind::RelLoc => {
+                        bytes.len().saturating_sub(1)
+                    }
                     FieldKind::Number => 0,
                 };
                 bytes.fill(0);
