@@ -4,6 +4,9 @@
 //! implementation, drawn tests. [`registry`] lists them; names are what `--sched` takes.
 
 mod fifo;
+mod goodness;
+mod kit;
+pub mod lab;
 mod queue;
 mod registry;
 mod rr;
@@ -11,5 +14,6 @@ mod rr;
 mod testing;
 
 pub use fifo::Fifo;
+pub use goodness::{Goodness, Version as GoodnessVersion};
 pub use registry::{ParamInfo, Params, PolicyError, PolicyInfo, find, registry};
 pub use rr::RoundRobin;

@@ -13,9 +13,17 @@
 //! 4 EXIT   100 2ms
 //! ```
 
+pub mod check;
+mod deadlock;
+mod index;
 mod model;
+pub mod text;
 
+pub use check::WorkloadError;
+pub use deadlock::{Deadlock, find_deadlock};
+pub use index::{EventIndex, EventPlace};
 pub use model::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,
 };
+pub use text::{TextError, parse_text, read_text, write_text};
