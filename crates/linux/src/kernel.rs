@@ -146,6 +146,7 @@ pub struct LinuxKernel {
     window: Vec<Record>,
     now_ns: *mut u64,
     exited: Vec<KernelThreadInfo>,
+    refusals: Vec<String>,
     // last: the code everything above points into
     _library: libloading::os::unix::Library,
 }
@@ -187,6 +188,7 @@ impl LinuxKernel {
             window: Vec::new(),
             now_ns: table.now_ns,
             exited: Vec::new(),
+            refusals: Vec::new(),
             _library: library,
         })
     }
@@ -351,6 +353,28 @@ impl LinuxKernel {
     pub fn kicked(&self, cpu: CpuId) -> bool {
         // SAFETY: `cpu()` points into the table.
         unsafe { (*self.cpu(cpu)).posted != 0 }
+    }
+
+    /// Something has been raised for this CPU outside of a resume: count it as kicked.
+    pub fn kick(&mut self, cpu: CpuId) {
+        let c = self.cpu(cpu);
+        // SAFETY: `c` points into the table; nothing runs.
+        unsafe {
+            (*c).posted |= abi::irq::START;
+            (*c).queued = 1;
+        }
+    }
+
+    /// An operation that the kernel refused, in words: kept with the warnings.
+    pub fn note_refusal(&mut self, text: &str) {
+        if self.refusals.len() < 64 {
+            self.refusals.push(text.to_owned());
+        }
+    }
+
+    /// The first refused operations, at most 64.
+    pub fn refusals(&self) -> &[String] {
+        &self.refusals
     }
 
     /// A device interrupt on `cpu` that wakes these tasks, in this order. Resume the CPU to have it taken.
