@@ -385,6 +385,9 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if let Some(params) = change.params {
             view.params = params;
         }
+        if let Some(nice) = change.nice {
+            view.params.nice = nice;
+        }
         if let Some(affinity) = &change.affinity {
             view.affinity = Some(affinity.clone());
         }
