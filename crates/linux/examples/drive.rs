@@ -43,7 +43,7 @@ fn main() {
     let (object, scenario, cpus) = (PathBuf::from(&arg[1]), arg[2].as_str(), arg[3].parse::<u32>().unwrap());
     let seconds: f64 = arg.get(4).map_or(10.0, |s| s.parse().unwrap());
     let start = Instant::now();
-    let mut m = Mini::boot(&object, &flat(cpus), 100_000, "noautogroup");
+    let mut m = Mini::boot(&object, &flat(cpus), 30_000, "noautogroup");
     println!(
         "{}\nbooted {cpus} CPUs in {:.1} ms, {:.3} ms simulated, {} resumes; {} warnings",
         m.kernel.banner(),

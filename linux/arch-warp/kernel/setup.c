@@ -92,20 +92,20 @@ static void __init warp_setup_topology(void)
 {
 	const struct warp_topo *topo = warp_boot_info.topo;
 	int nr = warp_boot_info.nr_cpus;
+	/* at most as many groups as CPUs at each of four levels; one allocation, because early ones are few */
+	struct cpumask *mask = memblock_alloc(4 * nr * sizeof(*mask), SMP_CACHE_BYTES);
 
 	for (int depth = 0; depth < 4; depth++) {
 		for (int first = 0; first < nr; first++) {
-			struct cpumask *mask;
-
 			if (*warp_mask_slot(first, depth))
 				continue;
-			mask = memblock_alloc(sizeof(*mask), SMP_CACHE_BYTES);
 			for (int cpu = first; cpu < nr; cpu++) {
 				if (!warp_same(&topo[first], &topo[cpu], depth))
 					continue;
 				cpumask_set_cpu(cpu, mask);
 				*warp_mask_slot(cpu, depth) = mask;
 			}
+			mask++;
 		}
 	}
 	for (int cpu = 0; cpu < nr; cpu++) {

@@ -53,7 +53,7 @@ impl Mini {
             .boot(&BootOptions {
                 topology,
                 max_tasks,
-                live_tasks: max_tasks,
+                live_tasks: max_tasks.min(2000),
                 command_line: cmdline,
                 now: Time::from_ns(now),
             })
