@@ -13,10 +13,10 @@ use crate::PolicyError;
 use schedlab_log::{Kind, PrevState, Record};
 use schedlab_machine::native::Native;
 use schedlab_machine::{End, Machine, Outcome, Program, Setup};
-use schedlab_topology::Topology;
+use schedlab_topology::{CPUS_MAX, Topology};
 use schedlab_units::{CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
 use schedlab_workload::{
-    Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload,
+    Birth, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
 };
 
 /// What a task does next, in ms.
@@ -47,6 +47,8 @@ pub struct TaskSpec {
     pub times: u64,
     /// It becomes runnable at `start_ms` and then each period, on time however late it is itself ([`Run`](Step::Run) steps only).
     pub period: Option<Span>,
+    /// At this time its affinity is lifted, of all such tasks at once.
+    pub release_ms: Option<u64>,
     /// Taken off each job's CPU time, so that a job that has exactly enough time ends before its deadline and not at it.
     pub less: Span,
 }
@@ -60,6 +62,7 @@ impl TaskSpec {
             steps: steps.to_vec(),
             times: 1,
             period: None,
+            release_ms: None,
             less: Span::ZERO,
         }
     }
@@ -97,6 +100,11 @@ impl TaskSpec {
     pub fn on(mut self, cpus: &str) -> TaskSpec {
         self.affinity = Some(cpus.parse().expect("a list of CPUs"));
         self
+    }
+    /// Only on these CPUs until `release_ms`, then on all.
+    pub fn bound(mut self, cpus: &str, release_ms: u64) -> TaskSpec {
+        self.release_ms = Some(release_ms);
+        self.on(cpus)
     }
     /// Sleeps this long first.
     pub fn from_ms(mut self, start_ms: u64) -> TaskSpec {
@@ -368,7 +376,7 @@ impl Measured {
 }
 
 /// The tasks as a workload. A periodic task is woken by a metronome: a task of its own that uses no CPU time and precedes everyone
-/// (SCHED_DEADLINE of 1 ns, SCHED_FIFO 99 or nice -20 after its task's policy).
+/// (SCHED_DEADLINE of 1 ns, SCHED_FIFO 99 or nice -20 after its task's policy). Another such task (FIFO 99) lifts affinities.
 pub fn workload(tasks: &[TaskSpec]) -> Workload {
     let mut out = Workload::default();
     let mut metronomes = Vec::new();
@@ -431,6 +439,20 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
             _ => SchedParams::normal(Nice::new(-20).expect("-20 is a nice value")),
         };
         out.tasks.push(task(index, &TaskSpec { params, affinity: None, ..spec.clone() }, events, true, eid));
+    }
+    let mut times: Vec<u64> = tasks.iter().filter_map(|spec| spec.release_ms).collect();
+    times.sort_unstable();
+    times.dedup();
+    for time_ms in times {
+        let spec = TaskSpec::fifo(99, &[]);
+        let mut events = vec![timer(Span::from_ms(time_ms))];
+        for (index, _) in tasks.iter().enumerate().filter(|(_, spec)| spec.release_ms == Some(time_ms)) {
+            let (target, affinity) = (Some(TaskId(index as u32)), Some(CpuSet::first(CPUS_MAX)));
+            let change = ParamChange { target, affinity, ..ParamChange::default() };
+            events.push(EventKind::Prio { length: Span::ZERO, change: Box::new(change) });
+        }
+        events.push(EventKind::Exit { length: Span::ZERO });
+        out.tasks.push(task(out.tasks.len(), &spec, events, true, eid));
     }
     out
 }

@@ -78,6 +78,8 @@ struct Task {
     activated: Activated,
     parent: Option<TaskId>,
     first_slice: bool,
+    /// It was taken out of an expired array, to which it returns.
+    was_expired: bool,
 }
 
 /// See the module.
@@ -185,12 +187,19 @@ impl Policy for O1 {
                 if matches!(arrival, Arrival::New { .. }) {
                     queues.tasks[task].stamp = view.now();
                 }
-                queues.add(view, cpu, queues.active_array(cpu), task);
+                let array = match std::mem::take(&mut queues.tasks[task].was_expired) {
+                    true => queues.expired_array(cpu),
+                    false => queues.active_array(cpu),
+                };
+                queues.add(view, cpu, array, task);
             }
         }
     }
 
     fn dequeue(&mut self, _view: &View, _cpu: CpuId, task: TaskId) {
+        let state = &self.queues.tasks[task];
+        let was_expired = state.array == Some(self.queues.expired_array(state.cpu));
+        self.queues.tasks[task].was_expired = was_expired;
         self.queues.remove(task);
     }
 
