@@ -3,17 +3,21 @@
 //! Each scheduler is a folder of the same shape: an essay (what it is, where it is from, what differs), its state, its
 //! implementation, drawn tests. [`registry`] lists them; names are what `--sched` takes.
 
+mod ebs;
 mod fifo;
 mod goodness;
 mod kit;
 pub mod lab;
+mod o1;
 mod queue;
 mod registry;
 mod rr;
 #[cfg(test)]
 mod testing;
 
+pub use ebs::{Ebs, EbsParams};
 pub use fifo::Fifo;
+pub use o1::{O1, Version as O1Version};
 pub use goodness::{Goodness, Version as GoodnessVersion};
 pub use registry::{ParamInfo, Params, PolicyError, PolicyInfo, find, registry};
 pub use rr::RoundRobin;
