@@ -28,7 +28,9 @@ fn main() {
             }
             "resp20" | "resp" => {
                 let d = Span::from_s(if args[1] == "resp" { 180 } else { 20 });
-                let m = lab.run(d, &if args[1] == "resp" { responsebench_usleep(d, 1) } else { responsebench(d) }).unwrap();
+                let m = lab
+                    .run(d, &if args[1] == "resp" { responsebench_usleep(d, 1) } else { responsebench(d) })
+                    .unwrap();
                 print!("{sched:10}");
                 for g in 0..5 {
                     let cpu: f64 = (0..5).map(|i| m.cpu[g * 5 + i].as_ms_f64()).sum::<f64>() / 5.0;

@@ -5,8 +5,11 @@ use crate::{Ebs, EbsParams, Goodness, GoodnessVersion, O1, O1Version};
 
 const HZ_100: ParamInfo = ParamInfo { name: "hz", default: "100", help: "ticks per second" };
 const HZ_1000: ParamInfo = ParamInfo { name: "hz", default: "1000", help: "ticks per second" };
-const EBS_SLICE: ParamInfo =
-    ParamInfo { name: "slice", default: "100ms", help: "longest run while others wait (the original: 1 to 500 ms)" };
+const EBS_SLICE: ParamInfo = ParamInfo {
+    name: "slice",
+    default: "100ms",
+    help: "longest run while others wait (the original: 1 to 500 ms)",
+};
 const EBS_HALF_LIFE: ParamInfo = ParamInfo {
     name: "half_life",
     default: "5s",
