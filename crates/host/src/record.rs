@@ -11,7 +11,7 @@
 //! Whatever fails in 2 to 5, the instance goes away and no half file stays: the pages lie in unnamed temporary files
 //! and both results are written aside and renamed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use schedlab_trace::write::{TraceDatWriter, TraceMeta, WriteOptions};
 use schedlab_units::CpuId;
 
+use crate::anonymise::{Anonymised, Others, anonymise};
 use crate::command::{Command, CommandEnd, pidfd_of};
 use crate::drain::{CpuPages, Drain, PageLoss};
 use crate::error::HostError;
@@ -89,6 +90,9 @@ pub struct RecordOptions {
     pub tracefs: Option<PathBuf>,
     /// Compression and version of the file.
     pub write: WriteOptions,
+    /// Whether only the recorded command's (or processes') names and those of standard kernel threads are written, and
+    /// what becomes of the others; see [`mod@crate::anonymise`].
+    pub anonymise: Option<Others>,
     /// How often [`Stage::Recording`] is reported; each report is a wake-up on the recorded host.
     pub progress_every: Option<Duration>,
 }
@@ -105,6 +109,7 @@ impl RecordOptions {
             buffer_percent: 50,
             tracefs: None,
             write: WriteOptions::default(),
+            anonymise: None,
             progress_every: None,
         }
     }
@@ -208,6 +213,8 @@ pub struct Recorded {
     pub events: EnabledEvents,
     /// Each CPU's counters.
     pub cpus: Vec<CpuCount>,
+    /// What was done to the names, if that was asked. The counters above are those of the recording before it.
+    pub anonymised: Option<Anonymised>,
     /// Instances of dead recorders that were removed at the start.
     pub removed_instances: Vec<String>,
 }
@@ -293,15 +300,37 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
     progress(Stage::Writing);
     let mut meta = describe(&tracefs, &instance, &enabled, &snapshot, options)?;
     meta.page_size = page_size_of_memory();
-    let written = write_trace(&options.output, pages, &meta, WriteOptions { page_size, ..options.write })?;
+    let options_of_file = WriteOptions { page_size, ..options.write };
     let snapshot_path = Snapshot::path_beside(&options.output);
-    snapshot.write(&snapshot_path)?;
+    let (trace_bytes, anonymised) = match options.anonymise {
+        None => {
+            let bytes = write_trace(&options.output, pages, &meta, options_of_file)?;
+            snapshot.write(&snapshot_path)?;
+            (bytes, None)
+        }
+        Some(others) => {
+            // The full recording lies in a folder that only its owner may enter, and goes with it.
+            let folder = folder_of(&options.output);
+            let folder = tempfile::Builder::new()
+                .prefix(".schedlab-")
+                .tempdir_in(&folder)
+                .map_err(HostError::io("cannot make a temporary folder in", &folder))?;
+            let full = folder.path().join("full.dat");
+            write_trace(&full, pages, &meta, options_of_file)?;
+            let full_snapshot = Snapshot::path_beside(&full);
+            snapshot.write(&full_snapshot)?;
+            let (roots, out) = (target.roots(&options.what), &options.output);
+            let done = anonymise(&full, &full_snapshot, &roots, others, out, options_of_file)?;
+            (done.bytes, Some(done))
+        }
+    };
     instance.remove()?;
 
     Ok(Recorded {
         trace: options.output.clone(),
         snapshot: snapshot_path,
-        trace_bytes: written,
+        trace_bytes,
+        anonymised,
         ended,
         command_pid: target.command.as_ref().map(Command::pid),
         command: target.end,
@@ -336,14 +365,15 @@ fn page_size_of_memory() -> u32 {
 struct Target {
     command: Option<Command>,
     processes: Vec<OwnedFd>,
+    /// The threads that were there when the recording began.
+    threads: Vec<i32>,
     deadline: Option<Duration>,
     end: Option<CommandEnd>,
 }
 
 impl Target {
     fn prepare(instance: &Instance, what: &What) -> Result<Target, HostError> {
-        let mut target = Target { command: None, processes: Vec::new(), deadline: None, end: None };
-        let mut threads = Vec::new();
+        let mut target = Target { command: None, processes: Vec::new(), threads: Vec::new(), deadline: None, end: None };
         let scope = match what {
             What::System { duration } => {
                 target.deadline = *duration;
@@ -351,7 +381,7 @@ impl Target {
             }
             What::Command { argv, scope } => {
                 let command = Command::hold(argv)?;
-                threads.push(command.pid());
+                target.threads.push(command.pid());
                 target.command = Some(command);
                 *scope
             }
@@ -360,7 +390,7 @@ impl Target {
                 for &pid in pids {
                     target.processes.push(pidfd_of(pid)?);
                     let folder = format!("/proc/{pid}/task");
-                    threads.extend(
+                    target.threads.extend(
                         numbers_in(Path::new(&folder)).map_err(|_| HostError::NoSuchProcess { pid })?,
                     );
                 }
@@ -369,11 +399,19 @@ impl Target {
         };
         if scope == Scope::Tree {
             instance.set("options/event-fork", "1", "Kernels before 4.7 cannot follow forks: record everything")?;
-            for thread in threads {
+            for thread in &target.threads {
                 instance.append("set_event_pid", &format!("{thread}\n"), "Record everything instead")?;
             }
         }
         Ok(target)
+    }
+
+    /// The tasks whose names, and whose children's, may be told.
+    fn roots(&self, what: &What) -> BTreeSet<i32> {
+        match what {
+            What::Processes { .. } => self.threads.iter().copied().collect(),
+            _ => self.command.iter().map(Command::pid).collect(),
+        }
     }
 
     /// Descriptors that become readable when a target ends.

@@ -146,7 +146,6 @@ pub struct LinuxKernel {
     window: Vec<Record>,
     now_ns: *mut u64,
     exited: Vec<KernelThreadInfo>,
-    refusals: Vec<String>,
     // last: the code everything above points into
     _library: libloading::os::unix::Library,
 }
@@ -188,7 +187,6 @@ impl LinuxKernel {
             window: Vec::new(),
             now_ns: table.now_ns,
             exited: Vec::new(),
-            refusals: Vec::new(),
             _library: library,
         })
     }
@@ -363,18 +361,6 @@ impl LinuxKernel {
             (*c).posted |= abi::irq::START;
             (*c).queued = 1;
         }
-    }
-
-    /// An operation that the kernel refused, in words: kept with the warnings.
-    pub fn note_refusal(&mut self, text: &str) {
-        if self.refusals.len() < 64 {
-            self.refusals.push(text.to_owned());
-        }
-    }
-
-    /// The first refused operations, at most 64.
-    pub fn refusals(&self) -> &[String] {
-        &self.refusals
     }
 
     /// A device interrupt on `cpu` that wakes these tasks, in this order. Resume the CPU to have it taken.

@@ -6,11 +6,12 @@
 //! | `rt_runtime_us`, `rt_period_us`, `rr_timeslice_ms`, `cfs_bandwidth_slice_us`, ... | `/proc/sys/kernel/sched_NAME` |
 //! | `kernel.NAME` | `/proc/sys/kernel/NAME` |
 //! | `sched/PATH` | `/sys/kernel/debug/sched/PATH`, e.g. `sched/fair_server/cpu0/runtime` |
+//! | `/PATH` | that file
 //! | `boot.NAME` | `NAME=VALUE` on the kernel's command line, e.g. `boot.skew_tick=1` |
 //!
 //! `features` takes names separated by spaces or commas (`NO_DELAY_DEQUEUE,HRTICK`), each written by itself.
 
-use schedlab_machine::Fault;
+use schedlab_machine::kernel::Fault;
 
 /// Names that are sysctls, without their `sched_`.
 const SYSCTLS: [&str; 10] = [
@@ -71,7 +72,9 @@ impl Params {
 
 fn path_of(name: &str) -> String {
     let short = name.strip_prefix("sched_").unwrap_or(name);
-    if let Some(rest) = name.strip_prefix("kernel.") {
+    if name.starts_with('/') {
+        name.to_owned()
+    } else if let Some(rest) = name.strip_prefix("kernel.") {
         format!("/proc/sys/kernel/{}", rest.replace('.', "/"))
     } else if SYSCTLS.contains(&short) {
         format!("/proc/sys/kernel/sched_{short}")

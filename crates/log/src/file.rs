@@ -30,17 +30,18 @@ pub fn write(path: &Path, log: &dyn Log) -> Result<(), LogError> {
 
 /// Lets `content` write a file that takes the place of `path` only when it is complete. A path that is no regular file
 /// (a pipe, `/dev/null`) is written directly.
-pub fn write_aside<E: From<LogError>>(
+pub fn write_aside<T, E: From<LogError>>(
     path: &Path,
-    content: impl FnOnce(&mut (dyn Write + Send)) -> Result<(), E>,
-) -> Result<(), E> {
+    content: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, E>,
+) -> Result<T, E> {
     const CHUNK: usize = 256 * 1024;
     let fail = || LogError::io("write", path);
     if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         let file = File::options().write(true).open(path).map_err(fail())?;
         let mut out = BufWriter::with_capacity(CHUNK, file);
-        content(&mut out)?;
-        return Ok(out.flush().map_err(fail())?);
+        let result = content(&mut out)?;
+        out.flush().map_err(fail())?;
+        return Ok(result);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
@@ -52,10 +53,10 @@ pub fn write_aside<E: From<LogError>>(
     }
     let aside = builder.tempfile_in(folder).map_err(fail())?;
     let mut out = BufWriter::with_capacity(CHUNK, aside);
-    content(&mut out)?;
+    let result = content(&mut out)?;
     let aside = out.into_inner().map_err(|error| fail()(error.into_error()))?;
     aside.persist(path).map_err(|error| fail()(error.error))?;
-    Ok(())
+    Ok(result)
 }
 
 #[cfg(test)]

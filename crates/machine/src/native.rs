@@ -385,6 +385,9 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if let Some(params) = change.params {
             view.params = params;
         }
+        if let Some(nice) = change.nice {
+            view.params.nice = nice;
+        }
         if let Some(affinity) = &change.affinity {
             view.affinity = Some(affinity.clone());
         }
@@ -475,7 +478,12 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         if let Some(tick) = self.tick
             && self.wants.idle_ticks
         {
-            self.cpus.iter_mut().for_each(|cpu| cpu.next_tick = next_tick(boot.now, tick));
+            // the machine reads a CPU's timer when it has executed something
+            for (number, cpu) in self.cpus.iter_mut().enumerate() {
+                cpu.next_tick = next_tick(boot.now, tick);
+                cpu.kicked = true;
+                self.kicks.push_back(CpuId(number as u32));
+            }
         }
         let absent = TaskState {
             place: Place::Absent,

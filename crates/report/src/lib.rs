@@ -2,6 +2,8 @@
 
 mod facts;
 mod json;
+mod perfetto;
 
 pub use facts::{NextStep, RunFacts, RunView};
 pub use json::{SCHEMA, json};
+pub use perfetto::{PerfettoStats, perfetto, write_perfetto};

@@ -13,12 +13,14 @@
 //! 4 EXIT   100 2ms
 //! ```
 
+pub mod binary;
 pub mod check;
 mod deadlock;
 mod index;
 mod model;
 pub mod text;
 
+pub use binary::{BinaryError, read_binary, write_binary};
 pub use check::WorkloadError;
 pub use deadlock::{Deadlock, find_deadlock};
 pub use index::{EventIndex, EventPlace};

@@ -175,24 +175,20 @@ fn for_each_chunk(
         }
         return Ok(());
     }
-    let mut word = || -> io::Result<u32> {
-        let mut bytes = [0; 4];
-        file.read_exact(&mut bytes)?;
-        Ok(u32::from_le_bytes(bytes))
-    };
-    for _ in 0..word().map_err(io)? {
-        let mut word = || -> io::Result<u32> {
-            let mut bytes = [0; 4];
-            file.read_exact(&mut bytes)?;
-            Ok(u32::from_le_bytes(bytes))
-        };
-        let (stored, raw) = (word().map_err(io)?, word().map_err(io)?);
+    for _ in 0..read_u32(file).map_err(io)? {
+        let (stored, raw) = (read_u32(file).map_err(io)?, read_u32(file).map_err(io)?);
         let mut packed = vec![0; stored as usize];
         file.read_exact(&mut packed).map_err(io)?;
         let pages = zstd::bulk::decompress(&packed, raw as usize).map_err(io)?;
         chunk(&pages)?;
     }
     Ok(())
+}
+
+fn read_u32(file: &mut File) -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    file.read_exact(&mut bytes)?;
+    Ok(u32::from_le_bytes(bytes))
 }
 
 /// What stands beside the pages, without what tells of the host.

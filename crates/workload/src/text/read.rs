@@ -194,19 +194,19 @@ impl<'a> Reader<'a> {
         let text = self.text;
         for (number, line) in text.split('\n').enumerate() {
             let number = number + 1;
-            split(line, &mut words).map_err(|error| self.located(number, error.into()))?;
+            split(line, &mut words).map_err(|error| self.located(number, *Box::from(error)))?;
             if words.is_empty() {
                 continue;
             }
             if !begun {
                 begun = true;
-                if header(&words).map_err(|fault| self.located(number, fault))? {
+                if header(&words).map_err(|fault| self.located(number, *fault))? {
                     continue;
                 }
             }
-            let statement = statement::parse(&words).map_err(|fault| self.located(number, fault))?;
+            let statement = statement::parse(&words).map_err(|fault| self.located(number, *fault))?;
             self.statement(statement, number, words[0], &mut open)
-                .map_err(|fault| self.located(number, fault))?;
+                .map_err(|fault| self.located(number, *fault))?;
         }
         let end = text.split('\n').count();
         if let Some((line, ..)) = open.last() {
@@ -582,8 +582,8 @@ impl<'a> Reader<'a> {
     }
 
     /// A fault of this line as an error.
-    fn located(&self, line: usize, fault: Box<Fault>) -> Box<TextError> {
-        let Fault { line: inner, at, len, problem, expected, remedy } = *fault;
+    fn located(&self, line: usize, fault: Fault) -> Box<TextError> {
+        let Fault { line: inner, at, len, problem, expected, remedy } = fault;
         self.late(Location { line: inner.unwrap_or(line), at, len }, problem, expected, remedy)
     }
 

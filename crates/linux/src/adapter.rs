@@ -1,6 +1,6 @@
-//! How does real Linux answer the machine's contract?
+//! How does the loaded kernel look to the machine? `impl Kernel for LinuxMachine`.
 //!
-//! [`Linux`] implements [`schedlab_machine::Kernel`] on a [`LinuxKernel`]. The machine speaks of CPUs and workload tasks only;
+//! [`LinuxMachine`] implements [`schedlab_machine::kernel::Kernel`] on a [`LinuxKernel`]. The machine speaks of CPUs and workload tasks only;
 //! what it does not see is done here: the boot up to a user space with `/proc`, `/sys` and cgroup2 mounted, tunables, and
 //! the control task (pid 1), which carries out the experimenter's requests in process context.
 //!
@@ -16,12 +16,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::CString;
-use std::path::Path;
 
 use schedlab_log::{KernelThread, Record};
-use schedlab_machine::{
-    Boot, Change, Control, Fault, FaultKind, Kernel, Op, Sink, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
+use schedlab_machine::kernel::{
+    Boot, Change, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
 };
+use schedlab_machine::sink::Sink;
 use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span, TaskId, Time};
 use schedlab_workload::Cgroup;
 
@@ -33,9 +33,10 @@ const CONTROL: TaskId = TaskId(abi::CONTROL);
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 /// A loaded kernel as the machine sees it.
-pub struct Linux<S: Sink> {
+pub struct LinuxMachine<S: Sink> {
     kernel: LinuxKernel,
     sink: S,
+    command_line: String,
     kicks: VecDeque<CpuId>,
     phase: Phase,
     /// The operations of pid 1 that are under way, and whether pid 1 has begun them.
@@ -49,6 +50,7 @@ pub struct Linux<S: Sink> {
     /// `cgroup.procs` of each control group.
     groups: Vec<CString>,
     params: Params,
+    refused: BTreeMap<String, u64>,
     fault: Option<Fault>,
 }
 
@@ -67,17 +69,29 @@ struct Batch {
     ops: Vec<Operation>,
     /// What each operation is for, for messages.
     what: Vec<String>,
-    /// Whether a failure of it matters.
-    must: Vec<bool>,
+    /// What a refusal means.
+    if_refused: Vec<IfRefused>,
     text: Vec<CString>,
     words: Vec<Vec<u64>>,
 }
 
+/// What it means that the kernel refuses an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IfRefused {
+    /// A request of the experimenter: the run cannot go on.
+    Stop,
+    /// A request of the workload, like a system call's error to a program: counted, and the run goes on.
+    Count,
+    /// Expected.
+    Ignore,
+}
+use IfRefused::{Count, Ignore, Stop};
+
 impl Batch {
-    fn push(&mut self, what: String, must: bool, op: u32, flags: u32, arg: [u64; 5]) {
+    fn push(&mut self, what: String, if_refused: IfRefused, op: u32, flags: u32, arg: [u64; 5]) {
         self.ops.push(Operation { op, flags, arg, result: 0 });
         self.what.push(what);
-        self.must.push(must);
+        self.if_refused.push(if_refused);
     }
 
     /// Address of a copy of the text that lives as long as the batch.
@@ -89,28 +103,32 @@ impl Batch {
     }
 
     fn write(&mut self, path: &str, data: &str) {
-        let arg = [self.text(path), self.text(data), data.len() as u64, 0, 0];
-        self.push(format!("writing '{data}' to {path}"), true, op::WRITE, 0, arg);
+        self.write_or(Stop, path, data);
     }
 
-    fn mkdir(&mut self, path: &str, must: bool) {
+    fn write_or(&mut self, if_refused: IfRefused, path: &str, data: &str) {
+        let arg = [self.text(path), self.text(data), data.len() as u64, 0, 0];
+        self.push(format!("writing '{data}' to {path}"), if_refused, op::WRITE, 0, arg);
+    }
+
+    fn mkdir(&mut self, path: &str, if_refused: IfRefused) {
         let arg = [self.text(path), 0o755, 0, 0, 0];
-        self.push(format!("creating {path}"), must, op::MKDIR, 0, arg);
+        self.push(format!("creating {path}"), if_refused, op::MKDIR, 0, arg);
     }
 
     fn mount(&mut self, kind: &str, dir: &str) {
         let arg = [self.text(kind), self.text(dir), 0, 0, 0];
-        self.push(format!("mounting {kind} on {dir}"), true, op::MOUNT, 0, arg);
+        self.push(format!("mounting {kind} on {dir}"), Stop, op::MOUNT, 0, arg);
     }
 
-    fn sched(&mut self, target: u64, params: &SchedParams, flags: u32) {
+    fn sched(&mut self, if_refused: IfRefused, target: u64, params: &SchedParams, flags: u32) {
         let number = match params.policy {
             Policy::Fifo | Policy::RoundRobin => u32::from(params.rt_priority),
             _ => params.nice.get() as u32,
         };
         let span = params.deadline.map_or([0; 3], |d| [d.runtime, d.deadline, d.period].map(Span::as_ns));
         let arg = [target, u64::from(params.policy.number()) | u64::from(number) << 32, span[0], span[1], span[2]];
-        self.push(format!("setting {} of task {target}", params.policy), true, op::SCHED, flags, arg);
+        self.push(format!("policy {}, nice {}", params.policy, params.nice), if_refused, op::SCHED, flags, arg);
     }
 
     fn affinity(&mut self, target: u64, cpus: &CpuSet, nr_cpus: u32) {
@@ -120,47 +138,58 @@ impl Batch {
         }
         let arg = [target, words.as_ptr() as u64, words.len() as u64, 0, 0];
         self.words.push(words);
-        self.push(format!("setting the affinity of task {target}"), true, op::AFFINITY, 0, arg);
+        self.push(format!("affinity {cpus}"), Count, op::AFFINITY, 0, arg);
     }
 
     fn change(&mut self, target: u64, change: &Change, groups: &[CString], nr_cpus: u32) {
         if let Some(group) = change.cgroup.and_then(|g| groups.get(g as usize)) {
             let arg = [target, group.as_ptr() as u64, 0, 0, 0];
-            self.push(format!("moving task {target} to {group:?}"), true, op::ATTACH, 0, arg);
+            self.push(format!("moving to the group {}", group.to_string_lossy()), Count, op::ATTACH, 0, arg);
         }
         if let Some(cpus) = &change.affinity {
             self.affinity(target, cpus, nr_cpus);
         }
         if let Some(params) = &change.params {
-            self.sched(target, params, 0);
+            self.sched(Count, target, params, 0);
+        }
+        if let Some(nice) = change.nice {
+            self.push(format!("nice {nice}"), Count, op::NICE, 0, [target, nice.get() as u64, 0, 0, 0]);
         }
     }
 
     fn fork(&mut self, spawn: &Spawn<'_>, groups: &[CString], nr_cpus: u32) {
         let arg = [u64::from(spawn.id.0), self.text(spawn.name), 0, 0, 0];
-        self.push(format!("forking {} ({})", spawn.id, spawn.name), true, op::FORK, 0, arg);
+        self.push(format!("forking {} ({})", spawn.id, spawn.name), Stop, op::FORK, 0, arg);
         if let Some(change) = spawn.change {
             self.change(u64::from(spawn.id.0), change, groups, nr_cpus);
         }
     }
 
-    /// The first failure that matters.
-    fn failure(&self) -> Option<Fault> {
-        let at = (0..self.ops.len()).find(|&i| self.must[i] && self.ops[i].result < 0)?;
-        let errno = std::io::Error::from_raw_os_error(-self.ops[at].result as i32);
-        Some(Fault {
-            kind: FaultKind::Refused,
-            reason: format!("the kernel refuses {}: {errno}", self.what[at]),
-        })
+    /// What the kernel refused: the first that stops the run, and what is to be counted.
+    fn refusals(&self) -> (Option<Fault>, Vec<String>) {
+        let (mut stop, mut counted) = (None, Vec::new());
+        for (i, op) in self.ops.iter().enumerate().filter(|(_, op)| op.result < 0) {
+            let errno = std::io::Error::from_raw_os_error(i32::try_from(-op.result).unwrap_or(0));
+            let reason = format!("{}: refused by the kernel ({errno})", self.what[i]);
+            match self.if_refused[i] {
+                Stop => {
+                    stop.get_or_insert(Fault { kind: FaultKind::Refused, reason });
+                }
+                Count => counted.push(reason),
+                Ignore => {}
+            }
+        }
+        (stop, counted)
     }
 }
 
-impl<S: Sink> Linux<S> {
-    /// Load a kernel object; its log will go to `sink`.
-    pub fn load(object: &Path, sink: S) -> Result<Linux<S>, KernelError> {
-        Ok(Linux {
-            kernel: LinuxKernel::load(object)?,
+impl<S: Sink> LinuxMachine<S> {
+    /// Around a loaded kernel; its log goes to `sink`. `command_line` is the kernel's; parameters `boot.NAME` are added to it.
+    pub fn new(kernel: LinuxKernel, command_line: &str, sink: S) -> LinuxMachine<S> {
+        LinuxMachine {
+            kernel,
             sink,
+            command_line: command_line.to_string(),
             kicks: VecDeque::new(),
             phase: Phase::Booting,
             request: None,
@@ -170,8 +199,9 @@ impl<S: Sink> Linux<S> {
             batches: BTreeMap::new(),
             groups: Vec::new(),
             params: Params::default(),
+            refused: BTreeMap::new(),
             fault: None,
-        })
+        }
     }
 
     /// The kernel underneath: banner, HZ, console.
@@ -182,9 +212,9 @@ impl<S: Sink> Linux<S> {
     /// What pid 1 does before the kernel counts as up.
     fn preparations(&self) -> Batch {
         let mut b = Batch::default();
-        b.mkdir("/proc", true);
+        b.mkdir("/proc", Stop);
         b.mount("proc", "/proc");
-        b.mkdir("/sys", true);
+        b.mkdir("/sys", Stop);
         b.mount("sysfs", "/sys");
         b.mount("debugfs", "/sys/kernel/debug");
         b.mount("cgroup2", CGROUP_ROOT);
@@ -195,7 +225,7 @@ impl<S: Sink> Linux<S> {
             b.write(path, value);
         }
         let highest = SchedParams { policy: Policy::Fifo, rt_priority: 99, ..SchedParams::default() };
-        b.sched(op::SELF, &highest, op::F_RESET_ON_FORK);
+        b.sched(Stop, op::SELF, &highest, op::F_RESET_ON_FORK);
         b
     }
 
@@ -206,7 +236,9 @@ impl<S: Sink> Linux<S> {
             && let Some(batch) = self.request.take()
         {
             self.request_taken = false;
-            self.request_result = Some(batch.failure().map_or(Ok(()), Err));
+            let (stop, counted) = batch.refusals();
+            self.count(counted);
+            self.request_result = Some(stop.map_or(Ok(()), Err));
             if self.phase == Phase::Preparing {
                 self.phase = Phase::Up;
                 match self.request_result.take() {
@@ -267,31 +299,46 @@ impl<S: Sink> Linux<S> {
         self.batches.insert(task, batch);
     }
 
-    /// The batch's task is in user mode again, so the batch is done. A refusal (a DEADLINE task that is not admitted, say) is the workload's
-    /// affair, as an errno of a system call is a program's.
+    /// The batch's task is in user mode again, so the batch is done.
     #[cold]
     fn batch_done(&mut self, task: TaskId) {
-        if let Some(fault) = self.batches.remove(&task).and_then(|batch| batch.failure()) {
-            self.kernel.note_refusal(&fault.reason);
+        if let Some(batch) = self.batches.remove(&task) {
+            let (stop, counted) = batch.refusals();
+            self.count(counted);
+            if let Some(fault) = stop {
+                self.fault.get_or_insert(fault);
+            }
+        }
+    }
+
+    fn count(&mut self, refusals: Vec<String>) {
+        for reason in refusals {
+            *self.refused.entry(reason).or_default() += 1;
         }
     }
 
     #[cold]
-    fn fail(&mut self, error: &KernelError) -> Yield {
-        self.fault.get_or_insert_with(|| fault_of(error));
+    fn fail(&mut self, error: KernelError) -> Yield {
+        const SHOWN: usize = 30;
+        let mut fault = fault_of(&error);
+        let lines: Vec<&str> = self.kernel.console().lines().collect();
+        for line in &lines[lines.len().saturating_sub(SHOWN)..] {
+            fault.reason.push_str("\n    ");
+            fault.reason.push_str(line);
+        }
+        self.fault.get_or_insert(fault);
         Yield::Fault
     }
 }
 
 fn fault_of(error: &KernelError) -> Fault {
-    let kind = match error {
-        KernelError::Dead { .. } => FaultKind::Panic,
-        _ => FaultKind::Refused,
-    };
-    Fault { kind, reason: error.to_string() }
+    match error {
+        KernelError::Dead { reason, .. } => Fault { kind: FaultKind::Panic, reason: reason.clone() },
+        other => Fault { kind: FaultKind::Refused, reason: other.to_string() },
+    }
 }
 
-impl<S: Sink> Kernel for Linux<S> {
+impl<S: Sink> Kernel for LinuxMachine<S> {
     const OWNS_TASK_TIMERS: bool = true;
 
     fn boot(&mut self, boot: &Boot<'_>) -> Result<(), Fault> {
@@ -311,7 +358,8 @@ impl<S: Sink> Kernel for Linux<S> {
         self.params = Params::new(boot.params);
         // hash tables of fixed size: their default follows from the size of memory, and so from the number of tasks
         let command_line = format!(
-            "noautogroup dhash_entries=4096 ihash_entries=4096 mhash_entries=256 mphash_entries=256 {}",
+            "{} dhash_entries=4096 ihash_entries=4096 mhash_entries=256 mphash_entries=256 {}",
+            self.command_line,
             self.params.command_line()
         );
         let options = BootOptions {
@@ -348,6 +396,9 @@ impl<S: Sink> Kernel for Linux<S> {
                 Ok(State::User(task)) => {
                     if !self.batches.is_empty() {
                         self.batch_done(task);
+                        if self.fault.is_some() {
+                            return Yield::Fault;
+                        }
                     }
                     match self.to_block.iter().position(|&t| t == task) {
                         Some(at) => {
@@ -357,7 +408,7 @@ impl<S: Sink> Kernel for Linux<S> {
                         None => return Yield::User(task),
                     }
                 }
-                Err(error) => return self.fail(&error),
+                Err(error) => return self.fail(error),
             }
         }
     }
@@ -432,11 +483,12 @@ impl<S: Sink> Kernel for Linux<S> {
     }
 
     fn warnings(&mut self) -> Vec<String> {
-        let kernel = self.kernel.console().warnings().iter();
-        kernel
-            .map(|w| std::iter::once(&w.head).chain(&w.text).map(String::as_str).collect::<Vec<_>>().join("\n"))
-            .chain(self.kernel.refusals().iter().cloned())
-            .collect()
+        let warnings = self.kernel.console().warnings().iter();
+        warnings.map(|w| std::iter::once(&w.head).chain(&w.text).cloned().collect::<Vec<_>>().join("\n")).collect()
+    }
+
+    fn refused(&mut self) -> BTreeMap<String, u64> {
+        std::mem::take(&mut self.refused)
     }
 
     fn fault(&mut self) -> Fault {
@@ -460,18 +512,18 @@ fn make_group(batch: &mut Batch, group: &Cgroup) -> CString {
             batch.write(&format!("{path}/cgroup.subtree_control"), "+cpu +cpuset");
         }
         path = format!("{path}/{part}");
-        batch.mkdir(&path, false);
+        batch.mkdir(&path, Ignore);
     }
     if let Some(weight) = group.weight {
-        batch.write(&format!("{path}/cpu.weight"), &weight.to_string());
+        batch.write_or(Count, &format!("{path}/cpu.weight"), &weight.to_string());
     }
     if let Some(max) = group.max {
         let microseconds = |span: Span| span.as_ns() / 1000;
         let text = format!("{} {}", microseconds(max.quota), microseconds(max.period));
-        batch.write(&format!("{path}/cpu.max"), &text);
+        batch.write_or(Count, &format!("{path}/cpu.max"), &text);
     }
     if let Some(cpus) = &group.cpuset {
-        batch.write(&format!("{path}/cpuset.cpus"), &cpus.to_string());
+        batch.write_or(Count, &format!("{path}/cpuset.cpus"), &cpus.to_string());
     }
     CString::new(format!("{path}/cgroup.procs")).unwrap_or_default()
 }
