@@ -226,7 +226,8 @@ fn from_tarball(
             }
         }
     }
-    drop(archive);
+    // what follows the last entry, so that xz comes to its end, checksum included
+    std::io::copy(&mut archive.into_inner(), &mut std::io::sink()).map_err(io("read", path))?;
     let status = xz.wait().map_err(io("run", "xz".as_ref()))?;
     if !status.success() {
         return Err(BuildError::Damaged { path: path.clone(), why: "xz cannot unpack it; reinstall the package".into() });
