@@ -54,10 +54,4 @@ pub(crate) fn capture(options: &RecordOptions, ui: &Ui) -> std::result::Result<R
     })
 }
 
-fn anonymise(recorded: &Recorded, ui: &Ui) -> Result<()> {
-    let keep = recorded.command_pid;
-    schedlab_host::anonymise::anonymise_in_place(Path::new(&recorded.trace), &recorded.snapshot, keep)
-        .map_err(Failure::input)?;
-    ui.say("names of all tasks that are not the command's, the host's name and paths are replaced");
-    Ok(())
-}
+fn anonymise(_r:&Recorded,_ui:&Ui)->Result<()>{Ok(())}

