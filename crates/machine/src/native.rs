@@ -555,7 +555,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
                 for spawn in tasks {
                     self.spawn(NOWHERE, spawn, None);
                     if self.wants.requests {
-                        self.requests(nowhere);
+                        self.requests(NOWHERE);
                     }
                 }
             }
