@@ -148,27 +148,13 @@ fn main() {
         _ => panic!("unknown scenario {scenario}"),
     }
     m.control_sleeps();
-    let (records, hash) = (std::rc::Rc::new(std::cell::Cell::new(0u64)), std::rc::Rc::new(std::cell::Cell::new(0u64)));
-    let (r, h) = (records.clone(), hash.clone());
     if std::env::var_os("NOLOG").is_none() {
-        m.kernel.log_to(Box::new(move |window| {
-            r.set(r.get() + window.len() as u64);
-            for x in window {
-                for word in [
-                    x.time_ns,
-                    u64::from(x.kind) | u64::from(x.flags) << 8 | u64::from(x.cpu) << 16 | u64::from(x.task) << 32,
-                    u64::from(x.other) | u64::from(x.arg) << 32,
-                    x.value,
-                ] {
-                    h.set((h.get() ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(29));
-                }
-            }
-        }));
+        m.start_log();
     }
     let (v0, w0, r0, t0) = (m.now, Instant::now(), m.resumes, m.timers);
     m.run_until(m.now + (seconds * 1e9) as u64);
     let wall = w0.elapsed().as_secs_f64();
-    m.kernel.flush_log();
+    m.flush_log();
     if tasks.len() <= 8 {
         show(&m, &tasks, "end");
     } else {
@@ -185,11 +171,11 @@ fn main() {
         "{:.3} s simulated in {wall:.3} s ({:.0} x); {resumes} resumes, {timers} timers, {} records (hash {:016x}); {:.0} ns/resume {:.0} ns/timer {:.0} ns/record",
         (m.now - v0) as f64 * 1e-9,
         (m.now - v0) as f64 * 1e-9 / wall,
-        records.get(),
-        hash.get(),
+        m.records,
+        m.hash,
         wall * 1e9 / resumes as f64,
         wall * 1e9 / timers as f64,
-        wall * 1e9 / records.get() as f64
+        wall * 1e9 / m.records as f64
     );
     for w in m.kernel.console().warnings() {
         println!("WARNING {} {:#?}", w.head, w.text);

@@ -13,6 +13,7 @@ mod adapter;
 pub mod console;
 pub mod kernel;
 mod memory;
+mod params;
 pub mod symbols;
 
 pub use adapter::LinuxMachine;

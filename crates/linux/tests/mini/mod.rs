@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use schedlab_linux::abi::{self, Topo, irq, op};
+use schedlab_log::Record;
 use schedlab_linux::{BootOptions, KernelError, LinuxKernel, State};
 use schedlab_units::{CpuId, TaskId, Time};
 
@@ -37,6 +38,8 @@ pub struct Mini {
     generation: Vec<u64>,
     armed: Vec<u64>,
     tasks: Vec<TaskState>,
+    pub records: u64,
+    pub hash: u64,
     pub resumes: u64,
     pub timers: u64,
 }
@@ -69,6 +72,8 @@ impl Mini {
             generation: vec![0; n],
             armed: vec![u64::MAX; n],
             tasks: Vec::new(),
+            records: 0,
+            hash: 0,
             resumes: 0,
             timers: 0,
         };
@@ -88,11 +93,9 @@ impl Mini {
         }
         self.generation[c] += 1;
         self.resumes += 1;
-        let state = self.kernel.resume(cpu)?;
-        while let Some((other, irqs)) = self.kernel.take_kick() {
-            self.kernel.raise(other, irqs);
-            self.ready.push_back(other);
-        }
+        let (records, hash) = (&mut self.records, &mut self.hash);
+        let state = self.kernel.resume(cpu, &mut |window| digest(window, records, hash))?;
+        self.kernel.drain_kicks(&mut self.ready);
         let deadline = self.kernel.deadline(cpu).map_or(u64::MAX, Time::as_ns);
         if deadline != self.armed[c] {
             self.armed[c] = deadline;
@@ -253,8 +256,32 @@ impl Mini {
         self.run_while(|m| m.user.iter().flatten().any(|u| u.0 == TaskId(abi::CONTROL)) || !m.ready.is_empty());
     }
 
+    pub fn start_log(&mut self) {
+        self.kernel.start_log(Time::from_ns(self.now));
+    }
+
+    pub fn flush_log(&mut self) {
+        let (records, hash) = (&mut self.records, &mut self.hash);
+        self.kernel.flush_log(&mut |window| digest(window, records, hash));
+    }
+
     pub fn cpu_s(&self, task: TaskId) -> f64 {
         self.kernel.stats(task).cpu_ns as f64 * 1e-9
+    }
+}
+
+/// Count and hash every byte of the log.
+fn digest(window: &[Record], records: &mut u64, hash: &mut u64) {
+    *records += window.len() as u64;
+    for r in window {
+        for word in [
+            r.time_ns,
+            u64::from(r.kind) | u64::from(r.flags) << 8 | u64::from(r.cpu) << 16 | u64::from(r.task) << 32,
+            u64::from(r.other) | u64::from(r.arg) << 32,
+            r.value,
+        ] {
+            *hash = (*hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(29);
+        }
     }
 }
 
