@@ -13,6 +13,7 @@
 //! 4 EXIT   100 2ms
 //! ```
 
+pub mod derive;
 mod model;
 
 pub use model::{
