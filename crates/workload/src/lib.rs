@@ -17,6 +17,7 @@ pub mod binary;
 pub mod check;
 mod deadlock;
 mod index;
+pub mod derive;
 mod model;
 pub mod text;
 
