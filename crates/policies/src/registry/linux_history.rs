@@ -1,0 +1,70 @@
+//! Linux's schedulers through the years, and two that were offered to it.
+
+use super::{ParamInfo, PolicyInfo};
+use crate::{Ebs, EbsParams, Goodness, GoodnessVersion, O1, O1Version};
+
+const HZ_100: ParamInfo = ParamInfo { name: "hz", default: "100", help: "ticks per second" };
+const HZ_1000: ParamInfo = ParamInfo { name: "hz", default: "1000", help: "ticks per second" };
+const EBS_SLICE: ParamInfo = ParamInfo {
+    name: "slice",
+    default: "100ms",
+    help: "longest run while others wait (the original: 1 to 500 ms)",
+};
+const EBS_HALF_LIFE: ParamInfo = ParamInfo {
+    name: "half_life",
+    default: "5s",
+    help: "after which a past usage counts half (the original: 1 to 100 s)",
+};
+const EBS_HIGHEST: ParamInfo = ParamInfo {
+    name: "highest_half_life",
+    default: "20s",
+    help: "after which the highest usage per share seen counts half (not known of the original)",
+};
+const EBS_CAP: ParamInfo =
+    ParamInfo { name: "cap", default: "100", help: "cap of every task in per cent of a CPU, 1 to 100" };
+
+pub(super) const POLICIES: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "linux-2.2",
+        summary: "goodness = counter + priority over one list; epochs of 210 ms slices (nice 0, HZ 100)",
+        source: "Linux 2.2 as VTRR's paper describes it, details from memory",
+        params: &[HZ_100],
+        make: |params| Ok(Box::new(Goodness::new(GoodnessVersion::V2_2, params.number(&HZ_100, 1, 10_000)?))),
+    },
+    PolicyInfo {
+        name: "linux-2.4",
+        summary: "goodness over one list, epochs of 10 to 110 ms slices (HZ 100), one queue for all CPUs",
+        source: "Linux 2.4.16",
+        params: &[HZ_100],
+        make: |params| Ok(Box::new(Goodness::new(GoodnessVersion::V2_4, params.number(&HZ_100, 1, 10_000)?))),
+    },
+    PolicyInfo {
+        name: "o1-2.6.7",
+        summary: "O(1): active and expired arrays per CPU, slices of 10 to 200 ms, interactive tasks stay active",
+        source: "Linux 2.6.7 (slices as WARP states them, rules of 2.6.18 where not known)",
+        params: &[HZ_1000],
+        make: |params| Ok(Box::new(O1::new(O1Version::V2_6_7, params.number(&HZ_1000, 1, 10_000)?))),
+    },
+    PolicyInfo {
+        name: "o1-2.6.18",
+        summary: "O(1): active and expired arrays per CPU, slices of 5 to 800 ms, balancing by scheduling domains",
+        source: "Linux 2.6.18",
+        params: &[HZ_1000],
+        make: |params| Ok(Box::new(O1::new(O1Version::V2_6_18, params.number(&HZ_1000, 1, 10_000)?))),
+    },
+    PolicyInfo {
+        name: "ebs",
+        summary: "entitlement based: usage per share by an exponential filter, in O(1)'s priority levels",
+        source: "Aurema's patch for Linux 2.6.2 (description of 2004, and WARP)",
+        params: &[HZ_1000, EBS_SLICE, EBS_HALF_LIFE, EBS_HIGHEST, EBS_CAP],
+        make: |params| {
+            Ok(Box::new(Ebs::new(EbsParams {
+                hz: params.number(&HZ_1000, 1, 10_000)?,
+                slice: params.span(&EBS_SLICE)?,
+                half_life: params.span(&EBS_HALF_LIFE)?,
+                highest_half_life: params.span(&EBS_HIGHEST)?,
+                cap_pct: params.number(&EBS_CAP, 1, 100)?,
+            })))
+        },
+    },
+];
