@@ -8,8 +8,11 @@
 //! assert!(terminal(&run, Style::PLAIN).contains("run delay"));
 //! ```
 
+#![recursion_limit = "256"] // serde_json's json! recurses once per field of the HTML report's data
+
 mod facts;
 mod groups;
+mod html;
 mod json;
 mod perfetto;
 mod report;
@@ -19,6 +22,7 @@ mod units;
 
 pub use facts::{NextStep, RunFacts, RunView};
 pub use groups::{Group, Groups};
+pub use html::{html, write_html};
 pub use json::{SCHEMA, json};
 pub use perfetto::{PerfettoStats, perfetto, write_perfetto};
 pub use report::RunReport;
