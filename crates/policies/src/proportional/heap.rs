@@ -180,7 +180,7 @@ mod tests {
                 }
                 (1, _) => {
                     let modulus = 1 + random.below(3) as u32;
-                    let may = |client: TaskId| client.0 % modulus == 0;
+                    let may = |client: TaskId| client.0.is_multiple_of(modulus);
                     let least = set.iter().find(|(_, c)| may(*c)).copied();
                     assert_eq!(heap.first().map(|(key, _)| key), set.first().map(|(key, _)| *key));
                     assert_eq!(heap.pop(&may), least.map(|(_, client)| client));
