@@ -3,6 +3,7 @@
 //! Each scheduler is a folder of the same shape: an essay (what it is, where it is from, what differs), its state, its
 //! implementation, drawn tests. [`registry`] lists them; names are what `--sched` takes.
 
+mod cfs;
 mod ebs;
 mod fifo;
 mod goodness;
@@ -15,6 +16,7 @@ mod rr;
 #[cfg(test)]
 mod testing;
 
+pub use cfs::{Cfs, CfsParams, CfsVersion};
 pub use ebs::{Ebs, EbsParams};
 pub use fifo::Fifo;
 pub use o1::{O1, Version as O1Version};

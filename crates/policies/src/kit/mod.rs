@@ -7,6 +7,7 @@ pub(crate) mod domains;
 pub(crate) mod lists;
 pub(crate) mod prio;
 pub(crate) mod table;
+pub(crate) mod wake;
 
 #[cfg(test)]
 mod tests;
