@@ -26,9 +26,25 @@ fn main() {
                 let m = lab.run(d, &fairbench(d)).unwrap();
                 println!("{sched:10} {:?}", m.group_shares(5));
             }
-            "resp20" | "resp" => {
+            "resp20" | "resp" | "respslack" => {
                 let d = Span::from_s(if args[1] == "resp" { 180 } else { 20 });
-                let m = lab.run(d, &if args[1] == "resp" { responsebench_usleep(d, 1) } else { responsebench(d) }).unwrap();
+                let m = lab
+                    .run(
+                        d,
+                        &if args[1] == "resp" {
+                            responsebench_usleep(d, 1)
+                        } else if args[1] == "respslack" {
+                            let mut t = responsebench(d);
+                            for t in &mut t {
+                                let Step::Sleep(ms) = t.steps[1] else { panic!() };
+                                t.steps[1] = Step::SleepFor(Span::from_ms(ms) + Span::from_us(60));
+                            }
+                            t
+                        } else {
+                            responsebench(d)
+                        },
+                    )
+                    .unwrap();
                 print!("{sched:10}");
                 for g in 0..5 {
                     let cpu: f64 = (0..5).map(|i| m.cpu[g * 5 + i].as_ms_f64()).sum::<f64>() / 5.0;

@@ -137,6 +137,18 @@ pub fn responsebench(duration: Span) -> Vec<TaskSpec> {
         .collect()
 }
 
+/// As [`responsebench`], with each sleep so much longer than asked for: a kernel with high-resolution timers adds the timer slack of
+/// 50 us and the cost of the wakeup.
+pub fn responsebench_late(duration: Span, late: Span) -> Vec<TaskSpec> {
+    let mut tasks = responsebench(duration);
+    for step in tasks.iter_mut().flat_map(|task| &mut task.steps) {
+        if let Step::Sleep(ms) = *step {
+            *step = Step::SleepFor(Span::from_ms(ms) + late);
+        }
+    }
+    tasks
+}
+
 /// As [`responsebench`], with sleeps as `usleep` makes them on a kernel of 1000 ticks per second: each is longer than asked for by up
 /// to 2 ms. How much is drawn from `seed`. WARP says that this inaccuracy shows in its figure 10.
 pub fn responsebench_usleep(duration: Span, seed: u64) -> Vec<TaskSpec> {

@@ -5,6 +5,7 @@
 
 mod cfs;
 mod ebs;
+mod eevdf;
 mod fifo;
 mod goodness;
 mod kit;
@@ -18,8 +19,9 @@ mod testing;
 
 pub use cfs::{Cfs, CfsParams, CfsVersion};
 pub use ebs::{Ebs, EbsParams};
+pub use eevdf::{Eevdf, EevdfParams};
 pub use fifo::Fifo;
-pub use o1::{O1, Version as O1Version};
 pub use goodness::{Goodness, Version as GoodnessVersion};
+pub use o1::{O1, Version as O1Version};
 pub use registry::{ParamInfo, Params, PolicyError, PolicyInfo, find, registry};
 pub use rr::RoundRobin;

@@ -128,8 +128,7 @@ impl Cfs {
     /// Should the woken task replace the current one? Both are fair tasks.
     fn wakeup_preempts(&mut self, view: &View, cpu: CpuId, current: TaskId, woken: TaskId) -> bool {
         self.queues.update_current(view, cpu);
-        let (is_idle, woken_policy) =
-            (view.params(current).policy == Class::Idle, view.params(woken).policy);
+        let (is_idle, woken_policy) = (view.params(current).policy == Class::Idle, view.params(woken).policy);
         if is_idle && woken_policy != Class::Idle {
             return true;
         }

@@ -2,6 +2,7 @@
 //! deadline, decay, and balancing over scheduling domains. Nothing here decides who runs.
 
 pub(crate) mod balance;
+pub(crate) mod deadline_tree;
 pub(crate) mod decay;
 pub(crate) mod domains;
 pub(crate) mod lists;

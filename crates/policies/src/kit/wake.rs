@@ -63,9 +63,8 @@ pub(crate) fn modern<Q: RunQueues>(
     let usable = |&cpu: &CpuId| view.is_idle(cpu) && view.allowed(task, cpu);
     let cpus = view.topology().cpus();
     let has_siblings = near.len() > 1 && cpus[near[0].index()].core == cpus[near[1].index()].core;
-    let idle_core = |cpu: &CpuId| {
-        near.iter().all(|c| cpus[c.index()].core != cpus[cpu.index()].core || view.is_idle(*c))
-    };
+    let idle_core =
+        |cpu: &CpuId| near.iter().all(|c| cpus[c.index()].core != cpus[cpu.index()].core || view.is_idle(*c));
     let core = if has_siblings { around().filter(usable).find(idle_core) } else { None };
     core.or_else(|| around().find(usable)).unwrap_or(target)
 }
@@ -74,7 +73,5 @@ pub(crate) fn modern<Q: RunQueues>(
 pub(crate) fn idlest<Q: RunQueues>(queues: &Q, view: &View, task: TaskId) -> CpuId {
     let home = view.home_cpu(task);
     let allowed = view.topology().ids().filter(|&cpu| view.allowed(task, cpu));
-    allowed
-        .min_by_key(|&cpu| (!view.is_idle(cpu), queues.load(cpu), cpu != home, cpu))
-        .unwrap_or(home)
+    allowed.min_by_key(|&cpu| (!view.is_idle(cpu), queues.load(cpu), cpu != home, cpu)).unwrap_or(home)
 }

@@ -35,9 +35,7 @@ impl Queues {
     pub(super) fn update_level(&mut self, view: &View, task: TaskId) {
         let level = match self.tasks[task].real_time {
             true => 99 - i64::from(view.params(task).rt_priority),
-            false => {
-                (self.tasks[task].static_level - (self.bonus(task) - MAX_BONUS / 2)).clamp(100, 139)
-            }
+            false => (self.tasks[task].static_level - (self.bonus(task) - MAX_BONUS / 2)).clamp(100, 139),
         };
         self.tasks[task].level = level as usize;
     }
@@ -115,8 +113,7 @@ impl Queues {
     pub(super) fn expired_starving(&self, view: &View, cpu: CpuId) -> bool {
         let rq = &self.cpus[cpu.index()];
         let Some(since) = rq.expired_since else { return false };
-        let limit_ns =
-            self.version.max_sleep_avg_ms() * 1_000_000 * u64::from(rq.nr_running) + self.tick_ns;
+        let limit_ns = self.version.max_sleep_avg_ms() * 1_000_000 * u64::from(rq.nr_running) + self.tick_ns;
         let current_static = rq.current.map_or(i64::MAX, |current| self.tasks[current].static_level);
         view.now() - since >= Span::from_ns(limit_ns) || current_static > rq.best_expired
     }

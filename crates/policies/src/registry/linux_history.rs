@@ -1,12 +1,17 @@
 //! Linux's schedulers through the years, and two that were offered to it.
 
 use super::{ParamInfo, Params, PolicyError, PolicyInfo};
-use crate::{Cfs, CfsParams, CfsVersion, Ebs, EbsParams, Goodness, GoodnessVersion, O1, O1Version};
+use crate::{
+    Cfs, CfsParams, CfsVersion, Ebs, EbsParams, Eevdf, EevdfParams, Goodness, GoodnessVersion, O1, O1Version,
+};
 
 const HZ_100: ParamInfo = ParamInfo { name: "hz", default: "100", help: "ticks per second" };
 const HZ_1000: ParamInfo = ParamInfo { name: "hz", default: "1000", help: "ticks per second" };
-const EBS_SLICE: ParamInfo =
-    ParamInfo { name: "slice", default: "100ms", help: "longest run while others wait (the original: 1 to 500 ms)" };
+const EBS_SLICE: ParamInfo = ParamInfo {
+    name: "slice",
+    default: "100ms",
+    help: "longest run while others wait (the original: 1 to 500 ms)",
+};
 const EBS_HALF_LIFE: ParamInfo = ParamInfo {
     name: "half_life",
     default: "5s",
@@ -23,7 +28,8 @@ const HZ_250: ParamInfo = ParamInfo { name: "hz", default: "250", help: "ticks p
 const LATENCY: &str = "period in which each task should run once, before it grows with 1 + log2(CPUs)";
 const LATENCY_5: ParamInfo = ParamInfo { name: "latency", default: "5ms", help: LATENCY };
 const LATENCY_6: ParamInfo = ParamInfo { name: "latency", default: "6ms", help: LATENCY };
-const MIN_GRANULARITY: &str = "share of the period per task if there are many, before it grows with 1 + log2(CPUs)";
+const MIN_GRANULARITY: &str =
+    "share of the period per task if there are many, before it grows with 1 + log2(CPUs)";
 const MIN_GRANULARITY_1: ParamInfo =
     ParamInfo { name: "min_granularity", default: "1ms", help: MIN_GRANULARITY };
 const MIN_GRANULARITY_075: ParamInfo =
@@ -37,6 +43,26 @@ const MIGRATION_COST: ParamInfo = ParamInfo {
     name: "migration_cost",
     default: "500us",
     help: "a task that ran less than this ago stays where its cache is",
+};
+const BASE_SLICE: ParamInfo = ParamInfo {
+    name: "base_slice",
+    default: "750us",
+    help: "request of a task that asks for none, before it grows with 1 + log2(CPUs); 700us from 6.15 on",
+};
+const RUN_TO_PARITY: ParamInfo = ParamInfo {
+    name: "run_to_parity",
+    default: "yes",
+    help: "the current task keeps the CPU until its slice is over",
+};
+const DELAY_DEQUEUE: ParamInfo = ParamInfo {
+    name: "delay_dequeue",
+    default: "yes",
+    help: "a sleeper with negative lag stays queued until it would be picked",
+};
+const PREEMPT_SHORT: ParamInfo = ParamInfo {
+    name: "preempt_short",
+    default: "yes",
+    help: "a woken task with a shorter slice may end the current one's",
 };
 
 pub(super) const POLICIES: &[PolicyInfo] = &[
@@ -89,7 +115,11 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         source: "Linux 2.6.32.60",
         params: &[HZ_1000, LATENCY_5, MIN_GRANULARITY_1, WAKEUP_GRANULARITY, MIGRATION_COST],
         make: |params| {
-            Ok(Box::new(Cfs::new(cfs(params, CfsVersion::V2_6_32, [&HZ_1000, &LATENCY_5, &MIN_GRANULARITY_1])?)))
+            Ok(Box::new(Cfs::new(cfs(
+                params,
+                CfsVersion::V2_6_32,
+                [&HZ_1000, &LATENCY_5, &MIN_GRANULARITY_1],
+            )?)))
         },
     },
     PolicyInfo {
@@ -98,7 +128,27 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         source: "Linux 6.1 as specified; loads without decay",
         params: &[HZ_250, LATENCY_6, MIN_GRANULARITY_075, WAKEUP_GRANULARITY, MIGRATION_COST],
         make: |params| {
-            Ok(Box::new(Cfs::new(cfs(params, CfsVersion::V6_1, [&HZ_250, &LATENCY_6, &MIN_GRANULARITY_075])?)))
+            Ok(Box::new(Cfs::new(cfs(
+                params,
+                CfsVersion::V6_1,
+                [&HZ_250, &LATENCY_6, &MIN_GRANULARITY_075],
+            )?)))
+        },
+    },
+    PolicyInfo {
+        name: "eevdf",
+        summary: "EEVDF as in Linux 6.12: earliest virtual deadline among the eligible, delayed dequeue, run to parity",
+        source: "Linux 6.12 as specified; Stoica, Abdel-Wahab 1995",
+        params: &[HZ_250, BASE_SLICE, MIGRATION_COST, RUN_TO_PARITY, DELAY_DEQUEUE, PREEMPT_SHORT],
+        make: |params| {
+            Ok(Box::new(Eevdf::new(EevdfParams {
+                hz: params.number(&HZ_250, 1, 10_000)?,
+                base_slice: params.span(&BASE_SLICE)?,
+                migration_cost: params.span(&MIGRATION_COST)?,
+                run_to_parity: params.yes_no(&RUN_TO_PARITY)?,
+                delay_dequeue: params.yes_no(&DELAY_DEQUEUE)?,
+                preempt_short: params.yes_no(&PREEMPT_SHORT)?,
+            })))
         },
     },
 ];
