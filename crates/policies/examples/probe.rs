@@ -37,6 +37,9 @@ fn main() {
                             let mut t = responsebench(d);
                             for t in &mut t {
                                 let Step::Sleep(ms) = t.steps[1] else { panic!() };
+                                t.steps[0] = Step::RunFor(Span::from_us(
+                                    std::env::var("RUN").unwrap().parse().unwrap(),
+                                ));
                                 t.steps[1] = Step::SleepFor(Span::from_ms(ms) + Span::from_us(60));
                             }
                             t

@@ -16,17 +16,20 @@ fn equal_hogs_run_for_their_slices() {
 
 #[test]
 fn a_shorter_slice_preempts_at_wakeup() {
-    // B asks for 1 ms at a time (runtime of its deadline parameters) and sleeps 7 ms after each; A always runs. At its wakeup B is
+    // B asks for 1 ms at a time (runtime of its deadline parameters) and sleeps after each; A always runs. At its wakeup B is
     // eligible and its slice is shorter: it preempts A in the middle of its slice. Without that rule it waits for A's slice to end.
-    let mut short = TaskSpec::nice(0, &[Run(1), Sleep(7)]).repeat(50);
+    let mut short =
+        TaskSpec::nice(0, &[RunFor(Span::from_us(900)), SleepFor(Span::from_us(4300))]).repeat(80);
     let (runtime, period) = (Span::from_ms(1), Span::from_ms(10));
     short.params.deadline = Some(schedlab_units::DeadlineParams { runtime, deadline: period, period });
-    let worst_wait = |preempt_short| {
+    let mean_wait_ms = |preempt_short| {
         let lab = lab().param("preempt_short", preempt_short);
-        lab.run(Span::from_ms(400), &[TaskSpec::nice(0, &[Run(1000)]), short.clone()]).unwrap().worst_wait(1)
+        let tasks = [TaskSpec::nice(0, &[Run(1000)]), short.clone()];
+        let measured = lab.run(Span::from_ms(400), &tasks).unwrap();
+        measured.waits[1].iter().map(|wait| wait.as_ms_f64()).sum::<f64>() / measured.waits[1].len() as f64
     };
-    assert!(worst_wait("yes") <= Span::from_ms(2), "{}", worst_wait("yes")); // the first, at the start
-    assert!(worst_wait("no") > worst_wait("yes"), "{}", worst_wait("no"));
+    let (with, without) = (mean_wait_ms("yes"), mean_wait_ms("no"));
+    assert!(with < 0.5 * without, "{with} and {without} ms");
 }
 
 /// Without sleeps and with slice = quantum, EEVDF is WF2Q: no task is ever a quantum ahead of or behind its share of the time so far.
@@ -74,15 +77,21 @@ fn fairbench_agrees_with_real_6_12() {
     assert!((shares[2] - 0.0109).abs() < 0.001, "{shares:?}");
 }
 
-/// Real 6.12 gave 1034, 962, 854, 665 and 496 ms per task in 20 s. Here tasks with the shortest sleeps get 5 % less and those with
-/// longer ones up to 5 % more: not explained yet, so that this is the tolerance.
+/// Real 6.12 gave 1034, 962, 854, 665 and 496 ms per task in 20 s. Slices that end at ticks only give the tasks with the shortest sleeps
+/// 5 % less and others up to 5 % more. The real tasks measured their bursts with their CPU clock, and each reading of that clock makes
+/// the kernel account for the current task, which ends its slice between two ticks: a fine tick stands for that here.
 #[test]
-fn responsebench_is_near_real_6_12() {
+fn responsebench_agrees_with_real_6_12() {
     let duration = Span::from_s(20);
     let tasks = responsebench_late(duration, Span::from_us(60));
-    let measured = Lab::new("eevdf", 1).run(duration, &tasks).unwrap();
-    for (group, real_ms) in [1034.0, 962.0, 854.0, 665.0, 496.0].into_iter().enumerate() {
-        let ms: f64 = measured.cpu[5 * group..5 * group + 5].iter().map(|c| c.as_ms_f64() / 5.0).sum();
-        assert!((ms / real_ms - 1.0).abs() < 0.06, "group {group}: {ms} ms, real {real_ms} ms");
+    for (hz, tolerance) in [("250", 0.06), ("10000", 0.015)] {
+        let measured = Lab::new("eevdf", 1).param("hz", hz).run(duration, &tasks).unwrap();
+        for (group, real_ms) in [1034.0, 962.0, 854.0, 665.0, 496.0].into_iter().enumerate() {
+            let ms: f64 = measured.cpu[5 * group..5 * group + 5].iter().map(|c| c.as_ms_f64() / 5.0).sum();
+            assert!(
+                (ms / real_ms - 1.0).abs() < tolerance,
+                "{hz} Hz, group {group}: {ms} ms, real {real_ms} ms"
+            );
+        }
     }
 }
