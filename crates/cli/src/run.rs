@@ -5,8 +5,8 @@ use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
 use crate::ui::Ui;
 use schedlab_instruments::{LogProblem, Summary, summarize};
-use schedlab_log::{LogHeader, RawLog};
-use schedlab_report::{NextStep, RunFacts, RunView};
+use schedlab_log::{LogError, LogHeader, RawLog};
+use schedlab_report::{Detail, NextStep, RunFacts, RunReport, RunView, Style};
 use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
@@ -168,7 +168,7 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
     })?;
     summary.check_time().map_err(|e| internal(&e))?;
     let mut all_dropped = plan.loaded.workload.dropped.clone();
-    for (reason, count) in dropped {
+    for (reason, count) in dropped.into_iter().chain(report.refused.clone()) {
         *all_dropped.entry(reason).or_default() += count;
     }
     let facts = RunFacts {
@@ -254,7 +254,9 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
         schedlab_report::perfetto(path, &finished.log).map_err(Failure::input)?;
     }
     if let Some(path) = &args.html {
-        schedlab_report::html(path, &[(finished.view(), &finished.log)]).map_err(Failure::input)?;
+        let title = format!("{} under {}", finished.facts.workload, finished.header().sched);
+        let report = report(finished, Detail::for_html(1))?;
+        schedlab_report::html(path, &title, &[report]).map_err(Failure::input)?;
     }
     drop(step);
     let mut json_to_stdout = false;
@@ -264,11 +266,15 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
             let mut out = std::io::stdout().lock();
             schedlab_report::json(finished.view(), &mut out).and_then(|()| out.flush()).map_err(Failure::input)?;
         } else {
-            schedlab_log::write_aside(path, |out| schedlab_report::json(finished.view(), out)).map_err(Failure::input)?;
+            schedlab_log::write_aside(path, |out| {
+                schedlab_report::json(finished.view(), out).map_err(LogError::io("write", path))
+            })
+            .map_err(Failure::input)?;
         }
     }
     if !json_to_stdout {
-        print!("{}", schedlab_report::terminal(finished.view(), ui.colour()));
+        let report = report(finished, Detail::for_terminal(finished.header().nr_cpus))?;
+        print!("{}", schedlab_report::terminal(&report, Style::detect()));
     }
     for (what, path) in [("log", &args.log), ("Perfetto file", &args.perfetto), ("HTML report", &args.html)] {
         if let Some(path) = path {
@@ -276,6 +282,12 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The run with its pictures.
+pub(crate) fn report(finished: &Finished, detail: Detail) -> Result<RunReport> {
+    RunReport::with_summary(&finished.log, finished.summary.clone(), finished.facts.clone(), detail)
+        .map_err(|error| Failure::Internal(format!("internal error: {error}")))
 }
 
 /// A kernel's warnings are a finding.

@@ -17,6 +17,7 @@ pub mod policy;
 mod program;
 mod queue;
 pub mod sink;
+pub mod stand;
 mod wheel;
 
 pub use engine::{End, Machine, Outcome, Setup, Wait};

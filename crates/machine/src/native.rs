@@ -16,6 +16,9 @@ use std::collections::VecDeque;
 /// How often a policy may make a CPU pick again at one instant by kicking it while it picks.
 const SETTLE_MAX: u32 = 1000;
 
+/// "Here" of the experimenter's requests: no CPU, so that every CPU that gets work is kicked; logged as CPU 0.
+const NOWHERE: CpuId = CpuId(u32::MAX);
+
 /// A policy with the kernel around it; records go to `sink`.
 pub struct Native<P: Policy, S: Sink> {
     policy: P,
@@ -35,6 +38,8 @@ pub struct Native<P: Policy, S: Sink> {
 struct CpuState {
     need_resched: bool,
     kicked: bool,
+    /// The task for which this CPU, idle, was asked to pick; it may pick another.
+    claim: TaskId,
     slice_end: Time,
     next_tick: Time,
     /// The policy's own timer.
@@ -92,7 +97,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
                 time_ns: (self.view.now - self.epoch).as_ns(),
                 kind: kind as u8,
                 flags,
-                cpu: cpu.0 as u16,
+                cpu: if cpu == NOWHERE { 0 } else { cpu.0 as u16 },
                 task: task.0,
                 other,
                 arg,
@@ -181,10 +186,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         }
         self.policy.enqueue(&self.view, cpu, task, arrival);
         match self.view.current(cpu) {
-            None => {
-                self.view.set_idle(cpu, false); // claimed: the next arrival looks elsewhere
-                self.kick(here, cpu);
-            }
+            None => self.claim(here, cpu, task),
             Some(current) => {
                 if self.policy.preempts(&self.view, cpu, current, task) == Resched::Yes {
                     self.kick(here, cpu);
@@ -229,6 +231,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         let now = self.view.now;
         let previous = self.stop_current(cpu, stop);
         self.cpus[cpu.index()].need_resched = false;
+        let claim = std::mem::replace(&mut self.cpus[cpu.index()].claim, TaskId::IDLE);
         let picked = self.policy.pick_next(&self.view, cpu);
         if self.wants.requests {
             self.requests(cpu);
@@ -293,13 +296,31 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if stop.is_runnable() && !previous.is_idle() {
             self.offer(cpu, previous);
         }
+        if !claim.is_idle()
+            && claim != next
+            && !next.is_idle()
+            && self.tasks[claim.index()].place == Place::Queued
+        {
+            self.offer(cpu, claim);
+        }
     }
 
-    /// A task was put back because another (perhaps one that may run nowhere else) took its CPU: an idle CPU may have it.
+    /// Lets an idle CPU pick, for this task; from here on the CPU does not count as idle, and the next arrival looks elsewhere.
+    #[inline]
+    fn claim(&mut self, here: CpuId, idle: CpuId, task: TaskId) {
+        self.view.set_idle(idle, false);
+        let claim = &mut self.cpus[idle.index()].claim;
+        if claim.is_idle() {
+            *claim = task; // a later one chose this CPU though it was taken
+        }
+        self.kick(here, idle);
+    }
+
+    /// Another task (perhaps one that may run nowhere else) took the CPU that this one had or was meant for: an idle CPU may have it.
+    #[cold]
     fn offer(&mut self, here: CpuId, task: TaskId) {
         if let Some(idle) = self.view.idle_cpu_for(task) {
-            self.view.set_idle(idle, false); // claimed, as in `arrive`
-            self.kick(here, idle);
+            self.claim(here, idle, task);
         }
     }
 
@@ -468,6 +489,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             CpuState {
                 need_resched: false,
                 kicked: false,
+                claim: TaskId::IDLE,
                 slice_end: Time::NEVER,
                 next_tick: Time::NEVER,
                 policy_timer: Time::NEVER,
@@ -549,12 +571,10 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         self.view.now = now;
         match request {
             Control::Spawn(tasks) => {
-                // "here" is no CPU: every CPU that gets work is kicked
-                let nowhere = CpuId(u32::from(u16::MAX));
                 for spawn in tasks {
-                    self.spawn(nowhere, spawn, None);
+                    self.spawn(NOWHERE, spawn, None);
                     if self.wants.requests {
-                        self.requests(nowhere);
+                        self.requests(NOWHERE);
                     }
                 }
             }

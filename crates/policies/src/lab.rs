@@ -24,6 +24,8 @@ use schedlab_workload::{
 pub enum Step {
     /// Needs this much CPU time.
     Run(u64),
+    /// Needs this much CPU time, not in whole ms.
+    RunFor(Span),
     /// Sleeps this long.
     Sleep(u64),
     /// Sleeps this long, not in whole ms.
@@ -135,6 +137,18 @@ pub fn responsebench(duration: Span) -> Vec<TaskSpec> {
             (0..5).map(move |_| TaskSpec::nice(0, &cycle).repeat(ms / (5 + sleep) + 1))
         })
         .collect()
+}
+
+/// As [`responsebench`], with each sleep so much longer than asked for: a kernel with high-resolution timers adds the timer slack of
+/// 50 us and the cost of the wakeup.
+pub fn responsebench_late(duration: Span, late: Span) -> Vec<TaskSpec> {
+    let mut tasks = responsebench(duration);
+    for step in tasks.iter_mut().flat_map(|task| &mut task.steps) {
+        if let Step::Sleep(ms) = *step {
+            *step = Step::SleepFor(Span::from_ms(ms) + late);
+        }
+    }
+    tasks
 }
 
 /// As [`responsebench`], with sleeps as `usleep` makes them on a kernel of 1000 ticks per second: each is longer than asked for by up
@@ -386,7 +400,12 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
         let mut length = Span::ZERO;
         if let Some(period) = spec.period {
             let metronome = tasks.len() + metronomes.len();
-            let run: u64 = spec.steps.iter().map(|s| if let Step::Run(ms) = s { *ms } else { 0 }).sum();
+            let run = |step: &Step| match *step {
+                Step::Run(ms) => Span::from_ms(ms),
+                Step::RunFor(span) => span,
+                _ => Span::ZERO,
+            };
+            let run: Span = spec.steps.iter().map(run).sum();
             for job in 0..spec.times as usize {
                 events.push(EventKind::Wakeup(Wakeup::Dependent {
                     recorded_after: Span::ZERO,
@@ -394,7 +413,7 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
                     task: TaskId(metronome as u32),
                     distance: Span::ZERO,
                 }));
-                events.push(EventKind::Block { length: Span::from_ms(run).saturating_sub(spec.less) });
+                events.push(EventKind::Block { length: run.saturating_sub(spec.less) });
             }
             metronomes.push((spec, period));
         } else {
@@ -404,6 +423,7 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
             for step in (0..spec.times).flat_map(|_| &spec.steps) {
                 match *step {
                     Step::Run(ms) => length += Span::from_ms(ms),
+                    Step::RunFor(span) => length += span,
                     Step::Yield => events.push(EventKind::Yield { length }),
                     Step::Sleep(_) | Step::SleepFor(_) => {
                         let after = match *step {

@@ -6,6 +6,8 @@
 mod drr;
 mod ebs;
 mod eevdf_1995;
+mod cfs;
+mod eevdf;
 mod fifo;
 mod goodness;
 mod kit;
@@ -31,6 +33,8 @@ pub use eevdf_1995::Eevdf1995;
 pub use fifo::Fifo;
 pub use goodness::{Goodness, Version as GoodnessVersion};
 pub use lottery::Lottery;
+pub use cfs::{Cfs, CfsParams, CfsVersion};
+pub use eevdf::{Eevdf, EevdfParams};
 pub use o1::{O1, Version as O1Version};
 pub use registry::{ParamInfo, Params, PolicyError, PolicyInfo, find, registry};
 pub use rr::RoundRobin;

@@ -76,7 +76,7 @@ impl Policy for Faulty {
             }
             Fault::PicksUnknown => return Some(TaskId(1_000_000)),
             Fault::Unsteady => {
-                let odd = OUTSIDE.replace(OUTSIDE.get() + 1) % 3 == 0;
+                let odd = OUTSIDE.replace(OUTSIDE.get() + 1).is_multiple_of(3);
                 if odd && let Some(last) = self.queue.pop_back() {
                     self.queue.push_front(last);
                 }

@@ -113,6 +113,15 @@ impl Params<'_> {
 }
 
 impl Params<'_> {
+    /// `yes` or `no`.
+    fn yes_no(&self, param: &'static ParamInfo) -> Result<bool, PolicyError> {
+        self.read(param, |value| match value {
+            "yes" | "true" | "1" => Ok(true),
+            "no" | "false" | "0" => Ok(false),
+            _ => Err("expected yes or no".into()),
+        })
+    }
+
     /// A whole number from `least` to `most`.
     fn number(&self, param: &'static ParamInfo, least: u64, most: u64) -> Result<u64, PolicyError> {
         self.read(param, |value| match value.parse() {

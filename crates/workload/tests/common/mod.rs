@@ -1,4 +1,5 @@
 //! Random workloads that keep the model's rules.
+#![allow(dead_code)] // each test binary uses its part
 
 use proptest::prelude::*;
 use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
