@@ -299,7 +299,7 @@ fn two_runs_are_byte_identical() {
             (0..4).for_each(|_| drop(m.spawn(hog())));
             m.control_sleeps();
             m.start_log();
-            m.run_until(m.now + 5 * SECOND);
+            m.run_until(m.now + 20 * SECOND);
             m.flush_log();
             println!("\nresult {} {:016x}", m.records, m.hash);
         })
