@@ -26,14 +26,20 @@ fn options(args: &RecordArgs) -> Result<RecordOptions> {
     let what = match (args.command.is_empty(), args.pid.is_empty()) {
         (false, true) => {
             if duration.is_some() {
-                return Err(Failure::Input("--duration is for --system or --pid; a command is recorded until it ends".into()));
+                return Err(Failure::Input(
+                    "--duration is for --system or --pid; a command is recorded until it ends".into(),
+                ));
             }
             What::Command { argv: args.command.iter().map(Into::into).collect(), scope }
         }
-        (true, false) => What::Processes { pids: args.pid.iter().map(|&pid| pid as i32).collect(), duration, scope },
+        (true, false) => {
+            What::Processes { pids: args.pid.iter().map(|&pid| pid as i32).collect(), duration, scope }
+        }
         (true, true) if args.system => What::System { duration },
         (true, true) => {
-            return Err(Failure::Input("nothing to record: give a command after `--`, or --system, or --pid".into()));
+            return Err(Failure::Input(
+                "nothing to record: give a command after `--`, or --system, or --pid".into(),
+            ));
         }
         (false, false) => return Err(Failure::Input("--pid and a command exclude each other".into())),
     };
@@ -53,4 +59,6 @@ pub(crate) fn capture(options: &RecordOptions, ui: &Ui) -> std::result::Result<R
     })
 }
 
-fn anonymise(_r:&Recorded,_ui:&Ui)->Result<()>{Ok(())}
+fn anonymise(_r: &Recorded, _ui: &Ui) -> Result<()> {
+    Ok(())
+}
