@@ -85,7 +85,7 @@ pub enum LogError {
 }
 
 impl LogError {
-    pub(crate) fn io<'a>(
+    pub fn io<'a>(
         doing: &'static str,
         path: &'a Path,
     ) -> impl FnOnce(std::io::Error) -> LogError + 'a {

@@ -9,6 +9,7 @@
 //! The machine owns time and knows what each task does next; the [`Kernel`](kernel::Kernel) knows who runs. Neither scans all
 //! CPUs or all tasks for an event.
 
+pub mod contract;
 pub mod engine;
 pub mod kernel;
 pub mod native;
@@ -16,6 +17,7 @@ pub mod policy;
 mod program;
 mod queue;
 pub mod sink;
+pub mod stand;
 mod wheel;
 
 pub use engine::{End, Machine, Outcome, Setup, Wait};

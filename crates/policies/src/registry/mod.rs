@@ -1,8 +1,21 @@
 //! The list of native schedulers, each with its parameters, once.
+//!
+//! A scheduler is registered in the file of its family: `basic` (first in first out, round robin), `proportional` (shares of the
+//! CPU). A family is a `pub(super) const POLICIES: &[PolicyInfo]`, named in [`FAMILIES`].
 
-use crate::{Fifo, RoundRobin};
 use schedlab_machine::policy::Policy;
 use schedlab_units::Span;
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+mod basic;
+mod linux_history;
+mod proportional;
+
+/// The families, in the order in which they are listed.
+const FAMILIES: &[&[PolicyInfo]] = &[basic::POLICIES, proportional::POLICIES, linux_history::POLICIES];
+
+static REGISTRY: LazyLock<Vec<PolicyInfo>> = LazyLock::new(|| FAMILIES.concat());
 
 /// A parameter of a scheduler.
 #[derive(Clone, Copy, Debug)]
@@ -69,20 +82,52 @@ impl Params<'_> {
         given.map_or_else(|| param.default.to_string(), |(_, value)| value.clone())
     }
 
-    /// A length of time greater than zero.
-    fn span(&self, param: &'static ParamInfo) -> Result<Span, PolicyError> {
+    /// The parameter, read by `parse`, whose error says what is wrong and what would be right.
+    fn read<T>(
+        &self,
+        param: &'static ParamInfo,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<T, PolicyError> {
         let value = self.text(param);
-        let bad = |problem: String| PolicyError::BadValue {
+        parse(&value).map_err(|problem| PolicyError::BadValue {
             sched: self.info.name,
             name: param.name,
-            value: value.clone(),
+            value,
             problem,
-        };
-        match value.parse::<Span>() {
-            Ok(Span::ZERO) => Err(bad("must be greater than zero".into())),
+        })
+    }
+
+    /// A length of time greater than zero.
+    fn span(&self, param: &'static ParamInfo) -> Result<Span, PolicyError> {
+        self.read(param, |value| match value.parse::<Span>() {
+            Ok(Span::ZERO) => Err("must be greater than zero".into()),
             Ok(span) => Ok(span),
-            Err(error) => Err(bad(error.to_string())),
-        }
+            Err(error) => Err(error.to_string()),
+        })
+    }
+
+    /// A number (or anything else with a `FromStr`); `expected` says what would be right.
+    fn value<T: FromStr>(&self, param: &'static ParamInfo, expected: &str) -> Result<T, PolicyError> {
+        self.read(param, |value| value.parse().map_err(|_| format!("expected {expected}")))
+    }
+}
+
+impl Params<'_> {
+    /// `yes` or `no`.
+    fn yes_no(&self, param: &'static ParamInfo) -> Result<bool, PolicyError> {
+        self.read(param, |value| match value {
+            "yes" | "true" | "1" => Ok(true),
+            "no" | "false" | "0" => Ok(false),
+            _ => Err("expected yes or no".into()),
+        })
+    }
+
+    /// A whole number from `least` to `most`.
+    fn number(&self, param: &'static ParamInfo, least: u64, most: u64) -> Result<u64, PolicyError> {
+        self.read(param, |value| match value.parse() {
+            Ok(number) if (least..=most).contains(&number) => Ok(number),
+            _ => Err(format!("expected a whole number from {least} to {most}")),
+        })
     }
 }
 
@@ -100,32 +145,9 @@ impl PolicyInfo {
     }
 }
 
-const QUANTUM: ParamInfo = ParamInfo {
-    name: "quantum",
-    default: "10ms",
-    help: "how long a task may run before the next in line has its turn",
-};
-
-const REGISTRY: &[PolicyInfo] = &[
-    PolicyInfo {
-        name: "fifo",
-        summary: "first in, first out: a task runs until it blocks; one queue for all CPUs, no tick",
-        source: "Conway, Maxwell, Miller 1967",
-        params: &[],
-        make: |_| Ok(Box::new(Fifo::default())),
-    },
-    PolicyInfo {
-        name: "rr",
-        summary: "round robin: a fixed quantum each; one queue for all CPUs",
-        source: "Kleinrock 1964",
-        params: &[QUANTUM],
-        make: |params| Ok(Box::new(RoundRobin::new(params.span(&QUANTUM)?))),
-    },
-];
-
 /// All native schedulers, in the order in which they are listed.
 pub fn registry() -> &'static [PolicyInfo] {
-    REGISTRY
+    &REGISTRY
 }
 
 /// The native scheduler of this name.
