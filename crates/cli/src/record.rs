@@ -4,7 +4,6 @@ use crate::args::RecordArgs;
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
 use schedlab_host::{EventChoice, HostError, RecordOptions, Recorded, Scope, Stage, What};
-use std::path::Path;
 use std::time::Duration;
 
 pub(crate) fn record(args: &RecordArgs, ui: &Ui) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::input::{self, Loaded};
 use crate::ui::Ui;
 use schedlab_instruments::{LogProblem, Summary, summarize};
 use schedlab_log::{LogError, LogHeader, RawLog};
-use schedlab_report::{NextStep, RunFacts, RunView};
+use schedlab_report::{Detail, NextStep, RunFacts, RunReport, RunView, Style};
 use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
@@ -168,7 +168,7 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
     })?;
     summary.check_time().map_err(|e| internal(&e))?;
     let mut all_dropped = plan.loaded.workload.dropped.clone();
-    for (reason, count) in dropped {
+    for (reason, count) in dropped.into_iter().chain(report.refused.clone()) {
         *all_dropped.entry(reason).or_default() += count;
     }
     let facts = RunFacts {
@@ -254,7 +254,9 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
         schedlab_report::perfetto(path, &finished.log).map_err(Failure::input)?;
     }
     if let Some(path) = &args.html {
-        let _ = path; // HTML
+        let title = format!("{} under {}", finished.facts.workload, finished.header().sched);
+        let report = report(finished, Detail::for_html(1))?;
+        schedlab_report::html(path, &title, &[report]).map_err(Failure::input)?;
     }
     drop(step);
     let mut json_to_stdout = false;
@@ -271,7 +273,8 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
         }
     }
     if !json_to_stdout {
-        let _ = ui.colour();
+        let report = report(finished, Detail::for_terminal(finished.header().nr_cpus))?;
+        print!("{}", schedlab_report::terminal(&report, Style::detect()));
     }
     for (what, path) in [("log", &args.log), ("Perfetto file", &args.perfetto), ("HTML report", &args.html)] {
         if let Some(path) = path {
@@ -279,6 +282,12 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The run with its pictures.
+pub(crate) fn report(finished: &Finished, detail: Detail) -> Result<RunReport> {
+    RunReport::with_summary(&finished.log, finished.summary.clone(), finished.facts.clone(), detail)
+        .map_err(|error| Failure::Internal(format!("internal error: {error}")))
 }
 
 /// A kernel's warnings are a finding.

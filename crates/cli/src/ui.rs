@@ -44,10 +44,6 @@ impl Ui {
         }
     }
 
-    /// Whether colours are wanted on standard output (NO_COLOR, a terminal).
-    pub(crate) fn colour(&self) -> bool {
-        std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-    }
 }
 
 impl Step {
@@ -58,6 +54,15 @@ impl Step {
             Some(bar) => bar.set_message(message),
             None if self.plain => eprintln!("{message}"),
             None => {}
+        }
+    }
+}
+
+impl Step {
+    /// How far it is; shown on a terminal only.
+    pub(crate) fn progress(&self, message: impl Into<String>) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(message.into());
         }
     }
 }
