@@ -85,6 +85,9 @@ pub(crate) struct ImportArgs {
     /// Workload file to write: text, or binary if the name ends in .wlb.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
+    /// Take what a damaged or truncated trace still holds, and count what is missing.
+    #[arg(long)]
+    pub lenient: bool,
     /// Summary as JSON, to a file or `-`.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -16,6 +16,9 @@ use std::collections::VecDeque;
 /// How often a policy may make a CPU pick again at one instant by kicking it while it picks.
 const SETTLE_MAX: u32 = 1000;
 
+/// "Here" of the experimenter's requests: no CPU, so that every CPU that gets work is kicked; logged as CPU 0.
+const NOWHERE: CpuId = CpuId(u32::MAX);
+
 /// A policy with the kernel around it; records go to `sink`.
 pub struct Native<P: Policy, S: Sink> {
     policy: P,
@@ -94,7 +97,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
                 time_ns: (self.view.now - self.epoch).as_ns(),
                 kind: kind as u8,
                 flags,
-                cpu: cpu.0 as u16,
+                cpu: if cpu == NOWHERE { 0 } else { cpu.0 as u16 },
                 task: task.0,
                 other,
                 arg,
@@ -403,6 +406,9 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if let Some(params) = change.params {
             view.params = params;
         }
+        if let Some(nice) = change.nice {
+            view.params.nice = nice;
+        }
         if let Some(affinity) = &change.affinity {
             view.affinity = Some(affinity.clone());
         }
@@ -494,7 +500,12 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         if let Some(tick) = self.tick
             && self.wants.idle_ticks
         {
-            self.cpus.iter_mut().for_each(|cpu| cpu.next_tick = next_tick(boot.now, tick));
+            // the machine reads a CPU's timer when it has executed something
+            for (number, cpu) in self.cpus.iter_mut().enumerate() {
+                cpu.next_tick = next_tick(boot.now, tick);
+                cpu.kicked = true;
+                self.kicks.push_back(CpuId(number as u32));
+            }
         }
         let absent = TaskState {
             place: Place::Absent,
@@ -560,12 +571,10 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         self.view.now = now;
         match request {
             Control::Spawn(tasks) => {
-                // "here" is no CPU: every CPU that gets work is kicked
-                let nowhere = CpuId(u32::from(u16::MAX));
                 for spawn in tasks {
-                    self.spawn(nowhere, spawn, None);
+                    self.spawn(NOWHERE, spawn, None);
                     if self.wants.requests {
-                        self.requests(nowhere);
+                        self.requests(NOWHERE);
                     }
                 }
             }

@@ -356,6 +356,11 @@ impl View {
             Some(set) => set.iter().take_while(|cpu| cpu.0 < self.nr_cpus()).find(|&cpu| self.is_idle(cpu)),
         }
     }
+    /// Whether any CPU is idle.
+    #[inline]
+    pub fn any_idle(&self) -> bool {
+        self.idle_summary != 0
+    }
     /// The lowest idle CPU among `cpus` that the task may use.
     pub fn idle_cpu_among(&self, task: TaskId, cpus: &[CpuId]) -> Option<CpuId> {
         if self.idle_summary == 0 {

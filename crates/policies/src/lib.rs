@@ -4,9 +4,16 @@
 //! implementation, drawn tests. [`registry`] lists them; names are what `--sched` takes.
 
 mod drr;
+mod ebs;
 mod eevdf_1995;
+mod cfs;
+mod eevdf;
 mod fifo;
+mod goodness;
+mod kit;
+pub mod lab;
 mod lottery;
+mod o1;
 pub mod proportional;
 mod queue;
 mod registry;
@@ -21,9 +28,14 @@ mod wfq;
 mod wrr;
 
 pub use drr::Drr;
+pub use ebs::{Ebs, EbsParams};
 pub use eevdf_1995::Eevdf1995;
 pub use fifo::Fifo;
+pub use goodness::{Goodness, Version as GoodnessVersion};
 pub use lottery::Lottery;
+pub use cfs::{Cfs, CfsParams, CfsVersion};
+pub use eevdf::{Eevdf, EevdfParams};
+pub use o1::{O1, Version as O1Version};
 pub use registry::{ParamInfo, Params, PolicyError, PolicyInfo, find, registry};
 pub use rr::RoundRobin;
 pub use sfq::Sfq;

@@ -180,6 +180,7 @@ fn crashed(kind: &str, reason: String, pulse: u64, nr_tasks: usize) -> ChildRepo
         kernel_wall_ns: 0,
         boot_ns: 0,
         kernel_threads: Vec::new(),
+        refused: std::collections::BTreeMap::new(),
         warnings: Vec::new(),
         kernel_cpu_ns: Vec::new(),
     }

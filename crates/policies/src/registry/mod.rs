@@ -9,10 +9,11 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 
 mod basic;
+mod linux_history;
 mod proportional;
 
 /// The families, in the order in which they are listed.
-const FAMILIES: &[&[PolicyInfo]] = &[basic::POLICIES, proportional::POLICIES];
+const FAMILIES: &[&[PolicyInfo]] = &[basic::POLICIES, proportional::POLICIES, linux_history::POLICIES];
 
 static REGISTRY: LazyLock<Vec<PolicyInfo>> = LazyLock::new(|| FAMILIES.concat());
 
@@ -108,6 +109,25 @@ impl Params<'_> {
     /// A number (or anything else with a `FromStr`); `expected` says what would be right.
     pub fn value<T: FromStr>(&self, param: &'static ParamInfo, expected: &str) -> Result<T, PolicyError> {
         self.read(param, |value| value.parse().map_err(|_| format!("expected {expected}")))
+    }
+}
+
+impl Params<'_> {
+    /// `yes` or `no`.
+    fn yes_no(&self, param: &'static ParamInfo) -> Result<bool, PolicyError> {
+        self.read(param, |value| match value {
+            "yes" | "true" | "1" => Ok(true),
+            "no" | "false" | "0" => Ok(false),
+            _ => Err("expected yes or no".into()),
+        })
+    }
+
+    /// A whole number from `least` to `most`.
+    fn number(&self, param: &'static ParamInfo, least: u64, most: u64) -> Result<u64, PolicyError> {
+        self.read(param, |value| match value.parse() {
+            Ok(number) if (least..=most).contains(&number) => Ok(number),
+            _ => Err(format!("expected a whole number from {least} to {most}")),
+        })
     }
 }
 
