@@ -93,6 +93,9 @@ pub const SAMPLE_EVERY: u32 = 61;
 const EVENTS_PER_INSTANT_MAX: u64 = 20_000_000;
 /// More rounds of spinning than this with nothing else happening are a livelock.
 const SPINS_MAX: u64 = 200_000;
+/// Runnable tasks, all CPUs idle and nothing planned but ticks: after this long the tasks are lost (a throttled task's period is
+/// at most seconds).
+const LOST_AFTER_NS: u64 = 100_000_000_000;
 /// A kernel that is not up after this much simulated time will not come up.
 const BOOT_MAX: Span = Span::from_s(1000);
 
@@ -136,6 +139,8 @@ pub struct Machine<K: Kernel> {
     events_at_instant: u64,
     spins: u64,
     tokens_early: u64,
+    /// When a task last did something or was woken by a device.
+    last_progress_ns: u64,
     sample_in: u32,
     sampled_ticks: u64,
     pulse: Option<&'static std::sync::atomic::AtomicU64>,
@@ -173,6 +178,7 @@ impl<K: Kernel> Machine<K> {
             events_at_instant: 0,
             spins: 0,
             tokens_early: 0,
+            last_progress_ns: 0,
             sample_in: SAMPLE_EVERY,
             sampled_ticks: 0,
             pulse: None,
@@ -349,7 +355,11 @@ impl<K: Kernel> Machine<K> {
                 return Ok(End::Deadlock(self.waits()));
             }
             if !self.next_event(end_ns)? {
+                if self.queue.first().0 == Key::NEVER && self.wheel.next_ns() == u64::MAX {
+                    return Err(self.lost());
+                }
                 self.now_ns = end_ns;
+                self.kernel.check_end(Time::from_ns(end_ns))?;
                 return Ok(End::Duration);
             }
         }
@@ -455,6 +465,15 @@ impl<K: Kernel> Machine<K> {
                 reason: format!("more than {EVENTS_PER_INSTANT_MAX} events at one instant"),
             });
         }
+        if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer) {
+            self.last_progress_ns = self.now_ns;
+        } else if !K::OWNS_TASK_TIMERS && self.now_ns - self.last_progress_ns > LOST_AFTER_NS {
+            self.last_progress_ns = self.now_ns;
+            let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel.next_ns() == u64::MAX;
+            if idle && self.live > self.waiting {
+                return Err(self.lost());
+            }
+        }
         let before = ticks();
         let yielded = self.kernel.resume(cpu, Time::from_ns(self.now_ns), stimulus);
         self.sampled_ticks += ticks().saturating_sub(before);
@@ -556,6 +575,20 @@ impl<K: Kernel> Machine<K> {
         run.finished = true;
         run.live = false;
         self.live -= 1;
+    }
+
+    /// Nothing will ever happen again, yet tasks are left that wait for nobody: they are runnable and nobody runs them.
+    fn lost(&self) -> Fault {
+        let lost = |run: &&Run| run.live && run.token == NO_TOKEN;
+        let first = self.runs.iter().position(|run| lost(&run)).unwrap_or(0);
+        Fault {
+            kind: FaultKind::LostTask,
+            reason: format!(
+                "nothing can happen any more, but {} runnable ({} in all): a task that becomes runnable must be picked by some CPU",
+                format_args!("{} is", TaskId(first as u32)),
+                self.runs.iter().filter(lost).count()
+            ),
+        }
     }
 
     fn waits(&self) -> Vec<Wait> {

@@ -65,6 +65,12 @@ pub trait Kernel {
     /// Warnings since boot: each the kernel's own text.
     fn warnings(&mut self) -> Vec<String>;
 
+    /// The run ends here, not because every task is done: has the scheduler forgotten a runnable task? The port leaves that to the
+    /// kernel's own watchdogs.
+    fn check_end(&mut self, _now: Time) -> Result<(), Fault> {
+        Ok(())
+    }
+
     /// After [`Yield::Fault`]: what happened.
     fn fault(&mut self) -> Fault;
 

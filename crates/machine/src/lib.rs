@@ -9,6 +9,7 @@
 //! The machine owns time and knows what each task does next; the [`Kernel`](kernel::Kernel) knows who runs. Neither scans all
 //! CPUs or all tasks for an event.
 
+pub mod contract;
 pub mod engine;
 pub mod kernel;
 pub mod native;

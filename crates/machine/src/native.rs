@@ -6,7 +6,7 @@
 use crate::kernel::{
     Boot, Change, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
 };
-use crate::policy::{Arrival, Policy, Request, Resched, Stop, View, Wants};
+use crate::policy::{Arrival, Policy, Request, Resched, Stop, TaskView, View, Wants, WorkConservation};
 use crate::sink::Sink;
 use schedlab_log::{KernelThread, Kind, PrevState, Record};
 use schedlab_topology::Topology;
@@ -35,10 +35,14 @@ pub struct Native<P: Policy, S: Sink> {
 struct CpuState {
     need_resched: bool,
     kicked: bool,
+    /// The task for which this CPU, idle, was asked to pick; it may pick another.
+    claim: TaskId,
     slice_end: Time,
     next_tick: Time,
     /// The policy's own timer.
     policy_timer: Time,
+    /// The current task is no longer allowed here.
+    must_move: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +61,8 @@ struct TaskState {
     involuntary: u64,
     migrations: u64,
     last_ran_on: Option<CpuId>,
+    /// When it last became queued.
+    queued_at: Time,
 }
 
 impl<P: Policy, S: Sink> Native<P, S> {
@@ -171,6 +177,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         }
         self.view.tasks[task.index()].cpu = cpu;
         self.tasks[task.index()].place = Place::Queued;
+        self.tasks[task.index()].queued_at = self.view.now;
         match arrival {
             Arrival::New { .. } => self.log(Kind::New, here, task, TaskId::IDLE.0, 0, cpu.0),
             Arrival::Wakeup { .. } => self.log(Kind::Wakeup, here, task, TaskId::IDLE.0, 0, cpu.0),
@@ -178,10 +185,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         }
         self.policy.enqueue(&self.view, cpu, task, arrival);
         match self.view.current(cpu) {
-            None => {
-                self.view.set_idle(cpu, false); // claimed: the next arrival looks elsewhere
-                self.kick(here, cpu);
-            }
+            None => self.claim(here, cpu, task),
             Some(current) => {
                 if self.policy.preempts(&self.view, cpu, current, task) == Resched::Yes {
                     self.kick(here, cpu);
@@ -209,6 +213,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
             let state = &mut self.tasks[current.index()];
             state.cpu_time += ran;
             state.last_ran_on = Some(cpu);
+            state.queued_at = self.view.now;
             state.place = match stop {
                 Stop::Preempted | Stop::Yielded => Place::Queued,
                 Stop::Blocked => Place::Blocked,
@@ -225,6 +230,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         let now = self.view.now;
         let previous = self.stop_current(cpu, stop);
         self.cpus[cpu.index()].need_resched = false;
+        let claim = std::mem::replace(&mut self.cpus[cpu.index()].claim, TaskId::IDLE);
         let picked = self.policy.pick_next(&self.view, cpu);
         if self.wants.requests {
             self.requests(cpu);
@@ -286,6 +292,38 @@ impl<P: Policy, S: Sink> Native<P, S> {
         self.view.cpus[cpu.index()].since = now;
         self.view.set_idle(cpu, next.is_idle());
         self.arm(cpu, next);
+        if stop.is_runnable() && !previous.is_idle() {
+            self.offer(cpu, previous);
+        }
+        if !claim.is_idle()
+            && claim != next
+            && !next.is_idle()
+            && self.tasks[claim.index()].place == Place::Queued
+        {
+            self.offer(cpu, claim);
+        }
+    }
+
+    /// Lets an idle CPU pick, for this task; from here on the CPU does not count as idle, and the next arrival looks elsewhere.
+    #[inline]
+    fn claim(&mut self, here: CpuId, idle: CpuId, task: TaskId) {
+        self.view.set_idle(idle, false);
+        let claim = &mut self.cpus[idle.index()].claim;
+        if claim.is_idle() {
+            *claim = task; // a later one chose this CPU though it was taken
+        }
+        self.kick(here, idle);
+    }
+
+    /// Another task (perhaps one that may run nowhere else) took the CPU that this one had or was meant for: an idle CPU may have it,
+    /// if the policy has one queue for all. (With a queue per CPU it is for the policy to balance, when its rules say so.)
+    #[cold]
+    fn offer(&mut self, here: CpuId, task: TaskId) {
+        if self.policy.work_conservation() == WorkConservation::Machine
+            && let Some(idle) = self.view.idle_cpu_for(task)
+        {
+            self.claim(here, idle, task);
+        }
     }
 
     #[inline]
@@ -384,20 +422,27 @@ impl<P: Policy, S: Sink> Native<P, S> {
                 self.policy.params_changed(&self.view, task);
                 self.arrive(here, task, Arrival::Changed);
             }
+            Place::Absent => {} // not born yet, or gone: as ESRCH
             place => {
                 self.apply(task, change);
                 self.policy.params_changed(&self.view, task);
                 let cpu = self.view.task_cpu(task);
                 if place == Place::Running && !self.view.allowed(task, cpu) {
-                    self.move_away(here, cpu, task);
+                    if here == cpu {
+                        self.move_away(cpu, task);
+                    } else {
+                        // by that CPU itself, as the kernel's stopper does it: the machine must see it stop before it runs elsewhere
+                        self.cpus[cpu.index()].must_move = true;
+                        self.kick(here, cpu);
+                    }
                 }
             }
         }
     }
 
     /// The running task is no longer allowed on its CPU.
-    fn move_away(&mut self, here: CpuId, cpu: CpuId, task: TaskId) {
-        // as the kernel's stopper does it: take it off the CPU as if it blocked, then let it arrive elsewhere
+    fn move_away(&mut self, cpu: CpuId, task: TaskId) {
+        // take it off the CPU as if it blocked, then let it arrive elsewhere
         let ran = self.view.ran(cpu);
         self.policy.put_prev(&self.view, cpu, task, ran, Stop::Blocked);
         let state = &mut self.tasks[task.index()];
@@ -409,8 +454,8 @@ impl<P: Policy, S: Sink> Native<P, S> {
         self.view.cpus[cpu.index()].since = self.view.now;
         self.view.set_idle(cpu, true);
         self.arm(cpu, TaskId::IDLE);
-        self.kick(here, cpu);
-        self.arrive(here, task, Arrival::Changed);
+        self.kick(cpu, cpu);
+        self.arrive(cpu, task, Arrival::Changed);
     }
 
     #[inline]
@@ -438,8 +483,6 @@ fn next_tick(now: Time, tick: Span) -> Time {
     Time::from_ns((now.as_ns() / period_ns + 1) * period_ns)
 }
 
-use crate::policy::TaskView;
-
 impl<P: Policy, S: Sink> Kernel for Native<P, S> {
     const OWNS_TASK_TIMERS: bool = false;
 
@@ -451,9 +494,11 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             CpuState {
                 need_resched: false,
                 kicked: false,
+                claim: TaskId::IDLE,
                 slice_end: Time::NEVER,
                 next_tick: Time::NEVER,
                 policy_timer: Time::NEVER,
+                must_move: false,
             };
             nr_cpus
         ];
@@ -475,6 +520,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             involuntary: 0,
             migrations: 0,
             last_ran_on: None,
+            queued_at: Time::ZERO,
         };
         self.tasks = vec![absent; boot.nr_tasks as usize];
         Ok(())
@@ -498,6 +544,12 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             self.requests(cpu);
         }
         if self.cpus[cpu.index()].need_resched && self.fault.is_none() {
+            if std::mem::take(&mut self.cpus[cpu.index()].must_move)
+                && let Some(task) = self.view.current(cpu)
+                && !self.view.allowed(task, cpu)
+            {
+                self.move_away(cpu, task);
+            }
             self.schedule(cpu, Stop::Preempted);
             if self.wants.requests {
                 self.settle(cpu);
@@ -577,6 +629,29 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
 
     fn warnings(&mut self) -> Vec<String> {
         self.policy.warnings()
+    }
+
+    fn check_end(&mut self, now: Time) -> Result<(), Fault> {
+        self.view.now = now;
+        let claim = self.policy.work_conservation();
+        let forgotten_by = |task: TaskId| match claim {
+            WorkConservation::Never => None,
+            WorkConservation::PerCpu => Some(self.view.task_cpu(task)).filter(|&cpu| self.view.is_idle(cpu)),
+            WorkConservation::Machine => self.view.idle_cpu_for(task),
+        };
+        for (index, state) in self.tasks.iter().enumerate().filter(|(_, state)| state.place == Place::Queued)
+        {
+            let task = TaskId(index as u32);
+            if let Some(cpu) = forgotten_by(task) {
+                let since = state.queued_at.saturating_since(self.epoch);
+                let reason = format!(
+                    "at the end {task} is runnable, since {since} of the run, and {cpu}, where it may run, is idle: \
+                     a queued task must be offered to an idle CPU"
+                );
+                return Err(Fault { kind: FaultKind::LostTask, reason });
+            }
+        }
+        Ok(())
     }
 
     fn fault(&mut self) -> Fault {

@@ -11,11 +11,35 @@
 //!                                └──── the policy queues it again <── put_prev(Preempted | Yielded)
 //! ```
 //!
-//! * From `enqueue` (and from `put_prev` with a runnable reason) until `pick_next` or `dequeue` returns it, the policy owns the
-//!   task and must not lose it. Otherwise the policy must not return it.
-//! * `put_prev` is called once for each `pick_next`, before the next `pick_next` on that CPU.
-//! * A policy that has work for an idle CPU must name that CPU in `select_cpu`, or offer the work in `pick_next`: an idle CPU asks
-//!   again only when something is enqueued with it as the target.
+//! Who owns a task: from `enqueue` (and from `put_prev` with a runnable reason) until `pick_next` or `dequeue` hands it over, the
+//! policy does; it must not lose it meanwhile. At all other times it must not return it.
+//!
+//! What the adaptor promises, whatever the workload does:
+//!
+//! 1. `task_new` comes first, once per task, and `task_exit` last, once, after the `put_prev` with [`Stop::Exited`].
+//! 2. `enqueue` follows `select_cpu` at once, with the CPU that it named, and only for a task that the policy does not own.
+//! 3. `dequeue` only for a task that the policy owns; `put_prev` once for each task that `pick_next` returned, before the next
+//!    `pick_next` on that CPU.
+//! 4. `preempts`, `tick`, `slice`, `slice_end` only for the task that runs on that CPU.
+//! 5. A running task whose affinity no longer allows its CPU is taken off it as if it blocked (`put_prev` with [`Stop::Blocked`])
+//!    and arrives elsewhere with [`Arrival::Changed`].
+//! 6. Time (`View::now`) never goes back; no method takes simulated time.
+//!
+//! What the policy owes in return; breaking a rule ends the run with a report that names the rule:
+//!
+//! | rule | found by | report |
+//! |---|---|---|
+//! | `select_cpu` names a CPU of the machine that the task's affinity allows | adaptor, at once | broken contract |
+//! | `pick_next` returns a task that is queued and allowed there | adaptor, at once | broken contract |
+//! | `slice` is longer than zero | adaptor, at once | broken contract |
+//! | no runnable task is lost: work that an idle CPU may take is offered to it | machine, when nothing can happen any more; adaptor, at the end of the run | lost task |
+//! | every method returns | the parent process, after its stall limit | stall |
+//! | events at one instant come to an end | machine, after 20 million | livelock |
+//!
+//! An idle CPU asks `pick_next` only when something is enqueued with it as the target, or when a task that it may run was put back
+//! (`put_prev` with a runnable reason) or enqueued on a CPU that then picked another: a policy that has work for an idle CPU must name that
+//! CPU in `select_cpu`. What "work that an idle CPU may take" means is the policy's own claim
+//! ([`Policy::work_conservation`]). [`contract`](crate::contract) checks all of this on random workloads.
 
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, CpuSet, SchedParams, Span, TaskId, Time};
@@ -73,6 +97,17 @@ pub struct Timing {
     pub tick: Option<Span>,
 }
 
+/// For which CPUs does a policy promise that none is idle while work that it may take waits?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkConservation {
+    /// For all: no CPU is idle while a task that is allowed there waits anywhere.
+    Machine,
+    /// For each on its own: no CPU is idle while a task waits that was enqueued there (partitioned queues without balancing).
+    PerCpu,
+    /// For none: tasks may be held back on purpose (throttling). Lost tasks are found only when nothing can happen any more.
+    Never,
+}
+
 /// What a policy needs beyond the basic calls. All of it is off by default, and then costs nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
@@ -98,8 +133,13 @@ pub enum Request {
     },
 }
 
-/// A native scheduler.
+/// A native scheduler. The module says in which order the methods are called and who owns a task when.
 pub trait Policy {
+    /// What it promises about idle CPUs; the answer is always the same. Instants count, not what happens within one.
+    fn work_conservation(&self) -> WorkConservation {
+        WorkConservation::Machine
+    }
+
     /// Its timer needs; asked once.
     fn timing(&self) -> Timing {
         Timing { tick: None }
@@ -110,37 +150,46 @@ pub trait Policy {
         Wants::default()
     }
 
-    /// A task comes to exist (not yet runnable).
+    /// A task comes to exist. It is not runnable yet and the policy does not own it; its parameters are in `view`. Ids are dense
+    /// from 0, and a forked task has inherited its parent's parameters.
     fn task_new(&mut self, view: &View, task: TaskId);
 
-    /// A task is gone; the policy does not own it at this time.
+    /// A task is gone; the policy does not own it at this time and never hears of it again.
     fn task_exit(&mut self, _view: &View, _task: TaskId) {}
 
     /// Parameters of a task have changed; the policy does not own it at this time (a queued task is dequeued before and enqueued
     /// after). The new ones are in `view`.
     fn params_changed(&mut self, _view: &View, _task: TaskId) {}
 
-    /// Where should a task go that becomes runnable? Must be allowed by its affinity.
+    /// Where should a task go that becomes runnable? Must be allowed by its affinity ([`View::home_cpu`] always is). Called just
+    /// before `enqueue`; the policy does not own the task yet.
     fn select_cpu(&mut self, view: &View, task: TaskId, arrival: Arrival) -> CpuId;
 
-    /// The task is runnable; the policy owns it from here on.
+    /// The task is runnable; the policy owns it from here on. `cpu` is what `select_cpu` said. If that CPU is idle, it calls
+    /// `pick_next` at this instant; if not, `preempts` is asked.
     fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, arrival: Arrival);
 
-    /// Gives a queued task back (its parameters or allowed CPUs are about to change).
+    /// Gives a queued task back: its parameters or allowed CPUs are about to change, or it leaves this policy. `cpu` is where it
+    /// was enqueued or last ran. `params_changed`, `select_cpu` and `enqueue` follow at the same instant.
     fn dequeue(&mut self, view: &View, cpu: CpuId, task: TaskId);
 
-    /// Chooses and hands over the next task to run on `cpu`; `None` = idle. It must be allowed there. Balancing by pull happens here.
+    /// Chooses and hands over the next task to run on `cpu`; `None` = idle. It must be one that the policy owns and be allowed on
+    /// `cpu`, wherever it was enqueued: balancing by pull happens here. The module says when an idle CPU asks.
     fn pick_next(&mut self, view: &View, cpu: CpuId) -> Option<TaskId>;
 
-    /// The current task has run for `ran` and stops. If it is still runnable, the policy queues it.
+    /// The current task has run for `ran` since it was picked and stops. If it is still runnable ([`Stop::is_runnable`]), the policy
+    /// owns it again and queues it; `enqueue` is not called for it. `pick_next` on this CPU follows at the same instant, except
+    /// after promise 5 of the module.
     fn put_prev(&mut self, view: &View, cpu: CpuId, task: TaskId, ran: Span, stop: Stop);
 
-    /// Should `woken`, just enqueued on `cpu`, replace the current task there? Not called if the CPU is idle.
+    /// Should `woken`, just enqueued on `cpu`, replace the current task there? `Yes` stops the current task at this instant
+    /// (`put_prev` with [`Stop::Preempted`]), but who comes next is up to `pick_next`. Not called if the CPU is idle.
     fn preempts(&mut self, _view: &View, _cpu: CpuId, _current: TaskId, _woken: TaskId) -> Resched {
         Resched::No
     }
 
-    /// How long may `task`, just picked, run before [`slice_end`](Policy::slice_end) is asked? `None` = until it stops by itself.
+    /// How long may `task`, just picked (also if it was picked again, or its last slice's end said `No`), run before
+    /// [`slice_end`](Policy::slice_end) is asked? `None` = until it stops by itself. Not zero.
     fn slice(&mut self, _view: &View, _cpu: CpuId, _task: TaskId) -> Option<Span> {
         None
     }
@@ -150,7 +199,8 @@ pub trait Policy {
         Resched::Yes
     }
 
-    /// The periodic tick; `ran` = since it was picked.
+    /// The periodic tick, if [`timing`](Policy::timing) asks for one, on busy CPUs only; `ran` = since `current` was picked.
+    /// A tick and a slice end at one instant: first the tick.
     fn tick(&mut self, _view: &View, _cpu: CpuId, _current: TaskId, _ran: Span) -> Resched {
         Resched::No
     }
@@ -331,6 +381,9 @@ impl View {
 
 /// A policy chosen at run time.
 impl Policy for Box<dyn Policy> {
+    fn work_conservation(&self) -> WorkConservation {
+        (**self).work_conservation()
+    }
     fn timing(&self) -> Timing {
         (**self).timing()
     }
