@@ -3,6 +3,7 @@
 use crate::args::RecordArgs;
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
+use schedlab_host::anonymise::Others;
 use schedlab_host::{EventChoice, HostError, RecordOptions, Recorded, Scope, Stage, What};
 use std::time::Duration;
 
@@ -10,9 +11,6 @@ pub(crate) fn record(args: &RecordArgs, ui: &Ui) -> Result<()> {
     let options = options(args)?;
     let recorded = capture(&options, ui).map_err(Failure::input)?;
     ui.say(recorded.to_string().trim_end());
-    if args.anonymise {
-        anonymise(&recorded, ui)?;
-    }
     ui.say(format!("next: schedlab run {} --sched linux-6.12 --cpus 4", recorded.trace.display()));
     match recorded.status() {
         0 => Ok(()),
@@ -45,6 +43,7 @@ fn options(args: &RecordArgs) -> Result<RecordOptions> {
     };
     let mut options = RecordOptions::new(&args.output, what);
     options.buffer_kb = args.buffer_kib;
+    options.anonymise = args.anonymise.then_some(Others::Rename);
     options.events = EventChoice { irq: args.irq, softirq: args.irq, ..EventChoice::default() };
     Ok(options)
 }
@@ -57,8 +56,4 @@ pub(crate) fn capture(options: &RecordOptions, ui: &Ui) -> std::result::Result<R
         Stage::Draining => step.now("taking the rest from the buffers"),
         Stage::Writing => step.now("writing the trace"),
     })
-}
-
-fn anonymise(_r: &Recorded, _ui: &Ui) -> Result<()> {
-    Ok(())
 }

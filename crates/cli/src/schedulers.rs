@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
 use schedlab_policies::registry;
-use schedlab_runner::{LinuxObject, Scheduler};
+use schedlab_runner::Scheduler;
 use schedlab_topology::Topology;
 use serde_json::json;
 
@@ -55,21 +55,12 @@ pub(crate) fn schedulers(name: Option<&str>, as_json: bool) -> Result<()> {
 /// The scheduler of this name; real Linux is built if it is not there yet.
 pub(crate) fn resolve(name: &str, hz: u32, topology: &Topology, ui: &Ui) -> Result<Scheduler> {
     if let Some(version) = name.strip_prefix("linux-")
-        && let Ok(object) = std::env::var("SCHEDLAB_OBJECT")
+        && crate::linux::versions().iter().any(|linux| linux.name == name)
     {
-        let _ = (topology, ui);
-        return Ok(Scheduler::Linux(LinuxObject {
-            name: name.into(),
-            version: version.into(),
-            hz,
-            nr_cpus: 64,
-            object: object.into(),
-        }));
+        return crate::linux::object(version, hz, topology, ui).map(Scheduler::Linux);
     }
     match schedlab_policies::find(name) {
         Some(info) => Ok(Scheduler::Native(info)),
-        None => {
-            Err(Failure::Input(format!("there is no scheduler '{name}'; 'schedlab schedulers' lists them")))
-        }
+        None => Err(Failure::Input(format!("there is no scheduler '{name}'; 'schedlab schedulers' lists them"))),
     }
 }
