@@ -92,7 +92,9 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
 fn judge(result: &RunResult, plan: &Plan<'_>) -> Result<()> {
     match &result.report.end {
         RunEnd::AllDone | RunEnd::Duration => Ok(()),
-        RunEnd::Deadlock { waits } => Err(Failure::Input(deadlock(&plan.loaded.workload, waits, &result.report))),
+        RunEnd::Deadlock { waits } => {
+            Err(Failure::Input(deadlock(&plan.loaded.workload, waits, &result.report)))
+        }
         RunEnd::Misbehaved { report } => {
             let mut text = format!(
                 "{} misbehaved after {} of simulated time: {}: {}\n",
@@ -149,7 +151,10 @@ fn deadlock(workload: &Workload, waits: &[schedlab_runner::Wait], report: &Child
     );
     for wait in waits.iter().take(SHOWN) {
         let (sleeper, waker) = (name(wait.task), name(wait.waker));
-        text.push_str(&format!("  {sleeper} waits for {waker}, which wakes it before its event {}\n", wait.before_event));
+        text.push_str(&format!(
+            "  {sleeper} waits for {waker}, which wakes it before its event {}\n",
+            wait.before_event
+        ));
     }
     if waits.len() > SHOWN {
         text.push_str(&format!("  and {} more\n", waits.len() - SHOWN));
@@ -201,7 +206,9 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String
         .filter(|(task, kernel_ns)| task.cpu_ns != **kernel_ns)
         .count();
     if differs > 0 {
-        notes.push(format!("the scheduler's own account of CPU time differs from the log's for {differs} tasks"));
+        notes.push(format!(
+            "the scheduler's own account of CPU time differs from the log's for {differs} tasks"
+        ));
     }
     notes
 }
@@ -210,9 +217,16 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String
 fn command_line() -> String {
     let quote = |word: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
-        if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
     };
-    std::iter::once("schedlab".to_string()).chain(std::env::args().skip(1).map(quote)).collect::<Vec<_>>().join(" ")
+    std::iter::once("schedlab".to_string())
+        .chain(std::env::args().skip(1).map(quote))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn next_steps(args: &RunArgs) -> Vec<NextStep> {
@@ -220,11 +234,13 @@ fn next_steps(args: &RunArgs) -> Vec<NextStep> {
     let cpus = args.topology().map_or(1, Topology::nr_cpus);
     let mut steps = Vec::new();
     if args.html.is_none() {
-        let command = format!("schedlab run {workload} --sched {} --cpus {cpus} --html report.html", args.sched);
+        let command =
+            format!("schedlab run {workload} --sched {} --cpus {cpus} --html report.html", args.sched);
         steps.push(NextStep { what: "see who ran when".into(), command });
     }
     if args.perfetto.is_none() {
-        let command = format!("schedlab run {workload} --sched {} --cpus {cpus} --perfetto run.pftrace", args.sched);
+        let command =
+            format!("schedlab run {workload} --sched {} --cpus {cpus} --perfetto run.pftrace", args.sched);
         steps.push(NextStep { what: "open it in ui.perfetto.dev".into(), command });
     }
     steps
@@ -239,7 +255,10 @@ fn check_outputs(args: &RunArgs) -> Result<()> {
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if path.is_dir() || !folder.is_dir() {
             let problem = if path.is_dir() { "is a folder" } else { "its folder does not exist" };
-            return Err(Failure::Input(format!("{}: {problem}; give a file name in an existing folder", path.display())));
+            return Err(Failure::Input(format!(
+                "{}: {problem}; give a file name in an existing folder",
+                path.display()
+            )));
         }
     }
     Ok(())
@@ -264,7 +283,9 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
         if path.as_os_str() == "-" {
             json_to_stdout = true;
             let mut out = std::io::stdout().lock();
-            schedlab_report::json(finished.view(), &mut out).and_then(|()| out.flush()).map_err(Failure::input)?;
+            schedlab_report::json(finished.view(), &mut out)
+                .and_then(|()| out.flush())
+                .map_err(Failure::input)?;
         } else {
             schedlab_log::write_aside(path, |out| {
                 schedlab_report::json(finished.view(), out).map_err(LogError::io("write", path))

@@ -27,7 +27,8 @@ impl Ui {
         let message = message.into();
         if self.interactive {
             let bar = ProgressBar::new_spinner();
-            let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid");
+            let style =
+                ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid");
             bar.set_style(style);
             bar.set_message(message);
             bar.enable_steady_tick(Duration::from_millis(120));
@@ -43,7 +44,6 @@ impl Ui {
             eprintln!("{}", sentence.as_ref());
         }
     }
-
 }
 
 impl Step {

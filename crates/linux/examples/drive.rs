@@ -115,10 +115,15 @@ fn main() {
             println!("mkdir {} mount {}", m.mkdir("/cg"), m.mount("cgroup2", "/cg"));
             println!("controllers {}", m.write("/cg/cgroup.subtree_control", "+cpu +cpuset"));
             println!("groups {} {}", m.mkdir("/cg/a"), m.mkdir("/cg/b"));
-            println!("weight {} max {}", m.write("/cg/a/cpu.weight", "300"), m.write("/cg/b/cpu.max", "20000 100000"));
+            println!(
+                "weight {} max {}",
+                m.write("/cg/a/cpu.weight", "300"),
+                m.write("/cg/b/cpu.max", "20000 100000")
+            );
             for i in 0..4 {
                 let t = m.spawn(hog());
-                let path = std::ffi::CString::new(if i < 2 { "/cg/a/cgroup.procs" } else { "/cg/b/cgroup.procs" });
+                let path =
+                    std::ffi::CString::new(if i < 2 { "/cg/a/cgroup.procs" } else { "/cg/b/cgroup.procs" });
                 let r = m.control(op::ATTACH, [u64::from(t.0), path.unwrap().as_ptr() as u64, 0, 0, 0]);
                 assert!(r > 0, "attach: {r}");
                 tasks.push(t);

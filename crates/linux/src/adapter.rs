@@ -127,8 +127,15 @@ impl Batch {
             _ => params.nice.get() as u32,
         };
         let span = params.deadline.map_or([0; 3], |d| [d.runtime, d.deadline, d.period].map(Span::as_ns));
-        let arg = [target, u64::from(params.policy.number()) | u64::from(number) << 32, span[0], span[1], span[2]];
-        self.push(format!("policy {}, nice {}", params.policy, params.nice), if_refused, op::SCHED, flags, arg);
+        let arg =
+            [target, u64::from(params.policy.number()) | u64::from(number) << 32, span[0], span[1], span[2]];
+        self.push(
+            format!("policy {}, nice {}", params.policy, params.nice),
+            if_refused,
+            op::SCHED,
+            flags,
+            arg,
+        );
     }
 
     fn affinity(&mut self, target: u64, cpus: &CpuSet, nr_cpus: u32) {
@@ -382,7 +389,8 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         self.stimulate(cpu, stimulus);
         loop {
             let sink = &mut self.sink;
-            let state = self.kernel.resume(cpu, &mut |window: &[Record]| window.iter().for_each(|r| sink.push(*r)));
+            let state =
+                self.kernel.resume(cpu, &mut |window: &[Record]| window.iter().for_each(|r| sink.push(*r)));
             self.kernel.drain_kicks(&mut self.kicks);
             match state {
                 Ok(State::Idle) => return Yield::Idle,
@@ -484,7 +492,9 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
 
     fn warnings(&mut self) -> Vec<String> {
         let warnings = self.kernel.console().warnings().iter();
-        warnings.map(|w| std::iter::once(&w.head).chain(&w.text).cloned().collect::<Vec<_>>().join("\n")).collect()
+        warnings
+            .map(|w| std::iter::once(&w.head).chain(&w.text).cloned().collect::<Vec<_>>().join("\n"))
+            .collect()
     }
 
     fn refused(&mut self) -> BTreeMap<String, u64> {

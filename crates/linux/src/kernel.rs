@@ -37,7 +37,9 @@ pub enum KernelError {
         why: String,
     },
     /// The object was built for another version of this program.
-    #[error("the kernel object {path} does not fit this program: {why}; remove it with `schedlab linux remove` and add it again")]
+    #[error(
+        "the kernel object {path} does not fit this program: {why}; remove it with `schedlab linux remove` and add it again"
+    )]
     Abi {
         /// The object.
         path: String,
@@ -159,8 +161,9 @@ impl LinuxKernel {
         }
         let failed = |why: libloading::Error| KernelError::Load { path: path.clone(), why: why.to_string() };
         // SAFETY: the object has no constructors beyond the C runtime's; it was built by `schedlab linux add`.
-        let library = unsafe { libloading::os::unix::Library::open(Some(object), libc::RTLD_NOW | libc::RTLD_LOCAL) }
-            .map_err(failed)?;
+        let library =
+            unsafe { libloading::os::unix::Library::open(Some(object), libc::RTLD_NOW | libc::RTLD_LOCAL) }
+                .map_err(failed)?;
         // SAFETY: the signature is warp_abi.h's, which has not changed since version 1.
         let abi = unsafe {
             let get = library.get::<unsafe extern "C" fn() -> *mut Abi>(b"warp_abi_get\0").map_err(failed)?;
@@ -205,7 +208,8 @@ impl LinuxKernel {
         let memory = |e: std::io::Error| KernelError::Memory(e.to_string());
         Memory::make_text_writable(table.text_start as usize, table.text_end as usize).map_err(memory)?;
         let ram = Memory::ram(nr, options.live_tasks as usize, table.max_cpus as usize).map_err(memory)?;
-        let tasks = Memory::anonymous(options.max_tasks.max(1) as usize * size_of::<Task>()).map_err(memory)?;
+        let tasks =
+            Memory::anonymous(options.max_tasks.max(1) as usize * size_of::<Task>()).map_err(memory)?;
         self.topology = options.topology.to_vec();
         self.command_line = CString::new(options.command_line).unwrap_or_default();
         let boot = abi::Boot {
@@ -295,7 +299,8 @@ impl LinuxKernel {
             }
             _ => {
                 // SAFETY: as for PRINT.
-                let reason = String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) }).into_owned();
+                let reason =
+                    String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) }).into_owned();
                 Err(KernelError::Dead { panic: what == call::PANIC, reason })
             }
         }
@@ -433,9 +438,12 @@ impl LinuxKernel {
         let name = |comm: &[u8; 16]| {
             CStr::from_bytes_until_nul(comm).map_or(String::new(), |c| c.to_string_lossy().into_owned())
         };
-        let alive = list
-            .iter()
-            .map(|t| KernelThreadInfo { id: TaskId(t.id), pid: t.pid, name: name(&t.comm), cpu_ns: t.cpu_ns });
+        let alive = list.iter().map(|t| KernelThreadInfo {
+            id: TaskId(t.id),
+            pid: t.pid,
+            name: name(&t.comm),
+            cpu_ns: t.cpu_ns,
+        });
         let mut all: Vec<KernelThreadInfo> = alive.chain(self.exited.iter().cloned()).collect();
         all.sort_by_key(|t| t.pid);
         all.dedup_by_key(|t| t.pid);

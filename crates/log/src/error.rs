@@ -85,10 +85,8 @@ pub enum LogError {
 }
 
 impl LogError {
-    pub fn io<'a>(
-        doing: &'static str,
-        path: &'a Path,
-    ) -> impl FnOnce(std::io::Error) -> LogError + 'a {
+    /// For `map_err`: the system refused `doing` (a verb: read, write, ...) with this file.
+    pub fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> LogError + 'a {
         move |source| LogError::Io { doing, path: path.to_path_buf(), source }
     }
 }

@@ -10,6 +10,7 @@
 //! CPUs or all tasks for an event.
 
 pub mod contract;
+pub mod drawn;
 pub mod engine;
 pub mod kernel;
 pub mod native;

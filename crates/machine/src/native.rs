@@ -44,6 +44,8 @@ struct CpuState {
     next_tick: Time,
     /// The policy's own timer.
     policy_timer: Time,
+    /// The current task is no longer allowed here.
+    must_move: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -316,10 +318,13 @@ impl<P: Policy, S: Sink> Native<P, S> {
         self.kick(here, idle);
     }
 
-    /// Another task (perhaps one that may run nowhere else) took the CPU that this one had or was meant for: an idle CPU may have it.
+    /// Another task (perhaps one that may run nowhere else) took the CPU that this one had or was meant for: an idle CPU may have it,
+    /// if the policy has one queue for all. (With a queue per CPU it is for the policy to balance, when its rules say so.)
     #[cold]
     fn offer(&mut self, here: CpuId, task: TaskId) {
-        if let Some(idle) = self.view.idle_cpu_for(task) {
+        if self.policy.work_conservation() == WorkConservation::Machine
+            && let Some(idle) = self.view.idle_cpu_for(task)
+        {
             self.claim(here, idle, task);
         }
     }
@@ -429,15 +434,21 @@ impl<P: Policy, S: Sink> Native<P, S> {
                 self.policy.params_changed(&self.view, task);
                 let cpu = self.view.task_cpu(task);
                 if place == Place::Running && !self.view.allowed(task, cpu) {
-                    self.move_away(here, cpu, task);
+                    if here == cpu {
+                        self.move_away(cpu, task);
+                    } else {
+                        // by that CPU itself, as the kernel's stopper does it: the machine must see it stop before it runs elsewhere
+                        self.cpus[cpu.index()].must_move = true;
+                        self.kick(here, cpu);
+                    }
                 }
             }
         }
     }
 
     /// The running task is no longer allowed on its CPU.
-    fn move_away(&mut self, here: CpuId, cpu: CpuId, task: TaskId) {
-        // as the kernel's stopper does it: take it off the CPU as if it blocked, then let it arrive elsewhere
+    fn move_away(&mut self, cpu: CpuId, task: TaskId) {
+        // take it off the CPU as if it blocked, then let it arrive elsewhere
         let ran = self.view.ran(cpu);
         self.policy.put_prev(&self.view, cpu, task, ran, Stop::Blocked);
         let state = &mut self.tasks[task.index()];
@@ -449,8 +460,8 @@ impl<P: Policy, S: Sink> Native<P, S> {
         self.view.cpus[cpu.index()].since = self.view.now;
         self.view.set_idle(cpu, true);
         self.arm(cpu, TaskId::IDLE);
-        self.kick(here, cpu);
-        self.arrive(here, task, Arrival::Changed);
+        self.kick(cpu, cpu);
+        self.arrive(cpu, task, Arrival::Changed);
     }
 
     #[inline]
@@ -493,6 +504,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
                 slice_end: Time::NEVER,
                 next_tick: Time::NEVER,
                 policy_timer: Time::NEVER,
+                must_move: false,
             };
             nr_cpus
         ];
@@ -538,6 +550,12 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             self.requests(cpu);
         }
         if self.cpus[cpu.index()].need_resched && self.fault.is_none() {
+            if std::mem::take(&mut self.cpus[cpu.index()].must_move)
+                && let Some(task) = self.view.current(cpu)
+                && !self.view.allowed(task, cpu)
+            {
+                self.move_away(cpu, task);
+            }
             self.schedule(cpu, Stop::Preempted);
             if self.wants.requests {
                 self.settle(cpu);

@@ -135,7 +135,7 @@ pub enum Request {
 
 /// A native scheduler. The module says in which order the methods are called and who owns a task when.
 pub trait Policy {
-    /// What it promises about idle CPUs; asked once. Instants count, not what happens within one.
+    /// What it promises about idle CPUs; the answer is always the same. Instants count, not what happens within one.
     fn work_conservation(&self) -> WorkConservation {
         WorkConservation::Machine
     }

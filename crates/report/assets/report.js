@@ -20,6 +20,8 @@ const count = n => String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ",");
 const percent = (a, b) => b ? (100 * a / b).toFixed(1) + " %" : "–";
 const at = ns => (ns / 1e9).toFixed(6) + " s";
 
+const change = ratio => ratio >= 1000 ? "" : ratio >= 3 ? "× " + ratio.toPrecision(2) : (ratio >= 1 ? "+" : "−") + Math.abs(100 * (ratio - 1)).toFixed(1) + " %";
+
 // ---------------------------------------------------------------- elements
 function el(tag, attributes, ...children) {
   const e = document.createElement(tag);
@@ -107,7 +109,7 @@ function taskName(run, row) {
 function taskPid(run, row) { return row < run.pids.length ? run.pids[row] : run.threads[row - run.pids.length][0]; }
 
 // ---------------------------------------------------------------- timeline
-const GUTTER = 74, AXIS = 24, OVERVIEW = 40;
+const GUTTER = 88, AXIS = 24, OVERVIEW = 40;
 class Timeline {
   constructor(run) {
     this.run = run;
@@ -534,7 +536,7 @@ function comparison() {
   const body = metrics.map(([name, get, text, lower]) => {
     const values = data.runs.map(get), best = Math.min(...values);
     return el("tr", {}, el("td", { class: "text" }, name), values.map((v, n) => el("td", { class: lower && sameMachine && v === best && values.some(o => o !== best) ? "best" : undefined },
-      text(v), n && values[0] > 0 ? el("small", {}, (v >= values[0] ? "+" : "−") + Math.abs(100 * (v / values[0] - 1)).toFixed(v / values[0] > 10 ? 0 : 1) + " %") : null)));
+      text(v), n && values[0] > 0 ? el("small", {}, change(v / values[0])) : null)));
   });
   const names = new Map();
   data.runs.forEach((r, n) => r.groups.filter(g => !g[1]).slice(0, 12).forEach(g => names.set(g[0], true)));
@@ -557,6 +559,7 @@ function tiles(run) {
 }
 function section(run, n) {
   const timeline = new Timeline(run);
+  timelines.push(timeline);
   const list = (title, entries) => entries.length ? el("div", { class: "panel warn" }, el("h3", { style: "margin-top:0" }, title), el("div", { class: "facts" }, entries.map(e => el("div", {}, e)))) : null;
   const seconds = `${count(run.records)} records`;
   const facts = [run.end, run.hz ? `HZ=${run.hz}` : "", run.sched_version, run.wall_ns ? `simulated in ${time(run.wall_ns)}, ${count(run.duration_ns / run.wall_ns)} times real time` : "", seconds].filter(Boolean).join(" · ");
@@ -568,12 +571,21 @@ function section(run, n) {
     list("The scheduler warned", run.warnings), list("Left out or made up: check before trusting", Object.entries(run.dropped).map(([reason, n]) => `${count(n)} × ${reason}`)),
     data.runs.length === 1 ? el("div", { class: "two" }, waitsPanel("Waits while runnable (run delay)", "run_delay"), waitsPanel("Waits after a wakeup", "wakeup_latency")) : null,
     el("h3", {}, "Tasks by name"), el("div", { class: "panel" }, groupsTable(run)),
-    run.waits.length ? [el("h3", {}, "The longest waits"), el("p", {}, "Click a line to see it in the timeline."), el("div", { class: "panel" }, waitsTable(run, timeline))] : null,
+    run.waits.length ? [el("h3", {}, "The longest waits"), el("p", {}, "Click a line to see it in the timeline."), el("div", { class: "panel short" }, waitsTable(run, timeline))] : null,
     el("details", {}, el("summary", {}, "Every task ", el("b", {}, run.tasks.length < run.pids.length ? `${count(run.tasks.length)} of ${count(run.pids.length)}` : count(run.pids.length))),
       run.tasks.length < run.pids.length ? el("p", {}, "Those with the most CPU time and the longest waits; the JSON output has them all.") : null, el("div", { class: "panel" }, tasksTable(run, timeline))),
     el("details", {}, el("summary", {}, "Every CPU"), el("div", { class: "panel" }, cpusTable(run))),
     run.notes.length ? el("details", { open: "" }, el("summary", {}, "Notes"), el("div", { class: "panel" }, run.notes.map(x => el("div", {}, x)))) : null,
     commands.length ? [el("h3", {}, "Next"), commands.map(([what, command]) => el("div", {}, el("span", { class: "sub" }, what), el("pre", {}, command)))] : null);
+}
+const timelines = [];
+// report.html#run0:START-END (ns) shows that part of the first run's timeline
+function follow() {
+  const link = /^#run(\d+):(\d+)-(\d+)$/.exec(location.hash);
+  if (link && timelines[link[1]]) {
+    timelines[link[1]].show(+link[2], +link[3]);
+    timelines[link[1]].element.scrollIntoView();
+  }
 }
 document.title = data.title;
 page.replaceChildren(el("h1", {}, data.title));
@@ -583,4 +595,6 @@ if (data.runs.length > 1) {
 } else if (data.runs.length) page.append(el("p", { class: "sub", style: "font-size:16px;color:var(--ink)" }, label(data.runs[0])));
 data.runs.forEach((run, n) => page.append(section(run, n)));
 page.append(el("p", { class: "sub", style: "margin-top:48px" }, `schedlab ${data.version}. Run delay: time runnable but not running. p99: 99 % of the waits are at most this long.`));
+follow();
+addEventListener("hashchange", follow);
 })();

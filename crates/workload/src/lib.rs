@@ -16,8 +16,8 @@
 pub mod binary;
 pub mod check;
 mod deadlock;
-mod index;
 pub mod derive;
+mod index;
 mod load;
 mod model;
 pub mod text;

@@ -28,7 +28,9 @@ pub(crate) struct Axis {
     scale: Scale,
     low: f64,
     high: f64,
-    pub length: f64,
+    /// Between ticks, if linear.
+    step: f64,
+    length: f64,
 }
 
 impl Axis {
@@ -48,11 +50,11 @@ impl Axis {
             low = low.max(1e-12);
             high = high.max(low * 1.01);
         }
+        let step = step(high - low);
         if scale == Scale::Linear {
-            let step = step(high - low);
             (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
         }
-        Axis { scale, low, high, length }
+        Axis { scale, low, high, step, length }
     }
 
     /// The place of a value, from the axis's beginning.
@@ -68,10 +70,9 @@ impl Axis {
         };
         match self.scale {
             Scale::Linear => {
-                let step = step(self.high - self.low);
-                let first = (self.low / step).round() as i64;
-                let last = (self.high / step).round() as i64;
-                (first..=last).map(|k| k as f64 * step).collect()
+                let first = (self.low / self.step).round() as i64;
+                let last = (self.high / self.step).round() as i64;
+                (first..=last).map(|k| k as f64 * self.step).collect()
             }
             Scale::Log => {
                 let decades: Vec<f64> = (-12..=15).map(|e| 10f64.powi(e)).collect();

@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use schedlab_linux::abi::{self, Topo, irq, op};
-use schedlab_log::Record;
 use schedlab_linux::{BootOptions, KernelError, LinuxKernel, State};
+use schedlab_log::Record;
 use schedlab_units::{CpuId, TaskId, Time};
 
 /// What a task does next.
@@ -206,9 +206,7 @@ impl Mini {
     pub fn run_until(&mut self, ns: u64) {
         // an event at the end belongs to the next run
         self.run_while(|m| {
-            !m.ready.is_empty()
-                || !m.relaxing.is_empty()
-                || m.queue.peek().is_some_and(|Reverse(e)| e.0 < ns)
+            !m.ready.is_empty() || !m.relaxing.is_empty() || m.queue.peek().is_some_and(|Reverse(e)| e.0 < ns)
         });
         self.now = ns;
         self.kernel.set_now(Time::from_ns(ns));
@@ -248,10 +246,8 @@ impl Mini {
     pub fn read(&mut self, path: &str) -> Result<String, i64> {
         let path = std::ffi::CString::new(path).unwrap();
         let mut buffer = vec![0u8; 1 << 16];
-        let n = self.control(
-            op::READ,
-            [path.as_ptr() as u64, buffer.as_mut_ptr() as u64, buffer.len() as u64, 0, 0],
-        );
+        let n = self
+            .control(op::READ, [path.as_ptr() as u64, buffer.as_mut_ptr() as u64, buffer.len() as u64, 0, 0]);
         if n < 0 { Err(n) } else { Ok(String::from_utf8_lossy(&buffer[..n as usize]).into_owned()) }
     }
 
@@ -268,7 +264,9 @@ impl Mini {
     /// The control task sleeps for good: from now on only the workload runs.
     pub fn control_sleeps(&mut self) {
         self.control(op::BLOCK, [u64::MAX, 0, 0, 0, 0]);
-        self.run_while(|m| m.user.iter().flatten().any(|u| u.0 == TaskId(abi::CONTROL)) || !m.ready.is_empty());
+        self.run_while(|m| {
+            m.user.iter().flatten().any(|u| u.0 == TaskId(abi::CONTROL)) || !m.ready.is_empty()
+        });
     }
 
     pub fn start_log(&mut self) {

@@ -24,9 +24,11 @@
 use crate::kit::balance::{Balancer, MayLeave, Rules};
 use crate::kit::table::Table;
 use crate::kit::wake;
-use schedlab_machine::policy::{Arrival, Policy, Request, Resched, Stop, Timing, View, Wants};
+use schedlab_machine::policy::{
+    Arrival, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
+};
 use schedlab_units::{CpuId, NICE_0_WEIGHT, Policy as Class, SchedParams, Span, TaskId, Time};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 mod queues;
 #[cfg(test)]
@@ -145,6 +147,10 @@ impl Cfs {
 }
 
 impl Policy for Cfs {
+    fn work_conservation(&self) -> WorkConservation {
+        WorkConservation::PerCpu
+    }
+
     fn timing(&self) -> Timing {
         Timing { tick: Some(Span::from_ns(1_000_000_000 / self.params.hz)) }
     }
@@ -207,6 +213,7 @@ impl Policy for Cfs {
             self.balancer.newly_idle(&mut self.queues, view, cpu);
         }
         let picked = self.queues.pick(cpu);
+        self.queues.requests.picked(picked);
         self.balancer.note_idle(view, cpu, picked.is_none());
         picked
     }
@@ -229,7 +236,7 @@ impl Policy for Cfs {
             && view.allowed(task, to)
         {
             self.queues.move_task(task, to);
-            self.queues.requests.push_back(Request::Kick(to));
+            self.queues.requests.kick(to);
         }
     }
 
@@ -255,6 +262,6 @@ impl Policy for Cfs {
     }
 
     fn next_request(&mut self) -> Option<Request> {
-        self.queues.requests.pop_front()
+        self.queues.requests.next()
     }
 }

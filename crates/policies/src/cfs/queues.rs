@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kit::balance::{Hot, Pull, Pulled, RunQueues};
+use crate::kit::requests::Requests;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rq {
@@ -31,7 +32,7 @@ pub(super) struct Queues {
     pub(super) tasks: Table<Task>,
     pub(super) cpus: Vec<Rq>,
     sequence: u64,
-    pub(super) requests: VecDeque<Request>,
+    pub(super) requests: Requests,
 }
 
 fn times(span: Span, factor: u64) -> Span {
@@ -50,7 +51,7 @@ impl Queues {
             tasks: Table::default(),
             cpus: Vec::new(),
             sequence: 0,
-            requests: VecDeque::new(),
+            requests: Requests::default(),
         }
     }
 
@@ -185,7 +186,7 @@ impl Queues {
             let rq = &mut self.cpus[cpu.index()];
             rq.load = rq.load + weight - before;
             if weight < before {
-                self.requests.push_back(Request::Kick(cpu));
+                self.requests.kick(cpu);
             }
         }
     }
@@ -248,7 +249,7 @@ impl Queues {
         self.take_over(task, to);
         self.note_runnable(to, task);
         self.queue(task);
-        self.requests.push_back(Request::Moved { task, to });
+        self.requests.moved(task, to);
     }
 }
 
@@ -287,7 +288,7 @@ impl RunQueues for Queues {
             if let Some(current) = self.cpus[to.index()].current {
                 self.update_current(view, to);
                 if self.ahead(current, task) {
-                    self.requests.push_back(Request::Kick(to));
+                    self.requests.kick(to);
                 }
             }
         }
@@ -296,6 +297,6 @@ impl RunQueues for Queues {
 
     fn push_running(&mut self, _view: &View, from: CpuId, to: CpuId) {
         self.cpus[from.index()].push_to = Some(to);
-        self.requests.push_back(Request::Kick(from));
+        self.requests.kick(from);
     }
 }

@@ -31,9 +31,10 @@ use crate::kit::balance::{Balancer, MayLeave, Rules};
 use crate::kit::deadline_tree::DeadlineTrees;
 use crate::kit::table::Table;
 use crate::kit::wake;
-use schedlab_machine::policy::{Arrival, Policy, Request, Resched, Stop, Timing, View, Wants};
+use schedlab_machine::policy::{
+    Arrival, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
+};
 use schedlab_units::{CpuId, NICE_0_WEIGHT, Policy as Class, Span, TaskId, Time};
-use std::collections::VecDeque;
 
 mod queues;
 #[cfg(test)]
@@ -104,6 +105,10 @@ impl Eevdf {
 }
 
 impl Policy for Eevdf {
+    fn work_conservation(&self) -> WorkConservation {
+        WorkConservation::PerCpu
+    }
+
     fn timing(&self) -> Timing {
         Timing { tick: Some(Span::from_ns(1_000_000_000 / self.params.hz)) }
     }
@@ -161,6 +166,7 @@ impl Policy for Eevdf {
         if picked.is_none() && self.balancer.newly_idle(&mut self.queues, view, cpu) {
             picked = self.queues.pick(cpu);
         }
+        self.queues.requests.picked(picked);
         self.balancer.note_idle(view, cpu, picked.is_none());
         picked
     }
@@ -181,7 +187,7 @@ impl Policy for Eevdf {
                     && view.allowed(task, to)
                 {
                     self.queues.move_task(view, task, to);
-                    self.queues.requests.push_back(Request::Kick(to));
+                    self.queues.requests.kick(to);
                 }
             }
             Stop::Blocked => self.queues.sleep(cpu, task),
@@ -214,6 +220,6 @@ impl Policy for Eevdf {
     }
 
     fn next_request(&mut self) -> Option<Request> {
-        self.queues.requests.pop_front()
+        self.queues.requests.next()
     }
 }

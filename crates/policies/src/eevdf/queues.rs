@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kit::balance::{Hot, Pull, Pulled, RunQueues};
+use crate::kit::requests::Requests;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rq {
@@ -30,7 +31,7 @@ pub(super) struct Queues {
     trees: DeadlineTrees,
     pub(super) cpus: Vec<Rq>,
     sequence: u64,
-    pub(super) requests: VecDeque<Request>,
+    pub(super) requests: Requests,
 }
 
 impl Queues {
@@ -42,7 +43,7 @@ impl Queues {
             trees: DeadlineTrees::default(),
             cpus: Vec::new(),
             sequence: 0,
-            requests: VecDeque::new(),
+            requests: Requests::default(),
         }
     }
 
@@ -317,7 +318,7 @@ impl Queues {
         }
         if runs {
             self.unprotect(cpu);
-            self.requests.push_back(Request::Kick(cpu));
+            self.requests.kick(cpu);
         }
     }
 
@@ -326,7 +327,7 @@ impl Queues {
         self.update_current(view, to);
         self.place(to, task, false);
         self.queue(task);
-        self.requests.push_back(Request::Moved { task, to });
+        self.requests.moved(task, to);
     }
 }
 
@@ -363,7 +364,7 @@ impl RunQueues for Queues {
             if let Some(current) = self.cpus[to.index()].current
                 && self.woken_first(to, current, task)
             {
-                self.requests.push_back(Request::Kick(to));
+                self.requests.kick(to);
             }
         }
         pulled
@@ -371,6 +372,6 @@ impl RunQueues for Queues {
 
     fn push_running(&mut self, _view: &View, from: CpuId, to: CpuId) {
         self.cpus[from.index()].push_to = Some(to);
-        self.requests.push_back(Request::Kick(from));
+        self.requests.kick(from);
     }
 }

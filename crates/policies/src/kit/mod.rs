@@ -7,6 +7,7 @@ pub(crate) mod decay;
 pub(crate) mod domains;
 pub(crate) mod lists;
 pub(crate) mod prio;
+pub(crate) mod requests;
 pub(crate) mod table;
 pub(crate) mod wake;
 
