@@ -80,14 +80,17 @@ pub struct Outcome {
     pub tokens_early: u64,
     /// Host time in the event loop after the start.
     pub loop_wall_ns: u64,
-    /// Of it, time inside the kernel: measured at one event in [`SAMPLE_EVERY`] and scaled.
+    /// Of it, time inside the kernel: its share at one event in [`SAMPLE_EVERY`], scaled.
     pub kernel_wall_ns: u64,
     /// Simulated time that the kernel's boot took.
     pub boot: Span,
 }
 
-/// Every how many events the time inside the kernel is measured (a prime, so as not to beat with the workload).
+/// Every how many events the kernel's share of an event's time is measured (a prime, so as not to beat with the workload).
 pub const SAMPLE_EVERY: u32 = 61;
+
+/// A measurement longer than this (some 50 us) was interrupted by the host and does not count.
+const SAMPLE_TICKS_MAX: u64 = 150_000;
 
 /// More events than this at one instant are a livelock: far above what 1,024 CPUs and 100,000 tasks starting at once need.
 const EVENTS_PER_INSTANT_MAX: u64 = 20_000_000;
@@ -144,7 +147,10 @@ pub struct Machine<K: Kernel> {
     /// When a task last did something or was woken by a device.
     last_progress_ns: u64,
     sample_in: u32,
-    sampled_ticks: u64,
+    /// An event under measurement: when it began, and how long the kernel took.
+    sample: Option<(u64, u64)>,
+    sampled_inside: u64,
+    sampled_whole: u64,
     pulse: Option<&'static std::sync::atomic::AtomicU64>,
     setup: Setup,
 }
@@ -183,7 +189,9 @@ impl<K: Kernel> Machine<K> {
             tokens_early: 0,
             last_progress_ns: 0,
             sample_in: SAMPLE_EVERY,
-            sampled_ticks: 0,
+            sample: None,
+            sampled_inside: 0,
+            sampled_whole: 0,
             pulse: None,
             program,
             setup,
@@ -206,10 +214,10 @@ impl<K: Kernel> Machine<K> {
         let mut started = None;
         let end = self.boot().and_then(|()| {
             epoch_ns = self.now_ns;
-            started = Some((std::time::Instant::now(), ticks()));
+            started = Some(std::time::Instant::now());
             self.start(epoch_ns)?;
             self.events = 0;
-            self.sampled_ticks = 0;
+            (self.sampled_inside, self.sampled_whole) = (0, 0);
             let end_ns = self
                 .setup
                 .duration
@@ -218,10 +226,9 @@ impl<K: Kernel> Machine<K> {
         });
         let (loop_wall_ns, kernel_wall_ns) = match started {
             None => (0, 0),
-            Some((wall, first_tick)) => {
-                let wall_ns = wall.elapsed().as_nanos() as u64;
-                let total_ticks = (ticks() - first_tick).max(1);
-                let inside = self.sampled_ticks as f64 * f64::from(SAMPLE_EVERY) / total_ticks as f64;
+            Some(started) => {
+                let wall_ns = started.elapsed().as_nanos() as u64;
+                let inside = self.sampled_inside as f64 / self.sampled_whole.max(1) as f64;
                 (wall_ns, (wall_ns as f64 * inside.min(1.0)) as u64)
             }
         };
@@ -472,7 +479,18 @@ impl<K: Kernel> Machine<K> {
     #[cold]
     #[inline(never)]
     fn resume_sampled(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<Yield, Fault> {
-        self.sample_in = SAMPLE_EVERY;
+        let before = ticks();
+        if let Some((began, inside)) = self.sample.take() {
+            // the event after a measured one closes the measurement: kernel's part and whole of one event
+            self.sample_in = SAMPLE_EVERY;
+            let whole = before.saturating_sub(began);
+            if whole < SAMPLE_TICKS_MAX {
+                self.sampled_inside += inside;
+                self.sampled_whole += whole;
+            }
+            return Ok(self.kernel.resume(cpu, Time::from_ns(self.now_ns), stimulus));
+        }
+        self.sample_in = 1;
         if let Some(pulse) = self.pulse {
             pulse.store(self.events, std::sync::atomic::Ordering::Relaxed);
         }
@@ -483,18 +501,8 @@ impl<K: Kernel> Machine<K> {
                 reason: format!("more than {EVENTS_PER_INSTANT_MAX} events at one instant"),
             });
         }
-        if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer) {
-            self.last_progress_ns = self.now_ns;
-        } else if !K::OWNS_TASK_TIMERS && self.now_ns - self.last_progress_ns > LOST_AFTER_NS {
-            self.last_progress_ns = self.now_ns;
-            let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel.next_ns() == u64::MAX;
-            if idle && self.live > self.waiting {
-                return Err(self.lost());
-            }
-        }
-        let before = ticks();
         let yielded = self.kernel.resume(cpu, Time::from_ns(self.now_ns), stimulus);
-        self.sampled_ticks += ticks().saturating_sub(before);
+        self.sample = Some((before, ticks().saturating_sub(before)));
         Ok(yielded)
     }
 
