@@ -38,6 +38,8 @@ pub struct Mini {
     generation: Vec<u64>,
     armed: Vec<u64>,
     tasks: Vec<TaskState>,
+    pub keep_log: bool,
+    pub log: Vec<Record>,
     pub records: u64,
     pub hash: u64,
     pub resumes: u64,
@@ -72,6 +74,8 @@ impl Mini {
             generation: vec![0; n],
             armed: vec![u64::MAX; n],
             tasks: Vec::new(),
+            keep_log: false,
+            log: Vec::new(),
             records: 0,
             hash: 0,
             resumes: 0,
@@ -93,8 +97,13 @@ impl Mini {
         }
         self.generation[c] += 1;
         self.resumes += 1;
-        let (records, hash) = (&mut self.records, &mut self.hash);
-        let state = self.kernel.resume(cpu, &mut |window| digest(window, records, hash))?;
+        let (records, hash, log, keep) = (&mut self.records, &mut self.hash, &mut self.log, self.keep_log);
+        let state = self.kernel.resume(cpu, &mut |window| {
+            digest(window, records, hash);
+            if keep {
+                log.extend_from_slice(window);
+            }
+        })?;
         self.kernel.drain_kicks(&mut self.ready);
         let deadline = self.kernel.deadline(cpu).map_or(u64::MAX, Time::as_ns);
         if deadline != self.armed[c] {
@@ -203,14 +212,20 @@ impl Mini {
         self.kernel.set_now(Time::from_ns(ns));
     }
 
-    /// The control task does something; returns the result.
-    pub fn control(&mut self, op: u32, arg: [u64; 5]) -> i64 {
+    /// The control task is about to do something.
+    pub fn control_starts(&mut self, op: u32, arg: [u64; 5]) {
         let control = TaskId(abi::CONTROL);
         self.run_while(|m| !m.user.iter().flatten().any(|u| u.0 == control));
         let cpu = self.user.iter().position(|u| u.is_some_and(|u| u.0 == control)).unwrap();
-        let (_, done) = self.kernel.result(control);
         self.kernel.operate(control, op, 0, arg);
         self.ready.push_front(CpuId(cpu as u32));
+    }
+
+    /// The control task does something; returns the result.
+    pub fn control(&mut self, op: u32, arg: [u64; 5]) -> i64 {
+        let control = TaskId(abi::CONTROL);
+        let (_, done) = self.kernel.result(control);
+        self.control_starts(op, arg);
         self.run_while(|m| m.kernel.result(control).1 == done && op != op::BLOCK);
         self.kernel.result(control).0
     }
@@ -259,8 +274,13 @@ impl Mini {
     }
 
     pub fn flush_log(&mut self) {
-        let (records, hash) = (&mut self.records, &mut self.hash);
-        self.kernel.flush_log(&mut |window| digest(window, records, hash));
+        let (records, hash, log, keep) = (&mut self.records, &mut self.hash, &mut self.log, self.keep_log);
+        self.kernel.flush_log(&mut |window| {
+            digest(window, records, hash);
+            if keep {
+                log.extend_from_slice(window);
+            }
+        });
     }
 
     pub fn cpu_s(&self, task: TaskId) -> f64 {
