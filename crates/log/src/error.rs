@@ -85,10 +85,7 @@ pub enum LogError {
 }
 
 impl LogError {
-    pub(crate) fn io<'a>(
-        doing: &'static str,
-        path: &'a Path,
-    ) -> impl FnOnce(std::io::Error) -> LogError + 'a {
+    pub fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> LogError + 'a {
         move |source| LogError::Io { doing, path: path.to_path_buf(), source }
     }
 }

@@ -16,6 +16,7 @@
 //! `diff`, and *Arrow* ([`ArrowLog`]) for analysis tools. All are read through [`Log`], in batches: memory does not grow with
 //! the log.
 
+#[cfg(feature = "arrow")]
 mod arrow;
 mod error;
 mod file;
@@ -24,8 +25,10 @@ mod header_json;
 mod record;
 mod source;
 mod spill;
+pub mod synthetic;
 mod text;
 
+#[cfg(feature = "arrow")]
 pub use arrow::{ArrowLog, write_arrow};
 pub use error::LogError;
 pub use file::{open, write, write_aside};

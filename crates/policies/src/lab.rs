@@ -3,8 +3,8 @@
 //! ```
 //! use schedlab_policies::lab::{Lab, Step::*, TaskSpec};
 //! let lab = Lab::new("linux-2.4", 1).unit_ms(10);
-//! let drawn = lab.draw(30, &[TaskSpec::nice(0, &[Run(60), Sleep(30), Run(10)]), TaskSpec::nice(10, &[Run(60)])]);
-//! assert_eq!(drawn, ["AAAAAABBBABBB"]);
+//! let drawn = lab.draw(30, &[TaskSpec::nice(0, &[Run(50), Sleep(30), Run(10)]), TaskSpec::nice(10, &[Run(60)])]);
+//! assert_eq!(drawn, ["AAAAABBBABBB"]);
 //! ```
 //!
 //! [`fairbench`] and [`responsebench`] are the two micro benchmarks of the WARP paper.
@@ -13,10 +13,10 @@ use crate::PolicyError;
 use schedlab_log::{Kind, PrevState, Record};
 use schedlab_machine::native::Native;
 use schedlab_machine::{End, Machine, Outcome, Program, Setup};
-use schedlab_topology::Topology;
+use schedlab_topology::{CPUS_MAX, Topology};
 use schedlab_units::{CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
 use schedlab_workload::{
-    Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload,
+    Birth, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
 };
 
 /// What a task does next, in ms.
@@ -24,8 +24,12 @@ use schedlab_workload::{
 pub enum Step {
     /// Needs this much CPU time.
     Run(u64),
+    /// Needs this much CPU time, not in whole ms.
+    RunFor(Span),
     /// Sleeps this long.
     Sleep(u64),
+    /// Sleeps this long, not in whole ms.
+    SleepFor(Span),
     /// Gives up the CPU.
     Yield,
 }
@@ -45,6 +49,8 @@ pub struct TaskSpec {
     pub times: u64,
     /// It becomes runnable at `start_ms` and then each period, on time however late it is itself ([`Run`](Step::Run) steps only).
     pub period: Option<Span>,
+    /// At this time its affinity is lifted, of all such tasks at once.
+    pub release_ms: Option<u64>,
     /// Taken off each job's CPU time, so that a job that has exactly enough time ends before its deadline and not at it.
     pub less: Span,
 }
@@ -58,6 +64,7 @@ impl TaskSpec {
             steps: steps.to_vec(),
             times: 1,
             period: None,
+            release_ms: None,
             less: Span::ZERO,
         }
     }
@@ -96,6 +103,11 @@ impl TaskSpec {
         self.affinity = Some(cpus.parse().expect("a list of CPUs"));
         self
     }
+    /// Only on these CPUs until `release_ms`, then on all.
+    pub fn bound(mut self, cpus: &str, release_ms: u64) -> TaskSpec {
+        self.release_ms = Some(release_ms);
+        self.on(cpus)
+    }
     /// Sleeps this long first.
     pub fn from_ms(mut self, start_ms: u64) -> TaskSpec {
         self.start_ms = start_ms;
@@ -125,6 +137,43 @@ pub fn responsebench(duration: Span) -> Vec<TaskSpec> {
             (0..5).map(move |_| TaskSpec::nice(0, &cycle).repeat(ms / (5 + sleep) + 1))
         })
         .collect()
+}
+
+/// As [`responsebench`], with each sleep so much longer than asked for: a kernel with high-resolution timers adds the timer slack of
+/// 50 us and the cost of the wakeup.
+pub fn responsebench_late(duration: Span, late: Span) -> Vec<TaskSpec> {
+    let mut tasks = responsebench(duration);
+    for step in tasks.iter_mut().flat_map(|task| &mut task.steps) {
+        if let Step::Sleep(ms) = *step {
+            *step = Step::SleepFor(Span::from_ms(ms) + late);
+        }
+    }
+    tasks
+}
+
+/// As [`responsebench`], with sleeps as `usleep` makes them on a kernel of 1000 ticks per second: each is longer than asked for by up
+/// to 2 ms. How much is drawn from `seed`. WARP says that this inaccuracy shows in its figure 10.
+pub fn responsebench_usleep(duration: Span, seed: u64) -> Vec<TaskSpec> {
+    let mut state = seed;
+    let mut late_us = || {
+        // SplitMix64
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % 2000
+    };
+    let mut tasks = responsebench(duration);
+    for task in &mut tasks {
+        let [Step::Run(run), Step::Sleep(sleep)] = task.steps[..] else { unreachable!("as made above") };
+        task.steps = (0..std::mem::replace(&mut task.times, 1))
+            .flat_map(|_| {
+                let late = Span::from_us(late_us());
+                [Step::Run(run), Step::SleepFor(Span::from_ms(sleep) + late)]
+            })
+            .collect();
+    }
+    tasks
 }
 
 /// A scheduler on a machine.
@@ -341,7 +390,7 @@ impl Measured {
 }
 
 /// The tasks as a workload. A periodic task is woken by a metronome: a task of its own that uses no CPU time and precedes everyone
-/// (SCHED_DEADLINE of 1 ns, SCHED_FIFO 99 or nice -20 after its task's policy).
+/// (SCHED_DEADLINE of 1 ns, SCHED_FIFO 99 or nice -20 after its task's policy). Another such task (FIFO 99) lifts affinities.
 pub fn workload(tasks: &[TaskSpec]) -> Workload {
     let mut out = Workload::default();
     let mut metronomes = Vec::new();
@@ -351,7 +400,12 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
         let mut length = Span::ZERO;
         if let Some(period) = spec.period {
             let metronome = tasks.len() + metronomes.len();
-            let run: u64 = spec.steps.iter().map(|s| if let Step::Run(ms) = s { *ms } else { 0 }).sum();
+            let run = |step: &Step| match *step {
+                Step::Run(ms) => Span::from_ms(ms),
+                Step::RunFor(span) => span,
+                _ => Span::ZERO,
+            };
+            let run: Span = spec.steps.iter().map(run).sum();
             for job in 0..spec.times as usize {
                 events.push(EventKind::Wakeup(Wakeup::Dependent {
                     recorded_after: Span::ZERO,
@@ -359,7 +413,7 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
                     task: TaskId(metronome as u32),
                     distance: Span::ZERO,
                 }));
-                events.push(EventKind::Block { length: Span::from_ms(run).saturating_sub(spec.less) });
+                events.push(EventKind::Block { length: run.saturating_sub(spec.less) });
             }
             metronomes.push((spec, period));
         } else {
@@ -369,10 +423,16 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
             for step in (0..spec.times).flat_map(|_| &spec.steps) {
                 match *step {
                     Step::Run(ms) => length += Span::from_ms(ms),
+                    Step::RunFor(span) => length += span,
                     Step::Yield => events.push(EventKind::Yield { length }),
-                    Step::Sleep(ms) => {
+                    Step::Sleep(_) | Step::SleepFor(_) => {
+                        let after = match *step {
+                            Step::SleepFor(span) => span,
+                            Step::Sleep(ms) => Span::from_ms(ms),
+                            _ => Span::ZERO,
+                        };
                         events.push(EventKind::Block { length: std::mem::take(&mut length) });
-                        events.push(timer(Span::from_ms(ms)));
+                        events.push(timer(after));
                     }
                 }
             }
@@ -399,6 +459,20 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
             _ => SchedParams::normal(Nice::new(-20).expect("-20 is a nice value")),
         };
         out.tasks.push(task(index, &TaskSpec { params, affinity: None, ..spec.clone() }, events, true, eid));
+    }
+    let mut times: Vec<u64> = tasks.iter().filter_map(|spec| spec.release_ms).collect();
+    times.sort_unstable();
+    times.dedup();
+    for time_ms in times {
+        let spec = TaskSpec::fifo(99, &[]);
+        let mut events = vec![timer(Span::from_ms(time_ms))];
+        for (index, _) in tasks.iter().enumerate().filter(|(_, spec)| spec.release_ms == Some(time_ms)) {
+            let (target, affinity) = (Some(TaskId(index as u32)), Some(CpuSet::first(CPUS_MAX)));
+            let change = ParamChange { target, affinity, ..ParamChange::default() };
+            events.push(EventKind::Prio { length: Span::ZERO, change: Box::new(change) });
+        }
+        events.push(EventKind::Exit { length: Span::ZERO });
+        out.tasks.push(task(out.tasks.len(), &spec, events, true, eid));
     }
     out
 }
