@@ -68,7 +68,7 @@ impl Deriver<'_> {
         for task in 0..self.tasks.list.len() {
             self.fork_children(task);
             self.tasks.charge(task, self.now_ns);
-            if self.tasks.list[task].at == Where::Runnable && self.tasks.has_unsaid(task) {
+            if matches!(self.tasks.list[task].at, Where::Runnable { .. }) && self.tasks.has_unsaid(task) {
                 self.tasks.emit(task, self.now_ns, |length| EventKind::Block { length });
             }
         }

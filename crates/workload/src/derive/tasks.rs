@@ -13,7 +13,7 @@ pub(super) enum Where {
     /// Forked, not yet woken for the first time.
     New,
     /// Waits for a CPU.
-    Runnable,
+    Runnable { since_ns: u64 },
     /// On this CPU, its time counted up to `since`.
     Running { cpu: u32, since_ns: u64 },
     /// Sleeps.
@@ -106,6 +106,8 @@ pub(super) struct Task {
     /// How often it came to a CPU or left one, and how often the other end of that stay was not in the trace.
     pub stays: u64,
     pub broken_stays: u64,
+    /// Whether it was ever seen to leave a CPU.
+    pub seen_leaving: bool,
     pub kernel_thread: bool,
     /// Its external wakeups.
     pub outside: WakeupCounts,
@@ -115,11 +117,19 @@ pub(super) struct Task {
 /// follows others, nearly all.)
 const GLIMPSED_SHARE: u64 = 4;
 
+/// So many times must a task have come to a CPU without leaving it to be taken as hidden.
+pub(super) const HIDDEN_ARRIVALS: u64 = 3;
+
 impl Task {
     /// Whether only glimpses of its life are in the trace: a recording that follows other tasks (set_event_pid) shows it when
     /// it hands a CPU to them or takes one from them.
     pub fn is_glimpsed(&self) -> bool {
         self.broken_stays * GLIMPSED_SHARE > self.stays
+    }
+    /// Whether the recording leaves out all that happens in this task's context (set_event_notrace_pid, an agent that hides
+    /// itself): it comes to CPUs and never leaves one.
+    pub fn is_hidden(&self) -> bool {
+        self.stays >= HIDDEN_ARRIVALS && !self.seen_leaving
     }
     /// Whether it is on this CPU.
     pub fn runs_on(&self, cpu: usize) -> bool {
@@ -194,6 +204,7 @@ impl Tasks {
             prio: PrioState::default(),
             stays: 0,
             broken_stays: 0,
+            seen_leaving: false,
             kernel_thread: false,
             outside: WakeupCounts::default(),
         });
@@ -235,7 +246,7 @@ impl Tasks {
     }
 
     /// Appends a WAKEUP of a task that has been blocked for `after_ns`, and makes it runnable.
-    pub fn wake(&mut self, index: usize, after_ns: u64, cause: Cause) {
+    pub fn wake(&mut self, index: usize, now_ns: u64, after_ns: u64, cause: Cause) {
         let eid = self.fresh_eid();
         let after = Span::from_ns(after_ns);
         let task = &mut self.list[index];
@@ -256,7 +267,7 @@ impl Tasks {
         task.cpu_ns = 0;
         task.last_length_ns = 0;
         task.early_wake = None;
-        task.at = Where::Runnable;
+        task.at = Where::Runnable { since_ns: now_ns };
     }
 
     /// Notes that `waker` wakes `wakee` now.
@@ -275,7 +286,7 @@ impl Tasks {
             let ran_ns = now_ns.saturating_sub(since_ns);
             task.cpu_ns += ran_ns;
             task.total_cpu_ns += ran_ns;
-            task.at = Where::Runnable;
+            task.at = Where::Runnable { since_ns: now_ns };
         }
     }
 
