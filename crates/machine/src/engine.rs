@@ -26,9 +26,10 @@ use crate::program::{Code, Program};
 use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
 use crate::wheel::Wheel;
 use schedlab_topology::Topology;
-use schedlab_units::{CpuId, Span, TaskId, Time};
+use schedlab_units::{CpuId, Policy, Span, TaskId, Time};
 use schedlab_workload::ExternalSource;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How a run is set up.
 #[derive(Clone, Debug)]
@@ -102,6 +103,9 @@ const LOST_AFTER_NS: u64 = 100_000_000_000;
 /// A kernel that is not up after this much simulated time will not come up.
 const BOOT_MAX: Span = Span::from_s(1000);
 
+/// A control request (creating the tasks of the start) may take this much simulated time.
+const CONTROL_MAX: Span = Span::from_s(100);
+
 const NO_TOKEN: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
@@ -130,7 +134,7 @@ struct Run {
 /// A kernel, a workload, and the time between them.
 pub struct Machine<K: Kernel> {
     kernel: K,
-    program: Program,
+    program: Arc<Program>,
     cpus: Vec<Cpu>,
     runs: Vec<Run>,
     delivered: Vec<u64>,
@@ -193,7 +197,7 @@ impl<K: Kernel> Machine<K> {
             sampled_inside: 0,
             sampled_whole: 0,
             pulse: None,
-            program,
+            program: Arc::new(program),
             setup,
         }
     }
@@ -266,9 +270,8 @@ impl<K: Kernel> Machine<K> {
             }
         }
         if !self.program.cgroups.is_empty() {
-            let cgroups = std::mem::take(&mut self.program.cgroups);
-            self.control(Control::Cgroups(&cgroups))?;
-            self.program.cgroups = cgroups;
+            let program = Arc::clone(&self.program);
+            self.control(Control::Cgroups(&program.cgroups))?;
         }
         self.spawn_initial(SpawnState::Blocked)?;
         // start the workload on a full second of the kernel's clock, at least 100 ms from now: boot's own work is over then,
@@ -314,15 +317,13 @@ impl<K: Kernel> Machine<K> {
         self.spawn_initial(SpawnState::Runnable)
     }
 
-    /// Has the kernel create the tasks that are there at the start in this state, and waits until it has. (The program is lent to
-    /// the request meanwhile: `step` needs the tasks' `runs` only.)
+    /// Has the kernel create the tasks that are there at the start in this state, and waits until it has.
+    ///
+    /// In order of their ids, but deadline tasks last: under Linux nothing runs above them, the one who creates them included.
     fn spawn_initial(&mut self, state: SpawnState) -> Result<(), Fault> {
-        let program = std::mem::take(&mut self.program);
-        let spawns: Vec<Spawn<'_>> = program
-            .tasks
-            .iter()
-            .enumerate()
-            .filter(|(_, task)| task.init == Some(state))
+        let program = Arc::clone(&self.program);
+        let tasks = program.tasks.iter().enumerate().filter(|(_, task)| task.init == Some(state));
+        let mut spawns: Vec<Spawn<'_>> = tasks
             .map(|(index, task)| Spawn {
                 id: TaskId(index as u32),
                 name: &task.name,
@@ -330,24 +331,26 @@ impl<K: Kernel> Machine<K> {
                 state,
             })
             .collect();
-        let result = if spawns.is_empty() { Ok(()) } else { self.control(Control::Spawn(&spawns)) };
-        drop(spawns);
-        self.program = program;
-        result
+        let is_deadline = |spawn: &Spawn<'_>| {
+            spawn.change.and_then(|change| change.params).is_some_and(|params| params.policy == Policy::Deadline)
+        };
+        spawns.sort_by_key(is_deadline);
+        if spawns.is_empty() { Ok(()) } else { self.control(Control::Spawn(&spawns)) }
     }
 
+    /// Hands a request in and goes on until it is carried out: at this instant, unless a task that was just created keeps the
+    /// kernel from it (a deadline task on the only CPU), in which case time goes on.
     fn control(&mut self, request: Control<'_>) -> Result<(), Fault> {
         self.kernel.control(Time::from_ns(self.now_ns), request)?;
+        let limit_ns = self.now_ns + CONTROL_MAX.as_ns();
         loop {
             if let Some(cpu) = self.kernel.next_kick().or_else(|| self.spinning.pop_front()) {
                 self.step(cpu, Stimulus::Continue)?;
             } else if let Some(result) = self.kernel.control_done() {
                 return result;
-            } else {
-                return Err(Fault {
-                    kind: FaultKind::LostTask,
-                    reason: "a control request was not carried out".into(),
-                });
+            } else if !self.next_event(limit_ns)? {
+                let reason = format!("a control request was not carried out within {CONTROL_MAX} of simulated time");
+                return Err(Fault { kind: FaultKind::LostTask, reason });
             }
         }
     }
@@ -501,6 +504,16 @@ impl<K: Kernel> Machine<K> {
                 reason: format!("more than {EVENTS_PER_INSTANT_MAX} events at one instant"),
             });
         }
+        if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer) {
+            self.last_progress_ns = self.now_ns;
+        } else if !K::OWNS_TASK_TIMERS && self.now_ns - self.last_progress_ns > LOST_AFTER_NS {
+            self.last_progress_ns = self.now_ns;
+            let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel.next_ns() == u64::MAX;
+            if idle && self.live > self.waiting {
+                return Err(self.lost());
+            }
+        }
+        let before = ticks();
         let yielded = self.kernel.resume(cpu, Time::from_ns(self.now_ns), stimulus);
         self.sample = Some((before, ticks().saturating_sub(before)));
         Ok(yielded)
@@ -559,20 +572,20 @@ impl<K: Kernel> Machine<K> {
             }
             Code::Fork(child) => {
                 self.born(TaskId(child));
-                let task = &self.program.tasks[child as usize];
+                let program = Arc::clone(&self.program);
+                let task = &program.tasks[child as usize];
                 let spawn = Spawn {
                     id: TaskId(child),
                     name: &task.name,
                     change: task.change.as_ref(),
                     state: SpawnState::Runnable,
                 };
-                // the borrow of the program ends with the call: nothing in `step` reads it
-                let spawn = OwnedSpawn::from(&spawn);
-                self.enter(cpu, id, Op::Fork(&spawn.borrow()))
+                self.enter(cpu, id, Op::Fork(&spawn))
             }
             Code::Set(change) => {
-                let (target, change) = self.program.changes[change as usize].clone();
-                self.enter(cpu, id, Op::Set(target.unwrap_or(id), &change))
+                let program = Arc::clone(&self.program);
+                let (target, change) = &program.changes[change as usize];
+                self.enter(cpu, id, Op::Set(target.unwrap_or(id), change))
             }
             Code::Yield => self.enter(cpu, id, Op::Yield),
             Code::Exit => {
@@ -625,25 +638,6 @@ impl<K: Kernel> Machine<K> {
                 Wait { task: TaskId(index as u32), waker: token.waker, before_event: token.before.0 }
             })
             .collect()
-    }
-}
-
-/// A [`Spawn`] that borrows nothing of the machine.
-struct OwnedSpawn {
-    id: TaskId,
-    name: String,
-    change: Option<crate::kernel::Change>,
-}
-
-impl From<&Spawn<'_>> for OwnedSpawn {
-    fn from(spawn: &Spawn<'_>) -> OwnedSpawn {
-        OwnedSpawn { id: spawn.id, name: spawn.name.to_string(), change: spawn.change.cloned() }
-    }
-}
-
-impl OwnedSpawn {
-    fn borrow(&self) -> Spawn<'_> {
-        Spawn { id: self.id, name: &self.name, change: self.change.as_ref(), state: SpawnState::Runnable }
     }
 }
 

@@ -1,4 +1,5 @@
 //! The program as scripts use it.
+#![allow(dead_code)] // each test file uses its part
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
