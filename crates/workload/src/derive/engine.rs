@@ -1,7 +1,7 @@
 //! One event after the other: who is on which CPU, who sleeps, who woke whom.
 
 use super::snapshot::{ProcRow, ProcSnapshot};
-use super::tasks::{Cause, Evidence, HIDDEN_ARRIVALS, Outside, Tasks, Where};
+use super::tasks::{Cause, Evidence, Outside, Tasks, Where};
 use super::{DeriveOptions, SoftIrqRule, Summary, YieldRule};
 use crate::{Birth, EventKind, ExternalSource, InitState};
 use schedlab_trace::{
@@ -56,9 +56,8 @@ struct Cpu {
     on: On,
     /// The current task's number; `None` while nothing is known.
     pid: Option<Pid>,
-    /// How often it went idle, and whether it was ever seen to leave that.
-    idle_arrivals: u64,
-    idle_seen_leaving: bool,
+    /// The task that left it to the idle task, though runnable.
+    left_runnable: Option<usize>,
     /// Since when `on` is known to hold (for [`On::Unknown`]: since when nothing is known).
     since_ns: u64,
     last_event_ns: u64,
@@ -76,6 +75,23 @@ const SOFTIRQ_AFTER_IRQ_NS: u64 = 10_000;
 const NET_TX: u32 = 2;
 const NET_RX: u32 = 3;
 const BLOCK: u32 = 4;
+
+/// Whether the threads that an event names can be: 0 is the idle task, which is neither woken nor forked, and none is less.
+#[inline]
+fn is_possible(event: &Event) -> bool {
+    let task = |pid: Pid| pid.0 > 0;
+    let any = |pid: Pid| pid.0 >= 0;
+    any(event.pid)
+        && match event.what {
+            SchedEvent::Switch { prev, next, .. } => any(prev.pid) && any(next.pid),
+            SchedEvent::Waking(wake) | SchedEvent::Wakeup(wake) | SchedEvent::WakeupNew(wake) => {
+                task(wake.pid)
+            }
+            SchedEvent::Fork { child, .. } => task(child),
+            SchedEvent::Exec { pid, old_pid } => task(pid) && task(old_pid),
+            _ => true,
+        }
+}
 
 impl<'a> Deriver<'a> {
     /// Starts a derivation; `snapshot` is what /proc said at the start of the recording.
@@ -122,8 +138,7 @@ impl<'a> Deriver<'a> {
             let unknown = Cpu {
                 on: On::Unknown,
                 pid: None,
-                idle_arrivals: 0,
-                idle_seen_leaving: false,
+                left_runnable: None,
                 since_ns: start_ns,
                 last_event_ns: start_ns,
                 in_irq: false,
@@ -132,15 +147,23 @@ impl<'a> Deriver<'a> {
             };
             self.cpus.resize(cpu + 1, unknown);
         }
-        if let SchedEvent::Switch { prev, .. } = event.what
-            && Self::is_left_out(name(prev.comm))
-        {
-            self.left_out.insert(prev.pid);
+        if !is_possible(event) {
+            self.count("event that names an impossible thread, left out", 1);
+            return;
         }
-        if self.cpus[cpu].pid != Some(event.pid)
+        let current = match event.what {
+            SchedEvent::Switch { prev, .. } => {
+                if Self::is_left_out(name(prev.comm)) {
+                    self.left_out.insert(prev.pid);
+                }
+                prev.pid
+            }
+            _ => event.pid,
+        };
+        if self.cpus[cpu].pid != Some(current)
             && !matches!(event.what, SchedEvent::Lost { .. } | SchedEvent::Exec { .. })
         {
-            self.found_on(cpu, event.pid);
+            self.found_on(cpu, current);
         }
         match event.what {
             SchedEvent::Switch { prev, prev_state, next } => self.switch(cpu, prev, prev_state, next, name),
@@ -214,14 +237,16 @@ impl<'a> Deriver<'a> {
     ) {
         self.summary.switches += 1;
         match self.cpus[cpu].on {
-            On::Task(task) => self.switch_out(task, prev, prev_state),
-            On::Idle => self.cpus[cpu].idle_seen_leaving = true,
-            On::LeftOut | On::Unknown => {}
+            On::Task(task) => {
+                self.switch_out(task, prev, prev_state);
+                let runnable = next.pid == Pid::IDLE && prev_state.is_runnable();
+                self.cpus[cpu].left_runnable = runnable.then_some(task);
+            }
+            On::Idle | On::LeftOut | On::Unknown => self.cpus[cpu].left_runnable = None,
         }
         self.cpus[cpu].since_ns = self.now_ns;
         self.cpus[cpu].pid = Some(next.pid);
         self.cpus[cpu].on = if next.pid == Pid::IDLE {
-            self.cpus[cpu].idle_arrivals += 1;
             On::Idle
         } else if Self::is_left_out(name(next.comm)) {
             self.count("switch to a kernel thread that the scheduler causes (migration/N), left out", 1);
@@ -255,16 +280,7 @@ impl<'a> Deriver<'a> {
                 self.count("switch away from a task that the recording hides; its successor charged from its arrival", 1);
                 Some(before.since_ns)
             }
-            // An idle CPU takes what is runnable at once.
-            On::Idle if before.idle_arrivals >= HIDDEN_ARRIVALS && !before.idle_seen_leaving => {
-                match found.map(|task| self.tasks.list[task].at) {
-                    Some(Where::Runnable { since_ns }) => {
-                        self.count("switch away from an idle task that the recording hides; its successor charged from its wakeup", 1);
-                        Some(before.since_ns.max(since_ns))
-                    }
-                    _ => None,
-                }
-            }
+            On::Idle => self.begin_on_idle_cpu(before, found),
             _ => None,
         };
         let since_ns = told_ns.unwrap_or(self.now_ns);
@@ -284,6 +300,27 @@ impl<'a> Deriver<'a> {
         self.cpus[cpu].since_ns = since_ns;
     }
 
+    /// When a task that is found on a CPU that was idle began to run there, where that can be told.
+    fn begin_on_idle_cpu(&mut self, before: Cpu, found: Option<usize>) -> Option<u64> {
+        let Where::Runnable { since_ns, woken } = self.tasks.list[found?].at else { return None };
+        if before.left_runnable == found {
+            // Nobody goes idle while a task wants the CPU: a hidden task took it from this one, as a rule for a short time.
+            self.count(
+                "runnable task that gave its CPU to idle (to a task that the recording hides); charged on",
+                1,
+            );
+            return Some(before.since_ns);
+        }
+        // An idle CPU takes what has been woken at once.
+        woken.then(|| {
+            self.count(
+                "stay whose begin on an idle CPU is not in the trace, charged from the task's wakeup",
+                1,
+            );
+            before.since_ns.max(since_ns)
+        })
+    }
+
     /// `task` was thought to be on this CPU, but another one leaves it: its end of stay is not in the trace.
     fn gone_unseen(&mut self, cpu: usize, task: usize) {
         self.count("stay on a CPU whose end is not in the trace, not charged", 1);
@@ -292,7 +329,7 @@ impl<'a> Deriver<'a> {
             self.facts.uncharged_ns += self.now_ns - self.cpus[cpu].since_ns;
         }
         if self.tasks.list[task].runs_on(cpu) {
-            self.tasks.list[task].at = Where::Runnable { since_ns: self.now_ns };
+            self.tasks.charge(task, 0, self.now_ns);
         }
     }
 
@@ -301,7 +338,7 @@ impl<'a> Deriver<'a> {
         self.tasks.list[task].stays += 1;
         self.tasks.list[task].seen_leaving = true;
         self.see_prio(task, prev.prio);
-        self.tasks.charge(task, self.now_ns);
+        self.tasks.charge(task, self.now_ns, self.now_ns);
         if !self.tasks.list[task].new_children.is_empty() && !state.is_runnable() {
             self.fork_children(task);
         }
@@ -346,6 +383,7 @@ impl<'a> Deriver<'a> {
             Where::Blocked { since_ns } => self.wake_unseen(task, since_ns, at_ns),
             Where::Running { cpu: first, .. } => {
                 self.count("task found on two CPUs at once; its stay on the first not charged", 1);
+                self.tasks.charge(task, 0, self.now_ns);
                 let first = &mut self.cpus[first as usize];
                 (first.on, first.pid, first.since_ns) = (On::Unknown, None, self.now_ns);
             }
@@ -394,7 +432,7 @@ impl<'a> Deriver<'a> {
 
     /// `sched_waking`, or `sched_wakeup` in its place (`late`).
     fn waking<'n>(&mut self, event: &Event, wake: Wake, late: bool, name: impl Fn(CommId) -> &'n str) {
-        if wake.pid == Pid::IDLE || Self::is_left_out(name(wake.comm)) {
+        if Self::is_left_out(name(wake.comm)) {
             return;
         }
         let Some(task) = self.tasks.find(wake.pid) else {
@@ -559,7 +597,7 @@ impl<'a> Deriver<'a> {
         let Birth::Fork { parent } = self.tasks.list[child].birth else { return };
         let siblings = &mut self.tasks.list[parent.index()].new_children;
         siblings.retain(|sibling| *sibling as usize != child);
-        self.tasks.list[child].at = Where::Runnable { since_ns: self.now_ns };
+        self.tasks.list[child].at = Where::Runnable { since_ns: self.now_ns, woken: true };
         self.tasks.list[child].born_ns = self.now_ns;
         if self.tasks.list[parent.index()].at == Where::Dead {
             self.count("child that appeared after its parent's exit; taken as there from the start", 1);
@@ -628,7 +666,7 @@ impl<'a> Deriver<'a> {
         if let On::Task(task) = self.cpus[cpu].on
             && self.tasks.list[task].runs_on(cpu)
         {
-            self.tasks.charge(task, before_ns);
+            self.tasks.charge(task, before_ns, self.now_ns);
         }
         let cpu = &mut self.cpus[cpu];
         (cpu.on, cpu.pid, cpu.since_ns) = (On::Unknown, None, self.now_ns);
