@@ -95,6 +95,8 @@ fn judge(result: &RunResult, plan: &Plan<'_>) -> Result<()> {
         RunEnd::Deadlock { waits } => {
             Err(Failure::Input(deadlock(&plan.loaded.workload, waits, &result.report)))
         }
+        // what the experimenter asked for does not exist, or is out of range
+        RunEnd::Misbehaved { report } if report.kind == "refused" => Err(Failure::Input(report.reason.clone())),
         RunEnd::Misbehaved { report } => {
             let mut text = format!(
                 "{} misbehaved after {} of simulated time: {}: {}\n",

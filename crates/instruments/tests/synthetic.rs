@@ -16,13 +16,8 @@ fn check(config: Config) {
         let waits = t.wakeup_latency.sum_ns() + t.preempted_wait_ns + t.new_wait_ns;
         assert_eq!(t.run_delay.sum_ns(), waits, "{config:?} {}", t.id);
         let end = if t.exited { t.last_ns.unwrap() } else { s.duration_ns };
-        if t.first_ns.is_some() && t.id.is_workload() {
-            assert_eq!(
-                t.cpu_ns + t.run_delay.sum_ns() + t.blocked_ns,
-                end - t.first_ns.unwrap(),
-                "{config:?} {}",
-                t.id
-            );
+        if let (Some(first), true) = (t.first_ns, t.id.is_workload()) {
+            assert_eq!(t.cpu_ns + t.run_delay.sum_ns() + t.blocked_ns, end - first, "{config:?} {}", t.id);
         }
         assert!(t.switches_voluntary + t.switches_involuntary <= t.runs);
     }

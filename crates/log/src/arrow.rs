@@ -39,8 +39,6 @@ use std::sync::Arc;
 
 /// Version of the columns and the header.
 pub const VERSION: u32 = 1;
-/// The first bytes of every Arrow IPC file.
-pub(crate) const MAGIC: &[u8] = b"ARROW1";
 const VERSION_KEY: &str = "schedlab.log.version";
 const HEADER_KEY: &str = "schedlab.log.header";
 

@@ -10,9 +10,8 @@ pub fn open(path: &Path) -> Result<Box<dyn Log>, LogError> {
     let mut start = Vec::new();
     let file = File::open(path).map_err(LogError::io("open", path))?;
     file.take(64).read_to_end(&mut start).map_err(LogError::io("read", path))?;
-    #[cfg(feature = "arrow")]
-    if start.starts_with(crate::arrow::MAGIC) {
-        return Ok(Box::new(crate::ArrowLog::open(path)?));
+    if start.starts_with(ARROW_MAGIC) {
+        return open_arrow(path);
     }
     if start.starts_with(b"#") {
         Ok(Box::new(TextLog::open(path)?))
@@ -26,11 +25,27 @@ pub fn open(path: &Path) -> Result<Box<dyn Log>, LogError> {
 
 /// Writes a log file: Arrow if the name ends in `.arrow`, text otherwise. The file appears when it is complete.
 pub fn write(path: &Path, log: &dyn Log) -> Result<(), LogError> {
-    #[cfg(feature = "arrow")]
-    if path.extension().is_some_and(|extension| extension == "arrow") {
-        return write_aside(path, |out| crate::write_arrow(log, out, path));
-    }
-    write_aside(path, |out| write_text(log, out, path))
+    let is_arrow = path.extension().is_some_and(|extension| extension == "arrow");
+    write_aside(path, |out| if is_arrow { to_arrow(log, out, path) } else { write_text(log, out, path) })
+}
+
+/// The first bytes of every Arrow IPC file.
+const ARROW_MAGIC: &[u8] = b"ARROW1";
+
+#[cfg(feature = "arrow")]
+fn open_arrow(path: &Path) -> Result<Box<dyn Log>, LogError> {
+    Ok(Box::new(crate::ArrowLog::open(path)?))
+}
+#[cfg(feature = "arrow")]
+use crate::write_arrow as to_arrow;
+
+#[cfg(not(feature = "arrow"))]
+fn open_arrow(path: &Path) -> Result<Box<dyn Log>, LogError> {
+    Err(LogError::NoArrow { path: path.to_path_buf() })
+}
+#[cfg(not(feature = "arrow"))]
+fn to_arrow(_log: &dyn Log, _out: &mut (dyn Write + Send), path: &Path) -> Result<(), LogError> {
+    Err(LogError::NoArrow { path: path.to_path_buf() })
 }
 
 /// Lets `content` write a file that takes the place of `path` only when it is complete. A path that is no regular file

@@ -21,6 +21,7 @@ mod arrow;
 mod error;
 mod file;
 mod header;
+#[cfg(feature = "arrow")]
 mod header_json;
 mod record;
 mod source;

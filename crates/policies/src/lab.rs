@@ -98,6 +98,11 @@ impl TaskSpec {
         (self.period, self.times, self.less) = (Some(Span::from_ms(period_ms)), times, Span::from_us(1));
         self
     }
+    /// Jobs end exactly when their time is up.
+    pub fn exact(mut self) -> TaskSpec {
+        self.less = Span::ZERO;
+        self
+    }
     /// Only on these CPUs.
     pub fn on(mut self, cpus: &str) -> TaskSpec {
         self.affinity = Some(cpus.parse().expect("a list of CPUs"));
@@ -390,7 +395,7 @@ impl Measured {
 }
 
 /// The tasks as a workload. A periodic task is woken by a metronome: a task of its own that uses no CPU time and precedes everyone
-/// (SCHED_DEADLINE of 1 ns, SCHED_FIFO 99 or nice -20 after its task's policy). Another such task (FIFO 99) lifts affinities.
+/// (a deadline of 1 us and a period of 1 ms, SCHED_FIFO 99 or nice -20 after its task's policy). Another such task (FIFO 99) lifts affinities.
 pub fn workload(tasks: &[TaskSpec]) -> Workload {
     let mut out = Workload::default();
     let mut metronomes = Vec::new();
@@ -448,7 +453,8 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
             events.push(timer(if job == 0 { Span::from_ms(spec.start_ms) } else { period }));
             events.push(EventKind::Block { length: Span::ZERO });
         }
-        let deadline = DeadlineParams { runtime: period, deadline: Span::from_ns(1), period };
+        let (instant, period) = (Span::from_us(1), Span::from_ms(1));
+        let deadline = DeadlineParams { runtime: instant, deadline: instant, period };
         let params = match spec.params.policy {
             Policy::Deadline => {
                 SchedParams { policy: Policy::Deadline, deadline: Some(deadline), ..SchedParams::default() }

@@ -20,7 +20,7 @@ const count = n => String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ",");
 const percent = (a, b) => b ? (100 * a / b).toFixed(1) + " %" : "–";
 const at = ns => (ns / 1e9).toFixed(6) + " s";
 
-const change = ratio => ratio >= 1000 ? "" : ratio >= 3 ? "× " + ratio.toPrecision(2) : (ratio >= 1 ? "+" : "−") + Math.abs(100 * (ratio - 1)).toFixed(1) + " %";
+const change = ratio => ratio >= 1000 ? "" : ratio >= 3 ? "× " + (ratio >= 10 ? Math.round(ratio) : ratio.toFixed(1)) : (ratio >= 1 ? "+" : "−") + Math.abs(100 * (ratio - 1)).toFixed(1) + " %";
 
 // ---------------------------------------------------------------- elements
 function el(tag, attributes, ...children) {

@@ -4,8 +4,8 @@
 //! another reader of the trace counts.
 
 use schedlab_trace::Mode;
-use schedlab_workload::EventKind;
 use schedlab_workload::derive::{DeriveOptions, import_trace};
+use schedlab_workload::{EventKind, find_deadlock};
 use std::time::Instant;
 
 fn main() {
@@ -44,6 +44,13 @@ fn main() {
             );
         }
         return;
+    }
+    match workload.check() {
+        Ok(()) => println!("the workload keeps every rule of the model"),
+        Err(error) => println!("BROKEN RULES: {error}"),
+    }
+    if let Some(deadlock) = find_deadlock(workload) {
+        println!("DEADLOCK: {deadlock}");
     }
     println!("{} tasks, {summary:#?}", workload.tasks.len());
     for (key, value) in &workload.notes {

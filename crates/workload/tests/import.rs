@@ -2,7 +2,7 @@
 
 use schedlab_trace::Mode;
 use schedlab_workload::derive::{DeriveOptions, Derived, ImportError, import_trace};
-use schedlab_workload::{EventKind, Task, Wakeup};
+use schedlab_workload::{EventKind, Task, Wakeup, find_deadlock};
 use std::path::{Path, PathBuf};
 
 fn data(name: &str) -> PathBuf {
@@ -35,6 +35,8 @@ fn versions_6_and_7_give_what_the_report_says() {
     for name in ["small-v6.dat", "small-v7.dat"] {
         let derived = import(&data(name));
         let workload = &derived.workload;
+        workload.check().unwrap();
+        assert_eq!(find_deadlock(workload), None);
         assert!(workload.dropped.is_empty(), "{:?}", workload.dropped);
         let mut tasks: Vec<&Task> = workload.tasks.iter().collect();
         tasks.sort_by_key(|task| task.pid);
@@ -71,6 +73,8 @@ fn versions_6_and_7_give_what_the_report_says() {
 fn lost_events_are_shown() {
     let derived = import(&data("lost.dat"));
     assert_eq!(derived.workload.dropped["event lost by the recording (buffer full)"], 83 + 976);
+    derived.workload.check().unwrap();
+    assert_eq!(find_deadlock(&derived.workload), None);
     assert_eq!(derived.workload.notes["recorded CPUs"], "2");
     assert_eq!(derived.workload.notes["snapshot"], "none");
 }

@@ -59,6 +59,19 @@ pub struct EevdfParams {
     pub preempt_short: bool,
 }
 
+impl Default for EevdfParams {
+    fn default() -> EevdfParams {
+        EevdfParams {
+            hz: 250,
+            base_slice: Span::from_us(750),
+            migration_cost: Span::from_us(500),
+            run_to_parity: true,
+            delay_dequeue: true,
+            preempt_short: true,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
     cpu: CpuId,
@@ -123,6 +136,10 @@ impl Policy for Eevdf {
         let slice = self.queues.slice_of(view, task);
         let weight = weight_of(view.params(task));
         *self.queues.tasks.reset(task) = Task { weight, slice, cpu: view.home_cpu(task), ..Task::default() };
+    }
+
+    fn task_exit(&mut self, _view: &View, task: TaskId) {
+        self.queues.forget(task);
     }
 
     fn params_changed(&mut self, view: &View, task: TaskId) {

@@ -199,6 +199,16 @@ impl Queues {
         }
     }
 
+    /// The task leaves this class for good: a delayed one is still queued.
+    pub(super) fn forget(&mut self, task: TaskId) {
+        if self.tasks[task].queued {
+            let cpu = self.tasks[task].cpu;
+            self.unqueue(task);
+            self.count_out(cpu, task);
+            self.tasks[task].delayed = false;
+        }
+    }
+
     /// A delayed task is woken. It goes on as if it had not slept; if it has come to be owed something, that is clipped to nothing. On
     /// another CPU (its affinity has changed) it leaves first.
     pub(super) fn wake_delayed(&mut self, _view: &View, cpu: CpuId, task: TaskId) {

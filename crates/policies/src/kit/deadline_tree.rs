@@ -142,12 +142,6 @@ impl DeadlineTrees {
         self.first_eligible(tree, |_| true)
     }
 
-    /// The least vruntime in the tree.
-    pub(crate) fn least_vruntime(&self, tree: usize) -> Option<i64> {
-        let root = self.roots[tree];
-        (root != NONE).then(|| self.nodes[root as usize].least)
-    }
-
     /// All tasks in order of deadline.
     pub(crate) fn tasks(&self, tree: usize) -> Vec<TaskId> {
         let mut out = Vec::new();

@@ -5,6 +5,8 @@ pub(crate) mod balance;
 pub(crate) mod deadline_tree;
 pub(crate) mod decay;
 pub(crate) mod domains;
+pub(crate) mod jobs;
+pub(crate) mod keyed;
 pub(crate) mod lists;
 pub(crate) mod prio;
 pub(crate) mod requests;

@@ -1,5 +1,6 @@
 //! Linux's schedulers through the years, and two that were offered to it.
 
+use super::realtime::above;
 use super::{ParamInfo, Params, PolicyError, PolicyInfo};
 use crate::{
     Cfs, CfsParams, CfsVersion, Ebs, EbsParams, Eevdf, EevdfParams, Goodness, GoodnessVersion, O1, O1Version,
@@ -115,11 +116,7 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         source: "Linux 2.6.32.60",
         params: &[HZ_1000, LATENCY_5, MIN_GRANULARITY_1, WAKEUP_GRANULARITY, MIGRATION_COST],
         make: |params| {
-            Ok(Box::new(Cfs::new(cfs(
-                params,
-                CfsVersion::V2_6_32,
-                [&HZ_1000, &LATENCY_5, &MIN_GRANULARITY_1],
-            )?)))
+            Ok(above(Cfs::new(cfs(params, CfsVersion::V2_6_32, [&HZ_1000, &LATENCY_5, &MIN_GRANULARITY_1])?)))
         },
     },
     PolicyInfo {
@@ -128,11 +125,7 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         source: "Linux 6.1 as specified; loads without decay",
         params: &[HZ_250, LATENCY_6, MIN_GRANULARITY_075, WAKEUP_GRANULARITY, MIGRATION_COST],
         make: |params| {
-            Ok(Box::new(Cfs::new(cfs(
-                params,
-                CfsVersion::V6_1,
-                [&HZ_250, &LATENCY_6, &MIN_GRANULARITY_075],
-            )?)))
+            Ok(above(Cfs::new(cfs(params, CfsVersion::V6_1, [&HZ_250, &LATENCY_6, &MIN_GRANULARITY_075])?)))
         },
     },
     PolicyInfo {
@@ -141,7 +134,7 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         source: "Linux 6.12 as specified; Stoica, Abdel-Wahab 1995",
         params: &[HZ_250, BASE_SLICE, MIGRATION_COST, RUN_TO_PARITY, DELAY_DEQUEUE, PREEMPT_SHORT],
         make: |params| {
-            Ok(Box::new(Eevdf::new(EevdfParams {
+            Ok(above(Eevdf::new(EevdfParams {
                 hz: params.number(&HZ_250, 1, 10_000)?,
                 base_slice: params.span(&BASE_SLICE)?,
                 migration_cost: params.span(&MIGRATION_COST)?,

@@ -11,9 +11,11 @@ use std::sync::LazyLock;
 mod basic;
 mod linux_history;
 mod proportional;
+mod realtime;
 
 /// The families, in the order in which they are listed.
-const FAMILIES: &[&[PolicyInfo]] = &[basic::POLICIES, proportional::POLICIES, linux_history::POLICIES];
+const FAMILIES: &[&[PolicyInfo]] =
+    &[basic::POLICIES, proportional::POLICIES, linux_history::POLICIES, realtime::POLICIES];
 
 static REGISTRY: LazyLock<Vec<PolicyInfo>> = LazyLock::new(|| FAMILIES.concat());
 

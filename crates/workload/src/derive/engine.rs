@@ -8,7 +8,7 @@ use schedlab_trace::{
     CommId, Context, Counts, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Wake,
 };
 use schedlab_units::TaskId;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Derives a workload from events in order of time. Feed it with [`Deriver::event`], then call [`Deriver::finish`].
 pub struct Deriver<'a> {
@@ -21,6 +21,8 @@ pub struct Deriver<'a> {
     pub(super) counts: Counts,
     pub(super) summary: Summary,
     pub(super) facts: Facts,
+    /// Numbers of tasks that are left out.
+    left_out: BTreeSet<Pid>,
     /// Pairs (current, woken) of wakeups from softirqs; only ever asked, never listed.
     pub(super) softirq_pairs: HashSet<(u32, u32)>,
 }
@@ -44,7 +46,7 @@ enum On {
     /// The idle task.
     Idle,
     /// A task that is left out.
-    LeftOut(Pid),
+    LeftOut,
     /// Row of the tasks.
     Task(usize),
 }
@@ -52,6 +54,10 @@ enum On {
 #[derive(Clone, Copy)]
 struct Cpu {
     on: On,
+    /// The current task's number; `None` while nothing is known.
+    pid: Option<Pid>,
+    /// The task that left it to the idle task, though runnable.
+    left_runnable: Option<usize>,
     /// Since when `on` is known to hold (for [`On::Unknown`]: since when nothing is known).
     since_ns: u64,
     last_event_ns: u64,
@@ -70,6 +76,23 @@ const NET_TX: u32 = 2;
 const NET_RX: u32 = 3;
 const BLOCK: u32 = 4;
 
+/// Whether the threads that an event names can be: 0 is the idle task, which is neither woken nor forked, and none is less.
+#[inline]
+fn is_possible(event: &Event) -> bool {
+    let task = |pid: Pid| pid.0 > 0;
+    let any = |pid: Pid| pid.0 >= 0;
+    any(event.pid)
+        && match event.what {
+            SchedEvent::Switch { prev, next, .. } => any(prev.pid) && any(next.pid),
+            SchedEvent::Waking(wake) | SchedEvent::Wakeup(wake) | SchedEvent::WakeupNew(wake) => {
+                task(wake.pid)
+            }
+            SchedEvent::Fork { child, .. } => task(child),
+            SchedEvent::Exec { pid, old_pid } => task(pid) && task(old_pid),
+            _ => true,
+        }
+}
+
 impl<'a> Deriver<'a> {
     /// Starts a derivation; `snapshot` is what /proc said at the start of the recording.
     pub fn new(options: DeriveOptions, snapshot: Option<&'a ProcSnapshot>) -> Deriver<'a> {
@@ -83,6 +106,7 @@ impl<'a> Deriver<'a> {
             counts: Counts::new(),
             summary: Summary::default(),
             facts: Facts::default(),
+            left_out: BTreeSet::new(),
             softirq_pairs: HashSet::new(),
         }
     }
@@ -113,6 +137,8 @@ impl<'a> Deriver<'a> {
         if self.cpus.len() <= cpu {
             let unknown = Cpu {
                 on: On::Unknown,
+                pid: None,
+                left_runnable: None,
                 since_ns: start_ns,
                 last_event_ns: start_ns,
                 in_irq: false,
@@ -121,12 +147,30 @@ impl<'a> Deriver<'a> {
             };
             self.cpus.resize(cpu + 1, unknown);
         }
+        if !is_possible(event) {
+            self.count("event that names an impossible thread, left out", 1);
+            return;
+        }
+        let current = match event.what {
+            SchedEvent::Switch { prev, .. } => {
+                if Self::is_left_out(name(prev.comm)) {
+                    self.left_out.insert(prev.pid);
+                }
+                prev.pid
+            }
+            _ => event.pid,
+        };
+        if self.cpus[cpu].pid != Some(current)
+            && !matches!(event.what, SchedEvent::Lost { .. } | SchedEvent::Exec { .. })
+        {
+            self.found_on(cpu, current);
+        }
         match event.what {
             SchedEvent::Switch { prev, prev_state, next } => self.switch(cpu, prev, prev_state, next, name),
             SchedEvent::Waking(wake) => self.waking(event, wake, false, name),
             SchedEvent::Wakeup(wake) => self.wakeup(event, wake, name),
             SchedEvent::WakeupNew(wake) => self.wakeup_new(wake, name),
-            SchedEvent::Fork { parent, child, child_comm } => self.fork(event, parent, child, child_comm),
+            SchedEvent::Fork { parent, child, child_comm } => self.fork(parent, child, child_comm),
             SchedEvent::Lost { count } => self.lost(cpu, count),
             SchedEvent::PiSetPrio { pid, old_prio, new_prio } => {
                 if let Some(task) = self.tasks.find(pid) {
@@ -159,6 +203,9 @@ impl<'a> Deriver<'a> {
             SchedEvent::Exec { pid, old_pid } if pid != old_pid => {
                 if let Some(task) = self.tasks.find(old_pid) {
                     self.tasks.renumber(task, pid);
+                    if self.cpus[cpu].on == On::Task(task) {
+                        self.cpus[cpu].pid = Some(pid);
+                    }
                 }
             }
             SchedEvent::Exit { .. }
@@ -189,56 +236,109 @@ impl<'a> Deriver<'a> {
         name: impl Fn(CommId) -> &'n str,
     ) {
         self.summary.switches += 1;
-        if prev.pid != Pid::IDLE {
-            self.switch_out(cpu, prev, prev_state, &name);
-        } else if let On::Task(task) = self.cpus[cpu].on {
-            self.gone_unseen(cpu, task);
+        match self.cpus[cpu].on {
+            On::Task(task) => {
+                self.switch_out(task, prev, prev_state);
+                let runnable = next.pid == Pid::IDLE && prev_state.is_runnable();
+                self.cpus[cpu].left_runnable = runnable.then_some(task);
+            }
+            On::Idle | On::LeftOut | On::Unknown => self.cpus[cpu].left_runnable = None,
         }
         self.cpus[cpu].since_ns = self.now_ns;
+        self.cpus[cpu].pid = Some(next.pid);
         self.cpus[cpu].on = if next.pid == Pid::IDLE {
             On::Idle
         } else if Self::is_left_out(name(next.comm)) {
             self.count("switch to a kernel thread that the scheduler causes (migration/N), left out", 1);
-            On::LeftOut(next.pid)
+            self.left_out.insert(next.pid);
+            On::LeftOut
         } else {
             On::Task(self.switch_in(cpu, next))
         };
+    }
+
+    /// An event shows another task on this CPU than was known to be there: at the trace's begin, after lost events, or where
+    /// the recording leaves out events.
+    #[cold]
+    fn found_on(&mut self, cpu: usize, pid: Pid) {
+        let before = self.cpus[cpu];
+        if let On::Task(other) = before.on {
+            self.gone_unseen(cpu, other);
+        }
+        self.cpus[cpu].pid = Some(pid);
+        if pid == Pid::IDLE || self.left_out.contains(&pid) {
+            self.cpus[cpu].on = if pid == Pid::IDLE { On::Idle } else { On::LeftOut };
+            self.cpus[cpu].since_ns = self.now_ns;
+            return;
+        }
+        let found = self.tasks.find(pid);
+        let told_ns = match before.on {
+            // It has been there since before the trace, or since events were lost.
+            On::Unknown => Some(before.since_ns),
+            // It handed the CPU over at some time since; as a rule soon.
+            On::Task(other) if self.tasks.list[other].is_hidden() => {
+                self.count("switch away from a task that the recording hides; its successor charged from its arrival", 1);
+                Some(before.since_ns)
+            }
+            On::Idle => self.begin_on_idle_cpu(before, found),
+            _ => None,
+        };
+        let since_ns = told_ns.unwrap_or(self.now_ns);
+        let at = Where::Running { cpu: cpu as u32, since_ns };
+        let task = match found {
+            None => self.tasks.add_init(pid, CommId::default(), InitState::Runnable, at),
+            Some(task) => {
+                self.now_runs(task, cpu, since_ns);
+                task
+            }
+        };
+        if told_ns.is_none() {
+            self.count("stay on a CPU whose begin is not in the trace, not charged", 1);
+            self.tasks.list[task].broken_stays += 1;
+        }
+        self.cpus[cpu].on = On::Task(task);
+        self.cpus[cpu].since_ns = since_ns;
+    }
+
+    /// When a task that is found on a CPU that was idle began to run there, where that can be told.
+    fn begin_on_idle_cpu(&mut self, before: Cpu, found: Option<usize>) -> Option<u64> {
+        let Where::Runnable { since_ns, woken } = self.tasks.list[found?].at else { return None };
+        if before.left_runnable == found {
+            // Nobody goes idle while a task wants the CPU: a hidden task took it from this one, as a rule for a short time.
+            self.count(
+                "runnable task that gave its CPU to idle (to a task that the recording hides); charged on",
+                1,
+            );
+            return Some(before.since_ns);
+        }
+        // An idle CPU takes what has been woken at once.
+        woken.then(|| {
+            self.count(
+                "stay whose begin on an idle CPU is not in the trace, charged from the task's wakeup",
+                1,
+            );
+            before.since_ns.max(since_ns)
+        })
     }
 
     /// `task` was thought to be on this CPU, but another one leaves it: its end of stay is not in the trace.
     fn gone_unseen(&mut self, cpu: usize, task: usize) {
         self.count("stay on a CPU whose end is not in the trace, not charged", 1);
         self.tasks.list[task].broken_stays += 1;
-        self.facts.uncharged_ns += self.now_ns - self.cpus[cpu].since_ns;
+        if !self.tasks.list[task].is_hidden() {
+            self.facts.uncharged_ns += self.now_ns - self.cpus[cpu].since_ns;
+        }
         if self.tasks.list[task].runs_on(cpu) {
-            self.tasks.list[task].at = Where::Runnable;
+            self.tasks.charge(task, 0, self.now_ns);
         }
     }
 
-    fn switch_out<'n>(
-        &mut self,
-        cpu: usize,
-        prev: SwitchSide,
-        state: TaskState,
-        name: &impl Fn(CommId) -> &'n str,
-    ) {
-        let expected = self.cpus[cpu].on;
-        if let On::LeftOut(pid) = expected
-            && pid == prev.pid
-        {
-            return;
-        }
-        if Self::is_left_out(name(prev.comm)) {
-            return;
-        }
-        let task = match (self.tasks.find(prev.pid), expected) {
-            (Some(task), On::Task(on)) if on == task && self.tasks.list[task].runs_on(cpu) => task,
-            (found, expected) => self.unexpected(cpu, prev, found, expected),
-        };
+    fn switch_out(&mut self, task: usize, prev: SwitchSide, state: TaskState) {
         self.tasks.list[task].comm = prev.comm;
         self.tasks.list[task].stays += 1;
+        self.tasks.list[task].seen_leaving = true;
         self.see_prio(task, prev.prio);
-        self.tasks.charge(task, self.now_ns);
+        self.tasks.charge(task, self.now_ns, self.now_ns);
         if !self.tasks.list[task].new_children.is_empty() && !state.is_runnable() {
             self.fork_children(task);
         }
@@ -276,48 +376,20 @@ impl<'a> Deriver<'a> {
         }
     }
 
-    /// Finds out about a task that leaves a CPU on which it was not known to be.
-    fn unexpected(&mut self, cpu: usize, prev: SwitchSide, found: Option<usize>, expected: On) -> usize {
-        let known_since_ns = match expected {
-            // It has been there since before the trace, or since events were lost.
-            On::Unknown => self.cpus[cpu].since_ns,
-            On::Task(other) => {
-                if found != Some(other) {
-                    self.gone_unseen(cpu, other);
-                }
-                self.now_ns
-            }
-            On::Idle | On::LeftOut(_) => self.now_ns,
-        };
-        let at = Where::Running { cpu: cpu as u32, since_ns: known_since_ns };
-        let Some(task) = found else {
-            if expected != On::Unknown {
-                self.count("switch-out of a task whose stay on the CPU is not in the trace, not charged", 1);
-            }
-            let task = self.tasks.add_init(prev.pid, prev.comm, InitState::Runnable, at);
-            self.tasks.list[task].broken_stays += u64::from(expected != On::Unknown);
-            return task;
-        };
-        if expected != On::Unknown {
-            self.count("switch-out of a task whose stay on the CPU is not in the trace, not charged", 1);
-            self.tasks.list[task].broken_stays += 1;
-        }
-        self.now_runs(task, at);
-        task
-    }
-
     /// `task` is on a CPU, whatever was thought of it.
-    fn now_runs(&mut self, task: usize, at: Where) {
+    fn now_runs(&mut self, task: usize, cpu: usize, at_ns: u64) {
         match self.tasks.list[task].at {
             Where::New => self.fork_child(task),
-            Where::Blocked { since_ns } => self.wake_unseen(task, since_ns),
-            Where::Running { .. } => {
+            Where::Blocked { since_ns } => self.wake_unseen(task, since_ns, at_ns),
+            Where::Running { cpu: first, .. } => {
                 self.count("task found on two CPUs at once; its stay on the first not charged", 1);
-                self.tasks.list[task].at = Where::Runnable;
+                self.tasks.charge(task, 0, self.now_ns);
+                let first = &mut self.cpus[first as usize];
+                (first.on, first.pid, first.since_ns) = (On::Unknown, None, self.now_ns);
             }
-            Where::Runnable | Where::Dead => {}
+            Where::Runnable { .. } | Where::Dead => {}
         }
-        self.tasks.list[task].at = at;
+        self.tasks.list[task].at = Where::Running { cpu: cpu as u32, since_ns: at_ns };
         self.late_prio(task);
     }
 
@@ -326,12 +398,12 @@ impl<'a> Deriver<'a> {
         let task = match self.tasks.find(next.pid) {
             // First seen: it was waiting for a CPU when the trace began.
             None => self.tasks.add_init(next.pid, next.comm, InitState::Runnable, at),
-            Some(task) if self.tasks.list[task].at == Where::Runnable => {
+            Some(task) if matches!(self.tasks.list[task].at, Where::Runnable { .. }) => {
                 self.tasks.list[task].at = at;
                 task
             }
             Some(task) => {
-                self.now_runs(task, at);
+                self.now_runs(task, cpu, self.now_ns);
                 task
             }
         };
@@ -342,16 +414,17 @@ impl<'a> Deriver<'a> {
     }
 
     /// A blocked task runs again and no waking came in between: one that came just before the block, or one made up.
-    fn wake_unseen(&mut self, task: usize, since_ns: u64) {
+    /// `at_ns`: when it is known to be awake at the latest.
+    fn wake_unseen(&mut self, task: usize, since_ns: u64, at_ns: u64) {
         match self.tasks.list[task].early_wake.take() {
             Some((_, cause)) => {
                 self.facts.early_wakes += 1;
-                self.tasks.wake(task, 0, cause);
+                self.tasks.wake(task, at_ns, 0, cause);
             }
             None => {
                 self.count("blocked task that ran again without a wakeup in the trace; one made up", 1);
                 let cause = Cause::Outside(ExternalSource::Timer, Outside::MadeUp);
-                self.tasks.wake(task, self.now_ns - since_ns, cause);
+                self.tasks.wake(task, at_ns, at_ns.saturating_sub(since_ns), cause);
             }
         }
         self.late_prio(task);
@@ -359,7 +432,7 @@ impl<'a> Deriver<'a> {
 
     /// `sched_waking`, or `sched_wakeup` in its place (`late`).
     fn waking<'n>(&mut self, event: &Event, wake: Wake, late: bool, name: impl Fn(CommId) -> &'n str) {
-        if wake.pid == Pid::IDLE || Self::is_left_out(name(wake.comm)) {
+        if Self::is_left_out(name(wake.comm)) {
             return;
         }
         let Some(task) = self.tasks.find(wake.pid) else {
@@ -368,7 +441,7 @@ impl<'a> Deriver<'a> {
             let task = self.tasks.add_init(wake.pid, wake.comm, InitState::Blocked, at);
             self.see_prio(task, wake.prio);
             let cause = self.cause(event, task, late);
-            self.tasks.wake(task, self.since_start(), cause);
+            self.tasks.wake(task, self.now_ns, self.since_start(), cause);
             return;
         };
         self.tasks.list[task].comm = wake.comm;
@@ -379,17 +452,17 @@ impl<'a> Deriver<'a> {
                     self.facts.ignored_wakes += 1;
                 }
                 let cause = self.cause(event, task, late);
-                self.tasks.wake(task, self.now_ns - since_ns, cause);
+                self.tasks.wake(task, self.now_ns, self.now_ns - since_ns, cause);
                 self.late_prio(task);
             }
             // It has said that it will sleep, but has not left the CPU: perhaps it will not.
-            Where::Running { .. } | Where::Runnable if event.pid != wake.pid && !late => {
+            Where::Running { .. } | Where::Runnable { .. } if event.pid != wake.pid && !late => {
                 let cause = self.cause(event, task, late);
                 if self.tasks.list[task].early_wake.replace((self.now_ns, cause)).is_some() {
                     self.facts.ignored_wakes += 1;
                 }
             }
-            Where::Running { .. } | Where::Runnable => self.facts.ignored_wakes += 1,
+            Where::Running { .. } | Where::Runnable { .. } => self.facts.ignored_wakes += 1,
             Where::New => {}
             Where::Dead => self.count("waking of a task that had exited, left out", 1),
         }
@@ -400,7 +473,7 @@ impl<'a> Deriver<'a> {
         let at = self.tasks.find(wake.pid).map(|task| (task, self.tasks.list[task].at));
         match at {
             Some((task, Where::Blocked { since_ns })) => match self.tasks.list[task].early_wake {
-                Some(_) => self.wake_unseen(task, since_ns),
+                Some(_) => self.wake_unseen(task, since_ns, self.now_ns),
                 None => {
                     self.facts.wakeup_fallback += 1;
                     self.waking(event, wake, true, name);
@@ -421,24 +494,10 @@ impl<'a> Deriver<'a> {
     /// Who or what is behind the wakeup of `wakee` by this event.
     fn cause(&mut self, event: &Event, wakee: usize, late: bool) -> Cause {
         let cpu = self.cpus[event.cpu.index()];
-        let waker = match (cpu.on, self.tasks.find(event.pid)) {
-            (On::Task(on), Some(found)) if on == found => Some(found),
-            // First event of this CPU: the current task has been on it since before.
-            (On::Unknown, found) if event.pid != Pid::IDLE => {
-                let at = Where::Running { cpu: event.cpu.0, since_ns: cpu.since_ns };
-                let task = match found {
-                    Some(task) => {
-                        self.now_runs(task, at);
-                        task
-                    }
-                    None => self.tasks.add_init(event.pid, CommId::default(), InitState::Runnable, at),
-                };
-                self.cpus[event.cpu.index()].on = On::Task(task);
-                Some(task)
-            }
+        let waker = match cpu.on {
+            On::Task(task) if task != wakee => Some(task),
             _ => None,
-        }
-        .filter(|waker| *waker != wakee);
+        };
         let outside = |source, counted| Cause::Outside(source, counted);
         match event.context {
             // Seen where the woken task's CPU took it in: the waker may have been anybody.
@@ -488,7 +547,7 @@ impl<'a> Deriver<'a> {
         }
     }
 
-    fn fork(&mut self, event: &Event, parent: Pid, child: Pid, child_comm: CommId) {
+    fn fork(&mut self, parent: Pid, child: Pid, child_comm: CommId) {
         if let Some(old) = self.tasks.find(child) {
             self.count(
                 "number of a living task given to a new one; the old one's end is not in the trace",
@@ -496,26 +555,9 @@ impl<'a> Deriver<'a> {
             );
             self.tasks.forget(old);
         }
-        let at = Where::Running { cpu: event.cpu.0, since_ns: self.cpus[event.cpu.index()].since_ns };
-        let parent_index = match self.tasks.find(parent) {
-            Some(task) => task,
-            None if event.pid == parent => {
-                // It has been on this CPU since before the trace.
-                let task = self.tasks.add_init(parent, CommId::default(), InitState::Runnable, at);
-                if self.cpus[event.cpu.index()].on == On::Unknown {
-                    self.cpus[event.cpu.index()].on = On::Task(task);
-                } else {
-                    self.tasks.list[task].at = Where::Runnable;
-                }
-                task
-            }
-            None => {
-                self.count(
-                    "fork by a task that is not in the trace; its child taken as there from the start",
-                    1,
-                );
-                return;
-            }
+        let Some(parent_index) = self.tasks.find(parent) else {
+            self.count("fork by a task that is not in the trace; its child taken as there from the start", 1);
+            return;
         };
         let birth = Birth::Fork { parent: TaskId(parent_index as u32) };
         let child = self.tasks.add(child, child_comm, birth, Where::New);
@@ -535,7 +577,7 @@ impl<'a> Deriver<'a> {
                 let task = self.tasks.add_init(wake.pid, wake.comm, InitState::Blocked, at);
                 self.see_prio(task, wake.prio);
                 let cause = Cause::Outside(ExternalSource::Timer, Outside::UnknownWaker);
-                self.tasks.wake(task, self.since_start(), cause);
+                self.tasks.wake(task, self.now_ns, self.since_start(), cause);
             }
             Some(task) => {
                 if self.tasks.list[task].at == Where::New {
@@ -555,7 +597,7 @@ impl<'a> Deriver<'a> {
         let Birth::Fork { parent } = self.tasks.list[child].birth else { return };
         let siblings = &mut self.tasks.list[parent.index()].new_children;
         siblings.retain(|sibling| *sibling as usize != child);
-        self.tasks.list[child].at = Where::Runnable;
+        self.tasks.list[child].at = Where::Runnable { since_ns: self.now_ns, woken: true };
         self.tasks.list[child].born_ns = self.now_ns;
         if self.tasks.list[parent.index()].at == Where::Dead {
             self.count("child that appeared after its parent's exit; taken as there from the start", 1);
@@ -564,6 +606,7 @@ impl<'a> Deriver<'a> {
             self.tasks.list[child].at = Where::Blocked { since_ns: self.start_ns.unwrap_or(self.now_ns) };
             self.tasks.wake(
                 child,
+                self.now_ns,
                 self.since_start(),
                 Cause::Outside(ExternalSource::Timer, Outside::UnknownWaker),
             );
@@ -571,7 +614,7 @@ impl<'a> Deriver<'a> {
         }
         // A parent that is blocked by now cannot fork: its wakeup is missing.
         if let Where::Blocked { since_ns } = self.tasks.list[parent.index()].at {
-            self.wake_unseen(parent.index(), since_ns);
+            self.wake_unseen(parent.index(), since_ns, self.now_ns);
         }
         let child = TaskId(child as u32);
         self.tasks.emit(parent.index(), self.now_ns, |length| EventKind::Fork { length, child });
@@ -623,9 +666,10 @@ impl<'a> Deriver<'a> {
         if let On::Task(task) = self.cpus[cpu].on
             && self.tasks.list[task].runs_on(cpu)
         {
-            self.tasks.charge(task, before_ns);
+            self.tasks.charge(task, before_ns, self.now_ns);
         }
         let cpu = &mut self.cpus[cpu];
-        (cpu.on, cpu.since_ns, cpu.softirq, cpu.in_irq) = (On::Unknown, self.now_ns, None, false);
+        (cpu.on, cpu.pid, cpu.since_ns) = (On::Unknown, None, self.now_ns);
+        (cpu.softirq, cpu.in_irq) = (None, false);
     }
 }

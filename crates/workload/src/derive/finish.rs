@@ -11,6 +11,9 @@ use schedlab_trace::{CommId, Pid};
 use schedlab_units::{CpuSet, Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Where what an event that is taken out meant is found: the next event, and the CPU time up to it (ns).
+type Removed = BTreeMap<EventId, (EventId, u64)>;
+
 impl Deriver<'_> {
     /// Ends the derivation. `cpu_count` is the number of CPUs of the recorded system, where known: an affinity to all of
     /// them is none.
@@ -67,8 +70,8 @@ impl Deriver<'_> {
     fn end_of_trace(&mut self) {
         for task in 0..self.tasks.list.len() {
             self.fork_children(task);
-            self.tasks.charge(task, self.now_ns);
-            if self.tasks.list[task].at == Where::Runnable && self.tasks.has_unsaid(task) {
+            self.tasks.charge(task, self.now_ns, self.now_ns);
+            if matches!(self.tasks.list[task].at, Where::Runnable { .. }) && self.tasks.has_unsaid(task) {
                 self.tasks.emit(task, self.now_ns, |length| EventKind::Block { length });
             }
         }
@@ -93,14 +96,14 @@ impl Deriver<'_> {
         rows
     }
 
-    /// Events that say nothing any more: (next event of the same task, CPU time up to that) by identifier; `None` where
-    /// none follows.
-    fn removed_events(&mut self, rows: &[Option<TaskId>]) -> BTreeMap<EventId, Option<(EventId, u64)>> {
+    /// Events that say nothing any more: (next event of the same task, CPU time up to that) by identifier. One that is a task's
+    /// last becomes a BLOCK: it carries the CPU time before it.
+    fn removed_events(&mut self, rows: &[Option<TaskId>]) -> Removed {
         let mut removed = BTreeMap::new();
         let mut lost_forks = 0;
-        for task in &self.tasks.list {
+        for task in &mut self.tasks.list {
             let mut next: Option<(EventId, Span)> = None;
-            for event in task.events.iter().rev() {
+            for event in task.events.iter_mut().rev() {
                 let Some(length) = event.kind.length() else {
                     next = None;
                     continue;
@@ -116,11 +119,16 @@ impl Deriver<'_> {
                     }
                     _ => false,
                 };
-                if gone {
-                    removed
-                        .insert(event.eid, next.map(|(eid, end)| (eid, end.saturating_sub(length).as_ns())));
-                } else {
-                    next = Some((event.eid, length));
+                match next {
+                    Some((eid, end)) if gone => {
+                        removed.insert(event.eid, (eid, end.saturating_sub(length).as_ns()));
+                    }
+                    _ => {
+                        if gone {
+                            event.kind = EventKind::Block { length };
+                        }
+                        next = Some((event.eid, length));
+                    }
                 }
             }
         }
@@ -149,7 +157,7 @@ impl Deriver<'_> {
         event: &mut Event,
         task: &mut Task,
         rows: &[Option<TaskId>],
-        removed: &BTreeMap<EventId, Option<(EventId, u64)>>,
+        removed: &Removed,
     ) -> bool {
         match &mut event.kind {
             EventKind::Fork { child, .. } => {
@@ -177,7 +185,7 @@ impl Deriver<'_> {
         wake: Wake,
         after: Span,
         rows: &[Option<TaskId>],
-        removed: &BTreeMap<EventId, Option<(EventId, u64)>>,
+        removed: &Removed,
         task: &mut Task,
     ) -> Wakeup {
         let by_evidence = match wake.evidence {
@@ -192,7 +200,7 @@ impl Deriver<'_> {
         let place = match removed.get(&EventId(wake.event)) {
             None if wake.event == 0 => None,
             None => Some((EventId(wake.event), wake.cpu_ns)),
-            Some(next) => next.map(|(eid, more_ns)| (eid, wake.cpu_ns + more_ns)),
+            Some((eid, more_ns)) => Some((*eid, wake.cpu_ns + more_ns)),
         };
         match (rows[wake.waker as usize], place) {
             (Some(waker), Some((event, distance_ns))) => {

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) enum Where {
     /// Forked, not yet woken for the first time.
     New,
-    /// Waits for a CPU.
-    Runnable,
+    /// Waits for a CPU: newly awake, or taken off one.
+    Runnable { since_ns: u64, woken: bool },
     /// On this CPU, its time counted up to `since`.
     Running { cpu: u32, since_ns: u64 },
     /// Sleeps.
@@ -106,6 +106,8 @@ pub(super) struct Task {
     /// How often it came to a CPU or left one, and how often the other end of that stay was not in the trace.
     pub stays: u64,
     pub broken_stays: u64,
+    /// Whether it was ever seen to leave a CPU.
+    pub seen_leaving: bool,
     pub kernel_thread: bool,
     /// Its external wakeups.
     pub outside: WakeupCounts,
@@ -115,11 +117,19 @@ pub(super) struct Task {
 /// follows others, nearly all.)
 const GLIMPSED_SHARE: u64 = 4;
 
+/// So many times must a task have come to a CPU without leaving it to be taken as hidden.
+const HIDDEN_ARRIVALS: u64 = 3;
+
 impl Task {
     /// Whether only glimpses of its life are in the trace: a recording that follows other tasks (set_event_pid) shows it when
     /// it hands a CPU to them or takes one from them.
     pub fn is_glimpsed(&self) -> bool {
         self.broken_stays * GLIMPSED_SHARE > self.stays
+    }
+    /// Whether the recording leaves out all that happens in this task's context (set_event_notrace_pid, an agent that hides
+    /// itself): it comes to CPUs and never leaves one.
+    pub fn is_hidden(&self) -> bool {
+        self.stays >= HIDDEN_ARRIVALS && !self.seen_leaving
     }
     /// Whether it is on this CPU.
     pub fn runs_on(&self, cpu: usize) -> bool {
@@ -194,6 +204,7 @@ impl Tasks {
             prio: PrioState::default(),
             stays: 0,
             broken_stays: 0,
+            seen_leaving: false,
             kernel_thread: false,
             outside: WakeupCounts::default(),
         });
@@ -216,12 +227,12 @@ impl Tasks {
             Where::Running { since_ns, .. } => task.cpu_ns + now_ns.saturating_sub(since_ns),
             _ => task.cpu_ns,
         }
+        .max(task.last_length_ns)
     }
 
     /// Appends a running event (not a WAKEUP) with the task's CPU time at `now_ns` as length; returns its index.
     pub fn emit(&mut self, index: usize, now_ns: u64, kind: impl FnOnce(Span) -> EventKind) -> usize {
-        // Less than before can come out only where events were lost.
-        let length_ns = self.cpu_now(index, now_ns).max(self.list[index].last_length_ns);
+        let length_ns = self.cpu_now(index, now_ns);
         let eid = self.fresh_eid();
         let task = &mut self.list[index];
         for token in task.open_wakes.drain(..) {
@@ -235,7 +246,7 @@ impl Tasks {
     }
 
     /// Appends a WAKEUP of a task that has been blocked for `after_ns`, and makes it runnable.
-    pub fn wake(&mut self, index: usize, after_ns: u64, cause: Cause) {
+    pub fn wake(&mut self, index: usize, now_ns: u64, after_ns: u64, cause: Cause) {
         let eid = self.fresh_eid();
         let after = Span::from_ns(after_ns);
         let task = &mut self.list[index];
@@ -256,26 +267,27 @@ impl Tasks {
         task.cpu_ns = 0;
         task.last_length_ns = 0;
         task.early_wake = None;
-        task.at = Where::Runnable;
+        task.at = Where::Runnable { since_ns: now_ns, woken: true };
     }
 
     /// Notes that `waker` wakes `wakee` now.
     pub fn token(&mut self, waker: usize, wakee: usize, now_ns: u64, evidence: Evidence) -> Cause {
-        let cpu_ns = self.cpu_now(waker, now_ns).max(self.list[waker].last_length_ns);
+        let cpu_ns = self.cpu_now(waker, now_ns);
         let token = u32::try_from(self.wakes.len()).expect("2^32 wakeups do not fit in memory");
         self.wakes.push(Wake { waker: waker as u32, wakee: wakee as u32, event: 0, cpu_ns, evidence });
         self.list[waker].open_wakes.push(token);
         Cause::Token(token)
     }
 
-    /// Takes the task off its CPU: its time up to `now_ns` counts.
-    pub fn charge(&mut self, index: usize, now_ns: u64) {
+    /// Takes the task off its CPU: its time up to `until_ns` counts, and at least what its events have told already.
+    pub fn charge(&mut self, index: usize, until_ns: u64, now_ns: u64) {
         let task = &mut self.list[index];
         if let Where::Running { since_ns, .. } = task.at {
-            let ran_ns = now_ns.saturating_sub(since_ns);
+            let ran_ns =
+                until_ns.saturating_sub(since_ns).max(task.last_length_ns.saturating_sub(task.cpu_ns));
             task.cpu_ns += ran_ns;
             task.total_cpu_ns += ran_ns;
-            task.at = Where::Runnable;
+            task.at = Where::Runnable { since_ns: now_ns, woken: false };
         }
     }
 

@@ -489,14 +489,14 @@ fn calls_change_parameters_of_the_caller_and_of_others() {
 #[test]
 fn lent_priorities_are_never_changes() {
     let mut trace = Trace::default();
-    let lend = |trace: &mut Trace, us, old_prio, new_prio| {
-        trace.push(us, 0, 8, Context::Task, SchedEvent::PiSetPrio { pid: Pid(7), old_prio, new_prio });
+    let lend = |trace: &mut Trace, us, by, old_prio, new_prio| {
+        trace.push(us, 0, by, Context::Task, SchedEvent::PiSetPrio { pid: Pid(7), old_prio, new_prio });
     };
     trace.switch(0, 0, 0, 'R', 7).switch(10, 0, 7, 'R', 8);
-    lend(&mut trace, 12, 120, 80);
+    lend(&mut trace, 12, 8, 120, 80);
     trace.prio.insert(7, 80);
     trace.switch(13, 0, 8, 'D', 7).switch(20, 0, 7, '+', 9).switch(25, 0, 9, 'S', 7);
-    lend(&mut trace, 30, 80, 120);
+    lend(&mut trace, 30, 7, 80, 120);
     trace.prio.insert(7, 120);
     trace.waking(30, 0, 7, 8).switch(40, 0, 7, 'R', 8).switch(45, 0, 8, 'S', 7).switch(50, 0, 7, 'S', 0);
     let derived = trace.derive();
@@ -575,7 +575,7 @@ fn tasks_that_are_only_glimpsed_are_left_out() {
     let mut trace = Trace::default();
     for round in 0..20 {
         let us = round * 100;
-        let (before, after) = (8 + (round % 3) as i32, 12 + (round % 2) as i32);
+        let (before, after) = (8 + (round % 3) as i32, 8 + ((round / 3 + round) % 3) as i32);
         trace.switch(us, 0, before, 'R', 7).waking(us + 5, 0, 7, 20).switch(us + 10, 0, 7, 'S', after);
         trace.timer(us + 60, 0, after, 7);
     }
@@ -586,9 +586,68 @@ fn tasks_that_are_only_glimpsed_are_left_out() {
     assert_eq!(task(&derived.workload, 7).cpu_demand(), Span::from_us(200));
     assert_eq!(
         derived.workload.dropped["task of which the trace has only a part (the recording followed others), left out"],
-        5
+        3
     );
     assert_eq!(life(&derived.workload, 20), "blocked W5<-7@5#0");
+}
+
+/// 20 hides: nothing that happens in its context is recorded, its departures neither. 7 gets the CPU back from it each time.
+#[test]
+fn successors_of_a_hidden_task_are_charged_from_its_arrival() {
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 7);
+    for round in 1..=20 {
+        let us = round * 100;
+        trace.switch(us, 0, 7, '+', 20); // and back within 5 us, which nobody tells
+        trace.switch(us + 90, 0, 7, 'R', 8).switch(us + 95, 0, 8, 'R', 7);
+    }
+    trace.switch(2100, 0, 7, 'X', 0);
+    let workload = trace.derive().workload;
+    // The first two of 20 arrivals are not yet told from a recording of others: 90 us each are not charged.
+    assert_eq!(life(&workload, 7), "runnable E1820");
+    assert_eq!(workload.tasks.len(), 2);
+    assert_eq!(
+        dropped(&workload),
+        [
+            ("stay on a CPU whose begin is not in the trace, not charged", 2),
+            ("stay on a CPU whose end is not in the trace, not charged", 20),
+            ("switch away from a task that the recording hides; its successor charged from its arrival", 18),
+            ("task of which the trace has only a part (the recording followed others), left out", 1)
+        ]
+    );
+}
+
+/// cpu0's idle task hides: nothing tells when 7 gets the CPU from it. 7 was woken at 50 past, and at 60 past it runs.
+#[test]
+fn a_stay_that_begins_unseen_on_an_idle_cpu_is_charged_from_the_wakeup() {
+    let mut trace = Trace::default();
+    trace.switch(0, 1, 0, 'R', 8);
+    for round in 1..=20 {
+        let us = 100 * round;
+        trace.switch(us, 0, 7, 'S', 0).waking(us + 50, 1, 8, 7).timer(us + 60, 0, 7, 9);
+    }
+    trace.switch(2100, 1, 8, 'X', 0);
+    let derived = trace.derive();
+    let life = life(&derived.workload, 7);
+    assert!(life.starts_with("runnable B100 W50<-8@1950#0 B50 W50"), "{life}");
+    assert!(life.ends_with("W50<-8@50#0 B50"), "{life}");
+    assert_eq!(
+        dropped(&derived.workload),
+        [("stay whose begin on an idle CPU is not in the trace, charged from the task's wakeup", 20)]
+    );
+}
+
+/// Nobody goes idle while a task wants the CPU: 7 was displaced at 100 by one that is shown as idle, and is back.
+#[test]
+fn a_runnable_task_that_leaves_its_cpu_to_idle_is_charged_on() {
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 7).switch(100, 0, 7, 'R', 0).switch(300, 0, 7, 'X', 0);
+    let derived = trace.derive();
+    assert_eq!(life(&derived.workload, 7), "runnable E300");
+    assert_eq!(
+        dropped(&derived.workload),
+        [("runnable task that gave its CPU to idle (to a task that the recording hides); charged on", 1)]
+    );
 }
 
 /// What goes in comes out, for schedules drawn at random: each task's CPU time and the alternation of BLOCK and WAKEUP.
