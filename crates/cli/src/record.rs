@@ -3,17 +3,14 @@
 use crate::args::RecordArgs;
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
+use schedlab_host::anonymise::Others;
 use schedlab_host::{EventChoice, HostError, RecordOptions, Recorded, Scope, Stage, What};
-use std::path::Path;
 use std::time::Duration;
 
 pub(crate) fn record(args: &RecordArgs, ui: &Ui) -> Result<()> {
     let options = options(args)?;
     let recorded = capture(&options, ui).map_err(Failure::input)?;
     ui.say(recorded.to_string().trim_end());
-    if args.anonymise {
-        anonymise(&recorded, ui)?;
-    }
     ui.say(format!("next: schedlab run {} --sched linux-6.12 --cpus 4", recorded.trace.display()));
     match recorded.status() {
         0 => Ok(()),
@@ -27,19 +24,26 @@ fn options(args: &RecordArgs) -> Result<RecordOptions> {
     let what = match (args.command.is_empty(), args.pid.is_empty()) {
         (false, true) => {
             if duration.is_some() {
-                return Err(Failure::Input("--duration is for --system or --pid; a command is recorded until it ends".into()));
+                return Err(Failure::Input(
+                    "--duration is for --system or --pid; a command is recorded until it ends".into(),
+                ));
             }
             What::Command { argv: args.command.iter().map(Into::into).collect(), scope }
         }
-        (true, false) => What::Processes { pids: args.pid.iter().map(|&pid| pid as i32).collect(), duration, scope },
+        (true, false) => {
+            What::Processes { pids: args.pid.iter().map(|&pid| pid as i32).collect(), duration, scope }
+        }
         (true, true) if args.system => What::System { duration },
         (true, true) => {
-            return Err(Failure::Input("nothing to record: give a command after `--`, or --system, or --pid".into()));
+            return Err(Failure::Input(
+                "nothing to record: give a command after `--`, or --system, or --pid".into(),
+            ));
         }
         (false, false) => return Err(Failure::Input("--pid and a command exclude each other".into())),
     };
     let mut options = RecordOptions::new(&args.output, what);
     options.buffer_kb = args.buffer_kib;
+    options.anonymise = args.anonymise.then_some(Others::Rename);
     options.events = EventChoice { irq: args.irq, softirq: args.irq, ..EventChoice::default() };
     Ok(options)
 }
@@ -52,12 +56,4 @@ pub(crate) fn capture(options: &RecordOptions, ui: &Ui) -> std::result::Result<R
         Stage::Draining => step.now("taking the rest from the buffers"),
         Stage::Writing => step.now("writing the trace"),
     })
-}
-
-fn anonymise(recorded: &Recorded, ui: &Ui) -> Result<()> {
-    let keep = recorded.command_pid;
-    schedlab_host::anonymise::anonymise_in_place(Path::new(&recorded.trace), &recorded.snapshot, keep)
-        .map_err(Failure::input)?;
-    ui.say("names of all tasks that are not the command's, the host's name and paths are replaced");
-    Ok(())
 }

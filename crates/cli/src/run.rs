@@ -5,8 +5,8 @@ use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
 use crate::ui::Ui;
 use schedlab_instruments::{LogProblem, Summary, summarize};
-use schedlab_log::{LogHeader, RawLog};
-use schedlab_report::{NextStep, RunFacts, RunView};
+use schedlab_log::{LogError, LogHeader, RawLog};
+use schedlab_report::{Detail, NextStep, RunFacts, RunReport, RunView, Style};
 use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
@@ -92,7 +92,11 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
 fn judge(result: &RunResult, plan: &Plan<'_>) -> Result<()> {
     match &result.report.end {
         RunEnd::AllDone | RunEnd::Duration => Ok(()),
-        RunEnd::Deadlock { waits } => Err(Failure::Input(deadlock(&plan.loaded.workload, waits, &result.report))),
+        RunEnd::Deadlock { waits } => {
+            Err(Failure::Input(deadlock(&plan.loaded.workload, waits, &result.report)))
+        }
+        // what the experimenter asked for does not exist, or is out of range
+        RunEnd::Misbehaved { report } if report.kind == "refused" => Err(Failure::Input(report.reason.clone())),
         RunEnd::Misbehaved { report } => {
             let mut text = format!(
                 "{} misbehaved after {} of simulated time: {}: {}\n",
@@ -149,7 +153,10 @@ fn deadlock(workload: &Workload, waits: &[schedlab_runner::Wait], report: &Child
     );
     for wait in waits.iter().take(SHOWN) {
         let (sleeper, waker) = (name(wait.task), name(wait.waker));
-        text.push_str(&format!("  {sleeper} waits for {waker}, which wakes it before its event {}\n", wait.before_event));
+        text.push_str(&format!(
+            "  {sleeper} waits for {waker}, which wakes it before its event {}\n",
+            wait.before_event
+        ));
     }
     if waits.len() > SHOWN {
         text.push_str(&format!("  and {} more\n", waits.len() - SHOWN));
@@ -168,7 +175,7 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
     })?;
     summary.check_time().map_err(|e| internal(&e))?;
     let mut all_dropped = plan.loaded.workload.dropped.clone();
-    for (reason, count) in dropped {
+    for (reason, count) in dropped.into_iter().chain(report.refused.clone()) {
         *all_dropped.entry(reason).or_default() += count;
     }
     let facts = RunFacts {
@@ -201,7 +208,9 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String
         .filter(|(task, kernel_ns)| task.cpu_ns != **kernel_ns)
         .count();
     if differs > 0 {
-        notes.push(format!("the scheduler's own account of CPU time differs from the log's for {differs} tasks"));
+        notes.push(format!(
+            "the scheduler's own account of CPU time differs from the log's for {differs} tasks"
+        ));
     }
     notes
 }
@@ -210,9 +219,16 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String
 fn command_line() -> String {
     let quote = |word: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
-        if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
     };
-    std::iter::once("schedlab".to_string()).chain(std::env::args().skip(1).map(quote)).collect::<Vec<_>>().join(" ")
+    std::iter::once("schedlab".to_string())
+        .chain(std::env::args().skip(1).map(quote))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn next_steps(args: &RunArgs) -> Vec<NextStep> {
@@ -220,11 +236,13 @@ fn next_steps(args: &RunArgs) -> Vec<NextStep> {
     let cpus = args.topology().map_or(1, Topology::nr_cpus);
     let mut steps = Vec::new();
     if args.html.is_none() {
-        let command = format!("schedlab run {workload} --sched {} --cpus {cpus} --html report.html", args.sched);
+        let command =
+            format!("schedlab run {workload} --sched {} --cpus {cpus} --html report.html", args.sched);
         steps.push(NextStep { what: "see who ran when".into(), command });
     }
     if args.perfetto.is_none() {
-        let command = format!("schedlab run {workload} --sched {} --cpus {cpus} --perfetto run.pftrace", args.sched);
+        let command =
+            format!("schedlab run {workload} --sched {} --cpus {cpus} --perfetto run.pftrace", args.sched);
         steps.push(NextStep { what: "open it in ui.perfetto.dev".into(), command });
     }
     steps
@@ -239,7 +257,10 @@ fn check_outputs(args: &RunArgs) -> Result<()> {
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if path.is_dir() || !folder.is_dir() {
             let problem = if path.is_dir() { "is a folder" } else { "its folder does not exist" };
-            return Err(Failure::Input(format!("{}: {problem}; give a file name in an existing folder", path.display())));
+            return Err(Failure::Input(format!(
+                "{}: {problem}; give a file name in an existing folder",
+                path.display()
+            )));
         }
     }
     Ok(())
@@ -254,7 +275,9 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
         schedlab_report::perfetto(path, &finished.log).map_err(Failure::input)?;
     }
     if let Some(path) = &args.html {
-        schedlab_report::html(path, &[(finished.view(), &finished.log)]).map_err(Failure::input)?;
+        let title = format!("{} under {}", finished.facts.workload, finished.header().sched);
+        let report = report(finished, Detail::for_html(1))?;
+        schedlab_report::html(path, &title, &[report]).map_err(Failure::input)?;
     }
     drop(step);
     let mut json_to_stdout = false;
@@ -262,13 +285,19 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
         if path.as_os_str() == "-" {
             json_to_stdout = true;
             let mut out = std::io::stdout().lock();
-            schedlab_report::json(finished.view(), &mut out).and_then(|()| out.flush()).map_err(Failure::input)?;
+            schedlab_report::json(finished.view(), &mut out)
+                .and_then(|()| out.flush())
+                .map_err(Failure::input)?;
         } else {
-            schedlab_log::write_aside(path, |out| schedlab_report::json(finished.view(), out)).map_err(Failure::input)?;
+            schedlab_log::write_aside(path, |out| {
+                schedlab_report::json(finished.view(), out).map_err(LogError::io("write", path))
+            })
+            .map_err(Failure::input)?;
         }
     }
     if !json_to_stdout {
-        print!("{}", schedlab_report::terminal(finished.view(), ui.colour()));
+        let report = report(finished, Detail::for_terminal(finished.header().nr_cpus))?;
+        print!("{}", schedlab_report::terminal(&report, Style::detect()));
     }
     for (what, path) in [("log", &args.log), ("Perfetto file", &args.perfetto), ("HTML report", &args.html)] {
         if let Some(path) = path {
@@ -276,6 +305,12 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The run with its pictures.
+pub(crate) fn report(finished: &Finished, detail: Detail) -> Result<RunReport> {
+    RunReport::with_summary(&finished.log, finished.summary.clone(), finished.facts.clone(), detail)
+        .map_err(|error| Failure::Internal(format!("internal error: {error}")))
 }
 
 /// A kernel's warnings are a finding.

@@ -1,19 +1,28 @@
 //! `schedlab schedulers`: what `--sched` takes.
 
 use crate::failure::{Failure, Result};
+use crate::ui::Ui;
 use schedlab_policies::registry;
+use schedlab_runner::Scheduler;
+use schedlab_topology::Topology;
 use serde_json::json;
 
 pub(crate) fn schedulers(name: Option<&str>, as_json: bool) -> Result<()> {
-    let native: Vec<_> = registry().filter(|info| name.is_none_or(|name| name == info.name)).collect();
-    let linux: Vec<_> =
-        crate::linux::versions().into_iter().filter(|linux| name.is_none_or(|name| name == linux.name)).collect();
+    let native: Vec<_> = registry().iter().filter(|info| name.is_none_or(|name| name == info.name)).collect();
+    let linux: Vec<_> = crate::linux::versions()
+        .into_iter()
+        .filter(|linux| name.is_none_or(|name| name == linux.name))
+        .collect();
     if native.is_empty() && linux.is_empty() {
         let name = name.unwrap_or_default();
-        return Err(Failure::Input(format!("there is no scheduler '{name}'; 'schedlab schedulers' lists them")));
+        return Err(Failure::Input(format!(
+            "there is no scheduler '{name}'; 'schedlab schedulers' lists them"
+        )));
     }
     if as_json {
-        let linux = linux.iter().map(|l| json!({"name": l.name, "kind": "linux", "summary": l.summary, "built": l.built}));
+        let linux = linux
+            .iter()
+            .map(|l| json!({"name": l.name, "kind": "linux", "summary": l.summary, "built": l.built}));
         let native = native.iter().map(|info| {
             let params = info.params.iter();
             let params = params.map(|p| json!({"name": p.name, "default": p.default, "help": p.help}));
@@ -41,4 +50,17 @@ pub(crate) fn schedulers(name: Option<&str>, as_json: bool) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The scheduler of this name; real Linux is built if it is not there yet.
+pub(crate) fn resolve(name: &str, hz: u32, topology: &Topology, ui: &Ui) -> Result<Scheduler> {
+    if let Some(version) = name.strip_prefix("linux-")
+        && crate::linux::versions().iter().any(|linux| linux.name == name)
+    {
+        return crate::linux::object(version, hz, topology, ui).map(Scheduler::Linux);
+    }
+    match schedlab_policies::find(name) {
+        Some(info) => Ok(Scheduler::Native(info)),
+        None => Err(Failure::Input(format!("there is no scheduler '{name}'; 'schedlab schedulers' lists them"))),
+    }
 }

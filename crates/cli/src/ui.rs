@@ -27,7 +27,8 @@ impl Ui {
         let message = message.into();
         if self.interactive {
             let bar = ProgressBar::new_spinner();
-            let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid");
+            let style =
+                ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid");
             bar.set_style(style);
             bar.set_message(message);
             bar.enable_steady_tick(Duration::from_millis(120));
@@ -43,11 +44,6 @@ impl Ui {
             eprintln!("{}", sentence.as_ref());
         }
     }
-
-    /// Whether colours are wanted on standard output (NO_COLOR, a terminal).
-    pub(crate) fn colour(&self) -> bool {
-        std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-    }
 }
 
 impl Step {
@@ -58,6 +54,15 @@ impl Step {
             Some(bar) => bar.set_message(message),
             None if self.plain => eprintln!("{message}"),
             None => {}
+        }
+    }
+}
+
+impl Step {
+    /// How far it is; shown on a terminal only.
+    pub(crate) fn progress(&self, message: impl Into<String>) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(message.into());
         }
     }
 }

@@ -58,9 +58,9 @@ impl Command {
         let name = argv.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let failed = |source: io::Error| HostError::Command { command: name.clone(), source };
         let words: Vec<CString> =
-            argv.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>().map_err(|_| {
-                failed(io::Error::new(io::ErrorKind::InvalidInput, "a word of it has a NUL byte"))
-            })?;
+            argv.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>().map_err(
+                |_| failed(io::Error::new(io::ErrorKind::InvalidInput, "a word of it has a NUL byte")),
+            )?;
         let Some(program) = words.first() else {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is empty")));
         };
@@ -94,8 +94,14 @@ impl Command {
             }
             OwnedFd::from_raw_fd(fd)
         };
-        let mut command =
-            Command { pid, pidfd, gate: Some(gate_write), exec_error: File::from(error_read), name, end: None };
+        let mut command = Command {
+            pid,
+            pidfd,
+            gate: Some(gate_write),
+            exec_error: File::from(error_read),
+            name,
+            end: None,
+        };
         // Until it says that it stands at the gate it may still bear the recorder's name.
         let mut ready = [0];
         match command.exec_error.read(&mut ready) {

@@ -351,7 +351,8 @@ fn configure(instance: &Instance, options: &RecordOptions) -> Result<(usize, boo
         instance.set("buffer_percent", &options.buffer_percent.to_string(), "Use 0 to 100")?;
     }
     // Kernels before 6.8 have no choice: a buffer page is a memory page.
-    let sub_buffer = instance.get("buffer_subbuf_size_kb").ok().and_then(|kb| kb.trim().parse::<usize>().ok());
+    let sub_buffer =
+        instance.get("buffer_subbuf_size_kb").ok().and_then(|kb| kb.trim().parse::<usize>().ok());
     let page_size = sub_buffer.map_or(page_size_of_memory() as usize, |kb| kb * 1024);
     Ok((page_size, wait_mark))
 }
@@ -373,7 +374,8 @@ struct Target {
 
 impl Target {
     fn prepare(instance: &Instance, what: &What) -> Result<Target, HostError> {
-        let mut target = Target { command: None, processes: Vec::new(), threads: Vec::new(), deadline: None, end: None };
+        let mut target =
+            Target { command: None, processes: Vec::new(), threads: Vec::new(), deadline: None, end: None };
         let scope = match what {
             What::System { duration } => {
                 target.deadline = *duration;
@@ -398,7 +400,11 @@ impl Target {
             }
         };
         if scope == Scope::Tree {
-            instance.set("options/event-fork", "1", "Kernels before 4.7 cannot follow forks: record everything")?;
+            instance.set(
+                "options/event-fork",
+                "1",
+                "Kernels before 4.7 cannot follow forks: record everything",
+            )?;
             for thread in &target.threads {
                 instance.append("set_event_pid", &format!("{thread}\n"), "Record everything instead")?;
             }
@@ -467,9 +473,11 @@ fn wait(
             }
         }
         // Rounded up: waking a hair early would only mean one more round.
-        let timeout = sleeps.into_iter().flatten().min().map_or(-1, |sleep| {
-            i32::try_from(sleep.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
-        });
+        let timeout = sleeps
+            .into_iter()
+            .flatten()
+            .min()
+            .map_or(-1, |sleep| i32::try_from(sleep.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
         let mut fds = vec![signals.fd(), drain.failed_fd()];
         fds.extend(target.fds());
         let ready = poll(&fds, timeout)?;
@@ -533,9 +541,8 @@ fn describe(
     snapshot: &Snapshot,
     options: &RecordOptions,
 ) -> Result<TraceMeta, HostError> {
-    let wanted = |system: &str, event: &str| {
-        enabled.enabled.iter().any(|name| events::split(name) == (system, event))
-    };
+    let wanted =
+        |system: &str, event: &str| enabled.enabled.iter().any(|name| events::split(name) == (system, event));
     let mut meta = TraceMeta::from_tracefs(tracefs.root(), instance.path(), wanted)
         .map_err(|e| HostError::Trace { path: options.output.clone(), problem: e.to_string() })?;
     meta.saved_cmdlines = merge_names(&meta.saved_cmdlines, snapshot);
@@ -566,7 +573,8 @@ fn write_trace(
     meta: &TraceMeta,
     options: WriteOptions,
 ) -> Result<u64, HostError> {
-    let failed = |e: schedlab_trace::WriteError| HostError::Trace { path: path.to_owned(), problem: e.to_string() };
+    let failed =
+        |e: schedlab_trace::WriteError| HostError::Trace { path: path.to_owned(), problem: e.to_string() };
     let mut writer = TraceDatWriter::create(path, options).map_err(failed)?;
     for cpu in pages {
         writer.add_cpu_data(CpuId(cpu.cpu), cpu.file).map_err(failed)?;
@@ -583,7 +591,9 @@ mod tests {
         // As on Linux 6.18; "overrun" must not match "commit overrun".
         let stats = "entries: 0\noverrun: 12\ncommit overrun: 3\nbytes: 60\noldest event ts:  90.11\n\
                      now ts:    98.90\ndropped events: 4\nread events: 129\n";
-        for (name, expected) in [("overrun", 12), ("commit overrun", 3), ("dropped events", 4), ("read events", 129)] {
+        for (name, expected) in
+            [("overrun", 12), ("commit overrun", 3), ("dropped events", 4), ("read events", 129)]
+        {
             assert_eq!(stat(stats, name), Some(expected), "{name}");
         }
         assert_eq!(stat(stats, "bytes lost"), None);
@@ -606,7 +616,9 @@ mod tests {
         };
         assert!(said(|o| o.buffer_kb = 0).starts_with("buffer_kb is \"0\", expected at least 1"));
         assert!(said(|o| o.buffer_percent = 101).contains("expected 0 to 100"));
-        assert!(said(|o| o.what = What::Command { argv: vec![], scope: Scope::Whole }).starts_with("command is"));
+        assert!(
+            said(|o| o.what = What::Command { argv: vec![], scope: Scope::Whole }).starts_with("command is")
+        );
         let none = |o: &mut RecordOptions| {
             o.what = What::Processes { pids: vec![], duration: None, scope: Scope::Tree };
         };

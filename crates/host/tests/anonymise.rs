@@ -85,7 +85,8 @@ fn a_recording_given_away_tells_the_commands_story_and_no_strangers_name() {
                 })
                 .expect("thread");
         }
-        let script = "for i in 1 2 3 4 5; do head -c 2000000 /dev/zero | gzip | wc -c; sleep 0.02; done >/dev/null";
+        let script =
+            "for i in 1 2 3 4 5; do head -c 2000000 /dev/zero | gzip | wc -c; sleep 0.02; done >/dev/null";
         let argv = ["sh", "-c", script].map(Into::into).to_vec();
         let what = What::Command { argv, scope: Scope::Whole };
         let recorded = schedlab_host::record(&RecordOptions::new(&full, what), &mut |_| {});
@@ -102,8 +103,7 @@ fn a_recording_given_away_tells_the_commands_story_and_no_strangers_name() {
     for others in [Others::Rename, Others::Drop] {
         let out = folder.path().join(format!("{others:?}.dat"));
         // Uncompressed, so that a name could be found by looking at the file.
-        let options =
-            WriteOptions { version: FileVersion::V7(Compression::None), ..WriteOptions::default() };
+        let options = WriteOptions { version: FileVersion::V7(Compression::None), ..WriteOptions::default() };
         let roots = BTreeSet::from([root]);
         let done = anonymise(&full, &recorded.snapshot, &roots, others, &out, options).expect("anonymised");
         assert!(done.reused_pids.is_empty());

@@ -93,7 +93,8 @@ fn trace_cmd_reads_what_was_written_and_counts_the_same() {
     let _lock = lock();
     let folder = tempfile::tempdir().expect("folder");
     let output = folder.path().join("t.dat");
-    let mut options = RecordOptions::new(&output, What::System { duration: Some(Duration::from_millis(700)) });
+    let mut options =
+        RecordOptions::new(&output, What::System { duration: Some(Duration::from_millis(700)) });
     options.events.irq = true;
     options.events.softirq = true;
     options.events.stat_runtime = true;
@@ -116,7 +117,8 @@ fn a_tiny_buffer_loses_events_and_says_how_many() {
     let folder = tempfile::tempdir().expect("folder");
     let output = folder.path().join("t.dat");
     // Threads that yield as fast as they can fill two pages in some 50 us, less than it takes to wake the drain.
-    let mut options = RecordOptions::new(&output, What::System { duration: Some(Duration::from_millis(300)) });
+    let mut options =
+        RecordOptions::new(&output, What::System { duration: Some(Duration::from_millis(300)) });
     options.buffer_kb = 8;
     options.buffer_percent = 100;
     let stop = std::sync::atomic::AtomicBool::new(false);
@@ -194,8 +196,8 @@ fn a_running_process_is_recorded_until_it_ends() {
     let folder = tempfile::tempdir().expect("folder");
     let mut child = Command::new("sh").args(["-c", "sleep 0.3; sleep 0.3"]).spawn().expect("sh");
     let what = What::Processes { pids: vec![child.id() as i32], duration: None, scope: Scope::Tree };
-    let recorded =
-        schedlab_host::record(&RecordOptions::new(folder.path().join("t.dat"), what), &mut |_| {}).expect("ok");
+    let recorded = schedlab_host::record(&RecordOptions::new(folder.path().join("t.dat"), what), &mut |_| {})
+        .expect("ok");
     assert_eq!(recorded.ended, Ended::TargetEnded);
     assert!(recorded.nr_events() > 0);
     child.wait().expect("its end");
@@ -221,7 +223,9 @@ fn start_recorder(tracefs: &Tracefs, output: &Path, script: &str) -> Child {
 
 #[test]
 fn interrupted_recorders_leave_a_whole_file_and_no_instance() {
-    let Some(tracefs) = tracefs_or_skip("interrupted_recorders_leave_a_whole_file_and_no_instance") else { return };
+    let Some(tracefs) = tracefs_or_skip("interrupted_recorders_leave_a_whole_file_and_no_instance") else {
+        return;
+    };
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         let folder = tempfile::tempdir().expect("folder");
         let output = folder.path().join("t.dat");
@@ -260,7 +264,9 @@ fn ctrl_c_for_the_whole_group_reaches_the_command_and_the_file_is_whole() {
 
 #[test]
 fn what_a_killed_recorder_leaves_is_removed_by_the_next() {
-    let Some(tracefs) = tracefs_or_skip("what_a_killed_recorder_leaves_is_removed_by_the_next") else { return };
+    let Some(tracefs) = tracefs_or_skip("what_a_killed_recorder_leaves_is_removed_by_the_next") else {
+        return;
+    };
     let folder = tempfile::tempdir().expect("folder");
     let output = folder.path().join("t.dat");
     let script = format!("touch {}; sleep 100", output.with_extension("started").display());

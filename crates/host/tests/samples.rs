@@ -16,16 +16,44 @@ const SAMPLES: &[(&str, &[&str])] = &[
     (
         "compile",
         &[
-            "ar", "as", "cat", "cc", "cc1", "collect2", "date", "git", "grep", "head", "install", "ld", "make",
-            "mkreleasehdr.sh", "pkg-config", "ranlib", "rm", "run.sh", "sh", "touch", "uname", "wc", "which",
+            "ar",
+            "as",
+            "cat",
+            "cc",
+            "cc1",
+            "collect2",
+            "date",
+            "git",
+            "grep",
+            "head",
+            "install",
+            "ld",
+            "make",
+            "mkreleasehdr.sh",
+            "pkg-config",
+            "ranlib",
+            "rm",
+            "run.sh",
+            "sh",
+            "touch",
+            "uname",
+            "wc",
+            "which",
         ],
     ),
     ("hackbench", &["run.sh", "perf", "sched-messaging"]),
     (
         "kv",
         &[
-            "run.sh", "redis-server", "redis-cli", "redis-benchmark", "sleep", "bio_close_file", "bio_aof_fsync",
-            "bio_lazy_free", "jemalloc_bg_thd",
+            "run.sh",
+            "redis-server",
+            "redis-cli",
+            "redis-benchmark",
+            "sleep",
+            "bio_close_file",
+            "bio_aof_fsync",
+            "bio_lazy_free",
+            "jemalloc_bg_thd",
         ],
     ),
     ("interactive", &["mix", "editor", "spell", "painter", "audio", "background", "helper"]),
@@ -38,9 +66,25 @@ fn folder(sample: &str) -> PathBuf {
 /// Kernel threads of every Linux, written down anew (not taken from the code under test).
 fn is_kernel_thread(name: &str) -> bool {
     const WHOLE: &[&str] = &[
-        "kthreadd", "khugepaged", "ksmd", "kdevtmpfs", "kauditd", "khungtaskd", "oom_reaper", "watchdogd", "hwrng",
-        "pool_workqueue_", "kworker/R", "jbd2", "rcu_preempt", "rcu_sched", "rcu_exp_gp_kthr", "rcu_exp_par_gp_",
-        "rcu_tasks_kthre", "rcu_tasks_rude_", "rcu_tasks_trace",
+        "kthreadd",
+        "khugepaged",
+        "ksmd",
+        "kdevtmpfs",
+        "kauditd",
+        "khungtaskd",
+        "oom_reaper",
+        "watchdogd",
+        "hwrng",
+        "pool_workqueue_",
+        "kworker/R",
+        "jbd2",
+        "rcu_preempt",
+        "rcu_sched",
+        "rcu_exp_gp_kthr",
+        "rcu_exp_par_gp_",
+        "rcu_tasks_kthre",
+        "rcu_tasks_rude_",
+        "rcu_tasks_trace",
     ];
     const THEN_NUMBER: &[&str] =
         &["swapper/", "ksoftirqd/", "migration/", "cpuhp/", "irq/", "kcompactd", "kswapd", "kdamond."];
@@ -117,7 +161,8 @@ fn the_list_of_samples_is_complete() {
 #[test]
 fn names_in_events_and_saved_names_are_allowed_ones() {
     for (sample, own) in SAMPLES {
-        let file = TraceFile::open(&folder(sample).join("trace.dat"), Mode::Strict).expect("a readable sample");
+        let file =
+            TraceFile::open(&folder(sample).join("trace.dat"), Mode::Strict).expect("a readable sample");
         let mut names: BTreeSet<String> = file.cmdlines().values().cloned().collect();
         let mut events = file.events().expect("sched events");
         while let Some(event) = events.next_event().expect("a readable event") {
@@ -147,13 +192,22 @@ fn names_in_events_and_saved_names_are_allowed_ones() {
 fn names_and_groups_in_snapshots_are_allowed_ones() {
     for (sample, own) in SAMPLES {
         let snapshot = Snapshot::read(&folder(sample).join("trace.proc.csv")).expect("a readable snapshot");
-        assert!(snapshot.rows.iter().any(|row| own.contains(&row.comm.as_str())), "{sample}: its command is there");
+        assert!(
+            snapshot.rows.iter().any(|row| own.contains(&row.comm.as_str())),
+            "{sample}: its command is there"
+        );
         for row in &snapshot.rows {
             assert!(is_allowed(&row.comm, own), "{sample}: {:?} in the snapshot", row.comm);
             let group = row.cgroup.path.as_deref().unwrap_or("/");
             let numbered = |n: &str| n.parse::<u32>().is_ok();
-            assert!(group == "/" || group.strip_prefix("/cgroup-").is_some_and(numbered), "{sample}: {group}");
-            assert!(row.policy.is_some() && row.nice.is_some() && row.affinity.is_some(), "{sample}: {row:?}");
+            assert!(
+                group == "/" || group.strip_prefix("/cgroup-").is_some_and(numbered),
+                "{sample}: {group}"
+            );
+            assert!(
+                row.policy.is_some() && row.nice.is_some() && row.affinity.is_some(),
+                "{sample}: {row:?}"
+            );
         }
     }
 }
@@ -174,22 +228,42 @@ fn no_other_text_is_anywhere_in_the_files() {
         }
         let kernel_texts = strings(&texts, 1);
         let container = [
-            "Dtracing7", "header_page", "header_event", "syscalls", "headers", "ftrace events", "events format",
-            "kallsyms", "printk", "command lines", "options", "strings", "flyrecord", "Linux localhost 6.18 x86_64",
-            "[mono]", "zstd", "1.5.0", "schedlab 0.1.0",
+            "Dtracing7",
+            "header_page",
+            "header_event",
+            "syscalls",
+            "headers",
+            "ftrace events",
+            "events format",
+            "kallsyms",
+            "printk",
+            "command lines",
+            "options",
+            "strings",
+            "flyrecord",
+            "Linux localhost 6.18 x86_64",
+            "[mono]",
+            "zstd",
+            "1.5.0",
+            "schedlab 0.1.0",
         ];
         let count_line = |text: &str| {
-            let names = ["CPU", "entries", "overrun", "commit overrun", "bytes", "dropped events", "read events"];
+            let names =
+                ["CPU", "entries", "overrun", "commit overrun", "bytes", "dropped events", "read events"];
             text.split_once(": ").is_some_and(|(name, n)| names.contains(&name) && n.parse::<u64>().is_ok())
         };
         let saved_name = |text: &str| {
-            text.split_once(' ').is_some_and(|(pid, name)| pid.parse::<u32>().is_ok() && is_allowed(name, own))
+            text.split_once(' ')
+                .is_some_and(|(pid, name)| pid.parse::<u32>().is_ok() && is_allowed(name, own))
         };
         for text in strings(&bytes, 6) {
             let known = kernel_texts.contains(&text) || container.contains(&text.as_str());
             // An executed program's name may be longer than a task's.
             let name = is_allowed(&text, own) || PROGRAMS.contains(&text.as_str());
-            assert!(known || name || count_line(&text) || saved_name(&text), "{sample}: {text:?} in the file");
+            assert!(
+                known || name || count_line(&text) || saved_name(&text),
+                "{sample}: {text:?} in the file"
+            );
         }
     }
 }
@@ -205,7 +279,8 @@ fn the_search_for_text_finds_a_name_that_should_not_be_there() {
     let packed = zstd::bulk::compress(&page, 3).expect("zstd");
     let file: Vec<u8> = (0..7).flat_map(|_| packed.clone()).collect();
     assert!(strings(&unpacked(&file), 6).contains("topsecret"));
-    for name in ["topsecret", "kworker/0:1-events", "kworker/secret", "other-x", "migration/x", "irq/24-eth0"] {
+    for name in ["topsecret", "kworker/0:1-events", "kworker/secret", "other-x", "migration/x", "irq/24-eth0"]
+    {
         assert!(!is_allowed(name, &["gzip"]), "{name}");
     }
     for name in ["gzip", "kworker/0:1H", "kworker/u8:2", "other-7", "swapper/1", ""] {

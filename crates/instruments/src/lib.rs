@@ -22,5 +22,7 @@ pub use distribution::Distribution;
 pub use problem::{LogProblem, Problem};
 pub use replay::WaitCause;
 pub use runs::{Run, for_each_run};
-pub use summary::{CpuStats, Summary, SystemStats, TaskStats, TimeNotConserved, summarize};
+pub use summary::{
+    CpuStats, LONGEST_WAITS, LongWait, Summary, SystemStats, TaskStats, TimeNotConserved, summarize,
+};
 pub use verify::{VIOLATIONS_KEPT, Verdict, Violation, verify};

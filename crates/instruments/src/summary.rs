@@ -17,7 +17,7 @@ use crate::replay::{Observer, Run, Wait, WaitCause, replay};
 use crate::slots::Slots;
 use crate::{Distribution, LogProblem};
 use schedlab_log::{Kind, Log, PrevState, Record};
-use schedlab_units::TaskId;
+use schedlab_units::{CpuId, TaskId};
 
 /// One task's account.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -101,6 +101,33 @@ pub struct SystemStats {
     pub waiting_max: u32,
     /// Idling while work waits.
     pub conservation: Conservation,
+    /// The [`LONGEST_WAITS`] longest waits of workload tasks, longest first; of equal ones the earliest.
+    pub longest_waits: Vec<LongWait>,
+}
+
+/// Waits kept in [`SystemStats::longest_waits`].
+pub const LONGEST_WAITS: usize = 20;
+
+/// One wait of a runnable task for a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongWait {
+    /// Who waited.
+    pub task: TaskId,
+    /// On whose queue when it was over.
+    pub cpu: CpuId,
+    /// Why.
+    pub cause: WaitCause,
+    /// From when, in ns from the start.
+    pub start_ns: u64,
+    /// Until when (it ran, or the log ends).
+    pub end_ns: u64,
+}
+
+impl LongWait {
+    /// Its length.
+    pub fn ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
 }
 
 /// Everything that one pass over a log tells.
@@ -180,6 +207,8 @@ pub fn summarize(log: &dyn Log) -> Result<Summary, LogProblem> {
         cpus: vec![CpuStats::default(); header.nr_cpus as usize],
         queues: vec![Queue::default(); header.nr_cpus as usize],
         queue: Queue::default(),
+        longest: Vec::with_capacity(2 * LONGEST_WAITS),
+        longest_at_least: 0,
         system: SystemStats::default(),
         conservation: Account::new(header, slots.len()),
     };
@@ -224,6 +253,9 @@ struct Collector {
     cpus: Vec<CpuStats>,
     queues: Vec<Queue>,
     queue: Queue,
+    /// Candidates for the longest waits; cut back to the longest when there are twice as many as wanted.
+    longest: Vec<LongWait>,
+    longest_at_least: u64,
     system: SystemStats,
     conservation: Account,
 }
@@ -264,6 +296,18 @@ impl Observer for Collector {
             WaitCause::Preempted => stats.preempted_wait_ns += ns,
         }
         stats.last_ns = Some(wait.until);
+        if ns > self.longest_at_least && wait.row < self.nr_tasks {
+            self.longest.push(LongWait {
+                task: TaskId(wait.row),
+                cpu: CpuId(wait.cpu),
+                cause: wait.cause,
+                start_ns: wait.since,
+                end_ns: wait.until,
+            });
+            if self.longest.len() == 2 * LONGEST_WAITS {
+                self.keep_longest();
+            }
+        }
     }
 
     #[inline]
@@ -326,6 +370,15 @@ impl Observer for Collector {
 }
 
 impl Collector {
+    #[cold]
+    fn keep_longest(&mut self) {
+        self.longest.sort_by_key(|wait| (std::cmp::Reverse(wait.ns()), wait.start_ns, wait.task));
+        self.longest.truncate(LONGEST_WAITS);
+        if self.longest.len() == LONGEST_WAITS {
+            self.longest_at_least = self.longest[LONGEST_WAITS - 1].ns();
+        }
+    }
+
     fn finish(mut self, duration_ns: u64) -> Summary {
         self.queue.settle(duration_ns);
         for (cpu, queue) in self.cpus.iter_mut().zip(&mut self.queues) {
@@ -334,7 +387,9 @@ impl Collector {
         }
         let mut tasks: Vec<TaskStats> = self.rows.into_iter().map(|row| row.stats).collect();
         let kernel_threads = tasks.split_off(self.nr_tasks as usize);
-        let mut system = self.system;
+        self.longest.sort_by_key(|wait| (std::cmp::Reverse(wait.ns()), wait.start_ns, wait.task));
+        self.longest.truncate(LONGEST_WAITS);
+        let mut system = SystemStats { longest_waits: self.longest, ..self.system };
         for task in &tasks {
             system.run_delay.merge(&task.run_delay);
             system.wakeup_latency.merge(&task.wakeup_latency);

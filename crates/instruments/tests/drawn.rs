@@ -72,6 +72,9 @@ fn two_tasks_share_a_cpu() {
     // B waits 2..4, A waits 4..8
     assert_eq!((s.system.waiting_task_ns, s.system.waiting_max), (6 * MS, 1));
     assert_eq!(s.system.run_delay.sum_ns(), 6 * MS);
+    let longest: Vec<(u32, u64, u64)> =
+        s.system.longest_waits.iter().map(|w| (w.task.0, w.start_ns / MS, w.end_ns / MS)).collect();
+    assert_eq!(longest, [(0, 4, 8), (1, 2, 4)]);
     assert_eq!(s.system.conservation, Conservation::default());
 }
 

@@ -16,13 +16,8 @@ fn check(config: Config) {
         let waits = t.wakeup_latency.sum_ns() + t.preempted_wait_ns + t.new_wait_ns;
         assert_eq!(t.run_delay.sum_ns(), waits, "{config:?} {}", t.id);
         let end = if t.exited { t.last_ns.unwrap() } else { s.duration_ns };
-        if t.first_ns.is_some() && t.id.is_workload() {
-            assert_eq!(
-                t.cpu_ns + t.run_delay.sum_ns() + t.blocked_ns,
-                end - t.first_ns.unwrap(),
-                "{config:?} {}",
-                t.id
-            );
+        if let (Some(first), true) = (t.first_ns, t.id.is_workload()) {
+            assert_eq!(t.cpu_ns + t.run_delay.sum_ns() + t.blocked_ns, end - first, "{config:?} {}", t.id);
         }
         assert!(t.switches_voluntary + t.switches_involuntary <= t.runs);
     }
@@ -32,6 +27,19 @@ fn check(config: Config) {
     assert_eq!(s.cpus.iter().map(|c| c.waiting_task_ns).sum::<u64>(), waits);
     let switches = log.records.iter().filter(|r| r.kind() == Some(Kind::Switch)).count();
     assert_eq!(s.system.switches, switches as u64);
+    // the longest waits, by sorting all of them
+    let mut all = Vec::new();
+    for_each_run(&log, |run| {
+        if let (true, Some((_, ns))) = (run.task.is_workload(), run.waited) {
+            all.push(ns);
+        }
+    })
+    .unwrap();
+    all.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
+    let ended = |w: &&LongWait| w.end_ns < s.duration_ns;
+    let found: Vec<u64> =
+        s.system.longest_waits.iter().filter(ended).map(LongWait::ns).filter(|ns| *ns > 0).collect();
+    assert!(all.starts_with(&found), "{found:?}");
     let mut run_ns = 0;
     for_each_run(&log, |run| run_ns += run.end_ns - run.start_ns).unwrap();
     assert_eq!(run_ns, s.system.task_ns + s.system.kernel_thread_ns);

@@ -1,6 +1,6 @@
 //! What do the simulator and the kernel object share, byte by byte?
 //!
-//! The mirror of `linux/arch-warp/include/warp_abi.h`, which documents every field; names are the same without `warp_`.
+//! The mirror of `linux/arch-warp/include/warp_abi.h` and `warp_cpu.h`, which document every field; names are the same without `warp_`.
 //! [`Abi::check`] compares version and sizes with what the loaded object says before anything else is read.
 
 #![allow(missing_docs)] // fields: see the header
@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_void};
 use schedlab_log::Record;
 
 /// The version of the boundary that this crate speaks.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Interrupts, as bits of [`Cpu::pending`] and [`Cpu::posted`].
 pub mod irq {
@@ -52,6 +52,8 @@ pub mod call {
     pub const PANIC: u8 = 3;
     /// Powered off.
     pub const HALT: u8 = 4;
+    /// A kernel thread exits: its id and name.
+    pub const THREAD: u8 = 5;
 }
 
 /// Values of [`Task::op`]; the header documents the arguments.
@@ -88,6 +90,8 @@ pub mod op {
     pub const ATTACH: u32 = 14;
     /// List a directory.
     pub const LIST: u32 = 15;
+    /// Several operations in one system call.
+    pub const BATCH: u32 = 16;
 
     /// Flag of `BLOCK`: not interruptible.
     pub const F_UNINTERRUPTIBLE: u32 = 1;
@@ -145,6 +149,16 @@ pub struct Task {
     pub reserved: [u64; 2],
 }
 
+/// An element of [`op::BATCH`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operation {
+    pub op: u32,
+    pub flags: u32,
+    pub arg: [u64; 5],
+    pub result: i64,
+}
+
 /// Where a CPU is.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,12 +205,13 @@ pub struct Abi {
     pub sizeof_topo: u32,
     pub sizeof_boot: u32,
     pub sizeof_thread: u32,
+    pub sizeof_op: u32,
     pub max_cpus: u32,
     pub hz: u32,
     pub linux_version: u32,
-    pub reserved0: u32,
     pub linux_banner: *const c_char,
-    pub now_ns: u64,
+    pub now_ns: *mut u64,
+    pub log_epoch_ns: u64,
     pub cpus: *mut Cpu,
     pub control: *mut Task,
     pub kick: *mut u32,
@@ -226,6 +241,7 @@ impl Abi {
             ("size of warp_topo", self.sizeof_topo, size_of::<Topo>()),
             ("size of warp_boot", self.sizeof_boot, size_of::<Boot>()),
             ("size of warp_thread", self.sizeof_thread, size_of::<Thread>()),
+            ("size of warp_op", self.sizeof_op, size_of::<Operation>()),
         ];
         ours.iter()
             .find(|(_, theirs, ours)| *theirs as usize != *ours)

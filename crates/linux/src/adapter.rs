@@ -1,15 +1,22 @@
 //! How does the loaded kernel look to the machine? `impl Kernel for LinuxMachine`.
 //!
-//! Most of it is translation: a stimulus becomes an interrupt or an operation in a task's mailbox. What is more than that:
+//! [`LinuxMachine`] implements [`schedlab_machine::kernel::Kernel`] on a [`LinuxKernel`]. The machine speaks of CPUs and workload tasks only;
+//! what it does not see is done here: the boot up to a user space with `/proc`, `/sys` and cgroup2 mounted, tunables, and
+//! the control task (pid 1), which carries out the experimenter's requests in process context.
 //!
-//! * **The control task.** The kernel's process 1 carries out the experimenter's requests (create tasks, write files). It is
-//!   woken by a device interrupt, is handed one operation after the other while it is in user mode, and blocks when there are none.
-//!   The machine never sees it compute: it uses no time.
-//! * **Follow-up operations.** A forked task that is to have settings of its own, or to be blocked at the start, gets the
-//!   operations for that before the machine sees it.
+//! ```text
+//! machine: control(Spawn [t0, t1])      here: interrupt on cpu0 that wakes pid 1
+//!          next_kick() -> cpu0          pid 1 (FIFO 99) preempts, forks t0, t1, sets them up in one system call, blocks
+//!          resume(cpu0) -> User(t0)
+//!          control_done() -> Ok
+//! ```
+//!
+//! pid 1 has the highest real-time priority and resets it on fork, so that a request is done at one instant of simulated
+//! time, and children start as `SCHED_NORMAL`, nice 0. Only a `SCHED_DEADLINE` task can delay it.
 
-use crate::abi::{self, Topo, irq, op};
-use crate::kernel::{BootOptions, KernelError, LinuxKernel, State};
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::CString;
+
 use schedlab_log::{KernelThread, Record};
 use schedlab_machine::kernel::{
     Boot, Change, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
@@ -17,370 +24,331 @@ use schedlab_machine::kernel::{
 use schedlab_machine::sink::Sink;
 use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span, TaskId, Time};
 use schedlab_workload::Cgroup;
-use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
-use std::ffi::CString;
-use std::rc::Rc;
+
+use crate::abi::{self, Operation, Topo, irq, op};
+use crate::kernel::{BootOptions, KernelError, LinuxKernel, State};
+use crate::params::Params;
 
 const CONTROL: TaskId = TaskId(abi::CONTROL);
-const FOREVER: u64 = u64::MAX;
-/// Where the control task mounts cgroup v2 in the simulated kernel's own (empty) file system.
-const CGROUP_ROOT: &str = "/cgroup";
+const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
-/// Real Linux behind the machine's contract; records go to `sink`.
-pub struct LinuxMachine<S: Sink + 'static> {
+/// A loaded kernel as the machine sees it.
+pub struct LinuxMachine<S: Sink> {
     kernel: LinuxKernel,
-    sink: Rc<RefCell<S>>,
+    sink: S,
     command_line: String,
-    /// CPUs with interrupts that have arrived, in order.
-    kicked: VecDeque<CpuId>,
-    scratch: Vec<(CpuId, u8)>,
-    control: ControlState,
-    /// Operations that a task is to carry out before the machine sees it; the control task's are requests.
-    queues: BTreeMap<TaskId, Queue>,
-    /// Of the tasks created as blocked, those that have not blocked yet.
-    births: u32,
-    cgroups: Vec<String>,
+    kicks: VecDeque<CpuId>,
+    phase: Phase,
+    /// The operations of pid 1 that are under way, and whether pid 1 has begun them.
+    request: Option<Batch>,
+    request_taken: bool,
+    request_result: Option<Result<(), Fault>>,
+    /// Workload tasks that must block before they have used any CPU time.
+    to_block: Vec<TaskId>,
+    /// Operations of tasks that consist of several; kept until the task is back in user mode.
+    batches: BTreeMap<TaskId, Batch>,
+    /// `cgroup.procs` of each control group.
+    groups: Vec<CString>,
+    params: Params,
     refused: BTreeMap<String, u64>,
     fault: Option<Fault>,
 }
 
-/// Operations of one task, in order.
-#[derive(Default)]
-struct Queue {
-    /// Handed to the kernel; over when the task is in user mode again.
-    in_flight: Option<Operation>,
-    waiting: VecDeque<Operation>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ControlState {
-    /// The kernel has not reached user mode yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The kernel's own boot.
     Booting,
-    /// Waiting for requests.
-    Blocked,
-    /// Woken, or carrying out requests.
-    Busy,
+    /// pid 1 mounts file systems and sets tunables.
+    Preparing,
+    Up,
 }
 
-/// An operation with what it points to.
-#[derive(Debug)]
-struct Operation {
-    op: u32,
-    arg: [u64; 5],
-    /// Whether a refusal ends the run (a request of the experimenter) or is counted (a request of the workload).
-    fatal: bool,
-    what: String,
-    /// Texts and masks that `arg` points into.
-    _keep: Keep,
+/// Several operations in one system call, with the memory they point to.
+#[derive(Default)]
+struct Batch {
+    ops: Vec<Operation>,
+    /// What each operation is for, for messages.
+    what: Vec<String>,
+    /// What a refusal means.
+    if_refused: Vec<IfRefused>,
+    text: Vec<CString>,
+    words: Vec<Vec<u64>>,
 }
 
-#[derive(Debug, Default)]
-#[allow(dead_code)] // only kept alive, never read from this side
-struct Keep(Vec<CString>, Vec<u64>);
+/// What it means that the kernel refuses an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IfRefused {
+    /// A request of the experimenter: the run cannot go on.
+    Stop,
+    /// A request of the workload, like a system call's error to a program: counted, and the run goes on.
+    Count,
+    /// Expected.
+    Ignore,
+}
+use IfRefused::{Count, Ignore, Stop};
 
-impl Operation {
-    fn plain(op: u32, arg: [u64; 5], what: impl Into<String>) -> Operation {
-        Operation { op, arg, fatal: true, what: what.into(), _keep: Keep::default() }
-    }
-
-    /// An operation on files: path and up to one more text.
-    fn file(op: u32, path: &str, text: Option<&str>, what: impl Into<String>) -> Operation {
-        let text_of = |s: &str| CString::new(s.replace('\0', "")).expect("NULs are gone");
-        let keep: Vec<CString> = std::iter::once(path).chain(text).map(text_of).collect();
-        let mut arg = [0; 5];
-        for (slot, text) in arg.iter_mut().zip(&keep) {
-            *slot = text.as_ptr() as u64;
-        }
-        if op == op::WRITE {
-            arg[2] = keep[1].as_bytes().len() as u64;
-        } else if op == op::MKDIR {
-            arg[1] = 0o755;
-        }
-        Operation { op, arg, fatal: true, what: what.into(), _keep: Keep(keep, Vec::new()) }
+impl Batch {
+    fn push(&mut self, what: String, if_refused: IfRefused, op: u32, flags: u32, arg: [u64; 5]) {
+        self.ops.push(Operation { op, flags, arg, result: 0 });
+        self.what.push(what);
+        self.if_refused.push(if_refused);
     }
 
-    fn write(path: &str, text: &str) -> Operation {
-        Operation::file(op::WRITE, path, Some(text), format!("writing '{text}' to {path}"))
-    }
-    fn mkdir(path: &str) -> Operation {
-        Operation::file(op::MKDIR, path, None, format!("making the folder {path}"))
-    }
-    fn mount(kind: &str, folder: &str) -> Operation {
-        Operation::file(op::MOUNT, kind, Some(folder), format!("mounting {kind} on {folder}"))
+    /// Address of a copy of the text that lives as long as the batch.
+    fn text(&mut self, text: &str) -> u64 {
+        // a NUL cannot be part of a path or name that the kernel accepts: cut there
+        let text = text.split('\0').next().unwrap_or_default();
+        self.text.push(CString::new(text).unwrap_or_default());
+        self.text.last().map_or(0, |t| t.as_ptr() as u64)
     }
 
-    fn params(target: u64, params: &SchedParams) -> Operation {
-        let policy = u64::from(params.policy.number());
-        let second = match params.policy {
-            Policy::Fifo | Policy::RoundRobin => u64::from(params.rt_priority),
-            _ => u64::from(params.nice.get() as u32),
+    fn write(&mut self, path: &str, data: &str) {
+        self.write_or(Stop, path, data);
+    }
+
+    fn write_or(&mut self, if_refused: IfRefused, path: &str, data: &str) {
+        let arg = [self.text(path), self.text(data), data.len() as u64, 0, 0];
+        self.push(format!("writing '{data}' to {path}"), if_refused, op::WRITE, 0, arg);
+    }
+
+    fn mkdir(&mut self, path: &str, if_refused: IfRefused) {
+        let arg = [self.text(path), 0o755, 0, 0, 0];
+        self.push(format!("creating {path}"), if_refused, op::MKDIR, 0, arg);
+    }
+
+    fn mount(&mut self, kind: &str, dir: &str) {
+        let arg = [self.text(kind), self.text(dir), 0, 0, 0];
+        self.push(format!("mounting {kind} on {dir}"), Stop, op::MOUNT, 0, arg);
+    }
+
+    fn sched(&mut self, if_refused: IfRefused, target: u64, params: &SchedParams, flags: u32) {
+        let number = match params.policy {
+            Policy::Fifo | Policy::RoundRobin => u32::from(params.rt_priority),
+            _ => params.nice.get() as u32,
         };
-        let deadline = params.deadline.map_or([0; 3], |d| [d.runtime, d.deadline, d.period].map(Span::as_ns));
-        let arg = [target, policy | second << 32, deadline[0], deadline[1], deadline[2]];
-        Operation::plain(op::SCHED, arg, format!("policy {}, nice {}", params.policy, params.nice))
+        let span = params.deadline.map_or([0; 3], |d| [d.runtime, d.deadline, d.period].map(Span::as_ns));
+        let arg =
+            [target, u64::from(params.policy.number()) | u64::from(number) << 32, span[0], span[1], span[2]];
+        self.push(
+            format!("policy {}, nice {}", params.policy, params.nice),
+            if_refused,
+            op::SCHED,
+            flags,
+            arg,
+        );
     }
 
-    fn affinity(target: u64, cpus: &CpuSet) -> Operation {
-        let words = cpus.words().to_vec();
+    fn affinity(&mut self, target: u64, cpus: &CpuSet, nr_cpus: u32) {
+        let mut words = vec![0u64; nr_cpus.div_ceil(64) as usize];
+        for cpu in cpus.iter().filter(|cpu| cpu.0 < nr_cpus) {
+            words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
+        }
         let arg = [target, words.as_ptr() as u64, words.len() as u64, 0, 0];
-        let what = format!("affinity {cpus}");
-        Operation { op: op::AFFINITY, arg, fatal: true, what, _keep: Keep(Vec::new(), words) }
+        self.words.push(words);
+        self.push(format!("affinity {cpus}"), Count, op::AFFINITY, 0, arg);
     }
 
-    fn attach(target: u64, group: &str) -> Operation {
-        let mut operation =
-            Operation::file(op::ATTACH, &format!("{group}/cgroup.procs"), None, format!("moving to the group {group}"));
-        operation.arg = [target, operation.arg[0], 0, 0, 0];
-        operation
+    fn change(&mut self, target: u64, change: &Change, groups: &[CString], nr_cpus: u32) {
+        if let Some(group) = change.cgroup.and_then(|g| groups.get(g as usize)) {
+            let arg = [target, group.as_ptr() as u64, 0, 0, 0];
+            self.push(format!("moving to the group {}", group.to_string_lossy()), Count, op::ATTACH, 0, arg);
+        }
+        if let Some(cpus) = &change.affinity {
+            self.affinity(target, cpus, nr_cpus);
+        }
+        if let Some(params) = &change.params {
+            self.sched(Count, target, params, 0);
+        }
+        if let Some(nice) = change.nice {
+            self.push(format!("nice {nice}"), Count, op::NICE, 0, [target, nice.get() as u64, 0, 0, 0]);
+        }
     }
 
-    fn counted(mut self) -> Operation {
-        self.fatal = false;
-        self
+    fn fork(&mut self, spawn: &Spawn<'_>, groups: &[CString], nr_cpus: u32) {
+        let arg = [u64::from(spawn.id.0), self.text(spawn.name), 0, 0, 0];
+        self.push(format!("forking {} ({})", spawn.id, spawn.name), Stop, op::FORK, 0, arg);
+        if let Some(change) = spawn.change {
+            self.change(u64::from(spawn.id.0), change, groups, nr_cpus);
+        }
+    }
+
+    /// What the kernel refused: the first that stops the run, and what is to be counted.
+    fn refusals(&self) -> (Option<Fault>, Vec<String>) {
+        let (mut stop, mut counted) = (None, Vec::new());
+        for (i, op) in self.ops.iter().enumerate().filter(|(_, op)| op.result < 0) {
+            let errno = std::io::Error::from_raw_os_error(i32::try_from(-op.result).unwrap_or(0));
+            let reason = format!("{}: refused by the kernel ({errno})", self.what[i]);
+            match self.if_refused[i] {
+                Stop => {
+                    stop.get_or_insert(Fault { kind: FaultKind::Refused, reason });
+                }
+                Count => counted.push(reason),
+                Ignore => {}
+            }
+        }
+        (stop, counted)
     }
 }
 
-impl<S: Sink + 'static> LinuxMachine<S> {
-    /// Around a loaded kernel. `command_line` is the kernel's; parameters `boot.NAME` are added to it.
+impl<S: Sink> LinuxMachine<S> {
+    /// Around a loaded kernel; its log goes to `sink`. `command_line` is the kernel's; parameters `boot.NAME` are added to it.
     pub fn new(kernel: LinuxKernel, command_line: &str, sink: S) -> LinuxMachine<S> {
         LinuxMachine {
             kernel,
-            sink: Rc::new(RefCell::new(sink)),
+            sink,
             command_line: command_line.to_string(),
-            kicked: VecDeque::new(),
-            scratch: Vec::new(),
-            control: ControlState::Booting,
-            queues: BTreeMap::new(),
-            births: 0,
-            cgroups: Vec::new(),
+            kicks: VecDeque::new(),
+            phase: Phase::Booting,
+            request: None,
+            request_taken: false,
+            request_result: None,
+            to_block: Vec::new(),
+            batches: BTreeMap::new(),
+            groups: Vec::new(),
+            params: Params::default(),
             refused: BTreeMap::new(),
             fault: None,
         }
     }
 
-    /// The kernel underneath.
+    /// The kernel underneath: banner, HZ, console.
     pub fn kernel(&self) -> &LinuxKernel {
         &self.kernel
     }
 
-    /// The interrupts that CPUs have sent each other arrive, in the order in which the first was sent to each.
-    fn collect_kicks(&mut self) {
-        while let Some(kick) = self.kernel.take_kick() {
-            self.scratch.push(kick);
+    /// What pid 1 does before the kernel counts as up.
+    fn preparations(&self) -> Batch {
+        let mut b = Batch::default();
+        b.mkdir("/proc", Stop);
+        b.mount("proc", "/proc");
+        b.mkdir("/sys", Stop);
+        b.mount("sysfs", "/sys");
+        b.mount("debugfs", "/sys/kernel/debug");
+        b.mount("cgroup2", CGROUP_ROOT);
+        b.write(&format!("{CGROUP_ROOT}/cgroup.subtree_control"), "+cpu +cpuset");
+        b.write("/proc/sys/kernel/pid_max", "4194304");
+        b.write("/proc/sys/kernel/threads-max", "4000000");
+        for (path, value) in self.params.writes() {
+            b.write(path, value);
         }
-        while let Some((cpu, irqs)) = self.scratch.pop() {
-            self.kernel.raise(cpu, irqs);
-            self.kicked.push_back(cpu);
+        let highest = SchedParams { policy: Policy::Fifo, rt_priority: 99, ..SchedParams::default() };
+        b.sched(Stop, op::SELF, &highest, op::F_RESET_ON_FORK);
+        b
+    }
+
+    /// pid 1 is in user mode on this CPU: give it something to do. Returns false when it has been told to sleep.
+    #[cold]
+    fn direct_control(&mut self) {
+        if self.request_taken
+            && let Some(batch) = self.request.take()
+        {
+            self.request_taken = false;
+            let (stop, counted) = batch.refusals();
+            self.count(counted);
+            self.request_result = Some(stop.map_or(Ok(()), Err));
+            if self.phase == Phase::Preparing {
+                self.phase = Phase::Up;
+                match self.request_result.take() {
+                    Some(Err(fault)) => self.fault = Some(self.params.explain(fault)),
+                    _ => self.request_result = None,
+                }
+            }
+        }
+        if self.phase == Phase::Booting {
+            self.request = Some(self.preparations());
+            self.phase = Phase::Preparing;
+        }
+        match &mut self.request {
+            Some(batch) => {
+                self.request_taken = true;
+                let arg = [batch.ops.as_mut_ptr() as u64, batch.ops.len() as u64, 0, 0, 0];
+                self.kernel.operate(CONTROL, op::BATCH, 0, arg);
+            }
+            None => self.kernel.operate(CONTROL, op::BLOCK, 0, [u64::MAX, 0, 0, 0, 0]),
         }
     }
 
-    /// Lets the CPU run until the machine has to know.
+    fn stimulate(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) {
+        match stimulus {
+            Stimulus::Continue => {}
+            Stimulus::Timer => self.kernel.raise(cpu, irq::TIMER),
+            // SAFETY: the machine's list outlives the call of resume(), in which the handler runs.
+            Stimulus::Device(tasks) => unsafe { self.kernel.raise_device(cpu, tasks) },
+            Stimulus::Op(task, operation) => self.operate(task, operation),
+        }
+    }
+
     #[inline]
-    fn advance(&mut self, cpu: CpuId) -> Yield {
-        loop {
-            match self.kernel.resume(cpu) {
-                Ok(State::User(task)) if self.queues.is_empty() && task.is_workload() => return Yield::User(task),
-                Ok(State::Idle) => return Yield::Idle,
-                Ok(State::Relax) => return Yield::Spin,
-                Ok(State::User(task)) => {
-                    let handed = self.next_operation(task);
-                    if self.fault.is_some() {
-                        return Yield::Fault;
-                    }
-                    if !handed {
-                        return Yield::User(task);
-                    }
-                }
-                Err(error) => return self.dead(error),
+    fn operate(&mut self, task: TaskId, operation: Op<'_>) {
+        let one = |op, a0| (op, [a0, 0, 0, 0, 0]);
+        let (op, arg) = match operation {
+            Op::Block => one(op::BLOCK, u64::MAX),
+            Op::BlockUntil(time) => one(op::BLOCK, time.as_ns()),
+            Op::Wake(target) => one(op::WAKE, u64::from(target.0)),
+            Op::Yield => one(op::YIELD, 0),
+            Op::Exit => one(op::EXIT, 0),
+            Op::Fork(_) | Op::Set(..) => return self.operate_batch(task, operation),
+        };
+        self.kernel.operate(task, op, 0, arg);
+    }
+
+    fn operate_batch(&mut self, task: TaskId, operation: Op<'_>) {
+        let mut batch = Batch::default();
+        match operation {
+            Op::Fork(spawn) => batch.fork(spawn, &self.groups, self.kernel.nr_cpus()),
+            Op::Set(target, change) => {
+                batch.change(u64::from(target.0), change, &self.groups, self.kernel.nr_cpus());
+            }
+            _ => {}
+        }
+        let arg = [batch.ops.as_mut_ptr() as u64, batch.ops.len() as u64, 0, 0, 0];
+        self.kernel.operate(task, op::BATCH, 0, arg);
+        self.batches.insert(task, batch);
+    }
+
+    /// The batch's task is in user mode again, so the batch is done.
+    #[cold]
+    fn batch_done(&mut self, task: TaskId) {
+        if let Some(batch) = self.batches.remove(&task) {
+            let (stop, counted) = batch.refusals();
+            self.count(counted);
+            if let Some(fault) = stop {
+                self.fault.get_or_insert(fault);
             }
         }
     }
 
+    fn count(&mut self, refusals: Vec<String>) {
+        for reason in refusals {
+            *self.refused.entry(reason).or_default() += 1;
+        }
+    }
+
     #[cold]
-    fn dead(&mut self, error: KernelError) -> Yield {
+    fn fail(&mut self, error: KernelError) -> Yield {
         const SHOWN: usize = 30;
-        let mut reason = match error {
-            KernelError::Dead { reason, .. } => reason,
-            other => other.to_string(),
-        };
+        let mut fault = fault_of(&error);
         let lines: Vec<&str> = self.kernel.console().lines().collect();
         for line in &lines[lines.len().saturating_sub(SHOWN)..] {
-            reason.push_str("\n    ");
-            reason.push_str(line);
+            fault.reason.push_str("\n    ");
+            fault.reason.push_str(line);
         }
-        self.fault.get_or_insert(Fault { kind: FaultKind::Panic, reason });
+        self.fault.get_or_insert(fault);
         Yield::Fault
     }
+}
 
-    /// The task is in user mode: closes its operation under way, and hands it the next. False if there is none, and the machine
-    /// may see the task.
-    #[cold]
-    fn next_operation(&mut self, task: TaskId) -> bool {
-        if let Some(done) = self.queues.get_mut(&task).and_then(|queue| queue.in_flight.take()) {
-            self.close(task, &done);
-        }
-        let next = self.queues.get_mut(&task).and_then(|queue| queue.waiting.pop_front());
-        match next {
-            Some(operation) => {
-                if task == CONTROL {
-                    self.control = ControlState::Busy;
-                }
-                if operation.op == op::BLOCK {
-                    self.births -= 1;
-                }
-                self.kernel.operate(task, operation.op, 0, operation.arg);
-                if let Some(queue) = self.queues.get_mut(&task) {
-                    queue.in_flight = Some(operation);
-                }
-                true
-            }
-            None => {
-                self.queues.remove(&task);
-                if task == CONTROL {
-                    self.control = ControlState::Blocked;
-                    self.kernel.operate(CONTROL, op::BLOCK, 0, [FOREVER, 0, 0, 0, 0]);
-                }
-                task == CONTROL
-            }
-        }
-    }
-
-    /// What came of an operation.
-    fn close(&mut self, task: TaskId, operation: &Operation) {
-        let (result, _) = self.kernel.result(task);
-        if result < 0 {
-            let why = std::io::Error::from_raw_os_error(i32::try_from(-result).unwrap_or(0));
-            let reason = format!("{}: refused by the kernel ({why})", operation.what);
-            if operation.fatal {
-                self.fault.get_or_insert(Fault { kind: FaultKind::Refused, reason });
-            } else {
-                *self.refused.entry(reason).or_default() += 1;
-            }
-        }
-    }
-
-    fn queue(&mut self, task: TaskId, operations: impl IntoIterator<Item = Operation>) {
-        self.queues.entry(task).or_default().waiting.extend(operations);
-    }
-
-    /// The operations that give `target` these settings.
-    fn settings(&self, target: TaskId, change: &Change) -> Vec<Operation> {
-        let id = u64::from(target.0);
-        let mut operations = Vec::new();
-        if let Some(group) = change.cgroup.and_then(|index| self.cgroups.get(index as usize)) {
-            operations.push(Operation::attach(id, group));
-        }
-        if let Some(params) = &change.params {
-            operations.push(Operation::params(id, params));
-        }
-        if let Some(nice) = change.nice {
-            let arg = [id, nice.get() as u64, 0, 0, 0];
-            operations.push(Operation::plain(op::NICE, arg, format!("nice {nice}")));
-        }
-        if let Some(cpus) = &change.affinity {
-            operations.push(Operation::affinity(id, cpus));
-        }
-        operations.into_iter().map(Operation::counted).collect()
-    }
-
-    fn fork(id: TaskId) -> Operation {
-        Operation::plain(op::FORK, [u64::from(id.0), 0, 0, 0, 0], format!("fork of task {id}"))
-    }
-
-    /// Wakes the control task, which finds its requests in its queue.
-    fn call_control(&mut self) {
-        if self.control == ControlState::Blocked {
-            self.control = ControlState::Busy;
-            let cpu = CpuId(0);
-            // SAFETY: the list is a constant.
-            unsafe { self.kernel.raise_device(cpu, &[CONTROL]) };
-            self.kicked.push_back(cpu);
-        }
-    }
-
-    /// Requests that make a tunable known to the kernel before the workload starts.
-    fn param_requests(&mut self, params: &[(String, String)]) -> Vec<Operation> {
-        let mut requests = Vec::new();
-        let files: Vec<(String, &str)> = params
-            .iter()
-            .filter(|(name, _)| !name.starts_with("boot."))
-            .map(|(name, value)| (param_path(name), value.as_str()))
-            .collect();
-        if !files.is_empty() {
-            requests.push(Operation::mkdir("/proc"));
-            requests.push(Operation::mount("proc", "/proc"));
-            requests.push(Operation::mkdir("/debug"));
-            requests.push(Operation::mount("debugfs", "/debug"));
-        }
-        for (path, value) in files {
-            // `features` takes one name at a time
-            for word in value.split(',') {
-                requests.push(Operation::write(&path, word));
-            }
-        }
-        requests
-    }
-
-    fn cgroup_requests(&mut self, cgroups: &[Cgroup]) -> Vec<Operation> {
-        let mut requests =
-            vec![Operation::mkdir(CGROUP_ROOT), Operation::mount("cgroup2", CGROUP_ROOT)];
-        let mut made: Vec<String> = vec![CGROUP_ROOT.to_string()];
-        let mut controllers: Vec<String> = Vec::new();
-        for group in cgroups {
-            let mut path = CGROUP_ROOT.to_string();
-            for part in group.path.split('/').filter(|part| !part.is_empty()) {
-                if !controllers.contains(&path) {
-                    requests.push(Operation::write(&format!("{path}/cgroup.subtree_control"), "+cpu +cpuset"));
-                    controllers.push(path.clone());
-                }
-                path = format!("{path}/{part}");
-                if !made.contains(&path) {
-                    requests.push(Operation::mkdir(&path));
-                    made.push(path.clone());
-                }
-            }
-            if path != CGROUP_ROOT {
-                let settings = [
-                    ("cpu.weight", group.weight.map(|weight| weight.to_string())),
-                    ("cpu.max", group.max.map(|m| format!("{} {}", m.quota.as_ns() / 1000, m.period.as_ns() / 1000))),
-                    ("cpuset.cpus", group.cpuset.as_ref().map(ToString::to_string)),
-                ];
-                for (file, value) in settings {
-                    if let Some(value) = value {
-                        requests.push(Operation::write(&format!("{path}/{file}"), &value).counted());
-                    }
-                }
-            }
-            self.cgroups.push(path);
-        }
-        requests
+fn fault_of(error: &KernelError) -> Fault {
+    match error {
+        KernelError::Dead { reason, .. } => Fault { kind: FaultKind::Panic, reason: reason.clone() },
+        other => Fault { kind: FaultKind::Refused, reason: other.to_string() },
     }
 }
 
-/// The file behind a tunable: a path as it is, a sysctl (`kernel.NAME` or `sched_...`), else scheduler debugfs.
-fn param_path(name: &str) -> String {
-    if name.starts_with('/') {
-        name.to_string()
-    } else if let Some(sysctl) = name.strip_prefix("kernel.") {
-        format!("/proc/sys/kernel/{sysctl}")
-    } else if name.starts_with("sched_") {
-        format!("/proc/sys/kernel/{name}")
-    } else {
-        format!("/debug/sched/{name}")
-    }
-}
-
-impl<S: Sink + 'static> Kernel for LinuxMachine<S> {
+impl<S: Sink> Kernel for LinuxMachine<S> {
     const OWNS_TASK_TIMERS: bool = true;
 
     fn boot(&mut self, boot: &Boot<'_>) -> Result<(), Fault> {
-        let mut command_line = self.command_line.clone();
-        for (name, value) in boot.params {
-            if let Some(name) = name.strip_prefix("boot.") {
-                command_line.push_str(&format!(" {name}={value}"));
-            }
-        }
         let topology: Vec<Topo> = boot
             .topology
             .cpus()
@@ -394,55 +362,63 @@ impl<S: Sink + 'static> Kernel for LinuxMachine<S> {
                 capacity: cpu.capacity,
             })
             .collect();
+        self.params = Params::new(boot.params);
+        // hash tables of fixed size: their default follows from the size of memory, and so from the number of tasks
+        let command_line = format!(
+            "{} dhash_entries=4096 ihash_entries=4096 mhash_entries=256 mphash_entries=256 {}",
+            self.command_line,
+            self.params.command_line()
+        );
         let options = BootOptions {
             topology: &topology,
             max_tasks: boot.nr_tasks,
             live_tasks: boot.nr_tasks,
-            command_line: &command_line,
+            command_line: command_line.trim_end(),
             now: boot.now,
         };
-        self.kernel
-            .boot(&options)
-            .map_err(|error| Fault { kind: FaultKind::Refused, reason: error.to_string() })?;
-        let requests = self.param_requests(boot.params);
-        self.queue(CONTROL, requests);
-        Ok(())
+        self.kernel.boot(&options).map_err(|e| fault_of(&e))
     }
 
     fn is_up(&self) -> bool {
-        self.control == ControlState::Blocked
+        self.phase == Phase::Up
     }
 
     #[inline]
     fn resume(&mut self, cpu: CpuId, now: Time, stimulus: Stimulus<'_>) -> Yield {
         self.kernel.set_now(now);
-        match stimulus {
-            Stimulus::Continue => {}
-            Stimulus::Timer => self.kernel.raise(cpu, irq::TIMER),
-            // SAFETY: the list outlives this call, which resumes the CPU.
-            Stimulus::Device(tasks) => unsafe { self.kernel.raise_device(cpu, tasks) },
-            Stimulus::Op(task, operation) => match operation {
-                Op::Block => self.kernel.operate(task, op::BLOCK, 0, [FOREVER, 0, 0, 0, 0]),
-                Op::BlockUntil(time) => self.kernel.operate(task, op::BLOCK, 0, [time.as_ns(), 0, 0, 0, 0]),
-                Op::Wake(target) => self.kernel.operate(task, op::WAKE, 0, [u64::from(target.0), 0, 0, 0, 0]),
-                Op::Yield => self.kernel.operate(task, op::YIELD, 0, [0; 5]),
-                Op::Exit => self.kernel.operate(task, op::EXIT, 0, [0; 5]),
-                Op::Fork(spawn) => {
-                    self.queue(task, [Self::fork(spawn.id)]);
-                    if let Some(change) = spawn.change {
-                        let settings = self.settings(spawn.id, change);
-                        self.queue(task, settings);
+        self.stimulate(cpu, stimulus);
+        loop {
+            let sink = &mut self.sink;
+            let state =
+                self.kernel.resume(cpu, &mut |window: &[Record]| window.iter().for_each(|r| sink.push(*r)));
+            self.kernel.drain_kicks(&mut self.kicks);
+            match state {
+                Ok(State::Idle) => return Yield::Idle,
+                Ok(State::Relax) => return Yield::Spin,
+                Ok(State::User(CONTROL)) => {
+                    self.direct_control();
+                    if self.fault.is_some() {
+                        return Yield::Fault;
                     }
-                    self.next_operation(task);
                 }
-                Op::Set(target, change) => {
-                    let settings = self.settings(target, change);
-                    self.queue(task, settings);
-                    self.next_operation(task);
+                Ok(State::User(task)) => {
+                    if !self.batches.is_empty() {
+                        self.batch_done(task);
+                        if self.fault.is_some() {
+                            return Yield::Fault;
+                        }
+                    }
+                    match self.to_block.iter().position(|&t| t == task) {
+                        Some(at) => {
+                            self.to_block.swap_remove(at);
+                            self.kernel.operate(task, op::BLOCK, 0, [u64::MAX, 0, 0, 0, 0]);
+                        }
+                        None => return Yield::User(task),
+                    }
                 }
-            },
+                Err(error) => return self.fail(error),
+            }
         }
-        self.advance(cpu)
     }
 
     #[inline]
@@ -452,52 +428,52 @@ impl<S: Sink + 'static> Kernel for LinuxMachine<S> {
 
     #[inline]
     fn next_kick(&mut self) -> Option<CpuId> {
-        self.collect_kicks();
-        self.kicked.pop_front()
+        while let Some(cpu) = self.kicks.pop_front() {
+            if self.kernel.kicked(cpu) {
+                return Some(cpu);
+            }
+        }
+        None
     }
 
     fn control(&mut self, now: Time, request: Control<'_>) -> Result<(), Fault> {
         self.kernel.set_now(now);
+        let mut batch = Batch::default();
         match request {
-            Control::Cgroups(cgroups) => {
-                let requests = self.cgroup_requests(cgroups);
-                self.queue(CONTROL, requests);
-            }
             Control::Spawn(spawns) => {
-                for Spawn { id, change, state, .. } in spawns {
-                    self.queue(CONTROL, [Self::fork(*id)]);
-                    if let Some(change) = change {
-                        let settings = self.settings(*id, change);
-                        self.queue(CONTROL, settings);
-                    }
-                    if *state == SpawnState::Blocked {
-                        self.births += 1;
-                        let block = Operation::plain(op::BLOCK, [FOREVER, 0, 0, 0, 0], "the first sleep");
-                        self.queue(*id, [block]);
+                for spawn in spawns {
+                    batch.fork(spawn, &self.groups, self.kernel.nr_cpus());
+                    if spawn.state == SpawnState::Blocked {
+                        self.to_block.push(spawn.id);
                     }
                 }
             }
+            Control::Cgroups(groups) => {
+                for group in groups {
+                    self.groups.push(make_group(&mut batch, group));
+                }
+            }
         }
-        self.call_control();
+        self.request = Some(batch);
+        self.request_result = None;
+        // pid 1 sleeps: wake it by an interrupt on CPU 0
+        static WAKE: [TaskId; 1] = [CONTROL];
+        // SAFETY: the list is static.
+        unsafe { self.kernel.raise_device(CpuId(0), &WAKE) };
+        self.kernel.kick(CpuId(0));
+        self.kicks.push_back(CpuId(0));
         Ok(())
     }
 
     fn control_done(&mut self) -> Option<Result<(), Fault>> {
-        if let Some(fault) = self.fault.take() {
-            return Some(Err(fault));
+        if !self.to_block.is_empty() {
+            return None;
         }
-        (self.control == ControlState::Blocked && self.births == 0).then_some(Ok(()))
+        self.request_result.take()
     }
 
     fn start_log(&mut self, epoch: Time) {
-        let sink = Rc::clone(&self.sink);
-        let epoch_ns = epoch.as_ns();
-        self.kernel.log_to(Box::new(move |records| {
-            let mut sink = sink.borrow_mut();
-            for record in records {
-                sink.push(Record { time_ns: record.time_ns - epoch_ns, ..*record });
-            }
-        }));
+        self.kernel.start_log(epoch);
     }
 
     fn kernel_threads(&mut self) -> Vec<KernelThread> {
@@ -505,18 +481,20 @@ impl<S: Sink + 'static> Kernel for LinuxMachine<S> {
     }
 
     fn task_counters(&mut self, task: TaskId) -> Option<TaskCounters> {
-        let stats = self.kernel.stats(task);
+        let s = self.kernel.stats(task);
         Some(TaskCounters {
-            cpu: Span::from_ns(stats.cpu_ns),
-            voluntary: stats.nvcsw,
-            involuntary: stats.nivcsw,
-            migrations: stats.migrations,
+            cpu: Span::from_ns(s.cpu_ns),
+            voluntary: s.nvcsw,
+            involuntary: s.nivcsw,
+            migrations: s.migrations,
         })
     }
 
     fn warnings(&mut self) -> Vec<String> {
-        let warnings = self.kernel.console().warnings();
-        warnings.iter().map(|w| std::iter::once(&w.head).chain(&w.text).cloned().collect::<Vec<_>>().join("\n")).collect()
+        let warnings = self.kernel.console().warnings().iter();
+        warnings
+            .map(|w| std::iter::once(&w.head).chain(&w.text).cloned().collect::<Vec<_>>().join("\n"))
+            .collect()
     }
 
     fn refused(&mut self) -> BTreeMap<String, u64> {
@@ -524,12 +502,38 @@ impl<S: Sink + 'static> Kernel for LinuxMachine<S> {
     }
 
     fn fault(&mut self) -> Fault {
-        let unknown = Fault { kind: FaultKind::Panic, reason: "the kernel gave no reason".into() };
-        self.fault.take().unwrap_or(unknown)
+        self.fault.clone().unwrap_or(Fault { kind: FaultKind::Panic, reason: "unknown".into() })
     }
 
     fn flush_log(&mut self) -> std::io::Result<()> {
-        self.kernel.flush_log();
-        self.sink.borrow_mut().flush()
+        let sink = &mut self.sink;
+        self.kernel.flush_log(&mut |window| window.iter().for_each(|r| sink.push(*r)));
+        self.sink.flush()
     }
+}
+
+/// Add the creation of a group to the batch; returns the path of its `cgroup.procs`.
+fn make_group(batch: &mut Batch, group: &Cgroup) -> CString {
+    let mut path = CGROUP_ROOT.to_owned();
+    let parts: Vec<&str> = group.path.split('/').filter(|part| !part.is_empty()).collect();
+    for (depth, part) in parts.iter().enumerate() {
+        if depth > 0 {
+            // children of a group can have cpu and cpuset settings only if it delegates them
+            batch.write(&format!("{path}/cgroup.subtree_control"), "+cpu +cpuset");
+        }
+        path = format!("{path}/{part}");
+        batch.mkdir(&path, Ignore);
+    }
+    if let Some(weight) = group.weight {
+        batch.write_or(Count, &format!("{path}/cpu.weight"), &weight.to_string());
+    }
+    if let Some(max) = group.max {
+        let microseconds = |span: Span| span.as_ns() / 1000;
+        let text = format!("{} {}", microseconds(max.quota), microseconds(max.period));
+        batch.write_or(Count, &format!("{path}/cpu.max"), &text);
+    }
+    if let Some(cpus) = &group.cpuset {
+        batch.write_or(Count, &format!("{path}/cpuset.cpus"), &cpus.to_string());
+    }
+    CString::new(format!("{path}/cgroup.procs")).unwrap_or_default()
 }

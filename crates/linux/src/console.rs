@@ -116,7 +116,8 @@ mod tests {
     #[test]
     fn a_warning_collects_its_lines_across_pieces() {
         let mut console = Console::new(Path::new("/nonexistent"), 0x1000);
-        console.print(b"[    0.1] ------------[ cut here ]------------\n[    0.1] WARNING: CPU: 0 PID: 1 at fa");
+        console
+            .print(b"[    0.1] ------------[ cut here ]------------\n[    0.1] WARNING: CPU: 0 PID: 1 at fa");
         console.print(b"ir.c:1\n[    0.1] Call trace of x (pid 1):\n[    0.1]  [<+0x10>]\n");
         console.print(b"[    0.1] ---[ end trace 0000000000000000 ]---\n[    0.2] calm\n");
         assert_eq!(console.nr_warnings(), 1);

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! After each resume: read that CPU's [`LinuxKernel::deadline`] (only its own can have changed) and drain
-//! [`LinuxKernel::take_kicks`] (interrupts sent to other CPUs). The kernel is one host thread's: the type is not `Send`.
+//! [`LinuxKernel::drain_kicks`] (interrupts sent to other CPUs). The kernel is one host thread's: the type is not `Send`.
 
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_void};
 use std::path::Path;
 use std::ptr;
@@ -36,7 +37,9 @@ pub enum KernelError {
         why: String,
     },
     /// The object was built for another version of this program.
-    #[error("the kernel object {path} does not fit this program: {why}; remove it with `schedlab linux remove` and add it again")]
+    #[error(
+        "the kernel object {path} does not fit this program: {why}; remove it with `schedlab linux remove` and add it again"
+    )]
     Abi {
         /// The object.
         path: String,
@@ -123,7 +126,7 @@ pub struct TaskStats {
 }
 
 /// Receives the log, window by window.
-pub type LogSink = Box<dyn FnMut(&[Record])>;
+pub type LogSink<'a> = &'a mut dyn FnMut(&[Record]);
 
 /// Records per log window: 1 MiB.
 const WINDOW: usize = 32 * 1024;
@@ -143,7 +146,8 @@ pub struct LinuxKernel {
     command_line: CString,
     console: Console,
     window: Vec<Record>,
-    sink: Option<LogSink>,
+    now_ns: *mut u64,
+    exited: Vec<KernelThreadInfo>,
     // last: the code everything above points into
     _library: libloading::os::unix::Library,
 }
@@ -157,8 +161,9 @@ impl LinuxKernel {
         }
         let failed = |why: libloading::Error| KernelError::Load { path: path.clone(), why: why.to_string() };
         // SAFETY: the object has no constructors beyond the C runtime's; it was built by `schedlab linux add`.
-        let library = unsafe { libloading::os::unix::Library::open(Some(object), libc::RTLD_NOW | libc::RTLD_LOCAL) }
-            .map_err(failed)?;
+        let library =
+            unsafe { libloading::os::unix::Library::open(Some(object), libc::RTLD_NOW | libc::RTLD_LOCAL) }
+                .map_err(failed)?;
         // SAFETY: the signature is warp_abi.h's, which has not changed since version 1.
         let abi = unsafe {
             let get = library.get::<unsafe extern "C" fn() -> *mut Abi>(b"warp_abi_get\0").map_err(failed)?;
@@ -183,7 +188,8 @@ impl LinuxKernel {
             command_line: CString::default(),
             console,
             window: Vec::new(),
-            sink: None,
+            now_ns: table.now_ns,
+            exited: Vec::new(),
             _library: library,
         })
     }
@@ -202,7 +208,8 @@ impl LinuxKernel {
         let memory = |e: std::io::Error| KernelError::Memory(e.to_string());
         Memory::make_text_writable(table.text_start as usize, table.text_end as usize).map_err(memory)?;
         let ram = Memory::ram(nr, options.live_tasks as usize, table.max_cpus as usize).map_err(memory)?;
-        let tasks = Memory::anonymous(options.max_tasks.max(1) as usize * size_of::<Task>()).map_err(memory)?;
+        let tasks =
+            Memory::anonymous(options.max_tasks.max(1) as usize * size_of::<Task>()).map_err(memory)?;
         self.topology = options.topology.to_vec();
         self.command_line = CString::new(options.command_line).unwrap_or_default();
         let boot = abi::Boot {
@@ -244,10 +251,17 @@ impl LinuxKernel {
         unsafe { self.tasks.as_ref().map_or(ptr::null_mut(), |m| m.start().cast::<Task>()).add(task.index()) }
     }
 
-    /// Run a CPU until it has nothing more to do at this instant.
+    /// Run a CPU until it has nothing more to do at this instant. Interrupts sent to it so far arrive now. Full windows of
+    /// the log go to `sink`.
     #[inline]
-    pub fn resume(&mut self, cpu: CpuId) -> Result<State, KernelError> {
+    pub fn resume(&mut self, cpu: CpuId, sink: LogSink<'_>) -> Result<State, KernelError> {
         let c = self.cpu(cpu);
+        // SAFETY: `c` points into the table; nothing runs.
+        unsafe {
+            (*c).pending |= (*c).posted & !abi::irq::START;
+            (*c).posted = 0;
+            (*c).queued = 0;
+        }
         loop {
             // SAFETY: the CPU has been started (its sp is set) and is not running; one host thread.
             unsafe { (self.resume)(c) };
@@ -257,18 +271,18 @@ impl LinuxKernel {
                 why::USER => return Ok(State::User(TaskId(unsafe { (*c).task }))),
                 why::IDLE => return Ok(State::Idle),
                 why::RELAX => return Ok(State::Relax),
-                _ => self.serve(c)?,
+                _ => self.serve(c, sink)?,
             }
         }
     }
 
     #[cold]
-    fn serve(&mut self, c: *mut Cpu) -> Result<(), KernelError> {
+    fn serve(&mut self, c: *mut Cpu, sink: LogSink<'_>) -> Result<(), KernelError> {
         // SAFETY: `c` points into the table; nothing runs.
         let (what, text, len) = unsafe { ((*c).call, (*c).call_text, (*c).call_len as usize) };
         match what {
             call::LOG_FULL => {
-                self.flush_log();
+                self.flush_log(sink);
                 Ok(())
             }
             call::PRINT => {
@@ -276,9 +290,17 @@ impl LinuxKernel {
                 self.console.print(unsafe { std::slice::from_raw_parts(text, len) });
                 Ok(())
             }
+            call::THREAD => {
+                // SAFETY: as for PRINT; `task` is the id of the thread.
+                let (name, id) = unsafe { (std::slice::from_raw_parts(text, len), TaskId((*c).task)) };
+                let name = String::from_utf8_lossy(name).into_owned();
+                self.exited.push(KernelThreadInfo { id, pid: id.kernel_pid().unwrap_or(0), name, cpu_ns: 0 });
+                Ok(())
+            }
             _ => {
                 // SAFETY: as for PRINT.
-                let reason = String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) }).into_owned();
+                let reason =
+                    String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) }).into_owned();
                 Err(KernelError::Dead { panic: what == call::PANIC, reason })
             }
         }
@@ -287,10 +309,10 @@ impl LinuxKernel {
     /// Set the clock. It never goes back.
     #[inline]
     pub fn set_now(&mut self, now: Time) {
-        // SAFETY: `abi` is valid; nothing runs.
+        // SAFETY: the kernel's clock variable; nothing runs.
         unsafe {
-            debug_assert!((*self.abi).now_ns <= now.as_ns());
-            (*self.abi).now_ns = now.as_ns();
+            debug_assert!(*self.now_ns <= now.as_ns());
+            *self.now_ns = now.as_ns();
         }
     }
 
@@ -315,24 +337,34 @@ impl LinuxKernel {
         }
     }
 
-    /// Take one CPU to which interrupts have been sent since the last call, with the interrupts. The simulator decides
-    /// when they arrive ([`LinuxKernel::raise`]); [`abi::irq::START`] means: resume it for the first time.
+    /// Move the CPUs to which interrupts have been sent since the last call to the end of `queue`, first posted first.
+    /// The interrupts arrive when such a CPU is resumed; it is not listed again before that.
     #[inline]
-    pub fn take_kick(&mut self) -> Option<(CpuId, u8)> {
+    pub fn drain_kicks(&mut self, queue: &mut VecDeque<CpuId>) {
         // SAFETY: `abi` and its kick array are valid; nothing runs.
         unsafe {
             let table = &mut *self.abi;
-            if table.nr_kick == 0 {
-                return None;
+            for i in 0..table.nr_kick as usize {
+                queue.push_back(CpuId(*table.kick.add(i)));
             }
-            // last in, first out would do as well; the order is the machine's business
-            table.nr_kick -= 1;
-            let cpu = CpuId(*table.kick.add(table.nr_kick as usize));
-            let c = self.cpu(cpu);
-            let posted = (*c).posted;
-            (*c).posted = 0;
-            (*c).queued = 0;
-            Some((cpu, posted))
+            table.nr_kick = 0;
+        }
+    }
+
+    /// Whether interrupts from other CPUs wait for this CPU to be resumed.
+    #[inline]
+    pub fn kicked(&self, cpu: CpuId) -> bool {
+        // SAFETY: `cpu()` points into the table.
+        unsafe { (*self.cpu(cpu)).posted != 0 }
+    }
+
+    /// Something has been raised for this CPU outside of a resume: count it as kicked.
+    pub fn kick(&mut self, cpu: CpuId) {
+        let c = self.cpu(cpu);
+        // SAFETY: `c` points into the table; nothing runs.
+        unsafe {
+            (*c).posted |= abi::irq::START;
+            (*c).queued = 1;
         }
     }
 
@@ -394,7 +426,7 @@ impl LinuxKernel {
         }
     }
 
-    /// The kernel's own threads and the control task, in order of pid.
+    /// The kernel's own threads and the control task, dead ones included, in order of pid.
     pub fn threads(&self) -> Vec<KernelThreadInfo> {
         // SAFETY: the function walks the task list, which is at rest; the buffer is as long as it says.
         let list = unsafe {
@@ -406,34 +438,36 @@ impl LinuxKernel {
         let name = |comm: &[u8; 16]| {
             CStr::from_bytes_until_nul(comm).map_or(String::new(), |c| c.to_string_lossy().into_owned())
         };
-        list.iter()
-            .map(|t| KernelThreadInfo { id: TaskId(t.id), pid: t.pid, name: name(&t.comm), cpu_ns: t.cpu_ns })
-            .collect()
+        let alive = list.iter().map(|t| KernelThreadInfo {
+            id: TaskId(t.id),
+            pid: t.pid,
+            name: name(&t.comm),
+            cpu_ns: t.cpu_ns,
+        });
+        let mut all: Vec<KernelThreadInfo> = alive.chain(self.exited.iter().cloned()).collect();
+        all.sort_by_key(|t| t.pid);
+        all.dedup_by_key(|t| t.pid);
+        all
     }
 
-    /// Start writing the schedule log; windows go to `sink`, the last one at [`LinuxKernel::flush_log`].
-    pub fn log_to(&mut self, sink: LogSink) {
-        self.flush_log();
+    /// Start writing the schedule log, with times counted from `epoch`.
+    pub fn start_log(&mut self, epoch: Time) {
         self.window = vec![Record::default(); WINDOW];
-        self.sink = Some(sink);
         // SAFETY: `abi` is valid; the window is not moved while the kernel may write to it.
         unsafe {
             let range = self.window.as_mut_ptr_range();
             (*self.abi).log_next = range.start;
             (*self.abi).log_end = range.end;
+            (*self.abi).log_epoch_ns = epoch.as_ns();
             (*self.abi).log_on = 1;
         }
     }
 
-    /// Stop or go on writing the log.
-    pub fn log_enabled(&mut self, on: bool) {
-        // SAFETY: `abi` is valid; nothing runs.
-        unsafe { (*self.abi).log_on = u32::from(on && self.sink.is_some()) };
-    }
-
     /// Hand what is in the current window to the sink.
-    pub fn flush_log(&mut self) {
-        let Some(sink) = &mut self.sink else { return };
+    pub fn flush_log(&mut self, sink: LogSink<'_>) {
+        if self.window.is_empty() {
+            return;
+        }
         // SAFETY: `abi` is valid; log_next points into the window, or to its end.
         unsafe {
             let start = self.window.as_mut_ptr();

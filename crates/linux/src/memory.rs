@@ -89,7 +89,9 @@ impl Memory {
         let e = io::Error::last_os_error();
         Err(io::Error::new(
             e.kind(),
-            format!("making kernel text writable: {e} (a security policy may forbid text that is writable and executable)"),
+            format!(
+                "making kernel text writable: {e} (a security policy may forbid text that is writable and executable)"
+            ),
         ))
     }
 }

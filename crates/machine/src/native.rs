@@ -16,6 +16,9 @@ use std::collections::VecDeque;
 /// How often a policy may make a CPU pick again at one instant by kicking it while it picks.
 const SETTLE_MAX: u32 = 1000;
 
+/// "Here" of the experimenter's requests: no CPU, so that every CPU that gets work is kicked; logged as CPU 0.
+const NOWHERE: CpuId = CpuId(u32::MAX);
+
 /// A policy with the kernel around it; records go to `sink`.
 pub struct Native<P: Policy, S: Sink> {
     policy: P,
@@ -35,10 +38,14 @@ pub struct Native<P: Policy, S: Sink> {
 struct CpuState {
     need_resched: bool,
     kicked: bool,
+    /// The task for which this CPU, idle, was asked to pick; it may pick another.
+    claim: TaskId,
     slice_end: Time,
     next_tick: Time,
     /// The policy's own timer.
     policy_timer: Time,
+    /// The current task is no longer allowed here.
+    must_move: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +99,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
                 time_ns: (self.view.now - self.epoch).as_ns(),
                 kind: kind as u8,
                 flags,
-                cpu: cpu.0 as u16,
+                cpu: if cpu == NOWHERE { 0 } else { cpu.0 as u16 },
                 task: task.0,
                 other,
                 arg,
@@ -181,10 +188,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         }
         self.policy.enqueue(&self.view, cpu, task, arrival);
         match self.view.current(cpu) {
-            None => {
-                self.view.set_idle(cpu, false); // claimed: the next arrival looks elsewhere
-                self.kick(here, cpu);
-            }
+            None => self.claim(here, cpu, task),
             Some(current) => {
                 if self.policy.preempts(&self.view, cpu, current, task) == Resched::Yes {
                     self.kick(here, cpu);
@@ -229,6 +233,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         let now = self.view.now;
         let previous = self.stop_current(cpu, stop);
         self.cpus[cpu.index()].need_resched = false;
+        let claim = std::mem::replace(&mut self.cpus[cpu.index()].claim, TaskId::IDLE);
         let picked = self.policy.pick_next(&self.view, cpu);
         if self.wants.requests {
             self.requests(cpu);
@@ -293,13 +298,34 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if stop.is_runnable() && !previous.is_idle() {
             self.offer(cpu, previous);
         }
+        if !claim.is_idle()
+            && claim != next
+            && !next.is_idle()
+            && self.tasks[claim.index()].place == Place::Queued
+        {
+            self.offer(cpu, claim);
+        }
     }
 
-    /// A task was put back because another (perhaps one that may run nowhere else) took its CPU: an idle CPU may have it.
+    /// Lets an idle CPU pick, for this task; from here on the CPU does not count as idle, and the next arrival looks elsewhere.
+    #[inline]
+    fn claim(&mut self, here: CpuId, idle: CpuId, task: TaskId) {
+        self.view.set_idle(idle, false);
+        let claim = &mut self.cpus[idle.index()].claim;
+        if claim.is_idle() {
+            *claim = task; // a later one chose this CPU though it was taken
+        }
+        self.kick(here, idle);
+    }
+
+    /// Another task (perhaps one that may run nowhere else) took the CPU that this one had or was meant for: an idle CPU may have it,
+    /// if the policy has one queue for all. (With a queue per CPU it is for the policy to balance, when its rules say so.)
+    #[cold]
     fn offer(&mut self, here: CpuId, task: TaskId) {
-        if let Some(idle) = self.view.idle_cpu_for(task) {
-            self.view.set_idle(idle, false); // claimed, as in `arrive`
-            self.kick(here, idle);
+        if self.policy.work_conservation() == WorkConservation::Machine
+            && let Some(idle) = self.view.idle_cpu_for(task)
+        {
+            self.claim(here, idle, task);
         }
     }
 
@@ -408,15 +434,21 @@ impl<P: Policy, S: Sink> Native<P, S> {
                 self.policy.params_changed(&self.view, task);
                 let cpu = self.view.task_cpu(task);
                 if place == Place::Running && !self.view.allowed(task, cpu) {
-                    self.move_away(here, cpu, task);
+                    if here == cpu {
+                        self.move_away(cpu, task);
+                    } else {
+                        // by that CPU itself, as the kernel's stopper does it: the machine must see it stop before it runs elsewhere
+                        self.cpus[cpu.index()].must_move = true;
+                        self.kick(here, cpu);
+                    }
                 }
             }
         }
     }
 
     /// The running task is no longer allowed on its CPU.
-    fn move_away(&mut self, here: CpuId, cpu: CpuId, task: TaskId) {
-        // as the kernel's stopper does it: take it off the CPU as if it blocked, then let it arrive elsewhere
+    fn move_away(&mut self, cpu: CpuId, task: TaskId) {
+        // take it off the CPU as if it blocked, then let it arrive elsewhere
         let ran = self.view.ran(cpu);
         self.policy.put_prev(&self.view, cpu, task, ran, Stop::Blocked);
         let state = &mut self.tasks[task.index()];
@@ -428,8 +460,8 @@ impl<P: Policy, S: Sink> Native<P, S> {
         self.view.cpus[cpu.index()].since = self.view.now;
         self.view.set_idle(cpu, true);
         self.arm(cpu, TaskId::IDLE);
-        self.kick(here, cpu);
-        self.arrive(here, task, Arrival::Changed);
+        self.kick(cpu, cpu);
+        self.arrive(cpu, task, Arrival::Changed);
     }
 
     #[inline]
@@ -468,9 +500,11 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             CpuState {
                 need_resched: false,
                 kicked: false,
+                claim: TaskId::IDLE,
                 slice_end: Time::NEVER,
                 next_tick: Time::NEVER,
                 policy_timer: Time::NEVER,
+                must_move: false,
             };
             nr_cpus
         ];
@@ -516,6 +550,12 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             self.requests(cpu);
         }
         if self.cpus[cpu.index()].need_resched && self.fault.is_none() {
+            if std::mem::take(&mut self.cpus[cpu.index()].must_move)
+                && let Some(task) = self.view.current(cpu)
+                && !self.view.allowed(task, cpu)
+            {
+                self.move_away(cpu, task);
+            }
             self.schedule(cpu, Stop::Preempted);
             if self.wants.requests {
                 self.settle(cpu);
@@ -549,12 +589,10 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         self.view.now = now;
         match request {
             Control::Spawn(tasks) => {
-                // "here" is no CPU: every CPU that gets work is kicked
-                let nowhere = CpuId(u32::from(u16::MAX));
                 for spawn in tasks {
-                    self.spawn(nowhere, spawn, None);
+                    self.spawn(NOWHERE, spawn, None);
                     if self.wants.requests {
-                        self.requests(nowhere);
+                        self.requests(NOWHERE);
                     }
                 }
             }

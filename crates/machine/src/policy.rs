@@ -36,8 +36,8 @@
 //! | every method returns | the parent process, after its stall limit | stall |
 //! | events at one instant come to an end | machine, after 20 million | livelock |
 //!
-//! An idle CPU asks `pick_next` only when something is enqueued with it as the target, or when a task that it may run is put back
-//! (`put_prev` with a runnable reason) on a CPU that goes on with another: a policy that has work for an idle CPU must name that
+//! An idle CPU asks `pick_next` only when something is enqueued with it as the target, or when a task that it may run was put back
+//! (`put_prev` with a runnable reason) or enqueued on a CPU that then picked another: a policy that has work for an idle CPU must name that
 //! CPU in `select_cpu`. What "work that an idle CPU may take" means is the policy's own claim
 //! ([`Policy::work_conservation`]). [`contract`](crate::contract) checks all of this on random workloads.
 
@@ -135,7 +135,7 @@ pub enum Request {
 
 /// A native scheduler. The module says in which order the methods are called and who owns a task when.
 pub trait Policy {
-    /// What it promises about idle CPUs; asked once. Instants count, not what happens within one.
+    /// What it promises about idle CPUs; the answer is always the same. Instants count, not what happens within one.
     fn work_conservation(&self) -> WorkConservation {
         WorkConservation::Machine
     }
@@ -355,6 +355,11 @@ impl View {
             Some(set) if set.contains(*cpu) && self.is_idle(*cpu) => Some(*cpu),
             Some(set) => set.iter().take_while(|cpu| cpu.0 < self.nr_cpus()).find(|&cpu| self.is_idle(cpu)),
         }
+    }
+    /// Whether any CPU is idle.
+    #[inline]
+    pub fn any_idle(&self) -> bool {
+        self.idle_summary != 0
     }
     /// The lowest idle CPU among `cpus` that the task may use.
     pub fn idle_cpu_among(&self, task: TaskId, cpus: &[CpuId]) -> Option<CpuId> {

@@ -26,10 +26,27 @@ fn main() {
                 let m = lab.run(d, &fairbench(d)).unwrap();
                 println!("{sched:10} {:?}", m.group_shares(5));
             }
-            "resp20" | "resp" => {
+            "resp20" | "resp" | "respslack" => {
                 let d = Span::from_s(if args[1] == "resp" { 180 } else { 20 });
                 let m = lab
-                    .run(d, &if args[1] == "resp" { responsebench_usleep(d, 1) } else { responsebench(d) })
+                    .run(
+                        d,
+                        &if args[1] == "resp" {
+                            responsebench_usleep(d, 1)
+                        } else if args[1] == "respslack" {
+                            let mut t = responsebench(d);
+                            for t in &mut t {
+                                let Step::Sleep(ms) = t.steps[1] else { panic!() };
+                                t.steps[0] = Step::RunFor(Span::from_us(
+                                    std::env::var("RUN").unwrap().parse().unwrap(),
+                                ));
+                                t.steps[1] = Step::SleepFor(Span::from_ms(ms) + Span::from_us(60));
+                            }
+                            t
+                        } else {
+                            responsebench(d)
+                        },
+                    )
                     .unwrap();
                 print!("{sched:10}");
                 for g in 0..5 {

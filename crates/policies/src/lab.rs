@@ -24,6 +24,8 @@ use schedlab_workload::{
 pub enum Step {
     /// Needs this much CPU time.
     Run(u64),
+    /// Needs this much CPU time, not in whole ms.
+    RunFor(Span),
     /// Sleeps this long.
     Sleep(u64),
     /// Sleeps this long, not in whole ms.
@@ -96,6 +98,11 @@ impl TaskSpec {
         (self.period, self.times, self.less) = (Some(Span::from_ms(period_ms)), times, Span::from_us(1));
         self
     }
+    /// Jobs end exactly when their time is up.
+    pub fn exact(mut self) -> TaskSpec {
+        self.less = Span::ZERO;
+        self
+    }
     /// Only on these CPUs.
     pub fn on(mut self, cpus: &str) -> TaskSpec {
         self.affinity = Some(cpus.parse().expect("a list of CPUs"));
@@ -135,6 +142,18 @@ pub fn responsebench(duration: Span) -> Vec<TaskSpec> {
             (0..5).map(move |_| TaskSpec::nice(0, &cycle).repeat(ms / (5 + sleep) + 1))
         })
         .collect()
+}
+
+/// As [`responsebench`], with each sleep so much longer than asked for: a kernel with high-resolution timers adds the timer slack of
+/// 50 us and the cost of the wakeup.
+pub fn responsebench_late(duration: Span, late: Span) -> Vec<TaskSpec> {
+    let mut tasks = responsebench(duration);
+    for step in tasks.iter_mut().flat_map(|task| &mut task.steps) {
+        if let Step::Sleep(ms) = *step {
+            *step = Step::SleepFor(Span::from_ms(ms) + late);
+        }
+    }
+    tasks
 }
 
 /// As [`responsebench`], with sleeps as `usleep` makes them on a kernel of 1000 ticks per second: each is longer than asked for by up
@@ -376,7 +395,7 @@ impl Measured {
 }
 
 /// The tasks as a workload. A periodic task is woken by a metronome: a task of its own that uses no CPU time and precedes everyone
-/// (SCHED_DEADLINE of 1 ns, SCHED_FIFO 99 or nice -20 after its task's policy). Another such task (FIFO 99) lifts affinities.
+/// (a deadline of 1 us and a period of 1 ms, SCHED_FIFO 99 or nice -20 after its task's policy). Another such task (FIFO 99) lifts affinities.
 pub fn workload(tasks: &[TaskSpec]) -> Workload {
     let mut out = Workload::default();
     let mut metronomes = Vec::new();
@@ -386,7 +405,12 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
         let mut length = Span::ZERO;
         if let Some(period) = spec.period {
             let metronome = tasks.len() + metronomes.len();
-            let run: u64 = spec.steps.iter().map(|s| if let Step::Run(ms) = s { *ms } else { 0 }).sum();
+            let run = |step: &Step| match *step {
+                Step::Run(ms) => Span::from_ms(ms),
+                Step::RunFor(span) => span,
+                _ => Span::ZERO,
+            };
+            let run: Span = spec.steps.iter().map(run).sum();
             for job in 0..spec.times as usize {
                 events.push(EventKind::Wakeup(Wakeup::Dependent {
                     recorded_after: Span::ZERO,
@@ -394,7 +418,7 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
                     task: TaskId(metronome as u32),
                     distance: Span::ZERO,
                 }));
-                events.push(EventKind::Block { length: Span::from_ms(run).saturating_sub(spec.less) });
+                events.push(EventKind::Block { length: run.saturating_sub(spec.less) });
             }
             metronomes.push((spec, period));
         } else {
@@ -404,6 +428,7 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
             for step in (0..spec.times).flat_map(|_| &spec.steps) {
                 match *step {
                     Step::Run(ms) => length += Span::from_ms(ms),
+                    Step::RunFor(span) => length += span,
                     Step::Yield => events.push(EventKind::Yield { length }),
                     Step::Sleep(_) | Step::SleepFor(_) => {
                         let after = match *step {
@@ -428,7 +453,8 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
             events.push(timer(if job == 0 { Span::from_ms(spec.start_ms) } else { period }));
             events.push(EventKind::Block { length: Span::ZERO });
         }
-        let deadline = DeadlineParams { runtime: period, deadline: Span::from_ns(1), period };
+        let (instant, period) = (Span::from_us(1), Span::from_ms(1));
+        let deadline = DeadlineParams { runtime: instant, deadline: instant, period };
         let params = match spec.params.policy {
             Policy::Deadline => {
                 SchedParams { policy: Policy::Deadline, deadline: Some(deadline), ..SchedParams::default() }

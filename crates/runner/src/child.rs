@@ -62,17 +62,22 @@ fn drive<K: Kernel>(mut machine: Machine<K>, nr_tasks: u32, control: &'static Co
     let outcome = machine.run();
     let kernel = machine.kernel();
     let flushed = kernel.flush_log();
-    let kernel_threads = kernel.kernel_threads().into_iter().map(|thread| (thread.pid, thread.name)).collect();
+    let kernel_threads =
+        kernel.kernel_threads().into_iter().map(|thread| (thread.pid, thread.name)).collect();
     let warnings = kernel.warnings();
     let refused = kernel.refused();
-    let kernel_cpu_ns =
-        (0..nr_tasks).map_while(|id| kernel.task_counters(TaskId(id))).map(|counters| counters.cpu.as_ns()).collect();
+    let kernel_cpu_ns = (0..nr_tasks)
+        .map_while(|id| kernel.task_counters(TaskId(id)))
+        .map(|counters| counters.cpu.as_ns())
+        .collect();
     let mut report = report(outcome, kernel_threads, refused, warnings, kernel_cpu_ns);
     if let Err(error) = flushed {
         report.end = RunEnd::Misbehaved {
             report: ExitReport {
                 kind: "log".into(),
-                reason: format!("the log could not be written: {error}; free space in the temporary directory"),
+                reason: format!(
+                    "the log could not be written: {error}; free space in the temporary directory"
+                ),
                 time_ns: report.duration_ns,
             },
         };

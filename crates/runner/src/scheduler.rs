@@ -40,7 +40,9 @@ pub enum SchedulerError {
         known: String,
     },
     /// A kernel object that is too small.
-    #[error("{asked} CPUs were asked for, but this build of {name} has at most {built}; build a larger one with --nr-cpus 1024")]
+    #[error(
+        "{asked} CPUs were asked for, but this build of {name} has at most {built}; build a larger one with --nr-cpus 1024"
+    )]
     TooManyCpus {
         /// The scheduler.
         name: String,
@@ -77,14 +79,20 @@ impl Scheduler {
         }
     }
     /// Whether it could run with these settings.
-    pub(crate) fn check(&self, topology: &Topology, params: &[(String, String)]) -> Result<(), SchedulerError> {
+    pub(crate) fn check(
+        &self,
+        topology: &Topology,
+        params: &[(String, String)],
+    ) -> Result<(), SchedulerError> {
         match self {
             Scheduler::Native(info) => info.build(params).map(drop).map_err(SchedulerError::from),
-            Scheduler::Linux(linux) if topology.nr_cpus() > linux.nr_cpus => Err(SchedulerError::TooManyCpus {
-                name: linux.name.clone(),
-                asked: topology.nr_cpus(),
-                built: linux.nr_cpus,
-            }),
+            Scheduler::Linux(linux) if topology.nr_cpus() > linux.nr_cpus => {
+                Err(SchedulerError::TooManyCpus {
+                    name: linux.name.clone(),
+                    asked: topology.nr_cpus(),
+                    built: linux.nr_cpus,
+                })
+            }
             Scheduler::Linux(_) => Ok(()),
         }
     }

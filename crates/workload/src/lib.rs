@@ -16,6 +16,7 @@
 pub mod binary;
 pub mod check;
 mod deadlock;
+pub mod derive;
 mod index;
 mod load;
 mod model;

@@ -48,6 +48,18 @@ pub enum TraceFormat {
     RtApp,
 }
 
+impl std::fmt::Display for TraceFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            TraceFormat::TraceDat => "a trace.dat",
+            TraceFormat::PerfData => "a perf.data",
+            TraceFormat::FtraceText => "ftrace's text",
+            TraceFormat::Perfetto => "a Perfetto trace",
+            TraceFormat::RtApp => "a description for rt-app",
+        })
+    }
+}
+
 /// What [`load`] found.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Loaded {

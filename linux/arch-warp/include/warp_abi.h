@@ -2,13 +2,13 @@
 /*
  * The boundary between the simulator and a Linux kernel that runs as a library inside it.
  *
- * The simulator plays the hardware. It owns time (warp_abi.now_ns), decides when interrupts arrive, and runs a virtual
+ * The simulator plays the hardware. It owns time (*warp_abi.now_ns), decides when interrupts arrive, and runs a virtual
  * CPU by calling resume(cpu). resume() switches to that CPU's kernel stack and comes back when the CPU has nothing more
  * to do at this instant; warp_cpu.why says why. Kernel code costs no simulated time unless the simulator makes it so.
  *
  *      simulator                                   kernel (this CPU)
  *      ---------                                   -----------------
- *      now_ns = 4,000,000
+ *      *now_ns = 4,000,000
  *      cpu->pending |= WARP_IRQ_TIMER
  *      resume(cpu) ------------------------------> irq_enter, tick, irq_exit, maybe schedule()
  *      why == WARP_USER, task == 7  <------------- the current task is in user mode
@@ -19,66 +19,14 @@
  * serves cpu->call and resumes the same CPU. So no simulator code ever runs on a (small) kernel stack.
  *
  * Only one symbol is exported: warp_abi_get(). Compare `version` and the `sizeof_*` fields before anything else.
- * Mirrored in crates/linux/src/abi.rs. Plain C types only: this file is included by kernel C and by nothing else.
+ * The per-CPU part, which all kernel code sees, is warp_cpu.h. Both are mirrored in crates/linux/src/abi.rs.
  */
 #ifndef WARP_ABI_H
 #define WARP_ABI_H
 
-#define WARP_ABI_VERSION 1
+#define WARP_ABI_VERSION 2
 
-struct task_struct;
-
-/* warp_cpu.pending and .posted: interrupts. When several are pending they are taken in this order, one by one. */
-#define WARP_IRQ_RESCHED 0x01	/* reschedule IPI */
-#define WARP_IRQ_CALL	 0x02	/* call-function IPI: remote wakeups (ttwu_queue), csd, stop_machine ... */
-#define WARP_IRQ_WORK	 0x04	/* irq_work, self or remote */
-#define WARP_IRQ_TIMER	 0x08	/* this CPU's clockevent; set by the simulator when deadline_ns is reached */
-#define WARP_IRQ_DEVICE	 0x10	/* wakes the tasks listed in warp_cpu.device_tasks */
-#define WARP_IRQ_START	 0x80	/* .posted only: the CPU has been given a stack and is to be resumed for the first time */
-
-/* warp_cpu.why: what the CPU is doing now that resume() has come back */
-#define WARP_OFF   0		/* never resumed yet */
-#define WARP_IDLE  1		/* in arch_cpu_idle(): resume when an interrupt is pending */
-#define WARP_USER  2		/* the current task is in user mode: resume with an interrupt pending, or with an operation */
-#define WARP_RELAX 3		/* spinning in cpu_relax(): resume after other CPUs have had a chance to run */
-#define WARP_CALL  4		/* wants the simulator (warp_cpu.call): serve, then resume this same CPU */
-
-/* warp_cpu.call */
-#define WARP_CALL_PRINT	   1	/* console text at call_text, call_len bytes */
-#define WARP_CALL_LOG_FULL 2	/* set warp_abi.log_next and .log_end to a fresh window of at least one record */
-#define WARP_CALL_PANIC	   3	/* panic(): call_text is the reason; do not resume any CPU again */
-#define WARP_CALL_HALT	   4	/* the kernel has powered off; do not resume any CPU again */
-
-/* Task ids. Workload tasks are numbered by the simulator, 0 and up. */
-#define WARP_TASK_KTHREAD 0x80000000u	/* | pid: kernel threads, and pid 1, the control task */
-#define WARP_TASK_IDLE	  0xffffffffu
-#define WARP_TASK_CONTROL (WARP_TASK_KTHREAD | 1)
-#define WARP_TASK_SELF	  0xfffffffeu	/* as an operation's target: the task itself */
-
-/* One virtual CPU. The first cache line is hot. */
-struct warp_cpu {
-	struct task_struct *curr;	/* kernel: the running task */
-	unsigned long pcpu_off;		/* kernel: offset of this CPU's per-CPU variables */
-	unsigned int id;		/* kernel: CPU number */
-	unsigned char irq_on;		/* kernel: local interrupts are enabled */
-	unsigned char pending;		/* simulator and this CPU itself: interrupts that have arrived; kernel clears */
-	unsigned char posted;		/* kernel, other CPUs: interrupts under way; simulator clears and moves to pending */
-	unsigned char queued;		/* kernel sets when it puts this CPU into kick[], simulator clears when it takes it out */
-	unsigned long long deadline_ns;	/* kernel: clockevent, absolute; ~0 = off. Changes only while this CPU is resumed */
-	void *sp;			/* both: stack pointer of the CPU while it is not resumed; NULL: not started */
-	unsigned int task;		/* kernel: id of the task in user mode, valid when why == WARP_USER */
-	unsigned char why;		/* kernel: WARP_OFF ... */
-	unsigned char online;		/* kernel: takes part in scheduling */
-	unsigned char call;		/* kernel: WARP_CALL_*, valid when why == WARP_CALL */
-	unsigned char reserved0;
-	unsigned int nr_device_tasks;	/* simulator: length of device_tasks; the handler sets it to 0 */
-	unsigned int reserved1;
-	/* second line: cold */
-	const unsigned int *device_tasks; /* simulator: ids of tasks that the device interrupt wakes, in this order */
-	const char *call_text;
-	unsigned long long call_len;
-	unsigned long long reserved2[5];
-} __attribute__((aligned(64)));
+#include "warp_cpu.h"
 
 /*
  * Operations: what the task that is in user mode asks of the kernel. The simulator writes op and args into the task's
@@ -88,7 +36,7 @@ struct warp_cpu {
 #define WARP_OP_NONE	 0
 #define WARP_OP_BLOCK	 1	/* a0: absolute time at which a timer wakes the task, ~0 = none. flags: WARP_F_UNINTERRUPTIBLE */
 #define WARP_OP_WAKE	 2	/* a0: target. flags: WARP_F_SYNC. result: 1 woken, 0 was not blocked */
-#define WARP_OP_FORK	 3	/* a0: id of the child. result: the child's pid or -errno */
+#define WARP_OP_FORK	 3	/* a0: id of the child, a1: its name (NUL-terminated) or 0. result: its pid or -errno */
 #define WARP_OP_YIELD	 4	/* sched_yield() */
 #define WARP_OP_EXIT	 5	/* a0: exit code. Does not return */
 #define WARP_OP_NICE	 6	/* a0: target, a1: nice */
@@ -102,10 +50,20 @@ struct warp_cpu {
 #define WARP_OP_MOUNT	 13	/* a0: file system type, a1: directory, a2: options or 0 */
 #define WARP_OP_ATTACH	 14	/* a0: target, a1: path of a cgroup.procs or cgroup.threads file: write the target's pid there */
 #define WARP_OP_LIST	 15	/* a0: path of a directory, a1: buffer, a2: size: names, NUL-terminated each. result: bytes */
+#define WARP_OP_BATCH	 16	/* a0: address of struct warp_op[a1]: carried out in this order within one system call, so that
+				   nothing else runs between them (unless one blocks). result: number of failures */
 
 #define WARP_F_UNINTERRUPTIBLE 1	/* TASK_UNINTERRUPTIBLE instead of TASK_INTERRUPTIBLE */
 #define WARP_F_SYNC	       2	/* the waker is about to block: WF_SYNC */
 #define WARP_F_RESET_ON_FORK   4
+
+/* An element of WARP_OP_BATCH. */
+struct warp_op {
+	unsigned int op;
+	unsigned int flags;
+	unsigned long long arg[5];
+	long long result;		/* kernel */
+};
 
 /* One task of the workload (or the control task): first line mailbox, second line what the kernel says about it. */
 struct warp_task {
@@ -187,15 +145,16 @@ struct warp_thread {
 struct warp_abi {
 	/* compare these first */
 	unsigned int version;
-	unsigned int sizeof_abi, sizeof_cpu, sizeof_task, sizeof_record, sizeof_topo, sizeof_boot, sizeof_thread;
+	unsigned int sizeof_abi, sizeof_cpu, sizeof_task, sizeof_record, sizeof_topo, sizeof_boot, sizeof_thread,
+		     sizeof_op;
 	/* what was built */
 	unsigned int max_cpus;
 	unsigned int hz;
 	unsigned int linux_version;	/* LINUX_VERSION_CODE */
-	unsigned int reserved0;
 	const char *linux_banner;
 	/* shared state */
-	volatile unsigned long long now_ns; /* simulator: the clock. Never goes back */
+	volatile unsigned long long *now_ns; /* simulator: the clock. Never goes back */
+	unsigned long long log_epoch_ns;	/* simulator: subtracted from the time of every record */
 	struct warp_cpu *cpus;		/* max_cpus entries */
 	struct warp_task *control;	/* mailbox of WARP_TASK_CONTROL */
 	unsigned int *kick;		/* kernel appends CPU numbers whose .posted became non-zero; max_cpus entries */

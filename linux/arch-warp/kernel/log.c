@@ -27,7 +27,7 @@ static __always_inline void warp_log(u8 kind, u8 flags, u32 task, u32 other, u32
 	if (!warp_abi.log_on)
 		return;
 	r = warp_record();
-	r->time_ns = warp_abi.now_ns;
+	r->time_ns = warp_now_ns - warp_abi.log_epoch_ns;
 	r->kind = kind;
 	r->flags = flags;
 	r->cpu = warp_this->id;
@@ -103,6 +103,12 @@ static void probe_fork(void *unused, struct task_struct *parent, struct task_str
 static void probe_exit(void *unused, WARP_EXIT_ARGS)
 {
 	warp_log(WARP_LOG_EXIT, 0, warp_task_id(p), 0, 0, 0);
+	if (!p->thread.id) {
+		warp_this->task = warp_task_id(p);
+		warp_this->call_text = p->comm;
+		warp_this->call_len = strlen(p->comm);
+		warp_call(WARP_CALL_THREAD);
+	}
 }
 
 void warp_log_params(struct task_struct *p, bool affinity)

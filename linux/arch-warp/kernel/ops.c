@@ -37,7 +37,7 @@ static struct task_struct *warp_target(u64 target)
  */
 static long warp_block(u64 wake_ns, unsigned int flags)
 {
-	ktime_t expires = ns_to_ktime(wake_ns - warp_abi.now_ns) + ktime_get();
+	ktime_t expires = ns_to_ktime(wake_ns - warp_now_ns) + ktime_get();
 
 	set_current_state(flags & WARP_F_UNINTERRUPTIBLE ? TASK_UNINTERRUPTIBLE : TASK_INTERRUPTIBLE);
 	if (wake_ns == ~0ULL)
@@ -66,7 +66,7 @@ static long warp_wake(struct task_struct *p, unsigned int flags)
 }
 
 /* fork(): a process of its own, in the same cgroup and with the same scheduling parameters as its parent. */
-static long warp_fork(u64 child)
+static long warp_fork(u64 child, const char *name)
 {
 	struct kernel_clone_args args = { .flags = CLONE_FS | CLONE_FILES, .exit_signal = SIGCHLD };
 	struct warp_task *box;
@@ -84,10 +84,12 @@ static long warp_fork(u64 child)
 	box->task = find_task_by_pid_ns(pid, &init_pid_ns);
 	rcu_read_unlock();
 	box->pid = pid;
+	if (name)
+		set_task_comm(box->task, name);
 	return pid;
 }
 
-static long warp_set_sched(struct task_struct *p, struct warp_task *op)
+static long warp_set_sched(struct task_struct *p, const struct warp_op *op)
 {
 	struct sched_attr attr = {
 		.size = sizeof(attr),
@@ -130,21 +132,19 @@ static long warp_attach(struct task_struct *p, const char *path)
 	return warp_file_write(path, pid, scnprintf(pid, sizeof(pid), "%d", p->pid));
 }
 
-long long warp_operation(struct warp_task *box)
+static long long warp_one(struct warp_op *o)
 {
-	unsigned int op = box->op;
-	unsigned long long *arg = box->arg;
+	unsigned long long *arg = o->arg;
 	struct task_struct *p;
 	long result;
 
-	box->op = WARP_OP_NONE;
-	switch (op) {
+	switch (o->op) {
 	case WARP_OP_BLOCK:
-		return warp_block(arg[0], box->flags);
+		return warp_block(arg[0], o->flags);
 	case WARP_OP_WAKE:
-		return warp_wake(warp_target(arg[0]), box->flags);
+		return warp_wake(warp_target(arg[0]), o->flags);
 	case WARP_OP_FORK:
-		return warp_fork(arg[0]);
+		return warp_fork(arg[0], (const char *)arg[1]);
 	case WARP_OP_YIELD:
 		current->thread.yielding = 1;
 		result = sys_sched_yield();
@@ -169,13 +169,13 @@ long long warp_operation(struct warp_task *box)
 	p = warp_target(arg[0]);
 	if (!p)
 		return -ESRCH;
-	switch (op) {
+	switch (o->op) {
 	case WARP_OP_NICE:
 		set_user_nice(p, (int)arg[1]);
 		warp_log_params(p, false);
 		return 0;
 	case WARP_OP_SCHED:
-		result = warp_set_sched(p, box);
+		result = warp_set_sched(p, o);
 		if (!result)
 			warp_log_params(p, false);
 		return result;
@@ -188,4 +188,23 @@ long long warp_operation(struct warp_task *box)
 		return warp_attach(p, (const char *)arg[1]);
 	}
 	return -ENOSYS;
+}
+
+long long warp_operation(struct warp_task *box)
+{
+	struct warp_op one = { .op = box->op, .flags = box->flags };
+	struct warp_op *batch;
+	u64 failures = 0, n;
+
+	memcpy(one.arg, box->arg, sizeof(one.arg));
+	box->op = WARP_OP_NONE;
+	if (likely(one.op != WARP_OP_BATCH))
+		return warp_one(&one);
+	batch = (struct warp_op *)one.arg[0];
+	n = one.arg[1];
+	for (u64 i = 0; i < n; i++) {
+		batch[i].result = warp_one(&batch[i]);
+		failures += batch[i].result < 0;
+	}
+	return failures;
 }

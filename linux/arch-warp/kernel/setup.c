@@ -30,6 +30,7 @@ static_assert(NR_CPUS <= 65536);	/* warp_record.cpu */
 extern const char warp_text_start[], warp_text_end[];
 
 struct warp_boot warp_boot_info;
+volatile unsigned long long warp_now_ns;
 struct warp_cpu warp_cpus[NR_CPUS];
 struct warp_cpu_topology warp_topology[NR_CPUS];
 static unsigned int warp_kick[NR_CPUS];
@@ -174,7 +175,7 @@ static int warp_power_on(const struct warp_boot *boot)
 	memory_start = (unsigned long)boot->memory;
 	memory_end = memory_start + boot->memory_size;
 	strscpy(boot_command_line, boot->command_line, COMMAND_LINE_SIZE);
-	warp_abi.now_ns = boot->now_ns;
+	warp_now_ns = boot->now_ns;
 	warp_cpus[0].curr = &init_task;
 	warp_cpus[0].online = 1;
 	for (int cpu = 0; cpu < NR_CPUS; cpu++) {
@@ -194,10 +195,12 @@ struct warp_abi warp_abi = {
 	.sizeof_topo = sizeof(struct warp_topo),
 	.sizeof_boot = sizeof(struct warp_boot),
 	.sizeof_thread = sizeof(struct warp_thread),
+	.sizeof_op = sizeof(struct warp_op),
 	.max_cpus = NR_CPUS,
 	.hz = HZ,
 	.linux_version = LINUX_VERSION_CODE,
 	.linux_banner = linux_banner,
+	.now_ns = &warp_now_ns,
 	.cpus = warp_cpus,
 	.kick = warp_kick,
 	.boot = warp_power_on,

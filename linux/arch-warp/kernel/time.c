@@ -13,12 +13,12 @@
 
 unsigned long long notrace sched_clock(void)
 {
-	return warp_abi.now_ns;
+	return warp_now_ns;
 }
 
 static u64 warp_read_clock(struct clocksource *cs)
 {
-	return warp_abi.now_ns;
+	return warp_now_ns;
 }
 static struct clocksource warp_clocksource = {
 	.name = "warp",
@@ -32,7 +32,7 @@ static DEFINE_PER_CPU(struct clock_event_device, warp_clockevent);
 
 static int warp_set_next_event(unsigned long delta_ns, struct clock_event_device *dev)
 {
-	warp_this->deadline_ns = warp_abi.now_ns + delta_ns;
+	warp_this->deadline_ns = warp_now_ns + delta_ns;
 	return 0;
 }
 

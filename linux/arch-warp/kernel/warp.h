@@ -5,7 +5,9 @@
 #include <linux/version.h>
 #include <linux/sched.h>
 #include <asm/cpu.h>
+#include <warp_abi.h>
 
+extern struct warp_abi warp_abi;
 extern struct warp_boot warp_boot_info;
 
 /* switch.S */

@@ -7,6 +7,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use schedlab_linux::abi::{self, Topo, irq, op};
 use schedlab_linux::{BootOptions, KernelError, LinuxKernel, State};
+use schedlab_log::Record;
 use schedlab_units::{CpuId, TaskId, Time};
 
 /// What a task does next.
@@ -37,6 +38,10 @@ pub struct Mini {
     generation: Vec<u64>,
     armed: Vec<u64>,
     tasks: Vec<TaskState>,
+    pub keep_log: bool,
+    pub log: Vec<Record>,
+    pub records: u64,
+    pub hash: u64,
     pub resumes: u64,
     pub timers: u64,
 }
@@ -69,6 +74,10 @@ impl Mini {
             generation: vec![0; n],
             armed: vec![u64::MAX; n],
             tasks: Vec::new(),
+            keep_log: false,
+            log: Vec::new(),
+            records: 0,
+            hash: 0,
             resumes: 0,
             timers: 0,
         };
@@ -88,11 +97,14 @@ impl Mini {
         }
         self.generation[c] += 1;
         self.resumes += 1;
-        let state = self.kernel.resume(cpu)?;
-        while let Some((other, irqs)) = self.kernel.take_kick() {
-            self.kernel.raise(other, irqs);
-            self.ready.push_back(other);
-        }
+        let (records, hash, log, keep) = (&mut self.records, &mut self.hash, &mut self.log, self.keep_log);
+        let state = self.kernel.resume(cpu, &mut |window| {
+            digest(window, records, hash);
+            if keep {
+                log.extend_from_slice(window);
+            }
+        })?;
+        self.kernel.drain_kicks(&mut self.ready);
         let deadline = self.kernel.deadline(cpu).map_or(u64::MAX, Time::as_ns);
         if deadline != self.armed[c] {
             self.armed[c] = deadline;
@@ -194,22 +206,26 @@ impl Mini {
     pub fn run_until(&mut self, ns: u64) {
         // an event at the end belongs to the next run
         self.run_while(|m| {
-            !m.ready.is_empty()
-                || !m.relaxing.is_empty()
-                || m.queue.peek().is_some_and(|Reverse(e)| e.0 < ns)
+            !m.ready.is_empty() || !m.relaxing.is_empty() || m.queue.peek().is_some_and(|Reverse(e)| e.0 < ns)
         });
         self.now = ns;
         self.kernel.set_now(Time::from_ns(ns));
     }
 
-    /// The control task does something; returns the result.
-    pub fn control(&mut self, op: u32, arg: [u64; 5]) -> i64 {
+    /// The control task is about to do something.
+    pub fn control_starts(&mut self, op: u32, arg: [u64; 5]) {
         let control = TaskId(abi::CONTROL);
         self.run_while(|m| !m.user.iter().flatten().any(|u| u.0 == control));
         let cpu = self.user.iter().position(|u| u.is_some_and(|u| u.0 == control)).unwrap();
-        let (_, done) = self.kernel.result(control);
         self.kernel.operate(control, op, 0, arg);
         self.ready.push_front(CpuId(cpu as u32));
+    }
+
+    /// The control task does something; returns the result.
+    pub fn control(&mut self, op: u32, arg: [u64; 5]) -> i64 {
+        let control = TaskId(abi::CONTROL);
+        let (_, done) = self.kernel.result(control);
+        self.control_starts(op, arg);
         self.run_while(|m| m.kernel.result(control).1 == done && op != op::BLOCK);
         self.kernel.result(control).0
     }
@@ -230,10 +246,8 @@ impl Mini {
     pub fn read(&mut self, path: &str) -> Result<String, i64> {
         let path = std::ffi::CString::new(path).unwrap();
         let mut buffer = vec![0u8; 1 << 16];
-        let n = self.control(
-            op::READ,
-            [path.as_ptr() as u64, buffer.as_mut_ptr() as u64, buffer.len() as u64, 0, 0],
-        );
+        let n = self
+            .control(op::READ, [path.as_ptr() as u64, buffer.as_mut_ptr() as u64, buffer.len() as u64, 0, 0]);
         if n < 0 { Err(n) } else { Ok(String::from_utf8_lossy(&buffer[..n as usize]).into_owned()) }
     }
 
@@ -250,11 +264,42 @@ impl Mini {
     /// The control task sleeps for good: from now on only the workload runs.
     pub fn control_sleeps(&mut self) {
         self.control(op::BLOCK, [u64::MAX, 0, 0, 0, 0]);
-        self.run_while(|m| m.user.iter().flatten().any(|u| u.0 == TaskId(abi::CONTROL)) || !m.ready.is_empty());
+        self.run_while(|m| {
+            m.user.iter().flatten().any(|u| u.0 == TaskId(abi::CONTROL)) || !m.ready.is_empty()
+        });
+    }
+
+    pub fn start_log(&mut self) {
+        self.kernel.start_log(Time::from_ns(self.now));
+    }
+
+    pub fn flush_log(&mut self) {
+        let (records, hash, log, keep) = (&mut self.records, &mut self.hash, &mut self.log, self.keep_log);
+        self.kernel.flush_log(&mut |window| {
+            digest(window, records, hash);
+            if keep {
+                log.extend_from_slice(window);
+            }
+        });
     }
 
     pub fn cpu_s(&self, task: TaskId) -> f64 {
         self.kernel.stats(task).cpu_ns as f64 * 1e-9
+    }
+}
+
+/// Count and hash every byte of the log.
+fn digest(window: &[Record], records: &mut u64, hash: &mut u64) {
+    *records += window.len() as u64;
+    for r in window {
+        for word in [
+            r.time_ns,
+            u64::from(r.kind) | u64::from(r.flags) << 8 | u64::from(r.cpu) << 16 | u64::from(r.task) << 32,
+            u64::from(r.other) | u64::from(r.arg) << 32,
+            r.value,
+        ] {
+            *hash = (*hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(29);
+        }
     }
 }
 

@@ -32,10 +32,13 @@
 use crate::kit::balance::{Balancer, Hot, MayLeave, Pull, Pulled, Rules, RunQueues};
 use crate::kit::decay::decay;
 use crate::kit::prio::PrioArrays;
+use crate::kit::requests::Requests;
 use crate::kit::table::Table;
-use schedlab_machine::policy::{Arrival, Policy, Request, Resched, Stop, Timing, View, Wants};
+use schedlab_machine::policy::{
+    Arrival, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
+};
 use schedlab_units::{CpuId, Nice, Policy as Class, Span, TaskId, Time};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 #[cfg(test)]
 mod tests;
@@ -99,7 +102,7 @@ struct Queues {
     cpus: Vec<Rq>,
     /// Per level above [`BEST`]: after how long a waiting task is promoted from it.
     promote_after: Vec<Span>,
-    requests: VecDeque<Request>,
+    requests: Requests,
 }
 
 /// See the module.
@@ -143,7 +146,7 @@ impl Ebs {
             arrays: PrioArrays::default(),
             cpus: Vec::new(),
             promote_after: promote_after.collect(),
-            requests: VecDeque::new(),
+            requests: Requests::default(),
         };
         Ebs { queues, balancer: Balancer::new(rules) }
     }
@@ -240,7 +243,7 @@ impl Queues {
         self.add(now, to, task);
         self.cpus[from.index()].nr_running -= 1;
         self.cpus[to.index()].nr_running += 1;
-        self.requests.push_back(Request::Moved { task, to });
+        self.requests.moved(task, to);
     }
 }
 
@@ -270,18 +273,22 @@ impl RunQueues for Queues {
             pulled.nr += 1;
             let current = self.cpus[to.index()].current;
             if current.is_some_and(|current| level < self.tasks[current].level) {
-                self.requests.push_back(Request::Kick(to));
+                self.requests.kick(to);
             }
         }
         pulled
     }
     fn push_running(&mut self, _view: &View, from: CpuId, to: CpuId) {
         self.cpus[from.index()].push_to = Some(to);
-        self.requests.push_back(Request::Kick(from));
+        self.requests.kick(from);
     }
 }
 
 impl Policy for Ebs {
+    fn work_conservation(&self) -> WorkConservation {
+        WorkConservation::PerCpu
+    }
+
     fn timing(&self) -> Timing {
         Timing { tick: Some(Span::from_ns(1_000_000_000 / self.queues.params.hz)) }
     }
@@ -343,6 +350,7 @@ impl Policy for Ebs {
         queues.update_rate(view.now(), task);
         queues.tasks[task].running = true;
         queues.cpus[cpu.index()].current = Some(task);
+        queues.requests.picked(Some(task));
         Some(task)
     }
 
@@ -370,7 +378,7 @@ impl Policy for Ebs {
             && view.allowed(task, to)
         {
             queues.move_task(view.now(), task, to);
-            queues.requests.push_back(Request::Kick(to));
+            queues.requests.kick(to);
         }
     }
 
@@ -402,6 +410,6 @@ impl Policy for Ebs {
     }
 
     fn next_request(&mut self) -> Option<Request> {
-        self.queues.requests.pop_front()
+        self.queues.requests.next()
     }
 }

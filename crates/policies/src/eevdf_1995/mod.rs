@@ -101,12 +101,12 @@ impl Discipline for Eevdf1995 {
 
     fn select(&mut self, may: May<'_>) -> Option<TaskId> {
         let now = self.time.time();
-        while let Some(((start, _), client)) = self.ahead.first()
+        while let Some((start, client)) = self.ahead.first()
             && start <= now
         {
             self.ahead.pop_first();
             let deadline = self.clients[client.index()].eligible.finish();
-            self.eligible.push((deadline, client), client);
+            self.eligible.push((deadline, client));
         }
         self.eligible.pop(may).or_else(|| self.ahead.pop(may))
     }
@@ -117,7 +117,7 @@ impl Discipline for Eevdf1995 {
     }
 
     fn put(&mut self, client: TaskId) {
-        self.ahead.push((self.clients[client.index()].eligible.time(), client), client);
+        self.ahead.push((self.clients[client.index()].eligible.time(), client));
     }
 
     fn set_share(&mut self, client: TaskId, share: u64) {

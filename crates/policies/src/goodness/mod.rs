@@ -22,10 +22,10 @@
 //! *Parameter*: `hz` (default 100).
 
 use crate::kit::lists::Lists;
+use crate::kit::requests::Requests;
 use crate::kit::table::Table;
 use schedlab_machine::policy::{Arrival, Policy, Request, Resched, Stop, Timing, View, Wants};
 use schedlab_units::{CpuId, Span, TaskId, Time};
-use std::collections::VecDeque;
 
 mod rules;
 #[cfg(test)]
@@ -64,7 +64,7 @@ pub struct Goodness {
     /// Per CPU: who ran last and is still runnable.
     previous: Vec<Option<TaskId>>,
     idle_since: Vec<Time>,
-    requests: VecDeque<Request>,
+    requests: Requests,
 }
 
 impl Goodness {
@@ -78,7 +78,7 @@ impl Goodness {
             runnable: Lists::new(1),
             previous: Vec::new(),
             idle_since: Vec::new(),
-            requests: VecDeque::new(),
+            requests: Requests::default(),
         }
     }
 
@@ -181,7 +181,7 @@ impl Policy for Goodness {
             if rest == 0
                 && let Some(cpu) = self.tasks[parent].on_cpu
             {
-                self.requests.push_back(Request::Kick(cpu));
+                self.requests.kick(cpu);
             }
         }
         self.place(view, task).unwrap_or_else(|| view.home_cpu(task))
@@ -209,7 +209,7 @@ impl Policy for Goodness {
                 && let Some(other) = self.place(view, previous)
                 && other != cpu
             {
-                self.requests.push_back(Request::Kick(other));
+                self.requests.kick(other);
             }
         }
         match picked {
@@ -266,6 +266,6 @@ impl Policy for Goodness {
     }
 
     fn next_request(&mut self) -> Option<Request> {
-        self.requests.pop_front()
+        self.requests.next()
     }
 }

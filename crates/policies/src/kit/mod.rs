@@ -2,11 +2,16 @@
 //! deadline, decay, and balancing over scheduling domains. Nothing here decides who runs.
 
 pub(crate) mod balance;
+pub(crate) mod deadline_tree;
 pub(crate) mod decay;
 pub(crate) mod domains;
+pub(crate) mod jobs;
+pub(crate) mod keyed;
 pub(crate) mod lists;
 pub(crate) mod prio;
+pub(crate) mod requests;
 pub(crate) mod table;
+pub(crate) mod wake;
 
 #[cfg(test)]
 mod tests;

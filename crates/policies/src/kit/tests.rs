@@ -63,3 +63,33 @@ fn domains_follow_the_topology() {
     assert_eq!((flat.domains.len(), flat.domains[0].groups.len()), (1, 4));
     assert!(Domains::new(&"1".parse().unwrap()).domains.is_empty());
 }
+
+/// Against a plain list, over ten thousand drawn operations.
+#[test]
+fn the_deadline_tree_finds_what_a_scan_finds() {
+    use super::deadline_tree::DeadlineTrees;
+    let mut trees = DeadlineTrees::new(2);
+    let mut plain: Vec<(i64, u64, u32, i64)> = Vec::new();
+    let mut state = 12345u64;
+    let mut draw = |n: u64| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) % n
+    };
+    for sequence in 0..10_000 {
+        let task = draw(50) as u32;
+        if let Some(place) = plain.iter().position(|&(_, _, t, _)| t == task) {
+            plain.remove(place);
+            trees.remove(1, TaskId(task));
+        } else {
+            let (deadline, vruntime) = (draw(100) as i64 - 50, draw(100) as i64 - 50);
+            plain.push((deadline, sequence, task, vruntime));
+            trees.insert(1, TaskId(task), deadline, sequence, vruntime);
+        }
+        plain.sort_unstable();
+        let limit = draw(120) as i64 - 60;
+        let scanned = plain.iter().find(|&&(_, _, _, v)| v <= limit).map(|&(_, _, t, _)| TaskId(t));
+        assert_eq!(trees.first_eligible(1, |v| v <= limit), scanned);
+        assert_eq!(trees.tasks(1), plain.iter().map(|&(_, _, t, _)| TaskId(t)).collect::<Vec<_>>());
+    }
+    assert_eq!(trees.first(0), None);
+}

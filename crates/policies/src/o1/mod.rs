@@ -30,7 +30,9 @@
 use crate::kit::balance::Balancer;
 use crate::kit::prio::PrioArrays;
 use crate::kit::table::Table;
-use schedlab_machine::policy::{Arrival, Policy, Request, Resched, Stop, Timing, View, Wants};
+use schedlab_machine::policy::{
+    Arrival, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
+};
 use schedlab_units::{CpuId, Policy as Class, Span, TaskId, Time};
 
 mod interactivity;
@@ -120,6 +122,10 @@ impl O1 {
 }
 
 impl Policy for O1 {
+    fn work_conservation(&self) -> WorkConservation {
+        WorkConservation::PerCpu
+    }
+
     fn timing(&self) -> Timing {
         Timing { tick: Some(Span::from_ns(1_000_000_000 / self.hz)) }
     }
@@ -160,7 +166,7 @@ impl Policy for O1 {
         if let Some(array) = array {
             self.queues.add(view, cpu, array, task);
             if self.queues.tasks[task].level > before {
-                self.queues.requests.push_back(Request::Kick(cpu)); // it runs, and is worth less now
+                self.queues.requests.kick(cpu); // it runs, and is worth less now
             }
         }
     }
@@ -207,7 +213,9 @@ impl Policy for O1 {
         if self.queues.cpus[cpu.index()].nr_running == 0 {
             self.balancer.newly_idle(&mut self.queues, view, cpu);
         }
-        self.queues.pick(view, cpu)
+        let picked = self.queues.pick(view, cpu);
+        self.queues.requests.picked(picked);
+        picked
     }
 
     fn put_prev(&mut self, view: &View, cpu: CpuId, task: TaskId, _ran: Span, stop: Stop) {
@@ -223,7 +231,7 @@ impl Policy for O1 {
                     && view.allowed(task, to)
                 {
                     queues.move_task(view, task, to);
-                    queues.requests.push_back(Request::Kick(to));
+                    queues.requests.kick(to);
                 }
             }
             // a yielding task waits with the expired ones; a real-time one at the end of its list
@@ -292,6 +300,6 @@ impl Policy for O1 {
     }
 
     fn next_request(&mut self) -> Option<Request> {
-        self.queues.requests.pop_front()
+        self.queues.requests.next()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::kit::balance::{Hot, Pull, Pulled, RunQueues};
-use std::collections::VecDeque;
+use crate::kit::requests::Requests;
 
 /// A task that ran less than this ago is cache hot (kernel: cache_hot_time of SD_CPU_INIT).
 const CACHE_HOT: Span = Span::from_us(2500);
@@ -30,7 +30,7 @@ pub(super) struct Queues {
     pub(super) tasks: Table<Task>,
     arrays: PrioArrays,
     pub(super) cpus: Vec<Rq>,
-    pub(super) requests: VecDeque<Request>,
+    pub(super) requests: Requests,
 }
 
 impl Queues {
@@ -42,7 +42,7 @@ impl Queues {
             tasks: Table::default(),
             arrays: PrioArrays::default(),
             cpus: Vec::new(),
-            requests: VecDeque::new(),
+            requests: Requests::default(),
         }
     }
 
@@ -172,7 +172,7 @@ impl Queues {
         self.remove(task);
         let array = if was_active { self.active_array(to) } else { self.expired_array(to) };
         self.add(view, to, array, task);
-        self.requests.push_back(Request::Moved { task, to });
+        self.requests.moved(task, to);
     }
 }
 
@@ -217,7 +217,7 @@ impl RunQueues for Queues {
                 left = left.saturating_sub(weight);
                 let current = self.cpus[to.index()].current;
                 if current.is_some_and(|current| level < self.tasks[current].level) {
-                    self.requests.push_back(Request::Kick(to));
+                    self.requests.kick(to);
                 }
             }
         }
@@ -226,6 +226,6 @@ impl RunQueues for Queues {
 
     fn push_running(&mut self, _view: &View, from: CpuId, to: CpuId) {
         self.cpus[from.index()].push_to = Some(to);
-        self.requests.push_back(Request::Kick(from));
+        self.requests.kick(from);
     }
 }

@@ -44,7 +44,7 @@ impl O1 {
             let cpu = queues.tasks[parent].cpu;
             queues.tasks[parent].slice_ticks = 1;
             self.slice_used(view, cpu, parent);
-            self.queues.requests.push_back(Request::Kick(cpu));
+            self.queues.requests.kick(cpu);
         }
     }
 

@@ -36,7 +36,7 @@ pub mod quantum;
 mod shares;
 
 pub use clock::{Clock, Virtual};
-pub use heap::{Heap, List, MinQueue};
+pub use heap::{Heap, Key, List, MinQueue};
 pub use policy::Proportional;
 pub use shares::{ParseSharesError, Shares};
 

@@ -71,7 +71,7 @@ impl Discipline for Sfq {
 
     fn put(&mut self, client: TaskId) {
         let clock = &self.clients[client.index()];
-        self.waiting.push((clock.time(), Reverse(clock.share()), client), client);
+        self.waiting.push((clock.time(), Reverse(clock.share()), client));
     }
 
     fn set_share(&mut self, client: TaskId, share: u64) {

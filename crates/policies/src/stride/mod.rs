@@ -90,7 +90,7 @@ impl Discipline for Stride {
 
     fn put(&mut self, client: TaskId) {
         let pass = self.clients[client.index()].start.finish();
-        self.waiting.push((pass, client), client);
+        self.waiting.push((pass, client));
     }
 
     fn set_share(&mut self, client: TaskId, share: u64) {

@@ -65,11 +65,11 @@ impl Discipline for Wf2q {
 
     fn select(&mut self, may: May<'_>) -> Option<TaskId> {
         let now = self.time.time();
-        while let Some(((start, _), client)) = self.ahead.first()
+        while let Some((start, client)) = self.ahead.first()
             && start <= now
         {
             self.ahead.pop_first();
-            self.eligible.push((self.clients[client.index()].finish(), client), client);
+            self.eligible.push((self.clients[client.index()].finish(), client));
         }
         self.eligible.pop(may).or_else(|| self.ahead.pop(may))
     }
@@ -80,7 +80,7 @@ impl Discipline for Wf2q {
     }
 
     fn put(&mut self, client: TaskId) {
-        self.ahead.push((self.clients[client.index()].time(), client), client);
+        self.ahead.push((self.clients[client.index()].time(), client));
     }
 
     fn set_share(&mut self, client: TaskId, share: u64) {

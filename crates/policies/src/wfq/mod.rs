@@ -24,16 +24,16 @@ use schedlab_units::TaskId;
 mod tests;
 
 /// With a heap.
-pub type Wfq = FairQueue<Heap<Key>>;
+pub type Wfq = FairQueue<Heap<Finish>>;
 /// With a list.
-pub type WfqList = FairQueue<List<Key>>;
+pub type WfqList = FairQueue<List<Finish>>;
 
 /// Virtual finishing time; ties by id.
-pub type Key = (Virtual, TaskId);
+pub type Finish = (Virtual, TaskId);
 
 /// See the module.
 #[derive(Debug)]
-pub struct FairQueue<Q: MinQueue<Key>> {
+pub struct FairQueue<Q: MinQueue<Finish>> {
     quantum: u64,
     /// The queue's virtual time; its share is the sum of the runnable clients' shares.
     time: Clock,
@@ -41,21 +41,21 @@ pub struct FairQueue<Q: MinQueue<Key>> {
     waiting: Q,
 }
 
-impl<Q: MinQueue<Key> + Default> FairQueue<Q> {
+impl<Q: MinQueue<Finish> + Default> FairQueue<Q> {
     /// With this quantum.
     pub fn new(quantum: u64) -> FairQueue<Q> {
         FairQueue { quantum, time: Clock::new(0, quantum), clients: Vec::new(), waiting: Q::default() }
     }
 }
 
-impl<Q: MinQueue<Key>> FairQueue<Q> {
+impl<Q: MinQueue<Finish>> FairQueue<Q> {
     /// Where the client's next quantum starts, in virtual time.
     pub fn start(&self, client: TaskId) -> Virtual {
         self.clients[client.index()].time()
     }
 }
 
-impl<Q: MinQueue<Key>> Discipline for FairQueue<Q> {
+impl<Q: MinQueue<Finish>> Discipline for FairQueue<Q> {
     fn join(&mut self, client: TaskId, share: u64) {
         let index = row(&mut self.clients, client, &Clock::new(0, self.quantum));
         let clock = &mut self.clients[index];
@@ -81,7 +81,7 @@ impl<Q: MinQueue<Key>> Discipline for FairQueue<Q> {
 
     fn put(&mut self, client: TaskId) {
         let finish = self.clients[client.index()].finish();
-        self.waiting.push((finish, client), client);
+        self.waiting.push((finish, client));
     }
 
     fn set_share(&mut self, client: TaskId, share: u64) {

@@ -282,7 +282,8 @@ impl<'a> Writer<'a> {
                 self.waking(time_ns, cpu, wakee, waker, if record.flags & 1 != 0 { HARDIRQ } else { 0 });
             }
             (Some(Kind::Wakeup), Some(wakee)) => {
-                if !std::mem::take(&mut self.tasks[wakee as usize].waking) {
+                let told = std::mem::take(&mut self.tasks[wakee as usize].waking);
+                if !told {
                     self.waking(time_ns, cpu, wakee, None, HARDIRQ);
                 }
             }

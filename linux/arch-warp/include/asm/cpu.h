@@ -8,10 +8,10 @@
  * Could falsify: nothing in decisions. A host function called from the kernel (memcpy ...) saves and restores r15.
  */
 #ifndef __ASSEMBLY__
-#include <warp_abi.h>
+#include <warp_cpu.h>
 register struct warp_cpu *warp_this asm("r15");
 extern struct warp_cpu warp_cpus[];
-extern struct warp_abi warp_abi;
+extern volatile unsigned long long warp_now_ns;	/* the simulated clock */
 
 void warp_leave(unsigned int why);	/* to the simulator; comes back when this CPU is resumed */
 void warp_call(unsigned int call);	/* the same, to have something done at once */
