@@ -1,5 +1,5 @@
 //! The study of fairness from the command line: `cargo run --release -p schedlab-experiments --example fairness -- COMBINATIONS
-//! SCHEDULERS TOTALS CLIENTS`, for example `100 wfq,vtrr 1024,2048 4,8,16,32,64,128`.
+//! SCHEDULERS TOTALS CLIENTS [uniform|exponential [FOLDER]]`, for example `100 wfq,vtrr 1024,2048 4,8,16,32,64,128`.
 
 use schedlab_experiments::fairness::{Config, Point, Spread, study};
 
@@ -25,7 +25,10 @@ fn main() {
     let started = std::time::Instant::now();
     let study = study(&config).unwrap();
     let seconds = started.elapsed().as_secs_f64();
-    print!("{}", study.domain_table().to_text());
+    print!("{}", study.summary());
+    if let Some(folder) = args.get(6) {
+        println!("{}", study.write(std::path::Path::new(folder)).unwrap()[0].display());
+    }
     let sets = config.points.len() as f64 * f64::from(config.combinations);
     println!(
         "{sets} sets of shares, {} schedulers, {seconds:.2} s: {:.0} sets/min",

@@ -11,9 +11,29 @@
 //!   10,000,000 ns cpu0 wakeup   t0              runnable again
 //!   10,000,000 ns cpu0 switch   idle -> t0
 //! ```
+//!
+//! Three forms: the *spill* file of a run (raw records, [`RawLog`]), the canonical *text* ([`TextLog`]) for people, goldens and
+//! `diff`, and *Arrow* ([`ArrowLog`]) for analysis tools. All are read through [`Log`], in batches: memory does not grow with
+//! the log.
 
+#[cfg(feature = "arrow")]
+mod arrow;
+mod error;
+mod file;
 mod header;
+mod header_json;
 mod record;
+mod source;
+mod spill;
+pub mod synthetic;
+mod text;
 
+#[cfg(feature = "arrow")]
+pub use arrow::{ArrowLog, write_arrow};
+pub use error::LogError;
+pub use file::{open, write, write_aside};
 pub use header::{KernelThread, LogHeader, LogTask};
 pub use record::{Kind, PrevState, Record};
+pub use source::{Batches, Log, MemLog, Records, for_each};
+pub use spill::{RawLog, to_bytes};
+pub use text::{TextLog, format_record, write_text};

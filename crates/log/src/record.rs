@@ -59,7 +59,31 @@ impl PrevState {
     }
 }
 
+impl PrevState {
+    const NAMES: [&'static str; 5] = ["preempted", "yielded", "sleeping", "disk", "dead"];
+    /// The name in the text form and in Arrow.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+    /// From [`PrevState::name`].
+    pub fn from_name(name: &str) -> Option<PrevState> {
+        let number = Self::NAMES.iter().position(|n| *n == name)?;
+        PrevState::from_number(number as u8)
+    }
+}
+
 impl Kind {
+    const NAMES: [&'static str; 9] =
+        ["switch", "waking", "wakeup", "new", "migrate", "fork", "exit", "params", "note"];
+    /// The name in the text form and in Arrow.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize - 1]
+    }
+    /// From [`Kind::name`].
+    pub fn from_name(name: &str) -> Option<Kind> {
+        let position = Self::NAMES.iter().position(|n| *n == name)?;
+        Some(Kind::ALL[position])
+    }
     /// All kinds, in numeric order.
     pub const ALL: [Kind; 9] = [
         Kind::Switch,
@@ -122,5 +146,35 @@ impl Record {
     /// What; `None` for a number this version does not know.
     pub fn kind(&self) -> Option<Kind> {
         Kind::from_number(self.kind)
+    }
+
+    /// Why the previous task stopped; `None` unless this is a [`Kind::Switch`] with a known state.
+    pub fn prev_state(&self) -> Option<PrevState> {
+        if self.kind == Kind::Switch as u8 { PrevState::from_number(self.flags) } else { None }
+    }
+    /// With the fields that have no meaning for its kind cleared (0; a task: idle), as the text form keeps it: writers may leave
+    /// anything there (the kernel object leaves the tracepoint's raw state in the `arg` of a switch).
+    pub fn canonical(mut self) -> Record {
+        let (keep_flags, keep_other, keep_arg, keep_value) = match self.kind() {
+            Some(Kind::Switch) => (0xff, true, false, false),
+            Some(Kind::Waking) => (1, true, false, false),
+            Some(Kind::Wakeup | Kind::New) => (0, false, true, false),
+            Some(Kind::Migrate) => (0, true, true, false),
+            Some(Kind::Fork) => (0, true, false, false),
+            Some(Kind::Exit) => (0, false, false, false),
+            Some(Kind::Params) => (1, false, false, true),
+            Some(Kind::Note) | None => (0xff, true, true, true),
+        };
+        self.flags &= keep_flags;
+        if !keep_other {
+            self.other = TaskId::IDLE.0;
+        }
+        if !keep_arg {
+            self.arg = 0;
+        }
+        if !keep_value {
+            self.value = 0;
+        }
+        self
     }
 }

@@ -118,6 +118,8 @@ struct Run {
     token: u32,
     /// Where it last entered the kernel: where its device interrupts arrive.
     cpu: u32,
+    /// Where it last computed in user mode.
+    on: u32,
     live: bool,
     finished: bool,
 }
@@ -159,6 +161,7 @@ impl<K: Kernel> Machine<K> {
                 remaining_ns: 0,
                 token: NO_TOKEN,
                 cpu: 0,
+                on: 0,
                 live: false,
                 finished: task.idle_forever,
             })
@@ -433,6 +436,9 @@ impl<K: Kernel> Machine<K> {
         let key = match yielded {
             Yield::User(task) => {
                 *state = Cpu { user: task, since_ns: now_ns };
+                if self.runs[task.index()].on != cpu.0 {
+                    self.arrive_from(task, cpu);
+                }
                 timer_key.min(Key::new(now_ns.saturating_add(self.runs[task.index()].remaining_ns), CLASS_OP))
             }
             Yield::Idle => {
@@ -448,6 +454,18 @@ impl<K: Kernel> Machine<K> {
         };
         self.queue.set(cpu.index(), key);
         Ok(())
+    }
+
+    /// A task computes on another CPU than before. It may have been taken off that one at this very instant, before that CPU has
+    /// had its own turn: what it computed there is counted now.
+    fn arrive_from(&mut self, task: TaskId, cpu: CpuId) {
+        let run = &mut self.runs[task.index()];
+        let before = std::mem::replace(&mut run.on, cpu.0);
+        let there = &mut self.cpus[before as usize];
+        if there.user == task {
+            run.remaining_ns = run.remaining_ns.saturating_sub(self.now_ns - there.since_ns);
+            there.user = TaskId::IDLE;
+        }
     }
 
     /// `resume` with a stop watch and the checks that need not be made each time.

@@ -16,6 +16,9 @@ use std::collections::VecDeque;
 /// How often a policy may make a CPU pick again at one instant by kicking it while it picks.
 const SETTLE_MAX: u32 = 1000;
 
+/// "Here" of the experimenter's requests: no CPU, so that every CPU that gets work is kicked; logged as CPU 0.
+const NOWHERE: CpuId = CpuId(u32::MAX);
+
 /// A policy with the kernel around it; records go to `sink`.
 pub struct Native<P: Policy, S: Sink> {
     policy: P,
@@ -96,7 +99,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
                 time_ns: (self.view.now - self.epoch).as_ns(),
                 kind: kind as u8,
                 flags,
-                cpu: cpu.0 as u16,
+                cpu: if cpu == NOWHERE { 0 } else { cpu.0 as u16 },
                 task: task.0,
                 other,
                 arg,
@@ -408,6 +411,9 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if let Some(params) = change.params {
             view.params = params;
         }
+        if let Some(nice) = change.nice {
+            view.params.nice = nice;
+        }
         if let Some(affinity) = &change.affinity {
             view.affinity = Some(affinity.clone());
         }
@@ -583,12 +589,10 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         self.view.now = now;
         match request {
             Control::Spawn(tasks) => {
-                // "here" is no CPU: every CPU that gets work is kicked
-                let nowhere = CpuId(u32::from(u16::MAX));
                 for spawn in tasks {
-                    self.spawn(nowhere, spawn, None);
+                    self.spawn(NOWHERE, spawn, None);
                     if self.wants.requests {
-                        self.requests(nowhere);
+                        self.requests(NOWHERE);
                     }
                 }
             }

@@ -1,1 +1,47 @@
-//! (empty)
+//! What did the tasks of a real system do, as its kernel recorded it?
+//!
+//! Reads trace.dat, trace-cmd's file format, in versions 6 and 7, and writes it. A [`TraceFile`] gives an [`EventStream`]:
+//! the events of all CPUs in order of time, as small values without text.
+//!
+//! ```text
+//! trace.dat ── container ──> places of each CPU's pages ── pages, ring ──> records ── decode ──> Event ── stream ──> in order
+//!               header, options, format texts                                 ^ places of fields from the format texts
+//! ```
+//!
+//! ```no_run
+//! use schedlab_trace::{Mode, SchedEvent, TraceFile};
+//! let file = TraceFile::open("trace.dat".as_ref(), Mode::Strict)?;
+//! let mut events = file.events()?;
+//! while let Some(event) = events.next_event()? {
+//!     if let SchedEvent::Switch { next, .. } = event.what {
+//!         println!("{} ns {}: {} runs", event.time_ns, event.cpu, events.comm(next.comm));
+//!     }
+//! }
+//! # Ok::<(), schedlab_trace::TraceError>(())
+//! ```
+//!
+//! A trace is evidence, not truth: events are lost, clocks disagree, files end early. [`SchedEvent::Lost`] stands in the
+//! stream where the kernel dropped events; what a [`Mode::Lenient`] reader left out is in [`EventStream::counts`].
+
+mod comm;
+mod container;
+mod cursor;
+mod decode;
+pub mod edit;
+mod error;
+mod event;
+mod file;
+mod format;
+mod pages;
+mod ring;
+mod state;
+mod stream;
+pub mod write;
+
+pub use container::{Buffer, Counts, CpuPages, CpuStats, Mode};
+pub use error::{Place, Problem, TraceError, WriteError};
+pub use event::{CommId, Context, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, Wake};
+pub use file::TraceFile;
+pub use format::{EventFormat, Field, FieldKind};
+pub use state::{StateDecoder, TaskState};
+pub use stream::EventStream;

@@ -17,6 +17,7 @@
 mod contender;
 mod draw_shares;
 pub mod dynamic;
+mod pictures;
 mod study;
 
 pub use contender::{CONTENDERS, Contender, find};

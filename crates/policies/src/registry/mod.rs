@@ -85,7 +85,7 @@ impl Params<'_> {
     }
 
     /// The parameter, read by `parse`, whose error says what is wrong and what would be right.
-    fn read<T>(
+    pub fn read<T>(
         &self,
         param: &'static ParamInfo,
         parse: impl FnOnce(&str) -> Result<T, String>,
@@ -100,7 +100,7 @@ impl Params<'_> {
     }
 
     /// A length of time greater than zero.
-    fn span(&self, param: &'static ParamInfo) -> Result<Span, PolicyError> {
+    pub fn span(&self, param: &'static ParamInfo) -> Result<Span, PolicyError> {
         self.read(param, |value| match value.parse::<Span>() {
             Ok(Span::ZERO) => Err("must be greater than zero".into()),
             Ok(span) => Ok(span),
@@ -109,7 +109,7 @@ impl Params<'_> {
     }
 
     /// A number (or anything else with a `FromStr`); `expected` says what would be right.
-    fn value<T: FromStr>(&self, param: &'static ParamInfo, expected: &str) -> Result<T, PolicyError> {
+    pub fn value<T: FromStr>(&self, param: &'static ParamInfo, expected: &str) -> Result<T, PolicyError> {
         self.read(param, |value| value.parse().map_err(|_| format!("expected {expected}")))
     }
 }
@@ -134,6 +134,17 @@ impl Params<'_> {
 }
 
 impl PolicyInfo {
+    /// A scheduler from outside this crate: it can then be run as the registered ones are. (Not listed by [`registry`].)
+    pub const fn new(
+        name: &'static str,
+        summary: &'static str,
+        source: &'static str,
+        params: &'static [ParamInfo],
+        make: fn(&Params<'_>) -> Result<Box<dyn Policy>, PolicyError>,
+    ) -> PolicyInfo {
+        PolicyInfo { name, summary, source, params, make }
+    }
+
     /// Builds the scheduler; parameters not given have their default.
     pub fn build(&self, given: &[(String, String)]) -> Result<Box<dyn Policy>, PolicyError> {
         for (name, _) in given {

@@ -1,0 +1,136 @@
+//! Which kernel events tell a schedule, and which of them does this kernel have?
+//!
+//! | event | tells |
+//! |---|---|
+//! | sched_switch | who ran until when, and why it stopped (essential) |
+//! | sched_waking | who woke whom, and where the waker was (task, interrupt); older than it: sched_wakeup |
+//! | sched_wakeup_new, sched_process_fork, _exec, _exit | births, names and deaths |
+//! | sched_migrate_task | moves between CPUs |
+//! | sched_pi_setprio | a priority lent by a mutex, which must not be taken for a change of nice |
+//! | enter and exit of sched_yield, setpriority, sched_setscheduler, _setattr, _setaffinity | what a task asked for |
+//! | irq, softirq (optional) | time taken by interrupts |
+//! | sched_stat_runtime (optional) | the kernel's own account of CPU time; up to 97 % of the volume |
+//!
+//! An event that is missing is reported and skipped, except sched_switch.
+
+use crate::error::HostError;
+use crate::tracefs::Instance;
+
+/// The event without which nothing can be derived.
+pub const ESSENTIAL: &str = "sched:sched_switch";
+
+const SCHED: &[&str] = &[
+    ESSENTIAL,
+    "sched:sched_waking",
+    "sched:sched_wakeup_new",
+    "sched:sched_process_fork",
+    "sched:sched_process_exec",
+    "sched:sched_process_exit",
+    "sched:sched_migrate_task",
+    "sched:sched_pi_setprio",
+];
+
+/// The system calls by which a task tells the scheduler something.
+const SYSCALLS: &[&str] =
+    &["sched_yield", "setpriority", "sched_setscheduler", "sched_setattr", "sched_setaffinity"];
+
+const IRQ: &[&str] = &["irq:irq_handler_entry", "irq:irq_handler_exit"];
+const SOFTIRQ: &[&str] = &["irq:softirq_entry", "irq:softirq_exit", "irq:softirq_raise"];
+const STAT_RUNTIME: &[&str] = &["sched:sched_stat_runtime"];
+
+/// Which events to ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventChoice {
+    /// Enter and exit of the system calls that change how a task is scheduled.
+    pub syscalls: bool,
+    /// Enter and exit of hardware interrupt handlers.
+    pub irq: bool,
+    /// Raise, enter and exit of softirqs.
+    pub softirq: bool,
+    /// The kernel's own account of CPU time: many events.
+    pub stat_runtime: bool,
+}
+
+impl Default for EventChoice {
+    fn default() -> Self {
+        EventChoice { syscalls: true, irq: false, softirq: false, stat_runtime: false }
+    }
+}
+
+impl EventChoice {
+    /// The events, as system:name, in the order of the table above.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = SCHED.iter().map(|&name| name.to_owned()).collect();
+        if self.syscalls {
+            for call in SYSCALLS {
+                names.push(format!("syscalls:sys_enter_{call}"));
+                names.push(format!("syscalls:sys_exit_{call}"));
+            }
+        }
+        for (wanted, list) in [(self.irq, IRQ), (self.softirq, SOFTIRQ), (self.stat_runtime, STAT_RUNTIME)] {
+            if wanted {
+                names.extend(list.iter().map(|&name| name.to_owned()));
+            }
+        }
+        names
+    }
+}
+
+/// What this kernel gave of what was asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EnabledEvents {
+    /// Enabled, as system:name.
+    pub enabled: Vec<String>,
+    /// Not there or refused, with the reason.
+    pub missing: Vec<(String, String)>,
+}
+
+/// Enables the events in an instance.
+///
+/// # Errors
+/// [`HostError::NoEssentialEvent`] when sched_switch is not there; a missing other event is reported in the result.
+pub fn enable(instance: &Instance, choice: EventChoice) -> Result<EnabledEvents, HostError> {
+    let mut result = EnabledEvents::default();
+    for name in choice.names() {
+        let (system, event) = split(&name);
+        let folder = format!("events/{system}/{event}");
+        let problem = if !instance.has(&folder) {
+            "this kernel does not have it".to_owned()
+        } else if let Err(e) = instance.set(&format!("{folder}/enable"), "1", "") {
+            match e {
+                HostError::Setting { source, .. } => source.to_string(),
+                other => other.to_string(),
+            }
+        } else {
+            result.enabled.push(name);
+            continue;
+        };
+        if name == ESSENTIAL {
+            return Err(HostError::NoEssentialEvent { event: name, path: instance.path().join(folder) });
+        }
+        result.missing.push((name, problem));
+    }
+    Ok(result)
+}
+
+/// "system:name" in its two parts.
+pub(crate) fn split(name: &str) -> (&str, &str) {
+    name.split_once(':').unwrap_or(("", name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_choice_is_the_one_of_the_table() {
+        let names = EventChoice::default().names();
+        assert_eq!(names.len(), 8 + 2 * 5);
+        assert!(names.contains(&"syscalls:sys_exit_sched_setaffinity".to_owned()));
+        assert!(!names.iter().any(|name| name.contains("stat_runtime") || name.starts_with("irq:")));
+        let none = EventChoice { syscalls: false, ..EventChoice::default() };
+        assert_eq!(none.names().len(), 8);
+        let all = EventChoice { syscalls: true, irq: true, softirq: true, stat_runtime: true };
+        assert_eq!(all.names().len(), 18 + 2 + 3 + 1);
+    }
+}

@@ -1,0 +1,255 @@
+//! How do pandas, DuckDB or Polars read a log? As an Arrow IPC file (`*.arrow`), one row per record.
+//!
+//! | column | type | meaning |
+//! |---|---|---|
+//! | `time_ns` | uint64 | from the start of the run |
+//! | `cpu` | uint16 | where it happened |
+//! | `kind` | dictionary of strings | switch, waking, wakeup, new, migrate, fork, exit, params, note |
+//! | `task` | uint32 | row of `tasks` in the header; a kernel thread: 2^31 + pid; idle: 2^32 - 1 |
+//! | `other` | uint32 | by kind: next task, waker, child, or for migrate the CPU it goes to |
+//! | `prev_state` | dictionary, null unless a task is switched out | preempted, yielded, sleeping, disk, dead |
+//! | `flags`, `arg`, `value` | uint8, uint32, uint64 | by kind, see [`Kind`](crate::Kind) |
+//!
+//! Schema metadata: `schedlab.log.version` and, as JSON, `schedlab.log.header`. Batches are compressed with zstd.
+//! A file that was cut off is refused when it is opened. One whose bytes were altered in the middle may be too much for the
+//! Arrow library, which trusts some of the lengths it finds (it may ask for more memory than there is): do not feed it strangers' files.
+//!
+//! ```python
+//! table = pyarrow.ipc.open_file("run.arrow").read_all()
+//! switches = table.filter(pyarrow.compute.equal(table["kind"], "switch"))
+//! ```
+
+use crate::source::check_kinds;
+use crate::{Batches, Kind, Log, LogError, LogHeader, PrevState, Record, header_json};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, RecordBatch, StringArray, UInt8Array, UInt16Array, UInt32Array,
+    UInt64Array,
+};
+use arrow_ipc::CompressionType;
+use arrow_ipc::reader::FileReader;
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Version of the columns and the header.
+pub const VERSION: u32 = 1;
+/// The first bytes of every Arrow IPC file.
+pub(crate) const MAGIC: &[u8] = b"ARROW1";
+const VERSION_KEY: &str = "schedlab.log.version";
+const HEADER_KEY: &str = "schedlab.log.header";
+
+/// Rows per batch: large enough to compress well, 2 MB of columns at a time.
+const BATCH_ROWS: usize = 64 * 1024;
+
+fn schema(header: &LogHeader) -> Schema {
+    let names = || DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8));
+    let fields = vec![
+        Field::new("time_ns", DataType::UInt64, false),
+        Field::new("cpu", DataType::UInt16, false),
+        Field::new("kind", names(), false),
+        Field::new("task", DataType::UInt32, false),
+        Field::new("other", DataType::UInt32, false),
+        Field::new("prev_state", names(), true),
+        Field::new("flags", DataType::UInt8, false),
+        Field::new("arg", DataType::UInt32, false),
+        Field::new("value", DataType::UInt64, false),
+    ];
+    let metadata = HashMap::from([
+        (VERSION_KEY.to_string(), VERSION.to_string()),
+        (HEADER_KEY.to_string(), header_json::to_json(header)),
+    ]);
+    Schema::new_with_metadata(fields, metadata)
+}
+
+/// Writes the whole log as an Arrow IPC file; `name` stands for the output in errors.
+pub fn write_arrow(log: &dyn Log, out: &mut (dyn Write + Send), name: &Path) -> Result<(), LogError> {
+    let wrap = |error: ArrowError| match error {
+        ArrowError::IoError(_, source) => LogError::Io { doing: "write", path: name.to_path_buf(), source },
+        error => LogError::Arrow { path: name.to_path_buf(), problem: error.to_string() },
+    };
+    let schema = Arc::new(schema(log.header()));
+    let options =
+        IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD)).map_err(wrap)?;
+    let mut writer = FileWriter::try_new_with_options(out, &schema, options).map_err(wrap)?;
+    let kinds: ArrayRef = Arc::new(StringArray::from_iter_values(Kind::ALL.map(Kind::name)));
+    let states = (0..).map_while(PrevState::from_number).map(PrevState::name);
+    let states: ArrayRef = Arc::new(StringArray::from_iter_values(states));
+    let mut write = |rows: &[Record]| {
+        let kind = UInt8Array::from_iter_values(rows.iter().map(|r| r.kind - 1));
+        let state: UInt8Array = rows
+            .iter()
+            .map(|r| r.prev_state().filter(|_| !r.task().is_idle()).map(|state| state as u8))
+            .collect();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.time_ns))),
+            Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.cpu))),
+            Arc::new(DictionaryArray::try_new(kind, kinds.clone())?),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.task))),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.other))),
+            Arc::new(DictionaryArray::try_new(state, states.clone())?),
+            Arc::new(UInt8Array::from_iter_values(rows.iter().map(|r| r.flags))),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.arg))),
+            Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.value))),
+        ];
+        writer.write(&RecordBatch::try_new(schema.clone(), columns)?)
+    };
+    let mut rows: Vec<Record> = Vec::with_capacity(BATCH_ROWS);
+    let mut batches = log.batches()?;
+    while let Some(mut batch) = batches.next_batch()? {
+        while !batch.is_empty() {
+            let (part, rest) = batch.split_at(batch.len().min(BATCH_ROWS - rows.len()));
+            rows.extend_from_slice(part);
+            batch = rest;
+            if rows.len() == BATCH_ROWS {
+                write(&rows).map_err(wrap)?;
+                rows.clear();
+            }
+        }
+    }
+    if !rows.is_empty() {
+        write(&rows).map_err(wrap)?;
+    }
+    writer.finish().map_err(wrap)
+}
+
+/// A log in an Arrow IPC file, read batch by batch.
+#[derive(Debug)]
+pub struct ArrowLog {
+    path: PathBuf,
+    header: LogHeader,
+}
+
+impl ArrowLog {
+    /// Opens the file and reads its header.
+    pub fn open(path: &Path) -> Result<ArrowLog, LogError> {
+        let reader = reader(path)?;
+        let schema = reader.schema();
+        let wrong = |problem: String| LogError::Arrow { path: path.to_path_buf(), problem };
+        let metadata = |key: &str| {
+            schema.metadata().get(key).ok_or_else(|| {
+                wrong(format!(
+                    "it is an Arrow file, but not a schedule log: '{key}' is missing in its metadata"
+                ))
+            })
+        };
+        let version = metadata(VERSION_KEY)?;
+        if *version != VERSION.to_string() {
+            let (path, found) = (path.to_path_buf(), version.clone());
+            return Err(LogError::UnknownVersion { path, found, supported: VERSION });
+        }
+        let header = header_json::from_json(metadata(HEADER_KEY)?)
+            .map_err(|problem| wrong(format!("the header in its metadata is damaged: {problem}")))?;
+        for expected in self::schema(&header).fields() {
+            let found = schema.field_with_name(expected.name()).ok().map(Field::data_type);
+            if found != Some(expected.data_type()) && expected.name() != "prev_state" {
+                let (name, wanted) = (expected.name(), expected.data_type());
+                return Err(wrong(format!("column {name}: expected {wanted}, found {found:?}")));
+            }
+        }
+        Ok(ArrowLog { path: path.to_path_buf(), header })
+    }
+}
+
+fn reader(path: &Path) -> Result<FileReader<BufReader<File>>, LogError> {
+    let file = File::open(path).map_err(LogError::io("open", path))?;
+    let bytes = file.metadata().map_err(LogError::io("read", path))?.len();
+    guarded(|| FileReader::try_new_buffered(file, None)).map_err(|error| LogError::Truncated {
+        path: path.to_path_buf(),
+        problem: format!("its {bytes} bytes do not end with an Arrow footer ({error})"),
+    })
+}
+
+/// arrow-ipc panics on some damaged files (an offset beyond a buffer, seen in 60.1.0); here that is an error like any other.
+fn guarded<T>(read: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {
+    // unwind safety: after an error the reader is dropped, never used again (contract of Batches)
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(ArrowError::IpcError("the file's structure is damaged".to_string())))
+}
+
+impl Log for ArrowLog {
+    fn header(&self) -> &LogHeader {
+        &self.header
+    }
+    fn batches(&self) -> Result<Box<dyn Batches + '_>, LogError> {
+        Ok(Box::new(ArrowBatches { log: self, reader: reader(&self.path)?, records: Vec::new(), start: 0 }))
+    }
+}
+
+struct ArrowBatches<'a> {
+    log: &'a ArrowLog,
+    reader: FileReader<BufReader<File>>,
+    records: Vec<Record>,
+    start: u64,
+}
+
+impl Batches for ArrowBatches<'_> {
+    fn next_batch(&mut self) -> Result<Option<&[Record]>, LogError> {
+        let wrong = |problem: String| LogError::Arrow { path: self.log.path.clone(), problem };
+        loop {
+            let batch = match guarded(|| self.reader.next().transpose()).transpose() {
+                None => return Ok(None),
+                Some(Err(error)) => {
+                    return Err(wrong(format!("damaged after record {}: {error}", self.start)));
+                }
+                Some(Ok(batch)) => batch,
+            };
+            decode(&batch, &mut self.records).map_err(wrong)?;
+            check_kinds(&self.records, self.start)?;
+            self.start += self.records.len() as u64;
+            if !self.records.is_empty() {
+                return Ok(Some(&self.records));
+            }
+        }
+    }
+}
+
+fn decode(batch: &RecordBatch, records: &mut Vec<Record>) -> Result<(), String> {
+    let column = |name: &str| {
+        let column = batch.column_by_name(name).ok_or_else(|| format!("column {name} is missing"))?;
+        // a dictionary's null shows in its keys, which are read as plain numbers
+        if column.null_count() == 0 { Ok(column) } else { Err(format!("column {name} has empty cells")) }
+    };
+    let kind = column("kind")?.as_dictionary_opt::<UInt8Type>().ok_or("column kind is not a dictionary")?;
+    let names = kind.values().as_string_opt::<i32>().ok_or("column kind does not hold strings")?;
+    // writers other than ours may order the dictionary differently
+    let kinds: Vec<u8> =
+        names.iter().map(|name| name.and_then(Kind::from_name).map_or(0, |kind| kind as u8)).collect();
+    let keys = kind.keys().values();
+    if let Some(key) = keys.iter().find(|key| kinds.get(usize::from(**key)).is_none_or(|kind| *kind == 0)) {
+        let name = names.iter().nth(usize::from(*key)).flatten().unwrap_or("nothing");
+        return Err(format!(
+            "unknown kind '{name}'; expected one of {}",
+            Kind::ALL.map(Kind::name).join(" ")
+        ));
+    }
+    fn primitive<T: arrow_array::ArrowPrimitiveType>(column: &ArrayRef) -> Result<&[T::Native], String> {
+        let array =
+            column.as_primitive_opt::<T>().ok_or("a column has another type than in the first batch")?;
+        Ok(array.values())
+    }
+    let time_ns = primitive::<UInt64Type>(column("time_ns")?)?;
+    let cpu = primitive::<UInt16Type>(column("cpu")?)?;
+    let task = primitive::<UInt32Type>(column("task")?)?;
+    let other = primitive::<UInt32Type>(column("other")?)?;
+    let flags = primitive::<UInt8Type>(column("flags")?)?;
+    let arg = primitive::<UInt32Type>(column("arg")?)?;
+    let value = primitive::<UInt64Type>(column("value")?)?;
+    records.clear();
+    records.extend((0..batch.num_rows()).map(|i| Record {
+        time_ns: time_ns[i],
+        kind: kinds[usize::from(keys[i])],
+        flags: flags[i],
+        cpu: cpu[i],
+        task: task[i],
+        other: other[i],
+        arg: arg[i],
+        value: value[i],
+    }));
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! What can be wrong with a log file: where, what was found, what was expected, what to do.
+
+use std::path::{Path, PathBuf};
+
+/// A log cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The system refused to read or write.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The file is something else.
+    #[error(
+        "{} is not a schedule log: it begins with {found}, expected '# schedlab log 1' (text) or ARROW1 (Arrow); \
+         `schedlab run ... --log F` writes one",
+        path.display()
+    )]
+    NotALog {
+        /// The file.
+        path: PathBuf,
+        /// Its first bytes, printable.
+        found: String,
+    },
+    /// Written by a newer schedlab.
+    #[error(
+        "{} is a schedule log of version {found}; this schedlab reads version {supported}: use a newer schedlab, \
+         or write the log again",
+        path.display()
+    )]
+    UnknownVersion {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: String,
+        /// The one that can be read.
+        supported: u32,
+    },
+    /// The file ends early.
+    #[error("{} is cut off: {problem}; copy or write it again", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// What is missing.
+        problem: String,
+    },
+    /// A line of the text form is wrong.
+    #[error("{}:{line}: {problem} in '{text}'", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Line number, from 1.
+        line: u64,
+        /// The line (its beginning).
+        text: String,
+        /// What is wrong and what was expected.
+        problem: String,
+    },
+    /// A record's kind is a number that this version does not know.
+    #[error(
+        "record {index} at {time_ns} ns has the unknown kind {kind}; the writer (kernel object or policy) \
+         is of another version: build it again"
+    )]
+    UnknownKind {
+        /// Position in the log, from 0.
+        index: u64,
+        /// The record's time.
+        time_ns: u64,
+        /// The number found.
+        kind: u8,
+    },
+    /// An Arrow file does not hold what a log must hold.
+    #[error("{}: {problem}", path.display())]
+    Arrow {
+        /// The file.
+        path: PathBuf,
+        /// What was expected and what was found.
+        problem: String,
+    },
+}
+
+impl LogError {
+    pub fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> LogError + 'a {
+        move |source| LogError::Io { doing, path: path.to_path_buf(), source }
+    }
+}

@@ -1,0 +1,311 @@
+//! The machine on native policies: drawn schedules first, then properties of random workloads.
+
+use proptest::prelude::*;
+use schedlab_log::{Kind, PrevState, Record};
+use schedlab_machine::kernel::{Fault, FaultKind, Kernel};
+use schedlab_machine::native::Native;
+use schedlab_machine::policy::{Arrival, Policy, Stop, View};
+use schedlab_machine::{End, Machine, Outcome, Program, Setup};
+use schedlab_topology::Topology;
+use schedlab_units::{CpuId, Nice, SchedParams, Span, TaskId};
+use schedlab_workload::*;
+
+fn ms(n: u64) -> Span {
+    Span::from_ms(n)
+}
+
+fn task(pid: u32, birth: Birth, events: Vec<EventKind>) -> Task {
+    let events = events.into_iter().enumerate();
+    Task {
+        pid,
+        name: format!("task{pid}"),
+        birth,
+        params: None,
+        affinity: None,
+        cgroup: None,
+        kernel_thread: false,
+        events: events
+            .map(|(i, kind)| Event { eid: EventId(u64::from(pid) * 1000 + i as u64), kind })
+            .collect(),
+    }
+}
+
+const RUNNABLE: Birth = Birth::Init { eid: EventId(0), parent: None, state: InitState::Runnable };
+const BLOCKED: Birth = Birth::Init { eid: EventId(0), parent: None, state: InitState::Blocked };
+
+fn block(length: u64) -> EventKind {
+    EventKind::Block { length: ms(length) }
+}
+fn exit(length: u64) -> EventKind {
+    EventKind::Exit { length: ms(length) }
+}
+fn sleep(after: u64) -> EventKind {
+    EventKind::Wakeup(Wakeup::External { after: ms(after), source: ExternalSource::Timer })
+}
+/// Woken by task number `task` (pid = number + 1), `distance` ms of its CPU time before its event number `event`.
+fn woken_by(task: u32, event: u64, distance: u64) -> EventKind {
+    EventKind::Wakeup(Wakeup::Dependent {
+        recorded_after: Span::ZERO,
+        event: EventId(u64::from(task + 1) * 1000 + event),
+        task: TaskId(task),
+        distance: ms(distance),
+    })
+}
+
+fn run_with(
+    policy: Box<dyn Policy>,
+    nr_cpus: u32,
+    duration: Option<Span>,
+    tasks: &[Task],
+) -> (Outcome, Vec<Record>) {
+    let workload = Workload { tasks: tasks.to_vec(), ..Workload::default() };
+    let mut records: Vec<Record> = Vec::new();
+    let setup = Setup { topology: Topology::flat(nr_cpus).unwrap(), duration, params: Vec::new() };
+    let program = Program::new(&workload).unwrap();
+    let mut machine = Machine::new(Native::new(policy, &mut records), program, setup);
+    let outcome = machine.run();
+    for id in 0..tasks.len() as u32 {
+        assert!(machine.kernel().task_counters(TaskId(id)).is_some());
+    }
+    drop(machine);
+    (outcome, records)
+}
+
+fn run(sched: &str, nr_cpus: u32, duration: Option<Span>, tasks: &[Task]) -> (Outcome, Vec<Record>) {
+    run_with(schedlab_policies::find(sched).unwrap().build(&[]).unwrap(), nr_cpus, duration, tasks)
+}
+
+/// `12ms cpu0 t0>t1` for each switch.
+fn switches(records: &[Record]) -> Vec<String> {
+    let switches = records.iter().filter(|r| r.kind() == Some(Kind::Switch));
+    switches.map(|r| format!("{} {} {}>{}", r.time(), r.cpu(), r.task(), r.other())).collect()
+}
+
+/// CPU time of each task, from the switches alone; also checks that no task is in two places.
+fn cpu_times(records: &[Record], nr_cpus: u32, nr_tasks: usize, end: Span) -> Vec<Span> {
+    let mut current = vec![(0, TaskId::IDLE); nr_cpus as usize];
+    let mut times = vec![Span::ZERO; nr_tasks];
+    let mut last_ns = 0;
+    for record in records {
+        assert!(record.time_ns >= last_ns, "time goes backwards: {record:?}");
+        last_ns = record.time_ns;
+        if record.kind() == Some(Kind::Switch) {
+            let (since_ns, previous) = current[record.cpu().index()];
+            assert_eq!(previous, record.task(), "the task switched out was not running: {record:?}");
+            if previous.is_workload() {
+                times[previous.index()] += Span::from_ns(record.time_ns - since_ns);
+            }
+            let next = record.other();
+            assert!(
+                next.is_idle() || current.iter().all(|(_, task)| *task != next),
+                "{next} is in two places"
+            );
+            current[record.cpu().index()] = (record.time_ns, next);
+        }
+    }
+    for (since_ns, task) in current {
+        if task.is_workload() {
+            times[task.index()] += Span::from_ns(end.as_ns() - since_ns);
+        }
+    }
+    times
+}
+
+#[test]
+fn a_producer_wakes_a_consumer() {
+    // ms   0         1
+    //      0123456789012
+    // cpu0 PPPPPP              P runs 6 ms; 2 ms before its end it wakes C
+    // cpu1     CCC             C was blocked from the start, runs 3 ms from 4
+    let tasks = [task(1, RUNNABLE, vec![exit(6)]), task(2, BLOCKED, vec![woken_by(0, 0, 2), exit(3)])];
+    let (outcome, records) = run("fifo", 2, None, &tasks);
+    assert_eq!(outcome.end, End::AllDone);
+    assert_eq!(outcome.duration, ms(7));
+    assert_eq!(
+        switches(&records),
+        ["0ns cpu0 idle>t0", "4ms cpu1 idle>t1", "6ms cpu0 t0>idle", "7ms cpu1 t1>idle"]
+    );
+    let waking = records.iter().find(|r| r.kind() == Some(Kind::Waking)).unwrap();
+    assert_eq!((waking.task(), waking.other(), waking.flags), (TaskId(1), TaskId(0), 0));
+}
+
+#[test]
+fn a_wakeup_that_comes_early_is_kept() {
+    // one CPU, FIFO: P runs first (it wakes C at 4), C has not blocked yet when the wakeup comes, and so never sleeps
+    // ms   0         1
+    //      01234567890
+    // cpu0 PPPPPPCCCCC         C: 2 ms, block (kept wakeup: goes on at once), 3 ms
+    let tasks =
+        [task(1, RUNNABLE, vec![exit(6)]), task(2, RUNNABLE, vec![block(2), woken_by(0, 0, 2), exit(3)])];
+    let (outcome, records) = run("fifo", 1, None, &tasks);
+    assert_eq!(outcome.tokens_early, 1);
+    assert_eq!(switches(&records), ["0ns cpu0 idle>t0", "6ms cpu0 t0>t1", "11ms cpu0 t1>idle"]);
+}
+
+#[test]
+fn forks_yields_and_blocked_starts() {
+    // ms   0         1
+    //      0123456789012345
+    // cpu0 AABBAAACCC          A forks B at 2 and yields; B exits after 2 ms; C sleeps from the start for 5 ms
+    let tasks = [
+        task(
+            1,
+            RUNNABLE,
+            vec![
+                EventKind::Fork { length: ms(2), child: TaskId(1) },
+                EventKind::Yield { length: ms(2) },
+                exit(5),
+            ],
+        ),
+        task(2, Birth::Fork { parent: TaskId(0) }, vec![exit(2)]),
+        task(3, BLOCKED, vec![sleep(5), exit(3)]),
+    ];
+    let (outcome, records) = run("fifo", 1, None, &tasks);
+    assert_eq!(outcome.end, End::AllDone);
+    assert_eq!(
+        switches(&records),
+        ["0ns cpu0 idle>t0", "2ms cpu0 t0>t1", "4ms cpu0 t1>t0", "7ms cpu0 t0>t2", "10ms cpu0 t2>idle"]
+    );
+    let yielded = records.iter().find(|r| r.kind() == Some(Kind::Switch) && r.time_ns == 2_000_000).unwrap();
+    assert_eq!(PrevState::from_number(yielded.flags), Some(PrevState::Yielded));
+}
+
+#[test]
+fn affinity_moves_a_running_task() {
+    // A runs on cpu0, and after 3 ms restricts itself to cpu1
+    let change = ParamChange { affinity: Some("1".parse().unwrap()), ..ParamChange::default() };
+    let tasks =
+        [task(1, RUNNABLE, vec![EventKind::Prio { length: ms(3), change: Box::new(change) }, exit(5)])];
+    let (outcome, records) = run("fifo", 2, None, &tasks);
+    assert_eq!(outcome.duration, ms(5));
+    assert_eq!(
+        switches(&records),
+        ["0ns cpu0 idle>t0", "3ms cpu0 t0>idle", "3ms cpu1 idle>t0", "5ms cpu1 t0>idle"]
+    );
+}
+
+#[test]
+fn tasks_that_wait_for_each_other_are_a_deadlock_not_a_hang() {
+    let tasks = [
+        task(1, RUNNABLE, vec![block(1), woken_by(1, 2, 1), exit(3)]),
+        task(2, RUNNABLE, vec![block(1), woken_by(0, 2, 1), exit(3)]),
+    ];
+    let (outcome, _) = run("fifo", 1, Some(Span::from_s(1000)), &tasks);
+    let End::Deadlock(waits) = outcome.end else { panic!("{:?}", outcome.end) };
+    assert_eq!(outcome.duration, ms(2));
+    assert_eq!((waits[0].task, waits[0].waker, waits[0].before_event), (TaskId(0), TaskId(1), 2002));
+    assert_eq!((waits[1].task, waits[1].waker), (TaskId(1), TaskId(0)));
+}
+
+#[test]
+fn the_duration_ends_a_run_exactly() {
+    let (outcome, records) = run("rr", 2, Some(ms(25)), &[task(1, RUNNABLE, vec![exit(1000)])]);
+    assert_eq!((outcome.end, outcome.duration), (End::Duration, ms(25)));
+    assert_eq!(cpu_times(&records, 2, 1, ms(25)), [ms(25)]);
+    assert!(!outcome.finished[0]);
+}
+
+/// Picks a task that is blocked.
+#[derive(Default)]
+struct Broken(Vec<TaskId>);
+impl Policy for Broken {
+    fn task_new(&mut self, _: &View, task: TaskId) {
+        self.0.push(task);
+    }
+    fn select_cpu(&mut self, _: &View, _: TaskId, _: Arrival) -> CpuId {
+        CpuId(0)
+    }
+    fn enqueue(&mut self, _: &View, _: CpuId, _: TaskId, _: Arrival) {}
+    fn dequeue(&mut self, _: &View, _: CpuId, _: TaskId) {}
+    fn pick_next(&mut self, _: &View, _: CpuId) -> Option<TaskId> {
+        self.0.first().copied()
+    }
+    fn put_prev(&mut self, _: &View, _: CpuId, _: TaskId, _: Span, _: Stop) {}
+}
+
+#[test]
+fn a_broken_policy_ends_with_the_rule_it_broke() {
+    let tasks = [task(1, RUNNABLE, vec![block(1), sleep(1), exit(1)])];
+    let (outcome, _) = run_with(Box::<Broken>::default(), 1, None, &tasks);
+    let End::Fault(Fault { kind, reason }) = outcome.end else { panic!("{:?}", outcome.end) };
+    assert_eq!(kind, FaultKind::Contract);
+    assert!(reason.contains("which is blocked"), "{reason}");
+}
+
+/// Random workloads: sleeps, forks, yields, nice changes, wakeups by earlier tasks (so that none waits in a circle).
+fn arbitrary_tasks() -> impl Strategy<Value = Vec<Task>> {
+    proptest::collection::vec(proptest::collection::vec((0u8..6, 0u64..5000, 0u64..9000), 0..12), 1..9)
+        .prop_map(|lives| {
+            let mut tasks: Vec<Task> = Vec::new();
+            for (index, life) in lives.iter().enumerate() {
+                let mut events = Vec::new();
+                let mut length = Span::ZERO;
+                for &(what, run_us, after_us) in life {
+                    length += Span::from_us(run_us);
+                    match what {
+                        0 => events.push(EventKind::Yield { length }),
+                        1 => {
+                            let params =
+                                Some(SchedParams::normal(Nice::new((run_us % 40) as i32 - 20).unwrap()));
+                            let change = ParamChange { params, ..ParamChange::default() };
+                            events.push(EventKind::Prio { length, change: Box::new(change) });
+                        }
+                        2 if index > 0 => {
+                            // woken by an event of an earlier task
+                            let waker = after_us as usize % index;
+                            let choices: Vec<(EventId, Span)> = tasks[waker]
+                                .events
+                                .iter()
+                                .filter_map(|e| e.kind.length().map(|l| (e.eid, l)))
+                                .collect();
+                            let (event, limit) = choices[run_us as usize % choices.len()];
+                            events.push(EventKind::Block { length });
+                            events.push(EventKind::Wakeup(Wakeup::Dependent {
+                                recorded_after: Span::ZERO,
+                                event,
+                                task: TaskId(waker as u32),
+                                distance: Span::from_ns(after_us % (limit.as_ns() + 1)),
+                            }));
+                            length = Span::ZERO;
+                        }
+                        _ => {
+                            events.push(EventKind::Block { length });
+                            let source =
+                                if what == 3 { ExternalSource::Device } else { ExternalSource::Timer };
+                            events.push(EventKind::Wakeup(Wakeup::External {
+                                after: Span::from_us(after_us),
+                                source,
+                            }));
+                            length = Span::ZERO;
+                        }
+                    }
+                }
+                events.push(EventKind::Exit { length });
+                let birth = if index % 3 == 2 { BLOCKED } else { RUNNABLE };
+                if birth == BLOCKED {
+                    events.insert(
+                        0,
+                        EventKind::Wakeup(Wakeup::External { after: ms(1), source: ExternalSource::Timer }),
+                    );
+                }
+                tasks.push(task(index as u32 + 1, birth, events));
+            }
+            tasks
+        })
+}
+
+proptest! {
+    /// Every task gets exactly the CPU time it asks for, is never in two places, and a second run gives the same bytes.
+    #[test]
+    fn random_workloads_are_served_exactly(tasks in arbitrary_tasks(), nr_cpus in 1u32..5, rr in any::<bool>()) {
+        let sched = if rr { "rr" } else { "fifo" };
+        let (outcome, records) = run(sched, nr_cpus, None, &tasks);
+        prop_assert_eq!(&outcome.end, &End::AllDone);
+        let times = cpu_times(&records, nr_cpus, tasks.len(), outcome.duration);
+        for (task, time) in tasks.iter().zip(&times) {
+            prop_assert_eq!(*time, task.cpu_demand(), "{}", task.name);
+        }
+        let (_, again) = run(sched, nr_cpus, None, &tasks);
+        prop_assert_eq!(records, again);
+    }
+}

@@ -1,0 +1,379 @@
+//! Which of the trace's event numbers are which events, and where do their fields stand? Answered once per file from its
+//! format texts, so that reading an event is a table look-up and a few loads.
+
+use crate::comm::CommTable;
+use crate::error::Problem;
+use crate::event::{CommId, Context, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, Wake};
+use crate::format::{EventFormat, FieldKind, Number, Text, bytes_at, format_error};
+use crate::state::StateDecoder;
+use schedlab_units::CpuId;
+
+/// Reads events of one trace.
+pub(crate) struct Decoder {
+    common_type: Number,
+    common_flags: Option<Number>,
+    common_preempt: Option<Number>,
+    common_pid: Number,
+    /// Bytes that the common fields need.
+    common_end: usize,
+    /// By event number: row of `layouts`; 0 = none.
+    rows: Vec<u8>,
+    layouts: Vec<Layout>,
+    pub states: StateDecoder,
+}
+
+/// What stands at the begin of every event.
+#[derive(Clone, Copy)]
+pub(crate) struct Common {
+    pub pid: Pid,
+    pub context: Context,
+    pub preempt_count: u8,
+    pub id: u16,
+}
+
+/// An event's fields and the least bytes a record of it has.
+struct Layout {
+    needs: usize,
+    what: What,
+}
+
+enum What {
+    Switch(Box<SwitchFields>),
+    Wake { kind: WakeKind, comm: Text, pid: Number, prio: Number, target_cpu: Option<Number> },
+    Fork { parent: Number, child: Number, child_comm: Text },
+    Exec { pid: Number, old_pid: Number },
+    Exit { pid: Number, comm: Text, prio: Number },
+    Migrate { pid: Number, prio: Number, orig_cpu: Number, dest_cpu: Number },
+    PiSetPrio { pid: Number, old_prio: Number, new_prio: Number },
+    StatRuntime { pid: Number, runtime: Number },
+    Irq { irq: Number, entry: bool },
+    SoftIrq { vec: Number, entry: bool },
+    SysEnter { call: SyscallKind, arguments: [Option<Number>; 3] },
+    SysExit { call: SyscallKind, ret: Number },
+    Unknown,
+}
+
+struct SwitchFields {
+    prev_comm: Text,
+    prev_pid: Number,
+    prev_prio: Number,
+    prev_state: Number,
+    next_comm: Text,
+    next_pid: Number,
+    next_prio: Number,
+}
+
+#[derive(Clone, Copy)]
+enum WakeKind {
+    Waking,
+    Wakeup,
+    WakeupNew,
+}
+
+/// Collects the fields of one format and how far they reach.
+struct Fields<'a> {
+    format: &'a EventFormat,
+    needs: usize,
+}
+
+impl Fields<'_> {
+    fn number(&mut self, name: &str) -> Result<Number, Problem> {
+        self.optional(name)?.ok_or_else(|| self.missing(name))
+    }
+    fn optional(&mut self, name: &str) -> Result<Option<Number>, Problem> {
+        let Some(field) = self.format.field(name) else { return Ok(None) };
+        if field.kind != FieldKind::Number {
+            return Err(format_error(
+                &self.format.name,
+                format!("field {name} is no number but {}", field.ctype),
+            ));
+        }
+        let number = Number::of(&self.format.name, field)?;
+        self.needs = self.needs.max(number.end());
+        Ok(Some(number))
+    }
+    fn text(&mut self, name: &str) -> Result<Text, Problem> {
+        let field = self.format.field(name).ok_or_else(|| self.missing(name))?;
+        let text = Text::of(&self.format.name, field)?;
+        self.needs = self.needs.max(text.end());
+        Ok(text)
+    }
+    fn missing(&self, name: &str) -> Problem {
+        format_error(&self.format.name, format!("it has no field {name}"))
+    }
+}
+
+impl Decoder {
+    /// For these formats, `(system, format)`. All share the places of their common fields, as the kernel has it.
+    ///
+    /// # Errors
+    /// [`Problem::Format`] if an event that this reader knows lacks a field it needs; [`Problem::NoSchedEvents`] if
+    /// `sched_switch` is not among them.
+    pub fn new(formats: &[(&str, EventFormat)]) -> Result<Decoder, Problem> {
+        let switch =
+            formats.iter().find(|(system, format)| *system == "sched" && format.name == "sched_switch");
+        let Some((_, switch)) = switch else {
+            return Err(Problem::NoSchedEvents {
+                detail: "the trace has no format of sched_switch".to_string(),
+            });
+        };
+        let mut common = Fields { format: switch, needs: 0 };
+        let mut decoder = Decoder {
+            common_type: common.number("common_type")?,
+            common_flags: common.optional("common_flags")?,
+            common_preempt: common.optional("common_preempt_count")?,
+            common_pid: common.number("common_pid")?,
+            common_end: common.needs,
+            rows: Vec::new(),
+            layouts: vec![Layout { needs: 0, what: What::Unknown }],
+            states: StateDecoder::parse(&switch.print_fmt),
+        };
+        for (system, format) in formats {
+            let mut fields = Fields { format, needs: decoder.common_end };
+            let Some(what) = what(system, &mut fields)? else { continue };
+            let row = u8::try_from(decoder.layouts.len()).expect("this reader knows fewer than 255 events");
+            let id = usize::from(format.id);
+            if decoder.rows.len() <= id {
+                decoder.rows.resize(id + 1, 0);
+            }
+            decoder.rows[id] = row;
+            decoder.layouts.push(Layout { needs: fields.needs, what });
+        }
+        Ok(decoder)
+    }
+
+    /// Whether a format of this system and name is of use here: parsing the others can be saved.
+    pub fn knows(system: &str, event: &str) -> bool {
+        match system {
+            "sched" => SCHED_EVENTS.contains(&event),
+            "irq" => {
+                ["irq_handler_entry", "irq_handler_exit", "softirq_entry", "softirq_exit"].contains(&event)
+            }
+            "syscalls" => syscall(event).is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether this record is a context switch.
+    pub fn is_switch(&self, record: &[u8]) -> bool {
+        let row = self.rows.get(self.common_type.get(record) as u16 as usize).copied().unwrap_or(0);
+        matches!(self.layouts[usize::from(row)].what, What::Switch(_))
+    }
+
+    /// Reads one record. `Err` says what is wrong with it.
+    #[inline(always)]
+    pub fn decode(&self, record: &[u8], comms: &mut CommTable) -> Result<(Common, SchedEvent), &'static str> {
+        if record.len() < self.common_end {
+            return Err("an event is shorter than its common fields");
+        }
+        let flags = self.common_flags.map_or(0, |flags| flags.get(record) as u8);
+        let common = Common {
+            pid: Pid(self.common_pid.get_i32(record)),
+            context: Context::from_flags(flags),
+            preempt_count: self.common_preempt.map_or(0, |count| count.get(record) as u8),
+            id: self.common_type.get(record) as u16,
+        };
+        let row = self.rows.get(usize::from(common.id)).copied().unwrap_or(0);
+        let layout = &self.layouts[usize::from(row)];
+        if record.len() < layout.needs {
+            return Err("an event is shorter than its format says");
+        }
+        let pid = |number: Number| Pid(number.get_i32(record));
+        let cpu = |number: Number| CpuId(number.get(record) as u32);
+        let what = match &layout.what {
+            What::Switch(fields) => {
+                let prev = pid(fields.prev_pid);
+                let next = pid(fields.next_pid);
+                SchedEvent::Switch {
+                    prev: SwitchSide {
+                        pid: prev,
+                        comm: comm(comms, fields.prev_comm, prev, record)?,
+                        prio: fields.prev_prio.get_i32(record),
+                    },
+                    prev_state: self.states.decode(fields.prev_state.get(record)),
+                    next: SwitchSide {
+                        pid: next,
+                        comm: comm(comms, fields.next_comm, next, record)?,
+                        prio: fields.next_prio.get_i32(record),
+                    },
+                }
+            }
+            What::Wake { kind, comm: text, pid: number, prio, target_cpu } => {
+                let pid = pid(*number);
+                let wake = Wake {
+                    pid,
+                    comm: comm(comms, *text, pid, record)?,
+                    prio: prio.get_i32(record),
+                    target_cpu: target_cpu.map_or(CpuId(u32::MAX), cpu),
+                };
+                match kind {
+                    WakeKind::Waking => SchedEvent::Waking(wake),
+                    WakeKind::Wakeup => SchedEvent::Wakeup(wake),
+                    WakeKind::WakeupNew => SchedEvent::WakeupNew(wake),
+                }
+            }
+            What::Fork { parent, child, child_comm } => SchedEvent::Fork {
+                parent: pid(*parent),
+                child: pid(*child),
+                child_comm: comm(comms, *child_comm, pid(*child), record)?,
+            },
+            What::Exec { pid: number, old_pid } => {
+                SchedEvent::Exec { pid: pid(*number), old_pid: pid(*old_pid) }
+            }
+            What::Exit { pid: number, comm: text, prio } => SchedEvent::Exit {
+                pid: pid(*number),
+                comm: comm(comms, *text, pid(*number), record)?,
+                prio: prio.get_i32(record),
+            },
+            What::Migrate { pid: number, prio, orig_cpu, dest_cpu } => SchedEvent::Migrate {
+                pid: pid(*number),
+                prio: prio.get_i32(record),
+                orig_cpu: cpu(*orig_cpu),
+                dest_cpu: cpu(*dest_cpu),
+            },
+            What::PiSetPrio { pid: number, old_prio, new_prio } => SchedEvent::PiSetPrio {
+                pid: pid(*number),
+                old_prio: old_prio.get_i32(record),
+                new_prio: new_prio.get_i32(record),
+            },
+            What::StatRuntime { pid: number, runtime } => {
+                SchedEvent::StatRuntime { pid: pid(*number), runtime_ns: runtime.get(record) as u64 }
+            }
+            What::Irq { irq, entry: true } => SchedEvent::IrqEntry { irq: irq.get_i32(record) },
+            What::Irq { irq, entry: false } => SchedEvent::IrqExit { irq: irq.get_i32(record) },
+            What::SoftIrq { vec, entry: true } => SchedEvent::SoftIrqEntry { vec: vec.get(record) as u32 },
+            What::SoftIrq { vec, entry: false } => SchedEvent::SoftIrqExit { vec: vec.get(record) as u32 },
+            What::SysEnter { call, arguments } => {
+                SchedEvent::SysEnter(call_with(*call, arguments.map(|a| a.map_or(0, |a| a.get_i32(record)))))
+            }
+            What::SysExit { call, ret } => SchedEvent::SysExit { call: *call, ret: ret.get(record) },
+            What::Unknown => SchedEvent::Other { id: common.id },
+        };
+        Ok((common, what))
+    }
+}
+
+#[inline(always)]
+fn comm(comms: &mut CommTable, text: Text, pid: Pid, record: &[u8]) -> Result<CommId, &'static str> {
+    if text.is_array_of_16() {
+        return Ok(comms.intern(pid.0, bytes_at(record, text.offset())));
+    }
+    match text.range(record) {
+        Some(range) => Ok(comms.intern_text(pid.0, &record[range])),
+        None => Err("an event's text lies outside it"),
+    }
+}
+
+const SCHED_EVENTS: [&str; 10] = [
+    "sched_switch",
+    "sched_waking",
+    "sched_wakeup",
+    "sched_wakeup_new",
+    "sched_process_fork",
+    "sched_process_exec",
+    "sched_process_exit",
+    "sched_migrate_task",
+    "sched_pi_setprio",
+    "sched_stat_runtime",
+];
+
+/// The call behind `sys_enter_X` (true) or `sys_exit_X` (false).
+fn syscall(event: &str) -> Option<(SyscallKind, bool)> {
+    let (name, enter) = match event.strip_prefix("sys_enter_") {
+        Some(name) => (name, true),
+        None => (event.strip_prefix("sys_exit_")?, false),
+    };
+    SyscallKind::NAMES.iter().find(|(known, _)| *known == name).map(|(_, call)| (*call, enter))
+}
+
+fn call_with(call: SyscallKind, [first, second, third]: [i32; 3]) -> Syscall {
+    match call {
+        SyscallKind::SchedYield => Syscall::SchedYield,
+        SyscallKind::Nice => Syscall::Nice { increment: first },
+        SyscallKind::SetPriority => Syscall::SetPriority { which: first, who: second, nice: third },
+        SyscallKind::SchedSetScheduler => Syscall::SchedSetScheduler { pid: Pid(first), policy: second },
+        SyscallKind::SchedSetParam => Syscall::SchedSetParam { pid: Pid(first) },
+        SyscallKind::SchedSetAttr => Syscall::SchedSetAttr { pid: Pid(first) },
+        SyscallKind::SchedSetAffinity => Syscall::SchedSetAffinity { pid: Pid(first) },
+    }
+}
+
+/// Names of the arguments that are numbers.
+fn argument_names(call: SyscallKind) -> &'static [&'static str] {
+    match call {
+        SyscallKind::SchedYield => &[],
+        SyscallKind::Nice => &["increment"],
+        SyscallKind::SetPriority => &["which", "who", "niceval"],
+        SyscallKind::SchedSetScheduler => &["pid", "policy"],
+        SyscallKind::SchedSetParam | SyscallKind::SchedSetAttr | SyscallKind::SchedSetAffinity => &["pid"],
+    }
+}
+
+fn what(system: &str, fields: &mut Fields<'_>) -> Result<Option<What>, Problem> {
+    if !Decoder::knows(system, &fields.format.name) {
+        return Ok(None);
+    }
+    if let Some((call, enter)) = syscall(&fields.format.name) {
+        if !enter {
+            return Ok(Some(What::SysExit { call, ret: fields.number("ret")? }));
+        }
+        let mut arguments = [None; 3];
+        for (argument, name) in arguments.iter_mut().zip(argument_names(call)) {
+            *argument = Some(fields.number(name)?);
+        }
+        return Ok(Some(What::SysEnter { call, arguments }));
+    }
+    let name = fields.format.name.clone();
+    let mut wake = |kind| -> Result<What, Problem> {
+        Ok(What::Wake {
+            kind,
+            comm: fields.text("comm")?,
+            pid: fields.number("pid")?,
+            prio: fields.number("prio")?,
+            target_cpu: fields.optional("target_cpu")?,
+        })
+    };
+    Ok(Some(match name.as_str() {
+        "sched_waking" => wake(WakeKind::Waking)?,
+        "sched_wakeup" => wake(WakeKind::Wakeup)?,
+        "sched_wakeup_new" => wake(WakeKind::WakeupNew)?,
+        "sched_switch" => What::Switch(Box::new(SwitchFields {
+            prev_comm: fields.text("prev_comm")?,
+            prev_pid: fields.number("prev_pid")?,
+            prev_prio: fields.number("prev_prio")?,
+            prev_state: fields.number("prev_state")?,
+            next_comm: fields.text("next_comm")?,
+            next_pid: fields.number("next_pid")?,
+            next_prio: fields.number("next_prio")?,
+        })),
+        "sched_process_fork" => What::Fork {
+            parent: fields.number("parent_pid")?,
+            child: fields.number("child_pid")?,
+            child_comm: fields.text("child_comm")?,
+        },
+        "sched_process_exec" => What::Exec { pid: fields.number("pid")?, old_pid: fields.number("old_pid")? },
+        "sched_process_exit" => What::Exit {
+            pid: fields.number("pid")?,
+            comm: fields.text("comm")?,
+            prio: fields.number("prio")?,
+        },
+        "sched_migrate_task" => What::Migrate {
+            pid: fields.number("pid")?,
+            prio: fields.number("prio")?,
+            orig_cpu: fields.number("orig_cpu")?,
+            dest_cpu: fields.number("dest_cpu")?,
+        },
+        "sched_pi_setprio" => What::PiSetPrio {
+            pid: fields.number("pid")?,
+            old_prio: fields.number("oldprio")?,
+            new_prio: fields.number("newprio")?,
+        },
+        "sched_stat_runtime" => {
+            What::StatRuntime { pid: fields.number("pid")?, runtime: fields.number("runtime")? }
+        }
+        "irq_handler_entry" => What::Irq { irq: fields.number("irq")?, entry: true },
+        "irq_handler_exit" => What::Irq { irq: fields.number("irq")?, entry: false },
+        "softirq_entry" => What::SoftIrq { vec: fields.number("vec")?, entry: true },
+        _ => What::SoftIrq { vec: fields.number("vec")?, entry: false },
+    }))
+}

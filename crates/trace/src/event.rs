@@ -1,0 +1,279 @@
+//! What can a trace say about scheduling? One small value per event, without text: names are numbers of a table.
+
+use crate::state::TaskState;
+use schedlab_units::CpuId;
+
+/// The traced kernel's number of a thread (its "tid"); 0 is every CPU's idle task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pid(pub i32);
+
+impl Pid {
+    /// The idle task of whichever CPU.
+    pub const IDLE: Pid = Pid(0);
+}
+
+impl std::fmt::Display for Pid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A task name (comm), as a number of the stream's table: see [`EventStream::comm`](crate::EventStream::comm).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommId(pub u32);
+
+/// One event of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When, in ns of the clock that was traced with; never less than the CPU's event before.
+    pub time_ns: u64,
+    /// On which CPU.
+    pub cpu: CpuId,
+    /// Whose context (`common_pid`): the task that was current there, also in an interrupt.
+    pub pid: Pid,
+    /// What the CPU was doing.
+    pub context: Context,
+    /// `common_preempt_count`: depth of disabled preemption (low 4 bits) and migration (high 4 bits).
+    pub preempt_count: u8,
+    /// What happened.
+    pub what: SchedEvent,
+}
+
+/// What a CPU was doing when an event was written: the interrupt bits of `common_flags`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Context {
+    /// The task itself, in the kernel.
+    Task,
+    /// A softirq on top of the task (or of an interrupt's end).
+    SoftIrq,
+    /// A hardware interrupt.
+    HardIrq,
+    /// A non-maskable interrupt.
+    Nmi,
+}
+
+impl Context {
+    /// From `common_flags` (the kernel's `enum trace_flag_type`; these bits are as they were in 2009). No format tells them.
+    #[inline(always)]
+    pub(crate) fn from_flags(flags: u8) -> Context {
+        const HARDIRQ: u8 = 0x08;
+        const SOFTIRQ: u8 = 0x10;
+        const NMI: u8 = 0x40;
+        match flags {
+            _ if flags & NMI != 0 => Context::Nmi,
+            _ if flags & HARDIRQ != 0 => Context::HardIrq,
+            _ if flags & SOFTIRQ != 0 => Context::SoftIrq,
+            _ => Context::Task,
+        }
+    }
+}
+
+/// One side of a context switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchSide {
+    /// Which task.
+    pub pid: Pid,
+    /// Its name.
+    pub comm: CommId,
+    /// The kernel's priority: 0..=98 real-time (99 - rt_priority), -1 deadline, 100..=139 nice -20..=19.
+    pub prio: i32,
+}
+
+/// A task that is being made runnable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// Which task.
+    pub pid: Pid,
+    /// Its name.
+    pub comm: CommId,
+    /// The kernel's priority.
+    pub prio: i32,
+    /// The CPU chosen for it (`sched_waking`: the CPU it was on).
+    pub target_cpu: CpuId,
+}
+
+/// What happened. `Other` is an event of the trace that says nothing about scheduling, or that this reader does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchedEvent {
+    /// `sched_switch`: the CPU changes from one task to another.
+    Switch {
+        /// Leaves the CPU.
+        prev: SwitchSide,
+        /// Why.
+        prev_state: TaskState,
+        /// Gets the CPU.
+        next: SwitchSide,
+    },
+    /// `sched_waking`: somebody (the event's `pid`, or an interrupt) wakes a task.
+    Waking(Wake),
+    /// `sched_wakeup`: the woken task is runnable; on the CPU that enqueued it, not always the waker's.
+    Wakeup(Wake),
+    /// `sched_wakeup_new`: a new task is runnable.
+    WakeupNew(Wake),
+    /// `sched_process_fork`.
+    Fork {
+        /// Who forked.
+        parent: Pid,
+        /// The new task.
+        child: Pid,
+        /// Its name: its parent's.
+        child_comm: CommId,
+    },
+    /// `sched_process_exec`: the task now runs another program (its name has changed).
+    Exec {
+        /// Which task.
+        pid: Pid,
+        /// Its number before, if it was a thread that took over its group leader's.
+        old_pid: Pid,
+    },
+    /// `sched_process_exit`: begins to die; its last switch comes later.
+    Exit {
+        /// Which task.
+        pid: Pid,
+        /// Its name.
+        comm: CommId,
+        /// The kernel's priority.
+        prio: i32,
+    },
+    /// `sched_migrate_task`.
+    Migrate {
+        /// Which task.
+        pid: Pid,
+        /// The kernel's priority.
+        prio: i32,
+        /// From there.
+        orig_cpu: CpuId,
+        /// To there.
+        dest_cpu: CpuId,
+    },
+    /// `sched_pi_setprio`: priority inheritance; the task's own parameters stay as they are.
+    PiSetPrio {
+        /// Which task.
+        pid: Pid,
+        /// The kernel's priority before.
+        old_prio: i32,
+        /// And after.
+        new_prio: i32,
+    },
+    /// The event's task calls.
+    SysEnter(Syscall),
+    /// The call returns.
+    SysExit {
+        /// Which call.
+        call: SyscallKind,
+        /// What: 0 or more, or a negative errno.
+        ret: i64,
+    },
+    /// `sched_stat_runtime`: the fair class charges a task for CPU time.
+    StatRuntime {
+        /// Which task.
+        pid: Pid,
+        /// CPU time since the charge before.
+        runtime_ns: u64,
+    },
+    /// `irq_handler_entry`.
+    IrqEntry {
+        /// Interrupt number.
+        irq: i32,
+    },
+    /// `irq_handler_exit`.
+    IrqExit {
+        /// Interrupt number.
+        irq: i32,
+    },
+    /// `softirq_entry`.
+    SoftIrqEntry {
+        /// The kernel's number: 1 timer, 3 network receive, ...
+        vec: u32,
+    },
+    /// `softirq_exit`.
+    SoftIrqExit {
+        /// The kernel's number.
+        vec: u32,
+    },
+    /// Events of this CPU are missing here: the buffer was full. The event's time is that of the page which follows.
+    Lost {
+        /// How many, if the kernel counted them.
+        count: Option<u64>,
+    },
+    /// Anything else.
+    Other {
+        /// The event's number in this trace.
+        id: u16,
+    },
+}
+
+/// A system call that changes what the scheduler knows of a task, with the arguments that are numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syscall {
+    /// `sched_yield()`.
+    SchedYield,
+    /// `nice(increment)`.
+    Nice {
+        /// Added to the caller's nice value.
+        increment: i32,
+    },
+    /// `setpriority(which, who, nice)`.
+    SetPriority {
+        /// 0 process, 1 process group, 2 user.
+        which: i32,
+        /// Whose; 0 = the caller's.
+        who: i32,
+        /// The new nice value.
+        nice: i32,
+    },
+    /// `sched_setscheduler(pid, policy, ...)`.
+    SchedSetScheduler {
+        /// Whose; 0 = the caller's.
+        pid: Pid,
+        /// SCHED_*, perhaps with SCHED_RESET_ON_FORK (0x40000000).
+        policy: i32,
+    },
+    /// `sched_setparam(pid, ...)`.
+    SchedSetParam {
+        /// Whose; 0 = the caller's.
+        pid: Pid,
+    },
+    /// `sched_setattr(pid, ...)`.
+    SchedSetAttr {
+        /// Whose; 0 = the caller's.
+        pid: Pid,
+    },
+    /// `sched_setaffinity(pid, ...)`; the mask is not in the trace.
+    SchedSetAffinity {
+        /// Whose; 0 = the caller's.
+        pid: Pid,
+    },
+}
+
+/// A [`Syscall`] without arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SyscallKind {
+    /// `sched_yield`.
+    SchedYield,
+    /// `nice`.
+    Nice,
+    /// `setpriority`.
+    SetPriority,
+    /// `sched_setscheduler`.
+    SchedSetScheduler,
+    /// `sched_setparam`.
+    SchedSetParam,
+    /// `sched_setattr`.
+    SchedSetAttr,
+    /// `sched_setaffinity`.
+    SchedSetAffinity,
+}
+
+impl SyscallKind {
+    /// All, with the names that the trace's events have after `sys_enter_` and `sys_exit_`.
+    pub const NAMES: [(&'static str, SyscallKind); 7] = [
+        ("sched_yield", SyscallKind::SchedYield),
+        ("nice", SyscallKind::Nice),
+        ("setpriority", SyscallKind::SetPriority),
+        ("sched_setscheduler", SyscallKind::SchedSetScheduler),
+        ("sched_setparam", SyscallKind::SchedSetParam),
+        ("sched_setattr", SyscallKind::SchedSetAttr),
+        ("sched_setaffinity", SyscallKind::SchedSetAffinity),
+    ];
+}
