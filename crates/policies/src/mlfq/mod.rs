@@ -1,7 +1,9 @@
 //! MLFQ, the multi-level feedback queue of the textbooks.
 //!
-//! 1. The highest level runs, its tasks in turns. 2. A new task begins at the highest. 3. A task that has used up its allotment at a
-//! level, in however many pieces, goes one down. 4. From time to time all go back to the highest (*boost*).
+//! 1. The highest level runs, its tasks in turns.
+//! 2. A new task begins at the highest.
+//! 3. A task that has used up its allotment at a level, in however many pieces, goes one down.
+//! 4. From time to time all go back to the highest (*boost*).
 //!
 //! ```text
 //! quantum 10 ms, doubled per level; A is a hog, B runs 1 ms and sleeps 9
