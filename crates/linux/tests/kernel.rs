@@ -3,41 +3,16 @@
 //! A process holds one kernel, once: each test runs in a child process of its own (itself, asked for this one test).
 //! The kernel is built if it is not in the cache.
 
+mod child;
 mod mini;
 
-use std::path::PathBuf;
-use std::process::Command;
-
+use child::in_child;
 use mini::{Mini, Step, flat, hog, sleeper};
 use schedlab_linux::KernelError;
 use schedlab_linux::abi::op;
-use schedlab_linux::build::{self, BuildOptions};
 use schedlab_units::TaskId;
 
 const SECOND: u64 = 1_000_000_000;
-const SERIES: &str = "6.12";
-
-fn object() -> PathBuf {
-    build::add(SERIES, &BuildOptions::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{e}")).object()
-}
-
-/// Run the test's body in a child process; returns what it printed in lines `result ...`.
-fn in_child(test: &str, body: impl FnOnce(PathBuf)) -> Vec<String> {
-    if std::env::var("SCHEDLAB_CHILD").as_deref() == Ok(test) {
-        body(PathBuf::from(std::env::var("SCHEDLAB_OBJECT").unwrap()));
-        return Vec::new();
-    }
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env("SCHEDLAB_CHILD", test)
-        .env("SCHEDLAB_OBJECT", object())
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    text.lines().filter_map(|l| l.strip_prefix("result ")).map(str::to_owned).collect()
-}
-
 fn pin(m: &mut Mini, task: TaskId, mask: u64) {
     let words = [mask];
     assert_eq!(m.control(op::AFFINITY, [u64::from(task.0), words.as_ptr() as u64, 1, 0, 0]), 0);
