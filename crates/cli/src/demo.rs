@@ -21,14 +21,20 @@ const NATIVE: [&str; 2] = ["fifo", "rr"];
 
 pub(crate) fn demo(args: &DemoArgs, ui: &Ui) -> Result<()> {
     std::fs::create_dir_all(&args.output).map_err(|error| {
-        Failure::Input(format!("{}: the folder cannot be made: {error}; name another with --output", args.output.display()))
+        Failure::Input(format!(
+            "{}: the folder cannot be made: {error}; name another with --output",
+            args.output.display()
+        ))
     })?;
     let trace = obtain_trace(args, ui)?;
     let loaded = input::load(&trace, ui)?;
     ui.say(format!("{}: {} tasks", trace.display(), loaded.workload.tasks.len()));
 
     let mut runs: Vec<Finished> = Vec::new();
-    match Topology::flat(1).map_err(Failure::input).and_then(|one| crate::linux::object(VERSION, HZ, &one, ui)) {
+    match Topology::flat(1)
+        .map_err(Failure::input)
+        .and_then(|one| crate::linux::object(VERSION, HZ, &one, ui))
+    {
         Ok(object) => {
             let linux = Scheduler::Linux(object);
             for cpus in CPUS {
@@ -68,7 +74,9 @@ fn obtain_trace(args: &DemoArgs, ui: &Ui) -> Result<PathBuf> {
         }
     }
     let sample = project_file("samples/compile").ok_or_else(|| {
-        Failure::Input("there is no sample to show: run this in the project's folder, where samples/ is".to_string())
+        Failure::Input(
+            "there is no sample to show: run this in the project's folder, where samples/ is".to_string(),
+        )
     })?;
     ui.say(format!("taking the sample {}", sample.display()));
     Ok(sample)
@@ -79,7 +87,8 @@ fn record(output: &Path, ui: &Ui) -> std::result::Result<PathBuf, String> {
     let trace = output.join("trace.dat");
     let what = What::Command { argv: vec![script.into()], scope: Scope::Whole };
     ui.say("recording a real workload (a parallel compile, a compressor, a metronome): about 15 s");
-    let recorded = crate::record::capture(&RecordOptions::new(&trace, what), ui).map_err(|error| error.to_string())?;
+    let recorded =
+        crate::record::capture(&RecordOptions::new(&trace, what), ui).map_err(|error| error.to_string())?;
     if recorded.status() != 0 {
         return Err(format!("the workload ended with status {}", recorded.status()));
     }
@@ -92,7 +101,12 @@ fn project_file(name: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok();
     let working = std::env::current_dir().ok();
     let starts = [working.as_deref(), program.as_deref()];
-    let found = starts.into_iter().flatten().flat_map(Path::ancestors).map(|folder| folder.join(name)).find(|p| p.exists())?;
+    let found = starts
+        .into_iter()
+        .flatten()
+        .flat_map(Path::ancestors)
+        .map(|folder| folder.join(name))
+        .find(|p| p.exists())?;
     let relative = working.and_then(|folder| found.strip_prefix(folder).ok().map(Path::to_path_buf));
     Some(relative.map_or(found.clone(), |short| Path::new(".").join(short)))
 }
@@ -100,12 +114,23 @@ fn project_file(name: &str) -> Option<PathBuf> {
 fn show(runs: &[Finished], loaded: &Loaded, output: &Path, ui: &Ui) -> Result<()> {
     let style = Style::detect();
     if let Some(first) = runs.first() {
-        print!("{}", schedlab_report::terminal(&report(first, Detail::for_terminal(first.header().nr_cpus))?, style));
+        print!(
+            "{}",
+            schedlab_report::terminal(&report(first, Detail::for_terminal(first.header().nr_cpus))?, style)
+        );
     }
     println!();
     println!(
         "{:<12} {:>5} {:>12} {:>10} {:>10} {:>11} {:>11} {:>11} {:>12}",
-        "scheduler", "CPUs", "simulated", "switches", "migrations", "delay mean", "delay p99", "delay max", "speed"
+        "scheduler",
+        "CPUs",
+        "simulated",
+        "switches",
+        "migrations",
+        "delay mean",
+        "delay p99",
+        "delay max",
+        "speed"
     );
     for run in runs {
         let (header, system) = (run.header(), &run.summary.system);

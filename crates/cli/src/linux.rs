@@ -37,7 +37,10 @@ pub(crate) fn linux(command: &LinuxCommand, ui: &Ui) -> Result<()> {
         LinuxCommand::Check { version } => check(version.as_deref(), ui),
         LinuxCommand::Remove { version } => {
             let count = build::remove(version).map_err(Failure::input)?;
-            println!("removed {count} kernel{} of {version} and its source", if count == 1 { "" } else { "s" });
+            println!(
+                "removed {count} kernel{} of {version} and its source",
+                if count == 1 { "" } else { "s" }
+            );
             Ok(())
         }
     }
@@ -118,20 +121,27 @@ fn check(version: Option<&str>, ui: &Ui) -> Result<()> {
     let mut failed = 0;
     for kernel in &kernels {
         let step = ui.step(format!("checking {}", kernel.name()));
-        let report = build::check(kernel, &mut |progress| step.progress(progress.step)).map_err(Failure::input)?;
+        let report =
+            build::check(kernel, &mut |progress| step.progress(progress.step)).map_err(Failure::input)?;
         drop(step);
         print_check(kernel, &report);
         failed += usize::from(!report.passed());
     }
     if failed > 0 {
-        return Err(Failure::Finding(format!("{failed} of {} kernels are not the distributor's", kernels.len())));
+        return Err(Failure::Finding(format!(
+            "{failed} of {} kernels are not the distributor's",
+            kernels.len()
+        )));
     }
     Ok(())
 }
 
 fn print_check(kernel: &BuiltKernel, report: &CheckReport) {
     println!("{}", describe(kernel));
-    println!("  {:>5} kernel files compiled or included are byte-identical to the package's", report.identical);
+    println!(
+        "  {:>5} kernel files compiled or included are byte-identical to the package's",
+        report.identical
+    );
     println!("  {:>5} differ", report.differ.len());
     for difference in &report.differ {
         let packaged = difference.packaged.as_deref().unwrap_or("not in the package");
@@ -148,9 +158,13 @@ fn print_check(kernel: &BuiltKernel, report: &CheckReport) {
     match &report.sched_pin {
         SchedPin::Same => println!("  kernel/sched is the one that the port was last tested with"),
         SchedPin::OtherRelease { pinned } => {
-            println!("  kernel/sched differs from that of {pinned}, which the port was last tested with: accepted, to be watched");
+            println!(
+                "  kernel/sched differs from that of {pinned}, which the port was last tested with: accepted, to be watched"
+            );
         }
-        SchedPin::Different => println!("  kernel/sched is NOT what this version of the package had when it was pinned"),
+        SchedPin::Different => {
+            println!("  kernel/sched is NOT what this version of the package had when it was pinned")
+        }
     }
     println!("  {}", if report.passed() { "passed" } else { "FAILED" });
 }

@@ -96,7 +96,9 @@ fn judge(result: &RunResult, plan: &Plan<'_>) -> Result<()> {
             Err(Failure::Input(deadlock(&plan.loaded.workload, waits, &result.report)))
         }
         // what the experimenter asked for does not exist, or is out of range
-        RunEnd::Misbehaved { report } if report.kind == "refused" => Err(Failure::Input(report.reason.clone())),
+        RunEnd::Misbehaved { report } if report.kind == "refused" => {
+            Err(Failure::Input(report.reason.clone()))
+        }
         RunEnd::Misbehaved { report } => {
             let mut text = format!(
                 "{} misbehaved after {} of simulated time: {}: {}\n",

@@ -61,6 +61,8 @@ pub(crate) fn resolve(name: &str, hz: u32, topology: &Topology, ui: &Ui) -> Resu
     }
     match schedlab_policies::find(name) {
         Some(info) => Ok(Scheduler::Native(info)),
-        None => Err(Failure::Input(format!("there is no scheduler '{name}'; 'schedlab schedulers' lists them"))),
+        None => {
+            Err(Failure::Input(format!("there is no scheduler '{name}'; 'schedlab schedulers' lists them")))
+        }
     }
 }

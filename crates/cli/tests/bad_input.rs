@@ -30,9 +30,15 @@ fn machines_that_cannot_be() {
     refused(&["run", workload, "--sched", "fifo"], &["--cpus"]);
     refused(&["run", workload, "--sched", "nothing", "--cpus", "1"], &["nothing", "schedlab schedulers"]);
     refused(&["run", workload, "--sched", "rr", "--cpus", "1", "--param", "quantum=0"], &["quantum"]);
-    refused(&["run", workload, "--sched", "rr", "--cpus", "1", "--param", "slice=1ms"], &["slice", "quantum"]);
+    refused(
+        &["run", workload, "--sched", "rr", "--cpus", "1", "--param", "slice=1ms"],
+        &["slice", "quantum"],
+    );
     refused(&["run", workload, "--sched", "fifo", "--cpus", "1", "--duration", "soon"], &["soon", "20s"]);
-    refused(&["run", workload, "--sched", "fifo", "--cpus", "1", "--log", "/nowhere/x"], &["/nowhere/x", "folder"]);
+    refused(
+        &["run", workload, "--sched", "fifo", "--cpus", "1", "--log", "/nowhere/x"],
+        &["/nowhere/x", "folder"],
+    );
 }
 
 #[test]
@@ -82,7 +88,16 @@ fn a_deadlock_names_its_tasks() {
 #[test]
 fn a_tunable_that_linux_does_not_have() {
     if has_linux() {
-        let args = ["run", "samples/hand/figure1.txt", "--sched", "linux-6.12", "--cpus", "1", "--param", "no_such=1"];
+        let args = [
+            "run",
+            "samples/hand/figure1.txt",
+            "--sched",
+            "linux-6.12",
+            "--cpus",
+            "1",
+            "--param",
+            "no_such=1",
+        ];
         refused(&args, &["no_such"]);
     }
 }

@@ -31,7 +31,8 @@ fn check_cpu_times(sched: &str) {
             assert_eq!(task["finished"], true, "{sample}: {}", wanted.name);
         }
         // CPU time + idle time = CPUs x duration, exactly
-        let used = number(&result, "cpu_ns") + number(&result, "kernel_thread_ns") + number(&result, "idle_ns");
+        let used =
+            number(&result, "cpu_ns") + number(&result, "kernel_thread_ns") + number(&result, "idle_ns");
         assert_eq!(used, number(&result, "cpus") * number(&result, "duration_ns"), "{sample}");
     }
 }
@@ -68,7 +69,9 @@ fn same_input_same_bytes() {
         scheds.push("linux-6.12");
     }
     for sched in scheds {
-        for (workload, cpus) in [("samples/compile", "4"), ("samples/hackbench", "2"), ("samples/hand/rt.txt", "2")] {
+        for (workload, cpus) in
+            [("samples/compile", "4"), ("samples/hackbench", "2"), ("samples/hand/rt.txt", "2")]
+        {
             let first = log_bytes(workload, sched, cpus, "30s");
             assert!(first.len() > 1000, "{workload}");
             assert!(first == log_bytes(workload, sched, cpus, "30s"), "{workload} under {sched} differs");
@@ -99,15 +102,27 @@ fn same_input_same_bytes_for_ten_million_records() {
 #[test]
 fn the_json_keeps_its_contract() {
     let result = run("compile", "fifo", "2");
-    let fields = ["schema", "sched", "cpus", "hz", "duration_ns", "switches", "migrations", "wall_ns", "kernel_ns"];
+    let fields =
+        ["schema", "sched", "cpus", "hz", "duration_ns", "switches", "migrations", "wall_ns", "kernel_ns"];
     for field in fields.into_iter().chain(["dropped", "tasks", "kernel_threads"]) {
         assert!(!result[field].is_null(), "{field}");
     }
     assert_eq!(number(&result, "schema"), 1);
     let task = &result["tasks"][0];
     let fields = [
-        "id", "name", "nice", "policy", "cpu_ns", "run_delay_ns", "run_delay_max_ns", "blocked_ns", "wakeups",
-        "switches_voluntary", "switches_involuntary", "migrations", "finished",
+        "id",
+        "name",
+        "nice",
+        "policy",
+        "cpu_ns",
+        "run_delay_ns",
+        "run_delay_max_ns",
+        "blocked_ns",
+        "wakeups",
+        "switches_voluntary",
+        "switches_involuntary",
+        "migrations",
+        "finished",
     ];
     for field in fields {
         assert!(!task[field].is_null(), "{field}");
@@ -142,14 +157,26 @@ fn fairbench_shares_equal_real_linux() {
         return;
     }
     let result = json(&[
-        "--quiet", "run", "samples/hand/fairbench.txt", "--sched", "linux-6.12", "--cpus", "1", "--duration", "20s",
-        "--json", "-",
+        "--quiet",
+        "run",
+        "samples/hand/fairbench.txt",
+        "--sched",
+        "linux-6.12",
+        "--cpus",
+        "1",
+        "--duration",
+        "20s",
+        "--json",
+        "-",
     ]);
     let by_nice = cpu_by(&result, "nice");
     let total: f64 = by_nice.values().sum();
     for (nice, real) in REAL_FAIRBENCH {
         let share = by_nice[nice] / total;
         println!("nice {nice}: {share:.4}, real {real:.4}");
-        assert!((share - real).abs() <= FAIRBENCH_TOLERANCE * real + PUBLISHED_DIGIT, "nice {nice}: {share} against {real}");
+        assert!(
+            (share - real).abs() <= FAIRBENCH_TOLERANCE * real + PUBLISHED_DIGIT,
+            "nice {nice}: {share} against {real}"
+        );
     }
 }

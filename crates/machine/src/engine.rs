@@ -332,7 +332,10 @@ impl<K: Kernel> Machine<K> {
             })
             .collect();
         let is_deadline = |spawn: &Spawn<'_>| {
-            spawn.change.and_then(|change| change.params).is_some_and(|params| params.policy == Policy::Deadline)
+            spawn
+                .change
+                .and_then(|change| change.params)
+                .is_some_and(|params| params.policy == Policy::Deadline)
         };
         spawns.sort_by_key(is_deadline);
         if spawns.is_empty() { Ok(()) } else { self.control(Control::Spawn(&spawns)) }
@@ -349,7 +352,8 @@ impl<K: Kernel> Machine<K> {
             } else if let Some(result) = self.kernel.control_done() {
                 return result;
             } else if !self.next_event(limit_ns)? {
-                let reason = format!("a control request was not carried out within {CONTROL_MAX} of simulated time");
+                let reason =
+                    format!("a control request was not carried out within {CONTROL_MAX} of simulated time");
                 return Err(Fault { kind: FaultKind::LostTask, reason });
             }
         }

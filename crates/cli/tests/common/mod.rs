@@ -13,7 +13,11 @@ pub fn schedlab(args: &[&str]) -> Output {
 
 /// The project's folder.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/cli lies two folders down").to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("crates/cli lies two folders down")
+        .to_path_buf()
 }
 
 /// Standard output of a command that must succeed, as JSON.

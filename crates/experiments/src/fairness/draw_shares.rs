@@ -40,7 +40,7 @@ fn minus_log2(x: u64) -> u64 {
     let mut mantissa = u128::from(x) << (63 - whole); // in [2^63, 2^64)
     let mut fraction = 0u64;
     for _ in 0..24 {
-        mantissa = mantissa * mantissa >> 63;
+        mantissa = (mantissa * mantissa) >> 63;
         fraction <<= 1;
         if mantissa >= 1 << 64 {
             mantissa >>= 1;
