@@ -77,8 +77,9 @@ fn a_deadline_task_gets_its_runtime_in_each_period() {
         assert_eq!(m.control(op::SCHED, [u64::from(tasks[4].0), 6, 30 * ms, 100 * ms, 100 * ms]), 0);
         // 950 ms/s is all there is for real-time tasks: 97 of 100 ms is refused (EBUSY)
         assert_eq!(m.control(op::SCHED, [u64::from(tasks[3].0), 6, 97 * ms, 100 * ms, 100 * ms]), 0);
-        let refused: Vec<i64> =
-            (0..3).map(|i| m.control(op::SCHED, [u64::from(tasks[i].0), 6, 97 * ms, 100 * ms, 100 * ms])).collect();
+        let refused: Vec<i64> = (0..3)
+            .map(|i| m.control(op::SCHED, [u64::from(tasks[i].0), 6, 97 * ms, 100 * ms, 100 * ms]))
+            .collect();
         assert!(refused.contains(&-16), "4 CPUs x 0.95 cannot hold 0.3 + 4 x 0.97: {refused:?}");
         m.control(op::SCHED, [u64::from(tasks[3].0), 0, 0, 0, 0]);
         for t in &tasks[..3] {
@@ -238,7 +239,11 @@ fn the_log_is_complete() {
             switches += 1;
             let cpu = usize::from(r.cpu);
             if let Some((task, since)) = on[cpu] {
-                assert_eq!(task, r.task, "cpu{cpu} at {} switches from a task that it did not run", r.time_ns);
+                assert_eq!(
+                    task, r.task,
+                    "cpu{cpu} at {} switches from a task that it did not run",
+                    r.time_ns
+                );
                 if let Some(t) = ran.get_mut(task as usize) {
                     *t += r.time_ns - since;
                 }
@@ -271,7 +276,9 @@ fn two_runs_are_byte_identical() {
             for i in 0..20 {
                 m.spawn(sleeper(900_000 + 77_000 * i, 500_000 + 31_000 * i));
             }
-            (0..4).for_each(|_| drop(m.spawn(hog())));
+            for _ in 0..4 {
+                m.spawn(hog());
+            }
             m.control_sleeps();
             m.start_log();
             m.run_until(m.now + 20 * SECOND);

@@ -51,9 +51,14 @@ fn sample(name: &str) -> String {
 fn figure_1_happens_at_its_times() {
     in_child("figure_1_happens_at_its_times", |object| {
         let ran = run(object, &sample("figure1.txt"), "1", Some(Span::from_s(100)), &[]);
-        let switches_out: Vec<u64> =
-            ran.log.iter().filter(|r| r.kind == 1 && r.task == 1 && r.flags >= 2).map(|r| r.time_ns).collect();
-        let wakeups: Vec<u64> = ran.log.iter().filter(|r| r.kind == 3 && r.task == 1).map(|r| r.time_ns).collect();
+        let switches_out: Vec<u64> = ran
+            .log
+            .iter()
+            .filter(|r| r.kind == 1 && r.task == 1 && r.flags >= 2)
+            .map(|r| r.time_ns)
+            .collect();
+        let wakeups: Vec<u64> =
+            ran.log.iter().filter(|r| r.kind == 3 && r.task == 1).map(|r| r.time_ns).collect();
         let s = 1_000_000_000;
         assert_eq!((switches_out, wakeups), (vec![8 * s, 30 * s, 60 * s], vec![20 * s, 50 * s]));
         assert_eq!(ran.tasks[1].cpu, Span::from_s(28));
@@ -69,11 +74,16 @@ fn fairbench_is_within_a_percent_of_the_real_kernel() {
         assert_eq!(ran.outcome.end, End::Duration);
         let total: u64 = ran.tasks.iter().map(|t| t.cpu.as_ns()).sum();
         let share = |level: usize| {
-            ran.tasks[5 * level..5 * level + 5].iter().map(|t| t.cpu.as_ns()).sum::<u64>() as f64 / total as f64
+            ran.tasks[5 * level..5 * level + 5].iter().map(|t| t.cpu.as_ns()).sum::<u64>() as f64
+                / total as f64
         };
         println!("\nshares {:.4} {:.4} {:.4} {:.4} {:.4}", share(0), share(1), share(2), share(3), share(4));
         for (level, real, tolerance) in [(0, 0.8916, 0.01), (1, 0.0963, 0.01), (2, 0.0109, 0.04)] {
-            assert!((share(level) / real - 1.0).abs() < tolerance, "level {level}: {} against {real}", share(level));
+            assert!(
+                (share(level) / real - 1.0).abs() < tolerance,
+                "level {level}: {} against {real}",
+                share(level)
+            );
         }
         assert_eq!((ran.warnings, ran.refused), (vec![], 0));
     });
@@ -82,7 +92,9 @@ fn fairbench_is_within_a_percent_of_the_real_kernel() {
 /// All six policies, a tree of forks, wakeups by each other, groups: everything ends as the workload says, on each machine.
 #[test]
 fn hand_written_workloads_end_with_the_cpu_time_they_ask_for() {
-    for (name, cpus) in [("forktree.txt", "1"), ("forktree.txt", "packages=2,llcs=1,cores=2,smt=2"), ("pingpong.txt", "2")] {
+    for (name, cpus) in
+        [("forktree.txt", "1"), ("forktree.txt", "packages=2,llcs=1,cores=2,smt=2"), ("pingpong.txt", "2")]
+    {
         let text = sample(name);
         let test = "hand_written_workloads_end_with_the_cpu_time_they_ask_for";
         // the child runs the case that its parent is at
@@ -132,7 +144,11 @@ fn groups_limits_and_sets_hold() {
 fn a_tunable_changes_the_kernel_and_a_wrong_one_is_refused() {
     in_child("a_tunable_changes_the_kernel_and_a_wrong_one_is_refused", |object| {
         // CFS bandwidth for real-time tasks off, features given by name; and one that no kernel has
-        let params = [("features", "NO_RUN_TO_PARITY,NO_DELAY_DEQUEUE"), ("rt_runtime_us", "-1"), ("nonsense_ns", "1")];
+        let params = [
+            ("features", "NO_RUN_TO_PARITY,NO_DELAY_DEQUEUE"),
+            ("rt_runtime_us", "-1"),
+            ("nonsense_ns", "1"),
+        ];
         let ran = run(object, &sample("figure1.txt"), "1", Some(Span::from_s(1)), &params);
         let End::Fault(fault) = ran.outcome.end else { panic!("{:?}", ran.outcome.end) };
         assert!(fault.reason.contains("writing '1' to /sys/kernel/debug/sched/nonsense_ns"), "{fault}");

@@ -66,8 +66,10 @@ impl Cache {
 
     pub(super) fn kernels(&self) -> Result<Vec<BuiltKernel>, BuildError> {
         let dir = self.root.join("kernels");
-        let mut found: Vec<BuiltKernel> = sorted_entries(&dir)?.iter().filter_map(|d| read_kernel(d)).collect();
-        found.sort_by_key(|k| (version_key(&k.series), k.hz, k.nr_cpus, modified(&k.dir.join("kernel.toml"))));
+        let mut found: Vec<BuiltKernel> =
+            sorted_entries(&dir)?.iter().filter_map(|d| read_kernel(d)).collect();
+        found
+            .sort_by_key(|k| (version_key(&k.series), k.hz, k.nr_cpus, modified(&k.dir.join("kernel.toml"))));
         Ok(found)
     }
 
@@ -91,7 +93,9 @@ impl Cache {
         let stamp = format!("{} {} {}", meta.len(), modified(path), path.display());
         let memory = self.root.join("checksums");
         let known = fs::read_to_string(&memory).unwrap_or_default();
-        if let Some(sum) = known.lines().find_map(|l| l.split_once(' ').filter(|(_, s)| *s == stamp).map(|(sum, _)| sum)) {
+        if let Some(sum) =
+            known.lines().find_map(|l| l.split_once(' ').filter(|(_, s)| *s == stamp).map(|(sum, _)| sum))
+        {
             return Ok(sum.to_owned());
         }
         let sum = sha256_file(path)?;
@@ -178,7 +182,8 @@ pub(super) fn read_kernel(dir: &Path) -> Option<BuiltKernel> {
 
 pub(super) fn write_kernel(kernel: &BuiltKernel) -> Result<(), BuildError> {
     let path = kernel.dir.join("kernel.toml");
-    let text = toml::to_string(kernel).map_err(|e| BuildError::Damaged { path: path.clone(), why: e.to_string() })?;
+    let text = toml::to_string(kernel)
+        .map_err(|e| BuildError::Damaged { path: path.clone(), why: e.to_string() })?;
     write_aside(&path, text.as_bytes())
 }
 

@@ -116,7 +116,8 @@ pub fn check(kernel: &BuiltKernel, progress: &mut dyn FnMut(Progress)) -> Result
     let sched = tree.join("kernel/sched");
     for file in files_below(&sched)? {
         let name = file.strip_prefix(&tree).unwrap_or(&file).display().to_string();
-        let list = if kernel_files.contains_key(&name) { &mut report.sched_in } else { &mut report.sched_out };
+        let list =
+            if kernel_files.contains_key(&name) { &mut report.sched_in } else { &mut report.sched_out };
         list.push(name);
     }
     let pin = Pin::read(&source::port_dir()?, &kernel.series)?;
@@ -180,7 +181,8 @@ fn dependencies(objects: &Path) -> Result<BTreeSet<PathBuf>, BuildError> {
 ///   /src/include/linux/sched.h \
 /// ```
 fn named_in(text: &str) -> impl Iterator<Item = &str> {
-    let source = text.lines().filter(|l| l.starts_with("source_")).filter_map(|l| l.split_once(":= ")).map(|(_, p)| p);
+    let source =
+        text.lines().filter(|l| l.starts_with("source_")).filter_map(|l| l.split_once(":= ")).map(|(_, p)| p);
     let listed = text
         .lines()
         .skip_while(|l| !l.starts_with("deps_"))
@@ -230,7 +232,10 @@ fn from_tarball(
     std::io::copy(&mut archive.into_inner(), &mut std::io::sink()).map_err(io("read", path))?;
     let status = xz.wait().map_err(io("run", "xz".as_ref()))?;
     if !status.success() {
-        return Err(BuildError::Damaged { path: path.clone(), why: "xz cannot unpack it; reinstall the package".into() });
+        return Err(BuildError::Damaged {
+            path: path.clone(),
+            why: "xz cannot unpack it; reinstall the package".into(),
+        });
     }
     Ok(sums)
 }
@@ -242,6 +247,9 @@ mod tests {
     #[test]
     fn dependency_files_are_read() {
         let text = "savedcmd_k/a.o := gcc -Wp,-MMD,k/.a.o.d -o k/a.o /s/k/a.c\n\nsource_k/a.o := /s/k/a.c\n\ndeps_k/a.o := \\\n    $(wildcard include/config/SMP) \\\n  /s/include/linux/x.h \\\n  include/generated/y.h \\\n\nk/a.o: $(deps_k/a.o)\n\n$(deps_k/a.o):\n";
-        assert_eq!(named_in(text).collect::<Vec<_>>(), ["/s/k/a.c", "/s/include/linux/x.h", "include/generated/y.h"]);
+        assert_eq!(
+            named_in(text).collect::<Vec<_>>(),
+            ["/s/k/a.c", "/s/include/linux/x.h", "include/generated/y.h"]
+        );
     }
 }

@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn later_lines_replace_and_remove() {
-        let parts = ["# why\nCONFIG_B=y\nCONFIG_A=1\nCONFIG_C=y\n", "CONFIG_A=2\n\nCONFIG_C=absent\n"].map(String::from);
+        let parts = ["# why\nCONFIG_B=y\nCONFIG_A=1\nCONFIG_C=y\n", "CONFIG_A=2\n\nCONFIG_C=absent\n"]
+            .map(String::from);
         assert_eq!(merge(&parts), "CONFIG_A=2\nCONFIG_B=y\n");
     }
 
@@ -138,7 +139,10 @@ mod tests {
             }
             let odd = Wanted::new(&port, &series, &BuildOptions { hz: 251, nr_cpus: 64 });
             let message = odd.err().unwrap().to_string();
-            assert_eq!(message, "there is no configuration with HZ 251; there is one for 100, 250, 300, 1000");
+            assert_eq!(
+                message,
+                "there is no configuration with HZ 251; there is one for 100, 250, 300, 1000"
+            );
         }
         let unknown = Pin::read(&port, "2.0").unwrap_err().to_string();
         assert!(unknown.starts_with("there is no port for Linux '2.0'; there is one for "), "{unknown}");

@@ -81,7 +81,12 @@ fn configure(job: &Job<'_>, tree: &Path, objects: &Path) -> Result<(), BuildErro
     fs::write(&wanted, job.wanted.text()).map_err(io("write", &wanted))?;
     let mut command = make(tree);
     command.arg(format!("O={}", objects.display())).arg(format!("KCONFIG_ALLCONFIG={}", wanted.display()));
-    run_logged(command.arg("allnoconfig"), "configuring the kernel", &job.dir.join("configure.log"), &mut |_| {})?;
+    run_logged(
+        command.arg("allnoconfig"),
+        "configuring the kernel",
+        &job.dir.join("configure.log"),
+        &mut |_| {},
+    )?;
     let config = objects.join(".config");
     let text = fs::read_to_string(&config).map_err(io("read", &config))?;
     let missing = job.wanted.missing_in(&text);
@@ -111,10 +116,12 @@ fn link(job: &Job<'_>, tree: &Path, objects: &Path) -> Result<(), BuildError> {
     let port = tree.join("arch/warp");
     let log = job.dir.join("link.log");
     let mut preprocess = Command::new("gcc");
-    preprocess
-        .current_dir(objects)
-        .args(["-E", "-P", "-x", "assembler-with-cpp", "-nostdinc"])
-        .args(["-D__ASSEMBLY__", "-D__ASSEMBLER__", "-DLINKER_SCRIPT", "-D__KERNEL__"]);
+    preprocess.current_dir(objects).args(["-E", "-P", "-x", "assembler-with-cpp", "-nostdinc"]).args([
+        "-D__ASSEMBLY__",
+        "-D__ASSEMBLER__",
+        "-DLINKER_SCRIPT",
+        "-D__KERNEL__",
+    ]);
     for include in [
         port.join("include"),
         PathBuf::from("arch/warp/include/generated"),
@@ -183,7 +190,12 @@ pub(super) fn run_logged(
     let text = String::from_utf8_lossy(&fs::read(log).map_err(io("read", log))?).into_owned();
     let lines: Vec<&str> = text.lines().collect();
     // the first errors say more than make's farewell
-    let mut shown: Vec<&str> = lines.iter().filter(|l| l.contains("error:") || l.contains("undefined ref")).copied().take(10).collect();
+    let mut shown: Vec<&str> = lines
+        .iter()
+        .filter(|l| l.contains("error:") || l.contains("undefined ref"))
+        .copied()
+        .take(10)
+        .collect();
     shown.extend(&lines[lines.len().saturating_sub(20)..]);
     Err(BuildError::Step { step, log: log.to_owned(), tail: shown.join("\n") })
 }
@@ -200,7 +212,10 @@ mod tests {
         let script = "echo fine; echo 'a.c:1: error: no' >&2; seq 30; exit 3";
         let result = run_logged(Command::new("sh").args(["-c", script]), "trying", &log, &mut |_| lines += 1);
         let message = result.unwrap_err().to_string();
-        assert!(message.starts_with(&format!("trying failed; last lines of {}:\na.c:1: error: no\n11\n", log.display())));
+        assert!(message.starts_with(&format!(
+            "trying failed; last lines of {}:\na.c:1: error: no\n11\n",
+            log.display()
+        )));
         assert_eq!(lines, 32);
     }
 }

@@ -132,7 +132,9 @@ pub enum BuildError {
         why: String,
     },
     /// The installed tarball is not the package's.
-    #[error("{path} does not have the checksum that its package gives ({why}); reinstall linux-source-{series}")]
+    #[error(
+        "{path} does not have the checksum that its package gives ({why}); reinstall linux-source-{series}"
+    )]
     Verify {
         /// The tarball.
         path: PathBuf,
@@ -147,7 +149,9 @@ pub enum BuildError {
     )]
     Port,
     /// The kernel's configuration does not come out as written.
-    #[error("Linux {series} does not accept these configuration lines: {lines}; full configuration in {config}")]
+    #[error(
+        "Linux {series} does not accept these configuration lines: {lines}; full configuration in {config}"
+    )]
     Config {
         /// Series.
         series: String,
@@ -229,7 +233,10 @@ pub fn add(
     }
     cache::remove_dir(&dir)?;
     let source = source::unpack(&cache, series, &tarball, progress)?;
-    make::build(&make::Job { dir: &dir, source: &source, port: &port, wanted: &wanted, pin: &pin }, progress)?;
+    make::build(
+        &make::Job { dir: &dir, source: &source, port: &port, wanted: &wanted, pin: &pin },
+        progress,
+    )?;
     let built = BuiltKernel {
         series: series.to_owned(),
         version: tarball.version,

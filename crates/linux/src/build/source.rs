@@ -37,7 +37,8 @@ pub(super) fn port_dir() -> Result<PathBuf, BuildError> {
     if let Some(dir) = std::env::var_os("SCHEDLAB_LINUX_DIR").map(PathBuf::from) {
         return if is_port(&dir) { absolute(&dir) } else { Err(BuildError::Port) };
     }
-    let starts = [std::env::current_exe().ok(), std::env::current_dir().ok(), Some(env!("CARGO_MANIFEST_DIR").into())];
+    let starts =
+        [std::env::current_exe().ok(), std::env::current_dir().ok(), Some(env!("CARGO_MANIFEST_DIR").into())];
     for start in starts.into_iter().flatten() {
         if let Some(dir) = start.ancestors().map(|above| above.join("linux")).find(|dir| is_port(dir)) {
             return absolute(&dir);
@@ -66,8 +67,10 @@ pub(super) fn find(
     };
     progress(Progress { step: "downloading the source", done: 0, total: 0 });
     download(cache, series, &package)?;
-    from_downloads(cache, series, &package)?
-        .map_err(|why| BuildError::Source { series: series.to_owned(), why: format!("{why_not}; then {why}") })
+    from_downloads(cache, series, &package)?.map_err(|why| BuildError::Source {
+        series: series.to_owned(),
+        why: format!("{why_not}; then {why}"),
+    })
 }
 
 fn from_installed(cache: &Cache, series: &str, package: &str, path: PathBuf) -> Result<Tarball, BuildError> {
@@ -85,7 +88,8 @@ fn from_installed(cache: &Cache, series: &str, package: &str, path: PathBuf) -> 
     let verified = cache.root().join(format!("verified-{sha256}"));
     if fs::read_to_string(&verified).unwrap_or_default().trim() != expected {
         let output = Command::new("md5sum").arg(&path).output().map_err(io("run", "md5sum".as_ref()))?;
-        let found = String::from_utf8_lossy(&output.stdout).split_whitespace().next().unwrap_or("").to_owned();
+        let found =
+            String::from_utf8_lossy(&output.stdout).split_whitespace().next().unwrap_or("").to_owned();
         if found != expected {
             return Err(wrong(format!("md5 is {found}, expected {expected}")));
         }
