@@ -1,10 +1,17 @@
 //! The study of fairness from the command line: `cargo run --release -p schedlab-experiments --example fairness -- COMBINATIONS
-//! SCHEDULERS TOTALS CLIENTS [uniform|exponential [FOLDER]]`, for example `100 wfq,vtrr 1024,2048 4,8,16,32,64,128`.
+//! SCHEDULERS TOTALS CLIENTS [uniform|exponential [FOLDER]]`, for example `100 wfq,vtrr 1024,2048 4,8,16,32,64,128`;
+//! or `dynamic SCHEDULERS`: clients that sleep, join and change their shares.
 
-use schedlab_experiments::fairness::{Config, Point, Spread, study};
+use schedlab_experiments::fairness::{Config, Point, Spread, dynamic, study};
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
+    if args[1] == "dynamic" {
+        let names: Vec<&str> = args[2].split(',').collect();
+        let config = dynamic::DynamicConfig::default_mix(Config::contenders(&names).unwrap());
+        let table = dynamic::table(&config, &dynamic::simulate(&config));
+        return print!("{}\n{}", table.title, table.to_text());
+    }
     let numbers = |text: &str| text.split(',').map(|n| n.parse::<u64>().unwrap()).collect::<Vec<_>>();
     let (totals, clients) = (numbers(&args[3]), numbers(&args[4]));
     let config = Config {

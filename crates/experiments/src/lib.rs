@@ -2,6 +2,7 @@
 //!
 //! * [`fairness`]: how far from its due does each client get, under any proportional share scheduler, for any shares?
 //! * [`cost`]: what does a decision cost, against the number of clients?
+//! * [`history`]: what papers print of old schedulers, beside what their native models do.
 //! * [`vtrr`]: every table and figure of the paper on virtual-time round robin, beside the published values.
 //!
 //! A study is a pure function of its configuration: the seed decides, not the number of threads. (Host time in [`cost`] excepted.)
@@ -9,6 +10,7 @@
 pub mod cost;
 pub mod draw;
 pub mod fairness;
+pub mod history;
 pub mod output;
 pub mod table;
 pub mod vtrr;

@@ -29,10 +29,11 @@ fn story(path: &Path, root: Pid) -> (Story, BTreeSet<Pid>) {
     let mut tree = BTreeSet::from([root]);
     let mut events = file.events().expect("sched events");
     while let Some(event) = events.next_event().expect("readable") {
-        if let SchedEvent::Fork { parent, child, .. } = event.what {
-            if tree.contains(&parent) {
+        match event.what {
+            SchedEvent::Fork { parent, child, .. } if tree.contains(&parent) => {
                 tree.insert(child);
             }
+            _ => {}
         }
     }
     let (mut story, mut on_cpu) = (Story::default(), BTreeMap::new());

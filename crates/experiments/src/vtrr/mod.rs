@@ -123,19 +123,20 @@ fn example_table() -> Table {
 }
 
 /// The schedulers of the paper's measurements that are registered here. Linux's are given nice values whose time slices are as
-/// 1 to 5: 2.2 counts 20 - nice ticks of 10 ms, 2.4 one more than (20 - nice)/4.
+/// 1 to 5. 2.2 refills 20 - nice ticks of 10 ms and gives one more: nice 19, 17, 15, 13, 11 refill 10, 30, 50, 70, 90 ms (the slices
+/// that the paper names, unverified) and run 20, 40, 60, 80, 100 ms. 2.4 refills (20 - nice)/4 + 1 ticks and runs that.
 fn measured() -> Vec<(&'static str, Vec<Client>)> {
     let by_share =
         |share: u64| Client { name: format!("share {share}"), share: Some(share), nice: Nice::default() };
     let by_nice = |(share, nice): (u64, i32)| Client {
         name: format!("{share} (nice {nice})"),
         share: None,
-        nice: Nice::new(nice).expect("10 to 19"),
+        nice: Nice::new(nice).expect("4 to 19"),
     };
     let shares = || (1..=5).map(by_share).collect::<Vec<_>>();
     let nices = |nice: [i32; 5]| (1..=5).zip(nice).map(by_nice).collect::<Vec<_>>();
     [
-        ("linux-2.2", nices([18, 16, 14, 12, 10])),
+        ("linux-2.2", nices([19, 17, 15, 13, 11])),
         ("linux-2.4", nices([19, 16, 12, 8, 4])),
         ("wfq", shares()),
         ("vtrr", shares()),

@@ -57,3 +57,15 @@ fn all_is_written() {
         "{text}"
     );
 }
+
+/// At coarse grain all are alike: each of five clients has its share within half a per cent in 30 s, Linux's included.
+#[test]
+fn coarse_shares_are_right() {
+    let table = coarse_table();
+    for row in 0..table.rows.len() {
+        let (due, received) =
+            (table.number(row, "due_part").unwrap(), table.number(row, "received_part").unwrap());
+        assert!((due - received).abs() < 0.005, "{}: {:?}", table.text(row, "sched"), table.rows[row]);
+    }
+    assert!(table.rows.len() >= 15);
+}

@@ -1,5 +1,8 @@
 //! Shared by the tests that record: where the example binaries are, and whether this host lets us.
 
+// Each test file uses a part of it.
+#![allow(dead_code)]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

@@ -105,7 +105,7 @@ impl Domains {
 
     /// The CPUs that share a cache with `cpu` (its highest domain below the machine level), or all of its only domain.
     pub(crate) fn cache_of(&self, cpu: CpuId) -> &[CpuId] {
-        let domains = self.of_cpu[cpu.index()].iter().map(|&d| &self.domains[d]);
-        domains.filter(|d| d.level < Level::Machine).last().map_or(&[], |d| &d.span)
+        let mut domains = self.of_cpu[cpu.index()].iter().map(|&d| &self.domains[d]);
+        domains.rfind(|d| d.level < Level::Machine).map_or(&[], |d| &d.span)
     }
 }

@@ -4,7 +4,7 @@ use super::lists::Lists;
 use schedlab_units::TaskId;
 
 /// Most levels an array can have.
-const LEVELS_MAX: usize = 192;
+const LEVELS_MAX: usize = 256;
 
 #[derive(Clone, Debug, Default)]
 struct Used {

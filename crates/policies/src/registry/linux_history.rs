@@ -3,7 +3,8 @@
 use super::realtime::above;
 use super::{ParamInfo, Params, PolicyError, PolicyInfo};
 use crate::{
-    Cfs, CfsParams, CfsVersion, Ebs, EbsParams, Eevdf, EevdfParams, Goodness, GoodnessVersion, O1, O1Version,
+    Affinity, Bfs, BfsParams, Cfs, CfsParams, CfsVersion, Ebs, EbsParams, Eevdf, EevdfParams, Goodness,
+    GoodnessVersion, O1, O1Version,
 };
 
 const HZ_100: ParamInfo = ParamInfo { name: "hz", default: "100", help: "ticks per second" };
@@ -64,6 +65,13 @@ const PREEMPT_SHORT: ParamInfo = ParamInfo {
     name: "preempt_short",
     default: "yes",
     help: "a woken task with a shorter slice may end the current one's",
+};
+const RR_INTERVAL: ParamInfo =
+    ParamInfo { name: "rr_interval", default: "6291456ns", help: "slice of every task (6 ms of 2^20 ns)" };
+const BFS_AFFINITY: ParamInfo = ParamInfo {
+    name: "affinity",
+    default: "none",
+    help: "how a task is kept near its cache: none, distance, or sticky (as in later versions)",
 };
 
 pub(super) const POLICIES: &[PolicyInfo] = &[
@@ -141,6 +149,24 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
                 run_to_parity: params.yes_no(&RUN_TO_PARITY)?,
                 delay_dequeue: params.yes_no(&DELAY_DEQUEUE)?,
                 preempt_short: params.yes_no(&PREEMPT_SHORT)?,
+            })))
+        },
+    },
+    PolicyInfo {
+        name: "bfs",
+        summary: "BFS: one queue, earliest virtual deadline by a scan of all, slices of 6 ms",
+        source: "Con Kolivas's patches for Linux 2.6.31 and 2.6.32 (v0.3xx as far as known)",
+        params: &[HZ_1000, RR_INTERVAL, BFS_AFFINITY],
+        make: |params| {
+            Ok(Box::new(Bfs::new(BfsParams {
+                hz: params.number(&HZ_1000, 1, 10_000)?,
+                rr_interval: params.span(&RR_INTERVAL)?,
+                affinity: params.read(&BFS_AFFINITY, |value| match value {
+                    "none" => Ok(Affinity::None),
+                    "distance" => Ok(Affinity::Distance),
+                    "sticky" => Ok(Affinity::Sticky),
+                    _ => Err("expected none, distance or sticky".into()),
+                })?,
             })))
         },
     },

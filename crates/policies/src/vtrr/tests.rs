@@ -137,13 +137,14 @@ fn check_state(queue: &Vtrr, present: &[bool], shares: &[u64]) {
 #[test]
 fn a_sleeper_comes_back_without_credit() {
     // C blocks at once when first served, at 2, and is back at 6, in the second cycle. Its counter is then
-    // floor(1 x (sum of the counters, 4) / (sum of the shares, 5)) = 0: it waits for the third cycle, at 10, though it is behind.
+    // floor(1 x (sum of the counters, 4) / (sum of the shares, 5)) = 0. At 7, after B, rule 1 says no (0 > 1), but it is behind:
+    // 1.133 < 1.3 + 1/6, so it runs by rule 2, once: it has no credit for the time asleep.
     // ms   0         1
-    //      01234567890       cycles: ABABA (T = 5), ABABA with C counted from 6 on (T = 6), C
-    // cpu0 ABABAABABAC
+    //      01234567890       cycles: ABABA (T = 5), then ABCABA with C counted from 6 on (T = 6)
+    // cpu0 ABABAABCABA
     let params = [("quantum", "1ms"), ("shares", "3,2,1")];
     let lives: [&[_]; 3] = [&[Run(6)], &[Run(4)], &[Sleep(4), Run(1)]];
-    assert_eq!(schedule_with("vtrr", &params, 1, 30, &lives), ["ABABAABABAC"]);
+    assert_eq!(schedule_with("vtrr", &params, 1, 30, &lives), ["ABABAABCABA"]);
 }
 
 #[test]

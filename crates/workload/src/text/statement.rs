@@ -461,10 +461,11 @@ impl<'a> Rest<'a> {
 
     fn pids(&mut self, expected: &str) -> Parsed<Pids> {
         let word = self.word(expected)?;
-        let range = match word.text.split_once("..") {
-            Some((first, last)) => first.parse::<u32>().ok().zip(last.parse::<u32>().ok()),
-            None => word.text.parse::<u32>().ok().map(|pid| (pid, pid)),
-        };
+        let one = word.text.parse::<u32>().map(|pid| (pid, pid)).ok();
+        let range = one.or_else(|| {
+            let (first, last) = word.text.split_once("..")?;
+            first.parse::<u32>().ok().zip(last.parse::<u32>().ok())
+        });
         match range.filter(|&(first, last)| 0 < first && first <= last) {
             Some((first, last)) => Ok(Pids { first, last, at: word.at, len: word.text.len() }),
             None => {
