@@ -8,7 +8,7 @@ fn main() {
     let options = BuildOptions { hz: number(1, 250), nr_cpus: number(2, 64) };
     let mut last = "";
     let mut show = |p: build::Progress| {
-        if p.step != last || p.done % 50 == 0 {
+        if p.step != last || p.done.is_multiple_of(50) {
             last = p.step;
             eprintln!("{} {}/{}", p.step, p.done, p.total);
         }

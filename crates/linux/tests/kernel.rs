@@ -276,7 +276,9 @@ fn two_runs_are_byte_identical() {
             for i in 0..20 {
                 m.spawn(sleeper(900_000 + 77_000 * i, 500_000 + 31_000 * i));
             }
-            (0..4).for_each(|_| drop(m.spawn(hog())));
+            for _ in 0..4 {
+                m.spawn(hog());
+            }
             m.control_sleeps();
             m.start_log();
             m.run_until(m.now + 20 * SECOND);
