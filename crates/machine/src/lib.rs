@@ -20,4 +20,4 @@ pub mod sink;
 mod wheel;
 
 pub use engine::{End, Machine, Outcome, Setup, Wait};
-pub use program::{Program, ProgramError};
+pub use program::{Code, Program, ProgramError, ProgramTask, Step, Token};
