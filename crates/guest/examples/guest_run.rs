@@ -9,6 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: guest_run KERNEL CPUS WORKLOAD DURATION [fresh] [phase=SPAN] [arg=KERNEL_ARG]".into());
     };
     let mut options = Options { cpus: cpus.parse()?, duration: duration.parse()?, ..Options::default() };
+    let mut log = None;
     for arg in &args[4..] {
         match arg.split_once('=') {
             None if arg == "fresh" => options.fresh = true,
@@ -18,12 +19,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             Some(("shift", value)) => options.shift = value.parse()?,
             Some(("arg", value)) => options.kernel_args.push(value.to_string()),
             Some(("trace", value)) => options.keep_trace = Some(value.into()),
+            Some(("log", value)) => log = Some(std::path::PathBuf::from(value)),
             _ => return Err(format!("unknown: {arg}").into()),
         }
     }
     let workload = workloads::named(name, options.duration)?;
     let kernel = GuestKernel::find(kernel)?;
     let guest = run(&kernel, &workload, &options, &mut on_stderr())?;
+    if let Some(path) = log {
+        schedlab_log::write(&path, &guest.log)?;
+    }
     println!("{}", guest.report.kernel);
     println!("{} wall {} ms boot {} ns", guest.report.command_line, guest.report.wall_ms, guest.report.boot_ns);
     let mut cpu_ns = vec![0i64; workload.tasks.len()];
@@ -46,6 +51,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{:12} {:>14} {:?}", task.name, cpu_ns[index], guest.report.schedstat[index]);
     }
     println!("{} records, duration {}, dropped {:?}", guest.log.records.len(), guest.log.header.duration, guest.report.dropped);
+    let mut others = std::collections::BTreeMap::<_, (i64, u32)>::new();
+    for record in guest.log.records.iter().filter(|r| r.kind() == Some(Kind::Switch)) {
+        for (id, sign) in [(record.task(), 1), (record.other(), -1)] {
+            if !id.is_workload() {
+                let row = others.entry(id).or_default();
+                row.0 += sign * record.time_ns as i64;
+                row.1 += 1;
+            }
+        }
+    }
+    for (id, (ns, switches)) in others {
+        println!("{id} {} {switches}", if ns < 0 { ns + end } else { ns });
+    }
     println!("{:?}", guest.log.header.kernel_threads.iter().map(|t| format!("{}:{}", t.pid, t.name)).collect::<Vec<_>>());
     Ok(())
 }

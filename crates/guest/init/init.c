@@ -40,6 +40,7 @@ enum { PORT_OUT = 0x502, PORT_EXIT = 0xf4 };
 enum { NONE = 0xffffffffu };
 #define TRACEFS "/sys/kernel/tracing"
 #define MS 1000000ull
+#define SETTLE (1000 * MS)
 
 // ---- the program, as crates/guest/src/program.rs writes it --------------------------------------------------------------
 
@@ -688,6 +689,7 @@ int main(void)
 	apply_settings();
 	make_cgroups();
 	calibrate();
+	sleep_ns(SETTLE); // the rest of the boot's work
 	prctl(PR_SET_TIMERSLACK, head->timer_slack_ns);
 	u32 nr_blocked = 0, nr_runnable = 0;
 	for (u32 id = 0; id < head->nr_tasks; id++) {
@@ -736,10 +738,12 @@ int main(void)
 		;
 	marker("start");
 	__atomic_store_n(&shared->released, 1, __ATOMIC_RELEASE);
-	struct timespec end = to_timespec(start_ns + head->duration_ns);
+	// a little more than asked for: the host cuts it to size by the trace's clock
+	u64 end_ns = start_ns + head->duration_ns + MS;
+	struct timespec end = to_timespec(end_ns);
 	for (;;) {
 		u32 live = __atomic_load_n(&shared->live, __ATOMIC_ACQUIRE);
-		if (live == 0 || clock_ns(CLOCK_MONOTONIC) >= start_ns + head->duration_ns)
+		if (live == 0 || clock_ns(CLOCK_MONOTONIC) >= end_ns)
 			break;
 		futex(&shared->live, FUTEX_WAIT_BITSET, live, &end, FUTEX_BITSET_MATCH_ANY);
 	}

@@ -161,6 +161,8 @@ fn arguments(options: &Options, events: &[&str], initramfs_bytes: usize) -> Vec<
         "random.trust_cpu=on".to_string(),
         "random.trust_bootloader=on".to_string(),
         "tsc=reliable".to_string(),
+        // self-tests of the kernel's ciphers would run into the workload
+        "cryptomgr.notests".to_string(),
         format!("trace_event={}", trace_events.join(",")),
         format!("trace_buf_size={}M", options.trace_buffer_mb),
     ];
