@@ -8,7 +8,13 @@ use std::path::PathBuf;
 /// A laboratory for CPU schedulers: record real workloads, replay them in simulated time through unmodified Linux
 /// or a scheduler of your own, on any number of CPUs, and see what happened and why.
 #[derive(Parser, Debug)]
-#[command(name = "schedlab", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    name = "schedlab",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
 pub(crate) struct Cli {
     /// No progress; results only.
     #[arg(long, global = true)]
@@ -85,6 +91,9 @@ pub(crate) struct ImportArgs {
     /// Workload file to write: text, or binary if the name ends in .wlb.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
+    /// Take what a damaged or truncated trace still holds, and count what is missing.
+    #[arg(long)]
+    pub lenient: bool,
     /// Summary as JSON, to a file or `-`.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -33,7 +33,10 @@ impl Failure {
     /// For standard error; empty if everything has been said.
     pub(crate) fn sentence(&self) -> &str {
         match self {
-            Failure::Finding(text) | Failure::Input(text) | Failure::Misbehaved(text) | Failure::Internal(text) => text,
+            Failure::Finding(text)
+            | Failure::Input(text)
+            | Failure::Misbehaved(text)
+            | Failure::Internal(text) => text,
             Failure::Status(_) => "",
         }
     }

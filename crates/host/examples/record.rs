@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! record [-o FILE] [-t SECONDS] [--tree] [--pid P]... [--buffer-kb N] [--irq] [--softirq] [--stat-runtime]
-//!        [--no-syscalls] [--level ZSTD] [-- CMD...]
+//!        [--no-syscalls] [--level ZSTD] [--anonymise rename|drop] [-- CMD...]
 //! ```
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use schedlab_host::{EventChoice, RecordOptions, Scope, What, record};
+use schedlab_host::{EventChoice, Others, RecordOptions, Scope, What, record};
 use schedlab_trace::write::{Compression, FileVersion};
 
 fn main() -> ExitCode {
@@ -45,6 +45,13 @@ fn run() -> Result<ExitCode, String> {
                 let level = number(value("--level")?, "--level")?;
                 options.write.version = FileVersion::V7(Compression::Zstd(level));
             }
+            "--anonymise" => {
+                options.anonymise = Some(match value("--anonymise")?.as_str() {
+                    "rename" => Others::Rename,
+                    "drop" => Others::Drop,
+                    other => return Err(format!("--anonymise is {other:?}, expected rename or drop")),
+                });
+            }
             "--irq" => events.irq = true,
             "--softirq" => events.softirq = true,
             "--stat-runtime" => events.stat_runtime = true,
@@ -64,6 +71,10 @@ fn run() -> Result<ExitCode, String> {
     eprint!("{recorded}");
     if let Some(pid) = recorded.command_pid {
         eprintln!("command pid {pid}");
+    }
+    if let Some(done) = &recorded.anonymised {
+        let names: Vec<&str> = done.names.iter().map(String::as_str).collect();
+        eprintln!("{} events kept; names that stay: {}", done.events, names.join(", "));
     }
     Ok(ExitCode::from(recorded.status() as u8))
 }

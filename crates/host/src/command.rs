@@ -46,7 +46,7 @@ pub(crate) struct Command {
     pid: libc::pid_t,
     pidfd: OwnedFd,
     gate: Option<OwnedFd>,
-    /// Carries the errno of a failed exec; closed by a successful one.
+    /// Carries a byte when the command stands at its gate, then the errno of a failed exec; closed by a successful one.
     exec_error: File,
     name: String,
     end: Option<CommandEnd>,
@@ -58,9 +58,9 @@ impl Command {
         let name = argv.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let failed = |source: io::Error| HostError::Command { command: name.clone(), source };
         let words: Vec<CString> =
-            argv.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>().map_err(|_| {
-                failed(io::Error::new(io::ErrorKind::InvalidInput, "a word of it has a NUL byte"))
-            })?;
+            argv.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>().map_err(
+                |_| failed(io::Error::new(io::ErrorKind::InvalidInput, "a word of it has a NUL byte")),
+            )?;
         let Some(program) = words.first() else {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is empty")));
         };
@@ -94,7 +94,20 @@ impl Command {
             }
             OwnedFd::from_raw_fd(fd)
         };
-        Ok(Command { pid, pidfd, gate: Some(gate_write), exec_error: File::from(error_read), name, end: None })
+        let mut command = Command {
+            pid,
+            pidfd,
+            gate: Some(gate_write),
+            exec_error: File::from(error_read),
+            name,
+            end: None,
+        };
+        // Until it says that it stands at the gate it may still bear the recorder's name.
+        let mut ready = [0];
+        match command.exec_error.read(&mut ready) {
+            Ok(1) => Ok(command),
+            _ => Err(HostError::last_os("the command ended before it began")),
+        }
     }
 
     /// Its process id.
@@ -197,6 +210,7 @@ unsafe fn child(
             }
         }
         let mut byte = 0u8;
+        libc::write(error_write.as_raw_fd(), (&raw const byte).cast(), 1);
         loop {
             let n = libc::read(gate_read.as_raw_fd(), (&raw mut byte).cast(), 1);
             if n == 1 {

@@ -337,7 +337,9 @@ impl CpuPages {
             self.file.read_exact(&mut page).map_err(HostError::io("cannot read the", temporary(self.cpu)))?;
             loss.add_page(&page);
         }
-        self.file.seek(SeekFrom::Start(0)).map_err(HostError::io("cannot rewind the", temporary(self.cpu)))?;
+        self.file
+            .seek(SeekFrom::Start(0))
+            .map_err(HostError::io("cannot rewind the", temporary(self.cpu)))?;
         Ok(loss)
     }
 }
@@ -347,7 +349,9 @@ impl PageLoss {
     fn add_page(&mut self, page: &[u8]) {
         const HEAD: usize = 16;
         let word = |at: usize| {
-            page.get(at..at + 8).and_then(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?))).unwrap_or(0)
+            page.get(at..at + 8)
+                .and_then(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?)))
+                .unwrap_or(0)
         };
         let commit = word(8);
         if commit & MISSED_EVENTS == 0 {

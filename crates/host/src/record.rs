@@ -11,7 +11,7 @@
 //! Whatever fails in 2 to 5, the instance goes away and no half file stays: the pages lie in unnamed temporary files
 //! and both results are written aside and renamed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use schedlab_trace::write::{TraceDatWriter, TraceMeta, WriteOptions};
 use schedlab_units::CpuId;
 
+use crate::anonymise::{Anonymised, Others, anonymise};
 use crate::command::{Command, CommandEnd, pidfd_of};
 use crate::drain::{CpuPages, Drain, PageLoss};
 use crate::error::HostError;
@@ -89,6 +90,9 @@ pub struct RecordOptions {
     pub tracefs: Option<PathBuf>,
     /// Compression and version of the file.
     pub write: WriteOptions,
+    /// Whether only the recorded command's (or processes') names and those of standard kernel threads are written, and
+    /// what becomes of the others; see [`mod@crate::anonymise`].
+    pub anonymise: Option<Others>,
     /// How often [`Stage::Recording`] is reported; each report is a wake-up on the recorded host.
     pub progress_every: Option<Duration>,
 }
@@ -105,6 +109,7 @@ impl RecordOptions {
             buffer_percent: 50,
             tracefs: None,
             write: WriteOptions::default(),
+            anonymise: None,
             progress_every: None,
         }
     }
@@ -208,6 +213,8 @@ pub struct Recorded {
     pub events: EnabledEvents,
     /// Each CPU's counters.
     pub cpus: Vec<CpuCount>,
+    /// What was done to the names, if that was asked. The counters above are those of the recording before it.
+    pub anonymised: Option<Anonymised>,
     /// Instances of dead recorders that were removed at the start.
     pub removed_instances: Vec<String>,
 }
@@ -293,15 +300,37 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
     progress(Stage::Writing);
     let mut meta = describe(&tracefs, &instance, &enabled, &snapshot, options)?;
     meta.page_size = page_size_of_memory();
-    let written = write_trace(&options.output, pages, &meta, WriteOptions { page_size, ..options.write })?;
+    let options_of_file = WriteOptions { page_size, ..options.write };
     let snapshot_path = Snapshot::path_beside(&options.output);
-    snapshot.write(&snapshot_path)?;
+    let (trace_bytes, anonymised) = match options.anonymise {
+        None => {
+            let bytes = write_trace(&options.output, pages, &meta, options_of_file)?;
+            snapshot.write(&snapshot_path)?;
+            (bytes, None)
+        }
+        Some(others) => {
+            // The full recording lies in a folder that only its owner may enter, and goes with it.
+            let folder = folder_of(&options.output);
+            let folder = tempfile::Builder::new()
+                .prefix(".schedlab-")
+                .tempdir_in(&folder)
+                .map_err(HostError::io("cannot make a temporary folder in", &folder))?;
+            let full = folder.path().join("full.dat");
+            write_trace(&full, pages, &meta, options_of_file)?;
+            let full_snapshot = Snapshot::path_beside(&full);
+            snapshot.write(&full_snapshot)?;
+            let (roots, out) = (target.roots(&options.what), &options.output);
+            let done = anonymise(&full, &full_snapshot, &roots, others, out, options_of_file)?;
+            (done.bytes, Some(done))
+        }
+    };
     instance.remove()?;
 
     Ok(Recorded {
         trace: options.output.clone(),
         snapshot: snapshot_path,
-        trace_bytes: written,
+        trace_bytes,
+        anonymised,
         ended,
         command_pid: target.command.as_ref().map(Command::pid),
         command: target.end,
@@ -322,7 +351,8 @@ fn configure(instance: &Instance, options: &RecordOptions) -> Result<(usize, boo
         instance.set("buffer_percent", &options.buffer_percent.to_string(), "Use 0 to 100")?;
     }
     // Kernels before 6.8 have no choice: a buffer page is a memory page.
-    let sub_buffer = instance.get("buffer_subbuf_size_kb").ok().and_then(|kb| kb.trim().parse::<usize>().ok());
+    let sub_buffer =
+        instance.get("buffer_subbuf_size_kb").ok().and_then(|kb| kb.trim().parse::<usize>().ok());
     let page_size = sub_buffer.map_or(page_size_of_memory() as usize, |kb| kb * 1024);
     Ok((page_size, wait_mark))
 }
@@ -336,14 +366,16 @@ fn page_size_of_memory() -> u32 {
 struct Target {
     command: Option<Command>,
     processes: Vec<OwnedFd>,
+    /// The threads that were there when the recording began.
+    threads: Vec<i32>,
     deadline: Option<Duration>,
     end: Option<CommandEnd>,
 }
 
 impl Target {
     fn prepare(instance: &Instance, what: &What) -> Result<Target, HostError> {
-        let mut target = Target { command: None, processes: Vec::new(), deadline: None, end: None };
-        let mut threads = Vec::new();
+        let mut target =
+            Target { command: None, processes: Vec::new(), threads: Vec::new(), deadline: None, end: None };
         let scope = match what {
             What::System { duration } => {
                 target.deadline = *duration;
@@ -351,7 +383,7 @@ impl Target {
             }
             What::Command { argv, scope } => {
                 let command = Command::hold(argv)?;
-                threads.push(command.pid());
+                target.threads.push(command.pid());
                 target.command = Some(command);
                 *scope
             }
@@ -360,7 +392,7 @@ impl Target {
                 for &pid in pids {
                     target.processes.push(pidfd_of(pid)?);
                     let folder = format!("/proc/{pid}/task");
-                    threads.extend(
+                    target.threads.extend(
                         numbers_in(Path::new(&folder)).map_err(|_| HostError::NoSuchProcess { pid })?,
                     );
                 }
@@ -368,12 +400,24 @@ impl Target {
             }
         };
         if scope == Scope::Tree {
-            instance.set("options/event-fork", "1", "Kernels before 4.7 cannot follow forks: record everything")?;
-            for thread in threads {
+            instance.set(
+                "options/event-fork",
+                "1",
+                "Kernels before 4.7 cannot follow forks: record everything",
+            )?;
+            for thread in &target.threads {
                 instance.append("set_event_pid", &format!("{thread}\n"), "Record everything instead")?;
             }
         }
         Ok(target)
+    }
+
+    /// The tasks whose names, and whose children's, may be told.
+    fn roots(&self, what: &What) -> BTreeSet<i32> {
+        match what {
+            What::Processes { .. } => self.threads.iter().copied().collect(),
+            _ => self.command.iter().map(Command::pid).collect(),
+        }
     }
 
     /// Descriptors that become readable when a target ends.
@@ -429,9 +473,11 @@ fn wait(
             }
         }
         // Rounded up: waking a hair early would only mean one more round.
-        let timeout = sleeps.into_iter().flatten().min().map_or(-1, |sleep| {
-            i32::try_from(sleep.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
-        });
+        let timeout = sleeps
+            .into_iter()
+            .flatten()
+            .min()
+            .map_or(-1, |sleep| i32::try_from(sleep.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
         let mut fds = vec![signals.fd(), drain.failed_fd()];
         fds.extend(target.fds());
         let ready = poll(&fds, timeout)?;
@@ -495,9 +541,8 @@ fn describe(
     snapshot: &Snapshot,
     options: &RecordOptions,
 ) -> Result<TraceMeta, HostError> {
-    let wanted = |system: &str, event: &str| {
-        enabled.enabled.iter().any(|name| events::split(name) == (system, event))
-    };
+    let wanted =
+        |system: &str, event: &str| enabled.enabled.iter().any(|name| events::split(name) == (system, event));
     let mut meta = TraceMeta::from_tracefs(tracefs.root(), instance.path(), wanted)
         .map_err(|e| HostError::Trace { path: options.output.clone(), problem: e.to_string() })?;
     meta.saved_cmdlines = merge_names(&meta.saved_cmdlines, snapshot);
@@ -528,7 +573,8 @@ fn write_trace(
     meta: &TraceMeta,
     options: WriteOptions,
 ) -> Result<u64, HostError> {
-    let failed = |e: schedlab_trace::WriteError| HostError::Trace { path: path.to_owned(), problem: e.to_string() };
+    let failed =
+        |e: schedlab_trace::WriteError| HostError::Trace { path: path.to_owned(), problem: e.to_string() };
     let mut writer = TraceDatWriter::create(path, options).map_err(failed)?;
     for cpu in pages {
         writer.add_cpu_data(CpuId(cpu.cpu), cpu.file).map_err(failed)?;
@@ -545,7 +591,9 @@ mod tests {
         // As on Linux 6.18; "overrun" must not match "commit overrun".
         let stats = "entries: 0\noverrun: 12\ncommit overrun: 3\nbytes: 60\noldest event ts:  90.11\n\
                      now ts:    98.90\ndropped events: 4\nread events: 129\n";
-        for (name, expected) in [("overrun", 12), ("commit overrun", 3), ("dropped events", 4), ("read events", 129)] {
+        for (name, expected) in
+            [("overrun", 12), ("commit overrun", 3), ("dropped events", 4), ("read events", 129)]
+        {
             assert_eq!(stat(stats, name), Some(expected), "{name}");
         }
         assert_eq!(stat(stats, "bytes lost"), None);
@@ -568,7 +616,9 @@ mod tests {
         };
         assert!(said(|o| o.buffer_kb = 0).starts_with("buffer_kb is \"0\", expected at least 1"));
         assert!(said(|o| o.buffer_percent = 101).contains("expected 0 to 100"));
-        assert!(said(|o| o.what = What::Command { argv: vec![], scope: Scope::Whole }).starts_with("command is"));
+        assert!(
+            said(|o| o.what = What::Command { argv: vec![], scope: Scope::Whole }).starts_with("command is")
+        );
         let none = |o: &mut RecordOptions| {
             o.what = What::Processes { pids: vec![], duration: None, scope: Scope::Tree };
         };

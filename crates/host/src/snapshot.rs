@@ -132,13 +132,16 @@ impl Snapshot {
     pub fn from_csv(csv: &str, path: &Path) -> Result<Snapshot, HostError> {
         let error = |line, problem| HostError::Snapshot { path: path.to_owned(), line, problem };
         let mut records = parse_csv(csv).into_iter();
-        let (_, header) = records
-            .next()
-            .ok_or_else(|| error(1, format!("the file is empty, expected the columns {}", COLUMNS.join(","))))?;
+        let (_, header) = records.next().ok_or_else(|| {
+            error(1, format!("the file is empty, expected the columns {}", COLUMNS.join(",")))
+        })?;
         let place = |name: &str| header.iter().position(|column| column == name);
         for needed in ["pid", "tid", "comm"] {
             if place(needed).is_none() {
-                return Err(error(1, format!("there is no column {needed}; the columns are {}", COLUMNS.join(","))));
+                return Err(error(
+                    1,
+                    format!("there is no column {needed}; the columns are {}", COLUMNS.join(",")),
+                ));
             }
         }
         let places = COLUMNS.map(place);
@@ -269,7 +272,11 @@ pub(crate) fn write_aside(path: &Path, bytes: &[u8]) -> Result<(), HostError> {
         .tempfile_in(&folder)
         .map_err(HostError::io("cannot make a file in", &folder))?;
     file.write_all(bytes).map_err(HostError::io("cannot write", path))?;
-    file.persist(path).map_err(|e| HostError::Io { doing: "cannot write", path: path.to_owned(), source: e.error })?;
+    file.persist(path).map_err(|e| HostError::Io {
+        doing: "cannot write",
+        path: path.to_owned(),
+        source: e.error,
+    })?;
     Ok(())
 }
 
@@ -303,7 +310,9 @@ fn read_thread(pid: i32, tid: i32, cgroups: &mut Cgroups) -> Option<SnapshotRow>
         policy: policy.map(policy_name),
         nice: field(19).and_then(|n| n.parse().ok()),
         rt_priority: field(40).and_then(|p| p.parse().ok()),
-        affinity: status.lines().find_map(|line| Some(line.strip_prefix("Cpus_allowed_list:")?.trim().to_owned())),
+        affinity: status
+            .lines()
+            .find_map(|line| Some(line.strip_prefix("Cpus_allowed_list:")?.trim().to_owned())),
         cgroup: cgroups.of_task(&read("cgroup").unwrap_or_default()),
         ppid: field(4).and_then(|p| p.parse().ok()),
         state: field(3).and_then(|s| s.chars().next()),
@@ -426,7 +435,10 @@ mod tests {
         assert!(said("").starts_with("x.csv:1: the file is empty"));
         assert!(said("pid,comm\n").starts_with("x.csv:1: there is no column tid"));
         assert!(said("pid,tid,comm\n1,2,a\n1,2\n").starts_with("x.csv:3: 2 fields, expected 3"));
-        assert!(said("pid,tid,comm,nice\n1,2,a,x\n").contains("x.csv:2: nice is Some(\"x\"), expected a whole number"));
+        assert!(
+            said("pid,tid,comm,nice\n1,2,a,x\n")
+                .contains("x.csv:2: nice is Some(\"x\"), expected a whole number")
+        );
     }
 
     #[test]

@@ -105,7 +105,9 @@ impl Tracefs {
         match fs::create_dir(&path) {
             Ok(()) => {}
             Err(e) if is_refusal(&e) => return Err(refused(format!("making {}", path.display()), e)),
-            Err(source) => return Err(HostError::Io { doing: "cannot make the tracing instance", path, source }),
+            Err(source) => {
+                return Err(HostError::Io { doing: "cannot make the tracing instance", path, source });
+            }
         }
         let instance = Instance { path, removed: false };
         // A fresh instance records at once (tracing_on is 1); we choose the moment.
@@ -152,9 +154,11 @@ impl Instance {
     /// [`HostError::Setting`].
     pub fn append(&self, file: &str, value: &str, remedy: &'static str) -> Result<(), HostError> {
         let path = self.path.join(file);
-        OpenOptions::new().append(true).open(&path).and_then(|mut f| f.write_all(value.as_bytes())).map_err(
-            |source| HostError::Setting { path, value: value.to_owned(), source, remedy },
-        )
+        OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .and_then(|mut f| f.write_all(value.as_bytes()))
+            .map_err(|source| HostError::Setting { path, value: value.to_owned(), source, remedy })
     }
 
     /// Reads a control file.
@@ -272,8 +276,9 @@ fn find_mounted(mounts: &str) -> Option<PathBuf> {
             (fs == kind).then(|| PathBuf::from(unescape_mount(at)))
         })
     };
-    mount_of("tracefs")
-        .or_else(|| mount_of("debugfs").map(|at| at.join("tracing")).filter(|at| at.join("instances").exists()))
+    mount_of("tracefs").or_else(|| {
+        mount_of("debugfs").map(|at| at.join("tracing")).filter(|at| at.join("instances").exists())
+    })
 }
 
 /// The kernel writes space, tab, newline and backslash in a mount point as three octal digits.

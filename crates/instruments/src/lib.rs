@@ -1,1 +1,28 @@
-//! (empty)
+//! What does a log say about a scheduler? Instruments are functions from a log to tables; the unit of every number is in its name.
+//!
+//! * [`summarize`]: per task CPU time, run delay, wakeup latency, time blocked, switches, migrations; per CPU busy and idle time;
+//!   for the machine also queue length and work conservation. One pass, about 50 ns per record.
+//! * [`Summary::check_time`]: CPU time + idle time = CPUs x duration, exactly.
+//! * [`verify`]: nothing impossible happened (no task in two places, none runs while blocked, ...).
+//! * [`for_each_run`]: who was where from when to when, for pictures.
+//!
+//! Memory is bounded by tasks and CPUs, not by the length of the log.
+
+mod conservation;
+mod distribution;
+mod problem;
+mod replay;
+mod runs;
+mod slots;
+mod summary;
+mod verify;
+
+pub use conservation::Conservation;
+pub use distribution::Distribution;
+pub use problem::{LogProblem, Problem};
+pub use replay::WaitCause;
+pub use runs::{Run, for_each_run};
+pub use summary::{
+    CpuStats, LONGEST_WAITS, LongWait, Summary, SystemStats, TaskStats, TimeNotConserved, summarize,
+};
+pub use verify::{VIOLATIONS_KEPT, Verdict, Violation, verify};

@@ -1,1 +1,24 @@
-//! (empty)
+//! How does real Linux get into the simulator?
+//!
+//! The port (`linux/arch-warp`, GPL-2.0-only) makes the simulator a CPU architecture; the kernel's own build compiles the
+//! unmodified kernel for it into a shared object. This crate is the host's side of that: it loads and drives the object.
+//!
+//! * [`kernel`]: the loaded kernel, its CPUs, its tasks, its log;
+//! * [`LinuxMachine`]: the kernel as the machine sees it (`impl Kernel`);
+//! * [`abi`]: the boundary, byte by byte;
+//! * [`build`]: source package -> object, cached; list, check, remove;
+//! * [`console`], [`symbols`]: what it prints, with names in stack traces.
+
+pub mod abi;
+mod adapter;
+pub mod build;
+pub mod console;
+pub mod kernel;
+mod memory;
+mod params;
+pub mod symbols;
+
+pub use adapter::LinuxMachine;
+pub use build::{BuildError, BuildOptions, BuiltKernel, Progress};
+pub use console::{Console, Warning};
+pub use kernel::{BootOptions, KernelError, KernelThreadInfo, LinuxKernel, LogSink, State, TaskStats};

@@ -7,7 +7,7 @@
 //! | `kind` | dictionary of strings | switch, waking, wakeup, new, migrate, fork, exit, params, note |
 //! | `task` | uint32 | row of `tasks` in the header; a kernel thread: 2^31 + pid; idle: 2^32 - 1 |
 //! | `other` | uint32 | by kind: next task, waker, child, or for migrate the CPU it goes to |
-//! | `prev_state` | dictionary, null unless switch | preempted, yielded, sleeping, disk, dead |
+//! | `prev_state` | dictionary, null unless a task is switched out | preempted, yielded, sleeping, disk, dead |
 //! | `flags`, `arg`, `value` | uint8, uint32, uint64 | by kind, see [`Kind`](crate::Kind) |
 //!
 //! Schema metadata: `schedlab.log.version` and, as JSON, `schedlab.log.header`. Batches are compressed with zstd.
@@ -39,8 +39,6 @@ use std::sync::Arc;
 
 /// Version of the columns and the header.
 pub const VERSION: u32 = 1;
-/// The first bytes of every Arrow IPC file.
-pub(crate) const MAGIC: &[u8] = b"ARROW1";
 const VERSION_KEY: &str = "schedlab.log.version";
 const HEADER_KEY: &str = "schedlab.log.header";
 
@@ -82,7 +80,10 @@ pub fn write_arrow(log: &dyn Log, out: &mut (dyn Write + Send), name: &Path) -> 
     let states: ArrayRef = Arc::new(StringArray::from_iter_values(states));
     let mut write = |rows: &[Record]| {
         let kind = UInt8Array::from_iter_values(rows.iter().map(|r| r.kind - 1));
-        let state: UInt8Array = rows.iter().map(|r| r.prev_state().map(|state| state as u8)).collect();
+        let state: UInt8Array = rows
+            .iter()
+            .map(|r| r.prev_state().filter(|_| !r.task().is_idle()).map(|state| state as u8))
+            .collect();
         let columns: Vec<ArrayRef> = vec![
             Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.time_ns))),
             Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.cpu))),
@@ -225,9 +226,7 @@ fn decode(batch: &RecordBatch, records: &mut Vec<Record>) -> Result<(), String> 
             Kind::ALL.map(Kind::name).join(" ")
         ));
     }
-    fn primitive<'a, T: arrow_array::ArrowPrimitiveType>(
-        column: &'a ArrayRef,
-    ) -> Result<&'a [T::Native], String> {
+    fn primitive<T: arrow_array::ArrowPrimitiveType>(column: &ArrayRef) -> Result<&[T::Native], String> {
         let array =
             column.as_primitive_opt::<T>().ok_or("a column has another type than in the first batch")?;
         Ok(array.values())

@@ -74,6 +74,12 @@ pub enum LogError {
         /// The number found.
         kind: u8,
     },
+    /// The program was built without Arrow.
+    #[error("{} is an Arrow file, which this program was built without; use the text form (a name without .arrow), or build with the feature `arrow` of schedlab-log", path.display())]
+    NoArrow {
+        /// The file.
+        path: PathBuf,
+    },
     /// An Arrow file does not hold what a log must hold.
     #[error("{}: {problem}", path.display())]
     Arrow {
@@ -85,10 +91,8 @@ pub enum LogError {
 }
 
 impl LogError {
-    pub(crate) fn io<'a>(
-        doing: &'static str,
-        path: &'a Path,
-    ) -> impl FnOnce(std::io::Error) -> LogError + 'a {
+    /// For `map_err`: the system refused `doing` (a verb: "read", "write") to the file.
+    pub fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> LogError + 'a {
         move |source| LogError::Io { doing, path: path.to_path_buf(), source }
     }
 }

@@ -1,6 +1,6 @@
 //! Log files by name: which form is it, and how is it written so that nobody ever sees half of one?
 
-use crate::{ArrowLog, Log, LogError, TextLog, arrow, write_arrow, write_text};
+use crate::{Log, LogError, TextLog, write_text};
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::Path;
@@ -10,9 +10,10 @@ pub fn open(path: &Path) -> Result<Box<dyn Log>, LogError> {
     let mut start = Vec::new();
     let file = File::open(path).map_err(LogError::io("open", path))?;
     file.take(64).read_to_end(&mut start).map_err(LogError::io("read", path))?;
-    if start.starts_with(arrow::MAGIC) {
-        Ok(Box::new(ArrowLog::open(path)?))
-    } else if start.starts_with(b"#") {
+    if start.starts_with(ARROW_MAGIC) {
+        return open_arrow(path);
+    }
+    if start.starts_with(b"#") {
         Ok(Box::new(TextLog::open(path)?))
     } else {
         let shown: String =
@@ -25,22 +26,42 @@ pub fn open(path: &Path) -> Result<Box<dyn Log>, LogError> {
 /// Writes a log file: Arrow if the name ends in `.arrow`, text otherwise. The file appears when it is complete.
 pub fn write(path: &Path, log: &dyn Log) -> Result<(), LogError> {
     let is_arrow = path.extension().is_some_and(|extension| extension == "arrow");
-    write_aside(path, |out| if is_arrow { write_arrow(log, out, path) } else { write_text(log, out, path) })
+    write_aside(path, |out| if is_arrow { to_arrow(log, out, path) } else { write_text(log, out, path) })
+}
+
+/// The first bytes of every Arrow IPC file.
+const ARROW_MAGIC: &[u8] = b"ARROW1";
+
+#[cfg(feature = "arrow")]
+fn open_arrow(path: &Path) -> Result<Box<dyn Log>, LogError> {
+    Ok(Box::new(crate::ArrowLog::open(path)?))
+}
+#[cfg(feature = "arrow")]
+use crate::write_arrow as to_arrow;
+
+#[cfg(not(feature = "arrow"))]
+fn open_arrow(path: &Path) -> Result<Box<dyn Log>, LogError> {
+    Err(LogError::NoArrow { path: path.to_path_buf() })
+}
+#[cfg(not(feature = "arrow"))]
+fn to_arrow(_log: &dyn Log, _out: &mut (dyn Write + Send), path: &Path) -> Result<(), LogError> {
+    Err(LogError::NoArrow { path: path.to_path_buf() })
 }
 
 /// Lets `content` write a file that takes the place of `path` only when it is complete. A path that is no regular file
 /// (a pipe, `/dev/null`) is written directly.
-pub fn write_aside<E: From<LogError>>(
+pub fn write_aside<T, E: From<LogError>>(
     path: &Path,
-    content: impl FnOnce(&mut (dyn Write + Send)) -> Result<(), E>,
-) -> Result<(), E> {
+    content: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, E>,
+) -> Result<T, E> {
     const CHUNK: usize = 256 * 1024;
     let fail = || LogError::io("write", path);
     if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         let file = File::options().write(true).open(path).map_err(fail())?;
         let mut out = BufWriter::with_capacity(CHUNK, file);
-        content(&mut out)?;
-        return Ok(out.flush().map_err(fail())?);
+        let result = content(&mut out)?;
+        out.flush().map_err(fail())?;
+        return Ok(result);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
@@ -52,13 +73,13 @@ pub fn write_aside<E: From<LogError>>(
     }
     let aside = builder.tempfile_in(folder).map_err(fail())?;
     let mut out = BufWriter::with_capacity(CHUNK, aside);
-    content(&mut out)?;
+    let result = content(&mut out)?;
     let aside = out.into_inner().map_err(|error| fail()(error.into_error()))?;
     aside.persist(path).map_err(|error| fail()(error.error))?;
-    Ok(())
+    Ok(result)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "arrow"))]
 mod tests {
     use super::*;
     use crate::{LogHeader, MemLog, Record};

@@ -16,16 +16,20 @@
 //! `diff`, and *Arrow* ([`ArrowLog`]) for analysis tools. All are read through [`Log`], in batches: memory does not grow with
 //! the log.
 
+#[cfg(feature = "arrow")]
 mod arrow;
 mod error;
 mod file;
 mod header;
+#[cfg(feature = "arrow")]
 mod header_json;
 mod record;
 mod source;
 mod spill;
+pub mod synthetic;
 mod text;
 
+#[cfg(feature = "arrow")]
 pub use arrow::{ArrowLog, write_arrow};
 pub use error::LogError;
 pub use file::{open, write, write_aside};

@@ -26,9 +26,10 @@ use crate::program::{Code, Program};
 use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
 use crate::wheel::Wheel;
 use schedlab_topology::Topology;
-use schedlab_units::{CpuId, Span, TaskId, Time};
+use schedlab_units::{CpuId, Policy, Span, TaskId, Time};
 use schedlab_workload::ExternalSource;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How a run is set up.
 #[derive(Clone, Debug)]
@@ -80,21 +81,30 @@ pub struct Outcome {
     pub tokens_early: u64,
     /// Host time in the event loop after the start.
     pub loop_wall_ns: u64,
-    /// Of it, time inside the kernel: measured at one event in [`SAMPLE_EVERY`] and scaled.
+    /// Of it, time inside the kernel: its share at one event in [`SAMPLE_EVERY`], scaled.
     pub kernel_wall_ns: u64,
     /// Simulated time that the kernel's boot took.
     pub boot: Span,
 }
 
-/// Every how many events the time inside the kernel is measured (a prime, so as not to beat with the workload).
+/// Every how many events the kernel's share of an event's time is measured (a prime, so as not to beat with the workload).
 pub const SAMPLE_EVERY: u32 = 61;
+
+/// A measurement longer than this (some 50 us) was interrupted by the host and does not count.
+const SAMPLE_TICKS_MAX: u64 = 150_000;
 
 /// More events than this at one instant are a livelock: far above what 1,024 CPUs and 100,000 tasks starting at once need.
 const EVENTS_PER_INSTANT_MAX: u64 = 20_000_000;
 /// More rounds of spinning than this with nothing else happening are a livelock.
 const SPINS_MAX: u64 = 200_000;
+/// Runnable tasks, all CPUs idle and nothing planned but ticks: after this long the tasks are lost (a throttled task's period is
+/// at most seconds).
+const LOST_AFTER_NS: u64 = 100_000_000_000;
 /// A kernel that is not up after this much simulated time will not come up.
 const BOOT_MAX: Span = Span::from_s(1000);
+
+/// A control request (creating the tasks of the start) may take this much simulated time.
+const CONTROL_MAX: Span = Span::from_s(100);
 
 const NO_TOKEN: u32 = u32::MAX;
 
@@ -115,6 +125,8 @@ struct Run {
     token: u32,
     /// Where it last entered the kernel: where its device interrupts arrive.
     cpu: u32,
+    /// Where it last computed in user mode.
+    on: u32,
     live: bool,
     finished: bool,
 }
@@ -122,7 +134,7 @@ struct Run {
 /// A kernel, a workload, and the time between them.
 pub struct Machine<K: Kernel> {
     kernel: K,
-    program: Program,
+    program: Arc<Program>,
     cpus: Vec<Cpu>,
     runs: Vec<Run>,
     delivered: Vec<u64>,
@@ -136,8 +148,13 @@ pub struct Machine<K: Kernel> {
     events_at_instant: u64,
     spins: u64,
     tokens_early: u64,
+    /// When a task last did something or was woken by a device.
+    last_progress_ns: u64,
     sample_in: u32,
-    sampled_ticks: u64,
+    /// An event under measurement: when it began, and how long the kernel took.
+    sample: Option<(u64, u64)>,
+    sampled_inside: u64,
+    sampled_whole: u64,
     pulse: Option<&'static std::sync::atomic::AtomicU64>,
     setup: Setup,
 }
@@ -154,6 +171,7 @@ impl<K: Kernel> Machine<K> {
                 remaining_ns: 0,
                 token: NO_TOKEN,
                 cpu: 0,
+                on: 0,
                 live: false,
                 finished: task.idle_forever,
             })
@@ -173,10 +191,13 @@ impl<K: Kernel> Machine<K> {
             events_at_instant: 0,
             spins: 0,
             tokens_early: 0,
+            last_progress_ns: 0,
             sample_in: SAMPLE_EVERY,
-            sampled_ticks: 0,
+            sample: None,
+            sampled_inside: 0,
+            sampled_whole: 0,
             pulse: None,
-            program,
+            program: Arc::new(program),
             setup,
         }
     }
@@ -197,10 +218,10 @@ impl<K: Kernel> Machine<K> {
         let mut started = None;
         let end = self.boot().and_then(|()| {
             epoch_ns = self.now_ns;
-            started = Some((std::time::Instant::now(), ticks()));
+            started = Some(std::time::Instant::now());
             self.start(epoch_ns)?;
             self.events = 0;
-            self.sampled_ticks = 0;
+            (self.sampled_inside, self.sampled_whole) = (0, 0);
             let end_ns = self
                 .setup
                 .duration
@@ -209,10 +230,9 @@ impl<K: Kernel> Machine<K> {
         });
         let (loop_wall_ns, kernel_wall_ns) = match started {
             None => (0, 0),
-            Some((wall, first_tick)) => {
-                let wall_ns = wall.elapsed().as_nanos() as u64;
-                let total_ticks = (ticks() - first_tick).max(1);
-                let inside = self.sampled_ticks as f64 * f64::from(SAMPLE_EVERY) / total_ticks as f64;
+            Some(started) => {
+                let wall_ns = started.elapsed().as_nanos() as u64;
+                let inside = self.sampled_inside as f64 / self.sampled_whole.max(1) as f64;
                 (wall_ns, (wall_ns as f64 * inside.min(1.0)) as u64)
             }
         };
@@ -250,9 +270,8 @@ impl<K: Kernel> Machine<K> {
             }
         }
         if !self.program.cgroups.is_empty() {
-            let cgroups = std::mem::take(&mut self.program.cgroups);
-            self.control(Control::Cgroups(&cgroups))?;
-            self.program.cgroups = cgroups;
+            let program = Arc::clone(&self.program);
+            self.control(Control::Cgroups(&program.cgroups))?;
         }
         self.spawn_initial(SpawnState::Blocked)?;
         // start the workload on a full second of the kernel's clock, at least 100 ms from now: boot's own work is over then,
@@ -298,15 +317,13 @@ impl<K: Kernel> Machine<K> {
         self.spawn_initial(SpawnState::Runnable)
     }
 
-    /// Has the kernel create the tasks that are there at the start in this state, and waits until it has. (The program is lent to
-    /// the request meanwhile: `step` needs the tasks' `runs` only.)
+    /// Has the kernel create the tasks that are there at the start in this state, and waits until it has.
+    ///
+    /// In order of their ids, but deadline tasks last: under Linux nothing runs above them, the one who creates them included.
     fn spawn_initial(&mut self, state: SpawnState) -> Result<(), Fault> {
-        let program = std::mem::take(&mut self.program);
-        let spawns: Vec<Spawn<'_>> = program
-            .tasks
-            .iter()
-            .enumerate()
-            .filter(|(_, task)| task.init == Some(state))
+        let program = Arc::clone(&self.program);
+        let tasks = program.tasks.iter().enumerate().filter(|(_, task)| task.init == Some(state));
+        let mut spawns: Vec<Spawn<'_>> = tasks
             .map(|(index, task)| Spawn {
                 id: TaskId(index as u32),
                 name: &task.name,
@@ -314,24 +331,26 @@ impl<K: Kernel> Machine<K> {
                 state,
             })
             .collect();
-        let result = if spawns.is_empty() { Ok(()) } else { self.control(Control::Spawn(&spawns)) };
-        drop(spawns);
-        self.program = program;
-        result
+        let is_deadline = |spawn: &Spawn<'_>| {
+            spawn.change.and_then(|change| change.params).is_some_and(|params| params.policy == Policy::Deadline)
+        };
+        spawns.sort_by_key(is_deadline);
+        if spawns.is_empty() { Ok(()) } else { self.control(Control::Spawn(&spawns)) }
     }
 
+    /// Hands a request in and goes on until it is carried out: at this instant, unless a task that was just created keeps the
+    /// kernel from it (a deadline task on the only CPU), in which case time goes on.
     fn control(&mut self, request: Control<'_>) -> Result<(), Fault> {
         self.kernel.control(Time::from_ns(self.now_ns), request)?;
+        let limit_ns = self.now_ns + CONTROL_MAX.as_ns();
         loop {
             if let Some(cpu) = self.kernel.next_kick().or_else(|| self.spinning.pop_front()) {
                 self.step(cpu, Stimulus::Continue)?;
             } else if let Some(result) = self.kernel.control_done() {
                 return result;
-            } else {
-                return Err(Fault {
-                    kind: FaultKind::LostTask,
-                    reason: "a control request was not carried out".into(),
-                });
+            } else if !self.next_event(limit_ns)? {
+                let reason = format!("a control request was not carried out within {CONTROL_MAX} of simulated time");
+                return Err(Fault { kind: FaultKind::LostTask, reason });
             }
         }
     }
@@ -349,7 +368,7 @@ impl<K: Kernel> Machine<K> {
                 return Ok(End::Deadlock(self.waits()));
             }
             if !self.next_event(end_ns)? {
-                if self.queue.first().0 == Key::NEVER && self.wheel.next_ns() >= u64::MAX >> 2 {
+                if self.queue.first().0 == Key::NEVER && self.wheel.next_ns() == u64::MAX {
                     return Err(self.lost());
                 }
                 self.now_ns = end_ns;
@@ -427,6 +446,9 @@ impl<K: Kernel> Machine<K> {
         let key = match yielded {
             Yield::User(task) => {
                 *state = Cpu { user: task, since_ns: now_ns };
+                if self.runs[task.index()].on != cpu.0 {
+                    self.arrive_from(task, cpu);
+                }
                 timer_key.min(Key::new(now_ns.saturating_add(self.runs[task.index()].remaining_ns), CLASS_OP))
             }
             Yield::Idle => {
@@ -444,11 +466,34 @@ impl<K: Kernel> Machine<K> {
         Ok(())
     }
 
+    /// A task computes on another CPU than before. It may have been taken off that one at this very instant, before that CPU has
+    /// had its own turn: what it computed there is counted now.
+    fn arrive_from(&mut self, task: TaskId, cpu: CpuId) {
+        let run = &mut self.runs[task.index()];
+        let before = std::mem::replace(&mut run.on, cpu.0);
+        let there = &mut self.cpus[before as usize];
+        if there.user == task {
+            run.remaining_ns = run.remaining_ns.saturating_sub(self.now_ns - there.since_ns);
+            there.user = TaskId::IDLE;
+        }
+    }
+
     /// `resume` with a stop watch and the checks that need not be made each time.
     #[cold]
     #[inline(never)]
     fn resume_sampled(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<Yield, Fault> {
-        self.sample_in = SAMPLE_EVERY;
+        let before = ticks();
+        if let Some((began, inside)) = self.sample.take() {
+            // the event after a measured one closes the measurement: kernel's part and whole of one event
+            self.sample_in = SAMPLE_EVERY;
+            let whole = before.saturating_sub(began);
+            if whole < SAMPLE_TICKS_MAX {
+                self.sampled_inside += inside;
+                self.sampled_whole += whole;
+            }
+            return Ok(self.kernel.resume(cpu, Time::from_ns(self.now_ns), stimulus));
+        }
+        self.sample_in = 1;
         if let Some(pulse) = self.pulse {
             pulse.store(self.events, std::sync::atomic::Ordering::Relaxed);
         }
@@ -459,9 +504,18 @@ impl<K: Kernel> Machine<K> {
                 reason: format!("more than {EVENTS_PER_INSTANT_MAX} events at one instant"),
             });
         }
+        if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer) {
+            self.last_progress_ns = self.now_ns;
+        } else if !K::OWNS_TASK_TIMERS && self.now_ns - self.last_progress_ns > LOST_AFTER_NS {
+            self.last_progress_ns = self.now_ns;
+            let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel.next_ns() == u64::MAX;
+            if idle && self.live > self.waiting {
+                return Err(self.lost());
+            }
+        }
         let before = ticks();
         let yielded = self.kernel.resume(cpu, Time::from_ns(self.now_ns), stimulus);
-        self.sampled_ticks += ticks().saturating_sub(before);
+        self.sample = Some((before, ticks().saturating_sub(before)));
         Ok(yielded)
     }
 
@@ -518,20 +572,20 @@ impl<K: Kernel> Machine<K> {
             }
             Code::Fork(child) => {
                 self.born(TaskId(child));
-                let task = &self.program.tasks[child as usize];
+                let program = Arc::clone(&self.program);
+                let task = &program.tasks[child as usize];
                 let spawn = Spawn {
                     id: TaskId(child),
                     name: &task.name,
                     change: task.change.as_ref(),
                     state: SpawnState::Runnable,
                 };
-                // the borrow of the program ends with the call: nothing in `step` reads it
-                let spawn = OwnedSpawn::from(&spawn);
-                self.enter(cpu, id, Op::Fork(&spawn.borrow()))
+                self.enter(cpu, id, Op::Fork(&spawn))
             }
             Code::Set(change) => {
-                let (target, change) = self.program.changes[change as usize].clone();
-                self.enter(cpu, id, Op::Set(target.unwrap_or(id), &change))
+                let program = Arc::clone(&self.program);
+                let (target, change) = &program.changes[change as usize];
+                self.enter(cpu, id, Op::Set(target.unwrap_or(id), change))
             }
             Code::Yield => self.enter(cpu, id, Op::Yield),
             Code::Exit => {
@@ -584,25 +638,6 @@ impl<K: Kernel> Machine<K> {
                 Wait { task: TaskId(index as u32), waker: token.waker, before_event: token.before.0 }
             })
             .collect()
-    }
-}
-
-/// A [`Spawn`] that borrows nothing of the machine.
-struct OwnedSpawn {
-    id: TaskId,
-    name: String,
-    change: Option<crate::kernel::Change>,
-}
-
-impl From<&Spawn<'_>> for OwnedSpawn {
-    fn from(spawn: &Spawn<'_>) -> OwnedSpawn {
-        OwnedSpawn { id: spawn.id, name: spawn.name.to_string(), change: spawn.change.cloned() }
-    }
-}
-
-impl OwnedSpawn {
-    fn borrow(&self) -> Spawn<'_> {
-        Spawn { id: self.id, name: &self.name, change: self.change.as_ref(), state: SpawnState::Runnable }
     }
 }
 

@@ -15,8 +15,9 @@
 
 use schedlab_log::KernelThread;
 use schedlab_topology::Topology;
-use schedlab_units::{CpuId, CpuSet, SchedParams, Span, TaskId, Time};
+use schedlab_units::{CpuId, CpuSet, Nice, SchedParams, Span, TaskId, Time};
 use schedlab_workload::{Cgroup, ExternalSource};
+use std::collections::BTreeMap;
 
 /// What an operating system does on one machine. Everything happens at the instant `now` of the call: kernel code takes no
 /// simulated time.
@@ -69,6 +70,11 @@ pub trait Kernel {
     /// kernel's own watchdogs.
     fn check_end(&mut self, _now: Time) -> Result<(), Fault> {
         Ok(())
+    }
+
+    /// Requests of the workload's tasks that the kernel refused: what and why -> how often.
+    fn refused(&mut self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
     }
 
     /// After [`Yield::Fault`]: what happened.
@@ -148,8 +154,10 @@ pub enum SpawnState {
 /// New settings for a task; `None` leaves as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Change {
-    /// Policy, nice, priorities.
+    /// Policy, nice, priorities, all at once as `sched_setattr(2)` sets them.
     pub params: Option<SchedParams>,
+    /// The nice value alone, as `setpriority(2)` sets it; after `params`.
+    pub nice: Option<Nice>,
     /// Allowed CPUs.
     pub affinity: Option<CpuSet>,
     /// Index of the control group to move to, in the order in which they were created.

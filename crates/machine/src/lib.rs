@@ -10,6 +10,7 @@
 //! CPUs or all tasks for an event.
 
 pub mod contract;
+pub mod drawn;
 pub mod engine;
 pub mod kernel;
 pub mod native;
@@ -17,6 +18,7 @@ pub mod policy;
 mod program;
 mod queue;
 pub mod sink;
+pub mod stand;
 mod wheel;
 
 pub use engine::{End, Machine, Outcome, Setup, Wait};

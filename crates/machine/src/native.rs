@@ -6,12 +6,18 @@
 use crate::kernel::{
     Boot, Change, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
 };
-use crate::policy::{Arrival, Policy, Resched, Stop, TaskView, View, WorkConservation};
+use crate::policy::{Arrival, Policy, Request, Resched, Stop, TaskView, View, Wants, WorkConservation};
 use crate::sink::Sink;
 use schedlab_log::{KernelThread, Kind, PrevState, Record};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Span, TaskId, Time};
 use std::collections::VecDeque;
+
+/// How often a policy may make a CPU pick again at one instant by kicking it while it picks.
+const SETTLE_MAX: u32 = 1000;
+
+/// "Here" of the experimenter's requests: no CPU, so that every CPU that gets work is kicked; logged as CPU 0.
+const NOWHERE: CpuId = CpuId(u32::MAX);
 
 /// A policy with the kernel around it; records go to `sink`.
 pub struct Native<P: Policy, S: Sink> {
@@ -22,6 +28,7 @@ pub struct Native<P: Policy, S: Sink> {
     tasks: Vec<TaskState>,
     kicks: VecDeque<CpuId>,
     tick: Option<Span>,
+    wants: Wants,
     epoch: Time,
     logging: bool,
     fault: Option<Fault>,
@@ -31,8 +38,14 @@ pub struct Native<P: Policy, S: Sink> {
 struct CpuState {
     need_resched: bool,
     kicked: bool,
+    /// The task for which this CPU, idle, was asked to pick; it may pick another.
+    claim: TaskId,
     slice_end: Time,
     next_tick: Time,
+    /// The policy's own timer.
+    policy_timer: Time,
+    /// The current task is no longer allowed here.
+    must_move: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +80,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
             tasks: Vec::new(),
             kicks: VecDeque::new(),
             tick,
+            wants: Wants::default(),
             epoch: Time::ZERO,
             logging: false,
             fault: None,
@@ -85,7 +99,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
                 time_ns: (self.view.now - self.epoch).as_ns(),
                 kind: kind as u8,
                 flags,
-                cpu: cpu.0 as u16,
+                cpu: if cpu == NOWHERE { 0 } else { cpu.0 as u16 },
                 task: task.0,
                 other,
                 arg,
@@ -106,6 +120,50 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if here != cpu && !self.cpus[cpu.index()].kicked {
             self.cpus[cpu.index()].kicked = true;
             self.kicks.push_back(cpu);
+        }
+    }
+
+    /// Carries out what the policy asks for.
+    fn requests(&mut self, here: CpuId) {
+        while let Some(request) = self.policy.next_request() {
+            match request {
+                Request::Kick(cpu) if cpu.0 < self.view.nr_cpus() => self.kick(here, cpu),
+                Request::Kick(cpu) => return self.broken(format!("it kicked {cpu}, which does not exist")),
+                Request::Moved { task, to } => {
+                    let place = self.tasks.get(task.0 as usize).map(|task| task.place);
+                    if place != Some(Place::Queued)
+                        || to.0 >= self.view.nr_cpus()
+                        || !self.view.allowed(task, to)
+                    {
+                        return self.broken(format!(
+                            "it moved {task} to {to}: the task is not queued or not allowed there"
+                        ));
+                    }
+                    let from = std::mem::replace(&mut self.view.tasks[task.index()].cpu, to);
+                    if from != to {
+                        self.log(Kind::Migrate, here, task, to.0, 0, from.0);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets a CPU pick again that was kicked while it picked.
+    #[cold]
+    fn settle_again(&mut self, cpu: CpuId) {
+        for _ in 0..SETTLE_MAX {
+            if !self.cpus[cpu.index()].need_resched || self.fault.is_some() {
+                return;
+            }
+            self.schedule(cpu, Stop::Preempted);
+        }
+        self.broken(format!("it kicked {cpu} at each of {SETTLE_MAX} picks at one instant"));
+    }
+
+    #[inline]
+    fn settle(&mut self, cpu: CpuId) {
+        if self.cpus[cpu.index()].need_resched {
+            self.settle_again(cpu);
         }
     }
 
@@ -130,10 +188,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         }
         self.policy.enqueue(&self.view, cpu, task, arrival);
         match self.view.current(cpu) {
-            None => {
-                self.view.set_idle(cpu, false); // claimed: the next arrival looks elsewhere
-                self.kick(here, cpu);
-            }
+            None => self.claim(here, cpu, task),
             Some(current) => {
                 if self.policy.preempts(&self.view, cpu, current, task) == Resched::Yes {
                     self.kick(here, cpu);
@@ -178,7 +233,12 @@ impl<P: Policy, S: Sink> Native<P, S> {
         let now = self.view.now;
         let previous = self.stop_current(cpu, stop);
         self.cpus[cpu.index()].need_resched = false;
-        let next = match self.policy.pick_next(&self.view, cpu) {
+        let claim = std::mem::replace(&mut self.cpus[cpu.index()].claim, TaskId::IDLE);
+        let picked = self.policy.pick_next(&self.view, cpu);
+        if self.wants.requests {
+            self.requests(cpu);
+        }
+        let next = match picked {
             None => TaskId::IDLE,
             Some(task) => {
                 let known = self.tasks.get(task.0 as usize).map(|t| t.place);
@@ -238,13 +298,34 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if stop.is_runnable() && !previous.is_idle() {
             self.offer(cpu, previous);
         }
+        if !claim.is_idle()
+            && claim != next
+            && !next.is_idle()
+            && self.tasks[claim.index()].place == Place::Queued
+        {
+            self.offer(cpu, claim);
+        }
     }
 
-    /// A task was put back because another (perhaps one that may run nowhere else) took its CPU: an idle CPU may have it.
+    /// Lets an idle CPU pick, for this task; from here on the CPU does not count as idle, and the next arrival looks elsewhere.
+    #[inline]
+    fn claim(&mut self, here: CpuId, idle: CpuId, task: TaskId) {
+        self.view.set_idle(idle, false);
+        let claim = &mut self.cpus[idle.index()].claim;
+        if claim.is_idle() {
+            *claim = task; // a later one chose this CPU though it was taken
+        }
+        self.kick(here, idle);
+    }
+
+    /// Another task (perhaps one that may run nowhere else) took the CPU that this one had or was meant for: an idle CPU may have it,
+    /// if the policy has one queue for all. (With a queue per CPU it is for the policy to balance, when its rules say so.)
+    #[cold]
     fn offer(&mut self, here: CpuId, task: TaskId) {
-        if let Some(idle) = self.view.idle_cpu_for(task) {
-            self.view.set_idle(idle, false); // claimed, as in `arrive`
-            self.kick(here, idle);
+        if self.policy.work_conservation() == WorkConservation::Machine
+            && let Some(idle) = self.view.idle_cpu_for(task)
+        {
+            self.claim(here, idle, task);
         }
     }
 
@@ -254,14 +335,15 @@ impl<P: Policy, S: Sink> Native<P, S> {
         let state = &mut self.cpus[cpu.index()];
         if task.is_idle() {
             state.slice_end = Time::NEVER;
-            state.next_tick = Time::NEVER;
+            if !self.wants.idle_ticks {
+                state.next_tick = Time::NEVER;
+            }
             return;
         }
         if let Some(tick) = self.tick
             && state.next_tick == Time::NEVER
         {
-            let period_ns = tick.as_ns();
-            state.next_tick = Time::from_ns((now.as_ns() / period_ns + 1) * period_ns);
+            state.next_tick = next_tick(now, tick);
         }
         state.slice_end = match self.policy.slice(&self.view, cpu, task) {
             Some(slice) if slice > Span::ZERO => now + slice,
@@ -273,7 +355,22 @@ impl<P: Policy, S: Sink> Native<P, S> {
     fn timer_interrupt(&mut self, cpu: CpuId) {
         let now = self.view.now;
         let state = self.cpus[cpu.index()];
-        let Some(current) = self.view.current(cpu) else { return };
+        if state.policy_timer <= now {
+            self.cpus[cpu.index()].policy_timer = Time::NEVER;
+            if self.policy.timer(&self.view, cpu) == Resched::Yes {
+                self.cpus[cpu.index()].need_resched = true;
+            }
+        }
+        let Some(current) = self.view.current(cpu) else {
+            if state.next_tick <= now {
+                self.cpus[cpu.index()].next_tick =
+                    now + self.tick.expect("a tick is planned only if there is one");
+                if self.policy.tick_idle(&self.view, cpu) == Resched::Yes {
+                    self.cpus[cpu.index()].need_resched = true;
+                }
+            }
+            return;
+        };
         let ran = self.view.ran(cpu);
         if state.next_tick <= now {
             let period = self.tick.expect("a tick is planned only if there is one");
@@ -314,6 +411,9 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if let Some(params) = change.params {
             view.params = params;
         }
+        if let Some(nice) = change.nice {
+            view.params.nice = nice;
+        }
         if let Some(affinity) = &change.affinity {
             view.affinity = Some(affinity.clone());
         }
@@ -334,15 +434,21 @@ impl<P: Policy, S: Sink> Native<P, S> {
                 self.policy.params_changed(&self.view, task);
                 let cpu = self.view.task_cpu(task);
                 if place == Place::Running && !self.view.allowed(task, cpu) {
-                    self.move_away(here, cpu, task);
+                    if here == cpu {
+                        self.move_away(cpu, task);
+                    } else {
+                        // by that CPU itself, as the kernel's stopper does it: the machine must see it stop before it runs elsewhere
+                        self.cpus[cpu.index()].must_move = true;
+                        self.kick(here, cpu);
+                    }
                 }
             }
         }
     }
 
     /// The running task is no longer allowed on its CPU.
-    fn move_away(&mut self, here: CpuId, cpu: CpuId, task: TaskId) {
-        // as the kernel's stopper does it: take it off the CPU as if it blocked, then let it arrive elsewhere
+    fn move_away(&mut self, cpu: CpuId, task: TaskId) {
+        // take it off the CPU as if it blocked, then let it arrive elsewhere
         let ran = self.view.ran(cpu);
         self.policy.put_prev(&self.view, cpu, task, ran, Stop::Blocked);
         let state = &mut self.tasks[task.index()];
@@ -354,8 +460,8 @@ impl<P: Policy, S: Sink> Native<P, S> {
         self.view.cpus[cpu.index()].since = self.view.now;
         self.view.set_idle(cpu, true);
         self.arm(cpu, TaskId::IDLE);
-        self.kick(here, cpu);
-        self.arrive(here, task, Arrival::Changed);
+        self.kick(cpu, cpu);
+        self.arrive(cpu, task, Arrival::Changed);
     }
 
     #[inline]
@@ -376,6 +482,13 @@ impl<P: Policy, S: Sink> Native<P, S> {
     }
 }
 
+/// The next multiple of the tick's period after `now`.
+#[inline]
+fn next_tick(now: Time, tick: Span) -> Time {
+    let period_ns = tick.as_ns();
+    Time::from_ns((now.as_ns() / period_ns + 1) * period_ns)
+}
+
 impl<P: Policy, S: Sink> Kernel for Native<P, S> {
     const OWNS_TASK_TIMERS: bool = false;
 
@@ -387,11 +500,25 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             CpuState {
                 need_resched: false,
                 kicked: false,
+                claim: TaskId::IDLE,
                 slice_end: Time::NEVER,
-                next_tick: Time::NEVER
+                next_tick: Time::NEVER,
+                policy_timer: Time::NEVER,
+                must_move: false,
             };
             nr_cpus
         ];
+        self.wants = self.policy.boot(&self.view);
+        if let Some(tick) = self.tick
+            && self.wants.idle_ticks
+        {
+            // the machine reads a CPU's timer when it has executed something
+            for (number, cpu) in self.cpus.iter_mut().enumerate() {
+                cpu.next_tick = next_tick(boot.now, tick);
+                cpu.kicked = true;
+                self.kicks.push_back(CpuId(number as u32));
+            }
+        }
         let absent = TaskState {
             place: Place::Absent,
             cpu_time: Span::ZERO,
@@ -419,8 +546,24 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             Stimulus::Device(tasks) => tasks.iter().for_each(|&task| self.wake(cpu, task, None)),
             Stimulus::Op(task, op) => self.op(cpu, task, op),
         }
+        if self.wants.requests {
+            self.requests(cpu);
+        }
         if self.cpus[cpu.index()].need_resched && self.fault.is_none() {
+            if std::mem::take(&mut self.cpus[cpu.index()].must_move)
+                && let Some(task) = self.view.current(cpu)
+                && !self.view.allowed(task, cpu)
+            {
+                self.move_away(cpu, task);
+            }
             self.schedule(cpu, Stop::Preempted);
+            if self.wants.requests {
+                self.settle(cpu);
+            }
+        }
+        if self.wants.timers {
+            self.cpus[cpu.index()].policy_timer =
+                self.policy.next_timer(&self.view, cpu).unwrap_or(Time::NEVER);
         }
         if self.fault.is_some() {
             return Yield::Fault;
@@ -434,7 +577,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
     #[inline]
     fn timer(&self, cpu: CpuId) -> Time {
         let state = &self.cpus[cpu.index()];
-        state.slice_end.min(state.next_tick)
+        state.slice_end.min(state.next_tick).min(state.policy_timer)
     }
 
     #[inline]
@@ -446,10 +589,11 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         self.view.now = now;
         match request {
             Control::Spawn(tasks) => {
-                // "here" is no CPU: every CPU that gets work is kicked
-                let nowhere = CpuId(u32::from(u16::MAX));
                 for spawn in tasks {
-                    self.spawn(nowhere, spawn, None);
+                    self.spawn(NOWHERE, spawn, None);
+                    if self.wants.requests {
+                        self.requests(NOWHERE);
+                    }
                 }
             }
             Control::Cgroups(_) => {} // native policies know no groups; the report says so
@@ -488,7 +632,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
     }
 
     fn warnings(&mut self) -> Vec<String> {
-        Vec::new()
+        self.policy.warnings()
     }
 
     fn check_end(&mut self, now: Time) -> Result<(), Fault> {

@@ -36,8 +36,8 @@
 //! | every method returns | the parent process, after its stall limit | stall |
 //! | events at one instant come to an end | machine, after 20 million | livelock |
 //!
-//! An idle CPU asks `pick_next` only when something is enqueued with it as the target, or when a task that it may run is put back
-//! (`put_prev` with a runnable reason) on a CPU that goes on with another: a policy that has work for an idle CPU must name that
+//! An idle CPU asks `pick_next` only when something is enqueued with it as the target, or when a task that it may run was put back
+//! (`put_prev` with a runnable reason) or enqueued on a CPU that then picked another: a policy that has work for an idle CPU must name that
 //! CPU in `select_cpu`. What "work that an idle CPU may take" means is the policy's own claim
 //! ([`Policy::work_conservation`]). [`contract`](crate::contract) checks all of this on random workloads.
 
@@ -108,9 +108,34 @@ pub enum WorkConservation {
     Never,
 }
 
+/// What a policy needs beyond the basic calls. All of it is off by default, and then costs nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// The periodic tick also while a CPU is idle: [`tick_idle`](Policy::tick_idle) is called (balancing by idle CPUs).
+    pub idle_ticks: bool,
+    /// [`next_request`](Policy::next_request) is polled: the policy moves queued tasks or asks other CPUs to reschedule.
+    pub requests: bool,
+    /// [`next_timer`](Policy::next_timer) is polled: the policy has timers of its own (replenishment of budgets).
+    pub timers: bool,
+}
+
+/// Something that a policy asks the kernel around it to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Let this CPU pick again (its current task comes back by `put_prev(Preempted)` before).
+    Kick(CpuId),
+    /// A queued task has been moved from one CPU's queue to another's: the log and [`View::task_cpu`] follow.
+    Moved {
+        /// The task, which the policy owns.
+        task: TaskId,
+        /// Where it is queued now; must be allowed.
+        to: CpuId,
+    },
+}
+
 /// A native scheduler. The module says in which order the methods are called and who owns a task when.
 pub trait Policy {
-    /// What it promises about idle CPUs; asked once. Instants count, not what happens within one.
+    /// What it promises about idle CPUs; the answer is always the same. Instants count, not what happens within one.
     fn work_conservation(&self) -> WorkConservation {
         WorkConservation::Machine
     }
@@ -118,6 +143,11 @@ pub trait Policy {
     /// Its timer needs; asked once.
     fn timing(&self) -> Timing {
         Timing { tick: None }
+    }
+
+    /// What it needs beyond the basic calls; asked once, before anything else, when the machine is known.
+    fn boot(&mut self, _view: &View) -> Wants {
+        Wants::default()
     }
 
     /// A task comes to exist. It is not runnable yet and the policy does not own it; its parameters are in `view`. Ids are dense
@@ -173,6 +203,33 @@ pub trait Policy {
     /// A tick and a slice end at one instant: first the tick.
     fn tick(&mut self, _view: &View, _cpu: CpuId, _current: TaskId, _ran: Span) -> Resched {
         Resched::No
+    }
+
+    /// The periodic tick of an idle CPU, if [`Wants::idle_ticks`]; `Yes` = pick again (work was pulled).
+    fn tick_idle(&mut self, _view: &View, _cpu: CpuId) -> Resched {
+        Resched::No
+    }
+
+    /// The next thing that the policy asks for, if [`Wants::requests`]. Polled after every call that may change the policy's queues,
+    /// until it answers `None`; requests are carried out in this order.
+    fn next_request(&mut self) -> Option<Request> {
+        None
+    }
+
+    /// When does the policy want [`timer`](Policy::timer) to be called on `cpu`, if [`Wants::timers`]? Polled whenever that CPU has
+    /// executed something; so a timer of a CPU must be planned in a call that concerns that CPU.
+    fn next_timer(&mut self, _view: &View, _cpu: CpuId) -> Option<Time> {
+        None
+    }
+
+    /// The time named by [`next_timer`](Policy::next_timer) has come; the policy must drop it. `Yes` = pick again on `cpu`.
+    fn timer(&mut self, _view: &View, _cpu: CpuId) -> Resched {
+        Resched::No
+    }
+
+    /// What the user should know before trusting the run (a task refused by admission control, ...); read after the run.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 
@@ -299,6 +356,18 @@ impl View {
             Some(set) => set.iter().take_while(|cpu| cpu.0 < self.nr_cpus()).find(|&cpu| self.is_idle(cpu)),
         }
     }
+    /// Whether any CPU is idle.
+    #[inline]
+    pub fn any_idle(&self) -> bool {
+        self.idle_summary != 0
+    }
+    /// The lowest idle CPU among `cpus` that the task may use.
+    pub fn idle_cpu_among(&self, task: TaskId, cpus: &[CpuId]) -> Option<CpuId> {
+        if self.idle_summary == 0 {
+            return None;
+        }
+        cpus.iter().copied().find(|&cpu| self.is_idle(cpu) && self.allowed(task, cpu))
+    }
     /// The CPU where the task was last if it is allowed there, else the lowest allowed.
     #[inline]
     pub fn home_cpu(&self, task: TaskId) -> CpuId {
@@ -353,5 +422,23 @@ impl Policy for Box<dyn Policy> {
     }
     fn tick(&mut self, view: &View, cpu: CpuId, current: TaskId, ran: Span) -> Resched {
         (**self).tick(view, cpu, current, ran)
+    }
+    fn boot(&mut self, view: &View) -> Wants {
+        (**self).boot(view)
+    }
+    fn tick_idle(&mut self, view: &View, cpu: CpuId) -> Resched {
+        (**self).tick_idle(view, cpu)
+    }
+    fn next_request(&mut self) -> Option<Request> {
+        (**self).next_request()
+    }
+    fn next_timer(&mut self, view: &View, cpu: CpuId) -> Option<Time> {
+        (**self).next_timer(view, cpu)
+    }
+    fn timer(&mut self, view: &View, cpu: CpuId) -> Resched {
+        (**self).timer(view, cpu)
+    }
+    fn warnings(&self) -> Vec<String> {
+        (**self).warnings()
     }
 }

@@ -293,6 +293,7 @@ impl Program {
                 EventKind::Prio { change, .. } => {
                     let lowered = Change {
                         params: change.params,
+                        nice: change.nice,
                         affinity: change.affinity.clone(),
                         cgroup: change.cgroup.map(|c| c.0),
                     };
@@ -340,6 +341,7 @@ impl Program {
             change: (task.params.is_some() || task.affinity.is_some() || task.cgroup.is_some()).then(|| {
                 Change {
                     params: task.params,
+                    nice: None,
                     affinity: task.affinity.clone(),
                     cgroup: task.cgroup.map(|c| c.0),
                 }

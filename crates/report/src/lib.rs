@@ -1,1 +1,30 @@
-//! (empty)
+//! How does a person, a script or a viewer see a run? Summary on the terminal, JSON, one HTML file, Perfetto.
+//!
+//! ```
+//! use schedlab_log::synthetic::Config;
+//! use schedlab_report::{Detail, RunFacts, RunReport, Style, terminal};
+//! let log = Config::default().log();
+//! let run = RunReport::new(&log, RunFacts::default(), Detail::for_html(1)).unwrap();
+//! assert!(terminal(&run, Style::PLAIN).contains("run delay"));
+//! ```
+
+#![recursion_limit = "256"] // serde_json's json! recurses once per field of the HTML report's data
+
+mod facts;
+mod groups;
+mod html;
+mod json;
+mod perfetto;
+mod report;
+mod terminal;
+mod timeline;
+mod units;
+
+pub use facts::{NextStep, RunFacts, RunView};
+pub use groups::{Group, Groups};
+pub use html::{html, write_html};
+pub use json::{SCHEMA, json};
+pub use perfetto::{PerfettoStats, perfetto, write_perfetto};
+pub use report::RunReport;
+pub use terminal::{Style, terminal};
+pub use timeline::{CELL_GROUPS, Cell, Detail, Timeline, Window, WindowRun};

@@ -2,11 +2,13 @@
 
 use crate::watch::ControlPage;
 use crate::{ChildReport, ExitReport, RunEnd, Scheduler, Wait};
-use schedlab_machine::kernel::{Fault, Kernel};
+use schedlab_linux::{LinuxKernel, LinuxMachine};
+use schedlab_machine::kernel::{Fault, FaultKind, Kernel};
 use schedlab_machine::native::Native;
 use schedlab_machine::sink::Spill;
 use schedlab_machine::{End, Machine, Outcome, Program, Setup};
-use schedlab_units::TaskId;
+use schedlab_units::{Span, TaskId};
+use std::collections::BTreeMap;
 use std::fs::File;
 
 /// Runs to the end; returns what to report.
@@ -23,7 +25,36 @@ pub(crate) fn run(
             let policy = info.build(&setup.params).expect("the parent has checked the parameters");
             drive(Machine::new(Native::new(policy, Spill::new(spill)), program, setup), nr_tasks, control)
         }
+        Scheduler::Linux(linux) => {
+            let kernel = match LinuxKernel::load(&linux.object) {
+                Ok(kernel) => kernel,
+                Err(error) => {
+                    let fault = Fault { kind: FaultKind::Refused, reason: error.to_string() };
+                    return not_started(fault, nr_tasks);
+                }
+            };
+            let kernel = LinuxMachine::new(kernel, COMMAND_LINE, Spill::new(spill));
+            drive(Machine::new(kernel, program, setup), nr_tasks, control)
+        }
     }
+}
+
+/// The simulated kernel's command line: as on a server, without grouping by session (there are no sessions).
+const COMMAND_LINE: &str = "noautogroup";
+
+/// A scheduler that could not be loaded.
+fn not_started(fault: Fault, nr_tasks: u32) -> ChildReport {
+    let outcome = Outcome {
+        end: End::Fault(fault),
+        duration: Span::ZERO,
+        finished: vec![false; nr_tasks as usize],
+        events: 0,
+        tokens_early: 0,
+        loop_wall_ns: 0,
+        kernel_wall_ns: 0,
+        boot: Span::ZERO,
+    };
+    report(outcome, Vec::new(), BTreeMap::new(), Vec::new(), Vec::new())
 }
 
 fn drive<K: Kernel>(mut machine: Machine<K>, nr_tasks: u32, control: &'static ControlPage) -> ChildReport {
@@ -31,16 +62,22 @@ fn drive<K: Kernel>(mut machine: Machine<K>, nr_tasks: u32, control: &'static Co
     let outcome = machine.run();
     let kernel = machine.kernel();
     let flushed = kernel.flush_log();
-    let kernel_threads = kernel.kernel_threads().into_iter().map(|thread| (thread.pid, thread.name)).collect();
+    let kernel_threads =
+        kernel.kernel_threads().into_iter().map(|thread| (thread.pid, thread.name)).collect();
     let warnings = kernel.warnings();
-    let kernel_cpu_ns =
-        (0..nr_tasks).map_while(|id| kernel.task_counters(TaskId(id))).map(|counters| counters.cpu.as_ns()).collect();
-    let mut report = report(outcome, kernel_threads, warnings, kernel_cpu_ns);
+    let refused = kernel.refused();
+    let kernel_cpu_ns = (0..nr_tasks)
+        .map_while(|id| kernel.task_counters(TaskId(id)))
+        .map(|counters| counters.cpu.as_ns())
+        .collect();
+    let mut report = report(outcome, kernel_threads, refused, warnings, kernel_cpu_ns);
     if let Err(error) = flushed {
         report.end = RunEnd::Misbehaved {
             report: ExitReport {
                 kind: "log".into(),
-                reason: format!("the log could not be written: {error}; free space in the temporary directory"),
+                reason: format!(
+                    "the log could not be written: {error}; free space in the temporary directory"
+                ),
                 time_ns: report.duration_ns,
             },
         };
@@ -51,6 +88,7 @@ fn drive<K: Kernel>(mut machine: Machine<K>, nr_tasks: u32, control: &'static Co
 fn report(
     outcome: Outcome,
     kernel_threads: Vec<(u32, String)>,
+    refused: BTreeMap<String, u64>,
     warnings: Vec<String>,
     kernel_cpu_ns: Vec<u64>,
 ) -> ChildReport {
@@ -78,6 +116,7 @@ fn report(
         kernel_wall_ns: outcome.kernel_wall_ns,
         boot_ns: outcome.boot.as_ns(),
         kernel_threads,
+        refused,
         warnings,
         kernel_cpu_ns,
     }

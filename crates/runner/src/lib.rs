@@ -15,7 +15,7 @@ mod child;
 mod scheduler;
 mod watch;
 
-pub use scheduler::{Scheduler, SchedulerError};
+pub use scheduler::{LinuxObject, Scheduler, SchedulerError};
 
 use schedlab_log::{KernelThread, LogHeader, LogTask};
 use schedlab_machine::{Program, ProgramError, Setup};
@@ -111,6 +111,8 @@ pub struct ChildReport {
     pub boot_ns: u64,
     /// The kernel's own threads: pid, name.
     pub kernel_threads: Vec<(u32, String)>,
+    /// Requests of the workload that the scheduler refused: what and why -> how often.
+    pub refused: BTreeMap<String, u64>,
     /// The kernel's warnings.
     pub warnings: Vec<String>,
     /// Per task, the kernel's own account: CPU time in ns (empty if it keeps none).

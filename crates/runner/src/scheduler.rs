@@ -2,12 +2,30 @@
 
 use schedlab_policies::{PolicyError, PolicyInfo};
 use schedlab_topology::Topology;
+use std::path::PathBuf;
 
 /// A scheduler, ready to be run.
 #[derive(Clone, Debug)]
 pub enum Scheduler {
     /// A native policy.
     Native(&'static PolicyInfo),
+    /// Real Linux, built as a library.
+    Linux(LinuxObject),
+}
+
+/// A built kernel object.
+#[derive(Clone, Debug)]
+pub struct LinuxObject {
+    /// The name as given to `--sched`, e.g. `linux-6.12`.
+    pub name: String,
+    /// Exact version, e.g. `6.12.117-1~deb12u1`.
+    pub version: String,
+    /// Ticks per second that it is built for.
+    pub hz: u32,
+    /// Most CPUs that it is built for.
+    pub nr_cpus: u32,
+    /// The shared object.
+    pub object: PathBuf,
 }
 
 /// A scheduler that cannot be had.
@@ -21,6 +39,18 @@ pub enum SchedulerError {
         /// The names there are.
         known: String,
     },
+    /// A kernel object that is too small.
+    #[error(
+        "{asked} CPUs were asked for, but this build of {name} has at most {built}; build a larger one with --nr-cpus 1024"
+    )]
+    TooManyCpus {
+        /// The scheduler.
+        name: String,
+        /// CPUs asked for.
+        asked: u32,
+        /// CPUs it is built for.
+        built: u32,
+    },
     /// A native policy refuses its parameters.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -31,24 +61,39 @@ impl Scheduler {
     pub fn name(&self) -> &str {
         match self {
             Scheduler::Native(info) => info.name,
+            Scheduler::Linux(linux) => &linux.name,
         }
     }
     /// Its exact version.
     pub fn version(&self) -> String {
         match self {
             Scheduler::Native(_) => format!("schedlab {}", env!("CARGO_PKG_VERSION")),
+            Scheduler::Linux(linux) => format!("{}, HZ={}", linux.version, linux.hz),
         }
     }
     /// Ticks per second; 0 = none.
     pub fn hz(&self) -> u32 {
         match self {
             Scheduler::Native(_) => 0,
+            Scheduler::Linux(linux) => linux.hz,
         }
     }
     /// Whether it could run with these settings.
-    pub(crate) fn check(&self, _topology: &Topology, params: &[(String, String)]) -> Result<(), SchedulerError> {
+    pub(crate) fn check(
+        &self,
+        topology: &Topology,
+        params: &[(String, String)],
+    ) -> Result<(), SchedulerError> {
         match self {
             Scheduler::Native(info) => info.build(params).map(drop).map_err(SchedulerError::from),
+            Scheduler::Linux(linux) if topology.nr_cpus() > linux.nr_cpus => {
+                Err(SchedulerError::TooManyCpus {
+                    name: linux.name.clone(),
+                    asked: topology.nr_cpus(),
+                    built: linux.nr_cpus,
+                })
+            }
+            Scheduler::Linux(_) => Ok(()),
         }
     }
 }

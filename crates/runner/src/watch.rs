@@ -30,7 +30,11 @@ impl SharedPage {
                 0,
             )
         };
-        if page == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(SharedPage(page.cast())) }
+        if page == libc::MAP_FAILED {
+            Err(std::io::Error::last_os_error())
+        } else {
+            Ok(SharedPage(page.cast()))
+        }
     }
     fn get(&self) -> &ControlPage {
         // SAFETY: the mapping lives as long as `self`, is zeroed (valid for atomics) and is only accessed through atomics.
@@ -50,7 +54,11 @@ fn host(doing: &'static str, remedy: &'static str) -> impl FnOnce(std::io::Error
 }
 
 /// Runs the machine in a child; returns its report and the spill file, rewound.
-pub(crate) fn supervise(request: &Request<'_>, program: Program, setup: Setup) -> Result<(ChildReport, File), RunError> {
+pub(crate) fn supervise(
+    request: &Request<'_>,
+    program: Program,
+    setup: Setup,
+) -> Result<(ChildReport, File), RunError> {
     const SPACE: &str = "free space in the temporary directory (TMPDIR)";
     let mut spill = tempfile::tempfile().map_err(host("create a temporary file for the log", SPACE))?;
     let mut answer = tempfile::tempfile().map_err(host("create a temporary file for the report", SPACE))?;
@@ -63,7 +71,9 @@ pub(crate) fn supervise(request: &Request<'_>, program: Program, setup: Setup) -
     // (progress is drawn by the parent itself).
     let pid = unsafe { libc::fork() };
     match pid {
-        -1 => Err(host("start a child process", "raise the process limit (ulimit -u)")(std::io::Error::last_os_error())),
+        -1 => Err(host("start a child process", "raise the process limit (ulimit -u)")(
+            std::io::Error::last_os_error(),
+        )),
         0 => {
             let code = in_child(request, program, setup, child_spill, answer, page);
             // SAFETY: _exit ends the child at once, without the parent's exit handlers.
@@ -79,14 +89,20 @@ pub(crate) fn supervise(request: &Request<'_>, program: Program, setup: Setup) -
             read.map_err(host("read the run's report", SPACE))?;
             match status {
                 Status::Exited(0) => {
-                    let report = serde_json::from_str(&text).map_err(|error| RunError::Report(error.to_string()))?;
+                    let report =
+                        serde_json::from_str(&text).map_err(|error| RunError::Report(error.to_string()))?;
                     Ok((report, spill))
                 }
-                Status::Exited(code) => Err(RunError::Report(format!("the child ended with status {code}: {text}"))),
-                Status::Signal(signal) => Ok((crashed("crash", signal_reason(signal, &text), pulse, nr_tasks), spill)),
+                Status::Exited(code) => {
+                    Err(RunError::Report(format!("the child ended with status {code}: {text}")))
+                }
+                Status::Signal(signal) => {
+                    Ok((crashed("crash", signal_reason(signal, &text), pulse, nr_tasks), spill))
+                }
                 Status::Stalled => {
                     let limit = request.stall_limit;
-                    let reason = format!("nothing happened for {limit:?}: an endless loop inside the scheduler");
+                    let reason =
+                        format!("nothing happened for {limit:?}: an endless loop inside the scheduler");
                     Ok((crashed("stall", reason, pulse, nr_tasks), spill))
                 }
             }
@@ -113,7 +129,8 @@ fn in_child(
         }));
     }
     let report = child::run(request.scheduler, program, setup, spill, page.get());
-    let written = serde_json::to_vec(&report).map_err(std::io::Error::from).and_then(|json| answer.write_all(&json));
+    let written =
+        serde_json::to_vec(&report).map_err(std::io::Error::from).and_then(|json| answer.write_all(&json));
     if written.is_ok() { 0 } else { 4 }
 }
 
@@ -180,6 +197,7 @@ fn crashed(kind: &str, reason: String, pulse: u64, nr_tasks: usize) -> ChildRepo
         kernel_wall_ns: 0,
         boot_ns: 0,
         kernel_threads: Vec::new(),
+        refused: std::collections::BTreeMap::new(),
         warnings: Vec::new(),
         kernel_cpu_ns: Vec::new(),
     }

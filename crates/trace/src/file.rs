@@ -151,6 +151,12 @@ impl TraceFile {
         }
     }
 
+    /// The buffer that [`TraceFile::events`] reads.
+    pub fn sched_buffer_index(&self) -> Result<usize, TraceError> {
+        let found = self.decoder().and_then(|decoder| self.sched_buffer(&decoder));
+        found.map(|(index, _)| index).map_err(|problem| TraceError::new(self.path.as_deref(), problem))
+    }
+
     /// Version of the file format, 6 or 7.
     pub fn version(&self) -> u32 {
         self.contents.version
@@ -171,9 +177,11 @@ impl TraceFile {
     pub fn tool(&self) -> Option<&str> {
         self.contents.options.tool.as_deref()
     }
-    /// The kernel's own counts of lost events, per CPU (several buffers: several rows per CPU).
-    pub fn cpu_stats(&self) -> &[CpuStats] {
-        &self.contents.options.cpu_stats
+    /// The kernel's own counts of written and lost events of one buffer, per CPU.
+    pub fn cpu_stats(&self, buffer: usize) -> impl Iterator<Item = CpuStats> {
+        let name = self.contents.buffers[buffer].name.as_str();
+        let stats = self.contents.options.cpu_stats.iter();
+        stats.filter(move |(buffer, _)| buffer == name).map(|(_, stats)| *stats)
     }
     /// Names that the kernel had saved, by thread.
     pub fn cmdlines(&self) -> &BTreeMap<Pid, String> {
@@ -195,11 +203,11 @@ impl TraceFile {
     /// Everything besides the pages of one buffer, ready to be written again; kernel symbols and printk formats are
     /// left out.
     pub fn meta(&self, buffer: usize) -> TraceMeta {
+        let cpu_stats = self.cpu_stats(buffer).map(|stats| stats.text()).collect();
         let buffer = &self.contents.buffers[buffer];
         let highest = buffer.cpus.iter().map(|cpu| cpu.cpu.0 + 1).max().unwrap_or(0);
         let known = [2, 4, 5, 9]; // CPUSTAT, TRACECLOCK, UNAME, VERSION have fields of their own
         let options = &self.contents.options;
-        let stats = options.raw.iter().filter(|option| option.id == 2);
         TraceMeta {
             header_page: self.contents.header_page.clone(),
             header_event: self.contents.header_event.clone(),
@@ -213,9 +221,7 @@ impl TraceFile {
             buffer_name: buffer.name.clone(),
             uname: options.uname.clone(),
             tool: options.tool.clone(),
-            cpu_stats: stats
-                .map(|option| String::from_utf8_lossy(&option.data).trim_end_matches('\0').to_string())
-                .collect(),
+            cpu_stats,
             options: options
                 .raw
                 .iter()

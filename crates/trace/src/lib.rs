@@ -27,6 +27,7 @@ mod comm;
 mod container;
 mod cursor;
 mod decode;
+pub mod edit;
 mod error;
 mod event;
 mod file;

@@ -148,7 +148,7 @@ impl<'f> Pages<'f> {
         let unpacked = cursor.u32("the unpacked size of a chunk")? as usize;
         let start = cursor.place();
         let packed = cursor.take(u64::from(packed), "a chunk of pages")?;
-        if unpacked > MAX_CHUNK || unpacked % page_size != 0 {
+        if unpacked > MAX_CHUNK || !unpacked.is_multiple_of(page_size) {
             let expected = format!("a multiple of the page size {page_size}, at most {MAX_CHUNK}");
             return Err(invalid(at, "the unpacked size of a chunk", unpacked, &expected));
         }

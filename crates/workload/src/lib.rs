@@ -13,9 +13,22 @@
 //! 4 EXIT   100 2ms
 //! ```
 
+pub mod binary;
+pub mod check;
+mod deadlock;
+pub mod derive;
+mod index;
+mod load;
 mod model;
+pub mod text;
 
+pub use binary::{BinaryError, read_binary, write_binary};
+pub use check::WorkloadError;
+pub use deadlock::{Deadlock, find_deadlock};
+pub use index::{EventIndex, EventPlace};
+pub use load::{Form, Kind, LoadError, Loaded, TEXT_MAX, TraceFormat, identify, load, save};
 pub use model::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,
 };
+pub use text::{TextError, parse_text, read_text, write_text};

@@ -1,6 +1,6 @@
 //! The workload as data. Lengths of running events count from the task's last WAKEUP (or its start), as WARP's do.
 
-use schedlab_units::{CpuSet, SchedParams, Span, TaskId};
+use schedlab_units::{CpuSet, Nice, SchedParams, Span, TaskId};
 use std::collections::BTreeMap;
 
 /// Identifies an event within one workload; 0 means "none" in the text form.
@@ -158,8 +158,10 @@ pub enum ExternalSource {
 pub struct ParamChange {
     /// Whose parameters change; `None` = the task's own.
     pub target: Option<TaskId>,
-    /// Policy, nice, priority, deadline parameters.
+    /// Policy, nice, priority, deadline parameters, all at once as `sched_setattr(2)` sets them.
     pub params: Option<SchedParams>,
+    /// The nice value alone, as `setpriority(2)` sets it: the policy stays. After `params`, if both are given.
+    pub nice: Option<Nice>,
     /// Allowed CPUs.
     pub affinity: Option<CpuSet>,
     /// Control group to move to.
@@ -189,6 +191,17 @@ pub struct CpuMax {
 }
 
 impl EventKind {
+    /// Its type as in WARP's figure 2.
+    pub fn name(&self) -> &'static str {
+        match self {
+            EventKind::Fork { .. } => "FORK",
+            EventKind::Prio { .. } => "PRIO",
+            EventKind::Yield { .. } => "YIELD",
+            EventKind::Block { .. } => "BLOCK",
+            EventKind::Wakeup(_) => "WAKEUP",
+            EventKind::Exit { .. } => "EXIT",
+        }
+    }
     /// CPU time since the last wakeup; `None` for WAKEUP, which is timed in elapsed time.
     pub fn length(&self) -> Option<Span> {
         match self {
@@ -207,6 +220,12 @@ impl Workload {
     pub fn task(&self, id: TaskId) -> &Task {
         &self.tasks[id.index()]
     }
+    /// Number of events, INIT included.
+    pub fn nr_events(&self) -> u64 {
+        let init = |task: &&Task| matches!(task.birth, Birth::Init { .. });
+        self.tasks.iter().filter(init).count() as u64
+            + self.tasks.iter().map(|task| task.events.len() as u64).sum::<u64>()
+    }
     /// Counts one more thing left out or made up.
     pub fn count_dropped(&mut self, reason: &str, count: u64) {
         if count > 0 {
@@ -216,6 +235,13 @@ impl Workload {
 }
 
 impl Task {
+    /// Identifier of its INIT; `None` if it is forked.
+    pub fn birth_eid(&self) -> Option<EventId> {
+        match self.birth {
+            Birth::Init { eid, .. } => Some(eid),
+            Birth::Fork { .. } => None,
+        }
+    }
     /// Total CPU time the task's events ask for.
     pub fn cpu_demand(&self) -> Span {
         let mut total = Span::ZERO;

@@ -46,7 +46,11 @@ enum Role {
 /// Whom an event is about.
 #[derive(Debug, Clone, Copy)]
 enum About {
-    Switch { prev: Side, next: Side, state: Option<Number> },
+    Switch {
+        prev: Side,
+        next: Side,
+        state: Option<Number>,
+    },
     /// The task with this pid: woken, moved, born, ended.
     Subject(Number),
     /// The task that runs: a system call.

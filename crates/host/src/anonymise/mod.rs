@@ -106,7 +106,8 @@ pub fn anonymise(
     let alive: BTreeMap<i32, Option<i32>> = snapshot.rows.iter().map(|row| (row.tid, row.ppid)).collect();
     let tasks = Tasks::new(roots, &seen.forks, &alive, &seen.pids);
 
-    let written = |e: schedlab_trace::WriteError| HostError::Trace { path: out.to_owned(), problem: e.to_string() };
+    let written =
+        |e: schedlab_trace::WriteError| HostError::Trace { path: out.to_owned(), problem: e.to_string() };
     let options = WriteOptions { page_size: buffer.page_size, ..options };
     let mut writer = TraceDatWriter::create(out, options).map_err(written)?;
     let mut result = Anonymised { span_ns: (u64::MAX, 0), ..Anonymised::default() };
@@ -117,13 +118,12 @@ pub fn anonymise(
         for_each_chunk(&mut bytes, buffer, cpu, trace, |chunk| {
             for page in chunk.chunks(buffer.page_size) {
                 let mut kept = Vec::new();
-                let missed = pages::walk(page, |time, data| {
-                    match shapes.rewrite(data, cpu.cpu.0, &tasks, others) {
+                let missed =
+                    pages::walk(page, |time, data| match shapes.rewrite(data, cpu.cpu.0, &tasks, others) {
                         Some(data) => kept.push((time, data)),
                         None => result.events_dropped += 1,
-                    }
-                })
-                .map_err(bad)?;
+                    })
+                    .map_err(bad)?;
                 if let Some(missed) = missed {
                     builder.lost(missed);
                 }
@@ -175,24 +175,20 @@ fn for_each_chunk(
         }
         return Ok(());
     }
-    let mut word = || -> io::Result<u32> {
-        let mut bytes = [0; 4];
-        file.read_exact(&mut bytes)?;
-        Ok(u32::from_le_bytes(bytes))
-    };
-    for _ in 0..word().map_err(io)? {
-        let mut word = || -> io::Result<u32> {
-            let mut bytes = [0; 4];
-            file.read_exact(&mut bytes)?;
-            Ok(u32::from_le_bytes(bytes))
-        };
-        let (stored, raw) = (word().map_err(io)?, word().map_err(io)?);
+    for _ in 0..read_u32(file).map_err(io)? {
+        let (stored, raw) = (read_u32(file).map_err(io)?, read_u32(file).map_err(io)?);
         let mut packed = vec![0; stored as usize];
         file.read_exact(&mut packed).map_err(io)?;
         let pages = zstd::bulk::decompress(&packed, raw as usize).map_err(io)?;
         chunk(&pages)?;
     }
     Ok(())
+}
+
+fn read_u32(file: &mut File) -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    file.read_exact(&mut bytes)?;
+    Ok(u32::from_le_bytes(bytes))
 }
 
 /// What stands beside the pages, without what tells of the host.
@@ -206,7 +202,8 @@ fn clean_meta(
 ) -> TraceMeta {
     let saved = seen.names.iter().filter(|(pid, _)| read_back.pids.contains(pid) && **pid != 0);
     let saved = saved.filter(|(pid, _)| tasks.stays(**pid, others));
-    let saved: String = saved.map(|(pid, (_, name))| format!("{pid} {}\n", tasks.name(*pid, name, 0))).collect();
+    let saved: String =
+        saved.map(|(pid, (_, name))| format!("{pid} {}\n", tasks.name(*pid, name, 0))).collect();
     let counts = |cpu: u32, old: &str| {
         let number = |name: &str| stat(old, name).unwrap_or(0);
         format!(

@@ -61,12 +61,14 @@ impl Tasks {
             }
         }
         let kept = &tasks.kept;
-        let foreign_births = forks.iter().filter(|(parent, child)| kept.contains(child) && !kept.contains(parent));
+        let foreign_births =
+            forks.iter().filter(|(parent, child)| kept.contains(child) && !kept.contains(parent));
         let lived_before = kept.iter().filter(|pid| alive.contains_key(pid) && !roots.contains(pid));
         tasks.reused = foreign_births.map(|(_, child)| *child).chain(lived_before.copied()).collect();
         tasks.kept = tasks.kept.difference(&tasks.reused).copied().collect();
         let kernel_parent = |parent: Option<i32>| parent == Some(KTHREADD);
-        tasks.kernel = alive.iter().filter(|(_, parent)| kernel_parent(**parent)).map(|(pid, _)| *pid).collect();
+        tasks.kernel =
+            alive.iter().filter(|(_, parent)| kernel_parent(**parent)).map(|(pid, _)| *pid).collect();
         tasks.kernel.extend(children.get(&KTHREADD).into_iter().flatten());
         tasks.kernel.insert(KTHREADD);
         let foreign =
@@ -121,14 +123,35 @@ impl Tasks {
 
 /// Names that are complete.
 const WHOLE: &[&str] = &[
-    "kthreadd", "khugepaged", "ksmd", "kdevtmpfs", "kauditd", "khungtaskd", "oom_reaper", "watchdogd", "hwrng",
+    "kthreadd",
+    "khugepaged",
+    "ksmd",
+    "kdevtmpfs",
+    "kauditd",
+    "khungtaskd",
+    "oom_reaper",
+    "watchdogd",
+    "hwrng",
     "pool_workqueue_",
 ];
 
 /// Names followed by a number (a CPU, a node, a place in a list).
 const NUMBERED: &[&str] = &[
-    "ksoftirqd/", "migration/", "cpuhp/", "idle_inject/", "irq/", "kcompactd", "kswapd", "kdamond.", "rcuog/",
-    "rcuos/", "rcuop/", "rcuob/", "rcuc/", "rcub/", "swapper/",
+    "ksoftirqd/",
+    "migration/",
+    "cpuhp/",
+    "idle_inject/",
+    "irq/",
+    "kcompactd",
+    "kswapd",
+    "kdamond.",
+    "rcuog/",
+    "rcuos/",
+    "rcuop/",
+    "rcuob/",
+    "rcuc/",
+    "rcub/",
+    "swapper/",
 ];
 
 /// Names that go on with what the kernel's own source wrote.
@@ -187,7 +210,8 @@ mod tests {
         // 103 was forked by the command and later by a stranger; 104 lived before the command forked it.
         let forks =
             BTreeSet::from([(100, 101), (101, 102), (50, 60), (2, 70), (100, 103), (50, 103), (100, 104)]);
-        let alive = BTreeMap::from([(2, Some(0)), (15, Some(2)), (50, Some(1)), (100, Some(99)), (104, Some(1))]);
+        let alive =
+            BTreeMap::from([(2, Some(0)), (15, Some(2)), (50, Some(1)), (100, Some(99)), (104, Some(1))]);
         let seen = BTreeSet::from([0, 15, 50, 60, 70, 100, 101, 102, 103, 104]);
         let tasks = Tasks::new(&BTreeSet::from([100]), &forks, &alive, &seen);
         assert_eq!(tasks.kept, BTreeSet::from([100, 101, 102]));

@@ -195,13 +195,23 @@ mod tests {
         let mut page = 1000u64.to_le_bytes().to_vec();
         page.extend([0; 8]);
         for word in [
-            5 << 5 | 2, 0xaaaa_aaaa, 0xbbbb_bbbb, // 1005: 8 bytes
-            3 << 5 | 29, 8, 0xdead, // 1008: discarded, 4 + 8 bytes
-            7 << 5 | 30, 1, // 1008 + 2^27 + 7
-            5 << 5, 8, 0xcccc_cccc, // + 5: type 0, length 8: 4 bytes
-            9 << 5 | 31, 2, // absolute 2 x 2^27 + 9
-            1 << 5 | 1, 0xdddd_dddd, // + 1
-            29, 0, // the end
+            5 << 5 | 2,
+            0xaaaa_aaaa,
+            0xbbbb_bbbb, // 1005: 8 bytes
+            3 << 5 | 29,
+            8,
+            0xdead, // 1008: discarded, 4 + 8 bytes
+            7 << 5 | 30,
+            1, // 1008 + 2^27 + 7
+            5 << 5,
+            8,
+            0xcccc_cccc, // + 5: type 0, length 8: 4 bytes
+            9 << 5 | 31,
+            2, // absolute 2 x 2^27 + 9
+            1 << 5 | 1,
+            0xdddd_dddd, // + 1
+            29,
+            0, // the end
         ] {
             page.extend(u32::to_le_bytes(word));
         }

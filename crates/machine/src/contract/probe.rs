@@ -1,6 +1,6 @@
 //! A policy with a witness: passes every call on and keeps its own account of who owns what.
 
-use crate::policy::{Arrival, Policy, Resched, Stop, Timing, View, WorkConservation};
+use crate::policy::{Arrival, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation};
 use schedlab_units::{CpuId, Span, TaskId, Time};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -202,5 +202,37 @@ impl<P: Policy> Policy for Probe<P> {
         self.instant(view);
         self.require(view, self.running(cpu, current), "tick for a task that does not run there", current);
         self.policy.tick(view, cpu, current, ran)
+    }
+
+    fn boot(&mut self, view: &View) -> Wants {
+        self.policy.boot(view)
+    }
+
+    fn tick_idle(&mut self, view: &View, cpu: CpuId) -> Resched {
+        self.instant(view);
+        self.policy.tick_idle(view, cpu)
+    }
+
+    fn next_request(&mut self) -> Option<Request> {
+        let request = self.policy.next_request();
+        if let Some(Request::Moved { task, .. }) = request
+            && !self.owned.contains(&task)
+        {
+            self.findings.set(|| format!("{task}: Request::Moved for a task that the policy does not own"));
+        }
+        request
+    }
+
+    fn next_timer(&mut self, view: &View, cpu: CpuId) -> Option<Time> {
+        self.policy.next_timer(view, cpu)
+    }
+
+    fn timer(&mut self, view: &View, cpu: CpuId) -> Resched {
+        self.instant(view);
+        self.policy.timer(view, cpu)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.policy.warnings()
     }
 }

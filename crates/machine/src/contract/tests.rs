@@ -76,7 +76,7 @@ impl Policy for Faulty {
             }
             Fault::PicksUnknown => return Some(TaskId(1_000_000)),
             Fault::Unsteady => {
-                let odd = OUTSIDE.replace(OUTSIDE.get() + 1) % 3 == 0;
+                let odd = OUTSIDE.replace(OUTSIDE.get() + 1).is_multiple_of(3);
                 if odd && let Some(last) = self.queue.pop_back() {
                     self.queue.push_front(last);
                 }
@@ -220,4 +220,67 @@ fn a_loss_is_found_at_the_end_of_the_duration() {
     assert!(fault.reason.contains("t0 is runnable, since 2ms of the run"), "{}", fault.reason);
     // and a sound policy ends as it should
     assert!(check_one(&|| faulty(Fault::Nothing), &workload, 2).is_ok());
+}
+
+/// Found by the suite: a task moved to the CPU of whoever changed its affinity, and picked there at once, kept on computing for what it
+/// had computed already on the CPU that it was taken from.
+#[test]
+fn a_task_pulled_by_its_mover_does_not_compute_twice() {
+    use schedlab_units::CpuSet;
+    use schedlab_workload::ParamChange;
+    /// Last in, first out; whoever comes takes the CPU.
+    struct Pushy(Vec<TaskId>);
+    impl Policy for Pushy {
+        fn task_new(&mut self, _view: &View, _task: TaskId) {}
+        fn select_cpu(&mut self, view: &View, task: TaskId, _arrival: Arrival) -> CpuId {
+            view.idle_cpu_for(task).unwrap_or_else(|| view.home_cpu(task))
+        }
+        fn enqueue(&mut self, _view: &View, _cpu: CpuId, task: TaskId, _arrival: Arrival) {
+            self.0.push(task);
+        }
+        fn dequeue(&mut self, _view: &View, _cpu: CpuId, task: TaskId) {
+            self.0.retain(|&t| t != task);
+        }
+        fn pick_next(&mut self, view: &View, cpu: CpuId) -> Option<TaskId> {
+            let place = self.0.iter().rposition(|&task| view.allowed(task, cpu))?;
+            Some(self.0.remove(place))
+        }
+        fn put_prev(&mut self, _view: &View, _cpu: CpuId, task: TaskId, _ran: Span, stop: Stop) {
+            if stop.is_runnable() {
+                self.0.insert(0, task);
+            }
+        }
+        fn preempts(&mut self, _: &View, _: CpuId, _: TaskId, _: TaskId) -> crate::policy::Resched {
+            crate::policy::Resched::Yes
+        }
+    }
+    let ms = Span::from_ms;
+    let change = ParamChange {
+        target: Some(TaskId(1)),
+        affinity: Some(CpuSet::single(CpuId(0))),
+        ..ParamChange::default()
+    };
+    let lives = [
+        vec![EventKind::Prio { length: ms(3), change: Box::new(change) }, EventKind::Exit { length: ms(5) }],
+        vec![EventKind::Exit { length: ms(10) }],
+    ];
+    let tasks = lives.into_iter().enumerate().map(|(index, events)| Task {
+        pid: index as u32 + 1,
+        name: String::new(),
+        birth: Birth::Init { eid: EventId(0), parent: None, state: InitState::Runnable },
+        params: None,
+        affinity: Some(CpuSet::single(CpuId(index as u32))),
+        cgroup: None,
+        kernel_thread: false,
+        events: events
+            .into_iter()
+            .enumerate()
+            .map(|(i, kind)| Event { eid: EventId(index as u64 * 100 + i as u64 + 1), kind })
+            .collect(),
+    });
+    let workload = Workload { tasks: tasks.collect(), ..Workload::default() };
+    // cpu0 AAABBBBBBBAA      B's other 7 ms follow at once
+    // cpu1 BBB
+    let drawing = crate::drawn::draw(Box::new(Pushy(Vec::new())), 2, 20, &workload);
+    assert_eq!(drawing, ["AAABBBBBBBAA", "BBB"]);
 }

@@ -157,6 +157,6 @@ impl Life<'_> {
         let target = (self.random.below(2) == 0).then_some(other);
         let params = (self.random.below(2) == 0).then(|| random_params(self.random));
         let affinity = (params.is_none()).then(|| random_affinity(self.random, self.nr_cpus));
-        ParamChange { target, params, affinity, cgroup: None }
+        ParamChange { target, params, affinity, ..ParamChange::default() }
     }
 }

@@ -1,13 +1,26 @@
-//! The two schedulers that ignore who a task is.
+//! The schedulers that ignore what a task asks for.
 
 use super::{ParamInfo, PolicyInfo};
-use crate::{Fifo, RoundRobin};
+use crate::{Fifo, Mlfq, RoundRobin, Ule, UleParams};
 
 const QUANTUM: ParamInfo = ParamInfo {
     name: "quantum",
     default: "10ms",
     help: "how long a task may run before the next in line has its turn",
 };
+const LEVELS: ParamInfo = ParamInfo { name: "levels", default: "3", help: "number of levels, 1 to 16" };
+const BOOST: ParamInfo =
+    ParamInfo { name: "boost", default: "1s", help: "after which all tasks go back to the highest level" };
+const FIRST_QUANTUM: ParamInfo = ParamInfo {
+    name: "quantum",
+    default: "10ms",
+    help: "allotment at the highest level, doubled at each below",
+};
+const STATHZ: ParamInfo = ParamInfo { name: "hz", default: "127", help: "ticks per second (stathz)" };
+const ULE_SLICE: ParamInfo =
+    ParamInfo { name: "slice", default: "94ms", help: "slice of a task alone on its CPU" };
+const THRESHOLD: ParamInfo =
+    ParamInfo { name: "threshold", default: "30", help: "a score below this is interactive, 0 to 99" };
 
 pub(super) const POLICIES: &[PolicyInfo] = &[
     PolicyInfo {
@@ -23,5 +36,28 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         source: "Kleinrock 1964",
         params: &[QUANTUM],
         make: |params| Ok(Box::new(RoundRobin::new(params.span(&QUANTUM)?))),
+    },
+    PolicyInfo {
+        name: "mlfq",
+        summary: "multi-level feedback queue: who uses up its allotment sinks, a boost lifts all; one queue for all CPUs",
+        source: "Corbato 1962; Arpaci-Dusseau, Three Easy Pieces, chapter 8",
+        params: &[LEVELS, FIRST_QUANTUM, BOOST],
+        make: |params| {
+            let levels = params.number(&LEVELS, 1, 16)? as usize;
+            Ok(Box::new(Mlfq::new(levels, params.span(&FIRST_QUANTUM)?, params.span(&BOOST)?)))
+        },
+    },
+    PolicyInfo {
+        name: "ule",
+        summary: "like FreeBSD's ULE: interactivity score, calendar for the others, a queue per CPU with stealing",
+        source: "Roberson 2003; Bouron et al. 2018 (constants from memory)",
+        params: &[STATHZ, ULE_SLICE, THRESHOLD],
+        make: |params| {
+            Ok(Box::new(Ule::new(UleParams {
+                hz: params.number(&STATHZ, 1, 10_000)?,
+                slice: params.span(&ULE_SLICE)?,
+                threshold: params.number(&THRESHOLD, 0, 99)?,
+            })))
+        },
     },
 ];

@@ -9,10 +9,13 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 
 mod basic;
+mod linux_history;
 mod proportional;
+mod realtime;
 
 /// The families, in the order in which they are listed.
-const FAMILIES: &[&[PolicyInfo]] = &[basic::POLICIES, proportional::POLICIES];
+const FAMILIES: &[&[PolicyInfo]] =
+    &[basic::POLICIES, proportional::POLICIES, linux_history::POLICIES, realtime::POLICIES];
 
 static REGISTRY: LazyLock<Vec<PolicyInfo>> = LazyLock::new(|| FAMILIES.concat());
 
@@ -82,7 +85,7 @@ impl Params<'_> {
     }
 
     /// The parameter, read by `parse`, whose error says what is wrong and what would be right.
-    fn read<T>(
+    pub fn read<T>(
         &self,
         param: &'static ParamInfo,
         parse: impl FnOnce(&str) -> Result<T, String>,
@@ -97,7 +100,7 @@ impl Params<'_> {
     }
 
     /// A length of time greater than zero.
-    fn span(&self, param: &'static ParamInfo) -> Result<Span, PolicyError> {
+    pub fn span(&self, param: &'static ParamInfo) -> Result<Span, PolicyError> {
         self.read(param, |value| match value.parse::<Span>() {
             Ok(Span::ZERO) => Err("must be greater than zero".into()),
             Ok(span) => Ok(span),
@@ -106,12 +109,42 @@ impl Params<'_> {
     }
 
     /// A number (or anything else with a `FromStr`); `expected` says what would be right.
-    fn value<T: FromStr>(&self, param: &'static ParamInfo, expected: &str) -> Result<T, PolicyError> {
+    pub fn value<T: FromStr>(&self, param: &'static ParamInfo, expected: &str) -> Result<T, PolicyError> {
         self.read(param, |value| value.parse().map_err(|_| format!("expected {expected}")))
     }
 }
 
+impl Params<'_> {
+    /// `yes` or `no`.
+    fn yes_no(&self, param: &'static ParamInfo) -> Result<bool, PolicyError> {
+        self.read(param, |value| match value {
+            "yes" | "true" | "1" => Ok(true),
+            "no" | "false" | "0" => Ok(false),
+            _ => Err("expected yes or no".into()),
+        })
+    }
+
+    /// A whole number from `least` to `most`.
+    fn number(&self, param: &'static ParamInfo, least: u64, most: u64) -> Result<u64, PolicyError> {
+        self.read(param, |value| match value.parse() {
+            Ok(number) if (least..=most).contains(&number) => Ok(number),
+            _ => Err(format!("expected a whole number from {least} to {most}")),
+        })
+    }
+}
+
 impl PolicyInfo {
+    /// A scheduler from outside this crate: it can then be run as the registered ones are. (Not listed by [`registry`].)
+    pub const fn new(
+        name: &'static str,
+        summary: &'static str,
+        source: &'static str,
+        params: &'static [ParamInfo],
+        make: fn(&Params<'_>) -> Result<Box<dyn Policy>, PolicyError>,
+    ) -> PolicyInfo {
+        PolicyInfo { name, summary, source, params, make }
+    }
+
     /// Builds the scheduler; parameters not given have their default.
     pub fn build(&self, given: &[(String, String)]) -> Result<Box<dyn Policy>, PolicyError> {
         for (name, _) in given {

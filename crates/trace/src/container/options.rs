@@ -16,7 +16,10 @@ pub(crate) struct Options {
     /// ns added to each time: DATE (given in us) and OFFSET.
     pub offset_ns: i64,
     pub tsc: Option<Tsc>,
-    pub cpu_stats: Vec<CpuStats>,
+    /// By buffer name.
+    pub cpu_stats: Vec<(String, CpuStats)>,
+    /// The buffer whose stats come next.
+    stats_buffer: String,
     /// Places of sections (version 7): number, place.
     pub sections: Vec<(u16, u64)>,
     /// BUFFER options, to be read by version.
@@ -70,6 +73,13 @@ impl CpuStats {
         stats.cpu = CpuId(cpu?);
         Some(stats)
     }
+    /// As the kernel writes it, without its times.
+    pub(crate) fn text(&self) -> String {
+        format!(
+            "CPU: {}\nentries: {}\noverrun: {}\ncommit overrun: {}\ndropped events: {}\n",
+            self.cpu.0, self.entries, self.overrun, self.commit_overrun, self.dropped_events
+        )
+    }
     /// Events that the trace lacks.
     pub fn lost(&self) -> u64 {
         self.overrun.saturating_add(self.commit_overrun).saturating_add(self.dropped_events)
@@ -108,7 +118,13 @@ impl Options {
                     TRACECLOCK => self.clock = Some(selected_clock(&text()).to_string()),
                     UNAME => self.uname = Some(text()),
                     VERSION => self.tool = Some(text()),
-                    CPUSTAT => self.cpu_stats.extend(CpuStats::parse(&text())),
+                    CPUSTAT => match text().trim().strip_prefix("Buffer:") {
+                        Some(name) => self.stats_buffer = name.trim().to_string(),
+                        None => {
+                            let stats = CpuStats::parse(&text());
+                            self.cpu_stats.extend(stats.map(|stats| (self.stats_buffer.clone(), stats)));
+                        }
+                    },
                     DATE => self.add_offset(&text(), 1000),
                     OFFSET => self.add_offset(&text(), 1),
                     TSC2NSEC => {
@@ -166,6 +182,7 @@ mod tests {
         let text = "CPU: 3\nentries: 188\noverrun: 2\ncommit overrun: 1\nbytes: 7448\noldest event ts:   931.3\ndropped events: 4\n";
         let stats = CpuStats::parse(text).unwrap();
         assert_eq!((stats.cpu, stats.entries, stats.lost()), (CpuId(3), 188, 7));
+        assert_eq!(CpuStats::parse(&stats.text()), Some(stats));
         assert_eq!(CpuStats::parse("\nBuffer: x\n"), None);
     }
 }

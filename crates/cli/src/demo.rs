@@ -1,0 +1,138 @@
+//! `schedlab demo`: the whole flow once, on something real.
+//!
+//! Record a parallel compile (or take the sample), replay it through real Linux and two native schedulers on 2 and on 8 CPUs, and
+//! put the results side by side.
+
+use crate::args::DemoArgs;
+use crate::failure::{Failure, Result};
+use crate::input::{self, Loaded};
+use crate::run::{Finished, Plan, execute, report};
+use crate::ui::Ui;
+use schedlab_host::{RecordOptions, Scope, What};
+use schedlab_report::{Detail, Style};
+use schedlab_runner::Scheduler;
+use schedlab_topology::Topology;
+use std::path::{Path, PathBuf};
+
+const VERSION: &str = "6.12";
+const HZ: u32 = 250;
+const CPUS: [u32; 2] = [2, 8];
+const NATIVE: [&str; 2] = ["fifo", "rr"];
+
+pub(crate) fn demo(args: &DemoArgs, ui: &Ui) -> Result<()> {
+    std::fs::create_dir_all(&args.output).map_err(|error| {
+        Failure::Input(format!("{}: the folder cannot be made: {error}; name another with --output", args.output.display()))
+    })?;
+    let trace = obtain_trace(args, ui)?;
+    let loaded = input::load(&trace, ui)?;
+    ui.say(format!("{}: {} tasks", trace.display(), loaded.workload.tasks.len()));
+
+    let mut runs: Vec<Finished> = Vec::new();
+    match Topology::flat(1).map_err(Failure::input).and_then(|one| crate::linux::object(VERSION, HZ, &one, ui)) {
+        Ok(object) => {
+            let linux = Scheduler::Linux(object);
+            for cpus in CPUS {
+                runs.push(one_run(&loaded, &linux, cpus, &trace, ui)?);
+            }
+        }
+        Err(failure) => {
+            ui.say(format!("real Linux is left out: {}", failure.sentence()));
+            ui.say("native schedulers, reports and everything else work without it");
+        }
+    }
+    for name in NATIVE {
+        let info = schedlab_policies::find(name).expect("the demo's schedulers are registered");
+        runs.push(one_run(&loaded, &Scheduler::Native(info), CPUS[0], &trace, ui)?);
+    }
+    show(&runs, &loaded, &args.output, ui)
+}
+
+fn one_run(loaded: &Loaded, scheduler: &Scheduler, cpus: u32, trace: &Path, ui: &Ui) -> Result<Finished> {
+    let plan = Plan {
+        loaded,
+        scheduler,
+        topology: Topology::flat(cpus).map_err(Failure::input)?,
+        duration: None,
+        params: Vec::new(),
+        command: format!("schedlab run {} --sched {} --cpus {cpus}", trace.display(), scheduler.name()),
+    };
+    execute(&plan, ui)
+}
+
+/// Records here if that is possible, else names a sample; says which and why.
+fn obtain_trace(args: &DemoArgs, ui: &Ui) -> Result<PathBuf> {
+    if !args.no_record {
+        match record(&args.output, ui) {
+            Ok(trace) => return Ok(trace),
+            Err(reason) => ui.say(format!("not recorded here: {reason}")),
+        }
+    }
+    let sample = project_file("samples/compile").ok_or_else(|| {
+        Failure::Input("there is no sample to show: run this in the project's folder, where samples/ is".to_string())
+    })?;
+    ui.say(format!("taking the sample {}", sample.display()));
+    Ok(sample)
+}
+
+fn record(output: &Path, ui: &Ui) -> std::result::Result<PathBuf, String> {
+    let script = project_file("scripts/demo-workload.sh").ok_or("scripts/demo-workload.sh is not here")?;
+    let trace = output.join("trace.dat");
+    let what = What::Command { argv: vec![script.into()], scope: Scope::Whole };
+    ui.say("recording a real workload (a parallel compile, a compressor, a metronome): about 15 s");
+    let recorded = crate::record::capture(&RecordOptions::new(&trace, what), ui).map_err(|error| error.to_string())?;
+    if recorded.status() != 0 {
+        return Err(format!("the workload ended with status {}", recorded.status()));
+    }
+    ui.say(recorded.to_string().trim_end());
+    Ok(trace)
+}
+
+/// A file of the project: from the working directory or the program upwards.
+fn project_file(name: &str) -> Option<PathBuf> {
+    let program = std::env::current_exe().ok();
+    let working = std::env::current_dir().ok();
+    let starts = [working.as_deref(), program.as_deref()];
+    let found = starts.into_iter().flatten().flat_map(Path::ancestors).map(|folder| folder.join(name)).find(|p| p.exists())?;
+    let relative = working.and_then(|folder| found.strip_prefix(folder).ok().map(Path::to_path_buf));
+    Some(relative.map_or(found.clone(), |short| Path::new(".").join(short)))
+}
+
+fn show(runs: &[Finished], loaded: &Loaded, output: &Path, ui: &Ui) -> Result<()> {
+    let style = Style::detect();
+    if let Some(first) = runs.first() {
+        print!("{}", schedlab_report::terminal(&report(first, Detail::for_terminal(first.header().nr_cpus))?, style));
+    }
+    println!();
+    println!(
+        "{:<12} {:>5} {:>12} {:>10} {:>10} {:>11} {:>11} {:>11} {:>12}",
+        "scheduler", "CPUs", "simulated", "switches", "migrations", "delay mean", "delay p99", "delay max", "speed"
+    );
+    for run in runs {
+        let (header, system) = (run.header(), &run.summary.system);
+        println!(
+            "{:<12} {:>5} {:>10.2} s {:>10} {:>10} {:>8.3} ms {:>8.3} ms {:>8.1} ms {:>7.0} x rt",
+            header.sched,
+            header.nr_cpus,
+            header.duration.as_s_f64(),
+            system.switches,
+            system.migrations,
+            system.run_delay.mean_ns() as f64 * 1e-6,
+            system.run_delay.percentile_ns(990) as f64 * 1e-6,
+            system.run_delay.max_ns() as f64 * 1e-6,
+            header.duration.as_ns() as f64 / run.facts.wall_ns.max(1) as f64
+        );
+    }
+    let html = output.join("demo.html");
+    let reports: Vec<_> =
+        runs.iter().map(|run| report(run, Detail::for_html(runs.len()))).collect::<Result<Vec<_>>>()?;
+    schedlab_report::html(&html, &format!("{}: one workload, several schedulers", loaded.name), &reports)
+        .map_err(Failure::input)?;
+    let perfetto = output.join("demo.pftrace");
+    let first = runs.first().ok_or_else(|| Failure::Internal("the demo ran nothing".into()))?;
+    schedlab_report::perfetto(&perfetto, &first.log).map_err(Failure::input)?;
+    println!();
+    println!("report:        {}", html.display());
+    println!("Perfetto file: {}   (open it at ui.perfetto.dev)", perfetto.display());
+    ui.say("delay: time from runnable to running; x rt: times real time");
+    Ok(())
+}

@@ -1,0 +1,327 @@
+//! `schedlab run`: a workload, under a scheduler, on a simulated machine.
+
+use crate::args::RunArgs;
+use crate::failure::{Failure, Result};
+use crate::input::{self, Loaded};
+use crate::ui::Ui;
+use schedlab_instruments::{LogProblem, Summary, summarize};
+use schedlab_log::{LogError, LogHeader, RawLog};
+use schedlab_report::{Detail, NextStep, RunFacts, RunReport, RunView, Style};
+use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, STALL_LIMIT, Scheduler};
+use schedlab_topology::Topology;
+use schedlab_units::{Span, TaskId};
+use schedlab_workload::Workload;
+use std::io::Write;
+use std::path::Path;
+
+/// A run that has ended as it should: its log and what is known about it.
+pub(crate) struct Finished {
+    pub log: RawLog,
+    pub summary: Summary,
+    pub facts: RunFacts,
+}
+
+impl Finished {
+    pub fn header(&self) -> &LogHeader {
+        schedlab_log::Log::header(&self.log)
+    }
+    pub fn view(&self) -> RunView<'_> {
+        RunView { header: self.header(), summary: &self.summary, facts: &self.facts }
+    }
+}
+
+/// What `execute` needs to know.
+pub(crate) struct Plan<'a> {
+    pub loaded: &'a Loaded,
+    pub scheduler: &'a Scheduler,
+    pub topology: Topology,
+    pub duration: Option<Span>,
+    pub params: Vec<(String, String)>,
+    /// The command that repeats the run.
+    pub command: String,
+}
+
+pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
+    let topology = args.topology().ok_or_else(|| {
+        Failure::Input("how many CPUs? Give --cpus N, or --machine packages=2,cores=4,smt=2".to_string())
+    })?;
+    check_outputs(args)?;
+    let loaded = input::load(&args.workload, ui)?;
+    let scheduler = crate::schedulers::resolve(&args.sched, args.hz, topology, ui)?;
+    let mut params = args.param.clone();
+    if args.ticks == "staggered" {
+        params.push(("boot.skew_tick".to_string(), "1".to_string()));
+    }
+    params.sort();
+    let plan = Plan {
+        loaded: &loaded,
+        scheduler: &scheduler,
+        topology: topology.clone(),
+        duration: args.duration,
+        params,
+        command: command_line(),
+    };
+    let mut finished = execute(&plan, ui)?;
+    finished.facts.next_steps = next_steps(args);
+    write_outputs(args, &finished, ui)?;
+    conclude(&finished)
+}
+
+/// Runs in a child process and turns the log into tables.
+pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
+    let (name, cpus) = (plan.scheduler.name(), plan.topology.nr_cpus());
+    let step = ui.step(format!("running {} under {name} on {cpus} CPUs", plan.loaded.name));
+    let request = Request {
+        workload: &plan.loaded.workload,
+        scheduler: plan.scheduler,
+        topology: plan.topology.clone(),
+        duration: plan.duration,
+        params: plan.params.clone(),
+        stall_limit: STALL_LIMIT,
+    };
+    let result = schedlab_runner::run(&request).map_err(|error| match error {
+        RunError::Report(_) => Failure::Internal(error.to_string()),
+        other => Failure::input(other),
+    })?;
+    judge(&result, plan)?;
+    step.now("reading the log");
+    finish(result, plan)
+}
+
+/// A run that did not end as it should ends the command.
+fn judge(result: &RunResult, plan: &Plan<'_>) -> Result<()> {
+    match &result.report.end {
+        RunEnd::AllDone | RunEnd::Duration => Ok(()),
+        RunEnd::Deadlock { waits } => {
+            Err(Failure::Input(deadlock(&plan.loaded.workload, waits, &result.report)))
+        }
+        // what the experimenter asked for does not exist, or is out of range
+        RunEnd::Misbehaved { report } if report.kind == "refused" => Err(Failure::Input(report.reason.clone())),
+        RunEnd::Misbehaved { report } => {
+            let mut text = format!(
+                "{} misbehaved after {} of simulated time: {}: {}\n",
+                plan.scheduler.name(),
+                Span::from_ns(report.time_ns),
+                report.kind,
+                report.reason
+            );
+            for warning in &result.report.warnings {
+                text.push_str(&format!("  it had warned: {}\n", warning.lines().next().unwrap_or_default()));
+            }
+            text.push_str(&last_events(result));
+            text.push_str(&format!("  repeat it with: {}", plan.command));
+            Err(Failure::Misbehaved(text))
+        }
+    }
+}
+
+/// The last records of a run that died, for its exit report.
+fn last_events(result: &RunResult) -> String {
+    const SHOWN: usize = 12;
+    let Ok(spill) = result.spill.try_clone() else { return String::new() };
+    let Ok(log) = RawLog::salvage(spill, result.header.clone()) else { return String::new() };
+    let Ok(records) = schedlab_log::Log::records(&log) else { return String::new() };
+    let mut last = std::collections::VecDeque::with_capacity(SHOWN);
+    for record in records.map_while(|record| record.ok()) {
+        if last.len() == SHOWN {
+            last.pop_front();
+        }
+        last.push_back(record);
+    }
+    if last.is_empty() {
+        return "  nothing was logged before that\n".to_string();
+    }
+    let mut text = String::from("  last events:\n");
+    for record in &last {
+        let mut line = Vec::new();
+        schedlab_log::format_record(&mut line, record);
+        text.push_str(&format!("    {}\n", String::from_utf8_lossy(&line).trim_end()));
+    }
+    text
+}
+
+fn deadlock(workload: &Workload, waits: &[schedlab_runner::Wait], report: &ChildReport) -> String {
+    const SHOWN: usize = 10;
+    let name = |id: u32| {
+        let task = workload.task(TaskId(id));
+        format!("task {} ('{}')", task.pid, task.name)
+    };
+    let mut text = format!(
+        "the workload deadlocks after {} of simulated time: the {} tasks that are left wait for each other\n",
+        Span::from_ns(report.duration_ns),
+        waits.len()
+    );
+    for wait in waits.iter().take(SHOWN) {
+        let (sleeper, waker) = (name(wait.task), name(wait.waker));
+        text.push_str(&format!(
+            "  {sleeper} waits for {waker}, which wakes it before its event {}\n",
+            wait.before_event
+        ));
+    }
+    if waits.len() > SHOWN {
+        text.push_str(&format!("  and {} more\n", waits.len() - SHOWN));
+    }
+    text.push_str("  make one of these wakeups external (deid 0), or correct the event that it depends on");
+    text
+}
+
+fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
+    let RunResult { header, spill, report, dropped } = result;
+    let internal = |error: &dyn std::fmt::Display| Failure::Internal(format!("internal error: {error}"));
+    let log = RawLog::open(spill, header).map_err(|e| internal(&e))?;
+    let summary = summarize(&log).map_err(|error| match error {
+        LogProblem::Log(error) => Failure::input(error),
+        other => internal(&other),
+    })?;
+    summary.check_time().map_err(|e| internal(&e))?;
+    let mut all_dropped = plan.loaded.workload.dropped.clone();
+    for (reason, count) in dropped.into_iter().chain(report.refused.clone()) {
+        *all_dropped.entry(reason).or_default() += count;
+    }
+    let facts = RunFacts {
+        workload: plan.loaded.name.clone(),
+        command: plan.command.clone(),
+        end: match &report.end {
+            RunEnd::AllDone => "every task is done".to_string(),
+            _ => format!("stopped after {}", Span::from_ns(report.duration_ns)),
+        },
+        wall_ns: report.loop_wall_ns,
+        kernel_ns: report.kernel_wall_ns,
+        dropped: all_dropped,
+        finished: Some(report.finished.clone()),
+        warnings: report.warnings.clone(),
+        notes: notes(plan, &report, &summary),
+        next_steps: Vec::new(),
+    };
+    Ok(Finished { log, summary, facts })
+}
+
+fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String> {
+    let mut notes = plan.loaded.notes.clone();
+    if report.tokens_early > 0 {
+        notes.push(format!("{} blocks did not sleep: their wakeup had come already", report.tokens_early));
+    }
+    let differs = summary
+        .tasks
+        .iter()
+        .zip(&report.kernel_cpu_ns)
+        .filter(|(task, kernel_ns)| task.cpu_ns != **kernel_ns)
+        .count();
+    if differs > 0 {
+        notes.push(format!(
+            "the scheduler's own account of CPU time differs from the log's for {differs} tasks"
+        ));
+    }
+    notes
+}
+
+/// The command as typed, with the program's plain name.
+fn command_line() -> String {
+    let quote = |word: String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    std::iter::once("schedlab".to_string())
+        .chain(std::env::args().skip(1).map(quote))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn next_steps(args: &RunArgs) -> Vec<NextStep> {
+    let workload = args.workload.display();
+    let cpus = args.topology().map_or(1, Topology::nr_cpus);
+    let mut steps = Vec::new();
+    if args.html.is_none() {
+        let command =
+            format!("schedlab run {workload} --sched {} --cpus {cpus} --html report.html", args.sched);
+        steps.push(NextStep { what: "see who ran when".into(), command });
+    }
+    if args.perfetto.is_none() {
+        let command =
+            format!("schedlab run {workload} --sched {} --cpus {cpus} --perfetto run.pftrace", args.sched);
+        steps.push(NextStep { what: "open it in ui.perfetto.dev".into(), command });
+    }
+    steps
+}
+
+/// Refuses outputs that cannot be written before anything is run.
+fn check_outputs(args: &RunArgs) -> Result<()> {
+    for path in [&args.log, &args.perfetto, &args.html, &args.json].into_iter().flatten() {
+        if path.as_os_str() == "-" {
+            continue;
+        }
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if path.is_dir() || !folder.is_dir() {
+            let problem = if path.is_dir() { "is a folder" } else { "its folder does not exist" };
+            return Err(Failure::Input(format!(
+                "{}: {problem}; give a file name in an existing folder",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
+    let step = ui.step("writing results");
+    if let Some(path) = &args.log {
+        schedlab_log::write(path, &finished.log).map_err(Failure::input)?;
+    }
+    if let Some(path) = &args.perfetto {
+        schedlab_report::perfetto(path, &finished.log).map_err(Failure::input)?;
+    }
+    if let Some(path) = &args.html {
+        let title = format!("{} under {}", finished.facts.workload, finished.header().sched);
+        let report = report(finished, Detail::for_html(1))?;
+        schedlab_report::html(path, &title, &[report]).map_err(Failure::input)?;
+    }
+    drop(step);
+    let mut json_to_stdout = false;
+    if let Some(path) = &args.json {
+        if path.as_os_str() == "-" {
+            json_to_stdout = true;
+            let mut out = std::io::stdout().lock();
+            schedlab_report::json(finished.view(), &mut out)
+                .and_then(|()| out.flush())
+                .map_err(Failure::input)?;
+        } else {
+            schedlab_log::write_aside(path, |out| {
+                schedlab_report::json(finished.view(), out).map_err(LogError::io("write", path))
+            })
+            .map_err(Failure::input)?;
+        }
+    }
+    if !json_to_stdout {
+        let report = report(finished, Detail::for_terminal(finished.header().nr_cpus))?;
+        print!("{}", schedlab_report::terminal(&report, Style::detect()));
+    }
+    for (what, path) in [("log", &args.log), ("Perfetto file", &args.perfetto), ("HTML report", &args.html)] {
+        if let Some(path) = path {
+            ui.say(format!("{what}: {}", path.display()));
+        }
+    }
+    Ok(())
+}
+
+/// The run with its pictures.
+pub(crate) fn report(finished: &Finished, detail: Detail) -> Result<RunReport> {
+    RunReport::with_summary(&finished.log, finished.summary.clone(), finished.facts.clone(), detail)
+        .map_err(|error| Failure::Internal(format!("internal error: {error}")))
+}
+
+/// A kernel's warnings are a finding.
+fn conclude(finished: &Finished) -> Result<()> {
+    match finished.facts.warnings.first() {
+        None => Ok(()),
+        Some(first) => Err(Failure::Finding(format!(
+            "{} warned {} times during the run; the first: {}",
+            finished.header().sched,
+            finished.facts.warnings.len(),
+            first.lines().next().unwrap_or_default()
+        ))),
+    }
+}

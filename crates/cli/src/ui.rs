@@ -1,0 +1,76 @@
+//! Progress on standard error when it is a terminal; nothing but results on standard output.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// How much the user wants to see.
+pub(crate) struct Ui {
+    quiet: bool,
+    interactive: bool,
+}
+
+/// A step under way; its line goes when it is dropped.
+pub(crate) struct Step {
+    bar: Option<ProgressBar>,
+    /// Without a terminal each new message is a line.
+    plain: bool,
+}
+
+impl Ui {
+    pub(crate) fn new(quiet: bool) -> Ui {
+        Ui { quiet, interactive: !quiet && std::io::stderr().is_terminal() }
+    }
+
+    /// Begins a step that may take a while.
+    pub(crate) fn step(&self, message: impl Into<String>) -> Step {
+        let message = message.into();
+        if self.interactive {
+            let bar = ProgressBar::new_spinner();
+            let style =
+                ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid");
+            bar.set_style(style);
+            bar.set_message(message);
+            bar.enable_steady_tick(Duration::from_millis(120));
+            Step { bar: Some(bar), plain: false }
+        } else {
+            Step { bar: None, plain: !self.quiet }
+        }
+    }
+
+    /// A sentence for the person, not a result.
+    pub(crate) fn say(&self, sentence: impl AsRef<str>) {
+        if !self.quiet {
+            eprintln!("{}", sentence.as_ref());
+        }
+    }
+}
+
+impl Step {
+    /// What is being done now.
+    pub(crate) fn now(&self, message: impl Into<String>) {
+        let message = message.into();
+        match &self.bar {
+            Some(bar) => bar.set_message(message),
+            None if self.plain => eprintln!("{message}"),
+            None => {}
+        }
+    }
+}
+
+impl Step {
+    /// How far it is; shown on a terminal only.
+    pub(crate) fn progress(&self, message: impl Into<String>) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(message.into());
+        }
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

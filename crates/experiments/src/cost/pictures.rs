@@ -1,0 +1,101 @@
+//! The drawings of costs and their page.
+
+use super::{Cost, Row};
+use crate::draw::{Chart, Scale, Series, Style};
+use crate::output::{Drawing, OutputError, Pages};
+use std::path::{Path, PathBuf};
+
+type Pick = fn(&Row) -> Option<f64>;
+
+impl Cost {
+    fn labels(&self) -> Vec<&str> {
+        let mut labels: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !labels.contains(&row.label.as_str()) {
+                labels.push(&row.label);
+            }
+        }
+        labels
+    }
+
+    /// A quantity against the number of clients for the policies whose label is in `labels`; `None` if nothing was measured.
+    pub fn drawing(
+        &self,
+        name: &str,
+        title: &str,
+        unit: &str,
+        labels: &[&str],
+        pick: Pick,
+    ) -> Option<Drawing> {
+        let curve = |label: &&str| {
+            let rows = self.rows.iter().filter(|row| row.label == **label);
+            let points: Vec<_> =
+                rows.filter_map(|row| Some((f64::from(row.nr_clients), pick(row)?))).collect();
+            (!points.is_empty()).then(|| Series { name: label.to_string(), points, style: Style::Line })
+        };
+        let series: Vec<Series> = labels.iter().filter_map(curve).collect();
+        if series.is_empty() {
+            return None;
+        }
+        let chart = Chart {
+            title: title.into(),
+            x_label: "number of clients".into(),
+            y_label: unit.into(),
+            x_scale: Scale::Log,
+            y_scale: Scale::Log,
+            series,
+        };
+        let caption =
+            "Both axes are logarithmic: a constant cost is level, a linear one rises by a decade per decade.";
+        Some(Drawing { name: name.into(), caption: caption.into(), svg: chart.svg() })
+    }
+
+    /// Tables and drawings together.
+    pub fn pages(&self) -> Pages {
+        let labels = self.labels();
+        let main: Vec<&str> = labels.iter().copied().filter(|label| !label.contains(':')).collect();
+        let paper = ["vtrr", "wfq", "wfq-list", "linux-2.2", "linux-2.4"];
+        let paper: Vec<&str> = paper.into_iter().filter(|label| labels.contains(label)).collect();
+        let variants: Vec<&str> = labels.iter().copied().filter(|label| label.starts_with("vtrr")).collect();
+        let select: Pick = |row| row.select_instructions;
+        let select_ns: Pick = |row| row.select_wall_ns;
+        let enqueue: Pick = |row| row.enqueue_instructions;
+        let mut drawings = Vec::new();
+        drawings.extend(self.drawing(
+            "cost-paper",
+            "Choosing the next client: the paper's schedulers",
+            "instructions",
+            &paper,
+            select,
+        ));
+        drawings.extend(self.drawing(
+            "cost-paper-ns",
+            "Choosing the next client: the paper's schedulers",
+            "ns",
+            &paper,
+            select_ns,
+        ));
+        for (part, chunk) in main.chunks(8).enumerate() {
+            let name = format!("cost-select-{}", part + 1);
+            drawings.extend(self.drawing(&name, "Choosing the next client", "instructions", chunk, select));
+        }
+        drawings.extend(self.drawing(
+            "cost-vtrr-enqueue",
+            "A client comes back: VTRR's variants",
+            "instructions",
+            &variants,
+            enqueue,
+        ));
+        Pages {
+            title: "Cost of scheduling".into(),
+            remarks: self.remarks.clone(),
+            drawings,
+            tables: vec![self.table()],
+        }
+    }
+
+    /// Writes table, drawings and page into a folder; returns the paths, the page first.
+    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, OutputError> {
+        self.pages().write(folder)
+    }
+}

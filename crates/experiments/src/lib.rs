@@ -1,0 +1,14 @@
+//! Which questions need many runs? Studies over scheduler, workload and machine, each with tables and drawings as its result.
+//!
+//! * [`fairness`]: how far from its due does each client get, under any proportional share scheduler, for any shares?
+//! * [`cost`]: what does a decision cost, against the number of clients?
+//! * [`vtrr`]: every table and figure of the paper on virtual-time round robin, beside the published values.
+//!
+//! A study is a pure function of its configuration: the seed decides, not the number of threads. (Host time in [`cost`] excepted.)
+
+pub mod cost;
+pub mod draw;
+pub mod fairness;
+pub mod output;
+pub mod table;
+pub mod vtrr;

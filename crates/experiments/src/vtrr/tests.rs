@@ -1,0 +1,59 @@
+use super::*;
+use crate::fairness::Point;
+use schedlab_units::Random;
+
+fn client(share: u64) -> Client {
+    Client { name: String::new(), share: Some(share), nice: Nice::default() }
+}
+
+/// The simulation quantum by quantum serves in the same order as the policy in the full machine, over random sets of shares.
+#[test]
+fn simulation_and_machine_agree() {
+    let mut random = Random::new(9);
+    for contender in crate::fairness::CONTENDERS {
+        for _ in 0..6 {
+            let shares: Vec<u64> = (0..1 + random.below(8)).map(|_| 1 + random.below(9)).collect();
+            let quanta: u64 = 2 * shares.iter().sum::<u64>();
+            // lottery's policy has seed 1 by default
+            let mut simulated = Vec::new();
+            quantum::serve(&mut *(contender.make)(shares.len(), 1), &shares, quanta, |client, _, length| {
+                (0..length).for_each(|_| simulated.push(client.index()));
+            });
+            let clients: Vec<Client> = shares.iter().map(|&share| client(share)).collect();
+            let stretches = run(contender.name, &clients, Span::from_ms(10 * quanta));
+            let mut machine = Vec::new();
+            for stretch in stretches {
+                let length = stretch.to_ns - stretch.from_ns;
+                assert_eq!(length % 10_000_000, 0);
+                (0..length / 10_000_000).for_each(|_| machine.push(stretch.client));
+            }
+            assert_eq!(machine, simulated, "{contender:?}, shares {shares:?}");
+        }
+    }
+}
+
+#[test]
+fn all_is_written() {
+    let mut config = ReproduceConfig::default();
+    config.study.combinations = 2;
+    config.study.points = [(4, 64), (8, 64), (4, 128), (8, 128)]
+        .map(|(nr_clients, total)| Point { nr_clients, total })
+        .to_vec();
+    let reproduction = reproduce(&config).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let paths = reproduction.write(folder.path()).unwrap();
+    for name in
+        ["index.html", "vtrr-published.csv", "fairness-points.json", "sequence-vtrr.svg", "frames-wfq.svg"]
+    {
+        assert!(paths.iter().any(|path| path.ends_with(name)), "{name} in {paths:?}");
+    }
+    assert!(reproduction.summary().contains("unverified"));
+    // A,B,C,A,B,A and WRR's range are exact
+    let text = reproduction.published.to_text();
+    assert!(
+        text.contains("A,B,C,A,B,A")
+            && text.contains("-1.00 .. 1.50 tu")
+            && text.contains("-100.0 .. 150.0 tu"),
+        "{text}"
+    );
+}

@@ -1,0 +1,233 @@
+//! How are many lengths of time distributed? Count, sum and maximum exact; percentiles exact for few samples, else within 1/128.
+//!
+//! The first 128 samples are kept as they are. Beyond that, samples are counted in buckets as HdrHistogram has them: exact
+//! below 256 ns, then 128 buckets per power of two, so that a bucket is at most 1/128 of its values wide. A percentile is the
+//! upper edge of its bucket, capped by the maximum: never too small, too large by less than 0.8 %.
+//!
+//! ```
+//! use schedlab_instruments::Distribution;
+//! let mut waits = Distribution::default();
+//! (1..=100).for_each(|ms| waits.add(ms * 1_000_000));
+//! assert_eq!(waits.percentile_ns(500), 50_000_000); // the 50th of 100: half of all waits are at most 50 ms
+//! assert_eq!(waits.percentile_ns(990), 99_000_000);
+//! assert_eq!(waits.max_ns(), 100_000_000);
+//! ```
+
+/// Lengths of time in ns, summarised in memory that does not grow with their number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Distribution {
+    count: u64,
+    sum_ns: u64,
+    max_ns: u64,
+    samples: Samples,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Samples {
+    Exact(Vec<u64>),
+    /// Counts by bucket, up to the largest bucket in use.
+    Buckets(Vec<u64>),
+}
+
+impl Default for Samples {
+    fn default() -> Samples {
+        Samples::Exact(Vec::new())
+    }
+}
+
+/// Samples kept as they are.
+const EXACT_MAX: usize = 128;
+/// 2^7 buckets per power of two.
+const SUB_BITS: u32 = 7;
+
+fn bucket(ns: u64) -> usize {
+    let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(SUB_BITS + 1);
+    ((shift as usize) << SUB_BITS) + (ns >> shift) as usize
+}
+
+/// First and last value of a bucket.
+fn bucket_range(index: usize) -> (u64, u64) {
+    let shift = (index >> SUB_BITS).saturating_sub(1);
+    let first = ((index - (shift << SUB_BITS)) as u64) << shift;
+    (first, first + ((1 << shift) - 1))
+}
+
+impl Distribution {
+    /// Adds a sample. The sum of all samples must stay below 2^64 ns (584 years); [`summarize`](crate::summarize) sees to it.
+    #[inline]
+    pub fn add(&mut self, ns: u64) {
+        self.count += 1;
+        self.sum_ns += ns;
+        self.max_ns = self.max_ns.max(ns);
+        match &mut self.samples {
+            Samples::Exact(samples) if samples.len() < EXACT_MAX => samples.push(ns),
+            Samples::Exact(_) => {
+                self.switch_to_buckets();
+                self.count_in_bucket(ns, 1);
+            }
+            Samples::Buckets(_) => self.count_in_bucket(ns, 1),
+        }
+    }
+
+    #[inline]
+    fn count_in_bucket(&mut self, ns: u64, by: u64) {
+        let Samples::Buckets(counts) = &mut self.samples else { unreachable!("called with buckets only") };
+        let index = bucket(ns);
+        if counts.len() <= index {
+            counts.resize(index + 1, 0);
+        }
+        counts[index] += by;
+    }
+
+    #[cold]
+    fn switch_to_buckets(&mut self) {
+        if let Samples::Exact(samples) = std::mem::replace(&mut self.samples, Samples::Buckets(Vec::new())) {
+            samples.into_iter().for_each(|ns| self.count_in_bucket(ns, 1));
+        }
+    }
+
+    /// Adds all samples of another distribution.
+    pub fn merge(&mut self, other: &Distribution) {
+        if let (Samples::Exact(mine), Samples::Exact(others)) = (&mut self.samples, &other.samples)
+            && mine.len() + others.len() <= EXACT_MAX
+        {
+            mine.extend_from_slice(others);
+        } else {
+            if matches!(self.samples, Samples::Exact(_)) {
+                self.switch_to_buckets();
+            }
+            match &other.samples {
+                Samples::Exact(samples) => samples.iter().for_each(|ns| self.count_in_bucket(*ns, 1)),
+                Samples::Buckets(counts) => {
+                    for (index, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+                        self.count_in_bucket(bucket_range(index).0, *count);
+                    }
+                }
+            }
+        }
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// Number of samples.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+    /// Sum in ns, exact.
+    pub fn sum_ns(&self) -> u64 {
+        self.sum_ns
+    }
+    /// Largest sample in ns, exact; 0 without samples.
+    pub fn max_ns(&self) -> u64 {
+        self.max_ns
+    }
+    /// Mean in ns, rounded down; 0 without samples.
+    pub fn mean_ns(&self) -> u64 {
+        self.sum_ns.checked_div(self.count).unwrap_or(0)
+    }
+    /// Whether percentiles are exact (few samples).
+    pub fn is_exact(&self) -> bool {
+        matches!(self.samples, Samples::Exact(_))
+    }
+
+    /// The smallest value that at least `per_mille` of 1,000 samples do not exceed (nearest rank): 500 = median, 990 = p99.
+    /// 0 without samples.
+    pub fn percentile_ns(&self, per_mille: u32) -> u64 {
+        let rank = (u128::from(self.count) * u128::from(per_mille.min(1000))).div_ceil(1000).max(1) as u64;
+        match &self.samples {
+            Samples::Exact(samples) => {
+                let mut sorted = samples.clone();
+                sorted.sort_unstable();
+                sorted.get(rank as usize - 1).copied().unwrap_or(0)
+            }
+            Samples::Buckets(_) => {
+                let mut seen = 0;
+                let mut answer = self.max_ns;
+                self.for_each_bucket(|_, last, count| {
+                    if seen < rank {
+                        answer = last;
+                    }
+                    seen += count;
+                });
+                answer.min(self.max_ns)
+            }
+        }
+    }
+
+    /// Calls `f` with the first value, the last value and the number of samples of every bucket in use, in ascending order.
+    pub fn for_each_bucket(&self, mut f: impl FnMut(u64, u64, u64)) {
+        match &self.samples {
+            Samples::Exact(samples) => {
+                let mut sorted = samples.clone();
+                sorted.sort_unstable();
+                for equal in sorted.chunk_by(|a, b| a == b) {
+                    f(equal[0], equal[0], equal.len() as u64);
+                }
+            }
+            Samples::Buckets(counts) => {
+                for (index, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+                    let (first, last) = bucket_range(index);
+                    f(first, last, *count);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn buckets_tile_the_numbers() {
+        let mut next = 0u64;
+        for index in 0..bucket(u64::MAX) {
+            let (first, last) = bucket_range(index);
+            assert_eq!((first, bucket(first), bucket(last)), (next, index, index));
+            assert!(last - first <= first / 128, "bucket {first}..={last} is wider than 1/128");
+            next = last + 1;
+        }
+        assert_eq!(bucket_range(bucket(u64::MAX)), (next, u64::MAX));
+    }
+
+    #[test]
+    fn nothing_has_no_length() {
+        let none = Distribution::default();
+        assert_eq!((none.percentile_ns(990), none.mean_ns(), none.max_ns()), (0, 0, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_are_the_nearest_rank_within_the_stated_error(
+            samples in proptest::collection::vec(0u64..1 << 40, 1..600),
+            small in 0u32..40,
+            split in 0usize..600,
+            per_mille in 0u32..=1000,
+        ) {
+            let samples: Vec<u64> = samples.iter().map(|ns| ns >> small).collect();
+            let split = split.min(samples.len());
+            let mut whole = Distribution::default();
+            let (mut left, mut right) = (Distribution::default(), Distribution::default());
+            samples.iter().for_each(|ns| whole.add(*ns));
+            samples[..split].iter().for_each(|ns| left.add(*ns));
+            samples[split..].iter().for_each(|ns| right.add(*ns));
+            left.merge(&right);
+            let mut sorted = samples.clone();
+            sorted.sort_unstable();
+            let rank = (sorted.len() * per_mille as usize).div_ceil(1000).max(1);
+            let exact = sorted[rank - 1];
+            for d in [&whole, &left] {
+                let found = d.percentile_ns(per_mille);
+                prop_assert!(found >= exact && found - exact <= exact / 128, "{found} for {exact}");
+                if d.is_exact() {
+                    prop_assert_eq!(found, exact);
+                }
+                prop_assert_eq!(d.count(), samples.len() as u64);
+                prop_assert_eq!(d.sum_ns(), samples.iter().sum::<u64>());
+                prop_assert_eq!(Some(d.max_ns()), sorted.last().copied());
+            }
+        }
+    }
+}

@@ -1,0 +1,539 @@
+//! How does the loaded kernel look to the machine? `impl Kernel for LinuxMachine`.
+//!
+//! [`LinuxMachine`] implements [`schedlab_machine::kernel::Kernel`] on a [`LinuxKernel`]. The machine speaks of CPUs and workload tasks only;
+//! what it does not see is done here: the boot up to a user space with `/proc`, `/sys` and cgroup2 mounted, tunables, and
+//! the control task (pid 1), which carries out the experimenter's requests in process context.
+//!
+//! ```text
+//! machine: control(Spawn [t0, t1])      here: interrupt on cpu0 that wakes pid 1
+//!          next_kick() -> cpu0          pid 1 (FIFO 99) preempts, forks t0, t1, sets them up in one system call, blocks
+//!          resume(cpu0) -> User(t0)
+//!          control_done() -> Ok
+//! ```
+//!
+//! pid 1 has the highest real-time priority and resets it on fork, so that a request is done at one instant of simulated
+//! time, and children start as `SCHED_NORMAL`, nice 0. Only a `SCHED_DEADLINE` task can delay it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::CString;
+
+use schedlab_log::{KernelThread, Record};
+use schedlab_machine::kernel::{
+    Boot, Change, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
+};
+use schedlab_machine::sink::Sink;
+use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span, TaskId, Time};
+use schedlab_workload::Cgroup;
+
+use crate::abi::{self, Operation, Topo, irq, op};
+use crate::kernel::{BootOptions, KernelError, LinuxKernel, State};
+use crate::params::Params;
+
+const CONTROL: TaskId = TaskId(abi::CONTROL);
+const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+
+/// A loaded kernel as the machine sees it.
+pub struct LinuxMachine<S: Sink> {
+    kernel: LinuxKernel,
+    sink: S,
+    command_line: String,
+    kicks: VecDeque<CpuId>,
+    phase: Phase,
+    /// The operations of pid 1 that are under way, and whether pid 1 has begun them.
+    request: Option<Batch>,
+    request_taken: bool,
+    request_result: Option<Result<(), Fault>>,
+    /// Workload tasks that must block before they have used any CPU time.
+    to_block: Vec<TaskId>,
+    /// Operations of tasks that consist of several; kept until the task is back in user mode.
+    batches: BTreeMap<TaskId, Batch>,
+    /// `cgroup.procs` of each control group.
+    groups: Vec<CString>,
+    params: Params,
+    refused: BTreeMap<String, u64>,
+    fault: Option<Fault>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The kernel's own boot.
+    Booting,
+    /// pid 1 mounts file systems and sets tunables.
+    Preparing,
+    Up,
+}
+
+/// Several operations in one system call, with the memory they point to.
+#[derive(Default)]
+struct Batch {
+    ops: Vec<Operation>,
+    /// What each operation is for, for messages.
+    what: Vec<String>,
+    /// What a refusal means.
+    if_refused: Vec<IfRefused>,
+    text: Vec<CString>,
+    words: Vec<Vec<u64>>,
+}
+
+/// What it means that the kernel refuses an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IfRefused {
+    /// A request of the experimenter: the run cannot go on.
+    Stop,
+    /// A request of the workload, like a system call's error to a program: counted, and the run goes on.
+    Count,
+    /// Expected.
+    Ignore,
+}
+use IfRefused::{Count, Ignore, Stop};
+
+impl Batch {
+    fn push(&mut self, what: String, if_refused: IfRefused, op: u32, flags: u32, arg: [u64; 5]) {
+        self.ops.push(Operation { op, flags, arg, result: 0 });
+        self.what.push(what);
+        self.if_refused.push(if_refused);
+    }
+
+    /// Address of a copy of the text that lives as long as the batch.
+    fn text(&mut self, text: &str) -> u64 {
+        // a NUL cannot be part of a path or name that the kernel accepts: cut there
+        let text = text.split('\0').next().unwrap_or_default();
+        self.text.push(CString::new(text).unwrap_or_default());
+        self.text.last().map_or(0, |t| t.as_ptr() as u64)
+    }
+
+    fn write(&mut self, path: &str, data: &str) {
+        self.write_or(Stop, path, data);
+    }
+
+    fn write_or(&mut self, if_refused: IfRefused, path: &str, data: &str) {
+        let arg = [self.text(path), self.text(data), data.len() as u64, 0, 0];
+        self.push(format!("writing '{data}' to {path}"), if_refused, op::WRITE, 0, arg);
+    }
+
+    fn mkdir(&mut self, path: &str, if_refused: IfRefused) {
+        let arg = [self.text(path), 0o755, 0, 0, 0];
+        self.push(format!("creating {path}"), if_refused, op::MKDIR, 0, arg);
+    }
+
+    fn mount(&mut self, kind: &str, dir: &str) {
+        let arg = [self.text(kind), self.text(dir), 0, 0, 0];
+        self.push(format!("mounting {kind} on {dir}"), Stop, op::MOUNT, 0, arg);
+    }
+
+    fn sched(&mut self, if_refused: IfRefused, target: u64, params: &SchedParams, flags: u32) {
+        let number = match params.policy {
+            Policy::Fifo | Policy::RoundRobin => u32::from(params.rt_priority),
+            _ => params.nice.get() as u32,
+        };
+        let span = params.deadline.map_or([0; 3], |d| [d.runtime, d.deadline, d.period].map(Span::as_ns));
+        let arg =
+            [target, u64::from(params.policy.number()) | u64::from(number) << 32, span[0], span[1], span[2]];
+        self.push(
+            format!("policy {}, nice {}", params.policy, params.nice),
+            if_refused,
+            op::SCHED,
+            flags,
+            arg,
+        );
+    }
+
+    fn affinity(&mut self, target: u64, cpus: &CpuSet, nr_cpus: u32) {
+        let mut words = vec![0u64; nr_cpus.div_ceil(64) as usize];
+        for cpu in cpus.iter().filter(|cpu| cpu.0 < nr_cpus) {
+            words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
+        }
+        let arg = [target, words.as_ptr() as u64, words.len() as u64, 0, 0];
+        self.words.push(words);
+        self.push(format!("affinity {cpus}"), Count, op::AFFINITY, 0, arg);
+    }
+
+    fn change(&mut self, target: u64, change: &Change, groups: &[CString], nr_cpus: u32) {
+        if let Some(group) = change.cgroup.and_then(|g| groups.get(g as usize)) {
+            let arg = [target, group.as_ptr() as u64, 0, 0, 0];
+            self.push(format!("moving to the group {}", group.to_string_lossy()), Count, op::ATTACH, 0, arg);
+        }
+        if let Some(cpus) = &change.affinity {
+            self.affinity(target, cpus, nr_cpus);
+        }
+        if let Some(params) = &change.params {
+            self.sched(Count, target, params, 0);
+        }
+        if let Some(nice) = change.nice {
+            self.push(format!("nice {nice}"), Count, op::NICE, 0, [target, nice.get() as u64, 0, 0, 0]);
+        }
+    }
+
+    fn fork(&mut self, spawn: &Spawn<'_>, groups: &[CString], nr_cpus: u32) {
+        let arg = [u64::from(spawn.id.0), self.text(spawn.name), 0, 0, 0];
+        self.push(format!("forking {} ({})", spawn.id, spawn.name), Stop, op::FORK, 0, arg);
+        if let Some(change) = spawn.change {
+            self.change(u64::from(spawn.id.0), change, groups, nr_cpus);
+        }
+    }
+
+    /// What the kernel refused: the first that stops the run, and what is to be counted.
+    fn refusals(&self) -> (Option<Fault>, Vec<String>) {
+        let (mut stop, mut counted) = (None, Vec::new());
+        for (i, op) in self.ops.iter().enumerate().filter(|(_, op)| op.result < 0) {
+            let errno = std::io::Error::from_raw_os_error(i32::try_from(-op.result).unwrap_or(0));
+            let reason = format!("{}: refused by the kernel ({errno})", self.what[i]);
+            match self.if_refused[i] {
+                Stop => {
+                    stop.get_or_insert(Fault { kind: FaultKind::Refused, reason });
+                }
+                Count => counted.push(reason),
+                Ignore => {}
+            }
+        }
+        (stop, counted)
+    }
+}
+
+impl<S: Sink> LinuxMachine<S> {
+    /// Around a loaded kernel; its log goes to `sink`. `command_line` is the kernel's; parameters `boot.NAME` are added to it.
+    pub fn new(kernel: LinuxKernel, command_line: &str, sink: S) -> LinuxMachine<S> {
+        LinuxMachine {
+            kernel,
+            sink,
+            command_line: command_line.to_string(),
+            kicks: VecDeque::new(),
+            phase: Phase::Booting,
+            request: None,
+            request_taken: false,
+            request_result: None,
+            to_block: Vec::new(),
+            batches: BTreeMap::new(),
+            groups: Vec::new(),
+            params: Params::default(),
+            refused: BTreeMap::new(),
+            fault: None,
+        }
+    }
+
+    /// The kernel underneath: banner, HZ, console.
+    pub fn kernel(&self) -> &LinuxKernel {
+        &self.kernel
+    }
+
+    /// What pid 1 does before the kernel counts as up.
+    fn preparations(&self) -> Batch {
+        let mut b = Batch::default();
+        b.mkdir("/proc", Stop);
+        b.mount("proc", "/proc");
+        b.mkdir("/sys", Stop);
+        b.mount("sysfs", "/sys");
+        b.mount("debugfs", "/sys/kernel/debug");
+        b.mount("cgroup2", CGROUP_ROOT);
+        b.write(&format!("{CGROUP_ROOT}/cgroup.subtree_control"), "+cpu +cpuset");
+        b.write("/proc/sys/kernel/pid_max", "4194304");
+        b.write("/proc/sys/kernel/threads-max", "4000000");
+        for (path, value) in self.params.writes() {
+            b.write(path, value);
+        }
+        let highest = SchedParams { policy: Policy::Fifo, rt_priority: 99, ..SchedParams::default() };
+        b.sched(Stop, op::SELF, &highest, op::F_RESET_ON_FORK);
+        b
+    }
+
+    /// pid 1 is in user mode on this CPU: give it something to do. Returns false when it has been told to sleep.
+    #[cold]
+    fn direct_control(&mut self) {
+        if self.request_taken
+            && let Some(batch) = self.request.take()
+        {
+            self.request_taken = false;
+            let (stop, counted) = batch.refusals();
+            self.count(counted);
+            self.request_result = Some(stop.map_or(Ok(()), Err));
+            if self.phase == Phase::Preparing {
+                self.phase = Phase::Up;
+                match self.request_result.take() {
+                    Some(Err(fault)) => self.fault = Some(self.params.explain(fault)),
+                    _ => self.request_result = None,
+                }
+            }
+        }
+        if self.phase == Phase::Booting {
+            self.request = Some(self.preparations());
+            self.phase = Phase::Preparing;
+        }
+        match &mut self.request {
+            Some(batch) => {
+                self.request_taken = true;
+                let arg = [batch.ops.as_mut_ptr() as u64, batch.ops.len() as u64, 0, 0, 0];
+                self.kernel.operate(CONTROL, op::BATCH, 0, arg);
+            }
+            None => self.kernel.operate(CONTROL, op::BLOCK, 0, [u64::MAX, 0, 0, 0, 0]),
+        }
+    }
+
+    fn stimulate(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) {
+        match stimulus {
+            Stimulus::Continue => {}
+            Stimulus::Timer => self.kernel.raise(cpu, irq::TIMER),
+            // SAFETY: the machine's list outlives the call of resume(), in which the handler runs.
+            Stimulus::Device(tasks) => unsafe { self.kernel.raise_device(cpu, tasks) },
+            Stimulus::Op(task, operation) => self.operate(task, operation),
+        }
+    }
+
+    #[inline]
+    fn operate(&mut self, task: TaskId, operation: Op<'_>) {
+        let one = |op, a0| (op, [a0, 0, 0, 0, 0]);
+        let (op, arg) = match operation {
+            Op::Block => one(op::BLOCK, u64::MAX),
+            Op::BlockUntil(time) => one(op::BLOCK, time.as_ns()),
+            Op::Wake(target) => one(op::WAKE, u64::from(target.0)),
+            Op::Yield => one(op::YIELD, 0),
+            Op::Exit => one(op::EXIT, 0),
+            Op::Fork(_) | Op::Set(..) => return self.operate_batch(task, operation),
+        };
+        self.kernel.operate(task, op, 0, arg);
+    }
+
+    fn operate_batch(&mut self, task: TaskId, operation: Op<'_>) {
+        let mut batch = Batch::default();
+        match operation {
+            Op::Fork(spawn) => batch.fork(spawn, &self.groups, self.kernel.nr_cpus()),
+            Op::Set(target, change) => {
+                batch.change(u64::from(target.0), change, &self.groups, self.kernel.nr_cpus());
+            }
+            _ => {}
+        }
+        let arg = [batch.ops.as_mut_ptr() as u64, batch.ops.len() as u64, 0, 0, 0];
+        self.kernel.operate(task, op::BATCH, 0, arg);
+        self.batches.insert(task, batch);
+    }
+
+    /// The batch's task is in user mode again, so the batch is done.
+    #[cold]
+    fn batch_done(&mut self, task: TaskId) {
+        if let Some(batch) = self.batches.remove(&task) {
+            let (stop, counted) = batch.refusals();
+            self.count(counted);
+            if let Some(fault) = stop {
+                self.fault.get_or_insert(fault);
+            }
+        }
+    }
+
+    fn count(&mut self, refusals: Vec<String>) {
+        for reason in refusals {
+            *self.refused.entry(reason).or_default() += 1;
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, error: KernelError) -> Yield {
+        const SHOWN: usize = 30;
+        let mut fault = fault_of(&error);
+        let lines: Vec<&str> = self.kernel.console().lines().collect();
+        for line in &lines[lines.len().saturating_sub(SHOWN)..] {
+            fault.reason.push_str("\n    ");
+            fault.reason.push_str(line);
+        }
+        self.fault.get_or_insert(fault);
+        Yield::Fault
+    }
+}
+
+fn fault_of(error: &KernelError) -> Fault {
+    match error {
+        KernelError::Dead { reason, .. } => Fault { kind: FaultKind::Panic, reason: reason.clone() },
+        other => Fault { kind: FaultKind::Refused, reason: other.to_string() },
+    }
+}
+
+impl<S: Sink> Kernel for LinuxMachine<S> {
+    const OWNS_TASK_TIMERS: bool = true;
+
+    fn boot(&mut self, boot: &Boot<'_>) -> Result<(), Fault> {
+        let topology: Vec<Topo> = boot
+            .topology
+            .cpus()
+            .iter()
+            .map(|cpu| Topo {
+                core: cpu.core,
+                cluster: cpu.core,
+                llc: cpu.llc,
+                package: cpu.package,
+                node: 0,
+                capacity: cpu.capacity,
+            })
+            .collect();
+        self.params = Params::new(boot.params);
+        // hash tables of fixed size: their default follows from the size of memory, and so from the number of tasks
+        let command_line = format!(
+            "{} dhash_entries=4096 ihash_entries=4096 mhash_entries=256 mphash_entries=256 {}",
+            self.command_line,
+            self.params.command_line()
+        );
+        let options = BootOptions {
+            topology: &topology,
+            max_tasks: boot.nr_tasks,
+            live_tasks: boot.nr_tasks,
+            command_line: command_line.trim_end(),
+            now: boot.now,
+        };
+        self.kernel.boot(&options).map_err(|e| fault_of(&e))
+    }
+
+    fn is_up(&self) -> bool {
+        self.phase == Phase::Up
+    }
+
+    #[inline]
+    fn resume(&mut self, cpu: CpuId, now: Time, stimulus: Stimulus<'_>) -> Yield {
+        self.kernel.set_now(now);
+        self.stimulate(cpu, stimulus);
+        loop {
+            let sink = &mut self.sink;
+            let state =
+                self.kernel.resume(cpu, &mut |window: &[Record]| window.iter().for_each(|r| sink.push(*r)));
+            self.kernel.drain_kicks(&mut self.kicks);
+            match state {
+                Ok(State::Idle) => return Yield::Idle,
+                Ok(State::Relax) => return Yield::Spin,
+                Ok(State::User(CONTROL)) => {
+                    self.direct_control();
+                    if self.fault.is_some() {
+                        return Yield::Fault;
+                    }
+                }
+                Ok(State::User(task)) => {
+                    if !self.batches.is_empty() {
+                        self.batch_done(task);
+                        if self.fault.is_some() {
+                            return Yield::Fault;
+                        }
+                    }
+                    match self.to_block.iter().position(|&t| t == task) {
+                        Some(at) => {
+                            self.to_block.swap_remove(at);
+                            self.kernel.operate(task, op::BLOCK, 0, [u64::MAX, 0, 0, 0, 0]);
+                        }
+                        None => return Yield::User(task),
+                    }
+                }
+                Err(error) => return self.fail(error),
+            }
+        }
+    }
+
+    #[inline]
+    fn timer(&self, cpu: CpuId) -> Time {
+        self.kernel.deadline(cpu).unwrap_or(Time::NEVER)
+    }
+
+    #[inline]
+    fn next_kick(&mut self) -> Option<CpuId> {
+        while let Some(cpu) = self.kicks.pop_front() {
+            if self.kernel.kicked(cpu) {
+                return Some(cpu);
+            }
+        }
+        None
+    }
+
+    fn control(&mut self, now: Time, request: Control<'_>) -> Result<(), Fault> {
+        self.kernel.set_now(now);
+        let mut batch = Batch::default();
+        match request {
+            Control::Spawn(spawns) => {
+                for spawn in spawns {
+                    batch.fork(spawn, &self.groups, self.kernel.nr_cpus());
+                    if spawn.state == SpawnState::Blocked {
+                        self.to_block.push(spawn.id);
+                    }
+                }
+            }
+            Control::Cgroups(groups) => {
+                for group in groups {
+                    self.groups.push(make_group(&mut batch, group));
+                }
+            }
+        }
+        self.request = Some(batch);
+        self.request_result = None;
+        // pid 1 sleeps: wake it by an interrupt on CPU 0
+        static WAKE: [TaskId; 1] = [CONTROL];
+        // SAFETY: the list is static.
+        unsafe { self.kernel.raise_device(CpuId(0), &WAKE) };
+        self.kernel.kick(CpuId(0));
+        self.kicks.push_back(CpuId(0));
+        Ok(())
+    }
+
+    fn control_done(&mut self) -> Option<Result<(), Fault>> {
+        if !self.to_block.is_empty() {
+            return None;
+        }
+        self.request_result.take()
+    }
+
+    fn start_log(&mut self, epoch: Time) {
+        self.kernel.start_log(epoch);
+    }
+
+    fn kernel_threads(&mut self) -> Vec<KernelThread> {
+        self.kernel.threads().into_iter().map(|t| KernelThread { pid: t.pid, name: t.name }).collect()
+    }
+
+    fn task_counters(&mut self, task: TaskId) -> Option<TaskCounters> {
+        let s = self.kernel.stats(task);
+        Some(TaskCounters {
+            cpu: Span::from_ns(s.cpu_ns),
+            voluntary: s.nvcsw,
+            involuntary: s.nivcsw,
+            migrations: s.migrations,
+        })
+    }
+
+    fn warnings(&mut self) -> Vec<String> {
+        let warnings = self.kernel.console().warnings().iter();
+        warnings
+            .map(|w| std::iter::once(&w.head).chain(&w.text).cloned().collect::<Vec<_>>().join("\n"))
+            .collect()
+    }
+
+    fn refused(&mut self) -> BTreeMap<String, u64> {
+        std::mem::take(&mut self.refused)
+    }
+
+    fn fault(&mut self) -> Fault {
+        self.fault.clone().unwrap_or(Fault { kind: FaultKind::Panic, reason: "unknown".into() })
+    }
+
+    fn flush_log(&mut self) -> std::io::Result<()> {
+        let sink = &mut self.sink;
+        self.kernel.flush_log(&mut |window| window.iter().for_each(|r| sink.push(*r)));
+        self.sink.flush()
+    }
+}
+
+/// Add the creation of a group to the batch; returns the path of its `cgroup.procs`.
+fn make_group(batch: &mut Batch, group: &Cgroup) -> CString {
+    let mut path = CGROUP_ROOT.to_owned();
+    let parts: Vec<&str> = group.path.split('/').filter(|part| !part.is_empty()).collect();
+    for (depth, part) in parts.iter().enumerate() {
+        if depth > 0 {
+            // children of a group can have cpu and cpuset settings only if it delegates them
+            batch.write(&format!("{path}/cgroup.subtree_control"), "+cpu +cpuset");
+        }
+        path = format!("{path}/{part}");
+        batch.mkdir(&path, Ignore);
+    }
+    if let Some(weight) = group.weight {
+        batch.write_or(Count, &format!("{path}/cpu.weight"), &weight.to_string());
+    }
+    if let Some(max) = group.max {
+        let microseconds = |span: Span| span.as_ns() / 1000;
+        let text = format!("{} {}", microseconds(max.quota), microseconds(max.period));
+        batch.write_or(Count, &format!("{path}/cpu.max"), &text);
+    }
+    if let Some(cpus) = &group.cpuset {
+        batch.write_or(Count, &format!("{path}/cpuset.cpus"), &cpus.to_string());
+    }
+    CString::new(format!("{path}/cgroup.procs")).unwrap_or_default()
+}

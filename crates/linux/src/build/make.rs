@@ -1,0 +1,206 @@
+//! The kernel's own build, for our architecture, and the final link.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::cache::{files_below, sorted_entries};
+use super::config::{Pin, Wanted};
+use super::{BuildError, Progress, io, tools};
+
+pub(super) struct Job<'a> {
+    pub(super) dir: &'a Path,
+    pub(super) source: &'a Path,
+    pub(super) port: &'a Path,
+    pub(super) wanted: &'a Wanted,
+    pub(super) pin: &'a Pin,
+}
+
+pub(super) fn build(job: &Job<'_>, progress: &mut dyn FnMut(Progress)) -> Result<(), BuildError> {
+    let (tree, objects) = (job.dir.join("src"), job.dir.join("build"));
+    fs::create_dir_all(&objects).map_err(io("create", &objects))?;
+    lay_beside(job.source, job.port, &tree)?;
+    progress(Progress { step: "configuring", done: 0, total: 0 });
+    configure(job, &tree, &objects)?;
+    compile(job, &objects, progress)?;
+    progress(Progress { step: "linking", done: 0, total: 0 });
+    link(job, &tree, &objects)?;
+    tidy(&objects)
+}
+
+/// A source tree of symbolic links to the unpacked one, with a copy of the port as arch/warp: the unpacked files stay
+/// untouched, and every build keeps the port it was made with.
+fn lay_beside(source: &Path, port: &Path, tree: &Path) -> Result<(), BuildError> {
+    let arch = tree.join("arch");
+    fs::create_dir_all(&arch).map_err(io("create", &arch))?;
+    let link_all = |from: &Path, to: &Path, but: &str| -> Result<(), BuildError> {
+        for entry in sorted_entries(from)? {
+            let name = entry.file_name().unwrap_or_default().to_owned();
+            if name != but {
+                let to = to.join(name);
+                symlink(&entry, &to).map_err(io("link", &to))?;
+            }
+        }
+        Ok(())
+    };
+    link_all(source, tree, "arch")?;
+    link_all(&source.join("arch"), &arch, "warp")?;
+    let from = port.join("arch-warp");
+    for file in files_below(&from)? {
+        let to = arch.join("warp").join(file.strip_prefix(&from).unwrap_or(&file));
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent).map_err(io("create", parent))?;
+        }
+        fs::copy(&file, &to).map_err(io("copy", &to))?;
+    }
+    Ok(())
+}
+
+fn make(directory: &Path) -> Command {
+    let mut make = Command::new("make");
+    // whoever builds it, wherever and whenever: the same kernel, with the same banner
+    make.arg("-C").arg(directory).args([
+        "ARCH=warp",
+        "LC_ALL=C",
+        "KBUILD_BUILD_TIMESTAMP=1970-01-01",
+        "KBUILD_BUILD_USER=schedlab",
+        "KBUILD_BUILD_HOST=schedlab",
+    ]);
+    // a make that runs us, and its settings, are none of the kernel's business
+    for name in ["MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "CROSS_COMPILE", "KBUILD_OUTPUT"] {
+        make.env_remove(name);
+    }
+    make.env("LC_ALL", "C");
+    make
+}
+
+fn configure(job: &Job<'_>, tree: &Path, objects: &Path) -> Result<(), BuildError> {
+    let wanted = objects.join("wanted.config");
+    fs::write(&wanted, job.wanted.text()).map_err(io("write", &wanted))?;
+    let mut command = make(tree);
+    command.arg(format!("O={}", objects.display())).arg(format!("KCONFIG_ALLCONFIG={}", wanted.display()));
+    run_logged(command.arg("allnoconfig"), "configuring the kernel", &job.dir.join("configure.log"), &mut |_| {})?;
+    let config = objects.join(".config");
+    let text = fs::read_to_string(&config).map_err(io("read", &config))?;
+    let missing = job.wanted.missing_in(&text);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let series = job.source.file_name().unwrap_or_default().to_string_lossy();
+    let series = series.trim_start_matches("linux-source-").to_owned();
+    Err(BuildError::Config { series, lines: missing.join(", "), config })
+}
+
+fn compile(job: &Job<'_>, objects: &Path, progress: &mut dyn FnMut(Progress)) -> Result<(), BuildError> {
+    let mut done = 0;
+    let mut command = make(objects);
+    command.arg(format!("-j{}", tools::jobs())).arg("KCONFIG_NOSILENTUPDATE=1").arg(&job.pin.target);
+    let log = job.dir.join("build.log");
+    run_logged(&mut command, "compiling the kernel", &log, &mut |line| {
+        // "  CC      kernel/fork.o"
+        if line.trim_start().starts_with("CC ") {
+            done += 1;
+            progress(Progress { step: "compiling", done, total: job.pin.files.max(done) });
+        }
+    })
+}
+
+fn link(job: &Job<'_>, tree: &Path, objects: &Path) -> Result<(), BuildError> {
+    let port = tree.join("arch/warp");
+    let log = job.dir.join("link.log");
+    let mut preprocess = Command::new("gcc");
+    preprocess
+        .current_dir(objects)
+        .args(["-E", "-P", "-x", "assembler-with-cpp", "-nostdinc"])
+        .args(["-D__ASSEMBLY__", "-D__ASSEMBLER__", "-DLINKER_SCRIPT", "-D__KERNEL__"]);
+    for include in [
+        port.join("include"),
+        PathBuf::from("arch/warp/include/generated"),
+        tree.join("include"),
+        PathBuf::from("include"),
+        port.join("include/uapi"),
+        PathBuf::from("arch/warp/include/generated/uapi"),
+        tree.join("include/uapi"),
+        PathBuf::from("include/generated/uapi"),
+    ] {
+        preprocess.arg("-I").arg(include);
+    }
+    for forced in ["include/linux/compiler-version.h", "include/linux/kconfig.h"] {
+        if tree.join(forced).is_file() {
+            preprocess.arg("-include").arg(tree.join(forced));
+        }
+    }
+    preprocess.arg(port.join("kernel/warp.lds.S")).args(["-o", "warp.lds"]);
+    run_logged(&mut preprocess, "preparing the link", &log, &mut |_| {})?;
+    let mut ld = Command::new("gcc");
+    ld.current_dir(objects).args(["-shared", "-fPIC", "-o"]).arg(job.dir.join("linux.so")).args([
+        "-Wl,-Bsymbolic,-z,notext,--no-undefined,--build-id=sha1,-T,warp.lds",
+        &format!("-Wl,--version-script={}", port.join("kernel/exports.map").display()),
+        "-Wl,--whole-archive",
+    ]);
+    ld.args(&job.pin.archives).args(["-Wl,--no-whole-archive", "lib/lib.a"]);
+    run_logged(&mut ld, "linking the kernel", &log, &mut |_| {})
+}
+
+/// Objects are in the library now; what `check` and debuggers need (dependency files, generated headers) stays.
+fn tidy(objects: &Path) -> Result<(), BuildError> {
+    for file in files_below(objects)? {
+        if file.extension().is_some_and(|e| e == "o" || e == "a") {
+            fs::remove_file(&file).map_err(io("remove", &file))?;
+        }
+    }
+    Ok(())
+}
+
+/// Run a command with its output in a log file; each line is shown to `line`, too.
+pub(super) fn run_logged(
+    command: &mut Command,
+    step: &'static str,
+    log: &Path,
+    line: &mut dyn FnMut(&str),
+) -> Result<(), BuildError> {
+    let mut file = fs::File::create(log).map_err(io("create", log))?;
+    let program = PathBuf::from(command.get_program());
+    let (reader, writer) = std::io::pipe().map_err(io("run", &program))?;
+    let errors = writer.try_clone().map_err(io("run", &program))?;
+    command.stdin(Stdio::null()).stdout(writer).stderr(errors);
+    let mut child = command.spawn().map_err(io("run", &program))?;
+    // the command holds the pipe's other ends: let go of ours, so that the end is seen
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut reader = BufReader::new(reader);
+    let mut bytes = Vec::new();
+    while reader.read_until(b'\n', &mut bytes).map_err(io("read from", &program))? > 0 {
+        file.write_all(&bytes).map_err(io("write", log))?;
+        line(&String::from_utf8_lossy(&bytes));
+        bytes.clear();
+    }
+    let status = child.wait().map_err(io("run", &program))?;
+    if status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&fs::read(log).map_err(io("read", log))?).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    // the first errors say more than make's farewell
+    let mut shown: Vec<&str> = lines.iter().filter(|l| l.contains("error:") || l.contains("undefined ref")).copied().take(10).collect();
+    shown.extend(&lines[lines.len().saturating_sub(20)..]);
+    Err(BuildError::Step { step, log: log.to_owned(), tail: shown.join("\n") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failing_step_shows_its_errors_and_its_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let mut lines = 0;
+        let script = "echo fine; echo 'a.c:1: error: no' >&2; seq 30; exit 3";
+        let result = run_logged(Command::new("sh").args(["-c", script]), "trying", &log, &mut |_| lines += 1);
+        let message = result.unwrap_err().to_string();
+        assert!(message.starts_with(&format!("trying failed; last lines of {}:\na.c:1: error: no\n11\n", log.display())));
+        assert_eq!(lines, 32);
+    }
+}

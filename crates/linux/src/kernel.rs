@@ -1,0 +1,513 @@
+//! How does a simulator drive a Linux kernel that is loaded as a library?
+//!
+//! [`LinuxKernel::load`] opens the object, [`LinuxKernel::boot`] powers the machine on, and from then on the simulator
+//! calls [`LinuxKernel::resume`] for a CPU that has an interrupt pending, an operation to carry out, or was spinning:
+//!
+//! ```text
+//! now 4,000,000   raise(cpu0, TIMER)   resume(cpu0) -> User(t7)      t7 computes on
+//!                 deadline(cpu0) = 8,000,000                         the next tick
+//! now 5,200,000   operate(t7, Op::block(None))   resume(cpu0) -> Idle
+//! ```
+//!
+//! After each resume: read that CPU's [`LinuxKernel::deadline`] (only its own can have changed) and drain
+//! [`LinuxKernel::drain_kicks`] (interrupts sent to other CPUs). The kernel is one host thread's: the type is not `Send`.
+
+use std::collections::VecDeque;
+use std::ffi::{CStr, CString, c_void};
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use schedlab_log::Record;
+use schedlab_units::{CpuId, TaskId, Time};
+
+use crate::abi::{self, Abi, Cpu, Task, Thread, Topo, call, why};
+use crate::console::Console;
+use crate::memory::Memory;
+
+/// Why a kernel cannot be loaded or booted, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// The dynamic loader refuses the object.
+    #[error("cannot load the kernel object {path}: {why}")]
+    Load {
+        /// The object.
+        path: String,
+        /// The loader's words.
+        why: String,
+    },
+    /// The object was built for another version of this program.
+    #[error(
+        "the kernel object {path} does not fit this program: {why}; remove it with `schedlab linux remove` and add it again"
+    )]
+    Abi {
+        /// The object.
+        path: String,
+        /// What differs.
+        why: String,
+    },
+    /// A process holds one kernel, once.
+    #[error("this process has already loaded a kernel; a process runs one kernel, once")]
+    Second,
+    /// Too many CPUs.
+    #[error("{asked} CPUs asked for, but this kernel is built for 1 to {max}")]
+    Cpus {
+        /// Number asked for.
+        asked: usize,
+        /// Number built for.
+        max: u32,
+    },
+    /// The machine's memory cannot be mapped, or the library's text not made writable.
+    #[error("cannot prepare memory for the kernel: {0}")]
+    Memory(String),
+    /// The kernel ended itself.
+    #[error("the simulated kernel {}: {reason}", if *.panic { "panicked" } else { "powered off" })]
+    Dead {
+        /// `panic()`, in contrast to a power-off.
+        panic: bool,
+        /// The kernel's words.
+        reason: String,
+    },
+}
+
+/// What a CPU does after [`LinuxKernel::resume`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Halted until an interrupt.
+    Idle,
+    /// The task is in user mode: it computes. [`TaskId::kernel_thread`]`(1)` is the control task.
+    User(TaskId),
+    /// Spinning in the kernel until another CPU does something: resume it after the others.
+    Relax,
+}
+
+/// What to boot.
+pub struct BootOptions<'a> {
+    /// One entry per CPU.
+    pub topology: &'a [Topo],
+    /// Length of the table of workload tasks: ids 0..max_tasks can exist, dead ones included.
+    pub max_tasks: u32,
+    /// How many tasks may be alive at once; sizes memory.
+    pub live_tasks: u32,
+    /// Kernel command line.
+    pub command_line: &'a str,
+    /// The clock at power-on, not 0.
+    pub now: Time,
+}
+
+/// A thread of the simulated kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelThreadInfo {
+    /// Its id in the log.
+    pub id: TaskId,
+    /// Its pid in the simulated kernel.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// CPU time it has used, ns.
+    pub cpu_ns: u64,
+}
+
+/// What the kernel says about a task: `se.sum_exec_runtime` and its neighbours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskStats {
+    /// CPU time, ns.
+    pub cpu_ns: u64,
+    /// Voluntary switches.
+    pub nvcsw: u64,
+    /// Involuntary switches.
+    pub nivcsw: u64,
+    /// `se.nr_migrations`.
+    pub migrations: u64,
+    /// `sched_info.run_delay`, ns.
+    pub wait_ns: u64,
+    /// Operations completed.
+    pub done: u32,
+}
+
+/// Receives the log, window by window.
+pub type LogSink<'a> = &'a mut dyn FnMut(&[Record]);
+
+/// Records per log window: 1 MiB.
+const WINDOW: usize = 32 * 1024;
+
+static LOADED: AtomicBool = AtomicBool::new(false);
+
+/// A loaded kernel.
+pub struct LinuxKernel {
+    abi: *mut Abi,
+    cpus: *mut Cpu,
+    resume: unsafe extern "C" fn(*mut Cpu),
+    nr_cpus: u32,
+    tasks: Option<Memory>,
+    max_tasks: u32,
+    ram: Option<Memory>,
+    topology: Vec<Topo>,
+    command_line: CString,
+    console: Console,
+    window: Vec<Record>,
+    now_ns: *mut u64,
+    exited: Vec<KernelThreadInfo>,
+    // last: the code everything above points into
+    _library: libloading::os::unix::Library,
+}
+
+impl LinuxKernel {
+    /// Open the kernel object and check that it speaks this crate's version of the boundary.
+    pub fn load(object: &Path) -> Result<LinuxKernel, KernelError> {
+        let path = object.display().to_string();
+        if LOADED.swap(true, Ordering::SeqCst) {
+            return Err(KernelError::Second);
+        }
+        let failed = |why: libloading::Error| KernelError::Load { path: path.clone(), why: why.to_string() };
+        // SAFETY: the object has no constructors beyond the C runtime's; it was built by `schedlab linux add`.
+        let library =
+            unsafe { libloading::os::unix::Library::open(Some(object), libc::RTLD_NOW | libc::RTLD_LOCAL) }
+                .map_err(failed)?;
+        // SAFETY: the signature is warp_abi.h's, which has not changed since version 1.
+        let abi = unsafe {
+            let get = library.get::<unsafe extern "C" fn() -> *mut Abi>(b"warp_abi_get\0").map_err(failed)?;
+            get()
+        };
+        // SAFETY: version and sizes are the table's first words in every version of the boundary.
+        if let Some(why) = unsafe { (*abi).check() } {
+            return Err(KernelError::Abi { path, why });
+        }
+        // SAFETY: the check above says that the table is laid out as `Abi`.
+        let table = unsafe { &*abi };
+        let console = Console::new(object, table.text_start as usize);
+        Ok(LinuxKernel {
+            abi,
+            cpus: table.cpus,
+            resume: table.resume,
+            nr_cpus: 0,
+            tasks: None,
+            max_tasks: 0,
+            ram: None,
+            topology: Vec::new(),
+            command_line: CString::default(),
+            console,
+            window: Vec::new(),
+            now_ns: table.now_ns,
+            exited: Vec::new(),
+            _library: library,
+        })
+    }
+
+    /// Power on. Nothing runs yet: resume CPU 0 until [`LinuxKernel::booted`], with time advancing to each deadline.
+    pub fn boot(&mut self, options: &BootOptions) -> Result<(), KernelError> {
+        let nr = options.topology.len();
+        // SAFETY: `abi` is valid as long as the library is loaded, that is, as long as `self`.
+        let table = unsafe { &*self.abi };
+        if nr == 0 || nr > table.max_cpus as usize {
+            return Err(KernelError::Cpus { asked: nr, max: table.max_cpus });
+        }
+        if self.nr_cpus != 0 {
+            return Err(KernelError::Second);
+        }
+        let memory = |e: std::io::Error| KernelError::Memory(e.to_string());
+        Memory::make_text_writable(table.text_start as usize, table.text_end as usize).map_err(memory)?;
+        let ram = Memory::ram(nr, options.live_tasks as usize, table.max_cpus as usize).map_err(memory)?;
+        let tasks =
+            Memory::anonymous(options.max_tasks.max(1) as usize * size_of::<Task>()).map_err(memory)?;
+        self.topology = options.topology.to_vec();
+        self.command_line = CString::new(options.command_line).unwrap_or_default();
+        let boot = abi::Boot {
+            now_ns: options.now.as_ns(),
+            nr_cpus: nr as u32,
+            max_tasks: options.max_tasks,
+            topo: self.topology.as_ptr(),
+            tasks: tasks.start().cast(),
+            memory: ram.start(),
+            memory_size: ram.len() as u64,
+            command_line: self.command_line.as_ptr(),
+        };
+        // SAFETY: all pointers are to memory that lives as long as `self`; boot() copies the struct.
+        if unsafe { (table.boot)(&boot) } != 0 {
+            return Err(KernelError::Memory("the kernel refuses the boot parameters".into()));
+        }
+        self.nr_cpus = nr as u32;
+        self.max_tasks = options.max_tasks;
+        self.tasks = Some(tasks);
+        self.ram = Some(ram);
+        Ok(())
+    }
+
+    #[inline]
+    fn cpu(&self, cpu: CpuId) -> *mut Cpu {
+        assert!(cpu.0 < self.nr_cpus);
+        // SAFETY: the table has max_cpus >= nr_cpus entries.
+        unsafe { self.cpus.add(cpu.index()) }
+    }
+
+    #[inline]
+    fn task(&self, task: TaskId) -> *mut Task {
+        if task.0 == abi::CONTROL {
+            // SAFETY: `abi` is valid; control is set before the control task can exist.
+            return unsafe { (*self.abi).control };
+        }
+        assert!(task.0 < self.max_tasks);
+        // SAFETY: the mapping holds max_tasks entries.
+        unsafe { self.tasks.as_ref().map_or(ptr::null_mut(), |m| m.start().cast::<Task>()).add(task.index()) }
+    }
+
+    /// Run a CPU until it has nothing more to do at this instant. Interrupts sent to it so far arrive now. Full windows of
+    /// the log go to `sink`.
+    #[inline]
+    pub fn resume(&mut self, cpu: CpuId, sink: LogSink<'_>) -> Result<State, KernelError> {
+        let c = self.cpu(cpu);
+        // SAFETY: `c` points into the table; nothing runs.
+        unsafe {
+            (*c).pending |= (*c).posted & !abi::irq::START;
+            (*c).posted = 0;
+            (*c).queued = 0;
+        }
+        loop {
+            // SAFETY: the CPU has been started (its sp is set) and is not running; one host thread.
+            unsafe { (self.resume)(c) };
+            // SAFETY: `c` points into the table.
+            match unsafe { (*c).why } {
+                // SAFETY: as above.
+                why::USER => return Ok(State::User(TaskId(unsafe { (*c).task }))),
+                why::IDLE => return Ok(State::Idle),
+                why::RELAX => return Ok(State::Relax),
+                _ => self.serve(c, sink)?,
+            }
+        }
+    }
+
+    #[cold]
+    fn serve(&mut self, c: *mut Cpu, sink: LogSink<'_>) -> Result<(), KernelError> {
+        // SAFETY: `c` points into the table; nothing runs.
+        let (what, text, len) = unsafe { ((*c).call, (*c).call_text, (*c).call_len as usize) };
+        match what {
+            call::LOG_FULL => {
+                self.flush_log(sink);
+                Ok(())
+            }
+            call::PRINT => {
+                // SAFETY: the kernel says so in call_text and call_len, valid until the CPU is resumed.
+                self.console.print(unsafe { std::slice::from_raw_parts(text, len) });
+                Ok(())
+            }
+            call::THREAD => {
+                // SAFETY: as for PRINT; `task` is the id of the thread.
+                let (name, id) = unsafe { (std::slice::from_raw_parts(text, len), TaskId((*c).task)) };
+                let name = String::from_utf8_lossy(name).into_owned();
+                self.exited.push(KernelThreadInfo { id, pid: id.kernel_pid().unwrap_or(0), name, cpu_ns: 0 });
+                Ok(())
+            }
+            _ => {
+                // SAFETY: as for PRINT.
+                let reason =
+                    String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) }).into_owned();
+                Err(KernelError::Dead { panic: what == call::PANIC, reason })
+            }
+        }
+    }
+
+    /// Set the clock. It never goes back.
+    #[inline]
+    pub fn set_now(&mut self, now: Time) {
+        // SAFETY: the kernel's clock variable; nothing runs.
+        unsafe {
+            debug_assert!(*self.now_ns <= now.as_ns());
+            *self.now_ns = now.as_ns();
+        }
+    }
+
+    /// When this CPU's timer fires; `None` if it is off.
+    #[inline]
+    pub fn deadline(&self, cpu: CpuId) -> Option<Time> {
+        // SAFETY: `cpu()` points into the table.
+        let ns = unsafe { (*self.cpu(cpu)).deadline_ns };
+        (ns != u64::MAX).then(|| Time::from_ns(ns))
+    }
+
+    /// Interrupts of [`abi::irq`] arrive at a CPU; resume it to have them taken. A timer that fires is off afterwards.
+    #[inline]
+    pub fn raise(&mut self, cpu: CpuId, irqs: u8) {
+        let c = self.cpu(cpu);
+        // SAFETY: `c` points into the table; nothing runs.
+        unsafe {
+            if irqs & abi::irq::TIMER != 0 {
+                (*c).deadline_ns = u64::MAX;
+            }
+            (*c).pending |= irqs & !abi::irq::START;
+        }
+    }
+
+    /// Move the CPUs to which interrupts have been sent since the last call to the end of `queue`, first posted first.
+    /// The interrupts arrive when such a CPU is resumed; it is not listed again before that.
+    #[inline]
+    pub fn drain_kicks(&mut self, queue: &mut VecDeque<CpuId>) {
+        // SAFETY: `abi` and its kick array are valid; nothing runs.
+        unsafe {
+            let table = &mut *self.abi;
+            for i in 0..table.nr_kick as usize {
+                queue.push_back(CpuId(*table.kick.add(i)));
+            }
+            table.nr_kick = 0;
+        }
+    }
+
+    /// Whether interrupts from other CPUs wait for this CPU to be resumed.
+    #[inline]
+    pub fn kicked(&self, cpu: CpuId) -> bool {
+        // SAFETY: `cpu()` points into the table.
+        unsafe { (*self.cpu(cpu)).posted != 0 }
+    }
+
+    /// Something has been raised for this CPU outside of a resume: count it as kicked.
+    pub fn kick(&mut self, cpu: CpuId) {
+        let c = self.cpu(cpu);
+        // SAFETY: `c` points into the table; nothing runs.
+        unsafe {
+            (*c).posted |= abi::irq::START;
+            (*c).queued = 1;
+        }
+    }
+
+    /// A device interrupt on `cpu` that wakes these tasks, in this order. Resume the CPU to have it taken.
+    ///
+    /// # Safety
+    /// The list must stay where it is until the CPU has been resumed.
+    pub unsafe fn raise_device(&mut self, cpu: CpuId, tasks: &[TaskId]) {
+        let c = self.cpu(cpu);
+        // SAFETY: `c` points into the table; TaskId is a transparent u32.
+        unsafe {
+            (*c).device_tasks = tasks.as_ptr().cast();
+            (*c).nr_device_tasks = tasks.len() as u32;
+            (*c).pending |= abi::irq::DEVICE;
+        }
+    }
+
+    /// Put an operation into the mailbox of a task that is in user mode; resume its CPU to have it carried out.
+    #[inline]
+    pub fn operate(&mut self, task: TaskId, op: u32, flags: u32, arg: [u64; 5]) {
+        let t = self.task(task);
+        // SAFETY: `task()` points into the table of tasks; nothing runs.
+        unsafe {
+            (*t).flags = flags;
+            (*t).arg = arg;
+            (*t).op = op;
+        }
+    }
+
+    /// Result of the last operation, and how many the task has completed.
+    #[inline]
+    pub fn result(&self, task: TaskId) -> (i64, u32) {
+        let t = self.task(task);
+        // SAFETY: `task()` points into the table of tasks; nothing runs.
+        unsafe { ((*t).result, (*t).done) }
+    }
+
+    /// Whether a task exists in the simulated kernel.
+    pub fn alive(&self, task: TaskId) -> bool {
+        // SAFETY: `task()` points into the table of tasks; nothing runs.
+        unsafe { !(*self.task(task)).task.is_null() }
+    }
+
+    /// What the kernel says about a task, dead or alive. A running task's CPU time is as of its last accounting.
+    pub fn stats(&self, task: TaskId) -> TaskStats {
+        let t = self.task(task);
+        // SAFETY: `task()` points into the table of tasks; nothing runs, so the kernel's structures are at rest.
+        unsafe {
+            ((*self.abi).task_stats)(t);
+            let t = &*t;
+            TaskStats {
+                cpu_ns: t.cpu_ns,
+                nvcsw: t.nvcsw,
+                nivcsw: t.nivcsw,
+                migrations: t.migrations,
+                wait_ns: t.wait_ns,
+                done: t.done,
+            }
+        }
+    }
+
+    /// The kernel's own threads and the control task, dead ones included, in order of pid.
+    pub fn threads(&self) -> Vec<KernelThreadInfo> {
+        // SAFETY: the function walks the task list, which is at rest; the buffer is as long as it says.
+        let list = unsafe {
+            let threads = (*self.abi).threads;
+            let mut list = vec![Thread::default(); threads(ptr::null_mut(), 0) as usize];
+            threads(list.as_mut_ptr(), list.len() as u32);
+            list
+        };
+        let name = |comm: &[u8; 16]| {
+            CStr::from_bytes_until_nul(comm).map_or(String::new(), |c| c.to_string_lossy().into_owned())
+        };
+        let alive = list.iter().map(|t| KernelThreadInfo {
+            id: TaskId(t.id),
+            pid: t.pid,
+            name: name(&t.comm),
+            cpu_ns: t.cpu_ns,
+        });
+        let mut all: Vec<KernelThreadInfo> = alive.chain(self.exited.iter().cloned()).collect();
+        all.sort_by_key(|t| t.pid);
+        all.dedup_by_key(|t| t.pid);
+        all
+    }
+
+    /// Start writing the schedule log, with times counted from `epoch`.
+    pub fn start_log(&mut self, epoch: Time) {
+        self.window = vec![Record::default(); WINDOW];
+        // SAFETY: `abi` is valid; the window is not moved while the kernel may write to it.
+        unsafe {
+            let range = self.window.as_mut_ptr_range();
+            (*self.abi).log_next = range.start;
+            (*self.abi).log_end = range.end;
+            (*self.abi).log_epoch_ns = epoch.as_ns();
+            (*self.abi).log_on = 1;
+        }
+    }
+
+    /// Hand what is in the current window to the sink.
+    pub fn flush_log(&mut self, sink: LogSink<'_>) {
+        if self.window.is_empty() {
+            return;
+        }
+        // SAFETY: `abi` is valid; log_next points into the window, or to its end.
+        unsafe {
+            let start = self.window.as_mut_ptr();
+            let n = (*self.abi).log_next.offset_from(start) as usize;
+            sink(&self.window[..n]);
+            (*self.abi).log_next = start;
+        }
+    }
+
+    /// Whether the boot is over: the control task is in user mode.
+    pub fn booted(&self) -> bool {
+        // SAFETY: `abi` is valid.
+        unsafe { (*self.abi).control_ready != 0 }
+    }
+
+    /// Number of CPUs of the booted machine.
+    pub fn nr_cpus(&self) -> u32 {
+        self.nr_cpus
+    }
+
+    /// Ticks per second that this kernel was built with.
+    pub fn hz(&self) -> u32 {
+        // SAFETY: `abi` is valid.
+        unsafe { (*self.abi).hz }
+    }
+
+    /// `Linux version 6.12.117 ...`
+    pub fn banner(&self) -> String {
+        // SAFETY: a NUL-terminated string constant of the object.
+        unsafe { CStr::from_ptr((*self.abi).linux_banner) }.to_string_lossy().trim().to_owned()
+    }
+
+    /// Console text and warnings so far.
+    pub fn console(&self) -> &Console {
+        &self.console
+    }
+
+    /// Address range of kernel code in this process, for profilers and debuggers.
+    pub fn text(&self) -> std::ops::Range<*const c_void> {
+        // SAFETY: `abi` is valid.
+        unsafe { (*self.abi).text_start.cast()..(*self.abi).text_end.cast() }
+    }
+}

@@ -1,0 +1,330 @@
+//! The constant bandwidth server, as Linux's SCHED_DEADLINE: each task has a budget Q per period P, and a deadline to which it counts.
+//!
+//! Of the servers with budget, those with the earliest deadlines run. A task that has used up its budget is *throttled* until its server
+//! is replenished (its deadline - D + P), and then has a deadline one period later: it cannot take time from the others, whatever it
+//! does. At a wakeup, budget q and deadline d are kept if q / (d - now) <= Q / D, else the server starts anew with Q and now + D.
+//!
+//! ```text
+//! A is a hog with Q = 2, D = P = 5; B a hog below (SCHED_NORMAL)
+//! ms   0    5    10
+//!      AABBBAABBBAABBB
+//! ```
+//!
+//! *Admission*: the sum of Q / P over all tasks is at most `limit` (95 per cent) of the CPUs' capacity. A task that is refused runs as
+//! SCHED_NORMAL, and the run says so (Linux: sched_setattr fails with EBUSY and the task stays what it was).
+//!
+//! *Sources*: Abeni, Buttazzo, "Integrating Multimedia Applications in Hard Real-Time Systems" (1998); Linux Documentation/scheduler/
+//! sched-deadline.rst. *Differs* from Linux: one queue for all CPUs, with the result that push and pull aim at (the m earliest run);
+//! budgets end exactly, not at ticks; no reclaiming (GRUB), no bandwidth inheritance; for D < P the wakeup rule is the original one.
+//! With `mode=soft` an exhausted server gets a new budget and a later deadline at once (the original CBS) and may use idle time.
+//! *Uncertain*: nothing known.
+//!
+//! As a scheduler of its own (`cbs`), POSIX real time and EEVDF lie below it (see `stack`).
+//!
+//! *Parameters*: `limit` (95 per cent), `mode` = hard or soft.
+
+use crate::kit::jobs::utilisation;
+use crate::kit::keyed::Keyed;
+use crate::kit::requests::Requests;
+use crate::kit::table::Table;
+use schedlab_machine::policy::{Arrival, Policy, Request, Resched, Stop, View, Wants, WorkConservation};
+use schedlab_units::{CpuId, DeadlineParams, Policy as Class, Span, TaskId, Time};
+use std::collections::BTreeSet;
+
+#[cfg(test)]
+mod tests;
+
+/// What happens to a task that has used up its budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exhaustion {
+    /// It waits for its next period.
+    Throttles,
+    /// It goes on with a deadline one period later.
+    Postpones,
+}
+
+/// What may be set.
+#[derive(Clone, Copy, Debug)]
+pub struct CbsParams {
+    /// Per cent of the CPUs that may be reserved.
+    pub limit_pct: u64,
+    /// What happens when a budget is used up.
+    pub exhaustion: Exhaustion,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Away,
+    Queued,
+    /// Until it is replenished, by a timer of this CPU.
+    Throttled(CpuId, Time),
+    Running,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Task {
+    /// What it asked for, and whether that was granted.
+    asked: Option<(DeadlineParams, bool)>,
+    server: Option<DeadlineParams>,
+    budget: Span,
+    deadline: Time,
+    sequence: u64,
+    place: Place,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Cbs {
+    params: CbsParams,
+    tasks: Table<Task>,
+    known: usize,
+    keyed: Keyed,
+    timers: Vec<BTreeSet<(Time, TaskId)>>,
+    reserved: u64,
+    sequence: u64,
+    requests: Requests,
+    warnings: Vec<String>,
+}
+
+impl Cbs {
+    /// With these parameters.
+    pub fn new(params: CbsParams) -> Cbs {
+        Cbs {
+            params,
+            tasks: Table::default(),
+            known: 0,
+            keyed: Keyed::default(),
+            timers: Vec::new(),
+            reserved: 0,
+            sequence: 0,
+            requests: Requests::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn row(&mut self, task: TaskId) -> &mut Task {
+        while self.known <= task.index() {
+            self.tasks.reset(TaskId(self.known as u32));
+            self.known += 1;
+        }
+        &mut self.tasks[task]
+    }
+
+    /// Whether the task's parameters, which it may just have got, make it one of this class. Reserves its bandwidth, once.
+    pub(crate) fn admit(&mut self, view: &View, task: TaskId) -> bool {
+        let params = view.params(task);
+        let wanted = params.deadline.filter(|_| params.policy == Class::Deadline);
+        let asked = self.row(task).asked;
+        if asked.map(|(asked, _)| asked) == wanted {
+            return asked.is_some_and(|(_, granted)| granted);
+        }
+        self.release(task);
+        let Some(wanted) = wanted else { return false };
+        let needed = utilisation(&wanted);
+        let room = (u64::from(view.nr_cpus()) << 32) / 100 * self.params.limit_pct;
+        let sound = wanted.runtime > Span::ZERO
+            && wanted.runtime <= wanted.deadline
+            && wanted.deadline <= wanted.period;
+        let granted = sound && self.reserved + needed <= room;
+        self.tasks[task].asked = Some((wanted, granted));
+        if granted {
+            self.reserved += needed;
+        } else {
+            let why =
+                if sound { "no bandwidth is left" } else { "runtime <= deadline <= period does not hold" };
+            self.warnings.push(format!(
+                "{task} asked for {} every {} (deadline {}) and was refused, {why}: it runs as SCHED_NORMAL",
+                wanted.runtime, wanted.period, wanted.deadline
+            ));
+        }
+        granted
+    }
+
+    /// Gives the task's bandwidth back.
+    pub(crate) fn release(&mut self, task: TaskId) {
+        if let Some((params, true)) = self.row(task).asked.take() {
+            self.reserved -= utilisation(&params);
+        }
+    }
+
+    /// Lets a CPU pick again.
+    pub(crate) fn kick(&mut self, cpu: CpuId) {
+        self.requests.kick(cpu);
+    }
+
+    fn server(&self, task: TaskId) -> DeadlineParams {
+        self.tasks[task].server.expect("a task of this class has deadline parameters")
+    }
+
+    /// The wakeup rule.
+    fn wake(&mut self, now: Time, task: TaskId) {
+        let server = self.server(task);
+        let state = &mut self.tasks[task];
+        let left_ns = state.deadline.saturating_since(now).as_ns();
+        // q / (d - now) > Q / D
+        let too_much = u128::from(state.budget.as_ns()) * u128::from(server.deadline.as_ns())
+            > u128::from(server.runtime.as_ns()) * u128::from(left_ns);
+        if left_ns == 0 || too_much {
+            state.deadline = now + server.deadline;
+            state.budget = server.runtime;
+        }
+    }
+
+    /// When the server of a task without budget is replenished.
+    fn replenished_at(&self, task: TaskId) -> Time {
+        let server = self.server(task);
+        self.tasks[task].deadline + (server.period - server.deadline)
+    }
+
+    fn replenish(&mut self, now: Time, task: TaskId) {
+        let server = self.server(task);
+        let state = &mut self.tasks[task];
+        state.deadline = state.deadline + server.period;
+        if state.deadline <= now {
+            state.deadline = now + server.deadline; // far behind: it starts anew
+        }
+        state.budget = server.runtime;
+    }
+
+    fn add(&mut self, task: TaskId) {
+        self.tasks[task].place = Place::Queued;
+        let Task { deadline, sequence, .. } = self.tasks[task];
+        self.keyed.add(0, deadline.as_ns(), sequence, task);
+    }
+
+    /// Queues a runnable task, or parks it until its server is replenished.
+    fn add_or_park(&mut self, now: Time, cpu: CpuId, task: TaskId) {
+        if self.tasks[task].budget == Span::ZERO {
+            let at = self.replenished_at(task);
+            match self.params.exhaustion {
+                Exhaustion::Throttles if at > now => {
+                    self.tasks[task].place = Place::Throttled(cpu, at);
+                    self.timers[cpu.index()].insert((at, task));
+                    return;
+                }
+                _ => self.replenish(now, task),
+            }
+        }
+        self.add(task);
+    }
+}
+
+impl Policy for Cbs {
+    fn work_conservation(&self) -> WorkConservation {
+        WorkConservation::Never
+    }
+
+    fn boot(&mut self, view: &View) -> Wants {
+        self.keyed = Keyed::new(1, view.nr_cpus());
+        self.timers = vec![BTreeSet::new(); view.nr_cpus() as usize];
+        Wants { requests: true, timers: true, idle_ticks: false }
+    }
+
+    fn task_new(&mut self, view: &View, task: TaskId) {
+        self.params_changed(view, task);
+    }
+
+    fn task_exit(&mut self, _view: &View, task: TaskId) {
+        self.row(task).place = Place::Away;
+    }
+
+    fn params_changed(&mut self, view: &View, task: TaskId) {
+        let deadline = view.params(task).deadline;
+        let state = self.row(task);
+        if state.server != deadline && deadline.is_some() {
+            // a new reservation starts with a full budget at its next wakeup
+            (state.server, state.budget, state.deadline) = (deadline, Span::ZERO, Time::ZERO);
+        }
+    }
+
+    fn select_cpu(&mut self, view: &View, task: TaskId, _arrival: Arrival) -> CpuId {
+        self.sequence += 1;
+        self.tasks[task].sequence = self.sequence;
+        self.wake(view.now(), task);
+        let key = self.tasks[task].deadline.as_ns();
+        self.keyed.place(view, task, key).unwrap_or_else(|| view.home_cpu(task))
+    }
+
+    fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, _arrival: Arrival) {
+        self.wake(view.now(), task);
+        self.add_or_park(view.now(), cpu, task);
+        if matches!(self.tasks[task].place, Place::Throttled(..)) {
+            self.requests.kick(cpu); // so that the timer is seen
+        }
+    }
+
+    fn dequeue(&mut self, _view: &View, _cpu: CpuId, task: TaskId) {
+        let Task { deadline, sequence, place, .. } = self.tasks[task];
+        match place {
+            Place::Throttled(cpu, at) => {
+                self.timers[cpu.index()].remove(&(at, task));
+            }
+            _ => {
+                self.keyed.remove(0, deadline.as_ns(), sequence, task);
+            }
+        }
+        self.tasks[task].place = Place::Away;
+    }
+
+    fn pick_next(&mut self, view: &View, cpu: CpuId) -> Option<TaskId> {
+        let task = self.keyed.pick(view, 0, cpu)?;
+        self.tasks[task].place = Place::Running;
+        let key = self.tasks[task].deadline.as_ns();
+        self.keyed.set_current(cpu, Some(key));
+        Some(task)
+    }
+
+    fn put_prev(&mut self, view: &View, cpu: CpuId, task: TaskId, ran: Span, stop: Stop) {
+        self.keyed.set_current(cpu, None);
+        let state = &mut self.tasks[task];
+        state.budget = state.budget.saturating_sub(ran);
+        state.place = Place::Away;
+        if stop == Stop::Yielded {
+            state.budget = Span::ZERO; // as Linux has it: the job is done, the rest of the budget is forfeit
+        }
+        if stop.is_runnable() {
+            self.add_or_park(view.now(), cpu, task);
+        }
+    }
+
+    fn preempts(&mut self, _view: &View, _cpu: CpuId, current: TaskId, woken: TaskId) -> Resched {
+        let (running, new) = (&self.tasks[current], &self.tasks[woken]);
+        match new.place == Place::Queued && new.deadline < running.deadline {
+            true => Resched::Yes,
+            false => Resched::No,
+        }
+    }
+
+    fn slice(&mut self, _view: &View, _cpu: CpuId, task: TaskId) -> Option<Span> {
+        Some(self.tasks[task].budget)
+    }
+
+    fn next_request(&mut self) -> Option<Request> {
+        self.requests.next()
+    }
+
+    fn next_timer(&mut self, _view: &View, cpu: CpuId) -> Option<Time> {
+        self.timers[cpu.index()].first().map(|&(at, _)| at)
+    }
+
+    fn timer(&mut self, view: &View, cpu: CpuId) -> Resched {
+        while let Some(&(at, task)) = self.timers[cpu.index()].first() {
+            if at > view.now() {
+                break;
+            }
+            self.timers[cpu.index()].pop_first();
+            self.replenish(view.now(), task);
+            self.add(task);
+            let key = self.tasks[task].deadline.as_ns();
+            if let Some(to) = self.keyed.place(view, task, key) {
+                self.requests.kick(to);
+            }
+        }
+        Resched::No
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
+    }
+}

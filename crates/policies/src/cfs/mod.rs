@@ -1,0 +1,267 @@
+//! CFS, the completely fair scheduler of Linux 2.6.23 to 6.5, as of 2.6.32 and as of 6.1.
+//!
+//! Each task has a virtual runtime that grows by 1024 / weight per ns of CPU time; the runnable task with the least runs. In a period
+//! (`latency`, or `min_granularity` per task if there are many) each should run once, for a slice in proportion to its weight.
+//!
+//! ```text
+//! two hogs, nice 0 and 5 (weights 1024 and 335), 2.6.32 on one CPU, HZ 1000: period 5 ms, slices 3.77 and 1.23 ms.
+//! The tick notices: A runs 4 ms (first tick after its slice), B 2 ms (not before B's vruntime, +3.06 per ms, has passed A's), ...
+//! ```
+//!
+//! A new task starts a slice later than the others (START_DEBIT). A sleeper wakes with at least `min_vruntime - latency / 2`, and
+//! preempts if the current task is more than `wakeup_granularity` (in the woken task's virtual time) ahead of it.
+//!
+//! *Sources*: kernel/sched_fair.c of 2.6.32.60 and the documented behaviour of 6.1, restated. *Differs*: exact division where the
+//! kernel multiplies with a rounded inverse (less than a ns per event apart); loads are sums of weights, where 6.1 takes decayed
+//! averages (PELT), so that 6.1's placement and balancing on several CPUs are approximations; no groups, no bandwidth limits.
+//! *Uncertain*: 2.6.32's choice of a CPU at wakeup (its last or its waker's here; later stable kernels also look for an idle one).
+//!
+//! *Several CPUs*: a tree per CPU, balancing by scheduling domains (`kit::balance`); tunables grow with 1 + log2(CPUs), at most 4 times.
+//!
+//! *Parameters*: `hz`, `latency`, `min_granularity`, `wakeup_granularity` (before scaling: 2.6.32: 1000, 5 ms, 1 ms, 1 ms; 6.1: 250,
+//! 6 ms, 0.75 ms, 1 ms), `migration_cost` (0.5 ms).
+
+use crate::kit::balance::{Balancer, MayLeave, Rules};
+use crate::kit::table::Table;
+use crate::kit::wake;
+use schedlab_machine::policy::{
+    Arrival, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
+};
+use schedlab_units::{CpuId, NICE_0_WEIGHT, Policy as Class, SchedParams, Span, TaskId, Time};
+use std::collections::BTreeSet;
+
+mod queues;
+#[cfg(test)]
+mod tests;
+
+use queues::Queues;
+
+/// Which kernel's rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CfsVersion {
+    /// Linux 2.6.32.
+    V2_6_32,
+    /// Linux 6.1.
+    V6_1,
+}
+
+/// What may be set.
+#[derive(Clone, Copy, Debug)]
+pub struct CfsParams {
+    /// Which rules.
+    pub version: CfsVersion,
+    /// Ticks per second.
+    pub hz: u64,
+    /// Period in which each task should run once, before scaling.
+    pub latency: Span,
+    /// Shortest slice, before scaling.
+    pub min_granularity: Span,
+    /// How far ahead the current task must be for a woken one to preempt it, before scaling.
+    pub wakeup_granularity: Span,
+    /// A task that ran less than this ago is cache hot.
+    pub migration_cost: Span,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Task {
+    cpu: CpuId,
+    vruntime: i64,
+    weight: u64,
+    /// Its place among equal vruntimes: first come, first served.
+    sequence: u64,
+    queued: bool,
+    last_ran: Time,
+}
+
+/// Weight of SCHED_IDLE.
+const IDLE_WEIGHT: u64 = 3;
+
+/// A task's weight in a fair class.
+pub(crate) fn weight_of(params: &SchedParams) -> u64 {
+    match params.policy {
+        Class::Idle => IDLE_WEIGHT,
+        _ => params.nice.weight().0,
+    }
+}
+
+/// Virtual time for `delta` of CPU time at this weight.
+pub(crate) fn virtual_ns(delta: Span, weight: u64) -> i64 {
+    match weight == NICE_0_WEIGHT.0 {
+        true => delta.as_ns() as i64,
+        false => (u128::from(delta.as_ns()) * u128::from(NICE_0_WEIGHT.0) / u128::from(weight)) as i64,
+    }
+}
+
+/// 1 + log2 of the number of CPUs, at most 4: by how much tunables grow.
+pub(crate) fn scaling(nr_cpus: u32) -> u64 {
+    u64::from(1 + nr_cpus.min(8).ilog2())
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Cfs {
+    params: CfsParams,
+    queues: Queues,
+    balancer: Balancer,
+}
+
+impl Cfs {
+    /// With these parameters, none of which is zero.
+    pub fn new(params: CfsParams) -> Cfs {
+        assert!(
+            params.hz > 0 && params.latency > Span::ZERO && params.min_granularity > Span::ZERO,
+            "slices of zero have no meaning"
+        );
+        let rules = Rules {
+            unit: NICE_0_WEIGHT.0,
+            may_leave: MayLeave::AboveCapacity,
+            load_index: match params.version {
+                CfsVersion::V2_6_32 => [2, 1, 0],
+                CfsVersion::V6_1 => [0, 0, 0],
+            },
+            nr_migrate: 32,
+            newidle_worth: Some(params.migration_cost),
+            newidle_one: true,
+            one_per_group: true,
+        };
+        Cfs { params, queues: Queues::new(params), balancer: Balancer::new(rules) }
+    }
+
+    /// Should the woken task replace the current one? Both are fair tasks.
+    fn wakeup_preempts(&mut self, view: &View, cpu: CpuId, current: TaskId, woken: TaskId) -> bool {
+        self.queues.update_current(view, cpu);
+        let (is_idle, woken_policy) = (view.params(current).policy == Class::Idle, view.params(woken).policy);
+        if is_idle && woken_policy != Class::Idle {
+            return true;
+        }
+        if woken_policy != Class::Normal || !self.queues.ahead(current, woken) {
+            return false;
+        }
+        let nr_latency = self.params.latency.as_ns().div_ceil(self.params.min_granularity.as_ns());
+        let rq = &mut self.queues.cpus[cpu.index()];
+        if u64::from(rq.nr_running) >= nr_latency {
+            rq.last_buddy = Some(current);
+        }
+        true
+    }
+}
+
+impl Policy for Cfs {
+    fn work_conservation(&self) -> WorkConservation {
+        WorkConservation::PerCpu
+    }
+
+    fn timing(&self) -> Timing {
+        Timing { tick: Some(Span::from_ns(1_000_000_000 / self.params.hz)) }
+    }
+
+    fn boot(&mut self, view: &View) -> Wants {
+        self.queues.boot(view);
+        self.balancer.boot(view);
+        Wants { requests: true, idle_ticks: self.balancer.is_needed(), timers: false }
+    }
+
+    fn task_new(&mut self, view: &View, task: TaskId) {
+        let weight = weight_of(view.params(task));
+        *self.queues.tasks.reset(task) = Task { weight, cpu: view.home_cpu(task), ..Task::default() };
+    }
+
+    fn params_changed(&mut self, view: &View, task: TaskId) {
+        self.queues.params_changed(view, task);
+    }
+
+    fn select_cpu(&mut self, view: &View, task: TaskId, arrival: Arrival) -> CpuId {
+        let weight = self.queues.tasks[task].weight;
+        match arrival {
+            Arrival::New { .. } => wake::idlest(&self.queues, view, task),
+            Arrival::Wakeup { waker } => match self.params.version {
+                CfsVersion::V2_6_32 => wake::classic(&self.queues, view, task, weight, waker),
+                CfsVersion::V6_1 => {
+                    wake::modern(&self.queues, view, &self.balancer.domains, task, weight, waker)
+                }
+            },
+            Arrival::Changed => view.home_cpu(task),
+        }
+    }
+
+    fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, arrival: Arrival) {
+        self.queues.update_current(view, cpu);
+        self.queues.take_over(task, cpu);
+        match arrival {
+            Arrival::New { parent } => {
+                if let Some(parent) = parent {
+                    self.queues.start_beside(view, cpu, task, parent);
+                }
+                self.queues.place_new(cpu, task);
+            }
+            Arrival::Wakeup { .. } => self.queues.place_woken(cpu, task),
+            Arrival::Changed => {}
+        }
+        self.queues.note_runnable(cpu, task);
+        self.queues.queue(task);
+    }
+
+    fn dequeue(&mut self, view: &View, _cpu: CpuId, task: TaskId) {
+        let cpu = self.queues.tasks[task].cpu;
+        self.queues.update_current(view, cpu);
+        self.queues.unqueue(task);
+        self.queues.note_gone(cpu, task);
+    }
+
+    fn pick_next(&mut self, view: &View, cpu: CpuId) -> Option<TaskId> {
+        if self.queues.cpus[cpu.index()].nr_running == 0 {
+            self.balancer.newly_idle(&mut self.queues, view, cpu);
+        }
+        let picked = self.queues.pick(cpu);
+        self.queues.requests.picked(picked);
+        self.balancer.note_idle(view, cpu, picked.is_none());
+        picked
+    }
+
+    fn put_prev(&mut self, view: &View, cpu: CpuId, task: TaskId, ran: Span, stop: Stop) {
+        self.queues.charge(cpu, task, ran);
+        self.queues.tasks[task].last_ran = view.now();
+        let rq = &mut self.queues.cpus[cpu.index()];
+        rq.current = None;
+        let push_to = rq.push_to.take();
+        if !stop.is_runnable() {
+            self.queues.note_gone(cpu, task);
+            return;
+        }
+        if stop == Stop::Yielded && self.params.version == CfsVersion::V6_1 {
+            rq.skip = Some(task);
+        }
+        self.queues.queue(task);
+        if let Some(to) = push_to
+            && view.allowed(task, to)
+        {
+            self.queues.move_task(task, to);
+            self.queues.requests.kick(to);
+        }
+    }
+
+    fn preempts(&mut self, view: &View, cpu: CpuId, current: TaskId, woken: TaskId) -> Resched {
+        match self.wakeup_preempts(view, cpu, current, woken) {
+            true => Resched::Yes,
+            false => Resched::No,
+        }
+    }
+
+    fn tick(&mut self, view: &View, cpu: CpuId, current: TaskId, ran: Span) -> Resched {
+        self.queues.update_current(view, cpu);
+        let over = self.queues.cpus[cpu.index()].nr_running > 1 && self.queues.slice_over(cpu, current, ran);
+        self.balancer.tick(&mut self.queues, view, cpu);
+        if over { Resched::Yes } else { Resched::No }
+    }
+
+    fn tick_idle(&mut self, view: &View, cpu: CpuId) -> Resched {
+        match self.balancer.tick(&mut self.queues, view, cpu) {
+            true => Resched::Yes,
+            false => Resched::No,
+        }
+    }
+
+    fn next_request(&mut self) -> Option<Request> {
+        self.queues.requests.next()
+    }
+}

@@ -1,0 +1,302 @@
+//! The run queues: per CPU a tree by virtual runtime, and the arithmetic on them.
+
+use super::*;
+use crate::kit::balance::{Hot, Pull, Pulled, RunQueues};
+use crate::kit::requests::Requests;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rq {
+    tree: BTreeSet<(i64, u64, TaskId)>,
+    pub(super) current: Option<TaskId>,
+    /// How much of the current task's run is in its vruntime already.
+    charged: Span,
+    min_vruntime: i64,
+    /// Sum of weights, the current task's included.
+    load: u64,
+    pub(super) nr_running: u32,
+    /// The task that was preempted last: it is preferred, for its cache, if that is fair.
+    pub(super) last_buddy: Option<TaskId>,
+    /// It yielded.
+    pub(super) skip: Option<TaskId>,
+    pub(super) push_to: Option<CpuId>,
+}
+
+#[derive(Debug)]
+pub(super) struct Queues {
+    version: CfsVersion,
+    latency: Span,
+    min_granularity: Span,
+    wakeup_granularity: Span,
+    migration_cost: Span,
+    nr_latency: u64,
+    pub(super) tasks: Table<Task>,
+    pub(super) cpus: Vec<Rq>,
+    sequence: u64,
+    pub(super) requests: Requests,
+}
+
+fn times(span: Span, factor: u64) -> Span {
+    Span::from_ns(span.as_ns() * factor)
+}
+
+impl Queues {
+    pub(super) fn new(params: CfsParams) -> Queues {
+        Queues {
+            version: params.version,
+            latency: params.latency,
+            min_granularity: params.min_granularity,
+            wakeup_granularity: params.wakeup_granularity,
+            migration_cost: params.migration_cost,
+            nr_latency: params.latency.as_ns().div_ceil(params.min_granularity.as_ns()),
+            tasks: Table::default(),
+            cpus: Vec::new(),
+            sequence: 0,
+            requests: Requests::default(),
+        }
+    }
+
+    pub(super) fn boot(&mut self, view: &View) {
+        let factor = scaling(view.nr_cpus());
+        self.latency = times(self.latency, factor);
+        self.min_granularity = times(self.min_granularity, factor);
+        self.wakeup_granularity = times(self.wakeup_granularity, factor);
+        self.cpus = vec![Rq::default(); view.nr_cpus() as usize];
+    }
+
+    /// Brings the current task's vruntime up to now.
+    pub(super) fn update_current(&mut self, view: &View, cpu: CpuId) {
+        if let Some(current) = self.cpus[cpu.index()].current {
+            self.charge(cpu, current, view.ran(cpu));
+        }
+    }
+
+    /// The current task has run for `ran` in all.
+    pub(super) fn charge(&mut self, cpu: CpuId, task: TaskId, ran: Span) {
+        let rq = &mut self.cpus[cpu.index()];
+        let delta = ran.saturating_sub(rq.charged);
+        rq.charged = ran;
+        let state = &mut self.tasks[task];
+        state.vruntime += virtual_ns(delta, state.weight);
+        self.update_min(cpu);
+    }
+
+    /// The least vruntime of the queue; never goes back.
+    fn update_min(&mut self, cpu: CpuId) {
+        let rq = &self.cpus[cpu.index()];
+        let current = rq.current.map(|task| self.tasks[task].vruntime);
+        let first = rq.tree.first().map(|&(vruntime, ..)| vruntime);
+        if let Some(least) = current.into_iter().chain(first).min() {
+            let min = &mut self.cpus[cpu.index()].min_vruntime;
+            *min = least.max(*min);
+        }
+    }
+
+    /// CPU time that a task of this weight should have in a period, if `nr` tasks with `load` in all are runnable.
+    fn slice(&self, weight: u64, nr: u32, load: u64) -> Span {
+        let period = match u64::from(nr) > self.nr_latency {
+            true => times(self.min_granularity, u64::from(nr)),
+            false => self.latency,
+        };
+        let slice =
+            Span::from_ns((u128::from(period.as_ns()) * u128::from(weight) / u128::from(load.max(1))) as u64);
+        // 6.1 does not let it fall below the granularity
+        if self.version == CfsVersion::V6_1 { slice.max(self.min_granularity) } else { slice }
+    }
+
+    /// The task comes from the queue of another CPU: the same distance from that one's minimum here.
+    pub(super) fn take_over(&mut self, task: TaskId, cpu: CpuId) {
+        let from = std::mem::replace(&mut self.tasks[task].cpu, cpu);
+        if from != cpu {
+            let shift = self.cpus[cpu.index()].min_vruntime - self.cpus[from.index()].min_vruntime;
+            self.tasks[task].vruntime += shift;
+        }
+    }
+
+    /// A child begins where its parent is.
+    pub(super) fn start_beside(&mut self, view: &View, cpu: CpuId, child: TaskId, parent: TaskId) {
+        let parent_cpu = self.tasks[parent].cpu;
+        if self.cpus[parent_cpu.index()].current == Some(parent) {
+            self.update_current(view, parent_cpu);
+            let shift = self.cpus[cpu.index()].min_vruntime - self.cpus[parent_cpu.index()].min_vruntime;
+            self.tasks[child].vruntime = self.tasks[parent].vruntime + shift;
+        }
+    }
+
+    /// A new task waits for a slice first.
+    pub(super) fn place_new(&mut self, cpu: CpuId, task: TaskId) {
+        let rq = &self.cpus[cpu.index()];
+        let weight = self.tasks[task].weight;
+        let slice = self.slice(weight, rq.nr_running + 1, rq.load + weight);
+        let at_least = rq.min_vruntime + virtual_ns(slice, weight);
+        let vruntime = &mut self.tasks[task].vruntime;
+        *vruntime = at_least.max(*vruntime);
+    }
+
+    /// A sleeper gets half a period of credit at most.
+    pub(super) fn place_woken(&mut self, cpu: CpuId, task: TaskId) {
+        let at_least = self.cpus[cpu.index()].min_vruntime - (self.latency.as_ns() / 2) as i64;
+        let vruntime = &mut self.tasks[task].vruntime;
+        *vruntime = at_least.max(*vruntime);
+    }
+
+    pub(super) fn note_runnable(&mut self, cpu: CpuId, task: TaskId) {
+        let weight = self.tasks[task].weight;
+        let rq = &mut self.cpus[cpu.index()];
+        rq.nr_running += 1;
+        rq.load += weight;
+    }
+
+    /// The task, which is in no tree, is not runnable any more, or not here.
+    pub(super) fn note_gone(&mut self, cpu: CpuId, task: TaskId) {
+        let weight = self.tasks[task].weight;
+        let rq = &mut self.cpus[cpu.index()];
+        rq.nr_running -= 1;
+        rq.load -= weight;
+        for buddy in [&mut rq.last_buddy, &mut rq.skip] {
+            if *buddy == Some(task) {
+                *buddy = None;
+            }
+        }
+        self.update_min(cpu);
+    }
+
+    pub(super) fn queue(&mut self, task: TaskId) {
+        self.sequence += 1;
+        let state = &mut self.tasks[task];
+        (state.sequence, state.queued) = (self.sequence, true);
+        self.cpus[state.cpu.index()].tree.insert((state.vruntime, state.sequence, task));
+    }
+
+    pub(super) fn unqueue(&mut self, task: TaskId) {
+        let state = &mut self.tasks[task];
+        state.queued = false;
+        self.cpus[state.cpu.index()].tree.remove(&(state.vruntime, state.sequence, task));
+    }
+
+    /// The weight may be another now. The task is not in the tree, but may run.
+    pub(super) fn params_changed(&mut self, view: &View, task: TaskId) {
+        let cpu = self.tasks[task].cpu;
+        let runs = self.cpus[cpu.index()].current == Some(task);
+        if runs {
+            self.update_current(view, cpu);
+        }
+        let weight = weight_of(view.params(task));
+        let before = std::mem::replace(&mut self.tasks[task].weight, weight);
+        if runs {
+            let rq = &mut self.cpus[cpu.index()];
+            rq.load = rq.load + weight - before;
+            if weight < before {
+                self.requests.kick(cpu);
+            }
+        }
+    }
+
+    /// Whether `current` is so far ahead that `woken` should preempt it.
+    pub(super) fn ahead(&self, current: TaskId, woken: TaskId) -> bool {
+        let (current, woken) = (&self.tasks[current], &self.tasks[woken]);
+        current.vruntime - woken.vruntime > virtual_ns(self.wakeup_granularity, woken.weight)
+    }
+
+    /// The leftmost, or the last buddy if that is not unfair to it; not the one that yielded, if another may go first.
+    pub(super) fn pick(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let rq = &self.cpus[cpu.index()];
+        let mut tasks = rq.tree.iter().map(|&(_, _, task)| task);
+        let left = tasks.next()?;
+        let mut picked = left;
+        if rq.skip == Some(left)
+            && let Some(second) = tasks.next()
+            && !self.ahead(second, left)
+        {
+            picked = second;
+        }
+        if let Some(buddy) = rq.last_buddy
+            && self.tasks[buddy].queued
+            && self.tasks[buddy].cpu == cpu
+            && !self.ahead(buddy, left)
+        {
+            picked = buddy;
+        }
+        self.unqueue(picked);
+        let rq = &mut self.cpus[cpu.index()];
+        (rq.current, rq.charged, rq.skip) = (Some(picked), Span::ZERO, None);
+        if rq.last_buddy == Some(picked) {
+            rq.last_buddy = None;
+        }
+        Some(picked)
+    }
+
+    /// At the tick: has the current task run for its slice, or is it a slice ahead of the leftmost?
+    pub(super) fn slice_over(&mut self, cpu: CpuId, current: TaskId, ran: Span) -> bool {
+        let rq = &self.cpus[cpu.index()];
+        let weight = self.tasks[current].weight;
+        let slice = self.slice(weight, rq.nr_running, rq.load);
+        let over = match rq.tree.first() {
+            _ if ran > slice => true,
+            _ if ran < self.min_granularity => false,
+            Some(&(left, ..)) => self.tasks[current].vruntime - left > slice.as_ns() as i64,
+            None => false,
+        };
+        if over && ran > slice {
+            self.cpus[cpu.index()].last_buddy = None;
+        }
+        over
+    }
+
+    pub(super) fn move_task(&mut self, task: TaskId, to: CpuId) {
+        let from = self.tasks[task].cpu;
+        self.unqueue(task);
+        self.note_gone(from, task);
+        self.take_over(task, to);
+        self.note_runnable(to, task);
+        self.queue(task);
+        self.requests.moved(task, to);
+    }
+}
+
+impl RunQueues for Queues {
+    fn nr_running(&self, cpu: CpuId) -> u32 {
+        self.cpus[cpu.index()].nr_running
+    }
+    fn load(&self, cpu: CpuId) -> u64 {
+        self.cpus[cpu.index()].load
+    }
+
+    /// In order of vruntime, at most so many looked at; a task that is heavier than twice what is left stays.
+    fn pull(&mut self, view: &View, from: CpuId, to: CpuId, want: Pull) -> Pulled {
+        let mut pulled = Pulled { nr: 0, all_pinned: true };
+        let mut left = want.load;
+        let look_at = want.nr_max.max(32) as usize;
+        let candidates: Vec<TaskId> =
+            self.cpus[from.index()].tree.iter().take(look_at).map(|&(_, _, task)| task).collect();
+        for task in candidates {
+            if left == 0 || pulled.nr >= want.nr_max {
+                break;
+            }
+            if !view.allowed(task, to) {
+                continue;
+            }
+            pulled.all_pinned = false;
+            let state = self.tasks[task];
+            let hot = view.now().saturating_since(state.last_ran) < self.migration_cost
+                || self.cpus[from.index()].last_buddy == Some(task);
+            if (hot && want.hot == Hot::Stays) || state.weight / 2 > left {
+                continue;
+            }
+            self.move_task(task, to);
+            pulled.nr += 1;
+            left = left.saturating_sub(state.weight);
+            if let Some(current) = self.cpus[to.index()].current {
+                self.update_current(view, to);
+                if self.ahead(current, task) {
+                    self.requests.kick(to);
+                }
+            }
+        }
+        pulled
+    }
+
+    fn push_running(&mut self, _view: &View, from: CpuId, to: CpuId) {
+        self.cpus[from.index()].push_to = Some(to);
+        self.requests.kick(from);
+    }
+}

@@ -1,0 +1,387 @@
+//! The run queues: per CPU a tree by deadline, the sums from which V follows, and what placing and leaving mean.
+
+use super::*;
+use crate::kit::balance::{Hot, Pull, Pulled, RunQueues};
+use crate::kit::requests::Requests;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rq {
+    current: Option<TaskId>,
+    /// How much of the current task's run is in its vruntime already.
+    charged: Span,
+    /// The deadline that the current task had when picked: while it is the same, its slice is not over.
+    parity: Option<i64>,
+    /// Sum of weight and of weight * vruntime, the current task's and the delayed ones' included.
+    load: u64,
+    moment: i128,
+    /// Queued, delayed and current tasks.
+    nr: u32,
+    /// The task that was current and keeps the CPU at the next pick.
+    kept: Option<TaskId>,
+    /// V of the last task that left an empty queue.
+    last_v: i64,
+    pub(super) push_to: Option<CpuId>,
+}
+
+#[derive(Debug)]
+pub(super) struct Queues {
+    params: EevdfParams,
+    tick: Span,
+    pub(super) tasks: Table<Task>,
+    trees: DeadlineTrees,
+    pub(super) cpus: Vec<Rq>,
+    sequence: u64,
+    pub(super) requests: Requests,
+}
+
+impl Queues {
+    pub(super) fn new(params: EevdfParams) -> Queues {
+        Queues {
+            params,
+            tick: Span::from_ns(1_000_000_000 / params.hz),
+            tasks: Table::default(),
+            trees: DeadlineTrees::default(),
+            cpus: Vec::new(),
+            sequence: 0,
+            requests: Requests::default(),
+        }
+    }
+
+    pub(super) fn boot(&mut self, view: &View) {
+        self.params.base_slice = Span::from_ns(self.params.base_slice.as_ns() * scaling(view.nr_cpus()));
+        self.cpus = vec![Rq::default(); view.nr_cpus() as usize];
+        self.trees = DeadlineTrees::new(view.nr_cpus() as usize);
+    }
+
+    pub(super) fn slice_of(&self, view: &View, task: TaskId) -> Span {
+        let asked = view.params(task).deadline.map(|deadline| deadline.runtime);
+        asked.map_or(self.params.base_slice, |slice| slice.clamp(SLICES.0, SLICES.1))
+    }
+
+    /// The weighted mean of the vruntimes, rounded down.
+    fn v(&self, cpu: CpuId) -> i64 {
+        let rq = &self.cpus[cpu.index()];
+        match rq.load {
+            0 => rq.last_v,
+            load => rq.moment.div_euclid(i128::from(load)) as i64,
+        }
+    }
+
+    /// Whether a task of this vruntime is eligible: v <= V, exactly.
+    fn eligible(&self, cpu: CpuId, vruntime: i64) -> bool {
+        let rq = &self.cpus[cpu.index()];
+        rq.moment >= i128::from(vruntime) * i128::from(rq.load)
+    }
+
+    fn count_in(&mut self, cpu: CpuId, task: TaskId) {
+        let Task { weight, vruntime, .. } = self.tasks[task];
+        let rq = &mut self.cpus[cpu.index()];
+        rq.load += weight;
+        rq.moment += i128::from(weight) * i128::from(vruntime);
+        rq.nr += 1;
+    }
+
+    fn count_out(&mut self, cpu: CpuId, task: TaskId) {
+        let v = self.v(cpu);
+        let Task { weight, vruntime, .. } = self.tasks[task];
+        let rq = &mut self.cpus[cpu.index()];
+        rq.load -= weight;
+        rq.moment -= i128::from(weight) * i128::from(vruntime);
+        rq.nr -= 1;
+        if rq.nr == 0 {
+            rq.last_v = v;
+        }
+    }
+
+    /// Brings the current task up to now; true if its slice is over and others wait.
+    pub(super) fn update_current(&mut self, view: &View, cpu: CpuId) -> bool {
+        match self.cpus[cpu.index()].current {
+            Some(current) => self.charge(cpu, current, view.ran(cpu)),
+            None => false,
+        }
+    }
+
+    /// The current task has run for `ran` in all.
+    pub(super) fn charge(&mut self, cpu: CpuId, task: TaskId, ran: Span) -> bool {
+        let rq = &mut self.cpus[cpu.index()];
+        let delta = ran.saturating_sub(rq.charged);
+        rq.charged = ran;
+        let state = &mut self.tasks[task];
+        let grown = virtual_ns(delta, state.weight);
+        state.vruntime += grown;
+        rq.moment += i128::from(grown) * i128::from(state.weight);
+        if state.vruntime < state.deadline {
+            return false;
+        }
+        state.deadline = state.vruntime + virtual_ns(state.slice, state.weight);
+        rq.nr > 1
+    }
+
+    pub(super) fn queue(&mut self, task: TaskId) {
+        self.sequence += 1;
+        let state = &mut self.tasks[task];
+        state.queued = true;
+        self.trees.insert(state.cpu.index(), task, state.deadline, self.sequence, state.vruntime);
+    }
+
+    fn unqueue(&mut self, task: TaskId) {
+        self.tasks[task].queued = false;
+        self.trees.remove(self.tasks[task].cpu.index(), task);
+    }
+
+    /// Lag when leaving: at most two slices or a tick's worth either way.
+    fn lag_of(&self, cpu: CpuId, task: TaskId) -> i64 {
+        let Task { weight, vruntime, slice, .. } = self.tasks[task];
+        let most = Span::from_ns(2 * slice.as_ns()).max(self.tick);
+        let limit = virtual_ns(most, weight);
+        (self.v(cpu) - vruntime).clamp(-limit, limit)
+    }
+
+    /// Puts a task, which belongs to no queue, among those of `cpu` such that its lag is what it was.
+    pub(super) fn place(&mut self, cpu: CpuId, task: TaskId, is_new: bool) {
+        let v = self.v(cpu);
+        let load = i128::from(self.cpus[cpu.index()].load);
+        let state = &mut self.tasks[task];
+        state.cpu = cpu;
+        let mut lag = if is_new { 0 } else { state.lag };
+        if load > 0 {
+            lag = (i128::from(lag) * (load + i128::from(state.weight)) / load) as i64;
+        } else {
+            lag = 0;
+        }
+        state.vruntime = v - lag;
+        let mut request = virtual_ns(state.slice, state.weight);
+        if state.relative {
+            state.deadline += state.vruntime;
+            state.relative = false;
+        } else {
+            if is_new {
+                request /= 2;
+            }
+            state.deadline = state.vruntime + request;
+        }
+        self.count_in(cpu, task);
+    }
+
+    /// A queued task leaves without having slept: lag and distance to the deadline go with it.
+    pub(super) fn leave_keeping_deadline(&mut self, task: TaskId) {
+        let cpu = self.tasks[task].cpu;
+        let lag = self.lag_of(cpu, task);
+        self.unqueue(task);
+        self.count_out(cpu, task);
+        let state = &mut self.tasks[task];
+        state.lag = lag;
+        state.deadline -= state.vruntime;
+        state.relative = true;
+    }
+
+    /// The current task stops for good or for long.
+    pub(super) fn stop_running(&mut self, cpu: CpuId, task: TaskId) {
+        self.tasks[task].lag = self.lag_of(cpu, task);
+        self.count_out(cpu, task);
+        self.forget_current(cpu);
+    }
+
+    fn forget_current(&mut self, cpu: CpuId) {
+        let rq = &mut self.cpus[cpu.index()];
+        (rq.current, rq.parity) = (None, None);
+    }
+
+    /// The current task blocks: it leaves, or stays queued if it has had too much.
+    pub(super) fn sleep(&mut self, cpu: CpuId, task: TaskId) {
+        let owes = !self.eligible(cpu, self.tasks[task].vruntime);
+        if self.params.delay_dequeue && owes {
+            self.tasks[task].delayed = true;
+            self.forget_current(cpu);
+            self.queue(task);
+        } else {
+            self.stop_running(cpu, task);
+        }
+    }
+
+    /// The task leaves this class for good: a delayed one is still queued.
+    pub(super) fn forget(&mut self, task: TaskId) {
+        if self.tasks[task].queued {
+            let cpu = self.tasks[task].cpu;
+            self.unqueue(task);
+            self.count_out(cpu, task);
+            self.tasks[task].delayed = false;
+        }
+    }
+
+    /// A delayed task is woken. It goes on as if it had not slept; if it has come to be owed something, that is clipped to nothing. On
+    /// another CPU (its affinity has changed) it leaves first.
+    pub(super) fn wake_delayed(&mut self, _view: &View, cpu: CpuId, task: TaskId) {
+        let here = self.tasks[task].cpu;
+        let lag = self.lag_of(here, task);
+        self.tasks[task].delayed = false;
+        if here == cpu && lag <= 0 {
+            return;
+        }
+        self.unqueue(task);
+        self.count_out(here, task);
+        self.tasks[task].lag = lag.min(0);
+    }
+
+    /// The current task goes back to the tree. Until the next pick it is remembered as the one that keeps its slice.
+    pub(super) fn put_back(&mut self, cpu: CpuId, task: TaskId, yielded: bool) {
+        let Task { vruntime, deadline, .. } = self.tasks[task];
+        let keeps = self.params.run_to_parity
+            && !yielded
+            && self.cpus[cpu.index()].parity == Some(deadline)
+            && self.eligible(cpu, vruntime);
+        self.forget_current(cpu);
+        self.queue(task);
+        self.cpus[cpu.index()].kept = keeps.then_some(task);
+    }
+
+    /// The eligible task with the earliest deadline, if there is any.
+    fn best(&self, cpu: CpuId) -> Option<TaskId> {
+        let rq = &self.cpus[cpu.index()];
+        let eligible = |v: i64| rq.moment >= i128::from(v) * i128::from(rq.load);
+        // V is a mean: someone is not above it. (Only the current task may be that one.)
+        self.trees.first_eligible(cpu.index(), eligible)
+    }
+
+    /// Chooses the next task; delayed ones that come up leave.
+    pub(super) fn pick(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let mut kept = self.cpus[cpu.index()].kept.take();
+        kept = kept.filter(|&task| self.tasks[task].queued && self.tasks[task].cpu == cpu);
+        loop {
+            let task = kept.or_else(|| self.best(cpu)).or_else(|| self.trees.first(cpu.index()))?;
+            if !self.tasks[task].delayed {
+                self.unqueue(task);
+                let deadline = self.tasks[task].deadline;
+                let rq = &mut self.cpus[cpu.index()];
+                (rq.current, rq.charged, rq.parity) = (Some(task), Span::ZERO, Some(deadline));
+                return Some(task);
+            }
+            let lag = self.lag_of(cpu, task).min(0);
+            self.unqueue(task);
+            self.count_out(cpu, task);
+            let state = &mut self.tasks[task];
+            (state.delayed, state.lag) = (false, lag);
+        }
+    }
+
+    /// The current task no longer keeps the CPU until its slice is over.
+    pub(super) fn unprotect(&mut self, cpu: CpuId) {
+        self.cpus[cpu.index()].parity = None;
+    }
+
+    /// Would the woken task be picked now?
+    pub(super) fn woken_first(&mut self, cpu: CpuId, current: TaskId, woken: TaskId) -> bool {
+        let (running, new) = (self.tasks[current], self.tasks[woken]);
+        let running_eligible = self.eligible(cpu, running.vruntime);
+        let new_eligible = self.eligible(cpu, new.vruntime);
+        let shorter = self.params.preempt_short
+            && new.slice < running.slice
+            && new_eligible
+            && (new.deadline < running.deadline || !running_eligible);
+        if shorter {
+            self.unprotect(cpu);
+        }
+        let keeps = self.params.run_to_parity
+            && running_eligible
+            && self.cpus[cpu.index()].parity == Some(running.deadline);
+        if keeps {
+            return false;
+        }
+        let Some(best) = self.best(cpu) else { return false };
+        let current_first = running_eligible && running.deadline < self.tasks[best].deadline;
+        best == woken && !current_first
+    }
+
+    /// Weight or slice may be others now. The task is not queued, but may run or be asleep and delayed.
+    pub(super) fn params_changed(&mut self, view: &View, task: TaskId) {
+        let cpu = self.tasks[task].cpu;
+        let runs = self.cpus[cpu.index()].current == Some(task);
+        if runs {
+            self.update_current(view, cpu);
+        }
+        let delayed = self.tasks[task].delayed;
+        if delayed {
+            self.leave_keeping_deadline(task);
+        } else if runs {
+            self.tasks[task].lag = self.lag_of(cpu, task);
+            self.count_out(cpu, task);
+            let state = &mut self.tasks[task];
+            state.deadline -= state.vruntime;
+            state.relative = true;
+        }
+        let (weight, slice) = (weight_of(view.params(task)), self.slice_of(view, task));
+        let state = &mut self.tasks[task];
+        let before = std::mem::replace(&mut state.weight, weight);
+        state.slice = slice;
+        // what it is owed, and what it has asked for, stay the same in CPU time
+        let rescale =
+            |virtual_ns: i64| (i128::from(virtual_ns) * i128::from(before) / i128::from(weight)) as i64;
+        state.lag = rescale(state.lag);
+        if state.relative {
+            state.deadline = rescale(state.deadline);
+        }
+        if delayed || runs {
+            self.place(cpu, task, false);
+        }
+        if delayed {
+            self.queue(task);
+        }
+        if runs {
+            self.unprotect(cpu);
+            self.requests.kick(cpu);
+        }
+    }
+
+    pub(super) fn move_task(&mut self, view: &View, task: TaskId, to: CpuId) {
+        self.leave_keeping_deadline(task);
+        self.update_current(view, to);
+        self.place(to, task, false);
+        self.queue(task);
+        self.requests.moved(task, to);
+    }
+}
+
+impl RunQueues for Queues {
+    fn nr_running(&self, cpu: CpuId) -> u32 {
+        self.cpus[cpu.index()].nr
+    }
+    fn load(&self, cpu: CpuId) -> u64 {
+        self.cpus[cpu.index()].load
+    }
+
+    /// In order of deadline, at most 32 looked at.
+    fn pull(&mut self, view: &View, from: CpuId, to: CpuId, want: Pull) -> Pulled {
+        let mut pulled = Pulled { nr: 0, all_pinned: true };
+        let mut left = want.load;
+        self.update_current(view, from);
+        let candidates = self.trees.tasks(from.index());
+        for task in candidates.into_iter().take(32) {
+            if left == 0 || pulled.nr >= want.nr_max {
+                break;
+            }
+            let state = self.tasks[task];
+            if state.delayed || !view.allowed(task, to) {
+                continue;
+            }
+            pulled.all_pinned = false;
+            let hot = view.now().saturating_since(state.last_ran) < self.params.migration_cost;
+            if (hot && want.hot == Hot::Stays) || state.weight / 2 > left {
+                continue;
+            }
+            self.move_task(view, task, to);
+            pulled.nr += 1;
+            left = left.saturating_sub(state.weight);
+            if let Some(current) = self.cpus[to.index()].current
+                && self.woken_first(to, current, task)
+            {
+                self.requests.kick(to);
+            }
+        }
+        pulled
+    }
+
+    fn push_running(&mut self, _view: &View, from: CpuId, to: CpuId) {
+        self.cpus[from.index()].push_to = Some(to);
+        self.requests.kick(from);
+    }
+}

@@ -1,0 +1,223 @@
+//! The scheduler under EDF and rate monotonic: each activation of a task is a *job* with a number, and the jobs with the least run.
+//!
+//! A job begins when its task becomes runnable (wakeup or start) and ends when it blocks. Its number is its absolute deadline (EDF), or
+//! the task's period or relative deadline (fixed priorities). Tasks without deadline parameters run in the background, first come,
+//! first served.
+
+use super::keyed::Keyed;
+use super::table::Table;
+use schedlab_machine::policy::{Arrival, Policy, Resched, Stop, View, Wants, WorkConservation};
+use schedlab_units::{CpuId, DeadlineParams, Span, TaskId};
+
+/// What orders jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Absolute deadline: release + relative deadline.
+    Deadline,
+    /// Period: rate monotonic.
+    Period,
+    /// Relative deadline: deadline monotonic.
+    RelativeDeadline,
+}
+
+/// How tasks are divided among CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Not at all: one queue.
+    Global,
+    /// Each to the first CPU where it fits.
+    FirstFit,
+    /// Each to the CPU that is left the least room by it.
+    BestFit,
+    /// Each to the CPU that is least used.
+    WorstFit,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Task {
+    key: u64,
+    sequence: u64,
+    cpu: CpuId,
+    /// What it is counted with on its CPU, in 2^-32.
+    utilisation: u64,
+    queued: bool,
+}
+
+/// Keys of tasks without deadlines: after all others.
+const BACKGROUND: u64 = u64::MAX;
+/// A whole CPU.
+const ONE: u64 = 1 << 32;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Jobs {
+    order: Order,
+    placement: Placement,
+    tasks: Table<Task>,
+    keyed: Keyed,
+    used: Vec<u64>,
+    sequence: u64,
+    warnings: Vec<String>,
+}
+
+/// Runtime / period, rounded up.
+pub(crate) fn utilisation(params: &DeadlineParams) -> u64 {
+    let period_ns = u128::from(params.period.as_ns().max(1));
+    (u128::from(params.runtime.as_ns()) << 32).div_ceil(period_ns) as u64
+}
+
+impl Jobs {
+    pub(crate) fn new(order: Order, placement: Placement) -> Jobs {
+        Jobs {
+            order,
+            placement,
+            tasks: Table::default(),
+            keyed: Keyed::default(),
+            used: Vec::new(),
+            sequence: 0,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn queue(&self, task: TaskId) -> usize {
+        if self.placement == Placement::Global { 0 } else { self.tasks[task].cpu.index() }
+    }
+
+    fn key(&self, view: &View, task: TaskId) -> u64 {
+        let Some(params) = view.params(task).deadline else { return BACKGROUND };
+        match self.order {
+            Order::Deadline => view.now().saturating_add(params.deadline).as_ns(),
+            Order::Period => params.period.as_ns(),
+            Order::RelativeDeadline => params.deadline.as_ns(),
+        }
+    }
+
+    /// Chooses the CPU of a task, if tasks are divided among CPUs.
+    fn assign(&mut self, view: &View, task: TaskId) {
+        if self.placement == Placement::Global {
+            return;
+        }
+        let Task { cpu: before, utilisation: counted, .. } = self.tasks[task];
+        self.used[before.index()] -= counted;
+        let needed = view.params(task).deadline.as_ref().map_or(0, utilisation);
+        let allowed = || view.topology().ids().filter(|&cpu| view.allowed(task, cpu));
+        let fits = |cpu: &CpuId| self.used[cpu.index()] + needed <= ONE;
+        let used = |cpu: CpuId| self.used[cpu.index()];
+        let chosen = match self.placement {
+            _ if needed == 0 => Some(view.home_cpu(task)),
+            Placement::Global | Placement::FirstFit => allowed().find(fits),
+            Placement::BestFit => allowed().filter(fits).max_by_key(|&c| (used(c), std::cmp::Reverse(c))),
+            Placement::WorstFit => allowed().filter(fits).min_by_key(|&cpu| (used(cpu), cpu)),
+        };
+        let cpu = chosen.unwrap_or_else(|| {
+            self.warnings.push(format!("{task} fits on no CPU: it shares the least used one"));
+            allowed().min_by_key(|&cpu| (used(cpu), cpu)).unwrap_or_else(|| view.home_cpu(task))
+        });
+        self.used[cpu.index()] += needed;
+        let state = &mut self.tasks[task];
+        (state.cpu, state.utilisation) = (cpu, needed);
+    }
+
+    fn add(&mut self, task: TaskId) {
+        self.tasks[task].queued = true;
+        let Task { key, sequence, .. } = self.tasks[task];
+        self.keyed.add(self.queue(task), key, sequence, task);
+    }
+}
+
+impl Policy for Jobs {
+    fn work_conservation(&self) -> WorkConservation {
+        match self.placement {
+            Placement::Global => WorkConservation::Machine,
+            _ => WorkConservation::PerCpu,
+        }
+    }
+
+    fn boot(&mut self, view: &View) -> Wants {
+        let nr_queues = if self.placement == Placement::Global { 1 } else { view.nr_cpus() as usize };
+        self.keyed = Keyed::new(nr_queues, view.nr_cpus());
+        self.used = vec![0; view.nr_cpus() as usize];
+        Wants::default()
+    }
+
+    fn task_new(&mut self, view: &View, task: TaskId) {
+        self.tasks.reset(task);
+        self.assign(view, task);
+    }
+
+    fn task_exit(&mut self, _view: &View, task: TaskId) {
+        let Task { cpu, utilisation, .. } = std::mem::take(&mut self.tasks[task]);
+        if self.placement != Placement::Global {
+            self.used[cpu.index()] -= utilisation;
+        }
+    }
+
+    fn params_changed(&mut self, view: &View, task: TaskId) {
+        let runs = view.topology().ids().any(|cpu| view.current(cpu) == Some(task));
+        if !runs || !view.allowed(task, self.tasks[task].cpu) {
+            self.assign(view, task);
+        }
+    }
+
+    fn select_cpu(&mut self, view: &View, task: TaskId, arrival: Arrival) -> CpuId {
+        let is_release = !matches!(arrival, Arrival::Changed);
+        if is_release || self.tasks[task].sequence == 0 || self.order != Order::Deadline {
+            let key = self.key(view, task);
+            self.sequence += 1;
+            let state = &mut self.tasks[task];
+            (state.key, state.sequence) = (key, self.sequence);
+        }
+        match self.placement {
+            Placement::Global => {
+                let key = self.tasks[task].key;
+                self.keyed.place(view, task, key).unwrap_or_else(|| view.home_cpu(task))
+            }
+            _ => {
+                if !view.allowed(task, self.tasks[task].cpu) {
+                    self.assign(view, task);
+                }
+                self.tasks[task].cpu
+            }
+        }
+    }
+
+    fn enqueue(&mut self, _view: &View, _cpu: CpuId, task: TaskId, _arrival: Arrival) {
+        self.add(task);
+    }
+
+    fn dequeue(&mut self, _view: &View, _cpu: CpuId, task: TaskId) {
+        let Task { key, sequence, .. } = self.tasks[task];
+        self.keyed.remove(self.queue(task), key, sequence, task);
+        self.tasks[task].queued = false;
+    }
+
+    fn pick_next(&mut self, view: &View, cpu: CpuId) -> Option<TaskId> {
+        let queue = if self.placement == Placement::Global { 0 } else { cpu.index() };
+        let picked = self.keyed.pick(view, queue, cpu)?;
+        self.tasks[picked].queued = false;
+        self.keyed.set_current(cpu, Some(self.tasks[picked].key));
+        Some(picked)
+    }
+
+    fn put_prev(&mut self, _view: &View, cpu: CpuId, task: TaskId, _ran: Span, stop: Stop) {
+        self.keyed.set_current(cpu, None);
+        if stop == Stop::Yielded {
+            self.sequence += 1;
+            self.tasks[task].sequence = self.sequence;
+        }
+        if stop.is_runnable() {
+            self.add(task);
+        }
+    }
+
+    fn preempts(&mut self, _view: &View, _cpu: CpuId, current: TaskId, woken: TaskId) -> Resched {
+        match self.tasks[woken].key < self.tasks[current].key {
+            true => Resched::Yes,
+            false => Resched::No,
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
+    }
+}

@@ -1,0 +1,188 @@
+//! Linux's schedulers through the years, and two that were offered to it.
+
+use super::realtime::above;
+use super::{ParamInfo, Params, PolicyError, PolicyInfo};
+use crate::{
+    Affinity, Bfs, BfsParams, Cfs, CfsParams, CfsVersion, Ebs, EbsParams, Eevdf, EevdfParams, Goodness,
+    GoodnessVersion, O1, O1Version,
+};
+
+const HZ_100: ParamInfo = ParamInfo { name: "hz", default: "100", help: "ticks per second" };
+const HZ_1000: ParamInfo = ParamInfo { name: "hz", default: "1000", help: "ticks per second" };
+const EBS_SLICE: ParamInfo = ParamInfo {
+    name: "slice",
+    default: "100ms",
+    help: "longest run while others wait (the original: 1 to 500 ms)",
+};
+const EBS_HALF_LIFE: ParamInfo = ParamInfo {
+    name: "half_life",
+    default: "5s",
+    help: "after which a past usage counts half (the original: 1 to 100 s)",
+};
+const EBS_HIGHEST: ParamInfo = ParamInfo {
+    name: "highest_half_life",
+    default: "20s",
+    help: "after which the highest usage per share seen counts half (not known of the original)",
+};
+const EBS_CAP: ParamInfo =
+    ParamInfo { name: "cap", default: "100", help: "cap of every task in per cent of a CPU, 1 to 100" };
+const HZ_250: ParamInfo = ParamInfo { name: "hz", default: "250", help: "ticks per second" };
+const LATENCY: &str = "period in which each task should run once, before it grows with 1 + log2(CPUs)";
+const LATENCY_5: ParamInfo = ParamInfo { name: "latency", default: "5ms", help: LATENCY };
+const LATENCY_6: ParamInfo = ParamInfo { name: "latency", default: "6ms", help: LATENCY };
+const MIN_GRANULARITY: &str =
+    "share of the period per task if there are many, before it grows with 1 + log2(CPUs)";
+const MIN_GRANULARITY_1: ParamInfo =
+    ParamInfo { name: "min_granularity", default: "1ms", help: MIN_GRANULARITY };
+const MIN_GRANULARITY_075: ParamInfo =
+    ParamInfo { name: "min_granularity", default: "750us", help: MIN_GRANULARITY };
+const WAKEUP_GRANULARITY: ParamInfo = ParamInfo {
+    name: "wakeup_granularity",
+    default: "1ms",
+    help: "how far ahead the current task must be for a woken one to preempt it, before it grows with 1 + log2(CPUs)",
+};
+const MIGRATION_COST: ParamInfo = ParamInfo {
+    name: "migration_cost",
+    default: "500us",
+    help: "a task that ran less than this ago stays where its cache is",
+};
+const BASE_SLICE: ParamInfo = ParamInfo {
+    name: "base_slice",
+    default: "750us",
+    help: "request of a task that asks for none, before it grows with 1 + log2(CPUs); 700us from 6.15 on",
+};
+const RUN_TO_PARITY: ParamInfo = ParamInfo {
+    name: "run_to_parity",
+    default: "yes",
+    help: "the current task keeps the CPU until its slice is over",
+};
+const DELAY_DEQUEUE: ParamInfo = ParamInfo {
+    name: "delay_dequeue",
+    default: "yes",
+    help: "a sleeper with negative lag stays queued until it would be picked",
+};
+const PREEMPT_SHORT: ParamInfo = ParamInfo {
+    name: "preempt_short",
+    default: "yes",
+    help: "a woken task with a shorter slice may end the current one's",
+};
+const RR_INTERVAL: ParamInfo =
+    ParamInfo { name: "rr_interval", default: "6291456ns", help: "slice of every task (6 ms of 2^20 ns)" };
+const BFS_AFFINITY: ParamInfo = ParamInfo {
+    name: "affinity",
+    default: "none",
+    help: "how a task is kept near its cache: none, distance, or sticky (as in later versions)",
+};
+
+pub(super) const POLICIES: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "linux-2.2",
+        summary: "goodness = counter + priority over one list; epochs of 210 ms slices (nice 0, HZ 100)",
+        source: "Linux 2.2 as VTRR's paper describes it, details from memory",
+        params: &[HZ_100],
+        make: |params| Ok(Box::new(Goodness::new(GoodnessVersion::V2_2, params.number(&HZ_100, 1, 10_000)?))),
+    },
+    PolicyInfo {
+        name: "linux-2.4",
+        summary: "goodness over one list, epochs of 10 to 110 ms slices (HZ 100), one queue for all CPUs",
+        source: "Linux 2.4.16",
+        params: &[HZ_100],
+        make: |params| Ok(Box::new(Goodness::new(GoodnessVersion::V2_4, params.number(&HZ_100, 1, 10_000)?))),
+    },
+    PolicyInfo {
+        name: "o1-2.6.7",
+        summary: "O(1): active and expired arrays per CPU, slices of 10 to 200 ms, interactive tasks stay active",
+        source: "Linux 2.6.7 (slices as WARP states them, rules of 2.6.18 where not known)",
+        params: &[HZ_1000],
+        make: |params| Ok(Box::new(O1::new(O1Version::V2_6_7, params.number(&HZ_1000, 1, 10_000)?))),
+    },
+    PolicyInfo {
+        name: "o1-2.6.18",
+        summary: "O(1): active and expired arrays per CPU, slices of 5 to 800 ms, balancing by scheduling domains",
+        source: "Linux 2.6.18",
+        params: &[HZ_1000],
+        make: |params| Ok(Box::new(O1::new(O1Version::V2_6_18, params.number(&HZ_1000, 1, 10_000)?))),
+    },
+    PolicyInfo {
+        name: "ebs",
+        summary: "entitlement based: usage per share by an exponential filter, in O(1)'s priority levels",
+        source: "Aurema's patch for Linux 2.6.2 (description of 2004, and WARP)",
+        params: &[HZ_1000, EBS_SLICE, EBS_HALF_LIFE, EBS_HIGHEST, EBS_CAP],
+        make: |params| {
+            Ok(Box::new(Ebs::new(EbsParams {
+                hz: params.number(&HZ_1000, 1, 10_000)?,
+                slice: params.span(&EBS_SLICE)?,
+                half_life: params.span(&EBS_HALF_LIFE)?,
+                highest_half_life: params.span(&EBS_HIGHEST)?,
+                cap_pct: params.number(&EBS_CAP, 1, 100)?,
+            })))
+        },
+    },
+    PolicyInfo {
+        name: "cfs-2.6.32",
+        summary: "CFS: least virtual runtime first; latency 5 ms, granularity 1 ms, buddies, balancing by domains",
+        source: "Linux 2.6.32.60",
+        params: &[HZ_1000, LATENCY_5, MIN_GRANULARITY_1, WAKEUP_GRANULARITY, MIGRATION_COST],
+        make: |params| {
+            Ok(above(Cfs::new(cfs(params, CfsVersion::V2_6_32, [&HZ_1000, &LATENCY_5, &MIN_GRANULARITY_1])?)))
+        },
+    },
+    PolicyInfo {
+        name: "cfs-6.1",
+        summary: "CFS with the rules and constants of 6.1 (latency 6 ms, granularity 0.75 ms, idle CPU search at wakeup)",
+        source: "Linux 6.1 as specified; loads without decay",
+        params: &[HZ_250, LATENCY_6, MIN_GRANULARITY_075, WAKEUP_GRANULARITY, MIGRATION_COST],
+        make: |params| {
+            Ok(above(Cfs::new(cfs(params, CfsVersion::V6_1, [&HZ_250, &LATENCY_6, &MIN_GRANULARITY_075])?)))
+        },
+    },
+    PolicyInfo {
+        name: "eevdf",
+        summary: "EEVDF as in Linux 6.12: earliest virtual deadline among the eligible, delayed dequeue, run to parity",
+        source: "Linux 6.12 as specified; Stoica, Abdel-Wahab 1995",
+        params: &[HZ_250, BASE_SLICE, MIGRATION_COST, RUN_TO_PARITY, DELAY_DEQUEUE, PREEMPT_SHORT],
+        make: |params| {
+            Ok(above(Eevdf::new(EevdfParams {
+                hz: params.number(&HZ_250, 1, 10_000)?,
+                base_slice: params.span(&BASE_SLICE)?,
+                migration_cost: params.span(&MIGRATION_COST)?,
+                run_to_parity: params.yes_no(&RUN_TO_PARITY)?,
+                delay_dequeue: params.yes_no(&DELAY_DEQUEUE)?,
+                preempt_short: params.yes_no(&PREEMPT_SHORT)?,
+            })))
+        },
+    },
+    PolicyInfo {
+        name: "bfs",
+        summary: "BFS: one queue, earliest virtual deadline by a scan of all, slices of 6 ms",
+        source: "Con Kolivas's patches for Linux 2.6.31 and 2.6.32 (v0.3xx as far as known)",
+        params: &[HZ_1000, RR_INTERVAL, BFS_AFFINITY],
+        make: |params| {
+            Ok(Box::new(Bfs::new(BfsParams {
+                hz: params.number(&HZ_1000, 1, 10_000)?,
+                rr_interval: params.span(&RR_INTERVAL)?,
+                affinity: params.read(&BFS_AFFINITY, |value| match value {
+                    "none" => Ok(Affinity::None),
+                    "distance" => Ok(Affinity::Distance),
+                    "sticky" => Ok(Affinity::Sticky),
+                    _ => Err("expected none, distance or sticky".into()),
+                })?,
+            })))
+        },
+    },
+];
+
+fn cfs(
+    params: &Params<'_>,
+    version: CfsVersion,
+    [hz, latency, min_granularity]: [&'static ParamInfo; 3],
+) -> Result<CfsParams, PolicyError> {
+    Ok(CfsParams {
+        version,
+        hz: params.number(hz, 1, 10_000)?,
+        latency: params.span(latency)?,
+        min_granularity: params.span(min_granularity)?,
+        wakeup_granularity: params.span(&WAKEUP_GRANULARITY)?,
+        migration_cost: params.span(&MIGRATION_COST)?,
+    })
+}

@@ -1,0 +1,60 @@
+//! What is known about a run besides its log.
+
+use schedlab_instruments::Summary;
+use schedlab_log::LogHeader;
+use std::collections::BTreeMap;
+
+/// Facts about a run that its log does not hold. Everything may be left at its default.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunFacts {
+    /// What ran, for titles: the workload's name or path.
+    pub workload: String,
+    /// The command that repeats this run.
+    pub command: String,
+    /// How it ended, as a phrase: `every task is done`, `stopped after 20s`.
+    pub end: String,
+    /// Host time in the event loop.
+    pub wall_ns: u64,
+    /// Of it, inside the scheduler under test.
+    pub kernel_ns: u64,
+    /// What was left out or made up: reason -> how often.
+    pub dropped: BTreeMap<String, u64>,
+    /// Per task of the workload: has it done all that the workload asks? `None`: those that exited have.
+    pub finished: Option<Vec<bool>>,
+    /// Warnings of the scheduler under test (a kernel's WARNs).
+    pub warnings: Vec<String>,
+    /// Facts worth a line each, for instance the share of external wakeups.
+    pub notes: Vec<String>,
+    /// What to do next: commands, with a word on what they give.
+    pub next_steps: Vec<NextStep>,
+}
+
+/// A command that leads on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NextStep {
+    /// What it gives, a few words.
+    pub what: String,
+    /// The command.
+    pub command: String,
+}
+
+/// A run as the reports see it.
+#[derive(Clone, Copy, Debug)]
+pub struct RunView<'a> {
+    /// Who ran on what.
+    pub header: &'a LogHeader,
+    /// The tables.
+    pub summary: &'a Summary,
+    /// The rest.
+    pub facts: &'a RunFacts,
+}
+
+impl RunView<'_> {
+    /// Whether the task in this row has done all that the workload asks.
+    pub(crate) fn finished(&self, row: usize) -> bool {
+        match &self.facts.finished {
+            Some(finished) => finished.get(row).copied().unwrap_or(false),
+            None => self.summary.tasks[row].exited,
+        }
+    }
+}

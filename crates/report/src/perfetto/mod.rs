@@ -1,0 +1,428 @@
+//! How does ui.perfetto.dev show a run with its own scheduling tracks, thread states and wakeup arrows? As a trace of ftrace
+//! events: `sched_switch`, `sched_waking`, `sched_wakeup_new`, `task_newtask`, `sched_process_exit` and `_free`, in one bundle per CPU.
+//!
+//! What differs from a trace of a real system:
+//!
+//! * Every task is a process of its own (the log does not know threads of one process); the kernel's own threads are kernel threads.
+//! * In simulated time many things happen in the same nanosecond, in an order that matters: woken by CPU 3, then running on CPU 1.
+//!   Perfetto orders equal times by CPU number. Where that would turn the order around, the later event is written 1 ns later;
+//!   [`PerfettoStats`] counts such events. The log itself is not touched.
+//! * Kernel version 6.12 is stated, so that the states are read as written: R+ preempted, R yielded, S, D, X exited.
+
+mod proto;
+
+use proto::{bytes, field, message, number, varint};
+use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each, write_aside};
+use schedlab_units::{Policy, TaskId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::Path;
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerfettoStats {
+    /// Ftrace events.
+    pub events: u64,
+    /// Events written later than they happened, to keep their order.
+    pub shifted_events: u64,
+    /// By how much at most.
+    pub shift_max_ns: u64,
+}
+
+/// Writes the log as a Perfetto trace; the file appears when it is complete.
+pub fn perfetto(path: &Path, log: &dyn Log) -> Result<PerfettoStats, LogError> {
+    write_aside(path, |out| write_perfetto(log, out, path))
+}
+
+/// Writes the log as a Perfetto trace; `name` stands for the output in errors.
+pub fn write_perfetto(log: &dyn Log, out: &mut dyn Write, name: &Path) -> Result<PerfettoStats, LogError> {
+    let mut forked = BTreeSet::new();
+    for_each(log, |_, record| -> Result<(), LogError> {
+        if record.kind == Kind::Fork as u8 {
+            forked.insert(record.other());
+        }
+        Ok(())
+    })?;
+    let mut writer = Writer::new(log.header(), forked, out, name);
+    writer.preamble(log.header())?;
+    for_each(log, |_, record| writer.record(record))?;
+    writer.finish(log.header())
+}
+
+/// Bytes of events gathered before they are written as one bundle per CPU.
+const CHUNK: usize = 1 << 20;
+/// TRACE_FLAG_HARDIRQ (include/linux/trace_events.h).
+const HARDIRQ: u64 = 0x08;
+
+/// A task in a form that is ready to be copied.
+struct Task {
+    tid: u32,
+    /// `prev_comm` and `prev_pid` of a switch; also `comm` and `pid` of other events.
+    as_prev: Vec<u8>,
+    /// `next_comm` and `next_pid` of a switch.
+    as_next: Vec<u8>,
+    /// The kernel's priority: 120 + nice, 99 - real-time priority, -1.
+    prio: i64,
+    /// A `waking` record has been written, its `wakeup` is to come.
+    waking: bool,
+    forked: bool,
+    /// When and where the last event that changed its state was written.
+    last: (u64, u32),
+}
+
+impl Task {
+    fn new(tid: u32, comm: &str, prio: i64) -> Task {
+        let encode = |comm_field, pid_field| {
+            let mut out = Vec::new();
+            bytes(&mut out, comm_field, comm.as_bytes());
+            number(&mut out, pid_field, tid.into());
+            out
+        };
+        let (as_prev, as_next) = (encode(1, 2), encode(5, 6));
+        Task { tid, as_prev, as_next, prio, waking: false, forked: false, last: (0, 0) }
+    }
+}
+
+fn prio(policy: Policy, nice: i32, rt_priority: u8) -> i64 {
+    match policy {
+        Policy::Fifo | Policy::RoundRobin => 99 - i64::from(rt_priority),
+        Policy::Deadline => -1,
+        Policy::Normal | Policy::Batch | Policy::Idle | Policy::Ext => 120 + i64::from(nice),
+    }
+}
+
+struct Writer<'a> {
+    out: &'a mut dyn Write,
+    name: &'a Path,
+    /// Workload tasks, then kernel threads.
+    tasks: Vec<Task>,
+    nr_tasks: u32,
+    kernel_rows: BTreeMap<u32, u32>,
+    /// Per CPU: its idle task, its events so far, the time of the last one.
+    cpus: Vec<(Task, Vec<u8>, u64)>,
+    buffered: usize,
+    scratch: (Vec<u8>, Vec<u8>),
+    stats: PerfettoStats,
+}
+
+impl<'a> Writer<'a> {
+    fn new(
+        header: &LogHeader,
+        forked: BTreeSet<TaskId>,
+        out: &'a mut dyn Write,
+        name: &'a Path,
+    ) -> Writer<'a> {
+        let wanted =
+            header.tasks.iter().map(|task| task.pid).chain(header.kernel_threads.iter().map(|t| t.pid));
+        let tids = unique_tids(wanted);
+        let params = |row: usize| header.tasks[row].params;
+        let mut tasks: Vec<Task> = header
+            .tasks
+            .iter()
+            .enumerate()
+            .map(|(row, task)| {
+                let p = params(row);
+                Task::new(tids[row], &task.name, prio(p.policy, p.nice.get(), p.rt_priority))
+            })
+            .collect();
+        forked.iter().filter(|id| id.is_workload()).for_each(|id| {
+            if let Some(task) = tasks.get_mut(id.index()) {
+                task.forked = true;
+            }
+        });
+        let nr_tasks = tasks.len() as u32;
+        let mut kernel_rows = BTreeMap::new();
+        for (thread, tid) in header.kernel_threads.iter().zip(&tids[tasks.len()..]) {
+            kernel_rows.insert(thread.pid, tasks.len() as u32);
+            tasks.push(Task::new(*tid, &thread.name, 120));
+        }
+        let cpus =
+            (0..header.nr_cpus).map(|cpu| (Task::new(0, &format!("swapper/{cpu}"), 120), Vec::new(), 0));
+        Writer {
+            out,
+            name,
+            tasks,
+            nr_tasks,
+            kernel_rows,
+            cpus: cpus.collect(),
+            buffered: 0,
+            scratch: Default::default(),
+            stats: PerfettoStats::default(),
+        }
+    }
+
+    fn packet(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), LogError> {
+        let mut trace = Vec::new();
+        message(&mut trace, field::TRACE_PACKET, |packet| {
+            fill(packet);
+            number(packet, field::TRUSTED_PACKET_SEQUENCE_ID, 1);
+        });
+        self.out.write_all(&trace).map_err(|source| self.io(source))
+    }
+
+    fn io(&self, source: std::io::Error) -> LogError {
+        LogError::Io { doing: "write", path: self.name.to_path_buf(), source }
+    }
+
+    /// The system, and the tasks that are there before the first fork.
+    fn preamble(&mut self, header: &LogHeader) -> Result<(), LogError> {
+        self.packet(|packet| {
+            message(packet, field::SYSTEM_INFO, |info| {
+                message(info, 1, |utsname| {
+                    let version = format!("schedlab, simulated: {} {}", header.sched, header.sched_version);
+                    bytes(utsname, 1, b"Linux");
+                    bytes(utsname, 2, version.as_bytes());
+                    bytes(utsname, 3, b"6.12.0");
+                });
+                number(info, 3, header.hz.into());
+                number(info, 8, header.nr_cpus.into());
+            });
+        })?;
+        let mut tree = Vec::new();
+        let mut process = |tid: u32, parent: u32, name: &str, is_kthread: bool| {
+            message(&mut tree, 1, |process| {
+                number(process, 1, tid.into());
+                number(process, 2, parent.into());
+                bytes(process, 3, name.as_bytes());
+                number(process, 8, is_kthread.into());
+                number(process, 9, 1); // cmdline_is_comm
+            });
+        };
+        for (task, entry) in self.tasks.iter().zip(&header.tasks).filter(|(task, _)| !task.forked) {
+            let parent = entry
+                .parent
+                .and_then(|parent| self.tasks.get(parent.0 as usize))
+                .map_or(0, |parent| parent.tid);
+            process(task.tid, parent, &entry.name, false);
+        }
+        for (task, thread) in self.tasks[self.nr_tasks as usize..].iter().zip(&header.kernel_threads) {
+            process(task.tid, 2, &thread.name, true); // a child of kthreadd
+        }
+        self.packet(|packet| bytes(packet, field::PROCESS_TREE, &tree))
+    }
+
+    fn row(&self, id: TaskId) -> Option<u32> {
+        match id.kernel_pid() {
+            Some(pid) => self.kernel_rows.get(&pid).copied(),
+            None => (id.0 < self.nr_tasks).then_some(id.0),
+        }
+    }
+
+    fn tid(&self, row: Option<u32>) -> u32 {
+        row.map_or(0, |row| self.tasks[row as usize].tid)
+    }
+
+    /// When an event on `cpu` that changes the state of these tasks is written: not before the CPU's last event, and after
+    /// each task's last event even if Perfetto orders equal times by CPU.
+    #[inline]
+    fn written_ns(&mut self, time_ns: u64, cpu: u32, rows: [Option<u32>; 2]) -> u64 {
+        let mut at = time_ns.max(self.cpus[cpu as usize].2);
+        for row in rows.into_iter().flatten() {
+            let (last_ns, last_cpu) = self.tasks[row as usize].last;
+            at = at.max(last_ns + u64::from(last_cpu > cpu));
+        }
+        for row in rows.into_iter().flatten() {
+            self.tasks[row as usize].last = (at, cpu);
+        }
+        self.cpus[cpu as usize].2 = at;
+        if at > time_ns {
+            self.stats.shifted_events += 1;
+            self.stats.shift_max_ns = self.stats.shift_max_ns.max(at - time_ns);
+        }
+        at
+    }
+
+    /// Adds an event to its CPU's bundle. The order of fields is the one that the reader is fastest with.
+    #[inline]
+    fn event(&mut self, cpu: u32, time_ns: u64, tid: u32, kind: u32, common_flags: u64) {
+        let (content, event) = &mut self.scratch;
+        event.clear();
+        number(event, field::EVENT_TIMESTAMP, time_ns);
+        number(event, field::EVENT_PID, tid.into());
+        bytes(event, kind, content);
+        if common_flags != 0 {
+            number(event, field::EVENT_COMMON_FLAGS, common_flags);
+        }
+        let bundle = &mut self.cpus[cpu as usize].1;
+        let before = bundle.len();
+        bytes(bundle, field::BUNDLE_EVENT, event);
+        self.buffered += bundle.len() - before;
+        self.stats.events += 1;
+    }
+
+    /// `comm`, `pid`, `prio` as most events have them.
+    #[inline]
+    fn content(&mut self, row: u32, prio_field: u32) -> &mut Vec<u8> {
+        let task = &self.tasks[row as usize];
+        let content = &mut self.scratch.0;
+        content.clear();
+        content.extend_from_slice(&task.as_prev);
+        number(content, prio_field, task.prio as u64);
+        content
+    }
+
+    fn waking(&mut self, time_ns: u64, cpu: u32, wakee: u32, waker: Option<u32>, flags: u64) {
+        let at = self.written_ns(time_ns, cpu, [Some(wakee), None]);
+        self.content(wakee, 3);
+        let waker = self.tid(waker);
+        self.event(cpu, at, waker, field::SCHED_WAKING, flags);
+    }
+
+    fn record(&mut self, record: &Record) -> Result<(), LogError> {
+        let cpu = u32::from(record.cpu);
+        let (time_ns, row) = (record.time_ns, self.row(record.task()));
+        if self.cpus.get(cpu as usize).is_none() {
+            return Ok(()); // a contradiction, which the instruments report
+        }
+        match (record.kind(), row) {
+            (Some(Kind::Switch), _) => self.switch(record, cpu, row),
+            (Some(Kind::Waking), Some(wakee)) => {
+                let waker = self.row(record.other());
+                self.tasks[wakee as usize].waking = true;
+                self.waking(time_ns, cpu, wakee, waker, if record.flags & 1 != 0 { HARDIRQ } else { 0 });
+            }
+            (Some(Kind::Wakeup), Some(wakee)) => {
+                let told = std::mem::take(&mut self.tasks[wakee as usize].waking);
+                if !told {
+                    self.waking(time_ns, cpu, wakee, None, HARDIRQ);
+                }
+            }
+            (Some(Kind::New), Some(row)) => {
+                if !self.tasks[row as usize].forked {
+                    // no task_newtask tells Perfetto that it is runnable from now on
+                    self.waking(time_ns, cpu, row, None, 0);
+                }
+                let at = self.written_ns(time_ns, cpu, [Some(row), None]);
+                number(self.content(row, 3), 5, record.arg.into());
+                self.event(cpu, at, 0, field::SCHED_WAKEUP_NEW, 0);
+            }
+            (Some(Kind::Fork), _) => {
+                if let Some(child) = self.row(record.other()) {
+                    let at = self.written_ns(time_ns, cpu, [Some(child), row]);
+                    let content = &mut self.scratch.0;
+                    content.clear();
+                    number(content, 1, self.tasks[child as usize].tid.into());
+                    let comm = &self.tasks[child as usize].as_prev;
+                    content.push(2 << 3 | 2); // comm; in as_prev it is field 1, followed by the pid
+                    content
+                        .extend_from_slice(&comm[1..comm.len() - pid_bytes(self.tasks[child as usize].tid)]);
+                    number(content, 3, 0); // clone_flags: not a thread of the parent
+                    let parent = self.tid(row);
+                    self.event(cpu, at, parent, field::TASK_NEWTASK, 0);
+                }
+            }
+            (Some(Kind::Exit), Some(row)) => {
+                let at = self.written_ns(time_ns, cpu, [Some(row), None]);
+                let tid = self.tid(Some(row));
+                number(self.content(row, 4), 3, tid.into());
+                self.event(cpu, at, tid, field::SCHED_PROCESS_EXIT, 0);
+            }
+            (Some(Kind::Params), Some(row)) => {
+                let [policy, nice, rt_priority, ..] = record.value.to_le_bytes();
+                if let Some(policy) = Policy::from_number(policy.into()) {
+                    self.tasks[row as usize].prio = prio(policy, i32::from(nice as i8), rt_priority);
+                }
+            }
+            _ => {}
+        }
+        if self.buffered >= CHUNK { self.flush() } else { Ok(()) }
+    }
+
+    #[inline]
+    fn switch(&mut self, record: &Record, cpu: u32, prev_row: Option<u32>) {
+        let next_row = self.row(record.other());
+        let at = self.written_ns(record.time_ns, cpu, [prev_row, next_row]);
+        let state = match PrevState::from_number(record.flags) {
+            _ if prev_row.is_none() => 0,
+            Some(PrevState::Preempted) => 0x100,
+            Some(PrevState::Yielded) | None => 0,
+            Some(PrevState::Sleeping) => 1,
+            Some(PrevState::Disk) => 2,
+            Some(PrevState::Dead) => 0x10,
+        };
+        let idle = &self.cpus[cpu as usize].0;
+        let prev = prev_row.map_or(idle, |row| &self.tasks[row as usize]);
+        let next = next_row.map_or(idle, |row| &self.tasks[row as usize]);
+        let content = &mut self.scratch.0;
+        content.clear();
+        content.extend_from_slice(&prev.as_prev);
+        number(content, 3, prev.prio as u64);
+        number(content, 4, state);
+        content.extend_from_slice(&next.as_next);
+        number(content, 7, next.prio as u64);
+        let tid = prev.tid;
+        self.event(cpu, at, tid, field::SCHED_SWITCH, 0);
+        if let Some(row) = prev_row
+            && record.flags == PrevState::Dead as u8
+        {
+            self.content(row, 3);
+            self.event(cpu, at, tid, field::SCHED_PROCESS_FREE, 0);
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), LogError> {
+        let mut head = Vec::new();
+        for cpu in 0..self.cpus.len() {
+            let events = std::mem::take(&mut self.cpus[cpu].1);
+            if events.is_empty() {
+                continue;
+            }
+            // Trace { packet { ftrace_events { cpu, events } } }: the lengths of what is around the events, without copying them
+            let mut bundle = Vec::new();
+            number(&mut bundle, field::BUNDLE_CPU, cpu as u64);
+            let bundle_len = (bundle.len() + events.len()) as u64;
+            let mut packet = Vec::new();
+            number(&mut packet, field::TRUSTED_PACKET_SEQUENCE_ID, 1);
+            packet.push((field::FTRACE_EVENTS << 3 | 2) as u8);
+            varint(&mut packet, bundle_len);
+            head.clear();
+            head.push((field::TRACE_PACKET << 3 | 2) as u8);
+            varint(&mut head, packet.len() as u64 + bundle_len);
+            head.extend_from_slice(&packet);
+            head.extend_from_slice(&bundle);
+            let written = self.out.write_all(&head).and_then(|()| self.out.write_all(&events));
+            written.map_err(|source| self.io(source))?;
+            self.cpus[cpu].1 = events;
+            self.cpus[cpu].1.clear();
+        }
+        self.buffered = 0;
+        Ok(())
+    }
+
+    fn finish(mut self, header: &LogHeader) -> Result<PerfettoStats, LogError> {
+        if !self.cpus.is_empty() {
+            // the trace lasts until its last event: mark the end of the run, so that open slices reach it
+            let at = self.written_ns(header.duration.as_ns(), 0, [None, None]);
+            let content = &mut self.scratch.0;
+            content.clear();
+            bytes(content, 2, b"end of the schedule log\n");
+            self.event(0, at, 0, field::PRINT, 0);
+        }
+        self.flush()?;
+        self.out.flush().map_err(|source| self.io(source))?;
+        Ok(self.stats)
+    }
+}
+
+/// Bytes of a `pid` field: tag and varint.
+fn pid_bytes(tid: u32) -> usize {
+    1 + (u32::BITS - (tid | 1).leading_zeros()).div_ceil(7) as usize
+}
+
+/// Thread ids as wanted where that is possible: not 0 (idle), not 2 (kthreadd, the kernel threads' parent), below 2^31 and not twice; else a fresh number.
+fn unique_tids(wanted: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut used = BTreeSet::from([0, 2]);
+    let mut tids: Vec<Option<u32>> =
+        wanted.map(|pid| (pid < 1 << 31 && used.insert(pid)).then_some(pid)).collect();
+    let mut fresh = 100_000;
+    for tid in tids.iter_mut().filter(|tid| tid.is_none()) {
+        while !used.insert(fresh) {
+            fresh += 1;
+        }
+        *tid = Some(fresh);
+    }
+    tids.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! A run with everything that pictures and tables need.
+
+use crate::groups::Groups;
+use crate::timeline::{Detail, Timeline};
+use crate::{RunFacts, RunView};
+use schedlab_instruments::{LogProblem, Summary, WaitCause, summarize};
+use schedlab_log::{Log, LogHeader};
+
+/// A run, ready to be shown. Its size is bounded by tasks and [`Detail`], not by the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunReport {
+    /// Who ran on what.
+    pub header: LogHeader,
+    /// The tables.
+    pub summary: Summary,
+    /// What the log does not hold.
+    pub facts: RunFacts,
+    /// Tasks by name.
+    pub groups: Groups,
+    /// Who was where when.
+    pub timeline: Timeline,
+}
+
+impl RunReport {
+    /// Reads the log twice: for the summary, and for the timeline.
+    pub fn new(log: &dyn Log, facts: RunFacts, detail: Detail) -> Result<RunReport, LogProblem> {
+        RunReport::with_summary(log, summarize(log)?, facts, detail)
+    }
+
+    /// As [`RunReport::new`], with a summary of this log that is there already.
+    pub fn with_summary(
+        log: &dyn Log,
+        summary: Summary,
+        facts: RunFacts,
+        detail: Detail,
+    ) -> Result<RunReport, LogProblem> {
+        let groups = Groups::new(log.header(), &summary);
+        let timeline = Timeline::new(log, &summary, &groups, detail)?;
+        Ok(RunReport { header: log.header().clone(), summary, facts, groups, timeline })
+    }
+
+    /// What [`json`](crate::json()) takes.
+    pub fn view(&self) -> RunView<'_> {
+        RunView { header: &self.header, summary: &self.summary, facts: &self.facts }
+    }
+}
+
+/// Why a task waits, in words.
+pub(crate) fn cause_text(cause: WaitCause) -> &'static str {
+    match cause {
+        WaitCause::New => "new",
+        WaitCause::Wakeup => "woken",
+        WaitCause::Preempted => "preempted",
+    }
+}

@@ -1,0 +1,341 @@
+//! The summary that a person reads first, on a terminal of 100 columns.
+
+use crate::groups::Group;
+use crate::report::RunReport;
+use crate::units::{count, percent, time};
+use std::fmt::Write;
+use std::io::IsTerminal;
+
+/// How the summary may look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Colours and bold type (ANSI escapes).
+    pub color: bool,
+}
+
+impl Style {
+    /// Colours if standard output is a terminal and `NO_COLOR` (no-color.org) is unset or empty.
+    pub fn detect() -> Style {
+        let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Style { color: std::io::stdout().is_terminal() && !forbidden }
+    }
+    /// No escapes.
+    pub const PLAIN: Style = Style { color: false };
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+    fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+    fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+    fn warn(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+}
+
+/// Width of the summary in columns.
+const WIDTH: usize = 100;
+/// Rows of the CPU picture; more CPUs share rows.
+const CPU_ROWS: usize = 16;
+/// Groups shown by CPU time, and more if they have the longest waits.
+const GROUPS_SHOWN: usize = 10;
+const GROUPS_BY_DELAY: usize = 3;
+const LONGEST_SHOWN: usize = 3;
+
+/// The summary of a run, lines of at most 100 columns.
+pub fn terminal(run: &RunReport, style: Style) -> String {
+    let mut text = String::new();
+    title(&mut text, run, style);
+    cpus(&mut text, run, style);
+    scheduling(&mut text, run, style);
+    groups(&mut text, run, style);
+    facts(&mut text, run, style);
+    text
+}
+
+fn line(text: &mut String, content: &str) {
+    text.push_str(content.trim_end());
+    text.push('\n');
+}
+
+/// At most `width` characters, control characters replaced: names come from traces.
+fn clip(name: &str, width: usize) -> String {
+    let clean = |c: char| if c.is_control() { '?' } else { c };
+    if name.chars().count() <= width {
+        return name.chars().map(clean).collect();
+    }
+    name.chars().map(clean).take(width - 1).chain(['…']).collect()
+}
+
+fn title(text: &mut String, run: &RunReport, style: Style) {
+    let (header, facts) = (&run.header, &run.facts);
+    let mut parts = vec![style.bold(&clip(&header.sched, 30))];
+    if !facts.workload.is_empty() {
+        parts.push(style.bold(&clip(&facts.workload, 30)));
+    }
+    let plural = if header.nr_cpus == 1 { "" } else { "s" };
+    parts.push(format!("{} CPU{plural}", header.nr_cpus));
+    if header.hz != 0 {
+        parts.push(format!("HZ={}", header.hz));
+    }
+    parts.push(time(run.summary.duration_ns));
+    line(text, &format!("\n{}", parts.join(" · ")));
+    let mut second = Vec::new();
+    if !facts.end.is_empty() {
+        second.push(facts.end.clone());
+    }
+    if facts.wall_ns > 0 {
+        let speed = run.summary.duration_ns as f64 / facts.wall_ns as f64;
+        let speed = if speed < 10.0 { format!("{speed:.1}") } else { count(speed as u64) };
+        second.push(format!("simulated in {}: {speed} times real time", time(facts.wall_ns)));
+        if facts.kernel_ns > 0 {
+            second.push(format!("{} of it in the scheduler", percent(facts.kernel_ns, facts.wall_ns)));
+        }
+    }
+    if !second.is_empty() {
+        line(text, &style.dim(&clip(&second.join(", "), WIDTH)));
+    }
+    if !header.params.is_empty() {
+        let params: Vec<String> =
+            header.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        line(text, &style.dim(&clip(&format!("with {}", params.join(" ")), WIDTH)));
+    }
+}
+
+fn cpus(text: &mut String, run: &RunReport, style: Style) {
+    const CELLS: usize = 60;
+    const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let (summary, timeline) = (&run.summary, &run.timeline);
+    let nr_cpus = summary.cpus.len();
+    if nr_cpus == 0 {
+        return;
+    }
+    let per_row = nr_cpus.div_ceil(CPU_ROWS);
+    text.push('\n');
+    let times = format!("0{:>width$}", time(summary.duration_ns), width = CELLS - 1);
+    line(text, &style.dim(&format!("{:<10} {:>7}  {times} {:>9} {:>6}", "CPU", "busy", "switches", "queue")));
+    for first in (0..nr_cpus).step_by(per_row) {
+        let row = first..(first + per_row).min(nr_cpus);
+        let name = if per_row == 1 { format!("cpu{first}") } else { format!("cpu{first}-{}", row.end - 1) };
+        let stats = &summary.cpus[row.clone()];
+        let busy: u64 = stats.iter().map(|cpu| cpu.busy_ns).sum();
+        let waiting: u64 = stats.iter().map(|cpu| cpu.waiting_task_ns).sum();
+        let all = summary.duration_ns * row.len() as u64;
+        let nr_buckets = timeline.cells.first().map_or(0, Vec::len);
+        let picture: String = (0..CELLS)
+            .map(|cell| {
+                let buckets = cell * nr_buckets / CELLS..((cell + 1) * nr_buckets).div_ceil(CELLS);
+                let cells = timeline.cells[row.clone()].iter().flat_map(|cpu| &cpu[buckets.clone()]);
+                let (sum, number) =
+                    cells.fold((0u64, 0u64), |(sum, number), c| (sum + u64::from(c.busy), number + 1));
+                // any work at all shows
+                LEVELS[(sum * 8).div_ceil((number * 255).max(1)) as usize]
+            })
+            .collect();
+        let mean_queue = if all == 0 { 0.0 } else { waiting as f64 / summary.duration_ns as f64 };
+        line(
+            text,
+            &format!(
+                "{name:<10} {:>7}  {} {:>9} {mean_queue:>6.2}",
+                percent(busy, all),
+                style.paint("36", &picture),
+                count(stats.iter().map(|cpu| cpu.switches).sum()),
+            ),
+        );
+    }
+}
+
+fn scheduling(text: &mut String, run: &RunReport, style: Style) {
+    let summary = &run.summary;
+    let system = &summary.system;
+    let seconds = summary.duration_ns as f64 * 1e-9;
+    let rate = |n: u64| {
+        if seconds > 0.0 {
+            format!("{}/s", count((n as f64 / seconds).round() as u64))
+        } else {
+            String::new()
+        }
+    };
+    text.push('\n');
+    line(
+        text,
+        &style.dim(&format!(
+            "{:<16}{:>10} {:>10} {:>10} {:>10} {:>10}",
+            "waiting", "mean", "p50", "p99", "max", "times"
+        )),
+    );
+    for (name, d) in [("run delay", &system.run_delay), ("after a wakeup", &system.wakeup_latency)] {
+        let values = [d.mean_ns(), d.percentile_ns(500), d.percentile_ns(990), d.max_ns()].map(time);
+        let [mean, p50, p99, max] = values;
+        line(
+            text,
+            &format!(
+                "{name:<16}{mean:>10} {p50:>10} {:>10} {max:>10} {:>10}",
+                style.bold(&format!("{p99:>10}")).trim_start(),
+                count(d.count())
+            ),
+        );
+    }
+    let conservation = &system.conservation;
+    text.push('\n');
+    let mut pairs = vec![
+        ("switches", format!("{}  {}", count(system.switches), style.dim(&rate(system.switches)))),
+        ("migrations", format!("{}  {}", count(system.migrations), style.dim(&rate(system.migrations)))),
+    ];
+    let idle = conservation.idle_while_waiting_ns;
+    let share = percent(idle, summary.duration_ns);
+    let idle_text = if idle == 0 {
+        "never".to_string()
+    } else {
+        format!(
+            "{}  {}",
+            time(idle),
+            style.dim(&format!("{share} of the time, longest {}", time(conservation.longest_ns)))
+        )
+    };
+    pairs.push(("a CPU idle while work waits", idle_text));
+    if system.kernel_thread_ns > 0 {
+        pairs.push(("scheduler's own threads", format!("{} CPU time", time(system.kernel_thread_ns))));
+    }
+    for (name, value) in pairs {
+        line(text, &format!("{name:<28}{value}"));
+    }
+    for wait in system.longest_waits.iter().take(LONGEST_SHOWN).filter(|wait| wait.ns() > 0) {
+        let name = clip(&run.header.tasks[wait.task.index()].name, 15);
+        let cause = crate::report::cause_text(wait.cause);
+        let pid = run.header.tasks[wait.task.index()].pid;
+        let content = format!(
+            "{:<28}{:>7}  {name} ({pid}) on cpu{} from {:.6} s, {cause}",
+            "a long wait",
+            time(wait.ns()),
+            wait.cpu.0,
+            wait.start_ns as f64 * 1e-9
+        );
+        line(text, &clip(&content, WIDTH));
+    }
+}
+
+fn groups(text: &mut String, run: &RunReport, style: Style) {
+    let groups = &run.groups.list;
+    let by_cpu = |g: &&Group| !g.kernel;
+    let all: Vec<&Group> = groups.iter().filter(by_cpu).collect();
+    if all.is_empty() {
+        return;
+    }
+    let mut shown: Vec<&Group> = all.iter().take(GROUPS_SHOWN).copied().collect();
+    let mut rest: Vec<&Group> = all.iter().skip(GROUPS_SHOWN).copied().collect();
+    rest.sort_by_key(|group| std::cmp::Reverse(group.run_delay.max_ns()));
+    shown.extend(rest.iter().take(GROUPS_BY_DELAY));
+    text.push('\n');
+    let head = format!(
+        "{:<15} {:>6} {:>9} {:>7}  {:>9} {:>9} {:>9}  {:>8} {:>8} {:>7}",
+        "tasks by name",
+        "tasks",
+        "CPU time",
+        "share",
+        "delay p50",
+        "p99",
+        "max",
+        "blocked",
+        "preempt",
+        "migr"
+    );
+    line(text, &style.dim(&head));
+    let machine = run.summary.duration_ns * run.summary.cpus.len() as u64;
+    let row = |name: &str, g: &Group| {
+        let delay =
+            [g.run_delay.percentile_ns(500), g.run_delay.percentile_ns(990), g.run_delay.max_ns()].map(time);
+        format!(
+            "{:<15} {:>6} {:>9} {:>7}  {:>9} {:>9} {:>9}  {:>8} {:>8} {:>7}",
+            clip(name, 15),
+            count(g.tasks),
+            time(g.cpu_ns),
+            percent(g.cpu_ns, machine),
+            delay[0],
+            delay[1],
+            delay[2],
+            short_count(g.switches_voluntary),
+            short_count(g.switches_involuntary),
+            short_count(g.migrations),
+        )
+    };
+    shown.iter().for_each(|group| line(text, &row(&group.name, group)));
+    let hidden = all.len() - shown.len();
+    if hidden > 0 {
+        line(text, &style.dim(&format!("and {hidden} more names")));
+    }
+    if all.len() > 1 {
+        let mut total = Group::default();
+        for group in &all {
+            total.tasks += group.tasks;
+            total.cpu_ns += group.cpu_ns;
+            total.switches_voluntary += group.switches_voluntary;
+            total.switches_involuntary += group.switches_involuntary;
+            total.migrations += group.migrations;
+        }
+        total.run_delay = run.summary.system.run_delay.clone();
+        line(text, &style.bold(&row("all", &total)));
+    }
+    let unfinished = (0..run.header.tasks.len()).filter(|row| !run.view().finished(*row)).count();
+    if unfinished > 0 && run.facts.finished.is_some() {
+        line(text, &style.dim(&format!("{} tasks were not done at the end", count(unfinished as u64))));
+    }
+}
+
+/// At most 7 characters: `999,999` or `12.3 M`.
+fn short_count(n: u64) -> String {
+    if n < 1_000_000 { count(n) } else { format!("{:.1} M", n as f64 * 1e-6) }
+}
+
+fn facts(text: &mut String, run: &RunReport, style: Style) {
+    let facts = &run.facts;
+    if !facts.warnings.is_empty() {
+        line(text, &format!("\n{}", style.warn("the scheduler warned")));
+        facts.warnings.iter().take(5).for_each(|warning| wrapped(text, warning));
+        if facts.warnings.len() > 5 {
+            line(text, &format!("  and {} more", facts.warnings.len() - 5));
+        }
+    }
+    if !facts.dropped.is_empty() {
+        line(text, &format!("\n{}", style.warn("left out or made up: check before trusting")));
+        for (reason, number) in &facts.dropped {
+            wrapped(text, &format!("{:>9}  {reason}", count(*number)));
+        }
+    }
+    if !facts.notes.is_empty() {
+        line(text, &format!("\n{}", style.dim("notes")));
+        facts.notes.iter().for_each(|note| wrapped(text, note));
+    }
+    if !facts.command.is_empty() || !facts.next_steps.is_empty() {
+        line(text, &format!("\n{}", style.dim("next")));
+        let again = (!facts.command.is_empty()).then_some(("the same again", &facts.command));
+        let steps = facts.next_steps.iter().map(|step| (step.what.as_str(), &step.command));
+        for (what, command) in steps.chain(again) {
+            // commands are never cut or broken: they are to be copied
+            let _ = writeln!(text, "  {what:<26} {command}");
+        }
+    }
+}
+
+/// Words in lines of at most [`WIDTH`] columns, indented.
+fn wrapped(text: &mut String, content: &str) {
+    let lead = content.len() - content.trim_start().len();
+    let mut current = " ".repeat(2 + lead);
+    let mut is_empty = true;
+    for word in content.split_whitespace() {
+        if !is_empty && current.chars().count() + 1 + word.chars().count() > WIDTH {
+            line(text, &current);
+            current = " ".repeat(4);
+            is_empty = true;
+        }
+        if !is_empty {
+            current.push(' ');
+        }
+        current.extend(word.chars().map(|c| if c.is_control() { '?' } else { c }));
+        is_empty = false;
+    }
+    line(text, &current);
+}

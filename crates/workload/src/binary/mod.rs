@@ -1,0 +1,77 @@
+//! How are millions of events stored? A few bytes each, in chunks that prove themselves.
+//!
+//! ```text
+//! file   = 89 "SLWLOAD"  version u32 = 1   0 u32      16 bytes
+//!          chunk ...                                  data, about 64 KiB each
+//!          end chunk                                  number of chunks, tasks, events; checksum of the checksums
+//! chunk  = kind u32 ('DATA' or 'END.')  length u32  crc32 u32 (of kind, length and payload)   payload
+//! DATA   = item ...     note | dropped | cgroup | task | run of one task's events
+//! ```
+//!
+//! Integers are little-endian; within items they are LEB128 varints. An event is a tag (type, and whether its identifier is the
+//! previous one's plus one), then the CPU time since the previous event: `- BLOCK 100 4ms` takes 5 bytes instead of 16 as text.
+//!
+//! Every chunk can be decoded by itself (a run states its task and starts from zero), so a reader may map the file and hop from chunk
+//! to chunk by length. The end chunk tells a whole file from one that was cut at a chunk's boundary.
+//! Readers refuse with the byte offset; no input makes them panic or allocate more than the file's size warrants.
+
+mod crc;
+mod read;
+mod varint;
+mod write;
+
+pub use read::{BinaryError, BinaryProblem, BinaryReader, Part, read_binary};
+pub use write::{BinaryWriter, write_binary};
+
+/// First bytes of a binary workload. (The first has its top bit set, so that no text starts like it.)
+pub const BINARY_MAGIC: [u8; 8] = *b"\x89SLWLOAD";
+/// The version that is written, and the only one so far.
+pub const BINARY_VERSION: u32 = 1;
+
+/// Bytes of the file's and of a chunk's header.
+const FILE_HEADER: usize = 16;
+const CHUNK_HEADER: usize = 12;
+const DATA: u32 = u32::from_le_bytes(*b"DATA");
+const END: u32 = u32::from_le_bytes(*b"END.");
+/// A chunk is written once it holds this much ...
+const CHUNK_TARGET: usize = 64 << 10;
+/// ... and refused by readers above this (one item, such as a note, may be long).
+const CHUNK_MAX: usize = 16 << 20;
+
+/// Item kinds.
+mod item {
+    pub const NOTE: u8 = 1;
+    pub const DROPPED: u8 = 2;
+    pub const CGROUP: u8 = 3;
+    pub const TASK: u8 = 4;
+    pub const EVENTS: u8 = 5;
+}
+
+/// Event tags (low three bits).
+mod tag {
+    pub const FORK: u8 = 0;
+    pub const PRIO: u8 = 1;
+    pub const YIELD: u8 = 2;
+    pub const BLOCK: u8 = 3;
+    pub const TIMER: u8 = 4;
+    pub const DEVICE: u8 = 5;
+    pub const DEPENDENT: u8 = 6;
+    pub const EXIT: u8 = 7;
+    /// The identifier is not the previous one's plus one; the difference follows.
+    pub const EID: u8 = 8;
+}
+
+/// Bits that say which optional fields follow.
+mod has {
+    pub const PARAMS: u8 = 1;
+    pub const AFFINITY: u8 = 2;
+    pub const CGROUP: u8 = 4;
+    /// PRIO: nice alone. Task: kernel thread.
+    pub const FOURTH: u8 = 8;
+    /// PRIO: target. Task: parent.
+    pub const FIFTH: u8 = 16;
+    /// Task: blocked at the start.
+    pub const BLOCKED: u8 = 32;
+    /// Task: forked.
+    pub const FORKED: u8 = 64;
+}

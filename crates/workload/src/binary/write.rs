@@ -1,0 +1,260 @@
+//! Writes the binary form, in any order and in pieces: memory does not grow with the events.
+
+use super::crc::crc32;
+use super::varint::{put, put_bytes, zigzag};
+use super::{BINARY_MAGIC, BINARY_VERSION, CHUNK_MAX, CHUNK_TARGET, DATA, END, has, item, tag};
+use crate::{
+    Birth, Cgroup, CgroupId, Event, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
+};
+use schedlab_units::{CpuSet, SchedParams, TaskId};
+use std::io::{self, Write};
+
+/// Writes a workload in binary form. Equal workloads give equal bytes.
+pub fn write_binary(workload: &Workload, out: impl Write) -> io::Result<()> {
+    let mut writer = BinaryWriter::new(out)?;
+    for (key, value) in &workload.notes {
+        writer.note(key, value)?;
+    }
+    for (reason, count) in &workload.dropped {
+        writer.dropped(reason, *count)?;
+    }
+    for cgroup in &workload.cgroups {
+        writer.cgroup(cgroup)?;
+    }
+    for (row, task) in workload.tasks.iter().enumerate() {
+        writer.task(TaskId(row as u32), task)?;
+    }
+    for (row, task) in workload.tasks.iter().enumerate() {
+        writer.events(TaskId(row as u32), &task.events)?;
+    }
+    writer.finish().map(drop)
+}
+
+/// Writes a workload piece by piece. Without [`finish`](BinaryWriter::finish) the file stays incomplete, and readers say so.
+pub struct BinaryWriter<W: Write> {
+    out: W,
+    payload: Vec<u8>,
+    run: Vec<u8>,
+    nr_chunks: u64,
+    nr_tasks: u64,
+    nr_events: u64,
+    chain: u32,
+}
+
+impl<W: Write> BinaryWriter<W> {
+    /// Begins a file. `out` is written in pieces of about 64 KiB; it need not be buffered.
+    pub fn new(mut out: W) -> io::Result<BinaryWriter<W>> {
+        out.write_all(&BINARY_MAGIC)?;
+        out.write_all(&BINARY_VERSION.to_le_bytes())?;
+        out.write_all(&0u32.to_le_bytes())?;
+        let payload = Vec::with_capacity(2 * CHUNK_TARGET);
+        Ok(BinaryWriter { out, payload, run: Vec::new(), nr_chunks: 0, nr_tasks: 0, nr_events: 0, chain: 0 })
+    }
+
+    /// Adds a note. A key may come once.
+    pub fn note(&mut self, key: &str, value: &str) -> io::Result<()> {
+        self.payload.push(item::NOTE);
+        put_bytes(&mut self.payload, key.as_bytes());
+        put_bytes(&mut self.payload, value.as_bytes());
+        self.flush_if_full()
+    }
+
+    /// Adds a count of what an import left out. A reason may come more than once: readers add the counts.
+    pub fn dropped(&mut self, reason: &str, count: u64) -> io::Result<()> {
+        self.payload.push(item::DROPPED);
+        put_bytes(&mut self.payload, reason.as_bytes());
+        put(&mut self.payload, count);
+        self.flush_if_full()
+    }
+
+    /// Adds a control group; the first is [`CgroupId`] 0.
+    pub fn cgroup(&mut self, cgroup: &Cgroup) -> io::Result<()> {
+        let out = &mut self.payload;
+        out.push(item::CGROUP);
+        put_bytes(out, cgroup.path.as_bytes());
+        let bit = |given: bool, bit: u8| if given { bit } else { 0 };
+        out.push(
+            bit(cgroup.weight.is_some(), has::PARAMS)
+                | bit(cgroup.cpuset.is_some(), has::AFFINITY)
+                | bit(cgroup.max.is_some(), has::CGROUP),
+        );
+        cgroup.weight.inspect(|&weight| put(out, u64::from(weight)));
+        cgroup.cpuset.as_ref().inspect(|cpuset| put_cpus(out, cpuset));
+        if let Some(max) = cgroup.max {
+            put(out, max.quota.as_ns());
+            put(out, max.period.as_ns());
+        }
+        self.flush_if_full()
+    }
+
+    /// Adds a task without its events. Each row once; rows may come in any order, before or after their events.
+    pub fn task(&mut self, row: TaskId, task: &Task) -> io::Result<()> {
+        let out = &mut self.payload;
+        out.push(item::TASK);
+        put(out, u64::from(row.0));
+        put(out, u64::from(task.pid));
+        put_bytes(out, task.name.as_bytes());
+        let (birth, eid, parent) = match task.birth {
+            Birth::Init { eid, parent, state: InitState::Runnable } => (0, eid.0, parent),
+            Birth::Init { eid, parent, state: InitState::Blocked } => (has::BLOCKED, eid.0, parent),
+            Birth::Fork { parent } => (has::FORKED, 0, Some(parent)),
+        };
+        let mut bits = birth | settings_bits(task.params.as_ref(), task.affinity.as_ref(), task.cgroup);
+        bits |= if task.kernel_thread { has::FOURTH } else { 0 };
+        bits |= if parent.is_some() { has::FIFTH } else { 0 };
+        out.push(bits);
+        put(out, eid);
+        parent.inspect(|parent| put(out, u64::from(parent.0)));
+        put_settings(out, task.params.as_ref(), task.affinity.as_ref(), task.cgroup);
+        self.nr_tasks += 1;
+        self.flush_if_full()
+    }
+
+    /// Appends events to a task's.
+    pub fn events(&mut self, row: TaskId, events: &[Event]) -> io::Result<()> {
+        let mut rest = events;
+        while !rest.is_empty() {
+            self.run.clear();
+            let (mut eid, mut since_wakeup, mut count) = (0u64, 0u64, 0);
+            for event in rest {
+                put_event(&mut self.run, event, &mut eid, &mut since_wakeup);
+                count += 1;
+                if self.run.len() >= CHUNK_TARGET {
+                    break;
+                }
+            }
+            rest = &rest[count..];
+            self.payload.push(item::EVENTS);
+            put(&mut self.payload, u64::from(row.0));
+            put(&mut self.payload, count as u64);
+            put_bytes(&mut self.payload, &self.run);
+            self.nr_events += count as u64;
+            self.flush_if_full()?;
+        }
+        Ok(())
+    }
+
+    fn flush_if_full(&mut self) -> io::Result<()> {
+        if self.payload.len() < CHUNK_TARGET {
+            return Ok(());
+        }
+        if self.payload.len() > CHUNK_MAX {
+            let message =
+                format!("one note or name of {} bytes; at most 16 MiB can be stored", self.payload.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        self.flush(DATA)
+    }
+
+    fn flush(&mut self, kind: u32) -> io::Result<()> {
+        let length = (self.payload.len() as u32).to_le_bytes();
+        let kind = kind.to_le_bytes();
+        let crc = crc32(crc32(crc32(0, &kind), &length), &self.payload).to_le_bytes();
+        self.chain = crc32(self.chain, &crc);
+        for part in [&kind[..], &length, &crc, &self.payload] {
+            self.out.write_all(part)?;
+        }
+        self.nr_chunks += 1;
+        self.payload.clear();
+        Ok(())
+    }
+
+    /// Completes the file and gives the writer back, flushed.
+    pub fn finish(mut self) -> io::Result<W> {
+        if !self.payload.is_empty() {
+            self.flush(DATA)?;
+        }
+        for number in [self.nr_chunks, self.nr_tasks, self.nr_events] {
+            self.payload.extend_from_slice(&number.to_le_bytes());
+        }
+        self.payload.extend_from_slice(&self.chain.to_le_bytes());
+        self.flush(END)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+#[inline]
+fn put_event(out: &mut Vec<u8>, event: &Event, last_eid: &mut u64, since_wakeup: &mut u64) {
+    let step = event.eid.0.wrapping_sub(last_eid.wrapping_add(1)) as i64;
+    *last_eid = event.eid.0;
+    let kind = match &event.kind {
+        EventKind::Fork { .. } => tag::FORK,
+        EventKind::Prio { .. } => tag::PRIO,
+        EventKind::Yield { .. } => tag::YIELD,
+        EventKind::Block { .. } => tag::BLOCK,
+        EventKind::Exit { .. } => tag::EXIT,
+        EventKind::Wakeup(Wakeup::External { source: ExternalSource::Timer, .. }) => tag::TIMER,
+        EventKind::Wakeup(Wakeup::External { source: ExternalSource::Device, .. }) => tag::DEVICE,
+        EventKind::Wakeup(Wakeup::Dependent { .. }) => tag::DEPENDENT,
+    };
+    if step == 0 {
+        out.push(kind);
+    } else {
+        out.push(kind | tag::EID);
+        put(out, zigzag(step));
+    }
+    match event.kind.length() {
+        Some(length) => {
+            put(out, length.as_ns().wrapping_sub(*since_wakeup));
+            *since_wakeup = length.as_ns();
+        }
+        None => *since_wakeup = 0,
+    }
+    match &event.kind {
+        EventKind::Fork { child, .. } => put(out, u64::from(child.0)),
+        EventKind::Prio { change, .. } => put_change(out, change),
+        EventKind::Wakeup(Wakeup::External { after, .. }) => put(out, after.as_ns()),
+        EventKind::Wakeup(Wakeup::Dependent { recorded_after, event, task, distance }) => {
+            put(out, recorded_after.as_ns());
+            put(out, zigzag(event.0.wrapping_sub(*last_eid) as i64));
+            put(out, u64::from(task.0));
+            put(out, distance.as_ns());
+        }
+        _ => {}
+    }
+}
+
+fn put_change(out: &mut Vec<u8>, change: &ParamChange) {
+    let mut bits = settings_bits(change.params.as_ref(), change.affinity.as_ref(), change.cgroup);
+    bits |= if change.nice.is_some() { has::FOURTH } else { 0 };
+    bits |= if change.target.is_some() { has::FIFTH } else { 0 };
+    out.push(bits);
+    change.nice.inspect(|nice| out.push(nice.get() as u8));
+    change.target.inspect(|target| put(out, u64::from(target.0)));
+    put_settings(out, change.params.as_ref(), change.affinity.as_ref(), change.cgroup);
+}
+
+fn settings_bits(params: Option<&SchedParams>, affinity: Option<&CpuSet>, cgroup: Option<CgroupId>) -> u8 {
+    let bit = |given: bool, bit: u8| if given { bit } else { 0 };
+    bit(params.is_some(), has::PARAMS)
+        | bit(affinity.is_some(), has::AFFINITY)
+        | bit(cgroup.is_some(), has::CGROUP)
+}
+
+fn put_settings(
+    out: &mut Vec<u8>,
+    params: Option<&SchedParams>,
+    affinity: Option<&CpuSet>,
+    cgroup: Option<CgroupId>,
+) {
+    if let Some(params) = params {
+        // the top bit of the policy says that deadline parameters follow
+        let deadline_follows = if params.deadline.is_some() { 0x80 } else { 0 };
+        out.push(params.policy.number() | deadline_follows);
+        out.push(params.nice.get() as u8);
+        out.push(params.rt_priority);
+        if let Some(deadline) = params.deadline {
+            for span in [deadline.runtime, deadline.deadline, deadline.period] {
+                put(out, span.as_ns());
+            }
+        }
+    }
+    affinity.inspect(|cpus| put_cpus(out, cpus));
+    cgroup.inspect(|cgroup| put(out, u64::from(cgroup.0)));
+}
+
+fn put_cpus(out: &mut Vec<u8>, cpus: &CpuSet) {
+    put(out, cpus.words().len() as u64);
+    cpus.words().iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+}

@@ -1,0 +1,675 @@
+//! One event after the other: who is on which CPU, who sleeps, who woke whom.
+
+use super::snapshot::{ProcRow, ProcSnapshot};
+use super::tasks::{Cause, Evidence, Outside, Tasks, Where};
+use super::{DeriveOptions, SoftIrqRule, Summary, YieldRule};
+use crate::{Birth, EventKind, ExternalSource, InitState};
+use schedlab_trace::{
+    CommId, Context, Counts, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Wake,
+};
+use schedlab_units::TaskId;
+use std::collections::{BTreeSet, HashSet};
+
+/// Derives a workload from events in order of time. Feed it with [`Deriver::event`], then call [`Deriver::finish`].
+pub struct Deriver<'a> {
+    pub(super) options: DeriveOptions,
+    pub(super) snapshot: Option<&'a ProcSnapshot>,
+    pub(super) tasks: Tasks,
+    cpus: Vec<Cpu>,
+    pub(super) start_ns: Option<u64>,
+    pub(super) now_ns: u64,
+    pub(super) counts: Counts,
+    pub(super) summary: Summary,
+    pub(super) facts: Facts,
+    /// Numbers of tasks that are left out.
+    left_out: BTreeSet<Pid>,
+    /// Pairs (current, woken) of wakeups from softirqs; only ever asked, never listed.
+    pub(super) softirq_pairs: HashSet<(u32, u32)>,
+}
+
+/// What the notes of the workload tell besides the summary.
+#[derive(Default)]
+pub(super) struct Facts {
+    pub yield_calls: u64,
+    pub early_wakes: u64,
+    pub ignored_wakes: u64,
+    pub irq_events: bool,
+    pub softirq_events: bool,
+    pub wakeup_fallback: u64,
+    pub uncharged_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    /// Nothing is known since the start or since events were lost.
+    Unknown,
+    /// The idle task.
+    Idle,
+    /// A task that is left out.
+    LeftOut,
+    /// Row of the tasks.
+    Task(usize),
+}
+
+#[derive(Clone, Copy)]
+struct Cpu {
+    on: On,
+    /// The current task's number; `None` while nothing is known.
+    pid: Option<Pid>,
+    /// The task that left it to the idle task, though runnable.
+    left_runnable: Option<usize>,
+    /// Since when `on` is known to hold (for [`On::Unknown`]: since when nothing is known).
+    since_ns: u64,
+    last_event_ns: u64,
+    /// A device's interrupt is being handled.
+    in_irq: bool,
+    /// End of the last hardware interrupt's handler.
+    irq_end_ns: Option<u64>,
+    /// Running softirq, and whether a hardware interrupt had come just before it.
+    softirq: Option<(u32, bool)>,
+}
+
+/// A softirq this soon after a handler's end is that interrupt's doing (irq_exit runs it at once).
+const SOFTIRQ_AFTER_IRQ_NS: u64 = 10_000;
+/// The kernel's numbers of softirqs that send and receive for the network (include/linux/interrupt.h).
+const NET_TX: u32 = 2;
+const NET_RX: u32 = 3;
+const BLOCK: u32 = 4;
+
+/// Whether the threads that an event names can be: 0 is the idle task, which is neither woken nor forked, and none is less.
+#[inline]
+fn is_possible(event: &Event) -> bool {
+    let task = |pid: Pid| pid.0 > 0;
+    let any = |pid: Pid| pid.0 >= 0;
+    any(event.pid)
+        && match event.what {
+            SchedEvent::Switch { prev, next, .. } => any(prev.pid) && any(next.pid),
+            SchedEvent::Waking(wake) | SchedEvent::Wakeup(wake) | SchedEvent::WakeupNew(wake) => {
+                task(wake.pid)
+            }
+            SchedEvent::Fork { child, .. } => task(child),
+            SchedEvent::Exec { pid, old_pid } => task(pid) && task(old_pid),
+            _ => true,
+        }
+}
+
+impl<'a> Deriver<'a> {
+    /// Starts a derivation; `snapshot` is what /proc said at the start of the recording.
+    pub fn new(options: DeriveOptions, snapshot: Option<&'a ProcSnapshot>) -> Deriver<'a> {
+        Deriver {
+            options,
+            snapshot,
+            tasks: Tasks::new(),
+            cpus: Vec::new(),
+            start_ns: None,
+            now_ns: 0,
+            counts: Counts::new(),
+            summary: Summary::default(),
+            facts: Facts::default(),
+            left_out: BTreeSet::new(),
+            softirq_pairs: HashSet::new(),
+        }
+    }
+
+    /// Counts something left out or made up.
+    pub(super) fn count(&mut self, reason: &str, times: u64) {
+        if times > 0 {
+            *self.counts.entry(reason.to_string()).or_default() += times;
+        }
+    }
+
+    /// The task's row in the snapshot, if the task was there then.
+    pub(super) fn row_of(&self, task: usize) -> Option<&'a ProcRow> {
+        let task = &self.tasks.list[task];
+        match task.birth {
+            // A number of today's forked task may have been another's at the start.
+            Birth::Init { .. } => self.snapshot?.row(task.tid.0),
+            Birth::Fork { .. } => None,
+        }
+    }
+
+    /// Takes in one event; `name` gives the names behind [`CommId`]s. Events come in order of time.
+    pub fn event<'n>(&mut self, event: &Event, name: impl Fn(CommId) -> &'n str + Copy) {
+        let start_ns = *self.start_ns.get_or_insert(event.time_ns);
+        self.now_ns = event.time_ns;
+        self.summary.trace_events += 1;
+        let cpu = event.cpu.index();
+        if self.cpus.len() <= cpu {
+            let unknown = Cpu {
+                on: On::Unknown,
+                pid: None,
+                left_runnable: None,
+                since_ns: start_ns,
+                last_event_ns: start_ns,
+                in_irq: false,
+                irq_end_ns: None,
+                softirq: None,
+            };
+            self.cpus.resize(cpu + 1, unknown);
+        }
+        if !is_possible(event) {
+            self.count("event that names an impossible thread, left out", 1);
+            return;
+        }
+        let current = match event.what {
+            SchedEvent::Switch { prev, .. } => {
+                if Self::is_left_out(name(prev.comm)) {
+                    self.left_out.insert(prev.pid);
+                }
+                prev.pid
+            }
+            _ => event.pid,
+        };
+        if self.cpus[cpu].pid != Some(current)
+            && !matches!(event.what, SchedEvent::Lost { .. } | SchedEvent::Exec { .. })
+        {
+            self.found_on(cpu, current);
+        }
+        match event.what {
+            SchedEvent::Switch { prev, prev_state, next } => self.switch(cpu, prev, prev_state, next, name),
+            SchedEvent::Waking(wake) => self.waking(event, wake, false, name),
+            SchedEvent::Wakeup(wake) => self.wakeup(event, wake, name),
+            SchedEvent::WakeupNew(wake) => self.wakeup_new(wake, name),
+            SchedEvent::Fork { parent, child, child_comm } => self.fork(parent, child, child_comm),
+            SchedEvent::Lost { count } => self.lost(cpu, count),
+            SchedEvent::PiSetPrio { pid, old_prio, new_prio } => {
+                if let Some(task) = self.tasks.find(pid) {
+                    self.pi_prio(task, old_prio, new_prio);
+                }
+            }
+            SchedEvent::SysEnter(call) => self.sys_enter(event.pid, call),
+            SchedEvent::SysExit { call, ret } => self.sys_exit(event.pid, call, ret),
+            SchedEvent::IrqEntry { .. } => {
+                self.facts.irq_events = true;
+                self.cpus[cpu].in_irq = true;
+            }
+            SchedEvent::IrqExit { .. } => {
+                self.cpus[cpu].in_irq = false;
+                self.cpus[cpu].irq_end_ns = Some(event.time_ns);
+            }
+            SchedEvent::SoftIrqEntry { vec } => {
+                self.facts.softirq_events = true;
+                let after_irq = self.cpus[cpu]
+                    .irq_end_ns
+                    .is_some_and(|end_ns| event.time_ns.saturating_sub(end_ns) <= SOFTIRQ_AFTER_IRQ_NS);
+                self.cpus[cpu].softirq = Some((vec, after_irq));
+            }
+            SchedEvent::SoftIrqExit { .. } => {
+                // A second softirq of one round still belongs to the same interrupt.
+                if let Some((_, true)) = self.cpus[cpu].softirq.take() {
+                    self.cpus[cpu].irq_end_ns = Some(event.time_ns);
+                }
+            }
+            SchedEvent::Exec { pid, old_pid } if pid != old_pid => {
+                if let Some(task) = self.tasks.find(old_pid) {
+                    self.tasks.renumber(task, pid);
+                    if self.cpus[cpu].on == On::Task(task) {
+                        self.cpus[cpu].pid = Some(pid);
+                    }
+                }
+            }
+            SchedEvent::Exit { .. }
+            | SchedEvent::Exec { .. }
+            | SchedEvent::Migrate { .. }
+            | SchedEvent::StatRuntime { .. }
+            | SchedEvent::Other { .. } => {}
+        }
+        self.cpus[cpu].last_event_ns = event.time_ns;
+    }
+
+    /// Whether the scheduler itself causes this kernel thread: it would run twice in a replay.
+    #[inline]
+    fn is_left_out(name: &str) -> bool {
+        name.starts_with("migration/")
+    }
+
+    fn since_start(&self) -> u64 {
+        self.now_ns - self.start_ns.unwrap_or(self.now_ns)
+    }
+
+    fn switch<'n>(
+        &mut self,
+        cpu: usize,
+        prev: SwitchSide,
+        prev_state: TaskState,
+        next: SwitchSide,
+        name: impl Fn(CommId) -> &'n str,
+    ) {
+        self.summary.switches += 1;
+        match self.cpus[cpu].on {
+            On::Task(task) => {
+                self.switch_out(task, prev, prev_state);
+                let runnable = next.pid == Pid::IDLE && prev_state.is_runnable();
+                self.cpus[cpu].left_runnable = runnable.then_some(task);
+            }
+            On::Idle | On::LeftOut | On::Unknown => self.cpus[cpu].left_runnable = None,
+        }
+        self.cpus[cpu].since_ns = self.now_ns;
+        self.cpus[cpu].pid = Some(next.pid);
+        self.cpus[cpu].on = if next.pid == Pid::IDLE {
+            On::Idle
+        } else if Self::is_left_out(name(next.comm)) {
+            self.count("switch to a kernel thread that the scheduler causes (migration/N), left out", 1);
+            self.left_out.insert(next.pid);
+            On::LeftOut
+        } else {
+            On::Task(self.switch_in(cpu, next))
+        };
+    }
+
+    /// An event shows another task on this CPU than was known to be there: at the trace's begin, after lost events, or where
+    /// the recording leaves out events.
+    #[cold]
+    fn found_on(&mut self, cpu: usize, pid: Pid) {
+        let before = self.cpus[cpu];
+        if let On::Task(other) = before.on {
+            self.gone_unseen(cpu, other);
+        }
+        self.cpus[cpu].pid = Some(pid);
+        if pid == Pid::IDLE || self.left_out.contains(&pid) {
+            self.cpus[cpu].on = if pid == Pid::IDLE { On::Idle } else { On::LeftOut };
+            self.cpus[cpu].since_ns = self.now_ns;
+            return;
+        }
+        let found = self.tasks.find(pid);
+        let told_ns = match before.on {
+            // It has been there since before the trace, or since events were lost.
+            On::Unknown => Some(before.since_ns),
+            // It handed the CPU over at some time since; as a rule soon.
+            On::Task(other) if self.tasks.list[other].is_hidden() => {
+                self.count("switch away from a task that the recording hides; its successor charged from its arrival", 1);
+                Some(before.since_ns)
+            }
+            On::Idle => self.begin_on_idle_cpu(before, found),
+            _ => None,
+        };
+        let since_ns = told_ns.unwrap_or(self.now_ns);
+        let at = Where::Running { cpu: cpu as u32, since_ns };
+        let task = match found {
+            None => self.tasks.add_init(pid, CommId::default(), InitState::Runnable, at),
+            Some(task) => {
+                self.now_runs(task, cpu, since_ns);
+                task
+            }
+        };
+        if told_ns.is_none() {
+            self.count("stay on a CPU whose begin is not in the trace, not charged", 1);
+            self.tasks.list[task].broken_stays += 1;
+        }
+        self.cpus[cpu].on = On::Task(task);
+        self.cpus[cpu].since_ns = since_ns;
+    }
+
+    /// When a task that is found on a CPU that was idle began to run there, where that can be told.
+    fn begin_on_idle_cpu(&mut self, before: Cpu, found: Option<usize>) -> Option<u64> {
+        let Where::Runnable { since_ns, woken } = self.tasks.list[found?].at else { return None };
+        if before.left_runnable == found {
+            // Nobody goes idle while a task wants the CPU: a hidden task took it from this one, as a rule for a short time.
+            self.count(
+                "runnable task that gave its CPU to idle (to a task that the recording hides); charged on",
+                1,
+            );
+            return Some(before.since_ns);
+        }
+        // An idle CPU takes what has been woken at once.
+        woken.then(|| {
+            self.count(
+                "stay whose begin on an idle CPU is not in the trace, charged from the task's wakeup",
+                1,
+            );
+            before.since_ns.max(since_ns)
+        })
+    }
+
+    /// `task` was thought to be on this CPU, but another one leaves it: its end of stay is not in the trace.
+    fn gone_unseen(&mut self, cpu: usize, task: usize) {
+        self.count("stay on a CPU whose end is not in the trace, not charged", 1);
+        self.tasks.list[task].broken_stays += 1;
+        if !self.tasks.list[task].is_hidden() {
+            self.facts.uncharged_ns += self.now_ns - self.cpus[cpu].since_ns;
+        }
+        if self.tasks.list[task].runs_on(cpu) {
+            self.tasks.charge(task, 0, self.now_ns);
+        }
+    }
+
+    fn switch_out(&mut self, task: usize, prev: SwitchSide, state: TaskState) {
+        self.tasks.list[task].comm = prev.comm;
+        self.tasks.list[task].stays += 1;
+        self.tasks.list[task].seen_leaving = true;
+        self.see_prio(task, prev.prio);
+        self.tasks.charge(task, self.now_ns, self.now_ns);
+        if !self.tasks.list[task].new_children.is_empty() && !state.is_runnable() {
+            self.fork_children(task);
+        }
+        match state {
+            TaskState::Running if self.tasks.list[task].in_yield => {
+                // With YieldRule::All the call itself has been noted.
+                if self.options.yields == YieldRule::Switched {
+                    self.tasks.emit(task, self.now_ns, |length| EventKind::Yield { length });
+                }
+                self.tasks.list[task].in_yield = false;
+            }
+            TaskState::Running | TaskState::RunningPreempted => {}
+            TaskState::Unknown => self.count("switch-out in an unknown state, taken as preemption", 1),
+            TaskState::Dead | TaskState::Zombie => {
+                self.tasks.emit(task, self.now_ns, |length| EventKind::Exit { length });
+                self.tasks.list[task].at = Where::Dead;
+                self.tasks.forget(task);
+            }
+            TaskState::Interruptible
+            | TaskState::Uninterruptible
+            | TaskState::Stopped
+            | TaskState::Traced
+            | TaskState::Parked
+            | TaskState::Idle => {
+                self.tasks.emit(task, self.now_ns, |length| EventKind::Block { length });
+                self.tasks.list[task].at = Where::Blocked { since_ns: self.now_ns };
+                let early_ns = self.options.early_wake_ns;
+                if let Some((at_ns, _)) = self.tasks.list[task].early_wake
+                    && self.now_ns - at_ns > early_ns
+                {
+                    self.tasks.list[task].early_wake = None;
+                    self.facts.ignored_wakes += 1;
+                }
+            }
+        }
+    }
+
+    /// `task` is on a CPU, whatever was thought of it.
+    fn now_runs(&mut self, task: usize, cpu: usize, at_ns: u64) {
+        match self.tasks.list[task].at {
+            Where::New => self.fork_child(task),
+            Where::Blocked { since_ns } => self.wake_unseen(task, since_ns, at_ns),
+            Where::Running { cpu: first, .. } => {
+                self.count("task found on two CPUs at once; its stay on the first not charged", 1);
+                self.tasks.charge(task, 0, self.now_ns);
+                let first = &mut self.cpus[first as usize];
+                (first.on, first.pid, first.since_ns) = (On::Unknown, None, self.now_ns);
+            }
+            Where::Runnable { .. } | Where::Dead => {}
+        }
+        self.tasks.list[task].at = Where::Running { cpu: cpu as u32, since_ns: at_ns };
+        self.late_prio(task);
+    }
+
+    fn switch_in(&mut self, cpu: usize, next: SwitchSide) -> usize {
+        let at = Where::Running { cpu: cpu as u32, since_ns: self.now_ns };
+        let task = match self.tasks.find(next.pid) {
+            // First seen: it was waiting for a CPU when the trace began.
+            None => self.tasks.add_init(next.pid, next.comm, InitState::Runnable, at),
+            Some(task) if matches!(self.tasks.list[task].at, Where::Runnable { .. }) => {
+                self.tasks.list[task].at = at;
+                task
+            }
+            Some(task) => {
+                self.now_runs(task, cpu, self.now_ns);
+                task
+            }
+        };
+        self.tasks.list[task].comm = next.comm;
+        self.tasks.list[task].stays += 1;
+        self.see_prio(task, next.prio);
+        task
+    }
+
+    /// A blocked task runs again and no waking came in between: one that came just before the block, or one made up.
+    /// `at_ns`: when it is known to be awake at the latest.
+    fn wake_unseen(&mut self, task: usize, since_ns: u64, at_ns: u64) {
+        match self.tasks.list[task].early_wake.take() {
+            Some((_, cause)) => {
+                self.facts.early_wakes += 1;
+                self.tasks.wake(task, at_ns, 0, cause);
+            }
+            None => {
+                self.count("blocked task that ran again without a wakeup in the trace; one made up", 1);
+                let cause = Cause::Outside(ExternalSource::Timer, Outside::MadeUp);
+                self.tasks.wake(task, at_ns, at_ns.saturating_sub(since_ns), cause);
+            }
+        }
+        self.late_prio(task);
+    }
+
+    /// `sched_waking`, or `sched_wakeup` in its place (`late`).
+    fn waking<'n>(&mut self, event: &Event, wake: Wake, late: bool, name: impl Fn(CommId) -> &'n str) {
+        if Self::is_left_out(name(wake.comm)) {
+            return;
+        }
+        let Some(task) = self.tasks.find(wake.pid) else {
+            // First seen: blocked since before the trace.
+            let at = Where::Blocked { since_ns: self.start_ns.unwrap_or(self.now_ns) };
+            let task = self.tasks.add_init(wake.pid, wake.comm, InitState::Blocked, at);
+            self.see_prio(task, wake.prio);
+            let cause = self.cause(event, task, late);
+            self.tasks.wake(task, self.now_ns, self.since_start(), cause);
+            return;
+        };
+        self.tasks.list[task].comm = wake.comm;
+        match self.tasks.list[task].at {
+            Where::Blocked { since_ns } => {
+                self.see_prio(task, wake.prio);
+                if self.tasks.list[task].early_wake.take().is_some() {
+                    self.facts.ignored_wakes += 1;
+                }
+                let cause = self.cause(event, task, late);
+                self.tasks.wake(task, self.now_ns, self.now_ns - since_ns, cause);
+                self.late_prio(task);
+            }
+            // It has said that it will sleep, but has not left the CPU: perhaps it will not.
+            Where::Running { .. } | Where::Runnable { .. } if event.pid != wake.pid && !late => {
+                let cause = self.cause(event, task, late);
+                if self.tasks.list[task].early_wake.replace((self.now_ns, cause)).is_some() {
+                    self.facts.ignored_wakes += 1;
+                }
+            }
+            Where::Running { .. } | Where::Runnable { .. } => self.facts.ignored_wakes += 1,
+            Where::New => {}
+            Where::Dead => self.count("waking of a task that had exited, left out", 1),
+        }
+    }
+
+    /// `sched_wakeup`: where `sched_waking` was recorded it adds nothing, but that an early waking found its task awake.
+    fn wakeup<'n>(&mut self, event: &Event, wake: Wake, name: impl Fn(CommId) -> &'n str) {
+        let at = self.tasks.find(wake.pid).map(|task| (task, self.tasks.list[task].at));
+        match at {
+            Some((task, Where::Blocked { since_ns })) => match self.tasks.list[task].early_wake {
+                Some(_) => self.wake_unseen(task, since_ns, self.now_ns),
+                None => {
+                    self.facts.wakeup_fallback += 1;
+                    self.waking(event, wake, true, name);
+                }
+            },
+            None => {
+                self.facts.wakeup_fallback += 1;
+                self.waking(event, wake, true, name);
+            }
+            Some((task, _)) => {
+                if self.tasks.list[task].early_wake.take().is_some() {
+                    self.facts.ignored_wakes += 1;
+                }
+            }
+        }
+    }
+
+    /// Who or what is behind the wakeup of `wakee` by this event.
+    fn cause(&mut self, event: &Event, wakee: usize, late: bool) -> Cause {
+        let cpu = self.cpus[event.cpu.index()];
+        let waker = match cpu.on {
+            On::Task(task) if task != wakee => Some(task),
+            _ => None,
+        };
+        let outside = |source, counted| Cause::Outside(source, counted);
+        match event.context {
+            // Seen where the woken task's CPU took it in: the waker may have been anybody.
+            Context::HardIrq | Context::Nmi if late => outside(ExternalSource::Timer, Outside::UnknownWaker),
+            Context::HardIrq | Context::Nmi if cpu.in_irq => {
+                outside(ExternalSource::Device, Outside::HardIrq)
+            }
+            Context::HardIrq | Context::Nmi => outside(ExternalSource::Timer, Outside::HardIrq),
+            Context::Task if late && event.pid == Pid::IDLE => {
+                outside(ExternalSource::Timer, Outside::UnknownWaker)
+            }
+            Context::Task if event.pid == Pid::IDLE => outside(ExternalSource::Timer, Outside::Idle),
+            Context::Task => match waker {
+                Some(waker) => self.tasks.token(waker, wakee, event.time_ns, Evidence::Task),
+                None => outside(ExternalSource::Timer, Outside::UnknownWaker),
+            },
+            Context::SoftIrq => self.softirq_cause(event, cpu.softirq, waker, wakee),
+        }
+    }
+
+    fn softirq_cause(
+        &mut self,
+        event: &Event,
+        softirq: Option<(u32, bool)>,
+        current: Option<usize>,
+        wakee: usize,
+    ) -> Cause {
+        let source = match softirq {
+            Some((NET_TX | NET_RX | BLOCK, _)) => ExternalSource::Device,
+            _ => ExternalSource::Timer,
+        };
+        let external = Cause::Outside(source, Outside::SoftIrq);
+        let Some(current) = current else { return external };
+        match (self.options.softirq, softirq) {
+            (SoftIrqRule::Never, _) => external,
+            (SoftIrqRule::Always, _) => self.tasks.token(current, wakee, event.time_ns, Evidence::SoftIrq),
+            // Whether a hardware interrupt came before can be told only if those were recorded.
+            (SoftIrqRule::Evidence, Some((NET_TX | NET_RX, false))) if self.facts.irq_events => {
+                self.tasks.token(current, wakee, event.time_ns, Evidence::SoftIrq)
+            }
+            (SoftIrqRule::Evidence, Some((NET_TX | NET_RX, _))) if self.facts.irq_events => external,
+            (SoftIrqRule::Evidence, Some((NET_TX | NET_RX, _)) | None) => {
+                self.softirq_pairs.insert((current as u32, wakee as u32));
+                self.tasks.token(current, wakee, event.time_ns, Evidence::SoftIrqMaybe)
+            }
+            (SoftIrqRule::Evidence, Some(_)) => external,
+        }
+    }
+
+    fn fork(&mut self, parent: Pid, child: Pid, child_comm: CommId) {
+        if let Some(old) = self.tasks.find(child) {
+            self.count(
+                "number of a living task given to a new one; the old one's end is not in the trace",
+                1,
+            );
+            self.tasks.forget(old);
+        }
+        let Some(parent_index) = self.tasks.find(parent) else {
+            self.count("fork by a task that is not in the trace; its child taken as there from the start", 1);
+            return;
+        };
+        let birth = Birth::Fork { parent: TaskId(parent_index as u32) };
+        let child = self.tasks.add(child, child_comm, birth, Where::New);
+        let kthreadd = Pid(2);
+        self.tasks.list[child].kernel_thread = parent == kthreadd;
+        self.tasks.list[parent_index].new_children.push(child as u32);
+    }
+
+    fn wakeup_new<'n>(&mut self, wake: Wake, name: impl Fn(CommId) -> &'n str) {
+        if Self::is_left_out(name(wake.comm)) {
+            return;
+        }
+        match self.tasks.find(wake.pid) {
+            None => {
+                // Its fork is not in the trace.
+                let at = Where::Blocked { since_ns: self.start_ns.unwrap_or(self.now_ns) };
+                let task = self.tasks.add_init(wake.pid, wake.comm, InitState::Blocked, at);
+                self.see_prio(task, wake.prio);
+                let cause = Cause::Outside(ExternalSource::Timer, Outside::UnknownWaker);
+                self.tasks.wake(task, self.now_ns, self.since_start(), cause);
+            }
+            Some(task) => {
+                if self.tasks.list[task].at == Where::New {
+                    self.fork_child(task);
+                    if let Birth::Fork { parent } = self.tasks.list[task].birth {
+                        self.inherit(task, parent.index(), wake.prio);
+                    }
+                } else if self.tasks.list[task].prio.current.is_none() {
+                    self.see_prio(task, wake.prio);
+                }
+            }
+        }
+    }
+
+    /// FORK of one new child, now.
+    fn fork_child(&mut self, child: usize) {
+        let Birth::Fork { parent } = self.tasks.list[child].birth else { return };
+        let siblings = &mut self.tasks.list[parent.index()].new_children;
+        siblings.retain(|sibling| *sibling as usize != child);
+        self.tasks.list[child].at = Where::Runnable { since_ns: self.now_ns, woken: true };
+        self.tasks.list[child].born_ns = self.now_ns;
+        if self.tasks.list[parent.index()].at == Where::Dead {
+            self.count("child that appeared after its parent's exit; taken as there from the start", 1);
+            let eid = self.tasks.fresh_eid();
+            self.tasks.list[child].birth = Birth::Init { eid, parent: None, state: InitState::Blocked };
+            self.tasks.list[child].at = Where::Blocked { since_ns: self.start_ns.unwrap_or(self.now_ns) };
+            self.tasks.wake(
+                child,
+                self.now_ns,
+                self.since_start(),
+                Cause::Outside(ExternalSource::Timer, Outside::UnknownWaker),
+            );
+            return;
+        }
+        // A parent that is blocked by now cannot fork: its wakeup is missing.
+        if let Where::Blocked { since_ns } = self.tasks.list[parent.index()].at {
+            self.wake_unseen(parent.index(), since_ns, self.now_ns);
+        }
+        let child = TaskId(child as u32);
+        self.tasks.emit(parent.index(), self.now_ns, |length| EventKind::Fork { length, child });
+    }
+
+    /// FORK of all children not woken so far: their parent is about to block or end.
+    pub(super) fn fork_children(&mut self, parent: usize) {
+        for child in self.tasks.list[parent].new_children.clone() {
+            self.fork_child(child as usize);
+        }
+    }
+
+    /// The task, if it is known to be on a CPU.
+    fn running(&mut self, pid: Pid) -> Option<usize> {
+        self.tasks.find(pid).filter(|task| matches!(self.tasks.list[*task].at, Where::Running { .. }))
+    }
+
+    fn sys_enter(&mut self, pid: Pid, call: Syscall) {
+        let Some(task) = self.running(pid) else { return };
+        if call == Syscall::SchedYield {
+            self.facts.yield_calls += 1;
+            self.tasks.list[task].in_yield = true;
+            if self.options.yields == YieldRule::All {
+                self.tasks.emit(task, self.now_ns, |length| EventKind::Yield { length });
+            }
+        } else {
+            self.tasks.list[task].prio.call = Some(call);
+        }
+    }
+
+    fn sys_exit(&mut self, pid: Pid, call: SyscallKind, ret: i64) {
+        let Some(task) = self.running(pid) else { return };
+        if call == SyscallKind::SchedYield {
+            self.tasks.list[task].in_yield = false;
+        } else if let Some(call) = self.tasks.list[task].prio.call.take()
+            && ret >= 0
+        {
+            self.call_done(task, call);
+        }
+    }
+
+    fn lost(&mut self, cpu: usize, count: Option<u64>) {
+        match count {
+            Some(count) => self.count("event lost by the recording (buffer full)", count),
+            None => self.count("place where the recording lost events, their number unknown", 1),
+        }
+        // The current task is charged up to the last event before the gap.
+        let before_ns = self.cpus[cpu].last_event_ns;
+        if let On::Task(task) = self.cpus[cpu].on
+            && self.tasks.list[task].runs_on(cpu)
+        {
+            self.tasks.charge(task, before_ns, self.now_ns);
+        }
+        let cpu = &mut self.cpus[cpu];
+        (cpu.on, cpu.pid, cpu.since_ns) = (On::Unknown, None, self.now_ns);
+        (cpu.softirq, cpu.in_irq) = (None, false);
+    }
+}

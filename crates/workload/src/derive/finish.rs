@@ -1,0 +1,345 @@
+//! From observations to a workload: who stays, which wakeups are dependent, what the snapshot adds.
+
+use super::engine::Deriver;
+use super::tasks::{Evidence, Task, Wake, Where};
+use super::{Derived, ProcRow, Summary};
+use crate::{
+    Birth, Cgroup, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, Task as WorkloadTask,
+    Wakeup, Workload,
+};
+use schedlab_trace::{CommId, Pid};
+use schedlab_units::{CpuSet, Span, TaskId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where what an event that is taken out meant is found: the next event, and the CPU time up to it (ns).
+type Removed = BTreeMap<EventId, (EventId, u64)>;
+
+impl Deriver<'_> {
+    /// Ends the derivation. `cpu_count` is the number of CPUs of the recorded system, where known: an affinity to all of
+    /// them is none.
+    pub fn finish<'n>(mut self, cpu_count: Option<u32>, name: impl Fn(CommId) -> &'n str) -> Derived {
+        self.end_of_trace();
+        self.drop_unseen_prio();
+        let start_ns = self.start_ns.unwrap_or(0);
+        self.summary.duration_ns = self.now_ns - start_ns;
+
+        let rows = self.kept_rows();
+        let removed = self.removed_events(&rows);
+        let mut workload = Workload::default();
+        let mut cgroups = Cgroups::new(cpu_count);
+        let mut by_tid = BTreeMap::new();
+        let list = std::mem::take(&mut self.tasks.list);
+        for (old, mut task) in list.into_iter().enumerate() {
+            let Some(new) = rows[old] else { continue };
+            let row = match task.birth {
+                Birth::Init { .. } => self.snapshot.and_then(|snapshot| snapshot.row(task.tid.0)),
+                Birth::Fork { .. } => None,
+            };
+            let birth = self.birth(&mut task, &rows, start_ns);
+            let mut events = std::mem::take(&mut task.events);
+            events.retain_mut(|event| {
+                !removed.contains_key(&event.eid) && self.translate(event, &mut task, &rows, &removed)
+            });
+            events.shrink_to_fit();
+            task.outside.add_to(&mut self.summary);
+            self.summary.cpu_ns += task.total_cpu_ns;
+            let comm = name(task.comm);
+            if matches!(birth, Birth::Init { .. }) {
+                by_tid.insert(task.tid, new);
+            }
+            let row_is_kernel = row.is_some_and(|row| row.ppid == Some(2) || row.pid == Some(2));
+            workload.tasks.push(WorkloadTask {
+                pid: task.pid,
+                name: if comm.is_empty() { format!("task-{}", task.tid) } else { comm.to_string() },
+                birth,
+                params: task.prio.initial.or(row.and_then(|row| row.params)),
+                affinity: row.and_then(|row| row.affinity.clone()).filter(|set| !cgroups.is_all(set)),
+                cgroup: row.and_then(|row| cgroups.group(row)),
+                kernel_thread: task.kernel_thread || row_is_kernel,
+                events,
+            });
+        }
+        self.parents(&mut workload, &by_tid);
+        workload.cgroups = cgroups.list;
+        self.notes(&mut workload);
+        workload.dropped = self.counts;
+        Derived { workload, summary: self.summary }
+    }
+
+    /// Tasks that want a CPU still get a BLOCK that carries the CPU time since their last event.
+    fn end_of_trace(&mut self) {
+        for task in 0..self.tasks.list.len() {
+            self.fork_children(task);
+            self.tasks.charge(task, self.now_ns, self.now_ns);
+            if matches!(self.tasks.list[task].at, Where::Runnable { .. }) && self.tasks.has_unsaid(task) {
+                self.tasks.emit(task, self.now_ns, |length| EventKind::Block { length });
+            }
+        }
+    }
+
+    /// Row of each task in the workload; `None`: left out.
+    fn kept_rows(&mut self) -> Vec<Option<TaskId>> {
+        let (mut next, mut left_out) = (0, 0);
+        let rows = self.tasks.list.iter().map(|task| {
+            if task.is_glimpsed() {
+                left_out += 1;
+                return None;
+            }
+            next += 1;
+            Some(TaskId(next - 1))
+        });
+        let rows = rows.collect();
+        self.count(
+            "task of which the trace has only a part (the recording followed others), left out",
+            left_out,
+        );
+        rows
+    }
+
+    /// Events that say nothing any more: (next event of the same task, CPU time up to that) by identifier. One that is a task's
+    /// last becomes a BLOCK: it carries the CPU time before it.
+    fn removed_events(&mut self, rows: &[Option<TaskId>]) -> Removed {
+        let mut removed = BTreeMap::new();
+        let mut lost_forks = 0;
+        for task in &mut self.tasks.list {
+            let mut next: Option<(EventId, Span)> = None;
+            for event in task.events.iter_mut().rev() {
+                let Some(length) = event.kind.length() else {
+                    next = None;
+                    continue;
+                };
+                let gone = match &event.kind {
+                    EventKind::Fork { child, .. } => {
+                        lost_forks += u64::from(rows[child.index()].is_none());
+                        rows[child.index()].is_none()
+                    }
+                    EventKind::Prio { change, .. } => {
+                        change.params.is_none()
+                            || change.target.is_some_and(|target| rows[target.index()].is_none())
+                    }
+                    _ => false,
+                };
+                match next {
+                    Some((eid, end)) if gone => {
+                        removed.insert(event.eid, (eid, end.saturating_sub(length).as_ns()));
+                    }
+                    _ => {
+                        if gone {
+                            event.kind = EventKind::Block { length };
+                        }
+                        next = Some((event.eid, length));
+                    }
+                }
+            }
+        }
+        self.count("fork of a task of which the trace has only a part, left out", lost_forks);
+        removed
+    }
+
+    /// The task's birth in the workload; a child whose parent is left out starts blocked and is woken when it was born.
+    fn birth(&mut self, task: &mut Task, rows: &[Option<TaskId>], start_ns: u64) -> Birth {
+        let Birth::Fork { parent } = task.birth else { return task.birth };
+        if let Some(parent) = rows[parent.index()] {
+            return Birth::Fork { parent };
+        }
+        let eid = self.tasks.fresh_eid();
+        let after = Span::from_ns(task.born_ns.saturating_sub(start_ns));
+        let wakeup = Wakeup::External { after, source: ExternalSource::Timer };
+        let first = Event { eid: self.tasks.fresh_eid(), kind: EventKind::Wakeup(wakeup) };
+        task.events.insert(0, first);
+        task.outside.unknown_waker += 1;
+        Birth::Init { eid, parent: None, state: InitState::Blocked }
+    }
+
+    /// Puts rows and wakers of the workload into an event. Always true.
+    fn translate(
+        &mut self,
+        event: &mut Event,
+        task: &mut Task,
+        rows: &[Option<TaskId>],
+        removed: &Removed,
+    ) -> bool {
+        match &mut event.kind {
+            EventKind::Fork { child, .. } => {
+                *child = rows[child.index()].expect("forks of others are removed")
+            }
+            EventKind::Prio { change, .. } => {
+                change.target =
+                    change.target.map(|target| rows[target.index()].expect("changes of others are removed"));
+            }
+            EventKind::Wakeup(wakeup) => {
+                if let Wakeup::Dependent { recorded_after, event: token, .. } = *wakeup {
+                    let wake = self.tasks.wakes[token.0 as usize];
+                    *wakeup = self.resolve(wake, recorded_after, rows, removed, task);
+                }
+            }
+            EventKind::Block { .. } => self.summary.blocks += 1,
+            EventKind::Yield { .. } => self.summary.yields += 1,
+            EventKind::Exit { .. } => {}
+        }
+        true
+    }
+
+    fn resolve(
+        &mut self,
+        wake: Wake,
+        after: Span,
+        rows: &[Option<TaskId>],
+        removed: &Removed,
+        task: &mut Task,
+    ) -> Wakeup {
+        let by_evidence = match wake.evidence {
+            Evidence::Task | Evidence::SoftIrq => true,
+            // They wake each other that way.
+            Evidence::SoftIrqMaybe => self.softirq_pairs.contains(&(wake.wakee, wake.waker)),
+        };
+        if !by_evidence {
+            task.outside.softirq += 1;
+            return Wakeup::External { after, source: ExternalSource::Device };
+        }
+        let place = match removed.get(&EventId(wake.event)) {
+            None if wake.event == 0 => None,
+            None => Some((EventId(wake.event), wake.cpu_ns)),
+            Some((eid, more_ns)) => Some((*eid, wake.cpu_ns + more_ns)),
+        };
+        match (rows[wake.waker as usize], place) {
+            (Some(waker), Some((event, distance_ns))) => {
+                match wake.evidence {
+                    Evidence::Task => self.summary.wakeups.task += 1,
+                    _ => self.summary.wakeups.softirq_on_behalf += 1,
+                }
+                let distance = Span::from_ns(distance_ns);
+                Wakeup::Dependent { recorded_after: after, event, task: waker, distance }
+            }
+            _ => {
+                task.outside.unknown_waker += 1;
+                Wakeup::External { after, source: ExternalSource::Timer }
+            }
+        }
+    }
+
+    /// Parents of tasks that were there at the start, from the snapshot.
+    fn parents(&self, workload: &mut Workload, by_tid: &BTreeMap<Pid, TaskId>) {
+        let Some(snapshot) = self.snapshot else { return };
+        for (tid, row) in by_tid {
+            let ppid = snapshot.row(tid.0).and_then(|row| row.ppid);
+            let found = ppid.and_then(|ppid| by_tid.get(&Pid(ppid))).filter(|parent| *parent != row);
+            if let Birth::Init { parent, .. } = &mut workload.tasks[row.index()].birth {
+                *parent = found.copied();
+            }
+        }
+    }
+
+    fn notes(&self, workload: &mut Workload) {
+        let wakeups = self.summary.wakeups;
+        let mut note = |key: &str, value: String| {
+            workload.notes.insert(key.to_string(), value);
+        };
+        note(
+            "wakeups",
+            format!(
+                "{} in all: {} by tasks, {} by softirqs on behalf of tasks; external {} ({:.1} %): {} hardirq, {} softirq, {} idle task, {} waker unknown, {} made up",
+                wakeups.total(),
+                wakeups.task,
+                wakeups.softirq_on_behalf,
+                wakeups.external(),
+                wakeups.external_percent(),
+                wakeups.hardirq,
+                wakeups.softirq,
+                wakeups.idle,
+                wakeups.unknown_waker,
+                wakeups.made_up
+            ),
+        );
+        note("wakeups before the switch-out", self.facts.early_wakes.to_string());
+        note("wakings of tasks that had not blocked", self.facts.ignored_wakes.to_string());
+        if self.facts.wakeup_fallback > 0 {
+            note("wakeups taken from sched_wakeup (no sched_waking)", self.facts.wakeup_fallback.to_string());
+        }
+        note(
+            "calls of sched_yield",
+            format!("{}, {} became YIELD", self.facts.yield_calls, self.summary.yields),
+        );
+        let evidence = match (self.facts.irq_events, self.facts.softirq_events) {
+            (true, true) => "softirq and interrupt events in the trace",
+            (false, true) => {
+                "softirq events in the trace, and pairs of tasks that wake each other by softirqs"
+            }
+            _ => "pairs of tasks that wake each other by softirqs",
+        };
+        note("evidence for softirqs on behalf of tasks", evidence.to_string());
+        if self.facts.uncharged_ns > 0 {
+            note(
+                "CPU time of stays without end in the trace, not charged",
+                Span::from_ns(self.facts.uncharged_ns).to_string(),
+            );
+        }
+        note("trace duration", Span::from_ns(self.summary.duration_ns).to_string());
+        if let Some(snapshot) = self.snapshot {
+            let seen: BTreeSet<i32> = workload.tasks.iter().map(|task| task.pid as i32).collect();
+            let unseen = snapshot.rows().filter(|(tid, _)| !seen.contains(tid)).count();
+            workload
+                .notes
+                .insert("tasks of the snapshot that did nothing, left out".to_string(), unseen.to_string());
+        }
+    }
+}
+
+impl super::WakeupCounts {
+    fn add_to(&self, summary: &mut Summary) {
+        let total = &mut summary.wakeups;
+        total.softirq += self.softirq;
+        total.hardirq += self.hardirq;
+        total.idle += self.idle;
+        total.unknown_waker += self.unknown_waker;
+        total.made_up += self.made_up;
+    }
+}
+
+/// Control groups of the snapshot, parents first.
+struct Cgroups {
+    list: Vec<Cgroup>,
+    by_path: BTreeMap<String, CgroupId>,
+    all: Option<CpuSet>,
+}
+
+impl Cgroups {
+    fn new(cpu_count: Option<u32>) -> Cgroups {
+        let all = cpu_count.filter(|count| *count <= 1 << 16).map(CpuSet::first);
+        Cgroups { list: Vec::new(), by_path: BTreeMap::new(), all }
+    }
+    fn is_all(&self, set: &CpuSet) -> bool {
+        set.is_empty() || self.all.as_ref().is_some_and(|all| set.intersection(all) == *all)
+    }
+    /// The task's group with its settings; `None` is the root.
+    fn group(&mut self, row: &ProcRow) -> Option<CgroupId> {
+        let path = row.cgroup.as_deref()?.trim_end_matches('/');
+        if path.is_empty() {
+            return None;
+        }
+        let id = self.declare(path)?;
+        let cpuset = row.cpuset.clone().filter(|set| !self.is_all(set));
+        let group = &mut self.list[id.0 as usize];
+        group.weight = row.cpu_weight.or(group.weight);
+        group.max = row.cpu_max.flatten().or(group.max);
+        group.cpuset = cpuset.or(group.cpuset.take());
+        Some(id)
+    }
+    fn declare(&mut self, path: &str) -> Option<CgroupId> {
+        if let Some(id) = self.by_path.get(path) {
+            return Some(*id);
+        }
+        // Every prefix that ends before a slash is a group of its own.
+        let (parent, name) = path.rsplit_once('/')?;
+        if name.is_empty() {
+            return None;
+        }
+        if !parent.is_empty() {
+            self.declare(parent)?;
+        }
+        let id = CgroupId(self.list.len() as u32);
+        self.list.push(Cgroup { path: path.to_string(), ..Cgroup::default() });
+        self.by_path.insert(path.to_string(), id);
+        Some(id)
+    }
+}

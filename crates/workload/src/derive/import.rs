@@ -1,0 +1,73 @@
+//! From a trace file, and the snapshot beside it, to a workload.
+
+use super::snapshot::{ProcSnapshot, SnapshotError};
+use super::{DeriveOptions, Derived, Deriver};
+use schedlab_trace::{Mode, TraceError, TraceFile};
+use std::path::{Path, PathBuf};
+
+/// Why a trace could not be imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The trace.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The snapshot beside it.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+}
+
+/// Where the snapshot of a trace is: `NAME.proc.csv` beside `NAME.dat`.
+pub(super) fn snapshot_path(trace: &Path) -> PathBuf {
+    trace.with_extension("proc.csv")
+}
+
+/// Imports a trace.dat. `progress` is called now and then with the number of events read so far.
+///
+/// The memory taken is that of the workload; the trace itself is read page by page.
+///
+/// # Errors
+/// [`ImportError::Trace`] for a trace that cannot be read (in [`Mode::Strict`]: not in full), [`ImportError::Snapshot`] for
+/// a snapshot that is there but cannot be read. A trace without snapshot is fine.
+pub fn import_trace(
+    path: &Path,
+    mode: Mode,
+    options: DeriveOptions,
+    mut progress: impl FnMut(u64),
+) -> Result<Derived, ImportError> {
+    let file = TraceFile::open(path, mode)?;
+    let snapshot = match snapshot_path(path) {
+        beside if beside.exists() => Some(ProcSnapshot::read(&beside)?),
+        _ => None,
+    };
+    let mut stream = file.events()?;
+    let mut deriver = Deriver::new(options, snapshot.as_ref());
+    let mut count = 0;
+    while let Some(event) = stream.next_event()? {
+        deriver.event(&event, |comm| stream.comm(comm));
+        count += 1;
+        if count % (1 << 18) == 0 {
+            progress(count);
+        }
+    }
+    progress(count);
+    let mut derived = deriver.finish(file.cpu_count(), |comm| stream.comm(comm));
+    for (reason, times) in stream.counts() {
+        derived.workload.count_dropped(reason, *times);
+    }
+    let notes = &mut derived.workload.notes;
+    let mut note = |key: &str, value: Option<String>| {
+        if let Some(value) = value {
+            notes.insert(key.to_string(), value);
+        }
+    };
+    note("source", path.file_name().map(|name| name.to_string_lossy().into_owned()));
+    note("recorded by", file.tool().map(str::to_string));
+    note("recorded CPUs", file.cpu_count().map(|count| count.to_string()));
+    // `Linux HOST RELEASE MACHINE`: the host name is nobody's business.
+    note(
+        "recorded kernel",
+        file.uname().and_then(|uname| uname.split_whitespace().nth(2)).map(str::to_string),
+    );
+    note("snapshot", Some(snapshot.as_ref().map_or("none".to_string(), |s| format!("{} threads", s.len()))));
+    Ok(derived)
+}

@@ -1,0 +1,311 @@
+//! What did no event tell about the tasks at the start? Policies, nice values, CPUs, control groups: the /proc snapshot.
+//!
+//! `NAME.proc.csv` beside `NAME.dat`: a header line with names of columns, then a row per thread. Columns are found by name;
+//! missing columns and empty fields are unknown, unknown columns ignored.
+//!
+//! ```text
+//! pid,tid,comm,policy,nice,rt_priority,affinity,cgroup,cpu_weight,cpu_max,cpuset,ppid
+//! 812,815,worker,batch,5,0,0-3,/system.slice/a.service,200,50000 100000,0-7,1
+//! ```
+
+use crate::CpuMax;
+use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// All threads at the start of a recording, by tid.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcSnapshot {
+    rows: BTreeMap<i32, ProcRow>,
+}
+
+/// One thread; `None` is unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcRow {
+    /// Process.
+    pub pid: Option<i32>,
+    /// Parent process.
+    pub ppid: Option<i32>,
+    /// Name.
+    pub comm: Option<String>,
+    /// Policy, nice, priority, deadline parameters.
+    pub params: Option<SchedParams>,
+    /// Allowed CPUs.
+    pub affinity: Option<CpuSet>,
+    /// Path of its control group.
+    pub cgroup: Option<String>,
+    /// The group's cpu.weight.
+    pub cpu_weight: Option<u32>,
+    /// The group's cpu.max; `Some(None)` = no limit.
+    pub cpu_max: Option<Option<CpuMax>>,
+    /// The group's CPUs.
+    pub cpuset: Option<CpuSet>,
+}
+
+/// A snapshot that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// The system refused.
+    #[error("{path}: {source}")]
+    Io {
+        /// File.
+        path: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A line that cannot be.
+    #[error(
+        "{path}, line {line}: {what} is \"{value}\", expected {expected}; correct the line, or remove the snapshot to import without it"
+    )]
+    Line {
+        /// File.
+        path: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column or part.
+        what: &'static str,
+        /// What stands there.
+        value: String,
+        /// What may stand there.
+        expected: &'static str,
+    },
+}
+
+impl ProcSnapshot {
+    /// Reads a snapshot file.
+    pub fn read(path: &Path) -> Result<ProcSnapshot, SnapshotError> {
+        let name = path.display().to_string();
+        match std::fs::read(path) {
+            Ok(bytes) => ProcSnapshot::parse(&String::from_utf8_lossy(&bytes), &name),
+            Err(source) => Err(SnapshotError::Io { path: name, source }),
+        }
+    }
+
+    /// The thread's row.
+    pub fn row(&self, tid: i32) -> Option<&ProcRow> {
+        self.rows.get(&tid)
+    }
+    /// Number of threads.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+    /// Whether it has no thread at all.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+    /// All rows, by tid.
+    pub fn rows(&self) -> impl Iterator<Item = (i32, &ProcRow)> {
+        self.rows.iter().map(|(tid, row)| (*tid, row))
+    }
+
+    /// Reads the text of a snapshot; `name` is for messages.
+    pub fn parse(text: &str, name: &str) -> Result<ProcSnapshot, SnapshotError> {
+        let mut records = records(text);
+        let fail = |line, what, value: &str, expected| {
+            let value = value.chars().take(60).collect();
+            Err(SnapshotError::Line { path: name.to_string(), line, what, value, expected })
+        };
+        let Some((_, header)) = records.next() else {
+            return fail(1, "the header", "", "names of columns, tid among them");
+        };
+        let column = |wanted: &str| header.iter().position(|name| name == wanted);
+        let Some(tid_column) = column("tid") else {
+            return fail(1, "the header", &header.join(","), "names of columns, tid among them");
+        };
+        let mut rows = BTreeMap::new();
+        for (line, record) in records {
+            if record.iter().all(String::is_empty) {
+                continue;
+            }
+            let reader = RowReader { header: &header, record: &record, line, name };
+            let Some(tid) = record.get(tid_column).and_then(|tid| tid.parse::<i32>().ok()) else {
+                return fail(line, "tid", &record.join(","), "a number");
+            };
+            rows.insert(tid, reader.row()?);
+        }
+        Ok(ProcSnapshot { rows })
+    }
+}
+
+/// Picks the fields of one record by their column's name.
+struct RowReader<'a> {
+    header: &'a [String],
+    record: &'a [String],
+    line: usize,
+    name: &'a str,
+}
+
+impl RowReader<'_> {
+    fn field(&self, column: &str) -> Option<&str> {
+        let index = self.header.iter().position(|name| name == column)?;
+        self.record.get(index).map(|field| field.trim()).filter(|field| !field.is_empty())
+    }
+    fn parse<T>(
+        &self,
+        column: &'static str,
+        expected: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, SnapshotError> {
+        match self.field(column) {
+            None => Ok(None),
+            Some(field) => match parse(field) {
+                Some(value) => Ok(Some(value)),
+                None => Err(SnapshotError::Line {
+                    path: self.name.to_string(),
+                    line: self.line,
+                    what: column,
+                    value: field.chars().take(60).collect(),
+                    expected,
+                }),
+            },
+        }
+    }
+
+    fn row(&self) -> Result<ProcRow, SnapshotError> {
+        let number = |field: &str| field.parse().ok();
+        let ns = |column| self.parse(column, "a number of ns", |field| field.parse().ok().map(Span::from_ns));
+        let policy = self.parse("policy", "normal, batch, idle, fifo, rr, deadline or ext", |f| {
+            f.parse::<Policy>().ok()
+        })?;
+        let nice = self.parse("nice", "-20 to 19", |field| field.parse::<Nice>().ok())?;
+        let rt_priority =
+            self.parse("rt_priority", "0 to 99", |field| field.parse::<u8>().ok().filter(|p| *p <= 99))?;
+        let deadline = match (ns("dl_runtime_ns")?, ns("dl_deadline_ns")?, ns("dl_period_ns")?) {
+            (Some(runtime), Some(deadline), Some(period)) => {
+                Some(DeadlineParams { runtime, deadline, period })
+            }
+            _ => None,
+        };
+        let params = policy.map(|policy| SchedParams {
+            policy,
+            nice: nice.unwrap_or_default(),
+            rt_priority: match policy {
+                Policy::Fifo | Policy::RoundRobin => rt_priority.unwrap_or(1).max(1),
+                _ => 0,
+            },
+            deadline: deadline.filter(|_| policy == Policy::Deadline),
+        });
+        const CPUS: &str = "a list of CPUs such as 0-3,8";
+        Ok(ProcRow {
+            pid: self.parse("pid", "a number", number)?,
+            ppid: self.parse("ppid", "a number", number)?,
+            comm: self.field("comm").map(str::to_string),
+            params,
+            affinity: self.parse("affinity", CPUS, cpu_list)?,
+            cgroup: self.parse("cgroup", "a path from the root, /...", |field| {
+                field.starts_with('/').then(|| field.to_string())
+            })?,
+            cpu_weight: self.parse("cpu_weight", "1 to 10000", |field| {
+                field.parse().ok().filter(|weight| (1..=10_000).contains(weight))
+            })?,
+            cpu_max: self.parse("cpu_max", "QUOTA PERIOD in us, or max PERIOD", cpu_max)?,
+            cpuset: self.parse("cpuset", CPUS, cpu_list)?,
+        })
+    }
+}
+
+fn cpu_list(field: &str) -> Option<CpuSet> {
+    let mut set = CpuSet::empty();
+    for range in field.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if first > last || last >= 1 << 16 {
+            return None;
+        }
+        for cpu in first..=last {
+            set.insert(CpuId(cpu));
+        }
+    }
+    Some(set)
+}
+
+/// cpu.max as the kernel writes it: `max 100000` or `50000 100000`, in us.
+fn cpu_max(field: &str) -> Option<Option<CpuMax>> {
+    let mut words = field.split_whitespace();
+    let quota = words.next()?;
+    let period: u64 = words.next().map_or(Some(100_000), |word| word.parse().ok())?;
+    if quota == "max" {
+        return Some(None);
+    }
+    let span = |us: u64| us.checked_mul(1000).map(Span::from_ns);
+    Some(Some(CpuMax { quota: span(quota.parse().ok()?)?, period: span(period)? }))
+}
+
+/// Records of a CSV (RFC 4180), with the line on which each begins.
+fn records(text: &str) -> impl Iterator<Item = (usize, Vec<String>)> {
+    let mut chars = text.chars().peekable();
+    let mut line = 1;
+    std::iter::from_fn(move || {
+        chars.peek()?;
+        let (start, mut record, mut field, mut quoted) = (line, Vec::new(), String::new(), false);
+        loop {
+            match chars.next() {
+                None => break,
+                Some('"') if quoted && chars.peek() == Some(&'"') => {
+                    chars.next();
+                    field.push('"');
+                }
+                Some('"') => quoted = !quoted,
+                Some(',') if !quoted => record.push(std::mem::take(&mut field)),
+                Some('\n') if !quoted => {
+                    line += 1;
+                    break;
+                }
+                Some(c) => {
+                    line += usize::from(c == '\n');
+                    field.push(c);
+                }
+            }
+        }
+        if field.ends_with('\r') {
+            field.pop();
+        }
+        record.push(field);
+        Some((start, record))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_found_by_name_and_may_be_missing() {
+        let text = "tid,extra,policy,nice,comm,rt_priority,affinity,cpu_max,cgroup\n\
+                    7,x,batch,-5,\"a \"\"b\"\", c\",0,\"0-1,3\",50000 100000,/a\n\
+                    8,,fifo,,,42,,max 100000,\n9\n";
+        let snapshot = ProcSnapshot::parse(text, "x.proc.csv").unwrap();
+        assert_eq!(snapshot.len(), 3);
+        let row = snapshot.row(7).unwrap();
+        let params = row.params.unwrap();
+        assert_eq!((params.policy, params.nice.get()), (Policy::Batch, -5));
+        assert_eq!(row.comm.as_deref(), Some("a \"b\", c"));
+        assert_eq!(row.affinity.as_ref().unwrap().iter().map(|cpu| cpu.0).collect::<Vec<_>>(), [0, 1, 3]);
+        let limit = row.cpu_max.unwrap().unwrap();
+        assert_eq!((limit.quota, limit.period), (Span::from_ms(50), Span::from_ms(100)));
+        let row = snapshot.row(8).unwrap();
+        assert_eq!(
+            (row.params.unwrap().rt_priority, row.cpu_max, row.cgroup.as_ref()),
+            (42, Some(None), None)
+        );
+        assert_eq!(snapshot.row(9), Some(&ProcRow::default()));
+    }
+
+    #[test]
+    fn messages_name_line_value_and_expectation() {
+        for (text, parts) in [
+            ("", ["line 1", "header", "tid"]),
+            ("pid,comm\n1,x\n", ["line 1", "pid,comm", "tid among them"]),
+            ("tid,nice\n1,0\n2,33\n", ["line 3", "nice is \"33\"", "-20 to 19"]),
+            ("tid,policy\n\"1\",nrml\n", ["line 2", "policy is \"nrml\"", "normal"]),
+            ("tid,affinity\n1,9-3\n", ["line 2", "9-3", "0-3,8"]),
+            ("tid\nx\n", ["line 2", "tid", "number"]),
+        ] {
+            let error = ProcSnapshot::parse(text, "x.proc.csv").unwrap_err().to_string();
+            assert!(error.starts_with("x.proc.csv, "), "{error}");
+            for part in parts {
+                assert!(error.contains(part), "{error} lacks {part}");
+            }
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! What is this file, and what workload is in it? By content, not by name.
+//!
+//! ```text
+//! "schedlab-workload 1", "1 INIT 0 0 100 runnable"    text          read here
+//! 89 "SLWLOAD"                                        binary        read here
+//! 17 08 44 "tracing"                                  trace.dat     for the caller to import
+//! "PERFILE2", "# tracer: ", Perfetto, rt-app          other traces  for the caller to import
+//! name.toml                                           mix           for the caller to mix
+//! folder with one of these                            that one
+//! ELF, gzip, Arrow, ...                               refused, with what it is and what to do
+//! ```
+
+use crate::binary::{BINARY_MAGIC, BinaryProblem};
+use crate::text::looks_like_text;
+use crate::{
+    BinaryError, TextError, Workload, WorkloadError, read_binary, read_text, write_binary, write_text,
+};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A workload as text.
+    Text,
+    /// A workload in binary form.
+    Binary,
+    /// A recording, to be imported.
+    Trace(TraceFormat),
+    /// A TOML file that mixes workloads.
+    Mix,
+}
+
+/// Format of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceFormat {
+    /// `trace-cmd record` or `schedlab record`.
+    TraceDat,
+    /// `perf sched record`.
+    PerfData,
+    /// The `trace` file of tracefs.
+    FtraceText,
+    /// A Perfetto trace (protobuf).
+    Perfetto,
+    /// rt-app's description of tasks (JSON).
+    RtApp,
+}
+
+impl std::fmt::Display for TraceFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            TraceFormat::TraceDat => "a trace.dat",
+            TraceFormat::PerfData => "a perf.data",
+            TraceFormat::FtraceText => "ftrace's text",
+            TraceFormat::Perfetto => "a Perfetto trace",
+            TraceFormat::RtApp => "a description for rt-app",
+        })
+    }
+}
+
+/// What [`load`] found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Loaded {
+    /// A workload, read and checked.
+    Workload {
+        /// The file it was in.
+        path: PathBuf,
+        /// Its form.
+        form: Form,
+        /// The workload.
+        workload: Workload,
+    },
+    /// A recording, not read.
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: TraceFormat,
+    },
+    /// A mix, not read.
+    Mix {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// The two forms of a workload on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// For people.
+    Text,
+    /// For millions of events.
+    Binary,
+}
+
+impl Form {
+    /// The form that a file name asks for: `.wlb` is binary, all else text.
+    pub fn of_path(path: &Path) -> Form {
+        if path.extension().is_some_and(|extension| extension == "wlb") { Form::Binary } else { Form::Text }
+    }
+}
+
+/// A path that gives no workload.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// Reading failed.
+    #[error("{}: cannot read: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A device, a pipe, ...
+    #[error("{}: neither a file nor a folder; copy it to a file first", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// No bytes.
+    #[error("{}: the file is empty; expected a workload or a trace", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Not for us.
+    #[error("{}: this is {found}, not a workload; {remedy}", path.display())]
+    OtherFile {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A folder with nothing to run.
+    #[error("{}: the folder holds no workload and no trace; name a file, or put one trace.dat, workload.txt or the like there", path.display())]
+    EmptyFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A folder with too much to run.
+    #[error("{}: the folder holds {} workloads or traces ({}); name one of them", path.display(), names.len(), list(names))]
+    Ambiguous {
+        /// The folder.
+        path: PathBuf,
+        /// What could be meant.
+        names: Vec<OsString>,
+    },
+    /// A text longer than memory is likely to hold.
+    #[error("{}: {bytes} bytes of text; the text form is read whole, up to {TEXT_MAX}: convert or import to the binary form", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A mistake in a text.
+    #[error(transparent)]
+    Text(#[from] Box<TextError>),
+    /// A binary file that cannot be read.
+    #[error("{}: {error}", path.display())]
+    Binary {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        error: BinaryError,
+    },
+    /// A binary workload that breaks the rules of the model.
+    #[error("{}: {error}", path.display())]
+    Rules {
+        /// The file.
+        path: PathBuf,
+        /// Which.
+        error: WorkloadError,
+    },
+}
+
+/// Longest text read, in bytes: 50 million lines of 80.
+pub const TEXT_MAX: u64 = 4_000_000_000;
+
+/// How much of a file is looked at to tell what it is. (Comments may precede the first line of a text.)
+const LOOK: u64 = 64 << 10;
+
+fn list(names: &[OsString]) -> String {
+    const SHOWN: usize = 5;
+    let mut text = names.iter().take(SHOWN).map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN {
+        text.push_str(", ...");
+    }
+    text
+}
+
+/// Tells what a path holds, without reading all of it. For a folder: the one file in it that can be run.
+pub fn identify(path: &Path) -> Result<(PathBuf, Kind), LoadError> {
+    let io_error = |error| LoadError::Io { path: path.to_path_buf(), error };
+    let metadata = fs::metadata(path).map_err(io_error)?;
+    if metadata.is_dir() {
+        return identify_folder(path);
+    }
+    if !metadata.is_file() {
+        return Err(LoadError::NotAFile { path: path.to_path_buf() });
+    }
+    if metadata.len() == 0 {
+        return Err(LoadError::Empty { path: path.to_path_buf() });
+    }
+    let mut start = Vec::new();
+    File::open(path).and_then(|file| file.take(LOOK).read_to_end(&mut start)).map_err(io_error)?;
+    match kind(&start, path) {
+        Ok(kind) => Ok((path.to_path_buf(), kind)),
+        Err((found, remedy)) => Err(LoadError::OtherFile { path: path.to_path_buf(), found, remedy }),
+    }
+}
+
+/// The one file of a folder that can be run; a mix beside its parts goes first, other TOML files (provenance) do not count.
+fn identify_folder(folder: &Path) -> Result<(PathBuf, Kind), LoadError> {
+    let io_error = |error| LoadError::Io { path: folder.to_path_buf(), error };
+    let mut names = fs::read_dir(folder)
+        .and_then(|entries| {
+            entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<Vec<_>, _>>()
+        })
+        .map_err(io_error)?;
+    names.sort();
+    let hidden = |name: &OsString| name.as_encoded_bytes().starts_with(b".");
+    let mut found = Vec::new();
+    for name in names.into_iter().filter(|name| !hidden(name)) {
+        let path = folder.join(&name);
+        if path.is_file()
+            && let Ok((path, kind)) = identify(&path)
+        {
+            found.push((name, path, kind));
+        }
+    }
+    if found.iter().any(|(.., kind)| *kind != Kind::Mix) {
+        found.retain(|(.., kind)| *kind != Kind::Mix);
+    }
+    match found.len() {
+        0 => Err(LoadError::EmptyFolder { path: folder.to_path_buf() }),
+        1 => found
+            .pop()
+            .map(|(_, path, kind)| (path, kind))
+            .ok_or(LoadError::EmptyFolder { path: folder.to_path_buf() }),
+        _ => Err(LoadError::Ambiguous {
+            path: folder.to_path_buf(),
+            names: found.into_iter().map(|(name, ..)| name).collect(),
+        }),
+    }
+}
+
+/// By first bytes: what it is, or what it is instead and what to do.
+fn kind(start: &[u8], path: &Path) -> Result<Kind, (&'static str, &'static str)> {
+    const OTHERS: [(&[u8], &str, &str); 8] = [
+        (b"ARROW1", "an Arrow file (a schedule log?)", "logs are results: name the workload they came from"),
+        (b"\x7fELF", "a program", "record it: schedlab record -o trace.dat -- PROGRAM"),
+        (b"\x1f\x8b", "gzip-compressed", "unpack it with gunzip first"),
+        (b"\x28\xb5\x2f\xfd", "zstd-compressed", "unpack it with unzstd first"),
+        (b"\xfd7zXZ", "xz-compressed", "unpack it with unxz first"),
+        (b"PK\x03\x04", "a zip archive", "unpack it first"),
+        (b"SQLite format 3", "an SQLite database", "export the trace as trace.dat, perf.data or Perfetto"),
+        (b"2ELIFREP", "a perf.data of a big-endian machine", "record on a little-endian machine"),
+    ];
+    if start.starts_with(&BINARY_MAGIC[..start.len().min(8)]) {
+        return Ok(Kind::Binary);
+    }
+    if start.starts_with(b"\x17\x08\x44tracing") {
+        return Ok(Kind::Trace(TraceFormat::TraceDat));
+    }
+    if start.starts_with(b"PERFILE2") {
+        return Ok(Kind::Trace(TraceFormat::PerfData));
+    }
+    if let Some(&(_, found, remedy)) = OTHERS.iter().find(|(magic, ..)| start.starts_with(magic)) {
+        return Err((found, remedy));
+    }
+    if looks_like_text(start) {
+        return Ok(Kind::Text);
+    }
+    if start.starts_with(b"# tracer:") {
+        return Ok(Kind::Trace(TraceFormat::FtraceText));
+    }
+    if looks_like_perfetto(start) {
+        return Ok(Kind::Trace(TraceFormat::Perfetto));
+    }
+    let extension = path.extension().unwrap_or_default();
+    if extension == "toml" {
+        return Ok(Kind::Mix);
+    }
+    if start.trim_ascii_start().starts_with(b"{") {
+        let quoted = |key: &[u8]| start.windows(key.len()).any(|window| window == key);
+        if quoted(b"\"traceEvents\"") {
+            return Err(("a trace for Chrome's viewer", "export it as a Perfetto trace instead"));
+        }
+        if quoted(b"\"tasks\"") || quoted(b"\"global\"") {
+            return Ok(Kind::Trace(TraceFormat::RtApp));
+        }
+        return Err((
+            "JSON, but not of rt-app (no \"tasks\")",
+            "see `schedlab import --help` for what can be read",
+        ));
+    }
+    if start.iter().all(|&byte| byte == 0) {
+        return Err(("nothing but zero bytes", "make or copy the file again"));
+    }
+    let text = std::str::from_utf8(start).is_ok() && !start.contains(&0);
+    if text {
+        return Err((
+            "some other text",
+            "a workload begins with the line schedlab-workload 1, then: eid TYPE pid length ...",
+        ));
+    }
+    Err((
+        "of an unknown format",
+        "expected a workload (text or binary), trace.dat, perf.data, Perfetto, ftrace text or rt-app JSON",
+    ))
+}
+
+/// A Perfetto trace is field 1 (packet, length-delimited), again and again.
+fn looks_like_perfetto(start: &[u8]) -> bool {
+    let mut at = 0;
+    for packet in 0.. {
+        if at >= start.len() {
+            return packet > 0;
+        }
+        if start[at] != 0x0a {
+            return false;
+        }
+        let (mut length, mut shift) = (0usize, 0);
+        loop {
+            at += 1;
+            let Some(&byte) = start.get(at) else { return packet > 0 };
+            if shift > 28 {
+                return false;
+            }
+            length |= usize::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        // a packet begins with the tag of a field: number not 0, wire type 0, 1, 2 or 5
+        at += 1;
+        if length > 0
+            && let Some(&tag) = start.get(at)
+            && (tag >> 3 == 0 || !matches!(tag & 7, 0 | 1 | 2 | 5))
+        {
+            return false;
+        }
+        at = at.saturating_add(length);
+    }
+    false
+}
+
+/// Reads the workload at a path, checked, or says that it is a trace or a mix, which others read.
+///
+/// `path` is a file or a folder with one. Text up to 4 GB is read whole; binary files are streamed, so that memory goes with the
+/// events alone.
+pub fn load(path: &Path) -> Result<Loaded, LoadError> {
+    let (path, kind) = identify(path)?;
+    match kind {
+        Kind::Trace(format) => Ok(Loaded::Trace { path, format }),
+        Kind::Mix => Ok(Loaded::Mix { path }),
+        Kind::Text => {
+            let io_error = |error| LoadError::Io { path: path.clone(), error };
+            let bytes = fs::metadata(&path).map_err(io_error)?.len();
+            if bytes > TEXT_MAX {
+                return Err(LoadError::TooLong { path, bytes });
+            }
+            let text = fs::read(&path).map_err(io_error)?;
+            let workload = read_text(&path.display().to_string(), &text)?;
+            Ok(Loaded::Workload { path, form: Form::Text, workload })
+        }
+        Kind::Binary => {
+            let binary_error = |error| LoadError::Binary { path: path.clone(), error };
+            let file = File::open(&path).map_err(|error| {
+                binary_error(BinaryError { offset: 0, problem: BinaryProblem::Io(error) })
+            })?;
+            let workload = read_binary(BufReader::with_capacity(1 << 20, file)).map_err(binary_error)?;
+            match workload.check() {
+                Ok(()) => Ok(Loaded::Workload { path, form: Form::Binary, workload }),
+                Err(error) => Err(LoadError::Rules { path, error }),
+            }
+        }
+    }
+}
+
+/// Writes a workload to a file: aside first, then renamed, so that the file is whole or not there. Errors name the file.
+pub fn save(path: &Path, workload: &Workload, form: Form) -> io::Result<()> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(format!(".{}.tmp", std::process::id()));
+    let aside = PathBuf::from(aside);
+    let write = || -> io::Result<()> {
+        let mut file = BufWriter::with_capacity(1 << 20, File::create(&aside)?);
+        match form {
+            Form::Text => write_text(workload, &mut file)?,
+            Form::Binary => write_binary(workload, &mut file)?,
+        }
+        file.flush()?;
+        fs::rename(&aside, path)
+    };
+    write().map_err(|error| {
+        let _ = fs::remove_file(&aside); // it may not be there
+        io::Error::new(error.kind(), format!("{}: cannot write: {error}", path.display()))
+    })
+}

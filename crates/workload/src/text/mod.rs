@@ -1,0 +1,63 @@
+//! How does a person write down what tasks do? WARP's figure 2, with a header, comments and a few optional words.
+//!
+//! ```text
+//! schedlab-workload 1
+//! # a worker that computes and sleeps 1000 times, and the collector that it wakes each time
+//! CGROUP /batch weight=50 max=20ms/100ms cpuset=0-3
+//! - INIT 0 0 1 runnable name=worker nice=5
+//! - INIT 0 0 2 blocked  name=collector cgroup=/batch
+//! REPEAT 1000 {
+//!   @sent BLOCK  1 4ms              # 4 ms of CPU time, then blocked ...
+//!   -     WAKEUP 1 6ms              # ... for 6 ms of elapsed time
+//!   -     WAKEUP 2 0 @sent 1 10us   # woken 10 us (of the worker's CPU time) before the worker blocks
+//!   -     BLOCK  2 300us
+//! }
+//! - EXIT 1 1ms
+//! ```
+//!
+//! One event per line, `eid TYPE pid length ...`:
+//!
+//! ```text
+//! eid FORK   pid  length  cpid                    [task words] [row=N]
+//! eid INIT   ppid 0       pid  runnable|blocked   [task words] [row=N]
+//! eid PRIO   pid  length  [nice= | policy= ...] [affinity=] [cgroup=] [target=PID] [renice=N]
+//! eid YIELD  pid  length
+//! eid BLOCK  pid  length
+//! eid WAKEUP pid  length  deid dpid distance       waits for another task's event
+//! eid WAKEUP pid  length  [0 0 0] [timer|device]   external
+//! eid EXIT   pid  length
+//! task words: name= policy=normal|batch|idle|fifo|rr|deadline|ext nice= prio= runtime= deadline= period=
+//!             affinity=0-3,8 cgroup=/path kernel=yes|no
+//! ```
+//!
+//! * Times: `4ms`, `1.5us`; a bare integer is ns. `+1ms` counts from the task's previous event instead of its last wakeup.
+//! * eid: a number from 1, `-` (numbered by the reader), or a label `@name`. As deid a label means that event; within REPEAT, the one
+//!   of the same iteration (`@name-1` the one before, `@name[7]` iteration 7, from 0). dpid `-` is then the label's task.
+//! * pid: `101..105` instead of a pid stands for the same line five times (the pid of an event, the new task of INIT and FORK).
+//! * PRIO with `nice=` alone (or a bare number, as WARP's) is `setpriority`: the policy stays. With `policy=` it is `sched_setattr`.
+//!   `renice=` is `setpriority` after that.
+//! * `REPEAT n {` ... `}` repeats the lines between; blocks nest.
+//! * `CGROUP path [weight=] [max=quota/period] [cpuset=]` declares a control group, parents first.
+//! * `NOTE key value` and `DROPPED count "reason"` keep an import's notes and what it left out.
+//! * A child without words inherits its parent's settings; a task without a name is called `task-PID`; `row=` (written only where the
+//!   order of the lines does not tell) is the task's number in results.
+//! * A file without the header line is taken for version 1 if its first line is an event.
+//!
+//! The writer's form is canonical: INIT lines first, then task by task, each in its order; durations in the shortest exact unit.
+
+mod attributes;
+mod error;
+mod finish;
+mod lex;
+mod read;
+mod statement;
+mod write;
+
+pub use error::{TextError, TextProblem};
+pub use read::{TextLimits, looks_like_text, parse_text, parse_text_within, read_text};
+pub use write::write_text;
+
+/// First word of a text file.
+pub const TEXT_HEADER: &str = "schedlab-workload";
+/// The version that is written, and the only one so far.
+pub const TEXT_VERSION: u32 = 1;

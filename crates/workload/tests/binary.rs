@@ -1,0 +1,136 @@
+//! The binary form: round trips, and every kind of damage refused at its byte.
+
+mod common;
+
+use proptest::prelude::*;
+use schedlab_workload::binary::{BinaryProblem, BinaryReader, BinaryWriter, Part};
+use schedlab_workload::{BinaryError, Workload, parse_text, read_binary, write_binary};
+
+fn bytes(workload: &Workload) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_binary(workload, &mut bytes).unwrap();
+    bytes
+}
+
+/// About 500 KiB: several chunks.
+fn large() -> Workload {
+    let text = "NOTE kernel 6.12\nCGROUP /a max=20ms/100ms cpuset=0-3,900\n- INIT 0 0 1..3 runnable name=w cgroup=/a\n\
+        REPEAT 20000 {\n @x BLOCK 1 4ms\n - WAKEUP 1 6ms\n - BLOCK 2 1ms\n - WAKEUP 2 0 @x 1 10us\n}\n- PRIO 3 1ms nice=4\n";
+    parse_text("large", text.as_bytes()).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn what_is_written_is_read_back_exactly(workload in common::workloads()) {
+        let bytes = bytes(&workload);
+        prop_assert_eq!(read_binary(&bytes[..]).unwrap(), workload);
+    }
+
+    // A workload written in other pieces and another order is the same workload.
+    #[test]
+    fn pieces_may_come_in_any_order(workload in common::workloads(), piece in 1..7usize) {
+        let mut writer = BinaryWriter::new(Vec::new()).unwrap();
+        for (row, task) in workload.tasks.iter().enumerate().rev() {
+            let id = schedlab_units::TaskId(row as u32);
+            task.events.chunks(piece).for_each(|events| writer.events(id, events).unwrap());
+            writer.task(id, task).unwrap();
+        }
+        workload.cgroups.iter().for_each(|cgroup| writer.cgroup(cgroup).unwrap());
+        workload.notes.iter().for_each(|(key, value)| writer.note(key, value).unwrap());
+        workload.dropped.iter().for_each(|(reason, count)| writer.dropped(reason, *count).unwrap());
+        prop_assert_eq!(read_binary(&writer.finish().unwrap()[..]).unwrap(), workload);
+    }
+}
+
+#[test]
+fn every_cut_is_told() {
+    let whole = bytes(&common::workload(7, 12));
+    assert!(whole.len() > 200);
+    for length in 0..whole.len() {
+        let BinaryError { offset, problem } = read_binary(&whole[..length]).unwrap_err();
+        assert!(offset <= length as u64);
+        match problem {
+            BinaryProblem::Truncated(_) => assert_eq!(offset, length as u64),
+            BinaryProblem::Magic => assert_eq!(length, 0),
+            other => panic!("cut to {length}: {other}"),
+        }
+    }
+    assert!(read_binary(&whole[..]).is_ok());
+}
+
+#[test]
+fn every_flipped_bit_is_told() {
+    let whole = bytes(&common::workload(7, 12));
+    for bit in 0..whole.len() * 8 {
+        let mut damaged = whole.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let error = read_binary(&damaged[..]).expect_err("a flipped bit changes a checksum");
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+#[test]
+fn missing_doubled_and_swapped_chunks_are_told() {
+    let whole = bytes(&large());
+    let mut at = 16;
+    let mut chunks = Vec::new();
+    while at < whole.len() {
+        let length = u32::from_le_bytes(whole[at + 4..at + 8].try_into().unwrap()) as usize;
+        chunks.push(&whole[at..at + 12 + length]);
+        at += 12 + length;
+    }
+    assert!(chunks.len() > 5, "{} chunks", chunks.len());
+    let assemble = |order: &[usize]| {
+        let parts = order.iter().flat_map(|&i| chunks[i].iter().copied());
+        whole[..16].iter().copied().chain(parts).collect::<Vec<u8>>()
+    };
+    let all: Vec<usize> = (0..chunks.len()).collect();
+    assert_eq!(assemble(&all), whole);
+    let mut without = all.clone();
+    without.remove(2);
+    let mut twice = all.clone();
+    twice.insert(2, 2);
+    let mut swapped = all.clone();
+    swapped.swap(2, 3);
+    let mut trailing = all.clone();
+    trailing.push(0);
+    for (order, says) in [
+        (without, "other chunks"),
+        (twice, "other chunks"),
+        (swapped, "other checksums"),
+        (trailing, "bytes follow"),
+    ] {
+        let told = read_binary(&assemble(&order)[..]).unwrap_err().to_string();
+        assert!(told.contains(says), "{told}");
+    }
+}
+
+#[test]
+fn other_files_and_newer_versions_are_refused() {
+    let mut newer = bytes(&Workload::default());
+    newer[8] = 2;
+    let told = read_binary(&newer[..]).unwrap_err().to_string();
+    assert!(told.starts_with("byte 8: version 2") && told.contains("newer schedlab"), "{told}");
+    for other in [&b"ARROW1\0\0"[..], b"schedlab-workload 1\n", b"\x17\x08\x44tracing"] {
+        assert!(matches!(read_binary(other), Err(BinaryError { offset: 0, problem: BinaryProblem::Magic })));
+    }
+}
+
+#[test]
+fn parts_stream_in_bounded_pieces() {
+    let workload = large();
+    let bytes = bytes(&workload);
+    let mut reader = BinaryReader::new(&bytes[..]).unwrap();
+    let (mut events, mut longest) = (0, 0);
+    while let Some(part) = reader.next_part().unwrap() {
+        if let Part::Events(_, run) = part {
+            events += run.len();
+            longest = longest.max(run.len());
+        }
+    }
+    assert_eq!(events as u64 + 3, workload.nr_events());
+    assert!(longest < 40_000, "{longest}");
+    assert!(bytes.len() < 10 * events, "{} bytes for {events} events", bytes.len());
+}

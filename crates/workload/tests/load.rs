@@ -1,0 +1,147 @@
+//! Files and folders: recognised by content, refused with what they are.
+
+mod common;
+
+use schedlab_workload::{Form, Kind, LoadError, Loaded, TraceFormat, identify, load, save};
+use std::fs;
+use std::path::Path;
+
+fn told(path: &Path) -> String {
+    load(path).unwrap_err().to_string()
+}
+
+#[test]
+fn both_forms_are_saved_and_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    for seed in 0..50 {
+        let workload = common::workload(seed, 10);
+        for form in [Form::Text, Form::Binary] {
+            let file = folder.path().join("w");
+            save(&file, &workload, form).unwrap();
+            match load(&file).unwrap() {
+                Loaded::Workload { path, form: found, workload: again } => {
+                    assert_eq!((path, found), (file, form));
+                    assert_eq!(again, workload);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside the file");
+}
+
+#[test]
+fn every_hand_written_sample_loads() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/hand");
+    let mut names: Vec<String> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".txt"))
+        .collect();
+    names.sort();
+    let expected = [
+        "cgroup.txt",
+        "deadlock.txt",
+        "fairbench.txt",
+        "figure1.txt",
+        "forktree.txt",
+        "pingpong.txt",
+        "responsebench.txt",
+        "rt.txt",
+        "sleepers8.txt",
+    ];
+    assert_eq!(names, expected);
+    for name in names {
+        match load(&folder.join(&name)) {
+            Ok(Loaded::Workload { workload, .. }) => {
+                let deadlock = schedlab_workload::find_deadlock(&workload);
+                assert_eq!(deadlock.is_some(), name == "deadlock.txt", "{name}: {deadlock:?}");
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn files_are_recognised_by_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x");
+    // two Perfetto packets: trusted_uid 0, then a clock snapshot of no bytes
+    let perfetto = [0x0a, 0x02, 0x18, 0x00, 0x0a, 0x02, 0x32, 0x00];
+    for (content, kind) in [
+        (&b"schedlab-workload 1\n"[..], Kind::Text),
+        (b"\n# comment\n1 INIT 0 0 7 runnable", Kind::Text),
+        (b"\x89SLW", Kind::Binary), // cut, but recognisable
+        (b"\x17\x08\x44tracing6\0", Kind::Trace(TraceFormat::TraceDat)),
+        (b"PERFILE2....", Kind::Trace(TraceFormat::PerfData)),
+        (b"# tracer: nop\n#\n", Kind::Trace(TraceFormat::FtraceText)),
+        (&perfetto, Kind::Trace(TraceFormat::Perfetto)),
+        (b"  {\n \"tasks\": { } }", Kind::Trace(TraceFormat::RtApp)),
+    ] {
+        fs::write(&file, content).unwrap();
+        assert_eq!(identify(&file).unwrap(), (file.clone(), kind));
+    }
+    let mix = folder.path().join("mix.toml");
+    fs::write(&mix, "# a mix\n").unwrap();
+    assert_eq!(identify(&mix).unwrap().1, Kind::Mix);
+    for (content, says) in [
+        (&b""[..], "is empty"),
+        (b"\0\0\0\0\0", "nothing but zero bytes"),
+        (b"\x7fELF\x02", "a program, not a workload; record it"),
+        (b"\x1f\x8b\x08", "gzip-compressed"),
+        (b"ARROW1\0\0", "logs are results"),
+        (b"hello\nworld\n", "some other text"),
+        (b"{}", "not of rt-app"),
+        (b"\x01\x02\x03\xff", "unknown format"),
+        (b"\x89SLW", "ends here, in the middle of the header"),
+    ] {
+        fs::write(&file, content).unwrap();
+        let told = told(&file);
+        assert!(told.contains(says) && told.starts_with(&file.display().to_string()), "{told}");
+    }
+    assert!(told(&folder.path().join("nowhere")).contains("cannot read"));
+    assert!(told(Path::new("/dev/null")).contains("neither a file nor a folder"));
+}
+
+#[test]
+fn a_folder_stands_for_the_one_file_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    assert!(matches!(load(folder.path()), Err(LoadError::EmptyFolder { .. })));
+    fs::write(path("README.md"), "# about\n").unwrap();
+    fs::write(path("trace.proc.csv"), "pid,tid,comm\n1,1,init\n").unwrap();
+    fs::write(path("provenance.toml"), "host = 'x'\n").unwrap();
+    fs::write(path(".hidden.txt"), "schedlab-workload 1\n").unwrap();
+    fs::write(path("trace.dat"), b"\x17\x08\x44tracing6\0").unwrap();
+    assert_eq!(
+        load(folder.path()).unwrap(),
+        Loaded::Trace { path: path("trace.dat"), format: TraceFormat::TraceDat }
+    );
+    fs::write(path("second.txt"), "schedlab-workload 1\n").unwrap();
+    let told = told(folder.path());
+    assert!(told.contains("2 workloads or traces (second.txt, trace.dat)"), "{told}");
+}
+
+#[test]
+fn a_broken_rule_in_a_binary_file_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut workload = common::workload(3, 10);
+    workload.tasks.truncate(1);
+    workload.tasks[0].events.clear();
+    workload.tasks[0].pid = 0;
+    let file = folder.path().join("w.wlb");
+    assert_eq!(Form::of_path(&file), Form::Binary);
+    save(&file, &workload, Form::Binary).unwrap();
+    assert!(told(&file).contains("pid 0 means"));
+}
+
+#[test]
+fn what_cannot_be_written_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut workload = common::workload(3, 10);
+    workload.tasks[0].cgroup = Some(schedlab_workload::CgroupId(99));
+    let file = folder.path().join("w.txt");
+    let told = save(&file, &workload, Form::Text).unwrap_err().to_string();
+    assert!(told.contains("w.txt: cannot write: control group 99"), "{told}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _WARP_IRQFLAGS_H
+#define _WARP_IRQFLAGS_H
+/* The interrupt flag is a byte; an interrupt that arrived while it was 0 is taken when it becomes 1, as on hardware. */
+#include <linux/compiler.h>
+#include <asm/cpu.h>
+#define ARCH_IRQ_DISABLED 0
+#define ARCH_IRQ_ENABLED 1
+static __always_inline unsigned long arch_local_save_flags(void)
+{
+	return warp_this->irq_on;
+}
+static __always_inline void arch_local_irq_restore(unsigned long flags)
+{
+	barrier();
+	warp_this->irq_on = flags;
+	if (flags && __builtin_expect(warp_this->pending, 0))
+		warp_interrupt_kernel();
+	barrier();
+}
+#include <asm-generic/irqflags.h>
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _WARP_PAGE_H
+#define _WARP_PAGE_H
+/* No MMU: memory is one mapping of the host process; virtual, physical and host addresses are the same number. */
+#define PAGE_SHIFT 12
+#define PAGE_SIZE (1UL << PAGE_SHIFT)
+#define PAGE_MASK (~(PAGE_SIZE - 1))
+#ifndef __ASSEMBLY__
+#define clear_page(p) memset((p), 0, PAGE_SIZE)
+#define copy_page(t, f) memcpy((t), (f), PAGE_SIZE)
+#define clear_user_page(p, v, pg) clear_page(p)
+#define copy_user_page(t, f, v, pg) copy_page(t, f)
+typedef struct { unsigned long pte; } pte_t;
+typedef struct { unsigned long pgd; } pgd_t;
+typedef struct { unsigned long pgprot; } pgprot_t;
+typedef struct page *pgtable_t;
+#define pte_val(x) ((x).pte)
+#define pgd_val(x) ((x).pgd)
+#define pgprot_val(x) ((x).pgprot)
+#define __pte(x) ((pte_t){(x)})
+#define __pgd(x) ((pgd_t){(x)})
+#define __pgprot(x) ((pgprot_t){(x)})
+extern unsigned long memory_start, memory_end;
+#define PAGE_OFFSET (memory_start)
+#define ARCH_PFN_OFFSET (PAGE_OFFSET >> PAGE_SHIFT)
+#define __va(x) ((void *)(unsigned long)(x))
+#define __pa(x) ((unsigned long)(x))
+#define page_to_phys(p) ((phys_addr_t)page_to_pfn(p) << PAGE_SHIFT)
+#define phys_to_page(p) pfn_to_page((p) >> PAGE_SHIFT)
+#define virt_to_pfn(k) (__pa(k) >> PAGE_SHIFT)
+#define pfn_to_virt(p) __va((p) << PAGE_SHIFT)
+#define virt_to_page(a) pfn_to_page(virt_to_pfn(a))
+#define page_to_virt(p) pfn_to_virt(page_to_pfn(p))
+#define virt_addr_valid(k) ((unsigned long)(k) >= memory_start && (unsigned long)(k) < memory_end)
+#define pfn_valid(p) ((p) >= ARCH_PFN_OFFSET && (p) < (memory_end >> PAGE_SHIFT))
+#include <asm-generic/memory_model.h>
+#include <asm-generic/getorder.h>
+#endif
+#endif

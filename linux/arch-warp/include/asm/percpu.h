@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _WARP_PERCPU_H
+#define _WARP_PERCPU_H
+/*
+ * Kernel: this_cpu_*() operations are atomic against interrupts of the same CPU.
+ * Ours: an interrupt can only arrive where local interrupts are enabled by a call, never between two instructions,
+ * so the plain (raw) versions are atomic enough; the generic ones would save and restore the interrupt flag each time.
+ */
+#include <asm/cpu.h>
+#define __my_cpu_offset (warp_this->pcpu_off)
+
+#define WARP_PCP_READ(pcp)	({ *raw_cpu_ptr(&(pcp)); })
+#define this_cpu_read_1(pcp)	WARP_PCP_READ(pcp)
+#define this_cpu_read_2(pcp)	WARP_PCP_READ(pcp)
+#define this_cpu_read_4(pcp)	WARP_PCP_READ(pcp)
+#define this_cpu_read_8(pcp)	WARP_PCP_READ(pcp)
+#define this_cpu_write_1(pcp, v) raw_cpu_generic_to_op(pcp, v, =)
+#define this_cpu_write_2(pcp, v) raw_cpu_generic_to_op(pcp, v, =)
+#define this_cpu_write_4(pcp, v) raw_cpu_generic_to_op(pcp, v, =)
+#define this_cpu_write_8(pcp, v) raw_cpu_generic_to_op(pcp, v, =)
+#define this_cpu_add_1(pcp, v)	raw_cpu_generic_to_op(pcp, v, +=)
+#define this_cpu_add_2(pcp, v)	raw_cpu_generic_to_op(pcp, v, +=)
+#define this_cpu_add_4(pcp, v)	raw_cpu_generic_to_op(pcp, v, +=)
+#define this_cpu_add_8(pcp, v)	raw_cpu_generic_to_op(pcp, v, +=)
+#define this_cpu_and_1(pcp, v)	raw_cpu_generic_to_op(pcp, v, &=)
+#define this_cpu_and_2(pcp, v)	raw_cpu_generic_to_op(pcp, v, &=)
+#define this_cpu_and_4(pcp, v)	raw_cpu_generic_to_op(pcp, v, &=)
+#define this_cpu_and_8(pcp, v)	raw_cpu_generic_to_op(pcp, v, &=)
+#define this_cpu_or_1(pcp, v)	raw_cpu_generic_to_op(pcp, v, |=)
+#define this_cpu_or_2(pcp, v)	raw_cpu_generic_to_op(pcp, v, |=)
+#define this_cpu_or_4(pcp, v)	raw_cpu_generic_to_op(pcp, v, |=)
+#define this_cpu_or_8(pcp, v)	raw_cpu_generic_to_op(pcp, v, |=)
+#define this_cpu_add_return_1(pcp, v) raw_cpu_generic_add_return(pcp, v)
+#define this_cpu_add_return_2(pcp, v) raw_cpu_generic_add_return(pcp, v)
+#define this_cpu_add_return_4(pcp, v) raw_cpu_generic_add_return(pcp, v)
+#define this_cpu_add_return_8(pcp, v) raw_cpu_generic_add_return(pcp, v)
+#define this_cpu_xchg_1(pcp, v)	raw_cpu_generic_xchg(pcp, v)
+#define this_cpu_xchg_2(pcp, v)	raw_cpu_generic_xchg(pcp, v)
+#define this_cpu_xchg_4(pcp, v)	raw_cpu_generic_xchg(pcp, v)
+#define this_cpu_xchg_8(pcp, v)	raw_cpu_generic_xchg(pcp, v)
+#define this_cpu_cmpxchg_1(pcp, o, n) raw_cpu_generic_cmpxchg(pcp, o, n)
+#define this_cpu_cmpxchg_2(pcp, o, n) raw_cpu_generic_cmpxchg(pcp, o, n)
+#define this_cpu_cmpxchg_4(pcp, o, n) raw_cpu_generic_cmpxchg(pcp, o, n)
+#define this_cpu_cmpxchg_8(pcp, o, n) raw_cpu_generic_cmpxchg(pcp, o, n)
+#include <asm-generic/percpu.h>
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _WARP_SPINLOCK_H
+#define _WARP_SPINLOCK_H
+/*
+ * Kernel: queued spinlocks, first come first served. Ours: one byte's worth of state and cpu_relax().
+ * A lock can be contended only when its holder is itself inside cpu_relax() (waiting for a call-function IPI, say).
+ * Could falsify: the order in which several waiters get such a lock, at one instant of simulated time.
+ */
+#include <linux/compiler.h>
+#include <asm/processor.h>
+#define arch_spin_is_locked(l) ((l)->locked != 0)
+#define arch_spin_is_contended(l) 0
+#define arch_spin_value_unlocked(l) ((l).locked == 0)
+static __always_inline int arch_spin_trylock(arch_spinlock_t *l)
+{
+	if (l->locked)
+		return 0;
+	l->locked = 1;
+	barrier();
+	return 1;
+}
+static __always_inline void arch_spin_lock(arch_spinlock_t *l)
+{
+	while (unlikely(!arch_spin_trylock(l)))
+		cpu_relax();
+}
+static __always_inline void arch_spin_unlock(arch_spinlock_t *l)
+{
+	barrier();
+	l->locked = 0;
+}
+#include <asm/qrwlock.h>
+#endif

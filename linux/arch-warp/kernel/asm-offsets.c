@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Offsets for switch.S; the kernel's build turns them into <generated/asm-offsets.h>. */
+#include <linux/kbuild.h>
+#include <linux/sched.h>
+#include <asm/cpu.h>
+
+int main(void);
+int main(void)
+{
+	OFFSET(WARP_TASK_SP, task_struct, thread.sp);
+	OFFSET(WARP_CPU_SP, warp_cpu, sp);
+	return 0;
+}

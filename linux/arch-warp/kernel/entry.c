@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Into the kernel and out again: interrupts, the way back to user mode, and handing the CPU to the simulator.
+ *
+ * The order of things on return to user mode (reschedule, task work, signals) is the kernel's own: GENERIC_ENTRY.
+ */
+#include <linux/entry-common.h>
+#include <linux/hardirq.h>
+#include <linux/interrupt.h>
+#include <linux/irq_work.h>
+#include <linux/sched.h>
+#include <linux/sched/wake_q.h>
+#include <linux/smp.h>
+#include <asm/irq_regs.h>
+#include "versions.h"
+#include "warp.h"
+
+void warp_leave(unsigned int why)
+{
+	warp_this->why = why;
+	warp_to_host();
+}
+
+void warp_call(unsigned int call)
+{
+	warp_this->call = call;
+	warp_leave(WARP_CALL);
+}
+
+void warp_relax(void)
+{
+	warp_leave(WARP_RELAX);
+	if (warp_this->irq_on && warp_this->pending)
+		warp_interrupt_kernel();
+}
+
+/* A device raised an interrupt on behalf of sleeping tasks, as a disk or a network card does. */
+static void warp_device_interrupt(void)
+{
+	struct warp_cpu *cpu = warp_this;
+	unsigned int n = cpu->nr_device_tasks;
+
+	cpu->nr_device_tasks = 0;
+	for (unsigned int i = 0; i < n; i++) {
+		unsigned int id = cpu->device_tasks[i];
+		struct warp_task *box = id == WARP_TASK_CONTROL ? warp_abi.control : &warp_boot_info.tasks[id];
+
+		if (box->task)
+			wake_up_process(box->task);
+	}
+}
+
+/*
+ * Take the pending interrupts one by one, each with its own entry and exit, in the order of their priority on x86
+ * (reschedule, call function, irq_work, timer, devices). Interrupts are on when we come here and when we leave.
+ * Could falsify: an interrupt that arrives while another is handled waits for its end; kernel code takes no time, so
+ * that is always at the same instant.
+ */
+static __always_inline void warp_interrupts(struct pt_regs *regs)
+{
+	while (warp_this->pending) {
+		unsigned int irq = warp_this->pending & -warp_this->pending;
+		struct pt_regs *old;
+		irqentry_state_t state;
+
+		warp_this->pending &= ~irq;
+		warp_this->irq_on = 0;
+		state = irqentry_enter(regs);
+		old = set_irq_regs(regs);
+		if (irq == WARP_IRQ_RESCHED) {
+			scheduler_ipi();	/* the exit does the work; as on x86, not a full interrupt */
+		} else {
+			irq_enter_rcu();
+			switch (irq) {
+			case WARP_IRQ_CALL:
+				generic_smp_call_function_interrupt();
+				break;
+			case WARP_IRQ_WORK:
+				irq_work_run();
+				break;
+			case WARP_IRQ_TIMER:
+				warp_timer_interrupt();
+				break;
+			case WARP_IRQ_DEVICE:
+				warp_device_interrupt();
+				break;
+			}
+			irq_exit_rcu();
+		}
+		set_irq_regs(old);
+		irqentry_exit(regs, state);	/* to user mode: may schedule(), and come back on another CPU */
+		warp_this->irq_on = 1;
+	}
+}
+
+void warp_interrupt_kernel(void)
+{
+	struct pt_regs regs = { .user = 0 };
+
+	warp_interrupts(&regs);
+}
+
+/* The system call path around an operation. */
+static __always_inline void warp_system_call(struct pt_regs *regs, struct warp_task *box)
+{
+	warp_this->irq_on = 0;
+	irqentry_enter_from_user_mode(regs);
+	local_irq_enable();
+	box->result = warp_operation(box);
+	box->done++;
+	local_irq_disable();
+	irqentry_exit_to_user_mode(regs);
+	warp_this->irq_on = 1;
+}
+
+/*
+ * "User mode": the task computes. It does so outside the kernel, in the simulator's time; we are resumed when an
+ * interrupt has arrived or when its computation is over and it makes a system call.
+ */
+void __noreturn warp_user_mode(void)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+	struct warp_task *box = current->thread.box;
+	unsigned int id = warp_task_id(current);
+
+	for (;;) {
+		if (warp_this->pending) {
+			warp_interrupts(regs);
+		} else if (box->op) {
+			warp_system_call(regs, box);
+		} else {
+			warp_this->task = id;
+			warp_leave(WARP_USER);
+		}
+	}
+}

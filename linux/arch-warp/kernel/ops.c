@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Operations of a task in process context, each through the function the corresponding system call uses.
+ */
+#include <linux/cpumask.h>
+#include <linux/hrtimer.h>
+#include <linux/pid_namespace.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include <linux/syscalls.h>
+#include <linux/wait.h>
+#include <uapi/linux/sched/types.h>
+#include "versions.h"
+#include "warp.h"
+
+static struct warp_task *warp_box(u64 target)
+{
+	if (target == WARP_TASK_SELF)
+		return current->thread.box;
+	if (target == WARP_TASK_CONTROL)
+		return warp_abi.control;
+	return target < warp_boot_info.max_tasks ? &warp_boot_info.tasks[target] : NULL;
+}
+
+static struct task_struct *warp_target(u64 target)
+{
+	struct warp_task *box = warp_box(target);
+
+	return box ? box->task : NULL;
+}
+
+/*
+ * Block as the kernel's own sleeps do. With a time: what clock_nanosleep(TIMER_ABSTIME) does, without timer slack.
+ * The simulator's clock and CLOCK_MONOTONIC advance alike; they differ by the moment at which timekeeping started.
+ */
+static long warp_block(u64 wake_ns, unsigned int flags)
+{
+	ktime_t expires = ns_to_ktime(wake_ns - warp_now_ns) + ktime_get();
+
+	set_current_state(flags & WARP_F_UNINTERRUPTIBLE ? TASK_UNINTERRUPTIBLE : TASK_INTERRUPTIBLE);
+	if (wake_ns == ~0ULL)
+		schedule();
+	else
+		schedule_hrtimeout_range(&expires, 0, HRTIMER_MODE_ABS);
+	__set_current_state(TASK_RUNNING);
+	return 0;
+}
+
+/* A sync wakeup is one from a wait queue: the waker says that it is about to block. */
+static long warp_wake(struct task_struct *p, unsigned int flags)
+{
+	if (!p)
+		return -ESRCH;
+	if (flags & WARP_F_SYNC) {
+		DECLARE_WAIT_QUEUE_HEAD_ONSTACK(queue);
+		wait_queue_entry_t entry = { .private = p, .func = default_wake_function };
+		unsigned int before = READ_ONCE(p->on_rq);
+
+		__add_wait_queue(&queue, &entry);
+		__wake_up_sync(&queue, TASK_NORMAL);
+		return !before && READ_ONCE(p->on_rq);
+	}
+	return wake_up_process(p);
+}
+
+/* fork(): a process of its own, in the same cgroup and with the same scheduling parameters as its parent. */
+static long warp_fork(u64 child, const char *name)
+{
+	struct kernel_clone_args args = { .flags = CLONE_FS | CLONE_FILES, .exit_signal = SIGCHLD };
+	struct warp_task *box;
+	pid_t pid;
+
+	if (child >= warp_boot_info.max_tasks)
+		return -EINVAL;
+	box = &warp_boot_info.tasks[child];
+	current->thread.child_id = child + 1;
+	pid = kernel_clone(&args);
+	if (pid < 0)
+		return pid;
+	/* nothing else has run since: kernel_clone() does not block */
+	rcu_read_lock();
+	box->task = find_task_by_pid_ns(pid, &init_pid_ns);
+	rcu_read_unlock();
+	box->pid = pid;
+	if (name)
+		set_task_comm(box->task, name);
+	return pid;
+}
+
+static long warp_set_sched(struct task_struct *p, const struct warp_op *op)
+{
+	struct sched_attr attr = {
+		.size = sizeof(attr),
+		.sched_policy = (u32)op->arg[1],
+		.sched_runtime = op->arg[2],
+		.sched_deadline = op->arg[3],
+		.sched_period = op->arg[4],
+	};
+	int param = (int)(op->arg[1] >> 32);
+
+	if (attr.sched_policy == SCHED_FIFO || attr.sched_policy == SCHED_RR)
+		attr.sched_priority = param;
+	else
+		attr.sched_nice = param;
+	if (op->flags & WARP_F_RESET_ON_FORK)
+		attr.sched_flags |= SCHED_FLAG_RESET_ON_FORK;
+	return sched_setattr(p, &attr);
+}
+
+static long warp_set_affinity(struct task_struct *p, const u64 *words, u64 nr_words)
+{
+	cpumask_var_t mask;
+	long result;
+
+	if (!alloc_cpumask_var(&mask, GFP_KERNEL))
+		return -ENOMEM;
+	cpumask_clear(mask);
+	for (unsigned int cpu = 0; cpu < nr_cpu_ids && cpu / 64 < nr_words; cpu++)
+		if (words[cpu / 64] >> (cpu % 64) & 1)
+			cpumask_set_cpu(cpu, mask);
+	result = sched_setaffinity(p->pid, mask);
+	free_cpumask_var(mask);
+	return result;
+}
+
+static long warp_attach(struct task_struct *p, const char *path)
+{
+	char pid[16];
+
+	return warp_file_write(path, pid, scnprintf(pid, sizeof(pid), "%d", p->pid));
+}
+
+static long long warp_one(struct warp_op *o)
+{
+	unsigned long long *arg = o->arg;
+	struct task_struct *p;
+	long result;
+
+	switch (o->op) {
+	case WARP_OP_BLOCK:
+		return warp_block(arg[0], o->flags);
+	case WARP_OP_WAKE:
+		return warp_wake(warp_target(arg[0]), o->flags);
+	case WARP_OP_FORK:
+		return warp_fork(arg[0], (const char *)arg[1]);
+	case WARP_OP_YIELD:
+		current->thread.yielding = 1;
+		result = sys_sched_yield();
+		current->thread.yielding = 0;
+		return result;
+	case WARP_OP_EXIT:
+		do_exit((arg[0] & 0xff) << 8);
+	case WARP_OP_WRITE:
+		return warp_file_write((const char *)arg[0], (const void *)arg[1], arg[2]);
+	case WARP_OP_READ:
+		return warp_file_read((const char *)arg[0], (void *)arg[1], arg[2]);
+	case WARP_OP_MKDIR:
+		return warp_file_mkdir((const char *)arg[0], arg[1]);
+	case WARP_OP_RMDIR:
+		return warp_file_rmdir((const char *)arg[0]);
+	case WARP_OP_MOUNT:
+		return warp_file_mount((const char *)arg[0], (const char *)arg[1], (const char *)arg[2]);
+	case WARP_OP_LIST:
+		return warp_file_list((const char *)arg[0], (char *)arg[1], arg[2]);
+	}
+	/* the rest has another task as its object */
+	p = warp_target(arg[0]);
+	if (!p)
+		return -ESRCH;
+	switch (o->op) {
+	case WARP_OP_NICE:
+		set_user_nice(p, (int)arg[1]);
+		warp_log_params(p, false);
+		return 0;
+	case WARP_OP_SCHED:
+		result = warp_set_sched(p, o);
+		if (!result)
+			warp_log_params(p, false);
+		return result;
+	case WARP_OP_AFFINITY:
+		result = warp_set_affinity(p, (const u64 *)arg[1], arg[2]);
+		if (!result)
+			warp_log_params(p, true);
+		return result;
+	case WARP_OP_ATTACH:
+		return warp_attach(p, (const char *)arg[1]);
+	}
+	return -ENOSYS;
+}
+
+long long warp_operation(struct warp_task *box)
+{
+	struct warp_op one = { .op = box->op, .flags = box->flags };
+	struct warp_op *batch;
+	u64 failures = 0, n;
+
+	memcpy(one.arg, box->arg, sizeof(one.arg));
+	box->op = WARP_OP_NONE;
+	if (likely(one.op != WARP_OP_BATCH))
+		return warp_one(&one);
+	batch = (struct warp_op *)one.arg[0];
+	n = one.arg[1];
+	for (u64 i = 0; i < n; i++) {
+		batch[i].result = warp_one(&batch[i]);
+		failures += batch[i].result < 0;
+	}
+	return failures;
+}

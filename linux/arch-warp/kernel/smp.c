@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Several CPUs: bringing them up, and interrupts between them. When an interrupt arrives is the simulator's decision.
+ */
+#include <linux/cpu.h>
+#include <linux/cpumask.h>
+#include <linux/interrupt.h>
+#include <linux/irq_work.h>
+#include <linux/percpu.h>
+#include <linux/sched/hotplug.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/task_stack.h>
+#include <linux/smp.h>
+#include "versions.h"
+#include "warp.h"
+
+void warp_post(int cpu, unsigned int irq)
+{
+	struct warp_cpu *c = &warp_cpus[cpu];
+
+	if (c == warp_this) {
+		c->pending |= irq;
+		if (c->irq_on)
+			warp_interrupt_kernel();
+		return;
+	}
+	c->posted |= irq;
+	if (!c->queued) {
+		c->queued = 1;
+		warp_abi.kick[warp_abi.nr_kick++] = cpu;
+	}
+}
+
+void warp_send_reschedule(int cpu) { warp_post(cpu, WARP_IRQ_RESCHED); }
+void arch_send_call_function_single_ipi(int cpu) { warp_post(cpu, WARP_IRQ_CALL); }
+void arch_irq_work_raise(void) { warp_post(smp_processor_id(), WARP_IRQ_WORK); }
+void arch_send_call_function_ipi_mask(const struct cpumask *mask)
+{
+	int cpu;
+
+	for_each_cpu(cpu, mask)
+		warp_post(cpu, WARP_IRQ_CALL);
+}
+
+/* Kernel: stop all other CPUs, in a panic. Ours: the simulator resumes none after WARP_CALL_PANIC. */
+void smp_send_stop(void) { }
+
+/* a secondary CPU's first function, on its idle task's stack */
+static void warp_start_secondary(void)
+{
+	mmgrab(&init_mm);
+	current->active_mm = &init_mm;
+	notify_cpu_starting(smp_processor_id());
+	warp_clockevent_init();
+	set_cpu_online(smp_processor_id(), true);
+	local_irq_enable();
+	cpu_startup_entry(CPUHP_AP_ONLINE_IDLE);
+}
+
+int __cpu_up(unsigned int cpu, struct task_struct *idle)
+{
+	struct warp_cpu *c = &warp_cpus[cpu];
+
+	warp_first_frame(&c->sp, task_stack_page(idle), warp_start_secondary);
+	c->curr = idle;
+	c->pcpu_off = per_cpu_offset(cpu);
+	c->online = 1;
+	task_thread_info(idle)->cpu = cpu;
+	warp_post(cpu, WARP_IRQ_START);
+	while (!cpu_online(cpu))
+		cpu_relax();
+	return 0;
+}
+
+void __init smp_prepare_boot_cpu(void)
+{
+	warp_cpus[0].pcpu_off = per_cpu_offset(0);
+}
+void __init smp_prepare_cpus(unsigned int max) { }
+void __init smp_cpus_done(unsigned int max) { }

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where kernel versions differ in what the port's C files use; one name for each difference.
+ * (Header differences stand in the asm/ header concerned, marked LINUX_VERSION_CODE.)
+ * Boundaries were tested at 6.1 and 6.12 only; others are from reading the sources.
+ */
+#ifndef WARP_VERSIONS_H
+#define WARP_VERSIONS_H
+#include <linux/version.h>
+
+/* arguments of the sched_switch tracepoint */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 19, 0)
+#define WARP_SWITCH_ARGS bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state
+#define WARP_SWITCH_STATE
+#elif LINUX_VERSION_CODE >= KERNEL_VERSION(5, 18, 0)
+#define WARP_SWITCH_ARGS bool preempt, unsigned int prev_state, struct task_struct *prev, struct task_struct *next
+#define WARP_SWITCH_STATE
+#elif LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
+#define WARP_SWITCH_ARGS bool preempt, struct task_struct *prev, struct task_struct *next
+#define WARP_SWITCH_STATE unsigned int prev_state = READ_ONCE(prev->__state);
+#else
+#define WARP_SWITCH_ARGS bool preempt, struct task_struct *prev, struct task_struct *next
+#define WARP_SWITCH_STATE unsigned int prev_state = READ_ONCE(prev->state);
+#endif
+
+/* arguments of the sched_process_exit tracepoint */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+#define WARP_EXIT_ARGS struct task_struct *p, bool group_dead
+#else
+#define WARP_EXIT_ARGS struct task_struct *p
+#endif
+
+/* arch_cpu_idle() returns with interrupts on before 6.3, off since */
+#define WARP_IDLE_RETURNS_IRQS_OFF (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0))
+
+/* smp_send_reschedule() became a tracing wrapper around arch_smp_send_reschedule() */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
+#define warp_send_reschedule arch_smp_send_reschedule
+#else
+#define warp_send_reschedule smp_send_reschedule
+#endif
+
+/* generic zone set-up in 7.x: arch_zone_limits_init() in place of free_area_init() and memblock_free_all() */
+#define WARP_OWN_ZONE_INIT (LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0))
+
+/* directory iteration callbacks return bool (go on) since 6.1, int (0 = go on) before */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 1, 0)
+#define WARP_FILLDIR_RESULT bool
+#define WARP_FILLDIR_GO_ON true
+#define WARP_FILLDIR_STOP false
+#else
+#define WARP_FILLDIR_RESULT int
+#define WARP_FILLDIR_GO_ON 0
+#define WARP_FILLDIR_STOP -ENOSPC
+#endif
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the port's own files share. */
+#ifndef WARP_KERNEL_H
+#define WARP_KERNEL_H
+#include <linux/version.h>
+#include <linux/sched.h>
+#include <asm/cpu.h>
+#include <warp_abi.h>
+
+extern struct warp_abi warp_abi;
+extern struct warp_boot warp_boot_info;
+
+/* switch.S */
+void warp_to_host(void);
+void warp_ret_from_fork(void);
+void warp_resume(struct warp_cpu *cpu);
+
+/* process.c */
+void warp_first_frame(void **sp, void *stack_page, void *entry);
+static inline unsigned int warp_task_id(const struct task_struct *p)
+{
+	if (p->thread.id)
+		return p->thread.id - 1;
+	return p->pid ? WARP_TASK_KTHREAD | p->pid : WARP_TASK_IDLE;
+}
+
+/* entry.c */
+void __noreturn warp_user_mode(void);
+
+/* ops.c */
+long long warp_operation(struct warp_task *box);
+
+/* files.c: need a process context */
+long warp_file_write(const char *path, const void *data, unsigned long len);
+long warp_file_read(const char *path, void *buf, unsigned long size);
+long warp_file_list(const char *path, char *buf, unsigned long size);
+long warp_file_mkdir(const char *path, unsigned int mode);
+long warp_file_rmdir(const char *path);
+long warp_file_mount(const char *type, const char *dir, const char *options);
+
+/* time.c */
+void warp_clockevent_init(void);
+void warp_timer_interrupt(void);
+
+/* log.c */
+void warp_log_params(struct task_struct *p, bool affinity);
+void warp_task_stats(struct warp_task *box);
+unsigned int warp_threads(struct warp_thread *out, unsigned int max);
+#endif
