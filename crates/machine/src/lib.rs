@@ -22,4 +22,4 @@ pub mod stand;
 mod wheel;
 
 pub use engine::{End, Machine, Outcome, Setup, Wait};
-pub use program::{Program, ProgramError};
+pub use program::{Code, Program, ProgramError, ProgramTask, Step, Token};

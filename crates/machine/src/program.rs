@@ -23,7 +23,7 @@ use crate::kernel::{Change, SpawnState};
 
 /// One step of a task: compute for `after_ns` of CPU time, then do `code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub struct Step {
     /// CPU time from the previous step (or wakeup) to this one.
     pub after_ns: u64,
     /// What, in the top byte, and its operand.
@@ -32,7 +32,7 @@ pub(crate) struct Step {
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
+pub enum Code {
     /// Block; an own timer wakes it after this many ns.
     BlockTimer(u64),
     /// Block; a device wakes it after this many ns.
@@ -57,6 +57,7 @@ const OPERAND_BITS: u32 = 56;
 const OPERAND_MAX: u64 = (1 << OPERAND_BITS) - 1;
 
 impl Step {
+    /// `code` after `after_ns`.
     pub(crate) fn new(after_ns: u64, code: Code) -> Step {
         let (tag, operand) = match code {
             Code::BlockTimer(ns) => (0, ns),
@@ -72,8 +73,9 @@ impl Step {
         Step { after_ns, packed: tag << OPERAND_BITS | operand.min(OPERAND_MAX) }
     }
 
+    /// What it does.
     #[inline]
-    pub(crate) fn code(self) -> Code {
+    pub fn code(self) -> Code {
         let operand = self.packed & OPERAND_MAX;
         match self.packed >> OPERAND_BITS {
             0 => Code::BlockTimer(operand),
@@ -91,7 +93,7 @@ impl Step {
 
 /// A dependent wakeup.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Token {
+pub struct Token {
     /// Who waits for it.
     pub sleeper: TaskId,
     /// Who delivers it.
@@ -102,7 +104,8 @@ pub(crate) struct Token {
 
 /// A task as the machine starts it.
 #[derive(Clone, Debug)]
-pub(crate) struct ProgramTask {
+pub struct ProgramTask {
+    /// Its name.
     pub name: String,
     /// `None`: a FORK step creates it.
     pub init: Option<SpawnState>,
@@ -117,11 +120,16 @@ pub(crate) struct ProgramTask {
 /// All that the machine needs of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    pub(crate) steps: Vec<Step>,
-    pub(crate) tasks: Vec<ProgramTask>,
-    pub(crate) tokens: Vec<Token>,
-    pub(crate) changes: Vec<(Option<TaskId>, Change)>,
-    pub(crate) cgroups: Vec<Cgroup>,
+    /// All tasks' steps; a task's begin at its `first_step`.
+    pub steps: Vec<Step>,
+    /// Row i is `TaskId(i)`.
+    pub tasks: Vec<ProgramTask>,
+    /// The dependent wakeups.
+    pub tokens: Vec<Token>,
+    /// Operands of [`Code::Set`]: whose (`None`: its own), and what.
+    pub changes: Vec<(Option<TaskId>, Change)>,
+    /// Control groups, parents first.
+    pub cgroups: Vec<Cgroup>,
     /// What lowering had to leave out or bend: reason -> how often.
     pub dropped: BTreeMap<String, u64>,
 }

@@ -1,0 +1,191 @@
+//! What does real Linux do with this workload? Boots a distributor's kernel in QEMU, runs the workload as real processes that
+//! spend real CPU time and real sleeps, records the kernel's own trace, and gives it as a schedule log.
+//!
+//! ```text
+//!   Workload ──Program──> /program in an initramfs ─┐
+//!   Debian's vmlinuz ───────────────────────────────┴─> QEMU, one instruction = 2 ns ──debug console──> frames
+//!                                                        (deterministic: same bytes twice)                 │
+//!   schedule log <──convert── trace.dat <── ring-buffer pages, format texts <──────────────────────────────┘
+//! ```
+//!
+//! With `-icount` the guest's only clock counts its instructions: a run is a function of kernel, QEMU, workload and options, to
+//! the byte, on any host. The price: the clock is not physical. How long kernel code takes (2 ns an instruction, all virtual
+//! CPUs sharing one instruction clock) is made up, so that latencies below a tick mean nothing; what is decided by the
+//! scheduler on ticks, timers and CPU time is real.
+//!
+//! ```no_run
+//! use schedlab_guest::{GuestKernel, Options, run, workloads};
+//! let kernel = GuestKernel::find("6.12")?;
+//! let fairbench = workloads::fairbench();
+//! let options = Options { cpus: 1, duration: "20s".parse().unwrap(), ..Options::default() };
+//! let guest = run(&kernel, &fairbench, &options, &mut |_| {})?;
+//! println!("{} records of {}", guest.log.records.len(), guest.log.header.sched_version);
+//! # Ok::<(), schedlab_guest::GuestError>(())
+//! ```
+
+pub mod cache;
+mod convert;
+mod error;
+mod frames;
+mod initramfs;
+mod kernel;
+mod options;
+mod program;
+mod progress;
+mod qemu;
+pub mod workloads;
+
+pub use error::GuestError;
+pub use kernel::{GuestKernel, Listed, SERIES, list};
+pub use options::Options;
+pub use progress::{Progress, on_stderr};
+
+use schedlab_log::{LogHeader, LogTask, MemLog};
+use schedlab_machine::Program;
+use schedlab_units::{CpuSet, SchedParams, Span};
+use schedlab_workload::{Birth, Task, Workload};
+use std::collections::BTreeMap;
+
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct GuestRun {
+    /// What happened, in the schema that the machine writes.
+    pub log: MemLog,
+    /// What the kernel's own books say, and how to make this again.
+    pub report: GuestReport,
+}
+
+/// Everything about a run besides its log.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct GuestReport {
+    /// Kernel package (or file name).
+    pub package: String,
+    /// Its version.
+    pub package_version: String,
+    /// `/proc/version` of the guest.
+    pub kernel: String,
+    /// `qemu-system-x86_64 --version`.
+    pub qemu: String,
+    /// QEMU's command line, with bare file names.
+    pub command_line: String,
+    /// Names this run: of kernel, initramfs, QEMU and command line. Same key, same bytes.
+    pub key: String,
+    /// Per task, the kernel's own account (`/proc/PID/schedstat`); `None` for a task that never came to be.
+    pub schedstat: Vec<Option<Schedstat>>,
+    /// What was left out or bent, and what the kernel refused: reason -> how often.
+    pub dropped: BTreeMap<String, u64>,
+    /// Virtual time from power-on to time 0 of the workload, by the trace's clock.
+    pub boot_ns: u64,
+    /// Host time QEMU took, in ms; 0 if the run came from the cache.
+    pub wall_ms: u64,
+}
+
+/// `/proc/PID/schedstat`: the task's life to the end of the run, its start before time 0 included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Schedstat {
+    /// CPU time.
+    pub cpu_ns: u64,
+    /// Time runnable without a CPU.
+    pub run_delay_ns: u64,
+    /// Number of times it was given a CPU.
+    pub slices: u64,
+}
+
+/// Runs `workload` on real Linux. A run that was made before comes from the cache, unless `options.fresh`.
+///
+/// # Errors
+/// See [`GuestError`]: what is missing on the host, what a guest cannot do, what went wrong inside.
+pub fn run(
+    kernel: &GuestKernel,
+    workload: &Workload,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<GuestRun, GuestError> {
+    options.check()?;
+    let program = Program::new(workload)?;
+    progress(Progress::Preparing);
+    let guest = qemu::Guest::new(kernel, &program, options)?;
+    let output = guest.output(options, progress)?;
+    let frames = frames::parse(&output.bytes)?;
+    let converted = convert::convert(&frames, workload, options)?;
+    let mut dropped = program.dropped.clone();
+    for (reason, count) in converted.refused {
+        *dropped.entry(reason).or_default() += count;
+    }
+    let header = LogHeader {
+        sched: format!("guest-linux-{}", release(&converted.kernel)),
+        sched_version: version_text(kernel),
+        nr_cpus: options.cpus,
+        hz: kernel.hz,
+        duration: Span::from_ns(converted.duration_ns),
+        tasks: workload.tasks.iter().map(|task| log_task(workload, task)).collect(),
+        kernel_threads: converted.kernel_threads,
+        params: options.settings.clone(),
+    };
+    Ok(GuestRun {
+        log: MemLog { header, records: converted.records },
+        report: GuestReport {
+            package: kernel.package.clone(),
+            package_version: kernel.version.clone(),
+            kernel: converted.kernel,
+            qemu: guest.version,
+            command_line: guest.command_line,
+            key: guest.key,
+            schedstat: converted.schedstat,
+            dropped,
+            boot_ns: converted.start_ns,
+            wall_ms: output.wall_ms,
+        },
+    })
+}
+
+/// `Linux version 6.12.117+deb12-cloud-amd64 (...` -> `6.12`.
+fn release(version: &str) -> String {
+    let release = version.split_whitespace().nth(2).unwrap_or("unknown");
+    let mut parts = release.split(['.', '-']);
+    match (parts.next(), parts.next()) {
+        (Some(major), Some(minor)) => format!("{major}.{minor}"),
+        _ => release.to_string(),
+    }
+}
+
+fn version_text(kernel: &GuestKernel) -> String {
+    let version = if kernel.version.is_empty() { &kernel.package } else { &kernel.version };
+    format!("{version}, HZ={}", kernel.hz)
+}
+
+fn log_task(workload: &Workload, task: &Task) -> LogTask {
+    LogTask {
+        pid: task.pid,
+        name: task.name.clone(),
+        params: inherited(workload, task, |t: &Task| t.params).unwrap_or_else(SchedParams::default),
+        affinity: inherited::<CpuSet>(workload, task, |t| t.affinity.clone()),
+        parent: match task.birth {
+            Birth::Init { parent, .. } => parent,
+            Birth::Fork { parent } => Some(parent),
+        },
+    }
+}
+
+/// A setting of the task, or of the nearest forebear that states it (a fork inherits).
+fn inherited<T>(workload: &Workload, task: &Task, get: impl Fn(&Task) -> Option<T>) -> Option<T> {
+    let mut task = task;
+    for _ in 0..workload.tasks.len() {
+        match (get(task), task.birth) {
+            (Some(value), _) => return Some(value),
+            (None, Birth::Fork { parent }) => task = workload.task(parent),
+            (None, Birth::Init { .. }) => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn releases_are_shortened() {
+        assert_eq!(super::release("Linux version 6.12.117+deb12-cloud-amd64 (x@y) (gcc)"), "6.12");
+        assert_eq!(super::release("Linux version 6.1.0-56-cloud-amd64 (x@y)"), "6.1");
+        assert_eq!(super::release("nonsense"), "unknown");
+    }
+}

@@ -1,0 +1,277 @@
+//! How is the guest booted so that it does the same again? QEMU counts instructions for a clock, sees no time, network or disk
+//! of the host, and says everything through one port.
+//!
+//! The traps behind the options: with several CPUs, 6.1 hangs at bring-up under icount, so that the guest's program brings
+//! them up; tracing is on from boot (started later, it patches code at a time that varies); without the HPET the PIT is there
+//! to interleave CPUs (see `interleave()` in `init.c`).
+
+use crate::{GuestError, GuestKernel, Options, Progress, cache, initramfs, kernel, program};
+use schedlab_machine::{Code, Program};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const QEMU: &str = "qemu-system-x86_64";
+/// Change it when the meaning of cached output changes.
+const OUTPUT_VERSION: &[u8] = b"1";
+
+const EVENTS: [&str; 7] = [
+    "sched/sched_switch",
+    "sched/sched_waking",
+    "sched/sched_wakeup",
+    "sched/sched_wakeup_new",
+    "sched/sched_migrate_task",
+    "sched/sched_process_fork",
+    "sched/sched_process_exit",
+];
+/// Makes every system call a little slower, so it is recorded only where tasks yield.
+const YIELD_EVENT: &str = "syscalls/sys_enter_sched_yield";
+
+/// A guest ready to boot.
+pub(crate) struct Guest {
+    arguments: Vec<String>,
+    initramfs: Vec<u8>,
+    kernel: PathBuf,
+    pub version: String,
+    pub command_line: String,
+    pub key: String,
+}
+
+/// What a guest said.
+pub(crate) struct Output {
+    pub bytes: Vec<u8>,
+    pub wall_ms: u64,
+}
+
+impl Guest {
+    pub fn new(kernel: &GuestKernel, program: &Program, options: &Options) -> Result<Guest, GuestError> {
+        let version = kernel::output(Command::new(QEMU).arg("--version"))?;
+        let version = version.lines().next().unwrap_or_default().to_string();
+        let mut events: Vec<&str> = EVENTS.to_vec();
+        if program.steps.iter().any(|step| step.code() == Code::Yield) {
+            events.push(YIELD_EVENT);
+        }
+        let settings: String =
+            options.settings.iter().map(|(path, value)| format!("{path}={value}\n")).collect();
+        let encoded = program::encode(program, options)?;
+        let list = events.join("\n") + "\n";
+        let files: [(&str, &[u8]); 3] = [
+            ("program", &encoded),
+            ("events", list.as_bytes()),
+            ("settings", settings.as_bytes()),
+        ];
+        let initramfs = initramfs::archive(&initramfs::init_binary()?, &files)?;
+        let arguments = arguments(options, &events, initramfs.len());
+        let command_line = format!("{QEMU} {}", arguments.join(" "));
+        let key = cache::key(&[
+            OUTPUT_VERSION,
+            kernel.sha256.as_bytes(),
+            &initramfs,
+            version.as_bytes(),
+            command_line.as_bytes(),
+        ]);
+        Ok(Guest { arguments, initramfs, kernel: kernel.image.clone(), version, command_line, key })
+    }
+
+    /// Boots it, or takes what it said from the cache.
+    pub fn output(
+        &self,
+        options: &Options,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Output, GuestError> {
+        let kept = cache::directory().join("runs").join(format!("{}.zst", self.key));
+        if !options.fresh && kept.is_file() {
+            let packed = fs::read(&kept).map_err(GuestError::io("read", &kept))?;
+            let bytes =
+                zstd::decode_all(packed.as_slice()).map_err(GuestError::io("unpack", &kept))?;
+            progress(Progress::Done);
+            return Ok(Output { bytes, wall_ms: 0 });
+        }
+        let work = tempfile::tempdir().map_err(GuestError::io("make a directory in", &std::env::temp_dir()))?;
+        let started = Instant::now();
+        let bytes = self.boot(work.path(), options, progress)?;
+        let wall_ms = started.elapsed().as_millis() as u64;
+        let packed = zstd::encode_all(bytes.as_slice(), 3).map_err(GuestError::io("pack", &kept))?;
+        cache::write(&kept, &packed)?;
+        progress(Progress::Done);
+        Ok(Output { bytes, wall_ms })
+    }
+
+    fn boot(
+        &self,
+        work: &Path,
+        options: &Options,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Vec<u8>, GuestError> {
+        fs::copy(&self.kernel, work.join("kernel")).map_err(GuestError::io("copy", &self.kernel))?;
+        cache::write(&work.join("initramfs"), &self.initramfs)?;
+        let log = work.join("qemu.log");
+        let stderr = fs::File::create(&log).map_err(GuestError::io("write", &log))?;
+        // in the background: a guest is nothing to wait for
+        let child = Command::new("nice")
+            .args(["-n", "10", QEMU])
+            .args(&self.arguments)
+            .current_dir(work)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr)
+            .spawn()
+            .map_err(GuestError::io("start", Path::new(QEMU)))?;
+        let mut child = Reaper(child);
+        let started = Instant::now();
+        progress(Progress::Booting);
+        let mut watch = Watch::new(work.join("output"), options);
+        loop {
+            let ended = child.0.try_wait().map_err(GuestError::io("wait for", Path::new(QEMU)))?;
+            watch.look(progress)?;
+            let died = |how: String| {
+                let mut console = tail(&work.join("console"));
+                console.push_str(&tail(&log));
+                GuestError::Died { how, wall_s: started.elapsed().as_secs(), console }
+            };
+            if let Some(message) = watch.error() {
+                return Err(GuestError::Inside(message));
+            }
+            if watch.complete() {
+                return Ok(watch.bytes);
+            }
+            if let Some(status) = ended {
+                return Err(died(format!("ended ({status})")));
+            }
+            if started.elapsed() > Duration::from_secs(options.wall_limit_s) {
+                return Err(died(format!("was stopped at the limit of {} s", options.wall_limit_s)));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Bare file names: QEMU runs in its own directory, so that the command line is the same everywhere.
+fn arguments(options: &Options, events: &[&str], initramfs_bytes: usize) -> Vec<String> {
+    let trace_events: Vec<String> = events.iter().map(|event| event.replace('/', ":")).collect();
+    let mut append = vec![
+        "console=ttyS0".to_string(),
+        "quiet".to_string(),
+        "panic=-1".to_string(),
+        "noautogroup".to_string(),
+        "nokaslr".to_string(),
+        "norandmaps".to_string(),
+        "random.trust_cpu=on".to_string(),
+        "random.trust_bootloader=on".to_string(),
+        "tsc=reliable".to_string(),
+        // self-tests of the kernel's ciphers would run into the workload
+        "cryptomgr.notests".to_string(),
+        format!("trace_event={}", trace_events.join(",")),
+        format!("trace_buf_size={}M", options.trace_buffer_mb),
+    ];
+    if options.cpus > 1 {
+        append.push("maxcpus=1".to_string());
+    }
+    append.extend(options.kernel_args.iter().cloned());
+    let memory_mb = 384
+        + u64::from(options.cpus) * (u64::from(options.trace_buffer_mb) + 8)
+        + 3 * (initramfs_bytes as u64 >> 20)
+        + u64::from(options.trace_buffer_mb);
+    let text = |s: &str| s.to_string();
+    vec![
+        text("-machine"),
+        text("pc,hpet=off"),
+        text("-accel"),
+        text("tcg,thread=single"),
+        text("-icount"),
+        format!("shift={},sleep=off", options.shift),
+        text("-cpu"),
+        text("qemu64"),
+        text("-smp"),
+        format!("{0},sockets=1,cores={0},threads=1", options.cpus),
+        text("-m"),
+        format!("{}M", memory_mb.next_multiple_of(64)),
+        text("-rtc"),
+        text("base=2026-01-01T00:00:00,clock=vm"),
+        text("-seed"),
+        text("1"),
+        text("-nodefaults"),
+        text("-no-user-config"),
+        text("-display"),
+        text("none"),
+        text("-no-reboot"),
+        text("-kernel"),
+        text("kernel"),
+        text("-initrd"),
+        text("initramfs"),
+        text("-chardev"),
+        text("file,id=output,path=output"),
+        text("-device"),
+        text("isa-debugcon,iobase=0x502,chardev=output"),
+        text("-serial"),
+        text("file:console"),
+        text("-device"),
+        text("isa-debug-exit,iobase=0xf4,iosize=4"),
+        text("-append"),
+        append.join(" "),
+    ]
+}
+
+/// Ends the child whatever happens here.
+struct Reaper(Child);
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        // both fail only if it has ended already
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Follows the output file.
+struct Watch {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    /// Start of the first frame that was not complete.
+    at: usize,
+    duration: schedlab_units::Span,
+    last: Option<crate::frames::Frame>,
+}
+
+impl Watch {
+    fn new(path: PathBuf, options: &Options) -> Watch {
+        Watch { path, bytes: Vec::new(), at: 0, duration: options.duration, last: None }
+    }
+
+    fn look(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), GuestError> {
+        use crate::frames::Kind;
+        let Ok(mut file) = fs::File::open(&self.path) else { return Ok(()) };
+        let io = || GuestError::io("read", &self.path);
+        std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(self.bytes.len() as u64)).map_err(io())?;
+        file.read_to_end(&mut self.bytes).map_err(io())?;
+        while let Some((frame, next)) = crate::frames::next(&self.bytes, self.at)? {
+            match (frame.kind, &self.bytes[frame.name.clone()]) {
+                (Kind::State, b"booted") => progress(Progress::Starting),
+                (Kind::State, b"started") => progress(Progress::Running(self.duration)),
+                (Kind::State, b"ended") | (Kind::Pages, _) => progress(Progress::Receiving(next as u64)),
+                _ => {}
+            }
+            self.at = next;
+            self.last = Some(frame);
+        }
+        Ok(())
+    }
+
+    fn complete(&self) -> bool {
+        self.last.as_ref().is_some_and(|frame| frame.kind == crate::frames::Kind::End)
+    }
+
+    fn error(&self) -> Option<String> {
+        let frame = self.last.as_ref().filter(|frame| frame.kind == crate::frames::Kind::Error)?;
+        Some(String::from_utf8_lossy(&self.bytes[frame.data.clone()]).into_owned())
+    }
+}
+
+fn tail(path: &Path) -> String {
+    let text = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().rev().take(15).collect();
+    lines.into_iter().rev().map(|line| format!("\n  {}", line.trim_end())).collect()
+}
