@@ -6,7 +6,9 @@ use schedlab_log::Kind;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [kernel, cpus, name, duration, ..] = args.as_slice() else {
-        return Err("usage: guest_run KERNEL CPUS WORKLOAD DURATION [fresh] [phase=SPAN] [arg=KERNEL_ARG]".into());
+        return Err(
+            "usage: guest_run KERNEL CPUS WORKLOAD DURATION [fresh] [phase=SPAN] [arg=KERNEL_ARG]".into()
+        );
     };
     let mut options = Options { cpus: cpus.parse()?, duration: duration.parse()?, ..Options::default() };
     let mut log = None;
@@ -30,7 +32,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         schedlab_log::write(&path, &guest.log)?;
     }
     println!("{}", guest.report.kernel);
-    println!("{} wall {} ms boot {} ns", guest.report.command_line, guest.report.wall_ms, guest.report.boot_ns);
+    println!(
+        "{} wall {} ms boot {} ns",
+        guest.report.command_line, guest.report.wall_ms, guest.report.boot_ns
+    );
     let mut cpu_ns = vec![0i64; workload.tasks.len()];
     for record in &guest.log.records {
         if record.kind() == Some(Kind::Switch) {
@@ -50,7 +55,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         println!("{:12} {:>14} {:?}", task.name, cpu_ns[index], guest.report.schedstat[index]);
     }
-    println!("{} records, duration {}, dropped {:?}", guest.log.records.len(), guest.log.header.duration, guest.report.dropped);
+    println!(
+        "{} records, duration {}, dropped {:?}",
+        guest.log.records.len(),
+        guest.log.header.duration,
+        guest.report.dropped
+    );
     let mut others = std::collections::BTreeMap::<_, (i64, u32)>::new();
     for record in guest.log.records.iter().filter(|r| r.kind() == Some(Kind::Switch)) {
         for (id, sign) in [(record.task(), 1), (record.other(), -1)] {
@@ -64,6 +74,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (id, (ns, switches)) in others {
         println!("{id} {} {switches}", if ns < 0 { ns + end } else { ns });
     }
-    println!("{:?}", guest.log.header.kernel_threads.iter().map(|t| format!("{}:{}", t.pid, t.name)).collect::<Vec<_>>());
+    println!(
+        "{:?}",
+        guest.log.header.kernel_threads.iter().map(|t| format!("{}:{}", t.pid, t.name)).collect::<Vec<_>>()
+    );
     Ok(())
 }

@@ -43,7 +43,8 @@ pub(crate) fn file_sum(path: &Path) -> Result<String, GuestError> {
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), GuestError> {
     let directory = path.parent().unwrap_or(Path::new("."));
     make(directory)?;
-    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(GuestError::io("write in", directory))?;
+    let mut file =
+        tempfile::NamedTempFile::new_in(directory).map_err(GuestError::io("write in", directory))?;
     file.write_all(bytes).map_err(GuestError::io("write", path))?;
     file.persist(path).map_err(|error| error.error).map_err(GuestError::io("write", path))?;
     Ok(())

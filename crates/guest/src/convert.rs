@@ -123,11 +123,7 @@ fn print_id(format: &str) -> Result<u16, GuestError> {
 fn schedstats(text: &str, nr_tasks: usize) -> Vec<Option<Schedstat>> {
     let row = |line: &str| {
         let mut numbers = line.split_whitespace().map(|word| word.parse::<u64>().ok());
-        Some(Schedstat {
-            cpu_ns: numbers.next()??,
-            run_delay_ns: numbers.next()??,
-            slices: numbers.next()??,
-        })
+        Some(Schedstat { cpu_ns: numbers.next()??, run_delay_ns: numbers.next()??, slices: numbers.next()?? })
     };
     let mut rows: Vec<_> = text.lines().map(row).collect();
     rows.resize(nr_tasks, None);
@@ -199,14 +195,19 @@ impl LogBuilder {
     }
 
     fn name(&mut self, pid: Pid, name: &str) {
-        if pid != Pid::IDLE && !self.id(pid).is_workload() && self.names.get(&pid.0).is_none_or(|n| n != name) {
+        if pid != Pid::IDLE && !self.id(pid).is_workload() && self.names.get(&pid.0).is_none_or(|n| n != name)
+        {
             self.names.insert(pid.0, name.to_string());
         }
     }
 
     fn kernel_threads(&self) -> Vec<KernelThread> {
-        let mut seen: Vec<u32> =
-            self.records.iter().flat_map(|r| [r.task(), r.other()]).filter_map(|id| id.kernel_pid()).collect();
+        let mut seen: Vec<u32> = self
+            .records
+            .iter()
+            .flat_map(|r| [r.task(), r.other()])
+            .filter_map(|id| id.kernel_pid())
+            .collect();
         seen.sort_unstable();
         seen.dedup();
         let name = |pid: &u32| self.names.get(&(*pid as i32)).cloned().unwrap_or_default();
@@ -280,7 +281,8 @@ impl LogBuilder {
                     u8::from(interrupt);
             }
             SchedEvent::Wakeup(wake) => {
-                self.push(time_ns, Kind::Wakeup, cpu, self.id(wake.pid), TaskId::IDLE).arg = wake.target_cpu.0;
+                self.push(time_ns, Kind::Wakeup, cpu, self.id(wake.pid), TaskId::IDLE).arg =
+                    wake.target_cpu.0;
             }
             SchedEvent::WakeupNew(wake) => {
                 self.push(time_ns, Kind::New, cpu, self.id(wake.pid), TaskId::IDLE).arg = wake.target_cpu.0;

@@ -68,7 +68,9 @@ pub enum GuestError {
         console: String,
     },
     /// What the guest sent cannot be understood: a bug of ours, or a full disk.
-    #[error("byte {offset} of the guest's output: {what}; run it again, with `fresh` if the output came from the cache")]
+    #[error(
+        "byte {offset} of the guest's output: {what}; run it again, with `fresh` if the output came from the cache"
+    )]
     Output {
         /// Where.
         offset: usize,
@@ -76,7 +78,9 @@ pub enum GuestError {
         what: String,
     },
     /// The kernel's trace buffer was too small.
-    #[error("{cpu}: the guest's trace buffer was full and events were lost; give it a larger `trace_buffer_mb` or a shorter duration")]
+    #[error(
+        "{cpu}: the guest's trace buffer was full and events were lost; give it a larger `trace_buffer_mb` or a shorter duration"
+    )]
     Lost {
         /// Where.
         cpu: schedlab_units::CpuId,

@@ -71,10 +71,10 @@ pub(crate) struct Frames<'a> {
 impl Frames<'_> {
     /// A file that must be there.
     pub fn file(&self, name: &str) -> Result<&[u8], GuestError> {
-        self.files.get(name).map(Vec::as_slice).ok_or_else(|| GuestError::Output {
-            offset: 0,
-            what: format!("it has no file {name}"),
-        })
+        self.files
+            .get(name)
+            .map(Vec::as_slice)
+            .ok_or_else(|| GuestError::Output { offset: 0, what: format!("it has no file {name}") })
     }
     /// As text.
     pub fn text(&self, name: &str) -> Result<String, GuestError> {

@@ -182,12 +182,12 @@ fn first_file(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf
     let entries = fs::read_dir(directory).map_err(GuestError::io("read", directory))?;
     let mut names: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     names.sort();
-    let found = names.into_iter().find(|path| {
-        path.file_name().is_some_and(|name| wanted(&name.to_string_lossy()))
-    });
+    let found =
+        names.into_iter().find(|path| path.file_name().is_some_and(|name| wanted(&name.to_string_lossy())));
     found.ok_or_else(|| GuestError::Missing {
         what: format!("the kernel image in {}", directory.display()),
-        remedy: "the package has another layout than Debian's cloud kernels; give the path of an image".to_string(),
+        remedy: "the package has another layout than Debian's cloud kernels; give the path of an image"
+            .to_string(),
     })
 }
 

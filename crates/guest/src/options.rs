@@ -86,7 +86,11 @@ impl Options {
         }
         for (path, value) in &self.settings {
             if !path.starts_with('/') || path.contains(['=', '\n']) || value.contains('\n') {
-                return wrong("a setting", format!("{path}={value}"), "an absolute path and one line of text");
+                return wrong(
+                    "a setting",
+                    format!("{path}={value}"),
+                    "an absolute path and one line of text",
+                );
             }
         }
         if let Some(bad) = self.kernel_args.iter().find(|arg| arg.contains(|c: char| c.is_whitespace())) {

@@ -27,11 +27,8 @@ pub(crate) fn encode(program: &Program, options: &Options) -> Result<Vec<u8>, Gu
             expected: format!("at most {MAX_TASKS}"),
         });
     }
-    let mut changes: Vec<(u32, &Change)> = program
-        .changes
-        .iter()
-        .map(|(target, change)| (target.map_or(NONE, |task| task.0), change))
-        .collect();
+    let mut changes: Vec<(u32, &Change)> =
+        program.changes.iter().map(|(target, change)| (target.map_or(NONE, |task| task.0), change)).collect();
     let mut tasks = Vec::new();
     for (index, task) in program.tasks.iter().enumerate() {
         let change = match &task.change {

@@ -57,11 +57,8 @@ impl Guest {
             options.settings.iter().map(|(path, value)| format!("{path}={value}\n")).collect();
         let encoded = program::encode(program, options)?;
         let list = events.join("\n") + "\n";
-        let files: [(&str, &[u8]); 3] = [
-            ("program", &encoded),
-            ("events", list.as_bytes()),
-            ("settings", settings.as_bytes()),
-        ];
+        let files: [(&str, &[u8]); 3] =
+            [("program", &encoded), ("events", list.as_bytes()), ("settings", settings.as_bytes())];
         let initramfs = initramfs::archive(&initramfs::init_binary()?, &files)?;
         let arguments = arguments(options, &events, initramfs.len());
         let command_line = format!("{QEMU} {}", arguments.join(" "));
@@ -84,12 +81,12 @@ impl Guest {
         let kept = cache::directory().join("runs").join(format!("{}.zst", self.key));
         if !options.fresh && kept.is_file() {
             let packed = fs::read(&kept).map_err(GuestError::io("read", &kept))?;
-            let bytes =
-                zstd::decode_all(packed.as_slice()).map_err(GuestError::io("unpack", &kept))?;
+            let bytes = zstd::decode_all(packed.as_slice()).map_err(GuestError::io("unpack", &kept))?;
             progress(Progress::Done);
             return Ok(Output { bytes, wall_ms: 0 });
         }
-        let work = tempfile::tempdir().map_err(GuestError::io("make a directory in", &std::env::temp_dir()))?;
+        let work =
+            tempfile::tempdir().map_err(GuestError::io("make a directory in", &std::env::temp_dir()))?;
         let started = Instant::now();
         let bytes = self.boot(work.path(), options, progress)?;
         let wall_ms = started.elapsed().as_millis() as u64;

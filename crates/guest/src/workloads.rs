@@ -3,8 +3,8 @@
 
 use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span};
 use schedlab_workload::{
-    Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup,
-    Workload,
+    Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
+    Wakeup, Workload,
 };
 
 /// More CPU time than any run gives: a task that never ends.
@@ -23,7 +23,12 @@ struct Builder {
 }
 
 impl Builder {
-    fn task(&mut self, name: String, params: SchedParams, kinds: impl IntoIterator<Item = EventKind>) -> &mut Task {
+    fn task(
+        &mut self,
+        name: String,
+        params: SchedParams,
+        kinds: impl IntoIterator<Item = EventKind>,
+    ) -> &mut Task {
         let mut next = || {
             self.eid += 1;
             EventId(self.eid)
@@ -116,11 +121,8 @@ pub fn start_state(counts: &[u32], release: Span) -> Workload {
             ..ParamChange::default()
         }),
     });
-    let kinds: Vec<EventKind> = [sleep(release)]
-        .into_iter()
-        .chain(set)
-        .chain([EventKind::Exit { length: Span::ZERO }])
-        .collect();
+    let kinds: Vec<EventKind> =
+        [sleep(release)].into_iter().chain(set).chain([EventKind::Exit { length: Span::ZERO }]).collect();
     let fifo = SchedParams { policy: Policy::Fifo, rt_priority: 50, ..SchedParams::default() };
     let controller = builder.task("release".to_string(), fifo, kinds);
     controller.affinity = Some(CpuSet::single(CpuId(nr_cpus - 1)));
@@ -162,8 +164,13 @@ pub fn deadline_set() -> Workload {
 /// leaf. On one CPU /b is capped at 20 %, /a gets 80 %: x 20 %, y 60 %.
 pub fn cgroup_tree() -> Workload {
     let mut builder = Builder::default();
-    let group = |path: &str, weight: u32| Cgroup { path: path.to_string(), weight: Some(weight), ..Cgroup::default() };
-    builder.workload.cgroups = vec![group("/a", 200), group("/a/x", 100), group("/a/y", 300), group("/b", 100)];
+    let group = |path: &str, weight: u32| Cgroup {
+        path: path.to_string(),
+        weight: Some(weight),
+        ..Cgroup::default()
+    };
+    builder.workload.cgroups =
+        vec![group("/a", 200), group("/a/x", 100), group("/a/y", 300), group("/b", 100)];
     builder.workload.cgroups[3].max = Some(CpuMax { quota: Span::from_ms(20), period: Span::from_ms(100) });
     for (index, name) in [(1, "x"), (2, "y"), (3, "b")] {
         for copy in 0..2 {
@@ -180,10 +187,13 @@ pub fn ping_pong(pairs: u32, rounds: u32) -> Workload {
         // Both have events BLOCK, WAKEUP, ... and a last EXIT; a wakes b at the end of its work and the other way round.
         let first = builder.workload.tasks.len() as u32;
         for side in 0..2 {
-            let kinds = (0..rounds).flat_map(|_| [EventKind::Block { length: Span::from_ms(1) }, sleep(Span::ZERO)]);
+            let kinds =
+                (0..rounds).flat_map(|_| [EventKind::Block { length: Span::from_ms(1) }, sleep(Span::ZERO)]);
             let kinds: Vec<_> = kinds.chain([EventKind::Exit { length: Span::from_ms(1) }]).collect();
             let task = builder.task(format!("pair{pair}.{side}"), nice(0), kinds);
-            if side == 1 && let Birth::Init { state, .. } = &mut task.birth {
+            if side == 1
+                && let Birth::Init { state, .. } = &mut task.birth
+            {
                 *state = InitState::Blocked;
                 task.events.remove(0); // blocked at once, so its first event is a WAKEUP
             }
@@ -212,7 +222,16 @@ pub fn ping_pong(pairs: u32, rounds: u32) -> Workload {
 
 /// Names that [`named`] knows.
 pub const NAMES: [&str; 10] = [
-    "fairbench", "responsebench", "start8000", "start5000", "periodic-rt", "deadline", "cgroup", "ping-pong", "hogs4", "hogs8",
+    "fairbench",
+    "responsebench",
+    "start8000",
+    "start5000",
+    "periodic-rt",
+    "deadline",
+    "cgroup",
+    "ping-pong",
+    "hogs4",
+    "hogs8",
 ];
 
 /// A workload of this module by name, for runs of this length.
