@@ -61,7 +61,8 @@ pub(crate) struct RecordArgs {
     /// Trace file to write; the snapshot of /proc goes beside it.
     #[arg(short, long, default_value = "trace.dat")]
     pub output: PathBuf,
-    /// All tasks, not only the command's (without a command: until Ctrl-C or --duration).
+    /// Keep all tasks, not only the command's or --pid's (without those: until Ctrl-C or --duration). Otherwise the time of
+    /// others is shown as idle, and their names, the host's and paths are left out.
     #[arg(long)]
     pub system: bool,
     /// Only these processes and their children.
@@ -76,7 +77,7 @@ pub(crate) struct RecordArgs {
     /// Also record interrupts, to subtract their time from tasks.
     #[arg(long)]
     pub irq: bool,
-    /// Replace the names of all tasks that are not the command's, the host name and paths.
+    /// With --system: replace the names of all tasks that are not the command's, the host name and paths.
     #[arg(long)]
     pub anonymise: bool,
     /// The command, after `--`.

@@ -8,6 +8,7 @@ use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
 use crate::run::{Finished, Plan, execute, report};
 use crate::ui::Ui;
+use schedlab_host::anonymise::Others;
 use schedlab_host::{RecordOptions, Scope, What};
 use schedlab_report::{Detail, Style};
 use schedlab_runner::Scheduler;
@@ -87,8 +88,9 @@ fn record(output: &Path, ui: &Ui) -> std::result::Result<PathBuf, String> {
     let trace = output.join("trace.dat");
     let what = What::Command { argv: vec![script.into()], scope: Scope::Whole };
     ui.say("recording a real workload (a parallel compile, a compressor, a metronome): about 15 s");
-    let recorded =
-        crate::record::capture(&RecordOptions::new(&trace, what), ui).map_err(|error| error.to_string())?;
+    let mut options = RecordOptions::new(&trace, what);
+    options.anonymise = Some(Others::Drop); // what else runs here is nobody's business
+    let recorded = crate::record::capture(&options, ui).map_err(|error| error.to_string())?;
     if recorded.status() != 0 {
         return Err(format!("the workload ended with status {}", recorded.status()));
     }

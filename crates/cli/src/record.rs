@@ -20,7 +20,9 @@ pub(crate) fn record(args: &RecordArgs, ui: &Ui) -> Result<()> {
 
 fn options(args: &RecordArgs) -> Result<RecordOptions> {
     let duration = args.duration.map(|span| Duration::from_nanos(span.as_ns()));
-    let scope = if args.system { Scope::Whole } else { Scope::Tree };
+    // always the whole system: what a recording of some tasks only shows of the others cannot be told from the truth. Those that
+    // were not asked for are taken out afterwards
+    let scope = Scope::Whole;
     let what = match (args.command.is_empty(), args.pid.is_empty()) {
         (false, true) => {
             if duration.is_some() {
@@ -43,7 +45,11 @@ fn options(args: &RecordArgs) -> Result<RecordOptions> {
     };
     let mut options = RecordOptions::new(&args.output, what);
     options.buffer_kb = args.buffer_kib;
-    options.anonymise = args.anonymise.then_some(Others::Rename);
+    options.anonymise = match (args.system, args.anonymise) {
+        (true, false) => None,
+        (true, true) => Some(Others::Rename),
+        (false, _) => Some(Others::Drop),
+    };
     options.events = EventChoice { irq: args.irq, softirq: args.irq, ..EventChoice::default() };
     Ok(options)
 }

@@ -15,7 +15,7 @@
 //! A dependent wakeup is a *token*: the waker delivers it at its place in the waker's program; the sleeper waits for it. A token
 //! that arrives before its sleeper blocks is kept, and the sleeper then does not block (as with a futex whose value has changed).
 
-use schedlab_units::{Span, TaskId};
+use schedlab_units::{CpuSet, Span, TaskId};
 use schedlab_workload::{Birth, Cgroup, EventId, EventKind, ExternalSource, InitState, Wakeup, Workload};
 use std::collections::{BTreeMap, HashMap};
 
@@ -175,6 +175,28 @@ impl Program {
             program.lower_task(TaskId(index as u32), task, &deliveries[index], &mut token);
         }
         Ok(program)
+    }
+
+    /// Fits the tasks' affinities to a machine: CPUs that it does not have are left out, and an affinity of which nothing is left
+    /// (a per-CPU kernel thread of a bigger machine) does not count. Both are counted in [`Program::dropped`].
+    pub fn restrict_to(&mut self, nr_cpus: u32) {
+        let there = CpuSet::first(nr_cpus);
+        let own = self.tasks.iter_mut().filter_map(|task| task.change.as_mut());
+        let later = self.changes.iter_mut().map(|(_, change)| change);
+        let (mut lost, mut cut) = (0, 0);
+        for affinity in own.chain(later).map(|change| &mut change.affinity) {
+            let Some(wanted) = affinity else { continue };
+            let left = wanted.intersection(&there);
+            if left.is_empty() {
+                lost += 1;
+                *affinity = None;
+            } else if left != *wanted {
+                cut += 1;
+                *affinity = Some(left);
+            }
+        }
+        self.count("affinity that names no CPU of this machine, left out", lost);
+        self.count("affinity that names more CPUs than this machine has, cut", cut);
     }
 
     /// Number of tasks.
@@ -474,6 +496,27 @@ mod tests {
         assert_eq!(steps(&program, 2), [(0, Code::Deliver(0)), (2, Code::Deliver(1)), (3, Code::Exit)]);
         assert_eq!(program.dropped.values().sum::<u64>(), 1);
         assert_eq!(steps(&program, 0), [(0, Code::BlockToken(0)), (1, Code::Exit)]);
+    }
+
+    #[test]
+    fn affinities_are_fitted_to_the_machine() {
+        let with = |pid, cpus: &str| Task {
+            affinity: Some(cpus.parse().unwrap()),
+            ..task(pid, INIT, vec![EventKind::Exit { length: ms(1) }])
+        };
+        let workload = Workload {
+            tasks: vec![with(1, "0"), with(2, "3"), with(3, "1-3"), with(4, "0-1")],
+            ..Workload::default()
+        };
+        let mut program = Program::new(&workload).unwrap();
+        program.restrict_to(2);
+        let affinity =
+            |i: usize| program.tasks[i].change.as_ref().unwrap().affinity.as_ref().map(ToString::to_string);
+        assert_eq!(
+            [affinity(0), affinity(1), affinity(2), affinity(3)].map(|a| a.unwrap_or_default()),
+            ["0", "", "1", "0-1"]
+        );
+        assert_eq!(program.dropped.values().copied().collect::<Vec<_>>(), [1, 1]);
     }
 
     #[test]

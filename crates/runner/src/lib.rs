@@ -158,7 +158,8 @@ pub enum RunError {
 
 /// Runs the workload to its end in a child process.
 pub fn run(request: &Request<'_>) -> Result<RunResult, RunError> {
-    let program = Program::new(request.workload)?;
+    let mut program = Program::new(request.workload)?;
+    program.restrict_to(request.topology.nr_cpus());
     request.scheduler.check(&request.topology, &request.params)?;
     let dropped = program.dropped.clone();
     let setup = Setup {
