@@ -17,6 +17,7 @@ pub mod binary;
 pub mod check;
 mod deadlock;
 pub mod derive;
+pub mod generate;
 mod index;
 mod load;
 mod model;

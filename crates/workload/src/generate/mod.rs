@@ -1,0 +1,191 @@
+//! Which workload shall it be, if not a recorded one? Each kind is a struct of parameters with documented defaults, and a TOML file.
+//!
+//! ```
+//! let workload = schedlab_workload::generate::from_toml("spec.toml", r#"
+//!     kind = "sleepers"
+//!     tasks = 8
+//!     run = "4ms"
+//!     sleep = "6ms"
+//!     duration = "1s"
+//! "#)?;
+//! assert_eq!(workload.tasks.len(), 8);
+//! assert_eq!(workload.tasks[0].cpu_demand(), "400ms".parse()?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Missing fields have their defaults, so that `kind = "fairbench"` alone is WARP's; unknown ones are refused where they stand.
+//! What is random comes from `seed` alone: the same parameters give the same workload, on every machine. The parameters are kept in the
+//! workload as the note `generate`.
+
+mod arrivals;
+mod build;
+mod distribution;
+mod duration;
+mod hackbench;
+mod loops;
+mod periodic;
+mod rng;
+
+pub use arrivals::Arrivals;
+pub use distribution::{Distribution, Drawn};
+pub use hackbench::Hackbench;
+pub use loops::{Fairbench, Hogs, Responsebench, Sleepers};
+pub use periodic::{Periodic, PeriodicPolicy, uunifast};
+pub use rng::Rng;
+
+use crate::Workload;
+use schedlab_units::{Nice, Span};
+use serde::{Deserialize, Serialize};
+
+/// A workload that cannot be generated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum GenerateError {
+    /// The TOML has a mistake; the message has line, column, the line itself and a caret.
+    #[error("{file}: {message}")]
+    Toml {
+        /// File name as the caller gave it.
+        file: String,
+        /// The mistake.
+        message: String,
+    },
+    /// No such generator.
+    #[error("{file}: kind {kind:?} is not known; expected {}", KINDS.map(|(name, _)| name).join(", "))]
+    Kind {
+        /// File name as the caller gave it.
+        file: String,
+        /// As given; empty if missing.
+        kind: String,
+    },
+    /// A parameter that makes no sense.
+    #[error("{name} = {value}; expected {expected}")]
+    Parameter {
+        /// Which.
+        name: &'static str,
+        /// As given.
+        value: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// Too much.
+    #[error(
+        "these parameters make {nr_events} events; at most {events_max} can be held: shorten the duration, or generate parts and mix them"
+    )]
+    TooLarge {
+        /// How many it would be.
+        nr_events: u128,
+        /// How many it may be.
+        events_max: u64,
+    },
+}
+
+/// Names of the generators, and what each makes.
+pub const KINDS: [(&str, &str); 7] = [
+    ("fairbench", "hogs at several nice values (WARP V.D)"),
+    ("responsebench", "tasks that run and sleep, of several lengths of sleep (WARP V.D)"),
+    ("hogs", "tasks that only compute, with given nice values"),
+    ("sleepers", "equal tasks that run and sleep"),
+    ("hackbench", "groups of senders and receivers that wake each other"),
+    ("periodic", "a random real-time set of given utilisation (UUniFast)"),
+    ("arrivals", "tasks that come at random, work and end"),
+];
+
+/// A generator with its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Spec {
+    /// See [`Fairbench`].
+    Fairbench(Fairbench),
+    /// See [`Responsebench`].
+    Responsebench(Responsebench),
+    /// See [`Hogs`].
+    Hogs(Hogs),
+    /// See [`Sleepers`].
+    Sleepers(Sleepers),
+    /// See [`Hackbench`].
+    Hackbench(Hackbench),
+    /// See [`Periodic`].
+    Periodic(Periodic),
+    /// See [`Arrivals`].
+    Arrivals(Arrivals),
+}
+
+impl Spec {
+    /// The generator of this name, with its defaults.
+    pub fn of_kind(kind: &str) -> Option<Spec> {
+        Some(match kind {
+            "fairbench" => Spec::Fairbench(Fairbench::default()),
+            "responsebench" => Spec::Responsebench(Responsebench::default()),
+            "hogs" => Spec::Hogs(Hogs::default()),
+            "sleepers" => Spec::Sleepers(Sleepers::default()),
+            "hackbench" => Spec::Hackbench(Hackbench::default()),
+            "periodic" => Spec::Periodic(Periodic::default()),
+            "arrivals" => Spec::Arrivals(Arrivals::default()),
+            _ => return None,
+        })
+    }
+
+    /// From TOML: `kind = "..."` and any of that kind's fields. `file` is named in errors.
+    pub fn from_toml(file: &str, text: &str) -> Result<Spec, GenerateError> {
+        let located = |mut error: toml::de::Error| {
+            error.set_input(Some(text));
+            GenerateError::Toml { file: file.to_string(), message: error.to_string().trim_end().to_string() }
+        };
+        let mut table = toml::de::DeTable::parse(text).map_err(located)?;
+        let kind = table.get_mut().remove("kind");
+        let kind = kind.as_ref().and_then(|kind| kind.get_ref().as_str()).unwrap_or_default().to_string();
+        let fields = toml::de::Deserializer::from(table);
+        match kind.as_str() {
+            "fairbench" => Fairbench::deserialize(fields).map(Spec::Fairbench),
+            "responsebench" => Responsebench::deserialize(fields).map(Spec::Responsebench),
+            "hogs" => Hogs::deserialize(fields).map(Spec::Hogs),
+            "sleepers" => Sleepers::deserialize(fields).map(Spec::Sleepers),
+            "hackbench" => Hackbench::deserialize(fields).map(Spec::Hackbench),
+            "periodic" => Periodic::deserialize(fields).map(Spec::Periodic),
+            "arrivals" => Arrivals::deserialize(fields).map(Spec::Arrivals),
+            _ => return Err(GenerateError::Kind { file: file.to_string(), kind }),
+        }
+        .map_err(located)
+    }
+
+    /// As TOML, with every field: a file to edit.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a struct of numbers, texts and lists has a TOML form")
+    }
+
+    /// The workload. Its note `generate` is the TOML.
+    pub fn build(&self) -> Result<Workload, GenerateError> {
+        let mut workload = match self {
+            Spec::Fairbench(spec) => spec.build(),
+            Spec::Responsebench(spec) => spec.build(),
+            Spec::Hogs(spec) => spec.build(),
+            Spec::Sleepers(spec) => spec.build(),
+            Spec::Hackbench(spec) => spec.build(),
+            Spec::Periodic(spec) => spec.build(),
+            Spec::Arrivals(spec) => spec.build(),
+        }?;
+        workload.notes.insert("generate".into(), self.to_toml());
+        Ok(workload)
+    }
+}
+
+/// The workload that a TOML file describes; see [`Spec::from_toml`].
+pub fn from_toml(file: &str, text: &str) -> Result<Workload, GenerateError> {
+    Spec::from_toml(file, text)?.build()
+}
+
+/// The paper's levels.
+fn default_nices() -> Vec<i32> {
+    vec![-20, -10, 0, 10, 19]
+}
+
+fn nice(name: &'static str, value: i32) -> Result<Nice, GenerateError> {
+    let fail = |_| GenerateError::Parameter { name, value: value.to_string(), expected: "-20 to 19" };
+    Nice::new(value).map_err(fail)
+}
+
+fn positive(name: &'static str, span: Span) -> Result<(), GenerateError> {
+    if span > Span::ZERO && span <= Span::from_s(1_000_000) {
+        return Ok(());
+    }
+    Err(GenerateError::Parameter { name, value: span.to_string(), expected: "more than 0, at most 1000000s" })
+}

@@ -1,0 +1,196 @@
+//! Generators: what the parameters say is what the workload holds.
+
+use schedlab_units::{Span, TaskId};
+use schedlab_workload::generate::{
+    Arrivals, Distribution, Fairbench, GenerateError, Hackbench, Hogs, KINDS, Periodic, Responsebench,
+    Sleepers, Spec, from_toml,
+};
+use schedlab_workload::{EventKind, Loaded, Wakeup, Workload, find_deadlock, load};
+use std::path::Path;
+
+fn sample(name: &str) -> Workload {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/hand").join(name);
+    match load(&path).unwrap() {
+        Loaded::Workload { workload, .. } => workload,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn kinds(workload: &Workload) -> Vec<Vec<&EventKind>> {
+    workload.tasks.iter().map(|task| task.events.iter().map(|event| &event.kind).collect()).collect()
+}
+
+// The generators and the files written by hand say the same.
+#[test]
+fn defaults_are_the_hand_written_samples() {
+    let (fairbench, by_hand) = (Fairbench::default().build().unwrap(), sample("fairbench.txt"));
+    let nices = |w: &Workload| w.tasks.iter().map(|task| task.params.unwrap().nice.get()).collect::<Vec<_>>();
+    assert_eq!(nices(&fairbench), nices(&by_hand));
+    assert_eq!(kinds(&fairbench), kinds(&by_hand));
+    assert_eq!(kinds(&Sleepers::default().build().unwrap()), kinds(&sample("sleepers8.txt")));
+    let (generated, by_hand) = (Responsebench::default().build().unwrap(), sample("responsebench.txt"));
+    for (generated, by_hand) in kinds(&generated).iter().zip(kinds(&by_hand)) {
+        let all_but_exit = generated.len() - 1;
+        assert_eq!(generated[..all_but_exit], by_hand[..all_but_exit]);
+    }
+}
+
+#[test]
+fn every_kind_is_deterministic_checked_and_described_by_its_toml() {
+    for (kind, _) in KINDS {
+        let spec = Spec::of_kind(kind).unwrap();
+        let toml = spec.to_toml();
+        assert_eq!(Spec::from_toml("spec.toml", &toml).unwrap(), spec, "{toml}");
+        assert_eq!(Spec::from_toml("spec.toml", &format!("kind = '{kind}'")).unwrap(), spec);
+        let workload = spec.build().unwrap();
+        workload.check().unwrap();
+        assert_eq!(find_deadlock(&workload), None, "{kind}");
+        assert_eq!(workload.notes["generate"], toml);
+        assert_eq!(spec.build().unwrap(), workload);
+        assert!(!workload.tasks.is_empty());
+    }
+    assert!(Spec::of_kind("fairbanks").is_none());
+}
+
+#[test]
+fn seeds_and_only_seeds_change_what_is_drawn() {
+    let build = |seed, tasks| Arrivals { seed, tasks, ..Arrivals::default() }.build().unwrap();
+    assert_ne!(kinds(&build(1, 50)), kinds(&build(2, 50)));
+    assert_eq!(kinds(&build(1, 50))[..], kinds(&build(1, 60))[..50]);
+    let set = |seed| Periodic { seed, ..Periodic::default() }.build().unwrap();
+    assert_ne!(kinds(&set(1)), kinds(&set(2)));
+}
+
+// Computed apart from this program: splitmix64 and xoshiro256** in Python integers, then floor(10 ms x u + 0.5).
+#[test]
+fn a_seed_means_the_same_for_ever() {
+    let toml = "kind = 'arrivals'\nseed = 7\ntasks = 4\nbetween = { uniform = { min = 0, max = '10ms' } }\nservice = '1ms'\n";
+    let workload = from_toml("a.toml", toml).unwrap();
+    let mut previous = 0;
+    let between: Vec<u64> = workload
+        .tasks
+        .iter()
+        .map(|task| match task.events[0].kind {
+            EventKind::Wakeup(Wakeup::External { after, .. }) => {
+                let between = after.as_ns() - previous;
+                previous = after.as_ns();
+                between
+            }
+            _ => panic!("an arrival begins with its wakeup"),
+        })
+        .collect();
+    assert_eq!(between, EXPECTED_BETWEEN);
+}
+const EXPECTED_BETWEEN: [u64; 4] = [2969781, 9809781, 3208202, 1528277];
+
+#[test]
+fn arrivals_come_at_the_mean_distance() {
+    let spec =
+        Arrivals { tasks: 20_000, service: Distribution::fixed(Span::from_ms(7)), ..Arrivals::default() };
+    let workload = spec.build().unwrap();
+    assert!(workload.tasks.iter().all(|task| task.cpu_demand() == Span::from_ms(7)));
+    let EventKind::Wakeup(Wakeup::External { after, .. }) = workload.tasks[19_999].events[0].kind else {
+        panic!()
+    };
+    // 20000 exponential times of mean 10 ms: 200 s, standard deviation 1.4 s
+    assert!((after.as_s_f64() - 200.0).abs() < 7.0, "{after}");
+}
+
+#[test]
+fn hogs_take_their_nice_values() {
+    let workload = from_toml("h.toml", "kind = 'hogs'\nnices = [0, 5, -5]\ncpu = '2s'\n").unwrap();
+    let hogs: Vec<(&str, i32, Span)> = workload
+        .tasks
+        .iter()
+        .map(|task| (task.name.as_str(), task.params.unwrap().nice.get(), task.cpu_demand()))
+        .collect();
+    let s = Span::from_s(2);
+    assert_eq!(hogs, [("hog+0", 0, s), ("hog+5", 5, s), ("hog-5", -5, s)]);
+}
+
+#[test]
+fn hackbench_sends_every_message_once() {
+    for window in [1, 3, 64, 1000] {
+        let spec =
+            Hackbench { groups: 2, senders: 3, receivers: 4, turns: 5, window, ..Hackbench::default() };
+        let workload = spec.build().unwrap();
+        assert_eq!(workload.tasks.len(), 2 * (3 + 4));
+        assert_eq!(find_deadlock(&workload), None, "window {window}");
+        for task in &workload.tasks {
+            let expected =
+                if task.name == "sender" { spec.send.as_ns() * 5 * 4 } else { spec.receive.as_ns() * 5 * 3 };
+            assert_eq!(task.cpu_demand().as_ns(), expected, "{} with window {window}", task.name);
+            if task.name == "receiver" {
+                let woken =
+                    task.events.iter().filter(|event| matches!(event.kind, EventKind::Wakeup(_))).count();
+                assert_eq!(woken, 5 * 3);
+            }
+        }
+        // a group keeps to itself
+        for (row, task) in workload.tasks.iter().enumerate() {
+            for event in &task.events {
+                if let EventKind::Wakeup(Wakeup::Dependent { task: TaskId(waker), .. }) = event.kind {
+                    assert_eq!(row / 7, waker as usize / 7);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn periodic_sets_use_what_they_say() {
+    let spec = Periodic { tasks: 10, utilisation: 2.5, utilisation_max: 0.6, ..Periodic::default() };
+    let workload = spec.build().unwrap();
+    let mut sum = 0.0;
+    for task in &workload.tasks {
+        let run = task.events[0].kind.length().unwrap();
+        let deadline = task.params.unwrap().deadline.unwrap();
+        let utilisation = run.as_ns() as f64 / deadline.period.as_ns() as f64;
+        assert!(utilisation <= 0.6 + 1e-6 && run <= deadline.runtime);
+        let EventKind::Wakeup(Wakeup::External { after, .. }) = task.events[1].kind else { panic!() };
+        assert_eq!(run + after, deadline.period);
+        sum += utilisation;
+    }
+    assert!((sum - 2.5).abs() < 1e-5, "{sum}"); // rounding to ns
+}
+
+#[test]
+fn mistakes_in_the_toml_are_told_where_they_are() {
+    for (toml, says) in [
+        ("kind = 'fairbanks'", &["kind \"fairbanks\"", "expected fairbench, responsebench"][..]),
+        ("tasks = 5", &["kind \"\""]),
+        ("kind = ", &["line 1"]),
+        ("kind = 'hogs'\nnice = [0]\n", &["line 2", "^^^^", "unknown field `nice`", "nices"]),
+        ("kind = 'sleepers'\nrun = '4 weeks'\n", &["line 2", "unknown unit"]),
+        ("kind = 'sleepers'\nrun = -4\n", &["line 2", "-4 is negative"]),
+        ("kind = 'sleepers'\nrun = true\n", &["line 2", "a duration such as"]),
+        ("kind = 'sleepers'\nrun = 0\nsleep = 0\n", &["run and sleep = 0ns; expected more than 0"]),
+        ("kind = 'sleepers'\nduration = '1000000s'\n", &["events; at most 50000000"]),
+        ("kind = 'hogs'\nnices = [20]\n", &["nices = 20; expected -20 to 19"]),
+        ("kind = 'hackbench'\nsenders = 0\n", &["senders = 0; expected 1 or more"]),
+        ("kind = 'hackbench'\ngroups = 4000000000\nturns = 4000000000\n", &["at most 50000000"]),
+        ("kind = 'periodic'\nutilisation = 9.0\n", &["utilisation = 9; expected more than 0"]),
+        ("kind = 'periodic'\nutilisation = nan\n", &["utilisation = NaN"]),
+        ("kind = 'periodic'\nutilisation = 4.4999\n", &["no set drawn"]),
+        ("kind = 'periodic'\nperiod_min = '1us'\n", &["100us <= period_min"]),
+        ("kind = 'arrivals'\nservice = { pareto = { min = '1ms', max = '1s' } }\n", &["line 2"]),
+        (
+            "kind = 'arrivals'\nservice = { pareto = { min = '1ms', shape = -1.0, max = '1s' } }\n",
+            &["service = -1"],
+        ),
+        ("kind = 'arrivals'\nservice = { gamma = { } }\n", &["line 2", "log_normal"]),
+        (
+            "kind = 'responsebench'\nrun = '900000s'\nduration = '18446744073s'\n",
+            &["duration = 18446744073s"],
+        ),
+    ] {
+        let told = from_toml("spec.toml", toml).expect_err(toml).to_string();
+        for part in says {
+            assert!(told.contains(part), "{toml}\n{told}");
+        }
+    }
+    assert!(matches!(
+        Hogs { nices: vec![0], cpu: Span::MAX }.build().map(|workload| workload.tasks.len()),
+        Ok(1) | Err(GenerateError::Parameter { .. })
+    ));
+}
