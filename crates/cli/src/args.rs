@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Turn a trace into a workload: what each task wanted, free of any schedule.
     Import(ImportArgs),
+    /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, periodic, arrivals.
+    Generate(GenerateArgs),
     /// Run a workload under a scheduler, on a simulated machine.
     Run(RunArgs),
     /// Real Linux: fetch, build, list, check, remove.
@@ -98,6 +100,24 @@ pub(crate) struct ImportArgs {
     /// Summary as JSON, to a file or `-`.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct GenerateArgs {
+    /// What to make; without one the kinds are listed.
+    pub kind: Option<String>,
+    /// Take kind and settings from a TOML file.
+    #[arg(long, value_name = "FILE", conflicts_with = "kind")]
+    pub from: Option<PathBuf>,
+    /// Nice values, where the kind has them: 0,0,5,-5.
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub nice: Option<String>,
+    /// A setting of the kind, NAME=VALUE; without -o all settings are printed.
+    #[arg(long, value_name = "K=V", value_parser = parse_param)]
+    pub set: Vec<(String, String)>,
+    /// Workload file to write: text, or binary if the name ends in .wlb.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

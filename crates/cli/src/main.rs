@@ -3,6 +3,7 @@
 mod args;
 mod demo;
 mod failure;
+mod generate;
 mod import;
 mod input;
 mod linux;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::demo(args, &ui),
         Command::Record(args) => record::record(args, &ui),
         Command::Import(args) => import::import(args, &ui),
+        Command::Generate(args) => generate::generate(args, &ui),
         Command::Run(args) => run::run(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),

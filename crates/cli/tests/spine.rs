@@ -180,3 +180,22 @@ fn fairbench_shares_equal_real_linux() {
         );
     }
 }
+
+/// A generated workload runs, and the same settings give the same file.
+#[test]
+fn generated_workloads_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    for name in ["a.txt", "b.txt"] {
+        let output = schedlab(&["--quiet", "generate", "hogs", "--nice", "0,0,5,-5", "-o", &file(name)]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(std::fs::read(file("a.txt")).unwrap(), std::fs::read(file("b.txt")).unwrap());
+    let args =
+        ["--quiet", "run", &file("a.txt"), "--sched", "rr", "--cpus", "2", "--duration", "1s", "--json", "-"];
+    let result = json(&args);
+    let nices: Vec<i64> =
+        result["tasks"].as_array().unwrap().iter().map(|t| t["nice"].as_i64().unwrap()).collect();
+    assert_eq!(nices, [0, 0, 5, -5]);
+    assert_eq!(number(&result, "idle_ns"), 0);
+}

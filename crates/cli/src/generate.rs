@@ -1,0 +1,57 @@
+//! `schedlab generate`: workloads made, not recorded.
+
+use crate::args::GenerateArgs;
+use crate::failure::{Failure, Result};
+use crate::ui::Ui;
+use schedlab_workload::generate::{KINDS, Spec};
+use schedlab_workload::{Form, save};
+
+pub(crate) fn generate(args: &GenerateArgs, ui: &Ui) -> Result<()> {
+    let (name, text) = match (&args.kind, &args.from) {
+        (Some(kind), None) => ("the command line".to_string(), as_toml(kind, args)),
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(path);
+            let text =
+                text.map_err(|error| Failure::Input(format!("{}: cannot be read: {error}", path.display())))?;
+            (path.display().to_string(), text)
+        }
+        _ => {
+            let kinds: Vec<String> =
+                KINDS.iter().map(|(kind, what)| format!("  {kind:<14} {what}")).collect();
+            return Err(Failure::Input(format!(
+                "say what to make: schedlab generate KIND, or --from FILE.toml. Kinds:\n{}",
+                kinds.join("\n")
+            )));
+        }
+    };
+    let spec = Spec::from_toml(&name, &text).map_err(Failure::input)?;
+    let Some(output) = &args.output else {
+        print!("{}", spec.to_toml());
+        ui.say(
+            "these are the settings; -o FILE writes the workload (text, or binary if the name ends in .wlb)",
+        );
+        return Ok(());
+    };
+    let workload = spec.build().map_err(Failure::input)?;
+    let io = |error| Failure::Input(format!("{}: cannot be written: {error}", output.display()));
+    save(output, &workload, Form::of_path(output)).map_err(io)?;
+    ui.say(format!("{}: {} tasks, {} events", output.display(), workload.tasks.len(), workload.nr_events()));
+    Ok(())
+}
+
+/// The options as the TOML that a file would hold. A value is taken as TOML if it is that, else as text (`5ms`).
+fn as_toml(kind: &str, args: &GenerateArgs) -> String {
+    let mut text = format!("kind = {}\n", quoted(kind));
+    if let Some(nices) = &args.nice {
+        text.push_str(&format!("nices = [{nices}]\n"));
+    }
+    for (name, value) in &args.set {
+        let plain = value.parse::<f64>().is_ok() || value.starts_with(['[', '{', '"']);
+        text.push_str(&format!("{name} = {}\n", if plain { value.clone() } else { quoted(value) }));
+    }
+    text
+}
+
+fn quoted(text: &str) -> String {
+    format!("{text:?}")
+}
