@@ -53,7 +53,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if cpu_ns[index] < 0 {
             cpu_ns[index] += end;
         }
-        println!("{:12} {:>14} {:?}", task.name, cpu_ns[index], guest.report.schedstat[index]);
+        println!(
+            "{:12} {:>14} {:>14} {:?}",
+            task.name, cpu_ns[index], guest.report.instructions[index], guest.report.schedstat[index]
+        );
     }
     println!(
         "{} records, duration {}, dropped {:?}",

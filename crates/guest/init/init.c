@@ -96,6 +96,8 @@ static struct shared {
 	struct { u32 task, step_code; int error; u32 target; } refused[MAX_REFUSED];
 	u32 tokens[];
 } *shared;
+static u64 *passes; // per task: how often it went through the loop of compute()
+enum { PASS_INSTRUCTIONS = 407 };
 
 // ---- output ---------------------------------------------------------------------------------------------------------------
 
@@ -255,7 +257,7 @@ static void calibrate(void)
 // Computes until `length` cycles have passed (true), or until the task has lost the CPU (false). Either way `*last - *first` is
 // time on the CPU; both stay 0 if it was lost at once. The passes of 400 nops (0.8 us at 2 ns each) are long for the sake of the
 // emulator: it counts whole blocks of instructions.
-static int compute(struct rseq *rseq, u64 length, volatile u64 *first, volatile u64 *last)
+static int compute(struct rseq *rseq, u64 length, volatile u64 *first, volatile u64 *last, u64 *pass)
 {
 	*first = *last = 0;
 	asm goto(
@@ -282,6 +284,7 @@ static int compute(struct rseq *rseq, u64 length, volatile u64 *first, volatile 
 		"leaq (%%rax, %[length]), %%rcx\n"
 		"5:\n\t"
 		".rept 400\n\tnop\n\t.endr\n\t"
+		"incq (%[pass])\n\t"
 		"rdtsc\n\t"
 		"shlq $32, %%rdx\n\t"
 		"orq %%rdx, %%rax\n\t"
@@ -290,7 +293,7 @@ static int compute(struct rseq *rseq, u64 length, volatile u64 *first, volatile 
 		"jb 5b\n"
 		"2:\n\t"
 		:
-		: [cs] "r"(&rseq->rseq_cs), [length] "r"(length), [first] "r"(first), [last] "r"(last)
+		: [cs] "r"(&rseq->rseq_cs), [length] "r"(length), [first] "r"(first), [last] "r"(last), [pass] "r"(pass)
 		: "rax", "rcx", "rdx", "memory", "cc"
 		: lost);
 	return 1;
@@ -299,12 +302,12 @@ lost:
 }
 
 // Computes from CPU time `now` to CPU time `target`. Less than half a pass is left to the next burst.
-static void compute_until(u64 now, u64 target)
+static void compute_until(u64 now, u64 target, u64 *pass)
 {
 	struct rseq *rseq = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
 	while (now + 400 < target) {
 		volatile u64 first, last;
-		int complete = compute(rseq, tsc_of(target - now), &first, &last);
+		int complete = compute(rseq, tsc_of(target - now), &first, &last, pass);
 		now += ns_of(last - first);
 		if (complete)
 			return;
@@ -393,7 +396,7 @@ static void run(u32 id, u64 start_ns)
 	for (;; step++) {
 		u64 now = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		target += step->after_ns;
-		compute_until(now, target);
+		compute_until(now, target, &passes[id]);
 		u32 code = step->packed >> 56;
 		u64 operand = step->packed & ((1ull << 56) - 1);
 		switch (code) {
@@ -500,10 +503,13 @@ static void load_program(void)
 	cgroups = (const void *)at;
 	at += head->nr_cgroups * sizeof *cgroups;
 	steps = (const void *)at;
-	size_t size = sizeof *shared + head->nr_tokens * sizeof(u32);
+	size_t size = sizeof *shared + (head->nr_tokens + 1) / 2 * sizeof(u64);
+	passes = (void *)size;
+	size += head->nr_tasks * sizeof *passes;
 	shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (shared == MAP_FAILED)
 		die("memory for %u tokens", head->nr_tokens);
+	passes = (u64 *)((char *)shared + (size_t)passes);
 }
 
 static void online_cpus(void)
@@ -517,14 +523,27 @@ static void online_cpus(void)
 	}
 }
 
-// All CPUs of the emulator share one thread; each runs until the next timer is due. Without this, that is up to a tick.
-// The PIT's channel 0, whose interrupt nobody listens to, makes timers due every `interleave_us`.
+// All CPUs of the emulator share one thread; each runs until the next timer is due, which may take a tick; and the CPU after
+// it gets no turn then, since nothing is left until that timer (QEMU's rr_cpu_thread_fn). So a comparator of the HPET (which
+// the kernel leaves alone: hpet=disable) sends an INIT every `interleave_us` to a CPU that is only there for this: the last
+// one, which the kernel does not know (nr_cpus=). Its arrival makes QEMU take turns; no CPU executes anything for it.
 static void interleave(void)
 {
-	u32 count = head->interleave_us * 1193182ull / 1000000;
-	outb(0x34, 0x43);
-	outb(count & 0xff, 0x40);
-	outb(count >> 8, 0x40);
+	enum { BASE = 0xfed00000, TICKS_PER_US = 100 };
+	enum { INTERRUPT = 4, PERIODIC = 8, SET_VALUE = 64, MESSAGE = 0x4000, CONFIG = PERIODIC | INTERRUPT | MESSAGE };
+	enum { DELIVER_INIT = 0x500 };
+	int fd = open("/dev/mem", O_RDWR | O_SYNC);
+	volatile u32 *hpet = fd < 0 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, BASE);
+	if (hpet == MAP_FAILED)
+		die("mapping the HPET");
+	hpet[0x130 / 4] = DELIVER_INIT;
+	hpet[0x134 / 4] = 0xfee00000u | head->nr_cpus << 12;
+	hpet[0x120 / 4] = CONFIG | SET_VALUE;
+	hpet[0x128 / 4] = head->interleave_us * TICKS_PER_US;
+	hpet[0x120 / 4] = CONFIG | SET_VALUE;
+	hpet[0x12c / 4] = 0;
+	hpet[0x10 / 4] = 1;
+	close(fd);
 }
 
 static void apply_settings(void)
@@ -646,7 +665,6 @@ static void dump(void)
 {
 	emit_file("/proc/version");
 	emit_file("/proc/interrupts");
-	emit_file("/events");
 	emit_file("events/header_page");
 	emit_file("events/header_event");
 	emit_file("events/ftrace/print/format");
@@ -673,6 +691,9 @@ static void dump(void)
 			emit(F_PAGES, cpu, "", buffer, got);
 		close(fd);
 	}
+	for (u32 id = 0; id < head->nr_tasks; id++)
+		passes[id] *= PASS_INSTRUCTIONS;
+	emit(F_FILE, 0, "instructions", passes, head->nr_tasks * sizeof *passes);
 	emit(F_FILE, 0, "refused", shared->refused,
 	     (shared->nr_refused < MAX_REFUSED ? shared->nr_refused : MAX_REFUSED) * sizeof shared->refused[0]);
 	emit(F_END, shared->nr_refused, "", NULL, 0);
@@ -707,7 +728,7 @@ int main(void)
 		if (tasks[id].state == STATE_BLOCKED)
 			start_task(id, start_ns);
 	// they go to sleep meanwhile
-	u64 hold_ns = start_ns - (20 * MS + head->nr_cpus * 2 * MS + nr_runnable * MS / 2 * head->nr_cpus);
+	u64 hold_ns = start_ns - (40 * MS + head->nr_cpus * 4 * MS + nr_runnable * MS / 2 * head->nr_cpus);
 	sleep_until(hold_ns);
 	cpu_set_t mask;
 	CPU_ZERO(&mask);
@@ -727,6 +748,7 @@ int main(void)
 	for (u32 id = 0; id < head->nr_tasks; id++)
 		if (tasks[id].state == STATE_RUNNABLE)
 			start_task(id, 0);
+	marker("ready"); // the next one finds the file open
 	emit(F_STATE, 0, "started", NULL, 0);
 	now_ns = clock_ns(CLOCK_MONOTONIC);
 	if (now_ns > start_ns) {

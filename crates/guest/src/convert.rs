@@ -25,6 +25,7 @@ pub(crate) struct Converted {
     pub schedstat: Vec<Option<Schedstat>>,
     pub refused: BTreeMap<String, u64>,
     pub kernel: String,
+    pub instructions: Vec<u64>,
 }
 
 pub(crate) fn convert(
@@ -71,6 +72,11 @@ pub(crate) fn convert(
         schedstat: schedstats(&frames.text("schedstat")?, workload.tasks.len()),
         refused: refused(frames)?,
         kernel: frames.text("/proc/version")?.trim().to_string(),
+        instructions: frames
+            .file("instructions")?
+            .chunks_exact(8)
+            .map(|bytes| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
+            .collect(),
     })
 }
 
@@ -160,6 +166,7 @@ struct LogBuilder {
     nr_tasks: u32,
     wanted: Span,
     records: Vec<Record>,
+    markers: u32,
     start_ns: Option<u64>,
     end_ns: Option<u64>,
     early: Vec<Early>,
@@ -176,6 +183,7 @@ impl LogBuilder {
             nr_tasks,
             wanted,
             records: Vec::new(),
+            markers: 0,
             start_ns: None,
             end_ns: None,
             early: vec![Early::Absent; nr_tasks as usize],
@@ -224,9 +232,11 @@ impl LogBuilder {
         Some(last.map_or(span, |record| record.time_ns))
     }
 
+    /// The markers are "ready", "start", "end".
     fn marker(&mut self, time_ns: u64) {
-        if self.start_ns.is_some() {
-            self.end_ns.get_or_insert(time_ns);
+        self.markers += 1;
+        if self.markers != 2 {
+            self.end_ns = self.start_ns.map(|_| time_ns);
             return;
         }
         self.start_ns = Some(time_ns);

@@ -35,6 +35,7 @@ pub(crate) fn archive(init: &Path, files: &[(&str, &[u8])]) -> Result<Vec<u8>, G
         cpio.entry(directory, 0o040755, &[], (0, 0));
     }
     cpio.entry("dev/console", 0o020600, &[], (5, 1));
+    cpio.entry("dev/mem", 0o020600, &[], (1, 1));
     cpio.entry("init", 0o100755, &binary, (0, 0));
     for (name, content) in files {
         cpio.entry(name, 0o100644, content, (0, 0));

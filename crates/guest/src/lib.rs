@@ -72,6 +72,9 @@ pub struct GuestReport {
     pub key: String,
     /// Per task, the kernel's own account (`/proc/PID/schedstat`); `None` for a task that never came to be.
     pub schedstat: Vec<Option<Schedstat>>,
+    /// Per task, instructions of computing (those of the kernel and of system calls are not in it). With one CPU they take
+    /// `2^shift` ns each; with several busy ones more, since the CPUs share one instruction clock.
+    pub instructions: Vec<u64>,
     /// What was left out or bent, and what the kernel refused: reason -> how often.
     pub dropped: BTreeMap<String, u64>,
     /// Virtual time from power-on to time 0 of the workload, by the trace's clock.
@@ -132,6 +135,7 @@ pub fn run(
             command_line: guest.command_line,
             key: guest.key,
             schedstat: converted.schedstat,
+            instructions: converted.instructions,
             dropped,
             boot_ns: converted.start_ns,
             wall_ms: output.wall_ms,

@@ -2,8 +2,8 @@
 //! of the host, and says everything through one port.
 //!
 //! The traps behind the options: with several CPUs, 6.1 hangs at bring-up under icount, so that the guest's program brings
-//! them up; tracing is on from boot (started later, it patches code at a time that varies); without the HPET the PIT is there
-//! to interleave CPUs (see `interleave()` in `init.c`).
+//! them up; tracing is on from boot (started later, it patches code at a time that varies); the kernel leaves the HPET alone,
+//! which interleaves the CPUs (see `interleave()` in `init.c`).
 
 use crate::{GuestError, GuestKernel, Options, Progress, cache, initramfs, kernel, program};
 use schedlab_machine::{Code, Program};
@@ -163,8 +163,10 @@ fn arguments(options: &Options, events: &[&str], initramfs_bytes: usize) -> Vec<
         format!("trace_event={}", trace_events.join(",")),
         format!("trace_buf_size={}M", options.trace_buffer_mb),
     ];
+    append.push("hpet=disable".to_string());
     if options.cpus > 1 {
         append.push("maxcpus=1".to_string());
+        append.push(format!("nr_cpus={}", options.cpus));
     }
     append.extend(options.kernel_args.iter().cloned());
     let memory_mb = 384
@@ -174,7 +176,7 @@ fn arguments(options: &Options, events: &[&str], initramfs_bytes: usize) -> Vec<
     let text = |s: &str| s.to_string();
     vec![
         text("-machine"),
-        text("pc,hpet=off"),
+        text("pc"),
         text("-accel"),
         text("tcg,thread=single"),
         text("-icount"),
@@ -182,7 +184,7 @@ fn arguments(options: &Options, events: &[&str], initramfs_bytes: usize) -> Vec<
         text("-cpu"),
         text("qemu64"),
         text("-smp"),
-        format!("{0},sockets=1,cores={0},threads=1", options.cpus),
+        format!("{0},sockets=1,cores={0},threads=1", options.cpus + u32::from(options.interleave_us() > 0)),
         text("-m"),
         format!("{}M", memory_mb.next_multiple_of(64)),
         text("-rtc"),
