@@ -56,8 +56,8 @@ count() {
 	rm -f "$out"/cg.*
 	valgrind -q --tool=callgrind --callgrind-out-file="$out/cg.%p" \
 		"$schedlab" --quiet run "$workload" "$@" --duration "$duration" --json /dev/null >/dev/null 2>&1
-	# the child wrote the file that mentions the kernel object or, for a native scheduler, the later one
-	for file in "$out"/cg.*; do awk -f scripts/instructions.awk "$file"; done | sort -n | tail -1
+	# the child is the one that executed the kernel object
+	for file in "$out"/cg.*; do awk -f scripts/instructions.awk "$file"; done | sort -k2,2n | tail -1
 }
 for sample in samples/hand/sleepers8.txt samples/gzip samples/compile; do
 	read -r e1 k1 _ o1 < <(count 10s $sample --sched linux-6.12 --cpus 4)
