@@ -145,6 +145,13 @@ fn cpu_by(result: &Value, field: &str) -> BTreeMap<String, f64> {
     sums
 }
 
+/// One of WARP's micro benchmarks as the real kernel ran it: 1 CPU, HZ=250, 20 s.
+fn micro_benchmark(name: &str) -> Value {
+    let workload = format!("samples/hand/{name}.txt");
+    let what = ["--quiet", "run", &workload, "--sched", "linux-6.12", "--cpus", "1"];
+    json(&[&what[..], &["--duration", "20s", "--json", "-"]].concat())
+}
+
 /// Shares of fairbench on real 6.12 in a guest: 1 CPU, HZ=250, 20 s, nice -20, -10, 0.
 const REAL_FAIRBENCH: [(&str, f64); 3] = [("-20", 0.8916), ("-10", 0.0963), ("0", 0.0109)];
 /// Within 1 % relative, and half a unit of the published figure's last digit, which is all that is known of it.
@@ -156,19 +163,7 @@ fn fairbench_shares_equal_real_linux() {
     if !has_linux() {
         return;
     }
-    let result = json(&[
-        "--quiet",
-        "run",
-        "samples/hand/fairbench.txt",
-        "--sched",
-        "linux-6.12",
-        "--cpus",
-        "1",
-        "--duration",
-        "20s",
-        "--json",
-        "-",
-    ]);
+    let result = micro_benchmark("fairbench");
     let by_nice = cpu_by(&result, "nice");
     let total: f64 = by_nice.values().sum();
     for (nice, real) in REAL_FAIRBENCH {
@@ -216,19 +211,7 @@ fn responsebench_equals_real_linux() {
     if !has_linux() {
         return;
     }
-    let result = json(&[
-        "--quiet",
-        "run",
-        "samples/hand/responsebench.txt",
-        "--sched",
-        "linux-6.12",
-        "--cpus",
-        "1",
-        "--duration",
-        "20s",
-        "--json",
-        "-",
-    ]);
+    let result = micro_benchmark("responsebench");
     let by_name = cpu_by(&result, "name");
     for (name, real) in REAL_RESPONSEBENCH {
         let cpu = by_name[name] / 5.0;

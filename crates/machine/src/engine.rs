@@ -19,15 +19,12 @@
 //!      t0 runs.............block, idle...................t0 runs
 //! ```
 
-use crate::kernel::{
-    Boot, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, Yield, by_own_timer,
-};
+use crate::kernel::{Boot, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, Yield};
 use crate::program::{Code, Program};
 use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
 use crate::wheel::Wheel;
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Policy, Span, TaskId, Time};
-use schedlab_workload::ExternalSource;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -541,7 +538,7 @@ impl<K: Kernel> Machine<K> {
         self.advance_step(id);
         self.runs[index].cpu = cpu.0;
         match code {
-            Code::BlockTimer(after_ns) if by_own_timer::<K>(ExternalSource::Timer) => {
+            Code::BlockTimer(after_ns) if K::OWNS_TASK_TIMERS => {
                 let until = Time::from_ns(now_ns.saturating_add(after_ns));
                 self.enter(cpu, id, Op::BlockUntil(until))
             }

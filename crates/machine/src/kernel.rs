@@ -16,7 +16,7 @@
 use schedlab_log::KernelThread;
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, CpuSet, Nice, SchedParams, Span, TaskId, Time};
-use schedlab_workload::{Cgroup, ExternalSource};
+use schedlab_workload::Cgroup;
 use std::collections::BTreeMap;
 
 /// What an operating system does on one machine. Everything happens at the instant `now` of the call: kernel code takes no
@@ -234,9 +234,4 @@ impl std::fmt::Display for FaultKind {
             FaultKind::Refused => "refused",
         })
     }
-}
-
-/// How an external wakeup reaches a task, for kernels that own their timers.
-pub(crate) fn by_own_timer<K: Kernel>(source: ExternalSource) -> bool {
-    K::OWNS_TASK_TIMERS && source == ExternalSource::Timer
 }
