@@ -3,11 +3,14 @@
 mod args;
 mod demo;
 mod failure;
+mod fairness;
 mod generate;
 mod import;
 mod input;
 mod linux;
+mod pages;
 mod record;
+mod reproduce;
 mod run;
 mod schedulers;
 mod ui;
@@ -29,6 +32,9 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::generate(args, &ui),
         Command::Run(args) => run::run(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
+        Command::Fairness(args) => fairness::fairness(args, &ui),
+        Command::Reproduce(command) => reproduce::reproduce(command, &ui),
+        Command::Probe(args) => fairness::probe(args),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
     };
     match result {

@@ -15,6 +15,7 @@ mod child;
 mod scheduler;
 mod watch;
 
+pub use child::COMMAND_LINE;
 pub use scheduler::{LinuxObject, Scheduler, SchedulerError};
 
 use schedlab_log::{KernelThread, LogHeader, LogTask};
