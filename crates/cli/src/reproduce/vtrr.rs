@@ -6,6 +6,7 @@ use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_experiments::cost::{self, Cost};
+use schedlab_experiments::subject::Subject;
 use schedlab_experiments::vtrr::{ReproduceConfig, reproduce};
 
 #[derive(Args, Debug)]
@@ -38,12 +39,17 @@ const COMPARED: [&str; 8] = [
     "vtrr:reset=pass",
 ];
 
+const HZ: u32 = 250;
+
 pub(super) fn vtrr(args: &VtrrArgs, ui: &Ui) -> Result<()> {
     args.output.check()?;
     let mut config = ReproduceConfig::default();
     (config.study.combinations, config.study.seed) = (args.combinations, args.seed);
+    for version in crate::linux::versions().into_iter().filter(|version| version.built) {
+        config.linux.push(subject(&version.name, HZ, ui)?);
+    }
     if !args.no_cost {
-        config.cost = Some(costs(args, ui)?);
+        config.cost = Some(costs(args, &config.linux, ui)?);
     }
     let step = ui.step("serving random sets of shares, and running the paper's workloads");
     let reproduction = reproduce(&config).map_err(Failure::input)?;
@@ -51,13 +57,10 @@ pub(super) fn vtrr(args: &VtrrArgs, ui: &Ui) -> Result<()> {
     args.output.deliver(reproduction.pages(), &reproduction.summary(), ui)
 }
 
-fn costs(args: &VtrrArgs, ui: &Ui) -> Result<Cost> {
-    const HZ: u32 = 250;
+fn costs(args: &VtrrArgs, linux: &[Subject], ui: &Ui) -> Result<Cost> {
     let mut subjects = COMPARED.map(|text| subject(text, HZ, ui)).into_iter().collect::<Result<Vec<_>>>()?;
-    for version in crate::linux::versions().into_iter().filter(|version| version.built) {
-        subjects.push(subject(&version.name, HZ, ui)?);
-    }
-    let mut clients = vec![1, 50, 100, 200, 1_000, 10_000, 100_000];
+    subjects.extend_from_slice(linux);
+    let mut clients = vec![1, 10, 50, 100, 200, 1_000, 10_000, 100_000];
     clients.retain(|&n| n <= args.clients_max);
     let config = cost::Config { subjects, clients, linux_clients_max: 10_000, repetitions: 3 };
     measure(&config, true, ui)

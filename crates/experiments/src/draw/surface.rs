@@ -27,8 +27,8 @@ pub struct Axes<'a> {
 }
 
 const WIDTH: f64 = 430.0;
-const HEIGHT: f64 = 400.0;
-const TOP: f64 = 34.0;
+const HEIGHT: f64 = 360.0;
+const TOP: f64 = 44.0;
 const HIGH: &str = "#c1440e";
 const LOW: &str = "#2166ac";
 
@@ -48,13 +48,13 @@ fn even(index: usize, count: usize) -> f64 {
 pub fn surfaces(title: &str, axes: Axes<'_>, panels: &[Panel]) -> String {
     let heights = panels.iter().flat_map(|panel| panel.low.iter().chain(&panel.high).flatten().copied());
     let up = Axis::fit(Scale::Linear, heights.chain([0.0]), 1.0);
-    let width = WIDTH * panels.len().max(1) as f64;
+    let width = WIDTH * panels.len().max(2) as f64; // room for the title
     let mut svg = open_svg(width, HEIGHT + TOP);
     text(&mut svg, 20.0, 20.0, "start", "font-weight=\"600\" font-size=\"14\"", title);
     for (index, (name, colour)) in [("highest", HIGH), ("lowest", LOW)].into_iter().enumerate() {
-        let x = width - 160.0 + 80.0 * index as f64;
-        line(&mut svg, (x, 16.0), (x + 16.0, 16.0), &format!("stroke=\"{colour}\" stroke-width=\"4\""));
-        svg += &format!("<text x=\"{}\" y=\"20\">{name}</text>\n", px(x + 21.0));
+        let x = 20.0 + 80.0 * index as f64;
+        line(&mut svg, (x, 38.0), (x + 16.0, 38.0), &format!("stroke=\"{colour}\" stroke-width=\"4\""));
+        svg += &format!("<text x=\"{}\" y=\"42\">{name}</text>\n", px(x + 21.0));
     }
     for (index, panel) in panels.iter().enumerate() {
         svg += &format!("<g transform=\"translate({} {})\">\n", px(WIDTH * index as f64), px(TOP));
@@ -95,7 +95,7 @@ fn draw_panel(svg: &mut String, axes: Axes<'_>, panel: &Panel, up: &Axis) {
     let (x, y) = project(0.5, 0.0, 0.0);
     text(svg, x - 30.0, y + 38.0, "middle", "", axes.x.0);
     let (x, y) = project(1.0, 0.5, 0.0);
-    text(svg, x + 32.0, y + 30.0, "middle", "", axes.y.0);
+    text(svg, x + 64.0, y + 34.0, "middle", "", axes.y.0);
     let (x, y) = project(0.0, 0.0, 1.0);
     text(svg, x - 4.0, y - 14.0, "middle", "", axes.z);
     draw_surface(svg, &panel.low, up, LOW);

@@ -14,7 +14,7 @@ use super::express::Expressed;
 use super::served::{Served, curve, later, measure};
 use super::{Contender, find};
 use crate::arm::{ArmError, Client, Stretch, who_ran};
-use crate::draw::{Bar, Chart, Scale, Series, Style, gantt, grid};
+use crate::draw::{Bar, Chart, Gantt, Series, Style, grid};
 use crate::output::{Drawing, Pages};
 use crate::subject::Subject;
 use crate::table::{Column, Table};
@@ -177,7 +177,12 @@ pub fn given(config: &GivenConfig) -> Result<Given, ArmError> {
         let stretches = way.serve(&expressed, &names, config.unit, config.quanta, config.seed)?;
         let length = Span::from_ns(config.unit.as_ns() * config.quanta);
         let served = measure(&stretches, &expressed.weights, length, config.unit);
-        let start = Span::from_ns(config.unit.as_ns() * (config.quanta / 10));
+        let cycle: u64 = expressed.weights.iter().sum();
+        let start = match way {
+            Way::Quanta(_) => config.quanta / 10 / cycle * cycle, // at a cycle's edge, where all errors are zero
+            Way::Machine(..) => config.quanta / 10,
+        };
+        let start = Span::from_ns(config.unit.as_ns() * start);
         let rest = Span::from_ns(length.as_ns() - start.as_ns());
         let settled = measure(&later(&stretches, start), &expressed.weights, rest, config.unit);
         let whole = |ns: u64| ns.is_multiple_of(config.unit.as_ns());
@@ -314,17 +319,17 @@ impl Given {
         }
     }
 
-    /// One picture per arm of who ran when, and the errors against time, panel by panel.
+    /// Errors against time, and who ran when, a panel per arm.
     fn drawings(&self) -> Vec<Drawing> {
         let unit_ns = self.config.unit.as_ns();
+        let nr_clients = self.config.shares.len();
         let cycle: u64 = self.config.shares.iter().sum();
         let shown = self.config.quanta.min(cycle.clamp(12, 60).max(2 * cycle.min(30)));
         let until = Span::from_ns(shown * unit_ns);
-        let tu = |ns: u64| ns as f64 / unit_ns as f64;
-        let mut drawings = Vec::new();
-        let panels = self.arms.iter().enumerate().map(|(index, arm)| {
-            let series = (0..self.config.shares.len()).map(|client| Series {
-                name: names(client + 1).pop().unwrap_or_default(),
+        let names = names(nr_clients);
+        let panel = |arm: &GivenArm| {
+            let series = (0..nr_clients).map(|client| Series {
+                name: names[client].clone(),
                 points: curve(&arm.stretches, &arm.expressed.weights, client, until, self.config.unit),
                 style: Style::Thin,
             });
@@ -334,37 +339,41 @@ impl Given {
                 y_label: "error, tu".into(),
                 series: series.collect(),
                 size: PANEL,
-                no_names: index > 0 || self.config.shares.len() > 12,
-                y_scale: Scale::Linear,
+                no_names: true,
                 ..Chart::default()
             };
             chart.svg()
-        });
-        let panels: Vec<String> = panels.collect();
+        };
+        let panels: Vec<String> = self.arms.iter().map(panel).collect();
         let title = format!("Service time error against time, shares {}", self.shares_text());
-        drawings.push(Drawing {
+        let legend = if nr_clients <= 12 { &names[..] } else { &[] };
+        let errors = Drawing {
             name: "error-by-time".into(),
             caption: "A line per client: it rises while the client is served and falls while it waits. Each panel has its own scale."
                 .into(),
-            svg: grid(&title, &panels, 2, PANEL),
-        });
-        for arm in &self.arms {
-            let bars = arm.stretches.iter().filter(|stretch| stretch.from_ns < until.as_ns());
-            let bars: Vec<Bar> = bars
-                .map(|s| Bar { client: s.client, from: tu(s.from_ns), to: tu(s.to_ns.min(until.as_ns())) })
-                .collect();
-            let names: Vec<String> = names(self.config.shares.len())
-                .into_iter()
-                .enumerate()
-                .map(|(index, name)| format!("{name}, {}", arm.expressed.words(index)))
-                .collect();
-            drawings.push(Drawing {
-                name: format!("sequence-{}", arm.label.replace([' ', ':', '='], "-")),
-                caption: String::new(),
-                svg: gantt(&format!("Who ran when: {}", arm.label), "time, tu", shown as f64, &names, &bars),
-            });
-        }
-        drawings
+            svg: grid(&title, legend, &panels, 2, PANEL),
+        };
+        let mut height = 0f64;
+        let row = |arm: &GivenArm| {
+            let rows: Vec<String> =
+                (0..nr_clients).map(|i| format!("{}, {}", names[i], arm.expressed.words(i))).collect();
+            let gantt = Gantt {
+                title: &arm.label,
+                x_label: "time, tu",
+                until: shown as f64,
+                clients: &rows,
+                width: PANEL.0,
+            };
+            height = height.max(gantt.height());
+            gantt.svg(&bars(&arm.stretches, unit_ns, until))
+        };
+        let panels: Vec<String> = self.arms.iter().map(row).collect();
+        let sequences = Drawing {
+            name: "sequences".into(),
+            caption: String::new(),
+            svg: grid("Who ran when", &[], &panels, 2, (PANEL.0, height)),
+        };
+        vec![errors, sequences]
     }
 
     /// Tables and drawings together.
@@ -405,4 +414,11 @@ impl Given {
     }
 }
 
-const PANEL: (f64, f64) = (520.0, 260.0);
+/// Stretches until a time, in time units.
+fn bars(stretches: &[Stretch], unit_ns: u64, until: Span) -> Vec<Bar> {
+    let tu = |ns: u64| ns as f64 / unit_ns as f64;
+    let shown = stretches.iter().filter(|stretch| stretch.from_ns < until.as_ns());
+    shown.map(|s| Bar { client: s.client, from: tu(s.from_ns), to: tu(s.to_ns.min(until.as_ns())) }).collect()
+}
+
+const PANEL: (f64, f64) = (540.0, 260.0);

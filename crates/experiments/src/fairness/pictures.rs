@@ -55,20 +55,28 @@ impl Study {
     pub fn curve_drawing(&self) -> Drawing {
         let (clients, totals) = self.axes();
         let total = totals.last().copied().unwrap_or(0);
-        let mut series = Vec::new();
+        // schedulers with the same curve share a name
+        let mut curves: Vec<(String, Vec<(f64, (f64, f64))>)> = Vec::new();
         for sched in self.schedulers() {
             let range = |n: &u32| {
                 let result = self.result(sched, *n, total)?;
                 Some((f64::from(*n), result.mean_tu(result.from_start)))
             };
             let ranges: Vec<_> = clients.iter().filter_map(range).collect();
-            let curve = |name: &str, pick: &dyn Fn((f64, f64)) -> f64| Series {
-                name: name.to_string(),
+            match curves.iter_mut().find(|(_, known)| *known == ranges) {
+                Some((names, _)) => names.push_str(&format!(", {sched}")),
+                None => curves.push((sched.to_string(), ranges)),
+            }
+        }
+        let mut series = Vec::new();
+        for (names, ranges) in curves {
+            let curve = |name: String, pick: &dyn Fn((f64, f64)) -> f64| Series {
+                name,
                 points: ranges.iter().map(|&(n, range)| (n, pick(range))).collect(),
                 style: Style::Line,
             };
-            series.push(curve(sched, &|range| range.1));
-            series.push(curve("", &|range| range.0));
+            series.push(curve(names, &|range| range.1));
+            series.push(curve(String::new(), &|range| range.0));
         }
         let chart = Chart {
             title: format!("Highest and lowest service time error, S = {total}"),
@@ -99,7 +107,7 @@ impl Study {
             (
                 "surface-vtrr-wfq",
                 &["vtrr", "wfq"],
-                "As the paper's figure of VTRR and WFQ: VTRR's error grows with shares per client, WFQ's hardly.",
+                "As the paper's figure of VTRR and WFQ: VTRR's error grows with the sum of shares, WFQ's hardly.",
             ),
             (
                 "surface-fair-queueing",
@@ -107,23 +115,24 @@ impl Study {
                 "SFQ is WFQ's mirror; WF2Q stays within one quantum on both sides.",
             ),
         ];
-        for (name, pair, caption) in pairs {
+        for (name, pair, caption) in &pairs {
             if has(pair) {
                 drawings.extend(self.surface_drawing(name, pair, caption));
             }
         }
-        let drawn = |sched: &&&str| ["wrr", "vtrr", "wfq", "sfq", "wf2q"].contains(sched);
-        if has(&["vtrr", "wrr"]) || scheds.iter().filter(drawn).count() == 0 {
-            let others: Vec<&str> = scheds.iter().filter(|sched| !drawn(sched)).copied().collect();
-            for (index, few) in others.chunks(3).enumerate() {
-                let name = format!("surface-others-{}", index + 1);
-                drawings.extend(self.surface_drawing(&name, few, "One scale per row."));
-            }
-        } else if !has(&["vtrr", "wfq"]) {
-            for (index, few) in scheds.chunks(3).enumerate() {
-                let name = format!("surface-{}", index + 1);
-                drawings.extend(self.surface_drawing(&name, few, "One scale per row."));
-            }
+        let drawn = |sched: &&str| pairs.iter().any(|(_, pair, _)| pair.contains(sched) && has(pair));
+        let mut others: Vec<&str> = scheds.iter().filter(|sched| !drawn(sched)).copied().collect();
+        // drr serves as wrr, stride as wfq, eevdf-1995 as wf2q
+        let twins: Vec<(&str, &str)> = others
+            .iter()
+            .filter_map(|sched| Some((*sched, self.twin(sched).filter(|twin| drawn(twin))?)))
+            .collect();
+        others.retain(|sched| !twins.iter().any(|(twin, _)| twin == sched));
+        let alike = twins.iter().map(|(sched, twin)| format!(" {sched} has the errors of {twin}."));
+        let caption = format!("Each row of panels has its own scale.{}", alike.collect::<String>());
+        for (index, row) in self.rows_of_alike(&others).iter().enumerate() {
+            let name = format!("surface-others-{}", index + 1);
+            drawings.extend(self.surface_drawing(&name, row, &caption));
         }
         Pages {
             title: "Fairness of proportional share schedulers".into(),
@@ -131,6 +140,33 @@ impl Study {
             drawings,
             tables: vec![self.domain_table(), self.points_table()],
         }
+    }
+
+    /// A scheduler before this one that has the same errors at every point.
+    fn twin<'a>(&'a self, sched: &str) -> Option<&'a str> {
+        let ranges = |name: &str| {
+            self.of(name).map(|r| (r.point, r.denominator, r.from_start, r.intervals)).collect::<Vec<_>>()
+        };
+        let own = ranges(sched);
+        self.schedulers().into_iter().take_while(|other| *other != sched).find(|other| ranges(other) == own)
+    }
+
+    /// Rows of up to three schedulers whose errors are of one size, so that one scale fits them.
+    fn rows_of_alike<'a>(&self, scheds: &[&'a str]) -> Vec<Vec<&'a str>> {
+        let size = |sched: &str| {
+            let ranges = self.of(sched).map(|result| result.mean_tu(result.from_start));
+            ranges.map(|(low, high)| high.max(-low)).fold(0.0, f64::max)
+        };
+        let mut by_size: Vec<(&str, f64)> = scheds.iter().map(|sched| (*sched, size(sched))).collect();
+        by_size.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let mut rows: Vec<(f64, Vec<&str>)> = Vec::new();
+        for (sched, size) in by_size {
+            match rows.last_mut() {
+                Some((least, row)) if row.len() < 3 && size <= 4.0 * *least => row.push(sched),
+                _ => rows.push((size, vec![sched])),
+            }
+        }
+        rows.into_iter().map(|(_, row)| row).collect()
     }
 
     fn remarks(&self) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use super::plan::{Action, Happening};
 use super::{DynamicResult, SHOWN, Script, UNITS_PER_QUANTUM};
-use crate::draw::{Bar, Chart, Series, Style, gantt, grid};
+use crate::draw::{Bar, Chart, Gantt, Series, Style, grid};
 use crate::fairness::given::names;
 use crate::output::{Drawing, Pages};
 use crate::table::{Column, Table};
@@ -23,7 +23,7 @@ const DEFINITION: &str = "The error's definition here: a client is due share / (
      service received less service due, in quanta (tu): since the start (kept over sleeps, so that who left ahead comes back ahead) or since \
      the client last joined (from zero at each wakeup).";
 
-const PANEL: (f64, f64) = (520.0, 260.0);
+const PANEL: (f64, f64) = (540.0, 260.0);
 
 impl Dynamic {
     /// A row per scheduler.
@@ -62,7 +62,7 @@ impl Dynamic {
         let until = self.until();
         let nr_clients = self.results.first().map_or(0, |result| result.curves.len());
         let names = names(nr_clients);
-        let panels = self.results.iter().enumerate().map(|(index, result)| {
+        let panels = self.results.iter().map(|result| {
             let series = result.curves.iter().zip(&names).map(|(curve, name)| Series {
                 name: name.clone(),
                 points: curve.iter().copied().filter(|(time, _)| *time <= until).collect(),
@@ -74,7 +74,7 @@ impl Dynamic {
                 y_label: "error, tu".into(),
                 series: series.collect(),
                 size: PANEL,
-                no_names: index > 0 || nr_clients > 12,
+                no_names: true,
                 ..Chart::default()
             };
             chart.svg()
@@ -85,20 +85,30 @@ impl Dynamic {
                 "A line per client, level while it sleeps; the first {until} quanta. Each panel has its own scale.{}",
                 self.script.as_ref().map_or(String::new(), |script| format!(" {}", happenings(script)))
             ),
-            svg: grid("Error since the start against time", &panels.collect::<Vec<_>>(), 2, PANEL),
+            svg: grid(
+                "Error since the start against time",
+                if nr_clients <= 16 { &names } else { &[] },
+                &panels.collect::<Vec<_>>(),
+                2,
+                PANEL,
+            ),
         }];
-        if nr_clients <= 26 {
-            for result in &self.results {
-                let stretches = result.stretches.iter().filter(|(_, from, _)| *from < until);
-                let bars: Vec<Bar> =
-                    stretches.map(|&(client, from, to)| Bar { client, from, to: to.min(until) }).collect();
-                drawings.push(Drawing {
-                    name: format!("dynamic-sequence-{}", result.sched.replace([' ', ':', '='], "-")),
-                    caption: String::new(),
-                    svg: gantt(&format!("Who ran when: {}", result.sched), "time, tu", until, &names, &bars),
-                });
-            }
-        }
+        let mut height = 0f64;
+        let row = |result: &DynamicResult| {
+            let gantt =
+                Gantt { title: &result.sched, x_label: "time, tu", until, clients: &names, width: PANEL.0 };
+            height = height.max(gantt.height());
+            let stretches = result.stretches.iter().filter(|(_, from, _)| *from < until);
+            let bars: Vec<Bar> =
+                stretches.map(|&(client, from, to)| Bar { client, from, to: to.min(until) }).collect();
+            gantt.svg(&bars)
+        };
+        let panels: Vec<String> = self.results.iter().map(row).collect();
+        drawings.push(Drawing {
+            name: "dynamic-sequences".into(),
+            caption: String::new(),
+            svg: grid("Who ran when", &[], &panels, 2, (PANEL.0, height)),
+        });
         drawings
     }
 
