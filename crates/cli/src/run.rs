@@ -37,6 +37,8 @@ pub(crate) struct Plan<'a> {
     pub topology: Topology,
     pub duration: Option<Span>,
     pub params: Vec<(String, String)>,
+    /// Vary what the workload leaves open.
+    pub perturb: Option<Perturb>,
     /// The command that repeats the run.
     pub command: String,
 }
@@ -77,6 +79,7 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         topology: plan.topology.clone(),
         duration: plan.duration,
         params: plan.params.clone(),
+        perturb: plan.perturb,
         stall_limit: STALL_LIMIT,
     };
     let result = schedlab_runner::run(&request).map_err(|error| match error {
