@@ -332,7 +332,10 @@ impl<K: Kernel> Machine<K> {
     /// Creates the tasks that start late and whose time has come.
     #[cold]
     fn spawn_late(&mut self, time_ns: u64) -> Result<(), Fault> {
-        (self.now_ns, self.events_at_instant) = (time_ns, 0);
+        // creating the last ones may have taken time beyond this
+        if time_ns > self.now_ns {
+            (self.now_ns, self.events_at_instant) = (time_ns, 0);
+        }
         let mut due = Vec::new();
         while let Some((_, id)) = self.late.pop_if(|(at_ns, _)| *at_ns <= time_ns) {
             due.push(id);
