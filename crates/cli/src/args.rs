@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
     /// Run a workload under a scheduler, on a simulated machine.
     Run(RunArgs),
+    /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if there is one.
+    Diff(crate::diff::DiffArgs),
     /// Real Linux: fetch, build, list, check, remove.
     #[command(subcommand)]
     Linux(LinuxCommand),

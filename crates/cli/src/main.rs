@@ -2,6 +2,7 @@
 
 mod args;
 mod demo;
+mod diff;
 mod failure;
 mod generate;
 mod import;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Import(args) => import::import(args, &ui),
         Command::Generate(args) => generate::generate(args, &ui),
         Command::Run(args) => run::run(args, &ui),
+        Command::Diff(args) => diff::diff(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
     };

@@ -5,10 +5,12 @@
 //! * [`Summary::check_time`]: CPU time + idle time = CPUs x duration, exactly.
 //! * [`verify`]: nothing impossible happened (no task in two places, none runs while blocked, ...).
 //! * [`for_each_run`]: who was where from when to when, for pictures.
+//! * [`diff`](diff::diff()): the first decision in which two logs differ, and the state on both sides.
 //!
 //! Memory is bounded by tasks and CPUs, not by the length of the log.
 
 mod conservation;
+pub mod diff;
 mod distribution;
 mod problem;
 mod replay;
