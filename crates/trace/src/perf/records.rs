@@ -60,6 +60,8 @@ struct Unpacker {
     at: usize,
     /// Not yet unpacked, in the file.
     input: Range<usize>,
+    /// The decoder filled all the room it was given: it may hold more.
+    holds_more: bool,
 }
 
 impl<'f> Records<'f> {
@@ -114,13 +116,17 @@ impl<'f> Records<'f> {
             }
             if self.at >= self.end {
                 return match &self.packed {
-                    Some(packed) if packed.at < packed.content.len() => Err(Problem::Truncated {
-                        at: Place::at(self.at as u64),
-                        what: "a compressed record",
-                        needed: HEADER as u64,
-                        available: (packed.content.len() - packed.at) as u64,
-                        lenient: true,
-                    }),
+                    Some(packed) if packed.at < packed.content.len() => {
+                        let rest = &packed.content[packed.at..];
+                        let needed = if rest.len() < HEADER { HEADER } else { head(rest).1 };
+                        Err(Problem::Truncated {
+                            at: Place::at(self.at as u64),
+                            what: "a compressed record",
+                            needed: needed as u64,
+                            available: rest.len() as u64,
+                            lenient: true,
+                        })
+                    }
                     _ => Ok(Step::End),
                 };
             }
@@ -187,7 +193,7 @@ impl<'f> Records<'f> {
             Some(packed) => packed,
             none => {
                 let decoder = Decoder::new().map_err(Problem::Io)?;
-                none.insert(Unpacker { decoder, content: Vec::new(), at: 0, input: 0..0 })
+                none.insert(Unpacker { decoder, content: Vec::new(), at: 0, input: 0..0, holds_more: false })
             }
         };
         packed.input = input;
@@ -225,7 +231,7 @@ impl Unpacker {
 
     /// Unpacks some more; false if the input is used up.
     fn more(&mut self, file: &[u8]) -> Result<bool, Problem> {
-        if self.input.is_empty() {
+        if self.input.is_empty() && !self.holds_more {
             return Ok(false);
         }
         self.content.drain(..self.at);
@@ -242,7 +248,8 @@ impl Unpacker {
             return Err(invalid(place, "compressed data", error, "a zstd stream"));
         }
         self.input.start += read;
-        if read == 0 && written == 0 {
+        self.holds_more = written == CHUNK;
+        if read == 0 && written == 0 && !self.input.is_empty() {
             return Err(invalid(place, "compressed data", "a stream that does not go on", "a zstd stream"));
         }
         Ok(true)

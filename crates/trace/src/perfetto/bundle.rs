@@ -21,6 +21,8 @@ pub(super) struct Common {
     pub comms: CommTable,
     /// Names of a bundle's own table.
     names: Vec<[u8; 16]>,
+    /// Names that tasks got by exec in this bundle, in order: the compact form does not tell the name of who leaves a CPU.
+    exec_names: Vec<(Pid, CommId)>,
 }
 
 /// What is not known yet of an event when it is read: put in when events are in order.
@@ -28,7 +30,7 @@ const CURRENT: Pid = Pid(-1);
 
 impl Common {
     pub fn new(states: StateDecoder) -> Common {
-        Common { states, comms: CommTable::new(), names: Vec::new() }
+        Common { states, comms: CommTable::new(), names: Vec::new(), exec_names: Vec::new() }
     }
 
     /// Appends a bundle's events to `events`, which is empty.
@@ -41,6 +43,7 @@ impl Common {
     ) -> Result<(), Wrong> {
         let mut fields = Fields::new(bundle);
         let mut lost = false;
+        self.exec_names.clear();
         while let Some((field, value)) = fields.next()? {
             match (field, value) {
                 (2, Value::Bytes(event)) => {
@@ -68,6 +71,11 @@ impl Common {
         }
         for event in events {
             state.complete(event);
+            if let SchedEvent::Exec { pid, .. } = event.what
+                && let Some(row) = self.exec_names.iter().position(|(known, _)| *known == pid)
+            {
+                state.current = Some(self.exec_names.remove(row));
+            }
         }
         Ok(())
     }
@@ -142,7 +150,16 @@ impl Common {
                     _ => SchedEvent::WakeupNew(wake),
                 }
             }
-            237 => SchedEvent::Exec { pid: pid(2)?, old_pid: pid(3)? },
+            237 => {
+                let pid = pid(2)?;
+                // begin_new_exec (fs/exec.c): the file's name without its folder, cut to 15 bytes
+                let name = texts[1].rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+                if !name.is_empty() {
+                    let comm = self.comms.intern_text(pid.0, &name[..name.len().min(15)]);
+                    self.exec_names.push((pid, comm));
+                }
+                SchedEvent::Exec { pid, old_pid: pid_of(numbers[3])? }
+            }
             238 => {
                 let pid = pid(2)?;
                 SchedEvent::Exit { pid, comm: self.comms.intern_text(pid.0, texts[1]), prio: int(4) }
