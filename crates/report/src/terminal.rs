@@ -25,13 +25,16 @@ impl Style {
     fn paint(self, code: &str, text: &str) -> String {
         if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
-    fn bold(self, text: &str) -> String {
+    /// Type for what it is named after; plain without colours.
+    pub fn bold(self, text: &str) -> String {
         self.paint("1", text)
     }
-    fn dim(self, text: &str) -> String {
+    /// Type for what it is named after; plain without colours.
+    pub fn dim(self, text: &str) -> String {
         self.paint("2", text)
     }
-    fn warn(self, text: &str) -> String {
+    /// Type for what it is named after; plain without colours.
+    pub fn warn(self, text: &str) -> String {
         self.paint("33", text)
     }
 }
@@ -62,7 +65,7 @@ fn line(text: &mut String, content: &str) {
 }
 
 /// At most `width` characters, control characters replaced: names come from traces.
-fn clip(name: &str, width: usize) -> String {
+pub fn clip(name: &str, width: usize) -> String {
     let clean = |c: char| if c.is_control() { '?' } else { c };
     if name.chars().count() <= width {
         return name.chars().map(clean).collect();
