@@ -33,6 +33,9 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, periodic, arrivals.
     Generate(GenerateArgs),
+    /// Look at a workload, or take a part of it: show, filter, cut, scale, anonymise, convert.
+    #[command(subcommand)]
+    Workload(crate::workload::WorkloadCommand),
     /// Run a workload under a scheduler, on a simulated machine.
     Run(RunArgs),
     /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if there is one.

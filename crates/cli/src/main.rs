@@ -13,6 +13,7 @@ mod record;
 mod run;
 mod schedulers;
 mod ui;
+mod workload;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::record(args, &ui),
         Command::Import(args) => import::import(args, &ui),
         Command::Generate(args) => generate::generate(args, &ui),
+        Command::Workload(command) => workload::workload(command, &ui),
         Command::Run(args) => run::run(args, &ui),
         Command::Diff(args) => diff::diff(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),

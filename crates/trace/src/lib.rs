@@ -34,6 +34,7 @@ mod event;
 mod file;
 mod format;
 mod merge;
+mod kernel_threads;
 mod pages;
 pub mod perf;
 pub mod perfetto;
@@ -52,5 +53,6 @@ pub use event::{
 pub use file::TraceFile;
 pub use format::{EventFormat, Field, FieldKind};
 pub use recording::{Recording, RecordingFormat, RecordingStream};
+pub use kernel_threads::standard_kernel_thread;
 pub use state::{StateDecoder, TaskState};
 pub use stream::EventStream;

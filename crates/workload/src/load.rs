@@ -347,9 +347,7 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
 
 /// Writes a workload to a file: aside first, then renamed, so that the file is whole or not there. Errors name the file.
 pub fn save(path: &Path, workload: &Workload, form: Form) -> io::Result<()> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(format!(".{}.tmp", std::process::id()));
-    let aside = PathBuf::from(aside);
+    let aside = crate::stream::aside(path);
     let write = || -> io::Result<()> {
         let mut file = BufWriter::with_capacity(1 << 20, File::create(&aside)?);
         match form {
