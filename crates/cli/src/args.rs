@@ -43,6 +43,13 @@ pub(crate) enum Command {
     /// Real Linux: fetch, build, list, check, remove.
     #[command(subcommand)]
     Linux(LinuxCommand),
+    /// How far from its due does each client get, and what does deciding cost? The study of the paper on VTRR, for any scheduler.
+    Fairness(crate::fairness::FairnessArgs),
+    /// Every table and figure of a paper, beside the published value.
+    #[command(subcommand)]
+    Reproduce(crate::reproduce::ReproduceCommand),
+    #[command(hide = true)]
+    Probe(crate::fairness::ProbeArgs),
     /// List the schedulers that --sched takes, with their parameters.
     Schedulers {
         /// Show this one in full.

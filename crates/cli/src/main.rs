@@ -4,12 +4,15 @@ mod args;
 mod demo;
 mod diff;
 mod failure;
+mod fairness;
 mod generate;
 mod import;
 mod input;
 mod linux;
 mod many;
+mod pages;
 mod record;
+mod reproduce;
 mod run;
 mod schedulers;
 mod ui;
@@ -34,6 +37,9 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args, &ui),
         Command::Diff(args) => diff::diff(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
+        Command::Fairness(args) => fairness::fairness(args, &ui),
+        Command::Reproduce(command) => reproduce::reproduce(command, &ui),
+        Command::Probe(args) => fairness::probe(args),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
     };
     match result {
