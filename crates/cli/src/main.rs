@@ -4,6 +4,7 @@ mod args;
 mod demo;
 mod failure;
 mod generate;
+mod guest;
 mod import;
 mod input;
 mod linux;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::generate(args, &ui),
         Command::Run(args) => run::run(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
+        Command::Guest(command) => guest::guest(command, &ui),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
     };
     match result {
