@@ -8,6 +8,7 @@ mod guest;
 mod import;
 mod input;
 mod linux;
+mod many;
 mod record;
 mod run;
 mod schedulers;
