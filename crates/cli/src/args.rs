@@ -41,6 +41,8 @@ pub(crate) enum Command {
     /// Real Linux in a deterministic QEMU guest: ground truth.
     #[command(subcommand)]
     Guest(crate::guest::GuestCommand),
+    /// Compare the simulation with real Linux: tables with tolerances and verdicts.
+    Validate(crate::validate::ValidateArgs),
     /// List the schedulers that --sched takes, with their parameters.
     Schedulers {
         /// Show this one in full.

@@ -13,6 +13,7 @@ mod record;
 mod run;
 mod schedulers;
 mod ui;
+mod validate;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
         Command::Guest(command) => guest::guest(command, &ui),
+        Command::Validate(args) => validate::validate(args, &ui),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
     };
     match result {

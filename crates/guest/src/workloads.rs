@@ -72,8 +72,7 @@ pub fn start_state(counts: &[u32], release: Span) -> Workload {
     let tasks: u32 = counts.iter().sum();
     for (cpu, count) in counts.iter().enumerate() {
         for _ in 0..*count {
-            let index = builder.workload.tasks.len();
-            builder.task(format!("hog{index}"), nice(0), endless()).affinity =
+            builder.task("hog".to_string(), nice(0), endless()).affinity =
                 Some(CpuSet::single(CpuId(cpu as u32)));
         }
     }
@@ -119,8 +118,8 @@ pub fn deadline_set() -> Workload {
             SchedParams { policy: Policy::Deadline, deadline: Some(deadline), ..SchedParams::default() };
         builder.task(format!("dl{runtime_ms}.{period_ms}"), params, endless());
     }
-    for copy in 0..2 {
-        builder.task(format!("hog{copy}"), nice(0), endless());
+    for _ in 0..2 {
+        builder.task("hog".to_string(), nice(0), endless());
     }
     builder.workload
 }
@@ -138,8 +137,8 @@ pub fn cgroup_tree() -> Workload {
         vec![group("/a", 200), group("/a/x", 100), group("/a/y", 300), group("/b", 100)];
     builder.workload.cgroups[3].max = Some(CpuMax { quota: Span::from_ms(20), period: Span::from_ms(100) });
     for (index, name) in [(1, "x"), (2, "y"), (3, "b")] {
-        for copy in 0..2 {
-            builder.task(format!("{name}{copy}"), nice(0), endless()).cgroup = Some(CgroupId(index));
+        for _ in 0..2 {
+            builder.task(name.to_string(), nice(0), endless()).cgroup = Some(CgroupId(index));
         }
     }
     builder.workload
@@ -148,9 +147,9 @@ pub fn cgroup_tree() -> Workload {
 /// Tasks that yield after each ms of work, `rounds` times, beside one nice-0 hog.
 pub fn yielders(tasks: u32, rounds: u32) -> Workload {
     let mut builder = Builder::default();
-    for index in 0..tasks {
+    for _ in 0..tasks {
         let kinds = (0..rounds).map(|_| EventKind::Yield { length: Span::from_ms(1) });
-        builder.task(format!("yield{index}"), nice(0), kinds.chain(endless()));
+        builder.task("yielder".to_string(), nice(0), kinds.chain(endless()));
     }
     builder.task("hog".to_string(), nice(0), endless());
     builder.workload
@@ -159,14 +158,14 @@ pub fn yielders(tasks: u32, rounds: u32) -> Workload {
 /// `pairs` of tasks that wake each other in turn through a futex, 1 ms of work a turn, beside one nice-0 hog.
 pub fn ping_pong(pairs: u32, rounds: u32) -> Workload {
     let mut builder = Builder::default();
-    for pair in 0..pairs {
+    for _ in 0..pairs {
         // Both have events BLOCK, WAKEUP, ... and a last EXIT; a wakes b at the end of its work and the other way round.
         let first = builder.workload.tasks.len() as u32;
         for side in 0..2 {
             let kinds =
                 (0..rounds).flat_map(|_| [EventKind::Block { length: Span::from_ms(1) }, sleep(Span::ZERO)]);
             let kinds: Vec<_> = kinds.chain([EventKind::Exit { length: Span::from_ms(1) }]).collect();
-            let task = builder.task(format!("pair{pair}.{side}"), nice(0), kinds);
+            let task = builder.task("pair".to_string(), nice(0), kinds);
             if side == 1
                 && let Birth::Init { state, .. } = &mut task.birth
             {
