@@ -50,6 +50,11 @@ pub(crate) enum Command {
     Reproduce(crate::reproduce::ReproduceCommand),
     #[command(hide = true)]
     Probe(crate::fairness::ProbeArgs),
+    /// Real Linux in a deterministic QEMU guest: ground truth.
+    #[command(subcommand)]
+    Guest(crate::guest::GuestCommand),
+    /// Compare the simulation with real Linux: tables with tolerances and verdicts.
+    Validate(crate::validate::ValidateArgs),
     /// List the schedulers that --sched takes, with their parameters.
     Schedulers {
         /// Show this one in full.
@@ -209,7 +214,7 @@ fn parse_cpus(text: &str) -> Result<Topology, String> {
     count.to_string().parse().map_err(|error: schedlab_topology::TopologyError| error.to_string())
 }
 
-fn parse_param(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_param(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_string(), value.to_string())),
         _ => Err(format!("'{text}' is not NAME=VALUE")),

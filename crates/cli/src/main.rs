@@ -6,6 +6,7 @@ mod diff;
 mod failure;
 mod fairness;
 mod generate;
+mod guest;
 mod import;
 mod input;
 mod linux;
@@ -17,6 +18,7 @@ mod run;
 mod schedulers;
 mod ui;
 mod workload;
+mod validate;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -40,6 +42,8 @@ fn main() -> ExitCode {
         Command::Fairness(args) => fairness::fairness(args, &ui),
         Command::Reproduce(command) => reproduce::reproduce(command, &ui),
         Command::Probe(args) => fairness::probe(args),
+        Command::Guest(command) => guest::guest(command, &ui),
+        Command::Validate(args) => validate::validate(args, &ui),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
     };
     match result {
