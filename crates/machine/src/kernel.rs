@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 /// [`flush_log`](Kernel::flush_log) are called.
 pub trait Kernel {
     /// Whether the kernel arms its own timers for [`Op::BlockUntil`]. If not, the machine keeps all wakeup times itself, sends
-    /// [`Op::Block`] only, and delivers [`Stimulus::Device`] when the time has come.
+    /// [`Op::Block`] only, and delivers [`Stimulus::Timer`] or [`Stimulus::Device`] when the time has come.
     const OWNS_TASK_TIMERS: bool;
 
     /// Prepares to run on this machine. Afterwards the machine resumes CPU 0 (and whomever that kicks) until [`is_up`](Kernel::is_up).
@@ -102,8 +102,9 @@ pub struct Boot<'a> {
 pub enum Stimulus<'a> {
     /// Nothing more: pending interrupts only, or going on after [`Yield::Spin`].
     Continue,
-    /// Its timer interrupt is due.
-    Timer,
+    /// Its timer interrupt is due, also for these sleepers, whose time has come (none if the kernel keeps their timers itself,
+    /// [`Kernel::OWNS_TASK_TIMERS`]). All of that is one interrupt: whoever is to run next is chosen after it, once.
+    Timer(&'a [TaskId]),
     /// A device interrupt whose handler wakes these tasks, in this order.
     Device(&'a [TaskId]),
     /// The task in user mode on this CPU (`task`, the one of the last [`Yield::User`]) enters the kernel to do this.
