@@ -30,6 +30,13 @@ pub trait Kernel {
     /// [`Op::Block`] only, and delivers [`Stimulus::Timer`] or [`Stimulus::Device`] when the time has come.
     const OWNS_TASK_TIMERS: bool;
 
+    /// Whether the tick and the sleepers whose time has come are one interrupt, [`Stimulus::Timer`], after which it is chosen once who
+    /// runs; if not, each sleeper is woken by an interrupt of its own, after the timer's. Of no meaning with
+    /// [`Kernel::OWNS_TASK_TIMERS`].
+    fn wakes_sleepers_with_ticks(&self) -> bool {
+        false
+    }
+
     /// Prepares to run on this machine. Afterwards the machine resumes CPU 0 (and whomever that kicks) until [`is_up`](Kernel::is_up).
     fn boot(&mut self, boot: &Boot<'_>) -> Result<(), Fault>;
 
@@ -83,6 +90,10 @@ pub trait Kernel {
     /// Hands on every record logged so far.
     fn flush_log(&mut self) -> std::io::Result<()>;
 }
+
+/// The tunable that spreads the CPUs' ticks over half a tick (`--ticks staggered`): "1" = spread. Real Linux takes it from its command
+/// line (`tick_setup_sched_timer()`), [`Native`](crate::native::Native) does the same.
+pub const SKEW_TICK: &str = "boot.skew_tick";
 
 /// What a kernel learns before its first instruction.
 #[derive(Clone, Debug)]

@@ -4,7 +4,8 @@
 //! checks the policy's answers: a picked task must be queued, allowed and not running, else the run ends with the rule broken.
 
 use crate::kernel::{
-    Boot, Change, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
+    Boot, Change, Control, Fault, FaultKind, Kernel, Op, SKEW_TICK, Spawn, SpawnState, Stimulus,
+    TaskCounters, Yield,
 };
 use crate::policy::{Arrival, Policy, Request, Resched, Stop, TaskView, View, Wants, WorkConservation};
 use crate::sink::Sink;
@@ -45,6 +46,8 @@ struct CpuState {
     next_tick: Time,
     /// When that was set: at the last tick, or when the CPU ceased to be idle.
     tick_set: Time,
+    /// Its ticks come this long after multiples of the period.
+    tick_phase: Span,
     /// The policy's own timer.
     policy_timer: Time,
     /// The current task is no longer allowed here.
@@ -347,7 +350,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if let Some(tick) = self.tick
             && state.next_tick == Time::NEVER
         {
-            state.next_tick = next_tick(now, tick, self.phase);
+            state.next_tick = next_tick(now, tick, state.tick_phase);
             state.tick_set = now;
         }
         state.slice_end = match self.policy.slice(&self.view, cpu, task) {
@@ -505,16 +508,26 @@ impl<P: Policy, S: Sink> Native<P, S> {
     }
 }
 
-/// The next tick after `now`.
+/// The next multiple of the tick's period after `now`, shifted by the phase.
 #[inline]
 fn next_tick(now: Time, tick: Span, phase: Span) -> Time {
-    let (period_ns, phase_ns) = (tick.as_ns(), phase.as_ns() % tick.as_ns());
-    let ticks = (now.as_ns() + period_ns - phase_ns) / period_ns;
-    Time::from_ns(ticks * period_ns + phase_ns)
+    let period_ns = tick.as_ns();
+    let since_first_ns = now.as_ns() + period_ns - phase.as_ns();
+    Time::from_ns(since_first_ns / period_ns * period_ns + phase.as_ns())
+}
+
+/// How far the ticks of a CPU are shifted if they are spread over half a tick, as the kernel does it (`tick_setup_sched_timer()`).
+fn skew(tick: Span, cpu: u64, nr_cpus: u64) -> Span {
+    Span::from_ns(tick.as_ns() / 2 / nr_cpus * cpu)
 }
 
 impl<P: Policy, S: Sink> Kernel for Native<P, S> {
     const OWNS_TASK_TIMERS: bool = false;
+
+    #[inline]
+    fn wakes_sleepers_with_ticks(&self) -> bool {
+        self.tick.is_some()
+    }
 
     fn boot(&mut self, boot: &Boot<'_>) -> Result<(), Fault> {
         let nr_cpus = boot.topology.nr_cpus() as usize;
@@ -528,18 +541,26 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
                 slice_end: Time::NEVER,
                 next_tick: Time::NEVER,
                 tick_set: Time::ZERO,
+                tick_phase: Span::ZERO,
                 policy_timer: Time::NEVER,
                 must_move: false,
             };
             nr_cpus
         ];
+        let spread = boot.params.iter().any(|(name, value)| name == SKEW_TICK && value == "1");
+        if let Some(tick) = self.tick {
+            for (number, cpu) in self.cpus.iter_mut().enumerate() {
+                let skew = if spread { skew(tick, number as u64, nr_cpus as u64) } else { Span::ZERO };
+                cpu.tick_phase = Span::from_ns((self.phase + skew).as_ns() % tick.as_ns());
+            }
+        }
         self.wants = self.policy.boot(&self.view);
         if let Some(tick) = self.tick
             && self.wants.idle_ticks
         {
             // the machine reads a CPU's timer when it has executed something
             for (number, cpu) in self.cpus.iter_mut().enumerate() {
-                cpu.next_tick = next_tick(boot.now, tick, self.phase);
+                cpu.next_tick = next_tick(boot.now, tick, cpu.tick_phase);
                 cpu.kicked = true;
                 self.kicks.push_back(CpuId(number as u32));
             }

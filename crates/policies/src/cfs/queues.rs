@@ -140,8 +140,7 @@ impl Queues {
         let (here, inherited) = match self.version {
             CfsVersion::V2_6_32 => (cpu, own),
             CfsVersion::V6_1 => parent.map_or((CpuId(0), NICE_0_WEIGHT.0), |parent| {
-                let Task { cpu, weight, .. } = self.tasks[parent];
-                (cpu, weight)
+                (view.task_cpu(parent), weight_of(view.params(parent)))
             }),
         };
         self.update_current(view, here);
@@ -180,7 +179,8 @@ impl Queues {
 
     /// A sleeper gets half a period of credit at most.
     pub(super) fn place_woken(&mut self, cpu: CpuId, task: TaskId, is_idle: bool) {
-        let credit = if is_idle && self.version == CfsVersion::V6_1 { self.min_granularity } else { self.latency };
+        let credit =
+            if is_idle && self.version == CfsVersion::V6_1 { self.min_granularity } else { self.latency };
         let at_least = self.cpus[cpu.index()].min_vruntime - (credit.as_ns() / 2) as i64;
         let vruntime = &mut self.tasks[task].vruntime;
         *vruntime = at_least.max(*vruntime);
@@ -255,7 +255,8 @@ impl Queues {
         }
         let waits_here = |&buddy: &TaskId| self.tasks[buddy].queued && self.tasks[buddy].cpu == cpu;
         let buddies = [rq.next_buddy, rq.last_buddy];
-        if let Some(buddy) = buddies.into_iter().flatten().filter(waits_here).find(|&b| !self.ahead(b, left)) {
+        if let Some(buddy) = buddies.into_iter().flatten().filter(waits_here).find(|&b| !self.ahead(b, left))
+        {
             picked = buddy;
         }
         self.unqueue(picked);

@@ -299,7 +299,8 @@ impl Queues {
     pub(super) fn pick(&mut self, now: Time, cpu: CpuId) -> Option<TaskId> {
         self.cpus[cpu.index()].resched = false;
         let stopped = self.cpus[cpu.index()].stopped.take();
-        let stopped = stopped.filter(|&(task, _, at)| at == now && self.tasks[task].queued && self.tasks[task].cpu == cpu);
+        let stopped = stopped
+            .filter(|&(task, _, at)| at == now && self.tasks[task].queued && self.tasks[task].cpu == cpu);
         let protected = stopped.filter(|&(task, parity, _)| {
             let Task { vruntime, deadline, .. } = self.tasks[task];
             self.params.run_to_parity && parity == Some(deadline) && self.eligible(cpu, vruntime)

@@ -62,11 +62,17 @@ mod tests {
     /// 13: 76695844, 19: 286331153).
     #[test]
     fn inverses_are_those_of_the_kernel() {
-        for (nice, inverse) in [(-20, 48_388u64), (0, 1 << 22), (5, 12_820_798), (13, 76_695_844), (19, 286_331_153)] {
+        for (nice, inverse) in
+            [(-20, 48_388u64), (0, 1 << 22), (5, 12_820_798), (13, 76_695_844), (19, 286_331_153)]
+        {
             let weight = Nice::new(nice).unwrap().weight().0;
             let product = 1024 * inverse;
             let dropped = 64 - u64::leading_zeros(product >> 32);
-            assert_eq!(Rate::of(weight), Rate { factor: (product >> dropped) as u32, shift: 32 - dropped }, "nice {nice}");
+            assert_eq!(
+                Rate::of(weight),
+                Rate { factor: (product >> dropped) as u32, shift: 32 - dropped },
+                "nice {nice}"
+            );
         }
         assert_eq!(Rate::of(335).times(Span::from_ms(1)), 3_056_716);
         assert_eq!(Rate::of(1024).times(Span::from_ns(u64::MAX >> 1)), u64::MAX >> 1);
@@ -79,7 +85,10 @@ mod tests {
             for ns in [1_u64, 999, 1_000_000, 123_456_789_012] {
                 let exact = ns as f64 * 1024.0 / weight as f64;
                 let here = Rate::of(weight).times(Span::from_ns(ns)) as f64;
-                assert!((here - exact).abs() <= exact * 2f64.powi(-26) + 1.0, "nice {nice}, {ns} ns: {here}, exactly {exact}");
+                assert!(
+                    (here - exact).abs() <= exact * 2f64.powi(-26) + 1.0,
+                    "nice {nice}, {ns} ns: {here}, exactly {exact}"
+                );
             }
         }
         assert_eq!(Rate::part(1024, 3 * 1024).times(Span::from_ms(6)), 1_999_999);

@@ -131,7 +131,11 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         source: "Linux 2.6.32.60",
         params: &[HZ_1000, TICK_PHASE_0, LATENCY_5, MIN_GRANULARITY_1, WAKEUP_GRANULARITY, MIGRATION_COST],
         make: |params| {
-            Ok(above(Cfs::new(cfs(params, CfsVersion::V2_6_32, [&HZ_1000, &TICK_PHASE_0, &LATENCY_5, &MIN_GRANULARITY_1])?)))
+            Ok(above(Cfs::new(cfs(
+                params,
+                CfsVersion::V2_6_32,
+                [&HZ_1000, &TICK_PHASE_0, &LATENCY_5, &MIN_GRANULARITY_1],
+            )?)))
         },
     },
     PolicyInfo {
@@ -140,14 +144,26 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         source: "Linux 6.1 as specified; loads without decay",
         params: &[HZ_250, TICK_PHASE, LATENCY_6, MIN_GRANULARITY_075, WAKEUP_GRANULARITY, MIGRATION_COST],
         make: |params| {
-            Ok(above(Cfs::new(cfs(params, CfsVersion::V6_1, [&HZ_250, &TICK_PHASE, &LATENCY_6, &MIN_GRANULARITY_075])?)))
+            Ok(above(Cfs::new(cfs(
+                params,
+                CfsVersion::V6_1,
+                [&HZ_250, &TICK_PHASE, &LATENCY_6, &MIN_GRANULARITY_075],
+            )?)))
         },
     },
     PolicyInfo {
         name: "eevdf",
         summary: "EEVDF as in Linux 6.12: earliest virtual deadline among the eligible, delayed dequeue, run to parity",
         source: "Linux 6.12 as specified; Stoica, Abdel-Wahab 1995",
-        params: &[HZ_250, TICK_PHASE, BASE_SLICE, MIGRATION_COST, RUN_TO_PARITY, DELAY_DEQUEUE, PREEMPT_SHORT],
+        params: &[
+            HZ_250,
+            TICK_PHASE,
+            BASE_SLICE,
+            MIGRATION_COST,
+            RUN_TO_PARITY,
+            DELAY_DEQUEUE,
+            PREEMPT_SHORT,
+        ],
         make: |params| {
             Ok(above(Eevdf::new(EevdfParams {
                 hz: params.number(&HZ_250, 1, 10_000)?,
