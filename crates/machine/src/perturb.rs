@@ -145,6 +145,7 @@ impl Program {
                 task.start_after = Span::from_ns(start_ns);
             }
             let timer_slack = if is_real_time(TaskId(index as u32)) { Span::ZERO } else { perturb.slack };
+            let mut until_late_ns = 0;
             let mut first_sleep = task.init == Some(SpawnState::Blocked);
             for step in &mut self.steps[task.first_step..end] {
                 let offset_ns = if std::mem::take(&mut first_sleep) { start_ns } else { 0 };
@@ -156,6 +157,13 @@ impl Program {
                     Code::BlockDevice(ns) => {
                         let late_ns = within(&mut random, perturb.slack);
                         Code::BlockDevice(ns.saturating_add(late_ns + offset_ns))
+                    }
+                    // each is late by its own draw: what was added to the one before does not add up
+                    Code::BlockUntil(ns) => {
+                        let late_ns = within(&mut random, timer_slack) + offset_ns;
+                        let varied_ns = (ns + late_ns).saturating_sub(until_late_ns);
+                        until_late_ns = until_late_ns + varied_ns - ns;
+                        Code::BlockUntil(varied_ns)
                     }
                     _ => continue,
                 };

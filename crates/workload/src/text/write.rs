@@ -326,8 +326,10 @@ impl Writer<'_> {
             EventKind::Wakeup(Wakeup::External { after, source }) => {
                 self.span(*after);
                 self.word("0 0 0");
-                if *source == ExternalSource::Device {
-                    self.word("device");
+                match source {
+                    ExternalSource::Timer => {}
+                    ExternalSource::Device => self.word("device"),
+                    ExternalSource::Absolute => self.word("absolute"),
                 }
             }
             EventKind::Wakeup(Wakeup::Dependent { recorded_after, event, task, distance }) => {
