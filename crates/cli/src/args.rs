@@ -125,6 +125,9 @@ pub(crate) struct RunArgs {
     /// A workload (text or binary), a trace, or a folder with one of them.
     #[arg(required = true, value_name = "W")]
     pub workload: PathBuf,
+    /// More workloads, each a run of its own.
+    #[arg(value_name = "W")]
+    pub more: Vec<PathBuf>,
     /// The scheduler: `schedlab schedulers` lists them.
     #[arg(long, value_name = "NAME")]
     pub sched: String,
@@ -155,9 +158,11 @@ pub(crate) struct RunArgs {
     /// Write the results as JSON, `-` = standard output (then nothing else is printed there).
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Ticks of all CPUs at one instant, or spread over the tick (real Linux).
+    /// Ticks of all CPUs at one instant, or spread over half a tick.
     #[arg(long, value_name = "PHASE", default_value = "aligned", value_parser = ["aligned", "staggered"])]
     pub ticks: String,
+    #[command(flatten)]
+    pub many: crate::many::ManyArgs,
 }
 
 #[derive(Subcommand, Debug)]

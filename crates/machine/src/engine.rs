@@ -138,6 +138,8 @@ pub struct Machine<K: Kernel> {
     queue: CpuQueue,
     wheel: Wheel,
     spinning: VecDeque<CpuId>,
+    /// Tasks that start after the workload's start: when, who; the next one last.
+    late: Vec<(u64, u32)>,
     now_ns: u64,
     live: u32,
     waiting: u32,
@@ -181,6 +183,7 @@ impl<K: Kernel> Machine<K> {
             queue: CpuQueue::new(nr_cpus),
             wheel: Wheel::new(program.tasks.len()),
             spinning: VecDeque::new(),
+            late: Vec::new(),
             now_ns: 1_000_000, // power-on; the kernel's clock is never zero
             live: 0,
             waiting: 0,
@@ -270,11 +273,15 @@ impl<K: Kernel> Machine<K> {
             let program = Arc::clone(&self.program);
             self.control(Control::Cgroups(&program.cgroups))?;
         }
-        self.spawn_initial(SpawnState::Blocked)?;
+        let tasks = &self.program.tasks;
+        let blocked = tasks.iter().enumerate().filter(|(_, task)| task.init == Some(SpawnState::Blocked));
+        let blocked: Vec<u32> = blocked.map(|(index, _)| index as u32).collect();
+        self.spawn_initial(&blocked)?;
         // start the workload on a full second of the kernel's clock, at least 100 ms from now: boot's own work is over then,
-        // and ticks have the same phase in every run
+        // and ticks have the same phase in every run (a perturbed program asks for another)
         let second_ns = Span::from_s(1).as_ns();
-        let epoch_ns = (self.now_ns + second_ns / 10).next_multiple_of(second_ns);
+        let epoch_ns =
+            (self.now_ns + second_ns / 10).next_multiple_of(second_ns) + self.program.phase.as_ns();
         while self.next_event(epoch_ns - 1)? {}
         self.now_ns = epoch_ns;
         Ok(())
@@ -284,6 +291,7 @@ impl<K: Kernel> Machine<K> {
     fn start(&mut self, epoch_ns: u64) -> Result<(), Fault> {
         self.events_at_instant = 0;
         self.kernel.start_log(Time::from_ns(epoch_ns));
+        let mut now = Vec::new();
         for index in 0..self.program.tasks.len() {
             let id = TaskId(index as u32);
             let (init, idle_forever) =
@@ -307,25 +315,46 @@ impl<K: Kernel> Machine<K> {
                         }
                     }
                 }
-                Some(SpawnState::Runnable) => self.born(id),
+                Some(SpawnState::Runnable) => {
+                    self.born(id);
+                    match self.program.tasks[index].start_after {
+                        Span::ZERO => now.push(id.0),
+                        after => self.late.push((epoch_ns.saturating_add(after.as_ns()), id.0)),
+                    }
+                }
                 _ => {}
             }
         }
-        self.spawn_initial(SpawnState::Runnable)
+        self.late.sort_unstable_by(|a, b| b.cmp(a));
+        self.spawn_initial(&now)
     }
 
-    /// Has the kernel create the tasks that are there at the start in this state, and waits until it has.
+    /// Creates the tasks that start late and whose time has come.
+    #[cold]
+    fn spawn_late(&mut self, time_ns: u64) -> Result<(), Fault> {
+        // creating the last ones may have taken time beyond this
+        if time_ns > self.now_ns {
+            (self.now_ns, self.events_at_instant) = (time_ns, 0);
+        }
+        let mut due = Vec::new();
+        while let Some((_, id)) = self.late.pop_if(|(at_ns, _)| *at_ns <= time_ns) {
+            due.push(id);
+        }
+        self.spawn_initial(&due)
+    }
+
+    /// Has the kernel create tasks that no other task forks, and waits until it has.
     ///
-    /// In order of their ids, but deadline tasks last: under Linux nothing runs above them, the one who creates them included.
-    fn spawn_initial(&mut self, state: SpawnState) -> Result<(), Fault> {
+    /// In the order given (of their ids), but deadline tasks last: under Linux nothing runs above them, the one who creates them
+    /// included.
+    fn spawn_initial(&mut self, ids: &[u32]) -> Result<(), Fault> {
         let program = Arc::clone(&self.program);
-        let tasks = program.tasks.iter().enumerate().filter(|(_, task)| task.init == Some(state));
-        let mut spawns: Vec<Spawn<'_>> = tasks
-            .map(|(index, task)| Spawn {
-                id: TaskId(index as u32),
-                name: &task.name,
-                change: task.change.as_ref(),
-                state,
+        let mut spawns: Vec<Spawn<'_>> = ids
+            .iter()
+            .map(|&id| {
+                let task = &program.tasks[id as usize];
+                let state = task.init.expect("a task that no other forks has a state at the start");
+                Spawn { id: TaskId(id), name: &task.name, change: task.change.as_ref(), state }
             })
             .collect();
         let is_deadline = |spawn: &Spawn<'_>| {
@@ -368,7 +397,12 @@ impl<K: Kernel> Machine<K> {
             if self.live == self.waiting {
                 return Ok(End::Deadlock(self.waits()));
             }
-            if !self.next_event(end_ns)? {
+            let late_ns = self.late.last().map_or(u64::MAX, |(at_ns, _)| *at_ns);
+            if !self.next_event(end_ns.min(late_ns))? {
+                if late_ns <= end_ns {
+                    self.spawn_late(late_ns)?;
+                    continue;
+                }
                 if self.queue.first().0 == Key::NEVER && self.wheel.next_ns() == u64::MAX {
                     return Err(self.lost());
                 }

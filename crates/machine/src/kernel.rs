@@ -84,6 +84,10 @@ pub trait Kernel {
     fn flush_log(&mut self) -> std::io::Result<()>;
 }
 
+/// The tunable that spreads the CPUs' ticks over half a tick (`--ticks staggered`): "1" = spread. Real Linux takes it from its command
+/// line (`tick_setup_sched_timer()`), [`Native`](crate::native::Native) does the same.
+pub const SKEW_TICK: &str = "boot.skew_tick";
+
 /// What a kernel learns before its first instruction.
 #[derive(Clone, Debug)]
 pub struct Boot<'a> {

@@ -4,7 +4,8 @@
 //! checks the policy's answers: a picked task must be queued, allowed and not running, else the run ends with the rule broken.
 
 use crate::kernel::{
-    Boot, Change, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
+    Boot, Change, Control, Fault, FaultKind, Kernel, Op, SKEW_TICK, Spawn, SpawnState, Stimulus,
+    TaskCounters, Yield,
 };
 use crate::policy::{Arrival, Policy, Request, Resched, Stop, TaskView, View, Wants, WorkConservation};
 use crate::sink::Sink;
@@ -42,6 +43,8 @@ struct CpuState {
     claim: TaskId,
     slice_end: Time,
     next_tick: Time,
+    /// Its ticks come this long after multiples of the period.
+    tick_phase: Span,
     /// The policy's own timer.
     policy_timer: Time,
     /// The current task is no longer allowed here.
@@ -343,7 +346,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if let Some(tick) = self.tick
             && state.next_tick == Time::NEVER
         {
-            state.next_tick = next_tick(now, tick);
+            state.next_tick = next_tick(now, tick, state.tick_phase);
         }
         state.slice_end = match self.policy.slice(&self.view, cpu, task) {
             Some(slice) if slice > Span::ZERO => now + slice,
@@ -482,11 +485,17 @@ impl<P: Policy, S: Sink> Native<P, S> {
     }
 }
 
-/// The next multiple of the tick's period after `now`.
+/// The next multiple of the tick's period after `now`, shifted by the phase.
 #[inline]
-fn next_tick(now: Time, tick: Span) -> Time {
+fn next_tick(now: Time, tick: Span, phase: Span) -> Time {
     let period_ns = tick.as_ns();
-    Time::from_ns((now.as_ns() / period_ns + 1) * period_ns)
+    let since_first_ns = now.as_ns().saturating_sub(phase.as_ns());
+    Time::from_ns((since_first_ns / period_ns + 1) * period_ns + phase.as_ns())
+}
+
+/// How far the ticks of a CPU are shifted if they are spread over half a tick, as the kernel does it (`tick_setup_sched_timer()`).
+fn skew(tick: Span, cpu: u64, nr_cpus: u64) -> Span {
+    Span::from_ns(tick.as_ns() / 2 / nr_cpus * cpu)
 }
 
 impl<P: Policy, S: Sink> Kernel for Native<P, S> {
@@ -503,18 +512,27 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
                 claim: TaskId::IDLE,
                 slice_end: Time::NEVER,
                 next_tick: Time::NEVER,
+                tick_phase: Span::ZERO,
                 policy_timer: Time::NEVER,
                 must_move: false,
             };
             nr_cpus
         ];
+        let spread = boot.params.iter().any(|(name, value)| name == SKEW_TICK && value == "1");
+        if let Some(tick) = self.tick
+            && spread
+        {
+            for (number, cpu) in self.cpus.iter_mut().enumerate() {
+                cpu.tick_phase = skew(tick, number as u64, nr_cpus as u64);
+            }
+        }
         self.wants = self.policy.boot(&self.view);
         if let Some(tick) = self.tick
             && self.wants.idle_ticks
         {
             // the machine reads a CPU's timer when it has executed something
             for (number, cpu) in self.cpus.iter_mut().enumerate() {
-                cpu.next_tick = next_tick(boot.now, tick);
+                cpu.next_tick = next_tick(boot.now, tick, cpu.tick_phase);
                 cpu.kicked = true;
                 self.kicks.push_back(CpuId(number as u32));
             }

@@ -115,6 +115,8 @@ pub struct ProgramTask {
     pub first_step: usize,
     /// Whether its list ends with EXIT or BlockForever after some work; a task blocked for the whole run is not counted as live.
     pub idle_forever: bool,
+    /// If it is runnable at the start: it comes to be this long after the workload's start.
+    pub start_after: Span,
 }
 
 /// All that the machine needs of a workload.
@@ -132,6 +134,8 @@ pub struct Program {
     pub cgroups: Vec<Cgroup>,
     /// What lowering had to leave out or bend: reason -> how often.
     pub dropped: BTreeMap<String, u64>,
+    /// The workload starts this long after a full second of the kernel's clock.
+    pub phase: Span,
 }
 
 /// A workload that cannot be executed.
@@ -370,6 +374,7 @@ impl Program {
             }),
             first_step,
             idle_forever: init_blocked && self.steps[first_step].code() == Code::BlockForever,
+            start_after: Span::ZERO,
         });
         debug_assert_eq!(self.tasks.len(), id.index() + 1);
     }

@@ -18,7 +18,7 @@ mod perfetto;
 mod report;
 mod terminal;
 mod timeline;
-mod units;
+pub mod units;
 
 pub use facts::{NextStep, RunFacts, RunView};
 pub use groups::{Group, Groups};
@@ -26,5 +26,5 @@ pub use html::{html, write_html};
 pub use json::{SCHEMA, json};
 pub use perfetto::{PerfettoStats, perfetto, write_perfetto};
 pub use report::RunReport;
-pub use terminal::{Style, terminal};
+pub use terminal::{Style, clip, terminal};
 pub use timeline::{CELL_GROUPS, Cell, Detail, Timeline, Window, WindowRun};
