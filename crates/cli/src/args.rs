@@ -33,8 +33,13 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, periodic, arrivals.
     Generate(GenerateArgs),
+    /// Look at a workload, or take a part of it: show, filter, cut, scale, anonymise, convert.
+    #[command(subcommand)]
+    Workload(crate::workload::WorkloadCommand),
     /// Run a workload under a scheduler, on a simulated machine.
     Run(RunArgs),
+    /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if there is one.
+    Diff(crate::diff::DiffArgs),
     /// Real Linux: fetch, build, list, check, remove.
     #[command(subcommand)]
     Linux(LinuxCommand),
@@ -45,6 +50,11 @@ pub(crate) enum Command {
     Reproduce(crate::reproduce::ReproduceCommand),
     #[command(hide = true)]
     Probe(crate::fairness::ProbeArgs),
+    /// Real Linux in a deterministic QEMU guest: ground truth.
+    #[command(subcommand)]
+    Guest(crate::guest::GuestCommand),
+    /// Compare the simulation with real Linux: tables with tolerances and verdicts.
+    Validate(crate::validate::ValidateArgs),
     /// List the schedulers that --sched takes, with their parameters.
     Schedulers {
         /// Show this one in full.
@@ -132,6 +142,9 @@ pub(crate) struct RunArgs {
     /// A workload (text or binary), a trace, or a folder with one of them.
     #[arg(required = true, value_name = "W")]
     pub workload: PathBuf,
+    /// More workloads, each a run of its own.
+    #[arg(value_name = "W")]
+    pub more: Vec<PathBuf>,
     /// The scheduler: `schedlab schedulers` lists them.
     #[arg(long, value_name = "NAME")]
     pub sched: String,
@@ -162,9 +175,11 @@ pub(crate) struct RunArgs {
     /// Write the results as JSON, `-` = standard output (then nothing else is printed there).
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Ticks of all CPUs at one instant, or spread over the tick (real Linux).
+    /// Ticks of all CPUs at one instant, or spread over half a tick.
     #[arg(long, value_name = "PHASE", default_value = "aligned", value_parser = ["aligned", "staggered"])]
     pub ticks: String,
+    #[command(flatten)]
+    pub many: crate::many::ManyArgs,
 }
 
 #[derive(Subcommand, Debug)]
@@ -199,7 +214,7 @@ fn parse_cpus(text: &str) -> Result<Topology, String> {
     count.to_string().parse().map_err(|error: schedlab_topology::TopologyError| error.to_string())
 }
 
-fn parse_param(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_param(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_string(), value.to_string())),
         _ => Err(format!("'{text}' is not NAME=VALUE")),

@@ -61,6 +61,7 @@ fn one_run(loaded: &Loaded, scheduler: &Scheduler, cpus: u32, trace: &Path, ui: 
         topology: Topology::flat(cpus).map_err(Failure::input)?,
         duration: None,
         params: Vec::new(),
+        perturb: None,
         command: format!("schedlab run {} --sched {} --cpus {cpus}", trace.display(), scheduler.name()),
     };
     execute(&plan, ui)

@@ -3,16 +3,19 @@
 use crate::args::RunArgs;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
+use crate::many::Variation;
 use crate::ui::Ui;
 use schedlab_instruments::{LogProblem, Summary, summarize};
 use schedlab_log::{LogError, LogHeader, RawLog};
+use schedlab_machine::Perturb;
+use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_report::{Detail, NextStep, RunFacts, RunReport, RunView, Style};
 use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
 use schedlab_workload::Workload;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A run that has ended as it should: its log and what is known about it.
 pub(crate) struct Finished {
@@ -37,6 +40,8 @@ pub(crate) struct Plan<'a> {
     pub topology: Topology,
     pub duration: Option<Span>,
     pub params: Vec<(String, String)>,
+    /// Vary what the workload leaves open.
+    pub perturb: Option<Perturb>,
     /// The command that repeats the run.
     pub command: String,
 }
@@ -46,25 +51,47 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
         Failure::Input("how many CPUs? Give --cpus N, or --machine packages=2,cores=4,smt=2".to_string())
     })?;
     check_outputs(args)?;
+    let variations = args.many.variations()?;
+    if variations.len() > 1 || !args.more.is_empty() {
+        return crate::many::run_many(args, topology, &variations, ui);
+    }
     let loaded = input::load(&args.workload, ui)?;
     let scheduler = crate::schedulers::resolve(&args.sched, args.hz, topology, ui)?;
-    let mut params = args.param.clone();
-    if args.ticks == "staggered" {
-        params.push(("boot.skew_tick".to_string(), "1".to_string()));
-    }
-    params.sort();
-    let plan = Plan {
-        loaded: &loaded,
-        scheduler: &scheduler,
-        topology: topology.clone(),
-        duration: args.duration,
-        params,
-        command: command_line(),
-    };
+    let plan = plan(args, &loaded, &scheduler, topology, &variations[0]);
     let mut finished = execute(&plan, ui)?;
     finished.facts.next_steps = next_steps(args);
     write_outputs(args, &finished, ui)?;
     conclude(&finished)
+}
+
+/// One run as the command line describes it.
+pub(crate) fn plan<'a>(
+    args: &RunArgs,
+    loaded: &'a Loaded,
+    scheduler: &'a Scheduler,
+    topology: &Topology,
+    variation: &Variation,
+) -> Plan<'a> {
+    let mut params = args.param.clone();
+    if args.ticks == "staggered" {
+        params.push((SKEW_TICK.to_string(), "1".to_string()));
+    }
+    if let Some(seed) = variation.seed
+        && scheduler.has_seed()
+        && !params.iter().any(|(name, _)| name == "seed")
+    {
+        params.push(("seed".to_string(), seed.to_string()));
+    }
+    params.sort();
+    Plan {
+        loaded,
+        scheduler,
+        topology: topology.clone(),
+        duration: args.duration,
+        params,
+        perturb: variation.perturb,
+        command: command_line(),
+    }
 }
 
 /// Runs in a child process and turns the log into tables.
@@ -77,6 +104,7 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         topology: plan.topology.clone(),
         duration: plan.duration,
         params: plan.params.clone(),
+        perturb: plan.perturb,
         stall_limit: STALL_LIMIT,
     };
     let result = schedlab_runner::run(&request).map_err(|error| match error {
@@ -218,7 +246,7 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String
 }
 
 /// The command as typed, with the program's plain name.
-fn command_line() -> String {
+pub(crate) fn command_line() -> String {
     let quote = |word: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
         if !word.is_empty() && word.chars().all(plain) {
@@ -268,19 +296,32 @@ fn check_outputs(args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
-fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
-    let step = ui.step("writing results");
-    if let Some(path) = &args.log {
+/// Files that a run writes.
+pub(crate) struct Files {
+    pub log: Option<PathBuf>,
+    pub perfetto: Option<PathBuf>,
+    pub html: Option<PathBuf>,
+}
+
+pub(crate) fn write_files(files: &Files, finished: &Finished) -> Result<()> {
+    if let Some(path) = &files.log {
         schedlab_log::write(path, &finished.log).map_err(Failure::input)?;
     }
-    if let Some(path) = &args.perfetto {
+    if let Some(path) = &files.perfetto {
         schedlab_report::perfetto(path, &finished.log).map_err(Failure::input)?;
     }
-    if let Some(path) = &args.html {
+    if let Some(path) = &files.html {
         let title = format!("{} under {}", finished.facts.workload, finished.header().sched);
         let report = report(finished, Detail::for_html(1))?;
         schedlab_report::html(path, &title, &[report]).map_err(Failure::input)?;
     }
+    Ok(())
+}
+
+fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
+    let step = ui.step("writing results");
+    let files = Files { log: args.log.clone(), perfetto: args.perfetto.clone(), html: args.html.clone() };
+    write_files(&files, finished)?;
     drop(step);
     let mut json_to_stdout = false;
     if let Some(path) = &args.json {
@@ -316,7 +357,7 @@ pub(crate) fn report(finished: &Finished, detail: Detail) -> Result<RunReport> {
 }
 
 /// A kernel's warnings are a finding.
-fn conclude(finished: &Finished) -> Result<()> {
+pub(crate) fn conclude(finished: &Finished) -> Result<()> {
     match finished.facts.warnings.first() {
         None => Ok(()),
         Some(first) => Err(Failure::Finding(format!(

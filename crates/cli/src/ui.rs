@@ -22,6 +22,11 @@ impl Ui {
         Ui { quiet, interactive: !quiet && std::io::stderr().is_terminal() }
     }
 
+    /// Says nothing: for worker processes.
+    pub(crate) fn silent() -> Ui {
+        Ui { quiet: true, interactive: false }
+    }
+
     /// Begins a step that may take a while.
     pub(crate) fn step(&self, message: impl Into<String>) -> Step {
         let message = message.into();

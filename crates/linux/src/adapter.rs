@@ -272,7 +272,7 @@ impl<S: Sink> LinuxMachine<S> {
     fn stimulate(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) {
         match stimulus {
             Stimulus::Continue => {}
-            Stimulus::Timer => self.kernel.raise(cpu, irq::TIMER),
+            Stimulus::Timer(_) => self.kernel.raise(cpu, irq::TIMER),
             // SAFETY: the machine's list outlives the call of resume(), in which the handler runs.
             Stimulus::Device(tasks) => unsafe { self.kernel.raise_device(cpu, tasks) },
             Stimulus::Op(task, operation) => self.operate(task, operation),

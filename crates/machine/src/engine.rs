@@ -5,8 +5,10 @@
 //! 1. interrupts that one CPU has posted to another, first posted first: they belong to the event that posted them;
 //! 2. CPUs that spin on another CPU, in the order in which they began: they wait for 1;
 //! 3. timer interrupts (class 0), lower CPU first: a tick that falls on the end of a task's burst finds the task running, as it would
-//!    on hardware, where the burst's last instruction comes after the interrupt;
-//! 4. device interrupts (class 1), first planned first;
+//!    on hardware, where the burst's last instruction comes after the interrupt. Under policies with a tick, the tick and the sleepers whose
+//!    time has come on that CPU are one interrupt, after which the CPU chooses once who runs, as real Linux does by itself;
+//! 4. device interrupts (class 1), first planned first; also the sleepers of CPUs that have no tick now, under policies with a tick all of
+//!    one CPU at once;
 //! 5. operations of tasks (class 2), lower CPU first.
 //!
 //! An operation that follows at the same instant (zero CPU time after the last one) goes through 1-5 again.
@@ -118,6 +120,8 @@ struct Run {
     step: usize,
     /// CPU time until then.
     remaining_ns: u64,
+    /// The instant of its last sleep that had one.
+    until_ns: u64,
     /// The token it sleeps for.
     token: u32,
     /// Where it last entered the kernel: where its device interrupts arrive.
@@ -137,7 +141,11 @@ pub struct Machine<K: Kernel> {
     delivered: Vec<u64>,
     queue: CpuQueue,
     wheel: Wheel,
+    /// Tasks whose planned wakeup is due at this instant and still to be carried out (policies with ticks only).
+    due: VecDeque<u32>,
     spinning: VecDeque<CpuId>,
+    /// Tasks that start after the workload's start: when, who; the next one last.
+    late: Vec<(u64, u32)>,
     now_ns: u64,
     live: u32,
     waiting: u32,
@@ -166,6 +174,7 @@ impl<K: Kernel> Machine<K> {
             .map(|task| Run {
                 step: task.first_step,
                 remaining_ns: 0,
+                until_ns: 0,
                 token: NO_TOKEN,
                 cpu: 0,
                 on: 0,
@@ -180,7 +189,9 @@ impl<K: Kernel> Machine<K> {
             delivered: vec![0; program.tokens.len().div_ceil(64)],
             queue: CpuQueue::new(nr_cpus),
             wheel: Wheel::new(program.tasks.len()),
+            due: VecDeque::new(),
             spinning: VecDeque::new(),
+            late: Vec::new(),
             now_ns: 1_000_000, // power-on; the kernel's clock is never zero
             live: 0,
             waiting: 0,
@@ -270,11 +281,15 @@ impl<K: Kernel> Machine<K> {
             let program = Arc::clone(&self.program);
             self.control(Control::Cgroups(&program.cgroups))?;
         }
-        self.spawn_initial(SpawnState::Blocked)?;
+        let tasks = &self.program.tasks;
+        let blocked = tasks.iter().enumerate().filter(|(_, task)| task.init == Some(SpawnState::Blocked));
+        let blocked: Vec<u32> = blocked.map(|(index, _)| index as u32).collect();
+        self.spawn_initial(&blocked)?;
         // start the workload on a full second of the kernel's clock, at least 100 ms from now: boot's own work is over then,
-        // and ticks have the same phase in every run
+        // and ticks have the same phase in every run (a perturbed program asks for another)
         let second_ns = Span::from_s(1).as_ns();
-        let epoch_ns = (self.now_ns + second_ns / 10).next_multiple_of(second_ns);
+        let epoch_ns =
+            (self.now_ns + second_ns / 10).next_multiple_of(second_ns) + self.program.phase.as_ns();
         while self.next_event(epoch_ns - 1)? {}
         self.now_ns = epoch_ns;
         Ok(())
@@ -284,8 +299,10 @@ impl<K: Kernel> Machine<K> {
     fn start(&mut self, epoch_ns: u64) -> Result<(), Fault> {
         self.events_at_instant = 0;
         self.kernel.start_log(Time::from_ns(epoch_ns));
+        let mut now = Vec::new();
         for index in 0..self.program.tasks.len() {
             let id = TaskId(index as u32);
+            self.runs[index].until_ns = epoch_ns;
             let (init, idle_forever) =
                 (self.program.tasks[index].init, self.program.tasks[index].idle_forever);
             match init {
@@ -298,6 +315,10 @@ impl<K: Kernel> Machine<K> {
                         Code::BlockTimer(after_ns) | Code::BlockDevice(after_ns) => {
                             self.wheel.insert(id.0, epoch_ns + after_ns);
                         }
+                        Code::BlockUntil(after_ns) => {
+                            let until_ns = self.until_ns(id, after_ns);
+                            self.wheel.insert(id.0, until_ns);
+                        }
                         Code::BlockToken(token) => {
                             self.runs[index].token = token;
                             self.waiting += 1;
@@ -307,25 +328,46 @@ impl<K: Kernel> Machine<K> {
                         }
                     }
                 }
-                Some(SpawnState::Runnable) => self.born(id),
+                Some(SpawnState::Runnable) => {
+                    self.born(id);
+                    match self.program.tasks[index].start_after {
+                        Span::ZERO => now.push(id.0),
+                        after => self.late.push((epoch_ns.saturating_add(after.as_ns()), id.0)),
+                    }
+                }
                 _ => {}
             }
         }
-        self.spawn_initial(SpawnState::Runnable)
+        self.late.sort_unstable_by(|a, b| b.cmp(a));
+        self.spawn_initial(&now)
     }
 
-    /// Has the kernel create the tasks that are there at the start in this state, and waits until it has.
+    /// Creates the tasks that start late and whose time has come.
+    #[cold]
+    fn spawn_late(&mut self, time_ns: u64) -> Result<(), Fault> {
+        // creating the last ones may have taken time beyond this
+        if time_ns > self.now_ns {
+            (self.now_ns, self.events_at_instant) = (time_ns, 0);
+        }
+        let mut due = Vec::new();
+        while let Some((_, id)) = self.late.pop_if(|(at_ns, _)| *at_ns <= time_ns) {
+            due.push(id);
+        }
+        self.spawn_initial(&due)
+    }
+
+    /// Has the kernel create tasks that no other task forks, and waits until it has.
     ///
-    /// In order of their ids, but deadline tasks last: under Linux nothing runs above them, the one who creates them included.
-    fn spawn_initial(&mut self, state: SpawnState) -> Result<(), Fault> {
+    /// In the order given (of their ids), but deadline tasks last: under Linux nothing runs above them, the one who creates them
+    /// included.
+    fn spawn_initial(&mut self, ids: &[u32]) -> Result<(), Fault> {
         let program = Arc::clone(&self.program);
-        let tasks = program.tasks.iter().enumerate().filter(|(_, task)| task.init == Some(state));
-        let mut spawns: Vec<Spawn<'_>> = tasks
-            .map(|(index, task)| Spawn {
-                id: TaskId(index as u32),
-                name: &task.name,
-                change: task.change.as_ref(),
-                state,
+        let mut spawns: Vec<Spawn<'_>> = ids
+            .iter()
+            .map(|&id| {
+                let task = &program.tasks[id as usize];
+                let state = task.init.expect("a task that no other forks has a state at the start");
+                Spawn { id: TaskId(id), name: &task.name, change: task.change.as_ref(), state }
             })
             .collect();
         let is_deadline = |spawn: &Spawn<'_>| {
@@ -368,8 +410,13 @@ impl<K: Kernel> Machine<K> {
             if self.live == self.waiting {
                 return Ok(End::Deadlock(self.waits()));
             }
-            if !self.next_event(end_ns)? {
-                if self.queue.first().0 == Key::NEVER && self.wheel.next_ns() == u64::MAX {
+            let late_ns = self.late.last().map_or(u64::MAX, |(at_ns, _)| *at_ns);
+            if !self.next_event(end_ns.min(late_ns))? {
+                if late_ns <= end_ns {
+                    self.spawn_late(late_ns)?;
+                    continue;
+                }
+                if self.queue.first().0 == Key::NEVER && self.wheel_ns() == u64::MAX {
                     return Err(self.lost());
                 }
                 self.now_ns = end_ns;
@@ -403,7 +450,7 @@ impl<K: Kernel> Machine<K> {
         }
         self.spins = 0;
         let (cpu_key, cpu) = self.queue.first();
-        let wheel_ns = self.wheel.next_ns();
+        let wheel_ns = self.wheel_ns();
         let device_first = Key::new(wheel_ns, CLASS_DEVICE) < cpu_key;
         let time_ns = if device_first { wheel_ns } else { cpu_key.time_ns() };
         if time_ns > limit_ns {
@@ -414,15 +461,77 @@ impl<K: Kernel> Machine<K> {
             self.events_at_instant = 0;
         }
         if device_first {
-            let task = TaskId(self.wheel.pop(time_ns).expect("the wheel has a task due now"));
-            let cpu = CpuId(self.runs[task.index()].cpu);
-            self.step(cpu, Stimulus::Device(&[task]))?;
+            self.wake_first_due()?;
         } else if cpu_key.class() == CLASS_TIMER {
-            self.step(CpuId(cpu as u32), Stimulus::Timer)?;
+            let cpu = CpuId(cpu as u32);
+            let sleepers = if wheel_ns == time_ns { self.due_sleepers_of(cpu) } else { Vec::new() };
+            self.step(cpu, Stimulus::Timer(&sleepers))?;
         } else {
             self.operate(CpuId(cpu as u32))?;
         }
         Ok(true)
+    }
+
+    /// When the next planned wakeup is due.
+    #[inline]
+    fn wheel_ns(&mut self) -> u64 {
+        if self.due.is_empty() { self.wheel.next_ns() } else { self.now_ns }
+    }
+
+    /// Whose timer is it? The kernel's own timers do not come here.
+    #[inline]
+    fn is_sleeper(&self, task: u32) -> bool {
+        let before = self.runs[task as usize].step - 1;
+        self.kernel.wakes_sleepers_with_ticks()
+            && !matches!(self.program.steps[before].code(), Code::BlockDevice(_))
+    }
+
+    /// Takes out the tasks whose own timers are due now on this CPU.
+    fn due_sleepers_of(&mut self, cpu: CpuId) -> Vec<TaskId> {
+        if !self.kernel.wakes_sleepers_with_ticks() {
+            return Vec::new();
+        }
+        self.collect_due();
+        let (sleepers, others) = self
+            .due
+            .iter()
+            .partition(|&&task| self.is_sleeper(task) && self.runs[task as usize].cpu == cpu.0);
+        self.due = others;
+        let sleepers: VecDeque<u32> = sleepers;
+        sleepers.into_iter().map(TaskId).collect()
+    }
+
+    /// All that is due now leaves the wheel.
+    #[inline]
+    fn collect_due(&mut self) {
+        if self.due.is_empty() {
+            while let Some(task) = self.wheel.pop(self.now_ns) {
+                self.due.push_back(task);
+            }
+        }
+    }
+
+    /// The wakeup planned first of those that are due: by a device, or by a timer together with all others of that CPU.
+    #[inline]
+    fn wake_first_due(&mut self) -> Result<(), Fault> {
+        if !self.kernel.wakes_sleepers_with_ticks() {
+            let task = TaskId(self.wheel.pop(self.now_ns).expect("the wheel has a task due now"));
+            let cpu = CpuId(self.runs[task.index()].cpu);
+            return self.step(cpu, Stimulus::Device(&[task]));
+        }
+        self.collect_due();
+        let task = *self.due.front().expect("the wheel has a task due now");
+        let cpu = CpuId(self.runs[task as usize].cpu);
+        if self.due.len() == 1 || !self.is_sleeper(task) {
+            self.due.pop_front();
+            let task = TaskId(task);
+            return match self.is_sleeper(task.0) {
+                true => self.step(cpu, Stimulus::Timer(&[task])),
+                false => self.step(cpu, Stimulus::Device(&[task])),
+            };
+        }
+        let sleepers = self.due_sleepers_of(cpu);
+        self.step(cpu, Stimulus::Timer(&sleepers))
     }
 
     /// Lets a CPU execute, and plans its next event.
@@ -505,11 +614,11 @@ impl<K: Kernel> Machine<K> {
                 reason: format!("more than {EVENTS_PER_INSTANT_MAX} events at one instant"),
             });
         }
-        if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer) {
+        if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer(&[])) {
             self.last_progress_ns = self.now_ns;
         } else if !K::OWNS_TASK_TIMERS && self.now_ns - self.last_progress_ns > LOST_AFTER_NS {
             self.last_progress_ns = self.now_ns;
-            let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel.next_ns() == u64::MAX;
+            let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel_ns() == u64::MAX;
             if idle && self.live > self.waiting {
                 return Err(self.lost());
             }
@@ -544,6 +653,14 @@ impl<K: Kernel> Machine<K> {
             }
             Code::BlockTimer(after_ns) | Code::BlockDevice(after_ns) => {
                 self.wheel.insert(id.0, now_ns.saturating_add(after_ns));
+                self.enter(cpu, id, Op::Block)
+            }
+            Code::BlockUntil(after_ns) => {
+                let until_ns = self.until_ns(id, after_ns);
+                if K::OWNS_TASK_TIMERS {
+                    return self.enter(cpu, id, Op::BlockUntil(Time::from_ns(until_ns)));
+                }
+                self.wheel.insert(id.0, until_ns.max(now_ns));
                 self.enter(cpu, id, Op::Block)
             }
             Code::BlockToken(token) => {
@@ -599,6 +716,13 @@ impl<K: Kernel> Machine<K> {
     #[inline]
     fn enter(&mut self, cpu: CpuId, id: TaskId, op: Op<'_>) -> Result<(), Fault> {
         self.step(cpu, Stimulus::Op(id, op))
+    }
+
+    /// The instant that a task sleeps until.
+    fn until_ns(&mut self, id: TaskId, after_ns: u64) -> u64 {
+        let until_ns = &mut self.runs[id.index()].until_ns;
+        *until_ns = until_ns.saturating_add(after_ns);
+        *until_ns
     }
 
     /// The task goes on computing without having entered the kernel.

@@ -37,6 +37,8 @@ pub enum Code {
     BlockTimer(u64),
     /// Block; a device wakes it after this many ns.
     BlockDevice(u64),
+    /// Block until this many ns after the previous such instant, or after the start.
+    BlockUntil(u64),
     /// Block until the token is delivered.
     BlockToken(u32),
     /// Block for the rest of the run; the task has done all that the workload asks of it.
@@ -69,6 +71,7 @@ impl Step {
             Code::Set(change) => (6, u64::from(change)),
             Code::Yield => (7, 0),
             Code::Exit => (8, 0),
+            Code::BlockUntil(ns) => (9, ns),
         };
         Step { after_ns, packed: tag << OPERAND_BITS | operand.min(OPERAND_MAX) }
     }
@@ -86,7 +89,8 @@ impl Step {
             5 => Code::Fork(operand as u32),
             6 => Code::Set(operand as u32),
             7 => Code::Yield,
-            _ => Code::Exit,
+            8 => Code::Exit,
+            _ => Code::BlockUntil(operand),
         }
     }
 }
@@ -115,6 +119,8 @@ pub struct ProgramTask {
     pub first_step: usize,
     /// Whether its list ends with EXIT or BlockForever after some work; a task blocked for the whole run is not counted as live.
     pub idle_forever: bool,
+    /// If it is runnable at the start: it comes to be this long after the workload's start.
+    pub start_after: Span,
 }
 
 /// All that the machine needs of a workload.
@@ -132,6 +138,8 @@ pub struct Program {
     pub cgroups: Vec<Cgroup>,
     /// What lowering had to leave out or bend: reason -> how often.
     pub dropped: BTreeMap<String, u64>,
+    /// The workload starts this long after a full second of the kernel's clock.
+    pub phase: Span,
 }
 
 /// A workload that cannot be executed.
@@ -370,6 +378,7 @@ impl Program {
             }),
             first_step,
             idle_forever: init_blocked && self.steps[first_step].code() == Code::BlockForever,
+            start_after: Span::ZERO,
         });
         debug_assert_eq!(self.tasks.len(), id.index() + 1);
     }
@@ -394,6 +403,7 @@ fn block_code(wakeup: &Wakeup, next_token: &mut u32) -> Code {
     match *wakeup {
         Wakeup::External { after, source: ExternalSource::Timer } => Code::BlockTimer(after.as_ns()),
         Wakeup::External { after, source: ExternalSource::Device } => Code::BlockDevice(after.as_ns()),
+        Wakeup::External { after, source: ExternalSource::Absolute } => Code::BlockUntil(after.as_ns()),
         Wakeup::Dependent { .. } => {
             *next_token += 1;
             Code::BlockToken(*next_token - 1)

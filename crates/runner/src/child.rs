@@ -1,5 +1,6 @@
 //! The child's side: build the kernel, run the machine, write the report.
 
+use crate::scheduler::policy_params;
 use crate::watch::ControlPage;
 use crate::{ChildReport, ExitReport, RunEnd, Scheduler, Wait};
 use schedlab_linux::{LinuxKernel, LinuxMachine};
@@ -22,7 +23,8 @@ pub(crate) fn run(
     let nr_tasks = program.nr_tasks();
     match scheduler {
         Scheduler::Native(info) => {
-            let policy = info.build(&setup.params).expect("the parent has checked the parameters");
+            let policy =
+                info.build(&policy_params(&setup.params)).expect("the parent has checked the parameters");
             drive(Machine::new(Native::new(policy, Spill::new(spill)), program, setup), nr_tasks, control)
         }
         Scheduler::Linux(linux) => {

@@ -12,6 +12,7 @@
 //! outcome, or an [`ExitReport`] with what was going on. The spill file has no name; nothing is left behind.
 
 mod child;
+pub mod pool;
 mod scheduler;
 mod watch;
 
@@ -19,9 +20,9 @@ pub use child::COMMAND_LINE;
 pub use scheduler::{LinuxObject, Scheduler, SchedulerError};
 
 use schedlab_log::{KernelThread, LogHeader, LogTask};
-use schedlab_machine::{Program, ProgramError, Setup};
+use schedlab_machine::{Perturb, Program, ProgramError, Setup};
 use schedlab_topology::Topology;
-use schedlab_units::{Span, TaskId};
+use schedlab_units::{ClassKind, Span, TaskId};
 use schedlab_workload::{Birth, Workload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,6 +42,8 @@ pub struct Request<'a> {
     pub duration: Option<Span>,
     /// Tunables of the scheduler, in order of name.
     pub params: Vec<(String, String)>,
+    /// Vary what the workload leaves open; `None`: exactly as it says. The log's header names it as the parameter [`PERTURB`].
+    pub perturb: Option<Perturb>,
     /// End the run as a stall if nothing happens for this long on the host's clock.
     pub stall_limit: Duration,
 }
@@ -161,6 +164,9 @@ pub enum RunError {
 pub fn run(request: &Request<'_>) -> Result<RunResult, RunError> {
     let mut program = Program::new(request.workload)?;
     program.restrict_to(request.topology.nr_cpus());
+    if let Some(perturb) = &request.perturb {
+        program.perturb(perturb, |task| is_real_time(request.workload, task));
+    }
     request.scheduler.check(&request.topology, &request.params)?;
     let dropped = program.dropped.clone();
     let setup = Setup {
@@ -201,8 +207,26 @@ fn header(request: &Request<'_>, report: &ChildReport) -> LogHeader {
             .iter()
             .map(|(pid, name)| KernelThread { pid: *pid, name: name.clone() })
             .collect(),
-        params: request.params.clone(),
+        params: recorded_params(request),
     }
+}
+
+/// The name under which a log's header keeps the perturbation of its run.
+pub const PERTURB: &str = "perturb";
+
+fn recorded_params(request: &Request<'_>) -> Vec<(String, String)> {
+    let mut params = request.params.clone();
+    if let Some(perturb) = &request.perturb {
+        params.push((PERTURB.to_string(), perturb.to_string()));
+        params.sort();
+    }
+    params
+}
+
+/// Whether the task starts in a real-time policy: the kernel gives its timers no slack.
+fn is_real_time(workload: &Workload, task: TaskId) -> bool {
+    let params = inherited(workload, workload.task(task), |task| task.params);
+    params.is_some_and(|params| matches!(params.policy.class(), ClassKind::RealTime | ClassKind::Deadline))
 }
 
 /// A setting of the task, or of the nearest forebear that states it (a fork inherits).

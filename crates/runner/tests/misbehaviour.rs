@@ -50,6 +50,7 @@ fn end(info: &'static PolicyInfo) -> (String, String) {
         topology: Topology::flat(1).unwrap(),
         duration: None,
         params: Vec::new(),
+        perturb: None,
         stall_limit: Duration::from_millis(700),
     };
     match run(&request).unwrap().report.end {

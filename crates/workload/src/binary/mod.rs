@@ -59,6 +59,8 @@ mod tag {
     pub const EXIT: u8 = 7;
     /// The identifier is not the previous one's plus one; the difference follows.
     pub const EID: u8 = 8;
+    /// One more event, beyond the three bits.
+    pub const ABSOLUTE: u8 = 16;
 }
 
 /// Bits that say which optional fields follow.

@@ -348,7 +348,7 @@ fn event(c: &mut Cursor<'_>, last_eid: &mut u64, since_wakeup: &mut u64) -> Opti
     *last_eid = eid;
     let first = c.number()?;
     let kind = tag & !tag::EID;
-    let length = if matches!(kind, tag::TIMER | tag::DEVICE | tag::DEPENDENT) {
+    let length = if matches!(kind, tag::TIMER | tag::DEVICE | tag::ABSOLUTE | tag::DEPENDENT) {
         *since_wakeup = 0;
         Span::from_ns(first)
     } else {
@@ -363,6 +363,9 @@ fn event(c: &mut Cursor<'_>, last_eid: &mut u64, since_wakeup: &mut u64) -> Opti
         tag::EXIT => EventKind::Exit { length },
         tag::TIMER => EventKind::Wakeup(Wakeup::External { after: length, source: ExternalSource::Timer }),
         tag::DEVICE => EventKind::Wakeup(Wakeup::External { after: length, source: ExternalSource::Device }),
+        tag::ABSOLUTE => {
+            EventKind::Wakeup(Wakeup::External { after: length, source: ExternalSource::Absolute })
+        }
         tag::DEPENDENT => {
             let event = EventId(eid.wrapping_add(unzigzag(c.number()?) as u64));
             let task = task_id(c)?;

@@ -186,6 +186,7 @@ fn put_event(out: &mut Vec<u8>, event: &Event, last_eid: &mut u64, since_wakeup:
         EventKind::Exit { .. } => tag::EXIT,
         EventKind::Wakeup(Wakeup::External { source: ExternalSource::Timer, .. }) => tag::TIMER,
         EventKind::Wakeup(Wakeup::External { source: ExternalSource::Device, .. }) => tag::DEVICE,
+        EventKind::Wakeup(Wakeup::External { source: ExternalSource::Absolute, .. }) => tag::ABSOLUTE,
         EventKind::Wakeup(Wakeup::Dependent { .. }) => tag::DEPENDENT,
     };
     if step == 0 {

@@ -24,13 +24,14 @@
 //! eid YIELD  pid  length
 //! eid BLOCK  pid  length
 //! eid WAKEUP pid  length  deid dpid distance       waits for another task's event
-//! eid WAKEUP pid  length  [0 0 0] [timer|device]   external
+//! eid WAKEUP pid  length  [0 0 0] [timer|device|absolute]   external
 //! eid EXIT   pid  length
 //! task words: name= policy=normal|batch|idle|fifo|rr|deadline|ext nice= prio= runtime= deadline= period=
 //!             affinity=0-3,8 cgroup=/path kernel=yes|no
 //! ```
 //!
 //! * Times: `4ms`, `1.5us`; a bare integer is ns. `+1ms` counts from the task's previous event instead of its last wakeup.
+//! * `absolute`: the length counts from the task's previous such wakeup (from the start for the first), as in a periodic task.
 //! * eid: a number from 1, `-` (numbered by the reader), or a label `@name`. As deid a label means that event; within REPEAT, the one
 //!   of the same iteration (`@name-1` the one before, `@name[7]` iteration 7, from 0). dpid `-` is then the label's task.
 //! * pid: `101..105` instead of a pid stands for the same line five times (the pid of an event, the new task of INIT and FORK).
@@ -49,12 +50,16 @@ mod attributes;
 mod error;
 mod finish;
 mod lex;
+mod lines;
 mod read;
 mod statement;
+mod stream;
 mod write;
 
 pub use error::{TextError, TextProblem};
 pub use read::{TextLimits, looks_like_text, parse_text, parse_text_within, read_text};
+pub(crate) use stream::TextStream;
+pub(crate) use write::TextWriter;
 pub use write::write_text;
 
 /// First word of a text file.

@@ -271,6 +271,7 @@ fn wakeup(rest: &mut Rest<'_>, length: Length) -> Parsed<Body> {
     let source = |word: Word<'_>| match word.text {
         "timer" => Some(ExternalSource::Timer),
         "device" => Some(ExternalSource::Device),
+        "absolute" => Some(ExternalSource::Absolute),
         _ => None,
     };
     let Some(deid) = rest.peek() else { return Ok(Body::External(ExternalSource::Timer)) };
