@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Reproduce(crate::reproduce::ReproduceCommand),
     #[command(hide = true)]
     Probe(crate::fairness::ProbeArgs),
+    #[command(hide = true)]
+    ProbeMachine(crate::fairness::ProbeMachineArgs),
     /// Real Linux in a deterministic QEMU guest: ground truth.
     #[command(subcommand)]
     Guest(crate::guest::GuestCommand),

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Command::Fairness(args) => fairness::fairness(args, &ui),
         Command::Reproduce(command) => reproduce::reproduce(command, &ui),
         Command::Probe(args) => fairness::probe(args),
+        Command::ProbeMachine(args) => fairness::probe_machine(args),
         Command::Guest(command) => guest::guest(command, &ui),
         Command::Validate(args) => validate::validate(args, &ui),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),

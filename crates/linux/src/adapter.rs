@@ -227,6 +227,7 @@ impl<S: Sink> LinuxMachine<S> {
         b.mount("cgroup2", CGROUP_ROOT);
         b.write(&format!("{CGROUP_ROOT}/cgroup.subtree_control"), "+cpu +cpuset");
         // refused before 6.10 by this configuration (BASE_SMALL): there are 32,768 pids then
+        b.write("/proc/sys/kernel/pid_max", "32768");
         b.write_or(Ignore, "/proc/sys/kernel/pid_max", "4194304");
         b.write("/proc/sys/kernel/threads-max", "4000000");
         for (path, value) in self.params.writes() {

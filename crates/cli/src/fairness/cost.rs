@@ -5,7 +5,9 @@ use crate::failure::{Failure, Result};
 use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::Args;
+use schedlab_experiments::cost::machine::{Load, drive};
 use schedlab_experiments::cost::{self, Config, Cost, ProbeCommand, Subject, all_subjects, instructions};
+use schedlab_units::Span;
 use std::path::PathBuf;
 
 /// Cost of scheduling operations, in host ns and in instructions (counted by valgrind, where it is installed), against the number of
@@ -106,5 +108,27 @@ pub(crate) fn measure(config: &Config, with_instructions: bool, ui: &Ui) -> Resu
 pub(crate) fn probe(args: &ProbeArgs) -> Result<()> {
     let times = cost::probe(&args.label, args.clients, args.object.as_deref()).map_err(Failure::input)?;
     println!("{}", times.print());
+    Ok(())
+}
+
+/// One run for scripts/bench-flat.sh: `schedlab probe-machine SCHED LOAD CPUS TASKS LENGTH` prints the number of events.
+#[derive(Args, Debug)]
+pub(crate) struct ProbeMachineArgs {
+    /// A native scheduler.
+    pub sched: String,
+    /// steady, crowded, together.
+    pub load: Load,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// Number of tasks.
+    pub tasks: u32,
+    /// Simulated time.
+    pub length: Span,
+}
+
+pub(crate) fn probe_machine(args: &ProbeMachineArgs) -> Result<()> {
+    let info = schedlab_policies::find(&args.sched)
+        .ok_or_else(|| Failure::Input(format!("there is no native scheduler '{}'", args.sched)))?;
+    println!("{}", drive(info, args.load, args.cpus, args.tasks, args.length));
     Ok(())
 }

@@ -6,7 +6,7 @@ mod dynamic;
 mod study;
 
 pub(crate) use args::FairnessArgs;
-pub(crate) use cost::{ProbeArgs, measure, probe};
+pub(crate) use cost::{ProbeArgs, ProbeMachineArgs, measure, probe, probe_machine};
 
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;

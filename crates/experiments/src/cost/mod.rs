@@ -19,6 +19,7 @@
 
 mod instructions;
 mod linux;
+pub mod machine;
 mod measure;
 mod pictures;
 
