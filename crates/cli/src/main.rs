@@ -1,12 +1,14 @@
 //! `schedlab`: the command line over the laboratory.
 
 mod args;
+mod at;
 mod demo;
 mod failure;
 mod generate;
 mod import;
 mod input;
 mod linux;
+mod machines;
 mod many;
 mod record;
 mod run;
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::generate(args, &ui),
         Command::Run(args) => run::run(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
+        Command::Machines(args) => machines::machines(args),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
     };
     match result {
