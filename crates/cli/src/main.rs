@@ -1,6 +1,7 @@
 //! `schedlab`: the command line over the laboratory.
 
 mod args;
+mod at;
 mod demo;
 mod diff;
 mod failure;
@@ -10,6 +11,7 @@ mod guest;
 mod import;
 mod input;
 mod linux;
+mod machines;
 mod many;
 mod pages;
 mod record;
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::ProbeMachine(args) => fairness::probe_machine(args),
         Command::Guest(command) => guest::guest(command, &ui),
         Command::Validate(args) => validate::validate(args, &ui),
+        Command::Machines(args) => machines::machines(args),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
     };
     match result {
