@@ -26,7 +26,7 @@ pub struct Series {
 }
 
 /// A drawing of curves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Chart {
     /// Heading.
     pub title: String,
