@@ -34,7 +34,7 @@ pub(crate) fn load_as(path: &Path, mode: Mode, ui: &Ui) -> Result<Loaded> {
         Found::Workload { path, workload, .. } => {
             Ok(Loaded { workload, name, notes: Vec::new(), path, derived: None })
         }
-        Found::Trace { path, format: TraceFormat::TraceDat } => {
+        Found::Trace { path, format } if format != TraceFormat::RtApp => {
             let derived = import_trace(&path, mode, DeriveOptions::default(), |events| {
                 step.progress(format!("importing {}: {events} events", path.display()));
             })

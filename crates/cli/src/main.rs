@@ -2,16 +2,23 @@
 
 mod args;
 mod demo;
+mod diff;
 mod failure;
+mod fairness;
 mod generate;
+mod guest;
 mod import;
 mod input;
 mod linux;
 mod many;
+mod pages;
 mod record;
+mod reproduce;
 mod run;
 mod schedulers;
 mod ui;
+mod workload;
+mod validate;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -28,8 +35,15 @@ fn main() -> ExitCode {
         Command::Record(args) => record::record(args, &ui),
         Command::Import(args) => import::import(args, &ui),
         Command::Generate(args) => generate::generate(args, &ui),
+        Command::Workload(command) => workload::workload(command, &ui),
         Command::Run(args) => run::run(args, &ui),
+        Command::Diff(args) => diff::diff(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
+        Command::Fairness(args) => fairness::fairness(args, &ui),
+        Command::Reproduce(command) => reproduce::reproduce(command, &ui),
+        Command::Probe(args) => fairness::probe(args),
+        Command::Guest(command) => guest::guest(command, &ui),
+        Command::Validate(args) => validate::validate(args, &ui),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
     };
     match result {

@@ -246,7 +246,7 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String
 }
 
 /// The command as typed, with the program's plain name.
-fn command_line() -> String {
+pub(crate) fn command_line() -> String {
     let quote = |word: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
         if !word.is_empty() && word.chars().all(plain) {

@@ -49,7 +49,9 @@ struct header {
 	u32 magic, nr_tasks, nr_changes, nr_cgroups;
 	u64 nr_steps, duration_ns, phase_ns, timer_slack_ns;
 	u32 nr_tokens, nr_cpus, first_pid, interleave_us;
+	u32 flags, pad;
 };
+enum { POLL_CLOCK = 1 };
 enum { STATE_RUNNABLE, STATE_BLOCKED, STATE_FORKED };
 struct task {
 	char name[16];
@@ -304,6 +306,11 @@ lost:
 // Computes from CPU time `now` to CPU time `target`. Less than half a pass is left to the next burst.
 static void compute_until(u64 now, u64 target, u64 *pass)
 {
+	if (head->flags & POLL_CLOCK) { // as programs do that know no better; see the top
+		while (now < target)
+			now = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		return;
+	}
 	struct rseq *rseq = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
 	while (now + 400 < target) {
 		volatile u64 first, last;
@@ -523,24 +530,20 @@ static void online_cpus(void)
 	}
 }
 
-// All CPUs of the emulator share one thread; each runs until the next timer is due, which may take a tick; and the CPU after
-// it gets no turn then, since nothing is left until that timer (QEMU's rr_cpu_thread_fn). So a comparator of the HPET (which
-// the kernel leaves alone: hpet=disable) sends an INIT every `interleave_us` to a CPU that is only there for this: the last
-// one, which the kernel does not know (nr_cpus=). Its arrival makes QEMU take turns; no CPU executes anything for it.
+// All CPUs of the emulator share one thread; each in turn runs for its part of the time until the next timer is due, which may
+// be a tick away (QEMU's rr_cpu_thread_fn, icount_percpu_budget). So a comparator of the HPET, which the kernel leaves alone
+// (hpet=disable), runs out every `interleave_us`; it interrupts nobody, but no turn is longer.
 static void interleave(void)
 {
 	enum { BASE = 0xfed00000, TICKS_PER_US = 100 };
-	enum { INTERRUPT = 4, PERIODIC = 8, SET_VALUE = 64, MESSAGE = 0x4000, CONFIG = PERIODIC | INTERRUPT | MESSAGE };
-	enum { DELIVER_INIT = 0x500 };
+	enum { PERIODIC = 8, SET_VALUE = 64 };
 	int fd = open("/dev/mem", O_RDWR | O_SYNC);
 	volatile u32 *hpet = fd < 0 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, BASE);
 	if (hpet == MAP_FAILED)
 		die("mapping the HPET");
-	hpet[0x130 / 4] = DELIVER_INIT;
-	hpet[0x134 / 4] = 0xfee00000u | head->nr_cpus << 12;
-	hpet[0x120 / 4] = CONFIG | SET_VALUE;
+	hpet[0x120 / 4] = PERIODIC | SET_VALUE;
 	hpet[0x128 / 4] = head->interleave_us * TICKS_PER_US;
-	hpet[0x120 / 4] = CONFIG | SET_VALUE;
+	hpet[0x120 / 4] = PERIODIC | SET_VALUE;
 	hpet[0x12c / 4] = 0;
 	hpet[0x10 / 4] = 1;
 	close(fd);
@@ -706,6 +709,8 @@ int main(void)
 	mount_all();
 	load_program();
 	emit(F_STATE, 0, "booted", NULL, 0);
+	if (head->interleave_us)
+		interleave(); // before the CPUs come up, since they wait for each other
 	online_cpus();
 	apply_settings();
 	make_cgroups();
@@ -718,8 +723,6 @@ int main(void)
 		nr_blocked += tasks[id].state == STATE_BLOCKED;
 		nr_runnable += tasks[id].state == STATE_RUNNABLE;
 	}
-	if (head->interleave_us)
-		interleave();
 	// Time 0 is a multiple of 100 ms of CLOCK_MONOTONIC, plus the phase asked for; early enough for everything before it.
 	u64 now_ns = clock_ns(CLOCK_MONOTONIC);
 	u64 need_ns = 50 * MS + head->nr_cpus * 10 * MS + (nr_blocked + nr_runnable) * MS * head->nr_cpus;

@@ -62,6 +62,7 @@ pub(crate) fn encode(program: &Program, options: &Options) -> Result<Vec<u8>, Gu
         ],
     );
     words(&mut file, &[program.tokens.len() as u32, options.cpus, FIRST_PID, options.interleave_us()]);
+    words(&mut file, &[u32::from(options.poll_clock), 0]);
     file.extend(tasks);
     for (target, change) in changes {
         encode_change(&mut file, target, change, options.cpus)?;

@@ -10,6 +10,7 @@
 
 #![recursion_limit = "256"] // serde_json's json! recurses once per field of the HTML report's data
 
+mod diff;
 mod facts;
 mod groups;
 mod html;
@@ -20,6 +21,7 @@ mod terminal;
 mod timeline;
 pub mod units;
 
+pub use diff::{DiffView, diff_json, diff_terminal};
 pub use facts::{NextStep, RunFacts, RunView};
 pub use groups::{Group, Groups};
 pub use html::{html, write_html};

@@ -21,7 +21,9 @@ pub mod generate;
 mod index;
 mod load;
 mod model;
+pub mod stream;
 pub mod text;
+pub mod tools;
 
 pub use binary::{BinaryError, read_binary, write_binary};
 pub use check::WorkloadError;

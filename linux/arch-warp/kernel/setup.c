@@ -38,6 +38,13 @@ unsigned long memory_start, memory_end;
 #ifdef WARP_OWN_ZERO_PAGE
 void *empty_zero_page;
 #endif
+#ifdef CONFIG_NUMA
+struct cpumask warp_node_cpus[MAX_NUMNODES];
+struct pglist_data warp_node0;
+#ifdef WARP_OWN_NODE_DATA
+struct pglist_data *node_data[MAX_NUMNODES];
+#endif
+#endif
 
 /* ---- console and end of the world ---- */
 
@@ -113,9 +120,39 @@ static void __init warp_setup_topology(void)
 		warp_topology[cpu].core_id = topo[cpu].core;
 		warp_topology[cpu].cluster_id = topo[cpu].cluster;
 		warp_topology[cpu].package_id = topo[cpu].package;
+		warp_topology[cpu].node = topo[cpu].node;
 		warp_topology[cpu].capacity = topo[cpu].capacity;
 	}
 }
+
+#ifdef CONFIG_NUMA
+int warp_node_distance(int a, int b)
+{
+	return warp_boot_info.distance[a * warp_boot_info.nr_nodes + b];
+}
+
+/*
+ * Kernel: firmware says which memory and which CPUs a node has. Ours: node 0 has all memory, the others have CPUs only,
+ * as on machines with memoryless nodes.
+ * Could falsify: nothing in the scheduler's decisions, which look at CPUs, distances and (not here) NUMA balancing.
+ */
+static void __init warp_setup_nodes(void)
+{
+	nodes_clear(node_possible_map);
+	nodes_clear(node_online_map);
+	for (unsigned int node = 0; node < warp_boot_info.nr_nodes; node++) {
+		node_set(node, node_possible_map);
+		node_set_online(node);
+		NODE_DATA(node) = node ? memblock_alloc(sizeof(struct pglist_data), SMP_CACHE_BYTES) : &warp_node0;
+	}
+	for (int cpu = 0; cpu < warp_boot_info.nr_cpus; cpu++)
+		cpumask_set_cpu(cpu, &warp_node_cpus[warp_topology[cpu].node]);
+	memblock_set_node(0, PHYS_ADDR_MAX, &memblock.memory, 0);
+	setup_nr_node_ids();
+}
+#else
+static void __init warp_setup_nodes(void) { }
+#endif
 
 /* ---- the kernel's questions during boot ---- */
 
@@ -137,6 +174,7 @@ void __init setup_arch(char **command_line)
 		set_cpu_present(cpu, cpu < warp_boot_info.nr_cpus);
 	}
 	warp_setup_topology();
+	warp_setup_nodes();
 #ifdef WARP_OWN_ZERO_PAGE
 	empty_zero_page = memblock_alloc(PAGE_SIZE, PAGE_SIZE);
 #endif
@@ -169,7 +207,8 @@ const struct seq_operations cpuinfo_op;
 
 static int warp_power_on(const struct warp_boot *boot)
 {
-	if (!boot->nr_cpus || boot->nr_cpus > NR_CPUS || !boot->now_ns || warp_boot_info.nr_cpus)
+	if (!boot->nr_cpus || boot->nr_cpus > NR_CPUS || !boot->now_ns || warp_boot_info.nr_cpus ||
+	    !boot->nr_nodes || boot->nr_nodes > MAX_NUMNODES)
 		return -1;
 	warp_boot_info = *boot;
 	memory_start = (unsigned long)boot->memory;

@@ -43,6 +43,13 @@
 /* generic zone set-up in 7.x: arch_zone_limits_init() in place of free_area_init() and memblock_free_all() */
 #define WARP_OWN_ZONE_INIT (LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0))
 
+/* what a dead CPU's idle task calls: does not return since 6.4 */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
+#define WARP_IDLE_DEAD_NORETURN __noreturn
+#else
+#define WARP_IDLE_DEAD_NORETURN
+#endif
+
 /* directory iteration callbacks return bool (go on) since 6.1, int (0 = go on) before */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 1, 0)
 #define WARP_FILLDIR_RESULT bool

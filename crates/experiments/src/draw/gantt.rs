@@ -14,11 +14,14 @@ pub struct Bar {
     pub to: f64,
 }
 
-/// Draws clients by name over `x_label`.
-pub fn gantt(title: &str, x_label: &str, clients: &[String], bars: &[Bar]) -> String {
-    let (left, top, row, width) = (110.0, 34.0, 24.0, 620.0);
+/// Draws clients by name over `x_label`, from 0 to `until`.
+pub fn gantt(title: &str, x_label: &str, until: f64, clients: &[String], bars: &[Bar]) -> String {
+    // many clients have thin rows without names
+    let (left, top, width) = (130.0, 34.0, 600.0);
+    let row = if clients.len() <= 24 { 24.0 } else { (560.0 / clients.len() as f64).max(2.0) };
+    let gap = if row >= 12.0 { 3.0 } else { row * 0.1 };
     let height = top + row * clients.len() as f64 + 46.0;
-    let axis = Axis::fit(Scale::Linear, bars.iter().flat_map(|bar| [bar.from, bar.to]), width);
+    let axis = Axis::fit(Scale::Linear, [0.0, until].into_iter(), width);
     let mut svg = open_svg(left + width + 24.0, height);
     text(&mut svg, 12.0, 20.0, "start", "font-weight=\"600\" font-size=\"14\"", title);
     let bottom = top + row * clients.len() as f64;
@@ -29,17 +32,19 @@ pub fn gantt(title: &str, x_label: &str, clients: &[String], bars: &[Bar]) -> St
     }
     for (index, name) in clients.iter().enumerate() {
         let y = top + row * index as f64;
-        text(&mut svg, left - 8.0, y + row * 0.68, "end", "", name);
-        line(&mut svg, (left, y + row), (left + width, y + row), "stroke=\"#eee\"");
+        if row >= 12.0 {
+            text(&mut svg, left - 8.0, y + row * 0.68, "end", "", name);
+            line(&mut svg, (left, y + row), (left + width, y + row), "stroke=\"#eee\"");
+        }
     }
     for bar in bars {
-        let (x, y) = (left + axis.at(bar.from), top + row * bar.client as f64 + 3.0);
+        let (x, y) = (left + axis.at(bar.from), top + row * bar.client as f64 + gap);
         svg += &format!(
             "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n",
             px(x),
             px(y),
-            px((axis.at(bar.to) - axis.at(bar.from)).max(0.3)),
-            px(row - 6.0),
+            px((axis.at(bar.to) - axis.at(bar.from) - 0.4).max(0.3)),
+            px((row - 2.0 * gap).max(0.8)),
             colour(bar.client)
         );
     }

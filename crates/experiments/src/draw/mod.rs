@@ -9,11 +9,28 @@ mod surface;
 pub use axis::Scale;
 pub use curves::{Chart, Series, Style};
 pub use gantt::{Bar, gantt};
-pub use surface::{Surface, surfaces};
+pub use surface::{Axes, Panel, surfaces};
 
 /// Colours that differ for colour-blind readers too (Okabe, Ito 2008).
 pub const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#b8a800"];
+
+/// Whether the palette's colours have all been used once before this series.
+pub(crate) fn second_round(index: usize) -> bool {
+    index / COLOURS.len() % 2 == 1
+}
+
+/// Drawings beside and below each other, `columns` in a row, each of this size.
+pub fn grid(title: &str, drawings: &[String], columns: usize, size: (f64, f64)) -> String {
+    let rows = drawings.len().div_ceil(columns.max(1));
+    let mut svg = open_svg(size.0 * columns.min(drawings.len()) as f64, 30.0 + size.1 * rows as f64);
+    text(&mut svg, 12.0, 20.0, "start", "font-weight=\"600\" font-size=\"14\"", title);
+    for (index, drawing) in drawings.iter().enumerate() {
+        let (x, y) = (size.0 * (index % columns) as f64, 30.0 + size.1 * (index / columns) as f64);
+        svg += &drawing.replacen("<svg ", &format!("<svg x=\"{}\" y=\"{}\" ", px(x), px(y)), 1);
+    }
+    svg + "</svg>\n"
+}
 
 /// The colour of series number `index`.
 pub fn colour(index: usize) -> &'static str {

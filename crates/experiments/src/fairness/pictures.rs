@@ -2,7 +2,7 @@
 
 use super::Study;
 use super::study::PointResult;
-use crate::draw::{Chart, Scale, Series, Style, Surface, surfaces};
+use crate::draw::{Axes, Chart, Panel, Scale, Series, Style, surfaces};
 use crate::output::{Drawing, OutputError, Pages};
 use std::path::{Path, PathBuf};
 
@@ -25,27 +25,29 @@ impl Study {
         self.results.iter().find(here)
     }
 
-    /// Mean lowest and highest errors of some schedulers as surfaces over (N, S); `None` if the points are no grid of at least 2 x 2.
+    /// Mean lowest and highest errors of some schedulers as surfaces over (N, S), a panel each, on one scale; `None` if the points are no
+    /// grid of at least 2 x 2.
     pub fn surface_drawing(&self, name: &str, scheds: &[&str], caption: &str) -> Option<Drawing> {
         let (clients, totals) = self.axes();
         if clients.len() < 2 || totals.len() < 2 {
             return None;
         }
-        let mut shapes = Vec::new();
-        for sched in scheds {
+        let panel = |sched: &&str| {
             let heights = |pick: &dyn Fn((f64, f64)) -> f64| -> Option<Vec<Vec<f64>>> {
                 let height = |&n: &u32, &total: &u64| {
                     self.result(sched, n, total).map(|result| pick(result.mean_tu(result.from_start)))
                 };
                 clients.iter().map(|n| totals.iter().map(|total| height(n, total)).collect()).collect()
             };
-            shapes.push(Surface { name: sched.to_string(), heights: heights(&|range| range.0)? });
-            shapes.push(Surface { name: sched.to_string(), heights: heights(&|range| range.1)? });
-        }
+            let (low, high) = (heights(&|range| range.0)?, heights(&|range| range.1)?);
+            Some(Panel { name: sched.to_string(), low, high })
+        };
+        let panels: Vec<Panel> = scheds.iter().map(panel).collect::<Option<_>>()?;
         let x: Vec<f64> = clients.iter().map(|&n| f64::from(n)).collect();
         let y: Vec<f64> = totals.iter().map(|&total| total as f64).collect();
-        let title = format!("Service time error: {}", scheds.join(" and "));
-        let svg = surfaces(&title, ("number of clients", &x), ("sum of shares", &y), "error, tu", &shapes);
+        let title = format!("Service time error, means over combinations: {}", scheds.join(", "));
+        let axes = Axes { x: ("number of clients", &x), y: ("sum of shares", &y), z: "error, tu" };
+        let svg = surfaces(&title, axes, &panels);
         Some(Drawing { name: name.into(), caption: caption.into(), svg })
     }
 
@@ -75,6 +77,9 @@ impl Study {
             x_scale: Scale::Log,
             y_scale: Scale::SymLog,
             series,
+            x_marks: clients.iter().map(|&n| f64::from(n)).collect(),
+            size: (860.0, 460.0),
+            ..Chart::default()
         };
         let caption = "Linear between -1 and 1, logarithmic beyond. One quantum is 1 tu.";
         Drawing { name: "error-by-clients".into(), caption: caption.into(), svg: chart.svg() }
@@ -88,7 +93,7 @@ impl Study {
         let pairs: [(&str, &[&str], &str); 3] = [
             (
                 "surface-vtrr-wrr",
-                &["wrr", "vtrr"],
+                &["vtrr", "wrr"],
                 "As the paper's figure of VTRR and WRR on one scale: beside WRR's error, VTRR's is flat.",
             ),
             (
@@ -96,26 +101,54 @@ impl Study {
                 &["vtrr", "wfq"],
                 "As the paper's figure of VTRR and WFQ: VTRR's error grows with shares per client, WFQ's hardly.",
             ),
-            ("surface-wfq-wf2q", &["wfq", "wf2q"], "WF2Q stays within one quantum on both sides."),
+            (
+                "surface-fair-queueing",
+                &["wfq", "sfq", "wf2q"],
+                "SFQ is WFQ's mirror; WF2Q stays within one quantum on both sides.",
+            ),
         ];
         for (name, pair, caption) in pairs {
             if has(pair) {
                 drawings.extend(self.surface_drawing(name, pair, caption));
             }
         }
-        if !["wrr", "vtrr", "wfq"].iter().any(|name| scheds.contains(name)) {
-            drawings.extend(self.surface_drawing("surface", &scheds, "Mean lowest and highest errors."));
+        let drawn = |sched: &&&str| ["wrr", "vtrr", "wfq", "sfq", "wf2q"].contains(sched);
+        if has(&["vtrr", "wrr"]) || scheds.iter().filter(drawn).count() == 0 {
+            let others: Vec<&str> = scheds.iter().filter(|sched| !drawn(sched)).copied().collect();
+            for (index, few) in others.chunks(3).enumerate() {
+                let name = format!("surface-others-{}", index + 1);
+                drawings.extend(self.surface_drawing(&name, few, "One scale per row."));
+            }
+        } else if !has(&["vtrr", "wfq"]) {
+            for (index, few) in scheds.chunks(3).enumerate() {
+                let name = format!("surface-{}", index + 1);
+                drawings.extend(self.surface_drawing(&name, few, "One scale per row."));
+            }
         }
         Pages {
             title: "Fairness of proportional share schedulers".into(),
-            remarks: vec![
-                "Error of a client at time t: service received less service due, t x share / sum of shares, in time units (tu) of one \
-                 quantum; all clients always runnable; extremes over all clients and all quantum edges of one cycle."
-                    .into(),
-            ],
+            remarks: self.remarks(),
             drawings,
             tables: vec![self.domain_table(), self.points_table()],
         }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = vec![
+            super::ERROR_IS.to_string(),
+            "One combination is one cycle (as many quanta as there are shares) of one random set of shares. Means are those of the paper: \
+             over the combinations of a point (number of clients, sum of shares), of their highest and of their lowest error; the \
+             worst single combination stands beside them."
+                .to_string(),
+        ];
+        if self.results.iter().any(|result| result.denominator == super::MACHINE_DENOMINATOR) {
+            remarks.push(
+                "Schedulers that are not among the paper's ran in the full machine, with their own ticks and slices, and on fewer \
+                 combinations (nr_combinations); their errors are against the shares that they could be told (off_percent)."
+                    .to_string(),
+            );
+        }
+        remarks
     }
 
     /// Writes tables (CSV, JSON), drawings (SVG) and a page (HTML) into a folder; returns the paths, the page first.
@@ -123,18 +156,36 @@ impl Study {
         self.pages().write(folder)
     }
 
-    /// For a terminal.
+    /// For a terminal: the schedulers over the whole domain.
     pub fn summary(&self) -> String {
-        let table = self.domain_table();
-        let mut text = format!("{}\n{}", table.title, table.to_text());
+        let mut table = self.domain_table();
+        let totals = self.axes().1.len();
+        let total_column = 1;
+        if totals > 1 {
+            table.rows.retain(|row| row[total_column] == "all");
+        }
+        let (clients, totals) = self.axes();
+        let ends = |low: String, high: String| if low == high { low } else { format!("{low} to {high}") };
+        let of = |list: &[u64]| match (list.first(), list.last()) {
+            (Some(low), Some(high)) => ends(low.to_string(), high.to_string()),
+            _ => String::new(),
+        };
+        let clients: Vec<u64> = clients.into_iter().map(u64::from).collect();
+        let mut text = format!(
+            "{}: {} clients, {} shares in all\n{}",
+            table.title,
+            of(&clients),
+            of(&totals),
+            table.to_text()
+        );
         let inexact: u32 = self
             .results
             .iter()
-            .filter(|r| super::find(r.sched).is_some_and(|c| c.repeats))
+            .filter(|r| super::find(&r.sched).is_some_and(|c| c.repeats))
             .map(|r| r.inexact)
             .sum();
         text += &match inexact {
-            0 => "Every cycle gave each client exactly its share (lottery excepted).\n".to_string(),
+            0 => "Every cycle gave each client exactly its share (lottery and machine arms are not meant to).\n".to_string(),
             n => format!(
                 "{n} cycles did NOT give each client exactly its share: see nr_inexact in fairness-points.\n"
             ),

@@ -14,14 +14,13 @@
 //! | virtual machines, text | `vtrr-machines` |
 
 mod published;
-mod runs;
 
-pub use runs::{Client, Stretch, run};
-
+use crate::arm::{Client, Setting, Stretch, received_and_wait, who_ran};
 use crate::cost::Cost;
 use crate::draw::{Bar, Chart, Scale, Series, Style, gantt};
 use crate::fairness::{Config, ConfigError, Study, study};
 use crate::output::{Drawing, OutputError, Pages};
+use crate::subject::Subject;
 use crate::table::{Column, Table};
 use schedlab_policies::proportional::quantum;
 use schedlab_units::{Nice, Span};
@@ -80,6 +79,11 @@ pub fn reproduce(config: &ReproduceConfig) -> Result<Reproduction, ConfigError> 
 }
 
 impl Reproduction {
+    /// Tables and drawings together.
+    pub fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
     /// Writes all tables (CSV, JSON), drawings (SVG) and a page (HTML) into a folder; returns the paths, the page first.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, OutputError> {
         self.pages.write(folder)
@@ -126,12 +130,9 @@ fn example_table() -> Table {
 /// 1 to 5. 2.2 refills 20 - nice ticks of 10 ms and gives one more: nice 19, 17, 15, 13, 11 refill 10, 30, 50, 70, 90 ms (the slices
 /// that the paper names, unverified) and run 20, 40, 60, 80, 100 ms. 2.4 refills (20 - nice)/4 + 1 ticks and runs that.
 fn measured() -> Vec<(&'static str, Vec<Client>)> {
-    let by_share =
-        |share: u64| Client { name: format!("share {share}"), share: Some(share), nice: Nice::default() };
-    let by_nice = |(share, nice): (u64, i32)| Client {
-        name: format!("{share} (nice {nice})"),
-        share: None,
-        nice: Nice::new(nice).expect("4 to 19"),
+    let by_share = |share: u64| Client::new(format!("share {share}"), Setting::Share(share));
+    let by_nice = |(share, nice): (u64, i32)| {
+        Client::new(format!("{share} (nice {nice})"), Setting::Nice(Nice::new(nice).expect("4 to 19")))
     };
     let shares = || (1..=5).map(by_share).collect::<Vec<_>>();
     let nices = |nice: [i32; 5]| (1..=5).zip(nice).map(by_nice).collect::<Vec<_>>();
@@ -145,6 +146,12 @@ fn measured() -> Vec<(&'static str, Vec<Client>)> {
     .into_iter()
     .filter(|(sched, _)| schedlab_policies::find(sched).is_some())
     .collect()
+}
+
+/// Who ran when, with the scheduler's default quantum.
+fn run(sched: &str, clients: &[Client], length: Span) -> Vec<Stretch> {
+    let subject = Subject::parse(sched).expect("the paper's schedulers are registered");
+    who_ran(&subject, clients, length).expect("always runnable clients can be served")
 }
 
 /// Who ran when within 300 ms, five clients with shares 1 to 5.
@@ -162,7 +169,7 @@ fn sequence_drawings() -> Vec<Drawing> {
         Drawing {
             name: format!("sequence-{sched}"),
             caption: "Five always runnable clients; shares 1 to 5 (Linux: nice values whose time slices are as 1 to 5).".into(),
-            svg: gantt(&format!("Who ran when: {sched}"), "ms (3 s after the start)", &names, &bars),
+            svg: gantt(&format!("Who ran when: {sched}"), "ms (3 s after the start)", to_ms - from_ms, &names, &bars),
         }
     };
     measured().into_iter().map(draw).collect()
@@ -182,7 +189,7 @@ fn coarse_table() -> Table {
     for (sched, clients) in measured() {
         let stretches = run(sched, &clients, length);
         for (index, client) in clients.iter().enumerate() {
-            let (received_ns, wait_ns) = runs::received_and_wait(&stretches, index, length);
+            let (received_ns, wait_ns) = received_and_wait(&stretches, index, length);
             table.push(vec![
                 sched.into(),
                 client.name.clone().into(),
@@ -225,6 +232,7 @@ fn frame_drawings() -> Vec<Drawing> {
             x_scale: Scale::Linear,
             y_scale: Scale::Linear,
             series: clients.iter().enumerate().map(series).collect(),
+            ..Chart::default()
         };
         Drawing {
             name: format!("frames-{sched}"),
@@ -252,14 +260,13 @@ fn machines_table() -> Table {
         Table::new("vtrr-machines", "Three virtual machines that run a timing loop (30 s)", columns);
     let length = Span::from_s(30);
     for sched in ["wfq", "vtrr", "wrr"] {
-        let client =
-            |share| Client { name: format!("vm {share}"), share: Some(share), nice: Nice::default() };
-        let clients: Vec<Client> = (1..=3).map(client).collect();
+        let shares = 1..=3;
+        let clients: Vec<Client> =
+            shares.clone().map(|share| Client::new(format!("vm {share}"), Setting::Share(share))).collect();
         let stretches = run(sched, &clients, length);
-        for (index, client) in clients.iter().enumerate() {
-            let (received_ns, wait_ns) = runs::received_and_wait(&stretches, index, length);
+        for (index, share) in shares.enumerate() {
+            let (received_ns, wait_ns) = received_and_wait(&stretches, index, length);
             let loops = received_ns / 1_000_000;
-            let share = client.share.unwrap_or(1);
             table.push(vec![
                 sched.into(),
                 share.into(),

@@ -3,7 +3,7 @@ use crate::fairness::Point;
 use schedlab_units::Random;
 
 fn client(share: u64) -> Client {
-    Client { name: String::new(), share: Some(share), nice: Nice::default() }
+    Client::new("", Setting::Share(share))
 }
 
 /// The simulation quantum by quantum serves in the same order as the policy in the full machine, over random sets of shares.

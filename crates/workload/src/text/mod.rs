@@ -50,12 +50,16 @@ mod attributes;
 mod error;
 mod finish;
 mod lex;
+mod lines;
 mod read;
 mod statement;
+mod stream;
 mod write;
 
 pub use error::{TextError, TextProblem};
 pub use read::{TextLimits, looks_like_text, parse_text, parse_text_within, read_text};
+pub(crate) use stream::TextStream;
+pub(crate) use write::TextWriter;
 pub use write::write_text;
 
 /// First word of a text file.
