@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Guest(crate::guest::GuestCommand),
     /// Compare the simulation with real Linux: tables with tolerances and verdicts.
     Validate(crate::validate::ValidateArgs),
+    /// Compare native CFS and EEVDF with the real kernels that they model, decision by decision, and explain the differences.
+    Agreement(crate::agreement::AgreementArgs),
     /// List the schedulers that --sched takes, with their parameters.
     Schedulers {
         /// Show this one in full.

@@ -1,5 +1,6 @@
 //! `schedlab`: the command line over the laboratory.
 
+mod agreement;
 mod args;
 mod demo;
 mod diff;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Probe(args) => fairness::probe(args),
         Command::Guest(command) => guest::guest(command, &ui),
         Command::Validate(args) => validate::validate(args, &ui),
+        Command::Agreement(args) => agreement::agreement(args, &ui),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
     };
     match result {
