@@ -42,7 +42,7 @@ pub(crate) enum Command {
     Diff(crate::diff::DiffArgs),
     /// Real Linux: fetch, build, list, check, remove.
     #[command(subcommand)]
-    Linux(LinuxCommand),
+    Linux(crate::linux::LinuxCommand),
     /// How far from its due does each client get, and what does deciding cost? The study of the paper on VTRR, for any scheduler.
     Fairness(crate::fairness::FairnessArgs),
     /// Every table and figure of a paper, beside the published value.
@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Validate(crate::validate::ValidateArgs),
     /// Compare native CFS and EEVDF with the real kernels that they model, decision by decision, and explain the differences.
     Agreement(crate::agreement::AgreementArgs),
+    /// Show a machine that --machine takes, or list those with a name; take a snapshot of this one.
+    Machines(crate::machines::MachinesArgs),
     /// List the schedulers that --sched takes, with their parameters.
     Schedulers {
         /// Show this one in full.
@@ -153,7 +155,7 @@ pub(crate) struct RunArgs {
     /// Number of CPUs, all alike.
     #[arg(long, value_name = "N", conflicts_with = "machine", value_parser = parse_cpus)]
     pub cpus: Option<Topology>,
-    /// The machine: a number, or packages=2,llcs=2,cores=4,smt=2.
+    /// The machine: a number, or packages=2,llcs=2,cores=4,smt=2, or a preset, or /sys or a copy: `schedlab machines`.
     #[arg(long, value_name = "TOPO")]
     pub machine: Option<Topology>,
     /// Stop after this much simulated time.
@@ -177,38 +179,13 @@ pub(crate) struct RunArgs {
     /// Write the results as JSON, `-` = standard output (then nothing else is printed there).
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub at: crate::at::AtArgs,
     /// Ticks of all CPUs at one instant, or spread over half a tick.
     #[arg(long, value_name = "PHASE", default_value = "aligned", value_parser = ["aligned", "staggered"])]
     pub ticks: String,
     #[command(flatten)]
     pub many: crate::many::ManyArgs,
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum LinuxCommand {
-    /// Fetch the source package of this version, build it as a library; instant if that was done before.
-    Add {
-        /// For example 6.12.
-        version: String,
-        /// Ticks per second.
-        #[arg(long, default_value_t = 250)]
-        hz: u32,
-        /// Most CPUs it can have: 64 (faster) or 1024.
-        #[arg(long, default_value_t = 64)]
-        nr_cpus: u32,
-    },
-    /// What is built.
-    List,
-    /// Prove that every kernel file compiled is byte-identical to the package's.
-    Check {
-        /// For example 6.12; all that are built if left out.
-        version: Option<String>,
-    },
-    /// Delete what was built of a version.
-    Remove {
-        /// For example 6.12.
-        version: String,
-    },
 }
 
 fn parse_cpus(text: &str) -> Result<Topology, String> {

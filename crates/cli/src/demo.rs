@@ -3,6 +3,7 @@
 //! Record a parallel compile (or take the sample), replay it through real Linux and two native schedulers on 2 and on 8 CPUs, and
 //! put the results side by side.
 
+use crate::linux::Asked;
 use crate::args::DemoArgs;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
@@ -34,7 +35,7 @@ pub(crate) fn demo(args: &DemoArgs, ui: &Ui) -> Result<()> {
     let mut runs: Vec<Finished> = Vec::new();
     match Topology::flat(1)
         .map_err(Failure::input)
-        .and_then(|one| crate::linux::object(VERSION, HZ, &one, ui))
+        .and_then(|one| crate::linux::object(&Asked::series(VERSION), HZ, &one, ui))
     {
         Ok(object) => {
             let linux = Scheduler::Linux(object);
@@ -62,6 +63,7 @@ fn one_run(loaded: &Loaded, scheduler: &Scheduler, cpus: u32, trace: &Path, ui: 
         duration: None,
         params: Vec::new(),
         perturb: None,
+        actions: Vec::new(),
         command: format!("schedlab run {} --sched {} --cpus {cpus}", trace.display(), scheduler.name()),
     };
     execute(&plan, ui)

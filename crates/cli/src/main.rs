@@ -2,6 +2,7 @@
 
 mod agreement;
 mod args;
+mod at;
 mod demo;
 mod diff;
 mod failure;
@@ -11,6 +12,7 @@ mod guest;
 mod import;
 mod input;
 mod linux;
+mod machines;
 mod many;
 mod pages;
 mod record;
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Guest(command) => guest::guest(command, &ui),
         Command::Validate(args) => validate::validate(args, &ui),
         Command::Agreement(args) => agreement::agreement(args, &ui),
+        Command::Machines(args) => machines::machines(args),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
     };
     match result {

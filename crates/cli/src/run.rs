@@ -8,7 +8,7 @@ use crate::ui::Ui;
 use schedlab_instruments::{LogProblem, Summary, summarize};
 use schedlab_log::{LogError, LogHeader, RawLog};
 use schedlab_machine::Perturb;
-use schedlab_machine::kernel::SKEW_TICK;
+use schedlab_machine::kernel::{Action, SKEW_TICK};
 use schedlab_report::{Detail, NextStep, RunFacts, RunReport, RunView, Style};
 use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
@@ -22,6 +22,8 @@ pub(crate) struct Finished {
     pub log: RawLog,
     pub summary: Summary,
     pub facts: RunFacts,
+    /// What `--show` asked for: when in ns, name, text or error number.
+    pub readings: Vec<(u64, String, std::result::Result<String, i32>)>,
 }
 
 impl Finished {
@@ -42,6 +44,8 @@ pub(crate) struct Plan<'a> {
     pub params: Vec<(String, String)>,
     /// Vary what the workload leaves open.
     pub perturb: Option<Perturb>,
+    /// What is done to the kernel meanwhile.
+    pub actions: Vec<Action>,
     /// The command that repeats the run.
     pub command: String,
 }
@@ -90,6 +94,7 @@ pub(crate) fn plan<'a>(
         duration: args.duration,
         params,
         perturb: variation.perturb,
+        actions: args.at.actions(),
         command: command_line(),
     }
 }
@@ -105,6 +110,7 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         duration: plan.duration,
         params: plan.params.clone(),
         perturb: plan.perturb,
+        actions: &plan.actions,
         stall_limit: STALL_LIMIT,
     };
     let result = schedlab_runner::run(&request).map_err(|error| match error {
@@ -223,7 +229,7 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
         notes: notes(plan, &report, &summary),
         next_steps: Vec::new(),
     };
-    Ok(Finished { log, summary, facts })
+    Ok(Finished { log, summary, facts, readings: report.readings })
 }
 
 fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String> {
@@ -341,6 +347,7 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
     if !json_to_stdout {
         let report = report(finished, Detail::for_terminal(finished.header().nr_cpus))?;
         print!("{}", schedlab_report::terminal(&report, Style::detect()));
+        crate::at::print(&finished.readings);
     }
     for (what, path) in [("log", &args.log), ("Perfetto file", &args.perfetto), ("HTML report", &args.html)] {
         if let Some(path) = path {

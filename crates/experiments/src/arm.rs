@@ -142,6 +142,7 @@ pub(crate) fn records(
         duration: Some(length),
         params,
         stall_limit: STALL_LIMIT,
+        perturb: None,
     };
     let result = schedlab_runner::run(&request)?;
     if let RunEnd::Misbehaved { report } = &result.report.end {

@@ -75,7 +75,7 @@ struct cgroup {
 	u32 what, weight;
 	u64 quota_us, period_us;
 };
-enum { BLOCK_TIMER, BLOCK_DEVICE, BLOCK_TOKEN, BLOCK_FOREVER, DELIVER, FORK, SET, YIELD, EXIT };
+enum { BLOCK_TIMER, BLOCK_DEVICE, BLOCK_TOKEN, BLOCK_FOREVER, DELIVER, FORK, SET, YIELD, EXIT, BLOCK_UNTIL };
 struct step {
 	u64 after_ns;
 	u64 packed; // code in the top byte, operand below
@@ -360,6 +360,8 @@ static void apply(u32 by, u32 target, const struct change *change)
 		refused(by, SET, target);
 }
 
+static u64 zero_ns; // time 0 of the workload on CLOCK_MONOTONIC, set before any task is created
+
 static void __attribute__((noreturn)) run(u32 id, u64 start_ns);
 
 static pid_t spawn(u32 id, u64 start_ns)
@@ -393,7 +395,8 @@ static void run(u32 id, u64 start_ns)
 {
 	const struct task *task = &tasks[id];
 	const struct step *step = &steps[task->first_step];
-	u64 target = 0;
+	// the instant of its last BLOCK_UNTIL, of its birth before the first
+	u64 target = 0, instant_ns = task->state == STATE_FORKED ? clock_ns(CLOCK_MONOTONIC) : zero_ns;
 	prctl(PR_SET_NAME, task->name);
 	if (task->state == STATE_FORKED && task->change != NONE) {
 		struct change own = changes[task->change];
@@ -413,6 +416,10 @@ static void run(u32 id, u64 start_ns)
 				sleep_until(start_ns + operand);
 			else
 				sleep_ns(operand);
+			break;
+		case BLOCK_UNTIL:
+			instant_ns += operand;
+			sleep_until(instant_ns);
 			break;
 		case BLOCK_TOKEN: {
 			u32 *token = &shared->tokens[operand];
@@ -727,6 +734,7 @@ int main(void)
 	u64 now_ns = clock_ns(CLOCK_MONOTONIC);
 	u64 need_ns = 50 * MS + head->nr_cpus * 10 * MS + (nr_blocked + nr_runnable) * MS * head->nr_cpus;
 	u64 start_ns = (now_ns + need_ns + 100 * MS) / (100 * MS) * (100 * MS) + head->phase_ns;
+	zero_ns = start_ns;
 	for (u32 id = 0; id < head->nr_tasks; id++)
 		if (tasks[id].state == STATE_BLOCKED)
 			start_task(id, start_ns);

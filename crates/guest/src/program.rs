@@ -87,6 +87,7 @@ fn pack(code: Code) -> u64 {
         Code::Set(change) => (6, change.into()),
         Code::Yield => (7, 0),
         Code::Exit => (8, 0),
+        Code::BlockUntil(ns) => (9, ns),
     };
     tag << 56 | operand
 }

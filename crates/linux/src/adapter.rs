@@ -19,7 +19,8 @@ use std::ffi::CString;
 
 use schedlab_log::{KernelThread, Record};
 use schedlab_machine::kernel::{
-    Boot, Change, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
+    Boot, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Refusal, Spawn, SpawnState, Stimulus,
+    TaskCounters, Yield,
 };
 use schedlab_machine::sink::Sink;
 use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span, TaskId, Time};
@@ -27,10 +28,12 @@ use schedlab_workload::Cgroup;
 
 use crate::abi::{self, Operation, Topo, irq, op};
 use crate::kernel::{BootOptions, KernelError, LinuxKernel, State};
-use crate::params::Params;
+use crate::params::{self, Params};
 
 const CONTROL: TaskId = TaskId(abi::CONTROL);
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+/// As much of a file is read (`sched/debug` of 64 CPUs has some 200 KB).
+const FILE_MAX: usize = 4 << 20;
 
 /// A loaded kernel as the machine sees it.
 pub struct LinuxMachine<S: Sink> {
@@ -43,8 +46,11 @@ pub struct LinuxMachine<S: Sink> {
     request: Option<Batch>,
     request_taken: bool,
     request_result: Option<Result<(), Fault>>,
-    /// Workload tasks that must block before they have used any CPU time.
+    /// Workload tasks that must do something before they have used any CPU time: become a session's leader, block.
+    to_lead: Vec<TaskId>,
     to_block: Vec<TaskId>,
+    /// What the last request read.
+    read: Vec<(String, Result<String, i32>)>,
     /// Operations of tasks that consist of several; kept until the task is back in user mode.
     batches: BTreeMap<TaskId, Batch>,
     /// `cgroup.procs` of each control group.
@@ -73,6 +79,8 @@ struct Batch {
     if_refused: Vec<IfRefused>,
     text: Vec<CString>,
     words: Vec<Vec<u64>>,
+    /// Operations whose result is wanted: index, name; and for a read the buffer.
+    wanted: Vec<(usize, String, Option<Vec<u8>>)>,
 }
 
 /// What it means that the kernel refuses an operation.
@@ -82,7 +90,7 @@ enum IfRefused {
     Stop,
     /// A request of the workload, like a system call's error to a program: counted, and the run goes on.
     Count,
-    /// Expected.
+    /// Expected, or among the results.
     Ignore,
 }
 use IfRefused::{Count, Ignore, Stop};
@@ -109,6 +117,47 @@ impl Batch {
     fn write_or(&mut self, if_refused: IfRefused, path: &str, data: &str) {
         let arg = [self.text(path), self.text(data), data.len() as u64, 0, 0];
         self.push(format!("writing '{data}' to {path}"), if_refused, op::WRITE, 0, arg);
+    }
+
+    /// Read or write what a name of `--param` stands for.
+    fn file(&mut self, request: &FileRequest) {
+        match request {
+            FileRequest::Write { name, value, refusal } => {
+                for (path, value) in params::writes(name, value) {
+                    if *refusal == Refusal::Noted {
+                        self.wanted.push((self.ops.len(), name.clone(), None));
+                        self.write_or(Ignore, &path, &value);
+                    } else {
+                        self.write_or(Stop, &path, &value);
+                    }
+                }
+            }
+            FileRequest::Read { name } => self.read(name, &params::path_of(name), op::READ),
+            FileRequest::List { path } => self.read(path, path, op::LIST),
+        }
+    }
+
+    fn read(&mut self, name: &str, path: &str, op: u32) {
+        let mut buffer = vec![0u8; FILE_MAX];
+        let arg = [self.text(path), buffer.as_mut_ptr() as u64, FILE_MAX as u64, 0, 0];
+        self.wanted.push((self.ops.len(), name.to_owned(), Some(buffer)));
+        self.push(format!("reading {name}"), Ignore, op, 0, arg);
+    }
+
+    /// Results that are wanted: the text read, or the error.
+    fn results(&mut self) -> Vec<(String, Result<String, i32>)> {
+        let wanted = std::mem::take(&mut self.wanted);
+        let result = |(at, name, buffer): (usize, String, Option<Vec<u8>>)| {
+            let result = self.ops[at].result;
+            let outcome = match buffer {
+                _ if result < 0 => Err(i32::try_from(-result).unwrap_or(i32::MAX)),
+                None => Ok(String::new()),
+                // a folder's names end in NUL each
+                Some(bytes) => Ok(String::from_utf8_lossy(&bytes[..result as usize]).replace('\0', "\n")),
+            };
+            (name, outcome)
+        };
+        wanted.into_iter().map(result).collect()
     }
 
     fn mkdir(&mut self, path: &str, if_refused: IfRefused) {
@@ -202,7 +251,9 @@ impl<S: Sink> LinuxMachine<S> {
             request: None,
             request_taken: false,
             request_result: None,
+            to_lead: Vec::new(),
             to_block: Vec::new(),
+            read: Vec::new(),
             batches: BTreeMap::new(),
             groups: Vec::new(),
             params: Params::default(),
@@ -244,13 +295,15 @@ impl<S: Sink> LinuxMachine<S> {
             && let Some(batch) = self.request.take()
         {
             self.request_taken = false;
+            let mut batch = batch;
             let (stop, counted) = batch.refusals();
+            self.read = batch.results();
             self.count(counted);
-            self.request_result = Some(stop.map_or(Ok(()), Err));
+            self.request_result = Some(stop.map_or(Ok(()), |fault| Err(self.params.explain(fault))));
             if self.phase == Phase::Preparing {
                 self.phase = Phase::Up;
                 match self.request_result.take() {
-                    Some(Err(fault)) => self.fault = Some(self.params.explain(fault)),
+                    Some(Err(fault)) => self.fault = Some(fault),
                     _ => self.request_result = None,
                 }
             }
@@ -356,10 +409,10 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
             .iter()
             .map(|cpu| Topo {
                 core: cpu.core,
-                cluster: cpu.core,
+                cluster: cpu.cluster,
                 llc: cpu.llc,
                 package: cpu.package,
-                node: 0,
+                node: cpu.node,
                 capacity: cpu.capacity,
             })
             .collect();
@@ -372,6 +425,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         );
         let options = BootOptions {
             topology: &topology,
+            distances: boot.topology.distances(),
             max_tasks: boot.nr_tasks,
             live_tasks: boot.nr_tasks,
             command_line: command_line.trim_end(),
@@ -409,6 +463,11 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                             return Yield::Fault;
                         }
                     }
+                    if let Some(at) = self.to_lead.iter().position(|&t| t == task) {
+                        self.to_lead.swap_remove(at);
+                        self.kernel.operate(task, op::SETSID, 0, [0; 5]);
+                        continue;
+                    }
                     match self.to_block.iter().position(|&t| t == task) {
                         Some(at) => {
                             self.to_block.swap_remove(at);
@@ -444,6 +503,9 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
             Control::Spawn(spawns) => {
                 for spawn in spawns {
                     batch.fork(spawn, &self.groups, self.kernel.nr_cpus());
+                    if self.params.sessions() {
+                        self.to_lead.push(spawn.id);
+                    }
                     if spawn.state == SpawnState::Blocked {
                         self.to_block.push(spawn.id);
                     }
@@ -454,6 +516,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                     self.groups.push(make_group(&mut batch, group));
                 }
             }
+            Control::Files(files) => files.iter().for_each(|file| batch.file(file)),
         }
         self.request = Some(batch);
         self.request_result = None;
@@ -467,7 +530,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
     }
 
     fn control_done(&mut self) -> Option<Result<(), Fault>> {
-        if !self.to_block.is_empty() {
+        if !(self.to_block.is_empty() && self.to_lead.is_empty()) {
             return None;
         }
         self.request_result.take()
@@ -496,6 +559,10 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         warnings
             .map(|w| std::iter::once(&w.head).chain(&w.text).cloned().collect::<Vec<_>>().join("\n"))
             .collect()
+    }
+
+    fn readings(&mut self) -> Vec<(String, Result<String, i32>)> {
+        std::mem::take(&mut self.read)
     }
 
     fn refused(&mut self) -> BTreeMap<String, u64> {

@@ -7,7 +7,10 @@
 //! | `kernel.NAME` | `/proc/sys/kernel/NAME` |
 //! | `sched/PATH` | `/sys/kernel/debug/sched/PATH`, e.g. `sched/fair_server/cpu0/runtime` |
 //! | `/PATH` | that file
-//! | `boot.NAME` | `NAME=VALUE` on the kernel's command line, e.g. `boot.skew_tick=1` |
+//! | `boot.NAME` | `NAME=VALUE` on the kernel's command line, e.g. `boot.skew_tick=1`, `boot.isolcpus=2-3` |
+//! | `cpuN` | `on` or `off`: `/sys/devices/system/cpu/cpuN/online` |
+//! | `autogroup` | `on` or `off` (as it is unless stated) |
+//! | `sessions` | `each`: every task that is there at the start leads a session of its own, `one` (unless stated): none does |
 //!
 //! `features` takes names separated by spaces or commas (`NO_DELAY_DEQUEUE,HRTICK`), each written by itself.
 
@@ -32,24 +35,30 @@ const SYSCTLS: [&str; 10] = [
 pub(crate) struct Params {
     writes: Vec<(String, String)>,
     command_line: String,
+    sessions: bool,
 }
 
 impl Params {
     pub(crate) fn new(params: &[(String, String)]) -> Params {
         let mut p = Params::default();
         for (name, value) in params {
-            if let Some(name) = name.strip_prefix("boot.") {
-                let space = if p.command_line.is_empty() { "" } else { " " };
-                p.command_line.push_str(&format!("{space}{name}={value}"));
-            } else if name == "features" {
-                let path = path_of(name);
-                let each = value.split([' ', ',']).filter(|v| !v.is_empty());
-                p.writes.extend(each.map(|v| (path.clone(), v.to_owned())));
-            } else {
-                p.writes.push((path_of(name), value.clone()));
+            match (name.strip_prefix("boot."), name.as_str()) {
+                (Some(name), _) => {
+                    let space = if p.command_line.is_empty() { "" } else { " " };
+                    // an option without value is written boot.NAME=
+                    let equals = if value.is_empty() { "" } else { "=" };
+                    p.command_line.push_str(&format!("{space}{name}{equals}{value}"));
+                }
+                (None, "sessions") => p.sessions = value == "each",
+                (None, _) => p.writes.extend(writes(name, value)),
             }
         }
         p
+    }
+
+    /// Whether tasks are sessions.
+    pub(crate) fn sessions(&self) -> bool {
+        self.sessions
     }
 
     /// File and value, in the order given.
@@ -63,14 +72,45 @@ impl Params {
 
     /// Say what can be done about a tunable that the kernel refuses.
     pub(crate) fn explain(&self, mut fault: Fault) -> Fault {
-        if self.writes.iter().any(|(path, _)| fault.reason.contains(path.as_str())) {
-            fault.reason.push_str("; check the name and range of this --param for this kernel version");
+        if fault.reason.starts_with("writing ") {
+            fault.reason.push_str(
+                "; check name and range for this kernel version: 'schedlab schedulers NAME' lists its tunables",
+            );
         }
         fault
     }
 }
 
-fn path_of(name: &str) -> String {
+/// The writes that a setting consists of: file and value each.
+pub(crate) fn writes(name: &str, value: &str) -> Vec<(String, String)> {
+    let path = path_of(name);
+    match name {
+        "features" => value.split([' ', ',']).filter(|v| !v.is_empty()).map(|v| (path.clone(), v.to_owned())).collect(),
+        _ if name == "autogroup" || cpu_number(name).is_some() => {
+            let value = match value {
+                "on" => "1",
+                "off" => "0",
+                other => other,
+            };
+            vec![(path, value.to_owned())]
+        }
+        _ => vec![(path, value.to_owned())],
+    }
+}
+
+/// `cpu3`
+fn cpu_number(name: &str) -> Option<u32> {
+    name.strip_prefix("cpu")?.parse().ok()
+}
+
+/// The file that a name stands for.
+pub(crate) fn path_of(name: &str) -> String {
+    if let Some(cpu) = cpu_number(name) {
+        return format!("/sys/devices/system/cpu/cpu{cpu}/online");
+    }
+    if name == "autogroup" {
+        return "/proc/sys/kernel/sched_autogroup_enabled".to_owned();
+    }
     let short = name.strip_prefix("sched_").unwrap_or(name);
     if name.starts_with('/') {
         name.to_owned()
@@ -92,6 +132,8 @@ mod tests {
         let given: Vec<(String, String)> = [
             ("base_slice_ns", "3000000"),
             ("boot.skew_tick", "1"),
+            ("boot.nohz", ""),
+            ("cpu3", "off"),
             ("features", "NO_DELAY_DEQUEUE, HRTICK"),
             ("rt_runtime_us", "-1"),
             ("kernel.sched_rr_timeslice_ms", "50"),
@@ -100,12 +142,13 @@ mod tests {
         .map(|(n, v)| (n.to_owned(), v.to_owned()))
         .to_vec();
         let p = Params::new(&given);
-        assert_eq!(p.command_line(), "skew_tick=1");
+        assert_eq!(p.command_line(), "skew_tick=1 nohz");
         let debug = "/sys/kernel/debug/sched";
         assert_eq!(
             p.writes().collect::<Vec<_>>(),
             [
                 (&*format!("{debug}/base_slice_ns"), "3000000"),
+                ("/sys/devices/system/cpu/cpu3/online", "0"),
                 (&*format!("{debug}/features"), "NO_DELAY_DEQUEUE"),
                 (&*format!("{debug}/features"), "HRTICK"),
                 ("/proc/sys/kernel/sched_rt_runtime_us", "-1"),

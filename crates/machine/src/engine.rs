@@ -21,11 +21,13 @@
 //!      t0 runs.............block, idle...................t0 runs
 //! ```
 
-use crate::kernel::{Boot, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, Yield};
+use crate::kernel::{
+    Action, Boot, Control, Fault, FaultKind, Kernel, Op, Reading, Spawn, SpawnState, Stimulus, Yield,
+};
 use crate::program::{Code, Program};
 use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
 use crate::wheel::Wheel;
-use schedlab_topology::Topology;
+use schedlab_topology::{CAPACITY_SCALE, Topology};
 use schedlab_units::{CpuId, Policy, Span, TaskId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -162,6 +164,13 @@ pub struct Machine<K: Kernel> {
     sampled_whole: u64,
     pulse: Option<&'static std::sync::atomic::AtomicU64>,
     setup: Setup,
+    /// The experimenter's actions, the next one last.
+    actions: Vec<Action>,
+    /// The action under way: when it was asked for, and when it is too late for it to be done.
+    acting: Option<(Span, u64)>,
+    readings: Vec<Reading>,
+    /// CPUs differ in capacity: work takes longer on smaller ones.
+    asymmetric: bool,
 }
 
 impl<K: Kernel> Machine<K> {
@@ -206,8 +215,46 @@ impl<K: Kernel> Machine<K> {
             sampled_whole: 0,
             pulse: None,
             program: Arc::new(program),
+            actions: Vec::new(),
+            acting: None,
+            readings: Vec::new(),
+            asymmetric: setup.topology.is_asymmetric(),
             setup,
         }
+    }
+
+    /// Has the experimenter do this while the workload runs. At one instant they come after everything else that happens then.
+    pub fn set_actions(&mut self, mut actions: Vec<Action>) {
+        // a stable sort: what was given first comes first
+        actions.sort_by_key(|action| action.at);
+        actions.reverse();
+        self.actions = actions;
+    }
+
+    /// What the actions read, in order.
+    pub fn readings(&self) -> &[Reading] {
+        &self.readings
+    }
+
+    /// Work done in this time on a CPU: a CPU of half the capacity does half as much.
+    #[inline]
+    fn work(&self, cpu: u32, elapsed_ns: u64) -> u64 {
+        if !self.asymmetric {
+            return elapsed_ns;
+        }
+        let capacity = self.setup.topology.cpus()[cpu as usize].capacity;
+        (u128::from(elapsed_ns) * u128::from(capacity) / u128::from(CAPACITY_SCALE)) as u64
+    }
+
+    /// Time that this much work takes on a CPU, rounded up: after it the work is done.
+    #[inline]
+    fn time_for(&self, cpu: u32, work_ns: u64) -> u64 {
+        if !self.asymmetric {
+            return work_ns;
+        }
+        let capacity = u128::from(self.setup.topology.cpus()[cpu as usize].capacity);
+        let time = (u128::from(work_ns) * u128::from(CAPACITY_SCALE)).div_ceil(capacity);
+        u64::try_from(time).unwrap_or(u64::MAX)
     }
 
     /// Lets a supervisor see that the loop is alive: the counter grows while events happen.
@@ -234,7 +281,7 @@ impl<K: Kernel> Machine<K> {
                 .setup
                 .duration
                 .map_or(u64::MAX >> 2, |duration| epoch_ns.saturating_add(duration.as_ns()));
-            self.main_loop(end_ns)
+            self.main_loop(epoch_ns, end_ns)
         });
         let (loop_wall_ns, kernel_wall_ns) = match started {
             None => (0, 0),
@@ -405,15 +452,23 @@ impl<K: Kernel> Machine<K> {
         run.remaining_ns = self.program.steps[run.step].after_ns;
     }
 
-    fn main_loop(&mut self, end_ns: u64) -> Result<End, Fault> {
+    fn main_loop(&mut self, epoch_ns: u64, end_ns: u64) -> Result<End, Fault> {
         while self.live > 0 {
             if self.live == self.waiting {
                 return Ok(End::Deadlock(self.waits()));
             }
+            if self.acting.is_some() {
+                self.act_on()?;
+            }
             let late_ns = self.late.last().map_or(u64::MAX, |(at_ns, _)| *at_ns);
-            if !self.next_event(end_ns.min(late_ns))? {
-                if late_ns <= end_ns {
+            let action_ns = self.next_action_ns(epoch_ns);
+            if !self.next_event(end_ns.min(late_ns).min(action_ns))? {
+                if late_ns <= end_ns.min(action_ns) {
                     self.spawn_late(late_ns)?;
+                    continue;
+                }
+                if action_ns <= end_ns {
+                    self.act(action_ns)?;
                     continue;
                 }
                 if self.queue.first().0 == Key::NEVER && self.wheel_ns() == u64::MAX {
@@ -429,6 +484,42 @@ impl<K: Kernel> Machine<K> {
             self.step(cpu, Stimulus::Continue)?;
         }
         Ok(End::AllDone)
+    }
+
+    /// When the experimenter acts next; never while an action is under way.
+    fn next_action_ns(&self, epoch_ns: u64) -> u64 {
+        match (self.actions.last(), self.acting) {
+            (Some(next), None) => epoch_ns.saturating_add(next.at.as_ns()),
+            _ => u64::MAX,
+        }
+    }
+
+    /// Begins the next action. The run goes on meanwhile: the kernel may have to wait for something (a CPU that goes off waits
+    /// for RCU, say).
+    #[cold]
+    fn act(&mut self, at_ns: u64) -> Result<(), Fault> {
+        self.now_ns = self.now_ns.max(at_ns);
+        let Some(action) = self.actions.pop() else { return Ok(()) };
+        self.kernel.control(Time::from_ns(self.now_ns), Control::Files(&action.files))?;
+        self.acting = Some((action.at, self.now_ns + CONTROL_MAX.as_ns()));
+        Ok(())
+    }
+
+    /// Looks whether the action under way is done.
+    #[cold]
+    fn act_on(&mut self) -> Result<(), Fault> {
+        let Some((at, limit_ns)) = self.acting else { return Ok(()) };
+        if let Some(result) = self.kernel.control_done() {
+            self.acting = None;
+            let read = self.kernel.readings().into_iter();
+            self.readings.extend(read.map(|(name, result)| Reading { at, name, result }));
+            return result;
+        }
+        if self.now_ns > limit_ns {
+            let reason = format!("an action asked for at {at} was not done {CONTROL_MAX} later");
+            return Err(Fault { kind: FaultKind::LostTask, reason });
+        }
+        Ok(())
     }
 
     /// Carries out the next event not later than `limit_ns`; false if there is none.
@@ -538,11 +629,12 @@ impl<K: Kernel> Machine<K> {
     #[inline]
     fn step(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<(), Fault> {
         let now_ns = self.now_ns;
-        let state = &mut self.cpus[cpu.index()];
+        let state = self.cpus[cpu.index()];
         if !state.user.is_idle() {
+            let worked_ns = self.work(cpu.0, now_ns - state.since_ns);
             let run = &mut self.runs[state.user.index()];
-            run.remaining_ns = run.remaining_ns.saturating_sub(now_ns - state.since_ns);
-            state.since_ns = now_ns;
+            run.remaining_ns = run.remaining_ns.saturating_sub(worked_ns);
+            self.cpus[cpu.index()].since_ns = now_ns;
         }
         self.events += 1;
         self.sample_in -= 1;
@@ -559,7 +651,8 @@ impl<K: Kernel> Machine<K> {
                 if self.runs[task.index()].on != cpu.0 {
                     self.arrive_from(task, cpu);
                 }
-                timer_key.min(Key::new(now_ns.saturating_add(self.runs[task.index()].remaining_ns), CLASS_OP))
+                let needs_ns = self.time_for(cpu.0, self.runs[task.index()].remaining_ns);
+                timer_key.min(Key::new(now_ns.saturating_add(needs_ns), CLASS_OP))
             }
             Yield::Idle => {
                 state.user = TaskId::IDLE;
@@ -579,12 +672,13 @@ impl<K: Kernel> Machine<K> {
     /// A task computes on another CPU than before. It may have been taken off that one at this very instant, before that CPU has
     /// had its own turn: what it computed there is counted now.
     fn arrive_from(&mut self, task: TaskId, cpu: CpuId) {
-        let run = &mut self.runs[task.index()];
-        let before = std::mem::replace(&mut run.on, cpu.0);
-        let there = &mut self.cpus[before as usize];
+        let before = std::mem::replace(&mut self.runs[task.index()].on, cpu.0);
+        let there = self.cpus[before as usize];
         if there.user == task {
-            run.remaining_ns = run.remaining_ns.saturating_sub(self.now_ns - there.since_ns);
-            there.user = TaskId::IDLE;
+            let worked_ns = self.work(before, self.now_ns - there.since_ns);
+            let run = &mut self.runs[task.index()];
+            run.remaining_ns = run.remaining_ns.saturating_sub(worked_ns);
+            self.cpus[before as usize].user = TaskId::IDLE;
         }
     }
 
@@ -729,7 +823,8 @@ impl<K: Kernel> Machine<K> {
     #[inline]
     fn compute_on(&mut self, cpu: CpuId, id: TaskId) -> Result<(), Fault> {
         let timer_key = Key::new(self.kernel.timer(cpu).as_ns(), CLASS_TIMER);
-        let due_ns = self.now_ns.saturating_add(self.runs[id.index()].remaining_ns);
+        let needs_ns = self.time_for(cpu.0, self.runs[id.index()].remaining_ns);
+        let due_ns = self.now_ns.saturating_add(needs_ns);
         self.queue.set(cpu.index(), timer_key.min(Key::new(due_ns, CLASS_OP)));
         Ok(())
     }

@@ -84,6 +84,11 @@ pub trait Kernel {
         BTreeMap::new()
     }
 
+    /// What the last [`Control::Files`] read, or noted as refused: name and result, in order. Handed over once.
+    fn readings(&mut self) -> Vec<(String, Result<String, i32>)> {
+        Vec::new()
+    }
+
     /// After [`Yield::Fault`]: what happened.
     fn fault(&mut self) -> Fault;
 
@@ -183,6 +188,61 @@ pub enum Control<'a> {
     Spawn(&'a [Spawn<'a>]),
     /// Create these control groups, parents first; they are numbered from 0 in this order.
     Cgroups(&'a [Cgroup]),
+    /// Read and write the kernel's own files, in this order. [`Kernel::readings`] has what was read.
+    Files(&'a [FileRequest]),
+}
+
+/// Something that the experimenter does to the kernel while the workload runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// When, from the workload's start.
+    pub at: Span,
+    /// What, in this order, at one instant unless the kernel itself waits for something.
+    pub files: Vec<FileRequest>,
+}
+
+/// An access to one of the kernel's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileRequest {
+    /// Set a tunable by the name that `--param` has for it, a file by its path, or a CPU on or off (`cpu3`, `off`).
+    Write {
+        /// Tunable or path.
+        name: String,
+        /// Its value.
+        value: String,
+        /// What a refusal means.
+        refusal: Refusal,
+    },
+    /// Read a file.
+    Read {
+        /// Tunable or path.
+        name: String,
+    },
+    /// List a folder; the reading has a name per line.
+    List {
+        /// Its path.
+        path: String,
+    },
+}
+
+/// What it means that the kernel refuses a [`FileRequest::Write`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The run ends.
+    Ends,
+    /// It is noted among the readings, and the run goes on.
+    Noted,
+}
+
+/// What came of a [`FileRequest::Read`] or [`FileRequest::List`], or of a write whose refusal is noted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// When it was asked for, from the workload's start.
+    pub at: Span,
+    /// Tunable or path.
+    pub name: String,
+    /// The text, empty for a write; or the error number (22 = EINVAL).
+    pub result: Result<String, i32>,
 }
 
 /// What a resumed CPU does when it has nothing more to do at this instant.

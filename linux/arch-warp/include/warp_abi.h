@@ -54,7 +54,6 @@
 				   nothing else runs between them (unless one blocks). result: number of failures */
 
 #define WARP_OP_SETSID	 17	/* setsid(): a session of its own, and with it an autogroup. result: the session or -errno */
-#define WARP_OP_UCLAMP	 18	/* a0: target, a1, a2: least and greatest utilisation (0..1024, ~0 = reset). sched_setattr() */
 
 #define WARP_F_UNINTERRUPTIBLE 1	/* TASK_UNINTERRUPTIBLE instead of TASK_INTERRUPTIBLE */
 #define WARP_F_SYNC	       2	/* the waker is about to block: WF_SYNC */

@@ -128,19 +128,6 @@ static long warp_set_affinity(struct task_struct *p, const u64 *words, u64 nr_wo
 	return result;
 }
 
-/* sched_setattr() with utilisation clamps only: policy and parameters stay. -EOPNOTSUPP without CONFIG_UCLAMP_TASK. */
-static long warp_set_clamp(struct task_struct *p, u32 min, u32 max)
-{
-	struct sched_attr attr = {
-		.size = sizeof(attr),
-		.sched_flags = SCHED_FLAG_KEEP_ALL | SCHED_FLAG_UTIL_CLAMP,
-		.sched_util_min = min,
-		.sched_util_max = max,
-	};
-
-	return sched_setattr(p, &attr);
-}
-
 static long warp_attach(struct task_struct *p, const char *path)
 {
 	char pid[16];
@@ -204,8 +191,6 @@ static long long warp_one(struct warp_op *o)
 		return result;
 	case WARP_OP_ATTACH:
 		return warp_attach(p, (const char *)arg[1]);
-	case WARP_OP_UCLAMP:
-		return warp_set_clamp(p, (u32)arg[1], (u32)arg[2]);
 	}
 	return -ENOSYS;
 }

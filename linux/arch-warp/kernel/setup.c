@@ -5,6 +5,7 @@
 #include <linux/console.h>
 #include <linux/cpu.h>
 #include <linux/delay.h>
+#include <linux/fs.h>
 #include <linux/init.h>
 #include <linux/interrupt.h>
 #include <linux/memblock.h>
@@ -41,6 +42,15 @@ void *empty_zero_page;
 #ifdef CONFIG_NUMA
 struct cpumask warp_node_cpus[MAX_NUMNODES];
 struct pglist_data warp_node0;
+/* from 7.0 on written with NUMA, too, but defined without */
+struct page *mem_map __weak;
+unsigned long max_mapnr __weak;
+/* /proc/PID/numa_maps, without an MMU */
+extern const struct file_operations proc_pid_numa_maps_operations;
+const struct file_operations proc_pid_numa_maps_operations __weak = { };
+/* Stands for the page table walks of mm/mempolicy.c (warp.lds.S); unreachable. */
+void warp_no_mmu(void);
+void warp_no_mmu(void) { BUG(); }
 #ifdef WARP_OWN_NODE_DATA
 struct pglist_data *node_data[MAX_NUMNODES];
 #endif

@@ -96,3 +96,9 @@ PROVIDE_HIDDEN(trace_print_symbols_seq = warp_no_ftrace);
 PROVIDE_HIDDEN(trace_raw_output_prep = warp_no_ftrace);
 PROVIDE_HIDDEN(trace_seq_printf = warp_no_ftrace);
 PROVIDE_HIDDEN(__trace_trigger_soft_disabled = warp_no_ftrace);
+
+/* CONFIG_NUMA without an MMU: mm/mempolicy.c and fs/proc are compiled, and no task has memory that they could walk. */
+PROVIDE_HIDDEN(__pte_offset_map_lock = warp_no_mmu);
+PROVIDE_HIDDEN(pte_offset_map_lock = warp_no_mmu);
+PROVIDE_HIDDEN(vma_modify_policy = warp_no_mmu);
+PROVIDE_HIDDEN(walk_page_range = warp_no_mmu);
