@@ -143,6 +143,7 @@ pub(crate) fn records(
         params,
         stall_limit: STALL_LIMIT,
         perturb: None,
+        actions: &[],
     };
     let result = schedlab_runner::run(&request)?;
     if let RunEnd::Misbehaved { report } = &result.report.end {
