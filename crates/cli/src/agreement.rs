@@ -84,7 +84,7 @@ fn pair(series: &str, ui: &Ui) -> Result<Pair> {
         )));
     };
     let topology = Topology::flat(1).map_err(Failure::input)?;
-    let real = crate::linux::object(series, 250, &topology, ui).map(Scheduler::Linux)?;
+    let real = crate::schedulers::resolve(&format!("linux-{series}"), 250, &topology, ui)?;
     let native = schedlab_policies::find(native).expect("the models are registered");
     Ok(Pair { native: Scheduler::Native(native), real, fair_server, start_debit })
 }

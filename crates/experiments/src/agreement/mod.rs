@@ -97,6 +97,7 @@ fn run(
         duration: Some(case.duration),
         params,
         perturb: None,
+        actions: &[],
         stall_limit: STALL_LIMIT,
     };
     let result = schedlab_runner::run(&request)?;
