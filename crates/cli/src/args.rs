@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Guest(crate::guest::GuestCommand),
     /// Compare the simulation with real Linux: tables with tolerances and verdicts.
     Validate(crate::validate::ValidateArgs),
+    /// Compare native CFS and EEVDF with the real kernels that they model, decision by decision, and explain the differences.
+    Agreement(crate::agreement::AgreementArgs),
     /// Show a machine that --machine takes, or list those with a name; take a snapshot of this one.
     Machines(crate::machines::MachinesArgs),
     /// List the schedulers that --sched takes, with their parameters.

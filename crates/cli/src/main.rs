@@ -1,5 +1,6 @@
 //! `schedlab`: the command line over the laboratory.
 
+mod agreement;
 mod args;
 mod at;
 mod demo;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::ProbeMachine(args) => fairness::probe_machine(args),
         Command::Guest(command) => guest::guest(command, &ui),
         Command::Validate(args) => validate::validate(args, &ui),
+        Command::Agreement(args) => agreement::agreement(args, &ui),
         Command::Machines(args) => machines::machines(args),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
     };

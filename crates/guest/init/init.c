@@ -395,7 +395,8 @@ static void run(u32 id, u64 start_ns)
 {
 	const struct task *task = &tasks[id];
 	const struct step *step = &steps[task->first_step];
-	u64 target = 0, instant_ns = zero_ns; // the instant of its last BLOCK_UNTIL
+	// the instant of its last BLOCK_UNTIL, of its birth before the first
+	u64 target = 0, instant_ns = task->state == STATE_FORKED ? clock_ns(CLOCK_MONOTONIC) : zero_ns;
 	prctl(PR_SET_NAME, task->name);
 	if (task->state == STATE_FORKED && task->change != NONE) {
 		struct change own = changes[task->change];

@@ -349,7 +349,6 @@ impl<K: Kernel> Machine<K> {
         let mut now = Vec::new();
         for index in 0..self.program.tasks.len() {
             let id = TaskId(index as u32);
-            self.runs[index].until_ns = epoch_ns;
             let (init, idle_forever) =
                 (self.program.tasks[index].init, self.program.tasks[index].idle_forever);
             match init {
@@ -448,6 +447,7 @@ impl<K: Kernel> Machine<K> {
     fn born(&mut self, id: TaskId) {
         let run = &mut self.runs[id.index()];
         run.live = true;
+        run.until_ns = self.now_ns;
         self.live += 1;
         run.remaining_ns = self.program.steps[run.step].after_ns;
     }

@@ -152,7 +152,7 @@ pub enum ExternalSource {
     /// An interrupt of a device.
     Device,
     /// A timer that the task set for an instant, not for a length (`clock_nanosleep` with `TIMER_ABSTIME`, `timerfd`), as periodic
-    /// programs do: `after` counts from the instant of the task's previous wakeup of this kind (from the start for the first), not from
+    /// programs do: `after` counts from the instant of the task's previous wakeup of this kind (from its birth for the first), not from
     /// the block. If that instant has passed, the task is woken as soon as it has blocked.
     Absolute,
 }

@@ -31,7 +31,7 @@
 //! ```
 //!
 //! * Times: `4ms`, `1.5us`; a bare integer is ns. `+1ms` counts from the task's previous event instead of its last wakeup.
-//! * `absolute`: the length counts from the task's previous such wakeup (from the start for the first), as in a periodic task.
+//! * `absolute`: the length counts from the task's previous such wakeup (from its birth for the first), as in a periodic task.
 //! * eid: a number from 1, `-` (numbered by the reader), or a label `@name`. As deid a label means that event; within REPEAT, the one
 //!   of the same iteration (`@name-1` the one before, `@name[7]` iteration 7, from 0). dpid `-` is then the label's task.
 //! * pid: `101..105` instead of a pid stands for the same line five times (the pid of an event, the new task of INIT and FORK).
