@@ -73,7 +73,8 @@ struct cgroup {
 	u32 what, weight;
 	u64 quota_us, period_us;
 };
-enum { BLOCK_TIMER, BLOCK_DEVICE, BLOCK_TOKEN, BLOCK_FOREVER, DELIVER, FORK, SET, YIELD, EXIT };
+enum { BLOCK_TIMER, BLOCK_DEVICE, BLOCK_TOKEN, BLOCK_FOREVER, DELIVER, FORK, SET, YIELD, EXIT,
+       BLOCK_GRID, BLOCK_GRID_RESTART };
 struct step {
 	u64 after_ns;
 	u64 packed; // code in the top byte, operand below
@@ -386,7 +387,7 @@ static void run(u32 id, u64 start_ns)
 {
 	const struct task *task = &tasks[id];
 	const struct step *step = &steps[task->first_step];
-	u64 target = 0;
+	u64 target = 0, grid_ns = 0, began_ns = clock_ns(CLOCK_MONOTONIC);
 	prctl(PR_SET_NAME, task->name);
 	if (task->state == STATE_FORKED && task->change != NONE) {
 		struct change own = changes[task->change];
@@ -406,6 +407,17 @@ static void run(u32 id, u64 start_ns)
 				sleep_until(start_ns + operand);
 			else
 				sleep_ns(operand);
+			break;
+		case BLOCK_GRID:
+		case BLOCK_GRID_RESTART:
+			// The grid begins at time 0 of the workload, of a forked task at its fork.
+			if (!grid_ns)
+				grid_ns = start_ns ? start_ns : began_ns;
+			grid_ns += operand;
+			if (grid_ns > clock_ns(CLOCK_MONOTONIC))
+				sleep_until(grid_ns);
+			else if (code == BLOCK_GRID_RESTART)
+				grid_ns = clock_ns(CLOCK_MONOTONIC);
 			break;
 		case BLOCK_TOKEN: {
 			u32 *token = &shared->tokens[operand];

@@ -86,6 +86,8 @@ fn pack(code: Code) -> u64 {
         Code::Set(change) => (6, change.into()),
         Code::Yield => (7, 0),
         Code::Exit => (8, 0),
+        Code::BlockGrid(ns) => (9, ns),
+        Code::BlockGridRestart(ns) => (10, ns),
     };
     tag << 56 | operand
 }

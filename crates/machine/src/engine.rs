@@ -135,6 +135,8 @@ pub struct Machine<K: Kernel> {
     cpus: Vec<Cpu>,
     runs: Vec<Run>,
     delivered: Vec<u64>,
+    /// Per task: the last expiry of its periodic timer (ns); empty if no task has one.
+    grids: Vec<u64>,
     queue: CpuQueue,
     wheel: Wheel,
     spinning: VecDeque<CpuId>,
@@ -178,6 +180,7 @@ impl<K: Kernel> Machine<K> {
             cpus: vec![Cpu { user: TaskId::IDLE, since_ns: 0 }; nr_cpus],
             runs,
             delivered: vec![0; program.tokens.len().div_ceil(64)],
+            grids: vec![0; if program.has_grids() { program.tasks.len() } else { 0 }],
             queue: CpuQueue::new(nr_cpus),
             wheel: Wheel::new(program.tasks.len()),
             spinning: VecDeque::new(),
@@ -298,6 +301,10 @@ impl<K: Kernel> Machine<K> {
                         Code::BlockTimer(after_ns) | Code::BlockDevice(after_ns) => {
                             self.wheel.insert(id.0, epoch_ns + after_ns);
                         }
+                        Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
+                            self.grids[index] = epoch_ns + after_ns;
+                            self.wheel.insert(id.0, epoch_ns + after_ns);
+                        }
                         Code::BlockToken(token) => {
                             self.runs[index].token = token;
                             self.waiting += 1;
@@ -361,6 +368,9 @@ impl<K: Kernel> Machine<K> {
         run.live = true;
         self.live += 1;
         run.remaining_ns = self.program.steps[run.step].after_ns;
+        if let Some(grid_ns) = self.grids.get_mut(id.index()) {
+            *grid_ns = self.now_ns;
+        }
     }
 
     fn main_loop(&mut self, end_ns: u64) -> Result<End, Fault> {
@@ -544,6 +554,22 @@ impl<K: Kernel> Machine<K> {
             }
             Code::BlockTimer(after_ns) | Code::BlockDevice(after_ns) => {
                 self.wheel.insert(id.0, now_ns.saturating_add(after_ns));
+                self.enter(cpu, id, Op::Block)
+            }
+            Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
+                let expiry_ns = self.grids[index].saturating_add(after_ns);
+                if expiry_ns <= now_ns {
+                    // Late: no sleep, as clock_nanosleep until a time that has passed.
+                    let restarts = matches!(code, Code::BlockGridRestart(_));
+                    self.grids[index] = if restarts { now_ns } else { expiry_ns };
+                    self.tokens_early += 1;
+                    return self.compute_on(cpu, id);
+                }
+                self.grids[index] = expiry_ns;
+                if K::OWNS_TASK_TIMERS {
+                    return self.enter(cpu, id, Op::BlockUntil(Time::from_ns(expiry_ns)));
+                }
+                self.wheel.insert(id.0, expiry_ns);
                 self.enter(cpu, id, Op::Block)
             }
             Code::BlockToken(token) => {

@@ -37,6 +37,10 @@ pub enum Code {
     BlockTimer(u64),
     /// Block; a device wakes it after this many ns.
     BlockDevice(u64),
+    /// Block until the task's periodic timer expires, this many ns after the expiry before; not at all if it has.
+    BlockGrid(u64),
+    /// As `BlockGrid`, but where it has expired the next expiry counts from now.
+    BlockGridRestart(u64),
     /// Block until the token is delivered.
     BlockToken(u32),
     /// Block for the rest of the run; the task has done all that the workload asks of it.
@@ -69,6 +73,8 @@ impl Step {
             Code::Set(change) => (6, u64::from(change)),
             Code::Yield => (7, 0),
             Code::Exit => (8, 0),
+            Code::BlockGrid(ns) => (9, ns),
+            Code::BlockGridRestart(ns) => (10, ns),
         };
         Step { after_ns, packed: tag << OPERAND_BITS | operand.min(OPERAND_MAX) }
     }
@@ -86,7 +92,9 @@ impl Step {
             5 => Code::Fork(operand as u32),
             6 => Code::Set(operand as u32),
             7 => Code::Yield,
-            _ => Code::Exit,
+            8 => Code::Exit,
+            9 => Code::BlockGrid(operand),
+            _ => Code::BlockGridRestart(operand),
         }
     }
 }
@@ -197,6 +205,11 @@ impl Program {
         }
         self.count("affinity that names no CPU of this machine, left out", lost);
         self.count("affinity that names more CPUs than this machine has, cut", cut);
+    }
+
+    /// Whether any task has a periodic timer.
+    pub fn has_grids(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.code(), Code::BlockGrid(_) | Code::BlockGridRestart(_)))
     }
 
     /// Number of tasks.
@@ -394,6 +407,10 @@ fn block_code(wakeup: &Wakeup, next_token: &mut u32) -> Code {
     match *wakeup {
         Wakeup::External { after, source: ExternalSource::Timer } => Code::BlockTimer(after.as_ns()),
         Wakeup::External { after, source: ExternalSource::Device } => Code::BlockDevice(after.as_ns()),
+        Wakeup::External { after, source: ExternalSource::Grid } => Code::BlockGrid(after.as_ns()),
+        Wakeup::External { after, source: ExternalSource::GridRestart } => {
+            Code::BlockGridRestart(after.as_ns())
+        }
         Wakeup::Dependent { .. } => {
             *next_token += 1;
             Code::BlockToken(*next_token - 1)

@@ -1,7 +1,7 @@
 //! Writes the text form: canonical, so that equal workloads give equal bytes.
 
 use super::lex::quote;
-use super::{TEXT_HEADER, TEXT_VERSION};
+use super::TEXT_HEADER;
 use crate::{
     Birth, CgroupId, CpuMax, Event, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
 };
@@ -18,7 +18,7 @@ const BUFFER: usize = 1 << 16;
 pub fn write_text(workload: &Workload, out: &mut impl Write) -> io::Result<()> {
     let mut writer = Writer { workload, line: Vec::with_capacity(BUFFER + 512), rows: rows_needed(workload) };
     writer.word(TEXT_HEADER);
-    writer.number(u64::from(TEXT_VERSION));
+    writer.number(u64::from(workload.version()));
     writer.line.push(b'\n');
     writer.head();
     for task in &workload.tasks {
@@ -286,8 +286,8 @@ impl Writer<'_> {
             EventKind::Wakeup(Wakeup::External { after, source }) => {
                 self.span(*after);
                 self.word("0 0 0");
-                if *source == ExternalSource::Device {
-                    self.word("device");
+                if *source != ExternalSource::Timer {
+                    self.word(source.name());
                 }
             }
             EventKind::Wakeup(Wakeup::Dependent { recorded_after, event, task, distance }) => {
