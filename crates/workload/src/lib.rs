@@ -21,6 +21,7 @@ pub mod generate;
 mod index;
 mod load;
 mod model;
+pub mod rtapp;
 pub mod text;
 
 pub use binary::{BinaryError, read_binary, write_binary};
@@ -32,4 +33,5 @@ pub use model::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,
 };
+pub use rtapp::{RtAppError, read_rtapp};
 pub use text::{TextError, parse_text, read_text, write_text};

@@ -348,7 +348,8 @@ fn event(c: &mut Cursor<'_>, last_eid: &mut u64, since_wakeup: &mut u64) -> Opti
     *last_eid = eid;
     let first = c.number()?;
     let kind = tag & !tag::EID;
-    let length = if matches!(kind, tag::TIMER | tag::DEVICE | tag::GRID | tag::GRID_RESTART | tag::DEPENDENT) {
+    let length = if matches!(kind, tag::TIMER | tag::DEVICE | tag::GRID | tag::GRID_RESTART | tag::DEPENDENT)
+    {
         *since_wakeup = 0;
         Span::from_ns(first)
     } else {

@@ -1,7 +1,7 @@
 //! Writes the text form: canonical, so that equal workloads give equal bytes.
 
-use super::lex::quote;
 use super::TEXT_HEADER;
+use super::lex::quote;
 use crate::{
     Birth, CgroupId, CpuMax, Event, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
 };
