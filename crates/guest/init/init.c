@@ -75,7 +75,8 @@ struct cgroup {
 	u32 what, weight;
 	u64 quota_us, period_us;
 };
-enum { BLOCK_TIMER, BLOCK_DEVICE, BLOCK_TOKEN, BLOCK_FOREVER, DELIVER, FORK, SET, YIELD, EXIT, BLOCK_UNTIL };
+enum { BLOCK_TIMER, BLOCK_DEVICE, BLOCK_TOKEN, BLOCK_FOREVER, DELIVER, FORK, SET, YIELD, EXIT,
+       BLOCK_UNTIL, BLOCK_GRID, BLOCK_GRID_RESTART };
 struct step {
 	u64 after_ns;
 	u64 packed; // code in the top byte, operand below
@@ -395,7 +396,7 @@ static void run(u32 id, u64 start_ns)
 {
 	const struct task *task = &tasks[id];
 	const struct step *step = &steps[task->first_step];
-	// the instant of its last BLOCK_UNTIL, of its birth before the first
+	// the last instant that it set a timer for; before the first: of its birth
 	u64 target = 0, instant_ns = task->state == STATE_FORKED ? clock_ns(CLOCK_MONOTONIC) : zero_ns;
 	prctl(PR_SET_NAME, task->name);
 	if (task->state == STATE_FORKED && task->change != NONE) {
@@ -420,6 +421,14 @@ static void run(u32 id, u64 start_ns)
 		case BLOCK_UNTIL:
 			instant_ns += operand;
 			sleep_until(instant_ns);
+			break;
+		case BLOCK_GRID:
+		case BLOCK_GRID_RESTART:
+			instant_ns += operand;
+			if (instant_ns > clock_ns(CLOCK_MONOTONIC))
+				sleep_until(instant_ns);
+			else if (code == BLOCK_GRID_RESTART)
+				instant_ns = clock_ns(CLOCK_MONOTONIC);
 			break;
 		case BLOCK_TOKEN: {
 			u32 *token = &shared->tokens[operand];

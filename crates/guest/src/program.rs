@@ -88,6 +88,8 @@ fn pack(code: Code) -> u64 {
         Code::Yield => (7, 0),
         Code::Exit => (8, 0),
         Code::BlockUntil(ns) => (9, ns),
+        Code::BlockGrid(ns) => (10, ns),
+        Code::BlockGridRestart(ns) => (11, ns),
     };
     tag << 56 | operand
 }

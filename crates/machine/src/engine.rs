@@ -365,6 +365,10 @@ impl<K: Kernel> Machine<K> {
                             let until_ns = self.until_ns(id, after_ns);
                             self.wheel.insert(id.0, until_ns);
                         }
+                        Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
+                            let until_ns = self.until_ns(id, after_ns);
+                            self.wheel.insert(id.0, until_ns);
+                        }
                         Code::BlockToken(token) => {
                             self.runs[index].token = token;
                             self.waiting += 1;
@@ -755,6 +759,22 @@ impl<K: Kernel> Machine<K> {
                     return self.enter(cpu, id, Op::BlockUntil(Time::from_ns(until_ns)));
                 }
                 self.wheel.insert(id.0, until_ns.max(now_ns));
+                self.enter(cpu, id, Op::Block)
+            }
+            Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
+                let expiry_ns = self.runs[index].until_ns.saturating_add(after_ns);
+                if expiry_ns <= now_ns {
+                    // Late: no sleep, as clock_nanosleep until a time that has passed.
+                    let restarts = matches!(code, Code::BlockGridRestart(_));
+                    self.runs[index].until_ns = if restarts { now_ns } else { expiry_ns };
+                    self.tokens_early += 1;
+                    return self.compute_on(cpu, id);
+                }
+                self.runs[index].until_ns = expiry_ns;
+                if K::OWNS_TASK_TIMERS {
+                    return self.enter(cpu, id, Op::BlockUntil(Time::from_ns(expiry_ns)));
+                }
+                self.wheel.insert(id.0, expiry_ns);
                 self.enter(cpu, id, Op::Block)
             }
             Code::BlockToken(token) => {

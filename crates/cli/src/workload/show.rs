@@ -398,7 +398,7 @@ fn described(workload: &Workload, event: &Event) -> String {
             format!("after {} of CPU time", long(*length))
         }
         EventKind::Wakeup(Wakeup::External { after, source }) => {
-            format!("by a {}, after {}", format!("{source:?}").to_lowercase(), long(*after))
+            format!("by a {}, after {}", source.name(), long(*after))
         }
         EventKind::Wakeup(Wakeup::Dependent { recorded_after, event, task, distance }) => format!(
             "by {}, {} before its event {} (recorded after {})",

@@ -32,9 +32,13 @@ impl OwnClock {
     #[inline]
     pub fn step(&mut self, kind: &EventKind) -> Span {
         match kind {
-            EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Absolute }) => {
+            EventKind::Wakeup(Wakeup::External { after, source }) if source.is_instant() => {
+                let now_ns = self.woken_ns.saturating_add(self.length_ns);
                 self.until_ns = self.until_ns.saturating_add(after.as_ns());
-                self.woken_ns = self.woken_ns.saturating_add(self.length_ns).max(self.until_ns);
+                if *source == ExternalSource::GridRestart {
+                    self.until_ns = self.until_ns.max(now_ns);
+                }
+                self.woken_ns = now_ns.max(self.until_ns);
                 self.length_ns = 0;
             }
             EventKind::Wakeup(
