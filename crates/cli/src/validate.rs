@@ -4,8 +4,9 @@ use crate::failure::{Failure, Result};
 use crate::guest;
 use crate::ui::Ui;
 use clap::Args;
-use schedlab_guest::{GuestKernel, Options};
-use schedlab_machine::Perturb;
+use schedlab_guest::{GuestKernel, Options, workloads};
+use schedlab_log::{Kind, MemLog, RawLog};
+use schedlab_machine::{Perturb, Program};
 use schedlab_runner::{Request, RunEnd, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
@@ -174,7 +175,7 @@ fn real(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &Ui) -> Resul
     Ok(Some((source, golden.hz, golden.runs, Vec::new())))
 }
 
-/// The simulation's runs, each varied by what no real run has exactly.
+/// The simulation's runs: to each run of the guest as many, with its phase of the tick, else varied by what no real run has exactly.
 fn simulate(
     args: &ValidateArgs,
     case: &Case,
@@ -185,13 +186,43 @@ fn simulate(
     let topology: Topology = case.cpus.to_string().parse().map_err(Failure::input)?;
     let name = format!("linux-{}", case.series);
     let scheduler = crate::schedulers::resolve(&name, hz, &topology, ui)?;
+    let tick_ns = 1_000_000_000 / u64::from(hz.max(1));
+    let tick_at_ns = tick_offset(&scheduler, tick_ns)?;
     let mut runs = Vec::new();
-    for seed in 1..=u64::from(args.runs.max(1)) {
+    let mut seed = 0;
+    for index in 0..args.runs.max(1) {
+        let phase_ns = Case::phase(index % case.runs.max(1)).as_ns();
+        // the first tick comes a whole number of ticks after time 0, less the phase, in the guest
+        let wanted_ns = (tick_at_ns + phase_ns) % tick_ns;
+        seed = seed_with_phase(seed + 1, wanted_ns, tick_ns)?;
         let perturb = Perturb { start: Span::ZERO, slack: TIMER_LATE, ..Perturb::new(seed) };
         let varied = schedlab_validate::vary(workload, seed);
-        runs.push(simulate_one(&scheduler, &topology, case.span(), &varied, Some(perturb))?);
+        let log = simulate_one(&scheduler, &topology, case.span(), &varied, Some(perturb))?;
+        runs.push(Measures::of(&log).map_err(|error| Failure::Internal(error.to_string()))?);
     }
     Ok((scheduler.version(), runs))
+}
+
+/// When the first tick comes after time 0, if the simulation's phase is 0: two equal hogs change places at ticks only.
+fn tick_offset(scheduler: &Scheduler, tick_ns: u64) -> Result<u64> {
+    let topology: Topology = "1".parse().map_err(Failure::input)?;
+    let duration = Span::from_ns(50 * tick_ns);
+    let hogs = workloads::named("hogs:0,0", duration).map_err(guest::failure)?;
+    let log = MemLog::read(&simulate_one(scheduler, &topology, duration, &hogs, None)?).map_err(Failure::input)?;
+    let last = log.records.iter().rfind(|record| record.kind() == Some(Kind::Switch));
+    Ok(last.map_or(0, |record| record.time_ns % tick_ns))
+}
+
+/// The next seed whose phase is this within the tick, to a hundredth.
+fn seed_with_phase(from: u64, wanted_ns: u64, tick_ns: u64) -> Result<u64> {
+    let one = workloads::named("hogs:0", Span::from_s(1)).map_err(guest::failure)?;
+    let mut program = Program::new(&one).map_err(Failure::input)?;
+    let found = (from..from + 100_000).find(|seed| {
+        program.perturb(&Perturb::new(*seed), |_| false);
+        let off_ns = (program.phase.as_ns() + tick_ns - wanted_ns) % tick_ns;
+        off_ns <= tick_ns / 100
+    });
+    found.ok_or_else(|| Failure::Internal(format!("no seed has the phase {wanted_ns} ns")))
 }
 
 fn simulate_one(
@@ -200,7 +231,7 @@ fn simulate_one(
     duration: Span,
     workload: &Workload,
     perturb: Option<Perturb>,
-) -> Result<Measures> {
+) -> Result<RawLog> {
     let request = Request {
         workload,
         scheduler,
@@ -218,8 +249,7 @@ fn simulate_one(
             return Err(Failure::Misbehaved(format!("{}: {}: {}", scheduler.name(), report.kind, report.reason)));
         }
     }
-    let log = schedlab_log::RawLog::open(result.spill, result.header).map_err(Failure::input)?;
-    Measures::of(&log).map_err(|error| Failure::Internal(error.to_string()))
+    RawLog::open(result.spill, result.header).map_err(Failure::input)
 }
 
 /// Says if the two kernels are not the same release.

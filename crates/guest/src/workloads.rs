@@ -108,15 +108,24 @@ pub fn periodic_rt(horizon: Span) -> Workload {
     builder.workload
 }
 
-/// Two DEADLINE tasks (30 of 100 ms, 10 of 50 ms) that want more than their runtime, over two nice-0 hogs.
+/// Two DEADLINE tasks (30 of 100 ms, 10 of 50 ms) that want more than their runtime, over two nice-0 hogs. The second comes 5 ms
+/// after the first: were both periods to begin at one instant, microseconds of kernel code would decide whose timer is first.
 pub fn deadline_set() -> Workload {
     let mut builder = Builder::default();
-    for (runtime_ms, period_ms) in [(30, 100), (10, 50)] {
+    for (runtime_ms, period_ms, start) in [(30, 100, Span::ZERO), (10, 50, Span::from_ms(5))] {
         let period = Span::from_ms(period_ms);
         let deadline = DeadlineParams { runtime: Span::from_ms(runtime_ms), deadline: period, period };
         let params =
             SchedParams { policy: Policy::Deadline, deadline: Some(deadline), ..SchedParams::default() };
-        builder.task(format!("dl{runtime_ms}.{period_ms}"), params, endless());
+        let waits = (start > Span::ZERO).then(|| sleep(start));
+        let task = builder.task(
+            format!("dl{runtime_ms}.{period_ms}"),
+            params,
+            waits.into_iter().chain(endless()),
+        );
+        if let (true, Birth::Init { state, .. }) = (start > Span::ZERO, &mut task.birth) {
+            *state = InitState::Blocked;
+        }
     }
     for _ in 0..2 {
         builder.task("hog".to_string(), nice(0), endless());
@@ -148,7 +157,8 @@ pub fn cgroup_tree() -> Workload {
 pub fn yielders(tasks: u32, rounds: u32) -> Workload {
     let mut builder = Builder::default();
     for _ in 0..tasks {
-        let kinds = (0..rounds).map(|_| EventKind::Yield { length: Span::from_ms(1) });
+        // lengths count from the last wakeup, and there is none
+        let kinds = (1..=rounds).map(|ms| EventKind::Yield { length: Span::from_ms(ms.into()) });
         builder.task("yielder".to_string(), nice(0), kinds.chain(endless()));
     }
     builder.task("hog".to_string(), nice(0), endless());

@@ -5,7 +5,7 @@
 //! a CPU idles for a tenth of the time; one microsecond of doubt about the ends dissolves it. (LIMITATIONS.md, "Validation".)
 
 use schedlab_units::{Random, Span};
-use schedlab_workload::{Event, EventKind, Workload};
+use schedlab_workload::{EventKind, Workload};
 
 /// Each end of a burst comes up to this late: a system call's way into the kernel and out of it, as the guest shows it.
 pub const BURST_END_NS: u64 = 5_000;
@@ -17,8 +17,13 @@ pub fn vary(workload: &Workload, seed: u64) -> Workload {
     for (index, task) in varied.tasks.iter_mut().enumerate() {
         let mut random = Random::for_part(seed, index as u64);
         let mut late_ns = 0;
+        let mut begins = true; // lengths count from the last wakeup: only a block that follows one is a burst by itself
         for event in &mut task.events {
-            let Some(length) = length_mut(event) else { continue };
+            let alone = std::mem::replace(&mut begins, matches!(event.kind, EventKind::Wakeup(_)));
+            let EventKind::Block { length } = &mut event.kind else { continue };
+            if !alone {
+                continue;
+            }
             let next_ns = random.below(BURST_END_NS + 1);
             let ns = (length.as_ns() + next_ns).saturating_sub(late_ns);
             late_ns = (ns + late_ns).saturating_sub(length.as_ns());
@@ -26,14 +31,6 @@ pub fn vary(workload: &Workload, seed: u64) -> Workload {
         }
     }
     varied
-}
-
-/// The burst's length; only of bursts that the task ends by itself for a while (what follows without a pause is one burst).
-fn length_mut(event: &mut Event) -> Option<&mut Span> {
-    match &mut event.kind {
-        EventKind::Block { length } | EventKind::Yield { length } => Some(length),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
