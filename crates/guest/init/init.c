@@ -8,7 +8,8 @@
 // A task computes until its CPU time reaches a target. It must not ask the kernel for its CPU time meanwhile: that calls
 // update_curr(), which on EEVDF ends a slice at the moment of the question and not at the next tick. So it reads the TSC
 // within a restartable sequence (rseq): the kernel leaves the sequence whenever the task loses the CPU, hence the intervals
-// between the readings are CPU time. After each operation (where the kernel's books are up to date anyway) the clock is read.
+// between the readings are CPU time. After it has blocked or yielded (where the kernel's books are up to date anyway) the clock is
+// read; a wakeup of another task, a fork or a change may leave the books as they are, and what it took is made good after the next.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -402,7 +403,7 @@ static void run(u32 id, u64 start_ns)
 	const struct task *task = &tasks[id];
 	const struct step *step = &steps[task->first_step];
 	u64 target = 0;
-	int first = 1;
+	int booked = 0; // whether the kernel's books are up to date
 	prctl(PR_SET_NAME, task->name);
 	if (starts_late(task))
 		sleep_until(start_ns + LATE);
@@ -412,13 +413,12 @@ static void run(u32 id, u64 start_ns)
 		apply(id, id, &own);
 	}
 	for (;; step++) {
-		// not at the very start: nothing has brought the kernel's books up to date, and the question would
-		u64 now = first ? 0 : clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		u64 now = booked ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : target;
 		target += step->after_ns;
-		first = 0;
 		compute_until(now, target, &passes[id]);
 		u32 code = step->packed >> 56;
 		u64 operand = step->packed & ((1ull << 56) - 1);
+		booked = code <= BLOCK_FOREVER || code == YIELD;
 		switch (code) {
 		case BLOCK_TIMER:
 		case BLOCK_DEVICE:
@@ -429,8 +429,9 @@ static void run(u32 id, u64 start_ns)
 			break;
 		case BLOCK_TOKEN: {
 			u32 *token = &shared->tokens[operand];
+			booked = 0; // unless it has to wait
 			while (!__atomic_load_n(token, __ATOMIC_ACQUIRE))
-				futex(token, FUTEX_WAIT, 0, NULL, 0);
+				booked |= futex(token, FUTEX_WAIT, 0, NULL, 0) == 0;
 			break;
 		}
 		case BLOCK_FOREVER:
