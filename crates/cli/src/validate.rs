@@ -41,11 +41,8 @@ pub(crate) struct ValidateArgs {
     #[arg(long, conflicts_with = "refresh")]
     pub golden_only: bool,
     /// Use the host's CPU for the guest (needs /dev/kvm): physical times, other results each time; nothing is kept.
-    #[arg(long, conflicts_with_all = ["refresh", "golden_only", "host"])]
-    pub kvm: bool,
-    /// Compare with this machine's own kernel instead of a guest (needs root).
     #[arg(long, conflicts_with_all = ["refresh", "golden_only"])]
-    pub host: bool,
+    pub kvm: bool,
     /// All quantities; without, those beyond tolerance.
     #[arg(long)]
     pub all: bool,

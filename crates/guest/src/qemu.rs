@@ -187,7 +187,7 @@ fn arguments(options: &Options, hz: u32, events: &[&str], initramfs_bytes: usize
         + u64::from(options.trace_buffer_mb);
     let text = |s: &str| s.to_string();
     let icount = format!("tcg,thread=single -icount shift={},sleep=off -cpu qemu64", options.shift);
-    let processor = if options.kvm { "kvm -cpu host,migratable=no" } else { &icount };
+    let processor = if options.kvm { "kvm -cpu host" } else { &icount };
     let mut arguments: Vec<String> =
         ["-machine", "pc", "-accel"].into_iter().chain(processor.split(' ')).map(text).collect();
     arguments.extend([
