@@ -101,11 +101,21 @@ fn cases(args: &ValidateArgs) -> Vec<Case> {
             cases.extend(matching);
             continue;
         }
-        let kernels = if args.kernel.is_empty() { case::SERIES.map(String::from).to_vec() } else { args.kernel.clone() };
+        let kernels = if args.kernel.is_empty() {
+            case::SERIES.map(String::from).to_vec()
+        } else {
+            args.kernel.clone()
+        };
         for cpus in if args.cpus.is_empty() { &[1] } else { args.cpus.as_slice() } {
             for series in &kernels {
                 let (duration, runs) = (args.duration.to_string(), 2);
-                cases.push(Case { series: series.clone(), cpus: *cpus, workload: name.clone(), duration, runs });
+                cases.push(Case {
+                    series: series.clone(),
+                    cpus: *cpus,
+                    workload: name.clone(),
+                    duration,
+                    runs,
+                });
             }
         }
     }
@@ -143,7 +153,8 @@ fn real(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &Ui) -> Resul
             kvm: args.kvm,
             ..Options::default()
         };
-        let what = format!("guest {} on {} CPUs, {}, run {}", case.series, case.cpus, case.workload, index + 1);
+        let what =
+            format!("guest {} on {} CPUs, {}, run {}", case.series, case.cpus, case.workload, index + 1);
         let run = schedlab_guest::run(&kernel, workload, &options, &mut guest::stages(ui, &what));
         let run = run.map_err(guest::failure)?;
         let measures = Measures::of(&run.log).map_err(|error| Failure::Internal(error.to_string()))?;
@@ -157,9 +168,8 @@ fn real(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &Ui) -> Resul
         }
     }
     if args.refresh {
-        std::fs::create_dir_all(&args.golden).map_err(|error| {
-            Failure::Input(format!("{}: cannot be made: {error}", args.golden.display()))
-        })?;
+        std::fs::create_dir_all(&args.golden)
+            .map_err(|error| Failure::Input(format!("{}: cannot be made: {error}", args.golden.display())))?;
         let text = golden.to_text();
         schedlab_log::write_aside(&Golden::path(&args.golden, case), |out| {
             out.write_all(text.as_bytes()).map_err(schedlab_log::LogError::io("write", &args.golden))
@@ -167,8 +177,7 @@ fn real(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &Ui) -> Resul
         .map_err(Failure::input)?;
     }
     let arm = if args.kvm { "guest (kvm)" } else { "guest" };
-    let source =
-        Source { arm: arm.into(), version: golden.package_version.clone(), runs: golden.runs.len() };
+    let source = Source { arm: arm.into(), version: golden.package_version.clone(), runs: golden.runs.len() };
     Ok(Some((source, golden.hz, golden.runs, Vec::new())))
 }
 
@@ -205,7 +214,8 @@ fn tick_offset(scheduler: &Scheduler, tick_ns: u64) -> Result<u64> {
     let topology: Topology = "1".parse().map_err(Failure::input)?;
     let duration = Span::from_ns(50 * tick_ns);
     let hogs = workloads::named("hogs:0,0", duration).map_err(guest::failure)?;
-    let log = MemLog::read(&simulate_one(scheduler, &topology, duration, &hogs, None)?).map_err(Failure::input)?;
+    let log =
+        MemLog::read(&simulate_one(scheduler, &topology, duration, &hogs, None)?).map_err(Failure::input)?;
     let last = log.records.iter().rfind(|record| record.kind() == Some(Kind::Switch));
     Ok(last.map_or(0, |record| record.time_ns % tick_ns))
 }
@@ -243,7 +253,12 @@ fn simulate_one(
         RunEnd::AllDone | RunEnd::Duration => {}
         RunEnd::Deadlock { .. } => return Err(Failure::Input("the workload deadlocks".to_string())),
         RunEnd::Misbehaved { report } => {
-            return Err(Failure::Misbehaved(format!("{}: {}: {}", scheduler.name(), report.kind, report.reason)));
+            return Err(Failure::Misbehaved(format!(
+                "{}: {}: {}",
+                scheduler.name(),
+                report.kind,
+                report.reason
+            )));
         }
     }
     RawLog::open(result.spill, result.header).map_err(Failure::input)
@@ -283,7 +298,8 @@ fn write(args: &ValidateArgs, judged: &[Judged]) -> Result<()> {
 fn conclude(judged: &[Judged], skipped: usize, ui: &Ui) -> Result<()> {
     let count = |verdict| judged.iter().map(|case| case.count(verdict)).sum::<usize>();
     let (pass, known, fail) = (count(Verdict::Pass), count(Verdict::Known), count(Verdict::Fail));
-    let skipped = if skipped > 0 { format!("; {skipped} cases have no kept guest runs") } else { String::new() };
+    let skipped =
+        if skipped > 0 { format!("; {skipped} cases have no kept guest runs") } else { String::new() };
     ui.say(format!(
         "{} cases: {pass} quantities within tolerance, {known} beyond it for a known cause, {fail} failed{skipped}",
         judged.len()

@@ -43,7 +43,8 @@ fn a_planted_difference_is_found() {
         let path = directory.path().join("6.12-1-hogs-0-5--5-10.json");
         std::fs::write(&path, golden.to_string()).expect("written");
         let directory = directory.path().to_str().expect("a name in UTF-8");
-        let args = ["validate", "hogs:0,5,-5,10", "--kernel", "6.12", "--cpus", "1", "--golden-only", "--runs", "2"];
+        let args =
+            ["validate", "hogs:0,5,-5,10", "--kernel", "6.12", "--cpus", "1", "--golden-only", "--runs", "2"];
         let output = schedlab(&[&args[..], &["--golden", directory]].concat());
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(output.status.code(), Some(status), "{said}");
@@ -62,7 +63,11 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     let damaged = damaged.path().to_str().expect("a name in UTF-8");
     let args = ["validate", "fairbench", "--kernel", "6.12", "--cpus", "1", "--golden", damaged];
     let (code, said) = fails(&args);
-    assert_eq!((code, said.contains("6.12-1-fairbench.json") && said.contains("--refresh")), (2, true), "{said}");
+    assert_eq!(
+        (code, said.contains("6.12-1-fairbench.json") && said.contains("--refresh")),
+        (2, true),
+        "{said}"
+    );
     for (args, wants) in [
         (&["guest", "run", "fare"][..], "fairbench"),
         (&["guest", "run", "hogs:0", "--cpus", "65"], "1 to 64"),

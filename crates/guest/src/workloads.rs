@@ -118,11 +118,8 @@ pub fn deadline_set() -> Workload {
         let params =
             SchedParams { policy: Policy::Deadline, deadline: Some(deadline), ..SchedParams::default() };
         let waits = (start > Span::ZERO).then(|| sleep(start));
-        let task = builder.task(
-            format!("dl{runtime_ms}.{period_ms}"),
-            params,
-            waits.into_iter().chain(endless()),
-        );
+        let task =
+            builder.task(format!("dl{runtime_ms}.{period_ms}"), params, waits.into_iter().chain(endless()));
         if let (true, Birth::Init { state, .. }) = (start > Span::ZERO, &mut task.birth) {
             *state = InitState::Blocked;
         }
@@ -176,8 +173,7 @@ pub fn ping_pong(pairs: u32, rounds: u32) -> Workload {
         // Both have events BLOCK, WAKEUP, ... and a last EXIT; a wakes b at the end of its work and the other way round.
         let first = builder.workload.tasks.len() as u32;
         for side in 0..2 {
-            let kinds =
-                (0..rounds).flat_map(|_| [EventKind::Block { length: TURN }, sleep(Span::ZERO)]);
+            let kinds = (0..rounds).flat_map(|_| [EventKind::Block { length: TURN }, sleep(Span::ZERO)]);
             let kinds: Vec<_> = kinds.chain([EventKind::Exit { length: TURN }]).collect();
             let task = builder.task("pair".to_string(), nice(0), kinds);
             if side == 1
