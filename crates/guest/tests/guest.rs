@@ -30,7 +30,7 @@ fn boot(kernel: &GuestKernel, workload: &str, options: &Options) -> Option<MemLo
 
 fn text(log: &MemLog) -> Vec<u8> {
     let mut bytes = Vec::new();
-    write_text(log, &mut bytes).expect("memory takes everything");
+    write_text(log, &mut bytes, std::path::Path::new("memory")).expect("memory takes everything");
     bytes
 }
 

@@ -145,7 +145,7 @@ fn delays(page: &mut String, judged: &Judged) {
     const WIDTH: f64 = 360.0;
     const HEIGHT: f64 = 200.0;
     let pooled = judged.sides.each_ref().map(|runs| pool(runs));
-    let last = pooled.iter().filter_map(|delays| high(delays)).max().unwrap_or(0).max(1);
+    let last = pooled.iter().filter_map(high).max().unwrap_or(0).max(1);
     let last_ms = last as f64 * DELAY_STEP_NS as f64 / 1e6;
     let _ = write!(
         page,

@@ -76,7 +76,7 @@ impl Measures {
         })?;
         let tasks = summary.tasks.iter().zip(&header.tasks).map(|(task, header)| TaskMeasures {
             name: header.name.clone(),
-            nice: header.params.nice.get().into(),
+            nice: header.params.nice.get(),
             cpu_ns: task.cpu_ns,
             delay_ns: task.run_delay.sum_ns(),
             blocks: task.switches_voluntary,
