@@ -8,7 +8,8 @@
 // A task computes until its CPU time reaches a target. It must not ask the kernel for its CPU time meanwhile: that calls
 // update_curr(), which on EEVDF ends a slice at the moment of the question and not at the next tick. So it reads the TSC
 // within a restartable sequence (rseq): the kernel leaves the sequence whenever the task loses the CPU, hence the intervals
-// between the readings are CPU time. After each operation (where the kernel's books are up to date anyway) the clock is read.
+// between the readings are CPU time. After it has blocked or yielded (where the kernel's books are up to date anyway) the clock is
+// read; a wakeup of another task, a fork or a change may leave the books as they are, and what it took is made good after the next.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -391,29 +392,41 @@ static void done(void)
 		futex(&shared->live, FUTEX_WAKE, 1, NULL, 0);
 }
 
-// A task's life. `start_ns` is time 0 on CLOCK_MONOTONIC for a task that is blocked at the start, else 0.
+// A DEADLINE task would run before time 0, since init holds the CPUs with less (FIFO 99): it sleeps until shortly after.
+enum { LATE = 50000 };
+static int starts_late(const struct task *task)
+{
+	return task->state == STATE_RUNNABLE && task->change != NONE && changes[task->change].what & SET_PARAMS &&
+	       changes[task->change].policy == 6;
+}
+
+// A task's life. `start_ns` is time 0 on CLOCK_MONOTONIC for a task that is asleep at the start, else 0.
 static void run(u32 id, u64 start_ns)
 {
 	const struct task *task = &tasks[id];
 	const struct step *step = &steps[task->first_step];
 	// the last instant that it set a timer for; before the first: of its birth
 	u64 target = 0, instant_ns = task->state == STATE_FORKED ? clock_ns(CLOCK_MONOTONIC) : zero_ns;
+	int booked = 0; // whether the kernel's books are up to date
 	prctl(PR_SET_NAME, task->name);
+	if (starts_late(task))
+		sleep_until(start_ns + LATE);
 	if (task->state == STATE_FORKED && task->change != NONE) {
 		struct change own = changes[task->change];
 		own.what &= ~SET_CGROUP; // it was born there
 		apply(id, id, &own);
 	}
 	for (;; step++) {
-		u64 now = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		u64 now = booked ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : target;
 		target += step->after_ns;
 		compute_until(now, target, &passes[id]);
 		u32 code = step->packed >> 56;
 		u64 operand = step->packed & ((1ull << 56) - 1);
+		booked = code <= BLOCK_FOREVER || code == YIELD;
 		switch (code) {
 		case BLOCK_TIMER:
 		case BLOCK_DEVICE:
-			if (start_ns)
+			if (start_ns && task->state == STATE_BLOCKED)
 				sleep_until(start_ns + operand);
 			else
 				sleep_ns(operand);
@@ -432,8 +445,9 @@ static void run(u32 id, u64 start_ns)
 			break;
 		case BLOCK_TOKEN: {
 			u32 *token = &shared->tokens[operand];
+			booked = 0; // unless it has to wait
 			while (!__atomic_load_n(token, __ATOMIC_ACQUIRE))
-				futex(token, FUTEX_WAIT, 0, NULL, 0);
+				booked |= futex(token, FUTEX_WAIT, 0, NULL, 0) == 0;
 			break;
 		}
 		case BLOCK_FOREVER:
@@ -460,7 +474,7 @@ static void run(u32 id, u64 start_ns)
 			done();
 			_exit(0);
 		}
-		if (start_ns) // what it took to get to sleep before time 0 is not the workload's
+		if (start_ns && task->state == STATE_BLOCKED) // what it took to get to sleep before time 0 is not the workload's
 			target = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		start_ns = 0;
 	}
@@ -736,8 +750,9 @@ int main(void)
 	u32 nr_blocked = 0, nr_runnable = 0;
 	for (u32 id = 0; id < head->nr_tasks; id++) {
 		shared->live += !tasks[id].idle_forever;
-		nr_blocked += tasks[id].state == STATE_BLOCKED;
-		nr_runnable += tasks[id].state == STATE_RUNNABLE;
+		int asleep = tasks[id].state == STATE_BLOCKED || starts_late(&tasks[id]);
+		nr_blocked += asleep;
+		nr_runnable += tasks[id].state == STATE_RUNNABLE && !asleep;
 	}
 	// Time 0 is a multiple of 100 ms of CLOCK_MONOTONIC, plus the phase asked for; early enough for everything before it.
 	u64 now_ns = clock_ns(CLOCK_MONOTONIC);
@@ -745,7 +760,7 @@ int main(void)
 	u64 start_ns = (now_ns + need_ns + 100 * MS) / (100 * MS) * (100 * MS) + head->phase_ns;
 	zero_ns = start_ns;
 	for (u32 id = 0; id < head->nr_tasks; id++)
-		if (tasks[id].state == STATE_BLOCKED)
+		if (tasks[id].state == STATE_BLOCKED || starts_late(&tasks[id]))
 			start_task(id, start_ns);
 	// they go to sleep meanwhile
 	u64 hold_ns = start_ns - (40 * MS + head->nr_cpus * 4 * MS + nr_runnable * MS / 2 * head->nr_cpus);
@@ -766,7 +781,7 @@ int main(void)
 	if (sched_setaffinity(0, sizeof mask, &mask) < 0)
 		die("leaving CPU 0");
 	for (u32 id = 0; id < head->nr_tasks; id++)
-		if (tasks[id].state == STATE_RUNNABLE)
+		if (tasks[id].state == STATE_RUNNABLE && !starts_late(&tasks[id]))
 			start_task(id, 0);
 	marker("ready"); // the next one finds the file open
 	emit(F_STATE, 0, "started", NULL, 0);

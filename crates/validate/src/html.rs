@@ -100,7 +100,9 @@ fn case(page: &mut String, index: usize, judged: &Judged) {
     for note in &judged.notes {
         let _ = write!(page, "<br>{}", escape(note));
     }
-    page.push_str("</p><div class=flow><table><tr><th>quantity<th>real<th>simulated<th>difference<th>tolerated<th>");
+    page.push_str(
+        "</p><div class=flow><table><tr><th>quantity<th>real<th>simulated<th>difference<th>tolerated<th>",
+    );
     for row in &judged.rows {
         row_html(page, row);
     }
@@ -143,7 +145,7 @@ fn delays(page: &mut String, judged: &Judged) {
     const WIDTH: f64 = 360.0;
     const HEIGHT: f64 = 200.0;
     let pooled = judged.sides.each_ref().map(|runs| pool(runs));
-    let last = pooled.iter().filter_map(|delays| high(delays)).max().unwrap_or(0).max(1);
+    let last = pooled.iter().filter_map(high).max().unwrap_or(0).max(1);
     let last_ms = last as f64 * DELAY_STEP_NS as f64 / 1e6;
     let _ = write!(
         page,
@@ -165,7 +167,10 @@ fn delays(page: &mut String, judged: &Judged) {
             seen += count;
             let _ = write!(path, "H{x:.1}V{:.1}", HEIGHT * (1.0 - seen as f64 / total as f64));
         }
-        let _ = write!(page, "<path d='{path}H{WIDTH}' fill=none stroke='{color}' stroke-width=1.6 opacity=.85 />");
+        let _ = write!(
+            page,
+            "<path d='{path}H{WIDTH}' fill=none stroke='{color}' stroke-width=1.6 opacity=.85 />"
+        );
     }
     let _ = write!(
         page,
