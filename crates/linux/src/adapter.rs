@@ -123,10 +123,10 @@ impl Batch {
     }
 
     /// Read or write what a name of `--param` stands for.
-    fn file(&mut self, request: &FileRequest) {
+    fn file(&mut self, request: &FileRequest, version: (u32, u32)) {
         match request {
             FileRequest::Write { name, value, refusal } => {
-                for (path, value) in params::writes(name, value) {
+                for (path, value) in params::writes(name, value, version) {
                     if *refusal == Refusal::Noted {
                         self.wanted.push((self.ops.len(), name.clone(), None));
                         self.write_or(Ignore, &path, &value);
@@ -135,7 +135,7 @@ impl Batch {
                     }
                 }
             }
-            FileRequest::Read { name } => self.read(name, &params::path_of(name), op::READ),
+            FileRequest::Read { name } => self.read(name, &params::path_of(name, version), op::READ),
             FileRequest::List { path } => self.read(path, path, op::LIST),
         }
     }
@@ -422,7 +422,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                 capacity: cpu.capacity,
             })
             .collect();
-        self.params = Params::new(boot.params);
+        self.params = Params::new(boot.params, self.kernel.version());
         // hash tables of fixed size: their default follows from the size of memory, and so from the number of tasks
         let command_line = format!(
             "{} dhash_entries=4096 ihash_entries=4096 mhash_entries=256 mphash_entries=256 {}",
@@ -527,7 +527,10 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                     self.groups.push(make_group(&mut batch, group));
                 }
             }
-            Control::Files(files) => files.iter().for_each(|file| batch.file(file)),
+            Control::Files(files) => {
+                let version = self.kernel.version();
+                files.iter().for_each(|file| batch.file(file, version));
+            }
         }
         self.request = Some(batch);
         self.request_result = None;
