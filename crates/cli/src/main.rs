@@ -1,6 +1,7 @@
 //! `schedlab`: the command line over the laboratory.
 
 mod args;
+mod compare;
 mod demo;
 mod diff;
 mod failure;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Import(args) => import::import(args, &ui),
         Command::Generate(args) => generate::generate(args, &ui),
         Command::Run(args) => run::run(args, &ui),
+        Command::Compare(args) => compare::compare(args, &ui),
         Command::Diff(args) => diff::diff(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),

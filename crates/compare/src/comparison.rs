@@ -40,10 +40,11 @@ pub struct Change {
 }
 
 impl Change {
-    /// The difference in parts of the baseline: infinite if that is zero and there is a difference.
+    /// The difference in parts of the baseline: infinite if that is zero and there is a difference. No metric is negative, so nothing
+    /// can fall by more than all: the interval ends there.
     pub fn relative(&self) -> Interval {
         let base = self.base.mean;
-        let over = |x: f64| if x == 0.0 { 0.0 } else { x / base };
+        let over = |x: f64| if x == 0.0 { 0.0 } else { (x / base).max(-1.0) };
         Interval {
             mean: over(self.difference.mean),
             low: over(self.difference.low),

@@ -12,15 +12,18 @@
 //! A worked number: under FIFO on one CPU, a task of 1 ms that comes behind two of 100 ms waits 200 ms; under round robin with a quantum
 //! of 10 ms it waits 20 ms. Whatever the seeds, the comparison says -90 %.
 
+mod compared;
 mod comparison;
 mod ensemble;
 pub mod gate;
 pub mod measure;
 pub mod metric;
+pub mod show;
 mod spec;
 pub mod stats;
 mod subjects;
 
+pub use compared::{Compared, GateResult};
 pub use comparison::{Change, Comparison, Verdict};
 pub use ensemble::{Contender, Ensemble, FailureKind, RunFailure, RunOutcome, Samples};
 pub use gate::{Gate, GateError};

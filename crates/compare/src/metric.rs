@@ -152,7 +152,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "idle_while_waiting",
         "max",
-        "idle while work waits, longest",
+        "longest idle while work waits",
         (Unit::Ns, Better::Lower, US, false),
         "the longest such stretch",
     ),

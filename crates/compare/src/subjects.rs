@@ -12,8 +12,8 @@ pub struct Subject {
     pub label: String,
     /// Its tasks, in order.
     pub tasks: Vec<TaskId>,
-    /// A single one of several tasks of its name.
-    pub is_single: bool,
+    /// If it is a single one of several tasks of its name: the place of those.
+    pub group: Option<usize>,
 }
 
 /// A name with more tasks than this is not taken apart, nor is a workload with more than [`TASKS_MAX`].
@@ -55,12 +55,10 @@ pub fn subjects(workload: &Workload) -> Vec<Subject> {
             2..=MEMBERS_MAX if workload.tasks.len() <= TASKS_MAX => tasks.clone(),
             _ => Vec::new(),
         };
-        subjects.push(Subject { label, tasks, is_single: false });
-        subjects.extend(singles.into_iter().map(|task| Subject {
-            label: format!("{name} {task}"),
-            tasks: vec![task],
-            is_single: true,
-        }));
+        let group = Some(subjects.len());
+        subjects.push(Subject { label, tasks, group: None });
+        let single = |task| Subject { label: format!("{name} {task}"), tasks: vec![task], group };
+        subjects.extend(singles.into_iter().map(single));
     }
     subjects
 }

@@ -181,6 +181,7 @@ impl Gate {
     pub fn number_text(&self, number: f64) -> String {
         match self.quantity {
             _ if number.is_infinite() => if number > 0.0 { "+inf" } else { "-inf" }.to_string(),
+            Quantity::Relative if number.abs() >= 10.0 => format!("{:+.0} %", 100.0 * number),
             Quantity::Relative => format!("{:+.1} %", 100.0 * number),
             Quantity::Change => self.metric.get().difference_text(number),
             Quantity::Value => self.metric.get().value_text(number),
