@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Workload(crate::workload::WorkloadCommand),
     /// Run a workload under a scheduler, on a simulated machine.
     Run(RunArgs),
+    /// Several schedulers or parameters on the same workload, over an ensemble of perturbed replays: what changed, most first.
+    Compare(crate::compare::CompareArgs),
     /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if there is one.
     Diff(crate::diff::DiffArgs),
     /// Real Linux: fetch, build, list, check, remove.
@@ -190,7 +192,7 @@ pub(crate) struct RunArgs {
     pub many: crate::many::ManyArgs,
 }
 
-fn parse_cpus(text: &str) -> Result<Topology, String> {
+pub(crate) fn parse_cpus(text: &str) -> Result<Topology, String> {
     let count: u64 = text.parse().map_err(|_| format!("'{text}' is not a number of CPUs"))?;
     count.to_string().parse().map_err(|error: schedlab_topology::TopologyError| error.to_string())
 }

@@ -3,6 +3,7 @@
 mod agreement;
 mod args;
 mod at;
+mod compare;
 mod demo;
 mod diff;
 mod failure;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::generate(args, &ui),
         Command::Workload(command) => workload::workload(command, &ui),
         Command::Run(args) => run::run(args, &ui),
+        Command::Compare(args) => compare::compare(args, &ui),
         Command::Diff(args) => diff::diff(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
         Command::Fairness(args) => fairness::fairness(args, &ui),

@@ -433,12 +433,14 @@ static void run(u32 id, u64 start_ns)
 			break;
 		case BLOCK_UNTIL:
 			instant_ns += operand;
+			booked = instant_ns > clock_ns(CLOCK_MONOTONIC);
 			sleep_until(instant_ns);
 			break;
 		case BLOCK_GRID:
 		case BLOCK_GRID_RESTART:
 			instant_ns += operand;
-			if (instant_ns > clock_ns(CLOCK_MONOTONIC))
+			booked = instant_ns > clock_ns(CLOCK_MONOTONIC);
+			if (booked)
 				sleep_until(instant_ns);
 			else if (code == BLOCK_GRID_RESTART)
 				instant_ns = clock_ns(CLOCK_MONOTONIC);
