@@ -125,9 +125,9 @@ pub(crate) struct GenerateArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// A workload (text or binary), a trace, or a folder with one of them.
+    /// A workload (text or binary), a trace, a mix (TOML), or a folder with one of them; several run at once.
     #[arg(required = true, value_name = "W")]
-    pub workload: PathBuf,
+    pub workload: Vec<PathBuf>,
     /// The scheduler: `schedlab schedulers` lists them.
     #[arg(long, value_name = "NAME")]
     pub sched: String,

@@ -7,6 +7,7 @@ mod generate;
 mod import;
 mod input;
 mod linux;
+mod mix;
 mod record;
 mod run;
 mod schedulers;

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
         Failure::Input("how many CPUs? Give --cpus N, or --machine packages=2,cores=4,smt=2".to_string())
     })?;
     check_outputs(args)?;
-    let loaded = input::load(&args.workload, ui)?;
+    let loaded = input::load_all(&args.workload, ui)?;
     let scheduler = crate::schedulers::resolve(&args.sched, args.hz, topology, ui)?;
     let mut params = args.param.clone();
     if args.ticks == "staggered" {
@@ -75,7 +75,7 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         workload: &plan.loaded.workload,
         scheduler: plan.scheduler,
         topology: plan.topology.clone(),
-        duration: plan.duration,
+        duration: plan.duration.or(plan.loaded.duration),
         params: plan.params.clone(),
         stall_limit: STALL_LIMIT,
     };
@@ -234,7 +234,7 @@ fn command_line() -> String {
 }
 
 fn next_steps(args: &RunArgs) -> Vec<NextStep> {
-    let workload = args.workload.display();
+    let workload = args.workload.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
     let cpus = args.topology().map_or(1, Topology::nr_cpus);
     let mut steps = Vec::new();
     if args.html.is_none() {

@@ -47,6 +47,8 @@ pub enum GenerateError {
         file: String,
         /// The mistake.
         message: String,
+        /// Where it is in the text, in bytes.
+        place: Option<std::ops::Range<usize>>,
     },
     /// No such generator.
     #[error("{file}: kind {kind:?} is not known; expected {}", KINDS.map(|(name, _)| name).join(", "))]
@@ -126,11 +128,22 @@ impl Spec {
 
     /// From TOML: `kind = "..."` and any of that kind's fields. `file` is named in errors.
     pub fn from_toml(file: &str, text: &str) -> Result<Spec, GenerateError> {
-        let located = |mut error: toml::de::Error| {
-            error.set_input(Some(text));
-            GenerateError::Toml { file: file.to_string(), message: error.to_string().trim_end().to_string() }
-        };
-        let mut table = toml::de::DeTable::parse(text).map_err(located)?;
+        let table = toml::de::DeTable::parse(text).map_err(|error| toml_error(file, text, error))?;
+        Spec::from_table(file, text, table)
+    }
+
+    /// Whether a TOML file holds a generator's settings: it says `kind = ...`.
+    pub fn is_spec(text: &str) -> bool {
+        toml::de::DeTable::parse(text).is_ok_and(|table| table.get_ref().contains_key("kind"))
+    }
+
+    /// As [`Spec::from_toml`], from a table of a larger text.
+    pub(crate) fn from_table(
+        file: &str,
+        text: &str,
+        mut table: toml::Spanned<toml::de::DeTable<'_>>,
+    ) -> Result<Spec, GenerateError> {
+        let located = |error| toml_error(file, text, error);
         let kind = table.get_mut().remove("kind");
         let kind = kind.as_ref().and_then(|kind| kind.get_ref().as_str()).unwrap_or_default().to_string();
         let fields = toml::de::Deserializer::from(table);
@@ -166,6 +179,18 @@ impl Spec {
         workload.notes.insert("generate".into(), self.to_toml());
         Ok(workload)
     }
+}
+
+/// A mistake with its place; named with the file, the message shows line and caret.
+fn toml_error(file: &str, text: &str, mut error: toml::de::Error) -> GenerateError {
+    let place = error.span();
+    let message = if file.is_empty() {
+        error.message().to_string()
+    } else {
+        error.set_input(Some(text));
+        error.to_string().trim_end().to_string()
+    };
+    GenerateError::Toml { file: file.to_string(), message, place }
 }
 
 /// The workload that a TOML file describes; see [`Spec::from_toml`].

@@ -24,7 +24,7 @@ pub use cut::Cut;
 pub use filter::Filter;
 pub use scale::{Factor, FactorError, Scale};
 pub use select::{Selector, glob};
-pub(crate) use settings::{Delta, Settings, at_birth};
+pub(crate) use settings::{Delta, at_birth};
 pub use survey::{Column, Histogram, Life, NameRow, Survey, survey};
 
 use crate::stream::{Head, Source, StreamError, save_stream};
