@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Turn a trace into a workload: what each task wanted, free of any schedule.
     Import(ImportArgs),
-    /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, periodic, arrivals.
+    /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, server, forkstorm, execstorm, periodic, arrivals, random.
     Generate(GenerateArgs),
     /// Look at a workload, or take a part of it: show, filter, cut, scale, anonymise, convert.
     #[command(subcommand)]
@@ -107,7 +107,8 @@ pub(crate) struct ImportArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct GenerateArgs {
-    /// What to make; without one the kinds are listed.
+    /// What to make, or a TOML file (NAME.toml) with kind and settings; without one the kinds are listed.
+    #[arg(value_name = "KIND|FILE.toml")]
     pub kind: Option<String>,
     /// Take kind and settings from a TOML file.
     #[arg(long, value_name = "FILE", conflicts_with = "kind")]
@@ -118,6 +119,9 @@ pub(crate) struct GenerateArgs {
     /// A setting of the kind, NAME=VALUE; without -o all settings are printed.
     #[arg(long, value_name = "K=V", value_parser = parse_param)]
     pub set: Vec<(String, String)>,
+    /// Print the settings with their meanings, as TOML to edit (also what happens without -o).
+    #[arg(long)]
+    pub print_spec: bool,
     /// Workload file to write: text, or binary if the name ends in .wlb.
     #[arg(short, long)]
     pub output: Option<PathBuf>,

@@ -20,18 +20,27 @@
 mod arrivals;
 mod build;
 mod distribution;
+mod docs;
 mod duration;
+mod fixed_sum;
 mod hackbench;
 mod loops;
 mod periodic;
+mod random;
 mod rng;
+mod server;
+mod storms;
 
 pub use arrivals::Arrivals;
-pub use distribution::{Distribution, Drawn};
+pub use distribution::{Distribution, Drawn, Quantile};
+pub use fixed_sum::rand_fixed_sum;
 pub use hackbench::Hackbench;
 pub use loops::{Fairbench, Hogs, Responsebench, Sleepers};
-pub use periodic::{Periodic, PeriodicPolicy, uunifast};
+pub use periodic::{Method, Periodic, PeriodicPolicy, uunifast};
+pub use random::Random;
 pub use rng::Rng;
+pub use server::{Server, ServerMode};
+pub use storms::{Execstorm, Forkstorm};
 
 use crate::Workload;
 use schedlab_units::{Nice, Span};
@@ -81,14 +90,18 @@ pub enum GenerateError {
 }
 
 /// Names of the generators, and what each makes.
-pub const KINDS: [(&str, &str); 7] = [
+pub const KINDS: [(&str, &str); 11] = [
     ("fairbench", "hogs at several nice values (WARP V.D)"),
     ("responsebench", "tasks that run and sleep, of several lengths of sleep (WARP V.D)"),
     ("hogs", "tasks that only compute, with given nice values"),
     ("sleepers", "equal tasks that run and sleep"),
     ("hackbench", "groups of senders and receivers that wake each other"),
-    ("periodic", "a random real-time set of given utilisation (UUniFast)"),
+    ("server", "message threads that hand requests to workers (after schbench)"),
+    ("forkstorm", "parents that fork short children as fast as they can"),
+    ("execstorm", "shells that run one short command after the other"),
+    ("periodic", "a random real-time set of given utilisation (UUniFast, RandFixedSum)"),
     ("arrivals", "tasks that come at random, work and end"),
+    ("random", "tasks that run and sleep by chance"),
 ];
 
 /// A generator with its parameters.
@@ -105,10 +118,18 @@ pub enum Spec {
     Sleepers(Sleepers),
     /// See [`Hackbench`].
     Hackbench(Hackbench),
+    /// See [`Server`].
+    Server(Server),
+    /// See [`Forkstorm`].
+    Forkstorm(Forkstorm),
+    /// See [`Execstorm`].
+    Execstorm(Execstorm),
     /// See [`Periodic`].
     Periodic(Periodic),
     /// See [`Arrivals`].
     Arrivals(Arrivals),
+    /// See [`Random`].
+    Random(Random),
 }
 
 impl Spec {
@@ -120,8 +141,12 @@ impl Spec {
             "hogs" => Spec::Hogs(Hogs::default()),
             "sleepers" => Spec::Sleepers(Sleepers::default()),
             "hackbench" => Spec::Hackbench(Hackbench::default()),
+            "server" => Spec::Server(Server::default()),
+            "forkstorm" => Spec::Forkstorm(Forkstorm::default()),
+            "execstorm" => Spec::Execstorm(Execstorm::default()),
             "periodic" => Spec::Periodic(Periodic::default()),
             "arrivals" => Spec::Arrivals(Arrivals::default()),
+            "random" => Spec::Random(Random::default()),
             _ => return None,
         })
     }
@@ -153,8 +178,12 @@ impl Spec {
             "hogs" => Hogs::deserialize(fields).map(Spec::Hogs),
             "sleepers" => Sleepers::deserialize(fields).map(Spec::Sleepers),
             "hackbench" => Hackbench::deserialize(fields).map(Spec::Hackbench),
+            "server" => Server::deserialize(fields).map(Spec::Server),
+            "forkstorm" => Forkstorm::deserialize(fields).map(Spec::Forkstorm),
+            "execstorm" => Execstorm::deserialize(fields).map(Spec::Execstorm),
             "periodic" => Periodic::deserialize(fields).map(Spec::Periodic),
             "arrivals" => Arrivals::deserialize(fields).map(Spec::Arrivals),
+            "random" => Random::deserialize(fields).map(Spec::Random),
             _ => return Err(GenerateError::Kind { file: file.to_string(), kind }),
         }
         .map_err(located)
@@ -173,8 +202,12 @@ impl Spec {
             Spec::Hogs(spec) => spec.build(),
             Spec::Sleepers(spec) => spec.build(),
             Spec::Hackbench(spec) => spec.build(),
+            Spec::Server(spec) => spec.build(),
+            Spec::Forkstorm(spec) => spec.build(),
+            Spec::Execstorm(spec) => spec.build(),
             Spec::Periodic(spec) => spec.build(),
             Spec::Arrivals(spec) => spec.build(),
+            Spec::Random(spec) => spec.build(),
         }?;
         workload.notes.insert("generate".into(), self.to_toml());
         Ok(workload)
