@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Turn a trace into a workload: what each task wanted, free of any schedule.
     Import(ImportArgs),
-    /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, periodic, arrivals.
+    /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, server, forkstorm, execstorm, periodic, arrivals, random.
     Generate(GenerateArgs),
     /// Look at a workload, or take a part of it: show, filter, cut, scale, anonymise, convert.
     #[command(subcommand)]
@@ -129,7 +129,8 @@ pub(crate) struct ImportArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct GenerateArgs {
-    /// What to make; without one the kinds are listed.
+    /// What to make, or a TOML file (NAME.toml) with kind and settings; without one the kinds are listed.
+    #[arg(value_name = "KIND|FILE.toml")]
     pub kind: Option<String>,
     /// Take kind and settings from a TOML file.
     #[arg(long, value_name = "FILE", conflicts_with = "kind")]
@@ -140,6 +141,9 @@ pub(crate) struct GenerateArgs {
     /// A setting of the kind, NAME=VALUE; without -o all settings are printed.
     #[arg(long, value_name = "K=V", value_parser = parse_param)]
     pub set: Vec<(String, String)>,
+    /// Print the settings with their meanings, as TOML to edit (also what happens without -o).
+    #[arg(long)]
+    pub print_spec: bool,
     /// Workload file to write: text, or binary if the name ends in .wlb.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
@@ -147,12 +151,15 @@ pub(crate) struct GenerateArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// A workload (text or binary), a trace, or a folder with one of them.
+    /// A workload (text or binary), a trace, a mix (TOML), or a folder with one of them.
     #[arg(required = true, value_name = "W")]
     pub workload: PathBuf,
     /// More workloads, each a run of its own.
     #[arg(value_name = "W")]
     pub more: Vec<PathBuf>,
+    /// All workloads in one run, side by side on one machine, instead of a run for each.
+    #[arg(long)]
+    pub together: bool,
     /// The scheduler: `schedlab schedulers` lists them.
     #[arg(long, value_name = "NAME")]
     pub sched: String,

@@ -16,6 +16,7 @@ mod linux;
 mod machines;
 mod many;
 mod pages;
+mod mix;
 mod record;
 mod reproduce;
 mod run;

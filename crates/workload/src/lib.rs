@@ -20,6 +20,7 @@ pub mod derive;
 pub mod generate;
 mod index;
 mod load;
+pub mod mix;
 mod model;
 pub mod stream;
 pub mod rtapp;
