@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, periodic, arrivals.
     Generate(GenerateArgs),
     /// Run a workload under a scheduler, on a simulated machine.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Real Linux: fetch, build, list, check, remove.
     #[command(subcommand)]
     Linux(LinuxCommand),
