@@ -42,6 +42,7 @@ pub(crate) enum Command {
     Compare(crate::compare::CompareArgs),
     /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if there is one.
     Diff(crate::diff::DiffArgs),
+    Run(Box<RunArgs>),
     /// Real Linux: fetch, build, list, check, remove.
     #[command(subcommand)]
     Linux(crate::linux::LinuxCommand),
