@@ -166,7 +166,12 @@ impl Batch {
     }
 
     fn mount(&mut self, kind: &str, dir: &str) {
-        let arg = [self.text(kind), self.text(dir), 0, 0, 0];
+        self.mount_with(kind, dir, "");
+    }
+
+    fn mount_with(&mut self, kind: &str, dir: &str, options: &str) {
+        let options = if options.is_empty() { 0 } else { self.text(options) };
+        let arg = [self.text(kind), self.text(dir), options, 0, 0];
         self.push(format!("mounting {kind} on {dir}"), Stop, op::MOUNT, 0, arg);
     }
 
@@ -275,9 +280,12 @@ impl<S: Sink> LinuxMachine<S> {
         b.mkdir("/sys", Stop);
         b.mount("sysfs", "/sys");
         b.mount("debugfs", "/sys/kernel/debug");
-        b.mount("cgroup2", CGROUP_ROOT);
+        // the first of several moves between groups would wait 13 ms for RCU; until 6.0 none did, and there was no such option
+        let options = if self.kernel.version() >= (6, 0) { "favordynmods" } else { "" };
+        b.mount_with("cgroup2", CGROUP_ROOT, options);
         b.write(&format!("{CGROUP_ROOT}/cgroup.subtree_control"), "+cpu +cpuset");
-        b.write("/proc/sys/kernel/pid_max", "4194304");
+        // a kernel built small has 32,768 at most
+        b.write_or(Ignore, "/proc/sys/kernel/pid_max", "4194304");
         b.write("/proc/sys/kernel/threads-max", "4000000");
         for (path, value) in self.params.writes() {
             b.write(path, value);
