@@ -2,10 +2,12 @@
 
 use schedlab_log::{Log, RawLog, Record};
 use schedlab_machine::kernel::{Action, FileRequest, Refusal};
-use schedlab_runner::{ChildReport, LinuxObject, Request, RunEnd, STALL_LIMIT, Scheduler};
+use schedlab_runner::{ChildReport, LinuxObject, Request, RunEnd, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::Workload;
+
+use std::time::Duration;
 
 use crate::schedule::Schedule;
 use crate::{Cell, Feature};
@@ -67,13 +69,6 @@ impl<'a> Case<'a> {
     /// At this time read a file.
     pub(crate) fn read(mut self, at_ms: u64, name: &str) -> Case<'a> {
         let files = vec![FileRequest::Read { name: name.to_owned() }];
-        self.actions.push(Action { at: Span::from_ms(at_ms), files });
-        self
-    }
-
-    /// At this time list a folder.
-    pub(crate) fn list(mut self, at_ms: u64, path: &str) -> Case<'a> {
-        let files = vec![FileRequest::List { path: path.to_owned() }];
         self.actions.push(Action { at: Span::from_ms(at_ms), files });
         self
     }
@@ -150,7 +145,7 @@ impl Bench<'_> {
             params,
             perturb: None,
             actions: &case.actions,
-            stall_limit: STALL_LIMIT,
+            stall_limit: Duration::from_secs(20),
         };
         let result = schedlab_runner::run(&request).map_err(Trouble::failed)?;
         match &result.report.end {

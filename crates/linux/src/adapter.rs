@@ -169,7 +169,12 @@ impl Batch {
     }
 
     fn mount(&mut self, kind: &str, dir: &str) {
-        let arg = [self.text(kind), self.text(dir), 0, 0, 0];
+        self.mount_with(kind, dir, "");
+    }
+
+    fn mount_with(&mut self, kind: &str, dir: &str, options: &str) {
+        let options = if options.is_empty() { 0 } else { self.text(options) };
+        let arg = [self.text(kind), self.text(dir), options, 0, 0];
         self.push(format!("mounting {kind} on {dir}"), Stop, op::MOUNT, 0, arg);
     }
 
@@ -280,7 +285,9 @@ impl<S: Sink> LinuxMachine<S> {
         b.mkdir("/sys", Stop);
         b.mount("sysfs", "/sys");
         b.mount("debugfs", "/sys/kernel/debug");
-        b.mount("cgroup2", CGROUP_ROOT);
+        // the first of several moves between groups would wait 13 ms for RCU; until 6.0 none did, and there was no such option
+        let options = if self.kernel.version() >= (6, 0) { "favordynmods" } else { "" };
+        b.mount_with("cgroup2", CGROUP_ROOT, options);
         b.write(&format!("{CGROUP_ROOT}/cgroup.subtree_control"), "+cpu +cpuset");
         // refused before 6.10 by this configuration (BASE_SMALL): there are 32,768 pids then
         b.write("/proc/sys/kernel/pid_max", "32768");

@@ -55,6 +55,8 @@ fn nodes_and_their_distances() {
     assert_eq!(row(0), [10, 12, 32, 32]);
     assert_eq!(row(3), [32, 32, 12, 10]);
     assert_eq!(topology("packages=2,nodes=0,cores=2").nr_nodes(), 1);
+    let cut = topology("packages=1,nodes=2,cores=4");
+    assert_eq!(cut.cpus().iter().map(|c| c.llc).collect::<Vec<_>>(), [0, 0, 1, 1]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! | key | meaning | unless stated |
 //! |---|---|---|
 //! | `packages` (`sockets`) | packages | 1 |
-//! | `nodes` | NUMA nodes in each package; 0 = the whole machine is one node | 1 |
+//! | `nodes` | NUMA nodes in each package (a cache that spans nodes is cut); 0 = the whole machine is one node | 1 |
 //! | `llcs` | last-level caches in each package | 1 |
 //! | `cores` | cores at each last-level cache | 1 |
 //! | `smt` (`threads`) | hardware threads of each core | 1 |

@@ -11,7 +11,7 @@ pub(super) fn features() -> Vec<Feature> {
         f("SCHED_BATCH", "a batch hog of nice 5 beside a normal one of nice 0: 335 of 1359, the same weights", batch),
         f("batch wakes", "a sleeper wakes 250 times beside a hog; as batch it never preempts at its wakeup (check_preempt)", batch_wakes),
         f("SCHED_IDLE", "an idle hog beside a normal one: 3 of 1027 (WEIGHT_IDLEPRIO), in 60 s", idle),
-        f("idle yields", "a normal sleeper beside an idle hog runs at its wakeup: no delay (SCHED_IDLE is always preempted)", idle_yields),
+        f("idle yields", "a normal sleeper beside an idle hog runs at its wakeup (SCHED_IDLE is always preempted)", idle_yields),
         f("spread", "8 hogs begin on 4 CPUs: 2 on each after 1 s (the weights of all are equal)", spread),
     ]
 }
@@ -65,7 +65,13 @@ fn batch_wakes(bench: &Bench<'_>) -> Result<Finding, Trouble> {
 
 fn idle_yields(bench: &Bench<'_>) -> Result<Finding, Trouble> {
     let found = immediate(bench, "", "policy=idle")?;
-    Ok(Finding::words(format!("{found} of 250"), "250 of 250"))
+    // a tick can fall on the end of a burst and take the CPU away just before the task sleeps: its next burst is a tick late
+    let least = 248;
+    Ok(Finding {
+        as_expected: (least..=250).contains(&found),
+        found: format!("{found} of 250"),
+        expected: format!("at least {least} of 250"),
+    })
 }
 
 fn spread(bench: &Bench<'_>) -> Result<Finding, Trouble> {
