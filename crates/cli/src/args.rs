@@ -37,12 +37,11 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Workload(crate::workload::WorkloadCommand),
     /// Run a workload under a scheduler, on a simulated machine.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Several schedulers or parameters on the same workload, over an ensemble of perturbed replays: what changed, most first.
     Compare(crate::compare::CompareArgs),
     /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if there is one.
     Diff(crate::diff::DiffArgs),
-    Run(Box<RunArgs>),
     /// Real Linux: fetch, build, list, check, remove.
     #[command(subcommand)]
     Linux(crate::linux::LinuxCommand),
