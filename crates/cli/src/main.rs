@@ -15,15 +15,15 @@ mod input;
 mod linux;
 mod machines;
 mod many;
-mod pages;
 mod mix;
+mod pages;
 mod record;
 mod reproduce;
 mod run;
 mod schedulers;
 mod ui;
-mod workload;
 mod validate;
+mod workload;
 
 use args::{Cli, Command};
 use clap::Parser;

@@ -87,7 +87,15 @@ impl Finding {
     /// Several numbers.
     pub(crate) fn numbers(found: &[f64], expected: &[f64], tolerance: f64, unit: &str) -> Finding {
         let list = |numbers: &[f64]| {
-            let digits = if tolerance >= 0.5 { 0 } else if tolerance >= 0.05 { 1 } else if tolerance >= 0.005 { 2 } else { 3 };
+            let digits = if tolerance >= 0.5 {
+                0
+            } else if tolerance >= 0.05 {
+                1
+            } else if tolerance >= 0.005 {
+                2
+            } else {
+                3
+            };
             let each: Vec<String> = numbers.iter().map(|n| format!("{n:.digits$}")).collect();
             format!("{}{unit}", each.join(" "))
         };

@@ -97,8 +97,13 @@ mod tests {
             other,
             ..Record::default()
         };
-        let records =
-            [switch(0, 0, idle, 0), switch(1, 0, 0, 1), switch(1, 1, idle, 2), switch(2, 0, 1, 0), switch(2, 1, 2, idle)];
+        let records = [
+            switch(0, 0, idle, 0),
+            switch(1, 0, 0, 1),
+            switch(1, 1, idle, 2),
+            switch(2, 0, 1, 0),
+            switch(2, 1, 2, idle),
+        ];
         let s = Schedule::new(&records, 2, 4_000_000);
         assert_eq!(s.cpu_ns(0, 0, u64::MAX), 3_000_000);
         assert_eq!(s.cpu_ns(0, 500_000, 2_500_000), 1_000_000);

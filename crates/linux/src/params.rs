@@ -90,7 +90,9 @@ impl Params {
 pub(crate) fn writes(name: &str, value: &str, version: (u32, u32)) -> Vec<(String, String)> {
     let path = path_of(name, version);
     match name {
-        "features" => value.split([' ', ',']).filter(|v| !v.is_empty()).map(|v| (path.clone(), v.to_owned())).collect(),
+        "features" => {
+            value.split([' ', ',']).filter(|v| !v.is_empty()).map(|v| (path.clone(), v.to_owned())).collect()
+        }
         _ if name == "autogroup" || cpu_number(name).is_some() => {
             let value = match value {
                 "on" => "1",

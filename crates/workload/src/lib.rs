@@ -22,8 +22,8 @@ mod index;
 mod load;
 pub mod mix;
 mod model;
-pub mod stream;
 pub mod rtapp;
+pub mod stream;
 pub mod text;
 pub mod tools;
 

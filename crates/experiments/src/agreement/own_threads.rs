@@ -7,7 +7,9 @@
 
 use super::schedule::Schedule;
 use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span};
-use schedlab_workload::{Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload};
+use schedlab_workload::{
+    Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload,
+};
 use std::collections::BTreeMap;
 
 /// The workload with the kernel's own threads as they woke up in `real`, after the workload's own tasks.

@@ -154,7 +154,9 @@ impl Reader {
             Some(kind @ (Kind::Wakeup | Kind::New)) if self.is_known(task) => {
                 self.woken_ns[task.index()] = Some(time_ns);
                 // a wakeup's own assignment to a CPU was logged as a migration before
-                self.out.placements.pop_if(|p| p.by == By::Balancing && p.task == task && p.time_ns == time_ns);
+                self.out
+                    .placements
+                    .pop_if(|p| p.by == By::Balancing && p.task == task && p.time_ns == time_ns);
                 let by = if kind == Kind::New { By::Birth } else { By::Wakeup };
                 self.out.placements.push(Placement { time_ns, task, cpu: record.arg, by });
             }

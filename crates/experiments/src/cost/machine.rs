@@ -104,7 +104,8 @@ pub fn drive(policy: &PolicyInfo, load: Load, nr_cpus: u32, nr_tasks: u32, lengt
     let policy = policy.build(&[]).expect("a policy's defaults fit");
     let topology = Topology::flat(nr_cpus).expect("1 to 1,024 CPUs");
     // programs of equal length whatever the run's, so that only the loop differs between two runs
-    let program = Program::new(&workload(load, nr_cpus, nr_tasks, LONGEST.max(length))).expect("a valid workload");
+    let program =
+        Program::new(&workload(load, nr_cpus, nr_tasks, LONGEST.max(length))).expect("a valid workload");
     let setup = Setup { topology, duration: Some(length), params: Vec::new() };
     let mut machine = Machine::new(Native::new(policy, Spill::new(std::io::sink())), program, setup);
     let outcome = machine.run();
@@ -135,7 +136,10 @@ mod tests {
             let busy = if load == Load::Crowded { 1.0 } else { 0.8 };
             let rounds = busy * f64::from(nr_cpus) * 1000.0 / 4.0 * 2.0;
             let events = drive(fifo, load, nr_cpus, nr_tasks, Span::from_s(2)) as f64;
-            assert!(events > 1.8 * rounds && events < 3.3 * rounds, "{load:?} {nr_cpus} {nr_tasks}: {events}, {rounds}");
+            assert!(
+                events > 1.8 * rounds && events < 3.3 * rounds,
+                "{load:?} {nr_cpus} {nr_tasks}: {events}, {rounds}"
+            );
         }
         assert!("busy".parse::<Load>().is_err());
     }

@@ -7,16 +7,37 @@ use crate::{Bench, Feature, Finding, Group, Trouble};
 pub(super) fn features() -> Vec<Feature> {
     let f = |name, what, run| feature(name, Group::Fair, what, run);
     vec![
-        f("nice", "hogs of nice 0, 5, -5, 10 on 1 CPU for 60 s: shares as sched_prio_to_weight (1024, 335, 3121, 110)", nice),
-        f("SCHED_BATCH", "a batch hog of nice 5 beside a normal one of nice 0: 335 of 1359, the same weights", batch),
-        f("batch wakes", "a sleeper wakes 250 times beside a hog; as batch it never preempts at its wakeup (check_preempt)", batch_wakes),
+        f(
+            "nice",
+            "hogs of nice 0, 5, -5, 10 on 1 CPU for 60 s: shares as sched_prio_to_weight (1024, 335, 3121, 110)",
+            nice,
+        ),
+        f(
+            "SCHED_BATCH",
+            "a batch hog of nice 5 beside a normal one of nice 0: 335 of 1359, the same weights",
+            batch,
+        ),
+        f(
+            "batch wakes",
+            "a sleeper wakes 250 times beside a hog; as batch it never preempts at its wakeup (check_preempt)",
+            batch_wakes,
+        ),
         f("SCHED_IDLE", "an idle hog beside a normal one: 3 of 1027 (WEIGHT_IDLEPRIO), in 60 s", idle),
-        f("idle yields", "a normal sleeper beside an idle hog runs at its wakeup (SCHED_IDLE is always preempted)", idle_yields),
+        f(
+            "idle yields",
+            "a normal sleeper beside an idle hog runs at its wakeup (SCHED_IDLE is always preempted)",
+            idle_yields,
+        ),
         f("spread", "8 hogs begin on 4 CPUs: 2 on each after 1 s (the weights of all are equal)", spread),
     ]
 }
 
-fn weights_60s(bench: &Bench<'_>, workload: &str, weights: &[f64], tolerance: f64) -> Result<Finding, Trouble> {
+fn weights_60s(
+    bench: &Bench<'_>,
+    workload: &str,
+    weights: &[f64],
+    tolerance: f64,
+) -> Result<Finding, Trouble> {
     let seen = bench.go(Case::new("1", 60, workload))?;
     let sum: f64 = weights.iter().sum();
     let expected: Vec<f64> = weights.iter().map(|w| 100.0 * w / sum).collect();

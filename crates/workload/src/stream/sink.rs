@@ -44,7 +44,8 @@ pub fn write_stream<'a>(
     let failed = |error| StreamError::Write { path: path.to_path_buf(), error };
     let form = match form {
         Form::Text => FormSink::Text(
-            TextWriter::begin(&head.workload, head.forks.iter().copied(), TEXT_VERSION, out).map_err(failed)?,
+            TextWriter::begin(&head.workload, head.forks.iter().copied(), TEXT_VERSION, out)
+                .map_err(failed)?,
         ),
         Form::Binary => FormSink::Binary(begin_binary(head, out).map_err(failed)?),
     };
