@@ -46,7 +46,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Linux(crate::linux::LinuxCommand),
     /// How far from its due does each client get, and what does deciding cost? The study of the paper on VTRR, for any scheduler.
-    Fairness(crate::fairness::FairnessArgs),
+    Fairness(Box<crate::fairness::FairnessArgs>),
     /// Every table and figure of a paper, beside the published value.
     #[command(subcommand)]
     Reproduce(crate::reproduce::ReproduceCommand),
