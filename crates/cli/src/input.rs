@@ -19,6 +19,8 @@ pub(crate) struct Loaded {
     pub path: PathBuf,
     /// If it was derived from a trace: what that gave.
     pub derived: Option<Summary>,
+    /// If it was imported: from what.
+    pub format: Option<TraceFormat>,
 }
 
 /// Loads a workload; a trace is imported on the fly.
@@ -32,7 +34,7 @@ pub(crate) fn load_as(path: &Path, mode: Mode, ui: &Ui) -> Result<Loaded> {
     let name = title(path);
     match schedlab_workload::load(path).map_err(Failure::input)? {
         Found::Workload { path, workload, .. } => {
-            Ok(Loaded { workload, name, notes: Vec::new(), path, derived: None })
+            Ok(Loaded { workload, name, notes: Vec::new(), path, derived: None, format: None })
         }
         Found::Trace { path, format } if format != TraceFormat::RtApp => {
             let derived = import_trace(&path, mode, DeriveOptions::default(), |events| {
@@ -40,13 +42,27 @@ pub(crate) fn load_as(path: &Path, mode: Mode, ui: &Ui) -> Result<Loaded> {
             })
             .map_err(Failure::input)?;
             let Derived { workload, summary } = derived;
-            Ok(Loaded { workload, name, notes: notes(&summary), path, derived: Some(summary) })
+            Ok(Loaded {
+                workload,
+                name,
+                notes: notes(&summary),
+                path,
+                derived: Some(summary),
+                format: Some(format),
+            })
         }
-        Found::Trace { path, .. } => {
+        Found::Trace { path, format } => {
             let workload = read_rtapp(&path).map_err(Failure::input)?;
             let note =
                 "expanded from a description for rt-app; who waits for whom is as with a CPU for each task";
-            Ok(Loaded { workload, name, notes: vec![note.to_string()], path, derived: None })
+            Ok(Loaded {
+                workload,
+                name,
+                notes: vec![note.to_string()],
+                path,
+                derived: None,
+                format: Some(format),
+            })
         }
         Found::Mix { path } => Err(Failure::Input(format!(
             "{}: mixes of workloads cannot be run yet; give one workload or trace",

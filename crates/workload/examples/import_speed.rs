@@ -74,7 +74,11 @@ fn write_text(out: &mut impl Write, round: &Round, rounds: u64) -> Result<()> {
                 SchedEvent::Switch { prev, prev_state, next } => writeln!(
                     out,
                     "sched_switch: prev_comm={first} prev_pid={} prev_prio={} prev_state={} ==> next_comm={second} next_pid={} next_prio={}",
-                    prev.pid, prev.prio, letter(prev_state).0, next.pid, next.prio
+                    prev.pid,
+                    prev.prio,
+                    letter(prev_state).0,
+                    next.pid,
+                    next.prio
                 )?,
                 SchedEvent::Waking(Wake { pid, prio, target_cpu, .. }) => writeln!(
                     out,
@@ -260,7 +264,12 @@ fn write_perfetto(out: &mut impl Write, round: &Round, rounds: u64) -> Result<()
                     };
                     match event.what {
                         SchedEvent::Switch { prev_state, next, .. } => {
-                            let values = [ns - last[0], letter(prev_state).1.into(), next.pid.0 as u64, next.prio as u64];
+                            let values = [
+                                ns - last[0],
+                                letter(prev_state).1.into(),
+                                next.pid.0 as u64,
+                                next.prio as u64,
+                            ];
                             last[0] = ns;
                             for (column, value) in (1..5).zip(values) {
                                 varint(&mut columns[column], value);
@@ -269,8 +278,14 @@ fn write_perfetto(out: &mut impl Write, round: &Round, rounds: u64) -> Result<()
                         }
                         SchedEvent::Waking(wake) => {
                             let flags = if event.context == Context::HardIrq { 8 } else { 0 };
-                            let values =
-                                [ns - last[1], wake.pid.0 as u64, wake.target_cpu.0.into(), wake.prio as u64, row(&names[0]), flags];
+                            let values = [
+                                ns - last[1],
+                                wake.pid.0 as u64,
+                                wake.target_cpu.0.into(),
+                                wake.prio as u64,
+                                row(&names[0]),
+                                flags,
+                            ];
                             last[1] = ns;
                             for (column, value) in (7..13).zip(values) {
                                 varint(&mut columns[column], value);
