@@ -21,6 +21,7 @@ mod record;
 mod reproduce;
 mod run;
 mod schedulers;
+mod scx;
 mod ui;
 mod validate;
 mod workload;

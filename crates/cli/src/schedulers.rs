@@ -59,6 +59,9 @@ pub(crate) fn resolve(name: &str, hz: u32, topology: &Topology, ui: &Ui) -> Resu
     {
         return crate::linux::object(&asked, hz, topology, ui).map(Scheduler::Linux);
     }
+    if let Some(asked) = crate::scx::parse(name) {
+        return crate::scx::object(&asked, name, hz, topology, ui).map(Scheduler::Linux);
+    }
     match schedlab_policies::find(name) {
         Some(info) => Ok(Scheduler::Native(info)),
         None => {

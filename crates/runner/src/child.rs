@@ -37,7 +37,7 @@ pub(crate) fn run(
                     return not_started(fault, nr_tasks);
                 }
             };
-            let kernel = LinuxMachine::new(kernel, COMMAND_LINE, Spill::new(spill));
+            let kernel = LinuxMachine::new(kernel, COMMAND_LINE, Spill::new(spill)).with_scx(linux.scx.clone());
             drive(Machine::new(kernel, program, setup), actions, nr_tasks, control)
         }
     }
@@ -78,12 +78,14 @@ fn drive<K: Kernel>(
         kernel.kernel_threads().into_iter().map(|thread| (thread.pid, thread.name)).collect();
     let warnings = kernel.warnings();
     let refused = kernel.refused();
+    let account = kernel.account();
     let kernel_cpu_ns = (0..nr_tasks)
         .map_while(|id| kernel.task_counters(TaskId(id)))
         .map(|counters| counters.cpu.as_ns())
         .collect();
     let mut report = report(outcome, kernel_threads, refused, warnings, kernel_cpu_ns);
     report.readings = readings;
+    report.account = account;
     if let Err(error) = flushed {
         report.end = RunEnd::Misbehaved {
             report: ExitReport {
@@ -133,5 +135,6 @@ fn report(
         warnings,
         kernel_cpu_ns,
         readings: Vec::new(),
+        account: Vec::new(),
     }
 }

@@ -201,5 +201,6 @@ fn crashed(kind: &str, reason: String, pulse: u64, nr_tasks: usize) -> ChildRepo
         warnings: Vec::new(),
         kernel_cpu_ns: Vec::new(),
         readings: Vec::new(),
+        account: Vec::new(),
     }
 }
