@@ -34,7 +34,8 @@ struct scx_map {
 /* A member of struct sched_ext_ops. */
 struct scx_member {
 	unsigned int offset, size;	/* in bytes */
-	unsigned int is_function, sleepable;
+	unsigned int is_function;
+	unsigned int sleepable;		/* 0 no, 1 yes; 2: exit(), 3: init() */
 };
 
 /* What the simulator asks for. */

@@ -210,30 +210,31 @@ static long scx_load(struct scx_request *q)
 	return 0;
 }
 
-/* kthreadd, so that the thread in which the kernel calls init() begins on that CPU and stays there */
-static void scx_pin(long cpu, struct cpumask *old)
-{
-	struct task_struct *p;
+/*
+ * A scheduler's loader can pin itself to the CPU on which init() is to run. Debian's 6.12 and later kernels call init() in a
+ * thread of their own: then it is that thread that has to be pinned.
+ */
+static long scx_init_cpu;
+static scx_function scx_own_init;
 
-	rcu_read_lock();
-	p = pid_task(find_vpid(2), PIDTYPE_PID);
-	rcu_read_unlock();
-	if (!p)
-		return;
-	if (cpu >= 0) {
-		cpumask_copy(old, p->cpus_ptr);
-		set_cpus_allowed_ptr(p, cpumask_of(cpu));
-		set_cpus_allowed_ptr(current, cpumask_of(cpu));
-	} else {
-		set_cpus_allowed_ptr(p, old);
-		set_cpus_allowed_ptr(current, old);
-	}
+static u64 scx_init_there(u64 a, u64 b, u64 c, u64 d, u64 e)
+{
+	struct cpumask *before = kzalloc(cpumask_size(), GFP_KERNEL);
+	u64 result;
+
+	if (!before)
+		return (u64)-ENOMEM;
+	cpumask_copy(before, current->cpus_ptr);
+	set_cpus_allowed_ptr(current, cpumask_of(scx_init_cpu));
+	result = scx_own_init(a, b, c, d, e);
+	set_cpus_allowed_ptr(current, before);
+	kfree(before);
+	return result;
 }
 
 static long scx_attach(struct scx_request *q)
 {
 	struct bpf_struct_ops *st = &bpf_sched_ext_ops;
-	struct cpumask *old;
 	void *ops;
 	long error = -ENOMEM;
 
@@ -241,8 +242,7 @@ static long scx_attach(struct scx_request *q)
 		return scx_failed(q, "members of", "struct sched_ext_ops", -E2BIG);
 	/* the kernel keeps what it is given */
 	ops = kzalloc(q->ops_size, GFP_KERNEL);
-	old = kzalloc(cpumask_size(), GFP_KERNEL);
-	if (!ops || !old)
+	if (!ops)
 		return -ENOMEM;
 	/* as bpf_struct_ops_map_update_elem() does */
 	for (u32 i = 0; i < q->nr_members; i++) {
@@ -272,21 +272,21 @@ static long scx_attach(struct scx_request *q)
 				return scx_failed(q, "a callback that must not sleep in", "struct sched_ext_ops", error);
 		}
 		*(scx_function *)to = scx_thunks[i];
+		if (m->sleepable == 3 && q->init_cpu >= 0) {	/* init() */
+			scx_init_cpu = q->init_cpu;
+			scx_own_init = scx_thunks[i];
+			*(scx_function *)to = scx_init_there;
+		}
 	}
-	if (q->init_cpu >= 0)
-		scx_pin(q->init_cpu, old);
 	error = st->validate ? st->validate(ops) : 0;
 	if (!error)
 		error = st->reg(ops, NULL);
-	if (q->init_cpu >= 0)
-		scx_pin(-1, old);
-	kfree(old);
 	return error ? scx_failed(q, "attaching", "the scheduler", error) : 0;
 }
 
 static long scx_call(struct scx_syscall *call)
 {
-	return (int)scx_enter_and_call(&scx_prog_sleepable, (scx_function)call->program, (u64)call->context, 0, 0, 0, 0);
+	return (int)scx_enter_and_call(&scx_prog_sleepable, (scx_function)(void *)call->program, (u64)call->context, 0, 0, 0, 0);
 }
 
 static void *scx_value(void *definition, unsigned int index, unsigned int cpu)

@@ -117,6 +117,17 @@ impl Batch {
         self.text.last().map_or(0, |t| t.as_ptr() as u64)
     }
 
+    /// Address of a page that begins with the text: mount(2) takes its options as one, and the kernel ends it with a NUL.
+    fn page(&mut self, text: &str) -> u64 {
+        const PAGE: usize = 4096;
+        let mut words = vec![0u64; PAGE / 8];
+        for (at, byte) in text.bytes().take(PAGE - 1).enumerate() {
+            words[at / 8] |= u64::from(byte) << (at % 8 * 8);
+        }
+        self.words.push(words);
+        self.words.last().map_or(0, |w| w.as_ptr() as u64)
+    }
+
     fn write(&mut self, path: &str, data: &str) {
         self.write_or(Stop, path, data);
     }
@@ -177,7 +188,7 @@ impl Batch {
     }
 
     fn mount_with(&mut self, kind: &str, dir: &str, options: &str) {
-        let options = if options.is_empty() { 0 } else { self.text(options) };
+        let options = if options.is_empty() { 0 } else { self.page(options) };
         let arg = [self.text(kind), self.text(dir), options, 0, 0];
         self.push(format!("mounting {kind} on {dir}"), Stop, op::MOUNT, 0, arg);
     }
@@ -473,10 +484,13 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                 capacity: cpu.capacity,
             })
             .collect();
+        let mut refusal = None;
         if let Some(compiled) = self.compiled.take() {
             let object = self.kernel.console().object().to_owned();
-            let scx = Scx::load(&compiled, &self.kernel, &object, &topology, boot.params);
-            self.scx = Some(scx.map_err(|reason| Fault { kind: FaultKind::Refused, reason })?);
+            match Scx::load(&compiled, &self.kernel, &object, &topology, boot.params) {
+                Ok(scx) => self.scx = Some(scx),
+                Err(reason) => refusal = Some(Fault { kind: FaultKind::Refused, reason }),
+            }
         }
         let scx = &self.scx;
         let ours = |name: &str| !scx.as_ref().is_some_and(|scx| scx.has(name));
@@ -497,7 +511,8 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
             command_line: command_line.trim_end(),
             now: boot.now,
         };
-        self.kernel.boot(&options).map_err(|e| fault_of(&e))
+        self.kernel.boot(&options).map_err(|e| fault_of(&e))?;
+        refusal.map_or(Ok(()), Err)
     }
 
     fn is_up(&self) -> bool {

@@ -71,19 +71,22 @@ fn misbehaved(report: &ChildReport) -> (String, String) {
 }
 
 /// scx_simple charges `slice * 100 / weight`; weight is 100 at nice 0, and at nice 5 what the kernel makes of its 335 of 1024:
-/// 335 * 100 / 1024 = 32.7, rounded 33. Two hogs on one CPU: 100 : 33, within a slice of 20 ms in 10 s.
+/// 335 * 100 / 1024 = 32.7, rounded 33. Eight hogs on one CPU: 100 : 33. (Two would alternate: the one that runs is not yet in
+/// the queue when the next is taken from it.)
 #[test]
 fn simple_shares_by_weight() {
-    let mut two = hogs(2);
-    two.tasks[1].params = Some(SchedParams { nice: Nice::new(5).unwrap(), ..SchedParams::default() });
-    let report = report("simple", 1, 10, &two, &[]);
+    let mut work = hogs(8);
+    for task in &mut work.tasks[4..] {
+        task.params = Some(SchedParams { nice: Nice::new(5).unwrap(), ..SchedParams::default() });
+    }
+    let report = report("simple", 1, 20, &work, &[]);
     let cpu = seconds(&report);
-    let ratio = cpu[0] / cpu[1];
-    assert!((ratio - 100.0 / 33.0).abs() < 0.05, "{cpu:?}: {ratio}");
-    assert!((cpu[0] + cpu[1] - 10.0).abs() < 0.01, "{cpu:?}");
-    // its own statistics: stats[1] counts what went through the shared queue
+    let ratio = cpu[..4].iter().sum::<f64>() / cpu[4..].iter().sum::<f64>();
+    assert!((ratio - 100.0 / 33.0).abs() < 0.1, "{cpu:?}: {ratio}");
+    assert!((cpu.iter().sum::<f64>() - 20.0).abs() < 0.02, "{cpu:?}");
+    // its own statistics: stats[1] counts what went through the shared queue, one for each slice of 20 ms
     let shared: u64 = value(&report, "statistics", "stats[1]").unwrap().parse().unwrap();
-    assert!((400..700).contains(&shared), "10 s in slices of 20 ms: {shared}");
+    assert!((1000..1200).contains(&shared), "{shared}");
 }
 
 /// First in, first out: nice does not count, 20 ms each in turn.
@@ -114,9 +117,12 @@ fn the_kernels_watchdog_finds_a_stall() {
     let report = report("qmap", 2, 30, &hogs(4), &[("stall_user_nth", "5")]);
     let (kind, reason) = misbehaved(&report);
     assert_eq!(kind, "scheduler exit");
-    assert!(reason.contains("runnable task stall") && reason.contains("failed to run for 5."), "{reason}");
-    // the watchdog looks every half of the timeout
-    assert!((5_000..8_000).contains(&(report.duration_ns / 1_000_000)), "{}", report.duration_ns);
+    assert!(reason.contains("runnable task stall"), "{reason}");
+    // the watchdog looks every half of the timeout: after 5 to 7.5 s
+    let (_, after) = reason.split_once("failed to run for ").expect(&reason);
+    let seconds: f64 = after.split('s').next().unwrap().parse().unwrap();
+    assert!((5.0..=7.5).contains(&seconds), "{reason}");
+    assert!((5_000..8_500).contains(&(report.duration_ns / 1_000_000)), "{}", report.duration_ns);
 }
 
 /// qmap, without its tests: hogs share two CPUs; five levels by weight, first in first out in each.

@@ -21,7 +21,7 @@ u64 loaded_null = 99, loaded_wild = 99, loaded_nested = 99, compared = 99;
 s64 probe_result = 99;
 u64 order = 99, loops = 99, migration_disabled = 99, in_rcu = 99;
 
-struct node {
+struct keyed {
 	struct bpf_rb_node rb;
 	u64 key;
 };
@@ -31,14 +31,14 @@ private(TREE) struct bpf_rb_root tree __contains(node, rb);
 /* natively, the result is the lowest byte of a register that holds a key in its others */
 static bool less(struct bpf_rb_node *a, const struct bpf_rb_node *b)
 {
-	struct node *x = container_of(a, struct node, rb), *y = container_of(b, struct node, rb);
+	struct keyed *x = container_of(a, struct keyed, rb), *y = container_of(b, struct keyed, rb);
 
 	return x->key < y->key;
 }
 
 static void insert(u64 key)
 {
-	struct node *n = bpf_obj_new(struct node);
+	struct keyed *n = bpf_obj_new(struct keyed);
 
 	if (!n)
 		return;
@@ -51,7 +51,7 @@ static void insert(u64 key)
 static u64 smallest(void)
 {
 	struct bpf_rb_node *rb;
-	struct node *n;
+	struct keyed *n;
 	u64 key = 0;
 
 	bpf_spin_lock(&tree_lock);
@@ -61,7 +61,7 @@ static u64 smallest(void)
 	bpf_spin_unlock(&tree_lock);
 	if (!rb)
 		return 0;
-	n = container_of(rb, struct node, rb);
+	n = container_of(rb, struct keyed, rb);
 	key = n->key & 0xf;
 	bpf_obj_drop(n);
 	return key;

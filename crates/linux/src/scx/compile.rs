@@ -147,13 +147,13 @@ fn types(kernel: &BuiltKernel) -> Result<PathBuf, ScxError> {
 }
 
 /// Folders in which a scheduler's `<scx/common.bpf.h>` is looked for.
-fn include_folders(kernel: &BuiltKernel, source: &Path) -> Vec<PathBuf> {
+fn include_folders(kernel: &BuiltKernel, source: &Path, ours: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for above in source.ancestors().skip(1) {
         // sched_ext/scx: scheds/include; the kernel: tools/sched_ext/include
         for include in ["include", "scheds/include", "tools/sched_ext/include"] {
             let dir = above.join(include);
-            if dir.join("scx/common.bpf.h").is_file() {
+            if dir.join("scx/common.bpf.h").is_file() && dir != ours {
                 found.push(dir);
             }
         }
@@ -223,7 +223,7 @@ pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxEr
     };
     include(&ours.join("include"));
     include(&dir);
-    for dir in include_folders(kernel, &source) {
+    for dir in include_folders(kernel, &source, &ours.join("include")) {
         include(&dir);
     }
     let compiler = Command::new("gcc");

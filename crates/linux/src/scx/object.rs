@@ -22,7 +22,6 @@ use super::halves::{self, Machine};
 use super::{semantics, settings};
 use crate::abi::Topo;
 use crate::kernel::LinuxKernel;
-use crate::symbols::Symbols;
 
 /// The scheduler has left, or was thrown out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -255,8 +254,12 @@ impl Scx {
             let at = function.wrapping_sub(base) as u64;
             let section = elf.sections.iter().find(|s| s.size > 0 && (s.address..s.address + s.size).contains(&at));
             let sleeps = is_function && section.is_some_and(|s| s.name.starts_with("struct_ops.s"));
-            // exit() is always recorded: 2
-            let sleepable = if m.name == "exit" { 2 } else { u32::from(sleeps) };
+            // exit() is always recorded: 2; init() can be asked to run on a CPU: 3
+            let sleepable = match m.name.as_str() {
+                "exit" => 2,
+                "init" if sleeps => 3,
+                _ => u32::from(sleeps),
+            };
             if m.name == "name" {
                 // SAFETY: as above.
                 let bytes =
@@ -481,13 +484,10 @@ impl Scx {
         }
         // SAFETY: as for `record`; written once, before `exited`.
         let r = unsafe { &*self.record() };
-        let symbols = Symbols::read(&self.kernel_object).unwrap_or_default();
+        let names = Names::read(&self.kernel_object, self.kernel_text);
+        let names = names.unwrap_or(Names { ranges: Vec::new(), base: 0 });
         let frame = |&address: &u64| {
-            let offset = (address as usize).wrapping_sub(self.kernel_text) as u64;
-            match symbols.find(symbols.text_start().wrapping_add(offset)) {
-                Some((name, inside)) => format!("{name}+{inside:#x}"),
-                None => format!("{address:#x}"),
-            }
+            names.of(address).unwrap_or_else(|| format!("{:#x}", address.wrapping_sub(names.base)))
         };
         Some(ScxExit {
             kind: r.kind,
@@ -495,7 +495,7 @@ impl Scx {
             reason: text_of(&r.reason),
             message: text_of(&r.message),
             stack: r.stack.iter().take(r.nr_stack as usize).map(frame).collect(),
-            dump: with_names(&text_of(&r.dump), &symbols, self.kernel_text),
+            dump: names.replace(&text_of(&r.dump)),
         })
     }
 
@@ -566,26 +566,52 @@ impl Scx {
     }
 }
 
-/// The dump with names in place of the kernel's addresses.
-fn with_names(text: &str, symbols: &Symbols, kernel_text: usize) -> String {
-    let mut out = String::with_capacity(text.len());
-    for line in text.lines() {
-        let word = line.trim();
-        let address = word.strip_prefix("0x").and_then(|hex| usize::from_str_radix(hex, 16).ok());
-        let named = address.and_then(|a| {
-            let offset = a.wrapping_sub(kernel_text) as u64;
-            symbols.find(symbols.text_start().wrapping_add(offset))
-        });
-        match named {
-            Some((name, inside)) => {
-                out.push_str(&line[..line.len() - line.trim_start().len()]);
-                out.push_str(&format!("{name}+{inside:#x}"));
-            }
-            None => out.push_str(line),
-        }
-        out.push('\n');
+/// Names for addresses within the kernel object: functions and variables.
+struct Names {
+    /// Address in this process, size, name; sorted.
+    ranges: Vec<(u64, u64, String)>,
+    base: u64,
+}
+
+impl Names {
+    fn read(object: &Path, kernel_text: usize) -> Option<Names> {
+        let data = fs::read(object).ok()?;
+        let symbols = Elf::parse(&data)?.symbols();
+        let text = symbols.iter().find(|s| s.name == "warp_text_start")?.value;
+        let base = (kernel_text as u64).wrapping_sub(text);
+        const FUNCTION_OR_OBJECT: [u8; 2] = [1, 2];
+        let named = symbols.into_iter().filter(|s| s.section != 0 && s.size > 0 && FUNCTION_OR_OBJECT.contains(&s.kind));
+        let mut ranges: Vec<_> = named.map(|s| (s.value.wrapping_add(base), s.size, s.name)).collect();
+        ranges.sort();
+        Some(Names { ranges, base })
     }
-    out
+
+    fn of(&self, address: u64) -> Option<String> {
+        let after = self.ranges.partition_point(|(start, _, _)| *start <= address);
+        let (start, size, name) = self.ranges.get(after.checked_sub(1)?)?;
+        let inside = address - start;
+        (inside < *size).then(|| if inside == 0 { name.clone() } else { format!("{name}+{inside:#x}") })
+    }
+
+    /// A text with names in place of such addresses: what it says does not depend on where the object is loaded.
+    fn replace(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find("0x") {
+            let (before, number) = rest.split_at(at);
+            out.push_str(before);
+            let digits = number[2..].find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(number.len() - 2);
+            let (word, after) = number.split_at(2 + digits);
+            let address = u64::from_str_radix(&word[2..], 16).ok().filter(|_| digits > 8);
+            match address.and_then(|a| self.of(a)) {
+                Some(name) => out.push_str(&name),
+                None => out.push_str(word),
+            }
+            rest = after;
+        }
+        out.push_str(rest);
+        out
+    }
 }
 
 fn read_enumerators(path: &Path) -> std::io::Result<BTreeMap<String, i64>> {
