@@ -33,11 +33,34 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, periodic, arrivals.
     Generate(GenerateArgs),
+    /// Look at a workload, or take a part of it: show, filter, cut, scale, anonymise, convert.
+    #[command(subcommand)]
+    Workload(crate::workload::WorkloadCommand),
     /// Run a workload under a scheduler, on a simulated machine.
     Run(RunArgs),
+    /// Several schedulers or parameters on the same workload, over an ensemble of perturbed replays: what changed, most first.
+    Compare(crate::compare::CompareArgs),
+    /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if there is one.
+    Diff(crate::diff::DiffArgs),
     /// Real Linux: fetch, build, list, check, remove.
     #[command(subcommand)]
     Linux(crate::linux::LinuxCommand),
+    /// How far from its due does each client get, and what does deciding cost? The study of the paper on VTRR, for any scheduler.
+    Fairness(crate::fairness::FairnessArgs),
+    /// Every table and figure of a paper, beside the published value.
+    #[command(subcommand)]
+    Reproduce(crate::reproduce::ReproduceCommand),
+    #[command(hide = true)]
+    Probe(crate::fairness::ProbeArgs),
+    #[command(hide = true)]
+    ProbeMachine(crate::fairness::ProbeMachineArgs),
+    /// Real Linux in a deterministic QEMU guest: ground truth.
+    #[command(subcommand)]
+    Guest(crate::guest::GuestCommand),
+    /// Compare the simulation with real Linux: tables with tolerances and verdicts.
+    Validate(crate::validate::ValidateArgs),
+    /// Compare native CFS and EEVDF with the real kernels that they model, decision by decision, and explain the differences.
+    Agreement(crate::agreement::AgreementArgs),
     /// Show a machine that --machine takes, or list those with a name; take a snapshot of this one.
     Machines(crate::machines::MachinesArgs),
     /// List the schedulers that --sched takes, with their parameters.
@@ -169,12 +192,12 @@ pub(crate) struct RunArgs {
     pub many: crate::many::ManyArgs,
 }
 
-fn parse_cpus(text: &str) -> Result<Topology, String> {
+pub(crate) fn parse_cpus(text: &str) -> Result<Topology, String> {
     let count: u64 = text.parse().map_err(|_| format!("'{text}' is not a number of CPUs"))?;
     count.to_string().parse().map_err(|error: schedlab_topology::TopologyError| error.to_string())
 }
 
-fn parse_param(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_param(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_string(), value.to_string())),
         _ => Err(format!("'{text}' is not NAME=VALUE")),

@@ -102,7 +102,7 @@ fn record(output: &Path, ui: &Ui) -> std::result::Result<PathBuf, String> {
 }
 
 /// A file of the project: from the working directory or the program upwards.
-fn project_file(name: &str) -> Option<PathBuf> {
+pub(crate) fn project_file(name: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok();
     let working = std::env::current_dir().ok();
     let starts = [working.as_deref(), program.as_deref()];

@@ -5,7 +5,7 @@ use crate::ui::Ui;
 use schedlab_trace::Mode;
 use schedlab_units::Span;
 use schedlab_workload::derive::{DeriveOptions, Derived, Summary, import_trace};
-use schedlab_workload::{Loaded as Found, TraceFormat, Workload};
+use schedlab_workload::{Loaded as Found, TraceFormat, Workload, read_rtapp};
 use std::path::{Path, PathBuf};
 
 /// A workload with what reports say of it.
@@ -34,7 +34,7 @@ pub(crate) fn load_as(path: &Path, mode: Mode, ui: &Ui) -> Result<Loaded> {
         Found::Workload { path, workload, .. } => {
             Ok(Loaded { workload, name, notes: Vec::new(), path, derived: None })
         }
-        Found::Trace { path, format: TraceFormat::TraceDat } => {
+        Found::Trace { path, format } if format != TraceFormat::RtApp => {
             let derived = import_trace(&path, mode, DeriveOptions::default(), |events| {
                 step.progress(format!("importing {}: {events} events", path.display()));
             })
@@ -42,10 +42,12 @@ pub(crate) fn load_as(path: &Path, mode: Mode, ui: &Ui) -> Result<Loaded> {
             let Derived { workload, summary } = derived;
             Ok(Loaded { workload, name, notes: notes(&summary), path, derived: Some(summary) })
         }
-        Found::Trace { path, format } => Err(Failure::Input(format!(
-            "{}: this is {format}, which cannot be imported yet; record with 'schedlab record' or 'trace-cmd record'",
-            path.display()
-        ))),
+        Found::Trace { path, .. } => {
+            let workload = read_rtapp(&path).map_err(Failure::input)?;
+            let note =
+                "expanded from a description for rt-app; who waits for whom is as with a CPU for each task";
+            Ok(Loaded { workload, name, notes: vec![note.to_string()], path, derived: None })
+        }
         Found::Mix { path } => Err(Failure::Input(format!(
             "{}: mixes of workloads cannot be run yet; give one workload or trace",
             path.display()

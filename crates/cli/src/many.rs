@@ -22,7 +22,7 @@ pub(crate) struct ManyArgs {
     /// seed gives the same run. Several seeds (1-8 or 1,2,5) are as many runs.
     #[arg(long, value_name = "SEEDS")]
     pub seed: Option<Seeds>,
-    /// The same with ranges of one's own: SEED[,phase=TIME][,slack=TIME][,start=TIME]; without SEED those of --seed are taken.
+    /// The same with ranges of one's own: SEED[,phase=TIME|,at=TIME][,slack=TIME][,start=TIME]; without SEED those of --seed are taken.
     #[arg(long, value_name = "SPEC")]
     pub perturb: Option<PerturbSpec>,
     /// Most runs at once, if there are several; all cores unless given.

@@ -252,7 +252,7 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String
 }
 
 /// The command as typed, with the program's plain name.
-fn command_line() -> String {
+pub(crate) fn command_line() -> String {
     let quote = |word: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
         if !word.is_empty() && word.chars().all(plain) {
@@ -286,18 +286,22 @@ fn next_steps(args: &RunArgs) -> Vec<NextStep> {
 
 /// Refuses outputs that cannot be written before anything is run.
 fn check_outputs(args: &RunArgs) -> Result<()> {
-    for path in [&args.log, &args.perfetto, &args.html, &args.json].into_iter().flatten() {
-        if path.as_os_str() == "-" {
-            continue;
-        }
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if path.is_dir() || !folder.is_dir() {
-            let problem = if path.is_dir() { "is a folder" } else { "its folder does not exist" };
-            return Err(Failure::Input(format!(
-                "{}: {problem}; give a file name in an existing folder",
-                path.display()
-            )));
-        }
+    let paths = [&args.log, &args.perfetto, &args.html, &args.json];
+    paths.into_iter().flatten().try_for_each(|path| check_output(path))
+}
+
+/// Refuses a file that cannot be written; `-` is standard output.
+pub(crate) fn check_output(path: &Path) -> Result<()> {
+    if path.as_os_str() == "-" {
+        return Ok(());
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.is_dir() || !folder.is_dir() {
+        let problem = if path.is_dir() { "is a folder" } else { "its folder does not exist" };
+        return Err(Failure::Input(format!(
+            "{}: {problem}; give a file name in an existing folder",
+            path.display()
+        )));
     }
     Ok(())
 }

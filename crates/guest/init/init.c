@@ -8,7 +8,8 @@
 // A task computes until its CPU time reaches a target. It must not ask the kernel for its CPU time meanwhile: that calls
 // update_curr(), which on EEVDF ends a slice at the moment of the question and not at the next tick. So it reads the TSC
 // within a restartable sequence (rseq): the kernel leaves the sequence whenever the task loses the CPU, hence the intervals
-// between the readings are CPU time. After each operation (where the kernel's books are up to date anyway) the clock is read.
+// between the readings are CPU time. After it has blocked or yielded (where the kernel's books are up to date anyway) the clock is
+// read; a wakeup of another task, a fork or a change may leave the books as they are, and what it took is made good after the next.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -49,7 +50,9 @@ struct header {
 	u32 magic, nr_tasks, nr_changes, nr_cgroups;
 	u64 nr_steps, duration_ns, phase_ns, timer_slack_ns;
 	u32 nr_tokens, nr_cpus, first_pid, interleave_us;
+	u32 flags, pad;
 };
+enum { POLL_CLOCK = 1 };
 enum { STATE_RUNNABLE, STATE_BLOCKED, STATE_FORKED };
 struct task {
 	char name[16];
@@ -73,7 +76,8 @@ struct cgroup {
 	u32 what, weight;
 	u64 quota_us, period_us;
 };
-enum { BLOCK_TIMER, BLOCK_DEVICE, BLOCK_TOKEN, BLOCK_FOREVER, DELIVER, FORK, SET, YIELD, EXIT };
+enum { BLOCK_TIMER, BLOCK_DEVICE, BLOCK_TOKEN, BLOCK_FOREVER, DELIVER, FORK, SET, YIELD, EXIT,
+       BLOCK_UNTIL, BLOCK_GRID, BLOCK_GRID_RESTART };
 struct step {
 	u64 after_ns;
 	u64 packed; // code in the top byte, operand below
@@ -304,6 +308,11 @@ lost:
 // Computes from CPU time `now` to CPU time `target`. Less than half a pass is left to the next burst.
 static void compute_until(u64 now, u64 target, u64 *pass)
 {
+	if (head->flags & POLL_CLOCK) { // as programs do that know no better; see the top
+		while (now < target)
+			now = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		return;
+	}
 	struct rseq *rseq = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
 	while (now + 400 < target) {
 		volatile u64 first, last;
@@ -353,6 +362,8 @@ static void apply(u32 by, u32 target, const struct change *change)
 		refused(by, SET, target);
 }
 
+static u64 zero_ns; // time 0 of the workload on CLOCK_MONOTONIC, set before any task is created
+
 static void __attribute__((noreturn)) run(u32 id, u64 start_ns);
 
 static pid_t spawn(u32 id, u64 start_ns)
@@ -381,36 +392,64 @@ static void done(void)
 		futex(&shared->live, FUTEX_WAKE, 1, NULL, 0);
 }
 
-// A task's life. `start_ns` is time 0 on CLOCK_MONOTONIC for a task that is blocked at the start, else 0.
+// A DEADLINE task would run before time 0, since init holds the CPUs with less (FIFO 99): it sleeps until shortly after.
+enum { LATE = 50000 };
+static int starts_late(const struct task *task)
+{
+	return task->state == STATE_RUNNABLE && task->change != NONE && changes[task->change].what & SET_PARAMS &&
+	       changes[task->change].policy == 6;
+}
+
+// A task's life. `start_ns` is time 0 on CLOCK_MONOTONIC for a task that is asleep at the start, else 0.
 static void run(u32 id, u64 start_ns)
 {
 	const struct task *task = &tasks[id];
 	const struct step *step = &steps[task->first_step];
-	u64 target = 0;
+	// the last instant that it set a timer for; before the first: of its birth
+	u64 target = 0, instant_ns = task->state == STATE_FORKED ? clock_ns(CLOCK_MONOTONIC) : zero_ns;
+	int booked = 0; // whether the kernel's books are up to date
 	prctl(PR_SET_NAME, task->name);
+	if (starts_late(task))
+		sleep_until(start_ns + LATE);
 	if (task->state == STATE_FORKED && task->change != NONE) {
 		struct change own = changes[task->change];
 		own.what &= ~SET_CGROUP; // it was born there
 		apply(id, id, &own);
 	}
 	for (;; step++) {
-		u64 now = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		u64 now = booked ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : target;
 		target += step->after_ns;
 		compute_until(now, target, &passes[id]);
 		u32 code = step->packed >> 56;
 		u64 operand = step->packed & ((1ull << 56) - 1);
+		booked = code <= BLOCK_FOREVER || code == YIELD;
 		switch (code) {
 		case BLOCK_TIMER:
 		case BLOCK_DEVICE:
-			if (start_ns)
+			if (start_ns && task->state == STATE_BLOCKED)
 				sleep_until(start_ns + operand);
 			else
 				sleep_ns(operand);
 			break;
+		case BLOCK_UNTIL:
+			instant_ns += operand;
+			booked = instant_ns > clock_ns(CLOCK_MONOTONIC);
+			sleep_until(instant_ns);
+			break;
+		case BLOCK_GRID:
+		case BLOCK_GRID_RESTART:
+			instant_ns += operand;
+			booked = instant_ns > clock_ns(CLOCK_MONOTONIC);
+			if (booked)
+				sleep_until(instant_ns);
+			else if (code == BLOCK_GRID_RESTART)
+				instant_ns = clock_ns(CLOCK_MONOTONIC);
+			break;
 		case BLOCK_TOKEN: {
 			u32 *token = &shared->tokens[operand];
+			booked = 0; // unless it has to wait
 			while (!__atomic_load_n(token, __ATOMIC_ACQUIRE))
-				futex(token, FUTEX_WAIT, 0, NULL, 0);
+				booked |= futex(token, FUTEX_WAIT, 0, NULL, 0) == 0;
 			break;
 		}
 		case BLOCK_FOREVER:
@@ -437,7 +476,7 @@ static void run(u32 id, u64 start_ns)
 			done();
 			_exit(0);
 		}
-		if (start_ns) // what it took to get to sleep before time 0 is not the workload's
+		if (start_ns && task->state == STATE_BLOCKED) // what it took to get to sleep before time 0 is not the workload's
 			target = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		start_ns = 0;
 	}
@@ -523,24 +562,20 @@ static void online_cpus(void)
 	}
 }
 
-// All CPUs of the emulator share one thread; each runs until the next timer is due, which may take a tick; and the CPU after
-// it gets no turn then, since nothing is left until that timer (QEMU's rr_cpu_thread_fn). So a comparator of the HPET (which
-// the kernel leaves alone: hpet=disable) sends an INIT every `interleave_us` to a CPU that is only there for this: the last
-// one, which the kernel does not know (nr_cpus=). Its arrival makes QEMU take turns; no CPU executes anything for it.
+// All CPUs of the emulator share one thread; each in turn runs for its part of the time until the next timer is due, which may
+// be a tick away (QEMU's rr_cpu_thread_fn, icount_percpu_budget). So a comparator of the HPET, which the kernel leaves alone
+// (hpet=disable), runs out every `interleave_us`; it interrupts nobody, but no turn is longer.
 static void interleave(void)
 {
 	enum { BASE = 0xfed00000, TICKS_PER_US = 100 };
-	enum { INTERRUPT = 4, PERIODIC = 8, SET_VALUE = 64, MESSAGE = 0x4000, CONFIG = PERIODIC | INTERRUPT | MESSAGE };
-	enum { DELIVER_INIT = 0x500 };
+	enum { PERIODIC = 8, SET_VALUE = 64 };
 	int fd = open("/dev/mem", O_RDWR | O_SYNC);
 	volatile u32 *hpet = fd < 0 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, BASE);
 	if (hpet == MAP_FAILED)
 		die("mapping the HPET");
-	hpet[0x130 / 4] = DELIVER_INIT;
-	hpet[0x134 / 4] = 0xfee00000u | head->nr_cpus << 12;
-	hpet[0x120 / 4] = CONFIG | SET_VALUE;
+	hpet[0x120 / 4] = PERIODIC | SET_VALUE;
 	hpet[0x128 / 4] = head->interleave_us * TICKS_PER_US;
-	hpet[0x120 / 4] = CONFIG | SET_VALUE;
+	hpet[0x120 / 4] = PERIODIC | SET_VALUE;
 	hpet[0x12c / 4] = 0;
 	hpet[0x10 / 4] = 1;
 	close(fd);
@@ -706,6 +741,8 @@ int main(void)
 	mount_all();
 	load_program();
 	emit(F_STATE, 0, "booted", NULL, 0);
+	if (head->interleave_us)
+		interleave(); // before the CPUs come up, since they wait for each other
 	online_cpus();
 	apply_settings();
 	make_cgroups();
@@ -715,17 +752,17 @@ int main(void)
 	u32 nr_blocked = 0, nr_runnable = 0;
 	for (u32 id = 0; id < head->nr_tasks; id++) {
 		shared->live += !tasks[id].idle_forever;
-		nr_blocked += tasks[id].state == STATE_BLOCKED;
-		nr_runnable += tasks[id].state == STATE_RUNNABLE;
+		int asleep = tasks[id].state == STATE_BLOCKED || starts_late(&tasks[id]);
+		nr_blocked += asleep;
+		nr_runnable += tasks[id].state == STATE_RUNNABLE && !asleep;
 	}
-	if (head->interleave_us)
-		interleave();
 	// Time 0 is a multiple of 100 ms of CLOCK_MONOTONIC, plus the phase asked for; early enough for everything before it.
 	u64 now_ns = clock_ns(CLOCK_MONOTONIC);
 	u64 need_ns = 50 * MS + head->nr_cpus * 10 * MS + (nr_blocked + nr_runnable) * MS * head->nr_cpus;
 	u64 start_ns = (now_ns + need_ns + 100 * MS) / (100 * MS) * (100 * MS) + head->phase_ns;
+	zero_ns = start_ns;
 	for (u32 id = 0; id < head->nr_tasks; id++)
-		if (tasks[id].state == STATE_BLOCKED)
+		if (tasks[id].state == STATE_BLOCKED || starts_late(&tasks[id]))
 			start_task(id, start_ns);
 	// they go to sleep meanwhile
 	u64 hold_ns = start_ns - (40 * MS + head->nr_cpus * 4 * MS + nr_runnable * MS / 2 * head->nr_cpus);
@@ -746,7 +783,7 @@ int main(void)
 	if (sched_setaffinity(0, sizeof mask, &mask) < 0)
 		die("leaving CPU 0");
 	for (u32 id = 0; id < head->nr_tasks; id++)
-		if (tasks[id].state == STATE_RUNNABLE)
+		if (tasks[id].state == STATE_RUNNABLE && !starts_late(&tasks[id]))
 			start_task(id, 0);
 	marker("ready"); // the next one finds the file open
 	emit(F_STATE, 0, "started", NULL, 0);

@@ -16,7 +16,7 @@
 //! ```no_run
 //! use schedlab_guest::{GuestKernel, Options, run, workloads};
 //! let kernel = GuestKernel::find("6.12")?;
-//! let fairbench = workloads::fairbench();
+//! let fairbench = workloads::named("fairbench", "20s".parse().unwrap())?;
 //! let options = Options { cpus: 1, duration: "20s".parse().unwrap(), ..Options::default() };
 //! let guest = run(&kernel, &fairbench, &options, &mut |_| {})?;
 //! println!("{} records of {}", guest.log.records.len(), guest.log.header.sched_version);
@@ -25,6 +25,7 @@
 
 pub mod cache;
 mod convert;
+mod emulator;
 mod error;
 mod frames;
 mod initramfs;
@@ -131,7 +132,7 @@ pub fn run(
             package: kernel.package.clone(),
             package_version: kernel.version.clone(),
             kernel: converted.kernel,
-            qemu: guest.version,
+            qemu: guest.version().to_string(),
             command_line: guest.command_line,
             key: guest.key,
             schedstat: converted.schedstat,

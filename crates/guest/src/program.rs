@@ -62,6 +62,7 @@ pub(crate) fn encode(program: &Program, options: &Options) -> Result<Vec<u8>, Gu
         ],
     );
     words(&mut file, &[program.tokens.len() as u32, options.cpus, FIRST_PID, options.interleave_us()]);
+    words(&mut file, &[u32::from(options.poll_clock), 0]);
     file.extend(tasks);
     for (target, change) in changes {
         encode_change(&mut file, target, change, options.cpus)?;
@@ -86,6 +87,9 @@ fn pack(code: Code) -> u64 {
         Code::Set(change) => (6, change.into()),
         Code::Yield => (7, 0),
         Code::Exit => (8, 0),
+        Code::BlockUntil(ns) => (9, ns),
+        Code::BlockGrid(ns) => (10, ns),
+        Code::BlockGridRestart(ns) => (11, ns),
     };
     tag << 56 | operand
 }

@@ -49,6 +49,9 @@ pub struct LinuxMachine<S: Sink> {
     /// Workload tasks that must do something before they have used any CPU time: become a session's leader, block.
     to_lead: Vec<TaskId>,
     to_block: Vec<TaskId>,
+    /// Of them, those to be woken when all are there; then the list that the interrupt reads.
+    to_wake: Vec<TaskId>,
+    woken: Vec<TaskId>,
     /// What the last request read.
     read: Vec<(String, Result<String, i32>)>,
     /// Operations of tasks that consist of several; kept until the task is back in user mode.
@@ -258,6 +261,8 @@ impl<S: Sink> LinuxMachine<S> {
             request_result: None,
             to_lead: Vec::new(),
             to_block: Vec::new(),
+            to_wake: Vec::new(),
+            woken: Vec::new(),
             read: Vec::new(),
             batches: BTreeMap::new(),
             groups: Vec::new(),
@@ -284,7 +289,8 @@ impl<S: Sink> LinuxMachine<S> {
         let options = if self.kernel.version() >= (6, 0) { "favordynmods" } else { "" };
         b.mount_with("cgroup2", CGROUP_ROOT, options);
         b.write(&format!("{CGROUP_ROOT}/cgroup.subtree_control"), "+cpu +cpuset");
-        // a kernel built small has 32,768 at most
+        // refused before 6.10 by this configuration (BASE_SMALL): there are 32,768 pids then
+        b.write("/proc/sys/kernel/pid_max", "32768");
         b.write_or(Ignore, "/proc/sys/kernel/pid_max", "4194304");
         b.write("/proc/sys/kernel/threads-max", "4000000");
         for (path, value) in self.params.writes() {
@@ -332,7 +338,7 @@ impl<S: Sink> LinuxMachine<S> {
     fn stimulate(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) {
         match stimulus {
             Stimulus::Continue => {}
-            Stimulus::Timer => self.kernel.raise(cpu, irq::TIMER),
+            Stimulus::Timer(_) => self.kernel.raise(cpu, irq::TIMER),
             // SAFETY: the machine's list outlives the call of resume(), in which the handler runs.
             Stimulus::Device(tasks) => unsafe { self.kernel.raise_device(cpu, tasks) },
             Stimulus::Op(task, operation) => self.operate(task, operation),
@@ -508,6 +514,8 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         let mut batch = Batch::default();
         match request {
             Control::Spawn(spawns) => {
+                // the first of several deadline tasks would keep process 1 from creating the others: they sleep until all are there
+                let together = spawns.iter().filter(|spawn| is_deadline(spawn)).count() > 1;
                 for spawn in spawns {
                     batch.fork(spawn, &self.groups, self.kernel.nr_cpus());
                     if self.params.sessions() {
@@ -515,6 +523,9 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                     }
                     if spawn.state == SpawnState::Blocked {
                         self.to_block.push(spawn.id);
+                    } else if together && is_deadline(spawn) {
+                        self.to_block.push(spawn.id);
+                        self.to_wake.push(spawn.id);
                     }
                 }
             }
@@ -543,7 +554,15 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         if !(self.to_block.is_empty() && self.to_lead.is_empty()) {
             return None;
         }
-        self.request_result.take()
+        let done = self.request_result.take()?;
+        if !self.to_wake.is_empty() {
+            self.woken = std::mem::take(&mut self.to_wake);
+            // SAFETY: the list stays in `woken` until the next control request, before which CPU 0 has been resumed.
+            unsafe { self.kernel.raise_device(CpuId(0), &self.woken) };
+            self.kernel.kick(CpuId(0));
+            self.kicks.push_back(CpuId(0));
+        }
+        Some(done)
     }
 
     fn start_log(&mut self, epoch: Time) {
@@ -588,6 +607,11 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         self.kernel.flush_log(&mut |window| window.iter().for_each(|r| sink.push(*r)));
         self.sink.flush()
     }
+}
+
+fn is_deadline(spawn: &Spawn<'_>) -> bool {
+    let params = spawn.change.and_then(|change| change.params);
+    params.is_some_and(|params| params.policy == Policy::Deadline)
 }
 
 /// Add the creation of a group to the batch; returns the path of its `cgroup.procs`.

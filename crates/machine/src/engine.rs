@@ -5,8 +5,10 @@
 //! 1. interrupts that one CPU has posted to another, first posted first: they belong to the event that posted them;
 //! 2. CPUs that spin on another CPU, in the order in which they began: they wait for 1;
 //! 3. timer interrupts (class 0), lower CPU first: a tick that falls on the end of a task's burst finds the task running, as it would
-//!    on hardware, where the burst's last instruction comes after the interrupt;
-//! 4. device interrupts (class 1), first planned first;
+//!    on hardware, where the burst's last instruction comes after the interrupt. Under policies with a tick, the tick and the sleepers whose
+//!    time has come on that CPU are one interrupt, after which the CPU chooses once who runs, as real Linux does by itself;
+//! 4. device interrupts (class 1), first planned first; also the sleepers of CPUs that have no tick now, under policies with a tick all of
+//!    one CPU at once;
 //! 5. operations of tasks (class 2), lower CPU first.
 //!
 //! An operation that follows at the same instant (zero CPU time after the last one) goes through 1-5 again.
@@ -120,6 +122,8 @@ struct Run {
     step: usize,
     /// CPU time until then.
     remaining_ns: u64,
+    /// The instant of its last sleep that had one.
+    until_ns: u64,
     /// The token it sleeps for.
     token: u32,
     /// Where it last entered the kernel: where its device interrupts arrive.
@@ -139,6 +143,8 @@ pub struct Machine<K: Kernel> {
     delivered: Vec<u64>,
     queue: CpuQueue,
     wheel: Wheel,
+    /// Tasks whose planned wakeup is due at this instant and still to be carried out (policies with ticks only).
+    due: VecDeque<u32>,
     spinning: VecDeque<CpuId>,
     /// Tasks that start after the workload's start: when, who; the next one last.
     late: Vec<(u64, u32)>,
@@ -177,6 +183,7 @@ impl<K: Kernel> Machine<K> {
             .map(|task| Run {
                 step: task.first_step,
                 remaining_ns: 0,
+                until_ns: 0,
                 token: NO_TOKEN,
                 cpu: 0,
                 on: 0,
@@ -191,6 +198,7 @@ impl<K: Kernel> Machine<K> {
             delivered: vec![0; program.tokens.len().div_ceil(64)],
             queue: CpuQueue::new(nr_cpus),
             wheel: Wheel::new(program.tasks.len()),
+            due: VecDeque::new(),
             spinning: VecDeque::new(),
             late: Vec::new(),
             now_ns: 1_000_000, // power-on; the kernel's clock is never zero
@@ -353,6 +361,14 @@ impl<K: Kernel> Machine<K> {
                         Code::BlockTimer(after_ns) | Code::BlockDevice(after_ns) => {
                             self.wheel.insert(id.0, epoch_ns + after_ns);
                         }
+                        Code::BlockUntil(after_ns) => {
+                            let until_ns = self.until_ns(id, after_ns);
+                            self.wheel.insert(id.0, until_ns);
+                        }
+                        Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
+                            let until_ns = self.until_ns(id, after_ns);
+                            self.wheel.insert(id.0, until_ns);
+                        }
                         Code::BlockToken(token) => {
                             self.runs[index].token = token;
                             self.waiting += 1;
@@ -435,6 +451,7 @@ impl<K: Kernel> Machine<K> {
     fn born(&mut self, id: TaskId) {
         let run = &mut self.runs[id.index()];
         run.live = true;
+        run.until_ns = self.now_ns;
         self.live += 1;
         run.remaining_ns = self.program.steps[run.step].after_ns;
     }
@@ -458,7 +475,7 @@ impl<K: Kernel> Machine<K> {
                     self.act(action_ns)?;
                     continue;
                 }
-                if self.queue.first().0 == Key::NEVER && self.wheel.next_ns() == u64::MAX {
+                if self.queue.first().0 == Key::NEVER && self.wheel_ns() == u64::MAX {
                     return Err(self.lost());
                 }
                 self.now_ns = end_ns;
@@ -528,7 +545,7 @@ impl<K: Kernel> Machine<K> {
         }
         self.spins = 0;
         let (cpu_key, cpu) = self.queue.first();
-        let wheel_ns = self.wheel.next_ns();
+        let wheel_ns = self.wheel_ns();
         let device_first = Key::new(wheel_ns, CLASS_DEVICE) < cpu_key;
         let time_ns = if device_first { wheel_ns } else { cpu_key.time_ns() };
         if time_ns > limit_ns {
@@ -539,15 +556,77 @@ impl<K: Kernel> Machine<K> {
             self.events_at_instant = 0;
         }
         if device_first {
-            let task = TaskId(self.wheel.pop(time_ns).expect("the wheel has a task due now"));
-            let cpu = CpuId(self.runs[task.index()].cpu);
-            self.step(cpu, Stimulus::Device(&[task]))?;
+            self.wake_first_due()?;
         } else if cpu_key.class() == CLASS_TIMER {
-            self.step(CpuId(cpu as u32), Stimulus::Timer)?;
+            let cpu = CpuId(cpu as u32);
+            let sleepers = if wheel_ns == time_ns { self.due_sleepers_of(cpu) } else { Vec::new() };
+            self.step(cpu, Stimulus::Timer(&sleepers))?;
         } else {
             self.operate(CpuId(cpu as u32))?;
         }
         Ok(true)
+    }
+
+    /// When the next planned wakeup is due.
+    #[inline]
+    fn wheel_ns(&mut self) -> u64 {
+        if self.due.is_empty() { self.wheel.next_ns() } else { self.now_ns }
+    }
+
+    /// Whose timer is it? The kernel's own timers do not come here.
+    #[inline]
+    fn is_sleeper(&self, task: u32) -> bool {
+        let before = self.runs[task as usize].step - 1;
+        self.kernel.wakes_sleepers_with_ticks()
+            && !matches!(self.program.steps[before].code(), Code::BlockDevice(_))
+    }
+
+    /// Takes out the tasks whose own timers are due now on this CPU.
+    fn due_sleepers_of(&mut self, cpu: CpuId) -> Vec<TaskId> {
+        if !self.kernel.wakes_sleepers_with_ticks() {
+            return Vec::new();
+        }
+        self.collect_due();
+        let (sleepers, others) = self
+            .due
+            .iter()
+            .partition(|&&task| self.is_sleeper(task) && self.runs[task as usize].cpu == cpu.0);
+        self.due = others;
+        let sleepers: VecDeque<u32> = sleepers;
+        sleepers.into_iter().map(TaskId).collect()
+    }
+
+    /// All that is due now leaves the wheel.
+    #[inline]
+    fn collect_due(&mut self) {
+        if self.due.is_empty() {
+            while let Some(task) = self.wheel.pop(self.now_ns) {
+                self.due.push_back(task);
+            }
+        }
+    }
+
+    /// The wakeup planned first of those that are due: by a device, or by a timer together with all others of that CPU.
+    #[inline]
+    fn wake_first_due(&mut self) -> Result<(), Fault> {
+        if !self.kernel.wakes_sleepers_with_ticks() {
+            let task = TaskId(self.wheel.pop(self.now_ns).expect("the wheel has a task due now"));
+            let cpu = CpuId(self.runs[task.index()].cpu);
+            return self.step(cpu, Stimulus::Device(&[task]));
+        }
+        self.collect_due();
+        let task = *self.due.front().expect("the wheel has a task due now");
+        let cpu = CpuId(self.runs[task as usize].cpu);
+        if self.due.len() == 1 || !self.is_sleeper(task) {
+            self.due.pop_front();
+            let task = TaskId(task);
+            return match self.is_sleeper(task.0) {
+                true => self.step(cpu, Stimulus::Timer(&[task])),
+                false => self.step(cpu, Stimulus::Device(&[task])),
+            };
+        }
+        let sleepers = self.due_sleepers_of(cpu);
+        self.step(cpu, Stimulus::Timer(&sleepers))
     }
 
     /// Lets a CPU execute, and plans its next event.
@@ -633,11 +712,11 @@ impl<K: Kernel> Machine<K> {
                 reason: format!("more than {EVENTS_PER_INSTANT_MAX} events at one instant"),
             });
         }
-        if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer) {
+        if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer(&[])) {
             self.last_progress_ns = self.now_ns;
         } else if !K::OWNS_TASK_TIMERS && self.now_ns - self.last_progress_ns > LOST_AFTER_NS {
             self.last_progress_ns = self.now_ns;
-            let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel.next_ns() == u64::MAX;
+            let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel_ns() == u64::MAX;
             if idle && self.live > self.waiting {
                 return Err(self.lost());
             }
@@ -672,6 +751,30 @@ impl<K: Kernel> Machine<K> {
             }
             Code::BlockTimer(after_ns) | Code::BlockDevice(after_ns) => {
                 self.wheel.insert(id.0, now_ns.saturating_add(after_ns));
+                self.enter(cpu, id, Op::Block)
+            }
+            Code::BlockUntil(after_ns) => {
+                let until_ns = self.until_ns(id, after_ns);
+                if K::OWNS_TASK_TIMERS {
+                    return self.enter(cpu, id, Op::BlockUntil(Time::from_ns(until_ns)));
+                }
+                self.wheel.insert(id.0, until_ns.max(now_ns));
+                self.enter(cpu, id, Op::Block)
+            }
+            Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
+                let expiry_ns = self.runs[index].until_ns.saturating_add(after_ns);
+                if expiry_ns <= now_ns {
+                    // Late: no sleep, as clock_nanosleep until a time that has passed.
+                    let restarts = matches!(code, Code::BlockGridRestart(_));
+                    self.runs[index].until_ns = if restarts { now_ns } else { expiry_ns };
+                    self.tokens_early += 1;
+                    return self.compute_on(cpu, id);
+                }
+                self.runs[index].until_ns = expiry_ns;
+                if K::OWNS_TASK_TIMERS {
+                    return self.enter(cpu, id, Op::BlockUntil(Time::from_ns(expiry_ns)));
+                }
+                self.wheel.insert(id.0, expiry_ns);
                 self.enter(cpu, id, Op::Block)
             }
             Code::BlockToken(token) => {
@@ -727,6 +830,13 @@ impl<K: Kernel> Machine<K> {
     #[inline]
     fn enter(&mut self, cpu: CpuId, id: TaskId, op: Op<'_>) -> Result<(), Fault> {
         self.step(cpu, Stimulus::Op(id, op))
+    }
+
+    /// The instant that a task sleeps until.
+    fn until_ns(&mut self, id: TaskId, after_ns: u64) -> u64 {
+        let until_ns = &mut self.runs[id.index()].until_ns;
+        *until_ns = until_ns.saturating_add(after_ns);
+        *until_ns
     }
 
     /// The task goes on computing without having entered the kernel.

@@ -27,8 +27,15 @@ use std::collections::BTreeMap;
 /// [`flush_log`](Kernel::flush_log) are called.
 pub trait Kernel {
     /// Whether the kernel arms its own timers for [`Op::BlockUntil`]. If not, the machine keeps all wakeup times itself, sends
-    /// [`Op::Block`] only, and delivers [`Stimulus::Device`] when the time has come.
+    /// [`Op::Block`] only, and delivers [`Stimulus::Timer`] or [`Stimulus::Device`] when the time has come.
     const OWNS_TASK_TIMERS: bool;
+
+    /// Whether the tick and the sleepers whose time has come are one interrupt, [`Stimulus::Timer`], after which it is chosen once who
+    /// runs; if not, each sleeper is woken by an interrupt of its own, after the timer's. Of no meaning with
+    /// [`Kernel::OWNS_TASK_TIMERS`].
+    fn wakes_sleepers_with_ticks(&self) -> bool {
+        false
+    }
 
     /// Prepares to run on this machine. Afterwards the machine resumes CPU 0 (and whomever that kicks) until [`is_up`](Kernel::is_up).
     fn boot(&mut self, boot: &Boot<'_>) -> Result<(), Fault>;
@@ -111,8 +118,9 @@ pub struct Boot<'a> {
 pub enum Stimulus<'a> {
     /// Nothing more: pending interrupts only, or going on after [`Yield::Spin`].
     Continue,
-    /// Its timer interrupt is due.
-    Timer,
+    /// Its timer interrupt is due, also for these sleepers, whose time has come (none if the kernel keeps their timers itself,
+    /// [`Kernel::OWNS_TASK_TIMERS`]). All of that is one interrupt: whoever is to run next is chosen after it, once.
+    Timer(&'a [TaskId]),
     /// A device interrupt whose handler wakes these tasks, in this order.
     Device(&'a [TaskId]),
     /// The task in user mode on this CPU (`task`, the one of the last [`Yield::User`]) enters the kernel to do this.

@@ -44,7 +44,7 @@ pub(crate) fn run(
 }
 
 /// The simulated kernel's command line: as on a server, without grouping by session (there are no sessions).
-const COMMAND_LINE: &str = "noautogroup";
+pub const COMMAND_LINE: &str = "noautogroup";
 
 /// A scheduler that could not be loaded.
 fn not_started(fault: Fault, nr_tasks: u32) -> ChildReport {

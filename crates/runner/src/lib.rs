@@ -16,6 +16,7 @@ pub mod pool;
 mod scheduler;
 mod watch;
 
+pub use child::COMMAND_LINE;
 pub use scheduler::{LinuxObject, Scheduler, SchedulerError};
 
 use schedlab_log::{KernelThread, LogHeader, LogTask};

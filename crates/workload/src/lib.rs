@@ -21,7 +21,10 @@ pub mod generate;
 mod index;
 mod load;
 mod model;
+pub mod stream;
+pub mod rtapp;
 pub mod text;
+pub mod tools;
 
 pub use binary::{BinaryError, read_binary, write_binary};
 pub use check::WorkloadError;
@@ -32,4 +35,5 @@ pub use model::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,
 };
+pub use rtapp::{RtAppError, read_rtapp};
 pub use text::{TextError, parse_text, read_text, write_text};

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 
 /// Writes a workload in binary form. Equal workloads give equal bytes.
 pub fn write_binary(workload: &Workload, out: impl Write) -> io::Result<()> {
-    let mut writer = BinaryWriter::new(out)?;
+    let mut writer = BinaryWriter::of_version(out, workload.version())?;
     for (key, value) in &workload.notes {
         writer.note(key, value)?;
     }
@@ -42,10 +42,15 @@ pub struct BinaryWriter<W: Write> {
 }
 
 impl<W: Write> BinaryWriter<W> {
-    /// Begins a file. `out` is written in pieces of about 64 KiB; it need not be buffered.
-    pub fn new(mut out: W) -> io::Result<BinaryWriter<W>> {
+    /// Begins a file that holds anything. `out` is written in pieces of about 64 KiB; it need not be buffered.
+    pub fn new(out: W) -> io::Result<BinaryWriter<W>> {
+        BinaryWriter::of_version(out, BINARY_VERSION)
+    }
+
+    /// Begins a file for readers of this version: [`Workload::version`] tells which a workload needs.
+    pub fn of_version(mut out: W, version: u32) -> io::Result<BinaryWriter<W>> {
         out.write_all(&BINARY_MAGIC)?;
-        out.write_all(&BINARY_VERSION.to_le_bytes())?;
+        out.write_all(&version.to_le_bytes())?;
         out.write_all(&0u32.to_le_bytes())?;
         let payload = Vec::with_capacity(2 * CHUNK_TARGET);
         Ok(BinaryWriter { out, payload, run: Vec::new(), nr_chunks: 0, nr_tasks: 0, nr_events: 0, chain: 0 })
@@ -186,6 +191,9 @@ fn put_event(out: &mut Vec<u8>, event: &Event, last_eid: &mut u64, since_wakeup:
         EventKind::Exit { .. } => tag::EXIT,
         EventKind::Wakeup(Wakeup::External { source: ExternalSource::Timer, .. }) => tag::TIMER,
         EventKind::Wakeup(Wakeup::External { source: ExternalSource::Device, .. }) => tag::DEVICE,
+        EventKind::Wakeup(Wakeup::External { source: ExternalSource::Absolute, .. }) => tag::ABSOLUTE,
+        EventKind::Wakeup(Wakeup::External { source: ExternalSource::Grid, .. }) => tag::GRID,
+        EventKind::Wakeup(Wakeup::External { source: ExternalSource::GridRestart, .. }) => tag::GRID_RESTART,
         EventKind::Wakeup(Wakeup::Dependent { .. }) => tag::DEPENDENT,
     };
     if step == 0 {

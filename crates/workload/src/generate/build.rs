@@ -73,6 +73,11 @@ impl Builder {
         self.push(task, EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Timer }));
     }
 
+    /// `task` sleeps until this long after its previous wakeup of this kind, or after the start.
+    pub fn sleep_until(&mut self, task: TaskId, after: Span) {
+        self.push(task, EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Absolute }));
+    }
+
     /// `task` sleeps until `waker` is about to do an event that is not known yet: [`Builder::set_event`] names it, at the
     /// place returned.
     pub fn wait(&mut self, task: TaskId, waker: TaskId) -> Place {

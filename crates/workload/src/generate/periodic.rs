@@ -5,9 +5,8 @@
 //! sum = U;  for i = 1 .. n-1:  next = sum x u^(1/(n-i));  U_i = sum - next;  sum = next;     U_n = sum
 //! ```
 //!
-//! A job runs for U_i x period, then sleeps for the rest of a period. The model times sleep from the block, so a job that had to wait
-//! begins the next one later by as much: the tasks are sporadic with at least a period between jobs, and under load somewhat slower than
-//! strictly periodic ones.
+//! A job runs for U_i x period, then sleeps until a period after its release, as with `clock_nanosleep` on an absolute clock: releases
+//! stay on the grid of periods however late a job was. A job that ends after the next release is followed by that one at once.
 
 use super::build::Builder;
 use super::rng::Rng;
@@ -118,7 +117,7 @@ impl Periodic {
             let task = builder.task(format!("periodic-{i}"), params, InitState::Runnable);
             for _ in 0..jobs(period) {
                 builder.block(task, run);
-                builder.sleep(task, period - run);
+                builder.sleep_until(task, period);
             }
             builder.exit(task, Span::ZERO);
         }

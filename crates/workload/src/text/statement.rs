@@ -268,10 +268,9 @@ fn wakeup(rest: &mut Rest<'_>, length: Length) -> Parsed<Body> {
             remedy,
         );
     }
-    let source = |word: Word<'_>| match word.text {
-        "timer" => Some(ExternalSource::Timer),
-        "device" => Some(ExternalSource::Device),
-        _ => None,
+    let source = |word: Word<'_>| {
+        use ExternalSource::{Absolute, Device, Grid, GridRestart, Timer};
+        [Timer, Device, Absolute, Grid, GridRestart].into_iter().find(|source| source.name() == word.text)
     };
     let Some(deid) = rest.peek() else { return Ok(Body::External(ExternalSource::Timer)) };
     if let Some(source) = source(deid) {
