@@ -66,6 +66,9 @@ pub(crate) struct CheckArgs {
     /// With --all: run the scenarios again, also where the result is known.
     #[arg(long, requires = "all")]
     pub refresh: bool,
+    /// With --all: what each scenario is, what it found and what was expected.
+    #[arg(long, requires = "all")]
+    pub details: bool,
     /// With --all: as JSON, to a file or `-`.
     #[arg(long, value_name = "FILE", requires = "all")]
     pub json: Option<PathBuf>,
@@ -86,6 +89,7 @@ pub(crate) fn linux(command: &LinuxCommand, ui: &Ui) -> Result<()> {
     match command {
         LinuxCommand::Add(args) => add(args, ui),
         LinuxCommand::List => list(),
+        LinuxCommand::Check(args) if args.all => crate::features::check_all(args, ui),
         LinuxCommand::Check(args) => check(args.version.as_deref(), ui),
         LinuxCommand::Remove { version } => {
             let count = build::remove(version).map_err(Failure::input)?;

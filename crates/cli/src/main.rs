@@ -7,6 +7,7 @@ mod compare;
 mod demo;
 mod diff;
 mod failure;
+mod features;
 mod fairness;
 mod generate;
 mod guest;

@@ -36,7 +36,7 @@ pub struct Feature {
     pub flavour: Option<&'static str>,
     /// Most CPUs of the kernel that it needs: 64 or 1024.
     pub nr_cpus: u32,
-    pub(crate) run: fn(&Bench<'_>) -> Result<Finding, Trouble>,
+    pub(crate) run: fn(&Bench) -> Result<Finding, Trouble>,
 }
 
 /// Sections of the table.

@@ -21,7 +21,7 @@ pub(super) fn features() -> Vec<Feature> {
     ]
 }
 
-fn isolcpus(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+fn isolcpus(bench: &Bench) -> Result<Finding, Trouble> {
     let seen = bench.go(Case::new("4", 2, &hogs(1, 8, "")).params(&[("boot.isolcpus", "2-3")]))?;
     let mut cpus: Vec<u32> = (0..8).flat_map(|t| seen.schedule.cpus_of(t, 0, u64::MAX)).collect();
     cpus.sort_unstable();
@@ -35,7 +35,7 @@ fn tick_stopped(text: &str) -> Vec<bool> {
     text.lines().filter(|l| l.trim_start().starts_with(".tick_stopped")).filter_map(value).map(|v| v != 0).collect()
 }
 
-fn nohz_full(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+fn nohz_full(bench: &Bench) -> Result<Finding, Trouble> {
     let with = |params| -> Result<bool, Trouble> {
         let case = Case::new("2", 4, &hogs(1, 1, "affinity=1")).params(params).read(3500, "/proc/timer_list");
         let text = bench.go(case)?.text(0)?;
@@ -46,7 +46,7 @@ fn nohz_full(bench: &Bench<'_>) -> Result<Finding, Trouble> {
     Ok(Finding::words(format!("{}; without: {}", word(found.0), word(found.1)), "stopped; without: ticks"))
 }
 
-fn nohz_idle(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+fn nohz_idle(bench: &Bench) -> Result<Finding, Trouble> {
     let case = Case::new("4", 2, &hogs(1, 1, "affinity=0")).read(1500, "/proc/timer_list");
     let text = bench.go(case)?.text(0)?;
     let stopped = tick_stopped(&text);
@@ -62,7 +62,7 @@ fn nohz_idle(bench: &Bench<'_>) -> Result<Finding, Trouble> {
 }
 
 /// Per CPU, the phase within a tick at which its hogs take turns; none if there are several.
-fn phases(bench: &Bench<'_>, params: &[(&str, &str)]) -> Result<Vec<Option<u64>>, Trouble> {
+fn phases(bench: &Bench, params: &[(&str, &str)]) -> Result<Vec<Option<u64>>, Trouble> {
     let workload: String = (0..4).map(|cpu| hogs(1 + 2 * cpu, 2, &format!("affinity={cpu}"))).collect();
     // the high-resolution tick (on from 7.0) would end slices between ticks
     let mut all = vec![("features", "NO_HRTICK")];
@@ -85,11 +85,11 @@ fn phase_words(found: &[Option<u64>]) -> String {
     format!("{} us", found.iter().map(tick).collect::<Vec<_>>().join(" "))
 }
 
-fn aligned(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+fn aligned(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::words(phase_words(&phases(bench, &[])?), "0 0 0 0 us"))
 }
 
-fn skewed(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+fn skewed(bench: &Bench) -> Result<Finding, Trouble> {
     // tick_setup_sched_timer(): TICK_NSEC / 2, divided by the number of possible CPUs, times the CPU's number
     let step = 1_000_000 / u64::from(bench.kernel.hz) / 2 / 4;
     let expected = format!("0 {} {} {} us", step, 2 * step, 3 * step);
@@ -97,11 +97,11 @@ fn skewed(bench: &Bench<'_>) -> Result<Finding, Trouble> {
 }
 
 /// Where the scheduler's debugfs files are: in a folder of their own from 5.13 on.
-fn features_path(bench: &Bench<'_>) -> &'static str {
+fn features_path(bench: &Bench) -> &'static str {
     if bench.version < (5, 13) { "/sys/kernel/debug/sched_features" } else { "/sys/kernel/debug/sched/features" }
 }
 
-fn features_file(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+fn features_file(bench: &Bench) -> Result<Finding, Trouble> {
     let path = features_path(bench);
     let case = Case::new("1", 1, &hogs(1, 1, "")).set(1, "features", "NO_WAKEUP_PREEMPTION").read(2, path);
     let text = bench.go(case)?.text(1)?;
@@ -109,7 +109,7 @@ fn features_file(bench: &Bench<'_>) -> Result<Finding, Trouble> {
     Ok(Finding::words(found, "NO_WAKEUP_PREEMPTION"))
 }
 
-fn sysctl(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+fn sysctl(bench: &Bench) -> Result<Finding, Trouble> {
     let case = Case::new("1", 1, &hogs(1, 1, ""))
         .set(1, "rt_runtime_us", "900000")
         .read(2, "rt_runtime_us")
@@ -119,7 +119,7 @@ fn sysctl(bench: &Bench<'_>) -> Result<Finding, Trouble> {
     Ok(Finding::words(format!("{}, {refused}", seen.text(1)?), "900000, error 22"))
 }
 
-fn slice(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+fn slice(bench: &Bench) -> Result<Finding, Trouble> {
     // EEVDF: the slice; CFS: the least time before a preemption at a tick, and no wakeups here
     let name = if bench.version < (6, 6) { "min_granularity_ns" } else { "base_slice_ns" };
     let case = Case::new("1", 10, &hogs(1, 2, "")).params(&[]).set(0, name, "20000000").set(0, "features", "NO_HRTICK");
@@ -131,7 +131,7 @@ fn slice(bench: &Bench<'_>) -> Result<Finding, Trouble> {
     Ok(Finding { as_expected: (416..=503).contains(&changes), found: format!("{changes} changes"), expected: "417 to 500 (20 to 24 ms each)".into() })
 }
 
-fn preempt_mode(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+fn preempt_mode(bench: &Bench) -> Result<Finding, Trouble> {
     let read = |params| -> Result<String, Trouble> {
         let case = Case::new("1", 1, &hogs(1, 1, "")).params(params).read(1, "/sys/kernel/debug/sched/preempt");
         let text = bench.go(case)?.text(0)?;
@@ -146,13 +146,13 @@ fn preempt_mode(bench: &Bench<'_>) -> Result<Finding, Trouble> {
     Ok(Finding::words(found, format!("{default}, full")))
 }
 
-fn schedstat(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+fn schedstat(bench: &Bench) -> Result<Finding, Trouble> {
     let text = bench.go(Case::new("3", 1, &hogs(1, 1, "")).read(500, "/proc/schedstat"))?.text(0)?;
     let cpus = text.lines().filter(|l| l.starts_with("cpu")).count();
     Ok(Finding::words(format!("{cpus} CPUs"), "3 CPUs"))
 }
 
-fn sched_debug(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+fn sched_debug(bench: &Bench) -> Result<Finding, Trouble> {
     let path = if bench.version < (5, 13) { "/proc/sched_debug" } else { "/sys/kernel/debug/sched/debug" };
     let text = bench.go(Case::new("1", 1, &hogs(1, 1, "")).read(500, path))?.text(0)?;
     let found = if text.contains("hog") { "names it" } else { "does not name it" };

@@ -142,6 +142,12 @@ impl BuiltKernel {
         format!("linux-{}{}", self.series, plus(&self.flavours))
     }
 
+    /// Its version as numbers: `(6, 12)`.
+    pub fn linux_version(&self) -> (u32, u32) {
+        let mut parts = self.version.split('.').map(|p| p.parse().unwrap_or(0));
+        (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+    }
+
     /// The options that it was built with.
     pub fn options(&self) -> BuildOptions {
         BuildOptions { hz: self.hz, nr_cpus: self.nr_cpus, flavours: self.flavours.clone() }
