@@ -51,7 +51,8 @@ pub(crate) fn agreement(args: &AgreementArgs, ui: &Ui) -> Result<()> {
     args.output.check()?;
     let pairs = args.linux.iter().map(|series| pair(series, ui)).collect::<Result<Vec<_>>>()?;
     let cases = all_cases(args, ui)?;
-    let all: Vec<(&Case, &Pair)> = cases.iter().flat_map(|case| pairs.iter().map(move |pair| (case, pair))).collect();
+    let all: Vec<(&Case, &Pair)> =
+        cases.iter().flat_map(|case| pairs.iter().map(move |pair| (case, pair))).collect();
     let step = ui.step(format!("{} workloads under {} pairs", cases.len(), pairs.len()));
     let work = |index: usize| {
         let (case, pair) = all[index];

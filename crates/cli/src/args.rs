@@ -29,15 +29,15 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Record the scheduling events of a command, of processes, or of the whole system (needs root).
     Record(RecordArgs),
-    /// Turn a trace into a workload: what each task wanted, free of any schedule.
+    /// Turn a recording (trace.dat, perf.data, ftrace text, Perfetto) or an rt-app description into a workload.
     Import(ImportArgs),
-    /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, periodic, arrivals.
+    /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, server, forkstorm, execstorm, periodic, arrivals, random.
     Generate(GenerateArgs),
     /// Look at a workload, or take a part of it: show, filter, cut, scale, anonymise, convert.
     #[command(subcommand)]
     Workload(crate::workload::WorkloadCommand),
     /// Run a workload under a scheduler, on a simulated machine.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Several schedulers or parameters on the same workload, over an ensemble of perturbed replays: what changed, most first.
     Compare(crate::compare::CompareArgs),
     /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if there is one.
@@ -46,7 +46,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Linux(crate::linux::LinuxCommand),
     /// How far from its due does each client get, and what does deciding cost? The study of the paper on VTRR, for any scheduler.
-    Fairness(crate::fairness::FairnessArgs),
+    Fairness(Box<crate::fairness::FairnessArgs>),
     /// Every table and figure of a paper, beside the published value.
     #[command(subcommand)]
     Reproduce(crate::reproduce::ReproduceCommand),
@@ -114,7 +114,8 @@ pub(crate) struct RecordArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ImportArgs {
-    /// A trace (trace.dat, or a folder with one).
+    /// A recording: trace.dat, perf.data (file, pipe, compressed), ftrace's text (also of trace-cmd report, perf script), a
+    /// Perfetto trace; or rt-app's JSON; or a folder with one of them. The content tells which.
     pub input: PathBuf,
     /// Workload file to write: text, or binary if the name ends in .wlb.
     #[arg(short, long)]
@@ -129,7 +130,8 @@ pub(crate) struct ImportArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct GenerateArgs {
-    /// What to make; without one the kinds are listed.
+    /// What to make, or a TOML file (NAME.toml) with kind and settings; without one the kinds are listed.
+    #[arg(value_name = "KIND|FILE.toml")]
     pub kind: Option<String>,
     /// Take kind and settings from a TOML file.
     #[arg(long, value_name = "FILE", conflicts_with = "kind")]
@@ -140,6 +142,9 @@ pub(crate) struct GenerateArgs {
     /// A setting of the kind, NAME=VALUE; without -o all settings are printed.
     #[arg(long, value_name = "K=V", value_parser = parse_param)]
     pub set: Vec<(String, String)>,
+    /// Print the settings with their meanings, as TOML to edit (also what happens without -o).
+    #[arg(long)]
+    pub print_spec: bool,
     /// Workload file to write: text, or binary if the name ends in .wlb.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
@@ -147,12 +152,16 @@ pub(crate) struct GenerateArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// A workload (text or binary), a trace, or a folder with one of them.
+    /// A workload (text or binary), a trace, a mix (TOML), or a folder with one of them.
+    /// A workload (text or binary), a recording, an rt-app description, or a folder with one of them.
     #[arg(required = true, value_name = "W")]
     pub workload: PathBuf,
     /// More workloads, each a run of its own.
     #[arg(value_name = "W")]
     pub more: Vec<PathBuf>,
+    /// All workloads in one run, side by side on one machine, instead of a run for each.
+    #[arg(long)]
+    pub together: bool,
     /// The scheduler: `schedlab schedulers` lists them.
     #[arg(long, value_name = "NAME")]
     pub sched: String,
@@ -185,6 +194,8 @@ pub(crate) struct RunArgs {
     pub json: Option<PathBuf>,
     #[command(flatten)]
     pub at: crate::at::AtArgs,
+    #[command(flatten)]
+    pub explain: crate::explain::ExplainArgs,
     /// Ticks of all CPUs at one instant, or spread over half a tick.
     #[arg(long, value_name = "PHASE", default_value = "aligned", value_parser = ["aligned", "staggered"])]
     pub ticks: String,

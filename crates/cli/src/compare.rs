@@ -222,7 +222,8 @@ fn conclude(args: &CompareArgs, scenarios: &[Compared]) -> Result<()> {
         None => {}
     }
     for compared in scenarios {
-        for result in compared.gates.iter().filter(|r| r.judgement.outcome == Outcome::NoData) {
+        let no_data = compared.gates.iter().find(|result| result.judgement.outcome == Outcome::NoData);
+        if let Some(result) = no_data {
             return Err(Failure::Input(format!(
                 "--fail-if '{}' cannot be judged: {} gives no such numbers (no wakeups, or no task that exits?)",
                 args.fail_if[result.gate].text, compared.workload

@@ -3,10 +3,10 @@
 //! Record a parallel compile (or take the sample), replay it through real Linux and two native schedulers on 2 and on 8 CPUs, and
 //! put the results side by side.
 
-use crate::linux::Asked;
 use crate::args::DemoArgs;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
+use crate::linux::Asked;
 use crate::run::{Finished, Plan, execute, report};
 use crate::ui::Ui;
 use schedlab_host::anonymise::Others;

@@ -12,6 +12,7 @@ use schedlab_linux::build::{self, Origin};
 use schedlab_linux::{BuildOptions, BuiltKernel};
 use schedlab_runner::LinuxObject;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::IsTerminal;
 
 pub(crate) fn check_all(args: &CheckArgs, ui: &Ui) -> Result<()> {
@@ -51,64 +52,78 @@ pub(crate) fn check_all(args: &CheckArgs, ui: &Ui) -> Result<()> {
     }
     let bad = columns.iter().flat_map(|c| c.cells.values()).filter(|cell| !cell.is_fine()).count();
     if bad > 0 {
-        return Err(Failure::Finding(format!("{bad} scenarios did not end as the kernel's formulas say; see above")));
+        return Err(Failure::Finding(format!(
+            "{bad} scenarios did not end as the kernel's formulas say; see above"
+        )));
     }
     Ok(())
 }
 
+/// A build that scenarios run on, and what it is known to show.
+struct Built {
+    kernel: BuiltKernel,
+    results: Results,
+}
+
 /// The cells of a version: known, or found now.
 fn column(series: &str, refresh: bool, ui: &Ui) -> Result<Column> {
-    let mut kernels = BTreeMap::new();
-    let mut known: BTreeMap<u32, Results> = BTreeMap::new();
-    for nr_cpus in [64, 1024] {
-        let options = BuildOptions { nr_cpus, ..BuildOptions::default() };
-        let Some(kernel) = find(series, &options)? else { continue };
-        let results = if refresh { Results::fresh() } else { Results::read(&kernel.dir.join("features.json")) };
-        known.insert(nr_cpus, results);
-        kernels.insert(nr_cpus, kernel);
-    }
+    let mut builds: BTreeMap<(u32, Option<&str>), Option<Built>> = BTreeMap::new();
     let step = ui.step(format!("linux-{series}"));
     let mut cells = BTreeMap::new();
     for feature in schedlab_features::all() {
         step.progress(format!("linux-{series}: {}", feature.name));
-        let Some(kernel) = kernels.get(&feature.nr_cpus) else {
-            cells.insert(feature.name.to_owned(), not_built(series, &feature));
-            continue;
+        let build = match builds.entry((feature.nr_cpus, feature.flavour)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(find(series, &feature, refresh)?),
         };
-        let results = known.entry(feature.nr_cpus).or_insert_with(Results::fresh);
-        let cell = match results.cells.get(feature.name) {
-            Some(cell) => cell.clone(),
-            None => {
-                let cell = bench(kernel).run(&feature);
-                results.cells.insert(feature.name.to_owned(), cell.clone());
-                // after each: an interrupted check goes on where it was
-                let path = kernel.dir.join("features.json");
-                results.write(&path).map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?;
-                cell
-            }
+        let cell = match build {
+            None => not_built(series, &feature),
+            Some(Built { kernel, results }) => match results.cells.get(feature.name) {
+                Some(cell) => cell.clone(),
+                None => {
+                    let cell = bench(kernel).run(&feature);
+                    results.cells.insert(feature.name.to_owned(), cell.clone());
+                    // after each: an interrupted check goes on where it was
+                    let path = kernel.dir.join("features.json");
+                    results.write(&path).map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?;
+                    cell
+                }
+            },
         };
         cells.insert(feature.name.to_owned(), cell);
     }
     drop(step);
-    let version = kernels.values().next().map_or(String::new(), |k| k.version.clone());
+    let version = builds.into_values().flatten().next().map_or(String::new(), |b| b.kernel.version);
     Ok(Column { name: format!("linux-{series}"), version, cells })
 }
 
-fn find(series: &str, options: &BuildOptions) -> Result<Option<BuiltKernel>> {
+/// The build that a feature needs, if there is one.
+fn find(series: &str, feature: &Feature, refresh: bool) -> Result<Option<Built>> {
+    let flavours = feature.flavour.iter().map(|f| (*f).to_owned()).collect();
+    let options = BuildOptions { nr_cpus: feature.nr_cpus, flavours, ..BuildOptions::default() };
     let own = build::named().map_err(Failure::input)?.into_iter().find(|n| n.name == series);
-    match own {
-        // a tree is brought up to date; the large build of it is not made for this
-        Some(named) if named.origin == Origin::Tree => match options.nr_cpus {
-            64 => build::add(series, options, &mut |_| {}).map(Some).map_err(Failure::input),
-            _ => Ok(None),
-        },
-        _ => build::find(series, options).map_err(Failure::input),
-    }
+    let kernel = match own {
+        // a tree is brought up to date; large builds and flavours of it are not made for this
+        Some(named) if named.origin == Origin::Tree => {
+            if options == BuildOptions::default() {
+                Some(build::add(series, &options, &mut |_| {}).map_err(Failure::input)?)
+            } else {
+                None
+            }
+        }
+        _ => build::find(series, &options).map_err(Failure::input)?,
+    };
+    Ok(kernel.map(|kernel| {
+        let path = kernel.dir.join("features.json");
+        let results = if refresh { Results::fresh() } else { Results::read(&path) };
+        Built { kernel, results }
+    }))
 }
 
 fn not_built(series: &str, feature: &Feature) -> Cell {
-    let more = if feature.nr_cpus > 64 { format!(" --nr-cpus {}", feature.nr_cpus) } else { String::new() };
-    Cell::NotBuilt { how: format!("schedlab linux add {series}{more}") }
+    let large = if feature.nr_cpus > 64 { format!(" --nr-cpus {}", feature.nr_cpus) } else { String::new() };
+    let with = feature.flavour.map_or(String::new(), |f| format!(" --with {f}"));
+    Cell::NotBuilt { how: format!("schedlab linux add {series}{large}{with}") }
 }
 
 /// Scenarios run on this object.

@@ -21,6 +21,11 @@ pub(crate) enum LinuxCommand {
     List,
     /// Prove that every kernel file compiled is byte-identical to the package's. With --all: what works in which version.
     Check(CheckArgs),
+    /// Run a workload under gdb, with the kernel's source and symbols: stop at a time, a wakeup, a decision.
+    ///
+    /// Options of this command come first, then the workload and what `run` takes. Simulated time stands still while gdb has the
+    /// run. Helpers: schedlab-time, schedlab-cpus, schedlab-runqueue [CPU], schedlab-task NAME, schedlab-domains [CPU].
+    Debug(crate::debug::DebugArgs),
     /// Delete what was built of a version.
     Remove {
         /// For example 6.12, or the name of a tree or tarball.
@@ -91,6 +96,7 @@ pub(crate) fn linux(command: &LinuxCommand, ui: &Ui) -> Result<()> {
         LinuxCommand::List => list(),
         LinuxCommand::Check(args) if args.all => crate::features::check_all(args, ui),
         LinuxCommand::Check(args) => check(args.version.as_deref(), ui),
+        LinuxCommand::Debug(args) => crate::debug::debug(args, ui),
         LinuxCommand::Remove { version } => {
             let count = build::remove(version).map_err(Failure::input)?;
             println!(
@@ -141,7 +147,9 @@ fn list() -> Result<()> {
         println!("Built");
         kernels.iter().for_each(|kernel| println!("  {}", describe(kernel)));
     }
-    println!("\nVersions that the port was tried with (any other from 5.10 on: --source DIR, --tarball FILE)");
+    println!(
+        "\nVersions that the port was tried with (any other from 5.10 on: --source DIR, --tarball FILE)"
+    );
     println!("  {}", build::known_series().map_err(Failure::input)?.join("  "));
     let named = build::named().map_err(Failure::input)?;
     if !named.is_empty() {

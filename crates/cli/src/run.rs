@@ -16,6 +16,7 @@ use schedlab_units::{Span, TaskId};
 use schedlab_workload::Workload;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A run that has ended as it should: its log and what is known about it.
 pub(crate) struct Finished {
@@ -24,6 +25,8 @@ pub(crate) struct Finished {
     pub facts: RunFacts,
     /// What `--show` asked for: when in ns, name, text or error number.
     pub readings: Vec<(u64, String, std::result::Result<String, i32>)>,
+    /// What `--explain` asked for.
+    pub decisions: Vec<schedlab_linux::decision::Decision>,
 }
 
 impl Finished {
@@ -56,16 +59,36 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     })?;
     check_outputs(args)?;
     let variations = args.many.variations()?;
-    if variations.len() > 1 || !args.more.is_empty() {
+    let several = !args.more.is_empty() && !args.together;
+    if (variations.len() > 1 || several) && !args.explain.is_empty() {
+        return Err(Failure::Input(
+            "--explain and --read-out are about one run; give one workload and one seed".into(),
+        ));
+    }
+    if variations.len() > 1 || several {
         return crate::many::run_many(args, topology, &variations, ui);
     }
-    let loaded = input::load(&args.workload, ui)?;
+    let loaded = load(args, ui)?;
     let scheduler = crate::schedulers::resolve(&args.sched, args.hz, topology, ui)?;
-    let plan = plan(args, &loaded, &scheduler, topology, &variations[0]);
+    let mut plan = plan(args, &loaded, &scheduler, topology, &variations[0]);
+    let version = match &scheduler {
+        Scheduler::Linux(linux) => Some(linux.linux_version()),
+        Scheduler::Native(_) => None,
+    };
+    plan.actions.extend(args.explain.actions(&loaded.workload, version)?);
     let mut finished = execute(&plan, ui)?;
     finished.facts.next_steps = next_steps(args);
     write_outputs(args, &finished, ui)?;
     conclude(&finished)
+}
+
+/// The workload of one run: with `--together` all that are given, side by side.
+pub(crate) fn load(args: &RunArgs, ui: &Ui) -> Result<Loaded> {
+    if args.together {
+        let all: Vec<PathBuf> = [&args.workload].into_iter().chain(&args.more).cloned().collect();
+        return input::load_all(&all, ui);
+    }
+    input::load(&args.workload, ui)
 }
 
 /// One run as the command line describes it.
@@ -107,11 +130,16 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         workload: &plan.loaded.workload,
         scheduler: plan.scheduler,
         topology: plan.topology.clone(),
-        duration: plan.duration,
+        duration: plan.duration.or(plan.loaded.duration),
         params: plan.params.clone(),
         perturb: plan.perturb,
         actions: &plan.actions,
-        stall_limit: STALL_LIMIT,
+        // whoever debugs a run takes his time
+        stall_limit: if std::env::var_os(crate::debug::PATIENT).is_some() {
+            Duration::MAX
+        } else {
+            STALL_LIMIT
+        },
     };
     let result = schedlab_runner::run(&request).map_err(|error| match error {
         RunError::Report(_) => Failure::Internal(error.to_string()),
@@ -229,7 +257,7 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
         notes: notes(plan, &report, &summary),
         next_steps: Vec::new(),
     };
-    Ok(Finished { log, summary, facts, readings: report.readings })
+    Ok(Finished { log, summary, facts, readings: report.readings, decisions: report.decisions })
 }
 
 fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String> {
@@ -268,7 +296,11 @@ pub(crate) fn command_line() -> String {
 }
 
 fn next_steps(args: &RunArgs) -> Vec<NextStep> {
-    let workload = args.workload.display();
+    let workload = std::iter::once(&args.workload)
+        .chain(&args.more)
+        .map(|path| path.display().to_string())
+        .collect::<Vec<_>>()
+        .join(" ");
     let cpus = args.topology().map_or(1, Topology::nr_cpus);
     let mut steps = Vec::new();
     if args.html.is_none() {
@@ -332,6 +364,7 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
     let step = ui.step("writing results");
     let files = Files { log: args.log.clone(), perfetto: args.perfetto.clone(), html: args.html.clone() };
     write_files(&files, finished)?;
+    args.explain.write(&finished.decisions)?;
     drop(step);
     let mut json_to_stdout = false;
     if let Some(path) = &args.json {
@@ -352,6 +385,7 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
         let report = report(finished, Detail::for_terminal(finished.header().nr_cpus))?;
         print!("{}", schedlab_report::terminal(&report, Style::detect()));
         crate::at::print(&finished.readings);
+        args.explain.show(&finished.decisions, finished.header());
     }
     for (what, path) in [("log", &args.log), ("Perfetto file", &args.perfetto), ("HTML report", &args.html)] {
         if let Some(path) = path {

@@ -43,6 +43,9 @@ pub(crate) struct ValidateArgs {
     /// Use the host's CPU for the guest (needs /dev/kvm): physical times, other results each time; nothing is kept.
     #[arg(long, conflicts_with_all = ["refresh", "golden_only"])]
     pub kvm: bool,
+    /// Compare with this machine's own kernel instead of a guest (needs root); the simulated one is --kernel's, 6.12 unless given.
+    #[arg(long, conflicts_with_all = ["refresh", "golden_only", "kvm"])]
+    pub host: bool,
     /// All quantities; without, those beyond tolerance.
     #[arg(long)]
     pub all: bool,
@@ -89,7 +92,16 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
 fn cases(args: &ValidateArgs) -> Vec<Case> {
     let series = |case: &Case| args.kernel.is_empty() || args.kernel.contains(&case.series);
     let cpus = |case: &Case| args.cpus.is_empty() || args.cpus.contains(&case.cpus);
-    let all = matrix();
+    let mut all = matrix();
+    if args.host {
+        // one kernel, one run each; what would change the machine (control groups) is left out
+        let series = args.kernel.first().map_or("6.12", String::as_str);
+        all.retain(|case| case.series == series && case.workload != "cgroup" && case.cpus <= 2);
+        all.iter_mut().for_each(|case| case.runs = 1);
+        if args.cpus.is_empty() {
+            all.retain(|case| case.cpus == 1);
+        }
+    }
     if args.workload.is_empty() {
         return all.into_iter().filter(|case| series(case) && cpus(case)).collect();
     }
@@ -129,6 +141,17 @@ type Real = (Source, u32, Vec<Measures>, Vec<String>);
 
 /// What real Linux does: kept, or from a guest booted now.
 fn real(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &Ui) -> Result<Option<Real>> {
+    if args.host {
+        let options = Options { cpus: case.cpus, duration: case.span(), ..Options::default() };
+        let step = ui.step(format!("this machine: {} on {} CPUs", case.workload, case.cpus));
+        let run = schedlab_guest::run_on_host(workload, &options).map_err(guest::failure)?;
+        drop(step);
+        let measures = Measures::of(&run.log).map_err(|error| Failure::Input(error.to_string()))?;
+        let others = 100.0 * (1.0 - measures.busy);
+        let note = format!("{others:.1} % of the CPUs' time was idle or went to others than the workload");
+        let source = Source { arm: "host".into(), version: run.report.package_version, runs: 1 };
+        return Ok(Some((source, run.log.header.hz, vec![measures], vec![note])));
+    }
     if !args.refresh
         && !args.kvm
         && let Some(golden) = Golden::load(&args.golden, case).map_err(Failure::input)?
@@ -193,11 +216,12 @@ fn simulate(
     let name = format!("linux-{}", case.series);
     let scheduler = crate::schedulers::resolve(&name, hz, &topology, ui)?;
     let tick_ns = 1_000_000_000 / u64::from(hz.max(1));
+    let runs_of_real = if args.host { args.runs.max(1) } else { case.runs.max(1) };
     let tick_at_ns = tick_offset(&scheduler, tick_ns)?;
     let mut runs = Vec::new();
     let mut seed = 0;
     for index in 0..args.runs.max(1) {
-        let phase_ns = Case::phase(index % case.runs.max(1)).as_ns();
+        let phase_ns = Case::phase(index % runs_of_real).as_ns();
         // the first tick comes a whole number of ticks after time 0, less the phase, in the guest
         let wanted_ns = (tick_at_ns + phase_ns) % tick_ns;
         seed = seed_with_phase(seed + 1, wanted_ns, tick_ns)?;

@@ -116,6 +116,7 @@ impl Ensemble<'_> {
             duration: self.duration,
             params,
             perturb: self.perturb.map(|perturb| Perturb { seed, ..perturb }),
+            actions: &[],
             stall_limit: STALL_LIMIT,
         };
         let result = schedlab_runner::run(&request).map_err(|error| match error {

@@ -29,8 +29,8 @@ impl std::str::FromStr for ContenderSpec {
         for part in parts {
             match part.split_once('=') {
                 Some((key, value)) if !key.is_empty() => params.push((key.to_string(), value.to_string())),
-                // a name may hold colons itself, as scx:FILE does
-                None if params.is_empty() && !part.is_empty() => name = format!("{name}:{part}"),
+                // scx:FILE is one name
+                None if name == "scx" && !part.is_empty() => name = format!("{name}:{part}"),
                 _ => return Err(format!("'{part}' in '{text}' is not KEY=VALUE; {expected}")),
             }
         }
@@ -52,6 +52,7 @@ mod tests {
             (":a=1", "no scheduler"),
             ("a=1", "no scheduler"),
             ("fifo:", "KEY=VALUE"),
+            ("rr:quantum", "KEY=VALUE"),
             ("rr:quantum=1ms:x", "KEY=VALUE"),
             ("rr:=1", "KEY=VALUE"),
         ] {

@@ -238,7 +238,7 @@ fn results_are_shown() {
     }
     assert!(text.contains("B against A") && text.contains("rr:quantum=1ms") && text.contains("preemptions"));
     assert!(text.contains("A:delay.p99>1s") && text.contains("not met"));
-    let page = show::html("t < u", &[compared.clone()], &gates, "schedlab compare");
+    let page = show::html("t < u", std::slice::from_ref(&compared), &gates, "schedlab compare");
     let without_names = page.replace("http://www.w3.org/2000/svg", "");
     assert!(
         ["http:", "https:", "@import", "src=", "<script"]

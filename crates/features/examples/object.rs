@@ -26,7 +26,12 @@ fn main() {
         let cell = bench.run(feature);
         let text = match &cell {
             Cell::Ran(f) => {
-                format!("{:<8} {}   expected {}", if f.as_expected { "ok" } else { "DIFFERS" }, f.found, f.expected)
+                format!(
+                    "{:<8} {}   expected {}",
+                    if f.as_expected { "ok" } else { "DIFFERS" },
+                    f.found,
+                    f.expected
+                )
             }
             Cell::Absent { why } => format!("absent   {why}"),
             Cell::Failed { why } => format!("FAILED   {why}"),

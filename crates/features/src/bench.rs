@@ -157,7 +157,10 @@ impl Bench {
             }
         }
         if let Some(warning) = result.report.warnings.first() {
-            return Err(Trouble::Failed(format!("the kernel warns: {}", warning.lines().next().unwrap_or_default())));
+            return Err(Trouble::Failed(format!(
+                "the kernel warns: {}",
+                warning.lines().next().unwrap_or_default()
+            )));
         }
         let log = RawLog::open(result.spill, result.header).map_err(Trouble::failed)?;
         let records: Result<Vec<Record>, _> = log.records().map_err(Trouble::failed)?.collect();

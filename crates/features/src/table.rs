@@ -103,10 +103,16 @@ fn notes(columns: &[Column], features: &[Feature]) -> String {
         for column in columns {
             match column.cells.get(feature.name) {
                 Some(Cell::Ran(f)) if !f.as_expected => {
-                    line(feature, column, format!("found {}, expected {} ({})", f.found, f.expected, feature.what));
+                    line(
+                        feature,
+                        column,
+                        format!("found {}, expected {} ({})", f.found, f.expected, feature.what),
+                    );
                 }
                 Some(Cell::Failed { why }) => line(feature, column, why.clone()),
-                Some(Cell::Absent { why }) if !why.starts_with("since ") => line(feature, column, why.clone()),
+                Some(Cell::Absent { why }) if !why.starts_with("since ") => {
+                    line(feature, column, why.clone())
+                }
                 Some(Cell::NotBuilt { how }) => line(feature, column, how.clone()),
                 _ => {}
             }
@@ -123,7 +129,10 @@ pub fn details(columns: &[Column]) -> String {
         for column in columns {
             if let Some(Cell::Ran(f)) = column.cells.get(feature.name) {
                 let mark = if f.as_expected { "ok" } else { "DIFFERS" };
-                out.push_str(&format!("  {:<14} {mark:<8} {}   expected {}\n", column.name, f.found, f.expected));
+                out.push_str(&format!(
+                    "  {:<14} {mark:<8} {}   expected {}\n",
+                    column.name, f.found, f.expected
+                ));
             }
         }
     }

@@ -36,7 +36,13 @@ fn every_scenario(series: &str, options: &BuildOptions) {
         }
     }
     assert!(wrong.is_empty(), "{series}:\n{}", wrong.join("\n"));
-    let least = if options.nr_cpus > 64 { 2 } else if options.flavours.is_empty() { 40 } else { 1 };
+    let least = if options.nr_cpus > 64 {
+        2
+    } else if options.flavours.is_empty() {
+        40
+    } else {
+        1
+    };
     assert!(ran >= least, "{series}: only {ran} scenarios ran");
 }
 

@@ -105,10 +105,19 @@ enum { PASS_INSTRUCTIONS = 407 };
 
 // ---- output ---------------------------------------------------------------------------------------------------------------
 
+#ifdef HOST // the same on the machine that it is started on: "runner PROGRAM OUTPUT", no emulator
+static int out_fd;
+static void out(const void *data, size_t length)
+{
+	if (write(out_fd, data, length) != (ssize_t)length)
+		_exit(2);
+}
+#else
 static void out(const void *data, size_t length)
 {
 	asm volatile("rep outsb" : "+S"(data), "+c"(length) : "d"(PORT_OUT) : "memory");
 }
+#endif
 
 enum { F_FILE = 1, F_PAGES = 2, F_STATE = 3, F_ERROR = 4, F_END = 5 };
 
@@ -125,6 +134,9 @@ static void emit(u32 kind, u32 index, const char *name, const void *data, u64 le
 
 static void power_off(void)
 {
+#ifdef HOST
+	_exit(0);
+#endif
 	outl(0, PORT_EXIT);
 	for (;;)
 		pause();
@@ -482,14 +494,19 @@ static void run(u32 id, u64 start_ns)
 	}
 }
 
+static pid_t holders[CPU_SETSIZE];
+static u32 nr_holders;
+
 // Keeps a CPU until the start.
 static void hold(u32 cpu)
 {
 	pid_t child = fork();
 	if (child < 0)
 		die("forking the holder of CPU %u", cpu);
-	if (child > 0)
+	if (child > 0) {
+		holders[nr_holders++] = child;
 		return;
+	}
 	cpu_set_t mask;
 	CPU_ZERO(&mask);
 	CPU_SET(cpu, &mask);
@@ -504,7 +521,7 @@ static void hold(u32 cpu)
 
 // ---- setting up and tearing down ------------------------------------------------------------------------------------------------
 
-static void mount_all(void)
+__attribute__((unused)) static void mount_all(void)
 {
 	mkdir("/proc", 0755);
 	mkdir("/sys", 0755);
@@ -521,9 +538,9 @@ static void mount_all(void)
 		die("mounting cgroup2");
 }
 
-static void load_program(void)
+static void load_program(const char *path)
 {
-	int fd = open("/program", O_RDONLY);
+	int fd = open(path, O_RDONLY);
 	struct stat stat;
 	if (fd < 0 || fstat(fd, &stat) < 0)
 		die("opening /program");
@@ -551,7 +568,7 @@ static void load_program(void)
 	passes = (u64 *)((char *)shared + (size_t)passes);
 }
 
-static void online_cpus(void)
+__attribute__((unused)) static void online_cpus(void)
 {
 	for (u32 cpu = 1; cpu < head->nr_cpus; cpu++) {
 		char path[64], state[2] = "";
@@ -565,7 +582,7 @@ static void online_cpus(void)
 // All CPUs of the emulator share one thread; each in turn runs for its part of the time until the next timer is due, which may
 // be a tick away (QEMU's rr_cpu_thread_fn, icount_percpu_budget). So a comparator of the HPET, which the kernel leaves alone
 // (hpet=disable), runs out every `interleave_us`; it interrupts nobody, but no turn is longer.
-static void interleave(void)
+__attribute__((unused)) static void interleave(void)
 {
 	enum { BASE = 0xfed00000, TICKS_PER_US = 100 };
 	enum { PERIODIC = 8, SET_VALUE = 64 };
@@ -581,7 +598,7 @@ static void interleave(void)
 	close(fd);
 }
 
-static void apply_settings(void)
+__attribute__((unused)) static void apply_settings(void)
 {
 	ssize_t length = read_file("/settings", buffer, sizeof buffer - 1);
 	if (length <= 0)
@@ -597,7 +614,7 @@ static void apply_settings(void)
 	}
 }
 
-static void make_cgroups(void)
+__attribute__((unused)) static void make_cgroups(void)
 {
 	char path[300], text[64];
 	cgroup_fds = calloc(head->nr_cgroups + 1, sizeof *cgroup_fds);
@@ -659,6 +676,9 @@ static void start_task(u32 id, u64 start_ns)
 
 static void marker(const char *text)
 {
+#ifdef HOST
+	return; // the trace's clock is CLOCK_MONOTONIC: it needs no marks
+#endif
 	static int fd = -1;
 	if (fd < 0)
 		fd = open(TRACEFS "/trace_marker", O_WRONLY);
@@ -696,7 +716,9 @@ static void emit_schedstats(void)
 	emit(F_FILE, 0, "schedstat", buffer, length);
 }
 
-static void dump(void)
+static void emit_rest(void);
+
+__attribute__((unused)) static void dump(void)
 {
 	emit_file("/proc/version");
 	emit_file("/proc/interrupts");
@@ -726,6 +748,12 @@ static void dump(void)
 			emit(F_PAGES, cpu, "", buffer, got);
 		close(fd);
 	}
+	emit_rest();
+}
+
+// What is not a file of the system.
+static void emit_rest(void)
+{
 	for (u32 id = 0; id < head->nr_tasks; id++)
 		passes[id] *= PASS_INSTRUCTIONS;
 	emit(F_FILE, 0, "instructions", passes, head->nr_tasks * sizeof *passes);
@@ -734,18 +762,70 @@ static void dump(void)
 	emit(F_END, shared->nr_refused, "", NULL, 0);
 }
 
-int main(void)
+#ifdef HOST
+static void prepare(char **arguments)
 {
+	out_fd = open(arguments[2], O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	if (out_fd < 0)
+		_exit(2);
+	load_program(arguments[1]);
+	cpu_set_t mask;
+	CPU_ZERO(&mask);
+	for (u32 cpu = 0; cpu < head->nr_cpus; cpu++)
+		CPU_SET(cpu, &mask);
+	if (sched_setaffinity(0, sizeof mask, &mask) < 0)
+		die("keeping to %u CPUs", head->nr_cpus);
+}
+
+static void finish(u64 start_ns)
+{
+	emit(F_FILE, 0, "start", &start_ns, sizeof start_ns);
+	emit_schedstats();
+	for (u32 id = 0; id < head->nr_tasks; id++)
+		kill(pid_of(id), SIGKILL); // ours: no other process could have that pid while they live
+	for (u32 i = 0; i < nr_holders; i++)
+		kill(holders[i], SIGKILL);
+	set_attr(0, SCHED_OTHER, 0, 0, 0, NULL);
+	while (wait(NULL) > 0)
+		;
+	emit_file("/proc/version");
+	emit_rest();
+}
+#else
+static void prepare(char **arguments)
+{
+	(void)arguments;
 	if (iopl(3) < 0)
-		return 1;
+		exit(1);
 	mount_all();
-	load_program();
+	load_program("/program");
 	emit(F_STATE, 0, "booted", NULL, 0);
 	if (head->interleave_us)
 		interleave(); // before the CPUs come up, since they wait for each other
 	online_cpus();
 	apply_settings();
 	make_cgroups();
+}
+
+static void finish(u64 start_ns)
+{
+	(void)start_ns;
+	marker("end");
+	write_file(TRACEFS "/tracing_on", "0");
+	emit(F_STATE, 0, "ended", NULL, 0);
+	emit_schedstats();
+	kill(-1, SIGKILL);
+	set_attr(0, SCHED_OTHER, 0, 0, 0, NULL);
+	while (wait(NULL) > 0)
+		;
+	dump();
+}
+#endif
+
+int main(int nr_arguments, char **arguments)
+{
+	(void)nr_arguments;
+	prepare(arguments);
 	calibrate();
 	sleep_ns(SETTLE); // the rest of the boot's work
 	prctl(PR_SET_TIMERSLACK, head->timer_slack_ns);
@@ -808,14 +888,6 @@ int main(void)
 	}
 	if (shared->live == 0)
 		sleep_ns(2 * MS); // the last one is about to die
-	marker("end");
-	write_file(TRACEFS "/tracing_on", "0");
-	emit(F_STATE, 0, "ended", NULL, 0);
-	emit_schedstats();
-	kill(-1, SIGKILL);
-	set_attr(0, SCHED_OTHER, 0, 0, 0, NULL);
-	while (wait(NULL) > 0)
-		;
-	dump();
+	finish(start_ns);
 	power_off();
 }

@@ -174,6 +174,8 @@ mod tests {
         assert_eq!(number("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)"), Some((7, 2)));
         assert_eq!(number("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)"), Some((10, 0)));
         assert_eq!(number("something else"), None);
-        assert!((10, 0) >= FAIR && (8, 1) >= FAIR && (7, 2) < FAIR);
+        let fair = |version| number(version).is_some_and(|number| number >= FAIR);
+        assert!(fair("QEMU emulator version 10.0.2") && fair("QEMU emulator version 8.1.0"));
+        assert!(!fair("QEMU emulator version 7.2.22") && !fair("nothing"));
     }
 }

@@ -54,11 +54,11 @@ impl Guest {
         }
         let settings: String =
             options.settings.iter().map(|(path, value)| format!("{path}={value}\n")).collect();
-        let encoded = program::encode(program, options)?;
+        let encoded = program::encode(program, options, program::FIRST_PID)?;
         let list = events.join("\n") + "\n";
         let files: [(&str, &[u8]); 3] =
             [("program", &encoded), ("events", list.as_bytes()), ("settings", settings.as_bytes())];
-        let initramfs = initramfs::archive(&initramfs::init_binary()?, &files)?;
+        let initramfs = initramfs::archive(&initramfs::init_binary(initramfs::Runs::Guest)?, &files)?;
         let arguments = arguments(options, kernel.hz, &events, initramfs.len());
         let command_line = format!("{QEMU} {}", arguments.join(" "));
         let key = cache::key(&[

@@ -23,6 +23,7 @@ use schedlab_units::{CpuId, TaskId, Time};
 
 use crate::abi::{self, Abi, Cpu, Task, Thread, Topo, call, why};
 use crate::console::Console;
+use crate::decision::{Decision, MAX_ENTITIES};
 use crate::memory::Memory;
 
 /// Why a kernel cannot be loaded or booted, or stopped.
@@ -131,7 +132,7 @@ pub struct TaskStats {
 pub type LogSink<'a> = &'a mut dyn FnMut(&[Record]);
 
 /// Records per log window: 1 MiB.
-const WINDOW: usize = 32 * 1024;
+pub const WINDOW: usize = 32 * 1024;
 
 static LOADED: AtomicBool = AtomicBool::new(false);
 
@@ -151,6 +152,10 @@ pub struct LinuxKernel {
     window: Vec<Record>,
     now_ns: *mut u64,
     exited: Vec<KernelThreadInfo>,
+    /// Decisions that are asked about: log time and task, the next one last; and those that have come.
+    questions: Vec<(u64, TaskId)>,
+    decisions: Vec<Decision>,
+    entities: Vec<abi::Entity>,
     // last: the code everything above points into
     _library: libloading::os::unix::Library,
 }
@@ -194,6 +199,9 @@ impl LinuxKernel {
             window: Vec::new(),
             now_ns: table.now_ns,
             exited: Vec::new(),
+            questions: Vec::new(),
+            decisions: Vec::new(),
+            entities: Vec::new(),
             _library: library,
         })
     }
@@ -301,6 +309,14 @@ impl LinuxKernel {
                 self.console.print(unsafe { std::slice::from_raw_parts(text, len) });
                 Ok(())
             }
+            call::DECISION => {
+                // SAFETY: `abi` and its watch are valid; the kernel waits inside its call.
+                let watch = unsafe { &*(*self.abi).watch };
+                let seen = &self.entities[..watch.nr_entities as usize];
+                self.decisions.push(Decision::new(watch, seen, self.version()));
+                self.ask_next();
+                Ok(())
+            }
             call::THREAD => {
                 // SAFETY: as for PRINT; `task` is the id of the thread.
                 let (name, id) = unsafe { (std::slice::from_raw_parts(text, len), TaskId((*c).task)) };
@@ -315,6 +331,35 @@ impl LinuxKernel {
                 Err(KernelError::Dead { panic: what == call::PANIC, reason })
             }
         }
+    }
+
+    /// Explain the next decision about each of these tasks at or after its log time, one after the other. Nothing that the kernel
+    /// does is changed by it.
+    pub fn ask(&mut self, mut questions: Vec<(u64, TaskId)>) {
+        questions.sort();
+        questions.reverse();
+        self.questions = questions;
+        self.entities = vec![abi::Entity::default(); MAX_ENTITIES];
+        self.ask_next();
+    }
+
+    fn ask_next(&mut self) {
+        let Some((from_ns, task)) = self.questions.pop() else { return };
+        // SAFETY: `abi` and its watch are valid; the array is not moved, and is as long as it says.
+        unsafe {
+            let watch = &mut *(*self.abi).watch;
+            watch.from_ns = from_ns;
+            watch.task = task.0;
+            watch.entities = self.entities.as_mut_ptr();
+            watch.max_entities = self.entities.len() as u32;
+            watch.explain = 1;
+            (*self.abi).watch_on = 1;
+        }
+    }
+
+    /// The decisions that were asked about and have come, in order.
+    pub fn decisions(&mut self) -> Vec<Decision> {
+        std::mem::take(&mut self.decisions)
     }
 
     /// Set the clock. It never goes back.
@@ -521,6 +566,11 @@ impl LinuxKernel {
     /// Console text and warnings so far.
     pub fn console(&self) -> &Console {
         &self.console
+    }
+
+    /// The table that the kernel exports, for whoever looks at a crash; valid as long as `self`.
+    pub fn table(&self) -> *const Abi {
+        self.abi
     }
 
     /// Address range of kernel code in this process, for profilers and debuggers.

@@ -7,12 +7,14 @@
 //! * [`LinuxMachine`]: the kernel as the machine sees it (`impl Kernel`);
 //! * [`abi`]: the boundary, byte by byte;
 //! * [`build`]: source package -> object, cached; list, check, remove;
+//! * [`decision`]: what the kernel's structures said at one decision;
 //! * [`console`], [`symbols`]: what it prints, with names in stack traces.
 
 pub mod abi;
 mod adapter;
 pub mod build;
 pub mod console;
+pub mod decision;
 pub mod kernel;
 mod memory;
 mod params;

@@ -78,9 +78,7 @@ impl Params {
     /// Say what can be done about a tunable that the kernel refuses.
     pub(crate) fn explain(&self, mut fault: Fault) -> Fault {
         if fault.reason.starts_with("writing ") {
-            fault.reason.push_str(
-                "; check name and range for this kernel version: 'schedlab schedulers NAME' lists its tunables",
-            );
+            fault.reason.push_str("; check the name and range given with --param for this kernel version");
         }
         fault
     }
@@ -90,7 +88,9 @@ impl Params {
 pub(crate) fn writes(name: &str, value: &str, version: (u32, u32)) -> Vec<(String, String)> {
     let path = path_of(name, version);
     match name {
-        "features" => value.split([' ', ',']).filter(|v| !v.is_empty()).map(|v| (path.clone(), v.to_owned())).collect(),
+        "features" => {
+            value.split([' ', ',']).filter(|v| !v.is_empty()).map(|v| (path.clone(), v.to_owned())).collect()
+        }
         _ if name == "autogroup" || cpu_number(name).is_some() => {
             let value = match value {
                 "on" => "1",

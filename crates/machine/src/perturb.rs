@@ -171,9 +171,9 @@ impl Program {
                         until_late_ns = until_late_ns + varied_ns - ns;
                         Code::BlockGrid(varied_ns)
                     }
-                    Code::BlockGridRestart(ns) => {
-                        Code::BlockGridRestart(ns.saturating_add(within(&mut random, timer_slack) + offset_ns))
-                    }
+                    Code::BlockGridRestart(ns) => Code::BlockGridRestart(
+                        ns.saturating_add(within(&mut random, timer_slack) + offset_ns),
+                    ),
                     _ => continue,
                 };
                 *step = Step::new(step.after_ns, code);

@@ -124,8 +124,11 @@ impl Topology {
             return Err(TopologyError::TooManyNodes(nr_nodes));
         }
         if distances.len() as u64 != nr_nodes * nr_nodes {
-            let problem =
-                format!("{} distances for {nr_nodes} NUMA nodes, {} are needed", distances.len(), nr_nodes * nr_nodes);
+            let problem = format!(
+                "{} distances for {nr_nodes} NUMA nodes, {} are needed",
+                distances.len(),
+                nr_nodes * nr_nodes
+            );
             return Err(TopologyError::Syntax { text: label, problem });
         }
         Ok(Topology { cpus, nr_nodes: nr_nodes as u32, distances, label })

@@ -20,9 +20,10 @@ pub mod derive;
 pub mod generate;
 mod index;
 mod load;
+pub mod mix;
 mod model;
-pub mod stream;
 pub mod rtapp;
+pub mod stream;
 pub mod text;
 pub mod tools;
 

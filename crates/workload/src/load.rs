@@ -158,8 +158,8 @@ pub enum LoadError {
         /// Its length.
         bytes: u64,
     },
-    /// A mistake in a text.
-    #[error(transparent)]
+    /// A mistake in a text; shown with its line.
+    #[error("{}\n{}", .0, .0.picture())]
     Text(#[from] Box<TextError>),
     /// A binary file that cannot be read.
     #[error("{}: {error}", path.display())]

@@ -38,7 +38,7 @@ fn title(text: &mut String, compared: &Compared, style: Style) {
     parts.push(format!("{nr_seeds} replay{} each (seed {})", plural(nr_seeds), seeds_text(&compared.seeds)));
     line(text, &format!("\n{}", parts.join(" · ")));
     let intervals = format!(
-        "{} % intervals of the mean difference within seeds; shown is what survives Holm's correction for many questions",
+        "{} % intervals of the mean difference within seeds; Holm's correction decides what is shown",
         percentage(compared.confidence)
     );
     let varied = match compared.perturb {

@@ -127,11 +127,7 @@ fn divergence(first: &Schedule, second: &Schedule) -> Option<Divergence> {
 }
 
 /// The first placement that differs, if it came no later than `until_ns`. Placements of one instant may stand in any order.
-fn placement(
-    first: &Schedule,
-    second: &Schedule,
-    until_ns: u64,
-) -> Option<(Placement, Option<Placement>)> {
+fn placement(first: &Schedule, second: &Schedule, until_ns: u64) -> Option<(Placement, Option<Placement>)> {
     let sorted = |s: &Schedule| {
         let mut list: Vec<Placement> =
             s.placements.iter().take_while(|p| p.time_ns <= until_ns).copied().collect();
@@ -142,9 +138,10 @@ fn placement(
     let same = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
     match (a.get(same).copied(), b.get(same).copied()) {
         (None, None) => None,
-        (other, Some(found)) if other.is_none_or(|other| found.time_ns <= other.time_ns) => {
-            Some((found, a[same..].iter().find(|p| p.task == found.task && p.time_ns == found.time_ns).copied()))
-        }
+        (other, Some(found)) if other.is_none_or(|other| found.time_ns <= other.time_ns) => Some((
+            found,
+            a[same..].iter().find(|p| p.task == found.task && p.time_ns == found.time_ns).copied(),
+        )),
         // the first moved a task that the second did not: told from the second's side as the task's staying
         (Some(extra), _) => Some((Placement { cpu: u32::MAX, ..extra }, Some(extra))),
         (None, Some(_)) => unreachable!("the guard above is true without another"),
@@ -199,7 +196,8 @@ mod tests {
 
     /// A schedule of one CPU from letters, one per ms; `.` = idle.
     fn drawn(line: &str) -> Schedule {
-        let mut schedule = Schedule { duration_ns: line.len() as u64, decisions: vec![vec![]], ..Schedule::default() };
+        let mut schedule =
+            Schedule { duration_ns: line.len() as u64, decisions: vec![vec![]], ..Schedule::default() };
         let mut last = '.';
         for (ms, letter) in line.chars().enumerate() {
             if letter != last {
@@ -224,7 +222,9 @@ mod tests {
         assert_eq!(found.second.unwrap(), Decision { time_ns: 9, task: TaskId(0) });
         assert_eq!(comparison.overlap, 0.8);
         // A has 7 and 5 of 10, B 3 and 5
-        assert!((comparison.share_distance - 0.2).abs() < 1e-12 && (comparison.share_worst - 0.4).abs() < 1e-12);
+        assert!(
+            (comparison.share_distance - 0.2).abs() < 1e-12 && (comparison.share_worst - 0.4).abs() < 1e-12
+        );
     }
 
     #[test]
@@ -247,6 +247,9 @@ mod tests {
         assert_eq!(kolmogorov_smirnov(&[1, 1], &[1, 1, 1]), Some(0.0));
         assert_eq!(kolmogorov_smirnov(&[1], &[2]), Some(1.0));
         assert_eq!(kolmogorov_smirnov(&[], &[2]), None);
-        assert_eq!([percentile(&[1, 2, 3, 4], 500), percentile(&[1, 2, 3, 4], 990), percentile(&[], 500)], [2, 4, 0]);
+        assert_eq!(
+            [percentile(&[1, 2, 3, 4], 500), percentile(&[1, 2, 3, 4], 990), percentile(&[], 500)],
+            [2, 4, 0]
+        );
     }
 }

@@ -148,8 +148,16 @@ fn agreement(rows: &[Row]) -> Table {
         Column::new("native", "", "native policy"),
         Column::new("workload", "", "workload"),
         Column::new("cpus", "", "CPUs"),
-        Column::new("share_diff_pct", "%", "part of the CPU time that went to other tasks than in the real kernel"),
-        Column::new("share_worst_pct", "%", "largest relative difference of the CPU time of a task with 1 % or more of it"),
+        Column::new(
+            "share_diff_pct",
+            "%",
+            "part of the CPU time that went to other tasks than in the real kernel",
+        ),
+        Column::new(
+            "share_worst_pct",
+            "%",
+            "largest relative difference of the CPU time of a task with 1 % or more of it",
+        ),
         Column::new("runs", "", "runs and idle times: native"),
         Column::new("runs_real", "", "runs and idle times: real"),
         Column::new("preempted", "", "stops of runnable tasks: native"),
@@ -162,7 +170,11 @@ fn agreement(rows: &[Row]) -> Table {
         Column::new("wait_p99_real_ms", "ms", "99th percentile of the waits after wakeups: real"),
         Column::new("same_pct", "%", "part of the busy time in which the same tasks run"),
         Column::new("first_ms", "ms", "first decision that differs"),
-        Column::new("alike_first_ms", "ms", "first decision that differs, fair server off and own threads in both"),
+        Column::new(
+            "alike_first_ms",
+            "ms",
+            "first decision that differs, fair server off and own threads in both",
+        ),
         Column::new("alike_common", "", "decisions in common then, of how many"),
         Column::new("causes", "", "of the differences, see the table of causes"),
     ];
@@ -242,7 +254,10 @@ fn drawings(rows: &[Row]) -> Vec<Drawing> {
                 [curve(&row.native, native, Style::Steps), curve(&row.real, real, Style::Dashed)]
             });
             let chart = Chart {
-                title: format!("{workload}, {cpus} CPU{}: lengths of uninterrupted runs", if cpus == 1 { "" } else { "s" }),
+                title: format!(
+                    "{workload}, {cpus} CPU{}: lengths of uninterrupted runs",
+                    if cpus == 1 { "" } else { "s" }
+                ),
                 x_label: "length of a run, ms".into(),
                 y_label: "runs no longer than that, %".into(),
                 x_scale: Scale::Log,

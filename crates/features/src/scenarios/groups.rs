@@ -7,17 +7,36 @@ use crate::{Bench, Feature, Finding, Group, Trouble};
 pub(super) fn features() -> Vec<Feature> {
     let f = |name, what, run| feature(name, Group::Groups, what, run);
     vec![
-        f("cpu.weight", "groups of weight 300 and 100 on 1 CPU: 3 : 1, however many tasks (1 and 2) they hold", weight),
+        f(
+            "cpu.weight",
+            "groups of weight 300 and 100 on 1 CPU: 3 : 1, however many tasks (1 and 2) they hold",
+            weight,
+        ),
         f("nested", "within the group of 3/4, subgroups of weight 100 and 200: 25, 50, 25 %", nested),
         f("cpu.max", "20 of 100 ms for a group of 2 on 2 CPUs, other hogs beside: 12 s of 60", max),
-        Feature { since: (5, 15), ..f("cpu.idle", "a group of cpu.idle 1 beside one of weight 100: 3 of 1027", group_idle) },
-        f("cpuset", "a group on CPUs 2-3 of 4: its tasks run nowhere else; moved to CPU 0 at 1 s, they follow", cpuset),
+        Feature {
+            since: (5, 15),
+            ..f("cpu.idle", "a group of cpu.idle 1 beside one of weight 100: 3 of 1027", group_idle)
+        },
+        f(
+            "cpuset",
+            "a group on CPUs 2-3 of 4: its tasks run nowhere else; moved to CPU 0 at 1 s, they follow",
+            cpuset,
+        ),
         f("affinity", "a task bound to CPU 1 of 4 among 8 hogs runs there only", affinity),
         Feature {
             flavour: Some("uclamp"),
-            ..f("uclamp.min", "clamped to 100 %, a task of 10 % wakes on big cores only (2 of 4; the little ones have 350)", uclamp)
+            ..f(
+                "uclamp.min",
+                "clamped to 100 %, a task of 10 % wakes on big cores only (2 of 4; the little ones have 350)",
+                uclamp,
+            )
         },
-        f("autogroup", "sessions of 1 and 3 hogs on 1 CPU share equally; without autogroup 25 : 75", autogroup),
+        f(
+            "autogroup",
+            "sessions of 1 and 3 hogs on 1 CPU share equally; without autogroup 25 : 75",
+            autogroup,
+        ),
     ]
 }
 
@@ -34,8 +53,9 @@ fn weight(bench: &Bench) -> Result<Finding, Trouble> {
 }
 
 fn nested(bench: &Bench) -> Result<Finding, Trouble> {
-    let workload = String::from("CGROUP /a weight=300\nCGROUP /a/x weight=100\nCGROUP /a/y weight=200\nCGROUP /b weight=100\n")
-        + &hogs(1, 1, "cgroup=/a/x")
+    let workload = String::from(
+        "CGROUP /a weight=300\nCGROUP /a/x weight=100\nCGROUP /a/y weight=200\nCGROUP /b weight=100\n",
+    ) + &hogs(1, 1, "cgroup=/a/x")
         + &hogs(2, 1, "cgroup=/a/y")
         + &hogs(3, 1, "cgroup=/b");
     let shares = bench.go(Case::new("1", 60, &workload))?.shares(0..3);
@@ -44,8 +64,7 @@ fn nested(bench: &Bench) -> Result<Finding, Trouble> {
 }
 
 fn max(bench: &Bench) -> Result<Finding, Trouble> {
-    let workload =
-        String::from("CGROUP /a max=20ms/100ms\n") + &hogs(1, 2, "cgroup=/a") + &hogs(3, 2, "");
+    let workload = String::from("CGROUP /a max=20ms/100ms\n") + &hogs(1, 2, "cgroup=/a") + &hogs(3, 2, "");
     let seen = bench.go(Case::new("2", 60, &workload))?;
     // each CPU may hold a slice of 5 ms (sched_cfs_bandwidth_slice_us) and overrun by a tick, which the next period pays for
     Ok(Finding::number(seen.cpu_s(0) + seen.cpu_s(1), 12.0, 0.1, " s"))
@@ -86,7 +105,8 @@ fn affinity(bench: &Bench) -> Result<Finding, Trouble> {
 
 fn uclamp(bench: &Bench) -> Result<Finding, Trouble> {
     let machine = "cores=4,capacity=1024*2+350*2";
-    let workload = String::from("CGROUP /top\n") + &sleeper(1, "1ms", "9ms", 1000, "cgroup=/top affinity=0-3");
+    let workload =
+        String::from("CGROUP /top\n") + &sleeper(1, "1ms", "9ms", 1000, "cgroup=/top affinity=0-3");
     let plain = Case::new(machine, 3, &workload);
     let case = Case::new(machine, 3, &workload).set(0, "/sys/fs/cgroup/top/cpu.uclamp.min", "100");
     let seen = bench.go(case)?;

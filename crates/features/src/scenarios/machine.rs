@@ -9,24 +9,45 @@ pub(super) fn features() -> Vec<Feature> {
     vec![
         f("SMT", "4 cores of 2 threads: 4 hogs take a core each", smt),
         f("LLC", "2 caches of 4 cores: 4 hogs take 2 cores at each cache", llc),
-        f("domains", "2 sockets of 2 caches of 2 cores of 2 threads: domains SMT, MC, PKG (DIE before 6.7), NUMA", domains),
-        f("NUMA levels", "2 sockets of 2 nodes, distances 12 and 32: two NUMA domains above each node", numa_levels),
+        f(
+            "domains",
+            "2 sockets of 2 caches of 2 cores of 2 threads: domains SMT, MC, PKG (DIE before 6.7), NUMA",
+            domains,
+        ),
+        f(
+            "NUMA levels",
+            "2 sockets of 2 nodes, distances 12 and 32: two NUMA domains above each node",
+            numa_levels,
+        ),
         f("NUMA distance", "the kernel's own table of distances is the machine's", numa_distance),
         f("NUMA balance", "8 hogs born on 2 nodes of 4 CPUs: one on each CPU after 1 s", numa_balance),
-        f("capacity", "2 tasks of 2 s of work begin on little cores (512): they move to the big ones, done within 2.5 s", capacity),
-        f("hotplug", "2 hogs, CPU 1 off from 2 to 4 s: nobody runs there, 10 CPU seconds in 6 s, then both run again", hotplug),
-        f("hotplug bound", "a task bound to CPU 1 is moved to another when it goes off (select_fallback_rq)", hotplug_bound),
+        f(
+            "capacity",
+            "2 tasks of 2 s of work begin on little cores (512): they move to the big ones, done within 2.5 s",
+            capacity,
+        ),
+        f(
+            "hotplug",
+            "2 hogs, CPU 1 off from 2 to 4 s: nobody runs there, 10 CPU seconds in 6 s, then both run again",
+            hotplug,
+        ),
+        f(
+            "hotplug bound",
+            "a task bound to CPU 1 is moved to another when it goes off (select_fallback_rq)",
+            hotplug_bound,
+        ),
         f("laptop", "preset: 4 hogs on 4 big and 4 little cores: all end on the big ones", laptop),
-        f("server", "preset: 2 x 16 cores x 2 threads, 32 hogs: 16 on each socket, one on each core after 10 s (5.10 needs 6)", server),
+        f(
+            "server",
+            "preset: 2 x 16 cores x 2 threads, 32 hogs: 16 on each socket, one on each core after 10 s (5.10 needs 6)",
+            server,
+        ),
         f("WARP's machine", "preset: 16 sockets of 4 cores, 64 hogs: one on each CPU after 2 s", warp),
         Feature {
             nr_cpus: 1024,
             ..f("128 CPUs", "preset: 16 caches of 8 cores, 64 hogs: 4 at each cache", multi_llc)
         },
-        Feature {
-            nr_cpus: 1024,
-            ..f("1,024 CPUs", "boots; 1,024 hogs: every CPU is busy at 3 s", thousand)
-        },
+        Feature { nr_cpus: 1024, ..f("1,024 CPUs", "boots; 1,024 hogs: every CPU is busy at 3 s", thousand) },
     ]
 }
 
@@ -54,8 +75,11 @@ fn llc(bench: &Bench) -> Result<Finding, Trouble> {
 /// Names of cpu0's scheduling domains, lowest first.
 fn domain_names(bench: &Bench, machine: &str) -> Result<Vec<String>, Trouble> {
     // debugfs from 5.13 on, sysctl before
-    let folder =
-        if bench.version < (5, 13) { "/proc/sys/kernel/sched_domain/cpu0" } else { "/sys/kernel/debug/sched/domains/cpu0" };
+    let folder = if bench.version < (5, 13) {
+        "/proc/sys/kernel/sched_domain/cpu0"
+    } else {
+        "/sys/kernel/debug/sched/domains/cpu0"
+    };
     // from 6.0 on the folder is filled on request only
     let mut case = Case::new(machine, 1, &hogs(1, 1, "")).params(&[("boot.sched_verbose", "")]);
     for level in 0..6 {
@@ -113,7 +137,11 @@ fn capacity(bench: &Bench) -> Result<Finding, Trouble> {
     }
     let seen = bench.go(Case::new("cores=4,capacity=1024*2+512*2", 10, &workload))?;
     let last_s = seen.schedule.stays.last().map_or(0.0, |s| s.to_ns as f64 * 1e-9);
-    Ok(Finding { as_expected: (2.0..2.5).contains(&last_s), found: format!("{last_s:.2} s"), expected: "2 to 2.5 s (4 s on little cores)".into() })
+    Ok(Finding {
+        as_expected: (2.0..2.5).contains(&last_s),
+        found: format!("{last_s:.2} s"),
+        expected: "2 to 2.5 s (4 s on little cores)".into(),
+    })
 }
 
 fn hotplug(bench: &Bench) -> Result<Finding, Trouble> {
@@ -124,7 +152,8 @@ fn hotplug(bench: &Bench) -> Result<Finding, Trouble> {
     }
     let there = |from, to| seen.schedule.busy_ns(1, from, to) as f64 * 1e-9;
     // going off waits for RCU and the stopper; coming back for the balancer: tens of ms each
-    let found = [there(2 * S + 100 * MS, 4 * S), there(4 * S + 300 * MS, 6 * S), seen.cpu_s(0) + seen.cpu_s(1)];
+    let found =
+        [there(2 * S + 100 * MS, 4 * S), there(4 * S + 300 * MS, 6 * S), seen.cpu_s(0) + seen.cpu_s(1)];
     Ok(Finding::numbers(&found, &[0.0, 1.7, 10.0], 0.2, " s"))
 }
 
@@ -133,7 +162,11 @@ fn hotplug_bound(bench: &Bench) -> Result<Finding, Trouble> {
     let case = Case::new("2", 4, &hogs(1, 1, "affinity=1")).set(2000, "cpu1", "off");
     let seen = bench.go(case)?;
     seen.text(0)?;
-    let found = format!("{:?}, then {:?}", seen.schedule.cpus_of(0, 0, 2 * S), seen.schedule.cpus_of(0, 2 * S + 100 * MS, 4 * S));
+    let found = format!(
+        "{:?}, then {:?}",
+        seen.schedule.cpus_of(0, 0, 2 * S),
+        seen.schedule.cpus_of(0, 2 * S + 100 * MS, 4 * S)
+    );
     Ok(Finding::words(found, "[1], then [0]"))
 }
 

@@ -10,7 +10,8 @@ use crate::{Bench, Feature, Finding, Group, Trouble};
 
 /// All features, in the order of the table.
 pub fn all() -> Vec<Feature> {
-    [fair::features(), realtime::features(), groups::features(), machine::features(), system::features()].concat()
+    [fair::features(), realtime::features(), groups::features(), machine::features(), system::features()]
+        .concat()
 }
 
 /// A feature of the plain configuration that every version has.

@@ -9,13 +9,33 @@ pub(super) fn features() -> Vec<Feature> {
     vec![
         f("FIFO", "2 hogs of equal priority on 1 CPU: the first has it for ever, the second never", fifo),
         f("RR", "2 hogs on 1 CPU take turns of 100 ms (RR_TIMESLICE): 99 changes within 10 s", round_robin),
-        f("push/pull", "FIFO 20 runs, FIFO 30 runs 5 of 10 ms, FIFO 10 gets what it leaves, on 2 CPUs: 10, 5, 5 s of 10", push_pull),
-        f("RT limit", "a FIFO hog and a normal one on 1 CPU: 5 % are left (RT throttling; from 6.12 the fair server)", rt_limit),
-        f("RT limit off", "the same with rt_runtime_us=-1 (and the fair server off): nothing is left", rt_limit_off),
+        f(
+            "push/pull",
+            "FIFO 20 runs, FIFO 30 runs 5 of 10 ms, FIFO 10 gets what it leaves, on 2 CPUs: 10, 5, 5 s of 10",
+            push_pull,
+        ),
+        f(
+            "RT limit",
+            "a FIFO hog and a normal one on 1 CPU: 5 % are left (RT throttling; from 6.12 the fair server)",
+            rt_limit,
+        ),
+        f(
+            "RT limit off",
+            "the same with rt_runtime_us=-1 (and the fair server off): nothing is left",
+            rt_limit_off,
+        ),
         f("DEADLINE", "30 ms in each 100 ms among 5 hogs on 4 CPUs: 3 s of 10", deadline),
         f("DL throttles", "it wants more, and never gets more than 30 ms in a period", deadline_throttles),
-        f("DL admission", "50 of 100 ms twice on 1 CPU: the second is refused, 0.5 + 0.5 > 0.95 (EBUSY)", deadline_admission),
-        f("DL earliest", "deadlines of 40 and 20 ms released together: the later released wins with the earlier deadline", deadline_order),
+        f(
+            "DL admission",
+            "50 of 100 ms twice on 1 CPU: the second is refused, 0.5 + 0.5 > 0.95 (EBUSY)",
+            deadline_admission,
+        ),
+        f(
+            "DL earliest",
+            "deadlines of 40 and 20 ms released together: the later released wins with the earlier deadline",
+            deadline_order,
+        ),
     ]
 }
 
@@ -71,7 +91,11 @@ fn deadline_throttles(bench: &Bench) -> Result<Finding, Trouble> {
     let most = (0..100).map(|p| seen.schedule.cpu_ns(0, p * 100 * MS, (p + 1) * 100 * MS)).max();
     let most_ms = most.unwrap_or(0) as f64 / 1e6;
     // alone on the CPU the tick may see the budget's end a tick later (HZ=250)
-    Ok(Finding { as_expected: (29.9..=34.0).contains(&most_ms), found: format!("at most {most_ms:.1} ms"), expected: "at most 30 ms and a tick".into() })
+    Ok(Finding {
+        as_expected: (29.9..=34.0).contains(&most_ms),
+        found: format!("at most {most_ms:.1} ms"),
+        expected: "at most 30 ms and a tick".into(),
+    })
 }
 
 fn deadline_admission(bench: &Bench) -> Result<Finding, Trouble> {

@@ -166,7 +166,9 @@ pub enum BuildError {
         packages: String,
     },
     /// No such kernel.
-    #[error("there is no port for Linux '{asked}'; there is one for {known}, and for any tree or tarball from 5.10 on ('schedlab linux add --source DIR', '--tarball FILE')")]
+    #[error(
+        "there is no port for Linux '{asked}'; there is one for {known}, and for any tree or tarball from 5.10 on ('schedlab linux add --source DIR', '--tarball FILE')"
+    )]
     Version {
         /// What was asked for.
         asked: String,
@@ -184,7 +186,9 @@ pub enum BuildError {
         known: String,
     },
     /// No such configuration fragment.
-    #[error("there is no flavour '{asked}'; there are {known}; a file of your own: 'schedlab linux add ... --fragment FILE'")]
+    #[error(
+        "there is no flavour '{asked}'; there are {known}; a file of your own: 'schedlab linux add ... --fragment FILE'"
+    )]
     Flavour {
         /// What was asked for.
         asked: String,
@@ -200,13 +204,17 @@ pub enum BuildError {
         why: String,
     },
     /// Not a kernel tree.
-    #[error("{path} is not a Linux source tree (no Makefile with VERSION, PATCHLEVEL and SUBLEVEL beside kernel/sched); give the folder that holds both")]
+    #[error(
+        "{path} is not a Linux source tree (no Makefile with VERSION, PATCHLEVEL and SUBLEVEL beside kernel/sched); give the folder that holds both"
+    )]
     NoTree {
         /// The folder.
         path: PathBuf,
     },
     /// A version that the port was never tried with does not build.
-    #[error("Linux {version} is none of the versions that the port was tried with ({known}); it was tried with the settings of {settings}, and failed: {source}")]
+    #[error(
+        "Linux {version} is none of the versions that the port was tried with ({known}); it was tried with the settings of {settings}, and failed: {source}"
+    )]
     Untried {
         /// Its version.
         version: String,
@@ -218,7 +226,9 @@ pub enum BuildError {
         source: Box<BuildError>,
     },
     /// The source package cannot be had.
-    #[error("no source of Linux {series}: {why}; install it with 'apt-get install linux-source-{series}', or give a tree (--source DIR) or a tarball (--tarball FILE)")]
+    #[error(
+        "no source of Linux {series}: {why}; install it with 'apt-get install linux-source-{series}', or give a tree (--source DIR) or a tarball (--tarball FILE)"
+    )]
     Source {
         /// Series.
         series: String,
@@ -403,6 +413,11 @@ pub fn find(series: &str, options: &BuildOptions) -> Result<Option<BuiltKernel>,
         }
     }
     Ok(None)
+}
+
+/// The folder `linux` with the port.
+pub fn port() -> Result<PathBuf, BuildError> {
+    source::port_dir()
 }
 
 /// Series that there is a port for, e.g. `6.12`, oldest first.

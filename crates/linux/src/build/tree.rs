@@ -25,7 +25,12 @@ const NOT_LINKED_INCLUDE: [&str; 2] = ["config", "generated"];
 /// What a kernel tree says it is: `6.12.117`, or `6.13.0-rc2`.
 pub(super) fn version(tree: &Path) -> Result<String, BuildError> {
     let path = tree.join("Makefile");
-    let text = fs::read_to_string(&path).map_err(io("read", &path))?;
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(BuildError::NoTree { path: tree.to_owned() });
+        }
+        text => text.map_err(io("read", &path))?,
+    };
     let value = |name: &str| {
         let line = text.lines().take(20).find_map(|l| l.strip_prefix(name)?.trim_start().strip_prefix('='));
         line.map(|v| v.trim().to_owned())
@@ -117,7 +122,8 @@ mod tests {
     #[test]
     fn a_tree_says_its_version() {
         let dir = tempfile::tempdir().unwrap();
-        let makefile = "# SPDX\nVERSION = 6\nPATCHLEVEL = 13\nSUBLEVEL = 0\nEXTRAVERSION = -rc2\nNAME = Baby\n";
+        let makefile =
+            "# SPDX\nVERSION = 6\nPATCHLEVEL = 13\nSUBLEVEL = 0\nEXTRAVERSION = -rc2\nNAME = Baby\n";
         fs::write(dir.path().join("Makefile"), makefile).unwrap();
         let message = version(dir.path()).unwrap_err().to_string();
         assert!(message.contains("is not a Linux source tree"), "{message}");
@@ -130,12 +136,17 @@ mod tests {
         let (source, port, tree) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (s, t) = (source.path(), tree.path());
-        touch(s, &["Makefile", "kernel/fork.c", ".config", "include/linux/a.h", "include/generated/autoconf.h"]);
+        touch(
+            s,
+            &["Makefile", "kernel/fork.c", ".config", "include/linux/a.h", "include/generated/autoconf.h"],
+        );
         touch(s, &["arch/x86/Kconfig", "arch/warp/left-over", "old"]);
         touch(port.path(), &["arch-warp/Kconfig"]);
         lay_beside(s, port.path(), t).unwrap();
         let there = |name: &str| t.join(name).exists();
-        assert!(there("kernel/fork.c") && there("include/linux/a.h") && there("arch/x86/Kconfig") && there("old"));
+        assert!(
+            there("kernel/fork.c") && there("include/linux/a.h") && there("arch/x86/Kconfig") && there("old")
+        );
         assert!(!there(".config") && !there("include/generated") && !there("arch/warp/left-over"));
         assert_eq!(fs::read_to_string(t.join("arch/warp/Kconfig")).unwrap(), "arch-warp/Kconfig");
         // later: a file goes, another comes

@@ -59,6 +59,7 @@ mod write;
 
 pub use error::{TextError, TextProblem};
 pub use read::{TextLimits, looks_like_text, parse_text, parse_text_within, read_text};
+pub(crate) use statement::near;
 pub(crate) use stream::TextStream;
 pub(crate) use write::TextWriter;
 pub use write::write_text;
