@@ -28,10 +28,14 @@ def now_ns():
     return int(evaluate("warp_now_ns")) - int(evaluate("warp_abi.log_epoch_ns"))
 
 
+def pointer(address, kind):
+    return evaluate("0x%xUL" % (address & 0xFFFFFFFFFFFFFFFF)).cast(kind.pointer())
+
+
 def container(node, type_name, member):
     kind = gdb.lookup_type(type_name)
     offset = next(f.bitpos // 8 for f in kind.fields() if f.name == member)
-    return gdb.Value(int(node) - offset).cast(kind.pointer())
+    return pointer(int(node) - offset, kind)
 
 
 def has(value, name):
@@ -47,7 +51,7 @@ def this_cpu():
 
 def per_cpu(name, cpu):
     address = int(evaluate("&" + name)) + int(evaluate("warp_cpus[%d].pcpu_off" % cpu))
-    return gdb.Value(address).cast(evaluate(name).type.pointer()).dereference()
+    return pointer(address, evaluate(name).type).dereference()
 
 
 def task_id(task):
@@ -73,10 +77,9 @@ def entity_words(se):
     if int(se["my_q"]) != 0:
         who = "a group"
     else:
-        who = task_words(container(se.address if hasattr(se, "address") and se.type.code != gdb.TYPE_CODE_PTR else se,
-                                   "struct task_struct", "se"))
+        who = task_words(container(se, "struct task_struct", "se"))
     text = "%-28s weight %d vruntime %d" % (who, int(se["load"]["weight"]) >> 10, int(se["vruntime"]))
-    kind = se.dereference() if se.type.code == gdb.TYPE_CODE_PTR else se
+    kind = se.dereference()
     if has(kind, "deadline"):
         text += " deadline %d slice %d" % (int(se["deadline"]), int(se["slice"]))
     if has(kind, "sched_delayed") and int(se["sched_delayed"]):
@@ -175,7 +178,7 @@ class Domains(gdb.Command):
         if int(domain) == 0:
             print("cpu%d has none" % number)
         while int(domain) != 0:
-            words = gdb.Value(int(domain["span"].address)).cast(gdb.lookup_type("unsigned long").pointer())
+            words = pointer(int(domain["span"].address), gdb.lookup_type("unsigned long"))
             nr_cpus = int(evaluate("warp_boot_info.nr_cpus"))
             cpus = [c for c in range(nr_cpus) if int(words[c // 64]) >> (c % 64) & 1]
             name = domain["name"].string() if has(domain.dereference(), "name") else "level %d" % int(domain["level"])

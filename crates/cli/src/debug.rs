@@ -66,7 +66,8 @@ pub(crate) fn debug(args: &DebugArgs, ui: &Ui) -> Result<()> {
         .ok_or_else(|| Failure::Input("gdb is not found in PATH; on Debian: apt-get install gdb".into()))?;
     let program = std::env::current_exe().map_err(|e| Failure::Internal(format!("internal error: {e}")))?;
     let mut command = Command::new(gdb);
-    command.arg("-q").env(PATIENT, "1");
+    // gdb would complain that breakpoints in the kernel object cannot be set yet, and that we have no scripts of our own
+    command.arg("-q").arg("-iex").arg("set auto-load no").env(PATIENT, "1");
     if args.batch {
         command.arg("-batch");
     }

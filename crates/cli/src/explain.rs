@@ -170,10 +170,10 @@ pub(crate) fn text(decision: &Decision, header: &LogHeader) -> String {
             who(decision.before, header)
         ),
         DecisionKind::Placement => format!(
-            "{task} at {} ms: {} wakes it on cpu{}; it was on cpu{}\n",
+            "{task} at {} ms: woken on cpu{}, where {} runs; it was on cpu{} before\n",
             ms(decision.time_ns),
-            who(decision.before, header),
             decision.cpu,
+            who(decision.before, header),
             decision.prev_cpu.unwrap_or(0)
         ),
     };

@@ -24,6 +24,7 @@ mod record;
 mod reproduce;
 mod run;
 mod schedulers;
+mod tunables;
 mod ui;
 mod validate;
 mod workload;
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
         Command::Validate(args) => validate::validate(args, &ui),
         Command::Agreement(args) => agreement::agreement(args, &ui),
         Command::Machines(args) => machines::machines(args),
-        Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
+        Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json, &ui),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -39,7 +39,7 @@ pub struct Decision {
     pub time_ns: u64,
     /// Where it was decided.
     pub cpu: u32,
-    /// Pick: who ran before. Placement: who woke the task.
+    /// Pick: who ran before. Placement: who runs where the task is woken (the waker, or whom the waking interrupt interrupts).
     pub before: u32,
     /// Pick: who runs now.
     pub after: Option<u32>,
