@@ -66,7 +66,7 @@ pub(crate) fn ask(object: &LinuxObject) -> Result<Vec<Tunable>> {
     }
     let values = read(object, files.iter().map(|f| FileRequest::Read { name: f.clone() }).collect())?;
     let tunable = |(file, value): (&String, &std::result::Result<String, i32>)| {
-        let value = value.as_ref().ok()?.trim().split_whitespace().collect::<Vec<_>>().join(" ");
+        let value = value.as_ref().ok()?.split_whitespace().collect::<Vec<_>>().join(" ");
         Some(Tunable { name: short(file), value })
     };
     Ok(files.iter().zip(&values).filter_map(tunable).collect())

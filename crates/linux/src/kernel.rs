@@ -25,6 +25,7 @@ use crate::abi::{self, Abi, Cpu, Task, Thread, Topo, call, why};
 use crate::console::Console;
 use crate::decision::{Decision, MAX_ENTITIES};
 use crate::memory::Memory;
+use crate::stack;
 
 /// Why a kernel cannot be loaded or booted, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -183,7 +184,7 @@ impl LinuxKernel {
         }
         // SAFETY: the check above says that the table is laid out as `Abi`.
         let table = unsafe { &*abi };
-        let console = Console::new(object, table.text_start as usize);
+        let console = Console::new(object, table.text_start as usize..table.text_end as usize);
         Ok(LinuxKernel {
             abi,
             cpus: table.cpus,
@@ -328,6 +329,7 @@ impl LinuxKernel {
                 // SAFETY: as for PRINT.
                 let reason =
                     String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) }).into_owned();
+                self.console.stack(&self.callers(c));
                 Err(KernelError::Dead { panic: what == call::PANIC, reason })
             }
         }
@@ -360,6 +362,18 @@ impl LinuxKernel {
     /// The decisions that were asked about and have come, in order.
     pub fn decisions(&mut self) -> Vec<Decision> {
         std::mem::take(&mut self.decisions)
+    }
+
+    /// Return addresses on the stack of a CPU that waits inside a call.
+    fn callers(&self, c: *mut Cpu) -> Vec<u64> {
+        let mut calls = vec![0; 24];
+        // SAFETY: the CPU is not running: its stack pointer is that of its current task's stack.
+        let found = unsafe {
+            let text = (*self.abi).text_start as usize..(*self.abi).text_end as usize;
+            stack::walk((*c).sp as usize, text, &mut calls)
+        };
+        calls.truncate(found);
+        calls
     }
 
     /// Set the clock. It never goes back.

@@ -8,7 +8,7 @@
 //! * [`abi`]: the boundary, byte by byte;
 //! * [`build`]: source package -> object, cached; list, check, remove;
 //! * [`decision`]: what the kernel's structures said at one decision;
-//! * [`console`], [`symbols`]: what it prints, with names in stack traces.
+//! * [`console`], [`symbols`], [`stack`]: what it prints, with names in stack traces.
 
 pub mod abi;
 mod adapter;
@@ -18,6 +18,7 @@ pub mod decision;
 pub mod kernel;
 mod memory;
 mod params;
+pub mod stack;
 pub mod symbols;
 
 pub use adapter::LinuxMachine;

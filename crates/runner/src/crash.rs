@@ -14,6 +14,7 @@
 //! A child that does not come back gets [`ASK`], and answers in the same way from wherever it is.
 
 use schedlab_linux::abi::{Abi, Cpu};
+use schedlab_linux::stack;
 use schedlab_linux::symbols::Symbols;
 use schedlab_log::Record;
 use std::path::Path;
@@ -26,10 +27,6 @@ pub(crate) const ASK: i32 = libc::SIGUSR2;
 const CALLS: usize = 24;
 /// Records that are kept.
 const RECORDS: usize = 16;
-/// Stack words that are looked through, at most to the end of the task's stack.
-const WORDS: usize = 1024;
-/// The kernel's `THREAD_SIZE`: stacks are aligned to it.
-const STACK: usize = 16 << 10;
 
 /// What the handler leaves behind. Plain data: written by the child, read by the parent when the child is gone.
 #[repr(C)]
@@ -137,8 +134,10 @@ unsafe fn describe(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext
         let inside = (scene.text_start..scene.text_end).contains(&scene.at);
         // a jump to nowhere has its return address on top of the stack
         if inside || scene.at < 4096 {
+            let text = scene.text_start as usize..scene.text_end as usize;
             // SAFETY: the stack pointer is a kernel stack's, which is mapped up to its end.
-            unsafe { walk(register(REG_RSP) as usize, scene) };
+            let found = unsafe { stack::walk(register(REG_RSP) as usize, text, &mut scene.calls) };
+            scene.nr_calls = found as u32;
         }
     }
     // last: everything above is there
@@ -154,27 +153,6 @@ unsafe fn last_records(table: &Abi, scene: &mut Scene) {
         scene.records[i] = unsafe { *table.log_next.sub(n - i).cast::<[u64; 4]>() };
     }
     scene.nr_records = n as u32;
-}
-
-/// Every word up to the stack's end that points behind a call instruction: some may be left-overs of earlier calls.
-unsafe fn walk(sp: usize, scene: &mut Scene) {
-    let from = sp & !7;
-    let end = ((from | (STACK - 1)) + 1).min(from + WORDS * 8);
-    let mut at = from;
-    while at < end && (scene.nr_calls as usize) < CALLS {
-        // SAFETY: within the stack.
-        let word = unsafe { *(at as *const u64) };
-        if (scene.text_start + 8..scene.text_end).contains(&word) {
-            // SAFETY: within the kernel's code.
-            let before = unsafe { std::slice::from_raw_parts((word - 6) as *const u8, 6) };
-            let indirect = |n: usize| before[6 - n] == 0xff && before[7 - n] & 0x38 == 0x10;
-            if before[1] == 0xe8 || indirect(2) || indirect(3) || indirect(6) {
-                scene.calls[scene.nr_calls as usize] = word;
-                scene.nr_calls += 1;
-            }
-        }
-        at += 8;
-    }
 }
 
 impl Scene {
