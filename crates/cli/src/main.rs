@@ -4,10 +4,13 @@ mod agreement;
 mod args;
 mod at;
 mod compare;
+mod debug;
 mod demo;
 mod diff;
+mod explain;
 mod failure;
 mod fairness;
+mod features;
 mod generate;
 mod guest;
 mod import;
@@ -22,6 +25,7 @@ mod reproduce;
 mod run;
 mod schedulers;
 mod scx;
+mod tunables;
 mod ui;
 mod validate;
 mod workload;
@@ -54,7 +58,7 @@ fn main() -> ExitCode {
         Command::Validate(args) => validate::validate(args, &ui),
         Command::Agreement(args) => agreement::agreement(args, &ui),
         Command::Machines(args) => machines::machines(args),
-        Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
+        Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json, &ui),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -18,7 +18,7 @@ fn main() {
         object: object.into(),
         scx: None,
     };
-    let bench = Bench { kernel: &kernel, version: (major.parse().unwrap(), minor.parse().unwrap()) };
+    let bench = Bench { kernel: kernel.clone(), version: (major.parse().unwrap(), minor.parse().unwrap()) };
     for feature in all().iter().filter(|f| names.is_empty() || names.iter().any(|n| n == f.name)) {
         if feature.nr_cpus > kernel.nr_cpus {
             continue;

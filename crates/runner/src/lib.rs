@@ -12,6 +12,7 @@
 //! outcome, or an [`ExitReport`] with what was going on. The spill file has no name; nothing is left behind.
 
 mod child;
+mod crash;
 pub mod pool;
 mod scheduler;
 mod watch;
@@ -129,6 +130,9 @@ pub struct ChildReport {
     /// What a scheduler that was loaded into the kernel says about itself: group, name, value.
     #[serde(default)]
     pub account: Vec<(String, String, String)>,
+    /// Decisions that were to be explained and have come; real Linux only.
+    #[serde(default)]
+    pub decisions: Vec<schedlab_linux::decision::Decision>,
 }
 
 /// A finished run.

@@ -295,7 +295,7 @@ impl Registers<'_> {
     }
 }
 
-unsafe extern "C" fn handler(signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
+unsafe extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes the interrupted context of this thread, which nobody else refers to.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let mut registers = Registers(registers);
@@ -304,12 +304,26 @@ unsafe extern "C" fn handler(signal: c_int, _info: *mut libc::siginfo_t, context
         libc::SIGTRAP => registers.stepped(),
         _ => registers.redirect(),
     };
-    if !handled {
-        // not ours: the instruction is executed again, and the process ends by this signal
+    if handled {
+        return;
+    }
+    let before = SIGNALS.iter().position(|s| *s == signal).map_or(0, |i| BEFORE[i].load(Ordering::Relaxed));
+    if before == libc::SIG_DFL || before == libc::SIG_IGN {
+        // the instruction is executed again, and the process ends by this signal
         // SAFETY: signal() is async-signal-safe.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
+    } else {
+        // SAFETY: the handler that was there, which takes these three arguments (SA_SIGINFO, as `arm` has checked).
+        unsafe {
+            let handler: unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = std::mem::transmute(before);
+            handler(signal, info, context);
+        }
     }
 }
+
+const SIGNALS: [c_int; 4] = [libc::SIGFPE, libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP];
+/// Handlers that were there before, in this order.
+static BEFORE: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 
 /// Have BPF's rules hold for the code in `text`; `faults` counts loads as well.
 ///
@@ -340,10 +354,13 @@ pub(crate) unsafe fn arm(text: std::ops::Range<usize>, faults: *mut u64) -> io::
         if libc::sigaltstack(&alternate, ptr::null_mut()) != 0 {
             return Err(io::Error::last_os_error());
         }
-        for signal in [libc::SIGFPE, libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP] {
-            if libc::sigaction(signal, &action, ptr::null_mut()) != 0 {
+        for (signal, slot) in SIGNALS.into_iter().zip(&BEFORE) {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(signal, &action, &mut before) != 0 {
                 return Err(io::Error::last_os_error());
             }
+            let takes_three = before.sa_flags & libc::SA_SIGINFO != 0;
+            slot.store(if takes_three { before.sa_sigaction } else { libc::SIG_DFL }, Ordering::Relaxed);
         }
     }
     Ok(())
