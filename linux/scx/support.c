@@ -24,7 +24,9 @@ typedef u64 (*scx_function)(u64, u64, u64, u64, u64);
 
 /* ---- what stands for the loaded program ---- */
 
-static struct bpf_prog_aux scx_aux, scx_aux_sleepable;
+struct bpf_prog_aux scx_aux_shared __attribute__((visibility("hidden")));	/* also for functions that take the caller */
+static struct bpf_prog_aux scx_aux_sleepable;
+#define scx_aux scx_aux_shared
 static struct bpf_prog scx_prog = { .type = BPF_PROG_TYPE_STRUCT_OPS, .aux = &scx_aux };
 static struct bpf_prog scx_prog_sleepable = {
 	.type = BPF_PROG_TYPE_STRUCT_OPS, .sleepable = 1, .aux = &scx_aux_sleepable,

@@ -8,6 +8,9 @@ use schedlab_topology::Topology;
 use serde_json::json;
 
 pub(crate) fn schedulers(name: Option<&str>, as_json: bool, ui: &Ui) -> Result<()> {
+    if let Some((name, asked)) = name.and_then(|name| Some((name, crate::scx::parse(name)?))) {
+        return crate::scx::show(name, &asked, as_json, ui);
+    }
     let native: Vec<_> = registry().iter().filter(|info| name.is_none_or(|name| name == info.name)).collect();
     let linux: Vec<_> = crate::linux::versions()
         .into_iter()
@@ -52,6 +55,12 @@ pub(crate) fn schedulers(name: Option<&str>, as_json: bool, ui: &Ui) -> Result<(
     }
     if !tunables.is_empty() {
         crate::tunables::print(&tunables);
+    }
+    if name.is_none() {
+        println!("\nsched_ext, in BPF C, on the kernel's own ext.c ('schedlab schedulers scx:simple' lists a scheduler's options)");
+        println!("  {:<14} a file of yours", "scx:FILE.bpf.c");
+        println!("  {:<14} of the kernel's tools/sched_ext: also qmap, central, flatcg", "scx:simple");
+        println!("  {:<14} of a published crate, fetched by cargo: also bpfland, rusty", "scx:lavd");
     }
     if !native.is_empty() {
         println!("{}Native", if linux.is_empty() { "" } else { "\n" });

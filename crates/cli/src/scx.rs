@@ -15,6 +15,7 @@ use schedlab_linux::BuiltKernel;
 use schedlab_linux::scx::{self, Published};
 use schedlab_runner::LinuxObject;
 use schedlab_topology::Topology;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// The kernel that a scheduler runs on unless it says otherwise.
@@ -61,6 +62,32 @@ pub(crate) fn object(asked: &AskedScx, name: &str, hz: u32, topology: &Topology,
         object: kernel.object(),
         scx: Some(compiled),
     })
+}
+
+/// `schedlab schedulers scx:WHAT`: what `--param` can set.
+pub(crate) fn show(name: &str, asked: &AskedScx, as_json: bool, ui: &Ui) -> Result<()> {
+    let one: Topology = "1".parse().map_err(|e: schedlab_topology::TopologyError| Failure::input(e))?;
+    let object = object(asked, name, 250, &one, ui)?;
+    let Some(compiled) = object.scx else { return Ok(()) };
+    let settings = scx::settings_of(&compiled).map_err(Failure::Internal)?;
+    let (options, variables): (Vec<_>, Vec<_>) = settings.iter().partition(|s| s.is_option);
+    if as_json {
+        let params = options.iter().map(|s| json!({"name": s.name, "default": s.default.to_string(), "bytes": s.bytes}));
+        let all = [json!({"name": name, "kind": "scx", "summary": object.version, "params": params.collect::<Vec<_>>()})];
+        println!("{}", serde_json::to_string_pretty(&all).expect("a list of strings is valid JSON"));
+        return Ok(());
+    }
+    println!("{name}: {}, on Linux {}", compiled.source.display(), asked.kernel);
+    println!("options (--param NAME=VALUE); some are replaced by what its user-space half would set, which each report states");
+    for s in &options {
+        println!("  {:<28} {}", s.name, s.default);
+    }
+    println!("  {:<28} members of struct sched_ext_ops, for instance ops.timeout_ms=2000", "ops.MEMBER");
+    let names: Vec<&str> = variables.iter().map(|s| s.name.as_str()).collect();
+    if !names.is_empty() {
+        println!("variables that it changes itself, and which can be given a first value\n  {}", names.join(" "));
+    }
+    Ok(())
 }
 
 impl AskedScx {

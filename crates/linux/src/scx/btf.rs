@@ -38,7 +38,10 @@ pub(crate) enum Kind {
     Other { id: TypeId, is_const: bool },
     Var { name: String, id: TypeId },
     Section { name: String, variables: Vec<TypeId> },
-    /// Functions, forward declarations, floats.
+    /// What a function takes: names and types.
+    Prototype(Vec<(String, TypeId)>),
+    Function { name: String, prototype: TypeId },
+    /// Forward declarations, floats.
     Opaque,
 }
 
@@ -119,9 +122,13 @@ impl Btf {
                 }
                 8 | 9 | 11 | 18 => Kind::Other { id: size, is_const: false },
                 10 => Kind::Other { id: size, is_const: true },
+                12 => Kind::Function { name: name(name_at)?, prototype: size },
                 13 => {
-                    r.at += count * 8;
-                    Kind::Opaque
+                    let mut parameters = Vec::with_capacity(count);
+                    for _ in 0..count {
+                        parameters.push((name(r.u32()?)?, r.u32()?));
+                    }
+                    Kind::Prototype(parameters)
                 }
                 14 => {
                     r.u32()?;
@@ -206,6 +213,22 @@ impl Btf {
             Kind::Composite { name, bytes, members } => Some((name.as_str(), *bytes, members.as_slice())),
             _ => None,
         })
+    }
+
+    /// Functions whose last parameter is the calling program (`struct bpf_prog_aux *`), which BPF's verifier adds to a call: the
+    /// parameter's place.
+    pub(crate) fn with_program(&self) -> BTreeMap<&str, usize> {
+        let mut found = BTreeMap::new();
+        for kind in &self.types {
+            let Kind::Function { name, prototype } = kind else { continue };
+            let Kind::Prototype(parameters) = self.kind(*prototype) else { continue };
+            let Some((_, last)) = parameters.last() else { continue };
+            let Kind::Pointer(to) = self.kind(self.plain(*last).0) else { continue };
+            if matches!(self.kind(self.plain(*to).0), Kind::Composite { name, .. } if name == "bpf_prog_aux") {
+                found.insert(name.as_str(), parameters.len() - 1);
+            }
+        }
+        found
     }
 
     /// Whether one of the members is, or holds, an enumeration of one byte.

@@ -311,6 +311,11 @@ fn steps(
     option.push(&list);
     run(Command::new("objcopy").arg(option).arg("--weaken").arg(&support), "renaming", "binutils")?;
     unresolved(kernel, &read(&scheduler)?)?;
+    let stubs = work.join("stubs.o");
+    let source = work.join("stubs.S");
+    let vmlinux = read(&compiled.enumerators.with_file_name("vmlinux.btf"))?;
+    fs::write(&source, implicit_arguments(&read(&scheduler)?, &vmlinux)).map_err(io("write", &source))?;
+    run(gcc().args(["-c", "-o"]).arg(&stubs).arg(&source), "compiling stubs", "gcc")?;
     // imports become weak: the dynamic loader leaves them at 0, and the simulator fills them in
     run(
         Command::new("objcopy")
@@ -324,12 +329,32 @@ fn steps(
         gcc()
             .args(["-shared", "-nostdlib", "-o"])
             .arg(&aside)
-            .args([&scheduler, &glue, &support])
+            .args([&scheduler, &glue, &support, &stubs])
             .arg("-Wl,-Bsymbolic,-z,norelro,-z,now,-z,noexecstack,--build-id=none"),
         "linking the scheduler",
         "gcc",
     )?;
     fs::rename(&aside, &compiled.object).map_err(io("write", &compiled.object))
+}
+
+/// Functions of the kernel's that take the calling program as their last argument (from 6.19 on): a scheduler calls them without
+/// it. A few instructions in between put it in.
+fn implicit_arguments(scheduler: &[u8], vmlinux: &[u8]) -> String {
+    /// Registers of arguments, in order.
+    const ARGUMENTS: [&str; 6] = ["rdi", "rsi", "rdx", "rcx", "r8", "r9"];
+    let mut text = String::from(".section .note.GNU-stack,\"\",@progbits\n.text\n");
+    let (Some(elf), Some(btf)) = (Elf::parse(scheduler), Btf::parse(vmlinux)) else { return text };
+    let known = btf.with_program();
+    for symbol in elf.symbols().iter().filter(|s| s.section == 0) {
+        let name = symbol.name.as_str();
+        // BPF's helpers are called with it by our headers
+        let place = known.get(name).filter(|_| name.starts_with("scx_bpf_") || name.starts_with("bpf_iter_scx"));
+        let Some(register) = place.and_then(|place| ARGUMENTS.get(*place)) else { continue };
+        text.push_str(&format!(
+            ".globl {name}\n.weak {KERNEL_PREFIX}{name}\n.type {name}, @function\n{name}:\n\tlea scx_aux_shared(%rip), %{register}\n\tjmp {KERNEL_PREFIX}{name}@PLT\n"
+        ));
+    }
+    text
 }
 
 /// Every function that the scheduler needs must be there; weak ones may be missing, as in BPF.

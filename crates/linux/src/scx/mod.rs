@@ -24,7 +24,7 @@ mod settings;
 use std::path::PathBuf;
 
 pub use compile::{CompiledScx, check_tools, compile, of_kernel};
-pub use object::{Scx, ScxExit};
+pub use object::{Scx, ScxExit, ScxSetting, settings_of};
 pub use published::Published;
 
 /// Why a scheduler cannot be had.

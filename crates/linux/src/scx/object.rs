@@ -246,7 +246,7 @@ impl Scx {
             let offset = m.offset_bits / 8;
             let size = self.btf.size(m.id);
             let is_function = match self.btf.kind(self.btf.plain(m.id).0) {
-                Kind::Pointer(to) => matches!(self.btf.kind(self.btf.plain(*to).0), Kind::Opaque) && m.name != "priv",
+                Kind::Pointer(to) => matches!(self.btf.kind(self.btf.plain(*to).0), Kind::Prototype(_)),
                 _ => false,
             };
             // SAFETY: within the object's struct sched_ext_ops.
@@ -564,6 +564,41 @@ impl Scx {
         let found: Vec<u64> = (0..map.max_entries).map(sum).collect();
         if found.iter().all(|&v| v == 0) { Vec::new() } else { found }
     }
+}
+
+/// A setting of a scheduler, as its object has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScxSetting {
+    /// Variable.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u32,
+    /// Its value unless something else is asked for.
+    pub default: i128,
+    /// A constant to the scheduler: an option. Else a variable that it changes itself.
+    pub is_option: bool,
+}
+
+/// What `--param` can set by name alone: numbers, options first.
+pub fn settings_of(compiled: &CompiledScx) -> Result<Vec<ScxSetting>, String> {
+    let data = fs::read(&compiled.object).map_err(|e| format!("{}: {e}", compiled.object.display()))?;
+    let elf = Elf::parse(&data).ok_or("the scheduler's object is damaged")?;
+    let btf = elf.section(".BTF").and_then(|s| Btf::parse(s.data)).ok_or("the scheduler's object has no types")?;
+    let symbols = elf.symbols();
+    let mut found = Vec::new();
+    for (name, id) in btf.variables().filter(|(name, _)| !name.starts_with("__SCX_")) {
+        let Ok(place) = settings::resolve(&btf, id, "") else { continue };
+        let Some(symbol) = symbols.iter().find(|s| s.name == name && s.section != 0) else { continue };
+        let Some(section) = elf.sections.get(symbol.section as usize) else { continue };
+        let at = symbol.value.wrapping_sub(section.address) as usize;
+        // without bytes in the file: zeros
+        let bytes = section.data.get(at..at + place.bytes as usize).unwrap_or(&[]);
+        let raw = bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
+        let default = settings::show(place, raw);
+        found.push(ScxSetting { name: name.to_owned(), bytes: place.bytes, default, is_option: place.is_const });
+    }
+    found.sort_by(|a, b| (!a.is_option, &a.name).cmp(&(!b.is_option, &b.name)));
+    Ok(found)
 }
 
 /// Names for addresses within the kernel object: functions and variables.
