@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
+use schedlab_workload::Dependencies;
 use std::path::PathBuf;
 
 /// A laboratory for CPU schedulers: record real workloads, replay them in simulated time through unmodified Linux
@@ -97,6 +98,13 @@ pub(crate) struct ImportArgs {
     /// Take what a damaged or truncated trace still holds, and count what is missing.
     #[arg(long)]
     pub lenient: bool,
+    /// Which wakeups depend on the task that caused them: infer (by evidence), all (and every softirq's), none (each sleep as long as
+    /// recorded), or tasks=NAME,WAKER>SLEEPER,... (only these; * stands for any text).
+    #[arg(long, value_name = "CHOICE", default_value = "infer")]
+    pub dependencies: Dependencies,
+    /// Leave the time of recorded interrupts in the tasks' CPU time.
+    #[arg(long)]
+    pub keep_interrupts: bool,
     /// Summary as JSON, to a file or `-`.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -23,11 +23,11 @@ pub(crate) struct Loaded {
 
 /// Loads a workload; a trace is imported on the fly.
 pub(crate) fn load(path: &Path, ui: &Ui) -> Result<Loaded> {
-    load_as(path, Mode::Strict, ui)
+    load_as(path, Mode::Strict, DeriveOptions::default(), ui)
 }
 
-/// As [`load`], with a say in what happens to a damaged trace.
-pub(crate) fn load_as(path: &Path, mode: Mode, ui: &Ui) -> Result<Loaded> {
+/// As [`load`], with a say in what happens to a damaged trace, and in how a trace is understood.
+pub(crate) fn load_as(path: &Path, mode: Mode, options: DeriveOptions, ui: &Ui) -> Result<Loaded> {
     let step = ui.step(format!("loading {}", path.display()));
     let name = title(path);
     match schedlab_workload::load(path).map_err(Failure::input)? {
@@ -35,7 +35,7 @@ pub(crate) fn load_as(path: &Path, mode: Mode, ui: &Ui) -> Result<Loaded> {
             Ok(Loaded { workload, name, notes: Vec::new(), path, derived: None })
         }
         Found::Trace { path, format: TraceFormat::TraceDat } => {
-            let derived = import_trace(&path, mode, DeriveOptions::default(), |events| {
+            let derived = import_trace(&path, mode, options, |events| {
                 step.progress(format!("importing {}: {events} events", path.display()));
             })
             .map_err(Failure::input)?;

@@ -40,7 +40,7 @@ pub mod write;
 
 pub use container::{Buffer, Counts, CpuPages, CpuStats, Mode};
 pub use error::{Place, Problem, TraceError, WriteError};
-pub use event::{CommId, Context, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, Wake};
+pub use event::{CommId, Context, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, Vector, Wake};
 pub use file::TraceFile;
 pub use format::{EventFormat, Field, FieldKind};
 pub use state::{StateDecoder, TaskState};

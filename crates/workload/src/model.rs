@@ -143,14 +143,56 @@ pub enum Wakeup {
     },
 }
 
-/// Source of an external wakeup.
+/// Source of an external wakeup: the evidence that a recording gave for it. A machine replays it either by a timer of the task's own
+/// or by a device's interrupt ([`ExternalSource::is_device`]); all the rest is for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExternalSource {
-    /// A timer armed by the task itself (nanosleep and friends); also when nothing is known.
+    /// A timer armed by the task itself (nanosleep and friends); also when a workload does not say.
     #[default]
     Timer,
     /// An interrupt of a device.
     Device,
+    /// A hardware interrupt, whose kind was not recorded: a timer's, a device's, or another CPU's message.
+    HardIrq,
+    /// A softirq that brought what a device or another machine sent (network, block device), or whose kind was not recorded.
+    SoftIrq,
+    /// The timer softirq: a timeout counted in ticks.
+    TimerSoftIrq,
+    /// The idle task's context: work that another CPU or an interrupt had left to an idle CPU.
+    Idle,
+    /// A waker that is not in the workload, or nobody knows who.
+    Unknown,
+    /// Not recorded: the task ran again, so it must have been woken.
+    MadeUp,
+    /// A task of the workload, on which it was chosen not to depend ([`Dependencies`](crate::Dependencies)).
+    Task,
+}
+
+impl ExternalSource {
+    /// All, with their words in the text form.
+    pub const NAMES: [(ExternalSource, &'static str); 9] = [
+        (ExternalSource::Timer, "timer"),
+        (ExternalSource::Device, "device"),
+        (ExternalSource::HardIrq, "hardirq"),
+        (ExternalSource::SoftIrq, "softirq"),
+        (ExternalSource::TimerSoftIrq, "timer-softirq"),
+        (ExternalSource::Idle, "idle"),
+        (ExternalSource::Unknown, "unknown"),
+        (ExternalSource::MadeUp, "made-up"),
+        (ExternalSource::Task, "task"),
+    ];
+    /// Its word in the text form.
+    pub fn name(self) -> &'static str {
+        ExternalSource::NAMES.iter().find(|(source, _)| *source == self).map_or("timer", |(_, name)| name)
+    }
+    /// From [`ExternalSource::name`].
+    pub fn from_name(name: &str) -> Option<ExternalSource> {
+        ExternalSource::NAMES.iter().find(|(_, known)| *known == name).map(|(source, _)| *source)
+    }
+    /// Whether a device's interrupt wakes the task in a replay; else a timer of its own.
+    pub fn is_device(self) -> bool {
+        matches!(self, ExternalSource::Device | ExternalSource::SoftIrq)
+    }
 }
 
 /// What a PRIO event sets; `None` leaves as it is.

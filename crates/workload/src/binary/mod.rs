@@ -47,7 +47,7 @@ mod item {
     pub const EVENTS: u8 = 5;
 }
 
-/// Event tags (low three bits).
+/// Event tags: kind (low three bits), [`tag::EID`], and for external wakeups the source (`ExternalSource`'s number, upper four).
 mod tag {
     pub const FORK: u8 = 0;
     pub const PRIO: u8 = 1;
@@ -57,6 +57,8 @@ mod tag {
     pub const DEVICE: u8 = 5;
     pub const DEPENDENT: u8 = 6;
     pub const EXIT: u8 = 7;
+    /// The source of an external wakeup, beyond what TIMER and DEVICE say: the upper four bits.
+    pub const SOURCE_SHIFT: u8 = 4;
     /// The identifier is not the previous one's plus one; the difference follows.
     pub const EID: u8 = 8;
 }

@@ -348,7 +348,7 @@ fn event(c: &mut Cursor<'_>, last_eid: &mut u64, since_wakeup: &mut u64) -> Opti
     *last_eid = eid;
     let first = c.number()?;
     let kind = tag & !tag::EID;
-    let length = if matches!(kind, tag::TIMER | tag::DEVICE | tag::DEPENDENT) {
+    let length = if matches!(kind & 7, tag::TIMER | tag::DEVICE | tag::DEPENDENT) {
         *since_wakeup = 0;
         Span::from_ns(first)
     } else {
@@ -361,17 +361,35 @@ fn event(c: &mut Cursor<'_>, last_eid: &mut u64, since_wakeup: &mut u64) -> Opti
         tag::YIELD => EventKind::Yield { length },
         tag::BLOCK => EventKind::Block { length },
         tag::EXIT => EventKind::Exit { length },
-        tag::TIMER => EventKind::Wakeup(Wakeup::External { after: length, source: ExternalSource::Timer }),
-        tag::DEVICE => EventKind::Wakeup(Wakeup::External { after: length, source: ExternalSource::Device }),
         tag::DEPENDENT => {
             let event = EventId(eid.wrapping_add(unzigzag(c.number()?) as u64));
             let task = task_id(c)?;
             let distance = Span::from_ns(c.number()?);
             EventKind::Wakeup(Wakeup::Dependent { recorded_after: length, event, task, distance })
         }
-        _ => return None,
+        external => {
+            let source = source_of(external)?;
+            EventKind::Wakeup(Wakeup::External { after: length, source })
+        }
     };
     Some(Event { eid: EventId(eid), kind })
+}
+
+/// The other way round than the writer's `source_tag`.
+#[inline]
+fn source_of(kind: u8) -> Option<ExternalSource> {
+    Some(match (kind & 7, kind >> tag::SOURCE_SHIFT) {
+        (tag::TIMER, 0) => ExternalSource::Timer,
+        (tag::DEVICE, 0) => ExternalSource::Device,
+        (tag::TIMER, 1) => ExternalSource::HardIrq,
+        (tag::DEVICE, 1) => ExternalSource::SoftIrq,
+        (tag::TIMER, 2) => ExternalSource::TimerSoftIrq,
+        (tag::TIMER, 3) => ExternalSource::Idle,
+        (tag::TIMER, 4) => ExternalSource::Unknown,
+        (tag::TIMER, 5) => ExternalSource::MadeUp,
+        (tag::TIMER, 6) => ExternalSource::Task,
+        _ => return None,
+    })
 }
 
 fn task_id(c: &mut Cursor<'_>) -> Option<TaskId> {

@@ -174,6 +174,23 @@ impl<W: Write> BinaryWriter<W> {
     }
 }
 
+/// TIMER and DEVICE by how the wakeup is replayed; the number tells sources apart that are replayed alike.
+#[inline]
+fn source_tag(source: ExternalSource) -> u8 {
+    let (kind, number) = match source {
+        ExternalSource::Timer => (tag::TIMER, 0),
+        ExternalSource::Device => (tag::DEVICE, 0),
+        ExternalSource::HardIrq => (tag::TIMER, 1),
+        ExternalSource::SoftIrq => (tag::DEVICE, 1),
+        ExternalSource::TimerSoftIrq => (tag::TIMER, 2),
+        ExternalSource::Idle => (tag::TIMER, 3),
+        ExternalSource::Unknown => (tag::TIMER, 4),
+        ExternalSource::MadeUp => (tag::TIMER, 5),
+        ExternalSource::Task => (tag::TIMER, 6),
+    };
+    kind | number << tag::SOURCE_SHIFT
+}
+
 #[inline]
 fn put_event(out: &mut Vec<u8>, event: &Event, last_eid: &mut u64, since_wakeup: &mut u64) {
     let step = event.eid.0.wrapping_sub(last_eid.wrapping_add(1)) as i64;
@@ -184,8 +201,7 @@ fn put_event(out: &mut Vec<u8>, event: &Event, last_eid: &mut u64, since_wakeup:
         EventKind::Yield { .. } => tag::YIELD,
         EventKind::Block { .. } => tag::BLOCK,
         EventKind::Exit { .. } => tag::EXIT,
-        EventKind::Wakeup(Wakeup::External { source: ExternalSource::Timer, .. }) => tag::TIMER,
-        EventKind::Wakeup(Wakeup::External { source: ExternalSource::Device, .. }) => tag::DEVICE,
+        EventKind::Wakeup(Wakeup::External { source, .. }) => source_tag(*source),
         EventKind::Wakeup(Wakeup::Dependent { .. }) => tag::DEPENDENT,
     };
     if step == 0 {

@@ -1,11 +1,13 @@
 //! One event after the other: who is on which CPU, who sleeps, who woke whom.
 
+use super::interrupts::{Interrupts, Origin, SoftIrq, softirq};
 use super::snapshot::{ProcRow, ProcSnapshot};
-use super::tasks::{Cause, Evidence, Outside, Tasks, Where};
-use super::{DeriveOptions, SoftIrqRule, Summary, YieldRule};
+use super::tasks::{Cause, Evidence, Tasks, Where};
+use super::{DeriveOptions, InterruptRule, SoftIrqRule, Summary, YieldRule};
 use crate::{Birth, EventKind, ExternalSource, InitState};
 use schedlab_trace::{
-    CommId, Context, Counts, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Wake,
+    CommId, Context, Counts, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Vector,
+    Wake,
 };
 use schedlab_units::TaskId;
 use std::collections::{BTreeSet, HashSet};
@@ -33,8 +35,11 @@ pub(super) struct Facts {
     pub yield_calls: u64,
     pub early_wakes: u64,
     pub ignored_wakes: u64,
+    /// Which of them the trace has.
     pub irq_events: bool,
+    pub vector_events: bool,
     pub softirq_events: bool,
+    pub raise_events: bool,
     pub wakeup_fallback: u64,
     pub uncharged_ns: u64,
 }
@@ -61,20 +66,10 @@ struct Cpu {
     /// Since when `on` is known to hold (for [`On::Unknown`]: since when nothing is known).
     since_ns: u64,
     last_event_ns: u64,
-    /// A device's interrupt is being handled.
-    in_irq: bool,
-    /// End of the last hardware interrupt's handler.
-    irq_end_ns: Option<u64>,
-    /// Running softirq, and whether a hardware interrupt had come just before it.
-    softirq: Option<(u32, bool)>,
+    interrupts: Interrupts,
+    /// Since when an interrupt has had the current task.
+    paused_ns: Option<u64>,
 }
-
-/// A softirq this soon after a handler's end is that interrupt's doing (irq_exit runs it at once).
-const SOFTIRQ_AFTER_IRQ_NS: u64 = 10_000;
-/// The kernel's numbers of softirqs that send and receive for the network (include/linux/interrupt.h).
-const NET_TX: u32 = 2;
-const NET_RX: u32 = 3;
-const BLOCK: u32 = 4;
 
 /// Whether the threads that an event names can be: 0 is the idle task, which is neither woken nor forked, and none is less.
 #[inline]
@@ -141,9 +136,8 @@ impl<'a> Deriver<'a> {
                 left_runnable: None,
                 since_ns: start_ns,
                 last_event_ns: start_ns,
-                in_irq: false,
-                irq_end_ns: None,
-                softirq: None,
+                interrupts: Interrupts::default(),
+                paused_ns: None,
             };
             self.cpus.resize(cpu + 1, unknown);
         }
@@ -181,24 +175,35 @@ impl<'a> Deriver<'a> {
             SchedEvent::SysExit { call, ret } => self.sys_exit(event.pid, call, ret),
             SchedEvent::IrqEntry { .. } => {
                 self.facts.irq_events = true;
-                self.cpus[cpu].in_irq = true;
+                self.cpus[cpu].interrupts.device_entry();
+                self.interrupted(cpu);
             }
             SchedEvent::IrqExit { .. } => {
-                self.cpus[cpu].in_irq = false;
-                self.cpus[cpu].irq_end_ns = Some(event.time_ns);
+                self.cpus[cpu].interrupts.device_exit(event.time_ns);
+                self.interrupted(cpu);
+            }
+            SchedEvent::VectorEntry(vector) => {
+                self.facts.vector_events = true;
+                self.cpus[cpu].interrupts.vector_entry(vector);
+                self.interrupted(cpu);
+            }
+            SchedEvent::VectorExit(_) => {
+                self.cpus[cpu].interrupts.vector_exit(event.time_ns);
+                self.interrupted(cpu);
+            }
+            SchedEvent::SoftIrqRaise { vec } => {
+                self.facts.raise_events = true;
+                self.cpus[cpu].interrupts.raise(vec, event.context);
             }
             SchedEvent::SoftIrqEntry { vec } => {
                 self.facts.softirq_events = true;
-                let after_irq = self.cpus[cpu]
-                    .irq_end_ns
-                    .is_some_and(|end_ns| event.time_ns.saturating_sub(end_ns) <= SOFTIRQ_AFTER_IRQ_NS);
-                self.cpus[cpu].softirq = Some((vec, after_irq));
+                let irq_events = self.facts.irq_events;
+                self.cpus[cpu].interrupts.softirq_entry(vec, event.time_ns, irq_events);
+                self.interrupted(cpu);
             }
             SchedEvent::SoftIrqExit { .. } => {
-                // A second softirq of one round still belongs to the same interrupt.
-                if let Some((_, true)) = self.cpus[cpu].softirq.take() {
-                    self.cpus[cpu].irq_end_ns = Some(event.time_ns);
-                }
+                self.cpus[cpu].interrupts.softirq_exit(event.time_ns);
+                self.interrupted(cpu);
             }
             SchedEvent::Exec { pid, old_pid } if pid != old_pid => {
                 if let Some(task) = self.tasks.find(old_pid) {
@@ -210,6 +215,7 @@ impl<'a> Deriver<'a> {
             }
             SchedEvent::Exit { .. }
             | SchedEvent::Exec { .. }
+            | SchedEvent::CgroupAttach { .. }
             | SchedEvent::Migrate { .. }
             | SchedEvent::StatRuntime { .. }
             | SchedEvent::Other { .. } => {}
@@ -217,10 +223,48 @@ impl<'a> Deriver<'a> {
         self.cpus[cpu].last_event_ns = event.time_ns;
     }
 
+    /// Interrupts begin or end on this CPU: the clock of its task stands or goes on.
+    fn interrupted(&mut self, cpu: usize) {
+        if self.options.interrupts == InterruptRule::Keep {
+            return;
+        }
+        let On::Task(task) = self.cpus[cpu].on else {
+            self.cpus[cpu].paused_ns = None;
+            return;
+        };
+        let interrupts = self.cpus[cpu].interrupts;
+        let softirq_thread = self.tasks.list[task].softirq_thread;
+        let interrupted = if softirq_thread { interrupts.in_handler() } else { interrupts.interrupted() };
+        match (interrupted, self.cpus[cpu].paused_ns) {
+            (true, None) => {
+                self.cpus[cpu].paused_ns = Some(self.now_ns);
+                self.tasks.pause(task, self.now_ns);
+            }
+            (false, Some(since_ns)) => {
+                self.cpus[cpu].paused_ns = None;
+                self.tasks.resume(task, self.now_ns);
+                self.summary.interrupt_ns += self.now_ns - since_ns;
+            }
+            _ => {}
+        }
+    }
+
+    /// No task switches within an interrupt: whatever has begun on this CPU is over.
+    fn interrupts_over(&mut self, cpu: usize) {
+        if self.cpus[cpu].interrupts.over() {
+            self.count("interrupt whose end is not in the trace, taken as over at the next switch", 1);
+        }
+        self.interrupted(cpu);
+    }
+
     /// Whether the scheduler itself causes this kernel thread: it would run twice in a replay.
     #[inline]
     fn is_left_out(name: &str) -> bool {
         name.starts_with("migration/")
+    }
+
+    fn is_softirq_thread(name: &str) -> bool {
+        name.starts_with("ksoftirqd/")
     }
 
     fn since_start(&self) -> u64 {
@@ -236,8 +280,12 @@ impl<'a> Deriver<'a> {
         name: impl Fn(CommId) -> &'n str,
     ) {
         self.summary.switches += 1;
+        self.interrupts_over(cpu);
         match self.cpus[cpu].on {
             On::Task(task) => {
+                if self.tasks.list[task].stays == 0 {
+                    self.tasks.list[task].softirq_thread = Self::is_softirq_thread(name(prev.comm));
+                }
                 self.switch_out(task, prev, prev_state);
                 let runnable = next.pid == Pid::IDLE && prev_state.is_runnable();
                 self.cpus[cpu].left_runnable = runnable.then_some(task);
@@ -253,7 +301,11 @@ impl<'a> Deriver<'a> {
             self.left_out.insert(next.pid);
             On::LeftOut
         } else {
-            On::Task(self.switch_in(cpu, next))
+            let task = self.switch_in(cpu, next);
+            if self.tasks.list[task].stays == 1 {
+                self.tasks.list[task].softirq_thread = Self::is_softirq_thread(name(next.comm));
+            }
+            On::Task(task)
         };
     }
 
@@ -423,7 +475,7 @@ impl<'a> Deriver<'a> {
             }
             None => {
                 self.count("blocked task that ran again without a wakeup in the trace; one made up", 1);
-                let cause = Cause::Outside(ExternalSource::Timer, Outside::MadeUp);
+                let cause = Cause::Outside(ExternalSource::MadeUp);
                 self.tasks.wake(task, at_ns, at_ns.saturating_sub(since_ns), cause);
             }
         }
@@ -498,48 +550,50 @@ impl<'a> Deriver<'a> {
             On::Task(task) if task != wakee => Some(task),
             _ => None,
         };
-        let outside = |source, counted| Cause::Outside(source, counted);
+        let outside = Cause::Outside;
         match event.context {
             // Seen where the woken task's CPU took it in: the waker may have been anybody.
-            Context::HardIrq | Context::Nmi if late => outside(ExternalSource::Timer, Outside::UnknownWaker),
-            Context::HardIrq | Context::Nmi if cpu.in_irq => {
-                outside(ExternalSource::Device, Outside::HardIrq)
-            }
-            Context::HardIrq | Context::Nmi => outside(ExternalSource::Timer, Outside::HardIrq),
-            Context::Task if late && event.pid == Pid::IDLE => {
-                outside(ExternalSource::Timer, Outside::UnknownWaker)
-            }
-            Context::Task if event.pid == Pid::IDLE => outside(ExternalSource::Timer, Outside::Idle),
+            Context::HardIrq | Context::Nmi if late => outside(ExternalSource::Unknown),
+            Context::HardIrq | Context::Nmi => outside(match cpu.interrupts.vector() {
+                _ if cpu.interrupts.in_device() => ExternalSource::Device,
+                Some(Vector::LocalTimer) => ExternalSource::Timer,
+                _ => ExternalSource::HardIrq,
+            }),
+            Context::Task if late && event.pid == Pid::IDLE => outside(ExternalSource::Unknown),
+            Context::Task if event.pid == Pid::IDLE => outside(ExternalSource::Idle),
             Context::Task => match waker {
                 Some(waker) => self.tasks.token(waker, wakee, event.time_ns, Evidence::Task),
-                None => outside(ExternalSource::Timer, Outside::UnknownWaker),
+                None => outside(ExternalSource::Unknown),
             },
-            Context::SoftIrq => self.softirq_cause(event, cpu.softirq, waker, wakee),
+            Context::SoftIrq => self.softirq_cause(event, cpu.interrupts.softirq(), waker, wakee),
         }
     }
 
     fn softirq_cause(
         &mut self,
         event: &Event,
-        softirq: Option<(u32, bool)>,
+        running: Option<SoftIrq>,
         current: Option<usize>,
         wakee: usize,
     ) -> Cause {
-        let source = match softirq {
-            Some((NET_TX | NET_RX | BLOCK, _)) => ExternalSource::Device,
-            _ => ExternalSource::Timer,
-        };
-        let external = Cause::Outside(source, Outside::SoftIrq);
+        let external = Cause::Outside(match running.map(|softirq| softirq.vec) {
+            Some(softirq::TIMER | softirq::HRTIMER) => ExternalSource::TimerSoftIrq,
+            _ => ExternalSource::SoftIrq,
+        });
         let Some(current) = current else { return external };
-        match (self.options.softirq, softirq) {
+        let softirq_thread = self.tasks.list[current].softirq_thread;
+        let mut on_behalf = |evidence| self.tasks.token(current, wakee, event.time_ns, evidence);
+        match (self.options.softirq, running) {
             (SoftIrqRule::Never, _) => external,
-            (SoftIrqRule::Always, _) => self.tasks.token(current, wakee, event.time_ns, Evidence::SoftIrq),
-            // Whether a hardware interrupt came before can be told only if those were recorded.
-            (SoftIrqRule::Evidence, Some((NET_TX | NET_RX, false))) if self.facts.irq_events => {
-                self.tasks.token(current, wakee, event.time_ns, Evidence::SoftIrq)
+            (SoftIrqRule::Always, _) => on_behalf(Evidence::SoftIrq),
+            // The thread that does what interrupts have left: its work, after its own wakeup.
+            (SoftIrqRule::Evidence, _) if softirq_thread => on_behalf(Evidence::SoftIrq),
+            (SoftIrqRule::Evidence, Some(SoftIrq { origin: Origin::Task, recorded, .. })) => {
+                on_behalf(if recorded { Evidence::SoftIrqRaised } else { Evidence::SoftIrq })
             }
-            (SoftIrqRule::Evidence, Some((NET_TX | NET_RX, _))) if self.facts.irq_events => external,
-            (SoftIrqRule::Evidence, Some((NET_TX | NET_RX, _)) | None) => {
+            (SoftIrqRule::Evidence, Some(SoftIrq { origin: Origin::Interrupt, .. })) => external,
+            // Whether a hardware interrupt came before can be told only if those were recorded.
+            (SoftIrqRule::Evidence, Some(SoftIrq { vec: softirq::NET_TX | softirq::NET_RX, .. }) | None) => {
                 self.softirq_pairs.insert((current as u32, wakee as u32));
                 self.tasks.token(current, wakee, event.time_ns, Evidence::SoftIrqMaybe)
             }
@@ -576,7 +630,7 @@ impl<'a> Deriver<'a> {
                 let at = Where::Blocked { since_ns: self.start_ns.unwrap_or(self.now_ns) };
                 let task = self.tasks.add_init(wake.pid, wake.comm, InitState::Blocked, at);
                 self.see_prio(task, wake.prio);
-                let cause = Cause::Outside(ExternalSource::Timer, Outside::UnknownWaker);
+                let cause = Cause::Outside(ExternalSource::Unknown);
                 self.tasks.wake(task, self.now_ns, self.since_start(), cause);
             }
             Some(task) => {
@@ -604,12 +658,7 @@ impl<'a> Deriver<'a> {
             let eid = self.tasks.fresh_eid();
             self.tasks.list[child].birth = Birth::Init { eid, parent: None, state: InitState::Blocked };
             self.tasks.list[child].at = Where::Blocked { since_ns: self.start_ns.unwrap_or(self.now_ns) };
-            self.tasks.wake(
-                child,
-                self.now_ns,
-                self.since_start(),
-                Cause::Outside(ExternalSource::Timer, Outside::UnknownWaker),
-            );
+            self.tasks.wake(child, self.now_ns, self.since_start(), Cause::Outside(ExternalSource::Unknown));
             return;
         }
         // A parent that is blocked by now cannot fork: its wakeup is missing.
@@ -661,6 +710,8 @@ impl<'a> Deriver<'a> {
             Some(count) => self.count("event lost by the recording (buffer full)", count),
             None => self.count("place where the recording lost events, their number unknown", 1),
         }
+        // In an interrupt: the time since its begin is nobody's.
+        self.cpus[cpu].paused_ns = None;
         // The current task is charged up to the last event before the gap.
         let before_ns = self.cpus[cpu].last_event_ns;
         if let On::Task(task) = self.cpus[cpu].on
@@ -670,6 +721,6 @@ impl<'a> Deriver<'a> {
         }
         let cpu = &mut self.cpus[cpu];
         (cpu.on, cpu.pid, cpu.since_ns) = (On::Unknown, None, self.now_ns);
-        (cpu.softirq, cpu.in_irq) = (None, false);
+        cpu.interrupts.forget();
     }
 }

@@ -1,8 +1,8 @@
 //! From observations to a workload: who stays, which wakeups are dependent, what the snapshot adds.
 
 use super::engine::Deriver;
-use super::tasks::{Evidence, Task, Wake, Where};
-use super::{Derived, ProcRow, Summary};
+use super::tasks::{Evidence, Task, Wake, Where, count_outside};
+use super::{Derived, InterruptRule, ProcRow, Summary};
 use crate::{
     Birth, Cgroup, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, Task as WorkloadTask,
     Wakeup, Workload,
@@ -144,10 +144,10 @@ impl Deriver<'_> {
         }
         let eid = self.tasks.fresh_eid();
         let after = Span::from_ns(task.born_ns.saturating_sub(start_ns));
-        let wakeup = Wakeup::External { after, source: ExternalSource::Timer };
+        let wakeup = Wakeup::External { after, source: ExternalSource::Unknown };
         let first = Event { eid: self.tasks.fresh_eid(), kind: EventKind::Wakeup(wakeup) };
         task.events.insert(0, first);
-        task.outside.unknown_waker += 1;
+        count_outside(&mut task.outside, ExternalSource::Unknown);
         Birth::Init { eid, parent: None, state: InitState::Blocked }
     }
 
@@ -189,13 +189,13 @@ impl Deriver<'_> {
         task: &mut Task,
     ) -> Wakeup {
         let by_evidence = match wake.evidence {
-            Evidence::Task | Evidence::SoftIrq => true,
+            Evidence::Task | Evidence::SoftIrq | Evidence::SoftIrqRaised => true,
             // They wake each other that way.
             Evidence::SoftIrqMaybe => self.softirq_pairs.contains(&(wake.wakee, wake.waker)),
         };
         if !by_evidence {
-            task.outside.softirq += 1;
-            return Wakeup::External { after, source: ExternalSource::Device };
+            count_outside(&mut task.outside, ExternalSource::SoftIrq);
+            return Wakeup::External { after, source: ExternalSource::SoftIrq };
         }
         let place = match removed.get(&EventId(wake.event)) {
             None if wake.event == 0 => None,
@@ -206,14 +206,17 @@ impl Deriver<'_> {
             (Some(waker), Some((event, distance_ns))) => {
                 match wake.evidence {
                     Evidence::Task => self.summary.wakeups.task += 1,
-                    _ => self.summary.wakeups.softirq_on_behalf += 1,
+                    evidence => {
+                        self.summary.wakeups.softirq_on_behalf += 1;
+                        self.summary.wakeups.softirq_raised += u64::from(evidence == Evidence::SoftIrqRaised);
+                    }
                 }
                 let distance = Span::from_ns(distance_ns);
                 Wakeup::Dependent { recorded_after: after, event, task: waker, distance }
             }
             _ => {
-                task.outside.unknown_waker += 1;
-                Wakeup::External { after, source: ExternalSource::Timer }
+                count_outside(&mut task.outside, ExternalSource::Unknown);
+                Wakeup::External { after, source: ExternalSource::Unknown }
             }
         }
     }
@@ -238,14 +241,18 @@ impl Deriver<'_> {
         note(
             "wakeups",
             format!(
-                "{} in all: {} by tasks, {} by softirqs on behalf of tasks; external {} ({:.1} %): {} hardirq, {} softirq, {} idle task, {} waker unknown, {} made up",
+                "{} in all: {} by tasks, {} by softirqs on behalf of tasks; external {} ({:.1} %): {} hardirq ({} timer, {} device, {} not told), {} softirq ({} timer), {} idle task, {} waker unknown, {} made up",
                 wakeups.total(),
                 wakeups.task,
                 wakeups.softirq_on_behalf,
                 wakeups.external(),
                 wakeups.external_percent(),
-                wakeups.hardirq,
-                wakeups.softirq,
+                wakeups.hardirqs(),
+                wakeups.timer,
+                wakeups.device,
+                wakeups.other_hardirq,
+                wakeups.softirqs(),
+                wakeups.timer_softirq,
                 wakeups.idle,
                 wakeups.unknown_waker,
                 wakeups.made_up
@@ -260,14 +267,38 @@ impl Deriver<'_> {
             "calls of sched_yield",
             format!("{}, {} became YIELD", self.facts.yield_calls, self.summary.yields),
         );
+        let raised = wakeups.softirq_raised;
         let evidence = match (self.facts.irq_events, self.facts.softirq_events) {
-            (true, true) => "softirq and interrupt events in the trace",
+            _ if self.facts.raise_events => format!(
+                "softirq_raise in the waker's own context ({raised}); for the others, interrupts before the softirq, and pairs"
+            ),
+            (true, true) => "softirq and interrupt events in the trace".to_string(),
             (false, true) => {
-                "softirq events in the trace, and pairs of tasks that wake each other by softirqs"
+                "softirq events in the trace, and pairs of tasks that wake each other by softirqs".to_string()
             }
-            _ => "pairs of tasks that wake each other by softirqs",
+            _ => "pairs of tasks that wake each other by softirqs".to_string(),
         };
-        note("evidence for softirqs on behalf of tasks", evidence.to_string());
+        note("evidence for softirqs on behalf of tasks", evidence);
+        note(
+            "evidence for timers and devices",
+            match (self.facts.vector_events, self.facts.irq_events) {
+                (true, true) => "handlers of devices, and the CPUs' own interrupts",
+                (false, true) => "handlers of devices",
+                (true, false) => "the CPUs' own interrupts",
+                (false, false) => "none: interrupts were not recorded",
+            }
+            .to_string(),
+        );
+        if self.facts.irq_events || self.facts.vector_events {
+            let interrupt = Span::from_ns(self.summary.interrupt_ns);
+            note(
+                "interrupts that hit tasks",
+                match self.options.interrupts {
+                    InterruptRule::Subtract => format!("{interrupt}, taken out of the tasks' CPU time"),
+                    InterruptRule::Keep => "left in the tasks' CPU time".to_string(),
+                },
+            );
+        }
         if self.facts.uncharged_ns > 0 {
             note(
                 "CPU time of stays without end in the trace, not charged",
@@ -289,7 +320,10 @@ impl super::WakeupCounts {
     fn add_to(&self, summary: &mut Summary) {
         let total = &mut summary.wakeups;
         total.softirq += self.softirq;
-        total.hardirq += self.hardirq;
+        total.timer_softirq += self.timer_softirq;
+        total.timer += self.timer;
+        total.device += self.device;
+        total.other_hardirq += self.other_hardirq;
         total.idle += self.idle;
         total.unknown_waker += self.unknown_waker;
         total.made_up += self.made_up;

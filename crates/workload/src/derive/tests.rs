@@ -32,7 +32,7 @@ const NAMES: [&str; 30] = [
     "t14",
     "t15",
     "migration/0",
-    "t17",
+    "ksoftirqd/0",
     "t18",
     "t19",
     "t20",
@@ -47,6 +47,7 @@ const NAMES: [&str; 30] = [
     "t29",
 ];
 const MIGRATION: i32 = 16;
+const KSOFTIRQD: i32 = 17;
 
 fn name(comm: CommId) -> &'static str {
     NAMES[comm.0 as usize]
@@ -154,10 +155,20 @@ fn life(workload: &Workload, pid: u32) -> String {
             EventKind::Yield { length } => format!("Y{}", us(*length)),
             EventKind::Block { length } => format!("B{}", us(*length)),
             EventKind::Exit { length } => format!("E{}", us(*length)),
-            EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Timer }) => {
-                format!("W{}", us(*after))
+            EventKind::Wakeup(Wakeup::External { after, source }) => {
+                let source = match source {
+                    ExternalSource::Timer => "",
+                    ExternalSource::Device => "dev",
+                    ExternalSource::HardIrq => "irq",
+                    ExternalSource::SoftIrq => "soft",
+                    ExternalSource::TimerSoftIrq => "wheel",
+                    ExternalSource::Idle => "idle",
+                    ExternalSource::Unknown => "?",
+                    ExternalSource::MadeUp => "!",
+                    ExternalSource::Task => "task",
+                };
+                format!("W{source}{}", us(*after))
             }
-            EventKind::Wakeup(Wakeup::External { after, .. }) => format!("Wdev{}", us(*after)),
             EventKind::Wakeup(Wakeup::Dependent { recorded_after, event, task: waker, distance }) => {
                 let waker = workload.task(*waker);
                 let place = waker.events.iter().position(|e| e.eid == *event).expect("deid is the waker's");
@@ -185,12 +196,12 @@ fn the_documented_example() {
     trace.switch(2000, 0, 7, 'R', 8).switch(3000, 0, 8, 'S', 7).switch(4000, 0, 7, 'S', 0);
     trace.timer(6000, 0, 0, 7).switch(6000, 0, 0, 'R', 7).switch(8000, 0, 7, 'Z', 0);
     let derived = trace.derive();
-    assert_eq!(life(&derived.workload, 7), "runnable B3000 W2000 E2000");
+    assert_eq!(life(&derived.workload, 7), "runnable B3000 Wirq2000 E2000");
     // First seen when it got the CPU: it waited for it, and wanted 1 ms.
     assert_eq!(life(&derived.workload, 8), "runnable B1000");
     assert_eq!(dropped(&derived.workload), []);
     assert_eq!(derived.summary.cpu_ns, 6_000_000);
-    assert_eq!(derived.summary.wakeups.hardirq, 1);
+    assert_eq!(derived.summary.wakeups.hardirqs(), 1);
 }
 
 /// ```text
@@ -268,7 +279,7 @@ fn wakings_before_the_switch_out() {
         .switch(451, 0, 0, 'R', 7);
     trace.switch(460, 0, 7, 'X', 0);
     let derived = trace.derive();
-    assert_eq!(life(&derived.workload, 7), "runnable B100 W0<-8@140#0 B99 W100 B99 W50 E9");
+    assert_eq!(life(&derived.workload, 7), "runnable B100 W0<-8@140#0 B99 Wirq100 B99 Wirq50 E9");
     assert_eq!(life(&derived.workload, 8), "runnable B200");
     assert_eq!(derived.workload.notes["wakeups before the switch-out"], "1");
     assert_eq!(dropped(&derived.workload), []);
@@ -283,7 +294,7 @@ fn a_wakeup_of_a_task_that_is_awake_is_used_up() {
     trace.push(81, 1, 8, Context::Task, SchedEvent::Wakeup(wake));
     trace.switch(100, 0, 7, 'S', 0).switch(200, 0, 0, 'R', 7).switch(210, 0, 7, 'X', 0);
     let derived = trace.derive();
-    assert_eq!(life(&derived.workload, 7), "runnable B100 W100 E10");
+    assert_eq!(life(&derived.workload, 7), "runnable B100 W!100 E10");
     assert_eq!(
         dropped(&derived.workload),
         [("blocked task that ran again without a wakeup in the trace; one made up", 1)]
@@ -312,7 +323,7 @@ fn sched_wakeup_stands_in_for_sched_waking() {
         .switch(70, 1, 8, 'X', 0);
     trace.switch(80, 0, 7, 'S', 0);
     let derived = trace.derive();
-    assert_eq!(life(&derived.workload, 8), "runnable B10 W10<-7@60#0 B9 W10 B9 W10 E9");
+    assert_eq!(life(&derived.workload, 8), "runnable B10 W10<-7@60#0 B9 W?10 B9 W?10 E9");
     assert_eq!(derived.summary.wakeups.unknown_waker, 2);
     assert_eq!(derived.workload.notes["wakeups taken from sched_wakeup (no sched_waking)"], "3");
 }
@@ -354,7 +365,7 @@ fn softirqs_are_attributed_by_evidence() {
         "{}",
         life(&derived.workload, 8)
     );
-    assert_eq!(life(&derived.workload, 9), "blocked Wdev500 E10");
+    assert_eq!(life(&derived.workload, 9), "blocked Wsoft500 E10");
 
     let never = DeriveOptions { softirq: SoftIrqRule::Never, ..DeriveOptions::default() };
     assert_eq!(trace.derive_with(never, None).summary.wakeups.softirq, 7);
@@ -385,13 +396,101 @@ fn recorded_softirqs_and_interrupts_are_better_evidence() {
         trace.switch(us, 1, 0, 'R', pid).switch(us + 5, 1, pid, 'X', 0);
     }
     let derived = trace.derive();
-    assert_eq!(life(&derived.workload, 8), "runnable B1 Wdev103 E5");
-    assert_eq!(life(&derived.workload, 9), "runnable B1 W199<-7@199#0 E5");
-    assert_eq!(life(&derived.workload, 10), "runnable B1 W298 E5");
+    assert_eq!(life(&derived.workload, 8), "runnable B1 Wsoft103 E5");
+    // 7 ran 199 from there to its block, of which the timer's softirq took 2
+    assert_eq!(life(&derived.workload, 9), "runnable B1 W199<-7@197#0 E5");
+    assert_eq!(life(&derived.workload, 10), "runnable B1 Wwheel298 E5");
     assert_eq!(life(&derived.workload, 11), "runnable B1 Wdev97 E5");
     let wakeups = derived.summary.wakeups;
-    assert_eq!((wakeups.softirq_on_behalf, wakeups.softirq, wakeups.hardirq), (1, 2, 1));
+    assert_eq!((wakeups.softirq_on_behalf, wakeups.softirq, wakeups.timer_softirq), (1, 1, 1));
+    assert_eq!((wakeups.device, wakeups.timer, wakeups.other_hardirq), (1, 0, 0));
     assert!((wakeups.external_percent() - 75.0).abs() < 1e-9);
+}
+
+/// ```text
+/// us    0        10         20  22     25      30         40            50
+/// cpu0  7777777777 timer ...... softirq .......7777777777 softirq(7's) 7777 S
+///                  entry   exit entry    exit             raise entry exit
+/// ```
+fn interrupted() -> Trace {
+    const NET_RX: u32 = 3;
+    const TIMER: u32 = 1;
+    let mut trace = Trace::default();
+    let vector = schedlab_trace::Vector::LocalTimer;
+    trace.switch(0, 0, 0, 'R', 7).switch(0, 1, 0, 'R', 8).switch(1, 1, 8, 'S', 9).switch(2, 1, 9, 'S', 10);
+    trace.switch(3, 1, 10, 'S', 0);
+    trace.push(10, 0, 7, Context::HardIrq, SchedEvent::VectorEntry(vector));
+    trace.waking_in(12, 0, 7, Context::HardIrq, 8); // 8's timer
+    trace.push(13, 0, 7, Context::HardIrq, SchedEvent::SoftIrqRaise { vec: TIMER });
+    trace.push(20, 0, 7, Context::HardIrq, SchedEvent::VectorExit(vector));
+    trace.push(22, 0, 7, Context::SoftIrq, SchedEvent::SoftIrqEntry { vec: TIMER });
+    trace.waking_in(23, 0, 7, Context::SoftIrq, 9); // 9's timeout
+    trace.push(25, 0, 7, Context::SoftIrq, SchedEvent::SoftIrqExit { vec: TIMER });
+    // 5 us after an interrupt's end, but 7 asked for it
+    trace.push(28, 0, 7, Context::Task, SchedEvent::SoftIrqRaise { vec: NET_RX });
+    trace.push(30, 0, 7, Context::SoftIrq, SchedEvent::SoftIrqEntry { vec: NET_RX });
+    trace.waking_in(35, 0, 7, Context::SoftIrq, 10); // gets what 7 sent
+    trace.push(40, 0, 7, Context::SoftIrq, SchedEvent::SoftIrqExit { vec: NET_RX });
+    trace.switch(50, 0, 7, 'S', 0);
+    for (us, pid) in [(60, 8), (70, 9), (80, 10)] {
+        trace.switch(us, 1, 0, 'R', pid).switch(us + 5, 1, pid, 'X', 0);
+    }
+    trace
+}
+
+#[test]
+fn interrupts_are_not_the_tasks_cpu_time_but_its_own_softirqs_are() {
+    let derived = interrupted().derive();
+    let workload = &derived.workload;
+    // 50 less the timer's 10 and its softirq's 3; the 2 between them are the task's, as far as the trace tells
+    assert_eq!(life(workload, 7), "runnable B37");
+    assert_eq!(derived.summary.interrupt_ns, 13_000);
+    assert_eq!(life(workload, 8), "runnable B1 W11 E5");
+    assert_eq!(life(workload, 9), "runnable B1 Wwheel21 E5");
+    assert_eq!(life(workload, 10), "runnable B1 W32<-7@15#0 E5");
+    let wakeups = derived.summary.wakeups;
+    assert_eq!((wakeups.timer, wakeups.timer_softirq), (1, 1));
+    assert_eq!((wakeups.softirq_on_behalf, wakeups.softirq_raised), (1, 1));
+    assert_eq!(workload.notes["interrupts that hit tasks"], "13us, taken out of the tasks' CPU time");
+    assert_eq!(dropped(workload), []);
+
+    let keep = DeriveOptions { interrupts: InterruptRule::Keep, ..DeriveOptions::default() };
+    let kept = interrupted().derive_with(keep, None);
+    assert_eq!(life(&kept.workload, 7), "runnable B50");
+    assert_eq!(kept.summary.interrupt_ns, 0);
+}
+
+#[test]
+fn a_switch_ends_an_interrupt_whose_end_was_lost() {
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 7);
+    trace.push(10, 0, 7, Context::HardIrq, SchedEvent::IrqEntry { irq: 30 });
+    trace.switch(50, 0, 7, 'S', 8).switch(60, 0, 8, 'X', 0);
+    let derived = trace.derive();
+    assert_eq!(life(&derived.workload, 7), "runnable B10");
+    assert_eq!(life(&derived.workload, 8), "runnable E10");
+    let lost = "interrupt whose end is not in the trace, taken as over at the next switch";
+    assert_eq!(dropped(&derived.workload), [(lost, 1)]);
+}
+
+#[test]
+fn what_ksoftirqd_does_is_its_own_work() {
+    const NET_RX: u32 = 3;
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 7).switch(0, 1, 0, 'R', 8).switch(1, 1, 8, 'S', 0);
+    trace.push(10, 0, 7, Context::HardIrq, SchedEvent::IrqEntry { irq: 30 });
+    trace.push(11, 0, 7, Context::HardIrq, SchedEvent::SoftIrqRaise { vec: NET_RX });
+    trace.push(12, 0, 7, Context::HardIrq, SchedEvent::IrqExit { irq: 30 });
+    trace.switch(20, 0, 7, '+', KSOFTIRQD);
+    trace.push(22, 0, KSOFTIRQD, Context::SoftIrq, SchedEvent::SoftIrqEntry { vec: NET_RX });
+    trace.waking_in(25, 0, KSOFTIRQD, Context::SoftIrq, 8);
+    trace.push(30, 0, KSOFTIRQD, Context::SoftIrq, SchedEvent::SoftIrqExit { vec: NET_RX });
+    trace.switch(32, 0, KSOFTIRQD, 'S', 7).switch(40, 0, 7, 'X', 0);
+    trace.switch(41, 1, 0, 'R', 8).switch(45, 1, 8, 'X', 0);
+    let derived = trace.derive();
+    assert_eq!(life(&derived.workload, KSOFTIRQD as u32), "runnable B12");
+    assert_eq!(life(&derived.workload, 8), format!("runnable B1 W24<-{KSOFTIRQD}@7#0 E4"));
+    assert_eq!(life(&derived.workload, 7), "runnable E26");
 }
 
 #[test]
@@ -409,8 +508,8 @@ fn births() {
     let derived = trace.derive();
     // The first event is at 10: time 0 of the workload.
     assert_eq!(life(&derived.workload, 7), "runnable B90");
-    assert_eq!(life(&derived.workload, 8), "blocked W0 B5");
-    assert_eq!(life(&derived.workload, 9), "blocked W10 F6:11 F15:4194305 B15");
+    assert_eq!(life(&derived.workload, 8), "blocked Wirq0 B5");
+    assert_eq!(life(&derived.workload, 9), "blocked W?10 F6:11 F15:4194305 B15");
     assert_eq!(life(&derived.workload, 10), "runnable B5");
     assert_eq!(life(&derived.workload, 11), "by9 E5");
     assert_eq!(life(&derived.workload, 4_194_305), "by9 E3");
@@ -442,7 +541,7 @@ fn the_schedulers_own_threads_are_left_out_and_counted() {
     let derived = trace.derive();
     assert_eq!(derived.workload.tasks.len(), 2);
     assert_eq!(life(&derived.workload, 7), "runnable B18");
-    assert_eq!(life(&derived.workload, 8), "blocked W11 E5");
+    assert_eq!(life(&derived.workload, 8), "blocked W?11 E5");
     assert_eq!(derived.summary.wakeups.unknown_waker, 1);
     assert_eq!(
         dropped(&derived.workload),
@@ -474,7 +573,7 @@ fn calls_change_parameters_of_the_caller_and_of_others() {
     trace.switch(70, 0, 7, 'X', 0);
     let workload = trace.derive().workload;
     assert_eq!(life(&workload, 7), "runnable P10:normal/5/0 P30->8:fifo/10/10 E60");
-    assert_eq!(life(&workload, 8), "runnable B1 W39 B9");
+    assert_eq!(life(&workload, 8), "runnable B1 Wirq39 B9");
     assert_eq!(task(&workload, 8).params.unwrap().nice, Nice::new(10).unwrap());
     assert_eq!(task(&workload, 7).params.unwrap().nice, Nice::new(0).unwrap());
     assert_eq!(

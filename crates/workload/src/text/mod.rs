@@ -24,7 +24,7 @@
 //! eid YIELD  pid  length
 //! eid BLOCK  pid  length
 //! eid WAKEUP pid  length  deid dpid distance       waits for another task's event
-//! eid WAKEUP pid  length  [0 0 0] [timer|device]   external
+//! eid WAKEUP pid  length  [0 0 0] [source]         external
 //! eid EXIT   pid  length
 //! task words: name= policy=normal|batch|idle|fifo|rr|deadline|ext nice= prio= runtime= deadline= period=
 //!             affinity=0-3,8 cgroup=/path kernel=yes|no
@@ -36,6 +36,9 @@
 //! * pid: `101..105` instead of a pid stands for the same line five times (the pid of an event, the new task of INIT and FORK).
 //! * PRIO with `nice=` alone (or a bare number, as WARP's) is `setpriority`: the policy stays. With `policy=` it is `sched_setattr`.
 //!   `renice=` is `setpriority` after that.
+//! * source: what a recording says was behind an external wakeup: `timer` (the default), `device`, `hardirq` (timer or device), `softirq`,
+//!   `timer-softirq`, `idle`, `unknown`, `made-up`, `task` (a task, by choice). `device` and `softirq` are replayed by a device's
+//!   interrupt, the others by a timer.
 //! * `REPEAT n {` ... `}` repeats the lines between; blocks nest.
 //! * `CGROUP path [weight=] [max=quota/period] [cpuset=]` declares a control group, parents first.
 //! * `NOTE key value` and `DROPPED count "reason"` keep an import's notes and what it left out.

@@ -268,11 +268,7 @@ fn wakeup(rest: &mut Rest<'_>, length: Length) -> Parsed<Body> {
             remedy,
         );
     }
-    let source = |word: Word<'_>| match word.text {
-        "timer" => Some(ExternalSource::Timer),
-        "device" => Some(ExternalSource::Device),
-        _ => None,
-    };
+    let source = |word: Word<'_>| ExternalSource::from_name(word.text);
     let Some(deid) = rest.peek() else { return Ok(Body::External(ExternalSource::Timer)) };
     if let Some(source) = source(deid) {
         rest.next += 1;

@@ -286,8 +286,8 @@ impl Writer<'_> {
             EventKind::Wakeup(Wakeup::External { after, source }) => {
                 self.span(*after);
                 self.word("0 0 0");
-                if *source == ExternalSource::Device {
-                    self.word("device");
+                if *source != ExternalSource::default() {
+                    self.word(source.name());
                 }
             }
             EventKind::Wakeup(Wakeup::Dependent { recorded_after, event, task, distance }) => {
