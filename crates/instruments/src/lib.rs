@@ -4,10 +4,12 @@
 //!   for the machine also queue length and work conservation. One pass, about 50 ns per record.
 //! * [`Summary::check_time`]: CPU time + idle time = CPUs x duration, exactly.
 //! * [`verify`]: nothing impossible happened (no task in two places, none runs while blocked, ...).
+//! * [`causality`]: did every dependent wakeup come after its cause, and how long after?
 //! * [`for_each_run`]: who was where from when to when, for pictures.
 //!
-//! Memory is bounded by tasks and CPUs, not by the length of the log.
+//! Memory is bounded by tasks and CPUs, not by the length of the log ([`causality`]'s by the workload's dependent wakeups).
 
+mod causality;
 mod conservation;
 mod distribution;
 mod problem;
@@ -17,6 +19,7 @@ mod slots;
 mod summary;
 mod verify;
 
+pub use causality::{Link, causality};
 pub use conservation::Conservation;
 pub use distribution::Distribution;
 pub use problem::{LogProblem, Problem};
