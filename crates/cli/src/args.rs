@@ -1,5 +1,6 @@
 //! What can be asked for: the command line. Its names are a contract; scripts use them.
 
+use crate::record::RecordArgs;
 use clap::{Args, Parser, Subcommand};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
@@ -28,7 +29,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Record a real workload here (or take a sample), run it through Linux and native schedulers, show the result.
     Demo(DemoArgs),
-    /// Record the scheduling events of a command, of processes, or of the whole system (needs root).
+    /// Record the scheduling events of a command, processes, control groups, or the whole system (needs root).
     Record(RecordArgs),
     /// Turn a trace into a workload: what each task wanted, free of any schedule.
     Import(ImportArgs),
@@ -57,35 +58,6 @@ pub(crate) struct DemoArgs {
     /// Take a sample even if recording is possible here.
     #[arg(long)]
     pub no_record: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct RecordArgs {
-    /// Trace file to write; the snapshot of /proc goes beside it.
-    #[arg(short, long, default_value = "trace.dat")]
-    pub output: PathBuf,
-    /// Keep all tasks, not only the command's or --pid's (without those: until Ctrl-C or --duration). Otherwise the time of
-    /// others is shown as idle, and their names, the host's and paths are left out.
-    #[arg(long)]
-    pub system: bool,
-    /// Only these processes and their children.
-    #[arg(long, value_name = "PID")]
-    pub pid: Vec<u32>,
-    /// Stop after this long.
-    #[arg(long, value_name = "TIME")]
-    pub duration: Option<Span>,
-    /// Ring buffer per CPU, in KiB.
-    #[arg(long, value_name = "KIB", default_value_t = 4096)]
-    pub buffer_kib: u32,
-    /// Also record interrupts, to subtract their time from tasks.
-    #[arg(long)]
-    pub irq: bool,
-    /// With --system: replace the names of all tasks that are not the command's, the host name and paths.
-    #[arg(long)]
-    pub anonymise: bool,
-    /// The command, after `--`.
-    #[arg(last = true)]
-    pub command: Vec<String>,
 }
 
 #[derive(Args, Debug)]

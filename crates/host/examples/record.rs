@@ -62,7 +62,7 @@ fn run() -> Result<ExitCode, String> {
     }
     options.events = events;
     options.what = match (argv.is_empty(), pids.is_empty()) {
-        (false, true) => What::Command { argv, scope },
+        (false, true) => What::Command { argv, duration, scope },
         (true, false) => What::Processes { pids, duration, scope },
         (true, true) => What::System { duration },
         (false, false) => return Err("--pid and a command exclude each other".to_owned()),

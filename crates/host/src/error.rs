@@ -113,6 +113,23 @@ pub enum HostError {
         pid: i32,
     },
 
+    /// A control group to record does not exist.
+    #[error(
+        "there is no control group {path:?} in the hierarchy that has the cpu controller; \
+         /proc/PID/cgroup names the groups of a process, as /system.slice/ssh.service"
+    )]
+    NoSuchCgroup {
+        /// The path asked for.
+        path: String,
+    },
+
+    /// The signal that was to begin the recording has not come.
+    #[error("nothing was recorded: the signal to begin had not come when {why}")]
+    NeverBegan {
+        /// What happened instead.
+        why: &'static str,
+    },
+
     /// Two recordings at once in one process: they would share the signal handlers.
     #[error("this process is recording already; wait for that recording, or start a second process")]
     Busy,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::{example, has_trace_cmd, instances_of, record, tracefs_or_skip};
 use schedlab_host::tracefs::Tracefs;
-use schedlab_host::{Ended, RecordOptions, Scope, Snapshot, What};
+use schedlab_host::{Ended, GroupTable, RecordOptions, Scope, Snapshot, What};
 use schedlab_trace::{Mode, Pid, SchedEvent, TraceFile};
 
 /// Recordings in this process share its signal handlers: one at a time.
@@ -24,7 +24,7 @@ fn lock() -> std::sync::MutexGuard<'static, ()> {
 
 fn shell(script: &str) -> What {
     let argv = ["sh", "-c", script].map(Into::into).to_vec();
-    What::Command { argv, scope: Scope::Whole }
+    What::Command { argv, duration: None, scope: Scope::Whole }
 }
 
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
@@ -53,7 +53,8 @@ fn a_command_is_recorded_from_birth_to_death() {
     assert!(recorded.events.missing.is_empty(), "{:?}", recorded.events.missing);
     assert!(instances_of(&tracefs, std::process::id()).is_empty());
     let left: Vec<_> = std::fs::read_dir(folder.path()).expect("folder").collect();
-    assert_eq!(left.len(), 2, "only the trace and its snapshot: {left:?}");
+    let groups = usize::from(GroupTable::path_beside(&output).exists());
+    assert_eq!(left.len(), 2 + groups, "only the trace, its snapshot and perhaps its groups: {left:?}");
 
     // The shell was held at its gate when the snapshot was taken, under its own name.
     let root = recorded.command_pid.expect("a command ran");
@@ -164,7 +165,7 @@ fn a_tree_recording_holds_no_switch_between_strangers() {
     let folder = tempfile::tempdir().expect("folder");
     let output = folder.path().join("t.dat");
     let What::Command { argv, .. } = shell("sleep 0.1; (sleep 0.1; true) & wait") else { return };
-    let what = What::Command { argv, scope: Scope::Tree };
+    let what = What::Command { argv, duration: None, scope: Scope::Tree };
     let recorded = schedlab_host::record(&RecordOptions::new(&output, what), &mut |_| {}).expect("recorded");
     let mut tree = std::collections::BTreeSet::from([Pid(recorded.command_pid.expect("command"))]);
     let file = TraceFile::open(&output, Mode::Strict).expect("own file");

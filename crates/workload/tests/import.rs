@@ -100,6 +100,12 @@ fn interrupts_are_taken_out_as_the_report_has_them() {
 fn lost_events_are_shown() {
     let derived = import(&data("lost.dat"));
     assert_eq!(derived.workload.dropped["event lost by the recording (buffer full)"], 83 + 976);
+    // and where: trace-cmd's text of the same file says CPU:0 [83 EVENTS DROPPED], CPU:1 [976 EVENTS DROPPED]
+    let places = &derived.workload.notes["events lost by the recording"];
+    assert!(
+        places.starts_with("cpu") && places.contains(" s (83)") && places.contains(" s (976)"),
+        "{places}"
+    );
     derived.workload.check().unwrap();
     assert_eq!(find_deadlock(&derived.workload), None);
     assert_eq!(derived.workload.notes["recorded CPUs"], "2");

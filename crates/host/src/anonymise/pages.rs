@@ -24,14 +24,14 @@ const DELTA_BITS: u32 = 27;
 
 /// Events lost just before a page, as its head says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Missed {
+pub(crate) struct Missed {
     /// How many, if the kernel stored it.
     pub count: Option<u64>,
 }
 
 /// Calls `event(time_ns, data)` for each event of a page; what its head says about losses comes back.
 /// A page that contradicts itself is an error saying where.
-pub(super) fn walk(page: &[u8], mut event: impl FnMut(u64, &[u8])) -> Result<Option<Missed>, String> {
+pub(crate) fn walk(page: &[u8], mut event: impl FnMut(u64, &[u8])) -> Result<Option<Missed>, String> {
     let long = |at: usize| page.get(at..at + 8).and_then(|b| Some(u64::from_le_bytes(b.try_into().ok()?)));
     let word = |at: usize| page.get(at..at + 4).and_then(|b| Some(u32::from_le_bytes(b.try_into().ok()?)));
     let (Some(mut time), Some(commit)) = (long(0), long(8)) else {

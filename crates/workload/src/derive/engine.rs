@@ -1,13 +1,13 @@
 //! One event after the other: who is on which CPU, who sleeps, who woke whom.
 
-use super::interrupts::{Interrupts, Origin, SoftIrq, softirq};
+use super::groups::Moves;
+use super::interrupts::Interrupts;
 use super::snapshot::{ProcRow, ProcSnapshot};
-use super::tasks::{Cause, Evidence, Tasks, Where};
-use super::{DeriveOptions, InterruptRule, SoftIrqRule, Summary, YieldRule};
+use super::tasks::{Cause, Tasks, Where};
+use super::{DeriveOptions, Summary, YieldRule};
 use crate::{Birth, EventKind, ExternalSource, InitState};
 use schedlab_trace::{
-    CommId, Context, Counts, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Vector,
-    Wake,
+    CommId, Counts, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Wake,
 };
 use schedlab_units::TaskId;
 use std::collections::{BTreeSet, HashSet};
@@ -17,12 +17,14 @@ pub struct Deriver<'a> {
     pub(super) options: DeriveOptions,
     pub(super) snapshot: Option<&'a ProcSnapshot>,
     pub(super) tasks: Tasks,
-    cpus: Vec<Cpu>,
+    pub(super) cpus: Vec<Cpu>,
     pub(super) start_ns: Option<u64>,
     pub(super) now_ns: u64,
     pub(super) counts: Counts,
     pub(super) summary: Summary,
     pub(super) facts: Facts,
+    /// Control groups that tasks were moved to, in order of the moves.
+    pub(super) moves: Moves,
     /// Numbers of tasks that are left out.
     left_out: BTreeSet<Pid>,
     /// Pairs (current, woken) of wakeups from softirqs; only ever asked, never listed.
@@ -42,10 +44,16 @@ pub(super) struct Facts {
     pub raise_events: bool,
     pub wakeup_fallback: u64,
     pub uncharged_ns: u64,
+    /// Places where events were lost: CPU, last event before, first after, how many.
+    pub gaps: Vec<(u32, u64, u64, Option<u64>)>,
+    pub nr_gaps: u64,
 }
 
+/// Places of lost events that the notes name one by one.
+const GAPS_NOTED: usize = 20;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum On {
+pub(super) enum On {
     /// Nothing is known since the start or since events were lost.
     Unknown,
     /// The idle task.
@@ -57,8 +65,8 @@ enum On {
 }
 
 #[derive(Clone, Copy)]
-struct Cpu {
-    on: On,
+pub(super) struct Cpu {
+    pub on: On,
     /// The current task's number; `None` while nothing is known.
     pid: Option<Pid>,
     /// The task that left it to the idle task, though runnable.
@@ -66,9 +74,9 @@ struct Cpu {
     /// Since when `on` is known to hold (for [`On::Unknown`]: since when nothing is known).
     since_ns: u64,
     last_event_ns: u64,
-    interrupts: Interrupts,
+    pub interrupts: Interrupts,
     /// Since when an interrupt has had the current task.
-    paused_ns: Option<u64>,
+    pub paused_ns: Option<u64>,
 }
 
 /// Whether the threads that an event names can be: 0 is the idle task, which is neither woken nor forked, and none is less.
@@ -101,6 +109,7 @@ impl<'a> Deriver<'a> {
             counts: Counts::new(),
             summary: Summary::default(),
             facts: Facts::default(),
+            moves: Moves::default(),
             left_out: BTreeSet::new(),
             softirq_pairs: HashSet::new(),
         }
@@ -213,48 +222,14 @@ impl<'a> Deriver<'a> {
                     }
                 }
             }
+            SchedEvent::CgroupAttach { pid, path, root } => self.moved(cpu, pid, name(path), root),
             SchedEvent::Exit { .. }
             | SchedEvent::Exec { .. }
-            | SchedEvent::CgroupAttach { .. }
             | SchedEvent::Migrate { .. }
             | SchedEvent::StatRuntime { .. }
             | SchedEvent::Other { .. } => {}
         }
         self.cpus[cpu].last_event_ns = event.time_ns;
-    }
-
-    /// Interrupts begin or end on this CPU: the clock of its task stands or goes on.
-    fn interrupted(&mut self, cpu: usize) {
-        if self.options.interrupts == InterruptRule::Keep {
-            return;
-        }
-        let On::Task(task) = self.cpus[cpu].on else {
-            self.cpus[cpu].paused_ns = None;
-            return;
-        };
-        let interrupts = self.cpus[cpu].interrupts;
-        let softirq_thread = self.tasks.list[task].softirq_thread;
-        let interrupted = if softirq_thread { interrupts.in_handler() } else { interrupts.interrupted() };
-        match (interrupted, self.cpus[cpu].paused_ns) {
-            (true, None) => {
-                self.cpus[cpu].paused_ns = Some(self.now_ns);
-                self.tasks.pause(task, self.now_ns);
-            }
-            (false, Some(since_ns)) => {
-                self.cpus[cpu].paused_ns = None;
-                self.tasks.resume(task, self.now_ns);
-                self.summary.interrupt_ns += self.now_ns - since_ns;
-            }
-            _ => {}
-        }
-    }
-
-    /// No task switches within an interrupt: whatever has begun on this CPU is over.
-    fn interrupts_over(&mut self, cpu: usize) {
-        if self.cpus[cpu].interrupts.over() {
-            self.count("interrupt whose end is not in the trace, taken as over at the next switch", 1);
-        }
-        self.interrupted(cpu);
     }
 
     /// Whether the scheduler itself causes this kernel thread: it would run twice in a replay.
@@ -265,6 +240,14 @@ impl<'a> Deriver<'a> {
 
     fn is_softirq_thread(name: &str) -> bool {
         name.starts_with("ksoftirqd/")
+    }
+
+    /// The task on this CPU, if one of the workload is known to be there.
+    pub(super) fn current(&self, cpu: usize) -> Option<usize> {
+        match self.cpus[cpu].on {
+            On::Task(task) => Some(task),
+            _ => None,
+        }
     }
 
     fn since_start(&self) -> u64 {
@@ -543,64 +526,6 @@ impl<'a> Deriver<'a> {
         }
     }
 
-    /// Who or what is behind the wakeup of `wakee` by this event.
-    fn cause(&mut self, event: &Event, wakee: usize, late: bool) -> Cause {
-        let cpu = self.cpus[event.cpu.index()];
-        let waker = match cpu.on {
-            On::Task(task) if task != wakee => Some(task),
-            _ => None,
-        };
-        let outside = Cause::Outside;
-        match event.context {
-            // Seen where the woken task's CPU took it in: the waker may have been anybody.
-            Context::HardIrq | Context::Nmi if late => outside(ExternalSource::Unknown),
-            Context::HardIrq | Context::Nmi => outside(match cpu.interrupts.vector() {
-                _ if cpu.interrupts.in_device() => ExternalSource::Device,
-                Some(Vector::LocalTimer) => ExternalSource::Timer,
-                _ => ExternalSource::HardIrq,
-            }),
-            Context::Task if late && event.pid == Pid::IDLE => outside(ExternalSource::Unknown),
-            Context::Task if event.pid == Pid::IDLE => outside(ExternalSource::Idle),
-            Context::Task => match waker {
-                Some(waker) => self.tasks.token(waker, wakee, event.time_ns, Evidence::Task),
-                None => outside(ExternalSource::Unknown),
-            },
-            Context::SoftIrq => self.softirq_cause(event, cpu.interrupts.softirq(), waker, wakee),
-        }
-    }
-
-    fn softirq_cause(
-        &mut self,
-        event: &Event,
-        running: Option<SoftIrq>,
-        current: Option<usize>,
-        wakee: usize,
-    ) -> Cause {
-        let external = Cause::Outside(match running.map(|softirq| softirq.vec) {
-            Some(softirq::TIMER | softirq::HRTIMER) => ExternalSource::TimerSoftIrq,
-            _ => ExternalSource::SoftIrq,
-        });
-        let Some(current) = current else { return external };
-        let softirq_thread = self.tasks.list[current].softirq_thread;
-        let mut on_behalf = |evidence| self.tasks.token(current, wakee, event.time_ns, evidence);
-        match (self.options.softirq, running) {
-            (SoftIrqRule::Never, _) => external,
-            (SoftIrqRule::Always, _) => on_behalf(Evidence::SoftIrq),
-            // The thread that does what interrupts have left: its work, after its own wakeup.
-            (SoftIrqRule::Evidence, _) if softirq_thread => on_behalf(Evidence::SoftIrq),
-            (SoftIrqRule::Evidence, Some(SoftIrq { origin: Origin::Task, recorded, .. })) => {
-                on_behalf(if recorded { Evidence::SoftIrqRaised } else { Evidence::SoftIrq })
-            }
-            (SoftIrqRule::Evidence, Some(SoftIrq { origin: Origin::Interrupt, .. })) => external,
-            // Whether a hardware interrupt came before can be told only if those were recorded.
-            (SoftIrqRule::Evidence, Some(SoftIrq { vec: softirq::NET_TX | softirq::NET_RX, .. }) | None) => {
-                self.softirq_pairs.insert((current as u32, wakee as u32));
-                self.tasks.token(current, wakee, event.time_ns, Evidence::SoftIrqMaybe)
-            }
-            (SoftIrqRule::Evidence, Some(_)) => external,
-        }
-    }
-
     fn fork(&mut self, parent: Pid, child: Pid, child_comm: CommId) {
         if let Some(old) = self.tasks.find(child) {
             self.count(
@@ -706,6 +631,11 @@ impl<'a> Deriver<'a> {
     }
 
     fn lost(&mut self, cpu: usize, count: Option<u64>) {
+        let from_ns = self.cpus[cpu].last_event_ns;
+        self.facts.nr_gaps += 1;
+        if self.facts.gaps.len() < GAPS_NOTED {
+            self.facts.gaps.push((cpu as u32, from_ns, self.now_ns, count));
+        }
         match count {
             Some(count) => self.count("event lost by the recording (buffer full)", count),
             None => self.count("place where the recording lost events, their number unknown", 1),

@@ -1,14 +1,15 @@
 //! From observations to a workload: who stays, which wakeups are dependent, what the snapshot adds.
 
 use super::engine::Deriver;
+use super::groups::Cgroups;
 use super::tasks::{Evidence, Task, Wake, Where, count_outside};
-use super::{Derived, InterruptRule, ProcRow, Summary};
+use super::{Derived, InterruptRule, Summary};
 use crate::{
-    Birth, Cgroup, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, Task as WorkloadTask,
-    Wakeup, Workload,
+    Birth, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, Task as WorkloadTask, Wakeup,
+    Workload,
 };
 use schedlab_trace::{CommId, Pid};
-use schedlab_units::{CpuSet, Span, TaskId};
+use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where what an event that is taken out meant is found: the next event, and the CPU time up to it (ns).
@@ -26,8 +27,11 @@ impl Deriver<'_> {
         let rows = self.kept_rows();
         let removed = self.removed_events(&rows);
         let mut workload = Workload::default();
-        let mut cgroups = Cgroups::new(cpu_count);
+        let mut cgroups = Cgroups::new(self.snapshot, cpu_count);
         let mut by_tid = BTreeMap::new();
+        // in the order in which tasks and moves name them
+        let groups: Vec<CgroupId> =
+            std::mem::take(&mut self.moves.paths).iter().map(|path| cgroups.of_move(path)).collect();
         let list = std::mem::take(&mut self.tasks.list);
         for (old, mut task) in list.into_iter().enumerate() {
             let Some(new) = rows[old] else { continue };
@@ -38,7 +42,8 @@ impl Deriver<'_> {
             let birth = self.birth(&mut task, &rows, start_ns);
             let mut events = std::mem::take(&mut task.events);
             events.retain_mut(|event| {
-                !removed.contains_key(&event.eid) && self.translate(event, &mut task, &rows, &removed)
+                !removed.contains_key(&event.eid)
+                    && self.translate(event, &mut task, &rows, &removed, &groups)
             });
             events.shrink_to_fit();
             task.outside.add_to(&mut self.summary);
@@ -54,12 +59,13 @@ impl Deriver<'_> {
                 birth,
                 params: task.prio.initial.or(row.and_then(|row| row.params)),
                 affinity: row.and_then(|row| row.affinity.clone()).filter(|set| !cgroups.is_all(set)),
-                cgroup: row.and_then(|row| cgroups.group(row)),
+                cgroup: row.and_then(|row| cgroups.of_row(row)),
                 kernel_thread: task.kernel_thread || row_is_kernel,
                 events,
             });
         }
         self.parents(&mut workload, &by_tid);
+        self.count("control group with cpu.idle, taken as one of weight 1", cgroups.idle);
         workload.cgroups = cgroups.list;
         self.notes(&mut workload);
         workload.dropped = self.counts;
@@ -114,7 +120,7 @@ impl Deriver<'_> {
                         rows[child.index()].is_none()
                     }
                     EventKind::Prio { change, .. } => {
-                        change.params.is_none()
+                        (change.params.is_none() && change.cgroup.is_none())
                             || change.target.is_some_and(|target| rows[target.index()].is_none())
                     }
                     _ => false,
@@ -158,6 +164,7 @@ impl Deriver<'_> {
         task: &mut Task,
         rows: &[Option<TaskId>],
         removed: &Removed,
+        groups: &[CgroupId],
     ) -> bool {
         match &mut event.kind {
             EventKind::Fork { child, .. } => {
@@ -166,6 +173,7 @@ impl Deriver<'_> {
             EventKind::Prio { change, .. } => {
                 change.target =
                     change.target.map(|target| rows[target.index()].expect("changes of others are removed"));
+                change.cgroup = change.cgroup.map(|row| groups[row.0 as usize]);
             }
             EventKind::Wakeup(wakeup) => {
                 if let Wakeup::Dependent { recorded_after, event: token, .. } = *wakeup {
@@ -305,6 +313,20 @@ impl Deriver<'_> {
                 Span::from_ns(self.facts.uncharged_ns).to_string(),
             );
         }
+        if !self.facts.gaps.is_empty() {
+            let start_ns = self.start_ns.unwrap_or(0);
+            let at = |ns: u64| Span::from_ns(ns.saturating_sub(start_ns)).as_s_f64();
+            let place = |(cpu, from_ns, until_ns, count): &(u32, u64, u64, Option<u64>)| {
+                let count = count.map_or("some".to_string(), |count| count.to_string());
+                format!("cpu{cpu} {:.6}-{:.6} s ({count})", at(*from_ns), at(*until_ns))
+            };
+            let mut places: Vec<String> = self.facts.gaps.iter().map(place).collect();
+            let more = self.facts.nr_gaps - self.facts.gaps.len() as u64;
+            if more > 0 {
+                places.push(format!("and {more} more places"));
+            }
+            note("events lost by the recording", places.join(", "));
+        }
         note("trace duration", Span::from_ns(self.summary.duration_ns).to_string());
         if let Some(snapshot) = self.snapshot {
             let seen: BTreeSet<i32> = workload.tasks.iter().map(|task| task.pid as i32).collect();
@@ -327,53 +349,5 @@ impl super::WakeupCounts {
         total.idle += self.idle;
         total.unknown_waker += self.unknown_waker;
         total.made_up += self.made_up;
-    }
-}
-
-/// Control groups of the snapshot, parents first.
-struct Cgroups {
-    list: Vec<Cgroup>,
-    by_path: BTreeMap<String, CgroupId>,
-    all: Option<CpuSet>,
-}
-
-impl Cgroups {
-    fn new(cpu_count: Option<u32>) -> Cgroups {
-        let all = cpu_count.filter(|count| *count <= 1 << 16).map(CpuSet::first);
-        Cgroups { list: Vec::new(), by_path: BTreeMap::new(), all }
-    }
-    fn is_all(&self, set: &CpuSet) -> bool {
-        set.is_empty() || self.all.as_ref().is_some_and(|all| set.intersection(all) == *all)
-    }
-    /// The task's group with its settings; `None` is the root.
-    fn group(&mut self, row: &ProcRow) -> Option<CgroupId> {
-        let path = row.cgroup.as_deref()?.trim_end_matches('/');
-        if path.is_empty() {
-            return None;
-        }
-        let id = self.declare(path)?;
-        let cpuset = row.cpuset.clone().filter(|set| !self.is_all(set));
-        let group = &mut self.list[id.0 as usize];
-        group.weight = row.cpu_weight.or(group.weight);
-        group.max = row.cpu_max.flatten().or(group.max);
-        group.cpuset = cpuset.or(group.cpuset.take());
-        Some(id)
-    }
-    fn declare(&mut self, path: &str) -> Option<CgroupId> {
-        if let Some(id) = self.by_path.get(path) {
-            return Some(*id);
-        }
-        // Every prefix that ends before a slash is a group of its own.
-        let (parent, name) = path.rsplit_once('/')?;
-        if name.is_empty() {
-            return None;
-        }
-        if !parent.is_empty() {
-            self.declare(parent)?;
-        }
-        let id = CgroupId(self.list.len() as u32);
-        self.list.push(Cgroup { path: path.to_string(), ..Cgroup::default() });
-        self.by_path.insert(path.to_string(), id);
-        Some(id)
     }
 }

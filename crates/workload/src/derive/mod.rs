@@ -28,13 +28,17 @@
 //! * Nice and policy come from the priorities in the events and from the snapshot, which knows SCHED_BATCH, RR and IDLE
 //!   apart. PRIO comes from the system calls that change them, placed at the caller; a change that no call explains is placed
 //!   where it is first seen. A priority that `sched_pi_setprio` lends is never taken for one.
+//! * Control groups with their weights, limits and cpusets come from the snapshot; a move (`cgroup_attach_task`) becomes PRIO of the
+//!   task that made it.
 //! * migration/N, which only the scheduler causes, is left out and counted.
 //! * What contradicts itself or is missing is counted by reason in [`Workload::dropped`]; facts are in [`Workload::notes`].
 //!
 //! A task that is on a CPU or waits for one when the trace ends gets a last BLOCK, so that its CPU time is complete.
 
+mod causes;
 mod engine;
 mod finish;
+mod groups;
 mod import;
 mod interrupts;
 mod prio;
@@ -46,7 +50,7 @@ mod tests;
 
 pub use engine::Deriver;
 pub use import::{ImportError, import_trace};
-pub use snapshot::{ProcRow, ProcSnapshot, SnapshotError};
+pub use snapshot::{GroupRow, ProcRow, ProcSnapshot, SnapshotError};
 
 use crate::Workload;
 
