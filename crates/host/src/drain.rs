@@ -96,12 +96,15 @@ pub struct DrainCost {
     pub wakes: u64,
 }
 
+/// What a draining thread leaves.
+type Drained = Result<(Vec<CpuPages>, DrainCost), HostError>;
+
 /// The running threads that empty an instance's buffers.
 pub(crate) struct Drain {
     stop: Arc<OwnedFd>,
     failed: Arc<OwnedFd>,
     bytes: Arc<AtomicU64>,
-    threads: Vec<JoinHandle<Result<(Vec<CpuPages>, DrainCost), HostError>>>,
+    threads: Vec<JoinHandle<Drained>>,
 }
 
 struct CpuDrain {
@@ -162,7 +165,7 @@ impl Drain {
 
     /// Takes what is left in the buffers (tracing must be off) and ends the threads. The kernel's files are closed
     /// when this returns, so that the instance can be removed.
-    pub(crate) fn finish(mut self) -> Result<(Vec<CpuPages>, DrainCost), HostError> {
+    pub(crate) fn finish(mut self) -> Drained {
         let mut pages = Vec::new();
         let mut cost = DrainCost::default();
         let mut failed = None;
@@ -185,7 +188,7 @@ impl Drain {
         }
     }
 
-    fn join(&mut self) -> Vec<Result<(Vec<CpuPages>, DrainCost), HostError>> {
+    fn join(&mut self) -> Vec<Drained> {
         raise_event_fd(self.stop.as_raw_fd());
         let panicked =
             || HostError::System { doing: "a draining thread panicked", source: io::Error::other("panic") };
@@ -206,7 +209,7 @@ fn run(
     total: &AtomicU64,
     page_size: usize,
     wait_mark: bool,
-) -> Result<(Vec<CpuPages>, DrainCost), HostError> {
+) -> Drained {
     let mut wakes = 0;
     let pipe = Pipe::new()?;
     let mut fds: Vec<_> = vec![stop.as_raw_fd()];
