@@ -4,11 +4,13 @@ use crate::failure::{Failure, Result};
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_host::anonymise::Others;
+use schedlab_host::overhead::{self, Overhead, OverheadOptions, Spread, loads};
 use schedlab_host::{
     Ended, EventChoice, HostError, RecordOptions, Recorded, Scope, Stage, What, signal_by_name,
 };
 use schedlab_units::Span;
-use std::path::PathBuf;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How often the progress line of a recording is renewed; each time is a wake-up on the recorded host.
@@ -44,6 +46,16 @@ pub(crate) struct RecordArgs {
     /// Record interrupts and softirqs too: their time is taken out of the tasks', and wakeups are told apart by them.
     #[arg(long, alias = "irq")]
     pub interrupts: bool,
+    /// Measure what recording costs here, per type of event and per event from the buffer to the file, beside WARP's published values
+    /// (about a minute); RUNS runs of each workload, 0 for the types of event alone.
+    #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "5", conflicts_with_all = ["command", "pid", "cgroup", "system"])]
+    pub measure_overhead: Option<u32>,
+    /// What --measure-overhead found, as JSON, to a file or `-`.
+    #[arg(long, value_name = "FILE", requires = "measure_overhead")]
+    pub json: Option<PathBuf>,
+    /// A workload of --measure-overhead.
+    #[arg(long, hide = true, value_name = "NAME")]
+    pub load: Option<String>,
     /// With --system: replace the names of all tasks that are not the command's, the host name and paths.
     #[arg(long)]
     pub anonymise: bool,
@@ -57,6 +69,18 @@ fn parse_signal(text: &str) -> std::result::Result<i32, String> {
 }
 
 pub(crate) fn record(args: &RecordArgs, ui: &Ui) -> Result<()> {
+    if let Some(name) = &args.load {
+        return match loads::run(name) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                Err(Failure::Input(format!("no load {name}; there are {}", loads::LOADS.join(", "))))
+            }
+            Err(error) => Err(Failure::Input(format!("the load {name} failed: {error}"))),
+        };
+    }
+    if let Some(runs) = args.measure_overhead {
+        return measure_overhead(runs, args.json.as_deref(), ui);
+    }
     let options = options(args)?;
     let recorded = capture(&options, ui).map_err(Failure::input)?;
     ui.say(recorded.to_string().trim_end());
@@ -69,6 +93,51 @@ pub(crate) fn record(args: &RecordArgs, ui: &Ui) -> Result<()> {
         0 => Ok(()),
         status => Err(Failure::Status(u8::try_from(status).unwrap_or(1))),
     }
+}
+
+fn measure_overhead(runs: u32, to: Option<&Path>, ui: &Ui) -> Result<()> {
+    let program = std::env::current_exe().map_err(Failure::input)?;
+    let options = OverheadOptions {
+        pairs: 41,
+        runs,
+        load_program: vec![program.into(), "record".into(), "--load".into()],
+    };
+    let step = ui.step("measuring");
+    let overhead = overhead::measure(&options, &mut |what| step.now(what)).map_err(Failure::input)?;
+    drop(step);
+    match to {
+        Some(path) if path.as_os_str() == "-" => println!("{:#}", json(&overhead)),
+        Some(path) => {
+            let written = std::fs::write(path, format!("{:#}\n", json(&overhead)));
+            written.map_err(|e| Failure::Input(format!("{}: cannot be written: {e}", path.display())))?;
+            print!("{overhead}");
+        }
+        None => print!("{overhead}"),
+    }
+    Ok(())
+}
+
+fn json(overhead: &Overhead) -> Value {
+    let spread = |s: Spread| json!({"median": s.median, "low": s.low, "high": s.high});
+    let events = overhead.events.iter().map(|cost| {
+        json!({
+            "type": cost.operation.name(), "recorded_as": cost.operation.events(), "us": spread(cost.us),
+            "operation_us": cost.operation_us, "warp_us": cost.published_us(), "events": cost.events,
+        })
+    });
+    let workloads = overhead.workloads.iter().map(|cost| {
+        json!({
+            "name": cost.name, "missing": cost.missing, "events": spread(cost.events), "lost": cost.lost,
+            "drain_us": spread(cost.drain_us), "write_us": spread(cost.write_us), "bytes": spread(cost.bytes),
+            "cpu_plain_s": spread(cost.cpu_plain_s), "cpu_recorded_s": spread(cost.cpu_recorded_s),
+            "elapsed_plain_s": spread(cost.elapsed_plain_s), "elapsed_recorded_s": spread(cost.elapsed_recorded_s),
+            "warp_like": cost.published().map(|(like, _)| like), "warp_us": cost.published().map(|(_, us)| us),
+        })
+    });
+    json!({
+        "schema": 1, "kernel": overhead.kernel, "cpus": overhead.cpus,
+        "events": events.collect::<Vec<_>>(), "workloads": workloads.collect::<Vec<_>>(),
+    })
 }
 
 /// What the recorder itself has used.

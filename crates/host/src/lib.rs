@@ -20,6 +20,7 @@ mod command;
 mod drain;
 pub mod error;
 pub mod events;
+pub mod overhead;
 pub mod record;
 mod signals;
 pub mod snapshot;
