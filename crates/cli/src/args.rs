@@ -1,5 +1,6 @@
 //! What can be asked for: the command line. Its names are a contract; scripts use them.
 
+use crate::dependencies::DependenciesArgs;
 use crate::record::RecordArgs;
 use clap::{Args, Parser, Subcommand};
 use schedlab_topology::Topology;
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Turn a trace into a workload: what each task wanted, free of any schedule.
     Import(ImportArgs),
+    /// What does it do to replayed latencies whether wakeups depend on their causes? A recording, replayed with and without.
+    Dependencies(DependenciesArgs),
     /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, periodic, arrivals.
     Generate(GenerateArgs),
     /// Run a workload under a scheduler, on a simulated machine.
@@ -167,7 +170,7 @@ pub(crate) enum LinuxCommand {
     },
 }
 
-fn parse_cpus(text: &str) -> Result<Topology, String> {
+pub(crate) fn parse_cpus(text: &str) -> Result<Topology, String> {
     let count: u64 = text.parse().map_err(|_| format!("'{text}' is not a number of CPUs"))?;
     count.to_string().parse().map_err(|error: schedlab_topology::TopologyError| error.to_string())
 }

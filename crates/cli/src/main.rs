@@ -2,6 +2,7 @@
 
 mod args;
 mod demo;
+mod dependencies;
 mod failure;
 mod generate;
 mod import;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::demo(args, &ui),
         Command::Record(args) => record::record(args, &ui),
         Command::Import(args) => import::import(args, &ui),
+        Command::Dependencies(args) => dependencies::dependencies(args, &ui),
         Command::Generate(args) => generate::generate(args, &ui),
         Command::Run(args) => run::run(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{has_linux, root, schedlab};
+use common::{has_linux, json, root, schedlab};
 use schedlab_instruments::{Link, causality};
 use schedlab_trace::Mode;
 use schedlab_units::{Random, Span, TaskId};
@@ -205,4 +205,34 @@ fn without_dependencies_the_check_finds_effects_before_causes() {
     let links = links(&workload, &file, "fifo", "1");
     let violated = links.iter().filter(|link| link.is_violated()).count();
     assert!(violated > links.len() / 50, "{violated} of {}", links.len());
+}
+
+/// docs/dependencies.md: on the recorded number of CPUs real Linux gives the recorded responses where dependencies are honoured, as near as a
+/// second real run; where they are not, sleepers go on before their causes.
+#[test]
+fn honoured_dependencies_give_the_recorded_responses() {
+    if !has_linux() {
+        return;
+    }
+    /// A second real run differs from the first by up to 2 % at the median; the replay may differ by as much again.
+    const TOLERANCE: f64 = 0.04;
+    for (sample, early_percent) in [("pipeline", 40.0), ("server", 80.0)] {
+        let folder = format!("samples/dependencies/{sample}");
+        let real = format!("2=samples/dependencies/{sample}-again");
+        let table = json(&["--quiet", "dependencies", &folder, "--cpus", "2", "--real", &real, "--json"]);
+        let row = |what: &str| {
+            let rows = table["rows"].as_array().unwrap();
+            rows.iter().find(|row| row["what"] == what).unwrap_or_else(|| panic!("no row {what}")).clone()
+        };
+        let number = |row: &serde_json::Value, column: &str| row[column].as_f64().unwrap();
+        let (recorded, infer, none) = (row("the recording"), row("replay, infer"), row("replay, none"));
+        for column in ["response_us_p50", "response_us_p99", "duration_ms"] {
+            let ratio = number(&infer, column) / number(&recorded, column);
+            assert!((ratio - 1.0).abs() < TOLERANCE, "{sample}: {column} is {ratio} of the recorded one");
+            let again = number(&row("really recorded"), column) / number(&recorded, column);
+            assert!((again - 1.0).abs() < TOLERANCE, "{sample}: {column} of the second real run: {again}");
+        }
+        assert_eq!(number(&infer, "before_cause_percent"), 0.0, "{sample}");
+        assert!(number(&none, "before_cause_percent") > early_percent, "{sample}: {none}");
+    }
 }

@@ -2,12 +2,14 @@
 //!
 //! * [`fairness`]: how far from its due does each client get, under any proportional share scheduler, for any shares?
 //! * [`cost`]: what does a decision cost, against the number of clients?
+//! * [`dependencies`]: what honouring a recording's dependencies does to replayed latencies.
 //! * [`history`]: what papers print of old schedulers, beside what their native models do.
 //! * [`vtrr`]: every table and figure of the paper on virtual-time round robin, beside the published values.
 //!
 //! A study is a pure function of its configuration: the seed decides, not the number of threads. (Host time in [`cost`] excepted.)
 
 pub mod cost;
+pub mod dependencies;
 pub mod draw;
 pub mod fairness;
 pub mod history;

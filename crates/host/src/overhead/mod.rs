@@ -16,7 +16,7 @@ mod report;
 mod workloads;
 
 pub use events::{EventCost, Operation};
-pub use report::WARP;
+pub use report::{WARP_EVENTS, WARP_TO_FILE};
 pub use workloads::WorkloadCost;
 
 use std::ffi::OsString;
