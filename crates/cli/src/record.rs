@@ -6,7 +6,7 @@ use clap::Args;
 use schedlab_host::anonymise::Others;
 use schedlab_host::overhead::{self, Overhead, OverheadOptions, Spread, loads};
 use schedlab_host::{
-    Ended, EventChoice, HostError, RecordOptions, Recorded, Scope, Stage, What, signal_by_name,
+    Backend, Ended, EventChoice, HostError, RecordOptions, Recorded, Scope, Stage, Way, What, signal_by_name,
 };
 use schedlab_units::Span;
 use serde_json::{Value, json};
@@ -43,6 +43,10 @@ pub(crate) struct RecordArgs {
     /// Ring buffer per CPU, in KiB; it is drained while the recording runs, and takes the bursts between two drains.
     #[arg(long, value_name = "KIB", default_value_t = 4096)]
     pub buffer_kib: u32,
+    /// How events are taken from the kernel: bpf (programs of ours, at less than half the cost), ftrace (every kernel), or auto (bpf where
+    /// the kernel takes it).
+    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = parse_backend)]
+    pub backend: Backend,
     /// Record interrupts and softirqs too: their time is taken out of the tasks', and wakeups are told apart by them.
     #[arg(long, alias = "irq")]
     pub interrupts: bool,
@@ -62,6 +66,15 @@ pub(crate) struct RecordArgs {
     /// The command, after `--`.
     #[arg(last = true)]
     pub command: Vec<String>,
+}
+
+fn parse_backend(text: &str) -> std::result::Result<Backend, String> {
+    match text {
+        "auto" => Ok(Backend::Auto),
+        "bpf" => Ok(Backend::Bpf),
+        "ftrace" => Ok(Backend::Ftrace),
+        _ => Err(format!("'{text}' is not auto, bpf or ftrace")),
+    }
 }
 
 fn parse_signal(text: &str) -> std::result::Result<i32, String> {
@@ -121,17 +134,23 @@ fn json(overhead: &Overhead) -> Value {
     let spread = |s: Spread| json!({"median": s.median, "low": s.low, "high": s.high});
     let events = overhead.events.iter().map(|cost| {
         json!({
-            "type": cost.operation.name(), "recorded_as": cost.operation.events(), "us": spread(cost.us),
-            "operation_us": cost.operation_us, "warp_us": cost.published_us(), "events": cost.events,
+            "type": cost.operation.name(), "recorded_as": cost.operation.events(), "ftrace_us": spread(cost.us),
+            "bpf_us": cost.bpf_us.map(spread), "operation_us": cost.operation_us, "warp_us": cost.published_us(),
+            "events": cost.events,
         })
     });
     let workloads = overhead.workloads.iter().map(|cost| {
+        let ways = cost.ways.iter().map(|way| {
+            json!({
+                "way": way.way, "events": spread(way.events), "lost": way.lost, "drain_us": spread(way.drain_us),
+                "write_us": spread(way.write_us), "bytes": spread(way.bytes), "cpu_s": spread(way.cpu_s),
+                "elapsed_s": spread(way.elapsed_s), "added_us": spread(way.added_us),
+            })
+        });
         json!({
-            "name": cost.name, "missing": cost.missing, "events": spread(cost.events), "lost": cost.lost,
-            "drain_us": spread(cost.drain_us), "write_us": spread(cost.write_us), "bytes": spread(cost.bytes),
-            "cpu_plain_s": spread(cost.cpu_plain_s), "cpu_recorded_s": spread(cost.cpu_recorded_s),
-            "elapsed_plain_s": spread(cost.elapsed_plain_s), "elapsed_recorded_s": spread(cost.elapsed_recorded_s),
-            "warp_like": cost.published().map(|(like, _)| like), "warp_us": cost.published().map(|(_, us)| us),
+            "name": cost.name, "missing": cost.missing, "cpu_s": spread(cost.cpu_s), "elapsed_s": spread(cost.elapsed_s),
+            "ways": ways.collect::<Vec<_>>(), "warp_like": cost.published().map(|(like, _)| like),
+            "warp_us": cost.published().map(|(_, us)| us),
         })
     });
     json!({
@@ -142,8 +161,19 @@ fn json(overhead: &Overhead) -> Value {
 
 /// What the recorder itself has used.
 fn cost(recorded: &Recorded) -> String {
+    let way = match &recorded.way {
+        Way::Bpf { rest } => match rest.first() {
+            None => "by programs in the kernel (bpf)".to_string(),
+            Some((name, why)) => format!(
+                "by programs in the kernel (bpf), {} kinds of events by ftrace (first {name}: {})",
+                rest.len(),
+                why.trim()
+            ),
+        },
+        Way::Ftrace { why } => format!("by ftrace ({why})"),
+    };
     format!(
-        "the recorder's own CPU time: {:.3} s draining ({} wakes), {:.3} s writing",
+        "recorded {way}; the recorder's own CPU time: {:.3} s draining ({} wakes), {:.3} s writing",
         recorded.drain.cpu.as_secs_f64(),
         recorded.drain.wakes,
         recorded.write_cpu.as_secs_f64()
@@ -181,6 +211,7 @@ fn options(args: &RecordArgs) -> Result<RecordOptions> {
     if args.interrupts {
         options.events = EventChoice::default().with_interrupts();
     }
+    options.backend = args.backend;
     (options.start_on, options.stop_on) = (args.start_on, args.stop_on);
     Ok(options)
 }

@@ -97,7 +97,7 @@ pub struct DrainCost {
 }
 
 /// What a draining thread leaves.
-type Drained = Result<(Vec<CpuPages>, DrainCost), HostError>;
+pub(crate) type Drained = Result<(Vec<CpuPages>, DrainCost), HostError>;
 
 /// The running threads that empty an instance's buffers.
 pub(crate) struct Drain {

@@ -40,6 +40,15 @@ pub enum HostError {
         reason: String,
     },
 
+    /// The kernel does not take programs (BPF), and only those were asked for.
+    #[error(
+        "events cannot be recorded by programs here: {why}. Without --backend bpf ftrace takes their place"
+    )]
+    NoPrograms {
+        /// What is missing, or what the kernel answered.
+        why: String,
+    },
+
     /// An event without which nothing can be derived is missing from this kernel.
     #[error(
         "this kernel has no event {event} ({}), without which no schedule can be told. \

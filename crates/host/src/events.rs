@@ -121,8 +121,13 @@ pub struct EnabledEvents {
 /// # Errors
 /// [`HostError::NoEssentialEvent`] when sched_switch is not there; a missing other event is reported in the result.
 pub fn enable(instance: &Instance, choice: EventChoice) -> Result<EnabledEvents, HostError> {
+    enable_these(instance, choice.names())
+}
+
+/// As [`enable`], for these events.
+pub(crate) fn enable_these(instance: &Instance, names: Vec<String>) -> Result<EnabledEvents, HostError> {
     let mut result = EnabledEvents::default();
-    for name in choice.names() {
+    for name in names {
         let (system, event) = split(&name);
         let folder = format!("events/{system}/{event}");
         let problem = if !instance.has(&folder) {

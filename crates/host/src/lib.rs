@@ -15,6 +15,8 @@
 //! [`tracefs::Tracefs`] for a private instance, [`anonymise`] to make a recording fit to be given away.
 
 pub mod anonymise;
+mod bpf;
+mod capture;
 pub mod cgroup;
 mod command;
 mod drain;
@@ -28,6 +30,7 @@ mod target;
 pub mod tracefs;
 
 pub use anonymise::{Anonymised, Others, Ours, anonymise};
+pub use capture::{Backend, Way};
 pub use cgroup::GroupTable;
 pub use command::CommandEnd;
 pub use drain::{DrainCost, Gap, PageLoss};

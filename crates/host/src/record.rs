@@ -23,9 +23,9 @@ use schedlab_trace::write::{TraceDatWriter, TraceMeta, WriteOptions};
 use schedlab_units::CpuId;
 
 use crate::anonymise::{Anonymised, Others, anonymise};
-use crate::cgroup::Cgroups;
+use crate::capture::{self, Backend, Collected, Started, Way, page_size_of_memory};
 use crate::command::{Command, CommandEnd};
-use crate::drain::{CpuPages, Drain, DrainCost, Gap, PageLoss, thread_cpu_time};
+use crate::drain::{CpuPages, DrainCost, Gap, PageLoss, thread_cpu_time};
 use crate::error::HostError;
 use crate::events::{self, EnabledEvents, EventChoice};
 use crate::signals::{STOPPING, Signals};
@@ -100,6 +100,8 @@ pub struct RecordOptions {
     pub anonymise: Option<Others>,
     /// How often [`Stage::Recording`] is reported; each report is a wake-up on the recorded host.
     pub progress_every: Option<Duration>,
+    /// By which way events come from the kernel.
+    pub backend: Backend,
     /// Begin only when this signal comes to the recorder (see [`signal_by_name`](crate::signal_by_name)); a command runs from
     /// the start.
     pub start_on: Option<i32>,
@@ -121,6 +123,7 @@ impl RecordOptions {
             write: WriteOptions::default(),
             anonymise: None,
             progress_every: None,
+            backend: Backend::default(),
             start_on: None,
             stop_on: None,
         }
@@ -245,6 +248,8 @@ pub struct Recorded {
     pub duration: Duration,
     /// When tracing was switched on, in ns of the trace's clock.
     pub start_ns: u64,
+    /// By which way events came from the kernel.
+    pub way: Way,
     /// What draining has cost, while it was recorded and just after.
     pub drain: DrainCost,
     /// CPU time of writing the files.
@@ -353,9 +358,7 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
     let removed_instances = tracefs.remove_stale();
     // Order of drops, last first: the command is let go, the drain closes the instance's files, the instance goes.
     let instance = tracefs.make_instance()?;
-    let (page_size, wait_mark) = configure(&instance, options)?;
-    let enabled = enable(&instance, options.events)?;
-    let drain = Drain::start(&instance, &folder_of(&options.output), page_size, wait_mark)?;
+    let Started { capture, enabled, page_size, way } = capture::start(&tracefs, &instance, options)?;
     let mut target = Target::prepare(&instance, &options.what)?;
     if let Some(signal) = options.start_on {
         if let Some(command) = &mut target.command {
@@ -366,15 +369,15 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
     }
 
     let start_ns = monotonic_ns();
-    instance.set("tracing_on", "1", "")?;
+    capture.record(&instance, true)?;
     let began = Instant::now();
     let mut snapshot = Snapshot::take()?;
     target.began(&snapshot, &options.what);
     if let (Some(command), None) = (&mut target.command, options.start_on) {
         command.open_gate()?;
     }
-    let ended = target.wait(&signals, &drain, began, options, progress)?;
-    instance.set("tracing_on", "0", "")?;
+    let ended = target.wait(&signals, &capture, began, options, progress)?;
+    capture.record(&instance, false)?;
     let duration = began.elapsed();
     // Groups that have come meanwhile; an error here must not cost the recording.
     if let Ok(after) = Snapshot::take() {
@@ -382,12 +385,17 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
     }
 
     progress(Stage::Draining);
-    let (mut pages, drain_cost) = drain.finish()?;
-    let cpus = count(&instance, &mut pages, page_size)?;
+    let Collected { pages, cost, counts } =
+        capture.finish(&instance, page_size, &folder_of(&options.output))?;
     progress(Stage::Writing);
     let write_began = thread_cpu_time();
     let mut meta = describe(&tracefs, &instance, &enabled, &snapshot, options)?;
     meta.page_size = page_size_of_memory();
+    if matches!(way, Way::Bpf { .. }) {
+        // The instance has not recorded all of it.
+        meta.cpu_stats = counts.iter().map(CpuCount::to_stats).collect();
+        meta.cpus = counts.len() as u32;
+    }
     let options_of_file = WriteOptions { page_size, ..options.write };
     let snapshot_path = Snapshot::path_beside(&options.output);
     let (trace_bytes, anonymised) = match options.anonymise {
@@ -429,42 +437,13 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
         command: target.end,
         duration,
         start_ns,
-        drain: drain_cost,
+        way,
+        drain: cost,
         write_cpu,
         events: enabled,
-        cpus,
+        cpus: counts,
         removed_instances,
     })
-}
-
-/// Clock, buffer size and fill mark; gives the size of a buffer page and whether poll waits for the mark.
-fn configure(instance: &Instance, options: &RecordOptions) -> Result<(usize, bool), HostError> {
-    instance.set("trace_clock", "mono", "The clock mono is in every kernel since 3.17; use a newer one")?;
-    let size = options.buffer_kb.to_string();
-    instance.set("buffer_size_kb", &size, "It is per CPU and must fit into memory: ask for less")?;
-    let wait_mark = instance.has("buffer_percent");
-    if wait_mark {
-        instance.set("buffer_percent", &options.buffer_percent.to_string(), "Use 0 to 100")?;
-    }
-    // Kernels before 6.8 have no choice: a buffer page is a memory page.
-    let sub_buffer =
-        instance.get("buffer_subbuf_size_kb").ok().and_then(|kb| kb.trim().parse::<usize>().ok());
-    let page_size = sub_buffer.map_or(page_size_of_memory() as usize, |kb| kb * 1024);
-    Ok((page_size, wait_mark))
-}
-
-/// The events, and which moves between control groups are told: those in the hierarchy that has the cpu controller.
-fn enable(instance: &Instance, choice: EventChoice) -> Result<EnabledEvents, HostError> {
-    let enabled = events::enable(instance, choice)?;
-    let own = read_text(Path::new("/proc/self/cgroup")).unwrap_or_default();
-    if let Some(hierarchy) = Cgroups::hierarchy(&own)
-        && enabled.enabled.iter().any(|name| name == events::CGROUP)
-    {
-        let (system, event) = events::split(events::CGROUP);
-        let filter = format!("dst_root == {hierarchy}");
-        instance.set(&format!("events/{system}/{event}/filter"), &filter, "Record without it")?;
-    }
-    Ok(enabled)
 }
 
 /// The clock mono, which the trace is recorded with.
@@ -473,29 +452,6 @@ fn monotonic_ns() -> u64 {
     // SAFETY: fills a local; this clock exists on every Linux.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-fn page_size_of_memory() -> u32 {
-    // SAFETY: a plain query; the page size is positive and small.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u32 }
-}
-
-/// Each CPU's counters, after everything has been read.
-fn count(instance: &Instance, pages: &mut [CpuPages], page_size: usize) -> Result<Vec<CpuCount>, HostError> {
-    let mut counts = Vec::new();
-    for cpu in pages {
-        let stats = instance.get(&format!("per_cpu/cpu{}/stats", cpu.cpu))?;
-        let value = |name: &str| stat(&stats, name).unwrap_or(0);
-        counts.push(CpuCount {
-            cpu: cpu.cpu,
-            events: value("read events"),
-            overrun: value("overrun"),
-            dropped: value("commit overrun") + value("dropped events"),
-            pages: cpu.loss(page_size)?,
-            bytes: cpu.bytes,
-        });
-    }
-    Ok(counts)
 }
 
 /// A counter in the text of per_cpu/cpuN/stats.

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::anonymise::Ours;
+use crate::capture::Capture;
 use crate::cgroup::Cgroups;
 use crate::command::{Command, CommandEnd, pidfd_of};
-use crate::drain::Drain;
 use crate::error::HostError;
 use crate::record::{Ended, RecordOptions, Scope, Stage, What};
 use crate::signals::{Signals, poll};
@@ -158,7 +158,7 @@ impl Target {
     pub(crate) fn wait(
         &mut self,
         signals: &Signals,
-        drain: &Drain,
+        capture: &Capture,
         began: Instant,
         options: &RecordOptions,
         progress: &mut dyn FnMut(Stage),
@@ -187,14 +187,16 @@ impl Target {
                 sleeps.into_iter().flatten().min().map_or(-1, |sleep| {
                     i32::try_from(sleep.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
                 });
-            let mut fds = vec![signals.fd(), drain.failed_fd()];
+            let mut fds = vec![signals.fd()];
+            fds.extend(capture.failed_fds());
+            let own = fds.len();
             fds.extend(self.fds());
             let ready = poll(&fds, timeout)?;
-            if self.ended(&ready[2..])? {
+            if self.ended(&ready[own..])? {
                 std::thread::sleep(LAST_SWITCH);
                 return Ok(stopped.map_or(Ended::TargetEnded, |(_, signal, _)| Ended::Signal(signal)));
             }
-            if ready[1] {
+            if ready[1..own].contains(&true) {
                 // A draining thread gave up; what it said comes out of finish(). A running command is not ours to kill.
                 return Ok(Ended::TargetEnded);
             }
@@ -219,7 +221,7 @@ impl Target {
                 }
             }
             if options.progress_every.is_some() {
-                progress(Stage::Recording { elapsed: began.elapsed(), drained_bytes: drain.bytes() });
+                progress(Stage::Recording { elapsed: began.elapsed(), drained_bytes: capture.bytes() });
             }
         }
     }

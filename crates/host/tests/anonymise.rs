@@ -90,7 +90,10 @@ fn a_recording_given_away_tells_the_commands_story_and_no_strangers_name() {
             "for i in 1 2 3 4 5; do head -c 2000000 /dev/zero | gzip | wc -c; sleep 0.02; done >/dev/null";
         let argv = ["sh", "-c", script].map(Into::into).to_vec();
         let what = What::Command { argv, duration: None, scope: Scope::Whole };
-        let recorded = schedlab_host::record(&RecordOptions::new(&full, what), &mut |_| {});
+        // Uncompressed, so that the name is found by looking at the file.
+        let write = WriteOptions { version: FileVersion::V7(Compression::None), ..WriteOptions::default() };
+        let options = RecordOptions { write, ..RecordOptions::new(&full, what) };
+        let recorded = schedlab_host::record(&options, &mut |_| {});
         stop.store(true, Ordering::Relaxed);
         recorded
     })

@@ -240,8 +240,8 @@ fn a_control_group_is_recorded_with_what_is_moved_to_it_and_with_its_settings() 
     let stranger = background(nap);
     std::thread::sleep(Duration::from_millis(200));
     // Comes to the group while it is recorded.
-    let late = background(&format!("sleep 0.2; echo $$ > {}; {nap}", procs.display()));
-    let what = What::Cgroups { paths: vec![group.path.clone()], duration: Some(Duration::from_millis(700)) };
+    let late = background(&format!("sleep 0.7; echo $$ > {}; {nap}", procs.display()));
+    let what = What::Cgroups { paths: vec![group.path.clone()], duration: Some(Duration::from_millis(1200)) };
     let mut options = RecordOptions::new(&output, what);
     options.anonymise = Some(Others::Drop);
     let recorded = record(&options);

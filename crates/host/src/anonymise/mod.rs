@@ -15,6 +15,7 @@
 //! Numbers stay: times, pids, priorities, nice, policies, affinities.
 
 mod events;
+pub(crate) mod merge;
 mod names;
 pub(crate) mod pages;
 

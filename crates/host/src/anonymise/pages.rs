@@ -87,7 +87,7 @@ pub(crate) fn walk(page: &[u8], mut event: impl FnMut(u64, &[u8])) -> Result<Opt
 }
 
 /// Puts events into pages.
-pub(super) struct Builder {
+pub(crate) struct Builder {
     page_size: usize,
     page: Vec<u8>,
     time: u64,
@@ -97,12 +97,12 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    pub(super) fn new(page_size: usize) -> Builder {
+    pub(crate) fn new(page_size: usize) -> Builder {
         Builder { page_size, page: Vec::new(), time: 0, missed: None, out: Vec::new() }
     }
 
     /// Notes that events were lost before the next one: it begins a page, whose head can say so.
-    pub(super) fn lost(&mut self, missed: Missed) {
+    pub(crate) fn lost(&mut self, missed: Missed) {
         self.flush();
         self.missed = Some(match self.missed {
             // Two gaps with nothing left between them are one.
@@ -112,7 +112,7 @@ impl Builder {
     }
 
     /// Appends an event. `data` is at most a page less its head, as it came out of one.
-    pub(super) fn push(&mut self, time: u64, data: &[u8]) {
+    pub(crate) fn push(&mut self, time: u64, data: &[u8]) {
         let padded = data.len().next_multiple_of(4);
         let (kind, extra) = if (4..=112).contains(&padded) { (padded as u32 / 4, 0) } else { (0, 4) };
         let event_bytes = 4 + extra + padded;
@@ -164,13 +164,18 @@ impl Builder {
         self.out.append(&mut self.page);
     }
 
+    /// Whether so many pages are full that they should be taken.
+    pub(crate) fn is_a_lot(&self) -> bool {
+        self.out.len() >= 64 * self.page_size
+    }
+
     /// The pages that are full; the one being filled stays.
-    pub(super) fn take_whole_pages(&mut self) -> Vec<u8> {
+    pub(crate) fn take_whole_pages(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
     /// The rest of the pages.
-    pub(super) fn finish(mut self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         self.flush();
         self.out
     }

@@ -1,11 +1,12 @@
 //! What does one event of each type cost the task that causes it? An operation that causes little else, some ten thousand times, its events
-//! off and on in turn.
+//! off and on in turn: recorded by ftrace, and by programs where the kernel takes them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::Spread;
 use super::pipe::Pipe;
+use crate::bpf::BpfRecorder;
 use crate::error::HostError;
 use crate::record::stat;
 use crate::tracefs::{Instance, Tracefs};
@@ -57,12 +58,12 @@ impl Operation {
     /// The kernel events that are switched on for it.
     pub fn events(self) -> &'static [&'static str] {
         match self {
-            Operation::Fork => &["sched/sched_process_fork", "sched/sched_wakeup_new"],
-            Operation::Block => &["sched/sched_switch"],
-            Operation::Wakeup => &["sched/sched_waking"],
-            Operation::Prio => &["syscalls/sys_enter_setpriority", "syscalls/sys_exit_setpriority"],
-            Operation::Exit => &["sched/sched_process_exit"],
-            Operation::OtherCall => &["syscalls/sys_enter_sched_yield", "syscalls/sys_exit_sched_yield"],
+            Operation::Fork => &["sched:sched_process_fork", "sched:sched_wakeup_new"],
+            Operation::Block => &["sched:sched_switch"],
+            Operation::Wakeup => &["sched:sched_waking"],
+            Operation::Prio => &["syscalls:sys_enter_setpriority", "syscalls:sys_exit_setpriority"],
+            Operation::Exit => &["sched:sched_process_exit"],
+            Operation::OtherCall => &["syscalls:sys_enter_sched_yield", "syscalls:sys_exit_sched_yield"],
         }
     }
 
@@ -107,11 +108,13 @@ impl Operation {
 pub struct EventCost {
     /// Which.
     pub operation: Operation,
-    /// CPU time per event of WARP's type (for other calls: per call), in us.
+    /// By ftrace: CPU time per event of WARP's type (for other calls: per call), in us.
     pub us: Spread,
+    /// By programs, where the kernel takes them for this event.
+    pub bpf_us: Option<Spread>,
     /// CPU time of the operation itself without recording, in us per event.
     pub operation_us: f64,
-    /// Events counted with recording on, in all slices.
+    /// Events counted with recording on, in all slices of ftrace.
     pub events: u64,
 }
 
@@ -150,16 +153,15 @@ pub(super) fn measure(pairs: u32, progress: &mut dyn FnMut(&str)) -> Result<Vec<
     instance.set("buffer_size_kb", "4096", "It is per CPU and must fit into memory")?;
     let turns = Turns { there: Pipe::new()?, back: Pipe::new()?, stop: AtomicBool::new(false) };
     let former = pin_to_one_cpu()?;
+    let there = |event: &&str| instance.has(&format!("events/{}", event.replace(':', "/")));
     let costs = std::thread::scope(|scope| {
         let second = scope.spawn(|| turns.answer());
         let costs: Result<Vec<EventCost>, HostError> = Operation::ALL
             .into_iter()
-            .filter(|operation| {
-                operation.events().iter().all(|event| instance.has(&format!("events/{event}")))
-            })
+            .filter(|operation| operation.events().iter().all(|event| there(&event)))
             .map(|operation| {
                 progress(&format!("measuring {}", operation.name()));
-                cost(operation, pairs, &instance, &turns)
+                cost(operation, pairs, &tracefs, &instance, &turns)
             })
             .collect();
         turns.stop.store(true, Ordering::Relaxed);
@@ -175,14 +177,13 @@ pub(super) fn measure(pairs: u32, progress: &mut dyn FnMut(&str)) -> Result<Vec<
 fn cost(
     operation: Operation,
     pairs: u32,
+    tracefs: &Tracefs,
     instance: &Instance,
     turns: &Turns,
 ) -> Result<EventCost, HostError> {
     let switch = |on: &str| {
-        operation
-            .events()
-            .iter()
-            .try_for_each(|event| instance.set(&format!("events/{event}/enable"), on, ""))
+        let file = |event: &str| format!("events/{}/enable", event.replace(':', "/"));
+        operation.events().iter().try_for_each(|event| instance.set(&file(event), on, ""))
     };
     // How many times make a slice?
     let mut times = 16;
@@ -192,32 +193,80 @@ fn cost(
         took = slice(operation, times, turns);
     }
     instance.set("tracing_on", "1", "")?;
-    let (mut differences, mut plain, mut all) = (Vec::new(), Vec::new(), 0);
+    let mut differences = Differences::default();
     for _ in 0..pairs {
         let off = slice(operation, times, turns);
         let before = nr_events(instance)?;
         switch("1")?;
         let on = slice(operation, times, turns);
         switch("0")?;
-        let events = nr_events(instance)? - before;
-        all += events;
+        differences.add(operation, times, nr_events(instance)? - before, off, on);
+    }
+    instance.set("tracing_on", "0", "")?;
+    let bpf_us = by_programs(operation, pairs.div_ceil(3), times, tracefs, turns);
+    Ok(EventCost {
+        operation,
+        us: Spread::of(differences.on),
+        bpf_us,
+        operation_us: Spread::of(differences.off).median,
+        events: differences.events,
+    })
+}
+
+/// The same with programs, which are loaded anew each time; `None`: the kernel takes none for these events.
+fn by_programs(
+    operation: Operation,
+    pairs: u32,
+    times: u64,
+    tracefs: &Tracefs,
+    turns: &Turns,
+) -> Option<Spread> {
+    /// Large enough that no reader is woken, whose time would count.
+    const BUFFER_KB: u32 = 32 << 10;
+    if operation == Operation::OtherCall {
+        // Programs are on functions: a call that is not recorded meets none.
+        return None;
+    }
+    let names: Vec<String> = operation.events().iter().map(|name| (*name).to_owned()).collect();
+    let mut differences = Differences::default();
+    for _ in 0..pairs {
+        let off = slice(operation, times, turns);
+        let folder = std::env::temp_dir();
+        let (recorder, made) = BpfRecorder::new(tracefs, names.clone(), None, BUFFER_KB, 50, &folder).ok()?;
+        if !made.rest.is_empty() {
+            return None;
+        }
+        recorder.record(true);
+        let on = slice(operation, times, turns);
+        let (_, _, counts) = recorder.finish().ok()?;
+        let events = counts.iter().map(|count| count.written + count.lost).sum();
+        differences.add(operation, times, events, off, on);
+    }
+    Some(Spread::of(differences.on))
+}
+
+#[derive(Default)]
+struct Differences {
+    /// What an event adds, in us.
+    on: Vec<f64>,
+    /// The operation alone, per event in us.
+    off: Vec<f64>,
+    events: u64,
+}
+
+impl Differences {
+    fn add(&mut self, operation: Operation, times: u64, events: u64, off: Duration, on: Duration) {
+        self.events += events;
         let each = match operation {
             Operation::OtherCall => times,
             _ => events / operation.events_each(),
         };
         if each > 0 {
-            let difference_s = on.as_secs_f64() - off.as_secs_f64();
-            differences.push(difference_s * 1e6 / each as f64);
-            plain.push(off.as_secs_f64() * 1e6 / each as f64);
+            let us = |seconds: f64| seconds * 1e6 / each as f64;
+            self.on.push(us(on.as_secs_f64() - off.as_secs_f64()));
+            self.off.push(us(off.as_secs_f64()));
         }
     }
-    instance.set("tracing_on", "0", "")?;
-    Ok(EventCost {
-        operation,
-        us: Spread::of(differences),
-        operation_us: Spread::of(plain).median,
-        events: all,
-    })
 }
 
 /// CPU time of this process for so many operations.

@@ -6,6 +6,8 @@
 //! all in     the same workloads without and with recording in turn: their own CPU time
 //! ```
 //!
+//! Each by ftrace, and by programs where the kernel takes them.
+//!
 //! Every figure is a median with the middle half of its samples beside it: on a busy host the spread says how much it is worth.
 //! CPU time, not elapsed time, is measured wherever that is possible.
 
@@ -17,7 +19,7 @@ mod workloads;
 
 pub use events::{EventCost, Operation};
 pub use report::{WARP_EVENTS, WARP_TO_FILE};
-pub use workloads::WorkloadCost;
+pub use workloads::{WayCost, WorkloadCost};
 
 use std::ffi::OsString;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{EventCost, Operation, Overhead, Spread, WorkloadCost};
+use super::{EventCost, Operation, Overhead, Spread, WayCost, WorkloadCost};
 
 /// What WARP's section V.C prints for capturing an event, in us (a 2.8 GHz Pentium 4, Linux 2.6.7).
 pub const WARP_EVENTS: [(Operation, f64); 5] = [
@@ -29,13 +29,9 @@ impl WorkloadCost {
     pub fn published(&self) -> Option<(&'static str, f64)> {
         WARP_TO_FILE.iter().find(|(name, ..)| *name == self.name).map(|(_, like, us)| (*like, *us))
     }
-    /// CPU time that recording adds to the workload's own, in per cent.
-    pub fn added_percent(&self) -> f64 {
-        (self.cpu_recorded_s.median / self.cpu_plain_s.median - 1.0) * 100.0
-    }
-    /// The same, per event in us.
-    pub fn added_us(&self) -> f64 {
-        (self.cpu_recorded_s.median - self.cpu_plain_s.median) * 1e6 / self.events.median.max(1.0)
+    /// CPU time that this way of recording adds to the workload's own, in per cent.
+    pub fn added_percent(&self, way: &WayCost) -> f64 {
+        (way.cpu_s.median / self.cpu_s.median - 1.0) * 100.0
     }
 }
 
@@ -49,24 +45,27 @@ impl fmt::Display for Overhead {
         writeln!(f)?;
         writeln!(
             f,
-            "capturing an event, us of CPU time       here   middle half     WARP   the operation itself"
+            "capturing an event, us of CPU time      ftrace  middle half       bpf  middle half    WARP   operation"
         )?;
         for cost in &self.events {
-            let events: Vec<&str> =
-                cost.operation.events().iter().map(|e| e.rsplit('/').next().unwrap_or(e)).collect();
             let events = match cost.operation {
                 Operation::OtherCall => "while calls are traced".to_owned(),
                 Operation::Prio => "enter and exit".to_owned(),
                 Operation::Fork => "process_fork, wakeup_new".to_owned(),
-                _ => events.join(", "),
+                other => other.events().iter().map(|e| e.rsplit(':').next().unwrap_or(e)).collect(),
             };
+            let bpf = cost
+                .bpf_us
+                .map_or(("-".to_owned(), String::new()), |us| (format!("{:.2}", us.median), range(us)));
             let published = cost.published_us().map_or("-".to_owned(), |us| format!("{us:.2}"));
             writeln!(
                 f,
-                "{:<10} {events:<26} {:>7.2}   {:>11}   {published:>6}   {:>8.2}",
+                "{:<10} {events:<26} {:>8.2}  {:>11}  {:>8}  {:>11}  {published:>6}  {:>10.2}",
                 cost.operation.name(),
                 cost.us.median,
                 range(cost.us),
+                bpf.0,
+                bpf.1,
                 cost.operation_us
             )?;
         }
@@ -76,7 +75,7 @@ impl fmt::Display for Overhead {
         writeln!(f)?;
         writeln!(
             f,
-            "buffer to file, us of CPU time per event    draining   writing       sum     WARP   bytes each      events"
+            "buffer to file, us of CPU time per event           draining  writing      sum    WARP  bytes each    events"
         )?;
         for cost in &self.workloads {
             if let Some(missing) = cost.missing {
@@ -84,37 +83,54 @@ impl fmt::Display for Overhead {
                 continue;
             }
             let (like, us) = cost.published().unwrap_or(("", 0.0));
-            writeln!(
-                f,
-                "{:<12} (as {like:<10})                {:>9.3} {:>9.2} {:>9.2} {us:>8.2} {:>12.1} {:>11.0}",
-                cost.name,
-                cost.drain_us.median,
-                cost.write_us.median,
-                cost.drain_us.median + cost.write_us.median,
-                cost.bytes.median,
-                cost.events.median
-            )?;
+            for (i, way) in cost.ways.iter().enumerate() {
+                let (name, like, us) = match i {
+                    0 => (cost.name, format!("(as {like})"), format!("{us:.2}")),
+                    _ => ("", String::new(), String::new()),
+                };
+                writeln!(
+                    f,
+                    "{name:<12} {like:<16} {:<16} {:>12.3} {:>8.2} {:>8.2}  {us:>6} {:>11.1} {:>9.0}",
+                    way.way,
+                    way.drain_us.median,
+                    way.write_us.median,
+                    way.drain_us.median + way.write_us.median,
+                    way.bytes.median,
+                    way.events.median
+                )?;
+            }
         }
         writeln!(f)?;
         writeln!(
             f,
-            "all in: the workload's own CPU time, s      without  middle half     with  middle half    added   us/event   events/s"
+            "all in: the workload's own CPU time                       s  middle half     added  us/event  middle half  events/s"
         )?;
         for cost in self.workloads.iter().filter(|cost| cost.missing.is_none()) {
             writeln!(
                 f,
-                "{:<40} {:>10.3} {:>12} {:>8.3} {:>12} {:>+6.1} % {:>10.2} {:>10.0}",
+                "{:<12} {:<16} {:<16} {:>12.3}  {:>11}",
                 cost.name,
-                cost.cpu_plain_s.median,
-                range(cost.cpu_plain_s),
-                cost.cpu_recorded_s.median,
-                range(cost.cpu_recorded_s),
-                cost.added_percent(),
-                cost.added_us(),
-                cost.events_per_s.median
+                "",
+                "not recorded",
+                cost.cpu_s.median,
+                range(cost.cpu_s)
             )?;
+            for way in &cost.ways {
+                writeln!(
+                    f,
+                    "{:<29} {:<16} {:>12.3}  {:>11} {:>+7.1} %  {:>8.2}  {:>11} {:>9.0}",
+                    "",
+                    way.way,
+                    way.cpu_s.median,
+                    range(way.cpu_s),
+                    cost.added_percent(way),
+                    way.added_us.median,
+                    range(way.added_us),
+                    way.events_per_s.median
+                )?;
+            }
         }
-        let lost: u64 = self.workloads.iter().map(|cost| cost.lost).sum();
+        let lost: u64 = self.workloads.iter().flat_map(|cost| &cost.ways).map(|way| way.lost).sum();
         if lost > 0 {
             writeln!(f, "{lost} events were lost: the buffer was too small for this host")?;
         }
