@@ -153,12 +153,12 @@ pub(super) fn measure(pairs: u32, progress: &mut dyn FnMut(&str)) -> Result<Vec<
     instance.set("buffer_size_kb", "4096", "It is per CPU and must fit into memory")?;
     let turns = Turns { there: Pipe::new()?, back: Pipe::new()?, stop: AtomicBool::new(false) };
     let former = pin_to_one_cpu()?;
-    let there = |event: &&str| instance.has(&format!("events/{}", event.replace(':', "/")));
+    let there = |event: &str| instance.has(&format!("events/{}", event.replace(':', "/")));
     let costs = std::thread::scope(|scope| {
         let second = scope.spawn(|| turns.answer());
         let costs: Result<Vec<EventCost>, HostError> = Operation::ALL
             .into_iter()
-            .filter(|operation| operation.events().iter().all(|event| there(&event)))
+            .filter(|operation| operation.events().iter().all(|event| there(event)))
             .map(|operation| {
                 progress(&format!("measuring {}", operation.name()));
                 cost(operation, pairs, &tracefs, &instance, &turns)
