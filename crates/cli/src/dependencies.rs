@@ -114,6 +114,8 @@ fn replay(
         notes: Vec::new(),
         path: inferred.path.clone(),
         derived: inferred.derived,
+        duration: None,
+        format: inferred.format,
     };
     let scheduler = crate::schedulers::resolve(&args.sched, 250, topology, ui)?;
     let plan = Plan {
@@ -122,6 +124,8 @@ fn replay(
         topology: topology.clone(),
         duration: None,
         params: Vec::new(),
+        actions: Vec::new(),
+        perturb: None,
         command: format!("schedlab run {} --sched {}", args.trace.display(), args.sched),
     };
     let finished = execute(&plan, ui)?;

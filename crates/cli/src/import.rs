@@ -1,4 +1,4 @@
-//! `schedlab import`: a trace becomes a workload.
+//! `schedlab import`: a recording, or a description for rt-app, becomes a workload.
 
 use crate::args::ImportArgs;
 use crate::failure::{Failure, Result};
@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use schedlab_trace::Mode;
 use schedlab_units::Span;
 use schedlab_workload::derive::{DeriveOptions, InterruptRule, SoftIrqRule};
-use schedlab_workload::{Chosen, Dependencies, EventKind, Form, Wakeup, Workload};
+use schedlab_workload::{Chosen, Dependencies, EventKind, Form, TraceFormat, Wakeup, Workload};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -42,6 +42,18 @@ pub(crate) fn import(args: &ImportArgs, ui: &Ui) -> Result<()> {
         ui.say(format!("workload: {}", path.display()));
     }
     Ok(())
+}
+
+/// For scripts.
+fn format_name(format: Option<TraceFormat>) -> &'static str {
+    match format {
+        None => "workload",
+        Some(TraceFormat::TraceDat) => "trace.dat",
+        Some(TraceFormat::PerfData) => "perf.data",
+        Some(TraceFormat::FtraceText) => "text",
+        Some(TraceFormat::Perfetto) => "perfetto",
+        Some(TraceFormat::RtApp) => "rt-app",
+    }
 }
 
 /// How many events of each type.
@@ -95,6 +107,7 @@ fn facts(loaded: &Loaded, choice: &Dependencies, chosen: Chosen, wall_ns: u64) -
     let mut facts = json!({
         "schema": 1,
         "input": loaded.path.display().to_string(),
+        "format": format_name(loaded.format),
         "tasks": workload.tasks.len(),
         "events": events,
         "cpu_ns": workload.tasks.iter().map(|task| task.cpu_demand().as_ns()).sum::<u64>(),
@@ -139,6 +152,9 @@ fn print(loaded: &Loaded, wall_ns: u64) {
     let workload = &loaded.workload;
     let cpu: Span = workload.tasks.iter().map(|task| task.cpu_demand()).sum();
     println!("{}: {} tasks, {:.3} s of CPU time", loaded.name, workload.tasks.len(), cpu.as_s_f64());
+    if let Some(format) = loaded.format {
+        println!("imported from {format}");
+    }
     println!();
     for (name, count) in counts(loaded) {
         println!("  {name:<8} {count:>10}");

@@ -3,22 +3,27 @@
 use crate::args::RunArgs;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
+use crate::many::Variation;
 use crate::ui::Ui;
 use schedlab_instruments::{LogProblem, Summary, summarize};
 use schedlab_log::{LogError, LogHeader, RawLog};
+use schedlab_machine::Perturb;
+use schedlab_machine::kernel::{Action, SKEW_TICK};
 use schedlab_report::{Detail, NextStep, RunFacts, RunReport, RunView, Style};
 use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
 use schedlab_workload::Workload;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A run that has ended as it should: its log and what is known about it.
 pub(crate) struct Finished {
     pub log: RawLog,
     pub summary: Summary,
     pub facts: RunFacts,
+    /// What `--show` asked for: when in ns, name, text or error number.
+    pub readings: Vec<(u64, String, std::result::Result<String, i32>)>,
 }
 
 impl Finished {
@@ -37,6 +42,10 @@ pub(crate) struct Plan<'a> {
     pub topology: Topology,
     pub duration: Option<Span>,
     pub params: Vec<(String, String)>,
+    /// Vary what the workload leaves open.
+    pub perturb: Option<Perturb>,
+    /// What is done to the kernel meanwhile.
+    pub actions: Vec<Action>,
     /// The command that repeats the run.
     pub command: String,
 }
@@ -46,25 +55,58 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
         Failure::Input("how many CPUs? Give --cpus N, or --machine packages=2,cores=4,smt=2".to_string())
     })?;
     check_outputs(args)?;
-    let loaded = input::load(&args.workload, ui)?;
-    let scheduler = crate::schedulers::resolve(&args.sched, args.hz, topology, ui)?;
-    let mut params = args.param.clone();
-    if args.ticks == "staggered" {
-        params.push(("boot.skew_tick".to_string(), "1".to_string()));
+    let variations = args.many.variations()?;
+    let several = !args.more.is_empty() && !args.together;
+    if variations.len() > 1 || several {
+        return crate::many::run_many(args, topology, &variations, ui);
     }
-    params.sort();
-    let plan = Plan {
-        loaded: &loaded,
-        scheduler: &scheduler,
-        topology: topology.clone(),
-        duration: args.duration,
-        params,
-        command: command_line(),
-    };
+    let loaded = load(args, ui)?;
+    let scheduler = crate::schedulers::resolve(&args.sched, args.hz, topology, ui)?;
+    let plan = plan(args, &loaded, &scheduler, topology, &variations[0]);
     let mut finished = execute(&plan, ui)?;
     finished.facts.next_steps = next_steps(args);
     write_outputs(args, &finished, ui)?;
     conclude(&finished)
+}
+
+/// The workload of one run: with `--together` all that are given, side by side.
+pub(crate) fn load(args: &RunArgs, ui: &Ui) -> Result<Loaded> {
+    if args.together {
+        let all: Vec<PathBuf> = [&args.workload].into_iter().chain(&args.more).cloned().collect();
+        return input::load_all(&all, ui);
+    }
+    input::load(&args.workload, ui)
+}
+
+/// One run as the command line describes it.
+pub(crate) fn plan<'a>(
+    args: &RunArgs,
+    loaded: &'a Loaded,
+    scheduler: &'a Scheduler,
+    topology: &Topology,
+    variation: &Variation,
+) -> Plan<'a> {
+    let mut params = args.param.clone();
+    if args.ticks == "staggered" {
+        params.push((SKEW_TICK.to_string(), "1".to_string()));
+    }
+    if let Some(seed) = variation.seed
+        && scheduler.has_seed()
+        && !params.iter().any(|(name, _)| name == "seed")
+    {
+        params.push(("seed".to_string(), seed.to_string()));
+    }
+    params.sort();
+    Plan {
+        loaded,
+        scheduler,
+        topology: topology.clone(),
+        duration: args.duration,
+        params,
+        perturb: variation.perturb,
+        actions: args.at.actions(),
+        command: command_line(),
+    }
 }
 
 /// Runs in a child process and turns the log into tables.
@@ -75,8 +117,10 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         workload: &plan.loaded.workload,
         scheduler: plan.scheduler,
         topology: plan.topology.clone(),
-        duration: plan.duration,
+        duration: plan.duration.or(plan.loaded.duration),
         params: plan.params.clone(),
+        perturb: plan.perturb,
+        actions: &plan.actions,
         stall_limit: STALL_LIMIT,
     };
     let result = schedlab_runner::run(&request).map_err(|error| match error {
@@ -195,7 +239,7 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
         notes: notes(plan, &report, &summary),
         next_steps: Vec::new(),
     };
-    Ok(Finished { log, summary, facts })
+    Ok(Finished { log, summary, facts, readings: report.readings })
 }
 
 fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String> {
@@ -218,7 +262,7 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String
 }
 
 /// The command as typed, with the program's plain name.
-fn command_line() -> String {
+pub(crate) fn command_line() -> String {
     let quote = |word: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
         if !word.is_empty() && word.chars().all(plain) {
@@ -234,7 +278,11 @@ fn command_line() -> String {
 }
 
 fn next_steps(args: &RunArgs) -> Vec<NextStep> {
-    let workload = args.workload.display();
+    let workload = std::iter::once(&args.workload)
+        .chain(&args.more)
+        .map(|path| path.display().to_string())
+        .collect::<Vec<_>>()
+        .join(" ");
     let cpus = args.topology().map_or(1, Topology::nr_cpus);
     let mut steps = Vec::new();
     if args.html.is_none() {
@@ -252,35 +300,52 @@ fn next_steps(args: &RunArgs) -> Vec<NextStep> {
 
 /// Refuses outputs that cannot be written before anything is run.
 fn check_outputs(args: &RunArgs) -> Result<()> {
-    for path in [&args.log, &args.perfetto, &args.html, &args.json].into_iter().flatten() {
-        if path.as_os_str() == "-" {
-            continue;
-        }
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if path.is_dir() || !folder.is_dir() {
-            let problem = if path.is_dir() { "is a folder" } else { "its folder does not exist" };
-            return Err(Failure::Input(format!(
-                "{}: {problem}; give a file name in an existing folder",
-                path.display()
-            )));
-        }
+    let paths = [&args.log, &args.perfetto, &args.html, &args.json];
+    paths.into_iter().flatten().try_for_each(|path| check_output(path))
+}
+
+/// Refuses a file that cannot be written; `-` is standard output.
+pub(crate) fn check_output(path: &Path) -> Result<()> {
+    if path.as_os_str() == "-" {
+        return Ok(());
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.is_dir() || !folder.is_dir() {
+        let problem = if path.is_dir() { "is a folder" } else { "its folder does not exist" };
+        return Err(Failure::Input(format!(
+            "{}: {problem}; give a file name in an existing folder",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Files that a run writes.
+pub(crate) struct Files {
+    pub log: Option<PathBuf>,
+    pub perfetto: Option<PathBuf>,
+    pub html: Option<PathBuf>,
+}
+
+pub(crate) fn write_files(files: &Files, finished: &Finished) -> Result<()> {
+    if let Some(path) = &files.log {
+        schedlab_log::write(path, &finished.log).map_err(Failure::input)?;
+    }
+    if let Some(path) = &files.perfetto {
+        schedlab_report::perfetto(path, &finished.log).map_err(Failure::input)?;
+    }
+    if let Some(path) = &files.html {
+        let title = format!("{} under {}", finished.facts.workload, finished.header().sched);
+        let report = report(finished, Detail::for_html(1))?;
+        schedlab_report::html(path, &title, &[report]).map_err(Failure::input)?;
     }
     Ok(())
 }
 
 fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
     let step = ui.step("writing results");
-    if let Some(path) = &args.log {
-        schedlab_log::write(path, &finished.log).map_err(Failure::input)?;
-    }
-    if let Some(path) = &args.perfetto {
-        schedlab_report::perfetto(path, &finished.log).map_err(Failure::input)?;
-    }
-    if let Some(path) = &args.html {
-        let title = format!("{} under {}", finished.facts.workload, finished.header().sched);
-        let report = report(finished, Detail::for_html(1))?;
-        schedlab_report::html(path, &title, &[report]).map_err(Failure::input)?;
-    }
+    let files = Files { log: args.log.clone(), perfetto: args.perfetto.clone(), html: args.html.clone() };
+    write_files(&files, finished)?;
     drop(step);
     let mut json_to_stdout = false;
     if let Some(path) = &args.json {
@@ -300,6 +365,7 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
     if !json_to_stdout {
         let report = report(finished, Detail::for_terminal(finished.header().nr_cpus))?;
         print!("{}", schedlab_report::terminal(&report, Style::detect()));
+        crate::at::print(&finished.readings);
     }
     for (what, path) in [("log", &args.log), ("Perfetto file", &args.perfetto), ("HTML report", &args.html)] {
         if let Some(path) = path {
@@ -316,7 +382,7 @@ pub(crate) fn report(finished: &Finished, detail: Detail) -> Result<RunReport> {
 }
 
 /// A kernel's warnings are a finding.
-fn conclude(finished: &Finished) -> Result<()> {
+pub(crate) fn conclude(finished: &Finished) -> Result<()> {
     match finished.facts.warnings.first() {
         None => Ok(()),
         Some(first) => Err(Failure::Finding(format!(

@@ -22,6 +22,11 @@ impl Ui {
         Ui { quiet, interactive: !quiet && std::io::stderr().is_terminal() }
     }
 
+    /// Says nothing: for worker processes.
+    pub(crate) fn silent() -> Ui {
+        Ui { quiet: true, interactive: false }
+    }
+
     /// Whether somebody watches.
     pub(crate) fn is_interactive(&self) -> bool {
         self.interactive

@@ -15,6 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for arg in &args[4..] {
         match arg.split_once('=') {
             None if arg == "fresh" => options.fresh = true,
+            None if arg == "poll" => options.poll_clock = true,
             Some(("phase", value)) => options.phase = value.parse()?,
             Some(("slack", value)) => options.timer_slack = value.parse()?,
             Some(("interleave", value)) => options.interleave = value.parse()?,

@@ -178,7 +178,7 @@ fn download(series: &str) -> Result<GuestKernel, GuestError> {
     })
 }
 
-fn first_file(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf, GuestError> {
+pub(crate) fn first_file(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf, GuestError> {
     let entries = fs::read_dir(directory).map_err(GuestError::io("read", directory))?;
     let mut names: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     names.sort();

@@ -17,9 +17,15 @@ pub struct Options {
     /// Timer slack of the tasks. 1 ns (the default) makes sleeps as exact as the workload states them; programs that state
     /// nothing have 50 us. Real-time tasks have none.
     pub timer_slack: Span,
-    /// Virtual time after which the next virtual CPU gets its turn on the host; 0 = when the next timer is due, which may be a
-    /// tick. Ignored with 1 CPU. Shorter is truer and slower.
+    /// Tasks measure their computing by asking the kernel for their CPU time without end, instead of by the TSC. Each question
+    /// makes the kernel account for the task (`update_curr()`), which under EEVDF can end a slice between two ticks.
+    pub poll_clock: bool,
+    /// Virtual time in which every virtual CPU gets its turn on the host; 0 = until the next timer is due, which may be a tick.
+    /// An interrupt can come late by this much. Ignored with 1 CPU. Shorter is truer and slower.
     pub interleave: Span,
+    /// Run on the host's CPU by KVM instead of counting instructions: times are physical, nothing is deterministic, and
+    /// nothing is cached. Phase and shift mean nothing then.
+    pub kvm: bool,
     /// log2 of the ns that one instruction takes: 1 is a machine of 500 MIPS.
     pub shift: u32,
     /// Trace buffer per CPU in MB.
@@ -43,7 +49,9 @@ impl Default for Options {
             duration: Span::from_s(10),
             phase: Span::ZERO,
             timer_slack: Span::from_ns(1),
+            poll_clock: false,
             interleave: Span::from_us(50),
+            kvm: false,
             shift: 1,
             trace_buffer_mb: 12,
             settings: Vec::new(),
@@ -58,7 +66,7 @@ impl Default for Options {
 impl Options {
     /// The interleaving period in us as the guest's program gets it.
     pub(crate) fn interleave_us(&self) -> u32 {
-        if self.cpus == 1 { 0 } else { (self.interleave.as_ns() / 1000) as u32 }
+        if self.cpus == 1 || self.kvm { 0 } else { (self.interleave.as_ns() / 1000) as u32 }
     }
 
     pub(crate) fn check(&self) -> Result<(), GuestError> {
@@ -77,6 +85,12 @@ impl Options {
         let interleave_us = self.interleave_us();
         if interleave_us != 0 && !(5..=50_000).contains(&interleave_us) {
             return wrong("the interleaving period", self.interleave.to_string(), "0 or 5 us to 50 ms");
+        }
+        if self.kvm && !std::path::Path::new("/dev/kvm").exists() {
+            return Err(GuestError::Missing {
+                what: "/dev/kvm".to_string(),
+                remedy: "this machine cannot run guests on its own CPU; leave out --kvm".to_string(),
+            });
         }
         if self.shift > 5 {
             return wrong("the shift", self.shift.to_string(), "0 to 5");

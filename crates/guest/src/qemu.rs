@@ -3,9 +3,10 @@
 //!
 //! The traps behind the options: with several CPUs, 6.1 hangs at bring-up under icount, so that the guest's program brings
 //! them up; tracing is on from boot (started later, it patches code at a time that varies); the kernel leaves the HPET alone,
-//! which interleaves the CPUs (see `interleave()` in `init.c`).
+//! which bounds the turns of the CPUs (see `interleave()` in `init.c`); the delay loop's calibration, seconds per CPU, is spared.
 
-use crate::{GuestError, GuestKernel, Options, Progress, cache, initramfs, kernel, program};
+use crate::emulator::{Emulator, QEMU};
+use crate::{GuestError, GuestKernel, Options, Progress, cache, initramfs, program};
 use schedlab_machine::{Code, Program};
 use std::fs;
 use std::io::Read;
@@ -13,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const QEMU: &str = "qemu-system-x86_64";
 /// Change it when the meaning of cached output changes.
 const OUTPUT_VERSION: &[u8] = b"1";
 
@@ -34,7 +34,7 @@ pub(crate) struct Guest {
     arguments: Vec<String>,
     initramfs: Vec<u8>,
     kernel: PathBuf,
-    pub version: String,
+    emulator: Emulator,
     pub command_line: String,
     pub key: String,
 }
@@ -47,29 +47,33 @@ pub(crate) struct Output {
 
 impl Guest {
     pub fn new(kernel: &GuestKernel, program: &Program, options: &Options) -> Result<Guest, GuestError> {
-        let version = kernel::output(Command::new(QEMU).arg("--version"))?;
-        let version = version.lines().next().unwrap_or_default().to_string();
+        let emulator = Emulator::find(options.cpus)?;
         let mut events: Vec<&str> = EVENTS.to_vec();
         if program.steps.iter().any(|step| step.code() == Code::Yield) {
             events.push(YIELD_EVENT);
         }
         let settings: String =
             options.settings.iter().map(|(path, value)| format!("{path}={value}\n")).collect();
-        let encoded = program::encode(program, options)?;
+        let encoded = program::encode(program, options, program::FIRST_PID)?;
         let list = events.join("\n") + "\n";
         let files: [(&str, &[u8]); 3] =
             [("program", &encoded), ("events", list.as_bytes()), ("settings", settings.as_bytes())];
-        let initramfs = initramfs::archive(&initramfs::init_binary()?, &files)?;
-        let arguments = arguments(options, &events, initramfs.len());
+        let initramfs = initramfs::archive(&initramfs::init_binary(initramfs::Runs::Guest)?, &files)?;
+        let arguments = arguments(options, kernel.hz, &events, initramfs.len());
         let command_line = format!("{QEMU} {}", arguments.join(" "));
         let key = cache::key(&[
             OUTPUT_VERSION,
             kernel.sha256.as_bytes(),
             &initramfs,
-            version.as_bytes(),
+            emulator.version.as_bytes(),
             command_line.as_bytes(),
         ]);
-        Ok(Guest { arguments, initramfs, kernel: kernel.image.clone(), version, command_line, key })
+        Ok(Guest { arguments, initramfs, kernel: kernel.image.clone(), emulator, command_line, key })
+    }
+
+    /// What `--version` says of the emulator.
+    pub fn version(&self) -> &str {
+        &self.emulator.version
     }
 
     /// Boots it, or takes what it said from the cache.
@@ -79,7 +83,7 @@ impl Guest {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Output, GuestError> {
         let kept = cache::directory().join("runs").join(format!("{}.zst", self.key));
-        if !options.fresh && kept.is_file() {
+        if !options.fresh && !options.kvm && kept.is_file() {
             let packed = fs::read(&kept).map_err(GuestError::io("read", &kept))?;
             let bytes = zstd::decode_all(packed.as_slice()).map_err(GuestError::io("unpack", &kept))?;
             progress(Progress::Done);
@@ -90,8 +94,10 @@ impl Guest {
         let started = Instant::now();
         let bytes = self.boot(work.path(), options, progress)?;
         let wall_ms = started.elapsed().as_millis() as u64;
-        let packed = zstd::encode_all(bytes.as_slice(), 3).map_err(GuestError::io("pack", &kept))?;
-        cache::write(&kept, &packed)?;
+        if !options.kvm {
+            let packed = zstd::encode_all(bytes.as_slice(), 3).map_err(GuestError::io("pack", &kept))?;
+            cache::write(&kept, &packed)?;
+        }
         progress(Progress::Done);
         Ok(Output { bytes, wall_ms })
     }
@@ -108,7 +114,9 @@ impl Guest {
         let stderr = fs::File::create(&log).map_err(GuestError::io("write", &log))?;
         // in the background: a guest is nothing to wait for
         let child = Command::new("nice")
-            .args(["-n", "10", QEMU])
+            .args(["-n", "10"])
+            .arg(&self.emulator.program)
+            .args(&self.emulator.firmware)
             .args(&self.arguments)
             .current_dir(work)
             .stdin(Stdio::null())
@@ -146,7 +154,7 @@ impl Guest {
 }
 
 /// Bare file names: QEMU runs in its own directory, so that the command line is the same everywhere.
-fn arguments(options: &Options, events: &[&str], initramfs_bytes: usize) -> Vec<String> {
+fn arguments(options: &Options, hz: u32, events: &[&str], initramfs_bytes: usize) -> Vec<String> {
     let trace_events: Vec<String> = events.iter().map(|event| event.replace('/', ":")).collect();
     let mut append = vec![
         "console=ttyS0".to_string(),
@@ -164,9 +172,11 @@ fn arguments(options: &Options, events: &[&str], initramfs_bytes: usize) -> Vec<
         format!("trace_buf_size={}M", options.trace_buffer_mb),
     ];
     append.push("hpet=disable".to_string());
-    if options.cpus > 1 {
+    if options.cpus > 1 && !options.kvm {
         append.push("maxcpus=1".to_string());
         append.push(format!("nr_cpus={}", options.cpus));
+        // spares each CPU's calibration, which takes seconds here: the emulated TSC counts nanoseconds
+        append.extend(1_000_000_000u32.checked_div(hz).map(|lpj| format!("lpj={lpj}")));
     }
     append.extend(options.kernel_args.iter().cloned());
     let memory_mb = 384
@@ -174,17 +184,13 @@ fn arguments(options: &Options, events: &[&str], initramfs_bytes: usize) -> Vec<
         + 3 * (initramfs_bytes as u64 >> 20)
         + u64::from(options.trace_buffer_mb);
     let text = |s: &str| s.to_string();
-    vec![
-        text("-machine"),
-        text("pc"),
-        text("-accel"),
-        text("tcg,thread=single"),
-        text("-icount"),
-        format!("shift={},sleep=off", options.shift),
-        text("-cpu"),
-        text("qemu64"),
+    let icount = format!("tcg,thread=single -icount shift={},sleep=off -cpu qemu64", options.shift);
+    let processor = if options.kvm { "kvm -cpu host" } else { &icount };
+    let mut arguments: Vec<String> =
+        ["-machine", "pc", "-accel"].into_iter().chain(processor.split(' ')).map(text).collect();
+    arguments.extend([
         text("-smp"),
-        format!("{0},sockets=1,cores={0},threads=1", options.cpus + u32::from(options.interleave_us() > 0)),
+        format!("{0},sockets=1,cores={0},threads=1", options.cpus),
         text("-m"),
         format!("{}M", memory_mb.next_multiple_of(64)),
         text("-rtc"),
@@ -210,7 +216,8 @@ fn arguments(options: &Options, events: &[&str], initramfs_bytes: usize) -> Vec<
         text("isa-debug-exit,iobase=0xf4,iosize=4"),
         text("-append"),
         append.join(" "),
-    ]
+    ]);
+    arguments
 }
 
 /// Ends the child whatever happens here.

@@ -1,7 +1,9 @@
 //! Which workloads is truth measured with? Small ones whose right outcome is known or published, each in the workload model, so
 //! that guest and simulation run the same.
 
+use crate::GuestError;
 use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span};
+use schedlab_workload::generate::{self, Spec};
 use schedlab_workload::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,
@@ -9,11 +11,6 @@ use schedlab_workload::{
 
 /// More CPU time than any run gives: a task that never ends.
 pub const ENDLESS: Span = Span::from_s(100_000);
-
-/// WARP's nice levels.
-pub const NICE_LEVELS: [i32; 5] = [-20, -10, 0, 10, 19];
-/// WARP's sleeps of responsebench in ms.
-pub const SLEEPS_MS: [u64; 5] = [5, 10, 20, 50, 100];
 
 /// Collects tasks; gives events their identifiers.
 #[derive(Default)]
@@ -67,38 +64,6 @@ fn periodic(run: Span, pause: Span, horizon: Span) -> Vec<EventKind> {
     (0..rounds).flat_map(|_| [EventKind::Block { length: run }, sleep(pause)]).chain(endless()).collect()
 }
 
-/// WARP's fairbench: 25 tasks that only compute, five each at nice -20, -10, 0, 10, 19.
-pub fn fairbench() -> Workload {
-    let mut builder = Builder::default();
-    for level in NICE_LEVELS {
-        for copy in 0..5 {
-            builder.task(format!("fair{level}.{copy}"), nice(level), endless());
-        }
-    }
-    builder.workload
-}
-
-/// WARP's responsebench: 25 tasks that run 5 ms and sleep 5, 10, 20, 50 or 100 ms, five each, for `horizon`.
-pub fn responsebench(horizon: Span) -> Workload {
-    let mut builder = Builder::default();
-    for sleep_ms in SLEEPS_MS {
-        for copy in 0..5 {
-            let kinds = periodic(Span::from_ms(5), Span::from_ms(sleep_ms), horizon);
-            builder.task(format!("resp{sleep_ms}.{copy}"), nice(0), kinds);
-        }
-    }
-    builder.workload
-}
-
-/// Tasks that only compute, with these nice values.
-pub fn hogs(nices: &[i32]) -> Workload {
-    let mut builder = Builder::default();
-    for (index, value) in nices.iter().enumerate() {
-        builder.task(format!("hog{index}"), nice(*value), endless());
-    }
-    builder.workload
-}
-
 /// Harmony's start states: `counts[c]` tasks that only compute are bound to CPU c from the start; after `release` of elapsed
 /// time a controller (FIFO, on the last CPU) allows them every CPU.
 pub fn start_state(counts: &[u32], release: Span) -> Workload {
@@ -107,8 +72,7 @@ pub fn start_state(counts: &[u32], release: Span) -> Workload {
     let tasks: u32 = counts.iter().sum();
     for (cpu, count) in counts.iter().enumerate() {
         for _ in 0..*count {
-            let index = builder.workload.tasks.len();
-            builder.task(format!("hog{index}"), nice(0), endless()).affinity =
+            builder.task("hog".to_string(), nice(0), endless()).affinity =
                 Some(CpuSet::single(CpuId(cpu as u32)));
         }
     }
@@ -144,18 +108,24 @@ pub fn periodic_rt(horizon: Span) -> Workload {
     builder.workload
 }
 
-/// Two DEADLINE tasks (30 of 100 ms, 10 of 50 ms) that want more than their runtime, over two nice-0 hogs.
+/// Two DEADLINE tasks (30 of 100 ms, 10 of 50 ms) that want more than their runtime, over two nice-0 hogs. The second comes 5 ms
+/// after the first: were both periods to begin at one instant, microseconds of kernel code would decide whose timer is first.
 pub fn deadline_set() -> Workload {
     let mut builder = Builder::default();
-    for (runtime_ms, period_ms) in [(30, 100), (10, 50)] {
+    for (runtime_ms, period_ms, start) in [(30, 100, Span::ZERO), (10, 50, Span::from_ms(5))] {
         let period = Span::from_ms(period_ms);
         let deadline = DeadlineParams { runtime: Span::from_ms(runtime_ms), deadline: period, period };
         let params =
             SchedParams { policy: Policy::Deadline, deadline: Some(deadline), ..SchedParams::default() };
-        builder.task(format!("dl{runtime_ms}.{period_ms}"), params, endless());
+        let waits = (start > Span::ZERO).then(|| sleep(start));
+        let task =
+            builder.task(format!("dl{runtime_ms}.{period_ms}"), params, waits.into_iter().chain(endless()));
+        if let (true, Birth::Init { state, .. }) = (start > Span::ZERO, &mut task.birth) {
+            *state = InitState::Blocked;
+        }
     }
-    for copy in 0..2 {
-        builder.task(format!("hog{copy}"), nice(0), endless());
+    for _ in 0..2 {
+        builder.task("hog".to_string(), nice(0), endless());
     }
     builder.workload
 }
@@ -173,24 +143,39 @@ pub fn cgroup_tree() -> Workload {
         vec![group("/a", 200), group("/a/x", 100), group("/a/y", 300), group("/b", 100)];
     builder.workload.cgroups[3].max = Some(CpuMax { quota: Span::from_ms(20), period: Span::from_ms(100) });
     for (index, name) in [(1, "x"), (2, "y"), (3, "b")] {
-        for copy in 0..2 {
-            builder.task(format!("{name}{copy}"), nice(0), endless()).cgroup = Some(CgroupId(index));
+        for _ in 0..2 {
+            builder.task(name.to_string(), nice(0), endless()).cgroup = Some(CgroupId(index));
         }
     }
     builder.workload
 }
 
-/// `pairs` of tasks that wake each other in turn through a futex, 1 ms of work a turn, beside one nice-0 hog.
+/// Tasks that yield after each 1.3 ms of work, `rounds` times, beside one nice-0 hog.
+pub fn yielders(tasks: u32, rounds: u32) -> Workload {
+    let mut builder = Builder::default();
+    for _ in 0..tasks {
+        // lengths count from the last wakeup, and there is none
+        let kinds = (1..=u64::from(rounds))
+            .map(|round| EventKind::Yield { length: Span::from_ns(round * TURN.as_ns()) });
+        builder.task("yielder".to_string(), nice(0), kinds.chain(endless()));
+    }
+    builder.task("hog".to_string(), nice(0), endless());
+    builder.workload
+}
+
+/// Work of a turn where the length does not matter: no part or multiple of a tick, so that turns do not fall into step with ticks.
+const TURN: Span = Span::from_us(1_300);
+
+/// `pairs` of tasks that wake each other in turn through a futex, 1.3 ms of work a turn, beside one nice-0 hog.
 pub fn ping_pong(pairs: u32, rounds: u32) -> Workload {
     let mut builder = Builder::default();
-    for pair in 0..pairs {
+    for _ in 0..pairs {
         // Both have events BLOCK, WAKEUP, ... and a last EXIT; a wakes b at the end of its work and the other way round.
         let first = builder.workload.tasks.len() as u32;
         for side in 0..2 {
-            let kinds =
-                (0..rounds).flat_map(|_| [EventKind::Block { length: Span::from_ms(1) }, sleep(Span::ZERO)]);
-            let kinds: Vec<_> = kinds.chain([EventKind::Exit { length: Span::from_ms(1) }]).collect();
-            let task = builder.task(format!("pair{pair}.{side}"), nice(0), kinds);
+            let kinds = (0..rounds).flat_map(|_| [EventKind::Block { length: TURN }, sleep(Span::ZERO)]);
+            let kinds: Vec<_> = kinds.chain([EventKind::Exit { length: TURN }]).collect();
+            let task = builder.task("pair".to_string(), nice(0), kinds);
             if side == 1
                 && let Birth::Init { state, .. } = &mut task.birth
             {
@@ -220,42 +205,101 @@ pub fn ping_pong(pairs: u32, rounds: u32) -> Workload {
     builder.workload
 }
 
-/// Names that [`named`] knows.
-pub const NAMES: [&str; 10] = [
-    "fairbench",
-    "responsebench",
-    "start8000",
-    "start5000",
-    "periodic-rt",
-    "deadline",
-    "cgroup",
-    "ping-pong",
-    "hogs4",
-    "hogs8",
+/// Names that [`named`] knows, with what each is.
+pub const NAMES: [(&str, &str); 11] = [
+    ("fairbench", "25 hogs, five each at nice -20, -10, 0, 10, 19 (WARP)"),
+    ("responsebench", "25 tasks that run 5 ms and sleep 5, 10, 20, 50 or 100 ms (WARP)"),
+    ("hogs:NICE,...", "tasks that only compute, with these nice values"),
+    ("sleepers", "8 tasks that run 4 ms and sleep 6 ms; sleepers:TASKS,RUN,SLEEP for others"),
+    ("hackbench", "one group of 4 senders and 4 receivers, 200 us and 100 us a message"),
+    ("start:N,N,...", "so many hogs bound to each CPU, allowed everywhere after 1 s (Harmony)"),
+    ("periodic-rt", "three FIFO tasks, 57 % together, over a hog"),
+    ("deadline", "DEADLINE tasks of 30/100 and 10/50 ms over two hogs"),
+    ("cgroup", "a tree of groups with weights and a quota, six hogs"),
+    ("ping-pong", "two pairs that wake each other after 1.3 ms of work, and a hog"),
+    ("yielders", "three tasks that yield after each 1.3 ms of work, and a hog"),
 ];
 
-/// A workload of this module by name, for runs of this length.
+/// A workload by name, for runs of this length.
 ///
 /// # Errors
-/// Says which names there are.
-pub fn named(name: &str, duration: Span) -> Result<Workload, crate::GuestError> {
-    Ok(match name {
-        "fairbench" => fairbench(),
-        "responsebench" => responsebench(duration),
-        "start8000" => start_state(&[8, 0, 0, 0], Span::from_s(1)),
-        "start5000" => start_state(&[5, 0, 0, 0], Span::from_s(1)),
-        "periodic-rt" => periodic_rt(duration),
-        "deadline" => deadline_set(),
-        "cgroup" => cgroup_tree(),
-        "ping-pong" => ping_pong(2, (duration.as_ns() / 2_000_000) as u32),
-        "hogs4" => hogs(&[0, 5, -5, 10]),
-        "hogs8" => hogs(&[0; 8]),
-        _ => {
-            return Err(crate::GuestError::Unsupported {
-                what: "the workload".to_string(),
-                value: format!("'{name}'"),
-                expected: format!("a workload file or one of {}", NAMES.join(", ")),
-            });
+/// Says which names there are, or what is wrong with the numbers.
+pub fn named(name: &str, duration: Span) -> Result<Workload, GuestError> {
+    let (kind, list) = name.split_once(':').unwrap_or((name, ""));
+    let generated = match (kind, list) {
+        ("fairbench", "") => Spec::Fairbench(generate::Fairbench::default()),
+        ("responsebench", "") => {
+            Spec::Responsebench(generate::Responsebench { duration, ..Default::default() })
         }
-    })
+        ("hogs", list) => Spec::Hogs(generate::Hogs { nices: numbers(name, list)?, ..Default::default() }),
+        ("sleepers", list) => Spec::Sleepers(sleepers(name, list, duration)?),
+        ("hackbench", "") => Spec::Hackbench(generate::Hackbench {
+            groups: 1,
+            senders: 4,
+            receivers: 4,
+            // a message is large next to what the guest can measure; 16 of them a turn, for the whole run on one CPU
+            send: Span::from_us(200),
+            receive: Span::from_us(100),
+            turns: (duration.as_ns() / 4_800_000) as u32 + 1,
+            ..Default::default()
+        }),
+        ("start", list) => return Ok(start_state(&numbers(name, list)?, Span::from_s(1))),
+        ("periodic-rt", "") => return Ok(periodic_rt(duration)),
+        ("deadline", "") => return Ok(deadline_set()),
+        ("cgroup", "") => return Ok(cgroup_tree()),
+        ("ping-pong", "") => return Ok(ping_pong(2, (duration.as_ns() / (2 * TURN.as_ns())) as u32)),
+        ("yielders", "") => return Ok(yielders(3, (duration.as_ns() / TURN.as_ns()) as u32)),
+        _ => {
+            let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+            return Err(unsupported(name, format!("a workload file or one of {}", names.join(", "))));
+        }
+    };
+    generated.build().map_err(|error| unsupported(name, error.to_string()))
+}
+
+fn unsupported(name: &str, expected: String) -> GuestError {
+    GuestError::Unsupported { what: "the workload".to_string(), value: format!("'{name}'"), expected }
+}
+
+/// `0,0,5,-5`
+fn numbers<T: std::str::FromStr>(name: &str, list: &str) -> Result<Vec<T>, GuestError> {
+    let numbers: Result<Vec<T>, _> = list.split(',').map(|number| number.trim().parse()).collect();
+    numbers.map_err(|_| unsupported(name, "a list of numbers after the colon, such as start:8,0,0,0".into()))
+}
+
+/// `8,4ms,6ms`
+fn sleepers(name: &str, list: &str, duration: Span) -> Result<generate::Sleepers, GuestError> {
+    let default = generate::Sleepers { duration, ..Default::default() };
+    if list.is_empty() {
+        return Ok(default);
+    }
+    let parsed = || {
+        let mut parts = list.split(',');
+        let tasks = parts.next()?.parse().ok()?;
+        let [run, sleep] = [parts.next()?.parse().ok()?, parts.next()?.parse().ok()?];
+        parts.next().is_none().then_some(generate::Sleepers { tasks, run, sleep, ..default.clone() })
+    };
+    parsed().ok_or_else(|| unsupported(name, "sleepers:TASKS,RUN,SLEEP, such as sleepers:8,4ms,6ms".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_give_workloads_or_say_what_they_want() {
+        let second = Span::from_s(1);
+        let tasks = |name: &str| named(name, second).map(|workload| workload.tasks.len());
+        assert_eq!(tasks("fairbench").unwrap(), 25);
+        assert_eq!(tasks("responsebench").unwrap(), 25);
+        assert_eq!(tasks("hogs:0,0,-5").unwrap(), 3);
+        assert_eq!(tasks("start:5,0,0,0").unwrap(), 6); // five hogs, and who releases them
+        assert_eq!(tasks("sleepers:3,1ms,2ms").unwrap(), 3);
+        for (name, wants) in
+            [("fare", "fairbench"), ("hogs:x", "list of numbers"), ("sleepers:1", "RUN"), ("hogs:-21", "-20")]
+        {
+            let error = named(name, second).unwrap_err().to_string();
+            assert!(error.contains(wants), "{error}");
+        }
+    }
 }

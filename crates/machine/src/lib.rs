@@ -14,6 +14,7 @@ pub mod drawn;
 pub mod engine;
 pub mod kernel;
 pub mod native;
+mod perturb;
 pub mod policy;
 mod program;
 mod queue;
@@ -22,4 +23,5 @@ pub mod stand;
 mod wheel;
 
 pub use engine::{End, Machine, Outcome, Setup, Wait};
+pub use perturb::{Perturb, PerturbError};
 pub use program::{Code, Program, ProgramError, ProgramTask, Step, Token};

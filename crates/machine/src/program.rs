@@ -16,7 +16,9 @@
 //! that arrives before its sleeper blocks is kept, and the sleeper then does not block (as with a futex whose value has changed).
 
 use schedlab_units::{CpuSet, Span, TaskId};
-use schedlab_workload::{Birth, Cgroup, Event, EventId, EventKind, InitState, Wakeup, Workload};
+use schedlab_workload::{
+    Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Wakeup, Workload,
+};
 use std::collections::{BTreeMap, HashMap};
 
 use crate::kernel::{Change, SpawnState};
@@ -37,6 +39,12 @@ pub enum Code {
     BlockTimer(u64),
     /// Block; a device wakes it after this many ns.
     BlockDevice(u64),
+    /// Block until this many ns after the previous such instant, or after the start.
+    BlockUntil(u64),
+    /// Block until the task's periodic timer expires, this many ns after the expiry before; not at all if it has.
+    BlockGrid(u64),
+    /// As `BlockGrid`, but where it has expired the next expiry counts from now.
+    BlockGridRestart(u64),
     /// Block until the token is delivered.
     BlockToken(u32),
     /// Block for the rest of the run; the task has done all that the workload asks of it.
@@ -69,6 +77,9 @@ impl Step {
             Code::Set(change) => (6, u64::from(change)),
             Code::Yield => (7, 0),
             Code::Exit => (8, 0),
+            Code::BlockUntil(ns) => (9, ns),
+            Code::BlockGrid(ns) => (10, ns),
+            Code::BlockGridRestart(ns) => (11, ns),
         };
         Step { after_ns, packed: tag << OPERAND_BITS | operand.min(OPERAND_MAX) }
     }
@@ -86,7 +97,10 @@ impl Step {
             5 => Code::Fork(operand as u32),
             6 => Code::Set(operand as u32),
             7 => Code::Yield,
-            _ => Code::Exit,
+            8 => Code::Exit,
+            9 => Code::BlockUntil(operand),
+            10 => Code::BlockGrid(operand),
+            _ => Code::BlockGridRestart(operand),
         }
     }
 }
@@ -115,6 +129,8 @@ pub struct ProgramTask {
     pub first_step: usize,
     /// Whether its list ends with EXIT or BlockForever after some work; a task blocked for the whole run is not counted as live.
     pub idle_forever: bool,
+    /// If it is runnable at the start: it comes to be this long after the workload's start.
+    pub start_after: Span,
 }
 
 /// All that the machine needs of a workload.
@@ -132,6 +148,8 @@ pub struct Program {
     pub cgroups: Vec<Cgroup>,
     /// What lowering had to leave out or bend: reason -> how often.
     pub dropped: BTreeMap<String, u64>,
+    /// The workload starts this long after a full second of the kernel's clock.
+    pub phase: Span,
 }
 
 /// A workload that cannot be executed.
@@ -386,6 +404,7 @@ impl Program {
             }),
             first_step,
             idle_forever: init_blocked && self.steps[first_step].code() == Code::BlockForever,
+            start_after: Span::ZERO,
         });
         debug_assert_eq!(self.tasks.len(), id.index() + 1);
     }
@@ -425,6 +444,11 @@ fn nearest(events: &[Event], mut event: usize, distance: Span) -> (usize, Span) 
 /// How a block ends. Tokens are consumed in the order in which pass 1 numbered them.
 fn block_code(wakeup: &Wakeup, next_token: &mut u32) -> Code {
     match *wakeup {
+        Wakeup::External { after, source: ExternalSource::Absolute } => Code::BlockUntil(after.as_ns()),
+        Wakeup::External { after, source: ExternalSource::Grid } => Code::BlockGrid(after.as_ns()),
+        Wakeup::External { after, source: ExternalSource::GridRestart } => {
+            Code::BlockGridRestart(after.as_ns())
+        }
         Wakeup::External { after, source } if source.is_device() => Code::BlockDevice(after.as_ns()),
         Wakeup::External { after, .. } => Code::BlockTimer(after.as_ns()),
         Wakeup::Dependent { .. } => {
@@ -437,7 +461,7 @@ fn block_code(wakeup: &Wakeup, next_token: &mut u32) -> Code {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_workload::{ExternalSource, Task};
+    use schedlab_workload::Task;
 
     fn task(pid: u32, birth: Birth, events: Vec<EventKind>) -> Task {
         let events = events.into_iter().enumerate();

@@ -22,16 +22,20 @@ impl Style {
     /// No escapes.
     pub const PLAIN: Style = Style { color: false };
 
-    fn paint(self, code: &str, text: &str) -> String {
+    /// With an ANSI code: `36` = cyan.
+    pub fn paint(self, code: &str, text: &str) -> String {
         if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
-    fn bold(self, text: &str) -> String {
+    /// Emphasis.
+    pub fn bold(self, text: &str) -> String {
         self.paint("1", text)
     }
-    fn dim(self, text: &str) -> String {
+    /// Of second rank.
+    pub fn dim(self, text: &str) -> String {
         self.paint("2", text)
     }
-    fn warn(self, text: &str) -> String {
+    /// Needs attention.
+    pub fn warn(self, text: &str) -> String {
         self.paint("33", text)
     }
 }
@@ -62,7 +66,7 @@ fn line(text: &mut String, content: &str) {
 }
 
 /// At most `width` characters, control characters replaced: names come from traces.
-fn clip(name: &str, width: usize) -> String {
+pub fn clip(name: &str, width: usize) -> String {
     let clean = |c: char| if c.is_control() { '?' } else { c };
     if name.chars().count() <= width {
         return name.chars().map(clean).collect();
@@ -321,7 +325,7 @@ fn facts(text: &mut String, run: &RunReport, style: Style) {
 }
 
 /// Words in lines of at most [`WIDTH`] columns, indented.
-fn wrapped(text: &mut String, content: &str) {
+pub fn wrapped(text: &mut String, content: &str) {
     let lead = content.len() - content.trim_start().len();
     let mut current = " ".repeat(2 + lead);
     let mut is_empty = true;

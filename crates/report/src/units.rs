@@ -1,7 +1,7 @@
 //! Numbers as people read them: about three digits, the unit that fits.
 
 /// `0`, `17 ns`, `4.20 us`, `12.3 ms`, `1.50 s`, `312 s`: three digits.
-pub(crate) fn time(ns: u64) -> String {
+pub fn time(ns: u64) -> String {
     let (scale, unit) = match ns {
         0 => return "0".to_string(),
         1..1_000 => return format!("{ns} ns"),
@@ -21,7 +21,7 @@ pub(crate) fn time(ns: u64) -> String {
 }
 
 /// `1,234,567`.
-pub(crate) fn count(n: u64) -> String {
+pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -34,7 +34,7 @@ pub(crate) fn count(n: u64) -> String {
 }
 
 /// `part` of `whole` in percent: `93.4 %`; `0 %` of nothing.
-pub(crate) fn percent(part: u64, whole: u64) -> String {
+pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "0.0 %".to_string() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }
 }
 

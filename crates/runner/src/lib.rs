@@ -12,15 +12,18 @@
 //! outcome, or an [`ExitReport`] with what was going on. The spill file has no name; nothing is left behind.
 
 mod child;
+pub mod pool;
 mod scheduler;
 mod watch;
 
+pub use child::COMMAND_LINE;
 pub use scheduler::{LinuxObject, Scheduler, SchedulerError};
 
 use schedlab_log::{KernelThread, LogHeader, LogTask};
-use schedlab_machine::{Program, ProgramError, Setup};
+use schedlab_machine::kernel::Action;
+use schedlab_machine::{Perturb, Program, ProgramError, Setup};
 use schedlab_topology::Topology;
-use schedlab_units::{Span, TaskId};
+use schedlab_units::{ClassKind, Span, TaskId};
 use schedlab_workload::{Birth, Workload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,6 +43,10 @@ pub struct Request<'a> {
     pub duration: Option<Span>,
     /// Tunables of the scheduler, in order of name.
     pub params: Vec<(String, String)>,
+    /// Vary what the workload leaves open; `None`: exactly as it says. The log's header names it as the parameter [`PERTURB`].
+    pub perturb: Option<Perturb>,
+    /// What the experimenter does while the workload runs.
+    pub actions: &'a [Action],
     /// End the run as a stall if nothing happens for this long on the host's clock.
     pub stall_limit: Duration,
 }
@@ -117,6 +124,8 @@ pub struct ChildReport {
     pub warnings: Vec<String>,
     /// Per task, the kernel's own account: CPU time in ns (empty if it keeps none).
     pub kernel_cpu_ns: Vec<u64>,
+    /// What the actions read: when in ns, name, text or error number.
+    pub readings: Vec<(u64, String, Result<String, i32>)>,
 }
 
 /// A finished run.
@@ -160,6 +169,9 @@ pub enum RunError {
 pub fn run(request: &Request<'_>) -> Result<RunResult, RunError> {
     let mut program = Program::new(request.workload)?;
     program.restrict_to(request.topology.nr_cpus());
+    if let Some(perturb) = &request.perturb {
+        program.perturb(perturb, |task| is_real_time(request.workload, task));
+    }
     request.scheduler.check(&request.topology, &request.params)?;
     let dropped = program.dropped.clone();
     let setup = Setup {
@@ -200,8 +212,26 @@ fn header(request: &Request<'_>, report: &ChildReport) -> LogHeader {
             .iter()
             .map(|(pid, name)| KernelThread { pid: *pid, name: name.clone() })
             .collect(),
-        params: request.params.clone(),
+        params: recorded_params(request),
     }
+}
+
+/// The name under which a log's header keeps the perturbation of its run.
+pub const PERTURB: &str = "perturb";
+
+fn recorded_params(request: &Request<'_>) -> Vec<(String, String)> {
+    let mut params = request.params.clone();
+    if let Some(perturb) = &request.perturb {
+        params.push((PERTURB.to_string(), perturb.to_string()));
+        params.sort();
+    }
+    params
+}
+
+/// Whether the task starts in a real-time policy: the kernel gives its timers no slack.
+fn is_real_time(workload: &Workload, task: TaskId) -> bool {
+    let params = inherited(workload, workload.task(task), |task| task.params);
+    params.is_some_and(|params| matches!(params.policy.class(), ClassKind::RealTime | ClassKind::Deadline))
 }
 
 /// A setting of the task, or of the nearest forebear that states it (a fork inherits).

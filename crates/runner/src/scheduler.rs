@@ -1,5 +1,6 @@
 //! What can `--sched NAME` be? A native policy, or real Linux.
 
+use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_policies::{PolicyError, PolicyInfo};
 use schedlab_topology::Topology;
 use std::path::PathBuf;
@@ -11,6 +12,11 @@ pub enum Scheduler {
     Native(&'static PolicyInfo),
     /// Real Linux, built as a library.
     Linux(LinuxObject),
+}
+
+/// What of a run's tunables a native policy takes: all but those of the kernel that is played around it.
+pub(crate) fn policy_params(params: &[(String, String)]) -> Vec<(String, String)> {
+    params.iter().filter(|(name, _)| name != SKEW_TICK).cloned().collect()
 }
 
 /// A built kernel object.
@@ -71,6 +77,10 @@ impl Scheduler {
             Scheduler::Linux(linux) => format!("{}, HZ={}", linux.version, linux.hz),
         }
     }
+    /// Whether it draws random numbers from a parameter `seed`.
+    pub fn has_seed(&self) -> bool {
+        matches!(self, Scheduler::Native(info) if info.params.iter().any(|param| param.name == "seed"))
+    }
     /// Ticks per second; 0 = none.
     pub fn hz(&self) -> u32 {
         match self {
@@ -85,7 +95,9 @@ impl Scheduler {
         params: &[(String, String)],
     ) -> Result<(), SchedulerError> {
         match self {
-            Scheduler::Native(info) => info.build(params).map(drop).map_err(SchedulerError::from),
+            Scheduler::Native(info) => {
+                info.build(&policy_params(params)).map(drop).map_err(SchedulerError::from)
+            }
             Scheduler::Linux(linux) if topology.nr_cpus() > linux.nr_cpus => {
                 Err(SchedulerError::TooManyCpus {
                     name: linux.name.clone(),

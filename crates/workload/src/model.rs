@@ -125,7 +125,7 @@ pub enum EventKind {
 pub enum Wakeup {
     /// Something outside the workload, `after` this elapsed time since the task blocked (or since the start).
     External {
-        /// Elapsed time since the block.
+        /// Elapsed time since the block; of a timer set for an instant: since the instant before.
         after: Span,
         /// What it was, where known.
         source: ExternalSource,
@@ -152,6 +152,18 @@ pub enum ExternalSource {
     Timer,
     /// An interrupt of a device.
     Device,
+    /// A timer that the task set for an instant, not for a length (`clock_nanosleep` with `TIMER_ABSTIME`, `timerfd`), as periodic
+    /// programs do: `after` counts from the instant of the task's previous wakeup of this kind (from its birth for the first), not from
+    /// the block. If that instant has passed, the task is woken as soon as it has blocked: unlike with [`ExternalSource::Grid`] a job
+    /// that comes late still ends in a block, which is what the theory of real-time scheduling calls a job's end.
+    Absolute,
+    /// A periodic timer of the task's own: its expiries form a grid that begins at the task's start (of a forked task: at its
+    /// fork), each `after` later than the one before, whenever the task blocks. An expiry that has passed when the task
+    /// blocks for it does not let it sleep. (`clock_nanosleep(TIMER_ABSTIME)` in a loop; rt-app's timer, absolute.)
+    Grid,
+    /// As [`ExternalSource::Grid`], but an expiry that has passed moves the grid: the next one counts from that block on.
+    /// (rt-app's timer, relative.)
+    GridRestart,
     /// A hardware interrupt, whose kind was not recorded: a timer's, a device's, or another CPU's message.
     HardIrq,
     /// A softirq that brought what a device or another machine sent (network, block device), or whose kind was not recorded.
@@ -170,9 +182,12 @@ pub enum ExternalSource {
 
 impl ExternalSource {
     /// All, with their words in the text form.
-    pub const NAMES: [(ExternalSource, &'static str); 9] = [
+    pub const NAMES: [(ExternalSource, &'static str); 12] = [
         (ExternalSource::Timer, "timer"),
         (ExternalSource::Device, "device"),
+        (ExternalSource::Absolute, "absolute"),
+        (ExternalSource::Grid, "grid"),
+        (ExternalSource::GridRestart, "grid-restart"),
         (ExternalSource::HardIrq, "hardirq"),
         (ExternalSource::SoftIrq, "softirq"),
         (ExternalSource::TimerSoftIrq, "timer-softirq"),
@@ -192,6 +207,18 @@ impl ExternalSource {
     /// Whether a device's interrupt wakes the task in a replay; else a timer of its own.
     pub fn is_device(self) -> bool {
         matches!(self, ExternalSource::Device | ExternalSource::SoftIrq)
+    }
+    /// Whether it is a timer set for an instant: those came with version 2 of both forms on disk.
+    pub fn is_instant(self) -> bool {
+        matches!(self, ExternalSource::Absolute | ExternalSource::Grid | ExternalSource::GridRestart)
+    }
+    /// The version of both forms on disk that knows it.
+    pub fn version(self) -> u32 {
+        match self {
+            ExternalSource::Timer | ExternalSource::Device => 1,
+            source if source.is_instant() => 2,
+            _ => 3,
+        }
     }
 }
 
@@ -244,6 +271,18 @@ impl EventKind {
             EventKind::Exit { .. } => "EXIT",
         }
     }
+    /// Whether it is a wakeup by a timer set for an instant.
+    pub fn is_instant(&self) -> bool {
+        matches!(self, EventKind::Wakeup(Wakeup::External { source, .. }) if source.is_instant())
+    }
+    /// The version of both forms on disk that knows it: 2 for timers set for an instant, 3 for wakeups by what only a recording tells.
+    #[inline]
+    pub fn version(&self) -> u32 {
+        match self {
+            EventKind::Wakeup(Wakeup::External { source, .. }) => source.version(),
+            _ => 1,
+        }
+    }
     /// CPU time since the last wakeup; `None` for WAKEUP, which is timed in elapsed time.
     pub fn length(&self) -> Option<Span> {
         match self {
@@ -267,6 +306,11 @@ impl Workload {
         let init = |task: &&Task| matches!(task.birth, Birth::Init { .. });
         self.tasks.iter().filter(init).count() as u64
             + self.tasks.iter().map(|task| task.events.len() as u64).sum::<u64>()
+    }
+    /// The version of both forms on disk that it needs: the highest that one of its events needs ([`EventKind::version`]).
+    pub fn version(&self) -> u32 {
+        let events = self.tasks.iter().flat_map(|task| &task.events);
+        events.map(|event| event.kind.version()).max().unwrap_or(1)
     }
     /// Counts one more thing left out or made up.
     pub fn count_dropped(&mut self, reason: &str, count: u64) {

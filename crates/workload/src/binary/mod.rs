@@ -1,7 +1,7 @@
 //! How are millions of events stored? A few bytes each, in chunks that prove themselves.
 //!
 //! ```text
-//! file   = 89 "SLWLOAD"  version u32 = 1   0 u32      16 bytes
+//! file   = 89 "SLWLOAD"  version u32       0 u32      16 bytes
 //!          chunk ...                                  data, about 64 KiB each
 //!          end chunk                                  number of chunks, tasks, events; checksum of the checksums
 //! chunk  = kind u32 ('DATA' or 'END.')  length u32  crc32 u32 (of kind, length and payload)   payload
@@ -25,8 +25,9 @@ pub use write::{BinaryWriter, write_binary};
 
 /// First bytes of a binary workload. (The first has its top bit set, so that no text starts like it.)
 pub const BINARY_MAGIC: [u8; 8] = *b"\x89SLWLOAD";
-/// The version that is written, and the only one so far.
-pub const BINARY_VERSION: u32 = 1;
+/// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external wakeups. The lowest
+/// version that has all that occurs is written ([`crate::Workload::version`]).
+pub const BINARY_VERSION: u32 = 3;
 
 /// Bytes of the file's and of a chunk's header.
 const FILE_HEADER: usize = 16;
@@ -47,8 +48,10 @@ mod item {
     pub const EVENTS: u8 = 5;
 }
 
-/// Event tags: kind (low three bits), [`tag::EID`], and for external wakeups the source (`ExternalSource`'s number, upper four).
+/// Event tags: kind, and [`tag::EID`].
 mod tag {
+    use crate::ExternalSource;
+
     pub const FORK: u8 = 0;
     pub const PRIO: u8 = 1;
     pub const YIELD: u8 = 2;
@@ -57,10 +60,24 @@ mod tag {
     pub const DEVICE: u8 = 5;
     pub const DEPENDENT: u8 = 6;
     pub const EXIT: u8 = 7;
-    /// The source of an external wakeup, beyond what TIMER and DEVICE say: the upper four bits.
-    pub const SOURCE_SHIFT: u8 = 4;
     /// The identifier is not the previous one's plus one; the difference follows.
     pub const EID: u8 = 8;
+
+    /// External wakeups. From 16 on came with version 2, from 19 on with version 3; none has the bit [`EID`].
+    pub const SOURCES: [(u8, ExternalSource); 12] = [
+        (TIMER, ExternalSource::Timer),
+        (DEVICE, ExternalSource::Device),
+        (16, ExternalSource::Grid),
+        (17, ExternalSource::GridRestart),
+        (18, ExternalSource::Absolute),
+        (19, ExternalSource::HardIrq),
+        (20, ExternalSource::SoftIrq),
+        (21, ExternalSource::TimerSoftIrq),
+        (22, ExternalSource::Idle),
+        (23, ExternalSource::Unknown),
+        (32, ExternalSource::MadeUp),
+        (33, ExternalSource::Task),
+    ];
 }
 
 /// Bits that say which optional fields follow.

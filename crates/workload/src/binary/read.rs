@@ -35,7 +35,7 @@ pub enum BinaryProblem {
     Magic,
     /// A newer version.
     #[error(
-        "version {0} of the binary form; this program reads version 1: use a newer schedlab, or convert the file to text"
+        "version {0} of the binary form; this program reads versions 1 to {BINARY_VERSION}: use a newer schedlab, or convert the file to text"
     )]
     Version(u32),
     /// The file ends too early.
@@ -171,8 +171,8 @@ impl<R: Read> BinaryReader<R> {
             return Err(reader.truncated("the header"));
         }
         match le32(&header[8..]) {
-            BINARY_VERSION if le32(&header[12..]) == 0 => Ok(reader),
-            BINARY_VERSION => {
+            1..=BINARY_VERSION if le32(&header[12..]) == 0 => Ok(reader),
+            1..=BINARY_VERSION => {
                 Err(BinaryError { offset: 12, problem: BinaryProblem::Content("a reserved field is not 0") })
             }
             version => Err(BinaryError { offset: 8, problem: BinaryProblem::Version(version) }),
@@ -348,7 +348,7 @@ fn event(c: &mut Cursor<'_>, last_eid: &mut u64, since_wakeup: &mut u64) -> Opti
     *last_eid = eid;
     let first = c.number()?;
     let kind = tag & !tag::EID;
-    let length = if matches!(kind & 7, tag::TIMER | tag::DEVICE | tag::DEPENDENT) {
+    let length = if is_wakeup(kind) {
         *since_wakeup = 0;
         Span::from_ns(first)
     } else {
@@ -375,21 +375,15 @@ fn event(c: &mut Cursor<'_>, last_eid: &mut u64, since_wakeup: &mut u64) -> Opti
     Some(Event { eid: EventId(eid), kind })
 }
 
-/// The other way round than the writer's `source_tag`.
+/// Wakeups are timed in elapsed time, the others in CPU time.
+#[inline]
+fn is_wakeup(kind: u8) -> bool {
+    kind == tag::DEPENDENT || source_of(kind).is_some()
+}
+
 #[inline]
 fn source_of(kind: u8) -> Option<ExternalSource> {
-    Some(match (kind & 7, kind >> tag::SOURCE_SHIFT) {
-        (tag::TIMER, 0) => ExternalSource::Timer,
-        (tag::DEVICE, 0) => ExternalSource::Device,
-        (tag::TIMER, 1) => ExternalSource::HardIrq,
-        (tag::DEVICE, 1) => ExternalSource::SoftIrq,
-        (tag::TIMER, 2) => ExternalSource::TimerSoftIrq,
-        (tag::TIMER, 3) => ExternalSource::Idle,
-        (tag::TIMER, 4) => ExternalSource::Unknown,
-        (tag::TIMER, 5) => ExternalSource::MadeUp,
-        (tag::TIMER, 6) => ExternalSource::Task,
-        _ => return None,
-    })
+    tag::SOURCES.iter().find(|(tag, _)| *tag == kind).map(|(_, source)| *source)
 }
 
 fn task_id(c: &mut Cursor<'_>) -> Option<TaskId> {

@@ -50,6 +50,9 @@ impl Deriver<'_> {
             _ => None,
         };
         let outside = Cause::Outside;
+        if event.context == Context::Unknown && waker.is_some() {
+            self.facts.unknown_context += 1;
+        }
         match event.context {
             // Seen where the woken task's CPU took it in: the waker may have been anybody.
             Context::HardIrq | Context::Nmi if late => outside(ExternalSource::Unknown),
@@ -58,9 +61,11 @@ impl Deriver<'_> {
                 Some(Vector::LocalTimer) => ExternalSource::Timer,
                 _ => ExternalSource::HardIrq,
             }),
-            Context::Task if late && event.pid == Pid::IDLE => outside(ExternalSource::Unknown),
-            Context::Task if event.pid == Pid::IDLE => outside(ExternalSource::Idle),
-            Context::Task => match waker {
+            Context::Task | Context::Unknown if late && event.pid == Pid::IDLE => {
+                outside(ExternalSource::Unknown)
+            }
+            Context::Task | Context::Unknown if event.pid == Pid::IDLE => outside(ExternalSource::Idle),
+            Context::Task | Context::Unknown => match waker {
                 Some(waker) => self.tasks.token(waker, wakee, event.time_ns, Evidence::Task),
                 None => outside(ExternalSource::Unknown),
             },

@@ -43,6 +43,7 @@ pub(super) struct Facts {
     pub softirq_events: bool,
     pub raise_events: bool,
     pub wakeup_fallback: u64,
+    pub unknown_context: u64,
     pub uncharged_ns: u64,
     /// Places where events were lost: CPU, last event before, first after, how many.
     pub gaps: Vec<(u32, u64, u64, Option<u64>)>,
@@ -78,6 +79,11 @@ pub(super) struct Cpu {
     /// Since when an interrupt has had the current task.
     pub paused_ns: Option<u64>,
 }
+
+/// Longer than any recording (13 days). A damaged time would otherwise make years of CPU time.
+const DURATION_MAX_NS: u64 = 1 << 50;
+/// As many CPUs as any Linux can have (CONFIG_NR_CPUS, arch/x86/Kconfig). So many times the longest recording fit in 64 bits.
+const CPUS_MAX: u32 = 8192;
 
 /// Whether the threads that an event names can be: 0 is the idle task, which is neither woken nor forked, and none is less.
 #[inline]
@@ -134,9 +140,15 @@ impl<'a> Deriver<'a> {
 
     /// Takes in one event; `name` gives the names behind [`CommId`]s. Events come in order of time.
     pub fn event<'n>(&mut self, event: &Event, name: impl Fn(CommId) -> &'n str + Copy) {
-        let start_ns = *self.start_ns.get_or_insert(event.time_ns);
-        self.now_ns = event.time_ns;
         self.summary.trace_events += 1;
+        let start_ns = *self.start_ns.get_or_insert(event.time_ns);
+        if event.time_ns.saturating_sub(start_ns) > DURATION_MAX_NS || event.cpu.0 >= CPUS_MAX {
+            self.count("event more than 13 days after the first or on a CPU beyond 8192, left out", 1);
+            return;
+        }
+        // times of a damaged recording may go back
+        self.now_ns = self.now_ns.max(event.time_ns);
+        let event = &Event { time_ns: self.now_ns, ..*event };
         let cpu = event.cpu.index();
         if self.cpus.len() <= cpu {
             let unknown = Cpu {

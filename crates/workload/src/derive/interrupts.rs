@@ -90,6 +90,7 @@ impl Interrupts {
             *raised = match context {
                 Context::Task => Origin::Task,
                 Context::HardIrq | Context::Nmi => Origin::Interrupt,
+                Context::Unknown => Origin::Unknown,
                 Context::SoftIrq => self.softirq.map_or(Origin::Unknown, |running| running.origin),
             };
         }

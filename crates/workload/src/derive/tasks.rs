@@ -40,8 +40,8 @@ pub(super) fn count_outside(counts: &mut WakeupCounts, source: ExternalSource) {
         ExternalSource::Device => &mut counts.device,
         ExternalSource::HardIrq => &mut counts.other_hardirq,
         ExternalSource::Idle => &mut counts.idle,
-        ExternalSource::Unknown | ExternalSource::Task => &mut counts.unknown_waker,
         ExternalSource::MadeUp => &mut counts.made_up,
+        _ => &mut counts.unknown_waker,
     } += 1;
 }
 

@@ -31,12 +31,14 @@
 //! ```
 //!
 //! * Times: `4ms`, `1.5us`; a bare integer is ns. `+1ms` counts from the task's previous event instead of its last wakeup.
+//! * `absolute`: the length counts from the task's previous such wakeup (from its birth for the first), as in a periodic task.
 //! * eid: a number from 1, `-` (numbered by the reader), or a label `@name`. As deid a label means that event; within REPEAT, the one
 //!   of the same iteration (`@name-1` the one before, `@name[7]` iteration 7, from 0). dpid `-` is then the label's task.
 //! * pid: `101..105` instead of a pid stands for the same line five times (the pid of an event, the new task of INIT and FORK).
 //! * PRIO with `nice=` alone (or a bare number, as WARP's) is `setpriority`: the policy stays. With `policy=` it is `sched_setattr`.
 //!   `renice=` is `setpriority` after that.
-//! * source: what a recording says was behind an external wakeup: `timer` (the default), `device`, `hardirq` (timer or device), `softirq`,
+//! * source: what is behind an external wakeup: `timer` (the default), `device`; timers set for an instant, `absolute`, `grid` and
+//!   `grid-restart` (see [`ExternalSource`](crate::ExternalSource)); what only a recording tells, `hardirq` (timer or device), `softirq`,
 //!   `timer-softirq`, `idle`, `unknown`, `made-up`, `task` (a task, by choice). `device` and `softirq` are replayed by a device's
 //!   interrupt, the others by a timer.
 //! * `REPEAT n {` ... `}` repeats the lines between; blocks nest.
@@ -44,6 +46,8 @@
 //! * `NOTE key value` and `DROPPED count "reason"` keep an import's notes and what it left out.
 //! * A child without words inherits its parent's settings; a task without a name is called `task-PID`; `row=` (written only where the
 //!   order of the lines does not tell) is the task's number in results.
+//! * Version 1 of the form has of the sources `timer` and `device`, version 2 those set for an instant, version 3 all; the lowest that
+//!   has what occurs is written.
 //! * A file without the header line is taken for version 1 if its first line is an event.
 //!
 //! The writer's form is canonical: INIT lines first, then task by task, each in its order; durations in the shortest exact unit.
@@ -52,15 +56,21 @@ mod attributes;
 mod error;
 mod finish;
 mod lex;
+mod lines;
 mod read;
 mod statement;
+mod stream;
 mod write;
 
 pub use error::{TextError, TextProblem};
 pub use read::{TextLimits, looks_like_text, parse_text, parse_text_within, read_text};
+pub(crate) use statement::near;
+pub(crate) use stream::TextStream;
+pub(crate) use write::TextWriter;
 pub use write::write_text;
 
 /// First word of a text file.
 pub const TEXT_HEADER: &str = "schedlab-workload";
-/// The version that is written, and the only one so far.
-pub const TEXT_VERSION: u32 = 1;
+/// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external wakeups. The lowest
+/// version that has all that occurs is written ([`crate::Workload::version`]).
+pub const TEXT_VERSION: u32 = 3;

@@ -412,7 +412,7 @@ pub(super) fn cpus(word: Word<'_>) -> Parsed<CpuSet> {
 }
 
 /// Whether one edit (or a swap of neighbours) turns one word into the other.
-pub(super) fn near(a: &str, b: &str) -> bool {
+pub(crate) fn near(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let prefix = a.iter().zip(b).take_while(|(x, y)| x == y).count();
     let (a, b) = (&a[prefix..], &b[prefix..]);

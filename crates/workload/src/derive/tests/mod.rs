@@ -168,7 +168,7 @@ fn life(workload: &Workload, pid: u32) -> String {
                     ExternalSource::Idle => "idle",
                     ExternalSource::Unknown => "?",
                     ExternalSource::MadeUp => "!",
-                    ExternalSource::Task => "task",
+                    other => other.name(),
                 };
                 format!("W{source}{}", us(*after))
             }

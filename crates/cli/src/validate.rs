@@ -1,0 +1,336 @@
+//! `schedlab validate`: is the simulation close to real Linux? Tables with tolerances; exit 1 if a quantity is beyond its own.
+
+use crate::failure::{Failure, Result};
+use crate::guest;
+use crate::ui::Ui;
+use clap::Args;
+use schedlab_guest::{GuestKernel, Options, workloads};
+use schedlab_log::{Kind, MemLog, RawLog};
+use schedlab_machine::{Perturb, Program};
+use schedlab_runner::{Request, RunEnd, STALL_LIMIT, Scheduler};
+use schedlab_topology::Topology;
+use schedlab_units::Span;
+use schedlab_validate::{Case, Golden, Judged, Measures, Source, Verdict, Width, case, html, matrix, table};
+use schedlab_workload::Workload;
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+pub(crate) struct ValidateArgs {
+    /// Only these workloads: names as in `schedlab guest list`, or files. Without: the whole matrix.
+    #[arg(value_name = "WORKLOAD")]
+    pub workload: Vec<String>,
+    /// Only these kernels.
+    #[arg(long, value_name = "VERSION,...", value_delimiter = ',')]
+    pub kernel: Vec<String>,
+    /// Only these numbers of CPUs.
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    pub cpus: Vec<u32>,
+    /// Length of a run, for workloads that are not in the matrix.
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub duration: Span,
+    /// Runs of the simulation, each with another phase of the tick and other timer slack.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub runs: u32,
+    /// Where what real Linux did is kept.
+    #[arg(long, value_name = "FOLDER", default_value = "tests/golden/guest")]
+    pub golden: PathBuf,
+    /// Boot the guest for every case, and keep what it did.
+    #[arg(long)]
+    pub refresh: bool,
+    /// Only cases whose guest runs are kept: boot nothing.
+    #[arg(long, conflicts_with = "refresh")]
+    pub golden_only: bool,
+    /// Use the host's CPU for the guest (needs /dev/kvm): physical times, other results each time; nothing is kept.
+    #[arg(long, conflicts_with_all = ["refresh", "golden_only"])]
+    pub kvm: bool,
+    /// Compare with this machine's own kernel instead of a guest (needs root); the simulated one is --kernel's, 6.12 unless given.
+    #[arg(long, conflicts_with_all = ["refresh", "golden_only", "kvm"])]
+    pub host: bool,
+    /// All quantities; without, those beyond tolerance.
+    #[arg(long)]
+    pub all: bool,
+    /// Write the tables as JSON, `-` = standard output.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write an HTML page with pictures.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
+    let mut judged = Vec::new();
+    let mut skipped = 0;
+    let to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    let color = schedlab_report::Style::detect().color;
+    let width = if args.all { Width::All } else { Width::Brief };
+    for case in cases(args) {
+        let (workload, _) = guest::workload(&case.workload, case.span(), ui)?;
+        let Some((source, hz, real, notes)) = real(args, &case, &workload, ui)? else {
+            skipped += 1;
+            continue;
+        };
+        let (version, simulated) = simulate(args, &case, hz, &workload, ui)?;
+        let mut found = Judged::new(case, hz, (source, real), (version, simulated));
+        found.notes = notes;
+        version_note(&mut found);
+        if !to_stdout {
+            print!("{}", table(std::slice::from_ref(&found), width, color));
+        }
+        judged.push(found);
+    }
+    if judged.is_empty() {
+        return Err(Failure::Input(
+            "there is nothing to compare: no case of the matrix matches, or none is kept; leave out --golden-only to boot guests"
+                .to_string(),
+        ));
+    }
+    write(args, &judged)?;
+    conclude(&judged, skipped, ui)
+}
+
+/// The cases asked for.
+fn cases(args: &ValidateArgs) -> Vec<Case> {
+    let series = |case: &Case| args.kernel.is_empty() || args.kernel.contains(&case.series);
+    let cpus = |case: &Case| args.cpus.is_empty() || args.cpus.contains(&case.cpus);
+    let mut all = matrix();
+    if args.host {
+        // one kernel, one run each; what would change the machine (control groups) is left out
+        let series = args.kernel.first().map_or("6.12", String::as_str);
+        all.retain(|case| case.series == series && case.workload != "cgroup" && case.cpus <= 2);
+        all.iter_mut().for_each(|case| case.runs = 1);
+        if args.cpus.is_empty() {
+            all.retain(|case| case.cpus == 1);
+        }
+    }
+    if args.workload.is_empty() {
+        return all.into_iter().filter(|case| series(case) && cpus(case)).collect();
+    }
+    let mut cases = Vec::new();
+    for name in &args.workload {
+        let matching: Vec<Case> =
+            all.iter().filter(|c| c.workload == *name && series(c) && cpus(c)).cloned().collect();
+        if !matching.is_empty() {
+            cases.extend(matching);
+            continue;
+        }
+        let kernels = if args.kernel.is_empty() {
+            case::SERIES.map(String::from).to_vec()
+        } else {
+            args.kernel.clone()
+        };
+        for cpus in if args.cpus.is_empty() { &[1] } else { args.cpus.as_slice() } {
+            for series in &kernels {
+                let (duration, runs) = (args.duration.to_string(), 2);
+                cases.push(Case {
+                    series: series.clone(),
+                    cpus: *cpus,
+                    workload: name.clone(),
+                    duration,
+                    runs,
+                });
+            }
+        }
+    }
+    cases
+}
+
+/// The guest's tasks have no timer slack; its timers are late by the interrupt's way through the kernel.
+const TIMER_LATE: Span = Span::from_us(10);
+
+type Real = (Source, u32, Vec<Measures>, Vec<String>);
+
+/// What real Linux does: kept, or from a guest booted now.
+fn real(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &Ui) -> Result<Option<Real>> {
+    if args.host {
+        let options = Options { cpus: case.cpus, duration: case.span(), ..Options::default() };
+        let step = ui.step(format!("this machine: {} on {} CPUs", case.workload, case.cpus));
+        let run = schedlab_guest::run_on_host(workload, &options).map_err(guest::failure)?;
+        drop(step);
+        let measures = Measures::of(&run.log).map_err(|error| Failure::Input(error.to_string()))?;
+        let others = 100.0 * (1.0 - measures.busy);
+        let note = format!("{others:.1} % of the CPUs' time was idle or went to others than the workload");
+        let source = Source { arm: "host".into(), version: run.report.package_version, runs: 1 };
+        return Ok(Some((source, run.log.header.hz, vec![measures], vec![note])));
+    }
+    if !args.refresh
+        && !args.kvm
+        && let Some(golden) = Golden::load(&args.golden, case).map_err(Failure::input)?
+    {
+        let source = Source {
+            arm: "guest (kept)".into(),
+            version: golden.package_version.clone(),
+            runs: golden.runs.len(),
+        };
+        return Ok(Some((source, golden.hz, golden.runs, Vec::new())));
+    }
+    if args.golden_only {
+        return Ok(None);
+    }
+    let kernel = GuestKernel::find(&case.series).map_err(guest::failure)?;
+    let mut golden = Golden { hz: kernel.hz, ..Golden::new() };
+    for index in 0..case.runs {
+        let options = Options {
+            cpus: case.cpus,
+            duration: case.span(),
+            phase: Case::phase(index),
+            kvm: args.kvm,
+            ..Options::default()
+        };
+        let what =
+            format!("guest {} on {} CPUs, {}, run {}", case.series, case.cpus, case.workload, index + 1);
+        let run = schedlab_guest::run(&kernel, workload, &options, &mut guest::stages(ui, &what));
+        let run = run.map_err(guest::failure)?;
+        let measures = Measures::of(&run.log).map_err(|error| Failure::Internal(error.to_string()))?;
+        golden.runs.push(measures);
+        golden.keys.push(run.report.key);
+        golden.package = run.report.package;
+        golden.package_version = run.report.package_version;
+        golden.qemu = run.report.qemu;
+        if index == 0 {
+            golden.command_line = run.report.command_line;
+        }
+    }
+    if args.refresh {
+        std::fs::create_dir_all(&args.golden)
+            .map_err(|error| Failure::Input(format!("{}: cannot be made: {error}", args.golden.display())))?;
+        let text = golden.to_text();
+        schedlab_log::write_aside(&Golden::path(&args.golden, case), |out| {
+            out.write_all(text.as_bytes()).map_err(schedlab_log::LogError::io("write", &args.golden))
+        })
+        .map_err(Failure::input)?;
+    }
+    let arm = if args.kvm { "guest (kvm)" } else { "guest" };
+    let source = Source { arm: arm.into(), version: golden.package_version.clone(), runs: golden.runs.len() };
+    Ok(Some((source, golden.hz, golden.runs, Vec::new())))
+}
+
+/// The simulation's runs: to each run of the guest as many, with its phase of the tick, else varied by what no real run has exactly.
+fn simulate(
+    args: &ValidateArgs,
+    case: &Case,
+    hz: u32,
+    workload: &Workload,
+    ui: &Ui,
+) -> Result<(String, Vec<Measures>)> {
+    let topology: Topology = case.cpus.to_string().parse().map_err(Failure::input)?;
+    let name = format!("linux-{}", case.series);
+    let scheduler = crate::schedulers::resolve(&name, hz, &topology, ui)?;
+    let tick_ns = 1_000_000_000 / u64::from(hz.max(1));
+    let runs_of_real = if args.host { args.runs.max(1) } else { case.runs.max(1) };
+    let tick_at_ns = tick_offset(&scheduler, tick_ns)?;
+    let mut runs = Vec::new();
+    let mut seed = 0;
+    for index in 0..args.runs.max(1) {
+        let phase_ns = Case::phase(index % runs_of_real).as_ns();
+        // the first tick comes a whole number of ticks after time 0, less the phase, in the guest
+        let wanted_ns = (tick_at_ns + phase_ns) % tick_ns;
+        seed = seed_with_phase(seed + 1, wanted_ns, tick_ns)?;
+        let perturb = Perturb { start: Span::ZERO, slack: TIMER_LATE, ..Perturb::new(seed) };
+        let varied = schedlab_validate::vary(workload, seed);
+        let log = simulate_one(&scheduler, &topology, case.span(), &varied, Some(perturb))?;
+        runs.push(Measures::of(&log).map_err(|error| Failure::Internal(error.to_string()))?);
+    }
+    Ok((scheduler.version(), runs))
+}
+
+/// When the first tick comes after time 0, if the simulation's phase is 0: two equal hogs change places at ticks only.
+fn tick_offset(scheduler: &Scheduler, tick_ns: u64) -> Result<u64> {
+    let topology: Topology = "1".parse().map_err(Failure::input)?;
+    let duration = Span::from_ns(50 * tick_ns);
+    let hogs = workloads::named("hogs:0,0", duration).map_err(guest::failure)?;
+    let log =
+        MemLog::read(&simulate_one(scheduler, &topology, duration, &hogs, None)?).map_err(Failure::input)?;
+    let last = log.records.iter().rfind(|record| record.kind() == Some(Kind::Switch));
+    Ok(last.map_or(0, |record| record.time_ns % tick_ns))
+}
+
+/// The next seed whose phase is this within the tick, to a hundredth.
+fn seed_with_phase(from: u64, wanted_ns: u64, tick_ns: u64) -> Result<u64> {
+    let one = workloads::named("hogs:0", Span::from_s(1)).map_err(guest::failure)?;
+    let mut program = Program::new(&one).map_err(Failure::input)?;
+    let found = (from..from + 100_000).find(|seed| {
+        program.perturb(&Perturb::new(*seed), |_| false);
+        let off_ns = (program.phase.as_ns() + tick_ns - wanted_ns) % tick_ns;
+        off_ns <= tick_ns / 100
+    });
+    found.ok_or_else(|| Failure::Internal(format!("no seed has the phase {wanted_ns} ns")))
+}
+
+fn simulate_one(
+    scheduler: &Scheduler,
+    topology: &Topology,
+    duration: Span,
+    workload: &Workload,
+    perturb: Option<Perturb>,
+) -> Result<RawLog> {
+    let request = Request {
+        workload,
+        scheduler,
+        topology: topology.clone(),
+        duration: Some(duration),
+        params: Vec::new(),
+        perturb,
+        actions: &[],
+        stall_limit: STALL_LIMIT,
+    };
+    let result = schedlab_runner::run(&request).map_err(Failure::input)?;
+    match &result.report.end {
+        RunEnd::AllDone | RunEnd::Duration => {}
+        RunEnd::Deadlock { .. } => return Err(Failure::Input("the workload deadlocks".to_string())),
+        RunEnd::Misbehaved { report } => {
+            return Err(Failure::Misbehaved(format!(
+                "{}: {}: {}",
+                scheduler.name(),
+                report.kind,
+                report.reason
+            )));
+        }
+    }
+    RawLog::open(result.spill, result.header).map_err(Failure::input)
+}
+
+/// Says if the two kernels are not the same release.
+fn version_note(judged: &mut Judged) {
+    let simulated = judged.simulated_version.split(',').next().unwrap_or_default().to_string();
+    if simulated != judged.real.version && !judged.real.version.is_empty() {
+        let note = format!("versions differ: real {}, simulated {simulated}", judged.real.version);
+        judged.notes.push(note);
+    }
+}
+
+fn write(args: &ValidateArgs, judged: &[Judged]) -> Result<()> {
+    let json = || {
+        let all = serde_json::json!({"schema": 1, "cases": judged});
+        serde_json::to_string_pretty(&all).expect("plain data is valid JSON") + "\n"
+    };
+    let save = |path: &Path, text: String| {
+        schedlab_log::write_aside(path, |out| {
+            out.write_all(text.as_bytes()).map_err(schedlab_log::LogError::io("write", path))
+        })
+        .map_err(Failure::input)
+    };
+    match &args.json {
+        Some(path) if path.as_os_str() == "-" => print!("{}", json()),
+        Some(path) => save(path, json())?,
+        None => {}
+    }
+    if let Some(path) = &args.html {
+        save(path, html(judged))?;
+    }
+    Ok(())
+}
+
+fn conclude(judged: &[Judged], skipped: usize, ui: &Ui) -> Result<()> {
+    let count = |verdict| judged.iter().map(|case| case.count(verdict)).sum::<usize>();
+    let (pass, known, fail) = (count(Verdict::Pass), count(Verdict::Known), count(Verdict::Fail));
+    let skipped =
+        if skipped > 0 { format!("; {skipped} cases have no kept guest runs") } else { String::new() };
+    ui.say(format!(
+        "{} cases: {pass} quantities within tolerance, {known} beyond it for a known cause, {fail} failed{skipped}",
+        judged.len()
+    ));
+    if fail == 0 {
+        return Ok(());
+    }
+    Err(Failure::Finding(format!("{fail} quantities differ from real Linux by more than is tolerated")))
+}

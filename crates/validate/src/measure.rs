@@ -1,0 +1,256 @@
+//! What of a log is compared? A summary, small enough to be kept as a golden file.
+//!
+//! ```text
+//!   ms    0         1         2
+//!         0123456789012345678901
+//!   cpu0  AAAABBBBAAAABBBBAAAABB      A: 12 ms, B: 10 ms; run delays 4 4 4 4 4 ms (and the 2 ms that A waits at the end)
+//! ```
+
+use schedlab_instruments::{LogProblem, for_each_run, summarize};
+use schedlab_log::{Kind, Log, Record};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Run delays are kept in steps of this: a hundredth of the shortest tick.
+pub const DELAY_STEP_NS: u64 = 10_000;
+/// Migrations over time are kept in steps of this.
+pub const MIGRATION_STEP_NS: u64 = 100_000_000;
+
+/// One run, of the guest, the machine or the host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measures {
+    /// Length of the run.
+    pub duration_ns: u64,
+    /// The workload's tasks, in its order.
+    pub tasks: Vec<TaskMeasures>,
+    /// Run delays of all tasks in units of [`DELAY_STEP_NS`] (rounded), with how often each occurred; ascending.
+    pub delays: Vec<(u64, u64)>,
+    /// Migrations of the workload's tasks in each [`MIGRATION_STEP_NS`], without the zeros at the end.
+    pub migrations: Vec<u32>,
+    /// Of an uneven start: when the numbers of tasks per CPU first differed by at most one; `None`: never, or no such start.
+    pub balance: Option<Balance>,
+    /// Share of the CPUs' time that the workload's tasks had, 0 to 1.
+    pub busy: f64,
+    /// CPU time of the kernel's own threads.
+    pub kernel_thread_ns: u64,
+}
+
+/// One task.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskMeasures {
+    /// Its name: equal names are a class.
+    pub name: String,
+    /// Its nice value.
+    pub nice: i32,
+    /// CPU time.
+    pub cpu_ns: u64,
+    /// Sum of its waits.
+    pub delay_ns: u64,
+    /// Switch-outs, voluntary.
+    pub blocks: u64,
+    /// Switch-outs while runnable.
+    pub preemptions: u64,
+    /// Runs on another CPU than the last.
+    pub migrations: u64,
+}
+
+/// How an uneven start became even.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Balance {
+    /// From the first migration to the first even state.
+    pub after_ns: u64,
+    /// Migrations on the way.
+    pub moves: u32,
+}
+
+impl Measures {
+    /// Reads a log.
+    pub fn of(log: &dyn Log) -> Result<Measures, LogProblem> {
+        let summary = summarize(log)?;
+        let header = log.header();
+        let mut delays: BTreeMap<u64, u64> = BTreeMap::new();
+        for_each_run(log, |run| {
+            if let (true, Some((_, ns))) = (run.task.is_workload(), run.waited) {
+                *delays.entry((ns + DELAY_STEP_NS / 2) / DELAY_STEP_NS).or_default() += 1;
+            }
+        })?;
+        let tasks = summary.tasks.iter().zip(&header.tasks).map(|(task, header)| TaskMeasures {
+            name: header.name.clone(),
+            nice: header.params.nice.get(),
+            cpu_ns: task.cpu_ns,
+            delay_ns: task.run_delay.sum_ns(),
+            blocks: task.switches_voluntary,
+            preemptions: task.switches_involuntary,
+            migrations: task.migrations,
+        });
+        let (migrations, balance) = moves(log)?;
+        let capacity_ns = summary.duration_ns * u64::from(header.nr_cpus);
+        Ok(Measures {
+            duration_ns: summary.duration_ns,
+            tasks: tasks.collect(),
+            delays: delays.into_iter().collect(),
+            migrations,
+            balance,
+            busy: if capacity_ns == 0 { 0.0 } else { summary.system.task_ns as f64 / capacity_ns as f64 },
+            kernel_thread_ns: summary.system.kernel_thread_ns,
+        })
+    }
+
+    /// Switches of the workload's tasks.
+    pub fn switches(&self) -> u64 {
+        self.tasks.iter().map(|task| task.blocks + task.preemptions).sum()
+    }
+
+    /// Migrations of the workload's tasks.
+    pub fn nr_migrations(&self) -> u64 {
+        self.tasks.iter().map(|task| task.migrations).sum()
+    }
+}
+
+/// Migrations over time (by where tasks run), and how an uneven start became even (by where they are queued).
+fn moves(log: &dyn Log) -> Result<(Vec<u32>, Option<Balance>), LogProblem> {
+    let mut steps: Vec<u32> = Vec::new();
+    let mut last_cpu: BTreeMap<u32, u32> = BTreeMap::new();
+    for_each_run(log, |run| {
+        if run.task.is_workload()
+            && last_cpu.insert(run.task.0, run.cpu.0).is_some_and(|last| last != run.cpu.0)
+        {
+            let step = (run.start_ns / MIGRATION_STEP_NS) as usize;
+            if steps.len() <= step {
+                steps.resize(step + 1, 0);
+            }
+            steps[step] += 1;
+        }
+    })?;
+    let mut queued = Queued { per_cpu: vec![0; log.header().nr_cpus as usize], ..Queued::default() };
+    schedlab_log::for_each(log, |_, record| {
+        queued.step(record);
+        Ok::<(), LogProblem>(())
+    })?;
+    Ok((steps, queued.balance))
+}
+
+/// Where runnable tasks are queued, of a workload whose tasks never sleep once started.
+#[derive(Default)]
+struct Queued {
+    per_cpu: Vec<i32>,
+    of_task: BTreeMap<u32, usize>,
+    /// The worst difference seen before the first migration.
+    uneven: bool,
+    first_ns: Option<u64>,
+    moves: u32,
+    balance: Option<Balance>,
+}
+
+impl Queued {
+    fn step(&mut self, record: &Record) {
+        let task = record.task();
+        let Some(kind) = record.kind().filter(|_| task.is_workload()) else { return };
+        match kind {
+            Kind::New => {
+                let cpu = record.arg as usize;
+                if let Some(count) = self.per_cpu.get_mut(cpu) {
+                    *count += 1;
+                    self.of_task.insert(task.0, cpu);
+                }
+            }
+            Kind::Switch if record.prev_state().is_some_and(|state| !state.is_runnable()) => {
+                if let Some(cpu) = self.of_task.remove(&task.0) {
+                    self.per_cpu[cpu] -= 1;
+                }
+            }
+            Kind::Migrate => self.migrate(record),
+            _ => {}
+        }
+    }
+
+    fn migrate(&mut self, record: &Record) {
+        let to = record.other as usize;
+        let Some(from) = self.of_task.get_mut(&record.task) else { return };
+        if to >= self.per_cpu.len() || *from == to {
+            return;
+        }
+        let spread = |counts: &[i32]| {
+            counts.iter().max().copied().unwrap_or(0) - counts.iter().min().copied().unwrap_or(0)
+        };
+        self.uneven |= self.first_ns.is_none() && spread(&self.per_cpu) > 1;
+        let first_ns = *self.first_ns.get_or_insert(record.time_ns);
+        self.per_cpu[*from] -= 1;
+        self.per_cpu[to] += 1;
+        *from = to;
+        self.moves += 1;
+        if self.uneven && self.balance.is_none() && spread(&self.per_cpu) <= 1 {
+            self.balance = Some(Balance { after_ns: record.time_ns - first_ns, moves: self.moves });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_log::{LogHeader, LogTask, MemLog, PrevState};
+    use schedlab_units::{Span, TaskId};
+
+    const MS: u64 = 1_000_000;
+
+    fn switch(ms: u64, cpu: u16, from: TaskId, to: TaskId) -> Record {
+        let flags = PrevState::Preempted as u8;
+        Record {
+            time_ns: ms * MS,
+            kind: Kind::Switch as u8,
+            flags,
+            cpu,
+            task: from.0,
+            other: to.0,
+            ..Record::default()
+        }
+    }
+    fn new(task: u32, cpu: u32) -> Record {
+        Record { kind: Kind::New as u8, task, other: TaskId::IDLE.0, arg: cpu, ..Record::default() }
+    }
+    fn log(nr_cpus: u32, tasks: usize, ms: u64, records: Vec<Record>) -> MemLog {
+        let tasks = vec![LogTask { name: "t".into(), ..LogTask::default() }; tasks];
+        MemLog {
+            header: LogHeader { nr_cpus, tasks, duration: Span::from_ms(ms), ..LogHeader::default() },
+            records,
+        }
+    }
+
+    // 0         1         2
+    // 0123456789012345678901   ms
+    // AAAABBBBAAAABBBBAAAABB
+    #[test]
+    fn the_drawn_schedule_is_measured() {
+        let (a, b) = (TaskId(0), TaskId(1));
+        let mut records = vec![new(0, 0), new(1, 0), switch(0, 0, TaskId::IDLE, a)];
+        for turn in 0..5 {
+            let (from, to) = if turn % 2 == 0 { (a, b) } else { (b, a) };
+            records.push(switch(4 + 4 * turn, 0, from, to));
+        }
+        let found = Measures::of(&log(1, 2, 22, records)).unwrap();
+        assert_eq!(found.tasks.iter().map(|t| t.cpu_ns / MS).collect::<Vec<_>>(), [12, 10]);
+        // A's first run waited 0 ms; the five others 4 ms each; what is not over at the end is no sample
+        assert_eq!(found.delays, [(0, 1), (400, 5)]);
+        assert_eq!((found.switches(), found.nr_migrations(), found.busy), (5, 0, 1.0));
+    }
+
+    // cpu0 AAAA  with B, C, D queued; one task moves at 10, one at 14 ms: 4,0 -> 3,1 -> 2,2
+    #[test]
+    fn an_uneven_start_becomes_even() {
+        let migrate = |ms: u64, task: u32| Record {
+            time_ns: ms * MS,
+            kind: Kind::Migrate as u8,
+            task,
+            other: 1,
+            arg: 0,
+            ..Record::default()
+        };
+        let mut records: Vec<Record> = (0..4).map(|task| new(task, 0)).collect();
+        records.push(switch(0, 0, TaskId::IDLE, TaskId(0)));
+        records.extend([migrate(10, 1), switch(10, 1, TaskId::IDLE, TaskId(1)), migrate(14, 2)]);
+        let found = Measures::of(&log(2, 4, 20, records)).unwrap();
+        assert_eq!(found.balance, Some(Balance { after_ns: 4 * MS, moves: 2 }));
+        let even = log(2, 2, 20, vec![new(0, 0), new(1, 1), migrate(10, 0)]);
+        assert_eq!(Measures::of(&even).unwrap().balance, None);
+    }
+}
