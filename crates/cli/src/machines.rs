@@ -68,7 +68,7 @@ fn picture(machine: &Topology) -> String {
         plural(count(|c| c.node), "NUMA node"),
     );
     // one line per last-level cache and capacity
-    let mut lines: Vec<((u32, u32, u32, u32), Vec<u32>)> = Vec::new();
+    let mut lines: Vec<(_, Vec<u32>)> = Vec::new();
     for (number, cpu) in cpus.iter().enumerate() {
         let place = (cpu.package, cpu.node, cpu.llc, cpu.capacity);
         match lines.iter_mut().find(|(p, _)| *p == place) {

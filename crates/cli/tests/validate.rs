@@ -10,8 +10,8 @@ fn the_simulation_agrees_with_what_real_linux_did() {
     if !has_linux() {
         return;
     }
-    let args = ["validate", "--kernel", "6.12", "--cpus", "1", "--golden-only", "--runs", "5", "--json", "-"];
-    let workloads = ["hogs:0,5,-5,10", "sleepers", "periodic-rt", "deadline", "cgroup"];
+    let args = ["validate", "--kernel", "6.12", "--cpus", "1", "--golden-only", "--runs", "4", "--json", "-"];
+    let workloads = ["hogs:0,5,-5,10", "responsebench", "periodic-rt", "cgroup"];
     let found = json(&[&args[..], &workloads[..]].concat());
     let cases = found["cases"].as_array().expect("cases");
     assert_eq!(cases.len(), workloads.len());

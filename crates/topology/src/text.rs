@@ -65,14 +65,14 @@ impl Sizes {
             _ => {}
         }
         let wrong = |problem: String| Err(TopologyError::Syntax { text: self.to_string(), problem });
-        if self.nodes > 1 && (self.llcs * self.cores) % self.nodes != 0 {
+        if self.nodes > 1 && !(self.llcs * self.cores).is_multiple_of(self.nodes) {
             return wrong(format!(
                 "{} cores of a package cannot be split evenly into {} nodes",
                 self.llcs * self.cores,
                 self.nodes
             ));
         }
-        if self.cluster == 0 || self.cores % self.cluster != 0 {
+        if self.cluster == 0 || !self.cores.is_multiple_of(self.cluster) {
             return wrong(format!(
                 "{} cores cannot be split evenly into clusters of {}",
                 self.cores, self.cluster

@@ -206,7 +206,7 @@ pub(super) fn tails(title: &str, compared: &Compared, curve: impl Fn(&Measures) 
 
 fn open(width: f64, height: f64) -> String {
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" style=\"max-width:100%;height:auto\">\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" style=\"display:block;max-width:100%;height:auto\">\n",
         px(width),
         px(height)
     )

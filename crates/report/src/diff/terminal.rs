@@ -356,7 +356,11 @@ fn times(text: &mut String, view: DiffView<'_>, style: Style) {
         let sign = if difference < 0 { '-' } else { '+' };
         let relative = match task.cpu_ns[0] {
             0 => "new".to_string(),
-            base => format!("{:+.1} %", 100.0 * difference as f64 / base as f64),
+            base => match 100.0 * difference as f64 / base as f64 {
+                small if small.abs() < 0.05 => String::new(),
+                percent if percent.abs() < 999.5 => format!("{percent:+.1} %"),
+                percent => format!("x {:.0}", 1.0 + percent / 100.0),
+            },
         };
         line(
             text,

@@ -45,12 +45,11 @@ pub trait Edit {
     fn run(&mut self, row: TaskId, events: &mut Vec<Event>) -> Option<TaskId>;
 }
 
+/// What is called with a task's row and some of its events, in their order.
+pub type EachRun<'a> = &'a mut dyn FnMut(TaskId, &[Event]) -> Result<(), StreamError>;
+
 /// Passes all of `source` through `edit`; `each` gets what comes out.
-pub fn edited(
-    source: &Source,
-    edit: &mut dyn Edit,
-    each: &mut dyn FnMut(TaskId, &[Event]) -> Result<(), StreamError>,
-) -> Result<(), StreamError> {
+pub fn edited(source: &Source, edit: &mut dyn Edit, each: EachRun<'_>) -> Result<(), StreamError> {
     edit.begin();
     source.runs(&mut |row, events| match edit.run(row, events) {
         Some(row) if !events.is_empty() => each(row, events),
