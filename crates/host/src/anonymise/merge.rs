@@ -10,9 +10,10 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use super::pages::{Builder, Missed, walk};
+use super::pages::walk;
 use crate::drain::CpuPages;
 use crate::error::HostError;
+use schedlab_trace::write::{Missed, PageBuilder};
 
 /// One side: its pages, and what is left of the page read last.
 struct Side<'a> {
@@ -58,7 +59,7 @@ pub(crate) fn merge(
     let mut file =
         tempfile::tempfile_in(folder).map_err(HostError::io("cannot make a temporary file in", folder))?;
     let mut bytes = 0;
-    let mut builder = Builder::new(page_size);
+    let mut builder = PageBuilder::new(page_size);
     let mut put = |pages: &[u8]| {
         bytes += pages.len() as u64;
         file.write_all(pages).map_err(HostError::io("cannot write to a temporary file in", folder))
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     fn recorded(events: &[(u64, u8)], lost_before: Option<usize>) -> CpuPages {
-        let mut builder = Builder::new(4096);
+        let mut builder = PageBuilder::new(4096);
         for (i, (time_ns, mark)) in events.iter().enumerate() {
             if lost_before == Some(i) {
                 builder.lost(Missed { count: Some(5) });

@@ -33,7 +33,7 @@ use crate::record::stat;
 use crate::snapshot::{Snapshot, SnapshotRow};
 use events::{Seen, Shapes};
 use names::{Tasks, rename_groups};
-use pages::Builder;
+use schedlab_trace::write::PageBuilder;
 
 pub use schedlab_trace::standard_kernel_thread;
 
@@ -132,7 +132,7 @@ pub fn anonymise(
     let mut per_cpu: BTreeMap<u32, u64> = BTreeMap::new();
     let mut read_back = Seen::default();
     for cpu in &buffer.cpus {
-        let mut builder = Builder::new(buffer.page_size);
+        let mut builder = PageBuilder::new(buffer.page_size);
         for_each_chunk(&mut bytes, buffer, cpu, trace, |chunk| {
             for page in chunk.chunks(buffer.page_size) {
                 let mut kept = Vec::new();

@@ -29,7 +29,6 @@ use std::time::Duration;
 
 use schedlab_trace::EventFormat;
 
-use crate::anonymise::pages::{Builder, Missed};
 use crate::drain::{CpuPages, DrainCost, Drained, thread_cpu_time};
 use crate::error::HostError;
 use crate::events::{ESSENTIAL, split};
@@ -40,6 +39,7 @@ use programs::{
     Generator, InterruptCount, STATE_BYTES, STATE_CPUS, STATE_HEAD, STATE_PER_CPU, reported_state,
     trace_type, wanted_types,
 };
+use schedlab_trace::write::{Missed, PageBuilder};
 use sys::{Attached, Epoll, Mapping};
 
 /// Bytes of the pages that are written.
@@ -362,7 +362,7 @@ struct Reader {
     mask: u64,
     /// Number of sched_switch, and where its state stands.
     switch: (u16, usize),
-    builder: Builder,
+    builder: PageBuilder,
     file: File,
     bytes: u64,
     /// Events that had been lost at the last sample.
@@ -387,7 +387,7 @@ impl Reader {
             ring,
             mask: ring_bytes as u64 - 1,
             switch,
-            builder: Builder::new(PAGE),
+            builder: PageBuilder::new(PAGE),
             file: tempfile::tempfile_in(folder)?,
             bytes: 0,
             lost: 0,
@@ -433,7 +433,7 @@ impl Reader {
     /// Puts all samples that are complete into pages; how many.
     fn take(&mut self) -> u64 {
         let (id, at) = (self.switch.0.to_le_bytes(), self.switch.1);
-        let mut builder = std::mem::replace(&mut self.builder, Builder::new(PAGE));
+        let mut builder = std::mem::replace(&mut self.builder, PageBuilder::new(PAGE));
         let mut copy = std::mem::take(&mut self.record);
         let (mut events, mut lost_before, mut last_ns) = (0, self.lost, self.last_ns);
         self.take_with(|time_ns, lost, record| {
@@ -493,7 +493,7 @@ fn run(mut cpus: Vec<Reader>, stop: &OwnedFd, total: &AtomicU64, written: &[Atom
     }
     let mut pages = Vec::new();
     for mut cpu in cpus {
-        let rest = std::mem::replace(&mut cpu.builder, Builder::new(PAGE)).finish();
+        let rest = std::mem::replace(&mut cpu.builder, PageBuilder::new(PAGE)).finish();
         total.fetch_add(cpu.write(&rest)?, Ordering::Relaxed);
         let failed = HostError::io("cannot rewind the", format!("(temporary file of CPU {})", cpu.cpu));
         cpu.file.seek(SeekFrom::Start(0)).map_err(failed)?;

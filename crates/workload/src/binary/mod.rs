@@ -3,7 +3,7 @@
 //! ```text
 //! file   = 89 "SLWLOAD"  version u32       0 u32      16 bytes
 //!          chunk ...                                  data, about 64 KiB each
-//!          end chunk                                  number of chunks, tasks, events; checksum of the checksums
+//!          end chunk                                  number of chunks, tasks, events; checksum of the checksums (and of the header, version 3)
 //! chunk  = kind u32 ('DATA' or 'END.')  length u32  crc32 u32 (of kind, length and payload)   payload
 //! DATA   = item ...     note | dropped | cgroup | task | run of one task's events
 //! ```
@@ -38,6 +38,11 @@ const END: u32 = u32::from_le_bytes(*b"END.");
 const CHUNK_TARGET: usize = 64 << 10;
 /// ... and refused by readers above this (one item, such as a note, may be long).
 const CHUNK_MAX: usize = 16 << 20;
+
+/// The checksum of checksums begins with this: from version 3 on it covers the header, so that a changed version is told.
+fn first_of_chain(version: u32, header: &[u8; FILE_HEADER]) -> u32 {
+    if version < 3 { 0 } else { crc::crc32(0, header) }
+}
 
 /// Item kinds.
 mod item {

@@ -2,7 +2,10 @@
 
 use super::crc::crc32;
 use super::varint::{Cursor, unzigzag};
-use super::{BINARY_MAGIC, BINARY_VERSION, CHUNK_HEADER, CHUNK_MAX, DATA, END, FILE_HEADER, has, item, tag};
+use super::{
+    BINARY_MAGIC, BINARY_VERSION, CHUNK_HEADER, CHUNK_MAX, DATA, END, FILE_HEADER, first_of_chain, has, item,
+    tag,
+};
 use crate::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,
@@ -171,7 +174,10 @@ impl<R: Read> BinaryReader<R> {
             return Err(reader.truncated("the header"));
         }
         match le32(&header[8..]) {
-            1..=BINARY_VERSION if le32(&header[12..]) == 0 => Ok(reader),
+            version @ 1..=BINARY_VERSION if le32(&header[12..]) == 0 => {
+                reader.chain = first_of_chain(version, &header);
+                Ok(reader)
+            }
             1..=BINARY_VERSION => {
                 Err(BinaryError { offset: 12, problem: BinaryProblem::Content("a reserved field is not 0") })
             }
