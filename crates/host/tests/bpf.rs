@@ -85,11 +85,11 @@ fn programs_record_what_ftrace_records() {
     let mut ftrace = Command::new(example("record"))
         .arg("-o")
         .arg(path("ftrace.dat"))
-        .args(["-t", "1.5", "--ftrace", "--irq", "--softirq"])
+        .args(["-t", "3", "--ftrace", "--irq", "--softirq"])
         .stderr(Stdio::null())
         .spawn()
         .expect("the recorder starts");
-    std::thread::sleep(Duration::from_millis(400));
+    std::thread::sleep(Duration::from_millis(1200));
     let what = What::System { duration: Some(Duration::from_millis(500)) };
     let mut options = RecordOptions::new(path("bpf.dat"), what);
     options.events = options.events.with_interrupts();

@@ -131,10 +131,19 @@ fn a_tiny_buffer_loses_events_and_says_how_many() {
     WAYS.into_iter().for_each(losses_are_counted);
 }
 
+/// Of the calling thread.
+fn set_policy(policy: i32) {
+    let param = libc::sched_param { sched_priority: i32::from(policy == libc::SCHED_FIFO) };
+    // SAFETY: `param` outlives the call; 0 is the calling thread.
+    let set = unsafe { libc::sched_setscheduler(0, policy, &param) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
 fn losses_are_counted(way: Backend) {
     let folder = tempfile::tempdir().expect("folder");
     let output = folder.path().join("t.dat");
-    // Threads that yield as fast as they can fill two pages in some 50 us, less than it takes to wake the drain.
+    // Threads that yield as fast as they can fill two pages in some 50 us, less than it takes to wake the drain. On a busy host the
+    // drain may happen to be up in time; so for 50 ms of every 200 ms nothing but them runs.
     let mut options =
         RecordOptions::new(&output, What::System { duration: Some(Duration::from_millis(300)) });
     options.backend = way;
@@ -144,7 +153,14 @@ fn losses_are_counted(way: Backend) {
     let recorded = std::thread::scope(|scope| {
         for _ in 0..2 * std::thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
+                let begin = std::time::Instant::now();
+                let mut alone = false;
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let wanted = (100..150).contains(&(begin.elapsed().as_millis() % 200));
+                    if wanted != alone {
+                        alone = wanted;
+                        set_policy(if alone { libc::SCHED_FIFO } else { libc::SCHED_OTHER });
+                    }
                     std::thread::yield_now();
                 }
             });
