@@ -6,6 +6,7 @@ mod at;
 mod compare;
 mod debug;
 mod demo;
+mod dependencies;
 mod diff;
 mod explain;
 mod failure;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::demo(args, &ui),
         Command::Record(args) => record::record(args, &ui),
         Command::Import(args) => import::import(args, &ui),
+        Command::Dependencies(args) => dependencies::dependencies(args, &ui),
         Command::Generate(args) => generate::generate(args, &ui),
         Command::Workload(command) => workload::workload(command, &ui),
         Command::Run(args) => run::run(args, &ui),
