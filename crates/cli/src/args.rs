@@ -29,20 +29,40 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Record the scheduling events of a command, of processes, or of the whole system (needs root).
     Record(RecordArgs),
-    /// Turn a trace into a workload: what each task wanted, free of any schedule.
+    /// Turn a recording (trace.dat, perf.data, ftrace text, Perfetto) or an rt-app description into a workload.
     Import(ImportArgs),
-    /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, periodic, arrivals.
+    /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, server, forkstorm, execstorm, periodic, arrivals, random.
     Generate(GenerateArgs),
+    /// Look at a workload, or take a part of it: show, filter, cut, scale, anonymise, convert.
+    #[command(subcommand)]
+    Workload(crate::workload::WorkloadCommand),
     /// Run a workload under a scheduler, on a simulated machine.
     Run(Box<RunArgs>),
+    /// Several schedulers or parameters on the same workload, over an ensemble of perturbed replays: what changed, most first.
+    Compare(crate::compare::CompareArgs),
+    /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if there is one.
+    Diff(crate::diff::DiffArgs),
     /// Real Linux: fetch, build, list, check, remove.
     #[command(subcommand)]
-    Linux(LinuxCommand),
+    Linux(crate::linux::LinuxCommand),
+    /// How far from its due does each client get, and what does deciding cost? The study of the paper on VTRR, for any scheduler.
+    Fairness(Box<crate::fairness::FairnessArgs>),
+    /// Every table and figure of a paper, beside the published value.
+    #[command(subcommand)]
+    Reproduce(crate::reproduce::ReproduceCommand),
+    #[command(hide = true)]
+    Probe(crate::fairness::ProbeArgs),
+    #[command(hide = true)]
+    ProbeMachine(crate::fairness::ProbeMachineArgs),
     /// Real Linux in a deterministic QEMU guest: ground truth.
     #[command(subcommand)]
     Guest(crate::guest::GuestCommand),
     /// Compare the simulation with real Linux: tables with tolerances and verdicts.
     Validate(crate::validate::ValidateArgs),
+    /// Compare native CFS and EEVDF with the real kernels that they model, decision by decision, and explain the differences.
+    Agreement(crate::agreement::AgreementArgs),
+    /// Show a machine that --machine takes, or list those with a name; take a snapshot of this one.
+    Machines(crate::machines::MachinesArgs),
     /// List the schedulers that --sched takes, with their parameters.
     Schedulers {
         /// Show this one in full.
@@ -94,7 +114,8 @@ pub(crate) struct RecordArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ImportArgs {
-    /// A trace (trace.dat, or a folder with one).
+    /// A recording: trace.dat, perf.data (file, pipe, compressed), ftrace's text (also of trace-cmd report, perf script), a
+    /// Perfetto trace; or rt-app's JSON; or a folder with one of them. The content tells which.
     pub input: PathBuf,
     /// Workload file to write: text, or binary if the name ends in .wlb.
     #[arg(short, long)]
@@ -109,7 +130,8 @@ pub(crate) struct ImportArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct GenerateArgs {
-    /// What to make; without one the kinds are listed.
+    /// What to make, or a TOML file (NAME.toml) with kind and settings; without one the kinds are listed.
+    #[arg(value_name = "KIND|FILE.toml")]
     pub kind: Option<String>,
     /// Take kind and settings from a TOML file.
     #[arg(long, value_name = "FILE", conflicts_with = "kind")]
@@ -120,6 +142,9 @@ pub(crate) struct GenerateArgs {
     /// A setting of the kind, NAME=VALUE; without -o all settings are printed.
     #[arg(long, value_name = "K=V", value_parser = parse_param)]
     pub set: Vec<(String, String)>,
+    /// Print the settings with their meanings, as TOML to edit (also what happens without -o).
+    #[arg(long)]
+    pub print_spec: bool,
     /// Workload file to write: text, or binary if the name ends in .wlb.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
@@ -127,19 +152,23 @@ pub(crate) struct GenerateArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// A workload (text or binary), a trace, or a folder with one of them.
+    /// A workload (text or binary), a trace, a mix (TOML), or a folder with one of them.
+    /// A workload (text or binary), a recording, an rt-app description, or a folder with one of them.
     #[arg(required = true, value_name = "W")]
     pub workload: PathBuf,
     /// More workloads, each a run of its own.
     #[arg(value_name = "W")]
     pub more: Vec<PathBuf>,
+    /// All workloads in one run, side by side on one machine, instead of a run for each.
+    #[arg(long)]
+    pub together: bool,
     /// The scheduler: `schedlab schedulers` lists them.
     #[arg(long, value_name = "NAME")]
     pub sched: String,
     /// Number of CPUs, all alike.
     #[arg(long, value_name = "N", conflicts_with = "machine", value_parser = parse_cpus)]
     pub cpus: Option<Topology>,
-    /// The machine: a number, or packages=2,llcs=2,cores=4,smt=2.
+    /// The machine: a number, or packages=2,llcs=2,cores=4,smt=2, or a preset, or /sys or a copy: `schedlab machines`.
     #[arg(long, value_name = "TOPO")]
     pub machine: Option<Topology>,
     /// Stop after this much simulated time.
@@ -163,6 +192,8 @@ pub(crate) struct RunArgs {
     /// Write the results as JSON, `-` = standard output (then nothing else is printed there).
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub at: crate::at::AtArgs,
     /// Ticks of all CPUs at one instant, or spread over half a tick.
     #[arg(long, value_name = "PHASE", default_value = "aligned", value_parser = ["aligned", "staggered"])]
     pub ticks: String,
@@ -170,34 +201,7 @@ pub(crate) struct RunArgs {
     pub many: crate::many::ManyArgs,
 }
 
-#[derive(Subcommand, Debug)]
-pub(crate) enum LinuxCommand {
-    /// Fetch the source package of this version, build it as a library; instant if that was done before.
-    Add {
-        /// For example 6.12.
-        version: String,
-        /// Ticks per second.
-        #[arg(long, default_value_t = 250)]
-        hz: u32,
-        /// Most CPUs it can have: 64 (faster) or 1024.
-        #[arg(long, default_value_t = 64)]
-        nr_cpus: u32,
-    },
-    /// What is built.
-    List,
-    /// Prove that every kernel file compiled is byte-identical to the package's.
-    Check {
-        /// For example 6.12; all that are built if left out.
-        version: Option<String>,
-    },
-    /// Delete what was built of a version.
-    Remove {
-        /// For example 6.12.
-        version: String,
-    },
-}
-
-fn parse_cpus(text: &str) -> Result<Topology, String> {
+pub(crate) fn parse_cpus(text: &str) -> Result<Topology, String> {
     let count: u64 = text.parse().map_err(|_| format!("'{text}' is not a number of CPUs"))?;
     count.to_string().parse().map_err(|error: schedlab_topology::TopologyError| error.to_string())
 }

@@ -6,6 +6,7 @@
 use crate::args::DemoArgs;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
+use crate::linux::Asked;
 use crate::run::{Finished, Plan, execute, report};
 use crate::ui::Ui;
 use schedlab_host::anonymise::Others;
@@ -34,7 +35,7 @@ pub(crate) fn demo(args: &DemoArgs, ui: &Ui) -> Result<()> {
     let mut runs: Vec<Finished> = Vec::new();
     match Topology::flat(1)
         .map_err(Failure::input)
-        .and_then(|one| crate::linux::object(VERSION, HZ, &one, ui))
+        .and_then(|one| crate::linux::object(&Asked::series(VERSION), HZ, &one, ui))
     {
         Ok(object) => {
             let linux = Scheduler::Linux(object);
@@ -62,6 +63,7 @@ fn one_run(loaded: &Loaded, scheduler: &Scheduler, cpus: u32, trace: &Path, ui: 
         duration: None,
         params: Vec::new(),
         perturb: None,
+        actions: Vec::new(),
         command: format!("schedlab run {} --sched {} --cpus {cpus}", trace.display(), scheduler.name()),
     };
     execute(&plan, ui)
@@ -100,7 +102,7 @@ fn record(output: &Path, ui: &Ui) -> std::result::Result<PathBuf, String> {
 }
 
 /// A file of the project: from the working directory or the program upwards.
-fn project_file(name: &str) -> Option<PathBuf> {
+pub(crate) fn project_file(name: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok();
     let working = std::env::current_dir().ok();
     let starts = [working.as_deref(), program.as_deref()];

@@ -1,19 +1,29 @@
 //! `schedlab`: the command line over the laboratory.
 
+mod agreement;
 mod args;
+mod at;
+mod compare;
 mod demo;
+mod diff;
 mod failure;
+mod fairness;
 mod generate;
 mod guest;
 mod import;
 mod input;
 mod linux;
+mod machines;
 mod many;
+mod mix;
+mod pages;
 mod record;
+mod reproduce;
 mod run;
 mod schedulers;
 mod ui;
 mod validate;
+mod workload;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -30,10 +40,19 @@ fn main() -> ExitCode {
         Command::Record(args) => record::record(args, &ui),
         Command::Import(args) => import::import(args, &ui),
         Command::Generate(args) => generate::generate(args, &ui),
+        Command::Workload(command) => workload::workload(command, &ui),
         Command::Run(args) => run::run(args, &ui),
+        Command::Compare(args) => compare::compare(args, &ui),
+        Command::Diff(args) => diff::diff(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
+        Command::Fairness(args) => fairness::fairness(args, &ui),
+        Command::Reproduce(command) => reproduce::reproduce(command, &ui),
+        Command::Probe(args) => fairness::probe(args),
+        Command::ProbeMachine(args) => fairness::probe_machine(args),
         Command::Guest(command) => guest::guest(command, &ui),
         Command::Validate(args) => validate::validate(args, &ui),
+        Command::Agreement(args) => agreement::agreement(args, &ui),
+        Command::Machines(args) => machines::machines(args),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
     };
     match result {

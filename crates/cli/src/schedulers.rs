@@ -54,10 +54,10 @@ pub(crate) fn schedulers(name: Option<&str>, as_json: bool) -> Result<()> {
 
 /// The scheduler of this name; real Linux is built if it is not there yet.
 pub(crate) fn resolve(name: &str, hz: u32, topology: &Topology, ui: &Ui) -> Result<Scheduler> {
-    if let Some(version) = name.strip_prefix("linux-")
-        && crate::linux::versions().iter().any(|linux| linux.name == name)
+    if let Some(asked) = crate::linux::parse(name)
+        && asked.known()
     {
-        return crate::linux::object(version, hz, topology, ui).map(Scheduler::Linux);
+        return crate::linux::object(&asked, hz, topology, ui).map(Scheduler::Linux);
     }
     match schedlab_policies::find(name) {
         Some(info) => Ok(Scheduler::Native(info)),

@@ -270,6 +270,7 @@ fn simulate_one(
         duration: Some(duration),
         params: Vec::new(),
         perturb,
+        actions: &[],
         stall_limit: STALL_LIMIT,
     };
     let result = schedlab_runner::run(&request).map_err(Failure::input)?;

@@ -38,6 +38,11 @@ pub struct Pages {
     pub tables: Vec<Table>,
 }
 
+/// Makes a folder that can be written to.
+pub fn create(folder: &Path) -> Result<(), OutputError> {
+    std::fs::create_dir_all(folder).map_err(|source| OutputError { path: folder.to_path_buf(), source })
+}
+
 /// Writes aside, then renames.
 fn write_file(folder: &Path, name: &str, text: &str) -> Result<PathBuf, OutputError> {
     let path = folder.join(name);
@@ -58,19 +63,34 @@ impl Pages {
     /// Writes `NAME.csv` and `NAME.json` per table, `NAME.svg` per drawing, and `index.html` with all of them, which opens offline.
     /// Returns the paths, `index.html` first.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, OutputError> {
-        std::fs::create_dir_all(folder)
-            .map_err(|source| OutputError { path: folder.to_path_buf(), source })?;
-        let mut paths = vec![];
+        let mut paths = self.write_csv(folder)?;
         for table in &self.tables {
-            paths.push(write_file(folder, &format!("{}.csv", table.name), &table.to_csv())?);
             let json = format!("{:#}\n", table.to_json());
             paths.push(write_file(folder, &format!("{}.json", table.name), &json)?);
         }
-        for drawing in &self.drawings {
-            paths.push(write_file(folder, &format!("{}.svg", drawing.name), &drawing.svg)?);
-        }
+        paths.extend(self.write_svg(folder)?);
         paths.insert(0, write_file(folder, "index.html", &self.html())?);
         Ok(paths)
+    }
+
+    /// Writes `NAME.csv` per table into a folder; returns the paths.
+    pub fn write_csv(&self, folder: &Path) -> Result<Vec<PathBuf>, OutputError> {
+        create(folder)?;
+        let write = |table: &Table| write_file(folder, &format!("{}.csv", table.name), &table.to_csv());
+        self.tables.iter().map(write).collect()
+    }
+
+    /// Writes `NAME.svg` per drawing into a folder; returns the paths.
+    pub fn write_svg(&self, folder: &Path) -> Result<Vec<PathBuf>, OutputError> {
+        create(folder)?;
+        let write = |drawing: &Drawing| write_file(folder, &format!("{}.svg", drawing.name), &drawing.svg);
+        self.drawings.iter().map(write).collect()
+    }
+
+    /// `{"schema":1,"title":...,"remarks":[...],"tables":[...]}`; tables as [`Table::to_json`] has them.
+    pub fn to_json(&self) -> serde_json::Value {
+        let tables: Vec<serde_json::Value> = self.tables.iter().map(Table::to_json).collect();
+        serde_json::json!({"schema": 1, "title": self.title, "remarks": self.remarks, "tables": tables})
     }
 
     /// One self-contained page.

@@ -134,7 +134,8 @@ pub(crate) fn short(number: f64) -> String {
         0.0 => "0".into(),
         size if size >= 1000.0 => format!("{number:.0}"),
         size if size >= 100.0 => format!("{number:.1}"),
-        _ => format!("{number:.2}"),
+        size if size >= 1.0 => format!("{number:.2}"),
+        _ => format!("{number:.3}"),
     }
 }
 

@@ -1,18 +1,16 @@
 //! The study against specs: measured ranges, published bounds, and independence of threads.
 
-use schedlab_experiments::fairness::{Config, ConfigError, Point, Spread, Study, study};
+use schedlab_experiments::fairness::{Config, ConfigError, Spread, Study, study};
 
 fn config(names: &[&str], totals: &[u64], clients: &[u32], combinations: u32) -> Config {
     Config {
         contenders: Config::contenders(names).unwrap(),
-        points: totals
-            .iter()
-            .flat_map(|&total| clients.iter().map(move |&nr_clients| Point { nr_clients, total }))
-            .collect(),
+        points: Config::grid(clients, totals),
         combinations,
         spread: Spread::Uniform,
         seed: 1,
         threads: None,
+        ..Config::vtrr_paper()
     }
 }
 
@@ -47,7 +45,7 @@ fn measured_ranges_are_found_again() {
         for result in &study.results {
             assert_eq!(result.inexact, 0, "{result:?}: every cycle gives each client exactly its share");
             let (low, high) = result.worst_tu(result.from_start);
-            match result.sched {
+            match &*result.sched {
                 "wf2q" | "eevdf-1995" => assert!(low > -1.0 && high < 1.0, "{result:?}"),
                 "wfq" | "stride" => assert!(low > -1.0, "{result:?}"),
                 "sfq" => assert!(high < 1.0, "{result:?}"),
@@ -92,6 +90,6 @@ fn bad_configurations_are_refused() {
         ConfigError::Shares { nr_clients: 4, total: 3 }
     ));
     assert!(matches!(refused(config(&["wfq"], &[1 << 31], &[4], 1)), ConfigError::TooLarge(_)));
-    assert_eq!(refused(config(&["wfq"], &[], &[4], 1)), ConfigError::Empty("point (clients, shares)"));
-    assert_eq!(refused(config(&[], &[8], &[4], 1)), ConfigError::Empty("scheduler"));
+    assert!(matches!(refused(config(&["wfq"], &[], &[4], 1)), ConfigError::Empty("point (clients, shares)")));
+    assert!(matches!(refused(config(&[], &[8], &[4], 1)), ConfigError::Empty("scheduler")));
 }

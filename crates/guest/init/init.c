@@ -76,7 +76,8 @@ struct cgroup {
 	u32 what, weight;
 	u64 quota_us, period_us;
 };
-enum { BLOCK_TIMER, BLOCK_DEVICE, BLOCK_TOKEN, BLOCK_FOREVER, DELIVER, FORK, SET, YIELD, EXIT };
+enum { BLOCK_TIMER, BLOCK_DEVICE, BLOCK_TOKEN, BLOCK_FOREVER, DELIVER, FORK, SET, YIELD, EXIT,
+       BLOCK_UNTIL, BLOCK_GRID, BLOCK_GRID_RESTART };
 struct step {
 	u64 after_ns;
 	u64 packed; // code in the top byte, operand below
@@ -373,6 +374,8 @@ static void apply(u32 by, u32 target, const struct change *change)
 		refused(by, SET, target);
 }
 
+static u64 zero_ns; // time 0 of the workload on CLOCK_MONOTONIC, set before any task is created
+
 static void __attribute__((noreturn)) run(u32 id, u64 start_ns);
 
 static pid_t spawn(u32 id, u64 start_ns)
@@ -414,7 +417,8 @@ static void run(u32 id, u64 start_ns)
 {
 	const struct task *task = &tasks[id];
 	const struct step *step = &steps[task->first_step];
-	u64 target = 0;
+	// the last instant that it set a timer for; before the first: of its birth
+	u64 target = 0, instant_ns = task->state == STATE_FORKED ? clock_ns(CLOCK_MONOTONIC) : zero_ns;
 	int booked = 0; // whether the kernel's books are up to date
 	prctl(PR_SET_NAME, task->name);
 	if (starts_late(task))
@@ -438,6 +442,20 @@ static void run(u32 id, u64 start_ns)
 				sleep_until(start_ns + operand);
 			else
 				sleep_ns(operand);
+			break;
+		case BLOCK_UNTIL:
+			instant_ns += operand;
+			booked = instant_ns > clock_ns(CLOCK_MONOTONIC);
+			sleep_until(instant_ns);
+			break;
+		case BLOCK_GRID:
+		case BLOCK_GRID_RESTART:
+			instant_ns += operand;
+			booked = instant_ns > clock_ns(CLOCK_MONOTONIC);
+			if (booked)
+				sleep_until(instant_ns);
+			else if (code == BLOCK_GRID_RESTART)
+				instant_ns = clock_ns(CLOCK_MONOTONIC);
 			break;
 		case BLOCK_TOKEN: {
 			u32 *token = &shared->tokens[operand];
@@ -822,6 +840,7 @@ int main(int nr_arguments, char **arguments)
 	u64 now_ns = clock_ns(CLOCK_MONOTONIC);
 	u64 need_ns = 50 * MS + head->nr_cpus * 10 * MS + (nr_blocked + nr_runnable) * MS * head->nr_cpus;
 	u64 start_ns = (now_ns + need_ns + 100 * MS) / (100 * MS) * (100 * MS) + head->phase_ns;
+	zero_ns = start_ns;
 	for (u32 id = 0; id < head->nr_tasks; id++)
 		if (tasks[id].state == STATE_BLOCKED || starts_late(&tasks[id]))
 			start_task(id, start_ns);

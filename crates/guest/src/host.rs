@@ -2,7 +2,9 @@
 //!
 //! Times are physical and costs are real; but other processes of the machine take part, and no run is like another.
 
-use crate::{GuestError, GuestReport, GuestRun, Options, convert, frames, header, initramfs, kernel, program, release};
+use crate::{
+    GuestError, GuestReport, GuestRun, Options, convert, frames, header, initramfs, kernel, program, release,
+};
 use schedlab_host::{EventChoice, RecordOptions, Scope, What};
 use schedlab_log::{LogHeader, MemLog};
 use schedlab_machine::Program;
@@ -31,7 +33,11 @@ pub fn run_on_host(workload: &Workload, options: &Options) -> Result<GuestRun, G
     }
     let online = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     if options.cpus > online {
-        return refuse("the number of CPUs", options.cpus.to_string(), &format!("at most this machine's {online}"));
+        return refuse(
+            "the number of CPUs",
+            options.cpus.to_string(),
+            &format!("at most this machine's {online}"),
+        );
     }
     let program = Program::new(workload)?;
     let first_pid = free_pids(program.tasks.len() as u32)?;

@@ -19,11 +19,7 @@ pub(crate) const FIRST_PID: u32 = 1000;
 pub(crate) const MAX_TASKS: usize = 30_000;
 
 /// The bytes of `/program`; task i is to be process `first_pid + i`.
-pub(crate) fn encode(
-    program: &Program,
-    options: &Options,
-    first_pid: u32,
-) -> Result<Vec<u8>, GuestError> {
+pub(crate) fn encode(program: &Program, options: &Options, first_pid: u32) -> Result<Vec<u8>, GuestError> {
     if program.tasks.len() > MAX_TASKS {
         return Err(GuestError::Unsupported {
             what: "the number of tasks".to_string(),
@@ -91,6 +87,9 @@ fn pack(code: Code) -> u64 {
         Code::Set(change) => (6, change.into()),
         Code::Yield => (7, 0),
         Code::Exit => (8, 0),
+        Code::BlockUntil(ns) => (9, ns),
+        Code::BlockGrid(ns) => (10, ns),
+        Code::BlockGridRestart(ns) => (11, ns),
     };
     tag << 56 | operand
 }

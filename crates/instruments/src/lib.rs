@@ -5,11 +5,15 @@
 //! * [`Summary::check_time`]: CPU time + idle time = CPUs x duration, exactly.
 //! * [`verify`]: nothing impossible happened (no task in two places, none runs while blocked, ...).
 //! * [`for_each_run`]: who was where from when to when, for pictures.
+//! * [`fair_share`]: what each task received and what it was due by its weight.
+//! * [`diff`](diff::diff()): the first decision in which two logs differ, and the state on both sides.
 //!
 //! Memory is bounded by tasks and CPUs, not by the length of the log.
 
 mod conservation;
+pub mod diff;
 mod distribution;
+mod fair_share;
 mod problem;
 mod replay;
 mod runs;
@@ -19,6 +23,7 @@ mod verify;
 
 pub use conservation::Conservation;
 pub use distribution::Distribution;
+pub use fair_share::{Due, FairShare, fair_share};
 pub use problem::{LogProblem, Problem};
 pub use replay::WaitCause;
 pub use runs::{Run, for_each_run};

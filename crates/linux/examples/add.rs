@@ -5,7 +5,7 @@ use schedlab_linux::build::{self, BuildOptions};
 fn main() {
     let arg: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize, default| arg.get(i).and_then(|a| a.parse().ok()).unwrap_or(default);
-    let options = BuildOptions { hz: number(1, 250), nr_cpus: number(2, 64) };
+    let options = BuildOptions { hz: number(1, 250), nr_cpus: number(2, 64), flavours: Vec::new() };
     let mut last = "";
     let mut show = |p: build::Progress| {
         if p.step != last || p.done.is_multiple_of(50) {

@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_void};
 use schedlab_log::Record;
 
 /// The version of the boundary that this crate speaks.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Interrupts, as bits of [`Cpu::pending`] and [`Cpu::posted`].
 pub mod irq {
@@ -92,6 +92,8 @@ pub mod op {
     pub const LIST: u32 = 15;
     /// Several operations in one system call.
     pub const BATCH: u32 = 16;
+    /// `setsid()`.
+    pub const SETSID: u32 = 17;
 
     /// Flag of `BLOCK`: not interruptible.
     pub const F_UNINTERRUPTIBLE: u32 = 1;
@@ -182,6 +184,9 @@ pub struct Boot {
     pub memory: *mut c_void,
     pub memory_size: u64,
     pub command_line: *const c_char,
+    pub distance: *const u32,
+    pub nr_nodes: u32,
+    pub reserved: u32,
 }
 
 /// A thread of the simulated kernel.

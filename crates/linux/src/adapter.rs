@@ -19,7 +19,8 @@ use std::ffi::CString;
 
 use schedlab_log::{KernelThread, Record};
 use schedlab_machine::kernel::{
-    Boot, Change, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
+    Boot, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Refusal, Spawn, SpawnState, Stimulus,
+    TaskCounters, Yield,
 };
 use schedlab_machine::sink::Sink;
 use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span, TaskId, Time};
@@ -27,10 +28,12 @@ use schedlab_workload::Cgroup;
 
 use crate::abi::{self, Operation, Topo, irq, op};
 use crate::kernel::{BootOptions, KernelError, LinuxKernel, State};
-use crate::params::Params;
+use crate::params::{self, Params};
 
 const CONTROL: TaskId = TaskId(abi::CONTROL);
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+/// As much of a file is read (`sched/debug` of 64 CPUs has some 200 KB).
+const FILE_MAX: usize = 4 << 20;
 
 /// A loaded kernel as the machine sees it.
 pub struct LinuxMachine<S: Sink> {
@@ -43,11 +46,14 @@ pub struct LinuxMachine<S: Sink> {
     request: Option<Batch>,
     request_taken: bool,
     request_result: Option<Result<(), Fault>>,
-    /// Workload tasks that must block before they have used any CPU time.
+    /// Workload tasks that must do something before they have used any CPU time: become a session's leader, block.
+    to_lead: Vec<TaskId>,
     to_block: Vec<TaskId>,
     /// Of them, those to be woken when all are there; then the list that the interrupt reads.
     to_wake: Vec<TaskId>,
     woken: Vec<TaskId>,
+    /// What the last request read.
+    read: Vec<(String, Result<String, i32>)>,
     /// Operations of tasks that consist of several; kept until the task is back in user mode.
     batches: BTreeMap<TaskId, Batch>,
     /// `cgroup.procs` of each control group.
@@ -76,6 +82,8 @@ struct Batch {
     if_refused: Vec<IfRefused>,
     text: Vec<CString>,
     words: Vec<Vec<u64>>,
+    /// Operations whose result is wanted: index, name; and for a read the buffer.
+    wanted: Vec<(usize, String, Option<Vec<u8>>)>,
 }
 
 /// What it means that the kernel refuses an operation.
@@ -85,7 +93,7 @@ enum IfRefused {
     Stop,
     /// A request of the workload, like a system call's error to a program: counted, and the run goes on.
     Count,
-    /// Expected.
+    /// Expected, or among the results.
     Ignore,
 }
 use IfRefused::{Count, Ignore, Stop};
@@ -114,13 +122,59 @@ impl Batch {
         self.push(format!("writing '{data}' to {path}"), if_refused, op::WRITE, 0, arg);
     }
 
+    /// Read or write what a name of `--param` stands for.
+    fn file(&mut self, request: &FileRequest, version: (u32, u32)) {
+        match request {
+            FileRequest::Write { name, value, refusal } => {
+                for (path, value) in params::writes(name, value, version) {
+                    if *refusal == Refusal::Noted {
+                        self.wanted.push((self.ops.len(), name.clone(), None));
+                        self.write_or(Ignore, &path, &value);
+                    } else {
+                        self.write_or(Stop, &path, &value);
+                    }
+                }
+            }
+            FileRequest::Read { name } => self.read(name, &params::path_of(name, version), op::READ),
+            FileRequest::List { path } => self.read(path, path, op::LIST),
+        }
+    }
+
+    fn read(&mut self, name: &str, path: &str, op: u32) {
+        let mut buffer = vec![0u8; FILE_MAX];
+        let arg = [self.text(path), buffer.as_mut_ptr() as u64, FILE_MAX as u64, 0, 0];
+        self.wanted.push((self.ops.len(), name.to_owned(), Some(buffer)));
+        self.push(format!("reading {name}"), Ignore, op, 0, arg);
+    }
+
+    /// Results that are wanted: the text read, or the error.
+    fn results(&mut self) -> Vec<(String, Result<String, i32>)> {
+        let wanted = std::mem::take(&mut self.wanted);
+        let result = |(at, name, buffer): (usize, String, Option<Vec<u8>>)| {
+            let result = self.ops[at].result;
+            let outcome = match buffer {
+                _ if result < 0 => Err(i32::try_from(-result).unwrap_or(i32::MAX)),
+                None => Ok(String::new()),
+                // a folder's names end in NUL each
+                Some(bytes) => Ok(String::from_utf8_lossy(&bytes[..result as usize]).replace('\0', "\n")),
+            };
+            (name, outcome)
+        };
+        wanted.into_iter().map(result).collect()
+    }
+
     fn mkdir(&mut self, path: &str, if_refused: IfRefused) {
         let arg = [self.text(path), 0o755, 0, 0, 0];
         self.push(format!("creating {path}"), if_refused, op::MKDIR, 0, arg);
     }
 
     fn mount(&mut self, kind: &str, dir: &str) {
-        let arg = [self.text(kind), self.text(dir), 0, 0, 0];
+        self.mount_with(kind, dir, "");
+    }
+
+    fn mount_with(&mut self, kind: &str, dir: &str, options: &str) {
+        let options = if options.is_empty() { 0 } else { self.text(options) };
+        let arg = [self.text(kind), self.text(dir), options, 0, 0];
         self.push(format!("mounting {kind} on {dir}"), Stop, op::MOUNT, 0, arg);
     }
 
@@ -205,9 +259,11 @@ impl<S: Sink> LinuxMachine<S> {
             request: None,
             request_taken: false,
             request_result: None,
+            to_lead: Vec::new(),
             to_block: Vec::new(),
             to_wake: Vec::new(),
             woken: Vec::new(),
+            read: Vec::new(),
             batches: BTreeMap::new(),
             groups: Vec::new(),
             params: Params::default(),
@@ -229,9 +285,12 @@ impl<S: Sink> LinuxMachine<S> {
         b.mkdir("/sys", Stop);
         b.mount("sysfs", "/sys");
         b.mount("debugfs", "/sys/kernel/debug");
-        b.mount("cgroup2", CGROUP_ROOT);
+        // the first of several moves between groups would wait 13 ms for RCU; until 6.0 none did, and there was no such option
+        let options = if self.kernel.version() >= (6, 0) { "favordynmods" } else { "" };
+        b.mount_with("cgroup2", CGROUP_ROOT, options);
         b.write(&format!("{CGROUP_ROOT}/cgroup.subtree_control"), "+cpu +cpuset");
         // refused before 6.10 by this configuration (BASE_SMALL): there are 32,768 pids then
+        b.write("/proc/sys/kernel/pid_max", "32768");
         b.write_or(Ignore, "/proc/sys/kernel/pid_max", "4194304");
         b.write("/proc/sys/kernel/threads-max", "4000000");
         for (path, value) in self.params.writes() {
@@ -249,13 +308,15 @@ impl<S: Sink> LinuxMachine<S> {
             && let Some(batch) = self.request.take()
         {
             self.request_taken = false;
+            let mut batch = batch;
             let (stop, counted) = batch.refusals();
+            self.read = batch.results();
             self.count(counted);
-            self.request_result = Some(stop.map_or(Ok(()), Err));
+            self.request_result = Some(stop.map_or(Ok(()), |fault| Err(self.params.explain(fault))));
             if self.phase == Phase::Preparing {
                 self.phase = Phase::Up;
                 match self.request_result.take() {
-                    Some(Err(fault)) => self.fault = Some(self.params.explain(fault)),
+                    Some(Err(fault)) => self.fault = Some(fault),
                     _ => self.request_result = None,
                 }
             }
@@ -277,7 +338,7 @@ impl<S: Sink> LinuxMachine<S> {
     fn stimulate(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) {
         match stimulus {
             Stimulus::Continue => {}
-            Stimulus::Timer => self.kernel.raise(cpu, irq::TIMER),
+            Stimulus::Timer(_) => self.kernel.raise(cpu, irq::TIMER),
             // SAFETY: the machine's list outlives the call of resume(), in which the handler runs.
             Stimulus::Device(tasks) => unsafe { self.kernel.raise_device(cpu, tasks) },
             Stimulus::Op(task, operation) => self.operate(task, operation),
@@ -361,14 +422,14 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
             .iter()
             .map(|cpu| Topo {
                 core: cpu.core,
-                cluster: cpu.core,
+                cluster: cpu.cluster,
                 llc: cpu.llc,
                 package: cpu.package,
-                node: 0,
+                node: cpu.node,
                 capacity: cpu.capacity,
             })
             .collect();
-        self.params = Params::new(boot.params);
+        self.params = Params::new(boot.params, self.kernel.version());
         // hash tables of fixed size: their default follows from the size of memory, and so from the number of tasks
         let command_line = format!(
             "{} dhash_entries=4096 ihash_entries=4096 mhash_entries=256 mphash_entries=256 {}",
@@ -377,6 +438,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         );
         let options = BootOptions {
             topology: &topology,
+            distances: boot.topology.distances(),
             max_tasks: boot.nr_tasks,
             live_tasks: boot.nr_tasks,
             command_line: command_line.trim_end(),
@@ -413,6 +475,11 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                         if self.fault.is_some() {
                             return Yield::Fault;
                         }
+                    }
+                    if let Some(at) = self.to_lead.iter().position(|&t| t == task) {
+                        self.to_lead.swap_remove(at);
+                        self.kernel.operate(task, op::SETSID, 0, [0; 5]);
+                        continue;
                     }
                     match self.to_block.iter().position(|&t| t == task) {
                         Some(at) => {
@@ -451,6 +518,9 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                 let together = spawns.iter().filter(|spawn| is_deadline(spawn)).count() > 1;
                 for spawn in spawns {
                     batch.fork(spawn, &self.groups, self.kernel.nr_cpus());
+                    if self.params.sessions() {
+                        self.to_lead.push(spawn.id);
+                    }
                     if spawn.state == SpawnState::Blocked {
                         self.to_block.push(spawn.id);
                     } else if together && is_deadline(spawn) {
@@ -463,6 +533,10 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                 for group in groups {
                     self.groups.push(make_group(&mut batch, group));
                 }
+            }
+            Control::Files(files) => {
+                let version = self.kernel.version();
+                files.iter().for_each(|file| batch.file(file, version));
             }
         }
         self.request = Some(batch);
@@ -477,7 +551,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
     }
 
     fn control_done(&mut self) -> Option<Result<(), Fault>> {
-        if !self.to_block.is_empty() {
+        if !(self.to_block.is_empty() && self.to_lead.is_empty()) {
             return None;
         }
         let done = self.request_result.take()?;
@@ -514,6 +588,10 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         warnings
             .map(|w| std::iter::once(&w.head).chain(&w.text).cloned().collect::<Vec<_>>().join("\n"))
             .collect()
+    }
+
+    fn readings(&mut self) -> Vec<(String, Result<String, i32>)> {
+        std::mem::take(&mut self.read)
     }
 
     fn refused(&mut self) -> BTreeMap<String, u64> {

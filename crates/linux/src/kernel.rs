@@ -85,6 +85,8 @@ pub enum State {
 pub struct BootOptions<'a> {
     /// One entry per CPU.
     pub topology: &'a [Topo],
+    /// A row and a column per NUMA node: 10 = local. One node, if empty.
+    pub distances: &'a [u32],
     /// Length of the table of workload tasks: ids 0..max_tasks can exist, dead ones included.
     pub max_tasks: u32,
     /// How many tasks may be alive at once; sizes memory.
@@ -143,6 +145,7 @@ pub struct LinuxKernel {
     max_tasks: u32,
     ram: Option<Memory>,
     topology: Vec<Topo>,
+    distances: Vec<u32>,
     command_line: CString,
     console: Console,
     window: Vec<Record>,
@@ -185,6 +188,7 @@ impl LinuxKernel {
             max_tasks: 0,
             ram: None,
             topology: Vec::new(),
+            distances: Vec::new(),
             command_line: CString::default(),
             console,
             window: Vec::new(),
@@ -211,6 +215,10 @@ impl LinuxKernel {
         let tasks =
             Memory::anonymous(options.max_tasks.max(1) as usize * size_of::<Task>()).map_err(memory)?;
         self.topology = options.topology.to_vec();
+        self.distances = if options.distances.is_empty() { vec![10] } else { options.distances.to_vec() };
+        let nr_nodes = self.distances.len().isqrt();
+        assert_eq!(nr_nodes * nr_nodes, self.distances.len(), "the table of distances is square");
+        assert!(self.topology.iter().all(|t| (t.node as usize) < nr_nodes), "every node has distances");
         self.command_line = CString::new(options.command_line).unwrap_or_default();
         let boot = abi::Boot {
             now_ns: options.now.as_ns(),
@@ -221,6 +229,9 @@ impl LinuxKernel {
             memory: ram.start(),
             memory_size: ram.len() as u64,
             command_line: self.command_line.as_ptr(),
+            distance: self.distances.as_ptr(),
+            nr_nodes: nr_nodes as u32,
+            reserved: 0,
         };
         // SAFETY: all pointers are to memory that lives as long as `self`; boot() copies the struct.
         if unsafe { (table.boot)(&boot) } != 0 {
@@ -492,6 +503,13 @@ impl LinuxKernel {
     pub fn hz(&self) -> u32 {
         // SAFETY: `abi` is valid.
         unsafe { (*self.abi).hz }
+    }
+
+    /// The kernel's version, as `(6, 12)`.
+    pub fn version(&self) -> (u32, u32) {
+        // SAFETY: `abi` is valid.
+        let code = unsafe { (*self.abi).linux_version };
+        (code >> 16, code >> 8 & 0xff)
     }
 
     /// `Linux version 6.12.117 ...`

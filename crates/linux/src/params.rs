@@ -7,7 +7,11 @@
 //! | `kernel.NAME` | `/proc/sys/kernel/NAME` |
 //! | `sched/PATH` | `/sys/kernel/debug/sched/PATH`, e.g. `sched/fair_server/cpu0/runtime` |
 //! | `/PATH` | that file
-//! | `boot.NAME` | `NAME=VALUE` on the kernel's command line, e.g. `boot.skew_tick=1` |
+//! | the first line's, before 5.13 | `/proc/sys/kernel/sched_NAME`, `/sys/kernel/debug/sched_features` |
+//! | `boot.NAME` | `NAME=VALUE` on the kernel's command line, e.g. `boot.skew_tick=1`, `boot.isolcpus=2-3` |
+//! | `cpuN` | `on` or `off`: `/sys/devices/system/cpu/cpuN/online` |
+//! | `autogroup` | `on` or `off` (as it is unless stated) |
+//! | `sessions` | `each`: every task that is there at the start leads a session of its own, `one` (unless stated): none does |
 //!
 //! `features` takes names separated by spaces or commas (`NO_DELAY_DEQUEUE,HRTICK`), each written by itself.
 
@@ -27,29 +31,39 @@ const SYSCTLS: [&str; 10] = [
     "util_clamp_min",
 ];
 
+/// Tunables are in debugfs' `sched/` since this version; before they were sysctls.
+const DEBUGFS_SINCE: (u32, u32) = (5, 13);
+
 /// Tunables of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Params {
     writes: Vec<(String, String)>,
     command_line: String,
+    sessions: bool,
 }
 
 impl Params {
-    pub(crate) fn new(params: &[(String, String)]) -> Params {
+    /// `version` is the kernel's, as `(6, 12)`: files have moved.
+    pub(crate) fn new(params: &[(String, String)], version: (u32, u32)) -> Params {
         let mut p = Params::default();
         for (name, value) in params {
-            if let Some(name) = name.strip_prefix("boot.") {
-                let space = if p.command_line.is_empty() { "" } else { " " };
-                p.command_line.push_str(&format!("{space}{name}={value}"));
-            } else if name == "features" {
-                let path = path_of(name);
-                let each = value.split([' ', ',']).filter(|v| !v.is_empty());
-                p.writes.extend(each.map(|v| (path.clone(), v.to_owned())));
-            } else {
-                p.writes.push((path_of(name), value.clone()));
+            match (name.strip_prefix("boot."), name.as_str()) {
+                (Some(name), _) => {
+                    let space = if p.command_line.is_empty() { "" } else { " " };
+                    // an option without value is written boot.NAME=
+                    let equals = if value.is_empty() { "" } else { "=" };
+                    p.command_line.push_str(&format!("{space}{name}{equals}{value}"));
+                }
+                (None, "sessions") => p.sessions = value == "each",
+                (None, _) => p.writes.extend(writes(name, value, version)),
             }
         }
         p
+    }
+
+    /// Whether tasks are sessions.
+    pub(crate) fn sessions(&self) -> bool {
+        self.sessions
     }
 
     /// File and value, in the order given.
@@ -63,20 +77,55 @@ impl Params {
 
     /// Say what can be done about a tunable that the kernel refuses.
     pub(crate) fn explain(&self, mut fault: Fault) -> Fault {
-        if self.writes.iter().any(|(path, _)| fault.reason.contains(path.as_str())) {
-            fault.reason.push_str("; check the name and range of this --param for this kernel version");
+        if fault.reason.starts_with("writing ") {
+            fault.reason.push_str("; check the name and range given with --param for this kernel version");
         }
         fault
     }
 }
 
-fn path_of(name: &str) -> String {
+/// The writes that a setting consists of: file and value each.
+pub(crate) fn writes(name: &str, value: &str, version: (u32, u32)) -> Vec<(String, String)> {
+    let path = path_of(name, version);
+    match name {
+        "features" => {
+            value.split([' ', ',']).filter(|v| !v.is_empty()).map(|v| (path.clone(), v.to_owned())).collect()
+        }
+        _ if name == "autogroup" || cpu_number(name).is_some() => {
+            let value = match value {
+                "on" => "1",
+                "off" => "0",
+                other => other,
+            };
+            vec![(path, value.to_owned())]
+        }
+        _ => vec![(path, value.to_owned())],
+    }
+}
+
+/// `cpu3`
+fn cpu_number(name: &str) -> Option<u32> {
+    name.strip_prefix("cpu")?.parse().ok()
+}
+
+/// The file that a name stands for.
+pub(crate) fn path_of(name: &str, version: (u32, u32)) -> String {
+    if let Some(cpu) = cpu_number(name) {
+        return format!("/sys/devices/system/cpu/cpu{cpu}/online");
+    }
+    if name == "autogroup" {
+        return "/proc/sys/kernel/sched_autogroup_enabled".to_owned();
+    }
     let short = name.strip_prefix("sched_").unwrap_or(name);
     if name.starts_with('/') {
         name.to_owned()
     } else if let Some(rest) = name.strip_prefix("kernel.") {
         format!("/proc/sys/kernel/{}", rest.replace('.', "/"))
     } else if SYSCTLS.contains(&short) {
+        format!("/proc/sys/kernel/sched_{short}")
+    } else if version < DEBUGFS_SINCE && name == "features" {
+        "/sys/kernel/debug/sched_features".to_owned()
+    } else if version < DEBUGFS_SINCE && !name.starts_with("sched/") {
         format!("/proc/sys/kernel/sched_{short}")
     } else {
         format!("/sys/kernel/debug/sched/{}", name.strip_prefix("sched/").unwrap_or(short))
@@ -92,6 +141,8 @@ mod tests {
         let given: Vec<(String, String)> = [
             ("base_slice_ns", "3000000"),
             ("boot.skew_tick", "1"),
+            ("boot.nohz", ""),
+            ("cpu3", "off"),
             ("features", "NO_DELAY_DEQUEUE, HRTICK"),
             ("rt_runtime_us", "-1"),
             ("kernel.sched_rr_timeslice_ms", "50"),
@@ -99,13 +150,14 @@ mod tests {
         ]
         .map(|(n, v)| (n.to_owned(), v.to_owned()))
         .to_vec();
-        let p = Params::new(&given);
-        assert_eq!(p.command_line(), "skew_tick=1");
+        let p = Params::new(&given, (6, 12));
+        assert_eq!(p.command_line(), "skew_tick=1 nohz");
         let debug = "/sys/kernel/debug/sched";
         assert_eq!(
             p.writes().collect::<Vec<_>>(),
             [
                 (&*format!("{debug}/base_slice_ns"), "3000000"),
+                ("/sys/devices/system/cpu/cpu3/online", "0"),
                 (&*format!("{debug}/features"), "NO_DELAY_DEQUEUE"),
                 (&*format!("{debug}/features"), "HRTICK"),
                 ("/proc/sys/kernel/sched_rt_runtime_us", "-1"),
@@ -113,5 +165,13 @@ mod tests {
                 (&*format!("{debug}/fair_server/cpu0/runtime"), "1"),
             ]
         );
+    }
+
+    #[test]
+    fn before_5_13_tunables_are_sysctls() {
+        let path = |name| path_of(name, (5, 10));
+        assert_eq!(path("migration_cost_ns"), "/proc/sys/kernel/sched_migration_cost_ns");
+        assert_eq!(path("features"), "/sys/kernel/debug/sched_features");
+        assert_eq!(path("rt_runtime_us"), "/proc/sys/kernel/sched_rt_runtime_us");
     }
 }

@@ -3,7 +3,7 @@
 //! Order: records stand in the order in which things happened in simulated time; at one instant, in the order in which the
 //! machine carried them out. The layout is shared with the kernel object (`linux/arch-warp/include/warp_abi.h`).
 
-use schedlab_units::{CpuId, TaskId, Time};
+use schedlab_units::{CpuId, Policy, TaskId, Time};
 
 /// What a [`Record`] says. The comment gives the meaning of `task`, `other`, `arg`, `value` and `flags`; `cpu` is the CPU on
 /// which it happened unless stated.
@@ -151,6 +151,10 @@ impl Record {
     /// Why the previous task stopped; `None` unless this is a [`Kind::Switch`] with a known state.
     pub fn prev_state(&self) -> Option<PrevState> {
         if self.kind == Kind::Switch as u8 { PrevState::from_number(self.flags) } else { None }
+    }
+    /// Policy, nice and real-time priority that a [`Kind::Params`] sets; `None` for other kinds and for a value that holds anything else.
+    pub fn params(&self) -> Option<(Policy, i8, u8)> {
+        if self.kind == Kind::Params as u8 { crate::text::decode_params(self.value) } else { None }
     }
     /// With the fields that have no meaning for its kind cleared (0; a task: idle), as the text form keeps it: writers may leave
     /// anything there (the kernel object leaves the tracepoint's raw state in the `arg` of a switch).

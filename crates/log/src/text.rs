@@ -30,6 +30,7 @@ mod read;
 mod write;
 
 pub use read::TextLog;
+pub(crate) use write::decode_params;
 pub use write::{format_record, write_text};
 
 /// Version of the text form.

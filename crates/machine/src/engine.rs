@@ -5,8 +5,10 @@
 //! 1. interrupts that one CPU has posted to another, first posted first: they belong to the event that posted them;
 //! 2. CPUs that spin on another CPU, in the order in which they began: they wait for 1;
 //! 3. timer interrupts (class 0), lower CPU first: a tick that falls on the end of a task's burst finds the task running, as it would
-//!    on hardware, where the burst's last instruction comes after the interrupt;
-//! 4. device interrupts (class 1), first planned first;
+//!    on hardware, where the burst's last instruction comes after the interrupt. Under policies with a tick, the tick and the sleepers whose
+//!    time has come on that CPU are one interrupt, after which the CPU chooses once who runs, as real Linux does by itself;
+//! 4. device interrupts (class 1), first planned first; also the sleepers of CPUs that have no tick now, under policies with a tick all of
+//!    one CPU at once;
 //! 5. operations of tasks (class 2), lower CPU first.
 //!
 //! An operation that follows at the same instant (zero CPU time after the last one) goes through 1-5 again.
@@ -19,11 +21,13 @@
 //!      t0 runs.............block, idle...................t0 runs
 //! ```
 
-use crate::kernel::{Boot, Control, Fault, FaultKind, Kernel, Op, Spawn, SpawnState, Stimulus, Yield};
+use crate::kernel::{
+    Action, Boot, Control, Fault, FaultKind, Kernel, Op, Reading, Spawn, SpawnState, Stimulus, Yield,
+};
 use crate::program::{Code, Program};
 use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
 use crate::wheel::Wheel;
-use schedlab_topology::Topology;
+use schedlab_topology::{CAPACITY_SCALE, Topology};
 use schedlab_units::{CpuId, Policy, Span, TaskId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -118,6 +122,8 @@ struct Run {
     step: usize,
     /// CPU time until then.
     remaining_ns: u64,
+    /// The instant of its last sleep that had one.
+    until_ns: u64,
     /// The token it sleeps for.
     token: u32,
     /// Where it last entered the kernel: where its device interrupts arrive.
@@ -137,6 +143,8 @@ pub struct Machine<K: Kernel> {
     delivered: Vec<u64>,
     queue: CpuQueue,
     wheel: Wheel,
+    /// Tasks whose planned wakeup is due at this instant and still to be carried out (policies with ticks only).
+    due: VecDeque<u32>,
     spinning: VecDeque<CpuId>,
     /// Tasks that start after the workload's start: when, who; the next one last.
     late: Vec<(u64, u32)>,
@@ -156,6 +164,13 @@ pub struct Machine<K: Kernel> {
     sampled_whole: u64,
     pulse: Option<&'static std::sync::atomic::AtomicU64>,
     setup: Setup,
+    /// The experimenter's actions, the next one last.
+    actions: Vec<Action>,
+    /// The action under way: when it was asked for, and when it is too late for it to be done.
+    acting: Option<(Span, u64)>,
+    readings: Vec<Reading>,
+    /// CPUs differ in capacity: work takes longer on smaller ones.
+    asymmetric: bool,
 }
 
 impl<K: Kernel> Machine<K> {
@@ -168,6 +183,7 @@ impl<K: Kernel> Machine<K> {
             .map(|task| Run {
                 step: task.first_step,
                 remaining_ns: 0,
+                until_ns: 0,
                 token: NO_TOKEN,
                 cpu: 0,
                 on: 0,
@@ -182,6 +198,7 @@ impl<K: Kernel> Machine<K> {
             delivered: vec![0; program.tokens.len().div_ceil(64)],
             queue: CpuQueue::new(nr_cpus),
             wheel: Wheel::new(program.tasks.len()),
+            due: VecDeque::new(),
             spinning: VecDeque::new(),
             late: Vec::new(),
             now_ns: 1_000_000, // power-on; the kernel's clock is never zero
@@ -198,8 +215,46 @@ impl<K: Kernel> Machine<K> {
             sampled_whole: 0,
             pulse: None,
             program: Arc::new(program),
+            actions: Vec::new(),
+            acting: None,
+            readings: Vec::new(),
+            asymmetric: setup.topology.is_asymmetric(),
             setup,
         }
+    }
+
+    /// Has the experimenter do this while the workload runs. At one instant they come after everything else that happens then.
+    pub fn set_actions(&mut self, mut actions: Vec<Action>) {
+        // a stable sort: what was given first comes first
+        actions.sort_by_key(|action| action.at);
+        actions.reverse();
+        self.actions = actions;
+    }
+
+    /// What the actions read, in order.
+    pub fn readings(&self) -> &[Reading] {
+        &self.readings
+    }
+
+    /// Work done in this time on a CPU: a CPU of half the capacity does half as much.
+    #[inline]
+    fn work(&self, cpu: u32, elapsed_ns: u64) -> u64 {
+        if !self.asymmetric {
+            return elapsed_ns;
+        }
+        let capacity = self.setup.topology.cpus()[cpu as usize].capacity;
+        (u128::from(elapsed_ns) * u128::from(capacity) / u128::from(CAPACITY_SCALE)) as u64
+    }
+
+    /// Time that this much work takes on a CPU, rounded up: after it the work is done.
+    #[inline]
+    fn time_for(&self, cpu: u32, work_ns: u64) -> u64 {
+        if !self.asymmetric {
+            return work_ns;
+        }
+        let capacity = u128::from(self.setup.topology.cpus()[cpu as usize].capacity);
+        let time = (u128::from(work_ns) * u128::from(CAPACITY_SCALE)).div_ceil(capacity);
+        u64::try_from(time).unwrap_or(u64::MAX)
     }
 
     /// Lets a supervisor see that the loop is alive: the counter grows while events happen.
@@ -226,7 +281,7 @@ impl<K: Kernel> Machine<K> {
                 .setup
                 .duration
                 .map_or(u64::MAX >> 2, |duration| epoch_ns.saturating_add(duration.as_ns()));
-            self.main_loop(end_ns)
+            self.main_loop(epoch_ns, end_ns)
         });
         let (loop_wall_ns, kernel_wall_ns) = match started {
             None => (0, 0),
@@ -305,6 +360,14 @@ impl<K: Kernel> Machine<K> {
                     match code {
                         Code::BlockTimer(after_ns) | Code::BlockDevice(after_ns) => {
                             self.wheel.insert(id.0, epoch_ns + after_ns);
+                        }
+                        Code::BlockUntil(after_ns) => {
+                            let until_ns = self.until_ns(id, after_ns);
+                            self.wheel.insert(id.0, until_ns);
+                        }
+                        Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
+                            let until_ns = self.until_ns(id, after_ns);
+                            self.wheel.insert(id.0, until_ns);
                         }
                         Code::BlockToken(token) => {
                             self.runs[index].token = token;
@@ -388,22 +451,31 @@ impl<K: Kernel> Machine<K> {
     fn born(&mut self, id: TaskId) {
         let run = &mut self.runs[id.index()];
         run.live = true;
+        run.until_ns = self.now_ns;
         self.live += 1;
         run.remaining_ns = self.program.steps[run.step].after_ns;
     }
 
-    fn main_loop(&mut self, end_ns: u64) -> Result<End, Fault> {
+    fn main_loop(&mut self, epoch_ns: u64, end_ns: u64) -> Result<End, Fault> {
         while self.live > 0 {
             if self.live == self.waiting {
                 return Ok(End::Deadlock(self.waits()));
             }
+            if self.acting.is_some() {
+                self.act_on()?;
+            }
             let late_ns = self.late.last().map_or(u64::MAX, |(at_ns, _)| *at_ns);
-            if !self.next_event(end_ns.min(late_ns))? {
-                if late_ns <= end_ns {
+            let action_ns = self.next_action_ns(epoch_ns);
+            if !self.next_event(end_ns.min(late_ns).min(action_ns))? {
+                if late_ns <= end_ns.min(action_ns) {
                     self.spawn_late(late_ns)?;
                     continue;
                 }
-                if self.queue.first().0 == Key::NEVER && self.wheel.next_ns() == u64::MAX {
+                if action_ns <= end_ns {
+                    self.act(action_ns)?;
+                    continue;
+                }
+                if self.queue.first().0 == Key::NEVER && self.wheel_ns() == u64::MAX {
                     return Err(self.lost());
                 }
                 self.now_ns = end_ns;
@@ -416,6 +488,42 @@ impl<K: Kernel> Machine<K> {
             self.step(cpu, Stimulus::Continue)?;
         }
         Ok(End::AllDone)
+    }
+
+    /// When the experimenter acts next; never while an action is under way.
+    fn next_action_ns(&self, epoch_ns: u64) -> u64 {
+        match (self.actions.last(), self.acting) {
+            (Some(next), None) => epoch_ns.saturating_add(next.at.as_ns()),
+            _ => u64::MAX,
+        }
+    }
+
+    /// Begins the next action. The run goes on meanwhile: the kernel may have to wait for something (a CPU that goes off waits
+    /// for RCU, say).
+    #[cold]
+    fn act(&mut self, at_ns: u64) -> Result<(), Fault> {
+        self.now_ns = self.now_ns.max(at_ns);
+        let Some(action) = self.actions.pop() else { return Ok(()) };
+        self.kernel.control(Time::from_ns(self.now_ns), Control::Files(&action.files))?;
+        self.acting = Some((action.at, self.now_ns + CONTROL_MAX.as_ns()));
+        Ok(())
+    }
+
+    /// Looks whether the action under way is done.
+    #[cold]
+    fn act_on(&mut self) -> Result<(), Fault> {
+        let Some((at, limit_ns)) = self.acting else { return Ok(()) };
+        if let Some(result) = self.kernel.control_done() {
+            self.acting = None;
+            let read = self.kernel.readings().into_iter();
+            self.readings.extend(read.map(|(name, result)| Reading { at, name, result }));
+            return result;
+        }
+        if self.now_ns > limit_ns {
+            let reason = format!("an action asked for at {at} was not done {CONTROL_MAX} later");
+            return Err(Fault { kind: FaultKind::LostTask, reason });
+        }
+        Ok(())
     }
 
     /// Carries out the next event not later than `limit_ns`; false if there is none.
@@ -437,7 +545,7 @@ impl<K: Kernel> Machine<K> {
         }
         self.spins = 0;
         let (cpu_key, cpu) = self.queue.first();
-        let wheel_ns = self.wheel.next_ns();
+        let wheel_ns = self.wheel_ns();
         let device_first = Key::new(wheel_ns, CLASS_DEVICE) < cpu_key;
         let time_ns = if device_first { wheel_ns } else { cpu_key.time_ns() };
         if time_ns > limit_ns {
@@ -448,26 +556,89 @@ impl<K: Kernel> Machine<K> {
             self.events_at_instant = 0;
         }
         if device_first {
-            let task = TaskId(self.wheel.pop(time_ns).expect("the wheel has a task due now"));
-            let cpu = CpuId(self.runs[task.index()].cpu);
-            self.step(cpu, Stimulus::Device(&[task]))?;
+            self.wake_first_due()?;
         } else if cpu_key.class() == CLASS_TIMER {
-            self.step(CpuId(cpu as u32), Stimulus::Timer)?;
+            let cpu = CpuId(cpu as u32);
+            let sleepers = if wheel_ns == time_ns { self.due_sleepers_of(cpu) } else { Vec::new() };
+            self.step(cpu, Stimulus::Timer(&sleepers))?;
         } else {
             self.operate(CpuId(cpu as u32))?;
         }
         Ok(true)
     }
 
+    /// When the next planned wakeup is due.
+    #[inline]
+    fn wheel_ns(&mut self) -> u64 {
+        if self.due.is_empty() { self.wheel.next_ns() } else { self.now_ns }
+    }
+
+    /// Whose timer is it? The kernel's own timers do not come here.
+    #[inline]
+    fn is_sleeper(&self, task: u32) -> bool {
+        let before = self.runs[task as usize].step - 1;
+        self.kernel.wakes_sleepers_with_ticks()
+            && !matches!(self.program.steps[before].code(), Code::BlockDevice(_))
+    }
+
+    /// Takes out the tasks whose own timers are due now on this CPU.
+    fn due_sleepers_of(&mut self, cpu: CpuId) -> Vec<TaskId> {
+        if !self.kernel.wakes_sleepers_with_ticks() {
+            return Vec::new();
+        }
+        self.collect_due();
+        let (sleepers, others) = self
+            .due
+            .iter()
+            .partition(|&&task| self.is_sleeper(task) && self.runs[task as usize].cpu == cpu.0);
+        self.due = others;
+        let sleepers: VecDeque<u32> = sleepers;
+        sleepers.into_iter().map(TaskId).collect()
+    }
+
+    /// All that is due now leaves the wheel.
+    #[inline]
+    fn collect_due(&mut self) {
+        if self.due.is_empty() {
+            while let Some(task) = self.wheel.pop(self.now_ns) {
+                self.due.push_back(task);
+            }
+        }
+    }
+
+    /// The wakeup planned first of those that are due: by a device, or by a timer together with all others of that CPU.
+    #[inline]
+    fn wake_first_due(&mut self) -> Result<(), Fault> {
+        if !self.kernel.wakes_sleepers_with_ticks() {
+            let task = TaskId(self.wheel.pop(self.now_ns).expect("the wheel has a task due now"));
+            let cpu = CpuId(self.runs[task.index()].cpu);
+            return self.step(cpu, Stimulus::Device(&[task]));
+        }
+        self.collect_due();
+        let task = *self.due.front().expect("the wheel has a task due now");
+        let cpu = CpuId(self.runs[task as usize].cpu);
+        if self.due.len() == 1 || !self.is_sleeper(task) {
+            self.due.pop_front();
+            let task = TaskId(task);
+            return match self.is_sleeper(task.0) {
+                true => self.step(cpu, Stimulus::Timer(&[task])),
+                false => self.step(cpu, Stimulus::Device(&[task])),
+            };
+        }
+        let sleepers = self.due_sleepers_of(cpu);
+        self.step(cpu, Stimulus::Timer(&sleepers))
+    }
+
     /// Lets a CPU execute, and plans its next event.
     #[inline]
     fn step(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<(), Fault> {
         let now_ns = self.now_ns;
-        let state = &mut self.cpus[cpu.index()];
+        let state = self.cpus[cpu.index()];
         if !state.user.is_idle() {
+            let worked_ns = self.work(cpu.0, now_ns - state.since_ns);
             let run = &mut self.runs[state.user.index()];
-            run.remaining_ns = run.remaining_ns.saturating_sub(now_ns - state.since_ns);
-            state.since_ns = now_ns;
+            run.remaining_ns = run.remaining_ns.saturating_sub(worked_ns);
+            self.cpus[cpu.index()].since_ns = now_ns;
         }
         self.events += 1;
         self.sample_in -= 1;
@@ -484,7 +655,8 @@ impl<K: Kernel> Machine<K> {
                 if self.runs[task.index()].on != cpu.0 {
                     self.arrive_from(task, cpu);
                 }
-                timer_key.min(Key::new(now_ns.saturating_add(self.runs[task.index()].remaining_ns), CLASS_OP))
+                let needs_ns = self.time_for(cpu.0, self.runs[task.index()].remaining_ns);
+                timer_key.min(Key::new(now_ns.saturating_add(needs_ns), CLASS_OP))
             }
             Yield::Idle => {
                 state.user = TaskId::IDLE;
@@ -504,12 +676,13 @@ impl<K: Kernel> Machine<K> {
     /// A task computes on another CPU than before. It may have been taken off that one at this very instant, before that CPU has
     /// had its own turn: what it computed there is counted now.
     fn arrive_from(&mut self, task: TaskId, cpu: CpuId) {
-        let run = &mut self.runs[task.index()];
-        let before = std::mem::replace(&mut run.on, cpu.0);
-        let there = &mut self.cpus[before as usize];
+        let before = std::mem::replace(&mut self.runs[task.index()].on, cpu.0);
+        let there = self.cpus[before as usize];
         if there.user == task {
-            run.remaining_ns = run.remaining_ns.saturating_sub(self.now_ns - there.since_ns);
-            there.user = TaskId::IDLE;
+            let worked_ns = self.work(before, self.now_ns - there.since_ns);
+            let run = &mut self.runs[task.index()];
+            run.remaining_ns = run.remaining_ns.saturating_sub(worked_ns);
+            self.cpus[before as usize].user = TaskId::IDLE;
         }
     }
 
@@ -539,11 +712,11 @@ impl<K: Kernel> Machine<K> {
                 reason: format!("more than {EVENTS_PER_INSTANT_MAX} events at one instant"),
             });
         }
-        if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer) {
+        if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer(&[])) {
             self.last_progress_ns = self.now_ns;
         } else if !K::OWNS_TASK_TIMERS && self.now_ns - self.last_progress_ns > LOST_AFTER_NS {
             self.last_progress_ns = self.now_ns;
-            let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel.next_ns() == u64::MAX;
+            let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel_ns() == u64::MAX;
             if idle && self.live > self.waiting {
                 return Err(self.lost());
             }
@@ -578,6 +751,30 @@ impl<K: Kernel> Machine<K> {
             }
             Code::BlockTimer(after_ns) | Code::BlockDevice(after_ns) => {
                 self.wheel.insert(id.0, now_ns.saturating_add(after_ns));
+                self.enter(cpu, id, Op::Block)
+            }
+            Code::BlockUntil(after_ns) => {
+                let until_ns = self.until_ns(id, after_ns);
+                if K::OWNS_TASK_TIMERS {
+                    return self.enter(cpu, id, Op::BlockUntil(Time::from_ns(until_ns)));
+                }
+                self.wheel.insert(id.0, until_ns.max(now_ns));
+                self.enter(cpu, id, Op::Block)
+            }
+            Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
+                let expiry_ns = self.runs[index].until_ns.saturating_add(after_ns);
+                if expiry_ns <= now_ns {
+                    // Late: no sleep, as clock_nanosleep until a time that has passed.
+                    let restarts = matches!(code, Code::BlockGridRestart(_));
+                    self.runs[index].until_ns = if restarts { now_ns } else { expiry_ns };
+                    self.tokens_early += 1;
+                    return self.compute_on(cpu, id);
+                }
+                self.runs[index].until_ns = expiry_ns;
+                if K::OWNS_TASK_TIMERS {
+                    return self.enter(cpu, id, Op::BlockUntil(Time::from_ns(expiry_ns)));
+                }
+                self.wheel.insert(id.0, expiry_ns);
                 self.enter(cpu, id, Op::Block)
             }
             Code::BlockToken(token) => {
@@ -635,11 +832,19 @@ impl<K: Kernel> Machine<K> {
         self.step(cpu, Stimulus::Op(id, op))
     }
 
+    /// The instant that a task sleeps until.
+    fn until_ns(&mut self, id: TaskId, after_ns: u64) -> u64 {
+        let until_ns = &mut self.runs[id.index()].until_ns;
+        *until_ns = until_ns.saturating_add(after_ns);
+        *until_ns
+    }
+
     /// The task goes on computing without having entered the kernel.
     #[inline]
     fn compute_on(&mut self, cpu: CpuId, id: TaskId) -> Result<(), Fault> {
         let timer_key = Key::new(self.kernel.timer(cpu).as_ns(), CLASS_TIMER);
-        let due_ns = self.now_ns.saturating_add(self.runs[id.index()].remaining_ns);
+        let needs_ns = self.time_for(cpu.0, self.runs[id.index()].remaining_ns);
+        let due_ns = self.now_ns.saturating_add(needs_ns);
         self.queue.set(cpu.index(), timer_key.min(Key::new(due_ns, CLASS_OP)));
         Ok(())
     }

@@ -27,8 +27,15 @@ use std::collections::BTreeMap;
 /// [`flush_log`](Kernel::flush_log) are called.
 pub trait Kernel {
     /// Whether the kernel arms its own timers for [`Op::BlockUntil`]. If not, the machine keeps all wakeup times itself, sends
-    /// [`Op::Block`] only, and delivers [`Stimulus::Device`] when the time has come.
+    /// [`Op::Block`] only, and delivers [`Stimulus::Timer`] or [`Stimulus::Device`] when the time has come.
     const OWNS_TASK_TIMERS: bool;
+
+    /// Whether the tick and the sleepers whose time has come are one interrupt, [`Stimulus::Timer`], after which it is chosen once who
+    /// runs; if not, each sleeper is woken by an interrupt of its own, after the timer's. Of no meaning with
+    /// [`Kernel::OWNS_TASK_TIMERS`].
+    fn wakes_sleepers_with_ticks(&self) -> bool {
+        false
+    }
 
     /// Prepares to run on this machine. Afterwards the machine resumes CPU 0 (and whomever that kicks) until [`is_up`](Kernel::is_up).
     fn boot(&mut self, boot: &Boot<'_>) -> Result<(), Fault>;
@@ -77,6 +84,11 @@ pub trait Kernel {
         BTreeMap::new()
     }
 
+    /// What the last [`Control::Files`] read, or noted as refused: name and result, in order. Handed over once.
+    fn readings(&mut self) -> Vec<(String, Result<String, i32>)> {
+        Vec::new()
+    }
+
     /// After [`Yield::Fault`]: what happened.
     fn fault(&mut self) -> Fault;
 
@@ -106,8 +118,9 @@ pub struct Boot<'a> {
 pub enum Stimulus<'a> {
     /// Nothing more: pending interrupts only, or going on after [`Yield::Spin`].
     Continue,
-    /// Its timer interrupt is due.
-    Timer,
+    /// Its timer interrupt is due, also for these sleepers, whose time has come (none if the kernel keeps their timers itself,
+    /// [`Kernel::OWNS_TASK_TIMERS`]). All of that is one interrupt: whoever is to run next is chosen after it, once.
+    Timer(&'a [TaskId]),
     /// A device interrupt whose handler wakes these tasks, in this order.
     Device(&'a [TaskId]),
     /// The task in user mode on this CPU (`task`, the one of the last [`Yield::User`]) enters the kernel to do this.
@@ -175,6 +188,61 @@ pub enum Control<'a> {
     Spawn(&'a [Spawn<'a>]),
     /// Create these control groups, parents first; they are numbered from 0 in this order.
     Cgroups(&'a [Cgroup]),
+    /// Read and write the kernel's own files, in this order. [`Kernel::readings`] has what was read.
+    Files(&'a [FileRequest]),
+}
+
+/// Something that the experimenter does to the kernel while the workload runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// When, from the workload's start.
+    pub at: Span,
+    /// What, in this order, at one instant unless the kernel itself waits for something.
+    pub files: Vec<FileRequest>,
+}
+
+/// An access to one of the kernel's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileRequest {
+    /// Set a tunable by the name that `--param` has for it, a file by its path, or a CPU on or off (`cpu3`, `off`).
+    Write {
+        /// Tunable or path.
+        name: String,
+        /// Its value.
+        value: String,
+        /// What a refusal means.
+        refusal: Refusal,
+    },
+    /// Read a file.
+    Read {
+        /// Tunable or path.
+        name: String,
+    },
+    /// List a folder; the reading has a name per line.
+    List {
+        /// Its path.
+        path: String,
+    },
+}
+
+/// What it means that the kernel refuses a [`FileRequest::Write`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The run ends.
+    Ends,
+    /// It is noted among the readings, and the run goes on.
+    Noted,
+}
+
+/// What came of a [`FileRequest::Read`] or [`FileRequest::List`], or of a write whose refusal is noted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// When it was asked for, from the workload's start.
+    pub at: Span,
+    /// Tunable or path.
+    pub name: String,
+    /// The text, empty for a write; or the error number (22 = EINVAL).
+    pub result: Result<String, i32>,
 }
 
 /// What a resumed CPU does when it has nothing more to do at this instant.

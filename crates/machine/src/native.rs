@@ -29,6 +29,7 @@ pub struct Native<P: Policy, S: Sink> {
     tasks: Vec<TaskState>,
     kicks: VecDeque<CpuId>,
     tick: Option<Span>,
+    phase: Span,
     wants: Wants,
     epoch: Time,
     logging: bool,
@@ -43,6 +44,8 @@ struct CpuState {
     claim: TaskId,
     slice_end: Time,
     next_tick: Time,
+    /// When that was set: at the last tick, or when the CPU ceased to be idle.
+    tick_set: Time,
     /// Its ticks come this long after multiples of the period.
     tick_phase: Span,
     /// The policy's own timer.
@@ -67,14 +70,14 @@ struct TaskState {
     involuntary: u64,
     migrations: u64,
     last_ran_on: Option<CpuId>,
-    /// When it last became queued.
+    /// When it last became queued, or blocked.
     queued_at: Time,
 }
 
 impl<P: Policy, S: Sink> Native<P, S> {
     /// A kernel around `policy`.
     pub fn new(policy: P, sink: S) -> Native<P, S> {
-        let tick = policy.timing().tick;
+        let (tick, phase) = (policy.timing().tick, policy.tick_phase());
         Native {
             policy,
             sink,
@@ -83,6 +86,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
             tasks: Vec::new(),
             kicks: VecDeque::new(),
             tick,
+            phase,
             wants: Wants::default(),
             epoch: Time::ZERO,
             logging: false,
@@ -347,12 +351,29 @@ impl<P: Policy, S: Sink> Native<P, S> {
             && state.next_tick == Time::NEVER
         {
             state.next_tick = next_tick(now, tick, state.tick_phase);
+            state.tick_set = now;
         }
         state.slice_end = match self.policy.slice(&self.view, cpu, task) {
             Some(slice) if slice > Span::ZERO => now + slice,
             Some(_) => return self.broken(format!("slice gave {task} a slice of zero")),
             None => Time::NEVER,
         };
+    }
+
+    /// The timer interrupt, with the tasks whose sleep is over. Timers of one instant go off in the order in which they were set: a
+    /// sleep that began before the last tick is over before the tick that is due now.
+    fn timer_and_sleepers(&mut self, cpu: CpuId, sleepers: &[TaskId]) {
+        let tick_set = self.cpus[cpu.index()].tick_set;
+        let asleep_since = |native: &Self, task: TaskId| native.tasks[task.index()].queued_at;
+        for &task in sleepers {
+            if asleep_since(self, task) < tick_set {
+                self.wake(cpu, task, None);
+            }
+        }
+        self.timer_interrupt(cpu);
+        for &task in sleepers {
+            self.wake(cpu, task, None); // those of the first round are no longer blocked
+        }
     }
 
     fn timer_interrupt(&mut self, cpu: CpuId) {
@@ -368,6 +389,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
             if state.next_tick <= now {
                 self.cpus[cpu.index()].next_tick =
                     now + self.tick.expect("a tick is planned only if there is one");
+                self.cpus[cpu.index()].tick_set = now;
                 if self.policy.tick_idle(&self.view, cpu) == Resched::Yes {
                     self.cpus[cpu.index()].need_resched = true;
                 }
@@ -378,6 +400,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if state.next_tick <= now {
             let period = self.tick.expect("a tick is planned only if there is one");
             self.cpus[cpu.index()].next_tick = now + period;
+            self.cpus[cpu.index()].tick_set = now;
             if self.policy.tick(&self.view, cpu, current, ran) == Resched::Yes {
                 self.cpus[cpu.index()].need_resched = true;
             }
@@ -489,8 +512,8 @@ impl<P: Policy, S: Sink> Native<P, S> {
 #[inline]
 fn next_tick(now: Time, tick: Span, phase: Span) -> Time {
     let period_ns = tick.as_ns();
-    let since_first_ns = now.as_ns().saturating_sub(phase.as_ns());
-    Time::from_ns((since_first_ns / period_ns + 1) * period_ns + phase.as_ns())
+    let since_first_ns = now.as_ns() + period_ns - phase.as_ns();
+    Time::from_ns(since_first_ns / period_ns * period_ns + phase.as_ns())
 }
 
 /// How far the ticks of a CPU are shifted if they are spread over half a tick, as the kernel does it (`tick_setup_sched_timer()`).
@@ -500,6 +523,11 @@ fn skew(tick: Span, cpu: u64, nr_cpus: u64) -> Span {
 
 impl<P: Policy, S: Sink> Kernel for Native<P, S> {
     const OWNS_TASK_TIMERS: bool = false;
+
+    #[inline]
+    fn wakes_sleepers_with_ticks(&self) -> bool {
+        self.tick.is_some()
+    }
 
     fn boot(&mut self, boot: &Boot<'_>) -> Result<(), Fault> {
         let nr_cpus = boot.topology.nr_cpus() as usize;
@@ -512,6 +540,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
                 claim: TaskId::IDLE,
                 slice_end: Time::NEVER,
                 next_tick: Time::NEVER,
+                tick_set: Time::ZERO,
                 tick_phase: Span::ZERO,
                 policy_timer: Time::NEVER,
                 must_move: false,
@@ -519,11 +548,10 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             nr_cpus
         ];
         let spread = boot.params.iter().any(|(name, value)| name == SKEW_TICK && value == "1");
-        if let Some(tick) = self.tick
-            && spread
-        {
+        if let Some(tick) = self.tick {
             for (number, cpu) in self.cpus.iter_mut().enumerate() {
-                cpu.tick_phase = skew(tick, number as u64, nr_cpus as u64);
+                let skew = if spread { skew(tick, number as u64, nr_cpus as u64) } else { Span::ZERO };
+                cpu.tick_phase = Span::from_ns((self.phase + skew).as_ns() % tick.as_ns());
             }
         }
         self.wants = self.policy.boot(&self.view);
@@ -560,7 +588,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         self.cpus[cpu.index()].kicked = false;
         match stimulus {
             Stimulus::Continue => {}
-            Stimulus::Timer => self.timer_interrupt(cpu),
+            Stimulus::Timer(sleepers) => self.timer_and_sleepers(cpu, sleepers),
             Stimulus::Device(tasks) => tasks.iter().for_each(|&task| self.wake(cpu, task, None)),
             Stimulus::Op(task, op) => self.op(cpu, task, op),
         }
@@ -615,6 +643,11 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
                 }
             }
             Control::Cgroups(_) => {} // native policies know no groups; the report says so
+            Control::Files(_) => {
+                let reason =
+                    "a native scheduler has no files and no CPU hotplug: --at is for real Linux".to_owned();
+                return Err(Fault { kind: FaultKind::Refused, reason });
+            }
         }
         Ok(())
     }

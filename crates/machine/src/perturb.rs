@@ -9,7 +9,7 @@
 //! | end of each sleep that a timer or a device ends: late by | uniform over 0..=`slack` | 50 us | the kernel's default timer slack; a timer may fire late, never early |
 //! | start of each task that is there at the start: late by | uniform over 0..=`start` | 4 ms | they are not forked within one instant; a tick at HZ=250 |
 //!
-//! Timers of real-time tasks (FIFO, RR, DEADLINE) have no slack in the kernel, and none here. CPU time is never touched. Draws belong
+//! `at=TIME` sets the phase instead of drawing it. Timers of real-time tasks (FIFO, RR, DEADLINE) have no slack in the kernel, and none here. CPU time is never touched. Draws belong
 //! to tasks and their sleeps, not to simulated time: two schedulers under the same seed see the same workload, which is what makes
 //! their difference small to measure.
 //!
@@ -34,6 +34,8 @@ pub struct Perturb {
     pub seed: u64,
     /// Range of the phase between the kernel's periodic work and the workload's start.
     pub phase: Span,
+    /// This phase, instead of one that is drawn (to repeat that of a recording or of a guest).
+    pub at: Option<Span>,
     /// Most by which a sleep is prolonged.
     pub slack: Span,
     /// Most by which a task's start is delayed.
@@ -43,7 +45,13 @@ pub struct Perturb {
 impl Perturb {
     /// Everything at its default, with this seed.
     pub fn new(seed: u64) -> Perturb {
-        Perturb { seed, phase: Span::from_s(1), slack: Span::from_ns(50_000), start: Span::from_ms(4) }
+        Perturb {
+            seed,
+            phase: Span::from_s(1),
+            at: None,
+            slack: Span::from_ns(50_000),
+            start: Span::from_ms(4),
+        }
     }
 }
 
@@ -53,7 +61,7 @@ const RANGE_MAX: Span = Span::from_s(10);
 /// A perturbation that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{part}' in the perturbation '{text}': {problem}; expected SEED[,phase=TIME][,slack=TIME][,start=TIME], for example 7 or 7,slack=0"
+    "'{part}' in the perturbation '{text}': {problem}; expected SEED[,phase=TIME|,at=TIME][,slack=TIME][,start=TIME], for example 7 or 7,slack=0"
 )]
 pub struct PerturbError {
     /// All of it.
@@ -83,6 +91,7 @@ impl FromStr for Perturb {
             }
             match key {
                 "phase" => perturb.phase = span,
+                "at" => perturb.at = Some(span),
                 "slack" => perturb.slack = span,
                 "start" => perturb.start = span,
                 _ => return Err(fail(part, format!("there is no setting '{key}'"))),
@@ -97,6 +106,9 @@ impl fmt::Display for Perturb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let default = Perturb::new(self.seed);
         write!(f, "{}", self.seed)?;
+        if let Some(at) = self.at {
+            write!(f, ",at={at}")?;
+        }
         let settings = [
             ("phase", self.phase, default.phase),
             ("slack", self.slack, default.slack),
@@ -119,9 +131,10 @@ impl Program {
     pub fn perturb(&mut self, perturb: &Perturb, is_real_time: impl Fn(TaskId) -> bool) {
         // each draw has a stream of its own: part 0 is the machine, part 1 + i is task i
         let mut machine = Random::for_part(perturb.seed, 0);
-        self.phase = match perturb.phase {
-            Span::ZERO => Span::ZERO,
-            range => Span::from_ns(machine.below(range.as_ns())),
+        self.phase = match (perturb.at, perturb.phase) {
+            (Some(at), _) => at,
+            (None, Span::ZERO) => Span::ZERO,
+            (None, range) => Span::from_ns(machine.below(range.as_ns())),
         };
         let ends: Vec<usize> =
             self.tasks.iter().skip(1).map(|task| task.first_step).chain([self.steps.len()]).collect();
@@ -132,6 +145,7 @@ impl Program {
                 task.start_after = Span::from_ns(start_ns);
             }
             let timer_slack = if is_real_time(TaskId(index as u32)) { Span::ZERO } else { perturb.slack };
+            let mut until_late_ns = 0;
             let mut first_sleep = task.init == Some(SpawnState::Blocked);
             for step in &mut self.steps[task.first_step..end] {
                 let offset_ns = if std::mem::take(&mut first_sleep) { start_ns } else { 0 };
@@ -144,6 +158,22 @@ impl Program {
                         let late_ns = within(&mut random, perturb.slack);
                         Code::BlockDevice(ns.saturating_add(late_ns + offset_ns))
                     }
+                    // each is late by its own draw: what was added to the one before does not add up
+                    Code::BlockUntil(ns) => {
+                        let late_ns = within(&mut random, timer_slack) + offset_ns;
+                        let varied_ns = (ns + late_ns).saturating_sub(until_late_ns);
+                        until_late_ns = until_late_ns + varied_ns - ns;
+                        Code::BlockUntil(varied_ns)
+                    }
+                    Code::BlockGrid(ns) => {
+                        let late_ns = within(&mut random, timer_slack) + offset_ns;
+                        let varied_ns = (ns + late_ns).saturating_sub(until_late_ns);
+                        until_late_ns = until_late_ns + varied_ns - ns;
+                        Code::BlockGrid(varied_ns)
+                    }
+                    Code::BlockGridRestart(ns) => Code::BlockGridRestart(
+                        ns.saturating_add(within(&mut random, timer_slack) + offset_ns),
+                    ),
                     _ => continue,
                 };
                 *step = Step::new(step.after_ns, code);
@@ -224,7 +254,9 @@ mod tests {
 
     #[test]
     fn the_text_form_reads_back_and_says_what_is_wrong() {
-        for text in ["7", "7,slack=0ns", "18446744073709551615,phase=4ms,slack=1us,start=0ns"] {
+        for text in
+            ["7", "7,slack=0ns", "0,at=3ms,start=0ns", "18446744073709551615,phase=4ms,slack=1us,start=0ns"]
+        {
             assert_eq!(text.parse::<Perturb>().unwrap().to_string(), text);
         }
         for (text, word) in [

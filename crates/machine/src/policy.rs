@@ -145,6 +145,12 @@ pub trait Policy {
         Timing { tick: None }
     }
 
+    /// When ticks fall within their period: at `phase`, `phase + period`, ... of the machine's clock. Asked once. (The clock of a
+    /// machine starts 1 ms before the first tick of the kernels of the port, which therefore have the phase 1 ms.)
+    fn tick_phase(&self) -> Span {
+        Span::ZERO
+    }
+
     /// What it needs beyond the basic calls; asked once, before anything else, when the machine is known.
     fn boot(&mut self, _view: &View) -> Wants {
         Wants::default()
@@ -386,6 +392,9 @@ impl Policy for Box<dyn Policy> {
     }
     fn timing(&self) -> Timing {
         (**self).timing()
+    }
+    fn tick_phase(&self) -> Span {
+        (**self).tick_phase()
     }
     fn task_new(&mut self, view: &View, task: TaskId) {
         (**self).task_new(view, task);

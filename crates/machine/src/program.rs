@@ -37,6 +37,12 @@ pub enum Code {
     BlockTimer(u64),
     /// Block; a device wakes it after this many ns.
     BlockDevice(u64),
+    /// Block until this many ns after the previous such instant, or after the start.
+    BlockUntil(u64),
+    /// Block until the task's periodic timer expires, this many ns after the expiry before; not at all if it has.
+    BlockGrid(u64),
+    /// As `BlockGrid`, but where it has expired the next expiry counts from now.
+    BlockGridRestart(u64),
     /// Block until the token is delivered.
     BlockToken(u32),
     /// Block for the rest of the run; the task has done all that the workload asks of it.
@@ -69,6 +75,9 @@ impl Step {
             Code::Set(change) => (6, u64::from(change)),
             Code::Yield => (7, 0),
             Code::Exit => (8, 0),
+            Code::BlockUntil(ns) => (9, ns),
+            Code::BlockGrid(ns) => (10, ns),
+            Code::BlockGridRestart(ns) => (11, ns),
         };
         Step { after_ns, packed: tag << OPERAND_BITS | operand.min(OPERAND_MAX) }
     }
@@ -86,7 +95,10 @@ impl Step {
             5 => Code::Fork(operand as u32),
             6 => Code::Set(operand as u32),
             7 => Code::Yield,
-            _ => Code::Exit,
+            8 => Code::Exit,
+            9 => Code::BlockUntil(operand),
+            10 => Code::BlockGrid(operand),
+            _ => Code::BlockGridRestart(operand),
         }
     }
 }
@@ -399,6 +411,11 @@ fn block_code(wakeup: &Wakeup, next_token: &mut u32) -> Code {
     match *wakeup {
         Wakeup::External { after, source: ExternalSource::Timer } => Code::BlockTimer(after.as_ns()),
         Wakeup::External { after, source: ExternalSource::Device } => Code::BlockDevice(after.as_ns()),
+        Wakeup::External { after, source: ExternalSource::Absolute } => Code::BlockUntil(after.as_ns()),
+        Wakeup::External { after, source: ExternalSource::Grid } => Code::BlockGrid(after.as_ns()),
+        Wakeup::External { after, source: ExternalSource::GridRestart } => {
+            Code::BlockGridRestart(after.as_ns())
+        }
         Wakeup::Dependent { .. } => {
             *next_token += 1;
             Code::BlockToken(*next_token - 1)

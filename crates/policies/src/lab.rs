@@ -201,7 +201,8 @@ pub struct Measured {
     pub cpu: Vec<Span>,
     /// Per task: the waits from wakeup (or preemption) to running, summed from each wakeup to the following block.
     pub waits: Vec<Vec<Span>>,
-    /// Per task: from each wakeup (or start) to the following block or exit. Tokens that were there already join two jobs to one.
+    /// Per task: from each wakeup (or start; of a periodic task: from each release on the grid of its periods, though it was woken
+    /// later, being late with the job before) to the following block or exit.
     pub responses: Vec<Vec<Span>>,
     /// Per task: times it started on another CPU than before.
     pub migrations: Vec<u64>,
@@ -264,7 +265,7 @@ impl Lab {
             outcome,
             warnings,
         };
-        out.read(self.topology.nr_cpus());
+        out.read(self.topology.nr_cpus(), tasks);
         Ok(out)
     }
 
@@ -281,7 +282,7 @@ impl Lab {
         let mut lines = vec![vec![b'.'; limit as usize]; self.topology.nr_cpus() as usize];
         for (cpu, from_ns, to_ns, task) in measured.runs(self.topology.nr_cpus()) {
             if task.index() >= tasks.len() {
-                continue; // a metronome
+                continue; // who lifts affinities
             }
             assert!(
                 from_ns % unit_ns == 0 && to_ns % unit_ns == 0,
@@ -334,7 +335,7 @@ impl Measured {
         runs
     }
 
-    fn read(&mut self, nr_cpus: u32) {
+    fn read(&mut self, nr_cpus: u32, tasks: &[TaskSpec]) {
         let nr_tasks = self.cpu.len();
         for (_, from_ns, to_ns, task) in self.runs(nr_cpus) {
             if task.index() < nr_tasks {
@@ -364,7 +365,14 @@ impl Measured {
                         if PrevState::from_number(record.flags).is_some_and(PrevState::is_runnable) {
                             state.queued_ns = Some(record.time_ns);
                         } else if let Some(woken_ns) = state.woken_ns.take() {
-                            self.responses[task].push(Span::from_ns(record.time_ns - woken_ns));
+                            let released_ns = match tasks[task].period {
+                                Some(period) => {
+                                    tasks[task].start_ms * 1_000_000
+                                        + self.responses[task].len() as u64 * period.as_ns()
+                                }
+                                None => woken_ns,
+                            };
+                            self.responses[task].push(Span::from_ns(record.time_ns - released_ns));
                             self.waits[task].push(Span::from_ns(state.waited_ns));
                         }
                     }
@@ -394,33 +402,24 @@ impl Measured {
     }
 }
 
-/// The tasks as a workload. A periodic task is woken by a metronome: a task of its own that uses no CPU time and precedes everyone
-/// (a deadline of 1 us and a period of 1 ms, SCHED_FIFO 99 or nice -20 after its task's policy). Another such task (FIFO 99) lifts affinities.
+/// The tasks as a workload. A task of its own, which uses no CPU time (FIFO 99), lifts affinities.
 pub fn workload(tasks: &[TaskSpec]) -> Workload {
     let mut out = Workload::default();
-    let mut metronomes = Vec::new();
     let eid = |task: usize, event: usize| EventId(((task as u64) << 32) + event as u64 + 1);
     for (index, spec) in tasks.iter().enumerate() {
         let mut events = Vec::new();
         let mut length = Span::ZERO;
         if let Some(period) = spec.period {
-            let metronome = tasks.len() + metronomes.len();
             let run = |step: &Step| match *step {
                 Step::Run(ms) => Span::from_ms(ms),
                 Step::RunFor(span) => span,
                 _ => Span::ZERO,
             };
             let run: Span = spec.steps.iter().map(run).sum();
-            for job in 0..spec.times as usize {
-                events.push(EventKind::Wakeup(Wakeup::Dependent {
-                    recorded_after: Span::ZERO,
-                    event: eid(metronome, 2 * job + 1),
-                    task: TaskId(metronome as u32),
-                    distance: Span::ZERO,
-                }));
+            for job in 0..spec.times {
+                events.push(absolute(if job == 0 { Span::from_ms(spec.start_ms) } else { period }));
                 events.push(EventKind::Block { length: run.saturating_sub(spec.less) });
             }
-            metronomes.push((spec, period));
         } else {
             if spec.start_ms > 0 {
                 events.push(timer(Span::from_ms(spec.start_ms)));
@@ -446,26 +445,6 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
         let blocked = spec.start_ms > 0 || spec.period.is_some();
         out.tasks.push(task(index, spec, events, blocked, eid));
     }
-    for (number, (spec, period)) in metronomes.into_iter().enumerate() {
-        let index = tasks.len() + number;
-        let mut events = Vec::new();
-        for job in 0..spec.times {
-            events.push(timer(if job == 0 { Span::from_ms(spec.start_ms) } else { period }));
-            events.push(EventKind::Block { length: Span::ZERO });
-        }
-        let (instant, period) = (Span::from_us(1), Span::from_ms(1));
-        let deadline = DeadlineParams { runtime: instant, deadline: instant, period };
-        let params = match spec.params.policy {
-            Policy::Deadline => {
-                SchedParams { policy: Policy::Deadline, deadline: Some(deadline), ..SchedParams::default() }
-            }
-            Policy::Fifo | Policy::RoundRobin => {
-                SchedParams { policy: Policy::Fifo, rt_priority: 99, ..SchedParams::default() }
-            }
-            _ => SchedParams::normal(Nice::new(-20).expect("-20 is a nice value")),
-        };
-        out.tasks.push(task(index, &TaskSpec { params, affinity: None, ..spec.clone() }, events, true, eid));
-    }
     let mut times: Vec<u64> = tasks.iter().filter_map(|spec| spec.release_ms).collect();
     times.sort_unstable();
     times.dedup();
@@ -485,6 +464,10 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
 
 fn timer(after: Span) -> EventKind {
     EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Timer })
+}
+
+fn absolute(after: Span) -> EventKind {
+    EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Absolute })
 }
 
 fn task(

@@ -10,6 +10,7 @@
 
 #![recursion_limit = "256"] // serde_json's json! recurses once per field of the HTML report's data
 
+mod diff;
 mod facts;
 mod groups;
 mod html;
@@ -20,11 +21,12 @@ mod terminal;
 mod timeline;
 pub mod units;
 
+pub use diff::{DiffView, diff_json, diff_terminal};
 pub use facts::{NextStep, RunFacts, RunView};
 pub use groups::{Group, Groups};
-pub use html::{html, write_html};
+pub use html::{escape, html, static_page, write_html};
 pub use json::{SCHEMA, json};
 pub use perfetto::{PerfettoStats, perfetto, write_perfetto};
 pub use report::RunReport;
-pub use terminal::{Style, clip, terminal};
+pub use terminal::{Style, clip, terminal, wrapped};
 pub use timeline::{CELL_GROUPS, Cell, Detail, Timeline, Window, WindowRun};

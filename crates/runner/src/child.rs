@@ -4,7 +4,7 @@ use crate::scheduler::policy_params;
 use crate::watch::ControlPage;
 use crate::{ChildReport, ExitReport, RunEnd, Scheduler, Wait};
 use schedlab_linux::{LinuxKernel, LinuxMachine};
-use schedlab_machine::kernel::{Fault, FaultKind, Kernel};
+use schedlab_machine::kernel::{Action, Fault, FaultKind, Kernel};
 use schedlab_machine::native::Native;
 use schedlab_machine::sink::Spill;
 use schedlab_machine::{End, Machine, Outcome, Program, Setup};
@@ -17,6 +17,7 @@ pub(crate) fn run(
     scheduler: &Scheduler,
     program: Program,
     setup: Setup,
+    actions: &[Action],
     spill: File,
     control: &'static ControlPage,
 ) -> ChildReport {
@@ -25,7 +26,8 @@ pub(crate) fn run(
         Scheduler::Native(info) => {
             let policy =
                 info.build(&policy_params(&setup.params)).expect("the parent has checked the parameters");
-            drive(Machine::new(Native::new(policy, Spill::new(spill)), program, setup), nr_tasks, control)
+            let machine = Machine::new(Native::new(policy, Spill::new(spill)), program, setup);
+            drive(machine, actions, nr_tasks, control)
         }
         Scheduler::Linux(linux) => {
             let kernel = match LinuxKernel::load(&linux.object) {
@@ -36,13 +38,13 @@ pub(crate) fn run(
                 }
             };
             let kernel = LinuxMachine::new(kernel, COMMAND_LINE, Spill::new(spill));
-            drive(Machine::new(kernel, program, setup), nr_tasks, control)
+            drive(Machine::new(kernel, program, setup), actions, nr_tasks, control)
         }
     }
 }
 
 /// The simulated kernel's command line: as on a server, without grouping by session (there are no sessions).
-const COMMAND_LINE: &str = "noautogroup";
+pub const COMMAND_LINE: &str = "noautogroup";
 
 /// A scheduler that could not be loaded.
 fn not_started(fault: Fault, nr_tasks: u32) -> ChildReport {
@@ -59,9 +61,17 @@ fn not_started(fault: Fault, nr_tasks: u32) -> ChildReport {
     report(outcome, Vec::new(), BTreeMap::new(), Vec::new(), Vec::new())
 }
 
-fn drive<K: Kernel>(mut machine: Machine<K>, nr_tasks: u32, control: &'static ControlPage) -> ChildReport {
+fn drive<K: Kernel>(
+    mut machine: Machine<K>,
+    actions: &[Action],
+    nr_tasks: u32,
+    control: &'static ControlPage,
+) -> ChildReport {
     machine.set_pulse(&control.pulse);
+    machine.set_actions(actions.to_vec());
     let outcome = machine.run();
+    let readings =
+        machine.readings().iter().map(|r| (r.at.as_ns(), r.name.clone(), r.result.clone())).collect();
     let kernel = machine.kernel();
     let flushed = kernel.flush_log();
     let kernel_threads =
@@ -73,6 +83,7 @@ fn drive<K: Kernel>(mut machine: Machine<K>, nr_tasks: u32, control: &'static Co
         .map(|counters| counters.cpu.as_ns())
         .collect();
     let mut report = report(outcome, kernel_threads, refused, warnings, kernel_cpu_ns);
+    report.readings = readings;
     if let Err(error) = flushed {
         report.end = RunEnd::Misbehaved {
             report: ExitReport {
@@ -121,5 +132,6 @@ fn report(
         refused,
         warnings,
         kernel_cpu_ns,
+        readings: Vec::new(),
     }
 }

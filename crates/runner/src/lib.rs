@@ -16,9 +16,11 @@ pub mod pool;
 mod scheduler;
 mod watch;
 
+pub use child::COMMAND_LINE;
 pub use scheduler::{LinuxObject, Scheduler, SchedulerError};
 
 use schedlab_log::{KernelThread, LogHeader, LogTask};
+use schedlab_machine::kernel::Action;
 use schedlab_machine::{Perturb, Program, ProgramError, Setup};
 use schedlab_topology::Topology;
 use schedlab_units::{ClassKind, Span, TaskId};
@@ -43,6 +45,8 @@ pub struct Request<'a> {
     pub params: Vec<(String, String)>,
     /// Vary what the workload leaves open; `None`: exactly as it says. The log's header names it as the parameter [`PERTURB`].
     pub perturb: Option<Perturb>,
+    /// What the experimenter does while the workload runs.
+    pub actions: &'a [Action],
     /// End the run as a stall if nothing happens for this long on the host's clock.
     pub stall_limit: Duration,
 }
@@ -120,6 +124,8 @@ pub struct ChildReport {
     pub warnings: Vec<String>,
     /// Per task, the kernel's own account: CPU time in ns (empty if it keeps none).
     pub kernel_cpu_ns: Vec<u64>,
+    /// What the actions read: when in ns, name, text or error number.
+    pub readings: Vec<(u64, String, Result<String, i32>)>,
 }
 
 /// A finished run.

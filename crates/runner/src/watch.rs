@@ -128,7 +128,7 @@ fn in_child(
             std::process::abort();
         }));
     }
-    let report = child::run(request.scheduler, program, setup, spill, page.get());
+    let report = child::run(request.scheduler, program, setup, request.actions, spill, page.get());
     let written =
         serde_json::to_vec(&report).map_err(std::io::Error::from).and_then(|json| answer.write_all(&json));
     if written.is_ok() { 0 } else { 4 }
@@ -200,5 +200,6 @@ fn crashed(kind: &str, reason: String, pulse: u64, nr_tasks: usize) -> ChildRepo
         refused: std::collections::BTreeMap::new(),
         warnings: Vec::new(),
         kernel_cpu_ns: Vec::new(),
+        readings: Vec::new(),
     }
 }

@@ -51,6 +51,7 @@ fn end(info: &'static PolicyInfo) -> (String, String) {
         duration: None,
         params: Vec::new(),
         perturb: None,
+        actions: &[],
         stall_limit: Duration::from_millis(700),
     };
     match run(&request).unwrap().report.end {

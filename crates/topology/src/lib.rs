@@ -1,7 +1,8 @@
 //! Which CPUs share what?
 //!
-//! A [`Topology`] says for each CPU which core, last-level cache, package and NUMA node it belongs to, and its capacity
-//! (1024 = the biggest CPU). It is what the machine tells a kernel at boot; schedulers build their domains from it.
+//! A [`Topology`] says for each CPU which core, cluster, last-level cache, package and NUMA node it belongs to, and its capacity
+//! (1024 = the biggest CPU), and how far the nodes are from each other. It is what the machine tells a kernel at boot;
+//! schedulers build their domains from it.
 //!
 //! ```
 //! use schedlab_topology::Topology;
@@ -10,24 +11,32 @@
 //! assert_eq!(server.nr_cpus(), 32);
 //! assert_eq!(server.cpus()[1].core, server.cpus()[0].core); // siblings are neighbours
 //! assert_eq!(server.cpus()[16].package, 1);
+//! assert_eq!(server.distance(0, 1), 20); // one NUMA node per package
 //! ```
+//!
+//! A machine is written as a number, as a list of sizes ([`mod@text`]), as the name of a preset ([`presets`]), or as a folder: `/sys`
+//! of a running Linux or a snapshot of it ([`sysfs`]).
+
+pub mod presets;
+pub mod sysfs;
+mod text;
 
 use schedlab_units::CpuId;
-use std::fmt;
-use std::str::FromStr;
 
 /// Where one CPU sits. The numbers are identifiers: two CPUs share a level iff they have the same number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpu {
     /// Physical core; SMT siblings have the same.
     pub core: u32,
+    /// Cores that share something below the last-level cache (a second-level cache, say); the core itself if none do.
+    pub cluster: u32,
     /// Last-level cache.
     pub llc: u32,
     /// Package (socket).
     pub package: u32,
     /// NUMA node.
     pub node: u32,
-    /// Relative power, 1024 = the biggest.
+    /// Relative power, 1024 = the biggest. Work takes 1024 / capacity times as long here.
     pub capacity: u32,
 }
 
@@ -35,13 +44,26 @@ pub struct Cpu {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     cpus: Vec<Cpu>,
+    nr_nodes: u32,
+    /// `nr_nodes` x `nr_nodes`.
+    distances: Vec<u32>,
+    /// How it was written.
+    label: String,
 }
 
 /// Most CPUs a machine can have: what the kernel object is built for at most (NR_CPUS).
 pub const CPUS_MAX: u32 = 1024;
 
+/// Most NUMA nodes (the port's `1 << CONFIG_NODES_SHIFT`).
+pub const NODES_MAX: u32 = 64;
+
 /// Capacity of the biggest CPU (kernel: SCHED_CAPACITY_SCALE).
 pub const CAPACITY_SCALE: u32 = 1024;
+
+/// Distance of a node from itself, and from another unless stated (kernel: LOCAL_DISTANCE, REMOTE_DISTANCE).
+pub const DISTANCE_LOCAL: u32 = 10;
+/// See [`DISTANCE_LOCAL`].
+pub const DISTANCE_REMOTE: u32 = 20;
 
 /// Why a machine cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,12 +74,26 @@ pub enum TopologyError {
     /// More CPUs than supported.
     #[error("{0} CPUs were asked for; at most {CPUS_MAX} are supported")]
     TooMany(u64),
+    /// More nodes than supported.
+    #[error("{0} NUMA nodes were asked for; at most {NODES_MAX} are supported")]
+    TooManyNodes(u64),
     /// Not understood.
-    #[error("machine '{text}': {problem}; write for example 8, or packages=2,llcs=2,cores=4,smt=2")]
+    #[error(
+        "machine '{text}': {problem}; write for example 8, or packages=2,llcs=2,cores=4,smt=2, or {}, or a folder like /sys",
+        presets::names()
+    )]
     Syntax {
         /// What was given.
         text: String,
         /// What is wrong with it.
+        problem: String,
+    },
+    /// A folder that does not describe CPUs.
+    #[error("{path}: {problem}")]
+    Sysfs {
+        /// The file or folder.
+        path: String,
+        /// What is wrong, and what to do.
         problem: String,
     },
 }
@@ -70,22 +106,32 @@ impl Topology {
 
     /// `packages` x `llcs` per package x `cores` per LLC x `smt` siblings per core; one NUMA node per package.
     pub fn regular(packages: u32, llcs: u32, cores: u32, smt: u32) -> Result<Topology, TopologyError> {
-        let total =
-            [llcs, cores, smt].iter().fold(u64::from(packages), |n, &k| n.saturating_mul(u64::from(k)));
-        match total {
-            0 => return Err(TopologyError::NoCpu),
-            n if n > u64::from(CPUS_MAX) => return Err(TopologyError::TooMany(n)),
-            _ => {}
+        text::Sizes { packages, llcs, cores, smt, ..text::Sizes::default() }.build()
+    }
+
+    /// From its CPUs. `distances` has a row and a column for each node, 0 to the highest that a CPU is in. A cache that spans
+    /// nodes is cut at their borders, as Linux on x86 does it for sub-NUMA clusters: a scheduler takes nodes for the wider level.
+    ///
+    /// # Errors
+    /// No or too many CPUs or nodes, or a table of another size.
+    pub fn new(cpus: Vec<Cpu>, distances: Vec<u32>, label: String) -> Result<Topology, TopologyError> {
+        let cpus = cut_caches(cpus);
+        let nr_nodes = cpus.iter().map(|cpu| u64::from(cpu.node) + 1).max().ok_or(TopologyError::NoCpu)?;
+        if cpus.len() as u64 > u64::from(CPUS_MAX) {
+            return Err(TopologyError::TooMany(cpus.len() as u64));
         }
-        let cpus = (0..total as u32)
-            .map(|cpu| {
-                let core = cpu / smt;
-                let llc = core / cores;
-                let package = llc / llcs;
-                Cpu { core, llc, package, node: package, capacity: CAPACITY_SCALE }
-            })
-            .collect();
-        Ok(Topology { cpus })
+        if nr_nodes > u64::from(NODES_MAX) {
+            return Err(TopologyError::TooManyNodes(nr_nodes));
+        }
+        if distances.len() as u64 != nr_nodes * nr_nodes {
+            let problem = format!(
+                "{} distances for {nr_nodes} NUMA nodes, {} are needed",
+                distances.len(),
+                nr_nodes * nr_nodes
+            );
+            return Err(TopologyError::Syntax { text: label, problem });
+        }
+        Ok(Topology { cpus, nr_nodes: nr_nodes as u32, distances, label })
     }
 
     /// Number of CPUs, 1..=[`CPUS_MAX`].
@@ -100,68 +146,40 @@ impl Topology {
     pub fn ids(&self) -> impl Iterator<Item = CpuId> + use<> {
         (0..self.nr_cpus()).map(CpuId)
     }
-}
-
-impl FromStr for Topology {
-    type Err = TopologyError;
-
-    fn from_str(text: &str) -> Result<Topology, TopologyError> {
-        let syntax = |problem: String| TopologyError::Syntax { text: text.to_string(), problem };
-        if let Ok(count) = text.trim().parse::<u64>() {
-            return Topology::flat(u32::try_from(count).map_err(|_| TopologyError::TooMany(count))?);
-        }
-        let (mut packages, mut llcs, mut cores, mut smt) = (1, 1, 1, 1);
-        for part in text.split(',') {
-            let (key, value) =
-                part.split_once('=').ok_or_else(|| syntax(format!("'{part}' is not KEY=NUMBER")))?;
-            let value: u32 =
-                value.trim().parse().map_err(|_| syntax(format!("'{value}' is not a number")))?;
-            match key.trim() {
-                "packages" | "sockets" => packages = value,
-                "llcs" => llcs = value,
-                "cores" => cores = value,
-                "smt" | "threads" => smt = value,
-                other => return Err(syntax(format!("'{other}' is none of packages, llcs, cores, smt"))),
-            }
-        }
-        Topology::regular(packages, llcs, cores, smt)
+    /// Number of NUMA nodes, 1..=[`NODES_MAX`].
+    pub fn nr_nodes(&self) -> u32 {
+        self.nr_nodes
+    }
+    /// How far node `b` is from node `a`; [`DISTANCE_LOCAL`] = the same.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn distance(&self, a: u32, b: u32) -> u32 {
+        self.distances[(a * self.nr_nodes + b) as usize]
+    }
+    /// All distances, row by row.
+    pub fn distances(&self) -> &[u32] {
+        &self.distances
+    }
+    /// Whether CPUs differ in capacity.
+    pub fn is_asymmetric(&self) -> bool {
+        self.cpus.iter().any(|cpu| cpu.capacity != self.cpus[0].capacity)
     }
 }
 
-/// The shortest text that parses back to the same machine, if it is regular; else its size.
-impl fmt::Display for Topology {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let last = self.cpus.last().expect("a machine has a CPU");
-        let (packages, llcs, cores) = (last.package + 1, last.llc + 1, last.core + 1);
-        let (per_package, per_llc, smt) = (llcs / packages, cores / llcs, self.nr_cpus() / cores);
-        match Topology::regular(packages, per_package.max(1), per_llc.max(1), smt.max(1)) {
-            Ok(t) if t == *self && packages == 1 && llcs == 1 && smt == 1 => write!(f, "{}", self.nr_cpus()),
-            Ok(t) if t == *self => {
-                write!(f, "packages={packages},llcs={per_package},cores={per_llc},smt={smt}")
-            }
-            _ => write!(f, "{} CPUs, irregular", self.nr_cpus()),
-        }
+/// Caches within nodes, numbered in order of first use.
+fn cut_caches(mut cpus: Vec<Cpu>) -> Vec<Cpu> {
+    let mut pieces: Vec<(u32, u32)> = Vec::new();
+    for cpu in &mut cpus {
+        let piece = (cpu.llc, cpu.node);
+        let at = pieces.iter().position(|p| *p == piece).unwrap_or_else(|| {
+            pieces.push(piece);
+            pieces.len() - 1
+        });
+        cpu.llc = at as u32;
     }
+    cpus
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_checked() {
-        assert_eq!("0".parse::<Topology>(), Err(TopologyError::NoCpu));
-        assert_eq!("1025".parse::<Topology>(), Err(TopologyError::TooMany(1025)));
-        assert_eq!("99999999999".parse::<Topology>(), Err(TopologyError::TooMany(99_999_999_999)));
-        assert_eq!("packages=64,cores=64".parse::<Topology>(), Err(TopologyError::TooMany(4096)));
-        assert!(matches!("eight".parse::<Topology>(), Err(TopologyError::Syntax { .. })));
-        assert_eq!("1024".parse::<Topology>().unwrap().nr_cpus(), 1024);
-    }
-
-    #[test]
-    fn text_form_round_trips() {
-        for text in ["1", "8", "packages=2,llcs=2,cores=4,smt=2", "packages=16,llcs=1,cores=4,smt=1"] {
-            assert_eq!(text.parse::<Topology>().unwrap().to_string(), text);
-        }
-    }
-}
+mod tests;

@@ -1,8 +1,8 @@
-//! Prints a trace's scheduling events, one a line, or only counts and speed: `trace_text [--speed] [--lenient] FILE`.
+//! Prints a recording's scheduling events, one a line, or only counts and speed: `trace_text [--speed] [--lenient] FILE`.
 //!
 //! The lines are made to be compared with those of another reader, such as `trace-cmd report -R -t --cpu ...`.
 
-use schedlab_trace::{EventStream, Mode, SchedEvent, TraceError, TraceFile, Wake};
+use schedlab_trace::{Mode, Recording, RecordingStream, SchedEvent, TraceError, Wake};
 use std::io::Write;
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ fn main() {
 
 fn print(path: &std::path::Path, mode: Mode, speed_only: bool) -> Result<(), TraceError> {
     let start = Instant::now();
-    let file = TraceFile::open(path, mode)?;
+    let file = Recording::open(path, mode)?;
     let mut events = file.events()?;
     let opened = start.elapsed();
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -55,7 +55,7 @@ fn print(path: &std::path::Path, mode: Mode, speed_only: bool) -> Result<(), Tra
     Ok(())
 }
 
-fn describe(events: &EventStream<'_>, what: SchedEvent) -> String {
+fn describe(events: &RecordingStream<'_>, what: SchedEvent) -> String {
     let wake = |name: &str, wake: Wake| {
         format!("{name} {} {} {} {}", events.comm(wake.comm), wake.pid, wake.prio, wake.target_cpu.0)
     };

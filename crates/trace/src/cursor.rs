@@ -26,7 +26,7 @@ impl<'a> Cursor<'a> {
         let read = self.position as u64;
         match self.origin.unpacked {
             None => Place::at(self.origin.offset.saturating_add(read)),
-            Some(inner) => Place { offset: self.origin.offset, unpacked: Some(inner + read) },
+            Some(inner) => Place::unpacked(self.origin.offset, inner + read),
         }
     }
     /// Bytes left.

@@ -3,9 +3,10 @@
 
 use crate::comm::CommTable;
 use crate::error::Problem;
-use crate::event::{CommId, Context, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, Wake};
-use crate::format::{EventFormat, FieldKind, Number, Text, bytes_at, format_error};
+use crate::event::{CommId, Context, Pid, SchedEvent, SwitchSide, SyscallKind, Wake};
+use crate::format::{EventFormat, FieldKind, Number, Text, bytes_at, format_error, name_and_id};
 use crate::state::StateDecoder;
+use crate::write::EventSystem;
 use schedlab_units::CpuId;
 
 /// Reads events of one trace.
@@ -20,6 +21,7 @@ pub(crate) struct Decoder {
     rows: Vec<u8>,
     layouts: Vec<Layout>,
     pub states: StateDecoder,
+    switch_id: u16,
 }
 
 /// What stands at the begin of every event.
@@ -127,6 +129,7 @@ impl Decoder {
             rows: Vec::new(),
             layouts: vec![Layout { needs: 0, what: What::Unknown }],
             states: StateDecoder::parse(&switch.print_fmt),
+            switch_id: switch.id,
         };
         for (system, format) in formats {
             let mut fields = Fields { format, needs: decoder.common_end };
@@ -140,6 +143,26 @@ impl Decoder {
             decoder.layouts.push(Layout { needs: fields.needs, what });
         }
         Ok(decoder)
+    }
+
+    /// For the format texts of a trace.
+    pub fn for_systems(systems: &[EventSystem]) -> Result<Decoder, Problem> {
+        let mut formats = Vec::new();
+        for system in systems {
+            for text in &system.formats {
+                // A format without name or number is of an event that cannot be met.
+                let Ok((name, _)) = name_and_id(&String::from_utf8_lossy(text)) else { continue };
+                if Decoder::knows(&system.name, &name) {
+                    formats.push((system.name.as_str(), EventFormat::parse(text)?));
+                }
+            }
+        }
+        Decoder::new(&formats)
+    }
+
+    /// The number that context switches have in this trace.
+    pub fn switch_id(&self) -> u16 {
+        self.switch_id
     }
 
     /// Whether a format of this system and name is of use here: parsing the others can be saved.
@@ -244,7 +267,7 @@ impl Decoder {
             What::SoftIrq { vec, entry: true } => SchedEvent::SoftIrqEntry { vec: vec.get(record) as u32 },
             What::SoftIrq { vec, entry: false } => SchedEvent::SoftIrqExit { vec: vec.get(record) as u32 },
             What::SysEnter { call, arguments } => {
-                SchedEvent::SysEnter(call_with(*call, arguments.map(|a| a.map_or(0, |a| a.get_i32(record)))))
+                SchedEvent::SysEnter(call.with(arguments.map(|a| a.map_or(0, |a| a.get_i32(record)))))
             }
             What::SysExit { call, ret } => SchedEvent::SysExit { call: *call, ret: ret.get(record) },
             What::Unknown => SchedEvent::Other { id: common.id },
@@ -284,18 +307,6 @@ fn syscall(event: &str) -> Option<(SyscallKind, bool)> {
         None => (event.strip_prefix("sys_exit_")?, false),
     };
     SyscallKind::NAMES.iter().find(|(known, _)| *known == name).map(|(_, call)| (*call, enter))
-}
-
-fn call_with(call: SyscallKind, [first, second, third]: [i32; 3]) -> Syscall {
-    match call {
-        SyscallKind::SchedYield => Syscall::SchedYield,
-        SyscallKind::Nice => Syscall::Nice { increment: first },
-        SyscallKind::SetPriority => Syscall::SetPriority { which: first, who: second, nice: third },
-        SyscallKind::SchedSetScheduler => Syscall::SchedSetScheduler { pid: Pid(first), policy: second },
-        SyscallKind::SchedSetParam => Syscall::SchedSetParam { pid: Pid(first) },
-        SyscallKind::SchedSetAttr => Syscall::SchedSetAttr { pid: Pid(first) },
-        SyscallKind::SchedSetAffinity => Syscall::SchedSetAffinity { pid: Pid(first) },
-    }
 }
 
 /// Names of the arguments that are numbers.

@@ -6,7 +6,8 @@
 //! behind its last event, in discarded events and behind the NUL of a name is wiped.
 //!
 //! Of the rest of the file only this is kept: header and event formats (of the wanted events), saved command lines, clock
-//! and its corrections, counts of lost events, kernel release (the host name becomes `localhost`), recording program.
+//! and its corrections, counts of lost events, version and patch level of the kernel (the host name becomes `localhost`),
+//! recording program.
 //! Kernel symbols, printk formats, memory maps, session numbers, instance names are not.
 //!
 //! ```text
@@ -188,6 +189,12 @@ fn clean_meta(meta: &mut TraceMeta, seen: &BTreeSet<Pid>, rules: &mut dyn Rewrit
         let mut words: Vec<&str> = uname.split_whitespace().collect();
         if let Some(host) = words.get_mut(1) {
             *host = "localhost";
+        }
+        // "6.18.44-acme-v5" as "6.18": who built it is told by the rest.
+        if let Some(release) = words.get_mut(2) {
+            let is_end = |(_, byte): &(usize, char)| !byte.is_ascii_digit();
+            let end = release.char_indices().filter(is_end).map(|(at, _)| at).nth(1).unwrap_or(release.len());
+            *release = &release[..end];
         }
         words.join(" ")
     });

@@ -40,27 +40,38 @@ impl std::error::Error for TraceError {
     }
 }
 
-/// Where in a trace: a byte of the file, or a byte of what a compressed part of the file unpacks to.
+/// Where in a trace: a byte of the file, a byte of what a compressed part of the file unpacks to, or a line of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Byte of the file (of the compressed part, if `unpacked` is set).
     pub offset: u64,
     /// Byte within the unpacked part.
     pub unpacked: Option<u64>,
+    /// Line of a text, from 1; it begins at `offset`.
+    pub line: Option<u64>,
 }
 
 impl Place {
     /// A byte of the file.
     pub fn at(offset: u64) -> Place {
-        Place { offset, unpacked: None }
+        Place { offset, unpacked: None, line: None }
+    }
+    /// A byte of what the compressed part at `offset` unpacks to.
+    pub fn unpacked(offset: u64, inner: u64) -> Place {
+        Place { offset, unpacked: Some(inner), line: None }
+    }
+    /// A line of a text that begins at `offset`.
+    pub fn line(line: u64, offset: u64) -> Place {
+        Place { offset, unpacked: None, line: Some(line) }
     }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.unpacked {
-            None => write!(f, "byte {}", self.offset),
-            Some(inner) => write!(f, "byte {inner} of what byte {} unpacks to", self.offset),
+        match (self.line, self.unpacked) {
+            (Some(line), _) => write!(f, "line {line}"),
+            (None, None) => write!(f, "byte {}", self.offset),
+            (None, Some(inner)) => write!(f, "byte {inner} of what byte {} unpacks to", self.offset),
         }
     }
 }
@@ -71,11 +82,19 @@ pub enum Problem {
     /// The system refused.
     #[error("{0}")]
     Io(#[source] std::io::Error),
-    /// Not a trace.dat at all.
+    /// Not a file of the format that was asked for.
     #[error(
         "byte 0: found {found}, expected 17 08 44 \"tracing\"; this is no trace.dat (perf.data and text traces are other formats)"
     )]
     WrongMagic {
+        /// The first bytes, as hexadecimal and text.
+        found: String,
+    },
+    /// None of the formats that are read here.
+    #[error(
+        "byte 0: found {found}, expected a recording: trace.dat, perf.data, ftrace's text or a Perfetto trace; record with `schedlab record`"
+    )]
+    UnknownRecording {
         /// The first bytes, as hexadecimal and text.
         found: String,
     },

@@ -50,6 +50,8 @@ pub enum Context {
     HardIrq,
     /// A non-maskable interrupt.
     Nmi,
+    /// The trace does not tell: a text without the column of flags, Perfetto before it recorded them.
+    Unknown,
 }
 
 impl Context {
@@ -68,6 +70,10 @@ impl Context {
     }
 }
 
+/// The priority of a task whose priority the trace does not tell (Perfetto's compact form says nothing of who leaves a CPU).
+/// No kernel has it.
+pub const PRIO_UNKNOWN: i32 = i32::MIN;
+
 /// One side of a context switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchSide {
@@ -75,7 +81,7 @@ pub struct SwitchSide {
     pub pid: Pid,
     /// Its name.
     pub comm: CommId,
-    /// The kernel's priority: 0..=98 real-time (99 - rt_priority), -1 deadline, 100..=139 nice -20..=19.
+    /// The kernel's priority: 0..=98 real-time (99 - rt_priority), -1 deadline, 100..=139 nice -20..=19; or [`PRIO_UNKNOWN`].
     pub prio: i32,
 }
 
@@ -276,4 +282,17 @@ impl SyscallKind {
         ("sched_setattr", SyscallKind::SchedSetAttr),
         ("sched_setaffinity", SyscallKind::SchedSetAffinity),
     ];
+
+    /// The call with its first three arguments.
+    pub(crate) fn with(self, [first, second, third]: [i32; 3]) -> Syscall {
+        match self {
+            SyscallKind::SchedYield => Syscall::SchedYield,
+            SyscallKind::Nice => Syscall::Nice { increment: first },
+            SyscallKind::SetPriority => Syscall::SetPriority { which: first, who: second, nice: third },
+            SyscallKind::SchedSetScheduler => Syscall::SchedSetScheduler { pid: Pid(first), policy: second },
+            SyscallKind::SchedSetParam => Syscall::SchedSetParam { pid: Pid(first) },
+            SyscallKind::SchedSetAttr => Syscall::SchedSetAttr { pid: Pid(first) },
+            SyscallKind::SchedSetAffinity => Syscall::SchedSetAffinity { pid: Pid(first) },
+        }
+    }
 }

@@ -1,15 +1,14 @@
 //! What is in this trace file, and which of its buffers has the scheduler's events?
 
+use crate::bytes::Bytes;
 use crate::container::{self, Buffer, Contents, Counts, CpuStats, Mode};
 use crate::decode::Decoder;
 use crate::error::{Problem, TraceError};
 use crate::event::Pid;
-use crate::format::{EventFormat, name_and_id};
 use crate::ring::PageFormat;
 use crate::stream::{EventStream, TimeScale};
 use crate::write::{EventSystem, RawOption, TraceMeta};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// An opened trace.dat. The pages stay in the file (mapped into memory) until they are read.
@@ -22,32 +21,13 @@ pub struct TraceFile {
     cmdlines: BTreeMap<Pid, String>,
 }
 
-enum Bytes {
-    Mapped(memmap2::Mmap),
-    Owned(Vec<u8>),
-}
-
 impl TraceFile {
     /// Opens a trace and reads all but its pages.
     ///
     /// The file must not be shortened while it is open (the system would end the process with SIGBUS): recordings are
     /// renamed into place when they are complete, and this is how [`crate::write`] does it.
     pub fn open(path: &Path, mode: Mode) -> Result<TraceFile, TraceError> {
-        let fail = |problem| TraceError::new(Some(path), problem);
-        let file = File::open(path).map_err(|error| fail(Problem::Io(error)))?;
-        let metadata = file.metadata().map_err(|error| fail(Problem::Io(error)))?;
-        if !metadata.is_file() {
-            let error = std::io::Error::other("not a regular file; a trace is read from a file on disk");
-            return Err(fail(Problem::Io(error)));
-        }
-        let bytes = if metadata.len() == 0 {
-            Bytes::Owned(Vec::new())
-        } else {
-            // SAFETY: the map is only read, and as plain bytes; that the file is not shortened meanwhile is the caller's
-            // part, as documented above.
-            let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|error| fail(Problem::Io(error)))?;
-            Bytes::Mapped(map)
-        };
+        let bytes = Bytes::open(path).map_err(|problem| TraceError::new(Some(path), problem))?;
         TraceFile::parse(Some(path), bytes, mode)
     }
 
@@ -56,7 +36,7 @@ impl TraceFile {
         TraceFile::parse(None, Bytes::Owned(bytes), mode)
     }
 
-    fn parse(path: Option<&Path>, bytes: Bytes, mode: Mode) -> Result<TraceFile, TraceError> {
+    pub(crate) fn parse(path: Option<&Path>, bytes: Bytes, mode: Mode) -> Result<TraceFile, TraceError> {
         let fail = |problem| TraceError::new(path, problem);
         let contents = container::parse(bytes.as_slice(), mode).map_err(fail)?;
         let page_format = PageFormat::parse(&contents.header_page).map_err(fail)?;
@@ -91,17 +71,7 @@ impl TraceFile {
     }
 
     fn decoder(&self) -> Result<Decoder, Problem> {
-        let mut formats = Vec::new();
-        for system in &self.contents.systems {
-            for text in &system.formats {
-                // A format without name or number is of an event that cannot be met.
-                let Ok((name, _)) = name_and_id(&String::from_utf8_lossy(text)) else { continue };
-                if Decoder::knows(&system.name, &name) {
-                    formats.push((system.name.as_str(), EventFormat::parse(text)?));
-                }
-            }
-        }
-        Decoder::new(&formats)
+        Decoder::for_systems(&self.contents.systems)
     }
 
     /// The buffer with sched events, and how many others have some.
@@ -240,15 +210,6 @@ impl TraceFile {
     }
     pub(crate) fn page_format(&self) -> PageFormat {
         self.page_format
-    }
-}
-
-impl Bytes {
-    fn as_slice(&self) -> &[u8] {
-        match self {
-            Bytes::Mapped(map) => map,
-            Bytes::Owned(bytes) => bytes,
-        }
     }
 }
 

@@ -23,6 +23,7 @@
 //! A trace is evidence, not truth: events are lost, clocks disagree, files end early. [`SchedEvent::Lost`] stands in the
 //! stream where the kernel dropped events; what a [`Mode::Lenient`] reader left out is in [`EventStream::counts`].
 
+mod bytes;
 mod comm;
 mod container;
 mod cursor;
@@ -32,16 +33,26 @@ mod error;
 mod event;
 mod file;
 mod format;
+mod kernel_threads;
+mod merge;
 mod pages;
+pub mod perf;
+pub mod perfetto;
+mod recording;
 mod ring;
 mod state;
 mod stream;
+pub mod text;
 pub mod write;
 
 pub use container::{Buffer, Counts, CpuPages, CpuStats, Mode};
 pub use error::{Place, Problem, TraceError, WriteError};
-pub use event::{CommId, Context, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, Wake};
+pub use event::{
+    CommId, Context, Event, PRIO_UNKNOWN, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, Wake,
+};
 pub use file::TraceFile;
 pub use format::{EventFormat, Field, FieldKind};
+pub use kernel_threads::standard_kernel_thread;
+pub use recording::{Recording, RecordingFormat, RecordingStream};
 pub use state::{StateDecoder, TaskState};
 pub use stream::EventStream;

@@ -97,7 +97,7 @@ impl<'f> Pages<'f> {
     pub fn place(&self, at: usize) -> Place {
         match &self.source {
             Source::Plain { offset, .. } => Place::at(offset + at as u64),
-            Source::Packed { chunk_at, .. } => Place { offset: *chunk_at, unpacked: Some(at as u64) },
+            Source::Packed { chunk_at, .. } => Place::unpacked(*chunk_at, at as u64),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::decode::Decoder;
 use crate::error::{Problem, TraceError};
 use crate::event::{CommId, Event, Pid, SchedEvent};
 use crate::file::TraceFile;
+use crate::merge::replace_first;
 use crate::pages::{Pages, Resident};
 use crate::ring::{PageFormat, Step, step};
 use schedlab_units::CpuId;
@@ -67,7 +68,7 @@ struct Shared {
     mode: Mode,
 }
 
-const BACKWARDS: &str = "time going backwards on one CPU, taken as standing still";
+pub(crate) const BACKWARDS: &str = "time going backwards on one CPU, taken as standing still";
 
 impl CpuStream<'_> {
     /// Moves to the next event, or to a note of lost ones.
@@ -292,12 +293,8 @@ impl<'f> EventStream<'f> {
             if let Err(problem) = stream.advance(&self.shared, &mut self.counts) {
                 return Err(TraceError::new(self.path, problem));
             }
-            if matches!(stream.item, Item::End) {
-                self.heap.swap_remove(0);
-            } else {
-                self.heap[0].0 = stream.time_ns;
-            }
-            sift_down(&mut self.heap);
+            let next_ns = (!matches!(stream.item, Item::End)).then_some(stream.time_ns);
+            replace_first(&mut self.heap, next_ns);
             if event.is_some() {
                 return Ok(event);
             }
@@ -332,26 +329,6 @@ impl Iterator for EventStream<'_> {
     type Item = Result<Event, TraceError>;
     fn next(&mut self) -> Option<Self::Item> {
         self.next_event().transpose()
-    }
-}
-
-/// Puts the first row where it belongs.
-#[inline(always)]
-fn sift_down(heap: &mut [(u64, u32)]) {
-    let mut parent = 0;
-    loop {
-        let mut child = 2 * parent + 1;
-        if child >= heap.len() {
-            return;
-        }
-        if child + 1 < heap.len() && heap[child + 1] < heap[child] {
-            child += 1;
-        }
-        if heap[parent] <= heap[child] {
-            return;
-        }
-        heap.swap(parent, child);
-        parent = child;
     }
 }
 

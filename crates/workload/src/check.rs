@@ -321,6 +321,20 @@ impl Workload {
         checker.tasks();
         if checker.error.nr_problems == 0 { Ok(()) } else { Err(checker.error) }
     }
+
+    /// Checks what can be told of a workload whose tasks have their FORKs only: groups, births and settings.
+    pub(crate) fn check_skeleton(&self) -> Result<(), WorkloadError> {
+        let mut checker =
+            Checker { workload: self, error: WorkloadError { problems: Vec::new(), nr_problems: 0 } };
+        checker.cgroups();
+        checker.births();
+        for (row, task) in self.tasks.iter().enumerate() {
+            if let Some(flaw) = checker.settings(task.params, task.affinity.as_ref(), task.cgroup) {
+                checker.at_task(row, flaw);
+            }
+        }
+        if checker.error.nr_problems == 0 { Ok(()) } else { Err(checker.error) }
+    }
 }
 
 struct Checker<'a> {
@@ -492,16 +506,16 @@ impl<'a> Checker<'a> {
             if let Some(flaw) = self.settings(task.params, task.affinity.as_ref(), task.cgroup) {
                 self.at_task(row, flaw);
             }
-            let mut state = match task.birth {
-                Birth::Init { state: InitState::Blocked, .. } => State::Blocked,
-                _ => State::Runnable { since_wakeup: Span::ZERO },
-            };
+            let mut life = Life::new(match task.birth {
+                Birth::Init { state, .. } => state,
+                Birth::Fork { .. } => InitState::Runnable,
+            });
             let mut total = Some(Span::ZERO);
             for (i, event) in task.events.iter().enumerate() {
                 if event.eid.0 == 0 {
                     self.at_event(row, i, Flaw::ZeroEid);
                 }
-                if let Some(flaw) = state.step(event) {
+                if let Some(flaw) = life.step(event) {
                     self.at_event(row, i, flaw);
                 }
                 let part = match &event.kind {
@@ -588,7 +602,8 @@ impl<'a> Checker<'a> {
     }
 }
 
-fn params_flaw(params: &SchedParams) -> Option<Flaw> {
+/// What is wrong with scheduling parameters, if anything.
+pub(crate) fn params_flaw(params: &SchedParams) -> Option<Flaw> {
     let policy = params.policy;
     let real_time = matches!(policy, Policy::Fifo | Policy::RoundRobin);
     let priority = params.rt_priority;
@@ -618,30 +633,38 @@ fn params_flaw(params: &SchedParams) -> Option<Flaw> {
 }
 
 /// Where a task stands between two events.
-enum State {
+pub(crate) enum Life {
     Runnable { since_wakeup: Span },
     Blocked,
     Ended,
 }
 
-impl State {
+impl Life {
+    /// A task that is in this state at its start.
+    pub(crate) fn new(state: InitState) -> Life {
+        match state {
+            InitState::Runnable => Life::Runnable { since_wakeup: Span::ZERO },
+            InitState::Blocked => Life::Blocked,
+        }
+    }
+
     /// Goes on to after `event`; the flaw says why it cannot happen here.
-    fn step(&mut self, event: &Event) -> Option<Flaw> {
+    pub(crate) fn step(&mut self, event: &Event) -> Option<Flaw> {
         let length = event.kind.length();
         let flaw = match (&*self, length) {
-            (State::Ended, _) => return Some(Flaw::AfterExit),
-            (State::Blocked, Some(_)) => Some(Flaw::RunsWhileBlocked),
-            (State::Runnable { .. }, None) => Some(Flaw::WakeupWithoutBlock),
-            (State::Runnable { since_wakeup: previous }, Some(length)) if length < *previous => {
+            (Life::Ended, _) => return Some(Flaw::AfterExit),
+            (Life::Blocked, Some(_)) => Some(Flaw::RunsWhileBlocked),
+            (Life::Runnable { .. }, None) => Some(Flaw::WakeupWithoutBlock),
+            (Life::Runnable { since_wakeup: previous }, Some(length)) if length < *previous => {
                 Some(Flaw::LengthDecreases { length, previous: *previous })
             }
             _ => None,
         };
         *self = match (&event.kind, length) {
-            (EventKind::Exit { .. }, _) => State::Ended,
-            (EventKind::Block { .. }, _) => State::Blocked,
-            (_, Some(length)) => State::Runnable { since_wakeup: length },
-            (_, None) => State::Runnable { since_wakeup: Span::ZERO },
+            (EventKind::Exit { .. }, _) => Life::Ended,
+            (EventKind::Block { .. }, _) => Life::Blocked,
+            (_, Some(length)) => Life::Runnable { since_wakeup: length },
+            (_, None) => Life::Runnable { since_wakeup: Span::ZERO },
         };
         flaw
     }

@@ -3,8 +3,8 @@
 //! ```text
 //! "schedlab-workload 1", "1 INIT 0 0 100 runnable"    text          read here
 //! 89 "SLWLOAD"                                        binary        read here
-//! 17 08 44 "tracing"                                  trace.dat     for the caller to import
-//! "PERFILE2", "# tracer: ", Perfetto, rt-app          other traces  for the caller to import
+//! trace.dat, perf.data, ftrace's text, Perfetto       recordings    for the caller to import
+//! { "tasks": ... }                                    rt-app        for the caller to import
 //! name.toml                                           mix           for the caller to mix
 //! folder with one of these                            that one
 //! ELF, gzip, Arrow, ...                               refused, with what it is and what to do
@@ -15,6 +15,7 @@ use crate::text::looks_like_text;
 use crate::{
     BinaryError, TextError, Workload, WorkloadError, read_binary, read_text, write_binary, write_text,
 };
+use schedlab_trace::RecordingFormat;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -40,7 +41,7 @@ pub enum TraceFormat {
     TraceDat,
     /// `perf sched record`.
     PerfData,
-    /// The `trace` file of tracefs.
+    /// The `trace` file of tracefs, `trace-cmd report`, `perf script`.
     FtraceText,
     /// A Perfetto trace (protobuf).
     Perfetto,
@@ -157,8 +158,8 @@ pub enum LoadError {
         /// Its length.
         bytes: u64,
     },
-    /// A mistake in a text.
-    #[error(transparent)]
+    /// A mistake in a text; shown with its line.
+    #[error("{}\n{}", .0, .0.picture())]
     Text(#[from] Box<TextError>),
     /// A binary file that cannot be read.
     #[error("{}: {error}", path.display())]
@@ -264,29 +265,25 @@ fn kind(start: &[u8], path: &Path) -> Result<Kind, (&'static str, &'static str)>
     if start.starts_with(&BINARY_MAGIC[..start.len().min(8)]) {
         return Ok(Kind::Binary);
     }
-    if start.starts_with(b"\x17\x08\x44tracing") {
-        return Ok(Kind::Trace(TraceFormat::TraceDat));
-    }
-    if start.starts_with(b"PERFILE2") {
-        return Ok(Kind::Trace(TraceFormat::PerfData));
-    }
     if let Some(&(_, found, remedy)) = OTHERS.iter().find(|(magic, ..)| start.starts_with(magic)) {
         return Err((found, remedy));
     }
     if looks_like_text(start) {
         return Ok(Kind::Text);
     }
-    if start.starts_with(b"# tracer:") {
-        return Ok(Kind::Trace(TraceFormat::FtraceText));
-    }
-    if looks_like_perfetto(start) {
-        return Ok(Kind::Trace(TraceFormat::Perfetto));
+    if let Some(format) = RecordingFormat::of(start) {
+        return Ok(Kind::Trace(match format {
+            RecordingFormat::TraceDat => TraceFormat::TraceDat,
+            RecordingFormat::PerfData => TraceFormat::PerfData,
+            RecordingFormat::Text => TraceFormat::FtraceText,
+            RecordingFormat::Perfetto => TraceFormat::Perfetto,
+        }));
     }
     let extension = path.extension().unwrap_or_default();
     if extension == "toml" {
         return Ok(Kind::Mix);
     }
-    if start.trim_ascii_start().starts_with(b"{") {
+    if skip_comments(start).starts_with(b"{") {
         let quoted = |key: &[u8]| start.windows(key.len()).any(|window| window == key);
         if quoted(b"\"traceEvents\"") {
             return Err(("a trace for Chrome's viewer", "export it as a Perfetto trace instead"));
@@ -315,40 +312,20 @@ fn kind(start: &[u8], path: &Path) -> Result<Kind, (&'static str, &'static str)>
     ))
 }
 
-/// A Perfetto trace is field 1 (packet, length-delimited), again and again.
-fn looks_like_perfetto(start: &[u8]) -> bool {
-    let mut at = 0;
-    for packet in 0.. {
-        if at >= start.len() {
-            return packet > 0;
-        }
-        if start[at] != 0x0a {
-            return false;
-        }
-        let (mut length, mut shift) = (0usize, 0);
-        loop {
-            at += 1;
-            let Some(&byte) = start.get(at) else { return packet > 0 };
-            if shift > 28 {
-                return false;
-            }
-            length |= usize::from(byte & 0x7f) << shift;
-            shift += 7;
-            if byte < 0x80 {
-                break;
-            }
-        }
-        // a packet begins with the tag of a field: number not 0, wire type 0, 1, 2 or 5
-        at += 1;
-        if length > 0
-            && let Some(&tag) = start.get(at)
-            && (tag >> 3 == 0 || !matches!(tag & 7, 0 | 1 | 2 | 5))
-        {
-            return false;
-        }
-        at = at.saturating_add(length);
+/// What follows blanks and comments: rt-app's JSON may begin with them.
+fn skip_comments(mut text: &[u8]) -> &[u8] {
+    loop {
+        text = text.trim_ascii_start();
+        let end: &[u8] = if text.starts_with(b"/*") {
+            b"*/"
+        } else if text.starts_with(b"//") {
+            b"\n"
+        } else {
+            return text;
+        };
+        let Some(at) = text.windows(end.len()).position(|window| window == end) else { return &[] };
+        text = &text[at + end.len()..];
     }
-    false
 }
 
 /// Reads the workload at a path, checked, or says that it is a trace or a mix, which others read.
@@ -386,9 +363,7 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
 
 /// Writes a workload to a file: aside first, then renamed, so that the file is whole or not there. Errors name the file.
 pub fn save(path: &Path, workload: &Workload, form: Form) -> io::Result<()> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(format!(".{}.tmp", std::process::id()));
-    let aside = PathBuf::from(aside);
+    let aside = crate::stream::aside(path);
     let write = || -> io::Result<()> {
         let mut file = BufWriter::with_capacity(1 << 20, File::create(&aside)?);
         match form {

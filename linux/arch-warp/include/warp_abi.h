@@ -24,7 +24,7 @@
 #ifndef WARP_ABI_H
 #define WARP_ABI_H
 
-#define WARP_ABI_VERSION 2
+#define WARP_ABI_VERSION 3
 
 #include "warp_cpu.h"
 
@@ -52,6 +52,8 @@
 #define WARP_OP_LIST	 15	/* a0: path of a directory, a1: buffer, a2: size: names, NUL-terminated each. result: bytes */
 #define WARP_OP_BATCH	 16	/* a0: address of struct warp_op[a1]: carried out in this order within one system call, so that
 				   nothing else runs between them (unless one blocks). result: number of failures */
+
+#define WARP_OP_SETSID	 17	/* setsid(): a session of its own, and with it an autogroup. result: the session or -errno */
 
 #define WARP_F_UNINTERRUPTIBLE 1	/* TASK_UNINTERRUPTIBLE instead of TASK_INTERRUPTIBLE */
 #define WARP_F_SYNC	       2	/* the waker is about to block: WF_SYNC */
@@ -106,6 +108,8 @@ struct warp_record {
 #define WARP_LOG_FORK	 6	/* task: parent, other: child */
 #define WARP_LOG_EXIT	 7	/* task */
 #define WARP_LOG_PARAMS	 8	/* task, value: policy | (nice & 0xff) << 8 | rt_priority << 16, flags bit 0: affinity */
+#define WARP_LOG_NOTE	 9	/* arg: WARP_NOTE_* */
+#define WARP_NOTE_CPU	 0x80000001u	/* cpu comes up (value 1) or goes down (value 0) */
 
 #define WARP_PREV_PREEMPTED 0
 #define WARP_PREV_YIELDED   1
@@ -119,7 +123,7 @@ struct warp_topo {
 	unsigned int cluster;
 	unsigned int llc;
 	unsigned int package;
-	unsigned int node;	/* must be 0 in this version */
+	unsigned int node;	/* NUMA node, 0 to 63 */
 	unsigned int capacity;
 };
 
@@ -132,6 +136,9 @@ struct warp_boot {
 	void *memory;			/* the machine's RAM: page aligned, zeroed, at the same address in every run */
 	unsigned long long memory_size;
 	const char *command_line;
+	const unsigned int *distance;	/* nr_nodes x nr_nodes, 10 = local, more = farther; must outlive the kernel */
+	unsigned int nr_nodes;		/* 1 and more; warp_topo.node is below it */
+	unsigned int reserved;
 };
 
 /* A thread of the simulated kernel, for the name table of a log. */

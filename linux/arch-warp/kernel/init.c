@@ -26,6 +26,8 @@ static int warp_load_binary(struct linux_binprm *bprm)
 
 	if (!is_global_init(current))
 		return -ENOEXEC;
+	/* as begin_new_exec(): pid 1 stops being a kernel thread (which it is before Linux 5.18) */
+	current->flags &= ~(PF_KTHREAD | PF_FORKNOEXEC);
 	t->box = &warp_control_box;
 	warp_control_box.task = current;
 	warp_control_box.pid = current->pid;

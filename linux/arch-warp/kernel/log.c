@@ -77,7 +77,7 @@ static void probe_switch(void *unused, WARP_SWITCH_ARGS)
 
 static void probe_waking(void *unused, struct task_struct *p)
 {
-	warp_log(WARP_LOG_WAKING, in_hardirq() || in_serving_softirq(), warp_task_id(p), warp_task_id(current), 0, 0);
+	warp_log(WARP_LOG_WAKING, hardirq_count() || in_serving_softirq(), warp_task_id(p), warp_task_id(current), 0, 0);
 }
 
 static void probe_wakeup(void *unused, struct task_struct *p)
@@ -109,6 +109,11 @@ static void probe_exit(void *unused, WARP_EXIT_ARGS)
 		warp_this->call_len = strlen(p->comm);
 		warp_call(WARP_CALL_THREAD);
 	}
+}
+
+void warp_log_cpu(bool up)
+{
+	warp_log(WARP_LOG_NOTE, 0, 0, 0, WARP_NOTE_CPU, up);
 }
 
 void warp_log_params(struct task_struct *p, bool affinity)

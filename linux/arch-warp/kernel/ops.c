@@ -70,6 +70,7 @@ static long warp_fork(u64 child, const char *name)
 {
 	struct kernel_clone_args args = { .flags = CLONE_FS | CLONE_FILES, .exit_signal = SIGCHLD };
 	struct warp_task *box;
+	char comm[TASK_COMM_LEN];
 	pid_t pid;
 
 	if (child >= warp_boot_info.max_tasks)
@@ -84,8 +85,10 @@ static long warp_fork(u64 child, const char *name)
 	box->task = find_task_by_pid_ns(pid, &init_pid_ns);
 	rcu_read_unlock();
 	box->pid = pid;
-	if (name)
-		set_task_comm(box->task, name);
+	if (name) {
+		strscpy_pad(comm, name, sizeof(comm));
+		set_task_comm(box->task, comm);
+	}
 	return pid;
 }
 
@@ -164,6 +167,8 @@ static long long warp_one(struct warp_op *o)
 		return warp_file_mount((const char *)arg[0], (const char *)arg[1], (const char *)arg[2]);
 	case WARP_OP_LIST:
 		return warp_file_list((const char *)arg[0], (char *)arg[1], arg[2]);
+	case WARP_OP_SETSID:
+		return ksys_setsid();
 	}
 	/* the rest has another task as its object */
 	p = warp_target(arg[0]);

@@ -11,6 +11,7 @@
 #include <linux/sched/debug.h>
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
+#include <linux/stacktrace.h>
 #include <linux/entry-common.h>
 #include <asm/switch_to.h>
 #include "versions.h"
@@ -102,30 +103,49 @@ static bool warp_after_call(const u8 *pc)
 	       (pc[-3] == 0xff && (pc[-2] & 0x38) == 0x10) || (pc[-6] == 0xff && (pc[-5] & 0x38) == 0x10);
 }
 
+/* The first word from here on that looks like a return address; NULL at the stack's end. */
+static unsigned long *warp_next_return(struct task_struct *task, unsigned long *word)
+{
+	const u8 *low = warp_abi.text_start, *high = warp_abi.text_end;
+	unsigned long *end = (unsigned long *)((char *)task_stack_page(task) + THREAD_SIZE);
+
+	for (; word < end; word++) {
+		const u8 *pc = (const u8 *)*word;
+
+		if (pc >= low + 8 && pc < high && warp_after_call(pc))
+			return word;
+	}
+	return NULL;
+}
+
 /*
  * Print a stack as offsets into the library's text; the simulator has the symbols. There are no frame pointers, so
  * this lists every word that looks like a return address, as kernels without an unwinder do: a few may be left-overs.
  */
 void show_stack(struct task_struct *task, unsigned long *sp, const char *level)
 {
-	const u8 *low = warp_abi.text_start, *high = warp_abi.text_end;
-	unsigned long *word, *end;
+	unsigned long low = (unsigned long)warp_abi.text_start;
+	unsigned long *word;
 	int shown = 0;
 
 	if (!task)
 		task = current;
 	word = task == current ? __builtin_frame_address(0) : task->thread.sp;
-	end = (unsigned long *)((char *)task_stack_page(task) + THREAD_SIZE);
 	printk("%sPossible call trace of %s (pid %d):\n", level, task->comm, task->pid);
-	for (; word < end && shown < 32; word++) {
-		const u8 *pc = (const u8 *)*word;
-
-		if (pc < low + 8 || pc >= high || !warp_after_call(pc))
-			continue;
-		printk("%s [<+%#lx>]\n", level, (unsigned long)(pc - low));
-		shown++;
-	}
+	while (shown++ < 32 && (word = warp_next_return(task, word)))
+		printk("%s [<+%#lx>]\n", level, *word++ - low);
 }
+
+#ifdef CONFIG_STACKTRACE
+/* The same walk for lock debugging and the like. */
+noinline void arch_stack_walk(stack_trace_consume_fn consume, void *cookie, struct task_struct *task, struct pt_regs *regs)
+{
+	unsigned long *word = task == current ? __builtin_frame_address(0) : task->thread.sp;
+
+	while ((word = warp_next_return(task, word)) && consume(cookie, *word))
+		word++;
+}
+#endif
 
 /* No registers to show, no FPU, no debugger inside the simulated machine. */
 void show_regs(struct pt_regs *regs) { show_stack(NULL, NULL, KERN_DEFAULT); }

@@ -5,6 +5,7 @@
 #include <linux/console.h>
 #include <linux/cpu.h>
 #include <linux/delay.h>
+#include <linux/fs.h>
 #include <linux/init.h>
 #include <linux/interrupt.h>
 #include <linux/memblock.h>
@@ -37,6 +38,22 @@ static unsigned int warp_kick[NR_CPUS];
 unsigned long memory_start, memory_end;
 #ifdef WARP_OWN_ZERO_PAGE
 void *empty_zero_page;
+#endif
+#ifdef CONFIG_NUMA
+struct cpumask warp_node_cpus[MAX_NUMNODES];
+struct pglist_data warp_node0;
+/* from 7.0 on written with NUMA, too, but defined without */
+struct page *mem_map __weak;
+unsigned long max_mapnr __weak;
+/* /proc/PID/numa_maps, without an MMU */
+extern const struct file_operations proc_pid_numa_maps_operations;
+const struct file_operations proc_pid_numa_maps_operations __weak = { };
+/* Stands for the page table walks of mm/mempolicy.c (warp.lds.S); unreachable. */
+void warp_no_mmu(void);
+void warp_no_mmu(void) { BUG(); }
+#ifdef WARP_OWN_NODE_DATA
+struct pglist_data *node_data[MAX_NUMNODES];
+#endif
 #endif
 
 /* ---- console and end of the world ---- */
@@ -113,9 +130,39 @@ static void __init warp_setup_topology(void)
 		warp_topology[cpu].core_id = topo[cpu].core;
 		warp_topology[cpu].cluster_id = topo[cpu].cluster;
 		warp_topology[cpu].package_id = topo[cpu].package;
+		warp_topology[cpu].node = topo[cpu].node;
 		warp_topology[cpu].capacity = topo[cpu].capacity;
 	}
 }
+
+#ifdef CONFIG_NUMA
+int warp_node_distance(int a, int b)
+{
+	return warp_boot_info.distance[a * warp_boot_info.nr_nodes + b];
+}
+
+/*
+ * Kernel: firmware says which memory and which CPUs a node has. Ours: node 0 has all memory, the others have CPUs only,
+ * as on machines with memoryless nodes.
+ * Could falsify: nothing in the scheduler's decisions, which look at CPUs, distances and (not here) NUMA balancing.
+ */
+static void __init warp_setup_nodes(void)
+{
+	nodes_clear(node_possible_map);
+	nodes_clear(node_online_map);
+	for (unsigned int node = 0; node < warp_boot_info.nr_nodes; node++) {
+		node_set(node, node_possible_map);
+		node_set_online(node);
+		NODE_DATA(node) = node ? memblock_alloc(sizeof(struct pglist_data), SMP_CACHE_BYTES) : &warp_node0;
+	}
+	for (int cpu = 0; cpu < warp_boot_info.nr_cpus; cpu++)
+		cpumask_set_cpu(cpu, &warp_node_cpus[warp_topology[cpu].node]);
+	memblock_set_node(0, PHYS_ADDR_MAX, &memblock.memory, 0);
+	setup_nr_node_ids();
+}
+#else
+static void __init warp_setup_nodes(void) { }
+#endif
 
 /* ---- the kernel's questions during boot ---- */
 
@@ -127,9 +174,9 @@ void __init setup_arch(char **command_line)
 	int cpu;
 
 	*command_line = boot_command_line;
-	memblock_add(memory_start, memory_end - memory_start);
-	min_low_pfn = PFN_UP(memory_start);
-	max_low_pfn = max_pfn = PFN_DOWN(memory_end);
+	memblock_add(__pa(memory_start), memory_end - memory_start);
+	min_low_pfn = PFN_UP(__pa(memory_start));
+	max_low_pfn = max_pfn = PFN_DOWN(__pa(memory_end));
 	register_console(&warp_console);
 	atomic_notifier_chain_register(&panic_notifier_list, &warp_panic_block);
 	for (cpu = 0; cpu < NR_CPUS; cpu++) {
@@ -137,6 +184,7 @@ void __init setup_arch(char **command_line)
 		set_cpu_present(cpu, cpu < warp_boot_info.nr_cpus);
 	}
 	warp_setup_topology();
+	warp_setup_nodes();
 #ifdef WARP_OWN_ZERO_PAGE
 	empty_zero_page = memblock_alloc(PAGE_SIZE, PAGE_SIZE);
 #endif
@@ -169,7 +217,8 @@ const struct seq_operations cpuinfo_op;
 
 static int warp_power_on(const struct warp_boot *boot)
 {
-	if (!boot->nr_cpus || boot->nr_cpus > NR_CPUS || !boot->now_ns || warp_boot_info.nr_cpus)
+	if (!boot->nr_cpus || boot->nr_cpus > NR_CPUS || !boot->now_ns || warp_boot_info.nr_cpus ||
+	    !boot->nr_nodes || boot->nr_nodes > MAX_NUMNODES)
 		return -1;
 	warp_boot_info = *boot;
 	memory_start = (unsigned long)boot->memory;

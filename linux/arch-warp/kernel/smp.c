@@ -5,7 +5,9 @@
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/interrupt.h>
+#include <linux/init.h>
 #include <linux/irq_work.h>
+#include <linux/node.h>
 #include <linux/percpu.h>
 #include <linux/sched/hotplug.h>
 #include <linux/sched/mm.h>
@@ -45,14 +47,18 @@ void arch_send_call_function_ipi_mask(const struct cpumask *mask)
 /* Kernel: stop all other CPUs, in a panic. Ours: the simulator resumes none after WARP_CALL_PANIC. */
 void smp_send_stop(void) { }
 
-/* a secondary CPU's first function, on its idle task's stack */
+/* a secondary CPU's first function, on its idle task's stack; again after it has been off */
 static void warp_start_secondary(void)
 {
-	mmgrab(&init_mm);
+	mmgrab(&init_mm);	/* dropped when the CPU goes down */
 	current->active_mm = &init_mm;
+#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 14, 0)
+	preempt_disable();	/* later: the idle task begins with preemption off */
+#endif
 	notify_cpu_starting(smp_processor_id());
 	warp_clockevent_init();
 	set_cpu_online(smp_processor_id(), true);
+	warp_log_cpu(true);
 	local_irq_enable();
 	cpu_startup_entry(CPUHP_AP_ONLINE_IDLE);
 }
@@ -72,9 +78,62 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 	return 0;
 }
 
+/* ---- hotplug: /sys/devices/system/cpu/cpuN/online ---- */
+
+/* On the CPU that goes down, in the stopper; its tasks and timers are moved by generic code. */
+int __cpu_disable(void)
+{
+	set_cpu_online(smp_processor_id(), false);
+	warp_log_cpu(false);
+	return 0;
+}
+
+/* The idle task of a CPU that is down. Its next life begins at warp_start_secondary(), on the stack's first frame. */
+void WARP_IDLE_DEAD_NORETURN arch_cpu_idle_dead(void)
+{
+	local_irq_disable();
+	idle_task_exit();
+	warp_this->deadline_ns = ~0ULL;
+	warp_this->online = 0;
+	for (;;)
+		warp_leave(WARP_IDLE);
+}
+
+/* On another CPU: wait until it is down. */
+void __cpu_die(unsigned int cpu)
+{
+	while (READ_ONCE(warp_cpus[cpu].online))
+		cpu_relax();
+}
+
+static DEFINE_PER_CPU(struct cpu, warp_cpu_device);
+
+/* CPU 0 stays, as on x86. */
+static int __init warp_register_cpus(void)
+{
+	int cpu, failed = 0;
+
+#if defined(CONFIG_NUMA) && LINUX_VERSION_CODE < KERNEL_VERSION(5, 18, 0)
+	int node;
+
+	for_each_online_node(node)
+		failed |= register_one_node(node);
+#endif
+	for_each_present_cpu(cpu) {
+		per_cpu(warp_cpu_device, cpu).hotpluggable = cpu != 0;
+		failed |= register_cpu(&per_cpu(warp_cpu_device, cpu), cpu);
+	}
+	return failed;
+}
+subsys_initcall(warp_register_cpus);
+
 void __init smp_prepare_boot_cpu(void)
 {
+	int cpu;
+
 	warp_cpus[0].pcpu_off = per_cpu_offset(0);
+	for_each_possible_cpu(cpu)
+		set_cpu_numa_node(cpu, warp_topology[cpu].node);
 }
 void __init smp_prepare_cpus(unsigned int max) { }
 void __init smp_cpus_done(unsigned int max) { }

@@ -2,7 +2,7 @@
 /*
  * Where kernel versions differ in what the port's C files use; one name for each difference.
  * (Header differences stand in the asm/ header concerned, marked LINUX_VERSION_CODE.)
- * Boundaries were tested at 6.1 and 6.12 only; others are from reading the sources.
+ * Tested at 5.10, 6.1, 6.12 and 7.2; where a boundary lies between two of them is from reading the sources.
  */
 #ifndef WARP_VERSIONS_H
 #define WARP_VERSIONS_H
@@ -42,6 +42,13 @@
 
 /* generic zone set-up in 7.x: arch_zone_limits_init() in place of free_area_init() and memblock_free_all() */
 #define WARP_OWN_ZONE_INIT (LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0))
+
+/* what a dead CPU's idle task calls: does not return since 6.4 */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
+#define WARP_IDLE_DEAD_NORETURN __noreturn
+#else
+#define WARP_IDLE_DEAD_NORETURN
+#endif
 
 /* directory iteration callbacks return bool (go on) since 6.1, int (0 = go on) before */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 1, 0)

@@ -43,6 +43,7 @@ void warp_clockevent_init(void);
 void warp_timer_interrupt(void);
 
 /* log.c */
+void warp_log_cpu(bool up);
 void warp_log_params(struct task_struct *p, bool affinity);
 void warp_task_stats(struct warp_task *box);
 unsigned int warp_threads(struct warp_thread *out, unsigned int max);

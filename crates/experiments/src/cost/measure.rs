@@ -1,28 +1,29 @@
 //! Timings on the test stand, in this process.
 
-use super::{Config, Cost, CostError, Row, Subject};
+use super::{Config, Cost, CostError, ProbeCommand, Row, Subject, Times};
 use schedlab_machine::policy::{Policy, Stop};
 use schedlab_machine::stand::Stand;
 use schedlab_units::{CpuId, Nice, Random, SchedParams, Span, TaskId};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 pub(super) type AnyStand = Stand<Box<dyn Policy>>;
 
-const CPU: CpuId = CpuId(0);
-const QUANTUM: Span = Span::from_ms(10);
+pub(super) const CPU: CpuId = CpuId(0);
+pub(super) const QUANTUM: Span = Span::from_ms(10);
 /// A timing lasts at least this long, so that the clock's resolution does not matter.
 const TIMED: Duration = Duration::from_millis(3);
 
 /// N runnable clients, one of them current. Nice values ascend with ids: each joins behind those before it.
-pub(super) fn stand(subject: &Subject, nr_clients: u32) -> Result<AnyStand, CostError> {
-    let mut stand = Stand::new(subject.build()?, 1, nr_clients);
+pub(super) fn stand(policy: Box<dyn Policy>, nr_clients: u32) -> AnyStand {
+    let mut stand = Stand::new(policy, 1, nr_clients);
     for id in 0..nr_clients {
         let nice = Nice::new((u64::from(id) * 40 / u64::from(nr_clients)) as i32 - 20).expect("-20 to 19");
         stand.create(TaskId(id), SchedParams::normal(nice));
         stand.wake(TaskId(id));
     }
     stand.pick(CPU);
-    Ok(stand)
+    stand
 }
 
 /// Ends the current client's quantum and chooses the next, so often.
@@ -75,28 +76,93 @@ fn timed(repetitions: u32, mut run: impl FnMut(u64) -> u64) -> Option<f64> {
     Some(least)
 }
 
-/// Measures host time of every subject at every number of clients.
-pub fn measure(config: &Config) -> Result<Cost, CostError> {
+/// Measures host time of every subject at every number of clients, real Linux in processes of their own; `seen` hears what is next.
+pub fn measure(config: &Config, probe: &ProbeCommand, seen: &dyn Fn(&str, u32)) -> Result<Cost, CostError> {
     let mut cost = Cost::default();
     for subject in &config.subjects {
-        for &nr_clients in &config.clients {
-            let mut stand = stand(subject, nr_clients)?;
-            let select_wall_ns = timed(config.repetitions, |rounds| {
-                region_select(&mut stand, rounds);
-                rounds
-            });
-            let mut random = Random::new(u64::from(nr_clients));
-            let sleep_wake_wall_ns = timed(config.repetitions, |rounds| {
-                for made in 0..rounds {
-                    let Some(client) = waiting(&stand, &mut random, nr_clients) else { return made };
-                    region_dequeue(&mut stand, client);
-                    region_enqueue(&mut stand, client);
-                }
-                rounds
-            });
+        for &nr_clients in config.clients.iter().filter(|&&n| config.measures(subject, n)) {
+            seen(&subject.label, nr_clients);
+            let Times { select_wall_ns, sleep_wake_wall_ns } = match subject.build() {
+                Some(policy) => on_stand(policy, config.repetitions, nr_clients),
+                None => in_process(subject, probe, config.repetitions, nr_clients)?,
+            };
             let label = subject.label.clone();
             cost.rows.push(Row { label, nr_clients, select_wall_ns, sleep_wake_wall_ns, ..Row::default() });
         }
     }
     Ok(cost)
+}
+
+fn on_stand(policy: Box<dyn Policy>, repetitions: u32, nr_clients: u32) -> Times {
+    let mut stand = stand(policy, nr_clients);
+    let select_wall_ns = timed(repetitions, |rounds| {
+        region_select(&mut stand, rounds);
+        rounds
+    });
+    let mut random = Random::new(u64::from(nr_clients));
+    let sleep_wake_wall_ns = timed(repetitions, |rounds| {
+        for made in 0..rounds {
+            let Some(client) = waiting(&stand, &mut random, nr_clients) else { return made };
+            region_dequeue(&mut stand, client);
+            region_enqueue(&mut stand, client);
+        }
+        rounds
+    });
+    Times { select_wall_ns, sleep_wake_wall_ns }
+}
+
+/// The least of several processes' medians.
+fn in_process(
+    subject: &Subject,
+    probe: &ProbeCommand,
+    repetitions: u32,
+    nr_clients: u32,
+) -> Result<Times, CostError> {
+    let failed = |problem: String| CostError::Process { label: subject.label.clone(), nr_clients, problem };
+    let mut least = Times::default();
+    for _ in 0..repetitions.clamp(1, 3) {
+        let output = Command::new(&probe.program)
+            .args(probe.arguments_for(subject, nr_clients))
+            .output()
+            .map_err(|error| failed(error.to_string()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let times: Option<Times> = text.lines().last().and_then(Times::parse);
+        let times = times
+            .filter(|_| output.status.success())
+            .ok_or_else(|| failed(String::from_utf8_lossy(&output.stderr).trim().to_string()))?;
+        let less = |a: Option<f64>, b: Option<f64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        least.select_wall_ns = less(least.select_wall_ns, times.select_wall_ns);
+        least.sleep_wake_wall_ns = less(least.sleep_wake_wall_ns, times.sleep_wake_wall_ns);
+    }
+    Ok(least)
+}
+
+impl Times {
+    /// As [`print`](Times::print) wrote it.
+    fn parse(line: &str) -> Option<Times> {
+        let mut numbers = line.strip_prefix("times ")?.split(' ').map(|word| word.parse::<f64>().ok());
+        Some(Times { select_wall_ns: numbers.next()?, sleep_wake_wall_ns: numbers.next()? })
+    }
+
+    /// One line for the process that started the probe: `times 812 1031`, `-` for what did not occur.
+    pub fn print(&self) -> String {
+        let word = |ns: Option<f64>| ns.map_or("-".to_string(), |ns| ns.to_string());
+        format!("times {} {}", word(self.select_wall_ns), word(self.sleep_wake_wall_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_printed_and_read() {
+        let times = Times { select_wall_ns: Some(812.5), sleep_wake_wall_ns: None };
+        assert_eq!(times.print(), "times 812.5 -");
+        assert_eq!(Times::parse(&times.print()), Some(times));
+        assert_eq!(Times::parse("warning"), None);
+    }
 }

@@ -18,53 +18,63 @@
 //! ```
 
 mod instructions;
+mod linux;
+pub mod machine;
 mod measure;
 mod pictures;
 
-pub use instructions::{InstructionsError, Probe, instructions, probe};
+pub use crate::subject::{Subject, SubjectError};
+pub use instructions::{Count, InstructionsError, instructions, probe};
+pub use linux::Times;
 pub use measure::measure;
 
 use crate::table::{Column, Table};
-use schedlab_machine::policy::Policy;
-use schedlab_policies::{PolicyError, find};
-
-/// A policy with parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
-    /// Its name in tables: the scheduler, and parameters that are not default.
-    pub label: String,
-    /// The scheduler.
-    pub sched: String,
-    /// Parameters that are given.
-    pub params: Vec<(String, String)>,
-}
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// A scheduler that cannot be measured.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum CostError {
-    /// No such native scheduler.
-    #[error("there is no native scheduler '{0}'; 'schedlab schedulers' lists them")]
-    Unknown(String),
-    /// Parameters do not fit.
+    /// It is not there, or its parameters do not fit.
     #[error(transparent)]
-    Params(#[from] PolicyError),
+    Subject(#[from] SubjectError),
+    /// Real Linux did not do what was asked.
+    #[error("real Linux with {nr_clients} clients: {problem}")]
+    Linux {
+        /// Clients.
+        nr_clients: u32,
+        /// What went wrong.
+        problem: String,
+    },
+    /// Real Linux is measured in a process of its own, which failed.
+    #[error("the process that measures {label} with {nr_clients} clients failed: {problem}")]
+    Process {
+        /// The subject.
+        label: String,
+        /// Clients.
+        nr_clients: u32,
+        /// What it said.
+        problem: String,
+    },
 }
 
-impl Subject {
-    /// From `NAME` or `NAME:K=V:K=V`.
-    pub fn parse(text: &str) -> Result<Subject, CostError> {
-        let mut parts = text.split(':');
-        let sched = parts.next().unwrap_or_default().to_string();
-        let params = parts.map(|part| part.split_once('=').unwrap_or((part, "")));
-        let params = params.map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        let subject = Subject { label: text.to_string(), sched, params };
-        subject.build()?;
-        Ok(subject)
-    }
+/// How this program is started as a probe: `program arguments... LABEL N [OBJECT]` must call [`probe`] and print what it returns.
+#[derive(Clone, Debug)]
+pub struct ProbeCommand {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments before the label.
+    pub arguments: Vec<OsString>,
+}
 
-    pub(crate) fn build(&self) -> Result<Box<dyn Policy>, CostError> {
-        let info = find(&self.sched).ok_or_else(|| CostError::Unknown(self.sched.clone()))?;
-        Ok(info.build(&self.params)?)
+impl ProbeCommand {
+    /// The arguments for one subject at one number of clients.
+    fn arguments_for(&self, subject: &Subject, nr_clients: u32) -> Vec<OsString> {
+        let mut arguments = self.arguments.clone();
+        arguments.push(subject.label.clone().into());
+        arguments.push(nr_clients.to_string().into());
+        arguments.extend(subject.linux().map(|linux| linux.object.clone().into()));
+        arguments
     }
 }
 
@@ -83,6 +93,8 @@ pub struct Config {
     pub subjects: Vec<Subject>,
     /// Numbers of clients.
     pub clients: Vec<u32>,
+    /// Most clients under real Linux: each is a process of the simulated kernel, some 30 KB of memory.
+    pub linux_clients_max: u32,
     /// Repetitions of each timing; the least counts.
     pub repetitions: u32,
 }
@@ -93,8 +105,14 @@ impl Config {
         Config {
             subjects: all_subjects(),
             clients: vec![1, 10, 100, 200, 1_000, 10_000, 100_000],
+            linux_clients_max: 10_000,
             repetitions: 5,
         }
+    }
+
+    /// Whether a subject is measured at this number of clients.
+    pub(crate) fn measures(&self, subject: &Subject, nr_clients: u32) -> bool {
+        subject.linux().is_none() || nr_clients <= self.linux_clients_max
     }
 }
 

@@ -44,6 +44,7 @@ impl Cost {
             x_scale: Scale::Log,
             y_scale: Scale::Log,
             series,
+            ..Chart::default()
         };
         let caption =
             "Both axes are logarithmic: a constant cost is level, a linear one rises by a decade per decade.";

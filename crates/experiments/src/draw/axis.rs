@@ -1,9 +1,10 @@
 //! From values to places: linear, logarithmic, and logarithmic on both sides of zero.
 
 /// How values are spread along an axis.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Scale {
     /// Evenly.
+    #[default]
     Linear,
     /// Equal ratios have equal lengths; values are greater than zero.
     Log,

@@ -8,12 +8,37 @@ mod surface;
 
 pub use axis::Scale;
 pub use curves::{Chart, Series, Style};
-pub use gantt::{Bar, gantt};
-pub use surface::{Surface, surfaces};
+pub use gantt::{Bar, Gantt};
+pub use surface::{Axes, Panel, surfaces};
 
 /// Colours that differ for colour-blind readers too (Okabe, Ito 2008).
 pub const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#b8a800"];
+
+/// Whether the palette's colours have all been used once before this series.
+pub(crate) fn second_round(index: usize) -> bool {
+    index / COLOURS.len() % 2 == 1
+}
+
+/// Drawings beside and below each other, `columns` in a row, each of this size. `names` are those of the series, common to all.
+pub fn grid(title: &str, names: &[String], drawings: &[String], columns: usize, size: (f64, f64)) -> String {
+    const HEAD: f64 = 34.0;
+    let rows = drawings.len().div_ceil(columns.max(1));
+    let mut svg = open_svg(size.0 * columns as f64, HEAD + size.1 * rows as f64);
+    text(&mut svg, 12.0, 20.0, "start", "font-weight=\"600\" font-size=\"15\"", title);
+    let mut x = size.0 * columns as f64 - 16.0;
+    for (index, name) in names.iter().enumerate().rev() {
+        x -= 30.0 + 7.0 * name.chars().count() as f64;
+        let style = format!("stroke=\"{}\" stroke-width=\"3\"", colour(index));
+        line(&mut svg, (x, 16.0), (x + 16.0, 16.0), &style);
+        text(&mut svg, x + 20.0, 20.0, "start", "", name);
+    }
+    for (index, drawing) in drawings.iter().enumerate() {
+        let (x, y) = (size.0 * (index % columns) as f64, HEAD + size.1 * (index / columns) as f64);
+        svg += &drawing.replacen("<svg ", &format!("<svg x=\"{}\" y=\"{}\" ", px(x), px(y)), 1);
+    }
+    svg + "</svg>\n"
+}
 
 /// The colour of series number `index`.
 pub fn colour(index: usize) -> &'static str {

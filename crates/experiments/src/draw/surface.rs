@@ -1,19 +1,22 @@
-//! Surfaces over two axes as wire frames, as the paper on VTRR draws its error ranges: the lowest and the highest over (N, S).
+//! Surfaces over two axes, as the paper on VTRR draws its error ranges: the highest and the lowest over (N, S), a panel per scheduler,
+//! all panels with the same upward scale.
 
 use super::axis::{Axis, Scale, label};
-use super::{colour, escape, line, open_svg, px, text};
+use super::{escape, line, open_svg, px, text};
 
-/// One surface: a height per pair of places along x and y.
+/// One panel: two surfaces, a height per pair of places along x and y.
 #[derive(Clone, Debug)]
-pub struct Surface {
-    /// Its name; surfaces of one name have one colour.
+pub struct Panel {
+    /// Its name.
     pub name: String,
-    /// `heights[i][j]` belongs to the i-th x and the j-th y.
-    pub heights: Vec<Vec<f64>>,
+    /// `low[i][j]` belongs to the i-th x and the j-th y: the lower surface.
+    pub low: Vec<Vec<f64>>,
+    /// The upper surface.
+    pub high: Vec<Vec<f64>>,
 }
 
 /// What the axes are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Axes<'a> {
     /// Name and places of the axis to the right and to the front.
     pub x: (&'a str, &'a [f64]),
@@ -23,97 +26,101 @@ pub struct Axes<'a> {
     pub z: &'a str,
 }
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 470.0;
+const WIDTH: f64 = 430.0;
+const HEIGHT: f64 = 360.0;
+const TOP: f64 = 44.0;
+const HIGH: &str = "#c1440e";
+const LOW: &str = "#2166ac";
 
-/// From the unit cube to the page: seen from the front, turned by 35 degrees, from a little above.
+/// From the unit cube to a panel: seen from the front, turned by 35 degrees, from a little above.
 fn project(x: f64, y: f64, z: f64) -> (f64, f64) {
     let (x, y) = (x - 0.5, y - 0.5);
     let angle = 35f64.to_radians();
     let (right, depth) = (x * angle.cos() + y * angle.sin(), -x * angle.sin() + y * angle.cos());
-    (330.0 + 330.0 * right, 360.0 - 120.0 * depth - 230.0 * z)
+    (212.0 + 212.0 * right, 268.0 - 86.0 * depth - 168.0 * z)
 }
 
-/// Draws surfaces on common axes. x and y places stand at equal distances (they are usually powers of two).
-pub fn surfaces(title: &str, x: (&str, &[f64]), y: (&str, &[f64]), z: &str, surfaces: &[Surface]) -> String {
-    let axes = Axes { x, y, z };
-    let even = |index: usize, count: usize| if count < 2 { 0.5 } else { index as f64 / (count - 1) as f64 };
-    let heights = surfaces.iter().flat_map(|surface| surface.heights.iter().flatten().copied());
+fn even(index: usize, count: usize) -> f64 {
+    if count < 2 { 0.5 } else { index as f64 / (count - 1) as f64 }
+}
+
+/// Draws panels side by side. x and y places stand at equal distances (they are usually powers of two).
+pub fn surfaces(title: &str, axes: Axes<'_>, panels: &[Panel]) -> String {
+    let heights = panels.iter().flat_map(|panel| panel.low.iter().chain(&panel.high).flatten().copied());
     let up = Axis::fit(Scale::Linear, heights.chain([0.0]), 1.0);
-    let mut svg = open_svg(WIDTH, HEIGHT);
+    let width = WIDTH * panels.len().max(2) as f64; // room for the title
+    let mut svg = open_svg(width, HEIGHT + TOP);
     text(&mut svg, 20.0, 20.0, "start", "font-weight=\"600\" font-size=\"14\"", title);
-    // the two walls behind, with heights marked, and the floor's edges
-    let grid = "stroke=\"#e4e4e4\"";
-    for tick in up.ticks() {
-        let at = up.at(tick);
-        let style = if tick == 0.0 { "stroke=\"#aaa\"" } else { grid };
-        line(&mut svg, project(0.0, 0.0, at), project(0.0, 1.0, at), style);
-        line(&mut svg, project(0.0, 1.0, at), project(1.0, 1.0, at), style);
-        let (px_, py_) = project(0.0, 0.0, at);
-        text(&mut svg, px_ - 8.0, py_ + 4.0, "end", "fill=\"#444\"", &label(tick));
+    for (index, (name, colour)) in [("highest", HIGH), ("lowest", LOW)].into_iter().enumerate() {
+        let x = 20.0 + 80.0 * index as f64;
+        line(&mut svg, (x, 38.0), (x + 16.0, 38.0), &format!("stroke=\"{colour}\" stroke-width=\"4\""));
+        svg += &format!("<text x=\"{}\" y=\"42\">{name}</text>\n", px(x + 21.0));
     }
-    let floor = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.0, 0.0)];
-    for pair in floor.windows(2) {
-        line(
-            &mut svg,
-            project(pair[0].0, pair[0].1, 0.0),
-            project(pair[1].0, pair[1].1, 0.0),
-            "stroke=\"#bbb\"",
-        );
-    }
-    for (index, &place) in axes.x.1.iter().enumerate() {
-        let (at_x, at_y) = project(even(index, axes.x.1.len()), 0.0, 0.0);
-        text(&mut svg, at_x - 8.0, at_y + 24.0, "middle", "fill=\"#444\"", &label(place));
-    }
-    for (index, &place) in axes.y.1.iter().enumerate() {
-        let (at_x, at_y) = project(1.0, even(index, axes.y.1.len()), 0.0);
-        text(&mut svg, at_x + 10.0, at_y + 8.0, "start", "fill=\"#444\"", &label(place));
-    }
-    let (name_x, name_y) = project(0.5, 0.0, 0.0);
-    text(&mut svg, name_x - 30.0, name_y + 48.0, "middle", "", axes.x.0);
-    let (name_x, name_y) = project(1.0, 0.5, 0.0);
-    text(&mut svg, name_x + 56.0, name_y + 22.0, "start", "", axes.y.0);
-    let (top_x, top_y) = project(0.0, 0.0, 1.0);
-    text(&mut svg, top_x, top_y - 22.0, "middle", "", axes.z);
-    let mut names: Vec<&str> = Vec::new();
-    for surface in surfaces {
-        if !names.contains(&surface.name.as_str()) {
-            names.push(&surface.name);
-        }
-        let colour = colour(names.iter().position(|name| *name == surface.name).unwrap_or(0));
-        draw_wires(&mut svg, surface, &up, colour, even);
-    }
-    for (index, name) in names.iter().enumerate() {
-        let y = 50.0 + 18.0 * index as f64;
-        let style = format!("stroke=\"{}\" stroke-width=\"3\"", colour(index));
-        line(&mut svg, (640.0, y - 4.0), (658.0, y - 4.0), &style);
-        svg += &format!("<text x=\"664\" y=\"{}\">{}</text>\n", px(y), escape(name));
+    for (index, panel) in panels.iter().enumerate() {
+        svg += &format!("<g transform=\"translate({} {})\">\n", px(WIDTH * index as f64), px(TOP));
+        draw_panel(&mut svg, axes, panel, &up);
+        svg += "</g>\n";
     }
     svg + "</svg>\n"
 }
 
-/// The cells of one surface from back to front, filled a little so that what is behind stays behind.
-fn draw_wires(
-    svg: &mut String,
-    surface: &Surface,
-    up: &Axis,
-    colour: &str,
-    even: impl Fn(usize, usize) -> f64,
-) {
-    let (nr_x, nr_y) = (surface.heights.len(), surface.heights.first().map_or(0, Vec::len));
-    let corner = |i: usize, j: usize| {
-        let (x, y) = project(even(i, nr_x), even(j, nr_y), up.at(surface.heights[i][j]));
-        format!("{},{}", px(x), px(y))
-    };
-    for j in (0..nr_y.saturating_sub(1)).rev() {
-        for i in 0..nr_x.saturating_sub(1) {
-            *svg += &format!(
-                "<polygon points=\"{} {} {} {}\" fill=\"{colour}\" fill-opacity=\"0.12\" stroke=\"{colour}\" stroke-width=\"1\"/>\n",
-                corner(i, j),
-                corner(i + 1, j),
-                corner(i + 1, j + 1),
-                corner(i, j + 1)
-            );
-        }
+fn draw_panel(svg: &mut String, axes: Axes<'_>, panel: &Panel, up: &Axis) {
+    svg.push_str(&format!(
+        "<text x=\"212\" y=\"16\" text-anchor=\"middle\" font-weight=\"600\">{}</text>\n",
+        escape(&panel.name)
+    ));
+    // the two walls behind, with heights marked, and the floor's edges
+    for tick in up.ticks() {
+        let at = up.at(tick);
+        let style = if tick == 0.0 { "stroke=\"#999\"" } else { "stroke=\"#e4e4e4\"" };
+        line(svg, project(0.0, 0.0, at), project(0.0, 1.0, at), style);
+        line(svg, project(0.0, 1.0, at), project(1.0, 1.0, at), style);
+        let (x, y) = project(0.0, 0.0, at);
+        text(svg, x - 6.0, y + 4.0, "end", "fill=\"#444\" font-size=\"11\"", &label(tick));
+    }
+    let floor = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.0, 0.0)];
+    for pair in floor.windows(2) {
+        let [from, to] = [pair[0], pair[1]].map(|(x, y)| project(x, y, 0.0));
+        line(svg, from, to, "stroke=\"#bbb\"");
+    }
+    let marks = "fill=\"#444\" font-size=\"11\"";
+    for (index, &place) in axes.x.1.iter().enumerate() {
+        let (x, y) = project(even(index, axes.x.1.len()), 0.0, 0.0);
+        text(svg, x - 5.0, y + 17.0, "middle", marks, &label(place));
+    }
+    for (index, &place) in axes.y.1.iter().enumerate() {
+        let (x, y) = project(1.0, even(index, axes.y.1.len()), 0.0);
+        text(svg, x + 7.0, y + 8.0, "start", marks, &label(place));
+    }
+    let (x, y) = project(0.5, 0.0, 0.0);
+    text(svg, x - 30.0, y + 38.0, "middle", "", axes.x.0);
+    let (x, y) = project(1.0, 0.5, 0.0);
+    text(svg, x + 64.0, y + 34.0, "middle", "", axes.y.0);
+    let (x, y) = project(0.0, 0.0, 1.0);
+    text(svg, x - 4.0, y - 14.0, "middle", "", axes.z);
+    draw_surface(svg, &panel.low, up, LOW);
+    draw_surface(svg, &panel.high, up, HIGH);
+}
+
+/// The cells of one surface from back to front. Those that lean to the light are lighter.
+fn draw_surface(svg: &mut String, heights: &[Vec<f64>], up: &Axis, colour: &str) {
+    let (nr_x, nr_y) = (heights.len(), heights.first().map_or(0, Vec::len));
+    let corner = |i: usize, j: usize| project(even(i, nr_x), even(j, nr_y), up.at(heights[i][j]));
+    let mut cells: Vec<(usize, usize)> = Vec::new();
+    for j in 0..nr_y.saturating_sub(1) {
+        cells.extend((0..nr_x.saturating_sub(1)).map(|i| (i, j)));
+    }
+    // far is a small x and a large y
+    let depth = |&(i, j): &(usize, usize)| even(j, nr_y) - even(i, nr_x);
+    cells.sort_by(|a, b| depth(b).total_cmp(&depth(a)));
+    for (i, j) in cells {
+        let corners = [corner(i, j), corner(i + 1, j), corner(i + 1, j + 1), corner(i, j + 1)];
+        let slope = up.at(heights[i + 1][j]) - up.at(heights[i][j + 1]);
+        let opacity = (0.42 + 0.9 * slope).clamp(0.16, 0.78);
+        let points = corners.map(|(x, y)| format!("{},{}", px(x), px(y))).join(" ");
+        svg.push_str(&format!(
+            "<polygon points=\"{points}\" fill=\"#fff\" fill-opacity=\"0.75\"/><polygon points=\"{points}\" fill=\"{colour}\" \
+             fill-opacity=\"{opacity:.2}\" stroke=\"{colour}\" stroke-width=\"0.8\" stroke-linejoin=\"round\"/>\n"
+        ));
     }
 }

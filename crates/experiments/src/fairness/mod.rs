@@ -17,9 +17,25 @@
 mod contender;
 mod draw_shares;
 pub mod dynamic;
+mod express;
+mod given;
 mod pictures;
+mod served;
 mod study;
 
 pub use contender::{CONTENDERS, Contender, find};
-pub use draw_shares::{Spread, draw_shares};
-pub use study::{Config, ConfigError, Point, PointResult, Range, Study, study};
+pub use draw_shares::{ParseSpreadError, Spread, draw_shares};
+pub use express::Expressed;
+pub use given::{Given, GivenArm, GivenConfig, Told, Way, given};
+pub use served::{ClientServed, ExactRange, Served, curve, later, measure};
+pub use study::{
+    Config, ConfigError, MACHINE_DENOMINATOR, Point, PointResult, Range, Study, study, study_seen,
+};
+
+/// For readers of any output.
+pub(crate) const ERROR_IS: &str = "Error of a client at time t: service received less service due, t x share / sum of shares, in time units (tu) \
+     of one quantum; positive is ahead. All clients are always runnable; extremes over all clients and times.";
+
+/// For readers of an output with real Linux in it.
+pub(crate) const LINUX_TICKS: &str =
+    "Real Linux decides at its timer ticks (4 ms at HZ=250), not at quanta of 10 ms.";

@@ -33,7 +33,7 @@ use events::{Seen, Shapes};
 use names::Tasks;
 use pages::Builder;
 
-pub use names::standard_kernel_thread;
+pub use schedlab_trace::standard_kernel_thread;
 
 /// What becomes of tasks that are neither the command's nor the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

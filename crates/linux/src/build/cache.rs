@@ -25,7 +25,7 @@ impl Cache {
             .unwrap_or_else(|| std::env::temp_dir().join("schedlab-cache"));
         let base = std::path::absolute(&base).map_err(io("find", &base))?;
         let root = base.join("linux");
-        for sub in ["kernels", "sources", "downloads"] {
+        for sub in ["kernels", "sources", "downloads", "named", "fragments"] {
             let dir = root.join(sub);
             fs::create_dir_all(&dir).map_err(io("create", &dir))?;
         }
@@ -42,6 +42,16 @@ impl Cache {
 
     pub(super) fn source_dir(&self, name: &str) -> PathBuf {
         self.root.join("sources").join(name)
+    }
+
+    /// Trees and tarballs of the user's, by name.
+    pub(super) fn named(&self) -> PathBuf {
+        self.root.join("named")
+    }
+
+    /// Configuration fragments of the user's.
+    pub(super) fn fragments(&self) -> PathBuf {
+        self.root.join("fragments")
     }
 
     pub(super) fn downloads(&self) -> PathBuf {
@@ -74,15 +84,25 @@ impl Cache {
     }
 
     pub(super) fn remove(&self, series: &str) -> Result<usize, BuildError> {
-        let prefix = format!("{series}-");
         let mut removed = 0;
-        for (sub, counts) in [("kernels", true), ("sources", false)] {
-            for dir in sorted_entries(&self.root.join(sub))? {
-                if dir.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&prefix)) {
-                    remove_dir(&dir)?;
-                    removed += usize::from(counts);
-                }
+        // `mine-hz250-...` and `mine-<sum>`, not those of a kernel that is called `mine-2`
+        let ours = |dir: &Path, next: &[&str]| {
+            let name = dir.file_name().unwrap_or_default().to_string_lossy();
+            let rest = name.strip_prefix(series).and_then(|rest| rest.strip_prefix('-'));
+            rest.is_some_and(|rest| match next {
+                [] => rest.len() == 12 && rest.chars().all(|c| c.is_ascii_hexdigit()),
+                _ => next.iter().any(|n| rest.starts_with(n)),
+            })
+        };
+        for (sub, counts, next) in [("kernels", true, &["hz"][..]), ("sources", false, &[])] {
+            for dir in sorted_entries(&self.root.join(sub))?.iter().filter(|d| ours(d, next)) {
+                remove_dir(dir)?;
+                removed += usize::from(counts);
             }
+        }
+        let named = self.named().join(format!("{series}.toml"));
+        if named.is_file() {
+            fs::remove_file(&named).map_err(io("remove", &named))?;
         }
         Ok(removed)
     }
@@ -106,8 +126,11 @@ impl Cache {
 }
 
 /// `6.12` sorts after `6.1`.
-fn version_key(series: &str) -> Vec<u64> {
-    series.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+pub(super) fn version_key(series: &str) -> Vec<u64> {
+    // 6.13.0-rc2: digits up to the first other character
+    let digits =
+        |part: &str| part.split(|c: char| !c.is_ascii_digit()).next().unwrap_or("").parse().unwrap_or(0);
+    series.split('.').map(digits).collect()
 }
 
 fn modified(path: &Path) -> u128 {

@@ -62,6 +62,8 @@ pub enum SchedPin {
     },
     /// The pinned version, but other files: the package is not what it was.
     Different,
+    /// A tarball of the user's: there is no pin.
+    None,
 }
 
 impl CheckReport {
@@ -120,7 +122,10 @@ pub fn check(kernel: &BuiltKernel, progress: &mut dyn FnMut(Progress)) -> Result
             if kernel_files.contains_key(&name) { &mut report.sched_in } else { &mut report.sched_out };
         list.push(name);
     }
-    let pin = Pin::read(&source::port_dir()?, &kernel.series)?;
+    let Ok(pin) = Pin::read(&source::port_dir()?, &kernel.series) else {
+        report.sched_pin = SchedPin::None;
+        return Ok(report);
+    };
     report.sched_pin = if sched_sum(&tree)? == pin.sched_sha256 {
         SchedPin::Same
     } else if pin.version == kernel.version {

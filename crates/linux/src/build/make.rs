@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::cache::{files_below, sorted_entries};
+use super::cache::files_below;
 use super::config::{Pin, Wanted};
-use super::{BuildError, Progress, io, tools};
+use super::{BuildError, Progress, io, tools, tree};
 
 pub(super) struct Job<'a> {
     pub(super) dir: &'a Path,
@@ -16,46 +15,26 @@ pub(super) struct Job<'a> {
     pub(super) port: &'a Path,
     pub(super) wanted: &'a Wanted,
     pub(super) pin: &'a Pin,
+    /// The version is one that the port was tried with: then every configuration line must come out as written.
+    pub(super) tried: bool,
+    /// Objects stay for the next build of the same tree.
+    pub(super) incremental: bool,
 }
 
-pub(super) fn build(job: &Job<'_>, progress: &mut dyn FnMut(Progress)) -> Result<(), BuildError> {
+/// Builds `linux.so` in the job's folder; returns remarks for the user.
+pub(super) fn build(job: &Job<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Vec<String>, BuildError> {
     let (tree, objects) = (job.dir.join("src"), job.dir.join("build"));
     fs::create_dir_all(&objects).map_err(io("create", &objects))?;
-    lay_beside(job.source, job.port, &tree)?;
+    tree::lay_beside(job.source, job.port, &tree)?;
     progress(Progress { step: "configuring", done: 0, total: 0 });
-    configure(job, &tree, &objects)?;
+    let remarks = configure(job, &tree, &objects)?;
     compile(job, &objects, progress)?;
     progress(Progress { step: "linking", done: 0, total: 0 });
     link(job, &tree, &objects)?;
-    tidy(&objects)
-}
-
-/// A source tree of symbolic links to the unpacked one, with a copy of the port as arch/warp: the unpacked files stay
-/// untouched, and every build keeps the port it was made with.
-fn lay_beside(source: &Path, port: &Path, tree: &Path) -> Result<(), BuildError> {
-    let arch = tree.join("arch");
-    fs::create_dir_all(&arch).map_err(io("create", &arch))?;
-    let link_all = |from: &Path, to: &Path, but: &str| -> Result<(), BuildError> {
-        for entry in sorted_entries(from)? {
-            let name = entry.file_name().unwrap_or_default().to_owned();
-            if name != but {
-                let to = to.join(name);
-                symlink(&entry, &to).map_err(io("link", &to))?;
-            }
-        }
-        Ok(())
-    };
-    link_all(source, tree, "arch")?;
-    link_all(&source.join("arch"), &arch, "warp")?;
-    let from = port.join("arch-warp");
-    for file in files_below(&from)? {
-        let to = arch.join("warp").join(file.strip_prefix(&from).unwrap_or(&file));
-        if let Some(parent) = to.parent() {
-            fs::create_dir_all(parent).map_err(io("create", parent))?;
-        }
-        fs::copy(&file, &to).map_err(io("copy", &to))?;
+    if !job.incremental {
+        tidy(&objects)?;
     }
-    Ok(())
+    Ok(remarks)
 }
 
 fn make(directory: &Path) -> Command {
@@ -76,38 +55,57 @@ fn make(directory: &Path) -> Command {
     make
 }
 
-fn configure(job: &Job<'_>, tree: &Path, objects: &Path) -> Result<(), BuildError> {
-    let wanted = objects.join("wanted.config");
-    fs::write(&wanted, job.wanted.text()).map_err(io("write", &wanted))?;
-    let mut command = make(tree);
-    command.arg(format!("O={}", objects.display())).arg(format!("KCONFIG_ALLCONFIG={}", wanted.display()));
-    run_logged(
-        command.arg("allnoconfig"),
-        "configuring the kernel",
-        &job.dir.join("configure.log"),
-        &mut |_| {},
-    )?;
-    let config = objects.join(".config");
+fn configure(job: &Job<'_>, tree: &Path, objects: &Path) -> Result<Vec<String>, BuildError> {
+    let (wanted, config) = (objects.join("wanted.config"), objects.join(".config"));
+    let text = job.wanted.text();
+    let same = fs::read_to_string(&wanted).is_ok_and(|old| old == text);
+    if !same || !config.is_file() || kconfig_changed(objects, &config)? {
+        let mut command = make(tree);
+        command.arg(format!("O={}", objects.display()));
+        let aside = objects.join("asked.config");
+        fs::write(&aside, text).map_err(io("write", &aside))?;
+        command.arg(format!("KCONFIG_ALLCONFIG={}", aside.display())).arg("allnoconfig");
+        run_logged(&mut command, "configuring the kernel", &job.dir.join("configure.log"), &mut |_| {})?;
+        fs::rename(&aside, &wanted).map_err(io("write", &wanted))?;
+    }
     let text = fs::read_to_string(&config).map_err(io("read", &config))?;
     let missing = job.wanted.missing_in(&text);
     if missing.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let series = job.source.file_name().unwrap_or_default().to_string_lossy();
-    let series = series.trim_start_matches("linux-source-").to_owned();
-    Err(BuildError::Config { series, lines: missing.join(", "), config })
+    let lines = missing.join(", ");
+    if !job.tried {
+        return Ok(vec![format!("its configuration has not: {lines}")]);
+    }
+    Err(BuildError::Config { series: job.pin.series.clone(), lines, config })
+}
+
+/// Whether one of the Kconfig files that the configuration was made from has changed since.
+fn kconfig_changed(objects: &Path, config: &Path) -> Result<bool, BuildError> {
+    let list = objects.join("include/config/auto.conf.cmd");
+    let Ok(text) = fs::read_to_string(&list) else { return Ok(true) };
+    let made = fs::metadata(config).and_then(|m| m.modified()).map_err(io("read", config))?;
+    let mut files =
+        text.lines().map(|l| l.trim().trim_end_matches('\\').trim()).filter(|l| l.contains("Kconfig"));
+    Ok(files.any(|file| {
+        let file = file.replace("$(srctree)", "../src");
+        let changed = fs::metadata(objects.join(file)).and_then(|m| m.modified());
+        changed.is_ok_and(|time| time > made)
+    }))
 }
 
 fn compile(job: &Job<'_>, objects: &Path, progress: &mut dyn FnMut(Progress)) -> Result<(), BuildError> {
     let mut done = 0;
     let mut command = make(objects);
-    command.arg(format!("-j{}", tools::jobs())).arg("KCONFIG_NOSILENTUPDATE=1").arg(&job.pin.target);
+    command.arg(format!("-j{}", tools::jobs())).arg("KCONFIG_NOSILENTUPDATE=").args(&job.wanted.make_args);
+    command.args(job.pin.target.split(' '));
     let log = job.dir.join("build.log");
     run_logged(&mut command, "compiling the kernel", &log, &mut |line| {
         // "  CC      kernel/fork.o"
         if line.trim_start().starts_with("CC ") {
             done += 1;
-            progress(Progress { step: "compiling", done, total: job.pin.files.max(done) });
+            let total = if job.incremental { 0 } else { job.pin.files.max(done) };
+            progress(Progress { step: "compiling", done, total });
         }
     })
 }
@@ -142,13 +140,19 @@ fn link(job: &Job<'_>, tree: &Path, objects: &Path) -> Result<(), BuildError> {
     preprocess.arg(port.join("kernel/warp.lds.S")).args(["-o", "warp.lds"]);
     run_logged(&mut preprocess, "preparing the link", &log, &mut |_| {})?;
     let mut ld = Command::new("gcc");
-    ld.current_dir(objects).args(["-shared", "-fPIC", "-o"]).arg(job.dir.join("linux.so")).args([
+    // aside first: a run may have the last one loaded
+    let (aside, object) = (job.dir.join("linux.so.new"), job.dir.join("linux.so"));
+    ld.current_dir(objects).args(["-shared", "-fPIC", "-o"]).arg(&aside).args(&job.wanted.link_args).args([
         "-Wl,-Bsymbolic,-z,notext,--no-undefined,--build-id=sha1,-T,warp.lds",
         &format!("-Wl,--version-script={}", port.join("kernel/exports.map").display()),
         "-Wl,--whole-archive",
     ]);
-    ld.args(&job.pin.archives).args(["-Wl,--no-whole-archive", "lib/lib.a"]);
-    run_logged(&mut ld, "linking the kernel", &log, &mut |_| {})
+    // before 6.1 there is one archive per top-level folder, and which of them exist depends on the configuration
+    let archives =
+        job.pin.archives.iter().filter(|a| job.pin.archives.len() == 1 || objects.join(a).is_file());
+    ld.args(archives).args(["-Wl,--no-whole-archive", "lib/lib.a"]);
+    run_logged(&mut ld, "linking the kernel", &log, &mut |_| {})?;
+    fs::rename(&aside, &object).map_err(io("write", &object))
 }
 
 /// Objects are in the library now; what `check` and debuggers need (dependency files, generated headers) stays.

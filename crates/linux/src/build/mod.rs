@@ -14,33 +14,57 @@
 //! checksum of everything that goes into it (source tarball, port, configuration, compiler), so asking again is instant,
 //! and a change of the port gives another folder. `kernel.toml` is written last: a folder without it is unfinished.
 //! Calls from several processes wait for each other at a lock file.
+//!
+//! A tree that the user works on (`--source`) and a tarball of the user's have a name (`linux-NAME`). A tree's objects are kept,
+//! so that only what was edited is compiled again before the next run.
 
+mod apt;
 mod cache;
 mod check;
 mod config;
 mod make;
+mod named;
 mod source;
 mod tools;
+mod tree;
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use config::Pin;
+
 pub use check::{CheckReport, Difference, SchedPin, check};
+pub use config::Flavour;
+pub use named::{Named, add_fragment, add_named, add_tree, named};
 
 /// What can be chosen about a build.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildOptions {
     /// Ticks per second: 100, 250, 300 or 1000. Debian's kernels have 250.
     pub hz: u32,
     /// Most CPUs that it can have: 64 (small CPU masks, fast) or 1024.
     pub nr_cpus: u32,
+    /// Configuration fragments by name, in this order: of [`flavours`], e.g. `uclamp`.
+    pub flavours: Vec<String>,
 }
 
 impl Default for BuildOptions {
     fn default() -> BuildOptions {
-        BuildOptions { hz: 250, nr_cpus: 64 }
+        BuildOptions { hz: 250, nr_cpus: 64, flavours: Vec::new() }
     }
+}
+
+impl BuildOptions {
+    /// `hz250-cpus64+uclamp`
+    fn tag(&self) -> String {
+        format!("hz{}-cpus{}{}", self.hz, self.nr_cpus, plus(&self.flavours))
+    }
+}
+
+/// `+a+b`
+fn plus(flavours: &[String]) -> String {
+    flavours.iter().map(|f| format!("+{f}")).collect()
 }
 
 /// Where the work stands.
@@ -54,20 +78,45 @@ pub struct Progress {
     pub total: u64,
 }
 
+/// Where a kernel's source is from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// The distributor's package, verified.
+    #[default]
+    Package,
+    /// A tarball of the user's.
+    Tarball,
+    /// A tree that the user works on.
+    Tree,
+}
+
 /// A kernel object that is ready to be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuiltKernel {
-    /// Series, e.g. `6.12`.
+    /// Series, e.g. `6.12`; or the name that the user gave to a tree or tarball.
     pub series: String,
-    /// The source package's exact version, e.g. `6.12.117-1~deb12u1`.
+    /// The source package's exact version, e.g. `6.12.117-1~deb12u1`; of a tree, what its Makefile and git say.
     pub version: String,
     /// Ticks per second.
     pub hz: u32,
     /// Most CPUs.
     pub nr_cpus: u32,
-    /// sha256 of the source tarball.
+    /// Configuration fragments.
+    #[serde(default)]
+    pub flavours: Vec<String>,
+    /// Where the source is from.
+    #[serde(default)]
+    pub origin: Origin,
+    /// The tried series whose settings it was built with; empty: its own.
+    #[serde(default)]
+    pub settings: String,
+    /// What the user ought to know about this build.
+    #[serde(default)]
+    pub remarks: Vec<String>,
+    /// sha256 of the source tarball; of a tree, of its path.
     pub tarball_sha256: String,
-    /// The tarball it came from.
+    /// The tarball it came from, or the tree.
     pub tarball: PathBuf,
     /// Unpacked source.
     pub source: PathBuf,
@@ -88,9 +137,14 @@ impl BuiltKernel {
         self.dir.join("linux.so")
     }
 
-    /// The name that `--sched` takes: `linux-6.12`.
+    /// The name that `--sched` takes: `linux-6.12`, `linux-6.12+uclamp`.
     pub fn name(&self) -> String {
-        format!("linux-{}", self.series)
+        format!("linux-{}{}", self.series, plus(&self.flavours))
+    }
+
+    /// The options that it was built with.
+    pub fn options(&self) -> BuildOptions {
+        BuildOptions { hz: self.hz, nr_cpus: self.nr_cpus, flavours: self.flavours.clone() }
     }
 }
 
@@ -106,7 +160,9 @@ pub enum BuildError {
         packages: String,
     },
     /// No such kernel.
-    #[error("there is no port for Linux '{asked}'; there is one for {known}")]
+    #[error(
+        "there is no port for Linux '{asked}'; there is one for {known}, and for any tree or tarball from 5.10 on ('schedlab linux add --source DIR', '--tarball FILE')"
+    )]
     Version {
         /// What was asked for.
         asked: String,
@@ -123,8 +179,50 @@ pub enum BuildError {
         /// What there is.
         known: String,
     },
+    /// No such configuration fragment.
+    #[error(
+        "there is no flavour '{asked}'; there are {known}; a file of your own: 'schedlab linux add ... --fragment FILE'"
+    )]
+    Flavour {
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        known: String,
+    },
+    /// A name that means something else already, or cannot be one.
+    #[error("'{name}' cannot be a name: {why}")]
+    Name {
+        /// The name.
+        name: String,
+        /// Why not.
+        why: String,
+    },
+    /// Not a kernel tree.
+    #[error(
+        "{path} is not a Linux source tree (no Makefile with VERSION, PATCHLEVEL and SUBLEVEL beside kernel/sched); give the folder that holds both"
+    )]
+    NoTree {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A version that the port was never tried with does not build.
+    #[error(
+        "Linux {version} is none of the versions that the port was tried with ({known}); it was tried with the settings of {settings}, and failed: {source}"
+    )]
+    Untried {
+        /// Its version.
+        version: String,
+        /// Tried ones.
+        known: String,
+        /// The series whose settings were taken.
+        settings: String,
+        /// What went wrong.
+        source: Box<BuildError>,
+    },
     /// The source package cannot be had.
-    #[error("no source of Linux {series}: {why}; install it with 'apt-get install linux-source-{series}'")]
+    #[error(
+        "no source of Linux {series}: {why}; install it with 'apt-get install linux-source-{series}', or give a tree (--source DIR) or a tarball (--tarball FILE)"
+    )]
     Source {
         /// Series.
         series: String,
@@ -204,55 +302,89 @@ pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error
     move |source| BuildError::Io { doing, path, source }
 }
 
-/// Build a kernel, or find it already built. `series` is e.g. `6.12`.
+/// Build a kernel, or find it already built. `series` is e.g. `6.12`, or a name given by [`add_named`].
 pub fn add(
     series: &str,
     options: &BuildOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<BuiltKernel, BuildError> {
-    let started = std::time::Instant::now();
     let step = |step| Progress { step, done: 0, total: 0 };
     let port = source::port_dir()?;
-    let pin = config::Pin::read(&port, series)?;
-    let wanted = config::Wanted::new(&port, series, options)?;
-    tools::check()?;
     let cache = cache::Cache::open()?;
-    progress(step("finding the source"));
-    let tarball = source::find(&cache, series, progress)?;
-    let compiler = tools::compiler_version()?;
-    let key = cache::key(&port, &[&tarball.sha256, wanted.text(), &compiler])?;
-    let name = format!("{series}-hz{}-cpus{}-{}", options.hz, options.nr_cpus, &key[..12]);
-    let dir = cache.kernel_dir(&name);
-    if let Some(built) = cache::read_kernel(&dir) {
-        return Ok(built);
-    }
-    progress(step("waiting for another build"));
-    let _lock = cache.lock()?;
-    if let Some(built) = cache::read_kernel(&dir) {
-        return Ok(built);
-    }
-    cache::remove_dir(&dir)?;
-    let source = source::unpack(&cache, series, &tarball, progress)?;
-    make::build(
-        &make::Job { dir: &dir, source: &source, port: &port, wanted: &wanted, pin: &pin },
-        progress,
-    )?;
-    let built = BuiltKernel {
-        series: series.to_owned(),
-        version: tarball.version,
-        hz: options.hz,
-        nr_cpus: options.nr_cpus,
-        tarball_sha256: tarball.sha256,
-        tarball: tarball.path,
-        source,
-        key,
-        compiler,
-        build_s: started.elapsed().as_secs(),
-        dir: dir.clone(),
+    let pin = match Pin::read(&port, series) {
+        Ok(pin) => pin,
+        Err(unknown) => match Named::read(&cache, series)? {
+            Some(named) => return named::build(&cache, &port, &named, options, progress),
+            None => return Err(unknown),
+        },
     };
-    cache::write_kernel(&built)?;
-    progress(step("done"));
-    Ok(built)
+    let wanted = config::Wanted::new(&port, &cache.fragments(), series, options)?;
+    tools::check()?;
+    progress(step("finding the source"));
+    let tarball = source::find(&cache, &pin, progress)?;
+    let job = Wish { cache: &cache, port: &port, name: series, pin: &pin, wanted: &wanted, options };
+    job.build(tarball, Origin::Package, progress)
+}
+
+/// What is to be built from a tarball.
+struct Wish<'a> {
+    cache: &'a cache::Cache,
+    port: &'a Path,
+    /// Series, or the name of a tarball of the user's.
+    name: &'a str,
+    pin: &'a Pin,
+    wanted: &'a config::Wanted,
+    options: &'a BuildOptions,
+}
+
+impl Wish<'_> {
+    fn build(
+        &self,
+        tarball: source::Tarball,
+        origin: Origin,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<BuiltKernel, BuildError> {
+        let started = std::time::Instant::now();
+        let step = |step| Progress { step, done: 0, total: 0 };
+        let Wish { cache, port, name, pin, wanted, options } = self;
+        let compiler = tools::compiler_version()?;
+        let key = cache::key(port, &[&tarball.sha256, wanted.text(), &compiler])?;
+        let dir = cache.kernel_dir(&format!("{name}-{}-{}", options.tag(), &key[..12]));
+        if let Some(built) = cache::read_kernel(&dir) {
+            return Ok(built);
+        }
+        progress(step("waiting for another build"));
+        let _lock = cache.lock()?;
+        if let Some(built) = cache::read_kernel(&dir) {
+            return Ok(built);
+        }
+        cache::remove_dir(&dir)?;
+        let source = source::unpack(cache, name, &tarball, progress)?;
+        let version = if origin == Origin::Package { tarball.version } else { tree::version(&source)? };
+        let tried = config::is_tried(port, &version)?;
+        let job = make::Job { dir: &dir, source: &source, port, wanted, pin, tried, incremental: false };
+        let remarks = named::with_version(port, &version, pin, tried, make::build(&job, progress))?;
+        let built = BuiltKernel {
+            series: (*name).to_owned(),
+            version,
+            hz: options.hz,
+            nr_cpus: options.nr_cpus,
+            flavours: options.flavours.clone(),
+            origin,
+            settings: pin.series.clone(),
+            remarks,
+            tarball_sha256: tarball.sha256,
+            tarball: tarball.path,
+            source,
+            key,
+            compiler,
+            build_s: started.elapsed().as_secs(),
+            dir: dir.clone(),
+        };
+        cache::write_kernel(&built)?;
+        progress(step("done"));
+        Ok(built)
+    }
 }
 
 /// All kernels in the cache that are complete, newest port last, by series, HZ and CPUs.
@@ -260,12 +392,16 @@ pub fn installed() -> Result<Vec<BuiltKernel>, BuildError> {
     cache::Cache::open()?.kernels()
 }
 
-/// The built kernel with these properties, made with the present port, if there is one; does not build.
+/// The built kernel with these properties, made with the present port, if there is one; does not build. A tree that the user
+/// works on is never found: whether it is up to date is known by building.
 pub fn find(series: &str, options: &BuildOptions) -> Result<Option<BuiltKernel>, BuildError> {
-    let matching = |k: &BuiltKernel| k.series == series && k.hz == options.hz && k.nr_cpus == options.nr_cpus;
+    let matching =
+        |k: &BuiltKernel| k.series == series && k.origin != Origin::Tree && k.options() == *options;
     let port = source::port_dir()?;
-    let wanted = config::Wanted::new(&port, series, options)?;
+    let users = cache::Cache::open()?.fragments();
     for kernel in installed()?.into_iter().filter(matching) {
+        let settings = if kernel.settings.is_empty() { series } else { &kernel.settings };
+        let wanted = config::Wanted::new(&port, &users, settings, options)?;
         if cache::key(&port, &[&kernel.tarball_sha256, wanted.text(), &kernel.compiler])? == kernel.key {
             return Ok(Some(kernel));
         }
@@ -273,17 +409,28 @@ pub fn find(series: &str, options: &BuildOptions) -> Result<Option<BuiltKernel>,
     Ok(None)
 }
 
-/// Series that there is a port for, e.g. `6.12`.
+/// Series that there is a port for, e.g. `6.12`, oldest first.
 pub fn known_series() -> Result<Vec<String>, BuildError> {
     config::known(&source::port_dir()?)
 }
 
-/// Remove all kernels of a series from the cache, and its unpacked source. Returns how many kernels.
+/// Configuration fragments that a kernel can be built with, by name.
+pub fn flavours() -> Result<Vec<Flavour>, BuildError> {
+    config::flavours(&source::port_dir()?, &cache::Cache::open()?.fragments())
+}
+
+/// The newest series of which Debian has a source package today, in any suite. Asks the mirrors.
+pub fn newest() -> Result<String, BuildError> {
+    source::newest(&cache::Cache::open()?)
+}
+
+/// Remove all kernels of a series or name from the cache, with unpacked source and the name itself. Returns how many kernels.
 pub fn remove(series: &str) -> Result<usize, BuildError> {
     let cache = cache::Cache::open()?;
     let _lock = cache.lock()?;
+    let known = Named::read(&cache, series)?.is_some();
     let n = cache.remove(series)?;
-    if n == 0 {
+    if n == 0 && !known {
         return Err(BuildError::NotInstalled { name: series.to_owned(), cache: cache.root().to_owned() });
     }
     Ok(n)

@@ -1,13 +1,17 @@
 //! Where does the kernel's source come from, and is it what the distributor ships?
 //!
-//! First choice: the installed package's tarball in /usr/src, whose checksum dpkg knows. Else the package is downloaded by
-//! apt, which verifies it against the archive's signature, into the cache; nothing of the system is changed.
+//! First choice: the installed package's tarball in /usr/src, whose checksum dpkg knows. Else the package is downloaded into
+//! the cache by apt, which verifies it against the archive's signature: from the suites that the system's apt knows, else by
+//! a private apt from whichever suite has it. Nothing of the system is changed.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::apt::{self, Apt};
 use super::cache::{Cache, remove_dir, sorted_entries};
+use super::config::Pin;
 use super::{BuildError, Progress, io, tools};
 
 /// A verified source tarball.
@@ -51,26 +55,30 @@ fn absolute(dir: &Path) -> Result<PathBuf, BuildError> {
     fs::canonicalize(dir).map_err(io("find", dir))
 }
 
+/// The package's tarball: installed, downloaded before, or downloaded now.
 pub(super) fn find(
     cache: &Cache,
-    series: &str,
+    pin: &Pin,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Tarball, BuildError> {
-    let package = format!("linux-source-{series}");
+    let package = format!("linux-source-{}", pin.series);
     let installed = PathBuf::from(format!("/usr/src/{package}.tar.xz"));
     if installed.is_file() {
-        return from_installed(cache, series, &package, installed);
+        return from_installed(cache, &pin.series, &package, installed);
     }
-    let why_not = match from_downloads(cache, series, &package)? {
-        Ok(tarball) => return Ok(tarball),
-        Err(why) => why,
-    };
+    if let Some(tarball) = from_downloads(cache, &package)? {
+        return Ok(tarball);
+    }
     progress(Progress { step: "downloading the source", done: 0, total: 0 });
-    download(cache, series, &package)?;
-    from_downloads(cache, series, &package)?.map_err(|why| BuildError::Source {
-        series: series.to_owned(),
-        why: format!("{why_not}; then {why}"),
-    })
+    let mut tried = vec![format!("{} is not there", installed.display())];
+    if let Err(why) = download(cache, &package)? {
+        tried.push(why);
+        if let Err(why) = download_privately(cache, pin, &package, progress)? {
+            tried.push(why);
+        }
+    }
+    from_downloads(cache, &package)?
+        .ok_or_else(|| BuildError::Source { series: pin.series.clone(), why: tried.join("; ") })
 }
 
 fn from_installed(cache: &Cache, series: &str, package: &str, path: PathBuf) -> Result<Tarball, BuildError> {
@@ -103,17 +111,17 @@ fn from_installed(cache: &Cache, series: &str, package: &str, path: PathBuf) -> 
     Ok(Tarball { path, version, sha256 })
 }
 
-/// The newest package in the cache's downloads, its tarball taken out of it; or why there is none.
-fn from_downloads(cache: &Cache, series: &str, package: &str) -> Result<Result<Tarball, String>, BuildError> {
+/// The newest package in the cache's downloads, its tarball taken out of it.
+fn from_downloads(cache: &Cache, package: &str) -> Result<Option<Tarball>, BuildError> {
     let prefix = format!("{package}_");
-    let debs: Vec<PathBuf> = sorted_entries(&cache.downloads())?
+    let name = |p: &PathBuf| p.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut debs: Vec<(String, PathBuf)> = sorted_entries(&cache.downloads())?
         .into_iter()
         .filter(|p| p.extension().is_some_and(|e| e == "deb"))
-        .filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&prefix)))
+        .filter_map(|p| Some((name(&p).strip_prefix(&prefix)?.split('_').next()?.to_owned(), p)))
         .collect();
-    let Some(deb) = debs.last() else {
-        return Ok(Err(format!("/usr/src/{package}.tar.xz is not there")));
-    };
+    apt::newest_first(&mut debs, |(version, _)| version)?;
+    let Some((_, deb)) = debs.first() else { return Ok(None) };
     let output = Command::new("dpkg-deb")
         .arg("-f")
         .arg(deb)
@@ -138,25 +146,26 @@ fn from_downloads(cache: &Cache, series: &str, package: &str) -> Result<Result<T
         unpack.wait().map_err(io("run", "dpkg-deb".as_ref()))?;
         if !status.success() {
             fs::remove_file(&aside).map_err(io("remove", &aside))?;
-            return Ok(Err(format!("{} holds no {member}", deb.display())));
+            let why = format!("it holds no {member}; remove it and try again");
+            return Err(BuildError::Damaged { path: deb.clone(), why });
         }
         fs::rename(&aside, &path).map_err(io("write", &path))?;
     }
     let sha256 = cache.sha256_of(&path)?;
-    let _ = series;
-    Ok(Ok(Tarball { path, version, sha256 }))
+    Ok(Some(Tarball { path, version, sha256 }))
 }
 
-fn download(cache: &Cache, series: &str, package: &str) -> Result<(), BuildError> {
-    let failed = |why: String| BuildError::Source { series: series.to_owned(), why };
+/// Downloads by the system's own apt, from the suites that it knows. `Ok(Err(why))`: it has none.
+fn download(cache: &Cache, package: &str) -> Result<Result<(), String>, BuildError> {
     if tools::in_path("apt-get").is_none() {
-        return Err(failed("it is not installed, and there is no apt-get to download it with".into()));
+        return Ok(Err("there is no apt-get to download it with".into()));
     }
     // into a folder of its own first, so that a download that breaks off leaves nothing in the cache
     let dir = cache.downloads().join(format!("part-{}", std::process::id()));
     fs::create_dir_all(&dir).map_err(io("create", &dir))?;
     let output = Command::new("apt-get")
         .args(["download", "-q", "-o", "APT::Sandbox::User=root", package])
+        .env("LC_ALL", "C")
         .current_dir(&dir)
         .output()
         .map_err(io("run", "apt-get".as_ref()))?;
@@ -164,37 +173,123 @@ fn download(cache: &Cache, series: &str, package: &str) -> Result<(), BuildError
         sorted_entries(&dir)?.iter().try_for_each(|file| {
             let to = cache.downloads().join(file.file_name().unwrap_or_default());
             fs::rename(file, &to).map_err(io("write", &to))
-        })
+        })?;
+        Ok(())
     } else {
         let text = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-        Err(failed(format!("'apt-get download {package}' says: {text} (does 'apt-get update' help?)")))
+        Err(format!("the system's suites do not have it ('apt-get download {package}': {text})"))
     };
     remove_dir(&dir)?;
-    result
+    Ok(result)
+}
+
+/// Downloads by a private apt, from the suites that are known to have it, else from whichever has it.
+fn download_privately(
+    cache: &Cache,
+    pin: &Pin,
+    package: &str,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Result<(), String>, BuildError> {
+    let mut why = String::new();
+    for suites in [&pin.suites[..], &[]] {
+        progress(Progress { step: "looking for the suite that has it", done: 0, total: 0 });
+        let apt = match Apt::open(cache.downloads().join(format!("apt-{}", std::process::id())), suites) {
+            Ok(apt) => apt,
+            Err(Ok(reason)) => {
+                why = reason;
+                continue;
+            }
+            Err(Err(error)) => return Err(error),
+        };
+        let Some(newest) = apt.versions(package)?.into_iter().next() else {
+            why = "none of Debian's suites has it".into();
+            continue;
+        };
+        progress(Progress { step: "downloading the source", done: 0, total: 0 });
+        match apt.download(&newest, &cache.downloads())? {
+            Ok(()) => return Ok(Ok(())),
+            Err(reason) => why = format!("{} has {}: {reason}", newest.suite, newest.version),
+        }
+    }
+    Ok(Err(why))
+}
+
+/// The newest series of which Debian has a source package now, in any suite.
+pub(super) fn newest(cache: &Cache) -> Result<String, BuildError> {
+    let failed = |why: String| BuildError::Source { series: "newest".into(), why };
+    let dir = cache.downloads().join(format!("apt-{}", std::process::id()));
+    let apt = match Apt::open(dir, &[]) {
+        Ok(apt) => apt,
+        Err(Ok(why)) => return Err(failed(why)),
+        Err(Err(error)) => return Err(error),
+    };
+    let series = apt.series()?.into_iter().max_by_key(|s| super::cache::version_key(s));
+    series.ok_or_else(|| failed("none of Debian's suites has a linux-source package".into()))
+}
+
+/// A tarball of the user's: nothing vouches for it.
+pub(super) fn own_tarball(cache: &Cache, path: &Path) -> Result<Tarball, BuildError> {
+    let path = fs::canonicalize(path).map_err(io("find", path))?;
+    let sha256 = cache.sha256_of(&path)?;
+    Ok(Tarball { path, version: String::new(), sha256 })
+}
+
+/// The name of the one folder that everything in a tarball is in.
+fn top_folder(tarball: &Path) -> Result<String, BuildError> {
+    let mut tar = Command::new("tar")
+        .arg("-tf")
+        .arg(tarball)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(io("run", "tar".as_ref()))?;
+    let mut first = String::new();
+    if let Some(out) = tar.stdout.take() {
+        // the first names are enough; tar ends when nobody reads on
+        for line in BufReader::new(out).lines().take(10) {
+            let line = line.map_err(io("read", tarball))?;
+            let line = line.trim_start_matches("./");
+            // a git archive begins with a comment of no folder
+            if line.contains('/') && !line.starts_with("pax_global_header") {
+                first = line.split('/').next().unwrap_or_default().to_owned();
+                break;
+            }
+        }
+    }
+    drop(tar.wait());
+    if first.is_empty() {
+        let why = "no kernel source: everything must be in one folder, as in linux-6.12.tar.xz".into();
+        return Err(BuildError::Damaged { path: tarball.to_owned(), why });
+    }
+    Ok(first)
 }
 
 /// The unpacked source in the cache.
 pub(super) fn unpack(
     cache: &Cache,
-    series: &str,
+    name: &str,
     tarball: &Tarball,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<PathBuf, BuildError> {
-    let dir = cache.source_dir(&format!("{series}-{}", &tarball.sha256[..12]));
-    let tree = dir.join(format!("linux-source-{series}"));
-    if dir.join("complete").is_file() {
-        return Ok(tree);
+    let dir = cache.source_dir(&format!("{name}-{}", &tarball.sha256[..12]));
+    let complete = dir.join("complete");
+    if !complete.is_file() {
+        progress(Progress { step: "unpacking", done: 0, total: 0 });
+        remove_dir(&dir)?;
+        fs::create_dir_all(&dir).map_err(io("create", &dir))?;
+        let top = top_folder(&tarball.path)?;
+        let log = dir.join("unpack.log");
+        let mut tar = Command::new("tar");
+        tar.arg("-xf").arg(&tarball.path).arg("-C").arg(&dir);
+        tar.args(["--wildcards", "--wildcards-match-slash"]);
+        for pattern in LEFT_OUT {
+            tar.arg(format!("--exclude={top}/{pattern}"));
+        }
+        super::make::run_logged(&mut tar, "unpacking the source", &log, &mut |_| {})?;
+        super::cache::write_aside(&complete, top.as_bytes())?;
     }
-    progress(Progress { step: "unpacking", done: 0, total: 0 });
-    remove_dir(&dir)?;
-    fs::create_dir_all(&dir).map_err(io("create", &dir))?;
-    let log = dir.join("unpack.log");
-    let mut tar = Command::new("tar");
-    tar.arg("-xf").arg(&tarball.path).arg("-C").arg(&dir).args(["--wildcards", "--wildcards-match-slash"]);
-    for pattern in LEFT_OUT {
-        tar.arg(format!("--exclude=linux-source-{series}/{pattern}"));
-    }
-    super::make::run_logged(&mut tar, "unpacking the source", &log, &mut |_| {})?;
-    fs::write(dir.join("complete"), &tarball.version).map_err(io("write", &dir))?;
-    Ok(tree)
+    let top = fs::read_to_string(&complete).map_err(io("read", &complete))?;
+    let tree = dir.join(top.trim());
+    // made by an earlier version of this program, which wrote something else there
+    Ok(if tree.is_dir() { tree } else { dir.join(format!("linux-source-{name}")) })
 }

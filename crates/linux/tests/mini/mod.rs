@@ -57,6 +57,7 @@ impl Mini {
         kernel
             .boot(&BootOptions {
                 topology,
+                distances: &[],
                 max_tasks,
                 live_tasks: max_tasks.min(2000),
                 command_line: cmdline,

@@ -24,6 +24,7 @@
 //! 6 ms, 0.75 ms, 1 ms), `migration_cost` (0.5 ms).
 
 use crate::kit::balance::{Balancer, MayLeave, Rules};
+use crate::kit::rate::Rate;
 use crate::kit::table::Table;
 use crate::kit::wake;
 use schedlab_machine::policy::{
@@ -54,6 +55,8 @@ pub struct CfsParams {
     pub version: CfsVersion,
     /// Ticks per second.
     pub hz: u64,
+    /// When in its period the tick comes.
+    pub tick_phase: Span,
     /// Period in which each task should run once, before scaling.
     pub latency: Span,
     /// Shortest slice, before scaling.
@@ -67,8 +70,11 @@ pub struct CfsParams {
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
     cpu: CpuId,
+    /// Relative to the minimum of its queue while `relative`.
     vruntime: i64,
+    relative: bool,
     weight: u64,
+    rate: Rate,
     /// Its place among equal vruntimes: first come, first served.
     sequence: u64,
     queued: bool,
@@ -86,11 +92,14 @@ pub(crate) fn weight_of(params: &SchedParams) -> u64 {
     }
 }
 
-/// Virtual time for `delta` of CPU time at this weight.
-pub(crate) fn virtual_ns(delta: Span, weight: u64) -> i64 {
-    match weight == NICE_0_WEIGHT.0 {
-        true => delta.as_ns() as i64,
-        false => (u128::from(delta.as_ns()) * u128::from(NICE_0_WEIGHT.0) / u128::from(weight)) as i64,
+impl Task {
+    fn set_weight(&mut self, weight: u64) {
+        (self.weight, self.rate) = (weight, Rate::of(weight));
+    }
+
+    /// This much CPU time, in its virtual time.
+    fn virtual_ns(&self, span: Span) -> i64 {
+        self.rate.times(span) as i64
     }
 }
 
@@ -131,17 +140,25 @@ impl Cfs {
 
     /// Should the woken task replace the current one? Both are fair tasks.
     fn wakeup_preempts(&mut self, view: &View, cpu: CpuId, current: TaskId, woken: TaskId) -> bool {
-        self.queues.update_current(view, cpu);
-        let (is_idle, woken_policy) = (view.params(current).policy == Class::Idle, view.params(woken).policy);
-        if is_idle && woken_policy != Class::Idle {
+        if self.queues.cpus[cpu.index()].resched {
             return true;
         }
-        if woken_policy != Class::Normal || !self.queues.ahead(current, woken) {
-            return false;
+        let (current_policy, woken_policy) = (view.params(current).policy, view.params(woken).policy);
+        let by_class = current_policy == Class::Idle && woken_policy != Class::Idle;
+        if !by_class {
+            self.queues.update_current(view, cpu);
+            if woken_policy != Class::Normal || !self.queues.ahead(current, woken) {
+                return false;
+            }
         }
+        let is_modern = self.params.version == CfsVersion::V6_1;
         let nr_latency = self.params.latency.as_ns().div_ceil(self.params.min_granularity.as_ns());
         let rq = &mut self.queues.cpus[cpu.index()];
-        if u64::from(rq.nr_running) >= nr_latency {
+        rq.resched = true;
+        if is_modern && !by_class {
+            rq.next_buddy = Some(woken);
+        }
+        if u64::from(rq.nr_running) >= nr_latency && current_policy != Class::Idle {
             rq.last_buddy = Some(current);
         }
         true
@@ -157,6 +174,10 @@ impl Policy for Cfs {
         Timing { tick: Some(Span::from_ns(1_000_000_000 / self.params.hz)) }
     }
 
+    fn tick_phase(&self) -> Span {
+        self.params.tick_phase
+    }
+
     fn boot(&mut self, view: &View) -> Wants {
         self.queues.boot(view);
         self.balancer.boot(view);
@@ -164,8 +185,9 @@ impl Policy for Cfs {
     }
 
     fn task_new(&mut self, view: &View, task: TaskId) {
-        let weight = weight_of(view.params(task));
-        *self.queues.tasks.reset(task) = Task { weight, cpu: view.home_cpu(task), ..Task::default() };
+        let state = self.queues.tasks.reset(task);
+        *state = Task { cpu: view.home_cpu(task), ..Task::default() };
+        state.set_weight(weight_of(view.params(task)));
     }
 
     fn params_changed(&mut self, view: &View, task: TaskId) {
@@ -175,7 +197,10 @@ impl Policy for Cfs {
     fn select_cpu(&mut self, view: &View, task: TaskId, arrival: Arrival) -> CpuId {
         let weight = self.queues.tasks[task].weight;
         match arrival {
-            Arrival::New { .. } => wake::idlest(&self.queues, view, task),
+            Arrival::New { parent } => match self.params.version {
+                CfsVersion::V2_6_32 => wake::idlest(&self.queues, view, task),
+                CfsVersion::V6_1 => wake::idlest_modern(&self.queues, view, task, parent),
+            },
             Arrival::Wakeup { waker } => match self.params.version {
                 CfsVersion::V2_6_32 => wake::classic(&self.queues, view, task, weight, waker),
                 CfsVersion::V6_1 => {
@@ -187,17 +212,14 @@ impl Policy for Cfs {
     }
 
     fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, arrival: Arrival) {
+        if let Arrival::New { parent } = arrival {
+            self.queues.begin(view, cpu, task, parent);
+            return;
+        }
         self.queues.update_current(view, cpu);
         self.queues.take_over(task, cpu);
-        match arrival {
-            Arrival::New { parent } => {
-                if let Some(parent) = parent {
-                    self.queues.start_beside(view, cpu, task, parent);
-                }
-                self.queues.place_new(cpu, task);
-            }
-            Arrival::Wakeup { .. } => self.queues.place_woken(cpu, task),
-            Arrival::Changed => {}
+        if matches!(arrival, Arrival::Wakeup { .. }) {
+            self.queues.place_woken(cpu, task, view.params(task).policy == Class::Idle);
         }
         self.queues.note_runnable(cpu, task);
         self.queues.queue(task);
@@ -206,15 +228,14 @@ impl Policy for Cfs {
     fn dequeue(&mut self, view: &View, _cpu: CpuId, task: TaskId) {
         let cpu = self.queues.tasks[task].cpu;
         self.queues.update_current(view, cpu);
-        self.queues.unqueue(task);
-        self.queues.note_gone(cpu, task);
+        self.queues.leave(cpu, task);
     }
 
     fn pick_next(&mut self, view: &View, cpu: CpuId) -> Option<TaskId> {
         if self.queues.cpus[cpu.index()].nr_running == 0 {
             self.balancer.newly_idle(&mut self.queues, view, cpu);
         }
-        let picked = self.queues.pick(cpu);
+        let picked = self.queues.pick(view.now(), cpu);
         self.queues.requests.picked(picked);
         self.balancer.note_idle(view, cpu, picked.is_none());
         picked
@@ -223,6 +244,7 @@ impl Policy for Cfs {
     fn put_prev(&mut self, view: &View, cpu: CpuId, task: TaskId, ran: Span, stop: Stop) {
         self.queues.charge(cpu, task, ran);
         self.queues.tasks[task].last_ran = view.now();
+        let is_modern = self.params.version == CfsVersion::V6_1;
         let rq = &mut self.queues.cpus[cpu.index()];
         rq.current = None;
         let push_to = rq.push_to.take();
@@ -230,7 +252,9 @@ impl Policy for Cfs {
             self.queues.note_gone(cpu, task);
             return;
         }
-        if stop == Stop::Yielded && self.params.version == CfsVersion::V6_1 {
+        rq.stopped = Some((task, rq.before + ran, view.now()));
+        if stop == Stop::Yielded && is_modern && rq.nr_running > 1 {
+            rq.clear_buddies(task);
             rq.skip = Some(task);
         }
         self.queues.queue(task);
@@ -251,9 +275,11 @@ impl Policy for Cfs {
 
     fn tick(&mut self, view: &View, cpu: CpuId, current: TaskId, ran: Span) -> Resched {
         self.queues.update_current(view, cpu);
-        let over = self.queues.cpus[cpu.index()].nr_running > 1 && self.queues.slice_over(cpu, current, ran);
+        if self.queues.cpus[cpu.index()].nr_running > 1 && self.queues.slice_over(cpu, current, ran) {
+            self.queues.cpus[cpu.index()].resched = true;
+        }
         self.balancer.tick(&mut self.queues, view, cpu);
-        if over { Resched::Yes } else { Resched::No }
+        if self.queues.cpus[cpu.index()].resched { Resched::Yes } else { Resched::No }
     }
 
     fn tick_idle(&mut self, view: &View, cpu: CpuId) -> Resched {

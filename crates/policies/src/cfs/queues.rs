@@ -10,15 +10,34 @@ pub(super) struct Rq {
     pub(super) current: Option<TaskId>,
     /// How much of the current task's run is in its vruntime already.
     charged: Span,
+    /// How long it had run before it was picked again without having stopped.
+    pub(super) before: Span,
+    /// The task that stopped last, still runnable, how long it had run, and when. If it is picked at that instant it has not stopped.
+    pub(super) stopped: Option<(TaskId, Span, Time)>,
+    /// The current task is to be replaced.
+    pub(super) resched: bool,
     min_vruntime: i64,
     /// Sum of weights, the current task's included.
     load: u64,
     pub(super) nr_running: u32,
     /// The task that was preempted last: it is preferred, for its cache, if that is fair.
     pub(super) last_buddy: Option<TaskId>,
+    /// The task that was woken and preempts (6.1).
+    pub(super) next_buddy: Option<TaskId>,
     /// It yielded.
     pub(super) skip: Option<TaskId>,
     pub(super) push_to: Option<CpuId>,
+}
+
+impl Rq {
+    /// The task is none of the buddies.
+    pub(super) fn clear_buddies(&mut self, task: TaskId) {
+        for buddy in [&mut self.last_buddy, &mut self.next_buddy, &mut self.skip] {
+            if *buddy == Some(task) {
+                *buddy = None;
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -76,7 +95,7 @@ impl Queues {
         let delta = ran.saturating_sub(rq.charged);
         rq.charged = ran;
         let state = &mut self.tasks[task];
-        state.vruntime += virtual_ns(delta, state.weight);
+        state.vruntime += state.virtual_ns(delta);
         self.update_min(cpu);
     }
 
@@ -97,44 +116,72 @@ impl Queues {
             true => times(self.min_granularity, u64::from(nr)),
             false => self.latency,
         };
-        let slice =
-            Span::from_ns((u128::from(period.as_ns()) * u128::from(weight) / u128::from(load.max(1))) as u64);
+        let slice = Span::from_ns(Rate::part(weight, load.max(1)).times(period));
         // 6.1 does not let it fall below the granularity
         if self.version == CfsVersion::V6_1 { slice.max(self.min_granularity) } else { slice }
     }
 
-    /// The task comes from the queue of another CPU: the same distance from that one's minimum here.
+    /// The task comes from the queue of another CPU, or left this one: the same distance from that one's minimum here.
     pub(super) fn take_over(&mut self, task: TaskId, cpu: CpuId) {
         let from = std::mem::replace(&mut self.tasks[task].cpu, cpu);
-        if from != cpu {
-            let shift = self.cpus[cpu.index()].min_vruntime - self.cpus[from.index()].min_vruntime;
-            self.tasks[task].vruntime += shift;
+        let min = |cpu: CpuId| self.cpus[cpu.index()].min_vruntime;
+        if std::mem::take(&mut self.tasks[task].relative) {
+            self.tasks[task].vruntime += min(cpu);
+        } else if from != cpu {
+            self.tasks[task].vruntime += min(cpu) - min(from);
         }
     }
 
-    /// A child begins where its parent is.
-    pub(super) fn start_beside(&mut self, view: &View, cpu: CpuId, child: TaskId, parent: TaskId) {
-        let parent_cpu = self.tasks[parent].cpu;
-        if self.cpus[parent_cpu.index()].current == Some(parent) {
-            self.update_current(view, parent_cpu);
-            let shift = self.cpus[cpu.index()].min_vruntime - self.cpus[parent_cpu.index()].min_vruntime;
-            self.tasks[child].vruntime = self.tasks[parent].vruntime + shift;
+    /// A new task waits for a slice first: it is placed where the current task is, or a slice after the minimum if that is later. In 6.1
+    /// that is the queue of the CPU that creates it; it has the weight that it inherits, and a weight of its own is set at once, which
+    /// is a leaving and joining.
+    pub(super) fn begin(&mut self, view: &View, cpu: CpuId, task: TaskId, parent: Option<TaskId>) {
+        let own = self.tasks[task].weight;
+        let (here, inherited) = match self.version {
+            CfsVersion::V2_6_32 => (cpu, own),
+            CfsVersion::V6_1 => parent.map_or((CpuId(0), NICE_0_WEIGHT.0), |parent| {
+                (view.task_cpu(parent), weight_of(view.params(parent)))
+            }),
+        };
+        self.update_current(view, here);
+        let rq = &self.cpus[here.index()];
+        let slice = self.slice(inherited, rq.nr_running + 1, rq.load + inherited);
+        let min = rq.min_vruntime;
+        let current = rq.current.map_or(i64::MIN, |current| self.tasks[current].vruntime);
+        let state = &mut self.tasks[task];
+        state.set_weight(inherited);
+        state.vruntime = current.max(min + state.virtual_ns(slice)) - min;
+        state.relative = true;
+        self.update_current(view, cpu);
+        self.join(cpu, task);
+        if own != inherited {
+            self.leave(cpu, task);
+            self.tasks[task].set_weight(own);
+            self.join(cpu, task);
         }
     }
 
-    /// A new task waits for a slice first.
-    pub(super) fn place_new(&mut self, cpu: CpuId, task: TaskId) {
-        let rq = &self.cpus[cpu.index()];
-        let weight = self.tasks[task].weight;
-        let slice = self.slice(weight, rq.nr_running + 1, rq.load + weight);
-        let at_least = rq.min_vruntime + virtual_ns(slice, weight);
-        let vruntime = &mut self.tasks[task].vruntime;
-        *vruntime = at_least.max(*vruntime);
+    fn join(&mut self, cpu: CpuId, task: TaskId) {
+        self.take_over(task, cpu);
+        self.note_runnable(cpu, task);
+        self.queue(task);
+    }
+
+    /// A queued task leaves. What it is ahead of the minimum counts where it joins; the minimum may move for its leaving.
+    pub(super) fn leave(&mut self, cpu: CpuId, task: TaskId) {
+        self.unqueue(task);
+        let min = self.cpus[cpu.index()].min_vruntime;
+        let state = &mut self.tasks[task];
+        state.vruntime -= min;
+        state.relative = true;
+        self.note_gone(cpu, task);
     }
 
     /// A sleeper gets half a period of credit at most.
-    pub(super) fn place_woken(&mut self, cpu: CpuId, task: TaskId) {
-        let at_least = self.cpus[cpu.index()].min_vruntime - (self.latency.as_ns() / 2) as i64;
+    pub(super) fn place_woken(&mut self, cpu: CpuId, task: TaskId, is_idle: bool) {
+        let credit =
+            if is_idle && self.version == CfsVersion::V6_1 { self.min_granularity } else { self.latency };
+        let at_least = self.cpus[cpu.index()].min_vruntime - (credit.as_ns() / 2) as i64;
         let vruntime = &mut self.tasks[task].vruntime;
         *vruntime = at_least.max(*vruntime);
     }
@@ -152,11 +199,7 @@ impl Queues {
         let rq = &mut self.cpus[cpu.index()];
         rq.nr_running -= 1;
         rq.load -= weight;
-        for buddy in [&mut rq.last_buddy, &mut rq.skip] {
-            if *buddy == Some(task) {
-                *buddy = None;
-            }
-        }
+        rq.clear_buddies(task);
         self.update_min(cpu);
     }
 
@@ -181,7 +224,8 @@ impl Queues {
             self.update_current(view, cpu);
         }
         let weight = weight_of(view.params(task));
-        let before = std::mem::replace(&mut self.tasks[task].weight, weight);
+        let before = self.tasks[task].weight;
+        self.tasks[task].set_weight(weight);
         if runs {
             let rq = &mut self.cpus[cpu.index()];
             rq.load = rq.load + weight - before;
@@ -194,11 +238,11 @@ impl Queues {
     /// Whether `current` is so far ahead that `woken` should preempt it.
     pub(super) fn ahead(&self, current: TaskId, woken: TaskId) -> bool {
         let (current, woken) = (&self.tasks[current], &self.tasks[woken]);
-        current.vruntime - woken.vruntime > virtual_ns(self.wakeup_granularity, woken.weight)
+        current.vruntime - woken.vruntime > woken.virtual_ns(self.wakeup_granularity)
     }
 
-    /// The leftmost, or the last buddy if that is not unfair to it; not the one that yielded, if another may go first.
-    pub(super) fn pick(&mut self, cpu: CpuId) -> Option<TaskId> {
+    /// The leftmost; not the one that yielded, if another may go first; or the next or the last buddy, if that is not unfair.
+    pub(super) fn pick(&mut self, now: Time, cpu: CpuId) -> Option<TaskId> {
         let rq = &self.cpus[cpu.index()];
         let mut tasks = rq.tree.iter().map(|&(_, _, task)| task);
         let left = tasks.next()?;
@@ -209,46 +253,43 @@ impl Queues {
         {
             picked = second;
         }
-        if let Some(buddy) = rq.last_buddy
-            && self.tasks[buddy].queued
-            && self.tasks[buddy].cpu == cpu
-            && !self.ahead(buddy, left)
+        let waits_here = |&buddy: &TaskId| self.tasks[buddy].queued && self.tasks[buddy].cpu == cpu;
+        let buddies = [rq.next_buddy, rq.last_buddy];
+        if let Some(buddy) = buddies.into_iter().flatten().filter(waits_here).find(|&b| !self.ahead(b, left))
         {
             picked = buddy;
         }
         self.unqueue(picked);
         let rq = &mut self.cpus[cpu.index()];
-        (rq.current, rq.charged, rq.skip) = (Some(picked), Span::ZERO, None);
-        if rq.last_buddy == Some(picked) {
-            rq.last_buddy = None;
+        let goes_on = rq.stopped.take().filter(|&(task, _, at)| task == picked && at == now);
+        if goes_on.is_none() {
+            rq.clear_buddies(picked);
         }
+        rq.before = goes_on.map_or(Span::ZERO, |(_, ran, _)| ran);
+        (rq.current, rq.charged, rq.resched) = (Some(picked), Span::ZERO, false);
         Some(picked)
     }
 
     /// At the tick: has the current task run for its slice, or is it a slice ahead of the leftmost?
     pub(super) fn slice_over(&mut self, cpu: CpuId, current: TaskId, ran: Span) -> bool {
         let rq = &self.cpus[cpu.index()];
-        let weight = self.tasks[current].weight;
+        let (weight, ran) = (self.tasks[current].weight, rq.before + ran);
         let slice = self.slice(weight, rq.nr_running, rq.load);
-        let over = match rq.tree.first() {
-            _ if ran > slice => true,
-            _ if ran < self.min_granularity => false,
-            Some(&(left, ..)) => self.tasks[current].vruntime - left > slice.as_ns() as i64,
-            None => false,
-        };
-        if over && ran > slice {
-            self.cpus[cpu.index()].last_buddy = None;
+        if ran > slice {
+            self.cpus[cpu.index()].clear_buddies(current);
+            return true;
         }
-        over
+        match rq.tree.first() {
+            Some(&(left, ..)) if ran >= self.min_granularity => {
+                self.tasks[current].vruntime - left > slice.as_ns() as i64
+            }
+            _ => false,
+        }
     }
 
     pub(super) fn move_task(&mut self, task: TaskId, to: CpuId) {
-        let from = self.tasks[task].cpu;
-        self.unqueue(task);
-        self.note_gone(from, task);
-        self.take_over(task, to);
-        self.note_runnable(to, task);
-        self.queue(task);
+        self.leave(self.tasks[task].cpu, task);
+        self.join(to, task);
         self.requests.moved(task, to);
     }
 }
@@ -277,8 +318,9 @@ impl RunQueues for Queues {
             }
             pulled.all_pinned = false;
             let state = self.tasks[task];
+            let rq = &self.cpus[from.index()];
             let hot = view.now().saturating_since(state.last_ran) < self.migration_cost
-                || self.cpus[from.index()].last_buddy == Some(task);
+                || [rq.last_buddy, rq.next_buddy].contains(&Some(task));
             if (hot && want.hot == Hot::Stays) || state.weight / 2 > left {
                 continue;
             }

@@ -14,8 +14,9 @@
 //! (Dhall's effect: m short tasks and one with a utilisation near 1), while partitioning needs a division of the tasks that fits.
 //!
 //! *Sources*: Liu, Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time Environment" (1973); Dhall, Liu, "On a Real-Time
-//! Scheduling Problem" (1978). *Differs*: jobs are seen only through wakeups and blocks. A job that is still unfinished when the next is
-//! released goes on with its old deadline (the task never blocked). Tasks without deadline parameters run in the background, first
+//! Scheduling Problem" (1978). *Differs*: jobs are seen only through wakeups and blocks. A task that is still busy with a job when
+//! the next is released begins that one as soon as it blocks, with the deadline that counts from the release (told by a wakeup at the
+//! very instant of the block). Tasks without deadline parameters run in the background, first
 //! come, first served; policy and nice are ignored. Partitioning happens task by task, as they come; the order of arrival decides.
 //! *Uncertain*: nothing.
 //!

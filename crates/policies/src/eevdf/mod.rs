@@ -22,13 +22,14 @@
 //!
 //! *Several CPUs*: a tree per CPU, balancing by scheduling domains; the slice grows with 1 + log2(CPUs), at most 4 times.
 //!
-//! *Parameters*: `hz` (250), `base_slice` (0.75 ms before it grows: 3 ms on 8 CPUs; 0.7 from 6.15 on), `migration_cost` (0.5 ms), and
+//! *Parameters*: `hz` (250), `base_slice` (0.70 ms before it grows: 2.8 ms on 8 CPUs; 6.12.0 had 0.75), `migration_cost` (0.5 ms), and
 //! the features `run_to_parity`, `delay_dequeue`, `preempt_short` (yes or no). A task's own slice is set, as by `sched_setattr`, by the
 //! runtime of its deadline parameters (0.1 to 100 ms) if its policy is normal.
 
-use crate::cfs::{scaling, virtual_ns, weight_of};
+use crate::cfs::{scaling, weight_of};
 use crate::kit::balance::{Balancer, MayLeave, Rules};
 use crate::kit::deadline_tree::DeadlineTrees;
+use crate::kit::rate::Rate;
 use crate::kit::table::Table;
 use crate::kit::wake;
 use schedlab_machine::policy::{
@@ -47,6 +48,8 @@ use queues::Queues;
 pub struct EevdfParams {
     /// Ticks per second.
     pub hz: u64,
+    /// When in its period the tick comes.
+    pub tick_phase: Span,
     /// Slice of a task that asks for none, before scaling.
     pub base_slice: Span,
     /// A task that ran less than this ago is cache hot.
@@ -63,7 +66,8 @@ impl Default for EevdfParams {
     fn default() -> EevdfParams {
         EevdfParams {
             hz: 250,
-            base_slice: Span::from_us(750),
+            tick_phase: Span::from_ms(1),
+            base_slice: Span::from_us(700),
             migration_cost: Span::from_us(500),
             run_to_parity: true,
             delay_dequeue: true,
@@ -76,6 +80,7 @@ impl Default for EevdfParams {
 struct Task {
     cpu: CpuId,
     weight: u64,
+    rate: Rate,
     slice: Span,
     vruntime: i64,
     /// Virtual deadline; relative to vruntime while `relative`.
@@ -87,6 +92,17 @@ struct Task {
     /// Asleep, but still queued.
     delayed: bool,
     last_ran: Time,
+}
+
+impl Task {
+    fn set_weight(&mut self, weight: u64) {
+        (self.weight, self.rate) = (weight, Rate::of(weight));
+    }
+
+    /// This much CPU time, in its virtual time.
+    fn virtual_ns(&self, span: Span) -> i64 {
+        self.rate.times(span) as i64
+    }
 }
 
 /// Shortest and longest slice that a task can ask for.
@@ -126,6 +142,10 @@ impl Policy for Eevdf {
         Timing { tick: Some(Span::from_ns(1_000_000_000 / self.params.hz)) }
     }
 
+    fn tick_phase(&self) -> Span {
+        self.params.tick_phase
+    }
+
     fn boot(&mut self, view: &View) -> Wants {
         self.queues.boot(view);
         self.balancer.boot(view);
@@ -134,8 +154,9 @@ impl Policy for Eevdf {
 
     fn task_new(&mut self, view: &View, task: TaskId) {
         let slice = self.queues.slice_of(view, task);
-        let weight = weight_of(view.params(task));
-        *self.queues.tasks.reset(task) = Task { weight, slice, cpu: view.home_cpu(task), ..Task::default() };
+        let state = self.queues.tasks.reset(task);
+        *state = Task { slice, cpu: view.home_cpu(task), ..Task::default() };
+        state.set_weight(weight_of(view.params(task)));
     }
 
     fn task_exit(&mut self, _view: &View, task: TaskId) {
@@ -151,7 +172,7 @@ impl Policy for Eevdf {
         match arrival {
             // still queued: it goes on where it is
             _ if state.delayed && view.allowed(task, state.cpu) => state.cpu,
-            Arrival::New { .. } => wake::idlest(&self.queues, view, task),
+            Arrival::New { parent } => wake::idlest_modern(&self.queues, view, task, parent),
             Arrival::Wakeup { waker } => {
                 wake::modern(&self.queues, view, &self.balancer.domains, task, state.weight, waker)
             }
@@ -160,16 +181,21 @@ impl Policy for Eevdf {
     }
 
     fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, arrival: Arrival) {
-        self.queues.update_current(view, cpu);
         if self.queues.tasks[task].delayed {
-            self.queues.wake_delayed(view, cpu, task);
+            // without accounting for the current task first
+            self.queues.wake_delayed(cpu, task);
             if self.queues.tasks[task].queued {
                 return;
             }
         }
-        let is_new = matches!(arrival, Arrival::New { .. });
-        self.queues.place(cpu, task, is_new);
-        self.queues.queue(task);
+        self.queues.update_current(view, cpu);
+        match arrival {
+            Arrival::New { parent } => {
+                let inherited = parent.map_or(NICE_0_WEIGHT.0, |parent| weight_of(view.params(parent)));
+                self.queues.begin(cpu, task, inherited);
+            }
+            _ => self.queues.join(cpu, task),
+        }
     }
 
     fn dequeue(&mut self, view: &View, _cpu: CpuId, task: TaskId) {
@@ -179,9 +205,9 @@ impl Policy for Eevdf {
     }
 
     fn pick_next(&mut self, view: &View, cpu: CpuId) -> Option<TaskId> {
-        let mut picked = self.queues.pick(cpu);
+        let mut picked = self.queues.pick(view.now(), cpu);
         if picked.is_none() && self.balancer.newly_idle(&mut self.queues, view, cpu) {
-            picked = self.queues.pick(cpu);
+            picked = self.queues.pick(view.now(), cpu);
         }
         self.queues.requests.picked(picked);
         self.balancer.note_idle(view, cpu, picked.is_none());
@@ -195,11 +221,9 @@ impl Policy for Eevdf {
         match stop {
             Stop::Preempted | Stop::Yielded => {
                 if stop == Stop::Yielded {
-                    // the rest of its request is forfeit
-                    let state = &mut self.queues.tasks[task];
-                    state.deadline += virtual_ns(state.slice, state.weight);
+                    self.queues.forfeit(cpu, task);
                 }
-                self.queues.put_back(cpu, task, stop == Stop::Yielded);
+                self.queues.put_back(view.now(), cpu, task);
                 if let Some(to) = push_to
                     && view.allowed(task, to)
                 {
@@ -213,20 +237,25 @@ impl Policy for Eevdf {
     }
 
     fn preempts(&mut self, view: &View, cpu: CpuId, current: TaskId, woken: TaskId) -> Resched {
-        let slice_over = self.queues.update_current(view, cpu);
+        if self.queues.cpus[cpu.index()].resched {
+            return Resched::Yes;
+        }
         let (current_policy, woken_policy) = (view.params(current).policy, view.params(woken).policy);
         if current_policy == Class::Idle && woken_policy != Class::Idle {
             self.queues.unprotect(cpu);
             return Resched::Yes;
         }
-        let preempts = woken_policy == Class::Normal && self.queues.woken_first(cpu, current, woken);
-        if slice_over || preempts { Resched::Yes } else { Resched::No }
+        if woken_policy != Class::Normal {
+            return Resched::No;
+        }
+        let over = self.queues.update_current(view, cpu);
+        if self.queues.woken_first(cpu, current, woken) || over { Resched::Yes } else { Resched::No }
     }
 
     fn tick(&mut self, view: &View, cpu: CpuId, _current: TaskId, _ran: Span) -> Resched {
-        let slice_over = self.queues.update_current(view, cpu);
+        self.queues.update_current(view, cpu);
         self.balancer.tick(&mut self.queues, view, cpu);
-        if slice_over { Resched::Yes } else { Resched::No }
+        if self.queues.cpus[cpu.index()].resched { Resched::Yes } else { Resched::No }
     }
 
     fn tick_idle(&mut self, view: &View, cpu: CpuId) -> Resched {

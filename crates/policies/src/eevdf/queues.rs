@@ -9,6 +9,8 @@ pub(super) struct Rq {
     current: Option<TaskId>,
     /// How much of the current task's run is in its vruntime already.
     charged: Span,
+    /// The current task is to be replaced: its slice is over, or it has had too much and lost its protection.
+    pub(super) resched: bool,
     /// The deadline that the current task had when picked: while it is the same, its slice is not over.
     parity: Option<i64>,
     /// Sum of weight and of weight * vruntime, the current task's and the delayed ones' included.
@@ -16,8 +18,8 @@ pub(super) struct Rq {
     moment: i128,
     /// Queued, delayed and current tasks.
     nr: u32,
-    /// The task that was current and keeps the CPU at the next pick.
-    kept: Option<TaskId>,
+    /// The task that stopped last, still runnable, with its protection, and when. If it is picked at that instant it has not stopped.
+    stopped: Option<(TaskId, Option<i64>, Time)>,
     /// V of the last task that left an empty queue.
     last_v: i64,
     pub(super) push_to: Option<CpuId>,
@@ -93,28 +95,54 @@ impl Queues {
         }
     }
 
-    /// Brings the current task up to now; true if its slice is over and others wait.
+    /// Brings the current task up to now; true if it is to be replaced for what that shows. (The CPU is then kicked too, since this
+    /// may happen at any accounting: a wakeup in the middle of a tick can end a slice.)
     pub(super) fn update_current(&mut self, view: &View, cpu: CpuId) -> bool {
-        match self.cpus[cpu.index()].current {
-            Some(current) => self.charge(cpu, current, view.ran(cpu)),
-            None => false,
+        let Some(current) = self.cpus[cpu.index()].current else { return false };
+        let over = self.charge(cpu, current, view.ran(cpu));
+        if over {
+            self.cpus[cpu.index()].resched = true;
+            self.requests.kick(cpu);
         }
+        over
     }
 
-    /// The current task has run for `ran` in all.
+    /// The current task has run for `ran` in all. Tells whether others are to have their turn: its slice is over, or it is not eligible
+    /// and no longer protected by its slice.
     pub(super) fn charge(&mut self, cpu: CpuId, task: TaskId, ran: Span) -> bool {
         let rq = &mut self.cpus[cpu.index()];
         let delta = ran.saturating_sub(rq.charged);
-        rq.charged = ran;
-        let state = &mut self.tasks[task];
-        let grown = virtual_ns(delta, state.weight);
-        state.vruntime += grown;
-        rq.moment += i128::from(grown) * i128::from(state.weight);
-        if state.vruntime < state.deadline {
+        if delta == Span::ZERO {
             return false;
         }
-        state.deadline = state.vruntime + virtual_ns(state.slice, state.weight);
-        rq.nr > 1
+        rq.charged = ran;
+        let state = &mut self.tasks[task];
+        let grown = state.virtual_ns(delta);
+        state.vruntime += grown;
+        rq.moment += i128::from(grown) * i128::from(state.weight);
+        let over = state.vruntime >= state.deadline;
+        if over {
+            state.deadline = state.vruntime + state.virtual_ns(state.slice);
+        }
+        let Task { vruntime, deadline, .. } = *state;
+        let short = || {
+            self.params.preempt_short
+                && self.cpus[cpu.index()].parity != Some(deadline)
+                && !self.eligible(cpu, vruntime)
+        };
+        self.cpus[cpu.index()].nr > 1 && (over || short())
+    }
+
+    /// A yield: an eligible task forfeits what is left of its request.
+    pub(super) fn forfeit(&mut self, cpu: CpuId, task: TaskId) {
+        let state = self.tasks[task];
+        if self.cpus[cpu.index()].nr > 1 && self.eligible(cpu, state.vruntime) {
+            let skipped = state.deadline - state.vruntime;
+            self.cpus[cpu.index()].moment += i128::from(skipped) * i128::from(state.weight);
+            let state = &mut self.tasks[task];
+            state.vruntime = state.deadline;
+            state.deadline += state.virtual_ns(state.slice);
+        }
     }
 
     pub(super) fn queue(&mut self, task: TaskId) {
@@ -131,10 +159,9 @@ impl Queues {
 
     /// Lag when leaving: at most two slices or a tick's worth either way.
     fn lag_of(&self, cpu: CpuId, task: TaskId) -> i64 {
-        let Task { weight, vruntime, slice, .. } = self.tasks[task];
-        let most = Span::from_ns(2 * slice.as_ns()).max(self.tick);
-        let limit = virtual_ns(most, weight);
-        (self.v(cpu) - vruntime).clamp(-limit, limit)
+        let state = &self.tasks[task];
+        let limit = state.virtual_ns(Span::from_ns(2 * state.slice.as_ns()).max(self.tick));
+        (self.v(cpu) - state.vruntime).clamp(-limit, limit)
     }
 
     /// Puts a task, which belongs to no queue, among those of `cpu` such that its lag is what it was.
@@ -150,7 +177,7 @@ impl Queues {
             lag = 0;
         }
         state.vruntime = v - lag;
-        let mut request = virtual_ns(state.slice, state.weight);
+        let mut request = state.virtual_ns(state.slice);
         if state.relative {
             state.deadline += state.vruntime;
             state.relative = false;
@@ -161,6 +188,33 @@ impl Queues {
             state.deadline = state.vruntime + request;
         }
         self.count_in(cpu, task);
+    }
+
+    /// A task comes (back) to the queue of `cpu`.
+    pub(super) fn join(&mut self, cpu: CpuId, task: TaskId) {
+        self.place(cpu, task, false);
+        self.queue(task);
+    }
+
+    /// A new task: it starts with the weight that it inherits; a weight of its own is set at once, which is a leaving and joining.
+    pub(super) fn begin(&mut self, cpu: CpuId, task: TaskId, inherited: u64) {
+        let own = self.tasks[task].weight;
+        self.tasks[task].set_weight(inherited);
+        self.place(cpu, task, true);
+        self.queue(task);
+        if own != inherited {
+            self.leave_keeping_deadline(task);
+            self.reweigh(task, own);
+            self.join(cpu, task);
+        }
+    }
+
+    /// The task, which is in no queue, has another weight: what it is owed stays the same in CPU time. (What it has asked for does not:
+    /// 6.12 leaves the distance to the deadline as it was in virtual time.)
+    fn reweigh(&mut self, task: TaskId, weight: u64) {
+        let state = &mut self.tasks[task];
+        state.lag = (i128::from(state.lag) * i128::from(state.weight) / i128::from(weight)) as i64;
+        state.set_weight(weight);
     }
 
     /// A queued task leaves without having slept: lag and distance to the deadline go with it.
@@ -211,7 +265,7 @@ impl Queues {
 
     /// A delayed task is woken. It goes on as if it had not slept; if it has come to be owed something, that is clipped to nothing. On
     /// another CPU (its affinity has changed) it leaves first.
-    pub(super) fn wake_delayed(&mut self, _view: &View, cpu: CpuId, task: TaskId) {
+    pub(super) fn wake_delayed(&mut self, cpu: CpuId, task: TaskId) {
         let here = self.tasks[task].cpu;
         let lag = self.lag_of(here, task);
         self.tasks[task].delayed = false;
@@ -221,18 +275,16 @@ impl Queues {
         self.unqueue(task);
         self.count_out(here, task);
         self.tasks[task].lag = lag.min(0);
+        if here == cpu {
+            self.join(cpu, task);
+        }
     }
 
-    /// The current task goes back to the tree. Until the next pick it is remembered as the one that keeps its slice.
-    pub(super) fn put_back(&mut self, cpu: CpuId, task: TaskId, yielded: bool) {
-        let Task { vruntime, deadline, .. } = self.tasks[task];
-        let keeps = self.params.run_to_parity
-            && !yielded
-            && self.cpus[cpu.index()].parity == Some(deadline)
-            && self.eligible(cpu, vruntime);
+    /// The current task goes back to the tree.
+    pub(super) fn put_back(&mut self, now: Time, cpu: CpuId, task: TaskId) {
+        self.cpus[cpu.index()].stopped = Some((task, self.cpus[cpu.index()].parity, now));
         self.forget_current(cpu);
         self.queue(task);
-        self.cpus[cpu.index()].kept = keeps.then_some(task);
     }
 
     /// The eligible task with the earliest deadline, if there is any.
@@ -244,16 +296,25 @@ impl Queues {
     }
 
     /// Chooses the next task; delayed ones that come up leave.
-    pub(super) fn pick(&mut self, cpu: CpuId) -> Option<TaskId> {
-        let mut kept = self.cpus[cpu.index()].kept.take();
-        kept = kept.filter(|&task| self.tasks[task].queued && self.tasks[task].cpu == cpu);
+    pub(super) fn pick(&mut self, now: Time, cpu: CpuId) -> Option<TaskId> {
+        self.cpus[cpu.index()].resched = false;
+        let stopped = self.cpus[cpu.index()].stopped.take();
+        let stopped = stopped
+            .filter(|&(task, _, at)| at == now && self.tasks[task].queued && self.tasks[task].cpu == cpu);
+        let protected = stopped.filter(|&(task, parity, _)| {
+            let Task { vruntime, deadline, .. } = self.tasks[task];
+            self.params.run_to_parity && parity == Some(deadline) && self.eligible(cpu, vruntime)
+        });
         loop {
+            let kept = protected.map(|(task, ..)| task);
             let task = kept.or_else(|| self.best(cpu)).or_else(|| self.trees.first(cpu.index()))?;
             if !self.tasks[task].delayed {
                 self.unqueue(task);
-                let deadline = self.tasks[task].deadline;
+                // a task that goes on is protected only as far as it was
+                let goes_on = stopped.filter(|&(before, ..)| before == task);
+                let parity = goes_on.map_or(Some(self.tasks[task].deadline), |(_, parity, _)| parity);
                 let rq = &mut self.cpus[cpu.index()];
-                (rq.current, rq.charged, rq.parity) = (Some(task), Span::ZERO, Some(deadline));
+                (rq.current, rq.charged, rq.parity) = (Some(task), Span::ZERO, parity);
                 return Some(task);
             }
             let lag = self.lag_of(cpu, task).min(0);
@@ -310,25 +371,19 @@ impl Queues {
             state.relative = true;
         }
         let (weight, slice) = (weight_of(view.params(task)), self.slice_of(view, task));
-        let state = &mut self.tasks[task];
-        let before = std::mem::replace(&mut state.weight, weight);
-        state.slice = slice;
-        // what it is owed, and what it has asked for, stay the same in CPU time
-        let rescale =
-            |virtual_ns: i64| (i128::from(virtual_ns) * i128::from(before) / i128::from(weight)) as i64;
-        state.lag = rescale(state.lag);
-        if state.relative {
-            state.deadline = rescale(state.deadline);
-        }
-        if delayed || runs {
-            self.place(cpu, task, false);
-        }
+        let lighter = weight < self.tasks[task].weight;
+        self.reweigh(task, weight);
+        self.tasks[task].slice = slice;
         if delayed {
-            self.queue(task);
+            self.join(cpu, task);
         }
         if runs {
-            self.unprotect(cpu);
-            self.requests.kick(cpu);
+            self.place(cpu, task, false);
+            // it is picked anew, and so protected anew
+            self.cpus[cpu.index()].parity = Some(self.tasks[task].deadline);
+            if lighter {
+                self.requests.kick(cpu);
+            }
         }
     }
 

@@ -16,23 +16,38 @@ fn equal_hogs_run_for_their_slices() {
 
 #[test]
 fn a_shorter_slice_preempts_at_wakeup() {
-    // B asks for 1 ms at a time (runtime of its deadline parameters) and sleeps after each; A always runs. At its wakeup B is
-    // eligible and its slice is shorter: it preempts A in the middle of its slice. Without that rule it waits for A's slice to end.
+    // C asks for 1 ms at a time (runtime of its deadline parameters) and sleeps after each; A and B always run. At its wakeup C is
+    // eligible and its slice is shorter: it preempts even one that is eligible and in the middle of its slice. Without that rule it waits
+    // until that one has had too much, or its slice is over.
     let mut short =
         TaskSpec::nice(0, &[RunFor(Span::from_us(900)), SleepFor(Span::from_us(4300))]).repeat(80);
     let (runtime, period) = (Span::from_ms(1), Span::from_ms(10));
     short.params.deadline = Some(schedlab_units::DeadlineParams { runtime, deadline: period, period });
     let mean_wait_ms = |preempt_short| {
-        let lab = lab().param("preempt_short", preempt_short);
-        let tasks = [TaskSpec::nice(0, &[Run(1000)]), short.clone()];
-        let measured = lab.run(Span::from_ms(400), &tasks).unwrap();
-        measured.waits[1].iter().map(|wait| wait.as_ms_f64()).sum::<f64>() / measured.waits[1].len() as f64
+        let lab = lab().param("base_slice", "12ms").param("preempt_short", preempt_short);
+        let hog = TaskSpec::nice(0, &[Run(1000)]);
+        let measured = lab.run(Span::from_ms(400), &[hog.clone(), hog, short.clone()]).unwrap();
+        measured.waits[2].iter().map(|wait| wait.as_ms_f64()).sum::<f64>() / measured.waits[2].len() as f64
     };
     let (with, without) = (mean_wait_ms("yes"), mean_wait_ms("no"));
     assert!(with < 0.5 * without, "{with} and {without} ms");
 }
 
+/// Protection by RUN_TO_PARITY lasts while the current task is eligible, not longer; and what wakes up accounts for it first, which can
+/// end its slice between two ticks.
+#[test]
+fn a_wakeup_ends_a_slice_that_is_over_between_two_ticks() {
+    // HZ 100: no tick before 10 ms. A's first deadline is after 1.5 ms; at 2 ms C wakes, and the accounting for that finds A's slice
+    // over: B, who has waited, is chosen, then C
+    let tasks =
+        [TaskSpec::nice(0, &[Run(4)]), TaskSpec::nice(0, &[Run(1)]), TaskSpec::nice(0, &[Run(1)]).from_ms(2)];
+    let lab = Lab::new("eevdf", 1).param("hz", "100").param("tick_phase", "0").param("base_slice", "3ms");
+    assert_eq!(lab.draw(20, &tasks), ["AABCAA"]);
+}
+
 /// Without sleeps and with slice = quantum, EEVDF is WF2Q: no task is ever a quantum ahead of or behind its share of the time so far.
+/// (In the first round that does not hold: initial tasks get their nice value after their first deadline, which 6.12 then leaves where it
+/// was. Hence from 20 ms on, when all have had their turn.)
 #[test]
 fn service_error_is_below_a_quantum() {
     let nices = [0, 0, -3, 4, 8, -7];
@@ -45,7 +60,7 @@ fn service_error_is_below_a_quantum() {
     for (_, from_ns, to_ns, task) in measured.runs(1) {
         service_ms[task.index()] += (to_ns - from_ns) as f64 * 1e-6;
         let now_ms = to_ns as f64 * 1e-6;
-        for (place, weight) in weights.iter().enumerate() {
+        for (place, weight) in weights.iter().enumerate().filter(|_| now_ms >= 20.0) {
             let error = service_ms[place] - now_ms * weight / total;
             assert!(error.abs() < 1.0, "task {place} at {now_ms} ms: error {error} quanta");
         }
@@ -77,21 +92,15 @@ fn fairbench_agrees_with_real_6_12() {
     assert!((shares[2] - 0.0109).abs() < 0.001, "{shares:?}");
 }
 
-/// Real 6.12 gave 1034, 962, 854, 665 and 496 ms per task in 20 s. Slices that end at ticks only give the tasks with the shortest sleeps
-/// 5 % less and others up to 5 % more. The real tasks measured their bursts with their CPU clock, and each reading of that clock makes
-/// the kernel account for the current task, which ends its slice between two ticks: a fine tick stands for that here.
+/// Real 6.12 (Debian's kernel in a guest, one CPU, tasks that do not read their CPU clock) gave 969, 937, 874, 704 and 515 ms per task in
+/// 20 s; real 6.12 in the port is within 3 % of that at every level, and this is within a decision in thousands of the port.
 #[test]
 fn responsebench_agrees_with_real_6_12() {
     let duration = Span::from_s(20);
     let tasks = responsebench_late(duration, Span::from_us(60));
-    for (hz, tolerance) in [("250", 0.06), ("10000", 0.015)] {
-        let measured = Lab::new("eevdf", 1).param("hz", hz).run(duration, &tasks).unwrap();
-        for (group, real_ms) in [1034.0, 962.0, 854.0, 665.0, 496.0].into_iter().enumerate() {
-            let ms: f64 = measured.cpu[5 * group..5 * group + 5].iter().map(|c| c.as_ms_f64() / 5.0).sum();
-            assert!(
-                (ms / real_ms - 1.0).abs() < tolerance,
-                "{hz} Hz, group {group}: {ms} ms, real {real_ms} ms"
-            );
-        }
+    let measured = Lab::new("eevdf", 1).run(duration, &tasks).unwrap();
+    for (group, real_ms) in [969.0, 937.0, 874.0, 704.0, 515.0].into_iter().enumerate() {
+        let ms: f64 = measured.cpu[5 * group..5 * group + 5].iter().map(|c| c.as_ms_f64() / 5.0).sum();
+        assert!((ms / real_ms - 1.0).abs() < 0.03, "group {group}: {ms} ms, real {real_ms} ms");
     }
 }

@@ -1,13 +1,14 @@
 //! The scheduler under EDF and rate monotonic: each activation of a task is a *job* with a number, and the jobs with the least run.
 //!
 //! A job begins when its task becomes runnable (wakeup or start) and ends when it blocks. Its number is its absolute deadline (EDF), or
-//! the task's period or relative deadline (fixed priorities). Tasks without deadline parameters run in the background, first come,
+//! the task's period or relative deadline (fixed priorities). A task that is woken at the very instant at which it blocked was late:
+//! its next job had been released a period after the last one, and its deadline counts from there. Tasks without deadline parameters run in the background, first come,
 //! first served.
 
 use super::keyed::Keyed;
 use super::table::Table;
 use schedlab_machine::policy::{Arrival, Policy, Resched, Stop, View, Wants, WorkConservation};
-use schedlab_units::{CpuId, DeadlineParams, Span, TaskId};
+use schedlab_units::{CpuId, DeadlineParams, Span, TaskId, Time};
 
 /// What orders jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub enum Placement {
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
     key: u64,
+    released: Time,
+    blocked: Time,
     sequence: u64,
     cpu: CpuId,
     /// What it is counted with on its CPU, in 2^-32.
@@ -86,7 +89,7 @@ impl Jobs {
     fn key(&self, view: &View, task: TaskId) -> u64 {
         let Some(params) = view.params(task).deadline else { return BACKGROUND };
         match self.order {
-            Order::Deadline => view.now().saturating_add(params.deadline).as_ns(),
+            Order::Deadline => self.tasks[task].released.saturating_add(params.deadline).as_ns(),
             Order::Period => params.period.as_ns(),
             Order::RelativeDeadline => params.deadline.as_ns(),
         }
@@ -161,6 +164,12 @@ impl Policy for Jobs {
 
     fn select_cpu(&mut self, view: &View, task: TaskId, arrival: Arrival) -> CpuId {
         let is_release = !matches!(arrival, Arrival::Changed);
+        if is_release {
+            let late = matches!(arrival, Arrival::Wakeup { .. }) && self.tasks[task].blocked == view.now();
+            let period = view.params(task).deadline.map(|params| params.period).filter(|_| late);
+            let state = &mut self.tasks[task];
+            state.released = period.map_or(view.now(), |period| (state.released + period).min(view.now()));
+        }
         if is_release || self.tasks[task].sequence == 0 || self.order != Order::Deadline {
             let key = self.key(view, task);
             self.sequence += 1;
@@ -199,8 +208,9 @@ impl Policy for Jobs {
         Some(picked)
     }
 
-    fn put_prev(&mut self, _view: &View, cpu: CpuId, task: TaskId, _ran: Span, stop: Stop) {
+    fn put_prev(&mut self, view: &View, cpu: CpuId, task: TaskId, _ran: Span, stop: Stop) {
         self.keyed.set_current(cpu, None);
+        self.tasks[task].blocked = if stop == Stop::Blocked { view.now() } else { Time::NEVER };
         if stop == Stop::Yielded {
             self.sequence += 1;
             self.tasks[task].sequence = self.sequence;

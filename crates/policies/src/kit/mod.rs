@@ -9,6 +9,7 @@ pub(crate) mod jobs;
 pub(crate) mod keyed;
 pub(crate) mod lists;
 pub(crate) mod prio;
+pub(crate) mod rate;
 pub(crate) mod requests;
 pub(crate) mod table;
 pub(crate) mod wake;

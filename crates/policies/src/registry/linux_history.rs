@@ -27,6 +27,13 @@ const EBS_HIGHEST: ParamInfo = ParamInfo {
 const EBS_CAP: ParamInfo =
     ParamInfo { name: "cap", default: "100", help: "cap of every task in per cent of a CPU, 1 to 100" };
 const HZ_250: ParamInfo = ParamInfo { name: "hz", default: "250", help: "ticks per second" };
+const TICK_PHASE: ParamInfo = ParamInfo {
+    name: "tick_phase",
+    default: "1ms",
+    help: "when in its period the tick comes (1 ms: as in real Linux here, whose clock starts 1 ms before its first tick)",
+};
+const TICK_PHASE_0: ParamInfo =
+    ParamInfo { name: "tick_phase", default: "0ms", help: "when in its period the tick comes" };
 const LATENCY: &str = "period in which each task should run once, before it grows with 1 + log2(CPUs)";
 const LATENCY_5: ParamInfo = ParamInfo { name: "latency", default: "5ms", help: LATENCY };
 const LATENCY_6: ParamInfo = ParamInfo { name: "latency", default: "6ms", help: LATENCY };
@@ -48,8 +55,8 @@ const MIGRATION_COST: ParamInfo = ParamInfo {
 };
 const BASE_SLICE: ParamInfo = ParamInfo {
     name: "base_slice",
-    default: "750us",
-    help: "request of a task that asks for none, before it grows with 1 + log2(CPUs); 700us from 6.15 on",
+    default: "700us",
+    help: "request of a task that asks for none, before it grows with 1 + log2(CPUs) (6.12.0 had 750us)",
 };
 const RUN_TO_PARITY: ParamInfo = ParamInfo {
     name: "run_to_parity",
@@ -122,28 +129,45 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "cfs-2.6.32",
         summary: "CFS: least virtual runtime first; latency 5 ms, granularity 1 ms, buddies, balancing by domains",
         source: "Linux 2.6.32.60",
-        params: &[HZ_1000, LATENCY_5, MIN_GRANULARITY_1, WAKEUP_GRANULARITY, MIGRATION_COST],
+        params: &[HZ_1000, TICK_PHASE_0, LATENCY_5, MIN_GRANULARITY_1, WAKEUP_GRANULARITY, MIGRATION_COST],
         make: |params| {
-            Ok(above(Cfs::new(cfs(params, CfsVersion::V2_6_32, [&HZ_1000, &LATENCY_5, &MIN_GRANULARITY_1])?)))
+            Ok(above(Cfs::new(cfs(
+                params,
+                CfsVersion::V2_6_32,
+                [&HZ_1000, &TICK_PHASE_0, &LATENCY_5, &MIN_GRANULARITY_1],
+            )?)))
         },
     },
     PolicyInfo {
         name: "cfs-6.1",
         summary: "CFS with the rules and constants of 6.1 (latency 6 ms, granularity 0.75 ms, idle CPU search at wakeup)",
         source: "Linux 6.1 as specified; loads without decay",
-        params: &[HZ_250, LATENCY_6, MIN_GRANULARITY_075, WAKEUP_GRANULARITY, MIGRATION_COST],
+        params: &[HZ_250, TICK_PHASE, LATENCY_6, MIN_GRANULARITY_075, WAKEUP_GRANULARITY, MIGRATION_COST],
         make: |params| {
-            Ok(above(Cfs::new(cfs(params, CfsVersion::V6_1, [&HZ_250, &LATENCY_6, &MIN_GRANULARITY_075])?)))
+            Ok(above(Cfs::new(cfs(
+                params,
+                CfsVersion::V6_1,
+                [&HZ_250, &TICK_PHASE, &LATENCY_6, &MIN_GRANULARITY_075],
+            )?)))
         },
     },
     PolicyInfo {
         name: "eevdf",
         summary: "EEVDF as in Linux 6.12: earliest virtual deadline among the eligible, delayed dequeue, run to parity",
         source: "Linux 6.12 as specified; Stoica, Abdel-Wahab 1995",
-        params: &[HZ_250, BASE_SLICE, MIGRATION_COST, RUN_TO_PARITY, DELAY_DEQUEUE, PREEMPT_SHORT],
+        params: &[
+            HZ_250,
+            TICK_PHASE,
+            BASE_SLICE,
+            MIGRATION_COST,
+            RUN_TO_PARITY,
+            DELAY_DEQUEUE,
+            PREEMPT_SHORT,
+        ],
         make: |params| {
             Ok(above(Eevdf::new(EevdfParams {
                 hz: params.number(&HZ_250, 1, 10_000)?,
+                tick_phase: params.phase(&TICK_PHASE)?,
                 base_slice: params.span(&BASE_SLICE)?,
                 migration_cost: params.span(&MIGRATION_COST)?,
                 run_to_parity: params.yes_no(&RUN_TO_PARITY)?,
@@ -175,11 +199,12 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
 fn cfs(
     params: &Params<'_>,
     version: CfsVersion,
-    [hz, latency, min_granularity]: [&'static ParamInfo; 3],
+    [hz, tick_phase, latency, min_granularity]: [&'static ParamInfo; 4],
 ) -> Result<CfsParams, PolicyError> {
     Ok(CfsParams {
         version,
         hz: params.number(hz, 1, 10_000)?,
+        tick_phase: params.phase(tick_phase)?,
         latency: params.span(latency)?,
         min_granularity: params.span(min_granularity)?,
         wakeup_granularity: params.span(&WAKEUP_GRANULARITY)?,

@@ -124,6 +124,11 @@ impl Params<'_> {
         })
     }
 
+    /// A length of time, which may be zero.
+    fn phase(&self, param: &'static ParamInfo) -> Result<Span, PolicyError> {
+        self.read(param, |value| value.parse::<Span>().map_err(|error| error.to_string()))
+    }
+
     /// A whole number from `least` to `most`.
     fn number(&self, param: &'static ParamInfo, least: u64, most: u64) -> Result<u64, PolicyError> {
         self.read(param, |value| match value.parse() {

@@ -106,6 +106,10 @@ impl<F: Policy> Policy for Stack<F> {
         self.fair.timing()
     }
 
+    fn tick_phase(&self) -> Span {
+        self.fair.tick_phase()
+    }
+
     fn boot(&mut self, view: &View) -> Wants {
         self.current = vec![None; view.nr_cpus() as usize];
         self.wants = [self.deadline.boot(view), self.real_time.boot(view), self.fair.boot(view)];

@@ -33,7 +33,7 @@ fn a_task_changes_class_while_it_runs() {
         .enumerate()
         .map(|(i, kind)| schedlab_workload::Event { eid: schedlab_workload::EventId(100 + i as u64), kind })
         .collect();
-    let policy = crate::find("eevdf").unwrap().build(&[]).unwrap();
+    let policy = crate::find("eevdf").unwrap().build(&[("tick_phase".into(), "0".into())]).unwrap();
     let mut records: Vec<schedlab_log::Record> = Vec::new();
     let setup = schedlab_machine::Setup {
         topology: schedlab_topology::Topology::flat(1).unwrap(),

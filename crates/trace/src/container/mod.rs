@@ -139,6 +139,32 @@ pub(crate) fn parse(file: &[u8], mode: Mode) -> Result<Contents, Problem> {
     Ok(contents)
 }
 
+/// Event formats and saved command lines as `perf record` keeps them, in its section TRACING_DATA: the start of a trace.dat of
+/// an older version ("0.5", "0.6"), without buffers. The command lines may be missing.
+pub(crate) fn parse_tracing_data(data: &[u8], origin: Place) -> Result<(Vec<EventSystem>, Vec<u8>), Problem> {
+    let mut cursor = Cursor::at_place(data, origin);
+    cursor.expect(b"\x17\x08\x44tracing", "the begin of perf's event formats")?;
+    cursor.c_string(16, "the version of perf's event formats")?;
+    let at = cursor.place();
+    if cursor.u8("the byte order")? == 1 {
+        return Err(Problem::BigEndian { at });
+    }
+    cursor.u8("the size of a long")?;
+    cursor.u32("the page size")?;
+    let mut contents = Contents::default();
+    contents.header_info(&mut cursor)?;
+    contents.ftrace_formats(&mut cursor)?;
+    contents.event_formats(&mut cursor)?;
+    let rest = |contents: &mut Contents, cursor: &mut Cursor<'_>| {
+        cursor.sized_u32("the kernel's symbols")?;
+        cursor.sized_u32("the printk formats")?;
+        contents.saved_cmdlines(cursor)
+    };
+    // Names of threads are dispensable, and version 0.5 has none.
+    let _ = rest(&mut contents, &mut cursor);
+    Ok((contents.systems, contents.cmdlines))
+}
+
 fn check_page_size(at: Place, size: u32) -> Result<(), Problem> {
     if size.is_power_of_two() && (512..=1 << 20).contains(&size) {
         return Ok(());

@@ -145,9 +145,7 @@ fn section(file: &[u8], place: u64, id: u16) -> Result<(std::borrow::Cow<'_, [u8
     let result = zstd::stream::read::Decoder::with_buffer(packed)
         .and_then(|decoder| decoder.take(unpacked + 1).read_to_end(&mut content));
     match result {
-        Ok(_) if content.len() as u64 == unpacked => {
-            Ok((content.into(), Place { offset: start.offset, unpacked: Some(0) }))
-        }
+        Ok(_) if content.len() as u64 == unpacked => Ok((content.into(), Place::unpacked(start.offset, 0))),
         Ok(_) => {
             let value =
                 if content.len() as u64 > unpacked { "more".to_string() } else { content.len().to_string() };

@@ -36,6 +36,7 @@ pub(super) struct Facts {
     pub irq_events: bool,
     pub softirq_events: bool,
     pub wakeup_fallback: u64,
+    pub unknown_context: u64,
     pub uncharged_ns: u64,
 }
 
@@ -499,6 +500,9 @@ impl<'a> Deriver<'a> {
             _ => None,
         };
         let outside = |source, counted| Cause::Outside(source, counted);
+        if event.context == Context::Unknown && waker.is_some() {
+            self.facts.unknown_context += 1;
+        }
         match event.context {
             // Seen where the woken task's CPU took it in: the waker may have been anybody.
             Context::HardIrq | Context::Nmi if late => outside(ExternalSource::Timer, Outside::UnknownWaker),
@@ -506,11 +510,13 @@ impl<'a> Deriver<'a> {
                 outside(ExternalSource::Device, Outside::HardIrq)
             }
             Context::HardIrq | Context::Nmi => outside(ExternalSource::Timer, Outside::HardIrq),
-            Context::Task if late && event.pid == Pid::IDLE => {
+            Context::Task | Context::Unknown if late && event.pid == Pid::IDLE => {
                 outside(ExternalSource::Timer, Outside::UnknownWaker)
             }
-            Context::Task if event.pid == Pid::IDLE => outside(ExternalSource::Timer, Outside::Idle),
-            Context::Task => match waker {
+            Context::Task | Context::Unknown if event.pid == Pid::IDLE => {
+                outside(ExternalSource::Timer, Outside::Idle)
+            }
+            Context::Task | Context::Unknown => match waker {
                 Some(waker) => self.tasks.token(waker, wakee, event.time_ns, Evidence::Task),
                 None => outside(ExternalSource::Timer, Outside::UnknownWaker),
             },

@@ -20,6 +20,10 @@ impl Deriver<'_> {
     pub fn finish<'n>(mut self, cpu_count: Option<u32>, name: impl Fn(CommId) -> &'n str) -> Derived {
         self.end_of_trace();
         self.drop_unseen_prio();
+        self.count(
+            "wakeup while a task ran, by it or by an interrupt (not told by this form of recording); taken as the task's",
+            self.facts.unknown_context,
+        );
         let start_ns = self.start_ns.unwrap_or(0);
         self.summary.duration_ns = self.now_ns - start_ns;
 

@@ -1,8 +1,8 @@
-//! From a trace file, and the snapshot beside it, to a workload.
+//! From a recording of whatever tool, and the snapshot beside it, to a workload.
 
 use super::snapshot::{ProcSnapshot, SnapshotError};
 use super::{DeriveOptions, Derived, Deriver};
-use schedlab_trace::{Mode, TraceError, TraceFile};
+use schedlab_trace::{Mode, Recording, RecordingFormat, TraceError};
 use std::path::{Path, PathBuf};
 
 /// Why a trace could not be imported.
@@ -21,9 +21,10 @@ pub(super) fn snapshot_path(trace: &Path) -> PathBuf {
     trace.with_extension("proc.csv")
 }
 
-/// Imports a trace.dat. `progress` is called now and then with the number of events read so far.
+/// Imports a recording: trace.dat, perf.data, ftrace's text or a Perfetto trace, told by its content. `progress` is called now and then with the number of events read so far.
 ///
-/// The memory taken is that of the workload; the trace itself is read page by page.
+/// The memory taken is that of the workload; the recording itself is read page by page (line by line, bundle by bundle, two
+/// rounds of perf at a time).
 ///
 /// # Errors
 /// [`ImportError::Trace`] for a trace that cannot be read (in [`Mode::Strict`]: not in full), [`ImportError::Snapshot`] for
@@ -34,7 +35,7 @@ pub fn import_trace(
     options: DeriveOptions,
     mut progress: impl FnMut(u64),
 ) -> Result<Derived, ImportError> {
-    let file = TraceFile::open(path, mode)?;
+    let file = Recording::open(path, mode)?;
     let snapshot = match snapshot_path(path) {
         beside if beside.exists() => Some(ProcSnapshot::read(&beside)?),
         _ => None,
@@ -63,11 +64,14 @@ pub fn import_trace(
     note("source", path.file_name().map(|name| name.to_string_lossy().into_owned()));
     note("recorded by", file.tool().map(str::to_string));
     note("recorded CPUs", file.cpu_count().map(|count| count.to_string()));
-    // `Linux HOST RELEASE MACHINE`: the host name is nobody's business.
-    note(
-        "recorded kernel",
-        file.uname().and_then(|uname| uname.split_whitespace().nth(2)).map(str::to_string),
-    );
+    note("recorded kernel", file.release().map(str::to_string));
+    let form = match file.format() {
+        RecordingFormat::TraceDat => None,
+        RecordingFormat::PerfData => Some("perf.data"),
+        RecordingFormat::Text => Some("text: times to the digits printed, 1 us as a rule"),
+        RecordingFormat::Perfetto => Some("Perfetto"),
+    };
+    note("form of the recording", form.map(str::to_string));
     note("snapshot", Some(snapshot.as_ref().map_or("none".to_string(), |s| format!("{} threads", s.len()))));
     Ok(derived)
 }

@@ -1,6 +1,6 @@
 //! What did the tasks of a recorded system want, whatever its scheduler made of it?
 //!
-//! [`import_trace`] reads a trace and the /proc snapshot beside it; [`Deriver`] takes the events one by one and gives a
+//! [`import_trace`] reads a recording (of trace-cmd, perf, ftrace as text, Perfetto) and the /proc snapshot beside it; [`Deriver`] takes the events one by one and gives a
 //! [`Workload`]. Worked, for one CPU (ms; `.` another task runs):
 //!
 //! ```text
@@ -19,7 +19,7 @@
 //! * Wakeups come from `sched_waking` (its place and time are the waker's); where that was not recorded, from `sched_wakeup`.
 //!   A waking up to 50 us before the switch-out ([`DeriveOptions::early_wake_ns`]) belongs to that block: the waker saw the
 //!   task's state change before it had left its CPU.
-//! * Waker in task context: a dependent wakeup; `event` is the waker's next event, `distance` its CPU time from the waking
+//! * Waker in task context (or in one that the recording does not tell: counted): a dependent wakeup; `event` is the waker's next event, `distance` its CPU time from the waking
 //!   to that. Hardirq, idle task: external. Softirq: see [`SoftIrqRule`].
 //! * FORK at `sched_wakeup_new` after `sched_process_fork`; a task first seen by `sched_wakeup_new` alone is INIT, blocked.
 //! * INIT for every task that is there when first seen: blocked if it was woken first, else runnable.

@@ -13,7 +13,7 @@
 use super::engine::Deriver;
 use super::tasks::Where;
 use crate::{EventKind, ParamChange};
-use schedlab_trace::{Pid, Syscall};
+use schedlab_trace::{PRIO_UNKNOWN, Pid, Syscall};
 use schedlab_units::{Nice, Policy, SchedParams, TaskId};
 
 /// A task's parameters as far as they are known.
@@ -120,7 +120,7 @@ impl Deriver<'_> {
     #[inline]
     pub(super) fn see_prio(&mut self, task: usize, prio: i32) {
         let state = &self.tasks.list[task].prio;
-        if state.lent {
+        if state.lent || prio == PRIO_UNKNOWN {
             return;
         }
         match state.current {

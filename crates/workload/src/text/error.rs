@@ -5,6 +5,8 @@ use std::fmt;
 /// What kind of mistake a text file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextProblem {
+    /// The file cannot be read.
+    Reading,
     /// Bytes that are not UTF-8.
     Encoding,
     /// No header where one is needed, or one that says something else.

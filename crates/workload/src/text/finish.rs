@@ -45,7 +45,19 @@ impl Lines {
 }
 
 impl Reader<'_> {
-    pub(super) fn finish(mut self) -> Result<(Workload, Lines), Box<TextError>> {
+    pub(super) fn finish(self) -> Result<(Workload, Lines), Box<TextError>> {
+        self.finish_with(Workload::number_events)
+    }
+
+    /// As [`finish`](Reader::finish), but events without a number stay so.
+    pub(super) fn finish_unnumbered(self) -> Result<(Workload, Lines), Box<TextError>> {
+        self.finish_with(|_| ())
+    }
+
+    fn finish_with(
+        mut self,
+        number: impl FnOnce(&mut Workload),
+    ) -> Result<(Workload, Lines), Box<TextError>> {
         let row_of = self.rows()?;
         let row = |slot: TaskId| TaskId(row_of[slot.0 as usize]);
         let nr = self.slots.len();
@@ -82,7 +94,7 @@ impl Reader<'_> {
                 }
             }
         }
-        workload.number_events();
+        number(&mut workload);
         for reference in &self.references {
             let (slot, index) = self.resolve(reference)?;
             let eid = workload.tasks[row_of[slot as usize] as usize].events[index as usize].eid;
@@ -100,7 +112,7 @@ impl Reader<'_> {
     }
 
     /// The row of each slot: as stated by `row=`, the others in the order of their lines.
-    fn rows(&self) -> Result<Vec<u32>, Box<TextError>> {
+    pub(super) fn rows(&self) -> Result<Vec<u32>, Box<TextError>> {
         for slot in &self.slots {
             if slot.declared.is_none() {
                 let expected = format!("no line creates task {}", slot.pid);

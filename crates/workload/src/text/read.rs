@@ -3,6 +3,7 @@
 use super::attributes::Attributes;
 use super::error::{TextError, TextProblem};
 use super::lex::{Word, split};
+use super::lines::LineSource;
 use super::statement::{
     self, Body, Eid, Event as Line, EventRef, Fault, Init, Instance, Length, Parsed, Pids, Statement, fault,
     is_statement,
@@ -33,6 +34,9 @@ impl Default for TextLimits {
 /// What to do about a text that expands too far.
 const TOO_MANY: &str = "repeat less often, or generate the workload in binary form";
 
+/// Labels are resolved when all is read, which takes memory: a text that has some is not streamed.
+pub(super) const NEEDS_MEMORY: &str = "labels cannot be resolved line by line";
+
 /// Blocks within blocks; far more than anyone can read.
 const REPEAT_DEPTH_MAX: usize = 16;
 
@@ -52,7 +56,8 @@ pub fn parse_text(file: &str, bytes: &[u8]) -> Result<Workload, Box<TextError>> 
 
 /// As [`parse_text`], with limits of the caller's.
 pub fn parse_text_within(file: &str, bytes: &[u8], limits: TextLimits) -> Result<Workload, Box<TextError>> {
-    Reader::read(file, bytes, limits, false).and_then(|reader| reader.finish()).map(|(workload, _)| workload)
+    let lines = LineSource::of_bytes(file, bytes)?;
+    Reader::read(file, lines, limits, Keep::Events)?.finish().map(|(workload, _)| workload)
 }
 
 /// Whether a file that begins with these bytes is meant as a workload in text form.
@@ -70,7 +75,9 @@ pub fn looks_like_text(start: &[u8]) -> bool {
 
 /// A mistake found by the check, as a mistake of a line: the text is read once more, with lines remembered.
 fn locate(file: &str, bytes: &[u8], error: &WorkloadError) -> Box<TextError> {
-    let located = Reader::read(file, bytes, TextLimits::default(), true).and_then(|reader| reader.finish());
+    let located = LineSource::of_bytes(file, bytes)
+        .and_then(|lines| Reader::read(file, lines, TextLimits::default(), Keep::EventsAndLines))
+        .and_then(|reader| reader.finish());
     let line = match &located {
         Ok((workload, lines)) => lines.of(&error.problems[0].place, &error.problems[0].flaw, workload),
         Err(_) => 1,
@@ -113,6 +120,8 @@ pub(super) struct Slot {
     since_wakeup: Span,
     /// Line of each event, if wanted.
     pub lines: Vec<u32>,
+    /// Events without a number of their own, where they are only counted.
+    pub unnumbered: u64,
 }
 
 /// A label: the line that carries it, and its events (slot, index) in order.
@@ -140,11 +149,26 @@ enum Item {
     Block(u64, Vec<Item>),
 }
 
+/// What becomes of the events read.
+pub(super) enum Keep<'a> {
+    /// They are kept.
+    Events,
+    /// They are kept, each with its line.
+    EventsAndLines,
+    /// Only FORKs are kept, to check births; the others are counted.
+    Forks,
+    /// They are handed on: slot and event, with slots for tasks.
+    Emit(&'a mut Emit<'a>),
+}
+
+/// Takes an event of a slot.
+pub(super) type Emit<'a> = dyn FnMut(u32, Event) -> std::ops::ControlFlow<()> + 'a;
+
 pub(super) struct Reader<'a> {
     file: &'a str,
-    text: &'a str,
+    source: LineSource<'a>,
     limits: TextLimits,
-    remember_lines: bool,
+    keep: Keep<'a>,
     pub slots: Vec<Slot>,
     by_pid: HashMap<u32, u32>,
     recent: (u32, u32),
@@ -155,22 +179,23 @@ pub(super) struct Reader<'a> {
     pub labels: Vec<Label>,
     pub label_names: BTreeMap<String, u32>,
     pub references: Vec<Reference>,
-    nr_events: u64,
+    pub nr_events: u64,
+    /// The largest identifier of an event, where they are only counted.
+    pub eid_max: u64,
 }
 
 impl<'a> Reader<'a> {
-    fn read(
+    pub(super) fn read(
         file: &'a str,
-        bytes: &'a [u8],
+        source: LineSource<'a>,
         limits: TextLimits,
-        remember_lines: bool,
+        keep: Keep<'a>,
     ) -> Result<Self, Box<TextError>> {
-        let text = utf8(file, bytes)?;
         let mut reader = Reader {
             file,
-            text,
+            source,
             limits,
-            remember_lines,
+            keep,
             slots: Vec::new(),
             by_pid: HashMap::new(),
             recent: (0, 0),
@@ -181,34 +206,34 @@ impl<'a> Reader<'a> {
             label_names: BTreeMap::new(),
             references: Vec::new(),
             nr_events: 0,
+            eid_max: 0,
         };
         reader.lines()?;
         Ok(reader)
     }
 
     fn lines(&mut self) -> Result<(), Box<TextError>> {
-        let mut words = Vec::new();
         let mut begun = false;
         // open REPEAT blocks, innermost last: line, count, what is in them
         let mut open: Vec<(usize, u64, Vec<Item>)> = Vec::new();
-        let text = self.text;
-        for (number, line) in text.split('\n').enumerate() {
-            let number = number + 1;
+        let source = self.source;
+        let file = self.file;
+        let end = source.each(file, &mut |number, line| {
+            let mut words = Vec::new();
             split(line, &mut words).map_err(|error| self.located(number, *Box::from(error)))?;
             if words.is_empty() {
-                continue;
+                return Ok(());
             }
             if !begun {
                 begun = true;
                 if header(&words).map_err(|fault| self.located(number, *fault))? {
-                    continue;
+                    return Ok(());
                 }
             }
             let statement = statement::parse(&words).map_err(|fault| self.located(number, *fault))?;
             self.statement(statement, number, words[0], &mut open)
-                .map_err(|fault| self.located(number, *fault))?;
-        }
-        let end = text.split('\n').count();
+                .map_err(|fault| self.located(number, *fault))
+        })?;
         if let Some((line, ..)) = open.last() {
             return Err(self.late(
                 Location { line: *line, at: 0, len: 6 },
@@ -218,7 +243,7 @@ impl<'a> Reader<'a> {
             ));
         }
         if !begun {
-            let expected = format!("the file holds no event; expected {TEXT_HEADER} {TEXT_VERSION}");
+            let expected = format!("the file holds no event; expected {TEXT_HEADER} 1");
             let remedy = "then one event per line, for example: - INIT 0 0 1 runnable";
             return Err(self.late(
                 Location { line: end, at: 0, len: 0 },
@@ -245,6 +270,11 @@ impl<'a> Reader<'a> {
                     let expected = "one identifier cannot stand for several events; expected -";
                     return fault(first, TextProblem::Value, expected, "");
                 }
+                let labelled = matches!(line.eid, Eid::Label(_))
+                    || matches!(line.body, Body::Dependent { event: EventRef::Label { .. }, .. });
+                if labelled && matches!(self.keep, Keep::Forks | Keep::Emit(_)) {
+                    return fault(first, TextProblem::Label, NEEDS_MEMORY, "");
+                }
                 let depth = open.len();
                 let Some((_, _, items)) = open.last_mut() else {
                     return self.event(&line, number, None);
@@ -253,8 +283,6 @@ impl<'a> Reader<'a> {
                     let expected = "a repeated event cannot have a fixed number; expected - or a label @name";
                     return fault(first, TextProblem::Repeat, expected, "");
                 }
-                let labelled = matches!(line.eid, Eid::Label(_))
-                    || matches!(line.body, Body::Dependent { event: EventRef::Label { .. }, .. });
                 if depth > 1 && labelled {
                     let expected = "labels work in a REPEAT block, but not in one within another";
                     return fault(first, TextProblem::Repeat, expected, "");
@@ -402,7 +430,8 @@ impl<'a> Reader<'a> {
             };
             let mention = Location { line, at: place.at, len: place.len };
             let since_wakeup = Span::ZERO;
-            self.slots.push(Slot { pid, mention, declared: None, task, since_wakeup, lines: Vec::new() });
+            let lines = Vec::new();
+            self.slots.push(Slot { pid, mention, declared: None, task, since_wakeup, lines, unnumbered: 0 });
         }
         self.recent = (pid, slot);
         Ok(slot)
@@ -475,9 +504,25 @@ impl<'a> Reader<'a> {
     fn push(&mut self, slot: u32, eid: EventId, kind: EventKind, place: Pids, number: usize) -> Parsed<()> {
         self.room(place, 1)?;
         let entry = &mut self.slots[slot as usize];
-        entry.task.events.push(Event { eid, kind });
-        if self.remember_lines {
-            entry.lines.push(number as u32);
+        let event = Event { eid, kind };
+        match &mut self.keep {
+            Keep::Events => entry.task.events.push(event),
+            Keep::EventsAndLines => {
+                entry.task.events.push(event);
+                entry.lines.push(number as u32);
+            }
+            Keep::Forks => {
+                entry.unnumbered += u64::from(eid.0 == 0);
+                self.eid_max = self.eid_max.max(eid.0);
+                if matches!(event.kind, EventKind::Fork { .. }) {
+                    entry.task.events.push(event);
+                }
+            }
+            Keep::Emit(emit) => {
+                if emit(slot, event).is_break() {
+                    return place.fault(TextProblem::Reading, "nobody wants the rest", "");
+                }
+            }
         }
         Ok(())
     }
@@ -571,6 +616,7 @@ impl<'a> Reader<'a> {
         self.push(slot, eid, kind, line.pids, number)
     }
 
+    /// The number of a label.
     fn label(&mut self, name: &str) -> u32 {
         if let Some(&id) = self.label_names.get(name) {
             return id;
@@ -595,8 +641,8 @@ impl<'a> Reader<'a> {
         expected: String,
         remedy: &str,
     ) -> Box<TextError> {
-        let source = self.text.split('\n').nth(location.line - 1).unwrap_or_default();
-        let source = source.strip_suffix('\r').unwrap_or(source);
+        let source = self.source.line(location.line);
+        let source = source.strip_suffix('\r').unwrap_or(&source);
         let at =
             (0..=location.at.min(source.len())).rev().find(|&at| source.is_char_boundary(at)).unwrap_or(0);
         let to = (at + location.len).min(source.len());
@@ -638,18 +684,18 @@ fn header(words: &[Word<'_>]) -> Parsed<bool> {
         if is_statement(words[0].text, words.get(1).map(|word| word.text)) {
             return Ok(false);
         }
-        let expected = format!("expected the header, {TEXT_HEADER} {TEXT_VERSION}, or an event");
+        let expected = format!("expected the header, {TEXT_HEADER} 1, or an event");
         let remedy = "is this a workload in text form? a line is: eid TYPE pid length ...";
         return fault(words[0], TextProblem::Header, expected, remedy);
     }
     let Some(&version) = words.get(1) else {
-        let expected = format!("expected a version, {TEXT_VERSION}");
+        let expected = format!("expected a version, 1 to {TEXT_VERSION}");
         return fault(words[0], TextProblem::Header, expected, "");
     };
     match version.text.parse::<u32>() {
-        Ok(TEXT_VERSION) => {}
+        Ok(1..=TEXT_VERSION) => {}
         Ok(_) => {
-            let expected = format!("this program reads version {TEXT_VERSION} of the text form");
+            let expected = format!("this program reads versions 1 to {TEXT_VERSION} of the text form");
             return fault(
                 version,
                 TextProblem::Version,
@@ -658,7 +704,7 @@ fn header(words: &[Word<'_>]) -> Parsed<bool> {
             );
         }
         Err(_) => {
-            let expected = format!("expected a version, {TEXT_VERSION}");
+            let expected = format!("expected a version, 1 to {TEXT_VERSION}");
             return fault(version, TextProblem::Header, expected, "");
         }
     }
@@ -668,24 +714,4 @@ fn header(words: &[Word<'_>]) -> Parsed<bool> {
         }
         None => Ok(true),
     }
-}
-
-fn utf8<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Box<TextError>> {
-    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
-    std::str::from_utf8(bytes).map_err(|error| {
-        let before = &bytes[..error.valid_up_to()];
-        let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
-        let line_end =
-            bytes[line_start..].iter().position(|&b| b == b'\n').map_or(bytes.len(), |n| line_start + n);
-        Box::new(TextError {
-            file: file.to_string(),
-            line: before.iter().filter(|&&b| b == b'\n').count() + 1,
-            column: String::from_utf8_lossy(&before[line_start..]).chars().count() + 1,
-            problem: TextProblem::Encoding,
-            value: format!("\\x{:02x}", bytes[error.valid_up_to()]),
-            expected: "this byte is not UTF-8 text".into(),
-            remedy: "is this a workload in text form? write odd bytes in quotes, as \\x1b".into(),
-            source_line: String::from_utf8_lossy(&bytes[line_start..line_end]).into_owned(),
-        })
-    })
 }

@@ -1,7 +1,7 @@
 //! Writes the text form: canonical, so that equal workloads give equal bytes.
 
+use super::TEXT_HEADER;
 use super::lex::quote;
-use super::{TEXT_HEADER, TEXT_VERSION};
 use crate::{
     Birth, CgroupId, CpuMax, Event, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
 };
@@ -16,39 +16,82 @@ const BUFFER: usize = 1 << 16;
 /// Fails with [`io::ErrorKind::InvalidInput`] on a workload that the text cannot hold: one that names a task or control group that it
 /// lacks, or a task to be forked that no FORK creates ([`Workload::check`] tells which).
 pub fn write_text(workload: &Workload, out: &mut impl Write) -> io::Result<()> {
-    let mut writer = Writer { workload, line: Vec::with_capacity(BUFFER + 512), rows: rows_needed(workload) };
-    writer.word(TEXT_HEADER);
-    writer.number(u64::from(TEXT_VERSION));
-    writer.line.push(b'\n');
-    writer.head();
-    for task in &workload.tasks {
-        if let Birth::Init { eid, parent, state } = task.birth {
-            writer.number(eid.0);
-            writer.word("INIT");
-            writer.pid_or_zero(parent)?;
-            writer.number(0);
-            writer.number(u64::from(task.pid));
-            writer.word(match state {
-                InitState::Runnable => "runnable",
-                InitState::Blocked => "blocked",
-            });
-            writer.attributes(task)?;
-            writer.end_line(out)?;
-        }
-    }
-    let mut forked = 0;
+    let forks = workload.tasks.iter().flat_map(|task| &task.events).filter_map(|event| match event.kind {
+        EventKind::Fork { child, .. } => Some(child),
+        _ => None,
+    });
+    let mut writer = TextWriter::begin(workload, forks, workload.version(), &mut *out)?;
     for (row, task) in workload.tasks.iter().enumerate() {
-        for event in &task.events {
-            forked += u64::from(matches!(event.kind, EventKind::Fork { .. }));
-            writer.event(TaskId(row as u32), task, event)?;
-            writer.end_line(out)?;
+        writer.events(TaskId(row as u32), &task.events)?;
+    }
+    writer.finish()
+}
+
+/// Writes a workload in text form, its events piece by piece.
+pub(crate) struct TextWriter<'a, W: Write> {
+    writer: Writer<'a>,
+    out: W,
+    forked: u64,
+}
+
+impl<'a, W: Write> TextWriter<'a, W> {
+    /// Begins with all but the events of `workload`, which may be missing from it; `forks` are the children in the order in which
+    /// the FORKs will come.
+    pub fn begin(
+        workload: &'a Workload,
+        forks: impl Iterator<Item = TaskId>,
+        version: u32,
+        mut out: W,
+    ) -> io::Result<Self> {
+        let rows = rows_needed(workload, forks);
+        let mut writer = Writer { workload, line: Vec::with_capacity(BUFFER + 512), rows };
+        writer.word(TEXT_HEADER);
+        writer.number(u64::from(version));
+        writer.line.push(b'\n');
+        writer.head();
+        for task in &workload.tasks {
+            if let Birth::Init { eid, parent, state } = task.birth {
+                writer.number(eid.0);
+                writer.word("INIT");
+                writer.pid_or_zero(parent)?;
+                writer.number(0);
+                writer.number(u64::from(task.pid));
+                writer.word(match state {
+                    InitState::Runnable => "runnable",
+                    InitState::Blocked => "blocked",
+                });
+                writer.attributes(task)?;
+                writer.end_line(&mut out)?;
+            }
         }
+        Ok(TextWriter { writer, out, forked: 0 })
     }
-    let to_fork = workload.tasks.iter().filter(|task| matches!(task.birth, Birth::Fork { .. })).count();
-    if forked != to_fork as u64 {
-        return Err(invalid(format!("{to_fork} tasks are to be forked, but there are {forked} FORK events")));
+
+    /// Appends events to a task's. The text is canonical if tasks come in order.
+    pub fn events(&mut self, row: TaskId, events: &[Event]) -> io::Result<()> {
+        let Some(task) = self.writer.workload.tasks.get(row.0 as usize) else {
+            return Err(invalid(format!("events of task row {}, which is not there", row.0)));
+        };
+        for event in events {
+            self.forked += u64::from(matches!(event.kind, EventKind::Fork { .. }));
+            self.writer.event(row, task, event)?;
+            self.writer.end_line(&mut self.out)?;
+        }
+        Ok(())
     }
-    out.write_all(&writer.line)
+
+    /// Completes the text; it must have had a FORK for every task to be forked.
+    pub fn finish(mut self) -> io::Result<()> {
+        let forked = |task: &&Task| matches!(task.birth, Birth::Fork { .. });
+        let to_fork = self.writer.workload.tasks.iter().filter(forked).count();
+        if self.forked != to_fork as u64 {
+            let message =
+                format!("{to_fork} tasks are to be forked, but there are {} FORK events", self.forked);
+            return Err(invalid(message));
+        }
+        self.out.write_all(&self.writer.line)?;
+        self.out.flush()
+    }
 }
 
 impl Workload {
@@ -66,13 +109,9 @@ fn invalid(message: String) -> io::Error {
 
 /// Whether the order of the lines (INITs, then children in the order of the FORKs) differs from the order of the tasks, so that
 /// forked tasks must state their row.
-fn rows_needed(workload: &Workload) -> bool {
+fn rows_needed(workload: &Workload, forks: impl Iterator<Item = TaskId>) -> bool {
     let inits = workload.tasks.iter().take_while(|task| matches!(task.birth, Birth::Init { .. })).count();
-    let children = workload.tasks.iter().flat_map(|task| &task.events).filter_map(|event| match event.kind {
-        EventKind::Fork { child, .. } => Some(child),
-        _ => None,
-    });
-    children.enumerate().any(|(i, child)| child.0 as usize != inits + i)
+    forks.enumerate().any(|(i, child)| child.0 as usize != inits + i)
         || workload.tasks[inits..].iter().any(|task| matches!(task.birth, Birth::Init { .. }))
 }
 
@@ -266,7 +305,9 @@ impl Writer<'_> {
             EventKind::Fork { length, child } => {
                 self.span(*length);
                 self.pid(*child)?;
-                let born = self.workload.task(*child);
+                let Some(born) = self.workload.tasks.get(child.0 as usize) else {
+                    return Err(invalid(format!("task {} forks a task that is not there", task.pid)));
+                };
                 if born.birth != (Birth::Fork { parent: row }) {
                     return Err(invalid(format!("task {} forks task {}, not its child", task.pid, born.pid)));
                 }
@@ -286,8 +327,8 @@ impl Writer<'_> {
             EventKind::Wakeup(Wakeup::External { after, source }) => {
                 self.span(*after);
                 self.word("0 0 0");
-                if *source == ExternalSource::Device {
-                    self.word("device");
+                if *source != ExternalSource::Timer {
+                    self.word(source.name());
                 }
             }
             EventKind::Wakeup(Wakeup::Dependent { recorded_after, event, task, distance }) => {

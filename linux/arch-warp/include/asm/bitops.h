@@ -7,12 +7,16 @@
 #endif
 #include <linux/compiler.h>
 #include <linux/irqflags.h>
+#include <linux/version.h>
 #include <asm/barrier.h>
 #include <asm-generic/bitops/builtin-__ffs.h>
 #include <asm-generic/bitops/ffz.h>
 #include <asm-generic/bitops/builtin-fls.h>
 #include <asm-generic/bitops/builtin-__fls.h>
 #include <asm-generic/bitops/fls64.h>
+#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 17, 0)
+#include <asm-generic/bitops/find.h>	/* later in <linux/find.h> */
+#endif
 #include <asm-generic/bitops/sched.h>
 #include <asm-generic/bitops/builtin-ffs.h>
 #include <asm-generic/bitops/hweight.h>

@@ -23,6 +23,34 @@
 extern void *empty_zero_page;
 #define ZERO_PAGE(v) (virt_to_page(empty_zero_page))
 #endif
+#ifdef CONFIG_NUMA
+/*
+ * mm/mempolicy.c walks page tables, MMU or not. It is never called: no task has memory. What it would call stands in
+ * warp.lds.S (warp_no_mmu).
+ */
+#define ptep_get(ptep) (*(ptep))
+#define pmdp_get(pmdp) (*(pmdp))
+#define pte_none(pte) 1
+#define pte_present(pte) 0
+#define pte_unmap(ptep) ((void)(ptep))
+#define pte_pfn(pte) 0UL
+#define pmd_present(pmd) 0
+#define pmd_pfn(pmd) 0UL
+#define pmd_trans_unstable(pmdp) 0
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
+#define pte_offset_map(pmd, address) ((void)(pmd), (pte_t *)NULL)
+#endif
+#define pmd_page(pmd) ((void)(pmd), (struct page *)NULL)
+#define is_pmd_migration_entry(pmd) 0	/* this name and the next two: Linux < 6.19 */
+#define is_migration_entry(entry) 0
+#define pte_to_swp_entry(pte) ((void)(pte), (swp_entry_t){ })
+#define pmd_is_migration_entry(pmd) 0
+#define pmd_folio(pmd) ((void)(pmd), (struct folio *)NULL)
+#define softleaf_from_pte(pte) ((void)(pte), (softleaf_t){ })
+#define softleaf_is_migration(leaf) ((void)(leaf), 0)
+#define folio_pte_batch(...) 1
+#define page_address_in_vma(...) 0UL
+#endif
 #define VMALLOC_START 0UL
 #define VMALLOC_END ~0UL
 #endif

@@ -1,0 +1,136 @@
+//! `schedlab fairness cost`: what do select, enqueue and dequeue cost?
+
+use super::subject;
+use crate::failure::{Failure, Result};
+use crate::pages::OutputArgs;
+use crate::ui::Ui;
+use clap::Args;
+use schedlab_experiments::cost::machine::{Load, drive};
+use schedlab_experiments::cost::{self, Config, Cost, ProbeCommand, Subject, all_subjects, instructions};
+use schedlab_units::Span;
+use std::path::PathBuf;
+
+/// Cost of scheduling operations, in host ns and in instructions (counted by valgrind, where it is installed), against the number of
+/// clients: each native policy alone on a test stand, real Linux through the port.
+#[derive(Args, Debug)]
+pub(crate) struct CostArgs {
+    /// Schedulers, NAME or NAME:K=V; all native ones, VTRR's variants, and each real Linux that is built, if left out.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub sched: Vec<String>,
+    /// Numbers of clients.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "1,10,100,200,1000,10000,100000"
+    )]
+    pub clients: Vec<u32>,
+    /// Most clients under real Linux: each is a task of the simulated kernel, some 30 KB of memory.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub linux_clients_max: u32,
+    /// Repetitions of each timing; the least counts.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub repetitions: u32,
+    /// Leave out instructions: host time only, in a tenth of the time.
+    #[arg(long)]
+    pub no_instructions: bool,
+    /// Timer ticks per second of real Linux.
+    #[arg(long, default_value_t = 250, value_name = "HZ")]
+    pub hz: u32,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// The program started by itself, to be timed or counted: `schedlab probe LABEL N [OBJECT]`.
+#[derive(Args, Debug)]
+pub(crate) struct ProbeArgs {
+    /// The subject, NAME:K=V:K=V.
+    pub label: String,
+    /// Number of clients.
+    pub clients: u32,
+    /// The kernel object, for real Linux.
+    pub object: Option<PathBuf>,
+}
+
+pub(super) fn cost(args: &CostArgs, ui: &Ui) -> Result<()> {
+    args.output.check()?;
+    if args.clients.is_empty() || args.clients.iter().any(|n| !(1..=1_000_000).contains(n)) {
+        return Err(Failure::Input("--clients: give numbers from 1 to 1,000,000".into()));
+    }
+    let subjects = match args.sched.is_empty() {
+        true => everything(args.hz, ui)?,
+        false => args.sched.iter().map(|text| subject(text, args.hz, ui)).collect::<Result<_>>()?,
+    };
+    let config = Config {
+        subjects,
+        clients: args.clients.clone(),
+        linux_clients_max: args.linux_clients_max,
+        repetitions: args.repetitions,
+    };
+    let cost = measure(&config, !args.no_instructions, ui)?;
+    let table = cost.table();
+    let mut summary = format!("{}\n{}", table.title, table.to_text());
+    cost.remarks.iter().for_each(|remark| summary += &format!("{remark}\n"));
+    args.output.deliver(&cost.pages(), &summary, ui)
+}
+
+/// All native schedulers, and the Linux versions that are built.
+fn everything(hz: u32, ui: &Ui) -> Result<Vec<Subject>> {
+    let mut subjects = all_subjects();
+    for version in crate::linux::versions().into_iter().filter(|version| version.built) {
+        subjects.push(subject(&version.name, hz, ui)?);
+    }
+    Ok(subjects)
+}
+
+/// Host times, and instructions if valgrind is there.
+pub(crate) fn measure(config: &Config, with_instructions: bool, ui: &Ui) -> Result<Cost> {
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::Internal(format!("internal error: this program's file is unknown: {error}"))
+    })?;
+    let probe = ProbeCommand { program, arguments: vec!["probe".into()] };
+    let step = ui.step("timing");
+    let mut cost =
+        cost::measure(config, &probe, &|label, n| step.progress(format!("timing {label}, {n} clients")))
+            .map_err(Failure::input)?;
+    if with_instructions {
+        step.now("counting instructions (valgrind)");
+        let seen =
+            |label: &str, n: u32| step.progress(format!("counting instructions of {label}, {n} clients"));
+        if let Err(error) = instructions(config, &probe, &mut cost, &seen) {
+            cost.remarks.push(format!("Instructions are missing: {error}."));
+        }
+    }
+    Ok(cost)
+}
+
+/// What [`measure`] starts.
+pub(crate) fn probe(args: &ProbeArgs) -> Result<()> {
+    let times = cost::probe(&args.label, args.clients, args.object.as_deref()).map_err(Failure::input)?;
+    println!("{}", times.print());
+    Ok(())
+}
+
+/// One run for scripts/bench-flat.sh: `schedlab probe-machine SCHED LOAD CPUS TASKS LENGTH LONGEST` prints the number of events.
+#[derive(Args, Debug)]
+pub(crate) struct ProbeMachineArgs {
+    /// A native scheduler.
+    pub sched: String,
+    /// steady, crowded, together.
+    pub load: Load,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// Number of tasks.
+    pub tasks: u32,
+    /// Simulated time.
+    pub length: Span,
+    /// What tasks do is written for so long.
+    pub longest: Span,
+}
+
+pub(crate) fn probe_machine(args: &ProbeMachineArgs) -> Result<()> {
+    let info = schedlab_policies::find(&args.sched)
+        .ok_or_else(|| Failure::Input(format!("there is no native scheduler '{}'", args.sched)))?;
+    println!("{}", drive(info, args.load, args.cpus, args.tasks, args.length, args.longest));
+    Ok(())
+}

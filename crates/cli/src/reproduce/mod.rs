@@ -1,0 +1,19 @@
+//! `schedlab reproduce PAPER`: every table and figure of a paper, beside the published value. One file per paper.
+
+mod vtrr;
+
+use crate::failure::Result;
+use crate::ui::Ui;
+use clap::Subcommand;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum ReproduceCommand {
+    /// Nieh, Vaill, Zhong: Virtual-Time Round-Robin (USENIX ATC 2001).
+    Vtrr(vtrr::VtrrArgs),
+}
+
+pub(crate) fn reproduce(command: &ReproduceCommand, ui: &Ui) -> Result<()> {
+    match command {
+        ReproduceCommand::Vtrr(args) => vtrr::vtrr(args, ui),
+    }
+}

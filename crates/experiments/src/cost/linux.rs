@@ -1,0 +1,248 @@
+//! What do the same operations cost inside real Linux, through the port?
+//!
+//! N tasks that always want the one CPU, nice values spread over -20..19 as on the test stand, run a program of two operations in turn,
+//! 1 ms of CPU time apart: give another task, drawn at random, a new nice value, also drawn (`setpriority`), and yield (`sched_yield`).
+//! The brackets:
+//!
+//! | operation | instructions: one call, with all that it calls, of | host time: |
+//! |---|---|---|
+//! | select | `pick_next_task_fair()`: the previous task goes back to the queue, the next is found and taken out | the whole system call `sched_yield()`, entry and switch of stacks included |
+//! | dequeue, enqueue | `dequeue_task_fair()`, `enqueue_task_fair()`, for a waiting task whose nice value changes | the whole system call `setpriority()`, which does both |
+//!
+//! Instructions are those of the kernel's own functions; its ticks, accounting and the rest of `schedule()` are not in them. Host times
+//! are medians, and are those of the kernel's way in and out as well: 200 ns or so that the test stand's policies do not have.
+
+use super::CostError;
+use schedlab_linux::{LinuxKernel, LinuxMachine};
+use schedlab_log::{KernelThread, Record};
+use schedlab_machine::kernel::{Boot, Control, Fault, Kernel, Op, Stimulus, TaskCounters, Yield};
+use schedlab_machine::sink::Sink;
+use schedlab_machine::{End, Machine, Program, Setup};
+use schedlab_topology::Topology;
+use schedlab_units::{CpuId, Nice, Random, SchedParams, Span, TaskId, Time};
+use schedlab_workload::{Birth, Event, EventId, EventKind, InitState, ParamChange, Task, Workload};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+/// The kernel's functions that bracket select, dequeue and enqueue.
+pub(super) const FUNCTIONS: [&str; 3] = ["pick_next_task_fair", "dequeue_task_fair", "enqueue_task_fair"];
+
+/// Simulated time of a probe: about a thousand operations of each kind.
+const LENGTH: Span = Span::from_s(2);
+/// Operations before counting starts.
+const WARM_UP: u32 = 100;
+
+/// Host times of one probe; `None` if the operation did not occur (one client has no other to change).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Times {
+    /// ns per `sched_yield()`.
+    pub select_wall_ns: Option<f64>,
+    /// ns per `setpriority()` of a waiting task.
+    pub sleep_wake_wall_ns: Option<f64>,
+}
+
+/// The program of the module's first paragraph.
+fn workload(nr_clients: u32) -> Workload {
+    let mut random = Random::new(u64::from(nr_clients));
+    let rounds = 1200 / nr_clients + 4;
+    let nice_of = |id: u32| (u64::from(id) * 40 / u64::from(nr_clients)) as i32 - 20;
+    let mut eid = 0;
+    let mut event = |kind| {
+        eid += 1;
+        Event { eid: EventId(eid), kind }
+    };
+    let task = |id: u32| {
+        let mut events = Vec::new();
+        let mut length = Span::ZERO;
+        for _ in 0..rounds {
+            if nr_clients > 1 {
+                length += Span::from_ms(1);
+                let other = random.below(u64::from(nr_clients) - 1) as u32;
+                let target = if other >= id { other + 1 } else { other };
+                let nice = random.below(40) as i32 - 20;
+                let change = ParamChange {
+                    target: Some(TaskId(target)),
+                    params: None,
+                    nice: Some(Nice::new(nice).expect("-20 to 19")),
+                    affinity: None,
+                    cgroup: None,
+                };
+                events.push(event(EventKind::Prio { length, change: Box::new(change) }));
+            }
+            length += Span::from_ms(1);
+            events.push(event(EventKind::Yield { length }));
+        }
+        length += LENGTH;
+        events.push(event(EventKind::Exit { length }));
+        let birth = event(EventKind::Yield { length }).eid;
+        Task {
+            pid: id + 1,
+            name: format!("c{id}"),
+            birth: Birth::Init { eid: birth, parent: None, state: InitState::Runnable },
+            params: Some(SchedParams::normal(Nice::new(nice_of(id)).expect("-20 to 19"))),
+            affinity: None,
+            cgroup: None,
+            kernel_thread: false,
+            events,
+        }
+    };
+    Workload { tasks: (0..nr_clients).map(task).collect(), ..Workload::default() }
+}
+
+/// Runs the program in this process, which can hold one kernel in its life; under valgrind the functions' instructions from
+/// [`count_from_here`] on are what counts.
+pub(super) fn probe(
+    object: &Path,
+    params: Vec<(String, String)>,
+    nr_clients: u32,
+) -> Result<Times, CostError> {
+    let failed = |problem: String| CostError::Linux { nr_clients, problem };
+    let kernel = LinuxKernel::load(object).map_err(|error| failed(error.to_string()))?;
+    let kernel = Timed {
+        inner: LinuxMachine::new(kernel, schedlab_runner::COMMAND_LINE, Nowhere),
+        yields_ns: Vec::new(),
+        changes_ns: Vec::new(),
+        warm_up: WARM_UP,
+    };
+    let program = Program::new(&workload(nr_clients)).map_err(|error| failed(error.to_string()))?;
+    let topology = Topology::flat(1).expect("one CPU is a machine");
+    let setup = Setup { topology, duration: Some(LENGTH), params };
+    let mut machine = Machine::new(kernel, program, setup);
+    if let End::Fault(fault) = machine.run().end {
+        return Err(failed(fault.to_string()));
+    }
+    let timed = machine.kernel();
+    if let Some((reason, _)) = timed.inner.refused().first_key_value() {
+        return Err(failed(reason.clone()));
+    }
+    Ok(Times {
+        select_wall_ns: median(&mut timed.yields_ns),
+        sleep_wake_wall_ns: median(&mut timed.changes_ns),
+    })
+}
+
+fn median(times_ns: &mut [u64]) -> Option<f64> {
+    times_ns.sort_unstable();
+    times_ns.get(times_ns.len() / 2).map(|&ns| ns as f64)
+}
+
+/// A log for nobody.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn push(&mut self, _record: Record) {}
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// valgrind's counters are set to zero on entry to this function.
+#[inline(never)]
+fn count_from_here() {
+    std::hint::black_box(());
+}
+
+/// Its name for valgrind.
+pub(super) const COUNT_FROM: &str = "*count_from_here*";
+
+/// A kernel whose operations are timed.
+struct Timed<K> {
+    inner: K,
+    yields_ns: Vec<u64>,
+    changes_ns: Vec<u64>,
+    warm_up: u32,
+}
+
+impl<K: Kernel> Timed<K> {
+    fn timed(&mut self, cpu: CpuId, now: Time, stimulus: Stimulus<'_>, is_yield: bool) -> Yield {
+        if self.warm_up > 0 {
+            self.warm_up -= 1;
+            if self.warm_up == 0 {
+                count_from_here();
+            }
+            return self.inner.resume(cpu, now, stimulus);
+        }
+        let started = Instant::now();
+        let yielded = self.inner.resume(cpu, now, stimulus);
+        let elapsed_ns = started.elapsed().as_nanos() as u64;
+        if is_yield { &mut self.yields_ns } else { &mut self.changes_ns }.push(elapsed_ns);
+        yielded
+    }
+}
+
+impl<K: Kernel> Kernel for Timed<K> {
+    const OWNS_TASK_TIMERS: bool = K::OWNS_TASK_TIMERS;
+    fn boot(&mut self, boot: &Boot<'_>) -> Result<(), Fault> {
+        self.inner.boot(boot)
+    }
+    fn is_up(&self) -> bool {
+        self.inner.is_up()
+    }
+    fn resume(&mut self, cpu: CpuId, now: Time, stimulus: Stimulus<'_>) -> Yield {
+        match stimulus {
+            Stimulus::Op(_, Op::Yield) => self.timed(cpu, now, stimulus, true),
+            Stimulus::Op(_, Op::Set(..)) => self.timed(cpu, now, stimulus, false),
+            _ => self.inner.resume(cpu, now, stimulus),
+        }
+    }
+    fn timer(&self, cpu: CpuId) -> Time {
+        self.inner.timer(cpu)
+    }
+    fn next_kick(&mut self) -> Option<CpuId> {
+        self.inner.next_kick()
+    }
+    fn control(&mut self, now: Time, request: Control<'_>) -> Result<(), Fault> {
+        self.inner.control(now, request)
+    }
+    fn control_done(&mut self) -> Option<Result<(), Fault>> {
+        self.inner.control_done()
+    }
+    fn start_log(&mut self, epoch: Time) {
+        self.inner.start_log(epoch);
+    }
+    fn kernel_threads(&mut self) -> Vec<KernelThread> {
+        self.inner.kernel_threads()
+    }
+    fn task_counters(&mut self, task: TaskId) -> Option<TaskCounters> {
+        self.inner.task_counters(task)
+    }
+    fn warnings(&mut self) -> Vec<String> {
+        self.inner.warnings()
+    }
+    fn check_end(&mut self, now: Time) -> Result<(), Fault> {
+        self.inner.check_end(now)
+    }
+    fn refused(&mut self) -> BTreeMap<String, u64> {
+        self.inner.refused()
+    }
+    fn fault(&mut self) -> Fault {
+        self.inner.fault()
+    }
+    fn flush_log(&mut self) -> std::io::Result<()> {
+        self.inner.flush_log()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_valid_workloads_that_change_others() {
+        for nr_clients in [1, 2, 3, 40, 1_000] {
+            let workload = workload(nr_clients);
+            assert_eq!(workload.check().map_err(|error| error.to_string()), Ok(()), "{nr_clients}");
+            let changes = workload.tasks.iter().enumerate().flat_map(|(id, task)| {
+                let targets = task.events.iter().filter_map(|event| match &event.kind {
+                    EventKind::Prio { change, .. } => change.target,
+                    _ => None,
+                });
+                targets.map(move |target| (id, target.index()))
+            });
+            let changes: Vec<(usize, usize)> = changes.collect();
+            assert!(changes.iter().all(|(id, target)| id != target), "the changed task waits");
+            assert_eq!(changes.len() > 1_000, nr_clients > 1);
+        }
+    }
+}

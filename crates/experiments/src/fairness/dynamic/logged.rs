@@ -1,0 +1,181 @@
+//! In the full machine: the plan's clients as tasks, and the same errors read off the log.
+//!
+//! A client is a task that computes and sleeps; a task of SCHED_FIFO above them all changes nice values at the planned times and takes
+//! no CPU time. Runnable is what the log says: from a wakeup to the switch in which the task blocks.
+
+use super::ledger::Ledger;
+use super::plan::{Action, Plan, Turns};
+use super::{DynamicResult, SHOWN, UNITS_PER_QUANTUM};
+use crate::arm::{ArmError, records};
+use crate::fairness::given::{Told, with_quantum};
+use crate::fairness::{Expressed, Way};
+use schedlab_log::{Kind, Record};
+use schedlab_units::{Nice, Policy, SchedParams, Span, TaskId};
+use schedlab_workload::{
+    Birth, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
+};
+
+/// Serves the plan's clients under this arm. Shares are told as nice values; control groups would have to be moved between.
+pub(super) fn run(way: &Way, plan: &Plan, unit: Span) -> Result<DynamicResult, ArmError> {
+    let Way::Machine(subject, _) = way else { unreachable!("quanta are simulated") };
+    let subject = with_quantum(subject, unit);
+    let unit_ns = unit.as_ns() / UNITS_PER_QUANTUM;
+    let length = Span::from_ns(plan.length * unit_ns);
+    let records = records(&subject, subject.params.clone(), &workload(plan, unit_ns), length)?;
+    let (ledger, stretches) = read(&records, plan, unit_ns);
+    Ok(DynamicResult::of(Way::Machine(subject, Told::Nice).label(), &ledger, unit.as_ns(), stretches))
+}
+
+/// The nice value that has this weight, or the nearest.
+fn nice_of(share: u64) -> Nice {
+    let exact = (-20..=19).filter_map(|nice| Nice::new(nice).ok()).find(|nice| nice.weight().0 == share);
+    exact.unwrap_or_else(|| match Expressed::by_nice(&[share, 1024]).settings[0] {
+        crate::arm::Setting::Nice(nice) => nice,
+        _ => Nice::default(),
+    })
+}
+
+struct Events {
+    next: u64,
+}
+
+impl Events {
+    fn of(&mut self, kind: EventKind) -> Event {
+        self.next += 1;
+        Event { eid: EventId(self.next), kind }
+    }
+}
+
+fn workload(plan: &Plan, unit_ns: u64) -> Workload {
+    let mut events = Events { next: 0 };
+    let span = |units: u64| Span::from_ns(units * unit_ns);
+    let wakeup = |after: Span| EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Timer });
+    let task = |index: usize, name: String, state, params, events| Task {
+        pid: index as u32 + 1,
+        name,
+        birth: Birth::Init { eid: EventId(u64::MAX - index as u64), parent: None, state },
+        params: Some(params),
+        affinity: None,
+        cgroup: None,
+        kernel_thread: false,
+        events,
+    };
+    let mut tasks = Vec::new();
+    for (client, &share) in plan.shares.iter().enumerate() {
+        let mut life = Vec::new();
+        if let Some(habits) = plan.habits {
+            let mut turns = Turns::of(plan, habits, client);
+            let mut elapsed = 0;
+            while elapsed < plan.length {
+                let (work, sleep) = (turns.work(), turns.sleep());
+                life.push(events.of(EventKind::Block { length: span(work) }));
+                life.push(events.of(wakeup(span(sleep))));
+                elapsed += work + sleep;
+            }
+        }
+        life.push(events.of(EventKind::Exit { length: span(2 * plan.length) }));
+        let params = SchedParams::normal(nice_of(share));
+        tasks.push(task(client, format!("c{client}"), InitState::Runnable, params, life));
+    }
+    let mut life = Vec::new();
+    let mut before = 0;
+    for happening in &plan.happenings {
+        let Action::Share(share) = happening.action else { continue };
+        life.push(events.of(wakeup(span(happening.at - before))));
+        let change = ParamChange {
+            target: Some(TaskId(happening.client)),
+            params: None,
+            nice: Some(nice_of(share)),
+            affinity: None,
+            cgroup: None,
+        };
+        life.push(events.of(EventKind::Prio { length: Span::ZERO, change: Box::new(change) }));
+        life.push(events.of(EventKind::Block { length: Span::ZERO }));
+        before = happening.at;
+    }
+    if !life.is_empty() {
+        let params = SchedParams { policy: Policy::Fifo, rt_priority: 50, ..SchedParams::default() };
+        tasks.push(task(tasks.len(), "changes".into(), InitState::Blocked, params, life));
+    }
+    Workload { tasks, ..Workload::default() }
+}
+
+/// Reads the accounts off the log; returns the clients' stretches too.
+fn read(records: &[Record], plan: &Plan, unit_ns: u64) -> (Ledger, Vec<(usize, u64, u64)>) {
+    let tu_ns = unit_ns * UNITS_PER_QUANTUM;
+    let nr_clients = plan.shares.len();
+    let mut ledger = Ledger::new(&plan.shares, tu_ns, SHOWN * tu_ns);
+    (0..nr_clients).for_each(|client| ledger.join(client));
+    let client_of = |task: TaskId| (task.is_workload() && task.index() < nr_clients).then(|| task.index());
+    let mut changes = plan.happenings.iter().peekable();
+    let mut stretches = Vec::new();
+    let mut began = 0;
+    let end_ns = plan.length * unit_ns;
+    for record in records.iter().take_while(|record| record.time_ns <= end_ns) {
+        while let Some(happening) = changes.next_if(|happening| happening.at * unit_ns <= record.time_ns) {
+            ledger.advance(happening.at * unit_ns);
+            if let Action::Share(share) = happening.action {
+                ledger.change(happening.client as usize, share);
+            }
+        }
+        ledger.advance(record.time_ns);
+        match record.kind() {
+            Some(Kind::Wakeup) => {
+                if let Some(client) = client_of(record.task()).filter(|&client| !ledger.runnable(client)) {
+                    ledger.join(client);
+                }
+            }
+            Some(Kind::Switch) => {
+                ledger.end();
+                if let Some(client) = client_of(record.task()) {
+                    stretches.push((client, began, record.time_ns));
+                    if record.prev_state().is_some_and(|state| !state.is_runnable()) {
+                        ledger.leave(client);
+                    }
+                }
+                if let Some(client) = client_of(record.other()) {
+                    began = record.time_ns;
+                    ledger.begin(client);
+                }
+            }
+            _ => {}
+        }
+    }
+    ledger.advance(end_ns);
+    ledger.finish();
+    stretches.retain(|(_, from, to)| to > from);
+    (ledger, stretches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{DynamicConfig, simulate};
+    use super::*;
+    use crate::fairness::{Told, find};
+    use crate::subject::Subject;
+
+    /// The same clients under the same discipline, once simulated and once in the machine, have the same errors: nothing is lost in the
+    /// log's reading. With quanta of 1 us both count in the same unit, so that ties between equal virtual times, which joins round, are
+    /// broken alike.
+    #[test]
+    fn machine_and_simulation_agree() {
+        for name in ["wfq", "vtrr", "eevdf-1995", "stride"] {
+            let machine = Way::Machine(Subject::parse(name).unwrap(), Told::Nice);
+            let config = DynamicConfig {
+                machine: vec![machine],
+                nice_weights: true,
+                unit: Span::from_us(1),
+                change_quanta: 0,
+                quanta: 3_000,
+                nr_clients: 6,
+                ..DynamicConfig::default_mix(vec![find(name).unwrap()])
+            };
+            let results = simulate(&config).unwrap().results;
+            let (a, b) = (&results[0], &results[1]);
+            assert_eq!(a.nr_joins, b.nr_joins, "{name}");
+            for (a, b) in [(a.since_start_tu, b.since_start_tu), (a.since_join_tu, b.since_join_tu)] {
+                assert!((a.0 - b.0).abs() < 1e-6 && (a.1 - b.1).abs() < 1e-6, "{name}: {a:?} {b:?}");
+            }
+        }
+    }
+}

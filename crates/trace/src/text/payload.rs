@@ -1,0 +1,401 @@
+//! What does the rest of an event's line say? Fields by name, as the kernel prints them; or trace-cmd's shorter form.
+
+use super::line::number;
+use crate::comm::CommTable;
+use crate::event::{Pid, SchedEvent, SwitchSide, SyscallKind, Wake};
+use crate::state::TaskState;
+use schedlab_units::CpuId;
+
+/// Reads fields from front to back.
+struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+type Expected = &'static str;
+
+impl<'a> Fields<'a> {
+    #[inline]
+    fn eat<const N: usize>(&mut self, token: &[u8; N]) -> bool {
+        match self.rest.strip_prefix(token) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+    /// `KEY=` must come next.
+    #[inline]
+    fn key<const N: usize>(&mut self, key: &[u8; N], expected: Expected) -> Result<(), Expected> {
+        if self.eat(key) { Ok(()) } else { Err(expected) }
+    }
+    /// Text up to `end`, which is eaten.
+    #[inline]
+    fn until<const N: usize>(&mut self, end: &[u8; N], expected: Expected) -> Result<&'a [u8], Expected> {
+        // Names have 15 bytes at most: a search for long texts would take longer to begin.
+        let last = self.rest.len().checked_sub(N).ok_or(expected)?;
+        let at = (0..=last).find(|at| self.rest[*at] == end[0] && self.rest[*at..*at + N] == *end);
+        let (text, rest) = self.rest.split_at(at.ok_or(expected)?);
+        self.rest = &rest[N..];
+        Ok(text)
+    }
+    #[inline]
+    fn signed(&mut self, expected: Expected) -> Result<i64, Expected> {
+        let negative = self.eat(b"-");
+        let (value, length) = number(self.rest);
+        let value = i64::try_from(value).map_err(|_| expected)?;
+        if length == 0 {
+            return Err(expected);
+        }
+        self.rest = &self.rest[length..];
+        Ok(if negative { -value } else { value })
+    }
+    #[inline]
+    fn number(&mut self, expected: Expected) -> Result<i32, Expected> {
+        self.signed(expected)?.try_into().map_err(|_| expected)
+    }
+    /// What comes after the first `key` in the rest.
+    fn skip_to<const N: usize>(&mut self, key: &[u8; N], expected: Expected) -> Result<(), Expected> {
+        self.until(key, expected).map(|_| ())
+    }
+}
+
+/// Reads an event; `None`: one that says nothing about scheduling. `Err` says what is missing.
+#[inline]
+pub(super) fn parse(
+    name: &[u8],
+    payload: &[u8],
+    comms: &mut CommTable,
+) -> Result<Option<SchedEvent>, Expected> {
+    let mut fields = Fields { rest: payload };
+    let fields = &mut fields;
+    Ok(Some(match name {
+        b"sched_switch" => switch(fields, comms)?,
+        b"sched_waking" => SchedEvent::Waking(wake(fields, comms)?),
+        b"sched_wakeup" => SchedEvent::Wakeup(wake(fields, comms)?),
+        b"sched_wakeup_new" => SchedEvent::WakeupNew(wake(fields, comms)?),
+        b"sched_stat_runtime" => {
+            const EXPECTED: Expected = "comm=NAME pid=N runtime=N";
+            fields.skip_to(b" pid=", EXPECTED)?;
+            let pid = Pid(fields.number(EXPECTED)?);
+            fields.key(b" runtime=", EXPECTED)?;
+            SchedEvent::StatRuntime { pid, runtime_ns: fields.signed(EXPECTED)?.unsigned_abs() }
+        }
+        b"sched_migrate_task" => {
+            const EXPECTED: Expected = "comm=NAME pid=N prio=N orig_cpu=N dest_cpu=N";
+            fields.skip_to(b" pid=", EXPECTED)?;
+            let pid = Pid(fields.number(EXPECTED)?);
+            fields.key(b" prio=", EXPECTED)?;
+            let prio = fields.number(EXPECTED)?;
+            fields.key(b" orig_cpu=", EXPECTED)?;
+            let orig_cpu = CpuId(fields.number(EXPECTED)? as u32);
+            fields.key(b" dest_cpu=", EXPECTED)?;
+            SchedEvent::Migrate { pid, prio, orig_cpu, dest_cpu: CpuId(fields.number(EXPECTED)? as u32) }
+        }
+        b"sched_process_fork" => {
+            const EXPECTED: Expected = "comm=NAME pid=N child_comm=NAME child_pid=N";
+            fields.skip_to(b" pid=", EXPECTED)?;
+            let parent = Pid(fields.number(EXPECTED)?);
+            fields.key(b" child_comm=", EXPECTED)?;
+            let comm = fields.until(b" child_pid=", EXPECTED)?;
+            let child = Pid(fields.number(EXPECTED)?);
+            SchedEvent::Fork { parent, child, child_comm: comms.intern_text(child.0, comm) }
+        }
+        b"sched_process_exec" => {
+            const EXPECTED: Expected = "filename=NAME pid=N old_pid=N";
+            fields.skip_to(b" pid=", EXPECTED)?;
+            let pid = Pid(fields.number(EXPECTED)?);
+            fields.key(b" old_pid=", EXPECTED)?;
+            SchedEvent::Exec { pid, old_pid: Pid(fields.number(EXPECTED)?) }
+        }
+        b"sched_process_exit" => {
+            const EXPECTED: Expected = "comm=NAME pid=N prio=N";
+            fields.key(b"comm=", EXPECTED)?;
+            let comm = fields.until(b" pid=", EXPECTED)?;
+            let pid = Pid(fields.number(EXPECTED)?);
+            fields.key(b" prio=", EXPECTED)?;
+            SchedEvent::Exit { pid, comm: comms.intern_text(pid.0, comm), prio: fields.number(EXPECTED)? }
+        }
+        b"sched_pi_setprio" => {
+            const EXPECTED: Expected = "comm=NAME pid=N oldprio=N newprio=N";
+            fields.skip_to(b" pid=", EXPECTED)?;
+            let pid = Pid(fields.number(EXPECTED)?);
+            fields.key(b" oldprio=", EXPECTED)?;
+            let old_prio = fields.number(EXPECTED)?;
+            fields.key(b" newprio=", EXPECTED)?;
+            SchedEvent::PiSetPrio { pid, old_prio, new_prio: fields.number(EXPECTED)? }
+        }
+        b"irq_handler_entry" | b"irq_handler_exit" => {
+            const EXPECTED: Expected = "irq=N";
+            fields.key(b"irq=", EXPECTED)?;
+            let irq = fields.number(EXPECTED)?;
+            if name.ends_with(b"entry") { SchedEvent::IrqEntry { irq } } else { SchedEvent::IrqExit { irq } }
+        }
+        b"softirq_entry" | b"softirq_exit" => {
+            const EXPECTED: Expected = "vec=N";
+            fields.key(b"vec=", EXPECTED)?;
+            let vec = fields.number(EXPECTED)? as u32;
+            if name.ends_with(b"entry") {
+                SchedEvent::SoftIrqEntry { vec }
+            } else {
+                SchedEvent::SoftIrqExit { vec }
+            }
+        }
+        [b's', b'y', b's', b'_', ..] => return syscall(name, payload),
+        _ => return Ok(None),
+    }))
+}
+
+#[inline]
+fn switch(fields: &mut Fields<'_>, comms: &mut CommTable) -> Result<SchedEvent, Expected> {
+    const EXPECTED: Expected =
+        "prev_comm=NAME prev_pid=N prev_prio=N prev_state=S ==> next_comm=NAME next_pid=N next_prio=N";
+    if !fields.eat(b"prev_comm=") {
+        return switch_of_plugin(fields, comms);
+    }
+    let comm = fields.until(b" prev_pid=", EXPECTED)?;
+    let pid = Pid(fields.number(EXPECTED)?);
+    fields.key(b" prev_prio=", EXPECTED)?;
+    let prio = fields.number(EXPECTED)?;
+    let prev = SwitchSide { pid, comm: comms.intern_text(pid.0, comm), prio };
+    fields.key(b" prev_state=", EXPECTED)?;
+    let prev_state = state(fields.until(b" ==> next_comm=", EXPECTED)?);
+    let comm = fields.until(b" next_pid=", EXPECTED)?;
+    let pid = Pid(fields.number(EXPECTED)?);
+    fields.key(b" next_prio=", EXPECTED)?;
+    let prio = fields.number(EXPECTED)?;
+    let next = SwitchSide { pid, comm: comms.intern_text(pid.0, comm), prio };
+    Ok(SchedEvent::Switch { prev, prev_state, next })
+}
+
+/// `bash:812 [120] S ==> cat:813 [120]`.
+fn switch_of_plugin(fields: &mut Fields<'_>, comms: &mut CommTable) -> Result<SchedEvent, Expected> {
+    const EXPECTED: Expected = "NAME:PID [PRIO] STATE ==> NAME:PID [PRIO]";
+    let prev = side(fields.until(b"] ", EXPECTED)?, comms).ok_or(EXPECTED)?;
+    // A name may hold "] ", but hardly a whole side.
+    let prev_state = state(fields.until(b" ==> ", EXPECTED)?);
+    let rest = fields.rest.strip_suffix(b"]").ok_or(EXPECTED)?;
+    let next = side(rest, comms).ok_or(EXPECTED)?;
+    Ok(SchedEvent::Switch { prev, prev_state, next })
+}
+
+/// `bash:812 [120`.
+fn side(text: &[u8], comms: &mut CommTable) -> Option<SwitchSide> {
+    let bracket = text.iter().rposition(|byte| *byte == b'[')?;
+    let prio = Fields { rest: &text[bracket + 1..] }.number("").ok()?;
+    let task = text[..bracket].strip_suffix(b" ")?;
+    let colon = task.iter().rposition(|byte| *byte == b':')?;
+    let pid = Pid(Fields { rest: &task[colon + 1..] }.number("").ok()?);
+    Some(SwitchSide { pid, comm: comms.intern_text(pid.0, &task[..colon]), prio })
+}
+
+/// Letters of include/linux/sched.h, of all kernels, and of trace-cmd's plugin.
+fn state(text: &[u8]) -> TaskState {
+    match text {
+        b"R" => TaskState::Running,
+        b"R+" => TaskState::RunningPreempted,
+        b"S" => TaskState::Interruptible,
+        b"D" => TaskState::Uninterruptible,
+        b"I" | b"W" | b"D|N" => TaskState::Idle,
+        b"Z" => TaskState::Zombie,
+        b"X" | b"x" => TaskState::Dead,
+        b"T" => TaskState::Stopped,
+        b"t" => TaskState::Traced,
+        b"P" => TaskState::Parked,
+        // Old kernels combine: S|K, D|W, X|W.
+        _ => match text.split_first() {
+            Some((b'X' | b'x', _)) => TaskState::Dead,
+            Some((b'Z', _)) => TaskState::Zombie,
+            Some((b'D', _)) => TaskState::Uninterruptible,
+            Some((b'S', _)) => TaskState::Interruptible,
+            Some((b'T', _)) => TaskState::Stopped,
+            _ => TaskState::Unknown,
+        },
+    }
+}
+
+#[inline]
+fn wake(fields: &mut Fields<'_>, comms: &mut CommTable) -> Result<Wake, Expected> {
+    const EXPECTED: Expected = "comm=NAME pid=N prio=N target_cpu=N";
+    if !fields.eat(b"comm=") {
+        return wake_of_plugin(fields, comms);
+    }
+    let comm = fields.until(b" pid=", EXPECTED)?;
+    let pid = Pid(fields.number(EXPECTED)?);
+    fields.key(b" prio=", EXPECTED)?;
+    let prio = fields.number(EXPECTED)?;
+    // Kernels before 4.3 print success=1 in between.
+    fields.skip_to(b" target_cpu=", EXPECTED)?;
+    let target_cpu = CpuId(fields.number(EXPECTED)? as u32);
+    Ok(Wake { pid, comm: comms.intern_text(pid.0, comm), prio, target_cpu })
+}
+
+/// `cat:813 [120] success=1 CPU:001`.
+fn wake_of_plugin(fields: &mut Fields<'_>, comms: &mut CommTable) -> Result<Wake, Expected> {
+    const EXPECTED: Expected = "NAME:PID [PRIO] CPU:N";
+    let SwitchSide { pid, comm, prio } = side(fields.until(b"] ", EXPECTED)?, comms).ok_or(EXPECTED)?;
+    fields.skip_to(b"CPU:", EXPECTED)?;
+    Ok(Wake { pid, comm, prio, target_cpu: CpuId(fields.number(EXPECTED)? as u32) })
+}
+
+/// tracefs: `sys_setpriority(which: 0, who: 4d2, niceval: 5)` in hexadecimal, `sys_setpriority -> 0x0`; trace-cmd and perf:
+/// `sys_enter_setpriority: which: 0x00000000, ...`, `sys_exit_setpriority: 0x0`.
+#[cold]
+fn syscall(name: &[u8], payload: &[u8]) -> Result<Option<SchedEvent>, Expected> {
+    const EXPECTED: Expected = "the call's arguments in hexadecimal";
+    let known = |name: &[u8]| {
+        SyscallKind::NAMES.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, call)| *call)
+    };
+    let name = name.strip_prefix(b"sys_").unwrap_or(name);
+    let (call, enter) = match (name.strip_prefix(b"enter_"), name.strip_prefix(b"exit_")) {
+        (Some(name), _) => (known(name), true),
+        (_, Some(name)) => (known(name), false),
+        _ => (known(name), !payload.starts_with(b" -> ")),
+    };
+    let Some(call) = call else { return Ok(None) };
+    let text = std::str::from_utf8(payload).map_err(|_| EXPECTED)?.trim();
+    if !enter {
+        let ret = text.trim_start_matches("-> ").trim();
+        return Ok(Some(SchedEvent::SysExit { call, ret: hexadecimal(ret).ok_or(EXPECTED)? as i64 }));
+    }
+    let text = text.trim_start_matches('(').trim_end_matches(')');
+    let mut arguments = [0i32; 3];
+    for (argument, part) in arguments.iter_mut().zip(text.split(',').filter(|part| !part.trim().is_empty())) {
+        let (_, value) = part.split_once(':').ok_or(EXPECTED)?;
+        // int arguments are printed as wide as a register
+        *argument = hexadecimal(value.trim()).ok_or(EXPECTED)? as i32;
+    }
+    Ok(Some(SchedEvent::SysEnter(call.with(arguments))))
+}
+
+fn hexadecimal(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{CommId, Syscall};
+
+    fn parsed(name: &str, payload: &str) -> Result<Option<SchedEvent>, Expected> {
+        parse(name.as_bytes(), payload.as_bytes(), &mut CommTable::new())
+    }
+
+    #[track_caller]
+    fn switch_of(payload: &str) -> (i32, i32, TaskState, i32, i32) {
+        match parsed("sched_switch", payload).unwrap().unwrap() {
+            SchedEvent::Switch { prev, prev_state, next } => {
+                (prev.pid.0, prev.prio, prev_state, next.pid.0, next.prio)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn switches_of_kernel_and_plugin() {
+        use TaskState::*;
+        let kernel = |state: &str| {
+            format!(
+                "prev_comm=a b prev_pid=7 prev_prio=-1 prev_state={state} ==> next_comm=: 1] ==> next_pid=8 next_prio=120"
+            )
+        };
+        for (text, state) in [
+            ("R", Running),
+            ("R+", RunningPreempted),
+            ("S", Interruptible),
+            ("D", Uninterruptible),
+            ("D|K", Uninterruptible),
+            ("D|N", Idle),
+            ("I", Idle),
+            ("X", Dead),
+            ("Z", Zombie),
+            ("T", Stopped),
+            ("t", Traced),
+            ("P", Parked),
+            ("?", Unknown),
+        ] {
+            assert_eq!(switch_of(&kernel(text)), (7, -1, state, 8, 120));
+        }
+        let plugin = "kworker/0:1:7 [120] W ==> a [b] c:8 [98]";
+        assert_eq!(switch_of(plugin), (7, 120, Idle, 8, 98));
+        for (length, _) in kernel("S").char_indices() {
+            assert!(
+                parsed("sched_switch", &kernel("S")[..length]).is_err() || length > kernel("S").len() - 3
+            );
+        }
+    }
+
+    #[test]
+    fn wakings_and_calls() {
+        for payload in [
+            "comm=x y pid=7 prio=99 target_cpu=003",
+            "comm=x y pid=7 prio=99 success=1 target_cpu=003",
+            "x y:7 [99] CPU:003",
+            "x y:7 [99] success=1 CPU:003",
+        ] {
+            let Ok(Some(SchedEvent::Waking(wake))) = parsed("sched_waking", payload) else {
+                panic!("{payload}")
+            };
+            assert_eq!((wake.pid, wake.prio, wake.target_cpu), (Pid(7), 99, CpuId(3)));
+        }
+        let nice = SchedEvent::SysEnter(Syscall::SetPriority { which: 0, who: 0x4d2, nice: -5 });
+        let hex = "fffffffffffffffb";
+        assert_eq!(
+            parsed("sys_setpriority", &format!("(which: 0, who: 4d2, niceval: {hex})")),
+            Ok(Some(nice))
+        );
+        let padded = format!("which: 0x00000000, who: 0x000004d2, niceval: 0x{hex}");
+        assert_eq!(parsed("sys_enter_setpriority", &padded), Ok(Some(nice)));
+        let ret = SchedEvent::SysExit { call: SyscallKind::Nice, ret: -13 };
+        for (name, payload) in
+            [("sys_nice", " -> 0xfffffffffffffff3"), ("sys_exit_nice", "0xfffffffffffffff3")]
+        {
+            assert_eq!(parsed(name, payload), Ok(Some(ret)), "{name}");
+        }
+        assert_eq!(parsed("sys_enter_sched_yield", ""), Ok(Some(SchedEvent::SysEnter(Syscall::SchedYield))));
+        assert_eq!(parsed("sys_read", "(fd: 0)"), Ok(None));
+        assert!(parsed("sys_setpriority", "(which: zero)").is_err());
+    }
+
+    #[test]
+    fn the_other_events() {
+        let fork = "comm=a pid=1 child_comm=b child_pid=2 child_pid=3";
+        let Ok(Some(SchedEvent::Fork { parent, child, .. })) = parsed("sched_process_fork", fork) else {
+            panic!()
+        };
+        assert_eq!((parent, child), (Pid(1), Pid(2)));
+        let exec = SchedEvent::Exec { pid: Pid(5), old_pid: Pid(4) };
+        assert_eq!(parsed("sched_process_exec", "filename=/bin/a pid b pid=5 old_pid=4"), Ok(Some(exec)));
+        let migrate = SchedEvent::Migrate { pid: Pid(5), prio: 98, orig_cpu: CpuId(1), dest_cpu: CpuId(0) };
+        assert_eq!(
+            parsed("sched_migrate_task", "comm=a pid=5 prio=98 orig_cpu=1 dest_cpu=0"),
+            Ok(Some(migrate))
+        );
+        let lent = SchedEvent::PiSetPrio { pid: Pid(5), old_prio: 120, new_prio: 98 };
+        assert_eq!(parsed("sched_pi_setprio", "comm=a pid=5 oldprio=120 newprio=98"), Ok(Some(lent)));
+        let ran = SchedEvent::StatRuntime { pid: Pid(5), runtime_ns: 67827 };
+        assert_eq!(
+            parsed("sched_stat_runtime", "comm=a pid=5 runtime=67827 [ns] vruntime=5 [ns]"),
+            Ok(Some(ran))
+        );
+        assert_eq!(
+            parsed("softirq_entry", "vec=3 [action=NET_RX]"),
+            Ok(Some(SchedEvent::SoftIrqEntry { vec: 3 }))
+        );
+        assert_eq!(
+            parsed("irq_handler_exit", "irq=24 ret=handled"),
+            Ok(Some(SchedEvent::IrqExit { irq: 24 }))
+        );
+        assert_eq!(parsed("print", "anything"), Ok(None));
+    }
+
+    /// A comm is kept to 16 bytes.
+    #[test]
+    fn names_are_interned() {
+        let mut comms = CommTable::new();
+        let text = b"comm=one pid=7 prio=99 target_cpu=003";
+        let Ok(Some(SchedEvent::Waking(wake))) = parse(b"sched_waking", text, &mut comms) else { panic!() };
+        assert_eq!(comms.name(wake.comm), "one");
+        assert_ne!(wake.comm, CommId(0));
+    }
+}
