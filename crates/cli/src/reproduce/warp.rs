@@ -41,7 +41,8 @@ pub(crate) struct WarpArgs {
 const SAMPLES: [&str; 5] =
     ["samples/gzip", "samples/interactive", "samples/compile", "samples/hackbench", "samples/kv"];
 /// Which row of the paper's figure 6 a recording's name points to.
-const LIKE: [(&str, usize); 5] = [("gzip", 0), ("interactive", 1), ("compile", 2), ("hackbench", 3), ("kv", 3)];
+const LIKE: [(&str, usize); 5] =
+    [("gzip", 0), ("interactive", 1), ("compile", 2), ("hackbench", 3), ("kv", 3)];
 /// Kernels whose real runs are kept.
 const SERIES: [&str; 2] = ["6.1", "6.12"];
 /// Real runs of each benchmark, each with another phase of the tick.
@@ -70,7 +71,8 @@ pub(super) fn warp(args: &WarpArgs, ui: &Ui) -> Result<()> {
     }
     config.real = match &args.refresh {
         Some(path) => refresh(path, args.duration, ui)?,
-        None => serde_json::from_str(KEPT).map_err(|error| Failure::Internal(format!("tests/golden/warp.json: {error}")))?,
+        None => serde_json::from_str(KEPT)
+            .map_err(|error| Failure::Internal(format!("tests/golden/warp.json: {error}")))?,
     };
     let step = ui.step("replaying the recordings, and running fairbench and responsebench");
     let mut pages = reproduce(&config).map_err(Failure::input)?;
@@ -107,7 +109,12 @@ fn refresh(path: &Path, duration: Span, ui: &Ui) -> Result<Vec<Real>> {
         let kernel = GuestKernel::find(series).map_err(guest::failure)?;
         for benchmark in Benchmark::ALL {
             for index in 0..REAL_RUNS {
-                let options = Options { duration, phase: Case::phase(index), wall_limit_s: WALL_LIMIT_S, ..Options::default() };
+                let options = Options {
+                    duration,
+                    phase: Case::phase(index),
+                    wall_limit_s: WALL_LIMIT_S,
+                    ..Options::default()
+                };
                 let what = format!("guest {series}, {} for {duration}, run {}", benchmark.name(), index + 1);
                 let workload = benchmark.workload(duration);
                 let run = schedlab_guest::run(&kernel, &workload, &options, &mut guest::stages(ui, &what));

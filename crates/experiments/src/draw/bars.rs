@@ -14,14 +14,14 @@ pub struct Bars {
     pub y_scale: Scale,
     /// Names of the bars in each group.
     pub names: Vec<String>,
-    /// Name and values of each group; `None` leaves a gap.
+    /// Name and values of each group; `None` leaves a gap. Parts of a name after a comma and a space stand below each other.
     pub groups: Vec<(String, Vec<Option<f64>>)>,
 }
 
 const LEFT: f64 = 70.0;
 const TOP: f64 = 56.0;
-const BELOW: f64 = 44.0;
-const HEIGHT: f64 = 360.0;
+const BELOW: f64 = 60.0;
+const HEIGHT: f64 = 376.0;
 const GROUP_MIN: f64 = 96.0;
 const WIDTH_MIN: f64 = 560.0;
 
@@ -42,7 +42,11 @@ impl Bars {
         text(&mut svg, 12.0, 20.0, "start", "font-weight=\"600\" font-size=\"14\"", &self.title);
         let mut x = LEFT;
         for (index, name) in self.names.iter().enumerate() {
-            svg += &format!("<rect x=\"{}\" y=\"31\" width=\"11\" height=\"11\" fill=\"{}\"/>\n", px(x), colour(index));
+            svg += &format!(
+                "<rect x=\"{}\" y=\"31\" width=\"11\" height=\"11\" fill=\"{}\"/>\n",
+                px(x),
+                colour(index)
+            );
             text(&mut svg, x + 16.0, 41.0, "start", "", name);
             x += 34.0 + 7.0 * name.chars().count() as f64;
         }
@@ -71,7 +75,10 @@ impl Bars {
                     crate::table::short(*value),
                 );
             }
-            text(&mut svg, left + group_width * 0.41, HEIGHT - BELOW + 18.0, "middle", "", name);
+            for (row, part) in name.split(", ").enumerate() {
+                let y = HEIGHT - BELOW + 18.0 + 15.0 * row as f64;
+                text(&mut svg, left + group_width * 0.41, y, "middle", "", part);
+            }
         }
         line(&mut svg, (LEFT, TOP + plot_height), (width - 16.0, TOP + plot_height), "stroke=\"#888\"");
         svg + "</svg>\n"
@@ -90,8 +97,11 @@ mod tests {
             ..Bars::default()
         };
         let svg = bars.svg();
-        let heights: Vec<&str> =
-            svg.lines().filter(|l| l.contains("<title>")).map(|l| l.split("height=\"").nth(1).unwrap().split('"').next().unwrap()).collect();
+        let heights: Vec<&str> = svg
+            .lines()
+            .filter(|l| l.contains("<title>"))
+            .map(|l| l.split("height=\"").nth(1).unwrap().split('"').next().unwrap())
+            .collect();
         assert_eq!(heights, ["260.0", "130.0", "260.0"]);
     }
 }

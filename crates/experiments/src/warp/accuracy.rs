@@ -53,7 +53,9 @@ pub(super) fn simulate(config: &WarpConfig) -> Result<Vec<Found>, WarpError> {
     let mut jobs = Vec::new();
     for (subject, of_paper) in &subjects {
         for benchmark in Benchmark::ALL {
-            jobs.extend((1..=u64::from(config.samples.max(1))).map(|seed| (subject, *of_paper, benchmark, seed)));
+            jobs.extend(
+                (1..=u64::from(config.samples.max(1))).map(|seed| (subject, *of_paper, benchmark, seed)),
+            );
         }
     }
     // each is a process of its own: a job here only waits
@@ -83,13 +85,19 @@ pub(super) fn against_real(found: &[Found], real: &[Real], duration: Span) -> (V
     let mut drawings = Vec::new();
     let mut tables = Vec::new();
     for (benchmark, figure, name, title, unit) in [
-        (Benchmark::Fairbench, "figure7", "warp-allocation", "Figure 7: CPU time by nice value", "CPU time per task, ms"),
+        (
+            Benchmark::Fairbench,
+            "figure7",
+            "warp-allocation",
+            "Figure 7: CPU time by nice value",
+            "CPU time per task, ms",
+        ),
         (
             Benchmark::Responsebench,
             "figure10",
             "warp-response",
             "Figure 10: worst wait by length of sleep",
-            "longest wait for a burst of 5 ms, ms",
+            "longest wait of a burst, ms",
         ),
     ] {
         let get = quantity(benchmark);
@@ -103,12 +111,14 @@ pub(super) fn against_real(found: &[Found], real: &[Real], duration: Span) -> (V
             Column::new("difference_percent", "%", "simulated over real, less one"),
             Column::new("real", "", "what ran"),
         ];
-        let long = format!("{title}, {duration} on one CPU ({})", benchmark.name());
+        let long = format!("{title}, {duration}");
         let mut table = Table::new(name, long.as_str(), columns);
         let mut groups = Vec::new();
         for found in found.iter().filter(|found| found.benchmark == benchmark) {
             let of_it = |real: &&Real| {
-                Some(&real.series) == found.series.as_ref() && real.benchmark == benchmark && real.duration_ns == duration.as_ns()
+                Some(&real.series) == found.series.as_ref()
+                    && real.benchmark == benchmark
+                    && real.duration_ns == duration.as_ns()
             };
             let reals: Vec<&Real> = real.iter().filter(of_it).collect();
             let kept: Vec<Levels> = reals.iter().map(|real| real.levels.clone()).collect();
@@ -116,7 +126,8 @@ pub(super) fn against_real(found: &[Found], real: &[Real], duration: Span) -> (V
                 let simulated = mean(&found.samples, get, level);
                 let reality = mean(&kept, get, level);
                 let bounds = range(&found.samples, get, level);
-                let off = simulated.zip(reality).filter(|(_, r)| *r > 0.0).map(|(s, r)| 100.0 * (s / r - 1.0));
+                let off =
+                    simulated.zip(reality).filter(|(_, r)| *r > 0.0).map(|(s, r)| 100.0 * (s / r - 1.0));
                 table.push(vec![
                     found.label.as_str().into(),
                     level_name.into(),
@@ -129,9 +140,9 @@ pub(super) fn against_real(found: &[Found], real: &[Real], duration: Span) -> (V
                 ]);
             }
             let bars = |samples: &[Levels]| (0..LEVELS).map(|level| mean(samples, get, level)).collect();
-            groups.push((format!("{} sim.", found.label), bars(&found.samples)));
+            groups.push((format!("{}, simulated", found.label), bars(&found.samples)));
             if !kept.is_empty() {
-                groups.push((format!("{} real", found.label), bars(&kept)));
+                groups.push((format!("{}, real", found.label), bars(&kept)));
             }
         }
         let svg = Bars {
@@ -171,8 +182,11 @@ pub(super) fn nice_to_share(linux: &[Subject]) -> Result<(Drawing, Table), WarpE
     let mut slices = Vec::new();
     for (sched, published) in &DESIGN[..2] {
         let every: Vec<i32> = (-20..=19).collect();
-        let here: Vec<u64> =
-            every.par_iter().map(|nice| usual_run_ms(sched, *nice)).collect::<Result<_, _>>().map_err(WarpError::Params)?;
+        let here: Vec<u64> = every
+            .par_iter()
+            .map(|nice| usual_run_ms(sched, *nice))
+            .collect::<Result<_, _>>()
+            .map_err(WarpError::Params)?;
         let points = every.iter().zip(&here).map(|(nice, ms)| (f64::from(*nice), *ms as f64));
         slices.push(Series { name: (*sched).into(), points: points.collect(), style: Style::Steps });
         let paper = NICES.iter().zip(published).map(|(nice, ms)| (f64::from(*nice), *ms));
@@ -195,13 +209,20 @@ pub(super) fn nice_to_share(linux: &[Subject]) -> Result<(Drawing, Table), WarpE
         let style = Style::Thin;
         shares.push(Series { name: "Linux since 2.6.23".into(), points: points.collect(), style });
         for nice in NICES {
-            table.push(vec!["linux-6.x".into(), "weight".into(), nice.into(), Value::Null, weights(nice).into()]);
+            table.push(vec![
+                "linux-6.x".into(),
+                "weight".into(),
+                nice.into(),
+                Value::Null,
+                weights(nice).into(),
+            ]);
         }
     }
     let chart = |title: &str, y: &str, y_scale, series| {
         let x_marks = NICES.map(f64::from).to_vec();
         let (title, x_label, y_label) = (title.into(), "nice value".into(), y.into());
-        Chart { title, x_label, y_label, y_scale, series, x_marks, size: (560.0, 340.0), ..Chart::default() }.svg()
+        Chart { title, x_label, y_label, y_scale, series, x_marks, size: (560.0, 340.0), ..Chart::default() }
+            .svg()
     };
     let panels = [
         chart("Time slice", "ms", Scale::Linear, slices),
@@ -236,7 +257,8 @@ pub(super) fn against_ideal(found: &[Found], duration: Span) -> (Drawing, Table)
             (_, "ebs") => "a huge difference".into(),
             _ => "precisely maintained".into(),
         };
-        let per_share = duration.as_ms_f64() / (shares.iter().sum::<f64>() * benchmarks::TASKS_PER_LEVEL as f64);
+        let per_share =
+            duration.as_ms_f64() / (shares.iter().sum::<f64>() * benchmarks::TASKS_PER_LEVEL as f64);
         let ideal: Vec<f64> = shares.iter().map(|share| share * per_share).collect();
         let simulated = |level| mean(&found.samples, |levels| &levels.cpu_ms, level);
         for (level, name) in Benchmark::Fairbench.levels().into_iter().enumerate() {
@@ -250,8 +272,8 @@ pub(super) fn against_ideal(found: &[Found], duration: Span) -> (Drawing, Table)
                 said.clone(),
             ]);
         }
-        groups.push((format!("{} sim.", found.label), (0..LEVELS).map(simulated).collect()));
-        groups.push((format!("{} ideal", found.label), ideal.into_iter().map(Some).collect()));
+        groups.push((format!("{}, simulated", found.label), (0..LEVELS).map(simulated).collect()));
+        groups.push((format!("{}, ideal", found.label), ideal.into_iter().map(Some).collect()));
     }
     let bars = Bars {
         title: "Figure 9: CPU time, simulated and by the design".into(),

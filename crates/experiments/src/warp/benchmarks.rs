@@ -82,7 +82,8 @@ impl Levels {
     /// Reads a log of one of the benchmarks.
     pub fn of(log: &dyn Log) -> Result<Levels, LogProblem> {
         let tasks = LEVELS * TASKS_PER_LEVEL;
-        let (mut cpu_ns, mut waited_ns, mut worst_ns) = (vec![0u64; tasks], vec![0u64; tasks], vec![0u64; tasks]);
+        let (mut cpu_ns, mut waited_ns, mut worst_ns) =
+            (vec![0u64; tasks], vec![0u64; tasks], vec![0u64; tasks]);
         // since when each waits now (Ok), or sleeps (Err)
         let mut waits_since_ns: Vec<Result<u64, u64>> = vec![Ok(0); tasks];
         for_each_run(log, |run| {
@@ -148,6 +149,7 @@ pub(crate) fn run(
         params,
         perturb,
         actions: &[],
+        costs: None,
         stall_limit: STALL_LIMIT,
     };
     let result = schedlab_runner::run(&request)?;
@@ -194,7 +196,8 @@ mod tests {
     #[test]
     fn under_fifo_a_burst_waits_for_the_others_at_most() {
         let duration = Span::from_s(10);
-        let found = run(&native("fifo"), &Benchmark::Responsebench.workload(duration), duration, None).unwrap();
+        let found =
+            run(&native("fifo"), &Benchmark::Responsebench.workload(duration), duration, None).unwrap();
         assert!(found.worst_ms() <= 24.0 * 5.0 && found.worst_ms() > 50.0, "{found:?}");
         assert!(found.cpu_ms[0] > found.cpu_ms[4], "who sleeps less computes more: {found:?}");
     }

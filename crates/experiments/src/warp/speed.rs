@@ -121,6 +121,7 @@ fn measure(
             params,
             perturb: None,
             actions: &[],
+            costs: None,
             stall_limit: STALL_LIMIT,
         };
         let report = schedlab_runner::run(&request).map_err(ArmError::from)?.report;
@@ -153,9 +154,9 @@ fn drawings(measured: &[Measured]) -> Vec<Drawing> {
         names: ["Linux (recorded)", "replay", "optimal"].map(String::from).to_vec(),
         groups: groups(|found| vec![Some(found.recorded_ms), Some(found.total_ms()), Some(found.optimal_ms)]),
     };
-    let published = SPEED.iter().map(|row| {
-        (format!("paper: {}", row.workload), vec![Some(row.warp), Some(row.optimal)])
-    });
+    let published = SPEED
+        .iter()
+        .map(|row| (format!("{}, the paper", row.workload), vec![Some(row.warp), Some(row.optimal)]));
     let ours = groups(|found| {
         vec![Some(found.recorded_ms / found.total_ms()), Some(found.recorded_ms / found.optimal_ms)]
     });
