@@ -3,8 +3,10 @@
 mod agreement;
 mod args;
 mod at;
+mod calibrate;
 mod compare;
 mod debug;
+mod costs;
 mod demo;
 mod dependencies;
 mod diff;
