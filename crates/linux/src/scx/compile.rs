@@ -370,6 +370,7 @@ fn unresolved(kernel: &BuiltKernel, scheduler: &[u8]) -> Result<(), ScxError> {
         .into_iter()
         .filter(|s| s.section == 0 && !s.is_weak && !s.name.is_empty() && !known.contains(&s.name))
         .filter(|s| !s.name.starts_with("schedlab_") && !s.name.starts_with("_GLOBAL_"))
+        .filter(|s| !["memset", "memcpy", "memmove", "memcmp"].contains(&s.name.as_str()))
         .map(|s| s.name)
         .collect();
     if missing.is_empty() {

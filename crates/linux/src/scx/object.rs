@@ -680,6 +680,17 @@ fn make_writable(elf: &Elf<'_>, base: usize) -> std::io::Result<()> {
     Ok(())
 }
 
+/// What a compiler calls of its own accord, and the kernel object has from the host's C library, too; else 0.
+fn host_function(name: &str) -> usize {
+    match name {
+        "memset" => libc::memset as *const () as usize,
+        "memcpy" => libc::memcpy as *const () as usize,
+        "memmove" => libc::memmove as *const () as usize,
+        "memcmp" => libc::memcmp as *const () as usize,
+        _ => 0,
+    }
+}
+
 /// Write the addresses of the kernel's functions and variables where the object refers to them. What the kernel has not stays 0.
 fn link(elf: &Elf<'_>, base: usize, kernel_object: &Path, kernel_text: usize) -> Result<(), String> {
     let imports = elf.imports();
@@ -694,7 +705,7 @@ fn link(elf: &Elf<'_>, base: usize, kernel_object: &Path, kernel_text: usize) ->
     for (at, addend, name) in imports {
         let value = match known.get(&plain(&name)) {
             Some(value) => (kernel_text - text + *value as usize).wrapping_add(addend as usize),
-            None => 0,
+            None => host_function(&plain(&name)),
         };
         // SAFETY: a slot that the dynamic loader has just filled, in data made writable.
         unsafe { ((base + at as usize) as *mut usize).write_unaligned(value) };
