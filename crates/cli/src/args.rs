@@ -194,6 +194,9 @@ pub(crate) struct RunArgs {
     pub json: Option<PathBuf>,
     #[command(flatten)]
     pub at: crate::at::AtArgs,
+    /// End the run if the scheduler does nothing for this long on the clock of this machine: an endless loop.
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub stall: Span,
     /// Ticks of all CPUs at one instant, or spread over half a tick.
     #[arg(long, value_name = "PHASE", default_value = "aligned", value_parser = ["aligned", "staggered"])]
     pub ticks: String,

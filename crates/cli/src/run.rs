@@ -10,12 +10,13 @@ use schedlab_log::{LogError, LogHeader, RawLog};
 use schedlab_machine::Perturb;
 use schedlab_machine::kernel::{Action, SKEW_TICK};
 use schedlab_report::{Detail, NextStep, RunFacts, RunReport, RunView, Style};
-use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, STALL_LIMIT, Scheduler};
+use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
 use schedlab_workload::Workload;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A run that has ended as it should: its log and what is known about it.
 pub(crate) struct Finished {
@@ -46,6 +47,8 @@ pub(crate) struct Plan<'a> {
     pub perturb: Option<Perturb>,
     /// What is done to the kernel meanwhile.
     pub actions: Vec<Action>,
+    /// End the run if nothing happens for this long on the host's clock.
+    pub stall_limit: Duration,
     /// The command that repeats the run.
     pub command: String,
 }
@@ -55,6 +58,9 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
         Failure::Input("how many CPUs? Give --cpus N, or --machine packages=2,cores=4,smt=2".to_string())
     })?;
     check_outputs(args)?;
+    if args.stall == Span::ZERO {
+        return Err(Failure::Input("--stall 0: expected a time greater than zero, for example 5s".to_string()));
+    }
     let variations = args.many.variations()?;
     let several = !args.more.is_empty() && !args.together;
     if variations.len() > 1 || several {
@@ -105,6 +111,7 @@ pub(crate) fn plan<'a>(
         params,
         perturb: variation.perturb,
         actions: args.at.actions(),
+        stall_limit: Duration::from_nanos(args.stall.as_ns()),
         command: command_line(),
     }
 }
@@ -121,7 +128,7 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         params: plan.params.clone(),
         perturb: plan.perturb,
         actions: &plan.actions,
-        stall_limit: STALL_LIMIT,
+        stall_limit: plan.stall_limit,
     };
     let result = schedlab_runner::run(&request).map_err(|error| match error {
         RunError::Report(_) => Failure::Internal(error.to_string()),

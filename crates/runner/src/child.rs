@@ -26,7 +26,7 @@ pub(crate) fn run(
         Scheduler::Native(info) => {
             let policy =
                 info.build(&policy_params(&setup.params)).expect("the parent has checked the parameters");
-            let machine = Machine::new(Native::new(policy, Spill::new(spill)), program, setup);
+            let machine = Machine::new(Native::new(policy, Spill::through(&control.log, spill)), program, setup);
             drive(machine, actions, nr_tasks, control)
         }
         Scheduler::Linux(linux) => {
@@ -37,7 +37,7 @@ pub(crate) fn run(
                     return not_started(fault, nr_tasks);
                 }
             };
-            let kernel = LinuxMachine::new(kernel, COMMAND_LINE, Spill::new(spill));
+            let kernel = LinuxMachine::new(kernel, COMMAND_LINE, Spill::through(&control.log, spill));
             drive(Machine::new(kernel, program, setup), actions, nr_tasks, control)
         }
     }

@@ -1,6 +1,7 @@
 //! The parent's side: fork, watch, collect.
 
 use crate::{ChildReport, ExitReport, Request, RunEnd, RunError, child};
+use schedlab_machine::sink::{Buffer, bytes};
 use schedlab_machine::{Program, Setup};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct ControlPage {
     /// Grows while events happen.
     pub pulse: AtomicU64,
+    /// Records that are not yet in the spill file; what a child that died leaves in it is read from here.
+    pub log: Buffer,
 }
 
 /// The control page in memory that both processes see; unmapped by the parent when the run is over.
@@ -83,6 +86,11 @@ pub(crate) fn supervise(
             drop(program);
             let status = wait(pid, page.get(), request.stall_limit);
             let pulse = page.get().pulse.load(Ordering::Relaxed);
+            let died = !matches!(status, Status::Exited(_));
+            let rest = if died { page.get().log.rest() } else { &[] };
+            // (after what the child has written: the position in the file is shared)
+            spill.write_all(bytes(rest)).map_err(host("complete the log", SPACE))?;
+            let time_ns = rest.last().map_or(0, |record| record.time_ns);
             spill.rewind().map_err(host("rewind the log", SPACE))?;
             let mut text = String::new();
             let read = answer.rewind().and_then(|()| answer.read_to_string(&mut text));
@@ -97,13 +105,13 @@ pub(crate) fn supervise(
                     Err(RunError::Report(format!("the child ended with status {code}: {text}")))
                 }
                 Status::Signal(signal) => {
-                    Ok((crashed("crash", signal_reason(signal, &text), pulse, nr_tasks), spill))
+                    Ok((crashed("crash", signal_reason(signal, &text), time_ns, pulse, nr_tasks), spill))
                 }
                 Status::Stalled => {
                     let limit = request.stall_limit;
                     let reason =
                         format!("nothing happened for {limit:?}: an endless loop inside the scheduler");
-                    Ok((crashed("stall", reason, pulse, nr_tasks), spill))
+                    Ok((crashed("stall", reason, time_ns, pulse, nr_tasks), spill))
                 }
             }
         }
@@ -186,10 +194,10 @@ fn signal_reason(signal: i32, text: &str) -> String {
 }
 
 /// The report of a child that could not write one.
-fn crashed(kind: &str, reason: String, pulse: u64, nr_tasks: usize) -> ChildReport {
+fn crashed(kind: &str, reason: String, time_ns: u64, pulse: u64, nr_tasks: usize) -> ChildReport {
     ChildReport {
-        end: RunEnd::Misbehaved { report: ExitReport { kind: kind.into(), reason, time_ns: 0 } },
-        duration_ns: 0,
+        end: RunEnd::Misbehaved { report: ExitReport { kind: kind.into(), reason, time_ns } },
+        duration_ns: time_ns,
         finished: vec![false; nr_tasks],
         events: pulse,
         tokens_early: 0,

@@ -1,7 +1,7 @@
 //! Why do two schedules differ at first? Each cause with the evidence that tells it, and where in the kernel it lies.
 
 use super::compare::{Comparison, Divergence};
-use super::schedule::By;
+use super::schedule::{By, Schedule};
 use schedlab_units::TaskId;
 use schedlab_workload::{Birth, InitState, Workload};
 
@@ -16,6 +16,8 @@ pub enum Cause {
     TimerResolution,
     /// Tasks that are blocked at the start have another virtual time.
     BlockedAtStart,
+    /// 6.1 preempts tasks in their exit.
+    Exit,
     /// A new task was put on another CPU.
     ForkPlacement,
     /// A woken task was put on another CPU.
@@ -28,11 +30,12 @@ pub enum Cause {
 
 impl Cause {
     /// All.
-    pub const ALL: [Cause; 8] = [
+    pub const ALL: [Cause; 9] = [
         Cause::FairServer,
         Cause::OwnThreads,
         Cause::TimerResolution,
         Cause::BlockedAtStart,
+        Cause::Exit,
         Cause::ForkPlacement,
         Cause::WakeupPlacement,
         Cause::Balancing,
@@ -46,6 +49,7 @@ impl Cause {
             Cause::OwnThreads => "kernel's own threads",
             Cause::TimerResolution => "timers under 1 us",
             Cause::BlockedAtStart => "blocked at the start",
+            Cause::Exit => "exits",
             Cause::ForkPlacement => "fork placement",
             Cause::WakeupPlacement => "wakeup placement",
             Cause::Balancing => "balancing",
@@ -67,7 +71,8 @@ impl Cause {
                 "kworkers (vmstat, random), rcu_preempt and others of the kernel's own threads wake up, are placed on the fair queue, move \
                  the mean virtual time, and make the kernel account for the current task, which can end its slice between two ticks. \
                  A native policy has no such threads. Told by: with the same wakeups in its workload, as tasks that need no CPU \
-                 time, the difference is gone or later."
+                 time, the difference is gone or later; where it is not gone, there was none before the first of these wakeups (what \
+                 such a thread is owed from before the start is not in the log)."
             }
             Cause::TimerResolution => {
                 "The clock event device of the port cannot be programmed less than 1 us ahead (as real ones cannot, min_delta_ns); a \
@@ -78,6 +83,9 @@ impl Cause {
                  (START_DEBIT) and blocks without having run, so that their virtual times differ by up to a period at their first \
                  wakeup. The native policy lets them begin equal. Told by: the task concerned was blocked at the start. \
                  (kernel/sched/fair.c: place_entity)"
+            }
+            Cause::Exit => {
+                "6.1 takes an exiting task out of its autogroup and puts it back among the runnable ones, which reschedules: the task is                  preempted in the middle of its exit, others run, and it dies when its turn comes again. (kernel/sched/autogroup.c:                  sched_autogroup_exit_task; kernel/sched/core.c: sched_move_task.) Under the native policy a task is gone when it exits, as                  in 6.12. Told by: an exiting task was preempted in the real log before the difference."
             }
             Cause::ForkPlacement => {
                 "sched_balance_find_dst_cpu() classifies groups of CPUs by decayed utilisation and load (PELT) and looks for the \
@@ -105,7 +113,8 @@ impl Cause {
 const RESOLUTION_NS: u64 = 1_000;
 
 /// The cause of a difference that own threads and the fair server do not explain.
-pub fn cause(found: &Divergence, workload: &Workload, nr_cpus: u32, start_debit: bool) -> Cause {
+pub fn cause(found: &Divergence, workload: &Workload, real: &Schedule, start_debit: bool) -> Cause {
+    let nr_cpus = real.decisions.len();
     if let (Some(a), Some(b)) = (found.first, found.second)
         && a.task == b.task
         && a.time_ns.abs_diff(b.time_ns) <= RESOLUTION_NS
@@ -116,12 +125,17 @@ pub fn cause(found: &Divergence, workload: &Workload, nr_cpus: u32, start_debit:
     if start_debit && concerned().any(|decision| was_blocked_at_start(decision.task, workload)) {
         return Cause::BlockedAtStart;
     }
+    let since = real.exits_preempted_ns.first();
     match found.placement {
+        _ if nr_cpus == 1 && since.is_some_and(|&since| since <= found.time_ns) => Cause::Exit,
         Some((placement, _)) if nr_cpus > 1 => match placement.by {
             By::Birth => Cause::ForkPlacement,
             By::Wakeup => Cause::WakeupPlacement,
             By::Balancing => Cause::Balancing,
         },
+        _ if real.own_wakeups.iter().any(|own| own.time_ns > 0 && own.time_ns <= found.time_ns) => {
+            Cause::OwnThreads
+        }
         _ => Cause::Choice,
     }
 }

@@ -30,7 +30,8 @@ use schedlab_log::{LogError, RawLog};
 use schedlab_runner::{Request, RunEnd, RunError, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
-use schedlab_workload::Workload;
+use schedlab_workload::{Form, Workload, save};
+use std::path::{Path, PathBuf};
 
 /// A native policy and the kernel that it models.
 #[derive(Clone, Debug)]
@@ -61,6 +62,14 @@ pub enum AgreementError {
         /// How.
         reason: String,
     },
+    /// A workload that was to be kept cannot be written.
+    #[error("{}: {source}; choose a folder that can be written to, with free space", path.display())]
+    Keep {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// Its log cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -83,12 +92,13 @@ pub struct Agreement {
     pub run_quantiles_ns: [Vec<u64>; 2],
 }
 
-/// One run. `nr_tasks` are the workload's own tasks; those after them count as the kernel's.
+/// One run, with its log kept in a file if there is one. Tasks beyond those of the case's workload count as the kernel's.
 fn run(
     case: &Case,
     workload: &Workload,
     scheduler: &Scheduler,
     params: Vec<(String, String)>,
+    keep: Option<PathBuf>,
 ) -> Result<Schedule, AgreementError> {
     let request = Request {
         workload,
@@ -111,6 +121,9 @@ fn run(
         return Err(AgreementError::Ended { sched, workload, reason });
     }
     let log = RawLog::open(result.spill, result.header)?;
+    if let Some(path) = keep {
+        schedlab_log::write(&path, &log)?;
+    }
     Ok(Schedule::read(&log, case.workload.tasks.len())?)
 }
 
@@ -122,17 +135,25 @@ fn no_fair_server(topology: &Topology) -> Vec<(String, String)> {
     params
 }
 
-/// Runs a workload under both of a pair and tells why they differ.
+/// Runs a workload under both of a pair and tells why they differ. With a folder, the logs of all runs are kept in it, for
+/// `schedlab diff`: `WORKLOAD-CPUS-SCHEDULER.log`, those of the second look with `-alike`; also the workload with the kernel's own threads.
 ///
 /// # Errors
-/// A run that could not be started or did not end as it should.
-pub fn agree(case: &Case, pair: &Pair) -> Result<Agreement, AgreementError> {
-    let native = run(case, &case.workload, &pair.native, Vec::new())?;
-    let real = run(case, &case.workload, &pair.real, Vec::new())?;
+/// A run that could not be started or did not end as it should; a log that cannot be written.
+pub fn agree(case: &Case, pair: &Pair, logs: Option<&Path>) -> Result<Agreement, AgreementError> {
+    let keep = |scheduler: &Scheduler, suffix: &str| {
+        let name = format!("{}-{}-{}{suffix}.log", case.name, case.topology.nr_cpus(), scheduler.name());
+        logs.map(|folder| folder.join(name))
+    };
+    let plain_run = |scheduler: &Scheduler| run(case, &case.workload, scheduler, Vec::new(), keep(scheduler, ""));
+    let native = plain_run(&pair.native)?;
+    let real = plain_run(&pair.real)?;
     let plain = compare(&native, &real);
     let run_quantiles_ns = [&native, &real].map(Schedule::run_quantiles_ns);
+    // (the real run to which the native one is compared last)
     let (quiet, without_server) = if pair.fair_server && plain.divergence.is_some() {
-        let quiet = run(case, &case.workload, &pair.real, no_fair_server(&case.topology))?;
+        let params = no_fair_server(&case.topology);
+        let quiet = run(case, &case.workload, &pair.real, params, keep(&pair.real, "-alike"))?;
         let comparison = compare(&native, &quiet);
         (quiet, comparison)
     } else {
@@ -141,8 +162,14 @@ pub fn agree(case: &Case, pair: &Pair) -> Result<Agreement, AgreementError> {
     let duration_ns = native.duration_ns;
     let alike = if without_server.divergence.is_some() && !quiet.own_wakeups.is_empty() {
         let workload = with_own_threads(&case.workload, &quiet);
-        let native = run(case, &workload, &pair.native, Vec::new())?;
-        compare(&native, &quiet)
+        if let Some(folder) = logs {
+            let path = folder.join(format!("{}-{}-alike.wlb", case.name, case.topology.nr_cpus()));
+            save(&path, &workload, Form::Binary)
+                .map_err(|source| AgreementError::Keep { path: path.clone(), source })?;
+        }
+        let native = run(case, &workload, &pair.native, Vec::new(), keep(&pair.native, "-alike"))?;
+        let alike = compare(&native, &quiet);
+        if explain::moved(&without_server, &alike) { alike } else { without_server.clone() }
     } else {
         without_server.clone()
     };
@@ -154,7 +181,10 @@ pub fn agree(case: &Case, pair: &Pair) -> Result<Agreement, AgreementError> {
         causes.push(Cause::OwnThreads);
     }
     if let Some(found) = &alike.divergence {
-        causes.push(explain::cause(found, &case.workload, case.topology.nr_cpus(), pair.start_debit));
+        let last = explain::cause(found, &case.workload, &quiet, pair.start_debit);
+        if !causes.contains(&last) {
+            causes.push(last);
+        }
     }
     Ok(Agreement { plain, without_server, alike, causes, duration_ns, run_quantiles_ns })
 }

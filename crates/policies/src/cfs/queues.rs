@@ -82,6 +82,11 @@ impl Queues {
         self.cpus = vec![Rq::default(); view.nr_cpus() as usize];
     }
 
+    /// The period, scaled, in virtual time.
+    pub(super) fn latency_ns(&self) -> i64 {
+        self.latency.as_ns() as i64
+    }
+
     /// Brings the current task's vruntime up to now.
     pub(super) fn update_current(&mut self, view: &View, cpu: CpuId) {
         if let Some(current) = self.cpus[cpu.index()].current {
