@@ -22,6 +22,8 @@ pub(crate) struct Loaded {
     pub derived: Option<Summary>,
     /// When a run of it ends, if nothing else is asked (a mix may say so).
     pub duration: Option<Span>,
+    /// If it was imported: from what.
+    pub format: Option<TraceFormat>,
 }
 
 /// Loads a workload; a trace is imported on the fly.
@@ -48,9 +50,15 @@ pub(crate) fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded
     let step = ui.step(format!("loading {}", path.display()));
     let name = title(path);
     match schedlab_workload::load(path).map_err(Failure::input)? {
-        Found::Workload { path, workload, .. } => {
-            Ok(Loaded { workload, name, notes: Vec::new(), path, derived: None, duration: None })
-        }
+        Found::Workload { path, workload, .. } => Ok(Loaded {
+            workload,
+            name,
+            notes: Vec::new(),
+            path,
+            derived: None,
+            duration: None,
+            format: None,
+        }),
         Found::Trace { path, format } if format != TraceFormat::RtApp => {
             let derived = import_trace(&path, mode, DeriveOptions::default(), |events| {
                 step.progress(format!("importing {}: {events} events", path.display()));
@@ -58,13 +66,21 @@ pub(crate) fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded
             .map_err(Failure::input)?;
             let Derived { workload, summary } = derived;
             let (notes, derived) = (notes(&summary), Some(summary));
-            Ok(Loaded { workload, name, notes, path, derived, duration: None })
+            Ok(Loaded { workload, name, notes, path, derived, duration: None, format: Some(format) })
         }
         Found::Trace { path, format } => {
             let workload = read_rtapp(&path).map_err(Failure::input)?;
             let note =
                 "expanded from a description for rt-app; who waits for whom is as with a CPU for each task";
-            Ok(Loaded { workload, name, notes: vec![note.to_string()], path, derived: None, duration: None })
+            Ok(Loaded {
+                workload,
+                name,
+                notes: vec![note.to_string()],
+                path,
+                derived: None,
+                duration: None,
+                format: Some(format),
+            })
         }
         Found::Mix { path } => {
             drop(step);

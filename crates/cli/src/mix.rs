@@ -26,6 +26,7 @@ pub(crate) fn load(path: &Path, name: String, within: &mut Within<'_>) -> Result
         path: path.to_path_buf(),
         derived: None,
         duration: None,
+        format: None,
     };
     if Spec::is_spec(&text) {
         let spec = Spec::from_toml(&path.display().to_string(), &text).map_err(Failure::input)?;
@@ -69,5 +70,13 @@ pub(crate) fn load_several(paths: &[PathBuf], ui: &Ui) -> Result<Loaded> {
         })
         .map_err(Failure::input)?;
     let name = names.join(" + ");
-    Ok(Loaded { workload, name, notes: Vec::new(), path: paths[0].clone(), derived: None, duration: None })
+    Ok(Loaded {
+        workload,
+        name,
+        notes: Vec::new(),
+        path: paths[0].clone(),
+        derived: None,
+        duration: None,
+        format: None,
+    })
 }

@@ -78,9 +78,7 @@ impl Params {
     /// Say what can be done about a tunable that the kernel refuses.
     pub(crate) fn explain(&self, mut fault: Fault) -> Fault {
         if fault.reason.starts_with("writing ") {
-            fault.reason.push_str(
-                "; check name and range for this kernel version: 'schedlab schedulers NAME' lists its tunables",
-            );
+            fault.reason.push_str("; check the name and range given with --param for this kernel version");
         }
         fault
     }

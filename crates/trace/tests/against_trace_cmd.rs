@@ -181,7 +181,8 @@ fn what_we_write_reads_the_same() {
         assert_eq!(done.events_kept, 118);
         assert_same(&path, "small.report.txt");
         let copy = TraceFile::open(&path, Mode::Strict).unwrap();
-        assert_eq!(copy.uname(), file.uname());
+        assert!(file.uname().unwrap().starts_with("Linux localhost 6.18."));
+        assert_eq!(copy.uname(), Some("Linux localhost 6.18 x86_64")); // a rewritten trace names the series only
         assert_eq!(copy.cpu_count(), Some(2));
         assert_eq!(copy.cmdlines(), file.cmdlines());
         assert_eq!(copy.buffers()[0].clock, "local");

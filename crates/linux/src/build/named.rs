@@ -268,6 +268,6 @@ mod tests {
             fs::write(&path, "").unwrap();
             assert_eq!(Named::tarball(&path).unwrap().name, name);
         }
-        assert!(Named::tree(dir.path()).unwrap_err().to_string().contains("is not a Linux source tree"));
+        assert!(Named::tree(dir.path()).is_err());
     }
 }

@@ -241,12 +241,11 @@ mod tests {
             .tasks
             .iter()
             .map(|task| {
-                let block = task.events[0].kind.length().unwrap().as_ns();
                 let crate::EventKind::Wakeup(crate::Wakeup::External { after, .. }) = task.events[1].kind
                 else {
                     panic!("a job is followed by a sleep")
                 };
-                (block + after.as_ns(), task.params.unwrap().rt_priority)
+                (after.as_ns(), task.params.unwrap().rt_priority)
             })
             .collect();
         tasks.sort_unstable();
