@@ -13,7 +13,7 @@ if ! command -v valgrind >/dev/null; then
 	exit 2
 fi
 
-# count LOAD CPUS TASKS LENGTH: events and instructions of one run
+# count LOAD CPUS TASKS LENGTH LONGEST: events and instructions of one run
 count() {
 	valgrind --tool=callgrind --callgrind-out-file=/dev/null "$schedlab" probe-machine "$sched" "$@" \
 		2>"$out/valgrind" >"$out/events"
@@ -31,8 +31,8 @@ point() {
 		ms=$((ms > 2 * period ? ms : 2 * period))
 		;;
 	esac
-	read -r e1 i1 < <(count "$load" "$cpus" "$tasks" "${ms}ms")
-	read -r e2 i2 < <(count "$load" "$cpus" "$tasks" "$((2 * ms))ms")
+	read -r e1 i1 < <(count "$load" "$cpus" "$tasks" "${ms}ms" "$((2 * ms))ms")
+	read -r e2 i2 < <(count "$load" "$cpus" "$tasks" "$((2 * ms))ms" "$((2 * ms))ms")
 	events=$((e2 - e1)) instructions=$((i2 - i1))
 	each=$((10 * instructions / events))
 	printf '%-10s %6d CPUs %7d tasks %9d events %6d.%d instructions per event\n' "$load" "$cpus" "$tasks" "$events" \

@@ -111,7 +111,7 @@ pub(crate) fn probe(args: &ProbeArgs) -> Result<()> {
     Ok(())
 }
 
-/// One run for scripts/bench-flat.sh: `schedlab probe-machine SCHED LOAD CPUS TASKS LENGTH` prints the number of events.
+/// One run for scripts/bench-flat.sh: `schedlab probe-machine SCHED LOAD CPUS TASKS LENGTH LONGEST` prints the number of events.
 #[derive(Args, Debug)]
 pub(crate) struct ProbeMachineArgs {
     /// A native scheduler.
@@ -124,11 +124,13 @@ pub(crate) struct ProbeMachineArgs {
     pub tasks: u32,
     /// Simulated time.
     pub length: Span,
+    /// What tasks do is written for so long.
+    pub longest: Span,
 }
 
 pub(crate) fn probe_machine(args: &ProbeMachineArgs) -> Result<()> {
     let info = schedlab_policies::find(&args.sched)
         .ok_or_else(|| Failure::Input(format!("there is no native scheduler '{}'", args.sched)))?;
-    println!("{}", drive(info, args.load, args.cpus, args.tasks, args.length));
+    println!("{}", drive(info, args.load, args.cpus, args.tasks, args.length, args.longest));
     Ok(())
 }

@@ -96,24 +96,30 @@ fn workload(load: Load, nr_cpus: u32, nr_tasks: u32, length: Span) -> Workload {
     Workload { tasks: (0..nr_tasks).map(task).collect(), ..Workload::default() }
 }
 
-/// Runs the policy, with the log on, and returns the number of events.
+/// Runs the policy, with the log on, for `length` and returns the number of events. The tasks' programs are long enough for `longest`: of
+/// two runs with equal programs only the loop differs.
 ///
 /// # Panics
 /// If the policy misbehaves, or if its parameters' defaults do not fit.
-pub fn drive(policy: &PolicyInfo, load: Load, nr_cpus: u32, nr_tasks: u32, length: Span) -> u64 {
+pub fn drive(
+    policy: &PolicyInfo,
+    load: Load,
+    nr_cpus: u32,
+    nr_tasks: u32,
+    length: Span,
+    longest: Span,
+) -> u64 {
     let policy = policy.build(&[]).expect("a policy's defaults fit");
     let topology = Topology::flat(nr_cpus).expect("1 to 1,024 CPUs");
-    // programs of equal length whatever the run's, so that only the loop differs between two runs
-    let program = Program::new(&workload(load, nr_cpus, nr_tasks, LONGEST.max(length))).expect("a valid workload");
+    let workload = workload(load, nr_cpus, nr_tasks, longest.max(length));
+    let program = Program::new(&workload).expect("a valid workload");
+    drop(workload);
     let setup = Setup { topology, duration: Some(length), params: Vec::new() };
     let mut machine = Machine::new(Native::new(policy, Spill::new(std::io::sink())), program, setup);
     let outcome = machine.run();
     assert_eq!(outcome.end, End::Duration, "tasks have work for the whole run");
     outcome.events
 }
-
-/// Programs are made for so long at least.
-const LONGEST: Span = Span::from_s(4);
 
 #[cfg(test)]
 mod tests {
@@ -134,8 +140,11 @@ mod tests {
         ] {
             let busy = if load == Load::Crowded { 1.0 } else { 0.8 };
             let rounds = busy * f64::from(nr_cpus) * 1000.0 / 4.0 * 2.0;
-            let events = drive(fifo, load, nr_cpus, nr_tasks, Span::from_s(2)) as f64;
-            assert!(events > 1.8 * rounds && events < 3.3 * rounds, "{load:?} {nr_cpus} {nr_tasks}: {events}, {rounds}");
+            let events = drive(fifo, load, nr_cpus, nr_tasks, Span::from_s(2), Span::ZERO) as f64;
+            assert!(
+                events > 1.8 * rounds && events < 3.3 * rounds,
+                "{load:?} {nr_cpus} {nr_tasks}: {events}, {rounds}"
+            );
         }
         assert!("busy".parse::<Load>().is_err());
     }
