@@ -31,20 +31,22 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Turn a trace into a workload: what each task wanted, free of any schedule.
     Import(ImportArgs),
-    /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, periodic, arrivals.
+    /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, server, forkstorm, execstorm, periodic, arrivals, random.
     Generate(GenerateArgs),
     /// Look at a workload, or take a part of it: show, filter, cut, scale, anonymise, convert.
     #[command(subcommand)]
     Workload(crate::workload::WorkloadCommand),
     /// Run a workload under a scheduler, on a simulated machine.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
+    /// Several schedulers or parameters on the same workload, over an ensemble of perturbed replays: what changed, most first.
+    Compare(crate::compare::CompareArgs),
     /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if there is one.
     Diff(crate::diff::DiffArgs),
     /// Real Linux: fetch, build, list, check, remove.
     #[command(subcommand)]
     Linux(crate::linux::LinuxCommand),
     /// How far from its due does each client get, and what does deciding cost? The study of the paper on VTRR, for any scheduler.
-    Fairness(crate::fairness::FairnessArgs),
+    Fairness(Box<crate::fairness::FairnessArgs>),
     /// Every table and figure of a paper, beside the published value.
     #[command(subcommand)]
     Reproduce(crate::reproduce::ReproduceCommand),
@@ -57,6 +59,8 @@ pub(crate) enum Command {
     Guest(crate::guest::GuestCommand),
     /// Compare the simulation with real Linux: tables with tolerances and verdicts.
     Validate(crate::validate::ValidateArgs),
+    /// Compare native CFS and EEVDF with the real kernels that they model, decision by decision, and explain the differences.
+    Agreement(crate::agreement::AgreementArgs),
     /// Show a machine that --machine takes, or list those with a name; take a snapshot of this one.
     Machines(crate::machines::MachinesArgs),
     /// List the schedulers that --sched takes, with their parameters.
@@ -125,7 +129,8 @@ pub(crate) struct ImportArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct GenerateArgs {
-    /// What to make; without one the kinds are listed.
+    /// What to make, or a TOML file (NAME.toml) with kind and settings; without one the kinds are listed.
+    #[arg(value_name = "KIND|FILE.toml")]
     pub kind: Option<String>,
     /// Take kind and settings from a TOML file.
     #[arg(long, value_name = "FILE", conflicts_with = "kind")]
@@ -136,6 +141,9 @@ pub(crate) struct GenerateArgs {
     /// A setting of the kind, NAME=VALUE; without -o all settings are printed.
     #[arg(long, value_name = "K=V", value_parser = parse_param)]
     pub set: Vec<(String, String)>,
+    /// Print the settings with their meanings, as TOML to edit (also what happens without -o).
+    #[arg(long)]
+    pub print_spec: bool,
     /// Workload file to write: text, or binary if the name ends in .wlb.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
@@ -143,12 +151,15 @@ pub(crate) struct GenerateArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// A workload (text or binary), a trace, or a folder with one of them.
+    /// A workload (text or binary), a trace, a mix (TOML), or a folder with one of them.
     #[arg(required = true, value_name = "W")]
     pub workload: PathBuf,
     /// More workloads, each a run of its own.
     #[arg(value_name = "W")]
     pub more: Vec<PathBuf>,
+    /// All workloads in one run, side by side on one machine, instead of a run for each.
+    #[arg(long)]
+    pub together: bool,
     /// The scheduler: `schedlab schedulers` lists them.
     #[arg(long, value_name = "NAME")]
     pub sched: String,
@@ -188,7 +199,7 @@ pub(crate) struct RunArgs {
     pub many: crate::many::ManyArgs,
 }
 
-fn parse_cpus(text: &str) -> Result<Topology, String> {
+pub(crate) fn parse_cpus(text: &str) -> Result<Topology, String> {
     let count: u64 = text.parse().map_err(|_| format!("'{text}' is not a number of CPUs"))?;
     count.to_string().parse().map_err(|error: schedlab_topology::TopologyError| error.to_string())
 }

@@ -29,7 +29,8 @@ impl AtArgs {
 }
 
 fn split(text: &str) -> Result<(Span, &str), String> {
-    let (at, rest) = text.split_once(':').ok_or_else(|| format!("'{text}' has no TIME: in front, e.g. 2s:"))?;
+    let (at, rest) =
+        text.split_once(':').ok_or_else(|| format!("'{text}' has no TIME: in front, e.g. 2s:"))?;
     Ok((at.parse().map_err(|e| format!("'{at}' is not a time: {e}"))?, rest))
 }
 

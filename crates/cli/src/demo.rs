@@ -3,10 +3,10 @@
 //! Record a parallel compile (or take the sample), replay it through real Linux and two native schedulers on 2 and on 8 CPUs, and
 //! put the results side by side.
 
-use crate::linux::Asked;
 use crate::args::DemoArgs;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
+use crate::linux::Asked;
 use crate::run::{Finished, Plan, execute, report};
 use crate::ui::Ui;
 use schedlab_host::anonymise::Others;
@@ -102,7 +102,7 @@ fn record(output: &Path, ui: &Ui) -> std::result::Result<PathBuf, String> {
 }
 
 /// A file of the project: from the working directory or the program upwards.
-fn project_file(name: &str) -> Option<PathBuf> {
+pub(crate) fn project_file(name: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok();
     let working = std::env::current_dir().ok();
     let starts = [working.as_deref(), program.as_deref()];

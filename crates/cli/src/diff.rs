@@ -37,6 +37,9 @@ pub(crate) struct DiffArgs {
 }
 
 pub(crate) fn diff(args: &DiffArgs, ui: &Ui) -> Result<()> {
+    if let Some(path) = &args.json {
+        crate::run::check_output(path)?;
+    }
     let open = |path: &Path| schedlab_log::open(path).map_err(Failure::input);
     let (a, b) = (open(&args.a)?, open(&args.b)?);
     let step = ui.step("comparing the logs");

@@ -7,14 +7,27 @@ use schedlab_workload::generate::{KINDS, Spec};
 use schedlab_workload::{Form, save};
 
 pub(crate) fn generate(args: &GenerateArgs, ui: &Ui) -> Result<()> {
-    let (name, text) = match (&args.kind, &args.from) {
-        (Some(kind), None) => ("the command line".to_string(), as_toml(kind, args)),
-        (None, Some(path)) => {
-            let text = std::fs::read_to_string(path);
-            let text =
+    let file = args
+        .from
+        .clone()
+        .or_else(|| args.kind.as_ref().filter(|kind| kind.ends_with(".toml")).map(Into::into));
+    let (name, text) = match (&args.kind, file) {
+        (_, Some(path)) => {
+            let text = std::fs::read_to_string(&path);
+            let mut text =
                 text.map_err(|error| Failure::Input(format!("{}: cannot be read: {error}", path.display())))?;
+            if !args.set.is_empty() || args.nice.is_some() {
+                return Err(Failure::Input(format!(
+                    "{}: --set and --nice go with a kind; edit the file instead",
+                    path.display()
+                )));
+            }
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
             (path.display().to_string(), text)
         }
+        (Some(kind), None) => ("the command line".to_string(), as_toml(kind, args)),
         _ => {
             let kinds: Vec<String> =
                 KINDS.iter().map(|(kind, what)| format!("  {kind:<14} {what}")).collect();
@@ -25,8 +38,14 @@ pub(crate) fn generate(args: &GenerateArgs, ui: &Ui) -> Result<()> {
         }
     };
     let spec = Spec::from_toml(&name, &text).map_err(Failure::input)?;
+    if args.print_spec {
+        print!("{}", spec.to_documented_toml());
+    }
     let Some(output) = &args.output else {
-        print!("{}", spec.to_toml());
+        if args.print_spec {
+            return Ok(());
+        }
+        print!("{}", spec.to_documented_toml());
         ui.say(
             "these are the settings; -o FILE writes the workload (text, or binary if the name ends in .wlb)",
         );

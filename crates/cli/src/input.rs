@@ -1,11 +1,12 @@
 //! What can W be? A workload file, a trace, or a folder with one of them.
 
 use crate::failure::{Failure, Result};
+use crate::mix::Within;
 use crate::ui::Ui;
 use schedlab_trace::Mode;
 use schedlab_units::Span;
 use schedlab_workload::derive::{DeriveOptions, Derived, Summary, import_trace};
-use schedlab_workload::{Loaded as Found, TraceFormat, Workload};
+use schedlab_workload::{Loaded as Found, TraceFormat, Workload, read_rtapp};
 use std::path::{Path, PathBuf};
 
 /// A workload with what reports say of it.
@@ -19,6 +20,8 @@ pub(crate) struct Loaded {
     pub path: PathBuf,
     /// If it was derived from a trace: what that gave.
     pub derived: Option<Summary>,
+    /// When a run of it ends, if nothing else is asked (a mix may say so).
+    pub duration: Option<Span>,
 }
 
 /// Loads a workload; a trace is imported on the fly.
@@ -26,13 +29,27 @@ pub(crate) fn load(path: &Path, ui: &Ui) -> Result<Loaded> {
     load_as(path, Mode::Strict, ui)
 }
 
+/// Loads one workload, or several as one.
+pub(crate) fn load_all(paths: &[PathBuf], ui: &Ui) -> Result<Loaded> {
+    match paths {
+        [path] => load(path, ui),
+        _ => crate::mix::load_several(paths, ui),
+    }
+}
+
 /// As [`load`], with a say in what happens to a damaged trace.
 pub(crate) fn load_as(path: &Path, mode: Mode, ui: &Ui) -> Result<Loaded> {
+    load_within(path, &mut Within { mode, above: Vec::new(), ui })
+}
+
+/// As [`load_as`], as a part of mixes that are being loaded.
+pub(crate) fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded> {
+    let (mode, ui) = (within.mode, within.ui);
     let step = ui.step(format!("loading {}", path.display()));
     let name = title(path);
     match schedlab_workload::load(path).map_err(Failure::input)? {
         Found::Workload { path, workload, .. } => {
-            Ok(Loaded { workload, name, notes: Vec::new(), path, derived: None })
+            Ok(Loaded { workload, name, notes: Vec::new(), path, derived: None, duration: None })
         }
         Found::Trace { path, format } if format != TraceFormat::RtApp => {
             let derived = import_trace(&path, mode, DeriveOptions::default(), |events| {
@@ -40,21 +57,24 @@ pub(crate) fn load_as(path: &Path, mode: Mode, ui: &Ui) -> Result<Loaded> {
             })
             .map_err(Failure::input)?;
             let Derived { workload, summary } = derived;
-            Ok(Loaded { workload, name, notes: notes(&summary), path, derived: Some(summary) })
+            let (notes, derived) = (notes(&summary), Some(summary));
+            Ok(Loaded { workload, name, notes, path, derived, duration: None })
         }
-        Found::Trace { path, format } => Err(Failure::Input(format!(
-            "{}: this is {format}, which cannot be imported yet; record with 'schedlab record' or 'trace-cmd record'",
-            path.display()
-        ))),
-        Found::Mix { path } => Err(Failure::Input(format!(
-            "{}: mixes of workloads cannot be run yet; give one workload or trace",
-            path.display()
-        ))),
+        Found::Trace { path, .. } => {
+            let workload = read_rtapp(&path).map_err(Failure::input)?;
+            let note =
+                "expanded from a description for rt-app; who waits for whom is as with a CPU for each task";
+            Ok(Loaded { workload, name, notes: vec![note.to_string()], path, derived: None, duration: None })
+        }
+        Found::Mix { path } => {
+            drop(step);
+            crate::mix::load(&path, name, within)
+        }
     }
 }
 
 /// `samples/compile/trace.dat` and `samples/compile` are both "compile".
-fn title(path: &Path) -> String {
+pub(crate) fn title(path: &Path) -> String {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let folder = || path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     match stem.as_str() {

@@ -137,7 +137,9 @@ fn list() -> Result<()> {
         println!("Built");
         kernels.iter().for_each(|kernel| println!("  {}", describe(kernel)));
     }
-    println!("\nVersions that the port was tried with (any other from 5.10 on: --source DIR, --tarball FILE)");
+    println!(
+        "\nVersions that the port was tried with (any other from 5.10 on: --source DIR, --tarball FILE)"
+    );
     println!("  {}", build::known_series().map_err(Failure::input)?.join("  "));
     let named = build::named().map_err(Failure::input)?;
     if !named.is_empty() {

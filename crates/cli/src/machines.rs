@@ -30,9 +30,15 @@ pub(crate) fn machines(args: &MachinesArgs) -> Result<()> {
                 println!("  {:<10} {}", preset.name, preset.summary);
             }
             println!("\nSizes, from the outside to the inside: packages=2,nodes=2,llcs=4,cores=8,smt=2");
-            println!("  cluster=4 groups cores below the cache; capacity=1024*2+512*4 gives the cores different power;");
-            println!("  distance=32,near=12 are the distances between nodes of different packages and of one");
-            println!("\nA folder: /sys is this machine; 'schedlab machines --snapshot DIR' makes a copy to take elsewhere");
+            println!(
+                "  cluster=4 groups cores below the cache; capacity=1024*2+512*4 gives the cores different power;"
+            );
+            println!(
+                "  distance=32,near=12 are the distances between nodes of different packages and of one"
+            );
+            println!(
+                "\nA folder: /sys is this machine; 'schedlab machines --snapshot DIR' makes a copy to take elsewhere"
+            );
         }
     }
     Ok(())
@@ -62,7 +68,7 @@ fn picture(machine: &Topology) -> String {
         plural(count(|c| c.node), "NUMA node"),
     );
     // one line per last-level cache and capacity
-    let mut lines: Vec<((u32, u32, u32, u32), Vec<u32>)> = Vec::new();
+    let mut lines: Vec<(_, Vec<u32>)> = Vec::new();
     for (number, cpu) in cpus.iter().enumerate() {
         let place = (cpu.package, cpu.node, cpu.llc, cpu.capacity);
         match lines.iter_mut().find(|(p, _)| *p == place) {
@@ -81,7 +87,10 @@ fn picture(machine: &Topology) -> String {
         };
         let (cores, clusters) = (group(|c| c.core), group(|c| c.cluster));
         let set: schedlab_units::CpuSet = members.iter().map(|m| schedlab_units::CpuId(*m)).collect();
-        text.push_str(&format!("  package {package:<3} node {node:<3} cache {llc:<3} CPUs {set:<12} {}", plural(cores, "core")));
+        text.push_str(&format!(
+            "  package {package:<3} node {node:<3} cache {llc:<3} CPUs {set:<12} {}",
+            plural(cores, "core")
+        ));
         if members.len() > cores {
             text.push_str(&format!(", {} threads each", members.len() / cores));
         }
@@ -100,7 +109,8 @@ fn picture(machine: &Topology) -> String {
     if nodes > 1 {
         text.push_str("  distances\n");
         for a in 0..nodes.min(16) {
-            let row: Vec<String> = (0..nodes.min(16)).map(|b| format!("{:>3}", machine.distance(a, b))).collect();
+            let row: Vec<String> =
+                (0..nodes.min(16)).map(|b| format!("{:>3}", machine.distance(a, b))).collect();
             text.push_str(&format!("    node {a:<3} {}\n", row.join(" ")));
         }
     }

@@ -1,7 +1,9 @@
 //! `schedlab`: the command line over the laboratory.
 
+mod agreement;
 mod args;
 mod at;
+mod compare;
 mod demo;
 mod diff;
 mod failure;
@@ -13,14 +15,15 @@ mod input;
 mod linux;
 mod machines;
 mod many;
+mod mix;
 mod pages;
 mod record;
 mod reproduce;
 mod run;
 mod schedulers;
 mod ui;
-mod workload;
 mod validate;
+mod workload;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::generate(args, &ui),
         Command::Workload(command) => workload::workload(command, &ui),
         Command::Run(args) => run::run(args, &ui),
+        Command::Compare(args) => compare::compare(args, &ui),
         Command::Diff(args) => diff::diff(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
         Command::Fairness(args) => fairness::fairness(args, &ui),
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         Command::ProbeMachine(args) => fairness::probe_machine(args),
         Command::Guest(command) => guest::guest(command, &ui),
         Command::Validate(args) => validate::validate(args, &ui),
+        Command::Agreement(args) => agreement::agreement(args, &ui),
         Command::Machines(args) => machines::machines(args),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
     };

@@ -123,13 +123,18 @@ struct One {
 
 /// Runs every workload with every variation; results in this order.
 pub(crate) fn run_many(args: &RunArgs, topology: &Topology, variations: &[Variation], ui: &Ui) -> Result<()> {
-    let paths: Vec<&PathBuf> = std::iter::once(&args.workload).chain(&args.more).collect();
-    let nr_runs = paths.len() * variations.len();
+    let nr_workloads = if args.together { 1 } else { 1 + args.more.len() };
+    let nr_runs = nr_workloads * variations.len();
     let templates = [&args.log, &args.perfetto, &args.html];
     for path in templates.into_iter().flatten() {
-        check_template(path, paths.len(), variations.len())?;
+        check_template(path, nr_workloads, variations.len())?;
     }
-    let workloads = paths.iter().map(|path| input::load(path, ui)).collect::<Result<Vec<Loaded>>>()?;
+    let workloads = if args.together {
+        vec![crate::run::load(args, ui)?]
+    } else {
+        let paths = std::iter::once(&args.workload).chain(&args.more);
+        paths.map(|path| input::load(path, ui)).collect::<Result<Vec<Loaded>>>()?
+    };
     let scheduler = crate::schedulers::resolve(&args.sched, args.hz, topology, ui)?;
     let step = ui.step(format!("{nr_runs} runs under {}", scheduler.name()));
     let one = |index: usize| {

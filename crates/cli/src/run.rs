@@ -56,16 +56,26 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     })?;
     check_outputs(args)?;
     let variations = args.many.variations()?;
-    if variations.len() > 1 || !args.more.is_empty() {
+    let several = !args.more.is_empty() && !args.together;
+    if variations.len() > 1 || several {
         return crate::many::run_many(args, topology, &variations, ui);
     }
-    let loaded = input::load(&args.workload, ui)?;
+    let loaded = load(args, ui)?;
     let scheduler = crate::schedulers::resolve(&args.sched, args.hz, topology, ui)?;
     let plan = plan(args, &loaded, &scheduler, topology, &variations[0]);
     let mut finished = execute(&plan, ui)?;
     finished.facts.next_steps = next_steps(args);
     write_outputs(args, &finished, ui)?;
     conclude(&finished)
+}
+
+/// The workload of one run: with `--together` all that are given, side by side.
+pub(crate) fn load(args: &RunArgs, ui: &Ui) -> Result<Loaded> {
+    if args.together {
+        let all: Vec<PathBuf> = [&args.workload].into_iter().chain(&args.more).cloned().collect();
+        return input::load_all(&all, ui);
+    }
+    input::load(&args.workload, ui)
 }
 
 /// One run as the command line describes it.
@@ -107,7 +117,7 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         workload: &plan.loaded.workload,
         scheduler: plan.scheduler,
         topology: plan.topology.clone(),
-        duration: plan.duration,
+        duration: plan.duration.or(plan.loaded.duration),
         params: plan.params.clone(),
         perturb: plan.perturb,
         actions: &plan.actions,
@@ -268,7 +278,11 @@ pub(crate) fn command_line() -> String {
 }
 
 fn next_steps(args: &RunArgs) -> Vec<NextStep> {
-    let workload = args.workload.display();
+    let workload = std::iter::once(&args.workload)
+        .chain(&args.more)
+        .map(|path| path.display().to_string())
+        .collect::<Vec<_>>()
+        .join(" ");
     let cpus = args.topology().map_or(1, Topology::nr_cpus);
     let mut steps = Vec::new();
     if args.html.is_none() {
@@ -286,18 +300,22 @@ fn next_steps(args: &RunArgs) -> Vec<NextStep> {
 
 /// Refuses outputs that cannot be written before anything is run.
 fn check_outputs(args: &RunArgs) -> Result<()> {
-    for path in [&args.log, &args.perfetto, &args.html, &args.json].into_iter().flatten() {
-        if path.as_os_str() == "-" {
-            continue;
-        }
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if path.is_dir() || !folder.is_dir() {
-            let problem = if path.is_dir() { "is a folder" } else { "its folder does not exist" };
-            return Err(Failure::Input(format!(
-                "{}: {problem}; give a file name in an existing folder",
-                path.display()
-            )));
-        }
+    let paths = [&args.log, &args.perfetto, &args.html, &args.json];
+    paths.into_iter().flatten().try_for_each(|path| check_output(path))
+}
+
+/// Refuses a file that cannot be written; `-` is standard output.
+pub(crate) fn check_output(path: &Path) -> Result<()> {
+    if path.as_os_str() == "-" {
+        return Ok(());
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.is_dir() || !folder.is_dir() {
+        let problem = if path.is_dir() { "is a folder" } else { "its folder does not exist" };
+        return Err(Failure::Input(format!(
+            "{}: {problem}; give a file name in an existing folder",
+            path.display()
+        )));
     }
     Ok(())
 }

@@ -4,8 +4,9 @@ use crate::failure::{Failure, Result};
 use crate::guest;
 use crate::ui::Ui;
 use clap::Args;
-use schedlab_guest::{GuestKernel, Options};
-use schedlab_machine::Perturb;
+use schedlab_guest::{GuestKernel, Options, workloads};
+use schedlab_log::{Kind, MemLog, RawLog};
+use schedlab_machine::{Perturb, Program};
 use schedlab_runner::{Request, RunEnd, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
@@ -40,10 +41,10 @@ pub(crate) struct ValidateArgs {
     #[arg(long, conflicts_with = "refresh")]
     pub golden_only: bool,
     /// Use the host's CPU for the guest (needs /dev/kvm): physical times, other results each time; nothing is kept.
-    #[arg(long, conflicts_with_all = ["refresh", "golden_only", "host"])]
-    pub kvm: bool,
-    /// Compare with this machine's own kernel instead of a guest (needs root).
     #[arg(long, conflicts_with_all = ["refresh", "golden_only"])]
+    pub kvm: bool,
+    /// Compare with this machine's own kernel instead of a guest (needs root); the simulated one is --kernel's, 6.12 unless given.
+    #[arg(long, conflicts_with_all = ["refresh", "golden_only", "kvm"])]
     pub host: bool,
     /// All quantities; without, those beyond tolerance.
     #[arg(long)]
@@ -91,7 +92,16 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
 fn cases(args: &ValidateArgs) -> Vec<Case> {
     let series = |case: &Case| args.kernel.is_empty() || args.kernel.contains(&case.series);
     let cpus = |case: &Case| args.cpus.is_empty() || args.cpus.contains(&case.cpus);
-    let all = matrix();
+    let mut all = matrix();
+    if args.host {
+        // one kernel, one run each; what would change the machine (control groups) is left out
+        let series = args.kernel.first().map_or("6.12", String::as_str);
+        all.retain(|case| case.series == series && case.workload != "cgroup" && case.cpus <= 2);
+        all.iter_mut().for_each(|case| case.runs = 1);
+        if args.cpus.is_empty() {
+            all.retain(|case| case.cpus == 1);
+        }
+    }
     if args.workload.is_empty() {
         return all.into_iter().filter(|case| series(case) && cpus(case)).collect();
     }
@@ -103,21 +113,45 @@ fn cases(args: &ValidateArgs) -> Vec<Case> {
             cases.extend(matching);
             continue;
         }
-        let kernels = if args.kernel.is_empty() { case::SERIES.map(String::from).to_vec() } else { args.kernel.clone() };
+        let kernels = if args.kernel.is_empty() {
+            case::SERIES.map(String::from).to_vec()
+        } else {
+            args.kernel.clone()
+        };
         for cpus in if args.cpus.is_empty() { &[1] } else { args.cpus.as_slice() } {
             for series in &kernels {
-                let (duration, runs) = (args.duration.to_string(), 3);
-                cases.push(Case { series: series.clone(), cpus: *cpus, workload: name.clone(), duration, runs });
+                let (duration, runs) = (args.duration.to_string(), 2);
+                cases.push(Case {
+                    series: series.clone(),
+                    cpus: *cpus,
+                    workload: name.clone(),
+                    duration,
+                    runs,
+                });
             }
         }
     }
     cases
 }
 
+/// The guest's tasks have no timer slack; its timers are late by the interrupt's way through the kernel.
+const TIMER_LATE: Span = Span::from_us(10);
+
 type Real = (Source, u32, Vec<Measures>, Vec<String>);
 
 /// What real Linux does: kept, or from a guest booted now.
 fn real(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &Ui) -> Result<Option<Real>> {
+    if args.host {
+        let options = Options { cpus: case.cpus, duration: case.span(), ..Options::default() };
+        let step = ui.step(format!("this machine: {} on {} CPUs", case.workload, case.cpus));
+        let run = schedlab_guest::run_on_host(workload, &options).map_err(guest::failure)?;
+        drop(step);
+        let measures = Measures::of(&run.log).map_err(|error| Failure::Input(error.to_string()))?;
+        let others = 100.0 * (1.0 - measures.busy);
+        let note = format!("{others:.1} % of the CPUs' time was idle or went to others than the workload");
+        let source = Source { arm: "host".into(), version: run.report.package_version, runs: 1 };
+        return Ok(Some((source, run.log.header.hz, vec![measures], vec![note])));
+    }
     if !args.refresh
         && !args.kvm
         && let Some(golden) = Golden::load(&args.golden, case).map_err(Failure::input)?
@@ -142,7 +176,8 @@ fn real(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &Ui) -> Resul
             kvm: args.kvm,
             ..Options::default()
         };
-        let what = format!("guest {} on {} CPUs, {}, run {}", case.series, case.cpus, case.workload, index + 1);
+        let what =
+            format!("guest {} on {} CPUs, {}, run {}", case.series, case.cpus, case.workload, index + 1);
         let run = schedlab_guest::run(&kernel, workload, &options, &mut guest::stages(ui, &what));
         let run = run.map_err(guest::failure)?;
         let measures = Measures::of(&run.log).map_err(|error| Failure::Internal(error.to_string()))?;
@@ -156,9 +191,8 @@ fn real(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &Ui) -> Resul
         }
     }
     if args.refresh {
-        std::fs::create_dir_all(&args.golden).map_err(|error| {
-            Failure::Input(format!("{}: cannot be made: {error}", args.golden.display()))
-        })?;
+        std::fs::create_dir_all(&args.golden)
+            .map_err(|error| Failure::Input(format!("{}: cannot be made: {error}", args.golden.display())))?;
         let text = golden.to_text();
         schedlab_log::write_aside(&Golden::path(&args.golden, case), |out| {
             out.write_all(text.as_bytes()).map_err(schedlab_log::LogError::io("write", &args.golden))
@@ -166,12 +200,11 @@ fn real(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &Ui) -> Resul
         .map_err(Failure::input)?;
     }
     let arm = if args.kvm { "guest (kvm)" } else { "guest" };
-    let source =
-        Source { arm: arm.into(), version: golden.package_version.clone(), runs: golden.runs.len() };
+    let source = Source { arm: arm.into(), version: golden.package_version.clone(), runs: golden.runs.len() };
     Ok(Some((source, golden.hz, golden.runs, Vec::new())))
 }
 
-/// The simulation's runs: the first as exact as the workload says, the others varied.
+/// The simulation's runs: to each run of the guest as many, with its phase of the tick, else varied by what no real run has exactly.
 fn simulate(
     args: &ValidateArgs,
     case: &Case,
@@ -182,12 +215,45 @@ fn simulate(
     let topology: Topology = case.cpus.to_string().parse().map_err(Failure::input)?;
     let name = format!("linux-{}", case.series);
     let scheduler = crate::schedulers::resolve(&name, hz, &topology, ui)?;
+    let tick_ns = 1_000_000_000 / u64::from(hz.max(1));
+    let runs_of_real = if args.host { args.runs.max(1) } else { case.runs.max(1) };
+    let tick_at_ns = tick_offset(&scheduler, tick_ns)?;
     let mut runs = Vec::new();
-    for seed in 0..args.runs.max(1) {
-        let perturb = (seed > 0).then(|| Perturb { start: Span::ZERO, ..Perturb::new(seed.into()) });
-        runs.push(simulate_one(&scheduler, &topology, case.span(), workload, perturb)?);
+    let mut seed = 0;
+    for index in 0..args.runs.max(1) {
+        let phase_ns = Case::phase(index % runs_of_real).as_ns();
+        // the first tick comes a whole number of ticks after time 0, less the phase, in the guest
+        let wanted_ns = (tick_at_ns + phase_ns) % tick_ns;
+        seed = seed_with_phase(seed + 1, wanted_ns, tick_ns)?;
+        let perturb = Perturb { start: Span::ZERO, slack: TIMER_LATE, ..Perturb::new(seed) };
+        let varied = schedlab_validate::vary(workload, seed);
+        let log = simulate_one(&scheduler, &topology, case.span(), &varied, Some(perturb))?;
+        runs.push(Measures::of(&log).map_err(|error| Failure::Internal(error.to_string()))?);
     }
     Ok((scheduler.version(), runs))
+}
+
+/// When the first tick comes after time 0, if the simulation's phase is 0: two equal hogs change places at ticks only.
+fn tick_offset(scheduler: &Scheduler, tick_ns: u64) -> Result<u64> {
+    let topology: Topology = "1".parse().map_err(Failure::input)?;
+    let duration = Span::from_ns(50 * tick_ns);
+    let hogs = workloads::named("hogs:0,0", duration).map_err(guest::failure)?;
+    let log =
+        MemLog::read(&simulate_one(scheduler, &topology, duration, &hogs, None)?).map_err(Failure::input)?;
+    let last = log.records.iter().rfind(|record| record.kind() == Some(Kind::Switch));
+    Ok(last.map_or(0, |record| record.time_ns % tick_ns))
+}
+
+/// The next seed whose phase is this within the tick, to a hundredth.
+fn seed_with_phase(from: u64, wanted_ns: u64, tick_ns: u64) -> Result<u64> {
+    let one = workloads::named("hogs:0", Span::from_s(1)).map_err(guest::failure)?;
+    let mut program = Program::new(&one).map_err(Failure::input)?;
+    let found = (from..from + 100_000).find(|seed| {
+        program.perturb(&Perturb::new(*seed), |_| false);
+        let off_ns = (program.phase.as_ns() + tick_ns - wanted_ns) % tick_ns;
+        off_ns <= tick_ns / 100
+    });
+    found.ok_or_else(|| Failure::Internal(format!("no seed has the phase {wanted_ns} ns")))
 }
 
 fn simulate_one(
@@ -196,7 +262,7 @@ fn simulate_one(
     duration: Span,
     workload: &Workload,
     perturb: Option<Perturb>,
-) -> Result<Measures> {
+) -> Result<RawLog> {
     let request = Request {
         workload,
         scheduler,
@@ -212,11 +278,15 @@ fn simulate_one(
         RunEnd::AllDone | RunEnd::Duration => {}
         RunEnd::Deadlock { .. } => return Err(Failure::Input("the workload deadlocks".to_string())),
         RunEnd::Misbehaved { report } => {
-            return Err(Failure::Misbehaved(format!("{}: {}: {}", scheduler.name(), report.kind, report.reason)));
+            return Err(Failure::Misbehaved(format!(
+                "{}: {}: {}",
+                scheduler.name(),
+                report.kind,
+                report.reason
+            )));
         }
     }
-    let log = schedlab_log::RawLog::open(result.spill, result.header).map_err(Failure::input)?;
-    Measures::of(&log).map_err(|error| Failure::Internal(error.to_string()))
+    RawLog::open(result.spill, result.header).map_err(Failure::input)
 }
 
 /// Says if the two kernels are not the same release.
@@ -253,7 +323,8 @@ fn write(args: &ValidateArgs, judged: &[Judged]) -> Result<()> {
 fn conclude(judged: &[Judged], skipped: usize, ui: &Ui) -> Result<()> {
     let count = |verdict| judged.iter().map(|case| case.count(verdict)).sum::<usize>();
     let (pass, known, fail) = (count(Verdict::Pass), count(Verdict::Known), count(Verdict::Fail));
-    let skipped = if skipped > 0 { format!("; {skipped} cases have no kept guest runs") } else { String::new() };
+    let skipped =
+        if skipped > 0 { format!("; {skipped} cases have no kept guest runs") } else { String::new() };
     ui.say(format!(
         "{} cases: {pass} quantities within tolerance, {known} beyond it for a known cause, {fail} failed{skipped}",
         judged.len()

@@ -101,3 +101,36 @@ fn a_tunable_that_linux_does_not_have() {
         refused(&args, &["no_such"]);
     }
 }
+
+#[test]
+fn mixes_and_settings_with_mistakes() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let run = |path: &str, words: &[&str]| refused(&["run", path, "--sched", "fifo", "--cpus", "1"], words);
+    let nice = write("nice.toml", "[[part]]\nworkload = \"w.txt\"\nnice = 21\n");
+    run(&nice, &["nice.toml:3:8", "'21'", "3 | nice = 21", "  |        ^^"]);
+    let gone = write("gone.toml", "[[part]]\nworkload = \"w.txt\"\n");
+    run(&gone, &["gone.toml:2:13", "w.txt", "No such file", "^^^^^"]);
+    // a mistake in what is named is told as such, at the place that names it
+    write("w.txt", "- INIT 0 0 1 runnable\n- BLOK 1 1ms\n");
+    run(&gone, &["gone.toml:2:13", "w.txt:2:3", "BLOK"]);
+    let circle = write("circle.toml", "[[part]]\nworkload = \"other.toml\"\n");
+    write("other.toml", "[[part]]\nworkload = \"./circle.toml\"\n");
+    run(&circle, &["circle.toml:2:13", "other.toml:2:13", "circle"]);
+    let spec = write("spec.toml", "kind = \"hogs\"\nnice = [1]\n");
+    run(&spec, &["spec.toml", "line 2", "unknown field `nice`"]);
+    refused(&["generate", &spec], &["unknown field `nice`"]);
+    refused(&["workload", "filter", "samples/hand/rt.txt", "-o", "/nowhere/x"], &["which tasks"]);
+    refused(&["workload", "filter", "samples/hand/rt.txt", "--name", "nobody"], &["nothing is left"]);
+    refused(
+        &["workload", "cut", "samples/hand/rt.txt", "--from", "2s", "--to", "1s"],
+        &["--to 1s is not after"],
+    );
+    refused(&["workload", "scale", "samples/hand/rt.txt", "--cpu", "fast"], &["'fast' is not a factor"]);
+    refused(&["workload", "show", "samples/hand/rt.txt", "--pid", "77"], &["no task fits", "deadline"]);
+    refused(&["workload", "convert", "samples/hand/rt.txt", "-o", "/nowhere/x.wlb"], &["/nowhere/x.wlb"]);
+}

@@ -1,5 +1,6 @@
 //! Which questions need many runs? Studies over scheduler, workload and machine, each with tables and drawings as its result.
 //!
+//! * [`agreement`]: how far do native models of Linux's fair classes agree with the real kernel, decision for decision?
 //! * [`subject`], [`arm`]: any scheduler with parameters, and clients that always want the CPU under it: who ran when.
 //! * [`fairness`]: how far from its due does each client get, under any proportional share scheduler, for any shares?
 //! * [`cost`]: what does a decision cost, against the number of clients?
@@ -8,6 +9,7 @@
 //!
 //! A study is a pure function of its configuration: the seed decides, not the number of threads. (Host time in [`cost`] excepted.)
 
+pub mod agreement;
 pub mod arm;
 pub mod cost;
 pub mod draw;

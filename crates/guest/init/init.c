@@ -8,7 +8,8 @@
 // A task computes until its CPU time reaches a target. It must not ask the kernel for its CPU time meanwhile: that calls
 // update_curr(), which on EEVDF ends a slice at the moment of the question and not at the next tick. So it reads the TSC
 // within a restartable sequence (rseq): the kernel leaves the sequence whenever the task loses the CPU, hence the intervals
-// between the readings are CPU time. After each operation (where the kernel's books are up to date anyway) the clock is read.
+// between the readings are CPU time. After it has blocked or yielded (where the kernel's books are up to date anyway) the clock is
+// read; a wakeup of another task, a fork or a change may leave the books as they are, and what it took is made good after the next.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -75,7 +76,8 @@ struct cgroup {
 	u32 what, weight;
 	u64 quota_us, period_us;
 };
-enum { BLOCK_TIMER, BLOCK_DEVICE, BLOCK_TOKEN, BLOCK_FOREVER, DELIVER, FORK, SET, YIELD, EXIT, BLOCK_UNTIL };
+enum { BLOCK_TIMER, BLOCK_DEVICE, BLOCK_TOKEN, BLOCK_FOREVER, DELIVER, FORK, SET, YIELD, EXIT,
+       BLOCK_UNTIL, BLOCK_GRID, BLOCK_GRID_RESTART };
 struct step {
 	u64 after_ns;
 	u64 packed; // code in the top byte, operand below
@@ -103,10 +105,19 @@ enum { PASS_INSTRUCTIONS = 407 };
 
 // ---- output ---------------------------------------------------------------------------------------------------------------
 
+#ifdef HOST // the same on the machine that it is started on: "runner PROGRAM OUTPUT", no emulator
+static int out_fd;
+static void out(const void *data, size_t length)
+{
+	if (write(out_fd, data, length) != (ssize_t)length)
+		_exit(2);
+}
+#else
 static void out(const void *data, size_t length)
 {
 	asm volatile("rep outsb" : "+S"(data), "+c"(length) : "d"(PORT_OUT) : "memory");
 }
+#endif
 
 enum { F_FILE = 1, F_PAGES = 2, F_STATE = 3, F_ERROR = 4, F_END = 5 };
 
@@ -123,6 +134,9 @@ static void emit(u32 kind, u32 index, const char *name, const void *data, u64 le
 
 static void power_off(void)
 {
+#ifdef HOST
+	_exit(0);
+#endif
 	outl(0, PORT_EXIT);
 	for (;;)
 		pause();
@@ -390,40 +404,64 @@ static void done(void)
 		futex(&shared->live, FUTEX_WAKE, 1, NULL, 0);
 }
 
-// A task's life. `start_ns` is time 0 on CLOCK_MONOTONIC for a task that is blocked at the start, else 0.
+// A DEADLINE task would run before time 0, since init holds the CPUs with less (FIFO 99): it sleeps until shortly after.
+enum { LATE = 50000 };
+static int starts_late(const struct task *task)
+{
+	return task->state == STATE_RUNNABLE && task->change != NONE && changes[task->change].what & SET_PARAMS &&
+	       changes[task->change].policy == 6;
+}
+
+// A task's life. `start_ns` is time 0 on CLOCK_MONOTONIC for a task that is asleep at the start, else 0.
 static void run(u32 id, u64 start_ns)
 {
 	const struct task *task = &tasks[id];
 	const struct step *step = &steps[task->first_step];
-	u64 target = 0, instant_ns = zero_ns; // the instant of its last BLOCK_UNTIL
+	// the last instant that it set a timer for; before the first: of its birth
+	u64 target = 0, instant_ns = task->state == STATE_FORKED ? clock_ns(CLOCK_MONOTONIC) : zero_ns;
+	int booked = 0; // whether the kernel's books are up to date
 	prctl(PR_SET_NAME, task->name);
+	if (starts_late(task))
+		sleep_until(start_ns + LATE);
 	if (task->state == STATE_FORKED && task->change != NONE) {
 		struct change own = changes[task->change];
 		own.what &= ~SET_CGROUP; // it was born there
 		apply(id, id, &own);
 	}
 	for (;; step++) {
-		u64 now = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		u64 now = booked ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : target;
 		target += step->after_ns;
 		compute_until(now, target, &passes[id]);
 		u32 code = step->packed >> 56;
 		u64 operand = step->packed & ((1ull << 56) - 1);
+		booked = code <= BLOCK_FOREVER || code == YIELD;
 		switch (code) {
 		case BLOCK_TIMER:
 		case BLOCK_DEVICE:
-			if (start_ns)
+			if (start_ns && task->state == STATE_BLOCKED)
 				sleep_until(start_ns + operand);
 			else
 				sleep_ns(operand);
 			break;
 		case BLOCK_UNTIL:
 			instant_ns += operand;
+			booked = instant_ns > clock_ns(CLOCK_MONOTONIC);
 			sleep_until(instant_ns);
+			break;
+		case BLOCK_GRID:
+		case BLOCK_GRID_RESTART:
+			instant_ns += operand;
+			booked = instant_ns > clock_ns(CLOCK_MONOTONIC);
+			if (booked)
+				sleep_until(instant_ns);
+			else if (code == BLOCK_GRID_RESTART)
+				instant_ns = clock_ns(CLOCK_MONOTONIC);
 			break;
 		case BLOCK_TOKEN: {
 			u32 *token = &shared->tokens[operand];
+			booked = 0; // unless it has to wait
 			while (!__atomic_load_n(token, __ATOMIC_ACQUIRE))
-				futex(token, FUTEX_WAIT, 0, NULL, 0);
+				booked |= futex(token, FUTEX_WAIT, 0, NULL, 0) == 0;
 			break;
 		}
 		case BLOCK_FOREVER:
@@ -450,11 +488,14 @@ static void run(u32 id, u64 start_ns)
 			done();
 			_exit(0);
 		}
-		if (start_ns) // what it took to get to sleep before time 0 is not the workload's
+		if (start_ns && task->state == STATE_BLOCKED) // what it took to get to sleep before time 0 is not the workload's
 			target = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		start_ns = 0;
 	}
 }
+
+static pid_t holders[CPU_SETSIZE];
+static u32 nr_holders;
 
 // Keeps a CPU until the start.
 static void hold(u32 cpu)
@@ -462,8 +503,10 @@ static void hold(u32 cpu)
 	pid_t child = fork();
 	if (child < 0)
 		die("forking the holder of CPU %u", cpu);
-	if (child > 0)
+	if (child > 0) {
+		holders[nr_holders++] = child;
 		return;
+	}
 	cpu_set_t mask;
 	CPU_ZERO(&mask);
 	CPU_SET(cpu, &mask);
@@ -478,7 +521,7 @@ static void hold(u32 cpu)
 
 // ---- setting up and tearing down ------------------------------------------------------------------------------------------------
 
-static void mount_all(void)
+__attribute__((unused)) static void mount_all(void)
 {
 	mkdir("/proc", 0755);
 	mkdir("/sys", 0755);
@@ -495,9 +538,9 @@ static void mount_all(void)
 		die("mounting cgroup2");
 }
 
-static void load_program(void)
+static void load_program(const char *path)
 {
-	int fd = open("/program", O_RDONLY);
+	int fd = open(path, O_RDONLY);
 	struct stat stat;
 	if (fd < 0 || fstat(fd, &stat) < 0)
 		die("opening /program");
@@ -525,7 +568,7 @@ static void load_program(void)
 	passes = (u64 *)((char *)shared + (size_t)passes);
 }
 
-static void online_cpus(void)
+__attribute__((unused)) static void online_cpus(void)
 {
 	for (u32 cpu = 1; cpu < head->nr_cpus; cpu++) {
 		char path[64], state[2] = "";
@@ -539,7 +582,7 @@ static void online_cpus(void)
 // All CPUs of the emulator share one thread; each in turn runs for its part of the time until the next timer is due, which may
 // be a tick away (QEMU's rr_cpu_thread_fn, icount_percpu_budget). So a comparator of the HPET, which the kernel leaves alone
 // (hpet=disable), runs out every `interleave_us`; it interrupts nobody, but no turn is longer.
-static void interleave(void)
+__attribute__((unused)) static void interleave(void)
 {
 	enum { BASE = 0xfed00000, TICKS_PER_US = 100 };
 	enum { PERIODIC = 8, SET_VALUE = 64 };
@@ -555,7 +598,7 @@ static void interleave(void)
 	close(fd);
 }
 
-static void apply_settings(void)
+__attribute__((unused)) static void apply_settings(void)
 {
 	ssize_t length = read_file("/settings", buffer, sizeof buffer - 1);
 	if (length <= 0)
@@ -571,7 +614,7 @@ static void apply_settings(void)
 	}
 }
 
-static void make_cgroups(void)
+__attribute__((unused)) static void make_cgroups(void)
 {
 	char path[300], text[64];
 	cgroup_fds = calloc(head->nr_cgroups + 1, sizeof *cgroup_fds);
@@ -633,6 +676,9 @@ static void start_task(u32 id, u64 start_ns)
 
 static void marker(const char *text)
 {
+#ifdef HOST
+	return; // the trace's clock is CLOCK_MONOTONIC: it needs no marks
+#endif
 	static int fd = -1;
 	if (fd < 0)
 		fd = open(TRACEFS "/trace_marker", O_WRONLY);
@@ -670,7 +716,9 @@ static void emit_schedstats(void)
 	emit(F_FILE, 0, "schedstat", buffer, length);
 }
 
-static void dump(void)
+static void emit_rest(void);
+
+__attribute__((unused)) static void dump(void)
 {
 	emit_file("/proc/version");
 	emit_file("/proc/interrupts");
@@ -700,6 +748,12 @@ static void dump(void)
 			emit(F_PAGES, cpu, "", buffer, got);
 		close(fd);
 	}
+	emit_rest();
+}
+
+// What is not a file of the system.
+static void emit_rest(void)
+{
 	for (u32 id = 0; id < head->nr_tasks; id++)
 		passes[id] *= PASS_INSTRUCTIONS;
 	emit(F_FILE, 0, "instructions", passes, head->nr_tasks * sizeof *passes);
@@ -708,26 +762,79 @@ static void dump(void)
 	emit(F_END, shared->nr_refused, "", NULL, 0);
 }
 
-int main(void)
+#ifdef HOST
+static void prepare(char **arguments)
 {
+	out_fd = open(arguments[2], O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	if (out_fd < 0)
+		_exit(2);
+	load_program(arguments[1]);
+	cpu_set_t mask;
+	CPU_ZERO(&mask);
+	for (u32 cpu = 0; cpu < head->nr_cpus; cpu++)
+		CPU_SET(cpu, &mask);
+	if (sched_setaffinity(0, sizeof mask, &mask) < 0)
+		die("keeping to %u CPUs", head->nr_cpus);
+}
+
+static void finish(u64 start_ns)
+{
+	emit(F_FILE, 0, "start", &start_ns, sizeof start_ns);
+	emit_schedstats();
+	for (u32 id = 0; id < head->nr_tasks; id++)
+		kill(pid_of(id), SIGKILL); // ours: no other process could have that pid while they live
+	for (u32 i = 0; i < nr_holders; i++)
+		kill(holders[i], SIGKILL);
+	set_attr(0, SCHED_OTHER, 0, 0, 0, NULL);
+	while (wait(NULL) > 0)
+		;
+	emit_file("/proc/version");
+	emit_rest();
+}
+#else
+static void prepare(char **arguments)
+{
+	(void)arguments;
 	if (iopl(3) < 0)
-		return 1;
+		exit(1);
 	mount_all();
-	load_program();
+	load_program("/program");
 	emit(F_STATE, 0, "booted", NULL, 0);
 	if (head->interleave_us)
 		interleave(); // before the CPUs come up, since they wait for each other
 	online_cpus();
 	apply_settings();
 	make_cgroups();
+}
+
+static void finish(u64 start_ns)
+{
+	(void)start_ns;
+	marker("end");
+	write_file(TRACEFS "/tracing_on", "0");
+	emit(F_STATE, 0, "ended", NULL, 0);
+	emit_schedstats();
+	kill(-1, SIGKILL);
+	set_attr(0, SCHED_OTHER, 0, 0, 0, NULL);
+	while (wait(NULL) > 0)
+		;
+	dump();
+}
+#endif
+
+int main(int nr_arguments, char **arguments)
+{
+	(void)nr_arguments;
+	prepare(arguments);
 	calibrate();
 	sleep_ns(SETTLE); // the rest of the boot's work
 	prctl(PR_SET_TIMERSLACK, head->timer_slack_ns);
 	u32 nr_blocked = 0, nr_runnable = 0;
 	for (u32 id = 0; id < head->nr_tasks; id++) {
 		shared->live += !tasks[id].idle_forever;
-		nr_blocked += tasks[id].state == STATE_BLOCKED;
-		nr_runnable += tasks[id].state == STATE_RUNNABLE;
+		int asleep = tasks[id].state == STATE_BLOCKED || starts_late(&tasks[id]);
+		nr_blocked += asleep;
+		nr_runnable += tasks[id].state == STATE_RUNNABLE && !asleep;
 	}
 	// Time 0 is a multiple of 100 ms of CLOCK_MONOTONIC, plus the phase asked for; early enough for everything before it.
 	u64 now_ns = clock_ns(CLOCK_MONOTONIC);
@@ -735,7 +842,7 @@ int main(void)
 	u64 start_ns = (now_ns + need_ns + 100 * MS) / (100 * MS) * (100 * MS) + head->phase_ns;
 	zero_ns = start_ns;
 	for (u32 id = 0; id < head->nr_tasks; id++)
-		if (tasks[id].state == STATE_BLOCKED)
+		if (tasks[id].state == STATE_BLOCKED || starts_late(&tasks[id]))
 			start_task(id, start_ns);
 	// they go to sleep meanwhile
 	u64 hold_ns = start_ns - (40 * MS + head->nr_cpus * 4 * MS + nr_runnable * MS / 2 * head->nr_cpus);
@@ -756,7 +863,7 @@ int main(void)
 	if (sched_setaffinity(0, sizeof mask, &mask) < 0)
 		die("leaving CPU 0");
 	for (u32 id = 0; id < head->nr_tasks; id++)
-		if (tasks[id].state == STATE_RUNNABLE)
+		if (tasks[id].state == STATE_RUNNABLE && !starts_late(&tasks[id]))
 			start_task(id, 0);
 	marker("ready"); // the next one finds the file open
 	emit(F_STATE, 0, "started", NULL, 0);
@@ -781,14 +888,6 @@ int main(void)
 	}
 	if (shared->live == 0)
 		sleep_ns(2 * MS); // the last one is about to die
-	marker("end");
-	write_file(TRACEFS "/tracing_on", "0");
-	emit(F_STATE, 0, "ended", NULL, 0);
-	emit_schedstats();
-	kill(-1, SIGKILL);
-	set_attr(0, SCHED_OTHER, 0, 0, 0, NULL);
-	while (wait(NULL) > 0)
-		;
-	dump();
+	finish(start_ns);
 	power_off();
 }

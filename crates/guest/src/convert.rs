@@ -43,7 +43,7 @@ pub(crate) fn convert(
     write_trace(frames, options, &path)?;
     let trace = TraceFile::open(&path, Mode::Strict)?;
     let marker = print_id(&frames.text("events/ftrace/print/format")?)?;
-    let mut log = LogBuilder::new(workload.tasks.len() as u32, options.duration);
+    let mut log = LogBuilder::new(workload.tasks.len() as u32, FIRST_PID, options.duration);
     let mut events = trace.events()?;
     while let Some(event) = events.next_event()? {
         if let SchedEvent::Switch { prev, next, .. } = event.what {
@@ -77,6 +77,58 @@ pub(crate) fn convert(
             .chunks_exact(8)
             .map(|bytes| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
             .collect(),
+    })
+}
+
+/// The same of this machine's own trace, whose clock is CLOCK_MONOTONIC: time 0 is known from the program that ran.
+pub(crate) fn convert_host(
+    trace: &std::path::Path,
+    frames: &Frames<'_>,
+    first_pid: u32,
+    workload: &Workload,
+    options: &Options,
+) -> Result<Converted, GuestError> {
+    let start_ns = frames
+        .file("start")?
+        .first_chunk::<8>()
+        .map(|bytes| u64::from_le_bytes(*bytes))
+        .ok_or_else(|| GuestError::Output { offset: 0, what: "the start is no number".to_string() })?;
+    let end_ns = start_ns + options.duration.as_ns();
+    let trace = TraceFile::open(trace, Mode::Strict)?;
+    let mut log = LogBuilder::new(workload.tasks.len() as u32, first_pid, options.duration);
+    log.markers = 1;
+    log.wakes_by_waking = true;
+    let mut events = trace.events()?;
+    while let Some(event) = events.next_event()? {
+        if event.cpu.0 >= options.cpus {
+            continue; // the workload's tasks keep to the first CPUs
+        }
+        if let SchedEvent::Switch { prev, next, .. } = event.what {
+            log.name(prev.pid, events.comm(prev.comm));
+            log.name(next.pid, events.comm(next.comm));
+        }
+        if log.start_ns.is_none() && event.time_ns >= start_ns {
+            log.marker(start_ns);
+        }
+        if log.end_ns.is_none() && event.time_ns > end_ns {
+            log.marker(end_ns);
+        }
+        log.event(&event)?;
+    }
+    drop(events);
+    let (Some(_), Some(duration_ns)) = (log.start_ns, log.duration_ns()) else {
+        return Err(GuestError::Output { offset: 0, what: "the trace ends before the workload".to_string() });
+    };
+    log.records.retain(|record| record.time_ns <= duration_ns);
+    Ok(Converted {
+        duration_ns,
+        start_ns,
+        kernel_threads: log.kernel_threads(),
+        records: log.records,
+        schedstat: schedstats(&frames.text("schedstat")?, workload.tasks.len()),
+        refused: refused(frames)?,
+        kernel: frames.text("/proc/version")?.trim().to_string(),
+        instructions: Vec::new(),
     })
 }
 
@@ -164,6 +216,9 @@ enum Early {
 
 struct LogBuilder {
     nr_tasks: u32,
+    first_pid: u32,
+    /// The trace has no sched_wakeup: a task is runnable from its sched_waking on.
+    wakes_by_waking: bool,
     wanted: Span,
     records: Vec<Record>,
     markers: u32,
@@ -178,9 +233,11 @@ struct LogBuilder {
 }
 
 impl LogBuilder {
-    fn new(nr_tasks: u32, wanted: Span) -> LogBuilder {
+    fn new(nr_tasks: u32, first_pid: u32, wanted: Span) -> LogBuilder {
         LogBuilder {
             nr_tasks,
+            first_pid,
+            wakes_by_waking: false,
             wanted,
             records: Vec::new(),
             markers: 0,
@@ -195,7 +252,7 @@ impl LogBuilder {
 
     fn id(&self, pid: Pid) -> TaskId {
         let number = pid.0 as u32;
-        match number.checked_sub(FIRST_PID) {
+        match number.checked_sub(self.first_pid) {
             _ if pid == Pid::IDLE => TaskId::IDLE,
             Some(index) if index < self.nr_tasks => TaskId(index),
             _ => TaskId::kernel_thread(number),
@@ -289,6 +346,10 @@ impl LogBuilder {
                 let interrupt = event.context != Context::Task;
                 self.push(time_ns, Kind::Waking, cpu, self.id(wake.pid), self.id(event.pid)).flags =
                     u8::from(interrupt);
+                if self.wakes_by_waking {
+                    self.push(time_ns, Kind::Wakeup, cpu, self.id(wake.pid), TaskId::IDLE).arg =
+                        wake.target_cpu.0;
+                }
             }
             SchedEvent::Wakeup(wake) => {
                 self.push(time_ns, Kind::Wakeup, cpu, self.id(wake.pid), TaskId::IDLE).arg =
@@ -320,9 +381,10 @@ impl LogBuilder {
 
     /// Keeps track of who is where until time 0.
     fn before(&mut self, event: &Event) -> Result<(), GuestError> {
+        let (first_pid, nr_tasks) = (self.first_pid, self.nr_tasks);
         let mut set = |pid: Pid, early: Early| {
-            let task = match (pid.0 as u32).checked_sub(FIRST_PID) {
-                Some(index) if index < self.nr_tasks => index as usize,
+            let task = match (pid.0 as u32).checked_sub(first_pid) {
+                Some(index) if index < nr_tasks => index as usize,
                 _ => return,
             };
             self.early[task] = early;
@@ -334,11 +396,13 @@ impl LogBuilder {
                 }
                 self.current.insert(event.cpu, next.pid);
             }
-            SchedEvent::Wakeup(wake) | SchedEvent::WakeupNew(wake) => {
+            SchedEvent::Wakeup(wake) | SchedEvent::WakeupNew(wake) | SchedEvent::Waking(wake)
+                if self.wakes_by_waking || !matches!(event.what, SchedEvent::Waking(_)) =>
+            {
                 set(wake.pid, Early::Runnable(wake.target_cpu));
             }
             SchedEvent::Migrate { pid, dest_cpu, .. } => {
-                let index = (pid.0 as u32).wrapping_sub(FIRST_PID) as usize;
+                let index = (pid.0 as u32).wrapping_sub(self.first_pid) as usize;
                 if let Some(Early::Runnable(cpu)) = self.early.get_mut(index) {
                     *cpu = dest_cpu;
                 }

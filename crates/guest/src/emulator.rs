@@ -76,8 +76,13 @@ fn home() -> PathBuf {
 
 fn too_old(emulator: &Emulator) -> GuestError {
     GuestError::Missing {
-        what: format!("QEMU 8.1 or newer (this is '{}'), which guests with several CPUs need,", emulator.version),
-        remedy: "install it from the distribution's backports, or set SCHEDLAB_QEMU to the program; 1 CPU works".into(),
+        what: format!(
+            "QEMU 8.1 or newer (this is '{}'), which guests with several CPUs need,",
+            emulator.version
+        ),
+        remedy:
+            "install it from the distribution's backports, or set SCHEDLAB_QEMU to the program; 1 CPU works"
+                .into(),
     }
 }
 
@@ -99,7 +104,8 @@ fn firmware(program: &Path) -> Vec<String> {
 /// Gets the newest QEMU that this system's backports have into the cache.
 fn fetch() -> Result<(), GuestError> {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let codename = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).unwrap_or_default();
+    let codename =
+        release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).unwrap_or_default();
     let indexes = output(Command::new("apt-get").args(["indextargets", "--format", "$(SITE) $(CODENAME)"]))?;
     let site = indexes.lines().find_map(|line| line.strip_suffix(codename)?.strip_suffix(' '));
     let (Some(site), false) = (site, codename.is_empty()) else {
@@ -124,7 +130,8 @@ fn fetch() -> Result<(), GuestError> {
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
         command.args(["-q", "-o", "Dir::Etc::SourceList=/dev/null"]);
-        for (option, value) in [("Dir::Etc::SourceParts", at("sources")), ("Dir::State::Lists", at("lists"))] {
+        for (option, value) in [("Dir::Etc::SourceParts", at("sources")), ("Dir::State::Lists", at("lists"))]
+        {
             command.arg("-o").arg(format!("{option}={}", value.display()));
         }
         for option in ["Dir::Cache::pkgcache=", "Dir::Cache::srcpkgcache=", "Acquire::Languages=none"] {
@@ -147,7 +154,8 @@ fn fetch() -> Result<(), GuestError> {
     if !missing.is_empty() {
         return Err(GuestError::Missing {
             what: format!("libraries of QEMU ({})", missing.join("; ")),
-            remedy: "install the distribution's own QEMU, which has them: apt-get install qemu-system-x86".into(),
+            remedy: "install the distribution's own QEMU, which has them: apt-get install qemu-system-x86"
+                .into(),
         });
     }
     let home = home();
@@ -166,6 +174,8 @@ mod tests {
         assert_eq!(number("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)"), Some((7, 2)));
         assert_eq!(number("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)"), Some((10, 0)));
         assert_eq!(number("something else"), None);
-        assert!((10, 0) >= FAIR && (8, 1) >= FAIR && (7, 2) < FAIR);
+        let fair = |version| number(version).is_some_and(|number| number >= FAIR);
+        assert!(fair("QEMU emulator version 10.0.2") && fair("QEMU emulator version 8.1.0"));
+        assert!(!fair("QEMU emulator version 7.2.22") && !fair("nothing"));
     }
 }

@@ -54,6 +54,9 @@ pub enum GuestError {
         /// What is possible, or what to do.
         expected: String,
     },
+    /// This machine could not be recorded.
+    #[error(transparent)]
+    Host(#[from] schedlab_host::HostError),
     /// The program inside the guest gave up.
     #[error("the guest reports: {0}")]
     Inside(String),

@@ -8,11 +8,24 @@ use std::process::Command;
 const SOURCE: &str = include_str!("../init/init.c");
 const FLAGS: [&str; 4] = ["-static", "-O2", "-Wall", "-s"];
 
-/// Compiles `/init`, or takes it from the cache.
-pub(crate) fn init_binary() -> Result<PathBuf, GuestError> {
+/// Where the program is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runs {
+    /// As process 1 of a guest.
+    Guest,
+    /// As a process of this machine.
+    Host,
+}
+
+/// Compiles the program, or takes it from the cache.
+pub(crate) fn init_binary(runs: Runs) -> Result<PathBuf, GuestError> {
     let gcc = kernel::output(Command::new("gcc").arg("--version"))?;
-    let flags = FLAGS.join(" ");
-    let key = cache::key(&[SOURCE.as_bytes(), flags.as_bytes(), gcc.as_bytes()]);
+    let mut flags = FLAGS.to_vec();
+    if runs == Runs::Host {
+        flags.push("-DHOST");
+    }
+    let joined = flags.join(" ");
+    let key = cache::key(&[SOURCE.as_bytes(), joined.as_bytes(), gcc.as_bytes()]);
     let target = cache::directory().join(format!("init-{}", &key[..16]));
     if target.is_file() {
         return Ok(target);
@@ -22,7 +35,7 @@ pub(crate) fn init_binary() -> Result<PathBuf, GuestError> {
     let work = tempfile::tempdir_in(&directory).map_err(GuestError::io("make a directory in", &directory))?;
     let (source, binary) = (work.path().join("init.c"), work.path().join("init"));
     cache::write(&source, SOURCE.as_bytes())?;
-    kernel::output(Command::new("gcc").args(FLAGS).arg("-o").arg(&binary).arg(&source))?;
+    kernel::output(Command::new("gcc").args(&flags).arg("-o").arg(&binary).arg(&source))?;
     std::fs::rename(&binary, &target).map_err(GuestError::io("rename into place", &target))?;
     Ok(target)
 }

@@ -28,6 +28,7 @@ mod convert;
 mod emulator;
 mod error;
 mod frames;
+mod host;
 mod initramfs;
 mod kernel;
 mod options;
@@ -37,6 +38,7 @@ mod qemu;
 pub mod workloads;
 
 pub use error::GuestError;
+pub use host::run_on_host;
 pub use kernel::{GuestKernel, Listed, SERIES, list};
 pub use options::Options;
 pub use progress::{Progress, on_stderr};
@@ -119,12 +121,8 @@ pub fn run(
     let header = LogHeader {
         sched: format!("guest-linux-{}", release(&converted.kernel)),
         sched_version: version_text(kernel),
-        nr_cpus: options.cpus,
-        hz: kernel.hz,
-        duration: Span::from_ns(converted.duration_ns),
-        tasks: workload.tasks.iter().map(|task| log_task(workload, task)).collect(),
         kernel_threads: converted.kernel_threads,
-        params: options.settings.clone(),
+        ..header(workload, options, kernel.hz, converted.duration_ns)
     };
     Ok(GuestRun {
         log: MemLog { header, records: converted.records },
@@ -142,6 +140,18 @@ pub fn run(
             wall_ms: output.wall_ms,
         },
     })
+}
+
+/// What a log's header says of workload and options.
+fn header(workload: &Workload, options: &Options, hz: u32, duration_ns: u64) -> LogHeader {
+    LogHeader {
+        nr_cpus: options.cpus,
+        hz,
+        duration: Span::from_ns(duration_ns),
+        tasks: workload.tasks.iter().map(|task| log_task(workload, task)).collect(),
+        params: options.settings.clone(),
+        ..LogHeader::default()
+    }
 }
 
 /// `Linux version 6.12.117+deb12-cloud-amd64 (...` -> `6.12`.

@@ -18,8 +18,8 @@ pub(crate) const FIRST_PID: u32 = 1000;
 /// The kernel's `pid_max` on small machines is 32768.
 pub(crate) const MAX_TASKS: usize = 30_000;
 
-/// The bytes of `/program`.
-pub(crate) fn encode(program: &Program, options: &Options) -> Result<Vec<u8>, GuestError> {
+/// The bytes of `/program`; task i is to be process `first_pid + i`.
+pub(crate) fn encode(program: &Program, options: &Options, first_pid: u32) -> Result<Vec<u8>, GuestError> {
     if program.tasks.len() > MAX_TASKS {
         return Err(GuestError::Unsupported {
             what: "the number of tasks".to_string(),
@@ -61,7 +61,7 @@ pub(crate) fn encode(program: &Program, options: &Options) -> Result<Vec<u8>, Gu
             options.timer_slack.as_ns(),
         ],
     );
-    words(&mut file, &[program.tokens.len() as u32, options.cpus, FIRST_PID, options.interleave_us()]);
+    words(&mut file, &[program.tokens.len() as u32, options.cpus, first_pid, options.interleave_us()]);
     words(&mut file, &[u32::from(options.poll_clock), 0]);
     file.extend(tasks);
     for (target, change) in changes {
@@ -88,6 +88,8 @@ fn pack(code: Code) -> u64 {
         Code::Yield => (7, 0),
         Code::Exit => (8, 0),
         Code::BlockUntil(ns) => (9, ns),
+        Code::BlockGrid(ns) => (10, ns),
+        Code::BlockGridRestart(ns) => (11, ns),
     };
     tag << 56 | operand
 }

@@ -54,11 +54,11 @@ impl Guest {
         }
         let settings: String =
             options.settings.iter().map(|(path, value)| format!("{path}={value}\n")).collect();
-        let encoded = program::encode(program, options)?;
+        let encoded = program::encode(program, options, program::FIRST_PID)?;
         let list = events.join("\n") + "\n";
         let files: [(&str, &[u8]); 3] =
             [("program", &encoded), ("events", list.as_bytes()), ("settings", settings.as_bytes())];
-        let initramfs = initramfs::archive(&initramfs::init_binary()?, &files)?;
+        let initramfs = initramfs::archive(&initramfs::init_binary(initramfs::Runs::Guest)?, &files)?;
         let arguments = arguments(options, kernel.hz, &events, initramfs.len());
         let command_line = format!("{QEMU} {}", arguments.join(" "));
         let key = cache::key(&[
@@ -175,10 +175,8 @@ fn arguments(options: &Options, hz: u32, events: &[&str], initramfs_bytes: usize
     if options.cpus > 1 && !options.kvm {
         append.push("maxcpus=1".to_string());
         append.push(format!("nr_cpus={}", options.cpus));
-        if hz > 0 {
-            // spares each CPU's calibration, which takes seconds here: the emulated TSC counts nanoseconds
-            append.push(format!("lpj={}", 1_000_000_000 / hz));
-        }
+        // spares each CPU's calibration, which takes seconds here: the emulated TSC counts nanoseconds
+        append.extend(1_000_000_000u32.checked_div(hz).map(|lpj| format!("lpj={lpj}")));
     }
     append.extend(options.kernel_args.iter().cloned());
     let memory_mb = 384
@@ -187,7 +185,7 @@ fn arguments(options: &Options, hz: u32, events: &[&str], initramfs_bytes: usize
         + u64::from(options.trace_buffer_mb);
     let text = |s: &str| s.to_string();
     let icount = format!("tcg,thread=single -icount shift={},sleep=off -cpu qemu64", options.shift);
-    let processor = if options.kvm { "kvm -cpu host,migratable=no" } else { &icount };
+    let processor = if options.kvm { "kvm -cpu host" } else { &icount };
     let mut arguments: Vec<String> =
         ["-machine", "pc", "-accel"].into_iter().chain(processor.split(' ')).map(text).collect();
     arguments.extend([

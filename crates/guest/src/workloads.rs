@@ -108,15 +108,21 @@ pub fn periodic_rt(horizon: Span) -> Workload {
     builder.workload
 }
 
-/// Two DEADLINE tasks (30 of 100 ms, 10 of 50 ms) that want more than their runtime, over two nice-0 hogs.
+/// Two DEADLINE tasks (30 of 100 ms, 10 of 50 ms) that want more than their runtime, over two nice-0 hogs. The second comes 5 ms
+/// after the first: were both periods to begin at one instant, microseconds of kernel code would decide whose timer is first.
 pub fn deadline_set() -> Workload {
     let mut builder = Builder::default();
-    for (runtime_ms, period_ms) in [(30, 100), (10, 50)] {
+    for (runtime_ms, period_ms, start) in [(30, 100, Span::ZERO), (10, 50, Span::from_ms(5))] {
         let period = Span::from_ms(period_ms);
         let deadline = DeadlineParams { runtime: Span::from_ms(runtime_ms), deadline: period, period };
         let params =
             SchedParams { policy: Policy::Deadline, deadline: Some(deadline), ..SchedParams::default() };
-        builder.task(format!("dl{runtime_ms}.{period_ms}"), params, endless());
+        let waits = (start > Span::ZERO).then(|| sleep(start));
+        let task =
+            builder.task(format!("dl{runtime_ms}.{period_ms}"), params, waits.into_iter().chain(endless()));
+        if let (true, Birth::Init { state, .. }) = (start > Span::ZERO, &mut task.birth) {
+            *state = InitState::Blocked;
+        }
     }
     for _ in 0..2 {
         builder.task("hog".to_string(), nice(0), endless());
@@ -144,27 +150,31 @@ pub fn cgroup_tree() -> Workload {
     builder.workload
 }
 
-/// Tasks that yield after each ms of work, `rounds` times, beside one nice-0 hog.
+/// Tasks that yield after each 1.3 ms of work, `rounds` times, beside one nice-0 hog.
 pub fn yielders(tasks: u32, rounds: u32) -> Workload {
     let mut builder = Builder::default();
     for _ in 0..tasks {
-        let kinds = (0..rounds).map(|_| EventKind::Yield { length: Span::from_ms(1) });
+        // lengths count from the last wakeup, and there is none
+        let kinds = (1..=u64::from(rounds))
+            .map(|round| EventKind::Yield { length: Span::from_ns(round * TURN.as_ns()) });
         builder.task("yielder".to_string(), nice(0), kinds.chain(endless()));
     }
     builder.task("hog".to_string(), nice(0), endless());
     builder.workload
 }
 
-/// `pairs` of tasks that wake each other in turn through a futex, 1 ms of work a turn, beside one nice-0 hog.
+/// Work of a turn where the length does not matter: no part or multiple of a tick, so that turns do not fall into step with ticks.
+const TURN: Span = Span::from_us(1_300);
+
+/// `pairs` of tasks that wake each other in turn through a futex, 1.3 ms of work a turn, beside one nice-0 hog.
 pub fn ping_pong(pairs: u32, rounds: u32) -> Workload {
     let mut builder = Builder::default();
     for _ in 0..pairs {
         // Both have events BLOCK, WAKEUP, ... and a last EXIT; a wakes b at the end of its work and the other way round.
         let first = builder.workload.tasks.len() as u32;
         for side in 0..2 {
-            let kinds =
-                (0..rounds).flat_map(|_| [EventKind::Block { length: Span::from_ms(1) }, sleep(Span::ZERO)]);
-            let kinds: Vec<_> = kinds.chain([EventKind::Exit { length: Span::from_ms(1) }]).collect();
+            let kinds = (0..rounds).flat_map(|_| [EventKind::Block { length: TURN }, sleep(Span::ZERO)]);
+            let kinds: Vec<_> = kinds.chain([EventKind::Exit { length: TURN }]).collect();
             let task = builder.task("pair".to_string(), nice(0), kinds);
             if side == 1
                 && let Birth::Init { state, .. } = &mut task.birth
@@ -206,8 +216,8 @@ pub const NAMES: [(&str, &str); 11] = [
     ("periodic-rt", "three FIFO tasks, 57 % together, over a hog"),
     ("deadline", "DEADLINE tasks of 30/100 and 10/50 ms over two hogs"),
     ("cgroup", "a tree of groups with weights and a quota, six hogs"),
-    ("ping-pong", "two pairs that wake each other after 1 ms of work, and a hog"),
-    ("yielders", "three tasks that yield after each ms of work, and a hog"),
+    ("ping-pong", "two pairs that wake each other after 1.3 ms of work, and a hog"),
+    ("yielders", "three tasks that yield after each 1.3 ms of work, and a hog"),
 ];
 
 /// A workload by name, for runs of this length.
@@ -237,8 +247,8 @@ pub fn named(name: &str, duration: Span) -> Result<Workload, GuestError> {
         ("periodic-rt", "") => return Ok(periodic_rt(duration)),
         ("deadline", "") => return Ok(deadline_set()),
         ("cgroup", "") => return Ok(cgroup_tree()),
-        ("ping-pong", "") => return Ok(ping_pong(2, (duration.as_ns() / 2_000_000) as u32)),
-        ("yielders", "") => return Ok(yielders(3, (duration.as_ns() / 1_000_000) as u32)),
+        ("ping-pong", "") => return Ok(ping_pong(2, (duration.as_ns() / (2 * TURN.as_ns())) as u32)),
+        ("yielders", "") => return Ok(yielders(3, (duration.as_ns() / TURN.as_ns()) as u32)),
         _ => {
             let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
             return Err(unsupported(name, format!("a workload file or one of {}", names.join(", "))));

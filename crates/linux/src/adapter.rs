@@ -49,6 +49,9 @@ pub struct LinuxMachine<S: Sink> {
     /// Workload tasks that must do something before they have used any CPU time: become a session's leader, block.
     to_lead: Vec<TaskId>,
     to_block: Vec<TaskId>,
+    /// Of them, those to be woken when all are there; then the list that the interrupt reads.
+    to_wake: Vec<TaskId>,
+    woken: Vec<TaskId>,
     /// What the last request read.
     read: Vec<(String, Result<String, i32>)>,
     /// Operations of tasks that consist of several; kept until the task is back in user mode.
@@ -120,10 +123,10 @@ impl Batch {
     }
 
     /// Read or write what a name of `--param` stands for.
-    fn file(&mut self, request: &FileRequest) {
+    fn file(&mut self, request: &FileRequest, version: (u32, u32)) {
         match request {
             FileRequest::Write { name, value, refusal } => {
-                for (path, value) in params::writes(name, value) {
+                for (path, value) in params::writes(name, value, version) {
                     if *refusal == Refusal::Noted {
                         self.wanted.push((self.ops.len(), name.clone(), None));
                         self.write_or(Ignore, &path, &value);
@@ -132,7 +135,7 @@ impl Batch {
                     }
                 }
             }
-            FileRequest::Read { name } => self.read(name, &params::path_of(name), op::READ),
+            FileRequest::Read { name } => self.read(name, &params::path_of(name, version), op::READ),
             FileRequest::List { path } => self.read(path, path, op::LIST),
         }
     }
@@ -166,7 +169,12 @@ impl Batch {
     }
 
     fn mount(&mut self, kind: &str, dir: &str) {
-        let arg = [self.text(kind), self.text(dir), 0, 0, 0];
+        self.mount_with(kind, dir, "");
+    }
+
+    fn mount_with(&mut self, kind: &str, dir: &str, options: &str) {
+        let options = if options.is_empty() { 0 } else { self.text(options) };
+        let arg = [self.text(kind), self.text(dir), options, 0, 0];
         self.push(format!("mounting {kind} on {dir}"), Stop, op::MOUNT, 0, arg);
     }
 
@@ -253,6 +261,8 @@ impl<S: Sink> LinuxMachine<S> {
             request_result: None,
             to_lead: Vec::new(),
             to_block: Vec::new(),
+            to_wake: Vec::new(),
+            woken: Vec::new(),
             read: Vec::new(),
             batches: BTreeMap::new(),
             groups: Vec::new(),
@@ -275,7 +285,9 @@ impl<S: Sink> LinuxMachine<S> {
         b.mkdir("/sys", Stop);
         b.mount("sysfs", "/sys");
         b.mount("debugfs", "/sys/kernel/debug");
-        b.mount("cgroup2", CGROUP_ROOT);
+        // the first of several moves between groups would wait 13 ms for RCU; until 6.0 none did, and there was no such option
+        let options = if self.kernel.version() >= (6, 0) { "favordynmods" } else { "" };
+        b.mount_with("cgroup2", CGROUP_ROOT, options);
         b.write(&format!("{CGROUP_ROOT}/cgroup.subtree_control"), "+cpu +cpuset");
         // refused before 6.10 by this configuration (BASE_SMALL): there are 32,768 pids then
         b.write("/proc/sys/kernel/pid_max", "32768");
@@ -417,7 +429,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                 capacity: cpu.capacity,
             })
             .collect();
-        self.params = Params::new(boot.params);
+        self.params = Params::new(boot.params, self.kernel.version());
         // hash tables of fixed size: their default follows from the size of memory, and so from the number of tasks
         let command_line = format!(
             "{} dhash_entries=4096 ihash_entries=4096 mhash_entries=256 mphash_entries=256 {}",
@@ -502,6 +514,8 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         let mut batch = Batch::default();
         match request {
             Control::Spawn(spawns) => {
+                // the first of several deadline tasks would keep process 1 from creating the others: they sleep until all are there
+                let together = spawns.iter().filter(|spawn| is_deadline(spawn)).count() > 1;
                 for spawn in spawns {
                     batch.fork(spawn, &self.groups, self.kernel.nr_cpus());
                     if self.params.sessions() {
@@ -509,6 +523,9 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                     }
                     if spawn.state == SpawnState::Blocked {
                         self.to_block.push(spawn.id);
+                    } else if together && is_deadline(spawn) {
+                        self.to_block.push(spawn.id);
+                        self.to_wake.push(spawn.id);
                     }
                 }
             }
@@ -517,7 +534,10 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                     self.groups.push(make_group(&mut batch, group));
                 }
             }
-            Control::Files(files) => files.iter().for_each(|file| batch.file(file)),
+            Control::Files(files) => {
+                let version = self.kernel.version();
+                files.iter().for_each(|file| batch.file(file, version));
+            }
         }
         self.request = Some(batch);
         self.request_result = None;
@@ -534,7 +554,15 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         if !(self.to_block.is_empty() && self.to_lead.is_empty()) {
             return None;
         }
-        self.request_result.take()
+        let done = self.request_result.take()?;
+        if !self.to_wake.is_empty() {
+            self.woken = std::mem::take(&mut self.to_wake);
+            // SAFETY: the list stays in `woken` until the next control request, before which CPU 0 has been resumed.
+            unsafe { self.kernel.raise_device(CpuId(0), &self.woken) };
+            self.kernel.kick(CpuId(0));
+            self.kicks.push_back(CpuId(0));
+        }
+        Some(done)
     }
 
     fn start_log(&mut self, epoch: Time) {
@@ -579,6 +607,11 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         self.kernel.flush_log(&mut |window| window.iter().for_each(|r| sink.push(*r)));
         self.sink.flush()
     }
+}
+
+fn is_deadline(spawn: &Spawn<'_>) -> bool {
+    let params = spawn.change.and_then(|change| change.params);
+    params.is_some_and(|params| params.policy == Policy::Deadline)
 }
 
 /// Add the creation of a group to the batch; returns the path of its `cgroup.procs`.

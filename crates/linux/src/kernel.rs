@@ -505,6 +505,13 @@ impl LinuxKernel {
         unsafe { (*self.abi).hz }
     }
 
+    /// The kernel's version, as `(6, 12)`.
+    pub fn version(&self) -> (u32, u32) {
+        // SAFETY: `abi` is valid.
+        let code = unsafe { (*self.abi).linux_version };
+        (code >> 16, code >> 8 & 0xff)
+    }
+
     /// `Linux version 6.12.117 ...`
     pub fn banner(&self) -> String {
         // SAFETY: a NUL-terminated string constant of the object.

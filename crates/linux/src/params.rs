@@ -7,6 +7,7 @@
 //! | `kernel.NAME` | `/proc/sys/kernel/NAME` |
 //! | `sched/PATH` | `/sys/kernel/debug/sched/PATH`, e.g. `sched/fair_server/cpu0/runtime` |
 //! | `/PATH` | that file
+//! | the first line's, before 5.13 | `/proc/sys/kernel/sched_NAME`, `/sys/kernel/debug/sched_features` |
 //! | `boot.NAME` | `NAME=VALUE` on the kernel's command line, e.g. `boot.skew_tick=1`, `boot.isolcpus=2-3` |
 //! | `cpuN` | `on` or `off`: `/sys/devices/system/cpu/cpuN/online` |
 //! | `autogroup` | `on` or `off` (as it is unless stated) |
@@ -30,6 +31,9 @@ const SYSCTLS: [&str; 10] = [
     "util_clamp_min",
 ];
 
+/// Tunables are in debugfs' `sched/` since this version; before they were sysctls.
+const DEBUGFS_SINCE: (u32, u32) = (5, 13);
+
 /// Tunables of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Params {
@@ -39,7 +43,8 @@ pub(crate) struct Params {
 }
 
 impl Params {
-    pub(crate) fn new(params: &[(String, String)]) -> Params {
+    /// `version` is the kernel's, as `(6, 12)`: files have moved.
+    pub(crate) fn new(params: &[(String, String)], version: (u32, u32)) -> Params {
         let mut p = Params::default();
         for (name, value) in params {
             match (name.strip_prefix("boot."), name.as_str()) {
@@ -50,7 +55,7 @@ impl Params {
                     p.command_line.push_str(&format!("{space}{name}{equals}{value}"));
                 }
                 (None, "sessions") => p.sessions = value == "each",
-                (None, _) => p.writes.extend(writes(name, value)),
+                (None, _) => p.writes.extend(writes(name, value, version)),
             }
         }
         p
@@ -82,10 +87,12 @@ impl Params {
 }
 
 /// The writes that a setting consists of: file and value each.
-pub(crate) fn writes(name: &str, value: &str) -> Vec<(String, String)> {
-    let path = path_of(name);
+pub(crate) fn writes(name: &str, value: &str, version: (u32, u32)) -> Vec<(String, String)> {
+    let path = path_of(name, version);
     match name {
-        "features" => value.split([' ', ',']).filter(|v| !v.is_empty()).map(|v| (path.clone(), v.to_owned())).collect(),
+        "features" => {
+            value.split([' ', ',']).filter(|v| !v.is_empty()).map(|v| (path.clone(), v.to_owned())).collect()
+        }
         _ if name == "autogroup" || cpu_number(name).is_some() => {
             let value = match value {
                 "on" => "1",
@@ -104,7 +111,7 @@ fn cpu_number(name: &str) -> Option<u32> {
 }
 
 /// The file that a name stands for.
-pub(crate) fn path_of(name: &str) -> String {
+pub(crate) fn path_of(name: &str, version: (u32, u32)) -> String {
     if let Some(cpu) = cpu_number(name) {
         return format!("/sys/devices/system/cpu/cpu{cpu}/online");
     }
@@ -117,6 +124,10 @@ pub(crate) fn path_of(name: &str) -> String {
     } else if let Some(rest) = name.strip_prefix("kernel.") {
         format!("/proc/sys/kernel/{}", rest.replace('.', "/"))
     } else if SYSCTLS.contains(&short) {
+        format!("/proc/sys/kernel/sched_{short}")
+    } else if version < DEBUGFS_SINCE && name == "features" {
+        "/sys/kernel/debug/sched_features".to_owned()
+    } else if version < DEBUGFS_SINCE && !name.starts_with("sched/") {
         format!("/proc/sys/kernel/sched_{short}")
     } else {
         format!("/sys/kernel/debug/sched/{}", name.strip_prefix("sched/").unwrap_or(short))
@@ -141,7 +152,7 @@ mod tests {
         ]
         .map(|(n, v)| (n.to_owned(), v.to_owned()))
         .to_vec();
-        let p = Params::new(&given);
+        let p = Params::new(&given, (6, 12));
         assert_eq!(p.command_line(), "skew_tick=1 nohz");
         let debug = "/sys/kernel/debug/sched";
         assert_eq!(
@@ -156,5 +167,13 @@ mod tests {
                 (&*format!("{debug}/fair_server/cpu0/runtime"), "1"),
             ]
         );
+    }
+
+    #[test]
+    fn before_5_13_tunables_are_sysctls() {
+        let path = |name| path_of(name, (5, 10));
+        assert_eq!(path("migration_cost_ns"), "/proc/sys/kernel/sched_migration_cost_ns");
+        assert_eq!(path("features"), "/sys/kernel/debug/sched_features");
+        assert_eq!(path("rt_runtime_us"), "/proc/sys/kernel/sched_rt_runtime_us");
     }
 }

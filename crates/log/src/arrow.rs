@@ -11,8 +11,8 @@
 //! | `flags`, `arg`, `value` | uint8, uint32, uint64 | by kind, see [`Kind`](crate::Kind) |
 //!
 //! Schema metadata: `schedlab.log.version` and, as JSON, `schedlab.log.header`. Batches are compressed with zstd.
-//! A file that was cut off is refused when it is opened. One whose bytes were altered in the middle may be too much for the
-//! Arrow library, which trusts some of the lengths it finds (it may ask for more memory than there is): do not feed it strangers' files.
+//! A file that was cut off is refused when it is opened, and so is one whose lengths ask for more memory than it can need
+//! (`arrow_bounds.rs`): the Arrow library trusts them.
 //!
 //! ```python
 //! table = pyarrow.ipc.open_file("run.arrow").read_all()
@@ -155,8 +155,12 @@ impl ArrowLog {
 }
 
 fn reader(path: &Path) -> Result<FileReader<BufReader<File>>, LogError> {
-    let file = File::open(path).map_err(LogError::io("open", path))?;
+    let mut file = File::open(path).map_err(LogError::io("open", path))?;
     let bytes = file.metadata().map_err(LogError::io("read", path))?.len();
+    crate::arrow_bounds::check(&mut file).map_err(|problem| LogError::Truncated {
+        path: path.to_path_buf(),
+        problem: format!("its {bytes} bytes are no whole Arrow file: {problem}"),
+    })?;
     guarded(|| FileReader::try_new_buffered(file, None)).map_err(|error| LogError::Truncated {
         path: path.to_path_buf(),
         problem: format!("its {bytes} bytes do not end with an Arrow footer ({error})"),

@@ -42,7 +42,7 @@ pub enum LogError {
         supported: u32,
     },
     /// The file ends early.
-    #[error("{} is cut off: {problem}; copy or write it again", path.display())]
+    #[error("{} is cut off or damaged: {problem}; copy or write it again", path.display())]
     Truncated {
         /// The file.
         path: PathBuf,

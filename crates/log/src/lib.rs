@@ -18,6 +18,8 @@
 
 #[cfg(feature = "arrow")]
 mod arrow;
+#[cfg(feature = "arrow")]
+mod arrow_bounds;
 mod error;
 mod file;
 mod header;

@@ -349,7 +349,6 @@ impl<K: Kernel> Machine<K> {
         let mut now = Vec::new();
         for index in 0..self.program.tasks.len() {
             let id = TaskId(index as u32);
-            self.runs[index].until_ns = epoch_ns;
             let (init, idle_forever) =
                 (self.program.tasks[index].init, self.program.tasks[index].idle_forever);
             match init {
@@ -363,6 +362,10 @@ impl<K: Kernel> Machine<K> {
                             self.wheel.insert(id.0, epoch_ns + after_ns);
                         }
                         Code::BlockUntil(after_ns) => {
+                            let until_ns = self.until_ns(id, after_ns);
+                            self.wheel.insert(id.0, until_ns);
+                        }
+                        Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
                             let until_ns = self.until_ns(id, after_ns);
                             self.wheel.insert(id.0, until_ns);
                         }
@@ -448,6 +451,7 @@ impl<K: Kernel> Machine<K> {
     fn born(&mut self, id: TaskId) {
         let run = &mut self.runs[id.index()];
         run.live = true;
+        run.until_ns = self.now_ns;
         self.live += 1;
         run.remaining_ns = self.program.steps[run.step].after_ns;
     }
@@ -755,6 +759,22 @@ impl<K: Kernel> Machine<K> {
                     return self.enter(cpu, id, Op::BlockUntil(Time::from_ns(until_ns)));
                 }
                 self.wheel.insert(id.0, until_ns.max(now_ns));
+                self.enter(cpu, id, Op::Block)
+            }
+            Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
+                let expiry_ns = self.runs[index].until_ns.saturating_add(after_ns);
+                if expiry_ns <= now_ns {
+                    // Late: no sleep, as clock_nanosleep until a time that has passed.
+                    let restarts = matches!(code, Code::BlockGridRestart(_));
+                    self.runs[index].until_ns = if restarts { now_ns } else { expiry_ns };
+                    self.tokens_early += 1;
+                    return self.compute_on(cpu, id);
+                }
+                self.runs[index].until_ns = expiry_ns;
+                if K::OWNS_TASK_TIMERS {
+                    return self.enter(cpu, id, Op::BlockUntil(Time::from_ns(expiry_ns)));
+                }
+                self.wheel.insert(id.0, expiry_ns);
                 self.enter(cpu, id, Op::Block)
             }
             Code::BlockToken(token) => {

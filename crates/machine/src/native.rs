@@ -644,7 +644,8 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             }
             Control::Cgroups(_) => {} // native policies know no groups; the report says so
             Control::Files(_) => {
-                let reason = "a native scheduler has no files and no CPU hotplug: --at is for real Linux".to_owned();
+                let reason =
+                    "a native scheduler has no files and no CPU hotplug: --at is for real Linux".to_owned();
                 return Err(Fault { kind: FaultKind::Refused, reason });
             }
         }

@@ -165,6 +165,15 @@ impl Program {
                         until_late_ns = until_late_ns + varied_ns - ns;
                         Code::BlockUntil(varied_ns)
                     }
+                    Code::BlockGrid(ns) => {
+                        let late_ns = within(&mut random, timer_slack) + offset_ns;
+                        let varied_ns = (ns + late_ns).saturating_sub(until_late_ns);
+                        until_late_ns = until_late_ns + varied_ns - ns;
+                        Code::BlockGrid(varied_ns)
+                    }
+                    Code::BlockGridRestart(ns) => Code::BlockGridRestart(
+                        ns.saturating_add(within(&mut random, timer_slack) + offset_ns),
+                    ),
                     _ => continue,
                 };
                 *step = Step::new(step.after_ns, code);

@@ -39,6 +39,10 @@ pub enum Code {
     BlockDevice(u64),
     /// Block until this many ns after the previous such instant, or after the start.
     BlockUntil(u64),
+    /// Block until the task's periodic timer expires, this many ns after the expiry before; not at all if it has.
+    BlockGrid(u64),
+    /// As `BlockGrid`, but where it has expired the next expiry counts from now.
+    BlockGridRestart(u64),
     /// Block until the token is delivered.
     BlockToken(u32),
     /// Block for the rest of the run; the task has done all that the workload asks of it.
@@ -72,6 +76,8 @@ impl Step {
             Code::Yield => (7, 0),
             Code::Exit => (8, 0),
             Code::BlockUntil(ns) => (9, ns),
+            Code::BlockGrid(ns) => (10, ns),
+            Code::BlockGridRestart(ns) => (11, ns),
         };
         Step { after_ns, packed: tag << OPERAND_BITS | operand.min(OPERAND_MAX) }
     }
@@ -90,7 +96,9 @@ impl Step {
             6 => Code::Set(operand as u32),
             7 => Code::Yield,
             8 => Code::Exit,
-            _ => Code::BlockUntil(operand),
+            9 => Code::BlockUntil(operand),
+            10 => Code::BlockGrid(operand),
+            _ => Code::BlockGridRestart(operand),
         }
     }
 }
@@ -404,6 +412,10 @@ fn block_code(wakeup: &Wakeup, next_token: &mut u32) -> Code {
         Wakeup::External { after, source: ExternalSource::Timer } => Code::BlockTimer(after.as_ns()),
         Wakeup::External { after, source: ExternalSource::Device } => Code::BlockDevice(after.as_ns()),
         Wakeup::External { after, source: ExternalSource::Absolute } => Code::BlockUntil(after.as_ns()),
+        Wakeup::External { after, source: ExternalSource::Grid } => Code::BlockGrid(after.as_ns()),
+        Wakeup::External { after, source: ExternalSource::GridRestart } => {
+            Code::BlockGridRestart(after.as_ns())
+        }
         Wakeup::Dependent { .. } => {
             *next_token += 1;
             Code::BlockToken(*next_token - 1)

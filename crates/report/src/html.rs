@@ -55,7 +55,18 @@ pub fn write_html(title: &str, runs: &[RunReport], out: &mut dyn Write) -> std::
     out.flush()
 }
 
-fn escape(text: &str) -> String {
+/// A self-contained page without a script in the report's style: `body` is HTML.
+pub fn static_page(title: &str, body: &str) -> String {
+    let style = include_str!("../assets/report.css");
+    let title = escape(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <title>{title}</title>\n<style>\n{style}</style></head>\n<body><main>\n{body}</main></body></html>\n"
+    )
+}
+
+/// Text within HTML.
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

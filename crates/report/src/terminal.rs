@@ -325,7 +325,7 @@ fn facts(text: &mut String, run: &RunReport, style: Style) {
 }
 
 /// Words in lines of at most [`WIDTH`] columns, indented.
-pub(crate) fn wrapped(text: &mut String, content: &str) {
+pub fn wrapped(text: &mut String, content: &str) {
     let lead = content.len() - content.trim_start().len();
     let mut current = " ".repeat(2 + lead);
     let mut is_empty = true;

@@ -70,7 +70,8 @@ fn drive<K: Kernel>(
     machine.set_pulse(&control.pulse);
     machine.set_actions(actions.to_vec());
     let outcome = machine.run();
-    let readings = machine.readings().iter().map(|r| (r.at.as_ns(), r.name.clone(), r.result.clone())).collect();
+    let readings =
+        machine.readings().iter().map(|r| (r.at.as_ns(), r.name.clone(), r.result.clone())).collect();
     let kernel = machine.kernel();
     let flushed = kernel.flush_log();
     let kernel_threads =

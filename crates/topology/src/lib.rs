@@ -109,11 +109,13 @@ impl Topology {
         text::Sizes { packages, llcs, cores, smt, ..text::Sizes::default() }.build()
     }
 
-    /// From its CPUs. `distances` has a row and a column for each node, 0 to the highest that a CPU is in.
+    /// From its CPUs. `distances` has a row and a column for each node, 0 to the highest that a CPU is in. A cache that spans
+    /// nodes is cut at their borders, as Linux on x86 does it for sub-NUMA clusters: a scheduler takes nodes for the wider level.
     ///
     /// # Errors
     /// No or too many CPUs or nodes, or a table of another size.
     pub fn new(cpus: Vec<Cpu>, distances: Vec<u32>, label: String) -> Result<Topology, TopologyError> {
+        let cpus = cut_caches(cpus);
         let nr_nodes = cpus.iter().map(|cpu| u64::from(cpu.node) + 1).max().ok_or(TopologyError::NoCpu)?;
         if cpus.len() as u64 > u64::from(CPUS_MAX) {
             return Err(TopologyError::TooMany(cpus.len() as u64));
@@ -122,8 +124,11 @@ impl Topology {
             return Err(TopologyError::TooManyNodes(nr_nodes));
         }
         if distances.len() as u64 != nr_nodes * nr_nodes {
-            let problem =
-                format!("{} distances for {nr_nodes} NUMA nodes, {} are needed", distances.len(), nr_nodes * nr_nodes);
+            let problem = format!(
+                "{} distances for {nr_nodes} NUMA nodes, {} are needed",
+                distances.len(),
+                nr_nodes * nr_nodes
+            );
             return Err(TopologyError::Syntax { text: label, problem });
         }
         Ok(Topology { cpus, nr_nodes: nr_nodes as u32, distances, label })
@@ -160,6 +165,20 @@ impl Topology {
     pub fn is_asymmetric(&self) -> bool {
         self.cpus.iter().any(|cpu| cpu.capacity != self.cpus[0].capacity)
     }
+}
+
+/// Caches within nodes, numbered in order of first use.
+fn cut_caches(mut cpus: Vec<Cpu>) -> Vec<Cpu> {
+    let mut pieces: Vec<(u32, u32)> = Vec::new();
+    for cpu in &mut cpus {
+        let piece = (cpu.llc, cpu.node);
+        let at = pieces.iter().position(|p| *p == piece).unwrap_or_else(|| {
+            pieces.push(piece);
+            pieces.len() - 1
+        });
+        cpu.llc = at as u32;
+    }
+    cpus
 }
 
 #[cfg(test)]

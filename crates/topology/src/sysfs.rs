@@ -136,9 +136,8 @@ pub fn snapshot(from: &Path, to: &Path) -> Result<usize, TopologyError> {
         names
     };
     let last = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let numbered = |path: &Path, prefix: &str| {
-        last(path).strip_prefix(prefix).is_some_and(|n| n.parse::<u32>().is_ok())
-    };
+    let numbered =
+        |path: &Path, prefix: &str| last(path).strip_prefix(prefix).is_some_and(|n| n.parse::<u32>().is_ok());
     for cpu in below("devices/system/cpu").iter().filter(|p| numbered(p, "cpu")) {
         let topology = ["physical_package_id", "thread_siblings_list", "cluster_cpus_list"];
         files.extend(topology.iter().map(|name| cpu.join("topology").join(name)));
@@ -170,8 +169,9 @@ fn wrong(path: &Path, problem: String) -> TopologyError {
 }
 
 fn text(path: &Path) -> Result<String, TopologyError> {
-    let text = fs::read_to_string(path)
-        .map_err(|e| wrong(path, format!("{e}; a folder like /sys is expected, with devices/system/cpu in it")))?;
+    let text = fs::read_to_string(path).map_err(|e| {
+        wrong(path, format!("{e}; a folder like /sys is expected, with devices/system/cpu in it"))
+    })?;
     Ok(text.trim().to_owned())
 }
 

@@ -14,7 +14,10 @@ fn sizes_are_checked() {
     assert_eq!(topology("1024").nr_cpus(), 1024);
     for (text, problem) in [
         ("eight", "'eight' is not KEY=NUMBER"),
-        ("cores=4,threds=2", "'threds' is none of packages, nodes, llcs, cores, smt, cluster, capacity, distance, near"),
+        (
+            "cores=4,threds=2",
+            "'threds' is none of packages, nodes, llcs, cores, smt, cluster, capacity, distance, near",
+        ),
         ("cores=x", "'x' is not a number"),
         ("cores=4,capacity=2048", "'2048' is not a capacity from 1 to 1024"),
         ("cores=2,capacity=1024*3", "3 capacities for 2 cores"),
@@ -23,7 +26,10 @@ fn sizes_are_checked() {
         ("packages=2,cores=2,distance=10", "10 is a node's distance from itself"),
     ] {
         let message = text.parse::<Topology>().unwrap_err().to_string();
-        assert!(message.contains(problem) && message.contains("packages=2,llcs=2,cores=4,smt=2"), "{message}");
+        assert!(
+            message.contains(problem) && message.contains("packages=2,llcs=2,cores=4,smt=2"),
+            "{message}"
+        );
     }
 }
 
@@ -55,6 +61,8 @@ fn nodes_and_their_distances() {
     assert_eq!(row(0), [10, 12, 32, 32]);
     assert_eq!(row(3), [32, 32, 12, 10]);
     assert_eq!(topology("packages=2,nodes=0,cores=2").nr_nodes(), 1);
+    let cut = topology("packages=1,nodes=2,cores=4");
+    assert_eq!(cut.cpus().iter().map(|c| c.llc).collect::<Vec<_>>(), [0, 0, 1, 1]);
 }
 
 #[test]
@@ -130,7 +138,10 @@ fn sysfs_is_read_and_copied() {
 fn a_folder_that_is_no_sysfs_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let message = dir.path().to_str().unwrap().parse::<Topology>().unwrap_err().to_string();
-    assert!(message.contains("cpu/online") && message.contains("a folder like /sys is expected"), "{message}");
+    assert!(
+        message.contains("cpu/online") && message.contains("a folder like /sys is expected"),
+        "{message}"
+    );
     two_sockets(dir.path());
     let broken = dir.path().join("devices/system/node/node0/distance");
     std::fs::write(&broken, "ten\n").unwrap();

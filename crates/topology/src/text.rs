@@ -3,7 +3,7 @@
 //! | key | meaning | unless stated |
 //! |---|---|---|
 //! | `packages` (`sockets`) | packages | 1 |
-//! | `nodes` | NUMA nodes in each package; 0 = the whole machine is one node | 1 |
+//! | `nodes` | NUMA nodes in each package (a cache that spans nodes is cut); 0 = the whole machine is one node | 1 |
 //! | `llcs` | last-level caches in each package | 1 |
 //! | `cores` | cores at each last-level cache | 1 |
 //! | `smt` (`threads`) | hardware threads of each core | 1 |
@@ -16,7 +16,9 @@
 //! cores=6,capacity=1024*2+512*4                           a phone's two big and four little cores
 //! ```
 
-use crate::{CAPACITY_SCALE, CPUS_MAX, Cpu, DISTANCE_LOCAL, DISTANCE_REMOTE, NODES_MAX, Topology, TopologyError};
+use crate::{
+    CAPACITY_SCALE, CPUS_MAX, Cpu, DISTANCE_LOCAL, DISTANCE_REMOTE, NODES_MAX, Topology, TopologyError,
+};
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -63,18 +65,27 @@ impl Sizes {
             _ => {}
         }
         let wrong = |problem: String| Err(TopologyError::Syntax { text: self.to_string(), problem });
-        if self.nodes > 1 && (self.llcs * self.cores) % self.nodes != 0 {
-            return wrong(format!("{} cores of a package cannot be split evenly into {} nodes", self.llcs * self.cores, self.nodes));
+        if self.nodes > 1 && !(self.llcs * self.cores).is_multiple_of(self.nodes) {
+            return wrong(format!(
+                "{} cores of a package cannot be split evenly into {} nodes",
+                self.llcs * self.cores,
+                self.nodes
+            ));
         }
-        if self.cluster == 0 || self.cores % self.cluster != 0 {
-            return wrong(format!("{} cores cannot be split evenly into clusters of {}", self.cores, self.cluster));
+        if self.cluster == 0 || !self.cores.is_multiple_of(self.cluster) {
+            return wrong(format!(
+                "{} cores cannot be split evenly into clusters of {}",
+                self.cores, self.cluster
+            ));
         }
         let nr_nodes = if self.nodes == 0 { 1 } else { product(&[self.packages, self.nodes]) };
         if nr_nodes > u64::from(NODES_MAX) {
             return Err(TopologyError::TooManyNodes(nr_nodes));
         }
         if self.distance <= DISTANCE_LOCAL || self.near <= DISTANCE_LOCAL {
-            return wrong(format!("{DISTANCE_LOCAL} is a node's distance from itself; from another it is more"));
+            return wrong(format!(
+                "{DISTANCE_LOCAL} is a node's distance from itself; from another it is more"
+            ));
         }
         let in_package = self.llcs * self.cores;
         let cpus = (0..self.packages * in_package * self.smt).map(|cpu| {
@@ -87,7 +98,14 @@ impl Sizes {
             };
             let at = (core % self.cores) as usize;
             let capacity = self.capacities.get(at).or(self.capacities.last()).copied();
-            Cpu { core, cluster: core / self.cluster, llc, package, node, capacity: capacity.unwrap_or(CAPACITY_SCALE) }
+            Cpu {
+                core,
+                cluster: core / self.cluster,
+                llc,
+                package,
+                node,
+                capacity: capacity.unwrap_or(CAPACITY_SCALE),
+            }
         });
         let cpus: Vec<Cpu> = cpus.collect();
         let nr_nodes = nr_nodes as u32;

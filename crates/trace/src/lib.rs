@@ -33,8 +33,8 @@ mod error;
 mod event;
 mod file;
 mod format;
-mod merge;
 mod kernel_threads;
+mod merge;
 mod pages;
 pub mod perf;
 pub mod perfetto;
@@ -52,7 +52,7 @@ pub use event::{
 };
 pub use file::TraceFile;
 pub use format::{EventFormat, Field, FieldKind};
-pub use recording::{Recording, RecordingFormat, RecordingStream};
 pub use kernel_threads::standard_kernel_thread;
+pub use recording::{Recording, RecordingFormat, RecordingStream};
 pub use state::{StateDecoder, TaskState};
 pub use stream::EventStream;

@@ -168,8 +168,6 @@ fn cpu_times(nr_cpus: u32, tick_ns: f64, real: &Pool<'_>, simulated: &Pool<'_>, 
     let other = simulated.classes();
     for (name, real_ns) in real.classes() {
         let simulated_ns = other.get(&name).copied().unwrap_or(0.0);
-        let first = real.runs.first().map_or(&[][..], |run| &run.tasks);
-        let tasks = first.iter().filter(|task| task.name == name).count();
         let tolerance = match nr_cpus {
             1 => limit::CPU_TIME_1,
             _ => {
@@ -178,7 +176,7 @@ fn cpu_times(nr_cpus: u32, tick_ns: f64, real: &Pool<'_>, simulated: &Pool<'_>, 
                 found.map_or(limit::CPU_TIME_1, |(_, tolerance)| *tolerance)
             }
         };
-        let least_ms = limit::CPU_TIME_TICKS * tick_ns * tasks as f64 / 1e6;
+        let least_ms = limit::CPU_TIME_TICKS * tick_ns / 1e6;
         let what = format!("CPU time of {name}");
         rows.push(relative(&what, "ms", real_ns / 1e6, simulated_ns / 1e6, tolerance, least_ms));
     }
@@ -209,7 +207,7 @@ fn delays(tick_ns: f64, real: &Pool<'_>, simulated: &Pool<'_>, rows: &mut Vec<Ro
     for per_cent in [50, 90, 99] {
         let [r, s] = [&r, &s].map(|delays| percentile(delays, per_cent) / 1e6);
         let what = format!("run delay p{per_cent}");
-        rows.push(absolute(&what, "ms", r, s, limit::DELAY_TICKS * tick_ns / 1e6));
+        rows.push(absolute(&what, "ms", r, s, limit::DELAY_TICKS * tick_ns / 1e6 + limit::DELAY_GRAIN_MS));
     }
     let distance = ks_distance(&r, &s, limit::DELAY_BLUR_NS / DELAY_STEP_NS);
     rows.push(absolute("run delay K-S distance", "", 0.0, distance, limit::DELAY_KS));

@@ -17,6 +17,7 @@ pub mod known;
 pub mod measure;
 mod text;
 pub mod tolerance;
+mod vary;
 
 pub use case::{Case, matrix};
 pub use compare::{Row, Verdict, compare, ks_distance};
@@ -24,6 +25,7 @@ pub use golden::{Golden, GoldenError};
 pub use html::html;
 pub use measure::Measures;
 pub use text::{Width, table};
+pub use vary::{BURST_END_NS, vary};
 
 use serde::Serialize;
 

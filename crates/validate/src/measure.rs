@@ -76,7 +76,7 @@ impl Measures {
         })?;
         let tasks = summary.tasks.iter().zip(&header.tasks).map(|(task, header)| TaskMeasures {
             name: header.name.clone(),
-            nice: header.params.nice.get().into(),
+            nice: header.params.nice.get(),
             cpu_ns: task.cpu_ns,
             delay_ns: task.run_delay.sum_ns(),
             blocks: task.switches_voluntary,
@@ -195,14 +195,25 @@ mod tests {
 
     fn switch(ms: u64, cpu: u16, from: TaskId, to: TaskId) -> Record {
         let flags = PrevState::Preempted as u8;
-        Record { time_ns: ms * MS, kind: Kind::Switch as u8, flags, cpu, task: from.0, other: to.0, ..Record::default() }
+        Record {
+            time_ns: ms * MS,
+            kind: Kind::Switch as u8,
+            flags,
+            cpu,
+            task: from.0,
+            other: to.0,
+            ..Record::default()
+        }
     }
     fn new(task: u32, cpu: u32) -> Record {
         Record { kind: Kind::New as u8, task, other: TaskId::IDLE.0, arg: cpu, ..Record::default() }
     }
     fn log(nr_cpus: u32, tasks: usize, ms: u64, records: Vec<Record>) -> MemLog {
         let tasks = vec![LogTask { name: "t".into(), ..LogTask::default() }; tasks];
-        MemLog { header: LogHeader { nr_cpus, tasks, duration: Span::from_ms(ms), ..LogHeader::default() }, records }
+        MemLog {
+            header: LogHeader { nr_cpus, tasks, duration: Span::from_ms(ms), ..LogHeader::default() },
+            records,
+        }
     }
 
     // 0         1         2

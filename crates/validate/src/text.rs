@@ -94,7 +94,7 @@ fn row_line(row: &Row) -> String {
 /// Three or four significant digits.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
-        v if v == 0.0 => "0".to_string(),
+        0.0 => "0".to_string(),
         v if v >= 1000.0 => format!("{value:.0}"),
         v if v >= 100.0 => format!("{value:.1}"),
         v if v >= 1.0 => format!("{value:.2}"),

@@ -6,7 +6,7 @@ pub const CPU_TIME_1: f64 = 0.01;
 /// CPU time of a class, relative, on several CPUs, by share of the machine that the class has on real Linux: who shares a CPU with
 /// whom depends on the balancer's history, the more so the less a class has (shares seen on real Linux differ from run to run).
 pub const CPU_TIME_N: [(f64, f64); 3] = [(0.5, 0.03), (0.05, 0.06), (0.0, 0.25)];
-/// CPU time differs by whole ticks: one decision more or less at each end of the run. In ticks per task of the class.
+/// CPU time differs by whole ticks: one decision more or less at each end of the run. In ticks, of the whole class.
 pub const CPU_TIME_TICKS: f64 = 2.0;
 /// Switches of the workload's tasks, relative.
 pub const SWITCHES: f64 = 0.05;
@@ -20,6 +20,8 @@ pub const DELAY_KS: f64 = 0.10;
 pub const DELAY_BLUR_NS: u64 = 1_000_000;
 /// Percentiles of the run delays, in ticks. On several CPUs the same: a delay is still decided at ticks.
 pub const DELAY_TICKS: f64 = 1.0;
+/// ... plus the steps in which delays are kept.
+pub const DELAY_GRAIN_MS: f64 = 0.02;
 /// Migrations, relative (several CPUs).
 pub const MIGRATIONS: f64 = 0.15;
 /// ... and absolute: so many more or less per run mean nothing.

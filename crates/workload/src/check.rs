@@ -602,7 +602,8 @@ impl<'a> Checker<'a> {
     }
 }
 
-fn params_flaw(params: &SchedParams) -> Option<Flaw> {
+/// What is wrong with scheduling parameters, if anything.
+pub(crate) fn params_flaw(params: &SchedParams) -> Option<Flaw> {
     let policy = params.policy;
     let real_time = matches!(policy, Policy::Fifo | Policy::RoundRobin);
     let priority = params.rt_priority;

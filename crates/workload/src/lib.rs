@@ -20,7 +20,9 @@ pub mod derive;
 pub mod generate;
 mod index;
 mod load;
+pub mod mix;
 mod model;
+pub mod rtapp;
 pub mod stream;
 pub mod text;
 pub mod tools;
@@ -34,4 +36,5 @@ pub use model::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,
 };
+pub use rtapp::{RtAppError, read_rtapp};
 pub use text::{TextError, parse_text, read_text, write_text};

@@ -158,8 +158,8 @@ pub enum LoadError {
         /// Its length.
         bytes: u64,
     },
-    /// A mistake in a text.
-    #[error(transparent)]
+    /// A mistake in a text; shown with its line.
+    #[error("{}\n{}", .0, .0.picture())]
     Text(#[from] Box<TextError>),
     /// A binary file that cannot be read.
     #[error("{}: {error}", path.display())]
@@ -283,7 +283,7 @@ fn kind(start: &[u8], path: &Path) -> Result<Kind, (&'static str, &'static str)>
     if extension == "toml" {
         return Ok(Kind::Mix);
     }
-    if start.trim_ascii_start().starts_with(b"{") {
+    if skip_comments(start).starts_with(b"{") {
         let quoted = |key: &[u8]| start.windows(key.len()).any(|window| window == key);
         if quoted(b"\"traceEvents\"") {
             return Err(("a trace for Chrome's viewer", "export it as a Perfetto trace instead"));
@@ -310,6 +310,22 @@ fn kind(start: &[u8], path: &Path) -> Result<Kind, (&'static str, &'static str)>
         "of an unknown format",
         "expected a workload (text or binary), trace.dat, perf.data, Perfetto, ftrace text or rt-app JSON",
     ))
+}
+
+/// What follows blanks and comments: rt-app's JSON may begin with them.
+fn skip_comments(mut text: &[u8]) -> &[u8] {
+    loop {
+        text = text.trim_ascii_start();
+        let end: &[u8] = if text.starts_with(b"/*") {
+            b"*/"
+        } else if text.starts_with(b"//") {
+            b"\n"
+        } else {
+            return text;
+        };
+        let Some(at) = text.windows(end.len()).position(|window| window == end) else { return &[] };
+        text = &text[at + end.len()..];
+    }
 }
 
 /// Reads the workload at a path, checked, or says that it is a trace or a mix, which others read.

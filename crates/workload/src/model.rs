@@ -125,7 +125,7 @@ pub enum EventKind {
 pub enum Wakeup {
     /// Something outside the workload, `after` this elapsed time since the task blocked (or since the start).
     External {
-        /// Elapsed time since the block.
+        /// Elapsed time since the block; of a grid: since the expiry before.
         after: Span,
         /// What it was, where known.
         source: ExternalSource,
@@ -152,9 +152,34 @@ pub enum ExternalSource {
     /// An interrupt of a device.
     Device,
     /// A timer that the task set for an instant, not for a length (`clock_nanosleep` with `TIMER_ABSTIME`, `timerfd`), as periodic
-    /// programs do: `after` counts from the instant of the task's previous wakeup of this kind (from the start for the first), not from
-    /// the block. If that instant has passed, the task is woken as soon as it has blocked.
+    /// programs do: `after` counts from the instant of the task's previous wakeup of this kind (from its birth for the first), not from
+    /// the block. If that instant has passed, the task is woken as soon as it has blocked: unlike with [`ExternalSource::Grid`] a job
+    /// that comes late still ends in a block, which is what the theory of real-time scheduling calls a job's end.
     Absolute,
+    /// A periodic timer of the task's own: its expiries form a grid that begins at the task's start (of a forked task: at its
+    /// fork), each `after` later than the one before, whenever the task blocks. An expiry that has passed when the task
+    /// blocks for it does not let it sleep. (`clock_nanosleep(TIMER_ABSTIME)` in a loop; rt-app's timer, absolute.)
+    Grid,
+    /// As [`ExternalSource::Grid`], but an expiry that has passed moves the grid: the next one counts from that block on.
+    /// (rt-app's timer, relative.)
+    GridRestart,
+}
+
+impl ExternalSource {
+    /// Its word in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            ExternalSource::Timer => "timer",
+            ExternalSource::Device => "device",
+            ExternalSource::Absolute => "absolute",
+            ExternalSource::Grid => "grid",
+            ExternalSource::GridRestart => "grid-restart",
+        }
+    }
+    /// Whether it is a timer set for an instant: those came with version 2 of both forms on disk.
+    pub fn is_instant(self) -> bool {
+        matches!(self, ExternalSource::Absolute | ExternalSource::Grid | ExternalSource::GridRestart)
+    }
 }
 
 /// What a PRIO event sets; `None` leaves as it is.
@@ -229,6 +254,16 @@ impl Workload {
         let init = |task: &&Task| matches!(task.birth, Birth::Init { .. });
         self.tasks.iter().filter(init).count() as u64
             + self.tasks.iter().map(|task| task.events.len() as u64).sum::<u64>()
+    }
+    /// The version of both forms on disk that it needs: 2 if a task has a periodic timer, else 1.
+    pub fn version(&self) -> u32 {
+        let has_instant = |task: &Task| {
+            task.events.iter().any(|event| match event.kind {
+                EventKind::Wakeup(Wakeup::External { source, .. }) => source.is_instant(),
+                _ => false,
+            })
+        };
+        if self.tasks.iter().any(has_instant) { 2 } else { 1 }
     }
     /// Counts one more thing left out or made up.
     pub fn count_dropped(&mut self, reason: &str, count: u64) {

@@ -142,9 +142,9 @@ fn missing_doubled_and_swapped_chunks_are_told() {
 #[test]
 fn other_files_and_newer_versions_are_refused() {
     let mut newer = bytes(&Workload::default());
-    newer[8] = 2;
+    newer[8] = 3;
     let told = read_binary(&newer[..]).unwrap_err().to_string();
-    assert!(told.starts_with("byte 8: version 2") && told.contains("newer schedlab"), "{told}");
+    assert!(told.starts_with("byte 8: version 3") && told.contains("newer schedlab"), "{told}");
     for other in [&b"ARROW1\0\0"[..], b"schedlab-workload 1\n", b"\x17\x08\x44tracing"] {
         assert!(matches!(read_binary(other), Err(BinaryError { offset: 0, problem: BinaryProblem::Magic })));
     }

@@ -2,8 +2,8 @@
 
 use schedlab_units::{Span, TaskId};
 use schedlab_workload::generate::{
-    Arrivals, Distribution, Fairbench, GenerateError, Hackbench, Hogs, KINDS, Periodic, Responsebench,
-    Sleepers, Spec, from_toml,
+    Arrivals, Distribution, Execstorm, Fairbench, Forkstorm, GenerateError, Hackbench, Hogs, KINDS, Method,
+    Periodic, Random, Responsebench, Server, ServerMode, Sleepers, Spec, from_toml,
 };
 use schedlab_workload::{EventKind, Loaded, Wakeup, Workload, find_deadlock, load};
 use std::path::Path;
@@ -41,6 +41,18 @@ fn every_kind_is_deterministic_checked_and_described_by_its_toml() {
         let spec = Spec::of_kind(kind).unwrap();
         let toml = spec.to_toml();
         assert_eq!(Spec::from_toml("spec.toml", &toml).unwrap(), spec, "{toml}");
+        // the documented form says the same, and what every field means
+        let documented = spec.to_documented_toml();
+        assert_eq!(Spec::from_toml("spec.toml", &documented).unwrap(), spec, "{documented}");
+        let lines: Vec<&str> = documented.lines().collect();
+        let fields = (1..lines.len()).filter(|&i| !lines[i].starts_with('#') && !lines[i].is_empty());
+        for i in fields.filter(|&i| !lines[i].starts_with("kind")) {
+            assert!(
+                lines[i - 1].len() > 10 && lines[i - 1].starts_with("# "),
+                "{kind}: {} is not explained",
+                lines[i]
+            );
+        }
         assert_eq!(Spec::from_toml("spec.toml", &format!("kind = '{kind}'")).unwrap(), spec);
         let workload = spec.build().unwrap();
         workload.check().unwrap();
@@ -139,14 +151,31 @@ fn hackbench_sends_every_message_once() {
 
 #[test]
 fn periodic_sets_use_what_they_say() {
-    let spec = Periodic { tasks: 10, utilisation: 2.5, utilisation_max: 0.6, ..Periodic::default() };
+    for (method, utilisation_min) in [(Method::UUniFast, 0.0), (Method::RandFixedSum, 0.15)] {
+        let spec = Periodic {
+            tasks: 10,
+            utilisation: 2.5,
+            utilisation_max: 0.6,
+            method,
+            utilisation_min,
+            ..Periodic::default()
+        };
+        uses_what_it_says(&spec);
+    }
+}
+
+fn uses_what_it_says(spec: &Periodic) {
     let workload = spec.build().unwrap();
     let mut sum = 0.0;
     for task in &workload.tasks {
         let run = task.events[0].kind.length().unwrap();
         let deadline = task.params.unwrap().deadline.unwrap();
         let utilisation = run.as_ns() as f64 / deadline.period.as_ns() as f64;
-        assert!(utilisation <= 0.6 + 1e-6 && run <= deadline.runtime);
+        assert!(
+            utilisation <= 0.6 + 1e-6
+                && utilisation >= spec.utilisation_min - 1e-6
+                && run <= deadline.runtime
+        );
         let EventKind::Wakeup(Wakeup::External { after, .. }) = task.events[1].kind else { panic!() };
         assert_eq!(run + after, deadline.period);
         sum += utilisation;
@@ -171,7 +200,19 @@ fn mistakes_in_the_toml_are_told_where_they_are() {
         ("kind = 'hackbench'\ngroups = 4000000000\nturns = 4000000000\n", &["at most 50000000"]),
         ("kind = 'periodic'\nutilisation = 9.0\n", &["utilisation = 9; expected more than 0"]),
         ("kind = 'periodic'\nutilisation = nan\n", &["utilisation = NaN"]),
-        ("kind = 'periodic'\nutilisation = 4.4999\n", &["no set drawn"]),
+        ("kind = 'periodic'\nutilisation = 4.4999\n", &["no set drawn", "randfixedsum"]),
+        ("kind = 'periodic'\nutilisation_min = 0.2\n", &["utilisation_min = 0.2"]),
+        ("kind = 'server'\nworkers = 0\n", &["workers = 0; expected 1 or more"]),
+        ("kind = 'server'\nmode = 'half-open'\n", &["line 2", "open", "closed"]),
+        ("kind = 'forkstorm'\nat_once = 0\n", &["at_once = 0; expected 1 or more"]),
+        ("kind = 'forkstorm'\nparents = 4000000000\nchildren = 4000000000\n", &["at most 50000000"]),
+        ("kind = 'execstorm'\nfork = '1000000s'\n", &["at most 1000000s in sum"]),
+        ("kind = 'random'\nrun = 0\nsleep = 0\n", &["100ns at least"]),
+        ("kind = 'random'\nrun = '100ns'\nsleep = 0\nduration = '1000000s'\n", &["events; at most 50000000"]),
+        (
+            "kind = 'random'\nrun = { empirical = [[0.1, '1ms'], [1, '2ms']] }\n",
+            &["run = 2 quantiles", "ascending from 0 to 1"],
+        ),
         ("kind = 'periodic'\nperiod_min = '1us'\n", &["100us <= period_min"]),
         ("kind = 'arrivals'\nservice = { pareto = { min = '1ms', max = '1s' } }\n", &["line 2"]),
         (
@@ -193,4 +234,82 @@ fn mistakes_in_the_toml_are_told_where_they_are() {
         Hogs { nices: vec![0], cpu: Span::MAX }.build().map(|workload| workload.tasks.len()),
         Ok(1) | Err(GenerateError::Parameter { .. })
     ));
+}
+
+/// Births, ends and waits of a storm are what its parameters say.
+#[test]
+fn storms_fork_everything_and_wait_for_it() {
+    let spec = Forkstorm { parents: 3, children: 50, at_once: 4, ..Forkstorm::default() };
+    let workload = spec.build().unwrap();
+    assert_eq!((workload.tasks.len(), find_deadlock(&workload)), (3 * 51, None));
+    for (row, task) in workload.tasks.iter().enumerate().take(3) {
+        assert_eq!(task.cpu_demand().as_ns(), 50 * spec.fork.as_ns());
+        // at most four alive: before the fifth fork the first child's end is awaited, and so on
+        let (mut alive, mut most) = (0, 0);
+        for event in &task.events {
+            match event.kind {
+                EventKind::Fork { .. } => alive += 1,
+                EventKind::Wakeup(Wakeup::Dependent { task, .. }) => {
+                    assert!(
+                        matches!(workload.task(task).birth, schedlab_workload::Birth::Fork { parent } if parent.index() == row)
+                    );
+                    alive -= 1;
+                }
+                _ => {}
+            }
+            most = most.max(alive);
+        }
+        assert_eq!((alive, most), (0, 4));
+    }
+    let mean_us =
+        workload.tasks[3..].iter().map(|task| task.cpu_demand().as_ns()).sum::<u64>() as f64 / 150e3;
+    assert!((mean_us / 500.0 - 1.0).abs() < 0.4, "{mean_us}"); // 150 exponential times: standard error 8 %
+
+    let spec = Execstorm { shells: 2, commands: 10, ..Execstorm::default() };
+    let workload = spec.build().unwrap();
+    assert_eq!((workload.tasks.len(), find_deadlock(&workload)), (22, None));
+    for command in &workload.tasks[2..] {
+        let kinds: Vec<&str> = command.events.iter().map(|event| event.kind.name()).collect();
+        assert_eq!(kinds, ["BLOCK", "WAKEUP", "EXIT"]);
+        assert_eq!(command.events[0].kind.length(), Some(spec.exec));
+    }
+}
+
+#[test]
+fn a_server_serves_every_request_once() {
+    for mode in [ServerMode::Open, ServerMode::Closed] {
+        for (workers, requests) in [(1, 1), (1, 7), (3, 2), (3, 100)] {
+            let service = Distribution::fixed(Span::from_us(300));
+            let spec = Server { mode, workers, requests, service, ..Server::default() };
+            let workload = spec.build().unwrap();
+            assert_eq!(workload.tasks.len() as u32, 2 * (1 + workers));
+            assert_eq!(find_deadlock(&workload), None, "{mode:?} {workers} {requests}");
+            let demand = |name: &str| -> u64 {
+                let named = workload.tasks.iter().filter(|task| task.name == name);
+                named.map(|task| task.cpu_demand().as_ns()).sum()
+            };
+            assert_eq!(demand("worker"), 2 * u64::from(requests) * 300_000);
+            assert_eq!(demand("messenger"), 2 * u64::from(requests) * spec.dispatch.as_ns());
+        }
+    }
+}
+
+#[test]
+fn tasks_by_chance_live_as_long_as_asked() {
+    let spec = Random { tasks: 20, nices: vec![0, 5], ..Random::default() };
+    let workload = spec.build().unwrap();
+    let (mut cpu, mut life) = (0.0, 0.0);
+    for (i, task) in workload.tasks.iter().enumerate() {
+        assert_eq!(task.params.unwrap().nice.get(), [0, 5][i % 2]);
+        let mut slept = 0;
+        for event in &task.events {
+            if let EventKind::Wakeup(Wakeup::External { after, .. }) = event.kind {
+                slept += after.as_ns();
+            }
+        }
+        cpu += task.cpu_demand().as_s_f64();
+        life += task.cpu_demand().as_s_f64() + slept as f64 * 1e-9;
+    }
+    // 120,000 turns of 2 ms + 8 ms: 20 % within 1 %
+    assert!((cpu / life - 0.2).abs() < 0.002 && (life / 20.0 - 60.0).abs() < 0.1, "{cpu} of {life}");
 }

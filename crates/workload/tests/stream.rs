@@ -67,6 +67,15 @@ fn a_text_by_hand_streams_like_it_is_read_whole() {
     std::fs::write(&file, text).unwrap();
     let whole = parse_text("w", text.as_bytes()).unwrap();
     assert_eq!(drained(&opened(&file)), whole);
+    // task by task, it makes the same file as one that is written from memory, however it is cut into pieces
+    let by_task = folder.path().join("by_task.txt");
+    std::fs::write(&by_task, whole.to_text().unwrap()).unwrap();
+    let copy = folder.path().join("copy.wlb");
+    opened(&by_task).save(&copy, Form::Binary).unwrap();
+    let mut expected = Vec::new();
+    write_binary(&whole, &mut expected).unwrap();
+    assert!(expected.len() > 300_000, "several chunks: {}", expected.len());
+    assert!(std::fs::read(&copy).unwrap() == expected);
     // labels need the whole text
     let labelled = "- INIT 0 0 1 runnable\n- INIT 0 0 2 blocked\nREPEAT 3 {\n@x BLOCK 1 1ms\n- WAKEUP 1 1ms\n- WAKEUP 2 0 @x 1 0\n- BLOCK 2 1ms\n}\n";
     std::fs::write(&file, labelled).unwrap();

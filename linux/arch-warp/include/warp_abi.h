@@ -123,7 +123,7 @@ struct warp_topo {
 	unsigned int cluster;
 	unsigned int llc;
 	unsigned int package;
-	unsigned int node;	/* NUMA node; at most 64 nodes. Nodes without CPUs may be left out of the count only at the end */
+	unsigned int node;	/* NUMA node, 0 to 63 */
 	unsigned int capacity;
 };
 

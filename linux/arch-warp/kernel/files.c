@@ -32,7 +32,8 @@ long warp_file_read(const char *path, void *buf, unsigned long size)
 	if (IS_ERR(file))
 		return PTR_ERR(file);
 	while (total < size) {
-		result = vfs_read(file, (char __user *)buf + total, size - total, &pos);
+		/* a sysctl allocates as much memory as is asked for */
+		result = vfs_read(file, (char __user *)buf + total, min(size - total, 65536UL), &pos);
 		if (result <= 0)
 			break;
 		total += result;

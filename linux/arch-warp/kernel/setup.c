@@ -174,9 +174,9 @@ void __init setup_arch(char **command_line)
 	int cpu;
 
 	*command_line = boot_command_line;
-	memblock_add(memory_start, memory_end - memory_start);
-	min_low_pfn = PFN_UP(memory_start);
-	max_low_pfn = max_pfn = PFN_DOWN(memory_end);
+	memblock_add(__pa(memory_start), memory_end - memory_start);
+	min_low_pfn = PFN_UP(__pa(memory_start));
+	max_low_pfn = max_pfn = PFN_DOWN(__pa(memory_end));
 	register_console(&warp_console);
 	atomic_notifier_chain_register(&panic_notifier_list, &warp_panic_block);
 	for (cpu = 0; cpu < NR_CPUS; cpu++) {

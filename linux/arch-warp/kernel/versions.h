@@ -2,7 +2,7 @@
 /*
  * Where kernel versions differ in what the port's C files use; one name for each difference.
  * (Header differences stand in the asm/ header concerned, marked LINUX_VERSION_CODE.)
- * Boundaries were tested at 6.1 and 6.12 only; others are from reading the sources.
+ * Tested at 5.10, 6.1, 6.12 and 7.2; where a boundary lies between two of them is from reading the sources.
  */
 #ifndef WARP_VERSIONS_H
 #define WARP_VERSIONS_H

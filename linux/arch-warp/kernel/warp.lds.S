@@ -80,6 +80,8 @@ _etext = warp_text_end;
  * CONFIG_TRACEPOINTS without ftrace: the events' printing and ring buffer code is compiled and never called, because
  * nothing but ftrace's own files could enable it. Should that ever be false, warp_no_ftrace() stops the kernel.
  */
+PROVIDE_HIDDEN(event_triggers_call = warp_no_ftrace);
+PROVIDE_HIDDEN(event_triggers_post_call = warp_no_ftrace);
 PROVIDE_HIDDEN(trace_event_raw_init = warp_no_ftrace);
 PROVIDE_HIDDEN(trace_event_reg = warp_no_ftrace);
 PROVIDE_HIDDEN(trace_event_buffer_reserve = warp_no_ftrace);
@@ -97,8 +99,18 @@ PROVIDE_HIDDEN(trace_raw_output_prep = warp_no_ftrace);
 PROVIDE_HIDDEN(trace_seq_printf = warp_no_ftrace);
 PROVIDE_HIDDEN(__trace_trigger_soft_disabled = warp_no_ftrace);
 
-/* CONFIG_NUMA without an MMU: mm/mempolicy.c and fs/proc are compiled, and no task has memory that they could walk. */
+/*
+ * CONFIG_NUMA without an MMU: mm/mempolicy.c and fs/proc are compiled, and no task has memory that they could walk. Which of
+ * these a version refers to differs.
+ */
 PROVIDE_HIDDEN(__pte_offset_map_lock = warp_no_mmu);
+PROVIDE_HIDDEN(__split_vma = warp_no_mmu);
+PROVIDE_HIDDEN(isolate_lru_page = warp_no_mmu);
+PROVIDE_HIDDEN(migrate_pages = warp_no_mmu);
 PROVIDE_HIDDEN(pte_offset_map_lock = warp_no_mmu);
+PROVIDE_HIDDEN(putback_movable_pages = warp_no_mmu);
+PROVIDE_HIDDEN(split_vma = warp_no_mmu);
+PROVIDE_HIDDEN(vma_merge = warp_no_mmu);
 PROVIDE_HIDDEN(vma_modify_policy = warp_no_mmu);
 PROVIDE_HIDDEN(walk_page_range = warp_no_mmu);
+PROVIDE_HIDDEN(walk_page_vma = warp_no_mmu);

@@ -1,5 +1,6 @@
 //! `schedlab workload`: look at a workload, take a part of it, stretch it, give it away.
 
+mod fit;
 mod show;
 mod svg;
 
@@ -29,6 +30,8 @@ pub(crate) enum WorkloadCommand {
     Anonymise(AnonymiseArgs),
     /// Text to binary, binary to text.
     Convert(ConvertArgs),
+    /// Measure distributions of times, as settings of a generator.
+    Fit(fit::FitArgs),
 }
 
 /// Which tasks: all criteria given must fit, of each criterion one value.
@@ -155,6 +158,7 @@ pub(crate) fn workload(command: &WorkloadCommand, ui: &Ui) -> Result<()> {
         WorkloadCommand::Cut(args) => cut(args, ui),
         WorkloadCommand::Scale(args) => scale(args, ui),
         WorkloadCommand::Anonymise(args) => anonymise(args, ui),
+        WorkloadCommand::Fit(args) => fit::fit(args, ui),
         WorkloadCommand::Convert(args) => {
             let work = Work::open(&args.input, ui)?;
             work.write(&args.output, work.source.head(), ui, |each| {

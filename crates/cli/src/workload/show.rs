@@ -141,7 +141,7 @@ fn summary(text: &mut String, args: &ShowArgs, head: &Head, survey: &Survey, sty
         )),
     );
     for row in survey.names.iter().take(args.top) {
-        let mean = |sum: Span, n: u64| if n == 0 { "-".into() } else { time(sum.as_ns() / n) };
+        let mean = |sum: Span, n: u64| sum.as_ns().checked_div(n).map_or_else(|| "-".into(), time);
         line(
             text,
             &format!(
@@ -398,7 +398,7 @@ fn described(workload: &Workload, event: &Event) -> String {
             format!("after {} of CPU time", long(*length))
         }
         EventKind::Wakeup(Wakeup::External { after, source }) => {
-            format!("by a {}, after {}", format!("{source:?}").to_lowercase(), long(*after))
+            format!("by a {}, after {}", source.name(), long(*after))
         }
         EventKind::Wakeup(Wakeup::Dependent { recorded_after, event, task, distance }) => format!(
             "by {}, {} before its event {} (recorded after {})",

@@ -6,6 +6,9 @@ use crate::draw::{Axes, Chart, Panel, Scale, Series, Style, surfaces};
 use crate::output::{Drawing, OutputError, Pages};
 use std::path::{Path, PathBuf};
 
+/// Number of clients, mean lowest and mean highest error.
+type Range = (f64, (f64, f64));
+
 impl Study {
     /// Clients and sums of shares of the points, each in ascending order.
     fn axes(&self) -> (Vec<u32>, Vec<u64>) {
@@ -56,7 +59,7 @@ impl Study {
         let (clients, totals) = self.axes();
         let total = totals.last().copied().unwrap_or(0);
         // schedulers with the same curve share a name
-        let mut curves: Vec<(String, Vec<(f64, (f64, f64))>)> = Vec::new();
+        let mut curves: Vec<(String, Vec<Range>)> = Vec::new();
         for sched in self.schedulers() {
             let range = |n: &u32| {
                 let result = self.result(sched, *n, total)?;

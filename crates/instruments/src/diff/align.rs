@@ -383,8 +383,8 @@ impl<'a> Aligner<'a> {
                 }
             }
         }
-        for which in 0..2 {
-            let back = lists[which].iter().skip(1).position(|decision| decision.who == state.agreed);
+        for (which, list) in lists.iter().enumerate() {
+            let back = list.iter().skip(1).position(|decision| decision.who == state.agreed);
             if let Some(count) = back.map(|at| at + 2).or_else(|| ends(which)) {
                 offer(if which == 0 { [count, 0] } else { [0, count] });
             }

@@ -265,7 +265,7 @@ proptest! {
     fn small_shifts_are_tolerated(seed in 0u64..1000, shift_us in 1u64..500) {
         let log = Config { nr_cpus: 3, duration: Span::from_ms(300), seed, ..Config::default() }.log();
         let mut late = log.clone();
-        late.header.duration = late.header.duration + Span::from_ns(shift_us * 1000);
+        late.header.duration += Span::from_ns(shift_us * 1000);
         late.records.iter_mut().filter(|r| r.time_ns > 0).for_each(|r| r.time_ns += shift_us * 1000);
         let compare = |within_us: u64| {
             let within = Span::from_ns(within_us * 1000);

@@ -226,10 +226,16 @@ mod tests {
         let found = debian_mirrors(text);
         assert_eq!(
             found,
-            [("http://a.example/debian".to_owned(), false), ("http://a.example/debian-security".to_owned(), true)]
+            [
+                ("http://a.example/debian".to_owned(), false),
+                ("http://a.example/debian-security".to_owned(), true)
+            ]
         );
         let list = sources(&found, &["sid".to_owned()]);
-        assert!(list.starts_with("Types: deb\nURIs: http://a.example/debian\nSuites: sid\nComponents: main\n"), "{list}");
+        assert!(
+            list.starts_with("Types: deb\nURIs: http://a.example/debian\nSuites: sid\nComponents: main\n"),
+            "{list}"
+        );
         assert!(!list.contains("security"), "{list}");
         let list = sources(&found, &[]);
         assert!(list.contains("Suites: bullseye bookworm trixie forky sid experimental\n"), "{list}");

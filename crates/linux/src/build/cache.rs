@@ -128,7 +128,8 @@ impl Cache {
 /// `6.12` sorts after `6.1`.
 pub(super) fn version_key(series: &str) -> Vec<u64> {
     // 6.13.0-rc2: digits up to the first other character
-    let digits = |part: &str| part.split(|c: char| !c.is_ascii_digit()).next().unwrap_or("").parse().unwrap_or(0);
+    let digits =
+        |part: &str| part.split(|c: char| !c.is_ascii_digit()).next().unwrap_or("").parse().unwrap_or(0);
     series.split('.').map(digits).collect()
 }
 

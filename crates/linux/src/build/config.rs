@@ -174,7 +174,10 @@ impl Wanted {
         }
         let directive = |prefix: &str| -> Vec<String> {
             let lines = parts.iter().flat_map(|part| part.lines());
-            lines.filter_map(|l| l.strip_prefix("#! ")?.strip_prefix(prefix)).map(|l| l.trim().to_owned()).collect()
+            lines
+                .filter_map(|l| l.strip_prefix("#! ")?.strip_prefix(prefix))
+                .map(|l| l.trim().to_owned())
+                .collect()
         };
         let (make_args, link_args) = (directive("make "), directive("link "));
         let mut text = merge(&parts);
@@ -231,9 +234,16 @@ mod tests {
     fn an_untried_version_is_built_like_its_nearest_relative() {
         let port = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux");
         let near = |v: &str| Pin::nearest(&port, v).map(|p| p.series).map_err(|e| e.to_string());
-        for (version, series) in
-            [("5.10", "5.10"), ("5.15.3", "5.10"), ("6.1.1", "6.1"), ("6.6", "6.12"), ("6.12.5", "6.12"), ("6.18", "6.12"), ("7.2.1", "7.2"), ("8.0", "7.2")]
-        {
+        for (version, series) in [
+            ("5.10", "5.10"),
+            ("5.15.3", "5.10"),
+            ("6.1.1", "6.1"),
+            ("6.6", "6.12"),
+            ("6.12.5", "6.12"),
+            ("6.18", "6.12"),
+            ("7.2.1", "7.2"),
+            ("8.0", "7.2"),
+        ] {
             assert_eq!(near(version).as_deref(), Ok(series), "{version}");
         }
         assert!(near("5.4.1").unwrap_err().starts_with("there is no port for Linux '5.4.1'"));

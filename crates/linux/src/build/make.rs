@@ -85,7 +85,8 @@ fn kconfig_changed(objects: &Path, config: &Path) -> Result<bool, BuildError> {
     let list = objects.join("include/config/auto.conf.cmd");
     let Ok(text) = fs::read_to_string(&list) else { return Ok(true) };
     let made = fs::metadata(config).and_then(|m| m.modified()).map_err(io("read", config))?;
-    let mut files = text.lines().map(|l| l.trim().trim_end_matches('\\').trim()).filter(|l| l.contains("Kconfig"));
+    let mut files =
+        text.lines().map(|l| l.trim().trim_end_matches('\\').trim()).filter(|l| l.contains("Kconfig"));
     Ok(files.any(|file| {
         let file = file.replace("$(srctree)", "../src");
         let changed = fs::metadata(objects.join(file)).and_then(|m| m.modified());
@@ -147,7 +148,8 @@ fn link(job: &Job<'_>, tree: &Path, objects: &Path) -> Result<(), BuildError> {
         "-Wl,--whole-archive",
     ]);
     // before 6.1 there is one archive per top-level folder, and which of them exist depends on the configuration
-    let archives = job.pin.archives.iter().filter(|a| job.pin.archives.len() == 1 || objects.join(a).is_file());
+    let archives =
+        job.pin.archives.iter().filter(|a| job.pin.archives.len() == 1 || objects.join(a).is_file());
     ld.args(archives).args(["-Wl,--no-whole-archive", "lib/lib.a"]);
     run_logged(&mut ld, "linking the kernel", &log, &mut |_| {})?;
     fs::rename(&aside, &object).map_err(io("write", &object))

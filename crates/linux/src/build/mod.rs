@@ -160,7 +160,9 @@ pub enum BuildError {
         packages: String,
     },
     /// No such kernel.
-    #[error("there is no port for Linux '{asked}'; there is one for {known}, and for any tree or tarball from 5.10 on ('schedlab linux add --source DIR', '--tarball FILE')")]
+    #[error(
+        "there is no port for Linux '{asked}'; there is one for {known}, and for any tree or tarball from 5.10 on ('schedlab linux add --source DIR', '--tarball FILE')"
+    )]
     Version {
         /// What was asked for.
         asked: String,
@@ -178,7 +180,9 @@ pub enum BuildError {
         known: String,
     },
     /// No such configuration fragment.
-    #[error("there is no flavour '{asked}'; there are {known}; a file of your own: 'schedlab linux add ... --fragment FILE'")]
+    #[error(
+        "there is no flavour '{asked}'; there are {known}; a file of your own: 'schedlab linux add ... --fragment FILE'"
+    )]
     Flavour {
         /// What was asked for.
         asked: String,
@@ -194,13 +198,17 @@ pub enum BuildError {
         why: String,
     },
     /// Not a kernel tree.
-    #[error("{path} is not a Linux source tree (no Makefile with VERSION, PATCHLEVEL and SUBLEVEL beside kernel/sched); give the folder that holds both")]
+    #[error(
+        "{path} is not a Linux source tree (no Makefile with VERSION, PATCHLEVEL and SUBLEVEL beside kernel/sched); give the folder that holds both"
+    )]
     NoTree {
         /// The folder.
         path: PathBuf,
     },
     /// A version that the port was never tried with does not build.
-    #[error("Linux {version} is none of the versions that the port was tried with ({known}); it was tried with the settings of {settings}, and failed: {source}")]
+    #[error(
+        "Linux {version} is none of the versions that the port was tried with ({known}); it was tried with the settings of {settings}, and failed: {source}"
+    )]
     Untried {
         /// Its version.
         version: String,
@@ -212,7 +220,9 @@ pub enum BuildError {
         source: Box<BuildError>,
     },
     /// The source package cannot be had.
-    #[error("no source of Linux {series}: {why}; install it with 'apt-get install linux-source-{series}', or give a tree (--source DIR) or a tarball (--tarball FILE)")]
+    #[error(
+        "no source of Linux {series}: {why}; install it with 'apt-get install linux-source-{series}', or give a tree (--source DIR) or a tarball (--tarball FILE)"
+    )]
     Source {
         /// Series.
         series: String,

@@ -85,8 +85,8 @@ pub fn add_named(named: &Named) -> Result<(), BuildError> {
         cache.remove(&named.name)?;
     }
     let path = cache.named().join(format!("{}.toml", named.name));
-    let text = toml::to_string(named)
-        .map_err(|e| BuildError::Damaged { path: path.clone(), why: e.to_string() })?;
+    let text =
+        toml::to_string(named).map_err(|e| BuildError::Damaged { path: path.clone(), why: e.to_string() })?;
     cache::write_aside(&path, text.as_bytes())
 }
 
@@ -112,7 +112,11 @@ pub fn add_fragment(path: &Path) -> Result<String, BuildError> {
     }
     for (number, line) in text.lines().enumerate().map(|(i, l)| (i + 1, l.trim())) {
         let off = line.strip_prefix("# CONFIG_").is_some_and(|l| l.ends_with(" is not set"));
-        if off || !(line.is_empty() || line.starts_with('#') || line.starts_with("CONFIG_") && line.contains('=')) {
+        if off
+            || !(line.is_empty()
+                || line.starts_with('#')
+                || line.starts_with("CONFIG_") && line.contains('='))
+        {
             let why = format!(
                 "line {number}: '{line}' is not CONFIG_NAME=VALUE (what is not named is off; CONFIG_NAME=absent takes a line of ours away)"
             );
@@ -177,8 +181,15 @@ fn build_tree(
     progress(Progress { step: "waiting for another build", done: 0, total: 0 });
     let _lock = cache.lock()?;
     let tried = config::is_tried(port, &version)?;
-    let job =
-        make::Job { dir: &dir, source: &named.path, port, wanted: &wanted, pin: &pin, tried, incremental: true };
+    let job = make::Job {
+        dir: &dir,
+        source: &named.path,
+        port,
+        wanted: &wanted,
+        pin: &pin,
+        tried,
+        incremental: true,
+    };
     let remarks = with_version(port, &version, &pin, tried, make::build(&job, progress))?;
     let object = cache::sha256_file(&dir.join("linux.so"))?;
     let commit = tree::commit(&named.path).map_or(String::new(), |c| format!("git {c}, "));
@@ -251,7 +262,8 @@ mod tests {
     #[test]
     fn a_tarball_is_named_by_its_file() {
         let dir = tempfile::tempdir().unwrap();
-        for (file, name) in [("linux-6.18.2.tar.xz", "6.18.2.tarball"), ("my tree.tar.gz", "my_tree.tarball")] {
+        for (file, name) in [("linux-6.18.2.tar.xz", "6.18.2.tarball"), ("my tree.tar.gz", "my_tree.tarball")]
+        {
             let path = dir.path().join(file);
             fs::write(&path, "").unwrap();
             assert_eq!(Named::tarball(&path).unwrap().name, name);

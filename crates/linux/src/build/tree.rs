@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn a_tree_says_its_version() {
         let dir = tempfile::tempdir().unwrap();
-        let makefile = "# SPDX\nVERSION = 6\nPATCHLEVEL = 13\nSUBLEVEL = 0\nEXTRAVERSION = -rc2\nNAME = Baby\n";
+        let makefile =
+            "# SPDX\nVERSION = 6\nPATCHLEVEL = 13\nSUBLEVEL = 0\nEXTRAVERSION = -rc2\nNAME = Baby\n";
         fs::write(dir.path().join("Makefile"), makefile).unwrap();
         let message = version(dir.path()).unwrap_err().to_string();
         assert!(message.contains("is not a Linux source tree"), "{message}");
@@ -130,12 +131,17 @@ mod tests {
         let (source, port, tree) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (s, t) = (source.path(), tree.path());
-        touch(s, &["Makefile", "kernel/fork.c", ".config", "include/linux/a.h", "include/generated/autoconf.h"]);
+        touch(
+            s,
+            &["Makefile", "kernel/fork.c", ".config", "include/linux/a.h", "include/generated/autoconf.h"],
+        );
         touch(s, &["arch/x86/Kconfig", "arch/warp/left-over", "old"]);
         touch(port.path(), &["arch-warp/Kconfig"]);
         lay_beside(s, port.path(), t).unwrap();
         let there = |name: &str| t.join(name).exists();
-        assert!(there("kernel/fork.c") && there("include/linux/a.h") && there("arch/x86/Kconfig") && there("old"));
+        assert!(
+            there("kernel/fork.c") && there("include/linux/a.h") && there("arch/x86/Kconfig") && there("old")
+        );
         assert!(!there(".config") && !there("include/generated") && !there("arch/warp/left-over"));
         assert_eq!(fs::read_to_string(t.join("arch/warp/Kconfig")).unwrap(), "arch-warp/Kconfig");
         // later: a file goes, another comes

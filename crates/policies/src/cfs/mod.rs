@@ -197,7 +197,10 @@ impl Policy for Cfs {
     fn select_cpu(&mut self, view: &View, task: TaskId, arrival: Arrival) -> CpuId {
         let weight = self.queues.tasks[task].weight;
         match arrival {
-            Arrival::New { .. } => wake::idlest(&self.queues, view, task),
+            Arrival::New { parent } => match self.params.version {
+                CfsVersion::V2_6_32 => wake::idlest(&self.queues, view, task),
+                CfsVersion::V6_1 => wake::idlest_modern(&self.queues, view, task, parent),
+            },
             Arrival::Wakeup { waker } => match self.params.version {
                 CfsVersion::V2_6_32 => wake::classic(&self.queues, view, task, weight, waker),
                 CfsVersion::V6_1 => {

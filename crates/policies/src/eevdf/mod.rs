@@ -172,7 +172,7 @@ impl Policy for Eevdf {
         match arrival {
             // still queued: it goes on where it is
             _ if state.delayed && view.allowed(task, state.cpu) => state.cpu,
-            Arrival::New { .. } => wake::idlest(&self.queues, view, task),
+            Arrival::New { parent } => wake::idlest_modern(&self.queues, view, task, parent),
             Arrival::Wakeup { waker } => {
                 wake::modern(&self.queues, view, &self.balancer.domains, task, state.weight, waker)
             }

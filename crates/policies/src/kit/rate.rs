@@ -49,7 +49,7 @@ impl Rate {
     /// Applied to a time.
     #[inline]
     pub(crate) fn times(self, span: Span) -> u64 {
-        (u128::from(span.as_ns()) * u128::from(self.factor) >> self.shift) as u64
+        ((u128::from(span.as_ns()) * u128::from(self.factor)) >> self.shift) as u64
     }
 }
 

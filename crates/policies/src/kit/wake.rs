@@ -75,3 +75,21 @@ pub(crate) fn idlest<Q: RunQueues>(queues: &Q, view: &View, task: TaskId) -> Cpu
     let allowed = view.topology().ids().filter(|&cpu| view.allowed(task, cpu));
     allowed.min_by_key(|&cpu| (!view.is_idle(cpu), queues.load(cpu), cpu != home, cpu)).unwrap_or(home)
 }
+
+/// 5.x and 6.x: a new task goes to an idle CPU, the first after the CPU of its creator, or else to the least loaded; its creator's if no
+/// other is less loaded. Who creates the tasks of the start runs on CPU 0.
+pub(crate) fn idlest_modern<Q: RunQueues>(
+    queues: &Q,
+    view: &View,
+    task: TaskId,
+    parent: Option<TaskId>,
+) -> CpuId {
+    let here = parent.map_or(CpuId(0), |parent| view.task_cpu(parent));
+    let is_idle = |cpu: CpuId| view.is_idle(cpu) && cpu != here;
+    let nr_cpus = view.nr_cpus();
+    let distance = |cpu: CpuId| (cpu.0 + nr_cpus - here.0) % nr_cpus;
+    let allowed = view.topology().ids().filter(|&cpu| view.allowed(task, cpu));
+    allowed
+        .min_by_key(|&cpu| (!is_idle(cpu), queues.load(cpu), distance(cpu)))
+        .unwrap_or_else(|| view.home_cpu(task))
+}

@@ -46,7 +46,7 @@ fn moment(ns: u64) -> String {
 }
 
 fn title(text: &mut String, view: DiffView<'_>, style: Style) {
-    for which in 0..2 {
+    for (which, letter) in LETTERS.iter().enumerate() {
         let header = view.headers[which];
         let plural = if header.nr_cpus == 1 { "" } else { "s" };
         let mut parts = vec![
@@ -59,7 +59,7 @@ fn title(text: &mut String, view: DiffView<'_>, style: Style) {
         }
         parts.extend(header.params.iter().map(|(name, value)| format!("{name}={value}")));
         parts.push(style.dim(view.names[which]));
-        line(text, &format!("{}  {}", style.bold(LETTERS[which]), parts.join(" · ")));
+        line(text, &format!("{}  {}", style.bold(letter), parts.join(" · ")));
     }
     let diff = view.diff;
     let alone = diff.map.unmatched().count();
@@ -270,9 +270,9 @@ fn other_cpus(text: &mut String, view: DiffView<'_>, first: &FirstDifference, st
 }
 
 fn events(text: &mut String, view: DiffView<'_>, first: &FirstDifference, style: Style) {
-    for which in 0..2 {
+    for (which, letter) in LETTERS.iter().enumerate() {
         let side = &first.sides[which];
-        let head = format!("  {}: events on {} and of the tasks chosen", LETTERS[which], first.cpu);
+        let head = format!("  {letter}: events on {} and of the tasks chosen", first.cpu);
         line(text, &format!("\n{}", style.dim(&head)));
         let records = side.before.iter().map(|record| (false, record));
         let decides = side.decision.is_some();
@@ -356,7 +356,11 @@ fn times(text: &mut String, view: DiffView<'_>, style: Style) {
         let sign = if difference < 0 { '-' } else { '+' };
         let relative = match task.cpu_ns[0] {
             0 => "new".to_string(),
-            base => format!("{:+.1} %", 100.0 * difference as f64 / base as f64),
+            base => match 100.0 * difference as f64 / base as f64 {
+                small if small.abs() < 0.05 => String::new(),
+                percent if percent.abs() < 999.5 => format!("{percent:+.1} %"),
+                percent => format!("x {:.0}", 1.0 + percent / 100.0),
+            },
         };
         line(
             text,

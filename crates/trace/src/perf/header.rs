@@ -68,7 +68,7 @@ pub(super) fn parse(file: &[u8], mode: Mode) -> Result<Head, Problem> {
     }
     match &head.decoder {
         None => Err(Problem::NoSchedEvents {
-            detail: "the file has no event formats (TRACING_DATA): no tracepoint was recorded".to_string(),
+            detail: "the file has no event formats (TRACING_DATA): no tracepoint was recorded, or the file is cut short".to_string(),
         }),
         Some(decoder) if !head.layouts.records(decoder.switch_id()) => Err(Problem::NoSchedEvents {
             detail: "sched_switch was not among the recorded events".to_string(),
@@ -225,14 +225,5 @@ fn pipe(file: &[u8], mode: Mode, head: &mut Head) -> Result<(), Problem> {
     }
     // What was counted will be so again when the events are read.
     head.counts.clear();
-    if head.decoder.is_none() && mode == Mode::Strict && file.len() < 4096 {
-        return Err(Problem::Truncated {
-            at: Place::at(file.len() as u64),
-            what: "what perf writes before the first sample",
-            needed: 4096,
-            available: file.len() as u64,
-            lenient: false,
-        });
-    }
     Ok(())
 }

@@ -9,8 +9,8 @@ pub(super) enum Line<'a> {
     Event(Head, Time, &'a [u8], &'a [u8]),
     /// Events are missing here: of which CPU, how many.
     Lost(Option<u32>, Option<u64>),
-    /// The header says that so many events were overwritten.
-    Overwritten(u64),
+    /// The header says how many events are here, and how many were written.
+    Entries(u64, u64),
     /// Headers and the like.
     Nothing,
     /// Anything else.
@@ -215,7 +215,7 @@ fn comment(line: &[u8]) -> Line<'_> {
         && let Some((kept, written)) = rest.split_whitespace().next().and_then(|pair| pair.split_once('/'))
         && let (Ok(kept), Ok(written)) = (kept.parse::<u64>(), written.parse::<u64>())
     {
-        return Line::Overwritten(written.saturating_sub(kept));
+        return Line::Entries(kept, written);
     }
     if let Some(rest) = text.strip_prefix("##### CPU ")
         && let Some((cpu, _)) = rest.split_once(" buffer started")
@@ -329,7 +329,7 @@ mod tests {
             ("# tracer: nop", Line::Nothing),
             ("cpus=2", Line::Nothing),
             ("CPU 3 is empty", Line::Nothing),
-            ("# entries-in-buffer/entries-written: 205/1205   #P:2", Line::Overwritten(1000)),
+            ("# entries-in-buffer/entries-written: 205/1205   #P:2", Line::Entries(205, 1205)),
             ("##### CPU 2 buffer started ####", Line::Lost(Some(2), None)),
             ("CPU:1 [LOST 123 EVENTS]", Line::Lost(Some(1), Some(123))),
             ("CPU:1 [LOST EVENTS]", Line::Lost(Some(1), None)),

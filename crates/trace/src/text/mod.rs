@@ -113,6 +113,9 @@ pub struct TextStream<'f> {
     at: usize,
     line: u64,
     time_ns: u64,
+    /// Events that the header announces, and those that came.
+    announced: u64,
+    seen: u64,
     comms: CommTable,
     /// Who is on each CPU, for lines that do not tell; by CPU.
     current: Vec<Pid>,
@@ -149,6 +152,8 @@ impl<'f> TextStream<'f> {
             at: 0,
             line: 0,
             time_ns: 0,
+            announced: 0,
+            seen: 0,
             comms: CommTable::new(),
             current: Vec::new(),
             lost: None,
@@ -169,6 +174,7 @@ impl<'f> TextStream<'f> {
         let bytes = self.file.bytes.as_slice();
         loop {
             if self.at >= bytes.len() {
+                self.end();
                 return Ok(None);
             }
             let start = self.at;
@@ -176,6 +182,7 @@ impl<'f> TextStream<'f> {
             let Some(length) = memchr::memchr(b'\n', &bytes[start..]) else {
                 self.at = bytes.len();
                 self.cut_short(bytes, start)?;
+                self.end();
                 return Ok(None);
             };
             let line = &bytes[start..start + length];
@@ -188,6 +195,7 @@ impl<'f> TextStream<'f> {
                     return Ok(Some(event));
                 }
                 self.at = start + length + 1;
+                self.seen += 1;
                 let place = Place::line(self.line, start as u64);
                 if let Some(event) = self.event(&head, time, name, payload, place)? {
                     return Ok(Some(event));
@@ -197,8 +205,13 @@ impl<'f> TextStream<'f> {
             self.at = start + length + 1;
             match parsed {
                 Line::Lost(cpu, count) => self.lost = Some((cpu, count)),
-                Line::Overwritten(events) => {
-                    count(&mut self.counts, "event overwritten before the first one of the text", events);
+                Line::Entries(here, written) => {
+                    self.announced = here;
+                    count(
+                        &mut self.counts,
+                        "event overwritten before the first one of the text",
+                        written.saturating_sub(here),
+                    );
                 }
                 Line::Nothing => {}
                 Line::Unknown | Line::Event(..) => {
@@ -208,12 +221,16 @@ impl<'f> TextStream<'f> {
         }
     }
 
+    /// A text that is cut between two lines shows it by its header alone.
+    #[cold]
+    fn end(&mut self) {
+        let missing = std::mem::take(&mut self.announced).saturating_sub(self.seen);
+        count(&mut self.counts, "event that the text's header announces and that is not there", missing);
+    }
+
     /// The last line has no end: it may lack half a number.
     #[cold]
     fn cut_short(&mut self, bytes: &[u8], start: usize) -> Result<(), Problem> {
-        if bytes[start..].iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0) {
-            return Ok(());
-        }
         if self.file.mode == Mode::Strict {
             return Err(Problem::Truncated {
                 at: Place::line(self.line, start as u64),

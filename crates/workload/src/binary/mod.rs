@@ -1,7 +1,7 @@
 //! How are millions of events stored? A few bytes each, in chunks that prove themselves.
 //!
 //! ```text
-//! file   = 89 "SLWLOAD"  version u32 = 1   0 u32      16 bytes
+//! file   = 89 "SLWLOAD"  version u32       0 u32      16 bytes
 //!          chunk ...                                  data, about 64 KiB each
 //!          end chunk                                  number of chunks, tasks, events; checksum of the checksums
 //! chunk  = kind u32 ('DATA' or 'END.')  length u32  crc32 u32 (of kind, length and payload)   payload
@@ -25,8 +25,8 @@ pub use write::{BinaryWriter, write_binary};
 
 /// First bytes of a binary workload. (The first has its top bit set, so that no text starts like it.)
 pub const BINARY_MAGIC: [u8; 8] = *b"\x89SLWLOAD";
-/// The version that is written, and the only one so far.
-pub const BINARY_VERSION: u32 = 1;
+/// The newest version. Version 2 added periodic timers; version 1 is written where those do not occur.
+pub const BINARY_VERSION: u32 = 2;
 
 /// Bytes of the file's and of a chunk's header.
 const FILE_HEADER: usize = 16;
@@ -59,8 +59,10 @@ mod tag {
     pub const EXIT: u8 = 7;
     /// The identifier is not the previous one's plus one; the difference follows.
     pub const EID: u8 = 8;
-    /// One more event, beyond the three bits.
-    pub const ABSOLUTE: u8 = 16;
+    // version 2: beyond the three bits
+    pub const GRID: u8 = 16;
+    pub const GRID_RESTART: u8 = 17;
+    pub const ABSOLUTE: u8 = 18;
 }
 
 /// Bits that say which optional fields follow.

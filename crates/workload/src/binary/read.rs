@@ -171,8 +171,8 @@ impl<R: Read> BinaryReader<R> {
             return Err(reader.truncated("the header"));
         }
         match le32(&header[8..]) {
-            BINARY_VERSION if le32(&header[12..]) == 0 => Ok(reader),
-            BINARY_VERSION => {
+            1..=BINARY_VERSION if le32(&header[12..]) == 0 => Ok(reader),
+            1..=BINARY_VERSION => {
                 Err(BinaryError { offset: 12, problem: BinaryProblem::Content("a reserved field is not 0") })
             }
             version => Err(BinaryError { offset: 8, problem: BinaryProblem::Version(version) }),
@@ -348,7 +348,10 @@ fn event(c: &mut Cursor<'_>, last_eid: &mut u64, since_wakeup: &mut u64) -> Opti
     *last_eid = eid;
     let first = c.number()?;
     let kind = tag & !tag::EID;
-    let length = if matches!(kind, tag::TIMER | tag::DEVICE | tag::ABSOLUTE | tag::DEPENDENT) {
+    let length = if matches!(
+        kind,
+        tag::TIMER | tag::DEVICE | tag::GRID | tag::GRID_RESTART | tag::ABSOLUTE | tag::DEPENDENT
+    ) {
         *since_wakeup = 0;
         Span::from_ns(first)
     } else {
@@ -365,6 +368,10 @@ fn event(c: &mut Cursor<'_>, last_eid: &mut u64, since_wakeup: &mut u64) -> Opti
         tag::DEVICE => EventKind::Wakeup(Wakeup::External { after: length, source: ExternalSource::Device }),
         tag::ABSOLUTE => {
             EventKind::Wakeup(Wakeup::External { after: length, source: ExternalSource::Absolute })
+        }
+        tag::GRID => EventKind::Wakeup(Wakeup::External { after: length, source: ExternalSource::Grid }),
+        tag::GRID_RESTART => {
+            EventKind::Wakeup(Wakeup::External { after: length, source: ExternalSource::GridRestart })
         }
         tag::DEPENDENT => {
             let event = EventId(eid.wrapping_add(unzigzag(c.number()?) as u64));

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 
 /// Writes a workload in binary form. Equal workloads give equal bytes.
 pub fn write_binary(workload: &Workload, out: impl Write) -> io::Result<()> {
-    let mut writer = BinaryWriter::new(out)?;
+    let mut writer = BinaryWriter::of_version(out, workload.version())?;
     for (key, value) in &workload.notes {
         writer.note(key, value)?;
     }
@@ -34,25 +34,50 @@ pub fn write_binary(workload: &Workload, out: impl Write) -> io::Result<()> {
 pub struct BinaryWriter<W: Write> {
     out: W,
     payload: Vec<u8>,
+    /// Events of one task, not yet in the payload.
     run: Vec<u8>,
+    open: Option<OpenRun>,
     nr_chunks: u64,
     nr_tasks: u64,
     nr_events: u64,
     chain: u32,
 }
 
+/// Whose events the run holds, how many, and where it stands.
+struct OpenRun {
+    row: TaskId,
+    count: u64,
+    eid: u64,
+    since_wakeup: u64,
+}
+
 impl<W: Write> BinaryWriter<W> {
-    /// Begins a file. `out` is written in pieces of about 64 KiB; it need not be buffered.
-    pub fn new(mut out: W) -> io::Result<BinaryWriter<W>> {
+    /// Begins a file that holds anything. `out` is written in pieces of about 64 KiB; it need not be buffered.
+    pub fn new(out: W) -> io::Result<BinaryWriter<W>> {
+        BinaryWriter::of_version(out, BINARY_VERSION)
+    }
+
+    /// Begins a file for readers of this version: [`Workload::version`] tells which a workload needs.
+    pub fn of_version(mut out: W, version: u32) -> io::Result<BinaryWriter<W>> {
         out.write_all(&BINARY_MAGIC)?;
-        out.write_all(&BINARY_VERSION.to_le_bytes())?;
+        out.write_all(&version.to_le_bytes())?;
         out.write_all(&0u32.to_le_bytes())?;
         let payload = Vec::with_capacity(2 * CHUNK_TARGET);
-        Ok(BinaryWriter { out, payload, run: Vec::new(), nr_chunks: 0, nr_tasks: 0, nr_events: 0, chain: 0 })
+        Ok(BinaryWriter {
+            out,
+            payload,
+            run: Vec::new(),
+            open: None,
+            nr_chunks: 0,
+            nr_tasks: 0,
+            nr_events: 0,
+            chain: 0,
+        })
     }
 
     /// Adds a note. A key may come once.
     pub fn note(&mut self, key: &str, value: &str) -> io::Result<()> {
+        self.close_run()?;
         self.payload.push(item::NOTE);
         put_bytes(&mut self.payload, key.as_bytes());
         put_bytes(&mut self.payload, value.as_bytes());
@@ -61,6 +86,7 @@ impl<W: Write> BinaryWriter<W> {
 
     /// Adds a count of what an import left out. A reason may come more than once: readers add the counts.
     pub fn dropped(&mut self, reason: &str, count: u64) -> io::Result<()> {
+        self.close_run()?;
         self.payload.push(item::DROPPED);
         put_bytes(&mut self.payload, reason.as_bytes());
         put(&mut self.payload, count);
@@ -69,6 +95,7 @@ impl<W: Write> BinaryWriter<W> {
 
     /// Adds a control group; the first is [`CgroupId`] 0.
     pub fn cgroup(&mut self, cgroup: &Cgroup) -> io::Result<()> {
+        self.close_run()?;
         let out = &mut self.payload;
         out.push(item::CGROUP);
         put_bytes(out, cgroup.path.as_bytes());
@@ -89,6 +116,7 @@ impl<W: Write> BinaryWriter<W> {
 
     /// Adds a task without its events. Each row once; rows may come in any order, before or after their events.
     pub fn task(&mut self, row: TaskId, task: &Task) -> io::Result<()> {
+        self.close_run()?;
         let out = &mut self.payload;
         out.push(item::TASK);
         put(out, u64::from(row.0));
@@ -110,28 +138,33 @@ impl<W: Write> BinaryWriter<W> {
         self.flush_if_full()
     }
 
-    /// Appends events to a task's.
+    /// Appends events to a task's. In which pieces they come makes no difference to the file.
     pub fn events(&mut self, row: TaskId, events: &[Event]) -> io::Result<()> {
-        let mut rest = events;
-        while !rest.is_empty() {
-            self.run.clear();
-            let (mut eid, mut since_wakeup, mut count) = (0u64, 0u64, 0);
-            for event in rest {
-                put_event(&mut self.run, event, &mut eid, &mut since_wakeup);
-                count += 1;
-                if self.run.len() >= CHUNK_TARGET {
-                    break;
-                }
+        for event in events {
+            if self.open.as_ref().is_none_or(|open| open.row != row) {
+                self.close_run()?;
+                self.open = Some(OpenRun { row, count: 0, eid: 0, since_wakeup: 0 });
             }
-            rest = &rest[count..];
-            self.payload.push(item::EVENTS);
-            put(&mut self.payload, u64::from(row.0));
-            put(&mut self.payload, count as u64);
-            put_bytes(&mut self.payload, &self.run);
-            self.nr_events += count as u64;
-            self.flush_if_full()?;
+            let Some(open) = &mut self.open else { continue };
+            put_event(&mut self.run, event, &mut open.eid, &mut open.since_wakeup);
+            open.count += 1;
+            if self.run.len() >= CHUNK_TARGET {
+                self.close_run()?;
+            }
         }
         Ok(())
+    }
+
+    /// Puts the events gathered into the payload.
+    fn close_run(&mut self) -> io::Result<()> {
+        let Some(OpenRun { row, count, .. }) = self.open.take() else { return Ok(()) };
+        self.payload.push(item::EVENTS);
+        put(&mut self.payload, u64::from(row.0));
+        put(&mut self.payload, count);
+        put_bytes(&mut self.payload, &self.run);
+        self.run.clear();
+        self.nr_events += count;
+        self.flush_if_full()
     }
 
     fn flush_if_full(&mut self) -> io::Result<()> {
@@ -161,6 +194,7 @@ impl<W: Write> BinaryWriter<W> {
 
     /// Completes the file and gives the writer back, flushed.
     pub fn finish(mut self) -> io::Result<W> {
+        self.close_run()?;
         if !self.payload.is_empty() {
             self.flush(DATA)?;
         }
@@ -187,6 +221,8 @@ fn put_event(out: &mut Vec<u8>, event: &Event, last_eid: &mut u64, since_wakeup:
         EventKind::Wakeup(Wakeup::External { source: ExternalSource::Timer, .. }) => tag::TIMER,
         EventKind::Wakeup(Wakeup::External { source: ExternalSource::Device, .. }) => tag::DEVICE,
         EventKind::Wakeup(Wakeup::External { source: ExternalSource::Absolute, .. }) => tag::ABSOLUTE,
+        EventKind::Wakeup(Wakeup::External { source: ExternalSource::Grid, .. }) => tag::GRID,
+        EventKind::Wakeup(Wakeup::External { source: ExternalSource::GridRestart, .. }) => tag::GRID_RESTART,
         EventKind::Wakeup(Wakeup::Dependent { .. }) => tag::DEPENDENT,
     };
     if step == 0 {

@@ -28,6 +28,16 @@ impl Builder {
         Ok(Builder { workload: Workload::default(), next_eid: 1 })
     }
 
+    /// Refuses to go on when there are too many events, for generators that cannot tell beforehand how many there will be.
+    pub fn room(&self) -> Result<(), GenerateError> {
+        match self.next_eid {
+            made if made > EVENTS_MAX => {
+                Err(GenerateError::TooLarge { nr_events: u128::from(made), events_max: EVENTS_MAX })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn eid(&mut self) -> EventId {
         self.next_eid += 1;
         EventId(self.next_eid - 1)
@@ -67,6 +77,28 @@ impl Builder {
 
     pub fn exit(&mut self, task: TaskId, length: Span) -> EventId {
         self.push(task, EventKind::Exit { length })
+    }
+
+    /// A new task that `parent` forks after `length`; it inherits the parent's settings.
+    pub fn fork(&mut self, parent: TaskId, length: Span, name: String) -> TaskId {
+        let child = TaskId(self.workload.tasks.len() as u32);
+        self.push(parent, EventKind::Fork { length, child });
+        self.workload.tasks.push(Task {
+            pid: child.0 + 1,
+            name,
+            birth: Birth::Fork { parent },
+            params: None,
+            affinity: None,
+            cgroup: None,
+            kernel_thread: false,
+            events: Vec::new(),
+        });
+        child
+    }
+
+    /// A device wakes the task, `after` this elapsed time.
+    pub fn device(&mut self, task: TaskId, after: Span) {
+        self.push(task, EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Device }));
     }
 
     pub fn sleep(&mut self, task: TaskId, after: Span) {

@@ -20,18 +20,27 @@
 mod arrivals;
 mod build;
 mod distribution;
+mod docs;
 mod duration;
+mod fixed_sum;
 mod hackbench;
 mod loops;
 mod periodic;
+mod random;
 mod rng;
+mod server;
+mod storms;
 
 pub use arrivals::Arrivals;
-pub use distribution::{Distribution, Drawn};
+pub use distribution::{Distribution, Drawn, Quantile};
+pub use fixed_sum::rand_fixed_sum;
 pub use hackbench::Hackbench;
 pub use loops::{Fairbench, Hogs, Responsebench, Sleepers};
-pub use periodic::{Periodic, PeriodicPolicy, uunifast};
+pub use periodic::{Method, Periodic, PeriodicPolicy, uunifast};
+pub use random::Random;
 pub use rng::Rng;
+pub use server::{Server, ServerMode};
+pub use storms::{Execstorm, Forkstorm};
 
 use crate::Workload;
 use schedlab_units::{Nice, Span};
@@ -47,6 +56,8 @@ pub enum GenerateError {
         file: String,
         /// The mistake.
         message: String,
+        /// Where it is in the text, in bytes.
+        place: Option<std::ops::Range<usize>>,
     },
     /// No such generator.
     #[error("{file}: kind {kind:?} is not known; expected {}", KINDS.map(|(name, _)| name).join(", "))]
@@ -79,14 +90,18 @@ pub enum GenerateError {
 }
 
 /// Names of the generators, and what each makes.
-pub const KINDS: [(&str, &str); 7] = [
+pub const KINDS: [(&str, &str); 11] = [
     ("fairbench", "hogs at several nice values (WARP V.D)"),
     ("responsebench", "tasks that run and sleep, of several lengths of sleep (WARP V.D)"),
     ("hogs", "tasks that only compute, with given nice values"),
     ("sleepers", "equal tasks that run and sleep"),
     ("hackbench", "groups of senders and receivers that wake each other"),
-    ("periodic", "a random real-time set of given utilisation (UUniFast)"),
+    ("server", "message threads that hand requests to workers (after schbench)"),
+    ("forkstorm", "parents that fork short children as fast as they can"),
+    ("execstorm", "shells that run one short command after the other"),
+    ("periodic", "a random real-time set of given utilisation (UUniFast, RandFixedSum)"),
     ("arrivals", "tasks that come at random, work and end"),
+    ("random", "tasks that run and sleep by chance"),
 ];
 
 /// A generator with its parameters.
@@ -103,10 +118,18 @@ pub enum Spec {
     Sleepers(Sleepers),
     /// See [`Hackbench`].
     Hackbench(Hackbench),
+    /// See [`Server`].
+    Server(Server),
+    /// See [`Forkstorm`].
+    Forkstorm(Forkstorm),
+    /// See [`Execstorm`].
+    Execstorm(Execstorm),
     /// See [`Periodic`].
     Periodic(Periodic),
     /// See [`Arrivals`].
     Arrivals(Arrivals),
+    /// See [`Random`].
+    Random(Random),
 }
 
 impl Spec {
@@ -118,19 +141,34 @@ impl Spec {
             "hogs" => Spec::Hogs(Hogs::default()),
             "sleepers" => Spec::Sleepers(Sleepers::default()),
             "hackbench" => Spec::Hackbench(Hackbench::default()),
+            "server" => Spec::Server(Server::default()),
+            "forkstorm" => Spec::Forkstorm(Forkstorm::default()),
+            "execstorm" => Spec::Execstorm(Execstorm::default()),
             "periodic" => Spec::Periodic(Periodic::default()),
             "arrivals" => Spec::Arrivals(Arrivals::default()),
+            "random" => Spec::Random(Random::default()),
             _ => return None,
         })
     }
 
     /// From TOML: `kind = "..."` and any of that kind's fields. `file` is named in errors.
     pub fn from_toml(file: &str, text: &str) -> Result<Spec, GenerateError> {
-        let located = |mut error: toml::de::Error| {
-            error.set_input(Some(text));
-            GenerateError::Toml { file: file.to_string(), message: error.to_string().trim_end().to_string() }
-        };
-        let mut table = toml::de::DeTable::parse(text).map_err(located)?;
+        let table = toml::de::DeTable::parse(text).map_err(|error| toml_error(file, text, error))?;
+        Spec::from_table(file, text, table)
+    }
+
+    /// Whether a TOML file holds a generator's settings: it says `kind = ...`.
+    pub fn is_spec(text: &str) -> bool {
+        toml::de::DeTable::parse(text).is_ok_and(|table| table.get_ref().contains_key("kind"))
+    }
+
+    /// As [`Spec::from_toml`], from a table of a larger text.
+    pub(crate) fn from_table(
+        file: &str,
+        text: &str,
+        mut table: toml::Spanned<toml::de::DeTable<'_>>,
+    ) -> Result<Spec, GenerateError> {
+        let located = |error| toml_error(file, text, error);
         let kind = table.get_mut().remove("kind");
         let kind = kind.as_ref().and_then(|kind| kind.get_ref().as_str()).unwrap_or_default().to_string();
         let fields = toml::de::Deserializer::from(table);
@@ -140,8 +178,12 @@ impl Spec {
             "hogs" => Hogs::deserialize(fields).map(Spec::Hogs),
             "sleepers" => Sleepers::deserialize(fields).map(Spec::Sleepers),
             "hackbench" => Hackbench::deserialize(fields).map(Spec::Hackbench),
+            "server" => Server::deserialize(fields).map(Spec::Server),
+            "forkstorm" => Forkstorm::deserialize(fields).map(Spec::Forkstorm),
+            "execstorm" => Execstorm::deserialize(fields).map(Spec::Execstorm),
             "periodic" => Periodic::deserialize(fields).map(Spec::Periodic),
             "arrivals" => Arrivals::deserialize(fields).map(Spec::Arrivals),
+            "random" => Random::deserialize(fields).map(Spec::Random),
             _ => return Err(GenerateError::Kind { file: file.to_string(), kind }),
         }
         .map_err(located)
@@ -160,12 +202,28 @@ impl Spec {
             Spec::Hogs(spec) => spec.build(),
             Spec::Sleepers(spec) => spec.build(),
             Spec::Hackbench(spec) => spec.build(),
+            Spec::Server(spec) => spec.build(),
+            Spec::Forkstorm(spec) => spec.build(),
+            Spec::Execstorm(spec) => spec.build(),
             Spec::Periodic(spec) => spec.build(),
             Spec::Arrivals(spec) => spec.build(),
+            Spec::Random(spec) => spec.build(),
         }?;
         workload.notes.insert("generate".into(), self.to_toml());
         Ok(workload)
     }
+}
+
+/// A mistake with its place; named with the file, the message shows line and caret.
+fn toml_error(file: &str, text: &str, mut error: toml::de::Error) -> GenerateError {
+    let place = error.span();
+    let message = if file.is_empty() {
+        error.message().to_string()
+    } else {
+        error.set_input(Some(text));
+        error.to_string().trim_end().to_string()
+    };
+    GenerateError::Toml { file: file.to_string(), message, place }
 }
 
 /// The workload that a TOML file describes; see [`Spec::from_toml`].

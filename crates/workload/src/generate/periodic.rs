@@ -1,4 +1,5 @@
-//! Real-time sets: periodic tasks whose utilisations add up to a given sum, drawn evenly among all such sets by UUniFast
+//! Real-time sets: periodic tasks whose utilisations add up to a given sum, drawn evenly among all such sets by UUniFast, or by
+//! RandFixedSum among all that keep bounds ([`rand_fixed_sum`]). UUniFast
 //! (Bini and Buttazzo, "Measuring the Performance of Schedulability Tests", Real-Time Systems 30, 2005).
 //!
 //! ```text
@@ -9,6 +10,7 @@
 //! stay on the grid of periods however late a job was. A job that ends after the next release is followed by that one at once.
 
 use super::build::Builder;
+use super::fixed_sum::rand_fixed_sum;
 use super::rng::Rng;
 use super::{GenerateError, duration, positive};
 use crate::{InitState, Workload};
@@ -25,7 +27,11 @@ pub struct Periodic {
     pub tasks: u32,
     /// Sum of their utilisations, in CPUs.
     pub utilisation: f64,
-    /// No task alone has more; sets in which one has are drawn again (UUniFast-Discard, Davis and Burns 2009).
+    /// How they are drawn.
+    pub method: Method,
+    /// No task alone has less.
+    pub utilisation_min: f64,
+    /// No task alone has more. With UUniFast sets that break a bound are drawn again (UUniFast-Discard, Davis and Burns 2009).
     pub utilisation_max: f64,
     /// Shortest period; periods are drawn log-uniformly, in whole us.
     #[serde(with = "duration")]
@@ -40,6 +46,16 @@ pub struct Periodic {
     /// How long each task lasts if it never waits; rounded up to whole periods.
     #[serde(with = "duration")]
     pub duration: Span,
+}
+
+/// How utilisations are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// Bini and Buttazzo 2005; good without tight bounds.
+    UUniFast,
+    /// Stafford 2006; with any bounds.
+    RandFixedSum,
 }
 
 /// How a periodic set is scheduled.
@@ -61,6 +77,8 @@ impl Default for Periodic {
             seed: 1,
             tasks: 5,
             utilisation: 0.7,
+            method: Method::UUniFast,
+            utilisation_min: 0.0,
             utilisation_max: 0.9,
             period_min: Span::from_ms(5),
             period_max: Span::from_ms(100),
@@ -135,6 +153,17 @@ impl Periodic {
         if !(self.utilisation_max > 0.0 && self.utilisation_max <= 1.0) {
             return fail("utilisation_max", self.utilisation_max, "more than 0, at most 1");
         }
+        let least = f64::from(self.tasks) * self.utilisation_min;
+        if !(self.utilisation_min >= 0.0
+            && self.utilisation_min <= self.utilisation_max
+            && least <= self.utilisation)
+        {
+            return fail(
+                "utilisation_min",
+                self.utilisation_min,
+                "0 or more, and tasks x utilisation_min at most utilisation",
+            );
+        }
         if !(self.reserve >= 1.0 && self.reserve.is_finite()) {
             return fail("reserve", self.reserve, "1 or more");
         }
@@ -147,16 +176,21 @@ impl Periodic {
             return Err(GenerateError::Parameter { name: "period_min and period_max", value, expected });
         }
         let mut utilisations = None;
+        let (least, most) = (self.utilisation_min, self.utilisation_max);
         for set in 0..DRAWS_MAX {
-            let drawn = uunifast(self.tasks, self.utilisation, &mut Rng::new(self.seed, set));
-            if drawn.iter().all(|&u| u <= self.utilisation_max) {
+            let mut rng = Rng::new(self.seed, set);
+            let drawn = match self.method {
+                Method::UUniFast => uunifast(self.tasks, self.utilisation, &mut rng),
+                Method::RandFixedSum => rand_fixed_sum(self.tasks, self.utilisation, least, most, &mut rng),
+            };
+            if drawn.iter().all(|u| (least..=most).contains(u)) {
                 utilisations = Some(drawn);
                 break;
             }
         }
         let Some(utilisations) = utilisations else {
             let expected =
-                "a sum further below tasks x utilisation_max: no set drawn kept every task under it";
+                "a sum further from the bounds (no set drawn kept them), or method = \"randfixedsum\"";
             return fail("utilisation", self.utilisation, expected);
         };
         let mut rng = Rng::new(self.seed, DRAWS_MAX);

@@ -13,7 +13,7 @@
 //! A forked task is born at the own time of its parent's FORK. In a recording own times run ahead of the clock on the wall: by what the
 //! task waited for CPUs until then.
 
-use crate::{EventKind, Wakeup};
+use crate::{EventKind, ExternalSource, Wakeup};
 use schedlab_units::Span;
 
 /// One task's own time since its birth; saturates at 584 years.
@@ -23,6 +23,8 @@ pub struct OwnClock {
     woken_ns: u64,
     /// CPU time since then.
     length_ns: u64,
+    /// Of the last wakeup at an absolute time, or 0.
+    until_ns: u64,
 }
 
 impl OwnClock {
@@ -30,6 +32,15 @@ impl OwnClock {
     #[inline]
     pub fn step(&mut self, kind: &EventKind) -> Span {
         match kind {
+            EventKind::Wakeup(Wakeup::External { after, source }) if source.is_instant() => {
+                let now_ns = self.woken_ns.saturating_add(self.length_ns);
+                self.until_ns = self.until_ns.saturating_add(after.as_ns());
+                if *source == ExternalSource::GridRestart {
+                    self.until_ns = self.until_ns.max(now_ns);
+                }
+                self.woken_ns = now_ns.max(self.until_ns);
+                self.length_ns = 0;
+            }
             EventKind::Wakeup(
                 Wakeup::External { after, .. } | Wakeup::Dependent { recorded_after: after, .. },
             ) => {
@@ -51,6 +62,12 @@ impl OwnClock {
     #[inline]
     pub fn woken(&self) -> Span {
         Span::from_ns(self.woken_ns)
+    }
+
+    /// For when its last wakeup at an absolute time was set, or its birth.
+    #[inline]
+    pub fn until(&self) -> Span {
+        Span::from_ns(self.until_ns)
     }
 
     /// CPU time since then.

@@ -2,7 +2,7 @@
 
 use super::{Head, Source, StreamError};
 use crate::binary::BinaryWriter;
-use crate::text::TextWriter;
+use crate::text::{TEXT_VERSION, TextWriter};
 use crate::{Event, Form};
 use schedlab_units::TaskId;
 use std::fs::{self, File};
@@ -44,7 +44,8 @@ pub fn write_stream<'a>(
     let failed = |error| StreamError::Write { path: path.to_path_buf(), error };
     let form = match form {
         Form::Text => FormSink::Text(
-            TextWriter::begin(&head.workload, head.forks.iter().copied(), out).map_err(failed)?,
+            TextWriter::begin(&head.workload, head.forks.iter().copied(), TEXT_VERSION, out)
+                .map_err(failed)?,
         ),
         Form::Binary => FormSink::Binary(begin_binary(head, out).map_err(failed)?),
     };

@@ -22,6 +22,9 @@ const LINE_MAX: u64 = 16 << 20;
 
 const BOM: &[u8] = "\u{feff}".as_bytes();
 
+/// What is called with the number and the text of each line.
+type EachLine<'a> = &'a mut dyn FnMut(usize, &str) -> Result<(), Box<TextError>>;
+
 impl<'a> LineSource<'a> {
     /// A text in memory; it must be UTF-8.
     pub fn of_bytes(file: &str, bytes: &'a [u8]) -> Result<LineSource<'a>, Box<TextError>> {
@@ -39,11 +42,7 @@ impl<'a> LineSource<'a> {
 
     /// Calls `each` with the number (from 1) and the text of every line; returns how many there are. A file that ends in a
     /// line feed has an empty line after it, as `split` says.
-    pub fn each(
-        self,
-        file: &str,
-        each: &mut dyn FnMut(usize, &str) -> Result<(), Box<TextError>>,
-    ) -> Result<usize, Box<TextError>> {
+    pub fn each(self, file: &str, each: EachLine<'_>) -> Result<usize, Box<TextError>> {
         let path = match self {
             LineSource::Text(text) => {
                 let mut count = 0;

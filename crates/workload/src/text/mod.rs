@@ -24,14 +24,14 @@
 //! eid YIELD  pid  length
 //! eid BLOCK  pid  length
 //! eid WAKEUP pid  length  deid dpid distance       waits for another task's event
-//! eid WAKEUP pid  length  [0 0 0] [timer|device|absolute]   external
+//! eid WAKEUP pid  length  [0 0 0] [timer|device|absolute|grid|grid-restart]   external; grid: a periodic timer, see ExternalSource
 //! eid EXIT   pid  length
 //! task words: name= policy=normal|batch|idle|fifo|rr|deadline|ext nice= prio= runtime= deadline= period=
 //!             affinity=0-3,8 cgroup=/path kernel=yes|no
 //! ```
 //!
 //! * Times: `4ms`, `1.5us`; a bare integer is ns. `+1ms` counts from the task's previous event instead of its last wakeup.
-//! * `absolute`: the length counts from the task's previous such wakeup (from the start for the first), as in a periodic task.
+//! * `absolute`: the length counts from the task's previous such wakeup (from its birth for the first), as in a periodic task.
 //! * eid: a number from 1, `-` (numbered by the reader), or a label `@name`. As deid a label means that event; within REPEAT, the one
 //!   of the same iteration (`@name-1` the one before, `@name[7]` iteration 7, from 0). dpid `-` is then the label's task.
 //! * pid: `101..105` instead of a pid stands for the same line five times (the pid of an event, the new task of INIT and FORK).
@@ -42,6 +42,7 @@
 //! * `NOTE key value` and `DROPPED count "reason"` keep an import's notes and what it left out.
 //! * A child without words inherits its parent's settings; a task without a name is called `task-PID`; `row=` (written only where the
 //!   order of the lines does not tell) is the task's number in results.
+//! * Version 1 of the form has no `grid`; a workload without is written as version 1.
 //! * A file without the header line is taken for version 1 if its first line is an event.
 //!
 //! The writer's form is canonical: INIT lines first, then task by task, each in its order; durations in the shortest exact unit.
@@ -58,11 +59,12 @@ mod write;
 
 pub use error::{TextError, TextProblem};
 pub use read::{TextLimits, looks_like_text, parse_text, parse_text_within, read_text};
+pub(crate) use statement::near;
 pub(crate) use stream::TextStream;
 pub(crate) use write::TextWriter;
 pub use write::write_text;
 
 /// First word of a text file.
 pub const TEXT_HEADER: &str = "schedlab-workload";
-/// The version that is written, and the only one so far.
-pub const TEXT_VERSION: u32 = 1;
+/// The newest version. Version 2 added `grid` and `grid-restart`; version 1 is written where those do not occur.
+pub const TEXT_VERSION: u32 = 2;

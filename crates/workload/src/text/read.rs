@@ -693,9 +693,9 @@ fn header(words: &[Word<'_>]) -> Parsed<bool> {
         return fault(words[0], TextProblem::Header, expected, "");
     };
     match version.text.parse::<u32>() {
-        Ok(TEXT_VERSION) => {}
+        Ok(1..=TEXT_VERSION) => {}
         Ok(_) => {
-            let expected = format!("this program reads version {TEXT_VERSION} of the text form");
+            let expected = format!("this program reads versions 1 to {TEXT_VERSION} of the text form");
             return fault(
                 version,
                 TextProblem::Version,

@@ -268,11 +268,9 @@ fn wakeup(rest: &mut Rest<'_>, length: Length) -> Parsed<Body> {
             remedy,
         );
     }
-    let source = |word: Word<'_>| match word.text {
-        "timer" => Some(ExternalSource::Timer),
-        "device" => Some(ExternalSource::Device),
-        "absolute" => Some(ExternalSource::Absolute),
-        _ => None,
+    let source = |word: Word<'_>| {
+        use ExternalSource::{Absolute, Device, Grid, GridRestart, Timer};
+        [Timer, Device, Absolute, Grid, GridRestart].into_iter().find(|source| source.name() == word.text)
     };
     let Some(deid) = rest.peek() else { return Ok(Body::External(ExternalSource::Timer)) };
     if let Some(source) = source(deid) {
@@ -417,7 +415,7 @@ pub(super) fn cpus(word: Word<'_>) -> Parsed<CpuSet> {
 }
 
 /// Whether one edit (or a swap of neighbours) turns one word into the other.
-pub(super) fn near(a: &str, b: &str) -> bool {
+pub(crate) fn near(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let prefix = a.iter().zip(b).take_while(|(x, y)| x == y).count();
     let (a, b) = (&a[prefix..], &b[prefix..]);

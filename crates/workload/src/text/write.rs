@@ -1,7 +1,7 @@
 //! Writes the text form: canonical, so that equal workloads give equal bytes.
 
+use super::TEXT_HEADER;
 use super::lex::quote;
-use super::{TEXT_HEADER, TEXT_VERSION};
 use crate::{
     Birth, CgroupId, CpuMax, Event, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
 };
@@ -20,7 +20,7 @@ pub fn write_text(workload: &Workload, out: &mut impl Write) -> io::Result<()> {
         EventKind::Fork { child, .. } => Some(child),
         _ => None,
     });
-    let mut writer = TextWriter::begin(workload, forks, &mut *out)?;
+    let mut writer = TextWriter::begin(workload, forks, workload.version(), &mut *out)?;
     for (row, task) in workload.tasks.iter().enumerate() {
         writer.events(TaskId(row as u32), &task.events)?;
     }
@@ -40,12 +40,13 @@ impl<'a, W: Write> TextWriter<'a, W> {
     pub fn begin(
         workload: &'a Workload,
         forks: impl Iterator<Item = TaskId>,
+        version: u32,
         mut out: W,
     ) -> io::Result<Self> {
         let rows = rows_needed(workload, forks);
         let mut writer = Writer { workload, line: Vec::with_capacity(BUFFER + 512), rows };
         writer.word(TEXT_HEADER);
-        writer.number(u64::from(TEXT_VERSION));
+        writer.number(u64::from(version));
         writer.line.push(b'\n');
         writer.head();
         for task in &workload.tasks {
@@ -326,10 +327,8 @@ impl Writer<'_> {
             EventKind::Wakeup(Wakeup::External { after, source }) => {
                 self.span(*after);
                 self.word("0 0 0");
-                match source {
-                    ExternalSource::Timer => {}
-                    ExternalSource::Device => self.word("device"),
-                    ExternalSource::Absolute => self.word("absolute"),
+                if *source != ExternalSource::Timer {
+                    self.word(source.name());
                 }
             }
             EventKind::Wakeup(Wakeup::Dependent { recorded_after, event, task, distance }) => {

@@ -338,6 +338,10 @@ impl Cut {
                 // of a block that began before the window only the rest is left
                 let over = self.from.saturating_sub(self.absolute(row, before.now()));
                 *wakeup = match *wakeup {
+                    Wakeup::External { after, source } if source.is_instant() => {
+                        let over = self.from.saturating_sub(self.absolute(row, before.until()));
+                        Wakeup::External { after: after.saturating_sub(over), source }
+                    }
                     Wakeup::External { after, source } => {
                         Wakeup::External { after: after.saturating_sub(over), source }
                     }

@@ -10,10 +10,12 @@
 //! | [`Scale`] | longer or shorter CPU times and sleeps |
 //! | [`Anonymise`] | other names |
 //! | [`survey`] | nothing new: a summary and a task's life |
+//! | [`measure`] | distributions, for a generator |
 
 mod anonymise;
 mod cut;
 mod filter;
+mod fit;
 mod scale;
 mod select;
 mod settings;
@@ -22,9 +24,10 @@ mod survey;
 pub use anonymise::{Anonymise, Naming};
 pub use cut::Cut;
 pub use filter::Filter;
+pub use fit::{Measure, Sample, measure};
 pub use scale::{Factor, FactorError, Scale};
 pub use select::{Selector, glob};
-pub(crate) use settings::{Delta, Settings, at_birth};
+pub(crate) use settings::{Delta, at_birth};
 pub use survey::{Column, Histogram, Life, NameRow, Survey, survey};
 
 use crate::stream::{Head, Source, StreamError, save_stream};
@@ -42,12 +45,11 @@ pub trait Edit {
     fn run(&mut self, row: TaskId, events: &mut Vec<Event>) -> Option<TaskId>;
 }
 
+/// What is called with a task's row and some of its events, in their order.
+pub type EachRun<'a> = &'a mut dyn FnMut(TaskId, &[Event]) -> Result<(), StreamError>;
+
 /// Passes all of `source` through `edit`; `each` gets what comes out.
-pub fn edited(
-    source: &Source,
-    edit: &mut dyn Edit,
-    each: &mut dyn FnMut(TaskId, &[Event]) -> Result<(), StreamError>,
-) -> Result<(), StreamError> {
+pub fn edited(source: &Source, edit: &mut dyn Edit, each: EachRun<'_>) -> Result<(), StreamError> {
     edit.begin();
     source.runs(&mut |row, events| match edit.run(row, events) {
         Some(row) if !events.is_empty() => each(row, events),

@@ -169,8 +169,8 @@ pub fn survey(source: &Source, life: Option<(TaskId, usize, usize)>) -> Result<S
                     stats.blocked = saturating(stats.blocked, blocked);
                     sleeps.add(blocked);
                     match *wakeup {
-                        Wakeup::External { source: ExternalSource::Timer | ExternalSource::Absolute, .. } => timers += 1,
-                        Wakeup::External { source: ExternalSource::Device, .. } => devices += 1,
+                        Wakeup::External { source, .. } if source != ExternalSource::Device => timers += 1,
+                        Wakeup::External { .. } => devices += 1,
                         Wakeup::Dependent { task, .. } => {
                             dependent += 1;
                             if let Some(life) = &mut drawn {

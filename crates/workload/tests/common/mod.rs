@@ -125,8 +125,8 @@ fn life(draw: &mut Draw, workload: &Workload, row: u32, size: u64) -> Vec<Event>
     let blocked = matches!(workload.tasks[row as usize].birth, Birth::Init { state: InitState::Blocked, .. });
     let mut kinds = Vec::new();
     let external = |draw: &mut Draw| {
-        let sources = [ExternalSource::Timer, ExternalSource::Device, ExternalSource::Absolute];
-        let source = sources[draw.below(3) as usize];
+        use ExternalSource::{Absolute, Device, Grid, GridRestart, Timer};
+        let source = [Timer, Device, Absolute, Grid, GridRestart][draw.below(5) as usize];
         EventKind::Wakeup(Wakeup::External { after: draw.span(), source })
     };
     if blocked && children.is_empty() && draw.one_in(3) {

@@ -1,0 +1,240 @@
+//! `schedlab compare`: several schedulers on the same workload, many perturbed replays each, what changed most first.
+
+use crate::failure::{Failure, Result};
+use crate::input::{self, Loaded};
+use crate::many::{PerturbSpec, Seeds};
+use crate::run::command_line;
+use crate::ui::Ui;
+use clap::Args;
+use schedlab_compare::gate::Outcome;
+use schedlab_compare::{Compared, Contender, ContenderSpec, Ensemble, FailureKind, Gate, show};
+use schedlab_log::LogError;
+use schedlab_machine::Perturb;
+use schedlab_machine::kernel::SKEW_TICK;
+use schedlab_report::Style;
+use schedlab_runner::pool;
+use schedlab_topology::Topology;
+use schedlab_units::Span;
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+pub(crate) struct CompareArgs {
+    /// Workloads (text or binary), traces, or folders with one of them; each is compared by itself.
+    #[arg(required = true, value_name = "W")]
+    pub workloads: Vec<PathBuf>,
+    /// A scheduler, with parameters if wanted: NAME[:KEY=VALUE]... (linux-6.12:base_slice_ns=700000; hz=1000 builds real
+    /// Linux with other ticks). The first is the baseline.
+    #[arg(long, value_name = "SPEC", required = true)]
+    pub sched: Vec<ContenderSpec>,
+    /// Numbers of CPUs, all alike: 4 or 2,4,8; each is compared by itself.
+    #[arg(long, value_name = "N", conflicts_with = "machine", value_delimiter = ',', value_parser = crate::args::parse_cpus)]
+    pub cpus: Vec<Topology>,
+    /// A machine: a number, or packages=2,llcs=2,cores=4,smt=2; may be given several times.
+    #[arg(long, value_name = "TOPO")]
+    pub machine: Vec<Topology>,
+    /// Stop each run after this much simulated time.
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Span>,
+    /// Timer ticks per second of real Linux: 100, 250 or 1000.
+    #[arg(long, default_value_t = 250, value_name = "HZ")]
+    pub hz: u32,
+    /// Ticks of all CPUs at one instant, or spread over half a tick.
+    #[arg(long, value_name = "PHASE", default_value = "aligned", value_parser = ["aligned", "staggered"])]
+    pub ticks: String,
+    /// Perturbed replays per scheduler: seeds 1 to N.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub runs: u64,
+    /// These seeds instead: 1-8 or 1,2,5.
+    #[arg(long, value_name = "SEEDS", conflicts_with = "runs")]
+    pub seed: Option<Seeds>,
+    /// Ranges of the perturbation: [phase=TIME|at=TIME][,slack=TIME][,start=TIME].
+    #[arg(long, value_name = "SPEC")]
+    pub perturb: Option<PerturbSpec>,
+    /// Most runs at once; all cores unless given.
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Confidence of the intervals, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]
+    pub confidence: f64,
+    /// Exit with status 1 if this is shown of any scheduler against the baseline: 'p99>5%', 'migrations>+100',
+    /// 'cc1:wakeup_latency.max>20ms'; may be given several times.
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Vec<Gate>,
+    /// Write an HTML page with drawings.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write the results as JSON, `-` = standard output (then nothing else is printed there).
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+pub(crate) fn compare(args: &CompareArgs, ui: &Ui) -> Result<()> {
+    check(args)?;
+    let workloads =
+        args.workloads.iter().map(|path| input::load(path, ui)).collect::<Result<Vec<Loaded>>>()?;
+    let machines = if args.cpus.is_empty() { &args.machine } else { &args.cpus };
+    let seeds: Vec<u64> = match &args.seed {
+        Some(seeds) => seeds.0.clone(),
+        None => (1..=args.runs).collect(),
+    };
+    let mut scenarios = Vec::new();
+    for loaded in &workloads {
+        check_subjects(args, loaded)?;
+        for topology in machines {
+            let contenders = contenders(args, topology, ui)?;
+            scenarios.push(one(args, loaded, topology, &contenders, &seeds, ui)?);
+        }
+    }
+    write(args, &scenarios)?;
+    conclude(args, &scenarios)
+}
+
+fn check(args: &CompareArgs) -> Result<()> {
+    if args.sched.len() < 2 {
+        return Err(Failure::Input(
+            "a comparison needs two schedulers: give --sched twice, the baseline first".to_string(),
+        ));
+    }
+    if args.cpus.is_empty() && args.machine.is_empty() {
+        return Err(Failure::Input(
+            "how many CPUs? Give --cpus N, or --machine packages=2,cores=4,smt=2".to_string(),
+        ));
+    }
+    if !(50.0..100.0).contains(&args.confidence) {
+        return Err(Failure::Input(format!(
+            "--confidence {}: expected a percentage from 50 up to, but not including, 100",
+            args.confidence
+        )));
+    }
+    if args.perturb.is_some_and(|spec| spec.has_seed) {
+        return Err(Failure::Input(
+            "--perturb takes no seed here: --runs or --seed says which; give ranges only".to_string(),
+        ));
+    }
+    [&args.html, &args.json].into_iter().flatten().try_for_each(|path| crate::run::check_output(path))
+}
+
+/// A condition about tasks that the workload does not have could never be met.
+fn check_subjects(args: &CompareArgs, loaded: &Loaded) -> Result<()> {
+    let known = schedlab_compare::subjects(&loaded.workload);
+    for gate in &args.fail_if {
+        if let Some(label) = &gate.subject
+            && !known.iter().any(|subject| subject.label == *label)
+        {
+            const SHOWN: usize = 12;
+            let labels: Vec<&str> =
+                known.iter().filter(|s| s.group.is_none()).take(SHOWN).map(|s| s.label.as_str()).collect();
+            return Err(Failure::Input(format!(
+                "--fail-if '{}': {} has no tasks named '{label}'; it has {}",
+                gate.text,
+                loaded.name,
+                labels.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn contenders(args: &CompareArgs, topology: &Topology, ui: &Ui) -> Result<Vec<Contender>> {
+    let one = |spec: &ContenderSpec| {
+        let is_linux = spec.name.starts_with("linux-") || spec.name.starts_with("scx:");
+        let mut params = spec.params.clone();
+        let mut hz = args.hz;
+        // ticks per second are built into real Linux, not set when it runs
+        if is_linux && let Some(at) = params.iter().position(|(name, _)| name == "hz") {
+            let (_, value) = params.remove(at);
+            hz = value.parse().map_err(|_| {
+                Failure::Input(format!("hz={value} in '{}': expected 100, 250 or 1000", spec.text))
+            })?;
+        }
+        if args.ticks == "staggered" {
+            params.push((SKEW_TICK.to_string(), "1".to_string()));
+        }
+        let scheduler = crate::schedulers::resolve(&spec.name, hz, topology, ui)?;
+        Ok(Contender { label: spec.text.clone(), scheduler, params })
+    };
+    args.sched.iter().map(one).collect()
+}
+
+fn one(
+    args: &CompareArgs,
+    loaded: &Loaded,
+    topology: &Topology,
+    contenders: &[Contender],
+    seeds: &[u64],
+    ui: &Ui,
+) -> Result<Compared> {
+    let ensemble = Ensemble {
+        workload: &loaded.workload,
+        topology: topology.clone(),
+        duration: args.duration,
+        contenders,
+        seeds,
+        perturb: Some(args.perturb.map_or(Perturb::new(0), |spec| spec.perturb)),
+        jobs: args.jobs.unwrap_or_else(pool::cores).max(1),
+    };
+    let nr_runs = seeds.len() * contenders.len();
+    let what = format!("{nr_runs} runs of {} on {} CPUs", loaded.name, topology.nr_cpus());
+    let step = ui.step(what.clone());
+    let samples = ensemble.run(|done| step.progress(format!("{done} of {what}"))).map_err(Failure::input)?;
+    drop(step);
+    Ok(Compared::new(&loaded.name, &ensemble, samples, args.confidence / 100.0, &args.fail_if))
+}
+
+fn write(args: &CompareArgs, scenarios: &[Compared]) -> Result<()> {
+    let write_text = |path: &Path, text: &str| {
+        schedlab_log::write_aside(path, |out| {
+            out.write_all(text.as_bytes()).map_err(LogError::io("write", path))
+        })
+        .map_err(Failure::input)
+    };
+    if let Some(path) = &args.html {
+        let names: Vec<&str> = args.sched.iter().map(|spec| spec.text.as_str()).collect();
+        let title = format!("{} compared", names.join(", "));
+        write_text(path, &show::html(&title, scenarios, &args.fail_if, &command_line()))?;
+    }
+    match &args.json {
+        Some(path) if path.as_os_str() == "-" => {
+            println!("{}", show::json(scenarios, &args.fail_if));
+            return Ok(());
+        }
+        Some(path) => write_text(path, &format!("{}\n", show::json(scenarios, &args.fail_if)))?,
+        None => {}
+    }
+    let style = Style::detect();
+    for compared in scenarios {
+        print!("{}", show::terminal(compared, &args.fail_if, style));
+    }
+    Ok(())
+}
+
+/// Exit status: a bug of ours before a misbehaving scheduler before bad input before a finding.
+fn conclude(args: &CompareArgs, scenarios: &[Compared]) -> Result<()> {
+    let worst = scenarios.iter().filter_map(Compared::worst_failure).max();
+    match worst {
+        Some(FailureKind::Internal) => return Err(Failure::Internal("some runs hit a bug of ours".into())),
+        Some(FailureKind::Misbehaved) => {
+            return Err(Failure::Misbehaved(
+                "a scheduler misbehaved; 'schedlab run --seed N' repeats it".into(),
+            ));
+        }
+        Some(FailureKind::Input) => return Err(Failure::Input("some runs could not be made".into())),
+        None => {}
+    }
+    for compared in scenarios {
+        let no_data = compared.gates.iter().find(|result| result.judgement.outcome == Outcome::NoData);
+        if let Some(result) = no_data {
+            return Err(Failure::Input(format!(
+                "--fail-if '{}' cannot be judged: {} gives no such numbers (no wakeups, or no task that exits?)",
+                args.fail_if[result.gate].text, compared.workload
+            )));
+        }
+    }
+    if scenarios.iter().any(Compared::is_gate_met) {
+        return Err(Failure::Finding("a --fail-if condition is met".into()));
+    }
+    if scenarios.iter().any(Compared::has_warnings) {
+        return Err(Failure::Finding("a scheduler warned during a run".into()));
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! `schedlab validate` and `schedlab guest` as scripts use them.
+
+mod common;
+use common::{fails, has_linux, json, root, schedlab};
+use serde_json::Value;
+
+/// A short part of the matrix against what real Linux did: nothing is booted, every run is determined.
+#[test]
+fn the_simulation_agrees_with_what_real_linux_did() {
+    if !has_linux() {
+        return;
+    }
+    let args = ["validate", "--kernel", "6.12", "--cpus", "1", "--golden-only", "--runs", "4", "--json", "-"];
+    let workloads = ["hogs:0,5,-5,10", "responsebench", "periodic-rt", "cgroup"];
+    let found = json(&[&args[..], &workloads[..]].concat());
+    let cases = found["cases"].as_array().expect("cases");
+    assert_eq!(cases.len(), workloads.len());
+    for case in cases {
+        let rows = case["rows"].as_array().expect("rows");
+        assert!(rows.len() >= 6, "{case}");
+        for row in rows {
+            assert_ne!(row["verdict"], "fail", "{}: {row}", case["workload"]);
+        }
+    }
+}
+
+/// The comparison can fail: half a percent passes, three do not.
+#[test]
+fn a_planted_difference_is_found() {
+    if !has_linux() {
+        return;
+    }
+    let golden = root().join("tests/golden/guest/6.12-1-hogs-0-5--5-10.json");
+    let text = std::fs::read_to_string(golden).expect("the golden file");
+    for (factor, status) in [(1.005, 0), (1.03, 1)] {
+        let mut golden: Value = serde_json::from_str(&text).expect("valid JSON");
+        for run in golden["runs"].as_array_mut().expect("runs") {
+            let task = &mut run["tasks"][2]; // nice -5, which has two thirds
+            let cpu_ns = task["cpu_ns"].as_f64().expect("a number") * factor;
+            task["cpu_ns"] = Value::from(cpu_ns as u64);
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("6.12-1-hogs-0-5--5-10.json");
+        std::fs::write(&path, golden.to_string()).expect("written");
+        let directory = directory.path().to_str().expect("a name in UTF-8");
+        let args =
+            ["validate", "hogs:0,5,-5,10", "--kernel", "6.12", "--cpus", "1", "--golden-only", "--runs", "2"];
+        let output = schedlab(&[&args[..], &["--golden", directory]].concat());
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{said}");
+        assert_eq!(said.contains("CPU time of hog-5") && said.contains("FAIL"), status == 1, "{said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_remedy() {
+    let empty = tempfile::tempdir().expect("a directory");
+    let empty = empty.path().to_str().expect("a name in UTF-8");
+    let (code, said) = fails(&["validate", "fairbench", "--golden-only", "--golden", empty]);
+    assert_eq!((code, said.contains("leave out --golden-only")), (2, true), "{said}");
+    let damaged = tempfile::tempdir().expect("a directory");
+    std::fs::write(damaged.path().join("6.12-1-fairbench.json"), "{\"format\": 1}").expect("written");
+    let damaged = damaged.path().to_str().expect("a name in UTF-8");
+    let args = ["validate", "fairbench", "--kernel", "6.12", "--cpus", "1", "--golden", damaged];
+    let (code, said) = fails(&args);
+    assert_eq!(
+        (code, said.contains("6.12-1-fairbench.json") && said.contains("--refresh")),
+        (2, true),
+        "{said}"
+    );
+    for (args, wants) in [
+        (&["guest", "run", "fare"][..], "fairbench"),
+        (&["guest", "run", "hogs:0", "--cpus", "65"], "1 to 64"),
+        (&["guest", "run", "hogs:0", "--kernel", "/no/such/vmlinuz"], "no such file"),
+        (&["guest", "run", "hogs:0", "--kernel", "latest"], "6.12"),
+        (&["guest", "run", "start:8,x"], "list of numbers"),
+    ] {
+        let (code, said) = fails(args);
+        assert_eq!((code, said.contains(wants)), (2, true), "{args:?}: {said}");
+    }
+}

@@ -1,0 +1,32 @@
+//! Which scheduler does better, by how much, and is that more than chance?
+//!
+//! One deterministic replay is one sample. An [`Ensemble`] replays a workload many times, each time perturbed by another seed
+//! ([`schedlab_machine::Perturb`]), under several schedulers that see the same perturbed workloads. A [`Comparison`] with the first of
+//! them, the baseline, tells what changed, most first, with intervals; and a [`Gate`] turns that into yes or no for CI.
+//!
+//! ```text
+//!   workload x seeds x contenders ──Ensemble──> Samples ──Comparison──> changes, ranked ──Gate──> exit status
+//!                                                  └──> text, JSON, HTML
+//! ```
+//!
+//! A worked number: under FIFO on one CPU, a task of 1 ms that comes behind two of 100 ms waits 200 ms; under round robin with a quantum
+//! of 10 ms it waits 20 ms. Whatever the seeds, the comparison says -90 %.
+
+mod compared;
+mod comparison;
+mod ensemble;
+pub mod gate;
+pub mod measure;
+pub mod metric;
+pub mod show;
+mod spec;
+pub mod stats;
+mod subjects;
+
+pub use compared::{Compared, GateResult};
+pub use comparison::{Change, Comparison, Verdict};
+pub use ensemble::{Contender, Ensemble, FailureKind, RunFailure, RunOutcome, Samples};
+pub use gate::{Gate, GateError};
+pub use measure::Measures;
+pub use spec::ContenderSpec;
+pub use subjects::{Subject, subjects};

@@ -1,0 +1,97 @@
+//! The numbers of one run.
+
+use crate::metric::{MetricId, Unit, ids};
+use crate::subjects::{Gathered, Subject};
+use schedlab_instruments::{Distribution, FairShare, LogProblem, Summary, fair_share, summarize};
+use schedlab_log::Log;
+use serde::{Deserialize, Serialize};
+
+/// What is measured of one run. A metric without samples (no wakeups, nobody exits) has no value.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measures {
+    /// By metric.
+    pub values: Vec<Option<f64>>,
+    /// By subject, then by metric.
+    pub subjects: Vec<Vec<Option<f64>>>,
+    /// Wakeup latency in ns at each of [`CURVE`]; empty without wakeups.
+    pub wakeup_latency_curve: Vec<u64>,
+    /// Run delay likewise.
+    pub run_delay_curve: Vec<u64>,
+    /// Warnings of the scheduler under test, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// Parts of a thousand at which latency curves are kept.
+pub const CURVE: [u32; 37] = [
+    0, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500, 550, 600, 650, 700, 750, 800, 825, 850, 875, 900,
+    910, 920, 930, 940, 950, 960, 970, 980, 985, 990, 992, 994, 996, 998, 999, 1000,
+];
+
+impl Measures {
+    /// Measures a run: its log, whether it ran to its end, and whose numbers are wanted.
+    pub fn of(log: &dyn Log, is_done: bool, subjects: &[Subject]) -> Result<Measures, LogProblem> {
+        let summary = summarize(log)?;
+        let share = fair_share(log)?;
+        let mut all = Gathered::default();
+        summary.tasks.iter().for_each(|task| all.add(task));
+        all.service_error_ns = share.largest_error_ns();
+        let machine = Machine { summary: &summary, share: &share, is_done };
+        let curve = |d: &Distribution| match d.count() {
+            0 => Vec::new(),
+            _ => CURVE.iter().map(|per_mille| d.percentile_ns(*per_mille)).collect(),
+        };
+        let of_subject = |subject: &Subject| {
+            let gathered = Gathered::of(subject, &summary, &share);
+            ids().map(|id| if id.get().per_task { value(id, &gathered, None) } else { None }).collect()
+        };
+        Ok(Measures {
+            values: ids().map(|id| value(id, &all, Some(&machine))).collect(),
+            subjects: subjects.iter().map(of_subject).collect(),
+            wakeup_latency_curve: curve(&summary.system.wakeup_latency),
+            run_delay_curve: curve(&summary.system.run_delay),
+            warnings: Vec::new(),
+        })
+    }
+}
+
+/// What only the whole machine has.
+struct Machine<'a> {
+    summary: &'a Summary,
+    share: &'a FairShare,
+    is_done: bool,
+}
+
+fn value(id: MetricId, tasks: &Gathered, machine: Option<&Machine<'_>>) -> Option<f64> {
+    let metric = id.get();
+    let of = |d: &Distribution| {
+        let ns = match metric.statistic {
+            "mean" => return (d.count() > 0).then(|| d.sum_ns() as f64 / d.count() as f64),
+            "p50" => d.percentile_ns(500),
+            "p90" => d.percentile_ns(900),
+            "p99" => d.percentile_ns(990),
+            "max" => d.max_ns(),
+            other => unreachable!("{other} is no statistic of a distribution"),
+        };
+        (d.count() > 0).then_some(ns as f64)
+    };
+    let number = |n: u64| Some(n as f64);
+    debug_assert!(metric.unit != Unit::Share || metric.family == "share_error");
+    match (metric.family, metric.statistic) {
+        ("wakeup_latency", _) => of(&tasks.wakeup_latency),
+        ("run_delay", _) => of(&tasks.run_delay),
+        ("turnaround", _) => of(&tasks.turnaround),
+        ("service_error", _) => number(tasks.service_error_ns),
+        ("migrations", _) => number(tasks.migrations),
+        ("preemptions", _) => number(tasks.preemptions),
+        ("cpu", _) => number(tasks.cpu_ns),
+        ("share_error", _) => machine.map(|m| m.share.share_error()),
+        ("jain", _) => machine.map(|m| m.share.jain()),
+        ("switches", _) => machine.map(|m| m.summary.system.switches as f64),
+        ("idle_while_waiting", "") => {
+            machine.map(|m| m.summary.system.conservation.idle_while_waiting_ns as f64)
+        }
+        ("idle_while_waiting", _) => machine.map(|m| m.summary.system.conservation.longest_ns as f64),
+        ("makespan", _) => machine.filter(|m| m.is_done).map(|m| m.summary.duration_ns as f64),
+        (family, statistic) => unreachable!("nobody measures {family}.{statistic}"),
+    }
+}

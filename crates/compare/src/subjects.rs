@@ -1,0 +1,100 @@
+//! Whose numbers are compared, besides those of all tasks together? Tasks of one name and nice value, and single tasks if there are few.
+
+use schedlab_instruments::{Distribution, FairShare, Summary, TaskStats};
+use schedlab_units::TaskId;
+use schedlab_workload::{Birth, Workload};
+use std::collections::BTreeMap;
+
+/// Some tasks of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// `cc1`, `hog nice 5`, `hog t3`.
+    pub label: String,
+    /// Its tasks, in order.
+    pub tasks: Vec<TaskId>,
+    /// If it is a single one of several tasks of its name: the place of those.
+    pub group: Option<usize>,
+}
+
+/// A name with more tasks than this is not taken apart, nor is a workload with more than [`TASKS_MAX`].
+const MEMBERS_MAX: usize = 32;
+const TASKS_MAX: usize = 400;
+
+/// Nice value of a task at its start: its own, or its nearest forebear's that states one.
+fn nice(workload: &Workload, mut id: TaskId) -> i32 {
+    for _ in 0..workload.tasks.len() {
+        let task = workload.task(id);
+        match (task.params, task.birth) {
+            (Some(params), _) => return params.nice.get(),
+            (None, Birth::Fork { parent }) => id = parent,
+            (None, Birth::Init { .. }) => return 0,
+        }
+    }
+    0
+}
+
+/// The subjects of a workload, in order of their first task; single tasks behind those of their name.
+pub fn subjects(workload: &Workload) -> Vec<Subject> {
+    let mut groups: BTreeMap<(&str, i32), Vec<TaskId>> = BTreeMap::new();
+    let mut levels: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+    for (index, task) in workload.tasks.iter().enumerate() {
+        let id = TaskId(index as u32);
+        let nice = nice(workload, id);
+        groups.entry((&task.name, nice)).or_default().push(id);
+        levels.entry(&task.name).or_default().push(nice);
+    }
+    for levels in levels.values_mut() {
+        levels.dedup();
+    }
+    let mut ordered: Vec<_> = groups.into_iter().collect();
+    ordered.sort_by_key(|(_, tasks)| tasks[0]);
+    let mut subjects = Vec::new();
+    for ((name, nice), tasks) in ordered {
+        let label = if levels[name].len() > 1 { format!("{name} nice {nice}") } else { name.to_string() };
+        let singles: Vec<TaskId> = match tasks.len() {
+            2..=MEMBERS_MAX if workload.tasks.len() <= TASKS_MAX => tasks.clone(),
+            _ => Vec::new(),
+        };
+        let group = Some(subjects.len());
+        subjects.push(Subject { label, tasks, group: None });
+        let single = |task| Subject { label: format!("{name} {task}"), tasks: vec![task], group };
+        subjects.extend(singles.into_iter().map(single));
+    }
+    subjects
+}
+
+/// All tasks of a subject as one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gathered {
+    pub cpu_ns: u64,
+    pub run_delay: Distribution,
+    pub wakeup_latency: Distribution,
+    pub migrations: u64,
+    pub preemptions: u64,
+    pub turnaround: Distribution,
+    pub service_error_ns: u64,
+}
+
+impl Gathered {
+    pub fn of(subject: &Subject, summary: &Summary, share: &FairShare) -> Gathered {
+        let mut all = Gathered::default();
+        for task in &subject.tasks {
+            all.add(&summary.tasks[task.index()]);
+            let due = &share.tasks[task.index()];
+            let error_ns = due.lowest_ns.unsigned_abs().max(due.highest_ns.unsigned_abs());
+            all.service_error_ns = all.service_error_ns.max(error_ns);
+        }
+        all
+    }
+
+    pub fn add(&mut self, task: &TaskStats) {
+        self.cpu_ns += task.cpu_ns;
+        self.run_delay.merge(&task.run_delay);
+        self.wakeup_latency.merge(&task.wakeup_latency);
+        self.migrations += task.migrations;
+        self.preemptions += task.switches_involuntary;
+        if let (true, Some(first_ns), Some(last_ns)) = (task.exited, task.first_ns, task.last_ns) {
+            self.turnaround.add(last_ns - first_ns);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What does it change that real Linux has threads of its own? Give them to the native policy too.
+//!
+//! `kworker`, `rcu_preempt`, `ksoftirqd` and others wake up now and then, compete on the fair queue like any task, and go to sleep again;
+//! in the port that takes no time, but it moves the mean virtual time, ends slices and renews their protection. A native policy has no
+//! such threads. To see whether they explain a difference, their wakeups are taken from the log of the real kernel and added to the
+//! workload as tasks that need no CPU time.
+
+use super::schedule::Schedule;
+use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span};
+use schedlab_workload::{
+    Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload,
+};
+use std::collections::BTreeMap;
+
+/// The workload with the kernel's own threads as they woke up in `real`, after the workload's own tasks.
+pub fn with_own_threads(workload: &Workload, real: &Schedule) -> Workload {
+    let mut out = workload.clone();
+    let next_pid = 1 + workload.tasks.iter().map(|task| task.pid).max().unwrap_or(0);
+    let mut next_eid =
+        1 + workload.tasks.iter().flat_map(|task| &task.events).map(|event| event.eid.0).max().unwrap_or(0);
+    let mut wakeups: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
+    for wakeup in &real.own_wakeups {
+        // at time 0 the thread that creates the tasks is awake too: the engine does its work for native policies
+        if wakeup.time_ns > 0 && wakeup.pid != 1 {
+            wakeups.entry(wakeup.pid).or_default().push((wakeup.time_ns, wakeup.cpu));
+        }
+    }
+    for (place, (pid, list)) in wakeups.into_iter().enumerate() {
+        let name = real.own_name(pid);
+        let mut eid = || {
+            next_eid += 1;
+            EventId(next_eid)
+        };
+        let birth = Birth::Init { eid: eid(), parent: None, state: InitState::Blocked };
+        let mut events = Vec::with_capacity(2 * list.len());
+        let mut before_ns = 0;
+        for &(time_ns, _) in &list {
+            let after = Span::from_ns(time_ns - std::mem::replace(&mut before_ns, time_ns));
+            let wakeup = Wakeup::External { after, source: ExternalSource::Absolute };
+            events.push(Event { eid: eid(), kind: EventKind::Wakeup(wakeup) });
+            events.push(Event { eid: eid(), kind: EventKind::Block { length: Span::ZERO } });
+        }
+        out.tasks.push(Task {
+            pid: next_pid + place as u32,
+            name: name.to_string(),
+            birth,
+            params: Some(params(name)),
+            affinity: cpu_of(name).map(|cpu| CpuSet::from_iter([CpuId(cpu)])),
+            cgroup: None,
+            kernel_thread: true,
+            events,
+        });
+    }
+    out
+}
+
+/// How the kernel schedules its threads: the stopper above all, high-priority workers at nice -20, the others at nice 0.
+fn params(name: &str) -> SchedParams {
+    let is_high = name.starts_with("kworker/R-") || (name.starts_with("kworker/") && name.ends_with('H'));
+    if name.starts_with("migration/") {
+        SchedParams { policy: Policy::Fifo, rt_priority: 99, ..SchedParams::default() }
+    } else if is_high {
+        SchedParams::normal(Nice::new(-20).expect("-20 is a nice value"))
+    } else {
+        SchedParams::default()
+    }
+}
+
+/// The CPU that a thread is bound to: `kworker/0:1`, `ksoftirqd/3`; not `kworker/u4:0`.
+fn cpu_of(name: &str) -> Option<u32> {
+    let (_, place) = name.split_once('/')?;
+    place.split(':').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schedule::OwnWakeup;
+    use super::*;
+
+    #[test]
+    fn bound_threads_are_told_by_their_name() {
+        assert_eq!(cpu_of("kworker/0:1"), Some(0));
+        assert_eq!(cpu_of("ksoftirqd/13"), Some(13));
+        assert_eq!([cpu_of("kworker/u4:0"), cpu_of("rcu_preempt"), cpu_of("kworker/R-sync_")], [None; 3]);
+        assert_eq!(params("kworker/0:0H").nice.get(), -20);
+        assert_eq!(params("kworker/0:0").nice.get(), 0);
+    }
+
+    #[test]
+    fn wakeups_become_tasks() {
+        let wakeup = |ms: u64, pid| OwnWakeup { time_ns: ms * 1_000_000, pid, cpu: 0 };
+        let real = Schedule {
+            own_wakeups: vec![wakeup(0, 1), wakeup(1, 10), wakeup(5, 10)],
+            own_names: vec![(1, "swapper/0".into()), (10, "kworker/0:1".into())],
+            ..Schedule::default()
+        };
+        let workload = schedlab_machine::drawn::workload(&[&[schedlab_machine::drawn::Life::Run(1)]]);
+        let with = with_own_threads(&workload, &real);
+        assert_eq!(with.tasks.len(), 2);
+        let after: Vec<u64> = with.tasks[1]
+            .events
+            .iter()
+            .filter_map(|event| match event.kind {
+                EventKind::Wakeup(Wakeup::External { after, .. }) => Some(after.as_ns() / 1_000_000),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(after, [1, 4]);
+        with.check().unwrap();
+    }
+}

@@ -1,0 +1,135 @@
+//! Control groups, affinity, clamps, sessions.
+
+use super::{MS, S, feature, hogs, sleeper};
+use crate::bench::Case;
+use crate::{Bench, Feature, Finding, Group, Trouble};
+
+pub(super) fn features() -> Vec<Feature> {
+    let f = |name, what, run| feature(name, Group::Groups, what, run);
+    vec![
+        f(
+            "cpu.weight",
+            "groups of weight 300 and 100 on 1 CPU: 3 : 1, however many tasks (1 and 2) they hold",
+            weight,
+        ),
+        f("nested", "within the group of 3/4, subgroups of weight 100 and 200: 25, 50, 25 %", nested),
+        f("cpu.max", "20 of 100 ms for a group of 2 on 2 CPUs, other hogs beside: 12 s of 60", max),
+        Feature {
+            since: (5, 15),
+            ..f("cpu.idle", "a group of cpu.idle 1 beside one of weight 100: 3 of 1027", group_idle)
+        },
+        f(
+            "cpuset",
+            "a group on CPUs 2-3 of 4: its tasks run nowhere else; moved to CPU 0 at 1 s, they follow",
+            cpuset,
+        ),
+        f("affinity", "a task bound to CPU 1 of 4 among 8 hogs runs there only", affinity),
+        Feature {
+            flavour: Some("uclamp"),
+            ..f(
+                "uclamp.min",
+                "clamped to 100 %, a task of 10 % wakes on big cores only (2 of 4; the little ones have 350)",
+                uclamp,
+            )
+        },
+        f(
+            "autogroup",
+            "sessions of 1 and 3 hogs on 1 CPU share equally; without autogroup 25 : 75",
+            autogroup,
+        ),
+    ]
+}
+
+fn share_of(shares: &[f64], tasks: std::ops::Range<usize>) -> f64 {
+    shares[tasks].iter().sum()
+}
+
+fn weight(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+    let workload = String::from("CGROUP /a weight=300\nCGROUP /b weight=100\n")
+        + &hogs(1, 1, "cgroup=/a")
+        + &hogs(2, 2, "cgroup=/b");
+    let shares = bench.go(Case::new("1", 60, &workload))?.shares(0..3);
+    Ok(Finding::numbers(&[shares[0], share_of(&shares, 1..3)], &[75.0, 25.0], 0.06, " %"))
+}
+
+fn nested(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+    let workload = String::from(
+        "CGROUP /a weight=300\nCGROUP /a/x weight=100\nCGROUP /a/y weight=200\nCGROUP /b weight=100\n",
+    ) + &hogs(1, 1, "cgroup=/a/x")
+        + &hogs(2, 1, "cgroup=/a/y")
+        + &hogs(3, 1, "cgroup=/b");
+    let shares = bench.go(Case::new("1", 60, &workload))?.shares(0..3);
+    // two levels, a slice's granularity at each
+    Ok(Finding::numbers(&shares, &[25.0, 50.0, 25.0], 0.12, " %"))
+}
+
+fn max(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+    let workload = String::from("CGROUP /a max=20ms/100ms\n") + &hogs(1, 2, "cgroup=/a") + &hogs(3, 2, "");
+    let seen = bench.go(Case::new("2", 60, &workload))?;
+    // each CPU may hold a slice of 5 ms (sched_cfs_bandwidth_slice_us) and overrun by a tick, which the next period pays for
+    Ok(Finding::number(seen.cpu_s(0) + seen.cpu_s(1), 12.0, 0.1, " s"))
+}
+
+fn group_idle(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+    let workload = String::from("CGROUP /a weight=100\nCGROUP /b weight=100\n")
+        + &hogs(1, 1, "cgroup=/a")
+        + &hogs(2, 1, "cgroup=/b");
+    let case = Case::new("1", 60, &workload).set(0, "/sys/fs/cgroup/b/cpu.idle", "1");
+    let seen = bench.go(case)?;
+    seen.text(0)?;
+    let shares = seen.shares(0..2);
+    // the weight may be distributed anew a few ms after the write
+    Ok(Finding::number(shares[1], 100.0 * 3.0 / 1027.0, 0.06, " %"))
+}
+
+fn cpuset(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+    let workload = String::from("CGROUP /s cpuset=2-3\n") + &hogs(1, 3, "cgroup=/s") + &hogs(4, 4, "");
+    let case = Case::new("4", 2, &workload).set(1000, "/sys/fs/cgroup/s/cpuset.cpus", "0");
+    let seen = bench.go(case)?;
+    let on = |from, to| {
+        let mut cpus: Vec<u32> = (0..3).flat_map(|t| seen.schedule.cpus_of(t, from, to)).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus
+    };
+    // the others' own CPU must be given up first: within a tick
+    let found = format!("{:?}, then {:?}", on(10 * MS, S), on(S + 10 * MS, 2 * S));
+    Ok(Finding::words(found, "[2, 3], then [0]"))
+}
+
+fn affinity(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+    let workload = hogs(1, 8, "") + &hogs(9, 1, "affinity=1");
+    let seen = bench.go(Case::new("4", 2, &workload))?;
+    Ok(Finding::words(format!("{:?}", seen.schedule.cpus_of(8, 0, u64::MAX)), "[1]"))
+}
+
+fn uclamp(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+    let machine = "cores=4,capacity=1024*2+350*2";
+    let workload =
+        String::from("CGROUP /top\n") + &sleeper(1, "1ms", "9ms", 1000, "cgroup=/top affinity=0-3");
+    let plain = Case::new(machine, 3, &workload);
+    let case = Case::new(machine, 3, &workload).set(0, "/sys/fs/cgroup/top/cpu.uclamp.min", "100");
+    let seen = bench.go(case)?;
+    if let Err(why) = seen.reading(0) {
+        return Err(Trouble::Absent(format!("cpu.uclamp.min: {why}")));
+    }
+    let clamped = seen.schedule.cpus_of(0, S, 3 * S);
+    let plain = bench.go(plain)?.schedule.cpus_of(0, S, 3 * S);
+    let big = !clamped.is_empty() && clamped.iter().all(|c| *c < 2);
+    Ok(Finding {
+        as_expected: big,
+        found: format!("on {clamped:?} (unclamped {plain:?})"),
+        expected: "on 0, 1 only".into(),
+    })
+}
+
+fn autogroup(bench: &Bench<'_>) -> Result<Finding, Trouble> {
+    // task 0 alone in its session; task 1 and its two children in another
+    let workload = "- INIT 0 0 1 runnable name=alone\n- INIT 0 0 2 runnable name=three\n\
+        - FORK 2 0 3\n- FORK 2 0 4\n- EXIT 1 100000s\n- EXIT 2 100000s\n- EXIT 3 100000s\n- EXIT 4 100000s\n";
+    let share = |on: &'static str| -> Result<f64, Trouble> {
+        let params: &[(&str, &str)] = &[("autogroup", on), ("sessions", "each")];
+        Ok(bench.go(Case::new("1", 60, workload).params(params))?.shares(0..4)[0])
+    };
+    Ok(Finding::numbers(&[share("on")?, share("off")?], &[50.0, 25.0], 0.1, " %"))
+}

@@ -1,0 +1,75 @@
+//! A real kernel boots, does what it is told, and does the same again to the byte.
+
+use schedlab_guest::{GuestError, GuestKernel, Options, run, workloads};
+use schedlab_instruments::summarize;
+use schedlab_log::{MemLog, write_text};
+
+/// The kernel, or `None` (said aloud) where guests cannot be had.
+fn kernel() -> Option<GuestKernel> {
+    match GuestKernel::find("6.12") {
+        Ok(kernel) => Some(kernel),
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+    }
+}
+
+/// Boots afresh; `None` (said aloud) without QEMU.
+fn boot(kernel: &GuestKernel, workload: &str, options: &Options) -> Option<MemLog> {
+    let workload = workloads::named(workload, options.duration).expect("a known name");
+    match run(kernel, &workload, &Options { fresh: true, ..options.clone() }, &mut |_| {}) {
+        Ok(run) => Some(run.log),
+        Err(GuestError::Missing { what, remedy }) => {
+            eprintln!("SKIPPED: {what}; {remedy}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn text(log: &MemLog) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_text(log, &mut bytes, std::path::Path::new("memory")).expect("memory takes everything");
+    bytes
+}
+
+fn check_twice(workload: &str, options: &Options) {
+    let Some(kernel) = kernel() else { return };
+    let Some(first) = boot(&kernel, workload, options) else { return };
+    let Some(second) = boot(&kernel, workload, options) else { return };
+    assert!(first.records.len() > 100, "only {} records", first.records.len());
+    assert!(text(&first) == text(&second), "two runs of the same differ");
+    let elsewhere = Options { phase: "1ms".parse().expect("a time"), ..options.clone() };
+    let other = boot(&kernel, workload, &elsewhere).expect("it booted before");
+    assert!(text(&first) != text(&other), "another phase of the tick is another run");
+}
+
+/// Short, so that every change is tested by it: about 10 s of the host's time a boot.
+#[test]
+fn the_same_bytes_twice() {
+    let options = Options { duration: "300ms".parse().expect("a time"), ..Options::default() };
+    check_twice("sleepers", &options);
+}
+
+#[test]
+#[ignore = "long: several minutes on a busy machine"]
+fn the_same_bytes_twice_on_four_cpus() {
+    let options = Options { cpus: 4, duration: "3s".parse().expect("a time"), ..Options::default() };
+    check_twice("start:8,0,0,0", &options);
+}
+
+/// The virtual CPUs get fair turns: four endless tasks on two CPUs have half a CPU each, whose clock is the guest's.
+#[test]
+#[ignore = "long: boots two CPUs"]
+fn cpus_are_worth_the_same() {
+    let Some(kernel) = kernel() else { return };
+    let options = Options { cpus: 2, duration: "2s".parse().expect("a time"), ..Options::default() };
+    let Some(log) = boot(&kernel, "hogs:0,0,0,0", &options) else { return };
+    let summary = summarize(&log).expect("a sound log");
+    summary.check_time().expect("no time is lost");
+    for task in &summary.tasks {
+        let share = task.cpu_ns as f64 / 1e9;
+        assert!((share - 1.0).abs() < 0.02, "{share} s of 1 s");
+    }
+}

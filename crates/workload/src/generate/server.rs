@@ -1,0 +1,162 @@
+//! A message server: threads that hand requests to workers, after schbench (Chris Mason), whose wakeup latencies tell a scheduler for servers.
+//!
+//! ```text
+//! message thread  dw--dw---dw-------dw      d: takes a request, w: wakes the next worker in turn, -: until the next request
+//! worker 0         ..RR-RR------------..RR-RR
+//! worker 1             ..RRRR-RR               R: works, - within: waits for something else (think)
+//! ```
+//!
+//! Open: requests come at random, whatever the workers do; one for a worker that is busy waits for it. Closed: each worker has one request at
+//! a time, and the next comes when it has answered; the message thread hears the answers in turn (a workload cannot say "whoever is first").
+
+use super::build::{Builder, Place};
+use super::distribution::Distribution;
+use super::rng::Rng;
+use super::storms::{at_least_one, too_long};
+use super::{GenerateError, duration, nice};
+use crate::{InitState, Workload};
+use schedlab_units::{SchedParams, Span, TaskId};
+use serde::{Deserialize, Serialize};
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// Names the times drawn.
+    pub seed: u64,
+    /// Message threads, each with its own workers.
+    pub messengers: u32,
+    /// Workers of each message thread.
+    pub workers: u32,
+    /// Requests to each message thread.
+    pub requests: u32,
+    /// Whether requests wait for answers.
+    pub mode: ServerMode,
+    /// Open: time from one request to the next.
+    pub between: Distribution,
+    /// CPU time of the message thread for each request.
+    #[serde(with = "duration")]
+    pub dispatch: Span,
+    /// CPU time of the worker for each request.
+    pub service: Distribution,
+    /// Time that the worker sleeps half-way through a request.
+    pub think: Distribution,
+    /// Nice value of all.
+    pub nice: i32,
+}
+
+/// Whether requests wait for answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerMode {
+    /// They come as they come.
+    Open,
+    /// A worker's next one comes after its answer.
+    Closed,
+}
+
+impl Default for Server {
+    /// Two message threads, 16 workers each (schbench's), 100 requests to each worker; a request takes 5 ms on average with a sleep of 100 us
+    /// within, one comes every 1 ms: 10 CPUs' worth.
+    fn default() -> Server {
+        Server {
+            seed: 1,
+            messengers: 2,
+            workers: 16,
+            requests: 1600,
+            mode: ServerMode::Open,
+            between: Distribution::exponential(Span::from_ms(1)),
+            dispatch: Span::from_us(5),
+            service: Distribution::exponential(Span::from_ms(5)),
+            think: Distribution::fixed(Span::from_us(100)),
+            nice: 0,
+        }
+    }
+}
+
+impl Server {
+    /// The workload.
+    pub fn build(&self) -> Result<Workload, GenerateError> {
+        for (name, distribution) in
+            [("between", &self.between), ("service", &self.service), ("think", &self.think)]
+        {
+            distribution.check(name)?;
+        }
+        at_least_one("workers", self.workers)?;
+        too_long("dispatch", self.dispatch, u64::from(self.requests))?;
+        let tasks = u128::from(self.messengers) * (1 + u128::from(self.workers));
+        let mut builder =
+            Builder::new(6 * u128::from(self.messengers) * u128::from(self.requests) + 3 * tasks)?;
+        let params = SchedParams::normal(nice("nice", self.nice)?);
+        for messenger in 0..u64::from(self.messengers) {
+            // a stream per purpose: other services leave the arrivals as they are
+            let mut streams = [0, 1, 2].map(|purpose| Rng::new(self.seed, 3 * messenger + purpose));
+            self.group(&mut builder, params, &mut streams);
+        }
+        Ok(builder.finish())
+    }
+
+    fn group(&self, builder: &mut Builder, params: SchedParams, [between, service, think]: &mut [Rng; 3]) {
+        let open = self.mode == ServerMode::Open;
+        let state = if open { InitState::Blocked } else { InitState::Runnable };
+        let messenger = builder.task("messenger".into(), params, state);
+        let workers: Vec<TaskId> =
+            (0..self.workers).map(|_| builder.task("worker".into(), params, InitState::Blocked)).collect();
+        // per worker: whether its first request has come; in closed mode the messenger's wait for its answer
+        let mut begun = vec![false; workers.len()];
+        let mut left = vec![Span::ZERO; workers.len()]; // of the request at hand, after the pause
+        let mut answers: Vec<Option<Place>> = vec![None; workers.len()];
+        for request in 0..self.requests as usize {
+            let turn = request % workers.len();
+            let worker = workers[turn];
+            // the worker is done with its request before, if there was one
+            if std::mem::replace(&mut begun[turn], true) {
+                let done = builder.block(worker, left[turn]);
+                if let Some(place) = answers[turn].take() {
+                    builder.set_event(place, done, Span::ZERO);
+                }
+            }
+            let wait = builder.wait(worker, messenger);
+            let (cpu, pause) = (self.service.draw(service), self.think.draw(think));
+            left[turn] = cpu;
+            if pause > Span::ZERO {
+                let first_half = Span::from_ns(cpu.as_ns() / 2);
+                builder.block(worker, first_half);
+                builder.sleep(worker, pause);
+                left[turn] = cpu - first_half;
+            }
+            // the messenger: waits for the request, handles it, wakes the worker as it goes to wait again
+            if open {
+                let after = self.between.draw(between);
+                builder.sleep(messenger, after);
+            }
+            let last = request + 1 == self.requests as usize;
+            let event = if last {
+                builder.exit(messenger, self.dispatch)
+            } else {
+                builder.block(messenger, self.dispatch)
+            };
+            builder.set_event(wait, event, Span::ZERO);
+            if !open && !last {
+                // the next request goes to the next worker: it must have answered its last one, if it had any
+                let next = (request + 1) % workers.len();
+                if begun[next] {
+                    answers[next] = Some(builder.wait(messenger, workers[next]));
+                } else {
+                    builder.sleep(messenger, Span::ZERO);
+                }
+            }
+        }
+        if self.requests == 0 {
+            return;
+        }
+        for (turn, &worker) in workers.iter().enumerate() {
+            if begun[turn] {
+                let end = builder.exit(worker, left[turn]);
+                if let Some(place) = answers[turn].take() {
+                    builder.set_event(place, end, Span::ZERO);
+                }
+            }
+        }
+    }
+}

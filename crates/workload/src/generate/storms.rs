@@ -1,0 +1,192 @@
+//! Storms of short tasks: everything that `fork` and program starts ask of a scheduler.
+//!
+//! ```text
+//! forkstorm, at_once = 2                     execstorm, one shell
+//! parent  FF-----F---F----X                  sh   F--------F--------F------X    forks, waits for the command, forks the next
+//! child   .RRRRX                             cmd  .EE--RRX .EE--RRX             E: the new program begins, -: reads its file
+//! child    .RRRRRRRX
+//! child          .RRX                        F: a fork, after which the parent waits if enough children live
+//! ```
+//!
+//! Workloads know no exec: what Linux' balancing does at that moment (`sched_exec`) is not modelled, only the work around it.
+
+use super::build::Builder;
+use super::distribution::Distribution;
+use super::rng::Rng;
+use super::{GenerateError, duration, nice};
+use crate::Workload;
+use schedlab_units::{Span, TaskId};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Parents that fork children as fast as they can.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Forkstorm {
+    /// Names the times drawn.
+    pub seed: u64,
+    /// Parents, independent of each other.
+    pub parents: u32,
+    /// Children of each parent.
+    pub children: u32,
+    /// Children of one parent alive at once: then it waits for the oldest one's end.
+    pub at_once: u32,
+    /// CPU time of a fork.
+    #[serde(with = "duration")]
+    pub fork: Span,
+    /// CPU time of each child.
+    pub service: Distribution,
+    /// Nice value of all.
+    pub nice: i32,
+}
+
+impl Default for Forkstorm {
+    /// Four parents, 1000 children each, 16 at once; 60 us a fork, a guess for a small process; 500 us of work on average.
+    fn default() -> Forkstorm {
+        Forkstorm {
+            seed: 1,
+            parents: 4,
+            children: 1000,
+            at_once: 16,
+            fork: Span::from_us(60),
+            service: Distribution::exponential(Span::from_us(500)),
+            nice: 0,
+        }
+    }
+}
+
+impl Forkstorm {
+    /// The workload.
+    pub fn build(&self) -> Result<Workload, GenerateError> {
+        self.service.check("service")?;
+        at_least_one("at_once", self.at_once)?;
+        let all = u128::from(self.parents) * u128::from(self.children);
+        let mut builder = Builder::new(4 * all + 2 * u128::from(self.parents))?;
+        too_long("fork", self.fork, u64::from(self.children))?;
+        let mut rng = Rng::new(self.seed, 0);
+        let parents: Vec<TaskId> = (0..self.parents)
+            .map(|_| Ok(builder.normal("parent".into(), nice("nice", self.nice)?)))
+            .collect::<Result<_, GenerateError>>()?;
+        for &parent in &parents {
+            // ends of the children alive, oldest first
+            let mut alive = VecDeque::new();
+            let mut length = Span::ZERO;
+            for _ in 0..self.children {
+                if alive.len() == self.at_once as usize {
+                    builder.block(parent, length);
+                    length = Span::ZERO;
+                    if let Some((child, end)) = alive.pop_front() {
+                        let place = builder.wait(parent, child);
+                        builder.set_event(place, end, Span::ZERO);
+                    }
+                }
+                length += self.fork;
+                let child = builder.fork(parent, length, "child".into());
+                let cpu = self.service.draw(&mut rng);
+                alive.push_back((child, builder.exit(child, cpu)));
+            }
+            for (child, end) in alive {
+                builder.block(parent, length);
+                length = Span::ZERO;
+                let place = builder.wait(parent, child);
+                builder.set_event(place, end, Span::ZERO);
+            }
+            builder.exit(parent, length);
+        }
+        Ok(builder.finish())
+    }
+}
+
+/// Shells that run one short command after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Execstorm {
+    /// Names the times drawn.
+    pub seed: u64,
+    /// Shells, independent of each other.
+    pub shells: u32,
+    /// Commands that each runs.
+    pub commands: u32,
+    /// CPU time of the shell before each fork.
+    #[serde(with = "duration")]
+    pub fork: Span,
+    /// CPU time of the child from the fork until its new program begins.
+    #[serde(with = "duration")]
+    pub exec: Span,
+    /// How long a device takes to read the program; 0: it is in memory.
+    pub load: Distribution,
+    /// CPU time of the program.
+    pub service: Distribution,
+    /// Nice value of all.
+    pub nice: i32,
+}
+
+impl Default for Execstorm {
+    /// Eight shells, 500 commands each: 100 us to fork, 250 us to exec, 100 us to load, 1 ms of work on average; guesses for `sh -c true`.
+    fn default() -> Execstorm {
+        Execstorm {
+            seed: 1,
+            shells: 8,
+            commands: 500,
+            fork: Span::from_us(100),
+            exec: Span::from_us(250),
+            load: Distribution::fixed(Span::from_us(100)),
+            service: Distribution::exponential(Span::from_ms(1)),
+            nice: 0,
+        }
+    }
+}
+
+impl Execstorm {
+    /// The workload.
+    pub fn build(&self) -> Result<Workload, GenerateError> {
+        self.service.check("service")?;
+        self.load.check("load")?;
+        let all = u128::from(self.shells) * u128::from(self.commands);
+        let mut builder = Builder::new(7 * all + 2 * u128::from(self.shells))?;
+        too_long("fork", self.fork, u64::from(self.commands))?;
+        too_long("exec", self.exec, u64::from(self.commands))?;
+        let (mut load, mut service) = (Rng::new(self.seed, 0), Rng::new(self.seed, 1));
+        let shells: Vec<TaskId> = (0..self.shells)
+            .map(|_| Ok(builder.normal("sh".into(), nice("nice", self.nice)?)))
+            .collect::<Result<_, GenerateError>>()?;
+        for &shell in &shells {
+            for _ in 0..self.commands {
+                let command = builder.fork(shell, self.fork, "cmd".into());
+                let (wait, work) = (self.load.draw(&mut load), self.service.draw(&mut service));
+                let end = if wait == Span::ZERO {
+                    builder.exit(command, Span::from_ns(self.exec.as_ns().saturating_add(work.as_ns())))
+                } else {
+                    builder.block(command, self.exec);
+                    builder.device(command, wait);
+                    builder.exit(command, work)
+                };
+                builder.block(shell, self.fork);
+                let place = builder.wait(shell, command);
+                builder.set_event(place, end, Span::ZERO);
+            }
+            builder.exit(shell, Span::ZERO);
+        }
+        Ok(builder.finish())
+    }
+}
+
+pub(super) fn at_least_one(name: &'static str, value: u32) -> Result<(), GenerateError> {
+    if value > 0 {
+        Ok(())
+    } else {
+        Err(GenerateError::Parameter { name, value: "0".into(), expected: "1 or more" })
+    }
+}
+
+/// Refuses times that add up to more than the model can hold.
+pub(super) fn too_long(name: &'static str, each: Span, times: u64) -> Result<(), GenerateError> {
+    match each.as_ns().checked_mul(times) {
+        Some(ns) if Span::from_ns(ns) <= Span::from_s(1_000_000) => Ok(()),
+        _ => Err(GenerateError::Parameter {
+            name,
+            value: each.to_string(),
+            expected: "at most 1000000s in sum",
+        }),
+    }
+}

@@ -1,0 +1,537 @@
+//! The description, played on a machine where every thread has a CPU of its own.
+//!
+//! ```text
+//! A  run 2 ms, signal c, run 1 ms           B  wait c, run 3 ms
+//!
+//! ms   0    1    2    3    4    5
+//! A    AAAAAAAAAAAAAAA|                      BLOCK or EXIT at 3 ms
+//! B    ..........BBBBBBBBBBBBBBB|            WAKEUP dependent on A's next event, 1 ms of A's CPU time before it
+//! ```
+//!
+//! Of the play's times only those survive that hold on any machine: CPU time, sleeps, the timers' grids. How long someone waited
+//! for someone else is kept as `recorded_after` alone.
+
+use super::EVENTS_MAX;
+use super::describe::{Description, Event, Phase, TaskDescription};
+use crate::{
+    Birth, Cgroup, CgroupId, Event as WorkloadEvent, EventId, EventKind, ExternalSource, InitState,
+    ParamChange, Task, Wakeup, Workload,
+};
+use schedlab_units::{CpuSet, SchedParams, Span, TaskId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Why a play cannot end.
+pub(super) enum Stop {
+    TooLarge,
+    NoTime(String),
+}
+
+/// An endless description without a duration is played so long.
+const DURATION: Span = Span::from_s(10);
+/// So many steps of one thread at one instant are an endless loop: no description has as many events in a row.
+const STEPS_AT_ONCE: u64 = 1_000_000;
+
+pub(super) fn play(description: &Description) -> Result<Workload, Stop> {
+    let endless = |task: &TaskDescription| {
+        task.loops.is_none() || task.phases.iter().any(|phase| phase.loops.is_none())
+    };
+    let any_endless = description.tasks.iter().any(endless);
+    let duration = description.duration.or(any_endless.then_some(DURATION));
+    let mut play = Play::new(description, duration);
+    if any_endless && description.duration.is_none() {
+        play.count("description without end or duration, played for 10 s", 1);
+    }
+    for (row, task) in description.tasks.iter().enumerate() {
+        for instance in 0..task.instances {
+            let name =
+                if task.instances > 1 { format!("{}-{instance}", task.name) } else { task.name.clone() };
+            play.thread(row, name, None, 0);
+        }
+    }
+    while let Some((time_ns, number)) = play.due.pop_first() {
+        play.run(number as usize, time_ns)?;
+    }
+    Ok(play.finish())
+}
+
+/// What a thread is doing.
+struct Thread<'d> {
+    task: &'d TaskDescription,
+    /// Loops done, phase, its loops done, its next event.
+    at: (u64, usize, u64, usize),
+    params: SchedParams,
+    cpus: Option<CpuSet>,
+    group: Option<CgroupId>,
+    /// The periodic timer that its wakeups can have, and its last expiry.
+    timer: Option<usize>,
+    expiry_ns: u64,
+    /// Since when it waits for another thread.
+    waits_since_ns: u64,
+    /// CPU time since its last wakeup.
+    cpu_ns: u64,
+    /// Its wakeups of others since its last event: (task, index of the event, CPU time then).
+    open: Vec<(usize, usize, u64)>,
+    ended: bool,
+    /// Mutexes that it holds, since when.
+    held: BTreeMap<usize, u64>,
+}
+
+#[derive(Default)]
+struct Mutex {
+    owner: Option<usize>,
+    waiting: VecDeque<usize>,
+    users: BTreeSet<usize>,
+    /// Sections in which time passed.
+    sections: u64,
+}
+
+#[derive(Default)]
+struct Barrier {
+    needed: u64,
+    waiting: Vec<usize>,
+}
+
+struct Play<'d> {
+    description: &'d Description,
+    /// Threads stop at this time (ns).
+    end_ns: Option<u64>,
+    threads: Vec<Thread<'d>>,
+    workload: Workload,
+    next_eid: u64,
+    nr_events: u64,
+    /// Threads that will go on by themselves: (time, number).
+    due: BTreeSet<(u64, u32)>,
+    mutexes: Vec<Mutex>,
+    /// Waiters of conditions, with the mutex that they want back.
+    conditions: Vec<VecDeque<(usize, usize)>>,
+    barriers: Vec<Barrier>,
+    /// Last expiry of shared timers and of second ones, by (timer, thread if its own).
+    timers: BTreeMap<(usize, Option<usize>), u64>,
+    /// Timers that more than one thread uses.
+    shared: BTreeSet<usize>,
+    groups: BTreeMap<String, CgroupId>,
+    now_ns: u64,
+}
+
+/// Whether the thread goes on at once.
+enum Next {
+    Goes,
+    Waits,
+}
+
+impl<'d> Play<'d> {
+    fn new(description: &'d Description, duration: Option<Span>) -> Play<'d> {
+        let resources = &description.resources;
+        let mut barriers: Vec<Barrier> = (0..resources.barriers.len()).map(|_| Barrier::default()).collect();
+        let mut users = BTreeMap::new();
+        for task in &description.tasks {
+            let mut timers = BTreeSet::new();
+            for event in task.phases.iter().flat_map(|phase| &phase.events) {
+                match event {
+                    Event::Barrier(barrier) => barriers[*barrier].needed += task.instances,
+                    Event::Timer { timer, own: false, .. } => {
+                        timers.insert(*timer);
+                    }
+                    _ => {}
+                }
+            }
+            for timer in timers {
+                *users.entry(timer).or_insert(0) += task.instances.max(1);
+            }
+        }
+        let mut workload = Workload { dropped: description.left_out.clone(), ..Workload::default() };
+        if let Some(duration) = duration {
+            workload.notes.insert("duration of the description".to_string(), duration.to_string());
+        }
+        Play {
+            description,
+            end_ns: duration.map(Span::as_ns),
+            threads: Vec::new(),
+            workload,
+            next_eid: 1,
+            nr_events: 0,
+            due: BTreeSet::new(),
+            mutexes: (0..resources.mutexes.len()).map(|_| Mutex::default()).collect(),
+            conditions: vec![VecDeque::new(); resources.conditions.len()],
+            barriers,
+            timers: BTreeMap::new(),
+            shared: users.into_iter().filter(|(_, users)| *users > 1).map(|(timer, _)| timer).collect(),
+            groups: BTreeMap::new(),
+            now_ns: 0,
+        }
+    }
+
+    fn count(&mut self, reason: &str, count: u64) {
+        self.workload.count_dropped(reason, count);
+    }
+
+    fn eid(&mut self) -> EventId {
+        self.next_eid += 1;
+        self.nr_events += 1;
+        EventId(self.next_eid - 1)
+    }
+
+    /// A control group and its parents.
+    fn group(&mut self, path: &str) -> Option<CgroupId> {
+        if path.is_empty() {
+            return None;
+        }
+        if let Some(id) = self.groups.get(path) {
+            return Some(*id);
+        }
+        let (parent, _) = path.rsplit_once('/')?;
+        self.group(parent);
+        let id = CgroupId(self.workload.cgroups.len() as u32);
+        self.workload.cgroups.push(Cgroup { path: path.to_string(), ..Cgroup::default() });
+        self.groups.insert(path.to_string(), id);
+        Some(id)
+    }
+
+    /// A new thread: at the start, or forked by `parent` now.
+    fn thread(&mut self, row: usize, name: String, parent: Option<usize>, now_ns: u64) -> usize {
+        let task = &self.description.tasks[row];
+        let number = self.threads.len();
+        let group = task.group.as_deref().and_then(|path| self.group(path));
+        let delayed = parent.is_none() && task.delay != Span::ZERO;
+        let birth = match parent {
+            Some(parent) => Birth::Fork { parent: TaskId(parent as u32) },
+            None => {
+                let state = if delayed { InitState::Blocked } else { InitState::Runnable };
+                Birth::Init { eid: self.eid(), parent: None, state }
+            }
+        };
+        self.workload.tasks.push(Task {
+            pid: number as u32 + 1,
+            name,
+            birth,
+            params: Some(task.params),
+            affinity: task.cpus.clone(),
+            cgroup: group,
+            kernel_thread: false,
+            events: Vec::new(),
+        });
+        self.threads.push(Thread {
+            task,
+            at: (0, 0, 0, 0),
+            params: task.params,
+            cpus: task.cpus.clone(),
+            group,
+            timer: None,
+            expiry_ns: now_ns,
+            waits_since_ns: now_ns,
+            cpu_ns: 0,
+            open: Vec::new(),
+            ended: false,
+            held: BTreeMap::new(),
+        });
+        let mut begin_ns = now_ns;
+        if delayed {
+            begin_ns += task.delay.as_ns();
+            self.threads[number].expiry_ns = begin_ns;
+            self.wakeup(number, Wakeup::External { after: task.delay, source: ExternalSource::Grid });
+        } else if parent.is_some() && task.delay != Span::ZERO {
+            begin_ns += task.delay.as_ns();
+            self.threads[number].expiry_ns = begin_ns;
+            self.block(number);
+            self.wakeup(number, Wakeup::External { after: task.delay, source: ExternalSource::Grid });
+        }
+        self.due.insert((begin_ns, number as u32));
+        number
+    }
+
+    /// Appends a running event.
+    fn emit(&mut self, number: usize, kind: impl FnOnce(Span) -> EventKind) {
+        let eid = self.eid();
+        let thread = &mut self.threads[number];
+        let cpu_ns = thread.cpu_ns;
+        self.workload.tasks[number].events.push(WorkloadEvent { eid, kind: kind(Span::from_ns(cpu_ns)) });
+        for (wakee, index, then_ns) in std::mem::take(&mut thread.open) {
+            if let EventKind::Wakeup(Wakeup::Dependent { event, distance, .. }) =
+                &mut self.workload.tasks[wakee].events[index].kind
+            {
+                *event = eid;
+                *distance = Span::from_ns(cpu_ns - then_ns);
+            }
+        }
+    }
+
+    fn block(&mut self, number: usize) {
+        self.emit(number, |length| EventKind::Block { length });
+        self.threads[number].cpu_ns = 0;
+    }
+
+    fn wakeup(&mut self, number: usize, wakeup: Wakeup) {
+        let eid = self.eid();
+        self.workload.tasks[number].events.push(WorkloadEvent { eid, kind: EventKind::Wakeup(wakeup) });
+        self.threads[number].cpu_ns = 0;
+    }
+
+    /// `number` blocks until another thread wakes it.
+    fn wait(&mut self, number: usize) {
+        self.block(number);
+        self.threads[number].waits_since_ns = self.now_ns;
+    }
+
+    /// `by` wakes `number`, which waits.
+    fn wake(&mut self, by: usize, number: usize) {
+        let after = Span::from_ns(self.now_ns - self.threads[number].waits_since_ns);
+        let task = TaskId(by as u32);
+        let (event, distance) = (EventId(0), Span::ZERO);
+        self.wakeup(number, Wakeup::Dependent { recorded_after: after, event, task, distance });
+        let index = self.workload.tasks[number].events.len() - 1;
+        let then_ns = self.threads[by].cpu_ns;
+        self.threads[by].open.push((number, index, then_ns));
+        self.due.insert((self.now_ns, number as u32));
+    }
+
+    fn is_over(&self) -> bool {
+        self.end_ns.is_some_and(|end_ns| self.now_ns >= end_ns)
+    }
+
+    /// Lets a thread go on at this time until it waits for something.
+    fn run(&mut self, number: usize, time_ns: u64) -> Result<(), Stop> {
+        self.now_ns = time_ns;
+        for _ in 0..STEPS_AT_ONCE {
+            if self.nr_events > EVENTS_MAX {
+                return Err(Stop::TooLarge);
+            }
+            // rt-app ends its threads between two events, but not while they hold a mutex.
+            let over = self.is_over() && self.threads[number].held.is_empty();
+            let Some(event) = (if over { None } else { self.next_event(number) }) else {
+                self.emit(number, |length| EventKind::Exit { length });
+                self.threads[number].ended = true;
+                return Ok(());
+            };
+            if let Next::Waits = self.event(number, event) {
+                return Ok(());
+            }
+        }
+        Err(Stop::NoTime(self.threads[number].task.name.clone()))
+    }
+
+    /// The thread's next event; `None`: it has done all its loops.
+    fn next_event(&mut self, number: usize) -> Option<&'d Event> {
+        loop {
+            let thread = &mut self.threads[number];
+            let task = thread.task;
+            let (done, phase_row, loops, event) = thread.at;
+            if task.loops.is_some_and(|loops| done >= loops) || task.phases.is_empty() {
+                return None;
+            }
+            let Some(phase) = task.phases.get(phase_row) else {
+                thread.at = (done + 1, 0, 0, 0);
+                // A description whose phases have no events never gets anywhere.
+                if task.phases.iter().all(|phase| phase.events.is_empty()) {
+                    return None;
+                }
+                continue;
+            };
+            if phase.loops.is_some_and(|limit| loops >= limit) || phase.events.is_empty() {
+                thread.at = (done, phase_row + 1, 0, 0);
+                continue;
+            }
+            if event == 0 {
+                self.begin_phase(number, phase);
+            }
+            match phase.events.get(event) {
+                Some(found) => {
+                    self.threads[number].at = (done, phase_row, loops, event + 1);
+                    return Some(found);
+                }
+                None => self.threads[number].at = (done, phase_row, loops + 1, 0),
+            }
+        }
+    }
+
+    /// What the phase sets: its own, else the task's, else the default.
+    fn begin_phase(&mut self, number: usize, phase: &Phase) {
+        /// No machine has more (the engine's limit is 1024): all CPUs.
+        const ALL_CPUS: u32 = 1024;
+        let task = self.threads[number].task;
+        let path = phase.group.as_deref().or(task.group.as_deref());
+        let group = path.and_then(|path| self.group(path));
+        let cpus = phase.cpus.clone().or(task.cpus.clone());
+        let params = phase.params.unwrap_or(task.params);
+        let thread = &mut self.threads[number];
+        let mut change = ParamChange::default();
+        if cpus != thread.cpus {
+            change.affinity = Some(cpus.clone().unwrap_or_else(|| CpuSet::first(ALL_CPUS)));
+            thread.cpus = cpus;
+        }
+        if params != thread.params {
+            change.params = Some(params);
+            thread.params = params;
+        }
+        let to_root = group.is_none() && thread.group.is_some();
+        if group != thread.group && !to_root {
+            change.cgroup = group;
+            thread.group = group;
+        }
+        if change != ParamChange::default() {
+            self.emit(number, |length| EventKind::Prio { length, change: Box::new(change) });
+        }
+    }
+
+    fn event(&mut self, number: usize, event: &Event) -> Next {
+        match event {
+            Event::Run(span) | Event::Runtime(span) => {
+                if matches!(event, Event::Runtime(_)) {
+                    self.count("\"runtime\", taken as CPU time (rt-app counts the time in which others have the CPU too)", 1);
+                }
+                self.threads[number].cpu_ns += span.as_ns();
+                self.later(number, *span)
+            }
+            Event::Sleep(span) => {
+                self.block(number);
+                self.wakeup(number, Wakeup::External { after: *span, source: ExternalSource::Timer });
+                self.later(number, *span)
+            }
+            Event::Timer { timer, own, period } => self.timer(number, *timer, *own, *period),
+            Event::Lock(mutex) => self.lock(number, *mutex),
+            Event::Unlock(mutex) => {
+                self.unlock(number, *mutex);
+                Next::Goes
+            }
+            Event::Wait { condition, mutex } => {
+                // Others may lock it meanwhile; it is locked again when this thread goes on.
+                self.unlock(number, *mutex);
+                self.wait(number);
+                self.conditions[*condition].push_back((number, *mutex));
+                Next::Waits
+            }
+            Event::Sync { condition, mutex } => {
+                self.signal(number, *condition, false);
+                self.event(number, &Event::Wait { condition: *condition, mutex: *mutex })
+            }
+            Event::Signal(condition) => {
+                self.signal(number, *condition, false);
+                Next::Goes
+            }
+            Event::Broadcast(condition) => {
+                self.signal(number, *condition, true);
+                Next::Goes
+            }
+            Event::Barrier(barrier) => {
+                let barrier = &mut self.barriers[*barrier];
+                if barrier.waiting.len() as u64 + 1 < barrier.needed {
+                    barrier.waiting.push(number);
+                    self.wait(number);
+                    return Next::Waits;
+                }
+                for waiter in std::mem::take(&mut barrier.waiting) {
+                    self.wake(number, waiter);
+                }
+                Next::Goes
+            }
+            Event::Yield => {
+                self.emit(number, |length| EventKind::Yield { length });
+                Next::Goes
+            }
+            Event::Fork(name, row) => {
+                let child = TaskId(self.threads.len() as u32);
+                self.emit(number, |length| EventKind::Fork { length, child });
+                self.thread(*row, name.clone(), Some(number), self.now_ns);
+                Next::Goes
+            }
+            Event::Unknown => Next::Goes,
+        }
+    }
+
+    fn later(&mut self, number: usize, span: Span) -> Next {
+        self.due.insert((self.now_ns.saturating_add(span.as_ns()), number as u32));
+        Next::Waits
+    }
+
+    fn timer(&mut self, number: usize, timer: usize, own: bool, period: Span) -> Next {
+        let absolute = self.description.resources.absolute.contains(&timer);
+        let first = *self.threads[number].timer.get_or_insert(timer);
+        if first == timer && (own || !self.shared.contains(&timer)) {
+            let source = if absolute { ExternalSource::Grid } else { ExternalSource::GridRestart };
+            self.block(number);
+            self.wakeup(number, Wakeup::External { after: period, source });
+            let expiry_ns = self.threads[number].expiry_ns.saturating_add(period.as_ns());
+            let late = expiry_ns <= self.now_ns;
+            self.threads[number].expiry_ns = if late && !absolute { self.now_ns } else { expiry_ns };
+            return self.later(number, Span::from_ns(expiry_ns.saturating_sub(self.now_ns)));
+        }
+        self.count("wait for a timer that other tasks use too, or for a task's second one: as long as with a CPU for each", 1);
+        let begin_ns = self.threads[number].task.delay.as_ns();
+        let last_ns = self.timers.entry((timer, own.then_some(number))).or_insert(begin_ns);
+        let expiry_ns = last_ns.saturating_add(period.as_ns());
+        if expiry_ns <= self.now_ns {
+            *last_ns = if absolute { expiry_ns } else { self.now_ns };
+            return Next::Goes;
+        }
+        *last_ns = expiry_ns;
+        let after = Span::from_ns(expiry_ns - self.now_ns);
+        self.block(number);
+        self.wakeup(number, Wakeup::External { after, source: ExternalSource::Timer });
+        self.later(number, after)
+    }
+
+    fn lock(&mut self, number: usize, row: usize) -> Next {
+        let mutex = &mut self.mutexes[row];
+        mutex.users.insert(number);
+        match mutex.owner {
+            None => {
+                mutex.owner = Some(number);
+                self.threads[number].held.insert(row, self.now_ns);
+                Next::Goes
+            }
+            // Locking twice is a mistake of the description that rt-app would hang on.
+            Some(owner) if owner == number => Next::Goes,
+            Some(_) => {
+                mutex.waiting.push_back(number);
+                self.wait(number);
+                Next::Waits
+            }
+        }
+    }
+
+    fn unlock(&mut self, number: usize, row: usize) {
+        let Some(since_ns) = self.threads[number].held.remove(&row) else { return };
+        let mutex = &mut self.mutexes[row];
+        mutex.sections += u64::from(since_ns < self.now_ns);
+        mutex.owner = mutex.waiting.pop_front();
+        if let Some(next) = mutex.owner {
+            self.threads[next].held.insert(row, self.now_ns);
+            self.wake(number, next);
+        }
+    }
+
+    fn signal(&mut self, number: usize, condition: usize, all: bool) {
+        if self.conditions[condition].is_empty() {
+            self.count("signal that nobody waited for: it is lost, as with rt-app", 1);
+        }
+        while let Some((waiter, row)) = self.conditions[condition].pop_front() {
+            // It goes on when it has the mutex again, which the one who signals may hold.
+            let mutex = &mut self.mutexes[row];
+            mutex.users.insert(waiter);
+            if mutex.owner.is_none() {
+                mutex.owner = Some(waiter);
+                self.threads[waiter].held.insert(row, self.now_ns);
+                self.wake(number, waiter);
+            } else {
+                mutex.waiting.push_back(waiter);
+            }
+            if !all {
+                break;
+            }
+        }
+    }
+
+    /// Threads that wait for ever have ended with a BLOCK, all others with an EXIT.
+    fn finish(mut self) -> Workload {
+        let sections: u64 =
+            self.mutexes.iter().filter(|mutex| mutex.users.len() > 1).map(|mutex| mutex.sections).sum();
+        self.count(
+            "mutex section in which time passes: who waits for it is as with a CPU for each task",
+            sections,
+        );
+        let waiting = self.threads.iter().filter(|thread| !thread.ended).count() as u64;
+        if self.end_ns.is_none() {
+            self.count("task that waits for ever", waiting);
+        }
+        self.workload
+    }
+}
