@@ -43,6 +43,10 @@ for sample in gzip compile kv; do
 	printf '%-44s %8d thousand events/s\n' "$sample" "$((events * 1000000 / wall_ns))"
 done
 
+echo
+echo "import of big recordings, by form (CPU time of one thread; goal 3 M events/s)"
+cargo run -q --release -p schedlab-workload --example import_speed -- 2
+
 if ! command -v valgrind >/dev/null; then
 	echo "instruction counts are left out: valgrind is missing (apt-get install valgrind)"
 	exit 0

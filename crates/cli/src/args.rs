@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Record the scheduling events of a command, of processes, or of the whole system (needs root).
     Record(RecordArgs),
-    /// Turn a trace into a workload: what each task wanted, free of any schedule.
+    /// Turn a recording (trace.dat, perf.data, ftrace text, Perfetto) or an rt-app description into a workload.
     Import(ImportArgs),
     /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, server, forkstorm, execstorm, periodic, arrivals, random.
     Generate(GenerateArgs),
@@ -114,7 +114,8 @@ pub(crate) struct RecordArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ImportArgs {
-    /// A trace (trace.dat, or a folder with one).
+    /// A recording: trace.dat, perf.data (file, pipe, compressed), ftrace's text (also of trace-cmd report, perf script), a
+    /// Perfetto trace; or rt-app's JSON; or a folder with one of them. The content tells which.
     pub input: PathBuf,
     /// Workload file to write: text, or binary if the name ends in .wlb.
     #[arg(short, long)]
@@ -152,6 +153,7 @@ pub(crate) struct GenerateArgs {
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     /// A workload (text or binary), a trace, a mix (TOML), or a folder with one of them.
+    /// A workload (text or binary), a recording, an rt-app description, or a folder with one of them.
     #[arg(required = true, value_name = "W")]
     pub workload: PathBuf,
     /// More workloads, each a run of its own.

@@ -1,4 +1,4 @@
-//! `schedlab import`: a trace becomes a workload.
+//! `schedlab import`: a recording, or a description for rt-app, becomes a workload.
 
 use crate::args::ImportArgs;
 use crate::failure::{Failure, Result};
@@ -6,7 +6,7 @@ use crate::input::{self, Loaded};
 use crate::ui::Ui;
 use schedlab_trace::Mode;
 use schedlab_units::Span;
-use schedlab_workload::{EventKind, Form};
+use schedlab_workload::{EventKind, Form, TraceFormat};
 use serde_json::{Value, json};
 use std::time::Instant;
 
@@ -35,6 +35,18 @@ pub(crate) fn import(args: &ImportArgs, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
+/// For scripts.
+fn format_name(format: Option<TraceFormat>) -> &'static str {
+    match format {
+        None => "workload",
+        Some(TraceFormat::TraceDat) => "trace.dat",
+        Some(TraceFormat::PerfData) => "perf.data",
+        Some(TraceFormat::FtraceText) => "text",
+        Some(TraceFormat::Perfetto) => "perfetto",
+        Some(TraceFormat::RtApp) => "rt-app",
+    }
+}
+
 /// How many events of each type.
 fn counts(loaded: &Loaded) -> Vec<(&'static str, u64)> {
     let names = ["INIT", "FORK", "PRIO", "YIELD", "BLOCK", "WAKEUP", "EXIT"];
@@ -60,6 +72,7 @@ fn facts(loaded: &Loaded, wall_ns: u64) -> Value {
     let mut facts = json!({
         "schema": 1,
         "input": loaded.path.display().to_string(),
+        "format": format_name(loaded.format),
         "tasks": workload.tasks.len(),
         "events": events,
         "cpu_ns": workload.tasks.iter().map(|task| task.cpu_demand().as_ns()).sum::<u64>(),
@@ -90,6 +103,9 @@ fn print(loaded: &Loaded, wall_ns: u64) {
     let workload = &loaded.workload;
     let cpu: Span = workload.tasks.iter().map(|task| task.cpu_demand()).sum();
     println!("{}: {} tasks, {:.3} s of CPU time", loaded.name, workload.tasks.len(), cpu.as_s_f64());
+    if let Some(format) = loaded.format {
+        println!("imported from {format}");
+    }
     println!();
     for (name, count) in counts(loaded) {
         println!("  {name:<8} {count:>10}");

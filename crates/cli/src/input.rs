@@ -60,7 +60,7 @@ pub(crate) fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded
             let (notes, derived) = (notes(&summary), Some(summary));
             Ok(Loaded { workload, name, notes, path, derived, duration: None })
         }
-        Found::Trace { path, .. } => {
+        Found::Trace { path, format } => {
             let workload = read_rtapp(&path).map_err(Failure::input)?;
             let note =
                 "expanded from a description for rt-app; who waits for whom is as with a CPU for each task";

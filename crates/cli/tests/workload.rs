@@ -109,6 +109,7 @@ fn mixes_go_wherever_a_workload_goes() {
         "run",
         "samples/hand/pingpong.txt",
         text(&spec),
+        "--together",
         "--sched",
         "fifo",
         "--cpus",

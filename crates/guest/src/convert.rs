@@ -120,16 +120,46 @@ pub(crate) fn convert_host(
         return Err(GuestError::Output { offset: 0, what: "the trace ends before the workload".to_string() });
     };
     log.records.retain(|record| record.time_ns <= duration_ns);
+    let others = (0..options.cpus).map(|cpu| KernelThread { pid: cpu + 1, name: format!("others/{cpu}") });
     Ok(Converted {
         duration_ns,
         start_ns,
-        kernel_threads: log.kernel_threads(),
-        records: log.records,
+        kernel_threads: others.collect(),
+        records: without_strangers(log.records),
         schedstat: schedstats(&frames.text("schedstat")?, workload.tasks.len()),
         refused: refused(frames)?,
         kernel: frames.text("/proc/version")?.trim().to_string(),
         instructions: Vec::new(),
     })
+}
+
+/// On each CPU all tasks but the workload's become one, which is always ready to run: where they come from and go to, on CPUs
+/// that are not part of the log, does not matter.
+fn without_strangers(records: Vec<Record>) -> Vec<Record> {
+    let mut kept = Vec::with_capacity(records.len());
+    for mut record in records {
+        let one = |id: TaskId| match id.kernel_pid() {
+            Some(_) => TaskId::kernel_thread(u32::from(record.cpu) + 1),
+            None => id,
+        };
+        match record.kind() {
+            Some(Kind::Switch) => {
+                (record.task, record.other) = (one(record.task()).0, one(record.other()).0);
+                if record.task == record.other {
+                    continue;
+                }
+                if record.task().kernel_pid().is_some() {
+                    record.flags = PrevState::Preempted as u8;
+                }
+            }
+            _ if !record.task().is_workload() => continue,
+            Some(Kind::Waking) => record.other = one(record.other()).0,
+            Some(Kind::Fork) if !record.other().is_workload() => continue,
+            _ => {}
+        }
+        kept.push(record);
+    }
+    kept
 }
 
 fn write_trace(frames: &Frames<'_>, options: &Options, path: &std::path::Path) -> Result<(), GuestError> {

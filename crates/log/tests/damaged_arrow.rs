@@ -96,7 +96,7 @@ fn no_byte_makes_the_reader_ask_for_much_memory() {
     }
     // Wherever a batch's metadata says how long a column is, and before each column: a huge number.
     let huge = (1u64 << 40).to_le_bytes();
-    for at in (0..length - 8).filter(|at| at % 8 == 0) {
+    for at in (0..length - 8).filter(|at| at.is_multiple_of(8)) {
         let kept: [u8; 8] = bytes[at..at + 8].try_into().unwrap();
         bytes[at..at + 8].copy_from_slice(&huge);
         let (greatest, _) = greatest_request(&path, &bytes);

@@ -111,6 +111,36 @@ fn cpu_times(records: &[Record], nr_cpus: u32, nr_tasks: usize, end: Span) -> Ve
     times
 }
 
+/// A task that computes 2 ms and waits for its timer, three times, and a hog of 9 ms, first in, first out on one CPU.
+fn periodic_and_hog(source: ExternalSource) -> Span {
+    let wait = EventKind::Wakeup(Wakeup::External { after: ms(5), source });
+    let periodic = vec![block(2), wait.clone(), block(2), wait.clone(), block(2), wait, exit(2)];
+    let (outcome, _) = run("fifo", 1, None, &[task(1, RUNNABLE, periodic), task(2, RUNNABLE, vec![exit(9)])]);
+    assert_eq!(outcome.end, End::AllDone);
+    outcome.duration
+}
+
+#[test]
+fn a_periodic_timer_keeps_its_grid_or_starts_it_anew() {
+    // ms       0         1         2
+    //          0123456789012345678901
+    // expiry        |    |    |    |      5 10 15 20
+    // grid     PPhhhhhhhhhPPPPPP          late for 10 at 13, and at 15 the third expiry is there: no sleep
+    assert_eq!(periodic_and_hog(ExternalSource::Grid), ms(17));
+    // restart  PPhhhhhhhhhPPPP...PP       late for 10 at 13: the next expiry is 13 + 5
+    assert_eq!(periodic_and_hog(ExternalSource::GridRestart), ms(20));
+    // A sleep counts from the block: 13 + 5, 20 + 5.
+    assert_eq!(periodic_and_hog(ExternalSource::Timer), ms(27));
+}
+
+#[test]
+fn a_task_may_begin_with_its_timer() {
+    let wait = |after| EventKind::Wakeup(Wakeup::External { after: ms(after), source: ExternalSource::Grid });
+    // Blocked until 3, 1 ms of work, until 3 + 4, 1 ms of work.
+    let (outcome, _) = run("fifo", 1, None, &[task(1, BLOCKED, vec![wait(3), block(1), wait(4), exit(1)])]);
+    assert_eq!(outcome.duration, ms(8));
+}
+
 #[test]
 fn a_producer_wakes_a_consumer() {
     // ms   0         1

@@ -231,6 +231,10 @@ impl EventKind {
             EventKind::Exit { .. } => "EXIT",
         }
     }
+    /// Whether it is a wakeup by a timer set for an instant.
+    pub fn is_instant(&self) -> bool {
+        matches!(self, EventKind::Wakeup(Wakeup::External { source, .. }) if source.is_instant())
+    }
     /// CPU time since the last wakeup; `None` for WAKEUP, which is timed in elapsed time.
     pub fn length(&self) -> Option<Span> {
         match self {
@@ -257,12 +261,7 @@ impl Workload {
     }
     /// The version of both forms on disk that it needs: 2 if a task has a periodic timer, else 1.
     pub fn version(&self) -> u32 {
-        let has_instant = |task: &Task| {
-            task.events.iter().any(|event| match event.kind {
-                EventKind::Wakeup(Wakeup::External { source, .. }) => source.is_instant(),
-                _ => false,
-            })
-        };
+        let has_instant = |task: &Task| task.events.iter().any(|event| event.kind.is_instant());
         if self.tasks.iter().any(has_instant) { 2 } else { 1 }
     }
     /// Counts one more thing left out or made up.

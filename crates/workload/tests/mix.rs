@@ -253,6 +253,26 @@ fn every_mistake_is_shown_where_it_stands() {
         let told = try_mix(toml).expect_err(toml);
         assert!(told.contains(says), "{toml}\n{told}\nexpected: {says}");
     }
+    // timers for an instant count from the start: later copies set the first one later, repetitions cannot
+    let clock = |_: &Path| {
+        let text = "- INIT 0 0 1 runnable\n- BLOCK 1 1ms\n- WAKEUP 1 5ms absolute\n- BLOCK 1 1ms\n- WAKEUP 1 5ms absolute\n- EXIT 1 0\n";
+        Ok(parse_text("part", text.as_bytes()).unwrap())
+    };
+    let build = |toml: &str| Mix::parse(Path::new("m"), toml).unwrap().build(&mut { clock });
+    let later = build("[[part]]\nworkload = 'w'\nstart = '3ms'\n").unwrap();
+    assert_eq!(
+        lines(&later).lines().skip(1).collect::<Vec<_>>(),
+        [
+            "7 WAKEUP 1 3ms 0 0 0",
+            "2 BLOCK 1 1ms",
+            "3 WAKEUP 1 8ms 0 0 0 absolute",
+            "4 BLOCK 1 1ms",
+            "5 WAKEUP 1 5ms 0 0 0 absolute",
+            "6 EXIT 1 0"
+        ]
+    );
+    let told = build("[[part]]\nworkload = 'w'\nrepeat = 2\n").unwrap_err().to_string();
+    assert!(told.contains("m:3:10: '2': this workload sets timers for an instant"), "{told}");
     // the same group with other settings: merged only if they are the same
     let load = |path: &Path| {
         let weight = if path == Path::new("a") { 50 } else { 60 };

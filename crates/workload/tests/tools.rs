@@ -87,6 +87,17 @@ fn a_filtered_parent_leaves_a_child_that_comes_by_itself() {
         "11 INIT 0 0 2 blocked name=cc1 policy=normal nice=5\n31 WAKEUP 2 1ms 0 0 0\n20 BLOCK 2 1ms\n\
          21 WAKEUP 2 2ms 0 0 0\n22 BLOCK 2 1ms\n23 WAKEUP 2 7ms 0 0 0\n24 EXIT 2 2ms"
     );
+    // a timer that was set for an instant since its birth is set for the same instant since the start
+    let workload = parsed(
+        "1 INIT 0 0 1 runnable\n2 FORK 1 4ms 2\n3 BLOCK 2 1ms\n4 WAKEUP 2 9ms absolute\n5 BLOCK 2 1ms\n6 WAKEUP 2 9ms absolute\n",
+    );
+    let source = Source::from(workload.clone());
+    let left = done(&source, &mut Filter::new(&source, &keep(&workload, &[2])).unwrap());
+    assert_eq!(
+        lines(&left),
+        "2 INIT 0 0 2 blocked name=task-2\n7 WAKEUP 2 4ms 0 0 0\n3 BLOCK 2 1ms\n4 WAKEUP 2 13ms 0 0 0 absolute\n\
+         5 BLOCK 2 1ms\n6 WAKEUP 2 9ms 0 0 0 absolute"
+    );
     // a list that ended with a FORK of a task that goes ends with a BLOCK
     let workload = parsed(
         "1 INIT 0 0 1 runnable\n2 FORK 1 1ms 2\n3 FORK 1 2ms 3\n4 INIT 0 0 4 blocked\n5 WAKEUP 4 9ms 2 1 1ms\n",

@@ -222,7 +222,9 @@ mod tests {
         let header = "# schedlab log 1\n# sched \"x\"\n# sched_version \"1\"\n# cpus 1\n# hz 250\n# duration_ns 9000000\n\
                       # task t0 pid=1 policy=normal nice=0 name=\"a\"\n# task t1 pid=2 policy=normal nice=0 name=\"b\"\n\
                       # kernel_thread k10 name=\"kworker\"\n";
-        let log = TextLog::parse(&format!("{header}{lines}"), Path::new("drawn")).unwrap();
+        let log =
+            TextLog::parse(&format!("{header}{lines}# end {}\n", lines.lines().count()), Path::new("drawn"))
+                .unwrap();
         Schedule::read(&log, 2).unwrap()
     }
 

@@ -148,7 +148,8 @@ impl Life<'_> {
             });
         }
         let after = Span::from_ns(self.random.below(SLEEP_NS_MAX));
-        let source = *self.random.pick(&[ExternalSource::Timer, ExternalSource::Device]);
+        use ExternalSource::{Device, Grid, GridRestart, Timer};
+        let source = *self.random.pick(&[Timer, Device, Grid, GridRestart]);
         EventKind::Wakeup(Wakeup::External { after, source })
     }
 

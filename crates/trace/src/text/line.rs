@@ -262,16 +262,18 @@ fn trim_end(text: &[u8]) -> &[u8] {
 /// The digits at the begin as a number (saturating), and how many they are.
 #[inline]
 pub(super) fn number(text: &[u8]) -> (u64, usize) {
+    /// So many digits fit in 64 bits.
+    const SAFE: usize = 19;
     let (mut value, mut length) = (0u64, 0);
     for byte in text {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             break;
         }
-        value = value.saturating_mul(10).saturating_add(u64::from(digit));
+        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
         length += 1;
     }
-    (value, length)
+    (if length > SAFE { u64::MAX } else { value }, length)
 }
 
 #[cfg(test)]

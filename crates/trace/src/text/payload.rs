@@ -15,7 +15,7 @@ type Expected = &'static str;
 
 impl<'a> Fields<'a> {
     #[inline]
-    fn eat(&mut self, token: &[u8]) -> bool {
+    fn eat<const N: usize>(&mut self, token: &[u8; N]) -> bool {
         match self.rest.strip_prefix(token) {
             Some(rest) => {
                 self.rest = rest;
@@ -26,22 +26,18 @@ impl<'a> Fields<'a> {
     }
     /// `KEY=` must come next.
     #[inline]
-    fn key(&mut self, key: &[u8], expected: Expected) -> Result<(), Expected> {
+    fn key<const N: usize>(&mut self, key: &[u8; N], expected: Expected) -> Result<(), Expected> {
         if self.eat(key) { Ok(()) } else { Err(expected) }
     }
     /// Text up to `end`, which is eaten.
     #[inline]
-    fn until(&mut self, end: &[u8], expected: Expected) -> Result<&'a [u8], Expected> {
-        let mut at = 0;
-        loop {
-            at += memchr::memchr(end[0], &self.rest[at..]).ok_or(expected)?;
-            if self.rest[at..].starts_with(end) {
-                let text = &self.rest[..at];
-                self.rest = &self.rest[at + end.len()..];
-                return Ok(text);
-            }
-            at += 1;
-        }
+    fn until<const N: usize>(&mut self, end: &[u8; N], expected: Expected) -> Result<&'a [u8], Expected> {
+        // Names have 15 bytes at most: a search for long texts would take longer to begin.
+        let last = self.rest.len().checked_sub(N).ok_or(expected)?;
+        let at = (0..=last).find(|at| self.rest[*at] == end[0] && self.rest[*at..*at + N] == *end);
+        let (text, rest) = self.rest.split_at(at.ok_or(expected)?);
+        self.rest = &rest[N..];
+        Ok(text)
     }
     #[inline]
     fn signed(&mut self, expected: Expected) -> Result<i64, Expected> {
@@ -59,7 +55,7 @@ impl<'a> Fields<'a> {
         self.signed(expected)?.try_into().map_err(|_| expected)
     }
     /// What comes after the first `key` in the rest.
-    fn skip_to(&mut self, key: &[u8], expected: Expected) -> Result<(), Expected> {
+    fn skip_to<const N: usize>(&mut self, key: &[u8; N], expected: Expected) -> Result<(), Expected> {
         self.until(key, expected).map(|_| ())
     }
 }

@@ -1,7 +1,7 @@
 //! From a mix to one workload.
 
 use super::overrides::{self, Override};
-use super::repeat::{begin_at, begin_later, conduct, conductor, last_events};
+use super::repeat::{begin_at, begin_later, conduct, conductor, last_events, sets_instants};
 use super::{Load, Mix, MixError, Origin, Part};
 use crate::stream::Source;
 use crate::tools::{Cut, Factor, Filter, Scale, collect};
@@ -281,6 +281,11 @@ impl<'m> Assembly<'m> {
         self.out.notes.insert(format!("part {}", index + 1), note);
         for (key, value) in &workload.notes {
             self.out.notes.insert(format!("part {}: {key}", index + 1), value.clone());
+        }
+        if part.repeat > 1 && sets_instants(&workload) {
+            let why = "this workload sets timers for an instant (absolute, grid), which count from its start: it cannot begin anew at a time that is not known beforehand";
+            let remedy = "use copies and every instead";
+            return Err(MixError::at((&self.mix.path, &self.mix.text), &part.repeat_at, why, remedy));
         }
         let numbers = Numbers::of(&workload);
         for copy in 1..=part.copies {

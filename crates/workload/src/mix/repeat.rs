@@ -77,11 +77,17 @@ pub(super) fn begin_at(task: &mut Task, conductor: TaskId, event: EventId, mut e
     }
 }
 
-/// Makes a task that is there from the start begin so much later.
+/// Makes a task that is there from the start begin so much later. Timers set for an instant count from the start: the first one
+/// is set later by as much.
 pub(super) fn begin_later(task: &mut Task, by: Span, mut eid: impl FnMut() -> EventId) -> Option<()> {
     let Birth::Init { state, .. } = &mut task.birth else { return Some(()) };
     if by == Span::ZERO {
         return Some(());
+    }
+    if let Some(Event { kind: EventKind::Wakeup(Wakeup::External { after, .. }), .. }) =
+        task.events.iter_mut().find(|event| event.kind.is_instant())
+    {
+        *after = after.checked_add(by)?;
     }
     match (*state, task.events.first_mut().map(|event| &mut event.kind)) {
         (InitState::Runnable, _) => {
@@ -89,6 +95,8 @@ pub(super) fn begin_later(task: &mut Task, by: Span, mut eid: impl FnMut() -> Ev
             let wakeup = Wakeup::External { after: by, source: ExternalSource::Timer };
             task.events.insert(0, Event { eid: eid(), kind: EventKind::Wakeup(wakeup) });
         }
+        (InitState::Blocked, Some(EventKind::Wakeup(Wakeup::External { source, .. })))
+            if source.is_instant() => {}
         (
             InitState::Blocked,
             Some(EventKind::Wakeup(
@@ -98,4 +106,10 @@ pub(super) fn begin_later(task: &mut Task, by: Span, mut eid: impl FnMut() -> Ev
         (InitState::Blocked, _) => {}
     }
     Some(())
+}
+
+/// Whether a task sets timers for an instant, which count from its start: then it cannot begin at a time that nobody knows.
+pub(super) fn sets_instants(workload: &Workload) -> bool {
+    let init = |task: &&Task| matches!(task.birth, Birth::Init { .. });
+    workload.tasks.iter().filter(init).any(|task| task.events.iter().any(|event| event.kind.is_instant()))
 }

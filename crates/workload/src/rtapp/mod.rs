@@ -73,10 +73,12 @@ pub enum RtAppError {
         expected: String,
     },
     /// Too much to expand.
-    #[error("{}: it asks for more than {EVENTS_MAX} events; give a shorter duration (\"global\": {{ \"duration\": seconds }}) or smaller loops", path.display())]
+    #[error("{}: it asks for more than {events_max} events; give a shorter duration (\"global\": {{ \"duration\": seconds }}) or smaller loops", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
+        /// The limit.
+        events_max: u64,
     },
     /// A loop that never ends and takes no time.
     #[error("{}: task \"{task}\" loops without run, sleep or timer: no time would pass; add one, or a \"loop\" count", path.display())]
@@ -106,6 +108,11 @@ pub fn read_rtapp(path: &Path) -> Result<Workload, RtAppError> {
 
 /// Reads the text of a description; `path` is for messages.
 pub fn parse_rtapp(path: &Path, text: &str) -> Result<Workload, RtAppError> {
+    parse_rtapp_within(path, text, EVENTS_MAX)
+}
+
+/// As [`parse_rtapp`], with another limit than [`EVENTS_MAX`].
+pub fn parse_rtapp_within(path: &Path, text: &str, events_max: u64) -> Result<Workload, RtAppError> {
     let fail = |fault: describe::Fault| RtAppError::Value {
         path: path.to_path_buf(),
         place: fault.place,
@@ -120,8 +127,8 @@ pub fn parse_rtapp(path: &Path, text: &str) -> Result<Workload, RtAppError> {
         fail(describe::Fault { place, what: "the JSON".to_string(), value, expected: expected.to_string() })
     })?;
     let description = describe::describe(&root).map_err(fail)?;
-    let mut workload = play::play(&description).map_err(|stop| match stop {
-        play::Stop::TooLarge => RtAppError::TooLarge { path: path.to_path_buf() },
+    let mut workload = play::play(&description, events_max).map_err(|stop| match stop {
+        play::Stop::TooLarge => RtAppError::TooLarge { path: path.to_path_buf(), events_max },
         play::Stop::NoTime(task) => RtAppError::NoTime { path: path.to_path_buf(), task },
     })?;
     let source = path.file_name().map(|name| name.to_string_lossy().into_owned());

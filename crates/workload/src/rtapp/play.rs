@@ -11,7 +11,6 @@
 //! Of the play's times only those survive that hold on any machine: CPU time, sleeps, the timers' grids. How long someone waited
 //! for someone else is kept as `recorded_after` alone.
 
-use super::EVENTS_MAX;
 use super::describe::{Description, Event, Phase, TaskDescription};
 use crate::{
     Birth, Cgroup, CgroupId, Event as WorkloadEvent, EventId, EventKind, ExternalSource, InitState,
@@ -31,13 +30,13 @@ const DURATION: Span = Span::from_s(10);
 /// So many steps of one thread at one instant are an endless loop: no description has as many events in a row.
 const STEPS_AT_ONCE: u64 = 1_000_000;
 
-pub(super) fn play(description: &Description) -> Result<Workload, Stop> {
+pub(super) fn play(description: &Description, events_max: u64) -> Result<Workload, Stop> {
     let endless = |task: &TaskDescription| {
         task.loops.is_none() || task.phases.iter().any(|phase| phase.loops.is_none())
     };
     let any_endless = description.tasks.iter().any(endless);
     let duration = description.duration.or(any_endless.then_some(DURATION));
-    let mut play = Play::new(description, duration);
+    let mut play = Play::new(description, duration, events_max);
     if any_endless && description.duration.is_none() {
         play.count("description without end or duration, played for 10 s", 1);
     }
@@ -99,6 +98,7 @@ struct Play<'d> {
     workload: Workload,
     next_eid: u64,
     nr_events: u64,
+    events_max: u64,
     /// Threads that will go on by themselves: (time, number).
     due: BTreeSet<(u64, u32)>,
     mutexes: Vec<Mutex>,
@@ -120,7 +120,7 @@ enum Next {
 }
 
 impl<'d> Play<'d> {
-    fn new(description: &'d Description, duration: Option<Span>) -> Play<'d> {
+    fn new(description: &'d Description, duration: Option<Span>, events_max: u64) -> Play<'d> {
         let resources = &description.resources;
         let mut barriers: Vec<Barrier> = (0..resources.barriers.len()).map(|_| Barrier::default()).collect();
         let mut users = BTreeMap::new();
@@ -150,6 +150,7 @@ impl<'d> Play<'d> {
             workload,
             next_eid: 1,
             nr_events: 0,
+            events_max,
             due: BTreeSet::new(),
             mutexes: (0..resources.mutexes.len()).map(|_| Mutex::default()).collect(),
             conditions: vec![VecDeque::new(); resources.conditions.len()],
@@ -292,7 +293,7 @@ impl<'d> Play<'d> {
     fn run(&mut self, number: usize, time_ns: u64) -> Result<(), Stop> {
         self.now_ns = time_ns;
         for _ in 0..STEPS_AT_ONCE {
-            if self.nr_events > EVENTS_MAX {
+            if self.nr_events > self.events_max {
                 return Err(Stop::TooLarge);
             }
             // rt-app ends its threads between two events, but not while they hold a mutex.

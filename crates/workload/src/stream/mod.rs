@@ -40,6 +40,15 @@ pub struct Head {
     pub lives: Vec<LifeSpan>,
     /// The largest identifier of an event.
     pub eid_max: EventId,
+    /// Wakeups by timers set for an instant.
+    pub nr_instants: u64,
+}
+
+impl Head {
+    /// The version of both forms on disk that it needs ([`Workload::version`]).
+    pub fn version(&self) -> u32 {
+        if self.nr_instants > 0 { 2 } else { 1 }
+    }
 }
 
 /// What a task's events are as a whole. Times are own times ([`OwnClock`]) from the start of the workload.

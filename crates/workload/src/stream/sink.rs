@@ -2,7 +2,7 @@
 
 use super::{Head, Source, StreamError};
 use crate::binary::BinaryWriter;
-use crate::text::{TEXT_VERSION, TextWriter};
+use crate::text::TextWriter;
 use crate::{Event, Form};
 use schedlab_units::TaskId;
 use std::fs::{self, File};
@@ -44,7 +44,7 @@ pub fn write_stream<'a>(
     let failed = |error| StreamError::Write { path: path.to_path_buf(), error };
     let form = match form {
         Form::Text => FormSink::Text(
-            TextWriter::begin(&head.workload, head.forks.iter().copied(), TEXT_VERSION, out)
+            TextWriter::begin(&head.workload, head.forks.iter().copied(), head.version(), out)
                 .map_err(failed)?,
         ),
         Form::Binary => FormSink::Binary(begin_binary(head, out).map_err(failed)?),
@@ -59,7 +59,7 @@ pub fn write_stream<'a>(
 }
 
 fn begin_binary<W: Write>(head: &Head, out: W) -> io::Result<BinaryWriter<W>> {
-    let mut writer = BinaryWriter::new(out)?;
+    let mut writer = BinaryWriter::of_version(out, head.version())?;
     let workload = &head.workload;
     workload.notes.iter().try_for_each(|(key, value)| writer.note(key, value))?;
     workload.dropped.iter().try_for_each(|(reason, count)| writer.dropped(reason, *count))?;

@@ -243,7 +243,7 @@ impl<'a> Reader<'a> {
             ));
         }
         if !begun {
-            let expected = format!("the file holds no event; expected {TEXT_HEADER} {TEXT_VERSION}");
+            let expected = format!("the file holds no event; expected {TEXT_HEADER} 1");
             let remedy = "then one event per line, for example: - INIT 0 0 1 runnable";
             return Err(self.late(
                 Location { line: end, at: 0, len: 0 },
@@ -684,12 +684,12 @@ fn header(words: &[Word<'_>]) -> Parsed<bool> {
         if is_statement(words[0].text, words.get(1).map(|word| word.text)) {
             return Ok(false);
         }
-        let expected = format!("expected the header, {TEXT_HEADER} {TEXT_VERSION}, or an event");
+        let expected = format!("expected the header, {TEXT_HEADER} 1, or an event");
         let remedy = "is this a workload in text form? a line is: eid TYPE pid length ...";
         return fault(words[0], TextProblem::Header, expected, remedy);
     }
     let Some(&version) = words.get(1) else {
-        let expected = format!("expected a version, {TEXT_VERSION}");
+        let expected = format!("expected a version, 1 to {TEXT_VERSION}");
         return fault(words[0], TextProblem::Header, expected, "");
     };
     match version.text.parse::<u32>() {
@@ -704,7 +704,7 @@ fn header(words: &[Word<'_>]) -> Parsed<bool> {
             );
         }
         Err(_) => {
-            let expected = format!("expected a version, {TEXT_VERSION}");
+            let expected = format!("expected a version, 1 to {TEXT_VERSION}");
             return fault(version, TextProblem::Header, expected, "");
         }
     }

@@ -34,6 +34,9 @@ pub struct Filter {
     arrivals: BTreeMap<u32, Event>,
     /// Those that have begun in this pass.
     arrived: BTreeSet<u32>,
+    /// When such children are born, until they have set their first timer for an instant in this pass: it counted from the birth.
+    instants: BTreeMap<u32, Span>,
+    births: BTreeMap<u32, Span>,
 }
 
 impl Filter {
@@ -57,6 +60,8 @@ impl Filter {
             last: BTreeSet::new(),
             arrivals: BTreeMap::new(),
             arrived: BTreeSet::new(),
+            instants: BTreeMap::new(),
+            births: BTreeMap::new(),
         };
         // per task: removed events since the last one that stays, with their lengths
         let mut pending: BTreeMap<u32, Vec<(EventId, Span)>> = BTreeMap::new();
@@ -84,6 +89,7 @@ impl Filter {
             let waits = pending.entry(row.0).or_default();
             for event in events.iter() {
                 nr_events += 1;
+                filter.head.nr_instants += u64::from(event.kind.is_instant());
                 if filter.goes(event) {
                     set += u64::from(matches!(event.kind, EventKind::Prio { .. }));
                     nr_events -= 1;
@@ -181,6 +187,7 @@ impl Filter {
                                 Wakeup::External { after: life.birth, source: ExternalSource::Timer };
                             let event = Event { eid: head.eid_max, kind: EventKind::Wakeup(wakeup) };
                             self.arrivals.insert(row as u32, event);
+                            self.births.insert(row as u32, life.birth);
                         }
                     }
                 },
@@ -204,6 +211,7 @@ impl Edit for Filter {
 
     fn begin(&mut self) {
         self.arrived.clear();
+        self.instants.clone_from(&self.births);
     }
 
     fn run(&mut self, row: TaskId, events: &mut Vec<Event>) -> Option<TaskId> {
@@ -221,6 +229,11 @@ impl Edit for Filter {
                 EventKind::Prio { change, .. } => {
                     let ParamChange { target, .. } = &mut **change;
                     *target = target.and_then(|target| self.row(target));
+                }
+                EventKind::Wakeup(Wakeup::External { after, source }) if source.is_instant() => {
+                    if let Some(birth) = self.instants.remove(&row.0) {
+                        *after = Span::from_ns(after.as_ns().saturating_add(birth.as_ns()));
+                    }
                 }
                 EventKind::Wakeup(wakeup) => {
                     if let Wakeup::Dependent { recorded_after, event, task, distance } = wakeup {
