@@ -36,7 +36,8 @@ pub(crate) struct AgreementArgs {
 }
 
 /// Recordings and hand-written workloads of the project: folder or file, numbers of CPUs.
-const SAMPLES: [(&str, &[u32]); 8] = [
+const SAMPLES: [(&str, &[u32]); 9] = [
+    ("samples/hand/overrun.txt", &[1, 2]),
     ("samples/hand/rt.txt", &[1, 2]),
     ("samples/hand/pingpong.txt", &[1, 2]),
     ("samples/hand/forktree.txt", &[1, 4]),
@@ -63,7 +64,9 @@ pub(crate) fn agreement(args: &AgreementArgs, ui: &Ui) -> Result<()> {
     let step = ui.step(format!("{} workloads under {} pairs", cases.len(), pairs.len()));
     let work = |index: usize| {
         let (case, pair) = all[index];
-        agree(case, pair, args.logs.as_deref()).map(|found| Row::new(case, pair, &found)).map_err(|error| error.to_string())
+        agree(case, pair, args.logs.as_deref())
+            .map(|found| Row::new(case, pair, &found))
+            .map_err(|error| error.to_string())
     };
     let jobs = args.jobs.unwrap_or_else(pool::cores);
     let done = |count| step.progress(format!("{count} of {} comparisons", all.len()));

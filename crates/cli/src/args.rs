@@ -61,6 +61,8 @@ pub(crate) enum Command {
     Validate(crate::validate::ValidateArgs),
     /// Compare native CFS and EEVDF with the real kernels that they model, decision by decision, and explain the differences.
     Agreement(crate::agreement::AgreementArgs),
+    /// Which random sets of periodic tasks do real-time schedulers serve in time? Against theory, with curves.
+    Schedulability(crate::schedulability::SchedulabilityArgs),
     /// Show a machine that --machine takes, or list those with a name; take a snapshot of this one.
     Machines(crate::machines::MachinesArgs),
     /// List the schedulers that --sched takes, with their parameters.

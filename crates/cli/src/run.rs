@@ -59,7 +59,9 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     })?;
     check_outputs(args)?;
     if args.stall == Span::ZERO {
-        return Err(Failure::Input("--stall 0: expected a time greater than zero, for example 5s".to_string()));
+        return Err(Failure::Input(
+            "--stall 0: expected a time greater than zero, for example 5s".to_string(),
+        ));
     }
     let variations = args.many.variations()?;
     let several = !args.more.is_empty() && !args.together;

@@ -7,15 +7,17 @@ use schedlab_runner::Scheduler;
 use schedlab_topology::Topology;
 use serde_json::json;
 
-pub(crate) fn schedulers(name: Option<&str>, as_json: bool) -> Result<()> {
+pub(crate) fn schedulers(name: Option<&str>, as_json: bool, ui: &Ui) -> Result<()> {
+    if let Some(asked) = name
+        && crate::linux::parse(asked).is_some_and(|asked| asked.known())
+    {
+        return linux_in_full(asked, as_json, ui);
+    }
     let native: Vec<_> = match name {
         Some(name) => schedlab_policies::find(name).into_iter().collect(),
         None => registry().iter().collect(),
     };
-    let linux: Vec<_> = crate::linux::versions()
-        .into_iter()
-        .filter(|linux| name.is_none_or(|name| name == linux.name))
-        .collect();
+    let linux = if name.is_none() { crate::linux::versions() } else { Vec::new() };
     if native.is_empty() && linux.is_empty() {
         let name = name.unwrap_or_default();
         return Err(Failure::Input(format!(
@@ -23,9 +25,10 @@ pub(crate) fn schedulers(name: Option<&str>, as_json: bool) -> Result<()> {
         )));
     }
     if as_json {
-        let linux = linux
-            .iter()
-            .map(|l| json!({"name": l.name, "kind": "linux", "summary": l.summary, "built": l.built}));
+        let linux = linux.iter().map(|linux| {
+            json!({"name": linux.name, "kind": "linux", "summary": linux.summary, "built": linux.built,
+                   "params": "schedlab schedulers NAME asks the kernel"})
+        });
         let native = native.iter().map(|info| {
             let params = info.params.iter();
             let params = params.map(|p| json!({"name": p.name, "default": p.default, "help": p.help}));
@@ -38,21 +41,66 @@ pub(crate) fn schedulers(name: Option<&str>, as_json: bool) -> Result<()> {
     }
     if !linux.is_empty() {
         println!("Real Linux");
-        for l in &linux {
-            println!("  {:<14} {}{}", l.name, l.summary, if l.built { "" } else { "  (built on first use)" });
+        for linux in &linux {
+            println!(
+                "  {:<14} {}{}",
+                linux.name,
+                linux.summary,
+                if linux.built { "" } else { "  (built on first use)" }
+            );
         }
+        println!("\nNative");
     }
-    if !native.is_empty() {
-        println!("{}Native", if linux.is_empty() { "" } else { "\n" });
-        for info in &native {
-            match name {
-                None => println!("  {:<14} {}{}", info.name, info.summary, if info.uncertain.is_empty() { "" } else { " [?]" }),
-                Some(_) => print!("{}", in_full(info)),
+    for info in &native {
+        match name {
+            None => {
+                let mark = if info.uncertain.is_empty() { "" } else { " [?]" };
+                println!("  {:<14} {}{mark}", info.name, info.summary);
             }
+            Some(_) => print!("{}", in_full(info)),
         }
     }
     if name.is_none() {
-        println!("\n[?] something about it is not certain: 'schedlab schedulers NAME' says what, and shows source and parameters.");
+        println!(
+            "\n'schedlab schedulers NAME' shows source, parameters (--param) and what differs; [?]: and what is not certain. Of real Linux it\n\
+             shows every tunable with its default, as the kernel itself has them."
+        );
+    }
+    Ok(())
+}
+
+/// All tunables of a kernel, with their defaults, from the kernel itself; it is built if it is not there yet.
+fn linux_in_full(name: &str, as_json: bool, ui: &Ui) -> Result<()> {
+    const HZ: u32 = 250;
+    let Scheduler::Linux(linux) = resolve(name, HZ, &Topology::flat(1).map_err(Failure::input)?, ui)? else {
+        return Err(Failure::Internal(format!("internal error: '{name}' is no kernel")));
+    };
+    let tunables = crate::tunables::tunables(&linux)?;
+    if as_json {
+        let params: Vec<_> =
+            tunables.iter().map(|t| json!({"name": t.name, "default": t.default, "help": t.help})).collect();
+        let all = json!([{"name": linux.name, "kind": "linux", "version": linux.version, "hz": linux.hz, "params": params}]);
+        println!("{}", serde_json::to_string_pretty(&all).expect("a list of strings is valid JSON"));
+        return Ok(());
+    }
+    println!("  {:<11} Linux {}, unmodified", linux.name, linux.version);
+    print!(
+        "{}",
+        wrapped(
+            "uncertain",
+            "nothing of the scheduler itself; what surrounds it: linux/NOTES.md, LIMITATIONS.md"
+        )
+    );
+    println!("  --param NAME=VALUE sets these; defaults as on one CPU, HZ={}:\n", linux.hz);
+    let width = tunables.iter().map(|tunable| tunable.name.len()).max().unwrap_or(0);
+    for tunable in &tunables {
+        let value = if tunable.default.len() > 20 { "(below)" } else { &tunable.default };
+        println!("{}", format!("  {:<width$}  {value:<10}  {}", tunable.name, tunable.help).trim_end());
+        if tunable.default.len() > 20 {
+            for line in wrapped("", &tunable.default).lines() {
+                println!("  {}", line);
+            }
+        }
     }
     Ok(())
 }

@@ -17,7 +17,18 @@ struct Costs(Value);
 
 impl Costs {
     fn of(scheds: &str, clients: &str) -> Costs {
-        Costs(json(&["fairness", "cost", "--sched", scheds, "--clients", clients, "--repetitions", "1", "--json", "-"]))
+        Costs(json(&[
+            "fairness",
+            "cost",
+            "--sched",
+            scheds,
+            "--clients",
+            clients,
+            "--repetitions",
+            "1",
+            "--json",
+            "-",
+        ]))
     }
     fn get(&self, sched: &str, nr_clients: u32, column: &str) -> f64 {
         let rows = self.0["tables"][0]["rows"].as_array().unwrap();
@@ -86,9 +97,22 @@ fn real_linux_is_logarithmic() {
 /// Host times need no valgrind.
 #[test]
 fn times_without_valgrind() {
-    let output = schedlab(&["fairness", "cost", "--sched", "vtrr,fifo", "--clients", "1,20", "--no-instructions", "--json", "-"]);
+    let output = schedlab(&[
+        "fairness",
+        "cost",
+        "--sched",
+        "vtrr,fifo",
+        "--clients",
+        "1,20",
+        "--no-instructions",
+        "--json",
+        "-",
+    ]);
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let rows = answer["tables"][0]["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4);
-    assert!(rows.iter().all(|row| row["select_wall_ns"].as_f64().unwrap() > 0.0 && row["select_instructions"].is_null()));
+    assert!(
+        rows.iter()
+            .all(|row| row["select_wall_ns"].as_f64().unwrap() > 0.0 && row["select_instructions"].is_null())
+    );
 }

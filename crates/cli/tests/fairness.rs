@@ -23,7 +23,15 @@ fn number(row: &Value, column: &str) -> f64 {
 /// The worked example of specs and docs/fairness.md: orders and exact errors for shares 3, 2, 1.
 #[test]
 fn the_worked_example() {
-    let answer = json(&["fairness", "--shares", "3,2,1", "--sched", "wrr,wfq,vtrr,sfq,wf2q,eevdf-1995,stride", "--json", "-"]);
+    let answer = json(&[
+        "fairness",
+        "--shares",
+        "3,2,1",
+        "--sched",
+        "wrr,wfq,vtrr,sfq,wf2q,eevdf-1995,stride",
+        "--json",
+        "-",
+    ]);
     for (sched, order, errors) in [
         ("wrr", "AAABBC", "-1 .. 3/2"),
         ("wfq", "ABAABC", "-5/6 .. 1"),
@@ -36,8 +44,11 @@ fn the_worked_example() {
         let row = row(&answer, "fairness-given", sched);
         assert_eq!((&row["order"], &row["error_exact"]), (&order.into(), &errors.into()), "{sched}");
     }
-    let hundredfold = json(&["fairness", "--shares", "300,200,100", "--sched", "wrr,wfq,vtrr,wf2q", "--json", "-"]);
-    for (sched, errors) in [("wrr", "-100 .. 150"), ("wfq", "-5/6 .. 1"), ("vtrr", "-1 .. 2/3"), ("wf2q", "-5/6 .. 2/3")] {
+    let hundredfold =
+        json(&["fairness", "--shares", "300,200,100", "--sched", "wrr,wfq,vtrr,wf2q", "--json", "-"]);
+    for (sched, errors) in
+        [("wrr", "-100 .. 150"), ("wfq", "-5/6 .. 1"), ("vtrr", "-1 .. 2/3"), ("wf2q", "-5/6 .. 2/3")]
+    {
         assert_eq!(row(&hundredfold, "fairness-given", sched)["error_exact"], errors, "{sched}");
     }
 }
@@ -46,7 +57,17 @@ fn the_worked_example() {
 #[test]
 fn a_small_study() {
     let study = |threads: &str| {
-        let study = ["fairness", "--clients", "4,16", "--total", "64,256", "--combinations", "20", "--threads", threads];
+        let study = [
+            "fairness",
+            "--clients",
+            "4,16",
+            "--total",
+            "64,256",
+            "--combinations",
+            "20",
+            "--threads",
+            threads,
+        ];
         json(&[&study[..], &["--json", "-"]].concat())
     };
     let (one, three) = (study("1"), study("3"));
@@ -96,17 +117,31 @@ fn clients_that_come_and_go() {
     if has_linux() {
         scheds += ",linux-6.12";
     }
-    let answer = json(&["fairness", "dynamic", "--quanta", "3000", "--change", "500", "--sched", &scheds, "--json", "-"]);
+    let answer = json(&[
+        "fairness", "dynamic", "--quanta", "3000", "--change", "500", "--sched", &scheds, "--json", "-",
+    ]);
     let rows = rows(&answer, "fairness-dynamic");
-    assert!(rows.iter().all(|row| row["nr_changes"] == rows[0]["nr_changes"] && number(row, "nr_joins") > 50.0));
+    assert!(
+        rows.iter().all(|row| row["nr_changes"] == rows[0]["nr_changes"] && number(row, "nr_joins") > 50.0)
+    );
     assert!(answer["remarks"][0].as_str().unwrap().contains("runnable now"), "the definition is stated");
 }
 
 #[test]
 fn a_written_case() {
     let answer = json(&[
-        "fairness", "dynamic", "--shares", "1,1,2", "--event", "100:C:join,200:A:share=2,300:B:sleep", "--quanta", "400",
-        "--sched", "vtrr,wfq", "--json", "-",
+        "fairness",
+        "dynamic",
+        "--shares",
+        "1,1,2",
+        "--event",
+        "100:C:join,200:A:share=2,300:B:sleep",
+        "--quanta",
+        "400",
+        "--sched",
+        "vtrr,wfq",
+        "--json",
+        "-",
     ]);
     for sched in ["vtrr", "wfq"] {
         let row = row(&answer, "fairness-dynamic", sched);
@@ -145,7 +180,14 @@ fn a_reproduction_is_written() {
     let output = schedlab(&["reproduce", "vtrr", "--no-cost", "--combinations", "2", "-o", path]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && text.contains("unverified") && text.contains("A,B,C,A,B,A"), "{text}");
-    for name in ["index.html", "vtrr-published.csv", "vtrr-frames.json", "surface-vtrr-wrr.svg", "frames.svg", "machines.svg"] {
+    for name in [
+        "index.html",
+        "vtrr-published.csv",
+        "vtrr-frames.json",
+        "surface-vtrr-wrr.svg",
+        "frames.svg",
+        "machines.svg",
+    ] {
         assert!(folder.path().join(name).exists(), "{name}");
     }
 }

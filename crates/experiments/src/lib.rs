@@ -5,6 +5,7 @@
 //! * [`fairness`]: how far from its due does each client get, under any proportional share scheduler, for any shares?
 //! * [`cost`]: what does a decision cost, against the number of clients?
 //! * [`history`]: what papers print of old schedulers, beside what their native models do.
+//! * [`schedulability`]: which random sets of periodic tasks does a real-time scheduler serve in time, and does theory hold?
 //! * [`vtrr`]: every table and figure of the paper on virtual-time round robin, beside the published values.
 //!
 //! A study is a pure function of its configuration: the seed decides, not the number of threads. (Host time in [`cost`] excepted.)
@@ -16,6 +17,7 @@ pub mod draw;
 pub mod fairness;
 pub mod history;
 pub mod output;
+pub mod schedulability;
 pub mod subject;
 pub mod table;
 pub mod vtrr;

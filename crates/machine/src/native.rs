@@ -7,7 +7,9 @@ use crate::kernel::{
     Boot, Change, Control, Fault, FaultKind, Kernel, Op, SKEW_TICK, Spawn, SpawnState, Stimulus,
     TaskCounters, Yield,
 };
-use crate::policy::{Arrival, BlockedBirth, Policy, Request, Resched, Stop, TaskView, View, Wants, WorkConservation};
+use crate::policy::{
+    Arrival, BlockedBirth, Policy, Request, Resched, Stop, TaskView, View, Wants, WorkConservation,
+};
 use crate::sink::Sink;
 use schedlab_log::{KernelThread, Kind, PrevState, Record};
 use schedlab_topology::Topology;
@@ -139,7 +141,14 @@ impl<P: Policy, S: Sink> Native<P, S> {
         while let Some(request) = self.policy.next_request() {
             match request {
                 Request::Kick(cpu) if cpu.0 < self.view.nr_cpus() => self.kick(here, cpu),
-                Request::Kick(cpu) => return self.broken(format!("it kicked {cpu}, which does not exist")),
+                Request::Timer(cpu) if cpu.0 < self.view.nr_cpus() => {
+                    if cpu != here {
+                        self.kick(here, cpu); // its timers are asked for when it has been dealt with
+                    }
+                }
+                Request::Kick(cpu) | Request::Timer(cpu) => {
+                    return self.broken(format!("it kicked {cpu}, which does not exist"));
+                }
                 Request::Moved { task, to } => {
                     let place = self.tasks.get(task.0 as usize).map(|task| task.place);
                     if place != Some(Place::Queued)

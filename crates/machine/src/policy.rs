@@ -133,6 +133,8 @@ pub struct Wants {
 pub enum Request {
     /// Let this CPU pick again (its current task comes back by `put_prev(Preempted)` before).
     Kick(CpuId),
+    /// Ask for this CPU's timer ([`Policy::next_timer`]) again. (Another CPU than the one that is being dealt with is kicked for it.)
+    Timer(CpuId),
     /// A queued task has been moved from one CPU's queue to another's: the log and [`View::task_cpu`] follow.
     Moved {
         /// The task, which the policy owns.

@@ -26,7 +26,8 @@ pub(crate) fn run(
         Scheduler::Native(info) => {
             let policy =
                 info.build(&policy_params(&setup.params)).expect("the parent has checked the parameters");
-            let machine = Machine::new(Native::new(policy, Spill::through(&control.log, spill)), program, setup);
+            let machine =
+                Machine::new(Native::new(policy, Spill::through(&control.log, spill)), program, setup);
             drive(machine, actions, nr_tasks, control)
         }
         Scheduler::Linux(linux) => {

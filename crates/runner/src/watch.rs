@@ -5,7 +5,10 @@ use schedlab_machine::sink::{Buffer, bytes};
 use schedlab_machine::{Program, Setup};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::sync::Once;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Shared between parent and child.
@@ -52,6 +55,28 @@ impl Drop for SharedPage {
     }
 }
 
+/// Where a child leaves the text of a panic; negative in the parent.
+static CHILD_ANSWER: AtomicI32 = AtomicI32::new(-1);
+
+/// Installs, once and before the first fork, a panic hook that knows whether it is in a child. (A child must not install one of its own: another
+/// thread of the parent that was printing a panic during the fork holds the lock on hooks in the child's copy for ever.)
+fn hook_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let in_parent = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let answer = CHILD_ANSWER.load(Ordering::Relaxed);
+            if answer < 0 {
+                return in_parent(info);
+            }
+            // SAFETY: the descriptor is open in a child until it ends; ManuallyDrop leaves it open.
+            let mut text = ManuallyDrop::new(unsafe { File::from_raw_fd(answer) });
+            let _ = write!(text, "{info}"); // a failure here leaves the signal to tell the story
+            std::process::abort();
+        }));
+    });
+}
+
 fn host(doing: &'static str, remedy: &'static str) -> impl FnOnce(std::io::Error) -> RunError {
     move |source| RunError::Host { doing, source, remedy }
 }
@@ -69,6 +94,7 @@ pub(crate) fn supervise(
     let page = SharedPage::new().map_err(host("map a shared page", "free memory"))?;
     let nr_tasks = request.workload.tasks.len();
 
+    hook_panics();
     // SAFETY: the child only runs code of this program and leaves by _exit. Allocation after fork is safe with glibc's and
     // musl's allocators, which handle fork; the program has no other thread that could hold a lock the child needs
     // (progress is drawn by the parent itself).
@@ -129,13 +155,8 @@ fn in_child(
     // SAFETY: asks the kernel to end this process with its parent; no memory is involved.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let page: &'static SharedPage = Box::leak(Box::new(page));
-    // a panic (a policy's or ours) must not unwind into the parent's code: leave its text for the report and abort
-    if let Ok(text) = answer.try_clone() {
-        std::panic::set_hook(Box::new(move |info| {
-            let _ = write!(&text, "{info}"); // a failure here leaves the signal to tell the story
-            std::process::abort();
-        }));
-    }
+    // a panic (a policy's or ours) must not unwind into the parent's code: from here on the hook leaves its text for the report and aborts
+    CHILD_ANSWER.store(answer.as_raw_fd(), Ordering::Relaxed);
     let report = child::run(request.scheduler, program, setup, request.actions, spill, page.get());
     let written =
         serde_json::to_vec(&report).map_err(std::io::Error::from).and_then(|json| answer.write_all(&json));

@@ -9,8 +9,8 @@
 //! responsebench  1      0.01 %     ...                                  none in 20 s (6.1)
 //! ```
 //!
-//! What differs by the kernel's surroundings and not by its fair class is separated: the run is repeated with 6.12's fair server off,
-//! and with the kernel's own threads given to the native policy too. What is left is a difference of the policies.
+//! What differs by the kernel's surroundings and not by its policy is separated: the run is repeated with 6.12's fair server (6.1: the
+//! limit of real-time tasks) off, and with the kernel's own threads given to the native policy too. What is left is a difference of the policies.
 
 mod cases;
 mod compare;
@@ -80,8 +80,8 @@ pub enum AgreementError {
 pub struct Agreement {
     /// As they are.
     pub plain: Comparison,
-    /// With the fair server off.
-    pub without_server: Comparison,
+    /// With 6.12's fair server, or 6.1's limit of real-time tasks, off.
+    pub unprotected: Comparison,
     /// With that, and with the kernel's own threads in the native policy's workload too.
     pub alike: Comparison,
     /// What explains the first differences, in the order in which they were taken away; the last, if any, is what is left.
@@ -127,8 +127,11 @@ fn run(
     Ok(Schedule::read(&log, case.workload.tasks.len())?)
 }
 
-/// Switches 6.12's fair server off on every CPU.
-fn no_fair_server(topology: &Topology) -> Vec<(String, String)> {
+/// Switches off what protects fair tasks from those above: 6.12's fair server on every CPU, or the limit of real-time tasks before.
+fn unprotected(topology: &Topology, fair_server: bool) -> Vec<(String, String)> {
+    if !fair_server {
+        return vec![("rt_runtime_us".to_string(), "-1".to_string())];
+    }
     let off = |cpu| (format!("sched/fair_server/cpu{cpu}/runtime"), "0".to_string());
     let mut params: Vec<_> = (0..topology.nr_cpus()).map(off).collect();
     params.sort();
@@ -145,14 +148,15 @@ pub fn agree(case: &Case, pair: &Pair, logs: Option<&Path>) -> Result<Agreement,
         let name = format!("{}-{}-{}{suffix}.log", case.name, case.topology.nr_cpus(), scheduler.name());
         logs.map(|folder| folder.join(name))
     };
-    let plain_run = |scheduler: &Scheduler| run(case, &case.workload, scheduler, Vec::new(), keep(scheduler, ""));
+    let plain_run =
+        |scheduler: &Scheduler| run(case, &case.workload, scheduler, Vec::new(), keep(scheduler, ""));
     let native = plain_run(&pair.native)?;
     let real = plain_run(&pair.real)?;
     let plain = compare(&native, &real);
     let run_quantiles_ns = [&native, &real].map(Schedule::run_quantiles_ns);
     // (the real run to which the native one is compared last)
-    let (quiet, without_server) = if pair.fair_server && plain.divergence.is_some() {
-        let params = no_fair_server(&case.topology);
+    let (quiet, unprotected_comparison) = if plain.divergence.is_some() {
+        let params = unprotected(&case.topology, pair.fair_server);
         let quiet = run(case, &case.workload, &pair.real, params, keep(&pair.real, "-alike"))?;
         let comparison = compare(&native, &quiet);
         (quiet, comparison)
@@ -160,7 +164,9 @@ pub fn agree(case: &Case, pair: &Pair, logs: Option<&Path>) -> Result<Agreement,
         (real, plain.clone())
     };
     let duration_ns = native.duration_ns;
-    let alike = if without_server.divergence.is_some() && !quiet.own_wakeups.is_empty() {
+    let mut last_native = native;
+    let mut alike = unprotected_comparison.clone();
+    if alike.divergence.is_some() && !quiet.own_wakeups.is_empty() {
         let workload = with_own_threads(&case.workload, &quiet);
         if let Some(folder) = logs {
             let path = folder.join(format!("{}-{}-alike.wlb", case.name, case.topology.nr_cpus()));
@@ -168,25 +174,28 @@ pub fn agree(case: &Case, pair: &Pair, logs: Option<&Path>) -> Result<Agreement,
                 .map_err(|source| AgreementError::Keep { path: path.clone(), source })?;
         }
         let native = run(case, &workload, &pair.native, Vec::new(), keep(&pair.native, "-alike"))?;
-        let alike = compare(&native, &quiet);
-        if explain::moved(&without_server, &alike) { alike } else { without_server.clone() }
-    } else {
-        without_server.clone()
-    };
-    let mut causes = Vec::new();
-    if explain::moved(&plain, &without_server) {
-        causes.push(Cause::FairServer);
+        let comparison = compare(&native, &quiet);
+        if explain::moved(&unprotected_comparison, &comparison) {
+            (last_native, alike) = (native, comparison);
+        }
     }
-    if explain::moved(&without_server, &alike) {
+    let mut causes = Vec::new();
+    if explain::moved(&plain, &unprotected_comparison) {
+        causes.push(if pair.fair_server { Cause::FairServer } else { Cause::RealTimeLimit });
+    }
+    if explain::moved(&unprotected_comparison, &alike) {
         causes.push(Cause::OwnThreads);
     }
     if let Some(found) = &alike.divergence {
-        let last = explain::cause(found, &case.workload, &quiet, pair.start_debit);
-        if !causes.contains(&last) {
-            causes.push(last);
-        }
+        causes.push(explain::cause(found, &case.workload, &last_native, &quiet, pair.start_debit));
     }
-    Ok(Agreement { plain, without_server, alike, causes, duration_ns, run_quantiles_ns })
+    Ok(Agreement { plain, unprotected: unprotected_comparison, alike, causes, duration_ns, run_quantiles_ns })
+}
+
+/// The same as text, exactly: `21.552437`.
+pub(crate) fn ms_text(ns: u64) -> String {
+    let text = format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
 /// A length of simulated time in ms.

@@ -110,7 +110,11 @@ impl Arm {
 }
 
 /// From release to end, of each of the first `nr_jobs` jobs of a task that runs from .. to (ns), in order.
-fn responses(stays: impl Iterator<Item = (u64, u64)>, task: PeriodicTask, nr_jobs: usize) -> Vec<Option<Span>> {
+fn responses(
+    stays: impl Iterator<Item = (u64, u64)>,
+    task: PeriodicTask,
+    nr_jobs: usize,
+) -> Vec<Option<Span>> {
     let mut out = Vec::with_capacity(nr_jobs);
     let (run_ns, mut had_ns) = (task.run.as_ns(), 0);
     for (from_ns, to_ns) in stays {

@@ -100,7 +100,8 @@ pub fn tardiness_bounds(set: &TaskSet, nr_cpus: u32) -> Vec<Span> {
 /// Whether Linux's admission control, up to `limit_pct` per cent of each CPU, lets all of them have these reservations: bandwidths are
 /// counted in 2^-20, rounded down.
 pub fn admitted(reservations: &[PeriodicTask], nr_cpus: u32, limit_pct: u64) -> bool {
-    let bandwidth = |task: &PeriodicTask| (u128::from(task.run.as_ns()) << 20) / u128::from(task.period.as_ns());
+    let bandwidth =
+        |task: &PeriodicTask| (u128::from(task.run.as_ns()) << 20) / u128::from(task.period.as_ns());
     let limit = u128::from(nr_cpus) * u128::from((limit_pct << 20) / 100);
     reservations.iter().map(bandwidth).sum::<u128>() <= limit
 }

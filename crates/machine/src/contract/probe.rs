@@ -1,6 +1,8 @@
 //! A policy with a witness: passes every call on and keeps its own account of who owns what.
 
-use crate::policy::{Arrival, BlockedBirth, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation};
+use crate::policy::{
+    Arrival, BlockedBirth, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
+};
 use schedlab_units::{CpuId, Span, TaskId, Time};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -103,8 +103,11 @@ impl Policy for Broken {
     }
 }
 
-const AT: ParamInfo =
-    ParamInfo { name: "at", default: "10", help: "the pick from which on the rule is broken, counted from 1" };
+const AT: ParamInfo = ParamInfo {
+    name: "at",
+    default: "10",
+    help: "the pick from which on the rule is broken, counted from 1",
+};
 
 macro_rules! broken {
     ($name:literal, $summary:literal, $fault:ident) => {

@@ -320,7 +320,7 @@ impl Policy for Cbs {
         self.wake(view.now(), task);
         self.add_or_park(view.now(), cpu, task);
         if matches!(self.tasks[task].place, Place::Throttled(..)) {
-            self.requests.kick(cpu); // so that the timer is seen
+            self.requests.timer(cpu); // (a kick would charge the current task before its tick)
         }
     }
 

@@ -30,7 +30,7 @@ use crate::kit::wake;
 use schedlab_machine::policy::{
     Arrival, BlockedBirth, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
 };
-use schedlab_units::{CpuId, NICE_0_WEIGHT, Policy as Class, SchedParams, Span, TaskId, Time};
+use schedlab_units::{CpuId, NICE_0_WEIGHT, Nice, Policy as Class, SchedParams, Span, TaskId, Time};
 use std::collections::BTreeSet;
 
 mod queues;

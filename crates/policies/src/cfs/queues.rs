@@ -160,7 +160,13 @@ impl Queues {
         self.update_current(view, cpu);
         self.join(cpu, task);
         if own != inherited {
+            let min = self.cpus[cpu.index()].min_vruntime;
             self.leave(cpu, task);
+            let nice = |params: &SchedParams| params.nice;
+            if nice(view.params(task)) == parent.map_or(Nice::default(), |parent| nice(view.params(parent))) {
+                // (SCHED_IDLE: without DEQUEUE_MOVE, which only a change of priority has, the minimum stays)
+                self.cpus[cpu.index()].min_vruntime = min;
+            }
             self.tasks[task].set_weight(own);
             self.join(cpu, task);
         }

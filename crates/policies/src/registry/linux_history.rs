@@ -143,11 +143,14 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         uncertain: "the choice of a CPU at wakeup; Harmony's kernel moves hogs more often (30 moves from [8,0,0,0], 6 here; 23 per second in [5,0,0,0], none here), not explained",
         params: &[HZ_1000, TICK_PHASE_0, LATENCY_5, MIN_GRANULARITY_1, WAKEUP_GRANULARITY, MIGRATION_COST],
         make: |params| {
-            Ok(above(Cfs::new(cfs(
-                params,
-                CfsVersion::V2_6_32,
-                [&HZ_1000, &TICK_PHASE_0, &LATENCY_5, &MIN_GRANULARITY_1],
-            )?), false))
+            Ok(above(
+                Cfs::new(cfs(
+                    params,
+                    CfsVersion::V2_6_32,
+                    [&HZ_1000, &TICK_PHASE_0, &LATENCY_5, &MIN_GRANULARITY_1],
+                )?),
+                false,
+            ))
         },
     },
     PolicyInfo {
@@ -158,11 +161,14 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         uncertain: "nothing known on one CPU, where it decides as real 6.1 does (schedlab agreement); on several the choice of CPUs is an approximation",
         params: &[HZ_250, TICK_PHASE, LATENCY_6, MIN_GRANULARITY_075, WAKEUP_GRANULARITY, MIGRATION_COST],
         make: |params| {
-            Ok(above(Cfs::new(cfs(
-                params,
-                CfsVersion::V6_1,
-                [&HZ_250, &TICK_PHASE, &LATENCY_6, &MIN_GRANULARITY_075],
-            )?), false))
+            Ok(above(
+                Cfs::new(cfs(
+                    params,
+                    CfsVersion::V6_1,
+                    [&HZ_250, &TICK_PHASE, &LATENCY_6, &MIN_GRANULARITY_075],
+                )?),
+                false,
+            ))
         },
     },
     PolicyInfo {
@@ -181,15 +187,18 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
             PREEMPT_SHORT,
         ],
         make: |params| {
-            Ok(above(Eevdf::new(EevdfParams {
-                hz: params.number(&HZ_250, 1, 10_000)?,
-                tick_phase: params.phase(&TICK_PHASE)?,
-                base_slice: params.span(&BASE_SLICE)?,
-                migration_cost: params.span(&MIGRATION_COST)?,
-                run_to_parity: params.yes_no(&RUN_TO_PARITY)?,
-                delay_dequeue: params.yes_no(&DELAY_DEQUEUE)?,
-                preempt_short: params.yes_no(&PREEMPT_SHORT)?,
-            }), true))
+            Ok(above(
+                Eevdf::new(EevdfParams {
+                    hz: params.number(&HZ_250, 1, 10_000)?,
+                    tick_phase: params.phase(&TICK_PHASE)?,
+                    base_slice: params.span(&BASE_SLICE)?,
+                    migration_cost: params.span(&MIGRATION_COST)?,
+                    run_to_parity: params.yes_no(&RUN_TO_PARITY)?,
+                    delay_dequeue: params.yes_no(&DELAY_DEQUEUE)?,
+                    preempt_short: params.yes_no(&PREEMPT_SHORT)?,
+                }),
+                true,
+            ))
         },
     },
     PolicyInfo {
