@@ -179,14 +179,14 @@ mod tests {
         assert_eq!(ends(&[(6, 9)]), [ns(8), None]);
     }
 
-    /// The example of `edf`: A (2, 5), B (4, 7); B's jobs end at 6, 12, 20, 26, 34.
+    /// The example of `edf`: A (2, 5), B (4, 7); B's jobs, released each 7 ms, end at 6, 12, 20, 26, 32 there.
     #[test]
     fn responses_of_a_drawn_schedule() {
         let task = |run, period| PeriodicTask { run: Span::from_ms(run), period: Span::from_ms(period) };
         let set = TaskSet { tasks: vec![task(2, 5), task(4, 7)], horizon: Span::from_ms(35) };
         let measure = Arm::parse("gedf").unwrap().run(&set, 1).unwrap();
         let ms: Vec<f64> = measure.responses[1].iter().map(|end| end.unwrap().as_ms_f64()).collect();
-        assert_eq!(ms, [6.0, 5.0, 6.0, 5.0, 6.0]);
+        assert_eq!(ms, [6.0, 5.0, 6.0, 5.0, 4.0]);
         assert!(measure.is_schedulable(&set));
         let rm = Arm::parse("rm").unwrap().run(&set, 1).unwrap();
         assert!(!rm.is_schedulable(&set) && rm.worst_tardiness(&set) > Span::ZERO);
