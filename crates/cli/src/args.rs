@@ -199,6 +199,8 @@ pub(crate) struct RunArgs {
     /// End the run if the scheduler does nothing for this long on the clock of this machine: an endless loop.
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub stall: Span,
+    #[command(flatten)]
+    pub explain: crate::explain::ExplainArgs,
     /// Ticks of all CPUs at one instant, or spread over half a tick.
     #[arg(long, value_name = "PHASE", default_value = "aligned", value_parser = ["aligned", "staggered"])]
     pub ticks: String,

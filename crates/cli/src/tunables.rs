@@ -1,7 +1,7 @@
 //! What can `--param` set under real Linux? Asked of the kernel itself: it is booted, and its files are listed and read.
 
 use crate::failure::{Failure, Result};
-use schedlab_linux::{tunable_name, version_of};
+use schedlab_linux::tunable_name;
 use schedlab_machine::kernel::{Action, FileRequest};
 use schedlab_runner::{LinuxObject, Request, RunEnd, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
@@ -24,7 +24,7 @@ const SYSCTLS: &str = "/proc/sys/kernel";
 const OLD_FEATURES: &str = "/sys/kernel/debug/sched_features";
 
 /// Not tunables: what the kernel tells about itself.
-const READ_ONLY: [&str; 2] = ["debug", "domains"];
+const READ_ONLY: [&str; 4] = ["debug", "domains", "ext_server", "ext"];
 
 /// What the more important ones do, by their short name.
 const HELP: &[(&str, &str)] = &[
@@ -80,12 +80,13 @@ const OTHERS: &[(&str, &str)] = &[
         "boot.sched_verbose",
         "print scheduling domains at boot (as an option without value: boot.sched_verbose=)",
     ),
+    ("boot.psi", "1: pressure stall information (flavour psi)"),
     ("boot.NAME", "any other option of the kernel's command line"),
 ];
 
 /// Boots the kernel once to list its files and once to read them.
 pub(crate) fn tunables(linux: &LinuxObject) -> Result<Vec<Tunable>> {
-    let version = version_of(&linux.version);
+    let version = linux.linux_version();
     let list = |path: &str| FileRequest::List { path: path.to_owned() };
     let listed =
         ask(linux, vec![list(DEBUGFS), list(&format!("{DEBUGFS}/fair_server/cpu0")), list(SYSCTLS)])?;

@@ -132,12 +132,6 @@ pub(crate) fn path_of(name: &str, version: (u32, u32)) -> String {
     }
 }
 
-/// `6.12.117-1~deb12u1` is version (6, 12).
-pub fn version_of(text: &str) -> (u32, u32) {
-    let mut parts = text.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
-}
-
 /// The shortest name by which `--param` sets this file.
 pub fn tunable_name(path: &str, version: (u32, u32)) -> String {
     let mut names = Vec::new();
@@ -206,7 +200,6 @@ mod tests {
             assert_eq!(tunable_name(path, (6, 12)), name);
             assert_eq!(path_of(name, (6, 12)), path);
         }
-        assert_eq!(version_of("6.12.117-1~deb12u1"), (6, 12));
         assert_eq!(tunable_name("/sys/kernel/debug/sched_features", (5, 10)), "features");
         assert_eq!(tunable_name("/proc/sys/kernel/sched_latency_ns", (5, 10)), "latency_ns");
     }
