@@ -28,3 +28,4 @@ pub use build::{BuildError, BuildOptions, BuiltKernel, Progress};
 pub use console::{Console, Warning};
 pub use scx::{CompiledScx, Scx, ScxError};
 pub use kernel::{BootOptions, KernelError, KernelThreadInfo, LinuxKernel, LogSink, State, TaskStats};
+pub use params::tunable_name;

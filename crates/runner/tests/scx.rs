@@ -43,6 +43,7 @@ fn report(what: &str, cpus: u32, seconds: u64, workload: &Workload, params: &[(&
         params: params.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
         perturb: None,
         actions: &[],
+        costs: None,
         stall_limit: STALL_LIMIT,
     };
     run(&request).unwrap().report
