@@ -153,7 +153,8 @@ fn central_decides_for_all_cpus() {
 #[test]
 fn flatcg_shares_by_cgroup() {
     let mut work = hogs(4);
-    let group = |path: &str, weight| Cgroup { path: path.into(), weight: Some(weight), max: None, cpuset: None };
+    let group =
+        |path: &str, weight| Cgroup { path: path.into(), weight: Some(weight), max: None, cpuset: None };
     work.cgroups = vec![group("/a", 300), group("/b", 100)];
     for (i, task) in work.tasks.iter_mut().enumerate() {
         task.cgroup = Some(CgroupId(i as u32 / 2));
@@ -196,11 +197,32 @@ fn what_bpf_defines_holds() {
     assert!(loads >= 5, "{loads}");
 }
 
+/// Published schedulers, from their crates, with the defaults that stand for their user-space halves.
+#[test]
+#[ignore = "long: fetches crates"]
+fn published_schedulers_run() {
+    for name in ["bpfland", "lavd", "rusty"] {
+        let source = scx::Published::parse(name, "6.12").unwrap().fetch().unwrap_or_else(|e| panic!("{e}"));
+        let report = report(source.to_str().unwrap(), 4, 5, &hogs(8), &[]);
+        let cpu = seconds(&report);
+        let total: f64 = cpu.iter().sum();
+        assert!(total > 19.8, "{name}: {cpu:?}");
+        assert!(cpu.iter().all(|s| *s > 1.0), "{name}: {cpu:?}");
+        assert_eq!(value(&report, "scheduler", "name").as_deref(), Some(name));
+    }
+}
+
 /// Twice the same, to the last record.
 #[test]
 fn runs_are_deterministic() {
     let one = || {
-        let r = report("simple", 2, 2, &workload(&[&[Run(3), Sleep(2), Run(900)], &[Run(700)], &[Run(800)]]), &[]);
+        let r = report(
+            "simple",
+            2,
+            2,
+            &workload(&[&[Run(3), Sleep(2), Run(900)], &[Run(700)], &[Run(800)]]),
+            &[],
+        );
         (r.events, r.kernel_cpu_ns, r.account)
     };
     assert_eq!(one(), one());

@@ -61,8 +61,11 @@ impl<'a> Elf<'a> {
             return None;
         }
         let table = number(data, 0x28, 8)? as usize;
-        let (entry, count, names) =
-            (number(data, 0x3a, 2)? as usize, number(data, 0x3c, 2)? as usize, number(data, 0x3e, 2)? as usize);
+        let (entry, count, names) = (
+            number(data, 0x3a, 2)? as usize,
+            number(data, 0x3c, 2)? as usize,
+            number(data, 0x3e, 2)? as usize,
+        );
         let mut sections = Vec::with_capacity(count);
         let mut name_at = Vec::with_capacity(count);
         for i in 0..count {
@@ -121,7 +124,8 @@ impl<'a> Elf<'a> {
     pub(crate) fn imports(&self) -> Vec<(u64, i64, String)> {
         let mut found = Vec::new();
         for section in self.sections.iter().filter(|s| s.kind == SHT_RELA) {
-            let Some(symbols) = self.sections.get(section.link as usize).filter(|s| s.kind == SHT_DYNSYM) else {
+            let Some(symbols) = self.sections.get(section.link as usize).filter(|s| s.kind == SHT_DYNSYM)
+            else {
                 continue;
             };
             let symbols = self.table(symbols);
@@ -137,6 +141,14 @@ impl<'a> Elf<'a> {
             }
         }
         found
+    }
+}
+
+/// A name without the flavour behind its last `___`, as libbpf looks it up: several declarations of one function can differ.
+pub(crate) fn essential(name: &str) -> &str {
+    match name.rfind("___") {
+        Some(at) if at > 0 && at + 3 < name.len() => &name[..at],
+        _ => name,
     }
 }
 
@@ -170,5 +182,13 @@ mod tests {
         // libc is imported
         assert!(elf.imports().iter().any(|(_, _, name)| name.starts_with("malloc")));
         assert!(Elf::parse(&data[..100]).is_none());
+    }
+
+    #[test]
+    fn flavours_are_cut_off() {
+        assert_eq!(essential("scx_bpf_dsq_insert___compat"), "scx_bpf_dsq_insert");
+        assert_eq!(essential("scx_bpf_dsq_insert___v2___compat"), "scx_bpf_dsq_insert___v2");
+        assert_eq!(essential("___x"), "___x");
+        assert_eq!(essential("plain"), "plain");
     }
 }
