@@ -20,6 +20,7 @@ mod machines;
 mod many;
 mod mix;
 mod pages;
+mod profile;
 mod record;
 mod reproduce;
 mod run;
