@@ -3,9 +3,12 @@
 mod agreement;
 mod args;
 mod at;
+mod calibrate;
 mod compare;
 mod debug;
+mod costs;
 mod demo;
+mod dependencies;
 mod diff;
 mod explain;
 mod failure;
@@ -24,6 +27,7 @@ mod profile;
 mod record;
 mod reproduce;
 mod run;
+mod schedulability;
 mod schedulers;
 mod tunables;
 mod ui;
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::demo(args, &ui),
         Command::Record(args) => record::record(args, &ui),
         Command::Import(args) => import::import(args, &ui),
+        Command::Dependencies(args) => dependencies::dependencies(args, &ui),
         Command::Generate(args) => generate::generate(args, &ui),
         Command::Workload(command) => workload::workload(command, &ui),
         Command::Run(args) => run::run(args, &ui),
@@ -57,6 +62,7 @@ fn main() -> ExitCode {
         Command::Guest(command) => guest::guest(command, &ui),
         Command::Validate(args) => validate::validate(args, &ui),
         Command::Agreement(args) => agreement::agreement(args, &ui),
+        Command::Schedulability(args) => schedulability::schedulability(args, &ui),
         Command::Machines(args) => machines::machines(args),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json, &ui),
     };

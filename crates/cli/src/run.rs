@@ -7,10 +7,10 @@ use crate::many::Variation;
 use crate::ui::Ui;
 use schedlab_instruments::{LogProblem, Summary, summarize};
 use schedlab_log::{LogError, LogHeader, RawLog};
-use schedlab_machine::Perturb;
 use schedlab_machine::kernel::{Action, SKEW_TICK};
+use schedlab_machine::{Costs, Perturb};
 use schedlab_report::{Detail, NextStep, RunFacts, RunReport, RunView, Style};
-use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, STALL_LIMIT, Scheduler};
+use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
 use schedlab_workload::Workload;
@@ -47,8 +47,11 @@ pub(crate) struct Plan<'a> {
     pub params: Vec<(String, String)>,
     /// Vary what the workload leaves open.
     pub perturb: Option<Perturb>,
+    pub costs: Option<Costs>,
     /// What is done to the kernel meanwhile.
     pub actions: Vec<Action>,
+    /// End the run if nothing happens for this long on the host's clock.
+    pub stall_limit: Duration,
     /// The command that repeats the run.
     pub command: String,
 }
@@ -58,6 +61,11 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
         Failure::Input("how many CPUs? Give --cpus N, or --machine packages=2,cores=4,smt=2".to_string())
     })?;
     check_outputs(args)?;
+    if args.stall == Span::ZERO {
+        return Err(Failure::Input(
+            "--stall 0: expected a time greater than zero, for example 5s".to_string(),
+        ));
+    }
     let variations = args.many.variations()?;
     let several = !args.more.is_empty() && !args.together;
     if (variations.len() > 1 || several) && !args.explain.is_empty() {
@@ -118,7 +126,9 @@ pub(crate) fn plan<'a>(
         duration: args.duration,
         params,
         perturb: variation.perturb,
+        costs: variation.costs,
         actions: args.at.actions(),
+        stall_limit: Duration::from_nanos(args.stall.as_ns()),
         command: command_line(),
     }
 }
@@ -134,12 +144,13 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         duration: plan.duration.or(plan.loaded.duration),
         params: plan.params.clone(),
         perturb: plan.perturb,
+        costs: plan.costs,
         actions: &plan.actions,
         // whoever debugs a run takes his time
         stall_limit: if std::env::var_os(crate::debug::PATIENT).is_some() {
             Duration::MAX
         } else {
-            STALL_LIMIT
+            plan.stall_limit
         },
     };
     let result = schedlab_runner::run(&request).map_err(|error| match error {
