@@ -7,6 +7,7 @@
 //! * [`LinuxMachine`]: the kernel as the machine sees it (`impl Kernel`);
 //! * [`abi`]: the boundary, byte by byte;
 //! * [`build`]: source package -> object, cached; list, check, remove;
+//! * [`scx`]: sched_ext schedulers in BPF C, compiled natively beside it;
 //! * [`decision`]: what the kernel's structures said at one decision;
 //! * [`console`], [`symbols`], [`stack`]: what it prints, with names in stack traces.
 
@@ -18,11 +19,13 @@ pub mod decision;
 pub mod kernel;
 mod memory;
 mod params;
+pub mod scx;
 pub mod stack;
 pub mod symbols;
 
 pub use adapter::LinuxMachine;
 pub use build::{BuildError, BuildOptions, BuiltKernel, Progress};
 pub use console::{Console, Warning};
+pub use scx::{CompiledScx, Scx, ScxError};
 pub use kernel::{BootOptions, KernelError, KernelThreadInfo, LinuxKernel, LogSink, State, TaskStats};
 pub use params::tunable_name;
