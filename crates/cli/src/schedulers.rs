@@ -70,7 +70,9 @@ pub(crate) fn schedulers(name: Option<&str>, as_json: bool, ui: &Ui) -> Result<(
         );
     }
     if name.is_none() {
-        println!("\nsched_ext, in BPF C, on the kernel's own ext.c ('schedlab schedulers scx:simple' lists a scheduler's options)");
+        println!(
+            "\nsched_ext, in BPF C, on the kernel's own ext.c ('schedlab schedulers scx:simple' lists a scheduler's options)"
+        );
         println!("  {:<14} a file of yours", "scx:FILE.bpf.c");
         println!("  {:<14} of the kernel's tools/sched_ext: also qmap, central, flatcg", "scx:simple");
         println!("  {:<14} of a published crate, fetched by cargo: also bpfland, rusty", "scx:lavd");

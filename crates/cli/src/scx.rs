@@ -36,14 +36,22 @@ pub(crate) fn parse(sched: &str) -> Option<AskedScx> {
     let known = |kernel: &str| Asked::series(kernel).known();
     let (what, kernel) = match rest.rsplit_once('@') {
         // a path can have an @
-        Some((what, kernel)) if !Path::new(rest).is_file() && (known(kernel) || !kernel.contains('/')) => (what, kernel),
+        Some((what, kernel)) if !Path::new(rest).is_file() && (known(kernel) || !kernel.contains('/')) => {
+            (what, kernel)
+        }
         _ => (rest, KERNEL),
     };
     Some(AskedScx { what: what.to_owned(), kernel: kernel.to_owned() })
 }
 
 /// The kernel with the class, and the scheduler compiled for it.
-pub(crate) fn object(asked: &AskedScx, name: &str, hz: u32, topology: &Topology, ui: &Ui) -> Result<LinuxObject> {
+pub(crate) fn object(
+    asked: &AskedScx,
+    name: &str,
+    hz: u32,
+    topology: &Topology,
+    ui: &Ui,
+) -> Result<LinuxObject> {
     // a misspelt path should not cost a kernel build
     if asked.is_path() && !Path::new(&asked.what).is_file() {
         return Err(Failure::Input(format!("{}: there is no such file (--sched {name})", asked.what)));
@@ -52,7 +60,8 @@ pub(crate) fn object(asked: &AskedScx, name: &str, hz: u32, topology: &Topology,
     let kernel = crate::linux::built(&Asked::flavoured(&asked.kernel, FLAVOUR), hz, topology, ui)?;
     let source = source(asked, &kernel, ui)?;
     let step = ui.step(format!("compiling {} for Linux {}", source.display(), kernel.version));
-    let compiled = scx::compile(&kernel, &source).map_err(|e| Failure::Input(format!("{}: {e}", source.display())))?;
+    let compiled =
+        scx::compile(&kernel, &source).map_err(|e| Failure::Input(format!("{}: {e}", source.display())))?;
     drop(step);
     Ok(LinuxObject {
         name: name.to_owned(),
@@ -72,20 +81,29 @@ pub(crate) fn show(name: &str, asked: &AskedScx, as_json: bool, ui: &Ui) -> Resu
     let settings = scx::settings_of(&compiled).map_err(Failure::Internal)?;
     let (options, variables): (Vec<_>, Vec<_>) = settings.iter().partition(|s| s.is_option);
     if as_json {
-        let params = options.iter().map(|s| json!({"name": s.name, "default": s.default.to_string(), "bytes": s.bytes}));
-        let all = [json!({"name": name, "kind": "scx", "summary": object.version, "params": params.collect::<Vec<_>>()})];
+        let params = options
+            .iter()
+            .map(|s| json!({"name": s.name, "default": s.default.to_string(), "bytes": s.bytes}));
+        let all = [
+            json!({"name": name, "kind": "scx", "summary": object.version, "params": params.collect::<Vec<_>>()}),
+        ];
         println!("{}", serde_json::to_string_pretty(&all).expect("a list of strings is valid JSON"));
         return Ok(());
     }
     println!("{name}: {}, on Linux {}", compiled.source.display(), asked.kernel);
-    println!("options (--param NAME=VALUE); some are replaced by what its user-space half would set, which each report states");
+    println!(
+        "options (--param NAME=VALUE); some are replaced by what its user-space half would set, which each report states"
+    );
     for s in &options {
         println!("  {:<28} {}", s.name, s.default);
     }
     println!("  {:<28} members of struct sched_ext_ops, for instance ops.timeout_ms=2000", "ops.MEMBER");
     let names: Vec<&str> = variables.iter().map(|s| s.name.as_str()).collect();
     if !names.is_empty() {
-        println!("variables that it changes itself, and which can be given a first value\n  {}", names.join(" "));
+        println!(
+            "variables that it changes itself, and which can be given a first value\n  {}",
+            names.join(" ")
+        );
     }
     Ok(())
 }

@@ -5,9 +5,9 @@
 use crate::RunView;
 use schedlab_instruments::{Distribution, TaskStats};
 use serde::Serialize;
+use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use std::io::Write;
 
 /// Version of the form.

@@ -153,7 +153,8 @@ fn central_decides_for_all_cpus() {
 #[test]
 fn flatcg_shares_by_cgroup() {
     let mut work = hogs(4);
-    let group = |path: &str, weight| Cgroup { path: path.into(), weight: Some(weight), max: None, cpuset: None };
+    let group =
+        |path: &str, weight| Cgroup { path: path.into(), weight: Some(weight), max: None, cpuset: None };
     work.cgroups = vec![group("/a", 300), group("/b", 100)];
     for (i, task) in work.tasks.iter_mut().enumerate() {
         task.cgroup = Some(CgroupId(i as u32 / 2));
@@ -200,7 +201,13 @@ fn what_bpf_defines_holds() {
 #[test]
 fn runs_are_deterministic() {
     let one = || {
-        let r = report("simple", 2, 2, &workload(&[&[Run(3), Sleep(2), Run(900)], &[Run(700)], &[Run(800)]]), &[]);
+        let r = report(
+            "simple",
+            2,
+            2,
+            &workload(&[&[Run(3), Sleep(2), Run(900)], &[Run(700)], &[Run(800)]]),
+            &[],
+        );
         (r.events, r.kernel_cpu_ns, r.account)
     };
     assert_eq!(one(), one());

@@ -29,18 +29,44 @@ pub(crate) struct Member {
 /// A type, or a variable or section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Int { bytes: u32, signed: bool },
+    Int {
+        bytes: u32,
+        signed: bool,
+    },
     Pointer(TypeId),
-    Array { element: TypeId, length: u32 },
-    Composite { name: String, bytes: u32, members: Vec<Member> },
-    Enum { name: String, bytes: u32, values: Vec<(String, i64)> },
+    Array {
+        element: TypeId,
+        length: u32,
+    },
+    Composite {
+        name: String,
+        bytes: u32,
+        members: Vec<Member>,
+    },
+    Enum {
+        name: String,
+        bytes: u32,
+        values: Vec<(String, i64)>,
+    },
     /// typedef, const, volatile, restrict, tags: what they are of; whether it is `const`.
-    Other { id: TypeId, is_const: bool },
-    Var { name: String, id: TypeId },
-    Section { name: String, variables: Vec<TypeId> },
+    Other {
+        id: TypeId,
+        is_const: bool,
+    },
+    Var {
+        name: String,
+        id: TypeId,
+    },
+    Section {
+        name: String,
+        variables: Vec<TypeId>,
+    },
     /// What a function takes: names and types.
     Prototype(Vec<(String, TypeId)>),
-    Function { name: String, prototype: TypeId },
+    Function {
+        name: String,
+        prototype: TypeId,
+    },
     /// Forward declarations, floats.
     Opaque,
 }
@@ -224,7 +250,8 @@ impl Btf {
             let Kind::Prototype(parameters) = self.kind(*prototype) else { continue };
             let Some((_, last)) = parameters.last() else { continue };
             let Kind::Pointer(to) = self.kind(self.plain(*last).0) else { continue };
-            if matches!(self.kind(self.plain(*to).0), Kind::Composite { name, .. } if name == "bpf_prog_aux") {
+            if matches!(self.kind(self.plain(*to).0), Kind::Composite { name, .. } if name == "bpf_prog_aux")
+            {
                 found.insert(name.as_str(), parameters.len() - 1);
             }
         }
@@ -290,12 +317,12 @@ mod tests {
         };
         let (int, x, data) = (name("int"), name("x"), name(".data"));
         let words: Vec<u32> = [
-            vec![int, 1 << 24, 4, 1 << 24 | 32],          // [1] INT, signed, 32 bits
-            vec![0, 9 << 24, 1],                          // [2] VOLATILE 1
-            vec![0, 10 << 24, 2],                         // [3] CONST 2
-            vec![x, 14 << 24, 3, 1],                      // [4] VAR x
-            vec![data, 15 << 24 | 1, 4, 4, 0, 4],         // [5] DATASEC .data: [4]
-            vec![0, 3 << 24, 0, 1, 1, 7],                 // [6] ARRAY of 7 int
+            vec![int, 1 << 24, 4, 1 << 24 | 32],  // [1] INT, signed, 32 bits
+            vec![0, 9 << 24, 1],                  // [2] VOLATILE 1
+            vec![0, 10 << 24, 2],                 // [3] CONST 2
+            vec![x, 14 << 24, 3, 1],              // [4] VAR x
+            vec![data, 15 << 24 | 1, 4, 4, 0, 4], // [5] DATASEC .data: [4]
+            vec![0, 3 << 24, 0, 1, 1, 7],         // [6] ARRAY of 7 int
         ]
         .concat();
         let types: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();

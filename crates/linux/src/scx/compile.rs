@@ -100,7 +100,8 @@ pub fn check_tools() -> Result<(), ScxError> {
     };
     let bpftool = in_path("bpftool") || Path::new("/usr/sbin/bpftool").is_file();
     // the kernel's build makes a tool of its own that reads ELF
-    let libelf = ["/usr/include/libelf.h", "/usr/local/include/libelf.h"].iter().any(|f| Path::new(f).is_file());
+    let libelf =
+        ["/usr/include/libelf.h", "/usr/local/include/libelf.h"].iter().any(|f| Path::new(f).is_file());
     for (there, program, package) in [
         (in_path("pahole"), "pahole", "dwarves"),
         (bpftool, "bpftool", "bpftool"),
@@ -133,8 +134,10 @@ fn types(kernel: &BuiltKernel) -> Result<PathBuf, ScxError> {
     )?;
     fs::write(&header, text).map_err(io("write", &header))?;
     let data = fs::read(&btf).map_err(io("read", &btf))?;
-    let parsed = Btf::parse(&data).ok_or_else(|| ScxError::Damaged { path: btf.clone(), why: "no BTF".into() })?;
-    let lines: String = parsed.enumerators().iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+    let parsed =
+        Btf::parse(&data).ok_or_else(|| ScxError::Damaged { path: btf.clone(), why: "no BTF".into() })?;
+    let lines: String =
+        parsed.enumerators().iter().map(|(name, value)| format!("{name} {value}\n")).collect();
     let list = aside.join("enumerators");
     fs::write(&list, lines).map_err(io("write", &list))?;
     match fs::rename(&aside, &dir) {
@@ -192,7 +195,8 @@ fn kernel_flags(kernel: &BuiltKernel) -> Result<Vec<String>, ScxError> {
     let (_, command) = line
         .split_once(":= ")
         .ok_or_else(|| ScxError::Damaged { path: path.clone(), why: "it holds no command".into() })?;
-    let words: Vec<&str> = command.split(" ; ").next().unwrap_or_default().split_whitespace().skip(1).collect();
+    let words: Vec<&str> =
+        command.split(" ; ").next().unwrap_or_default().split_whitespace().skip(1).collect();
     let mut flags = Vec::new();
     let mut at = 0;
     while at < words.len() {
@@ -233,8 +237,11 @@ pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxEr
         gcc.env("LC_ALL", "C");
         gcc
     };
-    let preprocessed =
-        run(gcc().args(&arguments).arg("-E").arg("-P").arg(&source), "reading the scheduler's source", "gcc")?;
+    let preprocessed = run(
+        gcc().args(&arguments).arg("-E").arg("-P").arg(&source),
+        "reading the scheduler's source",
+        "gcc",
+    )?;
     let mut hash = Sha256::new();
     let mut part = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_le_bytes());
@@ -281,7 +288,11 @@ fn steps(
         "compiling the scheduler",
         "gcc",
     )?;
-    run(gcc().args(arguments).args(["-c", "-o"]).arg(&glue).arg(ours.join("glue.c")), "compiling glue.c", "gcc")?;
+    run(
+        gcc().args(arguments).args(["-c", "-o"]).arg(&glue).arg(ours.join("glue.c")),
+        "compiling glue.c",
+        "gcc",
+    )?;
     run(
         gcc()
             .current_dir(kernel.dir.join("build"))
@@ -348,7 +359,8 @@ fn implicit_arguments(scheduler: &[u8], vmlinux: &[u8]) -> String {
     for symbol in elf.symbols().iter().filter(|s| s.section == 0) {
         let name = symbol.name.as_str();
         // BPF's helpers are called with it by our headers
-        let place = known.get(name).filter(|_| name.starts_with("scx_bpf_") || name.starts_with("bpf_iter_scx"));
+        let place =
+            known.get(name).filter(|_| name.starts_with("scx_bpf_") || name.starts_with("bpf_iter_scx"));
         let Some(register) = place.and_then(|place| ARGUMENTS.get(*place)) else { continue };
         text.push_str(&format!(
             ".globl {name}\n.weak {KERNEL_PREFIX}{name}\n.type {name}, @function\n{name}:\n\tlea scx_aux_shared(%rip), %{register}\n\tjmp {KERNEL_PREFIX}{name}@PLT\n"
@@ -363,7 +375,8 @@ fn unresolved(kernel: &BuiltKernel, scheduler: &[u8]) -> Result<(), ScxError> {
     let data = fs::read(&object).map_err(io("read", &object))?;
     let damaged = |path: &Path| ScxError::Damaged { path: path.to_owned(), why: "not an object".into() };
     let elf = Elf::parse(&data).ok_or_else(|| damaged(&object))?;
-    let known: BTreeSet<String> = elf.symbols().into_iter().filter(|s| s.section != 0).map(|s| s.name).collect();
+    let known: BTreeSet<String> =
+        elf.symbols().into_iter().filter(|s| s.section != 0).map(|s| s.name).collect();
     let scheduler = Elf::parse(scheduler).ok_or_else(|| damaged(&object))?;
     let missing: Vec<String> = scheduler
         .symbols()

@@ -61,8 +61,11 @@ impl<'a> Elf<'a> {
             return None;
         }
         let table = number(data, 0x28, 8)? as usize;
-        let (entry, count, names) =
-            (number(data, 0x3a, 2)? as usize, number(data, 0x3c, 2)? as usize, number(data, 0x3e, 2)? as usize);
+        let (entry, count, names) = (
+            number(data, 0x3a, 2)? as usize,
+            number(data, 0x3c, 2)? as usize,
+            number(data, 0x3e, 2)? as usize,
+        );
         let mut sections = Vec::with_capacity(count);
         let mut name_at = Vec::with_capacity(count);
         for i in 0..count {
@@ -121,7 +124,8 @@ impl<'a> Elf<'a> {
     pub(crate) fn imports(&self) -> Vec<(u64, i64, String)> {
         let mut found = Vec::new();
         for section in self.sections.iter().filter(|s| s.kind == SHT_RELA) {
-            let Some(symbols) = self.sections.get(section.link as usize).filter(|s| s.kind == SHT_DYNSYM) else {
+            let Some(symbols) = self.sections.get(section.link as usize).filter(|s| s.kind == SHT_DYNSYM)
+            else {
                 continue;
             };
             let symbols = self.table(symbols);

@@ -111,7 +111,10 @@ fn bpfland(half: &mut Half, machine: &Machine<'_>) {
     for cpu in std::iter::once(-1).chain(0..machine.cpus.len() as i32) {
         half.calls.push(("enable_primary_cpu".into(), bytes(&[cpu])));
     }
-    for (level, same) in [(2, (|a, b| a.cluster == b.cluster && a.llc == b.llc) as fn(&Topo, &Topo) -> bool), (3, |a, b| a.llc == b.llc)] {
+    for (level, same) in [
+        (2, (|a, b| a.cluster == b.cluster && a.llc == b.llc) as fn(&Topo, &Topo) -> bool),
+        (3, |a, b| a.llc == b.llc),
+    ] {
         for (a, cpu) in machine.cpus.iter().enumerate() {
             for (b, other) in machine.cpus.iter().enumerate() {
                 if same(cpu, other) {
@@ -190,7 +193,8 @@ fn rusty(half: &mut Half, machine: &Machine<'_>) {
     half.mask("tune_input.direct_greedy_cpumask", 0..machine.cpus.len());
     half.mask("tune_input.kick_greedy_cpumask", 0..machine.cpus.len());
     half.missing.push("load balancing between domains (every 2 s, in user space)");
-    half.missing.push("the tuner (every 0.1 s): slice and greedy masks stay as for a machine that is not full");
+    half.missing
+        .push("the tuner (every 0.1 s): slice and greedy masks stay as for a machine that is not full");
 }
 
 #[cfg(test)]
@@ -207,9 +211,16 @@ mod tests {
     #[test]
     fn general_settings_go_by_name() {
         let cpus = cpus();
-        let half = defaults("mine", &["nr_cpu_ids", "uei_dump_len", "__SCX_SLICE_DFL", "x"], &Machine { cpus: &cpus });
+        let half = defaults(
+            "mine",
+            &["nr_cpu_ids", "uei_dump_len", "__SCX_SLICE_DFL", "x"],
+            &Machine { cpus: &cpus },
+        );
         let pairs: Vec<(&str, &str)> = half.settings.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
-        assert_eq!(pairs, [("nr_cpu_ids", "8"), ("uei_dump_len", "32768"), ("__SCX_SLICE_DFL", "SCX_SLICE_DFL")]);
+        assert_eq!(
+            pairs,
+            [("nr_cpu_ids", "8"), ("uei_dump_len", "32768"), ("__SCX_SLICE_DFL", "SCX_SLICE_DFL")]
+        );
     }
 
     #[test]
@@ -222,7 +233,10 @@ mod tests {
         assert_eq!((value("dom_cpumasks[1][0]"), value("numa_cpumasks[0][0]")), (Some("0xf0"), Some("0xff")));
         let half = defaults("lavd", &[], &machine);
         let value = |name: &str| half.settings.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
-        assert_eq!((value("cpdom_ctxs[0].neighbor_bits[0]"), value("cpdom_ctxs[1].nr_neighbors[0]")), (Some("0x2"), Some("1")));
+        assert_eq!(
+            (value("cpdom_ctxs[0].neighbor_bits[0]"), value("cpdom_ctxs[1].nr_neighbors[0]")),
+            (Some("0x2"), Some("1"))
+        );
         assert_eq!(value("is_smt_active"), Some("true"));
         let half = defaults("bpfland", &[], &machine);
         // 9 for the primary domain; 8 x 2 of level 2, 8 x 4 of level 3

@@ -31,7 +31,9 @@ pub use published::Published;
 #[derive(Debug, thiserror::Error)]
 pub enum ScxError {
     /// A program is missing.
-    #[error("a sched_ext scheduler and its kernel are built with {program}, which is not there; on Debian: apt-get install {package}")]
+    #[error(
+        "a sched_ext scheduler and its kernel are built with {program}, which is not there; on Debian: apt-get install {package}"
+    )]
     Tool {
         /// Which.
         program: String,

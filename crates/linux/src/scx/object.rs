@@ -146,7 +146,10 @@ impl Scx {
         };
         let data = fs::read(&compiled.object).map_err(say(&compiled.object))?;
         let elf = Elf::parse(&data).ok_or("the scheduler's object is damaged")?;
-        let btf = elf.section(".BTF").and_then(|s| Btf::parse(s.data)).ok_or("the scheduler's object has no types")?;
+        let btf = elf
+            .section(".BTF")
+            .and_then(|s| Btf::parse(s.data))
+            .ok_or("the scheduler's object has no types")?;
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
         // SAFETY: the object has no constructors; it was compiled by `compile`.
         let library = unsafe { libloading::os::unix::Library::open(Some(&compiled.object), flags) }
@@ -231,12 +234,14 @@ impl Scx {
         let all: Vec<(String, TypeId)> =
             [".struct_ops.link", ".struct_ops"].iter().flat_map(|s| self.btf.section(s)).collect();
         let of = |id: TypeId| match self.btf.kind(self.btf.plain(id).0) {
-            Kind::Composite { name, members, bytes } if name == "sched_ext_ops" => Some((members.clone(), *bytes)),
+            Kind::Composite { name, members, bytes } if name == "sched_ext_ops" => {
+                Some((members.clone(), *bytes))
+            }
             _ => None,
         };
         let found = all.iter().find_map(|(name, id)| Some((name.clone(), of(*id)?)));
-        let (ops, (members, bytes)) =
-            found.ok_or("it defines no struct sched_ext_ops (SCX_OPS_DEFINE): is it a sched_ext scheduler?")?;
+        let (ops, (members, bytes)) = found
+            .ok_or("it defines no struct sched_ext_ops (SCX_OPS_DEFINE): is it a sched_ext scheduler?")?;
         let variable = *self.variables.get(&ops).ok_or("its struct sched_ext_ops has no symbol")?;
         self.variables.insert("ops".to_owned(), variable);
         if members.len() > MAX_MEMBERS {
@@ -252,7 +257,8 @@ impl Scx {
             // SAFETY: within the object's struct sched_ext_ops.
             let function = unsafe { peek(variable.address + offset as usize, size) } as usize;
             let at = function.wrapping_sub(base) as u64;
-            let section = elf.sections.iter().find(|s| s.size > 0 && (s.address..s.address + s.size).contains(&at));
+            let section =
+                elf.sections.iter().find(|s| s.size > 0 && (s.address..s.address + s.size).contains(&at));
             let sleeps = is_function && section.is_some_and(|s| s.name.starts_with("struct_ops.s"));
             // exit() is always recorded: 2; init() can be asked to run on a CPU: 3
             let sleepable = match m.name.as_str() {
@@ -262,8 +268,12 @@ impl Scx {
             };
             if m.name == "name" {
                 // SAFETY: as above.
-                let bytes =
-                    unsafe { std::slice::from_raw_parts((variable.address + offset as usize) as *const u8, size as usize) };
+                let bytes = unsafe {
+                    std::slice::from_raw_parts(
+                        (variable.address + offset as usize) as *const u8,
+                        size as usize,
+                    )
+                };
                 self.name = text_of(bytes);
             }
             self._members.push(OpsMember { offset, size, is_function: u32::from(is_function), sleepable });
@@ -369,7 +379,8 @@ impl Scx {
     ) -> Result<(), String> {
         let names: Vec<&str> = self.variables.keys().map(String::as_str).collect();
         let half = halves::defaults(&self.name, &names, &Machine { cpus });
-        let given: Vec<(String, String)> = params.iter().filter(|(name, _)| self.has(name)).cloned().collect();
+        let given: Vec<(String, String)> =
+            params.iter().filter(|(name, _)| self.has(name)).cloned().collect();
         for (path, value) in &half.settings {
             self.set(path, value, enumerators)?;
         }
@@ -384,7 +395,11 @@ impl Scx {
             self.request.init_cpu = cpu as i64;
         }
         for (program, bytes) in half.calls {
-            self.calls.push((program, Box::new(Syscall { program: ptr::null_mut(), context: ptr::null_mut() }), bytes));
+            self.calls.push((
+                program,
+                Box::new(Syscall { program: ptr::null_mut(), context: ptr::null_mut() }),
+                bytes,
+            ));
         }
         self.initial = self.numbers().into_iter().map(|(name, _, value)| (name, value)).collect();
         Ok(())
@@ -392,14 +407,25 @@ impl Scx {
 
     /// Programs that are run by request, and those that something other than the scheduler class would call.
     fn find_programs(&mut self, elf: &Elf<'_>, symbols: &[elf::Symbol]) {
-        let base = self.abi as usize - symbols.iter().find(|s| s.name == "schedlab_scx").map_or(0, |s| s.value as usize);
+        let base = self.abi as usize
+            - symbols.iter().find(|s| s.name == "schedlab_scx").map_or(0, |s| s.value as usize);
         for (name, call, bytes) in &mut self.calls {
-            let address = symbols.iter().find(|s| s.name == *name && s.section != 0).map(|s| base + s.value as usize);
+            let address =
+                symbols.iter().find(|s| s.name == *name && s.section != 0).map(|s| base + s.value as usize);
             call.program = address.unwrap_or(0) as *mut c_void;
             call.context = bytes.as_mut_ptr().cast();
         }
         const HOOKS: [&str; 10] = [
-            "tp_btf", "fentry", "fexit", "kprobe", "kretprobe", "tracepoint", "tp/", "raw_tp", "perf_event", "lsm",
+            "tp_btf",
+            "fentry",
+            "fexit",
+            "kprobe",
+            "kretprobe",
+            "tracepoint",
+            "tp/",
+            "raw_tp",
+            "perf_event",
+            "lsm",
         ];
         let hooks = elf.sections.iter().map(|s| s.name.trim_start_matches('?'));
         self.not_attached =
@@ -415,7 +441,8 @@ impl Scx {
     fn set(&mut self, path: &str, value: &str, enumerators: &BTreeMap<String, i64>) -> Result<(), String> {
         let (name, rest) = settings::split(path);
         let variable = self.variables.get(name).ok_or_else(|| format!("it has no variable {name}"))?;
-        let place = settings::resolve(&self.btf, variable.id, rest).map_err(|why| format!("{path}: {why}"))?;
+        let place =
+            settings::resolve(&self.btf, variable.id, rest).map_err(|why| format!("{path}: {why}"))?;
         let number = settings::number(value, enumerators, place.bytes, place.signed)
             .map_err(|why| format!("{path}: {why}"))?;
         let to = (variable.address + place.offset as usize) as *mut u8;
@@ -583,7 +610,8 @@ pub struct ScxSetting {
 pub fn settings_of(compiled: &CompiledScx) -> Result<Vec<ScxSetting>, String> {
     let data = fs::read(&compiled.object).map_err(|e| format!("{}: {e}", compiled.object.display()))?;
     let elf = Elf::parse(&data).ok_or("the scheduler's object is damaged")?;
-    let btf = elf.section(".BTF").and_then(|s| Btf::parse(s.data)).ok_or("the scheduler's object has no types")?;
+    let btf =
+        elf.section(".BTF").and_then(|s| Btf::parse(s.data)).ok_or("the scheduler's object has no types")?;
     let symbols = elf.symbols();
     let mut found = Vec::new();
     for (name, id) in btf.variables().filter(|(name, _)| !name.starts_with("__SCX_")) {
@@ -595,7 +623,12 @@ pub fn settings_of(compiled: &CompiledScx) -> Result<Vec<ScxSetting>, String> {
         let bytes = section.data.get(at..at + place.bytes as usize).unwrap_or(&[]);
         let raw = bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
         let default = settings::show(place, raw);
-        found.push(ScxSetting { name: name.to_owned(), bytes: place.bytes, default, is_option: place.is_const });
+        found.push(ScxSetting {
+            name: name.to_owned(),
+            bytes: place.bytes,
+            default,
+            is_option: place.is_const,
+        });
     }
     found.sort_by(|a, b| (!a.is_option, &a.name).cmp(&(!b.is_option, &b.name)));
     Ok(found)
@@ -615,7 +648,9 @@ impl Names {
         let text = symbols.iter().find(|s| s.name == "warp_text_start")?.value;
         let base = (kernel_text as u64).wrapping_sub(text);
         const FUNCTION_OR_OBJECT: [u8; 2] = [1, 2];
-        let named = symbols.into_iter().filter(|s| s.section != 0 && s.size > 0 && FUNCTION_OR_OBJECT.contains(&s.kind));
+        let named = symbols
+            .into_iter()
+            .filter(|s| s.section != 0 && s.size > 0 && FUNCTION_OR_OBJECT.contains(&s.kind));
         let mut ranges: Vec<_> = named.map(|s| (s.value.wrapping_add(base), s.size, s.name)).collect();
         ranges.sort();
         Some(Names { ranges, base })
@@ -662,7 +697,9 @@ fn read_enumerators(path: &Path) -> std::io::Result<BTreeMap<String, i64>> {
 fn make_writable(elf: &Elf<'_>, base: usize) -> std::io::Result<()> {
     const ALLOCATED: u64 = 2;
     const PAGE: u64 = 4096;
-    for s in elf.sections.iter().filter(|s| s.flags & ALLOCATED != 0 && s.flags & SHF_EXECINSTR == 0 && s.size > 0) {
+    for s in
+        elf.sections.iter().filter(|s| s.flags & ALLOCATED != 0 && s.flags & SHF_EXECINSTR == 0 && s.size > 0)
+    {
         let from = s.address / PAGE * PAGE;
         let len = (s.address + s.size).next_multiple_of(PAGE) - from;
         let code = elf.sections.iter().filter(|c| c.flags & SHF_EXECINSTR != 0 && c.size > 0);
@@ -671,7 +708,11 @@ fn make_writable(elf: &Elf<'_>, base: usize) -> std::io::Result<()> {
         }
         // SAFETY: pages of the object's data; adding write permission breaks no one's assumption.
         let failed = unsafe {
-            libc::mprotect((base + from as usize) as *mut c_void, len as usize, libc::PROT_READ | libc::PROT_WRITE)
+            libc::mprotect(
+                (base + from as usize) as *mut c_void,
+                len as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+            )
         };
         if failed != 0 {
             return Err(std::io::Error::last_os_error());

@@ -219,8 +219,11 @@ impl Registers<'_> {
     }
     /// The instruction, if it is the scheduler's.
     fn instruction(&self) -> Option<Instruction> {
-        let (at, start, end) =
-            (self.instruction_pointer(), TEXT_START.load(Ordering::Relaxed), TEXT_END.load(Ordering::Relaxed));
+        let (at, start, end) = (
+            self.instruction_pointer(),
+            TEXT_START.load(Ordering::Relaxed),
+            TEXT_END.load(Ordering::Relaxed),
+        );
         if !(start..end).contains(&at) {
             return None;
         }
@@ -315,7 +318,8 @@ unsafe extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context:
     } else {
         // SAFETY: the handler that was there, which takes these three arguments (SA_SIGINFO, as `arm` has checked).
         unsafe {
-            let handler: unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = std::mem::transmute(before);
+            let handler: unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                std::mem::transmute(before);
             handler(signal, info, context);
         }
     }

@@ -79,7 +79,12 @@ pub(crate) fn resolve(btf: &Btf, mut id: TypeId, path: &str) -> Result<Place, St
 }
 
 /// The number that a text stands for: decimal, hexadecimal, true and false, enumerators; several with `|`.
-pub(crate) fn number(text: &str, enumerators: &BTreeMap<String, i64>, bytes: u32, signed: bool) -> Result<u64, String> {
+pub(crate) fn number(
+    text: &str,
+    enumerators: &BTreeMap<String, i64>,
+    bytes: u32,
+    signed: bool,
+) -> Result<u64, String> {
     let one = |word: &str| -> Result<i128, String> {
         let (sign, digits) = word.strip_prefix('-').map_or((1, word), |rest| (-1, rest));
         let parsed = match digits.strip_prefix("0x") {
@@ -101,7 +106,8 @@ pub(crate) fn number(text: &str, enumerators: &BTreeMap<String, i64>, bytes: u32
         value |= one(word.trim())?;
     }
     let bits = bytes * 8;
-    let (low, high) = if signed { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) };
+    let (low, high) =
+        if signed { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) };
     // a negative number for an unsigned variable is what C makes of it
     if value > (1i128 << bits) - 1 || value < low.min(-(1i128 << (bits - 1))) {
         return Err(format!("{text} is not between {low} and {high}"));
@@ -112,7 +118,11 @@ pub(crate) fn number(text: &str, enumerators: &BTreeMap<String, i64>, bytes: u32
 /// A number as it stands in memory.
 pub(crate) fn show(place: Place, raw: u64) -> i128 {
     let unused = 64 - place.bytes * 8;
-    if place.signed { i128::from((raw << unused) as i64 >> unused) } else { i128::from(raw << unused >> unused) }
+    if place.signed {
+        i128::from((raw << unused) as i64 >> unused)
+    } else {
+        i128::from(raw << unused >> unused)
+    }
 }
 
 #[cfg(test)]
