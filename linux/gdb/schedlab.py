@@ -178,7 +178,9 @@ class Domains(gdb.Command):
         if int(domain) == 0:
             print("cpu%d has none" % number)
         while int(domain) != 0:
-            words = pointer(int(domain["span"].address), gdb.lookup_type("unsigned long"))
+            # 7.x: the mask follows the structure, without a member of its own
+            span = domain["span"].address if has(domain.dereference(), "span") else domain + 1
+            words = pointer(int(span), gdb.lookup_type("unsigned long"))
             nr_cpus = int(evaluate("warp_boot_info.nr_cpus"))
             cpus = [c for c in range(nr_cpus) if int(words[c // 64]) >> (c % 64) & 1]
             name = domain["name"].string() if has(domain.dereference(), "name") else "level %d" % int(domain["level"])

@@ -183,6 +183,8 @@ pub(crate) struct RunArgs {
     pub stall: Span,
     #[command(flatten)]
     pub explain: crate::explain::ExplainArgs,
+    #[command(flatten)]
+    pub profile: crate::profile::ProfileArgs,
     /// Ticks of all CPUs at one instant, or spread over half a tick.
     #[arg(long, value_name = "PHASE", default_value = "aligned", value_parser = ["aligned", "staggered"])]
     pub ticks: String,

@@ -23,6 +23,7 @@ mod machines;
 mod many;
 mod mix;
 mod pages;
+mod profile;
 mod record;
 mod reproduce;
 mod run;

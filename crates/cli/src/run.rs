@@ -87,6 +87,7 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     let mut finished = execute(&plan, ui)?;
     finished.facts.next_steps = next_steps(args);
     write_outputs(args, &finished, ui)?;
+    crate::profile::profile(&args.profile, ui)?;
     conclude(&finished)
 }
 

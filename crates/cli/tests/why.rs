@@ -179,3 +179,36 @@ fn looking_changes_nothing() {
     assert!(std::fs::read(&log).unwrap() == plain, "breakpoints changed the log");
     drop(root());
 }
+
+/// Calls are counted exactly: a task that yields seven times calls yield_task_fair() seven times.
+#[test]
+#[ignore = "long: two runs under valgrind"]
+fn a_profile_counts_calls() {
+    let dir = tempfile::tempdir().unwrap();
+    let w = dir.path().join("w.txt");
+    let text =
+        "schedlab-workload 1\n- INIT 0 0 1 runnable name=y\nREPEAT 7 {\n- YIELD 1 1ms\n}\n- EXIT 1 1ms\n";
+    std::fs::write(&w, text).unwrap();
+    let args = [
+        "run",
+        w.to_str().unwrap(),
+        "--sched",
+        "linux-6.12",
+        "--cpus",
+        "1",
+        "--profile",
+        "--profile-rows",
+        "1000",
+    ];
+    let output = schedlab(&args);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let calls = |name: &str| {
+        let line = text
+            .lines()
+            .find(|l| l.contains(&format!(" {name} (")))
+            .unwrap_or_else(|| panic!("{name}: {text}"));
+        line.split_whitespace().next().unwrap().to_owned()
+    };
+    assert_eq!((calls("yield_task_fair"), calls("do_sched_yield")), ("7".to_owned(), "7".to_owned()));
+}

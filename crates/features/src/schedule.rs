@@ -18,6 +18,8 @@ pub(crate) struct Schedule {
     pub stays: Vec<Stay>,
     /// Task and time.
     pub wakeups: Vec<(u32, u64)>,
+    /// CPU and time of each turn of a kernel thread (which takes no time).
+    pub kernel: BTreeSet<(u32, u64)>,
     pub end_ns: u64,
 }
 
@@ -47,7 +49,12 @@ impl Schedule {
             .filter(|r| r.kind == Kind::Wakeup as u8 && TaskId(r.task).is_workload())
             .map(|r| (r.task, r.time_ns))
             .collect();
-        Schedule { stays, wakeups, end_ns }
+        let kernel = records
+            .iter()
+            .filter(|r| r.kind == Kind::Switch as u8 && TaskId(r.other).kernel_pid().is_some())
+            .map(|r| (u32::from(r.cpu), r.time_ns))
+            .collect();
+        Schedule { stays, wakeups, kernel, end_ns }
     }
 
     /// Of the wakeups of a task: how many there were, and after how many it ran at the same instant.

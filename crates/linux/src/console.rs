@@ -33,8 +33,8 @@ const KNOWN: [(&str, &str); 4] = [
 
 /// Whether a warning's first line names a function of [`KNOWN`].
 fn is_known(head: &str) -> bool {
-    let function = head.rsplit(' ').next().unwrap_or_default().split('+').next().unwrap_or_default();
-    KNOWN.iter().any(|(known, _)| *known == function)
+    let mut functions = head.split([' ', ',']).filter_map(|word| Some(word.split_once("+0x")?.0));
+    functions.any(|function| KNOWN.iter().any(|(known, _)| *known == function))
 }
 
 /// The console.
@@ -140,13 +140,15 @@ impl Console {
             let name = self.name(self.text.start + offset);
             return format!("{before}{name}{after}");
         }
-        // "WARNING: CPU: 0 PID: 1 at kernel/sched/core.c:42 0x00007f2b6472dbfa"
-        if let Some((before, hex)) = line.rsplit_once(" 0x")
-            && let Ok(address) = usize::from_str_radix(hex, 16)
-            && self.text.contains(&address)
-        {
-            let name = self.name(address);
-            return format!("{before} {name}");
+        // "WARNING: CPU: 0 PID: 1 at kernel/sched/core.c:42 0x00007f2b6472dbfa"; from 7.0 on "... at 0x00007f2b6472dbfa, CPU#0: ..."
+        if let Some((before, rest)) = line.split_once(" 0x") {
+            let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
+            if let Ok(address) = usize::from_str_radix(&rest[..digits], 16)
+                && self.text.contains(&address)
+            {
+                let name = self.name(address);
+                return format!("{before} {name}{}", &rest[digits..]);
+            }
         }
         line.to_owned()
     }
@@ -183,6 +185,9 @@ mod tests {
     #[test]
     fn what_the_port_leaves_out_is_no_finding() {
         assert!(is_known("WARNING: CPU: 0 PID: 1 at kernel/context_tracking.c:474 __ct_user_enter+0xaa"));
+        assert!(is_known(
+            "WARNING: kernel/context_tracking.c:453 at __ct_user_enter+0x9a, CPU#0: swapper/0/1"
+        ));
         assert!(!is_known("WARNING: CPU: 0 PID: 1 at kernel/sched/fair.c:1 update_entity_lag+0x1"));
     }
 }

@@ -49,7 +49,8 @@ fn weight(bench: &Bench) -> Result<Finding, Trouble> {
         + &hogs(1, 1, "cgroup=/a")
         + &hogs(2, 2, "cgroup=/b");
     let shares = bench.go(Case::new("1", 60, &workload))?.shares(0..3);
-    Ok(Finding::numbers(&[shares[0], share_of(&shares, 1..3)], &[75.0, 25.0], 0.06, " %"))
+    // one level and the tasks' own: see nested()
+    Ok(Finding::numbers(&[shares[0], share_of(&shares, 1..3)], &[75.0, 25.0], 0.053, " %"))
 }
 
 fn nested(bench: &Bench) -> Result<Finding, Trouble> {
@@ -59,8 +60,9 @@ fn nested(bench: &Bench) -> Result<Finding, Trouble> {
         + &hogs(2, 1, "cgroup=/a/y")
         + &hogs(3, 1, "cgroup=/b");
     let shares = bench.go(Case::new("1", 60, &workload))?.shares(0..3);
-    // two levels, a slice's granularity at each
-    Ok(Finding::numbers(&shares, &[25.0, 50.0, 25.0], 0.12, " %"))
+    // at the cut each level is off by a turn at most: CFS sched_latency (6 ms), START_DEBIT's slice (6 ms) and a tick; EEVDF's lag is
+    // limited to a tick, and a turn ends a tick late: 2 x 16 ms of 60 s are 0.053 %
+    Ok(Finding::numbers(&shares, &[25.0, 50.0, 25.0], 0.053, " %"))
 }
 
 fn max(bench: &Bench) -> Result<Finding, Trouble> {

@@ -97,11 +97,13 @@ fn phases(bench: &Bench, params: &[(&str, &str)]) -> Result<Vec<Option<u64>>, Tr
     let seen = bench.go(Case::new("4", 4, &workload).params(&all))?;
     let tick_ns = 1_000_000_000 / u64::from(bench.kernel.hz);
     let phase = |cpu: u32| {
-        let ends = seen
-            .schedule
-            .stays
-            .iter()
-            .filter(|s| s.cpu == cpu && s.to_ns > S && s.to_ns < seen.schedule.end_ns);
+        // a kernel thread that is woken between two ticks ends a turn there, too
+        let ends = seen.schedule.stays.iter().filter(|s| {
+            s.cpu == cpu
+                && s.to_ns > S
+                && s.to_ns < seen.schedule.end_ns
+                && !seen.schedule.kernel.contains(&(cpu, s.to_ns))
+        });
         let mut each: Vec<u64> = ends.map(|s| s.to_ns % tick_ns).collect();
         each.sort_unstable();
         each.dedup();

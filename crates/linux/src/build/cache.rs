@@ -25,7 +25,7 @@ impl Cache {
             .unwrap_or_else(|| std::env::temp_dir().join("schedlab-cache"));
         let base = std::path::absolute(&base).map_err(io("find", &base))?;
         let root = base.join("linux");
-        for sub in ["kernels", "sources", "downloads", "named", "fragments"] {
+        for sub in ["kernels", "sources", "downloads", "named", "fragments", "locks"] {
             let dir = root.join(sub);
             fs::create_dir_all(&dir).map_err(io("create", &dir))?;
         }
@@ -58,13 +58,23 @@ impl Cache {
         self.root.join("downloads")
     }
 
-    /// Held until dropped, or until the process ends in whatever way.
+    /// For whoever removes things: waits until nobody builds, and keeps builds waiting. Held until dropped, or until the process ends
+    /// in whatever way.
     pub(super) fn lock(&self) -> Result<File, BuildError> {
-        let path = self.root.join("lock");
+        self.flock("all", libc::LOCK_EX)
+    }
+
+    /// For whoever builds this kernel or unpacks this source; others can be built meanwhile.
+    pub(super) fn lock_one(&self, what: &str) -> Result<(File, File), BuildError> {
+        Ok((self.flock("all", libc::LOCK_SH)?, self.flock(what, libc::LOCK_EX)?))
+    }
+
+    fn flock(&self, what: &str, how: i32) -> Result<File, BuildError> {
+        let path = self.root.join("locks").join(what);
         let file = File::create(&path).map_err(io("create", &path))?;
         loop {
             // SAFETY: a valid descriptor.
-            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } == 0 {
+            if unsafe { libc::flock(file.as_raw_fd(), how) } == 0 {
                 return Ok(file);
             }
             let error = std::io::Error::last_os_error();

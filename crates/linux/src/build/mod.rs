@@ -13,7 +13,7 @@
 //! The cache is `$SCHEDLAB_CACHE`, or `schedlab` under `$XDG_CACHE_HOME` or `~/.cache`. A kernel's folder is named by a
 //! checksum of everything that goes into it (source tarball, port, configuration, compiler), so asking again is instant,
 //! and a change of the port gives another folder. `kernel.toml` is written last: a folder without it is unfinished.
-//! Calls from several processes wait for each other at a lock file.
+//! Processes that want the same kernel (or the same source unpacked) wait for each other at a lock file.
 //!
 //! A tree that the user works on (`--source`) and a tarball of the user's have a name (`linux-NAME`). A tree's objects are kept,
 //! so that only what was edited is compiled again before the next run.
@@ -362,7 +362,7 @@ impl Wish<'_> {
             return Ok(built);
         }
         progress(step("waiting for another build"));
-        let _lock = cache.lock()?;
+        let _lock = cache.lock_one(&dir.file_name().unwrap_or_default().to_string_lossy())?;
         if let Some(built) = cache::read_kernel(&dir) {
             return Ok(built);
         }

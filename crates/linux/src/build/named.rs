@@ -142,9 +142,7 @@ pub(super) fn build(
         Origin::Package | Origin::Tarball => {
             let tarball = source::own_tarball(cache, &named.path)?;
             // the version is inside: unpack before the settings are chosen
-            let lock = cache.lock()?;
             let source = source::unpack(cache, &named.name, &tarball, progress)?;
-            drop(lock);
             let pin = Pin::nearest(port, &tree::version(&source)?)?;
             let wanted = config::Wanted::new(port, &cache.fragments(), &pin.series, options)?;
             let wish = Wish { cache, port, name: &named.name, pin: &pin, wanted: &wanted, options };
@@ -179,7 +177,7 @@ fn build_tree(
     let key = cache::key(port, &[&path_sum, wanted.text(), &compiler])?;
     let dir = cache.kernel_dir(&format!("{}-{}-{}", named.name, options.tag(), &key[..12]));
     progress(Progress { step: "waiting for another build", done: 0, total: 0 });
-    let _lock = cache.lock()?;
+    let _lock = cache.lock_one(&dir.file_name().unwrap_or_default().to_string_lossy())?;
     let tried = config::is_tried(port, &version)?;
     let job = make::Job {
         dir: &dir,

@@ -271,7 +271,9 @@ pub(super) fn unpack(
     tarball: &Tarball,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<PathBuf, BuildError> {
-    let dir = cache.source_dir(&format!("{name}-{}", &tarball.sha256[..12]));
+    let folder = format!("{name}-{}", &tarball.sha256[..12]);
+    let _lock = cache.lock_one(&format!("source-{folder}"))?;
+    let dir = cache.source_dir(&folder);
     let complete = dir.join("complete");
     if !complete.is_file() {
         progress(Progress { step: "unpacking", done: 0, total: 0 });

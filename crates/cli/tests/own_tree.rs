@@ -1,0 +1,68 @@
+//! A kernel tree that somebody works on: an edit of kernel/sched/fair.c is in the next run, within 20 s.
+
+mod common;
+
+use common::schedlab;
+use schedlab_linux::build::{self, BuildOptions};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::Instant;
+
+/// A tree with a kernel/ and a Makefile of its own; the rest is the packaged source's.
+fn tree(dir: &Path, source: &Path) {
+    for entry in std::fs::read_dir(source).unwrap() {
+        let entry = entry.unwrap();
+        let to = dir.join(entry.file_name());
+        match entry.file_name().to_str() {
+            Some("kernel" | "Makefile") => {
+                let status =
+                    std::process::Command::new("cp").arg("-r").arg(entry.path()).arg(&to).status().unwrap();
+                assert!(status.success());
+            }
+            _ => symlink(entry.path(), &to).unwrap(),
+        }
+    }
+}
+
+fn run(workload: &str, sched: &str) -> (String, f64) {
+    let start = Instant::now();
+    let show = ["--duration", "100ms", "--show", "50ms:base_slice_ns"];
+    let output =
+        schedlab(&[&["--quiet", "run", workload, "--sched", sched, "--cpus", "1"][..], &show].concat());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    (
+        text.split("base_slice_ns at 50ms").nth(1).unwrap_or_default().trim().to_owned(),
+        start.elapsed().as_secs_f64(),
+    )
+}
+
+#[test]
+#[ignore = "long: builds a kernel tree"]
+fn an_edit_is_in_the_next_run_within_20_s() {
+    let kernel = build::add("6.12", &BuildOptions::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
+    let dir = tempfile::tempdir().unwrap();
+    tree(dir.path(), &kernel.source);
+    let workload = dir.path().join("w.txt");
+    std::fs::write(&workload, "schedlab-workload 1\n- INIT 0 0 1 runnable name=hog\n- EXIT 1 10s\n").unwrap();
+    let workload = workload.to_str().unwrap();
+    let name = format!("test-tree-{}", std::process::id());
+    let added =
+        schedlab(&["--quiet", "linux", "add", "--source", dir.path().to_str().unwrap(), "--name", &name]);
+    assert_eq!(added.status.code(), Some(0), "{}", String::from_utf8_lossy(&added.stderr));
+    let sched = format!("linux-{name}");
+    // 6.12: 0.7 ms on one CPU
+    assert_eq!(run(workload, &sched).0, "700000");
+    let fair = dir.path().join("kernel/sched/fair.c");
+    let text = std::fs::read_to_string(&fair).unwrap();
+    let edited =
+        text.replacen("sysctl_sched_base_slice			= 700000ULL", "sysctl_sched_base_slice			= 2100000ULL", 1);
+    assert_ne!(edited, text, "the line to edit is not there");
+    std::fs::write(&fair, edited).unwrap();
+    let (slice, seconds) = run(workload, &sched);
+    let removed = schedlab(&["linux", "remove", &name]);
+    assert_eq!(slice, "2100000");
+    assert!(seconds < 20.0, "{seconds} s from the edit to the end of the run");
+    assert_eq!(removed.status.code(), Some(0));
+    eprintln!("{seconds:.1} s");
+}
