@@ -1,8 +1,11 @@
 //! What can be asked for: the command line. Its names are a contract; scripts use them.
 
+use crate::dependencies::DependenciesArgs;
+use crate::record::RecordArgs;
 use clap::{Args, Parser, Subcommand};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
+use schedlab_workload::Dependencies;
 use std::path::PathBuf;
 
 /// A laboratory for CPU schedulers: record real workloads, replay them in simulated time through unmodified Linux
@@ -27,10 +30,12 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Record a real workload here (or take a sample), run it through Linux and native schedulers, show the result.
     Demo(DemoArgs),
-    /// Record the scheduling events of a command, of processes, or of the whole system (needs root).
+    /// Record the scheduling events of a command, processes, control groups, or the whole system (needs root).
     Record(RecordArgs),
     /// Turn a recording (trace.dat, perf.data, ftrace text, Perfetto) or an rt-app description into a workload.
     Import(ImportArgs),
+    /// What does it do to replayed latencies whether wakeups depend on their causes? A recording, replayed with and without.
+    Dependencies(DependenciesArgs),
     /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, server, forkstorm, execstorm, periodic, arrivals, random.
     Generate(GenerateArgs),
     /// Look at a workload, or take a part of it: show, filter, cut, scale, anonymise, convert.
@@ -86,35 +91,6 @@ pub(crate) struct DemoArgs {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct RecordArgs {
-    /// Trace file to write; the snapshot of /proc goes beside it.
-    #[arg(short, long, default_value = "trace.dat")]
-    pub output: PathBuf,
-    /// Keep all tasks, not only the command's or --pid's (without those: until Ctrl-C or --duration). Otherwise the time of
-    /// others is shown as idle, and their names, the host's and paths are left out.
-    #[arg(long)]
-    pub system: bool,
-    /// Only these processes and their children.
-    #[arg(long, value_name = "PID")]
-    pub pid: Vec<u32>,
-    /// Stop after this long.
-    #[arg(long, value_name = "TIME")]
-    pub duration: Option<Span>,
-    /// Ring buffer per CPU, in KiB.
-    #[arg(long, value_name = "KIB", default_value_t = 4096)]
-    pub buffer_kib: u32,
-    /// Also record interrupts, to subtract their time from tasks.
-    #[arg(long)]
-    pub irq: bool,
-    /// With --system: replace the names of all tasks that are not the command's, the host name and paths.
-    #[arg(long)]
-    pub anonymise: bool,
-    /// The command, after `--`.
-    #[arg(last = true)]
-    pub command: Vec<String>,
-}
-
-#[derive(Args, Debug)]
 pub(crate) struct ImportArgs {
     /// A recording: trace.dat, perf.data (file, pipe, compressed), ftrace's text (also of trace-cmd report, perf script), a
     /// Perfetto trace; or rt-app's JSON; or a folder with one of them. The content tells which.
@@ -125,6 +101,13 @@ pub(crate) struct ImportArgs {
     /// Take what a damaged or truncated trace still holds, and count what is missing.
     #[arg(long)]
     pub lenient: bool,
+    /// Which wakeups depend on the task that caused them: infer (by evidence), all (and every softirq's), none (each sleep as long as
+    /// recorded), or tasks=NAME,WAKER>SLEEPER,... (only these; * stands for any text).
+    #[arg(long, value_name = "CHOICE", default_value = "infer")]
+    pub dependencies: Dependencies,
+    /// Leave the time of recorded interrupts in the tasks' CPU time.
+    #[arg(long)]
+    pub keep_interrupts: bool,
     /// Summary as JSON, to a file or `-`.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -154,8 +137,7 @@ pub(crate) struct GenerateArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// A workload (text or binary), a trace, a mix (TOML), or a folder with one of them.
-    /// A workload (text or binary), a recording, an rt-app description, or a folder with one of them.
+    /// A workload (text or binary), a recording, an rt-app description, a mix (TOML), or a folder with one of them.
     #[arg(required = true, value_name = "W")]
     pub workload: PathBuf,
     /// More workloads, each a run of its own.

@@ -63,6 +63,7 @@ fn one_run(loaded: &Loaded, scheduler: &Scheduler, cpus: u32, trace: &Path, ui: 
         duration: None,
         params: Vec::new(),
         perturb: None,
+        costs: None,
         actions: Vec::new(),
         stall_limit: schedlab_runner::STALL_LIMIT,
         command: format!("schedlab run {} --sched {} --cpus {cpus}", trace.display(), scheduler.name()),
@@ -90,7 +91,7 @@ fn obtain_trace(args: &DemoArgs, ui: &Ui) -> Result<PathBuf> {
 fn record(output: &Path, ui: &Ui) -> std::result::Result<PathBuf, String> {
     let script = project_file("scripts/demo-workload.sh").ok_or("scripts/demo-workload.sh is not here")?;
     let trace = output.join("trace.dat");
-    let what = What::Command { argv: vec![script.into()], scope: Scope::Whole };
+    let what = What::Command { argv: vec![script.into()], duration: None, scope: Scope::Whole };
     ui.say("recording a real workload (a parallel compile, a compressor, a metronome): about 15 s");
     let mut options = RecordOptions::new(&trace, what);
     options.anonymise = Some(Others::Drop); // what else runs here is nobody's business

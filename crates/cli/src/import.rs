@@ -6,20 +6,29 @@ use crate::input::{self, Loaded};
 use crate::ui::Ui;
 use schedlab_trace::Mode;
 use schedlab_units::Span;
-use schedlab_workload::{EventKind, Form, TraceFormat};
+use schedlab_workload::derive::{DeriveOptions, InterruptRule, SoftIrqRule};
+use schedlab_workload::{Chosen, Dependencies, EventKind, Form, TraceFormat, Wakeup, Workload};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 pub(crate) fn import(args: &ImportArgs, ui: &Ui) -> Result<()> {
     let mode = if args.lenient { Mode::Lenient } else { Mode::Strict };
     let begin = Instant::now();
-    let loaded = input::load_as(&args.input, mode, ui)?;
+    let mut loaded = input::load_as(&args.input, mode, derive_options(args), ui)?;
     let wall_ns = begin.elapsed().as_nanos() as u64;
+    if args.dependencies == Dependencies::All && loaded.derived.is_none() {
+        return Err(Failure::Input(format!(
+            "{}: --dependencies all needs the trace: a workload no longer holds what it was not derived to depend on",
+            loaded.path.display()
+        )));
+    }
+    let chosen = args.dependencies.apply(&mut loaded.workload);
     if let Some(path) = &args.output {
         let io = |error| Failure::Input(format!("{}: cannot be written: {error}", path.display()));
         schedlab_workload::save(path, &loaded.workload, Form::of_path(path)).map_err(io)?;
     }
-    let facts = facts(&loaded, wall_ns);
+    let facts = facts(&loaded, &args.dependencies, chosen, wall_ns);
     match &args.json {
         Some(path) if path.as_os_str() == "-" => println!("{facts:#}"),
         Some(path) => {
@@ -65,7 +74,33 @@ fn counts(loaded: &Loaded) -> Vec<(&'static str, u64)> {
     counts
 }
 
-fn facts(loaded: &Loaded, wall_ns: u64) -> Value {
+fn derive_options(args: &ImportArgs) -> DeriveOptions {
+    let mut options = DeriveOptions::default();
+    if args.dependencies == Dependencies::All {
+        options.softirq = SoftIrqRule::Always;
+    }
+    if args.keep_interrupts {
+        options.interrupts = InterruptRule::Keep;
+    }
+    options
+}
+
+/// Who wakes whom: (waker, sleeper) by name, how often, most often first.
+fn pairs(workload: &Workload) -> Vec<((&str, &str), u64)> {
+    let mut pairs: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for task in &workload.tasks {
+        for event in &task.events {
+            if let EventKind::Wakeup(Wakeup::Dependent { task: waker, .. }) = event.kind {
+                *pairs.entry((&workload.task(waker).name, &task.name)).or_default() += 1;
+            }
+        }
+    }
+    let mut pairs: Vec<_> = pairs.into_iter().collect();
+    pairs.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    pairs
+}
+
+fn facts(loaded: &Loaded, choice: &Dependencies, chosen: Chosen, wall_ns: u64) -> Value {
     let workload = &loaded.workload;
     let events: serde_json::Map<String, Value> =
         counts(loaded).into_iter().map(|(name, count)| (name.to_lowercase(), json!(count))).collect();
@@ -76,6 +111,15 @@ fn facts(loaded: &Loaded, wall_ns: u64) -> Value {
         "tasks": workload.tasks.len(),
         "events": events,
         "cpu_ns": workload.tasks.iter().map(|task| task.cpu_demand().as_ns()).sum::<u64>(),
+        "dependencies": {
+            "choice": choice.to_string(),
+            "dependent": chosen.dependent,
+            "made_external": chosen.made_external,
+            "pairs": pairs(workload)
+                .into_iter()
+                .map(|((waker, sleeper), count)| json!({"waker": waker, "sleeper": sleeper, "wakeups": count}))
+                .collect::<Vec<_>>(),
+        },
         "dropped": workload.dropped,
         "notes": workload.notes,
         "wall_ns": wall_ns,
@@ -85,11 +129,16 @@ fn facts(loaded: &Loaded, wall_ns: u64) -> Value {
         facts["trace_events"] = json!(derived.trace_events);
         facts["trace_duration_ns"] = json!(derived.duration_ns);
         facts["switches"] = json!(derived.switches);
+        facts["interrupt_ns"] = json!(derived.interrupt_ns);
         facts["wakeups"] = json!({
             "dependent_task": wakeups.task,
             "dependent_softirq": wakeups.softirq_on_behalf,
-            "external_softirq": wakeups.softirq,
-            "external_hardirq": wakeups.hardirq,
+            "dependent_softirq_raised": wakeups.softirq_raised,
+            "external_softirq": wakeups.softirqs(),
+            "external_timer_softirq": wakeups.timer_softirq,
+            "external_hardirq": wakeups.hardirqs(),
+            "external_timer": wakeups.timer,
+            "external_device": wakeups.device,
             "external_idle": wakeups.idle,
             "external_unknown_waker": wakeups.unknown_waker,
             "external_made_up": wakeups.made_up,
@@ -117,8 +166,11 @@ fn print(loaded: &Loaded, wall_ns: u64) {
         for (count, cause) in [
             (wakeups.task, "another task of the workload (dependent)"),
             (wakeups.softirq_on_behalf, "a softirq on behalf of a task (dependent)"),
-            (wakeups.hardirq, "a hardware interrupt: timer or device (external)"),
+            (wakeups.timer, "the timer's interrupt (external)"),
+            (wakeups.device, "a device's interrupt (external)"),
+            (wakeups.other_hardirq, "a hardware interrupt, timer or device not told (external)"),
             (wakeups.softirq, "a softirq (external)"),
+            (wakeups.timer_softirq, "the timer softirq (external)"),
             (wakeups.idle, "from the idle task (external)"),
             (wakeups.unknown_waker, "a task left out of the workload (external)"),
             (wakeups.made_up, "not recorded, made up (external)"),
@@ -128,7 +180,26 @@ fn print(loaded: &Loaded, wall_ns: u64) {
             }
         }
         println!("  {:>9.1}% external", wakeups.external_percent());
+        for note in ["evidence for softirqs on behalf of tasks", "evidence for timers and devices"] {
+            if let Some(evidence) = workload.notes.get(note) {
+                println!("              {note}: {evidence}");
+            }
+        }
+    }
+    if let Some(choice) = workload.notes.get("dependencies, by choice") {
         println!();
+        println!("  dependencies {choice}");
+    }
+    print_pairs(workload);
+    if let Some(derived) = &loaded.derived {
+        println!();
+        if derived.interrupt_ns > 0 {
+            let interrupt = Span::from_ns(derived.interrupt_ns);
+            println!(
+                "  {:.3} s of interrupts that hit these tasks are not in their CPU time",
+                interrupt.as_s_f64()
+            );
+        }
         let rate = derived.trace_events as f64 / (wall_ns as f64 * 1e-9) / 1e6;
         println!("  {} trace events read at {rate:.1} M/s", derived.trace_events);
     }
@@ -138,5 +209,23 @@ fn print(loaded: &Loaded, wall_ns: u64) {
         for (reason, count) in &workload.dropped {
             println!("  {count:>10}  {reason}");
         }
+    }
+}
+
+/// The pairs of tasks that wake each other most.
+fn print_pairs(workload: &Workload) {
+    const SHOWN: usize = 10;
+    let pairs = pairs(workload);
+    if pairs.is_empty() {
+        return;
+    }
+    println!();
+    println!("  who wakes whom (dependent wakeups, by name)");
+    for ((waker, sleeper), count) in pairs.iter().take(SHOWN) {
+        println!("  {count:>10}  {waker} > {sleeper}");
+    }
+    if let Some(rest) = pairs.get(SHOWN..).filter(|rest| !rest.is_empty()) {
+        let wakeups: u64 = rest.iter().map(|(_, count)| count).sum();
+        println!("  {wakeups:>10}  {} more pairs", rest.len());
     }
 }

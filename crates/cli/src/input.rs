@@ -28,7 +28,7 @@ pub(crate) struct Loaded {
 
 /// Loads a workload; a trace is imported on the fly.
 pub(crate) fn load(path: &Path, ui: &Ui) -> Result<Loaded> {
-    load_as(path, Mode::Strict, ui)
+    load_as(path, Mode::Strict, DeriveOptions::default(), ui)
 }
 
 /// Loads one workload, or several as one.
@@ -39,14 +39,14 @@ pub(crate) fn load_all(paths: &[PathBuf], ui: &Ui) -> Result<Loaded> {
     }
 }
 
-/// As [`load`], with a say in what happens to a damaged trace.
-pub(crate) fn load_as(path: &Path, mode: Mode, ui: &Ui) -> Result<Loaded> {
-    load_within(path, &mut Within { mode, above: Vec::new(), ui })
+/// As [`load`], with a say in what happens to a damaged trace, and in how a trace is understood.
+pub(crate) fn load_as(path: &Path, mode: Mode, options: DeriveOptions, ui: &Ui) -> Result<Loaded> {
+    load_within(path, &mut Within { mode, options, above: Vec::new(), ui })
 }
 
 /// As [`load_as`], as a part of mixes that are being loaded.
 pub(crate) fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded> {
-    let (mode, ui) = (within.mode, within.ui);
+    let (mode, options, ui) = (within.mode, within.options, within.ui);
     let step = ui.step(format!("loading {}", path.display()));
     let name = title(path);
     match schedlab_workload::load(path).map_err(Failure::input)? {
@@ -60,7 +60,7 @@ pub(crate) fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded
             format: None,
         }),
         Found::Trace { path, format } if format != TraceFormat::RtApp => {
-            let derived = import_trace(&path, mode, DeriveOptions::default(), |events| {
+            let derived = import_trace(&path, mode, options, |events| {
                 step.progress(format!("importing {}: {events} events", path.display()));
             })
             .map_err(Failure::input)?;

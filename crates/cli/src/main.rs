@@ -3,9 +3,12 @@
 mod agreement;
 mod args;
 mod at;
+mod calibrate;
 mod compare;
 mod debug;
+mod costs;
 mod demo;
+mod dependencies;
 mod diff;
 mod explain;
 mod failure;
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::demo(args, &ui),
         Command::Record(args) => record::record(args, &ui),
         Command::Import(args) => import::import(args, &ui),
+        Command::Dependencies(args) => dependencies::dependencies(args, &ui),
         Command::Generate(args) => generate::generate(args, &ui),
         Command::Workload(command) => workload::workload(command, &ui),
         Command::Run(args) => run::run(args, &ui),

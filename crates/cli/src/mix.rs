@@ -4,6 +4,7 @@ use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
 use crate::ui::Ui;
 use schedlab_trace::Mode;
+use schedlab_workload::derive::DeriveOptions;
 use schedlab_workload::generate::Spec;
 use schedlab_workload::mix::Mix;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 /// How a damaged trace is taken, and the mixes that are being loaded, outermost first.
 pub(crate) struct Within<'a> {
     pub mode: Mode,
+    /// How a trace is understood.
+    pub options: DeriveOptions,
     pub above: Vec<PathBuf>,
     pub ui: &'a Ui,
 }
@@ -60,7 +63,7 @@ fn load_part(
 
 /// Several workloads at once, as they are.
 pub(crate) fn load_several(paths: &[PathBuf], ui: &Ui) -> Result<Loaded> {
-    let mut within = Within { mode: Mode::Strict, above: Vec::new(), ui };
+    let mut within = Within { mode: Mode::Strict, options: DeriveOptions::default(), above: Vec::new(), ui };
     let mut names = Vec::new();
     let mix = Mix::of(paths);
     let workload = mix

@@ -7,8 +7,8 @@ use crate::many::Variation;
 use crate::ui::Ui;
 use schedlab_instruments::{LogProblem, Summary, summarize};
 use schedlab_log::{LogError, LogHeader, RawLog};
-use schedlab_machine::Perturb;
 use schedlab_machine::kernel::{Action, SKEW_TICK};
+use schedlab_machine::{Costs, Perturb};
 use schedlab_report::{Detail, NextStep, RunFacts, RunReport, RunView, Style};
 use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, Scheduler};
 use schedlab_topology::Topology;
@@ -47,6 +47,7 @@ pub(crate) struct Plan<'a> {
     pub params: Vec<(String, String)>,
     /// Vary what the workload leaves open.
     pub perturb: Option<Perturb>,
+    pub costs: Option<Costs>,
     /// What is done to the kernel meanwhile.
     pub actions: Vec<Action>,
     /// End the run if nothing happens for this long on the host's clock.
@@ -124,6 +125,7 @@ pub(crate) fn plan<'a>(
         duration: args.duration,
         params,
         perturb: variation.perturb,
+        costs: variation.costs,
         actions: args.at.actions(),
         stall_limit: Duration::from_nanos(args.stall.as_ns()),
         command: command_line(),
@@ -141,6 +143,7 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         duration: plan.duration.or(plan.loaded.duration),
         params: plan.params.clone(),
         perturb: plan.perturb,
+        costs: plan.costs,
         actions: &plan.actions,
         // whoever debugs a run takes his time
         stall_limit: if std::env::var_os(crate::debug::PATIENT).is_some() {

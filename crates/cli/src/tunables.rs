@@ -140,6 +140,7 @@ fn ask(
         duration: None,
         params: Vec::new(),
         perturb: None,
+        costs: None,
         actions: &[Action { at: Span::ZERO, files }],
         stall_limit: STALL_LIMIT,
     };

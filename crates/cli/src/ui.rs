@@ -27,6 +27,11 @@ impl Ui {
         Ui { quiet: true, interactive: false }
     }
 
+    /// Whether somebody watches.
+    pub(crate) fn is_interactive(&self) -> bool {
+        self.interactive
+    }
+
     /// Begins a step that may take a while.
     pub(crate) fn step(&self, message: impl Into<String>) -> Step {
         let message = message.into();

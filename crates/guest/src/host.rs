@@ -5,7 +5,7 @@
 use crate::{
     GuestError, GuestReport, GuestRun, Options, convert, frames, header, initramfs, kernel, program, release,
 };
-use schedlab_host::{EventChoice, RecordOptions, Scope, What};
+use schedlab_host::{Backend, EventChoice, RecordOptions, Scope, What};
 use schedlab_log::{LogHeader, MemLog};
 use schedlab_machine::Program;
 use schedlab_workload::Workload;
@@ -46,10 +46,12 @@ pub fn run_on_host(workload: &Workload, options: &Options) -> Result<GuestRun, G
     crate::cache::write(&at("program"), &program::encode(&program, options, first_pid)?)?;
     let runner = initramfs::init_binary(initramfs::Runs::Host)?;
     let argv = [runner, at("program"), at("output")].map(Into::into).to_vec();
+    let what = What::Command { argv, scope: Scope::Whole, duration: None };
     let record = RecordOptions {
+        backend: Backend::Ftrace, // with which the agreement was measured
         buffer_kb: BUFFER_KIB,
         events: EventChoice { syscalls: true, ..EventChoice::default() },
-        ..RecordOptions::new(at("trace.dat"), What::Command { argv, scope: Scope::Whole })
+        ..RecordOptions::new(at("trace.dat"), what)
     };
     let recorded = schedlab_host::record(&record, &mut |_| {})?;
     let output = at("output");

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use schedlab_host::{Others, Snapshot, anonymise};
+use schedlab_host::{Others, Ours, Snapshot, anonymise};
 use schedlab_trace::write::{Compression, FileVersion, WriteOptions};
 
 fn main() -> ExitCode {
@@ -39,7 +39,8 @@ fn run() -> Result<(), String> {
     let [input, output] = files.as_slice() else { return Err("IN.dat and OUT.dat are needed".to_owned()) };
     let version = FileVersion::V7(Compression::Zstd(level));
     let options = WriteOptions { version, ..WriteOptions::default() };
-    let done = anonymise(input, &Snapshot::path_beside(input), &roots, others, output, options)
+    let ours = Ours { pids: roots, ..Ours::default() };
+    let done = anonymise(input, &Snapshot::path_beside(input), &ours, others, output, options)
         .map_err(|e| e.to_string())?;
     println!(
         "{} events kept, {} dropped, {:.3} s, {} bytes, {} tasks of the command, {} called other-N, reused pids {:?}\n\

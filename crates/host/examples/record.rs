@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! record [-o FILE] [-t SECONDS] [--tree] [--pid P]... [--buffer-kb N] [--irq] [--softirq] [--stat-runtime]
-//!        [--no-syscalls] [--level ZSTD] [--anonymise rename|drop] [-- CMD...]
+//!        [--ftrace] [--bpf] [--no-syscalls] [--level ZSTD] [--anonymise rename|drop] [-- CMD...]
 //! ```
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use schedlab_host::{EventChoice, Others, RecordOptions, Scope, What, record};
+use schedlab_host::{Backend, EventChoice, Others, RecordOptions, Scope, What, record};
 use schedlab_trace::write::{Compression, FileVersion};
 
 fn main() -> ExitCode {
@@ -52,6 +52,8 @@ fn run() -> Result<ExitCode, String> {
                     other => return Err(format!("--anonymise is {other:?}, expected rename or drop")),
                 });
             }
+            "--ftrace" => options.backend = Backend::Ftrace,
+            "--bpf" => options.backend = Backend::Bpf,
             "--irq" => events.irq = true,
             "--softirq" => events.softirq = true,
             "--stat-runtime" => events.stat_runtime = true,
@@ -62,7 +64,7 @@ fn run() -> Result<ExitCode, String> {
     }
     options.events = events;
     options.what = match (argv.is_empty(), pids.is_empty()) {
-        (false, true) => What::Command { argv, scope },
+        (false, true) => What::Command { argv, duration, scope },
         (true, false) => What::Processes { pids, duration, scope },
         (true, true) => What::System { duration },
         (false, false) => return Err("--pid and a command exclude each other".to_owned()),

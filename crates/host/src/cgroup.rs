@@ -9,12 +9,22 @@
 //! | cpu_max | cpu.max, "max 100000" or "QUOTA PERIOD" in us | cpu.cfs_quota_us (-1 is max), cpu.cfs_period_us |
 //! | cpuset | cpuset.cpus.effective | cpuset.effective_cpus or cpuset.cpus |
 //!
-//! A group's own values only: those of the groups above it stand in their own tasks' rows, if they have any. The root
-//! group of version 2 has none of these files; its columns are empty (unknown).
+//! A task's row has its own group's values only. Those of the groups above it, which as a rule have no tasks of their own,
+//! stand in a second table, a row per group, `NAME.cgroup.csv` ([`GroupTable`]):
+//!
+//! ```text
+//! path,cpu_weight,cpu_max,cpuset
+//! /system.slice,100,max 100000,0-7
+//! /system.slice/ssh.service,200,50000 100000,0-3
+//! ```
+//!
+//! The root group of version 2 has none of these files; its columns are empty (unknown).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::error::HostError;
+use crate::snapshot::{parse_csv, quote, text, write_aside};
 use crate::tracefs::read_text;
 
 /// What a task's group says about CPU.
@@ -37,6 +47,94 @@ pub(crate) struct Cgroups {
     v1_cpu: Option<PathBuf>,
     v1_cpuset: Option<PathBuf>,
     known: BTreeMap<String, CgroupCpu>,
+}
+
+/// The groups that tasks are in, and all groups above them, but for the root.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupTable {
+    /// By path.
+    pub rows: BTreeMap<String, CgroupCpu>,
+}
+
+impl GroupTable {
+    /// `a/b.cgroup.csv` for `a/b.dat`.
+    pub fn path_beside(trace: &Path) -> PathBuf {
+        trace.with_extension("cgroup.csv")
+    }
+
+    /// `a/b.cgroup.csv` for `a/b.proc.csv`.
+    pub(crate) fn path_beside_snapshot(snapshot: &Path) -> PathBuf {
+        let name = snapshot.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let stem = name.strip_suffix(".csv").unwrap_or(&name);
+        let stem = stem.strip_suffix(".proc").unwrap_or(stem);
+        snapshot.with_file_name(format!("{stem}.cgroup.csv"))
+    }
+
+    /// The table as CSV.
+    pub fn to_csv(&self) -> String {
+        let mut out = "path,cpu_weight,cpu_max,cpuset\n".to_owned();
+        for (path, group) in &self.rows {
+            let fields =
+                [path.clone(), text(group.weight), text(group.max.as_ref()), text(group.cpuset.as_ref())];
+            let fields: Vec<String> = fields.iter().map(|field| quote(field)).collect();
+            out += &(fields.join(",") + "\n");
+        }
+        out
+    }
+
+    /// Parses a table.
+    ///
+    /// # Errors
+    /// [`HostError::Snapshot`] with file, line and what was expected.
+    pub fn from_csv(csv: &str, path: &Path) -> Result<GroupTable, HostError> {
+        let bad = |line: usize, problem: &str| HostError::Snapshot {
+            path: path.to_owned(),
+            line,
+            problem: problem.to_owned(),
+        };
+        let mut rows = BTreeMap::new();
+        for (line, record) in parse_csv(csv).into_iter().skip(1) {
+            let [name, weight, max, cpuset] = record.as_slice() else {
+                return Err(bad(line, "expected four fields: path,cpu_weight,cpu_max,cpuset"));
+            };
+            let some = |field: &String| Some(field.clone()).filter(|field| !field.is_empty());
+            let weight = some(weight).map(|weight| weight.parse()).transpose();
+            let weight = weight.map_err(|_| bad(line, "cpu_weight is no number, expected 1 to 10000"))?;
+            let group = CgroupCpu { path: Some(name.clone()), weight, max: some(max), cpuset: some(cpuset) };
+            rows.insert(name.clone(), group);
+        }
+        Ok(GroupTable { rows })
+    }
+
+    /// Writes the file aside and renames it; a table without rows is no file, and one that lies there from an earlier
+    /// recording goes.
+    ///
+    /// # Errors
+    /// [`HostError::Io`].
+    pub fn write(&self, path: &Path) -> Result<(), HostError> {
+        if !self.rows.is_empty() {
+            return write_aside(path, self.to_csv().as_bytes());
+        }
+        match std::fs::remove_file(path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(HostError::io("cannot remove the old", path)(e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes in the rows of a later table for groups that are not known yet.
+    pub(crate) fn add_new(&mut self, later: GroupTable) {
+        for (path, group) in later.rows {
+            self.rows.entry(path).or_insert(group);
+        }
+    }
+}
+
+/// A path's ancestors below the root, and itself: `/a/b` has `/a` and `/a/b`.
+pub(crate) fn lineage(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.char_indices().skip(1).filter(|(_, c)| *c == '/').map(|(at, _)| at);
+    ends.chain([path.len()]).map(|end| &path[..end]).filter(|path| path.len() > 1)
 }
 
 impl Cgroups {
@@ -65,6 +163,48 @@ impl Cgroups {
         let found = self.read(proc_cgroup);
         self.known.insert(proc_cgroup.to_owned(), found.clone());
         found
+    }
+
+    /// The groups of these tasks and those above them.
+    pub(crate) fn table<'a>(&self, of: impl Iterator<Item = &'a CgroupCpu>) -> GroupTable {
+        let mut table = GroupTable::default();
+        for own in of {
+            let Some(path) = own.path.as_deref() else { continue };
+            for group in lineage(path) {
+                if !table.rows.contains_key(group) {
+                    let values = if group == path { own.clone() } else { self.group(group) };
+                    table.rows.insert(group.to_owned(), values);
+                }
+            }
+        }
+        table
+    }
+
+    /// The group with this path in the hierarchy that has the cpu controller.
+    fn group(&self, path: &str) -> CgroupCpu {
+        match &self.v1_cpu {
+            Some(_) => self.read(&format!("1:cpu:{path}\n2:cpuset:{path}\n")),
+            None => self.read(&format!("0::{path}\n")),
+        }
+    }
+
+    /// The folder of the group with this path in the hierarchy that has the cpu controller.
+    pub(crate) fn folder(&self, path: &str) -> Option<PathBuf> {
+        let root = self.v1_cpu.as_ref().or(self.v2.as_ref())?;
+        Some(root.join(path.trim_start_matches('/'))).filter(|folder| folder.is_dir())
+    }
+
+    /// The kernel's number of the hierarchy that has the cpu controller, from the text of a /proc/PID/cgroup: events of
+    /// moves name it.
+    pub(crate) fn hierarchy(proc_cgroup: &str) -> Option<u32> {
+        let line = |controller: &str| {
+            proc_cgroup.lines().find_map(|line| {
+                let mut parts = line.splitn(3, ':');
+                let (id, controllers) = (parts.next()?, parts.next()?);
+                controllers.split(',').any(|c| c == controller).then(|| id.parse().ok())?
+            })
+        };
+        line("cpu").or_else(|| line(""))
     }
 
     fn read(&self, proc_cgroup: &str) -> CgroupCpu {
@@ -179,5 +319,43 @@ mod tests {
             }
         );
         assert_eq!(cgroups.of_task("0::/\n").weight, None, "the root group has no weight");
+        assert_eq!(
+            cgroups.folder("/job"),
+            Some(folder.path().join("cpu/job")),
+            "version 1 has the controller"
+        );
+        assert_eq!(cgroups.folder("/user"), None);
+    }
+
+    #[test]
+    fn the_groups_above_are_in_the_table_and_the_root_is_not() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        for (name, text) in [
+            ("a/cpu.weight", "50\n"),
+            ("a/cpu.max", "20000 100000\n"),
+            ("a/b/cpu.weight", "300\n"),
+            ("a/b/cpuset.cpus.effective", "0,2\n"),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            std::fs::write(path, text).expect("file");
+        }
+        let mut cgroups = Cgroups::new(&format!("cgroup2 {} cgroup2 rw 0 0\n", folder.path().display()));
+        let own = [cgroups.of_task("0::/a/b\n"), cgroups.of_task("0::/\n"), cgroups.of_task("0::/a/b\n")];
+        let table = cgroups.table(own.iter());
+        let expected = "path,cpu_weight,cpu_max,cpuset\n/a,50,20000 100000,\n/a/b,300,,\"0,2\"\n";
+        assert_eq!(table.to_csv(), expected);
+        assert_eq!(GroupTable::from_csv(expected, Path::new("x")).expect("own output"), table);
+        let bad = GroupTable::from_csv("path\n/a,heavy,,\n", Path::new("x.csv")).expect_err("no number");
+        assert!(bad.to_string().starts_with("x.csv:2: cpu_weight is no number"), "{bad}");
+    }
+
+    #[test]
+    fn the_hierarchy_of_the_cpu_controller_is_found() {
+        assert_eq!(Cgroups::hierarchy("9:name=systemd:/\n1:cpu,cpuacct:/\n0::/\n"), Some(1));
+        assert_eq!(Cgroups::hierarchy("0::/user.slice\n"), Some(0));
+        assert_eq!(Cgroups::hierarchy(""), None);
+        assert_eq!(lineage("/a/b/c").collect::<Vec<_>>(), ["/a", "/a/b", "/a/b/c"]);
+        assert_eq!(lineage("/").count(), 0);
     }
 }

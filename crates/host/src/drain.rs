@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Where events were lost (the ring went round before it was drained) the kernel sets bit 31 in the head of the next
-//! page it gives, and, when bit 30 is set too, stores how many behind that page's data. [`PageLoss`] adds these up.
+//! page it gives, and, when bit 30 is set too, stores how many behind that page's data. [`PageLoss`] adds these up, and
+//! [`Gap`] says when: from the last event before to the first one after.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -24,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::anonymise::pages::walk;
 use crate::error::HostError;
 use crate::signals::{event_fd, poll, raise_event_fd};
 use crate::tracefs::Instance;
@@ -56,10 +58,28 @@ pub struct CpuPages {
     pub bytes: u64,
 }
 
+/// A place in time where a CPU's events are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// The CPU.
+    pub cpu: u32,
+    /// Last event before it, in ns of the trace's clock; `None`: it is at the beginning.
+    pub from_ns: Option<u64>,
+    /// First event after it.
+    pub until_ns: u64,
+    /// How many are missing, if the kernel stored it.
+    pub events: Option<u64>,
+}
+
+/// Gaps of one CPU that are kept; the rest is counted only.
+const GAPS_KEPT: usize = 10_000;
+
 /// What the pages themselves say about losses.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageLoss {
-    /// Places in time where events are missing.
+    /// Places in time where events are missing, the first 10,000.
+    pub places: Vec<Gap>,
+    /// How many such places there are.
     pub gaps: u64,
     /// Events missing there, as far as the kernel stored a number.
     pub events: u64,
@@ -67,12 +87,24 @@ pub struct PageLoss {
     pub gaps_of_unknown_size: u64,
 }
 
+/// What draining has cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DrainCost {
+    /// CPU time of the draining threads.
+    pub cpu: Duration,
+    /// How often they were woken, or woke by themselves.
+    pub wakes: u64,
+}
+
+/// What a draining thread leaves.
+pub(crate) type Drained = Result<(Vec<CpuPages>, DrainCost), HostError>;
+
 /// The running threads that empty an instance's buffers.
 pub(crate) struct Drain {
     stop: Arc<OwnedFd>,
     failed: Arc<OwnedFd>,
     bytes: Arc<AtomicU64>,
-    threads: Vec<JoinHandle<Result<Vec<CpuPages>, HostError>>>,
+    threads: Vec<JoinHandle<Drained>>,
 }
 
 struct CpuDrain {
@@ -133,12 +165,17 @@ impl Drain {
 
     /// Takes what is left in the buffers (tracing must be off) and ends the threads. The kernel's files are closed
     /// when this returns, so that the instance can be removed.
-    pub(crate) fn finish(mut self) -> Result<Vec<CpuPages>, HostError> {
+    pub(crate) fn finish(mut self) -> Drained {
         let mut pages = Vec::new();
+        let mut cost = DrainCost::default();
         let mut failed = None;
         for joined in self.join() {
             match joined {
-                Ok(group) => pages.extend(group),
+                Ok((group, part)) => {
+                    pages.extend(group);
+                    cost.cpu += part.cpu;
+                    cost.wakes += part.wakes;
+                }
                 Err(e) => failed = Some(e),
             }
         }
@@ -146,12 +183,12 @@ impl Drain {
             Some(e) => Err(e),
             None => {
                 pages.sort_by_key(|p| p.cpu);
-                Ok(pages)
+                Ok((pages, cost))
             }
         }
     }
 
-    fn join(&mut self) -> Vec<Result<Vec<CpuPages>, HostError>> {
+    fn join(&mut self) -> Vec<Drained> {
         raise_event_fd(self.stop.as_raw_fd());
         let panicked =
             || HostError::System { doing: "a draining thread panicked", source: io::Error::other("panic") };
@@ -172,7 +209,8 @@ fn run(
     total: &AtomicU64,
     page_size: usize,
     wait_mark: bool,
-) -> Result<Vec<CpuPages>, HostError> {
+) -> Drained {
+    let mut wakes = 0;
     let pipe = Pipe::new()?;
     let mut fds: Vec<_> = vec![stop.as_raw_fd()];
     if wait_mark {
@@ -180,6 +218,7 @@ fn run(
     }
     loop {
         let ready = poll(&fds, if wait_mark { POLL_MS } else { 100 })?;
+        wakes += 1;
         let stopping = ready[0];
         let timed_out = !ready.contains(&true);
         let mut moved = 0;
@@ -196,13 +235,23 @@ fn run(
             std::thread::sleep(PAUSE);
         }
     }
-    cpus.into_iter()
+    let pages = cpus
+        .into_iter()
         .map(|mut cpu| {
             total.fetch_add(cpu.read_rest(page_size)?, Ordering::Relaxed);
             cpu.file.seek(SeekFrom::Start(0)).map_err(HostError::io("cannot rewind", temporary(cpu.cpu)))?;
             Ok(CpuPages { cpu: cpu.cpu, file: cpu.file, bytes: cpu.bytes })
         })
-        .collect()
+        .collect::<Result<Vec<_>, HostError>>()?;
+    Ok((pages, DrainCost { cpu: thread_cpu_time(), wakes }))
+}
+
+/// CPU time that the calling thread has used.
+pub(crate) fn thread_cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: fills a local; this clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 fn temporary(cpu: u32) -> String {
@@ -332,10 +381,12 @@ impl CpuPages {
     /// [`HostError::Io`].
     pub fn loss(&mut self, page_size: usize) -> Result<PageLoss, HostError> {
         let mut page = vec![0u8; page_size];
+        let mut before = vec![0u8; page_size];
         let mut loss = PageLoss::default();
-        for _ in 0..self.bytes / page_size as u64 {
+        for index in 0..self.bytes / page_size as u64 {
             self.file.read_exact(&mut page).map_err(HostError::io("cannot read the", temporary(self.cpu)))?;
-            loss.add_page(&page);
+            loss.add_page(self.cpu, &page, (index > 0).then_some(&before));
+            std::mem::swap(&mut page, &mut before);
         }
         self.file
             .seek(SeekFrom::Start(0))
@@ -345,8 +396,8 @@ impl CpuPages {
 }
 
 impl PageLoss {
-    /// Adds one page in the byte order of this machine.
-    fn add_page(&mut self, page: &[u8]) {
+    /// Adds one page in the byte order of this machine; `before` is the CPU's page before it.
+    fn add_page(&mut self, cpu: u32, page: &[u8], before: Option<&Vec<u8>>) {
         const HEAD: usize = 16;
         let word = |at: usize| {
             page.get(at..at + 8)
@@ -358,10 +409,19 @@ impl PageLoss {
             return;
         }
         self.gaps += 1;
-        if commit & MISSED_STORED == 0 {
-            self.gaps_of_unknown_size += 1;
-        } else {
-            self.events += word(HEAD + (commit & COMMIT_MASK) as usize);
+        let events = (commit & MISSED_STORED != 0).then(|| word(HEAD + (commit & COMMIT_MASK) as usize));
+        match events {
+            None => self.gaps_of_unknown_size += 1,
+            Some(events) => self.events += events,
+        }
+        if self.places.len() < GAPS_KEPT {
+            let (mut from_ns, mut until_ns) = (None, None);
+            // A page that contradicts itself tells less; whoever reads the file says so.
+            if let Some(before) = before {
+                let _ = walk(before, |time_ns, _| from_ns = Some(time_ns));
+            }
+            let _ = walk(page, |time_ns, _| until_ns = until_ns.or(Some(time_ns)));
+            self.places.push(Gap { cpu, from_ns, until_ns: until_ns.unwrap_or(word(0)), events });
         }
     }
 }
@@ -380,10 +440,22 @@ mod tests {
         unknown[8..16].copy_from_slice(&(4080u64 | MISSED_EVENTS).to_ne_bytes());
         let mut whole = vec![0u8; 4096];
         whole[8..16].copy_from_slice(&4080u64.to_ne_bytes());
-        let mut loss = PageLoss::default();
-        for page in [&stored, &unknown, &whole] {
-            loss.add_page(page);
+        // Times: the page before begins at 1000 and ends with an event 30 later; the one after begins at 5000.
+        let mut first = vec![0u8; 4096];
+        first[..8].copy_from_slice(&1000u64.to_ne_bytes());
+        first[8..16].copy_from_slice(&16u64.to_ne_bytes());
+        for (at, delta) in [(16, 10u32), (24, 20)] {
+            first[at..at + 4].copy_from_slice(&(delta << 5 | 1).to_ne_bytes());
         }
-        assert_eq!(loss, PageLoss { gaps: 2, events: 7, gaps_of_unknown_size: 1 });
+        stored[..8].copy_from_slice(&5000u64.to_ne_bytes());
+        stored[16..20].copy_from_slice(&(3u32 << 5 | 1).to_ne_bytes());
+        let mut loss = PageLoss::default();
+        let mut before = None;
+        for page in [&first, &stored, &unknown, &whole] {
+            loss.add_page(3, page, before);
+            before = Some(page);
+        }
+        assert_eq!((loss.gaps, loss.events, loss.gaps_of_unknown_size), (2, 7, 1));
+        assert_eq!(loss.places[0], Gap { cpu: 3, from_ns: Some(1030), until_ns: 5003, events: Some(7) });
     }
 }

@@ -40,6 +40,15 @@ pub enum HostError {
         reason: String,
     },
 
+    /// The kernel does not take programs (BPF), and only those were asked for.
+    #[error(
+        "events cannot be recorded by programs here: {why}. Without --backend bpf ftrace takes their place"
+    )]
+    NoPrograms {
+        /// What is missing, or what the kernel answered.
+        why: String,
+    },
+
     /// An event without which nothing can be derived is missing from this kernel.
     #[error(
         "this kernel has no event {event} ({}), without which no schedule can be told. \
@@ -111,6 +120,23 @@ pub enum HostError {
     NoSuchProcess {
         /// The process id asked for.
         pid: i32,
+    },
+
+    /// A control group to record does not exist.
+    #[error(
+        "there is no control group {path:?} in the hierarchy that has the cpu controller; \
+         /proc/PID/cgroup names the groups of a process, as /system.slice/ssh.service"
+    )]
+    NoSuchCgroup {
+        /// The path asked for.
+        path: String,
+    },
+
+    /// The signal that was to begin the recording has not come.
+    #[error("nothing was recorded: the signal to begin had not come when {why}")]
+    NeverBegan {
+        /// What happened instead.
+        why: &'static str,
     },
 
     /// Two recordings at once in one process: they would share the signal handlers.

@@ -8,7 +8,9 @@
 //! | sched_migrate_task | moves between CPUs |
 //! | sched_pi_setprio | a priority lent by a mutex, which must not be taken for a change of nice |
 //! | enter and exit of sched_yield, setpriority, sched_setscheduler, _setattr, _setaffinity | what a task asked for |
-//! | irq, softirq (optional) | time taken by interrupts |
+//! | cgroup_attach_task | moves between control groups, of the hierarchy that has the cpu controller |
+//! | irq, softirq (optional) | time taken by interrupts, and on whose behalf |
+//! | irq_vectors (optional, x86) | the CPU's own interrupts: its timer, messages of other CPUs |
 //! | sched_stat_runtime (optional) | the kernel's own account of CPU time; up to 97 % of the volume |
 //!
 //! An event that is missing is reported and skipped, except sched_switch.
@@ -35,6 +37,21 @@ const SYSCALLS: &[&str] =
     &["sched_yield", "setpriority", "sched_setscheduler", "sched_setattr", "sched_setaffinity"];
 
 const IRQ: &[&str] = &["irq:irq_handler_entry", "irq:irq_handler_exit"];
+/// x86 alone has these; elsewhere the CPU's own interrupts go through irq_handler_entry or are not to be seen.
+const VECTORS: &[&str] = &[
+    "irq_vectors:local_timer_entry",
+    "irq_vectors:local_timer_exit",
+    "irq_vectors:reschedule_entry",
+    "irq_vectors:reschedule_exit",
+    "irq_vectors:call_function_entry",
+    "irq_vectors:call_function_exit",
+    "irq_vectors:call_function_single_entry",
+    "irq_vectors:call_function_single_exit",
+    "irq_vectors:irq_work_entry",
+    "irq_vectors:irq_work_exit",
+];
+/// Moves between control groups.
+pub(crate) const CGROUP: &str = "cgroup:cgroup_attach_task";
 const SOFTIRQ: &[&str] = &["irq:softirq_entry", "irq:softirq_exit", "irq:softirq_raise"];
 const STAT_RUNTIME: &[&str] = &["sched:sched_stat_runtime"];
 
@@ -43,7 +60,9 @@ const STAT_RUNTIME: &[&str] = &["sched:sched_stat_runtime"];
 pub struct EventChoice {
     /// Enter and exit of the system calls that change how a task is scheduled.
     pub syscalls: bool,
-    /// Enter and exit of hardware interrupt handlers.
+    /// Moves between control groups.
+    pub cgroups: bool,
+    /// Enter and exit of hardware interrupt handlers, of devices and of the CPU's own.
     pub irq: bool,
     /// Raise, enter and exit of softirqs.
     pub softirq: bool,
@@ -53,11 +72,16 @@ pub struct EventChoice {
 
 impl Default for EventChoice {
     fn default() -> Self {
-        EventChoice { syscalls: true, irq: false, softirq: false, stat_runtime: false }
+        EventChoice { syscalls: true, cgroups: true, irq: false, softirq: false, stat_runtime: false }
     }
 }
 
 impl EventChoice {
+    /// The same, with all that tells the time of interrupts and on whose behalf they work.
+    pub fn with_interrupts(self) -> EventChoice {
+        EventChoice { irq: true, softirq: true, ..self }
+    }
+
     /// The events, as system:name, in the order of the table above.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = SCHED.iter().map(|&name| name.to_owned()).collect();
@@ -67,7 +91,14 @@ impl EventChoice {
                 names.push(format!("syscalls:sys_exit_{call}"));
             }
         }
-        for (wanted, list) in [(self.irq, IRQ), (self.softirq, SOFTIRQ), (self.stat_runtime, STAT_RUNTIME)] {
+        let vectors = if cfg!(target_arch = "x86_64") { VECTORS } else { &[] };
+        for (wanted, list) in [
+            (self.cgroups, &[CGROUP][..]),
+            (self.irq, IRQ),
+            (self.irq, vectors),
+            (self.softirq, SOFTIRQ),
+            (self.stat_runtime, STAT_RUNTIME),
+        ] {
             if wanted {
                 names.extend(list.iter().map(|&name| name.to_owned()));
             }
@@ -90,8 +121,13 @@ pub struct EnabledEvents {
 /// # Errors
 /// [`HostError::NoEssentialEvent`] when sched_switch is not there; a missing other event is reported in the result.
 pub fn enable(instance: &Instance, choice: EventChoice) -> Result<EnabledEvents, HostError> {
+    enable_these(instance, choice.names())
+}
+
+/// As [`enable`], for these events.
+pub(crate) fn enable_these(instance: &Instance, names: Vec<String>) -> Result<EnabledEvents, HostError> {
     let mut result = EnabledEvents::default();
-    for name in choice.names() {
+    for name in names {
         let (system, event) = split(&name);
         let folder = format!("events/{system}/{event}");
         let problem = if !instance.has(&folder) {
@@ -125,12 +161,13 @@ mod tests {
     #[test]
     fn the_default_choice_is_the_one_of_the_table() {
         let names = EventChoice::default().names();
-        assert_eq!(names.len(), 8 + 2 * 5);
+        assert_eq!(names.len(), 8 + 2 * 5 + 1);
         assert!(names.contains(&"syscalls:sys_exit_sched_setaffinity".to_owned()));
         assert!(!names.iter().any(|name| name.contains("stat_runtime") || name.starts_with("irq:")));
-        let none = EventChoice { syscalls: false, ..EventChoice::default() };
+        let none = EventChoice { syscalls: false, cgroups: false, ..EventChoice::default() };
         assert_eq!(none.names().len(), 8);
-        let all = EventChoice { syscalls: true, irq: true, softirq: true, stat_runtime: true };
-        assert_eq!(all.names().len(), 18 + 2 + 3 + 1);
+        let all = EventChoice { stat_runtime: true, ..EventChoice::default().with_interrupts() };
+        let vectors = if cfg!(target_arch = "x86_64") { 10 } else { 0 };
+        assert_eq!(all.names().len(), 19 + 2 + vectors + 3 + 1);
     }
 }

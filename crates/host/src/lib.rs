@@ -6,7 +6,7 @@
 //! ```text
 //!  record(options) ── tracefs instance ── drain per CPU ──┐
 //!        │                                                ├─> NAME.dat       (trace.dat version 7)
-//!        └─── /proc/*/task/* at the start ────────────────┴─> NAME.proc.csv
+//!        └─── /proc/*/task/* at the start ────────────────┴─> NAME.proc.csv, NAME.cgroup.csv
 //! ```
 //!
 //! A second of a busy two-CPU host is some 10,000 events, 400 KB of pages, about 60 KB of compressed file.
@@ -15,20 +15,27 @@
 //! [`tracefs::Tracefs`] for a private instance, [`anonymise`] to make a recording fit to be given away.
 
 pub mod anonymise;
+mod bpf;
+mod capture;
 pub mod cgroup;
 mod command;
 mod drain;
 pub mod error;
 pub mod events;
+pub mod overhead;
 pub mod record;
 mod signals;
 pub mod snapshot;
+mod target;
 pub mod tracefs;
 
-pub use anonymise::{Anonymised, Others, anonymise};
+pub use anonymise::{Anonymised, Others, Ours, anonymise};
+pub use capture::{Backend, Way};
+pub use cgroup::GroupTable;
 pub use command::CommandEnd;
-pub use drain::PageLoss;
+pub use drain::{DrainCost, Gap, PageLoss};
 pub use error::HostError;
 pub use events::EventChoice;
 pub use record::{Ended, RecordOptions, Recorded, Scope, Stage, What, record};
+pub use signals::signal_by_name;
 pub use snapshot::{Snapshot, SnapshotRow};

@@ -2,19 +2,20 @@
 //!
 //! ```text
 //!  1 remove what dead recorders left; make the instance; clock mono, buffer size, fill mark, events
-//!  2 hold the command (or list the threads of --pid); filter by pid if asked; start draining
-//!  3 tracing on, then the snapshot (a task born in between is told by its fork event), then the command runs
-//!  4 wait: command's end, duration, signal, a full disk
-//!  5 tracing off, drain the rest, read the counters, write NAME.dat and NAME.proc.csv, remove the instance
+//!  2 hold the command (or look for the processes, the control groups); filter by pid if asked; start draining
+//!  3 if a signal is to begin it: let the command run and wait for the signal
+//!  4 tracing on, then the snapshot (a task born in between is told by its fork event), then the command runs
+//!  5 wait: command's end, duration, signal, a full disk
+//!  6 tracing off, drain the rest, read the counters, write NAME.dat and NAME.proc.csv, remove the instance
+//!  7 if the command is still running (a duration or a signal has ended the recording): wait for its end
 //! ```
 //!
-//! Whatever fails in 2 to 5, the instance goes away and no half file stays: the pages lie in unnamed temporary files
+//! Whatever fails in 2 to 6, the instance goes away and no half file stays: the pages lie in unnamed temporary files
 //! and both results are written aside and renamed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -22,20 +23,15 @@ use schedlab_trace::write::{TraceDatWriter, TraceMeta, WriteOptions};
 use schedlab_units::CpuId;
 
 use crate::anonymise::{Anonymised, Others, anonymise};
-use crate::command::{Command, CommandEnd, pidfd_of};
-use crate::drain::{CpuPages, Drain, PageLoss};
+use crate::capture::{self, Backend, Collected, Started, Way, page_size_of_memory};
+use crate::command::{Command, CommandEnd};
+use crate::drain::{CpuPages, DrainCost, Gap, PageLoss, thread_cpu_time};
 use crate::error::HostError;
 use crate::events::{self, EnabledEvents, EventChoice};
-use crate::signals::{Signals, poll};
-use crate::snapshot::{Snapshot, folder_of, numbers_in};
+use crate::signals::{STOPPING, Signals};
+use crate::snapshot::{Snapshot, folder_of};
+use crate::target::Target;
 use crate::tracefs::{Instance, Tracefs, read_text};
-
-/// How long the last switch of a command that has ended may take to be recorded: the kernel tells its parent before
-/// the dead task leaves the CPU for good.
-const LAST_SWITCH: Duration = Duration::from_millis(5);
-
-/// How long a command may take to end after Ctrl-C before the recording ends without it.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// Which tasks' events are kept while a command or process is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,10 +51,12 @@ pub enum What {
         /// How long; `None` is until Ctrl-C.
         duration: Option<Duration>,
     },
-    /// A command, until it ends.
+    /// A command, until it ends, or for a while; it runs on when the recording is over.
     Command {
         /// Program and arguments; found by PATH.
         argv: Vec<OsString>,
+        /// How long at most.
+        duration: Option<Duration>,
         /// Which tasks.
         scope: Scope,
     },
@@ -70,6 +68,13 @@ pub enum What {
         duration: Option<Duration>,
         /// Which tasks.
         scope: Scope,
+    },
+    /// The tasks of these control groups and of the groups below them, for a while or until a stopping signal.
+    Cgroups {
+        /// Their paths in the hierarchy that has the cpu controller, as in /proc/PID/cgroup: /system.slice/ssh.service.
+        paths: Vec<String>,
+        /// How long; `None` is until Ctrl-C.
+        duration: Option<Duration>,
     },
 }
 
@@ -95,6 +100,13 @@ pub struct RecordOptions {
     pub anonymise: Option<Others>,
     /// How often [`Stage::Recording`] is reported; each report is a wake-up on the recorded host.
     pub progress_every: Option<Duration>,
+    /// By which way events come from the kernel.
+    pub backend: Backend,
+    /// Begin only when this signal comes to the recorder (see [`signal_by_name`](crate::signal_by_name)); a command runs from
+    /// the start.
+    pub start_on: Option<i32>,
+    /// End when this signal comes to the recorder.
+    pub stop_on: Option<i32>,
 }
 
 impl RecordOptions {
@@ -111,6 +123,9 @@ impl RecordOptions {
             write: WriteOptions::default(),
             anonymise: None,
             progress_every: None,
+            backend: Backend::default(),
+            start_on: None,
+            stop_on: None,
         }
     }
 
@@ -132,8 +147,23 @@ impl RecordOptions {
         let nothing = match &self.what {
             What::Command { argv, .. } => argv.is_empty().then_some("command"),
             What::Processes { pids, .. } => pids.is_empty().then_some("pid"),
+            What::Cgroups { paths, .. } => paths.is_empty().then_some("cgroup"),
             What::System { .. } => None,
         };
+        for (option, signal) in [("start_on", self.start_on), ("stop_on", self.stop_on)] {
+            if let Some(signal) = signal
+                && (STOPPING.contains(&signal) || !(1..=31).contains(&signal))
+            {
+                let expected =
+                    "a signal that may be caught and does not end a recording anyway: SIGUSR1, SIGUSR2";
+                return Err(HostError::Option { option, value: signal.to_string(), expected });
+            }
+        }
+        if self.start_on.is_some() && self.start_on == self.stop_on {
+            let value = self.stop_on.map(|signal| signal.to_string()).unwrap_or_default();
+            let expected = "another signal than start_on";
+            return Err(HostError::Option { option: "stop_on", value, expected });
+        }
         match nothing {
             Some(option) => Err(HostError::Option { option, value: String::new(), expected: "at least one" }),
             None => Ok(()),
@@ -144,6 +174,11 @@ impl RecordOptions {
 /// Where a recording is, for a progress line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
+    /// All is ready; the signal that begins the recording has not come.
+    Waiting {
+        /// The signal.
+        signal: i32,
+    },
     /// Events come in.
     Recording {
         /// Since tracing was switched on.
@@ -155,6 +190,8 @@ pub enum Stage {
     Draining,
     /// The files are written.
     Writing,
+    /// The files are there; the command still runs.
+    CommandGoesOn,
 }
 
 /// Why a recording ended.
@@ -169,7 +206,7 @@ pub enum Ended {
 }
 
 /// What one CPU's buffer says of itself at the end.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CpuCount {
     /// The CPU.
     pub cpu: u32,
@@ -209,6 +246,14 @@ pub struct Recorded {
     pub command_pid: Option<i32>,
     /// From tracing on to tracing off.
     pub duration: Duration,
+    /// When tracing was switched on, in ns of the trace's clock.
+    pub start_ns: u64,
+    /// By which way events came from the kernel.
+    pub way: Way,
+    /// What draining has cost, while it was recorded and just after.
+    pub drain: DrainCost,
+    /// CPU time of writing the files.
+    pub write_cpu: Duration,
     /// Events enabled, and those this kernel does not have.
     pub events: EnabledEvents,
     /// Each CPU's counters.
@@ -230,11 +275,21 @@ impl Recorded {
         self.cpus.iter().map(CpuCount::lost).sum()
     }
 
+    /// Where events are missing, in order of time.
+    pub fn gaps(&self) -> Vec<Gap> {
+        let mut gaps: Vec<Gap> = self.cpus.iter().flat_map(|cpu| cpu.pages.places.iter().copied()).collect();
+        gaps.sort_by_key(|gap| (gap.until_ns, gap.cpu));
+        gaps
+    }
+
     /// The status `schedlab record` returns: the command's, or 0.
     pub fn status(&self) -> i32 {
         self.command.map_or(0, |end| end.status())
     }
 }
+
+/// Gaps that [`Recorded`] prints one by one.
+const GAPS_SHOWN: usize = 5;
 
 impl fmt::Display for Recorded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -258,6 +313,29 @@ impl fmt::Display for Recorded {
                 cpu.pages.gaps
             )?;
         }
+        let gaps = self.gaps();
+        for gap in gaps.iter().take(GAPS_SHOWN) {
+            let at = |ns: u64| ns.saturating_sub(self.start_ns) as f64 / 1e9;
+            let events = gap.events.map_or("events".to_owned(), |events| format!("{events} events"));
+            let from = gap.from_ns.map_or(0.0, at);
+            writeln!(
+                f,
+                "  {events} of CPU {} missing from {from:.6} s to {:.6} s",
+                gap.cpu,
+                at(gap.until_ns)
+            )?;
+        }
+        if gaps.len() > GAPS_SHOWN {
+            let (first, last) = (&gaps[GAPS_SHOWN], &gaps[gaps.len() - 1]);
+            let at = |gap: &Gap| gap.until_ns.saturating_sub(self.start_ns) as f64 / 1e9;
+            let more = gaps.len() - GAPS_SHOWN;
+            writeln!(
+                f,
+                "  and {more} more places, from {:.6} s to {:.6} s; the workload counts them too",
+                at(first),
+                at(last)
+            )?;
+        }
         for (event, reason) in &self.events.missing {
             writeln!(f, "without {event}: {reason}")?;
         }
@@ -271,7 +349,8 @@ impl fmt::Display for Recorded {
 /// [`HostError`]; ask [`HostError::is_unavailable`] whether this host cannot record at all.
 pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Result<Recorded, HostError> {
     options.check()?;
-    let signals = Signals::install()?;
+    let chosen: Vec<i32> = options.start_on.into_iter().chain(options.stop_on).collect();
+    let signals = Signals::install(&chosen)?;
     let tracefs = match &options.tracefs {
         Some(root) => Tracefs::at(root)?,
         None => Tracefs::open()?,
@@ -279,27 +358,44 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
     let removed_instances = tracefs.remove_stale();
     // Order of drops, last first: the command is let go, the drain closes the instance's files, the instance goes.
     let instance = tracefs.make_instance()?;
-    let (page_size, wait_mark) = configure(&instance, options)?;
-    let enabled = events::enable(&instance, options.events)?;
-    let drain = Drain::start(&instance, &folder_of(&options.output), page_size, wait_mark)?;
+    let Started { capture, enabled, page_size, way } = capture::start(&tracefs, &instance, options)?;
     let mut target = Target::prepare(&instance, &options.what)?;
+    if let Some(signal) = options.start_on {
+        if let Some(command) = &mut target.command {
+            command.open_gate()?;
+        }
+        progress(Stage::Waiting { signal });
+        target.wait_for_start(&signals, signal)?;
+    }
 
-    instance.set("tracing_on", "1", "")?;
+    let start_ns = monotonic_ns();
+    capture.record(&instance, true)?;
     let began = Instant::now();
-    let snapshot = Snapshot::take()?;
-    if let Some(command) = &mut target.command {
+    let mut snapshot = Snapshot::take()?;
+    target.began(&snapshot, &options.what);
+    if let (Some(command), None) = (&mut target.command, options.start_on) {
         command.open_gate()?;
     }
-    let ended = wait(&mut target, &signals, &drain, began, options, progress)?;
-    instance.set("tracing_on", "0", "")?;
+    let ended = target.wait(&signals, &capture, began, options, progress)?;
+    capture.record(&instance, false)?;
     let duration = began.elapsed();
+    // Groups that have come meanwhile; an error here must not cost the recording.
+    if let Ok(after) = Snapshot::take() {
+        snapshot.groups.add_new(after.groups);
+    }
 
     progress(Stage::Draining);
-    let mut pages = drain.finish()?;
-    let cpus = count(&instance, &mut pages, page_size)?;
+    let Collected { pages, cost, counts } =
+        capture.finish(&instance, page_size, &folder_of(&options.output))?;
     progress(Stage::Writing);
+    let write_began = thread_cpu_time();
     let mut meta = describe(&tracefs, &instance, &enabled, &snapshot, options)?;
     meta.page_size = page_size_of_memory();
+    if matches!(way, Way::Bpf { .. }) {
+        // The instance has not recorded all of it.
+        meta.cpu_stats = counts.iter().map(CpuCount::to_stats).collect();
+        meta.cpus = counts.len() as u32;
+    }
     let options_of_file = WriteOptions { page_size, ..options.write };
     let snapshot_path = Snapshot::path_beside(&options.output);
     let (trace_bytes, anonymised) = match options.anonymise {
@@ -319,12 +415,17 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
             write_trace(&full, pages, &meta, options_of_file)?;
             let full_snapshot = Snapshot::path_beside(&full);
             snapshot.write(&full_snapshot)?;
-            let (roots, out) = (target.roots(&options.what), &options.output);
-            let done = anonymise(&full, &full_snapshot, &roots, others, out, options_of_file)?;
+            let done =
+                anonymise(&full, &full_snapshot, &target.ours, others, &options.output, options_of_file)?;
             (done.bytes, Some(done))
         }
     };
     instance.remove()?;
+    let write_cpu = thread_cpu_time().saturating_sub(write_began);
+    if target.goes_on() {
+        progress(Stage::CommandGoesOn);
+        target.wait_for_end(&signals)?;
+    }
 
     Ok(Recorded {
         trace: options.output.clone(),
@@ -335,198 +436,22 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
         command_pid: target.command.as_ref().map(Command::pid),
         command: target.end,
         duration,
+        start_ns,
+        way,
+        drain: cost,
+        write_cpu,
         events: enabled,
-        cpus,
+        cpus: counts,
         removed_instances,
     })
 }
 
-/// Clock, buffer size and fill mark; gives the size of a buffer page and whether poll waits for the mark.
-fn configure(instance: &Instance, options: &RecordOptions) -> Result<(usize, bool), HostError> {
-    instance.set("trace_clock", "mono", "The clock mono is in every kernel since 3.17; use a newer one")?;
-    let size = options.buffer_kb.to_string();
-    instance.set("buffer_size_kb", &size, "It is per CPU and must fit into memory: ask for less")?;
-    let wait_mark = instance.has("buffer_percent");
-    if wait_mark {
-        instance.set("buffer_percent", &options.buffer_percent.to_string(), "Use 0 to 100")?;
-    }
-    // Kernels before 6.8 have no choice: a buffer page is a memory page.
-    let sub_buffer =
-        instance.get("buffer_subbuf_size_kb").ok().and_then(|kb| kb.trim().parse::<usize>().ok());
-    let page_size = sub_buffer.map_or(page_size_of_memory() as usize, |kb| kb * 1024);
-    Ok((page_size, wait_mark))
-}
-
-fn page_size_of_memory() -> u32 {
-    // SAFETY: a plain query; the page size is positive and small.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u32 }
-}
-
-/// What is waited for.
-struct Target {
-    command: Option<Command>,
-    processes: Vec<OwnedFd>,
-    /// The threads that were there when the recording began.
-    threads: Vec<i32>,
-    deadline: Option<Duration>,
-    end: Option<CommandEnd>,
-}
-
-impl Target {
-    fn prepare(instance: &Instance, what: &What) -> Result<Target, HostError> {
-        let mut target =
-            Target { command: None, processes: Vec::new(), threads: Vec::new(), deadline: None, end: None };
-        let scope = match what {
-            What::System { duration } => {
-                target.deadline = *duration;
-                Scope::Whole
-            }
-            What::Command { argv, scope } => {
-                let command = Command::hold(argv)?;
-                target.threads.push(command.pid());
-                target.command = Some(command);
-                *scope
-            }
-            What::Processes { pids, duration, scope } => {
-                target.deadline = *duration;
-                for &pid in pids {
-                    target.processes.push(pidfd_of(pid)?);
-                    let folder = format!("/proc/{pid}/task");
-                    target.threads.extend(
-                        numbers_in(Path::new(&folder)).map_err(|_| HostError::NoSuchProcess { pid })?,
-                    );
-                }
-                *scope
-            }
-        };
-        if scope == Scope::Tree {
-            instance.set(
-                "options/event-fork",
-                "1",
-                "Kernels before 4.7 cannot follow forks: record everything",
-            )?;
-            for thread in &target.threads {
-                instance.append("set_event_pid", &format!("{thread}\n"), "Record everything instead")?;
-            }
-        }
-        Ok(target)
-    }
-
-    /// The tasks whose names, and whose children's, may be told.
-    fn roots(&self, what: &What) -> BTreeSet<i32> {
-        match what {
-            What::Processes { .. } => self.threads.iter().copied().collect(),
-            _ => self.command.iter().map(Command::pid).collect(),
-        }
-    }
-
-    /// Descriptors that become readable when a target ends.
-    fn fds(&self) -> Vec<i32> {
-        let command = self.command.as_ref().filter(|_| self.end.is_none()).map(Command::fd);
-        command.into_iter().chain(self.processes.iter().map(AsRawFd::as_raw_fd)).collect()
-    }
-
-    /// Notes those that have ended; true when none is left.
-    fn ended(&mut self, ready: &[bool]) -> Result<bool, HostError> {
-        if let Some(command) = &mut self.command {
-            if ready.first() == Some(&true) {
-                self.end = Some(command.wait()?);
-            }
-            return Ok(self.end.is_some());
-        }
-        let mut place = 0;
-        let had = !self.processes.is_empty();
-        self.processes.retain(|_| {
-            place += 1;
-            ready.get(place - 1) != Some(&true)
-        });
-        Ok(had && self.processes.is_empty())
-    }
-}
-
-/// The recorder's one waiting place.
-fn wait(
-    target: &mut Target,
-    signals: &Signals,
-    drain: &Drain,
-    began: Instant,
-    options: &RecordOptions,
-    progress: &mut dyn FnMut(Stage),
-) -> Result<Ended, HostError> {
-    let mut stopped: Option<(Instant, i32, u32)> = None;
-    loop {
-        let elapsed = began.elapsed();
-        let mut sleeps = [None, options.progress_every, None];
-        if let Some(deadline) = target.deadline {
-            match deadline.checked_sub(elapsed) {
-                Some(left) if !left.is_zero() => sleeps[0] = Some(left),
-                _ => return Ok(Ended::Duration),
-            }
-        }
-        if let Some((since, signal, _)) = stopped {
-            match GRACE.checked_sub(since.elapsed()) {
-                Some(left) => sleeps[2] = Some(left),
-                None => {
-                    target.end = Some(CommandEnd::StillRunning);
-                    return Ok(Ended::Signal(signal));
-                }
-            }
-        }
-        // Rounded up: waking a hair early would only mean one more round.
-        let timeout = sleeps
-            .into_iter()
-            .flatten()
-            .min()
-            .map_or(-1, |sleep| i32::try_from(sleep.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
-        let mut fds = vec![signals.fd(), drain.failed_fd()];
-        fds.extend(target.fds());
-        let ready = poll(&fds, timeout)?;
-        if target.ended(&ready[2..])? {
-            std::thread::sleep(LAST_SWITCH);
-            return Ok(stopped.map_or(Ended::TargetEnded, |(_, signal, _)| Ended::Signal(signal)));
-        }
-        if ready[1] {
-            // A draining thread gave up; what it said comes out of finish(). A running command is not ours to kill.
-            return Ok(Ended::TargetEnded);
-        }
-        if let Some(stop) = signals.take() {
-            match (&target.command, stopped) {
-                (Some(command), None) => {
-                    if stop.forward {
-                        command.signal(stop.signal);
-                    }
-                    stopped = Some((Instant::now(), stop.signal, stop.count));
-                }
-                (Some(_), Some((_, signal, count))) if stop.count > count => {
-                    target.end = Some(CommandEnd::StillRunning);
-                    return Ok(Ended::Signal(signal));
-                }
-                (Some(_), Some(_)) => {}
-                (None, _) => return Ok(Ended::Signal(stop.signal)),
-            }
-        }
-        if options.progress_every.is_some() {
-            progress(Stage::Recording { elapsed: began.elapsed(), drained_bytes: drain.bytes() });
-        }
-    }
-}
-
-/// Each CPU's counters, after everything has been read.
-fn count(instance: &Instance, pages: &mut [CpuPages], page_size: usize) -> Result<Vec<CpuCount>, HostError> {
-    let mut counts = Vec::new();
-    for cpu in pages {
-        let stats = instance.get(&format!("per_cpu/cpu{}/stats", cpu.cpu))?;
-        let value = |name: &str| stat(&stats, name).unwrap_or(0);
-        counts.push(CpuCount {
-            cpu: cpu.cpu,
-            events: value("read events"),
-            overrun: value("overrun"),
-            dropped: value("commit overrun") + value("dropped events"),
-            pages: cpu.loss(page_size)?,
-            bytes: cpu.bytes,
-        });
-    }
-    Ok(counts)
+/// The clock mono, which the trace is recorded with.
+fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: fills a local; this clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// A counter in the text of per_cpu/cpuN/stats.
@@ -602,7 +527,7 @@ mod tests {
     #[test]
     fn names_saved_by_the_kernel_win_over_the_snapshot() {
         let row = |tid, comm: &str| crate::SnapshotRow { tid, comm: comm.to_owned(), ..Default::default() };
-        let snapshot = Snapshot { rows: vec![row(7, "sh"), row(9, "cat")] };
+        let snapshot = Snapshot { rows: vec![row(7, "sh"), row(9, "cat")], ..Snapshot::default() };
         let merged = merge_names(b"7 gzip -9\n8 make\n10 <...>\n", &snapshot);
         assert_eq!(String::from_utf8_lossy(&merged), "7 gzip -9\n8 make\n9 cat\n");
     }
@@ -617,11 +542,17 @@ mod tests {
         assert!(said(|o| o.buffer_kb = 0).starts_with("buffer_kb is \"0\", expected at least 1"));
         assert!(said(|o| o.buffer_percent = 101).contains("expected 0 to 100"));
         assert!(
-            said(|o| o.what = What::Command { argv: vec![], scope: Scope::Whole }).starts_with("command is")
+            said(|o| o.what = What::Command { argv: vec![], duration: None, scope: Scope::Whole })
+                .starts_with("command is")
         );
         let none = |o: &mut RecordOptions| {
             o.what = What::Processes { pids: vec![], duration: None, scope: Scope::Tree };
         };
         assert!(said(none).starts_with("pid is"));
+        assert!(said(|o| o.what = What::Cgroups { paths: vec![], duration: None }).starts_with("cgroup is"));
+        assert!(said(|o| o.start_on = Some(libc::SIGINT)).starts_with("start_on is \"2\""));
+        let same =
+            |o: &mut RecordOptions| (o.start_on, o.stop_on) = (Some(libc::SIGUSR1), Some(libc::SIGUSR1));
+        assert!(said(same).contains("another signal than start_on"));
     }
 }

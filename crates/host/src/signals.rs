@@ -1,5 +1,8 @@
 //! How does a recording end in order when somebody presses Ctrl-C?
 //!
+//! And how is one told to begin, or to end, by a program? By signals of the user's choice (SIGUSR1, SIGUSR2, ...), which reach
+//! nobody else.
+//!
 //! The handlers only count and write to an eventfd, which the recorder's one waiting place polls. They are installed
 //! for the length of a recording and the former ones put back afterwards.
 //!
@@ -9,15 +12,35 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use crate::error::HostError;
+
+/// A signal by its name, with or without SIG, in any case, or by its number; only those that may be caught, and that do not end a
+/// recording anyway.
+pub fn signal_by_name(name: &str) -> Option<libc::c_int> {
+    const NAMES: [(&str, libc::c_int); 7] = [
+        ("USR1", libc::SIGUSR1),
+        ("USR2", libc::SIGUSR2),
+        ("ALRM", libc::SIGALRM),
+        ("CONT", libc::SIGCONT),
+        ("URG", libc::SIGURG),
+        ("WINCH", libc::SIGWINCH),
+        ("IO", libc::SIGIO),
+    ];
+    let upper = name.to_ascii_uppercase();
+    let short = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let known = |&(known, number): &(&str, libc::c_int)| known == short || number.to_string() == short;
+    NAMES.iter().find(|pair| known(pair)).map(|(_, number)| *number)
+}
 
 /// The signals that end a recording.
 pub(crate) const STOPPING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 static EVENT_FD: AtomicI32 = AtomicI32::new(-1);
 static COUNT: AtomicU32 = AtomicU32::new(0);
+/// Bit N: signal N has come; only for signals of the user's choice.
+static CHOSEN: AtomicU64 = AtomicU64::new(0);
 static LAST: AtomicI32 = AtomicI32::new(0);
 /// Whether LAST was sent by a process and so has to be forwarded.
 static SENT_BY_PROCESS: AtomicBool = AtomicBool::new(false);
@@ -45,9 +68,13 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _contex
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
-        LAST.store(signal, Ordering::Relaxed);
-        SENT_BY_PROCESS.store(info.is_null() || (*info).si_code <= 0, Ordering::Relaxed);
-        COUNT.fetch_add(1, Ordering::Release);
+        if STOPPING.contains(&signal) {
+            LAST.store(signal, Ordering::Relaxed);
+            SENT_BY_PROCESS.store(info.is_null() || (*info).si_code <= 0, Ordering::Relaxed);
+            COUNT.fetch_add(1, Ordering::Release);
+        } else {
+            CHOSEN.fetch_or(1 << signal, Ordering::Release);
+        }
         let one = 1u64;
         // write is async-signal-safe; a full eventfd (EAGAIN) is as good as a written one.
         libc::write(EVENT_FD.load(Ordering::Relaxed), (&raw const one).cast(), 8);
@@ -56,7 +83,8 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _contex
 }
 
 impl Signals {
-    pub(crate) fn install() -> Result<Signals, HostError> {
+    /// Handlers for the stopping signals and for these `chosen` ones.
+    pub(crate) fn install(chosen: &[libc::c_int]) -> Result<Signals, HostError> {
         if INSTALLED.swap(true, Ordering::AcqRel) {
             return Err(HostError::Busy);
         }
@@ -69,8 +97,9 @@ impl Signals {
         };
         EVENT_FD.store(fd.as_raw_fd(), Ordering::Relaxed);
         COUNT.store(0, Ordering::Release);
+        CHOSEN.store(0, Ordering::Release);
         let mut signals = Signals { fd, former: Vec::new() };
-        for signal in STOPPING {
+        for signal in STOPPING.into_iter().chain(chosen.iter().copied()) {
             // SAFETY: an all-zero sigaction is valid (default action, empty mask).
             let mut former: libc::sigaction = unsafe { std::mem::zeroed() };
             // SAFETY: reads the current action into a local.
@@ -78,7 +107,7 @@ impl Signals {
                 return Err(HostError::last_os("cannot read a signal's action"));
             }
             // nohup and the like: what is ignored stays ignored.
-            if former.sa_sigaction == libc::SIG_IGN {
+            if former.sa_sigaction == libc::SIG_IGN && STOPPING.contains(&signal) {
                 continue;
             }
             // SAFETY: as above; then every field that matters is set.
@@ -97,6 +126,11 @@ impl Signals {
     /// Becomes readable when a signal has come.
     pub(crate) fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()
+    }
+
+    /// Whether this chosen signal has come.
+    pub(crate) fn has_come(&self, signal: libc::c_int) -> bool {
+        CHOSEN.load(Ordering::Acquire) & 1 << signal != 0
     }
 
     /// The latest stopping signal, if any has come; quiets the descriptor.
@@ -160,4 +194,18 @@ pub(crate) fn poll(fds: &[RawFd], timeout_ms: i32) -> Result<Vec<bool>, HostErro
         }
     }
     Ok(polled.iter().map(|p| p.revents != 0).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_have_their_usual_names() {
+        for (name, number) in
+            [("SIGUSR1", Some(10)), ("usr2", Some(12)), ("10", Some(10)), ("KILL", None), ("INT", None)]
+        {
+            assert_eq!(signal_by_name(name), number, "{name}");
+        }
+    }
 }

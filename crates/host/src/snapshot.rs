@@ -13,10 +13,11 @@
 //! a CPU list as in Cpus_allowed_list. state is that of /proc/PID/stat (R, S, D, ...). Fields with a comma, a quote or
 //! a line break are quoted as in RFC 4180. Threads that end while the table is read are left out.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cgroup::{CgroupCpu, Cgroups};
+use crate::cgroup::{CgroupCpu, Cgroups, GroupTable, lineage};
 use crate::error::HostError;
 use crate::tracefs::read_text;
 
@@ -75,6 +76,8 @@ pub struct SnapshotRow {
 pub struct Snapshot {
     /// In order of tid.
     pub rows: Vec<SnapshotRow>,
+    /// Their control groups and those above, for the second table.
+    pub groups: GroupTable,
 }
 
 impl Snapshot {
@@ -91,7 +94,35 @@ impl Snapshot {
             }
         }
         rows.sort_by_key(|row| row.tid);
-        Ok(Snapshot { rows })
+        let groups = cgroups.table(rows.iter().map(|row| &row.cgroup));
+        Ok(Snapshot { rows, groups })
+    }
+
+    /// The threads of these processes and of all processes below them.
+    pub(crate) fn family(&self, processes: &[i32]) -> BTreeSet<i32> {
+        let mut children: BTreeMap<i32, BTreeSet<i32>> = BTreeMap::new();
+        for row in &self.rows {
+            children.entry(row.ppid.unwrap_or(0)).or_default().insert(row.pid);
+        }
+        let mut family: BTreeSet<i32> = BTreeSet::new();
+        let mut open: Vec<i32> = processes.to_vec();
+        while let Some(process) = open.pop() {
+            if family.insert(process) {
+                open.extend(children.get(&process).into_iter().flatten());
+            }
+        }
+        self.rows.iter().filter(|row| family.contains(&row.pid)).map(|row| row.tid).collect()
+    }
+
+    /// The threads in these control groups and in the groups below them.
+    pub(crate) fn members(&self, groups: &[String]) -> BTreeSet<i32> {
+        let is_in = |row: &&SnapshotRow| {
+            row.cgroup
+                .path
+                .as_deref()
+                .is_some_and(|path| lineage(path).any(|p| groups.iter().any(|g| g == p)))
+        };
+        self.rows.iter().filter(is_in).map(|row| row.tid).collect()
     }
 
     /// The table as CSV.
@@ -192,23 +223,30 @@ impl Snapshot {
                 },
             });
         }
-        Ok(Snapshot { rows })
+        Ok(Snapshot { rows, groups: GroupTable::default() })
     }
 
-    /// Writes the table under another name and renames it.
+    /// Writes the table, and that of the control groups beside it if there are any, under other names and renames them.
     ///
     /// # Errors
     /// [`HostError::Io`].
     pub fn write(&self, path: &Path) -> Result<(), HostError> {
+        self.groups.write(&GroupTable::path_beside_snapshot(path))?;
         write_aside(path, self.to_csv().as_bytes())
     }
 
-    /// Reads a table.
+    /// Reads a table, and that of the control groups if it lies beside.
     ///
     /// # Errors
     /// [`HostError::Io`] or [`HostError::Snapshot`].
     pub fn read(path: &Path) -> Result<Snapshot, HostError> {
-        Snapshot::from_csv(&read_text(path).map_err(HostError::io("cannot read", path))?, path)
+        let read = |path: &Path| read_text(path).map_err(HostError::io("cannot read", path));
+        let mut snapshot = Snapshot::from_csv(&read(path)?, path)?;
+        let groups = GroupTable::path_beside_snapshot(path);
+        if groups.exists() {
+            snapshot.groups = GroupTable::from_csv(&read(&groups)?, &groups)?;
+        }
+        Ok(snapshot)
     }
 
     /// Where the snapshot of a trace lies: `a/b.dat` has `a/b.proc.csv`.
@@ -217,11 +255,11 @@ impl Snapshot {
     }
 }
 
-fn text<T: ToString>(value: Option<T>) -> String {
+pub(crate) fn text<T: ToString>(value: Option<T>) -> String {
     value.map(|v| v.to_string()).unwrap_or_default()
 }
 
-fn quote(field: &str) -> String {
+pub(crate) fn quote(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {
@@ -230,7 +268,7 @@ fn quote(field: &str) -> String {
 }
 
 /// The records of a CSV, each with the line it begins in; empty lines are skipped.
-fn parse_csv(csv: &str) -> Vec<(usize, Vec<String>)> {
+pub(crate) fn parse_csv(csv: &str) -> Vec<(usize, Vec<String>)> {
     let mut records = Vec::new();
     let (mut record, mut field, mut quoted) = (Vec::new(), String::new(), false);
     let (mut line, mut began) = (1, 1);
@@ -416,7 +454,7 @@ mod tests {
             ..SnapshotRow::default()
         };
         let names = ["plain", "with,comma", "say \"hi\"", "new\nline", " edge ", "()"];
-        let snapshot = Snapshot { rows: names.map(row).to_vec() };
+        let snapshot = Snapshot { rows: names.map(row).to_vec(), ..Snapshot::default() };
         let csv = snapshot.to_csv();
         assert_eq!(Snapshot::from_csv(&csv, Path::new("x.csv")).expect("own output"), snapshot);
     }

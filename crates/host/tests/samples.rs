@@ -57,11 +57,33 @@ const SAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("interactive", &["mix", "editor", "spell", "painter", "audio", "background", "helper"]),
+    ("dependencies/pipeline", PIPELINE),
+    ("dependencies/pipeline-again", PIPELINE),
+    ("dependencies/pipeline-1cpu", PIPELINE),
+    ("dependencies/server", SERVER),
+    ("dependencies/server-again", SERVER),
+    // the server was there before anybody slept
+    ("dependencies/server-1cpu", SERVER_WITHOUT_SLEEP),
+];
+
+const PIPELINE: &[&str] = &["pipeline.sh", "seq", "gzip", "md5sum"];
+const SERVER: &[&str] = &[
+    "sleep",
+    "server.sh",
+    "redis-server",
+    "redis-cli",
+    "redis-benchmark",
+    "bio_close_file",
+    "bio_aof_fsync",
+    "bio_lazy_free",
+    "jemalloc_bg_thd",
 ];
 
 fn folder(sample: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples").join(sample)
 }
+
+const SERVER_WITHOUT_SLEEP: &[&str] = SERVER.split_at(1).1;
 
 /// Kernel threads of every Linux, written down anew (not taken from the code under test).
 fn is_kernel_thread(name: &str) -> bool {
@@ -138,19 +160,26 @@ fn strings(bytes: &[u8], at_least: usize) -> BTreeSet<String> {
 
 #[test]
 fn the_list_of_samples_is_complete() {
+    let names = |folder: &Path| -> Vec<String> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten();
+        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
+    };
     let root = folder("");
-    let folders = std::fs::read_dir(&root).expect("samples/").filter_map(|entry| {
-        let entry = entry.ok()?;
-        // hand-written workloads are samples too, but no recordings; tools/ holds one run in the forms of other tools, see its own test
-        (entry.path().join("trace.dat").exists() && entry.file_name() != "tools")
-            .then(|| entry.file_name().into_string().ok())?
-    });
-    let folders: BTreeSet<String> = folders.collect();
+    let mut folders = BTreeSet::new();
+    for name in names(&root) {
+        folders.extend(names(&root.join(&name)).into_iter().map(|inner| format!("{name}/{inner}")));
+        folders.insert(name);
+    }
+    // hand-written workloads are samples too, but no recordings; tools/ holds one run in the forms of other tools, see its own test
+    folders.retain(|name| root.join(name).join("trace.dat").exists() && name != "tools");
     let listed: BTreeSet<String> = SAMPLES.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(folders, listed);
     let mut total = 0;
     for (sample, _) in SAMPLES {
-        for file in ["trace.dat", "trace.proc.csv", "PROVENANCE.md"] {
+        assert!(
+            folder(sample).join("PROVENANCE.md").exists() || folder(sample).join("../PROVENANCE.md").exists()
+        );
+        for file in ["trace.dat", "trace.proc.csv"] {
             let path = folder(sample).join(file);
             let bytes = std::fs::metadata(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())).len();
             assert!(bytes < 3_000_000, "{} has {bytes} bytes", path.display());
@@ -234,6 +263,8 @@ fn no_other_text_is_anywhere_in_the_files() {
             "header_page",
             "header_event",
             "syscalls",
+            "cgroup",
+            "irq_vectors",
             "headers",
             "ftrace events",
             "events format",

@@ -56,8 +56,8 @@ pub struct LinuxMachine<S: Sink> {
     read: Vec<(String, Result<String, i32>)>,
     /// Operations of tasks that consist of several; kept until the task is back in user mode.
     batches: BTreeMap<TaskId, Batch>,
-    /// `cgroup.procs` of each control group.
-    groups: Vec<CString>,
+    /// How each control group is entered.
+    groups: Vec<Entrance>,
     params: Params,
     refused: BTreeMap<String, u64>,
     fault: Option<Fault>,
@@ -207,10 +207,12 @@ impl Batch {
         self.push(format!("affinity {cpus}"), Count, op::AFFINITY, 0, arg);
     }
 
-    fn change(&mut self, target: u64, change: &Change, groups: &[CString], nr_cpus: u32) {
+    fn change(&mut self, target: u64, change: &Change, groups: &[Entrance], nr_cpus: u32) {
         if let Some(group) = change.cgroup.and_then(|g| groups.get(g as usize)) {
-            let arg = [target, group.as_ptr() as u64, 0, 0, 0];
-            self.push(format!("moving to the group {}", group.to_string_lossy()), Count, op::ATTACH, 0, arg);
+            for file in group {
+                let arg = [target, file.as_ptr() as u64, 0, 0, 0];
+                self.push(format!("moving to {}", file.to_string_lossy()), Count, op::ATTACH, 0, arg);
+            }
         }
         if let Some(cpus) = &change.affinity {
             self.affinity(target, cpus, nr_cpus);
@@ -223,7 +225,7 @@ impl Batch {
         }
     }
 
-    fn fork(&mut self, spawn: &Spawn<'_>, groups: &[CString], nr_cpus: u32) {
+    fn fork(&mut self, spawn: &Spawn<'_>, groups: &[Entrance], nr_cpus: u32) {
         let arg = [u64::from(spawn.id.0), self.text(spawn.name), 0, 0, 0];
         self.push(format!("forking {} ({})", spawn.id, spawn.name), Stop, op::FORK, 0, arg);
         if let Some(change) = spawn.change {
@@ -621,9 +623,17 @@ fn is_deadline(spawn: &Spawn<'_>) -> bool {
     params.is_some_and(|params| params.policy == Policy::Deadline)
 }
 
-/// Add the creation of a group to the batch; returns the path of its `cgroup.procs`.
-fn make_group(batch: &mut Batch, group: &Cgroup) -> CString {
+/// Files that a task's pid is written to, in this order, to bring it into a group.
+type Entrance = Vec<CString>;
+
+/// Add the creation of a group to the batch; returns how it is entered.
+///
+/// Groups at the top are domains, all below them are threaded. So tasks may be in a group that has groups below it, as the root's tasks
+/// are and as version 1 of control groups allows; a task enters by the domain (`cgroup.procs` of /web), then goes on to its group
+/// (`cgroup.threads` of /web/log). The cpu and cpuset controllers treat both kinds alike.
+fn make_group(batch: &mut Batch, group: &Cgroup) -> Entrance {
     let mut path = CGROUP_ROOT.to_owned();
+    let mut entrance = Vec::new();
     let parts: Vec<&str> = group.path.split('/').filter(|part| !part.is_empty()).collect();
     for (depth, part) in parts.iter().enumerate() {
         if depth > 0 {
@@ -632,6 +642,16 @@ fn make_group(batch: &mut Batch, group: &Cgroup) -> CString {
         }
         path = format!("{path}/{part}");
         batch.mkdir(&path, Ignore);
+        if depth == 0 {
+            entrance.push(format!("{path}/cgroup.procs"));
+        } else {
+            batch.write_or(Ignore, &format!("{path}/cgroup.type"), "threaded");
+        }
+    }
+    match parts.len() {
+        0 => entrance.push(format!("{CGROUP_ROOT}/cgroup.procs")),
+        1 => {}
+        _ => entrance.push(format!("{path}/cgroup.threads")),
     }
     if let Some(weight) = group.weight {
         batch.write_or(Count, &format!("{path}/cpu.weight"), &weight.to_string());
@@ -644,5 +664,5 @@ fn make_group(batch: &mut Batch, group: &Cgroup) -> CString {
     if let Some(cpus) = &group.cpuset {
         batch.write_or(Count, &format!("{path}/cpuset.cpus"), &cpus.to_string());
     }
-    CString::new(format!("{path}/cgroup.procs")).unwrap_or_default()
+    entrance.into_iter().map(|path| CString::new(path).unwrap_or_default()).collect()
 }

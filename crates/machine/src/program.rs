@@ -15,8 +15,11 @@
 //! A dependent wakeup is a *token*: the waker delivers it at its place in the waker's program; the sleeper waits for it. A token
 //! that arrives before its sleeper blocks is kept, and the sleeper then does not block (as with a futex whose value has changed).
 
+use crate::costs::Costs;
 use schedlab_units::{CpuSet, Span, TaskId};
-use schedlab_workload::{Birth, Cgroup, EventId, EventKind, ExternalSource, InitState, Wakeup, Workload};
+use schedlab_workload::{
+    Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Wakeup, Workload,
+};
 use std::collections::{BTreeMap, HashMap};
 
 use crate::kernel::{Change, SpawnState};
@@ -150,6 +153,8 @@ pub struct Program {
     pub dropped: BTreeMap<String, u64>,
     /// The workload starts this long after a full second of the kernel's clock.
     pub phase: Span,
+    /// What kernel code costs.
+    pub costs: Costs,
 }
 
 /// A workload that cannot be executed.
@@ -195,8 +200,8 @@ impl Program {
         Ok(program)
     }
 
-    /// Fits the tasks' affinities to a machine: CPUs that it does not have are left out, and an affinity of which nothing is left
-    /// (a per-CPU kernel thread of a bigger machine) does not count. Both are counted in [`Program::dropped`].
+    /// Fits the tasks' affinities and the control groups' cpusets to a machine: CPUs that it does not have are left out, and a set of which
+    /// nothing is left (a per-CPU kernel thread of a bigger machine) does not count. Both are counted in [`Program::dropped`].
     pub fn restrict_to(&mut self, nr_cpus: u32) {
         let there = CpuSet::first(nr_cpus);
         let own = self.tasks.iter_mut().filter_map(|task| task.change.as_mut());
@@ -213,6 +218,20 @@ impl Program {
                 *affinity = Some(left);
             }
         }
+        let (mut lost_sets, mut cut_sets) = (0, 0);
+        for cpuset in self.cgroups.iter_mut().map(|group| &mut group.cpuset) {
+            let Some(wanted) = cpuset else { continue };
+            let left = wanted.intersection(&there);
+            if left.is_empty() {
+                lost_sets += 1;
+                *cpuset = None;
+            } else if left != *wanted {
+                cut_sets += 1;
+                *cpuset = Some(left);
+            }
+        }
+        self.count("cpuset of a control group that names no CPU of this machine, left out", lost_sets);
+        self.count("cpuset of a control group that names more CPUs than this machine has, cut", cut_sets);
         self.count("affinity that names no CPU of this machine, left out", lost);
         self.count("affinity that names more CPUs than this machine has, cut", cut);
     }
@@ -272,9 +291,11 @@ impl Program {
                 {
                     return Err(unknown(task, event, waker));
                 }
+                let waker_events = &workload.tasks[waker.index()].events;
                 let token = u32::try_from(self.tokens.len()).map_err(|_| ProgramError::TooMany("wakeups"))?;
                 self.tokens.push(Token { sleeper: TaskId(index as u32), waker, before: event });
-                deliveries[waker.index()].push(Delivery { event: place, distance, token });
+                let (event, distance) = nearest(waker_events, place, distance);
+                deliveries[waker.index()].push(Delivery { event, distance, token });
             }
         }
         for list in &mut deliveries {
@@ -409,16 +430,33 @@ struct Delivery {
     token: u32,
 }
 
+/// `distance` before event number `event` of a task, as a distance before the task's next event after that place: other events of the
+/// same stretch, since the task's own wakeup, may lie between.
+fn nearest(events: &[Event], mut event: usize, distance: Span) -> (usize, Span) {
+    let length = |event: usize| events[event].kind.length();
+    let Some(place) =
+        length(event).filter(|length| *length >= distance).map(|length| length.saturating_sub(distance))
+    else {
+        return (event, distance); // not within the stretch: lowering counts it
+    };
+    while let Some(before) = event.checked_sub(1).and_then(length)
+        && before > place
+    {
+        event -= 1;
+    }
+    (event, length(event).map_or(distance, |length| length.saturating_sub(place)))
+}
+
 /// How a block ends. Tokens are consumed in the order in which pass 1 numbered them.
 fn block_code(wakeup: &Wakeup, next_token: &mut u32) -> Code {
     match *wakeup {
-        Wakeup::External { after, source: ExternalSource::Timer } => Code::BlockTimer(after.as_ns()),
-        Wakeup::External { after, source: ExternalSource::Device } => Code::BlockDevice(after.as_ns()),
         Wakeup::External { after, source: ExternalSource::Absolute } => Code::BlockUntil(after.as_ns()),
         Wakeup::External { after, source: ExternalSource::Grid } => Code::BlockGrid(after.as_ns()),
         Wakeup::External { after, source: ExternalSource::GridRestart } => {
             Code::BlockGridRestart(after.as_ns())
         }
+        Wakeup::External { after, source } if source.is_device() => Code::BlockDevice(after.as_ns()),
+        Wakeup::External { after, .. } => Code::BlockTimer(after.as_ns()),
         Wakeup::Dependent { .. } => {
             *next_token += 1;
             Code::BlockToken(*next_token - 1)
@@ -429,7 +467,7 @@ fn block_code(wakeup: &Wakeup, next_token: &mut u32) -> Code {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_workload::{Event, Task};
+    use schedlab_workload::Task;
 
     fn task(pid: u32, birth: Birth, events: Vec<EventKind>) -> Task {
         let events = events.into_iter().enumerate();
@@ -521,6 +559,52 @@ mod tests {
         assert_eq!(steps(&program, 2), [(0, Code::Deliver(0)), (2, Code::Deliver(1)), (3, Code::Exit)]);
         assert_eq!(program.dropped.values().sum::<u64>(), 1);
         assert_eq!(steps(&program, 0), [(0, Code::BlockToken(0)), (1, Code::Exit)]);
+    }
+
+    // waker: ..w..FORK....YIELD....w'...BLOCK: both wakeups are counted back from the BLOCK, 11 and 1 ms
+    #[test]
+    fn a_distance_may_reach_past_the_wakers_own_events() {
+        let wake = |distance| {
+            EventKind::Wakeup(Wakeup::Dependent {
+                recorded_after: Span::ZERO,
+                event: EventId(303),
+                task: TaskId(2),
+                distance: ms(distance),
+            })
+        };
+        let fork = EventKind::Fork { length: ms(3), child: TaskId(3) };
+        let block = EventKind::Block { length: ms(12) };
+        let workload = Workload {
+            tasks: vec![
+                task(1, BLOCKED, vec![wake(11), EventKind::Exit { length: ms(1) }]),
+                task(2, BLOCKED, vec![wake(1), EventKind::Exit { length: ms(1) }]),
+                task(
+                    3,
+                    INIT,
+                    vec![
+                        EventKind::Yield { length: Span::ZERO },
+                        fork,
+                        EventKind::Yield { length: ms(7) },
+                        block,
+                    ],
+                ),
+                task(4, Birth::Fork { parent: TaskId(2) }, vec![EventKind::Exit { length: ms(1) }]),
+            ],
+            ..Workload::default()
+        };
+        let program = Program::new(&workload).unwrap();
+        assert_eq!(
+            steps(&program, 2),
+            [
+                (0, Code::Yield),
+                (1, Code::Deliver(0)),
+                (2, Code::Fork(3)),
+                (4, Code::Yield),
+                (4, Code::Deliver(1)),
+                (1, Code::BlockForever)
+            ]
+        );
+        assert!(program.dropped.is_empty());
     }
 
     #[test]

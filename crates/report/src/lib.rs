@@ -15,10 +15,12 @@ mod facts;
 mod groups;
 mod html;
 mod json;
+mod order;
 mod perfetto;
 mod report;
 mod terminal;
 mod timeline;
+mod tracedat;
 pub mod units;
 
 pub use diff::{DiffView, diff_json, diff_terminal};
@@ -30,3 +32,4 @@ pub use perfetto::{PerfettoStats, perfetto, write_perfetto};
 pub use report::RunReport;
 pub use terminal::{Style, clip, terminal, wrapped};
 pub use timeline::{CELL_GROUPS, Cell, Detail, Timeline, Window, WindowRun};
+pub use tracedat::{Extra, TraceDatError, TraceDatOptions, TraceDatStats, trace_dat};

@@ -9,6 +9,8 @@ pub(crate) struct CommTable {
     names: Vec<String>,
     /// From the 16 bytes, zeroed behind the first NUL. Only ever asked, never listed.
     ids: HashMap<[u8; 16], CommId>,
+    /// Longer texts (paths), whole. Only ever asked, never listed.
+    long: HashMap<String, CommId>,
     cache: Vec<(u128, CommId)>,
 }
 
@@ -19,6 +21,7 @@ impl CommTable {
         CommTable {
             names: vec![String::new()],
             ids: HashMap::from([([0; 16], CommId(0))]),
+            long: HashMap::new(),
             cache: vec![(0, CommId(0)); CACHE_ROWS],
         }
     }
@@ -43,6 +46,18 @@ impl CommTable {
         let length = text.len().min(16);
         bytes[..length].copy_from_slice(&text[..length]);
         self.intern(pid, bytes)
+    }
+    /// Text of any length, kept whole.
+    pub fn intern_long(&mut self, text: &[u8]) -> CommId {
+        let length = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+        let text = String::from_utf8_lossy(&text[..length]).into_owned();
+        if let Some(id) = self.long.get(&text) {
+            return *id;
+        }
+        let id = CommId(self.names.len() as u32);
+        self.names.push(text.clone());
+        self.long.insert(text, id);
+        id
     }
 }
 
@@ -71,6 +86,9 @@ mod tests {
         let long = table.intern_text(8, b"a name beyond sixteen bytes");
         assert_eq!((table.name(bash), table.name(long)), ("bash", "a name beyond si"));
         assert_eq!(table.intern_text(9, b""), CommId(0));
+        let path = table.intern_long(b"/system.slice/a.service\0rest");
+        assert_eq!(table.intern_long(b"/system.slice/a.service"), path);
+        assert_eq!(table.name(path), "/system.slice/a.service");
         assert_eq!(table.name(CommId(99)), "");
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::comm::CommTable;
 use crate::error::Problem;
-use crate::event::{CommId, Context, Pid, SchedEvent, SwitchSide, SyscallKind, Wake};
+use crate::event::{CommId, Context, Pid, SchedEvent, SwitchSide, SyscallKind, Vector, Wake};
 use crate::format::{EventFormat, FieldKind, Number, Text, bytes_at, format_error, name_and_id};
 use crate::state::StateDecoder;
 use crate::write::EventSystem;
@@ -49,7 +49,9 @@ enum What {
     PiSetPrio { pid: Number, old_prio: Number, new_prio: Number },
     StatRuntime { pid: Number, runtime: Number },
     Irq { irq: Number, entry: bool },
-    SoftIrq { vec: Number, entry: bool },
+    SoftIrq { vec: Number, phase: SoftIrqPhase },
+    Vector { vector: Vector, entry: bool },
+    CgroupAttach { pid: Number, path: Text, root: Number },
     SysEnter { call: SyscallKind, arguments: [Option<Number>; 3] },
     SysExit { call: SyscallKind, ret: Number },
     Unknown,
@@ -63,6 +65,13 @@ struct SwitchFields {
     next_comm: Text,
     next_pid: Number,
     next_prio: Number,
+}
+
+#[derive(Clone, Copy)]
+enum SoftIrqPhase {
+    Raise,
+    Entry,
+    Exit,
 }
 
 #[derive(Clone, Copy)]
@@ -169,9 +178,9 @@ impl Decoder {
     pub fn knows(system: &str, event: &str) -> bool {
         match system {
             "sched" => SCHED_EVENTS.contains(&event),
-            "irq" => {
-                ["irq_handler_entry", "irq_handler_exit", "softirq_entry", "softirq_exit"].contains(&event)
-            }
+            "irq" => IRQ_EVENTS.contains(&event),
+            "irq_vectors" => vector(event).is_some(),
+            "cgroup" => event == "cgroup_attach_task",
             "syscalls" => syscall(event).is_some(),
             _ => false,
         }
@@ -264,8 +273,24 @@ impl Decoder {
             }
             What::Irq { irq, entry: true } => SchedEvent::IrqEntry { irq: irq.get_i32(record) },
             What::Irq { irq, entry: false } => SchedEvent::IrqExit { irq: irq.get_i32(record) },
-            What::SoftIrq { vec, entry: true } => SchedEvent::SoftIrqEntry { vec: vec.get(record) as u32 },
-            What::SoftIrq { vec, entry: false } => SchedEvent::SoftIrqExit { vec: vec.get(record) as u32 },
+            What::SoftIrq { vec, phase } => {
+                let vec = vec.get(record) as u32;
+                match phase {
+                    SoftIrqPhase::Raise => SchedEvent::SoftIrqRaise { vec },
+                    SoftIrqPhase::Entry => SchedEvent::SoftIrqEntry { vec },
+                    SoftIrqPhase::Exit => SchedEvent::SoftIrqExit { vec },
+                }
+            }
+            What::Vector { vector, entry: true } => SchedEvent::VectorEntry(*vector),
+            What::Vector { vector, entry: false } => SchedEvent::VectorExit(*vector),
+            What::CgroupAttach { pid: number, path, root } => {
+                let range = path.range(record).ok_or("an event's text lies outside it")?;
+                SchedEvent::CgroupAttach {
+                    pid: pid(*number),
+                    path: comms.intern_long(&record[range]),
+                    root: root.get_i32(record),
+                }
+            }
             What::SysEnter { call, arguments } => {
                 SchedEvent::SysEnter(call.with(arguments.map(|a| a.map_or(0, |a| a.get_i32(record)))))
             }
@@ -300,6 +325,18 @@ const SCHED_EVENTS: [&str; 10] = [
     "sched_stat_runtime",
 ];
 
+const IRQ_EVENTS: [&str; 5] =
+    ["irq_handler_entry", "irq_handler_exit", "softirq_raise", "softirq_entry", "softirq_exit"];
+
+/// The interrupt behind `X_entry` (true) or `X_exit` (false).
+fn vector(event: &str) -> Option<(Vector, bool)> {
+    let (name, entry) = match event.strip_suffix("_entry") {
+        Some(name) => (name, true),
+        None => (event.strip_suffix("_exit")?, false),
+    };
+    Vector::NAMES.iter().find(|(known, _)| *known == name).map(|(_, vector)| (*vector, entry))
+}
+
 /// The call behind `sys_enter_X` (true) or `sys_exit_X` (false).
 fn syscall(event: &str) -> Option<(SyscallKind, bool)> {
     let (name, enter) = match event.strip_prefix("sys_enter_") {
@@ -333,6 +370,11 @@ fn what(system: &str, fields: &mut Fields<'_>) -> Result<Option<What>, Problem> 
             *argument = Some(fields.number(name)?);
         }
         return Ok(Some(What::SysEnter { call, arguments }));
+    }
+    if system == "irq_vectors"
+        && let Some((vector, entry)) = vector(&fields.format.name)
+    {
+        return Ok(Some(What::Vector { vector, entry }));
     }
     let name = fields.format.name.clone();
     let mut wake = |kind| -> Result<What, Problem> {
@@ -384,7 +426,13 @@ fn what(system: &str, fields: &mut Fields<'_>) -> Result<Option<What>, Problem> 
         }
         "irq_handler_entry" => What::Irq { irq: fields.number("irq")?, entry: true },
         "irq_handler_exit" => What::Irq { irq: fields.number("irq")?, entry: false },
-        "softirq_entry" => What::SoftIrq { vec: fields.number("vec")?, entry: true },
-        _ => What::SoftIrq { vec: fields.number("vec")?, entry: false },
+        "cgroup_attach_task" => What::CgroupAttach {
+            pid: fields.number("pid")?,
+            path: fields.text("dst_path")?,
+            root: fields.number("dst_root")?,
+        },
+        "softirq_raise" => What::SoftIrq { vec: fields.number("vec")?, phase: SoftIrqPhase::Raise },
+        "softirq_entry" => What::SoftIrq { vec: fields.number("vec")?, phase: SoftIrqPhase::Entry },
+        _ => What::SoftIrq { vec: fields.number("vec")?, phase: SoftIrqPhase::Exit },
     }))
 }

@@ -197,6 +197,24 @@ pub enum SchedEvent {
         /// The kernel's number.
         vec: u32,
     },
+    /// `softirq_raise`: the softirq is to run on this CPU at the next chance; the event's context says who asked for it.
+    SoftIrqRaise {
+        /// The kernel's number.
+        vec: u32,
+    },
+    /// An interrupt of the CPU's own begins (`irq_vectors`, x86): its timer, or a message of another CPU.
+    VectorEntry(Vector),
+    /// It ends; softirqs that it raised come right after.
+    VectorExit(Vector),
+    /// `cgroup_attach_task`: the task is moved to another control group.
+    CgroupAttach {
+        /// Which task.
+        pid: Pid,
+        /// The group's path; to be asked of [`EventStream::comm`](crate::EventStream::comm).
+        path: CommId,
+        /// The kernel's number of the hierarchy that the path is in (version 1 has several; version 2 is one).
+        root: i32,
+    },
     /// Events of this CPU are missing here: the buffer was full. The event's time is that of the page which follows.
     Lost {
         /// How many, if the kernel counted them.
@@ -207,6 +225,35 @@ pub enum SchedEvent {
         /// The event's number in this trace.
         id: u16,
     },
+}
+
+/// Which of a CPU's own interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Vector {
+    /// The CPU's timer: ticks and high-resolution timers.
+    LocalTimer,
+    /// Another CPU asks it to look at its run queue.
+    Reschedule,
+    /// Another CPU has it call a function.
+    CallFunction,
+    /// The same, for one CPU alone.
+    CallFunctionSingle,
+    /// Work put off until interrupts are on.
+    IrqWork,
+    /// The hypervisor or firmware.
+    PlatformIpi,
+}
+
+impl Vector {
+    /// All, with the names that the trace's events have before `_entry` and `_exit`.
+    pub const NAMES: [(&'static str, Vector); 6] = [
+        ("local_timer", Vector::LocalTimer),
+        ("reschedule", Vector::Reschedule),
+        ("call_function", Vector::CallFunction),
+        ("call_function_single", Vector::CallFunctionSingle),
+        ("irq_work", Vector::IrqWork),
+        ("x86_platform_ipi", Vector::PlatformIpi),
+    ];
 }
 
 /// A system call that changes what the scheduler knows of a task, with the arguments that are numbers.

@@ -16,6 +16,7 @@
 pub mod binary;
 pub mod check;
 mod deadlock;
+mod dependencies;
 pub mod derive;
 pub mod generate;
 mod index;
@@ -30,6 +31,7 @@ pub mod tools;
 pub use binary::{BinaryError, read_binary, write_binary};
 pub use check::WorkloadError;
 pub use deadlock::{Deadlock, find_deadlock};
+pub use dependencies::{Between, Chosen, Dependencies, DependenciesError};
 pub use index::{EventIndex, EventPlace};
 pub use load::{Form, Kind, LoadError, Loaded, TEXT_MAX, TraceFormat, identify, load, save};
 pub use model::{

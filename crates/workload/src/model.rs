@@ -125,7 +125,7 @@ pub enum EventKind {
 pub enum Wakeup {
     /// Something outside the workload, `after` this elapsed time since the task blocked (or since the start).
     External {
-        /// Elapsed time since the block; of a grid: since the expiry before.
+        /// Elapsed time since the block; of a timer set for an instant: since the instant before.
         after: Span,
         /// What it was, where known.
         source: ExternalSource,
@@ -143,10 +143,11 @@ pub enum Wakeup {
     },
 }
 
-/// Source of an external wakeup.
+/// Source of an external wakeup: the evidence that a recording gave for it. A machine replays it either by a timer of the task's own
+/// or by a device's interrupt ([`ExternalSource::is_device`]); all the rest is for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExternalSource {
-    /// A timer armed by the task itself (nanosleep and friends); also when nothing is known.
+    /// A timer armed by the task itself (nanosleep and friends); also when a workload does not say.
     #[default]
     Timer,
     /// An interrupt of a device.
@@ -163,22 +164,61 @@ pub enum ExternalSource {
     /// As [`ExternalSource::Grid`], but an expiry that has passed moves the grid: the next one counts from that block on.
     /// (rt-app's timer, relative.)
     GridRestart,
+    /// A hardware interrupt, whose kind was not recorded: a timer's, a device's, or another CPU's message.
+    HardIrq,
+    /// A softirq that brought what a device or another machine sent (network, block device), or whose kind was not recorded.
+    SoftIrq,
+    /// The timer softirq: a timeout counted in ticks.
+    TimerSoftIrq,
+    /// The idle task's context: work that another CPU or an interrupt had left to an idle CPU.
+    Idle,
+    /// A waker that is not in the workload, or nobody knows who.
+    Unknown,
+    /// Not recorded: the task ran again, so it must have been woken.
+    MadeUp,
+    /// A task of the workload, on which it was chosen not to depend ([`Dependencies`](crate::Dependencies)).
+    Task,
 }
 
 impl ExternalSource {
+    /// All, with their words in the text form.
+    pub const NAMES: [(ExternalSource, &'static str); 12] = [
+        (ExternalSource::Timer, "timer"),
+        (ExternalSource::Device, "device"),
+        (ExternalSource::Absolute, "absolute"),
+        (ExternalSource::Grid, "grid"),
+        (ExternalSource::GridRestart, "grid-restart"),
+        (ExternalSource::HardIrq, "hardirq"),
+        (ExternalSource::SoftIrq, "softirq"),
+        (ExternalSource::TimerSoftIrq, "timer-softirq"),
+        (ExternalSource::Idle, "idle"),
+        (ExternalSource::Unknown, "unknown"),
+        (ExternalSource::MadeUp, "made-up"),
+        (ExternalSource::Task, "task"),
+    ];
     /// Its word in the text form.
     pub fn name(self) -> &'static str {
-        match self {
-            ExternalSource::Timer => "timer",
-            ExternalSource::Device => "device",
-            ExternalSource::Absolute => "absolute",
-            ExternalSource::Grid => "grid",
-            ExternalSource::GridRestart => "grid-restart",
-        }
+        ExternalSource::NAMES.iter().find(|(source, _)| *source == self).map_or("timer", |(_, name)| name)
+    }
+    /// From [`ExternalSource::name`].
+    pub fn from_name(name: &str) -> Option<ExternalSource> {
+        ExternalSource::NAMES.iter().find(|(_, known)| *known == name).map(|(source, _)| *source)
+    }
+    /// Whether a device's interrupt wakes the task in a replay; else a timer of its own.
+    pub fn is_device(self) -> bool {
+        matches!(self, ExternalSource::Device | ExternalSource::SoftIrq)
     }
     /// Whether it is a timer set for an instant: those came with version 2 of both forms on disk.
     pub fn is_instant(self) -> bool {
         matches!(self, ExternalSource::Absolute | ExternalSource::Grid | ExternalSource::GridRestart)
+    }
+    /// The version of both forms on disk that knows it.
+    pub fn version(self) -> u32 {
+        match self {
+            ExternalSource::Timer | ExternalSource::Device => 1,
+            source if source.is_instant() => 2,
+            _ => 3,
+        }
     }
 }
 
@@ -235,6 +275,14 @@ impl EventKind {
     pub fn is_instant(&self) -> bool {
         matches!(self, EventKind::Wakeup(Wakeup::External { source, .. }) if source.is_instant())
     }
+    /// The version of both forms on disk that knows it: 2 for timers set for an instant, 3 for wakeups by what only a recording tells.
+    #[inline]
+    pub fn version(&self) -> u32 {
+        match self {
+            EventKind::Wakeup(Wakeup::External { source, .. }) => source.version(),
+            _ => 1,
+        }
+    }
     /// CPU time since the last wakeup; `None` for WAKEUP, which is timed in elapsed time.
     pub fn length(&self) -> Option<Span> {
         match self {
@@ -259,10 +307,10 @@ impl Workload {
         self.tasks.iter().filter(init).count() as u64
             + self.tasks.iter().map(|task| task.events.len() as u64).sum::<u64>()
     }
-    /// The version of both forms on disk that it needs: 2 if a task has a periodic timer, else 1.
+    /// The version of both forms on disk that it needs: the highest that one of its events needs ([`EventKind::version`]).
     pub fn version(&self) -> u32 {
-        let has_instant = |task: &Task| task.events.iter().any(|event| event.kind.is_instant());
-        if self.tasks.iter().any(has_instant) { 2 } else { 1 }
+        let events = self.tasks.iter().flat_map(|task| &task.events);
+        events.map(|event| event.kind.version()).max().unwrap_or(1)
     }
     /// Counts one more thing left out or made up.
     pub fn count_dropped(&mut self, reason: &str, count: u64) {

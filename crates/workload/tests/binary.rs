@@ -4,7 +4,9 @@ mod common;
 
 use proptest::prelude::*;
 use schedlab_workload::binary::{BinaryProblem, BinaryReader, BinaryWriter, Part};
-use schedlab_workload::{BinaryError, Workload, parse_text, read_binary, write_binary};
+use schedlab_workload::{
+    BinaryError, EventKind, ExternalSource, Wakeup, Workload, parse_text, read_binary, write_binary,
+};
 
 fn bytes(workload: &Workload) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -92,6 +94,46 @@ fn every_cut_is_told() {
     assert!(read_binary(&whole[..]).is_ok());
 }
 
+/// Written by the programs of those versions: what they wrote must be read for ever, and is still written where it says all.
+#[test]
+fn files_of_older_versions_are_read() {
+    let old = [
+        (
+            "89534c574c4f4144010000000000000044415441210000009c96385804000101610001050005160b02c0843d0480897a03c0843d05c08db70107c0843d\
+             454e442e1c00000067a52a830100000000000000010000000000000005000000000000007f20635d",
+            vec![ExternalSource::Timer, ExternalSource::Device],
+        ),
+        (
+            "89534c574c4f41440200000000000000444154413c000000a12d3a090400010161000105000b310b02c0843d0480897a03c0843d05c08db70103c0843d\
+             128092f40103c0843d10c096b10203c0843d11809bee0207c0843d454e442e1c000000ff6c1a1e010000000000000001000000000000000b00000000000000\
+             121273b8",
+            vec![
+                ExternalSource::Timer,
+                ExternalSource::Device,
+                ExternalSource::Absolute,
+                ExternalSource::Grid,
+                ExternalSource::GridRestart,
+            ],
+        ),
+    ];
+    for (version, (hex, sources)) in (1u32..).zip(old) {
+        let file: Vec<u8> =
+            (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap()).collect();
+        let workload = read_binary(&file[..]).unwrap();
+        let found: Vec<ExternalSource> = workload.tasks[0]
+            .events
+            .iter()
+            .filter_map(|event| match event.kind {
+                EventKind::Wakeup(Wakeup::External { source, .. }) => Some(source),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(found, sources);
+        assert_eq!(workload.version(), version);
+        assert_eq!(bytes(&workload), file);
+    }
+}
+
 #[test]
 fn every_flipped_bit_is_told() {
     let whole = bytes(&common::workload(7, 12));
@@ -142,9 +184,9 @@ fn missing_doubled_and_swapped_chunks_are_told() {
 #[test]
 fn other_files_and_newer_versions_are_refused() {
     let mut newer = bytes(&Workload::default());
-    newer[8] = 3;
+    newer[8] = 4;
     let told = read_binary(&newer[..]).unwrap_err().to_string();
-    assert!(told.starts_with("byte 8: version 3") && told.contains("newer schedlab"), "{told}");
+    assert!(told.starts_with("byte 8: version 4") && told.contains("newer schedlab"), "{told}");
     for other in [&b"ARROW1\0\0"[..], b"schedlab-workload 1\n", b"\x17\x08\x44tracing"] {
         assert!(matches!(read_binary(other), Err(BinaryError { offset: 0, problem: BinaryProblem::Magic })));
     }

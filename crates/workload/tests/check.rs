@@ -63,7 +63,10 @@ fn rules_that_text_can_break() {
         (format!("{ab}- WAKEUP 2 0 1 1 0\n"), "which is INIT"),
         (format!("{ab}- WAKEUP 2 0 7 1 0\n- BLOCK 1 1ms\n7 WAKEUP 1 1ms\n"), "which is WAKEUP"),
         (format!("{ab}- WAKEUP 2 0 7 1 5ms\n7 YIELD 1 4ms\n"), "only 4ms after the waker's own wakeup"),
-        (format!("{ab}- WAKEUP 2 0 7 1 3ms\n- YIELD 1 2ms\n7 YIELD 1 4ms\n"), "only 2ms earlier"),
+        (
+            format!("{ab}- WAKEUP 2 0 7 1 5ms\n- YIELD 1 2ms\n7 YIELD 1 4ms\n"),
+            "only 4ms after the waker's own",
+        ),
         // settings
         (format!("{a}- PRIO 1 1ms\n"), "changes nothing"),
         (format!("{a}- PRIO 1 1ms target=1\n"), "changes nothing"),
@@ -105,6 +108,8 @@ fn what_is_allowed_passes() {
         format!("{a}- BLOCK 1 0\n- WAKEUP 1 0\n- EXIT 1 0\n"), // everything takes no time
         format!("{a}- INIT 0 0 2 blocked\n"), // blocked throughout
         format!("{a}- INIT 0 0 2 blocked\n- WAKEUP 2 0 7 1 2ms\n- YIELD 1 2ms\n7 YIELD 1 4ms\n"),
+        // past an event of the waker: WARP's deid need not be the waker's next event
+        format!("{a}- INIT 0 0 2 blocked\n- WAKEUP 2 0 7 1 4ms\n- YIELD 1 2ms\n7 YIELD 1 4ms\n"),
         format!("{a}- FORK 1 1ms 2\n- FORK 2 1ms 3\n- EXIT 3 1ms\n- EXIT 1 2ms\n"),
         "CGROUP /\nCGROUP /a\nCGROUP /a/b weight=1 max=1ms/1s\n1 INIT 0 0 1 runnable cgroup=/\n".into(),
         "1 INIT 0 0 1 runnable policy=deadline runtime=1024ns period=1024ns\n".into(),

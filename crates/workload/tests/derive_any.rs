@@ -2,14 +2,20 @@
 
 use proptest::prelude::*;
 use schedlab_trace::{
-    CommId, Context, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Wake,
+    CommId, Context, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Vector, Wake,
 };
 use schedlab_units::CpuId;
 use schedlab_workload::derive::{DeriveOptions, Deriver, SoftIrqRule, YieldRule};
 use schedlab_workload::find_deadlock;
 
 fn name(comm: CommId) -> &'static str {
-    if comm.0 == 5 { "migration/0" } else { "task" }
+    match comm.0 {
+        4 => "ksoftirqd/0",
+        5 => "migration/0",
+        // a control group's path
+        6 => "/a/b",
+        _ => "task",
+    }
 }
 
 fn what() -> impl Strategy<Value = SchedEvent> {
@@ -62,10 +68,15 @@ fn what() -> impl Strategy<Value = SchedEvent> {
         2 => prop::sample::select(calls).prop_map(SchedEvent::SysEnter),
         2 => (prop::sample::select(kinds), -1..2i64).prop_map(|(call, ret)| SchedEvent::SysExit { call, ret }),
         1 => prop::option::of(0..9u64).prop_map(|count| SchedEvent::Lost { count }),
+        1 => (0..20u32).prop_map(|vec| SchedEvent::SoftIrqRaise { vec }),
         1 => (0..10u32).prop_map(|vec| SchedEvent::SoftIrqEntry { vec }),
         1 => (0..10u32).prop_map(|vec| SchedEvent::SoftIrqExit { vec }),
         1 => Just(SchedEvent::IrqEntry { irq: 1 }),
         1 => Just(SchedEvent::IrqExit { irq: 1 }),
+        1 => Just(SchedEvent::VectorEntry(Vector::LocalTimer)),
+        1 => Just(SchedEvent::VectorExit(Vector::LocalTimer)),
+        1 => (pid(), 0..7u32, 0..2i32)
+            .prop_map(|(pid, path, root)| SchedEvent::CgroupAttach { pid, path: CommId(path), root }),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! A recorded trace becomes the workload that an independent reader of trace-cmd's text sees (tests/report_summary.py).
 
 use schedlab_trace::Mode;
-use schedlab_workload::derive::{DeriveOptions, Derived, ImportError, import_trace};
+use schedlab_workload::derive::{DeriveOptions, Derived, ImportError, InterruptRule, import_trace};
 use schedlab_workload::{EventKind, Task, Wakeup, find_deadlock};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,12 @@ fn data(name: &str) -> PathBuf {
 
 fn import(path: &Path) -> Derived {
     import_trace(path, Mode::Strict, DeriveOptions::default(), |_| {}).unwrap()
+}
+
+/// As report_summary.py counts: interrupts are part of the stays that they hit.
+fn import_with_interrupts(path: &Path) -> Derived {
+    let options = DeriveOptions { interrupts: InterruptRule::Keep, ..DeriveOptions::default() };
+    import_trace(path, Mode::Strict, options, |_| {}).unwrap()
 }
 
 fn count(task: &Task, wanted: fn(&EventKind) -> bool) -> usize {
@@ -33,7 +39,7 @@ const SMALL: [(u32, u64, usize, usize, usize); 9] = [
 #[test]
 fn versions_6_and_7_give_what_the_report_says() {
     for name in ["small-v6.dat", "small-v7.dat"] {
-        let derived = import(&data(name));
+        let derived = import_with_interrupts(&data(name));
         let workload = &derived.workload;
         workload.check().unwrap();
         assert_eq!(find_deadlock(workload), None);
@@ -69,10 +75,37 @@ fn versions_6_and_7_give_what_the_report_says() {
     }
 }
 
+/// The report's lines: irq 36 and softirqs 4 and 9 hit task 17848 for 4359 + 25968 + 2224 ns, softirqs 1 and 7 task 17925 for
+/// 7384 + 1954 ns.
+#[test]
+fn interrupts_are_taken_out_as_the_report_has_them() {
+    let derived = import(&data("small-v7.dat"));
+    for (task, (pid, cpu_ns, ..)) in derived
+        .workload
+        .tasks
+        .iter()
+        .flat_map(|task| SMALL.iter().filter(|row| row.0 == task.pid).map(move |row| (task, *row)))
+    {
+        let interrupts_ns = match pid {
+            17848 => 4359 + 25968 + 2224,
+            17925 => 7384 + 1954,
+            _ => 0,
+        };
+        assert_eq!(task.cpu_demand().as_ns(), cpu_ns - interrupts_ns, "{pid}");
+    }
+    assert_eq!(derived.summary.interrupt_ns, 32551 + 9338);
+}
+
 #[test]
 fn lost_events_are_shown() {
     let derived = import(&data("lost.dat"));
     assert_eq!(derived.workload.dropped["event lost by the recording (buffer full)"], 83 + 976);
+    // and where: trace-cmd's text of the same file says CPU:0 [83 EVENTS DROPPED], CPU:1 [976 EVENTS DROPPED]
+    let places = &derived.workload.notes["events lost by the recording"];
+    assert!(
+        places.starts_with("cpu") && places.contains(" s (83)") && places.contains(" s (976)"),
+        "{places}"
+    );
     derived.workload.check().unwrap();
     assert_eq!(find_deadlock(&derived.workload), None);
     assert_eq!(derived.workload.notes["recorded CPUs"], "2");

@@ -2,6 +2,7 @@
 
 mod history;
 mod vtrr;
+mod warp;
 
 use crate::failure::Result;
 use crate::ui::Ui;
@@ -11,6 +12,8 @@ use clap::Subcommand;
 pub(crate) enum ReproduceCommand {
     /// Nieh, Vaill, Zhong: Virtual-Time Round-Robin (USENIX ATC 2001).
     Vtrr(vtrr::VtrrArgs),
+    /// Zheng, Nieh: WARP, enabling fast CPU scheduler development and evaluation.
+    Warp(warp::WarpArgs),
     /// Linux 2.4, O(1), EBS, BFS, CFS as WARP and Harmony measured them, and real 6.1 and 6.12: every number beside the native model's.
     History(history::HistoryArgs),
 }
@@ -18,6 +21,7 @@ pub(crate) enum ReproduceCommand {
 pub(crate) fn reproduce(command: &ReproduceCommand, ui: &Ui) -> Result<()> {
     match command {
         ReproduceCommand::Vtrr(args) => vtrr::vtrr(args, ui),
+        ReproduceCommand::Warp(args) => warp::warp(args, ui),
         ReproduceCommand::History(args) => history::history(args, ui),
     }
 }

@@ -39,6 +39,8 @@ enum Role {
     NameOf(Number),
     /// The file that the task whose pid stands there executes.
     Program(Number),
+    /// The control group that the task whose pid stands there moves to.
+    Group(Number),
     /// Anything else: emptied.
     Unknown,
 }
@@ -88,6 +90,8 @@ pub(super) struct Shapes {
 pub(super) struct Seen {
     pub forks: BTreeSet<(i32, i32)>,
     pub pids: BTreeSet<i32>,
+    /// Tasks that were moved, and the paths of the control groups to which.
+    pub moves: BTreeSet<(i32, String)>,
     /// The latest name of each task, with its time.
     pub names: BTreeMap<i32, (u64, String)>,
 }
@@ -110,6 +114,7 @@ impl Shapes {
             let pid_of = |name: &str| match name.strip_suffix("comm") {
                 Some(prefix) => number(&format!("{prefix}pid")).map(Role::NameOf),
                 None if name == "filename" => number("pid").map(Role::Program),
+                None if name == "dst_path" => number("pid").map(Role::Group),
                 None => None,
             };
             if field.kind == FieldKind::Number {
@@ -126,7 +131,7 @@ impl Shapes {
         let about = match (side("prev"), side("next"), fork, number("pid")) {
             (Some(prev), Some(next), _, _) => About::Switch { prev, next, state: number("prev_state") },
             (_, _, Some((_, child)), _) => About::Subject(child),
-            _ if system == "irq" => About::Nobody,
+            _ if matches!(system, "irq" | "irq_vectors") => About::Nobody,
             // A system call's own "pid" is an argument.
             (_, _, _, Some(pid)) if system != "syscalls" => About::Subject(pid),
             _ => About::Current,
@@ -151,6 +156,9 @@ impl Shapes {
             seen.pids.insert(pid.get(data));
         }
         for text in &shape.texts {
+            if let Role::Group(pid) = text.role {
+                seen.moves.insert((pid.get(data), text.get(data)));
+            }
             if let Role::NameOf(pid) = text.role {
                 let pid = pid.get(data);
                 seen.pids.insert(pid);
@@ -208,6 +216,7 @@ impl Shapes {
                 Role::NameOf(pid) if idle_pids.contains(&pid.at) => format!("swapper/{cpu}"),
                 Role::NameOf(pid) => tasks.name(pid.get(data), &text.get(data), cpu),
                 Role::Program(pid) => program(pid.get(data), &text.get(data), tasks),
+                Role::Group(_) => tasks.group(&text.get(data)),
                 Role::Unknown => String::new(),
             })
             .collect();

@@ -8,15 +8,16 @@
 //! |---|---|
 //! | names of other tasks, in events, saved names and snapshot | other-1, other-2, ... (one per pid), or they go altogether |
 //! | paths of executed programs | the file's name |
-//! | cgroup paths | /cgroup-1, /cgroup-2, ...; / stays |
+//! | control groups | /cgroup-1, /cgroup-1/cgroup-2, ...: what lies in what is still told; / stays |
 //! | host name, kernel build | localhost, version and patch level (6.18) |
 //! | kernel symbols, printk formats, unknown events and options, old bytes in pages | left out |
 //!
 //! Numbers stay: times, pids, priorities, nice, policies, affinities.
 
 mod events;
+pub(crate) mod merge;
 mod names;
-mod pages;
+pub(crate) mod pages;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -26,12 +27,13 @@ use std::path::Path;
 use schedlab_trace::write::{TraceDatWriter, TraceMeta, WriteOptions};
 use schedlab_trace::{Buffer, CpuPages, EventFormat, Mode, TraceFile};
 
+use crate::cgroup::{GroupTable, lineage};
 use crate::error::HostError;
 use crate::record::stat;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, SnapshotRow};
 use events::{Seen, Shapes};
-use names::Tasks;
-use pages::Builder;
+use names::{Tasks, rename_groups};
+use schedlab_trace::write::PageBuilder;
 
 pub use schedlab_trace::standard_kernel_thread;
 
@@ -43,6 +45,15 @@ pub enum Others {
     /// They go, and their time is shown as idle: the command as if it had been alone, but for the times at which it got
     /// a CPU. Its CPU time, blocks and wakes are those recorded; the workload derived from it is the same.
     Drop,
+}
+
+/// Whose names stay: these tasks' and those of all tasks that they fork.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ours {
+    /// Threads that are there at the start: a command, processes with the processes below them.
+    pub pids: BTreeSet<i32>,
+    /// Control groups: what is moved to one of them, or to a group below one, is ours too.
+    pub cgroups: Vec<String>,
 }
 
 /// What [`anonymise`] did.
@@ -66,7 +77,7 @@ pub struct Anonymised {
     pub bytes: u64,
 }
 
-/// Writes `trace` and `snapshot` anew as `out` and the snapshot beside it, keeping the names of `roots` and all tasks
+/// Writes `trace` and `snapshot` anew as `out` and the snapshot beside it, keeping the names of `ours` and all tasks
 /// they forked.
 ///
 /// # Errors
@@ -74,7 +85,7 @@ pub struct Anonymised {
 pub fn anonymise(
     trace: &Path,
     snapshot: &Path,
-    roots: &BTreeSet<i32>,
+    ours: &Ours,
     others: Others,
     out: &Path,
     options: WriteOptions,
@@ -104,7 +115,14 @@ pub fn anonymise(
         })?;
     }
     let alive: BTreeMap<i32, Option<i32>> = snapshot.rows.iter().map(|row| (row.tid, row.ppid)).collect();
-    let tasks = Tasks::new(roots, &seen.forks, &alive, &seen.pids);
+    let moved_here =
+        |(_, group): &&(i32, String)| lineage(group).any(|path| ours.cgroups.iter().any(|g| g == path));
+    let mut roots = ours.pids.clone();
+    roots.extend(seen.moves.iter().filter(moved_here).map(|(pid, _)| *pid));
+    let mut tasks = Tasks::new(&roots, &seen.forks, &alive, &seen.pids);
+    let groups = snapshot.groups.rows.keys().map(String::as_str);
+    let groups = groups.chain(snapshot.rows.iter().filter_map(|row| row.cgroup.path.as_deref()));
+    tasks.groups = rename_groups(groups.chain(seen.moves.iter().map(|(_, group)| group.as_str())));
 
     let written =
         |e: schedlab_trace::WriteError| HostError::Trace { path: out.to_owned(), problem: e.to_string() };
@@ -114,7 +132,7 @@ pub fn anonymise(
     let mut per_cpu: BTreeMap<u32, u64> = BTreeMap::new();
     let mut read_back = Seen::default();
     for cpu in &buffer.cpus {
-        let mut builder = Builder::new(buffer.page_size);
+        let mut builder = PageBuilder::new(buffer.page_size);
         for_each_chunk(&mut bytes, buffer, cpu, trace, |chunk| {
             for page in chunk.chunks(buffer.page_size) {
                 let mut kept = Vec::new();
@@ -141,7 +159,7 @@ pub fn anonymise(
     }
     let meta = clean_meta(file.meta(index), &seen, &tasks, &read_back, others, &per_cpu);
     result.bytes = writer.finish(&meta).map_err(written)?.file_bytes;
-    let rows = clean_snapshot(snapshot, &tasks, others);
+    let rows = clean_snapshot(snapshot, &tasks, &read_back, others);
     rows.write(&Snapshot::path_beside(out))?;
 
     result.events = per_cpu.values().sum();
@@ -235,22 +253,34 @@ fn clean_uname(uname: &str) -> String {
     format!("Linux localhost {version} {}", words.last().copied().unwrap_or_default())
 }
 
-fn clean_snapshot(snapshot: Snapshot, tasks: &Tasks, others: Others) -> Snapshot {
-    let groups: BTreeSet<String> =
-        snapshot.rows.iter().filter_map(|row| row.cgroup.path.clone()).filter(|path| path != "/").collect();
-    let groups: BTreeMap<String, String> =
-        groups.into_iter().zip(1..).map(|(path, n)| (path, format!("/cgroup-{n}"))).collect();
+fn clean_snapshot(snapshot: Snapshot, tasks: &Tasks, read_back: &Seen, others: Others) -> Snapshot {
     let rows = snapshot.rows.into_iter().filter(|row| tasks.stays(row.tid, others)).map(|mut row| {
         row.comm = tasks.name(row.tid, &row.comm, 0);
-        row.cgroup.path = row.cgroup.path.map(|path| groups.get(&path).cloned().unwrap_or(path));
+        row.cgroup.path = row.cgroup.path.map(|path| tasks.group(&path));
         row
     });
-    Snapshot { rows: rows.collect() }
+    let rows: Vec<SnapshotRow> = rows.collect();
+    // with strangers left out, so are groups that only they were in (but not those that tasks were moved to)
+    let in_use = |path: &str| {
+        let rows = rows.iter().filter_map(|row| row.cgroup.path.as_deref());
+        let mut used = rows.chain(read_back.moves.iter().map(|(_, group)| group.as_str()));
+        others == Others::Rename || used.any(|group| lineage(group).any(|above| above == path))
+    };
+    let mut groups = GroupTable::default();
+    for (path, mut group) in snapshot.groups.rows {
+        let path = tasks.group(&path);
+        if in_use(&path) {
+            group.path = Some(path.clone());
+            groups.rows.insert(path, group);
+        }
+    }
+    Snapshot { rows, groups }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cgroup::CgroupCpu;
 
     #[test]
     fn a_kernel_release_keeps_version_and_patch_level_only() {
@@ -267,16 +297,32 @@ mod tests {
                    100,100,gzip,normal,5,0,0-1,/mine,100,50\n";
         let snapshot = Snapshot::from_csv(csv, Path::new("x")).expect("csv");
         let alive = snapshot.rows.iter().map(|row| (row.tid, row.ppid)).collect();
-        let tasks = Tasks::new(&BTreeSet::from([100]), &BTreeSet::new(), &alive, &BTreeSet::new());
-        let renamed = clean_snapshot(snapshot.clone(), &tasks, Others::Rename);
+        let mut tasks = Tasks::new(&BTreeSet::from([100]), &BTreeSet::new(), &alive, &BTreeSet::new());
+        tasks.groups = rename_groups(["/hidden/place", "/mine"].into_iter());
+        let none = Seen::default();
+        let mut snapshot = snapshot;
+        for (path, weight) in [("/hidden", 50), ("/hidden/place", 300), ("/mine", 100)] {
+            let group =
+                CgroupCpu { path: Some(path.to_owned()), weight: Some(weight), ..CgroupCpu::default() };
+            snapshot.groups.rows.insert(path.to_owned(), group);
+        }
+        let renamed = clean_snapshot(snapshot.clone(), &tasks, &none, Others::Rename);
         let names: Vec<&str> = renamed.rows.iter().map(|row| row.comm.as_str()).collect();
         assert!(names[2].starts_with("other-"), "{names:?}");
         assert_eq!([names[0], names[1], names[3]], ["kthreadd", "rcu_preempt", "gzip"]);
         let stranger = &renamed.rows[2];
         assert_eq!((stranger.policy.as_deref(), stranger.rt_priority), (Some("fifo"), Some(7)));
-        assert_eq!((stranger.cgroup.path.as_deref(), stranger.cgroup.weight), (Some("/cgroup-1"), Some(300)));
-        let text = renamed.to_csv();
+        // /hidden, /hidden/place, /mine: the second still lies in the first
+        let group = (stranger.cgroup.path.as_deref(), stranger.cgroup.weight);
+        assert_eq!(group, (Some("/cgroup-1/cgroup-2"), Some(300)));
+        let text = renamed.to_csv() + &renamed.groups.to_csv();
         assert!(!text.contains("secret") && !text.contains("hidden") && !text.contains("mine"));
-        assert_eq!(clean_snapshot(snapshot, &tasks, Others::Drop).rows.len(), 3);
+        assert_eq!(
+            renamed.groups.to_csv(),
+            "path,cpu_weight,cpu_max,cpuset\n/cgroup-1,50,,\n/cgroup-1/cgroup-2,300,,\n/cgroup-3,100,,\n"
+        );
+        let dropped = clean_snapshot(snapshot, &tasks, &none, Others::Drop);
+        assert_eq!(dropped.rows.len(), 3);
+        assert_eq!(dropped.groups.rows.into_keys().collect::<Vec<_>>(), ["/cgroup-3"]);
     }
 }

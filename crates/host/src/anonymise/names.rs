@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedlab_trace::standard_kernel_thread;
 
 use super::Others;
+use crate::cgroup::lineage;
 
 /// kthreadd, the parent of all kernel threads.
 pub(super) const KTHREADD: i32 = 2;
@@ -39,6 +40,22 @@ pub(super) struct Tasks {
     pub others: BTreeMap<i32, String>,
     /// Ids that belonged to the command and to somebody else in turn: treated as somebody else's.
     pub reused: BTreeSet<i32>,
+    /// New names of control groups, by path.
+    pub groups: BTreeMap<String, String>,
+}
+
+/// New paths for control groups: every part has a number instead of its name, so that what lies in what is still told.
+pub(super) fn rename_groups<'a>(paths: impl Iterator<Item = &'a str>) -> BTreeMap<String, String> {
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    paths.for_each(|path| known.extend(lineage(path)));
+    let mut renamed: BTreeMap<String, String> = BTreeMap::new();
+    // a path comes after those above it
+    for (path, n) in known.into_iter().zip(1..) {
+        let above = path.rfind('/').and_then(|at| renamed.get(&path[..at])).map_or("", String::as_str);
+        let new = format!("{above}/cgroup-{n}");
+        renamed.insert(path.to_owned(), new);
+    }
+    renamed
 }
 
 impl Tasks {
@@ -107,6 +124,11 @@ impl Tasks {
     /// True when the task stays in the result.
     pub(super) fn stays(&self, pid: i32, others: Others) -> bool {
         others == Others::Rename || self.kind_by_pid(pid) != Kind::Foreign
+    }
+
+    /// The path for a control group in the result.
+    pub(super) fn group(&self, path: &str) -> String {
+        if path == "/" { path.to_owned() } else { self.groups.get(path).cloned().unwrap_or_default() }
     }
 
     /// The name for a task in the result, whose name was `name`, met on `cpu`.

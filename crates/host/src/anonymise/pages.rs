@@ -16,22 +16,17 @@
 //! Taking events out merges their times into the next one's, which may then need a word of type 30. Nothing of the old
 //! page survives outside the events handed back: bytes behind the last event are zero.
 
+use schedlab_trace::write::Missed;
+
 use crate::drain::{COMMIT_MASK, MISSED_EVENTS, MISSED_STORED};
 
 /// Bytes before the first event, on 64-bit kernels.
 const HEAD: usize = 16;
 const DELTA_BITS: u32 = 27;
 
-/// Events lost just before a page, as its head says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Missed {
-    /// How many, if the kernel stored it.
-    pub count: Option<u64>,
-}
-
 /// Calls `event(time_ns, data)` for each event of a page; what its head says about losses comes back.
 /// A page that contradicts itself is an error saying where.
-pub(super) fn walk(page: &[u8], mut event: impl FnMut(u64, &[u8])) -> Result<Option<Missed>, String> {
+pub(crate) fn walk(page: &[u8], mut event: impl FnMut(u64, &[u8])) -> Result<Option<Missed>, String> {
     let long = |at: usize| page.get(at..at + 8).and_then(|b| Some(u64::from_le_bytes(b.try_into().ok()?)));
     let word = |at: usize| page.get(at..at + 4).and_then(|b| Some(u32::from_le_bytes(b.try_into().ok()?)));
     let (Some(mut time), Some(commit)) = (long(0), long(8)) else {
@@ -86,99 +81,10 @@ pub(super) fn walk(page: &[u8], mut event: impl FnMut(u64, &[u8])) -> Result<Opt
     Ok(missed)
 }
 
-/// Puts events into pages.
-pub(super) struct Builder {
-    page_size: usize,
-    page: Vec<u8>,
-    time: u64,
-    missed: Option<Missed>,
-    /// Whole pages so far.
-    out: Vec<u8>,
-}
-
-impl Builder {
-    pub(super) fn new(page_size: usize) -> Builder {
-        Builder { page_size, page: Vec::new(), time: 0, missed: None, out: Vec::new() }
-    }
-
-    /// Notes that events were lost before the next one: it begins a page, whose head can say so.
-    pub(super) fn lost(&mut self, missed: Missed) {
-        self.flush();
-        self.missed = Some(match self.missed {
-            // Two gaps with nothing left between them are one.
-            Some(before) => Missed { count: before.count.zip(missed.count).map(|(a, b)| a + b) },
-            None => missed,
-        });
-    }
-
-    /// Appends an event. `data` is at most a page less its head, as it came out of one.
-    pub(super) fn push(&mut self, time: u64, data: &[u8]) {
-        let padded = data.len().next_multiple_of(4);
-        let (kind, extra) = if (4..=112).contains(&padded) { (padded as u32 / 4, 0) } else { (0, 4) };
-        let event_bytes = 4 + extra + padded;
-        let delta = time.saturating_sub(self.time);
-        let extend = if delta >> DELTA_BITS != 0 { 8 } else { 0 };
-        // The number of lost events is stored behind the last event: keep its place.
-        let room = self.page_size - if self.missed.is_some() { 8 } else { 0 };
-        if self.page.is_empty() || self.page.len() + extend + event_bytes > room {
-            self.flush();
-            self.page.extend_from_slice(&time.to_le_bytes());
-            self.page.extend_from_slice(&[0; 8]);
-            self.time = time;
-        }
-        let delta = time.saturating_sub(self.time);
-        if delta >> DELTA_BITS != 0 {
-            let low = delta & ((1 << DELTA_BITS) - 1);
-            self.word((low as u32) << 5 | 30);
-            self.word((delta >> DELTA_BITS) as u32);
-            self.word(kind);
-        } else {
-            self.word((delta as u32) << 5 | kind);
-        }
-        self.time = time;
-        if kind == 0 {
-            self.word(padded as u32 + 4);
-        }
-        self.page.extend_from_slice(data);
-        self.page.resize(self.page.len() + padded - data.len(), 0);
-    }
-
-    fn word(&mut self, word: u32) {
-        self.page.extend_from_slice(&word.to_le_bytes());
-    }
-
-    fn flush(&mut self) {
-        if self.page.is_empty() {
-            return;
-        }
-        let mut commit = (self.page.len() - HEAD) as u64;
-        if let Some(missed) = self.missed.take() {
-            commit |= MISSED_EVENTS;
-            if let Some(count) = missed.count {
-                commit |= MISSED_STORED;
-                self.page.extend_from_slice(&count.to_le_bytes());
-            }
-        }
-        self.page[8..16].copy_from_slice(&commit.to_le_bytes());
-        self.page.resize(self.page_size, 0);
-        self.out.append(&mut self.page);
-    }
-
-    /// The pages that are full; the one being filled stays.
-    pub(super) fn take_whole_pages(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.out)
-    }
-
-    /// The rest of the pages.
-    pub(super) fn finish(mut self) -> Vec<u8> {
-        self.flush();
-        self.out
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_trace::write::PageBuilder;
 
     type Events = Vec<(u64, Vec<u8>)>;
 
@@ -235,7 +141,7 @@ mod tests {
             time += [0, 13, 200_000_000, 1 << 40][i as usize % 4];
             expected.push((time, vec![i as u8; 4 * (1 + i as usize % 70)]));
         }
-        let mut builder = Builder::new(4096);
+        let mut builder = PageBuilder::new(4096);
         for (time, data) in &expected {
             builder.push(*time, data);
         }
@@ -246,7 +152,7 @@ mod tests {
 
     #[test]
     fn losses_stay_where_they_were() {
-        let mut builder = Builder::new(4096);
+        let mut builder = PageBuilder::new(4096);
         builder.push(1, &[1; 8]);
         builder.lost(Missed { count: Some(3) });
         builder.lost(Missed { count: Some(4) });

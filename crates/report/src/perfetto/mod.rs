@@ -4,13 +4,13 @@
 //! What differs from a trace of a real system:
 //!
 //! * Every task is a process of its own (the log does not know threads of one process); the kernel's own threads are kernel threads.
-//! * In simulated time many things happen in the same nanosecond, in an order that matters: woken by CPU 3, then running on CPU 1.
-//!   Perfetto orders equal times by CPU number. Where that would turn the order around, the later event is written 1 ns later;
-//!   [`PerfettoStats`] counts such events. The log itself is not touched.
+//! * Where Perfetto's order of equal times (by CPU number) would turn the order of two events around, the later one is written 1 ns later
+//!   (`order.rs`); [`PerfettoStats`] counts such events. The log itself is not touched.
 //! * Kernel version 6.12 is stated, so that the states are read as written: R+ preempted, R yielded, S, D, X exited.
 
 mod proto;
 
+use crate::order::{Order, prio, unique_tids};
 use proto::{bytes, field, message, number, varint};
 use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each, write_aside};
 use schedlab_units::{Policy, TaskId};
@@ -62,16 +62,14 @@ struct Task {
     /// `next_comm` and `next_pid` of a switch.
     as_next: Vec<u8>,
     /// The kernel's priority: 120 + nice, 99 - real-time priority, -1.
-    prio: i64,
+    prio: i32,
     /// A `waking` record has been written, its `wakeup` is to come.
     waking: bool,
     forked: bool,
-    /// When and where the last event that changed its state was written.
-    last: (u64, u32),
 }
 
 impl Task {
-    fn new(tid: u32, comm: &str, prio: i64) -> Task {
+    fn new(tid: u32, comm: &str, prio: i32) -> Task {
         let encode = |comm_field, pid_field| {
             let mut out = Vec::new();
             bytes(&mut out, comm_field, comm.as_bytes());
@@ -79,15 +77,7 @@ impl Task {
             out
         };
         let (as_prev, as_next) = (encode(1, 2), encode(5, 6));
-        Task { tid, as_prev, as_next, prio, waking: false, forked: false, last: (0, 0) }
-    }
-}
-
-fn prio(policy: Policy, nice: i32, rt_priority: u8) -> i64 {
-    match policy {
-        Policy::Fifo | Policy::RoundRobin => 99 - i64::from(rt_priority),
-        Policy::Deadline => -1,
-        Policy::Normal | Policy::Batch | Policy::Idle | Policy::Ext => 120 + i64::from(nice),
+        Task { tid, as_prev, as_next, prio, waking: false, forked: false }
     }
 }
 
@@ -98,8 +88,9 @@ struct Writer<'a> {
     tasks: Vec<Task>,
     nr_tasks: u32,
     kernel_rows: BTreeMap<u32, u32>,
-    /// Per CPU: its idle task, its events so far, the time of the last one.
-    cpus: Vec<(Task, Vec<u8>, u64)>,
+    /// Per CPU: its idle task, its events so far.
+    cpus: Vec<(Task, Vec<u8>)>,
+    order: Order,
     buffered: usize,
     scratch: (Vec<u8>, Vec<u8>),
     stats: PerfettoStats,
@@ -136,8 +127,8 @@ impl<'a> Writer<'a> {
             kernel_rows.insert(thread.pid, tasks.len() as u32);
             tasks.push(Task::new(*tid, &thread.name, 120));
         }
-        let cpus =
-            (0..header.nr_cpus).map(|cpu| (Task::new(0, &format!("swapper/{cpu}"), 120), Vec::new(), 0));
+        let cpus = (0..header.nr_cpus).map(|cpu| (Task::new(0, &format!("swapper/{cpu}"), 120), Vec::new()));
+        let order = Order::new(tasks.len(), header.nr_cpus as usize);
         Writer {
             out,
             name,
@@ -145,6 +136,7 @@ impl<'a> Writer<'a> {
             nr_tasks,
             kernel_rows,
             cpus: cpus.collect(),
+            order,
             buffered: 0,
             scratch: Default::default(),
             stats: PerfettoStats::default(),
@@ -212,24 +204,9 @@ impl<'a> Writer<'a> {
         row.map_or(0, |row| self.tasks[row as usize].tid)
     }
 
-    /// When an event on `cpu` that changes the state of these tasks is written: not before the CPU's last event, and after
-    /// each task's last event even if Perfetto orders equal times by CPU.
     #[inline]
     fn written_ns(&mut self, time_ns: u64, cpu: u32, rows: [Option<u32>; 2]) -> u64 {
-        let mut at = time_ns.max(self.cpus[cpu as usize].2);
-        for row in rows.into_iter().flatten() {
-            let (last_ns, last_cpu) = self.tasks[row as usize].last;
-            at = at.max(last_ns + u64::from(last_cpu > cpu));
-        }
-        for row in rows.into_iter().flatten() {
-            self.tasks[row as usize].last = (at, cpu);
-        }
-        self.cpus[cpu as usize].2 = at;
-        if at > time_ns {
-            self.stats.shifted_events += 1;
-            self.stats.shift_max_ns = self.stats.shift_max_ns.max(at - time_ns);
-        }
-        at
+        self.order.written_ns(time_ns, cpu, rows)
     }
 
     /// Adds an event to its CPU's bundle. The order of fields is the one that the reader is fastest with.
@@ -257,7 +234,7 @@ impl<'a> Writer<'a> {
         let content = &mut self.scratch.0;
         content.clear();
         content.extend_from_slice(&task.as_prev);
-        number(content, prio_field, task.prio as u64);
+        number(content, prio_field, i64::from(task.prio) as u64);
         content
     }
 
@@ -346,10 +323,10 @@ impl<'a> Writer<'a> {
         let content = &mut self.scratch.0;
         content.clear();
         content.extend_from_slice(&prev.as_prev);
-        number(content, 3, prev.prio as u64);
+        number(content, 3, i64::from(prev.prio) as u64);
         number(content, 4, state);
         content.extend_from_slice(&next.as_next);
-        number(content, 7, next.prio as u64);
+        number(content, 7, i64::from(next.prio) as u64);
         let tid = prev.tid;
         self.event(cpu, at, tid, field::SCHED_SWITCH, 0);
         if let Some(row) = prev_row
@@ -400,6 +377,8 @@ impl<'a> Writer<'a> {
         }
         self.flush()?;
         self.out.flush().map_err(|source| self.io(source))?;
+        self.stats.shifted_events = self.order.shifts.events;
+        self.stats.shift_max_ns = self.order.shifts.max_ns;
         Ok(self.stats)
     }
 }
@@ -407,21 +386,6 @@ impl<'a> Writer<'a> {
 /// Bytes of a `pid` field: tag and varint.
 fn pid_bytes(tid: u32) -> usize {
     1 + (u32::BITS - (tid | 1).leading_zeros()).div_ceil(7) as usize
-}
-
-/// Thread ids as wanted where that is possible: not 0 (idle), not 2 (kthreadd, the kernel threads' parent), below 2^31 and not twice; else a fresh number.
-fn unique_tids(wanted: impl Iterator<Item = u32>) -> Vec<u32> {
-    let mut used = BTreeSet::from([0, 2]);
-    let mut tids: Vec<Option<u32>> =
-        wanted.map(|pid| (pid < 1 << 31 && used.insert(pid)).then_some(pid)).collect();
-    let mut fresh = 100_000;
-    for tid in tids.iter_mut().filter(|tid| tid.is_none()) {
-        while !used.insert(fresh) {
-            fresh += 1;
-        }
-        *tid = Some(fresh);
-    }
-    tids.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

@@ -16,12 +16,14 @@
 //! pages of 4 KiB, and 24 bytes for each chunk written.
 
 mod meta;
+mod pages;
 mod spool;
 mod v6;
 mod v7;
 
 pub(crate) use meta::selected_clock;
 pub use meta::{EventSystem, RawOption, TraceMeta};
+pub use pages::{Missed, PageBuilder};
 
 use crate::error::WriteError;
 use schedlab_units::CpuId;

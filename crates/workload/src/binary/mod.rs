@@ -3,7 +3,7 @@
 //! ```text
 //! file   = 89 "SLWLOAD"  version u32       0 u32      16 bytes
 //!          chunk ...                                  data, about 64 KiB each
-//!          end chunk                                  number of chunks, tasks, events; checksum of the checksums
+//!          end chunk                                  number of chunks, tasks, events; checksum of the checksums (and of the header, version 3)
 //! chunk  = kind u32 ('DATA' or 'END.')  length u32  crc32 u32 (of kind, length and payload)   payload
 //! DATA   = item ...     note | dropped | cgroup | task | run of one task's events
 //! ```
@@ -25,8 +25,9 @@ pub use write::{BinaryWriter, write_binary};
 
 /// First bytes of a binary workload. (The first has its top bit set, so that no text starts like it.)
 pub const BINARY_MAGIC: [u8; 8] = *b"\x89SLWLOAD";
-/// The newest version. Version 2 added periodic timers; version 1 is written where those do not occur.
-pub const BINARY_VERSION: u32 = 2;
+/// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external wakeups. The lowest
+/// version that has all that occurs is written ([`crate::Workload::version`]).
+pub const BINARY_VERSION: u32 = 3;
 
 /// Bytes of the file's and of a chunk's header.
 const FILE_HEADER: usize = 16;
@@ -38,6 +39,11 @@ const CHUNK_TARGET: usize = 64 << 10;
 /// ... and refused by readers above this (one item, such as a note, may be long).
 const CHUNK_MAX: usize = 16 << 20;
 
+/// The checksum of checksums begins with this: from version 3 on it covers the header, so that a changed version is told.
+fn first_of_chain(version: u32, header: &[u8; FILE_HEADER]) -> u32 {
+    if version < 3 { 0 } else { crc::crc32(0, header) }
+}
+
 /// Item kinds.
 mod item {
     pub const NOTE: u8 = 1;
@@ -47,8 +53,10 @@ mod item {
     pub const EVENTS: u8 = 5;
 }
 
-/// Event tags (low three bits).
+/// Event tags: kind, and [`tag::EID`].
 mod tag {
+    use crate::ExternalSource;
+
     pub const FORK: u8 = 0;
     pub const PRIO: u8 = 1;
     pub const YIELD: u8 = 2;
@@ -59,10 +67,22 @@ mod tag {
     pub const EXIT: u8 = 7;
     /// The identifier is not the previous one's plus one; the difference follows.
     pub const EID: u8 = 8;
-    // version 2: beyond the three bits
-    pub const GRID: u8 = 16;
-    pub const GRID_RESTART: u8 = 17;
-    pub const ABSOLUTE: u8 = 18;
+
+    /// External wakeups. From 16 on came with version 2, from 19 on with version 3; none has the bit [`EID`].
+    pub const SOURCES: [(u8, ExternalSource); 12] = [
+        (TIMER, ExternalSource::Timer),
+        (DEVICE, ExternalSource::Device),
+        (16, ExternalSource::Grid),
+        (17, ExternalSource::GridRestart),
+        (18, ExternalSource::Absolute),
+        (19, ExternalSource::HardIrq),
+        (20, ExternalSource::SoftIrq),
+        (21, ExternalSource::TimerSoftIrq),
+        (22, ExternalSource::Idle),
+        (23, ExternalSource::Unknown),
+        (32, ExternalSource::MadeUp),
+        (33, ExternalSource::Task),
+    ];
 }
 
 /// Bits that say which optional fields follow.

@@ -2,7 +2,10 @@
 
 use super::crc::crc32;
 use super::varint::{Cursor, unzigzag};
-use super::{BINARY_MAGIC, BINARY_VERSION, CHUNK_HEADER, CHUNK_MAX, DATA, END, FILE_HEADER, has, item, tag};
+use super::{
+    BINARY_MAGIC, BINARY_VERSION, CHUNK_HEADER, CHUNK_MAX, DATA, END, FILE_HEADER, first_of_chain, has, item,
+    tag,
+};
 use crate::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,
@@ -35,7 +38,7 @@ pub enum BinaryProblem {
     Magic,
     /// A newer version.
     #[error(
-        "version {0} of the binary form; this program reads version 1: use a newer schedlab, or convert the file to text"
+        "version {0} of the binary form; this program reads versions 1 to {BINARY_VERSION}: use a newer schedlab, or convert the file to text"
     )]
     Version(u32),
     /// The file ends too early.
@@ -171,7 +174,10 @@ impl<R: Read> BinaryReader<R> {
             return Err(reader.truncated("the header"));
         }
         match le32(&header[8..]) {
-            1..=BINARY_VERSION if le32(&header[12..]) == 0 => Ok(reader),
+            version @ 1..=BINARY_VERSION if le32(&header[12..]) == 0 => {
+                reader.chain = first_of_chain(version, &header);
+                Ok(reader)
+            }
             1..=BINARY_VERSION => {
                 Err(BinaryError { offset: 12, problem: BinaryProblem::Content("a reserved field is not 0") })
             }
@@ -348,10 +354,7 @@ fn event(c: &mut Cursor<'_>, last_eid: &mut u64, since_wakeup: &mut u64) -> Opti
     *last_eid = eid;
     let first = c.number()?;
     let kind = tag & !tag::EID;
-    let length = if matches!(
-        kind,
-        tag::TIMER | tag::DEVICE | tag::GRID | tag::GRID_RESTART | tag::ABSOLUTE | tag::DEPENDENT
-    ) {
+    let length = if is_wakeup(kind) {
         *since_wakeup = 0;
         Span::from_ns(first)
     } else {
@@ -364,24 +367,29 @@ fn event(c: &mut Cursor<'_>, last_eid: &mut u64, since_wakeup: &mut u64) -> Opti
         tag::YIELD => EventKind::Yield { length },
         tag::BLOCK => EventKind::Block { length },
         tag::EXIT => EventKind::Exit { length },
-        tag::TIMER => EventKind::Wakeup(Wakeup::External { after: length, source: ExternalSource::Timer }),
-        tag::DEVICE => EventKind::Wakeup(Wakeup::External { after: length, source: ExternalSource::Device }),
-        tag::ABSOLUTE => {
-            EventKind::Wakeup(Wakeup::External { after: length, source: ExternalSource::Absolute })
-        }
-        tag::GRID => EventKind::Wakeup(Wakeup::External { after: length, source: ExternalSource::Grid }),
-        tag::GRID_RESTART => {
-            EventKind::Wakeup(Wakeup::External { after: length, source: ExternalSource::GridRestart })
-        }
         tag::DEPENDENT => {
             let event = EventId(eid.wrapping_add(unzigzag(c.number()?) as u64));
             let task = task_id(c)?;
             let distance = Span::from_ns(c.number()?);
             EventKind::Wakeup(Wakeup::Dependent { recorded_after: length, event, task, distance })
         }
-        _ => return None,
+        external => {
+            let source = source_of(external)?;
+            EventKind::Wakeup(Wakeup::External { after: length, source })
+        }
     };
     Some(Event { eid: EventId(eid), kind })
+}
+
+/// Wakeups are timed in elapsed time, the others in CPU time.
+#[inline]
+fn is_wakeup(kind: u8) -> bool {
+    kind == tag::DEPENDENT || source_of(kind).is_some()
+}
+
+#[inline]
+fn source_of(kind: u8) -> Option<ExternalSource> {
+    tag::SOURCES.iter().find(|(tag, _)| *tag == kind).map(|(_, source)| *source)
 }
 
 fn task_id(c: &mut Cursor<'_>) -> Option<TaskId> {

@@ -2,7 +2,10 @@
 
 use super::crc::crc32;
 use super::varint::{put, put_bytes, zigzag};
-use super::{BINARY_MAGIC, BINARY_VERSION, CHUNK_MAX, CHUNK_TARGET, DATA, END, has, item, tag};
+use super::{
+    BINARY_MAGIC, BINARY_VERSION, CHUNK_MAX, CHUNK_TARGET, DATA, END, FILE_HEADER, first_of_chain, has, item,
+    tag,
+};
 use crate::{
     Birth, Cgroup, CgroupId, Event, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
 };
@@ -59,9 +62,10 @@ impl<W: Write> BinaryWriter<W> {
 
     /// Begins a file for readers of this version: [`Workload::version`] tells which a workload needs.
     pub fn of_version(mut out: W, version: u32) -> io::Result<BinaryWriter<W>> {
-        out.write_all(&BINARY_MAGIC)?;
-        out.write_all(&version.to_le_bytes())?;
-        out.write_all(&0u32.to_le_bytes())?;
+        let mut header = [0; FILE_HEADER];
+        header[..8].copy_from_slice(&BINARY_MAGIC);
+        header[8..12].copy_from_slice(&version.to_le_bytes());
+        out.write_all(&header)?;
         let payload = Vec::with_capacity(2 * CHUNK_TARGET);
         Ok(BinaryWriter {
             out,
@@ -71,7 +75,7 @@ impl<W: Write> BinaryWriter<W> {
             nr_chunks: 0,
             nr_tasks: 0,
             nr_events: 0,
-            chain: 0,
+            chain: first_of_chain(version, &header),
         })
     }
 
@@ -209,6 +213,12 @@ impl<W: Write> BinaryWriter<W> {
 }
 
 #[inline]
+fn source_tag(source: ExternalSource) -> u8 {
+    let tag = tag::SOURCES.iter().find(|(_, known)| *known == source);
+    tag.map_or(tag::TIMER, |(tag, _)| *tag)
+}
+
+#[inline]
 fn put_event(out: &mut Vec<u8>, event: &Event, last_eid: &mut u64, since_wakeup: &mut u64) {
     let step = event.eid.0.wrapping_sub(last_eid.wrapping_add(1)) as i64;
     *last_eid = event.eid.0;
@@ -218,11 +228,7 @@ fn put_event(out: &mut Vec<u8>, event: &Event, last_eid: &mut u64, since_wakeup:
         EventKind::Yield { .. } => tag::YIELD,
         EventKind::Block { .. } => tag::BLOCK,
         EventKind::Exit { .. } => tag::EXIT,
-        EventKind::Wakeup(Wakeup::External { source: ExternalSource::Timer, .. }) => tag::TIMER,
-        EventKind::Wakeup(Wakeup::External { source: ExternalSource::Device, .. }) => tag::DEVICE,
-        EventKind::Wakeup(Wakeup::External { source: ExternalSource::Absolute, .. }) => tag::ABSOLUTE,
-        EventKind::Wakeup(Wakeup::External { source: ExternalSource::Grid, .. }) => tag::GRID,
-        EventKind::Wakeup(Wakeup::External { source: ExternalSource::GridRestart, .. }) => tag::GRID_RESTART,
+        EventKind::Wakeup(Wakeup::External { source, .. }) => source_tag(*source),
         EventKind::Wakeup(Wakeup::Dependent { .. }) => tag::DEPENDENT,
     };
     if step == 0 {

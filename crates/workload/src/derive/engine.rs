@@ -1,11 +1,13 @@
 //! One event after the other: who is on which CPU, who sleeps, who woke whom.
 
+use super::groups::Moves;
+use super::interrupts::Interrupts;
 use super::snapshot::{ProcRow, ProcSnapshot};
-use super::tasks::{Cause, Evidence, Outside, Tasks, Where};
-use super::{DeriveOptions, SoftIrqRule, Summary, YieldRule};
+use super::tasks::{Cause, Tasks, Where};
+use super::{DeriveOptions, Summary, YieldRule};
 use crate::{Birth, EventKind, ExternalSource, InitState};
 use schedlab_trace::{
-    CommId, Context, Counts, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Wake,
+    CommId, Counts, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Wake,
 };
 use schedlab_units::TaskId;
 use std::collections::{BTreeSet, HashSet};
@@ -15,12 +17,14 @@ pub struct Deriver<'a> {
     pub(super) options: DeriveOptions,
     pub(super) snapshot: Option<&'a ProcSnapshot>,
     pub(super) tasks: Tasks,
-    cpus: Vec<Cpu>,
+    pub(super) cpus: Vec<Cpu>,
     pub(super) start_ns: Option<u64>,
     pub(super) now_ns: u64,
     pub(super) counts: Counts,
     pub(super) summary: Summary,
     pub(super) facts: Facts,
+    /// Control groups that tasks were moved to, in order of the moves.
+    pub(super) moves: Moves,
     /// Numbers of tasks that are left out.
     left_out: BTreeSet<Pid>,
     /// Pairs (current, woken) of wakeups from softirqs; only ever asked, never listed.
@@ -33,15 +37,24 @@ pub(super) struct Facts {
     pub yield_calls: u64,
     pub early_wakes: u64,
     pub ignored_wakes: u64,
+    /// Which of them the trace has.
     pub irq_events: bool,
+    pub vector_events: bool,
     pub softirq_events: bool,
+    pub raise_events: bool,
     pub wakeup_fallback: u64,
     pub unknown_context: u64,
     pub uncharged_ns: u64,
+    /// Places where events were lost: CPU, last event before, first after, how many.
+    pub gaps: Vec<(u32, u64, u64, Option<u64>)>,
+    pub nr_gaps: u64,
 }
 
+/// Places of lost events that the notes name one by one.
+const GAPS_NOTED: usize = 20;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum On {
+pub(super) enum On {
     /// Nothing is known since the start or since events were lost.
     Unknown,
     /// The idle task.
@@ -53,8 +66,8 @@ enum On {
 }
 
 #[derive(Clone, Copy)]
-struct Cpu {
-    on: On,
+pub(super) struct Cpu {
+    pub on: On,
     /// The current task's number; `None` while nothing is known.
     pid: Option<Pid>,
     /// The task that left it to the idle task, though runnable.
@@ -62,20 +75,15 @@ struct Cpu {
     /// Since when `on` is known to hold (for [`On::Unknown`]: since when nothing is known).
     since_ns: u64,
     last_event_ns: u64,
-    /// A device's interrupt is being handled.
-    in_irq: bool,
-    /// End of the last hardware interrupt's handler.
-    irq_end_ns: Option<u64>,
-    /// Running softirq, and whether a hardware interrupt had come just before it.
-    softirq: Option<(u32, bool)>,
+    pub interrupts: Interrupts,
+    /// Since when an interrupt has had the current task.
+    pub paused_ns: Option<u64>,
 }
 
-/// A softirq this soon after a handler's end is that interrupt's doing (irq_exit runs it at once).
-const SOFTIRQ_AFTER_IRQ_NS: u64 = 10_000;
-/// The kernel's numbers of softirqs that send and receive for the network (include/linux/interrupt.h).
-const NET_TX: u32 = 2;
-const NET_RX: u32 = 3;
-const BLOCK: u32 = 4;
+/// Longer than any recording (13 days). A damaged time would otherwise make years of CPU time.
+const DURATION_MAX_NS: u64 = 1 << 50;
+/// As many CPUs as any Linux can have (CONFIG_NR_CPUS, arch/x86/Kconfig). So many times the longest recording fit in 64 bits.
+const CPUS_MAX: u32 = 8192;
 
 /// Whether the threads that an event names can be: 0 is the idle task, which is neither woken nor forked, and none is less.
 #[inline]
@@ -107,6 +115,7 @@ impl<'a> Deriver<'a> {
             counts: Counts::new(),
             summary: Summary::default(),
             facts: Facts::default(),
+            moves: Moves::default(),
             left_out: BTreeSet::new(),
             softirq_pairs: HashSet::new(),
         }
@@ -131,9 +140,15 @@ impl<'a> Deriver<'a> {
 
     /// Takes in one event; `name` gives the names behind [`CommId`]s. Events come in order of time.
     pub fn event<'n>(&mut self, event: &Event, name: impl Fn(CommId) -> &'n str + Copy) {
-        let start_ns = *self.start_ns.get_or_insert(event.time_ns);
-        self.now_ns = event.time_ns;
         self.summary.trace_events += 1;
+        let start_ns = *self.start_ns.get_or_insert(event.time_ns);
+        if event.time_ns.saturating_sub(start_ns) > DURATION_MAX_NS || event.cpu.0 >= CPUS_MAX {
+            self.count("event more than 13 days after the first or on a CPU beyond 8192, left out", 1);
+            return;
+        }
+        // times of a damaged recording may go back
+        self.now_ns = self.now_ns.max(event.time_ns);
+        let event = &Event { time_ns: self.now_ns, ..*event };
         let cpu = event.cpu.index();
         if self.cpus.len() <= cpu {
             let unknown = Cpu {
@@ -142,9 +157,8 @@ impl<'a> Deriver<'a> {
                 left_runnable: None,
                 since_ns: start_ns,
                 last_event_ns: start_ns,
-                in_irq: false,
-                irq_end_ns: None,
-                softirq: None,
+                interrupts: Interrupts::default(),
+                paused_ns: None,
             };
             self.cpus.resize(cpu + 1, unknown);
         }
@@ -182,24 +196,35 @@ impl<'a> Deriver<'a> {
             SchedEvent::SysExit { call, ret } => self.sys_exit(event.pid, call, ret),
             SchedEvent::IrqEntry { .. } => {
                 self.facts.irq_events = true;
-                self.cpus[cpu].in_irq = true;
+                self.cpus[cpu].interrupts.device_entry();
+                self.interrupted(cpu);
             }
             SchedEvent::IrqExit { .. } => {
-                self.cpus[cpu].in_irq = false;
-                self.cpus[cpu].irq_end_ns = Some(event.time_ns);
+                self.cpus[cpu].interrupts.device_exit(event.time_ns);
+                self.interrupted(cpu);
+            }
+            SchedEvent::VectorEntry(vector) => {
+                self.facts.vector_events = true;
+                self.cpus[cpu].interrupts.vector_entry(vector);
+                self.interrupted(cpu);
+            }
+            SchedEvent::VectorExit(_) => {
+                self.cpus[cpu].interrupts.vector_exit(event.time_ns);
+                self.interrupted(cpu);
+            }
+            SchedEvent::SoftIrqRaise { vec } => {
+                self.facts.raise_events = true;
+                self.cpus[cpu].interrupts.raise(vec, event.context);
             }
             SchedEvent::SoftIrqEntry { vec } => {
                 self.facts.softirq_events = true;
-                let after_irq = self.cpus[cpu]
-                    .irq_end_ns
-                    .is_some_and(|end_ns| event.time_ns.saturating_sub(end_ns) <= SOFTIRQ_AFTER_IRQ_NS);
-                self.cpus[cpu].softirq = Some((vec, after_irq));
+                let irq_events = self.facts.irq_events;
+                self.cpus[cpu].interrupts.softirq_entry(vec, event.time_ns, irq_events);
+                self.interrupted(cpu);
             }
             SchedEvent::SoftIrqExit { .. } => {
-                // A second softirq of one round still belongs to the same interrupt.
-                if let Some((_, true)) = self.cpus[cpu].softirq.take() {
-                    self.cpus[cpu].irq_end_ns = Some(event.time_ns);
-                }
+                self.cpus[cpu].interrupts.softirq_exit(event.time_ns);
+                self.interrupted(cpu);
             }
             SchedEvent::Exec { pid, old_pid } if pid != old_pid => {
                 if let Some(task) = self.tasks.find(old_pid) {
@@ -209,6 +234,7 @@ impl<'a> Deriver<'a> {
                     }
                 }
             }
+            SchedEvent::CgroupAttach { pid, path, root } => self.moved(cpu, pid, name(path), root),
             SchedEvent::Exit { .. }
             | SchedEvent::Exec { .. }
             | SchedEvent::Migrate { .. }
@@ -224,6 +250,18 @@ impl<'a> Deriver<'a> {
         name.starts_with("migration/")
     }
 
+    fn is_softirq_thread(name: &str) -> bool {
+        name.starts_with("ksoftirqd/")
+    }
+
+    /// The task on this CPU, if one of the workload is known to be there.
+    pub(super) fn current(&self, cpu: usize) -> Option<usize> {
+        match self.cpus[cpu].on {
+            On::Task(task) => Some(task),
+            _ => None,
+        }
+    }
+
     fn since_start(&self) -> u64 {
         self.now_ns - self.start_ns.unwrap_or(self.now_ns)
     }
@@ -237,8 +275,12 @@ impl<'a> Deriver<'a> {
         name: impl Fn(CommId) -> &'n str,
     ) {
         self.summary.switches += 1;
+        self.interrupts_over(cpu);
         match self.cpus[cpu].on {
             On::Task(task) => {
+                if self.tasks.list[task].stays == 0 {
+                    self.tasks.list[task].softirq_thread = Self::is_softirq_thread(name(prev.comm));
+                }
                 self.switch_out(task, prev, prev_state);
                 let runnable = next.pid == Pid::IDLE && prev_state.is_runnable();
                 self.cpus[cpu].left_runnable = runnable.then_some(task);
@@ -254,7 +296,11 @@ impl<'a> Deriver<'a> {
             self.left_out.insert(next.pid);
             On::LeftOut
         } else {
-            On::Task(self.switch_in(cpu, next))
+            let task = self.switch_in(cpu, next);
+            if self.tasks.list[task].stays == 1 {
+                self.tasks.list[task].softirq_thread = Self::is_softirq_thread(name(next.comm));
+            }
+            On::Task(task)
         };
     }
 
@@ -424,7 +470,7 @@ impl<'a> Deriver<'a> {
             }
             None => {
                 self.count("blocked task that ran again without a wakeup in the trace; one made up", 1);
-                let cause = Cause::Outside(ExternalSource::Timer, Outside::MadeUp);
+                let cause = Cause::Outside(ExternalSource::MadeUp);
                 self.tasks.wake(task, at_ns, at_ns.saturating_sub(since_ns), cause);
             }
         }
@@ -492,67 +538,6 @@ impl<'a> Deriver<'a> {
         }
     }
 
-    /// Who or what is behind the wakeup of `wakee` by this event.
-    fn cause(&mut self, event: &Event, wakee: usize, late: bool) -> Cause {
-        let cpu = self.cpus[event.cpu.index()];
-        let waker = match cpu.on {
-            On::Task(task) if task != wakee => Some(task),
-            _ => None,
-        };
-        let outside = |source, counted| Cause::Outside(source, counted);
-        if event.context == Context::Unknown && waker.is_some() {
-            self.facts.unknown_context += 1;
-        }
-        match event.context {
-            // Seen where the woken task's CPU took it in: the waker may have been anybody.
-            Context::HardIrq | Context::Nmi if late => outside(ExternalSource::Timer, Outside::UnknownWaker),
-            Context::HardIrq | Context::Nmi if cpu.in_irq => {
-                outside(ExternalSource::Device, Outside::HardIrq)
-            }
-            Context::HardIrq | Context::Nmi => outside(ExternalSource::Timer, Outside::HardIrq),
-            Context::Task | Context::Unknown if late && event.pid == Pid::IDLE => {
-                outside(ExternalSource::Timer, Outside::UnknownWaker)
-            }
-            Context::Task | Context::Unknown if event.pid == Pid::IDLE => {
-                outside(ExternalSource::Timer, Outside::Idle)
-            }
-            Context::Task | Context::Unknown => match waker {
-                Some(waker) => self.tasks.token(waker, wakee, event.time_ns, Evidence::Task),
-                None => outside(ExternalSource::Timer, Outside::UnknownWaker),
-            },
-            Context::SoftIrq => self.softirq_cause(event, cpu.softirq, waker, wakee),
-        }
-    }
-
-    fn softirq_cause(
-        &mut self,
-        event: &Event,
-        softirq: Option<(u32, bool)>,
-        current: Option<usize>,
-        wakee: usize,
-    ) -> Cause {
-        let source = match softirq {
-            Some((NET_TX | NET_RX | BLOCK, _)) => ExternalSource::Device,
-            _ => ExternalSource::Timer,
-        };
-        let external = Cause::Outside(source, Outside::SoftIrq);
-        let Some(current) = current else { return external };
-        match (self.options.softirq, softirq) {
-            (SoftIrqRule::Never, _) => external,
-            (SoftIrqRule::Always, _) => self.tasks.token(current, wakee, event.time_ns, Evidence::SoftIrq),
-            // Whether a hardware interrupt came before can be told only if those were recorded.
-            (SoftIrqRule::Evidence, Some((NET_TX | NET_RX, false))) if self.facts.irq_events => {
-                self.tasks.token(current, wakee, event.time_ns, Evidence::SoftIrq)
-            }
-            (SoftIrqRule::Evidence, Some((NET_TX | NET_RX, _))) if self.facts.irq_events => external,
-            (SoftIrqRule::Evidence, Some((NET_TX | NET_RX, _)) | None) => {
-                self.softirq_pairs.insert((current as u32, wakee as u32));
-                self.tasks.token(current, wakee, event.time_ns, Evidence::SoftIrqMaybe)
-            }
-            (SoftIrqRule::Evidence, Some(_)) => external,
-        }
-    }
-
     fn fork(&mut self, parent: Pid, child: Pid, child_comm: CommId) {
         if let Some(old) = self.tasks.find(child) {
             self.count(
@@ -582,7 +567,7 @@ impl<'a> Deriver<'a> {
                 let at = Where::Blocked { since_ns: self.start_ns.unwrap_or(self.now_ns) };
                 let task = self.tasks.add_init(wake.pid, wake.comm, InitState::Blocked, at);
                 self.see_prio(task, wake.prio);
-                let cause = Cause::Outside(ExternalSource::Timer, Outside::UnknownWaker);
+                let cause = Cause::Outside(ExternalSource::Unknown);
                 self.tasks.wake(task, self.now_ns, self.since_start(), cause);
             }
             Some(task) => {
@@ -610,12 +595,7 @@ impl<'a> Deriver<'a> {
             let eid = self.tasks.fresh_eid();
             self.tasks.list[child].birth = Birth::Init { eid, parent: None, state: InitState::Blocked };
             self.tasks.list[child].at = Where::Blocked { since_ns: self.start_ns.unwrap_or(self.now_ns) };
-            self.tasks.wake(
-                child,
-                self.now_ns,
-                self.since_start(),
-                Cause::Outside(ExternalSource::Timer, Outside::UnknownWaker),
-            );
+            self.tasks.wake(child, self.now_ns, self.since_start(), Cause::Outside(ExternalSource::Unknown));
             return;
         }
         // A parent that is blocked by now cannot fork: its wakeup is missing.
@@ -663,10 +643,17 @@ impl<'a> Deriver<'a> {
     }
 
     fn lost(&mut self, cpu: usize, count: Option<u64>) {
+        let from_ns = self.cpus[cpu].last_event_ns;
+        self.facts.nr_gaps += 1;
+        if self.facts.gaps.len() < GAPS_NOTED {
+            self.facts.gaps.push((cpu as u32, from_ns, self.now_ns, count));
+        }
         match count {
             Some(count) => self.count("event lost by the recording (buffer full)", count),
             None => self.count("place where the recording lost events, their number unknown", 1),
         }
+        // In an interrupt: the time since its begin is nobody's.
+        self.cpus[cpu].paused_ns = None;
         // The current task is charged up to the last event before the gap.
         let before_ns = self.cpus[cpu].last_event_ns;
         if let On::Task(task) = self.cpus[cpu].on
@@ -676,6 +663,6 @@ impl<'a> Deriver<'a> {
         }
         let cpu = &mut self.cpus[cpu];
         (cpu.on, cpu.pid, cpu.since_ns) = (On::Unknown, None, self.now_ns);
-        (cpu.softirq, cpu.in_irq) = (None, false);
+        cpu.interrupts.forget();
     }
 }

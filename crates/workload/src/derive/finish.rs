@@ -1,14 +1,15 @@
 //! From observations to a workload: who stays, which wakeups are dependent, what the snapshot adds.
 
 use super::engine::Deriver;
-use super::tasks::{Evidence, Task, Wake, Where};
-use super::{Derived, ProcRow, Summary};
+use super::groups::Cgroups;
+use super::tasks::{Evidence, Task, Wake, Where, count_outside};
+use super::{Derived, InterruptRule, Summary};
 use crate::{
-    Birth, Cgroup, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, Task as WorkloadTask,
-    Wakeup, Workload,
+    Birth, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, Task as WorkloadTask, Wakeup,
+    Workload,
 };
 use schedlab_trace::{CommId, Pid};
-use schedlab_units::{CpuSet, Span, TaskId};
+use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where what an event that is taken out meant is found: the next event, and the CPU time up to it (ns).
@@ -30,8 +31,11 @@ impl Deriver<'_> {
         let rows = self.kept_rows();
         let removed = self.removed_events(&rows);
         let mut workload = Workload::default();
-        let mut cgroups = Cgroups::new(cpu_count);
+        let mut cgroups = Cgroups::new(self.snapshot, cpu_count);
         let mut by_tid = BTreeMap::new();
+        // in the order in which tasks and moves name them
+        let groups: Vec<CgroupId> =
+            std::mem::take(&mut self.moves.paths).iter().map(|path| cgroups.of_move(path)).collect();
         let list = std::mem::take(&mut self.tasks.list);
         for (old, mut task) in list.into_iter().enumerate() {
             let Some(new) = rows[old] else { continue };
@@ -42,7 +46,8 @@ impl Deriver<'_> {
             let birth = self.birth(&mut task, &rows, start_ns);
             let mut events = std::mem::take(&mut task.events);
             events.retain_mut(|event| {
-                !removed.contains_key(&event.eid) && self.translate(event, &mut task, &rows, &removed)
+                !removed.contains_key(&event.eid)
+                    && self.translate(event, &mut task, &rows, &removed, &groups)
             });
             events.shrink_to_fit();
             task.outside.add_to(&mut self.summary);
@@ -58,12 +63,13 @@ impl Deriver<'_> {
                 birth,
                 params: task.prio.initial.or(row.and_then(|row| row.params)),
                 affinity: row.and_then(|row| row.affinity.clone()).filter(|set| !cgroups.is_all(set)),
-                cgroup: row.and_then(|row| cgroups.group(row)),
+                cgroup: row.and_then(|row| cgroups.of_row(row)),
                 kernel_thread: task.kernel_thread || row_is_kernel,
                 events,
             });
         }
         self.parents(&mut workload, &by_tid);
+        self.count("control group with cpu.idle, taken as one of weight 1", cgroups.idle);
         workload.cgroups = cgroups.list;
         self.notes(&mut workload);
         workload.dropped = self.counts;
@@ -118,7 +124,7 @@ impl Deriver<'_> {
                         rows[child.index()].is_none()
                     }
                     EventKind::Prio { change, .. } => {
-                        change.params.is_none()
+                        (change.params.is_none() && change.cgroup.is_none())
                             || change.target.is_some_and(|target| rows[target.index()].is_none())
                     }
                     _ => false,
@@ -148,10 +154,10 @@ impl Deriver<'_> {
         }
         let eid = self.tasks.fresh_eid();
         let after = Span::from_ns(task.born_ns.saturating_sub(start_ns));
-        let wakeup = Wakeup::External { after, source: ExternalSource::Timer };
+        let wakeup = Wakeup::External { after, source: ExternalSource::Unknown };
         let first = Event { eid: self.tasks.fresh_eid(), kind: EventKind::Wakeup(wakeup) };
         task.events.insert(0, first);
-        task.outside.unknown_waker += 1;
+        count_outside(&mut task.outside, ExternalSource::Unknown);
         Birth::Init { eid, parent: None, state: InitState::Blocked }
     }
 
@@ -162,6 +168,7 @@ impl Deriver<'_> {
         task: &mut Task,
         rows: &[Option<TaskId>],
         removed: &Removed,
+        groups: &[CgroupId],
     ) -> bool {
         match &mut event.kind {
             EventKind::Fork { child, .. } => {
@@ -170,6 +177,7 @@ impl Deriver<'_> {
             EventKind::Prio { change, .. } => {
                 change.target =
                     change.target.map(|target| rows[target.index()].expect("changes of others are removed"));
+                change.cgroup = change.cgroup.map(|row| groups[row.0 as usize]);
             }
             EventKind::Wakeup(wakeup) => {
                 if let Wakeup::Dependent { recorded_after, event: token, .. } = *wakeup {
@@ -193,13 +201,13 @@ impl Deriver<'_> {
         task: &mut Task,
     ) -> Wakeup {
         let by_evidence = match wake.evidence {
-            Evidence::Task | Evidence::SoftIrq => true,
+            Evidence::Task | Evidence::SoftIrq | Evidence::SoftIrqRaised => true,
             // They wake each other that way.
             Evidence::SoftIrqMaybe => self.softirq_pairs.contains(&(wake.wakee, wake.waker)),
         };
         if !by_evidence {
-            task.outside.softirq += 1;
-            return Wakeup::External { after, source: ExternalSource::Device };
+            count_outside(&mut task.outside, ExternalSource::SoftIrq);
+            return Wakeup::External { after, source: ExternalSource::SoftIrq };
         }
         let place = match removed.get(&EventId(wake.event)) {
             None if wake.event == 0 => None,
@@ -210,14 +218,17 @@ impl Deriver<'_> {
             (Some(waker), Some((event, distance_ns))) => {
                 match wake.evidence {
                     Evidence::Task => self.summary.wakeups.task += 1,
-                    _ => self.summary.wakeups.softirq_on_behalf += 1,
+                    evidence => {
+                        self.summary.wakeups.softirq_on_behalf += 1;
+                        self.summary.wakeups.softirq_raised += u64::from(evidence == Evidence::SoftIrqRaised);
+                    }
                 }
                 let distance = Span::from_ns(distance_ns);
                 Wakeup::Dependent { recorded_after: after, event, task: waker, distance }
             }
             _ => {
-                task.outside.unknown_waker += 1;
-                Wakeup::External { after, source: ExternalSource::Timer }
+                count_outside(&mut task.outside, ExternalSource::Unknown);
+                Wakeup::External { after, source: ExternalSource::Unknown }
             }
         }
     }
@@ -242,14 +253,18 @@ impl Deriver<'_> {
         note(
             "wakeups",
             format!(
-                "{} in all: {} by tasks, {} by softirqs on behalf of tasks; external {} ({:.1} %): {} hardirq, {} softirq, {} idle task, {} waker unknown, {} made up",
+                "{} in all: {} by tasks, {} by softirqs on behalf of tasks; external {} ({:.1} %): {} hardirq ({} timer, {} device, {} not told), {} softirq ({} timer), {} idle task, {} waker unknown, {} made up",
                 wakeups.total(),
                 wakeups.task,
                 wakeups.softirq_on_behalf,
                 wakeups.external(),
                 wakeups.external_percent(),
-                wakeups.hardirq,
-                wakeups.softirq,
+                wakeups.hardirqs(),
+                wakeups.timer,
+                wakeups.device,
+                wakeups.other_hardirq,
+                wakeups.softirqs(),
+                wakeups.timer_softirq,
                 wakeups.idle,
                 wakeups.unknown_waker,
                 wakeups.made_up
@@ -264,19 +279,57 @@ impl Deriver<'_> {
             "calls of sched_yield",
             format!("{}, {} became YIELD", self.facts.yield_calls, self.summary.yields),
         );
+        let raised = wakeups.softirq_raised;
         let evidence = match (self.facts.irq_events, self.facts.softirq_events) {
-            (true, true) => "softirq and interrupt events in the trace",
+            _ if self.facts.raise_events => format!(
+                "softirq_raise in the waker's own context ({raised}); for the others, interrupts before the softirq, and pairs"
+            ),
+            (true, true) => "softirq and interrupt events in the trace".to_string(),
             (false, true) => {
-                "softirq events in the trace, and pairs of tasks that wake each other by softirqs"
+                "softirq events in the trace, and pairs of tasks that wake each other by softirqs".to_string()
             }
-            _ => "pairs of tasks that wake each other by softirqs",
+            _ => "pairs of tasks that wake each other by softirqs".to_string(),
         };
-        note("evidence for softirqs on behalf of tasks", evidence.to_string());
+        note("evidence for softirqs on behalf of tasks", evidence);
+        note(
+            "evidence for timers and devices",
+            match (self.facts.vector_events, self.facts.irq_events) {
+                (true, true) => "handlers of devices, and the CPUs' own interrupts",
+                (false, true) => "handlers of devices",
+                (true, false) => "the CPUs' own interrupts",
+                (false, false) => "none: interrupts were not recorded",
+            }
+            .to_string(),
+        );
+        if self.facts.irq_events || self.facts.vector_events {
+            let interrupt = Span::from_ns(self.summary.interrupt_ns);
+            note(
+                "interrupts that hit tasks",
+                match self.options.interrupts {
+                    InterruptRule::Subtract => format!("{interrupt}, taken out of the tasks' CPU time"),
+                    InterruptRule::Keep => "left in the tasks' CPU time".to_string(),
+                },
+            );
+        }
         if self.facts.uncharged_ns > 0 {
             note(
                 "CPU time of stays without end in the trace, not charged",
                 Span::from_ns(self.facts.uncharged_ns).to_string(),
             );
+        }
+        if !self.facts.gaps.is_empty() {
+            let start_ns = self.start_ns.unwrap_or(0);
+            let at = |ns: u64| Span::from_ns(ns.saturating_sub(start_ns)).as_s_f64();
+            let place = |(cpu, from_ns, until_ns, count): &(u32, u64, u64, Option<u64>)| {
+                let count = count.map_or("some".to_string(), |count| count.to_string());
+                format!("cpu{cpu} {:.6}-{:.6} s ({count})", at(*from_ns), at(*until_ns))
+            };
+            let mut places: Vec<String> = self.facts.gaps.iter().map(place).collect();
+            let more = self.facts.nr_gaps - self.facts.gaps.len() as u64;
+            if more > 0 {
+                places.push(format!("and {more} more places"));
+            }
+            note("events lost by the recording", places.join(", "));
         }
         note("trace duration", Span::from_ns(self.summary.duration_ns).to_string());
         if let Some(snapshot) = self.snapshot {
@@ -293,57 +346,12 @@ impl super::WakeupCounts {
     fn add_to(&self, summary: &mut Summary) {
         let total = &mut summary.wakeups;
         total.softirq += self.softirq;
-        total.hardirq += self.hardirq;
+        total.timer_softirq += self.timer_softirq;
+        total.timer += self.timer;
+        total.device += self.device;
+        total.other_hardirq += self.other_hardirq;
         total.idle += self.idle;
         total.unknown_waker += self.unknown_waker;
         total.made_up += self.made_up;
-    }
-}
-
-/// Control groups of the snapshot, parents first.
-struct Cgroups {
-    list: Vec<Cgroup>,
-    by_path: BTreeMap<String, CgroupId>,
-    all: Option<CpuSet>,
-}
-
-impl Cgroups {
-    fn new(cpu_count: Option<u32>) -> Cgroups {
-        let all = cpu_count.filter(|count| *count <= 1 << 16).map(CpuSet::first);
-        Cgroups { list: Vec::new(), by_path: BTreeMap::new(), all }
-    }
-    fn is_all(&self, set: &CpuSet) -> bool {
-        set.is_empty() || self.all.as_ref().is_some_and(|all| set.intersection(all) == *all)
-    }
-    /// The task's group with its settings; `None` is the root.
-    fn group(&mut self, row: &ProcRow) -> Option<CgroupId> {
-        let path = row.cgroup.as_deref()?.trim_end_matches('/');
-        if path.is_empty() {
-            return None;
-        }
-        let id = self.declare(path)?;
-        let cpuset = row.cpuset.clone().filter(|set| !self.is_all(set));
-        let group = &mut self.list[id.0 as usize];
-        group.weight = row.cpu_weight.or(group.weight);
-        group.max = row.cpu_max.flatten().or(group.max);
-        group.cpuset = cpuset.or(group.cpuset.take());
-        Some(id)
-    }
-    fn declare(&mut self, path: &str) -> Option<CgroupId> {
-        if let Some(id) = self.by_path.get(path) {
-            return Some(*id);
-        }
-        // Every prefix that ends before a slash is a group of its own.
-        let (parent, name) = path.rsplit_once('/')?;
-        if name.is_empty() {
-            return None;
-        }
-        if !parent.is_empty() {
-            self.declare(parent)?;
-        }
-        let id = CgroupId(self.list.len() as u32);
-        self.list.push(Cgroup { path: path.to_string(), ..Cgroup::default() });
-        self.by_path.insert(path.to_string(), id);
-        Some(id)
     }
 }

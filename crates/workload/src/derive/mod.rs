@@ -13,27 +13,34 @@
 //!
 //! The rules:
 //!
-//! * CPU time is the sum of a task's stays on CPUs between `sched_switch`es, interrupts that hit it included.
+//! * CPU time is the sum of a task's stays on CPUs between `sched_switch`es, less the interrupts that hit it meanwhile where those
+//!   were recorded ([`InterruptRule`]).
 //! * prev_state S, D, T, t, I, P: BLOCK. Z, X: EXIT. R, R+: preempted; R after the entry of `sched_yield` and before its
 //!   exit: YIELD ([`DeriveOptions::yields`]).
 //! * Wakeups come from `sched_waking` (its place and time are the waker's); where that was not recorded, from `sched_wakeup`.
 //!   A waking up to 50 us before the switch-out ([`DeriveOptions::early_wake_ns`]) belongs to that block: the waker saw the
 //!   task's state change before it had left its CPU.
-//! * Waker in task context (or in one that the recording does not tell: counted): a dependent wakeup; `event` is the waker's next event, `distance` its CPU time from the waking
-//!   to that. Hardirq, idle task: external. Softirq: see [`SoftIrqRule`].
+//! * Waker in task context (or in one that the recording does not tell: counted): a dependent wakeup; `event` is the waker's next
+//!   event, `distance` its CPU time from the waking to that. Hardirq, idle task: external. Softirq: see [`SoftIrqRule`]; ksoftirqd's
+//!   are its own. Which it was stands in the workload ([`ExternalSource`](crate::ExternalSource)) and in its notes.
 //! * FORK at `sched_wakeup_new` after `sched_process_fork`; a task first seen by `sched_wakeup_new` alone is INIT, blocked.
 //! * INIT for every task that is there when first seen: blocked if it was woken first, else runnable.
 //! * Nice and policy come from the priorities in the events and from the snapshot, which knows SCHED_BATCH, RR and IDLE
 //!   apart. PRIO comes from the system calls that change them, placed at the caller; a change that no call explains is placed
 //!   where it is first seen. A priority that `sched_pi_setprio` lends is never taken for one.
+//! * Control groups with their weights, limits and cpusets come from the snapshot; a move (`cgroup_attach_task`) becomes PRIO of the
+//!   task that made it.
 //! * migration/N, which only the scheduler causes, is left out and counted.
 //! * What contradicts itself or is missing is counted by reason in [`Workload::dropped`]; facts are in [`Workload::notes`].
 //!
 //! A task that is on a CPU or waits for one when the trace ends gets a last BLOCK, so that its CPU time is complete.
 
+mod causes;
 mod engine;
 mod finish;
+mod groups;
 mod import;
+mod interrupts;
 mod prio;
 mod snapshot;
 mod tasks;
@@ -43,7 +50,7 @@ mod tests;
 
 pub use engine::Deriver;
 pub use import::{ImportError, import_trace};
-pub use snapshot::{ProcRow, ProcSnapshot, SnapshotError};
+pub use snapshot::{GroupRow, ProcRow, ProcSnapshot, SnapshotError};
 
 use crate::Workload;
 
@@ -57,12 +64,29 @@ pub struct DeriveOptions {
     /// How long before the switch-out a waking may come that ends the block (ns). 50 us is what a redis server with its
     /// client showed on Linux 6.18: 1,963 of 7,373 blocks were woken so early, and no block lacked a wakeup.
     pub early_wake_ns: u64,
+    /// Whether interrupts count as CPU time of the task that they hit.
+    pub interrupts: InterruptRule,
 }
 
 impl Default for DeriveOptions {
     fn default() -> Self {
-        DeriveOptions { yields: YieldRule::Switched, softirq: SoftIrqRule::Evidence, early_wake_ns: 50_000 }
+        DeriveOptions {
+            yields: YieldRule::Switched,
+            softirq: SoftIrqRule::Evidence,
+            early_wake_ns: 50_000,
+            interrupts: InterruptRule::Subtract,
+        }
     }
+}
+
+/// What becomes of the time of recorded interrupts, and of softirqs that interrupts have raised. (A softirq that a task has raised in
+/// its own context is the task's work, wherever the task runs next time, and always counts as its CPU time.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterruptRule {
+    /// It is taken out of the tasks' CPU time; how much is in [`Summary::interrupt_ns`].
+    Subtract,
+    /// It counts as CPU time of the tasks that it hit, as it must where no interrupts were recorded.
+    Keep,
 }
 
 /// Which calls of `sched_yield` become YIELD.
@@ -77,9 +101,10 @@ pub enum YieldRule {
 /// When a wakeup from a softirq depends on the task that the softirq interrupted, its *current* task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoftIrqRule {
-    /// By evidence. With softirq events in the trace: a network softirq that did not follow a hardware interrupt on its CPU
-    /// (within 10 us) runs on behalf of the current task (it sent something over the loopback); all others are external.
-    /// Without: if the two tasks wake each other by softirqs, both ways, as client and server do over the loopback.
+    /// By evidence. With softirq events in the trace: one that the current task has raised in its own context (`softirq_raise`) runs
+    /// on its behalf (it sent something over the loopback); where raises were not recorded, a network softirq that did not
+    /// follow a hardware interrupt on its CPU (within 10 us). All others are external.
+    /// Without softirq events: if the two tasks wake each other by softirqs, both ways, as client and server do over the loopback.
     /// A task that merely happened to run when a device's packet came is not woken by its receiver in turn.
     Evidence,
     /// Always external.
@@ -106,6 +131,8 @@ pub struct Summary {
     pub duration_ns: u64,
     /// CPU time of all tasks in the workload (ns).
     pub cpu_ns: u64,
+    /// Time of interrupts that hit tasks, not in their CPU time (ns).
+    pub interrupt_ns: u64,
     /// `sched_switch`es.
     pub switches: u64,
     /// BLOCK events, final ones included.
@@ -123,10 +150,18 @@ pub struct WakeupCounts {
     pub task: u64,
     /// Dependent: a softirq on behalf of the waker.
     pub softirq_on_behalf: u64,
-    /// External: a softirq (network, block device, timer wheel, ...).
+    /// Of the dependent softirqs, those whose raise was recorded in the waker's context; the others are told by time or by pairs.
+    pub softirq_raised: u64,
+    /// External: a softirq (network, block device, ...).
     pub softirq: u64,
-    /// External: a hardware interrupt or NMI.
-    pub hardirq: u64,
+    /// External: the timer softirq.
+    pub timer_softirq: u64,
+    /// External: the CPU's timer interrupt.
+    pub timer: u64,
+    /// External: a device's interrupt.
+    pub device: u64,
+    /// External: a hardware interrupt whose kind was not recorded, another CPU's message, or an NMI.
+    pub other_hardirq: u64,
     /// External: from the idle task.
     pub idle: u64,
     /// External: the waker is not in the workload (left out, or not known to run).
@@ -142,7 +177,15 @@ impl WakeupCounts {
     }
     /// Those that no task of the workload causes.
     pub fn external(&self) -> u64 {
-        self.softirq + self.hardirq + self.idle + self.unknown_waker + self.made_up
+        self.softirqs() + self.hardirqs() + self.idle + self.unknown_waker + self.made_up
+    }
+    /// External ones in hardware interrupts.
+    pub fn hardirqs(&self) -> u64 {
+        self.timer + self.device + self.other_hardirq
+    }
+    /// External ones in softirqs.
+    pub fn softirqs(&self) -> u64 {
+        self.softirq + self.timer_softirq
     }
     /// Share of external ones, in percent; 0 if there are none at all.
     pub fn external_percent(&self) -> f64 {

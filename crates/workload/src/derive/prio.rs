@@ -12,7 +12,7 @@
 
 use super::engine::Deriver;
 use super::tasks::Where;
-use crate::{EventKind, ParamChange};
+use crate::{CgroupId, EventKind, ParamChange};
 use schedlab_trace::{PRIO_UNKNOWN, Pid, Syscall};
 use schedlab_units::{Nice, Policy, SchedParams, TaskId};
 
@@ -31,6 +31,8 @@ pub(super) struct PrioState {
     awaiting: Vec<(u32, u32, Option<Policy>)>,
     /// A change seen while it was blocked: its PRIO follows its WAKEUP.
     late: Option<SchedParams>,
+    /// A move to another control group while it was blocked: its PRIO follows its WAKEUP too.
+    pub late_group: Option<CgroupId>,
 }
 
 /// SCHED_RESET_ON_FORK, a flag in the policy argument (include/uapi/linux/sched.h).
@@ -173,6 +175,7 @@ impl Deriver<'_> {
         if let Some(params) = self.tasks.list[task].prio.late.take() {
             self.emit_prio(task, None, Some(params));
         }
+        self.late_move(task);
     }
 
     fn emit_prio(&mut self, caller: usize, target: Option<usize>, params: Option<SchedParams>) -> usize {

@@ -7,6 +7,13 @@
 //! pid,tid,comm,policy,nice,rt_priority,affinity,cgroup,cpu_weight,cpu_max,cpuset,ppid
 //! 812,815,worker,batch,5,0,0-3,/system.slice/a.service,200,50000 100000,0-7,1
 //! ```
+//!
+//! `NAME.cgroup.csv` beside it tells of the control groups above those of the threads, and of groups that came later:
+//!
+//! ```text
+//! path,cpu_weight,cpu_max,cpuset
+//! /system.slice,100,max 100000,0-7
+//! ```
 
 use crate::CpuMax;
 use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span};
@@ -17,6 +24,18 @@ use std::path::Path;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcSnapshot {
     rows: BTreeMap<i32, ProcRow>,
+    groups: BTreeMap<String, GroupRow>,
+}
+
+/// One control group; `None` is unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupRow {
+    /// cpu.weight; 0 for a group whose cpu.idle is set.
+    pub cpu_weight: Option<u32>,
+    /// cpu.max; `Some(None)` = no limit.
+    pub cpu_max: Option<Option<CpuMax>>,
+    /// Its CPUs.
+    pub cpuset: Option<CpuSet>,
 }
 
 /// One thread; `None` is unknown.
@@ -72,13 +91,46 @@ pub enum SnapshotError {
 }
 
 impl ProcSnapshot {
-    /// Reads a snapshot file.
+    /// Reads a snapshot file `NAME.proc.csv`, and `NAME.cgroup.csv` if it lies beside.
     pub fn read(path: &Path) -> Result<ProcSnapshot, SnapshotError> {
-        let name = path.display().to_string();
-        match std::fs::read(path) {
-            Ok(bytes) => ProcSnapshot::parse(&String::from_utf8_lossy(&bytes), &name),
-            Err(source) => Err(SnapshotError::Io { path: name, source }),
+        let read = |path: &Path| match std::fs::read(path) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(source) => Err(SnapshotError::Io { path: path.display().to_string(), source }),
+        };
+        let mut snapshot = ProcSnapshot::parse(&read(path)?, &path.display().to_string())?;
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if let Some(stem) = name.strip_suffix(".proc.csv") {
+            let groups = path.with_file_name(format!("{stem}.cgroup.csv"));
+            if groups.exists() {
+                snapshot.add_groups(&read(&groups)?, &groups.display().to_string())?;
+            }
         }
+        Ok(snapshot)
+    }
+
+    /// Takes in the text of a table of control groups; `name` is for messages.
+    pub fn add_groups(&mut self, text: &str, name: &str) -> Result<(), SnapshotError> {
+        let mut records = records(text);
+        let (_, header) = records.next().unwrap_or_default();
+        for (line, record) in records.filter(|(_, record)| !record.iter().all(String::is_empty)) {
+            let reader = RowReader { header: &header, record: &record, line, name };
+            let Some(path) = reader.path("path")? else {
+                return Err(SnapshotError::Line {
+                    path: name.to_string(),
+                    line,
+                    what: "path",
+                    value: record.join(",").chars().take(60).collect(),
+                    expected: "a path from the root, /..., in a column of that name",
+                });
+            };
+            self.groups.insert(path, reader.group()?);
+        }
+        Ok(())
+    }
+
+    /// The control group with this path.
+    pub fn group(&self, path: &str) -> Option<&GroupRow> {
+        self.groups.get(path)
     }
 
     /// The thread's row.
@@ -123,7 +175,7 @@ impl ProcSnapshot {
             };
             rows.insert(tid, reader.row()?);
         }
-        Ok(ProcSnapshot { rows })
+        Ok(ProcSnapshot { rows, groups: BTreeMap::new() })
     }
 }
 
@@ -185,24 +237,39 @@ impl RowReader<'_> {
             },
             deadline: deadline.filter(|_| policy == Policy::Deadline),
         });
-        const CPUS: &str = "a list of CPUs such as 0-3,8";
+        let group = self.group()?;
         Ok(ProcRow {
             pid: self.parse("pid", "a number", number)?,
             ppid: self.parse("ppid", "a number", number)?,
             comm: self.field("comm").map(str::to_string),
             params,
             affinity: self.parse("affinity", CPUS, cpu_list)?,
-            cgroup: self.parse("cgroup", "a path from the root, /...", |field| {
-                field.starts_with('/').then(|| field.to_string())
-            })?,
-            cpu_weight: self.parse("cpu_weight", "1 to 10000", |field| {
-                field.parse().ok().filter(|weight| (1..=10_000).contains(weight))
+            cgroup: self.path("cgroup")?,
+            cpu_weight: group.cpu_weight,
+            cpu_max: group.cpu_max,
+            cpuset: group.cpuset,
+        })
+    }
+
+    fn path(&self, column: &'static str) -> Result<Option<String>, SnapshotError> {
+        self.parse(column, "a path from the root, /...", |field| {
+            field.starts_with('/').then(|| field.to_string())
+        })
+    }
+
+    /// What both tables say of a control group.
+    fn group(&self) -> Result<GroupRow, SnapshotError> {
+        Ok(GroupRow {
+            cpu_weight: self.parse("cpu_weight", "1 to 10000, or 0 for an idle group", |field| {
+                field.parse().ok().filter(|weight| *weight <= 10_000)
             })?,
             cpu_max: self.parse("cpu_max", "QUOTA PERIOD in us, or max PERIOD", cpu_max)?,
             cpuset: self.parse("cpuset", CPUS, cpu_list)?,
         })
     }
 }
+
+const CPUS: &str = "a list of CPUs such as 0-3,8";
 
 fn cpu_list(field: &str) -> Option<CpuSet> {
     let mut set = CpuSet::empty();
@@ -289,6 +356,30 @@ mod tests {
             (42, Some(None), None)
         );
         assert_eq!(snapshot.row(9), Some(&ProcRow::default()));
+    }
+
+    #[test]
+    fn groups_have_a_table_of_their_own() {
+        let mut snapshot = ProcSnapshot::parse("tid\n1\n", "x.proc.csv").unwrap();
+        snapshot
+            .add_groups(
+                "path,cpu_weight,cpu_max,cpuset\n/a,0,max 100000,\n/a/b,300,20000 50000,\"0,2\"\n",
+                "x",
+            )
+            .unwrap();
+        assert_eq!(
+            snapshot.group("/a"),
+            Some(&GroupRow { cpu_weight: Some(0), cpu_max: Some(None), cpuset: None })
+        );
+        let group = snapshot.group("/a/b").unwrap();
+        assert_eq!(group.cpu_max.unwrap().unwrap().quota, Span::from_ms(20));
+        assert_eq!(group.cpuset.as_ref().unwrap().to_string(), "0,2");
+        for (text, says) in
+            [("path\n\n\nb\n", "line 4: path is \"b\""), ("name\nx\n", "line 2: path is \"x\"")]
+        {
+            let error = snapshot.add_groups(text, "x.cgroup.csv").unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
     }
 
     #[test]

@@ -28,29 +28,21 @@ pub(super) enum Cause {
     /// A task of the workload: row of [`Tasks::wakes`].
     Token(u32),
     /// Something else.
-    Outside(ExternalSource, Outside),
+    Outside(ExternalSource),
 }
 
-/// What an external wakeup is counted as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outside {
-    SoftIrq,
-    HardIrq,
-    Idle,
-    UnknownWaker,
-    MadeUp,
-}
-
-impl Outside {
-    pub fn count(self, counts: &mut WakeupCounts) {
-        *match self {
-            Outside::SoftIrq => &mut counts.softirq,
-            Outside::HardIrq => &mut counts.hardirq,
-            Outside::Idle => &mut counts.idle,
-            Outside::UnknownWaker => &mut counts.unknown_waker,
-            Outside::MadeUp => &mut counts.made_up,
-        } += 1;
-    }
+/// Counts an external wakeup by its source.
+pub(super) fn count_outside(counts: &mut WakeupCounts, source: ExternalSource) {
+    *match source {
+        ExternalSource::SoftIrq => &mut counts.softirq,
+        ExternalSource::TimerSoftIrq => &mut counts.timer_softirq,
+        ExternalSource::Timer => &mut counts.timer,
+        ExternalSource::Device => &mut counts.device,
+        ExternalSource::HardIrq => &mut counts.other_hardirq,
+        ExternalSource::Idle => &mut counts.idle,
+        ExternalSource::MadeUp => &mut counts.made_up,
+        _ => &mut counts.unknown_waker,
+    } += 1;
 }
 
 /// How sure it is that a wakeup depends on a task.
@@ -58,7 +50,9 @@ impl Outside {
 pub(super) enum Evidence {
     /// The task did it itself.
     Task,
-    /// A softirq that is known to have run on the task's behalf.
+    /// A softirq that the task was seen to raise.
+    SoftIrqRaised,
+    /// A softirq that is taken to have run on the task's behalf.
     SoftIrq,
     /// A softirq that interrupted the task; decided at the end.
     SoftIrqMaybe,
@@ -109,9 +103,14 @@ pub(super) struct Task {
     /// Whether it was ever seen to leave a CPU.
     pub seen_leaving: bool,
     pub kernel_thread: bool,
+    /// ksoftirqd/N: softirqs are its work.
+    pub softirq_thread: bool,
     /// Its external wakeups.
     pub outside: WakeupCounts,
 }
+
+/// `since_ns` of a task that stays on its CPU while an interrupt has it: no time passes for it.
+const PAUSED: u64 = u64::MAX;
 
 /// A task of which more than one in this many stays is broken is left out. (In a whole recording none is; in one that
 /// follows others, nearly all.)
@@ -206,6 +205,7 @@ impl Tasks {
             broken_stays: 0,
             seen_leaving: false,
             kernel_thread: false,
+            softirq_thread: false,
             outside: WakeupCounts::default(),
         });
         index
@@ -258,8 +258,8 @@ impl Tasks {
                 task: TaskId(self.wakes[token as usize].waker),
                 distance: Span::ZERO,
             },
-            Cause::Outside(source, counted) => {
-                counted.count(&mut task.outside);
+            Cause::Outside(source) => {
+                count_outside(&mut task.outside, source);
                 Wakeup::External { after, source }
             }
         };
@@ -277,6 +277,24 @@ impl Tasks {
         self.wakes.push(Wake { waker: waker as u32, wakee: wakee as u32, event: 0, cpu_ns, evidence });
         self.list[waker].open_wakes.push(token);
         Cause::Token(token)
+    }
+
+    /// An interrupt hits the task, which is on a CPU: from now on its time stands still.
+    pub fn pause(&mut self, index: usize, now_ns: u64) {
+        let task = &mut self.list[index];
+        if let Where::Running { since_ns, .. } = &mut task.at {
+            let ran_ns = now_ns.saturating_sub(*since_ns);
+            *since_ns = PAUSED;
+            task.cpu_ns += ran_ns;
+            task.total_cpu_ns += ran_ns;
+        }
+    }
+
+    /// The interrupt is over.
+    pub fn resume(&mut self, index: usize, now_ns: u64) {
+        if let Where::Running { since_ns: since_ns @ PAUSED, .. } = &mut self.list[index].at {
+            *since_ns = now_ns;
+        }
     }
 
     /// Takes the task off its CPU: its time up to `until_ns` counts, and at least what its events have told already.

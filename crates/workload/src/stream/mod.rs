@@ -40,14 +40,14 @@ pub struct Head {
     pub lives: Vec<LifeSpan>,
     /// The largest identifier of an event.
     pub eid_max: EventId,
-    /// Wakeups by timers set for an instant.
-    pub nr_instants: u64,
+    /// The highest version of the forms on disk that one of its events needs ([`EventKind::version`](crate::EventKind::version)).
+    pub needs_version: u32,
 }
 
 impl Head {
     /// The version of both forms on disk that it needs ([`Workload::version`]).
     pub fn version(&self) -> u32 {
-        if self.nr_instants > 0 { 2 } else { 1 }
+        self.needs_version.max(1)
     }
 }
 

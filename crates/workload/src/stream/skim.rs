@@ -13,7 +13,7 @@ pub(super) struct Skim {
     rows: BTreeMap<u32, Row>,
     forks: Vec<TaskId>,
     nr_events: u64,
-    nr_instants: u64,
+    version: u32,
     eid_max: u64,
     /// The highest row that an event spoke of before it was known.
     row_max: u32,
@@ -66,7 +66,7 @@ impl Skim {
                 }
             }
             let at = row.clock.step(&event.kind);
-            self.nr_instants += u64::from(event.kind.is_instant());
+            self.version = self.version.max(event.kind.version());
             row.nr_events += 1;
             row.ascending &= event.eid.0 > row.last_eid;
             row.last_eid = event.eid.0;
@@ -127,7 +127,7 @@ impl Skim {
             LifeSpan { birth: Span::ZERO, end: Span::ZERO, nr_events: 0, fork: None, ascending: true };
         head.forks = self.forks;
         head.nr_events = self.nr_events;
-        head.nr_instants = self.nr_instants;
+        head.needs_version = self.version;
         head.eid_max = EventId(self.eid_max);
         head.lives = vec![unborn; self.rows.len()];
         // offsets from the parent's birth first, then births in order of descent

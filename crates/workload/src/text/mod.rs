@@ -24,7 +24,7 @@
 //! eid YIELD  pid  length
 //! eid BLOCK  pid  length
 //! eid WAKEUP pid  length  deid dpid distance       waits for another task's event
-//! eid WAKEUP pid  length  [0 0 0] [timer|device|absolute|grid|grid-restart]   external; grid: a periodic timer, see ExternalSource
+//! eid WAKEUP pid  length  [0 0 0] [source]         external
 //! eid EXIT   pid  length
 //! task words: name= policy=normal|batch|idle|fifo|rr|deadline|ext nice= prio= runtime= deadline= period=
 //!             affinity=0-3,8 cgroup=/path kernel=yes|no
@@ -37,12 +37,17 @@
 //! * pid: `101..105` instead of a pid stands for the same line five times (the pid of an event, the new task of INIT and FORK).
 //! * PRIO with `nice=` alone (or a bare number, as WARP's) is `setpriority`: the policy stays. With `policy=` it is `sched_setattr`.
 //!   `renice=` is `setpriority` after that.
+//! * source: what is behind an external wakeup: `timer` (the default), `device`; timers set for an instant, `absolute`, `grid` and
+//!   `grid-restart` (see [`ExternalSource`](crate::ExternalSource)); what only a recording tells, `hardirq` (timer or device), `softirq`,
+//!   `timer-softirq`, `idle`, `unknown`, `made-up`, `task` (a task, by choice). `device` and `softirq` are replayed by a device's
+//!   interrupt, the others by a timer.
 //! * `REPEAT n {` ... `}` repeats the lines between; blocks nest.
 //! * `CGROUP path [weight=] [max=quota/period] [cpuset=]` declares a control group, parents first.
 //! * `NOTE key value` and `DROPPED count "reason"` keep an import's notes and what it left out.
 //! * A child without words inherits its parent's settings; a task without a name is called `task-PID`; `row=` (written only where the
 //!   order of the lines does not tell) is the task's number in results.
-//! * Version 1 of the form has no `grid`; a workload without is written as version 1.
+//! * Version 1 of the form has of the sources `timer` and `device`, version 2 those set for an instant, version 3 all; the lowest that
+//!   has what occurs is written.
 //! * A file without the header line is taken for version 1 if its first line is an event.
 //!
 //! The writer's form is canonical: INIT lines first, then task by task, each in its order; durations in the shortest exact unit.
@@ -66,5 +71,6 @@ pub use write::write_text;
 
 /// First word of a text file.
 pub const TEXT_HEADER: &str = "schedlab-workload";
-/// The newest version. Version 2 added `grid` and `grid-restart`; version 1 is written where those do not occur.
-pub const TEXT_VERSION: u32 = 2;
+/// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external wakeups. The lowest
+/// version that has all that occurs is written ([`crate::Workload::version`]).
+pub const TEXT_VERSION: u32 = 3;

@@ -268,10 +268,7 @@ fn wakeup(rest: &mut Rest<'_>, length: Length) -> Parsed<Body> {
             remedy,
         );
     }
-    let source = |word: Word<'_>| {
-        use ExternalSource::{Absolute, Device, Grid, GridRestart, Timer};
-        [Timer, Device, Absolute, Grid, GridRestart].into_iter().find(|source| source.name() == word.text)
-    };
+    let source = |word: Word<'_>| ExternalSource::from_name(word.text);
     let Some(deid) = rest.peek() else { return Ok(Body::External(ExternalSource::Timer)) };
     if let Some(source) = source(deid) {
         rest.next += 1;

@@ -327,7 +327,7 @@ impl Writer<'_> {
             EventKind::Wakeup(Wakeup::External { after, source }) => {
                 self.span(*after);
                 self.word("0 0 0");
-                if *source != ExternalSource::Timer {
+                if *source != ExternalSource::default() {
                     self.word(source.name());
                 }
             }

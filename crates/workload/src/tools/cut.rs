@@ -226,7 +226,7 @@ impl Cut {
                 };
             }
             Place::Within => {
-                self.head.nr_instants += u64::from(event.kind.is_instant());
+                self.head.needs_version = self.head.needs_version.max(event.kind.version());
                 window.nr_kept += 1;
                 window.first = window.first.or(shortened.map(|length| (event.eid, length)));
                 window.kept = Some((window.kept.map_or(event.eid, |(first, _)| first), event.eid));

@@ -89,7 +89,7 @@ impl Filter {
             let waits = pending.entry(row.0).or_default();
             for event in events.iter() {
                 nr_events += 1;
-                filter.head.nr_instants += u64::from(event.kind.is_instant());
+                filter.head.needs_version = filter.head.needs_version.max(event.kind.version());
                 if filter.goes(event) {
                     set += u64::from(matches!(event.kind, EventKind::Prio { .. }));
                     nr_events -= 1;

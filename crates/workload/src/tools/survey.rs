@@ -7,7 +7,7 @@
 //! One pass over the events; memory goes with the tasks and the columns of the picture.
 
 use crate::stream::{OwnClock, Source, StreamError};
-use crate::{Event, EventKind, ExternalSource, Wakeup};
+use crate::{Event, EventKind, Wakeup};
 use schedlab_units::{Span, TaskId};
 use std::collections::BTreeMap;
 
@@ -169,7 +169,7 @@ pub fn survey(source: &Source, life: Option<(TaskId, usize, usize)>) -> Result<S
                     stats.blocked = saturating(stats.blocked, blocked);
                     sleeps.add(blocked);
                     match *wakeup {
-                        Wakeup::External { source, .. } if source != ExternalSource::Device => timers += 1,
+                        Wakeup::External { source, .. } if !source.is_device() => timers += 1,
                         Wakeup::External { .. } => devices += 1,
                         Wakeup::Dependent { task, .. } => {
                             dependent += 1;

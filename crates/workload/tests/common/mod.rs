@@ -125,8 +125,7 @@ fn life(draw: &mut Draw, workload: &Workload, row: u32, size: u64) -> Vec<Event>
     let blocked = matches!(workload.tasks[row as usize].birth, Birth::Init { state: InitState::Blocked, .. });
     let mut kinds = Vec::new();
     let external = |draw: &mut Draw| {
-        use ExternalSource::{Absolute, Device, Grid, GridRestart, Timer};
-        let source = [Timer, Device, Absolute, Grid, GridRestart][draw.below(5) as usize];
+        let source = ExternalSource::NAMES[draw.below(ExternalSource::NAMES.len() as u64) as usize].0;
         EventKind::Wakeup(Wakeup::External { after: draw.span(), source })
     };
     if blocked && children.is_empty() && draw.one_in(3) {

@@ -1,5 +1,8 @@
 //! Drawn schedules and what must come out of them. Times in the pictures and in the tests are us unless said otherwise.
 
+mod groups;
+mod interrupts;
+
 use super::*;
 use crate::{Birth, EventKind, ExternalSource, InitState, Task, Wakeup, Workload};
 use schedlab_trace::{
@@ -32,7 +35,7 @@ const NAMES: [&str; 30] = [
     "t14",
     "t15",
     "migration/0",
-    "t17",
+    "ksoftirqd/0",
     "t18",
     "t19",
     "t20",
@@ -47,6 +50,7 @@ const NAMES: [&str; 30] = [
     "t29",
 ];
 const MIGRATION: i32 = 16;
+const KSOFTIRQD: i32 = 17;
 
 fn name(comm: CommId) -> &'static str {
     NAMES[comm.0 as usize]
@@ -154,10 +158,20 @@ fn life(workload: &Workload, pid: u32) -> String {
             EventKind::Yield { length } => format!("Y{}", us(*length)),
             EventKind::Block { length } => format!("B{}", us(*length)),
             EventKind::Exit { length } => format!("E{}", us(*length)),
-            EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Timer }) => {
-                format!("W{}", us(*after))
+            EventKind::Wakeup(Wakeup::External { after, source }) => {
+                let source = match source {
+                    ExternalSource::Timer => "",
+                    ExternalSource::Device => "dev",
+                    ExternalSource::HardIrq => "irq",
+                    ExternalSource::SoftIrq => "soft",
+                    ExternalSource::TimerSoftIrq => "wheel",
+                    ExternalSource::Idle => "idle",
+                    ExternalSource::Unknown => "?",
+                    ExternalSource::MadeUp => "!",
+                    other => other.name(),
+                };
+                format!("W{source}{}", us(*after))
             }
-            EventKind::Wakeup(Wakeup::External { after, .. }) => format!("Wdev{}", us(*after)),
             EventKind::Wakeup(Wakeup::Dependent { recorded_after, event, task: waker, distance }) => {
                 let waker = workload.task(*waker);
                 let place = waker.events.iter().position(|e| e.eid == *event).expect("deid is the waker's");
@@ -185,12 +199,12 @@ fn the_documented_example() {
     trace.switch(2000, 0, 7, 'R', 8).switch(3000, 0, 8, 'S', 7).switch(4000, 0, 7, 'S', 0);
     trace.timer(6000, 0, 0, 7).switch(6000, 0, 0, 'R', 7).switch(8000, 0, 7, 'Z', 0);
     let derived = trace.derive();
-    assert_eq!(life(&derived.workload, 7), "runnable B3000 W2000 E2000");
+    assert_eq!(life(&derived.workload, 7), "runnable B3000 Wirq2000 E2000");
     // First seen when it got the CPU: it waited for it, and wanted 1 ms.
     assert_eq!(life(&derived.workload, 8), "runnable B1000");
     assert_eq!(dropped(&derived.workload), []);
     assert_eq!(derived.summary.cpu_ns, 6_000_000);
-    assert_eq!(derived.summary.wakeups.hardirq, 1);
+    assert_eq!(derived.summary.wakeups.hardirqs(), 1);
 }
 
 /// ```text
@@ -268,7 +282,7 @@ fn wakings_before_the_switch_out() {
         .switch(451, 0, 0, 'R', 7);
     trace.switch(460, 0, 7, 'X', 0);
     let derived = trace.derive();
-    assert_eq!(life(&derived.workload, 7), "runnable B100 W0<-8@140#0 B99 W100 B99 W50 E9");
+    assert_eq!(life(&derived.workload, 7), "runnable B100 W0<-8@140#0 B99 Wirq100 B99 Wirq50 E9");
     assert_eq!(life(&derived.workload, 8), "runnable B200");
     assert_eq!(derived.workload.notes["wakeups before the switch-out"], "1");
     assert_eq!(dropped(&derived.workload), []);
@@ -283,7 +297,7 @@ fn a_wakeup_of_a_task_that_is_awake_is_used_up() {
     trace.push(81, 1, 8, Context::Task, SchedEvent::Wakeup(wake));
     trace.switch(100, 0, 7, 'S', 0).switch(200, 0, 0, 'R', 7).switch(210, 0, 7, 'X', 0);
     let derived = trace.derive();
-    assert_eq!(life(&derived.workload, 7), "runnable B100 W100 E10");
+    assert_eq!(life(&derived.workload, 7), "runnable B100 W!100 E10");
     assert_eq!(
         dropped(&derived.workload),
         [("blocked task that ran again without a wakeup in the trace; one made up", 1)]
@@ -312,7 +326,7 @@ fn sched_wakeup_stands_in_for_sched_waking() {
         .switch(70, 1, 8, 'X', 0);
     trace.switch(80, 0, 7, 'S', 0);
     let derived = trace.derive();
-    assert_eq!(life(&derived.workload, 8), "runnable B10 W10<-7@60#0 B9 W10 B9 W10 E9");
+    assert_eq!(life(&derived.workload, 8), "runnable B10 W10<-7@60#0 B9 W?10 B9 W?10 E9");
     assert_eq!(derived.summary.wakeups.unknown_waker, 2);
     assert_eq!(derived.workload.notes["wakeups taken from sched_wakeup (no sched_waking)"], "3");
 }
@@ -354,7 +368,7 @@ fn softirqs_are_attributed_by_evidence() {
         "{}",
         life(&derived.workload, 8)
     );
-    assert_eq!(life(&derived.workload, 9), "blocked Wdev500 E10");
+    assert_eq!(life(&derived.workload, 9), "blocked Wsoft500 E10");
 
     let never = DeriveOptions { softirq: SoftIrqRule::Never, ..DeriveOptions::default() };
     assert_eq!(trace.derive_with(never, None).summary.wakeups.softirq, 7);
@@ -385,12 +399,14 @@ fn recorded_softirqs_and_interrupts_are_better_evidence() {
         trace.switch(us, 1, 0, 'R', pid).switch(us + 5, 1, pid, 'X', 0);
     }
     let derived = trace.derive();
-    assert_eq!(life(&derived.workload, 8), "runnable B1 Wdev103 E5");
-    assert_eq!(life(&derived.workload, 9), "runnable B1 W199<-7@199#0 E5");
-    assert_eq!(life(&derived.workload, 10), "runnable B1 W298 E5");
+    assert_eq!(life(&derived.workload, 8), "runnable B1 Wsoft103 E5");
+    // 7 ran 199 from there to its block, of which the timer's softirq took 2
+    assert_eq!(life(&derived.workload, 9), "runnable B1 W199<-7@197#0 E5");
+    assert_eq!(life(&derived.workload, 10), "runnable B1 Wwheel298 E5");
     assert_eq!(life(&derived.workload, 11), "runnable B1 Wdev97 E5");
     let wakeups = derived.summary.wakeups;
-    assert_eq!((wakeups.softirq_on_behalf, wakeups.softirq, wakeups.hardirq), (1, 2, 1));
+    assert_eq!((wakeups.softirq_on_behalf, wakeups.softirq, wakeups.timer_softirq), (1, 1, 1));
+    assert_eq!((wakeups.device, wakeups.timer, wakeups.other_hardirq), (1, 0, 0));
     assert!((wakeups.external_percent() - 75.0).abs() < 1e-9);
 }
 
@@ -409,8 +425,8 @@ fn births() {
     let derived = trace.derive();
     // The first event is at 10: time 0 of the workload.
     assert_eq!(life(&derived.workload, 7), "runnable B90");
-    assert_eq!(life(&derived.workload, 8), "blocked W0 B5");
-    assert_eq!(life(&derived.workload, 9), "blocked W10 F6:11 F15:4194305 B15");
+    assert_eq!(life(&derived.workload, 8), "blocked Wirq0 B5");
+    assert_eq!(life(&derived.workload, 9), "blocked W?10 F6:11 F15:4194305 B15");
     assert_eq!(life(&derived.workload, 10), "runnable B5");
     assert_eq!(life(&derived.workload, 11), "by9 E5");
     assert_eq!(life(&derived.workload, 4_194_305), "by9 E3");
@@ -442,7 +458,7 @@ fn the_schedulers_own_threads_are_left_out_and_counted() {
     let derived = trace.derive();
     assert_eq!(derived.workload.tasks.len(), 2);
     assert_eq!(life(&derived.workload, 7), "runnable B18");
-    assert_eq!(life(&derived.workload, 8), "blocked W11 E5");
+    assert_eq!(life(&derived.workload, 8), "blocked W?11 E5");
     assert_eq!(derived.summary.wakeups.unknown_waker, 1);
     assert_eq!(
         dropped(&derived.workload),
@@ -474,7 +490,7 @@ fn calls_change_parameters_of_the_caller_and_of_others() {
     trace.switch(70, 0, 7, 'X', 0);
     let workload = trace.derive().workload;
     assert_eq!(life(&workload, 7), "runnable P10:normal/5/0 P30->8:fifo/10/10 E60");
-    assert_eq!(life(&workload, 8), "runnable B1 W39 B9");
+    assert_eq!(life(&workload, 8), "runnable B1 Wirq39 B9");
     assert_eq!(task(&workload, 8).params.unwrap().nice, Nice::new(10).unwrap());
     assert_eq!(task(&workload, 7).params.unwrap().nice, Nice::new(0).unwrap());
     assert_eq!(

@@ -1,0 +1,294 @@
+//! By which way do events come from the kernel: ftrace's buffers, or programs of ours?
+//!
+//! ```text
+//! ftrace   the instance's events on, Drain moves whole pages          everywhere
+//! bpf      programs write into rings, readers make pages of them      about half the cost per event; see mod bpf
+//! ```
+//!
+//! An event for which no program can be used (a kernel that lets none be put on a function, for system calls) is left to ftrace, and
+//! what both have recorded of a CPU is merged by time. Both leave the same: an unnamed file of pages per CPU, as trace.dat holds them, and counts.
+
+use std::os::fd::RawFd;
+use std::path::Path;
+
+use crate::anonymise::merge;
+use crate::bpf::{self, BpfRecorder};
+use crate::cgroup::Cgroups;
+use crate::drain::{CpuPages, Drain, DrainCost};
+use crate::error::HostError;
+use crate::events::{self, EnabledEvents};
+use crate::record::{CpuCount, RecordOptions, Scope, What, stat};
+use crate::snapshot::folder_of;
+use crate::tracefs::{Instance, Tracefs, read_text};
+
+/// The way in which events are taken from the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// Programs where the kernel takes them, else ftrace.
+    #[default]
+    Auto,
+    /// ftrace.
+    Ftrace,
+    /// Programs; an error where the kernel does not take them.
+    Bpf,
+}
+
+/// The way that a recording took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// ftrace, because programs could not be used, or were not asked for.
+    Ftrace {
+        /// Why not programs.
+        why: String,
+    },
+    /// Programs.
+    Bpf {
+        /// Events that were left to ftrace, and why; empty if none was.
+        rest: Vec<(String, String)>,
+    },
+}
+
+/// A recording under way.
+pub(crate) enum Capture {
+    Ftrace(Drain),
+    /// With what was left to ftrace.
+    Bpf(BpfRecorder, Option<Drain>),
+}
+
+/// What a recording leaves.
+pub(crate) struct Collected {
+    pub pages: Vec<CpuPages>,
+    pub cost: DrainCost,
+    pub counts: Vec<CpuCount>,
+}
+
+/// What was set up.
+pub(crate) struct Started {
+    pub capture: Capture,
+    pub enabled: EnabledEvents,
+    pub page_size: usize,
+    pub way: Way,
+}
+
+/// Sets up what was asked for; nothing is recorded yet.
+pub(crate) fn start(
+    tracefs: &Tracefs,
+    instance: &Instance,
+    options: &RecordOptions,
+) -> Result<Started, HostError> {
+    let why = match (options.backend, &options.what) {
+        (Backend::Ftrace, _) => "ftrace was asked for".to_owned(),
+        // set_event_pid is ftrace's
+        (
+            Backend::Auto,
+            What::Command { scope: Scope::Tree, .. } | What::Processes { scope: Scope::Tree, .. },
+        ) => "only ftrace follows some tasks".to_owned(),
+        _ => match programs(tracefs, instance, options) {
+            Ok(started) => return Ok(started),
+            Err(why) if options.backend == Backend::Bpf => return Err(HostError::NoPrograms { why }),
+            Err(why) => why,
+        },
+    };
+    let (page_size, wait_mark) = configure(instance, options)?;
+    let enabled = enable(instance, options)?;
+    let drain = Drain::start(instance, &folder_of(&options.output), page_size, wait_mark)?;
+    Ok(Started { capture: Capture::Ftrace(drain), enabled, page_size, way: Way::Ftrace { why } })
+}
+
+fn programs(tracefs: &Tracefs, instance: &Instance, options: &RecordOptions) -> Result<Started, String> {
+    let folder = folder_of(&options.output);
+    let (recorder, made) = BpfRecorder::new(
+        tracefs,
+        options.events.names(),
+        hierarchy(),
+        options.buffer_kb,
+        options.buffer_percent,
+        &folder,
+    )?;
+    // The instance records what is left over; and the trace takes its description of clock and formats from it.
+    let text = |e: HostError| e.to_string();
+    let (page_size, wait_mark) = configure(instance, options).map_err(text)?;
+    let mut enabled = EnabledEvents { enabled: made.enabled, missing: Vec::new() };
+    let mut rest = None;
+    if !made.rest.is_empty() {
+        if page_size != bpf::PAGE {
+            return Err(format!("ftrace's pages have {page_size} bytes here"));
+        }
+        let names = made.rest.iter().map(|(name, _)| name.clone()).collect();
+        let by_ftrace = events::enable_these(instance, names).map_err(text)?;
+        if !by_ftrace.enabled.is_empty() {
+            rest = Some(Drain::start(instance, &folder, page_size, wait_mark).map_err(text)?);
+        }
+        enabled.enabled.extend(by_ftrace.enabled);
+        enabled.missing = by_ftrace.missing;
+    }
+    let missing = |name: &String| enabled.missing.iter().any(|(other, _)| other == name);
+    let left: Vec<(String, String)> = made.rest.into_iter().filter(|(name, _)| !missing(name)).collect();
+    Ok(Started {
+        capture: Capture::Bpf(recorder, rest),
+        enabled,
+        page_size: bpf::PAGE,
+        way: Way::Bpf { rest: left },
+    })
+}
+
+/// Kinds of events that would be left to ftrace; `None` where the kernel takes no programs at all.
+pub(crate) fn rest_for_ftrace() -> Option<usize> {
+    let tracefs = Tracefs::open().ok()?;
+    let names = events::EventChoice::default().names();
+    let folder = std::env::temp_dir();
+    let (recorder, made) = BpfRecorder::new(&tracefs, names, None, 64, 50, &folder).ok()?;
+    drop(recorder);
+    Some(made.rest.len())
+}
+
+impl Capture {
+    /// Events are taken from now on, or no longer.
+    pub(crate) fn record(&self, instance: &Instance, on: bool) -> Result<(), HostError> {
+        match self {
+            Capture::Ftrace(_) => {}
+            Capture::Bpf(recorder, None) => {
+                recorder.record(on);
+                return Ok(());
+            }
+            Capture::Bpf(recorder, Some(_)) => recorder.record(on),
+        }
+        instance.set("tracing_on", if on { "1" } else { "0" }, "")
+    }
+
+    /// They become readable when a thread has given up: [`Capture::finish`] says why.
+    pub(crate) fn failed_fds(&self) -> Vec<RawFd> {
+        match self {
+            Capture::Ftrace(drain) => vec![drain.failed_fd()],
+            Capture::Bpf(recorder, rest) => {
+                std::iter::once(recorder.failed_fd()).chain(rest.as_ref().map(Drain::failed_fd)).collect()
+            }
+        }
+    }
+
+    /// Bytes of pages so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Capture::Ftrace(drain) => drain.bytes(),
+            Capture::Bpf(recorder, rest) => recorder.bytes() + rest.as_ref().map_or(0, Drain::bytes),
+        }
+    }
+
+    /// Takes what is left; recording must be off.
+    pub(crate) fn finish(
+        self,
+        instance: &Instance,
+        page_size: usize,
+        folder: &Path,
+    ) -> Result<Collected, HostError> {
+        match self {
+            Capture::Ftrace(drain) => {
+                let (mut pages, cost) = drain.finish()?;
+                let counts = count(instance, &mut pages, page_size)?;
+                Ok(Collected { pages, cost, counts })
+            }
+            Capture::Bpf(recorder, rest) => {
+                let (mut pages, mut cost, mut events) = recorder.finish()?;
+                if let Some(rest) = rest {
+                    let (mut others, more) = rest.finish()?;
+                    let counts = count(instance, &mut others, page_size)?;
+                    cost.cpu += more.cpu;
+                    cost.wakes += more.wakes;
+                    for (other, count) in others.into_iter().zip(counts) {
+                        let Some(own) = pages.iter_mut().find(|own| own.cpu == other.cpu) else { continue };
+                        if count.events > 0 {
+                            *own = merge::merge(own, other, page_size, folder)?;
+                        }
+                        if let Some(events) = events.iter_mut().find(|own| own.cpu == count.cpu) {
+                            events.written += count.events;
+                            events.lost += count.lost();
+                        }
+                    }
+                }
+                // CPUs that could exist and do not have neither pages nor a count.
+                let there = instance.cpus()?;
+                pages.retain(|page| there.contains(&page.cpu) || page.bytes > 0);
+                let mut counts = Vec::new();
+                for cpu in &mut pages {
+                    let own = events.iter().find(|own| own.cpu == cpu.cpu);
+                    counts.push(CpuCount {
+                        cpu: cpu.cpu,
+                        events: own.map_or(0, |own| own.written),
+                        overrun: 0,
+                        dropped: own.map_or(0, |own| own.lost),
+                        pages: cpu.loss(page_size)?,
+                        bytes: cpu.bytes,
+                    });
+                }
+                Ok(Collected { pages, cost, counts })
+            }
+        }
+    }
+}
+
+impl CpuCount {
+    /// As per_cpu/cpuN/stats has it, for the trace's own record of what was lost.
+    pub(crate) fn to_stats(&self) -> String {
+        format!(
+            "CPU: {}\nentries: 0\noverrun: {}\ncommit overrun: 0\nbytes: 0\ndropped events: {}\nread events: {}\n",
+            self.cpu, self.overrun, self.dropped, self.events
+        )
+    }
+}
+
+/// Clock, buffer size and fill mark; gives the size of a buffer page and whether poll waits for the mark.
+fn configure(instance: &Instance, options: &RecordOptions) -> Result<(usize, bool), HostError> {
+    instance.set("trace_clock", "mono", "The clock mono is in every kernel since 3.17; use a newer one")?;
+    let size = options.buffer_kb.to_string();
+    instance.set("buffer_size_kb", &size, "It is per CPU and must fit into memory: ask for less")?;
+    let wait_mark = instance.has("buffer_percent");
+    if wait_mark {
+        instance.set("buffer_percent", &options.buffer_percent.to_string(), "Use 0 to 100")?;
+    }
+    // Kernels before 6.8 have no choice: a buffer page is a memory page.
+    let sub_buffer =
+        instance.get("buffer_subbuf_size_kb").ok().and_then(|kb| kb.trim().parse::<usize>().ok());
+    let page_size = sub_buffer.map_or(page_size_of_memory() as usize, |kb| kb * 1024);
+    Ok((page_size, wait_mark))
+}
+
+/// The events, and which moves between control groups are told: those in the hierarchy that has the cpu controller.
+fn enable(instance: &Instance, options: &RecordOptions) -> Result<EnabledEvents, HostError> {
+    let enabled = events::enable(instance, options.events)?;
+    if let Some(hierarchy) = hierarchy()
+        && enabled.enabled.iter().any(|name| name == events::CGROUP)
+    {
+        let (system, event) = events::split(events::CGROUP);
+        let filter = format!("dst_root == {hierarchy}");
+        instance.set(&format!("events/{system}/{event}/filter"), &filter, "Record without it")?;
+    }
+    Ok(enabled)
+}
+
+/// The kernel's number of the hierarchy of control groups that has the cpu controller.
+fn hierarchy() -> Option<u32> {
+    Cgroups::hierarchy(&read_text(Path::new("/proc/self/cgroup")).unwrap_or_default())
+}
+
+pub(crate) fn page_size_of_memory() -> u32 {
+    // SAFETY: a plain query; the page size is positive and small.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u32 }
+}
+
+/// Each CPU's counters, after everything has been read.
+fn count(instance: &Instance, pages: &mut [CpuPages], page_size: usize) -> Result<Vec<CpuCount>, HostError> {
+    let mut counts = Vec::new();
+    for cpu in pages {
+        let stats = instance.get(&format!("per_cpu/cpu{}/stats", cpu.cpu))?;
+        let value = |name: &str| stat(&stats, name).unwrap_or(0);
+        counts.push(CpuCount {
+            cpu: cpu.cpu,
+            events: value("read events"),
+            overrun: value("overrun"),
+            dropped: value("commit overrun") + value("dropped events"),
+            pages: cpu.loss(page_size)?,
+            bytes: cpu.bytes,
+        });
+    }
+    Ok(counts)
+}

@@ -1,0 +1,79 @@
+//! In which order will a reader see events of one instant?
+//!
+//! In simulated time many things happen in the same nanosecond, in an order that matters: woken by CPU 3, then running on CPU 1. Viewers
+//! and importers keep the events of each CPU in order, but order equal times of different CPUs by the CPU's number. Where that would turn
+//! the order of two events of one task around, the later one is written 1 ns later. How often, and by how much at most, is counted;
+//! the log itself is not touched.
+//!
+//! ```text
+//! log          5000 ns cpu3 waking t7            written   5000 ns cpu3 waking t7
+//!              5000 ns cpu1 switch idle -> t7              5001 ns cpu1 switch idle -> t7
+//! ```
+
+/// What was written later than it happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shifts {
+    /// How many events.
+    pub events: u64,
+    /// By how much at most.
+    pub max_ns: u64,
+}
+
+/// When and where the last event was written, per task and CPU.
+pub(crate) struct Order {
+    tasks: Vec<(u64, u32)>,
+    cpus: Vec<u64>,
+    pub shifts: Shifts,
+}
+
+impl Order {
+    pub fn new(nr_tasks: usize, nr_cpus: usize) -> Order {
+        Order { tasks: vec![(0, 0); nr_tasks], cpus: vec![0; nr_cpus], shifts: Shifts::default() }
+    }
+
+    /// When an event on `cpu` that changes the state of these tasks is written: not before the CPU's last event, and after each
+    /// task's last event even if equal times are ordered by CPU.
+    #[inline]
+    pub fn written_ns(&mut self, time_ns: u64, cpu: u32, rows: [Option<u32>; 2]) -> u64 {
+        let mut at = time_ns.max(self.cpus[cpu as usize]);
+        for row in rows.into_iter().flatten() {
+            let (last_ns, last_cpu) = self.tasks[row as usize];
+            at = at.max(last_ns + u64::from(last_cpu > cpu));
+        }
+        for row in rows.into_iter().flatten() {
+            self.tasks[row as usize] = (at, cpu);
+        }
+        self.cpus[cpu as usize] = at;
+        if at > time_ns {
+            self.shifts.events += 1;
+            self.shifts.max_ns = self.shifts.max_ns.max(at - time_ns);
+        }
+        at
+    }
+}
+
+/// Thread ids as wanted where that is possible: not 0 (idle), not 2 (kthreadd, the kernel threads' parent), below 2^31 and not twice; else a
+/// fresh number.
+pub(crate) fn unique_tids(wanted: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut used = std::collections::BTreeSet::from([0, 2]);
+    let mut tids: Vec<Option<u32>> =
+        wanted.map(|pid| (pid < 1 << 31 && used.insert(pid)).then_some(pid)).collect();
+    let mut fresh = 100_000;
+    for tid in tids.iter_mut().filter(|tid| tid.is_none()) {
+        while !used.insert(fresh) {
+            fresh += 1;
+        }
+        *tid = Some(fresh);
+    }
+    tids.into_iter().flatten().collect()
+}
+
+/// The kernel's priority of these parameters: 120 + nice, 99 - real-time priority, -1 for deadline.
+pub(crate) fn prio(policy: schedlab_units::Policy, nice: i32, rt_priority: u8) -> i32 {
+    use schedlab_units::Policy;
+    match policy {
+        Policy::Fifo | Policy::RoundRobin => 99 - i32::from(rt_priority),
+        Policy::Deadline => -1,
+        Policy::Normal | Policy::Batch | Policy::Idle | Policy::Ext => 120 + nice,
+    }
+}

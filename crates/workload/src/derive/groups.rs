@@ -1,0 +1,158 @@
+//! In which control groups were the tasks, what did those allow, and who was moved?
+//!
+//! ```text
+//! snapshot, a thread    tid 815 in /web/log                  INIT ... cgroup=/web/log
+//! snapshot, the groups  /web 300, /web/log 100               CGROUP /web weight=300, CGROUP /web/log weight=100
+//! cgroup_attach_task    pid 815 to /batch, by 700            PRIO 700 ... cgroup=/batch target=815
+//! ```
+
+use super::engine::Deriver;
+use super::prio::PrioState;
+use super::snapshot::{GroupRow, ProcRow, ProcSnapshot};
+use super::tasks::Where;
+use crate::{Cgroup, CgroupId, EventKind, ParamChange};
+use schedlab_trace::Pid;
+use schedlab_units::{CpuSet, TaskId};
+use std::collections::BTreeMap;
+
+/// Moves between groups: a PRIO's `cgroup` is a row here until the end.
+#[derive(Default)]
+pub(super) struct Moves {
+    /// Paths, in order of their first move.
+    pub paths: Vec<String>,
+    rows: BTreeMap<String, u32>,
+    /// The hierarchy whose moves are taken.
+    root: Option<i32>,
+}
+
+impl Deriver<'_> {
+    /// `cgroup_attach_task` on this CPU.
+    pub(super) fn moved(&mut self, cpu: usize, pid: Pid, path: &str, root: i32) {
+        if *self.moves.root.get_or_insert(root) != root {
+            self.count("move in another hierarchy of control groups than the first, left out", 1);
+            return;
+        }
+        let Some(target) = self.tasks.find(pid).filter(|_| path.starts_with('/')) else {
+            self.count("move to another control group, of a task that is not in the trace, left out", 1);
+            return;
+        };
+        let row = match self.moves.rows.get(path) {
+            Some(row) => *row,
+            None => {
+                let row = self.moves.paths.len() as u32;
+                self.moves.paths.push(path.to_string());
+                self.moves.rows.insert(path.to_string(), row);
+                row
+            }
+        };
+        let change = |target: Option<usize>| {
+            let target = target.map(|target| TaskId(target as u32));
+            Box::new(ParamChange { target, cgroup: Some(CgroupId(row)), ..ParamChange::default() })
+        };
+        let now_ns = self.now_ns;
+        match self.current(cpu) {
+            Some(mover) => {
+                let change = change(Some(target).filter(|target| *target != mover));
+                self.tasks.emit(mover, now_ns, |length| EventKind::Prio { length, change });
+            }
+            // A task that is not in the workload has done it.
+            None if matches!(self.tasks.list[target].at, Where::Runnable { .. } | Where::Running { .. }) => {
+                self.tasks.emit(target, now_ns, |length| EventKind::Prio { length, change: change(None) });
+            }
+            None => {
+                let state: &mut PrioState = &mut self.tasks.list[target].prio;
+                state.late_group = Some(CgroupId(row));
+            }
+        }
+    }
+
+    /// After a WAKEUP: the move that was made meanwhile.
+    #[inline]
+    pub(super) fn late_move(&mut self, task: usize) {
+        if let Some(group) = self.tasks.list[task].prio.late_group.take() {
+            let change = Box::new(ParamChange { cgroup: Some(group), ..ParamChange::default() });
+            self.tasks.emit(task, self.now_ns, |length| EventKind::Prio { length, change });
+        }
+    }
+}
+
+/// Control groups of the workload, parents first.
+pub(super) struct Cgroups<'a> {
+    pub list: Vec<Cgroup>,
+    by_path: BTreeMap<String, CgroupId>,
+    snapshot: Option<&'a ProcSnapshot>,
+    all: Option<CpuSet>,
+    /// Groups with cpu.idle, for which there is no word.
+    pub idle: u64,
+}
+
+impl<'a> Cgroups<'a> {
+    pub fn new(snapshot: Option<&'a ProcSnapshot>, cpu_count: Option<u32>) -> Cgroups<'a> {
+        let all = cpu_count.filter(|count| *count <= 1 << 16).map(CpuSet::first);
+        Cgroups { list: Vec::new(), by_path: BTreeMap::new(), snapshot, all, idle: 0 }
+    }
+
+    /// Whether a set of CPUs leaves out none of the recorded machine's.
+    pub fn is_all(&self, set: &CpuSet) -> bool {
+        set.is_empty() || self.all.as_ref().is_some_and(|all| set.intersection(all) == *all)
+    }
+
+    /// The task's group with its settings; `None` is the root.
+    pub fn of_row(&mut self, row: &ProcRow) -> Option<CgroupId> {
+        let path = row.cgroup.as_deref()?.trim_end_matches('/');
+        if path.is_empty() {
+            return None;
+        }
+        let id = self.declare(path)?;
+        let (cpu_weight, cpu_max) = (row.cpu_weight, row.cpu_max);
+        self.set(id, &GroupRow { cpu_weight, cpu_max, cpuset: row.cpuset.clone() });
+        Some(id)
+    }
+
+    /// The group that a task is moved to, the root among them.
+    pub fn of_move(&mut self, path: &str) -> CgroupId {
+        match self.declare(path.trim_end_matches('/')) {
+            Some(id) => id,
+            None => self.add("/"),
+        }
+    }
+
+    fn declare(&mut self, path: &str) -> Option<CgroupId> {
+        if let Some(id) = self.by_path.get(path) {
+            return Some(*id);
+        }
+        // Every prefix that ends before a slash is a group of its own.
+        let (parent, name) = path.rsplit_once('/')?;
+        if matches!(name, "" | "." | "..") {
+            return None;
+        }
+        if !parent.is_empty() {
+            self.declare(parent)?;
+        }
+        Some(self.add(path))
+    }
+
+    fn add(&mut self, path: &str) -> CgroupId {
+        if let Some(id) = self.by_path.get(path) {
+            return *id;
+        }
+        let id = CgroupId(self.list.len() as u32);
+        self.list.push(Cgroup { path: path.to_string(), ..Cgroup::default() });
+        self.by_path.insert(path.to_string(), id);
+        if let Some(known) = self.snapshot.and_then(|snapshot| snapshot.group(path)).filter(|_| path != "/") {
+            self.set(id, &known.clone());
+        }
+        id
+    }
+
+    fn set(&mut self, id: CgroupId, known: &GroupRow) {
+        let cpuset = known.cpuset.clone().filter(|set| !self.is_all(set));
+        let group = &mut self.list[id.0 as usize];
+        if known.cpu_weight == Some(0) && group.weight.is_none() {
+            self.idle += 1;
+        }
+        group.weight = known.cpu_weight.map(|weight| weight.max(1)).or(group.weight);
+        group.max = known.cpu_max.flatten().or(group.max);
+        group.cpuset = cpuset.or(group.cpuset.take());
+    }
+}
