@@ -1,0 +1,58 @@
+//! Kernel code that takes time: a drawn example, to the microsecond, and that nothing changes without costs.
+
+use schedlab_log::{Kind, Record};
+use schedlab_machine::native::Native;
+use schedlab_machine::{Costs, Machine, Program, Setup};
+use schedlab_topology::Topology;
+use schedlab_workload::text::parse_text;
+
+const WORKLOAD: &str = "schedlab-workload 1
+- INIT 0 0 1 runnable name=a
+- INIT 0 0 2 blocked  name=b
+@a BLOCK  1 1000us
+-  WAKEUP 2 0 @a 1 0us
+-  EXIT   2 500us
+-  WAKEUP 1 5ms
+-  EXIT   1 1000us
+";
+
+/// When each switch was, in us, and who left and who came.
+fn switches(costs: Costs) -> Vec<(u64, String)> {
+    let workload = parse_text("costs", WORKLOAD.as_bytes()).unwrap();
+    let mut program = Program::new(&workload).unwrap();
+    program.costs = costs;
+    let policy = schedlab_policies::find("fifo").unwrap().build(&[]).unwrap();
+    let mut records: Vec<Record> = Vec::new();
+    let setup = Setup { topology: Topology::flat(2).unwrap(), duration: None, params: Vec::new() };
+    Machine::new(Native::new(policy, &mut records), program, setup).run();
+    let switches = records.iter().filter(|record| record.kind() == Some(Kind::Switch));
+    switches.map(|r| (r.time_ns / 1000, format!("{}>{}", r.task(), r.other()))).collect()
+}
+
+fn costs(added: bool) -> Costs {
+    let mut costs = Costs::default();
+    for (name, value) in [("switch", "20us"), ("wakeup", "15us"), ("block", "10us")] {
+        costs.set(name, value).unwrap();
+    }
+    costs.added = added;
+    costs
+}
+
+// us   0  20        1020 1035 1045       1565      6045 6065        7020
+//  a   sw│1000 us of work│wk│bl│ sleeps 5 ms       │sw│ 1000 - 55 + 10 us
+//  b                        │sw│ 500 us │bl│
+#[test]
+fn who_pays_and_when() {
+    let at: Vec<u64> = switches(costs(false)).into_iter().map(|(us, _)| us).collect();
+    assert_eq!(at, [0, 1035, 1045, 1565, 6045, 7020]);
+    // on top: the second burst is 20 + 1000 + 10 us
+    let at: Vec<u64> = switches(costs(true)).into_iter().map(|(us, _)| us).collect();
+    assert_eq!(at, [0, 1035, 1045, 1565, 6045, 7075]);
+}
+
+#[test]
+fn without_costs_nothing_takes_time() {
+    let plain = switches(Costs::default());
+    let at: Vec<u64> = plain.iter().map(|(us, _)| *us).collect();
+    assert_eq!(at, [0, 1000, 1000, 1500, 6000, 7000]);
+}
