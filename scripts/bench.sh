@@ -35,6 +35,12 @@ for sample in gzip compile hackbench kv interactive; do
 done
 
 echo
+echo "native FIFO's event loop by its own CPU time: 8 x (4 ms + 6 ms), 4 CPUs, 600 s (budget 7,000, goal 10,000 simulated s per CPU s;"
+echo "scx_simulator's 'simple' on two shared cores: 667 to 984)"
+cargo build -q --release -p schedlab-policies --example speed
+for _ in 1 2 3; do target/release/examples/speed fifo 4 8 600; done
+
+echo
 echo "import (whole program, opening included)"
 for sample in gzip compile kv; do
 	"$schedlab" --quiet import samples/$sample --json "$out/i.json" >/dev/null

@@ -163,7 +163,7 @@ pub fn tests(nr_cpus: u32) -> &'static [Test] {
 /// The set of a point with this number.
 fn set(config: &Config, point: usize, number: u32) -> TaskSet {
     let load = f64::from(config.loads_pct[point]) / 100.0 * f64::from(config.nr_cpus);
-    TaskSet::draw(config.draw, config.nr_tasks, load, config.seed, (point as u64) << 32 | u64::from(number))
+    TaskSet::draw(config.draw, config.nr_tasks, load, config.seed, ((point as u64) << 32) | u64::from(number))
 }
 
 fn check(config: &Config) -> Result<(), StudyError> {

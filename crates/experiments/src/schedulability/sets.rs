@@ -62,9 +62,9 @@ impl TaskSet {
             let sets = (0..DRAWS_MAX).map(|_| uunifast(n, sum, &mut rng));
             shares = sets.into_iter().find(|set| set.iter().all(|&share| share <= 1.0));
         }
-        let shares =
-            shares.unwrap_or_else(|| rand_fixed_sum(n, sum, 0.0, 1.0, &mut Rng::new(seed, stream | 1 << 62)));
-        let mut rng = Rng::new(seed, stream | 1 << 63);
+        let shares = shares
+            .unwrap_or_else(|| rand_fixed_sum(n, sum, 0.0, 1.0, &mut Rng::new(seed, stream | (1 << 62))));
+        let mut rng = Rng::new(seed, stream | (1 << 63));
         let tasks = shares.into_iter().map(|share| {
             let period = period(rng.unit());
             let run_us = (share * period.as_ns() as f64 / 1_000.0) as u64;
@@ -110,7 +110,7 @@ mod tests {
                 let sum = set.utilisation();
                 assert!(sum <= 0.9 && sum > 0.9 - 5.0 * 1e-4, "{sum}");
                 assert!(!set.overloads(1));
-                let whole = |task: &PeriodicTask| HYPERPERIOD.as_ns() % task.period.as_ns() == 0;
+                let whole = |task: &PeriodicTask| HYPERPERIOD.as_ns().is_multiple_of(task.period.as_ns());
                 assert!(set.tasks.iter().all(|task| whole(task) && task.run <= task.period));
                 assert_eq!(set, TaskSet::draw(draw, 5, 0.9, 1, stream));
             }

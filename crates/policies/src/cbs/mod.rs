@@ -233,7 +233,8 @@ impl Cbs {
             > scaled(left_ns as i64) * scaled(server.runtime.as_ns() as i64);
         if too_much && is_constrained {
             let density = bandwidth(server.runtime, server.deadline);
-            self.tasks[task].budget_ns = (u128::from(density) * u128::from(left_ns) >> BANDWIDTH_BITS) as i64;
+            self.tasks[task].budget_ns =
+                ((u128::from(density) * u128::from(left_ns)) >> BANDWIDTH_BITS) as i64;
         } else if too_much {
             self.renew(now, task);
         }
