@@ -178,6 +178,8 @@ pub(crate) struct RunArgs {
     pub json: Option<PathBuf>,
     #[command(flatten)]
     pub at: crate::at::AtArgs,
+    #[command(flatten)]
+    pub explain: crate::explain::ExplainArgs,
     /// Ticks of all CPUs at one instant, or spread over half a tick.
     #[arg(long, value_name = "PHASE", default_value = "aligned", value_parser = ["aligned", "staggered"])]
     pub ticks: String,

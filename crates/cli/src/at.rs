@@ -59,7 +59,14 @@ pub(crate) fn print(readings: &[(u64, String, Result<String, i32>)]) {
         println!("\n{name} at {}", Span::from_ns(*at_ns));
         match result {
             Ok(text) => text.lines().for_each(|line| println!("  {line}")),
-            Err(errno) => println!("  cannot be read: {}", std::io::Error::from_raw_os_error(*errno)),
+            Err(errno) => {
+                let hint = if name.starts_with("/proc/pressure") {
+                    "; it is in the flavour psi: --sched linux-6.12+psi"
+                } else {
+                    ""
+                };
+                println!("  cannot be read: {}{hint}", std::io::Error::from_raw_os_error(*errno));
+            }
         }
     }
 }

@@ -21,6 +21,11 @@ pub(crate) enum LinuxCommand {
     List,
     /// Prove that every kernel file compiled is byte-identical to the package's. With --all: what works in which version.
     Check(CheckArgs),
+    /// Run a workload under gdb, with the kernel's source and symbols: stop at a time, a wakeup, a decision.
+    ///
+    /// Options of this command come first, then the workload and what `run` takes. Simulated time stands still while gdb has the
+    /// run. Helpers: schedlab-time, schedlab-cpus, schedlab-runqueue [CPU], schedlab-task NAME, schedlab-domains [CPU].
+    Debug(crate::debug::DebugArgs),
     /// Delete what was built of a version.
     Remove {
         /// For example 6.12, or the name of a tree or tarball.
@@ -66,6 +71,9 @@ pub(crate) struct CheckArgs {
     /// With --all: run the scenarios again, also where the result is known.
     #[arg(long, requires = "all")]
     pub refresh: bool,
+    /// With --all: what each scenario is, what it found and what was expected.
+    #[arg(long, requires = "all")]
+    pub details: bool,
     /// With --all: as JSON, to a file or `-`.
     #[arg(long, value_name = "FILE", requires = "all")]
     pub json: Option<PathBuf>,
@@ -86,7 +94,9 @@ pub(crate) fn linux(command: &LinuxCommand, ui: &Ui) -> Result<()> {
     match command {
         LinuxCommand::Add(args) => add(args, ui),
         LinuxCommand::List => list(),
+        LinuxCommand::Check(args) if args.all => crate::features::check_all(args, ui),
         LinuxCommand::Check(args) => check(args.version.as_deref(), ui),
+        LinuxCommand::Debug(args) => crate::debug::debug(args, ui),
         LinuxCommand::Remove { version } => {
             let count = build::remove(version).map_err(Failure::input)?;
             println!(

@@ -4,12 +4,15 @@ mod agreement;
 mod args;
 mod at;
 mod compare;
+mod debug;
 mod demo;
 mod dependencies;
 mod diff;
+mod explain;
 mod export;
 mod failure;
 mod fairness;
+mod features;
 mod generate;
 mod guest;
 mod import;
@@ -23,6 +26,7 @@ mod record;
 mod reproduce;
 mod run;
 mod schedulers;
+mod tunables;
 mod ui;
 mod validate;
 mod workload;
@@ -57,7 +61,7 @@ fn main() -> ExitCode {
         Command::Validate(args) => validate::validate(args, &ui),
         Command::Agreement(args) => agreement::agreement(args, &ui),
         Command::Machines(args) => machines::machines(args),
-        Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json),
+        Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json, &ui),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -16,6 +16,7 @@ use schedlab_units::{Span, TaskId};
 use schedlab_workload::Workload;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A run that has ended as it should: its log and what is known about it.
 pub(crate) struct Finished {
@@ -24,6 +25,8 @@ pub(crate) struct Finished {
     pub facts: RunFacts,
     /// What `--show` asked for: when in ns, name, text or error number.
     pub readings: Vec<(u64, String, std::result::Result<String, i32>)>,
+    /// What `--explain` asked for.
+    pub decisions: Vec<schedlab_linux::decision::Decision>,
 }
 
 impl Finished {
@@ -57,12 +60,22 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     check_outputs(args)?;
     let variations = args.many.variations()?;
     let several = !args.more.is_empty() && !args.together;
+    if (variations.len() > 1 || several) && !args.explain.is_empty() {
+        return Err(Failure::Input(
+            "--explain and --read-out are about one run; give one workload and one seed".into(),
+        ));
+    }
     if variations.len() > 1 || several {
         return crate::many::run_many(args, topology, &variations, ui);
     }
     let loaded = load(args, ui)?;
     let scheduler = crate::schedulers::resolve(&args.sched, args.hz, topology, ui)?;
-    let plan = plan(args, &loaded, &scheduler, topology, &variations[0]);
+    let mut plan = plan(args, &loaded, &scheduler, topology, &variations[0]);
+    let version = match &scheduler {
+        Scheduler::Linux(linux) => Some(linux.linux_version()),
+        Scheduler::Native(_) => None,
+    };
+    plan.actions.extend(args.explain.actions(&loaded.workload, version)?);
     let mut finished = execute(&plan, ui)?;
     finished.facts.next_steps = next_steps(args);
     write_outputs(args, &finished, ui)?;
@@ -121,7 +134,12 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         params: plan.params.clone(),
         perturb: plan.perturb,
         actions: &plan.actions,
-        stall_limit: STALL_LIMIT,
+        // whoever debugs a run takes his time
+        stall_limit: if std::env::var_os(crate::debug::PATIENT).is_some() {
+            Duration::MAX
+        } else {
+            STALL_LIMIT
+        },
     };
     let result = schedlab_runner::run(&request).map_err(|error| match error {
         RunError::Report(_) => Failure::Internal(error.to_string()),
@@ -239,7 +257,7 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
         notes: notes(plan, &report, &summary),
         next_steps: Vec::new(),
     };
-    Ok(Finished { log, summary, facts, readings: report.readings })
+    Ok(Finished { log, summary, facts, readings: report.readings, decisions: report.decisions })
 }
 
 fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String> {
@@ -346,6 +364,7 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
     let step = ui.step("writing results");
     let files = Files { log: args.log.clone(), perfetto: args.perfetto.clone(), html: args.html.clone() };
     write_files(&files, finished)?;
+    args.explain.write(&finished.decisions)?;
     drop(step);
     let mut json_to_stdout = false;
     if let Some(path) = &args.json {
@@ -366,6 +385,7 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
         let report = report(finished, Detail::for_terminal(finished.header().nr_cpus))?;
         print!("{}", schedlab_report::terminal(&report, Style::detect()));
         crate::at::print(&finished.readings);
+        args.explain.show(&finished.decisions, finished.header());
     }
     for (what, path) in [("log", &args.log), ("Perfetto file", &args.perfetto), ("HTML report", &args.html)] {
         if let Some(path) = path {

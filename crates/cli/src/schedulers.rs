@@ -7,7 +7,7 @@ use schedlab_runner::Scheduler;
 use schedlab_topology::Topology;
 use serde_json::json;
 
-pub(crate) fn schedulers(name: Option<&str>, as_json: bool) -> Result<()> {
+pub(crate) fn schedulers(name: Option<&str>, as_json: bool, ui: &Ui) -> Result<()> {
     let native: Vec<_> = registry().iter().filter(|info| name.is_none_or(|name| name == info.name)).collect();
     let linux: Vec<_> = crate::linux::versions()
         .into_iter()
@@ -19,10 +19,21 @@ pub(crate) fn schedulers(name: Option<&str>, as_json: bool) -> Result<()> {
             "there is no scheduler '{name}'; 'schedlab schedulers' lists them"
         )));
     }
+    // of a single kernel that is built, what can be set
+    let tunables = match (name, &linux[..]) {
+        (Some(name), [one]) if one.built => {
+            match resolve(name, 250, &Topology::flat(1).map_err(Failure::input)?, ui)? {
+                Scheduler::Linux(object) => crate::tunables::ask(&object)?,
+                Scheduler::Native(_) => Vec::new(),
+            }
+        }
+        _ => Vec::new(),
+    };
     if as_json {
+        let params: Vec<_> = tunables.iter().map(|t| json!({"name": t.name, "default": t.value})).collect();
         let linux = linux
             .iter()
-            .map(|l| json!({"name": l.name, "kind": "linux", "summary": l.summary, "built": l.built}));
+            .map(|l| json!({"name": l.name, "kind": "linux", "summary": l.summary, "built": l.built, "params": params}));
         let native = native.iter().map(|info| {
             let params = info.params.iter();
             let params = params.map(|p| json!({"name": p.name, "default": p.default, "help": p.help}));
@@ -38,6 +49,9 @@ pub(crate) fn schedulers(name: Option<&str>, as_json: bool) -> Result<()> {
         for l in &linux {
             println!("  {:<14} {}{}", l.name, l.summary, if l.built { "" } else { "  (built on first use)" });
         }
+    }
+    if !tunables.is_empty() {
+        crate::tunables::print(&tunables);
     }
     if !native.is_empty() {
         println!("{}Native", if linux.is_empty() { "" } else { "\n" });

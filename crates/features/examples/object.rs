@@ -17,7 +17,7 @@ fn main() {
         nr_cpus: std::env::var("NR_CPUS").ok().and_then(|n| n.parse().ok()).unwrap_or(64),
         object: object.into(),
     };
-    let bench = Bench { kernel: &kernel, version: (major.parse().unwrap(), minor.parse().unwrap()) };
+    let bench = Bench { kernel: kernel.clone(), version: (major.parse().unwrap(), minor.parse().unwrap()) };
     for feature in all().iter().filter(|f| names.is_empty() || names.iter().any(|n| n == f.name)) {
         if feature.nr_cpus > kernel.nr_cpus {
             continue;

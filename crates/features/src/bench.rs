@@ -13,9 +13,9 @@ use crate::schedule::Schedule;
 use crate::{Cell, Feature};
 
 /// Where scenarios run: one kernel object.
-pub struct Bench<'a> {
+pub struct Bench {
     /// The kernel.
-    pub kernel: &'a LinuxObject,
+    pub kernel: LinuxObject,
     /// Its version, as `(6, 12)`.
     pub version: (u32, u32),
 }
@@ -116,7 +116,7 @@ impl Observed {
     }
 }
 
-impl Bench<'_> {
+impl Bench {
     /// Runs the scenario of a feature, if this version has it.
     pub fn run(&self, feature: &Feature) -> Cell {
         if self.version < feature.since {

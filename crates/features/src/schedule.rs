@@ -2,6 +2,7 @@
 
 use schedlab_log::{Kind, Record};
 use schedlab_units::TaskId;
+use std::collections::BTreeSet;
 
 /// A task on a CPU without interruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,9 +13,11 @@ pub(crate) struct Stay {
     pub to_ns: u64,
 }
 
-/// All stays of workload tasks, in order of their ends.
+/// All stays of workload tasks, in order of their ends, and their wakeups.
 pub(crate) struct Schedule {
     pub stays: Vec<Stay>,
+    /// Task and time.
+    pub wakeups: Vec<(u32, u64)>,
     pub end_ns: u64,
 }
 
@@ -39,7 +42,19 @@ impl Schedule {
         for (cpu, open) in on.iter_mut().enumerate() {
             close(open, cpu as u32, end_ns);
         }
-        Schedule { stays, end_ns }
+        let wakeups = records
+            .iter()
+            .filter(|r| r.kind == Kind::Wakeup as u8 && TaskId(r.task).is_workload())
+            .map(|r| (r.task, r.time_ns))
+            .collect();
+        Schedule { stays, wakeups, end_ns }
+    }
+
+    /// Of the wakeups of a task: how many there were, and after how many it ran at the same instant.
+    pub(crate) fn at_once(&self, task: u32) -> (usize, usize) {
+        let starts: BTreeSet<u64> = self.stays.iter().filter(|s| s.task == task).map(|s| s.from_ns).collect();
+        let times = self.wakeups.iter().filter(|w| w.0 == task).map(|w| w.1);
+        (times.clone().count(), times.filter(|ns| starts.contains(ns)).count())
     }
 
     /// Stays within a window, cut to it.
@@ -97,12 +112,20 @@ mod tests {
             other,
             ..Record::default()
         };
+        let wakeup = |ms: u64, task| Record {
+            time_ns: ms * 1_000_000,
+            kind: Kind::Wakeup as u8,
+            task,
+            ..Record::default()
+        };
         let records = [
             switch(0, 0, idle, 0),
             switch(1, 0, 0, 1),
             switch(1, 1, idle, 2),
             switch(2, 0, 1, 0),
             switch(2, 1, 2, idle),
+            wakeup(1, 1),
+            wakeup(3, 0),
         ];
         let s = Schedule::new(&records, 2, 4_000_000);
         assert_eq!(s.cpu_ns(0, 0, u64::MAX), 3_000_000);
@@ -110,5 +133,6 @@ mod tests {
         assert_eq!((s.busy_ns(1, 0, u64::MAX), s.cpus_of(2, 0, u64::MAX)), (1_000_000, vec![1]));
         assert_eq!(s.running_at(1_500_000), [(1, 0), (2, 1)]);
         assert_eq!(s.end_ns, 4_000_000);
+        assert_eq!((s.at_once(1), s.at_once(0)), ((1, 1), (1, 0)));
     }
 }

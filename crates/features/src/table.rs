@@ -21,10 +21,15 @@ pub struct Results {
 }
 
 impl Results {
+    /// Nothing is known yet.
+    pub fn fresh() -> Results {
+        Results { suite: SUITE, cells: BTreeMap::new() }
+    }
+
     /// What is known from before; nothing if it is from another suite, or unreadable.
     pub fn read(path: &Path) -> Results {
         let known = std::fs::read(path).ok().and_then(|data| serde_json::from_slice::<Results>(&data).ok());
-        known.filter(|k| k.suite == SUITE).unwrap_or(Results { suite: SUITE, cells: BTreeMap::new() })
+        known.filter(|k| k.suite == SUITE).unwrap_or_else(Results::fresh)
     }
 
     /// Keep them, whole or not at all.

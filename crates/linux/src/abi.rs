@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_void};
 use schedlab_log::Record;
 
 /// The version of the boundary that this crate speaks.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Interrupts, as bits of [`Cpu::pending`] and [`Cpu::posted`].
 pub mod irq {
@@ -54,6 +54,8 @@ pub mod call {
     pub const HALT: u8 = 4;
     /// A kernel thread exits: its id and name.
     pub const THREAD: u8 = 5;
+    /// [`super::Abi::watch`] holds the decision that was asked for.
+    pub const DECISION: u8 = 6;
 }
 
 /// Values of [`Task::op`]; the header documents the arguments.
@@ -199,6 +201,50 @@ pub struct Thread {
     pub cpu_ns: u64,
 }
 
+/// Something that could have been picked, or a CPU that a task could have been placed on.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entity {
+    pub class: u8,
+    pub flags: u8,
+    pub level: u16,
+    pub task: u32,
+    pub prio: i32,
+    pub reserved: u32,
+    pub vruntime: u64,
+    pub deadline: u64,
+    pub slice_ns: u64,
+    pub weight: u64,
+    pub exec_ns: u64,
+    pub ran_ns: u64,
+    pub load_avg: u64,
+    pub util_avg: u64,
+    pub group: [u8; 32],
+}
+
+/// What is wanted about a decision, and what there was.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Watch {
+    pub from_ns: u64,
+    pub explain: u32,
+    pub stop: u32,
+    pub task: u32,
+    pub nth: u32,
+    pub entities: *mut Entity,
+    pub max_entities: u32,
+    pub nr_entities: u32,
+    pub lost: u32,
+    pub count: u32,
+    pub event: u32,
+    pub cpu: u32,
+    pub prev: u32,
+    pub curr: u32,
+    pub prev_cpu: u32,
+    pub reserved: u32,
+    pub time_ns: u64,
+}
+
 /// The exported table.
 #[repr(C)]
 pub struct Abi {
@@ -232,6 +278,11 @@ pub struct Abi {
     pub threads: unsafe extern "C" fn(*mut Thread, u32) -> u32,
     pub text_start: *const u8,
     pub text_end: *const u8,
+    pub watch: *mut Watch,
+    pub watch_on: u32,
+    pub sizeof_entity: u32,
+    pub sizeof_watch: u32,
+    pub reserved2: u32,
 }
 
 impl Abi {
@@ -247,6 +298,8 @@ impl Abi {
             ("size of warp_boot", self.sizeof_boot, size_of::<Boot>()),
             ("size of warp_thread", self.sizeof_thread, size_of::<Thread>()),
             ("size of warp_op", self.sizeof_op, size_of::<Operation>()),
+            ("size of warp_entity", self.sizeof_entity, size_of::<Entity>()),
+            ("size of warp_watch", self.sizeof_watch, size_of::<Watch>()),
         ];
         ours.iter()
             .find(|(_, theirs, ours)| *theirs as usize != *ours)

@@ -136,6 +136,8 @@ impl Batch {
                 }
             }
             FileRequest::Read { name } => self.read(name, &params::path_of(name, version), op::READ),
+            // handed to the kernel object before the run: LinuxKernel::ask
+            FileRequest::Explain { .. } => {}
             FileRequest::List { path } => self.read(path, path, op::LIST),
         }
     }
@@ -277,6 +279,11 @@ impl<S: Sink> LinuxMachine<S> {
     /// The kernel underneath: banner, HZ, console.
     pub fn kernel(&self) -> &LinuxKernel {
         &self.kernel
+    }
+
+    /// The decisions that were asked about ([`LinuxKernel::ask`]) and have come.
+    pub fn decisions(&mut self) -> Vec<crate::decision::Decision> {
+        self.kernel.decisions()
     }
 
     /// What pid 1 does before the kernel counts as up.

@@ -5,6 +5,7 @@
 //! the kernel object has no symbol names at run time; [`Symbols`] reads them from the object's file when they are needed.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::symbols::Symbols;
@@ -21,10 +22,25 @@ pub struct Warning {
     pub text: Vec<String>,
 }
 
+/// Warnings that follow from what the port leaves out, by the function that warns, with the reason. They are no findings.
+const KNOWN: [(&str, &str); 4] = [
+    // WARN_ON_ONCE(!current->mm): "kernel threads aren't supposed to go to userspace"; without an MMU no task has an mm
+    ("__ct_user_enter", "tasks have no mm (nohz_full)"),
+    ("ct_user_enter", "tasks have no mm (nohz_full)"),
+    ("__context_tracking_enter", "tasks have no mm (nohz_full)"),
+    ("__user_enter", "tasks have no mm (nohz_full)"),
+];
+
+/// Whether a warning's first line names a function of [`KNOWN`].
+fn is_known(head: &str) -> bool {
+    let function = head.rsplit(' ').next().unwrap_or_default().split('+').next().unwrap_or_default();
+    KNOWN.iter().any(|(known, _)| *known == function)
+}
+
 /// The console.
 pub struct Console {
     object: PathBuf,
-    text_start: usize,
+    text: Range<usize>,
     symbols: Option<Symbols>,
     partial: String,
     lines: VecDeque<String>,
@@ -35,10 +51,11 @@ pub struct Console {
 }
 
 impl Console {
-    pub(crate) fn new(object: &Path, text_start: usize) -> Console {
+    /// `text` is where the kernel's code is loaded.
+    pub(crate) fn new(object: &Path, text: Range<usize>) -> Console {
         Console {
             object: object.to_owned(),
-            text_start,
+            text,
             symbols: None,
             partial: String::new(),
             lines: VecDeque::new(),
@@ -80,8 +97,9 @@ impl Console {
         // the text after the time stamp "[    0.123456] "
         let body = line.split_once("] ").map_or(line.as_str(), |(_, rest)| rest);
         if body.starts_with("WARNING: ") || body.starts_with("BUG: ") {
-            self.nr_warnings += 1;
-            self.open = self.warnings.len() < KEPT_WARNINGS;
+            let known = is_known(body);
+            self.nr_warnings += u64::from(!known);
+            self.open = self.warnings.len() < KEPT_WARNINGS && !known;
             if self.open {
                 self.warnings.push(Warning { head: body.to_owned(), text: Vec::new() });
             }
@@ -96,15 +114,45 @@ impl Console {
         self.lines.push_back(line);
     }
 
-    /// Replace `[<+0x1a2b>]` by the function's name and the offset in it.
+    /// Return addresses of a stack, printed as the kernel would.
+    pub(crate) fn stack(&mut self, calls: &[u64]) {
+        if calls.is_empty() {
+            return;
+        }
+        self.line("Possible call trace:".to_owned());
+        for call in calls {
+            let name = self.name(*call as usize);
+            self.line(format!(" {name}"));
+        }
+    }
+
+    /// Replace `[<+0x1a2b>]`, and the address that `%pS` prints, by the function's name and the offset in it.
     fn with_names(&mut self, line: &str) -> String {
-        let Some((before, rest)) = line.split_once("[<+0x") else { return line.to_owned() };
-        let Some((hex, after)) = rest.split_once(">]") else { return line.to_owned() };
-        let Ok(offset) = usize::from_str_radix(hex, 16) else { return line.to_owned() };
+        if let Some((before, rest)) = line.split_once("[<+0x")
+            && let Some((hex, after)) = rest.split_once(">]")
+            && let Ok(offset) = usize::from_str_radix(hex, 16)
+        {
+            let name = self.name(self.text.start + offset);
+            return format!("{before}{name}{after}");
+        }
+        // "WARNING: CPU: 0 PID: 1 at kernel/sched/core.c:42 0x00007f2b6472dbfa"
+        if let Some((before, hex)) = line.rsplit_once(" 0x")
+            && let Ok(address) = usize::from_str_radix(hex, 16)
+            && self.text.contains(&address)
+        {
+            let name = self.name(address);
+            return format!("{before} {name}");
+        }
+        line.to_owned()
+    }
+
+    /// `function+0x12`, or the address.
+    fn name(&mut self, address: usize) -> String {
         let symbols = self.symbols.get_or_insert_with(|| Symbols::read(&self.object).unwrap_or_default());
-        match symbols.find(symbols.text_start() + offset as u64) {
-            Some((name, within)) => format!("{before}{name}+{within:#x}{after}"),
-            None => format!("{before}{:#x}{after}", self.text_start + offset),
+        let offset = address.wrapping_sub(self.text.start) as u64;
+        match symbols.find(symbols.text_start().wrapping_add(offset)) {
+            Some((name, within)) => format!("{name}+{within:#x}"),
+            None => format!("{address:#x}"),
         }
     }
 }
@@ -115,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_warning_collects_its_lines_across_pieces() {
-        let mut console = Console::new(Path::new("/nonexistent"), 0x1000);
+        let mut console = Console::new(Path::new("/nonexistent"), 0x1000..0x2000);
         console
             .print(b"[    0.1] ------------[ cut here ]------------\n[    0.1] WARNING: CPU: 0 PID: 1 at fa");
         console.print(b"ir.c:1\n[    0.1] Call trace of x (pid 1):\n[    0.1]  [<+0x10>]\n");
@@ -125,5 +173,11 @@ mod tests {
         assert_eq!(warning.head, "WARNING: CPU: 0 PID: 1 at fair.c:1");
         assert_eq!(warning.text, ["Call trace of x (pid 1):", " 0x1010"]);
         assert_eq!(console.lines().last(), Some("[    0.2] calm"));
+    }
+
+    #[test]
+    fn what_the_port_leaves_out_is_no_finding() {
+        assert!(is_known("WARNING: CPU: 0 PID: 1 at kernel/context_tracking.c:474 __ct_user_enter+0xaa"));
+        assert!(!is_known("WARNING: CPU: 0 PID: 1 at kernel/sched/fair.c:1 update_entity_lag+0x1"));
     }
 }

@@ -23,7 +23,9 @@ use schedlab_units::{CpuId, TaskId, Time};
 
 use crate::abi::{self, Abi, Cpu, Task, Thread, Topo, call, why};
 use crate::console::Console;
+use crate::decision::{Decision, MAX_ENTITIES};
 use crate::memory::Memory;
+use crate::stack;
 
 /// Why a kernel cannot be loaded or booted, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -131,7 +133,7 @@ pub struct TaskStats {
 pub type LogSink<'a> = &'a mut dyn FnMut(&[Record]);
 
 /// Records per log window: 1 MiB.
-const WINDOW: usize = 32 * 1024;
+pub const WINDOW: usize = 32 * 1024;
 
 static LOADED: AtomicBool = AtomicBool::new(false);
 
@@ -151,6 +153,10 @@ pub struct LinuxKernel {
     window: Vec<Record>,
     now_ns: *mut u64,
     exited: Vec<KernelThreadInfo>,
+    /// Decisions that are asked about: log time and task, the next one last; and those that have come.
+    questions: Vec<(u64, TaskId)>,
+    decisions: Vec<Decision>,
+    entities: Vec<abi::Entity>,
     // last: the code everything above points into
     _library: libloading::os::unix::Library,
 }
@@ -178,7 +184,7 @@ impl LinuxKernel {
         }
         // SAFETY: the check above says that the table is laid out as `Abi`.
         let table = unsafe { &*abi };
-        let console = Console::new(object, table.text_start as usize);
+        let console = Console::new(object, table.text_start as usize..table.text_end as usize);
         Ok(LinuxKernel {
             abi,
             cpus: table.cpus,
@@ -194,6 +200,9 @@ impl LinuxKernel {
             window: Vec::new(),
             now_ns: table.now_ns,
             exited: Vec::new(),
+            questions: Vec::new(),
+            decisions: Vec::new(),
+            entities: Vec::new(),
             _library: library,
         })
     }
@@ -301,6 +310,14 @@ impl LinuxKernel {
                 self.console.print(unsafe { std::slice::from_raw_parts(text, len) });
                 Ok(())
             }
+            call::DECISION => {
+                // SAFETY: `abi` and its watch are valid; the kernel waits inside its call.
+                let watch = unsafe { &*(*self.abi).watch };
+                let seen = &self.entities[..watch.nr_entities as usize];
+                self.decisions.push(Decision::new(watch, seen, self.version()));
+                self.ask_next();
+                Ok(())
+            }
             call::THREAD => {
                 // SAFETY: as for PRINT; `task` is the id of the thread.
                 let (name, id) = unsafe { (std::slice::from_raw_parts(text, len), TaskId((*c).task)) };
@@ -312,9 +329,51 @@ impl LinuxKernel {
                 // SAFETY: as for PRINT.
                 let reason =
                     String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) }).into_owned();
+                self.console.stack(&self.callers(c));
                 Err(KernelError::Dead { panic: what == call::PANIC, reason })
             }
         }
+    }
+
+    /// Explain the next decision about each of these tasks at or after its log time, one after the other. Nothing that the kernel
+    /// does is changed by it.
+    pub fn ask(&mut self, mut questions: Vec<(u64, TaskId)>) {
+        questions.sort();
+        questions.reverse();
+        self.questions = questions;
+        self.entities = vec![abi::Entity::default(); MAX_ENTITIES];
+        self.ask_next();
+    }
+
+    fn ask_next(&mut self) {
+        let Some((from_ns, task)) = self.questions.pop() else { return };
+        // SAFETY: `abi` and its watch are valid; the array is not moved, and is as long as it says.
+        unsafe {
+            let watch = &mut *(*self.abi).watch;
+            watch.from_ns = from_ns;
+            watch.task = task.0;
+            watch.entities = self.entities.as_mut_ptr();
+            watch.max_entities = self.entities.len() as u32;
+            watch.explain = 1;
+            (*self.abi).watch_on = 1;
+        }
+    }
+
+    /// The decisions that were asked about and have come, in order.
+    pub fn decisions(&mut self) -> Vec<Decision> {
+        std::mem::take(&mut self.decisions)
+    }
+
+    /// Return addresses on the stack of a CPU that waits inside a call.
+    fn callers(&self, c: *mut Cpu) -> Vec<u64> {
+        let mut calls = vec![0; 24];
+        // SAFETY: the CPU is not running: its stack pointer is that of its current task's stack.
+        let found = unsafe {
+            let text = (*self.abi).text_start as usize..(*self.abi).text_end as usize;
+            stack::walk((*c).sp as usize, text, &mut calls)
+        };
+        calls.truncate(found);
+        calls
     }
 
     /// Set the clock. It never goes back.
@@ -521,6 +580,11 @@ impl LinuxKernel {
     /// Console text and warnings so far.
     pub fn console(&self) -> &Console {
         &self.console
+    }
+
+    /// The table that the kernel exports, for whoever looks at a crash; valid as long as `self`.
+    pub fn table(&self) -> *const Abi {
+        self.abi
     }
 
     /// Address range of kernel code in this process, for profilers and debuggers.

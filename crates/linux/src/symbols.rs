@@ -62,6 +62,11 @@ impl Symbols {
         (address - start < *size).then_some((name, address - start))
     }
 
+    /// Address in the file of the function with this name; the first if several files have one.
+    pub fn address(&self, name: &str) -> Option<u64> {
+        self.functions.iter().find(|(_, _, known)| known == name).map(|(start, ..)| *start)
+    }
+
     /// Where kernel code starts in the file.
     pub fn text_start(&self) -> u64 {
         self.text_start
@@ -88,6 +93,7 @@ mod tests {
         let symbols = Symbols::read(&std::env::current_exe().unwrap()).unwrap();
         let main = symbols.functions.iter().find(|f| f.2 == "main").expect("an executable has main");
         assert_eq!(symbols.find(main.0 + 1), Some(("main", 1)));
+        assert_eq!(symbols.address("main"), Some(main.0));
         assert_eq!(symbols.find(1), None);
     }
 

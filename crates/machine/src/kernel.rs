@@ -218,6 +218,11 @@ pub enum FileRequest {
         /// Tunable or path.
         name: String,
     },
+    /// No file: explain the next decision about this task at or after the action's time. The schedule is not touched by it.
+    Explain {
+        /// The task.
+        task: TaskId,
+    },
     /// List a folder; the reading has a name per line.
     List {
         /// Its path.

@@ -298,7 +298,10 @@ fn facts(text: &mut String, run: &RunReport, style: Style) {
     let facts = &run.facts;
     if !facts.warnings.is_empty() {
         line(text, &format!("\n{}", style.warn("the scheduler warned")));
-        facts.warnings.iter().take(5).for_each(|warning| wrapped(text, warning));
+        for warning in facts.warnings.iter().take(5) {
+            // its stack stands below it, a function a line
+            warning.lines().for_each(|content| wrapped(text, content));
+        }
         if facts.warnings.len() > 5 {
             line(text, &format!("  and {} more", facts.warnings.len() - 5));
         }

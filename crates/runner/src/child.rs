@@ -4,7 +4,7 @@ use crate::scheduler::policy_params;
 use crate::watch::ControlPage;
 use crate::{ChildReport, ExitReport, RunEnd, Scheduler, Wait};
 use schedlab_linux::{LinuxKernel, LinuxMachine};
-use schedlab_machine::kernel::{Action, Fault, FaultKind, Kernel};
+use schedlab_machine::kernel::{Action, Fault, FaultKind, FileRequest, Kernel};
 use schedlab_machine::native::Native;
 use schedlab_machine::sink::Spill;
 use schedlab_machine::{End, Machine, Outcome, Program, Setup};
@@ -22,25 +22,51 @@ pub(crate) fn run(
     control: &'static ControlPage,
 ) -> ChildReport {
     let nr_tasks = program.nr_tasks();
+    let (questions, actions) = questions(actions);
     match scheduler {
         Scheduler::Native(info) => {
             let policy =
                 info.build(&policy_params(&setup.params)).expect("the parent has checked the parameters");
-            let machine = Machine::new(Native::new(policy, Spill::new(spill)), program, setup);
-            drive(machine, actions, nr_tasks, control)
+            let mut machine = Machine::new(Native::new(policy, Spill::new(spill)), program, setup);
+            drive(&mut machine, actions, nr_tasks, control)
         }
         Scheduler::Linux(linux) => {
-            let kernel = match LinuxKernel::load(&linux.object) {
+            let mut kernel = match LinuxKernel::load(&linux.object) {
                 Ok(kernel) => kernel,
                 Err(error) => {
                     let fault = Fault { kind: FaultKind::Refused, reason: error.to_string() };
                     return not_started(fault, nr_tasks);
                 }
             };
+            crate::crash::loaded(kernel.table());
+            if !questions.is_empty() {
+                kernel.ask(questions);
+            }
             let kernel = LinuxMachine::new(kernel, COMMAND_LINE, Spill::new(spill));
-            drive(Machine::new(kernel, program, setup), actions, nr_tasks, control)
+            let mut machine = Machine::new(kernel, program, setup);
+            let mut report = drive(&mut machine, actions, nr_tasks, control);
+            report.decisions = machine.kernel().decisions();
+            report
         }
     }
+}
+
+/// Decisions that are to be explained, and what is left to be done to the kernel.
+fn questions(actions: &[Action]) -> (Vec<(u64, TaskId)>, Vec<Action>) {
+    let mut questions = Vec::new();
+    let mut rest = Vec::new();
+    for action in actions {
+        let (asked, files) =
+            action.files.iter().partition::<Vec<_>, _>(|f| matches!(f, FileRequest::Explain { .. }));
+        questions.extend(asked.into_iter().filter_map(|f| match f {
+            FileRequest::Explain { task } => Some((action.at.as_ns(), *task)),
+            _ => None,
+        }));
+        if !files.is_empty() {
+            rest.push(Action { at: action.at, files: files.into_iter().cloned().collect() });
+        }
+    }
+    (questions, rest)
 }
 
 /// The simulated kernel's command line: as on a server, without grouping by session (there are no sessions).
@@ -62,13 +88,13 @@ fn not_started(fault: Fault, nr_tasks: u32) -> ChildReport {
 }
 
 fn drive<K: Kernel>(
-    mut machine: Machine<K>,
-    actions: &[Action],
+    machine: &mut Machine<K>,
+    actions: Vec<Action>,
     nr_tasks: u32,
     control: &'static ControlPage,
 ) -> ChildReport {
     machine.set_pulse(&control.pulse);
-    machine.set_actions(actions.to_vec());
+    machine.set_actions(actions);
     let outcome = machine.run();
     let readings =
         machine.readings().iter().map(|r| (r.at.as_ns(), r.name.clone(), r.result.clone())).collect();
@@ -133,5 +159,6 @@ fn report(
         warnings,
         kernel_cpu_ns,
         readings: Vec::new(),
+        decisions: Vec::new(),
     }
 }

@@ -12,6 +12,7 @@
 //! outcome, or an [`ExitReport`] with what was going on. The spill file has no name; nothing is left behind.
 
 mod child;
+mod crash;
 pub mod pool;
 mod scheduler;
 mod watch;
@@ -126,6 +127,9 @@ pub struct ChildReport {
     pub kernel_cpu_ns: Vec<u64>,
     /// What the actions read: when in ns, name, text or error number.
     pub readings: Vec<(u64, String, Result<String, i32>)>,
+    /// Decisions that were to be explained and have come; real Linux only.
+    #[serde(default)]
+    pub decisions: Vec<schedlab_linux::decision::Decision>,
 }
 
 /// A finished run.

@@ -34,6 +34,14 @@ pub struct LinuxObject {
     pub object: PathBuf,
 }
 
+impl LinuxObject {
+    /// Its version as numbers: `(6, 12)`.
+    pub fn linux_version(&self) -> (u32, u32) {
+        let mut parts = self.version.split('.').map(|p| p.parse().unwrap_or(0));
+        (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+    }
+}
+
 /// A scheduler that cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum SchedulerError {

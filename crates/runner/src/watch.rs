@@ -1,7 +1,9 @@
 //! The parent's side: fork, watch, collect.
 
-use crate::{ChildReport, ExitReport, Request, RunEnd, RunError, child};
+use crate::crash::{self, Scene};
+use crate::{ChildReport, ExitReport, Request, RunEnd, RunError, Scheduler, child};
 use schedlab_machine::{Program, Setup};
+use std::cell::UnsafeCell;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +14,12 @@ use std::time::{Duration, Instant};
 pub(crate) struct ControlPage {
     /// Grows while events happen.
     pub pulse: AtomicU64,
+    /// Written by a child that crashes, read when it is gone.
+    scene: UnsafeCell<Scene>,
 }
+
+// SAFETY: the scene is written by one process (the dying child) and read by the other only after it has ended.
+unsafe impl Sync for ControlPage {}
 
 /// The control page in memory that both processes see; unmapped by the parent when the run is over.
 struct SharedPage(*mut ControlPage);
@@ -37,7 +44,7 @@ impl SharedPage {
         }
     }
     fn get(&self) -> &ControlPage {
-        // SAFETY: the mapping lives as long as `self`, is zeroed (valid for atomics) and is only accessed through atomics.
+        // SAFETY: the mapping lives as long as `self` and is zeroed, which is valid for all fields.
         unsafe { &*self.0 }
     }
 }
@@ -82,6 +89,12 @@ pub(crate) fn supervise(
         pid => {
             drop(program);
             let status = wait(pid, page.get(), request.stall_limit);
+            // SAFETY: the child is gone; nobody writes any more.
+            let scene = unsafe { *page.get().scene.get() };
+            let object = match request.scheduler {
+                Scheduler::Linux(linux) => Some(&*linux.object),
+                Scheduler::Native(_) => None,
+            };
             let pulse = page.get().pulse.load(Ordering::Relaxed);
             spill.rewind().map_err(host("rewind the log", SPACE))?;
             let mut text = String::new();
@@ -97,13 +110,24 @@ pub(crate) fn supervise(
                     Err(RunError::Report(format!("the child ended with status {code}: {text}")))
                 }
                 Status::Signal(signal) => {
-                    Ok((crashed("crash", signal_reason(signal, &text), pulse, nr_tasks), spill))
+                    let mut reason = signal_reason(signal, &text);
+                    if scene.is_there() {
+                        reason.push_str(&format!("{} {}", scene.access(), scene.place(object)));
+                    }
+                    let report = crashed("crash", reason, pulse, nr_tasks, &scene);
+                    keep_last(&mut spill, &scene).map_err(host("write the log's end", SPACE))?;
+                    Ok((report, spill))
                 }
                 Status::Stalled => {
                     let limit = request.stall_limit;
-                    let reason =
+                    let mut reason =
                         format!("nothing happened for {limit:?}: an endless loop inside the scheduler");
-                    Ok((crashed("stall", reason, pulse, nr_tasks), spill))
+                    if scene.is_there() {
+                        reason.push_str(&format!(", {}", scene.place(object)));
+                    }
+                    let report = crashed("stall", reason, pulse, nr_tasks, &scene);
+                    keep_last(&mut spill, &scene).map_err(host("write the log's end", SPACE))?;
+                    Ok((report, spill))
                 }
             }
         }
@@ -121,6 +145,7 @@ fn in_child(
     // SAFETY: asks the kernel to end this process with its parent; no memory is involved.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let page: &'static SharedPage = Box::leak(Box::new(page));
+    crash::watch(page.get().scene.get());
     // a panic (a policy's or ours) must not unwind into the parent's code: leave its text for the report and abort
     if let Ok(text) = answer.try_clone() {
         std::panic::set_hook(Box::new(move |info| {
@@ -161,8 +186,17 @@ fn wait(pid: libc::pid_t, page: &ControlPage, stall_limit: Duration) -> Status {
         } else if last.1.elapsed() > stall_limit {
             // SAFETY: `pid` is our child, not yet waited for; waitpid then takes its status.
             unsafe {
-                libc::kill(pid, libc::SIGKILL);
-                libc::waitpid(pid, &mut status, 0);
+                // it says where it is and ends by that; if it cannot, it is ended
+                libc::kill(pid, crash::ASK);
+                let asked = Instant::now();
+                while libc::waitpid(pid, &mut status, libc::WNOHANG) != pid {
+                    if asked.elapsed() > Duration::from_secs(2) {
+                        libc::kill(pid, libc::SIGKILL);
+                        libc::waitpid(pid, &mut status, 0);
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                }
             }
             return Status::Stalled;
         }
@@ -185,11 +219,24 @@ fn signal_reason(signal: i32, text: &str) -> String {
     format!("the scheduler's process ended by signal {signal}, {name}{detail}")
 }
 
+/// Of a log whose end was lost with the child, only the last records that it left are of use.
+fn keep_last(spill: &mut File, scene: &Scene) -> std::io::Result<()> {
+    let last = scene.records();
+    if !last.is_empty() {
+        spill.set_len(0)?;
+        spill.rewind()?;
+        spill.write_all(&last)?;
+        spill.rewind()?;
+    }
+    Ok(())
+}
+
 /// The report of a child that could not write one.
-fn crashed(kind: &str, reason: String, pulse: u64, nr_tasks: usize) -> ChildReport {
+fn crashed(kind: &str, reason: String, pulse: u64, nr_tasks: usize, scene: &Scene) -> ChildReport {
+    let report = ExitReport { kind: kind.into(), reason, time_ns: scene.time_ns() };
     ChildReport {
-        end: RunEnd::Misbehaved { report: ExitReport { kind: kind.into(), reason, time_ns: 0 } },
-        duration_ns: 0,
+        end: RunEnd::Misbehaved { report },
+        duration_ns: scene.time_ns(),
         finished: vec![false; nr_tasks],
         events: pulse,
         tokens_early: 0,
@@ -201,5 +248,6 @@ fn crashed(kind: &str, reason: String, pulse: u64, nr_tasks: usize) -> ChildRepo
         warnings: Vec::new(),
         kernel_cpu_ns: Vec::new(),
         readings: Vec::new(),
+        decisions: Vec::new(),
     }
 }

@@ -24,7 +24,7 @@
 #ifndef WARP_ABI_H
 #define WARP_ABI_H
 
-#define WARP_ABI_VERSION 3
+#define WARP_ABI_VERSION 4
 
 #include "warp_cpu.h"
 
@@ -149,6 +149,70 @@ struct warp_thread {
 	unsigned long long cpu_ns;
 };
 
+/*
+ * Looking into one decision, and stopping a debugger at one (watch.c). The simulator fills in the first part and sets
+ * warp_abi.watch_on; when the decision has come, the kernel fills in the rest and calls WARP_CALL_DECISION.
+ */
+#define WARP_WATCH_SWITCH  1	/* events */
+#define WARP_WATCH_WAKING  2
+#define WARP_WATCH_MIGRATE 3
+
+#define WARP_STOP_TIME		  1	/* at the first event from from_ns on */
+#define WARP_STOP_WAKEUP	  2	/* at the nth wakeup of task */
+#define WARP_STOP_DECISION	  3	/* at the nth switch */
+#define WARP_STOP_LEAVES_IDLE_LLC 4	/* at the nth migration out of a last-level cache in which a CPU is idle */
+
+#define WARP_CLASS_FAIR 0
+#define WARP_CLASS_RT	1
+#define WARP_CLASS_DL	2
+#define WARP_CLASS_CPU	3	/* not an entity but a CPU that a woken task could be placed on */
+
+#define WARP_ENTITY_CURR	 0x01	/* runs from now on */
+#define WARP_ENTITY_ELIGIBLE	 0x02	/* fair, Linux >= 6.6: entity_eligible() */
+#define WARP_ENTITY_DELAYED	 0x04	/* Linux >= 6.12: sleeps already, still queued */
+#define WARP_ENTITY_NEXT	 0x08	/* fair: the queue's next buddy */
+#define WARP_ENTITY_IDLE_CPU	 0x10	/* CPU: idle_cpu() */
+#define WARP_ENTITY_SHARES_CACHE 0x20	/* CPU: shares the last-level cache of the task's previous CPU */
+
+struct warp_entity {
+	unsigned char class;		/* WARP_CLASS_* */
+	unsigned char flags;		/* WARP_ENTITY_* */
+	unsigned short level;		/* fair: depth of its queue below the root's; CPU: its number */
+	unsigned int task;		/* WARP_TASK_IDLE for a group; CPU: who runs there */
+	int prio;			/* RT: rt_priority; CPU: number of runnable tasks */
+	unsigned int reserved;
+	unsigned long long vruntime;	/* fair */
+	unsigned long long deadline;	/* fair, Linux >= 6.6: virtual; DL: absolute, ns */
+	unsigned long long slice_ns;	/* fair, Linux >= 6.6; DL: what is left of the runtime */
+	unsigned long long weight;	/* fair; CPU: capacity */
+	unsigned long long exec_ns;	/* sum_exec_runtime */
+	unsigned long long ran_ns;	/* of it, since it was last picked (queued entities: in its last turn) */
+	unsigned long long load_avg, util_avg;
+	char group[32];			/* path of a group */
+};
+
+struct warp_watch {
+	/* simulator, or debugger */
+	unsigned long long from_ns;	/* log time from which on events count */
+	unsigned int explain;		/* 1: the next decision about task; kernel: 0 when it has come */
+	unsigned int stop;		/* WARP_STOP_*; kernel: 0 when it has come */
+	unsigned int task;		/* whom it is about */
+	unsigned int nth;		/* 1 and up */
+	struct warp_entity *entities;
+	unsigned int max_entities;
+	/* kernel */
+	unsigned int nr_entities;
+	unsigned int lost;		/* entities for which there was no room */
+	unsigned int count;		/* events for stop so far */
+	unsigned int event;		/* WARP_WATCH_SWITCH or _WAKING */
+	unsigned int cpu;		/* where */
+	unsigned int prev;		/* switch: who ran; waking: the waker */
+	unsigned int curr;		/* switch: who runs now */
+	unsigned int prev_cpu;		/* waking: the task's CPU before */
+	unsigned int reserved;
+	unsigned long long time_ns;	/* when, log time */
+};
+
 struct warp_abi {
 	/* compare these first */
 	unsigned int version;
@@ -177,6 +241,9 @@ struct warp_abi {
 	void (*task_stats)(struct warp_task *task);	/* refresh the statistics of a live task; no effect on a dead one */
 	unsigned int (*threads)(struct warp_thread *out, unsigned int max); /* kernel threads; returns how many there are */
 	const void *text_start, *text_end;		/* range of kernel code, for stack traces */
+	struct warp_watch *watch;
+	unsigned int watch_on;		/* simulator: look at watch at each event; kernel: 0 when there is nothing more to do */
+	unsigned int sizeof_entity, sizeof_watch, reserved2;
 };
 
 /* the only exported symbol */

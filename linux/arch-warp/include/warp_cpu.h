@@ -25,6 +25,7 @@ struct task_struct;
 #define WARP_CALL_LOG_FULL 2	/* set warp_abi.log_next and .log_end to a fresh window of at least one record */
 #define WARP_CALL_PANIC	   3	/* panic(): call_text is the reason; do not resume any CPU again */
 #define WARP_CALL_HALT	   4	/* the kernel has powered off; do not resume any CPU again */
+#define WARP_CALL_DECISION 6	/* warp_abi.watch holds what was asked for */
 #define WARP_CALL_THREAD   5	/* a kernel thread with id `task` and name call_text exits: last chance to learn its name */
 
 /* Task ids. Workload tasks are numbered by the simulator, 0 and up. */

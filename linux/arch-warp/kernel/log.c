@@ -72,11 +72,15 @@ static void probe_switch(void *unused, WARP_SWITCH_ARGS)
 		warp_fill_stats(prev->thread.box, prev);
 		prev->thread.box->task = NULL;
 	}
+	if (unlikely(warp_abi.watch_on))
+		warp_watch(WARP_WATCH_SWITCH, prev, next, 0);
 	warp_log(WARP_LOG_SWITCH, why, warp_task_id(prev), warp_task_id(next), prev_state, 0);
 }
 
 static void probe_waking(void *unused, struct task_struct *p)
 {
+	if (unlikely(warp_abi.watch_on))
+		warp_watch(WARP_WATCH_WAKING, p, NULL, 0);
 	warp_log(WARP_LOG_WAKING, hardirq_count() || in_serving_softirq(), warp_task_id(p), warp_task_id(current), 0, 0);
 }
 
@@ -92,6 +96,8 @@ static void probe_new(void *unused, struct task_struct *p)
 
 static void probe_migrate(void *unused, struct task_struct *p, int to)
 {
+	if (unlikely(warp_abi.watch_on))
+		warp_watch(WARP_WATCH_MIGRATE, p, NULL, to);
 	warp_log(WARP_LOG_MIGRATE, 0, warp_task_id(p), to, task_cpu(p), 0);
 }
 

@@ -26,6 +26,7 @@
 static_assert(sizeof(struct warp_cpu) == 128);
 static_assert(sizeof(struct warp_task) == 128);
 static_assert(sizeof(struct warp_record) == 32);
+static_assert(sizeof(struct warp_entity) == 112);
 static_assert(NR_CPUS <= 65536);	/* warp_record.cpu */
 
 extern const char warp_text_start[], warp_text_end[];
@@ -235,6 +236,8 @@ static int warp_power_on(const struct warp_boot *boot)
 	return 0;
 }
 
+static struct warp_watch warp_watch_state;
+
 struct warp_abi warp_abi = {
 	.version = WARP_ABI_VERSION,
 	.sizeof_abi = sizeof(struct warp_abi),
@@ -258,6 +261,9 @@ struct warp_abi warp_abi = {
 	.threads = warp_threads,
 	.text_start = warp_text_start,
 	.text_end = warp_text_end,
+	.watch = &warp_watch_state,
+	.sizeof_entity = sizeof(struct warp_entity),
+	.sizeof_watch = sizeof(struct warp_watch),
 };
 
 struct warp_abi *warp_abi_get(void)

@@ -42,6 +42,9 @@ long warp_file_mount(const char *type, const char *dir, const char *options);
 void warp_clockevent_init(void);
 void warp_timer_interrupt(void);
 
+/* watch.c */
+void warp_watch(unsigned int event, struct task_struct *a, struct task_struct *b, int cpu);
+
 /* log.c */
 void warp_log_cpu(bool up);
 void warp_log_params(struct task_struct *p, bool affinity);

@@ -19,7 +19,7 @@ fn feature(
     name: &'static str,
     group: Group,
     what: &'static str,
-    run: fn(&Bench<'_>) -> Result<Finding, Trouble>,
+    run: fn(&Bench) -> Result<Finding, Trouble>,
 ) -> Feature {
     Feature { name, group, what, since: (5, 10), flavour: None, nr_cpus: 64, run }
 }

@@ -142,6 +142,12 @@ impl BuiltKernel {
         format!("linux-{}{}", self.series, plus(&self.flavours))
     }
 
+    /// Its version as numbers: `(6, 12)`.
+    pub fn linux_version(&self) -> (u32, u32) {
+        let mut parts = self.version.split('.').map(|p| p.parse().unwrap_or(0));
+        (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+    }
+
     /// The options that it was built with.
     pub fn options(&self) -> BuildOptions {
         BuildOptions { hz: self.hz, nr_cpus: self.nr_cpus, flavours: self.flavours.clone() }
@@ -407,6 +413,11 @@ pub fn find(series: &str, options: &BuildOptions) -> Result<Option<BuiltKernel>,
         }
     }
     Ok(None)
+}
+
+/// The folder `linux` with the port.
+pub fn port() -> Result<PathBuf, BuildError> {
+    source::port_dir()
 }
 
 /// Series that there is a port for, e.g. `6.12`, oldest first.

@@ -25,7 +25,12 @@ const NOT_LINKED_INCLUDE: [&str; 2] = ["config", "generated"];
 /// What a kernel tree says it is: `6.12.117`, or `6.13.0-rc2`.
 pub(super) fn version(tree: &Path) -> Result<String, BuildError> {
     let path = tree.join("Makefile");
-    let text = fs::read_to_string(&path).map_err(io("read", &path))?;
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(BuildError::NoTree { path: tree.to_owned() });
+        }
+        text => text.map_err(io("read", &path))?,
+    };
     let value = |name: &str| {
         let line = text.lines().take(20).find_map(|l| l.strip_prefix(name)?.trim_start().strip_prefix('='));
         line.map(|v| v.trim().to_owned())

@@ -1,4 +1,5 @@
 use super::*;
+use crate::order::unique_tids;
 use proptest::prelude::*;
 use schedlab_instruments::for_each_run;
 use schedlab_log::{MemLog, TextLog, synthetic::Config};

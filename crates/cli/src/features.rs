@@ -1,0 +1,139 @@
+//! `schedlab linux check --all`: what works in which version of Linux, each cell from a scenario that ran.
+//!
+//! Results are kept beside each kernel (`features.json` in its folder of the cache, whose name is a checksum of all that went
+//! into it), so only what is new runs again.
+
+use crate::failure::{Failure, Result};
+use crate::linux::CheckArgs;
+use crate::ui::Ui;
+use schedlab_features::table::{self, Column, Results};
+use schedlab_features::{Bench, Cell, Feature};
+use schedlab_linux::build::{self, Origin};
+use schedlab_linux::{BuildOptions, BuiltKernel};
+use schedlab_runner::LinuxObject;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::io::IsTerminal;
+
+pub(crate) fn check_all(args: &CheckArgs, ui: &Ui) -> Result<()> {
+    let series: Vec<String> = match &args.version {
+        Some(version) => vec![version.clone()],
+        None => build::known_series().map_err(Failure::input)?,
+    };
+    let mut columns = Vec::new();
+    for series in &series {
+        columns.push(column(series, args.refresh, ui)?);
+    }
+    if columns.iter().all(|c| c.cells.values().all(|cell| matches!(cell, Cell::NotBuilt { .. }))) {
+        return Err(Failure::Input(format!(
+            "none of {} is built; 'schedlab linux add 6.12' builds one",
+            series.join(", ")
+        )));
+    }
+    match &args.json {
+        Some(path) => {
+            let text = serde_json::to_string_pretty(&table::json(&columns)).map_err(Failure::input)? + "\n";
+            if path.as_os_str() == "-" {
+                print!("{text}");
+            } else {
+                schedlab_log::write_aside(path, |out| {
+                    out.write_all(text.as_bytes()).map_err(schedlab_log::LogError::io("write", path))
+                })
+                .map_err(Failure::input)?;
+            }
+        }
+        None => {
+            let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            print!("{}", table::text(&columns, colour));
+            if args.details {
+                print!("\n{}", table::details(&columns));
+            }
+        }
+    }
+    let bad = columns.iter().flat_map(|c| c.cells.values()).filter(|cell| !cell.is_fine()).count();
+    if bad > 0 {
+        return Err(Failure::Finding(format!(
+            "{bad} scenarios did not end as the kernel's formulas say; see above"
+        )));
+    }
+    Ok(())
+}
+
+/// A build that scenarios run on, and what it is known to show.
+struct Built {
+    kernel: BuiltKernel,
+    results: Results,
+}
+
+/// The cells of a version: known, or found now.
+fn column(series: &str, refresh: bool, ui: &Ui) -> Result<Column> {
+    let mut builds: BTreeMap<(u32, Option<&str>), Option<Built>> = BTreeMap::new();
+    let step = ui.step(format!("linux-{series}"));
+    let mut cells = BTreeMap::new();
+    for feature in schedlab_features::all() {
+        step.progress(format!("linux-{series}: {}", feature.name));
+        let build = match builds.entry((feature.nr_cpus, feature.flavour)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(find(series, &feature, refresh)?),
+        };
+        let cell = match build {
+            None => not_built(series, &feature),
+            Some(Built { kernel, results }) => match results.cells.get(feature.name) {
+                Some(cell) => cell.clone(),
+                None => {
+                    let cell = bench(kernel).run(&feature);
+                    results.cells.insert(feature.name.to_owned(), cell.clone());
+                    // after each: an interrupted check goes on where it was
+                    let path = kernel.dir.join("features.json");
+                    results.write(&path).map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?;
+                    cell
+                }
+            },
+        };
+        cells.insert(feature.name.to_owned(), cell);
+    }
+    drop(step);
+    let version = builds.into_values().flatten().next().map_or(String::new(), |b| b.kernel.version);
+    Ok(Column { name: format!("linux-{series}"), version, cells })
+}
+
+/// The build that a feature needs, if there is one.
+fn find(series: &str, feature: &Feature, refresh: bool) -> Result<Option<Built>> {
+    let flavours = feature.flavour.iter().map(|f| (*f).to_owned()).collect();
+    let options = BuildOptions { nr_cpus: feature.nr_cpus, flavours, ..BuildOptions::default() };
+    let own = build::named().map_err(Failure::input)?.into_iter().find(|n| n.name == series);
+    let kernel = match own {
+        // a tree is brought up to date; large builds and flavours of it are not made for this
+        Some(named) if named.origin == Origin::Tree => {
+            if options == BuildOptions::default() {
+                Some(build::add(series, &options, &mut |_| {}).map_err(Failure::input)?)
+            } else {
+                None
+            }
+        }
+        _ => build::find(series, &options).map_err(Failure::input)?,
+    };
+    Ok(kernel.map(|kernel| {
+        let path = kernel.dir.join("features.json");
+        let results = if refresh { Results::fresh() } else { Results::read(&path) };
+        Built { kernel, results }
+    }))
+}
+
+fn not_built(series: &str, feature: &Feature) -> Cell {
+    let large = if feature.nr_cpus > 64 { format!(" --nr-cpus {}", feature.nr_cpus) } else { String::new() };
+    let with = feature.flavour.map_or(String::new(), |f| format!(" --with {f}"));
+    Cell::NotBuilt { how: format!("schedlab linux add {series}{large}{with}") }
+}
+
+/// Scenarios run on this object.
+fn bench(kernel: &BuiltKernel) -> Bench {
+    let object = LinuxObject {
+        name: kernel.name(),
+        version: kernel.version.clone(),
+        hz: kernel.hz,
+        nr_cpus: kernel.nr_cpus,
+        object: kernel.object(),
+    };
+    Bench { version: kernel.linux_version(), kernel: object }
+}

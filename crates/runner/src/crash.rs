@@ -1,0 +1,217 @@
+//! Where was the scheduler when it crashed, or when it would not come back?
+//!
+//! The child's handler for fatal signals (on a stack of its own) copies what is needed into the page that it shares with its
+//! parent: registers, the words of the kernel stack that look like return addresses, the simulated time, the last records of the
+//! log. The parent, which is healthy, looks the addresses up in the kernel object's symbol table:
+//!
+//! ```text
+//! SIGSEGV at address 0x8 (a NULL pointer) in pick_next_entity+0x12, on cpu1
+//!   called from
+//!     pick_next_task_fair+0x9b
+//!     __schedule+0x1f0
+//! ```
+//!
+//! A child that does not come back gets [`ASK`], and answers in the same way from wherever it is.
+
+use schedlab_linux::abi::{Abi, Cpu};
+use schedlab_linux::stack;
+use schedlab_linux::symbols::Symbols;
+use schedlab_log::Record;
+use std::path::Path;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// The signal by which the parent asks a child that does not come back where it is.
+pub(crate) const ASK: i32 = libc::SIGUSR2;
+
+/// Return addresses that are kept.
+const CALLS: usize = 24;
+/// Records that are kept.
+const RECORDS: usize = 16;
+
+/// What the handler leaves behind. Plain data: written by the child, read by the parent when the child is gone.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Scene {
+    /// 0: no crash.
+    signal: i32,
+    /// Which simulated CPU; `u32::MAX` = unknown.
+    cpu: u32,
+    /// What the faulting instruction reached for.
+    address: u64,
+    /// Program counter.
+    at: u64,
+    /// rax rbx rcx rdx rsi rdi rbp rsp r8 ... r15.
+    registers: [u64; 16],
+    /// The kernel object's code; 0 = none is loaded.
+    text_start: u64,
+    text_end: u64,
+    /// Simulated time from the workload's start.
+    time_ns: u64,
+    nr_calls: u32,
+    nr_records: u32,
+    calls: [u64; CALLS],
+    records: [[u64; 4]; RECORDS],
+}
+
+const NAMES: [&str; 16] = [
+    "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+    "r15",
+];
+
+static SCENE: AtomicPtr<Scene> = AtomicPtr::new(std::ptr::null_mut());
+static TABLE: AtomicPtr<Abi> = AtomicPtr::new(std::ptr::null_mut());
+static BUSY: AtomicU32 = AtomicU32::new(0);
+
+/// In the child: from now on fatal signals leave a description in `scene`.
+pub(crate) fn watch(scene: *mut Scene) {
+    SCENE.store(scene, Ordering::SeqCst);
+    const ALT_STACK: usize = 64 << 10;
+    let stack = Box::leak(vec![0u8; ALT_STACK].into_boxed_slice());
+    let alternate = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: ALT_STACK };
+    // SAFETY: the stack is never freed; the handler only touches its arguments, the atomics above and what they point to.
+    unsafe {
+        libc::sigaltstack(&alternate, std::ptr::null_mut());
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, ASK] {
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// In the child: this kernel is loaded.
+pub(crate) fn loaded(table: *const Abi) {
+    TABLE.store(table.cast_mut(), Ordering::SeqCst);
+}
+
+extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let scene = SCENE.load(Ordering::SeqCst);
+    if !scene.is_null() && BUSY.swap(1, Ordering::SeqCst) == 0 {
+        // SAFETY: the kernel hands in both structures; the scene is the shared page's, which nobody else writes.
+        unsafe { describe(signal, &*info, &*context.cast::<libc::ucontext_t>(), &mut *scene) };
+    }
+    // SAFETY: the signal's default action ends this process: the parent sees why.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+/// SAFETY: `info` and `context` are those of the signal; a kernel that [`loaded`] has named is still loaded.
+unsafe fn describe(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, scene: &mut Scene) {
+    use libc::{
+        REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RAX, REG_RBP, REG_RBX,
+        REG_RCX, REG_RDI, REG_RDX, REG_RIP, REG_RSI, REG_RSP,
+    };
+    const ORDER: [i32; 16] = [
+        REG_RAX, REG_RBX, REG_RCX, REG_RDX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8, REG_R9, REG_R10,
+        REG_R11, REG_R12, REG_R13, REG_R14, REG_R15,
+    ];
+    let register = |which: i32| context.uc_mcontext.gregs[which as usize] as u64;
+    scene.registers = ORDER.map(register);
+    scene.at = register(REG_RIP);
+    // SAFETY: the field is meant for these signals.
+    scene.address = unsafe { info.si_addr() } as u64;
+    scene.cpu = u32::MAX;
+    let table = TABLE.load(Ordering::SeqCst);
+    if !table.is_null() {
+        // SAFETY: the table is the loaded kernel's, see above.
+        let table = unsafe { &*table };
+        (scene.text_start, scene.text_end) = (table.text_start as u64, table.text_end as u64);
+        // SAFETY: the clock is the kernel's variable.
+        scene.time_ns = unsafe { *table.now_ns }.saturating_sub(table.log_epoch_ns);
+        // r15 is the virtual CPU in all kernel code
+        let (first, this) = (table.cpus as usize, register(REG_R15) as usize);
+        if (first..first + table.max_cpus as usize * size_of::<Cpu>()).contains(&this) {
+            scene.cpu = ((this - first) / size_of::<Cpu>()) as u32;
+        }
+        if table.log_on != 0 {
+            // SAFETY: log_next points into the window, whose last records are complete; a window begins behind at most
+            // as many records as are looked at only if it has that many.
+            unsafe { last_records(table, scene) };
+        }
+        let inside = (scene.text_start..scene.text_end).contains(&scene.at);
+        // a jump to nowhere has its return address on top of the stack
+        if inside || scene.at < 4096 {
+            let text = scene.text_start as usize..scene.text_end as usize;
+            // SAFETY: the stack pointer is a kernel stack's, which is mapped up to its end.
+            let found = unsafe { stack::walk(register(REG_RSP) as usize, text, &mut scene.calls) };
+            scene.nr_calls = found as u32;
+        }
+    }
+    // last: everything above is there
+    scene.signal = signal;
+}
+
+unsafe fn last_records(table: &Abi, scene: &mut Scene) {
+    let start = (table.log_end as usize).saturating_sub(schedlab_linux::kernel::WINDOW * size_of::<Record>());
+    let there = (table.log_next as usize).saturating_sub(start) / size_of::<Record>();
+    let n = there.min(RECORDS);
+    for i in 0..n {
+        // SAFETY: the n records before log_next are in the window.
+        scene.records[i] = unsafe { *table.log_next.sub(n - i).cast::<[u64; 4]>() };
+    }
+    scene.nr_records = n as u32;
+}
+
+impl Scene {
+    /// Whether the handler has been there.
+    pub(crate) fn is_there(&self) -> bool {
+        self.signal != 0
+    }
+
+    /// Simulated time.
+    pub(crate) fn time_ns(&self) -> u64 {
+        self.time_ns
+    }
+
+    /// The last records that the kernel had logged.
+    pub(crate) fn records(&self) -> Vec<u8> {
+        let records = &self.records[..(self.nr_records as usize).min(RECORDS)];
+        records.iter().flatten().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    /// Where it was, in words. `object` is the kernel object's file, if the scheduler is one.
+    pub(crate) fn place(&self, object: Option<&Path>) -> String {
+        let symbols = object.and_then(|path| Symbols::read(path).ok()).unwrap_or_default();
+        let name = |address: u64| {
+            if !(self.text_start..self.text_end).contains(&address) {
+                return None;
+            }
+            let (name, offset) = symbols.find(address - self.text_start + symbols.text_start())?;
+            Some(format!("{name}+{offset:#x}"))
+        };
+        let cpu = if self.cpu == u32::MAX { String::new() } else { format!(", on cpu{}", self.cpu) };
+        let mut text = match name(self.at) {
+            Some(function) => format!("in {function}{cpu}"),
+            None if self.at < 4096 => format!("after a jump to {:#x}{cpu}", self.at),
+            None => format!("at {:#x}, outside the kernel object{cpu}", self.at),
+        };
+        let calls = &self.calls[..(self.nr_calls as usize).min(CALLS)];
+        let callers: Vec<String> = calls.iter().filter_map(|call| name(call - 1)).collect();
+        if !callers.is_empty() {
+            text.push_str("\n  called from (some may be left-overs)");
+            callers.iter().for_each(|caller| text.push_str(&format!("\n    {caller}")));
+        }
+        if self.at < 4096 || name(self.at).is_some() {
+            text.push_str("\n  registers");
+            for (i, (name, value)) in NAMES.iter().zip(self.registers).enumerate() {
+                let start = if i % 4 == 0 { "\n    " } else { "  " };
+                text.push_str(&format!("{start}{name:<3} {value:016x}"));
+            }
+        }
+        text
+    }
+
+    /// What the bad access was.
+    pub(crate) fn access(&self) -> String {
+        match self.signal {
+            libc::SIGSEGV | libc::SIGBUS if self.address < 4096 => {
+                format!(" at address {:#x} (a NULL pointer)", self.address)
+            }
+            libc::SIGSEGV | libc::SIGBUS => format!(" at address {:#x}", self.address),
+            _ => String::new(),
+        }
+    }
+}
