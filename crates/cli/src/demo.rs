@@ -63,6 +63,7 @@ fn one_run(loaded: &Loaded, scheduler: &Scheduler, cpus: u32, trace: &Path, ui: 
         duration: None,
         params: Vec::new(),
         perturb: None,
+        costs: None,
         actions: Vec::new(),
         command: format!("schedlab run {} --sched {} --cpus {cpus}", trace.display(), scheduler.name()),
     };

@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 pub(crate) enum GuestCommand {
     /// Boot a real kernel, run the workload as real processes, give the schedule log.
     Run(Box<RunArgs>),
+    /// Measure what kernel code costs, for `run --costs`.
+    Calibrate(crate::calibrate::CalibrateArgs),
     /// Kernels and workloads that there are.
     List {
         /// As JSON.
@@ -93,6 +95,7 @@ pub(crate) struct RunArgs {
 pub(crate) fn guest(command: &GuestCommand, ui: &Ui) -> Result<()> {
     match command {
         GuestCommand::Run(args) => run(args, ui),
+        GuestCommand::Calibrate(args) => crate::calibrate::calibrate(args, ui),
         GuestCommand::List { json } => show_list(*json),
     }
 }

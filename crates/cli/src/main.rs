@@ -3,7 +3,9 @@
 mod agreement;
 mod args;
 mod at;
+mod calibrate;
 mod compare;
+mod costs;
 mod debug;
 mod demo;
 mod dependencies;

@@ -1,13 +1,14 @@
 //! `schedlab run` with several workloads or seeds: many runs at once on all cores, results in order.
 
 use crate::args::RunArgs;
+use crate::costs;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
 use crate::run::{Files, Plan, conclude, execute, plan, write_files};
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_log::LogError;
-use schedlab_machine::Perturb;
+use schedlab_machine::{Costs, Perturb};
 use schedlab_report::Style;
 use schedlab_report::units::{count, time};
 use schedlab_runner::pool;
@@ -25,6 +26,9 @@ pub(crate) struct ManyArgs {
     /// The same with ranges of one's own: SEED[,phase=TIME|,at=TIME][,slack=TIME][,start=TIME]; without SEED those of --seed are taken.
     #[arg(long, value_name = "SPEC")]
     pub perturb: Option<PerturbSpec>,
+    /// Kernel code takes time, as this TOML file says (costs/*.toml are measured ones): switch = "2us", ...
+    #[arg(long, value_name = "FILE")]
+    pub costs: Option<PathBuf>,
     /// Most runs at once, if there are several; all cores unless given.
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
@@ -80,15 +84,18 @@ pub(crate) struct Variation {
     /// For what the scheduler draws.
     pub seed: Option<u64>,
     pub perturb: Option<Perturb>,
+    /// What kernel code costs; the same in all runs.
+    pub costs: Option<Costs>,
 }
 
 impl ManyArgs {
     /// One per run; a single one without a seed if nothing is to be varied.
     pub(crate) fn variations(&self) -> Result<Vec<Variation>> {
+        let costs = self.costs.as_deref().map(costs::load).transpose()?;
         match (&self.seed, self.perturb) {
-            (None, None) => Ok(vec![Variation::default()]),
+            (None, None) => Ok(vec![Variation { costs, ..Variation::default() }]),
             (None, Some(spec)) if spec.has_seed => {
-                Ok(vec![Variation { seed: None, perturb: Some(spec.perturb) }])
+                Ok(vec![Variation { seed: None, perturb: Some(spec.perturb), costs }])
             }
             (None, Some(_)) => Err(Failure::Input(
                 "--perturb names ranges but no seed: write --perturb SEED,... or add --seed 1-8".to_string(),
@@ -99,7 +106,7 @@ impl ManyArgs {
             (Some(seeds), spec) => {
                 let one = |&seed: &u64| {
                     let perturb = spec.map_or(Perturb::new(seed), |spec| Perturb { seed, ..spec.perturb });
-                    Variation { seed: Some(seed), perturb: Some(perturb) }
+                    Variation { seed: Some(seed), perturb: Some(perturb), costs }
                 };
                 Ok(seeds.0.iter().map(one).collect())
             }

@@ -7,8 +7,8 @@ use crate::many::Variation;
 use crate::ui::Ui;
 use schedlab_instruments::{LogProblem, Summary, summarize};
 use schedlab_log::{LogError, LogHeader, RawLog};
-use schedlab_machine::Perturb;
 use schedlab_machine::kernel::{Action, SKEW_TICK};
+use schedlab_machine::{Costs, Perturb};
 use schedlab_report::{Detail, NextStep, PerfettoOptions, RunFacts, RunReport, RunView, Style};
 use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
@@ -47,6 +47,7 @@ pub(crate) struct Plan<'a> {
     pub params: Vec<(String, String)>,
     /// Vary what the workload leaves open.
     pub perturb: Option<Perturb>,
+    pub costs: Option<Costs>,
     /// What is done to the kernel meanwhile.
     pub actions: Vec<Action>,
     /// The command that repeats the run.
@@ -117,6 +118,7 @@ pub(crate) fn plan<'a>(
         duration: args.duration,
         params,
         perturb: variation.perturb,
+        costs: variation.costs,
         actions: args.at.actions(),
         command: command_line(),
     }
@@ -133,6 +135,7 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         duration: plan.duration.or(plan.loaded.duration),
         params: plan.params.clone(),
         perturb: plan.perturb,
+        costs: plan.costs,
         actions: &plan.actions,
         // whoever debugs a run takes his time
         stall_limit: if std::env::var_os(crate::debug::PATIENT).is_some() {

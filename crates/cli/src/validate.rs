@@ -1,16 +1,19 @@
 //! `schedlab validate`: is the simulation close to real Linux? Tables with tolerances; exit 1 if a quantity is beyond its own.
 
+use crate::costs;
 use crate::failure::{Failure, Result};
 use crate::guest;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_guest::{GuestKernel, Options, workloads};
 use schedlab_log::{Kind, MemLog, RawLog};
-use schedlab_machine::{Perturb, Program};
+use schedlab_machine::{Costs, Perturb, Program};
 use schedlab_runner::{Request, RunEnd, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
-use schedlab_validate::{Case, Golden, Judged, Measures, Source, Verdict, Width, case, html, matrix, table};
+use schedlab_validate::{
+    Case, Golden, Judged, Measures, Source, Verdict, Width, case, effect, html, matrix, table,
+};
 use schedlab_workload::Workload;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +49,9 @@ pub(crate) struct ValidateArgs {
     /// Compare with this machine's own kernel instead of a guest (needs root); the simulated one is --kernel's, 6.12 unless given.
     #[arg(long, conflicts_with_all = ["refresh", "golden_only", "kvm"])]
     pub host: bool,
+    /// Simulate with the costs of kernel code in this file, and show how near each quantity is with them and without.
+    #[arg(long, value_name = "FILE")]
+    pub costs: Option<PathBuf>,
     /// All quantities; without, those beyond tolerance.
     #[arg(long)]
     pub all: bool,
@@ -58,7 +64,9 @@ pub(crate) struct ValidateArgs {
 }
 
 pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
+    let costs = args.costs.as_deref().map(costs::load).transpose()?;
     let mut judged = Vec::new();
+    let mut without_costs = Vec::new();
     let mut skipped = 0;
     let to_stdout = args.json.as_deref() == Some(Path::new("-"));
     let color = schedlab_report::Style::detect().color;
@@ -69,7 +77,16 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
             skipped += 1;
             continue;
         };
-        let (version, simulated) = simulate(args, &case, hz, &workload, ui)?;
+        if costs.is_some() {
+            let (version, simulated) = simulate(args, &case, hz, &workload, None, ui)?;
+            without_costs.push(Judged::new(
+                case.clone(),
+                hz,
+                (source.clone(), real.clone()),
+                (version, simulated),
+            ));
+        }
+        let (version, simulated) = simulate(args, &case, hz, &workload, costs, ui)?;
         let mut found = Judged::new(case, hz, (source, real), (version, simulated));
         found.notes = notes;
         version_note(&mut found);
@@ -83,6 +100,9 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
             "there is nothing to compare: no case of the matrix matches, or none is kept; leave out --golden-only to boot guests"
                 .to_string(),
         ));
+    }
+    if costs.is_some() && !to_stdout {
+        print!("\n{}", effect(&without_costs, &judged));
     }
     write(args, &judged)?;
     conclude(&judged, skipped, ui)
@@ -210,6 +230,7 @@ fn simulate(
     case: &Case,
     hz: u32,
     workload: &Workload,
+    costs: Option<Costs>,
     ui: &Ui,
 ) -> Result<(String, Vec<Measures>)> {
     let topology: Topology = case.cpus.to_string().parse().map_err(Failure::input)?;
@@ -227,7 +248,7 @@ fn simulate(
         seed = seed_with_phase(seed + 1, wanted_ns, tick_ns)?;
         let perturb = Perturb { start: Span::ZERO, slack: TIMER_LATE, ..Perturb::new(seed) };
         let varied = schedlab_validate::vary(workload, seed);
-        let log = simulate_one(&scheduler, &topology, case.span(), &varied, Some(perturb))?;
+        let log = simulate_one(&scheduler, &topology, case.span(), &varied, Some(perturb), costs)?;
         runs.push(Measures::of(&log).map_err(|error| Failure::Internal(error.to_string()))?);
     }
     Ok((scheduler.version(), runs))
@@ -238,8 +259,8 @@ fn tick_offset(scheduler: &Scheduler, tick_ns: u64) -> Result<u64> {
     let topology: Topology = "1".parse().map_err(Failure::input)?;
     let duration = Span::from_ns(50 * tick_ns);
     let hogs = workloads::named("hogs:0,0", duration).map_err(guest::failure)?;
-    let log =
-        MemLog::read(&simulate_one(scheduler, &topology, duration, &hogs, None)?).map_err(Failure::input)?;
+    let log = MemLog::read(&simulate_one(scheduler, &topology, duration, &hogs, None, None)?)
+        .map_err(Failure::input)?;
     let last = log.records.iter().rfind(|record| record.kind() == Some(Kind::Switch));
     Ok(last.map_or(0, |record| record.time_ns % tick_ns))
 }
@@ -262,6 +283,7 @@ fn simulate_one(
     duration: Span,
     workload: &Workload,
     perturb: Option<Perturb>,
+    costs: Option<Costs>,
 ) -> Result<RawLog> {
     let request = Request {
         workload,
@@ -270,6 +292,7 @@ fn simulate_one(
         duration: Some(duration),
         params: Vec::new(),
         perturb,
+        costs,
         actions: &[],
         stall_limit: STALL_LIMIT,
     };

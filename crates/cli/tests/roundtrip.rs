@@ -2,8 +2,8 @@
 //! workload.
 //!
 //! "The same" is: the same tasks, each with the same events in the same order after the same CPU time; the same children, the same
-//! wakers at the same place of the waker's CPU time, the same time until external wakeups. Two things a schedule does not tell, both
-//! counted here and compared with what the run says of them:
+//! wakers at the same place of the waker's CPU time, the same time until external wakeups. What a schedule does not tell is
+//! counted:
 //!
 //! * A block whose wakeup had come already did not sleep, so that no log has it. The run says how many: as many must be missing.
 //! * A yield with nobody else to run changes nothing; native schedulers do not log changes of parameters.

@@ -117,6 +117,7 @@ impl Ensemble<'_> {
             params,
             perturb: self.perturb.map(|perturb| Perturb { seed, ..perturb }),
             actions: &[],
+            costs: None,
             stall_limit: STALL_LIMIT,
         };
         let result = schedlab_runner::run(&request).map_err(|error| match error {

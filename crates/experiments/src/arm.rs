@@ -141,6 +141,7 @@ pub(crate) fn records(
         topology,
         duration: Some(length),
         params,
+        costs: None,
         stall_limit: STALL_LIMIT,
         perturb: None,
         actions: &[],

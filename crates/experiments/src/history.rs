@@ -76,7 +76,7 @@ impl Rows {
 
 /// The most frequent length of an uninterrupted run of a hog, in ms. Its rival has the best priority (the worst, if it has that itself):
 /// equals would have two slices in a row under goodness, the last of an epoch and the first of the next.
-fn usual_run_ms(sched: &str, nice: i32) -> Result<u64, PolicyError> {
+pub(crate) fn usual_run_ms(sched: &str, nice: i32) -> Result<u64, PolicyError> {
     let hog = |nice| TaskSpec::nice(nice, &[Step::Run(60_000)]);
     let rival = if nice == -20 { 19 } else { -20 };
     let measured = Lab::new(sched, 1).run(Span::from_s(20), &[hog(nice), hog(rival)])?;

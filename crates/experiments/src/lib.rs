@@ -7,6 +7,7 @@
 //! * [`dependencies`]: what honouring a recording's dependencies does to replayed latencies.
 //! * [`history`]: what papers print of old schedulers, beside what their native models do.
 //! * [`vtrr`]: every table and figure of the paper on virtual-time round robin, beside the published values.
+//! * [`warp`]: every figure of the evaluation in the paper on WARP.
 //!
 //! A study is a pure function of its configuration: the seed decides, not the number of threads. (Host time in [`cost`] excepted.)
 
@@ -21,3 +22,4 @@ pub mod output;
 pub mod subject;
 pub mod table;
 pub mod vtrr;
+pub mod warp;

@@ -145,6 +145,7 @@ impl Bench {
             params,
             perturb: None,
             actions: &case.actions,
+            costs: None,
             stall_limit: Duration::from_secs(20),
         };
         let result = schedlab_runner::run(&request).map_err(Trouble::failed)?;

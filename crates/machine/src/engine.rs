@@ -122,6 +122,8 @@ struct Run {
     step: usize,
     /// CPU time until then.
     remaining_ns: u64,
+    /// CPU time that the kernel has cost it and that is still to come off its bursts.
+    paid_ns: u64,
     /// The instant of its last sleep that had one.
     until_ns: u64,
     /// The token it sleeps for.
@@ -132,6 +134,26 @@ struct Run {
     on: u32,
     live: bool,
     finished: bool,
+    /// It has computed before (kept only if kernel code takes time).
+    has_run: bool,
+}
+
+/// What made the kernel work, as far as that costs the task that computes next.
+#[derive(Clone, Copy)]
+enum Charge {
+    Tick,
+    Interrupt,
+    Ipi,
+    /// An operation of the task itself, which has paid for it before.
+    Own,
+}
+
+/// Kernel code takes this much of the task's CPU time.
+fn pay(run: &mut Run, ns: u64, added: bool) {
+    run.remaining_ns = run.remaining_ns.saturating_add(ns);
+    if !added {
+        run.paid_ns += ns;
+    }
 }
 
 /// A kernel, a workload, and the time between them.
@@ -171,6 +193,8 @@ pub struct Machine<K: Kernel> {
     readings: Vec<Reading>,
     /// CPUs differ in capacity: work takes longer on smaller ones.
     asymmetric: bool,
+    /// Kernel code takes time.
+    costly: bool,
 }
 
 impl<K: Kernel> Machine<K> {
@@ -183,12 +207,14 @@ impl<K: Kernel> Machine<K> {
             .map(|task| Run {
                 step: task.first_step,
                 remaining_ns: 0,
+                paid_ns: 0,
                 until_ns: 0,
                 token: NO_TOKEN,
                 cpu: 0,
                 on: 0,
                 live: false,
                 finished: task.idle_forever,
+                has_run: false,
             })
             .collect();
         Machine {
@@ -214,6 +240,7 @@ impl<K: Kernel> Machine<K> {
             sampled_inside: 0,
             sampled_whole: 0,
             pulse: None,
+            costly: !program.costs.is_none(),
             program: Arc::new(program),
             actions: Vec::new(),
             acting: None,
@@ -453,7 +480,7 @@ impl<K: Kernel> Machine<K> {
         run.live = true;
         run.until_ns = self.now_ns;
         self.live += 1;
-        run.remaining_ns = self.program.steps[run.step].after_ns;
+        self.load_step(id);
     }
 
     fn main_loop(&mut self, epoch_ns: u64, end_ns: u64) -> Result<End, Fault> {
@@ -640,6 +667,13 @@ impl<K: Kernel> Machine<K> {
             run.remaining_ns = run.remaining_ns.saturating_sub(worked_ns);
             self.cpus[cpu.index()].since_ns = now_ns;
         }
+        let before = state.user;
+        let charge = match &stimulus {
+            Stimulus::Timer([]) => Charge::Tick,
+            Stimulus::Timer(_) | Stimulus::Device(_) => Charge::Interrupt,
+            Stimulus::Continue => Charge::Ipi,
+            Stimulus::Op(..) => Charge::Own,
+        };
         self.events += 1;
         self.sample_in -= 1;
         let yielded = if self.sample_in == 0 {
@@ -652,6 +686,9 @@ impl<K: Kernel> Machine<K> {
         let key = match yielded {
             Yield::User(task) => {
                 *state = Cpu { user: task, since_ns: now_ns };
+                if self.costly {
+                    self.charge(cpu, task, before, charge);
+                }
                 if self.runs[task.index()].on != cpu.0 {
                     self.arrive_from(task, cpu);
                 }
@@ -729,9 +766,50 @@ impl<K: Kernel> Machine<K> {
 
     #[inline]
     fn advance_step(&mut self, id: TaskId) {
+        self.runs[id.index()].step += 1;
+        self.load_step(id);
+    }
+
+    /// The CPU time until the task's next step takes effect.
+    #[inline]
+    fn load_step(&mut self, id: TaskId) {
         let run = &mut self.runs[id.index()];
-        run.step += 1;
-        run.remaining_ns = self.program.steps.get(run.step).map_or(0, |step| step.after_ns);
+        let step = self.program.steps.get(run.step);
+        run.remaining_ns = step.map_or(0, |step| step.after_ns);
+        if self.costly
+            && let Some(step) = step
+        {
+            let costs = &self.program.costs;
+            let cost = match step.code() {
+                Code::Deliver(_) => costs.wakeup,
+                Code::Fork(_) => costs.fork,
+                Code::Set(_) => Span::ZERO,
+                _ => costs.block,
+            };
+            pay(run, cost.as_ns(), costs.added);
+        }
+    }
+
+    /// A task is about to compute: what the kernel did just now on this CPU comes first.
+    #[cold]
+    fn charge(&mut self, cpu: CpuId, task: TaskId, before: TaskId, what: Charge) {
+        let costs = self.program.costs;
+        let mut ns = match what {
+            Charge::Tick => costs.tick,
+            Charge::Interrupt => costs.interrupt,
+            Charge::Ipi => costs.ipi,
+            Charge::Own => Span::ZERO,
+        }
+        .as_ns();
+        if task != before {
+            ns += costs.switch.as_ns();
+        }
+        let run = &mut self.runs[task.index()];
+        if run.on != cpu.0 && run.has_run {
+            ns += costs.migration.as_ns();
+        }
+        run.has_run = true;
+        pay(run, ns, costs.added);
     }
 
     /// The task on this CPU has computed as long as its program says: carry out its next step.
@@ -829,6 +907,13 @@ impl<K: Kernel> Machine<K> {
 
     #[inline]
     fn enter(&mut self, cpu: CpuId, id: TaskId, op: Op<'_>) -> Result<(), Fault> {
+        if self.costly && matches!(op, Op::Block | Op::BlockUntil(_) | Op::Yield) {
+            // what the kernel has cost it so far comes off its next burst
+            let run = &mut self.runs[id.index()];
+            let off_ns = run.paid_ns.min(run.remaining_ns);
+            run.paid_ns -= off_ns;
+            run.remaining_ns -= off_ns;
+        }
         self.step(cpu, Stimulus::Op(id, op))
     }
 

@@ -10,6 +10,7 @@
 //! CPUs or all tasks for an event.
 
 pub mod contract;
+mod costs;
 pub mod drawn;
 pub mod engine;
 pub mod kernel;
@@ -22,6 +23,7 @@ pub mod sink;
 pub mod stand;
 mod wheel;
 
+pub use costs::{COST_MAX, CostError, Costs};
 pub use engine::{End, Machine, Outcome, Setup, Wait};
 pub use perturb::{Perturb, PerturbError};
 pub use program::{Code, Program, ProgramError, ProgramTask, Step, Token};

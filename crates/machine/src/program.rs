@@ -15,6 +15,7 @@
 //! A dependent wakeup is a *token*: the waker delivers it at its place in the waker's program; the sleeper waits for it. A token
 //! that arrives before its sleeper blocks is kept, and the sleeper then does not block (as with a futex whose value has changed).
 
+use crate::costs::Costs;
 use schedlab_units::{CpuSet, Span, TaskId};
 use schedlab_workload::{
     Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Wakeup, Workload,
@@ -150,6 +151,8 @@ pub struct Program {
     pub dropped: BTreeMap<String, u64>,
     /// The workload starts this long after a full second of the kernel's clock.
     pub phase: Span,
+    /// What kernel code costs.
+    pub costs: Costs,
 }
 
 /// A workload that cannot be executed.

@@ -22,7 +22,7 @@ pub use scheduler::{LinuxObject, Scheduler, SchedulerError};
 
 use schedlab_log::{KernelThread, LogHeader, LogTask};
 use schedlab_machine::kernel::Action;
-use schedlab_machine::{Perturb, Program, ProgramError, Setup};
+use schedlab_machine::{Costs, Perturb, Program, ProgramError, Setup};
 use schedlab_topology::Topology;
 use schedlab_units::{ClassKind, Span, TaskId};
 use schedlab_workload::{Birth, Workload};
@@ -46,6 +46,8 @@ pub struct Request<'a> {
     pub params: Vec<(String, String)>,
     /// Vary what the workload leaves open; `None`: exactly as it says. The log's header names it as the parameter [`PERTURB`].
     pub perturb: Option<Perturb>,
+    /// What kernel code costs; `None`: nothing. The log's header names it as the parameter [`COSTS`].
+    pub costs: Option<Costs>,
     /// What the experimenter does while the workload runs.
     pub actions: &'a [Action],
     /// End the run as a stall if nothing happens for this long on the host's clock.
@@ -176,6 +178,7 @@ pub fn run(request: &Request<'_>) -> Result<RunResult, RunError> {
     if let Some(perturb) = &request.perturb {
         program.perturb(perturb, |task| is_real_time(request.workload, task));
     }
+    program.costs = request.costs.unwrap_or_default();
     request.scheduler.check(&request.topology, &request.params)?;
     let dropped = program.dropped.clone();
     let setup = Setup {
@@ -222,13 +225,18 @@ fn header(request: &Request<'_>, report: &ChildReport) -> LogHeader {
 
 /// The name under which a log's header keeps the perturbation of its run.
 pub const PERTURB: &str = "perturb";
+/// The name under which a log's header keeps what kernel code cost in its run.
+pub const COSTS: &str = "costs";
 
 fn recorded_params(request: &Request<'_>) -> Vec<(String, String)> {
     let mut params = request.params.clone();
     if let Some(perturb) = &request.perturb {
         params.push((PERTURB.to_string(), perturb.to_string()));
-        params.sort();
     }
+    if let Some(costs) = request.costs.filter(|costs| !costs.is_none()) {
+        params.push((COSTS.to_string(), costs.to_string()));
+    }
+    params.sort();
     params
 }
 

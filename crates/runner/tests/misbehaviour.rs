@@ -52,6 +52,7 @@ fn end(info: &'static PolicyInfo) -> (String, String) {
         params: Vec::new(),
         perturb: None,
         actions: &[],
+        costs: None,
         stall_limit: Duration::from_millis(700),
     };
     match run(&request).unwrap().report.end {

@@ -11,6 +11,7 @@
 
 pub mod case;
 pub mod compare;
+mod effect;
 pub mod golden;
 mod html;
 pub mod known;
@@ -21,6 +22,7 @@ mod vary;
 
 pub use case::{Case, matrix};
 pub use compare::{Row, Verdict, compare, ks_distance};
+pub use effect::effect;
 pub use golden::{Golden, GoldenError};
 pub use html::html;
 pub use measure::Measures;

@@ -98,6 +98,7 @@ fn run(
         params,
         perturb: None,
         actions: &[],
+        costs: None,
         stall_limit: STALL_LIMIT,
     };
     let result = schedlab_runner::run(&request)?;

@@ -2,11 +2,13 @@
 //! bytes everywhere.
 
 mod axis;
+mod bars;
 mod curves;
 mod gantt;
 mod surface;
 
 pub use axis::Scale;
+pub use bars::Bars;
 pub use curves::{Chart, Series, Style};
 pub use gantt::{Bar, Gantt};
 pub use surface::{Axes, Panel, surfaces};

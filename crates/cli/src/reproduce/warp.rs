@@ -1,0 +1,141 @@
+//! The paper on WARP.
+
+use crate::failure::{Failure, Result};
+use crate::fairness::subject;
+use crate::guest;
+use crate::input;
+use crate::pages::OutputArgs;
+use crate::ui::Ui;
+use clap::Args;
+use schedlab_experiments::warp::{Benchmark, Levels, Real, Recording, WarpConfig, reproduce};
+use schedlab_guest::{GuestKernel, Options};
+use schedlab_units::Span;
+use schedlab_validate::Case;
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+pub(crate) struct WarpArgs {
+    /// Recordings for figures 5 and 6: traces or workloads. One whose name has gzip, compile, interactive, hackbench or kv in it stands
+    /// beside the paper's workload of that kind.
+    #[arg(value_name = "RECORDING", default_values = SAMPLES)]
+    pub recordings: Vec<PathBuf>,
+    /// CPUs of their replays.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub cpus: u32,
+    /// Replays of each, of which the shortest counts.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub repeats: u32,
+    /// Length of fairbench and responsebench. The paper's is 180s.
+    #[arg(long, value_name = "TIME", default_value = "180s")]
+    pub duration: Span,
+    /// Runs of each benchmark and scheduler, which differ in the tick's phase and the lateness of timers.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub samples: u32,
+    /// Boot real kernels again for figures 7 and 10 (some minutes each), and keep what they did in this file.
+    #[arg(long, value_name = "FILE")]
+    pub refresh: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+const SAMPLES: [&str; 5] =
+    ["samples/gzip", "samples/interactive", "samples/compile", "samples/hackbench", "samples/kv"];
+/// Which row of the paper's figure 6 a recording's name points to.
+const LIKE: [(&str, usize); 5] =
+    [("gzip", 0), ("interactive", 1), ("compile", 2), ("hackbench", 3), ("kv", 3)];
+/// Kernels whose real runs are kept.
+const SERIES: [&str; 2] = ["6.1", "6.12"];
+/// Real runs of each benchmark, each with another phase of the tick.
+const REAL_RUNS: u32 = 1;
+/// A guest takes one to three times its own time on a quiet host.
+const WALL_LIMIT_S: u64 = 3600;
+const HZ: u32 = 250;
+
+/// What guests did, as kept.
+const KEPT: &str = include_str!("../../../../tests/golden/warp.json");
+
+pub(super) fn warp(args: &WarpArgs, ui: &Ui) -> Result<()> {
+    args.output.check()?;
+    let mut config = WarpConfig {
+        cpus: args.cpus,
+        repeats: args.repeats,
+        duration: args.duration,
+        samples: args.samples,
+        ..WarpConfig::default()
+    };
+    for path in &args.recordings {
+        config.recordings.push(recording(path, ui)?);
+    }
+    for version in crate::linux::versions().into_iter().filter(|version| version.built) {
+        config.linux.push(subject(&version.name, HZ, ui)?);
+    }
+    config.real = match &args.refresh {
+        Some(path) => refresh(path, args.duration, ui)?,
+        None => serde_json::from_str(KEPT)
+            .map_err(|error| Failure::Internal(format!("tests/golden/warp.json: {error}")))?,
+    };
+    let step = ui.step("replaying the recordings, and running fairbench and responsebench");
+    let mut pages = reproduce(&config).map_err(Failure::input)?;
+    drop(step);
+    if config.linux.is_empty() {
+        let note = "No Linux is built: 'schedlab linux add 6.12' and '6.1' bring unmodified kernels into every figure.";
+        pages.remarks.push(note.to_string());
+        ui.say(note);
+    }
+    let mut summary = String::new();
+    for table in &pages.tables {
+        summary += &format!("{}\n{}\n", table.title, table.to_text());
+    }
+    args.output.deliver(&pages, &summary, ui)
+}
+
+fn recording(path: &Path, ui: &Ui) -> Result<Recording> {
+    let loaded = input::load(path, ui)?;
+    let recorded = loaded.derived.as_ref().map(|summary| Span::from_ns(summary.duration_ns));
+    let Some(recorded) = recorded else {
+        return Err(Failure::Input(format!(
+            "{}: a workload file does not say how long the recorded run took; give the trace that it came from",
+            path.display()
+        )));
+    };
+    let like = LIKE.iter().find(|(part, _)| loaded.name.contains(part)).map(|(_, row)| *row);
+    Ok(Recording { name: loaded.name, like, workload: loaded.workload, recorded })
+}
+
+/// Boots every kernel for both benchmarks.
+fn refresh(path: &Path, duration: Span, ui: &Ui) -> Result<Vec<Real>> {
+    let mut runs = Vec::new();
+    for series in SERIES {
+        let kernel = GuestKernel::find(series).map_err(guest::failure)?;
+        for benchmark in Benchmark::ALL {
+            for index in 0..REAL_RUNS {
+                let options = Options {
+                    duration,
+                    phase: Case::phase(index),
+                    wall_limit_s: WALL_LIMIT_S,
+                    ..Options::default()
+                };
+                let what = format!("guest {series}, {} for {duration}, run {}", benchmark.name(), index + 1);
+                let workload = benchmark.workload(duration);
+                let run = schedlab_guest::run(&kernel, &workload, &options, &mut guest::stages(ui, &what));
+                let run = run.map_err(guest::failure)?;
+                runs.push(Real {
+                    series: series.to_string(),
+                    version: format!("guest, {}", run.report.package_version),
+                    key: run.report.key,
+                    benchmark,
+                    duration_ns: duration.as_ns(),
+                    levels: Levels::of(&run.log).map_err(|error| Failure::Internal(error.to_string()))?,
+                });
+            }
+        }
+    }
+    let lines: Vec<String> =
+        runs.iter().map(|run| serde_json::to_string(run).expect("plain data is valid JSON")).collect();
+    let text = format!("[\n{}\n]\n", lines.join(",\n"));
+    schedlab_log::write_aside(path, |out| {
+        out.write_all(text.as_bytes()).map_err(schedlab_log::LogError::io("write", path))
+    })
+    .map_err(Failure::input)?;
+    Ok(runs)
+}

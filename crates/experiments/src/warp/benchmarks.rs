@@ -1,0 +1,204 @@
+//! Fairbench and responsebench: what did each of the five levels get, and how long did it wait at worst?
+//!
+//! Twenty-five tasks in five levels of five. Of fairbench the CPU time counts, of responsebench the longest wait: the sum of the waits
+//! of one burst of 5 ms, from wakeup to block (section V.D: "the time spent on waiting on the runqueue for each of the 5 ms run").
+
+use crate::arm::ArmError;
+use crate::subject::Subject;
+use schedlab_instruments::{LogProblem, for_each_run};
+use schedlab_log::{Kind, Log, RawLog};
+use schedlab_machine::Perturb;
+use schedlab_policies::lab;
+use schedlab_runner::{Request, RunEnd, STALL_LIMIT};
+use schedlab_topology::Topology;
+use schedlab_units::Span;
+use schedlab_workload::Workload;
+use schedlab_workload::generate::{Fairbench, Responsebench, Spec};
+use serde::{Deserialize, Serialize};
+
+/// One of WARP's two micro benchmarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Benchmark {
+    /// Hogs at nice -20, -10, 0, 10, 19.
+    Fairbench,
+    /// 5 ms of work, then a sleep of 5, 10, 20, 50 or 100 ms.
+    Responsebench,
+}
+
+/// Levels of either benchmark.
+pub const LEVELS: usize = 5;
+/// Tasks of each level.
+pub const TASKS_PER_LEVEL: usize = 5;
+
+impl Benchmark {
+    /// Both.
+    pub const ALL: [Benchmark; 2] = [Benchmark::Fairbench, Benchmark::Responsebench];
+
+    /// Its name, as of a workload.
+    pub fn name(self) -> &'static str {
+        match self {
+            Benchmark::Fairbench => "fairbench",
+            Benchmark::Responsebench => "responsebench",
+        }
+    }
+
+    /// What the levels are called.
+    pub fn levels(self) -> [&'static str; LEVELS] {
+        match self {
+            Benchmark::Fairbench => ["nice -20", "nice -10", "nice 0", "nice 10", "nice 19"],
+            Benchmark::Responsebench => ["sleep 5 ms", "10 ms", "20 ms", "50 ms", "100 ms"],
+        }
+    }
+
+    /// The workload, for a run of this length. Sleeps are exact.
+    pub fn workload(self, duration: Span) -> Workload {
+        let spec = match self {
+            Benchmark::Fairbench => Spec::Fairbench(Fairbench::default()),
+            Benchmark::Responsebench => Spec::Responsebench(Responsebench { duration, ..Default::default() }),
+        };
+        spec.build().expect("the defaults can be built")
+    }
+
+    /// The workload for a kernel of the paper's time, whose `usleep` is up to 2 ms late; the same for [`Benchmark::Fairbench`].
+    pub fn workload_with_usleep(self, duration: Span, seed: u64) -> Workload {
+        match self {
+            Benchmark::Fairbench => self.workload(duration),
+            Benchmark::Responsebench => lab::workload(&lab::responsebench_usleep(duration, seed)),
+        }
+    }
+}
+
+/// What the levels of a benchmark got.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Levels {
+    /// CPU time per task, averaged over the level.
+    pub cpu_ms: Vec<f64>,
+    /// The longest wait of one burst of any task of the level.
+    pub worst_wait_ms: Vec<f64>,
+}
+
+impl Levels {
+    /// Reads a log of one of the benchmarks.
+    pub fn of(log: &dyn Log) -> Result<Levels, LogProblem> {
+        let tasks = LEVELS * TASKS_PER_LEVEL;
+        let (mut cpu_ns, mut waited_ns, mut worst_ns) =
+            (vec![0u64; tasks], vec![0u64; tasks], vec![0u64; tasks]);
+        // since when each waits now (Ok), or sleeps (Err)
+        let mut waits_since_ns: Vec<Result<u64, u64>> = vec![Ok(0); tasks];
+        for_each_run(log, |run| {
+            let task = run.task.index();
+            if !run.task.is_workload() || task >= tasks {
+                return;
+            }
+            cpu_ns[task] += run.end_ns - run.start_ns;
+            waited_ns[task] += run.waited.map_or(0, |(_, ns)| ns);
+            worst_ns[task] = worst_ns[task].max(waited_ns[task]);
+            let blocks = run.stop.is_some_and(|stop| !stop.is_runnable());
+            waits_since_ns[task] = if blocks { Err(run.end_ns) } else { Ok(run.end_ns) };
+            if blocks {
+                waited_ns[task] = 0;
+            }
+        })?;
+        // a wait that the end cuts off counts as long as it was seen
+        let mut woken_ns = vec![0; tasks];
+        schedlab_log::for_each(log, |_, record| {
+            let place = record.task().index();
+            if matches!(record.kind(), Some(Kind::Wakeup | Kind::New)) && place < tasks {
+                woken_ns[place] = record.time_ns;
+            }
+            Ok::<(), LogProblem>(())
+        })?;
+        let end_ns = log.header().duration.as_ns();
+        for task in 0..tasks {
+            let since_ns = match waits_since_ns[task] {
+                Ok(since_ns) => since_ns,
+                Err(asleep_ns) if woken_ns[task] >= asleep_ns => woken_ns[task],
+                Err(_) => end_ns,
+            };
+            let unserved_ns = end_ns.saturating_sub(since_ns);
+            worst_ns[task] = worst_ns[task].max(waited_ns[task] + unserved_ns);
+        }
+        let of_level = |ns: &[u64], f: fn(&[u64]) -> f64| ns.chunks(TASKS_PER_LEVEL).map(f).collect();
+        Ok(Levels {
+            cpu_ms: of_level(&cpu_ns, |level| level.iter().sum::<u64>() as f64 / level.len() as f64 / 1e6),
+            worst_wait_ms: of_level(&worst_ns, |level| level.iter().copied().max().unwrap_or(0) as f64 / 1e6),
+        })
+    }
+
+    /// The longest wait of all.
+    pub fn worst_ms(&self) -> f64 {
+        self.worst_wait_ms.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// Runs a workload that is one of the benchmarks on one CPU.
+pub(crate) fn run(
+    subject: &Subject,
+    workload: &Workload,
+    duration: Span,
+    perturb: Option<Perturb>,
+) -> Result<Levels, ArmError> {
+    let mut params = subject.params.clone();
+    params.sort(); // as the runner wants them
+    let request = Request {
+        workload,
+        scheduler: &subject.scheduler,
+        topology: Topology::flat(1).expect("one CPU is a machine"),
+        duration: Some(duration),
+        params,
+        perturb,
+        actions: &[],
+        costs: None,
+        stall_limit: STALL_LIMIT,
+    };
+    let result = schedlab_runner::run(&request)?;
+    if let RunEnd::Misbehaved { report } = &result.report.end {
+        let reason = format!("{}: {}", report.kind, report.reason);
+        return Err(ArmError::Misbehaved { sched: subject.label.clone(), reason });
+    }
+    let log = RawLog::open(result.spill, result.header)?;
+    Levels::of(&log).map_err(|problem| ArmError::Misbehaved {
+        sched: subject.label.clone(),
+        reason: format!("its log contradicts itself: {problem}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn native(text: &str) -> Subject {
+        Subject::parse(text).unwrap()
+    }
+
+    // Round robin gives each of 25 hogs the same, and each waits 24 quanta of the others.
+    #[test]
+    fn round_robin_gives_all_levels_the_same() {
+        let duration = Span::from_s(25);
+        let found = run(&native("rr"), &Benchmark::Fairbench.workload(duration), duration, None).unwrap();
+        assert_eq!(found.cpu_ms.len(), LEVELS);
+        for cpu_ms in &found.cpu_ms {
+            assert!((cpu_ms - 1000.0).abs() <= 100.0, "{cpu_ms} ms");
+        }
+    }
+
+    // Under FIFO with priorities kept by nobody the second hog of two never runs: it waits from the start to the end.
+    #[test]
+    fn a_wait_without_an_end_counts() {
+        let duration = Span::from_s(3);
+        let found = run(&native("fifo"), &Benchmark::Fairbench.workload(duration), duration, None).unwrap();
+        assert_eq!(found.worst_wait_ms, [3000.0; LEVELS]);
+        assert_eq!(found.cpu_ms.iter().sum::<f64>(), 600.0, "one task of five has had all");
+    }
+
+    // First come, first served, each for 5 ms: nobody waits longer than all the others take.
+    #[test]
+    fn under_fifo_a_burst_waits_for_the_others_at_most() {
+        let duration = Span::from_s(10);
+        let found =
+            run(&native("fifo"), &Benchmark::Responsebench.workload(duration), duration, None).unwrap();
+        assert!(found.worst_ms() <= 24.0 * 5.0 && found.worst_ms() > 50.0, "{found:?}");
+        assert!(found.cpu_ms[0] > found.cpu_ms[4], "who sleeps less computes more: {found:?}");
+    }
+}

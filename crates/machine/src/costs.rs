@@ -1,0 +1,162 @@
+//! What if kernel code took time? Optional costs, as CPU time of the task in whose context the kernel works.
+//!
+//! Without costs (the default) a replay's kernel is infinitely fast: a wakeup arrives the instant it is asked for, a task that wakes
+//! another and then sleeps does both at once. With costs:
+//!
+//! ```text
+//!   us       0        100  101.5                       switch 2 us, wakeup 1.5 us, block 1 us
+//!   A        computes │wake│blk                        the wakee starts 1.5 us later than without,
+//!   B (idle CPU)           │switch│ computes           A is off its CPU at 102.5 us, B computes from 103.5 us
+//! ```
+//!
+//! | cost | when | whose CPU time |
+//! |---|---|---|
+//! | `wakeup` | before a wakeup of another task takes effect | the waker's |
+//! | `block` | before a sleep, a yield or an exit takes effect | the sleeper's |
+//! | `fork` | before a child exists | the parent's |
+//! | `switch` | before a task computes where another (or idle) was | the new task's |
+//! | `tick` | at a timer interrupt | of the task that computes next |
+//! | `interrupt` | at an interrupt that wakes sleepers | of the task that computes next |
+//! | `ipi` | at an interrupt from another CPU | of the task that computes next |
+//! | `migration` | before a task computes on another CPU than before (a cold cache) | its |
+//!
+//! An idle CPU's interrupts cost nothing by themselves. Recorded CPU time holds the kernel's work already, and the guest's tasks compute up
+//! to a total: so what a task has paid is taken off its burst after its next sleep or yield (`total = "kept"`, the default). With `total = "added"` it comes
+//! on top. Accounts, ticks and slices of the kernel see the longer bursts as they would on hardware.
+
+use schedlab_units::Span;
+use std::fmt;
+
+/// Costs of kernel work; see the module. All zero: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// Waking another task.
+    pub wakeup: Span,
+    /// Going to sleep, yielding or exiting.
+    pub block: Span,
+    /// Creating a task.
+    pub fork: Span,
+    /// Switching to another task.
+    pub switch: Span,
+    /// A timer interrupt.
+    pub tick: Span,
+    /// An interrupt that wakes sleepers.
+    pub interrupt: Span,
+    /// An interrupt from another CPU.
+    pub ipi: Span,
+    /// A task's first computing on another CPU.
+    pub migration: Span,
+    /// Costs come on top of the workload's CPU time, instead of being part of it.
+    pub added: bool,
+}
+
+/// More than this is no cost of kernel code.
+pub const COST_MAX: Span = Span::from_ms(10);
+
+/// A cost that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "cost '{name}': {problem}; expected one of wakeup, block, fork, switch, tick, interrupt, ipi, migration = \"TIME\" up to 10ms, or total = \"kept\" or \"added\""
+)]
+pub struct CostError {
+    /// Which.
+    pub name: String,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl Costs {
+    /// Names and values, in the order of the module's table.
+    pub fn named(&self) -> [(&'static str, Span); 8] {
+        [
+            ("wakeup", self.wakeup),
+            ("block", self.block),
+            ("fork", self.fork),
+            ("switch", self.switch),
+            ("tick", self.tick),
+            ("interrupt", self.interrupt),
+            ("ipi", self.ipi),
+            ("migration", self.migration),
+        ]
+    }
+
+    /// Sets one by its name: `switch`, `2us`.
+    ///
+    /// # Errors
+    /// There is no such cost, or no such time.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), CostError> {
+        let wrong = |problem: String| CostError { name: name.to_string(), problem };
+        if name == "total" {
+            self.added = match value {
+                "kept" => false,
+                "added" => true,
+                _ => return Err(wrong(format!("'{value}' is neither kept nor added"))),
+            };
+            return Ok(());
+        }
+        let field = match name {
+            "wakeup" => &mut self.wakeup,
+            "block" => &mut self.block,
+            "fork" => &mut self.fork,
+            "switch" => &mut self.switch,
+            "tick" => &mut self.tick,
+            "interrupt" => &mut self.interrupt,
+            "ipi" => &mut self.ipi,
+            "migration" => &mut self.migration,
+            _ => return Err(wrong("there is no such cost".to_string())),
+        };
+        let span: Span = value.parse().map_err(|error| wrong(format!("{error}")))?;
+        if span > COST_MAX {
+            return Err(wrong(format!("{span} is more than {COST_MAX}")));
+        }
+        *field = span;
+        Ok(())
+    }
+
+    /// Whether nothing costs anything.
+    pub fn is_none(&self) -> bool {
+        self.named().iter().all(|(_, span)| *span == Span::ZERO)
+    }
+}
+
+/// What is not zero: `switch=2us,total=added`.
+impl fmt::Display for Costs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts: Vec<String> = Vec::new();
+        parts.extend(
+            self.named().iter().filter(|(_, s)| *s > Span::ZERO).map(|(name, s)| format!("{name}={s}")),
+        );
+        if self.added {
+            parts.push("total=added".to_string());
+        }
+        f.write_str(&parts.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_set_by_name_and_shown() {
+        let mut costs = Costs::default();
+        assert!(costs.is_none());
+        for (name, _) in costs.named() {
+            costs.set(name, "2us").unwrap();
+        }
+        assert_eq!(costs.named().map(|(_, span)| span), [Span::from_us(2); 8]);
+        costs = Costs::default();
+        costs.set("switch", "1500ns").unwrap();
+        costs.set("total", "added").unwrap();
+        assert_eq!(costs.to_string(), "switch=1500ns,total=added");
+        for (name, value, wants) in [
+            ("swich", "1us", "no such"),
+            ("switch", "1s", "more than"),
+            ("switch", "much", "switch"),
+            ("total", "x", "neither"),
+        ] {
+            let error = costs.set(name, value).unwrap_err().to_string();
+            assert!(error.contains(wants), "{error}");
+        }
+    }
+}
