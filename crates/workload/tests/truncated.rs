@@ -121,7 +121,7 @@ fn every_truncated_description_is_refused() {
         let error = parse_rtapp_within(Path::new("player.json"), &text[..length], 1_000_000)
             .expect_err("a brace is missing")
             .to_string();
-        assert!(error.starts_with("player.json:"), "{error}");
+        assert!(error.starts_with("player.json, line "), "{error}");
     }
 }
 
