@@ -28,12 +28,17 @@ pub(crate) struct AgreementArgs {
     /// Workloads at once; all cores unless given.
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
+    /// Keep the logs of all runs in this folder, for `schedlab diff`.
+    #[arg(long, value_name = "DIR")]
+    pub logs: Option<PathBuf>,
     #[command(flatten)]
     pub output: OutputArgs,
 }
 
 /// Recordings and hand-written workloads of the project: folder or file, numbers of CPUs.
-const SAMPLES: [(&str, &[u32]); 7] = [
+const SAMPLES: [(&str, &[u32]); 9] = [
+    ("samples/hand/overrun.txt", &[1, 2]),
+    ("samples/hand/rt.txt", &[1, 2]),
     ("samples/hand/pingpong.txt", &[1, 2]),
     ("samples/hand/forktree.txt", &[1, 4]),
     ("samples/compile", &[1, 2, 4]),
@@ -49,6 +54,9 @@ const MODELS: [(&str, &str, bool, bool); 2] =
 
 pub(crate) fn agreement(args: &AgreementArgs, ui: &Ui) -> Result<()> {
     args.output.check()?;
+    if let Some(folder) = &args.logs {
+        schedlab_experiments::output::create(folder).map_err(Failure::input)?;
+    }
     let pairs = args.linux.iter().map(|series| pair(series, ui)).collect::<Result<Vec<_>>>()?;
     let cases = all_cases(args, ui)?;
     let all: Vec<(&Case, &Pair)> =
@@ -56,7 +64,9 @@ pub(crate) fn agreement(args: &AgreementArgs, ui: &Ui) -> Result<()> {
     let step = ui.step(format!("{} workloads under {} pairs", cases.len(), pairs.len()));
     let work = |index: usize| {
         let (case, pair) = all[index];
-        agree(case, pair).map(|found| Row::new(case, pair, &found)).map_err(|error| error.to_string())
+        agree(case, pair, args.logs.as_deref())
+            .map(|found| Row::new(case, pair, &found))
+            .map_err(|error| error.to_string())
     };
     let jobs = args.jobs.unwrap_or_else(pool::cores);
     let done = |count| step.progress(format!("{count} of {} comparisons", all.len()));

@@ -68,6 +68,8 @@ pub(crate) enum Command {
     Validate(crate::validate::ValidateArgs),
     /// Compare native CFS and EEVDF with the real kernels that they model, decision by decision, and explain the differences.
     Agreement(crate::agreement::AgreementArgs),
+    /// Which random sets of periodic tasks do real-time schedulers serve in time? Against theory, with curves.
+    Schedulability(crate::schedulability::SchedulabilityArgs),
     /// Show a machine that --machine takes, or list those with a name; take a snapshot of this one.
     Machines(crate::machines::MachinesArgs),
     /// List the schedulers that --sched takes, with their parameters.
@@ -178,6 +180,9 @@ pub(crate) struct RunArgs {
     pub json: Option<PathBuf>,
     #[command(flatten)]
     pub at: crate::at::AtArgs,
+    /// End the run if the scheduler does nothing for this long on the clock of this machine: an endless loop.
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub stall: Span,
     #[command(flatten)]
     pub explain: crate::explain::ExplainArgs,
     /// Ticks of all CPUs at one instant, or spread over half a tick.

@@ -65,6 +65,7 @@ fn one_run(loaded: &Loaded, scheduler: &Scheduler, cpus: u32, trace: &Path, ui: 
         perturb: None,
         costs: None,
         actions: Vec::new(),
+        stall_limit: schedlab_runner::STALL_LIMIT,
         command: format!("schedlab run {} --sched {} --cpus {cpus}", trace.display(), scheduler.name()),
     };
     execute(&plan, ui)

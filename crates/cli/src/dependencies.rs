@@ -126,6 +126,8 @@ fn replay(
         params: Vec::new(),
         actions: Vec::new(),
         perturb: None,
+        costs: None,
+        stall_limit: schedlab_runner::STALL_LIMIT,
         command: format!("schedlab run {} --sched {}", args.trace.display(), args.sched),
     };
     let finished = execute(&plan, ui)?;

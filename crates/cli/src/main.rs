@@ -27,6 +27,7 @@ mod pages;
 mod record;
 mod reproduce;
 mod run;
+mod schedulability;
 mod schedulers;
 mod tunables;
 mod ui;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Command::Guest(command) => guest::guest(command, &ui),
         Command::Validate(args) => validate::validate(args, &ui),
         Command::Agreement(args) => agreement::agreement(args, &ui),
+        Command::Schedulability(args) => schedulability::schedulability(args, &ui),
         Command::Machines(args) => machines::machines(args),
         Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json, &ui),
     };

@@ -10,7 +10,7 @@ use schedlab_log::{LogError, LogHeader, RawLog};
 use schedlab_machine::kernel::{Action, SKEW_TICK};
 use schedlab_machine::{Costs, Perturb};
 use schedlab_report::{Detail, NextStep, PerfettoOptions, RunFacts, RunReport, RunView, Style};
-use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, STALL_LIMIT, Scheduler};
+use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
 use schedlab_workload::Workload;
@@ -50,6 +50,8 @@ pub(crate) struct Plan<'a> {
     pub costs: Option<Costs>,
     /// What is done to the kernel meanwhile.
     pub actions: Vec<Action>,
+    /// End the run if nothing happens for this long on the host's clock.
+    pub stall_limit: Duration,
     /// The command that repeats the run.
     pub command: String,
 }
@@ -59,6 +61,11 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
         Failure::Input("how many CPUs? Give --cpus N, or --machine packages=2,cores=4,smt=2".to_string())
     })?;
     check_outputs(args)?;
+    if args.stall == Span::ZERO {
+        return Err(Failure::Input(
+            "--stall 0: expected a time greater than zero, for example 5s".to_string(),
+        ));
+    }
     let variations = args.many.variations()?;
     let several = !args.more.is_empty() && !args.together;
     if (variations.len() > 1 || several) && !args.explain.is_empty() {
@@ -120,6 +127,7 @@ pub(crate) fn plan<'a>(
         perturb: variation.perturb,
         costs: variation.costs,
         actions: args.at.actions(),
+        stall_limit: Duration::from_nanos(args.stall.as_ns()),
         command: command_line(),
     }
 }
@@ -141,7 +149,7 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         stall_limit: if std::env::var_os(crate::debug::PATIENT).is_some() {
             Duration::MAX
         } else {
-            STALL_LIMIT
+            plan.stall_limit
         },
     };
     let result = schedlab_runner::run(&request).map_err(|error| match error {

@@ -8,37 +8,32 @@ use schedlab_topology::Topology;
 use serde_json::json;
 
 pub(crate) fn schedulers(name: Option<&str>, as_json: bool, ui: &Ui) -> Result<()> {
-    let native: Vec<_> = registry().iter().filter(|info| name.is_none_or(|name| name == info.name)).collect();
-    let linux: Vec<_> = crate::linux::versions()
-        .into_iter()
-        .filter(|linux| name.is_none_or(|name| name == linux.name))
-        .collect();
+    if let Some(asked) = name
+        && crate::linux::parse(asked).is_some_and(|asked| asked.known())
+    {
+        return linux_in_full(asked, as_json, ui);
+    }
+    let native: Vec<_> = match name {
+        Some(name) => schedlab_policies::find(name).into_iter().collect(),
+        None => registry().iter().collect(),
+    };
+    let linux = if name.is_none() { crate::linux::versions() } else { Vec::new() };
     if native.is_empty() && linux.is_empty() {
         let name = name.unwrap_or_default();
         return Err(Failure::Input(format!(
             "there is no scheduler '{name}'; 'schedlab schedulers' lists them"
         )));
     }
-    // of a single kernel that is built, what can be set
-    let tunables = match (name, &linux[..]) {
-        (Some(name), [one]) if one.built => {
-            match resolve(name, 250, &Topology::flat(1).map_err(Failure::input)?, ui)? {
-                Scheduler::Linux(object) => crate::tunables::ask(&object)?,
-                Scheduler::Native(_) => Vec::new(),
-            }
-        }
-        _ => Vec::new(),
-    };
     if as_json {
-        let params: Vec<_> = tunables.iter().map(|t| json!({"name": t.name, "default": t.value})).collect();
-        let linux = linux
-            .iter()
-            .map(|l| json!({"name": l.name, "kind": "linux", "summary": l.summary, "built": l.built, "params": params}));
+        let linux = linux.iter().map(|linux| {
+            json!({"name": linux.name, "kind": "linux", "summary": linux.summary, "built": linux.built,
+                   "params": "schedlab schedulers NAME asks the kernel"})
+        });
         let native = native.iter().map(|info| {
             let params = info.params.iter();
             let params = params.map(|p| json!({"name": p.name, "default": p.default, "help": p.help}));
             json!({"name": info.name, "kind": "native", "summary": info.summary, "source": info.source,
-                   "params": params.collect::<Vec<_>>()})
+                   "differs": info.differs, "uncertain": info.uncertain, "params": params.collect::<Vec<_>>()})
         });
         let all: Vec<_> = linux.chain(native).collect();
         println!("{}", serde_json::to_string_pretty(&all).expect("a list of strings is valid JSON"));
@@ -46,24 +41,105 @@ pub(crate) fn schedulers(name: Option<&str>, as_json: bool, ui: &Ui) -> Result<(
     }
     if !linux.is_empty() {
         println!("Real Linux");
-        for l in &linux {
-            println!("  {:<14} {}{}", l.name, l.summary, if l.built { "" } else { "  (built on first use)" });
+        for linux in &linux {
+            println!(
+                "  {:<14} {}{}",
+                linux.name,
+                linux.summary,
+                if linux.built { "" } else { "  (built on first use)" }
+            );
+        }
+        println!("\nNative");
+    }
+    for info in &native {
+        match name {
+            None => {
+                let mark = if info.uncertain.is_empty() { "" } else { " [?]" };
+                println!("  {:<14} {}{mark}", info.name, info.summary);
+            }
+            Some(_) => print!("{}", in_full(info)),
         }
     }
-    if !tunables.is_empty() {
-        crate::tunables::print(&tunables);
+    if name.is_none() {
+        println!(
+            "\n'schedlab schedulers NAME' shows source, parameters (--param) and what differs; [?]: and what is not certain. Of real Linux it\n\
+             shows every tunable with its default, as the kernel itself has them."
+        );
     }
-    if !native.is_empty() {
-        println!("{}Native", if linux.is_empty() { "" } else { "\n" });
-        for info in native {
-            println!("  {:<14} {}", info.name, info.summary);
-            println!("  {:<14} source: {}", "", info.source);
-            for param in info.params {
-                println!("  {:<14} --param {}={}: {}", "", param.name, param.default, param.help);
+    Ok(())
+}
+
+/// All tunables of a kernel, with their defaults, from the kernel itself; it is built if it is not there yet.
+fn linux_in_full(name: &str, as_json: bool, ui: &Ui) -> Result<()> {
+    const HZ: u32 = 250;
+    let Scheduler::Linux(linux) = resolve(name, HZ, &Topology::flat(1).map_err(Failure::input)?, ui)? else {
+        return Err(Failure::Internal(format!("internal error: '{name}' is no kernel")));
+    };
+    let tunables = crate::tunables::tunables(&linux)?;
+    if as_json {
+        let params: Vec<_> =
+            tunables.iter().map(|t| json!({"name": t.name, "default": t.default, "help": t.help})).collect();
+        let all = json!([{"name": linux.name, "kind": "linux", "version": linux.version, "hz": linux.hz, "params": params}]);
+        println!("{}", serde_json::to_string_pretty(&all).expect("a list of strings is valid JSON"));
+        return Ok(());
+    }
+    println!("  {:<11} Linux {}, unmodified", linux.name, linux.version);
+    print!(
+        "{}",
+        wrapped(
+            "uncertain",
+            "nothing of the scheduler itself; what surrounds it: linux/NOTES.md, LIMITATIONS.md"
+        )
+    );
+    println!("  --param NAME=VALUE sets these; defaults as on one CPU, HZ={}:\n", linux.hz);
+    let width = tunables.iter().map(|tunable| tunable.name.len()).max().unwrap_or(0);
+    for tunable in &tunables {
+        let value = if tunable.default.len() > 20 { "(below)" } else { &tunable.default };
+        println!("{}", format!("  {:<width$}  {value:<10}  {}", tunable.name, tunable.help).trim_end());
+        if tunable.default.len() > 20 {
+            for line in wrapped("", &tunable.default).lines() {
+                println!("  {}", line);
             }
         }
     }
     Ok(())
+}
+
+/// Everything that is known about a native scheduler.
+fn in_full(info: &schedlab_policies::PolicyInfo) -> String {
+    let or = |text: &'static str, none: &'static str| if text.is_empty() { none } else { text };
+    let mut text = format!("  {:<11} {}\n", info.name, info.summary);
+    for (what, said) in [
+        ("source", info.source),
+        ("differs", or(info.differs, "in nothing that is known")),
+        ("uncertain", or(info.uncertain, "nothing known")),
+    ] {
+        text.push_str(&wrapped(what, said));
+    }
+    for param in info.params {
+        text.push_str(&wrapped("parameter", &format!("{}={}: {}", param.name, param.default, param.help)));
+    }
+    text
+}
+
+/// A paragraph beside its heading, at most 100 columns wide.
+fn wrapped(heading: &str, said: &str) -> String {
+    const WIDTH: usize = 86;
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in said.split_whitespace() {
+        let line = lines.last_mut().expect("never empty");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push(word.to_string());
+        } else {
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.push_str(word);
+        }
+    }
+    let mut text = String::new();
+    for (place, line) in lines.iter().enumerate() {
+        text.push_str(&format!("  {:<11} {line}\n", if place == 0 { heading } else { "" }));
+    }
+    text
 }
 
 /// The scheduler of this name; real Linux is built if it is not there yet.

@@ -1,97 +1,138 @@
-//! `schedlab schedulers linux-6.12`: what can be set in that kernel (`--param`, `--at`), with the values that it has by itself.
-//!
-//! The kernel is asked, not a list: it boots, and its files are listed and read. `--param NAME=VALUE` takes each name as printed.
+//! What can `--param` set under real Linux? Asked of the kernel itself: it is booted, and its files are listed and read.
 
 use crate::failure::{Failure, Result};
+use schedlab_linux::tunable_name;
 use schedlab_machine::kernel::{Action, FileRequest};
-use schedlab_runner::{LinuxObject, Request, STALL_LIMIT, Scheduler};
+use schedlab_runner::{LinuxObject, Request, RunEnd, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
+use schedlab_workload::generate::from_toml;
 
-/// What `--param boot.NAME=VALUE` puts on the kernel's command line, of the scheduler's concern.
-const BOOT: [(&str, &str); 8] = [
-    (
-        "boot.preempt",
-        "none, voluntary, full, lazy: the preemption model (from 5.12 on, where the kernel is built for a choice)",
-    ),
-    ("boot.skew_tick", "1: ticks spread over half a tick (--ticks staggered)"),
-    ("boot.isolcpus", "CPU list: outside of load balancing"),
-    ("boot.nohz_full", "CPU list: no tick while a single task runs"),
-    ("boot.nohz", "off: the tick goes on while idle"),
-    ("boot.relax_domain_level", "how far a wakeup looks for an idle CPU"),
-    ("boot.sched_verbose", "(no value) domains in debugfs, and printed at boot"),
-    ("boot.psi", "1: pressure stall information (flavour psi)"),
-];
-
-/// What is the laboratory's own, not a file of the kernel's.
-const OURS: [(&str, &str); 3] = [
-    ("autogroup", "on, off: a group for each session"),
-    ("sessions", "each: every task that is there at the start leads a session; one"),
-    ("cpuN", "on, off: hotplug (--at 2s:cpu3=off)"),
-];
-
-/// A tunable and its value.
+/// A tunable.
 pub(crate) struct Tunable {
+    /// As `--param` takes it.
     pub name: String,
-    pub value: String,
+    /// Its value unless set; empty where there is none to read.
+    pub default: String,
+    /// What it does, where that is known here.
+    pub help: &'static str,
 }
 
-const PROC: &str = "/proc/sys/kernel";
+const DEBUGFS: &str = "/sys/kernel/debug/sched";
+const SYSCTLS: &str = "/proc/sys/kernel";
+/// Before 5.13.
+const OLD_FEATURES: &str = "/sys/kernel/debug/sched_features";
 
-/// Asks the kernel for everything of the scheduler's that can be set while it runs.
-pub(crate) fn ask(object: &LinuxObject) -> Result<Vec<Tunable>> {
-    let debug = if object.linux_version() < (5, 13) { None } else { Some("/sys/kernel/debug/sched") };
-    let mut folders = vec![PROC.to_owned()];
-    folders.extend(debug.map(str::to_owned));
-    folders.extend(debug.map(|d| format!("{d}/fair_server/cpu0")));
-    let list = |path: &String| FileRequest::List { path: path.clone() };
-    let listed = read(object, folders.iter().map(list).collect())?;
-    let mut files = Vec::new();
-    for (folder, names) in folders.iter().zip(&listed) {
+/// Not tunables: what the kernel tells about itself.
+const READ_ONLY: [&str; 4] = ["debug", "domains", "ext_server", "ext"];
+
+/// What the more important ones do, by their short name.
+const HELP: &[(&str, &str)] = &[
+    ("base_slice_ns", "EEVDF: CPU time of a request, before it is scaled by CPUs"),
+    ("latency_ns", "CFS: period in which each task runs once"),
+    ("min_granularity_ns", "CFS: shortest slice"),
+    ("idle_min_granularity_ns", "CFS: shortest slice of SCHED_IDLE"),
+    (
+        "wakeup_granularity_ns",
+        "CFS: how far ahead the current task must be to be preempted by one that wakes",
+    ),
+    ("tunable_scaling", "how those grow with the number of CPUs: 0 not, 1 by its logarithm, 2 linearly"),
+    ("migration_cost_ns", "a task that ran less long ago counts as cache-hot"),
+    ("nr_migrate", "most tasks that a balancing step looks at"),
+    ("features", "switches of the scheduler; NO_NAME turns one off, several are separated by commas"),
+    ("latency_warn_ms", "warn of waits for a resched longer than this"),
+    ("latency_warn_once", "warn of that once"),
+    ("verbose", "print what scheduling domains are built"),
+    ("preempt", "preemption model: none, voluntary, full, lazy; the one in force in brackets"),
+    ("rt_runtime_us", "of each rt_period_us, what real-time and deadline tasks may have; -1: all"),
+    ("rt_period_us", "see rt_runtime_us"),
+    ("rr_timeslice_ms", "slice of SCHED_RR"),
+    ("cfs_bandwidth_slice_us", "how much of a group's quota a CPU takes at a time"),
+    ("deadline_period_max_us", "longest period that SCHED_DEADLINE takes"),
+    ("deadline_period_min_us", "shortest"),
+    ("child_runs_first", "a forked child runs before its parent"),
+    ("autogroup_enabled", "group tasks by session"),
+    ("schedstats", "keep statistics of waits, for /proc/schedstat"),
+    (
+        "sched/fair_server/cpu0/runtime",
+        "ns of each period that the fair class is sure of; cpu0, cpu1, ... each",
+    ),
+    ("sched/fair_server/cpu0/period", "see runtime"),
+    ("kernel.sched_util_clamp_max", "most utilisation that a task may ask for"),
+    ("kernel.sched_util_clamp_min_rt_default", "utilisation that real-time tasks ask for"),
+    ("kernel.sched_energy_aware", "place tasks by energy, where the machine has an energy model"),
+    ("kernel.numa_balancing", "move tasks to their memory"),
+    ("kernel.timer_migration", "timers of idle CPUs go to busy ones"),
+];
+
+/// Set when the kernel boots, or by this program; not read from anywhere.
+const OTHERS: &[(&str, &str)] = &[
+    ("autogroup=off", "on or off: group tasks by session (needs sessions=each)"),
+    ("sessions=one", "each: every task that is there at the start leads a session of its own"),
+    ("cpuN=on", "off: this CPU is not online"),
+    ("boot.skew_tick", "1: ticks of the CPUs are spread over a tick instead of together"),
+    ("boot.preempt", "none, voluntary or full"),
+    ("boot.isolcpus", "a list of CPUs that are left out of balancing"),
+    ("boot.nohz_full", "a list of CPUs without ticks while one task runs"),
+    ("boot.nohz", "off: ticks on idle CPUs too"),
+    ("boot.relax_domain_level", "how far a newly idle CPU looks for work"),
+    (
+        "boot.sched_verbose",
+        "print scheduling domains at boot (as an option without value: boot.sched_verbose=)",
+    ),
+    ("boot.psi", "1: pressure stall information (flavour psi)"),
+    ("boot.NAME", "any other option of the kernel's command line"),
+];
+
+/// Boots the kernel once to list its files and once to read them.
+pub(crate) fn tunables(linux: &LinuxObject) -> Result<Vec<Tunable>> {
+    let version = linux.linux_version();
+    let list = |path: &str| FileRequest::List { path: path.to_owned() };
+    let listed =
+        ask(linux, vec![list(DEBUGFS), list(&format!("{DEBUGFS}/fair_server/cpu0")), list(SYSCTLS)])?;
+    let mut paths: Vec<String> = Vec::new();
+    for (folder, names) in &listed {
         let Ok(names) = names else { continue };
-        let mut names: Vec<&str> = names.lines().filter(|n| !n.starts_with('.')).collect();
-        names.sort_unstable();
-        for name in names {
-            // folders, and what can only be read
-            let other =
-                matches!(name, "debug" | "domains" | "fair_server" | "ext_server" | "ext" | "numa_balancing");
-            let ours = *folder != PROC || name.starts_with("sched_") || name == "timer_migration";
-            if ours && !other {
-                files.push(format!("{folder}/{name}"));
+        for name in names.lines().filter(|name| !name.is_empty() && !name.starts_with('.')) {
+            let is_tunable = match folder.as_str() {
+                SYSCTLS => {
+                    name.starts_with("sched_")
+                        || name.starts_with("numa_balancing")
+                        || name == "timer_migration"
+                }
+                DEBUGFS => !READ_ONLY.contains(&name) && name != "fair_server",
+                _ => true,
+            };
+            if is_tunable {
+                paths.push(format!("{folder}/{name}"));
             }
         }
     }
-    if debug.is_none() {
-        files.push("/sys/kernel/debug/sched_features".to_owned());
+    paths.push(OLD_FEATURES.to_owned());
+    let read = ask(linux, paths.iter().map(|path| FileRequest::Read { name: path.clone() }).collect())?;
+    let mut found: Vec<Tunable> = Vec::new();
+    for (path, value) in read {
+        let Ok(value) = value else { continue }; // a folder, or not there in this version
+        let name = tunable_name(&path, version);
+        let help = HELP.iter().find(|(known, _)| *known == name).map_or("", |(_, help)| *help);
+        found.push(Tunable { name, default: value.split_whitespace().collect::<Vec<_>>().join(" "), help });
     }
-    let values = read(object, files.iter().map(|f| FileRequest::Read { name: f.clone() }).collect())?;
-    let tunable = |(file, value): (&String, &std::result::Result<String, i32>)| {
-        let value = value.as_ref().ok()?.split_whitespace().collect::<Vec<_>>().join(" ");
-        Some(Tunable { name: short(file), value })
-    };
-    Ok(files.iter().zip(&values).filter_map(tunable).collect())
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    for (name, help) in OTHERS {
+        let (name, default) = name.split_once('=').unwrap_or((name, ""));
+        found.push(Tunable { name: name.into(), default: default.into(), help });
+    }
+    Ok(found)
 }
 
-/// The name that `--param` has for a file.
-fn short(file: &str) -> String {
-    let name = file.rsplit('/').next().unwrap_or(file);
-    if file == "/sys/kernel/debug/sched_features" {
-        return "features".to_owned();
-    }
-    match (file.strip_prefix("/sys/kernel/debug/"), file.strip_prefix("/proc/sys/kernel/")) {
-        (Some(rest), _) if rest.matches('/').count() > 1 => rest.to_owned(),
-        (Some(_), _) => name.to_owned(),
-        (_, Some(rest)) => format!("kernel.{rest}"),
-        _ => file.to_owned(),
-    }
-}
-
-/// Boots it with a task that sleeps, and has these files read or listed.
-fn read(object: &LinuxObject, files: Vec<FileRequest>) -> Result<Vec<std::result::Result<String, i32>>> {
-    let text = b"schedlab-workload 1\n- INIT 0 0 1 runnable name=sleeps\n- BLOCK 1 1us\n- WAKEUP 1 2ms\n- EXIT 1 1us\n";
-    let workload = schedlab_workload::text::parse_text("tunables", text).map_err(Failure::input)?;
-    let scheduler = Scheduler::Linux(object.clone());
-    let actions = [Action { at: Span::from_ms(1), files }];
+/// Boots the kernel with next to nothing to do and accesses its files.
+fn ask(
+    linux: &LinuxObject,
+    files: Vec<FileRequest>,
+) -> Result<Vec<(String, std::result::Result<String, i32>)>> {
+    let workload =
+        from_toml("tunables", "kind = 'hogs'\nnices = [0]\ncpu = '1ms'").map_err(Failure::input)?;
+    let scheduler = Scheduler::Linux(linux.clone());
     let request = Request {
         workload: &workload,
         scheduler: &scheduler,
@@ -99,54 +140,15 @@ fn read(object: &LinuxObject, files: Vec<FileRequest>) -> Result<Vec<std::result
         duration: None,
         params: Vec::new(),
         perturb: None,
-        actions: &actions,
+        costs: None,
+        actions: &[Action { at: Span::ZERO, files }],
         stall_limit: STALL_LIMIT,
     };
-    let result = schedlab_runner::run(&request).map_err(Failure::input)?;
-    Ok(result.report.readings.into_iter().map(|(_, _, result)| result).collect())
-}
-
-/// For a person.
-pub(crate) fn print(tunables: &[Tunable]) {
-    println!("\nTunables (--param NAME=VALUE, --at TIME:NAME=VALUE), with the values that it has by itself");
-    for t in tunables {
-        if t.name == "features" {
-            println!("  features: each can be given, with NO_ in front or not, separated by commas");
-            let mut line = String::from("   ");
-            for feature in t.value.split(' ') {
-                if line.len() + feature.len() > 110 {
-                    println!("{line}");
-                    line = String::from("   ");
-                }
-                line.push(' ');
-                line.push_str(feature);
-            }
-            println!("{line}");
-        } else {
-            println!("  {:<34} {}", t.name, t.value);
+    let report = schedlab_runner::run(&request).map_err(Failure::input)?.report;
+    match report.end {
+        RunEnd::AllDone | RunEnd::Duration => {
+            Ok(report.readings.into_iter().map(|(_, name, result)| (name, result)).collect())
         }
-    }
-    println!("\nAt boot (--param only)");
-    BOOT.iter().for_each(|(name, what)| println!("  {name:<34} {what}"));
-    println!("\nBeside the kernel's files");
-    OURS.iter().for_each(|(name, what)| println!("  {name:<34} {what}"));
-    println!(
-        "\nAny other file of the kernel's: --param /PATH=VALUE, --at TIME:/PATH=VALUE; --show TIME:/PATH prints it"
-    );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_have_the_names_that_param_takes() {
-        assert_eq!(short("/sys/kernel/debug/sched/base_slice_ns"), "base_slice_ns");
-        assert_eq!(
-            short("/sys/kernel/debug/sched/fair_server/cpu0/runtime"),
-            "sched/fair_server/cpu0/runtime"
-        );
-        assert_eq!(short("/proc/sys/kernel/sched_rt_runtime_us"), "kernel.sched_rt_runtime_us");
-        assert_eq!(short("/sys/kernel/debug/sched_features"), "features");
+        other => Err(Failure::Misbehaved(format!("{} did not boot: {other:?}", linux.name))),
     }
 }

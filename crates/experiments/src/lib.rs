@@ -6,6 +6,7 @@
 //! * [`cost`]: what does a decision cost, against the number of clients?
 //! * [`dependencies`]: what honouring a recording's dependencies does to replayed latencies.
 //! * [`history`]: what papers print of old schedulers, beside what their native models do.
+//! * [`schedulability`]: which random sets of periodic tasks does a real-time scheduler serve in time, and does theory hold?
 //! * [`vtrr`]: every table and figure of the paper on virtual-time round robin, beside the published values.
 //! * [`warp`]: every figure of the evaluation in the paper on WARP.
 //!
@@ -19,6 +20,7 @@ pub mod draw;
 pub mod fairness;
 pub mod history;
 pub mod output;
+pub mod schedulability;
 pub mod subject;
 pub mod table;
 pub mod vtrr;

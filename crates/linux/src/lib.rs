@@ -25,3 +25,4 @@ pub use adapter::LinuxMachine;
 pub use build::{BuildError, BuildOptions, BuiltKernel, Progress};
 pub use console::{Console, Warning};
 pub use kernel::{BootOptions, KernelError, KernelThreadInfo, LinuxKernel, LogSink, State, TaskStats};
+pub use params::tunable_name;

@@ -132,6 +132,26 @@ pub(crate) fn path_of(name: &str, version: (u32, u32)) -> String {
     }
 }
 
+/// The shortest name by which `--param` sets this file.
+pub fn tunable_name(path: &str, version: (u32, u32)) -> String {
+    let mut names = Vec::new();
+    if let Some(rest) = path.strip_prefix("/sys/kernel/debug/sched/") {
+        if !rest.contains('/') {
+            names.push(rest.to_owned());
+        }
+        names.push(format!("sched/{rest}"));
+    } else if let Some(rest) = path.strip_prefix("/proc/sys/kernel/") {
+        names.extend(rest.strip_prefix("sched_").map(str::to_owned));
+        names.push(format!("kernel.{rest}"));
+    } else if path == "/sys/kernel/debug/sched_features" {
+        names.push("features".to_owned());
+    }
+    names
+        .into_iter()
+        .find(|name| path_of(name, version) == path && !name.starts_with('/'))
+        .unwrap_or_else(|| path.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +185,23 @@ mod tests {
                 (&*format!("{debug}/fair_server/cpu0/runtime"), "1"),
             ]
         );
+    }
+
+    #[test]
+    fn files_find_their_names() {
+        for (path, name) in [
+            ("/sys/kernel/debug/sched/base_slice_ns", "base_slice_ns"),
+            ("/sys/kernel/debug/sched/fair_server/cpu0/runtime", "sched/fair_server/cpu0/runtime"),
+            ("/proc/sys/kernel/sched_rt_runtime_us", "rt_runtime_us"),
+            ("/proc/sys/kernel/sched_energy_aware", "kernel.sched_energy_aware"),
+            ("/proc/sys/kernel/numa_balancing", "kernel.numa_balancing"),
+            ("/elsewhere", "/elsewhere"),
+        ] {
+            assert_eq!(tunable_name(path, (6, 12)), name);
+            assert_eq!(path_of(name, (6, 12)), path);
+        }
+        assert_eq!(tunable_name("/sys/kernel/debug/sched_features", (5, 10)), "features");
+        assert_eq!(tunable_name("/proc/sys/kernel/sched_latency_ns", (5, 10)), "latency_ns");
     }
 
     #[test]

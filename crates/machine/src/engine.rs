@@ -444,7 +444,8 @@ impl<K: Kernel> Machine<K> {
             .map(|&id| {
                 let task = &program.tasks[id as usize];
                 let state = task.init.expect("a task that no other forks has a state at the start");
-                Spawn { id: TaskId(id), name: &task.name, change: task.change.as_ref(), state }
+                let (change, kernel_thread) = (task.change.as_ref(), task.kernel_thread);
+                Spawn { id: TaskId(id), name: &task.name, kernel_thread, change, state }
             })
             .collect();
         let is_deadline = |spawn: &Spawn<'_>| {
@@ -887,6 +888,7 @@ impl<K: Kernel> Machine<K> {
                 let spawn = Spawn {
                     id: TaskId(child),
                     name: &task.name,
+                    kernel_thread: task.kernel_thread,
                     change: task.change.as_ref(),
                     state: SpawnState::Runnable,
                 };

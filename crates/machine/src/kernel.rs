@@ -153,6 +153,8 @@ pub struct Spawn<'a> {
     pub id: TaskId,
     /// Its name.
     pub name: &'a str,
+    /// Whether it was a thread of the recorded kernel.
+    pub kernel_thread: bool,
     /// Settings that differ from what it inherits.
     pub change: Option<&'a Change>,
     /// Runnable at once, or blocked until woken. Forked tasks are always runnable at once.

@@ -7,7 +7,9 @@ use crate::kernel::{
     Boot, Change, Control, Fault, FaultKind, Kernel, Op, SKEW_TICK, Spawn, SpawnState, Stimulus,
     TaskCounters, Yield,
 };
-use crate::policy::{Arrival, Policy, Request, Resched, Stop, TaskView, View, Wants, WorkConservation};
+use crate::policy::{
+    Arrival, BlockedBirth, Policy, Request, Resched, Stop, TaskView, View, Wants, WorkConservation,
+};
 use crate::sink::Sink;
 use schedlab_log::{KernelThread, Kind, PrevState, Record};
 use schedlab_topology::Topology;
@@ -70,6 +72,10 @@ struct TaskState {
     involuntary: u64,
     migrations: u64,
     last_ran_on: Option<CpuId>,
+    /// A thread of the recorded kernel: its timers go off in the softirq that follows the interrupt's own.
+    kernel_thread: bool,
+    /// It is to block as soon as it runs: it is there, blocked, at the start.
+    blocks_at_once: bool,
     /// When it last became queued, or blocked.
     queued_at: Time,
 }
@@ -135,7 +141,14 @@ impl<P: Policy, S: Sink> Native<P, S> {
         while let Some(request) = self.policy.next_request() {
             match request {
                 Request::Kick(cpu) if cpu.0 < self.view.nr_cpus() => self.kick(here, cpu),
-                Request::Kick(cpu) => return self.broken(format!("it kicked {cpu}, which does not exist")),
+                Request::Timer(cpu) if cpu.0 < self.view.nr_cpus() => {
+                    if cpu != here {
+                        self.kick(here, cpu); // its timers are asked for when it has been dealt with
+                    }
+                }
+                Request::Kick(cpu) | Request::Timer(cpu) => {
+                    return self.broken(format!("it kicked {cpu}, which does not exist"));
+                }
                 Request::Moved { task, to } => {
                     let place = self.tasks.get(task.0 as usize).map(|task| task.place);
                     if place != Some(Place::Queued)
@@ -361,18 +374,26 @@ impl<P: Policy, S: Sink> Native<P, S> {
     }
 
     /// The timer interrupt, with the tasks whose sleep is over. Timers of one instant go off in the order in which they were set: a
-    /// sleep that began before the last tick is over before the tick that is due now.
+    /// sleep that began before the last tick is over before the tick that is due now. Threads of the kernel come last.
     fn timer_and_sleepers(&mut self, cpu: CpuId, sleepers: &[TaskId]) {
         let tick_set = self.cpus[cpu.index()].tick_set;
-        let asleep_since = |native: &Self, task: TaskId| native.tasks[task.index()].queued_at;
+        let early = |native: &Self, task: TaskId| {
+            let state = &native.tasks[task.index()];
+            !state.kernel_thread && state.queued_at < tick_set
+        };
         for &task in sleepers {
-            if asleep_since(self, task) < tick_set {
+            if early(self, task) {
                 self.wake(cpu, task, None);
             }
         }
         self.timer_interrupt(cpu);
-        for &task in sleepers {
-            self.wake(cpu, task, None); // those of the first round are no longer blocked
+        for kernel_threads in [false, true] {
+            for &task in sleepers {
+                // those of the first round are no longer blocked
+                if self.tasks[task.index()].kernel_thread == kernel_threads {
+                    self.wake(cpu, task, None);
+                }
+            }
         }
     }
 
@@ -424,11 +445,30 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if let Some(change) = spawn.change {
             self.apply(id, change);
         }
+        self.tasks[id.index()].kernel_thread = spawn.kernel_thread;
         self.view.tasks[id.index()].cpu = self.view.home_cpu(id);
         self.policy.task_new(&self.view, id);
         match spawn.state {
             SpawnState::Runnable => self.arrive(here, id, Arrival::New { parent }),
+            SpawnState::Blocked if self.policy.blocked_birth() == BlockedBirth::Runs => {
+                self.tasks[id.index()].blocks_at_once = true;
+                self.arrive(here, id, Arrival::New { parent });
+            }
             SpawnState::Blocked => self.tasks[id.index()].place = Place::Blocked,
+        }
+    }
+
+    /// Before the start: tasks that are to be there blocked block when they have been picked.
+    #[cold]
+    fn block_at_once(&mut self, cpu: CpuId) {
+        while let Some(current) = self.view.current(cpu)
+            && std::mem::take(&mut self.tasks[current.index()].blocks_at_once)
+            && self.fault.is_none()
+        {
+            self.schedule(cpu, Stop::Blocked);
+            if self.wants.requests {
+                self.settle(cpu);
+            }
         }
     }
 
@@ -572,6 +612,8 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             involuntary: 0,
             migrations: 0,
             last_ran_on: None,
+            blocks_at_once: false,
+            kernel_thread: false,
             queued_at: Time::ZERO,
         };
         self.tasks = vec![absent; boot.nr_tasks as usize];
@@ -606,6 +648,9 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             if self.wants.requests {
                 self.settle(cpu);
             }
+        }
+        if !self.logging {
+            self.block_at_once(cpu);
         }
         if self.wants.timers {
             self.cpus[cpu.index()].policy_timer =

@@ -97,6 +97,15 @@ pub struct Timing {
     pub tick: Option<Span>,
 }
 
+/// How does a task come to be that is there at the start, blocked?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockedBirth {
+    /// By [`Policy::task_new`] alone; its first arrival is a wakeup.
+    Silent,
+    /// As under a real kernel: it arrives as new, is picked, and blocks before it has used any CPU time; all that before the start.
+    Runs,
+}
+
 /// For which CPUs does a policy promise that none is idle while work that it may take waits?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkConservation {
@@ -124,6 +133,8 @@ pub struct Wants {
 pub enum Request {
     /// Let this CPU pick again (its current task comes back by `put_prev(Preempted)` before).
     Kick(CpuId),
+    /// Ask for this CPU's timer ([`Policy::next_timer`]) again. (Another CPU than the one that is being dealt with is kicked for it.)
+    Timer(CpuId),
     /// A queued task has been moved from one CPU's queue to another's: the log and [`View::task_cpu`] follow.
     Moved {
         /// The task, which the policy owns.
@@ -149,6 +160,11 @@ pub trait Policy {
     /// machine starts 1 ms before the first tick of the kernels of the port, which therefore have the phase 1 ms.)
     fn tick_phase(&self) -> Span {
         Span::ZERO
+    }
+
+    /// How tasks come to be that are blocked at the start; asked once.
+    fn blocked_birth(&self) -> BlockedBirth {
+        BlockedBirth::Silent
     }
 
     /// What it needs beyond the basic calls; asked once, before anything else, when the machine is known.
@@ -395,6 +411,9 @@ impl Policy for Box<dyn Policy> {
     }
     fn tick_phase(&self) -> Span {
         (**self).tick_phase()
+    }
+    fn blocked_birth(&self) -> BlockedBirth {
+        (**self).blocked_birth()
     }
     fn task_new(&mut self, view: &View, task: TaskId) {
         (**self).task_new(view, task);

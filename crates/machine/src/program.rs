@@ -122,6 +122,8 @@ pub struct Token {
 pub struct ProgramTask {
     /// Its name.
     pub name: String,
+    /// Whether it was a thread of the recorded kernel.
+    pub kernel_thread: bool,
     /// `None`: a FORK step creates it.
     pub init: Option<SpawnState>,
     /// Own settings at its start, where the workload states them.
@@ -392,6 +394,7 @@ impl Program {
         self.count("wakeup placed outside its waker's run and moved into it", clamped);
         self.tasks.push(ProgramTask {
             name: task.name.clone(),
+            kernel_thread: task.kernel_thread,
             init: match task.birth {
                 Birth::Init { state: InitState::Runnable, .. } => Some(SpawnState::Runnable),
                 Birth::Init { state: InitState::Blocked, .. } => Some(SpawnState::Blocked),

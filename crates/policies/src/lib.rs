@@ -4,6 +4,7 @@
 //! implementation, drawn tests. [`registry`] lists them; names are what `--sched` takes.
 
 mod bfs;
+pub mod broken;
 mod cbs;
 mod cfs;
 mod drr;

@@ -27,7 +27,8 @@ pub(crate) fn run(
         Scheduler::Native(info) => {
             let policy =
                 info.build(&policy_params(&setup.params)).expect("the parent has checked the parameters");
-            let mut machine = Machine::new(Native::new(policy, Spill::new(spill)), program, setup);
+            let native = Native::new(policy, Spill::through(&control.log, spill));
+            let mut machine = Machine::new(native, program, setup);
             drive(&mut machine, actions, nr_tasks, control)
         }
         Scheduler::Linux(linux) => {
@@ -42,7 +43,7 @@ pub(crate) fn run(
             if !questions.is_empty() {
                 kernel.ask(questions);
             }
-            let kernel = LinuxMachine::new(kernel, COMMAND_LINE, Spill::new(spill));
+            let kernel = LinuxMachine::new(kernel, COMMAND_LINE, Spill::through(&control.log, spill));
             let mut machine = Machine::new(kernel, program, setup);
             let mut report = drive(&mut machine, actions, nr_tasks, control);
             report.decisions = machine.kernel().decisions();

@@ -2,11 +2,15 @@
 
 use crate::crash::{self, Scene};
 use crate::{ChildReport, ExitReport, Request, RunEnd, RunError, Scheduler, child};
+use schedlab_machine::sink::{Buffer, bytes};
 use schedlab_machine::{Program, Setup};
 use std::cell::UnsafeCell;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::sync::Once;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Shared between parent and child.
@@ -14,6 +18,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct ControlPage {
     /// Grows while events happen.
     pub pulse: AtomicU64,
+    /// Records that are not yet in the spill file; what a child that died leaves in it is read from here.
+    pub log: Buffer,
     /// Written by a child that crashes, read when it is gone.
     scene: UnsafeCell<Scene>,
 }
@@ -56,6 +62,28 @@ impl Drop for SharedPage {
     }
 }
 
+/// Where a child leaves the text of a panic; negative in the parent.
+static CHILD_ANSWER: AtomicI32 = AtomicI32::new(-1);
+
+/// Installs, once and before the first fork, a panic hook that knows whether it is in a child. (A child must not install one of its own: another
+/// thread of the parent that was printing a panic during the fork holds the lock on hooks in the child's copy for ever.)
+fn hook_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let in_parent = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let answer = CHILD_ANSWER.load(Ordering::Relaxed);
+            if answer < 0 {
+                return in_parent(info);
+            }
+            // SAFETY: the descriptor is open in a child until it ends; ManuallyDrop leaves it open.
+            let mut text = ManuallyDrop::new(unsafe { File::from_raw_fd(answer) });
+            let _ = write!(text, "{info}"); // a failure here leaves the signal to tell the story
+            std::process::abort();
+        }));
+    });
+}
+
 fn host(doing: &'static str, remedy: &'static str) -> impl FnOnce(std::io::Error) -> RunError {
     move |source| RunError::Host { doing, source, remedy }
 }
@@ -73,6 +101,7 @@ pub(crate) fn supervise(
     let page = SharedPage::new().map_err(host("map a shared page", "free memory"))?;
     let nr_tasks = request.workload.tasks.len();
 
+    hook_panics();
     // SAFETY: the child only runs code of this program and leaves by _exit. Allocation after fork is safe with glibc's and
     // musl's allocators, which handle fork; the program has no other thread that could hold a lock the child needs
     // (progress is drawn by the parent itself).
@@ -96,6 +125,11 @@ pub(crate) fn supervise(
                 Scheduler::Native(_) => None,
             };
             let pulse = page.get().pulse.load(Ordering::Relaxed);
+            let died = !matches!(status, Status::Exited(_));
+            let rest = if died { page.get().log.rest() } else { &[] };
+            // (after what the child has written: the position in the file is shared)
+            spill.write_all(bytes(rest)).map_err(host("complete the log", SPACE))?;
+            let time_ns = rest.last().map_or(0, |record| record.time_ns);
             spill.rewind().map_err(host("rewind the log", SPACE))?;
             let mut text = String::new();
             let read = answer.rewind().and_then(|()| answer.read_to_string(&mut text));
@@ -114,7 +148,7 @@ pub(crate) fn supervise(
                     if scene.is_there() {
                         reason.push_str(&format!("{} {}", scene.access(), scene.place(object)));
                     }
-                    let report = crashed("crash", reason, pulse, nr_tasks, &scene);
+                    let report = crashed("crash", reason, time_ns.max(scene.time_ns()), pulse, nr_tasks);
                     keep_last(&mut spill, &scene).map_err(host("write the log's end", SPACE))?;
                     Ok((report, spill))
                 }
@@ -122,10 +156,10 @@ pub(crate) fn supervise(
                     let limit = request.stall_limit;
                     let mut reason =
                         format!("nothing happened for {limit:?}: an endless loop inside the scheduler");
-                    if scene.is_there() {
+                    if object.is_some() && scene.is_there() {
                         reason.push_str(&format!(", {}", scene.place(object)));
                     }
-                    let report = crashed("stall", reason, pulse, nr_tasks, &scene);
+                    let report = crashed("stall", reason, time_ns.max(scene.time_ns()), pulse, nr_tasks);
                     keep_last(&mut spill, &scene).map_err(host("write the log's end", SPACE))?;
                     Ok((report, spill))
                 }
@@ -146,13 +180,8 @@ fn in_child(
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let page: &'static SharedPage = Box::leak(Box::new(page));
     crash::watch(page.get().scene.get());
-    // a panic (a policy's or ours) must not unwind into the parent's code: leave its text for the report and abort
-    if let Ok(text) = answer.try_clone() {
-        std::panic::set_hook(Box::new(move |info| {
-            let _ = write!(&text, "{info}"); // a failure here leaves the signal to tell the story
-            std::process::abort();
-        }));
-    }
+    // a panic (a policy's or ours) must not unwind into the parent's code: from here on the hook leaves its text for the report and aborts
+    CHILD_ANSWER.store(answer.as_raw_fd(), Ordering::Relaxed);
     let report = child::run(request.scheduler, program, setup, request.actions, spill, page.get());
     let written =
         serde_json::to_vec(&report).map_err(std::io::Error::from).and_then(|json| answer.write_all(&json));
@@ -232,11 +261,10 @@ fn keep_last(spill: &mut File, scene: &Scene) -> std::io::Result<()> {
 }
 
 /// The report of a child that could not write one.
-fn crashed(kind: &str, reason: String, pulse: u64, nr_tasks: usize, scene: &Scene) -> ChildReport {
-    let report = ExitReport { kind: kind.into(), reason, time_ns: scene.time_ns() };
+fn crashed(kind: &str, reason: String, time_ns: u64, pulse: u64, nr_tasks: usize) -> ChildReport {
     ChildReport {
-        end: RunEnd::Misbehaved { report },
-        duration_ns: scene.time_ns(),
+        end: RunEnd::Misbehaved { report: ExitReport { kind: kind.into(), reason, time_ns } },
+        duration_ns: time_ns,
         finished: vec![false; nr_tasks],
         events: pulse,
         tokens_early: 0,

@@ -66,6 +66,7 @@ fn replay(scheduler: &Scheduler) -> RunResult {
         duration: None,
         params: Vec::new(),
         perturb: None,
+        costs: None,
         actions: &[],
         stall_limit: Duration::from_millis(1500),
     };

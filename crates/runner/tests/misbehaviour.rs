@@ -110,3 +110,25 @@ fn panics() {
     assert_eq!(kind, "crash");
     assert!(reason.contains("index out of bounds"), "{reason}");
 }
+
+/// Threads of the parent that panic all the while do not hang a child that is forked meanwhile: it would stall instead of crashing.
+#[test]
+fn panics_elsewhere_do_not_hang_a_child() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static OVER: AtomicBool = AtomicBool::new(false);
+    let panicking = (0..2).map(|_| {
+        std::thread::spawn(|| {
+            while !OVER.load(Ordering::Relaxed) {
+                let caught = std::panic::catch_unwind(|| panic!("not the child's"));
+                assert!(caught.is_err());
+            }
+        })
+    });
+    let threads: Vec<_> = panicking.collect();
+    for _ in 0..40 {
+        let (kind, reason) = end(&PANICS);
+        assert!(kind == "crash" && reason.contains("index out of bounds"), "{kind}: {reason}");
+    }
+    OVER.store(true, Ordering::Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}

@@ -19,12 +19,24 @@ pub struct Case {
 }
 
 /// Generated ones: name, settings, numbers of CPUs.
-const GENERATED: [(&str, &str, &[u32]); 5] = [
+const GENERATED: [(&str, &str, &[u32]); 9] = [
     ("fairbench", "kind = 'fairbench'\ncpu = '60s'", &[1]),
     ("responsebench", "kind = 'responsebench'\nduration = '30s'", &[1, 4]),
     ("hogs", "kind = 'hogs'\nnices = [0, 0, 5, -5]\ncpu = '60s'", &[1, 2]),
     ("sleepers", "kind = 'sleepers'\nduration = '30s'", &[1, 4]),
-    ("hackbench", "kind = 'hackbench'\nturns = 100", &[1, 4]),
+    ("hackbench-100", "kind = 'hackbench'\nturns = 100", &[1, 4]),
+    ("deadline", "kind = 'periodic'\nutilisation = 0.7\nduration = '30s'", &[1, 2]),
+    ("deadline-full", "kind = 'periodic'\ntasks = 8\nutilisation = 1.6\nduration = '30s'", &[2, 4]),
+    (
+        "rate-monotonic-8",
+        "kind = 'periodic'\npolicy = 'rate_monotonic'\ntasks = 8\nutilisation = 1.7\nduration = '30s'",
+        &[2],
+    ),
+    (
+        "rate-monotonic",
+        "kind = 'periodic'\npolicy = 'rate_monotonic'\nutilisation = 0.9\nduration = '30s'",
+        &[1, 2],
+    ),
 ];
 
 /// The generated workloads, each on its machines.

@@ -1,8 +1,8 @@
 //! Why do two schedules differ at first? Each cause with the evidence that tells it, and where in the kernel it lies.
 
 use super::compare::{Comparison, Divergence};
-use super::schedule::By;
-use schedlab_units::TaskId;
+use super::schedule::{By, Decision, Schedule};
+use schedlab_units::{Policy, TaskId};
 use schedlab_workload::{Birth, InitState, Workload};
 
 /// A cause of a first difference.
@@ -10,46 +10,66 @@ use schedlab_workload::{Birth, InitState, Workload};
 pub enum Cause {
     /// 6.12's deadline server for the fair class ends slices.
     FairServer,
+    /// 6.1 lets real-time tasks have 950 ms of each second only.
+    RealTimeLimit,
     /// The kernel's own threads compete too.
     OwnThreads,
     /// A timer less than 1 us ahead fires 1 us ahead.
     TimerResolution,
     /// Tasks that are blocked at the start have another virtual time.
     BlockedAtStart,
+    /// 6.1 preempts tasks in their exit.
+    Exit,
+    /// The native deadline class is 6.12's.
+    OlderDeadline,
+    /// A deadline or real-time task was put on another CPU.
+    RealTimePlacement,
+    /// Slices of SCHED_RR are counted in ticks.
+    RoundRobin,
     /// A new task was put on another CPU.
     ForkPlacement,
     /// A woken task was put on another CPU.
     WakeupPlacement,
     /// A waiting task was moved to another CPU.
     Balancing,
-    /// The same tasks were there, and another was chosen.
-    Choice,
+    /// None of these.
+    Unexplained,
 }
 
 impl Cause {
     /// All.
-    pub const ALL: [Cause; 8] = [
+    pub const ALL: [Cause; 13] = [
         Cause::FairServer,
+        Cause::RealTimeLimit,
         Cause::OwnThreads,
         Cause::TimerResolution,
         Cause::BlockedAtStart,
+        Cause::Exit,
+        Cause::OlderDeadline,
+        Cause::RealTimePlacement,
+        Cause::RoundRobin,
         Cause::ForkPlacement,
         Cause::WakeupPlacement,
         Cause::Balancing,
-        Cause::Choice,
+        Cause::Unexplained,
     ];
 
     /// A few words, for tables.
     pub fn name(self) -> &'static str {
         match self {
             Cause::FairServer => "fair server",
+            Cause::RealTimeLimit => "real-time limit",
             Cause::OwnThreads => "kernel's own threads",
             Cause::TimerResolution => "timers under 1 us",
             Cause::BlockedAtStart => "blocked at the start",
+            Cause::Exit => "exits",
+            Cause::OlderDeadline => "6.1's deadline class",
+            Cause::RealTimePlacement => "real-time placement",
+            Cause::RoundRobin => "round robin in ticks",
             Cause::ForkPlacement => "fork placement",
             Cause::WakeupPlacement => "wakeup placement",
             Cause::Balancing => "balancing",
-            Cause::Choice => "choice",
+            Cause::Unexplained => "not explained",
         }
     }
 
@@ -63,6 +83,11 @@ impl Cause {
                  (--param sched/fair_server/cpuN/runtime=0) the difference is gone or later. Shares are the same. (kernel/sched/deadline.c: \
                  dl_server_start, update_curr_dl_se)"
             }
+            Cause::RealTimeLimit => {
+                "Before 6.8 FIFO and RR tasks together have 950 ms of each second (sched_rt_runtime_us) while others wait. The native policy \
+                 has no such limit. Told by: with the limit off (--param rt_runtime_us=-1) the difference is gone or later. \
+                 (kernel/sched/rt.c: sched_rt_runtime_exceeded)"
+            }
             Cause::OwnThreads => {
                 "kworkers (vmstat, random), rcu_preempt and others of the kernel's own threads wake up, are placed on the fair queue, move \
                  the mean virtual time, and make the kernel account for the current task, which can end its slice between two ticks. \
@@ -71,13 +96,34 @@ impl Cause {
             }
             Cause::TimerResolution => {
                 "The clock event device of the port cannot be programmed less than 1 us ahead (as real ones cannot, min_delta_ns); a \
-                 shorter sleep of the workload ends then. Native policies wake to the ns. Told by: the same decision, less than 1 us apart."
+                 shorter sleep of the workload ends then. Native policies wake to the ns. Told by: the same decision, less than 1 us apart, or \
+                 a task that the native policy woke within the last us and that real Linux wakes up to 1 us later."
             }
             Cause::BlockedAtStart => {
                 "The port creates tasks that are blocked at the start before the start: each is placed a slice after the others \
                  (START_DEBIT) and blocks without having run, so that their virtual times differ by up to a period at their first \
                  wakeup. The native policy lets them begin equal. Told by: the task concerned was blocked at the start. \
                  (kernel/sched/fair.c: place_entity)"
+            }
+            Cause::Exit => {
+                "6.1 takes an exiting task out of its autogroup and puts it back among the runnable ones, which reschedules: the task is \
+                 preempted in the middle of its exit, others run, and it dies when its turn comes again. (kernel/sched/autogroup.c: \
+                 sched_autogroup_exit_task; kernel/sched/core.c: sched_move_task.) Under the native policy a task is gone when it exits, as \
+                 in 6.12. Told by: one CPU, and an exiting task was preempted in the real log before the difference."
+            }
+            Cause::OlderDeadline => {
+                "The native servers (cbs) follow 6.12's deadline class. 6.1's decides otherwise after some overruns: real 6.1 and real 6.12 part \
+                 at the same instant on the same workload (schedlab diff of their logs, --logs), where the native policy goes on with 6.12. \
+                 Which rule it is was not found. Told by: one CPU, 6.1, and a task concerned is SCHED_DEADLINE."
+            }
+            Cause::RealTimePlacement => {
+                "Which CPU a deadline or real-time task runs on: Linux keeps a queue per CPU and pushes and pulls (cpudl, cpupri), the native \
+                 policy has one queue for all. Which tasks run is the same by design: see same_pct, which does not ask on which CPU. Told by: the \
+                 task placed, or the one that runs, is DEADLINE, FIFO or RR, and there are several CPUs."
+            }
+            Cause::RoundRobin => {
+                "A slice of SCHED_RR is 25 ticks in which the task is found running (HZ=250); the native policy counts its CPU time, exactly \
+                 100 ms. Told by: a task concerned is SCHED_RR. (kernel/sched/rt.c: task_tick_rt)"
             }
             Cause::ForkPlacement => {
                 "sched_balance_find_dst_cpu() classifies groups of CPUs by decayed utilisation and load (PELT) and looks for the \
@@ -93,9 +139,10 @@ impl Cause {
                  decayed loads; when it is tried depends on the cost measured and, when newly idle, on a random number. The native policy \
                  has the older rule: the mean of runnable weights, at fixed intervals."
             }
-            Cause::Choice => {
-                "The same tasks were runnable at the same time, and the two chose differently: a rule of the policy or its arithmetic \
-                 differs. There should be none of these."
+            Cause::Unexplained => {
+                "None of the above tells it. All of these come after wakeups of the kernel's own threads, which the second look can \
+                 only imitate: what such a thread is owed from before the start is not in the log, and it moves the mean virtual time, \
+                 by which the next is chosen. That this is the cause is a guess."
             }
         }
     }
@@ -104,17 +151,33 @@ impl Cause {
 /// Timers differ by this at most through the resolution of the clock event device.
 const RESOLUTION_NS: u64 = 1_000;
 
-/// The cause of a difference that own threads and the fair server do not explain.
-pub fn cause(found: &Divergence, workload: &Workload, nr_cpus: u32, start_debit: bool) -> Cause {
-    if let (Some(a), Some(b)) = (found.first, found.second)
-        && a.task == b.task
-        && a.time_ns.abs_diff(b.time_ns) <= RESOLUTION_NS
-    {
+/// The cause of a difference that own threads and Linux' protection of fair tasks do not explain.
+pub fn cause(
+    found: &Divergence,
+    workload: &Workload,
+    native: &Schedule,
+    real: &Schedule,
+    start_debit: bool,
+) -> Cause {
+    let nr_cpus = real.decisions.len();
+    let concerned = || [found.first, found.second].into_iter().flatten();
+    let is_same =
+        |a: Decision, b: Decision| a.task == b.task && a.time_ns.abs_diff(b.time_ns) <= RESOLUTION_NS;
+    if found.first.zip(found.second).is_some_and(|(a, b)| is_same(a, b)) || wakes_early(found, native, real) {
         return Cause::TimerResolution;
     }
-    let concerned = || [found.first, found.second].into_iter().flatten();
+    if nr_cpus > 1 && is_real_time_placement(found, workload) {
+        return Cause::RealTimePlacement;
+    }
     if start_debit && concerned().any(|decision| was_blocked_at_start(decision.task, workload)) {
         return Cause::BlockedAtStart;
+    }
+    if start_debit && concerned().any(|decision| class_of(decision.task, workload) == Some(Policy::Deadline))
+    {
+        return Cause::OlderDeadline;
+    }
+    if concerned().any(|decision| class_of(decision.task, workload) == Some(Policy::RoundRobin)) {
+        return Cause::RoundRobin;
     }
     match found.placement {
         Some((placement, _)) if nr_cpus > 1 => match placement.by {
@@ -122,7 +185,48 @@ pub fn cause(found: &Divergence, workload: &Workload, nr_cpus: u32, start_debit:
             By::Wakeup => Cause::WakeupPlacement,
             By::Balancing => Cause::Balancing,
         },
-        _ => Cause::Choice,
+        _ if nr_cpus == 1 && real.exits_preempted_ns.first().is_some_and(|&since| since <= found.time_ns) => {
+            Cause::Exit
+        }
+        _ => Cause::Unexplained,
+    }
+}
+
+/// Whether the native policy woke a task within the last us that real Linux woke, or wakes, up to 1 us later.
+fn wakes_early(found: &Divergence, native: &Schedule, real: &Schedule) -> bool {
+    let window = |schedule: &Schedule, from_ns: u64, to_ns: u64| -> Vec<(u64, TaskId)> {
+        let first = schedule.placements.partition_point(|placement| placement.time_ns < from_ns);
+        let within = schedule.placements[first..].iter().take_while(|placement| placement.time_ns <= to_ns);
+        within
+            .filter(|placement| placement.by == By::Wakeup)
+            .map(|placement| (placement.time_ns, placement.task))
+            .collect()
+    };
+    let now_ns = found.time_ns;
+    let later = window(real, now_ns.saturating_sub(RESOLUTION_NS), now_ns + RESOLUTION_NS);
+    let is_late = |&(time_ns, task): &(u64, TaskId)| {
+        later
+            .iter()
+            .any(|&(real_ns, other)| other == task && real_ns > time_ns && real_ns - time_ns <= RESOLUTION_NS)
+            && !later.contains(&(time_ns, task))
+    };
+    window(native, now_ns.saturating_sub(RESOLUTION_NS), now_ns).iter().any(is_late)
+}
+
+/// A task's policy at the start, if it was stated or the task is one of the workload's.
+fn class_of(task: TaskId, workload: &Workload) -> Option<Policy> {
+    let task = workload.tasks.get(task.0 as usize).filter(|_| !task.is_idle())?;
+    Some(task.params.map_or(Policy::Normal, |params| params.policy))
+}
+
+/// Whether the first placement that differs, or else a task concerned, is of a class above the fair one.
+fn is_real_time_placement(found: &Divergence, workload: &Workload) -> bool {
+    let is_above = |task: TaskId| {
+        matches!(class_of(task, workload), Some(Policy::Deadline | Policy::Fifo | Policy::RoundRobin))
+    };
+    match found.placement {
+        Some((placement, _)) => is_above(placement.task),
+        None => [found.first, found.second].into_iter().flatten().any(|decision| is_above(decision.task)),
     }
 }
 

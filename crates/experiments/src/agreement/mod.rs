@@ -9,8 +9,8 @@
 //! responsebench  1      0.01 %     ...                                  none in 20 s (6.1)
 //! ```
 //!
-//! What differs by the kernel's surroundings and not by its fair class is separated: the run is repeated with 6.12's fair server off,
-//! and with the kernel's own threads given to the native policy too. What is left is a difference of the policies.
+//! What differs by the kernel's surroundings and not by its policy is separated: the run is repeated with 6.12's fair server (6.1: the
+//! limit of real-time tasks) off, and with the kernel's own threads given to the native policy too. What is left is a difference of the policies.
 
 mod cases;
 mod compare;
@@ -30,7 +30,8 @@ use schedlab_log::{LogError, RawLog};
 use schedlab_runner::{Request, RunEnd, RunError, STALL_LIMIT, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
-use schedlab_workload::Workload;
+use schedlab_workload::{Form, Workload, save};
+use std::path::{Path, PathBuf};
 
 /// A native policy and the kernel that it models.
 #[derive(Clone, Debug)]
@@ -61,6 +62,14 @@ pub enum AgreementError {
         /// How.
         reason: String,
     },
+    /// A workload that was to be kept cannot be written.
+    #[error("{}: {source}; choose a folder that can be written to, with free space", path.display())]
+    Keep {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// Its log cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -71,8 +80,8 @@ pub enum AgreementError {
 pub struct Agreement {
     /// As they are.
     pub plain: Comparison,
-    /// With the fair server off.
-    pub without_server: Comparison,
+    /// With 6.12's fair server, or 6.1's limit of real-time tasks, off.
+    pub unprotected: Comparison,
     /// With that, and with the kernel's own threads in the native policy's workload too.
     pub alike: Comparison,
     /// What explains the first differences, in the order in which they were taken away; the last, if any, is what is left.
@@ -83,12 +92,13 @@ pub struct Agreement {
     pub run_quantiles_ns: [Vec<u64>; 2],
 }
 
-/// One run. `nr_tasks` are the workload's own tasks; those after them count as the kernel's.
+/// One run, with its log kept in a file if there is one. Tasks beyond those of the case's workload count as the kernel's.
 fn run(
     case: &Case,
     workload: &Workload,
     scheduler: &Scheduler,
     params: Vec<(String, String)>,
+    keep: Option<PathBuf>,
 ) -> Result<Schedule, AgreementError> {
     let request = Request {
         workload,
@@ -112,52 +122,81 @@ fn run(
         return Err(AgreementError::Ended { sched, workload, reason });
     }
     let log = RawLog::open(result.spill, result.header)?;
+    if let Some(path) = keep {
+        schedlab_log::write(&path, &log)?;
+    }
     Ok(Schedule::read(&log, case.workload.tasks.len())?)
 }
 
-/// Switches 6.12's fair server off on every CPU.
-fn no_fair_server(topology: &Topology) -> Vec<(String, String)> {
+/// Switches off what protects fair tasks from those above: 6.12's fair server on every CPU, or the limit of real-time tasks before.
+fn unprotected(topology: &Topology, fair_server: bool) -> Vec<(String, String)> {
+    if !fair_server {
+        return vec![("rt_runtime_us".to_string(), "-1".to_string())];
+    }
     let off = |cpu| (format!("sched/fair_server/cpu{cpu}/runtime"), "0".to_string());
     let mut params: Vec<_> = (0..topology.nr_cpus()).map(off).collect();
     params.sort();
     params
 }
 
-/// Runs a workload under both of a pair and tells why they differ.
+/// Runs a workload under both of a pair and tells why they differ. With a folder, the logs of all runs are kept in it, for
+/// `schedlab diff`: `WORKLOAD-CPUS-SCHEDULER.log`, those of the second look with `-alike`; also the workload with the kernel's own threads.
 ///
 /// # Errors
-/// A run that could not be started or did not end as it should.
-pub fn agree(case: &Case, pair: &Pair) -> Result<Agreement, AgreementError> {
-    let native = run(case, &case.workload, &pair.native, Vec::new())?;
-    let real = run(case, &case.workload, &pair.real, Vec::new())?;
+/// A run that could not be started or did not end as it should; a log that cannot be written.
+pub fn agree(case: &Case, pair: &Pair, logs: Option<&Path>) -> Result<Agreement, AgreementError> {
+    let keep = |scheduler: &Scheduler, suffix: &str| {
+        let name = format!("{}-{}-{}{suffix}.log", case.name, case.topology.nr_cpus(), scheduler.name());
+        logs.map(|folder| folder.join(name))
+    };
+    let plain_run =
+        |scheduler: &Scheduler| run(case, &case.workload, scheduler, Vec::new(), keep(scheduler, ""));
+    let native = plain_run(&pair.native)?;
+    let real = plain_run(&pair.real)?;
     let plain = compare(&native, &real);
     let run_quantiles_ns = [&native, &real].map(Schedule::run_quantiles_ns);
-    let (quiet, without_server) = if pair.fair_server && plain.divergence.is_some() {
-        let quiet = run(case, &case.workload, &pair.real, no_fair_server(&case.topology))?;
+    // (the real run to which the native one is compared last)
+    let (quiet, unprotected_comparison) = if plain.divergence.is_some() {
+        let params = unprotected(&case.topology, pair.fair_server);
+        let quiet = run(case, &case.workload, &pair.real, params, keep(&pair.real, "-alike"))?;
         let comparison = compare(&native, &quiet);
         (quiet, comparison)
     } else {
         (real, plain.clone())
     };
     let duration_ns = native.duration_ns;
-    let alike = if without_server.divergence.is_some() && !quiet.own_wakeups.is_empty() {
+    let mut last_native = native;
+    let mut alike = unprotected_comparison.clone();
+    if alike.divergence.is_some() && !quiet.own_wakeups.is_empty() {
         let workload = with_own_threads(&case.workload, &quiet);
-        let native = run(case, &workload, &pair.native, Vec::new())?;
-        compare(&native, &quiet)
-    } else {
-        without_server.clone()
-    };
-    let mut causes = Vec::new();
-    if explain::moved(&plain, &without_server) {
-        causes.push(Cause::FairServer);
+        if let Some(folder) = logs {
+            let path = folder.join(format!("{}-{}-alike.wlb", case.name, case.topology.nr_cpus()));
+            save(&path, &workload, Form::Binary)
+                .map_err(|source| AgreementError::Keep { path: path.clone(), source })?;
+        }
+        let native = run(case, &workload, &pair.native, Vec::new(), keep(&pair.native, "-alike"))?;
+        let comparison = compare(&native, &quiet);
+        if explain::moved(&unprotected_comparison, &comparison) {
+            (last_native, alike) = (native, comparison);
+        }
     }
-    if explain::moved(&without_server, &alike) {
+    let mut causes = Vec::new();
+    if explain::moved(&plain, &unprotected_comparison) {
+        causes.push(if pair.fair_server { Cause::FairServer } else { Cause::RealTimeLimit });
+    }
+    if explain::moved(&unprotected_comparison, &alike) {
         causes.push(Cause::OwnThreads);
     }
     if let Some(found) = &alike.divergence {
-        causes.push(explain::cause(found, &case.workload, case.topology.nr_cpus(), pair.start_debit));
+        causes.push(explain::cause(found, &case.workload, &last_native, &quiet, pair.start_debit));
     }
-    Ok(Agreement { plain, without_server, alike, causes, duration_ns, run_quantiles_ns })
+    Ok(Agreement { plain, unprotected: unprotected_comparison, alike, causes, duration_ns, run_quantiles_ns })
+}
+
+/// The same as text, exactly: `21.552437`.
+pub(crate) fn ms_text(ns: u64) -> String {
+    let text = format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
 /// A length of simulated time in ms.

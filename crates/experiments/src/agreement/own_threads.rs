@@ -16,8 +16,12 @@ use std::collections::BTreeMap;
 pub fn with_own_threads(workload: &Workload, real: &Schedule) -> Workload {
     let mut out = workload.clone();
     let next_pid = 1 + workload.tasks.iter().map(|task| task.pid).max().unwrap_or(0);
-    let mut next_eid =
-        1 + workload.tasks.iter().flat_map(|task| &task.events).map(|event| event.eid.0).max().unwrap_or(0);
+    let births = workload.tasks.iter().map(|task| match task.birth {
+        Birth::Init { eid, .. } => eid.0,
+        Birth::Fork { .. } => 0, // an event of its parent
+    });
+    let events = workload.tasks.iter().flat_map(|task| &task.events).map(|event| event.eid.0);
+    let mut next_eid = births.chain(events).max().unwrap_or(0);
     let mut wakeups: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
     for wakeup in &real.own_wakeups {
         // at time 0 the thread that creates the tasks is awake too: the engine does its work for native policies
@@ -94,8 +98,12 @@ mod tests {
             own_names: vec![(1, "swapper/0".into()), (10, "kworker/0:1".into())],
             ..Schedule::default()
         };
-        let workload = schedlab_machine::drawn::workload(&[&[schedlab_machine::drawn::Life::Run(1)]]);
+        let mut workload = schedlab_machine::drawn::workload(&[&[schedlab_machine::drawn::Life::Run(1)]]);
+        // (a drawn task has no identifier of its birth)
+        workload.tasks[0].birth = Birth::Init { eid: EventId(900), parent: None, state: InitState::Runnable };
+        workload.check().unwrap();
         let with = with_own_threads(&workload, &real);
+        with.check().unwrap();
         assert_eq!(with.tasks.len(), 2);
         let after: Vec<u64> = with.tasks[1]
             .events
@@ -106,7 +114,5 @@ mod tests {
             })
             .collect();
         assert_eq!(after, [1, 4]);
-        // the drawn workload's own events have no identifiers; the added ones are numbered
-        assert!(with.tasks[1].events.iter().all(|event| event.eid.0 > 0));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::compare::{Comparison, Divergence};
 use super::explain::Cause;
-use super::{Agreement, Case, Pair, ms};
+use super::{Agreement, Case, Pair, ms, ms_text};
 use crate::draw::{Chart, Scale, Series, Style};
 use crate::output::{Drawing, Pages};
 use crate::table::{Column, Table};
@@ -48,7 +48,7 @@ pub struct Row {
     pub first_ms: Option<f64>,
     /// Both decisions.
     pub first: String,
-    /// The same with the fair server off and the kernel's own threads in both.
+    /// The same with protection of fair tasks off and the kernel's own threads in both.
     pub alike_first_ms: Option<f64>,
     /// And of how many decisions how many are then in common.
     pub alike_common: (usize, usize),
@@ -104,7 +104,7 @@ fn first(comparison: &Comparison, workload: &Workload) -> String {
     };
     let side = |decision: Option<super::Decision>| match decision {
         None => "nothing more".to_string(),
-        Some(decision) => format!("{} at {} ms", name(decision.task), ms(decision.time_ns)),
+        Some(decision) => format!("{} at {} ms", name(decision.task), ms_text(decision.time_ns)),
     };
     format!("cpu{cpu}: native {}, real {}", side(first), side(second))
 }
@@ -134,7 +134,7 @@ pub fn pages(rows: &[Row]) -> Pages {
         title: "Native policies and the real kernels that they model".into(),
         remarks: vec![
             "Each row: one workload on one machine, under the native policy and through the unmodified kernel of that version. Times are \
-             simulated. 'Alike' is the second look: 6.12's fair server off, and the wakeups of the kernel's own threads in the native \
+             simulated. 'Alike' is the second look: 6.12's fair server or 6.1's limit of real-time tasks off, and the wakeups of the kernel's own threads in the native \
              policy's workload too; what differs then differs by policy."
                 .into(),
         ],
@@ -173,7 +173,7 @@ fn agreement(rows: &[Row]) -> Table {
         Column::new(
             "alike_first_ms",
             "ms",
-            "first decision that differs, fair server off and own threads in both",
+            "first decision that differs, protection of fair tasks off and own threads in both",
         ),
         Column::new("alike_common", "", "decisions in common then, of how many"),
         Column::new("causes", "", "of the differences, see the table of causes"),
@@ -215,7 +215,7 @@ fn first_differences(rows: &[Row]) -> Table {
         Column::new("workload", "", "workload"),
         Column::new("cpus", "", "CPUs"),
         Column::new("first", "", "both decisions at the first difference"),
-        Column::new("alike_first", "", "the same, fair server off and own threads in both"),
+        Column::new("alike_first", "", "the same, protection of fair tasks off and own threads in both"),
     ];
     let mut table = Table::new("first_differences", "First differences", columns);
     for row in rows.iter().filter(|row| row.first_ms.is_some()) {

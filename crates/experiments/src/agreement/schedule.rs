@@ -77,6 +77,8 @@ pub struct Schedule {
     pub runs_ns: Vec<u64>,
     /// Length of each wait from a wakeup to running, sorted.
     pub waits_ns: Vec<u64>,
+    /// When a task that was exiting was preempted, in ns: it went on to exit when it ran again.
+    pub exits_preempted_ns: Vec<u64>,
     /// Stops of a run by preemption, yield or the end of a slice.
     pub involuntary: u64,
     /// Runs on another CPU than the task's last one.
@@ -91,6 +93,7 @@ struct Reader {
     current: Vec<(u64, TaskId)>,
     woken_ns: Vec<Option<u64>>,
     last_cpu: Vec<Option<u16>>,
+    exiting: Vec<bool>,
 }
 
 impl Schedule {
@@ -111,6 +114,7 @@ impl Schedule {
             current: vec![(0, TaskId::IDLE); nr_cpus],
             woken_ns: vec![None; nr_tasks],
             last_cpu: vec![None; nr_tasks],
+            exiting: vec![false; nr_tasks],
         };
         for_each::<LogError>(log, |_, record| {
             reader.record(record);
@@ -160,6 +164,7 @@ impl Reader {
                 let by = if kind == Kind::New { By::Birth } else { By::Wakeup };
                 self.out.placements.push(Placement { time_ns, task, cpu: record.arg, by });
             }
+            Some(Kind::Exit) if self.is_known(task) => self.exiting[task.index()] = true,
             Some(Kind::Migrate) if self.is_known(task) => {
                 self.out.placements.push(Placement { time_ns, task, cpu: record.other, by: By::Balancing });
             }
@@ -174,6 +179,9 @@ impl Reader {
             self.stay(before, time_ns - since_ns);
             if record.prev_state().is_some_and(PrevState::is_runnable) {
                 self.out.involuntary += 1;
+                if self.exiting[before.index()] {
+                    self.out.exits_preempted_ns.push(time_ns);
+                }
             }
         }
         let next = Some(record.other()).filter(|&next| self.is_known(next));

@@ -50,6 +50,8 @@ pub struct Chart {
     pub size: (f64, f64),
     /// Without names at the side: the first panel of several has them.
     pub no_names: bool,
+    /// Room for the names at the side; 0 = 150.
+    pub names_width: f64,
 }
 
 const LEFT: f64 = 70.0;
@@ -61,7 +63,8 @@ impl Chart {
     /// As SVG.
     pub fn svg(&self) -> String {
         let (width, height) = if self.size.0 > 0.0 { self.size } else { (760.0, 400.0) };
-        let plot_width = width - LEFT - if self.no_names { 16.0 } else { NAMES };
+        let names_width = if self.names_width > 0.0 { self.names_width } else { NAMES };
+        let plot_width = width - LEFT - if self.no_names { 16.0 } else { names_width };
         let plot_height = height - TOP - BELOW;
         let points = || self.series.iter().flat_map(|series| series.points.iter());
         let x_axis = Axis::fit(self.x_scale, points().map(|p| p.0), plot_width);

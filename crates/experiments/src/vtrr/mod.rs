@@ -10,7 +10,7 @@
 //! | figures 1 to 4: error ranges over N and S | `fairness-*`, surfaces |
 //! | figure 5: cost of selecting a client | `cost`, if measured; ratios in `vtrr-published` |
 //! | five clients at coarse grain, text | `vtrr-coarse` |
-//! | figures 6 to 8: who ran when | `sequences` |
+//! | figures 6 to 8: who ran when | `sequences-100ms`, `sequences` |
 //! | figures 9 to 11: MPEG encoder | `frames`, `vtrr-frames` |
 //! | virtual machines, text | `machines`, `vtrr-machines` |
 //!
@@ -25,6 +25,7 @@ use crate::output::{OutputError, Pages};
 use crate::subject::Subject;
 use crate::table::{Column, Table};
 use schedlab_policies::proportional::quantum;
+use schedlab_units::Span;
 use std::path::{Path, PathBuf};
 
 /// What to reproduce, and how thoroughly.
@@ -82,7 +83,8 @@ pub fn reproduce(config: &ReproduceConfig) -> Result<Reproduction, ConfigError> 
         pages.remarks.extend(cost.remarks);
     }
     let micro = workloads::micro(&config.linux)?;
-    pages.drawings.push(workloads::sequences(&micro));
+    pages.drawings.push(workloads::sequences("sequences-100ms", Span::from_ms(100), &micro));
+    pages.drawings.push(workloads::sequences("sequences", Span::from_ms(300), &micro));
     pages.drawings.push(workloads::frames(&micro));
     pages.tables.push(workloads::coarse(&micro));
     pages.tables.push(workloads::frames_table(&micro));

@@ -22,10 +22,8 @@ pub(super) struct Run {
 
 /// How long each run lasts; parts are taken over all of it.
 const LENGTH: Span = Span::from_s(30);
-/// Pictures begin here, after the start's own effects, ...
+/// Pictures begin here, after the start's own effects.
 const SHOWN_FROM: Span = Span::from_s(3);
-/// ... and show so much: two cycles of 15 quanta.
-const SHOWN: Span = Span::from_ms(300);
 /// CPU time per frame of the encoder: an MP3 frame holds 26 ms of sound; encoded at three times real time when alone.
 const FRAME_NS: u64 = 8_700_000;
 /// Frames are counted for this long.
@@ -78,20 +76,20 @@ pub(super) fn micro(linux: &[Subject]) -> Result<Vec<Run>, ArmError> {
     Ok(runs)
 }
 
-/// Who ran when within 300 ms.
-pub(super) fn sequences(runs: &[Run]) -> Drawing {
+/// Who ran when within a short time.
+pub(super) fn sequences(name: &str, shown: Span, runs: &[Run]) -> Drawing {
     let mut height = 0f64;
     let panels = runs.iter().map(|run| {
-        let (from_ns, to_ns) = (SHOWN_FROM.as_ns(), (SHOWN_FROM + SHOWN).as_ns());
+        let (from_ns, to_ns) = (SHOWN_FROM.as_ns(), (SHOWN_FROM + shown).as_ns());
         let ms = |ns: u64| (ns.clamp(from_ns, to_ns) - from_ns) as f64 * 1e-6;
-        let shown = run.stretches.iter().filter(|s| s.to_ns > from_ns && s.from_ns < to_ns);
+        let visible = run.stretches.iter().filter(|s| s.to_ns > from_ns && s.from_ns < to_ns);
         let bars: Vec<Bar> =
-            shown.map(|s| Bar { client: s.client, from: ms(s.from_ns), to: ms(s.to_ns) }).collect();
+            visible.map(|s| Bar { client: s.client, from: ms(s.from_ns), to: ms(s.to_ns) }).collect();
         let names: Vec<String> = run.clients.iter().map(|client| client.name.clone()).collect();
         let gantt = Gantt {
             title: &run.label,
             x_label: "ms (3 s after the start)",
-            until: SHOWN.as_ms_f64(),
+            until: shown.as_ms_f64(),
             clients: &names,
             width: PANEL.0,
         };
@@ -100,11 +98,11 @@ pub(super) fn sequences(runs: &[Run]) -> Drawing {
     });
     let panels: Vec<String> = panels.collect();
     Drawing {
-        name: "sequences".into(),
+        name: name.into(),
         caption: "Five always runnable clients with shares 1 to 5 (linux-2.2, linux-2.4: nice values whose time slices are as 1 to 5; linux-6.x: \
                   real Linux, control groups)."
             .into(),
-        svg: grid("Who ran when, five clients", &[], &panels, 2, (PANEL.0, height)),
+        svg: grid(&format!("Who ran when within {shown}, five clients"), &[], &panels, 2, (PANEL.0, height)),
     }
 }
 

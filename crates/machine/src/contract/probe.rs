@@ -1,6 +1,8 @@
 //! A policy with a witness: passes every call on and keeps its own account of who owns what.
 
-use crate::policy::{Arrival, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation};
+use crate::policy::{
+    Arrival, BlockedBirth, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
+};
 use schedlab_units::{CpuId, Span, TaskId, Time};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,6 +106,14 @@ impl<P: Policy> Policy for Probe<P> {
 
     fn timing(&self) -> Timing {
         self.policy.timing()
+    }
+
+    fn tick_phase(&self) -> Span {
+        self.policy.tick_phase()
+    }
+
+    fn blocked_birth(&self) -> BlockedBirth {
+        self.policy.blocked_birth()
     }
 
     fn task_new(&mut self, view: &View, task: TaskId) {

@@ -10,20 +10,26 @@
 //!      AABBBAABBBAABBB
 //! ```
 //!
-//! *Admission*: the sum of Q / P over all tasks is at most `limit` (95 per cent) of the CPUs' capacity. A task that is refused runs as
-//! SCHED_NORMAL, and the run says so (Linux: sched_setattr fails with EBUSY and the task stays what it was).
+//! For D < P the wakeup rule is the revised one (Abeni, Lipari, Lelli 2015): the deadline stays and the budget is cut to what fits, and
+//! who wakes after its deadline waits for its next period.
+//!
+//! *Enforcement*: `exact`, or at ticks as Linux has it (without HRTICK): a budget that is used up is noticed at the next tick, what was
+//! too much is taken off the next budgets, and the service per period is right in the mean only.
+//!
+//! *Admission*: the sum of Q / P over all tasks, in units of 2^-20 rounded down, is at most `limit` (95 per cent) of the CPUs' capacity;
+//! 6.12's fair server holds 5 per cent of each CPU of that, which leaves 90. A task that is refused runs as SCHED_NORMAL, and the run says
+//! so (Linux: sched_setattr fails with EBUSY and the task stays what it was).
 //!
 //! *Sources*: Abeni, Buttazzo, "Integrating Multimedia Applications in Hard Real-Time Systems" (1998); Linux Documentation/scheduler/
-//! sched-deadline.rst. *Differs* from Linux: one queue for all CPUs, with the result that push and pull aim at (the m earliest run);
-//! budgets end exactly, not at ticks; no reclaiming (GRUB), no bandwidth inheritance; for D < P the wakeup rule is the original one.
-//! With `mode=soft` an exhausted server gets a new budget and a later deadline at once (the original CBS) and may use idle time.
-//! *Uncertain*: nothing known.
+//! sched-deadline.rst and kernel/sched/deadline.c of 6.12, restated. *Differs* from Linux: one queue for all CPUs, with the result that
+//! push and pull aim at (the m earliest run); no reclaiming (GRUB), no bandwidth inheritance; the fair server holds bandwidth but does not
+//! run. With `mode=soft` an exhausted server gets a new budget and a later deadline at once (the original CBS) and may use idle time.
+//! *Uncertain*: nothing known on one CPU (see `schedlab agreement`); on several, which CPU a task runs on.
 //!
 //! As a scheduler of its own (`cbs`), POSIX real time and EEVDF lie below it (see `stack`).
 //!
-//! *Parameters*: `limit` (95 per cent), `mode` = hard or soft.
+//! *Parameters*: `limit` (95 per cent), `mode` = hard or soft, `enforce` = exact or tick, `fair_server` = no or yes.
 
-use crate::kit::jobs::utilisation;
 use crate::kit::keyed::Keyed;
 use crate::kit::requests::Requests;
 use crate::kit::table::Table;
@@ -43,14 +49,52 @@ pub enum Exhaustion {
     Postpones,
 }
 
+/// When it is seen that a budget is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enforcement {
+    /// At once.
+    Exact,
+    /// At the next tick.
+    Tick,
+}
+
 /// What may be set.
 #[derive(Clone, Copy, Debug)]
 pub struct CbsParams {
     /// Per cent of the CPUs that may be reserved.
     pub limit_pct: u64,
+    /// Whether a deadline server for the fair class holds 5 per cent of each CPU of that (6.8 and later).
+    pub fair_server: bool,
     /// What happens when a budget is used up.
     pub exhaustion: Exhaustion,
+    /// When that is seen.
+    pub enforcement: Enforcement,
 }
+
+impl CbsParams {
+    /// As in Linux before 6.8, or since.
+    pub fn linux(fair_server: bool) -> CbsParams {
+        let (exhaustion, enforcement) = (Exhaustion::Throttles, Enforcement::Tick);
+        CbsParams { limit_pct: 95, fair_server, exhaustion, enforcement }
+    }
+
+    /// What may be reserved of each CPU, in 2^-20.
+    fn limit(&self) -> u64 {
+        let server = if self.fair_server { bandwidth(Span::from_ms(50), Span::from_s(1)) } else { 0 };
+        (self.limit_pct << BANDWIDTH_BITS) / 100 - server
+    }
+}
+
+/// Bandwidths are counted in 2^-20.
+const BANDWIDTH_BITS: u32 = 20;
+
+/// Runtime per period.
+fn bandwidth(runtime: Span, period: Span) -> u64 {
+    ((u128::from(runtime.as_ns()) << BANDWIDTH_BITS) / u128::from(period.as_ns().max(1))) as u64
+}
+
+/// The wakeup rule compares products of times in units of 2^10 ns.
+const SCALE_BITS: u32 = 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
@@ -67,7 +111,8 @@ struct Task {
     /// What it asked for, and whether that was granted.
     asked: Option<(DeadlineParams, bool)>,
     server: Option<DeadlineParams>,
-    budget: Span,
+    /// What is left, in ns; less than 0 if too much was used.
+    budget_ns: i64,
     deadline: Time,
     sequence: u64,
     place: Place,
@@ -121,8 +166,8 @@ impl Cbs {
         }
         self.release(task);
         let Some(wanted) = wanted else { return false };
-        let needed = utilisation(&wanted);
-        let room = (u64::from(view.nr_cpus()) << 32) / 100 * self.params.limit_pct;
+        let needed = bandwidth(wanted.runtime, wanted.period);
+        let room = u64::from(view.nr_cpus()) * self.params.limit();
         let sound = wanted.runtime > Span::ZERO
             && wanted.runtime <= wanted.deadline
             && wanted.deadline <= wanted.period;
@@ -144,7 +189,7 @@ impl Cbs {
     /// Gives the task's bandwidth back.
     pub(crate) fn release(&mut self, task: TaskId) {
         if let Some((params, true)) = self.row(task).asked.take() {
-            self.reserved -= utilisation(&params);
+            self.reserved -= bandwidth(params.runtime, params.period);
         }
     }
 
@@ -157,17 +202,40 @@ impl Cbs {
         self.tasks[task].server.expect("a task of this class has deadline parameters")
     }
 
+    fn renew(&mut self, now: Time, task: TaskId) {
+        let server = self.server(task);
+        let state = &mut self.tasks[task];
+        state.deadline = now + server.deadline;
+        state.budget_ns = server.runtime.as_ns() as i64;
+    }
+
     /// The wakeup rule.
     fn wake(&mut self, now: Time, task: TaskId) {
         let server = self.server(task);
-        let state = &mut self.tasks[task];
-        let left_ns = state.deadline.saturating_since(now).as_ns();
+        if self.tasks[task].deadline > Time::ZERO && self.replenished_at(task) <= now {
+            self.replenish(now, task); // while it slept, if it had used up its budget
+        }
+        let state = self.tasks[task];
+        let is_constrained = server.deadline < server.period;
+        if state.deadline < now {
+            if is_constrained && now < self.replenished_at(task) {
+                // after its deadline, before its next period: it waits for that
+                self.tasks[task].budget_ns = state.budget_ns.min(0);
+            } else {
+                self.renew(now, task);
+            }
+            return;
+        }
+        let left_ns = (state.deadline - now).as_ns();
         // q / (d - now) > Q / D
-        let too_much = u128::from(state.budget.as_ns()) * u128::from(server.deadline.as_ns())
-            > u128::from(server.runtime.as_ns()) * u128::from(left_ns);
-        if left_ns == 0 || too_much {
-            state.deadline = now + server.deadline;
-            state.budget = server.runtime;
+        let scaled = |ns: i64| i128::from(ns >> SCALE_BITS);
+        let too_much = scaled(server.deadline.as_ns() as i64) * scaled(state.budget_ns)
+            > scaled(left_ns as i64) * scaled(server.runtime.as_ns() as i64);
+        if too_much && is_constrained {
+            let density = bandwidth(server.runtime, server.deadline);
+            self.tasks[task].budget_ns = (u128::from(density) * u128::from(left_ns) >> BANDWIDTH_BITS) as i64;
+        } else if too_much {
+            self.renew(now, task);
         }
     }
 
@@ -180,11 +248,13 @@ impl Cbs {
     fn replenish(&mut self, now: Time, task: TaskId) {
         let server = self.server(task);
         let state = &mut self.tasks[task];
-        state.deadline = state.deadline + server.period;
-        if state.deadline <= now {
-            state.deadline = now + server.deadline; // far behind: it starts anew
+        while state.budget_ns <= 0 {
+            state.deadline = state.deadline + server.period;
+            state.budget_ns += server.runtime.as_ns() as i64;
         }
-        state.budget = server.runtime;
+        if state.deadline < now {
+            self.renew(now, task); // far behind: it starts anew
+        }
     }
 
     fn add(&mut self, task: TaskId) {
@@ -195,7 +265,7 @@ impl Cbs {
 
     /// Queues a runnable task, or parks it until its server is replenished.
     fn add_or_park(&mut self, now: Time, cpu: CpuId, task: TaskId) {
-        if self.tasks[task].budget == Span::ZERO {
+        if self.tasks[task].budget_ns <= 0 {
             let at = self.replenished_at(task);
             match self.params.exhaustion {
                 Exhaustion::Throttles if at > now => {
@@ -234,7 +304,7 @@ impl Policy for Cbs {
         let state = self.row(task);
         if state.server != deadline && deadline.is_some() {
             // a new reservation starts with a full budget at its next wakeup
-            (state.server, state.budget, state.deadline) = (deadline, Span::ZERO, Time::ZERO);
+            (state.server, state.budget_ns, state.deadline) = (deadline, 0, Time::ZERO);
         }
     }
 
@@ -250,7 +320,7 @@ impl Policy for Cbs {
         self.wake(view.now(), task);
         self.add_or_park(view.now(), cpu, task);
         if matches!(self.tasks[task].place, Place::Throttled(..)) {
-            self.requests.kick(cpu); // so that the timer is seen
+            self.requests.timer(cpu); // (a kick would charge the current task before its tick)
         }
     }
 
@@ -278,10 +348,10 @@ impl Policy for Cbs {
     fn put_prev(&mut self, view: &View, cpu: CpuId, task: TaskId, ran: Span, stop: Stop) {
         self.keyed.set_current(cpu, None);
         let state = &mut self.tasks[task];
-        state.budget = state.budget.saturating_sub(ran);
+        state.budget_ns -= ran.as_ns() as i64;
         state.place = Place::Away;
         if stop == Stop::Yielded {
-            state.budget = Span::ZERO; // as Linux has it: the job is done, the rest of the budget is forfeit
+            state.budget_ns = state.budget_ns.min(0); // as Linux has it: the job is done, the rest of the budget is forfeit
         }
         if stop.is_runnable() {
             self.add_or_park(view.now(), cpu, task);
@@ -297,7 +367,16 @@ impl Policy for Cbs {
     }
 
     fn slice(&mut self, _view: &View, _cpu: CpuId, task: TaskId) -> Option<Span> {
-        Some(self.tasks[task].budget)
+        let exact = self.params.enforcement == Enforcement::Exact;
+        exact.then(|| Span::from_ns(self.tasks[task].budget_ns.max(1) as u64))
+    }
+
+    fn tick(&mut self, _view: &View, _cpu: CpuId, current: TaskId, ran: Span) -> Resched {
+        let is_over = ran.as_ns() as i64 >= self.tasks[current].budget_ns;
+        match self.params.enforcement == Enforcement::Tick && is_over {
+            true => Resched::Yes,
+            false => Resched::No,
+        }
     }
 
     fn next_request(&mut self) -> Option<Request> {

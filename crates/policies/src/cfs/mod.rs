@@ -28,9 +28,9 @@ use crate::kit::rate::Rate;
 use crate::kit::table::Table;
 use crate::kit::wake;
 use schedlab_machine::policy::{
-    Arrival, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
+    Arrival, BlockedBirth, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
 };
-use schedlab_units::{CpuId, NICE_0_WEIGHT, Policy as Class, SchedParams, Span, TaskId, Time};
+use schedlab_units::{CpuId, NICE_0_WEIGHT, Nice, Policy as Class, SchedParams, Span, TaskId, Time};
 use std::collections::BTreeSet;
 
 mod queues;
@@ -178,6 +178,13 @@ impl Policy for Cfs {
         self.params.tick_phase
     }
 
+    fn blocked_birth(&self) -> BlockedBirth {
+        match self.params.version {
+            CfsVersion::V2_6_32 => BlockedBirth::Silent,
+            CfsVersion::V6_1 => BlockedBirth::Runs,
+        }
+    }
+
     fn boot(&mut self, view: &View) -> Wants {
         self.queues.boot(view);
         self.balancer.boot(view);
@@ -243,6 +250,11 @@ impl Policy for Cfs {
 
     fn put_prev(&mut self, view: &View, cpu: CpuId, task: TaskId, ran: Span, stop: Stop) {
         self.queues.charge(cpu, task, ran);
+        if stop == Stop::Blocked && ran == Span::ZERO && self.queues.tasks[task].last_ran == Time::ZERO {
+            // it is there, blocked, at the start: the boot's own threads, created after it, move the minimum on by half a period and
+            // more, so that it will wake as a long sleeper
+            self.queues.tasks[task].vruntime -= self.queues.latency_ns();
+        }
         self.queues.tasks[task].last_ran = view.now();
         let is_modern = self.params.version == CfsVersion::V6_1;
         let rq = &mut self.queues.cpus[cpu.index()];

@@ -82,6 +82,11 @@ impl Queues {
         self.cpus = vec![Rq::default(); view.nr_cpus() as usize];
     }
 
+    /// The period, scaled, in virtual time.
+    pub(super) fn latency_ns(&self) -> i64 {
+        self.latency.as_ns() as i64
+    }
+
     /// Brings the current task's vruntime up to now.
     pub(super) fn update_current(&mut self, view: &View, cpu: CpuId) {
         if let Some(current) = self.cpus[cpu.index()].current {
@@ -155,7 +160,13 @@ impl Queues {
         self.update_current(view, cpu);
         self.join(cpu, task);
         if own != inherited {
+            let min = self.cpus[cpu.index()].min_vruntime;
             self.leave(cpu, task);
+            let nice = |params: &SchedParams| params.nice;
+            if nice(view.params(task)) == parent.map_or(Nice::default(), |parent| nice(view.params(parent))) {
+                // (SCHED_IDLE: without DEQUEUE_MOVE, which only a change of priority has, the minimum stays)
+                self.cpus[cpu.index()].min_vruntime = min;
+            }
             self.tasks[task].set_weight(own);
             self.join(cpu, task);
         }

@@ -33,7 +33,7 @@ use crate::kit::rate::Rate;
 use crate::kit::table::Table;
 use crate::kit::wake;
 use schedlab_machine::policy::{
-    Arrival, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
+    Arrival, BlockedBirth, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
 };
 use schedlab_units::{CpuId, NICE_0_WEIGHT, Policy as Class, Span, TaskId, Time};
 
@@ -144,6 +144,10 @@ impl Policy for Eevdf {
 
     fn tick_phase(&self) -> Span {
         self.params.tick_phase
+    }
+
+    fn blocked_birth(&self) -> BlockedBirth {
+        BlockedBirth::Runs
     }
 
     fn boot(&mut self, view: &View) -> Wants {

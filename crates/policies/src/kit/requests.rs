@@ -16,6 +16,11 @@ impl Requests {
         self.waiting.push_back(Request::Kick(cpu));
     }
 
+    /// Let a CPU's timer be asked for again.
+    pub(crate) fn timer(&mut self, cpu: CpuId) {
+        self.waiting.push_back(Request::Timer(cpu));
+    }
+
     /// A queued task has been moved to another CPU's queue.
     pub(crate) fn moved(&mut self, task: TaskId, to: CpuId) {
         self.waiting.push_back(Request::Moved { task, to });

@@ -27,6 +27,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "fifo",
         summary: "first in, first out: a task runs until it blocks; one queue for all CPUs, no tick",
         source: "Conway, Maxwell, Miller 1967",
+        differs: "several CPUs share the queue (the original has one CPU); nice values and policies are ignored",
+        uncertain: "",
         params: &[],
         make: |_| Ok(Box::new(Fifo::default())),
     },
@@ -34,6 +36,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "rr",
         summary: "round robin: a fixed quantum each; one queue for all CPUs",
         source: "Kleinrock 1964",
+        differs: "several CPUs share the queue; nice values and policies are ignored; who blocks starts with a full quantum",
+        uncertain: "",
         params: &[QUANTUM],
         make: |params| Ok(Box::new(RoundRobin::new(params.span(&QUANTUM)?))),
     },
@@ -41,6 +45,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "mlfq",
         summary: "multi-level feedback queue: who uses up its allotment sinks, a boost lifts all; one queue for all CPUs",
         source: "Corbato 1962; Arpaci-Dusseau, Three Easy Pieces, chapter 8",
+        differs: "one queue for all CPUs; nice values and policies are ignored",
+        uncertain: "constants are a choice, not the textbook's",
         params: &[LEVELS, FIRST_QUANTUM, BOOST],
         make: |params| {
             let levels = params.number(&LEVELS, 1, 16)? as usize;
@@ -51,6 +57,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "ule",
         summary: "like FreeBSD's ULE: interactivity score, calendar for the others, a queue per CPU with stealing",
         source: "Roberson 2003; Bouron et al. 2018 (constants from memory)",
+        differs: "priorities within a class by score or usage, without FreeBSD's numbers for kernel threads",
+        uncertain: "all constants are from memory (stathz 127, slice 12 ticks, history of 5 s, threshold 30); FreeBSD's code was not read; no number of it was checked",
         params: &[STATHZ, ULE_SLICE, THRESHOLD],
         make: |params| {
             Ok(Box::new(Ule::new(UleParams {

@@ -39,6 +39,10 @@ pub struct PolicyInfo {
     pub summary: &'static str,
     /// Where it is from.
     pub source: &'static str,
+    /// In what it differs from that.
+    pub differs: &'static str,
+    /// What is not known for certain: constants from memory, rules restored, what was never compared. Empty: nothing.
+    pub uncertain: &'static str,
     /// Its parameters.
     pub params: &'static [ParamInfo],
     make: fn(&Params<'_>) -> Result<Box<dyn Policy>, PolicyError>,
@@ -147,7 +151,17 @@ impl PolicyInfo {
         params: &'static [ParamInfo],
         make: fn(&Params<'_>) -> Result<Box<dyn Policy>, PolicyError>,
     ) -> PolicyInfo {
-        PolicyInfo { name, summary, source, params, make }
+        PolicyInfo { name, summary, source, differs: "", uncertain: "not stated by its author", params, make }
+    }
+
+    /// A policy that is broken on purpose.
+    pub(crate) const fn deliberately(
+        name: &'static str,
+        summary: &'static str,
+        params: &'static [ParamInfo],
+        make: fn(&Params<'_>) -> Result<Box<dyn Policy>, PolicyError>,
+    ) -> PolicyInfo {
+        PolicyInfo { name, summary, source: "none", differs: "", uncertain: "", params, make }
     }
 
     /// Builds the scheduler; parameters not given have their default.
@@ -168,9 +182,10 @@ pub fn registry() -> &'static [PolicyInfo] {
     &REGISTRY
 }
 
-/// The native scheduler of this name.
+/// The native scheduler of this name; also those that are broken on purpose ([`broken`](crate::broken)).
 pub fn find(name: &str) -> Option<&'static PolicyInfo> {
-    REGISTRY.iter().find(|info| info.name == name)
+    static BROKEN: [PolicyInfo; 8] = crate::broken::POLICIES;
+    REGISTRY.iter().chain(&BROKEN).find(|info| info.name == name)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Real-time schedulers, and the class stack that has them above a fair class.
 
 use super::{ParamInfo, Params, PolicyError, PolicyInfo};
-use crate::cbs::{Cbs, CbsParams, Exhaustion};
+use crate::cbs::{Cbs, CbsParams, Enforcement, Exhaustion};
 use crate::edf::{self, Order, Placement};
 use crate::posix::Posix;
 use crate::stack::Stack;
@@ -36,25 +36,42 @@ const MODE: ParamInfo = ParamInfo {
     help: "without budget a task waits for its next period (hard) or goes on with a later deadline (soft)",
 };
 
+const ENFORCE: ParamInfo = ParamInfo {
+    name: "enforce",
+    default: "exact",
+    help: "a budget that is used up ends the run at once (exact) or at the next tick (tick, as Linux without HRTICK)",
+};
+const FAIR_SERVER: ParamInfo = ParamInfo {
+    name: "fair_server",
+    default: "no",
+    help: "5 per cent of each CPU are held by a server for the fair class, as in Linux 6.8 and later",
+};
+
 pub(super) const POLICIES: &[PolicyInfo] = &[
     PolicyInfo {
         name: "posix",
         summary: "SCHED_FIFO and SCHED_RR with push and pull between CPUs, SCHED_DEADLINE above, EEVDF below",
         source: "POSIX.1-2001, Linux",
-        params: &[RR_SLICE, LIMIT, MODE],
+        differs: "slices of SCHED_RR are exact, not rounded to ticks; no throttling (Linux before 6.8: 950 ms of each second)",
+        uncertain: "nothing known on one CPU; on several, which of equal CPUs is chosen",
+        params: &[RR_SLICE, LIMIT, MODE, ENFORCE, FAIR_SERVER],
         make: stack,
     },
     PolicyInfo {
         name: "cbs",
         summary: "SCHED_DEADLINE (constant bandwidth servers, admission control), POSIX real time and EEVDF below",
         source: "Abeni, Buttazzo 1998; Linux",
-        params: &[LIMIT, MODE, RR_SLICE],
+        differs: "one queue for all CPUs: the m earliest run; no reclaiming (GRUB), no bandwidth inheritance; the fair server holds bandwidth but does not run",
+        uncertain: "nothing known on one CPU (schedlab agreement); on several, which CPU a task runs on",
+        params: &[LIMIT, MODE, ENFORCE, FAIR_SERVER, RR_SLICE],
         make: stack,
     },
     PolicyInfo {
         name: "gedf",
         summary: "global earliest deadline first: one queue, jobs from wakeup to block",
         source: "Liu, Layland 1973; Dhall, Liu 1978",
+        differs: "jobs are seen through wakeups and blocks only; no enforcement of declared runtimes",
+        uncertain: "",
         params: &[],
         make: |_| Ok(Box::new(edf::global())),
     },
@@ -62,6 +79,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "pedf",
         summary: "partitioned earliest deadline first: each task has its CPU",
         source: "Liu, Layland 1973; Dhall, Liu 1978",
+        differs: "jobs are seen through wakeups and blocks only; tasks are assigned one by one, in the order in which they come",
+        uncertain: "",
         params: &[FIT],
         make: |params| Ok(Box::new(edf::partitioned(fit(params, &FIT)?))),
     },
@@ -69,6 +88,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "rm",
         summary: "rate monotonic (or deadline monotonic) fixed priorities, global or partitioned",
         source: "Liu, Layland 1973; Leung, Whitehead 1982",
+        differs: "jobs are seen through wakeups and blocks only",
+        uncertain: "",
         params: &[ORDER, FIT_NONE],
         make: |params| {
             let order = params.read(&ORDER, |value| match value {
@@ -98,12 +119,20 @@ fn stack(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
         "soft" => Ok(Exhaustion::Postpones),
         _ => Err("expected hard or soft".into()),
     })?;
-    let cbs = Cbs::new(CbsParams { limit_pct: params.number(&LIMIT, 1, 100)?, exhaustion });
+    let enforcement = params.read(&ENFORCE, |value| match value {
+        "exact" => Ok(Enforcement::Exact),
+        "tick" => Ok(Enforcement::Tick),
+        _ => Err("expected exact or tick".into()),
+    })?;
+    let fair_server = params.yes_no(&FAIR_SERVER)?;
+    let least = if fair_server { 6 } else { 1 };
+    let limit_pct = params.number(&LIMIT, least, 100)?;
+    let cbs = Cbs::new(CbsParams { limit_pct, fair_server, exhaustion, enforcement });
     Ok(Box::new(Stack::new(cbs, Posix::new(params.span(&RR_SLICE)?), Eevdf::new(EevdfParams::default()))))
 }
 
-/// SCHED_DEADLINE and POSIX real time with their defaults above this fair class.
-pub(super) fn above(fair: impl Policy + 'static) -> Box<dyn Policy> {
-    let cbs = Cbs::new(CbsParams { limit_pct: 95, exhaustion: Exhaustion::Throttles });
+/// SCHED_DEADLINE as in Linux before 6.8, or since, and POSIX real time with their defaults above this fair class.
+pub(super) fn above(fair: impl Policy + 'static, fair_server: bool) -> Box<dyn Policy> {
+    let cbs = Cbs::new(CbsParams::linux(fair_server));
     Box::new(Stack::new(cbs, Posix::new(Span::from_ms(100)), fair))
 }

@@ -15,7 +15,7 @@ use crate::cbs::Cbs;
 use crate::kit::table::Table;
 use crate::posix::Posix;
 use schedlab_machine::policy::{
-    Arrival, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
+    Arrival, BlockedBirth, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
 };
 use schedlab_units::{ClassKind, CpuId, Span, TaskId, Time};
 
@@ -108,6 +108,10 @@ impl<F: Policy> Policy for Stack<F> {
 
     fn tick_phase(&self) -> Span {
         self.fair.tick_phase()
+    }
+
+    fn blocked_birth(&self) -> BlockedBirth {
+        self.fair.blocked_birth()
     }
 
     fn boot(&mut self, view: &View) -> Wants {

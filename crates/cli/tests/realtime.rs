@@ -1,0 +1,143 @@
+//! `schedlab schedulability`, `reproduce history`, `schedulers NAME` and `agreement` as scripts use them.
+
+mod common;
+
+use common::{fails, has_linux, json, schedlab};
+use serde_json::Value;
+
+fn rows<'a>(answer: &'a Value, table: &str) -> &'a [Value] {
+    let tables = answer["tables"].as_array().expect("tables");
+    let found = tables.iter().find(|t| t["name"] == table).unwrap_or_else(|| panic!("no table {table}"));
+    found["rows"].as_array().expect("rows")
+}
+
+/// One CPU: EDF serves every set up to U = 1, rate monotonic those that response-time analysis names; nothing is against theory.
+#[test]
+fn schedulability_is_as_theory_says() {
+    let study = |threads: &str| {
+        json(&[
+            "schedulability",
+            "--sets",
+            "20",
+            "--load",
+            "70,90,100,105",
+            "--threads",
+            threads,
+            "--json",
+            "-",
+        ])
+    };
+    let answer = study("1");
+    assert_eq!(answer, study("3"));
+    let row = |load: u64, sched: &str| {
+        let found = rows(&answer, "schedulability")
+            .iter()
+            .find(|row| row["load_pct"] == load && row["sched"] == sched);
+        found.unwrap_or_else(|| panic!("{sched} at {load}"))
+    };
+    for load in [70, 90, 100] {
+        assert_eq!(row(load, "gedf")["schedulable_pct"], 100.0, "{load}");
+        let exact = rows(&answer, "theory")
+            .iter()
+            .find(|row| row["load_pct"] == load && row["test"] == "response times (rm, exact)");
+        assert_eq!(row(load, "rm")["schedulable_pct"], exact.unwrap()["schedulable_pct"], "{load}");
+    }
+    assert_eq!(row(105, "gedf")["schedulable_pct"], 0.0);
+    assert!(
+        rows(&answer, "claims").len() >= 8
+            && rows(&answer, "claims").iter().all(|row| row["nr_against"] == 0)
+    );
+    for row in rows(&answer, "dhall") {
+        let is_global = row["sched"] == "gedf" || row["sched"] == "rm";
+        assert_eq!(row["nr_late"].as_u64() > Some(0), is_global, "{row}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let several = ["--quiet", "schedulability", "--cpus", "2", "--sets", "5", "--load", "60,90", "-o", path];
+    assert!(schedlab(&several).status.success());
+    for name in ["index.html", "schedulability.svg", "tardiness.svg", "responses.svg", "claims.csv"] {
+        assert!(folder.path().join(name).exists(), "{name}");
+    }
+    for (args, words) in [
+        (&["--load", "0"][..], "1 to 150"),
+        (&["--sched", "nosuch"], "nosuch"),
+        (&["--sets", "0"], "at least one"),
+        (&["--cpus", "65"], "1 to 64"),
+    ] {
+        let (code, error) = fails(&[&["schedulability"], args].concat());
+        assert!(code == 2 && error.contains(words), "{args:?}: {error}");
+    }
+}
+
+/// Every native scheduler says where it is from, what differs and what is not certain; real Linux lists its tunables, each of which can be set.
+#[test]
+fn schedulers_are_described() {
+    let all = json(&["schedulers", "--json"]);
+    let native: Vec<&Value> =
+        all.as_array().unwrap().iter().filter(|info| info["kind"] == "native").collect();
+    assert!(native.len() >= 25, "{}", native.len());
+    for info in native {
+        assert!(!info["source"].as_str().unwrap().is_empty() && info["differs"].is_string(), "{info}");
+    }
+    let ule = schedlab(&["schedulers", "ule"]);
+    let ule = String::from_utf8_lossy(&ule.stdout);
+    assert!(ule.contains("uncertain") && ule.contains("from memory") && ule.contains("parameter"), "{ule}");
+    assert_eq!(fails(&["schedulers", "nosuch"]).0, 2);
+    if !has_linux() {
+        return;
+    }
+    let linux = json(&["schedulers", "linux-6.12", "--json"]);
+    let params = linux[0]["params"].as_array().unwrap();
+    let default = |name: &str| {
+        let found = params
+            .iter()
+            .find(|param| param["name"] == name)
+            .unwrap_or_else(|| panic!("no {name}: {params:?}"));
+        found["default"].as_str().unwrap().to_string()
+    };
+    assert_eq!(default("rt_runtime_us"), "950000");
+    assert_eq!(default("migration_cost_ns"), "500000");
+    assert!(default("features").contains("PLACE_LAG"));
+    assert_eq!(default("sched/fair_server/cpu0/runtime"), "50000000");
+    for name in
+        ["base_slice_ns", "rr_timeslice_ms", "nr_migrate", "rt_runtime_us", "sched/fair_server/cpu0/runtime"]
+    {
+        let set = format!("{name}={}", default(name));
+        let run = [
+            "--quiet",
+            "run",
+            "samples/hand/sleepers8.txt",
+            "--sched",
+            "linux-6.12",
+            "--cpus",
+            "1",
+            "--duration",
+            "100ms",
+        ];
+        let output = schedlab(&[&run[..], &["--param", &set]].concat());
+        assert!(output.status.success(), "{set}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// Native EEVDF and real 6.12, CPU hogs and deadline tasks on one CPU: the same decisions to the end.
+#[test]
+fn native_policies_agree_with_the_kernel() {
+    if !has_linux() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (hogs, periodic) = (path("hogs.txt"), path("periodic.txt"));
+    for made in [
+        &["generate", "hogs", "--nice", "0,0,5,-5", "--set", "cpu=5s", "-o", &hogs][..],
+        &["generate", "periodic", "--set", "utilisation=0.7", "--set", "duration=5s", "-o", &periodic],
+    ] {
+        assert!(schedlab(made).status.success());
+    }
+    let args =
+        ["agreement", &hogs, &periodic, "--linux", "6.12", "--cpus", "1", "--duration", "5s", "--json", "-"];
+    let answer = json(&args);
+    for row in rows(&answer, "agreement") {
+        assert_eq!((&row["causes"], &row["share_worst_pct"]), (&"identical".into(), &0.0.into()), "{row}");
+    }
+}
