@@ -5,7 +5,7 @@ set -eu
 
 # package:command or package:/file that shows it is there
 needed="gcc:gcc make:make flex:flex bison:bison bc:bc xz-utils:xz cpio:cpio rsync:rsync
-qemu-system-x86:qemu-system-x86_64 valgrind:valgrind gdb:gdb libelf-dev:/usr/include/libelf.h libssl-dev:/usr/include/openssl/ssl.h"
+qemu-system-x86:qemu-system-x86_64 valgrind:valgrind gdb:gdb libelf-dev:/usr/include/libelf.h dwarves:pahole bpftool:/usr/sbin/bpftool libssl-dev:/usr/include/openssl/ssl.h"
 for extra in "$@"; do needed="$needed $extra:$extra"; done
 
 missing=""

@@ -13,6 +13,7 @@ if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run; fi
 
 step "real Linux 6.12 (built once, then cached)"
 target/release/schedlab linux add 6.12
+target/release/schedlab linux add 6.12 --with scx
 
 step "tests"
 if [ "$all" = --all ]; then

@@ -134,6 +134,7 @@ fn bench(kernel: &BuiltKernel) -> Bench {
         hz: kernel.hz,
         nr_cpus: kernel.nr_cpus,
         object: kernel.object(),
+        scx: None,
     };
     Bench { version: kernel.linux_version(), kernel: object }
 }

@@ -252,6 +252,11 @@ impl Asked {
         Asked { name: series.to_owned(), is_path: false, flavours: Vec::new() }
     }
 
+    /// A packaged version or a kernel with a name, in this flavour.
+    pub(crate) fn flavoured(name: &str, flavour: &str) -> Asked {
+        Asked { name: name.to_owned(), is_path: false, flavours: vec![flavour.to_owned()] }
+    }
+
     /// Whether there is such a kernel, or could be: else the name may be a native scheduler's (`linux-2.4`).
     pub(crate) fn known(&self) -> bool {
         self.is_path
@@ -262,26 +267,32 @@ impl Asked {
 
 /// The kernel behind `--sched`, built on first use; a tree of the user's is brought up to date.
 pub(crate) fn object(asked: &Asked, hz: u32, topology: &Topology, ui: &Ui) -> Result<LinuxObject> {
-    let nr_cpus = if topology.nr_cpus() <= SMALL_BUILD_CPUS { SMALL_BUILD_CPUS } else { LARGE_BUILD_CPUS };
-    let options = BuildOptions { hz, nr_cpus, flavours: asked.flavours.clone() };
-    let kernel = if asked.is_path {
-        let path = Path::new(&asked.name);
-        let kernel = with_progress(&what(&asked.name, &options), ui, |p| build::add_tree(path, &options, p))?;
-        remark(&kernel, ui);
-        kernel
-    } else {
-        match build::find(&asked.name, &options).map_err(Failure::input)? {
-            Some(kernel) => kernel,
-            None => obtain(&asked.name, &options, ui)?,
-        }
-    };
+    let kernel = built(asked, hz, topology, ui)?;
     Ok(LinuxObject {
         name: kernel.name(),
         version: kernel.version.clone(),
         hz,
-        nr_cpus,
+        nr_cpus: kernel.nr_cpus,
         object: kernel.object(),
+        scx: None,
     })
+}
+
+/// The same, with all that is known about how it was built.
+pub(crate) fn built(asked: &Asked, hz: u32, topology: &Topology, ui: &Ui) -> Result<BuiltKernel> {
+    let nr_cpus = if topology.nr_cpus() <= SMALL_BUILD_CPUS { SMALL_BUILD_CPUS } else { LARGE_BUILD_CPUS };
+    let options = BuildOptions { hz, nr_cpus, flavours: asked.flavours.clone() };
+    if asked.is_path {
+        let path = Path::new(&asked.name);
+        let kernel = with_progress(&what(&asked.name, &options), ui, |p| build::add_tree(path, &options, p))?;
+        remark(&kernel, ui);
+        Ok(kernel)
+    } else {
+        match build::find(&asked.name, &options).map_err(Failure::input)? {
+            Some(kernel) => Ok(kernel),
+            None => obtain(&asked.name, &options, ui),
+        }
+    }
 }
 
 /// The versions that there is a port for, and the user's own kernels.

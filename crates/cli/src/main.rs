@@ -29,6 +29,7 @@ mod reproduce;
 mod run;
 mod schedulability;
 mod schedulers;
+mod scx;
 mod tunables;
 mod ui;
 mod validate;

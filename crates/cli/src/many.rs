@@ -295,6 +295,7 @@ mod tests {
                 seed: seed.map(|text| text.parse().unwrap()),
                 perturb: perturb.map(|text| text.parse().unwrap()),
                 jobs: None,
+                costs: None,
             };
             args.variations().map(|all| {
                 let text = |v: &Variation| v.perturb.map(|p| p.to_string()).unwrap_or_default();

@@ -266,6 +266,7 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
         finished: Some(report.finished.clone()),
         warnings: report.warnings.clone(),
         notes: notes(plan, &report, &summary),
+        account: report.account.clone(),
         next_steps: Vec::new(),
     };
     Ok(Finished { log, summary, facts, readings: report.readings, decisions: report.decisions })

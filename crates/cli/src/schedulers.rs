@@ -8,6 +8,9 @@ use schedlab_topology::Topology;
 use serde_json::json;
 
 pub(crate) fn schedulers(name: Option<&str>, as_json: bool, ui: &Ui) -> Result<()> {
+    if let Some((name, asked)) = name.and_then(|name| Some((name, crate::scx::parse(name)?))) {
+        return crate::scx::show(name, &asked, as_json, ui);
+    }
     if let Some(asked) = name
         && crate::linux::parse(asked).is_some_and(|asked| asked.known())
     {
@@ -65,6 +68,14 @@ pub(crate) fn schedulers(name: Option<&str>, as_json: bool, ui: &Ui) -> Result<(
             "\n'schedlab schedulers NAME' shows source, parameters (--param) and what differs; [?]: and what is not certain. Of real Linux it\n\
              shows every tunable with its default, as the kernel itself has them."
         );
+    }
+    if name.is_none() {
+        println!(
+            "\nsched_ext, in BPF C, on the kernel's own ext.c ('schedlab schedulers scx:simple' lists a scheduler's options)"
+        );
+        println!("  {:<14} a file of yours", "scx:FILE.bpf.c");
+        println!("  {:<14} of the kernel's tools/sched_ext: also qmap, central, flatcg", "scx:simple");
+        println!("  {:<14} of a published crate, fetched by cargo: also bpfland, rusty", "scx:lavd");
     }
     Ok(())
 }
@@ -148,6 +159,9 @@ pub(crate) fn resolve(name: &str, hz: u32, topology: &Topology, ui: &Ui) -> Resu
         && asked.known()
     {
         return crate::linux::object(&asked, hz, topology, ui).map(Scheduler::Linux);
+    }
+    if let Some(asked) = crate::scx::parse(name) {
+        return crate::scx::object(&asked, name, hz, topology, ui).map(Scheduler::Linux);
     }
     match schedlab_policies::find(name) {
         Some(info) => Ok(Scheduler::Native(info)),

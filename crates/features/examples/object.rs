@@ -16,6 +16,7 @@ fn main() {
         hz: 250,
         nr_cpus: std::env::var("NR_CPUS").ok().and_then(|n| n.parse().ok()).unwrap_or(64),
         object: object.into(),
+        scx: None,
     };
     let bench = Bench { kernel: kernel.clone(), version: (major.parse().unwrap(), minor.parse().unwrap()) };
     for feature in all().iter().filter(|f| names.is_empty() || names.iter().any(|n| n == f.name)) {

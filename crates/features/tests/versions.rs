@@ -14,6 +14,7 @@ fn every_scenario(series: &str, options: &BuildOptions) {
         hz: kernel.hz,
         nr_cpus: kernel.nr_cpus,
         object: kernel.object(),
+        scx: None,
     };
     let bench = Bench { kernel: object, version };
     let mut wrong = Vec::new();

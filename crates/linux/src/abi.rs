@@ -96,6 +96,8 @@ pub mod op {
     pub const BATCH: u32 = 16;
     /// `setsid()`.
     pub const SETSID: u32 = 17;
+    /// Call a function of an object that the simulator has loaded.
+    pub const CALL: u32 = 18;
 
     /// Flag of `BLOCK`: not interruptible.
     pub const F_UNINTERRUPTIBLE: u32 = 1;

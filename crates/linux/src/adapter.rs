@@ -29,6 +29,7 @@ use schedlab_workload::Cgroup;
 use crate::abi::{self, Operation, Topo, irq, op};
 use crate::kernel::{BootOptions, KernelError, LinuxKernel, State};
 use crate::params::{self, Params};
+use crate::scx::{CompiledScx, Scx};
 
 const CONTROL: TaskId = TaskId(abi::CONTROL);
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
@@ -61,6 +62,9 @@ pub struct LinuxMachine<S: Sink> {
     params: Params,
     refused: BTreeMap<String, u64>,
     fault: Option<Fault>,
+    /// A sched_ext scheduler to be attached, and once the kernel boots the loaded one.
+    compiled: Option<CompiledScx>,
+    scx: Option<Scx>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,6 +115,17 @@ impl Batch {
         let text = text.split('\0').next().unwrap_or_default();
         self.text.push(CString::new(text).unwrap_or_default());
         self.text.last().map_or(0, |t| t.as_ptr() as u64)
+    }
+
+    /// Address of a page that begins with the text: mount(2) takes its options as one, and the kernel ends it with a NUL.
+    fn page(&mut self, text: &str) -> u64 {
+        const PAGE: usize = 4096;
+        let mut words = vec![0u64; PAGE / 8];
+        for (at, byte) in text.bytes().take(PAGE - 1).enumerate() {
+            words[at / 8] |= u64::from(byte) << (at % 8 * 8);
+        }
+        self.words.push(words);
+        self.words.last().map_or(0, |w| w.as_ptr() as u64)
     }
 
     fn write(&mut self, path: &str, data: &str) {
@@ -175,7 +190,7 @@ impl Batch {
     }
 
     fn mount_with(&mut self, kind: &str, dir: &str, options: &str) {
-        let options = if options.is_empty() { 0 } else { self.text(options) };
+        let options = if options.is_empty() { 0 } else { self.page(options) };
         let arg = [self.text(kind), self.text(dir), options, 0, 0];
         self.push(format!("mounting {kind} on {dir}"), Stop, op::MOUNT, 0, arg);
     }
@@ -273,7 +288,15 @@ impl<S: Sink> LinuxMachine<S> {
             params: Params::default(),
             refused: BTreeMap::new(),
             fault: None,
+            compiled: None,
+            scx: None,
         }
+    }
+
+    /// With this sched_ext scheduler, attached as the last step of the boot.
+    pub fn with_scx(mut self, compiled: Option<CompiledScx>) -> LinuxMachine<S> {
+        self.compiled = compiled;
+        self
     }
 
     /// The kernel underneath: banner, HZ, console.
@@ -287,7 +310,7 @@ impl<S: Sink> LinuxMachine<S> {
     }
 
     /// What pid 1 does before the kernel counts as up.
-    fn preparations(&self) -> Batch {
+    fn preparations(&mut self) -> Batch {
         let mut b = Batch::default();
         b.mkdir("/proc", Stop);
         b.mount("proc", "/proc");
@@ -304,6 +327,10 @@ impl<S: Sink> LinuxMachine<S> {
         b.write("/proc/sys/kernel/threads-max", "4000000");
         for (path, value) in self.params.writes() {
             b.write(path, value);
+        }
+        // from an ordinary task, as a loader in user space is one
+        for (what, function, argument) in self.scx.iter_mut().flat_map(Scx::preparations) {
+            b.push(what, Stop, op::CALL, 0, [function, argument, 0, 0, 0]);
         }
         let highest = SchedParams { policy: Policy::Fifo, rt_priority: 99, ..SchedParams::default() };
         b.sched(Stop, op::SELF, &highest, op::F_RESET_ON_FORK);
@@ -325,7 +352,7 @@ impl<S: Sink> LinuxMachine<S> {
             if self.phase == Phase::Preparing {
                 self.phase = Phase::Up;
                 match self.request_result.take() {
-                    Some(Err(fault)) => self.fault = Some(fault),
+                    Some(Err(fault)) => self.fault = Some(self.explain_scx(fault)),
                     _ => self.request_result = None,
                 }
             }
@@ -342,6 +369,34 @@ impl<S: Sink> LinuxMachine<S> {
             }
             None => self.kernel.operate(CONTROL, op::BLOCK, 0, [u64::MAX, 0, 0, 0, 0]),
         }
+    }
+
+    /// The kernel did not take the sched_ext scheduler: say what it said.
+    #[cold]
+    fn explain_scx(&self, mut fault: Fault) -> Fault {
+        let Some(scx) = &self.scx else { return fault };
+        if let Some(exit) = scx.exit() {
+            return Fault { kind: FaultKind::Scheduler, reason: exit.to_string() };
+        }
+        let failed = scx.refused();
+        if !failed.is_empty() {
+            fault.reason.push_str(&format!("; {failed}"));
+        }
+        let lines: Vec<&str> =
+            self.kernel.console().lines().filter(|l| l.contains("sched_ext") || l.contains("bpf")).collect();
+        for line in &lines[lines.len().saturating_sub(5)..] {
+            fault.reason.push_str(&format!("\n    {line}"));
+        }
+        fault
+    }
+
+    /// The sched_ext scheduler has been thrown out, or has left: the run is not its any more.
+    #[cold]
+    fn scx_gone(&mut self) -> Yield {
+        if let Some(exit) = self.scx.as_ref().and_then(Scx::exit) {
+            self.fault.get_or_insert(Fault { kind: FaultKind::Scheduler, reason: exit.to_string() });
+        }
+        Yield::Fault
     }
 
     fn stimulate(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) {
@@ -438,7 +493,18 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                 capacity: cpu.capacity,
             })
             .collect();
-        self.params = Params::new(boot.params, self.kernel.version());
+        let mut refusal = None;
+        if let Some(compiled) = self.compiled.take() {
+            let object = self.kernel.console().object().to_owned();
+            match Scx::load(&compiled, &self.kernel, &object, &topology, boot.params) {
+                Ok(scx) => self.scx = Some(scx),
+                Err(reason) => refusal = Some(Fault { kind: FaultKind::Refused, reason }),
+            }
+        }
+        let scx = &self.scx;
+        let ours = |name: &str| !scx.as_ref().is_some_and(|scx| scx.has(name));
+        let params: Vec<_> = boot.params.iter().filter(|(name, _)| ours(name)).cloned().collect();
+        self.params = Params::new(&params, self.kernel.version());
         // hash tables of fixed size: their default follows from the size of memory, and so from the number of tasks
         let command_line = format!(
             "{} dhash_entries=4096 ihash_entries=4096 mhash_entries=256 mphash_entries=256 {}",
@@ -449,11 +515,13 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
             topology: &topology,
             distances: boot.topology.distances(),
             max_tasks: boot.nr_tasks,
-            live_tasks: boot.nr_tasks,
+            // maps, and what BPF's allocator keeps in store: 128 MiB
+            live_tasks: boot.nr_tasks + if self.scx.is_some() { 2048 } else { 0 },
             command_line: command_line.trim_end(),
             now: boot.now,
         };
-        self.kernel.boot(&options).map_err(|e| fault_of(&e))
+        self.kernel.boot(&options).map_err(|e| fault_of(&e))?;
+        refusal.map_or(Ok(()), Err)
     }
 
     fn is_up(&self) -> bool {
@@ -469,6 +537,9 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
             let state =
                 self.kernel.resume(cpu, &mut |window: &[Record]| window.iter().for_each(|r| sink.push(*r)));
             self.kernel.drain_kicks(&mut self.kicks);
+            if self.scx.as_ref().is_some_and(Scx::has_exited) && state.is_ok() {
+                return self.scx_gone();
+            }
             match state {
                 Ok(State::Idle) => return Yield::Idle,
                 Ok(State::Relax) => return Yield::Spin,
@@ -605,6 +676,10 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
 
     fn refused(&mut self) -> BTreeMap<String, u64> {
         std::mem::take(&mut self.refused)
+    }
+
+    fn account(&mut self) -> Vec<(String, String, String)> {
+        self.scx.as_ref().map(Scx::account).unwrap_or_default()
     }
 
     fn fault(&mut self) -> Fault {

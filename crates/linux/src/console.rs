@@ -66,6 +66,11 @@ impl Console {
         }
     }
 
+    /// The kernel object that prints.
+    pub(crate) fn object(&self) -> &Path {
+        &self.object
+    }
+
     /// The last lines.
     pub fn lines(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().map(String::as_str)

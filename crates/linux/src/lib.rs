@@ -7,6 +7,7 @@
 //! * [`LinuxMachine`]: the kernel as the machine sees it (`impl Kernel`);
 //! * [`abi`]: the boundary, byte by byte;
 //! * [`build`]: source package -> object, cached; list, check, remove;
+//! * [`scx`]: sched_ext schedulers in BPF C, compiled natively beside it;
 //! * [`decision`]: what the kernel's structures said at one decision;
 //! * [`console`], [`symbols`], [`stack`]: what it prints, with names in stack traces.
 
@@ -18,6 +19,7 @@ pub mod decision;
 pub mod kernel;
 mod memory;
 mod params;
+pub mod scx;
 pub mod stack;
 pub mod symbols;
 
@@ -26,3 +28,4 @@ pub use build::{BuildError, BuildOptions, BuiltKernel, Progress};
 pub use console::{Console, Warning};
 pub use kernel::{BootOptions, KernelError, KernelThreadInfo, LinuxKernel, LogSink, State, TaskStats};
 pub use params::tunable_name;
+pub use scx::{CompiledScx, Scx, ScxError};

@@ -89,6 +89,12 @@ pub trait Kernel {
         Vec::new()
     }
 
+    /// What a scheduler that is loaded into the kernel says about itself when the run is over: group (settings, statistics, ...),
+    /// name, value.
+    fn account(&mut self) -> Vec<(String, String, String)> {
+        Vec::new()
+    }
+
     /// After [`Yield::Fault`]: what happened.
     fn fault(&mut self) -> Fault;
 
@@ -301,6 +307,8 @@ pub enum FaultKind {
     Contract,
     /// A request was refused (e.g. a parameter does not exist).
     Refused,
+    /// A loadable scheduler was thrown out by the kernel, or left.
+    Scheduler,
 }
 
 impl std::fmt::Display for FaultKind {
@@ -311,6 +319,7 @@ impl std::fmt::Display for FaultKind {
             FaultKind::LostTask => "lost task",
             FaultKind::Contract => "broken contract",
             FaultKind::Refused => "refused",
+            FaultKind::Scheduler => "scheduler exit",
         })
     }
 }

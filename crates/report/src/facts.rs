@@ -25,6 +25,8 @@ pub struct RunFacts {
     pub warnings: Vec<String>,
     /// Facts worth a line each, for instance the share of external wakeups.
     pub notes: Vec<String>,
+    /// What a scheduler that was loaded into the kernel says about itself: group, name, value.
+    pub account: Vec<(String, String, String)>,
     /// What to do next: commands, with a word on what they give.
     pub next_steps: Vec<NextStep>,
 }

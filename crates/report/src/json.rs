@@ -6,6 +6,8 @@ use crate::RunView;
 use schedlab_instruments::{Distribution, TaskStats};
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::Write;
 
 /// Version of the form.
@@ -52,11 +54,30 @@ impl Serialize for Run<'_> {
         map.serialize_entry("idle_while_waiting_stretches", &conservation.stretches)?;
         map.serialize_entry("warnings", &facts.warnings)?;
         map.serialize_entry("notes", &facts.notes)?;
+        if !facts.account.is_empty() {
+            map.serialize_entry("scheduler", &account(&facts.account))?;
+        }
         map.serialize_entry("per_cpu", &Cpus(self.0))?;
         map.serialize_entry("tasks", &Tasks(self.0))?;
         map.serialize_entry("kernel_threads", &KernelThreads(self.0))?;
         map.end()
     }
+}
+
+/// Groups of names with values, whole numbers as numbers; a name that occurs again has a list.
+fn account(rows: &[(String, String, String)]) -> BTreeMap<&str, BTreeMap<&str, Value>> {
+    let mut groups: BTreeMap<&str, BTreeMap<&str, Value>> = BTreeMap::new();
+    for (group, name, text) in rows {
+        let value = text.parse::<i64>().map(Value::from).or_else(|_| text.parse::<u64>().map(Value::from));
+        let value = value.unwrap_or_else(|_| Value::from(text.as_str()));
+        let names = groups.entry(group).or_default();
+        match names.get_mut(name.as_str()) {
+            None => drop(names.insert(name, value)),
+            Some(Value::Array(list)) => list.push(value),
+            Some(first) => *first = Value::Array(vec![first.take(), value]),
+        }
+    }
+    groups
 }
 
 /// Sum, mean, median, p99 and maximum: `NAME_ns` is the sum.

@@ -312,6 +312,7 @@ fn facts(text: &mut String, run: &RunReport, style: Style) {
             wrapped(text, &format!("{:>9}  {reason}", count(*number)));
         }
     }
+    account(text, &facts.account, style);
     if !facts.notes.is_empty() {
         line(text, &format!("\n{}", style.dim("notes")));
         facts.notes.iter().for_each(|note| wrapped(text, note));
@@ -323,6 +324,38 @@ fn facts(text: &mut String, run: &RunReport, style: Style) {
         for (what, command) in steps.chain(again) {
             // commands are never cut or broken: they are to be copied
             let _ = writeln!(text, "  {what:<26} {command}");
+        }
+    }
+}
+
+/// What a loaded scheduler says about itself: a paragraph for each group.
+fn account(text: &mut String, rows: &[(String, String, String)], style: Style) {
+    /// More than these are in the JSON.
+    const SHOWN: usize = 40;
+    let titles = [
+        ("scheduler", "the loaded scheduler"),
+        ("defaults", "set in place of its user-space half (--param NAME=VALUE)"),
+        ("settings", "its settings"),
+        ("statistics", "its own statistics"),
+        ("emulated", "what BPF defines and C does not"),
+    ];
+    for (group, title) in titles {
+        let of_group: Vec<_> = rows.iter().filter(|(g, _, _)| g == group).collect();
+        if of_group.is_empty() {
+            continue;
+        }
+        line(text, &format!("\n{}", style.dim(title)));
+        let pair = |(_, name, value): &&(String, String, String)| match group {
+            "scheduler" => format!("{name}: {value}"),
+            _ => format!("{name}={value}"),
+        };
+        let mut shown: Vec<String> = of_group.iter().take(SHOWN).map(pair).collect();
+        if of_group.len() > SHOWN {
+            shown.push(format!("and {} more (--json)", of_group.len() - SHOWN));
+        }
+        match group {
+            "scheduler" => shown.iter().for_each(|row| wrapped(text, row)),
+            _ => wrapped(text, &shown.join("  ")),
         }
     }
 }

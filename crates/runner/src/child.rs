@@ -44,6 +44,7 @@ pub(crate) fn run(
                 kernel.ask(questions);
             }
             let kernel = LinuxMachine::new(kernel, COMMAND_LINE, Spill::through(&control.log, spill));
+            let kernel = kernel.with_scx(linux.scx.clone());
             let mut machine = Machine::new(kernel, program, setup);
             let mut report = drive(&mut machine, actions, nr_tasks, control);
             report.decisions = machine.kernel().decisions();
@@ -105,12 +106,14 @@ fn drive<K: Kernel>(
         kernel.kernel_threads().into_iter().map(|thread| (thread.pid, thread.name)).collect();
     let warnings = kernel.warnings();
     let refused = kernel.refused();
+    let account = kernel.account();
     let kernel_cpu_ns = (0..nr_tasks)
         .map_while(|id| kernel.task_counters(TaskId(id)))
         .map(|counters| counters.cpu.as_ns())
         .collect();
     let mut report = report(outcome, kernel_threads, refused, warnings, kernel_cpu_ns);
     report.readings = readings;
+    report.account = account;
     if let Err(error) = flushed {
         report.end = RunEnd::Misbehaved {
             report: ExitReport {
@@ -160,6 +163,7 @@ fn report(
         warnings,
         kernel_cpu_ns,
         readings: Vec::new(),
+        account: Vec::new(),
         decisions: Vec::new(),
     }
 }

@@ -129,6 +129,9 @@ pub struct ChildReport {
     pub kernel_cpu_ns: Vec<u64>,
     /// What the actions read: when in ns, name, text or error number.
     pub readings: Vec<(u64, String, Result<String, i32>)>,
+    /// What a scheduler that was loaded into the kernel says about itself: group, name, value.
+    #[serde(default)]
+    pub account: Vec<(String, String, String)>,
     /// Decisions that were to be explained and have come; real Linux only.
     #[serde(default)]
     pub decisions: Vec<schedlab_linux::decision::Decision>,

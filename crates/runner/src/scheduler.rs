@@ -1,5 +1,6 @@
 //! What can `--sched NAME` be? A native policy, or real Linux.
 
+use schedlab_linux::CompiledScx;
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_policies::{PolicyError, PolicyInfo};
 use schedlab_topology::Topology;
@@ -32,6 +33,8 @@ pub struct LinuxObject {
     pub nr_cpus: u32,
     /// The shared object.
     pub object: PathBuf,
+    /// A sched_ext scheduler to be loaded into it.
+    pub scx: Option<CompiledScx>,
 }
 
 impl LinuxObject {

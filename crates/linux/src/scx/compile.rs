@@ -1,0 +1,429 @@
+//! How does a scheduler in BPF C become an object that runs in the simulated kernel?
+//!
+//! ```text
+//! linux.so (flavour scx) ── pahole ──> vmlinux.btf ── bpftool ──> vmlinux.h          once per kernel
+//! scx_simple.bpf.c, unchanged ── gcc with linux/scx/include in front ──> scheduler.o
+//! linux/scx/support.c ── gcc with the kernel's own flags and headers ──> support.o   ──> scx_simple-<key>.so
+//! ```
+//!
+//! The result lies in the kernel's folder in the cache, under a key over everything that goes into it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use sha2::{Digest, Sha256};
+
+use super::ScxError;
+use super::btf::{Btf, Member};
+use super::elf::Elf;
+use crate::build::BuiltKernel;
+
+/// How the scheduler itself is compiled.
+///
+/// r15 is the virtual CPU in all kernel code; -fwrapv, -fno-strict-aliasing, -fno-delete-null-pointer-checks: BPF has no undefined
+/// behaviour there; no vector registers: the simulated kernel does not save them; -gbtf: the types of maps and settings.
+const FLAGS: [&str; 20] = [
+    "-O2",
+    "-std=gnu11",
+    "-fPIC",
+    "-ffixed-r15",
+    "-fno-stack-protector",
+    "-fcf-protection=none",
+    "-fno-strict-aliasing",
+    "-fno-delete-null-pointer-checks",
+    "-fwrapv",
+    "-fno-tree-loop-distribute-patterns",
+    "-mgeneral-regs-only",
+    "-D__bpf__",
+    "-D__TARGET_ARCH_x86",
+    "-DBPF_NO_PRESERVE_ACCESS_INDEX",
+    "-Wno-attributes",
+    "-Wno-unknown-pragmas",
+    "-Wno-incompatible-pointer-types",
+    "-Wno-int-conversion",
+    "-Wno-discarded-qualifiers",
+    "-Werror=trampolines",
+];
+
+/// Names of the kernel's that support.c uses, so that a scheduler's variable of that name is not taken for them.
+pub(super) const KERNEL_PREFIX: &str = "linux.";
+
+/// A scheduler, compiled for one kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompiledScx {
+    /// The shared object.
+    pub object: PathBuf,
+    /// The source.
+    pub source: PathBuf,
+    /// sha256 of the source file, for the record.
+    pub source_sha256: String,
+    /// The kernel's enumerators, one `NAME VALUE` a line.
+    pub enumerators: PathBuf,
+}
+
+fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> ScxError {
+    let path = path.to_owned();
+    move |source| ScxError::Io { doing, path, source }
+}
+
+fn run(command: &mut Command, doing: &'static str, package: &'static str) -> Result<Vec<u8>, ScxError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|source| {
+        if source.kind() == std::io::ErrorKind::NotFound {
+            ScxError::Tool { program: program.clone(), package }
+        } else {
+            ScxError::Io { doing: "run", path: program.clone().into(), source }
+        }
+    })?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    const SHOWN: usize = 30;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let errors: Vec<&str> = text.lines().filter(|l| !l.contains("warning:")).take(SHOWN).collect();
+    Err(ScxError::Step { doing, text: errors.join("\n") })
+}
+
+/// bpftool is in /usr/sbin, which is not in everybody's PATH.
+fn bpftool() -> Command {
+    let sbin = Path::new("/usr/sbin/bpftool");
+    Command::new(if sbin.is_file() { sbin.as_os_str() } else { "bpftool".as_ref() })
+}
+
+/// Whether all is here that a kernel with the class ext and a scheduler for it are built with, beyond what every kernel needs.
+pub fn check_tools() -> Result<(), ScxError> {
+    let in_path = |program: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+    };
+    let bpftool = in_path("bpftool") || Path::new("/usr/sbin/bpftool").is_file();
+    // the kernel's build makes a tool of its own that reads ELF
+    let libelf =
+        ["/usr/include/libelf.h", "/usr/local/include/libelf.h"].iter().any(|f| Path::new(f).is_file());
+    for (there, program, package) in [
+        (in_path("pahole"), "pahole", "dwarves"),
+        (bpftool, "bpftool", "bpftool"),
+        (in_path("objcopy"), "objcopy", "binutils"),
+        (libelf, "libelf.h", "libelf-dev"),
+    ] {
+        if !there {
+            return Err(ScxError::Tool { program: program.to_owned(), package });
+        }
+    }
+    Ok(())
+}
+
+/// The kernel's types: `vmlinux.h`, `vmlinux.btf`, `enumerators`.
+fn types(kernel: &BuiltKernel) -> Result<PathBuf, ScxError> {
+    let dir = kernel.dir.join("scx");
+    if dir.join("enumerators").is_file() {
+        return Ok(dir);
+    }
+    let aside = kernel.dir.join(format!("scx.tmp{}", std::process::id()));
+    fs::create_dir_all(&aside).map_err(io("create", &aside))?;
+    let (btf, header) = (aside.join("vmlinux.btf"), aside.join("vmlinux.h"));
+    let mut option = std::ffi::OsString::from("--btf_encode_detached=");
+    option.push(&btf);
+    run(Command::new("pahole").arg(option).arg(kernel.object()), "reading the kernel's types", "dwarves")?;
+    let text = run(
+        bpftool().args(["btf", "dump", "file"]).arg(&btf).args(["format", "c"]),
+        "writing vmlinux.h",
+        "bpftool",
+    )?;
+    fs::write(&header, text).map_err(io("write", &header))?;
+    let data = fs::read(&btf).map_err(io("read", &btf))?;
+    let parsed =
+        Btf::parse(&data).ok_or_else(|| ScxError::Damaged { path: btf.clone(), why: "no BTF".into() })?;
+    let lines: String =
+        parsed.enumerators().iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+    let list = aside.join("enumerators");
+    fs::write(&list, lines).map_err(io("write", &list))?;
+    match fs::rename(&aside, &dir) {
+        Ok(()) => {}
+        // another process was first
+        Err(_) if dir.join("enumerators").is_file() => drop(fs::remove_dir_all(&aside)),
+        Err(error) => return Err(io("write", &dir)(error)),
+    }
+    Ok(dir)
+}
+
+/// Folders in which a scheduler's `<scx/common.bpf.h>` is looked for.
+fn include_folders(kernel: &BuiltKernel, source: &Path, ours: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for above in source.ancestors().skip(1) {
+        // sched_ext/scx: scheds/include; the kernel: tools/sched_ext/include
+        for include in ["include", "scheds/include", "tools/sched_ext/include"] {
+            let dir = above.join(include);
+            if dir.join("scx/common.bpf.h").is_file() && dir != ours {
+                found.push(dir);
+            }
+        }
+        // a published crate, scx_bpfland-1.0.6: its scx_utils is beside it
+        let name = above.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let (Some((_, version)), Some(parent)) = (name.rsplit_once('-'), above.parent()) {
+            let dir = parent.join(format!("scx_utils-{version}/bpf_h"));
+            if dir.join("scx/common.bpf.h").is_file() {
+                found.push(dir);
+            }
+        }
+        if !found.is_empty() {
+            return found;
+        }
+    }
+    vec![kernel.source.join("tools/sched_ext/include")]
+}
+
+/// Names of the schedulers in the kernel's own tools/sched_ext, without `scx_`.
+pub fn of_kernel(kernel: &BuiltKernel) -> Vec<String> {
+    let entries = fs::read_dir(kernel.source.join("tools/sched_ext")).into_iter().flatten().flatten();
+    let name = |entry: fs::DirEntry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        Some(name.strip_prefix("scx_")?.strip_suffix(".bpf.c")?.to_owned())
+    };
+    let mut names: Vec<String> = entries.filter_map(name).collect();
+    names.sort();
+    names
+}
+
+/// The compiler's arguments for files of the kernel, taken from what the kernel's build noted.
+fn kernel_flags(kernel: &BuiltKernel) -> Result<Vec<String>, ScxError> {
+    let path = kernel.dir.join("build/kernel/sched/.build_policy.o.cmd");
+    let text = fs::read_to_string(&path).map_err(io("read", &path))?;
+    let line = text.lines().next().unwrap_or_default();
+    let (_, command) = line
+        .split_once(":= ")
+        .ok_or_else(|| ScxError::Damaged { path: path.clone(), why: "it holds no command".into() })?;
+    let words: Vec<&str> =
+        command.split(" ; ").next().unwrap_or_default().split_whitespace().skip(1).collect();
+    let mut flags = Vec::new();
+    let mut at = 0;
+    while at < words.len() {
+        let word = words[at];
+        at += 1;
+        match word {
+            "-c" => {}
+            "-o" => at += 1,
+            // what it refers to is in another object
+            "-include" if words.get(at).is_some_and(|w| w.ends_with("warp_hidden.h")) => at += 1,
+            "-fvisibility=hidden" => {}
+            _ if word.starts_with("-Wp,-MMD") || word.ends_with("/build_policy.c") => {}
+            _ => flags.push(word.replace('\'', "")),
+        }
+    }
+    Ok(flags)
+}
+
+/// Compile a scheduler for this kernel, or find it compiled.
+pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxError> {
+    let source = fs::canonicalize(source).map_err(io("find", source))?;
+    let ours = crate::build::port_dir().map_err(|e| ScxError::Kernel(e.to_string()))?.join("scx");
+    let dir = types(kernel)?;
+    let mut arguments: Vec<std::ffi::OsString> = FLAGS.iter().map(|f| f.into()).collect();
+    let mut include = |dir: &Path| {
+        arguments.push("-I".into());
+        arguments.push(dir.into());
+    };
+    include(&ours.join("include"));
+    include(&dir);
+    for dir in include_folders(kernel, &source, &ours.join("include")) {
+        include(&dir);
+    }
+    let compiler = Command::new("gcc");
+    let program = compiler.get_program().to_owned();
+    let gcc = || {
+        let mut gcc = Command::new(&program);
+        gcc.env("LC_ALL", "C");
+        gcc
+    };
+    let preprocessed = run(
+        gcc().args(&arguments).arg("-E").arg("-P").arg(&source),
+        "reading the scheduler's source",
+        "gcc",
+    )?;
+    let mut hash = Sha256::new();
+    let mut part = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    part(&preprocessed);
+    part(kernel.key.as_bytes());
+    part(kernel.compiler.as_bytes());
+    part(FLAGS.join(" ").as_bytes());
+    for file in ["support.c", "glue.c", "scx_abi.h"] {
+        let path = ours.join(file);
+        part(&fs::read(&path).map_err(io("read", &path))?);
+    }
+    let key: String = hash.finalize().iter().take(6).map(|b| format!("{b:02x}")).collect();
+    let stem = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let stem = stem.split('.').next().unwrap_or_default();
+    let object = dir.join(format!("{stem}-{key}.so"));
+    let text = fs::read(&source).map_err(io("read", &source))?;
+    let sum: String = Sha256::digest(&text).iter().map(|b| format!("{b:02x}")).collect();
+    let compiled = CompiledScx { object, source, source_sha256: sum, enumerators: dir.join("enumerators") };
+    if compiled.object.is_file() {
+        return Ok(compiled);
+    }
+    let work = dir.join(format!("{stem}-{key}.tmp{}", std::process::id()));
+    fs::create_dir_all(&work).map_err(io("create", &work))?;
+    let result = steps(kernel, &compiled, &work, &ours, &arguments, &gcc);
+    drop(fs::remove_dir_all(&work));
+    result.map(|()| compiled)
+}
+
+fn steps(
+    kernel: &BuiltKernel,
+    compiled: &CompiledScx,
+    work: &Path,
+    ours: &Path,
+    arguments: &[std::ffi::OsString],
+    gcc: &dyn Fn() -> Command,
+) -> Result<(), ScxError> {
+    let (scheduler, glue, support) = (work.join("scheduler.o"), work.join("glue.o"), work.join("support.o"));
+    let read = |path: &Path| fs::read(path).map_err(io("read", path));
+    let damaged = |path: &Path| ScxError::Damaged { path: path.to_owned(), why: "not an object".into() };
+    run(
+        gcc().args(arguments).args(["-gbtf", "-c", "-o"]).arg(&scheduler).arg(&compiled.source),
+        "compiling the scheduler",
+        "gcc",
+    )?;
+    run(
+        gcc().args(arguments).args(["-c", "-o"]).arg(&glue).arg(ours.join("glue.c")),
+        "compiling glue.c",
+        "gcc",
+    )?;
+    run(
+        gcc()
+            .current_dir(kernel.dir.join("build"))
+            .args(kernel_flags(kernel)?)
+            .arg("-I")
+            .arg(ours)
+            .args(["-g0", "-c", "-o"])
+            .arg(&support)
+            .arg(ours.join("support.c")),
+        "compiling support.c",
+        "gcc",
+    )?;
+    layouts_agree(&read(&scheduler)?, &read(&compiled.enumerators.with_file_name("vmlinux.btf"))?)?;
+    // the kernel's names in support.o apart from the scheduler's
+    let data = read(&support)?;
+    let elf = Elf::parse(&data).ok_or_else(|| damaged(&support))?;
+    let renames: String = elf
+        .symbols()
+        .iter()
+        .filter(|s| s.section == 0 && !s.name.is_empty() && !s.name.starts_with("schedlab_"))
+        .filter(|s| !s.name.starts_with("_GLOBAL_"))
+        .map(|s| format!("{} {KERNEL_PREFIX}{}\n", s.name, s.name))
+        .collect();
+    let list = work.join("renames");
+    fs::write(&list, renames).map_err(io("write", &list))?;
+    let mut option = std::ffi::OsString::from("--redefine-syms=");
+    option.push(&list);
+    run(Command::new("objcopy").arg(option).arg("--weaken").arg(&support), "renaming", "binutils")?;
+    unresolved(kernel, &read(&scheduler)?)?;
+    let stubs = work.join("stubs.o");
+    let source = work.join("stubs.S");
+    let vmlinux = read(&compiled.enumerators.with_file_name("vmlinux.btf"))?;
+    fs::write(&source, implicit_arguments(&read(&scheduler)?, &vmlinux)).map_err(io("write", &source))?;
+    run(gcc().args(["-c", "-o"]).arg(&stubs).arg(&source), "compiling stubs", "gcc")?;
+    // imports become weak: the dynamic loader leaves them at 0, and the simulator fills them in
+    run(
+        Command::new("objcopy")
+            .args(["--weaken", "--rename-section", ".maps=scx_maps,alloc,load,data,contents"])
+            .arg(&scheduler),
+        "renaming",
+        "binutils",
+    )?;
+    let aside = work.join("scheduler.so");
+    run(
+        gcc()
+            .args(["-shared", "-nostdlib", "-o"])
+            .arg(&aside)
+            .args([&scheduler, &glue, &support, &stubs])
+            .arg("-Wl,-Bsymbolic,-z,norelro,-z,now,-z,noexecstack,--build-id=none"),
+        "linking the scheduler",
+        "gcc",
+    )?;
+    fs::rename(&aside, &compiled.object).map_err(io("write", &compiled.object))
+}
+
+/// Functions of the kernel's that take the calling program as their last argument (from 6.19 on): a scheduler calls them without
+/// it. A few instructions in between put it in.
+fn implicit_arguments(scheduler: &[u8], vmlinux: &[u8]) -> String {
+    /// Registers of arguments, in order.
+    const ARGUMENTS: [&str; 6] = ["rdi", "rsi", "rdx", "rcx", "r8", "r9"];
+    let mut text = String::from(".section .note.GNU-stack,\"\",@progbits\n.text\n");
+    let (Some(elf), Some(btf)) = (Elf::parse(scheduler), Btf::parse(vmlinux)) else { return text };
+    let known = btf.with_program();
+    for symbol in elf.symbols().iter().filter(|s| s.section == 0) {
+        let name = symbol.name.as_str();
+        // BPF's helpers are called with it by our headers
+        let place =
+            known.get(name).filter(|_| name.starts_with("scx_bpf_") || name.starts_with("bpf_iter_scx"));
+        let Some(register) = place.and_then(|place| ARGUMENTS.get(*place)) else { continue };
+        text.push_str(&format!(
+            ".globl {name}\n.weak {KERNEL_PREFIX}{name}\n.type {name}, @function\n{name}:\n\tlea scx_aux_shared(%rip), %{register}\n\tjmp {KERNEL_PREFIX}{name}@PLT\n"
+        ));
+    }
+    text
+}
+
+/// Every function that the scheduler needs must be there; weak ones may be missing, as in BPF.
+fn unresolved(kernel: &BuiltKernel, scheduler: &[u8]) -> Result<(), ScxError> {
+    let object = kernel.object();
+    let data = fs::read(&object).map_err(io("read", &object))?;
+    let damaged = |path: &Path| ScxError::Damaged { path: path.to_owned(), why: "not an object".into() };
+    let elf = Elf::parse(&data).ok_or_else(|| damaged(&object))?;
+    let known: BTreeSet<String> =
+        elf.symbols().into_iter().filter(|s| s.section != 0).map(|s| s.name).collect();
+    let scheduler = Elf::parse(scheduler).ok_or_else(|| damaged(&object))?;
+    let missing: Vec<String> = scheduler
+        .symbols()
+        .into_iter()
+        .filter(|s| s.section == 0 && !s.is_weak && !s.name.is_empty() && !known.contains(&s.name))
+        .filter(|s| !s.name.starts_with("schedlab_") && !s.name.starts_with("_GLOBAL_"))
+        .filter(|s| !["memset", "memcpy", "memmove", "memcmp"].contains(&s.name.as_str()))
+        .map(|s| s.name)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(ScxError::Missing { kernel: format!("Linux {}", kernel.version), names: missing.join(", ") })
+}
+
+/// gcc's layout of the types in vmlinux.h against the kernel's own.
+///
+/// vmlinux.h cannot say that an enumeration is packed into one byte: structures that hold such a one come out differently, and
+/// are let pass (inode, bio, request_queue: none that schedulers look into).
+fn layouts_agree(scheduler: &[u8], vmlinux: &[u8]) -> Result<(), ScxError> {
+    let Some(section) = Elf::parse(scheduler).and_then(|e| e.section(".BTF").map(|s| s.data.to_vec())) else {
+        return Err(ScxError::Layout("the scheduler's object has no types (.BTF)".into()));
+    };
+    let (Some(ours), Some(theirs)) = (Btf::parse(&section), Btf::parse(vmlinux)) else {
+        return Err(ScxError::Layout("the types (.BTF) are unreadable".into()));
+    };
+    let mut known = BTreeMap::<&str, Vec<_>>::new();
+    for (name, bytes, members) in theirs.composites().filter(|c| !c.0.is_empty()) {
+        known.entry(name).or_default().push((bytes, members));
+    }
+    let mut differ = BTreeSet::new();
+    for (name, bytes, members) in ours.composites() {
+        let Some(candidates) = known.get(name) else { continue };
+        let same = |(size, kernels): &(u32, &[Member])| {
+            *size == bytes
+                && members
+                    .iter()
+                    .filter(|m| !m.name.is_empty())
+                    .all(|m| kernels.iter().any(|k| k.name == m.name && k.offset_bits == m.offset_bits))
+        };
+        let packed = candidates.iter().any(|(_, kernels)| theirs.holds_packed_enum(kernels));
+        if !packed && !candidates.iter().any(same) {
+            differ.insert(name.to_owned());
+        }
+    }
+    if differ.is_empty() {
+        return Ok(());
+    }
+    Err(ScxError::Layout(differ.into_iter().collect::<Vec<_>>().join(", ")))
+}

@@ -1,0 +1,245 @@
+//! What would a scheduler's user-space half have set before it loaded the BPF half?
+//!
+//! A sched_ext scheduler is two programs. The one in user space fills in what only it knows (how many CPUs there are, sizes of
+//! buffers, the machine's topology) and what its command line says. Here it is replaced by defaults, each stated in the report and
+//! replaceable by `--param NAME=VALUE`. For a scheduler that is not known by name the general ones below are all there is.
+
+use crate::abi::Topo;
+
+/// The machine, as a user-space half finds it in /sys.
+pub(super) struct Machine<'a> {
+    pub(super) cpus: &'a [Topo],
+}
+
+/// What is set.
+#[derive(Default)]
+pub(super) struct Half {
+    /// Path of the variable and value, in this order.
+    pub(super) settings: Vec<(String, String)>,
+    /// The kernel must call init() on the CPU whose number is in this variable.
+    pub(super) init_on: Option<&'static str>,
+    /// Programs of type "syscall" to be run before the scheduler is attached, each with the bytes of its argument.
+    pub(super) calls: Vec<(String, Vec<u8>)>,
+    /// What the half does that nobody does here.
+    pub(super) missing: Vec<&'static str>,
+}
+
+/// Length of a scheduler's buffer for the exit's dump: `UEI_DUMP_DFL_LEN` of the kernel's user_exit_info.h.
+const DUMP_LENGTH: u32 = 32768;
+
+/// The defaults for a scheduler: by its name in `struct sched_ext_ops`, and by its variables' names.
+pub(super) fn defaults(name: &str, variables: &[&str], machine: &Machine<'_>) -> Half {
+    let mut half = Half::default();
+    let nr_cpus = machine.cpus.len();
+    let mut set = |path: String, value: String| half.settings.push((path, value));
+    for variable in variables {
+        match *variable {
+            // libbpf_num_possible_cpus(), or the highest CPU number and one
+            "nr_cpu_ids" | "nr_cpus" | "nr_possible_cpus" | "nr_cpus_possible" => {
+                set((*variable).to_owned(), nr_cpus.to_string());
+            }
+            // UEI_SET_SIZE()
+            _ if variable.ends_with("_dump_len") => set((*variable).to_owned(), DUMP_LENGTH.to_string()),
+            // scx_utils::import_enums!(): the kernel's enumerators, by name
+            _ if variable.starts_with("__SCX_") => {
+                set((*variable).to_owned(), variable.trim_start_matches("__").to_owned());
+            }
+            _ => {}
+        }
+    }
+    match name {
+        "central" => half.init_on = Some("central_cpu"),
+        "bpfland" => bpfland(&mut half, machine),
+        "lavd" => lavd(&mut half, machine),
+        "rusty" => rusty(&mut half, machine),
+        _ => {}
+    }
+    half
+}
+
+impl Machine<'_> {
+    fn has_smt(&self) -> bool {
+        self.cpus.iter().enumerate().any(|(i, cpu)| self.cpus[..i].iter().any(|other| other.core == cpu.core))
+    }
+
+    /// Groups of CPUs that share a last-level cache and have the same capacity, in the order of their first CPU.
+    fn domains(&self) -> Vec<Vec<usize>> {
+        let mut found: Vec<(u32, u32, Vec<usize>)> = Vec::new();
+        for (number, cpu) in self.cpus.iter().enumerate() {
+            match found.iter_mut().find(|(llc, capacity, _)| (*llc, *capacity) == (cpu.llc, cpu.capacity)) {
+                Some((_, _, members)) => members.push(number),
+                None => found.push((cpu.llc, cpu.capacity, vec![number])),
+            }
+        }
+        found.into_iter().map(|(_, _, members)| members).collect()
+    }
+
+    fn strongest(&self) -> u32 {
+        self.cpus.iter().map(|cpu| cpu.capacity).max().unwrap_or(1024)
+    }
+}
+
+/// The words of a CPU mask that are not 0.
+fn words(cpus: impl IntoIterator<Item = usize>) -> Vec<(usize, u64)> {
+    let mut found: Vec<(usize, u64)> = Vec::new();
+    for cpu in cpus {
+        match found.iter_mut().find(|(word, _)| *word == cpu / 64) {
+            Some((_, bits)) => *bits |= 1 << (cpu % 64),
+            None => found.push((cpu / 64, 1 << (cpu % 64))),
+        }
+    }
+    found
+}
+
+impl Half {
+    fn set(&mut self, path: impl Into<String>, value: impl ToString) {
+        self.settings.push((path.into(), value.to_string()));
+    }
+
+    fn mask(&mut self, path: &str, cpus: impl IntoIterator<Item = usize>) {
+        for (word, bits) in words(cpus) {
+            self.set(format!("{path}[{word}]"), format!("{bits:#x}"));
+        }
+    }
+}
+
+/// scx_bpfland 1.0: all CPUs are of the primary domain; siblings are those that share a cache.
+fn bpfland(half: &mut Half, machine: &Machine<'_>) {
+    half.set("smt_enabled", machine.has_smt());
+    let bytes = |words: &[i32]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+    // -1 empties the mask
+    for cpu in std::iter::once(-1).chain(0..machine.cpus.len() as i32) {
+        half.calls.push(("enable_primary_cpu".into(), bytes(&[cpu])));
+    }
+    for (level, same) in [
+        (2, (|a, b| a.cluster == b.cluster && a.llc == b.llc) as fn(&Topo, &Topo) -> bool),
+        (3, |a, b| a.llc == b.llc),
+    ] {
+        for (a, cpu) in machine.cpus.iter().enumerate() {
+            for (b, other) in machine.cpus.iter().enumerate() {
+                if same(cpu, other) {
+                    half.calls.push(("enable_sibling_cpu".into(), bytes(&[level, a as i32, b as i32])));
+                }
+            }
+        }
+    }
+    half.missing.push("the energy profile is not read: --primary-domain all");
+}
+
+/// scx_lavd 1.0: a compute domain for each last-level cache and capacity.
+fn lavd(half: &mut Half, machine: &Machine<'_>) {
+    half.set("is_smt_active", machine.has_smt());
+    let strongest = machine.strongest();
+    let mut order: Vec<usize> = (0..machine.cpus.len()).collect();
+    order.sort_by_key(|&cpu| std::cmp::Reverse(machine.cpus[cpu].capacity));
+    for (place, &cpu) in order.iter().enumerate() {
+        half.set(format!("cpu_order_performance[{place}]"), cpu);
+        half.set(format!("__cpu_capacity_hint[{cpu}]"), machine.cpus[cpu].capacity);
+    }
+    for (place, &cpu) in order.iter().rev().enumerate() {
+        half.set(format!("cpu_order_powersave[{place}]"), cpu);
+    }
+    let domains = machine.domains();
+    let of = |domain: usize| &machine.cpus[domains[domain][0]];
+    for (id, members) in domains.iter().enumerate() {
+        let path = format!("cpdom_ctxs[{id}]");
+        let is_big = of(id).capacity == strongest;
+        // the nearest domain of the other kind, itself if there is none
+        let other = (0..domains.len()).find(|&d| (of(d).capacity == strongest) != is_big).unwrap_or(id);
+        for (member, value) in [
+            ("id", id),
+            ("alt_id", other),
+            ("node_id", of(id).node as usize),
+            ("is_big", usize::from(is_big)),
+            ("is_active", 1),
+        ] {
+            half.set(format!("{path}.{member}"), value);
+        }
+        half.mask(&format!("{path}.__cpumask"), members.iter().copied());
+        // neighbours of the same kind: in the node, then beyond
+        let near = |same_node: bool| {
+            let others = (0..domains.len()).filter(|&d| d != id && of(d).capacity == of(id).capacity);
+            others.filter(|&d| (of(d).node == of(id).node) == same_node).collect::<Vec<_>>()
+        };
+        for (distance, neighbours) in [near(true), near(false)].iter().filter(|n| !n.is_empty()).enumerate() {
+            half.set(format!("{path}.nr_neighbors[{distance}]"), neighbours.len());
+            let bits = neighbours.iter().fold(0u64, |bits, d| bits | 1 << d);
+            half.set(format!("{path}.neighbor_bits[{distance}]"), format!("{bits:#x}"));
+        }
+    }
+}
+
+/// scx_rusty 1.0: a domain for each last-level cache, with its defaults; no load balancer between them, no tuner.
+fn rusty(half: &mut Half, machine: &Machine<'_>) {
+    let domains = machine.domains();
+    let nodes = machine.cpus.iter().map(|cpu| cpu.node).max().unwrap_or(0) + 1;
+    half.set("nr_doms", domains.len());
+    half.set("nr_nodes", nodes);
+    half.set("load_half_life", 1_000_000_000);
+    half.set("greedy_threshold", 1);
+    for (id, members) in domains.iter().enumerate() {
+        half.set(format!("dom_numa_id_map[{id}]"), machine.cpus[members[0]].node);
+        half.mask(&format!("dom_cpumasks[{id}]"), members.iter().copied());
+        for cpu in members {
+            half.set(format!("cpu_dom_id_map[{cpu}]"), id);
+        }
+    }
+    for node in 0..nodes {
+        let of_node = |&cpu: &usize| machine.cpus[cpu].node == node;
+        half.mask(&format!("numa_cpumasks[{node}]"), (0..machine.cpus.len()).filter(of_node));
+    }
+    half.set("tune_input.slice_ns", 20_000_000);
+    half.set("tune_input.gen", 1);
+    half.mask("tune_input.direct_greedy_cpumask", 0..machine.cpus.len());
+    half.mask("tune_input.kick_greedy_cpumask", 0..machine.cpus.len());
+    half.missing.push("load balancing between domains (every 2 s, in user space)");
+    half.missing
+        .push("the tuner (every 0.1 s): slice and greedy masks stay as for a machine that is not full");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpus() -> Vec<Topo> {
+        // two caches of two cores with two threads each
+        (0..8)
+            .map(|i| Topo { core: i / 2, cluster: i / 2, llc: i / 4, package: 0, node: 0, capacity: 1024 })
+            .collect()
+    }
+
+    #[test]
+    fn general_settings_go_by_name() {
+        let cpus = cpus();
+        let half = defaults(
+            "mine",
+            &["nr_cpu_ids", "uei_dump_len", "__SCX_SLICE_DFL", "x"],
+            &Machine { cpus: &cpus },
+        );
+        let pairs: Vec<(&str, &str)> = half.settings.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        assert_eq!(
+            pairs,
+            [("nr_cpu_ids", "8"), ("uei_dump_len", "32768"), ("__SCX_SLICE_DFL", "SCX_SLICE_DFL")]
+        );
+    }
+
+    #[test]
+    fn topology_is_told() {
+        let cpus = cpus();
+        let machine = Machine { cpus: &cpus };
+        let half = defaults("rusty", &[], &machine);
+        let value = |name: &str| half.settings.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+        assert_eq!((value("nr_doms"), value("cpu_dom_id_map[5]")), (Some("2"), Some("1")));
+        assert_eq!((value("dom_cpumasks[1][0]"), value("numa_cpumasks[0][0]")), (Some("0xf0"), Some("0xff")));
+        let half = defaults("lavd", &[], &machine);
+        let value = |name: &str| half.settings.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+        assert_eq!(
+            (value("cpdom_ctxs[0].neighbor_bits[0]"), value("cpdom_ctxs[1].nr_neighbors[0]")),
+            (Some("0x2"), Some("1"))
+        );
+        assert_eq!(value("is_smt_active"), Some("true"));
+        let half = defaults("bpfland", &[], &machine);
+        // 9 for the primary domain; 8 x 2 of level 2, 8 x 4 of level 3
+        assert_eq!(half.calls.len(), 9 + 16 + 32);
+    }
+}

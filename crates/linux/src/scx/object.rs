@@ -1,0 +1,755 @@
+//! A scheduler's object in the simulated kernel's process: how is it set up, watched and read?
+//!
+//! ```text
+//! load      dlopen, imports written, settings written        before the kernel boots
+//! prepare   maps, attach, programs of type "syscall"         in process 1, as the last step of the boot
+//! exited?   the kernel has called exit(): stall, error       after every resume
+//! account   settings, statistics, what was emulated          when the run is over
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CString, c_void};
+use std::fs;
+use std::path::Path;
+use std::ptr;
+
+use super::CompiledScx;
+use super::abi::{Abi, ExitRecord, Field, MAX_FIELDS, MAX_MEMBERS, Map, OpsMember, Request, Syscall};
+use super::btf::{Btf, Kind, TypeId};
+use super::compile::KERNEL_PREFIX;
+use super::elf::{self, Elf, SHF_EXECINSTR};
+use super::halves::{self, Machine};
+use super::{semantics, settings};
+use crate::abi::Topo;
+use crate::kernel::LinuxKernel;
+
+/// The scheduler has left, or was thrown out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScxExit {
+    /// `SCX_EXIT_*`: from 1024 on an error.
+    pub kind: u32,
+    /// What the scheduler gave to `scx_bpf_exit()`.
+    pub code: i64,
+    /// The kernel's words for the kind: `runnable task stall`.
+    pub reason: String,
+    /// What happened: `hog[42] failed to run for 5.004s`.
+    pub message: String,
+    /// Where it was found, innermost first.
+    pub stack: Vec<String>,
+    /// The kernel's debug dump: runqueues, tasks, what the scheduler's dump() adds.
+    pub dump: String,
+}
+
+impl std::fmt::Display for ScxExit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        /// From here on the kinds are errors (`SCX_EXIT_ERROR`).
+        const ERROR: u32 = 1024;
+        let what = if self.kind >= ERROR { "the kernel threw it out" } else { "the scheduler left" };
+        write!(f, "{what}: {}", self.reason)?;
+        if !self.message.is_empty() {
+            write!(f, " ({})", self.message)?;
+        }
+        if self.code != 0 {
+            write!(f, ", exit code {}", self.code)?;
+        }
+        for frame in &self.stack {
+            write!(f, "\n    at {frame}")?;
+        }
+        const SHOWN: usize = 120;
+        let lines = self.dump.lines().filter(|l| !l.trim().is_empty());
+        if !self.dump.is_empty() {
+            write!(f, "\n  the kernel's dump:")?;
+        }
+        for line in lines.clone().take(SHOWN) {
+            write!(f, "\n    {line}")?;
+        }
+        match lines.count().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n    and {more} more lines"),
+        }
+    }
+}
+
+/// A variable in memory.
+#[derive(Clone, Copy)]
+struct Variable {
+    address: usize,
+    id: TypeId,
+}
+
+/// A map, for reading.
+struct MapInfo {
+    name: String,
+    kind: u32,
+    value: TypeId,
+    max_entries: u32,
+    definition: usize,
+}
+
+const MAP_ARRAY: u32 = 2;
+const MAP_PERCPU_ARRAY: u32 = 6;
+
+/// A loaded scheduler.
+pub struct Scx {
+    abi: *const Abi,
+    name: String,
+    btf: Btf,
+    variables: BTreeMap<String, Variable>,
+    maps: Vec<MapInfo>,
+    request: Box<Request>,
+    _maps: Vec<Map>,
+    _members: Vec<OpsMember>,
+    _names: Vec<CString>,
+    calls: Vec<(String, Box<Syscall>, Vec<u8>)>,
+    /// What stands for the user-space half.
+    defaults: Vec<(String, String)>,
+    given: BTreeSet<String>,
+    /// Values when the run began.
+    initial: BTreeMap<String, i128>,
+    not_attached: Vec<String>,
+    missing: Vec<&'static str>,
+    nr_cpus: u32,
+    source: String,
+    kernel_text: usize,
+    kernel_object: std::path::PathBuf,
+    _library: libloading::os::unix::Library,
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// A number as it stands in memory.
+///
+/// # Safety
+/// `bytes` bytes must be readable at the address.
+unsafe fn peek(address: usize, bytes: u32) -> u64 {
+    let mut raw = [0u8; 8];
+    // SAFETY: the caller's promise; 1 to 8 bytes.
+    unsafe { ptr::copy_nonoverlapping(address as *const u8, raw.as_mut_ptr(), bytes.min(8) as usize) };
+    u64::from_le_bytes(raw)
+}
+
+impl Scx {
+    /// Bring a scheduler into this process, beside the kernel; write its settings. Of `params` those that it has are taken.
+    pub fn load(
+        compiled: &CompiledScx,
+        kernel: &LinuxKernel,
+        kernel_object: &Path,
+        cpus: &[Topo],
+        params: &[(String, String)],
+    ) -> Result<Scx, String> {
+        let say = |path: &Path| {
+            let path = path.display().to_string();
+            move |e: std::io::Error| format!("{path}: {e}")
+        };
+        let data = fs::read(&compiled.object).map_err(say(&compiled.object))?;
+        let elf = Elf::parse(&data).ok_or("the scheduler's object is damaged")?;
+        let btf = elf
+            .section(".BTF")
+            .and_then(|s| Btf::parse(s.data))
+            .ok_or("the scheduler's object has no types")?;
+        let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
+        // SAFETY: the object has no constructors; it was compiled by `compile`.
+        let library = unsafe { libloading::os::unix::Library::open(Some(&compiled.object), flags) }
+            .map_err(|e| e.to_string())?;
+        // SAFETY: the signature is scx_abi.h's.
+        let get = unsafe { library.get::<unsafe extern "C" fn() -> *const Abi>(b"schedlab_scx_abi\0") }
+            .map_err(|e| e.to_string())?;
+        let symbols = elf.symbols();
+        let of_get = symbols.iter().find(|s| s.name == "schedlab_scx_abi").map_or(0, |s| s.value);
+        let base = (*get as usize).wrapping_sub(of_get as usize);
+        let kernel_text = kernel.text().start as usize;
+        make_writable(&elf, base).map_err(|e| format!("making the scheduler's data writable: {e}"))?;
+        link(&elf, base, kernel_object, kernel_text)?;
+        // SAFETY: a function of the object without arguments, which only reads constants.
+        let abi = unsafe { get() };
+        // SAFETY: the table is a static of the object.
+        let table = unsafe { &*abi };
+        if let Some(why) = table.check() {
+            return Err(format!("the scheduler's object does not fit: {why}"));
+        }
+        let code = elf.sections.iter().filter(|s| s.flags & SHF_EXECINSTR != 0);
+        let (low, high) = code.fold((u64::MAX, 0), |(l, h), s| (l.min(s.address), h.max(s.address + s.size)));
+        // SAFETY: the object stays loaded as long as the process: `_library` is never dropped before it ends.
+        unsafe { semantics::arm(base + low as usize..base + high as usize, table.faults) }
+            .map_err(|e| e.to_string())?;
+        let mut scx = Scx {
+            abi,
+            name: String::new(),
+            variables: BTreeMap::new(),
+            maps: Vec::new(),
+            request: Box::new(Request {
+                maps: ptr::null_mut(),
+                nr_maps: 0,
+                nr_members: 0,
+                members: ptr::null_mut(),
+                ops: ptr::null_mut(),
+                ops_size: 0,
+                init_cpu: -1,
+                failed: [0; 128],
+            }),
+            _maps: Vec::new(),
+            _members: Vec::new(),
+            _names: Vec::new(),
+            calls: Vec::new(),
+            defaults: Vec::new(),
+            given: BTreeSet::new(),
+            initial: BTreeMap::new(),
+            not_attached: Vec::new(),
+            missing: Vec::new(),
+            nr_cpus: cpus.len() as u32,
+            source: format!("{} (sha256 {})", compiled.source.display(), &compiled.source_sha256[..12]),
+            kernel_text,
+            kernel_object: kernel_object.to_owned(),
+            btf,
+            _library: library,
+        };
+        scx.find_variables(&symbols, base);
+        scx.find_ops(&elf, base)?;
+        scx.find_maps()?;
+        let enumerators = read_enumerators(&compiled.enumerators).map_err(say(&compiled.enumerators))?;
+        scx.configure(cpus, params, &enumerators)?;
+        scx.find_programs(&elf, &symbols);
+        Ok(scx)
+    }
+
+    fn find_variables(&mut self, symbols: &[elf::Symbol], base: usize) {
+        const OBJECT: u8 = 1;
+        let addresses: BTreeMap<&str, u64> = symbols
+            .iter()
+            .filter(|s| s.section != 0 && s.kind == OBJECT)
+            .map(|s| (s.name.as_str(), s.value))
+            .collect();
+        for (name, id) in self.btf.variables() {
+            // of a static variable within a function the symbol has a number behind the name: those have no name to be set by
+            if let Some(value) = addresses.get(name) {
+                self.variables.insert(name.to_owned(), Variable { address: base + *value as usize, id });
+            }
+        }
+    }
+
+    fn find_ops(&mut self, elf: &Elf<'_>, base: usize) -> Result<(), String> {
+        let all: Vec<(String, TypeId)> =
+            [".struct_ops.link", ".struct_ops"].iter().flat_map(|s| self.btf.section(s)).collect();
+        let of = |id: TypeId| match self.btf.kind(self.btf.plain(id).0) {
+            Kind::Composite { name, members, bytes } if name == "sched_ext_ops" => {
+                Some((members.clone(), *bytes))
+            }
+            _ => None,
+        };
+        let found = all.iter().find_map(|(name, id)| Some((name.clone(), of(*id)?)));
+        let (ops, (members, bytes)) = found
+            .ok_or("it defines no struct sched_ext_ops (SCX_OPS_DEFINE): is it a sched_ext scheduler?")?;
+        let variable = *self.variables.get(&ops).ok_or("its struct sched_ext_ops has no symbol")?;
+        self.variables.insert("ops".to_owned(), variable);
+        if members.len() > MAX_MEMBERS {
+            return Err(format!("its struct sched_ext_ops has {} members", members.len()));
+        }
+        for m in &members {
+            let offset = m.offset_bits / 8;
+            let size = self.btf.size(m.id);
+            let is_function = match self.btf.kind(self.btf.plain(m.id).0) {
+                Kind::Pointer(to) => matches!(self.btf.kind(self.btf.plain(*to).0), Kind::Prototype(_)),
+                _ => false,
+            };
+            // SAFETY: within the object's struct sched_ext_ops.
+            let function = unsafe { peek(variable.address + offset as usize, size) } as usize;
+            let at = function.wrapping_sub(base) as u64;
+            let section =
+                elf.sections.iter().find(|s| s.size > 0 && (s.address..s.address + s.size).contains(&at));
+            let sleeps = is_function && section.is_some_and(|s| s.name.starts_with("struct_ops.s"));
+            // exit() is always recorded: 2; init() can be asked to run on a CPU: 3
+            let sleepable = match m.name.as_str() {
+                "exit" => 2,
+                "init" if sleeps => 3,
+                _ => u32::from(sleeps),
+            };
+            if m.name == "name" {
+                // SAFETY: as above.
+                let bytes = unsafe {
+                    std::slice::from_raw_parts(
+                        (variable.address + offset as usize) as *const u8,
+                        size as usize,
+                    )
+                };
+                self.name = text_of(bytes);
+            }
+            self._members.push(OpsMember { offset, size, is_function: u32::from(is_function), sleepable });
+        }
+        self.request.members = self._members.as_mut_ptr();
+        self.request.nr_members = self._members.len() as u32;
+        self.request.ops = variable.address as *mut c_void;
+        self.request.ops_size = u64::from(bytes);
+        Ok(())
+    }
+
+    fn find_maps(&mut self) -> Result<(), String> {
+        for (name, id) in self.btf.section(".maps") {
+            let Some(variable) = self.variables.get(&name).copied() else {
+                return Err(format!("the map {name} has no symbol"));
+            };
+            let Kind::Composite { members, .. } = self.btf.kind(self.btf.plain(id).0) else {
+                return Err(format!("the map {name} is not defined as libbpf asks for"));
+            };
+            let c_name = CString::new(name.clone()).unwrap_or_default();
+            let mut map = Map {
+                definition: variable.address as *mut c_void,
+                name: c_name.as_ptr(),
+                kind: 0,
+                key_size: 0,
+                value_size: 0,
+                max_entries: 0,
+                flags: 0,
+                nr_fields: 0,
+                fields: [Field::default(); MAX_FIELDS],
+                inner: ptr::null_mut(),
+                nr_inner: 0,
+                reserved: 0,
+                map_extra: 0,
+            };
+            let mut value = 0;
+            for m in members.clone() {
+                // __uint(x, n): pointer to an array of n; __type(x, T): pointer to T
+                let to = match self.btf.kind(self.btf.plain(m.id).0) {
+                    Kind::Pointer(to) => *to,
+                    Kind::Array { .. } => 0,
+                    _ => continue,
+                };
+                let length = match self.btf.kind(self.btf.plain(to).0) {
+                    Kind::Array { length, .. } => *length,
+                    _ => 0,
+                };
+                match m.name.as_str() {
+                    "type" => map.kind = length,
+                    "max_entries" => map.max_entries = length,
+                    "map_flags" => map.flags = length,
+                    "map_extra" => map.map_extra = u64::from(length),
+                    "key_size" => map.key_size = length,
+                    "value_size" => map.value_size = length,
+                    "key" => map.key_size = self.btf.size(to),
+                    "value" => {
+                        map.value_size = self.btf.size(to);
+                        value = to;
+                    }
+                    "values" => {
+                        // the initial contents follow in the definition
+                        map.inner = (variable.address + (m.offset_bits / 8) as usize) as *mut *mut c_void;
+                    }
+                    _ => {}
+                }
+            }
+            if !map.inner.is_null() {
+                map.nr_inner = map.max_entries;
+            }
+            for (kind, wanted) in [(1, "bpf_spin_lock"), (2, "bpf_timer"), (3, "bpf_wq")] {
+                let mut places = Vec::new();
+                self.btf.find_inside(value, wanted, 0, &mut places);
+                for (offset, size) in places {
+                    if map.nr_fields as usize == MAX_FIELDS {
+                        return Err(format!("the map {name} has more than {MAX_FIELDS} locks and timers"));
+                    }
+                    map.fields[map.nr_fields as usize] = Field { kind, offset, size, reserved: 0 };
+                    map.nr_fields += 1;
+                }
+            }
+            let used = &mut map.fields[..map.nr_fields as usize];
+            used.sort_by_key(|f| f.offset);
+            self.maps.push(MapInfo {
+                name,
+                kind: map.kind,
+                value,
+                max_entries: map.max_entries,
+                definition: variable.address,
+            });
+            self._names.push(c_name);
+            self._maps.push(map);
+        }
+        self.request.maps = self._maps.as_mut_ptr();
+        self.request.nr_maps = self._maps.len() as u32;
+        Ok(())
+    }
+
+    fn configure(
+        &mut self,
+        cpus: &[Topo],
+        params: &[(String, String)],
+        enumerators: &BTreeMap<String, i64>,
+    ) -> Result<(), String> {
+        let names: Vec<&str> = self.variables.keys().map(String::as_str).collect();
+        let half = halves::defaults(&self.name, &names, &Machine { cpus });
+        let given: Vec<(String, String)> =
+            params.iter().filter(|(name, _)| self.has(name)).cloned().collect();
+        for (path, value) in &half.settings {
+            self.set(path, value, enumerators)?;
+        }
+        for (path, value) in &given {
+            self.set(path, value, enumerators)?;
+        }
+        self.given = given.iter().map(|(name, _)| name.clone()).collect();
+        let stated = half.settings.into_iter().filter(|(name, _)| !self.given.contains(name));
+        self.defaults = stated.filter(|(name, _)| !name.starts_with("__SCX_")).collect();
+        self.missing = half.missing;
+        if let Some(cpu) = half.init_on.and_then(|name| self.get(name, "")) {
+            self.request.init_cpu = cpu as i64;
+        }
+        for (program, bytes) in half.calls {
+            self.calls.push((
+                program,
+                Box::new(Syscall { program: ptr::null_mut(), context: ptr::null_mut() }),
+                bytes,
+            ));
+        }
+        self.initial = self.numbers().into_iter().map(|(name, _, value)| (name, value)).collect();
+        Ok(())
+    }
+
+    /// Programs that are run by request, and those that something other than the scheduler class would call.
+    fn find_programs(&mut self, elf: &Elf<'_>, symbols: &[elf::Symbol]) {
+        let base = self.abi as usize
+            - symbols.iter().find(|s| s.name == "schedlab_scx").map_or(0, |s| s.value as usize);
+        for (name, call, bytes) in &mut self.calls {
+            let address =
+                symbols.iter().find(|s| s.name == *name && s.section != 0).map(|s| base + s.value as usize);
+            call.program = address.unwrap_or(0) as *mut c_void;
+            call.context = bytes.as_mut_ptr().cast();
+        }
+        const HOOKS: [&str; 10] = [
+            "tp_btf",
+            "fentry",
+            "fexit",
+            "kprobe",
+            "kretprobe",
+            "tracepoint",
+            "tp/",
+            "raw_tp",
+            "perf_event",
+            "lsm",
+        ];
+        let hooks = elf.sections.iter().map(|s| s.name.trim_start_matches('?'));
+        self.not_attached =
+            hooks.filter(|n| HOOKS.iter().any(|h| n.starts_with(h))).map(str::to_owned).collect();
+    }
+
+    /// Whether a `--param` of this name is the scheduler's.
+    pub fn has(&self, name: &str) -> bool {
+        let (variable, _) = settings::split(name);
+        self.variables.contains_key(variable) && self.maps.iter().all(|m| m.name != variable)
+    }
+
+    fn set(&mut self, path: &str, value: &str, enumerators: &BTreeMap<String, i64>) -> Result<(), String> {
+        let (name, rest) = settings::split(path);
+        let variable = self.variables.get(name).ok_or_else(|| format!("it has no variable {name}"))?;
+        let place =
+            settings::resolve(&self.btf, variable.id, rest).map_err(|why| format!("{path}: {why}"))?;
+        let number = settings::number(value, enumerators, place.bytes, place.signed)
+            .map_err(|why| format!("{path}: {why}"))?;
+        let to = (variable.address + place.offset as usize) as *mut u8;
+        let bytes = number.to_le_bytes();
+        // SAFETY: within the variable, by its type; the object's data is writable; nothing runs yet.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, place.bytes as usize) };
+        Ok(())
+    }
+
+    fn get(&self, name: &str, path: &str) -> Option<i128> {
+        let variable = self.variables.get(name)?;
+        let place = settings::resolve(&self.btf, variable.id, path).ok()?;
+        // SAFETY: within the variable, by its type.
+        let raw = unsafe { peek(variable.address + place.offset as usize, place.bytes) };
+        Some(settings::show(place, raw))
+    }
+
+    /// All variables that are numbers: name, whether constant, value.
+    fn numbers(&self) -> Vec<(String, bool, i128)> {
+        let mut found = Vec::new();
+        for (name, variable) in &self.variables {
+            let Ok(place) = settings::resolve(&self.btf, variable.id, "") else { continue };
+            // SAFETY: within the variable, by its type.
+            let raw = unsafe { peek(variable.address + place.offset as usize, place.bytes) };
+            found.push((name.clone(), place.is_const, settings::show(place, raw)));
+        }
+        found
+    }
+
+    /// What process 1 has to call, in this order: purpose, function, argument.
+    pub(crate) fn preparations(&mut self) -> Vec<(String, u64, u64)> {
+        // SAFETY: the table is a static of the object.
+        let table = unsafe { &*self.abi };
+        let request: *mut Request = &mut *self.request;
+        let name = &self.name;
+        let mut list = vec![(format!("making the maps of {name}"), table.load as u64, request as u64)];
+        for (program, call, _) in &mut self.calls {
+            let call: *mut Syscall = &mut **call;
+            list.push((format!("running {program}"), table.call as u64, call as u64));
+        }
+        list.push((format!("attaching {name}"), table.attach as u64, request as u64));
+        list
+    }
+
+    /// What the kernel said about a refusal: `map task_ctx_stor`.
+    pub(crate) fn refused(&self) -> String {
+        text_of(&self.request.failed)
+    }
+
+    fn record(&self) -> *const ExitRecord {
+        // SAFETY: the table and the record are statics of the object.
+        unsafe { (*self.abi).exit }
+    }
+
+    /// Whether the kernel has called the scheduler's exit().
+    #[inline]
+    pub(crate) fn has_exited(&self) -> bool {
+        // SAFETY: as for `record`; nothing runs.
+        unsafe { ptr::read_volatile(&raw const (*self.record()).exited) != 0 }
+    }
+
+    /// Why the scheduler is gone, if it is.
+    pub fn exit(&self) -> Option<ScxExit> {
+        if !self.has_exited() {
+            return None;
+        }
+        // SAFETY: as for `record`; written once, before `exited`.
+        let r = unsafe { &*self.record() };
+        let names = Names::read(&self.kernel_object, self.kernel_text);
+        let names = names.unwrap_or(Names { ranges: Vec::new(), base: 0 });
+        let frame = |&address: &u64| {
+            names.of(address).unwrap_or_else(|| format!("{:#x}", address.wrapping_sub(names.base)))
+        };
+        Some(ScxExit {
+            kind: r.kind,
+            code: r.code,
+            reason: text_of(&r.reason),
+            message: text_of(&r.message),
+            stack: r.stack.iter().take(r.nr_stack as usize).map(frame).collect(),
+            dump: names.replace(&text_of(&r.dump)),
+        })
+    }
+
+    /// What is to be reported when the run is over: group, name, value.
+    pub(crate) fn account(&self) -> Vec<(String, String, String)> {
+        let mut rows = Vec::new();
+        let mut row = |group: &str, name: &str, value: String| {
+            rows.push((group.to_owned(), name.to_owned(), value));
+        };
+        row("scheduler", "name", self.name.clone());
+        row("scheduler", "source", self.source.clone());
+        for (name, value) in &self.defaults {
+            row("defaults", name, value.clone());
+        }
+        for what in &self.missing {
+            row("scheduler", "not done", (*what).to_owned());
+        }
+        for program in &self.not_attached {
+            row("scheduler", "not attached", program.clone());
+        }
+        for (name, is_const, value) in self.numbers() {
+            if name.starts_with("__SCX_") {
+            } else if is_const {
+                row("settings", &name, value.to_string());
+            } else if self.initial.get(&name) != Some(&value) {
+                row("statistics", &name, value.to_string());
+            }
+        }
+        for map in &self.maps {
+            for (index, value) in self.sums(map).into_iter().enumerate() {
+                row("statistics", &format!("{}[{index}]", map.name), value.to_string());
+            }
+        }
+        let counts = semantics::counts();
+        if counts.divisions > 0 {
+            row("emulated", "divisions by zero", counts.divisions.to_string());
+        }
+        if counts.loads > 0 {
+            row("emulated", "loads through bad pointers", counts.loads.to_string());
+        }
+        rows
+    }
+
+    /// Elements of a small array of numbers, over all CPUs.
+    fn sums(&self, map: &MapInfo) -> Vec<u64> {
+        const LARGEST: u32 = 64;
+        let is_counter = match self.btf.kind(self.btf.plain(map.value).0) {
+            Kind::Int { bytes, .. } => *bytes == 8,
+            // value_size only: counters, if the name says so
+            Kind::Opaque => map.name.contains("stat"),
+            _ => false,
+        };
+        if !is_counter || map.max_entries > LARGEST || ![MAP_ARRAY, MAP_PERCPU_ARRAY].contains(&map.kind) {
+            return Vec::new();
+        }
+        let cpus = if map.kind == MAP_PERCPU_ARRAY { self.nr_cpus } else { 1 };
+        let sum = |index: u32| {
+            let one = |cpu: u32| {
+                // SAFETY: nothing runs; the function computes an address from the map's own structure.
+                let at = unsafe { ((*self.abi).value)(map.definition as *mut c_void, index, cpu) };
+                // SAFETY: a value of at least eight bytes, as checked above.
+                if at.is_null() { 0 } else { unsafe { peek(at as usize, 8) } }
+            };
+            (0..cpus).map(one).fold(0, u64::wrapping_add)
+        };
+        let found: Vec<u64> = (0..map.max_entries).map(sum).collect();
+        if found.iter().all(|&v| v == 0) { Vec::new() } else { found }
+    }
+}
+
+/// A setting of a scheduler, as its object has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScxSetting {
+    /// Variable.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u32,
+    /// Its value unless something else is asked for.
+    pub default: i128,
+    /// A constant to the scheduler: an option. Else a variable that it changes itself.
+    pub is_option: bool,
+}
+
+/// What `--param` can set by name alone: numbers, options first.
+pub fn settings_of(compiled: &CompiledScx) -> Result<Vec<ScxSetting>, String> {
+    let data = fs::read(&compiled.object).map_err(|e| format!("{}: {e}", compiled.object.display()))?;
+    let elf = Elf::parse(&data).ok_or("the scheduler's object is damaged")?;
+    let btf =
+        elf.section(".BTF").and_then(|s| Btf::parse(s.data)).ok_or("the scheduler's object has no types")?;
+    let symbols = elf.symbols();
+    let mut found = Vec::new();
+    for (name, id) in btf.variables().filter(|(name, _)| !name.starts_with("__SCX_")) {
+        let Ok(place) = settings::resolve(&btf, id, "") else { continue };
+        let Some(symbol) = symbols.iter().find(|s| s.name == name && s.section != 0) else { continue };
+        let Some(section) = elf.sections.get(symbol.section as usize) else { continue };
+        let at = symbol.value.wrapping_sub(section.address) as usize;
+        // without bytes in the file: zeros
+        let bytes = section.data.get(at..at + place.bytes as usize).unwrap_or(&[]);
+        let raw = bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
+        let default = settings::show(place, raw);
+        found.push(ScxSetting {
+            name: name.to_owned(),
+            bytes: place.bytes,
+            default,
+            is_option: place.is_const,
+        });
+    }
+    found.sort_by(|a, b| (!a.is_option, &a.name).cmp(&(!b.is_option, &b.name)));
+    Ok(found)
+}
+
+/// Names for addresses within the kernel object: functions and variables.
+struct Names {
+    /// Address in this process, size, name; sorted.
+    ranges: Vec<(u64, u64, String)>,
+    base: u64,
+}
+
+impl Names {
+    fn read(object: &Path, kernel_text: usize) -> Option<Names> {
+        let data = fs::read(object).ok()?;
+        let symbols = Elf::parse(&data)?.symbols();
+        let text = symbols.iter().find(|s| s.name == "warp_text_start")?.value;
+        let base = (kernel_text as u64).wrapping_sub(text);
+        const FUNCTION_OR_OBJECT: [u8; 2] = [1, 2];
+        let named = symbols
+            .into_iter()
+            .filter(|s| s.section != 0 && s.size > 0 && FUNCTION_OR_OBJECT.contains(&s.kind));
+        let mut ranges: Vec<_> = named.map(|s| (s.value.wrapping_add(base), s.size, s.name)).collect();
+        ranges.sort();
+        Some(Names { ranges, base })
+    }
+
+    fn of(&self, address: u64) -> Option<String> {
+        let after = self.ranges.partition_point(|(start, _, _)| *start <= address);
+        let (start, size, name) = self.ranges.get(after.checked_sub(1)?)?;
+        let inside = address - start;
+        (inside < *size).then(|| if inside == 0 { name.clone() } else { format!("{name}+{inside:#x}") })
+    }
+
+    /// A text with names in place of such addresses: what it says does not depend on where the object is loaded.
+    fn replace(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find("0x") {
+            let (before, number) = rest.split_at(at);
+            out.push_str(before);
+            let digits = number[2..].find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(number.len() - 2);
+            let (word, after) = number.split_at(2 + digits);
+            let address = u64::from_str_radix(&word[2..], 16).ok().filter(|_| digits > 8);
+            match address.and_then(|a| self.of(a)) {
+                Some(name) => out.push_str(&name),
+                None => out.push_str(word),
+            }
+            rest = after;
+        }
+        out.push_str(rest);
+        out
+    }
+}
+
+fn read_enumerators(path: &Path) -> std::io::Result<BTreeMap<String, i64>> {
+    let text = fs::read_to_string(path)?;
+    let pair = |line: &str| {
+        let (name, value) = line.split_once(' ')?;
+        Some((name.to_owned(), value.parse().ok()?))
+    };
+    Ok(text.lines().filter_map(pair).collect())
+}
+
+/// Settings are constants to the scheduler: its read-only data is written to before it runs.
+fn make_writable(elf: &Elf<'_>, base: usize) -> std::io::Result<()> {
+    const ALLOCATED: u64 = 2;
+    const PAGE: u64 = 4096;
+    for s in
+        elf.sections.iter().filter(|s| s.flags & ALLOCATED != 0 && s.flags & SHF_EXECINSTR == 0 && s.size > 0)
+    {
+        let from = s.address / PAGE * PAGE;
+        let len = (s.address + s.size).next_multiple_of(PAGE) - from;
+        let code = elf.sections.iter().filter(|c| c.flags & SHF_EXECINSTR != 0 && c.size > 0);
+        if code.into_iter().any(|c| c.address < from + len && from < c.address + c.size) {
+            continue; // shares a page with code: dynamic linking's own tables
+        }
+        // SAFETY: pages of the object's data; adding write permission breaks no one's assumption.
+        let failed = unsafe {
+            libc::mprotect(
+                (base + from as usize) as *mut c_void,
+                len as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+            )
+        };
+        if failed != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// What a compiler calls of its own accord, and the kernel object has from the host's C library, too; else 0.
+fn host_function(name: &str) -> usize {
+    match name {
+        "memset" => libc::memset as *const () as usize,
+        "memcpy" => libc::memcpy as *const () as usize,
+        "memmove" => libc::memmove as *const () as usize,
+        "memcmp" => libc::memcmp as *const () as usize,
+        _ => 0,
+    }
+}
+
+/// Write the addresses of the kernel's functions and variables where the object refers to them. What the kernel has not stays 0.
+fn link(elf: &Elf<'_>, base: usize, kernel_object: &Path, kernel_text: usize) -> Result<(), String> {
+    let imports = elf.imports();
+    let plain = |name: &str| name.strip_prefix(KERNEL_PREFIX).unwrap_or(name).to_owned();
+    let mut wanted: BTreeSet<String> = imports.iter().map(|(_, _, name)| plain(name)).collect();
+    const TEXT: &str = "warp_text_start";
+    wanted.insert(TEXT.to_owned());
+    let data = fs::read(kernel_object).map_err(|e| format!("{}: {e}", kernel_object.display()))?;
+    let kernel = Elf::parse(&data).ok_or("the kernel object is damaged")?;
+    let known = elf::lookup(&kernel.symbols(), &wanted);
+    let text = *known.get(TEXT).ok_or("the kernel object has no symbol table")? as usize;
+    for (at, addend, name) in imports {
+        let value = match known.get(&plain(&name)) {
+            Some(value) => (kernel_text - text + *value as usize).wrapping_add(addend as usize),
+            None => host_function(&plain(&name)),
+        };
+        // SAFETY: a slot that the dynamic loader has just filled, in data made writable.
+        unsafe { ((base + at as usize) as *mut usize).write_unaligned(value) };
+    }
+    Ok(())
+}

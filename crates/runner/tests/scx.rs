@@ -1,0 +1,228 @@
+//! sched_ext schedulers, as the kernel ships them, on the kernel's own ext.c.
+
+use schedlab_linux::build::{self, BuildOptions, BuiltKernel};
+use schedlab_linux::scx;
+use schedlab_machine::drawn::{Life::*, workload};
+use schedlab_runner::{ChildReport, LinuxObject, Request, RunEnd, STALL_LIMIT, Scheduler, run};
+use schedlab_topology::Topology;
+use schedlab_units::{Nice, SchedParams, Span};
+use schedlab_workload::{Cgroup, CgroupId, Workload};
+use std::path::{Path, PathBuf};
+
+fn kernel() -> BuiltKernel {
+    let options = BuildOptions { flavours: vec!["scx".into()], ..BuildOptions::default() };
+    build::add("6.12", &options, &mut |_| {}).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A scheduler of the kernel's tools/sched_ext, or a file.
+fn scheduler(what: &str) -> Scheduler {
+    let kernel = kernel();
+    let file = if what.contains('/') {
+        PathBuf::from(what)
+    } else {
+        kernel.source.join(format!("tools/sched_ext/scx_{what}.bpf.c"))
+    };
+    let compiled = scx::compile(&kernel, &file).unwrap_or_else(|e| panic!("{e}"));
+    Scheduler::Linux(LinuxObject {
+        name: format!("scx:{what}"),
+        version: kernel.version.clone(),
+        hz: kernel.hz,
+        nr_cpus: kernel.nr_cpus,
+        object: kernel.object(),
+        scx: Some(compiled),
+    })
+}
+
+fn report(what: &str, cpus: u32, seconds: u64, workload: &Workload, params: &[(&str, &str)]) -> ChildReport {
+    let scheduler = scheduler(what);
+    let request = Request {
+        workload,
+        scheduler: &scheduler,
+        topology: Topology::flat(cpus).unwrap(),
+        duration: Some(Span::from_ms(seconds * 1000)),
+        params: params.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+        perturb: None,
+        actions: &[],
+        costs: None,
+        stall_limit: STALL_LIMIT,
+    };
+    run(&request).unwrap().report
+}
+
+/// CPU time of each task in s, of a run that went well.
+fn seconds(report: &ChildReport) -> Vec<f64> {
+    assert!(matches!(report.end, RunEnd::Duration), "{:?}", report.end);
+    assert_eq!(report.warnings, Vec::<String>::new());
+    report.kernel_cpu_ns.iter().map(|ns| *ns as f64 * 1e-9).collect()
+}
+
+fn hogs(n: usize) -> Workload {
+    workload(&vec![&[Run(1_000_000)][..]; n])
+}
+
+fn value(report: &ChildReport, group: &str, name: &str) -> Option<String> {
+    report.account.iter().find(|(g, n, _)| g == group && n == name).map(|(_, _, v)| v.clone())
+}
+
+fn misbehaved(report: &ChildReport) -> (String, String) {
+    match &report.end {
+        RunEnd::Misbehaved { report } => (report.kind.clone(), report.reason.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// scx_simple charges `slice * 100 / weight`; weight is 100 at nice 0, and at nice 5 what the kernel makes of its 335 of 1024:
+/// 335 * 100 / 1024 = 32.7, rounded 33. Eight hogs on one CPU: 100 : 33. (Two would alternate: the one that runs is not yet in
+/// the queue when the next is taken from it.)
+#[test]
+fn simple_shares_by_weight() {
+    let mut work = hogs(8);
+    for task in &mut work.tasks[4..] {
+        task.params = Some(SchedParams { nice: Nice::new(5).unwrap(), ..SchedParams::default() });
+    }
+    let report = report("simple", 1, 20, &work, &[]);
+    let cpu = seconds(&report);
+    let ratio = cpu[..4].iter().sum::<f64>() / cpu[4..].iter().sum::<f64>();
+    assert!((ratio - 100.0 / 33.0).abs() < 0.1, "{cpu:?}: {ratio}");
+    assert!((cpu.iter().sum::<f64>() - 20.0).abs() < 0.02, "{cpu:?}");
+    // its own statistics: stats[1] counts what went through the shared queue, one for each slice of 20 ms
+    let shared: u64 = value(&report, "statistics", "stats[1]").unwrap().parse().unwrap();
+    assert!((1000..1200).contains(&shared), "{shared}");
+}
+
+/// First in, first out: nice does not count, 20 ms each in turn.
+#[test]
+fn simple_has_its_option() {
+    let mut two = hogs(2);
+    two.tasks[1].params = Some(SchedParams { nice: Nice::new(5).unwrap(), ..SchedParams::default() });
+    let report = report("simple", 1, 4, &two, &[("fifo_sched", "true")]);
+    let cpu = seconds(&report);
+    assert!((cpu[0] - cpu[1]).abs() < 0.045, "{cpu:?}");
+    assert_eq!(value(&report, "settings", "fifo_sched").as_deref(), Some("1"));
+}
+
+/// qmap's own test of the error exit (its option -e): the kernel throws it out, with a stack and a dump.
+#[test]
+fn an_error_exit_is_reported_with_its_dump() {
+    let (kind, reason) = misbehaved(&report("qmap", 2, 10, &hogs(4), &[("test_error_cnt", "50")]));
+    assert_eq!(kind, "scheduler exit");
+    assert!(reason.starts_with("the kernel threw it out: scx_bpf_error (test triggering error)"), "{reason}");
+    assert!(reason.contains("\n    at ") && reason.contains("the kernel's dump:"), "{reason}");
+    // of each CPU the kernel's part and qmap's own
+    assert!(reason.contains("CPU states") && reason.contains("QMAP"), "{reason}");
+}
+
+/// qmap's own test of the watchdog (-t): one in five user threads is never dispatched; its timeout is 5 s.
+#[test]
+fn the_kernels_watchdog_finds_a_stall() {
+    let report = report("qmap", 2, 30, &hogs(4), &[("stall_user_nth", "5")]);
+    let (kind, reason) = misbehaved(&report);
+    assert_eq!(kind, "scheduler exit");
+    assert!(reason.contains("runnable task stall"), "{reason}");
+    // the watchdog looks every half of the timeout: after 5 to 7.5 s
+    let (_, after) = reason.split_once("failed to run for ").expect(&reason);
+    let seconds: f64 = after.split('s').next().unwrap().parse().unwrap();
+    assert!((5.0..=7.5).contains(&seconds), "{reason}");
+    assert!((5_000..8_500).contains(&(report.duration_ns / 1_000_000)), "{}", report.duration_ns);
+}
+
+/// qmap, without its tests: hogs share two CPUs; five levels by weight, first in first out in each.
+#[test]
+fn qmap_runs() {
+    let report = report("qmap", 2, 10, &hogs(4), &[]);
+    let cpu = seconds(&report);
+    assert!(cpu.iter().all(|s| (s - 5.0).abs() < 0.3), "{cpu:?}");
+    let dispatched: u64 = value(&report, "statistics", "nr_dispatched").unwrap().parse().unwrap();
+    assert!(dispatched > 500, "{dispatched}");
+}
+
+/// central: CPU 0 decides for all, and preempts after its slice of 20 ms by a timer of 1 ms.
+#[test]
+fn central_decides_for_all_cpus() {
+    let report = report("central", 4, 10, &hogs(8), &[]);
+    let cpu = seconds(&report);
+    let total: f64 = cpu.iter().sum();
+    assert!((total - 40.0).abs() < 0.5, "{cpu:?}");
+    assert!(cpu.iter().all(|s| (s - 5.0).abs() < 1.0), "{cpu:?}");
+    let timers: u64 = value(&report, "statistics", "nr_timers").unwrap().parse().unwrap();
+    assert!((9_000..12_000).contains(&timers), "10 s of 1 ms, and the boot: {timers}");
+    assert_eq!(value(&report, "defaults", "nr_cpu_ids").as_deref(), Some("4"));
+}
+
+/// flatcg: two control groups of weight 300 and 100 on one CPU.
+#[test]
+fn flatcg_shares_by_cgroup() {
+    let mut work = hogs(4);
+    let group =
+        |path: &str, weight| Cgroup { path: path.into(), weight: Some(weight), max: None, cpuset: None };
+    work.cgroups = vec![group("/a", 300), group("/b", 100)];
+    for (i, task) in work.tasks.iter_mut().enumerate() {
+        task.cgroup = Some(CgroupId(i as u32 / 2));
+    }
+    let report = report("flatcg", 1, 20, &work, &[]);
+    let cpu = seconds(&report);
+    let ratio = (cpu[0] + cpu[1]) / (cpu[2] + cpu[3]);
+    assert!((ratio - 3.0).abs() < 0.15, "{cpu:?}: {ratio}");
+}
+
+/// RFC 9669 (BPF's instruction set): x / 0 = 0, x % 0 = x, smallest / -1 = smallest; the kernel: loads through bad pointers read
+/// 0; callbacks' results have 64 bits; programs run within RCU and do not migrate.
+#[test]
+fn what_bpf_defines_holds() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/semantics.bpf.c");
+    let report = report(file.to_str().unwrap(), 2, 1, &hogs(4), &[]);
+    seconds(&report);
+    let expected: [(&str, i64); 16] = [
+        ("quotient_u64", 0),
+        ("remainder_u64", 7),
+        ("quotient_u32", 0),
+        ("remainder_u32", 7),
+        ("quotient_s64", i64::MIN),
+        ("remainder_s64", 0),
+        ("quotient_by_zero_s64", 0),
+        ("loaded_null", 0),
+        ("loaded_wild", 0),
+        ("loaded_nested", 0),
+        ("compared", 1),
+        ("probe_result", -14), // EFAULT
+        ("order", 123),
+        ("loops", 5),
+        ("migration_disabled", 1),
+        ("in_rcu", 1),
+    ];
+    for (name, number) in expected {
+        assert_eq!(value(&report, "statistics", name), Some(number.to_string()), "{name}");
+    }
+    let loads: u64 = value(&report, "emulated", "loads through bad pointers").unwrap().parse().unwrap();
+    assert!(loads >= 5, "{loads}");
+}
+
+/// Twice the same, to the last record.
+#[test]
+fn runs_are_deterministic() {
+    let one = || {
+        let r = report(
+            "simple",
+            2,
+            2,
+            &workload(&[&[Run(3), Sleep(2), Run(900)], &[Run(700)], &[Run(800)]]),
+            &[],
+        );
+        (r.events, r.kernel_cpu_ns, r.account)
+    };
+    assert_eq!(one(), one());
+}
+
+/// Settings are checked before anything runs.
+#[test]
+fn a_bad_setting_says_what_is_expected() {
+    let refused = |name: &str, value: &str| {
+        let (kind, reason) = misbehaved(&report("simple", 1, 1, &hogs(1), &[(name, value)]));
+        assert_eq!(kind, "refused");
+        reason
+    };
+    let reason = refused("fifo_sched", "7000");
+    assert!(reason.contains("fifo_sched: 7000 is not between 0 and 255"), "{reason}");
+    let reason = refused("ops.timeout_ms", "60000");
+    assert!(reason.contains("value of a member of struct sched_ext_ops"), "{reason}");
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A first-in-first-out scheduler whose init() does what BPF defines and C does not, and leaves the results in variables, for
+ * crates/runner/tests/scx.rs. It would load and give the same results on a real machine.
+ */
+#include <scx/common.bpf.h>
+
+char _license[] SEC("license") = "GPL";
+
+/* values that the compiler cannot know */
+volatile u64 zero_u64, seven_u64 = 7;
+volatile u32 zero_u32, seven_u32 = 7;
+volatile s64 smallest_s64 = -0x7fffffffffffffffLL - 1, minus_one_s64 = -1, zero_s64;
+struct task_struct *volatile null_task;
+
+/* results, none of which may stay as it is here */
+u64 quotient_u64 = 99, remainder_u64 = 99;
+u32 quotient_u32 = 99, remainder_u32 = 99;
+s64 quotient_s64 = 99, remainder_s64 = 99, quotient_by_zero_s64 = 99;
+u64 loaded_null = 99, loaded_wild = 99, loaded_nested = 99, compared = 99;
+s64 probe_result = 99;
+u64 order = 99, loops = 99, migration_disabled = 99, in_rcu = 99;
+
+struct keyed {
+	struct bpf_rb_node rb;
+	u64 key;
+};
+private(TREE) struct bpf_spin_lock tree_lock;
+private(TREE) struct bpf_rb_root tree __contains(node, rb);
+
+/* natively, the result is the lowest byte of a register that holds a key in its others */
+static bool less(struct bpf_rb_node *a, const struct bpf_rb_node *b)
+{
+	struct keyed *x = container_of(a, struct keyed, rb), *y = container_of(b, struct keyed, rb);
+
+	return x->key < y->key;
+}
+
+static void insert(u64 key)
+{
+	struct keyed *n = bpf_obj_new(struct keyed);
+
+	if (!n)
+		return;
+	n->key = 0x7777777700000000ULL | key;
+	bpf_spin_lock(&tree_lock);
+	bpf_rbtree_add(&tree, &n->rb, less);
+	bpf_spin_unlock(&tree_lock);
+}
+
+static u64 smallest(void)
+{
+	struct bpf_rb_node *rb;
+	struct keyed *n;
+	u64 key = 0;
+
+	bpf_spin_lock(&tree_lock);
+	rb = bpf_rbtree_first(&tree);
+	if (rb)
+		rb = bpf_rbtree_remove(&tree, rb);
+	bpf_spin_unlock(&tree_lock);
+	if (!rb)
+		return 0;
+	n = container_of(rb, struct keyed, rb);
+	key = n->key & 0xf;
+	bpf_obj_drop(n);
+	return key;
+}
+
+/* goes on while it returns 0: false */
+static bool count_to_five(u32 i, u64 *n)
+{
+	u64 far = 0x7777777700000000ULL | i;
+
+	(*n)++;
+	return far > 0x7777777700000003ULL;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(semantics_init)
+{
+	struct task_struct *wild = (struct task_struct *)(0x6b6b6b6b6b6b6b6bULL + zero_u64), *null = null_task;
+	u64 n = 0, text = 77;
+
+	quotient_u64 = seven_u64 / zero_u64;
+	remainder_u64 = seven_u64 % zero_u64;
+	quotient_u32 = seven_u32 / zero_u32;
+	remainder_u32 = seven_u32 % zero_u32;
+	quotient_s64 = smallest_s64 / minus_one_s64;
+	remainder_s64 = smallest_s64 % minus_one_s64;
+	quotient_by_zero_s64 = minus_one_s64 / zero_s64;
+
+	loaded_null = null->pid;
+	loaded_wild = wild->scx.dsq_vtime;
+	loaded_nested = wild->real_parent->pid;
+	compared = null->pid == 0 ? 1 : 2;
+	probe_result = bpf_probe_read_kernel(&text, sizeof(text), &wild->pid);
+	loaded_wild |= text;
+
+	insert(2);
+	insert(3);
+	insert(1);
+	order = smallest() * 100;
+	order += smallest() * 10;
+	order += smallest();
+
+	bpf_loop(10, count_to_five, &n, 0);
+	loops = n;
+	return 0;
+}
+
+void BPF_STRUCT_OPS(semantics_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	/* a program runs with migration off, within RCU */
+	migration_disabled = bpf_get_current_task_btf()->migration_disabled;
+	in_rcu = bpf_get_current_task_btf()->rcu_read_lock_nesting;
+	scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+}
+
+SCX_OPS_DEFINE(semantics_ops,
+	       .enqueue = (void *)semantics_enqueue,
+	       .init = (void *)semantics_init,
+	       .name = "semantics");
