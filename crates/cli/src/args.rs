@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Compare(crate::compare::CompareArgs),
     /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if there is one.
     Diff(crate::diff::DiffArgs),
+    /// A schedule log for other tools: trace.dat (trace-cmd, KernelShark, import), Perfetto, Arrow, text.
+    Export(crate::export::ExportArgs),
     /// Real Linux: fetch, build, list, check, remove.
     #[command(subcommand)]
     Linux(crate::linux::LinuxCommand),

@@ -11,7 +11,7 @@ use crate::run::{Finished, Plan, execute, report};
 use crate::ui::Ui;
 use schedlab_host::anonymise::Others;
 use schedlab_host::{RecordOptions, Scope, What};
-use schedlab_report::{Detail, Style};
+use schedlab_report::{Detail, PerfettoOptions, Style};
 use schedlab_runner::Scheduler;
 use schedlab_topology::Topology;
 use std::path::{Path, PathBuf};
@@ -161,7 +161,7 @@ fn show(runs: &[Finished], loaded: &Loaded, output: &Path, ui: &Ui) -> Result<()
         .map_err(Failure::input)?;
     let perfetto = output.join("demo.pftrace");
     let first = runs.first().ok_or_else(|| Failure::Internal("the demo ran nothing".into()))?;
-    schedlab_report::perfetto(&perfetto, &first.log).map_err(Failure::input)?;
+    schedlab_report::perfetto(&perfetto, &first.log, PerfettoOptions::default()).map_err(Failure::input)?;
     println!();
     println!("report:        {}", html.display());
     println!("Perfetto file: {}   (open it at ui.perfetto.dev)", perfetto.display());

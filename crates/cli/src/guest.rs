@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use schedlab_guest::{GuestError, GuestKernel, GuestRun, Options, Progress, list, workloads};
 use schedlab_instruments::summarize;
 use schedlab_log::LogError;
-use schedlab_report::{Detail, NextStep, RunFacts, RunReport, Style};
+use schedlab_report::{Detail, NextStep, PerfettoOptions, RunFacts, RunReport, Style};
 use schedlab_units::Span;
 use schedlab_workload::Workload;
 use serde_json::json;
@@ -187,7 +187,7 @@ fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
         schedlab_log::write(path, &guest.log).map_err(Failure::input)?;
     }
     if let Some(path) = &args.perfetto {
-        schedlab_report::perfetto(path, &guest.log).map_err(Failure::input)?;
+        schedlab_report::perfetto(path, &guest.log, PerfettoOptions::default()).map_err(Failure::input)?;
     }
     let report = |detail| {
         RunReport::with_summary(&guest.log, summary.clone(), facts.clone(), detail)

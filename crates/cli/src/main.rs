@@ -11,6 +11,7 @@ mod demo;
 mod dependencies;
 mod diff;
 mod explain;
+mod export;
 mod failure;
 mod fairness;
 mod features;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args, &ui),
         Command::Compare(args) => compare::compare(args, &ui),
         Command::Diff(args) => diff::diff(args, &ui),
+        Command::Export(args) => export::export(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
         Command::Fairness(args) => fairness::fairness(args, &ui),
         Command::Reproduce(command) => reproduce::reproduce(command, &ui),

@@ -9,7 +9,7 @@ use schedlab_instruments::{LogProblem, Summary, summarize};
 use schedlab_log::{LogError, LogHeader, RawLog};
 use schedlab_machine::kernel::{Action, SKEW_TICK};
 use schedlab_machine::{Costs, Perturb};
-use schedlab_report::{Detail, NextStep, RunFacts, RunReport, RunView, Style};
+use schedlab_report::{Detail, NextStep, PerfettoOptions, RunFacts, RunReport, RunView, Style};
 use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
@@ -363,7 +363,7 @@ pub(crate) fn write_files(files: &Files, finished: &Finished) -> Result<()> {
         schedlab_log::write(path, &finished.log).map_err(Failure::input)?;
     }
     if let Some(path) = &files.perfetto {
-        schedlab_report::perfetto(path, &finished.log).map_err(Failure::input)?;
+        schedlab_report::perfetto(path, &finished.log, PerfettoOptions::default()).map_err(Failure::input)?;
     }
     if let Some(path) = &files.html {
         let title = format!("{} under {}", finished.facts.workload, finished.header().sched);

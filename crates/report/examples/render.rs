@@ -83,7 +83,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let name = |extension: &str| folder.join(format!("run{n}.{extension}"));
         timed("text", records, || schedlab_log::write(&name("log"), &**log))?;
         timed("arrow", records, || schedlab_log::write(&name("arrow"), &**log))?;
-        let stats = timed("perfetto", records, || perfetto(&name("perfetto"), &**log))?;
+        let stats =
+            timed("perfetto", records, || perfetto(&name("perfetto"), &**log, PerfettoOptions::default()))?;
         eprintln!("{stats:?}");
         timed("json", records, || {
             json(run.view(), &mut BufWriter::new(std::fs::File::create(name("json"))?))

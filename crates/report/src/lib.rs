@@ -28,7 +28,7 @@ pub use facts::{NextStep, RunFacts, RunView};
 pub use groups::{Group, Groups};
 pub use html::{escape, html, static_page, write_html};
 pub use json::{SCHEMA, json};
-pub use perfetto::{PerfettoStats, perfetto, write_perfetto};
+pub use perfetto::{PerfettoOptions, PerfettoStats, perfetto, write_perfetto};
 pub use report::RunReport;
 pub use terminal::{Style, clip, terminal, wrapped};
 pub use timeline::{CELL_GROUPS, Cell, Detail, Timeline, Window, WindowRun};

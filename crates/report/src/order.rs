@@ -52,10 +52,17 @@ impl Order {
     }
 }
 
-/// Thread ids as wanted where that is possible: not 0 (idle), not 2 (kthreadd, the kernel threads' parent), below 2^31 and not twice; else a
-/// fresh number.
+/// Thread ids of the tasks, then of the kernel's threads: as in the log where that is possible (not 0, which is idle; below 2^31; not
+/// twice; 2 only for kthreadd, the kernel threads' parent), else a fresh number.
+pub(crate) fn thread_ids(header: &schedlab_log::LogHeader) -> Vec<u32> {
+    let tasks = header.tasks.iter().map(|task| (task.pid, &task.name));
+    let threads = header.kernel_threads.iter().map(|thread| (thread.pid, &thread.name));
+    unique_tids(tasks.chain(threads).map(|(pid, name)| if pid == 2 && name != "kthreadd" { 0 } else { pid }))
+}
+
+/// The numbers wanted, but fresh ones for 0, for those from 2^31 on, and where one comes again.
 pub(crate) fn unique_tids(wanted: impl Iterator<Item = u32>) -> Vec<u32> {
-    let mut used = std::collections::BTreeSet::from([0, 2]);
+    let mut used = std::collections::BTreeSet::from([0]);
     let mut tids: Vec<Option<u32>> =
         wanted.map(|pid| (pid < 1 << 31 && used.insert(pid)).then_some(pid)).collect();
     let mut fresh = 100_000;

@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [events, path] = arguments.as_slice() else { return Err("usage: huge EVENTS FILE.wlb".into()) };
     let turns = events.parse::<u64>()? / u64::from(PAIRS) / 4;
-    let mut writer = BinaryWriter::new(BufWriter::with_capacity(1 << 20, File::create(path)?))?;
+    let mut writer = BinaryWriter::of_version(BufWriter::with_capacity(1 << 20, File::create(path)?), 1)?;
     writer.note("made by", "examples/huge")?;
     // identifiers: each task has 2 turns + 1 of its own
     let first_eid = |row: u32| u64::from(row) * (2 * turns + 1) + 1;

@@ -8,7 +8,7 @@ use schedlab_report::units::{count, time};
 use schedlab_units::Span;
 use schedlab_workload::generate::{Arrivals, Distribution, Random, Spec};
 use schedlab_workload::stream::Source;
-use schedlab_workload::tools::{Measure, Sample, measure};
+use schedlab_workload::tools::{Law, Measure, Sample, measure};
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
@@ -21,6 +21,13 @@ pub(crate) struct FitArgs {
     /// The generator whose settings are printed: random (tasks that run and sleep so), arrivals (tasks that come and work so).
     #[arg(long, value_name = "KIND", default_value = "random", value_parser = ["random", "arrivals"])]
     pub kind: String,
+    /// Find the parameters of this law instead of quantiles: exponential, pareto (the 1/T law of lifetimes), log-normal. How far each
+    /// law is from what was measured is printed in any case.
+    #[arg(long, value_name = "LAW", value_parser = Law::ALL.map(|(name, _)| name))]
+    pub law: Option<String>,
+    /// Only lengths from this on: laws of lifetimes hold in the tail.
+    #[arg(long, value_name = "TIME")]
+    pub above: Option<Span>,
     /// Print one distribution instead: run (CPU time between blocks), sleep, cpu (of a whole life), between (from birth to birth).
     #[arg(long, value_name = "WHAT", value_parser = Measure::ALL.map(|(name, _)| name))]
     pub of: Option<String>,
@@ -34,22 +41,34 @@ pub(super) fn fit(args: &FitArgs, ui: &Ui) -> Result<()> {
         return Err(Failure::Input("no task fits; `schedlab workload show` lists the names".into()));
     }
     let find = |what: Measure| -> Result<(Sample, Distribution)> {
-        let sample = measure(&source, &rows, what).map_err(Failure::input)?;
+        let mut sample = measure(&source, &rows, what).map_err(Failure::input)?;
+        if let Some(least) = args.above {
+            sample = sample.from_length(least);
+        }
         let name = Measure::ALL.iter().find(|(_, of)| *of == what).map_or("", |(name, _)| name);
         let none =
             || Failure::Input(format!("the {meant} tasks meant have no '{name}' to measure; select others"));
-        let distribution = sample.distribution().ok_or_else(none)?;
+        let law = Law::ALL.iter().find(|(known, _)| args.law.as_deref() == Some(known));
+        let distribution = match law {
+            Some((_, law)) => sample.fitted(*law).map(|(distribution, _)| distribution),
+            None => sample.distribution(),
+        };
+        let distribution = distribution.ok_or_else(none)?;
         Ok((sample, distribution))
     };
     let told = |what: &str, (sample, distribution): &(Sample, Distribution)| {
-        let fitted = distribution.mean_ns().unwrap_or_default();
         let mean = sample.mean().as_ns();
-        format!(
-            "# {what}: {} measured, mean {}; the quantiles have a mean of {}",
-            count(sample.count),
-            time(mean),
-            time(fitted as u64)
-        )
+        let mut text = format!("# {what}: {} measured, mean {}", count(sample.count), time(mean));
+        if let Some(fitted) = distribution.mean_ns() {
+            text.push_str(&format!("; what is printed has a mean of {}", time(fitted as u64)));
+        }
+        let laws = Law::ALL.iter().filter_map(|(name, law)| Some((name, sample.fitted(*law)?.1)));
+        let distances: Vec<String> =
+            laws.map(|(name, distance)| format!("{name} {:.1} %", 100.0 * distance)).collect();
+        if !distances.is_empty() {
+            text.push_str(&format!("\n#   distance of the likeliest law (K-S): {}", distances.join(", ")));
+        }
+        text
     };
     if let Some(name) = &args.of {
         let what =

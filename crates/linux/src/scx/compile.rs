@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use super::ScxError;
 use super::btf::{Btf, Member};
-use super::elf::{Elf, essential};
+use super::elf::Elf;
 use crate::build::BuiltKernel;
 
 /// How the scheduler itself is compiled.
@@ -359,12 +359,11 @@ fn implicit_arguments(scheduler: &[u8], vmlinux: &[u8]) -> String {
     for symbol in elf.symbols().iter().filter(|s| s.section == 0) {
         let name = symbol.name.as_str();
         // BPF's helpers are called with it by our headers
-        let target = if known.contains_key(name) { name } else { essential(name) };
         let place =
-            known.get(target).filter(|_| name.starts_with("scx_bpf_") || name.starts_with("bpf_iter_scx"));
+            known.get(name).filter(|_| name.starts_with("scx_bpf_") || name.starts_with("bpf_iter_scx"));
         let Some(register) = place.and_then(|place| ARGUMENTS.get(*place)) else { continue };
         text.push_str(&format!(
-            ".globl {name}\n.weak {KERNEL_PREFIX}{target}\n.type {name}, @function\n{name}:\n\tlea scx_aux_shared(%rip), %{register}\n\tjmp {KERNEL_PREFIX}{target}@PLT\n"
+            ".globl {name}\n.weak {KERNEL_PREFIX}{name}\n.type {name}, @function\n{name}:\n\tlea scx_aux_shared(%rip), %{register}\n\tjmp {KERNEL_PREFIX}{name}@PLT\n"
         ));
     }
     text
@@ -382,8 +381,7 @@ fn unresolved(kernel: &BuiltKernel, scheduler: &[u8]) -> Result<(), ScxError> {
     let missing: Vec<String> = scheduler
         .symbols()
         .into_iter()
-        .filter(|s| s.section == 0 && !s.is_weak && !s.name.is_empty())
-        .filter(|s| !known.contains(&s.name) && !known.contains(essential(&s.name)))
+        .filter(|s| s.section == 0 && !s.is_weak && !s.name.is_empty() && !known.contains(&s.name))
         .filter(|s| !s.name.starts_with("schedlab_") && !s.name.starts_with("_GLOBAL_"))
         .filter(|s| !["memset", "memcpy", "memmove", "memcmp"].contains(&s.name.as_str()))
         .map(|s| s.name)

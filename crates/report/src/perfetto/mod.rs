@@ -1,16 +1,19 @@
 //! How does ui.perfetto.dev show a run with its own scheduling tracks, thread states and wakeup arrows? As a trace of ftrace
-//! events: `sched_switch`, `sched_waking`, `sched_wakeup_new`, `task_newtask`, `sched_process_exit` and `_free`, in one bundle per CPU.
+//! events: `sched_switch`, `sched_waking`, `sched_wakeup_new`, `task_newtask` and
+//! `sched_process_fork`, `sched_process_exit` and `_free`, in one bundle per CPU. (`schedlab import` reads it again, as any Perfetto trace.)
 //!
 //! What differs from a trace of a real system:
 //!
 //! * Every task is a process of its own (the log does not know threads of one process); the kernel's own threads are kernel threads.
 //! * Where Perfetto's order of equal times (by CPU number) would turn the order of two events around, the later one is written 1 ns later
 //!   (`order.rs`); [`PerfettoStats`] counts such events. The log itself is not touched.
+//! * A task that is there from the start is woken at 0: nothing else tells Perfetto that it is runnable.
+//! * Yields and changes of parameters have no events of their own; a priority is told by the next switch.
 //! * Kernel version 6.12 is stated, so that the states are read as written: R+ preempted, R yielded, S, D, X exited.
 
 mod proto;
 
-use crate::order::{Order, prio, unique_tids};
+use crate::order::{Order, prio, thread_ids};
 use proto::{bytes, field, message, number, varint};
 use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each, write_aside};
 use schedlab_units::{Policy, TaskId};
@@ -29,13 +32,25 @@ pub struct PerfettoStats {
     pub shift_max_ns: u64,
 }
 
+/// How to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerfettoOptions {
+    /// Leave out the simulated kernel's own threads: their time, which is none, is shown as idle.
+    pub tasks_only: bool,
+}
+
 /// Writes the log as a Perfetto trace; the file appears when it is complete.
-pub fn perfetto(path: &Path, log: &dyn Log) -> Result<PerfettoStats, LogError> {
-    write_aside(path, |out| write_perfetto(log, out, path))
+pub fn perfetto(path: &Path, log: &dyn Log, options: PerfettoOptions) -> Result<PerfettoStats, LogError> {
+    write_aside(path, |out| write_perfetto(log, options, out, path))
 }
 
 /// Writes the log as a Perfetto trace; `name` stands for the output in errors.
-pub fn write_perfetto(log: &dyn Log, out: &mut dyn Write, name: &Path) -> Result<PerfettoStats, LogError> {
+pub fn write_perfetto(
+    log: &dyn Log,
+    options: PerfettoOptions,
+    out: &mut dyn Write,
+    name: &Path,
+) -> Result<PerfettoStats, LogError> {
     let mut forked = BTreeSet::new();
     for_each(log, |_, record| -> Result<(), LogError> {
         if record.kind == Kind::Fork as u8 {
@@ -43,7 +58,7 @@ pub fn write_perfetto(log: &dyn Log, out: &mut dyn Write, name: &Path) -> Result
         }
         Ok(())
     })?;
-    let mut writer = Writer::new(log.header(), forked, out, name);
+    let mut writer = Writer::new(log.header(), options, forked, out, name);
     writer.preamble(log.header())?;
     for_each(log, |_, record| writer.record(record))?;
     writer.finish(log.header())
@@ -84,12 +99,15 @@ impl Task {
 struct Writer<'a> {
     out: &'a mut dyn Write,
     name: &'a Path,
+    tasks_only: bool,
     /// Workload tasks, then kernel threads.
     tasks: Vec<Task>,
     nr_tasks: u32,
     kernel_rows: BTreeMap<u32, u32>,
     /// Per CPU: its idle task, its events so far.
     cpus: Vec<(Task, Vec<u8>)>,
+    /// Per CPU: the row of the task that the trace shows there.
+    current: Vec<Option<u32>>,
     order: Order,
     buffered: usize,
     scratch: (Vec<u8>, Vec<u8>),
@@ -99,13 +117,12 @@ struct Writer<'a> {
 impl<'a> Writer<'a> {
     fn new(
         header: &LogHeader,
+        options: PerfettoOptions,
         forked: BTreeSet<TaskId>,
         out: &'a mut dyn Write,
         name: &'a Path,
     ) -> Writer<'a> {
-        let wanted =
-            header.tasks.iter().map(|task| task.pid).chain(header.kernel_threads.iter().map(|t| t.pid));
-        let tids = unique_tids(wanted);
+        let tids = thread_ids(header);
         let params = |row: usize| header.tasks[row].params;
         let mut tasks: Vec<Task> = header
             .tasks
@@ -132,10 +149,12 @@ impl<'a> Writer<'a> {
         Writer {
             out,
             name,
+            tasks_only: options.tasks_only,
             tasks,
             nr_tasks,
             kernel_rows,
             cpus: cpus.collect(),
+            current: vec![None; header.nr_cpus as usize],
             order,
             buffered: 0,
             scratch: Default::default(),
@@ -187,7 +206,8 @@ impl<'a> Writer<'a> {
                 .map_or(0, |parent| parent.tid);
             process(task.tid, parent, &entry.name, false);
         }
-        for (task, thread) in self.tasks[self.nr_tasks as usize..].iter().zip(&header.kernel_threads) {
+        let threads = if self.tasks_only { &[][..] } else { &header.kernel_threads[..] };
+        for (task, thread) in self.tasks[self.nr_tasks as usize..].iter().zip(threads) {
             process(task.tid, 2, &thread.name, true); // a child of kthreadd
         }
         self.packet(|packet| bytes(packet, field::PROCESS_TREE, &tree))
@@ -195,6 +215,7 @@ impl<'a> Writer<'a> {
 
     fn row(&self, id: TaskId) -> Option<u32> {
         match id.kernel_pid() {
+            Some(_) if self.tasks_only => None,
             Some(pid) => self.kernel_rows.get(&pid).copied(),
             None => (id.0 < self.nr_tasks).then_some(id.0),
         }
@@ -209,6 +230,11 @@ impl<'a> Writer<'a> {
         self.order.written_ns(time_ns, cpu, rows)
     }
 
+    /// The thread in whose context an event on this CPU is written.
+    fn current_tid(&self, cpu: u32) -> u32 {
+        self.tid(self.current[cpu as usize])
+    }
+
     /// Adds an event to its CPU's bundle. The order of fields is the one that the reader is fastest with.
     #[inline]
     fn event(&mut self, cpu: u32, time_ns: u64, tid: u32, kind: u32, common_flags: u64) {
@@ -217,9 +243,7 @@ impl<'a> Writer<'a> {
         number(event, field::EVENT_TIMESTAMP, time_ns);
         number(event, field::EVENT_PID, tid.into());
         bytes(event, kind, content);
-        if common_flags != 0 {
-            number(event, field::EVENT_COMMON_FLAGS, common_flags);
-        }
+        number(event, field::EVENT_COMMON_FLAGS, common_flags);
         let bundle = &mut self.cpus[cpu as usize].1;
         let before = bundle.len();
         bytes(bundle, field::BUNDLE_EVENT, event);
@@ -238,10 +262,10 @@ impl<'a> Writer<'a> {
         content
     }
 
-    fn waking(&mut self, time_ns: u64, cpu: u32, wakee: u32, waker: Option<u32>, flags: u64) {
+    fn waking(&mut self, time_ns: u64, cpu: u32, wakee: u32, flags: u64) {
         let at = self.written_ns(time_ns, cpu, [Some(wakee), None]);
         self.content(wakee, 3);
-        let waker = self.tid(waker);
+        let waker = self.current_tid(cpu);
         self.event(cpu, at, waker, field::SCHED_WAKING, flags);
     }
 
@@ -256,22 +280,24 @@ impl<'a> Writer<'a> {
             (Some(Kind::Waking), Some(wakee)) => {
                 let waker = self.row(record.other());
                 self.tasks[wakee as usize].waking = true;
-                self.waking(time_ns, cpu, wakee, waker, if record.flags & 1 != 0 { HARDIRQ } else { 0 });
+                let by_task = record.flags & 1 == 0 && waker.is_some() && waker == self.current[cpu as usize];
+                self.waking(time_ns, cpu, wakee, if by_task { 0 } else { HARDIRQ });
             }
             (Some(Kind::Wakeup), Some(wakee)) => {
                 let told = std::mem::take(&mut self.tasks[wakee as usize].waking);
                 if !told {
-                    self.waking(time_ns, cpu, wakee, None, HARDIRQ);
+                    self.waking(time_ns, cpu, wakee, HARDIRQ);
                 }
             }
             (Some(Kind::New), Some(row)) => {
                 if !self.tasks[row as usize].forked {
                     // no task_newtask tells Perfetto that it is runnable from now on
-                    self.waking(time_ns, cpu, row, None, 0);
+                    self.waking(time_ns, cpu, row, HARDIRQ);
                 }
                 let at = self.written_ns(time_ns, cpu, [Some(row), None]);
                 number(self.content(row, 3), 5, record.arg.into());
-                self.event(cpu, at, 0, field::SCHED_WAKEUP_NEW, 0);
+                let parent = self.current_tid(cpu);
+                self.event(cpu, at, parent, field::SCHED_WAKEUP_NEW, 0);
             }
             (Some(Kind::Fork), _) => {
                 if let Some(child) = self.row(record.other()) {
@@ -284,8 +310,18 @@ impl<'a> Writer<'a> {
                     content
                         .extend_from_slice(&comm[1..comm.len() - pid_bytes(self.tasks[child as usize].tid)]);
                     number(content, 3, 0); // clone_flags: not a thread of the parent
-                    let parent = self.tid(row);
-                    self.event(cpu, at, parent, field::TASK_NEWTASK, 0);
+                    let current = self.current_tid(cpu);
+                    self.event(cpu, at, current, field::TASK_NEWTASK, 0);
+                    // the same once more, for readers of scheduling events
+                    let parent = row.map_or(&self.cpus[cpu as usize].0, |row| &self.tasks[row as usize]);
+                    let (parent, child) = (&parent.as_prev, &self.tasks[child as usize]);
+                    let content = &mut self.scratch.0;
+                    content.clear();
+                    content.extend_from_slice(parent);
+                    content.push(3 << 3 | 2); // child_comm
+                    content.extend_from_slice(&child.as_prev[1..child.as_prev.len() - pid_bytes(child.tid)]);
+                    number(content, 4, child.tid.into());
+                    self.event(cpu, at, current, field::SCHED_PROCESS_FORK, 0);
                 }
             }
             (Some(Kind::Exit), Some(row)) => {
@@ -308,6 +344,10 @@ impl<'a> Writer<'a> {
     #[inline]
     fn switch(&mut self, record: &Record, cpu: u32, prev_row: Option<u32>) {
         let next_row = self.row(record.other());
+        if prev_row.is_none() && next_row.is_none() {
+            return; // threads that are left out
+        }
+        self.current[cpu as usize] = next_row;
         let at = self.written_ns(record.time_ns, cpu, [prev_row, next_row]);
         let state = match PrevState::from_number(record.flags) {
             _ if prev_row.is_none() => 0,
@@ -333,7 +373,8 @@ impl<'a> Writer<'a> {
             && record.flags == PrevState::Dead as u8
         {
             self.content(row, 3);
-            self.event(cpu, at, tid, field::SCHED_PROCESS_FREE, 0);
+            let current = self.current_tid(cpu);
+            self.event(cpu, at, current, field::SCHED_PROCESS_FREE, 0);
         }
     }
 

@@ -21,6 +21,7 @@ pub(crate) mod field {
     pub const SCHED_WAKEUP_NEW: u32 = 114;
     pub const TASK_NEWTASK: u32 = 235;
     pub const SCHED_PROCESS_EXIT: u32 = 238;
+    pub const SCHED_PROCESS_FORK: u32 = 239;
     pub const SCHED_PROCESS_FREE: u32 = 240;
 }
 

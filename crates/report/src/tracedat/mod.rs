@@ -25,7 +25,7 @@ mod tests;
 
 pub use snapshot::Extra;
 
-use crate::order::{Order, prio, unique_tids};
+use crate::order::{Order, prio, thread_ids};
 use records::{
     CALLS, COMM, Call, Common, HARDIRQ, HEADER_EVENT, HEADER_PAGE, Record as Bytes, Side, comm, formats, id,
 };
@@ -153,9 +153,7 @@ impl Writer {
         options: &TraceDatOptions,
         file: TraceDatWriter,
     ) -> Writer {
-        let wanted =
-            header.tasks.iter().map(|task| task.pid).chain(header.kernel_threads.iter().map(|t| t.pid));
-        let tids = unique_tids(wanted);
+        let tids = thread_ids(header);
         let task = |tid: u32, name: &str, params: (Policy, i32, u8), forked: bool| Task {
             side: Side { comm: comm(name), pid: tid as i32, prio: prio(params.0, params.1, params.2) },
             cpu: 0,

@@ -1,7 +1,7 @@
 //! The snapshot beside an exported trace: what no event tells about the tasks that were there at the start.
 
 use super::TraceDatOptions;
-use crate::order::unique_tids;
+use crate::order::thread_ids;
 use schedlab_log::{LogError, LogHeader, write_aside};
 use schedlab_units::TaskId;
 use std::collections::BTreeSet;
@@ -34,8 +34,7 @@ pub(super) fn write(
     forked: &BTreeSet<TaskId>,
     options: &TraceDatOptions,
 ) -> Result<(), LogError> {
-    let wanted = header.tasks.iter().map(|task| task.pid).chain(header.kernel_threads.iter().map(|t| t.pid));
-    let tids = unique_tids(wanted);
+    let tids = thread_ids(header);
     let all_cpus = format!("0-{}", header.nr_cpus.saturating_sub(1));
     let mut text = format!("{HEADER}\n");
     let none = Extra::default();

@@ -182,20 +182,18 @@ impl Distribution {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The law's distribution function, P(length <= x), from the textbook.
-    fn cdf(drawn: &Drawn, x: f64) -> f64 {
+impl Drawn {
+    /// P(length <= x), the distribution function of the textbook; x in ns.
+    pub fn share_below(&self, x: f64) -> f64 {
         let ns = |span: &Span| span.as_ns() as f64;
-        match drawn {
+        match self {
             Drawn::Uniform { min, max } => ((x - ns(min)) / (ns(max) - ns(min))).clamp(0.0, 1.0),
-            Drawn::Exponential { mean } => 1.0 - (-x / ns(mean)).exp(),
+            Drawn::Exponential { mean } => 1.0 - libm::exp(-x / ns(mean)),
             Drawn::Pareto { max, .. } if x >= ns(max) => 1.0,
-            Drawn::Pareto { min, shape, .. } => 1.0 - (ns(min) / x.max(ns(min))).powf(*shape),
+            Drawn::Pareto { min, shape, .. } => 1.0 - libm::pow(ns(min) / x.max(ns(min)), *shape),
             Drawn::LogNormal { median, sigma } => {
-                0.5 * libm::erfc(-(x.max(1e-9) / ns(median)).ln() / (sigma * std::f64::consts::SQRT_2))
+                let ratio = libm::log(x.max(1e-9) / ns(median));
+                0.5 * libm::erfc(-ratio / (sigma * std::f64::consts::SQRT_2))
             }
             Drawn::Empirical(quantiles) => {
                 let above =
@@ -205,6 +203,11 @@ mod tests {
             }
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     fn laws() -> Vec<Drawn> {
         let ms = Span::from_ms;
@@ -236,7 +239,7 @@ mod tests {
             drawn.sort_by(f64::total_cmp);
             let mut worst: f64 = 0.0;
             for (i, &x) in drawn.iter().enumerate() {
-                let (below, upto, law) = (i as f64 / N as f64, (i + 1) as f64 / N as f64, cdf(&law, x));
+                let (below, upto, law) = (i as f64 / N as f64, (i + 1) as f64 / N as f64, law.share_below(x));
                 // what is cut at the longest is a lump, of which only the upper end follows the law
                 let lump = i + 1 < N && drawn[i + 1] == x;
                 let lower = if lump || (i > 0 && drawn[i - 1] == x) { 0.0 } else { (law - below).abs() };
@@ -247,7 +250,7 @@ mod tests {
             let off: f64 = drawn
                 .iter()
                 .enumerate()
-                .map(|(i, &x)| (cdf(&law, x * 1.03) - i as f64 / N as f64).abs())
+                .map(|(i, &x)| (law.share_below(x * 1.03) - i as f64 / N as f64).abs())
                 .fold(0.0, f64::max);
             assert!(off > 1.95 / (N as f64).sqrt(), "{law:?}: {off}");
         }
@@ -262,7 +265,7 @@ mod tests {
             let (mut sum, mut x) = (0.0, 0.0f64);
             while x < 1.01e14 {
                 let step = (x * 2e-4).max(1_000.0);
-                sum += (1.0 - cdf(&law, x + step / 2.0)) * step;
+                sum += (1.0 - law.share_below(x + step / 2.0)) * step;
                 x += step;
             }
             assert!((sum / mean_ns - 1.0).abs() < 2e-3, "{law:?}: {sum} and {mean_ns}");

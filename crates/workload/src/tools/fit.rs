@@ -4,6 +4,12 @@
 //! runs of cc1 (485): 12us, 20us, ..., 3.7s      ->   { empirical = [[0, "12us"], [0.001, "13us"], ..., [1, "3.7s"]] }
 //! ```
 //!
+//! Or, of a law that is chosen, the parameters that make what was measured most likely:
+//!
+//! ```text
+//! cpu times of the lives in a compile, from 100 ms on   ->   { pareto = { min = "100ms", shape = 1.2, max = "3.7s" } }
+//! ```
+//!
 //! Quantiles stand close at both ends, where heavy tails live. All lengths are kept and sorted; of more than four million a random four
 //! million, always the same.
 
@@ -147,7 +153,74 @@ pub fn measure(source: &Source, rows: &[bool], measure: Measure) -> Result<Sampl
     Ok(gather.finish())
 }
 
+/// A law whose parameters can be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Law {
+    /// `exponential`: arrivals that know nothing of each other.
+    Exponential,
+    /// `pareto`: P(length > T) = (min/T)^shape; with a shape near 1 the 1/T law of process lifetimes (WARP, section II).
+    Pareto,
+    /// `log_normal`.
+    LogNormal,
+}
+
+impl Law {
+    /// All, by name.
+    pub const ALL: [(&'static str, Law); 3] =
+        [("exponential", Law::Exponential), ("pareto", Law::Pareto), ("log-normal", Law::LogNormal)];
+}
+
 impl Sample {
+    /// Only the lengths from `least` on.
+    pub fn from_length(mut self, least: Span) -> Sample {
+        let below = self.lengths.partition_point(|length| *length < least);
+        self.lengths.drain(..below);
+        self.count = self.lengths.len() as u64;
+        self.sum_ns = self.lengths.iter().map(|length| u128::from(length.as_ns())).sum();
+        self
+    }
+
+    /// The law of this kind that makes the sample most likely, and the largest distance of its distribution function from the
+    /// sample's (Kolmogorov and Smirnov's, 0 to 1). `None` if there are no two different lengths above 0.
+    ///
+    /// Maximum likelihood: the mean; Hill's n / sum ln(x/min) (a length at the longest counts as what it is); mean and deviation of ln x.
+    pub fn fitted(&self, law: Law) -> Option<(Distribution, f64)> {
+        let lengths: Vec<f64> =
+            self.lengths.iter().map(|length| length.as_ns() as f64).filter(|ns| *ns > 0.0).collect();
+        let (first, last) = (*lengths.first()?, *lengths.last()?);
+        if first >= last {
+            return None;
+        }
+        let n = lengths.len() as f64;
+        let span = |ns: f64| Span::from_ns(libm::round(ns) as u64);
+        let mean_log = lengths.iter().map(|ns| libm::log(*ns)).sum::<f64>() / n;
+        let drawn = match law {
+            Law::Exponential => Drawn::Exponential { mean: span(lengths.iter().sum::<f64>() / n) },
+            Law::Pareto => {
+                let shape = 1.0 / (mean_log - libm::log(first));
+                Drawn::Pareto { min: span(first), shape: rounded(shape), max: span(last) }
+            }
+            Law::LogNormal => {
+                let squares =
+                    lengths.iter().map(|ns| (libm::log(*ns) - mean_log) * (libm::log(*ns) - mean_log));
+                let sigma = libm::sqrt(squares.sum::<f64>() / n);
+                Drawn::LogNormal { median: span(libm::exp(mean_log)), sigma: rounded(sigma) }
+            }
+        };
+        let distance = (0u32..)
+            .zip(&lengths)
+            .map(|(place, ns)| {
+                let (below, upto) = (f64::from(place) / n, f64::from(place + 1) / n);
+                // all that a law cuts at the longest lies there
+                let share = drawn.share_below(*ns);
+                let upper = if *ns >= last { 0.0 } else { (upto - share).abs() };
+                let lower = if *ns >= last { 0.0 } else { (share - below).abs() };
+                upper.max(lower)
+            })
+            .fold(0.0, f64::max);
+        Some((Distribution::Drawn(drawn), distance))
+    }
+
     /// The mean; zero of none.
     pub fn mean(&self) -> Span {
         Span::from_ns((self.sum_ns / u128::from(self.count.max(1))) as u64)
@@ -180,6 +253,12 @@ impl Sample {
     }
 }
 
+/// Four digits: more than any sample warrants.
+fn rounded(value: f64) -> f64 {
+    let scale = libm::pow(10.0, 3.0 - libm::floor(libm::log10(value.max(1e-12))));
+    libm::round(value * scale) / scale
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +281,54 @@ mod tests {
         assert_eq!(measure(&source, &[false, true, false], Measure::Run).unwrap().mean(), Span::from_ms(7));
         let none = measure(&source, &[false; 3], Measure::Run).unwrap();
         assert_eq!(none.distribution(), None);
+    }
+
+    // A law, drawn from: its parameters are found again, within four deviations of their estimators (shape/sqrt(n), sigma/sqrt(2n)).
+    #[test]
+    fn the_parameters_of_a_law_are_found_again() {
+        const N: usize = 40_000;
+        let (ms, n) = (Span::from_ms, N as f64);
+        let drawn = |law: Drawn| {
+            let (mut gather, mut rng, law) = (Gather::new(), Rng::new(5, 0), Distribution::Drawn(law));
+            (0..N).for_each(|_| gather.add(law.draw(&mut rng)));
+            gather.finish()
+        };
+        let near = |found: f64, true_value: f64, relative: f64| {
+            assert!((found / true_value - 1.0).abs() < relative, "{found}, not {true_value}");
+        };
+        let sample = drawn(Drawn::Pareto { min: ms(1), shape: 1.05, max: Span::from_s(100_000) });
+        let (Distribution::Drawn(Drawn::Pareto { shape, min, .. }), distance) =
+            sample.fitted(Law::Pareto).unwrap()
+        else {
+            panic!("a Pareto law");
+        };
+        near(shape, 1.05, 4.0 / n.sqrt());
+        assert!(min < Span::from_us(1001) && distance < 1.63 / n.sqrt(), "{min} {distance}");
+        // of another law it is told
+        assert!(sample.fitted(Law::Exponential).unwrap().1 > 0.3);
+        // the tail of a Pareto law is one, with the same shape
+        let tail = sample.from_length(ms(10));
+        let Some((Distribution::Drawn(Drawn::Pareto { shape, .. }), _)) = tail.fitted(Law::Pareto) else {
+            panic!("a Pareto law");
+        };
+        near(shape, 1.05, 4.0 / (tail.count as f64).sqrt());
+        let sample = drawn(Drawn::LogNormal { median: ms(3), sigma: 1.2 });
+        let (Distribution::Drawn(Drawn::LogNormal { median, sigma }), distance) =
+            sample.fitted(Law::LogNormal).unwrap()
+        else {
+            panic!("a log-normal law");
+        };
+        near(median.as_ns() as f64, 3e6, 4.0 * 1.2 / n.sqrt());
+        near(sigma, 1.2, 4.0 / (2.0 * n).sqrt());
+        assert!(distance < 1.63 / n.sqrt(), "{distance}");
+        let sample = drawn(Drawn::Exponential { mean: ms(7) });
+        let (Distribution::Drawn(Drawn::Exponential { mean }), distance) =
+            sample.fitted(Law::Exponential).unwrap()
+        else {
+            panic!("an exponential law");
+        };
+        near(mean.as_ns() as f64, 7e6, 4.0 / n.sqrt());
+        assert!(distance < 1.63 / n.sqrt(), "{distance}");
     }
 
     // A law, drawn from; the quantiles of what was drawn; drawn from these: the same law within what the quantiles leave out.

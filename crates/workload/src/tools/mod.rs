@@ -24,7 +24,7 @@ mod survey;
 pub use anonymise::{Anonymise, Naming};
 pub use cut::Cut;
 pub use filter::Filter;
-pub use fit::{Measure, Sample, measure};
+pub use fit::{Law, Measure, Sample, measure};
 pub use scale::{Factor, FactorError, Scale};
 pub use select::{Selector, glob};
 pub(crate) use settings::{Delta, at_birth};

@@ -1,0 +1,332 @@
+//! A recording becomes a workload, the workload a run, the run a trace.dat and a Perfetto trace: imported again they give the same
+//! workload.
+//!
+//! "The same" is: the same tasks, each with the same events in the same order after the same CPU time; the same children, the same
+//! wakers at the same place of the waker's CPU time, the same time until external wakeups. What a schedule does not tell is
+//! counted:
+//!
+//! * A block whose wakeup had come already did not sleep, so that no log has it. The run says how many: as many must be missing.
+//! * A yield with nobody else to run changes nothing; native schedulers do not log changes of parameters.
+//!
+//! Times may differ by what the export has shifted: events of one instant that a reader would order by CPU are written 1 ns apart.
+
+mod common;
+
+use common::{has_linux, json, root, schedlab};
+use schedlab_trace::Mode;
+use schedlab_units::TaskId;
+use schedlab_workload::derive::{DeriveOptions, import_trace};
+use schedlab_workload::{Birth, EventKind, Form, Wakeup, Workload, save};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn import(path: &Path) -> Workload {
+    let derived = import_trace(path, Mode::Strict, DeriveOptions::default(), |_| {});
+    derived.unwrap_or_else(|error| panic!("{}: {error}", path.display())).workload
+}
+
+/// An event with the CPU time of its task until then, since its birth.
+#[derive(Clone, Debug)]
+struct Step {
+    cpu_ns: u64,
+    what: What,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum What {
+    Fork(u32),
+    Prio,
+    Yield,
+    Block,
+    /// Elapsed time since the block.
+    External(u64),
+    /// Who, after how much of its CPU time.
+    By(u32, u64),
+    Exit,
+}
+
+/// Each task's life, by pid.
+fn lives(workload: &Workload) -> BTreeMap<u32, Vec<Step>> {
+    // CPU time of each task at each event
+    let mut at = BTreeMap::new();
+    for task in &workload.tasks {
+        let (mut before, mut length) = (0, 0);
+        for event in &task.events {
+            match event.kind.length() {
+                Some(l) => length = l.as_ns(),
+                None => (before, length) = (before + length, 0),
+            }
+            at.insert(event.eid, before + length);
+        }
+    }
+    let pid = |id: TaskId| workload.task(id).pid;
+    let life = |task: &schedlab_workload::Task| {
+        let steps = task.events.iter().map(|event| {
+            let what = match &event.kind {
+                EventKind::Fork { child, .. } => What::Fork(pid(*child)),
+                EventKind::Prio { .. } => What::Prio,
+                EventKind::Yield { .. } => What::Yield,
+                EventKind::Block { .. } => What::Block,
+                EventKind::Exit { .. } => What::Exit,
+                EventKind::Wakeup(Wakeup::External { after, .. }) => What::External(after.as_ns()),
+                EventKind::Wakeup(Wakeup::Dependent { event, task, distance, .. }) => {
+                    // a distance may reach past the waker's last event
+                    let end =
+                        at.get(event).copied().unwrap_or_else(|| workload.task(*task).cpu_demand().as_ns());
+                    What::By(pid(*task), end.saturating_sub(distance.as_ns()))
+                }
+            };
+            Step { cpu_ns: at[&event.eid], what }
+        });
+        let mut steps: Vec<Step> = steps.collect();
+        // what is done for this run sleeps for ever
+        if !matches!(steps.last(), None | Some(Step { what: What::Block | What::Exit, .. })) {
+            let cpu_ns = task.cpu_demand().as_ns();
+            steps.push(Step { cpu_ns, what: What::Block });
+        }
+        (task.pid, steps)
+    };
+    workload.tasks.iter().map(life).collect()
+}
+
+/// Linux sets a CPU's timer no closer than this after the last expiry (`cev_delta2ns`, kernel/time/clockevents.c: at least 1 us): of two timers that
+/// expire within a microsecond on one CPU the second comes late.
+const TIMER_LATE_NS: u64 = 1_000;
+
+#[derive(Debug, Default, PartialEq)]
+struct Missing {
+    /// Blocks that did not sleep, with their wakeups.
+    blocks: u64,
+    yields: u64,
+    /// Changes of parameters: native schedulers do not log them.
+    changes: u64,
+}
+
+/// Compares two workloads; times may differ by `shift_ns`.
+fn compare(about: &str, before: &Workload, after: &Workload, shift_ns: u64) -> Missing {
+    let key = |workload: &Workload| -> BTreeMap<u32, (String, bool)> {
+        let tasks = workload.tasks.iter();
+        tasks.map(|t| (t.pid, (t.name.clone(), matches!(t.birth, Birth::Fork { .. })))).collect()
+    };
+    assert_eq!(key(before), key(after), "{about}: the same tasks");
+    let near = |a: u64, b: u64| a.abs_diff(b) <= shift_ns;
+    let mut missing = Missing::default();
+    let all_after = lives(after);
+    for (pid, before) in lives(before) {
+        let mut found = all_after[&pid].iter();
+        let mut steps = before.iter().peekable();
+        while let Some(step) = steps.next() {
+            let next = found.as_slice().first();
+            let same = next.is_some_and(|next| {
+                near(next.cpu_ns, step.cpu_ns)
+                    && match (&next.what, &step.what) {
+                        (What::External(a), What::External(b)) => {
+                            near(*a, *b)
+                                || (about.contains("linux") && near(*a, (*a).clamp(*b, *b + TIMER_LATE_NS)))
+                        }
+                        (What::By(a, at), What::By(b, there)) => a == b && near(*at, *there),
+                        // a block that did not sleep may lie right before one that did
+                        (What::Block, What::Block) => true,
+                        (a, b) => a == b,
+                    }
+            });
+            let wake = (step.what == What::Block).then(|| steps.peek().copied()).flatten();
+            let early = matches!(wake, Some(Step { what: What::By(..), .. }))
+                && !(same && same_wakeup(found.as_slice().get(1), wake, shift_ns));
+            match (same, &step.what) {
+                (_, What::Block) if early => {
+                    steps.next();
+                    missing.blocks += 1;
+                }
+                (true, _) => {
+                    found.next();
+                }
+                (false, What::Yield) => missing.yields += 1,
+                (false, What::Prio) => missing.changes += 1,
+                _ => panic!("{about}: task {pid}: {step:?} is {next:?}"),
+            }
+        }
+        assert_eq!(
+            found.len(),
+            0,
+            "{about}: task {pid} does more than before: {:?}",
+            found.as_slice().first()
+        );
+    }
+    missing
+}
+
+fn same_wakeup(a: Option<&Step>, b: Option<&Step>, shift_ns: u64) -> bool {
+    match (a.map(|step| &step.what), b.map(|step| &step.what)) {
+        (Some(What::By(a, at)), Some(What::By(b, there))) => a == b && at.abs_diff(*there) <= shift_ns,
+        _ => false,
+    }
+}
+
+struct Trip {
+    folder: tempfile::TempDir,
+    /// Blocks that did not sleep, as the run says.
+    early: u64,
+}
+
+impl Trip {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+/// Runs a workload to its end.
+fn run(workload: &Workload, sched: &str, cpus: u32) -> Trip {
+    let mut trip = Trip { folder: tempfile::tempdir().unwrap(), early: 0 };
+    let (file, log, cpus) = (trip.path("w.wlb"), trip.path("run.arrow"), cpus.to_string());
+    save(&file, workload, Form::Binary).unwrap();
+    let (file, log) = (file.to_str().unwrap(), log.to_str().unwrap());
+    let output = schedlab(&["run", file, "--sched", sched, "--cpus", &cpus, "--log", log]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let words = said.lines().find(|line| line.contains("blocks did not sleep"));
+    trip.early =
+        words.map_or(0, |line| line.split_whitespace().next().unwrap().replace(',', "").parse().unwrap());
+    trip
+}
+
+/// Writes the log as `name`; how many events, and by how many ns they are shifted in all, at most.
+fn export(trip: &Trip, name: &str) -> (u64, u64) {
+    let (log, out) = (trip.path("run.arrow"), trip.path(name));
+    let output = schedlab(&["export", log.to_str().unwrap(), "-o", out.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let numbers: Vec<u64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match numbers[..] {
+        [events] => (events, 0),
+        [events, shifted, at_most_ns] => (events, shifted * at_most_ns),
+        _ => panic!("{said}"),
+    }
+}
+
+/// There and back; what comes back, and by how much its times may differ.
+fn there_and_back(about: &str, workload: &Workload, sched: &str, cpus: u32) -> (Workload, u64) {
+    let trip = run(workload, sched, cpus);
+    let (_, shift_ns) = export(&trip, "run.dat");
+    let again = import(&trip.path("run.dat"));
+    let missing = compare(about, workload, &again, shift_ns);
+    assert_eq!(missing.blocks, trip.early, "{about}: every block that is missing did not sleep");
+    let yields = workload.tasks.iter().flat_map(|task| &task.events);
+    let yields = yields.filter(|event| matches!(event.kind, EventKind::Yield { .. })).count();
+    assert!(missing.yields <= yields as u64, "{missing:?}");
+    assert!(missing.changes == 0 || !sched.starts_with("linux"), "{missing:?}");
+    eprintln!(
+        "{about}: {} events, {} blocks did not sleep, {} yields without effect, times within {shift_ns} ns",
+        workload.nr_events(),
+        missing.blocks,
+        missing.yields
+    );
+    (again, shift_ns)
+}
+
+#[test]
+fn what_is_recorded_comes_back() {
+    for (sample, sched) in [
+        ("gzip", "fifo"),
+        ("compile", "fifo"),
+        ("hackbench", "fifo"),
+        ("interactive", "eevdf"),
+        ("gzip", "linux-6.12"),
+        ("compile", "linux-6.12"),
+        ("kv", "linux-6.12"),
+        ("interactive", "linux-6.12"),
+    ] {
+        if sched.starts_with("linux") && !has_linux() {
+            continue;
+        }
+        let workload = import(&root().join("samples").join(sample).join("trace.dat"));
+        let cpus: u32 = workload.notes["recorded CPUs"].parse().unwrap();
+        there_and_back(&format!("{sample} under {sched} on {cpus} CPUs"), &workload, sched, cpus);
+    }
+}
+
+/// What came back is a fixed point: the same run once more loses nothing more.
+#[test]
+fn what_came_back_comes_back_whole() {
+    let workload = import(&root().join("samples/compile/trace.dat"));
+    let (once, _) = there_and_back("once", &workload, "fifo", 2);
+    let trip = run(&once, "fifo", 2);
+    let (_, shift_ns) = export(&trip, "run.dat");
+    let twice = import(&trip.path("run.dat"));
+    let missing = compare("twice", &once, &twice, shift_ns);
+    assert_eq!(missing.blocks, trip.early);
+    assert!(missing.blocks * 100 <= once.nr_events(), "{missing:?} of {} events", once.nr_events());
+}
+
+/// The flow of a new machine's first minute, with what its kernel records now.
+#[test]
+fn a_fresh_recording_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("fresh.dat");
+    let script = "for i in 1 2 3; do seq 30000 | sort -n | tail -1 >/dev/null; sleep 0.02; done";
+    let output = schedlab(&["record", "-o", trace.to_str().unwrap(), "--", "sh", "-c", script]);
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("root") || said.contains("tracefs"), "{said}");
+        eprintln!("SKIPPED: recording is not possible here: {said}");
+        return;
+    }
+    let workload = import(&trace);
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    there_and_back("fresh, fifo", &workload, "fifo", cpus);
+    if has_linux() {
+        there_and_back("fresh, linux-6.12", &workload, "linux-6.12", cpus);
+    }
+}
+
+/// Perfetto's form: tasks, CPU time, births, ends, and who woke whom; a task that is there at the start is woken at 0.
+#[test]
+fn perfetto_brings_back_the_same_lives() {
+    for sample in ["compile", "hackbench"] {
+        let workload = import(&root().join("samples").join(sample).join("trace.dat"));
+        let trip = run(&workload, "fifo", 2);
+        let (_, shift_ns) = export(&trip, "run.dat");
+        let (_, more_ns) = export(&trip, "run.pftrace");
+        let as_dat = import(&trip.path("run.dat"));
+        let mut as_perfetto = import(&trip.path("run.pftrace"));
+        for task in &mut as_perfetto.tasks {
+            let at_start = matches!(task.birth, Birth::Init { .. });
+            let woken_at_0 = task.events.first().is_some_and(|first| {
+                matches!(first.kind, EventKind::Wakeup(Wakeup::External { after, .. }) if after.as_ns() <= more_ns)
+            });
+            let was =
+                as_dat.tasks.iter().find(|other| other.pid == task.pid).and_then(|was| was.events.first());
+            let was_woken = was.is_some_and(|first| matches!(first.kind, EventKind::Wakeup(_)));
+            if at_start && woken_at_0 && !was_woken {
+                task.events.remove(0);
+            }
+        }
+        let missing = compare(sample, &as_dat, &as_perfetto, shift_ns + more_ns);
+        assert_eq!(missing, Missing::default(), "{sample}");
+    }
+}
+
+/// The real trace-cmd reads what is exported: as many events, at the same places.
+#[test]
+fn trace_cmd_opens_it() {
+    let there = Command::new("trace-cmd").arg("--version").output().is_ok();
+    if !there {
+        eprintln!("SKIPPED: no trace-cmd (apt-get install trace-cmd)");
+        return;
+    }
+    let workload = import(&root().join("samples/hackbench/trace.dat"));
+    let trip = run(&workload, "fifo", 2);
+    let (events, _) = export(&trip, "run.dat");
+    let report = Command::new("trace-cmd").arg("report").arg(trip.path("run.dat")).output().unwrap();
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    let report = String::from_utf8_lossy(&report.stdout).into_owned();
+    let lines: Vec<&str> = report.lines().filter(|line| line.contains(": ")).collect();
+    assert_eq!(lines.len() as u64, events, "{}", lines[..3].join("\n"));
+    // as a text it is imported too: the same lives, to the microseconds that it prints
+    let text = trip.path("report.txt");
+    std::fs::write(&text, &report).unwrap();
+    let facts = json(&["--quiet", "import", text.to_str().unwrap(), "--json", "-"]);
+    assert_eq!(facts["tasks"].as_u64(), Some(workload.tasks.len() as u64));
+    assert_eq!(facts["events"]["fork"].as_u64(), Some(80));
+}
