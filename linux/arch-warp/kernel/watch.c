@@ -49,7 +49,7 @@ static void warp_add_fair(struct warp_watch *w, struct rq *rq, struct cfs_rq *cf
 		return;
 	e->class = WARP_CLASS_FAIR;
 	e->level = level;
-	e->task = se->my_q ? WARP_TASK_IDLE : warp_task_id(task_of(se));
+	e->task = se->my_q ? WARP_TASK_IDLE : warp_task_id(container_of(se, struct task_struct, se));
 	if (se->my_q)
 		cgroup_path(se->my_q->tg->css.cgroup, e->group, sizeof(e->group));
 	e->vruntime = se->vruntime;
@@ -120,7 +120,7 @@ static void warp_add_candidates(struct warp_watch *w, struct rq *rq, struct task
 		struct sched_entity *se;
 
 		for (se = &p->se; se && depth < ARRAY_SIZE(path); se = se->parent)
-			path[depth++] = cfs_rq_of(se);
+			path[depth++] = se->cfs_rq;
 	} else {
 		path[depth++] = &rq->cfs;
 	}
