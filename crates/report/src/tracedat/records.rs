@@ -86,8 +86,11 @@ fn plain(name: &str, id: u16, fields: &[Field], print: &str) -> Vec<u8> {
     format(name, id, &fields, print)
 }
 
+/// A system's name and the format texts of its events.
+type System = (&'static str, Vec<Vec<u8>>);
+
 /// The format texts by system; ftrace's own apart.
-pub(super) fn formats() -> (Vec<Vec<u8>>, Vec<(&'static str, Vec<Vec<u8>>)>) {
+pub(super) fn formats() -> (Vec<Vec<u8>>, Vec<System>) {
     let print = plain(
         "print",
         id::PRINT,
