@@ -180,7 +180,8 @@ fn parse(text: &str) -> BTreeMap<String, Function> {
             }
             // the cost line after `calls=` is the callee's, as callgrind saw it
             "" if line.starts_with(|c: char| c.is_ascii_digit() || "+-*".contains(c)) => {
-                if called.take().is_none() && is_kernel(&object) {
+                let is_own = called.take().is_none();
+                if is_own && is_kernel(&object) {
                     let cost = line.split(' ').nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
                     functions.entry(name.clone()).or_default().own += cost;
                 }

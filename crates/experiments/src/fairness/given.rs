@@ -38,7 +38,7 @@ pub enum Way {
     /// Quantum by quantum, exactly.
     Quanta(&'static Contender),
     /// On one CPU of the machine.
-    Machine(Subject, Told),
+    Machine(Box<Subject>, Told),
 }
 
 impl Way {
@@ -46,14 +46,14 @@ impl Way {
     /// by nice, by control group, or both.
     pub fn of(subject: &Subject, linux: &[Told]) -> Vec<Way> {
         let Some(info) = subject.native() else {
-            return linux.iter().map(|&told| Way::Machine(subject.clone(), told)).collect();
+            return linux.iter().map(|&told| Way::Machine(Box::new(subject.clone()), told)).collect();
         };
         match find(info.name) {
             Some(contender) if subject.params.is_empty() => vec![Way::Quanta(contender)],
             _ if info.params.iter().any(|param| param.name == "shares") => {
-                vec![Way::Machine(subject.clone(), Told::Shares)]
+                vec![Way::Machine(Box::new(subject.clone()), Told::Shares)]
             }
-            _ => vec![Way::Machine(subject.clone(), Told::Nice)],
+            _ => vec![Way::Machine(Box::new(subject.clone()), Told::Nice)],
         }
     }
 

@@ -196,7 +196,7 @@ pub(super) fn nice_to_share(linux: &[Subject]) -> Result<(Drawing, Table), WarpE
             table.push(vec![(*sched).into(), "slice_ms".into(), nice.into(), (*published).into(), ms.into()]);
         }
     }
-    let weights = |nice: i32| Nice::new(nice).map_or(0, |nice| u64::from(nice.weight().0));
+    let weights = |nice: i32| Nice::new(nice).map_or(0, |nice| nice.weight().0);
     let mut shares = Vec::new();
     let ebs = NICES.iter().zip(DESIGN[2].1).map(|(nice, share)| (f64::from(*nice), share));
     shares.push(Series { name: "ebs, paper".into(), points: ebs.collect(), style: Style::Line });

@@ -23,7 +23,12 @@ pub(super) fn run(way: &Way, plan: &Plan, unit: Span) -> Result<DynamicResult, A
     let length = Span::from_ns(plan.length * unit_ns);
     let records = records(&subject, subject.params.clone(), &workload(plan, unit_ns), length)?;
     let (ledger, stretches) = read(&records, plan, unit_ns);
-    Ok(DynamicResult::of(Way::Machine(subject, Told::Nice).label(), &ledger, unit.as_ns(), stretches))
+    Ok(DynamicResult::of(
+        Way::Machine(Box::new(subject), Told::Nice).label(),
+        &ledger,
+        unit.as_ns(),
+        stretches,
+    ))
 }
 
 /// The nice value that has this weight, or the nearest.
@@ -160,7 +165,7 @@ mod tests {
     #[test]
     fn machine_and_simulation_agree() {
         for name in ["wfq", "vtrr", "eevdf-1995", "stride"] {
-            let machine = Way::Machine(Subject::parse(name).unwrap(), Told::Nice);
+            let machine = Way::Machine(Box::new(Subject::parse(name).unwrap()), Told::Nice);
             let config = DynamicConfig {
                 machine: vec![machine],
                 nice_weights: true,
