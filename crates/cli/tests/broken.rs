@@ -74,7 +74,7 @@ fn the_others_go_on() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("2 of 2 runs failed") && said.contains("lost task"), "{said}");
     let fine = json(&[&RUN[..], &["--sched", "fifo", "--json", "-"]].concat());
-    assert_eq!(fine["end"], "the duration is over");
+    assert_eq!(fine["end"], "stopped after 2s");
 }
 
 /// They are for tests and the guide: no list has them.

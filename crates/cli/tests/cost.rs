@@ -89,7 +89,10 @@ fn real_linux_is_logarithmic() {
     let costs = Costs::of("linux-6.12", "10,100,1000");
     for column in ["select_instructions", "dequeue_instructions", "enqueue_instructions"] {
         let counted = [10, 100, 1_000].map(|n| costs.get("linux-6.12", n, column));
-        assert!(counted[0] > 100.0 && counted[2] < 2.0 * counted[0], "{column}: {counted:?}");
+        assert!(counted[0] > 100.0, "{column}: {counted:?}");
+        // the second decade costs what the first did (linear: ten times as much); a tenth of the whole is noise of what is inlined where
+        let (first, second) = (counted[1] - counted[0], counted[2] - counted[1]);
+        assert!(second < 2.0 * first.max(0.1 * counted[0]), "{column}: {counted:?}");
     }
     assert!(costs.get("linux-6.12", 100, "select_wall_ns") > 0.0);
 }
