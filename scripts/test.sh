@@ -17,7 +17,7 @@ target/release/schedlab linux add 6.12 --with scx
 
 step "tests"
 if [ "$all" = --all ]; then
-	cargo test --workspace --release -- --include-ignored
+	cargo test --workspace --release --no-fail-fast -- --include-ignored
 else
-	cargo test --workspace --release
+	cargo test --workspace --release --no-fail-fast
 fi

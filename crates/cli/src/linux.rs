@@ -295,7 +295,8 @@ pub(crate) fn built(asked: &Asked, hz: u32, topology: &Topology, ui: &Ui) -> Res
     }
 }
 
-/// The versions that there is a port for, and the user's own kernels.
+/// The versions that there is a port for, and the user's own kernels. Built: by the present port, as it is without further options
+/// (an object of an older port would be built again before its first run).
 pub(crate) fn versions() -> Vec<Version> {
     let installed = build::installed().unwrap_or_default();
     let series = build::known_series().unwrap_or_default();
@@ -315,9 +316,17 @@ pub(crate) fn versions() -> Vec<Version> {
         .map(|(series, summary)| Version {
             name: format!("linux-{series}"),
             summary,
-            built: installed.iter().any(|kernel| kernel.series == series),
+            built: match build::find(&series, &BuildOptions::default()) {
+                Ok(found) => found.is_some() || is_own_and_built(&installed, &series),
+                Err(_) => false,
+            },
         })
         .collect()
+}
+
+/// A tree of the user's is built again before each run, what has changed of it.
+fn is_own_and_built(installed: &[BuiltKernel], name: &str) -> bool {
+    installed.iter().any(|kernel| kernel.series == name && kernel.origin == Origin::Tree)
 }
 
 fn check(version: Option<&str>, ui: &Ui) -> Result<()> {
