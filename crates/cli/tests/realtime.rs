@@ -119,7 +119,8 @@ fn schedulers_are_described() {
     }
 }
 
-/// Native EEVDF and real 6.12, CPU hogs and deadline tasks on one CPU: the same decisions to the end.
+/// Native EEVDF and real 6.12, CPU hogs and deadline tasks on one CPU: the same decisions to the end. Of two timers within 1 us real Linux's
+/// clock event device has the second up to 1 us late (`cev_delta2ns()`, kernel/time/clockevents.c): that alone may stand between them.
 #[test]
 fn native_policies_agree_with_the_kernel() {
     if !has_linux() {
@@ -138,6 +139,9 @@ fn native_policies_agree_with_the_kernel() {
         ["agreement", &hogs, &periodic, "--linux", "6.12", "--cpus", "1", "--duration", "5s", "--json", "-"];
     let answer = json(&args);
     for row in rows(&answer, "agreement") {
-        assert_eq!((&row["causes"], &row["share_worst_pct"]), (&"identical".into(), &0.0.into()), "{row}");
+        assert_eq!((&row["same_pct"], &row["share_worst_pct"]), (&100.0.into(), &0.0.into()), "{row}");
+        let causes = row["causes"].as_str().unwrap();
+        let timers = row["workload"] == "periodic" && causes == "timers under 1 us";
+        assert!(causes == "identical" || timers, "{row}");
     }
 }
