@@ -45,6 +45,7 @@ fn every_hand_written_sample_loads() {
         "fairbench.txt",
         "figure1.txt",
         "forktree.txt",
+        "overrun.txt",
         "pingpong.txt",
         "responsebench.txt",
         "rt.txt",
