@@ -17,27 +17,28 @@ use schedlab_units::CpuId;
 /// What an event says, without its time and the depth of disabled preemption (a program runs one level deeper).
 type Said = (i32, Context, String);
 
-/// Tasks that come to CPUs and never leave one: some hosts hide tasks from tracing, and from programs in another way than from ftrace.
-fn hidden(path: &Path) -> BTreeSet<Pid> {
+/// Tasks that come to a CPU and never leave it: some hosts hide tasks from tracing, the idle task of a CPU among them, and from programs in
+/// another way than from ftrace.
+fn hidden(path: &Path) -> BTreeSet<(CpuId, Pid)> {
     let file = TraceFile::open(path, Mode::Strict).expect("own file");
     let mut stream = file.events().expect("sched events");
     let (mut came, mut left) = (BTreeSet::new(), BTreeSet::new());
     while let Some(event) = stream.next_event().expect("readable") {
         if let SchedEvent::Switch { prev, next, .. } = event.what {
-            left.insert(prev.pid);
-            came.insert(next.pid);
+            left.insert((event.cpu, prev.pid));
+            came.insert((event.cpu, next.pid));
         }
     }
     came.difference(&left).copied().collect()
 }
 
 /// By CPU: time and meaning of each event, but for those that happened in the context of the hidden tasks.
-fn events(path: &Path, hidden: &BTreeSet<Pid>) -> BTreeMap<CpuId, Vec<(u64, Said)>> {
+fn events(path: &Path, hidden: &BTreeSet<(CpuId, Pid)>) -> BTreeMap<CpuId, Vec<(u64, Said)>> {
     let file = TraceFile::open(path, Mode::Strict).expect("own file");
     let mut stream = file.events().expect("sched events");
     let mut all: BTreeMap<CpuId, Vec<(u64, Said)>> = BTreeMap::new();
     while let Some(event) = stream.next_event().expect("readable") {
-        if hidden.contains(&event.pid) {
+        if hidden.contains(&(event.cpu, event.pid)) {
             continue;
         }
         let name = |comm| stream.comm(comm).to_owned();
