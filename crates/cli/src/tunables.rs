@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Result};
 use schedlab_linux::tunable_name;
 use schedlab_machine::kernel::{Action, FileRequest};
-use schedlab_runner::{LinuxObject, Request, RunEnd, STALL_LIMIT, Scheduler};
+use schedlab_runner::{LinuxObject, Request, RunEnd, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::generate::from_toml;
@@ -134,15 +134,8 @@ fn ask(
         from_toml("tunables", "kind = 'hogs'\nnices = [0]\ncpu = '1ms'").map_err(Failure::input)?;
     let scheduler = Scheduler::Linux(linux.clone());
     let request = Request {
-        workload: &workload,
-        scheduler: &scheduler,
-        topology: Topology::flat(1).map_err(Failure::input)?,
-        duration: None,
-        params: Vec::new(),
-        perturb: None,
-        costs: None,
         actions: &[Action { at: Span::ZERO, files }],
-        stall_limit: STALL_LIMIT,
+        ..Request::new(&workload, &scheduler, Topology::flat(1).map_err(Failure::input)?)
     };
     let report = schedlab_runner::run(&request).map_err(Failure::input)?.report;
     match report.end {

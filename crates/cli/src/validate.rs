@@ -8,7 +8,7 @@ use clap::Args;
 use schedlab_guest::{GuestKernel, Options, workloads};
 use schedlab_log::{Kind, MemLog, RawLog};
 use schedlab_machine::{Costs, Perturb, Program};
-use schedlab_runner::{Request, RunEnd, STALL_LIMIT, Scheduler};
+use schedlab_runner::{Request, RunEnd, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_validate::{
@@ -154,9 +154,6 @@ fn cases(args: &ValidateArgs) -> Vec<Case> {
     cases
 }
 
-/// The guest's tasks have no timer slack; its timers are late by the interrupt's way through the kernel.
-const TIMER_LATE: Span = Span::from_us(10);
-
 type Real = (Source, u32, Vec<Measures>, Vec<String>);
 
 /// What real Linux does: kept, or from a guest booted now.
@@ -246,7 +243,7 @@ fn simulate(
         // the first tick comes a whole number of ticks after time 0, less the phase, in the guest
         let wanted_ns = (tick_at_ns + phase_ns) % tick_ns;
         seed = seed_with_phase(seed + 1, wanted_ns, tick_ns)?;
-        let perturb = Perturb { start: Span::ZERO, slack: TIMER_LATE, ..Perturb::new(seed) };
+        let perturb = Perturb::of_guest(seed);
         let varied = schedlab_validate::vary(workload, seed);
         let log = simulate_one(&scheduler, &topology, case.span(), &varied, Some(perturb), costs)?;
         runs.push(Measures::of(&log).map_err(|error| Failure::Internal(error.to_string()))?);
@@ -286,15 +283,10 @@ fn simulate_one(
     costs: Option<Costs>,
 ) -> Result<RawLog> {
     let request = Request {
-        workload,
-        scheduler,
-        topology: topology.clone(),
         duration: Some(duration),
-        params: Vec::new(),
         perturb,
         costs,
-        actions: &[],
-        stall_limit: STALL_LIMIT,
+        ..Request::new(workload, scheduler, topology.clone())
     };
     let result = schedlab_runner::run(&request).map_err(Failure::input)?;
     match &result.report.end {

@@ -14,7 +14,7 @@ use schedlab_instruments::LogProblem;
 use schedlab_log::RawLog;
 use schedlab_machine::Perturb;
 use schedlab_runner::pool::{self, PoolError};
-use schedlab_runner::{Request, RunEnd, RunError, STALL_LIMIT, Scheduler};
+use schedlab_runner::{Request, RunEnd, RunError, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::Workload;
@@ -110,15 +110,10 @@ impl Ensemble<'_> {
         }
         params.sort();
         let request = Request {
-            workload: self.workload,
-            scheduler: &contender.scheduler,
-            topology: self.topology.clone(),
             duration: self.duration,
             params,
             perturb: self.perturb.map(|perturb| Perturb { seed, ..perturb }),
-            actions: &[],
-            costs: None,
-            stall_limit: STALL_LIMIT,
+            ..Request::new(self.workload, &contender.scheduler, self.topology.clone())
         };
         let result = schedlab_runner::run(&request).map_err(|error| match error {
             RunError::Report(_) => internal(&error),

@@ -22,7 +22,7 @@ use schedlab_log::{Kind, Log, LogError, RawLog, Record};
 use schedlab_machine::native::Native;
 use schedlab_machine::{End, Machine, Program, ProgramError, Setup};
 use schedlab_policies::PolicyError;
-use schedlab_runner::{Request, RunEnd, RunError, STALL_LIMIT};
+use schedlab_runner::{Request, RunEnd, RunError};
 use schedlab_topology::Topology;
 use schedlab_units::{Nice, SchedParams, Span};
 use schedlab_workload::{Birth, Cgroup, CgroupId, Event, EventId, EventKind, InitState, Task, Workload};
@@ -135,17 +135,8 @@ pub(crate) fn records(
     }
     let mut params = params;
     params.sort(); // as the runner wants them
-    let request = Request {
-        workload,
-        scheduler: &subject.scheduler,
-        topology,
-        duration: Some(length),
-        params,
-        costs: None,
-        stall_limit: STALL_LIMIT,
-        perturb: None,
-        actions: &[],
-    };
+    let request =
+        Request { duration: Some(length), params, ..Request::new(workload, &subject.scheduler, topology) };
     let result = schedlab_runner::run(&request)?;
     if let RunEnd::Misbehaved { report } = &result.report.end {
         return Err(match report.kind.as_str() {

@@ -138,15 +138,11 @@ impl Bench {
         let scheduler = Scheduler::Linux(self.kernel.clone());
         let params = case.params.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let request = Request {
-            workload: &workload,
-            scheduler: &scheduler,
-            topology,
             duration: Some(case.duration),
             params,
-            perturb: None,
             actions: &case.actions,
-            costs: None,
             stall_limit: Duration::from_secs(20),
+            ..Request::new(&workload, &scheduler, topology)
         };
         let result = schedlab_runner::run(&request).map_err(Trouble::failed)?;
         match &result.report.end {

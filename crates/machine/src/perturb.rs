@@ -55,6 +55,16 @@ impl Perturb {
     }
 }
 
+/// Timers of a guest whose tasks have no timer slack are late by the interrupt's way through the kernel.
+const GUEST_TIMER_LATE: Span = Span::from_us(10);
+
+impl Perturb {
+    /// As a guest's runs differ from each other: its tasks begin together and have no timer slack.
+    pub fn of_guest(seed: u64) -> Perturb {
+        Perturb { start: Span::ZERO, slack: GUEST_TIMER_LATE, ..Perturb::new(seed) }
+    }
+}
+
 /// Longest range of each kind: far more than any kernel leaves open.
 const RANGE_MAX: Span = Span::from_s(10);
 

@@ -54,6 +54,23 @@ pub struct Request<'a> {
     pub stall_limit: Duration,
 }
 
+impl<'a> Request<'a> {
+    /// Exactly what the workload says, to its end, with the scheduler's defaults.
+    pub fn new(workload: &'a Workload, scheduler: &'a Scheduler, topology: Topology) -> Request<'a> {
+        Request {
+            workload,
+            scheduler,
+            topology,
+            duration: None,
+            params: Vec::new(),
+            perturb: None,
+            costs: None,
+            actions: &[],
+            stall_limit: STALL_LIMIT,
+        }
+    }
+}
+
 /// [`Request::stall_limit`] unless something else is asked for.
 pub const STALL_LIMIT: Duration = Duration::from_secs(60);
 

@@ -61,15 +61,8 @@ fn replay(scheduler: &Scheduler) -> RunResult {
                 - YIELD 1 3ms\n- EXIT 1 1ms\n- EXIT 2 10ms\n";
     let workload: Workload = schedlab_workload::text::parse_text("test", text.as_bytes()).unwrap();
     let request = Request {
-        workload: &workload,
-        scheduler,
-        topology: Topology::flat(2).unwrap(),
-        duration: None,
-        params: Vec::new(),
-        perturb: None,
-        costs: None,
-        actions: &[],
         stall_limit: Duration::from_millis(1500),
+        ..Request::new(&workload, scheduler, Topology::flat(2).unwrap())
     };
     run(&request).unwrap()
 }

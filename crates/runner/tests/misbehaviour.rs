@@ -45,15 +45,8 @@ fn end(info: &'static PolicyInfo) -> (String, String) {
     let workload = workload(&[&[Run(1), Sleep(1), Run(1)], &[Run(1)]]);
     let scheduler = Scheduler::Native(info);
     let request = Request {
-        workload: &workload,
-        scheduler: &scheduler,
-        topology: Topology::flat(1).unwrap(),
-        duration: None,
-        params: Vec::new(),
-        perturb: None,
-        actions: &[],
-        costs: None,
         stall_limit: Duration::from_millis(700),
+        ..Request::new(&workload, &scheduler, Topology::flat(1).unwrap())
     };
     match run(&request).unwrap().report.end {
         RunEnd::Misbehaved { report } => (report.kind, report.reason),

@@ -3,7 +3,7 @@
 use schedlab_linux::build::{self, BuildOptions, BuiltKernel};
 use schedlab_linux::scx;
 use schedlab_machine::drawn::{Life::*, workload};
-use schedlab_runner::{ChildReport, LinuxObject, Request, RunEnd, STALL_LIMIT, Scheduler, run};
+use schedlab_runner::{ChildReport, LinuxObject, Request, RunEnd, Scheduler, run};
 use schedlab_topology::Topology;
 use schedlab_units::{Nice, SchedParams, Span};
 use schedlab_workload::{Cgroup, CgroupId, Workload};
@@ -36,15 +36,9 @@ fn scheduler(what: &str) -> Scheduler {
 fn report(what: &str, cpus: u32, seconds: u64, workload: &Workload, params: &[(&str, &str)]) -> ChildReport {
     let scheduler = scheduler(what);
     let request = Request {
-        workload,
-        scheduler: &scheduler,
-        topology: Topology::flat(cpus).unwrap(),
         duration: Some(Span::from_ms(seconds * 1000)),
         params: params.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
-        perturb: None,
-        actions: &[],
-        costs: None,
-        stall_limit: STALL_LIMIT,
+        ..Request::new(workload, &scheduler, Topology::flat(cpus).unwrap())
     };
     run(&request).unwrap().report
 }

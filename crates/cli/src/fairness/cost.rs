@@ -77,9 +77,7 @@ pub(super) fn cost(args: &CostArgs, ui: &Ui) -> Result<()> {
 /// All native schedulers, and the Linux versions that are built.
 fn everything(hz: u32, ui: &Ui) -> Result<Vec<Subject>> {
     let mut subjects = all_subjects();
-    for version in crate::linux::versions().into_iter().filter(|version| version.built) {
-        subjects.push(subject(&version.name, hz, ui)?);
-    }
+    subjects.extend(super::built_linux(hz, ui)?);
     Ok(subjects)
 }
 

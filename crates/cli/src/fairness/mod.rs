@@ -30,6 +30,12 @@ pub(crate) fn subject(text: &str, hz: u32, ui: &Ui) -> Result<Subject> {
     Subject::with(text, scheduler).map_err(Failure::input)
 }
 
+/// Every Linux that is built.
+pub(crate) fn built_linux(hz: u32, ui: &Ui) -> Result<Vec<Subject>> {
+    let built = crate::linux::versions().into_iter().filter(|version| version.built);
+    built.map(|version| subject(&version.name, hz, ui)).collect()
+}
+
 /// The arms of these schedulers.
 fn ways(scheds: &[String], hz: u32, express: &[Told], ui: &Ui) -> Result<Vec<Way>> {
     let mut ways = Vec::new();

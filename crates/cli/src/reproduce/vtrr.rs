@@ -1,7 +1,7 @@
 //! The paper on VTRR.
 
 use crate::failure::{Failure, Result};
-use crate::fairness::{measure, subject};
+use crate::fairness::{built_linux, measure, subject};
 use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::Args;
@@ -45,9 +45,7 @@ pub(super) fn vtrr(args: &VtrrArgs, ui: &Ui) -> Result<()> {
     args.output.check()?;
     let mut config = ReproduceConfig::default();
     (config.study.combinations, config.study.seed) = (args.combinations, args.seed);
-    for version in crate::linux::versions().into_iter().filter(|version| version.built) {
-        config.linux.push(subject(&version.name, HZ, ui)?);
-    }
+    config.linux = built_linux(HZ, ui)?;
     if !args.no_cost {
         config.cost = Some(costs(args, &config.linux, ui)?);
     }

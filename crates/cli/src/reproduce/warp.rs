@@ -1,7 +1,7 @@
 //! The paper on WARP.
 
 use crate::failure::{Failure, Result};
-use crate::fairness::subject;
+use crate::fairness::built_linux;
 use crate::guest;
 use crate::input;
 use crate::pages::OutputArgs;
@@ -10,7 +10,7 @@ use clap::Args;
 use schedlab_experiments::warp::{Benchmark, Levels, Real, Recording, WarpConfig, reproduce};
 use schedlab_guest::{GuestKernel, Options};
 use schedlab_units::Span;
-use schedlab_validate::Case;
+use schedlab_validate::{Case, case::SERIES};
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
@@ -43,8 +43,6 @@ const SAMPLES: [&str; 5] =
 /// Which row of the paper's figure 6 a recording's name points to.
 const LIKE: [(&str, usize); 5] =
     [("gzip", 0), ("interactive", 1), ("compile", 2), ("hackbench", 3), ("kv", 3)];
-/// Kernels whose real runs are kept.
-const SERIES: [&str; 2] = ["6.1", "6.12"];
 /// Real runs of each benchmark, each with another phase of the tick.
 const REAL_RUNS: u32 = 1;
 /// A guest takes one to three times its own time on a quiet host.
@@ -66,9 +64,7 @@ pub(super) fn warp(args: &WarpArgs, ui: &Ui) -> Result<()> {
     for path in &args.recordings {
         config.recordings.push(recording(path, ui)?);
     }
-    for version in crate::linux::versions().into_iter().filter(|version| version.built) {
-        config.linux.push(subject(&version.name, HZ, ui)?);
-    }
+    config.linux = built_linux(HZ, ui)?;
     config.real = match &args.refresh {
         Some(path) => refresh(path, args.duration, ui)?,
         None => serde_json::from_str(KEPT)

@@ -27,7 +27,7 @@ pub use page::{Row, pages};
 pub use schedule::{By, Decision, OwnWakeup, Placement, Schedule};
 
 use schedlab_log::{LogError, RawLog};
-use schedlab_runner::{Request, RunEnd, RunError, STALL_LIMIT, Scheduler};
+use schedlab_runner::{Request, RunEnd, RunError, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::{Form, Workload, save};
@@ -101,15 +101,9 @@ fn run(
     keep: Option<PathBuf>,
 ) -> Result<Schedule, AgreementError> {
     let request = Request {
-        workload,
-        scheduler,
-        topology: case.topology.clone(),
         duration: Some(case.duration),
         params,
-        perturb: None,
-        actions: &[],
-        costs: None,
-        stall_limit: STALL_LIMIT,
+        ..Request::new(workload, scheduler, case.topology.clone())
     };
     let result = schedlab_runner::run(&request)?;
     let reason = match result.report.end {

@@ -16,13 +16,9 @@ use schedlab_machine::Perturb;
 use schedlab_units::{Nice, Span};
 use serde_json::Value;
 
-/// Timers of a guest without timer slack are late by the interrupt's way through the kernel.
-const TIMER_LATE: Span = Span::from_us(10);
-
 /// One scheduler's result in one benchmark, averaged over runs that differ in what a workload leaves open.
 pub(super) struct Found {
     label: String,
-    series: Option<String>,
     benchmark: Benchmark,
     samples: Vec<Levels>,
 }
@@ -48,36 +44,27 @@ fn quantity(benchmark: Benchmark) -> fn(&Levels) -> &Vec<f64> {
 /// Runs both benchmarks under every scheduler.
 pub(super) fn simulate(config: &WarpConfig) -> Result<Vec<Found>, WarpError> {
     let natives = DESIGN.iter().map(|(name, _)| Subject::parse(name).expect("it is registered"));
-    let subjects: Vec<(Subject, bool)> =
-        natives.map(|s| (s, true)).chain(config.linux.iter().map(|s| (s.clone(), false))).collect();
-    let mut jobs = Vec::new();
-    for (subject, of_paper) in &subjects {
-        for benchmark in Benchmark::ALL {
-            jobs.extend(
-                (1..=u64::from(config.samples.max(1))).map(|seed| (subject, *of_paper, benchmark, seed)),
-            );
-        }
-    }
-    // each is a process of its own: a job here only waits
-    let found: Vec<Levels> = jobs
-        .par_iter()
-        .map(|(subject, of_paper, benchmark, seed)| {
-            if *of_paper {
-                let workload = benchmark.workload_with_usleep(config.duration, *seed);
+    let subjects: Vec<Subject> = natives.chain(config.linux.iter().cloned()).collect();
+    let pairs: Vec<(&Subject, Benchmark)> =
+        subjects.iter().flat_map(|subject| Benchmark::ALL.map(|benchmark| (subject, benchmark))).collect();
+    // each run is a process of its own: a job here only waits
+    let found = pairs.into_par_iter().map(|(subject, benchmark)| {
+        let of_paper = subject.native().is_some();
+        let run = |seed| {
+            if of_paper {
+                let workload = benchmark.workload_with_usleep(config.duration, seed);
                 return benchmarks::run(subject, &workload, config.duration, None);
             }
-            let perturb = Perturb { start: Span::ZERO, slack: TIMER_LATE, ..Perturb::new(*seed) };
+            let perturb = Perturb::of_guest(seed);
             benchmarks::run(subject, &benchmark.workload(config.duration), config.duration, Some(perturb))
-        })
-        .collect::<Result<_, _>>()?;
-    let per_pair = config.samples.max(1) as usize;
-    let pairs = jobs.chunks(per_pair).zip(found.chunks(per_pair)).map(|(jobs, samples)| Found {
-        label: jobs[0].0.label.clone(),
-        series: jobs[0].0.label.strip_prefix("linux-").filter(|_| !jobs[0].1).map(String::from),
-        benchmark: jobs[0].2,
-        samples: samples.to_vec(),
+        };
+        // hogs of the native models have nothing to differ in
+        let all_equal = of_paper && benchmark == Benchmark::Fairbench;
+        let nr_samples = if all_equal { 1 } else { u64::from(config.samples.max(1)) };
+        let samples = (1..=nr_samples).into_par_iter().map(run).collect::<Result<_, _>>()?;
+        Ok(Found { label: subject.label.clone(), benchmark, samples })
     });
-    Ok(pairs.collect())
+    found.collect()
 }
 
 /// Figures 7 and 10: simulated beside real.
@@ -116,7 +103,7 @@ pub(super) fn against_real(found: &[Found], real: &[Real], duration: Span) -> (V
         let mut groups = Vec::new();
         for found in found.iter().filter(|found| found.benchmark == benchmark) {
             let of_it = |real: &&Real| {
-                Some(&real.series) == found.series.as_ref()
+                found.label == format!("linux-{}", real.series)
                     && real.benchmark == benchmark
                     && real.duration_ns == duration.as_ns()
             };

@@ -9,7 +9,7 @@ use schedlab_instruments::{LogProblem, for_each_run};
 use schedlab_log::{Kind, Log, RawLog};
 use schedlab_machine::Perturb;
 use schedlab_policies::lab;
-use schedlab_runner::{Request, RunEnd, STALL_LIMIT};
+use schedlab_runner::{Request, RunEnd};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::Workload;
@@ -142,15 +142,10 @@ pub(crate) fn run(
     let mut params = subject.params.clone();
     params.sort(); // as the runner wants them
     let request = Request {
-        workload,
-        scheduler: &subject.scheduler,
-        topology: Topology::flat(1).expect("one CPU is a machine"),
         duration: Some(duration),
         params,
         perturb,
-        actions: &[],
-        costs: None,
-        stall_limit: STALL_LIMIT,
+        ..Request::new(workload, &subject.scheduler, Topology::flat(1).expect("one CPU is a machine"))
     };
     let result = schedlab_runner::run(&request)?;
     if let RunEnd::Misbehaved { report } = &result.report.end {

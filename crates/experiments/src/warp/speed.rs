@@ -15,7 +15,7 @@ use crate::draw::{Bars, Scale};
 use crate::output::Drawing;
 use crate::subject::Subject;
 use crate::table::{Column, Table};
-use schedlab_runner::{Request, RunEnd, STALL_LIMIT};
+use schedlab_runner::{Request, RunEnd};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::{Workload, read_binary, write_binary};
@@ -114,15 +114,8 @@ fn measure(
         let mut params = subject.params.clone();
         params.sort(); // as the runner wants them
         let request = Request {
-            workload: &workload,
-            scheduler: &subject.scheduler,
-            topology: Topology::flat(cpus).map_err(WarpError::Topology)?,
-            duration: None,
             params,
-            perturb: None,
-            actions: &[],
-            costs: None,
-            stall_limit: STALL_LIMIT,
+            ..Request::new(&workload, &subject.scheduler, Topology::flat(cpus).map_err(WarpError::Topology)?)
         };
         let report = schedlab_runner::run(&request).map_err(ArmError::from)?.report;
         if let RunEnd::Misbehaved { report } = &report.end {
