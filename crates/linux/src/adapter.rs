@@ -649,6 +649,13 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         self.kernel.start_log(epoch);
     }
 
+    fn note(&mut self, now: Time, note: Record) {
+        let Some(epoch) = self.kernel.log_epoch() else { return };
+        let sink = &mut self.sink;
+        self.kernel.flush_log(&mut |window| window.iter().for_each(|r| sink.push(*r)));
+        self.sink.push(Record { time_ns: (now - epoch).as_ns(), ..note });
+    }
+
     fn kernel_threads(&mut self) -> Vec<KernelThread> {
         self.kernel.threads().into_iter().map(|t| KernelThread { pid: t.pid, name: t.name }).collect()
     }

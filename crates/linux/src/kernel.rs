@@ -533,6 +533,12 @@ impl LinuxKernel {
         }
     }
 
+    /// The instant from which records count their time; `None` while the log is off.
+    pub fn log_epoch(&self) -> Option<Time> {
+        // SAFETY: `abi` is valid.
+        unsafe { ((*self.abi).log_on != 0).then(|| Time::from_ns((*self.abi).log_epoch_ns)) }
+    }
+
     /// Hand what is in the current window to the sink.
     pub fn flush_log(&mut self, sink: LogSink<'_>) {
         if self.window.is_empty() {
