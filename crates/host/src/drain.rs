@@ -388,9 +388,7 @@ impl CpuPages {
             loss.add_page(self.cpu, &page, (index > 0).then_some(&before));
             std::mem::swap(&mut page, &mut before);
         }
-        self.file
-            .seek(SeekFrom::Start(0))
-            .map_err(HostError::io("cannot rewind", temporary(self.cpu)))?;
+        self.file.seek(SeekFrom::Start(0)).map_err(HostError::io("cannot rewind", temporary(self.cpu)))?;
         Ok(loss)
     }
 }
