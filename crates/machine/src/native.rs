@@ -374,7 +374,8 @@ impl<P: Policy, S: Sink> Native<P, S> {
     }
 
     /// The timer interrupt, with the tasks whose sleep is over. Timers of one instant go off in the order in which they were set: a
-    /// sleep that began before the last tick is over before the tick that is due now. Threads of the kernel come last.
+    /// sleep that began before the last tick is over before the tick that is due now. Threads of the kernel come last, in the order of
+    /// their ids: what wakes them is the interrupt itself, in an order of its own, however long they have slept.
     fn timer_and_sleepers(&mut self, cpu: CpuId, sleepers: &[TaskId]) {
         let tick_set = self.cpus[cpu.index()].tick_set;
         let early = |native: &Self, task: TaskId| {
@@ -387,13 +388,18 @@ impl<P: Policy, S: Sink> Native<P, S> {
             }
         }
         self.timer_interrupt(cpu);
-        for kernel_threads in [false, true] {
-            for &task in sleepers {
-                // those of the first round are no longer blocked
-                if self.tasks[task.index()].kernel_thread == kernel_threads {
-                    self.wake(cpu, task, None);
-                }
+        let is_kernel_thread = |native: &Self, task: TaskId| native.tasks[task.index()].kernel_thread;
+        for &task in sleepers {
+            // (those of the first round are no longer blocked)
+            if !is_kernel_thread(self, task) {
+                self.wake(cpu, task, None);
             }
+        }
+        let mut threads: Vec<TaskId> =
+            sleepers.iter().copied().filter(|&task| is_kernel_thread(self, task)).collect();
+        threads.sort_unstable();
+        for task in threads {
+            self.wake(cpu, task, None);
         }
     }
 
