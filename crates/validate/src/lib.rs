@@ -11,6 +11,7 @@
 
 pub mod case;
 pub mod compare;
+mod csv;
 mod effect;
 pub mod golden;
 mod html;
@@ -22,8 +23,9 @@ mod vary;
 
 pub use case::{Case, matrix};
 pub use compare::{Row, Verdict, compare, ks_distance};
+pub use csv::csv;
 pub use effect::effect;
-pub use golden::{Golden, GoldenError};
+pub use golden::{Golden, GoldenError, Question};
 pub use html::html;
 pub use measure::Measures;
 pub use text::{Width, table};
