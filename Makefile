@@ -20,7 +20,7 @@ test-all: test
 # The whole matrix against real Linux: boots guests for what is not kept in tests/golden/guest.
 validate: build
 	@mkdir -p $(OUT)
-	@$(SCHEDLAB) validate --html $(OUT)/validate.html
+	@$(SCHEDLAB) validate --html $(OUT)/validate.html --csv $(OUT)/validate.csv
 
 bench: build
 	@scripts/bench.sh

@@ -3,11 +3,11 @@
 use crate::{Judged, Verdict};
 use std::fmt::Write;
 
-/// Columns: `kernel,cpus,workload,quantity,unit,real,simulated,difference,difference_unit,tolerance,verdict,cause`; a quantity that is
+/// Columns: `kernel,cpus,workload,quantity,unit,real,real_least,real_largest,simulated,simulated_least,simulated_largest,difference,difference_unit,tolerance,verdict,cause`; a quantity that is
 /// not judged has no tolerance.
 pub fn csv(cases: &[Judged]) -> String {
     let mut text = String::from(
-        "kernel,cpus,workload,quantity,unit,real,simulated,difference,difference_unit,tolerance,verdict,cause\n",
+        "kernel,cpus,workload,quantity,unit,real,real_least,real_largest,simulated,simulated_least,simulated_largest,difference,difference_unit,tolerance,verdict,cause\n",
     );
     for judged in cases {
         for row in &judged.rows {
@@ -20,14 +20,18 @@ pub fn csv(cases: &[Judged]) -> String {
             let tolerance = if row.tolerance.is_finite() { row.tolerance.to_string() } else { String::new() };
             let _ = writeln!(
                 text,
-                "{},{},{},{},{},{},{},{},{},{tolerance},{verdict},{}",
+                "{},{},{},{},{},{},{},{},{},{},{},{},{},{tolerance},{verdict},{}",
                 judged.case.series,
                 judged.case.cpus,
                 quoted(&judged.case.workload),
                 quoted(&row.what),
                 row.unit,
                 row.real,
+                row.real_runs[0],
+                row.real_runs[1],
                 row.simulated,
+                row.simulated_runs[0],
+                row.simulated_runs[1],
                 row.difference,
                 row.difference_unit,
                 quoted(row.cause.unwrap_or_default()),
@@ -60,13 +64,15 @@ mod tests {
             real: 4.0,
             simulated: 5.5,
             difference: 1.5,
+            real_runs: [0.0; 2],
+            simulated_runs: [0.0; 2],
             difference_unit: "ms",
             tolerance: f64::INFINITY,
             verdict: Verdict::Info,
             cause: None,
         }];
         let text = super::csv(&[judged]);
-        let line = "6.12,2,\"hogs:0,5\",\"time to balance, median\",ms,4,5.5,1.5,ms,,info,";
+        let line = "6.12,2,\"hogs:0,5\",\"time to balance, median\",ms,4,0,0,5.5,0,0,1.5,ms,,info,";
         assert_eq!(text.lines().nth(1), Some(line));
     }
 }

@@ -111,15 +111,15 @@ impl Golden {
         }
     }
 
-    /// Refuses what does not belong to this question.
+    /// Refuses what does not belong to this question. Fewer runs than asked for are an answer, too: `--refresh --guest-runs 1`.
     ///
     /// # Errors
     /// [`GoldenError::Stale`], with what differs.
     pub fn check(&self, directory: &Path, case: &Case, question: &Question) -> Result<(), GoldenError> {
         let parts = [
             ("guest program", self.guest_program == question.guest_program),
-            ("number of runs", self.runs.len() == question.workloads.len()),
-            ("workload", self.workloads == question.workloads),
+            ("number of runs", !self.runs.is_empty() && self.runs.len() == self.workloads.len()),
+            ("workload", question.workloads.starts_with(&self.workloads)),
             ("command line of QEMU", self.command_line == question.command_line),
         ];
         match parts.into_iter().find(|(_, same)| !same) {
@@ -190,9 +190,10 @@ mod tests {
         let others = [
             ("guest program", Question { guest_program: "q".into(), ..same.clone() }),
             ("workload", Question { workloads: vec!["v".into()], ..same.clone() }),
-            ("number of runs", Question { workloads: Vec::new(), ..same.clone() }),
+            ("workload", Question { workloads: Vec::new(), ..same.clone() }),
             ("command line", Question { command_line: "qemu -smp 2".into(), ..same.clone() }),
         ];
+        check(&Question { workloads: vec!["w".into(), "x".into()], ..same.clone() }).unwrap(); // one of two runs
         for (what, question) in others {
             let said = check(&question).unwrap_err().to_string();
             assert!(

@@ -86,6 +86,12 @@ impl Judged {
         }
     }
 
+    /// Shows everything and judges nothing, with the reason.
+    pub fn withhold(&mut self, why: String) {
+        self.rows.iter_mut().for_each(|row| row.verdict = Verdict::Info);
+        self.notes.push(why);
+    }
+
     /// How many rows have this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.rows.iter().filter(|row| row.verdict == verdict).count()

@@ -65,6 +65,10 @@ pub(crate) struct ValidateArgs {
     /// Write an HTML page with pictures.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Write the first simulated run of each case as a schedule log into this folder, and that of real Linux if a guest is asked: for
+    /// `schedlab diff`.
+    #[arg(long, value_name = "DIR")]
+    pub logs: Option<PathBuf>,
     /// Write all quantities of all cases as one CSV table.
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
@@ -78,12 +82,14 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
     let to_stdout = args.json.as_deref() == Some(Path::new("-"));
     let color = schedlab_report::Style::detect().color;
     let width = if args.all { Width::All } else { Width::Brief };
-    for case in cases(args) {
+    for mut case in cases(args) {
         let (workload, _) = guest::workload(&case.workload, case.span(), ui)?;
-        let Some(Real { source, hz, runs: real, notes }) = real::find(args, &case, &workload, ui)? else {
+        let Some(Real { source, hz, runs: real, notes, withheld }) = real::find(args, &case, &workload, ui)?
+        else {
             skipped += 1;
             continue;
         };
+        case.runs = real.len() as u32; // kept ones may be fewer; the simulation takes their phases
         if costs.is_some() {
             let (version, simulated) = simulate(args, &case, hz, &workload, None, ui)?;
             without_costs.push(Judged::new(
@@ -97,6 +103,9 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
         let mut found = Judged::new(case, hz, (source, real), (version, simulated));
         found.notes = notes;
         version_note(&mut found);
+        if let Some(why) = withheld {
+            found.withhold(why);
+        }
         if !to_stdout {
             print!("{}", table(std::slice::from_ref(&found), width, color));
         }
@@ -194,9 +203,20 @@ fn simulate(
         let perturb = Perturb::of_guest(seed);
         let varied = schedlab_validate::vary(workload, seed);
         let log = simulate_one(&scheduler, &topology, case.span(), &varied, Some(perturb), costs)?;
+        if index == 0 {
+            keep_log(args, case, "simulated", &MemLog::read(&log).map_err(Failure::input)?)?;
+        }
         runs.push(Measures::of(&log).map_err(|error| Failure::Internal(error.to_string()))?);
     }
     Ok((scheduler.version(), runs))
+}
+
+/// A run as a file, where that is asked for: `DIR/6.12-2-fairbench-simulated.log`.
+fn keep_log(args: &ValidateArgs, case: &Case, side: &str, log: &MemLog) -> Result<()> {
+    let Some(folder) = &args.logs else { return Ok(()) };
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::Input(format!("{}: cannot be made: {error}", folder.display())))?;
+    schedlab_log::write(&folder.join(format!("{}-{side}.log", case.slug())), log).map_err(Failure::input)
 }
 
 /// When the first tick comes after time 0, if the simulation's phase is 0: two equal hogs change places at ticks only.

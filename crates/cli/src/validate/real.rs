@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::guest;
 use crate::ui::Ui;
 use schedlab_guest::{Asked, GuestKernel, Options, Present};
-use schedlab_validate::{Case, Golden, Measures, Question, Source};
+use schedlab_validate::{Case, Golden, Measures, Question, Source, tolerance};
 use schedlab_workload::Workload;
 
 /// A guest with several CPUs takes three times its own time on a quiet host, and hosts are not always quiet.
@@ -21,6 +21,8 @@ pub(super) struct Real {
     pub runs: Vec<Measures>,
     /// What the reader should know.
     pub notes: Vec<String>,
+    /// Why nothing can be judged by it.
+    pub withheld: Option<String>,
 }
 
 /// What real Linux does; `None` if nothing is kept and nothing is to be booted.
@@ -52,7 +54,7 @@ pub(super) fn find(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &U
 
 fn of_golden(golden: Golden, arm: &str) -> Real {
     let source = Source { arm: arm.into(), version: golden.package_version, runs: golden.runs.len() };
-    Real { source, hz: golden.hz, runs: golden.runs, notes: Vec::new() }
+    Real { source, hz: golden.hz, runs: golden.runs, notes: Vec::new(), withheld: None }
 }
 
 fn on_host(case: &Case, workload: &Workload, ui: &Ui) -> Result<Real> {
@@ -61,10 +63,23 @@ fn on_host(case: &Case, workload: &Workload, ui: &Ui) -> Result<Real> {
     let run = schedlab_guest::run_on_host(workload, &options).map_err(guest::failure)?;
     drop(step);
     let measures = Measures::of(&run.log).map_err(|error| Failure::Input(error.to_string()))?;
-    let others = 100.0 * (1.0 - measures.busy);
-    let note = format!("{others:.1} % of the CPUs' time was idle or went to others than the workload");
+    let others =
+        measures.kernel_thread_ns as f64 / (measures.duration_ns.max(1) * u64::from(case.cpus)) as f64;
+    let note = format!(
+        "this machine: {:.1} % of the CPUs' time for the workload, {:.1} % for others, the rest idle",
+        100.0 * measures.busy,
+        100.0 * others
+    );
+    let withheld = (others > tolerance::HOST_OTHERS).then(|| {
+        format!(
+            "not judged: others had more than {:.0} % of the CPUs; try again when this machine is quiet",
+            100.0 * tolerance::HOST_OTHERS
+        )
+    });
+    let dropped = run.report.dropped.iter().map(|(what, count)| format!("{count} {what}"));
+    let notes = std::iter::once(note).chain(dropped).collect();
     let source = Source { arm: "host".into(), version: run.report.package_version, runs: 1 };
-    Ok(Real { source, hz: run.log.header.hz, runs: vec![measures], notes: vec![note] })
+    Ok(Real { source, hz: run.log.header.hz, runs: vec![measures], notes, withheld })
 }
 
 /// Run `index` of a case.
@@ -113,6 +128,9 @@ fn boot(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &Ui) -> Resul
             format!("guest {} on {} CPUs, {}, run {}", case.series, case.cpus, case.workload, index + 1);
         let run = schedlab_guest::run(&kernel, workload, &options, &mut guest::stages(ui, &what));
         let run = run.map_err(guest::failure)?;
+        if index == 0 {
+            super::keep_log(args, case, "real", &run.log)?;
+        }
         let measures = Measures::of(&run.log).map_err(|error| Failure::Internal(error.to_string()))?;
         golden.runs.push(measures);
         golden.keys.push(run.report.key);
