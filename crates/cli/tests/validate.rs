@@ -36,7 +36,7 @@ fn the_simulation_agrees_on_several_cpus() {
         let rows = found["cases"][0]["rows"].as_array().expect("rows");
         assert!(rows.iter().any(|row| row["what"] == "migrations"), "{found}");
         for row in rows {
-            assert_eq!(row["verdict"], "pass", "{cpus} CPUs, {workload}: {row}");
+            assert!(row["verdict"] == "pass" || row["verdict"] == "info", "{cpus} CPUs, {workload}: {row}");
         }
     }
 }
