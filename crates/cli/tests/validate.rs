@@ -31,7 +31,7 @@ fn the_simulation_agrees_on_several_cpus() {
         return;
     }
     let args = ["validate", "--kernel", "6.12", "--golden-only", "--runs", "6", "--json", "-", "--cpus"];
-    for (cpus, workload) in [("2", "responsebench"), ("2", "cgroup"), ("4", "hogs:0,0,0,0,5,5,-5,-5")] {
+    for (cpus, workload) in [("2", "responsebench"), ("2", "cgroup"), ("4", "periodic-rt")] {
         let found = json(&[&args[..], &[cpus, workload]].concat());
         let rows = found["cases"][0]["rows"].as_array().expect("rows");
         assert!(rows.iter().any(|row| row["what"] == "migrations"), "{found}");
