@@ -25,7 +25,7 @@ fuzz: setup
 # The whole matrix against real Linux: boots guests for what is not kept in tests/golden/guest.
 validate: build
 	@mkdir -p $(OUT)
-	@$(SCHEDLAB) validate --html $(OUT)/validate.html
+	@$(SCHEDLAB) validate --html $(OUT)/validate.html --csv $(OUT)/validate.csv
 
 bench: build
 	@scripts/bench.sh

@@ -30,9 +30,13 @@ pub(crate) fn subject(text: &str, hz: u32, ui: &Ui) -> Result<Subject> {
     Subject::with(text, scheduler).map_err(Failure::input)
 }
 
-/// Every Linux that is built.
+/// Every release of Linux that is built; trees of one's own are no part of a study's figures.
 pub(crate) fn built_linux(hz: u32, ui: &Ui) -> Result<Vec<Subject>> {
-    let built = crate::linux::versions().into_iter().filter(|version| version.built);
+    let release = |name: &str| {
+        name.trim_start_matches("linux-").chars().all(|letter| letter.is_ascii_digit() || letter == '.')
+    };
+    let built =
+        crate::linux::versions().into_iter().filter(|version| version.built && release(&version.name));
     built.map(|version| subject(&version.name, hz, ui)).collect()
 }
 
