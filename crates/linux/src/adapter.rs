@@ -647,6 +647,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
 
     fn start_log(&mut self, epoch: Time) {
         self.kernel.start_log(epoch);
+        self.kernel.reset_coverage();
     }
 
     fn note(&mut self, now: Time, note: Record) {
@@ -687,6 +688,10 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
 
     fn account(&mut self) -> Vec<(String, String, String)> {
         self.scx.as_ref().map(Scx::account).unwrap_or_default()
+    }
+
+    fn coverage(&mut self) -> Vec<(String, Vec<u8>)> {
+        self.kernel.coverage()
     }
 
     fn fault(&mut self) -> Fault {

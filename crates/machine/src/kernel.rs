@@ -99,6 +99,12 @@ pub trait Kernel {
         Vec::new()
     }
 
+    /// Line coverage since [`start_log`](Kernel::start_log) of a kernel that was built for it: per compiled file its name and gcov's
+    /// data.
+    fn coverage(&mut self) -> Vec<(String, Vec<u8>)> {
+        Vec::new()
+    }
+
     /// After [`Yield::Fault`]: what happened.
     fn fault(&mut self) -> Fault;
 
