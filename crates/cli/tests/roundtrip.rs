@@ -262,7 +262,7 @@ fn hand_written_workloads_come_back() {
                 continue;
             }
             let trip = run(&workload, sched, 1);
-            for form in ["run.dat"] {
+            for form in ["run.dat", "run.pftrace"] {
                 let (_, shift_ns) = export(&trip, form);
                 compare(
                     &format!("{name} under {sched}, {form}"),

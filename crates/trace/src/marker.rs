@@ -37,12 +37,9 @@ pub enum Marker {
     },
 }
 
-/// What every line of ours begins with.
-const OURS: &str = "schedlab: ";
-
 impl fmt::Display for Marker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(OURS)?;
+        f.write_str(Marker::OURS)?;
         match self {
             Marker::Early { wakee, wakeup } => write!(f, "wakes {wakee} before it sleeps ({wakeup})"),
             Marker::Awake { wakeup } => write!(f, "need not sleep, woken already ({wakeup})"),
@@ -54,9 +51,12 @@ impl fmt::Display for Marker {
 }
 
 impl Marker {
+    /// What every line of ours begins with.
+    pub(crate) const OURS: &str = "schedlab: ";
+
     /// From the text of a `print` event, up to its end or a new line; `None`: not one of ours.
     pub fn parse(text: &[u8]) -> Option<Marker> {
-        let rest = text.strip_prefix(OURS.as_bytes())?;
+        let rest = text.strip_prefix(Marker::OURS.as_bytes())?;
         let end = rest.iter().position(|byte| matches!(byte, b'\n' | 0)).unwrap_or(rest.len());
         let rest = std::str::from_utf8(&rest[..end]).ok()?.trim_end();
         let pid = |text: &str| text.parse().ok().filter(|pid| *pid > 0).map(Pid);

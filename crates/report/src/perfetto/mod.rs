@@ -56,7 +56,9 @@ pub fn write_perfetto(
 ) -> Result<PerfettoStats, LogError> {
     let mut forked = BTreeSet::new();
     for_each(log, |_, record| -> Result<(), LogError> {
-        if record.kind == Kind::Fork as u8 {
+        // the simulated kernel's own thread that starts the workload is no parent if it is left out
+        let by_task = !options.tasks_only || record.task().is_workload();
+        if record.kind == Kind::Fork as u8 && by_task {
             forked.insert(record.other());
         }
         Ok(())
@@ -343,7 +345,9 @@ impl<'a> Writer<'a> {
                 self.event(cpu, at, parent, field::SCHED_WAKEUP_NEW, 0);
             }
             (Some(Kind::Fork), _) => {
-                if let Some(child) = self.row(record.other()) {
+                if let Some(child) =
+                    self.row(record.other()).filter(|child| self.tasks[*child as usize].forked)
+                {
                     self.tasks[child as usize].is_new = true;
                     let at = self.written_ns(time_ns, cpu, [Some(child), row]);
                     let content = &mut self.scratch.0;

@@ -7,13 +7,14 @@
 //! tells: policy, affinity, deadline parameters.
 //!
 //! ```text
-//!         0 cpu0 switch idle -> t0          swapper/0-0   [000]     0.000000: sched_switch: swapper/0:0 [120] R ==> gzip:71 [120]
-//!   4000000 cpu0 switch t0 sleeping -> idle gzip-71       [000]     0.004000: sched_switch: gzip:71 [120] S ==> swapper/0:0 [120]
+//!         0 cpu0 switch idle -> t0          swapper/0-0   [000]     1.000000: sched_switch: swapper/0:0 [120] R ==> gzip:71 [120]
+//!   4000000 cpu0 switch t0 sleeping -> idle gzip-71       [000]     1.004000: sched_switch: gzip:71 [120] S ==> swapper/0:0 [120]
 //! ```
 //!
 //! What differs from a trace of a real system:
 //!
-//! * Times are those of the log, except where the order of two events of one task at one instant on two CPUs would be lost (`order.rs`).
+//! * Times are those of the log and 1 s (KernelShark takes 0 for no time), and later by some ns where the order of two events of one task at
+//!   one instant on two CPUs would be lost (`order.rs`).
 //! * With [`TraceDatOptions::tasks_only`] the simulated kernel's own threads are left out: their time, which is none, goes to whom they
 //!   displaced or to idle, and what they wake is woken by an interrupt. So an import gives the tasks of the workload and no others.
 //! * A name has 15 bytes at most.
@@ -73,6 +74,9 @@ pub enum TraceDatError {
 }
 
 const PAGE: usize = 4096;
+
+/// Time 0 of the log in the trace: KernelShark takes a time of 0 for none, and mixes up the CPUs of a trace that begins at 0.
+const EPOCH_NS: u64 = 1_000_000_000;
 
 /// Writes the log as a trace.dat, and the snapshot beside it; both appear when they are complete.
 ///
@@ -224,7 +228,7 @@ impl Writer {
     /// Writes what is in the buffer.
     #[inline]
     fn push(&mut self, cpu: u32, at_ns: u64) {
-        self.cpus[cpu as usize].pages.push(at_ns, &self.buffer);
+        self.cpus[cpu as usize].pages.push(EPOCH_NS.saturating_add(at_ns), &self.buffer);
         self.stats.events += 1;
         self.gathered += 1;
     }
