@@ -4,7 +4,7 @@
 SCHEDLAB := target/release/schedlab
 OUT ?= out
 
-.PHONY: demo test test-all lint bench validate build setup clean
+.PHONY: demo test test-all fuzz lint bench validate build setup clean
 
 demo: build
 	@$(SCHEDLAB) demo --output $(OUT)
@@ -16,6 +16,11 @@ test: build
 # What takes too long for every change: long runs, every HZ, 1,024 CPUs.
 test-all: test
 	@scripts/test.sh --all
+
+# Every reader against damaged input, FUZZ_S seconds each.
+FUZZ_S ?= 180
+fuzz: setup
+	@FUZZ_S=$(FUZZ_S) scripts/fuzz.sh
 
 # The whole matrix against real Linux: boots guests for what is not kept in tests/golden/guest.
 validate: build

@@ -374,7 +374,8 @@ impl<P: Policy, S: Sink> Native<P, S> {
     }
 
     /// The timer interrupt, with the tasks whose sleep is over. Timers of one instant go off in the order in which they were set: a
-    /// sleep that began before the last tick is over before the tick that is due now. Threads of the kernel come last.
+    /// sleep that began before the last tick is over before the tick that is due now. Threads of the kernel come last, in the order of
+    /// their ids: what wakes them is the interrupt itself, in an order of its own, however long they have slept.
     fn timer_and_sleepers(&mut self, cpu: CpuId, sleepers: &[TaskId]) {
         let tick_set = self.cpus[cpu.index()].tick_set;
         let early = |native: &Self, task: TaskId| {
@@ -387,13 +388,18 @@ impl<P: Policy, S: Sink> Native<P, S> {
             }
         }
         self.timer_interrupt(cpu);
-        for kernel_threads in [false, true] {
-            for &task in sleepers {
-                // those of the first round are no longer blocked
-                if self.tasks[task.index()].kernel_thread == kernel_threads {
-                    self.wake(cpu, task, None);
-                }
+        let is_kernel_thread = |native: &Self, task: TaskId| native.tasks[task.index()].kernel_thread;
+        for &task in sleepers {
+            // (those of the first round are no longer blocked)
+            if !is_kernel_thread(self, task) {
+                self.wake(cpu, task, None);
             }
+        }
+        let mut threads: Vec<TaskId> =
+            sleepers.iter().copied().filter(|&task| is_kernel_thread(self, task)).collect();
+        threads.sort_unstable();
+        for task in threads {
+            self.wake(cpu, task, None);
         }
     }
 
@@ -472,6 +478,25 @@ impl<P: Policy, S: Sink> Native<P, S> {
         }
     }
 
+    fn apply_and_log(&mut self, here: CpuId, task: TaskId, change: &Change) {
+        self.apply(task, change);
+        let told = change.params.is_some() || change.nice.is_some() || change.affinity.is_some();
+        if told && self.logging {
+            let params = self.view.tasks[task.index()].params;
+            let [nice] = (params.nice.get() as i8).to_le_bytes();
+            self.sink.push(Record {
+                time_ns: (self.view.now - self.epoch).as_ns(),
+                kind: Kind::Params as u8,
+                flags: u8::from(change.affinity.is_some()),
+                cpu: here.0 as u16,
+                task: task.0,
+                other: TaskId::IDLE.0,
+                arg: 0,
+                value: u64::from(u32::from_le_bytes([params.policy.number(), nice, params.rt_priority, 0])),
+            });
+        }
+    }
+
     fn apply(&mut self, task: TaskId, change: &Change) {
         let view = &mut self.view.tasks[task.index()];
         if let Some(params) = change.params {
@@ -490,13 +515,13 @@ impl<P: Policy, S: Sink> Native<P, S> {
             Place::Queued => {
                 let cpu = self.view.task_cpu(task);
                 self.policy.dequeue(&self.view, cpu, task);
-                self.apply(task, change);
+                self.apply_and_log(here, task, change);
                 self.policy.params_changed(&self.view, task);
                 self.arrive(here, task, Arrival::Changed);
             }
             Place::Absent => {} // not born yet, or gone: as ESRCH
             place => {
-                self.apply(task, change);
+                self.apply_and_log(here, task, change);
                 self.policy.params_changed(&self.view, task);
                 let cpu = self.view.task_cpu(task);
                 if place == Place::Running && !self.view.allowed(task, cpu) {
@@ -704,6 +729,12 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
     fn start_log(&mut self, epoch: Time) {
         self.epoch = epoch;
         self.logging = true;
+    }
+
+    fn note(&mut self, now: Time, note: Record) {
+        if self.logging {
+            self.sink.push(Record { time_ns: (now - self.epoch).as_ns(), ..note });
+        }
     }
 
     fn kernel_threads(&mut self) -> Vec<KernelThread> {

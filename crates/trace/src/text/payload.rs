@@ -3,6 +3,7 @@
 use super::line::number;
 use crate::comm::CommTable;
 use crate::event::{Pid, SchedEvent, SwitchSide, SyscallKind, Wake};
+use crate::marker::Marker;
 use crate::state::TaskState;
 use schedlab_units::CpuId;
 
@@ -142,6 +143,11 @@ pub(super) fn parse(
             }
         }
         [b's', b'y', b's', b'_', ..] => return syscall(name, payload),
+        // trace-cmd prints the address of the caller first, tracefs its name; ours is 0
+        b"print" | b"tracing_mark_write" => {
+            let text = payload.strip_prefix(b"0 ").or(payload.strip_prefix(b"0x0 ")).unwrap_or(payload);
+            return Ok(Marker::parse(text).map(SchedEvent::Marker));
+        }
         _ => return Ok(None),
     }))
 }
