@@ -7,6 +7,9 @@ use clap::{Args, Subcommand};
 use schedlab_experiments::fairness::{Spread, Told};
 use schedlab_units::{Nice, Span};
 
+/// What is compared unless something else is asked for: the schedulers that serve shares.
+pub(super) const PROPORTIONAL: &str = "wrr,drr,wfq,stride,sfq,wf2q,eevdf-1995,vtrr,lottery";
+
 /// Service time error: service received less service due.
 ///
 /// With --shares (or --nice) one set of shares is served under each scheduler: order, errors, who ran when. Without, shares are drawn at
@@ -36,7 +39,7 @@ pub(crate) struct StudyArgs {
         long,
         value_name = "NAMES",
         value_delimiter = ',',
-        default_value = "wrr,drr,wfq,stride,sfq,wf2q,eevdf-1995,vtrr,lottery"
+        default_value = PROPORTIONAL
     )]
     pub sched: Vec<String>,
     /// Serve this set of shares: 3,2,1.

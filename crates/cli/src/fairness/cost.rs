@@ -25,11 +25,11 @@ pub(crate) struct CostArgs {
         default_value = "1,10,100,200,1000,10000,100000"
     )]
     pub clients: Vec<u32>,
-    /// Most clients under real Linux: each is a task of the simulated kernel, some 30 KB of memory.
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    /// Most clients under real Linux: each is a task of the simulated kernel, some 30 KB of memory (3 GB for 100,000).
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub linux_clients_max: u32,
-    /// Repetitions of each timing; the least counts.
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    /// Batches of each timing, of some 0.2 ms each; the least counts. Of real Linux, up to 3 processes.
+    #[arg(long, value_name = "N", default_value_t = 40)]
     pub repetitions: u32,
     /// Leave out instructions: host time only, in a tenth of the time.
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! `schedlab fairness dynamic`: clients that sleep, join, leave and change their shares.
 
+use super::args::PROPORTIONAL;
 use super::study::arm_failure;
 use super::ways;
 use crate::failure::{Failure, Result};
@@ -19,7 +20,7 @@ pub(crate) struct DynamicArgs {
         long,
         value_name = "NAMES",
         value_delimiter = ',',
-        default_value = "wrr,drr,wfq,stride,sfq,wf2q,eevdf-1995,vtrr,lottery"
+        default_value = PROPORTIONAL
     )]
     pub sched: Vec<String>,
     /// Shares of clients A, B, C, ...: a case that is written down.

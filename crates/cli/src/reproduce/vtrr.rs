@@ -60,6 +60,6 @@ fn costs(args: &VtrrArgs, linux: &[Subject], ui: &Ui) -> Result<Cost> {
     subjects.extend_from_slice(linux);
     let mut clients = vec![1, 10, 50, 100, 200, 1_000, 10_000, 100_000];
     clients.retain(|&n| n <= args.clients_max);
-    let config = cost::Config { subjects, clients, linux_clients_max: 10_000, repetitions: 3 };
+    let config = cost::Config { subjects, clients, linux_clients_max: 10_000, repetitions: 40 };
     measure(&config, true, ui)
 }

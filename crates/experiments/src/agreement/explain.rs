@@ -112,9 +112,11 @@ impl Cause {
                  in 6.12. Told by: one CPU, and an exiting task was preempted in the real log before the difference."
             }
             Cause::OlderDeadline => {
-                "The native servers (cbs) follow 6.12's deadline class. 6.1's decides otherwise after some overruns: real 6.1 and real 6.12 part \
-                 at the same instant on the same workload (schedlab diff of their logs, --logs), where the native policy goes on with 6.12. \
-                 Which rule it is was not found. Told by: one CPU, 6.1, and a task concerned is SCHED_DEADLINE."
+                "The native servers (cbs) follow 6.12. When 6.1 chooses anew, it first puts the current task back, which accounts for it (core.c: \
+                 put_prev_task_balance; deadline.c: put_prev_task_dl calls update_curr_dl): a budget that is used up is found then, and the task \
+                 throttled. 6.12 chooses first and puts nobody back if the same task is chosen (sched.h: put_prev_set_next_task), so \
+                 that the overrun is found at the next tick. A task that wakes while throttled asks for such a choice (its old deadline is the \
+                 earlier one). Told by: one CPU, 6.1, and a task concerned is SCHED_DEADLINE."
             }
             Cause::RealTimePlacement => {
                 "Which CPU a deadline or real-time task runs on: Linux keeps a queue per CPU and pushes and pulls (cpudl, cpupri), the native \
@@ -140,9 +142,9 @@ impl Cause {
                  has the older rule: the mean of runnable weights, at fixed intervals."
             }
             Cause::Unexplained => {
-                "None of the above tells it. All of these come after wakeups of the kernel's own threads, which the second look can \
-                 only imitate: what such a thread is owed from before the start is not in the log, and it moves the mean virtual time, \
-                 by which the next is chosen. That this is the cause is a guess."
+                "None of the above tells it. Where such differences were followed through the kernel's own run queues (schedlab linux debug), \
+                 virtual times agreed to a few ns until then: the kernel's own threads had woken in another order, or two deadlines \
+                 were closer than rounding."
             }
         }
     }

@@ -29,6 +29,9 @@ pub fn with_own_threads(workload: &Workload, real: &Schedule) -> Workload {
             wakeups.entry(wakeup.pid).or_default().push((wakeup.time_ns, wakeup.cpu));
         }
     }
+    let mut wakeups: Vec<_> = wakeups.into_iter().collect();
+    let ranks = ranks(real);
+    wakeups.sort_by(|(a, _), (b, _)| ranks.get(a).cmp(&ranks.get(b)).then(a.cmp(b)));
     for (place, (pid, list)) in wakeups.into_iter().enumerate() {
         let name = real.own_name(pid);
         let mut eid = || {
@@ -56,6 +59,26 @@ pub fn with_own_threads(workload: &Workload, real: &Schedule) -> Workload {
         });
     }
     out
+}
+
+/// Per thread that ever woke up at the same instant as another: its usual place among those, in thousandths. One interrupt wakes several, in
+/// an order of its own (`rcu_preempt`, then `ksoftirqd`), and each moves the mean virtual time by which the next is placed: with the order
+/// the other way round, the schedules part ways.
+fn ranks(real: &Schedule) -> BTreeMap<u32, u64> {
+    let mut sums: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for instant in real.own_wakeups.chunk_by(|a, b| (a.time_ns, a.cpu) == (b.time_ns, b.cpu)) {
+        let mut seen: Vec<u32> = Vec::new();
+        for wakeup in instant {
+            if !seen.contains(&wakeup.pid) {
+                seen.push(wakeup.pid);
+            }
+        }
+        for (rank, pid) in seen.iter().enumerate().filter(|_| seen.len() > 1) {
+            let (sum, count) = sums.entry(*pid).or_default();
+            (*sum, *count) = (*sum + rank as u64, *count + 1);
+        }
+    }
+    sums.into_iter().map(|(pid, (sum, count))| (pid, 1000 * sum / count)).collect()
 }
 
 /// How the kernel schedules its threads: the stopper above all, high-priority workers at nice -20, the others at nice 0.
@@ -88,6 +111,21 @@ mod tests {
         assert_eq!([cpu_of("kworker/u4:0"), cpu_of("rcu_preempt"), cpu_of("kworker/R-sync_")], [None; 3]);
         assert_eq!(params("kworker/0:0H").nice.get(), -20);
         assert_eq!(params("kworker/0:0").nice.get(), 0);
+    }
+
+    /// The timer interrupt wakes rcu_preempt (14), then ksoftirqd (13), which wakes rcu_preempt again: at one instant, in this order.
+    #[test]
+    fn threads_that_wake_together_keep_their_order() {
+        let wakeup = |ms: u64, pid| OwnWakeup { time_ns: ms * 1_000_000, pid, cpu: 0 };
+        let real = Schedule {
+            own_wakeups: vec![wakeup(1, 13), wakeup(5, 14), wakeup(37, 14), wakeup(37, 13), wakeup(37, 14)],
+            own_names: vec![(13, "ksoftirqd/0".into()), (14, "rcu_preempt".into())],
+            ..Schedule::default()
+        };
+        let workload = schedlab_machine::drawn::workload(&[&[schedlab_machine::drawn::Life::Run(1)]]);
+        let with = with_own_threads(&workload, &real);
+        let names: Vec<&str> = with.tasks[1..].iter().map(|task| task.name.as_str()).collect();
+        assert_eq!(names, ["rcu_preempt", "ksoftirqd/0"]);
     }
 
     #[test]

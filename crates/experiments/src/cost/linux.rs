@@ -40,6 +40,8 @@ pub struct Times {
     pub select_wall_ns: Option<f64>,
     /// ns per `setpriority()` of a waiting task.
     pub sleep_wake_wall_ns: Option<f64>,
+    /// How much longer the middle one of several timings was than the least, in percent, if there were several.
+    pub noise_pct: Option<f64>,
 }
 
 /// The program of the module's first paragraph.
@@ -119,6 +121,7 @@ pub(super) fn probe(
     Ok(Times {
         select_wall_ns: median(&mut timed.yields_ns),
         sleep_wake_wall_ns: median(&mut timed.changes_ns),
+        noise_pct: None,
     })
 }
 

@@ -11,8 +11,13 @@ pub(super) type AnyStand = Stand<Box<dyn Policy>>;
 
 pub(super) const CPU: CpuId = CpuId(0);
 pub(super) const QUANTUM: Span = Span::from_ms(10);
-/// A timing lasts at least this long, so that the clock's resolution does not matter.
-const TIMED: Duration = Duration::from_millis(3);
+/// A batch lasts at least this long, so that the clock's resolution does not matter, and not much longer, so that some are not
+/// interrupted.
+const BATCH: Duration = Duration::from_micros(200);
+/// Expensive operations are timed for this long if that makes ...
+const LONGEST: Duration = Duration::from_millis(500);
+/// ... so many batches.
+const FEWEST: usize = 5;
 
 /// N runnable clients, one of them current. Nice values ascend with ids: each joins behind those before it.
 pub(super) fn stand(policy: Box<dyn Policy>, nr_clients: u32) -> AnyStand {
@@ -54,26 +59,35 @@ pub(super) fn waiting(stand: &AnyStand, random: &mut Random, nr_clients: u32) ->
     })
 }
 
-/// Least ns per round of `run`, which makes the number of rounds given and returns how many it made.
-fn timed(repetitions: u32, mut run: impl FnMut(u64) -> u64) -> Option<f64> {
+/// Host ns per round of `run`, which makes the number of rounds given and returns how many it made: the least of so many batches, and by how
+/// many percent the middle one was longer.
+fn timed(repetitions: u32, mut run: impl FnMut(u64) -> u64) -> Option<(f64, f64)> {
     let mut rounds = 16;
-    let mut least = f64::INFINITY;
-    let mut counted = 0;
-    while counted < repetitions.max(1) {
+    let mut each_ns = Vec::new();
+    let begun = Instant::now();
+    while each_ns.len() < repetitions.max(1) as usize {
         let started = Instant::now();
         let made = run(rounds);
         let elapsed = started.elapsed();
         if made == 0 {
             return None;
         }
-        if elapsed < TIMED && rounds < 1 << 30 {
+        if elapsed < BATCH && rounds < 1 << 30 {
             rounds *= 2;
             continue;
         }
-        least = least.min(elapsed.as_nanos() as f64 / made as f64);
-        counted += 1;
+        if elapsed > 8 * BATCH && rounds > 1 && each_ns.is_empty() {
+            // an expensive operation, or an interruption
+            rounds = (rounds / 4).max(1);
+        }
+        each_ns.push(elapsed.as_nanos() as f64 / made as f64);
+        if begun.elapsed() > LONGEST && each_ns.len() >= FEWEST {
+            break;
+        }
     }
-    Some(least)
+    each_ns.sort_by(f64::total_cmp);
+    let (least, middle) = (each_ns[0], each_ns[each_ns.len() / 2]);
+    Some((least, (middle / least - 1.0) * 100.0))
 }
 
 /// Measures host time of every subject at every number of clients, real Linux in processes of their own; `seen` hears what is next.
@@ -82,12 +96,13 @@ pub fn measure(config: &Config, probe: &ProbeCommand, seen: &dyn Fn(&str, u32)) 
     for subject in &config.subjects {
         for &nr_clients in config.clients.iter().filter(|&&n| config.measures(subject, n)) {
             seen(&subject.label, nr_clients);
-            let Times { select_wall_ns, sleep_wake_wall_ns } = match subject.build() {
+            let Times { select_wall_ns, sleep_wake_wall_ns, noise_pct } = match subject.build() {
                 Some(policy) => on_stand(policy, config.repetitions, nr_clients),
                 None => in_process(subject, probe, config.repetitions, nr_clients)?,
             };
             let label = subject.label.clone();
-            cost.rows.push(Row { label, nr_clients, select_wall_ns, sleep_wake_wall_ns, ..Row::default() });
+            let times = Row { select_wall_ns, sleep_wake_wall_ns, noise_pct, ..Row::default() };
+            cost.rows.push(Row { label, nr_clients, ..times });
         }
     }
     Ok(cost)
@@ -95,12 +110,12 @@ pub fn measure(config: &Config, probe: &ProbeCommand, seen: &dyn Fn(&str, u32)) 
 
 fn on_stand(policy: Box<dyn Policy>, repetitions: u32, nr_clients: u32) -> Times {
     let mut stand = stand(policy, nr_clients);
-    let select_wall_ns = timed(repetitions, |rounds| {
+    let select = timed(repetitions, |rounds| {
         region_select(&mut stand, rounds);
         rounds
     });
     let mut random = Random::new(u64::from(nr_clients));
-    let sleep_wake_wall_ns = timed(repetitions, |rounds| {
+    let sleep_wake = timed(repetitions, |rounds| {
         for made in 0..rounds {
             let Some(client) = waiting(&stand, &mut random, nr_clients) else { return made };
             region_dequeue(&mut stand, client);
@@ -108,7 +123,11 @@ fn on_stand(policy: Box<dyn Policy>, repetitions: u32, nr_clients: u32) -> Times
         }
         rounds
     });
-    Times { select_wall_ns, sleep_wake_wall_ns }
+    Times {
+        select_wall_ns: select.map(|(ns, _)| ns),
+        sleep_wake_wall_ns: sleep_wake.map(|(ns, _)| ns),
+        noise_pct: select.map(|(_, noise)| noise),
+    }
 }
 
 /// The least of several processes' medians.
@@ -144,7 +163,7 @@ impl Times {
     /// As [`print`](Times::print) wrote it.
     fn parse(line: &str) -> Option<Times> {
         let mut numbers = line.strip_prefix("times ")?.split(' ').map(|word| word.parse::<f64>().ok());
-        Some(Times { select_wall_ns: numbers.next()?, sleep_wake_wall_ns: numbers.next()? })
+        Some(Times { select_wall_ns: numbers.next()?, sleep_wake_wall_ns: numbers.next()?, noise_pct: None })
     }
 
     /// One line for the process that started the probe: `times 812 1031`, `-` for what did not occur.
@@ -160,7 +179,7 @@ mod tests {
 
     #[test]
     fn times_are_printed_and_read() {
-        let times = Times { select_wall_ns: Some(812.5), sleep_wake_wall_ns: None };
+        let times = Times { select_wall_ns: Some(812.5), ..Times::default() };
         assert_eq!(times.print(), "times 812.5 -");
         assert_eq!(Times::parse(&times.print()), Some(times));
         assert_eq!(Times::parse("warning"), None);

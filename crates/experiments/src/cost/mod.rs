@@ -6,7 +6,9 @@
 //! * *select*: the current client's 10 ms are over; it is put back and the next one chosen (`put_prev`, `pick_next`, `slice`);
 //! * *dequeue*: a waiting client is taken out; *enqueue*: it comes back (`select_cpu`, `enqueue`).
 //!
-//! ns are host time, least of several repetitions (dequeue and enqueue together: a clock's own cost would drown one of them).
+//! ns are host time, the least of many short batches (dequeue and enqueue together: a clock's own cost would drown one of them). A batch
+//! takes some 0.2 ms, far less than the time between two interruptions even on a busy host, so that the least is one that nothing
+//! interrupted; `noise_pct` tells by how much the middle batch was longer: what a single measurement would have been off by.
 //! Instructions are counted by valgrind's callgrind, where it is installed, and do not depend on load or caches: a linear cost shows as
 //! a factor of ten from one N to the next, a logarithmic one as a constant step, a constant one as nothing.
 //!
@@ -22,11 +24,13 @@ mod linux;
 pub mod machine;
 mod measure;
 mod pictures;
+mod ratios;
 
 pub use crate::subject::{Subject, SubjectError};
 pub use instructions::{Count, InstructionsError, instructions, probe};
 pub use linux::Times;
 pub use measure::measure;
+pub(crate) use ratios::PAPER;
 
 use crate::table::{Column, Table};
 use std::ffi::OsString;
@@ -95,7 +99,7 @@ pub struct Config {
     pub clients: Vec<u32>,
     /// Most clients under real Linux: each is a process of the simulated kernel, some 30 KB of memory.
     pub linux_clients_max: u32,
-    /// Repetitions of each timing; the least counts.
+    /// Batches of each timing; the least counts.
     pub repetitions: u32,
 }
 
@@ -105,8 +109,8 @@ impl Config {
         Config {
             subjects: all_subjects(),
             clients: vec![1, 10, 100, 200, 1_000, 10_000, 100_000],
-            linux_clients_max: 10_000,
-            repetitions: 5,
+            linux_clients_max: 100_000,
+            repetitions: 40,
         }
     }
 
@@ -127,6 +131,8 @@ pub struct Row {
     pub select_wall_ns: Option<f64>,
     /// Host ns per dequeue and enqueue.
     pub sleep_wake_wall_ns: Option<f64>,
+    /// How much longer than the least the middle one of the batches took, in percent: how restless the host was.
+    pub noise_pct: Option<f64>,
     /// Instructions per select.
     pub select_instructions: Option<f64>,
     /// Instructions per dequeue.
@@ -150,6 +156,11 @@ impl Cost {
         self.rows.iter().find(|row| row.label == label && row.nr_clients == nr_clients)
     }
 
+    /// The paper's ratios beside those of this run, if it has any of them.
+    pub fn ratios(&self) -> Option<Table> {
+        ratios::table(self)
+    }
+
     /// All rows.
     pub fn table(&self) -> Table {
         let columns = vec![
@@ -161,6 +172,11 @@ impl Cost {
                 "host time to put the current client back and choose the next",
             ),
             Column::new("sleep_wake_wall_ns", "ns", "host time to take a waiting client out and put it back"),
+            Column::new(
+                "noise_pct",
+                "%",
+                "how much longer than the least, which counts, the middle one of the timings was",
+            ),
             Column::new("select_instructions", "", "instructions per select"),
             Column::new("dequeue_instructions", "", "instructions per dequeue"),
             Column::new("enqueue_instructions", "", "instructions per enqueue"),
@@ -173,6 +189,7 @@ impl Cost {
                 row.nr_clients.into(),
                 tenth(row.select_wall_ns).into(),
                 tenth(row.sleep_wake_wall_ns).into(),
+                row.noise_pct.map(f64::round).into(),
                 tenth(row.select_instructions).into(),
                 tenth(row.dequeue_instructions).into(),
                 tenth(row.enqueue_instructions).into(),

@@ -91,7 +91,7 @@ impl Cost {
             title: "Cost of scheduling".into(),
             remarks: self.remarks.clone(),
             drawings,
-            tables: vec![self.table()],
+            tables: std::iter::once(self.table()).chain(self.ratios()).collect(),
         }
     }
 

@@ -25,13 +25,17 @@ pub(crate) fn second_round(index: usize) -> bool {
 /// Drawings beside and below each other, `columns` in a row, each of this size. `names` are those of the series, common to all.
 pub fn grid(title: &str, names: &[String], drawings: &[String], columns: usize, size: (f64, f64)) -> String {
     const HEAD: f64 = 34.0;
+    // for the last number of an axis, which is centred on its end
+    const RIGHT: f64 = 12.0;
     let rows = drawings.len().div_ceil(columns.max(1));
-    let mut svg = open_svg(size.0 * columns as f64, HEAD + size.1 * rows as f64);
+    let mut svg = open_svg(size.0 * columns as f64 + RIGHT, HEAD + size.1 * rows as f64);
     text(&mut svg, 12.0, 20.0, "start", "font-weight=\"600\" font-size=\"15\"", title);
     let mut x = size.0 * columns as f64 - 16.0;
     for (index, name) in names.iter().enumerate().rev() {
         x -= 30.0 + 7.0 * name.chars().count() as f64;
-        let style = format!("stroke=\"{}\" stroke-width=\"3\"", colour(index));
+        // dashed as in the panels: sixteen clients share eight colours
+        let dash = if second_round(index) { " stroke-dasharray=\"3 2\"" } else { "" };
+        let style = format!("stroke=\"{}\" stroke-width=\"3\"{dash}", colour(index));
         line(&mut svg, (x, 16.0), (x + 16.0, 16.0), &style);
         text(&mut svg, x + 20.0, 20.0, "start", "", name);
     }

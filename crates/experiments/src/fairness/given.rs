@@ -333,16 +333,7 @@ impl Given {
                 points: curve(&arm.stretches, &arm.expressed.weights, client, until, self.config.unit),
                 style: Style::Thin,
             });
-            let chart = Chart {
-                title: arm.label.clone(),
-                x_label: "time, tu".into(),
-                y_label: "error, tu".into(),
-                series: series.collect(),
-                size: PANEL,
-                no_names: true,
-                ..Chart::default()
-            };
-            chart.svg()
+            error_panel(&arm.label, series.collect())
         };
         let panels: Vec<String> = self.arms.iter().map(panel).collect();
         let title = format!("Service time error against time, shares {}", self.shares_text());
@@ -414,6 +405,20 @@ impl Given {
     }
 }
 
+/// A panel of a picture of errors against time: a series per client, without their names.
+pub(super) fn error_panel(title: &str, series: Vec<Series>) -> String {
+    let chart = Chart {
+        title: title.into(),
+        x_label: "time, tu".into(),
+        y_label: "error, tu".into(),
+        series,
+        size: PANEL,
+        no_names: true,
+        ..Chart::default()
+    };
+    chart.svg()
+}
+
 /// Stretches until a time, in time units.
 fn bars(stretches: &[Stretch], unit_ns: u64, until: Span) -> Vec<Bar> {
     let tu = |ns: u64| ns as f64 / unit_ns as f64;
@@ -421,4 +426,5 @@ fn bars(stretches: &[Stretch], unit_ns: u64, until: Span) -> Vec<Bar> {
     shown.map(|s| Bar { client: s.client, from: tu(s.from_ns), to: tu(s.to_ns.min(until.as_ns())) }).collect()
 }
 
-const PANEL: (f64, f64) = (540.0, 260.0);
+/// Width and height of a panel, in px.
+pub(super) const PANEL: (f64, f64) = (540.0, 260.0);

@@ -1,6 +1,6 @@
 //! What the paper printed, as far as it is remembered, beside what we find.
 
-use crate::cost::{Cost, Row};
+use crate::cost::{Cost, PAPER};
 use crate::fairness::Study;
 use crate::table::{Column, Table, short};
 use serde_json::Value;
@@ -29,20 +29,6 @@ fn range(study: &Study, sched: &str) -> Value {
     .into()
 }
 
-/// A ratio of two costs in instructions, else in ns.
-fn ratio(cost: Option<&Cost>, above: (&str, u32), below: (&str, u32)) -> Value {
-    let find = |(label, n): (&str, u32)| cost?.row(label, n);
-    let pick: [fn(&Row) -> Option<f64>; 2] = [|row| row.select_instructions, |row| row.select_wall_ns];
-    let of = |pick: fn(&Row) -> Option<f64>| Some(pick(find(above)?)? / pick(find(below)?)?);
-    pick.into_iter().find_map(of).map(|ratio| format!("{} x", short(ratio))).into()
-}
-
-/// The Linux of the paper, or the nearest that is registered and was measured.
-fn linux(cost: Option<&Cost>) -> &'static str {
-    let measured = |label: &str| cost.is_some_and(|cost| cost.rows.iter().any(|row| row.label == label));
-    if measured("linux-2.2") { "linux-2.2" } else { "linux-2.4" }
-}
-
 /// The table.
 pub(super) fn table(study: &Study, cost: Option<&Cost>) -> Table {
     let columns = vec![
@@ -53,7 +39,6 @@ pub(super) fn table(study: &Study, cost: Option<&Cost>) -> Table {
         Column::new("ours", "", "found here; - = not measured in this run"),
     ];
     let mut table = Table::new("vtrr-published", "Published values beside ours", columns);
-    let linux = linux(cost);
     let vtrr_ns = cost.and_then(|cost| {
         let rows = cost.rows.iter().filter(|row| row.label == "vtrr" && row.nr_clients <= 200);
         rows.filter_map(|row| row.select_wall_ns).max_by(f64::total_cmp)
@@ -141,44 +126,15 @@ pub(super) fn table(study: &Study, cost: Option<&Cost>) -> Table {
             },
             vtrr_ns,
         ),
-        (
-            Published {
-                place: "figure 5",
-                quantity: "Linux / VTRR, 200 clients each",
-                value: "> 100 x",
-                status: UNVERIFIED,
-            },
-            ratio(cost, (linux, 200), ("vtrr", 200)),
-        ),
-        (
-            Published {
-                place: "figure 5",
-                quantity: "Linux with 1 client / VTRR with 200",
-                value: "10 x",
-                status: UNVERIFIED,
-            },
-            ratio(cost, (linux, 1), ("vtrr", 200)),
-        ),
-        (
-            Published {
-                place: "figure 5",
-                quantity: "WFQ by heap / VTRR, 200 clients each",
-                value: "> 6 x",
-                status: UNVERIFIED,
-            },
-            ratio(cost, ("wfq", 200), ("vtrr", 200)),
-        ),
-        (
-            Published {
-                place: "figure 5",
-                quantity: "WFQ by list / VTRR, 200 clients each",
-                value: "grows linearly",
-                status: TEXT,
-            },
-            ratio(cost, ("wfq-list", 200), ("vtrr", 200)),
-        ),
     ];
-    for (published, ours) in rows {
+    let figure5 = PAPER.iter().map(|ratio| {
+        let status = if ratio.in_text { TEXT } else { UNVERIFIED };
+        let [instructions, wall] = cost.map(|cost| ratio.measured(cost)).unwrap_or_default();
+        let published =
+            Published { place: "figure 5", quantity: ratio.quantity, value: ratio.published, status };
+        (published, Value::from(instructions.or(wall)))
+    });
+    for (published, ours) in rows.into_iter().chain(figure5) {
         let Published { place, quantity, value, status } = published;
         table.push(vec![place.into(), quantity.into(), value.into(), status.into(), ours]);
     }

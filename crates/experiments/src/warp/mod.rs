@@ -155,8 +155,7 @@ pub fn reproduce(config: &WarpConfig) -> Result<Pages, WarpError> {
     pages.drawings.extend(drawings);
     pages.tables.extend(tables);
     pages.tables.extend([nice, ideal]);
-    let mut text = crate::history::table().map_err(WarpError::Params)?;
-    text.rows.retain(|row| row[0].as_str().is_some_and(|place| place.starts_with("WARP")));
+    let mut text = crate::history::warp().map_err(WarpError::Params)?;
     (text.name, text.title) = ("warp-text".into(), "What the text says of figures 7 to 10".into());
     pages.tables.push(text);
     Ok(pages)

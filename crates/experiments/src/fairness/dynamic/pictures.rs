@@ -2,8 +2,8 @@
 
 use super::plan::{Action, Happening};
 use super::{DynamicResult, SHOWN, Script, UNITS_PER_QUANTUM};
-use crate::draw::{Bar, Chart, Gantt, Series, Style, grid};
-use crate::fairness::given::names;
+use crate::draw::{Bar, Gantt, Series, Style, grid};
+use crate::fairness::given::{PANEL, error_panel, names};
 use crate::output::{Drawing, Pages};
 use crate::table::{Column, Table};
 
@@ -22,8 +22,6 @@ const DEFINITION: &str = "The error's definition here: a client is due share / (
      each unit of time while it is runnable, and nothing while it sleeps; a share counts from the instant of its change. The error is \
      service received less service due, in quanta (tu): since the start (kept over sleeps, so that who left ahead comes back ahead) or since \
      the client last joined (from zero at each wakeup).";
-
-const PANEL: (f64, f64) = (540.0, 260.0);
 
 impl Dynamic {
     /// A row per scheduler.
@@ -68,16 +66,7 @@ impl Dynamic {
                 points: curve.iter().copied().filter(|(time, _)| *time <= until).collect(),
                 style: Style::Thin,
             });
-            let chart = Chart {
-                title: result.sched.clone(),
-                x_label: "time, tu".into(),
-                y_label: "error, tu".into(),
-                series: series.collect(),
-                size: PANEL,
-                no_names: true,
-                ..Chart::default()
-            };
-            chart.svg()
+            error_panel(&result.sched, series.collect())
         });
         let mut drawings = vec![Drawing {
             name: "dynamic-error-by-time".into(),
