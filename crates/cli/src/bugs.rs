@@ -75,7 +75,8 @@ pub(crate) fn bugs(args: &BugsArgs, ui: &Ui) -> Result<()> {
     if args.name.is_none() && !args.all {
         return Err(Failure::Input("which? Give a name, or --all".into()));
     }
-    let outcomes = run_all(&chosen, &dir, args.json.is_none(), ui)?;
+    let show = args.json.as_ref().is_none_or(|path| path.as_os_str() != "-");
+    let outcomes = run_all(&chosen, &dir, show, ui)?;
     let list = Value::from(outcomes.iter().map(as_json).collect::<Vec<_>>());
     write_json(args, &list)?;
     let missed: Vec<&str> =
