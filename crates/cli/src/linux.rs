@@ -21,6 +21,8 @@ pub(crate) enum LinuxCommand {
     List,
     /// Prove that every kernel file compiled is byte-identical to the package's. With --all: what works in which version.
     Check(CheckArgs),
+    /// Fixes of the fair class that can be undone in a copy of the source, and what shows each: a workload and an instrument.
+    Bugs(crate::bugs::BugsArgs),
     /// Run a workload under gdb, with the kernel's source and symbols: stop at a time, a wakeup, a decision.
     ///
     /// Options of this command come first, then the workload and what `run` takes. Simulated time stands still while gdb has the
@@ -96,6 +98,7 @@ pub(crate) fn linux(command: &LinuxCommand, ui: &Ui) -> Result<()> {
         LinuxCommand::List => list(),
         LinuxCommand::Check(args) if args.all => crate::features::check_all(args, ui),
         LinuxCommand::Check(args) => check(args.version.as_deref(), ui),
+        LinuxCommand::Bugs(args) => crate::bugs::bugs(args, ui),
         LinuxCommand::Debug(args) => crate::debug::debug(args, ui),
         LinuxCommand::Remove { version } => {
             let count = build::remove(version).map_err(Failure::input)?;
@@ -181,7 +184,7 @@ fn describe(kernel: &BuiltKernel) -> String {
 }
 
 /// Shows how far a build is.
-fn with_progress<T>(
+pub(crate) fn with_progress<T>(
     what: &str,
     ui: &Ui,
     work: impl FnOnce(&mut dyn FnMut(build::Progress)) -> std::result::Result<T, schedlab_linux::BuildError>,
@@ -210,7 +213,7 @@ fn what(name: &str, options: &BuildOptions) -> String {
 }
 
 /// Builds it, or finds it built.
-fn obtain(version: &str, options: &BuildOptions, ui: &Ui) -> Result<BuiltKernel> {
+pub(crate) fn obtain(version: &str, options: &BuildOptions, ui: &Ui) -> Result<BuiltKernel> {
     let kernel = with_progress(&what(version, options), ui, |p| build::add(version, options, p))?;
     remark(&kernel, ui);
     Ok(kernel)

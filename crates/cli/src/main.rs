@@ -3,6 +3,7 @@
 mod agreement;
 mod args;
 mod at;
+mod bugs;
 mod calibrate;
 mod compare;
 mod costs;

@@ -13,6 +13,7 @@
 
 pub mod abi;
 mod adapter;
+pub mod bugs;
 pub mod build;
 pub mod console;
 pub mod decision;

@@ -1,0 +1,70 @@
+//! Bugs made again: every description is whole, every edit fits the pinned source exactly once, and each is exposed.
+
+mod common;
+
+use common::{fails, has_linux, json, root, schedlab};
+use schedlab_linux::bugs::{self, Bug};
+use schedlab_linux::build::{self, Origin};
+
+fn all() -> Vec<Bug> {
+    bugs::all(&root().join("linux/bugs")).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn every_description_is_whole() {
+    let all = all();
+    assert!(all.len() >= 5, "{}", all.len());
+    for bug in &all {
+        let workload = root().join("linux/bugs").join(&bug.run.workload);
+        assert!(workload.exists(), "{}: {}", bug.name, workload.display());
+        let shown = schedlab(&["workload", "show", workload.to_str().unwrap()]);
+        assert_eq!(shown.status.code(), Some(0), "{}: {}", bug.name, String::from_utf8_lossy(&shown.stderr));
+        let id = &bug.fix.commit;
+        assert!(id.len() == 12 && id.bytes().all(|b| b.is_ascii_hexdigit()), "{}: {id}", bug.name);
+        assert!(bug.fix.subject.starts_with("sched/"), "{}: {}", bug.name, bug.fix.subject);
+        let details = schedlab(&["linux", "bugs", &bug.name]);
+        assert_eq!(details.status.code(), Some(0));
+        assert!(String::from_utf8_lossy(&details.stdout).contains(&bug.fix.subject));
+    }
+    assert_eq!(json(&["linux", "bugs", "--json", "-"]).as_array().map(Vec::len), Some(all.len()));
+}
+
+#[test]
+fn every_edit_fits_the_pinned_source_once() {
+    if !has_linux() {
+        return;
+    }
+    let kernels = build::installed().unwrap();
+    for bug in all() {
+        let mut sources = kernels.iter().filter(|k| k.series == bug.series && k.origin == Origin::Package);
+        let Some(kernel) = sources.find(|k| k.source.join("kernel/sched").is_dir()) else {
+            eprintln!("SKIPPED: {}: Linux {} is not unpacked", bug.name, bug.series);
+            continue;
+        };
+        let files = bugs::edited(&bug, &kernel.source).unwrap_or_else(|e| panic!("{e}"));
+        for (file, text) in files {
+            let original = std::fs::read_to_string(kernel.source.join(&file)).unwrap();
+            assert_ne!(text, original, "{}", bug.name);
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let (code, errors) = fails(&["linux", "bugs", "no-such-bug"]);
+    assert!(code == 2 && errors.contains("there is no bug 'no-such-bug'; there are "), "{errors}");
+    let (code, errors) = fails(&["linux", "bugs", "--run"]);
+    assert!(code == 2 && errors.contains("which? Give a name, or --all"), "{errors}");
+}
+
+#[test]
+#[ignore = "long: compiles kernel/sched once for each bug"]
+fn every_bug_is_exposed() {
+    if !has_linux() {
+        return;
+    }
+    let outcomes = json(&["--quiet", "linux", "bugs", "--all", "--run", "--json", "-"]);
+    let outcomes = outcomes.as_array().expect("a list");
+    assert_eq!(outcomes.len(), all().len());
+    assert!(outcomes.iter().all(|o| o["exposed"] == true), "{outcomes:#?}");
+}
