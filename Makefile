@@ -4,7 +4,7 @@
 SCHEDLAB := target/release/schedlab
 OUT ?= out
 
-.PHONY: demo test test-all lint bench validate build setup clean
+.PHONY: demo test test-all fuzz lint bench validate build setup clean
 
 demo: build
 	@$(SCHEDLAB) demo --output $(OUT)
@@ -17,10 +17,15 @@ test: build
 test-all: test
 	@scripts/test.sh --all
 
+# Every reader against damaged input, FUZZ_S seconds each.
+FUZZ_S ?= 180
+fuzz: setup
+	@FUZZ_S=$(FUZZ_S) scripts/fuzz.sh
+
 # The whole matrix against real Linux: boots guests for what is not kept in tests/golden/guest.
 validate: build
 	@mkdir -p $(OUT)
-	@$(SCHEDLAB) validate --html $(OUT)/validate.html
+	@$(SCHEDLAB) validate --html $(OUT)/validate.html --csv $(OUT)/validate.csv
 
 bench: build
 	@scripts/bench.sh

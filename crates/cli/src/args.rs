@@ -187,6 +187,8 @@ pub(crate) struct RunArgs {
     pub explain: crate::explain::ExplainArgs,
     #[command(flatten)]
     pub profile: crate::profile::ProfileArgs,
+    #[command(flatten)]
+    pub coverage: crate::coverage::CoverageArgs,
     /// Ticks of all CPUs at one instant, or spread over half a tick.
     #[arg(long, value_name = "PHASE", default_value = "aligned", value_parser = ["aligned", "staggered"])]
     pub ticks: String,

@@ -52,8 +52,7 @@ pub(crate) fn generate(args: &GenerateArgs, ui: &Ui) -> Result<()> {
         return Ok(());
     };
     let workload = spec.build().map_err(Failure::input)?;
-    let io = |error| Failure::Input(format!("{}: cannot be written: {error}", output.display()));
-    save(output, &workload, Form::of_path(output)).map_err(io)?;
+    save(output, &workload, Form::of_path(output)).map_err(Failure::input)?;
     ui.say(format!("{}: {} tasks, {} events", output.display(), workload.tasks.len(), workload.nr_events()));
     Ok(())
 }

@@ -25,8 +25,7 @@ pub(crate) fn import(args: &ImportArgs, ui: &Ui) -> Result<()> {
     }
     let chosen = args.dependencies.apply(&mut loaded.workload);
     if let Some(path) = &args.output {
-        let io = |error| Failure::Input(format!("{}: cannot be written: {error}", path.display()));
-        schedlab_workload::save(path, &loaded.workload, Form::of_path(path)).map_err(io)?;
+        schedlab_workload::save(path, &loaded.workload, Form::of_path(path)).map_err(Failure::input)?;
     }
     let facts = facts(&loaded, &args.dependencies, chosen, wall_ns);
     match &args.json {

@@ -6,6 +6,7 @@ mod at;
 mod calibrate;
 mod compare;
 mod costs;
+mod coverage;
 mod debug;
 mod demo;
 mod dependencies;

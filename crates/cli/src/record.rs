@@ -108,13 +108,15 @@ pub(crate) fn record(args: &RecordArgs, ui: &Ui) -> Result<()> {
     }
 }
 
-fn measure_overhead(runs: u32, to: Option<&Path>, ui: &Ui) -> Result<()> {
+/// How overhead is measured: the loads are this program's own.
+pub(crate) fn overhead_options(runs: u32) -> Result<OverheadOptions> {
     let program = std::env::current_exe().map_err(Failure::input)?;
-    let options = OverheadOptions {
-        pairs: 41,
-        runs,
-        load_program: vec![program.into(), "record".into(), "--load".into()],
-    };
+    let load_program = vec![program.into(), "record".into(), "--load".into()];
+    Ok(OverheadOptions { pairs: 41, runs, load_program })
+}
+
+fn measure_overhead(runs: u32, to: Option<&Path>, ui: &Ui) -> Result<()> {
+    let options = overhead_options(runs)?;
     let step = ui.step("measuring");
     let overhead = overhead::measure(&options, &mut |what| step.now(what)).map_err(Failure::input)?;
     drop(step);

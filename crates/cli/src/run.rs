@@ -27,6 +27,8 @@ pub(crate) struct Finished {
     pub readings: Vec<(u64, String, std::result::Result<String, i32>)>,
     /// What `--explain` asked for.
     pub decisions: Vec<schedlab_linux::decision::Decision>,
+    /// Line coverage, of a kernel that counts it.
+    pub coverage: Vec<(String, Vec<u8>)>,
 }
 
 impl Finished {
@@ -61,6 +63,7 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
         Failure::Input("how many CPUs? Give --cpus N, or --machine packages=2,cores=4,smt=2".to_string())
     })?;
     check_outputs(args)?;
+    args.coverage.check()?;
     if args.stall == Span::ZERO {
         return Err(Failure::Input(
             "--stall 0: expected a time greater than zero, for example 5s".to_string(),
@@ -68,9 +71,9 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     }
     let variations = args.many.variations()?;
     let several = !args.more.is_empty() && !args.together;
-    if (variations.len() > 1 || several) && !args.explain.is_empty() {
+    if (variations.len() > 1 || several) && (!args.explain.is_empty() || args.coverage.coverage.is_some()) {
         return Err(Failure::Input(
-            "--explain and --read-out are about one run; give one workload and one seed".into(),
+            "--explain, --read-out and --coverage are about one run; give one workload and one seed".into(),
         ));
     }
     if variations.len() > 1 || several {
@@ -87,6 +90,7 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     let mut finished = execute(&plan, ui)?;
     finished.facts.next_steps = next_steps(args);
     write_outputs(args, &finished, ui)?;
+    args.coverage.write(&finished.coverage)?;
     crate::profile::profile(&args.profile, ui)?;
     conclude(&finished)
 }
@@ -270,7 +274,8 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
         account: report.account.clone(),
         next_steps: Vec::new(),
     };
-    Ok(Finished { log, summary, facts, readings: report.readings, decisions: report.decisions })
+    let ChildReport { readings, decisions, coverage, .. } = report;
+    Ok(Finished { log, summary, facts, readings, decisions, coverage })
 }
 
 fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String> {

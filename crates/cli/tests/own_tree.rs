@@ -2,27 +2,9 @@
 
 mod common;
 
-use common::schedlab;
+use common::{kernel_tree, schedlab};
 use schedlab_linux::build::{self, BuildOptions};
-use std::os::unix::fs::symlink;
-use std::path::Path;
 use std::time::Instant;
-
-/// A tree with a kernel/ and a Makefile of its own; the rest is the packaged source's.
-fn tree(dir: &Path, source: &Path) {
-    for entry in std::fs::read_dir(source).unwrap() {
-        let entry = entry.unwrap();
-        let to = dir.join(entry.file_name());
-        match entry.file_name().to_str() {
-            Some("kernel" | "Makefile") => {
-                let status =
-                    std::process::Command::new("cp").arg("-r").arg(entry.path()).arg(&to).status().unwrap();
-                assert!(status.success());
-            }
-            _ => symlink(entry.path(), &to).unwrap(),
-        }
-    }
-}
 
 fn run(workload: &str, sched: &str) -> (String, f64) {
     let start = Instant::now();
@@ -42,7 +24,7 @@ fn run(workload: &str, sched: &str) -> (String, f64) {
 fn an_edit_is_in_the_next_run_within_20_s() {
     let kernel = build::add("6.12", &BuildOptions::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
     let dir = tempfile::tempdir().unwrap();
-    tree(dir.path(), &kernel.source);
+    kernel_tree(dir.path(), &kernel.source);
     let workload = dir.path().join("w.txt");
     std::fs::write(&workload, "schedlab-workload 1\n- INIT 0 0 1 runnable name=hog\n- EXIT 1 10s\n").unwrap();
     let workload = workload.to_str().unwrap();

@@ -24,6 +24,39 @@ fn the_simulation_agrees_with_what_real_linux_did() {
     }
 }
 
+/// The same on several CPUs: who shares a CPU, how often tasks move, how long an uneven start takes.
+#[test]
+fn the_simulation_agrees_on_several_cpus() {
+    if !has_linux() {
+        return;
+    }
+    let args = ["validate", "--kernel", "6.12", "--golden-only", "--runs", "6", "--json", "-", "--cpus"];
+    for (cpus, workload) in [("2", "responsebench"), ("2", "cgroup"), ("4", "periodic-rt")] {
+        let found = json(&[&args[..], &[cpus, workload]].concat());
+        let rows = found["cases"][0]["rows"].as_array().expect("rows");
+        assert!(rows.iter().any(|row| row["what"] == "migrations"), "{found}");
+        for row in rows {
+            assert!(row["verdict"] == "pass" || row["verdict"] == "info", "{cpus} CPUs, {workload}: {row}");
+        }
+    }
+}
+
+/// What is kept of another question is refused, with the command that asks anew.
+#[test]
+fn kept_runs_of_another_guest_program_are_refused() {
+    let name = "6.12-1-hogs-0-5--5-10.json";
+    let text =
+        std::fs::read_to_string(root().join("tests/golden/guest").join(name)).expect("the golden file");
+    let mut golden: Value = serde_json::from_str(&text).expect("valid JSON");
+    golden["guest_program"] = Value::from("0000");
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join(name), golden.to_string()).expect("written");
+    let directory = directory.path().to_str().expect("a name in UTF-8");
+    let args = ["validate", "hogs:0,5,-5,10", "--kernel", "6.12", "--cpus", "1", "--golden", directory];
+    let (code, said) = fails(&args);
+    assert_eq!((code, said.contains("guest program") && said.contains("--refresh")), (2, true), "{said}");
+}
+
 /// The comparison can fail: half a percent passes, three do not.
 #[test]
 fn a_planted_difference_is_found() {

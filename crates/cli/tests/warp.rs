@@ -27,6 +27,8 @@ fn every_figure_has_its_table() {
         "1",
         "--repeats",
         "1",
+        "--overhead-runs",
+        "0",
         "-o",
         out,
         "--json",
@@ -37,6 +39,15 @@ fn every_figure_has_its_table() {
     for row in speed {
         assert!(row["speedup"].as_f64().unwrap() > 1.0, "{row}");
         assert!(row["optimal_ms"].as_f64().unwrap() <= row["replay_ms"].as_f64().unwrap(), "{row}");
+    }
+    // section V.C: what could be measured here stands beside the published figure, and why not, if not
+    let remarks = answer["remarks"].to_string();
+    for row in rows(&answer, "warp-overhead").iter().filter(|row| row["what"] == "capture") {
+        assert!(row["paper_us"].as_f64().unwrap() > 0.0);
+        match row["here_us"].as_f64() {
+            Some(us) => assert!(us < 100.0 && row["here"].as_str().unwrap().contains("sched"), "{row}"),
+            None => assert!(remarks.contains("could not be measured here"), "{row}: {remarks}"),
+        }
     }
     // slices by the text of the paper: 2.4 and 2.6.7 at nice -20
     let slices: Vec<&Value> = rows(&answer, "warp-nice")

@@ -120,14 +120,20 @@ pub(crate) fn convert_host(
         return Err(GuestError::Output { offset: 0, what: "the trace ends before the workload".to_string() });
     };
     log.records.retain(|record| record.time_ns <= duration_ns);
+    let (records, hidden) = with_hidden_switches(without_strangers(log.records));
+    let mut left_out = refused(frames)?;
+    if hidden > 0 {
+        left_out
+            .insert("switches that this machine hides from tracing, put in by inference".to_string(), hidden);
+    }
     let others = (0..options.cpus).map(|cpu| KernelThread { pid: cpu + 1, name: format!("others/{cpu}") });
     Ok(Converted {
         duration_ns,
         start_ns,
         kernel_threads: others.collect(),
-        records: without_strangers(log.records),
+        records,
         schedstat: schedstats(&frames.text("schedstat")?, workload.tasks.len()),
-        refused: refused(frames)?,
+        refused: left_out,
         kernel: frames.text("/proc/version")?.trim().to_string(),
         instructions: Vec::new(),
     })
@@ -160,6 +166,44 @@ fn without_strangers(records: Vec<Record>) -> Vec<Record> {
         kept.push(record);
     }
     kept
+}
+
+/// On some hosts threads hide from tracing: a switch from one of them to a task of ours is missing, and the task stops without having
+/// begun. It began at the CPU's last switch, or when it was woken if that was later. How many were put in.
+fn with_hidden_switches(records: Vec<Record>) -> (Vec<Record>, u64) {
+    let mut on_cpu: BTreeMap<u16, (TaskId, u64)> = BTreeMap::new();
+    let mut ready_ns: BTreeMap<TaskId, u64> = BTreeMap::new();
+    let mut whole = Vec::with_capacity(records.len());
+    let mut hidden = 0;
+    for record in records {
+        match record.kind() {
+            Some(Kind::Wakeup | Kind::New) => {
+                ready_ns.insert(record.task(), record.time_ns);
+            }
+            Some(Kind::Switch) => {
+                let (was, since_ns) = on_cpu.get(&record.cpu).copied().unwrap_or((TaskId::IDLE, 0));
+                if was != record.task() {
+                    hidden += 1;
+                    let from_ns = ready_ns.get(&record.task()).copied().unwrap_or(0).max(since_ns);
+                    whole.push(Record {
+                        time_ns: from_ns.min(record.time_ns),
+                        flags: PrevState::Preempted as u8,
+                        task: was.0,
+                        other: record.task,
+                        ..record
+                    });
+                }
+                if record.task().is_workload() {
+                    ready_ns.insert(record.task(), record.time_ns);
+                }
+                on_cpu.insert(record.cpu, (record.other(), record.time_ns));
+            }
+            _ => {}
+        }
+        whole.push(record);
+    }
+    whole.sort_by_key(|record| record.time_ns); // stable: at one instant as before
+    (whole, hidden)
 }
 
 fn write_trace(frames: &Frames<'_>, options: &Options, path: &std::path::Path) -> Result<(), GuestError> {
@@ -451,5 +495,36 @@ fn prev_state_of(state: TaskState, yielded: bool) -> PrevState {
         TaskState::Uninterruptible | TaskState::Idle => PrevState::Disk,
         TaskState::Dead | TaskState::Zombie => PrevState::Dead,
         _ => PrevState::Sleeping,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // us    0    10   20   30
+    // cpu0  k1k1k1....t0t0k1      the switch k1 -> t0 is hidden; t0 was woken at 20
+    #[test]
+    fn a_hidden_switch_is_put_in_when_the_task_was_woken() {
+        let (k1, t0) = (TaskId::kernel_thread(1), TaskId(0));
+        let record = |us: u64, kind: Kind, task: TaskId, other: TaskId| Record {
+            time_ns: us * 1000,
+            kind: kind as u8,
+            task: task.0,
+            other: other.0,
+            ..Record::default()
+        };
+        let records = vec![
+            record(0, Kind::Switch, TaskId::IDLE, k1),
+            record(20, Kind::Wakeup, t0, TaskId::IDLE),
+            record(30, Kind::Switch, t0, k1),
+        ];
+        let (whole, hidden) = with_hidden_switches(records.clone());
+        assert_eq!((hidden, whole.len()), (1, 4));
+        assert_eq!((whole[2].time_ns, whole[2].task(), whole[2].other()), (20_000, k1, t0));
+        // nothing hidden: nothing put in
+        let mut seen = records;
+        seen.insert(2, record(20, Kind::Switch, k1, t0));
+        assert_eq!(with_hidden_switches(seen.clone()), (seen, 0));
     }
 }

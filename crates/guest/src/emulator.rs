@@ -49,6 +49,15 @@ impl Emulator {
         }
     }
 
+    /// The same without fetching one.
+    pub fn here(cpus: u32) -> Option<Emulator> {
+        if let Some(chosen) = std::env::var_os("SCHEDLAB_QEMU").filter(|value| !value.is_empty()) {
+            return Emulator::at(PathBuf::from(chosen)).ok();
+        }
+        let system = Emulator::at(PathBuf::from(QEMU)).ok().filter(|system| cpus == 1 || system.fair());
+        system.or_else(|| if cpus == 1 { None } else { Emulator::kept().ok().flatten() })
+    }
+
     fn at(program: PathBuf) -> Result<Emulator, GuestError> {
         let firmware = firmware(&program);
         let version = output(Command::new(&program).arg("--version"))?;

@@ -78,6 +78,7 @@ pub fn run_on_host(workload: &Workload, options: &Options) -> Result<GuestRun, G
             qemu: String::new(),
             command_line: String::new(),
             key: String::new(),
+            asked: crate::Asked::default(),
             schedstat: converted.schedstat,
             instructions: converted.instructions,
             dropped,

@@ -40,6 +40,11 @@ pub(crate) fn init_binary(runs: Runs) -> Result<PathBuf, GuestError> {
     Ok(target)
 }
 
+/// Names the program by its source and how it is compiled; the compiler's version is not in it.
+pub(crate) fn source_sum() -> String {
+    cache::key(&[SOURCE.as_bytes(), FLAGS.join(" ").as_bytes()])
+}
+
 /// The archive with `/init` and these files.
 pub(crate) fn archive(init: &Path, files: &[(&str, &[u8])]) -> Result<Vec<u8>, GuestError> {
     let binary = std::fs::read(init).map_err(GuestError::io("read", init))?;

@@ -127,6 +127,14 @@ fn cached(series: &str) -> Result<Vec<GuestKernel>, GuestError> {
     Ok(found)
 }
 
+/// Version of the kernel that [`GuestKernel::find`] takes from the cache; `None` if it would have to be downloaded.
+pub(crate) fn newest_kept(series: &str) -> Option<String> {
+    let entries = fs::read_dir(kernels_directory()).ok()?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let versions = names.filter_map(|name| Some(name.split_once('_')?.1.to_string()));
+    versions.filter(|version| in_series(version, series)).max_by_key(|version| version_order(version))
+}
+
 /// The package behind a series, with its version, as apt has it now.
 fn candidate(series: &str) -> Result<(String, String), GuestError> {
     let metas = [format!("linux-image-{series}-cloud-amd64"), "linux-image-cloud-amd64".to_string()];

@@ -42,6 +42,7 @@ pub use host::run_on_host;
 pub use kernel::{GuestKernel, Listed, SERIES, list};
 pub use options::Options;
 pub use progress::{Progress, on_stderr};
+pub use qemu::{Asked, Present, command_line, without_memory};
 
 use schedlab_log::{LogHeader, LogTask, MemLog};
 use schedlab_machine::Program;
@@ -73,6 +74,8 @@ pub struct GuestReport {
     pub command_line: String,
     /// Names this run: of kernel, initramfs, QEMU and command line. Same key, same bytes.
     pub key: String,
+    /// What was asked of the guest, whatever kernel and QEMU it ran on.
+    pub asked: Asked,
     /// Per task, the kernel's own account (`/proc/PID/schedstat`); `None` for a task that never came to be.
     pub schedstat: Vec<Option<Schedstat>>,
     /// Per task, instructions of computing (those of the kernel and of system calls are not in it). With one CPU they take
@@ -133,6 +136,7 @@ pub fn run(
             qemu: guest.version().to_string(),
             command_line: guest.command_line,
             key: guest.key,
+            asked: guest.asked,
             schedstat: converted.schedstat,
             instructions: converted.instructions,
             dropped,

@@ -37,6 +37,103 @@ pub(crate) struct Guest {
     emulator: Emulator,
     pub command_line: String,
     pub key: String,
+    pub asked: Asked,
+}
+
+/// What a guest is given besides kernel and program.
+struct Contents {
+    events: Vec<&'static str>,
+    settings: String,
+    program: Vec<u8>,
+}
+
+impl Contents {
+    fn new(program: &Program, options: &Options) -> Result<Contents, GuestError> {
+        let mut events = EVENTS.to_vec();
+        if program.steps.iter().any(|step| step.code() == Code::Yield) {
+            events.push(YIELD_EVENT);
+        }
+        let settings = options.settings.iter().map(|(path, value)| format!("{path}={value}\n")).collect();
+        let program = program::encode(program, options, program::FIRST_PID)?;
+        Ok(Contents { events, settings, program })
+    }
+
+    fn event_list(&self) -> String {
+        self.events.join("\n") + "\n"
+    }
+}
+
+/// What this version of schedlab asks of a guest, whatever kernel, QEMU and compiler there are. Runs that were asked the same are
+/// comparable; what is kept of a run (`schedlab validate`) says what was asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Asked {
+    /// Names the guest's own program, by its source.
+    pub guest_program: String,
+    /// Names what that program is to do: the workload's steps, duration, phase, events and settings.
+    pub workload: String,
+}
+
+impl Asked {
+    /// What [`crate::run`] would ask.
+    ///
+    /// # Errors
+    /// A workload that guests cannot run.
+    pub fn of(workload: &schedlab_workload::Workload, options: &Options) -> Result<Asked, GuestError> {
+        Ok(Asked::of_contents(&Contents::new(&Program::new(workload)?, options)?))
+    }
+
+    fn of_contents(contents: &Contents) -> Asked {
+        let parts = [contents.event_list().into_bytes(), contents.settings.clone().into_bytes()];
+        Asked {
+            guest_program: initramfs::source_sum(),
+            workload: cache::key(&[&contents.program, &parts[0], &parts[1]]),
+        }
+    }
+}
+
+/// QEMU's command line for a run, but for the size of memory (`-m`), which follows from the compiled program's size.
+///
+/// # Errors
+/// A workload that guests cannot run.
+pub fn command_line(
+    workload: &schedlab_workload::Workload,
+    options: &Options,
+    hz: u32,
+) -> Result<String, GuestError> {
+    let contents = Contents::new(&Program::new(workload)?, options)?;
+    Ok(without_memory(&joined(&arguments(options, hz, &contents.events, 0))))
+}
+
+/// The same of one that was kept.
+#[must_use]
+pub fn without_memory(command_line: &str) -> String {
+    let mut words: Vec<&str> = command_line.split(' ').collect();
+    if let Some(at) = words.iter().position(|word| *word == "-m") {
+        words.drain(at..(at + 2).min(words.len()));
+    }
+    words.join(" ")
+}
+
+/// What a run would be made with here, as far as that is known without downloading anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Present {
+    /// The kernel's package version.
+    pub kernel: Option<String>,
+    /// What QEMU says of its version.
+    pub qemu: Option<String>,
+}
+
+impl Present {
+    /// For guests of this series with so many CPUs.
+    #[must_use]
+    pub fn of(series: &str, cpus: u32) -> Present {
+        let kernel = crate::kernel::newest_kept(series);
+        Present { kernel, qemu: Emulator::here(cpus).map(|emulator| emulator.version) }
+    }
+}
+
+fn joined(arguments: &[String]) -> String {
+    format!("{QEMU} {}", arguments.join(" "))
 }
 
 /// What a guest said.
@@ -48,19 +145,16 @@ pub(crate) struct Output {
 impl Guest {
     pub fn new(kernel: &GuestKernel, program: &Program, options: &Options) -> Result<Guest, GuestError> {
         let emulator = Emulator::find(options.cpus)?;
-        let mut events: Vec<&str> = EVENTS.to_vec();
-        if program.steps.iter().any(|step| step.code() == Code::Yield) {
-            events.push(YIELD_EVENT);
-        }
-        let settings: String =
-            options.settings.iter().map(|(path, value)| format!("{path}={value}\n")).collect();
-        let encoded = program::encode(program, options, program::FIRST_PID)?;
-        let list = events.join("\n") + "\n";
-        let files: [(&str, &[u8]); 3] =
-            [("program", &encoded), ("events", list.as_bytes()), ("settings", settings.as_bytes())];
+        let contents = Contents::new(program, options)?;
+        let list = contents.event_list();
+        let files: [(&str, &[u8]); 3] = [
+            ("program", &contents.program),
+            ("events", list.as_bytes()),
+            ("settings", contents.settings.as_bytes()),
+        ];
         let initramfs = initramfs::archive(&initramfs::init_binary(initramfs::Runs::Guest)?, &files)?;
-        let arguments = arguments(options, kernel.hz, &events, initramfs.len());
-        let command_line = format!("{QEMU} {}", arguments.join(" "));
+        let arguments = arguments(options, kernel.hz, &contents.events, initramfs.len());
+        let command_line = joined(&arguments);
         let key = cache::key(&[
             OUTPUT_VERSION,
             kernel.sha256.as_bytes(),
@@ -68,7 +162,8 @@ impl Guest {
             emulator.version.as_bytes(),
             command_line.as_bytes(),
         ]);
-        Ok(Guest { arguments, initramfs, kernel: kernel.image.clone(), emulator, command_line, key })
+        let asked = Asked::of_contents(&contents);
+        Ok(Guest { arguments, initramfs, kernel: kernel.image.clone(), emulator, command_line, key, asked })
     }
 
     /// What `--version` says of the emulator.
@@ -280,4 +375,27 @@ fn tail(path: &Path) -> String {
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().rev().take(15).collect();
     lines.into_iter().rev().map(|line| format!("\n  {}", line.trim_end())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_depends_on_workload_phase_and_cpus_alone() {
+        let duration = schedlab_units::Span::from_s(1);
+        let hogs = crate::workloads::named("hogs:0,0", duration).unwrap();
+        let options = Options { cpus: 2, duration, ..Options::default() };
+        let asked = Asked::of(&hogs, &options).unwrap();
+        assert_eq!(asked, Asked::of(&hogs, &options).unwrap());
+        let other = crate::workloads::named("hogs:0,1", duration).unwrap();
+        assert_ne!(asked.workload, Asked::of(&other, &options).unwrap().workload);
+        let late = Options { phase: schedlab_units::Span::from_us(1), ..options.clone() };
+        assert_ne!(asked.workload, Asked::of(&hogs, &late).unwrap().workload);
+        assert_eq!(asked.guest_program, Asked::of(&other, &late).unwrap().guest_program);
+        let line = command_line(&hogs, &options, 250).unwrap();
+        assert!(line.contains("-smp 2,") && !line.contains(" -m "), "{line}");
+        let whole = joined(&arguments(&options, 250, &EVENTS, 900_000));
+        assert!(whole.contains(" -m ") && without_memory(&whole) == line, "{whole}");
+    }
 }

@@ -65,7 +65,7 @@ fn periodic(run: Span, pause: Span, horizon: Span) -> Vec<EventKind> {
 }
 
 /// Harmony's start states: `counts[c]` tasks that only compute are bound to CPU c from the start; after `release` of elapsed
-/// time a controller (FIFO, on the last CPU) allows them every CPU.
+/// time a controller (FIFO, on the last CPU) allows them every CPU, and sleeps.
 pub fn start_state(counts: &[u32], release: Span) -> Workload {
     let nr_cpus = counts.len() as u32;
     let mut builder = Builder::default();
@@ -85,8 +85,11 @@ pub fn start_state(counts: &[u32], release: Span) -> Workload {
             ..ParamChange::default()
         }),
     });
-    let kinds: Vec<EventKind> =
-        [sleep(release)].into_iter().chain(set).chain([EventKind::Exit { length: Span::ZERO }]).collect();
+    // it does not end: whether and when a dead task is reaped differs between worlds, the grace period after that wakes a kernel
+    // thread on some idle CPU, and a CPU that falls idle again pulls a task
+    let stay =
+        [EventKind::Block { length: Span::ZERO }, sleep(ENDLESS), EventKind::Exit { length: Span::ZERO }];
+    let kinds: Vec<EventKind> = [sleep(release)].into_iter().chain(set).chain(stay).collect();
     let fifo = SchedParams { policy: Policy::Fifo, rt_priority: 50, ..SchedParams::default() };
     let controller = builder.task("release".to_string(), fifo, kinds);
     controller.affinity = Some(CpuSet::single(CpuId(nr_cpus - 1)));

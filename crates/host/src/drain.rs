@@ -255,7 +255,7 @@ pub(crate) fn thread_cpu_time() -> Duration {
 }
 
 fn temporary(cpu: u32) -> String {
-    format!("(temporary file of CPU {cpu})")
+    format!("the temporary file of CPU {cpu}")
 }
 
 impl CpuDrain {
@@ -289,7 +289,7 @@ impl CpuDrain {
             match splice(pipe.read.as_raw_fd(), self.file.as_raw_fd(), left) {
                 Ok(0) => {
                     return Err(HostError::Io {
-                        doing: "cannot write to the",
+                        doing: "cannot write to",
                         path: temporary(self.cpu).into(),
                         source: io::ErrorKind::WriteZero.into(),
                     });
@@ -301,7 +301,7 @@ impl CpuDrain {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => {
                     return Err(HostError::Io {
-                        doing: "cannot write to the",
+                        doing: "cannot write to",
                         path: temporary(self.cpu).into(),
                         source,
                     });
@@ -322,7 +322,7 @@ impl CpuDrain {
                     page[n..].fill(0);
                     self.file
                         .write_all(&page)
-                        .map_err(HostError::io("cannot write to the", temporary(self.cpu)))?;
+                        .map_err(HostError::io("cannot write to", temporary(self.cpu)))?;
                     self.bytes += page_size as u64;
                     moved += page_size as u64;
                 }
@@ -384,13 +384,11 @@ impl CpuPages {
         let mut before = vec![0u8; page_size];
         let mut loss = PageLoss::default();
         for index in 0..self.bytes / page_size as u64 {
-            self.file.read_exact(&mut page).map_err(HostError::io("cannot read the", temporary(self.cpu)))?;
+            self.file.read_exact(&mut page).map_err(HostError::io("cannot read", temporary(self.cpu)))?;
             loss.add_page(self.cpu, &page, (index > 0).then_some(&before));
             std::mem::swap(&mut page, &mut before);
         }
-        self.file
-            .seek(SeekFrom::Start(0))
-            .map_err(HostError::io("cannot rewind the", temporary(self.cpu)))?;
+        self.file.seek(SeekFrom::Start(0)).map_err(HostError::io("cannot rewind", temporary(self.cpu)))?;
         Ok(loss)
     }
 }

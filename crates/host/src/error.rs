@@ -76,7 +76,7 @@ pub enum HostError {
     },
 
     /// A file or folder could not be read or written.
-    #[error("{doing} {}: {source}", path.display())]
+    #[error("{doing} {}: {source}{}", path.display(), room(source))]
     Io {
         /// What was being done, as "cannot write".
         doing: &'static str,
@@ -182,5 +182,15 @@ impl HostError {
     /// The last failed system call of this thread.
     pub(crate) fn last_os(doing: &'static str) -> HostError {
         HostError::System { doing, source: io::Error::last_os_error() }
+    }
+}
+
+/// What to do about a full disk.
+fn room(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull => {
+            ". Nothing is left of the recording. While it runs it takes some 50 bytes an event beside the output: choose another place with -o, or a shorter --duration"
+        }
+        _ => "",
     }
 }

@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_void};
 use schedlab_log::Record;
 
 /// The version of the boundary that this crate speaks.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Interrupts, as bits of [`Cpu::pending`] and [`Cpu::posted`].
 pub mod irq {
@@ -285,6 +285,8 @@ pub struct Abi {
     pub sizeof_entity: u32,
     pub sizeof_watch: u32,
     pub reserved2: u32,
+    pub coverage: Option<unsafe extern "C" fn(u32, *mut *const c_char, *mut u8, u64) -> u64>,
+    pub coverage_reset: Option<unsafe extern "C" fn()>,
 }
 
 impl Abi {

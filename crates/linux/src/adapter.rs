@@ -647,6 +647,14 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
 
     fn start_log(&mut self, epoch: Time) {
         self.kernel.start_log(epoch);
+        self.kernel.reset_coverage();
+    }
+
+    fn note(&mut self, now: Time, note: Record) {
+        let Some(epoch) = self.kernel.log_epoch() else { return };
+        let sink = &mut self.sink;
+        self.kernel.flush_log(&mut |window| window.iter().for_each(|r| sink.push(*r)));
+        self.sink.push(Record { time_ns: (now - epoch).as_ns(), ..note });
     }
 
     fn kernel_threads(&mut self) -> Vec<KernelThread> {
@@ -680,6 +688,10 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
 
     fn account(&mut self) -> Vec<(String, String, String)> {
         self.scx.as_ref().map(Scx::account).unwrap_or_default()
+    }
+
+    fn coverage(&mut self) -> Vec<(String, Vec<u8>)> {
+        self.kernel.coverage()
     }
 
     fn fault(&mut self) -> Fault {

@@ -1,6 +1,6 @@
 //! What did the simulated kernel print, and was any of it a warning?
 //!
-//! The kernel's console text arrives in pieces; lines are kept (the last 4,096), and each `WARNING:` or `BUG:` opens a
+//! The kernel's console text arrives in pieces; lines are kept (the last 4,096), and each `WARNING:`, `BUG:` or `UBSAN:` opens a
 //! [`Warning`] that collects the lines up to the end of its trace. Stack traces arrive as offsets (`[<+0x1a2b>]`), because
 //! the kernel object has no symbol names at run time; [`Symbols`] reads them from the object's file when they are needed.
 
@@ -12,6 +12,17 @@ use crate::symbols::Symbols;
 
 const KEPT_LINES: usize = 4096;
 const KEPT_WARNINGS: usize = 64;
+
+/// How findings of the kernel begin: WARN(), lock debugging; BUG(), the address sanitizer; undefined behaviour.
+const HEADS: [&str; 3] = ["WARNING: ", "BUG: ", "UBSAN: "];
+
+/// What the port's symbol table (kallsyms.c) makes of every address, in flavours that have one.
+const PORT_SYMBOL: &str = "linux+0x";
+
+/// The line below which the address sanitizer's report is over.
+fn is_rule(body: &str) -> bool {
+    body.len() > 20 && body.bytes().all(|b| b == b'=')
+}
 
 /// A WARN, or a BUG, of the simulated kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,14 +112,14 @@ impl Console {
         }
         // the text after the time stamp "[    0.123456] "
         let body = line.split_once("] ").map_or(line.as_str(), |(_, rest)| rest);
-        if body.starts_with("WARNING: ") || body.starts_with("BUG: ") {
+        if HEADS.iter().any(|head| body.starts_with(head)) {
             let known = is_known(body);
             self.nr_warnings += u64::from(!known);
             self.open = self.warnings.len() < KEPT_WARNINGS && !known;
             if self.open {
                 self.warnings.push(Warning { head: body.to_owned(), text: Vec::new() });
             }
-        } else if body.starts_with("---[ end trace") {
+        } else if body.starts_with("---[ end trace") || is_rule(body) {
             self.open = false;
         } else if let (true, Some(warning)) = (self.open, self.warnings.last_mut()) {
             warning.text.push(body.to_owned());
@@ -140,6 +151,9 @@ impl Console {
             let name = self.name(self.text.start + offset);
             return format!("{before}{name}{after}");
         }
+        if line.contains(PORT_SYMBOL) {
+            return self.with_port_symbols(line);
+        }
         // "WARNING: CPU: 0 PID: 1 at kernel/sched/core.c:42 0x00007f2b6472dbfa"; from 7.0 on "... at 0x00007f2b6472dbfa, CPU#0: ..."
         if let Some((before, rest)) = line.split_once(" 0x") {
             let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
@@ -151,6 +165,24 @@ impl Console {
             }
         }
         line.to_owned()
+    }
+
+    /// Replace each `linux+0x1a2b/0x...`, of which the port's symbol table of one entry knows no more.
+    fn with_port_symbols(&mut self, line: &str) -> String {
+        let mut parts = line.split(PORT_SYMBOL);
+        let mut out = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let end = part.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(part.len());
+            let after = part[end..]
+                .strip_prefix("/0x")
+                .map_or(&part[end..], |size| size.trim_start_matches(|c: char| c.is_ascii_hexdigit()));
+            match usize::from_str_radix(&part[..end], 16) {
+                Ok(offset) => out.push_str(&self.name(self.text.start + offset)),
+                Err(_) => out.push_str(&format!("{PORT_SYMBOL}{}", &part[..end])),
+            }
+            out.push_str(after);
+        }
+        out
     }
 
     /// `function+0x12`, or the address.
@@ -180,6 +212,31 @@ mod tests {
         assert_eq!(warning.head, "WARNING: CPU: 0 PID: 1 at fair.c:1");
         assert_eq!(warning.text, ["Call trace of x (pid 1):", " 0x1010"]);
         assert_eq!(console.lines().last(), Some("[    0.2] calm"));
+    }
+
+    #[test]
+    fn sanitizers_and_lock_debugging_are_findings() {
+        let mut console = Console::new(Path::new("/nonexistent"), 0x1000..0x2000);
+        console.print(b"[    0.1] ==================================================================\n");
+        console.print(
+            b"[    0.1] BUG: KASAN: slab-out-of-bounds in linux+0x10/0x990\n[    0.1] Write of size 8\n",
+        );
+        console.print(
+            b"[    0.1] ==================================================================\n[    0.2] calm\n",
+        );
+        console.print(b"[    0.3] UBSAN: shift-out-of-bounds in kernel/sched/pelt.c:44:6\n");
+        console.print(b"[    0.4] WARNING: possible circular locking dependency detected\n[    0.4] at: linux+0x20/0x9, linux+0x30/0x9\n");
+        let heads: Vec<&str> = console.warnings().iter().map(|w| w.head.as_str()).collect();
+        assert_eq!(
+            heads,
+            [
+                "BUG: KASAN: slab-out-of-bounds in 0x1010",
+                "UBSAN: shift-out-of-bounds in kernel/sched/pelt.c:44:6",
+                "WARNING: possible circular locking dependency detected"
+            ]
+        );
+        assert_eq!(console.warnings()[0].text, ["Write of size 8"]);
+        assert_eq!(console.warnings()[2].text, ["at: 0x1020, 0x1030"]);
     }
 
     #[test]

@@ -496,6 +496,39 @@ impl LinuxKernel {
         }
     }
 
+    /// Line coverage counts from here on (flavour gcov).
+    pub fn reset_coverage(&mut self) {
+        // SAFETY: `abi` is valid; nothing runs, so the counters are at rest.
+        unsafe {
+            if let Some(reset) = (*self.abi).coverage_reset {
+                reset();
+            }
+        }
+    }
+
+    /// Line coverage so far, per compiled file: its name, and gcov's data in the format of a `.gcda` file. Empty without the
+    /// flavour gcov.
+    pub fn coverage(&self) -> Vec<(String, Vec<u8>)> {
+        let mut files = Vec::new();
+        // SAFETY: `abi` is valid; nothing runs. The function writes at most `room` bytes, and a name that lives as long as the
+        // kernel object.
+        unsafe {
+            let Some(coverage) = (*self.abi).coverage else { return files };
+            for n in 0.. {
+                let mut name = ptr::null();
+                let size = coverage(n, &raw mut name, ptr::null_mut(), 0);
+                if size == 0 {
+                    break;
+                }
+                let mut data = vec![0; size as usize];
+                coverage(n, &raw mut name, data.as_mut_ptr(), size);
+                files.push((CStr::from_ptr(name).to_string_lossy().into_owned(), data));
+            }
+        }
+        files.sort();
+        files
+    }
+
     /// The kernel's own threads and the control task, dead ones included, in order of pid.
     pub fn threads(&self) -> Vec<KernelThreadInfo> {
         // SAFETY: the function walks the task list, which is at rest; the buffer is as long as it says.
@@ -531,6 +564,12 @@ impl LinuxKernel {
             (*self.abi).log_epoch_ns = epoch.as_ns();
             (*self.abi).log_on = 1;
         }
+    }
+
+    /// The instant from which records count their time; `None` while the log is off.
+    pub fn log_epoch(&self) -> Option<Time> {
+        // SAFETY: `abi` is valid.
+        unsafe { ((*self.abi).log_on != 0).then(|| Time::from_ns((*self.abi).log_epoch_ns)) }
     }
 
     /// Hand what is in the current window to the sink.

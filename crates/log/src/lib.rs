@@ -36,7 +36,7 @@ pub use arrow::{ArrowLog, write_arrow};
 pub use error::LogError;
 pub use file::{open, write, write_aside};
 pub use header::{KernelThread, LogHeader, LogTask};
-pub use record::{Kind, PrevState, Record};
+pub use record::{Kind, PrevState, Record, note};
 pub use source::{Batches, Log, MemLog, Records, for_each};
 pub use spill::{RawLog, to_bytes};
 pub use text::{TextLog, format_record, write_text};

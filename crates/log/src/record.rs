@@ -26,8 +26,22 @@ pub enum Kind {
     Exit = 7,
     /// Scheduling parameters of `task` are set: `value` = policy | (nice & 0xff) << 8 | rt_priority << 16; flags bit 0: affinity changed.
     Params = 8,
-    /// A decision note of a scheduler, `arg` names it (native policies: their own numbering); instruments ignore unknown ones.
+    /// A decision note of a scheduler, `arg` names it (native policies: their own numbering); instruments ignore unknown ones. Those of
+    /// the machine are in [`note`].
     Note = 9,
+}
+
+/// Numbers in `arg` of a [`Kind::Note`] by the machine: what a task does that changes nothing in the schedule, so that no other record
+/// tells it. With them a log tells the whole workload that ran.
+pub mod note {
+    /// `task` wakes `other`, which does not sleep (yet); `value` is the number of the wakeup.
+    pub const EARLY: u32 = 0x8000_0010;
+    /// `task` would sleep, but need not: wakeup `value` has come already, from `other`; [`NO_WAKEUP`]: its own time has come.
+    pub const AWAKE: u32 = 0x8000_0011;
+    /// `task` yields, and runs on.
+    pub const YIELD: u32 = 0x8000_0012;
+    /// `value` of an [`AWAKE`] that no task is behind.
+    pub const NO_WAKEUP: u64 = u64::MAX;
 }
 
 /// Why the previous task of a [`Kind::Switch`] stopped running.

@@ -27,6 +27,7 @@ use crate::kernel::{
 use crate::program::{Code, Program};
 use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
 use crate::wheel::Wheel;
+use schedlab_log::{Kind, Record, note};
 use schedlab_topology::{CAPACITY_SCALE, Topology};
 use schedlab_units::{CpuId, Policy, Span, TaskId, Time};
 use std::collections::VecDeque;
@@ -847,6 +848,7 @@ impl<K: Kernel> Machine<K> {
                     let restarts = matches!(code, Code::BlockGridRestart(_));
                     self.runs[index].until_ns = if restarts { now_ns } else { expiry_ns };
                     self.tokens_early += 1;
+                    self.note(cpu, id, TaskId::IDLE, note::AWAKE, note::NO_WAKEUP);
                     return self.compute_on(cpu, id);
                 }
                 self.runs[index].until_ns = expiry_ns;
@@ -860,6 +862,8 @@ impl<K: Kernel> Machine<K> {
                 let (word, bit) = (token as usize / 64, 1 << (token % 64));
                 if self.delivered[word] & bit != 0 {
                     self.tokens_early += 1;
+                    let waker = self.program.tokens[token as usize].waker;
+                    self.note(cpu, id, waker, note::AWAKE, token.into());
                     return self.compute_on(cpu, id);
                 }
                 self.runs[index].token = token;
@@ -878,6 +882,7 @@ impl<K: Kernel> Machine<K> {
                     self.enter(cpu, id, Op::Wake(sleeper))
                 } else {
                     self.delivered[token as usize / 64] |= 1 << (token % 64);
+                    self.note(cpu, id, sleeper, note::EARLY, token.into());
                     self.compute_on(cpu, id)
                 }
             }
@@ -899,7 +904,13 @@ impl<K: Kernel> Machine<K> {
                 let (target, change) = &program.changes[change as usize];
                 self.enter(cpu, id, Op::Set(target.unwrap_or(id), change))
             }
-            Code::Yield => self.enter(cpu, id, Op::Yield),
+            Code::Yield => {
+                self.enter(cpu, id, Op::Yield)?;
+                if self.cpus[cpu.index()].user == id {
+                    self.note(cpu, id, TaskId::IDLE, note::YIELD, 0);
+                }
+                Ok(())
+            }
             Code::Exit => {
                 self.done(id);
                 self.enter(cpu, id, Op::Exit)
@@ -917,6 +928,20 @@ impl<K: Kernel> Machine<K> {
             run.remaining_ns -= off_ns;
         }
         self.step(cpu, Stimulus::Op(id, op))
+    }
+
+    /// Notes what a task does that changes nothing in the schedule.
+    fn note(&mut self, cpu: CpuId, task: TaskId, other: TaskId, what: u32, value: u64) {
+        let note = Record {
+            kind: Kind::Note as u8,
+            cpu: cpu.0 as u16,
+            task: task.0,
+            other: other.0,
+            arg: what,
+            value,
+            ..Record::default()
+        };
+        self.kernel.note(Time::from_ns(self.now_ns), note);
     }
 
     /// The instant that a task sleeps until.

@@ -13,7 +13,7 @@
 //!   next_kick() ──> cpu1                      "cpu1 has an interrupt pending from another CPU"
 //! ```
 
-use schedlab_log::KernelThread;
+use schedlab_log::{KernelThread, Record};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, CpuSet, Nice, SchedParams, Span, TaskId, Time};
 use schedlab_workload::Cgroup;
@@ -64,6 +64,10 @@ pub trait Kernel {
     /// Turns the schedule log on: every record from here on has its time counted from `epoch`.
     fn start_log(&mut self, epoch: Time);
 
+    /// Appends a note of the machine's own (`schedlab_log::note`) to the log, after all that was logged so far; only the time is left to
+    /// be put in, as for every record. Nothing happens while the log is off.
+    fn note(&mut self, now: Time, note: Record);
+
     /// Threads of the kernel itself that may occur in the log, by pid.
     fn kernel_threads(&mut self) -> Vec<KernelThread>;
 
@@ -92,6 +96,12 @@ pub trait Kernel {
     /// What a scheduler that is loaded into the kernel says about itself when the run is over: group (settings, statistics, ...),
     /// name, value.
     fn account(&mut self) -> Vec<(String, String, String)> {
+        Vec::new()
+    }
+
+    /// Line coverage since [`start_log`](Kernel::start_log) of a kernel that was built for it: per compiled file its name and gcov's
+    /// data.
+    fn coverage(&mut self) -> Vec<(String, Vec<u8>)> {
         Vec::new()
     }
 

@@ -478,6 +478,25 @@ impl<P: Policy, S: Sink> Native<P, S> {
         }
     }
 
+    fn apply_and_log(&mut self, here: CpuId, task: TaskId, change: &Change) {
+        self.apply(task, change);
+        let told = change.params.is_some() || change.nice.is_some() || change.affinity.is_some();
+        if told && self.logging {
+            let params = self.view.tasks[task.index()].params;
+            let [nice] = (params.nice.get() as i8).to_le_bytes();
+            self.sink.push(Record {
+                time_ns: (self.view.now - self.epoch).as_ns(),
+                kind: Kind::Params as u8,
+                flags: u8::from(change.affinity.is_some()),
+                cpu: here.0 as u16,
+                task: task.0,
+                other: TaskId::IDLE.0,
+                arg: 0,
+                value: u64::from(u32::from_le_bytes([params.policy.number(), nice, params.rt_priority, 0])),
+            });
+        }
+    }
+
     fn apply(&mut self, task: TaskId, change: &Change) {
         let view = &mut self.view.tasks[task.index()];
         if let Some(params) = change.params {
@@ -496,13 +515,13 @@ impl<P: Policy, S: Sink> Native<P, S> {
             Place::Queued => {
                 let cpu = self.view.task_cpu(task);
                 self.policy.dequeue(&self.view, cpu, task);
-                self.apply(task, change);
+                self.apply_and_log(here, task, change);
                 self.policy.params_changed(&self.view, task);
                 self.arrive(here, task, Arrival::Changed);
             }
             Place::Absent => {} // not born yet, or gone: as ESRCH
             place => {
-                self.apply(task, change);
+                self.apply_and_log(here, task, change);
                 self.policy.params_changed(&self.view, task);
                 let cpu = self.view.task_cpu(task);
                 if place == Place::Running && !self.view.allowed(task, cpu) {
@@ -710,6 +729,12 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
     fn start_log(&mut self, epoch: Time) {
         self.epoch = epoch;
         self.logging = true;
+    }
+
+    fn note(&mut self, now: Time, note: Record) {
+        if self.logging {
+            self.sink.push(Record { time_ns: (now - self.epoch).as_ns(), ..note });
+        }
     }
 
     fn kernel_threads(&mut self) -> Vec<KernelThread> {

@@ -10,6 +10,7 @@
 
 #![recursion_limit = "256"] // serde_json's json! recurses once per field of the HTML report's data
 
+mod calls;
 mod diff;
 mod facts;
 mod groups;

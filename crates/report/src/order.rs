@@ -10,6 +10,9 @@
 //!              5000 ns cpu1 switch idle -> t7              5001 ns cpu1 switch idle -> t7
 //! ```
 
+use schedlab_log::{Record, note};
+use schedlab_trace::{Marker, Pid};
+
 /// What was written later than it happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shifts {
@@ -49,6 +52,20 @@ impl Order {
             self.shifts.max_ns = self.shifts.max_ns.max(at - time_ns);
         }
         at
+    }
+}
+
+/// The line of text for a note of the machine's, and the row besides its task whose order matters; `wakee` is the row and number of the
+/// note's other task. `None` for other notes.
+pub(crate) fn marker(record: &Record, wakee: Option<(u32, Pid)>) -> Option<(Marker, Option<u32>)> {
+    match record.arg {
+        note::EARLY => {
+            wakee.map(|(row, pid)| (Marker::Early { wakee: pid, wakeup: record.value }, Some(row)))
+        }
+        note::AWAKE if record.value == note::NO_WAKEUP => Some((Marker::TimeHasCome, None)),
+        note::AWAKE => Some((Marker::Awake { wakeup: record.value }, None)),
+        note::YIELD => Some((Marker::Yield, None)),
+        _ => None,
     }
 }
 

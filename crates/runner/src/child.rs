@@ -107,6 +107,7 @@ fn drive<K: Kernel>(
     let warnings = kernel.warnings();
     let refused = kernel.refused();
     let account = kernel.account();
+    let coverage = kernel.coverage();
     let kernel_cpu_ns = (0..nr_tasks)
         .map_while(|id| kernel.task_counters(TaskId(id)))
         .map(|counters| counters.cpu.as_ns())
@@ -114,6 +115,7 @@ fn drive<K: Kernel>(
     let mut report = report(outcome, kernel_threads, refused, warnings, kernel_cpu_ns);
     report.readings = readings;
     report.account = account;
+    report.coverage = coverage;
     if let Err(error) = flushed {
         report.end = RunEnd::Misbehaved {
             report: ExitReport {
@@ -164,6 +166,7 @@ fn report(
         kernel_cpu_ns,
         readings: Vec::new(),
         account: Vec::new(),
+        coverage: Vec::new(),
         decisions: Vec::new(),
     }
 }

@@ -149,6 +149,9 @@ pub struct ChildReport {
     /// What a scheduler that was loaded into the kernel says about itself: group, name, value.
     #[serde(default)]
     pub account: Vec<(String, String, String)>,
+    /// Line coverage of a kernel built for it (flavour gcov): file, gcov's data.
+    #[serde(default)]
+    pub coverage: Vec<(String, Vec<u8>)>,
     /// Decisions that were to be explained and have come; real Linux only.
     #[serde(default)]
     pub decisions: Vec<schedlab_linux::decision::Decision>,

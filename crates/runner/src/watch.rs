@@ -277,6 +277,7 @@ fn crashed(kind: &str, reason: String, time_ns: u64, pulse: u64, nr_tasks: usize
         kernel_cpu_ns: Vec::new(),
         readings: Vec::new(),
         account: Vec::new(),
+        coverage: Vec::new(),
         decisions: Vec::new(),
     }
 }

@@ -5,6 +5,7 @@ use crate::comm::CommTable;
 use crate::error::Problem;
 use crate::event::{CommId, Context, Pid, SchedEvent, SwitchSide, SyscallKind, Vector, Wake};
 use crate::format::{EventFormat, FieldKind, Number, Text, bytes_at, format_error, name_and_id};
+use crate::marker::Marker;
 use crate::state::StateDecoder;
 use crate::write::EventSystem;
 use schedlab_units::CpuId;
@@ -41,19 +42,71 @@ struct Layout {
 
 enum What {
     Switch(Box<SwitchFields>),
-    Wake { kind: WakeKind, comm: Text, pid: Number, prio: Number, target_cpu: Option<Number> },
-    Fork { parent: Number, child: Number, child_comm: Text },
-    Exec { pid: Number, old_pid: Number },
-    Exit { pid: Number, comm: Text, prio: Number },
-    Migrate { pid: Number, prio: Number, orig_cpu: Number, dest_cpu: Number },
-    PiSetPrio { pid: Number, old_prio: Number, new_prio: Number },
-    StatRuntime { pid: Number, runtime: Number },
-    Irq { irq: Number, entry: bool },
-    SoftIrq { vec: Number, phase: SoftIrqPhase },
-    Vector { vector: Vector, entry: bool },
-    CgroupAttach { pid: Number, path: Text, root: Number },
-    SysEnter { call: SyscallKind, arguments: [Option<Number>; 3] },
-    SysExit { call: SyscallKind, ret: Number },
+    Wake {
+        kind: WakeKind,
+        comm: Text,
+        pid: Number,
+        prio: Number,
+        target_cpu: Option<Number>,
+    },
+    Fork {
+        parent: Number,
+        child: Number,
+        child_comm: Text,
+    },
+    Exec {
+        pid: Number,
+        old_pid: Number,
+    },
+    Exit {
+        pid: Number,
+        comm: Text,
+        prio: Number,
+    },
+    Migrate {
+        pid: Number,
+        prio: Number,
+        orig_cpu: Number,
+        dest_cpu: Number,
+    },
+    PiSetPrio {
+        pid: Number,
+        old_prio: Number,
+        new_prio: Number,
+    },
+    StatRuntime {
+        pid: Number,
+        runtime: Number,
+    },
+    Irq {
+        irq: Number,
+        entry: bool,
+    },
+    SoftIrq {
+        vec: Number,
+        phase: SoftIrqPhase,
+    },
+    Vector {
+        vector: Vector,
+        entry: bool,
+    },
+    CgroupAttach {
+        pid: Number,
+        path: Text,
+        root: Number,
+    },
+    SysEnter {
+        call: SyscallKind,
+        arguments: [Option<Number>; 3],
+    },
+    SysExit {
+        call: SyscallKind,
+        ret: Number,
+    },
+    /// A text from here to the end.
+    Print {
+        at: usize,
+    },
     Unknown,
 }
 
@@ -167,6 +220,24 @@ impl Decoder {
             }
         }
         Decoder::new(&formats)
+    }
+
+    /// With ftrace's own events, of which `print` matters: our exports write markers with it. A format that makes no sense is left out.
+    pub fn with_print(mut self, ftrace_events: &[Vec<u8>]) -> Decoder {
+        let formats = ftrace_events.iter().filter_map(|text| EventFormat::parse(text).ok());
+        let Some(print) = formats.into_iter().find(|format| format.name == "print") else { return self };
+        let (Some(buf), Ok(row)) = (print.field("buf"), u8::try_from(self.layouts.len())) else {
+            return self;
+        };
+        let (at, id) = (buf.offset as usize, usize::from(print.id));
+        if self.rows.len() <= id {
+            self.rows.resize(id + 1, 0);
+        }
+        if self.rows[id] == 0 {
+            self.rows[id] = row;
+            self.layouts.push(Layout { needs: at.max(self.common_end), what: What::Print { at } });
+        }
+        self
     }
 
     /// The number that context switches have in this trace.
@@ -295,6 +366,10 @@ impl Decoder {
                 SchedEvent::SysEnter(call.with(arguments.map(|a| a.map_or(0, |a| a.get_i32(record)))))
             }
             What::SysExit { call, ret } => SchedEvent::SysExit { call: *call, ret: ret.get(record) },
+            What::Print { at } => match Marker::parse(&record[*at..]) {
+                Some(marker) => SchedEvent::Marker(marker),
+                None => SchedEvent::Other { id: common.id },
+            },
             What::Unknown => SchedEvent::Other { id: common.id },
         };
         Ok((common, what))

@@ -1,5 +1,6 @@
 //! What can a trace say about scheduling? One small value per event, without text: names are numbers of a table.
 
+use crate::marker::Marker;
 use crate::state::TaskState;
 use schedlab_units::CpuId;
 
@@ -215,6 +216,8 @@ pub enum SchedEvent {
         /// The kernel's number of the hierarchy that the path is in (version 1 has several; version 2 is one).
         root: i32,
     },
+    /// A line of text by an export of ours: what no other event tells.
+    Marker(Marker),
     /// Events of this CPU are missing here: the buffer was full. The event's time is that of the page which follows.
     Lost {
         /// How many, if the kernel counted them.

@@ -71,7 +71,8 @@ impl TraceFile {
     }
 
     fn decoder(&self) -> Result<Decoder, Problem> {
-        Decoder::for_systems(&self.contents.systems)
+        let decoder = Decoder::for_systems(&self.contents.systems)?;
+        Ok(decoder.with_print(&self.contents.ftrace_events))
     }
 
     /// The buffer with sched events, and how many others have some.

@@ -34,6 +34,7 @@ mod event;
 mod file;
 mod format;
 mod kernel_threads;
+mod marker;
 mod merge;
 mod pages;
 pub mod perf;
@@ -53,6 +54,7 @@ pub use event::{
 pub use file::TraceFile;
 pub use format::{EventFormat, Field, FieldKind};
 pub use kernel_threads::standard_kernel_thread;
+pub use marker::Marker;
 pub use recording::{Recording, RecordingFormat, RecordingStream};
 pub use state::{StateDecoder, TaskState};
 pub use stream::EventStream;

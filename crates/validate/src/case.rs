@@ -41,9 +41,11 @@ pub const SERIES: [&str; 2] = ["6.1", "6.12"];
 /// Numbers of CPUs of the matrix.
 pub const CPUS: [u32; 3] = [1, 2, 4];
 /// Its workloads: name, length of a run, runs, and which of [`CPUS`] (an uneven start needs several).
-const WORKLOADS: [(&str, &str, u32, [bool; 3]); 14] = [
-    ("fairbench", "20s", 2, [true, true, true]),
-    ("responsebench", "20s", 2, [true, true, true]),
+const WORKLOADS: [(&str, &str, u32, [bool; 3]); 16] = [
+    ("fairbench", "20s", 2, [true, false, false]),
+    ("fairbench", "10s", 2, [false, true, true]),
+    ("responsebench", "20s", 2, [true, false, false]),
+    ("responsebench", "10s", 2, [false, true, true]),
     ("hogs:0,5,-5,10", "10s", 2, [true, false, false]),
     ("hogs:0,0,0,0,5,5,-5,-5", "10s", 2, [false, true, true]),
     ("sleepers:8,3ms,7ms", "10s", 2, [true, true, true]),

@@ -34,6 +34,10 @@ pub struct Row {
     pub difference: f64,
     /// `%`, or a unit.
     pub difference_unit: &'static str,
+    /// Least and largest value of the runs of real Linux, each by itself.
+    pub real_runs: [f64; 2],
+    /// The same of the simulation's runs.
+    pub simulated_runs: [f64; 2],
     /// Largest |difference| that passes.
     pub tolerance: f64,
     /// The judgement.
@@ -112,6 +116,32 @@ pub fn ks_distance(a: &BTreeMap<u64, u64>, b: &BTreeMap<u64, u64>, blur: u64) ->
 
 /// Judges one case. `hz` gives the length of a tick; the two sides may have different numbers of runs.
 pub fn compare(nr_cpus: u32, hz: u32, real: &[Measures], simulated: &[Measures]) -> Vec<Row> {
+    let mut all = rows(nr_cpus, hz, real, simulated);
+    let widen = |range: &mut [f64; 2], value: f64| {
+        if !value.is_nan() {
+            *range = [range[0].min(value), range[1].max(value)];
+        }
+    };
+    for row in &mut all {
+        (row.real_runs, row.simulated_runs) =
+            ([f64::INFINITY, f64::NEG_INFINITY], [f64::INFINITY, f64::NEG_INFINITY]);
+    }
+    for run in real {
+        for one in rows(nr_cpus, hz, std::slice::from_ref(run), simulated) {
+            let found = all.iter_mut().find(|row| row.what == one.what);
+            found.into_iter().for_each(|row| widen(&mut row.real_runs, one.real));
+        }
+    }
+    for run in simulated {
+        for one in rows(nr_cpus, hz, real, std::slice::from_ref(run)) {
+            let found = all.iter_mut().find(|row| row.what == one.what);
+            found.into_iter().for_each(|row| widen(&mut row.simulated_runs, one.simulated));
+        }
+    }
+    all
+}
+
+fn rows(nr_cpus: u32, hz: u32, real: &[Measures], simulated: &[Measures]) -> Vec<Row> {
     let (real, simulated) = (Pool { runs: real }, Pool { runs: simulated });
     let tick_ns = 1e9 / f64::from(hz.max(1));
     let mut rows = Vec::new();
@@ -124,27 +154,22 @@ pub fn compare(nr_cpus: u32, hz: u32, real: &[Measures], simulated: &[Measures])
     let (r, s) = counts(Measures::switches);
     rows.push(relative("switches", "", r, s, limit::SWITCHES, limit::SWITCHES_LEAST));
     if nr_cpus > 1 {
-        let (r, s) = counts(Measures::nr_migrations);
+        let (r, s) = counts(Measures::migrations_after_start);
         rows.push(relative("migrations", "", r, s, limit::MIGRATIONS, limit::MIGRATIONS_LEAST));
         balance(&real, &simulated, &mut rows);
     }
     rows
 }
 
+/// Judged relative to `real`, or absolutely where that many more or less mean nothing.
 fn relative(what: &str, unit: &'static str, real: f64, simulated: f64, tolerance: f64, least: f64) -> Row {
-    let percent = if real == 0.0 { 0.0 } else { 100.0 * (simulated - real) / real };
-    let pass = (simulated - real).abs() <= least.max(tolerance * real);
-    Row {
-        what: what.to_string(),
-        unit,
-        real,
-        simulated,
-        difference: percent,
-        difference_unit: "%",
-        tolerance: if real == 0.0 { 0.0 } else { 100.0 * tolerance.max(least / real) },
-        verdict: if pass { Verdict::Pass } else { Verdict::Fail },
-        cause: None,
+    let mut row = absolute(what, unit, real, simulated, least);
+    if tolerance * real > least {
+        let percent = 100.0 * (simulated - real) / real;
+        (row.difference, row.difference_unit, row.tolerance) = (percent, "%", 100.0 * tolerance);
+        row.verdict = if percent.abs() <= row.tolerance { Verdict::Pass } else { Verdict::Fail };
     }
+    row
 }
 
 fn absolute(what: &str, unit: &'static str, real: f64, simulated: f64, tolerance: f64) -> Row {
@@ -154,6 +179,8 @@ fn absolute(what: &str, unit: &'static str, real: f64, simulated: f64, tolerance
         unit,
         real,
         simulated,
+        real_runs: [real; 2],
+        simulated_runs: [simulated; 2],
         difference,
         difference_unit: unit,
         tolerance,

@@ -65,6 +65,8 @@ mod tests {
             real: 10.0,
             simulated: 10.0 + difference,
             difference,
+            real_runs: [0.0; 2],
+            simulated_runs: [0.0; 2],
             difference_unit: "%",
             tolerance: 1.0,
             verdict: Verdict::Pass,

@@ -1,11 +1,15 @@
 //! What did real Linux do, the last time it was asked? A file per case, keyed by kernel, QEMU and command line.
+//!
+//! What is kept answers what was asked then. If a later version of the guest's program, of the workload or of the command line asks
+//! something else, the answer belongs to another question: [`Golden::check`] refuses it ([`GoldenError::Stale`]). Kernel and QEMU are
+//! those that answered: newer ones elsewhere make the answer older, not wrong; the caller may say so.
 
 use crate::{Case, Measures};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The version of the file's form.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// A guest's runs of one case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -18,14 +22,29 @@ pub struct Golden {
     pub package_version: String,
     /// `qemu-system-x86_64 --version`.
     pub qemu: String,
-    /// QEMU's command line.
+    /// QEMU's command line, of the first run.
     pub command_line: String,
+    /// What names the guest's own program.
+    pub guest_program: String,
     /// Ticks per second.
     pub hz: u32,
     /// Per run, what names it: of kernel, initramfs, QEMU and command line.
     pub keys: Vec<String>,
+    /// Per run, what names that which the guest's program was to do.
+    pub workloads: Vec<String>,
     /// Per run, what was measured.
     pub runs: Vec<Measures>,
+}
+
+/// What this version of schedlab would ask a guest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// What names the guest's own program.
+    pub guest_program: String,
+    /// Per run, what names that which it is to do.
+    pub workloads: Vec<String>,
+    /// QEMU's command line of the first run.
+    pub command_line: String,
 }
 
 /// A golden file that cannot be used.
@@ -48,6 +67,20 @@ pub enum GoldenError {
         path: PathBuf,
         /// What is wrong.
         what: String,
+    },
+    /// It answers another question.
+    #[error("{}: it is of another {what} than this version's; make it anew with `schedlab validate {workload} --kernel {series} --cpus {cpus} --refresh`", path.display())]
+    Stale {
+        /// The file.
+        path: PathBuf,
+        /// What is not the same.
+        what: &'static str,
+        /// The case's workload.
+        workload: String,
+        /// Its kernel.
+        series: String,
+        /// Its CPUs.
+        cpus: u32,
     },
 }
 
@@ -75,6 +108,29 @@ impl Golden {
         match golden.format {
             FORMAT => Ok(Some(golden)),
             other => Err(GoldenError::Form { path, what: format!("its form is {other}, not {FORMAT}") }),
+        }
+    }
+
+    /// Refuses what does not belong to this question. Fewer runs than asked for are an answer, too: `--refresh --guest-runs 1`.
+    ///
+    /// # Errors
+    /// [`GoldenError::Stale`], with what differs.
+    pub fn check(&self, directory: &Path, case: &Case, question: &Question) -> Result<(), GoldenError> {
+        let parts = [
+            ("guest program", self.guest_program == question.guest_program),
+            ("number of runs", !self.runs.is_empty() && self.runs.len() == self.workloads.len()),
+            ("workload", question.workloads.starts_with(&self.workloads)),
+            ("command line of QEMU", self.command_line == question.command_line),
+        ];
+        match parts.into_iter().find(|(_, same)| !same) {
+            None => Ok(()),
+            Some((what, _)) => Err(GoldenError::Stale {
+                path: Golden::path(directory, case),
+                what,
+                workload: case.workload.clone(),
+                series: case.series.clone(),
+                cpus: case.cpus,
+            }),
         }
     }
 
@@ -109,10 +165,41 @@ mod tests {
         let path = Golden::path(directory.path(), &case);
         std::fs::write(&path, golden.to_text()).unwrap();
         assert_eq!(Golden::load(directory.path(), &case).unwrap(), Some(golden.clone()));
-        for bad in [golden.to_text().replace("\"format\": 1", "\"format\": 9"), "{".to_string()] {
+        for bad in [golden.to_text().replace("\"format\": 2", "\"format\": 9"), "{".to_string()] {
             std::fs::write(&path, bad).unwrap();
             let error = Golden::load(directory.path(), &case).unwrap_err().to_string();
             assert!(error.contains("--refresh") && error.contains(&case.slug()), "{error}");
+        }
+    }
+
+    /// Each part of the question by itself makes the answer another's.
+    #[test]
+    fn an_answer_to_another_question_is_refused() {
+        let case = crate::matrix().remove(0);
+        let golden = Golden {
+            guest_program: "p".into(),
+            workloads: vec!["w".into()],
+            command_line: "qemu".into(),
+            runs: vec![Measures::default()],
+            ..Golden::new()
+        };
+        let same =
+            Question { guest_program: "p".into(), workloads: vec!["w".into()], command_line: "qemu".into() };
+        let check = |question: &Question| golden.check(Path::new("d"), &case, question);
+        check(&same).unwrap();
+        let others = [
+            ("guest program", Question { guest_program: "q".into(), ..same.clone() }),
+            ("workload", Question { workloads: vec!["v".into()], ..same.clone() }),
+            ("workload", Question { workloads: Vec::new(), ..same.clone() }),
+            ("command line", Question { command_line: "qemu -smp 2".into(), ..same.clone() }),
+        ];
+        check(&Question { workloads: vec!["w".into(), "x".into()], ..same.clone() }).unwrap(); // one of two runs
+        for (what, question) in others {
+            let said = check(&question).unwrap_err().to_string();
+            assert!(
+                said.contains(what) && said.contains("--refresh") && said.contains(&case.slug()),
+                "{said}"
+            );
         }
     }
 }

@@ -11,6 +11,7 @@
 
 pub mod case;
 pub mod compare;
+mod csv;
 mod effect;
 pub mod golden;
 mod html;
@@ -22,8 +23,9 @@ mod vary;
 
 pub use case::{Case, matrix};
 pub use compare::{Row, Verdict, compare, ks_distance};
+pub use csv::csv;
 pub use effect::effect;
-pub use golden::{Golden, GoldenError};
+pub use golden::{Golden, GoldenError, Question};
 pub use html::html;
 pub use measure::Measures;
 pub use text::{Width, table};
@@ -82,6 +84,12 @@ impl Judged {
             sides: [real.1, simulated.1],
             notes: Vec::new(),
         }
+    }
+
+    /// Shows everything and judges nothing, with the reason.
+    pub fn withhold(&mut self, why: String) {
+        self.rows.iter_mut().for_each(|row| row.verdict = Verdict::Info);
+        self.notes.push(why);
     }
 
     /// How many rows have this verdict.

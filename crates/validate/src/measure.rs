@@ -101,9 +101,9 @@ impl Measures {
         self.tasks.iter().map(|task| task.blocks + task.preemptions).sum()
     }
 
-    /// Migrations of the workload's tasks.
-    pub fn nr_migrations(&self) -> u64 {
-        self.tasks.iter().map(|task| task.migrations).sum()
+    /// Migrations of the workload's tasks, from the second step of [`MIGRATION_STEP_NS`] on.
+    pub fn migrations_after_start(&self) -> u64 {
+        self.migrations.iter().skip(1).map(|count| u64::from(*count)).sum()
     }
 }
 
@@ -170,6 +170,13 @@ impl Queued {
         if to >= self.per_cpu.len() || *from == to {
             return;
         }
+        if record.time_ns == 0 {
+            // set-up: the simulation binds a task after its birth, a guest's log begins after that
+            self.per_cpu[*from] -= 1;
+            self.per_cpu[to] += 1;
+            *from = to;
+            return;
+        }
         let spread = |counts: &[i32]| {
             counts.iter().max().copied().unwrap_or(0) - counts.iter().min().copied().unwrap_or(0)
         };
@@ -231,7 +238,7 @@ mod tests {
         assert_eq!(found.tasks.iter().map(|t| t.cpu_ns / MS).collect::<Vec<_>>(), [12, 10]);
         // A's first run waited 0 ms; the five others 4 ms each; what is not over at the end is no sample
         assert_eq!(found.delays, [(0, 1), (400, 5)]);
-        assert_eq!((found.switches(), found.nr_migrations(), found.busy), (5, 0, 1.0));
+        assert_eq!((found.switches(), found.migrations_after_start(), found.busy), (5, 0, 1.0));
     }
 
     // cpu0 AAAA  with B, C, D queued; one task moves at 10, one at 14 ms: 4,0 -> 3,1 -> 2,2
@@ -248,6 +255,12 @@ mod tests {
         let mut records: Vec<Record> = (0..4).map(|task| new(task, 0)).collect();
         records.push(switch(0, 0, TaskId::IDLE, TaskId(0)));
         records.extend([migrate(10, 1), switch(10, 1, TaskId::IDLE, TaskId(1)), migrate(14, 2)]);
+        let found = Measures::of(&log(2, 4, 20, records)).unwrap();
+        assert_eq!(found.balance, Some(Balance { after_ns: 4 * MS, moves: 2 }));
+        // born elsewhere and bound to CPU 0 at time 0: the same start
+        let mut records: Vec<Record> = (0..4).map(|task| new(task, task % 2)).collect();
+        let bind = |task: u32| Record { other: 0, arg: 1, ..migrate(0, task) };
+        records.extend([bind(1), bind(3), migrate(10, 1), migrate(14, 2)]);
         let found = Measures::of(&log(2, 4, 20, records)).unwrap();
         assert_eq!(found.balance, Some(Balance { after_ns: 4 * MS, moves: 2 }));
         let even = log(2, 2, 20, vec![new(0, 0), new(1, 1), migrate(10, 0)]);

@@ -29,7 +29,9 @@ pub fn table(cases: &[Judged], width: Width, color: bool) -> String {
         );
         let counts = [Verdict::Pass, Verdict::Known, Verdict::Fail].map(|v| judged.count(v));
         let _ = write!(line, "   {:>2} pass {:>2} known {:>2} fail", counts[0], counts[1], counts[2]);
-        push(&mut text, &format!("{line}   {}", word(verdict)), verdict, color);
+        let judged_any = judged.rows.is_empty() || judged.rows.iter().any(|row| row.verdict != Verdict::Info);
+        let said = if judged_any { word(verdict) } else { "not judged" };
+        push(&mut text, &format!("{line}   {said}"), verdict, color);
         for row in &judged.rows {
             if width == Width::All || matches!(row.verdict, Verdict::Fail | Verdict::Known) {
                 push(&mut text, &row_line(row), row.verdict, color);
@@ -85,6 +87,15 @@ fn row_line(row: &Row) -> String {
         row.difference_unit,
         word(row.verdict)
     );
+    if matches!(row.verdict, Verdict::Fail | Verdict::Known) {
+        let range = |[low, high]: [f64; 2]| format!("{} to {}", number(low), number(high));
+        let _ = write!(
+            line,
+            "\n        runs one by one: real {}, simulated {}",
+            range(row.real_runs),
+            range(row.simulated_runs)
+        );
+    }
     if let Some(cause) = row.cause {
         let _ = write!(line, "\n        {cause}");
     }

@@ -24,7 +24,7 @@
 #ifndef WARP_ABI_H
 #define WARP_ABI_H
 
-#define WARP_ABI_VERSION 4
+#define WARP_ABI_VERSION 5
 
 #include "warp_cpu.h"
 
@@ -245,6 +245,9 @@ struct warp_abi {
 	struct warp_watch *watch;
 	unsigned int watch_on;		/* simulator: look at watch at each event; kernel: 0 when there is nothing more to do */
 	unsigned int sizeof_entity, sizeof_watch, reserved2;
+	/* flavour gcov, else NULL. The nth compiled file's name and coverage data, their size (written if there is room), 0: no such */
+	unsigned long (*coverage)(unsigned int n, const char **name, char *out, unsigned long room);
+	void (*coverage_reset)(void);
 };
 
 /* the only exported symbol */

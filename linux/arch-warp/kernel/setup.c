@@ -194,6 +194,9 @@ void __init setup_arch(char **command_line)
 	free_area_init(limit);
 #endif
 	parse_early_param();
+#ifdef CONFIG_KASAN
+	warp_kasan_init();
+#endif
 }
 
 #if WARP_OWN_ZONE_INIT
@@ -219,7 +222,7 @@ const struct seq_operations cpuinfo_op;
 static int warp_power_on(const struct warp_boot *boot)
 {
 	if (!boot->nr_cpus || boot->nr_cpus > NR_CPUS || !boot->now_ns || warp_boot_info.nr_cpus ||
-	    !boot->nr_nodes || boot->nr_nodes > MAX_NUMNODES)
+	    !boot->nr_nodes || boot->nr_nodes > MAX_NUMNODES || warp_kasan_map())
 		return -1;
 	warp_boot_info = *boot;
 	memory_start = (unsigned long)boot->memory;
@@ -264,6 +267,10 @@ struct warp_abi warp_abi = {
 	.watch = &warp_watch_state,
 	.sizeof_entity = sizeof(struct warp_entity),
 	.sizeof_watch = sizeof(struct warp_watch),
+#ifdef CONFIG_GCOV_KERNEL
+	.coverage = warp_coverage,
+	.coverage_reset = warp_coverage_reset,
+#endif
 };
 
 struct warp_abi *warp_abi_get(void)

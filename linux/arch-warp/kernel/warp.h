@@ -45,6 +45,17 @@ void warp_timer_interrupt(void);
 /* watch.c */
 void warp_watch(unsigned int event, struct task_struct *a, struct task_struct *b, int cpu);
 
+/* coverage.c */
+unsigned long warp_coverage(unsigned int n, const char **name, char *out, unsigned long room);
+void warp_coverage_reset(void);
+
+/* kasan.c */
+#ifdef CONFIG_KASAN
+int warp_kasan_map(void);
+#else
+static inline int warp_kasan_map(void) { return 0; }
+#endif
+
 /* log.c */
 void warp_log_cpu(bool up);
 void warp_log_params(struct task_struct *p, bool affinity);

@@ -30,18 +30,14 @@ pub(crate) fn subject(text: &str, hz: u32, ui: &Ui) -> Result<Subject> {
     Subject::with(text, scheduler).map_err(Failure::input)
 }
 
-/// Every packaged Linux that is built. A tree or tarball of the user's own is no part of a study unless it is named.
+/// Every release of Linux that is built; trees of one's own are no part of a study's figures.
 pub(crate) fn built_linux(hz: u32, ui: &Ui) -> Result<Vec<Subject>> {
-    let packaged: Vec<String> = schedlab_linux::build::known_series()
-        .unwrap_or_default()
-        .into_iter()
-        .map(|series| format!("linux-{series}"))
-        .collect();
-    let versions = crate::linux::versions().into_iter();
-    versions
-        .filter(|version| version.built && packaged.contains(&version.name))
-        .map(|version| subject(&version.name, hz, ui))
-        .collect()
+    let release = |name: &str| {
+        name.trim_start_matches("linux-").chars().all(|letter| letter.is_ascii_digit() || letter == '.')
+    };
+    let built =
+        crate::linux::versions().into_iter().filter(|version| version.built && release(&version.name));
+    built.map(|version| subject(&version.name, hz, ui)).collect()
 }
 
 /// The arms of these schedulers.

@@ -7,8 +7,9 @@ use crate::input;
 use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::Args;
-use schedlab_experiments::warp::{Benchmark, Levels, Real, Recording, WarpConfig, reproduce};
+use schedlab_experiments::warp::{Benchmark, Levels, Overhead, Real, Recording, WarpConfig, reproduce};
 use schedlab_guest::{GuestKernel, Options};
+use schedlab_host::overhead::{self, Spread};
 use schedlab_units::Span;
 use schedlab_validate::{Case, case::SERIES};
 use std::path::{Path, PathBuf};
@@ -34,6 +35,12 @@ pub(crate) struct WarpArgs {
     /// Boot real kernels again for figures 7 and 10 (some minutes each), and keep what they did in this file.
     #[arg(long, value_name = "FILE")]
     pub refresh: Option<PathBuf>,
+    /// Runs of each workload for what tracing costs (section V.C; needs root): some 30 s each; 0 for the types of event alone.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub overhead_runs: u32,
+    /// Leave out what tracing costs.
+    #[arg(long, conflicts_with = "overhead_runs")]
+    pub no_overhead: bool,
     #[command(flatten)]
     pub output: OutputArgs,
 }
@@ -70,6 +77,7 @@ pub(super) fn warp(args: &WarpArgs, ui: &Ui) -> Result<()> {
         None => serde_json::from_str(KEPT)
             .map_err(|error| Failure::Internal(format!("tests/golden/warp.json: {error}")))?,
     };
+    (config.overhead, config.overhead_note) = tracing(args, ui)?;
     let step = ui.step("replaying the recordings, and running fairbench and responsebench");
     let mut pages = reproduce(&config).map_err(Failure::input)?;
     drop(step);
@@ -83,6 +91,58 @@ pub(super) fn warp(args: &WarpArgs, ui: &Ui) -> Result<()> {
         summary += &format!("{}\n{}\n", table.title, table.to_text());
     }
     args.output.deliver(&pages, &summary, ui)
+}
+
+/// What tracing costs on this host, and where that was measured or why it was not.
+fn tracing(args: &WarpArgs, ui: &Ui) -> Result<(Vec<Overhead>, String)> {
+    if args.no_overhead {
+        return Ok((Vec::new(), "what tracing costs was left out (--no-overhead)".into()));
+    }
+    let runs = args.overhead_runs;
+    let step = ui.step("measuring what tracing costs");
+    let options = crate::record::overhead_options(runs)?;
+    let measured = match overhead::measure(&options, &mut |what| step.now(what)) {
+        Ok(measured) => measured,
+        Err(error) if error.is_unavailable() => {
+            return Ok((Vec::new(), format!("what tracing costs could not be measured here: {error}")));
+        }
+        Err(error) => return Err(Failure::input(error)),
+    };
+    drop(step);
+    let mut note = format!(
+        "measured on Linux {} with {} CPUs, {runs} runs of each workload, while the host did whatever else it did",
+        measured.kernel, measured.cpus
+    );
+    for cost in &measured.workloads {
+        note.extend(cost.missing.map(|why| format!("; {} could not be run: {why}", cost.name)));
+    }
+    Ok((overhead_rows(&measured), note))
+}
+
+fn overhead_rows(measured: &overhead::Overhead) -> Vec<Overhead> {
+    let row = |what: &str, like: &str, way: &str, us: Spread| Overhead {
+        what: what.into(),
+        like: like.into(),
+        way: way.into(),
+        us: us.median,
+        low_us: us.low,
+        high_us: us.high,
+    };
+    let mut rows = Vec::new();
+    for cost in measured.events.iter().filter(|cost| cost.published_us().is_some()) {
+        let name = cost.operation.name();
+        rows.push(row(&cost.operation.events().join(" + "), name, "ftrace", cost.us));
+        rows.extend(cost.bpf_us.map(|us| row(&cost.operation.events().join(" + "), name, "bpf", us)));
+    }
+    for cost in &measured.workloads {
+        let Some((like, _)) = cost.published() else { continue };
+        for way in &cost.ways {
+            let sum = |part: fn(&Spread) -> f64| part(&way.drain_us) + part(&way.write_us);
+            let us = Spread { median: sum(|s| s.median), low: sum(|s| s.low), high: sum(|s| s.high) };
+            rows.push(row(cost.name, like, way.way, us));
+        }
+    }
+    rows
 }
 
 fn recording(path: &Path, ui: &Ui) -> Result<Recording> {

@@ -49,3 +49,18 @@ pub fn has_linux() -> bool {
 pub fn number(value: &Value, field: &str) -> u64 {
     value[field].as_u64().unwrap_or_else(|| panic!("{field} is a number"))
 }
+
+/// A tree with a kernel/ and a Makefile of its own; the rest is the packaged source's.
+pub fn kernel_tree(dir: &Path, source: &Path) {
+    for entry in std::fs::read_dir(source).unwrap() {
+        let entry = entry.unwrap();
+        let to = dir.join(entry.file_name());
+        match entry.file_name().to_str() {
+            Some("kernel" | "Makefile") => {
+                let status = Command::new("cp").arg("-r").arg(entry.path()).arg(&to).status().unwrap();
+                assert!(status.success());
+            }
+            _ => std::os::unix::fs::symlink(entry.path(), &to).unwrap(),
+        }
+    }
+}

@@ -204,6 +204,9 @@ impl<K: Kernel> Kernel for Timed<K> {
     fn start_log(&mut self, epoch: Time) {
         self.inner.start_log(epoch);
     }
+    fn note(&mut self, now: Time, note: Record) {
+        self.inner.note(now, note);
+    }
     fn kernel_threads(&mut self) -> Vec<KernelThread> {
         self.inner.kernel_threads()
     }

@@ -59,8 +59,14 @@ pub struct Overhead {
     pub what: String,
     /// The paper's name of it.
     pub like: String,
-    /// Measured.
+    /// Which way of recording: `ftrace`, `bpf`.
+    pub way: String,
+    /// Measured: the median of all samples.
     pub us: f64,
+    /// A quarter of the samples is below.
+    pub low_us: f64,
+    /// A quarter of the samples is above.
+    pub high_us: f64,
 }
 
 /// What to reproduce, and how thoroughly.
@@ -82,6 +88,8 @@ pub struct WarpConfig {
     pub real: Vec<Real>,
     /// Measured overhead of tracing; empty: not measured.
     pub overhead: Vec<Overhead>,
+    /// Where it was measured, or why it was not.
+    pub overhead_note: String,
 }
 
 impl Default for WarpConfig {
@@ -95,6 +103,7 @@ impl Default for WarpConfig {
             samples: 5,
             real: Vec::new(),
             overhead: Vec::new(),
+            overhead_note: String::new(),
         }
     }
 }
@@ -133,6 +142,9 @@ pub fn reproduce(config: &WarpConfig) -> Result<Pages, WarpError> {
         pages.tables.push(table);
     }
     pages.tables.push(overhead(&config.overhead));
+    if !config.overhead_note.is_empty() {
+        pages.remarks.push(format!("Section V.C: {}.", config.overhead_note));
+    }
     let found = accuracy::simulate(config)?;
     let (drawings, tables) = accuracy::against_real(&found, &config.real, config.duration);
     let (figure8, nice) = accuracy::nice_to_share(&config.linux)?;
@@ -149,27 +161,66 @@ pub fn reproduce(config: &WarpConfig) -> Result<Pages, WarpError> {
     Ok(pages)
 }
 
-/// Section V.C.
+/// Section V.C: a row per published figure and way of recording here.
 fn overhead(measured: &[Overhead]) -> Table {
     let columns = vec![
         Column::new("what", "", "an event's capture, or its way from the buffer to the file"),
         Column::new("paper", "", "the paper's name of it"),
         Column::new("paper_us", "us", "published, on a CPU of 2.8 GHz"),
         Column::new("here", "", "measured here"),
-        Column::new("here_us", "us", "measured on this host"),
+        Column::new("way", "", "how it was recorded"),
+        Column::new("here_us", "us", "measured on this host: the median"),
+        Column::new("low_us", "us", "a quarter of the samples is below"),
+        Column::new("high_us", "us", "a quarter of the samples is above"),
     ];
     let mut table = Table::new("warp-overhead", "Section V.C: what tracing costs per event", columns);
     for (what, rows) in [("capture", &published::EVENT_US[..]), ("to the file", &published::FILE_US[..])] {
         for (name, us) in rows {
-            let here = measured.iter().find(|row| row.like == *name);
-            table.push(vec![
-                what.into(),
-                (*name).into(),
-                (*us).into(),
-                here.map(|row| row.what.clone()).into(),
-                here.map(|row| row.us).into(),
-            ]);
+            let mut found: Vec<Option<&Overhead>> =
+                measured.iter().filter(|row| row.like == *name).map(Some).collect();
+            if found.is_empty() {
+                found.push(None);
+            }
+            for here in found {
+                table.push(vec![
+                    what.into(),
+                    (*name).into(),
+                    (*us).into(),
+                    here.map(|row| row.what.clone()).into(),
+                    here.map(|row| row.way.clone()).into(),
+                    here.map(|row| row.us).into(),
+                    here.map(|row| row.low_us).into(),
+                    here.map(|row| row.high_us).into(),
+                ]);
+            }
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two ways of one event are two rows beside one published figure; what was not measured stays a row without a figure.
+    #[test]
+    fn overhead_stands_beside_the_published_figures() {
+        let row = |way: &str, us| Overhead {
+            what: "FORK".into(),
+            like: "FORK".into(),
+            way: way.into(),
+            us,
+            low_us: us / 2.0,
+            high_us: us * 2.0,
+        };
+        let table = overhead(&[row("ftrace", 0.5), row("bpf", 0.25)]);
+        let number = |row: usize, column: usize| table.rows[row][column].as_f64();
+        assert_eq!(table.rows.len(), 5 + 3 + 1);
+        assert_eq!(
+            [number(0, 2), number(0, 5), number(0, 6), number(0, 7)],
+            [0.74, 0.5, 0.25, 1.0].map(Some)
+        );
+        assert_eq!([number(1, 2), number(1, 5)], [0.74, 0.25].map(Some));
+        assert_eq!([number(2, 2), number(2, 5)], [Some(0.18), None]);
+    }
 }

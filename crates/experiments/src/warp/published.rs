@@ -26,7 +26,7 @@ pub(super) const EVENT_US: [(&str, f64); 5] =
     [("FORK", 0.74), ("BLOCK", 0.18), ("WAKEUP", 0.19), ("PRIO", 0.19), ("EXIT", 0.33)];
 
 /// Section V.C: bringing an event from the buffer to the file, in us.
-pub(super) const FILE_US: [(&str, f64); 3] = [("Mozilla", 0.46), ("gzip", 0.55), ("VolanoMark", 0.30)];
+pub(super) const FILE_US: [(&str, f64); 3] = [("Mozilla", 0.46), ("Gzip", 0.55), ("VolanoMark", 0.30)];
 
 /// Figure 8, as the text gives it, at nice -20, -10, 0, 10, 19: time slices in ms, and for EBS shares.
 pub(super) const DESIGN: [(&str, [f64; 5]); 3] = [

@@ -34,8 +34,8 @@ impl Side<'_> {
     /// When its next event was; `None`: there is none.
     fn next_ns(&mut self, cpu: u32) -> Result<Option<u64>, HostError> {
         while self.events.is_empty() && self.pages > 0 {
-            let place = || format!("(temporary file of CPU {cpu})");
-            self.file.read_exact(&mut self.page).map_err(HostError::io("cannot read the", place()))?;
+            let place = || format!("the temporary file of CPU {cpu}");
+            self.file.read_exact(&mut self.page).map_err(HostError::io("cannot read", place()))?;
             self.pages -= 1;
             let events = &mut self.events;
             let missed = walk(&self.page, |time_ns, data| events.push_back((time_ns, data.to_vec())));

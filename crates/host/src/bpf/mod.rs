@@ -459,7 +459,7 @@ impl Reader {
     }
 
     fn write(&mut self, pages: &[u8]) -> Result<u64, HostError> {
-        let failed = HostError::io("cannot write to the", format!("(temporary file of CPU {})", self.cpu));
+        let failed = HostError::io("cannot write to", format!("the temporary file of CPU {}", self.cpu));
         self.file.write_all(pages).map_err(failed)?;
         self.bytes += pages.len() as u64;
         Ok(pages.len() as u64)
@@ -495,7 +495,7 @@ fn run(mut cpus: Vec<Reader>, stop: &OwnedFd, total: &AtomicU64, written: &[Atom
     for mut cpu in cpus {
         let rest = std::mem::replace(&mut cpu.builder, PageBuilder::new(PAGE)).finish();
         total.fetch_add(cpu.write(&rest)?, Ordering::Relaxed);
-        let failed = HostError::io("cannot rewind the", format!("(temporary file of CPU {})", cpu.cpu));
+        let failed = HostError::io("cannot rewind", format!("the temporary file of CPU {}", cpu.cpu));
         cpu.file.seek(SeekFrom::Start(0)).map_err(failed)?;
         pages.push(CpuPages { cpu: cpu.cpu, file: cpu.file, bytes: cpu.bytes });
     }

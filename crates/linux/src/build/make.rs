@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -165,6 +166,18 @@ fn tidy(objects: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
+/// Whoever ends this program (a time limit, Ctrl-C elsewhere) ends the build, too: make passes SIGTERM on to its compilers and
+/// removes the file that it was making.
+fn end_with_us(command: &mut Command) {
+    // SAFETY: prctl(2) is async-signal-safe and touches nothing of this process.
+    unsafe {
+        command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+}
+
 /// Run a command with its output in a log file; each line is shown to `line`, too.
 pub(super) fn run_logged(
     command: &mut Command,
@@ -177,6 +190,7 @@ pub(super) fn run_logged(
     let (reader, writer) = std::io::pipe().map_err(io("run", &program))?;
     let errors = writer.try_clone().map_err(io("run", &program))?;
     command.stdin(Stdio::null()).stdout(writer).stderr(errors);
+    end_with_us(command);
     let mut child = command.spawn().map_err(io("run", &program))?;
     // the command holds the pipe's other ends: let go of ours, so that the end is seen
     command.stdout(Stdio::null()).stderr(Stdio::null());

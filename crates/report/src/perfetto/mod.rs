@@ -8,14 +8,17 @@
 //! * Where Perfetto's order of equal times (by CPU number) would turn the order of two events around, the later one is written 1 ns later
 //!   (`order.rs`); [`PerfettoStats`] counts such events. The log itself is not touched.
 //! * A task that is there from the start is woken at 0: nothing else tells Perfetto that it is runnable.
-//! * Yields and changes of parameters have no events of their own; a priority is told by the next switch.
+//! * Yields and changes of parameters are the system calls that would have made them (`sys_enter`, `sys_exit`); what changes nothing in the
+//!   schedule, and who is runnable from the start, is a line of text (`print`, [`Marker`]).
 //! * Kernel version 6.12 is stated, so that the states are read as written: R+ preempted, R yielded, S, D, X exited.
 
 mod proto;
 
-use crate::order::{Order, prio, thread_ids};
+use crate::calls::{Call, calls_for};
+use crate::order::{Order, marker, prio, thread_ids};
 use proto::{bytes, field, message, number, varint};
 use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each, write_aside};
+use schedlab_trace::{Marker, Pid};
 use schedlab_units::{Policy, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -53,7 +56,9 @@ pub fn write_perfetto(
 ) -> Result<PerfettoStats, LogError> {
     let mut forked = BTreeSet::new();
     for_each(log, |_, record| -> Result<(), LogError> {
-        if record.kind == Kind::Fork as u8 {
+        // the simulated kernel's own thread that starts the workload is no parent if it is left out
+        let by_task = !options.tasks_only || record.task().is_workload();
+        if record.kind == Kind::Fork as u8 && by_task {
             forked.insert(record.other());
         }
         Ok(())
@@ -81,10 +86,16 @@ struct Task {
     /// A `waking` record has been written, its `wakeup` is to come.
     waking: bool,
     forked: bool,
+    /// Policy, nice value, real-time priority.
+    params: (u8, i8, u8),
+    /// Created, and has not run yet: what its creator sets of it is how it begins.
+    is_new: bool,
+    /// It is in `sched_yield`.
+    yields: bool,
 }
 
 impl Task {
-    fn new(tid: u32, comm: &str, prio: i32) -> Task {
+    fn new(tid: u32, comm: &str, prio: i32, params: (u8, i8, u8)) -> Task {
         let encode = |comm_field, pid_field| {
             let mut out = Vec::new();
             bytes(&mut out, comm_field, comm.as_bytes());
@@ -92,7 +103,8 @@ impl Task {
             out
         };
         let (as_prev, as_next) = (encode(1, 2), encode(5, 6));
-        Task { tid, as_prev, as_next, prio, waking: false, forked: false }
+        let (waking, forked, is_new, yields) = (false, false, false, false);
+        Task { tid, as_prev, as_next, prio, waking, forked, params, is_new, yields }
     }
 }
 
@@ -130,7 +142,9 @@ impl<'a> Writer<'a> {
             .enumerate()
             .map(|(row, task)| {
                 let p = params(row);
-                Task::new(tids[row], &task.name, prio(p.policy, p.nice.get(), p.rt_priority))
+                let nice = p.nice.get();
+                let stated = (p.policy.number(), nice as i8, p.rt_priority);
+                Task::new(tids[row], &task.name, prio(p.policy, nice, p.rt_priority), stated)
             })
             .collect();
         forked.iter().filter(|id| id.is_workload()).for_each(|id| {
@@ -142,9 +156,10 @@ impl<'a> Writer<'a> {
         let mut kernel_rows = BTreeMap::new();
         for (thread, tid) in header.kernel_threads.iter().zip(&tids[tasks.len()..]) {
             kernel_rows.insert(thread.pid, tasks.len() as u32);
-            tasks.push(Task::new(*tid, &thread.name, 120));
+            tasks.push(Task::new(*tid, &thread.name, 120, (0, 0, 0)));
         }
-        let cpus = (0..header.nr_cpus).map(|cpu| (Task::new(0, &format!("swapper/{cpu}"), 120), Vec::new()));
+        let cpus = (0..header.nr_cpus)
+            .map(|cpu| (Task::new(0, &format!("swapper/{cpu}"), 120, (0, 0, 0)), Vec::new()));
         let order = Order::new(tasks.len(), header.nr_cpus as usize);
         Writer {
             out,
@@ -262,6 +277,33 @@ impl<'a> Writer<'a> {
         content
     }
 
+    /// A call of whoever is on the CPU.
+    fn enter(&mut self, time_ns: u64, cpu: u32, call: Call, arguments: &[i64; 3]) {
+        let at = self.written_ns(time_ns, cpu, [None, None]);
+        let content = &mut self.scratch.0;
+        content.clear();
+        number(content, 1, call.number().into());
+        arguments.iter().zip(call.arguments()).for_each(|(value, _)| number(content, 2, *value as u64));
+        self.event(cpu, at, self.current_tid(cpu), field::SYS_ENTER, 0);
+    }
+
+    fn leave(&mut self, time_ns: u64, cpu: u32, call: Call) {
+        let at = self.written_ns(time_ns, cpu, [None, None]);
+        let content = &mut self.scratch.0;
+        content.clear();
+        number(content, 1, call.number().into());
+        number(content, 2, 0);
+        self.event(cpu, at, self.current_tid(cpu), field::SYS_EXIT, 0);
+    }
+
+    /// A line of text.
+    fn print(&mut self, cpu: u32, at_ns: u64, tid: u32, text: &str) {
+        let content = &mut self.scratch.0;
+        content.clear();
+        bytes(content, 2, text.as_bytes());
+        self.event(cpu, at_ns, tid, field::PRINT, 0);
+    }
+
     fn waking(&mut self, time_ns: u64, cpu: u32, wakee: u32, flags: u64) {
         let at = self.written_ns(time_ns, cpu, [Some(wakee), None]);
         self.content(wakee, 3);
@@ -291,6 +333,9 @@ impl<'a> Writer<'a> {
             }
             (Some(Kind::New), Some(row)) => {
                 if !self.tasks[row as usize].forked {
+                    let at = self.written_ns(time_ns, cpu, [Some(row), None]);
+                    let pid = Pid(self.tid(Some(row)) as i32);
+                    self.print(cpu, at, self.current_tid(cpu), &Marker::Start { pid }.to_string());
                     // no task_newtask tells Perfetto that it is runnable from now on
                     self.waking(time_ns, cpu, row, HARDIRQ);
                 }
@@ -300,7 +345,10 @@ impl<'a> Writer<'a> {
                 self.event(cpu, at, parent, field::SCHED_WAKEUP_NEW, 0);
             }
             (Some(Kind::Fork), _) => {
-                if let Some(child) = self.row(record.other()) {
+                if let Some(child) =
+                    self.row(record.other()).filter(|child| self.tasks[*child as usize].forked)
+                {
+                    self.tasks[child as usize].is_new = true;
                     let at = self.written_ns(time_ns, cpu, [Some(child), row]);
                     let content = &mut self.scratch.0;
                     content.clear();
@@ -332,8 +380,25 @@ impl<'a> Writer<'a> {
             }
             (Some(Kind::Params), Some(row)) => {
                 let [policy, nice, rt_priority, ..] = record.value.to_le_bytes();
-                if let Some(policy) = Policy::from_number(policy.into()) {
-                    self.tasks[row as usize].prio = prio(policy, i32::from(nice as i8), rt_priority);
+                let Some(kind) = Policy::from_number(policy.into()) else { return Ok(()) };
+                let (new, affinity) = ((policy, nice as i8, rt_priority), record.flags & 1 != 0);
+                let task = &mut self.tasks[row as usize];
+                let old = std::mem::replace(&mut task.params, new);
+                task.prio = prio(kind, i32::from(new.1), rt_priority);
+                let (is_new, tid) = (task.is_new, task.tid);
+                if let Some(caller) = self.current[cpu as usize].filter(|_| !is_new) {
+                    let who = if caller == row { 0 } else { i64::from(tid) };
+                    for (call, arguments) in calls_for(old, new, affinity, who) {
+                        self.enter(time_ns, cpu, call, &arguments);
+                        self.leave(time_ns, cpu, call);
+                    }
+                }
+            }
+            (Some(Kind::Note), Some(row)) if self.current[cpu as usize] == Some(row) => {
+                let wakee = self.row(record.other()).map(|wakee| (wakee, Pid(self.tid(Some(wakee)) as i32)));
+                if let Some((marker, other)) = marker(record, wakee) {
+                    let at = self.written_ns(time_ns, cpu, [Some(row), other]);
+                    self.print(cpu, at, self.tid(Some(row)), &marker.to_string());
                 }
             }
             _ => {}
@@ -346,6 +411,11 @@ impl<'a> Writer<'a> {
         let next_row = self.row(record.other());
         if prev_row.is_none() && next_row.is_none() {
             return; // threads that are left out
+        }
+        let yields = PrevState::from_number(record.flags) == Some(PrevState::Yielded);
+        if let Some(row) = prev_row.filter(|row| yields && self.current[cpu as usize] == Some(*row)) {
+            self.tasks[row as usize].yields = true;
+            self.enter(record.time_ns, cpu, Call::Yield, &[0; 3]);
         }
         self.current[cpu as usize] = next_row;
         let at = self.written_ns(record.time_ns, cpu, [prev_row, next_row]);
@@ -375,6 +445,13 @@ impl<'a> Writer<'a> {
             self.content(row, 3);
             let current = self.current_tid(cpu);
             self.event(cpu, at, current, field::SCHED_PROCESS_FREE, 0);
+        }
+        if let Some(row) = next_row {
+            let task = &mut self.tasks[row as usize];
+            task.is_new = false;
+            if std::mem::take(&mut task.yields) {
+                self.leave(record.time_ns, cpu, Call::Yield);
+            }
         }
     }
 
@@ -411,10 +488,7 @@ impl<'a> Writer<'a> {
         if !self.cpus.is_empty() {
             // the trace lasts until its last event: mark the end of the run, so that open slices reach it
             let at = self.written_ns(header.duration.as_ns(), 0, [None, None]);
-            let content = &mut self.scratch.0;
-            content.clear();
-            bytes(content, 2, b"end of the schedule log\n");
-            self.event(0, at, 0, field::PRINT, 0);
+            self.print(0, at, 0, "end of the schedule log\n");
         }
         self.flush()?;
         self.out.flush().map_err(|source| self.io(source))?;

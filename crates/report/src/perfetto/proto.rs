@@ -23,6 +23,8 @@ pub(crate) mod field {
     pub const SCHED_PROCESS_EXIT: u32 = 238;
     pub const SCHED_PROCESS_FORK: u32 = 239;
     pub const SCHED_PROCESS_FREE: u32 = 240;
+    pub const SYS_ENTER: u32 = 329;
+    pub const SYS_EXIT: u32 = 330;
 }
 
 /// Appends a number as protobuf's varint.

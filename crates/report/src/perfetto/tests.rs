@@ -223,6 +223,7 @@ fn a_wakeup_by_a_higher_cpu_comes_before_the_run_on_a_lower_one() {
     assert_eq!(
         seen,
         [
+            (0, 1, 0, field::PRINT), // "schedlab: 71 is runnable from the start", for our own import
             (0, 1, 0, field::SCHED_WAKING), // B is there from the start: runnable from 0
             (0, 1, 0, field::SCHED_WAKEUP_NEW),
             (0, 1, 0, field::SCHED_SWITCH),

@@ -7,13 +7,14 @@
 //! tells: policy, affinity, deadline parameters.
 //!
 //! ```text
-//!         0 cpu0 switch idle -> t0          swapper/0-0   [000]     0.000000: sched_switch: swapper/0:0 [120] R ==> gzip:71 [120]
-//!   4000000 cpu0 switch t0 sleeping -> idle gzip-71       [000]     0.004000: sched_switch: gzip:71 [120] S ==> swapper/0:0 [120]
+//!         0 cpu0 switch idle -> t0          swapper/0-0   [000]     1.000000: sched_switch: swapper/0:0 [120] R ==> gzip:71 [120]
+//!   4000000 cpu0 switch t0 sleeping -> idle gzip-71       [000]     1.004000: sched_switch: gzip:71 [120] S ==> swapper/0:0 [120]
 //! ```
 //!
 //! What differs from a trace of a real system:
 //!
-//! * Times are those of the log, except where the order of two events of one task at one instant on two CPUs would be lost (`order.rs`).
+//! * Times are those of the log and 1 s (KernelShark takes 0 for no time), and later by some ns where the order of two events of one task at
+//!   one instant on two CPUs would be lost (`order.rs`).
 //! * With [`TraceDatOptions::tasks_only`] the simulated kernel's own threads are left out: their time, which is none, goes to whom they
 //!   displaced or to idle, and what they wake is woken by an interrupt. So an import gives the tasks of the workload and no others.
 //! * A name has 15 bytes at most.
@@ -25,15 +26,14 @@ mod tests;
 
 pub use snapshot::Extra;
 
-use crate::order::{Order, prio, thread_ids};
-use records::{
-    CALLS, COMM, Call, Common, HARDIRQ, HEADER_EVENT, HEADER_PAGE, Record as Bytes, Side, comm, formats, id,
-};
+use crate::calls::{Call, calls_for};
+use crate::order::{Order, marker, prio, thread_ids};
+use records::{COMM, Common, HARDIRQ, HEADER_EVENT, HEADER_PAGE, Record as Bytes, Side, comm, formats, id};
 use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each};
-use schedlab_trace::WriteError;
 use schedlab_trace::write::{
     Compression, EventSystem, FileVersion, PageBuilder, TraceDatWriter, TraceMeta, WriteOptions,
 };
+use schedlab_trace::{Pid, WriteError};
 use schedlab_units::{CpuId, Policy, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -74,6 +74,9 @@ pub enum TraceDatError {
 }
 
 const PAGE: usize = 4096;
+
+/// Time 0 of the log in the trace: KernelShark takes a time of 0 for none, and mixes up the CPUs of a trace that begins at 0.
+const EPOCH_NS: u64 = 1_000_000_000;
 
 /// Writes the log as a trace.dat, and the snapshot beside it; both appear when they are complete.
 ///
@@ -225,7 +228,7 @@ impl Writer {
     /// Writes what is in the buffer.
     #[inline]
     fn push(&mut self, cpu: u32, at_ns: u64) {
-        self.cpus[cpu as usize].pages.push(at_ns, &self.buffer);
+        self.cpus[cpu as usize].pages.push(EPOCH_NS.saturating_add(at_ns), &self.buffer);
         self.stats.events += 1;
         self.gathered += 1;
     }
@@ -303,9 +306,24 @@ impl Writer {
                 self.push(cpu, at);
             }
             (Some(Kind::Params), Some(row)) => self.params(record, cpu, row),
+            (Some(Kind::Note), Some(row)) => self.note(record, cpu, row),
             _ => {}
         }
         if self.gathered >= GATHER { self.hand_on() } else { Ok(()) }
+    }
+
+    /// What changes nothing in the schedule, as a line of text in the task's context.
+    fn note(&mut self, record: &Record, cpu: u32, row: u32) {
+        let wakee = self.row(record.other());
+        let wakee = wakee.map(|wakee| (wakee, Pid(self.tasks[wakee as usize].side.pid)));
+        let Some((marker, other)) = marker(record, wakee) else { return };
+        if self.cpus[cpu as usize].current != Some(row) {
+            return; // a contradiction, or a task of which the trace shows nothing
+        }
+        let at = self.order.written_ns(record.time_ns, cpu, [Some(row), other]);
+        let common = self.common(cpu, 0);
+        Bytes::begin(&mut self.buffer, id::PRINT, common).long(0).text(&marker.to_string());
+        self.push(cpu, at);
     }
 
     fn waking(&mut self, time_ns: u64, cpu: u32, wakee: u32, flags: u8) {
@@ -320,9 +338,9 @@ impl Writer {
     fn call(&mut self, time_ns: u64, cpu: u32, call: Call, arguments: &[i64], returns: bool) {
         let at = self.order.written_ns(time_ns, cpu, [None, None]);
         let common = self.common(cpu, 0);
-        let number = CALLS[call as usize].1 as i32;
+        let number = call.number() as i32;
         let mut bytes = Bytes::begin(&mut self.buffer, id::ENTER + call as u16, common).int(number).int(0);
-        for argument in arguments {
+        for argument in &arguments[..arguments.len().min(call.arguments().len())] {
             bytes = bytes.long(*argument);
         }
         self.push(cpu, at);
@@ -334,7 +352,7 @@ impl Writer {
     fn call_returns(&mut self, time_ns: u64, cpu: u32, call: Call) {
         let at = self.order.written_ns(time_ns, cpu, [None, None]);
         let common = self.common(cpu, 0);
-        let number = CALLS[call as usize].1 as i32;
+        let number = call.number() as i32;
         Bytes::begin(&mut self.buffer, id::LEAVE + call as u16, common).int(number).int(0).long(0);
         self.push(cpu, at);
     }
@@ -350,15 +368,8 @@ impl Writer {
         let (is_new, pid) = (task.is_new, task.side.pid);
         let Some(caller) = self.cpus[cpu as usize].current.filter(|_| !is_new) else { return };
         let who = if caller == row { 0 } else { i64::from(pid) };
-        if affinity {
-            self.call(record.time_ns, cpu, Call::SetAffinity, &[who, 8, 0], true);
-        }
-        let fair = matches!(kind, Policy::Normal | Policy::Batch | Policy::Idle);
-        if old.0 == new.0 && fair && (old.1 != new.1 || !affinity) {
-            // the argument is a C int in a 64-bit place
-            self.call(record.time_ns, cpu, Call::SetPriority, &[0, who, i64::from(new.1)], true);
-        } else if old != new {
-            self.call(record.time_ns, cpu, Call::SetScheduler, &[who, i64::from(policy), 0], true);
+        for (call, arguments) in calls_for(old, new, affinity, who) {
+            self.call(record.time_ns, cpu, call, &arguments, true);
         }
     }
 

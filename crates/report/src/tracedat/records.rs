@@ -2,6 +2,8 @@
 //!
 //! Readers find fields by the format texts that stand in the file, so these texts and the records below must agree and nothing else.
 
+use crate::calls::CALLS;
+
 /// Numbers of the events in the file (any; below 20 are ftrace's own).
 pub(super) mod id {
     pub const PRINT: u16 = 5;
@@ -11,7 +13,7 @@ pub(super) mod id {
     pub const FORK: u16 = 303;
     pub const EXIT: u16 = 304;
     pub const MIGRATE: u16 = 305;
-    /// `sys_enter_*`, in the order of [`super::CALLS`]; `sys_exit_*` follow.
+    /// `sys_enter_*`, in the order of [`crate::calls::CALLS`]; `sys_exit_*` follow.
     pub const ENTER: u16 = 310;
     pub const LEAVE: u16 = 320;
 }
@@ -21,23 +23,6 @@ pub(super) const HARDIRQ: u8 = 0x08;
 
 /// Bytes of a comm.
 pub(super) const COMM: usize = 16;
-
-/// System calls, their number on x86-64 and their arguments.
-pub(super) const CALLS: [(&str, u32, &[&str]); 4] = [
-    ("sched_yield", 24, &[]),
-    ("setpriority", 141, &["int which", "int who", "int niceval"]),
-    ("sched_setscheduler", 144, &["pid_t pid", "int policy", "struct sched_param * param"]),
-    ("sched_setaffinity", 203, &["pid_t pid", "unsigned int len", "unsigned long * user_mask_ptr"]),
-];
-
-/// Index into [`CALLS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
-    Yield = 0,
-    SetPriority = 1,
-    SetScheduler = 2,
-    SetAffinity = 3,
-}
 
 pub(super) const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
     \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\

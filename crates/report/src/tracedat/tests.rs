@@ -39,7 +39,7 @@ fn lines(path: &Path) -> Vec<String> {
             other => panic!("{other:?}"),
         };
         let irq = if event.context == Context::HardIrq { " irq" } else { "" };
-        lines.push(format!("{} {} {}{irq}: {what}", event.time_ns, event.cpu.0, event.pid));
+        lines.push(format!("{} {} {}{irq}: {what}", event.time_ns - super::EPOCH_NS, event.cpu.0, event.pid));
     }
     assert!(events.counts().is_empty(), "{:?}", events.counts());
     lines
@@ -148,9 +148,9 @@ proptest! {
                     && prev.pid.0 >= 1000
                 {
                     prop_assert!(prev_state != TaskState::Unknown);
-                    found.push((prev.pid.0 as u32, start, event.time_ns));
+                    found.push((prev.pid.0 as u32, start, event.time_ns - super::EPOCH_NS));
                 }
-                since.insert(next.pid.0, event.time_ns);
+                since.insert(next.pid.0, event.time_ns - super::EPOCH_NS);
             }
         }
         expected.sort_unstable();

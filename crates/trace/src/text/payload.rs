@@ -3,6 +3,7 @@
 use super::line::number;
 use crate::comm::CommTable;
 use crate::event::{Pid, SchedEvent, SwitchSide, SyscallKind, Wake};
+use crate::marker::Marker;
 use crate::state::TaskState;
 use schedlab_units::CpuId;
 
@@ -142,6 +143,11 @@ pub(super) fn parse(
             }
         }
         [b's', b'y', b's', b'_', ..] => return syscall(name, payload),
+        // The kernel and trace-cmd print where it came from first: `0: `, `0x0: `, a function.
+        b"print" | b"tracing_mark_write" => {
+            let at = memchr::memmem::find(payload, Marker::OURS.as_bytes());
+            return Ok(at.and_then(|at| Marker::parse(&payload[at..])).map(SchedEvent::Marker));
+        }
         _ => return Ok(None),
     }))
 }
@@ -387,6 +393,14 @@ mod tests {
             Ok(Some(SchedEvent::IrqExit { irq: 24 }))
         );
         assert_eq!(parsed("print", "anything"), Ok(None));
+        for before in ["", "0: ", "0x0: ", "               0x0: ", "tracing_mark_write: "] {
+            let marker = Ok(Some(SchedEvent::Marker(Marker::Yield)));
+            assert_eq!(parsed("print", &format!("{before}schedlab: yields and runs on")), marker);
+            assert_eq!(
+                parsed("tracing_mark_write", &format!("{before}schedlab: yields and runs on")),
+                marker
+            );
+        }
     }
 
     /// A comm is kept to 16 bytes.

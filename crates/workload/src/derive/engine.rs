@@ -3,14 +3,14 @@
 use super::groups::Moves;
 use super::interrupts::Interrupts;
 use super::snapshot::{ProcRow, ProcSnapshot};
-use super::tasks::{Cause, Tasks, Where};
+use super::tasks::{Cause, Evidence, Tasks, Where};
 use super::{DeriveOptions, Summary, YieldRule};
 use crate::{Birth, EventKind, ExternalSource, InitState};
 use schedlab_trace::{
-    CommId, Counts, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Wake,
+    CommId, Counts, Event, Marker, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Wake,
 };
 use schedlab_units::TaskId;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Derives a workload from events in order of time. Feed it with [`Deriver::event`], then call [`Deriver::finish`].
 pub struct Deriver<'a> {
@@ -27,6 +27,8 @@ pub struct Deriver<'a> {
     pub(super) moves: Moves,
     /// Numbers of tasks that are left out.
     left_out: BTreeSet<Pid>,
+    /// Wakeups that came before their sleep, by the number that an export gave them.
+    early: BTreeMap<u64, Cause>,
     /// Pairs (current, woken) of wakeups from softirqs; only ever asked, never listed.
     pub(super) softirq_pairs: HashSet<(u32, u32)>,
 }
@@ -117,6 +119,7 @@ impl<'a> Deriver<'a> {
             facts: Facts::default(),
             moves: Moves::default(),
             left_out: BTreeSet::new(),
+            early: BTreeMap::new(),
             softirq_pairs: HashSet::new(),
         }
     }
@@ -234,6 +237,7 @@ impl<'a> Deriver<'a> {
                     }
                 }
             }
+            SchedEvent::Marker(marker) => self.marked(cpu, marker),
             SchedEvent::CgroupAttach { pid, path, root } => self.moved(cpu, pid, name(path), root),
             SchedEvent::Exit { .. }
             | SchedEvent::Exec { .. }
@@ -640,6 +644,54 @@ impl<'a> Deriver<'a> {
         {
             self.call_done(task, call);
         }
+    }
+
+    /// What an export of ours says of the current task, since no event of the scheduler does.
+    fn marked(&mut self, cpu: usize, marker: Marker) {
+        let now_ns = self.now_ns;
+        if let Marker::Start { pid } = marker {
+            if self.tasks.find(pid).is_none() {
+                let at = Where::Runnable { since_ns: self.start_ns.unwrap_or(now_ns), woken: true };
+                self.tasks.add_init(pid, CommId::default(), InitState::Runnable, at);
+            }
+            return;
+        }
+        let Some(task) = self.current(cpu).filter(|task| self.tasks.list[*task].runs_on(cpu)) else {
+            return self.count("note of a task that is not on its CPU, left out", 1);
+        };
+        match marker {
+            Marker::Early { wakee, wakeup } => {
+                // Whoever is woken may not have been born yet; only softirqs ask for it.
+                let wakee = self.tasks.find(wakee).unwrap_or(usize::MAX);
+                let cause = self.tasks.token(task, wakee, now_ns, Evidence::Task);
+                self.early.insert(wakeup, cause);
+            }
+            Marker::Awake { wakeup } => {
+                let cause = self.early.remove(&wakeup);
+                if cause.is_none() {
+                    self.count("wakeup before a sleep whose waker is not in the trace", 1);
+                }
+                let unknown = Cause::Outside(ExternalSource::Unknown);
+                self.needs_no_sleep(cpu, task, cause.unwrap_or(unknown));
+            }
+            Marker::TimeHasCome => self.needs_no_sleep(cpu, task, Cause::Outside(ExternalSource::Timer)),
+            Marker::Yield => {
+                self.tasks.emit(task, now_ns, |length| EventKind::Yield { length });
+            }
+            Marker::Start { .. } => {}
+        }
+    }
+
+    /// The task would block, but is awake: BLOCK and WAKEUP at once.
+    fn needs_no_sleep(&mut self, cpu: usize, task: usize, cause: Cause) {
+        self.tasks.charge(task, self.now_ns, self.now_ns);
+        if !self.tasks.list[task].new_children.is_empty() {
+            self.fork_children(task);
+        }
+        self.tasks.emit(task, self.now_ns, |length| EventKind::Block { length });
+        self.tasks.wake(task, self.now_ns, 0, cause);
+        self.late_prio(task);
+        self.tasks.list[task].at = Where::Running { cpu: cpu as u32, since_ns: self.now_ns };
     }
 
     fn lost(&mut self, cpu: usize, count: Option<u64>) {

@@ -8,6 +8,9 @@
 #define PGDIR_SHIFT 21
 #define PGDIR_SIZE (1UL << PGDIR_SHIFT)
 #define PTRS_PER_PGD 1
+#define PTRS_PER_PTE 1
+struct vm_area_struct;
+struct mm_struct;
 #define pgd_present(pgd) (1)
 #define pgd_none(pgd) (0)
 #define pgd_bad(pgd) (0)
@@ -50,6 +53,27 @@ extern void *empty_zero_page;
 #define softleaf_is_migration(leaf) ((void)(leaf), 0)
 #define folio_pte_batch(...) 1
 #define page_address_in_vma(...) 0UL
+#endif
+#ifdef CONFIG_KASAN
+/* mm/kasan/init.c fills page tables for the shadow, on machines that have some. Never called: kernel/kasan.c maps it. */
+#define pte_page(pte) ((void)(pte), (struct page *)NULL)
+#define pte_offset_kernel(pmd, address) ((void)(pmd), (pte_t *)NULL)
+#define pfn_pte(pfn, prot) ((void)(pfn), __pte(0))
+#define pte_wrprotect(pte) (pte)
+#define pte_clear(mm, address, ptep) ((void)(ptep))
+#define pte_alloc_one_kernel(mm) ((pte_t *)NULL)
+#define pte_free_kernel(mm, pte) ((void)(pte))
+#define set_pte_at(mm, address, ptep, pte) ((void)(pte))
+#define pmd_populate_kernel(mm, pmd, pte) ((void)(pmd))
+#define pmd_none(pmd) 1
+#define pmd_clear(pmd) ((void)(pmd))
+#define pmd_alloc(mm, pud, address) ((pmd_t *)NULL)
+#define pud_alloc(mm, p4d, address) ((pud_t *)NULL)
+#define p4d_alloc(mm, pgd, address) ((p4d_t *)NULL)
+#define pgd_offset_k(address) ((pgd_t *)NULL)
+#define pgd_addr_end(address, end) (end)
+#define ARCH_PAGE_TABLE_SYNC_MASK 0
+#define arch_sync_kernel_mappings(start, end) do { } while (0)
 #endif
 #define VMALLOC_START 0UL
 #define VMALLOC_END ~0UL

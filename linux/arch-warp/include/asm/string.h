@@ -10,4 +10,10 @@ extern void *memset(void *, int, __kernel_size_t) __attribute__((visibility("def
 extern void *memmove(void *, const void *, __kernel_size_t) __attribute__((visibility("default")));
 #define __HAVE_ARCH_MEMCMP
 extern int memcmp(const void *, const void *, __kernel_size_t) __attribute__((visibility("default")));
+#ifdef CONFIG_KASAN
+/* the unchecked ones: kernel/kasan.c */
+extern void *__memcpy(void *, const void *, __kernel_size_t);
+extern void *__memset(void *, int, __kernel_size_t);
+extern void *__memmove(void *, const void *, __kernel_size_t);
+#endif
 #endif

@@ -1,19 +1,20 @@
 //! `schedlab validate`: is the simulation close to real Linux? Tables with tolerances; exit 1 if a quantity is beyond its own.
 
+mod real;
+
 use crate::costs;
 use crate::failure::{Failure, Result};
 use crate::guest;
 use crate::ui::Ui;
 use clap::Args;
-use schedlab_guest::{GuestKernel, Options, workloads};
+use real::Real;
+use schedlab_guest::workloads;
 use schedlab_log::{Kind, MemLog, RawLog};
 use schedlab_machine::{Costs, Perturb, Program};
 use schedlab_runner::{Request, RunEnd, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
-use schedlab_validate::{
-    Case, Golden, Judged, Measures, Source, Verdict, Width, case, effect, html, matrix, table,
-};
+use schedlab_validate::{Case, Judged, Measures, Verdict, Width, case, csv, effect, html, matrix, table};
 use schedlab_workload::Workload;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +35,9 @@ pub(crate) struct ValidateArgs {
     /// Runs of the simulation, each with another phase of the tick and other timer slack.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub runs: u32,
+    /// Runs of real Linux, at most; without, as many as the matrix says (two, or ten where times to balance are compared).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub guest_runs: Option<u32>,
     /// Where what real Linux did is kept.
     #[arg(long, value_name = "FOLDER", default_value = "tests/golden/guest")]
     pub golden: PathBuf,
@@ -61,6 +65,13 @@ pub(crate) struct ValidateArgs {
     /// Write an HTML page with pictures.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Write the first simulated run of each case as a schedule log into this folder, and that of real Linux if a guest is asked: for
+    /// `schedlab diff`.
+    #[arg(long, value_name = "DIR")]
+    pub logs: Option<PathBuf>,
+    /// Write all quantities of all cases as one CSV table.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
 }
 
 pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
@@ -71,12 +82,14 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
     let to_stdout = args.json.as_deref() == Some(Path::new("-"));
     let color = schedlab_report::Style::detect().color;
     let width = if args.all { Width::All } else { Width::Brief };
-    for case in cases(args) {
+    for mut case in cases(args) {
         let (workload, _) = guest::workload(&case.workload, case.span(), ui)?;
-        let Some((source, hz, real, notes)) = real(args, &case, &workload, ui)? else {
+        let Some(Real { source, hz, runs: real, notes, withheld }) = real::find(args, &case, &workload, ui)?
+        else {
             skipped += 1;
             continue;
         };
+        case.runs = real.len() as u32; // kept ones may be fewer; the simulation takes their phases
         if costs.is_some() {
             let (version, simulated) = simulate(args, &case, hz, &workload, None, ui)?;
             without_costs.push(Judged::new(
@@ -90,6 +103,9 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
         let mut found = Judged::new(case, hz, (source, real), (version, simulated));
         found.notes = notes;
         version_note(&mut found);
+        if let Some(why) = withheld {
+            found.withhold(why);
+        }
         if !to_stdout {
             print!("{}", table(std::slice::from_ref(&found), width, color));
         }
@@ -108,8 +124,16 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
     conclude(&judged, skipped, ui)
 }
 
-/// The cases asked for.
+/// The cases asked for, with no more runs of real Linux than asked for.
 fn cases(args: &ValidateArgs) -> Vec<Case> {
+    let mut cases = selected(args);
+    for case in &mut cases {
+        case.runs = args.guest_runs.map_or(case.runs, |most| case.runs.min(most));
+    }
+    cases
+}
+
+fn selected(args: &ValidateArgs) -> Vec<Case> {
     let series = |case: &Case| args.kernel.is_empty() || args.kernel.contains(&case.series);
     let cpus = |case: &Case| args.cpus.is_empty() || args.cpus.contains(&case.cpus);
     let mut all = matrix();
@@ -154,73 +178,6 @@ fn cases(args: &ValidateArgs) -> Vec<Case> {
     cases
 }
 
-type Real = (Source, u32, Vec<Measures>, Vec<String>);
-
-/// What real Linux does: kept, or from a guest booted now.
-fn real(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &Ui) -> Result<Option<Real>> {
-    if args.host {
-        let options = Options { cpus: case.cpus, duration: case.span(), ..Options::default() };
-        let step = ui.step(format!("this machine: {} on {} CPUs", case.workload, case.cpus));
-        let run = schedlab_guest::run_on_host(workload, &options).map_err(guest::failure)?;
-        drop(step);
-        let measures = Measures::of(&run.log).map_err(|error| Failure::Input(error.to_string()))?;
-        let others = 100.0 * (1.0 - measures.busy);
-        let note = format!("{others:.1} % of the CPUs' time was idle or went to others than the workload");
-        let source = Source { arm: "host".into(), version: run.report.package_version, runs: 1 };
-        return Ok(Some((source, run.log.header.hz, vec![measures], vec![note])));
-    }
-    if !args.refresh
-        && !args.kvm
-        && let Some(golden) = Golden::load(&args.golden, case).map_err(Failure::input)?
-    {
-        let source = Source {
-            arm: "guest (kept)".into(),
-            version: golden.package_version.clone(),
-            runs: golden.runs.len(),
-        };
-        return Ok(Some((source, golden.hz, golden.runs, Vec::new())));
-    }
-    if args.golden_only {
-        return Ok(None);
-    }
-    let kernel = GuestKernel::find(&case.series).map_err(guest::failure)?;
-    let mut golden = Golden { hz: kernel.hz, ..Golden::new() };
-    for index in 0..case.runs {
-        let options = Options {
-            cpus: case.cpus,
-            duration: case.span(),
-            phase: Case::phase(index),
-            kvm: args.kvm,
-            ..Options::default()
-        };
-        let what =
-            format!("guest {} on {} CPUs, {}, run {}", case.series, case.cpus, case.workload, index + 1);
-        let run = schedlab_guest::run(&kernel, workload, &options, &mut guest::stages(ui, &what));
-        let run = run.map_err(guest::failure)?;
-        let measures = Measures::of(&run.log).map_err(|error| Failure::Internal(error.to_string()))?;
-        golden.runs.push(measures);
-        golden.keys.push(run.report.key);
-        golden.package = run.report.package;
-        golden.package_version = run.report.package_version;
-        golden.qemu = run.report.qemu;
-        if index == 0 {
-            golden.command_line = run.report.command_line;
-        }
-    }
-    if args.refresh {
-        std::fs::create_dir_all(&args.golden)
-            .map_err(|error| Failure::Input(format!("{}: cannot be made: {error}", args.golden.display())))?;
-        let text = golden.to_text();
-        schedlab_log::write_aside(&Golden::path(&args.golden, case), |out| {
-            out.write_all(text.as_bytes()).map_err(schedlab_log::LogError::io("write", &args.golden))
-        })
-        .map_err(Failure::input)?;
-    }
-    let arm = if args.kvm { "guest (kvm)" } else { "guest" };
-    let source = Source { arm: arm.into(), version: golden.package_version.clone(), runs: golden.runs.len() };
-    Ok(Some((source, golden.hz, golden.runs, Vec::new())))
-}
-
 /// The simulation's runs: to each run of the guest as many, with its phase of the tick, else varied by what no real run has exactly.
 fn simulate(
     args: &ValidateArgs,
@@ -246,9 +203,20 @@ fn simulate(
         let perturb = Perturb::of_guest(seed);
         let varied = schedlab_validate::vary(workload, seed);
         let log = simulate_one(&scheduler, &topology, case.span(), &varied, Some(perturb), costs)?;
+        if index == 0 {
+            keep_log(args, case, "simulated", &MemLog::read(&log).map_err(Failure::input)?)?;
+        }
         runs.push(Measures::of(&log).map_err(|error| Failure::Internal(error.to_string()))?);
     }
     Ok((scheduler.version(), runs))
+}
+
+/// A run as a file, where that is asked for: `DIR/6.12-2-fairbench-simulated.log`.
+fn keep_log(args: &ValidateArgs, case: &Case, side: &str, log: &MemLog) -> Result<()> {
+    let Some(folder) = &args.logs else { return Ok(()) };
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::Input(format!("{}: cannot be made: {error}", folder.display())))?;
+    schedlab_log::write(&folder.join(format!("{}-{side}.log", case.slug())), log).map_err(Failure::input)
 }
 
 /// When the first tick comes after time 0, if the simulation's phase is 0: two equal hogs change places at ticks only.
@@ -331,6 +299,9 @@ fn write(args: &ValidateArgs, judged: &[Judged]) -> Result<()> {
     }
     if let Some(path) = &args.html {
         save(path, html(judged))?;
+    }
+    if let Some(path) = &args.csv {
+        save(path, csv(judged))?;
     }
     Ok(())
 }
