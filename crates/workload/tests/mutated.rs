@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(cases(600))]
 
     #[test]
-    fn texts(which in any::<prop::sample::Index>(), changes in prop::collection::vec(change(), 1..6)) {
+    fn hand_written(which in any::<prop::sample::Index>(), changes in prop::collection::vec(change(), 1..6)) {
         let all = self::texts("samples/hand");
         let text = changed(&all[which.index(all.len())], &changes);
         match parse_text("mutated.txt", text.as_bytes()) {

@@ -31,6 +31,10 @@ void __init warp_kasan_init(void)
 	pr_info("KernelAddressSanitizer initialized\n");
 }
 
+/* for modules, of which there are none; only kernels with an MMU have it */
+struct vm_struct *find_vm_area(const void *address);
+struct vm_struct __weak *find_vm_area(const void *address) { return NULL; }
+
 /* mm/kasan/shadow.c checks and calls these; so do compilers for copies of structures */
 void *__memcpy(void *to, const void *from, size_t n)
 {
