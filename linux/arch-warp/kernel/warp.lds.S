@@ -36,7 +36,6 @@ SECTIONS {
 SECTIONS {
 	.warp_data : ALIGN(16384) {
 		INIT_TASK_DATA(THREAD_SIZE)
-		_sdata = .;
 		*(.rodata..init)
 		. = ALIGN(64);
 		__start___param = .; KEEP(*(__param)) __stop___param = .;
@@ -49,6 +48,8 @@ SECTIONS {
 		__start_once = .; *(.data..once) __end_once = .;
 		. = ALIGN(32);
 		*(__tracepoints)
+		TRACE_PRINTKS()			/* these two: flavours that select TRACING */
+		TRACEPOINT_STR()
 		__init_begin = .;
 		INIT_DATA
 		INIT_SETUP(16)
@@ -59,11 +60,12 @@ SECTIONS {
 		. = ALIGN(8);
 		__start___tracepoints_ptrs = .; KEEP(*(__tracepoints_ptrs)) __stop___tracepoints_ptrs = .;
 		RO_AFTER_INIT_DATA
+#ifndef CONFIG_LOCKDEP
 		__start_rodata = .; __end_rodata = .;
+#endif
 		__start___ex_table = .; __stop___ex_table = .;
 		__start_notes = .; __stop_notes = .; __start_BTF = .; __stop_BTF = .;
 		__start_builtin_fw = .; __end_builtin_fw = .;
-		__bss_start = .; __bss_stop = .;
 		. = ALIGN(4096);
 	}
 	.warp_percpu : ALIGN(4096) {
@@ -75,6 +77,14 @@ SECTIONS {
 jiffies = jiffies_64;
 warp_text_end = ADDR(.text) + SIZEOF(.text);
 _etext = warp_text_end;
+_sdata = ADDR(.data);
+__bss_start = ADDR(.bss);
+__bss_stop = ADDR(.bss) + SIZEOF(.bss);
+/* what lock debugging takes for a lock's static key; elsewhere an empty range, so that kstrdup_const() always copies */
+#ifdef CONFIG_LOCKDEP
+__start_rodata = ADDR(.rodata);
+__end_rodata = ADDR(.rodata) + SIZEOF(.rodata);
+#endif
 
 /*
  * CONFIG_TRACEPOINTS without ftrace: the events' printing and ring buffer code is compiled and never called, because
