@@ -102,6 +102,6 @@ mod tests {
         let cost = Cost { rows, ..Cost::default() };
         let table = table(&cost).expect("one of the ratios was measured");
         assert_eq!(table.rows.len(), 1);
-        assert_eq!(table.text(0, "instructions"), "30 x");
+        assert_eq!(table.text(0, "instructions"), "30.00 x");
     }
 }
