@@ -120,3 +120,54 @@ fn each_flavour_finds_a_bug_of_its_class() {
     }
     schedlab(&["linux", "remove", &name]);
 }
+
+/// Seven calls of sched_yield() are seven executions of its lines, whatever the boot did; the same again is the same, byte for byte.
+#[test]
+#[ignore = "long: builds Linux 6.12 with gcov"]
+fn coverage_counts_what_the_workload_does() {
+    let options = BuildOptions { flavours: vec!["gcov".into()], ..BuildOptions::default() };
+    build::add("6.12", &options, &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
+    let dir = tempfile::tempdir().unwrap();
+    let workload = dir.path().join("w.txt");
+    let text = "schedlab-workload 1
+- INIT 0 0 1 runnable name=a
+- INIT 0 0 2 runnable name=b
+REPEAT 7 {
+  - YIELD 1 1ms
+}
+- EXIT 1 1ms
+- EXIT 2 20ms
+";
+    std::fs::write(&workload, text).unwrap();
+    let info = |folder: &str| {
+        let out = dir.path().join(folder);
+        let (workload, out) = (workload.to_str().unwrap(), out.to_str().unwrap());
+        let run = schedlab(&[
+            "--quiet",
+            "run",
+            workload,
+            "--sched",
+            "linux-6.12+gcov",
+            "--cpus",
+            "1",
+            "--coverage",
+            out,
+        ]);
+        assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+        std::fs::read_to_string(dir.path().join(folder).join("coverage.info")).unwrap()
+    };
+    let once = info("once");
+    assert!(once.contains("FNDA:7,do_sched_yield\n") && once.contains("FNDA:7,yield_task_fair\n"));
+    assert!(once.contains("FNDA:0,task_tick_dl\n"), "no deadline task ran");
+    assert_eq!(once, info("again"));
+}
+
+#[test]
+fn a_scheduler_that_counts_no_lines_is_told_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cov");
+    let args = ["run", "samples/hand/fairbench.txt", "--sched", "fifo", "--cpus", "1", "--duration", "1s"];
+    let (code, error) = common::fails(&[&args[..], &["--coverage", out.to_str().unwrap()]].concat());
+    assert_eq!(code, 2);
+    assert!(error.contains("--sched linux-6.12+gcov"), "{error}");
+}

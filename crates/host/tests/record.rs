@@ -278,6 +278,9 @@ fn interrupted_recorders_leave_a_whole_file_and_no_instance() {
         return;
     };
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // whoever runs the tests may have had it ignored (nohup), which commands inherit
+        // SAFETY: the default action; no handler is installed.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
         let folder = tempfile::tempdir().expect("folder");
         let output = folder.path().join("t.dat");
         let script = format!("touch {}; exec sleep 100", output.with_extension("started").display());
