@@ -259,6 +259,11 @@ fn a_running_process_is_recorded_until_it_ends() {
 
 /// Starts the example recorder on a command that runs until it is told to stop, and waits until it records.
 fn start_recorder(tracefs: &Tracefs, output: &Path, script: &str) -> Child {
+    // whoever runs the tests in the background, or with nohup, has these ignored, and commands inherit that
+    for signal in [libc::SIGINT, libc::SIGHUP] {
+        // SAFETY: the default action; no handler is installed.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
     let child = Command::new(example("record"))
         .arg("-o")
         .arg(output)
@@ -278,9 +283,6 @@ fn interrupted_recorders_leave_a_whole_file_and_no_instance() {
         return;
     };
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // whoever runs the tests may have had it ignored (nohup), which commands inherit
-        // SAFETY: the default action; no handler is installed.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
         let folder = tempfile::tempdir().expect("folder");
         let output = folder.path().join("t.dat");
         let script = format!("touch {}; exec sleep 100", output.with_extension("started").display());
