@@ -233,12 +233,12 @@ fn a_wakeup_by_a_higher_cpu_comes_before_the_run_on_a_lower_one() {
             (3_000_000, 0, 0, field::PRINT),
         ]
     );
-    let switch = decode(&events[4].content);
+    let switch = decode(&events[5].content);
     assert_eq!(message(&switch, 1), Some(&b"swapper/0"[..]));
     assert_eq!(message(&switch, 5), Some(&b"A"[..]));
     // FIFO priority 10 is the kernel's 99 - 10; nice 5 is 125
     assert_eq!((number(&switch, 6), number(&switch, 7)), (Some(70), Some(89)));
-    assert_eq!(number(&decode(&events[2].content), 7), Some(125));
+    assert_eq!(number(&decode(&events[3].content), 7), Some(125));
 }
 
 #[test]
