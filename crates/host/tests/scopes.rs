@@ -66,13 +66,20 @@ fn a_command_outlives_its_recording_and_its_status_comes_back() {
     let _lock = lock();
     let folder = tempfile::tempdir().expect("folder");
     let mark = folder.path().join("mark");
-    let script = format!("sleep 0.6; touch {}; exit 7", mark.display());
+    // the command goes on until it is told, or for 20 s
+    let go = folder.path().join("go");
+    let script = format!(
+        "for i in $(seq 400); do [ -e {} ] && break; sleep 0.05; done; touch {}; exit 7",
+        go.display(),
+        mark.display()
+    );
     let what = shell(&script, Some(Duration::from_millis(200)));
     let mut there_when_written = None;
     let recorded =
         schedlab_host::record(&RecordOptions::new(folder.path().join("t.dat"), what), &mut |stage| {
             if stage == Stage::CommandGoesOn {
                 there_when_written = Some((mark.exists(), folder.path().join("t.dat").exists()));
+                std::fs::write(&go, "").expect("a mark");
             }
         })
         .expect("recorded");
