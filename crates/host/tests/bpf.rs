@@ -97,7 +97,7 @@ fn programs_record_what_ftrace_records() {
     options.backend = Backend::Bpf;
     // Something to see: births, deaths, naps, pipes, a socket.
     let mut load = Command::new("sh")
-        .args(["-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.03; seq 20000 | sort -n | tail -1 >/dev/null; done"])
+        .args(["-c", "(for i in $(seq 150); do sleep 0.003; done) & for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.03; seq 20000 | sort -n | tail -1 >/dev/null; done; wait"])
         .spawn()
         .expect("sh");
     let recorded = match schedlab_host::record(&options, &mut |_| {}) {
