@@ -108,6 +108,7 @@ fn fit(params: &Params<'_>, info: &'static ParamInfo) -> Result<Placement, Polic
         "first" => Ok(Placement::FirstFit),
         "best" => Ok(Placement::BestFit),
         "worst" => Ok(Placement::WorstFit),
+        _ if info.default == "none" => Err("expected none, first, best or worst".into()),
         _ => Err("expected first, best or worst".into()),
     })
 }
