@@ -168,7 +168,7 @@ const FINDINGS: [(&str, &str, &str, &str); 4] = [
         "bfs",
         "[5,0,0,0]",
         "Without affinity each end of a slice moves a task, so that the rate is CPUs / slice: 4 / 163 per s is a slice of 24.5 ms, not of 6. BFS made rr_interval longer with \
-      the number of CPUs; with 24 of its ms (2^20 ns), 6 x (1 + log2(8)) or 6 x 4, the model has 160 (next row). Shares agree (0.8 each) either way. Explained.",
+      the number of CPUs (as remembered; by how much is not certain); with 24 of its ms (2^20 ns), 6 x (1 + log2(8)) or 6 x 4, the model has 160 (next row). Shares agree (0.8 each) either way. Explained.",
     ),
 ];
 

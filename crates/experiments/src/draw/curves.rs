@@ -73,16 +73,16 @@ impl Chart {
     /// As SVG.
     pub fn svg(&self) -> String {
         let (width, height) = if self.size.0 > 0.0 { self.size } else { (760.0, 400.0) };
-        let curves = self.curves();
+        let plot_height = height - TOP - BELOW;
+        let points = || self.series.iter().flat_map(|series| series.points.iter());
+        let y_values = points().map(|p| p.1).chain(self.y_holds.iter().copied());
+        let y_axis = Axis::fit(self.y_scale, y_values, plot_height);
+        let curves = self.curves(&y_axis);
         let longest = curves.iter().map(|curve| curve.name.chars().count()).max().unwrap_or(0);
         let asked = if self.names_width > 0.0 { self.names_width } else { NAMES };
         let names_width = asked.max(46.0 + 7.2 * longest as f64);
         let plot_width = width - LEFT - if self.no_names { 16.0 } else { names_width };
-        let plot_height = height - TOP - BELOW;
-        let points = || self.series.iter().flat_map(|series| series.points.iter());
         let x_axis = Axis::fit(self.x_scale, points().map(|p| p.0), plot_width);
-        let y_values = points().map(|p| p.1).chain(self.y_holds.iter().copied());
-        let y_axis = Axis::fit(self.y_scale, y_values, plot_height);
         let place = |(x, y): (f64, f64)| (LEFT + x_axis.at(x), TOP + plot_height - y_axis.at(y));
         let mut svg = open_svg(width, height);
         text(&mut svg, LEFT, 20.0, "start", "font-weight=\"600\" font-size=\"14\"", &self.title);
@@ -118,8 +118,14 @@ impl Chart {
         svg + "</svg>\n"
     }
 
-    /// The curves to draw: of several that are the same one, with the names of all (it would hide the others).
-    fn curves(&self) -> Vec<Curve<'_>> {
+    /// The curves to draw: of several that are the same, or less than a pixel apart, one, with the names of all (it would hide the others).
+    fn curves(&self, y_axis: &Axis) -> Vec<Curve<'_>> {
+        let alike = |a: &Series, b: &Series| {
+            let near = |(a, b): (&(f64, f64), &(f64, f64))| {
+                a.0 == b.0 && (y_axis.at(a.1) - y_axis.at(b.1)).abs() < 1.0
+            };
+            a.style == b.style && a.points.len() == b.points.len() && a.points.iter().zip(&b.points).all(near)
+        };
         let mut curves: Vec<Curve<'_>> = Vec::new();
         let mut named: usize = 0;
         for (place, series) in self.series.iter().enumerate() {
@@ -130,8 +136,7 @@ impl Chart {
                 !series.name.is_empty()
                     && is_alone(place)
                     && is_alone(curve.place)
-                    && curve.series.style == series.style
-                    && curve.series.points == series.points
+                    && alike(curve.series, series)
             });
             match same {
                 Some(curve) => curve.name += &format!(", {}", series.name),
@@ -196,19 +201,19 @@ mod tests {
         Series { name: name.into(), points: vec![(0.0, 0.0), (1.0, y)], style }
     }
 
-    /// rm and posix are one curve: it is drawn once and has both names; gedf keeps the third colour.
+    /// rm and posix are one curve (0.15 pixels apart): it is drawn once and has both names; gedf keeps the third colour.
     #[test]
     fn equal_curves_share_a_line_and_a_name() {
         let chart = Chart {
             series: vec![
                 series("rm", 1.0, Style::Line),
-                series("posix", 1.0, Style::Line),
+                series("posix", 1.001, Style::Line),
                 series("gedf", 2.0, Style::Line),
                 series("bound", 1.0, Style::Dashed),
             ],
             ..Chart::default()
         };
-        let curves = chart.curves();
+        let curves = chart.curves(&Axis::fit(Scale::default(), [0.0, 2.0].into_iter(), 300.0));
         let seen: Vec<(&str, usize)> =
             curves.iter().map(|curve| (curve.name.as_str(), curve.colour)).collect();
         assert_eq!(seen, [("rm, posix", 0), ("gedf", 2), ("bound", 3)]);
