@@ -7,6 +7,7 @@
 //! ```
 
 use crate::failure::{Failure, Result};
+use crate::output;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_linux::bugs::{self, Bug, BugTree, Measure, Reading};
@@ -64,7 +65,7 @@ pub(crate) fn bugs(args: &BugsArgs, ui: &Ui) -> Result<()> {
     };
     if !args.run {
         let list = Value::from(chosen.iter().map(described).collect::<Vec<_>>());
-        if !write_json(args, &list)? {
+        if !output::json_value(args.json.as_deref(), &list)? {
             match &args.name {
                 Some(_) => chosen.iter().for_each(|bug| print!("{}", details(bug))),
                 None => print!("{}", table(&chosen)),
@@ -75,10 +76,10 @@ pub(crate) fn bugs(args: &BugsArgs, ui: &Ui) -> Result<()> {
     if args.name.is_none() && !args.all {
         return Err(Failure::Input("which? Give a name, or --all".into()));
     }
-    let show = args.json.as_ref().is_none_or(|path| path.as_os_str() != "-");
+    let show = !output::is_stdout(args.json.as_deref());
     let outcomes = run_all(&chosen, &dir, show, ui)?;
     let list = Value::from(outcomes.iter().map(as_json).collect::<Vec<_>>());
-    write_json(args, &list)?;
+    output::json_value(args.json.as_deref(), &list)?;
     let missed: Vec<&str> =
         outcomes.iter().filter(|o| !o.is_exposed()).map(|o| o.bug.name.as_str()).collect();
     if missed.is_empty() {
@@ -90,21 +91,6 @@ pub(crate) fn bugs(args: &BugsArgs, ui: &Ui) -> Result<()> {
         outcomes.len(),
         missed.join(", ")
     )))
-}
-
-/// Whether it has gone to standard output.
-fn write_json(args: &BugsArgs, value: &Value) -> Result<bool> {
-    let Some(path) = &args.json else { return Ok(false) };
-    let text = serde_json::to_string_pretty(value).map_err(Failure::input)? + "\n";
-    if path.as_os_str() == "-" {
-        print!("{text}");
-        return Ok(true);
-    }
-    schedlab_log::write_aside(path, |out| {
-        out.write_all(text.as_bytes()).map_err(schedlab_log::LogError::io("write", path))
-    })
-    .map_err(Failure::input)?;
-    Ok(false)
 }
 
 fn run_all<'a>(chosen: &'a [Bug], dir: &Path, show: bool, ui: &Ui) -> Result<Vec<Outcome<'a>>> {
@@ -132,7 +118,7 @@ fn run_all<'a>(chosen: &'a [Bug], dir: &Path, show: bool, ui: &Ui) -> Result<Vec
 
 fn run_one<'a>(bug: &'a Bug, dir: &Path, tree: &BugTree, ui: &Ui) -> Result<Outcome<'a>> {
     let options = BuildOptions { flavours: bug.flavours.clone(), ..BuildOptions::default() };
-    let plus: String = bug.flavours.iter().map(|f| format!("+{f}")).collect();
+    let plus = build::plus(&bug.flavours);
     let started = Instant::now();
     tree.apply(bug).map_err(Failure::input)?;
     let what = format!("{} put into a copy of Linux {}", bug.name, bug.series);
@@ -217,11 +203,7 @@ fn is_time(measure: &Measure) -> bool {
 
 fn shown(measure: &Measure, reading: &Reading) -> String {
     match reading {
-        Reading::Number(ns) if is_time(measure) => match *ns {
-            ns if ns >= 10_000_000_000 => format!("{:.1} s", ns as f64 / 1e9),
-            ns if ns >= 1_000_000_000 => format!("{:.2} s", ns as f64 / 1e9),
-            ns => format!("{:.1} ms", ns as f64 / 1e6),
-        },
+        Reading::Number(ns) if is_time(measure) => schedlab_report::units::time(*ns),
         Reading::Number(count) => count.to_string(),
         // "crash: the scheduler's process ended by ..."
         Reading::Text(text) => text.split(':').next().unwrap_or(text).to_owned(),
@@ -244,9 +226,8 @@ fn row(outcome: &Outcome<'_>) -> String {
         text.push_str(&format!("\n{:<20} {report}", ""));
     }
     if !outcome.is_exposed() {
-        let expected = |bound: &bugs::Bound| String::from(bound.clone());
-        let (without, with) = (expected(&outcome.bug.shown.without), expected(&outcome.bug.shown.with));
-        text.push_str(&format!("\n{:<20} expected without: {without}; with: {with}", ""));
+        let shown = &outcome.bug.shown;
+        text.push_str(&format!("\n{:<20} expected without: {}; with: {}", "", shown.without, shown.with));
     }
     text
 }
@@ -265,7 +246,6 @@ fn table(bugs: &[Bug]) -> String {
 }
 
 fn details(bug: &Bug) -> String {
-    let expected = |bound: &bugs::Bound| String::from(bound.clone());
     let mut text = format!("{}: {}\n\n", bug.name, bug.title);
     text.push_str(&format!(
         "fixed by    {} (\"{}\"), Linux {}\n",
@@ -275,7 +255,7 @@ fn details(bug: &Bug) -> String {
         text.push_str(&format!("differs     {}\n", bug.fix.differs));
     }
     text.push_str(&format!("users see   {}\nwhy         {}\n", bug.users.trim(), bug.why.trim()));
-    let flavours = bug.flavours.iter().map(|f| format!("+{f}")).collect::<String>();
+    let flavours = build::plus(&bug.flavours);
     text.push_str(&format!(
         "run         {} {} --sched linux-{}{flavours}\n",
         bug.run.workload.display(),
@@ -285,8 +265,8 @@ fn details(bug: &Bug) -> String {
     text.push_str(&format!(
         "shown by    {}: without {}, with {}\n            {}\n",
         bug.shown.by,
-        expected(&bug.shown.without),
-        expected(&bug.shown.with),
+        bug.shown.without,
+        bug.shown.with,
         bug.shown.because.trim()
     ));
     for edit in &bug.edits {

@@ -70,10 +70,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs, ui: &Ui) -> Result<()> {
     let text = to_toml(&rows, costs_ns, &source);
     match &args.output {
         Some(path) => {
-            schedlab_log::write_aside(path, |out| {
-                out.write_all(text.as_bytes()).map_err(schedlab_log::LogError::io("write", path))
-            })
-            .map_err(Failure::input)?;
+            crate::output::text(path, &text)?;
             print!("{}", to_text(&rows, costs_ns));
             ui.say(format!("wrote {}; use it: schedlab run W --costs {}", path.display(), path.display()));
         }

@@ -3,19 +3,19 @@
 use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
 use crate::many::{PerturbSpec, Seeds};
+use crate::output;
 use crate::run::command_line;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_compare::gate::Outcome;
 use schedlab_compare::{Compared, Contender, ContenderSpec, Ensemble, FailureKind, Gate, show};
-use schedlab_log::LogError;
 use schedlab_machine::Perturb;
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_report::Style;
 use schedlab_runner::pool;
 use schedlab_topology::Topology;
 use schedlab_units::Span;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
@@ -111,7 +111,7 @@ fn check(args: &CompareArgs) -> Result<()> {
             "--perturb takes no seed here: --runs or --seed says which; give ranges only".to_string(),
         ));
     }
-    [&args.html, &args.json].into_iter().flatten().try_for_each(|path| crate::run::check_output(path))
+    [&args.html, &args.json].into_iter().flatten().try_for_each(|path| output::check(path))
 }
 
 /// A condition about tasks that the workload does not have could never be met.
@@ -182,24 +182,13 @@ fn one(
 }
 
 fn write(args: &CompareArgs, scenarios: &[Compared]) -> Result<()> {
-    let write_text = |path: &Path, text: &str| {
-        schedlab_log::write_aside(path, |out| {
-            out.write_all(text.as_bytes()).map_err(LogError::io("write", path))
-        })
-        .map_err(Failure::input)
-    };
     if let Some(path) = &args.html {
         let names: Vec<&str> = args.sched.iter().map(|spec| spec.text.as_str()).collect();
         let title = format!("{} compared", names.join(", "));
-        write_text(path, &show::html(&title, scenarios, &args.fail_if, &command_line()))?;
+        output::text(path, &show::html(&title, scenarios, &args.fail_if, &command_line()))?;
     }
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => {
-            println!("{}", show::json(scenarios, &args.fail_if));
-            return Ok(());
-        }
-        Some(path) => write_text(path, &format!("{}\n", show::json(scenarios, &args.fail_if)))?,
-        None => {}
+    if output::json(args.json.as_deref(), |out| writeln!(out, "{}", show::json(scenarios, &args.fail_if)))? {
+        return Ok(());
     }
     let style = Style::detect();
     for compared in scenarios {

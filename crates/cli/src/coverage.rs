@@ -11,6 +11,7 @@
 //! in front of its lines.
 
 use crate::failure::{Failure, Result};
+use crate::output;
 use clap::Args;
 use schedlab_report::units::count;
 use serde::Deserialize;
@@ -91,23 +92,16 @@ impl CoverageArgs {
             ));
         }
         let sources = merge(&read(data)?);
-        write(&dir.join("coverage.info"), &lcov(&sources))?;
+        output::text(&dir.join("coverage.info"), &lcov(&sources))?;
         for (name, source) in &sources {
             let text = std::fs::read_to_string(&source.path)
                 .map_err(|e| Failure::Input(format!("{}: {e}", source.path.display())))?;
-            write(&dir.join(format!("{}.gcov", name.replace('/', "_"))), &annotated(source, &text))?;
+            output::text(&dir.join(format!("{}.gcov", name.replace('/', "_"))), &annotated(source, &text))?;
         }
         print!("\n{}", table(&sources));
         println!("lines with their counts: {}", dir.display());
         Ok(())
     }
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    schedlab_log::write_aside(path, |out| {
-        std::io::Write::write_all(out, text.as_bytes()).map_err(schedlab_log::LogError::io("write", path))
-    })
-    .map_err(Failure::input)
 }
 
 /// Has gcov read the counters, in a folder of their own beside the notes that the compiler has left (`.gcno`).

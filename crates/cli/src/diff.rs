@@ -1,11 +1,12 @@
 //! `schedlab diff`: the first decision in which two schedule logs differ, with the state around it.
 
 use crate::failure::{Failure, Result};
+use crate::output;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_instruments::LogProblem;
 use schedlab_instruments::diff::{DiffOptions, diff as compare};
-use schedlab_log::{Log, LogError};
+use schedlab_log::Log;
 use schedlab_report::{DiffView, Style, diff_json, diff_terminal};
 use schedlab_units::Span;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ pub(crate) struct DiffArgs {
 
 pub(crate) fn diff(args: &DiffArgs, ui: &Ui) -> Result<()> {
     if let Some(path) = &args.json {
-        crate::run::check_output(path)?;
+        output::check(path)?;
     }
     let open = |path: &Path| schedlab_log::open(path).map_err(Failure::input);
     let (a, b) = (open(&args.a)?, open(&args.b)?);
@@ -56,17 +57,8 @@ pub(crate) fn diff(args: &DiffArgs, ui: &Ui) -> Result<()> {
     drop(step);
     let names = [args.a.display().to_string(), args.b.display().to_string()];
     let view = DiffView { diff: &result, headers: logs.map(Log::header), names: [&names[0], &names[1]] };
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => println!("{}", diff_json(view)),
-        json => {
-            if let Some(path) = json {
-                schedlab_log::write_aside(path, |out| {
-                    writeln!(out, "{}", diff_json(view)).map_err(LogError::io("write", path))
-                })
-                .map_err(Failure::input)?;
-            }
-            print!("{}", diff_terminal(view, Style::detect()));
-        }
+    if !output::json(args.json.as_deref(), |out| writeln!(out, "{}", diff_json(view)))? {
+        print!("{}", diff_terminal(view, Style::detect()));
     }
     match &result.first {
         None => Ok(()),

@@ -8,7 +8,7 @@
 use crate::failure::{Failure, Result};
 use clap::Args;
 use schedlab_linux::decision::{Candidate, Decision, DecisionKind, Queue};
-use schedlab_log::{LogError, LogHeader};
+use schedlab_log::LogHeader;
 use schedlab_machine::kernel::{Action, FileRequest};
 use schedlab_units::{Span, TaskId};
 use schedlab_workload::Workload;
@@ -86,13 +86,7 @@ impl ExplainArgs {
     /// Writes the decisions that have come.
     pub(crate) fn write(&self, decisions: &[Decision]) -> Result<()> {
         if let Some(path) = &self.explain_json {
-            schedlab_log::write_aside(path, |out| {
-                serde_json::to_writer_pretty(&mut *out, decisions)
-                    .map_err(std::io::Error::from)
-                    .and_then(|()| out.write_all(b"\n"))
-                    .map_err(LogError::io("write", path))
-            })
-            .map_err(Failure::input)?;
+            crate::output::json_value(Some(path), decisions)?;
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ fn form(path: &Path) -> Result<Form> {
 
 pub(crate) fn export(args: &ExportArgs, ui: &Ui) -> Result<()> {
     let form = form(&args.output)?;
-    crate::run::check_output(&args.output)?;
+    crate::output::check(&args.output)?;
     if form != Form::TraceDat && (args.workload.is_some() || args.compress) {
         let text = "--workload and --compress are for NAME.dat";
         return Err(Failure::Input(format!("{}: {text}", args.output.display())));

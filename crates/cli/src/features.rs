@@ -5,6 +5,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::linux::CheckArgs;
+use crate::output;
 use crate::ui::Ui;
 use schedlab_features::table::{self, Column, Results};
 use schedlab_features::{Bench, Cell, Feature};
@@ -32,15 +33,7 @@ pub(crate) fn check_all(args: &CheckArgs, ui: &Ui) -> Result<()> {
     }
     match &args.json {
         Some(path) => {
-            let text = serde_json::to_string_pretty(&table::json(&columns)).map_err(Failure::input)? + "\n";
-            if path.as_os_str() == "-" {
-                print!("{text}");
-            } else {
-                schedlab_log::write_aside(path, |out| {
-                    out.write_all(text.as_bytes()).map_err(schedlab_log::LogError::io("write", path))
-                })
-                .map_err(Failure::input)?;
-            }
+            output::json_value(Some(path), &table::json(&columns))?;
         }
         None => {
             let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();

@@ -2,16 +2,15 @@
 
 use crate::failure::{Failure, Result};
 use crate::input;
+use crate::output;
 use crate::ui::Ui;
 use clap::{Args, Subcommand};
 use schedlab_guest::{GuestError, GuestKernel, GuestRun, Options, Progress, list, workloads};
 use schedlab_instruments::summarize;
-use schedlab_log::LogError;
 use schedlab_report::{Detail, NextStep, PerfettoOptions, RunFacts, RunReport, Style};
 use schedlab_units::Span;
 use schedlab_workload::Workload;
 use serde_json::json;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 #[derive(Subcommand, Debug)]
@@ -198,22 +197,8 @@ fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
         schedlab_report::html(path, &title, &[report(Detail::for_html(1))?]).map_err(Failure::input)?;
     }
     let text = report(Detail::for_terminal(args.cpus))?;
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => {
-            let mut out = std::io::stdout().lock();
-            schedlab_report::json(text.view(), &mut out)
-                .and_then(|()| out.flush())
-                .map_err(Failure::input)?;
-        }
-        json => {
-            if let Some(path) = json {
-                schedlab_log::write_aside(path, |out| {
-                    schedlab_report::json(text.view(), out).map_err(LogError::io("write", path))
-                })
-                .map_err(Failure::input)?;
-            }
-            print!("{}", schedlab_report::terminal(&text, Style::detect()));
-        }
+    if !output::json(args.json.as_deref(), |out| schedlab_report::json(text.view(), out))? {
+        print!("{}", schedlab_report::terminal(&text, Style::detect()));
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use crate::args::ImportArgs;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
+use crate::output;
 use crate::ui::Ui;
 use schedlab_trace::Mode;
 use schedlab_units::Span;
@@ -28,14 +29,8 @@ pub(crate) fn import(args: &ImportArgs, ui: &Ui) -> Result<()> {
         schedlab_workload::save(path, &loaded.workload, Form::of_path(path)).map_err(Failure::input)?;
     }
     let facts = facts(&loaded, &args.dependencies, chosen, wall_ns);
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => println!("{facts:#}"),
-        Some(path) => {
-            let io = |error| Failure::Input(format!("{}: cannot be written: {error}", path.display()));
-            std::fs::write(path, format!("{facts:#}\n")).map_err(io)?;
-            print(&loaded, wall_ns);
-        }
-        None => print(&loaded, wall_ns),
+    if !output::json_value(args.json.as_deref(), &facts)? {
+        print(&loaded, wall_ns);
     }
     if let Some(path) = &args.output {
         ui.say(format!("workload: {}", path.display()));

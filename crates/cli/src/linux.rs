@@ -208,7 +208,7 @@ pub(crate) fn with_progress<T>(
 }
 
 fn what(name: &str, options: &BuildOptions) -> String {
-    let flavours: String = options.flavours.iter().map(|f| format!("+{f}")).collect();
+    let flavours = build::plus(&options.flavours);
     format!("Linux {name}{flavours} (HZ={}, up to {} CPUs)", options.hz, options.nr_cpus)
 }
 

@@ -25,6 +25,7 @@ mod linux;
 mod machines;
 mod many;
 mod mix;
+mod output;
 mod pages;
 mod profile;
 mod record;

@@ -4,10 +4,10 @@ use crate::args::RunArgs;
 use crate::costs;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
+use crate::output;
 use crate::run::{Files, Plan, conclude, execute, plan, write_files};
 use crate::ui::Ui;
 use clap::Args;
-use schedlab_log::LogError;
 use schedlab_machine::{Costs, Perturb};
 use schedlab_report::Style;
 use schedlab_report::units::{count, time};
@@ -198,17 +198,11 @@ const COLUMNS: [&str; 9] =
     ["workload", "seed", "duration", "switches", "migrations", "delay p50", "p99", "max", "end"];
 
 fn show(args: &RunArgs, topology: &Topology, sched: &str, results: &[One]) -> Result<()> {
-    let lines = || results.iter().map(|one| one.json.as_str());
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => {
-            lines().for_each(|line| print!("{line}"));
-            return Ok(());
-        }
-        Some(path) => schedlab_log::write_aside(path, |out| {
-            lines().try_for_each(|line| out.write_all(line.as_bytes())).map_err(LogError::io("write", path))
-        })
-        .map_err(Failure::input)?,
-        None => {}
+    let to_stdout = output::json(args.json.as_deref(), |out| {
+        results.iter().try_for_each(|one| out.write_all(one.json.as_bytes()))
+    })?;
+    if to_stdout {
+        return Ok(());
     }
     let style = Style::detect();
     let plural = if topology.nr_cpus() == 1 { "" } else { "s" };

@@ -1,11 +1,11 @@
 //! Where do the tables and drawings of a study go? The same options for every study.
 
 use crate::failure::{Failure, Result};
+use crate::output;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_experiments::output::{Pages, create};
-use schedlab_log::LogError;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Args, Debug, Default)]
 pub(crate) struct OutputArgs {
@@ -53,7 +53,7 @@ impl OutputArgs {
             written.push(paths[0].clone());
         }
         if let Some(path) = &self.html {
-            write(path, &pages.html())?;
+            output::text(path, &pages.html())?;
             written.push(path.clone());
         }
         if let Some(folder) = &self.csv {
@@ -62,22 +62,10 @@ impl OutputArgs {
         if let Some(folder) = &self.svg {
             written.extend(pages.write_svg(folder).map_err(Failure::input)?);
         }
-        match &self.json {
-            Some(path) if path.as_os_str() != "-" => {
-                write(path, &format!("{}\n", pages.to_json()))?;
-                print!("{summary}");
-            }
-            Some(_) => println!("{}", pages.to_json()),
-            None => print!("{summary}"),
+        if !output::json(self.json.as_deref(), |out| writeln!(out, "{}", pages.to_json()))? {
+            print!("{summary}");
         }
         written.iter().for_each(|path| ui.say(format!("wrote {}", path.display())));
         Ok(())
     }
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    let written = schedlab_log::write_aside(path, |out| {
-        out.write_all(text.as_bytes()).map_err(LogError::io("write", path))
-    });
-    written.map_err(Failure::input)
 }

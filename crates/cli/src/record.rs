@@ -1,6 +1,7 @@
 //! `schedlab record`: capture what tasks do here.
 
 use crate::failure::{Failure, Result};
+use crate::output;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_host::anonymise::Others;
@@ -120,14 +121,8 @@ fn measure_overhead(runs: u32, to: Option<&Path>, ui: &Ui) -> Result<()> {
     let step = ui.step("measuring");
     let overhead = overhead::measure(&options, &mut |what| step.now(what)).map_err(Failure::input)?;
     drop(step);
-    match to {
-        Some(path) if path.as_os_str() == "-" => println!("{:#}", json(&overhead)),
-        Some(path) => {
-            let written = std::fs::write(path, format!("{:#}\n", json(&overhead)));
-            written.map_err(|e| Failure::Input(format!("{}: cannot be written: {e}", path.display())))?;
-            print!("{overhead}");
-        }
-        None => print!("{overhead}"),
+    if !output::json_value(to, &json(&overhead))? {
+        print!("{overhead}");
     }
     Ok(())
 }

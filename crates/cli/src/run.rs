@@ -4,9 +4,10 @@ use crate::args::RunArgs;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
 use crate::many::Variation;
+use crate::output;
 use crate::ui::Ui;
 use schedlab_instruments::{LogProblem, Summary, summarize};
-use schedlab_log::{LogError, LogHeader, RawLog};
+use schedlab_log::{LogHeader, RawLog};
 use schedlab_machine::kernel::{Action, SKEW_TICK};
 use schedlab_machine::{Costs, Perturb};
 use schedlab_report::{Detail, NextStep, PerfettoOptions, RunFacts, RunReport, RunView, Style};
@@ -14,8 +15,7 @@ use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, Schedul
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
 use schedlab_workload::Workload;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A run that has ended as it should: its log and what is known about it.
@@ -337,23 +337,7 @@ fn next_steps(args: &RunArgs) -> Vec<NextStep> {
 /// Refuses outputs that cannot be written before anything is run.
 fn check_outputs(args: &RunArgs) -> Result<()> {
     let paths = [&args.log, &args.perfetto, &args.html, &args.json];
-    paths.into_iter().flatten().try_for_each(|path| check_output(path))
-}
-
-/// Refuses a file that cannot be written; `-` is standard output.
-pub(crate) fn check_output(path: &Path) -> Result<()> {
-    if path.as_os_str() == "-" {
-        return Ok(());
-    }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if path.is_dir() || !folder.is_dir() {
-        let problem = if path.is_dir() { "is a folder" } else { "its folder does not exist" };
-        return Err(Failure::Input(format!(
-            "{}: {problem}; give a file name in an existing folder",
-            path.display()
-        )));
-    }
-    Ok(())
+    paths.into_iter().flatten().try_for_each(|path| output::check(path))
 }
 
 /// Files that a run writes.
@@ -384,22 +368,7 @@ fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
     write_files(&files, finished)?;
     args.explain.write(&finished.decisions)?;
     drop(step);
-    let mut json_to_stdout = false;
-    if let Some(path) = &args.json {
-        if path.as_os_str() == "-" {
-            json_to_stdout = true;
-            let mut out = std::io::stdout().lock();
-            schedlab_report::json(finished.view(), &mut out)
-                .and_then(|()| out.flush())
-                .map_err(Failure::input)?;
-        } else {
-            schedlab_log::write_aside(path, |out| {
-                schedlab_report::json(finished.view(), out).map_err(LogError::io("write", path))
-            })
-            .map_err(Failure::input)?;
-        }
-    }
-    if !json_to_stdout {
+    if !output::json(args.json.as_deref(), |out| schedlab_report::json(finished.view(), out))? {
         let report = report(finished, Detail::for_terminal(finished.header().nr_cpus))?;
         print!("{}", schedlab_report::terminal(&report, Style::detect()));
         crate::at::print(&finished.readings);

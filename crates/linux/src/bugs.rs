@@ -11,6 +11,7 @@
 //! once, so that an edit of another version than it was written for is an error and not another bug.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -180,11 +181,17 @@ impl TryFrom<String> for Bound {
     }
 }
 
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bound::AtMost(_, text) | Bound::AtLeast(_, text) | Bound::Holds(text) => f.write_str(text),
+        }
+    }
+}
+
 impl From<Bound> for String {
     fn from(bound: Bound) -> String {
-        match bound {
-            Bound::AtMost(_, text) | Bound::AtLeast(_, text) | Bound::Holds(text) => text,
-        }
+        bound.to_string()
     }
 }
 
@@ -306,9 +313,8 @@ fn parse(path: &Path, text: &str) -> Result<Bug, BugError> {
     let textual = matches!(bug.shown.measure, Measure::End | Measure::Warning);
     for bound in [&bug.shown.without, &bug.shown.with] {
         if matches!(bound, Bound::Holds(_)) != textual {
-            let text = String::from(bound.clone());
             return Err(wrong(format!(
-                "'{text}' is no expectation of what is measured (numbers: '<= 20ms', '>= 9')"
+                "'{bound}' is no expectation of what is measured (numbers: '<= 20ms', '>= 9')"
             )));
         }
     }

@@ -21,15 +21,17 @@
 //!      t0 runs.............block, idle...................t0 runs
 //! ```
 
+mod start;
+
 use crate::kernel::{
-    Action, Boot, Control, Fault, FaultKind, Kernel, Op, Reading, Spawn, SpawnState, Stimulus, Yield,
+    Action, Control, Fault, FaultKind, Kernel, Op, Reading, Spawn, SpawnState, Stimulus, Yield,
 };
 use crate::program::{Code, Program};
 use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
 use crate::wheel::Wheel;
 use schedlab_log::{Kind, Record, note};
 use schedlab_topology::{CAPACITY_SCALE, Topology};
-use schedlab_units::{CpuId, Policy, Span, TaskId, Time};
+use schedlab_units::{CpuId, Span, TaskId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -147,6 +149,17 @@ enum Charge {
     Ipi,
     /// An operation of the task itself, which has paid for it before.
     Own,
+}
+
+impl Charge {
+    fn of(stimulus: &Stimulus<'_>) -> Charge {
+        match stimulus {
+            Stimulus::Timer([]) => Charge::Tick,
+            Stimulus::Timer(_) | Stimulus::Device(_) => Charge::Interrupt,
+            Stimulus::Continue => Charge::Ipi,
+            Stimulus::Op(..) => Charge::Own,
+        }
+    }
 }
 
 /// Kernel code takes this much of the task's CPU time.
@@ -330,159 +343,6 @@ impl<K: Kernel> Machine<K> {
             kernel_wall_ns,
             boot: Span::from_ns(epoch_ns - 1_000_000),
         }
-    }
-
-    fn boot(&mut self) -> Result<(), Fault> {
-        let boot = Boot {
-            topology: &self.setup.topology,
-            nr_tasks: self.program.nr_tasks(),
-            now: Time::from_ns(self.now_ns),
-            params: &self.setup.params,
-        };
-        self.kernel.boot(&boot)?;
-        let deadline_ns = self.now_ns + BOOT_MAX.as_ns();
-        if !self.kernel.is_up() {
-            self.step(CpuId(0), Stimulus::Continue)?;
-        }
-        while !self.kernel.is_up() {
-            if !self.next_event(deadline_ns)? {
-                return Err(Fault {
-                    kind: FaultKind::Livelock,
-                    reason: format!("the kernel was not up after {BOOT_MAX} of simulated time"),
-                });
-            }
-        }
-        if !self.program.cgroups.is_empty() {
-            let program = Arc::clone(&self.program);
-            self.control(Control::Cgroups(&program.cgroups))?;
-        }
-        let tasks = &self.program.tasks;
-        let blocked = tasks.iter().enumerate().filter(|(_, task)| task.init == Some(SpawnState::Blocked));
-        let blocked: Vec<u32> = blocked.map(|(index, _)| index as u32).collect();
-        self.spawn_initial(&blocked)?;
-        // start the workload on a full second of the kernel's clock, at least 100 ms from now: boot's own work is over then,
-        // and ticks have the same phase in every run (a perturbed program asks for another)
-        let second_ns = Span::from_s(1).as_ns();
-        let epoch_ns =
-            (self.now_ns + second_ns / 10).next_multiple_of(second_ns) + self.program.phase.as_ns();
-        while self.next_event(epoch_ns - 1)? {}
-        self.now_ns = epoch_ns;
-        Ok(())
-    }
-
-    /// Time 0 of the workload: the log starts, runnable tasks come into being, first sleeps are armed.
-    fn start(&mut self, epoch_ns: u64) -> Result<(), Fault> {
-        self.events_at_instant = 0;
-        self.kernel.start_log(Time::from_ns(epoch_ns));
-        let mut now = Vec::new();
-        for index in 0..self.program.tasks.len() {
-            let id = TaskId(index as u32);
-            let (init, idle_forever) =
-                (self.program.tasks[index].init, self.program.tasks[index].idle_forever);
-            match init {
-                Some(SpawnState::Blocked) if !idle_forever => {
-                    self.born(id);
-                    self.runs[index].remaining_ns = 0;
-                    let code = self.program.steps[self.runs[index].step].code();
-                    self.advance_step(id);
-                    match code {
-                        Code::BlockTimer(after_ns) | Code::BlockDevice(after_ns) => {
-                            self.wheel.insert(id.0, epoch_ns + after_ns);
-                        }
-                        Code::BlockUntil(after_ns) => {
-                            let until_ns = self.until_ns(id, after_ns);
-                            self.wheel.insert(id.0, until_ns);
-                        }
-                        Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
-                            let until_ns = self.until_ns(id, after_ns);
-                            self.wheel.insert(id.0, until_ns);
-                        }
-                        Code::BlockToken(token) => {
-                            self.runs[index].token = token;
-                            self.waiting += 1;
-                        }
-                        other => {
-                            unreachable!("a task blocked at the start begins with a block, not {other:?}")
-                        }
-                    }
-                }
-                Some(SpawnState::Runnable) => {
-                    self.born(id);
-                    match self.program.tasks[index].start_after {
-                        Span::ZERO => now.push(id.0),
-                        after => self.late.push((epoch_ns.saturating_add(after.as_ns()), id.0)),
-                    }
-                }
-                _ => {}
-            }
-        }
-        self.late.sort_unstable_by(|a, b| b.cmp(a));
-        self.spawn_initial(&now)
-    }
-
-    /// Creates the tasks that start late and whose time has come.
-    #[cold]
-    fn spawn_late(&mut self, time_ns: u64) -> Result<(), Fault> {
-        // creating the last ones may have taken time beyond this
-        if time_ns > self.now_ns {
-            (self.now_ns, self.events_at_instant) = (time_ns, 0);
-        }
-        let mut due = Vec::new();
-        while let Some((_, id)) = self.late.pop_if(|(at_ns, _)| *at_ns <= time_ns) {
-            due.push(id);
-        }
-        self.spawn_initial(&due)
-    }
-
-    /// Has the kernel create tasks that no other task forks, and waits until it has.
-    ///
-    /// In the order given (of their ids), but deadline tasks last: under Linux nothing runs above them, the one who creates them
-    /// included.
-    fn spawn_initial(&mut self, ids: &[u32]) -> Result<(), Fault> {
-        let program = Arc::clone(&self.program);
-        let mut spawns: Vec<Spawn<'_>> = ids
-            .iter()
-            .map(|&id| {
-                let task = &program.tasks[id as usize];
-                let state = task.init.expect("a task that no other forks has a state at the start");
-                let (change, kernel_thread) = (task.change.as_ref(), task.kernel_thread);
-                Spawn { id: TaskId(id), name: &task.name, kernel_thread, change, state }
-            })
-            .collect();
-        let is_deadline = |spawn: &Spawn<'_>| {
-            spawn
-                .change
-                .and_then(|change| change.params)
-                .is_some_and(|params| params.policy == Policy::Deadline)
-        };
-        spawns.sort_by_key(is_deadline);
-        if spawns.is_empty() { Ok(()) } else { self.control(Control::Spawn(&spawns)) }
-    }
-
-    /// Hands a request in and goes on until it is carried out: at this instant, unless a task that was just created keeps the
-    /// kernel from it (a deadline task on the only CPU), in which case time goes on.
-    fn control(&mut self, request: Control<'_>) -> Result<(), Fault> {
-        self.kernel.control(Time::from_ns(self.now_ns), request)?;
-        let limit_ns = self.now_ns + CONTROL_MAX.as_ns();
-        loop {
-            if let Some(cpu) = self.kernel.next_kick().or_else(|| self.spinning.pop_front()) {
-                self.step(cpu, Stimulus::Continue)?;
-            } else if let Some(result) = self.kernel.control_done() {
-                return result;
-            } else if !self.next_event(limit_ns)? {
-                let reason =
-                    format!("a control request was not carried out within {CONTROL_MAX} of simulated time");
-                return Err(Fault { kind: FaultKind::LostTask, reason });
-            }
-        }
-    }
-
-    fn born(&mut self, id: TaskId) {
-        let run = &mut self.runs[id.index()];
-        run.live = true;
-        run.until_ns = self.now_ns;
-        self.live += 1;
-        self.load_step(id);
     }
 
     fn main_loop(&mut self, epoch_ns: u64, end_ns: u64) -> Result<End, Fault> {
@@ -670,12 +530,7 @@ impl<K: Kernel> Machine<K> {
             self.cpus[cpu.index()].since_ns = now_ns;
         }
         let before = state.user;
-        let charge = match &stimulus {
-            Stimulus::Timer([]) => Charge::Tick,
-            Stimulus::Timer(_) | Stimulus::Device(_) => Charge::Interrupt,
-            Stimulus::Continue => Charge::Ipi,
-            Stimulus::Op(..) => Charge::Own,
-        };
+        let charge = self.costly.then(|| Charge::of(&stimulus));
         self.events += 1;
         self.sample_in -= 1;
         let yielded = if self.sample_in == 0 {
@@ -688,7 +543,7 @@ impl<K: Kernel> Machine<K> {
         let key = match yielded {
             Yield::User(task) => {
                 *state = Cpu { user: task, since_ns: now_ns };
-                if self.costly {
+                if let Some(charge) = charge {
                     self.charge(cpu, task, before, charge);
                 }
                 if self.runs[task.index()].on != cpu.0 {

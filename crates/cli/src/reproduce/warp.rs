@@ -4,6 +4,7 @@ use crate::failure::{Failure, Result};
 use crate::fairness::built_linux;
 use crate::guest;
 use crate::input;
+use crate::output;
 use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::Args;
@@ -189,9 +190,6 @@ fn refresh(path: &Path, duration: Span, ui: &Ui) -> Result<Vec<Real>> {
     let lines: Vec<String> =
         runs.iter().map(|run| serde_json::to_string(run).expect("plain data is valid JSON")).collect();
     let text = format!("[\n{}\n]\n", lines.join(",\n"));
-    schedlab_log::write_aside(path, |out| {
-        out.write_all(text.as_bytes()).map_err(schedlab_log::LogError::io("write", path))
-    })
-    .map_err(Failure::input)?;
+    output::text(path, &text)?;
     Ok(runs)
 }

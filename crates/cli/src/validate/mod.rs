@@ -5,6 +5,7 @@ mod real;
 use crate::costs;
 use crate::failure::{Failure, Result};
 use crate::guest;
+use crate::output;
 use crate::ui::Ui;
 use clap::Args;
 use real::Real;
@@ -16,7 +17,7 @@ use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_validate::{Case, Judged, Measures, Verdict, Width, case, csv, effect, html, matrix, table};
 use schedlab_workload::Workload;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Args, Debug)]
 pub(crate) struct ValidateArgs {
@@ -79,7 +80,7 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
     let mut judged = Vec::new();
     let mut without_costs = Vec::new();
     let mut skipped = 0;
-    let to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    let to_stdout = output::is_stdout(args.json.as_deref());
     let color = schedlab_report::Style::detect().color;
     let width = if args.all { Width::All } else { Width::Brief };
     for mut case in cases(args) {
@@ -282,26 +283,12 @@ fn version_note(judged: &mut Judged) {
 }
 
 fn write(args: &ValidateArgs, judged: &[Judged]) -> Result<()> {
-    let json = || {
-        let all = serde_json::json!({"schema": 1, "cases": judged});
-        serde_json::to_string_pretty(&all).expect("plain data is valid JSON") + "\n"
-    };
-    let save = |path: &Path, text: String| {
-        schedlab_log::write_aside(path, |out| {
-            out.write_all(text.as_bytes()).map_err(schedlab_log::LogError::io("write", path))
-        })
-        .map_err(Failure::input)
-    };
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => print!("{}", json()),
-        Some(path) => save(path, json())?,
-        None => {}
-    }
+    output::json_value(args.json.as_deref(), &serde_json::json!({"schema": 1, "cases": judged}))?;
     if let Some(path) = &args.html {
-        save(path, html(judged))?;
+        output::text(path, &html(judged))?;
     }
     if let Some(path) = &args.csv {
-        save(path, csv(judged))?;
+        output::text(path, &csv(judged))?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::ValidateArgs;
 use crate::failure::{Failure, Result};
 use crate::guest;
+use crate::output;
 use crate::ui::Ui;
 use schedlab_guest::{Asked, GuestKernel, Options, Present};
 use schedlab_validate::{Case, Golden, Measures, Question, Source, tolerance};
@@ -43,11 +44,7 @@ pub(super) fn find(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &U
     if args.refresh {
         std::fs::create_dir_all(&args.golden)
             .map_err(|error| Failure::Input(format!("{}: cannot be made: {error}", args.golden.display())))?;
-        let text = golden.to_text();
-        schedlab_log::write_aside(&Golden::path(&args.golden, case), |out| {
-            out.write_all(text.as_bytes()).map_err(schedlab_log::LogError::io("write", &args.golden))
-        })
-        .map_err(Failure::input)?;
+        output::text(&Golden::path(&args.golden, case), &golden.to_text())?;
     }
     Ok(Some(of_golden(golden, if args.kvm { "guest (kvm)" } else { "guest" })))
 }

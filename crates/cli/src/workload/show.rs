@@ -54,7 +54,7 @@ pub(super) fn show(args: &ShowArgs, ui: &Ui) -> Result<()> {
     let survey = survey(&source, row.map(|row| (row, columns, args.events))).map_err(Failure::input)?;
     drop(step);
     if let (Some(path), Some(life)) = (&args.svg, &survey.life) {
-        svg::write(path, head, life).map_err(Failure::input)?;
+        svg::write(path, head, life)?;
         ui.say(format!("drawing: {}", path.display()));
     }
     if args.json {

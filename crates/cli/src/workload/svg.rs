@@ -13,11 +13,8 @@ const WIDTH: u32 = 960;
 const HEIGHT: u32 = 90;
 
 /// Writes the drawing: aside first, then renamed.
-pub(super) fn write(path: &Path, head: &Head, life: &Life) -> Result<(), schedlab_log::LogError> {
-    let drawing = drawing(head, life);
-    schedlab_log::write_aside(path, |out| {
-        out.write_all(drawing.as_bytes()).map_err(schedlab_log::LogError::io("write", path))
-    })
+pub(super) fn write(path: &Path, head: &Head, life: &Life) -> crate::failure::Result<()> {
+    crate::output::text(path, &drawing(head, life))
 }
 
 fn escape(text: &str) -> String {

@@ -64,8 +64,8 @@ impl BuildOptions {
     }
 }
 
-/// `+a+b`
-fn plus(flavours: &[String]) -> String {
+/// Flavours as they stand in a kernel's name: `+a+b`.
+pub fn plus(flavours: &[String]) -> String {
     flavours.iter().map(|f| format!("+{f}")).collect()
 }
 

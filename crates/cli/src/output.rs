@@ -1,0 +1,89 @@
+//! Where does a result go? To a file, which is written aside and renamed, so that none is ever half-written; or to standard
+//! output, if it is called `-`: then nothing else is printed there.
+//!
+//! ```text
+//! --json FILE   the file, and the table for people on standard output
+//! --json -      the JSON alone on standard output
+//! ```
+
+use crate::failure::{Failure, Result};
+use schedlab_log::LogError;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Whether `path` is `-`.
+pub(crate) fn is_stdout(path: Option<&Path>) -> bool {
+    path.is_some_and(|path| path.as_os_str() == "-")
+}
+
+/// Writes `text` to the file `path`.
+pub(crate) fn text(path: &Path, text: &str) -> Result<()> {
+    file(path, |out| out.write_all(text.as_bytes()))
+}
+
+/// Writes what `content` writes to the file `path`.
+pub(crate) fn file(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    schedlab_log::write_aside(path, |out| content(out).map_err(LogError::io("write", path)))
+        .map_err(Failure::input)
+}
+
+/// Writes what `content` writes to where `--json` says: nowhere, to a file, to standard output (`true`: leave it alone then).
+pub(crate) fn json(
+    path: Option<&Path>,
+    content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<bool> {
+    match path {
+        Some(path) if path.as_os_str() == "-" => {
+            let mut out = io::stdout().lock();
+            content(&mut out).and_then(|()| out.flush()).map_err(Failure::input)?;
+            Ok(true)
+        }
+        Some(path) => file(path, content).map(|()| false),
+        None => Ok(false),
+    }
+}
+
+/// Writes a value where `--json` says, as [`json`] does: indented, with a line's end.
+pub(crate) fn json_value<T: serde::Serialize + ?Sized>(path: Option<&Path>, value: &T) -> Result<bool> {
+    json(path, |out| {
+        serde_json::to_writer_pretty(&mut *out, value)?;
+        out.write_all(b"\n")
+    })
+}
+
+/// Refuses a file that cannot be written, before anything is run; `-` is standard output.
+pub(crate) fn check(path: &Path) -> Result<()> {
+    if path.as_os_str() == "-" {
+        return Ok(());
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.is_dir() || !folder.is_dir() {
+        let problem = if path.is_dir() { "is a folder" } else { "its folder does not exist" };
+        return Err(Failure::Input(format!(
+            "{}: {problem}; give a file name in an existing folder",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_cannot_be_written_leaves_the_old_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.json");
+        assert!(!json_value(Some(&path), &[1, 2]).unwrap());
+        let failed = json(Some(&path), |out| {
+            out.write_all(b"half")?;
+            Err(io::Error::other("the disk is full"))
+        });
+        assert!(matches!(failed, Err(Failure::Input(text)) if text.contains("the disk is full")));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "[\n  1,\n  2\n]\n");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "what was aside is gone");
+        assert!(!json_value(None, &1).unwrap());
+        assert!(matches!(check(dir.path()), Err(Failure::Input(text)) if text.contains("is a folder")));
+    }
+}
