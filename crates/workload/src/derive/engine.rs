@@ -102,6 +102,7 @@ fn is_possible(event: &Event) -> bool {
             }
             SchedEvent::Fork { child, .. } => task(child),
             SchedEvent::Exec { pid, old_pid } => task(pid) && task(old_pid),
+            SchedEvent::Settings { pid, .. } => task(pid),
             _ => true,
         }
 }

@@ -8,6 +8,7 @@
 
 use super::engine::Deriver;
 use super::tasks::Where;
+use crate::check::params_flaw;
 use crate::{CgroupId, EventKind, InitState, parse_change_words};
 use schedlab_trace::{CommId, Pid};
 use schedlab_units::TaskId;
@@ -16,7 +17,11 @@ impl Deriver<'_> {
     /// A line of text in the context of whoever is on this CPU.
     #[cold]
     pub(super) fn settings(&mut self, cpu: usize, pid: Pid, born: bool, words: &str) {
-        let Some((mut change, path)) = parse_change_words(words) else {
+        let told = parse_change_words(words).filter(|(change, _)| {
+            change.params.is_none_or(|params| params_flaw(&params).is_none())
+                && change.affinity.as_ref().is_none_or(|affinity| !affinity.is_empty())
+        });
+        let Some((mut change, path)) = told else {
             return self.count("line about settings that makes no sense, left out", 1);
         };
         // A sleeper that the trace has not shown yet was there before it.
@@ -26,6 +31,9 @@ impl Deriver<'_> {
         });
         change.cgroup = path.filter(|path| path.starts_with('/')).map(|path| CgroupId(self.moves.row(&path)));
         if born {
+            if !matches!(self.tasks.list[target].at, Where::New) {
+                return self.count("line about settings that makes no sense, left out", 1);
+            }
             let state = &mut self.tasks.list[target].prio;
             if let Some(params) = change.params {
                 (state.initial, state.current) = (Some(params), Some(params));
