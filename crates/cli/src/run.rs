@@ -147,6 +147,7 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         topology: plan.topology.clone(),
         duration: plan.duration.or(plan.loaded.duration),
         params: plan.params.clone(),
+        placement: Vec::new(),
         perturb: plan.perturb,
         costs: plan.costs,
         actions: &plan.actions,

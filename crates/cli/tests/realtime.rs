@@ -145,3 +145,32 @@ fn native_policies_agree_with_the_kernel() {
         assert!(causes == "identical" || timers, "{row}");
     }
 }
+
+/// Recordings of a desktop and of a compilation, whole, under native EEVDF and real 6.12 on one CPU: with the kernel's own threads and timers as
+/// late as a device makes them in both, every decision of 20 s is the same.
+#[test]
+fn recordings_agree_to_the_last_decision() {
+    if !has_linux() {
+        return;
+    }
+    let args = [
+        "agreement",
+        "samples/interactive",
+        "samples/compile",
+        "--linux",
+        "6.12",
+        "--cpus",
+        "1",
+        "--json",
+        "-",
+    ];
+    let answer = json(&args);
+    let rows = rows(&answer, "agreement");
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        let (common, all) = row["alike_common"].as_str().unwrap().split_once('/').unwrap();
+        assert_eq!(common, all, "{row}");
+        assert!(all.parse::<u64>().unwrap() > 10_000, "{row}");
+        assert!(!row["causes"].as_str().unwrap().contains("not explained"), "{row}");
+    }
+}

@@ -592,12 +592,16 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
     fn control(&mut self, now: Time, request: Control<'_>) -> Result<(), Fault> {
         self.kernel.set_now(now);
         let mut batch = Batch::default();
+        let nr_cpus = self.kernel.nr_cpus();
         match request {
             Control::Spawn(spawns) => {
                 // the first of several deadline tasks would keep process 1 from creating the others: they sleep until all are there
                 let together = spawns.iter().filter(|spawn| is_deadline(spawn)).count() > 1;
                 for spawn in spawns {
-                    batch.fork(spawn, &self.groups, self.kernel.nr_cpus());
+                    batch.fork(spawn, &self.groups, nr_cpus);
+                    if let Some(cpu) = start_cpu(spawn) {
+                        batch.affinity(u64::from(spawn.id.0), &CpuSet::single(cpu), nr_cpus);
+                    }
                     if self.params.sessions() {
                         self.to_lead.push(spawn.id);
                     }
@@ -607,6 +611,12 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                         self.to_block.push(spawn.id);
                         self.to_wake.push(spawn.id);
                     }
+                }
+                // all are where they begin: from now on they may go where they are allowed to
+                for spawn in spawns.iter().filter(|spawn| start_cpu(spawn).is_some()) {
+                    let own = spawn.change.and_then(|change| change.affinity.clone());
+                    let allowed = own.unwrap_or_else(|| CpuSet::first(nr_cpus));
+                    batch.affinity(u64::from(spawn.id.0), &allowed, nr_cpus);
                 }
             }
             Control::Cgroups(groups) => {
@@ -703,6 +713,11 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         self.kernel.flush_log(&mut |window| window.iter().for_each(|r| sink.push(*r)));
         self.sink.flush()
     }
+}
+
+/// The CPU that a task is bound to until all are there. Admission control lets no deadline task be bound.
+fn start_cpu(spawn: &Spawn<'_>) -> Option<CpuId> {
+    spawn.cpu.filter(|_| !is_deadline(spawn))
 }
 
 fn is_deadline(spawn: &Spawn<'_>) -> bool {

@@ -751,6 +751,7 @@ impl<K: Kernel> Machine<K> {
                     kernel_thread: task.kernel_thread,
                     change: task.change.as_ref(),
                     state: SpawnState::Runnable,
+                    cpu: None,
                 };
                 self.enter(cpu, id, Op::Fork(&spawn))
             }

@@ -175,6 +175,8 @@ pub struct Spawn<'a> {
     pub change: Option<&'a Change>,
     /// Runnable at once, or blocked until woken. Forked tasks are always runnable at once.
     pub state: SpawnState,
+    /// The CPU that it begins on, unless it is a deadline task (which cannot be bound to one); `None`: wherever the scheduler puts it.
+    pub cpu: Option<CpuId>,
 }
 
 /// State of a task created by [`Control::Spawn`].

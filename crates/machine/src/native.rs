@@ -13,7 +13,7 @@ use crate::policy::{
 use crate::sink::Sink;
 use schedlab_log::{KernelThread, Kind, PrevState, Record};
 use schedlab_topology::Topology;
-use schedlab_units::{CpuId, Span, TaskId, Time};
+use schedlab_units::{CpuId, CpuSet, Span, TaskId, Time};
 use std::collections::VecDeque;
 
 /// How often a policy may make a CPU pick again at one instant by kicking it while it picks.
@@ -441,7 +441,13 @@ impl<P: Policy, S: Sink> Native<P, S> {
         }
     }
 
-    fn spawn(&mut self, here: CpuId, spawn: &Spawn<'_>, parent: Option<TaskId>) {
+    /// Creates a task. One that begins on a stated CPU is bound to it until its own affinity, which is returned, is set again.
+    fn spawn(
+        &mut self,
+        here: CpuId,
+        spawn: &Spawn<'_>,
+        parent: Option<TaskId>,
+    ) -> Option<(TaskId, Option<CpuSet>)> {
         let id = spawn.id;
         if let Some(parent) = parent {
             let TaskView { params, affinity, cpu } = self.view.tasks[parent.index()].clone();
@@ -451,6 +457,8 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if let Some(change) = spawn.change {
             self.apply(id, change);
         }
+        let bound =
+            spawn.cpu.map(|cpu| (id, self.view.tasks[id.index()].affinity.replace(CpuSet::single(cpu))));
         self.tasks[id.index()].kernel_thread = spawn.kernel_thread;
         self.view.tasks[id.index()].cpu = self.view.home_cpu(id);
         self.policy.task_new(&self.view, id);
@@ -462,6 +470,10 @@ impl<P: Policy, S: Sink> Native<P, S> {
             }
             SpawnState::Blocked => self.tasks[id.index()].place = Place::Blocked,
         }
+        if parent.is_none() && self.wants.requests {
+            self.requests(here);
+        }
+        bound
     }
 
     /// Before the start: tasks that are to be there blocked block when they have been picked.
@@ -560,7 +572,9 @@ impl<P: Policy, S: Sink> Native<P, S> {
         match op {
             Op::Block => self.schedule(cpu, Stop::Blocked),
             Op::Wake(target) => self.wake(cpu, target, Some(task)),
-            Op::Fork(child) => self.spawn(cpu, child, Some(task)),
+            Op::Fork(child) => {
+                self.spawn(cpu, child, Some(task));
+            }
             Op::Yield => self.schedule(cpu, Stop::Yielded),
             Op::Set(target, change) => self.set(cpu, target, change),
             Op::Exit => {
@@ -705,11 +719,10 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         self.view.now = now;
         match request {
             Control::Spawn(tasks) => {
-                for spawn in tasks {
-                    self.spawn(NOWHERE, spawn, None);
-                    if self.wants.requests {
-                        self.requests(NOWHERE);
-                    }
+                let bound: Vec<(TaskId, Option<CpuSet>)> =
+                    tasks.iter().filter_map(|spawn| self.spawn(NOWHERE, spawn, None)).collect();
+                for (task, affinity) in bound {
+                    self.view.tasks[task.index()].affinity = affinity;
                 }
             }
             Control::Cgroups(_) => {} // native policies know no groups; the report says so

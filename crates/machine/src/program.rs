@@ -16,7 +16,7 @@
 //! that arrives before its sleeper blocks is kept, and the sleeper then does not block (as with a futex whose value has changed).
 
 use crate::costs::Costs;
-use schedlab_units::{CpuSet, Span, TaskId};
+use schedlab_units::{CpuId, CpuSet, Span, TaskId};
 use schedlab_workload::{
     Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Wakeup, Workload, change_words,
 };
@@ -134,6 +134,8 @@ pub struct ProgramTask {
     pub idle_forever: bool,
     /// If it is runnable at the start: it comes to be this long after the workload's start.
     pub start_after: Span,
+    /// The CPU that it begins on; `None`: wherever the scheduler puts it.
+    pub start_cpu: Option<CpuId>,
 }
 
 /// All that the machine needs of a workload.
@@ -200,6 +202,16 @@ impl Program {
             program.lower_task(workload, TaskId(index as u32), task, &deliveries[index], &mut token);
         }
         Ok(program)
+    }
+
+    /// Has tasks that are there at the start begin on these CPUs, row i `TaskId(i)`; from then on they may go wherever their affinity
+    /// allows. CPUs that the machine has not, and CPUs outside a task's affinity, are left out.
+    pub fn place(&mut self, cpus: &[Option<CpuId>], nr_cpus: u32) {
+        for (task, cpu) in self.tasks.iter_mut().zip(cpus) {
+            let affinity = task.change.as_ref().and_then(|change| change.affinity.as_ref());
+            task.start_cpu =
+                cpu.filter(|cpu| cpu.0 < nr_cpus && affinity.is_none_or(|allowed| allowed.contains(*cpu)));
+        }
     }
 
     /// Fits the tasks' affinities and the control groups' cpusets to a machine: CPUs that it does not have are left out, and a set of which
@@ -415,6 +427,7 @@ impl Program {
             first_step,
             idle_forever: init_blocked && self.steps[first_step].code() == Code::BlockForever,
             start_after: Span::ZERO,
+            start_cpu: None,
         });
         debug_assert_eq!(self.tasks.len(), id.index() + 1);
     }

@@ -24,7 +24,7 @@ use schedlab_log::{KernelThread, LogHeader, LogTask};
 use schedlab_machine::kernel::Action;
 use schedlab_machine::{Costs, Perturb, Program, ProgramError, Setup};
 use schedlab_topology::Topology;
-use schedlab_units::{ClassKind, Span, TaskId};
+use schedlab_units::{ClassKind, CpuId, Span, TaskId};
 use schedlab_workload::{Birth, Workload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,6 +46,9 @@ pub struct Request<'a> {
     pub params: Vec<(String, String)>,
     /// Vary what the workload leaves open; `None`: exactly as it says. The log's header names it as the parameter [`PERTURB`].
     pub perturb: Option<Perturb>,
+    /// The CPUs that tasks begin on, row i `TaskId(i)`; empty, or `None`: wherever the scheduler puts them. The log's header names it as
+    /// the parameter [`PLACEMENT`].
+    pub placement: Vec<Option<CpuId>>,
     /// What kernel code costs; `None`: nothing. The log's header names it as the parameter [`COSTS`].
     pub costs: Option<Costs>,
     /// What the experimenter does while the workload runs.
@@ -64,6 +67,7 @@ impl<'a> Request<'a> {
             duration: None,
             params: Vec::new(),
             perturb: None,
+            placement: Vec::new(),
             costs: None,
             actions: &[],
             stall_limit: STALL_LIMIT,
@@ -198,6 +202,7 @@ pub enum RunError {
 pub fn run(request: &Request<'_>) -> Result<RunResult, RunError> {
     let mut program = Program::new(request.workload)?;
     program.restrict_to(request.topology.nr_cpus());
+    program.place(&request.placement, request.topology.nr_cpus());
     if let Some(perturb) = &request.perturb {
         program.perturb(perturb, |task| is_real_time(request.workload, task));
     }
@@ -250,6 +255,8 @@ fn header(request: &Request<'_>, report: &ChildReport) -> LogHeader {
 pub const PERTURB: &str = "perturb";
 /// The name under which a log's header keeps what kernel code cost in its run.
 pub const COSTS: &str = "costs";
+/// The name under which a log's header keeps where tasks began: `2,0,0,-`.
+pub const PLACEMENT: &str = "placement";
 
 fn recorded_params(request: &Request<'_>) -> Vec<(String, String)> {
     let mut params = request.params.clone();
@@ -258,6 +265,10 @@ fn recorded_params(request: &Request<'_>) -> Vec<(String, String)> {
     }
     if let Some(costs) = request.costs.filter(|costs| !costs.is_none()) {
         params.push((COSTS.to_string(), costs.to_string()));
+    }
+    if !request.placement.is_empty() {
+        let cpus = request.placement.iter().map(|cpu| cpu.map_or("-".to_owned(), |cpu| cpu.0.to_string()));
+        params.push((PLACEMENT.to_owned(), cpus.collect::<Vec<_>>().join(",")));
     }
     params.sort();
     params

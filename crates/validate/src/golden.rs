@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The version of the file's form.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// A guest's runs of one case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -165,7 +165,9 @@ mod tests {
         let path = Golden::path(directory.path(), &case);
         std::fs::write(&path, golden.to_text()).unwrap();
         assert_eq!(Golden::load(directory.path(), &case).unwrap(), Some(golden.clone()));
-        for bad in [golden.to_text().replace("\"format\": 2", "\"format\": 9"), "{".to_string()] {
+        for bad in
+            [golden.to_text().replace(&format!("\"format\": {FORMAT}"), "\"format\": 99"), "{".to_string()]
+        {
             std::fs::write(&path, bad).unwrap();
             let error = Golden::load(directory.path(), &case).unwrap_err().to_string();
             assert!(error.contains("--refresh") && error.contains(&case.slug()), "{error}");

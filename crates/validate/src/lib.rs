@@ -17,6 +17,7 @@ pub mod golden;
 mod html;
 pub mod known;
 pub mod measure;
+mod start;
 mod text;
 pub mod tolerance;
 mod vary;
@@ -28,6 +29,7 @@ pub use effect::effect;
 pub use golden::{Golden, GoldenError, Question};
 pub use html::html;
 pub use measure::Measures;
+pub use start::as_in_guest;
 pub use text::{Width, table};
 pub use vary::{BURST_END_NS, vary};
 

@@ -6,13 +6,16 @@
 //!   cpu0  AAAABBBBAAAABBBBAAAABB      A: 12 ms, B: 10 ms; run delays 4 4 4 4 4 ms (and the 2 ms that A waits at the end)
 //! ```
 
-use schedlab_instruments::{LogProblem, for_each_run, summarize};
-use schedlab_log::{Kind, Log, Record};
+use schedlab_instruments::{LogProblem, Run, for_each_run, summarize};
+use schedlab_log::{Kind, Log, PrevState, Record};
+use schedlab_units::TaskId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Run delays are kept in steps of this: a hundredth of the shortest tick.
 pub const DELAY_STEP_NS: u64 = 10_000;
+/// A task that gets its CPU back within this time from threads of the kernel was interrupted, not switched.
+pub const INTERRUPTION_NS: u64 = 1_000_000;
 /// Migrations over time are kept in steps of this.
 pub const MIGRATION_STEP_NS: u64 = 100_000_000;
 
@@ -23,7 +26,13 @@ pub struct Measures {
     pub duration_ns: u64,
     /// The workload's tasks, in its order.
     pub tasks: Vec<TaskMeasures>,
-    /// Run delays of all tasks in units of [`DELAY_STEP_NS`] (rounded), with how often each occurred; ascending.
+    /// Where each of these tasks begins, by number; -1: it comes later, or the log does not tell.
+    #[serde(default)]
+    pub start: Vec<i32>,
+    /// Until when the set-up and the kernel's own threads hold each CPU: it runs one of these tasks then, or is idle.
+    #[serde(default)]
+    pub held_ns: Vec<u64>,
+    /// Run delays of all tasks, without interruptions, in units of [`DELAY_STEP_NS`] (rounded), with how often each occurred; ascending.
     pub delays: Vec<(u64, u64)>,
     /// Migrations of the workload's tasks in each [`MIGRATION_STEP_NS`], without the zeros at the end.
     pub migrations: Vec<u32>,
@@ -48,7 +57,7 @@ pub struct TaskMeasures {
     pub delay_ns: u64,
     /// Switch-outs, voluntary.
     pub blocks: u64,
-    /// Switch-outs while runnable.
+    /// Switch-outs while runnable, without interruptions.
     pub preemptions: u64,
     /// Runs on another CPU than the last.
     pub migrations: u64,
@@ -66,28 +75,46 @@ pub struct Balance {
 impl Measures {
     /// Reads a log.
     pub fn of(log: &dyn Log) -> Result<Measures, LogProblem> {
+        Measures::of_first(log, log.header().tasks.len())
+    }
+
+    /// Reads a log; only the first `nr_tasks` of its tasks count: what follows belongs to the set-up.
+    pub fn of_first(log: &dyn Log, nr_tasks: usize) -> Result<Measures, LogProblem> {
         let summary = summarize(log)?;
         let header = log.header();
+        let counts = |task: TaskId| task.is_workload() && task.index() < nr_tasks;
         let mut delays: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut interruptions = vec![0; nr_tasks];
+        let mut last: Vec<Option<Run>> = vec![None; header.nr_cpus as usize];
         for_each_run(log, |run| {
-            if let (true, Some((_, ns))) = (run.task.is_workload(), run.waited) {
+            if !counts(run.task) {
+                return;
+            }
+            let before = last.get_mut(run.cpu.index()).and_then(|last| last.replace(*run));
+            if before.is_some_and(|before| is_interruption(&before, run)) {
+                interruptions[run.task.index()] += 1;
+            } else if let Some((_, ns)) = run.waited {
                 *delays.entry((ns + DELAY_STEP_NS / 2) / DELAY_STEP_NS).or_default() += 1;
             }
         })?;
-        let tasks = summary.tasks.iter().zip(&header.tasks).map(|(task, header)| TaskMeasures {
-            name: header.name.clone(),
-            nice: header.params.nice.get(),
-            cpu_ns: task.cpu_ns,
-            delay_ns: task.run_delay.sum_ns(),
-            blocks: task.switches_voluntary,
-            preemptions: task.switches_involuntary,
-            migrations: task.migrations,
-        });
-        let (migrations, balance) = moves(log)?;
+        let tasks = summary.tasks.iter().zip(&header.tasks).zip(&interruptions).map(
+            |((task, header), interruptions)| TaskMeasures {
+                name: header.name.clone(),
+                nice: header.params.nice.get(),
+                cpu_ns: task.cpu_ns,
+                delay_ns: task.run_delay.sum_ns(),
+                blocks: task.switches_voluntary,
+                preemptions: task.switches_involuntary - interruptions,
+                migrations: task.migrations,
+            },
+        );
+        let Moves { migrations, balance, start, held_ns } = moves(log, nr_tasks)?;
         let capacity_ns = summary.duration_ns * u64::from(header.nr_cpus);
         Ok(Measures {
             duration_ns: summary.duration_ns,
             tasks: tasks.collect(),
+            start,
+            held_ns,
             delays: delays.into_iter().collect(),
             migrations,
             balance,
@@ -107,14 +134,28 @@ impl Measures {
     }
 }
 
-/// Migrations over time (by where tasks run), and how an uneven start became even (by where they are queued).
-fn moves(log: &dyn Log) -> Result<(Vec<u32>, Option<Balance>), LogProblem> {
+/// Whether a task was only interrupted: threads of the kernel had its CPU in between, for less than [`INTERRUPTION_NS`]. Threads of
+/// parts that the machine does not have (memory's compaction and statistics, drivers) interrupt a guest's tasks some ten times a second.
+fn is_interruption(before: &Run, run: &Run) -> bool {
+    before.task == run.task
+        && before.stop == Some(PrevState::Preempted)
+        && run.start_ns - before.end_ns < INTERRUPTION_NS
+}
+
+/// Migrations over time (by where tasks run), how an uneven start became even (by where they are queued), and where they began.
+struct Moves {
+    migrations: Vec<u32>,
+    balance: Option<Balance>,
+    start: Vec<i32>,
+    held_ns: Vec<u64>,
+}
+
+fn moves(log: &dyn Log, nr_tasks: usize) -> Result<Moves, LogProblem> {
+    let counts = |task: TaskId| task.is_workload() && task.index() < nr_tasks;
     let mut steps: Vec<u32> = Vec::new();
     let mut last_cpu: BTreeMap<u32, u32> = BTreeMap::new();
     for_each_run(log, |run| {
-        if run.task.is_workload()
-            && last_cpu.insert(run.task.0, run.cpu.0).is_some_and(|last| last != run.cpu.0)
-        {
+        if counts(run.task) && last_cpu.insert(run.task.0, run.cpu.0).is_some_and(|last| last != run.cpu.0) {
             let step = (run.start_ns / MIGRATION_STEP_NS) as usize;
             if steps.len() <= step {
                 steps.resize(step + 1, 0);
@@ -123,11 +164,29 @@ fn moves(log: &dyn Log) -> Result<(Vec<u32>, Option<Balance>), LogProblem> {
         }
     })?;
     let mut queued = Queued { per_cpu: vec![0; log.header().nr_cpus as usize], ..Queued::default() };
+    let mut start = vec![-1; nr_tasks];
+    let mut held_ns = vec![None; log.header().nr_cpus as usize];
     schedlab_log::for_each(log, |_, record| {
-        queued.step(record);
+        if record.kind() == Some(Kind::Switch)
+            && (counts(record.other()) || record.other().is_idle())
+            && let Some(held_ns) = held_ns.get_mut(usize::from(record.cpu))
+        {
+            held_ns.get_or_insert(record.time_ns);
+        }
+        if counts(record.task()) {
+            queued.step(record);
+            if record.time_ns == 0 {
+                match record.kind() {
+                    Some(Kind::New) => start[record.task().index()] = record.arg as i32,
+                    Some(Kind::Migrate) => start[record.task().index()] = record.other as i32,
+                    _ => {}
+                }
+            }
+        }
         Ok::<(), LogProblem>(())
     })?;
-    Ok((steps, queued.balance))
+    let held_ns = held_ns.into_iter().map(Option::unwrap_or_default).collect();
+    Ok(Moves { migrations: steps, balance: queued.balance, start, held_ns })
 }
 
 /// Where runnable tasks are queued, of a workload whose tasks never sleep once started.
@@ -145,7 +204,7 @@ struct Queued {
 impl Queued {
     fn step(&mut self, record: &Record) {
         let task = record.task();
-        let Some(kind) = record.kind().filter(|_| task.is_workload()) else { return };
+        let Some(kind) = record.kind() else { return };
         match kind {
             Kind::New => {
                 let cpu = record.arg as usize;
@@ -195,7 +254,7 @@ impl Queued {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_log::{LogHeader, LogTask, MemLog, PrevState};
+    use schedlab_log::{KernelThread, LogHeader, LogTask, MemLog};
     use schedlab_units::{Span, TaskId};
 
     const MS: u64 = 1_000_000;
@@ -239,6 +298,22 @@ mod tests {
         // A's first run waited 0 ms; the five others 4 ms each; what is not over at the end is no sample
         assert_eq!(found.delays, [(0, 1), (400, 5)]);
         assert_eq!((found.switches(), found.migrations_after_start(), found.busy), (5, 0, 1.0));
+    }
+
+    // AAAAkAAAABBBB   the kernel's thread k has the CPU for 0.1 ms
+    #[test]
+    fn a_thread_of_the_kernel_interrupts_and_does_not_switch() {
+        let (a, b, k) = (TaskId(0), TaskId(1), TaskId::kernel_thread(1));
+        let mut records = vec![new(0, 0), new(1, 0), switch(0, 0, TaskId::IDLE, a), switch(4, 0, a, k)];
+        let mut back = switch(4, 0, k, a);
+        back.time_ns += 100_000;
+        back.flags = PrevState::Sleeping as u8;
+        records.extend([back, switch(8, 0, a, b)]);
+        let mut log = log(1, 2, 12, records);
+        log.header.kernel_threads = vec![KernelThread { pid: 1, name: "kworker/0:1".into() }];
+        let found = Measures::of(&log).unwrap();
+        assert_eq!((found.switches(), found.tasks[0].preemptions), (1, 1));
+        assert_eq!(found.delays, [(0, 1), (800, 1)], "A at time 0, B after 8 ms");
     }
 
     // cpu0 AAAA  with B, C, D queued; one task moves at 10, one at 14 ms: 4,0 -> 3,1 -> 2,2

@@ -14,7 +14,7 @@ use schedlab_log::{Kind, MemLog, RawLog};
 use schedlab_machine::{Costs, Perturb, Program};
 use schedlab_runner::{Request, RunEnd, Scheduler};
 use schedlab_topology::Topology;
-use schedlab_units::Span;
+use schedlab_units::{CpuId, Span};
 use schedlab_validate::{Case, Judged, Measures, Verdict, Width, case, csv, effect, html, matrix, table};
 use schedlab_workload::Workload;
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
         };
         case.runs = real.len() as u32; // kept ones may be fewer; the simulation takes their phases
         if costs.is_some() {
-            let (version, simulated) = simulate(args, &case, hz, &workload, None, ui)?;
+            let (version, simulated) = simulate(args, &case, hz, (&workload, &real), None, ui)?;
             without_costs.push(Judged::new(
                 case.clone(),
                 hz,
@@ -100,7 +100,7 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
                 (version, simulated),
             ));
         }
-        let (version, simulated) = simulate(args, &case, hz, &workload, costs, ui)?;
+        let (version, simulated) = simulate(args, &case, hz, (&workload, &real), costs, ui)?;
         let mut found = Judged::new(case, hz, (source, real), (version, simulated));
         found.notes = notes;
         version_note(&mut found);
@@ -179,12 +179,13 @@ fn selected(args: &ValidateArgs) -> Vec<Case> {
     cases
 }
 
-/// The simulation's runs: to each run of the guest as many, with its phase of the tick, else varied by what no real run has exactly.
+/// The simulation's runs: to each run of the guest as many, with its phase of the tick and (on several CPUs) its tasks where they began,
+/// else varied by what no real run has exactly.
 fn simulate(
     args: &ValidateArgs,
     case: &Case,
     hz: u32,
-    workload: &Workload,
+    (workload, real): (&Workload, &[Measures]),
     costs: Option<Costs>,
     ui: &Ui,
 ) -> Result<(String, Vec<Measures>)> {
@@ -203,11 +204,25 @@ fn simulate(
         seed = seed_with_phase(seed + 1, wanted_ns, tick_ns)?;
         let perturb = Perturb::of_guest(seed);
         let varied = schedlab_validate::vary(workload, seed);
-        let log = simulate_one(&scheduler, &topology, case.span(), &varied, Some(perturb), costs)?;
+        let request = Request {
+            duration: Some(case.span()),
+            perturb: Some(perturb),
+            costs,
+            ..Request::new(&varied, &scheduler, topology.clone())
+        };
+        let log = match real.get((index % runs_of_real) as usize).filter(|_| case.cpus > 1) {
+            None => simulate_one(&request)?,
+            Some(real) => {
+                let guest = schedlab_validate::as_in_guest(&varied, &real.held_ns, case.span());
+                let placement = real.start.iter().map(|cpu| u32::try_from(*cpu).ok().map(CpuId)).collect();
+                simulate_one(&Request { workload: &guest, placement, ..request })?
+            }
+        };
         if index == 0 {
             keep_log(args, case, "simulated", &MemLog::read(&log).map_err(Failure::input)?)?;
         }
-        runs.push(Measures::of(&log).map_err(|error| Failure::Internal(error.to_string()))?);
+        let measures = Measures::of_first(&log, workload.tasks.len());
+        runs.push(measures.map_err(|error| Failure::Internal(error.to_string()))?);
     }
     Ok((scheduler.version(), runs))
 }
@@ -225,8 +240,8 @@ fn tick_offset(scheduler: &Scheduler, tick_ns: u64) -> Result<u64> {
     let topology: Topology = "1".parse().map_err(Failure::input)?;
     let duration = Span::from_ns(50 * tick_ns);
     let hogs = workloads::named("hogs:0,0", duration).map_err(guest::failure)?;
-    let log = MemLog::read(&simulate_one(scheduler, &topology, duration, &hogs, None, None)?)
-        .map_err(Failure::input)?;
+    let request = Request { duration: Some(duration), ..Request::new(&hogs, scheduler, topology) };
+    let log = MemLog::read(&simulate_one(&request)?).map_err(Failure::input)?;
     let last = log.records.iter().rfind(|record| record.kind() == Some(Kind::Switch));
     Ok(last.map_or(0, |record| record.time_ns % tick_ns))
 }
@@ -243,28 +258,15 @@ fn seed_with_phase(from: u64, wanted_ns: u64, tick_ns: u64) -> Result<u64> {
     found.ok_or_else(|| Failure::Internal(format!("no seed has the phase {wanted_ns} ns")))
 }
 
-fn simulate_one(
-    scheduler: &Scheduler,
-    topology: &Topology,
-    duration: Span,
-    workload: &Workload,
-    perturb: Option<Perturb>,
-    costs: Option<Costs>,
-) -> Result<RawLog> {
-    let request = Request {
-        duration: Some(duration),
-        perturb,
-        costs,
-        ..Request::new(workload, scheduler, topology.clone())
-    };
-    let result = schedlab_runner::run(&request).map_err(Failure::input)?;
+fn simulate_one(request: &Request<'_>) -> Result<RawLog> {
+    let result = schedlab_runner::run(request).map_err(Failure::input)?;
     match &result.report.end {
         RunEnd::AllDone | RunEnd::Duration => {}
         RunEnd::Deadlock { .. } => return Err(Failure::Input("the workload deadlocks".to_string())),
         RunEnd::Misbehaved { report } => {
             return Err(Failure::Misbehaved(format!(
                 "{}: {}: {}",
-                scheduler.name(),
+                request.scheduler.name(),
                 report.kind,
                 report.reason
             )));

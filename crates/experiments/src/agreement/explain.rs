@@ -1,6 +1,7 @@
 //! Why do two schedules differ at first? Each cause with the evidence that tells it, and where in the kernel it lies.
 
 use super::compare::{Comparison, Divergence};
+use super::late_timers::RESOLUTION_NS;
 use super::schedule::{By, Decision, Schedule};
 use schedlab_units::{Policy, TaskId};
 use schedlab_workload::{Birth, InitState, Workload};
@@ -96,8 +97,8 @@ impl Cause {
             }
             Cause::TimerResolution => {
                 "The clock event device of the port cannot be programmed less than 1 us ahead (as real ones cannot, min_delta_ns); a \
-                 shorter sleep of the workload ends then. Native policies wake to the ns. Told by: the same decision, less than 1 us apart, or \
-                 a task that the native policy woke within the last us and that real Linux wakes up to 1 us later."
+                 shorter sleep of the workload ends then. Native policies wake to the ns. Told by: with sleeps lengthened by what real Linux \
+                 woke the tasks later (1 us at most each), the difference is gone or later; or the same decision comes less than 1 us apart."
             }
             Cause::BlockedAtStart => {
                 "The port creates tasks that are blocked at the start before the start: each is placed a slice after the others \
@@ -149,9 +150,6 @@ impl Cause {
         }
     }
 }
-
-/// Timers differ by this at most through the resolution of the clock event device.
-const RESOLUTION_NS: u64 = 1_000;
 
 /// The cause of a difference that own threads and Linux' protection of fair tasks do not explain.
 pub fn cause(

@@ -3,14 +3,17 @@
 //! `kworker`, `rcu_preempt`, `ksoftirqd` and others wake up now and then, compete on the fair queue like any task, and go to sleep again;
 //! in the port that takes no time, but it moves the mean virtual time, ends slices and renews their protection. A native policy has no
 //! such threads. To see whether they explain a difference, their wakeups are taken from the log of the real kernel and added to the
-//! workload as tasks that need no CPU time.
+//! workload as tasks that need no CPU time. What one of them wakes while it runs (`ksoftirqd` wakes `rcu_preempt`) it wakes here, too.
 
 use super::schedule::Schedule;
-use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span};
+use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span, TaskId};
 use schedlab_workload::{
     Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload,
 };
 use std::collections::BTreeMap;
+
+/// A wakeup of a thread of the kernel: when, and in the run after which wakeup of which other one, if one of them did it.
+type Woken = (u64, Option<(u32, usize)>);
 
 /// The workload with the kernel's own threads as they woke up in `real`, after the workload's own tasks.
 pub fn with_own_threads(workload: &Workload, real: &Schedule) -> Workload {
@@ -22,30 +25,49 @@ pub fn with_own_threads(workload: &Workload, real: &Schedule) -> Workload {
     });
     let events = workload.tasks.iter().flat_map(|task| &task.events).map(|event| event.eid.0);
     let mut next_eid = births.chain(events).max().unwrap_or(0);
-    let mut wakeups: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
+    let mut wakeups: BTreeMap<u32, Vec<Woken>> = BTreeMap::new();
     for wakeup in &real.own_wakeups {
         // at time 0 the thread that creates the tasks is awake too: the engine does its work for native policies
         if wakeup.time_ns > 0 && wakeup.pid != 1 {
-            wakeups.entry(wakeup.pid).or_default().push((wakeup.time_ns, wakeup.cpu));
+            let awake = |pid: u32| Some((pid, wakeups.get(&pid)?.len() - 1));
+            let cause = wakeup.by.and_then(awake);
+            wakeups.entry(wakeup.pid).or_default().push((wakeup.time_ns, cause));
         }
     }
     let mut wakeups: Vec<_> = wakeups.into_iter().collect();
     let ranks = ranks(real);
     wakeups.sort_by(|(a, _), (b, _)| ranks.get(a).cmp(&ranks.get(b)).then(a.cmp(b)));
+    // each has a birth, and a wakeup and a block per wakeup
+    let mut first_eids: BTreeMap<u32, (TaskId, u64)> = BTreeMap::new();
+    for (pid, list) in &wakeups {
+        let task = TaskId((workload.tasks.len() + first_eids.len()) as u32);
+        first_eids.insert(*pid, (task, next_eid + 1));
+        next_eid += 1 + 2 * list.len() as u64;
+    }
     for (place, (pid, list)) in wakeups.into_iter().enumerate() {
         let name = real.own_name(pid);
-        let mut eid = || {
-            next_eid += 1;
-            EventId(next_eid)
-        };
-        let birth = Birth::Init { eid: eid(), parent: None, state: InitState::Blocked };
+        let (_, birth_eid) = first_eids[&pid];
+        let birth = Birth::Init { eid: EventId(birth_eid), parent: None, state: InitState::Blocked };
         let mut events = Vec::with_capacity(2 * list.len());
-        let mut before_ns = 0;
-        for &(time_ns, _) in &list {
-            let after = Span::from_ns(time_ns - std::mem::replace(&mut before_ns, time_ns));
-            let wakeup = Wakeup::External { after, source: ExternalSource::Absolute };
-            events.push(Event { eid: eid(), kind: EventKind::Wakeup(wakeup) });
-            events.push(Event { eid: eid(), kind: EventKind::Block { length: Span::ZERO } });
+        let (mut external_ns, mut before_ns) = (0, 0);
+        for (number, &(time_ns, cause)) in list.iter().enumerate() {
+            let wakeup = match cause {
+                // in what the other does when it runs, not at an instant: it may have to wait for the CPU
+                Some((waker, number)) => {
+                    let (task, first_eid) = first_eids[&waker];
+                    let event = EventId(first_eid + 2 + 2 * number as u64);
+                    let recorded_after = Span::from_ns(time_ns - before_ns);
+                    Wakeup::Dependent { recorded_after, event, task, distance: Span::ZERO }
+                }
+                None => {
+                    let after = Span::from_ns(time_ns - std::mem::replace(&mut external_ns, time_ns));
+                    Wakeup::External { after, source: ExternalSource::Absolute }
+                }
+            };
+            before_ns = time_ns;
+            let eid = birth_eid + 1 + 2 * number as u64;
+            events.push(Event { eid: EventId(eid), kind: EventKind::Wakeup(wakeup) });
+            events.push(Event { eid: EventId(eid + 1), kind: EventKind::Block { length: Span::ZERO } });
         }
         out.tasks.push(Task {
             pid: next_pid + place as u32,
@@ -116,7 +138,7 @@ mod tests {
     /// The timer interrupt wakes rcu_preempt (14), then ksoftirqd (13), which wakes rcu_preempt again: at one instant, in this order.
     #[test]
     fn threads_that_wake_together_keep_their_order() {
-        let wakeup = |ms: u64, pid| OwnWakeup { time_ns: ms * 1_000_000, pid, cpu: 0 };
+        let wakeup = |ms: u64, pid| OwnWakeup { time_ns: ms * 1_000_000, pid, cpu: 0, by: None };
         let real = Schedule {
             own_wakeups: vec![wakeup(1, 13), wakeup(5, 14), wakeup(37, 14), wakeup(37, 13), wakeup(37, 14)],
             own_names: vec![(13, "ksoftirqd/0".into()), (14, "rcu_preempt".into())],
@@ -130,7 +152,7 @@ mod tests {
 
     #[test]
     fn wakeups_become_tasks() {
-        let wakeup = |ms: u64, pid| OwnWakeup { time_ns: ms * 1_000_000, pid, cpu: 0 };
+        let wakeup = |ms: u64, pid| OwnWakeup { time_ns: ms * 1_000_000, pid, cpu: 0, by: None };
         let real = Schedule {
             own_wakeups: vec![wakeup(0, 1), wakeup(1, 10), wakeup(5, 10)],
             own_names: vec![(1, "swapper/0".into()), (10, "kworker/0:1".into())],
@@ -152,5 +174,34 @@ mod tests {
             })
             .collect();
         assert_eq!(after, [1, 4]);
+    }
+
+    /// ksoftirqd (13) is woken at 1 ms, has to wait, and wakes rcu_preempt (14) at 3 ms, when it runs. rcu_preempt is woken by an interrupt at 5.
+    #[test]
+    fn what_a_thread_wakes_waits_for_it() {
+        let wakeup = |ms: u64, pid, by| OwnWakeup { time_ns: ms * 1_000_000, pid, cpu: 0, by };
+        let real = Schedule {
+            own_wakeups: vec![wakeup(1, 13, None), wakeup(3, 14, Some(13)), wakeup(5, 14, None)],
+            own_names: vec![(13, "ksoftirqd/0".into()), (14, "rcu_preempt".into())],
+            ..Schedule::default()
+        };
+        let mut workload = schedlab_machine::drawn::workload(&[&[schedlab_machine::drawn::Life::Run(1)]]);
+        workload.tasks[0].birth = Birth::Init { eid: EventId(900), parent: None, state: InitState::Runnable };
+        let with = with_own_threads(&workload, &real);
+        with.check().unwrap();
+        let (waker, woken) = (&with.tasks[1], &with.tasks[2]);
+        assert_eq!((waker.name.as_str(), woken.name.as_str()), ("ksoftirqd/0", "rcu_preempt"));
+        let EventKind::Wakeup(Wakeup::Dependent { event, task, .. }) = woken.events[0].kind else {
+            panic!("{:?}", woken.events)
+        };
+        assert_eq!((task, event), (TaskId(1), waker.events[1].eid));
+        let EventKind::Wakeup(Wakeup::External { after, .. }) = woken.events[2].kind else {
+            panic!("{:?}", woken.events)
+        };
+        assert_eq!(
+            after,
+            Span::from_ms(5),
+            "the instant counts from the last instant that was planned, not from the other's run"
+        );
     }
 }

@@ -54,6 +54,8 @@ pub struct OwnWakeup {
     pub pid: u32,
     /// On which CPU.
     pub cpu: u32,
+    /// The thread of the kernel's own that ran there and woke it, if one did (`ksoftirqd` wakes `rcu_preempt`).
+    pub by: Option<u32>,
 }
 
 /// What is compared of a run.
@@ -152,7 +154,9 @@ impl Reader {
             Some(Kind::Waking) if !self.is_known(task) && !task.is_idle() => {
                 if let Some(pid) = task.kernel_pid() {
                     let cpu = u32::from(record.cpu);
-                    self.out.own_wakeups.push(OwnWakeup { time_ns, pid, cpu });
+                    let waker = Some(record.other()).filter(|waker| !waker.is_idle());
+                    let by = waker.and_then(TaskId::kernel_pid).filter(|&waker| waker != pid);
+                    self.out.own_wakeups.push(OwnWakeup { time_ns, pid, cpu, by });
                 }
             }
             Some(kind @ (Kind::Wakeup | Kind::New)) if self.is_known(task) => {
@@ -252,7 +256,7 @@ mod tests {
         assert_eq!(schedule.runs_ns, [1_000_000, 2_000_000, 4_000_000]);
         assert_eq!(schedule.waits_ns, [0, 2_000_000]);
         assert_eq!((schedule.involuntary, schedule.migrations), (2, 0));
-        assert_eq!(schedule.own_wakeups, [OwnWakeup { time_ns: 2_000_000, pid: 10, cpu: 0 }]);
+        assert_eq!(schedule.own_wakeups, [OwnWakeup { time_ns: 2_000_000, pid: 10, cpu: 0, by: None }]);
         assert_eq!(schedule.own_name(10), "kworker");
     }
 }

@@ -8,18 +8,12 @@ use schedlab_units::Random;
 use std::path::Path;
 use std::process::Command;
 
-/// How often each operation is done in a probe.
+/// How often each operation is done in a probe: often enough that what a scheduler does once in a while (a pass over all counters, a
+/// promotion of all tasks each second) has its part, also among very many.
 const ROUNDS: u64 = 200;
 
-/// How often the next client is chosen in a probe: less often among very many, where a linear search takes millions of instructions.
-fn selects(nr_clients: u32) -> u64 {
-    if nr_clients < 100_000 { ROUNDS } else { ROUNDS / 5 }
-}
-
 /// Rounds before counting starts: tables have grown, first decisions are made.
-fn warm_up(nr_clients: u32) -> u64 {
-    selects(nr_clients) / 4
-}
+const WARM_UP: u64 = ROUNDS / 4;
 
 /// Counted for one subject at one number of clients, per operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -60,8 +54,8 @@ pub fn probe(text: &str, nr_clients: u32, object: Option<&Path>) -> Result<Times
     let mut stand = stand(policy, nr_clients);
     let mut random = Random::new(u64::from(nr_clients));
     put_and_pick(&mut stand);
-    (0..warm_up(nr_clients)).for_each(|_| put_and_pick(&mut stand));
-    region_select(&mut stand, selects(nr_clients));
+    (0..WARM_UP).for_each(|_| put_and_pick(&mut stand));
+    region_select(&mut stand, ROUNDS);
     for _ in 0..ROUNDS {
         let Some(client) = waiting(&stand, &mut random, nr_clients) else { break };
         region_dequeue(&mut stand, client);
@@ -109,9 +103,9 @@ pub fn instructions(
 }
 
 /// The functions whose calls are counted, and how many operations a call does.
-fn brackets(subject: &Subject, nr_clients: u32) -> [(&'static str, u64); 3] {
+fn brackets(subject: &Subject) -> [(&'static str, u64); 3] {
     match subject.linux() {
-        None => [("region_select", selects(nr_clients)), ("region_dequeue", 1), ("region_enqueue", 1)],
+        None => [("region_select", ROUNDS), ("region_dequeue", 1), ("region_enqueue", 1)],
         Some(_) => linux::FUNCTIONS.map(|function| (function, 1)),
     }
 }
@@ -141,7 +135,7 @@ fn count(command: &ProbeCommand, subject: &Subject, nr_clients: u32) -> Result<C
         return Err(failed(String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or("").to_string()));
     }
     let text = text.map_err(|error| failed(format!("valgrind's output cannot be read: {error}")))?;
-    let per_operation = brackets(subject, nr_clients).map(|(function, rounds)| {
+    let per_operation = brackets(subject).map(|(function, rounds)| {
         let (calls, instructions) = inclusive(&text, function);
         (calls > 0).then(|| instructions as f64 / (calls * rounds) as f64)
     });

@@ -7,6 +7,26 @@ use std::path::{Path, PathBuf};
 
 type Pick = fn(&Row) -> Option<f64>;
 
+/// A drawing each: end of its file name, and words.
+const FAMILIES: [(&str, &str); 4] = [
+    ("shares", "proportional share"),
+    ("linux", "Linux's own and real Linux"),
+    ("realtime", "real time"),
+    ("others", "others"),
+];
+
+/// The end of the name of the drawing in which a scheduler is.
+fn family(label: &str) -> &'static str {
+    match label {
+        "wrr" | "drr" | "wfq" | "wfq-list" | "sfq" | "wf2q" | "stride" | "lottery" | "vtrr"
+        | "eevdf-1995" => "shares",
+        "posix" | "cbs" | "gedf" | "pedf" | "rm" => "realtime",
+        "eevdf" => "linux",
+        _ if ["linux-", "o1-", "cfs-"].iter().any(|start| label.starts_with(start)) => "linux",
+        _ => "others",
+    }
+}
+
 impl Cost {
     fn labels(&self) -> Vec<&str> {
         let mut labels: Vec<&str> = Vec::new();
@@ -76,9 +96,16 @@ impl Cost {
             &paper,
             select_ns,
         ));
-        for (part, chunk) in main.chunks(8).enumerate() {
-            let name = format!("cost-select-{}", part + 1);
-            drawings.extend(self.drawing(&name, "Choosing the next client", "instructions", chunk, select));
+        for (name, words) in FAMILIES {
+            let members: Vec<&str> = main.iter().copied().filter(|label| family(label) == name).collect();
+            let title = format!("Choosing the next client: {words}");
+            drawings.extend(self.drawing(
+                &format!("cost-select-{name}"),
+                &title,
+                "instructions",
+                &members,
+                select,
+            ));
         }
         drawings.extend(self.drawing(
             "cost-vtrr-enqueue",

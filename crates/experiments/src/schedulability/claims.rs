@@ -94,6 +94,21 @@ impl Claims {
                     );
                 }
             }
+            ("rm:fit=first", _) => {
+                let fits = theory::first_fit_rm(set, nr_cpus);
+                self.note(
+                    "partitioned RM: all fit if and only if first fit by response times says so",
+                    "Joseph, Pandya 1986",
+                    set,
+                    fits != measure.refused,
+                );
+                self.note(
+                    "partitioned RM, all fit: no job is late",
+                    "Joseph, Pandya 1986",
+                    set,
+                    !fits || schedulable,
+                );
+            }
             ("rm" | "posix", 2..) if theory::andersson(set, nr_cpus) => {
                 self.note(
                     "global RM, U_max <= m / (3m - 2), U <= m^2 / (3m - 2): no job is late",

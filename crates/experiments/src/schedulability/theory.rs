@@ -71,6 +71,19 @@ pub fn first_fit(set: &TaskSet, nr_cpus: u32) -> bool {
     })
 }
 
+/// The same for rate monotonic: a CPU has room if all tasks on it, the new one too, keep their periods by [`response_times`].
+pub fn first_fit_rm(set: &TaskSet, nr_cpus: u32) -> bool {
+    let mut cpus = vec![TaskSet { tasks: Vec::new(), horizon: set.horizon }; nr_cpus as usize];
+    set.tasks.iter().all(|&task| {
+        let room = cpus.iter_mut().find(|cpu| {
+            let mut tried = (*cpu).clone();
+            tried.tasks.push(task);
+            !tried.overloads(1) && response_times(&tried).iter().all(Option::is_some)
+        });
+        room.map(|cpu| cpu.tasks.push(task)).is_some()
+    })
+}
+
 /// Lopez, Diaz and Garcia 2004: every reasonable fit succeeds if U <= (b m + 1) / (b + 1), b = floor(1 / U_max).
 pub fn lopez(set: &TaskSet, nr_cpus: u32) -> bool {
     let b = (1.0 / largest(set)).floor();
@@ -151,6 +164,13 @@ mod tests {
         assert!(!first_fit(&set(&[(6, 10), (6, 10), (6, 10)], 10), 2));
         // 1/3 + 1/3 + 1/3 is a whole CPU
         assert!(first_fit(&set(&[(4, 12), (4, 12), (4, 12)], 12), 1));
+    }
+
+    #[test]
+    fn first_fit_by_response_times() {
+        let pair = set(&[(2, 5), (4, 7)], 35);
+        assert!(first_fit(&pair, 1) && !first_fit_rm(&pair, 1) && first_fit_rm(&pair, 2));
+        assert!(first_fit_rm(&set(&[(1, 4), (2, 6), (3, 12)], 12), 1));
     }
 
     /// Three tasks of 6 in 10 on two CPUs: U = 1.8, x = (6 - 6) / 2 = 0, late by 6 at most.

@@ -102,7 +102,7 @@ pub(super) fn sequences(name: &str, shown: Span, runs: &[Run]) -> Drawing {
         caption: "Five always runnable clients with shares 1 to 5 (linux-2.2, linux-2.4: nice values whose time slices are as 1 to 5; linux-6.x: \
                   real Linux, control groups)."
             .into(),
-        svg: grid(&format!("Who ran when within {shown}, five clients"), &[], &panels, 2, (PANEL.0, height)),
+        svg: grid(&format!("Who ran when within {} ms, five clients", shown.as_ms_f64()), &[], &panels, 2, (PANEL.0, height)),
     }
 }
 

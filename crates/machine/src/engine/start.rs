@@ -119,7 +119,7 @@ impl<K: Kernel> Machine<K> {
                 let task = &program.tasks[id as usize];
                 let state = task.init.expect("a task that no other forks has a state at the start");
                 let (change, kernel_thread) = (task.change.as_ref(), task.kernel_thread);
-                Spawn { id: TaskId(id), name: &task.name, kernel_thread, change, state }
+                Spawn { id: TaskId(id), name: &task.name, kernel_thread, change, state, cpu: task.start_cpu }
             })
             .collect();
         let is_deadline = |spawn: &Spawn<'_>| {

@@ -14,8 +14,8 @@
 //! *Sources*: kernel/sched_fair.c of 2.6.32.60 and the documented behaviour of 6.1, restated. *Differs*: exact division where the
 //! kernel multiplies with a rounded inverse (less than a ns per event apart); loads are sums of weights, where 6.1 takes decayed
 //! averages (PELT), so that 6.1's placement and balancing on several CPUs are approximations; no groups, no bandwidth limits.
-//! *Not explained*: Harmony's runs of 2.6.32 move tasks more often than this model. [8,0,0,0] takes 30 moves there (6 here), [5,0,0,0] has 23
-//! moves per second there (none here). Nothing disturbs equal hogs here. Against real 6.1 on one CPU: fairbench within 1 %, responsebench within 0.4 % (see `tests`).
+//! Five equal hogs on four CPUs wander: 2.6.32 (not 6.1) moves one of two that share a CPU to a CPU that has one, which only turns the imbalance around; 25.5
+//! moves per second here, 23 in Harmony's runs. *Not explained*: [8,0,0,0] takes Harmony's kernel 30 moves, this model 6. Against real 6.1 on one CPU: fairbench within 1 %, responsebench within 0.4 % (see `tests`).
 //! *Uncertain*: 2.6.32's choice of a CPU at wakeup (its last or its waker's here; later stable kernels also look for an idle one).
 //!
 //! *Several CPUs*: a tree per CPU, balancing by scheduling domains (`kit::balance`); tunables grow with 1 + log2(CPUs), at most 4 times.
@@ -134,6 +134,7 @@ impl Cfs {
             newidle_worth: Some(params.migration_cost),
             newidle_one: true,
             one_per_group: true,
+            turns_around: params.version == CfsVersion::V2_6_32,
         };
         Cfs { params, queues: Queues::new(params), balancer: Balancer::new(rules) }
     }

@@ -134,6 +134,7 @@ impl Ebs {
             newidle_worth: None,
             newidle_one: false,
             one_per_group: false,
+            turns_around: false,
         };
         // from the middle of a level to the middle of the one above it: half-life * log2((k + 1/2) / (k - 1/2))
         let promote_after = (0..LEVELS - BEST).map(|k| match k {

@@ -128,6 +128,7 @@ impl Eevdf {
             newidle_worth: Some(params.migration_cost),
             newidle_one: true,
             one_per_group: true,
+            turns_around: false,
         };
         Eevdf { params, queues: Queues::new(params), balancer: Balancer::new(rules) }
     }

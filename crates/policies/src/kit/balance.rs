@@ -9,7 +9,7 @@
 //!
 //! With 8 equal tasks of load 1 on the first of four CPUs, the mean is 2: the second pulls min(6, 7, 2) = 2, then the third 2, and
 //! the fourth 2, one after the other. With 2,1,1,1 the own load of each reader is 1, the mean 1.25, and nothing moves: 1.25 - 1 is
-//! less than a task, and a move would only swap who is worse off (`small`).
+//! less than a task, and a move would only swap who is worse off (`small`); 2.6.32 makes it all the same, so that the task too many wanders.
 //!
 //! *Source*: specification of the kernels' behaviour (2.6.18, 2.6.32), restated. What the two differ in is in [`Rules`].
 //! *Uncertain*: powers of SMT cores, the node level's constants, the phase of the first check of each CPU (staggered here).
@@ -95,6 +95,9 @@ pub(crate) struct Rules {
     pub(crate) newidle_one: bool,
     /// Only the first idle, else the first, CPU of a group balances for it.
     pub(crate) one_per_group: bool,
+    /// A task is moved also if that only turns the imbalance around: of two that share a CPU to a CPU that has one (2.6.32). So
+    /// one task too many wanders.
+    pub(crate) turns_around: bool,
 }
 
 /// Constants of a level: shortest and longest interval in ms, factor when busy, imbalance in per cent.
@@ -367,7 +370,8 @@ impl Balancer {
     /// Less than one task is to move: is it worth moving one all the same?
     fn small(&self, busiest: u64, per_task: u64, own: u64, own_per_task: u64, own_nr: u64) -> bool {
         let tasks_apart = if own_nr > 0 && per_task > own_per_task { 1 } else { 2 };
-        if busiest - own >= per_task * tasks_apart {
+        let for_turning = if self.rules.turns_around { per_task } else { 0 };
+        if busiest - own + for_turning >= per_task * tasks_apart {
             return true;
         }
         // power in use now and after the move, if each CPU can use at most one task's load

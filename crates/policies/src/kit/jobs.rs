@@ -59,8 +59,32 @@ pub struct Jobs {
     tasks: Table<Task>,
     keyed: Keyed,
     used: Vec<u64>,
+    /// Per CPU: who is assigned to it, with its deadline parameters.
+    assigned: Vec<Vec<(TaskId, DeadlineParams)>>,
     sequence: u64,
     warnings: Vec<String>,
+}
+
+/// Whether tasks with these fixed priorities (a low number is a high one) always meet their deadlines on one CPU: response times by Joseph
+/// and Pandya, exact for deadlines up to the period; a later deadline counts as the period.
+fn responses_fit(tasks: &[(u64, DeadlineParams)]) -> bool {
+    tasks.iter().enumerate().all(|(place, &(key, params))| {
+        let limit_ns = params.deadline.min(params.period).as_ns();
+        // equal ones delay each other
+        let higher = || tasks.iter().enumerate().filter(move |&(other, &(k, _))| other != place && k <= key);
+        let mut response_ns = params.runtime.as_ns();
+        while response_ns <= limit_ns {
+            let delays = higher().map(|(_, (_, other))| {
+                response_ns.div_ceil(other.period.as_ns().max(1)).saturating_mul(other.runtime.as_ns())
+            });
+            let next_ns = delays.fold(params.runtime.as_ns(), u64::saturating_add);
+            if next_ns == response_ns {
+                return true;
+            }
+            response_ns = next_ns;
+        }
+        false
+    })
 }
 
 /// Runtime / period, rounded up.
@@ -77,6 +101,7 @@ impl Jobs {
             tasks: Table::default(),
             keyed: Keyed::default(),
             used: Vec::new(),
+            assigned: Vec::new(),
             sequence: 0,
             warnings: Vec::new(),
         }
@@ -90,9 +115,25 @@ impl Jobs {
         let Some(params) = view.params(task).deadline else { return BACKGROUND };
         match self.order {
             Order::Deadline => self.tasks[task].released.saturating_add(params.deadline).as_ns(),
-            Order::Period => params.period.as_ns(),
-            Order::RelativeDeadline => params.deadline.as_ns(),
+            Order::Period | Order::RelativeDeadline => self.priority(&params),
         }
+    }
+
+    /// What fixed priorities go by.
+    fn priority(&self, params: &DeadlineParams) -> u64 {
+        if self.order == Order::RelativeDeadline { params.deadline.as_ns() } else { params.period.as_ns() }
+    }
+
+    /// Whether a task has room on a CPU: up to U = 1 under EDF, by the analysis of response times under fixed priorities.
+    fn fits(&self, cpu: CpuId, params: Option<DeadlineParams>) -> bool {
+        let Some(params) = params else { return true };
+        let within = self.used[cpu.index()] + utilisation(&params) <= ONE;
+        if !within || self.order == Order::Deadline {
+            return within;
+        }
+        let others = self.assigned[cpu.index()].iter().map(|(_, other)| *other);
+        let tasks: Vec<_> = others.chain([params]).map(|other| (self.priority(&other), other)).collect();
+        responses_fit(&tasks)
     }
 
     /// Chooses the CPU of a task, if tasks are divided among CPUs.
@@ -102,9 +143,11 @@ impl Jobs {
         }
         let Task { cpu: before, utilisation: counted, .. } = self.tasks[task];
         self.used[before.index()] -= counted;
-        let needed = view.params(task).deadline.as_ref().map_or(0, utilisation);
+        self.assigned[before.index()].retain(|(other, _)| *other != task);
+        let params = view.params(task).deadline;
+        let needed = params.as_ref().map_or(0, utilisation);
         let allowed = || view.topology().ids().filter(|&cpu| view.allowed(task, cpu));
-        let fits = |cpu: &CpuId| self.used[cpu.index()] + needed <= ONE;
+        let fits = |cpu: &CpuId| self.fits(*cpu, params);
         let used = |cpu: CpuId| self.used[cpu.index()];
         let chosen = match self.placement {
             _ if needed == 0 => Some(view.home_cpu(task)),
@@ -117,6 +160,7 @@ impl Jobs {
             allowed().min_by_key(|&cpu| (used(cpu), cpu)).unwrap_or_else(|| view.home_cpu(task))
         });
         self.used[cpu.index()] += needed;
+        self.assigned[cpu.index()].extend(params.map(|params| (task, params)));
         let state = &mut self.tasks[task];
         (state.cpu, state.utilisation) = (cpu, needed);
     }
@@ -140,6 +184,7 @@ impl Policy for Jobs {
         let nr_queues = if self.placement == Placement::Global { 1 } else { view.nr_cpus() as usize };
         self.keyed = Keyed::new(nr_queues, view.nr_cpus());
         self.used = vec![0; view.nr_cpus() as usize];
+        self.assigned = vec![Vec::new(); view.nr_cpus() as usize];
         Wants::default()
     }
 
@@ -152,6 +197,7 @@ impl Policy for Jobs {
         let Task { cpu, utilisation, .. } = std::mem::take(&mut self.tasks[task]);
         if self.placement != Placement::Global {
             self.used[cpu.index()] -= utilisation;
+            self.assigned[cpu.index()].retain(|(other, _)| *other != task);
         }
     }
 

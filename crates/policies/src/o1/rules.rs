@@ -56,6 +56,7 @@ impl Version {
             newidle_worth: None,
             newidle_one: false,
             one_per_group: false,
+            turns_around: false,
         }
     }
 }

@@ -13,12 +13,12 @@ const RR_SLICE: ParamInfo = ParamInfo { name: "rr_slice", default: "100ms", help
 const FIT: ParamInfo = ParamInfo {
     name: "fit",
     default: "first",
-    help: "how tasks are divided among CPUs: first, best or worst fit",
+    help: "how tasks are divided among CPUs: first, best or worst fit (room: U up to 1)",
 };
 const FIT_NONE: ParamInfo = ParamInfo {
     name: "fit",
     default: "none",
-    help: "how tasks are divided among CPUs: none (one queue), first, best or worst fit",
+    help: "how tasks are divided among CPUs: none (one queue), first, best or worst fit (room: by response times)",
 };
 const ORDER: ParamInfo = ParamInfo {
     name: "order",
@@ -108,6 +108,7 @@ fn fit(params: &Params<'_>, info: &'static ParamInfo) -> Result<Placement, Polic
         "first" => Ok(Placement::FirstFit),
         "best" => Ok(Placement::BestFit),
         "worst" => Ok(Placement::WorstFit),
+        _ if info.default == "none" => Err("expected none, first, best or worst".into()),
         _ => Err("expected first, best or worst".into()),
     })
 }

@@ -12,7 +12,8 @@
 //!
 //! *Sources*: Liu, Layland (1973); Joseph, Pandya, "Finding Response Times in a Real-Time System" (1986); Leung, Whitehead (1982) for
 //! deadline monotonic. *Differs*: as EDF (see `edf`): jobs are seen through wakeups and blocks. On several CPUs one queue serves all
-//! (global fixed priorities, to which Dhall's effect applies), or tasks are divided (`fit`). *Uncertain*: nothing.
+//! (global fixed priorities, to which Dhall's effect applies), or tasks are divided (`fit`): one fits on a CPU if the analysis above
+//! finds no response too long there, its own or another's. *Uncertain*: nothing.
 //!
 //! *Parameters*: `order` = period or deadline; `fit` = none (one queue), first, best, worst.
 

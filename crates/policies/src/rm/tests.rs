@@ -64,6 +64,27 @@ fn what_edf_can_and_fixed_priorities_cannot() {
     assert!(worst("gedf") <= Span::from_ms(7));
 }
 
+/// (2, 5) and (4, 7) fill 97 % of a CPU: partitioned EDF puts both on the first, rate monotonic cannot (R = 8 > 7) and uses two. A third of
+/// (1, 7) fits with the first: R = 1 + 2 = 3.
+#[test]
+fn fixed_priorities_divide_by_response_times() {
+    let specs = [periodic(2, 5, 35), periodic(4, 7, 35), periodic(1, 7, 35)];
+    let where_they_run = |sched: &str, fit: &str| -> Vec<Vec<u32>> {
+        let measured = Lab::new(sched, 2).param("fit", fit).run(Span::from_ms(35), &specs).unwrap();
+        assert_eq!(measured.warnings, Vec::<String>::new());
+        let on = |cpu| {
+            let mut tasks: Vec<u32> =
+                measured.runs(2).into_iter().filter(|run| run.0 == cpu).map(|run| run.3.0).collect();
+            tasks.sort_unstable();
+            tasks.dedup();
+            tasks
+        };
+        vec![on(0), on(1)]
+    };
+    assert_eq!(where_they_run("pedf", "first"), [vec![0, 1], vec![2]]);
+    assert_eq!(where_they_run("rm", "first"), [vec![0, 2], vec![1]]);
+}
+
 #[test]
 fn deadline_monotonic_prefers_short_deadlines() {
     // B has the longer period and the shorter deadline

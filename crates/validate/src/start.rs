@@ -1,0 +1,172 @@
+//! Where do a case's tasks begin, and what do the CPUs do just before?
+//!
+//! A guest brings its tasks into being while real-time tasks hold all its CPUs, so that they begin together when these sleep. Where each
+//! one is then is a matter of that set-up: of CPUs that are all busy none is better than another. It is part of the question, not of the
+//! answer; the simulation therefore begins with the same tasks on each CPU, which are held until the start, too:
+//!
+//! ```text
+//! guest, 6.1, 4 CPUs, cgroup    cpu0 t1 t2 t4   cpu1 -    cpu2 t0 t3   cpu3 t5       kept as `start`: 2 0 0 2 0 3
+//!                 held until    131 us          206 us    27 us        25 us         (by init, the holders, kworkers, RCU)
+//! simulation                    the same; a FIFO task on each CPU sleeps then
+//! first decision to be judged   cpu1, with nothing to do, pulls t2 from cpu0
+//! ```
+//!
+//! A guest's kernel has threads, too, of which the machine knows nothing (memory's compaction, the watchdog). What they cost is nothing, but
+//! each may start a round of migrations: eight sleepers on two CPUs move 35 times in 10 s without them, 98 times with, 105 to 148 in a guest.
+
+use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span};
+use schedlab_workload::{
+    Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload,
+};
+
+/// A thread of the guest's kernel for which the machine has no part.
+struct Thread {
+    name: &'static str,
+    /// On CPU 0; else wherever the scheduler puts it.
+    bound: bool,
+    first: Span,
+    period: Span,
+}
+
+/// They do next to nothing, but a CPU that has nothing else falls idle after them and pulls a task, and who wakes up meanwhile goes
+/// elsewhere. Periods as in the logs of guests of both kernels; `kcompactd0`'s is `HPAGE_FRAG_CHECK_INTERVAL_MSEC` (mm/compaction.c) in
+/// the steps of the timer wheel.
+const THREADS: [Thread; 3] = [
+    Thread { name: "kcompactd0", bound: false, first: Span::from_ms(440), period: Span::from_ms(512) },
+    Thread { name: "kworker/u", bound: false, first: Span::from_ms(472), period: Span::from_ms(2_032) },
+    Thread { name: "kworker/0", bound: true, first: Span::from_ms(1_944), period: Span::from_ms(2_000) },
+];
+
+/// The soft lockup watchdog (kernel/watchdog.c) has each CPU's stopper run at two fifths of its 10 s limit.
+const WATCHDOG: Thread =
+    Thread { name: "watchdog", bound: true, first: Span::from_ms(2_800), period: Span::from_s(4) };
+
+/// What a thread does at a time.
+const WORK: Span = Span::from_us(12);
+
+/// A workload that threads of a set-up are added to.
+struct Setup {
+    workload: Workload,
+    next_pid: u32,
+    next_eid: u64,
+}
+
+impl Setup {
+    fn of(workload: &Workload) -> Setup {
+        let births = workload.tasks.iter().filter_map(|task| match task.birth {
+            Birth::Init { eid, .. } => Some(eid),
+            Birth::Fork { .. } => None,
+        });
+        let events = workload.tasks.iter().flat_map(|task| task.events.iter().map(|event| event.eid));
+        Setup {
+            next_pid: workload.tasks.iter().map(|task| task.pid + 1).max().unwrap_or(1),
+            next_eid: births.chain(events).map(|eid| eid.0 + 1).max().unwrap_or(0),
+            workload: workload.clone(),
+        }
+    }
+
+    fn eid(&mut self) -> EventId {
+        self.next_eid += 1;
+        EventId(self.next_eid - 1)
+    }
+
+    fn event(&mut self, kind: EventKind) -> Event {
+        Event { eid: self.eid(), kind }
+    }
+
+    fn sleep(&mut self, after: Span) -> Event {
+        self.event(EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Timer }))
+    }
+
+    fn add(&mut self, name: &str, cpu: Option<u32>, policy: Policy, state: InitState, events: Vec<Event>) {
+        let rt_priority = if policy == Policy::Fifo { 99 } else { 0 };
+        let birth = Birth::Init { eid: self.eid(), parent: None, state };
+        self.workload.tasks.push(Task {
+            pid: self.next_pid,
+            name: name.to_owned(),
+            birth,
+            params: Some(SchedParams { policy, rt_priority, ..SchedParams::default() }),
+            affinity: cpu.map(|cpu| CpuSet::single(CpuId(cpu))),
+            cgroup: None,
+            kernel_thread: true,
+            events,
+        });
+        self.next_pid += 1;
+    }
+
+    fn add_thread(&mut self, thread: &Thread, cpu: Option<u32>, policy: Policy, duration: Span) {
+        let rounds = (duration.as_ns().saturating_sub(thread.first.as_ns()) / thread.period.as_ns()) as usize;
+        let mut events = Vec::with_capacity(2 * rounds + 2);
+        for round in 0..=rounds {
+            events.push(self.sleep(if round == 0 { thread.first } else { thread.period }));
+            events.push(self.event(EventKind::Block { length: WORK }));
+        }
+        self.add(thread.name, cpu, policy, InitState::Blocked, events);
+    }
+}
+
+/// The workload as a guest runs it: each CPU held by one task more until its time, and with the threads of the guest's kernel that the
+/// machine does not have. All these come after the workload's own tasks. Deadline tasks, which no other can hold back, sleep until the
+/// guest's own program lets go of CPU 0, as they do there.
+pub fn as_in_guest(workload: &Workload, held_until_ns: &[u64], duration: Span) -> Workload {
+    let mut setup = Setup::of(workload);
+    let let_go = Span::from_ns(held_until_ns.first().copied().unwrap_or(0));
+    for index in 0..workload.tasks.len() {
+        let wakeup = setup.sleep(let_go);
+        let task = &mut setup.workload.tasks[index];
+        let is_deadline = task.params.is_some_and(|params| params.policy == Policy::Deadline);
+        if let (true, Birth::Init { state: state @ InitState::Runnable, .. }) = (is_deadline, &mut task.birth)
+        {
+            *state = InitState::Blocked;
+            task.events.insert(0, wakeup);
+        }
+    }
+    for (cpu, until_ns) in (0..).zip(held_until_ns) {
+        let held = setup.event(EventKind::Block { length: Span::from_ns(*until_ns) });
+        setup.add("holder", Some(cpu), Policy::Fifo, InitState::Runnable, vec![held]);
+        setup.add_thread(&WATCHDOG, Some(cpu), Policy::Fifo, duration);
+    }
+    for thread in &THREADS {
+        setup.add_thread(thread, thread.bound.then_some(0), Policy::Normal, duration);
+    }
+    setup.workload
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_workload::generate::Spec;
+
+    #[test]
+    fn the_set_up_comes_after_the_workload_which_stays_valid() {
+        let spec = Spec::from_toml("t", "kind = \"sleepers\"\nduration = \"1s\"").unwrap();
+        let workload = spec.build().unwrap();
+        let guest = as_in_guest(&workload, &[131_074, 206_220], Span::from_s(10));
+        guest.check().unwrap();
+        assert_eq!(guest.tasks[..workload.tasks.len()], workload.tasks);
+        let added = &guest.tasks[workload.tasks.len()..];
+        let names: Vec<&str> = added.iter().map(|task| task.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["holder", "watchdog", "holder", "watchdog", "kcompactd0", "kworker/u", "kworker/0"]
+        );
+        // 440 ms, then each 512 ms: 19 times in 10 s, as in the guest
+        let wakeups =
+            added[4].events.iter().filter(|event| matches!(event.kind, EventKind::Wakeup(_))).count();
+        assert_eq!(wakeups, 19);
+    }
+
+    #[test]
+    fn deadline_tasks_wait_until_cpu_0_is_free() {
+        let workload = schedlab_workload::parse_text(
+            "schedlab-workload 1\n- INIT 0 0 1 runnable policy=deadline runtime=30ms deadline=100ms period=100ms\n- EXIT 1 1s\n",
+        )
+        .unwrap();
+        let guest = as_in_guest(&workload, &[109_000, 0], Span::from_s(1));
+        guest.check().unwrap();
+        assert!(matches!(guest.tasks[0].birth, Birth::Init { state: InitState::Blocked, .. }));
+        let first =
+            EventKind::Wakeup(Wakeup::External { after: Span::from_us(109), source: ExternalSource::Timer });
+        assert_eq!(guest.tasks[0].events[0].kind, first);
+    }
+}
