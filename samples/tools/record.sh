@@ -14,7 +14,7 @@ export PERFETTO_PRODUCER_SOCK_NAME=$out/producer PERFETTO_CONSUMER_SOCK_NAME=$ou
 calls="sched_yield setpriority sched_setscheduler"
 instance=$tracing/instances/schedlab-tools
 mkdir -p "$instance" $tracing/instances/schedlab-p{1,2,3}
-trap 'sleep 0.2; rmdir $tracing/instances/schedlab-{tools,p1,p2,p3} 2>/dev/null' EXIT
+trap 'sleep 0.2; rmdir $tracing/instances/schedlab-{tools,p1,p2,p3} 2>/dev/null || true' EXIT # trace-cmd may have removed its own
 echo 4096 >"$instance/buffer_size_kb"
 echo mono >"$instance/trace_clock"
 echo 0 >"$instance/tracing_on"

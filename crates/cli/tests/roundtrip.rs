@@ -33,7 +33,8 @@ struct Step {
 #[derive(Clone, Debug, PartialEq)]
 enum What {
     Fork(u32),
-    Prio,
+    /// In the text form's words, and of whom.
+    Prio(String, Option<u32>),
     Yield,
     Block,
     /// Elapsed time since the block.
@@ -62,7 +63,9 @@ fn lives(workload: &Workload) -> BTreeMap<u32, Vec<Step>> {
         let steps = task.events.iter().map(|event| {
             let what = match &event.kind {
                 EventKind::Fork { child, .. } => What::Fork(pid(*child)),
-                EventKind::Prio { .. } => What::Prio,
+                EventKind::Prio { change, .. } => {
+                    What::Prio(schedlab_workload::change_words(change, workload), change.target.map(pid))
+                }
                 EventKind::Yield { .. } => What::Yield,
                 EventKind::Block { .. } => What::Block,
                 EventKind::Exit { .. } => What::Exit,
@@ -241,8 +244,8 @@ fn perfetto_brings_back_the_same_workload() {
     }
 }
 
-/// What no sample has: yields with and without effect, changes of nice values. (Affinity masks and the priorities that other tasks set are
-/// not in any trace.)
+/// What no sample has: yields with and without effect, changes of settings. Affinity masks, deadline parameters and what tells FIFO from RR are
+/// behind pointers in real traces; our exports tell them in words.
 #[test]
 fn hand_written_workloads_come_back() {
     let names = ["pingpong", "forktree", "responsebench", "sleepers8", "figure1"];
@@ -252,7 +255,18 @@ fn hand_written_workloads_come_back() {
     let yields = "schedlab-workload 1\n- INIT 0 0 1 runnable name=alone\n- INIT 0 0 2 blocked name=late\n\
         - YIELD 1 1ms\n- YIELD 1 2ms\n- PRIO 1 3ms nice=5\n- BLOCK 1 4ms\n- WAKEUP 1 5ms\n\
         - YIELD 1 4ms\n- EXIT 1 6ms\n- WAKEUP 2 10ms\n- YIELD 2 1ms\n- EXIT 2 3ms\n";
-    let all = hand.iter().map(|(name, text)| (*name, text.as_str())).chain([("yields", yields)]);
+    let settings = "schedlab-workload 1\nCGROUP /batch\n- INIT 0 0 1 runnable name=chief nice=2\n\
+        - INIT 0 0 2 blocked name=other policy=batch affinity=0\n\
+        - PRIO 1 1ms policy=rr prio=50\n- PRIO 1 1ms policy=fifo prio=51 affinity=0-1\n\
+        - PRIO 1 2ms target=2 policy=idle affinity=1\n- PRIO 1 2ms target=2 nice=19 cgroup=/batch\n\
+        - PRIO 1 3ms policy=normal nice=2\n- PRIO 1 3ms nice=2\n\
+        - FORK 1 3ms 3 name=child policy=rr prio=7 affinity=1\n- FORK 1 3ms 4 name=like-its-parent\n\
+        - PRIO 1 3ms target=4 policy=batch nice=3 renice=-3\n- EXIT 1 4ms\n\
+        - WAKEUP 2 10ms\n- PRIO 2 1ms policy=deadline runtime=1ms deadline=20ms period=30ms affinity=0-1\n\
+        - BLOCK 2 2ms\n- WAKEUP 2 40ms\n- PRIO 2 1ms policy=normal affinity=0\n- EXIT 2 2ms\n\
+        - PRIO 3 1ms policy=normal\n- EXIT 3 2ms\n- EXIT 4 3ms\n";
+    let all = hand.iter().map(|(name, text)| (*name, text.as_str()));
+    let all = all.chain([("yields", yields), ("settings", settings)]);
     for (name, text) in all {
         let mut workload = schedlab_workload::parse_text(name, text.as_bytes()).unwrap();
         // number 2 is every Linux' kthreadd, so that an export would choose another
@@ -261,15 +275,20 @@ fn hand_written_workloads_come_back() {
             if sched.starts_with("linux") && !has_linux() {
                 continue;
             }
-            let trip = run(&workload, sched, 1);
+            let trip = run(&workload, sched, if name == "settings" { 2 } else { 1 });
             for form in ["run.dat", "run.pftrace"] {
                 let (_, shift_ns) = export(&trip, form);
-                compare(
-                    &format!("{name} under {sched}, {form}"),
-                    &workload,
-                    &import(&trip.path(form)),
-                    shift_ns,
-                );
+                let again = import(&trip.path(form));
+                compare(&format!("{name} under {sched}, {form}"), &workload, &again, shift_ns);
+                if name == "settings" {
+                    let start = |w: &Workload, pid| {
+                        let task = w.tasks.iter().find(|task| task.pid == pid).unwrap();
+                        (task.params, task.affinity.clone())
+                    };
+                    for pid in [1003, 1004] {
+                        assert_eq!(start(&again, pid), start(&workload, pid), "{pid} under {sched}, {form}");
+                    }
+                }
             }
         }
     }

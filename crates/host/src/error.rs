@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// Said after every error that means "this host does not let us record": recording is the only step that needs it.
 pub const WORKS_WITHOUT: &str = "Everything except recording works without it: \
-    `schedlab import`, `run` and `report` take the recordings in samples/ or a trace.dat made elsewhere.";
+    `schedlab import`, `run` and `compare` take the recordings in samples/ or a trace.dat made elsewhere.";
 
 /// Why a recording could not be made.
 #[derive(Debug, thiserror::Error)]

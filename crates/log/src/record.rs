@@ -40,6 +40,9 @@ pub mod note {
     pub const AWAKE: u32 = 0x8000_0011;
     /// `task` yields, and runs on.
     pub const YIELD: u32 = 0x8000_0012;
+    /// `task` sets parameters of `other` (itself or another): 8 bytes of the words of a PRIO in a workload's text, in order, `flags` the
+    /// piece's number modulo 256. The last piece has a zero byte, behind which all are zero.
+    pub const SET: u32 = 0x8000_0013;
     /// `value` of an [`AWAKE`] that no task is behind.
     pub const NO_WAKEUP: u64 = u64::MAX;
 }

@@ -757,8 +757,11 @@ impl<K: Kernel> Machine<K> {
             }
             Code::Set(change) => {
                 let program = Arc::clone(&self.program);
+                let words = program.change_words.get(change as usize);
                 let (target, change) = &program.changes[change as usize];
-                self.enter(cpu, id, Op::Set(target.unwrap_or(id), change))
+                let target = target.unwrap_or(id);
+                self.note_words(cpu, id, target, words.map_or("", |words| words));
+                self.enter(cpu, id, Op::Set(target, change))
             }
             Code::Yield => {
                 self.enter(cpu, id, Op::Yield)?;
@@ -798,6 +801,27 @@ impl<K: Kernel> Machine<K> {
             ..Record::default()
         };
         self.kernel.note(Time::from_ns(self.now_ns), note);
+    }
+
+    /// Notes what a task sets of another or of itself, whole: [`note::SET`].
+    fn note_words(&mut self, cpu: CpuId, task: TaskId, other: TaskId, words: &str) {
+        // the end shows by a zero byte
+        for (piece, start) in (0..=words.len()).step_by(8).enumerate() {
+            let mut bytes = [0; 8];
+            let part = &words.as_bytes()[start..words.len().min(start + 8)];
+            bytes[..part.len()].copy_from_slice(part);
+            let note = Record {
+                kind: Kind::Note as u8,
+                flags: piece as u8,
+                cpu: cpu.0 as u16,
+                task: task.0,
+                other: other.0,
+                arg: note::SET,
+                value: u64::from_le_bytes(bytes),
+                ..Record::default()
+            };
+            self.kernel.note(Time::from_ns(self.now_ns), note);
+        }
     }
 
     /// The instant that a task sleeps until.

@@ -18,7 +18,7 @@
 use crate::costs::Costs;
 use schedlab_units::{CpuId, CpuSet, Span, TaskId};
 use schedlab_workload::{
-    Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Wakeup, Workload,
+    Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Wakeup, Workload, change_words,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -149,6 +149,8 @@ pub struct Program {
     pub tokens: Vec<Token>,
     /// Operands of [`Code::Set`]: whose (`None`: its own), and what.
     pub changes: Vec<(Option<TaskId>, Change)>,
+    /// The changes in words, as the workload has them ([`schedlab_workload::change_words`]).
+    pub change_words: Vec<Box<str>>,
     /// Control groups, parents first.
     pub cgroups: Vec<Cgroup>,
     /// What lowering had to leave out or bend: reason -> how often.
@@ -197,7 +199,7 @@ impl Program {
         let deliveries = program.collect_tokens(workload)?;
         let mut token = 0;
         for (index, task) in workload.tasks.iter().enumerate() {
-            program.lower_task(TaskId(index as u32), task, &deliveries[index], &mut token);
+            program.lower_task(workload, TaskId(index as u32), task, &deliveries[index], &mut token);
         }
         Ok(program)
     }
@@ -319,6 +321,7 @@ impl Program {
 
     fn lower_task(
         &mut self,
+        workload: &Workload,
         id: TaskId,
         task: &schedlab_workload::Task,
         deliveries: &[Delivery],
@@ -371,6 +374,7 @@ impl Program {
                         cgroup: change.cgroup.map(|c| c.0),
                     };
                     self.changes.push((change.target, lowered));
+                    self.change_words.push(change_words(change, workload).into());
                     Code::Set(self.changes.len() as u32 - 1)
                 }
                 EventKind::Yield { .. } => Code::Yield,

@@ -10,8 +10,9 @@
 //!              5000 ns cpu1 switch idle -> t7              5001 ns cpu1 switch idle -> t7
 //! ```
 
-use schedlab_log::{Record, note};
+use schedlab_log::{LogTask, Record, note};
 use schedlab_trace::{Marker, Pid};
+use schedlab_units::{DeadlineParams, SchedParams, Span};
 
 /// What was written later than it happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +68,48 @@ pub(crate) fn marker(record: &Record, wakee: Option<(u32, Pid)>) -> Option<(Mark
         note::YIELD => Some((Marker::Yield, None)),
         _ => None,
     }
+}
+
+/// Gathers the pieces of [`note::SET`].
+#[derive(Default)]
+pub(crate) struct SetWords {
+    bytes: Vec<u8>,
+}
+
+impl SetWords {
+    /// Takes a piece; the words when it is the last one.
+    pub fn piece(&mut self, record: &Record) -> Option<String> {
+        if record.flags == 0 && self.bytes.len() < 256 * 8 {
+            self.bytes.clear();
+        }
+        let piece = record.value.to_le_bytes();
+        let end = piece.iter().position(|byte| *byte == 0);
+        self.bytes.extend_from_slice(&piece[..end.unwrap_or(piece.len())]);
+        end?;
+        let words = String::from_utf8(std::mem::take(&mut self.bytes)).ok()?;
+        (!words.is_empty() && !words.contains(['\n', '\r'])).then_some(words)
+    }
+}
+
+/// What a forked task begins with, in the words of a workload's text, where that is not what its parent begins with.
+pub(crate) fn birth_words(child: &LogTask, parent: &LogTask) -> Option<String> {
+    let mut words = Vec::new();
+    let SchedParams { policy, nice, rt_priority, deadline } = child.params;
+    if child.params != parent.params {
+        words.push(format!("policy={policy} nice={nice} prio={rt_priority}"));
+        words.extend(deadline.map(|DeadlineParams { runtime, deadline, period }| {
+            let [runtime, deadline, period] = [runtime, deadline, period].map(Span::as_ns);
+            format!("runtime={runtime}ns deadline={deadline}ns period={period}ns")
+        }));
+    }
+    words.extend(
+        child
+            .affinity
+            .as_ref()
+            .filter(|_| child.affinity != parent.affinity)
+            .map(|set| format!("affinity={set}")),
+    );
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// Thread ids of the tasks, then of the kernel's threads: as in the log where that is possible (not 0, which is idle; below 2^31; not

@@ -42,10 +42,7 @@ impl CommTable {
     }
     /// The name in text of any length.
     pub fn intern_text(&mut self, pid: i32, text: &[u8]) -> CommId {
-        let mut bytes = [0; 16];
-        let length = text.len().min(16);
-        bytes[..length].copy_from_slice(&text[..length]);
-        self.intern(pid, bytes)
+        self.intern(pid, padded(text))
     }
     /// Text of any length, kept whole.
     pub fn intern_long(&mut self, text: &[u8]) -> CommId {
@@ -59,6 +56,14 @@ impl CommTable {
         self.long.insert(text, id);
         id
     }
+}
+
+/// The first 16 bytes of a name, zeroes behind it.
+pub(crate) fn padded(text: &[u8]) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    let length = text.len().min(16);
+    bytes[..length].copy_from_slice(&text[..length]);
+    bytes
 }
 
 #[cold]

@@ -5,7 +5,7 @@ use crate::comm::CommTable;
 use crate::error::Problem;
 use crate::event::{CommId, Context, Pid, SchedEvent, SwitchSide, SyscallKind, Vector, Wake};
 use crate::format::{EventFormat, FieldKind, Number, Text, bytes_at, format_error, name_and_id};
-use crate::marker::Marker;
+use crate::marker;
 use crate::state::StateDecoder;
 use crate::write::EventSystem;
 use schedlab_units::CpuId;
@@ -366,10 +366,9 @@ impl Decoder {
                 SchedEvent::SysEnter(call.with(arguments.map(|a| a.map_or(0, |a| a.get_i32(record)))))
             }
             What::SysExit { call, ret } => SchedEvent::SysExit { call: *call, ret: ret.get(record) },
-            What::Print { at } => match Marker::parse(&record[*at..]) {
-                Some(marker) => SchedEvent::Marker(marker),
-                None => SchedEvent::Other { id: common.id },
-            },
+            What::Print { at } => {
+                marker::event(&record[*at..], comms).unwrap_or(SchedEvent::Other { id: common.id })
+            }
             What::Unknown => SchedEvent::Other { id: common.id },
         };
         Ok((common, what))

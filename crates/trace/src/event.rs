@@ -218,6 +218,16 @@ pub enum SchedEvent {
     },
     /// A line of text by an export of ours: what no other event tells.
     Marker(Marker),
+    /// Settings that a task of the trace has got, which no other event tells in full: by a line of text
+    /// ([`settings_line`](crate::settings_line)).
+    Settings {
+        /// Whose.
+        pid: Pid,
+        /// What it begins with, having just been forked; else what the event's task sets.
+        born: bool,
+        /// The words of a PRIO in a workload's text; to be asked of [`EventStream::comm`](crate::EventStream::comm).
+        words: CommId,
+    },
     /// Events of this CPU are missing here: the buffer was full. The event's time is that of the page which follows.
     Lost {
         /// How many, if the kernel counted them.

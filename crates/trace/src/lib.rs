@@ -54,7 +54,7 @@ pub use event::{
 pub use file::TraceFile;
 pub use format::{EventFormat, Field, FieldKind};
 pub use kernel_threads::standard_kernel_thread;
-pub use marker::Marker;
+pub use marker::{Marker, settings_line};
 pub use recording::{Recording, RecordingFormat, RecordingStream};
 pub use state::{StateDecoder, TaskState};
 pub use stream::EventStream;

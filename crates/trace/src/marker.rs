@@ -1,14 +1,16 @@
-//! How does a trace tell what changes nothing in the schedule? By a line of text that a run of ours was exported with: an ftrace `print`
+//! How does a trace tell what changes nothing in the schedule, and what no event holds (affinity masks, deadline parameters)? By a line of text that a run of ours was exported with: an ftrace `print`
 //! event (as `trace_marker` makes it) in the task's context, which trace-cmd, KernelShark and Perfetto show.
 //!
 //! ```text
 //! make-812 [001]  3.141592653: print: 0 schedlab: wakes 813 before it sleeps (17)
 //! cc1-813  [000]  3.141600000: print: 0 schedlab: need not sleep, woken already (17)
+//! cc1-813  [000]  3.141700000: print: 0 schedlab: sets 815: policy=fifo prio=50 affinity=0-3
 //! ```
 //!
 //! A recording of a real system has none: there such things are not to be seen.
 
-use crate::event::Pid;
+use crate::comm::CommTable;
+use crate::event::{Pid, SchedEvent};
 use std::fmt;
 
 /// What a line says of the task in whose context it stands.
@@ -76,9 +78,60 @@ impl Marker {
     }
 }
 
+/// The line by which a trace tells settings that no other event does: what the task of the context sets of `pid`, or (`born`) what that one,
+/// just forked, begins with. `words` are those of a PRIO in a workload's text: `nice=5`, `policy=fifo prio=50 affinity=0-3 cgroup=/batch`.
+pub fn settings_line(pid: Pid, born: bool, words: &str) -> String {
+    if born {
+        format!("{}{pid} begins with: {words}", Marker::OURS)
+    } else {
+        format!("{}sets {pid}: {words}", Marker::OURS)
+    }
+}
+
+/// What the text of a `print` event says, if the line is one of ours.
+pub(crate) fn event(text: &[u8], comms: &mut CommTable) -> Option<SchedEvent> {
+    match Marker::parse(text) {
+        Some(marker) => Some(SchedEvent::Marker(marker)),
+        None => settings(text).map(|(pid, born, words)| {
+            let words = comms.intern_long(words);
+            SchedEvent::Settings { pid, born, words }
+        }),
+    }
+}
+
+/// A [`settings_line`]: whose, at birth, the words.
+fn settings(text: &[u8]) -> Option<(Pid, bool, &[u8])> {
+    let rest = text.strip_prefix(Marker::OURS.as_bytes())?;
+    let end = rest.iter().position(|byte| matches!(byte, b'\n' | 0)).unwrap_or(rest.len());
+    let rest = &rest[..end];
+    let colon = memchr::memmem::find(rest, b": ")?;
+    let (head, words) = (&rest[..colon], rest[colon + 2..].trim_ascii_end());
+    let (number, born) = match head.strip_prefix(b"sets ") {
+        Some(number) => (number, false),
+        None => (head.strip_suffix(b" begins with")?, true),
+    };
+    let pid = std::str::from_utf8(number).ok()?.parse().ok().filter(|pid| *pid > 0)?;
+    Some((Pid(pid), born, words))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_are_read_as_written() {
+        let words = "policy=fifo prio=50 affinity=0-3 cgroup=\"/a: b\"";
+        for born in [false, true] {
+            let line = settings_line(Pid(813), born, words);
+            assert_eq!(settings(format!("{line}\n\0x").as_bytes()), Some((Pid(813), born, words.as_bytes())));
+            assert_eq!(Marker::parse(line.as_bytes()), None, "{line}");
+        }
+        for line in
+            ["schedlab: sets -1: nice=5", "schedlab: sets 0: nice=5", "schedlab: sets 7", "sets 7: nice=5"]
+        {
+            assert_eq!(settings(line.as_bytes()), None, "{line}");
+        }
+    }
 
     #[test]
     fn what_is_written_is_read() {

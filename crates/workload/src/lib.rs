@@ -39,4 +39,4 @@ pub use model::{
     Wakeup, Workload,
 };
 pub use rtapp::{RtAppError, read_rtapp};
-pub use text::{TextError, parse_text, read_text, write_text};
+pub use text::{TextError, change_words, parse_change_words, parse_text, read_text, write_text};

@@ -14,6 +14,11 @@ fn name(comm: CommId) -> &'static str {
         5 => "migration/0",
         // a control group's path
         6 => "/a/b",
+        7 => "policy=rr prio=50 affinity=0-1",
+        8 => "nice=5 cgroup=/c",
+        9 => "policy=fifo",
+        10 => "policy=deadline runtime=1ms deadline=2ms period=2ms",
+        11 => "affinity=",
         _ => "task",
     }
 }
@@ -77,6 +82,8 @@ fn what() -> impl Strategy<Value = SchedEvent> {
         1 => Just(SchedEvent::VectorExit(Vector::LocalTimer)),
         1 => (pid(), 0..7u32, 0..2i32)
             .prop_map(|(pid, path, root)| SchedEvent::CgroupAttach { pid, path: CommId(path), root }),
+        2 => (pid(), any::<bool>(), 6..13u32)
+            .prop_map(|(pid, born, words)| SchedEvent::Settings { pid, born, words: CommId(words) }),
     ]
 }
 

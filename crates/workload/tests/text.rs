@@ -257,3 +257,35 @@ fn a_workload_is_recognised_by_its_first_line() {
         assert_eq!(looks_like_text(text.as_bytes()), yes, "{text}");
     }
 }
+
+/// What a PRIO sets, in words and back; the examples have every word.
+#[test]
+fn changes_in_words_are_read_again() {
+    let text = "schedlab-workload 1\nCGROUP \"/a b\"\n- INIT 0 0 1 runnable name=x\n- PRIO 1 1 nice=-3\n\
+        - PRIO 1 2 policy=rr prio=50 affinity=0-3,8\n- PRIO 1 3 policy=batch nice=4 renice=5 cgroup=\"/a b\"\n\
+        - PRIO 1 4 policy=deadline runtime=1ms deadline=2500us period=10ms\n- EXIT 1 5\n";
+    let workload = schedlab_workload::parse_text("words", text.as_bytes()).unwrap();
+    let words = workload.tasks[0].events.iter().filter_map(|event| match &event.kind {
+        EventKind::Prio { change, .. } => Some((change, schedlab_workload::change_words(change, &workload))),
+        _ => None,
+    });
+    let mut seen = Vec::new();
+    for (change, words) in words {
+        let (read, path) = schedlab_workload::parse_change_words(&words).unwrap();
+        assert_eq!(path.as_deref(), change.cgroup.map(|_| "/a b"), "{words}");
+        assert_eq!(schedlab_workload::ParamChange { cgroup: change.cgroup, ..read }, **change, "{words}");
+        seen.push(words);
+    }
+    assert_eq!(
+        seen,
+        [
+            "nice=-3",
+            "policy=rr prio=50 affinity=0-3,8",
+            "policy=batch nice=4 renice=5 cgroup=\"/a b\"",
+            "policy=deadline runtime=1ms deadline=2500us period=10ms",
+        ]
+    );
+    for wrong in ["target=7", "nice=77", "policy=fifo \"", "speed=3"] {
+        assert!(schedlab_workload::parse_change_words(wrong).is_none(), "{wrong}");
+    }
+}

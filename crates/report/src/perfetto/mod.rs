@@ -15,10 +15,10 @@
 mod proto;
 
 use crate::calls::{Call, calls_for};
-use crate::order::{Order, marker, prio, thread_ids};
+use crate::order::{Order, SetWords, birth_words, marker, prio, thread_ids};
 use proto::{bytes, field, message, number, varint};
-use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each, write_aside};
-use schedlab_trace::{Marker, Pid};
+use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each, note, write_aside};
+use schedlab_trace::{Marker, Pid, settings_line};
 use schedlab_units::{Policy, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -88,6 +88,8 @@ struct Task {
     forked: bool,
     /// Policy, nice value, real-time priority.
     params: (u8, i8, u8),
+    /// What it begins with, if it is forked and its parent has other settings at its start.
+    born: Option<String>,
     /// Created, and has not run yet: what its creator sets of it is how it begins.
     is_new: bool,
     /// It is in `sched_yield`.
@@ -104,7 +106,7 @@ impl Task {
         };
         let (as_prev, as_next) = (encode(1, 2), encode(5, 6));
         let (waking, forked, is_new, yields) = (false, false, false, false);
-        Task { tid, as_prev, as_next, prio, waking, forked, params, is_new, yields }
+        Task { tid, as_prev, as_next, prio, waking, forked, params, born: None, is_new, yields }
     }
 }
 
@@ -121,6 +123,7 @@ struct Writer<'a> {
     /// Per CPU: the row of the task that the trace shows there.
     current: Vec<Option<u32>>,
     order: Order,
+    words: SetWords,
     buffered: usize,
     scratch: (Vec<u8>, Vec<u8>),
     stats: PerfettoStats,
@@ -149,7 +152,10 @@ impl<'a> Writer<'a> {
             .collect();
         forked.iter().filter(|id| id.is_workload()).for_each(|id| {
             if let Some(task) = tasks.get_mut(id.index()) {
+                let entry = &header.tasks[id.index()];
+                let parent = entry.parent.and_then(|parent| header.tasks.get(parent.index()));
                 task.forked = true;
+                task.born = parent.and_then(|parent| birth_words(entry, parent));
             }
         });
         let nr_tasks = tasks.len() as u32;
@@ -171,6 +177,7 @@ impl<'a> Writer<'a> {
             cpus: cpus.collect(),
             current: vec![None; header.nr_cpus as usize],
             order,
+            words: SetWords::default(),
             buffered: 0,
             scratch: Default::default(),
             stats: PerfettoStats::default(),
@@ -304,6 +311,13 @@ impl<'a> Writer<'a> {
         self.event(cpu, at_ns, tid, field::PRINT, 0);
     }
 
+    /// Settings of a task, by whoever is on the CPU.
+    fn settings(&mut self, time_ns: u64, cpu: u32, target: u32, born: bool, words: &str) {
+        let at = self.written_ns(time_ns, cpu, [self.current[cpu as usize], Some(target)]);
+        let line = settings_line(Pid(self.tid(Some(target)) as i32), born, words);
+        self.print(cpu, at, self.current_tid(cpu), &line);
+    }
+
     fn waking(&mut self, time_ns: u64, cpu: u32, wakee: u32, flags: u64) {
         let at = self.written_ns(time_ns, cpu, [Some(wakee), None]);
         self.content(wakee, 3);
@@ -362,14 +376,18 @@ impl<'a> Writer<'a> {
                     self.event(cpu, at, current, field::TASK_NEWTASK, 0);
                     // the same once more, for readers of scheduling events
                     let parent = row.map_or(&self.cpus[cpu as usize].0, |row| &self.tasks[row as usize]);
-                    let (parent, child) = (&parent.as_prev, &self.tasks[child as usize]);
+                    let (parent, forked) = (&parent.as_prev, &self.tasks[child as usize]);
                     let content = &mut self.scratch.0;
                     content.clear();
                     content.extend_from_slice(parent);
                     content.push(3 << 3 | 2); // child_comm
-                    content.extend_from_slice(&child.as_prev[1..child.as_prev.len() - pid_bytes(child.tid)]);
-                    number(content, 4, child.tid.into());
+                    content
+                        .extend_from_slice(&forked.as_prev[1..forked.as_prev.len() - pid_bytes(forked.tid)]);
+                    number(content, 4, forked.tid.into());
                     self.event(cpu, at, current, field::SCHED_PROCESS_FORK, 0);
+                    if let Some(words) = self.tasks[child as usize].born.take() {
+                        self.settings(time_ns, cpu, child, true, &words);
+                    }
                 }
             }
             (Some(Kind::Exit), Some(row)) => {
@@ -392,6 +410,13 @@ impl<'a> Writer<'a> {
                         self.enter(time_ns, cpu, call, &arguments);
                         self.leave(time_ns, cpu, call);
                     }
+                }
+            }
+            (Some(Kind::Note), row) if record.arg == note::SET => {
+                let (words, target) = (self.words.piece(record), self.row(record.other()));
+                let on_cpu = row.is_some() && row == self.current[cpu as usize];
+                if let (Some(words), Some(target), true) = (words, target, on_cpu) {
+                    self.settings(time_ns, cpu, target, false, &words);
                 }
             }
             (Some(Kind::Note), Some(row)) if self.current[cpu as usize] == Some(row) => {

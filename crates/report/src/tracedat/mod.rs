@@ -27,13 +27,13 @@ mod tests;
 pub use snapshot::Extra;
 
 use crate::calls::{Call, calls_for};
-use crate::order::{Order, marker, prio, thread_ids};
+use crate::order::{Order, SetWords, birth_words, marker, prio, thread_ids};
 use records::{COMM, Common, HARDIRQ, HEADER_EVENT, HEADER_PAGE, Record as Bytes, Side, comm, formats, id};
-use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each};
+use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each, note};
 use schedlab_trace::write::{
     Compression, EventSystem, FileVersion, PageBuilder, TraceDatWriter, TraceMeta, WriteOptions,
 };
-use schedlab_trace::{Pid, WriteError};
+use schedlab_trace::{Pid, WriteError, settings_line};
 use schedlab_units::{CpuId, Policy, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -112,6 +112,8 @@ struct Task {
     cpu: u32,
     params: (u8, i8, u8),
     forked: bool,
+    /// What it begins with, if it is forked and its parent has other settings at its start.
+    born: Option<String>,
     /// Created, and has not run yet: what its creator sets of it is how it begins.
     is_new: bool,
     /// A `waking` record has been written, its `wakeup` is to come.
@@ -140,6 +142,7 @@ struct Writer {
     kernel_rows: BTreeMap<u32, u32>,
     cpus: Vec<Cpu>,
     order: Order,
+    words: SetWords,
     buffer: Vec<u8>,
     stats: TraceDatStats,
     /// Events since pages were last handed on.
@@ -162,6 +165,7 @@ impl Writer {
             cpu: 0,
             params: (params.0.number(), params.1 as i8, params.2),
             forked,
+            born: None,
             is_new: false,
             waking: false,
             yields: false,
@@ -179,6 +183,10 @@ impl Writer {
                 )
             })
             .collect();
+        for (task, entry) in tasks.iter_mut().zip(&header.tasks).filter(|(task, _)| task.forked) {
+            let parent = entry.parent.and_then(|parent| header.tasks.get(parent.index()));
+            task.born = parent.and_then(|parent| birth_words(entry, parent));
+        }
         let nr_tasks = tasks.len() as u32;
         let mut kernel_rows = BTreeMap::new();
         for (thread, tid) in header.kernel_threads.iter().zip(&tids[nr_tasks as usize..]) {
@@ -197,6 +205,7 @@ impl Writer {
             nr_tasks,
             kernel_rows,
             order: Order::new(tasks.len(), header.nr_cpus as usize),
+            words: SetWords::default(),
             tasks,
             cpus: (0..header.nr_cpus).map(cpu).collect(),
             buffer: Vec::with_capacity(128),
@@ -284,11 +293,14 @@ impl Writer {
                     self.tasks[child as usize].is_new = true;
                     let at = self.order.written_ns(time_ns, cpu, [Some(child), Some(parent)]);
                     let common = self.common(cpu, 0);
-                    let (parent, child) = (self.tasks[parent as usize].side, self.tasks[child as usize].side);
+                    let (from, to) = (self.tasks[parent as usize].side, self.tasks[child as usize].side);
                     let bytes =
-                        Bytes::begin(&mut self.buffer, id::FORK, common).comm(&parent.comm).int(parent.pid);
-                    bytes.comm(&child.comm).int(child.pid);
+                        Bytes::begin(&mut self.buffer, id::FORK, common).comm(&from.comm).int(from.pid);
+                    bytes.comm(&to.comm).int(to.pid);
                     self.push(cpu, at);
+                    if let Some(words) = self.tasks[child as usize].born.take() {
+                        self.settings(time_ns, cpu, [parent, child], true, &words);
+                    }
                 }
             }
             (Some(Kind::Exit), Some(row)) => {
@@ -312,8 +324,17 @@ impl Writer {
         if self.gathered >= GATHER { self.hand_on() } else { Ok(()) }
     }
 
-    /// What changes nothing in the schedule, as a line of text in the task's context.
+    /// What changes nothing in the schedule, and settings in full, as a line of text in the task's context.
     fn note(&mut self, record: &Record, cpu: u32, row: u32) {
+        if record.arg == note::SET {
+            let (words, target) = (self.words.piece(record), self.row(record.other()));
+            if let (Some(words), Some(target), true) =
+                (words, target, self.cpus[cpu as usize].current == Some(row))
+            {
+                self.settings(record.time_ns, cpu, [row, target], false, &words);
+            }
+            return;
+        }
         let wakee = self.row(record.other());
         let wakee = wakee.map(|wakee| (wakee, Pid(self.tasks[wakee as usize].side.pid)));
         let Some((marker, other)) = marker(record, wakee) else { return };
@@ -323,6 +344,15 @@ impl Writer {
         let at = self.order.written_ns(record.time_ns, cpu, [Some(row), other]);
         let common = self.common(cpu, 0);
         Bytes::begin(&mut self.buffer, id::PRINT, common).long(0).text(&marker.to_string());
+        self.push(cpu, at);
+    }
+
+    /// The settings of the second row, by the first.
+    fn settings(&mut self, time_ns: u64, cpu: u32, [row, target]: [u32; 2], born: bool, words: &str) {
+        let at = self.order.written_ns(time_ns, cpu, [Some(row), Some(target)]);
+        let common = self.common(cpu, 0);
+        let line = settings_line(Pid(self.tasks[target as usize].side.pid), born, words);
+        Bytes::begin(&mut self.buffer, id::PRINT, common).long(0).text(&line);
         self.push(cpu, at);
     }
 

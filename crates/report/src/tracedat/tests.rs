@@ -35,6 +35,9 @@ fn lines(path: &Path) -> Vec<String> {
             }
             SchedEvent::SysEnter(call) => format!("{call:?}"),
             SchedEvent::SysExit { call, ret } => format!("{call:?} returns {ret}"),
+            SchedEvent::Settings { pid, born, words } => {
+                format!("settings of {pid}, born {born}: {}", events.comm(words))
+            }
             SchedEvent::Other { .. } => continue,
             other => panic!("{other:?}"),
         };
@@ -64,7 +67,7 @@ const HEAD: &str = "# schedlab log 1\n# sched \"fifo\"\n# sched_version \"1\"\n#
 fn every_record_becomes_the_kernels_event() {
     let text = format!(
         "{HEAD}0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n1000 cpu0 fork t0 -> t1\n1000 cpu0 new t1 cpu1\n1000 cpu1 switch idle -> t1\n\
-         1500 cpu0 params t0 policy=normal nice=7 rt_priority=0\n1600 cpu0 params t1 policy=batch nice=7 rt_priority=0\n\
+         1500 cpu0 note t0 note=2147483667 other=t0 value=60736833546606 flags=0\n1500 cpu0 params t0 policy=normal nice=7 rt_priority=0\n1600 cpu0 params t1 policy=batch nice=7 rt_priority=0\n\
          1700 cpu0 params t0 policy=normal nice=7 rt_priority=0 affinity\n\
          2000 cpu0 switch t0 preempted -> k17\n2000 cpu0 switch k17 sleeping -> t0\n2500 cpu0 switch t0 yielded -> idle\n2500 cpu0 switch idle -> t0\n\
          3000 cpu0 switch t0 sleeping -> idle\n3000 cpu1 waking t0 by t1\n3000 cpu1 migrate t0 cpu0 -> cpu1\n3000 cpu1 wakeup t0 cpu1\n\
@@ -78,8 +81,10 @@ fn every_record_becomes_the_kernels_event() {
         [
             "0 0 0: switch 0 Running 10",
             "1000 0 10: fork 10 11",
+            "1000 0 10: settings of 11, born true: policy=fifo nice=0 prio=7",
             "1000 0 10: new 11 prio 92",
             "1000 1 0: switch 0 Running 11",
+            "1500 0 10: settings of 10, born false: nice=7",
             "1500 0 10: SetPriority { which: 0, who: 0, nice: 7 }",
             "1500 0 10: SetPriority returns 0",
             "1600 0 10: SchedSetScheduler { pid: Pid(11), policy: 3 }",

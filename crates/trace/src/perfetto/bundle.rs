@@ -3,7 +3,7 @@
 use super::wire::{Fields, Packed, Value, Wrong};
 use crate::comm::CommTable;
 use crate::event::{CommId, Context, Event, PRIO_UNKNOWN, Pid, SchedEvent, SwitchSide, SyscallKind, Wake};
-use crate::marker::Marker;
+use crate::marker;
 use crate::state::StateDecoder;
 use schedlab_units::CpuId;
 
@@ -180,7 +180,7 @@ impl Common {
                 orig_cpu: CpuId(numbers[4] as u32),
                 dest_cpu: CpuId(numbers[5] as u32),
             },
-            3 => Marker::parse(texts[2]).map_or(other, SchedEvent::Marker),
+            3 => marker::event(texts[2], &mut self.comms).unwrap_or(other),
             36 => SchedEvent::IrqEntry { irq: int(1) },
             37 => SchedEvent::IrqExit { irq: int(1) },
             24 => SchedEvent::SoftIrqEntry { vec: numbers[1] as u32 },

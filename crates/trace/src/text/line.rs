@@ -136,41 +136,47 @@ type FlagsTimeRest<'a> = (Option<&'a [u8]>, Time, &'a [u8]);
 /// `d..2. 1234.567890: rest` or `1234.567890: rest`.
 #[inline]
 fn flags_and_time(text: &[u8]) -> Option<FlagsTimeRest<'_>> {
-    let end = text.iter().position(|byte| *byte == b' ')?;
-    if let Some(time) = time(&text[..end]) {
+    if let Some((time, end)) = time_before_space(text) {
         return Some((None, time, &text[end..]));
     }
-    if end > 8 {
-        return None;
-    }
+    let end = text.iter().take(9).position(|byte| *byte == b' ')?;
     let (flags, rest) = (&text[..end], skip_spaces(&text[end..]));
-    let end = rest.iter().position(|byte| *byte == b' ')?;
-    Some((Some(flags), time(&rest[..end])?, &rest[end..]))
+    let (time, end) = time_before_space(rest)?;
+    Some((Some(flags), time, &rest[end..]))
 }
 
-/// `1234.567890:`.
-#[inline]
+/// `1234.567890:`, and nothing else.
 fn time(token: &[u8]) -> Option<Time> {
-    let token = token.strip_suffix(b":")?;
-    let (seconds, length) = number(token);
+    time_at_start(token).filter(|(_, length)| *length == token.len()).map(|(time, _)| time)
+}
+
+/// A time at the begin, which a space follows; and where that is.
+#[inline]
+fn time_before_space(text: &[u8]) -> Option<(Time, usize)> {
+    time_at_start(text).filter(|(_, length)| text.get(*length) == Some(&b' '))
+}
+
+/// `1234.567890:` at the begin, and its length.
+#[inline]
+fn time_at_start(text: &[u8]) -> Option<(Time, usize)> {
+    const SCALE: [u64; 10] =
+        [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
+    let (seconds, length) = number(text);
     if length == 0 {
         return None;
     }
-    let Some(fraction) = token[length..].strip_prefix(b".") else {
-        return (length == token.len()).then_some(Time { ns: seconds, digits: 0 });
-    };
-    if fraction.is_empty() || fraction.len() > 9 {
-        return None;
+    match text[length..] {
+        [b':', ..] => Some((Time { ns: seconds, digits: 0 }, length + 1)),
+        [b'.', ref fraction @ ..] => {
+            let (value, digits) = number(fraction);
+            if !(1..=9).contains(&digits) || fraction.get(digits) != Some(&b':') {
+                return None;
+            }
+            let ns = seconds.checked_mul(1_000_000_000)?.checked_add(value * SCALE[digits])?;
+            Some((Time { ns, digits: digits as u8 }, length + digits + 2))
+        }
+        _ => None,
     }
-    let (mut value, digits) = number(fraction);
-    if digits != fraction.len() {
-        return None;
-    }
-    for _ in digits..9 {
-        value *= 10;
-    }
-    let ns = seconds.checked_mul(1_000_000_000)?.checked_add(value)?;
-    Some(Time { ns, digits: digits as u8 })
 }
 
 /// The third flag tells interrupts, the fourth the depth (kernel/trace/trace_output.c, trace_print_lat_fmt).
@@ -192,6 +198,14 @@ fn context(flags: &[u8]) -> (Context, u8) {
 /// Name and the rest: `sched_switch: prev_comm=`, `sched:sched_switch: `, `sys_sched_yield()`, `sys_nice -> 0x0`.
 #[inline]
 fn named(head: Head, time: Time, rest: &[u8]) -> Option<Line<'_>> {
+    /// What most lines are: their names need not be looked for.
+    const OFTEN: [&[u8; 15]; 2] = [b" sched_switch: ", b" sched_waking: "];
+    if let Some((start, payload)) = rest.split_first_chunk::<15>()
+        && OFTEN.contains(&start)
+        && payload.first() != Some(&b' ')
+    {
+        return Some(Line::Event(head, time, &start[1..13], payload));
+    }
     let mut rest = skip_spaces(rest);
     loop {
         let end = rest.iter().position(|byte| matches!(byte, b':' | b' ' | b'('))?;

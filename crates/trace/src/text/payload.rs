@@ -1,9 +1,9 @@
 //! What does the rest of an event's line say? Fields by name, as the kernel prints them; or trace-cmd's shorter form.
 
 use super::line::number;
-use crate::comm::CommTable;
+use crate::comm::{CommTable, padded};
 use crate::event::{Pid, SchedEvent, SwitchSide, SyscallKind, Wake};
-use crate::marker::Marker;
+use crate::marker::{self, Marker};
 use crate::state::TaskState;
 use schedlab_units::CpuId;
 
@@ -33,12 +33,37 @@ impl<'a> Fields<'a> {
     /// Text up to `end`, which is eaten.
     #[inline]
     fn until<const N: usize>(&mut self, end: &[u8; N], expected: Expected) -> Result<&'a [u8], Expected> {
-        // Names have 15 bytes at most: a search for long texts would take longer to begin.
-        let last = self.rest.len().checked_sub(N).ok_or(expected)?;
-        let at = (0..=last).find(|at| self.rest[*at] == end[0] && self.rest[*at..*at + N] == *end);
-        let (text, rest) = self.rest.split_at(at.ok_or(expected)?);
-        self.rest = &rest[N..];
-        Ok(text)
+        // Most names have no blank: the first place where `end` may begin is the one. They have 15 bytes at most: a search for long texts
+        // would take longer to begin.
+        const NAME: usize = 16;
+        let mut from = 0;
+        loop {
+            let near = &self.rest[from..self.rest.len().min(from + NAME)];
+            let at = match near.iter().position(|byte| *byte == end[0]) {
+                Some(at) => from + at,
+                None => from + memchr::memchr(end[0], &self.rest[from..]).ok_or(expected)?,
+            };
+            if self.rest[at..].starts_with(end) {
+                let text = &self.rest[..at];
+                self.rest = &self.rest[at + N..];
+                return Ok(text);
+            }
+            from = at + 1;
+        }
+    }
+    /// A name up to `end`, which is eaten; as the 16 bytes that it would have in the kernel.
+    #[inline]
+    fn name<const N: usize>(&mut self, end: &[u8; N], expected: Expected) -> Result<[u8; 16], Expected> {
+        let start = self.rest;
+        let text = self.until(end, expected)?;
+        // 16 bytes are nearly always there: taken at once, without what lies behind the name
+        Ok(match start.first_chunk::<16>() {
+            Some(bytes) if text.len() < 16 => {
+                (u128::from_le_bytes(*bytes) & ((1 << (8 * text.len())) - 1)).to_le_bytes()
+            }
+            Some(bytes) => *bytes,
+            None => padded(text),
+        })
     }
     #[inline]
     fn signed(&mut self, expected: Expected) -> Result<i64, Expected> {
@@ -146,7 +171,7 @@ pub(super) fn parse(
         // The kernel and trace-cmd print where it came from first: `0: `, `0x0: `, a function.
         b"print" | b"tracing_mark_write" => {
             let at = memchr::memmem::find(payload, Marker::OURS.as_bytes());
-            return Ok(at.and_then(|at| Marker::parse(&payload[at..])).map(SchedEvent::Marker));
+            return Ok(at.and_then(|at| marker::event(&payload[at..], comms)));
         }
         _ => return Ok(None),
     }))
@@ -159,18 +184,22 @@ fn switch(fields: &mut Fields<'_>, comms: &mut CommTable) -> Result<SchedEvent, 
     if !fields.eat(b"prev_comm=") {
         return switch_of_plugin(fields, comms);
     }
-    let comm = fields.until(b" prev_pid=", EXPECTED)?;
+    let comm = fields.name(b" prev_pid=", EXPECTED)?;
     let pid = Pid(fields.number(EXPECTED)?);
     fields.key(b" prev_prio=", EXPECTED)?;
     let prio = fields.number(EXPECTED)?;
-    let prev = SwitchSide { pid, comm: comms.intern_text(pid.0, comm), prio };
+    let prev = SwitchSide { pid, comm: comms.intern(pid.0, comm), prio };
     fields.key(b" prev_state=", EXPECTED)?;
-    let prev_state = state(fields.until(b" ==> next_comm=", EXPECTED)?);
-    let comm = fields.until(b" next_pid=", EXPECTED)?;
+    let prev_state = if fields.eat(b"S ==> next_comm=") {
+        TaskState::Interruptible
+    } else {
+        state(fields.until(b" ==> next_comm=", EXPECTED)?)
+    };
+    let comm = fields.name(b" next_pid=", EXPECTED)?;
     let pid = Pid(fields.number(EXPECTED)?);
     fields.key(b" next_prio=", EXPECTED)?;
     let prio = fields.number(EXPECTED)?;
-    let next = SwitchSide { pid, comm: comms.intern_text(pid.0, comm), prio };
+    let next = SwitchSide { pid, comm: comms.intern(pid.0, comm), prio };
     Ok(SchedEvent::Switch { prev, prev_state, next })
 }
 
@@ -226,14 +255,16 @@ fn wake(fields: &mut Fields<'_>, comms: &mut CommTable) -> Result<Wake, Expected
     if !fields.eat(b"comm=") {
         return wake_of_plugin(fields, comms);
     }
-    let comm = fields.until(b" pid=", EXPECTED)?;
+    let comm = fields.name(b" pid=", EXPECTED)?;
     let pid = Pid(fields.number(EXPECTED)?);
     fields.key(b" prio=", EXPECTED)?;
     let prio = fields.number(EXPECTED)?;
     // Kernels before 4.3 print success=1 in between.
-    fields.skip_to(b" target_cpu=", EXPECTED)?;
+    if !fields.eat(b" target_cpu=") {
+        fields.skip_to(b" target_cpu=", EXPECTED)?;
+    }
     let target_cpu = CpuId(fields.number(EXPECTED)? as u32);
-    Ok(Wake { pid, comm: comms.intern_text(pid.0, comm), prio, target_cpu })
+    Ok(Wake { pid, comm: comms.intern(pid.0, comm), prio, target_cpu })
 }
 
 /// `cat:813 [120] success=1 CPU:001`.

@@ -37,6 +37,8 @@ pub struct Deriver<'a> {
 #[derive(Default)]
 pub(super) struct Facts {
     pub yield_calls: u64,
+    /// Lines of text tell settings in full, besides the calls.
+    pub told_settings: bool,
     pub early_wakes: u64,
     pub ignored_wakes: u64,
     /// Which of them the trace has.
@@ -100,6 +102,7 @@ fn is_possible(event: &Event) -> bool {
             }
             SchedEvent::Fork { child, .. } => task(child),
             SchedEvent::Exec { pid, old_pid } => task(pid) && task(old_pid),
+            SchedEvent::Settings { pid, .. } => task(pid),
             _ => true,
         }
 }
@@ -238,6 +241,7 @@ impl<'a> Deriver<'a> {
                 }
             }
             SchedEvent::Marker(marker) => self.marked(cpu, marker),
+            SchedEvent::Settings { pid, born, words } => self.settings(cpu, pid, born, name(words)),
             SchedEvent::CgroupAttach { pid, path, root } => self.moved(cpu, pid, name(path), root),
             SchedEvent::Exit { .. }
             | SchedEvent::Exec { .. }

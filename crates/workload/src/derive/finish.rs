@@ -5,8 +5,8 @@ use super::groups::Cgroups;
 use super::tasks::{Evidence, Task, Wake, Where, count_outside};
 use super::{Derived, InterruptRule, Summary};
 use crate::{
-    Birth, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, Task as WorkloadTask, Wakeup,
-    Workload,
+    Birth, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task as WorkloadTask,
+    Wakeup, Workload,
 };
 use schedlab_trace::{CommId, Pid};
 use schedlab_units::{Span, TaskId};
@@ -53,6 +53,7 @@ impl Deriver<'_> {
             task.outside.add_to(&mut self.summary);
             self.summary.cpu_ns += task.total_cpu_ns;
             let comm = name(task.comm);
+            let born = task.prio.born.take().unwrap_or_default();
             if matches!(birth, Birth::Init { .. }) {
                 by_tid.insert(task.tid, new);
             }
@@ -62,8 +63,11 @@ impl Deriver<'_> {
                 name: if comm.is_empty() { format!("task-{}", task.tid) } else { comm.to_string() },
                 birth,
                 params: task.prio.initial.or(row.and_then(|row| row.params)),
-                affinity: row.and_then(|row| row.affinity.clone()).filter(|set| !cgroups.is_all(set)),
-                cgroup: row.and_then(|row| cgroups.of_row(row)),
+                affinity: (row.and_then(|row| row.affinity.clone()))
+                    .filter(|set| !cgroups.is_all(set))
+                    .or(born.affinity),
+                cgroup: (row.and_then(|row| cgroups.of_row(row)))
+                    .or(born.cgroup.map(|row| groups[row.0 as usize])),
                 kernel_thread: task.kernel_thread || row_is_kernel,
                 events,
             });
@@ -124,7 +128,7 @@ impl Deriver<'_> {
                         rows[child.index()].is_none()
                     }
                     EventKind::Prio { change, .. } => {
-                        (change.params.is_none() && change.cgroup.is_none())
+                        (ParamChange { target: None, ..(**change).clone() } == ParamChange::default())
                             || change.target.is_some_and(|target| rows[target.index()].is_none())
                     }
                     _ => false,

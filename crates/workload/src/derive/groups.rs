@@ -25,6 +25,19 @@ pub(super) struct Moves {
     root: Option<i32>,
 }
 
+impl Moves {
+    /// The row of a path, a new one at the first time.
+    pub(super) fn row(&mut self, path: &str) -> u32 {
+        if let Some(row) = self.rows.get(path) {
+            return *row;
+        }
+        let row = self.paths.len() as u32;
+        self.paths.push(path.to_string());
+        self.rows.insert(path.to_string(), row);
+        row
+    }
+}
+
 impl Deriver<'_> {
     /// `cgroup_attach_task` on this CPU.
     pub(super) fn moved(&mut self, cpu: usize, pid: Pid, path: &str, root: i32) {
@@ -36,15 +49,7 @@ impl Deriver<'_> {
             self.count("move to another control group, of a task that is not in the trace, left out", 1);
             return;
         };
-        let row = match self.moves.rows.get(path) {
-            Some(row) => *row,
-            None => {
-                let row = self.moves.paths.len() as u32;
-                self.moves.paths.push(path.to_string());
-                self.moves.rows.insert(path.to_string(), row);
-                row
-            }
-        };
+        let row = self.moves.row(path);
         let change = |target: Option<usize>| {
             let target = target.map(|target| TaskId(target as u32));
             Box::new(ParamChange { target, cgroup: Some(CgroupId(row)), ..ParamChange::default() })

@@ -42,6 +42,7 @@ mod groups;
 mod import;
 mod interrupts;
 mod prio;
+mod settings;
 mod snapshot;
 mod tasks;
 

@@ -27,6 +27,8 @@ pub(super) struct PrioState {
     lent: bool,
     /// The call it is in, until that returns.
     pub call: Option<Syscall>,
+    /// Affinity and control group that it was forked with, where the trace tells.
+    pub born: Option<Box<ParamChange>>,
     /// PRIO events, at (task, index), that wait for this task's next priority, with the policy asked for.
     awaiting: Vec<(u32, u32, Option<Policy>)>,
     /// A change seen while it was blocked: its PRIO follows its WAKEUP.
@@ -102,6 +104,9 @@ impl Deriver<'_> {
 
     /// A forked task is seen for the first time, with this priority: its parent's parameters, unless it shows otherwise.
     pub(super) fn inherit(&mut self, child: usize, parent: usize, prio: i32) {
+        if self.tasks.list[child].prio.born.as_ref().is_some_and(|born| born.params.is_some()) {
+            return; // told in full
+        }
         match self.tasks.list[parent].prio.current {
             Some(params) if prio_of(&params) == prio => self.tasks.list[child].prio.current = Some(params),
             // The parent had reset-on-fork set, or its own parameters have not been seen yet.
@@ -196,6 +201,9 @@ impl Deriver<'_> {
 
     /// A call that may change parameters has returned without an error.
     pub(super) fn call_done(&mut self, caller: usize, call: Syscall) {
+        if self.facts.told_settings {
+            return; // a line of text has told it
+        }
         let who = match call {
             Syscall::SchedYield => return,
             Syscall::Nice { .. } => Pid(0),

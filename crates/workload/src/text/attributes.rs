@@ -1,8 +1,9 @@
 //! The optional `key=value` words of INIT, FORK and PRIO.
 
 use super::TextProblem;
-use super::lex::{Word, unquote};
+use super::lex::{Word, split, unquote};
 use super::statement::{Parsed, Pids, cpus, fault, near, number, one_pid, span};
+use crate::ParamChange;
 use schedlab_units::{CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span};
 
 /// The words given.
@@ -126,6 +127,18 @@ impl Attributes {
         }
         Ok(attributes)
     }
+}
+
+/// Reads the words of a PRIO, without `target=`; the control group's path stands beside, since its number is the workload's. `None`: not such words.
+pub fn parse_change_words(words: &str) -> Option<(ParamChange, Option<String>)> {
+    let mut list = Vec::new();
+    split(words, &mut list).ok()?;
+    let attributes = Attributes::parse(&list, Attributes::PRIO).ok()?;
+    if attributes.target.is_some() {
+        return None;
+    }
+    let Attributes { params, nice, affinity, cgroup, .. } = attributes;
+    Some((ParamChange { target: None, params, nice, affinity, cgroup: None }, cgroup.map(|(path, ..)| path)))
 }
 
 /// `deadline` and `period` default to each other, as in `sched_setattr(2)`.

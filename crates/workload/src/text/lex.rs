@@ -33,6 +33,9 @@ pub(super) fn split<'a>(line: &'a str, words: &mut Vec<Word<'a>>) -> Result<(), 
             return Ok(());
         }
         let start = at;
+        // most words have no quotation mark
+        let plain = bytes[at..].iter().position(|byte| byte.is_ascii_whitespace() || *byte == b'"');
+        at = plain.map_or(bytes.len(), |plain| at + plain);
         let mut quote = None;
         while at < bytes.len() && (quote.is_some() || !bytes[at].is_ascii_whitespace()) {
             match (bytes[at], quote) {

@@ -62,12 +62,13 @@ mod statement;
 mod stream;
 mod write;
 
+pub use attributes::parse_change_words;
 pub use error::{TextError, TextProblem};
 pub use read::{TextLimits, looks_like_text, parse_text, parse_text_within, read_text};
 pub(crate) use statement::near;
 pub(crate) use stream::TextStream;
 pub(crate) use write::TextWriter;
-pub use write::write_text;
+pub use write::{change_words, write_text};
 
 /// First word of a text file.
 pub const TEXT_HEADER: &str = "schedlab-workload";

@@ -184,6 +184,9 @@ pub(super) struct Reader<'a> {
     pub eid_max: u64,
 }
 
+/// More words than most lines have.
+const WORDS: usize = 12;
+
 impl<'a> Reader<'a> {
     pub(super) fn read(
         file: &'a str,
@@ -219,7 +222,7 @@ impl<'a> Reader<'a> {
         let source = self.source;
         let file = self.file;
         let end = source.each(file, &mut |number, line| {
-            let mut words = Vec::new();
+            let mut words = Vec::with_capacity(WORDS);
             split(line, &mut words).map_err(|error| self.located(number, *Box::from(error)))?;
             if words.is_empty() {
                 return Ok(());

@@ -27,6 +27,15 @@ pub fn write_text(workload: &Workload, out: &mut impl Write) -> io::Result<()> {
     writer.finish()
 }
 
+/// What a PRIO of this workload sets, in the words of the text form, without `target=`. A control group that the workload lacks is left out.
+pub fn change_words(change: &ParamChange, workload: &Workload) -> String {
+    let mut writer = Writer { workload, line: Vec::new(), rows: false };
+    let cgroup = change.cgroup.filter(|id| (id.0 as usize) < workload.cgroups.len());
+    let whole = writer.change(&ParamChange { target: None, cgroup, ..change.clone() });
+    debug_assert!(whole.is_ok(), "the group is there, and no target");
+    String::from_utf8_lossy(writer.line.trim_ascii()).into_owned()
+}
+
 /// Writes a workload in text form, its events piece by piece.
 pub(crate) struct TextWriter<'a, W: Write> {
     writer: Writer<'a>,
