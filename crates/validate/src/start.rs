@@ -158,10 +158,11 @@ mod tests {
 
     #[test]
     fn deadline_tasks_wait_until_cpu_0_is_free() {
-        let workload = schedlab_workload::parse_text(
-            "schedlab-workload 1\n- INIT 0 0 1 runnable policy=deadline runtime=30ms deadline=100ms period=100ms\n- EXIT 1 1s\n",
-        )
-        .unwrap();
+        let text = "schedlab-workload 1
+- INIT 0 0 1 runnable policy=deadline runtime=30ms deadline=100ms period=100ms
+- EXIT 1 1s
+";
+        let workload = schedlab_workload::parse_text("t", text.as_bytes()).unwrap();
         let guest = as_in_guest(&workload, &[109_000, 0], Span::from_s(1));
         guest.check().unwrap();
         assert!(matches!(guest.tasks[0].birth, Birth::Init { state: InitState::Blocked, .. }));

@@ -25,6 +25,11 @@ const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
 
 const HEADER: usize = 8;
+/// The largest that perf makes a compressed record, header included. A piece of the recording whose compressed form does not fit goes on in
+/// the next one; but perf (6.1, `zstd_compress_stream_to_records()`) ends when the piece has been taken in, not when all of it has been put out:
+/// after the last piece the rest stays where it is and is lost. perf itself reads such a file without a word.
+const FULL: usize = u16::MAX as usize;
+
 /// Unpacked at a time: a compressed record can unpack to gigabytes.
 const CHUNK: usize = 128 << 10;
 
@@ -62,6 +67,8 @@ struct Unpacker {
     input: Range<usize>,
     /// The decoder filled all the room it was given: it may hold more.
     holds_more: bool,
+    /// The last compressed record was as large as one can be.
+    was_full: bool,
 }
 
 impl<'f> Records<'f> {
@@ -103,6 +110,12 @@ impl<'f> Records<'f> {
                 self.packed = None;
                 Ok(Step::End)
             }
+            Ok(Step::End) => {
+                if self.packed.take().is_some_and(|packed| packed.at < packed.content.len()) {
+                    count(counts, "end of the recording: perf has compressed it and not written it out", 1);
+                }
+                Ok(Step::End)
+            }
             other => other,
         }
     }
@@ -116,7 +129,7 @@ impl<'f> Records<'f> {
             }
             if self.at >= self.end {
                 return match &self.packed {
-                    Some(packed) if packed.at < packed.content.len() => {
+                    Some(packed) if packed.at < packed.content.len() && !packed.was_full => {
                         let rest = &packed.content[packed.at..];
                         let needed = if rest.len() < HEADER { HEADER } else { head(rest).1 };
                         Err(Problem::Truncated {
@@ -193,9 +206,17 @@ impl<'f> Records<'f> {
             Some(packed) => packed,
             none => {
                 let decoder = Decoder::new().map_err(Problem::Io)?;
-                none.insert(Unpacker { decoder, content: Vec::new(), at: 0, input: 0..0, holds_more: false })
+                none.insert(Unpacker {
+                    decoder,
+                    content: Vec::new(),
+                    at: 0,
+                    input: 0..0,
+                    holds_more: false,
+                    was_full: false,
+                })
             }
         };
+        packed.was_full = input.len() + HEADER == FULL;
         packed.input = input;
         Ok(())
     }
