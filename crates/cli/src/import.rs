@@ -5,6 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::input::{self, Loaded};
 use crate::output;
 use crate::ui::Ui;
+use schedlab_report::units::{count, time};
 use schedlab_trace::Mode;
 use schedlab_units::Span;
 use schedlab_workload::derive::{DeriveOptions, InterruptRule, SoftIrqRule};
@@ -195,7 +196,7 @@ fn print(loaded: &Loaded, wall_ns: u64) {
             );
         }
         let rate = derived.trace_events as f64 / (wall_ns as f64 * 1e-9) / 1e6;
-        println!("  {} trace events read at {rate:.1} M/s", derived.trace_events);
+        println!("  {} trace events read in {} ({rate:.2} M/s)", count(derived.trace_events), time(wall_ns));
     }
     if !workload.dropped.is_empty() {
         println!();
