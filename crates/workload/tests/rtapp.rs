@@ -198,6 +198,14 @@ fn what_cannot_be_is_refused_with_its_place() {
     let endless = r#"{ "tasks": { "a": { "signal": "x" } } }"#;
     let error = parse_rtapp(Path::new("a.json"), endless).unwrap_err();
     assert!(matches!(&error, RtAppError::NoTime { task, .. } if task == "a"), "{error}");
+    // found by fuzzing: a thread that holds a mutex goes on after the end
+    let locked = r#"{ "global": { "duration": 1 }, "tasks": { "a": { "run": 500, "lock": "m" } } }"#;
+    let error = parse_rtapp(Path::new("a.json"), locked).unwrap_err();
+    assert!(matches!(&error, RtAppError::NeverUnlocks { task, .. } if task == "a"), "{error}");
+    // runs in a row are one event, however many: a million seconds of them are too many all the same
+    let long = r#"{ "global": { "duration": 1000000 }, "tasks": { "a": { "run": 1 } } }"#;
+    let error = parse_rtapp_within(Path::new("a.json"), long, 1_000_000).unwrap_err();
+    assert!(matches!(&error, RtAppError::TooLarge { .. }), "{error}");
     let many = r#"{ "global": { "duration": 100000 }, "tasks": { "a": { "run": 1, "sleep": 1 } } }"#;
     assert!(matches!(
         parse_rtapp_within(Path::new("a.json"), many, 10_000).unwrap_err(),

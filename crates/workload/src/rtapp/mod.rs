@@ -88,6 +88,14 @@ pub enum RtAppError {
         /// The task.
         task: String,
     },
+    /// A mutex that is locked for ever: rt-app, too, would go on after its duration until somebody stops it.
+    #[error("{}: task \"{task}\" still holds a mutex long after the end, and rt-app ends no thread that does; add an \"unlock\" for each \"lock\"", path.display())]
+    NeverUnlocks {
+        /// The file.
+        path: PathBuf,
+        /// The task.
+        task: String,
+    },
 }
 
 /// Longest description read, in bytes.
@@ -130,6 +138,7 @@ pub fn parse_rtapp_within(path: &Path, text: &str, events_max: u64) -> Result<Wo
     let mut workload = play::play(&description, events_max).map_err(|stop| match stop {
         play::Stop::TooLarge => RtAppError::TooLarge { path: path.to_path_buf(), events_max },
         play::Stop::NoTime(task) => RtAppError::NoTime { path: path.to_path_buf(), task },
+        play::Stop::NeverUnlocks(task) => RtAppError::NeverUnlocks { path: path.to_path_buf(), task },
     })?;
     let source = path.file_name().map(|name| name.to_string_lossy().into_owned());
     workload.notes.insert("source".to_string(), source.unwrap_or_default());

@@ -23,12 +23,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(super) enum Stop {
     TooLarge,
     NoTime(String),
+    NeverUnlocks(String),
 }
 
 /// An endless description without a duration is played so long.
 const DURATION: Span = Span::from_s(10);
 /// So many steps of one thread at one instant are an endless loop: no description has as many events in a row.
 const STEPS_AT_ONCE: u64 = 1_000_000;
+/// Who holds a mutex goes on after the end of the play; after so many steps he will never let it go.
+const STEPS_AFTER_END: u64 = 1_000_000;
+/// So many steps of a play may come to each event that it is allowed: runs in a row are one event.
+const STEPS_PER_EVENT: u64 = 4;
 
 pub(super) fn play(description: &Description, events_max: u64) -> Result<Workload, Stop> {
     let endless = |task: &TaskDescription| {
@@ -73,6 +78,8 @@ struct Thread<'d> {
     ended: bool,
     /// Mutexes that it holds, since when.
     held: BTreeMap<usize, u64>,
+    /// Steps after the end of the play.
+    late_steps: u64,
 }
 
 #[derive(Default)]
@@ -98,6 +105,7 @@ struct Play<'d> {
     workload: Workload,
     next_eid: u64,
     nr_events: u64,
+    nr_steps: u64,
     events_max: u64,
     /// Threads that will go on by themselves: (time, number).
     due: BTreeSet<(u64, u32)>,
@@ -150,6 +158,7 @@ impl<'d> Play<'d> {
             workload,
             next_eid: 1,
             nr_events: 0,
+            nr_steps: 0,
             events_max,
             due: BTreeSet::new(),
             mutexes: (0..resources.mutexes.len()).map(|_| Mutex::default()).collect(),
@@ -224,6 +233,7 @@ impl<'d> Play<'d> {
             open: Vec::new(),
             ended: false,
             held: BTreeMap::new(),
+            late_steps: 0,
         });
         let mut begin_ns = now_ns;
         if delayed {
@@ -293,11 +303,18 @@ impl<'d> Play<'d> {
     fn run(&mut self, number: usize, time_ns: u64) -> Result<(), Stop> {
         self.now_ns = time_ns;
         for _ in 0..STEPS_AT_ONCE {
-            if self.nr_events > self.events_max {
+            self.nr_steps += 1;
+            if self.nr_events > self.events_max || self.nr_steps / STEPS_PER_EVENT > self.events_max {
                 return Err(Stop::TooLarge);
             }
             // rt-app ends its threads between two events, but not while they hold a mutex.
-            let over = self.is_over() && self.threads[number].held.is_empty();
+            let is_over = self.is_over();
+            let thread = &mut self.threads[number];
+            let over = is_over && thread.held.is_empty();
+            thread.late_steps += u64::from(is_over);
+            if thread.late_steps > STEPS_AFTER_END {
+                return Err(Stop::NeverUnlocks(thread.task.name.clone()));
+            }
             let Some(event) = (if over { None } else { self.next_event(number) }) else {
                 self.emit(number, |length| EventKind::Exit { length });
                 self.threads[number].ended = true;
