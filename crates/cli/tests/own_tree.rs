@@ -8,13 +8,14 @@ use std::time::Instant;
 
 fn run(workload: &str, sched: &str) -> (String, f64) {
     let start = Instant::now();
-    let show = ["--duration", "100ms", "--show", "50ms:base_slice_ns"];
+    // (not at 50 ms: see LIMITATIONS.md, "A read-out at 50 ms")
+    let show = ["--duration", "100ms", "--show", "20ms:base_slice_ns"];
     let output =
         schedlab(&[&["--quiet", "run", workload, "--sched", sched, "--cpus", "1"][..], &show].concat());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
     (
-        text.split("base_slice_ns at 50ms").nth(1).unwrap_or_default().trim().to_owned(),
+        text.split("base_slice_ns at 20ms").nth(1).unwrap_or_default().trim().to_owned(),
         start.elapsed().as_secs_f64(),
     )
 }
