@@ -38,8 +38,11 @@ fn an_edit_is_in_the_next_run_within_20_s() {
     assert_eq!(run(workload, &sched).0, "700000");
     let fair = dir.path().join("kernel/sched/fair.c");
     let text = std::fs::read_to_string(&fair).unwrap();
+    // (the boot computes the one from the other)
     let edited =
-        text.replacen("sysctl_sched_base_slice			= 700000ULL", "sysctl_sched_base_slice			= 2100000ULL", 1);
+        text.replace("sysctl_sched_base_slice\t= 700000ULL", "sysctl_sched_base_slice\t= 2100000ULL");
+    let edited = edited
+        .replace("sysctl_sched_base_slice\t\t\t= 700000ULL", "sysctl_sched_base_slice\t\t\t= 2100000ULL");
     assert_ne!(edited, text, "the line to edit is not there");
     std::fs::write(&fair, edited).unwrap();
     let (slice, seconds) = run(workload, &sched);
