@@ -53,7 +53,7 @@ pub(crate) fn json_value<T: serde::Serialize + ?Sized>(path: Option<&Path>, valu
 
 /// Refuses a file that cannot be written, before anything is run; `-` is standard output.
 pub(crate) fn check(path: &Path) -> Result<()> {
-    if path.as_os_str() == "-" {
+    if is_stdout(Some(path)) {
         return Ok(());
     }
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

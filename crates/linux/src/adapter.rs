@@ -596,7 +596,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         match request {
             Control::Spawn(spawns) => {
                 // the first of several deadline tasks would keep process 1 from creating the others: they sleep until all are there
-                let together = spawns.iter().filter(|spawn| is_deadline(spawn)).count() > 1;
+                let together = spawns.iter().filter(|spawn| spawn.is_deadline()).count() > 1;
                 for spawn in spawns {
                     batch.fork(spawn, &self.groups, nr_cpus);
                     if let Some(cpu) = start_cpu(spawn) {
@@ -607,15 +607,14 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                     }
                     if spawn.state == SpawnState::Blocked {
                         self.to_block.push(spawn.id);
-                    } else if together && is_deadline(spawn) {
+                    } else if together && spawn.is_deadline() {
                         self.to_block.push(spawn.id);
                         self.to_wake.push(spawn.id);
                     }
                 }
                 // all are where they begin: from now on they may go where they are allowed to
                 for spawn in spawns.iter().filter(|spawn| start_cpu(spawn).is_some()) {
-                    let own = spawn.change.and_then(|change| change.affinity.clone());
-                    let allowed = own.unwrap_or_else(|| CpuSet::first(nr_cpus));
+                    let allowed = spawn.affinity().cloned().unwrap_or_else(|| CpuSet::first(nr_cpus));
                     batch.affinity(u64::from(spawn.id.0), &allowed, nr_cpus);
                 }
             }
@@ -717,12 +716,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
 
 /// The CPU that a task is bound to until all are there. Admission control lets no deadline task be bound.
 fn start_cpu(spawn: &Spawn<'_>) -> Option<CpuId> {
-    spawn.cpu.filter(|_| !is_deadline(spawn))
-}
-
-fn is_deadline(spawn: &Spawn<'_>) -> bool {
-    let params = spawn.change.and_then(|change| change.params);
-    params.is_some_and(|params| params.policy == Policy::Deadline)
+    spawn.cpu.filter(|_| !spawn.is_deadline())
 }
 
 /// Files that a task's pid is written to, in this order, to bring it into a group.

@@ -757,10 +757,10 @@ impl<K: Kernel> Machine<K> {
             }
             Code::Set(change) => {
                 let program = Arc::clone(&self.program);
-                let words = program.change_words.get(change as usize);
+                let words = &program.change_words[change as usize];
                 let (target, change) = &program.changes[change as usize];
                 let target = target.unwrap_or(id);
-                self.note_words(cpu, id, target, words.map_or("", |words| words));
+                self.note_words(cpu, id, target, words);
                 self.enter(cpu, id, Op::Set(target, change))
             }
             Code::Yield => {

@@ -15,7 +15,7 @@
 
 use schedlab_log::{KernelThread, Record};
 use schedlab_topology::Topology;
-use schedlab_units::{CpuId, CpuSet, Nice, SchedParams, Span, TaskId, Time};
+use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span, TaskId, Time};
 use schedlab_workload::Cgroup;
 use std::collections::BTreeMap;
 
@@ -177,6 +177,19 @@ pub struct Spawn<'a> {
     pub state: SpawnState,
     /// The CPU that it begins on, unless it is a deadline task (which cannot be bound to one); `None`: wherever the scheduler puts it.
     pub cpu: Option<CpuId>,
+}
+
+impl<'a> Spawn<'a> {
+    /// Whether it is to be a deadline task.
+    pub fn is_deadline(&self) -> bool {
+        let params = self.change.and_then(|change| change.params);
+        params.is_some_and(|params| params.policy == Policy::Deadline)
+    }
+
+    /// The CPUs that it may use, if it has a set of its own.
+    pub fn affinity(&self) -> Option<&'a CpuSet> {
+        self.change.and_then(|change| change.affinity.as_ref())
+    }
 }
 
 /// State of a task created by [`Control::Spawn`].

@@ -441,13 +441,8 @@ impl<P: Policy, S: Sink> Native<P, S> {
         }
     }
 
-    /// Creates a task. One that begins on a stated CPU is bound to it until its own affinity, which is returned, is set again.
-    fn spawn(
-        &mut self,
-        here: CpuId,
-        spawn: &Spawn<'_>,
-        parent: Option<TaskId>,
-    ) -> Option<(TaskId, Option<CpuSet>)> {
+    /// Creates a task. One that begins on a stated CPU is bound to it until all are there.
+    fn spawn(&mut self, here: CpuId, spawn: &Spawn<'_>, parent: Option<TaskId>) {
         let id = spawn.id;
         if let Some(parent) = parent {
             let TaskView { params, affinity, cpu } = self.view.tasks[parent.index()].clone();
@@ -457,8 +452,9 @@ impl<P: Policy, S: Sink> Native<P, S> {
         if let Some(change) = spawn.change {
             self.apply(id, change);
         }
-        let bound =
-            spawn.cpu.map(|cpu| (id, self.view.tasks[id.index()].affinity.replace(CpuSet::single(cpu))));
+        if let Some(cpu) = spawn.cpu {
+            self.view.tasks[id.index()].affinity = Some(CpuSet::single(cpu));
+        }
         self.tasks[id.index()].kernel_thread = spawn.kernel_thread;
         self.view.tasks[id.index()].cpu = self.view.home_cpu(id);
         self.policy.task_new(&self.view, id);
@@ -470,10 +466,6 @@ impl<P: Policy, S: Sink> Native<P, S> {
             }
             SpawnState::Blocked => self.tasks[id.index()].place = Place::Blocked,
         }
-        if parent.is_none() && self.wants.requests {
-            self.requests(here);
-        }
-        bound
     }
 
     /// Before the start: tasks that are to be there blocked block when they have been picked.
@@ -572,9 +564,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         match op {
             Op::Block => self.schedule(cpu, Stop::Blocked),
             Op::Wake(target) => self.wake(cpu, target, Some(task)),
-            Op::Fork(child) => {
-                self.spawn(cpu, child, Some(task));
-            }
+            Op::Fork(child) => self.spawn(cpu, child, Some(task)),
             Op::Yield => self.schedule(cpu, Stop::Yielded),
             Op::Set(target, change) => self.set(cpu, target, change),
             Op::Exit => {
@@ -719,10 +709,14 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         self.view.now = now;
         match request {
             Control::Spawn(tasks) => {
-                let bound: Vec<(TaskId, Option<CpuSet>)> =
-                    tasks.iter().filter_map(|spawn| self.spawn(NOWHERE, spawn, None)).collect();
-                for (task, affinity) in bound {
-                    self.view.tasks[task.index()].affinity = affinity;
+                for spawn in tasks {
+                    self.spawn(NOWHERE, spawn, None);
+                    if self.wants.requests {
+                        self.requests(NOWHERE);
+                    }
+                }
+                for spawn in tasks.iter().filter(|spawn| spawn.cpu.is_some()) {
+                    self.view.tasks[spawn.id.index()].affinity = spawn.affinity().cloned();
                 }
             }
             Control::Cgroups(_) => {} // native policies know no groups; the report says so

@@ -86,6 +86,8 @@ impl Measures {
         let mut delays: BTreeMap<u64, u64> = BTreeMap::new();
         let mut interruptions = vec![0; nr_tasks];
         let mut last: Vec<Option<Run>> = vec![None; header.nr_cpus as usize];
+        let mut migrations: Vec<u32> = Vec::new();
+        let mut last_cpu: BTreeMap<u32, u32> = BTreeMap::new();
         for_each_run(log, |run| {
             if !counts(run.task) {
                 return;
@@ -95,6 +97,13 @@ impl Measures {
                 interruptions[run.task.index()] += 1;
             } else if let Some((_, ns)) = run.waited {
                 *delays.entry((ns + DELAY_STEP_NS / 2) / DELAY_STEP_NS).or_default() += 1;
+            }
+            if last_cpu.insert(run.task.0, run.cpu.0).is_some_and(|last| last != run.cpu.0) {
+                let step = (run.start_ns / MIGRATION_STEP_NS) as usize;
+                if migrations.len() <= step {
+                    migrations.resize(step + 1, 0);
+                }
+                migrations[step] += 1;
             }
         })?;
         let tasks = summary.tasks.iter().zip(&header.tasks).zip(&interruptions).map(
@@ -108,7 +117,7 @@ impl Measures {
                 migrations: task.migrations,
             },
         );
-        let Moves { migrations, balance, start, held_ns } = moves(log, nr_tasks)?;
+        let Queues { balance, start, held_ns } = queues(log, counts, nr_tasks)?;
         let capacity_ns = summary.duration_ns * u64::from(header.nr_cpus);
         Ok(Measures {
             duration_ns: summary.duration_ns,
@@ -142,27 +151,14 @@ fn is_interruption(before: &Run, run: &Run) -> bool {
         && run.start_ns - before.end_ns < INTERRUPTION_NS
 }
 
-/// Migrations over time (by where tasks run), how an uneven start became even (by where they are queued), and where they began.
-struct Moves {
-    migrations: Vec<u32>,
+/// How an uneven start became even, by where tasks are queued, and where they began.
+struct Queues {
     balance: Option<Balance>,
     start: Vec<i32>,
     held_ns: Vec<u64>,
 }
 
-fn moves(log: &dyn Log, nr_tasks: usize) -> Result<Moves, LogProblem> {
-    let counts = |task: TaskId| task.is_workload() && task.index() < nr_tasks;
-    let mut steps: Vec<u32> = Vec::new();
-    let mut last_cpu: BTreeMap<u32, u32> = BTreeMap::new();
-    for_each_run(log, |run| {
-        if counts(run.task) && last_cpu.insert(run.task.0, run.cpu.0).is_some_and(|last| last != run.cpu.0) {
-            let step = (run.start_ns / MIGRATION_STEP_NS) as usize;
-            if steps.len() <= step {
-                steps.resize(step + 1, 0);
-            }
-            steps[step] += 1;
-        }
-    })?;
+fn queues(log: &dyn Log, counts: impl Fn(TaskId) -> bool, nr_tasks: usize) -> Result<Queues, LogProblem> {
     let mut queued = Queued { per_cpu: vec![0; log.header().nr_cpus as usize], ..Queued::default() };
     let mut start = vec![-1; nr_tasks];
     let mut held_ns = vec![None; log.header().nr_cpus as usize];
@@ -186,7 +182,7 @@ fn moves(log: &dyn Log, nr_tasks: usize) -> Result<Moves, LogProblem> {
         Ok::<(), LogProblem>(())
     })?;
     let held_ns = held_ns.into_iter().map(Option::unwrap_or_default).collect();
-    Ok(Moves { migrations: steps, balance: queued.balance, start, held_ns })
+    Ok(Queues { balance: queued.balance, start, held_ns })
 }
 
 /// Where runnable tasks are queued, of a workload whose tasks never sleep once started.

@@ -22,8 +22,8 @@ use schedlab_workload::{
 /// A thread of the guest's kernel for which the machine has no part.
 struct Thread {
     name: &'static str,
-    /// On CPU 0; else wherever the scheduler puts it.
-    bound: bool,
+    /// Where it stays; `None`: wherever the scheduler puts it.
+    cpu: Option<u32>,
     first: Span,
     period: Span,
 }
@@ -32,14 +32,14 @@ struct Thread {
 /// elsewhere. Periods as in the logs of guests of both kernels; `kcompactd0`'s is `HPAGE_FRAG_CHECK_INTERVAL_MSEC` (mm/compaction.c) in
 /// the steps of the timer wheel.
 const THREADS: [Thread; 3] = [
-    Thread { name: "kcompactd0", bound: false, first: Span::from_ms(440), period: Span::from_ms(512) },
-    Thread { name: "kworker/u", bound: false, first: Span::from_ms(472), period: Span::from_ms(2_032) },
-    Thread { name: "kworker/0", bound: true, first: Span::from_ms(1_944), period: Span::from_ms(2_000) },
+    Thread { name: "kcompactd0", cpu: None, first: Span::from_ms(440), period: Span::from_ms(512) },
+    Thread { name: "kworker/u", cpu: None, first: Span::from_ms(472), period: Span::from_ms(2_032) },
+    Thread { name: "kworker/0", cpu: Some(0), first: Span::from_ms(1_944), period: Span::from_ms(2_000) },
 ];
 
-/// The soft lockup watchdog (kernel/watchdog.c) has each CPU's stopper run at two fifths of its 10 s limit.
+/// The soft lockup watchdog (kernel/watchdog.c) has each CPU's stopper (not only CPU 0's) run at two fifths of its 10 s limit.
 const WATCHDOG: Thread =
-    Thread { name: "watchdog", bound: true, first: Span::from_ms(2_800), period: Span::from_s(4) };
+    Thread { name: "watchdog", cpu: Some(0), first: Span::from_ms(2_800), period: Span::from_s(4) };
 
 /// What a thread does at a time.
 const WORK: Span = Span::from_us(12);
@@ -52,17 +52,9 @@ struct Setup {
 }
 
 impl Setup {
-    fn of(workload: &Workload) -> Setup {
-        let births = workload.tasks.iter().filter_map(|task| match task.birth {
-            Birth::Init { eid, .. } => Some(eid),
-            Birth::Fork { .. } => None,
-        });
-        let events = workload.tasks.iter().flat_map(|task| task.events.iter().map(|event| event.eid));
-        Setup {
-            next_pid: workload.tasks.iter().map(|task| task.pid + 1).max().unwrap_or(1),
-            next_eid: births.chain(events).map(|eid| eid.0 + 1).max().unwrap_or(0),
-            workload: workload.clone(),
-        }
+    fn of(workload: Workload) -> Setup {
+        let next_eid = workload.eids().max().map_or(0, |eid| eid.0 + 1);
+        Setup { next_pid: workload.free_pid(), next_eid, workload }
     }
 
     fn eid(&mut self) -> EventId {
@@ -94,40 +86,42 @@ impl Setup {
         self.next_pid += 1;
     }
 
-    fn add_thread(&mut self, thread: &Thread, cpu: Option<u32>, policy: Policy, duration: Span) {
+    fn add_thread(&mut self, thread: &Thread, policy: Policy, duration: Span) {
         let rounds = (duration.as_ns().saturating_sub(thread.first.as_ns()) / thread.period.as_ns()) as usize;
         let mut events = Vec::with_capacity(2 * rounds + 2);
         for round in 0..=rounds {
             events.push(self.sleep(if round == 0 { thread.first } else { thread.period }));
             events.push(self.event(EventKind::Block { length: WORK }));
         }
-        self.add(thread.name, cpu, policy, InitState::Blocked, events);
+        self.add(thread.name, thread.cpu, policy, InitState::Blocked, events);
     }
 }
 
 /// The workload as a guest runs it: each CPU held by one task more until its time, and with the threads of the guest's kernel that the
 /// machine does not have. All these come after the workload's own tasks. Deadline tasks, which no other can hold back, sleep until the
 /// guest's own program lets go of CPU 0, as they do there.
-pub fn as_in_guest(workload: &Workload, held_until_ns: &[u64], duration: Span) -> Workload {
+pub fn as_in_guest(workload: Workload, held_until_ns: &[u64], duration: Span) -> Workload {
     let mut setup = Setup::of(workload);
     let let_go = Span::from_ns(held_until_ns.first().copied().unwrap_or(0));
-    for index in 0..workload.tasks.len() {
-        let wakeup = setup.sleep(let_go);
-        let task = &mut setup.workload.tasks[index];
+    for index in 0..setup.workload.tasks.len() {
+        let task = &setup.workload.tasks[index];
         let is_deadline = task.params.is_some_and(|params| params.policy == Policy::Deadline);
-        if let (true, Birth::Init { state: state @ InitState::Runnable, .. }) = (is_deadline, &mut task.birth)
-        {
-            *state = InitState::Blocked;
+        if is_deadline && matches!(task.birth, Birth::Init { state: InitState::Runnable, .. }) {
+            let wakeup = setup.sleep(let_go);
+            let task = &mut setup.workload.tasks[index];
             task.events.insert(0, wakeup);
+            if let Birth::Init { state, .. } = &mut task.birth {
+                *state = InitState::Blocked;
+            }
         }
     }
     for (cpu, until_ns) in (0..).zip(held_until_ns) {
         let held = setup.event(EventKind::Block { length: Span::from_ns(*until_ns) });
         setup.add("holder", Some(cpu), Policy::Fifo, InitState::Runnable, vec![held]);
-        setup.add_thread(&WATCHDOG, Some(cpu), Policy::Fifo, duration);
+        setup.add_thread(&Thread { cpu: Some(cpu), ..WATCHDOG }, Policy::Fifo, duration);
     }
     for thread in &THREADS {
-        setup.add_thread(thread, thread.bound.then_some(0), Policy::Normal, duration);
+        setup.add_thread(thread, Policy::Normal, duration);
     }
     setup.workload
 }
@@ -141,7 +135,7 @@ mod tests {
     fn the_set_up_comes_after_the_workload_which_stays_valid() {
         let spec = Spec::from_toml("t", "kind = \"sleepers\"\nduration = \"1s\"").unwrap();
         let workload = spec.build().unwrap();
-        let guest = as_in_guest(&workload, &[131_074, 206_220], Span::from_s(10));
+        let guest = as_in_guest(workload.clone(), &[131_074, 206_220], Span::from_s(10));
         guest.check().unwrap();
         assert_eq!(guest.tasks[..workload.tasks.len()], workload.tasks);
         let added = &guest.tasks[workload.tasks.len()..];
@@ -163,7 +157,7 @@ mod tests {
 - EXIT 1 1s
 ";
         let workload = schedlab_workload::parse_text("t", text.as_bytes()).unwrap();
-        let guest = as_in_guest(&workload, &[109_000, 0], Span::from_s(1));
+        let guest = as_in_guest(workload, &[109_000, 0], Span::from_s(1));
         guest.check().unwrap();
         assert!(matches!(guest.tasks[0].birth, Birth::Init { state: InitState::Blocked, .. }));
         let first =

@@ -89,11 +89,7 @@ impl Workload {
     /// Gives a fresh identifier to every event that has none ([`EventId`] 0): the INITs first, then task by task in order,
     /// counting on from the largest identifier in use.
     pub fn number_events(&mut self) {
-        let eids = self
-            .tasks
-            .iter()
-            .flat_map(|task| task.birth_eid().into_iter().chain(task.events.iter().map(|event| event.eid)));
-        let mut last = eids.max().unwrap_or_default().0;
+        let mut last = self.eids().max().unwrap_or_default().0;
         let mut number = |eid: &mut EventId| {
             if eid.0 == 0 {
                 last += 1;

@@ -307,6 +307,16 @@ impl Workload {
         self.tasks.iter().filter(init).count() as u64
             + self.tasks.iter().map(|task| task.events.len() as u64).sum::<u64>()
     }
+    /// The identifiers of all events, INIT included, task by task.
+    pub fn eids(&self) -> impl Iterator<Item = EventId> + '_ {
+        self.tasks
+            .iter()
+            .flat_map(|task| task.birth_eid().into_iter().chain(task.events.iter().map(|event| event.eid)))
+    }
+    /// A pid above all of its tasks'.
+    pub fn free_pid(&self) -> u32 {
+        1 + self.tasks.iter().map(|task| task.pid).max().unwrap_or(0)
+    }
     /// The version of both forms on disk that it needs: the highest that one of its events needs ([`EventKind::version`]).
     pub fn version(&self) -> u32 {
         let events = self.tasks.iter().flat_map(|task| &task.events);

@@ -203,21 +203,20 @@ fn simulate(
         let wanted_ns = (tick_at_ns + phase_ns) % tick_ns;
         seed = seed_with_phase(seed + 1, wanted_ns, tick_ns)?;
         let perturb = Perturb::of_guest(seed);
-        let varied = schedlab_validate::vary(workload, seed);
-        let request = Request {
+        let mut varied = schedlab_validate::vary(workload, seed);
+        let mut placement = Vec::new();
+        let in_guest = case.cpus > 1 && !args.host;
+        if let Some(real) = real.get((index % runs_of_real) as usize).filter(|_| in_guest) {
+            varied = schedlab_validate::as_in_guest(varied, &real.held_ns, case.span());
+            placement = real.start.iter().map(|cpu| u32::try_from(*cpu).ok().map(CpuId)).collect();
+        }
+        let log = simulate_one(&Request {
             duration: Some(case.span()),
             perturb: Some(perturb),
+            placement,
             costs,
             ..Request::new(&varied, &scheduler, topology.clone())
-        };
-        let log = match real.get((index % runs_of_real) as usize).filter(|_| case.cpus > 1) {
-            None => simulate_one(&request)?,
-            Some(real) => {
-                let guest = schedlab_validate::as_in_guest(&varied, &real.held_ns, case.span());
-                let placement = real.start.iter().map(|cpu| u32::try_from(*cpu).ok().map(CpuId)).collect();
-                simulate_one(&Request { workload: &guest, placement, ..request })?
-            }
-        };
+        })?;
         if index == 0 {
             keep_log(args, case, "simulated", &MemLog::read(&log).map_err(Failure::input)?)?;
         }

@@ -18,13 +18,8 @@ type Woken = (u64, Option<(u32, usize)>);
 /// The workload with the kernel's own threads as they woke up in `real`, after the workload's own tasks.
 pub fn with_own_threads(workload: &Workload, real: &Schedule) -> Workload {
     let mut out = workload.clone();
-    let next_pid = 1 + workload.tasks.iter().map(|task| task.pid).max().unwrap_or(0);
-    let births = workload.tasks.iter().map(|task| match task.birth {
-        Birth::Init { eid, .. } => eid.0,
-        Birth::Fork { .. } => 0, // an event of its parent
-    });
-    let events = workload.tasks.iter().flat_map(|task| &task.events).map(|event| event.eid.0);
-    let mut next_eid = births.chain(events).max().unwrap_or(0);
+    let next_pid = workload.free_pid();
+    let mut next_eid = workload.eids().max().map_or(0, |eid| eid.0);
     let mut wakeups: BTreeMap<u32, Vec<Woken>> = BTreeMap::new();
     for wakeup in &real.own_wakeups {
         // at time 0 the thread that creates the tasks is awake too: the engine does its work for native policies

@@ -3,7 +3,7 @@
 use super::{BOOT_MAX, CONTROL_MAX, Machine};
 use crate::kernel::{Boot, Control, Fault, FaultKind, Kernel, Spawn, SpawnState, Stimulus};
 use crate::program::Code;
-use schedlab_units::{CpuId, Policy, Span, TaskId, Time};
+use schedlab_units::{CpuId, Span, TaskId, Time};
 use std::sync::Arc;
 
 impl<K: Kernel> Machine<K> {
@@ -122,13 +122,7 @@ impl<K: Kernel> Machine<K> {
                 Spawn { id: TaskId(id), name: &task.name, kernel_thread, change, state, cpu: task.start_cpu }
             })
             .collect();
-        let is_deadline = |spawn: &Spawn<'_>| {
-            spawn
-                .change
-                .and_then(|change| change.params)
-                .is_some_and(|params| params.policy == Policy::Deadline)
-        };
-        spawns.sort_by_key(is_deadline);
+        spawns.sort_by_key(Spawn::is_deadline);
         if spawns.is_empty() { Ok(()) } else { self.control(Control::Spawn(&spawns)) }
     }
 

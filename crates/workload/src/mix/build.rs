@@ -488,16 +488,11 @@ enum Numbers {
 
 impl Numbers {
     fn of(workload: &Workload) -> Numbers {
-        let all = || {
-            workload.tasks.iter().flat_map(|task| {
-                task.birth_eid().into_iter().chain(task.events.iter().map(|event| event.eid))
-            })
-        };
-        let max = all().max().unwrap_or_default().0;
+        let max = workload.eids().max().unwrap_or_default().0;
         if max <= workload.nr_events().saturating_mul(1000).max(1 << 20) {
             return Numbers::Dense(max);
         }
-        let sorted: BTreeSet<EventId> = all().collect();
+        let sorted: BTreeSet<EventId> = workload.eids().collect();
         Numbers::Anew(sorted.into_iter().zip(1..).collect())
     }
 
