@@ -57,6 +57,9 @@ pub(crate) struct ValidateArgs {
     /// Simulate with the costs of kernel code in this file, and show how near each quantity is with them and without.
     #[arg(long, value_name = "FILE")]
     pub costs: Option<PathBuf>,
+    /// A tunable of the simulated kernel, NAME=VALUE as for `run`: to try out a cause. The guest keeps its own.
+    #[arg(long, value_name = "K=V", value_parser = crate::args::parse_param)]
+    pub param: Vec<(String, String)>,
     /// All quantities; without, those beyond tolerance.
     #[arg(long)]
     pub all: bool,
@@ -193,6 +196,7 @@ fn simulate(
     let name = format!("linux-{}", case.series);
     let scheduler = crate::schedulers::resolve(&name, hz, &topology, ui)?;
     let tick_ns = 1_000_000_000 / u64::from(hz.max(1));
+    let costs = if args.host { costs } else { Some(schedlab_validate::of_guest(costs)) };
     let runs_of_real = if args.host { args.runs.max(1) } else { case.runs.max(1) };
     let tick_at_ns = tick_offset(&scheduler, tick_ns)?;
     let mut runs = Vec::new();
@@ -202,7 +206,7 @@ fn simulate(
         // the first tick comes a whole number of ticks after time 0, less the phase, in the guest
         let wanted_ns = (tick_at_ns + phase_ns) % tick_ns;
         seed = seed_with_phase(seed + 1, wanted_ns, tick_ns)?;
-        let perturb = Perturb::of_guest(seed);
+        let perturb = Perturb::of_guest(seed).with_turns_of(if args.host { 1 } else { case.cpus });
         let mut varied = schedlab_validate::vary(workload, seed);
         let mut placement = Vec::new();
         let in_guest = case.cpus > 1 && !args.host;
@@ -215,6 +219,7 @@ fn simulate(
             perturb: Some(perturb),
             placement,
             costs,
+            params: args.param.clone(),
             ..Request::new(&varied, &scheduler, topology.clone())
         })?;
         if index == 0 {
