@@ -161,6 +161,15 @@ mod tests {
     }
 
     #[test]
+    fn a_guest_needs_time_to_choose_and_a_file_may_say_how_long() {
+        assert_eq!(of_guest(None), Costs { resched: RESCHED, ..Costs::default() });
+        let measured = Costs { resched: Span::from_us(20), switch: Span::from_us(5), ..Costs::default() };
+        assert_eq!(of_guest(Some(measured)), measured);
+        let without = Costs { switch: Span::from_us(5), ..Costs::default() };
+        assert_eq!(of_guest(Some(without)), Costs { resched: RESCHED, ..without });
+    }
+
+    #[test]
     fn deadline_tasks_wait_until_cpu_0_is_free() {
         let text = "schedlab-workload 1
 - INIT 0 0 1 runnable policy=deadline runtime=30ms deadline=100ms period=100ms
