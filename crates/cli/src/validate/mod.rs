@@ -310,6 +310,10 @@ fn version_note(judged: &mut Judged) {
     if simulated != judged.real.version && !judged.real.version.is_empty() {
         let note = format!("versions differ: real {}, simulated {simulated}", judged.real.version);
         judged.notes.push(note);
+        if judged.real.arm == "host" {
+            let note = "a port of the running kernel: schedlab linux add --source ITS_TREE --name NAME, then --sched linux-NAME";
+            judged.notes.push(note.to_string());
+        }
     }
 }
 
