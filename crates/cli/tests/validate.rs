@@ -101,8 +101,18 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         (2, true),
         "{said}"
     );
+    // a header of a kernel image without its .config, and then no image at all
+    let mut image = vec![0; 4096];
+    image[0x202..0x206].copy_from_slice(b"HdrS");
+    let path = std::path::Path::new(empty).join("bzImage");
+    std::fs::write(&path, &image).expect("written");
+    let path = path.to_str().expect("a name in UTF-8");
     for (args, wants) in [
-        (&["guest", "run", "fare"][..], "fairbench"),
+        (&["validate", "hogs:0", "--kernel-image", path][..], "ticks per second"),
+        (&["validate", "hogs:0", "--kernel-image", "Cargo.toml"], "arch/x86/boot/bzImage"),
+        (&["guest", "run", "hogs:0", "--kernel", "Cargo.toml"], "arch/x86/boot/bzImage"),
+        (&["validate", "hogs:0", "--kernel-image", path, "--kernel", "6.1"], "cannot be used with"),
+        (&["guest", "run", "fare"], "fairbench"),
         (&["guest", "run", "hogs:0", "--cpus", "65"], "1 to 64"),
         (&["guest", "run", "hogs:0", "--kernel", "/no/such/vmlinuz"], "no such file"),
         (&["guest", "run", "hogs:0", "--kernel", "latest"], "6.12"),
