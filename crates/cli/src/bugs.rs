@@ -1,4 +1,5 @@
-//! `schedlab linux bugs`: fixes undone in a copy of the source, each exposed by a workload and an instrument.
+//! `schedlab linux bugs`: fixes undone in a copy of the source (or bugs that are still there, mended in it), each exposed by a
+//! workload and an instrument.
 //!
 //! ```text
 //! linux bugs                     which there are
@@ -10,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use clap::Args;
-use schedlab_linux::bugs::{self, Bug, BugTree, Measure, Reading};
+use schedlab_linux::bugs::{self, Bug, BugTree, Measure, Origin, Reading};
 use schedlab_linux::build::{self, BuildOptions};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -121,13 +122,18 @@ fn run_one<'a>(bug: &'a Bug, dir: &Path, tree: &BugTree, ui: &Ui) -> Result<Outc
     let plus = build::plus(&bug.flavours);
     let started = Instant::now();
     tree.apply(bug).map_err(Failure::input)?;
-    let what = format!("{} put into a copy of Linux {}", bug.name, bug.series);
+    let verb = if let Origin::Open(_) = bug.origin() { "mended in" } else { "put into" };
+    let what = format!("{} {verb} a copy of Linux {}", bug.name, bug.series);
     crate::linux::with_progress(&what, ui, |p| build::add_tree(tree.path(), &options, p))?;
     let build_s = started.elapsed().as_secs_f64();
     let started = Instant::now();
     let step = ui.step(format!("{}: {}", bug.name, bug.run.workload.display()));
-    let with = read(bug, dir, &format!("linux:{}{plus}", tree.path().display()))?;
-    let without = read(bug, dir, &format!("linux-{}{plus}", bug.series))?;
+    let edited = read(bug, dir, &format!("linux:{}{plus}", tree.path().display()))?;
+    let packaged = read(bug, dir, &format!("linux-{}{plus}", bug.series))?;
+    let (with, without) = match bug.origin() {
+        Origin::Undone(_) => (edited, packaged),
+        Origin::Open(_) => (packaged, edited),
+    };
     drop(step);
     tree.restore().map_err(Failure::input)?;
     Ok(Outcome { bug, without, with, build_s, run_s: started.elapsed().as_secs_f64() })
@@ -236,10 +242,11 @@ fn table(bugs: &[Bug]) -> String {
     let mut text =
         format!("{:<20} {:<7} {:<13} {}\n", "bug", "fixed", "by", "what goes wrong; what shows it");
     for bug in bugs {
-        text.push_str(&format!(
-            "{:<20} {:<7} {:<13} {}\n",
-            bug.name, bug.fix.release, bug.fix.commit, bug.title
-        ));
+        let (fixed, by) = match bug.origin() {
+            Origin::Undone(fix) => (fix.release.as_str(), fix.commit.as_str()),
+            Origin::Open(_) => ("not yet", "edits here"),
+        };
+        text.push_str(&format!("{:<20} {:<7} {:<13} {}\n", bug.name, fixed, by, bug.title));
         text.push_str(&format!("{:<20} {:<7} {:<13} {}\n", "", "", "", bug.shown.by));
     }
     text + "\n'schedlab linux bugs NAME' has more; 'schedlab linux bugs --all --run' makes each again and measures\n"
@@ -247,12 +254,20 @@ fn table(bugs: &[Bug]) -> String {
 
 fn details(bug: &Bug) -> String {
     let mut text = format!("{}: {}\n\n", bug.name, bug.title);
-    text.push_str(&format!(
-        "fixed by    {} (\"{}\"), Linux {}\n",
-        bug.fix.commit, bug.fix.subject, bug.fix.release
-    ));
-    if !bug.fix.differs.is_empty() {
-        text.push_str(&format!("differs     {}\n", bug.fix.differs));
+    match bug.origin() {
+        Origin::Undone(fix) => {
+            text.push_str(&format!(
+                "fixed by    {} (\"{}\"), Linux {}\n",
+                fix.commit, fix.subject, fix.release
+            ));
+            if !fix.differs.is_empty() {
+                text.push_str(&format!("differs     {}\n", fix.differs));
+            }
+        }
+        Origin::Open(open) => {
+            text.push_str(&format!("there in    {}; the edits below mend it\n", open.versions.join(", ")));
+            text.push_str(&format!("seen        {}\n", open.seen.trim()));
+        }
     }
     text.push_str(&format!("users see   {}\nwhy         {}\n", bug.users.trim(), bug.why.trim()));
     let flavours = build::plus(&bug.flavours);
@@ -278,8 +293,12 @@ fn details(bug: &Bug) -> String {
 }
 
 fn described(bug: &Bug) -> Value {
+    let (fix, open) = match bug.origin() {
+        Origin::Undone(fix) => (Some(fix), None),
+        Origin::Open(open) => (None, Some(open)),
+    };
     json!({
-        "name": bug.name, "title": bug.title, "series": bug.series, "fix": bug.fix, "flavours": bug.flavours,
+        "name": bug.name, "title": bug.title, "series": bug.series, "fix": fix, "open": open, "flavours": bug.flavours,
         "workload": bug.run.workload, "args": bug.run.args, "instrument": bug.shown.by,
         "expected_without": bug.shown.without, "expected_with": bug.shown.with,
     })

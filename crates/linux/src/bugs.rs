@@ -7,6 +7,8 @@
 //! ~/.cache/schedlab/linux/bugs/6.12    symbolic links to the packaged source; kernel/sched copied, edited, put back
 //! ```
 //!
+//! A bug that the packaged kernel has itself ([`Origin::Open`]) is described the same way; its edits mend it.
+//!
 //! One tree serves all: after the first build an edit of `fair.c` compiles that file alone. An edit's old text must occur exactly
 //! once, so that an edit of another version than it was written for is an error and not another bug.
 
@@ -32,8 +34,12 @@ pub struct Bug {
     pub title: String,
     /// The series whose tree the edits are for, e.g. `6.12`.
     pub series: String,
-    /// The upstream fix.
-    pub fix: Fix,
+    /// The upstream fix that the edits undo; or
+    #[serde(default)]
+    fix: Option<Fix>,
+    /// where the packaged kernel's own bug was seen; the edits mend it.
+    #[serde(default)]
+    open: Option<Open>,
     /// What users see.
     pub users: String,
     /// Why it happens, for a reader of the kernel.
@@ -48,6 +54,36 @@ pub struct Bug {
     pub run: Run,
     /// What shows it.
     pub shown: Shown,
+}
+
+/// Whose bug it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin<'a> {
+    /// One that was fixed: the packaged kernel is without, the edited one with it.
+    Undone(&'a Fix),
+    /// One that is there: the packaged kernel is with, the edited one without it.
+    Open(&'a Open),
+}
+
+impl Bug {
+    /// Whose bug it is.
+    pub fn origin(&self) -> Origin<'_> {
+        match (&self.fix, &self.open) {
+            (Some(fix), _) => Origin::Undone(fix),
+            (None, Some(open)) => Origin::Open(open),
+            (None, None) => unreachable!("a description that was read has one of them"),
+        }
+    }
+}
+
+/// A bug of the packaged kernel that no release known to this project has fixed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Open {
+    /// Versions that have it, by a run.
+    pub versions: Vec<String>,
+    /// Where a real kernel was seen to have it.
+    pub seen: String,
 }
 
 /// The upstream commit that an edit undoes.
@@ -298,6 +334,11 @@ fn parse(path: &Path, text: &str) -> Result<Bug, BugError> {
     let wrong = |why: String| BugError::Description { path: path.to_owned(), why };
     let mut bug: Bug = toml::from_str(text).map_err(|e| wrong(e.to_string()))?;
     bug.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    if bug.fix.is_some() == bug.open.is_some() {
+        return Err(wrong(
+            "it has neither or both of [fix] (the edits undo it) and [open] (they mend it)".into(),
+        ));
+    }
     if bug.edits.is_empty() {
         return Err(wrong("it has no edit".into()));
     }
@@ -440,6 +481,7 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, BugError> {
 mod tests {
     use super::*;
 
+    const FIX: &str = r#"fix = { commit = "123456789abc", subject = "s", release = "6.13" }"#;
     const SPEC: &str = r#"
 title = "t"
 series = "6.12"
@@ -478,6 +520,8 @@ because = "."
             ("<= 20ms", "done", "'done' is no expectation"),
             ("<= 20ms", "<= 20 fortnights", "unknown unit"),
             ("users", "user", "unknown field"),
+            ("fix =", "open = { versions = [], seen = \"\" }\nfix =", "neither or both"),
+            (FIX, "", "neither or both"),
             ("kind = \"tasks\"", "kind = \"guess\"", "unknown variant"),
         ] {
             let message = bug(&SPEC.replacen(old, new, 1)).unwrap_err().to_string();
