@@ -264,6 +264,54 @@ static long scx_failed(struct scx_request *q, const char *what, const char *name
 	return error;
 }
 
+/* ---- memory from any context ---- */
+
+/*
+ * Kernel (6.18 and later): timers and storage take memory by kmalloc_nolock(), which gives none on architectures without
+ * cmpxchg16b, because an NMI could come while a slab is locked. Here is no cmpxchg16b, and no NMI: kernel code is interrupted
+ * nowhere. So the function's first instruction becomes a jump to this one. Could falsify: an allocation that fails under memory pressure.
+ */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
+static void *scx_kmalloc_anywhere(size_t size, gfp_t flags, int node)
+{
+	if (size > KMALLOC_MAX_CACHE_SIZE)
+		return NULL;
+	return kmalloc_node(size, (flags & (__GFP_ACCOUNT | __GFP_ZERO)) | GFP_ATOMIC | __GFP_NOWARN, node);
+}
+
+static long scx_mprotect(void *from, unsigned long bytes, long protection)
+{
+	long result;
+
+	/* the host's system call: the kernel object is ordinary memory of this process */
+	asm volatile("syscall" : "=a"(result) : "0"(10L), "D"(from), "S"(bytes), "d"(protection) : "rcx", "r11", "memory");
+	return result;
+}
+
+static long scx_memory_from_any_context(void)
+{
+	void *at = _kmalloc_nolock_noprof, *page = (void *)((unsigned long)at & PAGE_MASK);
+	struct { u8 jump[6]; void *to; } __packed code = {
+		.jump = { 0xff, 0x25 },		/* jmp *0(%rip) */
+		.to = scx_kmalloc_anywhere,
+	};
+	void *some = kmalloc_nolock(8, 0, NUMA_NO_NODE);
+	long error;
+
+	if (some) {
+		kfree_nolock(some);
+		return 0;
+	}
+	error = scx_mprotect(page, 2 * PAGE_SIZE, 7);	/* read, write, execute */
+	if (error)
+		return error;
+	memcpy(at, &code, sizeof(code));
+	return scx_mprotect(page, 2 * PAGE_SIZE, 5);
+}
+#else
+static long scx_memory_from_any_context(void) { return 0; }
+#endif
+
 #define SCX_MAP_TYPE_ARENA 33	/* BPF_MAP_TYPE_ARENA, from 6.9 on */
 
 static long scx_load(struct scx_request *q)
@@ -272,6 +320,9 @@ static long scx_load(struct scx_request *q)
 
 	atomic64_set(&scx_aux.refcnt, 1);
 	atomic64_set(&scx_aux_sleepable.refcnt, 1);
+	error = scx_memory_from_any_context();
+	if (error)
+		return scx_failed(q, "making", "memory available", error);
 	scx_aux.prog = &scx_prog;
 	scx_aux_sleepable.prog = &scx_prog_sleepable;
 	for (u32 i = 0; i < q->nr_maps; i++) {
@@ -371,11 +422,30 @@ static u64 scx_init_cid(u64 a, u64 b, u64 c, u64 d, u64 e)
 	return 0;
 }
 
+/*
+ * A scheduler that keeps track of idle CPUs itself hears of one when it becomes idle, not of those that are idle when it is
+ * attached. On a real machine some thread of the kernel runs everywhere soon. Here nothing would: process 1 visits each CPU once.
+ */
+static void scx_visit_cpus(void)
+{
+	struct cpumask *before = kzalloc(cpumask_size(), GFP_KERNEL);
+	int cpu;
+
+	if (!before)
+		return;
+	cpumask_copy(before, current->cpus_ptr);
+	for_each_online_cpu(cpu)
+		set_cpus_allowed_ptr(current, cpumask_of(cpu));
+	set_cpus_allowed_ptr(current, before);
+	kfree(before);
+}
+
 /* bpf_scx_reg_cid() and scx_enable(), but for the arena, which they find by way of an MMU. */
 static long scx_register_cid(void *ops)
 {
 	struct kthread_worker *worker;
 	void *command;
+	long error;
 
 	if (!scx_arena.start || housekeeping_enabled(HK_TYPE_DOMAIN_BOOT))
 		return -EINVAL;		/* the kernel: no arena; isolcpus= */
@@ -390,7 +460,10 @@ static long scx_register_cid(void *ops)
 	kthread_init_work((struct kthread_work *)(command + schedlab_enable_work), scx_root_enable_workfn);
 	kthread_queue_work(worker, command + schedlab_enable_work);
 	kthread_flush_work(command + schedlab_enable_work);
-	return schedlab_enable_result(command);
+	error = schedlab_enable_result(command);
+	if (!error)
+		scx_visit_cpus();
+	return error;
 }
 #endif
 

@@ -24,9 +24,10 @@ use crate::build::BuiltKernel;
 ///
 /// r15 is the virtual CPU in all kernel code; -fwrapv, -fno-strict-aliasing, -fno-delete-null-pointer-checks: BPF has no undefined
 /// behaviour there; no vector registers: the simulated kernel does not save them; -gbtf: the types of maps and settings.
-const FLAGS: [&str; 21] = [
+const FLAGS: [&str; 22] = [
     "-O2",
     "-std=gnu11",
+    "-fms-extensions",
     "-fPIC",
     "-ffixed-r15",
     "-fno-stack-protector",
@@ -335,7 +336,7 @@ fn steps(
     run(Command::new("objcopy").arg(option).arg("--weaken").arg(&support), "renaming", "binutils")?;
     unresolved(kernel, &read(&scheduler)?)?;
     let stubs = work.join("stubs.o");
-    let source = work.join("stubs.S");
+    let source = work.join("stubs.s");
     fs::write(&source, implicit_arguments(&read(&scheduler)?, &vmlinux)).map_err(io("write", &source))?;
     run(gcc().args(["-c", "-o"]).arg(&stubs).arg(&source), "compiling stubs", "gcc")?;
     // imports become weak: the dynamic loader leaves them at 0, and the simulator fills them in

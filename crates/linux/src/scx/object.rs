@@ -296,7 +296,10 @@ impl Scx {
         let given: Vec<(String, String)> =
             params.iter().filter(|(name, _)| self.has(name)).cloned().collect();
         for (path, value) in &half.settings {
-            self.set(path, value, enumerators)?;
+            // enumerators of other versions stay 0, as in every loader
+            if !path.starts_with("__SCX_") || enumerators.contains_key(value) {
+                self.set(path, value, enumerators)?;
+            }
         }
         for (path, value) in &given {
             self.set(path, value, enumerators)?;
