@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use sha2::{Digest, Sha256};
 
@@ -270,7 +271,10 @@ pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxEr
     if compiled.object.is_file() {
         return Ok(compiled);
     }
-    let work = dir.join(format!("{stem}-{key}.tmp{}", std::process::id()));
+    // (two threads of one process may want the same one)
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let work = dir.join(format!("{stem}-{key}.tmp{}-{number}", std::process::id()));
     fs::create_dir_all(&work).map_err(io("create", &work))?;
     let result = steps(kernel, &compiled, &work, &ours, &arguments, &gcc);
     drop(fs::remove_dir_all(&work));
