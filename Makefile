@@ -4,7 +4,7 @@
 SCHEDLAB := target/release/schedlab
 OUT ?= out
 
-.PHONY: demo test test-all fuzz lint bench validate build setup clean
+.PHONY: demo test test-all fuzz lint bench validate port-back build setup clean
 
 demo: build
 	@$(SCHEDLAB) demo --output $(OUT)
@@ -26,6 +26,10 @@ fuzz: setup
 validate: build
 	@mkdir -p $(OUT)
 	@$(SCHEDLAB) validate --html $(OUT)/validate.html --csv $(OUT)/validate.csv
+
+# A changed scheduler as a real kernel, compared with its simulation: builds a small kernel for x86-64, boots it (docs/port-back.md).
+port-back: build
+	@scripts/port-back.sh $(OUT)/port-back
 
 bench: build
 	@scripts/bench.sh

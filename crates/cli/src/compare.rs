@@ -47,7 +47,7 @@ pub(crate) struct CompareArgs {
     /// These seeds instead: 1-8 or 1,2,5.
     #[arg(long, value_name = "SEEDS", conflicts_with = "runs")]
     pub seed: Option<Seeds>,
-    /// Ranges of the perturbation: [phase=TIME|at=TIME][,slack=TIME][,start=TIME].
+    /// Ranges of the perturbation: [phase=TIME|at=TIME][,slack=TIME][,start=TIME][,late=TIME].
     #[arg(long, value_name = "SPEC")]
     pub perturb: Option<PerturbSpec>,
     /// Most runs at once; all cores unless given.

@@ -13,8 +13,11 @@
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
 use clap::Args;
+use schedlab_linux::symbols::Symbols;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[derive(Args, Clone, Debug, Default)]
@@ -31,7 +34,7 @@ pub(crate) struct ProfileArgs {
 /// One function of the kernel object.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Function {
-    /// Its file, e.g. `kernel/sched/fair.c`; empty if unknown.
+    /// The file that it begins in, e.g. `/.../kernel/sched/fair.c`; empty if unknown.
     file: String,
     calls: u64,
     own: u64,
@@ -115,49 +118,69 @@ fn callgrind(args: &[OsString]) -> Result<BTreeMap<String, Function>> {
         Ok(_) => {}
     }
     // one file for each process: the child is the one that executed the kernel object
-    let mut best = BTreeMap::new();
+    let mut best = (BTreeMap::new(), String::new());
     for entry in std::fs::read_dir(dir.path()).map_err(Failure::input)? {
         let text = std::fs::read(entry.map_err(Failure::input)?.path()).map_err(Failure::input)?;
-        let functions = parse(&String::from_utf8_lossy(&text));
-        if functions.len() > best.len() {
-            best = functions;
+        let profile = parse(&String::from_utf8_lossy(&text));
+        if !profile.1.is_empty() && profile.0.len() > best.0.len() {
+            best = profile;
         }
     }
-    Ok(best)
+    let (mut functions, object) = best;
+    if !functions.is_empty() {
+        locate(&mut functions, Path::new(&object)).map_err(Failure::input)?;
+    }
+    Ok(functions)
 }
 
-/// Functions of the kernel object by name, from callgrind's output. Names are compressed there: `(7) name` defines, `(7)` refers.
-fn parse(text: &str) -> BTreeMap<String, Function> {
-    let mut names: [BTreeMap<String, String>; 3] = Default::default();
+/// Where the functions are in the source, by the object's debugging information: callgrind does not tell of all. What the object
+/// does not have is dropped.
+fn locate(functions: &mut BTreeMap<String, Function>, object: &Path) -> io::Result<()> {
+    let symbols = Symbols::read(object)?;
+    functions.retain(|name, _| symbols.address(name).is_some());
+    let (names, addresses): (Vec<String>, Vec<String>) = functions
+        .keys()
+        .filter_map(|name| symbols.address(name).map(|address| (name.clone(), format!("{address:#x}"))))
+        .unzip();
+    let output = Command::new("addr2line").arg("-e").arg(object).args(&addresses).output()?;
+    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+    for (name, line) in names.iter().zip(lines.lines()) {
+        if let (Some(function), Some((file, _))) = (functions.get_mut(name), line.rsplit_once(':')) {
+            file.clone_into(&mut function.file);
+        }
+    }
+    Ok(())
+}
+
+/// Functions of the kernel object by name, and that object, from callgrind's output. Names are compressed there: `(7) name` defines,
+/// `(7)` refers.
+fn parse(text: &str) -> (BTreeMap<String, Function>, String) {
+    let mut names: [BTreeMap<String, String>; 2] = Default::default();
     let mut look = |table: usize, text: &str| -> String {
         let (id, name) = text.split_once(' ').unwrap_or((text, ""));
         if !name.is_empty() {
+            // f'2 is f, called while f runs: stacks that are switched look like that
+            let name = name.split_once('\'').map_or(name, |(name, _)| name);
             names[table].insert(id.to_owned(), name.to_owned());
         }
         names[table].get(id).cloned().unwrap_or_default()
     };
     const OBJECT: usize = 0;
-    const FILE: usize = 1;
-    const FUNCTION: usize = 2;
+    const FUNCTION: usize = 1;
     let mut functions: BTreeMap<String, Function> = BTreeMap::new();
-    let (mut object, mut file, mut name) = (String::new(), String::new(), String::new());
+    let (mut object, mut name, mut kernel) = (String::new(), String::new(), String::new());
     let mut called: Option<(String, String)> = None;
     let (mut called_object, mut called_name) = (String::new(), String::new());
-    let is_kernel = |object: &str| object.ends_with("linux.so");
+    // of functions that the kernel has patched (static keys) callgrind knows the name only
+    let is_kernel = |object: &str| object.ends_with("/linux.so") || object == "???";
     for line in text.lines() {
         let (key, value) = line.split_once('=').unwrap_or(("", line));
         match key {
             "ob" => object = look(OBJECT, value),
-            "fl" => file = look(FILE, value),
-            // code inlined from another file belongs to the function all the same
-            "fi" | "fe" | "cfi" | "cfl" => drop(look(FILE, value)),
             "fn" => {
                 name = look(FUNCTION, value);
-                if is_kernel(&object) {
-                    let entry = functions.entry(name.clone()).or_default();
-                    if entry.file.is_empty() {
-                        entry.file.clone_from(&file);
-                    }
+                if object.ends_with("/linux.so") {
+                    kernel.clone_from(&object);
                 }
             }
             "cob" => called_object = look(OBJECT, value),
@@ -169,7 +192,8 @@ fn parse(text: &str) -> BTreeMap<String, Function> {
                 } else {
                     std::mem::take(&mut called_object)
                 };
-                if is_kernel(&into) {
+                // going on with another stack looks like a call by what switched
+                if is_kernel(&into) && !switches(&name) {
                     functions.entry(called_name.clone()).or_default().calls += count;
                     if is_kernel(&object) {
                         let to = functions.entry(name.clone()).or_default();
@@ -190,7 +214,7 @@ fn parse(text: &str) -> BTreeMap<String, Function> {
         }
     }
     functions.retain(|_, f| f.own > 0 || f.calls > 0);
-    functions
+    (functions, kernel)
 }
 
 /// Own instructions and those of what it calls, in proportion to the calls, as gprof does it. Cycles settle by repetition.
@@ -272,20 +296,24 @@ mod tests {
     use super::*;
 
     /// a (10 of its own) calls b twice and c once; b (6) calls c four times; c has 25: 5 for each call.
+    /// `b` is entered again while it runs, by a switch of stacks.
     const OUTPUT: &str = "events: Ir\n\
         ob=(1) /cache/linux.so\nfl=(1) ../src/kernel/sched/core.c\nfn=(1) a\n10 10\n\
-        cfn=(2) b\ncalls=2 20\n11 26\ncfn=(3) c\ncalls=1 30\n12 5\n\
-        fn=(2)\n20 2\n+1 4\ncfn=(3)\ncalls=4 30\n21 20\n\
-        fl=(2) ../src/lib/x.c\nfn=(3)\n30 25\n\
+        cfn=(2) b\ncalls=1 20\n11 20\ncfn=(5) b'2\ncalls=1 20\n11 6\ncfn=(3) c\ncalls=1 30\n12 5\n\
+        fn=(2)\n20 2\nob=(3) ???\nfn=(5)\n+1 4\ncfn=(3)\ncalls=4 30\n21 20\n\
+        ob=(1)\nfl=(2) ../src/lib/x.c\nfn=(3)\n30 25\n\
         ob=(2) /usr/bin/schedlab\nfn=(4) main\n1 1000\ncob=(1)\ncfn=(1)\ncalls=3 10\n2 61\n";
 
     #[test]
     fn calls_own_and_total_are_counted() {
-        let functions = parse(OUTPUT);
+        let (mut functions, object) = parse(OUTPUT);
+        assert_eq!(object, "/cache/linux.so", "not that of what was patched");
         assert_eq!(functions.keys().collect::<Vec<_>>(), ["a", "b", "c"]);
         let of = |name: &str| (functions[name].calls, functions[name].own);
         assert_eq!((of("a"), of("b"), of("c")), ((3, 10), (2, 6), (5, 25)));
-        assert_eq!(functions["c"].file, "../src/lib/x.c");
+        for (name, file) in [("a", "core.c"), ("b", "fair.c")] {
+            functions.get_mut(name).unwrap().file = format!("/src/kernel/sched/{file}");
+        }
         let total = totals(&functions);
         // c 25; b 6 + 4 of 5 of c's 25; a 10 + all of b + 1 of 5 of c's
         assert_eq!((total["c"], total["b"], total["a"]), (25.0, 26.0, 41.0));

@@ -101,8 +101,18 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         (2, true),
         "{said}"
     );
+    // a header of a kernel image without its .config, and then no image at all
+    let mut image = vec![0; 4096];
+    image[0x202..0x206].copy_from_slice(b"HdrS");
+    let path = std::path::Path::new(empty).join("bzImage");
+    std::fs::write(&path, &image).expect("written");
+    let path = path.to_str().expect("a name in UTF-8");
     for (args, wants) in [
-        (&["guest", "run", "fare"][..], "fairbench"),
+        (&["validate", "hogs:0", "--kernel-image", path][..], "ticks per second"),
+        (&["validate", "hogs:0", "--kernel-image", "Cargo.toml"], "arch/x86/boot/bzImage"),
+        (&["guest", "run", "hogs:0", "--kernel", "Cargo.toml"], "arch/x86/boot/bzImage"),
+        (&["validate", "hogs:0", "--kernel-image", path, "--kernel", "6.1"], "cannot be used with"),
+        (&["guest", "run", "fare"], "fairbench"),
         (&["guest", "run", "hogs:0", "--cpus", "65"], "1 to 64"),
         (&["guest", "run", "hogs:0", "--kernel", "/no/such/vmlinuz"], "no such file"),
         (&["guest", "run", "hogs:0", "--kernel", "latest"], "6.12"),
@@ -111,4 +121,35 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         let (code, said) = fails(args);
         assert_eq!((code, said.contains(wants)), (2, true), "{args:?}: {said}");
     }
+}
+
+/// A slice of exactly a tick (4 ms). A turn that begins at the instant of a tick has used it up at the next one (`update_deadline()`: vruntime >=
+/// deadline); one that begins 2 us behind it is then 2 us short, and goes on for another tick.
+#[test]
+fn what_lies_between_tick_and_choice_decides_about_turns_of_a_tick() {
+    if !has_linux() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name).to_str().expect("a name in UTF-8").to_string();
+    let (workload, costs, log) = (path("w.txt"), path("c.toml"), path("r.log"));
+    let text =
+        "schedlab-workload 1\n- INIT 0 0 1 runnable\n- INIT 0 0 2 runnable\n- EXIT 1 9s\n- EXIT 2 9s\n";
+    std::fs::write(&workload, text).expect("written");
+    let turns_us = |resched: &str| {
+        std::fs::write(&costs, format!("resched = \"{resched}\"\n")).expect("written");
+        let mut args =
+            vec!["--quiet", "run", &workload, "--sched", "linux-6.12", "--cpus", "1", "--duration", "1s"];
+        args.extend(["--param", "base_slice_ns=4000000", "--costs", &costs, "--log", &log]);
+        let output = schedlab(&args);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = std::fs::read_to_string(&log).expect("the log");
+        let switches = text.lines().filter(|line| line.contains(" preempted -> t"));
+        let at = switches.map(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        let at: Vec<u64> = at.collect::<Option<_>>().expect("times");
+        assert!(at.len() > 100, "{text}");
+        at.windows(2).skip(5).map(|pair| (pair[1] - pair[0]) / 1000).collect::<Vec<u64>>()
+    };
+    assert!(turns_us("0us").iter().all(|us| *us == 4000));
+    assert!(turns_us("2us").iter().all(|us| *us == 8000));
 }

@@ -211,4 +211,7 @@ fn a_profile_counts_calls() {
         line.split_whitespace().next().unwrap().to_owned()
     };
     assert_eq!((calls("yield_task_fair"), calls("do_sched_yield")), ("7".to_owned(), "7".to_owned()));
+    // a function whose text the kernel has patched; all tasks are fair, so that each of its calls picks once
+    assert_eq!(calls("__schedule"), calls("pick_next_task_fair"));
+    assert!(calls("__schedule").parse::<u32>().unwrap() >= 7, "{text}");
 }

@@ -119,13 +119,16 @@ impl Pages {
                 escape(&table.title)
             );
             for column in &table.columns {
-                let _ = write!(page, "<th title=\"{}\">{}</th>", escape(column.help), escape(column.name));
+                // a long name may be broken where it has a joint
+                let name = escape(column.name).replace('_', "_<wbr>");
+                let _ = write!(page, "<th title=\"{}\">{name}</th>", escape(column.help));
             }
             page.push_str("</tr>\n");
             for row in &table.rows {
                 page.push_str("<tr>");
-                for cell in row {
+                for (place, cell) in row.iter().enumerate() {
                     let _ = match cell {
+                        serde_json::Value::Null if table.is_text(place) => write!(page, "<td>-</td>"),
                         serde_json::Value::Null => write!(page, "<td class=\"n\">-</td>"),
                         serde_json::Value::String(text) => write!(page, "<td>{}</td>", escape(text)),
                         other => match other.as_f64().filter(|_| other.is_f64()) {
@@ -148,7 +151,7 @@ impl Pages {
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}\
 h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}figure{margin:1.5rem 0}figure svg{max-width:100%;height:auto}\
 figcaption{color:#555;max-width:50rem}.wide{overflow-x:auto}table{border-collapse:collapse;font-size:13px}\
-th,td{padding:.15rem .6rem;border-bottom:1px solid #ddd;text-align:left;white-space:nowrap}td.n{text-align:right;font-variant-numeric:tabular-nums}";
+th,td{padding:.15rem .6rem;border-bottom:1px solid #ddd;text-align:left;white-space:nowrap}th{white-space:normal;vertical-align:bottom}td.n{text-align:right;font-variant-numeric:tabular-nums}";
 
 #[cfg(test)]
 mod tests {

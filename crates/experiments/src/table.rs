@@ -59,6 +59,11 @@ impl Table {
         place.unwrap_or_else(|| panic!("{} has no column {column}", self.name))
     }
 
+    /// Whether the column holds text.
+    pub(crate) fn is_text(&self, column: usize) -> bool {
+        self.rows.iter().any(|row| row[column].is_string())
+    }
+
     /// A cell as a number, if it is one.
     pub fn number(&self, row: usize, column: &str) -> Option<f64> {
         self.rows[row][self.place(column)].as_f64()
@@ -115,7 +120,7 @@ impl Table {
             cells.max().unwrap_or(0).max(self.columns[c].name.chars().count())
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        let is_text = |c: usize| self.rows.iter().any(|row| row[c].is_string());
+        let is_text = |c: usize| self.is_text(c);
         let line = |cells: Vec<&str>| {
             let padded = cells.iter().enumerate().map(|(c, cell)| {
                 if is_text(c) { format!("{cell:<0$}", widths[c]) } else { format!("{cell:>0$}", widths[c]) }

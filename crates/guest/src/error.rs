@@ -70,6 +70,19 @@ pub enum GuestError {
         /// The last lines of its console.
         console: String,
     },
+    /// The host's own CPU did not run it.
+    #[error(
+        "this machine's own CPU does not run the guest: it {how} after {wall_s} s{console}\nleave out --kvm: an emulated CPU does the same, slower and deterministic. KVM needs a machine whose \
+         virtualization is whole: on a virtual machine, nested virtualization passed on by its host (cat /sys/module/kvm_*/parameters/nested says Y there)"
+    )]
+    Kvm {
+        /// How.
+        how: String,
+        /// Host time it ran.
+        wall_s: u64,
+        /// The last lines of its console.
+        console: String,
+    },
     /// What the guest sent cannot be understood: a bug of ours, or a full disk.
     #[error(
         "byte {offset} of the guest's output: {what}; run it again, with `fresh` if the output came from the cache"

@@ -8,6 +8,7 @@
 
 use crate::{GuestError, cache};
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,7 +19,7 @@ pub struct GuestKernel {
     pub image: PathBuf,
     /// Its package, or the file's name.
     pub package: String,
-    /// The package's version; empty for a file.
+    /// The package's version; for a file, the release that it says it is, and its name.
     pub version: String,
     /// SHA-256 of the image.
     pub sha256: String,
@@ -39,6 +40,8 @@ pub struct Listed {
     pub cached: bool,
 }
 
+/// Its real-mode part, in which a bzImage's header and version are.
+const HEAD_BYTES: u64 = 64 * 1024;
 /// Series that this crate is tested with.
 pub const SERIES: [&str; 2] = ["6.1", "6.12"];
 
@@ -65,25 +68,56 @@ impl GuestKernel {
         download(series)
     }
 
-    /// An image of one's own. A `config-X` beside `vmlinuz-X` (or `.config`, `config`) tells HZ.
+    /// Its series: `6.12` of `6.12.117-1~deb12u1`.
+    #[must_use]
+    pub fn series(&self) -> String {
+        let mut parts = self.version.split(|c: char| !c.is_ascii_digit());
+        [parts.next(), parts.next()].map(Option::unwrap_or_default).join(".")
+    }
+
+    /// An image of one's own (`arch/x86/boot/bzImage` of a build). A `config-X` beside `vmlinuz-X` (or `.config`, `config`) tells HZ.
+    ///
+    /// # Errors
+    /// [`GuestError::Kernel`] if there is no such file, or it is no such image.
     pub fn from_file(image: &Path) -> Result<GuestKernel, GuestError> {
         let name = image.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         if !image.is_file() {
             let why = "there is no such file".to_string();
             return Err(GuestError::Kernel { name: image.display().to_string(), why });
         }
+        let wrong =
+            |why: &str| GuestError::Kernel { name: image.display().to_string(), why: why.to_string() };
+        let release = release_in(image)?.ok_or_else(|| {
+            wrong("it is no compressed kernel for x86 (of a build, give arch/x86/boot/bzImage)")
+        })?;
         let beside = image.with_file_name(name.replacen("vmlinuz", "config", 1));
         let config = [beside, image.with_file_name("config"), image.with_file_name(".config")]
             .into_iter()
             .find(|path| path != image && path.is_file());
         Ok(GuestKernel {
             image: image.to_path_buf(),
+            version: format!("{release} ({name})"),
             package: name,
-            version: String::new(),
             sha256: cache::file_sum(image)?,
             hz: config.map_or(Ok(0), |config| read_hz(&config))?,
         })
     }
+}
+
+/// The release that a bzImage says it is, `6.12.117`; `None`: it is none. Its header has "HdrS" at byte 0x202, and at 0x20e where its
+/// version's text is, less 0x200 (the kernel's Documentation/arch/x86/boot.rst).
+fn release_in(image: &Path) -> Result<Option<String>, GuestError> {
+    let io = || GuestError::io("read", image);
+    let mut head = Vec::new();
+    fs::File::open(image).map_err(io())?.take(HEAD_BYTES).read_to_end(&mut head).map_err(io())?;
+    if head.get(0x202..0x206) != Some(&b"HdrS"[..]) {
+        return Ok(None);
+    }
+    let at = usize::from(u16::from_le_bytes([0x20e, 0x20f].map(|byte| head.get(byte).copied().unwrap_or(0))))
+        + 0x200;
+    let text = head.get(at..).unwrap_or_default();
+    let text = text.split(|byte| matches!(byte, 0 | b' ')).next().unwrap_or_default();
+    Ok(Some(String::from_utf8_lossy(text).into_owned()))
 }
 
 fn read_hz(config: &Path) -> Result<u32, GuestError> {
@@ -265,5 +299,28 @@ mod tests {
             assert!(matches!(GuestKernel::find(bad), Err(GuestError::Kernel { .. })), "{bad}");
         }
         assert!(matches!(GuestKernel::find("/no/such/vmlinuz"), Err(GuestError::Kernel { .. })));
+    }
+
+    #[test]
+    fn images_say_what_they_are() {
+        let directory = tempfile::tempdir().unwrap();
+        let image = directory.path().join("bzImage");
+        let find = || GuestKernel::from_file(&image);
+        for text in [&b"ELF"[..], &[0; 0x208], &[0; 4096]] {
+            std::fs::write(&image, text).unwrap();
+            let said = find().unwrap_err().to_string();
+            assert!(said.contains("no compressed kernel") && said.contains("bzImage"), "{said}");
+        }
+        let mut bytes = vec![0; 4096];
+        bytes[0x202..0x206].copy_from_slice(b"HdrS");
+        bytes[0x20e..0x210].copy_from_slice(&0x300u16.to_le_bytes());
+        bytes[0x500..0x50d].copy_from_slice(b"6.12.3 (me) #");
+        std::fs::write(&image, &bytes).unwrap();
+        std::fs::write(directory.path().join("config"), "CONFIG_X=y\nCONFIG_HZ=300\n").unwrap();
+        let found = find().unwrap();
+        assert_eq!((found.version.as_str(), found.hz), ("6.12.3 (bzImage)", 300));
+        assert_eq!(found.series(), "6.12");
+        std::fs::write(&image, &bytes[..0x208]).unwrap(); // cut within the header
+        assert_eq!(find().unwrap().version, " (bzImage)");
     }
 }

@@ -4,6 +4,8 @@ use crate::GuestError;
 use schedlab_units::Span;
 use std::path::PathBuf;
 
+const KVM: &str = "/dev/kvm";
+
 /// How to run a guest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -86,11 +88,18 @@ impl Options {
         if interleave_us != 0 && !(5..=50_000).contains(&interleave_us) {
             return wrong("the interleaving period", self.interleave.to_string(), "0 or 5 us to 50 ms");
         }
-        if self.kvm && !std::path::Path::new("/dev/kvm").exists() {
-            return Err(GuestError::Missing {
-                what: "/dev/kvm".to_string(),
-                remedy: "this machine cannot run guests on its own CPU; leave out --kvm".to_string(),
-            });
+        if self.kvm
+            && let Err(error) = std::fs::File::options().read(true).write(true).open(KVM)
+        {
+            let missing = error.kind() == std::io::ErrorKind::NotFound;
+            let remedy = if missing {
+                "this machine cannot run guests on its own CPU (or its firmware forbids it, or the module kvm_intel or kvm_amd is not \
+                 loaded); leave out --kvm"
+            } else {
+                "run it as root or as a member of the group kvm, or leave out --kvm"
+            };
+            let what = if missing { KVM.to_string() } else { format!("the right to use {KVM} ({error})") };
+            return Err(GuestError::Missing { what, remedy: remedy.to_string() });
         }
         if self.shift > 5 {
             return wrong("the shift", self.shift.to_string(), "0 to 5");

@@ -26,6 +26,8 @@ const EVENTS: [&str; 7] = [
     "sched/sched_process_fork",
     "sched/sched_process_exit",
 ];
+/// On a real CPU a boot takes a second or two; QEMU waits for ever if its KVM does not work.
+const KVM_BOOT: Duration = Duration::from_secs(30);
 /// Makes every system call a little slower, so it is recorded only where tasks yield.
 const YIELD_EVENT: &str = "syscalls/sys_enter_sched_yield";
 
@@ -229,7 +231,11 @@ impl Guest {
             let died = |how: String| {
                 let mut console = tail(&work.join("console"));
                 console.push_str(&tail(&log));
-                GuestError::Died { how, wall_s: started.elapsed().as_secs(), console }
+                let wall_s = started.elapsed().as_secs();
+                match options.kvm && !watch.begun() {
+                    true => GuestError::Kvm { how, wall_s, console },
+                    false => GuestError::Died { how, wall_s, console },
+                }
             };
             if let Some(message) = watch.error() {
                 return Err(GuestError::Inside(message));
@@ -239,6 +245,10 @@ impl Guest {
             }
             if let Some(status) = ended {
                 return Err(died(format!("ended ({status})")));
+            }
+            let silent = options.kvm && !watch.begun() && started.elapsed() > KVM_BOOT;
+            if silent {
+                return Err(died("said nothing".to_string()));
             }
             if started.elapsed() > Duration::from_secs(options.wall_limit_s) {
                 return Err(died(format!("was stopped at the limit of {} s", options.wall_limit_s)));
@@ -358,6 +368,11 @@ impl Watch {
             self.last = Some(frame);
         }
         Ok(())
+    }
+
+    /// Whether the guest's program has said anything.
+    fn begun(&self) -> bool {
+        self.last.is_some()
     }
 
     fn complete(&self) -> bool {

@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_void};
 use schedlab_log::Record;
 
 /// The version of the boundary that this crate speaks.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Interrupts, as bits of [`Cpu::pending`] and [`Cpu::posted`].
 pub mod irq {
@@ -40,6 +40,8 @@ pub mod why {
     pub const RELAX: u8 = 3;
     /// Wants the simulator: see [`super::call`].
     pub const CALL: u8 = 4;
+    /// Kernel code takes time: resume at [`super::Cpu::paused_until_ns`].
+    pub const PAUSED: u8 = 5;
 }
 
 /// Values of [`Cpu::call`].
@@ -134,7 +136,8 @@ pub struct Cpu {
     pub device_tasks: *const u32,
     pub call_text: *const u8,
     pub call_len: u64,
-    pub reserved2: [u64; 5],
+    pub paused_until_ns: u64,
+    pub reserved2: [u64; 4],
 }
 
 /// A task's mailbox, and what the kernel says about the task.
@@ -269,7 +272,7 @@ pub struct Abi {
     pub control: *mut Task,
     pub kick: *mut u32,
     pub nr_kick: u32,
-    pub reserved1: u32,
+    pub resched_ns: u32,
     pub log_next: *mut Record,
     pub log_end: *mut Record,
     pub log_on: u32,

@@ -543,6 +543,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
             match state {
                 Ok(State::Idle) => return Yield::Idle,
                 Ok(State::Relax) => return Yield::Spin,
+                Ok(State::Paused) => return Yield::Paused,
                 Ok(State::User(CONTROL)) => {
                     self.direct_control();
                     if self.fault.is_some() {
@@ -572,6 +573,10 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                 Err(error) => return self.fail(error),
             }
         }
+    }
+
+    fn set_resched(&mut self, span: Span) {
+        self.kernel.set_resched(span);
     }
 
     #[inline]

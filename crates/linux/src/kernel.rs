@@ -19,7 +19,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use schedlab_log::Record;
-use schedlab_units::{CpuId, TaskId, Time};
+use schedlab_units::{CpuId, Span, TaskId, Time};
 
 use crate::abi::{self, Abi, Cpu, Task, Thread, Topo, call, why};
 use crate::console::Console;
@@ -81,6 +81,8 @@ pub enum State {
     User(TaskId),
     /// Spinning in the kernel until another CPU does something: resume it after the others.
     Relax,
+    /// Working in the kernel until [`LinuxKernel::deadline`], at which it is to be resumed ([`LinuxKernel::set_resched`]).
+    Paused,
 }
 
 /// What to boot.
@@ -291,6 +293,7 @@ impl LinuxKernel {
                 why::USER => return Ok(State::User(TaskId(unsafe { (*c).task }))),
                 why::IDLE => return Ok(State::Idle),
                 why::RELAX => return Ok(State::Relax),
+                why::PAUSED => return Ok(State::Paused),
                 _ => self.serve(c, sink)?,
             }
         }
@@ -386,20 +389,31 @@ impl LinuxKernel {
         }
     }
 
-    /// When this CPU's timer fires; `None` if it is off.
+    /// When this CPU's timer fires, `None` if it is off; while it is paused, the end of that.
     #[inline]
     pub fn deadline(&self, cpu: CpuId) -> Option<Time> {
+        let c = self.cpu(cpu);
         // SAFETY: `cpu()` points into the table.
-        let ns = unsafe { (*self.cpu(cpu)).deadline_ns };
+        let ns = unsafe { if (*c).why == why::PAUSED { (*c).paused_until_ns } else { (*c).deadline_ns } };
         (ns != u64::MAX).then(|| Time::from_ns(ns))
     }
 
-    /// Interrupts of [`abi::irq`] arrive at a CPU; resume it to have them taken. A timer that fires is off afterwards.
+    /// Time passes from now on between an interrupt that asks for another task and the choice of it; 0: none, as at boot.
+    pub fn set_resched(&mut self, span: Span) {
+        // SAFETY: `abi` is valid; nothing runs.
+        unsafe { (*self.abi).resched_ns = u32::try_from(span.as_ns()).unwrap_or(u32::MAX) }
+    }
+
+    /// Interrupts of [`abi::irq`] arrive at a CPU; resume it to have them taken. A timer that fires is off afterwards. The end of a pause
+    /// is no interrupt: the timer's comes with it only if its own time has come, too.
     #[inline]
-    pub fn raise(&mut self, cpu: CpuId, irqs: u8) {
+    pub fn raise(&mut self, cpu: CpuId, mut irqs: u8) {
         let c = self.cpu(cpu);
         // SAFETY: `c` points into the table; nothing runs.
         unsafe {
+            if (*c).why == why::PAUSED && (*c).deadline_ns > *(*self.abi).now_ns {
+                irqs &= !abi::irq::TIMER;
+            }
             if irqs & abi::irq::TIMER != 0 {
                 (*c).deadline_ns = u64::MAX;
             }

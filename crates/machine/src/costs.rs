@@ -15,6 +15,7 @@
 //! | `block` | before a sleep, a yield or an exit takes effect | the sleeper's |
 //! | `fork` | before a child exists | the parent's |
 //! | `switch` | before a task computes where another (or idle) was | the new task's |
+//! | `resched` | between an interrupt that asks for another task and the choice of it (real Linux only) | of the task that ran |
 //! | `tick` | at a timer interrupt | of the task that computes next |
 //! | `interrupt` | at an interrupt that wakes sleepers | of the task that computes next |
 //! | `ipi` | at an interrupt from another CPU | of the task that computes next |
@@ -38,6 +39,8 @@ pub struct Costs {
     pub fork: Span,
     /// Switching to another task.
     pub switch: Span,
+    /// From an interrupt that asks for another task to the choice of it.
+    pub resched: Span,
     /// A timer interrupt.
     pub tick: Span,
     /// An interrupt that wakes sleepers.
@@ -56,7 +59,7 @@ pub const COST_MAX: Span = Span::from_ms(10);
 /// A cost that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "cost '{name}': {problem}; expected one of wakeup, block, fork, switch, tick, interrupt, ipi, migration = \"TIME\" up to 10ms, or total = \"kept\" or \"added\""
+    "cost '{name}': {problem}; expected one of wakeup, block, fork, switch, resched, tick, interrupt, ipi, migration = \"TIME\" up to 10ms, or total = \"kept\" or \"added\""
 )]
 pub struct CostError {
     /// Which.
@@ -67,12 +70,13 @@ pub struct CostError {
 
 impl Costs {
     /// Names and values, in the order of the module's table.
-    pub fn named(&self) -> [(&'static str, Span); 8] {
+    pub fn named(&self) -> [(&'static str, Span); 9] {
         [
             ("wakeup", self.wakeup),
             ("block", self.block),
             ("fork", self.fork),
             ("switch", self.switch),
+            ("resched", self.resched),
             ("tick", self.tick),
             ("interrupt", self.interrupt),
             ("ipi", self.ipi),
@@ -99,6 +103,7 @@ impl Costs {
             "block" => &mut self.block,
             "fork" => &mut self.fork,
             "switch" => &mut self.switch,
+            "resched" => &mut self.resched,
             "tick" => &mut self.tick,
             "interrupt" => &mut self.interrupt,
             "ipi" => &mut self.ipi,
@@ -144,7 +149,7 @@ mod tests {
         for (name, _) in costs.named() {
             costs.set(name, "2us").unwrap();
         }
-        assert_eq!(costs.named().map(|(_, span)| span), [Span::from_us(2); 8]);
+        assert_eq!(costs.named().map(|(_, span)| span), [Span::from_us(2); 9]);
         costs = Costs::default();
         costs.set("switch", "1500ns").unwrap();
         costs.set("total", "added").unwrap();

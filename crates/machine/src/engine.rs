@@ -116,6 +116,8 @@ const NO_TOKEN: u32 = u32::MAX;
 struct Cpu {
     /// The task that computes in user mode, or idle.
     user: TaskId,
+    /// While the CPU is paused: the task that computed before.
+    before: TaskId,
     since_ns: u64,
 }
 
@@ -233,7 +235,7 @@ impl<K: Kernel> Machine<K> {
             .collect();
         Machine {
             kernel,
-            cpus: vec![Cpu { user: TaskId::IDLE, since_ns: 0 }; nr_cpus],
+            cpus: vec![Cpu { user: TaskId::IDLE, before: TaskId::IDLE, since_ns: 0 }; nr_cpus],
             runs,
             delivered: vec![0; program.tokens.len().div_ceil(64)],
             queue: CpuQueue::new(nr_cpus),
@@ -316,6 +318,7 @@ impl<K: Kernel> Machine<K> {
             epoch_ns = self.now_ns;
             started = Some(std::time::Instant::now());
             self.start(epoch_ns)?;
+            self.kernel.set_resched(self.program.costs.resched);
             self.events = 0;
             (self.sampled_inside, self.sampled_whole) = (0, 0);
             let end_ns = self
@@ -529,7 +532,7 @@ impl<K: Kernel> Machine<K> {
             run.remaining_ns = run.remaining_ns.saturating_sub(worked_ns);
             self.cpus[cpu.index()].since_ns = now_ns;
         }
-        let before = state.user;
+        let before = if state.user.is_idle() { state.before } else { state.user };
         let charge = self.costly.then(|| Charge::of(&stimulus));
         self.events += 1;
         self.sample_in -= 1;
@@ -538,11 +541,11 @@ impl<K: Kernel> Machine<K> {
         } else {
             self.kernel.resume(cpu, Time::from_ns(now_ns), stimulus)
         };
-        let timer_key = Key::new(self.kernel.timer(cpu).as_ns(), CLASS_TIMER);
+        let timer_key = self.timer_key(cpu);
         let state = &mut self.cpus[cpu.index()];
         let key = match yielded {
             Yield::User(task) => {
-                *state = Cpu { user: task, since_ns: now_ns };
+                *state = Cpu { user: task, before: TaskId::IDLE, since_ns: now_ns };
                 if let Some(charge) = charge {
                     self.charge(cpu, task, before, charge);
                 }
@@ -553,13 +556,20 @@ impl<K: Kernel> Machine<K> {
                 timer_key.min(Key::new(now_ns.saturating_add(needs_ns), CLASS_OP))
             }
             Yield::Idle => {
-                state.user = TaskId::IDLE;
+                (state.user, state.before) = (TaskId::IDLE, TaskId::IDLE);
                 timer_key
             }
             Yield::Spin => {
-                state.user = TaskId::IDLE;
+                (state.user, state.before) = (TaskId::IDLE, TaskId::IDLE);
                 self.spinning.push_back(cpu);
                 timer_key
+            }
+            Yield::Paused => {
+                if !state.user.is_idle() && !self.program.costs.added {
+                    self.runs[state.user.index()].paid_ns += self.program.costs.resched.as_ns();
+                }
+                (state.user, state.before) = (TaskId::IDLE, before);
+                Key::new(self.kernel.timer(cpu).as_ns(), CLASS_TIMER) // not late: no interrupt
             }
             Yield::Fault => return Err(self.kernel.fault()),
         };
@@ -831,10 +841,16 @@ impl<K: Kernel> Machine<K> {
         *until_ns
     }
 
+    /// When the CPU's timer interrupts it.
+    #[inline]
+    fn timer_key(&self, cpu: CpuId) -> Key {
+        Key::new(self.program.late.of(cpu, self.kernel.timer(cpu).as_ns()), CLASS_TIMER)
+    }
+
     /// The task goes on computing without having entered the kernel.
     #[inline]
     fn compute_on(&mut self, cpu: CpuId, id: TaskId) -> Result<(), Fault> {
-        let timer_key = Key::new(self.kernel.timer(cpu).as_ns(), CLASS_TIMER);
+        let timer_key = self.timer_key(cpu);
         let needs_ns = self.time_for(cpu.0, self.runs[id.index()].remaining_ns);
         let due_ns = self.now_ns.saturating_add(needs_ns);
         self.queue.set(cpu.index(), timer_key.min(Key::new(due_ns, CLASS_OP)));

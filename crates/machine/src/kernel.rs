@@ -47,7 +47,12 @@ pub trait Kernel {
     /// then `stimulus`.
     fn resume(&mut self, cpu: CpuId, now: Time, stimulus: Stimulus<'_>) -> Yield;
 
-    /// When the CPU's timer will interrupt it; [`Time::NEVER`] = off. Changes only while that CPU is resumed.
+    /// Time passes from now on between an interrupt that asks for another task and the choice of it ([`Yield::Paused`]). Kernels that do
+    /// not know the difference choose at once.
+    fn set_resched(&mut self, _span: Span) {}
+
+    /// When the CPU's timer will interrupt it; [`Time::NEVER`] = off; while it is [`Yield::Paused`], the end of that. Changes only while
+    /// that CPU is resumed.
     fn timer(&self, cpu: CpuId) -> Time;
 
     /// The next CPU for which an interrupt was posted by another CPU (or by a control request) and that must be resumed at this
@@ -292,6 +297,8 @@ pub enum Yield {
     User(TaskId),
     /// Waits in the kernel for another CPU (a spin lock, a cross-call): resume it again at this instant, after the others.
     Spin,
+    /// Works in the kernel, with interrupts off, until [`Kernel::timer`]: resume it then, as if for a timer's interrupt.
+    Paused,
     /// The kernel object asked to end the run.
     Fault,
 }

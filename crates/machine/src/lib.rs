@@ -25,5 +25,5 @@ mod wheel;
 
 pub use costs::{COST_MAX, CostError, Costs};
 pub use engine::{End, Machine, Outcome, Setup, Wait};
-pub use perturb::{Perturb, PerturbError};
+pub use perturb::{LATE_ONE_IN, Late, Perturb, PerturbError};
 pub use program::{Code, Program, ProgramError, ProgramTask, Step, Token};

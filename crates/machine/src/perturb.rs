@@ -8,6 +8,7 @@
 //! | phase of the kernel's periodic work (ticks, RT period, balancing) against the workload's start, one for all CPUs | uniform over `phase` | 1 s | nobody starts a program on a tick; every period that divides 1 s gets a uniform phase |
 //! | end of each sleep that a timer or a device ends: late by | uniform over 0..=`slack` | 50 us | the kernel's default timer slack; a timer may fire late, never early |
 //! | start of each task that is there at the start: late by | uniform over 0..=`start` | 4 ms | they are not forked within one instant; a tick at HZ=250 |
+//! | one timer interrupt in eight, on each CPU by itself: late by | uniform over 0..=`late` | 0 | it finds interrupts off, or a guest's CPU not running; which of two CPUs has its tick first decides what the other finds (`jiffies`, when a balancer's interval is over) |
 //!
 //! `at=TIME` sets the phase instead of drawing it. Timers of real-time tasks (FIFO, RR, DEADLINE) have no slack in the kernel, and none here. CPU time is never touched. Draws belong
 //! to tasks and their sleeps, not to simulated time: two schedulers under the same seed see the same workload, which is what makes
@@ -23,7 +24,7 @@
 
 use crate::kernel::SpawnState;
 use crate::program::{Code, Program, Step};
-use schedlab_units::{Random, Span, TaskId};
+use schedlab_units::{CpuId, Random, Span, TaskId};
 use std::fmt;
 use std::str::FromStr;
 
@@ -40,6 +41,8 @@ pub struct Perturb {
     pub slack: Span,
     /// Most by which a task's start is delayed.
     pub start: Span,
+    /// Most by which one timer interrupt in [`LATE_ONE_IN`] is late, on each CPU by itself.
+    pub late: Span,
 }
 
 impl Perturb {
@@ -51,17 +54,26 @@ impl Perturb {
             at: None,
             slack: Span::from_ns(50_000),
             start: Span::from_ms(4),
+            late: Span::ZERO,
         }
     }
 }
 
 /// Timers of a guest whose tasks have no timer slack are late by the interrupt's way through the kernel.
 const GUEST_TIMER_LATE: Span = Span::from_us(10);
+/// Ticks of a guest with several CPUs come up to 30 us late, of 2,400 on two CPUs.
+const GUEST_TURN: Span = Span::from_us(30);
 
 impl Perturb {
     /// As a guest's runs differ from each other: its tasks begin together and have no timer slack.
     pub fn of_guest(seed: u64) -> Perturb {
         Perturb { start: Span::ZERO, slack: GUEST_TIMER_LATE, ..Perturb::new(seed) }
+    }
+
+    /// The same on several CPUs, which take turns: one may wait for the others before it has its tick.
+    #[must_use]
+    pub fn with_turns_of(self, nr_cpus: u32) -> Perturb {
+        Perturb { late: if nr_cpus > 1 { GUEST_TURN } else { Span::ZERO }, ..self }
     }
 }
 
@@ -71,7 +83,7 @@ const RANGE_MAX: Span = Span::from_s(10);
 /// A perturbation that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{part}' in the perturbation '{text}': {problem}; expected SEED[,phase=TIME|,at=TIME][,slack=TIME][,start=TIME], for example 7 or 7,slack=0"
+    "'{part}' in the perturbation '{text}': {problem}; expected SEED[,phase=TIME|,at=TIME][,slack=TIME][,start=TIME][,late=TIME], for example 7 or 7,slack=0"
 )]
 pub struct PerturbError {
     /// All of it.
@@ -104,6 +116,7 @@ impl FromStr for Perturb {
                 "at" => perturb.at = Some(span),
                 "slack" => perturb.slack = span,
                 "start" => perturb.start = span,
+                "late" => perturb.late = span,
                 _ => return Err(fail(part, format!("there is no setting '{key}'"))),
             }
         }
@@ -123,11 +136,41 @@ impl fmt::Display for Perturb {
             ("phase", self.phase, default.phase),
             ("slack", self.slack, default.slack),
             ("start", self.start, default.start),
+            ("late", self.late, default.late),
         ];
         settings
             .iter()
             .filter(|(_, value, default)| value != default)
             .try_for_each(|(key, value, _)| write!(f, ",{key}={value}"))
+    }
+}
+
+/// One timer interrupt in so many is late: of a guest's two CPUs with simultaneous ticks, the second has its own first in 279 of 2,429.
+pub const LATE_ONE_IN: u64 = 8;
+
+/// How late timer interrupts come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Late {
+    seed: u64,
+    range_ns: u64,
+}
+
+impl Late {
+    /// When a timer that is set to `at_ns` interrupts this CPU: the same answer each time that it is asked.
+    #[inline]
+    pub fn of(&self, cpu: CpuId, at_ns: u64) -> u64 {
+        if self.range_ns == 0 || at_ns == u64::MAX { at_ns } else { self.drawn(cpu, at_ns) }
+    }
+
+    #[cold]
+    fn drawn(&self, cpu: CpuId, at_ns: u64) -> u64 {
+        let part = at_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(cpu.0);
+        let mut random = Random::for_part(self.seed, part);
+        if random.below(LATE_ONE_IN) > 0 {
+            at_ns
+        } else {
+            at_ns.saturating_add(random.below(self.range_ns + 1))
+        }
     }
 }
 
@@ -146,6 +189,7 @@ impl Program {
             (None, Span::ZERO) => Span::ZERO,
             (None, range) => Span::from_ns(machine.below(range.as_ns())),
         };
+        self.late = Late { seed: perturb.seed, range_ns: perturb.late.as_ns() };
         let ends: Vec<usize> =
             self.tasks.iter().skip(1).map(|task| task.first_step).chain([self.steps.len()]).collect();
         for (index, (task, end)) in self.tasks.iter_mut().zip(ends).enumerate() {
@@ -254,6 +298,25 @@ mod tests {
         assert_eq!(sleeps(&alone, 0)[0], sleeps(&varied(3), 0)[0]);
     }
 
+    /// One in eight of 8,000: 1,000, with a standard deviation of sqrt(8000 * 7 / 64) = 29.6; five of them. Those are uniform over 0 to 50 us:
+    /// mean 25 us, of 1,000 draws with a standard deviation of 50 / sqrt(12 * 1000) = 0.456 us.
+    #[test]
+    fn some_timers_are_late_each_by_itself() {
+        let mut varied = program();
+        varied.perturb(&"1,late=50us".parse().unwrap(), |_| false);
+        let late_ns = |cpu, tick: u64| varied.late.of(CpuId(cpu), tick * 4_000_000) - tick * 4_000_000;
+        let late: Vec<u64> = (1..=8000).map(|tick| late_ns(0, tick)).filter(|ns| *ns > 0).collect();
+        assert!((852..=1148).contains(&late.len()), "{}", late.len());
+        assert!(late.iter().all(|ns| *ns <= 50_000));
+        let mean_ns = late.iter().sum::<u64>() as f64 / late.len() as f64;
+        assert!((mean_ns - 25_000.0).abs() < 5.0 * 456.0, "{mean_ns}");
+        // with CPU 1 both are late one time in 64: 125 of 8,000, standard deviation 11
+        let both = (1..=8000).filter(|tick| late_ns(0, *tick) > 0 && late_ns(1, *tick) > 0).count();
+        assert!((70..=180).contains(&both), "{both}");
+        assert_eq!(varied.late.of(CpuId(0), u64::MAX), u64::MAX, "a timer that is off stays off");
+        assert!((1..=8000).all(|tick| program().late.of(CpuId(0), tick) == tick), "nobody asked");
+    }
+
     #[test]
     fn nothing_is_varied_by_ranges_of_zero() {
         let mut same = program();
@@ -264,9 +327,13 @@ mod tests {
 
     #[test]
     fn the_text_form_reads_back_and_says_what_is_wrong() {
-        for text in
-            ["7", "7,slack=0ns", "0,at=3ms,start=0ns", "18446744073709551615,phase=4ms,slack=1us,start=0ns"]
-        {
+        for text in [
+            "7",
+            "7,slack=0ns",
+            "7,late=50us",
+            "0,at=3ms,start=0ns",
+            "18446744073709551615,phase=4ms,slack=1us,start=0ns",
+        ] {
             assert_eq!(text.parse::<Perturb>().unwrap().to_string(), text);
         }
         for (text, word) in [

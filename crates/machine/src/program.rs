@@ -16,6 +16,7 @@
 //! that arrives before its sleeper blocks is kept, and the sleeper then does not block (as with a futex whose value has changed).
 
 use crate::costs::Costs;
+use crate::perturb::Late;
 use schedlab_units::{CpuId, CpuSet, Span, TaskId};
 use schedlab_workload::{
     Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Wakeup, Workload, change_words,
@@ -157,6 +158,8 @@ pub struct Program {
     pub dropped: BTreeMap<String, u64>,
     /// The workload starts this long after a full second of the kernel's clock.
     pub phase: Span,
+    /// How late timer interrupts come.
+    pub late: Late,
     /// What kernel code costs.
     pub costs: Costs,
 }

@@ -29,7 +29,7 @@ pub use effect::effect;
 pub use golden::{Golden, GoldenError, Question};
 pub use html::html;
 pub use measure::Measures;
-pub use start::as_in_guest;
+pub use start::{as_in_guest, of_guest};
 pub use text::{Width, table};
 pub use vary::{BURST_END_NS, vary};
 

@@ -14,6 +14,7 @@
 //! A guest's kernel has threads, too, of which the machine knows nothing (memory's compaction, the watchdog). What they cost is nothing, but
 //! each may start a round of migrations: eight sleepers on two CPUs move 35 times in 10 s without them, 98 times with, 105 to 148 in a guest.
 
+use schedlab_machine::Costs;
 use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span};
 use schedlab_workload::{
     Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload,
@@ -40,6 +41,15 @@ const THREADS: [Thread; 3] = [
 /// The soft lockup watchdog (kernel/watchdog.c) has each CPU's stopper (not only CPU 0's) run at two fifths of its 10 s limit.
 const WATCHDOG: Thread =
     Thread { name: "watchdog", cpu: Some(0), first: Span::from_ms(2_800), period: Span::from_s(4) };
+
+/// From a tick that asks for another task to the choice of it, in a guest.
+const RESCHED: Span = Span::from_us(2);
+
+/// Costs of kernel code, with that which decides whether a turn that begins behind a tick is over at the next one.
+pub fn of_guest(costs: Option<Costs>) -> Costs {
+    let costs = costs.unwrap_or_default();
+    if costs.resched > Span::ZERO { costs } else { Costs { resched: RESCHED, ..costs } }
+}
 
 /// What a thread does at a time.
 const WORK: Span = Span::from_us(12);
@@ -148,6 +158,15 @@ mod tests {
         let wakeups =
             added[4].events.iter().filter(|event| matches!(event.kind, EventKind::Wakeup(_))).count();
         assert_eq!(wakeups, 19);
+    }
+
+    #[test]
+    fn a_guest_needs_time_to_choose_and_a_file_may_say_how_long() {
+        assert_eq!(of_guest(None), Costs { resched: RESCHED, ..Costs::default() });
+        let measured = Costs { resched: Span::from_us(20), switch: Span::from_us(5), ..Costs::default() };
+        assert_eq!(of_guest(Some(measured)), measured);
+        let without = Costs { switch: Span::from_us(5), ..Costs::default() };
+        assert_eq!(of_guest(Some(without)), Costs { resched: RESCHED, ..without });
     }
 
     #[test]

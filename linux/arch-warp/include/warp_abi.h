@@ -24,7 +24,7 @@
 #ifndef WARP_ABI_H
 #define WARP_ABI_H
 
-#define WARP_ABI_VERSION 5
+#define WARP_ABI_VERSION 6
 
 #include "warp_cpu.h"
 
@@ -231,7 +231,7 @@ struct warp_abi {
 	struct warp_task *control;	/* mailbox of WARP_TASK_CONTROL */
 	unsigned int *kick;		/* kernel appends CPU numbers whose .posted became non-zero; max_cpus entries */
 	unsigned int nr_kick;		/* kernel counts up, simulator drains and sets to 0 after every resume() */
-	unsigned int reserved1;
+	unsigned int resched_ns;	/* simulator: time from an interrupt that asks for another task to schedule(). 0: none */
 	struct warp_record *log_next;	/* kernel: where the next record goes */
 	struct warp_record *log_end;
 	unsigned int log_on;		/* simulator: 0 = write no records */

@@ -19,6 +19,7 @@ struct task_struct;
 #define WARP_USER  2		/* the current task is in user mode: resume with an interrupt pending, or with an operation */
 #define WARP_RELAX 3		/* spinning in cpu_relax(): resume after other CPUs have had a chance to run */
 #define WARP_CALL  4		/* wants the simulator (warp_cpu.call): serve, then resume this same CPU */
+#define WARP_PAUSED 5		/* kernel code takes time, interrupts off: resume at paused_until_ns */
 
 /* warp_cpu.call */
 #define WARP_CALL_PRINT	   1	/* console text at call_text, call_len bytes */
@@ -56,7 +57,8 @@ struct warp_cpu {
 	const unsigned int *device_tasks; /* simulator: ids of tasks that the device interrupt wakes, in this order */
 	const char *call_text;
 	unsigned long long call_len;
-	unsigned long long reserved2[5];
+	unsigned long long paused_until_ns; /* kernel: valid when why == WARP_PAUSED */
+	unsigned long long reserved2[4];
 } __attribute__((aligned(64)));
 
 #endif

@@ -51,6 +51,25 @@ static void warp_device_interrupt(void)
 }
 
 /*
+ * Kernel: between an interrupt that asks for another task, which has read the clock (the tick's update_curr()), and schedule(), which
+ * reads it again, lies code that takes a microsecond or two. Ours: none, unless the simulator gives it a length (warp_abi.resched_ns).
+ * Then turns count from schedule(): one that began behind a tick is a little less than a tick old at the next one.
+ */
+static void warp_pause_before_schedule(void)
+{
+	bool asked = need_resched();
+
+#ifdef CONFIG_ARCH_HAS_PREEMPT_LAZY
+	asked |= test_thread_flag(TIF_NEED_RESCHED_LAZY);
+#endif
+	if (!asked)
+		return;
+	warp_this->paused_until_ns = warp_now_ns + warp_abi.resched_ns;
+	while (warp_now_ns < warp_this->paused_until_ns)
+		warp_leave(WARP_PAUSED);
+}
+
+/*
  * Take the pending interrupts one by one, each with its own entry and exit, in the order of their priority on x86
  * (reschedule, call function, irq_work, timer, devices). Interrupts are on when we come here and when we leave.
  * Could falsify: an interrupt that arrives while another is handled waits for its end; kernel code takes no time, so
@@ -88,6 +107,8 @@ static __always_inline void warp_interrupts(struct pt_regs *regs)
 			irq_exit_rcu();
 		}
 		set_irq_regs(old);
+		if (unlikely(warp_abi.resched_ns) && regs->user)
+			warp_pause_before_schedule();
 		irqentry_exit(regs, state);	/* to user mode: may schedule(), and come back on another CPU */
 		warp_this->irq_on = 1;
 	}

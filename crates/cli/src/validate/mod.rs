@@ -9,7 +9,7 @@ use crate::output;
 use crate::ui::Ui;
 use clap::Args;
 use real::Real;
-use schedlab_guest::workloads;
+use schedlab_guest::{GuestKernel, workloads};
 use schedlab_log::{Kind, MemLog, RawLog};
 use schedlab_machine::{Costs, Perturb, Program};
 use schedlab_runner::{Request, RunEnd, Scheduler};
@@ -25,7 +25,7 @@ pub(crate) struct ValidateArgs {
     #[arg(value_name = "WORKLOAD")]
     pub workload: Vec<String>,
     /// Only these kernels.
-    #[arg(long, value_name = "VERSION,...", value_delimiter = ',')]
+    #[arg(long, value_name = "VERSION,...", value_delimiter = ',', conflicts_with = "kernel_image")]
     pub kernel: Vec<String>,
     /// Only these numbers of CPUs.
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
@@ -54,9 +54,20 @@ pub(crate) struct ValidateArgs {
     /// Compare with this machine's own kernel instead of a guest (needs root); the simulated one is --kernel's, 6.12 unless given.
     #[arg(long, conflicts_with_all = ["refresh", "golden_only", "kvm"])]
     pub host: bool,
+    /// Boot this kernel image (a bzImage, its .config beside it as `config`) in the guest: one built from a tree of your own. Nothing
+    /// is kept but in the cache.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["refresh", "golden_only", "host"])]
+    pub kernel_image: Option<PathBuf>,
+    /// Simulate this scheduler instead of the release that is compared with: linux-NAME of `schedlab linux add --source DIR --name
+    /// NAME`, or any other.
+    #[arg(long, value_name = "NAME")]
+    pub sched: Option<String>,
     /// Simulate with the costs of kernel code in this file, and show how near each quantity is with them and without.
     #[arg(long, value_name = "FILE")]
     pub costs: Option<PathBuf>,
+    /// A tunable of the simulated kernel, NAME=VALUE as for `run`: to try out a cause. The guest keeps its own.
+    #[arg(long, value_name = "K=V", value_parser = crate::args::parse_param)]
+    pub param: Vec<(String, String)>,
     /// All quantities; without, those beyond tolerance.
     #[arg(long)]
     pub all: bool,
@@ -83,9 +94,20 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
     let to_stdout = output::is_stdout(args.json.as_deref());
     let color = schedlab_report::Style::detect().color;
     let width = if args.all { Width::All } else { Width::Brief };
-    for mut case in cases(args) {
+    let image =
+        args.kernel_image.as_deref().map(GuestKernel::from_file).transpose().map_err(guest::failure)?;
+    if let Some(image) = image.as_ref().filter(|image| image.hz == 0) {
+        let config = image.image.with_file_name("config");
+        return Err(Failure::Input(format!(
+            "{}: its ticks per second are not known; put the .config that it was built with beside it, as {}",
+            image.image.display(),
+            config.display()
+        )));
+    }
+    for mut case in cases(args, image.as_ref()) {
         let (workload, _) = guest::workload(&case.workload, case.span(), ui)?;
-        let Some(Real { source, hz, runs: real, notes, withheld }) = real::find(args, &case, &workload, ui)?
+        let Some(Real { source, hz, runs: real, notes, withheld }) =
+            real::find(args, image.as_ref(), &case, &workload, ui)?
         else {
             skipped += 1;
             continue;
@@ -103,7 +125,12 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
         let (version, simulated) = simulate(args, &case, hz, (&workload, &real), costs, ui)?;
         let mut found = Judged::new(case, hz, (source, real), (version, simulated));
         found.notes = notes;
-        version_note(&mut found);
+        if let Some(image) = &image {
+            found.notes.push(format!("real: {}, SHA-256 {}", image.image.display(), &image.sha256[..16]));
+            found.notes.push(format!("simulated: {}", found.simulated_version));
+        } else {
+            version_note(&mut found);
+        }
         if let Some(why) = withheld {
             found.withhold(why);
         }
@@ -126,21 +153,30 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
 }
 
 /// The cases asked for, with no more runs of real Linux than asked for.
-fn cases(args: &ValidateArgs) -> Vec<Case> {
-    let mut cases = selected(args);
+fn cases(args: &ValidateArgs, image: Option<&GuestKernel>) -> Vec<Case> {
+    let mut cases = match image {
+        None => selected(args, &args.kernel),
+        Some(image) => {
+            // the newest of the matrix: what it asks of a kernel is asked of this one
+            let newest = case::SERIES[case::SERIES.len() - 1].to_string();
+            let mut cases = selected(args, &[newest]);
+            cases.iter_mut().for_each(|case| case.series = image.series());
+            cases
+        }
+    };
     for case in &mut cases {
         case.runs = args.guest_runs.map_or(case.runs, |most| case.runs.min(most));
     }
     cases
 }
 
-fn selected(args: &ValidateArgs) -> Vec<Case> {
-    let series = |case: &Case| args.kernel.is_empty() || args.kernel.contains(&case.series);
+fn selected(args: &ValidateArgs, kernels: &[String]) -> Vec<Case> {
+    let series = |case: &Case| kernels.is_empty() || kernels.contains(&case.series);
     let cpus = |case: &Case| args.cpus.is_empty() || args.cpus.contains(&case.cpus);
     let mut all = matrix();
     if args.host {
         // one kernel, one run each; what would change the machine (control groups) is left out
-        let series = args.kernel.first().map_or("6.12", String::as_str);
+        let series = kernels.first().map_or("6.12", String::as_str);
         all.retain(|case| case.series == series && case.workload != "cgroup" && case.cpus <= 2);
         all.iter_mut().for_each(|case| case.runs = 1);
         if args.cpus.is_empty() {
@@ -158,11 +194,8 @@ fn selected(args: &ValidateArgs) -> Vec<Case> {
             cases.extend(matching);
             continue;
         }
-        let kernels = if args.kernel.is_empty() {
-            case::SERIES.map(String::from).to_vec()
-        } else {
-            args.kernel.clone()
-        };
+        let kernels =
+            if kernels.is_empty() { case::SERIES.map(String::from).to_vec() } else { kernels.to_vec() };
         for cpus in if args.cpus.is_empty() { &[1] } else { args.cpus.as_slice() } {
             for series in &kernels {
                 let (duration, runs) = (args.duration.to_string(), 2);
@@ -190,9 +223,10 @@ fn simulate(
     ui: &Ui,
 ) -> Result<(String, Vec<Measures>)> {
     let topology: Topology = case.cpus.to_string().parse().map_err(Failure::input)?;
-    let name = format!("linux-{}", case.series);
+    let name = args.sched.clone().unwrap_or_else(|| format!("linux-{}", case.series));
     let scheduler = crate::schedulers::resolve(&name, hz, &topology, ui)?;
     let tick_ns = 1_000_000_000 / u64::from(hz.max(1));
+    let costs = if args.host { costs } else { Some(schedlab_validate::of_guest(costs)) };
     let runs_of_real = if args.host { args.runs.max(1) } else { case.runs.max(1) };
     let tick_at_ns = tick_offset(&scheduler, tick_ns)?;
     let mut runs = Vec::new();
@@ -202,7 +236,7 @@ fn simulate(
         // the first tick comes a whole number of ticks after time 0, less the phase, in the guest
         let wanted_ns = (tick_at_ns + phase_ns) % tick_ns;
         seed = seed_with_phase(seed + 1, wanted_ns, tick_ns)?;
-        let perturb = Perturb::of_guest(seed);
+        let perturb = Perturb::of_guest(seed).with_turns_of(if args.host { 1 } else { case.cpus });
         let mut varied = schedlab_validate::vary(workload, seed);
         let mut placement = Vec::new();
         let in_guest = case.cpus > 1 && !args.host;
@@ -215,6 +249,7 @@ fn simulate(
             perturb: Some(perturb),
             placement,
             costs,
+            params: args.param.clone(),
             ..Request::new(&varied, &scheduler, topology.clone())
         })?;
         if index == 0 {
@@ -280,6 +315,10 @@ fn version_note(judged: &mut Judged) {
     if simulated != judged.real.version && !judged.real.version.is_empty() {
         let note = format!("versions differ: real {}, simulated {simulated}", judged.real.version);
         judged.notes.push(note);
+        if judged.real.arm == "host" {
+            let note = "a port of the running kernel: schedlab linux add --source ITS_TREE --name NAME, then --sched linux-NAME";
+            judged.notes.push(note.to_string());
+        }
     }
 }
 

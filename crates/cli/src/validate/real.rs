@@ -27,9 +27,18 @@ pub(super) struct Real {
 }
 
 /// What real Linux does; `None` if nothing is kept and nothing is to be booted.
-pub(super) fn find(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &Ui) -> Result<Option<Real>> {
+pub(super) fn find(
+    args: &ValidateArgs,
+    image: Option<&GuestKernel>,
+    case: &Case,
+    workload: &Workload,
+    ui: &Ui,
+) -> Result<Option<Real>> {
     if args.host {
         return on_host(case, workload, ui).map(Some);
+    }
+    if let Some(image) = image {
+        return boot(args, image, case, workload, ui).map(|golden| Some(of_golden(golden, "guest (image)")));
     }
     if !args.refresh
         && !args.kvm
@@ -40,7 +49,8 @@ pub(super) fn find(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &U
     if args.golden_only {
         return Ok(None);
     }
-    let golden = boot(args, case, workload, ui)?;
+    let kernel = GuestKernel::find(&case.series).map_err(guest::failure)?;
+    let golden = boot(args, &kernel, case, workload, ui)?;
     if args.refresh {
         std::fs::create_dir_all(&args.golden)
             .map_err(|error| Failure::Input(format!("{}: cannot be made: {error}", args.golden.display())))?;
@@ -116,14 +126,19 @@ fn kept(args: &ValidateArgs, case: &Case, workload: &Workload, mut golden: Golde
 }
 
 /// Boots a guest per run, or takes it from the cache.
-fn boot(args: &ValidateArgs, case: &Case, workload: &Workload, ui: &Ui) -> Result<Golden> {
-    let kernel = GuestKernel::find(&case.series).map_err(guest::failure)?;
+fn boot(
+    args: &ValidateArgs,
+    kernel: &GuestKernel,
+    case: &Case,
+    workload: &Workload,
+    ui: &Ui,
+) -> Result<Golden> {
     let mut golden = Golden { hz: kernel.hz, ..Golden::new() };
     for index in 0..case.runs {
         let options = Options { kvm: args.kvm, ..options(case, index) };
         let what =
             format!("guest {} on {} CPUs, {}, run {}", case.series, case.cpus, case.workload, index + 1);
-        let run = schedlab_guest::run(&kernel, workload, &options, &mut guest::stages(ui, &what));
+        let run = schedlab_guest::run(kernel, workload, &options, &mut guest::stages(ui, &what));
         let run = run.map_err(guest::failure)?;
         if index == 0 {
             super::keep_log(args, case, "real", &run.log)?;

@@ -16,29 +16,37 @@ pub struct Bars {
     pub names: Vec<String>,
     /// Name and values of each group; `None` leaves a gap. Parts of a name after a comma and a space stand below each other.
     pub groups: Vec<(String, Vec<Option<f64>>)>,
+    /// Groups that belong together: a row of the drawing has as many such sets as fit. 0 and 1: any groups stand beside each other.
+    pub set: usize,
 }
 
 const LEFT: f64 = 70.0;
 const TOP: f64 = 56.0;
 const BELOW: f64 = 60.0;
 const HEIGHT: f64 = 376.0;
+/// The same of a drawing of several rows, for one of them.
+const ROW_HEIGHT: f64 = 306.0;
 const GROUP_MIN: f64 = 96.0;
 const WIDTH_MIN: f64 = 560.0;
+/// More groups in a row than these would have to be drawn too small to read.
+const ROW_MAX: usize = 12;
 
 impl Bars {
     /// As SVG.
     pub fn svg(&self) -> String {
-        let group_width = ((WIDTH_MIN - LEFT - 16.0) / self.groups.len().max(1) as f64).max(GROUP_MIN);
-        let width = LEFT + group_width * self.groups.len() as f64 + 16.0;
-        let plot_height = HEIGHT - TOP - BELOW;
+        let per_row = self.per_row();
+        let group_width = ((WIDTH_MIN - LEFT - 16.0) / per_row as f64).max(GROUP_MIN);
+        let width = LEFT + group_width * per_row as f64 + 16.0;
+        let rows: Vec<_> = self.groups.chunks(per_row).collect();
+        let plot_height = if rows.len() > 1 { ROW_HEIGHT } else { HEIGHT } - TOP - BELOW;
+        let row_height = plot_height + BELOW;
         let values = || self.groups.iter().flat_map(|(_, values)| values.iter().flatten().copied());
         let floor = match self.y_scale {
             Scale::Log => 10f64.powf(values().filter(|v| *v > 0.0).fold(f64::MAX, f64::min).log10().floor()),
             Scale::Linear | Scale::SymLog => 0.0,
         };
         let axis = Axis::fit(self.y_scale, values().filter(|v| *v > 0.0).chain([floor]), plot_height);
-        let y_of = |value: f64| TOP + plot_height - axis.at(value.max(floor));
-        let mut svg = open_svg(width, HEIGHT);
+        let mut svg = open_svg(width, TOP + row_height * rows.len().max(1) as f64);
         text(&mut svg, 12.0, 20.0, "start", "font-weight=\"600\" font-size=\"14\"", &self.title);
         let mut x = LEFT;
         for (index, name) in self.names.iter().enumerate() {
@@ -50,39 +58,65 @@ impl Bars {
             text(&mut svg, x + 16.0, 41.0, "start", "", name);
             x += 34.0 + 7.0 * name.chars().count() as f64;
         }
+        for (row, groups) in rows.into_iter().enumerate() {
+            let place = Place { top: TOP + row_height * row as f64, plot_height, group_width, floor };
+            self.row(&mut svg, groups, &axis, &place);
+        }
+        svg + "</svg>\n"
+    }
+
+    /// Groups in a row: whole sets, and rows of about one length.
+    fn per_row(&self) -> usize {
+        let set = self.set.max(1);
+        let sets = self.groups.len().div_ceil(set).max(1);
+        let most = (ROW_MAX / set).max(1);
+        sets.div_ceil(sets.div_ceil(most)) * set
+    }
+
+    fn row(&self, svg: &mut String, groups: &[(String, Vec<Option<f64>>)], axis: &Axis, place: &Place) {
+        let bottom = place.top + place.plot_height;
+        let y_of = |value: f64| bottom - axis.at(value.max(place.floor));
+        let right = LEFT + place.group_width * groups.len() as f64;
         for tick in axis.ticks() {
             let y = y_of(tick);
-            line(&mut svg, (LEFT, y), (width - 16.0, y), "stroke=\"#e4e4e4\"");
-            text(&mut svg, LEFT - 6.0, y + 4.0, "end", "fill=\"#444\"", &label(tick));
+            line(svg, (LEFT, y), (right, y), "stroke=\"#e4e4e4\"");
+            text(svg, LEFT - 6.0, y + 4.0, "end", "fill=\"#444\"", &label(tick));
         }
-        let middle = TOP + plot_height / 2.0;
+        let middle = place.top + place.plot_height / 2.0;
         let turned = format!("transform=\"rotate(-90 16 {})\"", px(middle));
-        text(&mut svg, 16.0, middle, "middle", &turned, &self.y_label);
-        let bar = group_width * 0.82 / self.names.len().max(1) as f64;
-        for (index, (name, values)) in self.groups.iter().enumerate() {
-            let left = LEFT + group_width * (index as f64 + 0.09);
-            for (place, value) in values.iter().enumerate() {
+        text(svg, 16.0, middle, "middle", &turned, &self.y_label);
+        let bar = place.group_width * 0.82 / self.names.len().max(1) as f64;
+        for (index, (name, values)) in groups.iter().enumerate() {
+            let left = LEFT + place.group_width * (index as f64 + 0.09);
+            for (number, value) in values.iter().enumerate() {
                 let Some(value) = value else { continue };
                 let y = y_of(*value);
-                svg += &format!(
+                *svg += &format!(
                     "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"><title>{name}, {}: {}</title></rect>\n",
-                    px(left + bar * place as f64),
+                    px(left + bar * number as f64),
                     px(y),
                     px(bar * 0.92),
-                    px(TOP + plot_height - y),
-                    colour(place),
-                    self.names.get(place).map_or("", String::as_str),
+                    px(bottom - y),
+                    colour(number),
+                    self.names.get(number).map_or("", String::as_str),
                     crate::table::short(*value),
                 );
             }
             for (row, part) in name.split(", ").enumerate() {
-                let y = HEIGHT - BELOW + 18.0 + 15.0 * row as f64;
-                text(&mut svg, left + group_width * 0.41, y, "middle", "", part);
+                let y = bottom + 18.0 + 15.0 * row as f64;
+                text(svg, left + place.group_width * 0.41, y, "middle", "", part);
             }
         }
-        line(&mut svg, (LEFT, TOP + plot_height), (width - 16.0, TOP + plot_height), "stroke=\"#888\"");
-        svg + "</svg>\n"
+        line(svg, (LEFT, bottom), (right, bottom), "stroke=\"#888\"");
     }
+}
+
+/// Where a row of groups is drawn.
+struct Place {
+    top: f64,
+    plot_height: f64,
+    group_width: f64,
+    floor: f64,
 }
 
 #[cfg(test)]
@@ -103,5 +137,14 @@ mod tests {
             .map(|l| l.split("height=\"").nth(1).unwrap().split('"').next().unwrap())
             .collect();
         assert_eq!(heights, ["260.0", "130.0", "260.0"]);
+    }
+
+    #[test]
+    fn many_groups_stand_in_rows_of_whole_sets() {
+        let per_row = |groups: usize, set: usize| {
+            Bars { groups: vec![(String::new(), Vec::new()); groups], set, ..Bars::default() }.per_row()
+        };
+        assert_eq!((per_row(0, 0), per_row(12, 0), per_row(13, 0)), (1, 12, 7));
+        assert_eq!((per_row(20, 4), per_row(25, 5), per_row(14, 7)), (12, 10, 7));
     }
 }

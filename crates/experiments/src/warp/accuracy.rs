@@ -138,6 +138,7 @@ pub(super) fn against_real(found: &[Found], real: &[Real], duration: Span) -> (V
             y_scale: if benchmark == Benchmark::Fairbench { Scale::Linear } else { Scale::Log },
             names: benchmark.levels().map(String::from).to_vec(),
             groups,
+            set: 0,
         }
         .svg();
         let caption = match benchmark {
@@ -268,6 +269,7 @@ pub(super) fn against_ideal(found: &[Found], duration: Span) -> (Drawing, Table)
         y_scale: Scale::Linear,
         names: Benchmark::Fairbench.levels().map(String::from).to_vec(),
         groups,
+        set: 2,
     };
     let caption = "Ideal: in proportion to the slices and shares of figure 8, for Linux to its weights.";
     (Drawing { name: "figure9".into(), caption: caption.into(), svg: bars.svg() }, table)

@@ -37,6 +37,7 @@ pub struct Recording {
 /// What one replay took.
 struct Measured {
     label: String,
+    like: Option<&'static Speed>,
     recorded_ms: f64,
     load_ms: f64,
     run_ms: f64,
@@ -96,7 +97,7 @@ pub(super) fn speed(
             measured.push(found);
         }
     }
-    Ok((drawings(&measured), table))
+    Ok((drawings(&measured, subjects.len()), table))
 }
 
 fn measure(
@@ -124,6 +125,7 @@ fn measure(
         }
         let found = Measured {
             label: format!("{}, {}", recording.name, subject.label),
+            like: recording.like.map(|row| &SPEED[row]),
             recorded_ms: recording.recorded.as_ms_f64(),
             load_ms,
             run_ms: report.loop_wall_ns as f64 / 1e6,
@@ -136,7 +138,8 @@ fn measure(
     Ok(best.expect("there was one run at least"))
 }
 
-fn drawings(measured: &[Measured]) -> Vec<Drawing> {
+/// Of each recording, as many as there are subjects.
+fn drawings(measured: &[Measured], subjects: usize) -> Vec<Drawing> {
     let groups = |values: fn(&Measured) -> Vec<Option<f64>>| {
         measured.iter().map(|found| (found.label.clone(), values(found))).collect::<Vec<_>>()
     };
@@ -146,19 +149,25 @@ fn drawings(measured: &[Measured]) -> Vec<Drawing> {
         y_scale: Scale::Log,
         names: ["Linux (recorded)", "replay", "optimal"].map(String::from).to_vec(),
         groups: groups(|found| vec![Some(found.recorded_ms), Some(found.total_ms()), Some(found.optimal_ms)]),
+        set: subjects,
     };
-    let published = SPEED
-        .iter()
-        .map(|row| (format!("{}, the paper", row.workload), vec![Some(row.warp), Some(row.optimal)]));
-    let ours = groups(|found| {
-        vec![Some(found.recorded_ms / found.total_ms()), Some(found.recorded_ms / found.optimal_ms)]
-    });
+    let mut beside = Vec::new(); // each recording's replays behind the paper's workload of that kind
+    for replays in measured.chunks(subjects.max(1)) {
+        let paper = replays[0].like.map(|row| (row.workload, vec![Some(row.warp), Some(row.optimal)]));
+        let (name, values) = paper.unwrap_or(("-", vec![None, None]));
+        beside.push((format!("{name}, the paper"), values));
+        beside.extend(replays.iter().map(|found| {
+            let times = |ms: f64| Some(found.recorded_ms / ms);
+            (found.label.clone(), vec![times(found.total_ms()), times(found.optimal_ms)])
+        }));
+    }
     let speedup = Bars {
         title: "Figure 6: speed-up over running".into(),
         y_label: "times, logarithmic".into(),
         y_scale: Scale::Log,
         names: ["replay", "optimal"].map(String::from).to_vec(),
-        groups: published.chain(ours).collect(),
+        groups: beside,
+        set: subjects + 1,
     };
     vec![
         Drawing {

@@ -114,7 +114,7 @@ impl Mini {
             }
         }
         match state {
-            State::Idle => {}
+            State::Idle | State::Paused => {}
             State::Relax => self.relaxing.push_back(cpu),
             State::User(task) => {
                 self.user[c] = Some((task, self.now));
