@@ -123,24 +123,26 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     }
 }
 
-/// A slice of exactly a tick (4 ms). A turn that begins at the instant of a tick has used it up at the next one (`update_deadline()`: vruntime >=
-/// deadline); one that begins 2 us behind it is then 2 us short, and goes on for another tick.
+/// 6.1, three equal hogs and a latency of 12 ms: a slice of a tick, 4 ms less the rounding of 12 ms / 3 (`__calc_delta()`: 3,999,999 ns). A turn that
+/// begins at the instant of a tick is longer at the next one (`check_preempt_tick()`: 4,000,000 > 3,999,999); one that begins 2 us behind
+/// it is not, and goes on for another tick. (6.12 counts on across turns, with deadlines: there it changes nothing.) A thread of the
+/// kernel may come between two turns; it has two in a hundred at most.
 #[test]
 fn what_lies_between_tick_and_choice_decides_about_turns_of_a_tick() {
-    if !has_linux() {
+    let listed = schedlab(&["linux", "list"]);
+    if !String::from_utf8_lossy(&listed.stdout).contains("linux-6.1 ") {
+        eprintln!("SKIPPED: Linux 6.1 is not built (schedlab linux add 6.1)");
         return;
     }
     let dir = tempfile::tempdir().expect("a directory");
     let path = |name: &str| dir.path().join(name).to_str().expect("a name in UTF-8").to_string();
     let (workload, costs, log) = (path("w.txt"), path("c.toml"), path("r.log"));
-    let text =
-        "schedlab-workload 1\n- INIT 0 0 1 runnable\n- INIT 0 0 2 runnable\n- EXIT 1 9s\n- EXIT 2 9s\n";
-    std::fs::write(&workload, text).expect("written");
-    let turns_us = |resched: &str| {
+    let hogs = (1..=3).map(|pid| format!("- INIT 0 0 {pid} runnable\n- EXIT {pid} 9s\n"));
+    std::fs::write(&workload, format!("schedlab-workload 1\n{}", hogs.collect::<String>())).expect("written");
+    for (resched, wanted_us) in [("0us", 4000), ("2us", 8000)] {
         std::fs::write(&costs, format!("resched = \"{resched}\"\n")).expect("written");
-        let mut args =
-            vec!["--quiet", "run", &workload, "--sched", "linux-6.12", "--cpus", "1", "--duration", "1s"];
-        args.extend(["--param", "base_slice_ns=4000000", "--costs", &costs, "--log", &log]);
+        let mut args = vec!["--quiet", "run", &workload, "--sched", "linux-6.1", "--cpus", "1"];
+        args.extend(["--duration", "1s", "--param", "latency_ns=12000000", "--costs", &costs, "--log", &log]);
         let output = schedlab(&args);
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let text = std::fs::read_to_string(&log).expect("the log");
@@ -148,8 +150,8 @@ fn what_lies_between_tick_and_choice_decides_about_turns_of_a_tick() {
         let at = switches.map(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         let at: Vec<u64> = at.collect::<Option<_>>().expect("times");
         assert!(at.len() > 100, "{text}");
-        at.windows(2).skip(5).map(|pair| (pair[1] - pair[0]) / 1000).collect::<Vec<u64>>()
-    };
-    assert!(turns_us("0us").iter().all(|us| *us == 4000));
-    assert!(turns_us("2us").iter().all(|us| *us == 8000));
+        let turns_us = at.windows(2).skip(5).map(|pair| (pair[1] - pair[0]) / 1000);
+        let others: Vec<u64> = turns_us.filter(|us| *us != wanted_us).collect();
+        assert!(50 * others.len() <= at.len(), "{resched}: not {wanted_us} us: {others:?} of {}", at.len());
+    }
 }
