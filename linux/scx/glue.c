@@ -20,6 +20,38 @@ static void copy_text(char *to, const char *from, unsigned long size)
 	to[i] = 0;
 }
 
+/*
+ * Linux 7.1 and later: operations in terms of cids (struct sched_ext_ops_cid). compile.rs defines SCHEDLAB_CID if the kernel's
+ * types have them.
+ */
+#ifdef SCHEDLAB_CID
+#define HIDDEN __attribute__((visibility("hidden")))
+const unsigned long schedlab_ops_offset HIDDEN = __builtin_offsetof(struct bpf_struct_ops_map, kvalue.data);
+const unsigned long schedlab_enable_size HIDDEN = sizeof(struct scx_enable_cmd);
+const unsigned long schedlab_enable_work HIDDEN = __builtin_offsetof(struct scx_enable_cmd, work);
+
+HIDDEN void schedlab_enable_fill(void *command, void *ops);
+HIDDEN void schedlab_enable_fill(void *command, void *ops)
+{
+	struct scx_enable_cmd *cmd = command;
+
+	cmd->ops_cid = ops;
+	cmd->is_cid_type = 1;
+}
+
+HIDDEN long schedlab_enable_result(const void *command);
+HIDDEN long schedlab_enable_result(const void *command)
+{
+	return ((const struct scx_enable_cmd *)command)->ret;
+}
+
+HIDDEN void schedlab_give_pool(void *ops, void *pool);
+HIDDEN void schedlab_give_pool(void *ops, void *pool)
+{
+	((struct scx_sched *)((struct sched_ext_ops *)ops)->priv)->arena_pool = pool;
+}
+#endif
+
 /* Called in place of the scheduler's exit(), which comes after. */
 __attribute__((visibility("hidden"))) void schedlab_record_exit(void *info)
 {

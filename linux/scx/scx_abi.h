@@ -7,7 +7,7 @@
 #ifndef SCHEDLAB_SCX_ABI_H
 #define SCHEDLAB_SCX_ABI_H
 
-#define SCX_ABI_VERSION 1
+#define SCX_ABI_VERSION 2
 #define SCX_MAX_MEMBERS 64	/* of struct sched_ext_ops */
 #define SCX_MAX_FIELDS	8	/* special fields of a map's value */
 
@@ -27,7 +27,8 @@ struct scx_map {
 	unsigned int type, key_size, value_size, max_entries, flags, nr_fields;
 	struct scx_field fields[SCX_MAX_FIELDS];
 	void **inner;			/* array of maps: definitions of the inner ones, NULL for none */
-	unsigned int nr_inner, reserved;
+	unsigned int nr_inner;
+	unsigned int inner_like;	/* array of maps: 1 + the number of the map in this list whose copies fill it; 0: see inner */
 	unsigned long long map_extra;
 };
 
@@ -35,7 +36,7 @@ struct scx_map {
 struct scx_member {
 	unsigned int offset, size;	/* in bytes */
 	unsigned int is_function;
-	unsigned int sleepable;		/* 0 no, 1 yes; 2: exit(), 3: init() */
+	unsigned int sleepable;		/* 0 no, 1 yes; 2: exit(), 3: init() that may sleep */
 };
 
 /* What the simulator asks for. */
@@ -46,6 +47,10 @@ struct scx_request {
 	void *ops;			/* the scheduler's struct sched_ext_ops */
 	unsigned long ops_size;
 	long init_cpu;			/* CPU on which init() is to run; -1: wherever the kernel runs it */
+	/* the scheduler's arena: memory that the simulator has set aside, and its size in pages; NULL, 0 for none */
+	void *arena;
+	unsigned long arena_pages;
+	unsigned int is_cid, reserved;	/* its operations are a struct sched_ext_ops_cid */
 	/* kernel: what failed, for messages */
 	char failed[128];
 };

@@ -10,6 +10,9 @@
 #include <linux/bpf_local_storage.h>
 #include <linux/cpumask.h>
 #include <linux/filter.h>
+#include <linux/genalloc.h>
+#include <linux/kthread.h>
+#include <linux/sched/isolation.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/version.h>
@@ -78,6 +81,86 @@ static u64 scx_exit(u64 info, u64 b, u64 c, u64 d, u64 e)
 	schedlab_record_exit((void *)info);
 	return scx_own_exit ? scx_own_exit(info, 0, 0, 0, 0) : 0;
 }
+
+/* ---- arenas ---- */
+
+/*
+ * Kernel: 4 GiB of addresses that are populated page by page, known to programs by their lower 32 bits; needs an MMU. Ours: a
+ * mapping of the simulator's in the lowest 4 GiB, populated by the host as it is touched; a pointer into it is an address as any.
+ * What the kernel's own code does with arenas (handing over a mask in one) works with a start of 0, as it has without an MMU.
+ * Could falsify: a scheduler that relies on a page being absent.
+ */
+static struct {
+	u8 *start;
+	unsigned long pages, *used;
+	unsigned long nr_used;
+} scx_arena;
+
+static long scx_make_arena(struct scx_request *q)
+{
+	scx_arena.start = q->arena;
+	scx_arena.pages = q->arena_pages;
+	scx_arena.used = kzalloc(BITS_TO_LONGS(q->arena_pages) * sizeof(long), GFP_KERNEL);
+	return scx_arena.used ? 0 : -ENOMEM;
+}
+
+/* The first page of a place in the arena; beyond it: -1. */
+static long scx_arena_page(const void *at, u32 count)
+{
+	unsigned long offset = (u8 *)at - scx_arena.start;
+
+	if (!scx_arena.start || offset % PAGE_SIZE || offset / PAGE_SIZE + count > scx_arena.pages)
+		return -1;
+	return offset / PAGE_SIZE;
+}
+
+void *schedlab_arena_alloc(void *map, void *at, u32 count, int node, u64 flags);
+void *schedlab_arena_alloc(void *map, void *at, u32 count, int node, u64 flags)
+{
+	unsigned long first;
+
+	if (!scx_arena.start || !count || count > scx_arena.pages || flags)
+		return NULL;
+	if (at) {
+		if (scx_arena_page(at, count) < 0)
+			return NULL;
+		first = scx_arena_page(at, count);
+		if (find_next_bit(scx_arena.used, first + count, first) < first + count)
+			return NULL;
+	} else {
+		first = bitmap_find_next_zero_area(scx_arena.used, scx_arena.pages, 0, count, 0);
+		if (first >= scx_arena.pages)
+			return NULL;
+	}
+	bitmap_set(scx_arena.used, first, count);
+	scx_arena.nr_used += count;
+	return scx_arena.start + first * PAGE_SIZE;
+}
+
+void schedlab_arena_free(void *map, void *at, u32 count);
+void schedlab_arena_free(void *map, void *at, u32 count)
+{
+	long first = scx_arena_page(at, count);
+
+	if (first < 0 || !count)
+		return;
+	memset(at, 0, count * PAGE_SIZE);	/* pages that are handed out are empty */
+	bitmap_clear(scx_arena.used, first, count);
+	scx_arena.nr_used -= count;
+}
+
+int schedlab_arena_reserve(void *map, void *at, u32 count);
+int schedlab_arena_reserve(void *map, void *at, u32 count)
+{
+	if (!count)
+		return 0;
+	if (scx_arena_page(at, count) < 0)
+		return -EINVAL;
+	return schedlab_arena_alloc(map, at, count, NUMA_NO_NODE, 0) ? 0 : -EBUSY;
+}
+
+long schedlab_arena_pages(void *map);
+long schedlab_arena_pages(void *map) { return scx_arena.pages; }
 
 /* ---- maps ---- */
 
@@ -181,18 +264,81 @@ static long scx_failed(struct scx_request *q, const char *what, const char *name
 	return error;
 }
 
+/* ---- memory from any context ---- */
+
+/*
+ * Kernel (6.18 and later): timers and storage take memory by kmalloc_nolock(), which gives none on architectures without
+ * cmpxchg16b, because an NMI could come while a slab is locked. Here is no cmpxchg16b, and no NMI: kernel code is interrupted
+ * nowhere. So the function's first instruction becomes a jump to this one. Could falsify: an allocation that fails under memory pressure.
+ */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
+static void *scx_kmalloc_anywhere(size_t size, gfp_t flags, int node)
+{
+	if (size > KMALLOC_MAX_CACHE_SIZE)
+		return NULL;
+	return kmalloc_node(size, (flags & (__GFP_ACCOUNT | __GFP_ZERO)) | GFP_ATOMIC | __GFP_NOWARN, node);
+}
+
+static long scx_mprotect(void *from, unsigned long bytes, long protection)
+{
+	long result;
+
+	/* the host's system call: the kernel object is ordinary memory of this process */
+	asm volatile("syscall" : "=a"(result) : "0"(10L), "D"(from), "S"(bytes), "d"(protection) : "rcx", "r11", "memory");
+	return result;
+}
+
+static long scx_memory_from_any_context(void)
+{
+	void *at = _kmalloc_nolock_noprof, *page = (void *)((unsigned long)at & PAGE_MASK);
+	struct { u8 jump[6]; void *to; } __packed code = {
+		.jump = { 0xff, 0x25 },		/* jmp *0(%rip) */
+		.to = scx_kmalloc_anywhere,
+	};
+	void *some = kmalloc_nolock(8, 0, NUMA_NO_NODE);
+	long error;
+
+	if (some) {
+		kfree_nolock(some);
+		return 0;
+	}
+	error = scx_mprotect(page, 2 * PAGE_SIZE, 7);	/* read, write, execute */
+	if (error)
+		return error;
+	memcpy(at, &code, sizeof(code));
+	return scx_mprotect(page, 2 * PAGE_SIZE, 5);
+}
+#else
+static long scx_memory_from_any_context(void) { return 0; }
+#endif
+
+#define SCX_MAP_TYPE_ARENA 33	/* BPF_MAP_TYPE_ARENA, from 6.9 on */
+
 static long scx_load(struct scx_request *q)
 {
+	long error;
+
 	atomic64_set(&scx_aux.refcnt, 1);
 	atomic64_set(&scx_aux_sleepable.refcnt, 1);
+	error = scx_memory_from_any_context();
+	if (error)
+		return scx_failed(q, "making", "memory available", error);
 	scx_aux.prog = &scx_prog;
 	scx_aux_sleepable.prog = &scx_prog_sleepable;
 	for (u32 i = 0; i < q->nr_maps; i++) {
 		struct bpf_map *map;
 
+		if (!q->maps[i].definition)
+			continue;	/* a pattern for others */
 		/* the kernel's ring buffer maps its pages twice, which needs an MMU: see schedlab_ringbuf_reserve() */
 		if (q->maps[i].type == BPF_MAP_TYPE_RINGBUF)
 			continue;
+		if (q->maps[i].type == SCX_MAP_TYPE_ARENA) {
+			error = scx_make_arena(q);
+			if (error)
+				return scx_failed(q, "map", q->maps[i].name, error);
+			continue;
+		}
 		map = scx_make_map(&q->maps[i]);
 		if (IS_ERR(map))
 			return scx_failed(q, "map", q->maps[i].name, PTR_ERR(map));
@@ -205,6 +351,16 @@ static long scx_load(struct scx_request *q)
 		if (d->type != BPF_MAP_TYPE_ARRAY_OF_MAPS)
 			continue;
 		array = container_of(*(struct bpf_map **)d->definition, struct bpf_array, map);
+		/* what the user-space half would have put in: equal maps */
+		for (u32 k = 0; d->inner_like && k < d->nr_inner && k < d->max_entries; k++) {
+			struct bpf_map *map = scx_make_map(&q->maps[d->inner_like - 1]);
+
+			if (IS_ERR(map))
+				return scx_failed(q, "maps within", d->name, PTR_ERR(map));
+			*(void **)(array->value + array->elem_size * k) = map;
+		}
+		if (d->inner_like)
+			continue;
 		for (u32 k = 0; k < d->nr_inner && k < d->max_entries; k++)
 			if (d->inner[k])
 				*(void **)(array->value + array->elem_size * k) = *(void **)d->inner[k];
@@ -234,18 +390,111 @@ static u64 scx_init_there(u64 a, u64 b, u64 c, u64 d, u64 e)
 	return result;
 }
 
+#ifdef SCHEDLAB_CID
+extern struct bpf_struct_ops bpf_sched_ext_ops_cid;	/* static in kernel/sched/ext/ext.c, as this: */
+void scx_root_enable_workfn(struct kthread_work *work);
+extern const unsigned long schedlab_ops_offset, schedlab_enable_size, schedlab_enable_work;
+void schedlab_enable_fill(void *command, void *ops);
+long schedlab_enable_result(const void *command);
+void schedlab_give_pool(void *ops, void *pool);
+
+static void *scx_ops;
+static scx_function scx_inner_init;
+
+/*
+ * init(), the last that is called before the kernel makes a pool of memory in the arena. Without an MMU it makes none; so it is
+ * made here. It holds a mask for each CPU.
+ */
+static u64 scx_init_cid(u64 a, u64 b, u64 c, u64 d, u64 e)
+{
+	u64 result = scx_inner_init ? scx_inner_init(a, b, c, d, e) : 0;
+	u32 pages = 4 + DIV_ROUND_UP(nr_cpu_ids * (64 + nr_cpu_ids / 8), PAGE_SIZE);
+	struct gen_pool *pool;
+	void *memory;
+
+	if ((s32)result)
+		return result;
+	pool = gen_pool_create(3, NUMA_NO_NODE);
+	memory = schedlab_arena_alloc(NULL, NULL, pages, NUMA_NO_NODE, 0);
+	if (!pool || !memory || gen_pool_add(pool, (unsigned long)memory, pages * PAGE_SIZE, NUMA_NO_NODE))
+		return (u64)-ENOMEM;
+	schedlab_give_pool(scx_ops, pool);
+	return 0;
+}
+
+/*
+ * A scheduler that keeps track of idle CPUs itself hears of one when it becomes idle, not of those that are idle when it is
+ * attached. On a real machine some thread of the kernel runs everywhere soon. Here nothing would: process 1 visits each CPU once.
+ */
+static void scx_visit_cpus(void)
+{
+	struct cpumask *before = kzalloc(cpumask_size(), GFP_KERNEL);
+	int cpu;
+
+	if (!before)
+		return;
+	cpumask_copy(before, current->cpus_ptr);
+	for_each_online_cpu(cpu)
+		set_cpus_allowed_ptr(current, cpumask_of(cpu));
+	set_cpus_allowed_ptr(current, before);
+	kfree(before);
+}
+
+/* bpf_scx_reg_cid() and scx_enable(), but for the arena, which they find by way of an MMU. */
+static long scx_register_cid(void *ops)
+{
+	struct kthread_worker *worker;
+	void *command;
+	long error;
+
+	if (!scx_arena.start || housekeeping_enabled(HK_TYPE_DOMAIN_BOOT))
+		return -EINVAL;		/* the kernel: no arena; isolcpus= */
+	command = kzalloc(schedlab_enable_size, GFP_KERNEL);
+	if (!command)
+		return -ENOMEM;
+	worker = kthread_run_worker(0, "scx_enable_helper");
+	if (IS_ERR_OR_NULL(worker))
+		return -ENOMEM;
+	sched_set_fifo(worker->task);
+	schedlab_enable_fill(command, ops);
+	kthread_init_work((struct kthread_work *)(command + schedlab_enable_work), scx_root_enable_workfn);
+	kthread_queue_work(worker, command + schedlab_enable_work);
+	kthread_flush_work(command + schedlab_enable_work);
+	error = schedlab_enable_result(command);
+	if (!error)
+		scx_visit_cpus();
+	return error;
+}
+#endif
+
 static long scx_attach(struct scx_request *q)
 {
 	struct bpf_struct_ops *st = &bpf_sched_ext_ops;
+	unsigned long before = 0;
 	void *ops;
 	long error = -ENOMEM;
 
 	if (q->nr_members > SCX_MAX_MEMBERS)
 		return scx_failed(q, "members of", "struct sched_ext_ops", -E2BIG);
+#ifdef SCHEDLAB_CID
+	if (q->is_cid)
+		st = &bpf_sched_ext_ops_cid;
+	/* functions that are given a program find its scheduler here: the operations within a struct bpf_struct_ops_map */
+	before = schedlab_ops_offset;
+#else
+	if (q->is_cid)
+		return scx_failed(q, "this kernel has no", "struct sched_ext_ops_cid", -EOPNOTSUPP);
+#endif
 	/* the kernel keeps what it is given */
-	ops = kzalloc(q->ops_size, GFP_KERNEL);
+	ops = kzalloc(before + q->ops_size, GFP_KERNEL);
 	if (!ops)
 		return -ENOMEM;
+#ifdef SCHEDLAB_CID
+	rcu_assign_pointer(scx_aux.st_ops_assoc, ops);
+	rcu_assign_pointer(scx_aux_sleepable.st_ops_assoc, ops);
+	ops += before;
+	scx_ops = ops;
+#endif
 	/* as bpf_struct_ops_map_update_elem() does */
 	for (u32 i = 0; i < q->nr_members; i++) {
 		const struct scx_member *m = &q->members[i];
@@ -266,6 +515,12 @@ static long scx_attach(struct scx_request *q)
 			scx_own_exit = scx_members[i].function;
 			scx_members[i].function = scx_exit;
 		}
+#ifdef SCHEDLAB_CID
+		if (m->sleepable == 3 && q->is_cid && !scx_members[i].function) {
+			*(scx_function *)to = scx_init_cid;
+			continue;
+		}
+#endif
 		if (!scx_members[i].function)
 			continue;
 		if (st->check_member) {
@@ -279,8 +534,19 @@ static long scx_attach(struct scx_request *q)
 			scx_own_init = scx_thunks[i];
 			*(scx_function *)to = scx_init_there;
 		}
+#ifdef SCHEDLAB_CID
+		if (m->sleepable == 3 && q->is_cid) {
+			scx_inner_init = *(scx_function *)to;
+			*(scx_function *)to = scx_init_cid;
+		}
+#endif
 	}
 	error = st->validate ? st->validate(ops) : 0;
+#ifdef SCHEDLAB_CID
+	if (!error && q->is_cid)
+		error = scx_register_cid(ops);
+	else
+#endif
 	if (!error)
 		error = st->reg(ops, NULL);
 	return error ? scx_failed(q, "attaching", "the scheduler", error) : 0;
@@ -383,6 +649,12 @@ void *schedlab_ringbuf_reserve(struct bpf_map *map, u64 size, u64 flags)
 }
 void schedlab_ringbuf_submit(void *record, u64 flags);
 void schedlab_ringbuf_submit(void *record, u64 flags) { kfree(record); }
+
+/* ---- what libbpf reads from the kernel's version and configuration (__kconfig) ---- */
+
+const int scx_kernel_version __asm__("LINUX_KERNEL_VERSION") = LINUX_VERSION_CODE;
+const int scx_hz __asm__("CONFIG_HZ") = HZ;
+const bool scx_preempt_rcu __asm__("CONFIG_PREEMPT_RCU") = IS_ENABLED(CONFIG_PREEMPT_RCU);
 
 /* ---- the exported table ---- */
 

@@ -62,15 +62,17 @@ struct Built {
 fn column(series: &str, refresh: bool, ui: &Ui) -> Result<Column> {
     let mut builds: BTreeMap<(u32, Option<&str>), Option<Built>> = BTreeMap::new();
     let step = ui.step(format!("linux-{series}"));
+    let version = series.split_once('.').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
     let mut cells = BTreeMap::new();
     for feature in schedlab_features::all() {
         step.progress(format!("linux-{series}: {}", feature.name));
-        let build = match builds.entry((feature.nr_cpus, feature.flavour)) {
+        let flavour = feature.flavour_of(version);
+        let build = match builds.entry((feature.nr_cpus, flavour)) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(find(series, &feature, refresh)?),
+            Entry::Vacant(new) => new.insert(find(series, &feature, flavour, refresh)?),
         };
         let cell = match build {
-            None => not_built(series, &feature),
+            None => not_built(series, &feature, flavour),
             Some(Built { kernel, results }) => match results.cells.get(feature.name) {
                 Some(cell) => cell.clone(),
                 None => {
@@ -91,8 +93,8 @@ fn column(series: &str, refresh: bool, ui: &Ui) -> Result<Column> {
 }
 
 /// The build that a feature needs, if there is one.
-fn find(series: &str, feature: &Feature, refresh: bool) -> Result<Option<Built>> {
-    let flavours = feature.flavour.iter().map(|f| (*f).to_owned()).collect();
+fn find(series: &str, feature: &Feature, flavour: Option<&str>, refresh: bool) -> Result<Option<Built>> {
+    let flavours = flavour.iter().map(|f| (*f).to_owned()).collect();
     let options = BuildOptions { nr_cpus: feature.nr_cpus, flavours, ..BuildOptions::default() };
     let own = build::named().map_err(Failure::input)?.into_iter().find(|n| n.name == series);
     let kernel = match own {
@@ -113,9 +115,9 @@ fn find(series: &str, feature: &Feature, refresh: bool) -> Result<Option<Built>>
     }))
 }
 
-fn not_built(series: &str, feature: &Feature) -> Cell {
+fn not_built(series: &str, feature: &Feature, flavour: Option<&str>) -> Cell {
     let large = if feature.nr_cpus > 64 { format!(" --nr-cpus {}", feature.nr_cpus) } else { String::new() };
-    let with = feature.flavour.map_or(String::new(), |f| format!(" --with {f}"));
+    let with = flavour.map_or(String::new(), |f| format!(" --with {f}"));
     Cell::NotBuilt { how: format!("schedlab linux add {series}{large}{with}") }
 }
 

@@ -19,7 +19,7 @@ pub use scenarios::all;
 use serde::{Deserialize, Serialize};
 
 /// Counts up when a scenario or a tolerance changes: results that are kept from before do not count any more.
-pub const SUITE: u32 = 6;
+pub const SUITE: u32 = 7;
 
 /// Something that a scheduler does or offers, and the scenario that shows it.
 #[derive(Clone, Copy)]
@@ -32,11 +32,18 @@ pub struct Feature {
     pub what: &'static str,
     /// The first version that has it, as `(6, 12)`.
     pub since: (u32, u32),
-    /// A flavour that has it where the plain configuration has not.
-    pub flavour: Option<&'static str>,
+    /// A flavour that has it where the plain configuration has not, and the first version whose plain configuration has it.
+    pub flavour: Option<(&'static str, (u32, u32))>,
     /// Most CPUs of the kernel that it needs: 64 or 1024.
     pub nr_cpus: u32,
     pub(crate) run: fn(&Bench) -> Result<Finding, Trouble>,
+}
+
+impl Feature {
+    /// The flavour that a version needs for it; an unknown version counts as the oldest.
+    pub fn flavour_of(&self, version: Option<(u32, u32)>) -> Option<&'static str> {
+        self.flavour.filter(|(_, plain)| version.is_none_or(|v| v < *plain)).map(|(name, _)| name)
+    }
 }
 
 /// Sections of the table.

@@ -22,7 +22,7 @@ fn every_scenario(series: &str, options: &BuildOptions) {
     for feature in all() {
         let flavoured = !options.flavours.is_empty();
         let wanted = if flavoured {
-            feature.flavour.is_some_and(|f| options.flavours.iter().any(|o| o == f))
+            feature.flavour.is_some_and(|(f, _)| options.flavours.iter().any(|o| o == f))
         } else {
             feature.nr_cpus == options.nr_cpus
         };

@@ -9,14 +9,14 @@ use schedlab_units::{Nice, SchedParams, Span};
 use schedlab_workload::{Cgroup, CgroupId, Workload};
 use std::path::{Path, PathBuf};
 
-fn kernel() -> BuiltKernel {
+fn kernel(series: &str) -> BuiltKernel {
     let options = BuildOptions { flavours: vec!["scx".into()], ..BuildOptions::default() };
-    build::add("6.12", &options, &mut |_| {}).unwrap_or_else(|e| panic!("{e}"))
+    build::add(series, &options, &mut |_| {}).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// A scheduler of the kernel's tools/sched_ext, or a file.
-fn scheduler(what: &str) -> Scheduler {
-    let kernel = kernel();
+fn scheduler(series: &str, what: &str) -> Scheduler {
+    let kernel = kernel(series);
     let file = if what.contains('/') {
         PathBuf::from(what)
     } else {
@@ -34,11 +34,22 @@ fn scheduler(what: &str) -> Scheduler {
 }
 
 fn report(what: &str, cpus: u32, seconds: u64, workload: &Workload, params: &[(&str, &str)]) -> ChildReport {
-    let scheduler = scheduler(what);
+    report_on("6.12", what, Topology::flat(cpus).unwrap(), seconds, workload, params)
+}
+
+fn report_on(
+    series: &str,
+    what: &str,
+    machine: Topology,
+    seconds: u64,
+    workload: &Workload,
+    params: &[(&str, &str)],
+) -> ChildReport {
+    let scheduler = scheduler(series, what);
     let request = Request {
         duration: Some(Span::from_ms(seconds * 1000)),
         params: params.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
-        ..Request::new(workload, &scheduler, Topology::flat(cpus).unwrap())
+        ..Request::new(workload, &scheduler, machine)
     };
     run(&request).unwrap().report
 }
@@ -234,4 +245,126 @@ fn a_bad_setting_says_what_is_expected() {
     assert!(reason.contains("fifo_sched: 7000 is not between 0 and 255"), "{reason}");
     let reason = refused("ops.timeout_ms", "60000");
     assert!(reason.contains("value of a member of struct sched_ext_ops"), "{reason}");
+}
+
+/// What Linux 7.2 ships in tools/sched_ext, and a current release from its crate, on 7.2. (userland's decisions are made by its
+/// user-space half.)
+mod newest {
+    use super::*;
+
+    fn on_7_2(what: &str, cpus: u32, seconds: u64, work: &Workload, params: &[(&str, &str)]) -> ChildReport {
+        report_on("7.2", what, Topology::flat(cpus).unwrap(), seconds, work, params)
+    }
+
+    fn number(report: &ChildReport, group: &str, name: &str) -> u64 {
+        value(report, group, name).unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+    }
+
+    /// As on 6.12: 100 : 33.
+    #[test]
+    #[ignore = "long: builds Linux 7.2"]
+    fn simple_and_flatcg_share_by_weight() {
+        let mut work = hogs(8);
+        for task in &mut work.tasks[4..] {
+            task.params = Some(SchedParams { nice: Nice::new(5).unwrap(), ..SchedParams::default() });
+        }
+        let cpu = seconds(&on_7_2("simple", 1, 20, &work, &[]));
+        let ratio = cpu[..4].iter().sum::<f64>() / cpu[4..].iter().sum::<f64>();
+        assert!((ratio - 100.0 / 33.0).abs() < 0.1, "{cpu:?}: {ratio}");
+        let cpu = seconds(&on_7_2("flatcg", 1, 20, &two_groups(), &[]));
+        let ratio = (cpu[0] + cpu[1]) / (cpu[2] + cpu[3]);
+        assert!((ratio - 3.0).abs() < 0.15, "{cpu:?}: {ratio}");
+    }
+
+    /// Tasks 0 and 1 in a group of weight 300, 2 and 3 in one of 100.
+    fn two_groups() -> Workload {
+        let mut work = hogs(4);
+        let group =
+            |path: &str, weight| Cgroup { path: path.into(), weight: Some(weight), max: None, cpuset: None };
+        work.cgroups = vec![group("/a", 300), group("/b", 100)];
+        for (i, task) in work.tasks.iter_mut().enumerate() {
+            task.cgroup = Some(CgroupId(i as u32 / 2));
+        }
+        work
+    }
+
+    /// qmap of 7.2 keeps all that it knows in an arena, and speaks of cids: five levels, first in first out in each.
+    #[test]
+    #[ignore = "long: builds Linux 7.2"]
+    fn qmap_runs_in_an_arena() {
+        let report = on_7_2("qmap", 2, 10, &hogs(4), &[]);
+        let cpu = seconds(&report);
+        assert!(cpu.iter().all(|s| (s - 5.0).abs() < 0.3), "{cpu:?}");
+        // slices of 20 ms on two CPUs
+        assert!(number(&report, "statistics", "qa.nr_dispatched") > 500);
+        assert_eq!(value(&report, "defaults", "max_tasks").as_deref(), Some("16384"));
+        // its own tests of the error exit and of the watchdog
+        let (_, reason) = misbehaved(&on_7_2("qmap", 2, 10, &hogs(4), &[("qa.test_error_cnt", "50")]));
+        assert!(reason.contains("test triggering error") && reason.contains("QMAP FIFO[0]"), "{reason}");
+        let (_, reason) = misbehaved(&on_7_2("qmap", 2, 30, &hogs(4), &[("stall_user_nth", "5")]));
+        assert!(reason.contains("runnable task stall"), "{reason}");
+        // a slab for two tasks is not enough: the arena's limits are the scheduler's own
+        let (_, reason) = misbehaved(&on_7_2("qmap", 2, 10, &hogs(4), &[("max_tasks", "2")]));
+        assert!(reason.contains("task_ctx slab exhausted (max_tasks=2)"), "{reason}");
+    }
+
+    /// sdt allocates a record per task in an arena, by a tree of its own, and takes tasks in turn.
+    #[test]
+    #[ignore = "long: builds Linux 7.2"]
+    fn sdt_allocates_in_an_arena() {
+        let report = on_7_2("sdt", 2, 10, &hogs(4), &[]);
+        let cpu = seconds(&report);
+        assert!(cpu.iter().all(|s| (s - 5.0).abs() < 0.3), "{cpu:?}");
+        // the four, and the kernel's threads
+        assert!(number(&report, "statistics", "alloc_stats.active_allocs") >= 4);
+        let all = number(&report, "statistics", "alloc_stats.alloc_ops");
+        assert!(all >= number(&report, "statistics", "alloc_stats.active_allocs"));
+    }
+
+    /// cpu0 runs everything on CPU 0: 10 s for four tasks on two CPUs. central: as on 6.12.
+    #[test]
+    #[ignore = "long: builds Linux 7.2"]
+    fn cpu0_and_central_run() {
+        let cpu = seconds(&on_7_2("cpu0", 2, 10, &hogs(4), &[]));
+        assert!((cpu.iter().sum::<f64>() - 10.0).abs() < 0.1, "{cpu:?}");
+        assert!(cpu.iter().all(|s| (s - 2.5).abs() < 0.1), "{cpu:?}");
+        let cpu = seconds(&on_7_2("central", 4, 10, &hogs(8), &[]));
+        assert!((cpu.iter().sum::<f64>() - 40.0).abs() < 0.5, "{cpu:?}");
+        assert!(cpu.iter().all(|s| (s - 5.0).abs() < 1.0), "{cpu:?}");
+    }
+
+    /// pair: both CPUs of a pair run tasks of one group at a time. Two groups of two hogs on one pair: each task has half of it.
+    #[test]
+    #[ignore = "long: builds Linux 7.2"]
+    fn pair_runs_groups_together() {
+        let report = on_7_2("pair", 2, 10, &two_groups(), &[]);
+        let cpu = seconds(&report);
+        assert!(cpu.iter().all(|s| (s - 5.0).abs() < 0.5), "{cpu:?}");
+        assert!(number(&report, "statistics", "nr_cgrp_next") > 100);
+    }
+
+    /// A current release, from its crate.
+    #[test]
+    #[ignore = "long: builds Linux 7.2, fetches crates"]
+    fn bpfland_1_1_runs() {
+        let published = scx::Published::parse("bpfland", "7.2").unwrap();
+        let source = published.fetch().unwrap_or_else(|e| panic!("{e}"));
+        let report = on_7_2(source.to_str().unwrap(), 4, 5, &hogs(8), &[]);
+        let cpu = seconds(&report);
+        assert!(cpu.iter().sum::<f64>() > 19.8 && cpu.iter().all(|s| *s > 1.0), "{cpu:?}");
+        assert_eq!(value(&report, "scheduler", "name").as_deref(), Some("bpfland"));
+    }
+}
+
+/// scx_rusty with two NUMA nodes, that is two domains: all eight CPUs are used, by all twelve tasks.
+#[test]
+#[ignore = "long: fetches crates"]
+fn rusty_runs_on_two_nodes() {
+    let source = scx::Published::parse("rusty", "6.12").unwrap().fetch().unwrap_or_else(|e| panic!("{e}"));
+    let machine: Topology = "packages=2,cores=4,distance=21".parse().unwrap();
+    let report = report_on("6.12", source.to_str().unwrap(), machine, 5, &hogs(12), &[]);
+    let cpu = seconds(&report);
+    assert!(cpu.iter().sum::<f64>() > 39.5 && cpu.iter().all(|s| *s > 1.0), "{cpu:?}");
+    assert_eq!(value(&report, "defaults", "nr_doms").as_deref(), Some("2"));
+    assert_eq!(value(&report, "defaults", "dom_cpumasks[1][0]").as_deref(), Some("0xf0"));
 }

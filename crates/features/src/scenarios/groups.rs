@@ -25,7 +25,7 @@ pub(super) fn features() -> Vec<Feature> {
         ),
         f("affinity", "a task bound to CPU 1 of 4 among 8 hogs runs there only", affinity),
         Feature {
-            flavour: Some("uclamp"),
+            flavour: Some(("uclamp", (7, 2))),
             ..f(
                 "uclamp.min",
                 "clamped to 100 %, a task of 10 % wakes on big cores only (2 of 4; the little ones have 350)",

@@ -42,6 +42,11 @@ pub(super) fn features() -> Vec<Feature> {
             "preset: 2 x 16 cores x 2 threads, 32 hogs: 16 on each socket, one on each core after 1 s (11 s before 5.18)",
             server,
         ),
+        f(
+            "/sys snapshot",
+            "a machine from a folder (threads 0,4 1,5 2,6 3,7; 2 nodes): the kernel's own /sys says the same, 4 hogs take a core each",
+            snapshot,
+        ),
         f("WARP's machine", "preset: 16 sockets of 4 cores, 64 hogs: one on each CPU after 2 s", warp),
         Feature {
             nr_cpus: 1024,
@@ -186,6 +191,42 @@ fn server(bench: &Bench) -> Result<Finding, Trouble> {
     let cores = count_by(&seen, at, 32, |cpu| cpu as usize / 2);
     let alone = cores.iter().filter(|n| **n == 1).count();
     Ok(Finding::words(format!("{sockets:?}, {alone} cores"), "[16, 16], 32 cores"))
+}
+
+/// 2 sockets of 2 cores of 2 threads; CPU n and n + 4 are a core, as firmware numbers them; sockets 0,1,4,5 and 2,3,6,7.
+fn snapshot(bench: &Bench) -> Result<Finding, Trouble> {
+    let folder = tempfile::tempdir().map_err(Trouble::failed)?;
+    let system = folder.path().join("devices/system");
+    let write = |name: String, text: &str| -> Result<(), Trouble> {
+        let path = system.join(name);
+        let parent = path.parent().unwrap_or(&system);
+        std::fs::create_dir_all(parent).and_then(|()| std::fs::write(&path, text)).map_err(Trouble::failed)
+    };
+    write("cpu/online".into(), "0-7")?;
+    let sockets = ["0-1,4-5", "2-3,6-7"];
+    for cpu in 0..8u32 {
+        let (core, socket) = (cpu % 4, (cpu % 4 / 2) as usize);
+        let topology = |file: &str| format!("cpu/cpu{cpu}/topology/{file}");
+        write(topology("physical_package_id"), &socket.to_string())?;
+        write(topology("thread_siblings_list"), &format!("{core},{}", core + 4))?;
+        let cache = |file: &str| format!("cpu/cpu{cpu}/cache/index3/{file}");
+        write(cache("level"), "3")?;
+        write(cache("type"), "Unified")?;
+        write(cache("shared_cpu_list"), sockets[socket])?;
+    }
+    for (node, distance) in ["10 21", "21 10"].iter().enumerate() {
+        write(format!("node/node{node}/cpulist"), sockets[node])?;
+        write(format!("node/node{node}/distance"), distance)?;
+    }
+    let path = folder.path().display().to_string();
+    let case = Case::new(&path, 2, &hogs(1, 4, ""))
+        .read(1, "/sys/devices/system/cpu/cpu5/topology/thread_siblings_list")
+        .read(1, "/sys/devices/system/node/node1/cpulist")
+        .read(1, "/sys/devices/system/node/node1/distance");
+    let seen = bench.go(case)?;
+    let each = count_by(&seen, 2 * S - 1, 4, |cpu| cpu as usize % 4);
+    let found = format!("{}; {}; {}; {each:?}", seen.text(0)?, seen.text(1)?, seen.text(2)?);
+    Ok(Finding::words(found, "1,5; 2-3,6-7; 21 10; [1, 1, 1, 1]"))
 }
 
 fn multi_llc(bench: &Bench) -> Result<Finding, Trouble> {

@@ -20,6 +20,11 @@ pub(super) fn features() -> Vec<Feature> {
             rt_limit,
         ),
         f(
+            "RT limit set",
+            "the same with 20 % kept (rt_runtime_us=800000; from 6.12 the fair server's runtime, 200 ms): 20 % are left",
+            rt_limit_set,
+        ),
+        f(
             "RT limit off",
             "the same with rt_runtime_us=-1 (and the fair server off): nothing is left",
             rt_limit_off,
@@ -67,6 +72,19 @@ fn rt_limit(bench: &Bench) -> Result<Finding, Trouble> {
     let seen = bench.go(Case::new("1", 20, &workload))?;
     // the window is 1 s long: the cut may fall before the last one's 50 ms
     Ok(Finding::number(seen.shares(0..2)[1], 5.0, 0.3, " %"))
+}
+
+fn rt_limit_set(bench: &Bench) -> Result<Finding, Trouble> {
+    let workload = hogs(1, 1, "policy=fifo prio=50") + &hogs(2, 1, "");
+    let case = Case::new("1", 20, &workload);
+    let case = if bench.version < (6, 12) {
+        case.params(&[("rt_runtime_us", "800000")])
+    } else {
+        case.set(0, "/sys/kernel/debug/sched/fair_server/cpu0/runtime", "200000000")
+    };
+    let seen = bench.go(case)?;
+    // the first window may still be the default's, the last one's part is cut off: 0.15 s each of 20
+    Ok(Finding::number(seen.shares(0..2)[1], 20.0, 1.5, " %"))
 }
 
 fn rt_limit_off(bench: &Bench) -> Result<Finding, Trouble> {

@@ -130,6 +130,8 @@ pub(super) struct Wanted {
     pub(super) make_args: Vec<String>,
     /// Arguments for the final link, from `#! link ARG` lines of flavours.
     pub(super) link_args: Vec<String>,
+    /// Headers `asm/NAME` that the port takes from `asm-generic/NAME`, from `#! header SINCE NAME` lines of flavours.
+    pub(super) headers: Vec<String>,
 }
 
 impl Wanted {
@@ -180,11 +182,23 @@ impl Wanted {
                 .collect()
         };
         let (make_args, link_args) = (directive("make "), directive("link "));
+        // only where the version has it: a kernel that needs it not is the same with and without the line
+        let number = |v: &str| -> Vec<u32> { v.split('.').map_while(|n| n.parse().ok()).collect() };
+        let headers: Vec<String> = directive("header ")
+            .iter()
+            .filter_map(|line| line.split_once(' '))
+            .filter(|(since, _)| number(series) >= number(since))
+            .map(|(_, name)| name.trim().to_owned())
+            .collect();
         let mut text = merge(&parts);
-        for line in make_args.iter().map(|a| ("make", a)).chain(link_args.iter().map(|a| ("link", a))) {
+        let named = |kind, list: &Vec<String>| -> Vec<(&str, String)> {
+            list.iter().map(|a| (kind, a.clone())).collect()
+        };
+        for line in [named("make", &make_args), named("link", &link_args), named("header", &headers)].concat()
+        {
             text.push_str(&format!("#! {} {}\n", line.0, line.1));
         }
-        Ok(Wanted { text, make_args, link_args })
+        Ok(Wanted { text, make_args, link_args, headers })
     }
 
     /// `CONFIG_X=value` lines, sorted, then the flavours' build arguments as comments: all that the result depends on.
@@ -224,7 +238,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let text = "CONFIG_A=2\nCONFIG_B=y\n#! make KCFLAGS=-g\n".into();
-        let wanted = Wanted { text, make_args: Vec::new(), link_args: Vec::new() };
+        let wanted = Wanted { text, make_args: Vec::new(), link_args: Vec::new(), headers: Vec::new() };
         assert_eq!(wanted.missing_in("CONFIG_A=25\n# CONFIG_B is not set\n"), ["CONFIG_A=2", "CONFIG_B=y"]);
         assert!(wanted.missing_in("x\nCONFIG_B=y\nCONFIG_A=2\n").is_empty());
     }

@@ -26,7 +26,7 @@ pub(super) struct Job<'a> {
 pub(super) fn build(job: &Job<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Vec<String>, BuildError> {
     let (tree, objects) = (job.dir.join("src"), job.dir.join("build"));
     fs::create_dir_all(&objects).map_err(io("create", &objects))?;
-    tree::lay_beside(job.source, job.port, &tree)?;
+    tree::lay_beside(job.source, job.port, &job.wanted.headers, &tree)?;
     progress(Progress { step: "configuring", done: 0, total: 0 });
     let remarks = configure(job, &tree, &objects)?;
     compile(job, &objects, progress)?;

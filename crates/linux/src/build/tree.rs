@@ -58,15 +58,28 @@ pub(super) fn commit(tree: &Path) -> Option<String> {
 }
 
 /// The source tree as the build sees it: symbolic links to `source`, with a copy of the port as arch/warp, so that the
-/// sources stay untouched and every build keeps the port it was made with. An existing one is brought up to date.
-pub(super) fn lay_beside(source: &Path, port: &Path, tree: &Path) -> Result<(), BuildError> {
+/// sources stay untouched and every build keeps the port it was made with. An existing one is brought up to date. `headers` are
+/// those of asm/ that are asm-generic's, beyond those that the port names itself.
+pub(super) fn lay_beside(
+    source: &Path,
+    port: &Path,
+    headers: &[String],
+    tree: &Path,
+) -> Result<(), BuildError> {
     link_all(source, tree, &|name| !NOT_LINKED.contains(&name) && name != "arch" && !name.ends_with(".o"))?;
     link_all(&source.join("include"), &tree.join("include"), &|name| !NOT_LINKED_INCLUDE.contains(&name))?;
     link_all(&source.join("arch"), &tree.join("arch"), &|name| name != "warp")?;
     let (from, to) = (port.join("arch-warp"), tree.join("arch/warp"));
+    let mut files = Vec::new();
     for file in super::cache::files_below(&from)? {
-        let to = to.join(file.strip_prefix(&from).unwrap_or(&file));
         let data = fs::read(&file).map_err(io("read", &file))?;
+        files.push((to.join(file.strip_prefix(&from).unwrap_or(&file)), data));
+    }
+    for name in headers {
+        let data = format!("#include <asm-generic/{name}>\n").into_bytes();
+        files.push((to.join("include/asm").join(name), data));
+    }
+    for (to, data) in files {
         // an unchanged file keeps its time, and make its objects
         if fs::read(&to).is_ok_and(|old| old == data) {
             continue;
@@ -142,7 +155,7 @@ mod tests {
         );
         touch(s, &["arch/x86/Kconfig", "arch/warp/left-over", "old"]);
         touch(port.path(), &["arch-warp/Kconfig"]);
-        lay_beside(s, port.path(), t).unwrap();
+        lay_beside(s, port.path(), &[], t).unwrap();
         let there = |name: &str| t.join(name).exists();
         assert!(
             there("kernel/fork.c") && there("include/linux/a.h") && there("arch/x86/Kconfig") && there("old")
@@ -152,7 +165,7 @@ mod tests {
         // later: a file goes, another comes
         fs::remove_file(s.join("old")).unwrap();
         touch(s, &["new", "lib/x.c"]);
-        lay_beside(s, port.path(), t).unwrap();
+        lay_beside(s, port.path(), &[], t).unwrap();
         assert!(!there("old") && there("new") && there("lib/x.c"));
         // the user's tree has nothing of ours
         assert!(!s.join("arch/warp/Kconfig").exists());

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_long, c_void};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 pub(super) const MAX_FIELDS: usize = 8;
 pub(super) const MAX_MEMBERS: usize = 64;
 
@@ -29,7 +29,7 @@ pub(super) struct Map {
     pub(super) fields: [Field; MAX_FIELDS],
     pub(super) inner: *mut *mut c_void,
     pub(super) nr_inner: u32,
-    pub(super) reserved: u32,
+    pub(super) inner_like: u32,
     pub(super) map_extra: u64,
 }
 
@@ -51,6 +51,10 @@ pub(super) struct Request {
     pub(super) ops: *mut c_void,
     pub(super) ops_size: u64,
     pub(super) init_cpu: c_long,
+    pub(super) arena: *mut c_void,
+    pub(super) arena_pages: u64,
+    pub(super) is_cid: u32,
+    pub(super) reserved: u32,
     pub(super) failed: [u8; 128],
 }
 

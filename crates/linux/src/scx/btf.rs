@@ -71,6 +71,9 @@ pub(crate) enum Kind {
     Opaque,
 }
 
+/// `char[2][3]`, of linux/scx/include/bpf/bpf_helpers.h.
+const PROBE: &str = "schedlab_dimensions";
+
 /// All types of an object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Btf {
@@ -175,7 +178,38 @@ impl Btf {
                 _ => Kind::Opaque,
             });
         }
-        Some(Btf { types })
+        let mut btf = Btf { types };
+        btf.put_dimensions_right();
+        Some(btf)
+    }
+
+    /// gcc 12 writes the dimensions of `int a[2][3]` the wrong way round. Every scheduler has a variable, [`PROBE`], that tells.
+    fn put_dimensions_right(&mut self) {
+        let probe = self.variables().find(|(name, _)| *name == PROBE).map(|(_, id)| self.plain(id).0);
+        let is_wrong = probe.is_some_and(|id| matches!(self.kind(id), Kind::Array { length: 3, .. }));
+        if !is_wrong {
+            return;
+        }
+        let original = self.types.clone();
+        for id in 0..original.len() {
+            let (mut lengths, mut inner) = (Vec::new(), id as TypeId);
+            // (types refer to any others: a damaged object could have a loop)
+            while let Some(Kind::Array { element, length }) = original.get(inner as usize)
+                && lengths.len() < 16
+            {
+                lengths.push(*length);
+                inner = *element;
+            }
+            if lengths.len() < 2 {
+                continue;
+            }
+            let Some((outer, rest)) = lengths.split_last() else { continue };
+            for &length in rest {
+                self.types.push(Kind::Array { element: inner, length });
+                inner = (self.types.len() - 1) as TypeId;
+            }
+            self.types[id] = Kind::Array { element: inner, length: *outer };
+        }
     }
 
     pub(crate) fn kind(&self, id: TypeId) -> &Kind {
@@ -341,5 +375,34 @@ mod tests {
         for cut in [0, 3, 23, bytes.len() - text.len() - 1] {
             assert!(Btf::parse(&bytes[..cut]).is_none(), "cut at {cut}");
         }
+    }
+
+    /// `u64 masks[64][8]` as gcc 12 writes it: an array of 8 arrays of 64. `masks[1]` is 64 bytes into it, not 512.
+    #[test]
+    fn dimensions_are_put_right() {
+        let array = |element, length| Kind::Array { element, length };
+        let types = |probe: [u32; 2]| {
+            let var = |name: &str, id| Kind::Var { name: name.into(), id };
+            let int = Kind::Int { bytes: 8, signed: false };
+            vec![
+                Kind::Opaque,
+                int,
+                array(1, probe[1]),
+                array(2, probe[0]),
+                var(PROBE, 3),
+                array(1, 64),
+                array(5, 8),
+                var("masks", 6),
+            ]
+        };
+        let stride = |probe| {
+            let mut btf = Btf { types: types(probe) };
+            btf.put_dimensions_right();
+            let Kind::Array { element, length } = btf.kind(6).clone() else { panic!() };
+            (btf.size(element), length, btf.size(6))
+        };
+        assert_eq!(stride([3, 2]), (64, 64, 4096));
+        // as clang and pahole write it: left alone
+        assert_eq!(stride([2, 3]), (512, 8, 4096));
     }
 }

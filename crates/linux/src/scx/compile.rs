@@ -12,21 +12,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use sha2::{Digest, Sha256};
 
 use super::ScxError;
 use super::btf::{Btf, Member};
-use super::elf::Elf;
+use super::elf::{Elf, essential};
 use crate::build::BuiltKernel;
 
 /// How the scheduler itself is compiled.
 ///
 /// r15 is the virtual CPU in all kernel code; -fwrapv, -fno-strict-aliasing, -fno-delete-null-pointer-checks: BPF has no undefined
 /// behaviour there; no vector registers: the simulated kernel does not save them; -gbtf: the types of maps and settings.
-const FLAGS: [&str; 20] = [
+const FLAGS: [&str; 22] = [
     "-O2",
     "-std=gnu11",
+    "-fms-extensions",
     "-fPIC",
     "-ffixed-r15",
     "-fno-stack-protector",
@@ -37,6 +39,7 @@ const FLAGS: [&str; 20] = [
     "-fno-tree-loop-distribute-patterns",
     "-mgeneral-regs-only",
     "-D__bpf__",
+    "-D__BPF__",
     "-D__TARGET_ARCH_x86",
     "-DBPF_NO_PRESERVE_ACCESS_INDEX",
     "-Wno-attributes",
@@ -163,9 +166,12 @@ fn include_folders(kernel: &BuiltKernel, source: &Path, ours: &Path) -> Vec<Path
         // a published crate, scx_bpfland-1.0.6: its scx_utils is beside it
         let name = above.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if let (Some((_, version)), Some(parent)) = (name.rsplit_once('-'), above.parent()) {
-            let dir = parent.join(format!("scx_utils-{version}/bpf_h"));
-            if dir.join("scx/common.bpf.h").is_file() {
-                found.push(dir);
+            // (from 1.1 on: scx_cargo)
+            for headers in ["scx_utils", "scx_cargo"] {
+                let dir = parent.join(format!("{headers}-{version}/bpf_h"));
+                if dir.join("scx/common.bpf.h").is_file() {
+                    found.push(dir);
+                }
             }
         }
         if !found.is_empty() {
@@ -265,7 +271,10 @@ pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxEr
     if compiled.object.is_file() {
         return Ok(compiled);
     }
-    let work = dir.join(format!("{stem}-{key}.tmp{}", std::process::id()));
+    // (two threads of one process may want the same one)
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let work = dir.join(format!("{stem}-{key}.tmp{}-{number}", std::process::id()));
     fs::create_dir_all(&work).map_err(io("create", &work))?;
     let result = steps(kernel, &compiled, &work, &ours, &arguments, &gcc);
     drop(fs::remove_dir_all(&work));
@@ -288,8 +297,15 @@ fn steps(
         "compiling the scheduler",
         "gcc",
     )?;
+    let vmlinux = read(&compiled.enumerators.with_file_name("vmlinux.btf"))?;
+    let has_cids = Btf::parse(&vmlinux).is_some_and(|btf| {
+        btf.composites().any(|(name, _, members)| {
+            name == "scx_enable_cmd" && members.iter().any(|m| m.name == "arena_map")
+        })
+    });
+    let cids: &[&str] = if has_cids { &["-DSCHEDLAB_CID"] } else { &[] };
     run(
-        gcc().args(arguments).args(["-c", "-o"]).arg(&glue).arg(ours.join("glue.c")),
+        gcc().args(arguments).args(cids).args(["-c", "-o"]).arg(&glue).arg(ours.join("glue.c")),
         "compiling glue.c",
         "gcc",
     )?;
@@ -297,6 +313,7 @@ fn steps(
         gcc()
             .current_dir(kernel.dir.join("build"))
             .args(kernel_flags(kernel)?)
+            .args(cids)
             .arg("-I")
             .arg(ours)
             .args(["-g0", "-c", "-o"])
@@ -305,7 +322,7 @@ fn steps(
         "compiling support.c",
         "gcc",
     )?;
-    layouts_agree(&read(&scheduler)?, &read(&compiled.enumerators.with_file_name("vmlinux.btf"))?)?;
+    layouts_agree(&read(&scheduler)?, &vmlinux)?;
     // the kernel's names in support.o apart from the scheduler's
     let data = read(&support)?;
     let elf = Elf::parse(&data).ok_or_else(|| damaged(&support))?;
@@ -323,8 +340,7 @@ fn steps(
     run(Command::new("objcopy").arg(option).arg("--weaken").arg(&support), "renaming", "binutils")?;
     unresolved(kernel, &read(&scheduler)?)?;
     let stubs = work.join("stubs.o");
-    let source = work.join("stubs.S");
-    let vmlinux = read(&compiled.enumerators.with_file_name("vmlinux.btf"))?;
+    let source = work.join("stubs.s");
     fs::write(&source, implicit_arguments(&read(&scheduler)?, &vmlinux)).map_err(io("write", &source))?;
     run(gcc().args(["-c", "-o"]).arg(&stubs).arg(&source), "compiling stubs", "gcc")?;
     // imports become weak: the dynamic loader leaves them at 0, and the simulator fills them in
@@ -359,11 +375,13 @@ fn implicit_arguments(scheduler: &[u8], vmlinux: &[u8]) -> String {
     for symbol in elf.symbols().iter().filter(|s| s.section == 0) {
         let name = symbol.name.as_str();
         // BPF's helpers are called with it by our headers
-        let place =
-            known.get(name).filter(|_| name.starts_with("scx_bpf_") || name.starts_with("bpf_iter_scx"));
-        let Some(register) = place.and_then(|place| ARGUMENTS.get(*place)) else { continue };
+        let is_of_scx =
+            name.trim_start_matches('_').starts_with("scx_bpf_") || name.starts_with("bpf_iter_scx");
+        let found = [name, essential(name)].into_iter().find_map(|n| Some((n, known.get(n)?)));
+        let Some((function, place)) = found.filter(|_| is_of_scx) else { continue };
+        let Some(register) = ARGUMENTS.get(*place) else { continue };
         text.push_str(&format!(
-            ".globl {name}\n.weak {KERNEL_PREFIX}{name}\n.type {name}, @function\n{name}:\n\tlea scx_aux_shared(%rip), %{register}\n\tjmp {KERNEL_PREFIX}{name}@PLT\n"
+            ".globl {name}\n.weak {KERNEL_PREFIX}{function}\n.type {name}, @function\n{name}:\n\tlea scx_aux_shared(%rip), %{register}\n\tjmp {KERNEL_PREFIX}{function}@PLT\n"
         ));
     }
     text

@@ -20,6 +20,10 @@ pub(super) struct Half {
     pub(super) init_on: Option<&'static str>,
     /// Programs of type "syscall" to be run before the scheduler is attached, each with the bytes of its argument.
     pub(super) calls: Vec<(String, Vec<u8>)>,
+    /// Maps whose number of elements the half sets.
+    pub(super) entries: Vec<(&'static str, u32)>,
+    /// Arrays of maps that the half fills, with how many.
+    pub(super) filled: Vec<(&'static str, u32)>,
     /// What the half does that nobody does here.
     pub(super) missing: Vec<&'static str>,
 }
@@ -47,8 +51,26 @@ pub(super) fn defaults(name: &str, variables: &[&str], machine: &Machine<'_>) ->
             _ => {}
         }
     }
+    let has = |variable: &str| variables.contains(&variable);
     match name {
-        "central" => half.init_on = Some("central_cpu"),
+        "central" => {
+            half.init_on = Some("central_cpu");
+            half.slice("slice_ns", &has);
+        }
+        "qmap" => {
+            half.slice("slice_ns", &has);
+            // from 7.1 on
+            if has("max_tasks") {
+                half.set("max_tasks", 16384);
+            }
+        }
+        "flatcg" => half.slice("cgrp_slice_ns", &has),
+        "pair" => pair(&mut half, machine),
+        "userland" => {
+            half.set("num_possible_cpus", nr_cpus);
+            half.missing.push("scheduling: scx_userland's decisions are made by its user-space half");
+        }
+        "bpfland" if has("preferred_cpus") => bpfland_1_1(&mut half, machine),
         "bpfland" => bpfland(&mut half, machine),
         "lavd" => lavd(&mut half, machine),
         "rusty" => rusty(&mut half, machine),
@@ -92,6 +114,13 @@ fn words(cpus: impl IntoIterator<Item = usize>) -> Vec<(usize, u64)> {
 }
 
 impl Half {
+    /// The kernel's default slice: the loaders of the kernel's schedulers ask for it by name.
+    fn slice(&mut self, variable: &str, has: &dyn Fn(&str) -> bool) {
+        if has(variable) {
+            self.set(variable, "SCX_SLICE_DFL");
+        }
+    }
+
     fn set(&mut self, path: impl Into<String>, value: impl ToString) {
         self.settings.push((path.into(), value.to_string()));
     }
@@ -100,6 +129,24 @@ impl Half {
         for (word, bits) in words(cpus) {
             self.set(format!("{path}[{word}]"), format!("{bits:#x}"));
         }
+    }
+}
+
+/// scx_pair: the first half of the CPUs with the second.
+fn pair(half: &mut Half, machine: &Machine<'_>) {
+    /// Of the 4,096 queues that its user-space half makes; it takes the next free one for each control group.
+    const QUEUES: u32 = 256;
+    let pairs = machine.cpus.len() / 2;
+    half.set("pair_batch_dur_ns", "SCX_SLICE_DFL");
+    for cpu in 0..pairs * 2 {
+        half.set(format!("pair_cpu[{cpu}]"), (cpu + pairs) % (2 * pairs));
+        half.set(format!("pair_id[{cpu}]"), cpu % pairs);
+        half.set(format!("in_pair_idx[{cpu}]"), cpu / pairs);
+    }
+    half.entries.push(("pair_ctx", pairs as u32));
+    half.filled.push(("cgrp_q_arr", QUEUES));
+    if machine.cpus.len() % 2 == 1 {
+        half.missing.push("scx_pair requires an even number of CPUs");
     }
 }
 
@@ -122,6 +169,36 @@ fn bpfland(half: &mut Half, machine: &Machine<'_>) {
                 }
             }
         }
+    }
+    half.missing.push("the energy profile is not read: --primary-domain all");
+}
+
+/// scx_bpfland from 1.1 on: all CPUs are of the primary domain; siblings are the threads of a core.
+fn bpfland_1_1(half: &mut Half, machine: &Machine<'_>) {
+    let has_nodes = machine.cpus.iter().any(|cpu| cpu.node != 0);
+    half.set("smt_enabled", machine.has_smt());
+    half.set("numa_enabled", has_nodes);
+    let mut order: Vec<usize> = (0..machine.cpus.len()).collect();
+    order.sort_by_key(|&cpu| std::cmp::Reverse(machine.cpus[cpu].capacity));
+    for (place, &cpu) in order.iter().enumerate() {
+        half.set(format!("cpu_capacity[{cpu}]"), machine.cpus[cpu].capacity);
+        half.set(format!("preferred_cpus[{place}]"), cpu);
+    }
+    let mut flags = String::from(
+        "SCX_OPS_ENQ_EXITING|SCX_OPS_ENQ_LAST|SCX_OPS_ENQ_MIGRATION_DISABLED|SCX_OPS_ALLOW_QUEUED_WAKEUP",
+    );
+    if has_nodes {
+        flags.push_str("|SCX_OPS_BUILTIN_IDLE_PER_NODE");
+    }
+    half.set("ops.flags", flags);
+    let bytes = |words: &[i32]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+    for cpu in std::iter::once(-1).chain(0..machine.cpus.len() as i32) {
+        half.calls.push(("enable_primary_cpu".into(), bytes(&[cpu])));
+    }
+    // each CPU with the thread beside it, itself if there is none
+    for (cpu, of) in machine.cpus.iter().enumerate() {
+        let beside = (0..machine.cpus.len()).find(|&b| b != cpu && machine.cpus[b].core == of.core);
+        half.calls.push(("enable_sibling_cpu".into(), bytes(&[cpu as i32, beside.unwrap_or(cpu) as i32])));
     }
     half.missing.push("the energy profile is not read: --primary-domain all");
 }

@@ -14,14 +14,17 @@ use std::path::Path;
 use std::ptr;
 
 use super::CompiledScx;
-use super::abi::{Abi, ExitRecord, Field, MAX_FIELDS, MAX_MEMBERS, Map, OpsMember, Request, Syscall};
+use super::abi::{Abi, ExitRecord, MAX_MEMBERS, Map, OpsMember, Request, Syscall};
 use super::btf::{Btf, Kind, TypeId};
 use super::compile::KERNEL_PREFIX;
 use super::elf::{self, Elf, SHF_EXECINSTR};
-use super::halves::{self, Machine};
+use super::halves::{self, Half, Machine};
 use super::{semantics, settings};
 use crate::abi::Topo;
 use crate::kernel::LinuxKernel;
+use maps::MapInfo;
+
+mod maps;
 
 /// The scheduler has left, or was thrown out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,18 +79,6 @@ struct Variable {
     address: usize,
     id: TypeId,
 }
-
-/// A map, for reading.
-struct MapInfo {
-    name: String,
-    kind: u32,
-    value: TypeId,
-    max_entries: u32,
-    definition: usize,
-}
-
-const MAP_ARRAY: u32 = 2;
-const MAP_PERCPU_ARRAY: u32 = 6;
 
 /// A loaded scheduler.
 pub struct Scx {
@@ -188,6 +179,10 @@ impl Scx {
                 ops: ptr::null_mut(),
                 ops_size: 0,
                 init_cpu: -1,
+                arena: ptr::null_mut(),
+                arena_pages: 0,
+                is_cid: 0,
+                reserved: 0,
                 failed: [0; 128],
             }),
             _maps: Vec::new(),
@@ -208,9 +203,10 @@ impl Scx {
         };
         scx.find_variables(&symbols, base);
         scx.find_ops(&elf, base)?;
-        scx.find_maps()?;
         let enumerators = read_enumerators(&compiled.enumerators).map_err(say(&compiled.enumerators))?;
-        scx.configure(cpus, params, &enumerators)?;
+        let half = scx.half(cpus);
+        scx.find_maps(&half)?;
+        scx.configure(half, params, &enumerators)?;
         scx.find_programs(&elf, &symbols);
         Ok(scx)
     }
@@ -234,13 +230,13 @@ impl Scx {
         let all: Vec<(String, TypeId)> =
             [".struct_ops.link", ".struct_ops"].iter().flat_map(|s| self.btf.section(s)).collect();
         let of = |id: TypeId| match self.btf.kind(self.btf.plain(id).0) {
-            Kind::Composite { name, members, bytes } if name == "sched_ext_ops" => {
-                Some((members.clone(), *bytes))
+            Kind::Composite { name, members, bytes } if name.starts_with("sched_ext_ops") => {
+                Some((members.clone(), *bytes, name == "sched_ext_ops_cid"))
             }
             _ => None,
         };
         let found = all.iter().find_map(|(name, id)| Some((name.clone(), of(*id)?)));
-        let (ops, (members, bytes)) = found
+        let (ops, (members, bytes, is_cid)) = found
             .ok_or("it defines no struct sched_ext_ops (SCX_OPS_DEFINE): is it a sched_ext scheduler?")?;
         let variable = *self.variables.get(&ops).ok_or("its struct sched_ext_ops has no symbol")?;
         self.variables.insert("ops".to_owned(), variable);
@@ -263,7 +259,7 @@ impl Scx {
             // exit() is always recorded: 2; init() can be asked to run on a CPU: 3
             let sleepable = match m.name.as_str() {
                 "exit" => 2,
-                "init" if sleeps => 3,
+                "init" if sleeps || is_cid => 3,
                 _ => u32::from(sleeps),
             };
             if m.name == "name" {
@@ -282,107 +278,28 @@ impl Scx {
         self.request.nr_members = self._members.len() as u32;
         self.request.ops = variable.address as *mut c_void;
         self.request.ops_size = u64::from(bytes);
+        self.request.is_cid = u32::from(is_cid);
         Ok(())
     }
 
-    fn find_maps(&mut self) -> Result<(), String> {
-        for (name, id) in self.btf.section(".maps") {
-            let Some(variable) = self.variables.get(&name).copied() else {
-                return Err(format!("the map {name} has no symbol"));
-            };
-            let Kind::Composite { members, .. } = self.btf.kind(self.btf.plain(id).0) else {
-                return Err(format!("the map {name} is not defined as libbpf asks for"));
-            };
-            let c_name = CString::new(name.clone()).unwrap_or_default();
-            let mut map = Map {
-                definition: variable.address as *mut c_void,
-                name: c_name.as_ptr(),
-                kind: 0,
-                key_size: 0,
-                value_size: 0,
-                max_entries: 0,
-                flags: 0,
-                nr_fields: 0,
-                fields: [Field::default(); MAX_FIELDS],
-                inner: ptr::null_mut(),
-                nr_inner: 0,
-                reserved: 0,
-                map_extra: 0,
-            };
-            let mut value = 0;
-            for m in members.clone() {
-                // __uint(x, n): pointer to an array of n; __type(x, T): pointer to T
-                let to = match self.btf.kind(self.btf.plain(m.id).0) {
-                    Kind::Pointer(to) => *to,
-                    Kind::Array { .. } => 0,
-                    _ => continue,
-                };
-                let length = match self.btf.kind(self.btf.plain(to).0) {
-                    Kind::Array { length, .. } => *length,
-                    _ => 0,
-                };
-                match m.name.as_str() {
-                    "type" => map.kind = length,
-                    "max_entries" => map.max_entries = length,
-                    "map_flags" => map.flags = length,
-                    "map_extra" => map.map_extra = u64::from(length),
-                    "key_size" => map.key_size = length,
-                    "value_size" => map.value_size = length,
-                    "key" => map.key_size = self.btf.size(to),
-                    "value" => {
-                        map.value_size = self.btf.size(to);
-                        value = to;
-                    }
-                    "values" => {
-                        // the initial contents follow in the definition
-                        map.inner = (variable.address + (m.offset_bits / 8) as usize) as *mut *mut c_void;
-                    }
-                    _ => {}
-                }
-            }
-            if !map.inner.is_null() {
-                map.nr_inner = map.max_entries;
-            }
-            for (kind, wanted) in [(1, "bpf_spin_lock"), (2, "bpf_timer"), (3, "bpf_wq")] {
-                let mut places = Vec::new();
-                self.btf.find_inside(value, wanted, 0, &mut places);
-                for (offset, size) in places {
-                    if map.nr_fields as usize == MAX_FIELDS {
-                        return Err(format!("the map {name} has more than {MAX_FIELDS} locks and timers"));
-                    }
-                    map.fields[map.nr_fields as usize] = Field { kind, offset, size, reserved: 0 };
-                    map.nr_fields += 1;
-                }
-            }
-            let used = &mut map.fields[..map.nr_fields as usize];
-            used.sort_by_key(|f| f.offset);
-            self.maps.push(MapInfo {
-                name,
-                kind: map.kind,
-                value,
-                max_entries: map.max_entries,
-                definition: variable.address,
-            });
-            self._names.push(c_name);
-            self._maps.push(map);
-        }
-        self.request.maps = self._maps.as_mut_ptr();
-        self.request.nr_maps = self._maps.len() as u32;
-        Ok(())
+    fn half(&self, cpus: &[Topo]) -> Half {
+        let names: Vec<&str> = self.variables.keys().map(String::as_str).collect();
+        halves::defaults(&self.name, &names, &Machine { cpus })
     }
 
     fn configure(
         &mut self,
-        cpus: &[Topo],
+        half: Half,
         params: &[(String, String)],
         enumerators: &BTreeMap<String, i64>,
     ) -> Result<(), String> {
-        let names: Vec<&str> = self.variables.keys().map(String::as_str).collect();
-        let half = halves::defaults(&self.name, &names, &Machine { cpus });
         let given: Vec<(String, String)> =
             params.iter().filter(|(name, _)| self.has(name)).cloned().collect();
         for (path, value) in &half.settings {
-            self.set(path, value, enumerators)?;
+            // enumerators of other versions stay 0, as in every loader
+            if !path.starts_with("__SCX_") || enumerators.contains_key(value) {
+                self.set(path, value, enumerators)?;
+            }
         }
         for (path, value) in &given {
             self.set(path, value, enumerators)?;
@@ -460,14 +377,28 @@ impl Scx {
         Some(settings::show(place, raw))
     }
 
-    /// All variables that are numbers: name, whether constant, value.
+    /// All variables that are numbers, and the numbers in variables that are structures: name, whether constant, value.
     fn numbers(&self) -> Vec<(String, bool, i128)> {
         let mut found = Vec::new();
         for (name, variable) in &self.variables {
-            let Ok(place) = settings::resolve(&self.btf, variable.id, "") else { continue };
-            // SAFETY: within the variable, by its type.
-            let raw = unsafe { peek(variable.address + place.offset as usize, place.bytes) };
-            found.push((name.clone(), place.is_const, settings::show(place, raw)));
+            let paths: Vec<String> = match self.btf.kind(self.btf.plain(variable.id).0) {
+                // (the operations, maps, and what libbpf's user_exit_info is for are no statistics)
+                Kind::Composite { members, name: kind, .. }
+                    if kind != "user_exit_info"
+                        && !kind.starts_with("sched_ext_ops")
+                        && self.maps.iter().all(|m| m.name != *name) =>
+                {
+                    members.iter().map(|m| format!(".{}", m.name)).collect()
+                }
+                Kind::Composite { .. } => continue,
+                _ => vec![String::new()],
+            };
+            for path in paths {
+                let Ok(place) = settings::resolve(&self.btf, variable.id, &path) else { continue };
+                // SAFETY: within the variable, by its type.
+                let raw = unsafe { peek(variable.address + place.offset as usize, place.bytes) };
+                found.push((format!("{name}{path}"), place.is_const, settings::show(place, raw)));
+            }
         }
         found
     }
@@ -564,32 +495,6 @@ impl Scx {
             row("emulated", "loads through bad pointers", counts.loads.to_string());
         }
         rows
-    }
-
-    /// Elements of a small array of numbers, over all CPUs.
-    fn sums(&self, map: &MapInfo) -> Vec<u64> {
-        const LARGEST: u32 = 64;
-        let is_counter = match self.btf.kind(self.btf.plain(map.value).0) {
-            Kind::Int { bytes, .. } => *bytes == 8,
-            // value_size only: counters, if the name says so
-            Kind::Opaque => map.name.contains("stat"),
-            _ => false,
-        };
-        if !is_counter || map.max_entries > LARGEST || ![MAP_ARRAY, MAP_PERCPU_ARRAY].contains(&map.kind) {
-            return Vec::new();
-        }
-        let cpus = if map.kind == MAP_PERCPU_ARRAY { self.nr_cpus } else { 1 };
-        let sum = |index: u32| {
-            let one = |cpu: u32| {
-                // SAFETY: nothing runs; the function computes an address from the map's own structure.
-                let at = unsafe { ((*self.abi).value)(map.definition as *mut c_void, index, cpu) };
-                // SAFETY: a value of at least eight bytes, as checked above.
-                if at.is_null() { 0 } else { unsafe { peek(at as usize, 8) } }
-            };
-            (0..cpus).map(one).fold(0, u64::wrapping_add)
-        };
-        let found: Vec<u64> = (0..map.max_entries).map(sum).collect();
-        if found.iter().all(|&v| v == 0) { Vec::new() } else { found }
     }
 }
 

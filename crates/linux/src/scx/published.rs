@@ -1,7 +1,7 @@
 //! Where is a scheduler that is published as a crate? Fetched by cargo, as any crate is, into its own registry folder.
 //!
 //! ```text
-//! bpfland  ->  scx_bpfland =1.0.6 and scx_utils =1.0.6 (headers)  ->  ~/.cargo/registry/src/INDEX/scx_bpfland-1.0.6/src/bpf/main.bpf.c
+//! bpfland  ->  scx_bpfland =1.0.6 and scx_utils =1.0.6 (headers; from 1.1 on scx_cargo)  ->  ~/.cargo/registry/src/INDEX/scx_bpfland-1.0.6/src/bpf/main.bpf.c
 //! ```
 //!
 //! cargo checks what it fetches against the index. Only the C files are used; nothing of the crates is built or run.
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use super::ScxError;
 
 /// Version of the schedulers' crates that a series of kernels is tried with.
-const TRIED: [(&str, &str); 1] = [("6.12", "1.0.6")];
+const TRIED: [(&str, &str); 2] = [("6.12", "1.0.6"), ("7.2", "1.1.4")];
 
 /// A published scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,11 @@ impl Published {
         found.into_iter().next()
     }
 
+    /// The crate that has its headers.
+    fn headers(&self) -> &'static str {
+        if self.version.starts_with("1.0.") { "scx_utils" } else { "scx_cargo" }
+    }
+
     /// Have cargo fetch it, with the crate that has its headers.
     pub fn fetch(&self) -> Result<PathBuf, ScxError> {
         if let Some(file) = self.find() {
@@ -59,8 +64,11 @@ impl Published {
         let dir = std::env::temp_dir().join(format!("schedlab-fetch-{}", std::process::id()));
         let io = |source| ScxError::Io { doing: "write", path: dir.clone(), source };
         let manifest = format!(
-            "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[workspace]\n[dependencies]\nscx_{} = \"={}\"\nscx_utils = \"={}\"\n",
-            self.name, self.version, self.version
+            "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[workspace]\n[dependencies]\nscx_{} = \"={}\"\n{} = \"={}\"\n",
+            self.name,
+            self.version,
+            self.headers(),
+            self.version
         );
         fs::create_dir_all(dir.join("src")).map_err(io)?;
         fs::write(dir.join("Cargo.toml"), manifest).map_err(io)?;

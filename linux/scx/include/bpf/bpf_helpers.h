@@ -33,6 +33,15 @@
 #define __arg_trusted
 #define __arg_untrusted
 #define __arg_arena
+/*
+ * Arenas: a pointer into one is an address as any, so nothing is cast, and a variable that is said to be in one is where it is.
+ * The headers that come with a scheduler then take their branch for compilers that know address spaces.
+ */
+#define __BPF_FEATURE_ADDR_SPACE_CAST 1
+#define __arena
+/* may_goto: BPF ends a loop that runs too long; here the watchdog of the run does */
+#define __BPF_FEATURE_MAY_GOTO 1
+__asm__(".macro may_goto label\n.endm");
 #define __bpf_fastcall
 #ifndef NULL
 #define NULL ((void *)0)
@@ -75,6 +84,9 @@
 #define ___bpf_fill11(arr, p, x, a...) arr[p] = (unsigned long)(x); ___bpf_fill10(arr, p + 1, a)
 #define ___bpf_fill12(arr, p, x, a...) arr[p] = (unsigned long)(x); ___bpf_fill11(arr, p + 1, a)
 #define ___bpf_fill(arr, a...) ___bpf_apply(___bpf_fill, ___bpf_narg(a))(arr, 0, a)
+
+/* tells how the compiler writes the dimensions of arrays into its type information */
+static const char schedlab_dimensions[2][3] __attribute__((used));
 
 /* ---- callbacks ---- */
 
@@ -155,6 +167,10 @@ extern void schedlab_ringbuf_submit(void *, __u64);
 #define bpf_ringbuf_reserve(m, n, f) schedlab_ringbuf_reserve(___bpf_map(m), n, f)
 #define bpf_ringbuf_submit(r, f) schedlab_ringbuf_submit(r, f)
 #define bpf_ringbuf_discard(r, f) schedlab_ringbuf_submit(r, f)
+#define bpf_arena_alloc_pages schedlab_arena_alloc
+#define bpf_arena_free_pages schedlab_arena_free
+#define bpf_arena_reserve_pages schedlab_arena_reserve
+#define bpf_arena_mapping_nr_pages schedlab_arena_pages
 
 /* ---- timers, locks, pointers, the rest ---- */
 
