@@ -69,7 +69,7 @@ pub const KNOWN: &[Known] = &[
         "hackbench",
         "switches",
         15.0,
-        "kernel code takes time, some 10 us an operation; with --costs costs/guest-6.12.toml 0.05 %",
+        "kernel code takes time, some 10 us an operation; with --costs costs/guest-6.12.toml 1.9 %",
     ),
     known(
         "6.12",
@@ -96,6 +96,8 @@ pub const KNOWN: &[Known] = &[
     known("6.1", &[2], "fairbench", "migrations", 5.0, OUTCOMES).within_runs(),
     known("", &[2], "hackbench", "migrations", 32.0, OUTCOMES).within_runs(),
     known("6.1", &[4], "sleepers:8,3ms,7ms", "migrations", 17.0, OUTCOMES).within_runs(),
+    known("6.1", &[4], "sleepers", "migrations", 9.0, OUTCOMES).within_runs(),
+    known("6.12", &[4], "sleepers", "migrations", 52.0, OUTCOMES).within_runs(),
     known("6.12", &[4], "hackbench", "switches", 29.0, OUTCOMES).within_runs(),
     known("6.12", &[4], "hackbench", "migrations", 22.0, OUTCOMES).within_runs(),
     known("6.1", &[4], "ping-pong", "migrations", 86.0, BETWEEN),
