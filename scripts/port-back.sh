@@ -76,12 +76,15 @@ for state in unchanged changed; do
     mkdir -p "$build" "$image"
     began=$(date +%s)
     say "building the $state kernel for x86-64 (minutes; log: $build/build.log)"
-    nice -n 10 make -s -C "$tree" O="$build" KCONFIG_ALLCONFIG="$config" allnoconfig >"$build/build.log" 2>&1 &&
+    build_kernel() {
+        nice -n 10 make -s -C "$tree" O="$build" KCONFIG_ALLCONFIG="$config" allnoconfig >"$build/build.log" 2>&1 || return
         nice -n 10 make -s -C "$tree" O="$build" -j"$(nproc)" KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 2026' KBUILD_BUILD_USER=schedlab \
-            KBUILD_BUILD_HOST=port-back LOCALVERSION="-$state" bzImage >>"$build/build.log" 2>&1 || {
+            KBUILD_BUILD_HOST=port-back LOCALVERSION="-$state" bzImage >>"$build/build.log" 2>&1
+    }
+    if ! build_kernel; then
         tail -n 20 "$build/build.log" >&2
         missing "the kernel does not build; see $build/build.log"
-    }
+    fi
     cp "$build/.config" "$image/config"
     cp "$build/arch/x86/boot/bzImage" "$image/bzImage.new"
     mv "$image/bzImage.new" "$image/bzImage"
