@@ -154,9 +154,8 @@ fn central_decides_for_all_cpus() {
     assert_eq!(value(&report, "defaults", "nr_cpu_ids").as_deref(), Some("4"));
 }
 
-/// flatcg: two control groups of weight 300 and 100 on one CPU.
-#[test]
-fn flatcg_shares_by_cgroup() {
+/// Tasks 0 and 1 in a group of weight 300, 2 and 3 in one of 100.
+fn two_groups() -> Workload {
     let mut work = hogs(4);
     let group =
         |path: &str, weight| Cgroup { path: path.into(), weight: Some(weight), max: None, cpuset: None };
@@ -164,7 +163,13 @@ fn flatcg_shares_by_cgroup() {
     for (i, task) in work.tasks.iter_mut().enumerate() {
         task.cgroup = Some(CgroupId(i as u32 / 2));
     }
-    let report = report("flatcg", 1, 20, &work, &[]);
+    work
+}
+
+/// flatcg: two control groups of weight 300 and 100 on one CPU.
+#[test]
+fn flatcg_shares_by_cgroup() {
+    let report = report("flatcg", 1, 20, &two_groups(), &[]);
     let cpu = seconds(&report);
     let ratio = (cpu[0] + cpu[1]) / (cpu[2] + cpu[3]);
     assert!((ratio - 3.0).abs() < 0.15, "{cpu:?}: {ratio}");
@@ -274,18 +279,6 @@ mod newest {
         let cpu = seconds(&on_7_2("flatcg", 1, 20, &two_groups(), &[]));
         let ratio = (cpu[0] + cpu[1]) / (cpu[2] + cpu[3]);
         assert!((ratio - 3.0).abs() < 0.15, "{cpu:?}: {ratio}");
-    }
-
-    /// Tasks 0 and 1 in a group of weight 300, 2 and 3 in one of 100.
-    fn two_groups() -> Workload {
-        let mut work = hogs(4);
-        let group =
-            |path: &str, weight| Cgroup { path: path.into(), weight: Some(weight), max: None, cpuset: None };
-        work.cgroups = vec![group("/a", 300), group("/b", 100)];
-        for (i, task) in work.tasks.iter_mut().enumerate() {
-            task.cgroup = Some(CgroupId(i as u32 / 2));
-        }
-        work
     }
 
     /// qmap of 7.2 keeps all that it knows in an arena, and speaks of cids: five levels, first in first out in each.
