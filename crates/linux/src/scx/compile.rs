@@ -118,14 +118,22 @@ pub fn check_tools() -> Result<(), ScxError> {
     Ok(())
 }
 
+/// A new folder in `dir` for what is to be called `name` when it is done: no other process has it, nor another thread of this one.
+fn aside(dir: &Path, name: &str) -> Result<PathBuf, ScxError> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let aside = dir.join(format!("{name}.tmp{}-{number}", std::process::id()));
+    fs::create_dir_all(&aside).map_err(io("create", &aside))?;
+    Ok(aside)
+}
+
 /// The kernel's types: `vmlinux.h`, `vmlinux.btf`, `enumerators`.
 fn types(kernel: &BuiltKernel) -> Result<PathBuf, ScxError> {
     let dir = kernel.dir.join("scx");
     if dir.join("enumerators").is_file() {
         return Ok(dir);
     }
-    let aside = kernel.dir.join(format!("scx.tmp{}", std::process::id()));
-    fs::create_dir_all(&aside).map_err(io("create", &aside))?;
+    let aside = aside(&kernel.dir, "scx")?;
     let (btf, header) = (aside.join("vmlinux.btf"), aside.join("vmlinux.h"));
     let mut option = std::ffi::OsString::from("--btf_encode_detached=");
     option.push(&btf);
@@ -145,7 +153,7 @@ fn types(kernel: &BuiltKernel) -> Result<PathBuf, ScxError> {
     fs::write(&list, lines).map_err(io("write", &list))?;
     match fs::rename(&aside, &dir) {
         Ok(()) => {}
-        // another process was first
+        // another was first
         Err(_) if dir.join("enumerators").is_file() => drop(fs::remove_dir_all(&aside)),
         Err(error) => return Err(io("write", &dir)(error)),
     }
@@ -271,11 +279,7 @@ pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxEr
     if compiled.object.is_file() {
         return Ok(compiled);
     }
-    // (two threads of one process may want the same one)
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let work = dir.join(format!("{stem}-{key}.tmp{}-{number}", std::process::id()));
-    fs::create_dir_all(&work).map_err(io("create", &work))?;
+    let work = aside(&dir, &format!("{stem}-{key}"))?;
     let result = steps(kernel, &compiled, &work, &ours, &arguments, &gcc);
     drop(fs::remove_dir_all(&work));
     result.map(|()| compiled)
