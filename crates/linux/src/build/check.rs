@@ -8,7 +8,8 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -205,14 +206,15 @@ fn from_tarball(
     done: &mut dyn FnMut(u64),
 ) -> Result<BTreeMap<String, String>, BuildError> {
     let path = &kernel.tarball;
-    let mut xz = Command::new("xz")
-        .arg("-dc")
+    let [program, option] = unpacker(path).map_err(io("read", path))?;
+    let mut unpacking = Command::new(program)
+        .arg(option)
         .arg(path)
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(io("run", "xz".as_ref()))?;
-    let Some(pipe) = xz.stdout.take() else {
-        return Err(BuildError::Damaged { path: path.clone(), why: "xz gave no output".into() });
+        .map_err(io("run", program.as_ref()))?;
+    let Some(pipe) = unpacking.stdout.take() else {
+        return Err(BuildError::Damaged { path: path.clone(), why: format!("{program} gave no output") });
     };
     let mut archive = tar::Archive::new(std::io::BufReader::with_capacity(1 << 20, pipe));
     let mut sums = BTreeMap::new();
@@ -225,7 +227,7 @@ fn from_tarball(
         if wanted.contains_key(&inside) {
             let mut hash = Sha256::new();
             let mut data = Vec::new();
-            std::io::Read::read_to_end(&mut entry, &mut data).map_err(io("read", path))?;
+            entry.read_to_end(&mut data).map_err(io("read", path))?;
             hash.update(&data);
             sums.insert(inside, hex(&hash.finalize()));
             if sums.len() % 64 == 0 {
@@ -233,21 +235,45 @@ fn from_tarball(
             }
         }
     }
-    // what follows the last entry, so that xz comes to its end, checksum included
+    // what follows the last entry, so that the program comes to its end, checksum included
     std::io::copy(&mut archive.into_inner(), &mut std::io::sink()).map_err(io("read", path))?;
-    let status = xz.wait().map_err(io("run", "xz".as_ref()))?;
+    let status = unpacking.wait().map_err(io("run", program.as_ref()))?;
     if !status.success() {
-        return Err(BuildError::Damaged {
-            path: path.clone(),
-            why: "xz cannot unpack it; reinstall the package".into(),
-        });
+        let why = format!("{program} cannot unpack it; get it again (a package: reinstall it)");
+        return Err(BuildError::Damaged { path: path.clone(), why });
     }
     Ok(sums)
+}
+
+/// What unpacks a tarball to its output, and how, by the file's first bytes: a package's is xz, a user's may be any that tar reads.
+fn unpacker(path: &Path) -> std::io::Result<[&'static str; 2]> {
+    let mut start = Vec::new();
+    File::open(path)?.take(4).read_to_end(&mut start)?;
+    Ok(match start.as_slice() {
+        [0x1f, 0x8b, ..] => ["gzip", "-dc"],
+        [b'B', b'Z', b'h', ..] => ["bzip2", "-dc"],
+        [0x28, 0xb5, 0x2f, 0xfd] => ["zstd", "-dc"],
+        [0xfd, b'7', b'z', b'X'] => ["xz", "-dc"],
+        _ => ["cat", "--"],
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tarball_is_told_by_its_first_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let tar = dir.path().join("t");
+        for program in ["xz", "gzip"] {
+            let packed = Command::new(program).arg("-c").stdin(Stdio::null()).output().unwrap();
+            std::fs::write(&tar, packed.stdout).unwrap();
+            assert_eq!(unpacker(&tar).unwrap()[0], program);
+        }
+        std::fs::write(&tar, "linux-6.13/Makefile").unwrap();
+        assert_eq!(unpacker(&tar).unwrap()[0], "cat");
+    }
 
     #[test]
     fn dependency_files_are_read() {
