@@ -67,21 +67,21 @@ PYTHON
 
 # 2. Real kernels of that tree, unchanged and changed: the second compiles one file.
 compiler=$(gcc --version | head -n 1)
+build=$home/$sum/build-x86
+build_kernel() { # unchanged | changed
+    nice -n 10 make -s -C "$tree" O="$build" KCONFIG_ALLCONFIG="$config" allnoconfig >"$build/build.log" 2>&1 || return
+    nice -n 10 make -s -C "$tree" O="$build" -j"$(nproc)" KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 2026' KBUILD_BUILD_USER=schedlab \
+        KBUILD_BUILD_HOST=port-back LOCALVERSION="-$1" bzImage >>"$build/build.log" 2>&1
+}
 key=$({ echo "$sum $compiler"; cat "$config" "$edit"; } | sha256sum | cut -c 1-12)
 for state in unchanged changed; do
     image=$home/images/$key/$state
     [ -f "$image/bzImage" ] && continue
     edit_tree $state
-    build=$home/$sum/build-x86
     mkdir -p "$build" "$image"
     began=$(date +%s)
     say "building the $state kernel for x86-64 (minutes; log: $build/build.log)"
-    build_kernel() {
-        nice -n 10 make -s -C "$tree" O="$build" KCONFIG_ALLCONFIG="$config" allnoconfig >"$build/build.log" 2>&1 || return
-        nice -n 10 make -s -C "$tree" O="$build" -j"$(nproc)" KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 2026' KBUILD_BUILD_USER=schedlab \
-            KBUILD_BUILD_HOST=port-back LOCALVERSION="-$state" bzImage >>"$build/build.log" 2>&1
-    }
-    if ! build_kernel; then
+    if ! build_kernel $state; then
         tail -n 20 "$build/build.log" >&2
         missing "the kernel does not build; see $build/build.log"
     fi

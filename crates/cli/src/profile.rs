@@ -137,15 +137,16 @@ fn callgrind(args: &[OsString]) -> Result<BTreeMap<String, Function>> {
 /// does not have is dropped.
 fn locate(functions: &mut BTreeMap<String, Function>, object: &Path) -> io::Result<()> {
     let symbols = Symbols::read(object)?;
-    functions.retain(|name, _| symbols.address(name).is_some());
-    let (names, addresses): (Vec<String>, Vec<String>) = functions
-        .keys()
-        .filter_map(|name| symbols.address(name).map(|address| (name.clone(), format!("{address:#x}"))))
-        .unzip();
+    let mut addresses = Vec::new();
+    functions.retain(|name, _| {
+        let address = symbols.address(name);
+        addresses.extend(address.map(|address| format!("{address:#x}")));
+        address.is_some()
+    });
     let output = Command::new("addr2line").arg("-e").arg(object).args(&addresses).output()?;
-    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-    for (name, line) in names.iter().zip(lines.lines()) {
-        if let (Some(function), Some((file, _))) = (functions.get_mut(name), line.rsplit_once(':')) {
+    // a line for each address, in the order of the names
+    for (function, line) in functions.values_mut().zip(String::from_utf8_lossy(&output.stdout).lines()) {
+        if let Some((file, _)) = line.rsplit_once(':') {
             file.clone_into(&mut function.file);
         }
     }

@@ -76,7 +76,7 @@ impl Bug {
     }
 }
 
-/// A bug of the packaged kernel that no release known to this project has fixed.
+/// A bug of the packaged kernel itself; later releases may have mended it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Open {
