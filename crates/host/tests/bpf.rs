@@ -120,9 +120,10 @@ fn programs_record_what_ftrace_records() {
     for (cpu, ours) in &ours {
         let theirs = &theirs[cpu];
         // Theirs holds ours whole: from the first one on, event by event, at the same time but for the way to the clock.
-        let start = theirs
-            .iter()
-            .position(|(time_ns, said)| *said == ours[0].1 && time_ns.abs_diff(ours[0].0) < 200_000);
+        // The nearest in time: two tasks that wake each other say the same again within 30 us.
+        let start = (0..theirs.len())
+            .filter(|&at| theirs[at].1 == ours[0].1 && theirs[at].0.abs_diff(ours[0].0) < 200_000)
+            .min_by_key(|&at| theirs[at].0.abs_diff(ours[0].0));
         let start = start.unwrap_or_else(|| panic!("{cpu}: ftrace does not have {:?}", ours[0]));
         let mut theirs = &theirs[start..];
         let mut ours = ours.as_slice();
