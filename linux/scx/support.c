@@ -264,54 +264,6 @@ static long scx_failed(struct scx_request *q, const char *what, const char *name
 	return error;
 }
 
-/* ---- memory from any context ---- */
-
-/*
- * Kernel (6.18 and later): timers and storage take memory by kmalloc_nolock(), which gives none on architectures without
- * cmpxchg16b, because an NMI could come while a slab is locked. Here is no cmpxchg16b, and no NMI: kernel code is interrupted
- * nowhere. So the function's first instruction becomes a jump to this one. Could falsify: an allocation that fails under memory pressure.
- */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
-static void *scx_kmalloc_anywhere(size_t size, gfp_t flags, int node)
-{
-	if (size > KMALLOC_MAX_CACHE_SIZE)
-		return NULL;
-	return kmalloc_node(size, (flags & (__GFP_ACCOUNT | __GFP_ZERO)) | GFP_ATOMIC | __GFP_NOWARN, node);
-}
-
-static long scx_mprotect(void *from, unsigned long bytes, long protection)
-{
-	long result;
-
-	/* the host's system call: the kernel object is ordinary memory of this process */
-	asm volatile("syscall" : "=a"(result) : "0"(10L), "D"(from), "S"(bytes), "d"(protection) : "rcx", "r11", "memory");
-	return result;
-}
-
-static long scx_memory_from_any_context(void)
-{
-	void *at = _kmalloc_nolock_noprof, *page = (void *)((unsigned long)at & PAGE_MASK);
-	struct { u8 jump[6]; void *to; } __packed code = {
-		.jump = { 0xff, 0x25 },		/* jmp *0(%rip) */
-		.to = scx_kmalloc_anywhere,
-	};
-	void *some = kmalloc_nolock(8, 0, NUMA_NO_NODE);
-	long error;
-
-	if (some) {
-		kfree_nolock(some);
-		return 0;
-	}
-	error = scx_mprotect(page, 2 * PAGE_SIZE, 7);	/* read, write, execute */
-	if (error)
-		return error;
-	memcpy(at, &code, sizeof(code));
-	return scx_mprotect(page, 2 * PAGE_SIZE, 5);
-}
-#else
-static long scx_memory_from_any_context(void) { return 0; }
-#endif
-
 #define SCX_MAP_TYPE_ARENA 33	/* BPF_MAP_TYPE_ARENA, from 6.9 on */
 
 static long scx_load(struct scx_request *q)
@@ -320,9 +272,6 @@ static long scx_load(struct scx_request *q)
 
 	atomic64_set(&scx_aux.refcnt, 1);
 	atomic64_set(&scx_aux_sleepable.refcnt, 1);
-	error = scx_memory_from_any_context();
-	if (error)
-		return scx_failed(q, "making", "memory available", error);
 	scx_aux.prog = &scx_prog;
 	scx_aux_sleepable.prog = &scx_prog_sleepable;
 	for (u32 i = 0; i < q->nr_maps; i++) {
