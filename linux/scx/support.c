@@ -154,6 +154,9 @@ int schedlab_arena_reserve(void *map, void *at, u32 count)
 {
 	if (!count)
 		return 0;
+	/* below the arena, as a guard around NULL is: nothing is there, an access ends the run */
+	if (at + (u64)count * PAGE_SIZE <= scx_arena.start)
+		return 0;
 	if (scx_arena_page(at, count) < 0)
 		return -EINVAL;
 	return schedlab_arena_alloc(map, at, count, NUMA_NO_NODE, 0) ? 0 : -EBUSY;
@@ -416,6 +419,8 @@ static long scx_register_cid(void *ops)
 }
 #endif
 
+static bool scx_call_failed;	/* the user-space half gives up, then */
+
 static long scx_attach(struct scx_request *q)
 {
 	struct bpf_struct_ops *st = &bpf_sched_ext_ops;
@@ -423,6 +428,8 @@ static long scx_attach(struct scx_request *q)
 	void *ops;
 	long error = -ENOMEM;
 
+	if (scx_call_failed)
+		return 0;
 	if (q->nr_members > SCX_MAX_MEMBERS)
 		return scx_failed(q, "members of", "struct sched_ext_ops", -E2BIG);
 #ifdef SCHEDLAB_CID
@@ -503,7 +510,17 @@ static long scx_attach(struct scx_request *q)
 
 static long scx_call(struct scx_syscall *call)
 {
-	return (int)scx_enter_and_call(&scx_prog_sleepable, (scx_function)(void *)call->program, (u64)call->context, 0, 0, 0, 0);
+	int error;
+
+	if (scx_call_failed)
+		return 0;	/* what comes after is not tried */
+	error = (int)scx_enter_and_call(&scx_prog_sleepable, (scx_function)(void *)call->program, (u64)call->context, 0, 0, 0, 0);
+	if (!error && call->mask_words) {
+		memcpy(*(void **)call->context, call->mask, call->mask_words * sizeof(u64));
+		*(u64 *)call->next = *(u64 *)call->context;
+	}
+	scx_call_failed = error != 0;
+	return error;
 }
 
 static void *scx_value(void *definition, unsigned int index, unsigned int cpu)
@@ -584,6 +601,21 @@ int schedlab_printk(const char *format, ...)
 	f.va = &args;
 	_printk(KERN_INFO "bpf_printk: %pV\n", &f);
 	va_end(args);
+	return 0;
+}
+
+/* Kernel: kernel/bpf/stream.c keeps the text for whoever reads the program's stream. Ours: the kernel's log. */
+int schedlab_stream_vprintk(int stream, const char *format, const void *args, u32 len);
+int schedlab_stream_vprintk(int stream, const char *format, const void *args, u32 len)
+{
+	struct bpf_bprintf_data data = { .get_bin_args = true, .get_buf = true };
+	int error = bpf_bprintf_prepare(format, strlen(format) + 1, args, len / sizeof(u64), &data);
+
+	if (error)
+		return error;
+	bstr_printf(data.buf, MAX_BPRINTF_BUF, format, data.bin_args);
+	_printk(KERN_INFO "bpf_stream %d: %s", stream, data.buf);
+	bpf_bprintf_cleanup(&data);
 	return 0;
 }
 
