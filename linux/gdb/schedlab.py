@@ -224,17 +224,17 @@ class Stopped(gdb.Breakpoint):
 
 
 class Leaving(gdb.Breakpoint):
-    """The run's process ends: at which simulated time."""
+    """The run is over and its kernel object about to be unloaded: at which simulated time."""
 
     def __init__(self):
-        super().__init__("_exit", internal=True)
+        super().__init__("dlclose", internal=True)
         self.at_ns = None
 
     def stop(self):
         try:
             self.at_ns = now_ns()
         except gdb.error:
-            pass    # another process, without a kernel in it
+            pass    # another object's turn
         return False
 
 
@@ -259,7 +259,7 @@ def then(command):
         except gdb.error as error:
             print("schedlab: %s: %s" % (command, error))
     elif asked is not None and not asked.has_been:
-        end = "" if leaving.at_ns is None else " at " + ms(leaving.at_ns)
+        end = "" if leaving.at_ns is None else " (last event at %s)" % ms(leaving.at_ns)
         print("schedlab: the run ended%s without this stop: %s" % (end, asked.words))
         asked = None    # said once
 

@@ -39,6 +39,14 @@ struct scx_member {
 	unsigned int sleepable;		/* 0 no, 1 yes; 2: exit(), 3: init() that may sleep */
 };
 
+/* Where scx_userland's BPF half and its user-space half meet: see userland.c. */
+struct scx_userland {
+	int *pid;			/* of the half: its constant usersched_pid */
+	unsigned long long *queued, *scheduled;
+	void *enqueued, *dispatched;	/* definitions of the two queues */
+	unsigned int batch, reserved;	/* tasks that it sends back at a time */
+};
+
 /* What the simulator asks for. */
 struct scx_request {
 	struct scx_map *maps;
@@ -51,6 +59,7 @@ struct scx_request {
 	void *arena;
 	unsigned long arena_pages;
 	unsigned int is_cid, reserved;	/* its operations are a struct sched_ext_ops_cid */
+	const struct scx_userland *userland;	/* unless NULL: the half that decides for it */
 	/* kernel: what failed, for messages */
 	char failed[128];
 };

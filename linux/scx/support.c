@@ -12,6 +12,7 @@
 #include <linux/filter.h>
 #include <linux/genalloc.h>
 #include <linux/kthread.h>
+#include <linux/math64.h>
 #include <linux/sched/isolation.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -419,11 +420,14 @@ static long scx_register_cid(void *ops)
 }
 #endif
 
+#include "userland.c"
+
 static bool scx_call_failed;	/* the user-space half gives up, then */
 
 static long scx_attach(struct scx_request *q)
 {
 	struct bpf_struct_ops *st = &bpf_sched_ext_ops;
+	struct task_struct *half = NULL;
 	unsigned long before = 0;
 	void *ops;
 	long error = -ENOMEM;
@@ -497,6 +501,13 @@ static long scx_attach(struct scx_request *q)
 		}
 #endif
 	}
+	if (q->userland) {
+		half = scx_userland_make(q->userland);
+		if (IS_ERR(half))
+			return scx_failed(q, "making", "its user-space half", PTR_ERR(half));
+		/* until the half runs nobody decides for us */
+		sched_set_fifo(current);
+	}
 	error = st->validate ? st->validate(ops) : 0;
 #ifdef SCHEDLAB_CID
 	if (!error && q->is_cid)
@@ -505,6 +516,10 @@ static long scx_attach(struct scx_request *q)
 #endif
 	if (!error)
 		error = st->reg(ops, NULL);
+	if (half) {
+		wake_up_process(half);
+		sched_set_normal(current, 0);
+	}
 	return error ? scx_failed(q, "attaching", "the scheduler", error) : 0;
 }
 

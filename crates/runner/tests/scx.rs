@@ -336,6 +336,24 @@ mod newest {
         assert!(number(&report, "statistics", "nr_cgrp_next") > 100);
     }
 
+    /// scx_userland sorts by virtual time, charged by 100 / weight, and dispatches eight tasks at a time, first in first out: among
+    /// 64 tasks the eight matter little, and they share 100 : 33.
+    #[test]
+    #[ignore = "long: builds Linux 7.2"]
+    fn userland_shares_by_weight() {
+        let mut work = hogs(64);
+        for task in &mut work.tasks[32..] {
+            task.params = Some(SchedParams { nice: Nice::new(5).unwrap(), ..SchedParams::default() });
+        }
+        let report = on_7_2("userland", 1, 60, &work, &[]);
+        let cpu = seconds(&report);
+        let ratio = cpu[..32].iter().sum::<f64>() / cpu[32..].iter().sum::<f64>();
+        assert!((ratio - 100.0 / 33.0).abs() < 0.1, "{cpu:?}: {ratio}");
+        assert!((cpu.iter().sum::<f64>() - 60.0).abs() < 0.5, "{cpu:?}");
+        // slices of 20 ms, each decided in the half
+        assert!(number(&report, "statistics", "nr_user_enqueues") > 2900);
+    }
+
     /// A current release, from its crate.
     #[test]
     #[ignore = "long: builds Linux 7.2, fetches crates"]

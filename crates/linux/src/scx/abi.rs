@@ -42,6 +42,18 @@ pub(super) struct OpsMember {
     pub(super) sleepable: u32,
 }
 
+/// Where scx_userland's two halves meet.
+#[repr(C)]
+pub(super) struct Userland {
+    pub(super) pid: *mut c_void,
+    pub(super) queued: *mut c_void,
+    pub(super) scheduled: *mut c_void,
+    pub(super) enqueued: *mut c_void,
+    pub(super) dispatched: *mut c_void,
+    pub(super) batch: u32,
+    pub(super) reserved: u32,
+}
+
 #[repr(C)]
 pub(super) struct Request {
     pub(super) maps: *mut Map,
@@ -55,6 +67,7 @@ pub(super) struct Request {
     pub(super) arena_pages: u64,
     pub(super) is_cid: u32,
     pub(super) reserved: u32,
+    pub(super) userland: *const Userland,
     pub(super) failed: [u8; 128],
 }
 

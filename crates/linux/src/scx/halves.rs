@@ -38,6 +38,8 @@ pub(super) struct Half {
     pub(super) entries: Vec<(&'static str, u32)>,
     /// Arrays of maps that the half fills, with how many.
     pub(super) filled: Vec<(&'static str, u32)>,
+    /// It decides while the scheduler runs, as scx_userland's does: a thread stands for it.
+    pub(super) decides: bool,
     /// What the half does that nobody does here.
     pub(super) missing: Vec<&'static str>,
 }
@@ -82,7 +84,8 @@ pub(super) fn defaults(name: &str, variables: &[&str], machine: &Machine<'_>) ->
         "pair" => pair(&mut half, machine),
         "userland" => {
             half.set("num_possible_cpus", nr_cpus);
-            half.missing.push("scheduling: scx_userland's decisions are made by its user-space half");
+            half.decides = true;
+            half.missing.push("its half decides in a thread of the kernel, which takes no time: -b 8");
         }
         "bpfland" if has("preferred_cpus") => bpfland_1_1(&mut half, machine),
         "bpfland" => bpfland(&mut half, machine),

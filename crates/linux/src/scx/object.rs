@@ -14,7 +14,7 @@ use std::path::Path;
 use std::ptr;
 
 use super::CompiledScx;
-use super::abi::{Abi, ExitRecord, MAX_MEMBERS, Map, OpsMember, Request, Syscall};
+use super::abi::{Abi, ExitRecord, MAX_MEMBERS, Map, OpsMember, Request, Syscall, Userland};
 use super::btf::{Btf, Kind, TypeId};
 use super::compile::KERNEL_PREFIX;
 use super::elf::{self, Elf, SHF_EXECINSTR};
@@ -98,6 +98,7 @@ pub struct Scx {
     request: Box<Request>,
     _maps: Vec<Map>,
     _members: Vec<OpsMember>,
+    _userland: Option<Box<Userland>>,
     _names: Vec<CString>,
     calls: Vec<PreparedCall>,
     /// What stands for the user-space half.
@@ -191,10 +192,12 @@ impl Scx {
                 arena_pages: 0,
                 is_cid: 0,
                 reserved: 0,
+                userland: ptr::null(),
                 failed: [0; 128],
             }),
             _maps: Vec::new(),
             _members: Vec::new(),
+            _userland: None,
             _names: Vec::new(),
             calls: Vec::new(),
             defaults: Vec::new(),
@@ -214,6 +217,9 @@ impl Scx {
         let enumerators = read_enumerators(&compiled.enumerators).map_err(say(&compiled.enumerators))?;
         let half = scx.half(cpus);
         scx.find_maps(&half)?;
+        if half.decides {
+            scx.find_userland();
+        }
         scx.configure(half, params, &enumerators)?;
         scx.find_programs(&elf, &symbols);
         Ok(scx)
@@ -292,6 +298,20 @@ impl Scx {
         self.request.ops_size = u64::from(bytes);
         self.request.is_cid = u32::from(is_cid);
         Ok(())
+    }
+
+    /// Where a half that decides is told of tasks and tells its decisions, by the names that scx_userland has for it.
+    fn find_userland(&mut self) {
+        /// Its option -b.
+        const BATCH: u32 = 8;
+        let at = |name: &str| self.variables.get(name).map(|v| v.address as *mut c_void);
+        let [Some(pid), Some(queued), Some(scheduled), Some(enqueued), Some(dispatched)] =
+            ["usersched_pid", "nr_queued", "nr_scheduled", "enqueued", "dispatched"].map(at)
+        else {
+            return;
+        };
+        let meeting = Userland { pid, queued, scheduled, enqueued, dispatched, batch: BATCH, reserved: 0 };
+        self.request.userland = &raw const **self._userland.insert(Box::new(meeting));
     }
 
     fn half(&self, cpus: &[Topo]) -> Half {
