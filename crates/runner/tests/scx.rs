@@ -341,7 +341,17 @@ mod newest {
     #[test]
     #[ignore = "long: builds Linux 7.2"]
     fn userland_shares_by_weight() {
-        let mut work = hogs(64);
+        let mut work = hogs(16);
+        let sixteen = work.tasks.clone();
+        for copy in 1..4u32 {
+            work.tasks.extend(sixteen.iter().cloned().map(|mut task| {
+                task.pid += 16 * copy;
+                for event in &mut task.events {
+                    event.eid.0 += 1_000_000 * u64::from(copy);
+                }
+                task
+            }));
+        }
         for task in &mut work.tasks[32..] {
             task.params = Some(SchedParams { nice: Nice::new(5).unwrap(), ..SchedParams::default() });
         }
@@ -367,7 +377,7 @@ mod newest {
     }
 
     /// scx_lavd 1.1 is linked from 22 files, keeps its tasks in an arena, and is told of the machine by calls, each of which
-    /// answers with the address of a mask. Four CPUs for eight hogs; two caches and two kinds of cores.
+    /// answers with the address of a mask. Four CPUs and eight hogs; then two caches and two kinds of cores.
     #[test]
     #[ignore = "long: builds Linux 7.2, fetches crates"]
     fn lavd_1_1_runs() {
@@ -378,16 +388,19 @@ mod newest {
         assert!(cpu.iter().sum::<f64>() > 19.8 && cpu.iter().all(|s| *s > 1.0), "{cpu:?}");
         assert_eq!(value(&report, "scheduler", "name").as_deref(), Some("lavd"));
         assert!(number(&report, "statistics", "alloc_stats.active_allocs") >= 8);
-        // a node, a cache, four cores, four CPUs below the top: the numbers that its topology counts, level by level
         assert_eq!(number(&report, "statistics", "nr_cpus_onln"), 4);
-        let machine: Topology = "packages=1,llcs=2,cores=2,capacity=1024*2+512*2".parse().unwrap();
-        let report = report_on("7.2", source.to_str().unwrap(), machine, 5, &hogs(8), &[]);
+        // two big and two little cores to each of two caches
+        let machine: Topology = "packages=1,llcs=2,cores=4,capacity=1024*2+512*2".parse().unwrap();
+        let report = report_on("7.2", source.to_str().unwrap(), machine, 5, &hogs(16), &[]);
         let cpu = seconds(&report);
-        assert!(cpu.iter().sum::<f64>() > 19.8 && cpu.iter().all(|s| *s > 0.5), "{cpu:?}");
+        assert!(cpu.iter().sum::<f64>() > 39.6 && cpu.iter().all(|s| *s > 0.5), "{cpu:?}");
         let told = |name: &str| value(&report, "defaults", name);
         assert_eq!(told("cpdom_ctxs[1].__cpumask[0]").as_deref(), Some("0xc"));
         assert_eq!(told("cpdom_ctxs[1].is_big").as_deref(), Some("0"));
-        assert_eq!(number(&report, "statistics", "nr_cpus_big"), 2);
+        // what it makes of that
+        assert_eq!(number(&report, "statistics", "nr_cpdoms"), 4);
+        assert_eq!(number(&report, "statistics", "total_max_capacity"), 4 * (1024 + 512));
+        assert_eq!(number(&report, "statistics", "nr_cpus_big"), 4);
     }
 }
 
