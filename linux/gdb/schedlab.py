@@ -215,16 +215,53 @@ class Stopped(gdb.Breakpoint):
     def __init__(self, words):
         super().__init__("warp_stopped", internal=True)
         self.words = words
+        self.has_been = False
 
     def stop(self):
+        self.has_been = True
         print("schedlab: %s, at %s on cpu%d" % (self.words, ms(now_ns()), this_cpu()))
         return True
 
 
+class Leaving(gdb.Breakpoint):
+    """The run's process ends: at which simulated time."""
+
+    def __init__(self):
+        super().__init__("_exit", internal=True)
+        self.at_ns = None
+
+    def stop(self):
+        try:
+            self.at_ns = now_ns()
+        except gdb.error:
+            pass    # another process, without a kernel in it
+        return False
+
+
+asked = None
+leaving = None
+
+
 def stop_at(kind, task=IDLE, nth=1, from_ns=0, words=None):
     """Called by `schedlab linux debug`."""
+    global asked, leaving
     PowerOn(kind, task, nth, from_ns)
-    Stopped(words or STOPS.get(kind, "stopped"))
+    asked = Stopped(words or STOPS.get(kind, "stopped"))
+    leaving = Leaving()
+
+
+def then(command):
+    """Called by `schedlab linux debug`: a command for when the run has stopped. A run that has ended has nothing to show."""
+    global asked
+    if gdb.selected_inferior().pid != 0:
+        try:
+            gdb.execute(command)
+        except gdb.error as error:
+            print("schedlab: %s: %s" % (command, error))
+    elif asked is not None and not asked.has_been:
+        end = "" if leaving.at_ns is None else " at " + ms(leaving.at_ns)
+        print("schedlab: the run ended%s without this stop: %s" % (end, asked.words))
+        asked = None    # said once
 
 
 Time()

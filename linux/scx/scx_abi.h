@@ -7,7 +7,7 @@
 #ifndef SCHEDLAB_SCX_ABI_H
 #define SCHEDLAB_SCX_ABI_H
 
-#define SCX_ABI_VERSION 2
+#define SCX_ABI_VERSION 3
 #define SCX_MAX_MEMBERS 64	/* of struct sched_ext_ops */
 #define SCX_MAX_FIELDS	8	/* special fields of a map's value */
 
@@ -70,6 +70,10 @@ struct scx_exit_record {
 struct scx_syscall {
 	long (*program)(void *);
 	void *context;
+	/* unless there are none: the program has put an address at the start of its context; these go there, it to the start of `next` */
+	const unsigned long long *mask;
+	unsigned long long mask_words;
+	void *next;
 };
 
 struct scx_abi {

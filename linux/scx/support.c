@@ -154,6 +154,9 @@ int schedlab_arena_reserve(void *map, void *at, u32 count)
 {
 	if (!count)
 		return 0;
+	/* below the arena, as a guard around NULL is: nothing is there, an access ends the run */
+	if (at + (u64)count * PAGE_SIZE <= scx_arena.start)
+		return 0;
 	if (scx_arena_page(at, count) < 0)
 		return -EINVAL;
 	return schedlab_arena_alloc(map, at, count, NUMA_NO_NODE, 0) ? 0 : -EBUSY;
@@ -264,54 +267,6 @@ static long scx_failed(struct scx_request *q, const char *what, const char *name
 	return error;
 }
 
-/* ---- memory from any context ---- */
-
-/*
- * Kernel (6.18 and later): timers and storage take memory by kmalloc_nolock(), which gives none on architectures without
- * cmpxchg16b, because an NMI could come while a slab is locked. Here is no cmpxchg16b, and no NMI: kernel code is interrupted
- * nowhere. So the function's first instruction becomes a jump to this one. Could falsify: an allocation that fails under memory pressure.
- */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
-static void *scx_kmalloc_anywhere(size_t size, gfp_t flags, int node)
-{
-	if (size > KMALLOC_MAX_CACHE_SIZE)
-		return NULL;
-	return kmalloc_node(size, (flags & (__GFP_ACCOUNT | __GFP_ZERO)) | GFP_ATOMIC | __GFP_NOWARN, node);
-}
-
-static long scx_mprotect(void *from, unsigned long bytes, long protection)
-{
-	long result;
-
-	/* the host's system call: the kernel object is ordinary memory of this process */
-	asm volatile("syscall" : "=a"(result) : "0"(10L), "D"(from), "S"(bytes), "d"(protection) : "rcx", "r11", "memory");
-	return result;
-}
-
-static long scx_memory_from_any_context(void)
-{
-	void *at = _kmalloc_nolock_noprof, *page = (void *)((unsigned long)at & PAGE_MASK);
-	struct { u8 jump[6]; void *to; } __packed code = {
-		.jump = { 0xff, 0x25 },		/* jmp *0(%rip) */
-		.to = scx_kmalloc_anywhere,
-	};
-	void *some = kmalloc_nolock(8, 0, NUMA_NO_NODE);
-	long error;
-
-	if (some) {
-		kfree_nolock(some);
-		return 0;
-	}
-	error = scx_mprotect(page, 2 * PAGE_SIZE, 7);	/* read, write, execute */
-	if (error)
-		return error;
-	memcpy(at, &code, sizeof(code));
-	return scx_mprotect(page, 2 * PAGE_SIZE, 5);
-}
-#else
-static long scx_memory_from_any_context(void) { return 0; }
-#endif
-
 #define SCX_MAP_TYPE_ARENA 33	/* BPF_MAP_TYPE_ARENA, from 6.9 on */
 
 static long scx_load(struct scx_request *q)
@@ -320,9 +275,6 @@ static long scx_load(struct scx_request *q)
 
 	atomic64_set(&scx_aux.refcnt, 1);
 	atomic64_set(&scx_aux_sleepable.refcnt, 1);
-	error = scx_memory_from_any_context();
-	if (error)
-		return scx_failed(q, "making", "memory available", error);
 	scx_aux.prog = &scx_prog;
 	scx_aux_sleepable.prog = &scx_prog_sleepable;
 	for (u32 i = 0; i < q->nr_maps; i++) {
@@ -467,6 +419,8 @@ static long scx_register_cid(void *ops)
 }
 #endif
 
+static bool scx_call_failed;	/* the user-space half gives up, then */
+
 static long scx_attach(struct scx_request *q)
 {
 	struct bpf_struct_ops *st = &bpf_sched_ext_ops;
@@ -474,6 +428,8 @@ static long scx_attach(struct scx_request *q)
 	void *ops;
 	long error = -ENOMEM;
 
+	if (scx_call_failed)
+		return 0;
 	if (q->nr_members > SCX_MAX_MEMBERS)
 		return scx_failed(q, "members of", "struct sched_ext_ops", -E2BIG);
 #ifdef SCHEDLAB_CID
@@ -554,7 +510,17 @@ static long scx_attach(struct scx_request *q)
 
 static long scx_call(struct scx_syscall *call)
 {
-	return (int)scx_enter_and_call(&scx_prog_sleepable, (scx_function)(void *)call->program, (u64)call->context, 0, 0, 0, 0);
+	int error;
+
+	if (scx_call_failed)
+		return 0;	/* what comes after is not tried */
+	error = (int)scx_enter_and_call(&scx_prog_sleepable, (scx_function)(void *)call->program, (u64)call->context, 0, 0, 0, 0);
+	if (!error && call->mask_words) {
+		memcpy(*(void **)call->context, call->mask, call->mask_words * sizeof(u64));
+		*(u64 *)call->next = *(u64 *)call->context;
+	}
+	scx_call_failed = error != 0;
+	return error;
 }
 
 static void *scx_value(void *definition, unsigned int index, unsigned int cpu)
@@ -635,6 +601,21 @@ int schedlab_printk(const char *format, ...)
 	f.va = &args;
 	_printk(KERN_INFO "bpf_printk: %pV\n", &f);
 	va_end(args);
+	return 0;
+}
+
+/* Kernel: kernel/bpf/stream.c keeps the text for whoever reads the program's stream. Ours: the kernel's log. */
+int schedlab_stream_vprintk(int stream, const char *format, const void *args, u32 len);
+int schedlab_stream_vprintk(int stream, const char *format, const void *args, u32 len)
+{
+	struct bpf_bprintf_data data = { .get_bin_args = true, .get_buf = true };
+	int error = bpf_bprintf_prepare(format, strlen(format) + 1, args, len / sizeof(u64), &data);
+
+	if (error)
+		return error;
+	bstr_printf(data.buf, MAX_BPRINTF_BUF, format, data.bin_args);
+	_printk(KERN_INFO "bpf_stream %d: %s", stream, data.buf);
+	bpf_bprintf_cleanup(&data);
 	return 0;
 }
 

@@ -91,11 +91,10 @@ pub(crate) fn debug(args: &DebugArgs, ui: &Ui) -> Result<()> {
         command.arg("-ex").arg(stop);
     }
     command.arg("-ex").arg("run");
-    for text in &args.commands {
-        command.arg("-ex").arg(text);
-    }
-    if args.batch {
-        command.arg("-ex").arg("continue");
+    let last = args.batch.then_some("continue");
+    let commands = args.commands.iter().map(String::as_str).chain(last);
+    for text in commands {
+        command.arg("-ex").arg(format!("python then({})", python(text)));
     }
     command.arg("--args").arg(&program).arg("--quiet").arg("run").args(&args.run);
     // the run's parent outlives gdb by a moment: it becomes our child then, and we wait for it
@@ -112,6 +111,20 @@ pub(crate) fn debug(args: &DebugArgs, ui: &Ui) -> Result<()> {
         Some(0) => Ok(()),
         _ => Err(Failure::Input(format!("gdb ended with {status}"))),
     }
+}
+
+/// A text as Python writes it.
+fn python(text: &str) -> String {
+    let mut quoted = String::from("'");
+    for c in text.chars() {
+        match c {
+            '\'' | '\\' => quoted.extend(['\\', c]),
+            '\n' => quoted.push_str("\\n"),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('\'');
+    quoted
 }
 
 /// The call of the helper that says where to stop.

@@ -177,6 +177,16 @@ fn looking_changes_nothing() {
         assert!(text.contains(piece), "no '{piece}' in {text}");
     }
     assert!(std::fs::read(&log).unwrap() == plain, "breakpoints changed the log");
+    // a stop that never comes
+    let debug =
+        ["linux", "debug", "--wakeup", "s:4000", "--batch", "--gdb", "schedlab-time", "--gdb", "bt 3"];
+    let output = schedlab(&[&debug[..], &run[..]].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let said = "schedlab: the run ended at 1000.000000 ms without this stop: wakeup number 4000 of s\n";
+    assert_eq!(text.matches(said).count(), 1, "{text}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!text.contains("Python") && !errors.contains("Python"), "{text}{errors}");
     drop(root());
 }
 

@@ -347,6 +347,30 @@ mod newest {
         assert!(cpu.iter().sum::<f64>() > 19.8 && cpu.iter().all(|s| *s > 1.0), "{cpu:?}");
         assert_eq!(value(&report, "scheduler", "name").as_deref(), Some("bpfland"));
     }
+
+    /// scx_lavd 1.1 is linked from 22 files, keeps its tasks in an arena, and is told of the machine by calls, each of which
+    /// answers with the address of a mask. Four CPUs for eight hogs; two caches and two kinds of cores.
+    #[test]
+    #[ignore = "long: builds Linux 7.2, fetches crates"]
+    fn lavd_1_1_runs() {
+        let published = scx::Published::parse("lavd", "7.2").unwrap();
+        let source = published.fetch().unwrap_or_else(|e| panic!("{e}"));
+        let report = on_7_2(source.to_str().unwrap(), 4, 5, &hogs(8), &[]);
+        let cpu = seconds(&report);
+        assert!(cpu.iter().sum::<f64>() > 19.8 && cpu.iter().all(|s| *s > 1.0), "{cpu:?}");
+        assert_eq!(value(&report, "scheduler", "name").as_deref(), Some("lavd"));
+        assert!(number(&report, "statistics", "alloc_stats.active_allocs") >= 8);
+        // a node, a cache, four cores, four CPUs below the top: the numbers that its topology counts, level by level
+        assert_eq!(number(&report, "statistics", "nr_cpus_onln"), 4);
+        let machine: Topology = "packages=1,llcs=2,cores=2,capacity=1024*2+512*2".parse().unwrap();
+        let report = report_on("7.2", source.to_str().unwrap(), machine, 5, &hogs(8), &[]);
+        let cpu = seconds(&report);
+        assert!(cpu.iter().sum::<f64>() > 19.8 && cpu.iter().all(|s| *s > 0.5), "{cpu:?}");
+        let told = |name: &str| value(&report, "defaults", name);
+        assert_eq!(told("cpdom_ctxs[1].__cpumask[0]").as_deref(), Some("0xc"));
+        assert_eq!(told("cpdom_ctxs[1].is_big").as_deref(), Some("0"));
+        assert_eq!(number(&report, "statistics", "nr_cpus_big"), 2);
+    }
 }
 
 /// scx_rusty with two NUMA nodes, that is two domains: all eight CPUs are used, by all twelve tasks.

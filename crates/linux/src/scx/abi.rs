@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_long, c_void};
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 pub(super) const MAX_FIELDS: usize = 8;
 pub(super) const MAX_MEMBERS: usize = 64;
 
@@ -75,6 +75,9 @@ pub(super) struct ExitRecord {
 pub(super) struct Syscall {
     pub(super) program: *mut c_void,
     pub(super) context: *mut c_void,
+    pub(super) mask: *const u64,
+    pub(super) mask_words: u64,
+    pub(super) next: *mut c_void,
 }
 
 #[repr(C)]

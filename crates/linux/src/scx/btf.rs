@@ -71,6 +71,29 @@ pub(crate) enum Kind {
     Opaque,
 }
 
+impl Kind {
+    /// The same with all numbers of types raised; `void` stays 0.
+    fn shifted(mut self, by: TypeId) -> Kind {
+        let shift = |id: &mut TypeId| {
+            if *id != 0 {
+                *id += by;
+            }
+        };
+        match &mut self {
+            Kind::Pointer(id)
+            | Kind::Array { element: id, .. }
+            | Kind::Other { id, .. }
+            | Kind::Var { id, .. }
+            | Kind::Function { prototype: id, .. } => shift(id),
+            Kind::Composite { members, .. } => members.iter_mut().for_each(|m| shift(&mut m.id)),
+            Kind::Section { variables, .. } => variables.iter_mut().for_each(shift),
+            Kind::Prototype(parameters) => parameters.iter_mut().for_each(|(_, id)| shift(id)),
+            Kind::Int { .. } | Kind::Enum { .. } | Kind::Opaque => {}
+        }
+        self
+    }
+}
+
 /// `char[2][3]`, of linux/scx/include/bpf/bpf_helpers.h.
 const PROBE: &str = "schedlab_dimensions";
 
@@ -94,8 +117,23 @@ impl Reader<'_> {
 }
 
 impl Btf {
-    /// Read a `.BTF` section; `None` if it is damaged.
+    /// Read a `.BTF` section; `None` if it is damaged. Of an object that was linked from several, the types of all: a linker puts
+    /// their sections one behind the other, each with a header of its own.
     pub(crate) fn parse(data: &[u8]) -> Option<Btf> {
+        let (mut types, mut rest) = Self::parse_one(data)?;
+        while !rest.is_empty() {
+            let (more, after) = Self::parse_one(rest)?;
+            let shift = types.len() as TypeId - 1;
+            types.extend(more.into_iter().skip(1).map(|kind| kind.shifted(shift)));
+            rest = after;
+        }
+        let mut btf = Btf { types };
+        btf.put_dimensions_right();
+        Some(btf)
+    }
+
+    /// The types of one object, and what follows them.
+    fn parse_one(data: &[u8]) -> Option<(Vec<Kind>, &[u8])> {
         let mut head = Reader { data, at: 4 };
         if data.len() < 24 || u16::from_le_bytes(data[..2].try_into().ok()?) != MAGIC {
             return None;
@@ -178,9 +216,8 @@ impl Btf {
                 _ => Kind::Opaque,
             });
         }
-        let mut btf = Btf { types };
-        btf.put_dimensions_right();
-        Some(btf)
+        let end = header + (type_at + type_len).max(text_at + text_len);
+        Some((types, data.get(end..)?))
     }
 
     /// gcc 12 writes the dimensions of `int a[2][3]` the wrong way round. Every scheduler has a variable, [`PROBE`], that tells.
@@ -375,6 +412,13 @@ mod tests {
         for cut in [0, 3, 23, bytes.len() - text.len() - 1] {
             assert!(Btf::parse(&bytes[..cut]).is_none(), "cut at {cut}");
         }
+        // linked from two such objects: the second's types have the numbers behind the first's
+        let twice = [&bytes[..], &bytes].concat();
+        let btf = Btf::parse(&twice).unwrap();
+        assert_eq!(btf.variables().collect::<Vec<_>>(), [("x", 3), ("x", 9)]);
+        assert_eq!((btf.plain(9), btf.size(9), btf.size(12)), ((7, true), 4, 28));
+        assert_eq!(btf.section(".data"), [("x".to_owned(), 3), ("x".to_owned(), 9)]);
+        assert!(Btf::parse(&twice[..twice.len() - 1]).is_none());
     }
 
     /// `u64 masks[64][8]` as gcc 12 writes it: an array of 8 arrays of 64. `masks[1]` is 64 bytes into it, not 512.

@@ -229,6 +229,21 @@ fn kernel_flags(kernel: &BuiltKernel) -> Result<Vec<String>, ScxError> {
     Ok(flags)
 }
 
+/// The files of a scheduler: `source`, and what the build script of its crate links to it (`.add_source("src/bpf/idle.bpf.c")`,
+/// from scx_lavd 1.1 on).
+fn sources(source: &Path) -> Vec<PathBuf> {
+    let mut found = vec![source.to_owned()];
+    // crate/src/bpf/main.bpf.c
+    let Some(dir) = source.ancestors().nth(3) else { return found };
+    let Ok(script) = fs::read_to_string(dir.join("build.rs")) else { return found };
+    let argument = |text: &str| text.split('"').next().map(|file| dir.join(file));
+    let named = |call: &str| script.split(call).skip(1).filter_map(argument).collect::<Vec<_>>();
+    if named("enable_skel(\"").iter().any(|file| file == source) {
+        found.extend(named("add_source(\"").into_iter().filter(|file| file.is_file()));
+    }
+    found
+}
+
 /// Compile a scheduler for this kernel, or find it compiled.
 pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxError> {
     let source = fs::canonicalize(source).map_err(io("find", source))?;
@@ -251,17 +266,18 @@ pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxEr
         gcc.env("LC_ALL", "C");
         gcc
     };
-    let preprocessed = run(
-        gcc().args(&arguments).arg("-E").arg("-P").arg(&source),
-        "reading the scheduler's source",
-        "gcc",
-    )?;
     let mut hash = Sha256::new();
     let mut part = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_le_bytes());
         hash.update(bytes);
     };
-    part(&preprocessed);
+    for source in sources(&source) {
+        part(&run(
+            gcc().args(&arguments).arg("-E").arg("-P").arg(&source),
+            "reading the scheduler's source",
+            "gcc",
+        )?);
+    }
     part(kernel.key.as_bytes());
     part(kernel.compiler.as_bytes());
     part(FLAGS.join(" ").as_bytes());
@@ -296,10 +312,22 @@ fn steps(
     let (scheduler, glue, support) = (work.join("scheduler.o"), work.join("glue.o"), work.join("support.o"));
     let read = |path: &Path| fs::read(path).map_err(io("read", path));
     let damaged = |path: &Path| ScxError::Damaged { path: path.to_owned(), why: "not an object".into() };
+    let mut parts = Vec::new();
+    for (number, source) in sources(&compiled.source).iter().enumerate() {
+        let part = work.join(format!("part{number}.o"));
+        let mut gcc = gcc();
+        gcc.args(arguments).args(["-gbtf", "-c", "-o"]).arg(&part).arg(source);
+        if number > 0 {
+            // libraries have functions that are both weak and always_inline, which gcc refuses
+            gcc.arg("-Dalways_inline=unused");
+        }
+        run(&mut gcc, "compiling the scheduler", "gcc")?;
+        parts.push(part);
+    }
     run(
-        gcc().args(arguments).args(["-gbtf", "-c", "-o"]).arg(&scheduler).arg(&compiled.source),
-        "compiling the scheduler",
-        "gcc",
+        Command::new("ld").arg("-r").arg("-o").arg(&scheduler).args(&parts),
+        "linking its files",
+        "binutils",
     )?;
     let vmlinux = read(&compiled.enumerators.with_file_name("vmlinux.btf"))?;
     let has_cids = Btf::parse(&vmlinux).is_some_and(|btf| {

@@ -6,9 +6,23 @@
 
 use crate::abi::Topo;
 
+mod lavd;
+
 /// The machine, as a user-space half finds it in /sys.
 pub(super) struct Machine<'a> {
     pub(super) cpus: &'a [Topo],
+    /// Bytes of one of the scheduler's structures.
+    pub(super) size_of: &'a dyn Fn(&str) -> Option<u32>,
+}
+
+/// A program of type "syscall" that the half runs before the scheduler is attached.
+pub(super) struct Call {
+    pub(super) program: String,
+    /// Its argument.
+    pub(super) context: Vec<u8>,
+    /// Unless empty: written to where the program's answer, at the start of the argument, points; that address is then the start
+    /// of the next call's argument.
+    pub(super) mask: Vec<u64>,
 }
 
 /// What is set.
@@ -18,8 +32,8 @@ pub(super) struct Half {
     pub(super) settings: Vec<(String, String)>,
     /// The kernel must call init() on the CPU whose number is in this variable.
     pub(super) init_on: Option<&'static str>,
-    /// Programs of type "syscall" to be run before the scheduler is attached, each with the bytes of its argument.
-    pub(super) calls: Vec<(String, Vec<u8>)>,
+    /// What is to be run before the scheduler is attached.
+    pub(super) calls: Vec<Call>,
     /// Maps whose number of elements the half sets.
     pub(super) entries: Vec<(&'static str, u32)>,
     /// Arrays of maps that the half fills, with how many.
@@ -72,7 +86,8 @@ pub(super) fn defaults(name: &str, variables: &[&str], machine: &Machine<'_>) ->
         }
         "bpfland" if has("preferred_cpus") => bpfland_1_1(&mut half, machine),
         "bpfland" => bpfland(&mut half, machine),
-        "lavd" => lavd(&mut half, machine),
+        "lavd" if has("pco_table") => lavd::from_1_1(&mut half, machine),
+        "lavd" => lavd::until_1_0(&mut half, machine),
         "rusty" => rusty(&mut half, machine),
         _ => {}
     }
@@ -125,6 +140,16 @@ impl Half {
         self.settings.push((path.into(), value.to_string()));
     }
 
+    fn call(&mut self, program: &str, words: &[i32]) {
+        let context = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.calls.push(Call { program: program.to_owned(), context, mask: Vec::new() });
+    }
+
+    fn call_with(&mut self, program: &str, words: &[u64], mask: Vec<u64>) {
+        let context = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.calls.push(Call { program: program.to_owned(), context, mask });
+    }
+
     fn mask(&mut self, path: &str, cpus: impl IntoIterator<Item = usize>) {
         for (word, bits) in words(cpus) {
             self.set(format!("{path}[{word}]"), format!("{bits:#x}"));
@@ -153,10 +178,9 @@ fn pair(half: &mut Half, machine: &Machine<'_>) {
 /// scx_bpfland 1.0: all CPUs are of the primary domain; siblings are those that share a cache.
 fn bpfland(half: &mut Half, machine: &Machine<'_>) {
     half.set("smt_enabled", machine.has_smt());
-    let bytes = |words: &[i32]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
     // -1 empties the mask
     for cpu in std::iter::once(-1).chain(0..machine.cpus.len() as i32) {
-        half.calls.push(("enable_primary_cpu".into(), bytes(&[cpu])));
+        half.call("enable_primary_cpu", &[cpu]);
     }
     for (level, same) in [
         (2, (|a, b| a.cluster == b.cluster && a.llc == b.llc) as fn(&Topo, &Topo) -> bool),
@@ -165,7 +189,7 @@ fn bpfland(half: &mut Half, machine: &Machine<'_>) {
         for (a, cpu) in machine.cpus.iter().enumerate() {
             for (b, other) in machine.cpus.iter().enumerate() {
                 if same(cpu, other) {
-                    half.calls.push(("enable_sibling_cpu".into(), bytes(&[level, a as i32, b as i32])));
+                    half.call("enable_sibling_cpu", &[level, a as i32, b as i32]);
                 }
             }
         }
@@ -191,59 +215,15 @@ fn bpfland_1_1(half: &mut Half, machine: &Machine<'_>) {
         flags.push_str("|SCX_OPS_BUILTIN_IDLE_PER_NODE");
     }
     half.set("ops.flags", flags);
-    let bytes = |words: &[i32]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
     for cpu in std::iter::once(-1).chain(0..machine.cpus.len() as i32) {
-        half.calls.push(("enable_primary_cpu".into(), bytes(&[cpu])));
+        half.call("enable_primary_cpu", &[cpu]);
     }
     // each CPU with the thread beside it, itself if there is none
     for (cpu, of) in machine.cpus.iter().enumerate() {
         let beside = (0..machine.cpus.len()).find(|&b| b != cpu && machine.cpus[b].core == of.core);
-        half.calls.push(("enable_sibling_cpu".into(), bytes(&[cpu as i32, beside.unwrap_or(cpu) as i32])));
+        half.call("enable_sibling_cpu", &[cpu as i32, beside.unwrap_or(cpu) as i32]);
     }
     half.missing.push("the energy profile is not read: --primary-domain all");
-}
-
-/// scx_lavd 1.0: a compute domain for each last-level cache and capacity.
-fn lavd(half: &mut Half, machine: &Machine<'_>) {
-    half.set("is_smt_active", machine.has_smt());
-    let strongest = machine.strongest();
-    let mut order: Vec<usize> = (0..machine.cpus.len()).collect();
-    order.sort_by_key(|&cpu| std::cmp::Reverse(machine.cpus[cpu].capacity));
-    for (place, &cpu) in order.iter().enumerate() {
-        half.set(format!("cpu_order_performance[{place}]"), cpu);
-        half.set(format!("__cpu_capacity_hint[{cpu}]"), machine.cpus[cpu].capacity);
-    }
-    for (place, &cpu) in order.iter().rev().enumerate() {
-        half.set(format!("cpu_order_powersave[{place}]"), cpu);
-    }
-    let domains = machine.domains();
-    let of = |domain: usize| &machine.cpus[domains[domain][0]];
-    for (id, members) in domains.iter().enumerate() {
-        let path = format!("cpdom_ctxs[{id}]");
-        let is_big = of(id).capacity == strongest;
-        // the nearest domain of the other kind, itself if there is none
-        let other = (0..domains.len()).find(|&d| (of(d).capacity == strongest) != is_big).unwrap_or(id);
-        for (member, value) in [
-            ("id", id),
-            ("alt_id", other),
-            ("node_id", of(id).node as usize),
-            ("is_big", usize::from(is_big)),
-            ("is_active", 1),
-        ] {
-            half.set(format!("{path}.{member}"), value);
-        }
-        half.mask(&format!("{path}.__cpumask"), members.iter().copied());
-        // neighbours of the same kind: in the node, then beyond
-        let near = |same_node: bool| {
-            let others = (0..domains.len()).filter(|&d| d != id && of(d).capacity == of(id).capacity);
-            others.filter(|&d| (of(d).node == of(id).node) == same_node).collect::<Vec<_>>()
-        };
-        for (distance, neighbours) in [near(true), near(false)].iter().filter(|n| !n.is_empty()).enumerate() {
-            half.set(format!("{path}.nr_neighbors[{distance}]"), neighbours.len());
-            let bits = neighbours.iter().fold(0u64, |bits, d| bits | 1 << d);
-            half.set(format!("{path}.neighbor_bits[{distance}]"), format!("{bits:#x}"));
-        }
-    }
 }
 
 /// scx_rusty 1.0: a domain for each last-level cache, with its defaults; no load balancer between them, no tuner.
@@ -291,7 +271,7 @@ mod tests {
         let half = defaults(
             "mine",
             &["nr_cpu_ids", "uei_dump_len", "__SCX_SLICE_DFL", "x"],
-            &Machine { cpus: &cpus },
+            &Machine { cpus: &cpus, size_of: &|_| None },
         );
         let pairs: Vec<(&str, &str)> = half.settings.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
         assert_eq!(
@@ -303,7 +283,7 @@ mod tests {
     #[test]
     fn topology_is_told() {
         let cpus = cpus();
-        let machine = Machine { cpus: &cpus };
+        let machine = Machine { cpus: &cpus, size_of: &|_| None };
         let half = defaults("rusty", &[], &machine);
         let value = |name: &str| half.settings.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
         assert_eq!((value("nr_doms"), value("cpu_dom_id_map[5]")), (Some("2"), Some("1")));

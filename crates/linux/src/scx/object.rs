@@ -18,7 +18,7 @@ use super::abi::{Abi, ExitRecord, MAX_MEMBERS, Map, OpsMember, Request, Syscall}
 use super::btf::{Btf, Kind, TypeId};
 use super::compile::KERNEL_PREFIX;
 use super::elf::{self, Elf, SHF_EXECINSTR};
-use super::halves::{self, Half, Machine};
+use super::halves::{self, Call, Half, Machine};
 use super::{semantics, settings};
 use crate::abi::Topo;
 use crate::kernel::LinuxKernel;
@@ -80,6 +80,14 @@ struct Variable {
     id: TypeId,
 }
 
+/// A program of type "syscall" that process 1 calls, and what it is given.
+struct PreparedCall {
+    program: String,
+    call: Box<Syscall>,
+    context: Vec<u8>,
+    _mask: Vec<u64>,
+}
+
 /// A loaded scheduler.
 pub struct Scx {
     abi: *const Abi,
@@ -91,7 +99,7 @@ pub struct Scx {
     _maps: Vec<Map>,
     _members: Vec<OpsMember>,
     _names: Vec<CString>,
-    calls: Vec<(String, Box<Syscall>, Vec<u8>)>,
+    calls: Vec<PreparedCall>,
     /// What stands for the user-space half.
     defaults: Vec<(String, String)>,
     given: BTreeSet<String>,
@@ -213,15 +221,19 @@ impl Scx {
 
     fn find_variables(&mut self, symbols: &[elf::Symbol], base: usize) {
         const OBJECT: u8 = 1;
-        let addresses: BTreeMap<&str, u64> = symbols
-            .iter()
-            .filter(|s| s.section != 0 && s.kind == OBJECT)
-            .map(|s| (s.name.as_str(), s.value))
-            .collect();
+        let mut addresses: BTreeMap<&str, Option<u64>> = BTreeMap::new();
+        for s in symbols.iter().filter(|s| s.section != 0 && s.kind == OBJECT) {
+            // static variables of one name in several files cannot be told apart
+            addresses.entry(&s.name).and_modify(|known| *known = None).or_insert(Some(s.value));
+        }
         for (name, id) in self.btf.variables() {
             // of a static variable within a function the symbol has a number behind the name: those have no name to be set by
-            if let Some(value) = addresses.get(name) {
-                self.variables.insert(name.to_owned(), Variable { address: base + *value as usize, id });
+            let Some(Some(value)) = addresses.get(name) else { continue };
+            let address = base + *value as usize;
+            let known = self.variables.entry(name.to_owned()).or_insert(Variable { address, id });
+            // another file may have declared an array without its length
+            if self.btf.size(id) > self.btf.size(known.id) {
+                known.id = id;
             }
         }
     }
@@ -284,7 +296,10 @@ impl Scx {
 
     fn half(&self, cpus: &[Topo]) -> Half {
         let names: Vec<&str> = self.variables.keys().map(String::as_str).collect();
-        halves::defaults(&self.name, &names, &Machine { cpus })
+        let size_of = |wanted: &str| {
+            self.btf.composites().filter(|(name, ..)| *name == wanted).map(|(_, bytes, _)| bytes).max()
+        };
+        halves::defaults(&self.name, &names, &Machine { cpus, size_of: &size_of })
     }
 
     fn configure(
@@ -311,12 +326,15 @@ impl Scx {
         if let Some(cpu) = half.init_on.and_then(|name| self.get(name, "")) {
             self.request.init_cpu = cpu as i64;
         }
-        for (program, bytes) in half.calls {
-            self.calls.push((
-                program,
-                Box::new(Syscall { program: ptr::null_mut(), context: ptr::null_mut() }),
-                bytes,
-            ));
+        for Call { program, context, mask } in half.calls {
+            let call = Syscall {
+                program: ptr::null_mut(),
+                context: ptr::null_mut(),
+                mask: mask.as_ptr(),
+                mask_words: mask.len() as u64,
+                next: ptr::null_mut(),
+            };
+            self.calls.push(PreparedCall { program, call: Box::new(call), context, _mask: mask });
         }
         self.initial = self.numbers().into_iter().map(|(name, _, value)| (name, value)).collect();
         Ok(())
@@ -326,11 +344,16 @@ impl Scx {
     fn find_programs(&mut self, elf: &Elf<'_>, symbols: &[elf::Symbol]) {
         let base = self.abi as usize
             - symbols.iter().find(|s| s.name == "schedlab_scx").map_or(0, |s| s.value as usize);
-        for (name, call, bytes) in &mut self.calls {
-            let address =
-                symbols.iter().find(|s| s.name == *name && s.section != 0).map(|s| base + s.value as usize);
+        let mut next: *mut c_void = ptr::null_mut();
+        for PreparedCall { program, call, context, .. } in self.calls.iter_mut().rev() {
+            let address = symbols
+                .iter()
+                .find(|s| s.name == *program && s.section != 0)
+                .map(|s| base + s.value as usize);
             call.program = address.unwrap_or(0) as *mut c_void;
-            call.context = bytes.as_mut_ptr().cast();
+            call.context = context.as_mut_ptr().cast();
+            call.next = next;
+            next = call.context;
         }
         const HOOKS: [&str; 10] = [
             "tp_btf",
@@ -410,7 +433,7 @@ impl Scx {
         let request: *mut Request = &mut *self.request;
         let name = &self.name;
         let mut list = vec![(format!("making the maps of {name}"), table.load as u64, request as u64)];
-        for (program, call, _) in &mut self.calls {
+        for PreparedCall { program, call, .. } in &mut self.calls {
             let call: *mut Syscall = &mut **call;
             list.push((format!("running {program}"), table.call as u64, call as u64));
         }

@@ -20,4 +20,8 @@
 #define arch_cmpxchg_local arch_cmpxchg
 #define arch_cmpxchg64 arch_cmpxchg
 #define arch_cmpxchg64_local arch_cmpxchg
+/* Linux >= 6.5: a slab's list and counters change in one step, as on x86-64; kmalloc_nolock() gives no memory without */
+#define arch_cmpxchg128 arch_cmpxchg
+#define arch_cmpxchg128_local arch_cmpxchg
+#define system_has_cmpxchg128() 1
 #endif

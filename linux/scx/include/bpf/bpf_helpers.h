@@ -207,6 +207,9 @@ extern int schedlab_printk(const char *, ...) __attribute__((format(printf, 1, 2
 #define bpf_loop(n, cb, ctx, f) (bpf_loop)(n, ___bpf_callback2(cb, __u32, void *), ctx, f)
 #define bpf_kptr_xchg(d, p) ({								\
 	typeof(*(d)) __new = (p); (typeof(*(d)))(bpf_kptr_xchg)((void *)(d), (void *)__new); })
+/* of programs that are never called: see bpf_tracing.h */
+static inline long bpf_get_func_ret(void *ctx, __u64 *value) { *value = 0; return -95; /* EOPNOTSUPP */ }
+#define __builtin_memcpy_inline __builtin_memcpy
 #define bpf_get_prandom_u32() bpf_user_rnd_u32()
 #define bpf_get_current_task_btf() schedlab_current()
 #define bpf_get_current_task() ((__u64)schedlab_current())
@@ -216,6 +219,8 @@ extern int schedlab_printk(const char *, ...) __attribute__((format(printf, 1, 2
 	_Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wformat\"")	\
 	int __r = schedlab_printk(fmt, ##args);						\
 	_Pragma("GCC diagnostic pop") __r; })
+/* a program's own streams (6.17 and later), which its user-space half reads: to the kernel's log, as bpf_printk() */
+#define bpf_stream_vprintk schedlab_stream_vprintk
 /* bpf_obj_new_impl(): BPF's verifier turns the type's id into its size */
 #define bpf_core_type_id_local(t) sizeof(t)
 

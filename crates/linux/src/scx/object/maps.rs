@@ -34,6 +34,10 @@ const PAGE: u64 = 4096;
 impl Scx {
     pub(super) fn find_maps(&mut self, half: &Half) -> Result<(), String> {
         for (name, id) in self.btf.section(".maps") {
+            // several files may define one map together
+            if self.maps.iter().any(|known| known.name == name) {
+                continue;
+            }
             let Some(variable) = self.variables.get(&name).copied() else {
                 return Err(format!("the map {name} has no symbol"));
             };
