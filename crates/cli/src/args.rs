@@ -180,7 +180,7 @@ pub(crate) struct RunArgs {
     pub json: Option<PathBuf>,
     #[command(flatten)]
     pub at: crate::at::AtArgs,
-    /// End the run if the scheduler does nothing for this long on the clock of this machine: an endless loop.
+    /// End the run if the scheduler does nothing for this long: an endless loop. (Time in which this machine does not let it run does not count.)
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub stall: Span,
     #[command(flatten)]

@@ -52,7 +52,7 @@ pub(crate) struct Plan<'a> {
     pub costs: Option<Costs>,
     /// What is done to the kernel meanwhile.
     pub actions: Vec<Action>,
-    /// End the run if nothing happens for this long on the host's clock.
+    /// End the run if nothing happens for this long on the host, in time in which it could go on.
     pub stall_limit: Duration,
     /// The command that repeats the run.
     pub command: String,

@@ -23,7 +23,8 @@ pub(crate) struct Converted {
     pub start_ns: u64,
     pub kernel_threads: Vec<KernelThread>,
     pub schedstat: Vec<Option<Schedstat>>,
-    pub refused: BTreeMap<String, u64>,
+    /// What was left out or made up: reason -> how often.
+    pub dropped: BTreeMap<String, u64>,
     pub kernel: String,
     pub instructions: Vec<u64>,
 }
@@ -70,7 +71,7 @@ pub(crate) fn convert(
         kernel_threads: log.kernel_threads(),
         records: log.records,
         schedstat: schedstats(&frames.text("schedstat")?, workload.tasks.len()),
-        refused: refused(frames)?,
+        dropped: refused(frames, "the guest's kernel")?,
         kernel: frames.text("/proc/version")?.trim().to_string(),
         instructions: frames
             .file("instructions")?
@@ -121,9 +122,9 @@ pub(crate) fn convert_host(
     };
     log.records.retain(|record| record.time_ns <= duration_ns);
     let (records, hidden) = with_hidden_switches(without_strangers(log.records));
-    let mut left_out = refused(frames)?;
+    let mut dropped = refused(frames, "this machine's kernel")?;
     if hidden > 0 {
-        left_out
+        dropped
             .insert("switches that this machine hides from tracing, put in by inference".to_string(), hidden);
     }
     let others = (0..options.cpus).map(|cpu| KernelThread { pid: cpu + 1, name: format!("others/{cpu}") });
@@ -133,7 +134,7 @@ pub(crate) fn convert_host(
         kernel_threads: others.collect(),
         records,
         schedstat: schedstats(&frames.text("schedstat")?, workload.tasks.len()),
-        refused: left_out,
+        dropped,
         kernel: frames.text("/proc/version")?.trim().to_string(),
         instructions: Vec::new(),
     })
@@ -263,19 +264,19 @@ fn schedstats(text: &str, nr_tasks: usize) -> Vec<Option<Schedstat>> {
 }
 
 /// What the kernel refused to tasks, by operation and error.
-fn refused(frames: &Frames<'_>) -> Result<BTreeMap<String, u64>, GuestError> {
+fn refused(frames: &Frames<'_>, whose: &str) -> Result<BTreeMap<String, u64>, GuestError> {
     let mut counts = BTreeMap::new();
     let mut listed = 0;
     for row in frames.file("refused")?.chunks_exact(16) {
         let word = |i: usize| u32::from_le_bytes([row[i], row[i + 1], row[i + 2], row[i + 3]]);
-        let operation = if word(4) == 5 { "fork" } else { "change of parameters" };
+        let operations = if word(4) == 5 { "forks" } else { "changes of parameters" };
         let error = std::io::Error::from_raw_os_error(word(8) as i32);
-        *counts.entry(format!("the guest's kernel refused a {operation}: {error}")).or_default() += 1;
+        *counts.entry(format!("{operations} that {whose} refused: {error}")).or_default() += 1;
         listed += 1;
     }
     if frames.nr_refused > listed {
         let rest = u64::from(frames.nr_refused - listed);
-        counts.insert("the guest's kernel refused further operations".to_string(), rest);
+        counts.insert(format!("further operations that {whose} refused"), rest);
     }
     Ok(counts)
 }

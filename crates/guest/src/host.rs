@@ -59,7 +59,7 @@ pub fn run_on_host(workload: &Workload, options: &Options) -> Result<GuestRun, G
     let said = frames::parse(&bytes)?;
     let converted = convert::convert_host(&recorded.trace, &said, first_pid, workload, options)?;
     let mut dropped = program.dropped.clone();
-    for (reason, count) in converted.refused {
+    for (reason, count) in converted.dropped {
         *dropped.entry(reason).or_default() += count;
     }
     let release_name = converted.kernel.split_whitespace().nth(2).unwrap_or("unknown").to_string();
@@ -82,6 +82,7 @@ pub fn run_on_host(workload: &Workload, options: &Options) -> Result<GuestRun, G
             schedstat: converted.schedstat,
             instructions: converted.instructions,
             dropped,
+            nr_refused: said.nr_refused,
             boot_ns: 0,
             wall_ms: options.duration.as_ns() / 1_000_000,
         },

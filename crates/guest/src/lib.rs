@@ -60,7 +60,7 @@ pub struct GuestRun {
 }
 
 /// Everything about a run besides its log.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct GuestReport {
     /// Kernel package (or file name).
     pub package: String,
@@ -83,6 +83,8 @@ pub struct GuestReport {
     pub instructions: Vec<u64>,
     /// What was left out or bent, and what the kernel refused: reason -> how often.
     pub dropped: BTreeMap<String, u64>,
+    /// How many operations the kernel refused; which and why is among `dropped`. With any, it was another workload that ran.
+    pub nr_refused: u32,
     /// Virtual time from power-on to time 0 of the workload, by the trace's clock.
     pub boot_ns: u64,
     /// Host time QEMU took, in ms; 0 if the run came from the cache.
@@ -118,7 +120,7 @@ pub fn run(
     let frames = frames::parse(&output.bytes)?;
     let converted = convert::convert(&frames, workload, options)?;
     let mut dropped = program.dropped.clone();
-    for (reason, count) in converted.refused {
+    for (reason, count) in converted.dropped {
         *dropped.entry(reason).or_default() += count;
     }
     let header = LogHeader {
@@ -140,6 +142,7 @@ pub fn run(
             schedstat: converted.schedstat,
             instructions: converted.instructions,
             dropped,
+            nr_refused: frames.nr_refused,
             boot_ns: converted.start_ns,
             wall_ms: output.wall_ms,
         },

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{example, has_trace_cmd, instances_of, record, tracefs_or_skip};
+use common::{example, has_trace_cmd, instances_of, record, tracefs_or_skip, wait_until};
 use schedlab_host::tracefs::Tracefs;
 use schedlab_host::{Backend, Ended, GroupTable, RecordOptions, Recorded, Scope, Snapshot, What};
 use schedlab_trace::{Mode, Pid, SchedEvent, TraceFile};
@@ -25,14 +25,6 @@ fn lock() -> std::sync::MutexGuard<'static, ()> {
 fn shell(script: &str) -> What {
     let argv = ["sh", "-c", script].map(Into::into).to_vec();
     What::Command { argv, duration: None, scope: Scope::Whole }
-}
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < Duration::from_secs(20), "waited 20 s for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn send(child: &Child, signal: i32) {
@@ -131,34 +123,38 @@ fn a_tiny_buffer_loses_events_and_says_how_many() {
     WAYS.into_iter().for_each(losses_are_counted);
 }
 
-/// Of the calling thread.
-fn set_policy(policy: i32) {
-    let param = libc::sched_param { sched_priority: i32::from(policy == libc::SCHED_FIFO) };
+/// Makes the calling thread SCHED_FIFO.
+fn become_fifo() {
+    let param = libc::sched_param { sched_priority: 1 };
     // SAFETY: `param` outlives the call; 0 is the calling thread.
-    let set = unsafe { libc::sched_setscheduler(0, policy, &param) };
+    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) };
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
 
+/// A recording of 300 ms whose tiny buffer overflows while it goes on, so that a page after the gap tells of it.
 fn record_with_losses(output: &Path, way: Backend) -> Recorded {
-    // Threads that yield as fast as they can fill two pages in some 50 us, less than it takes to wake the drain. On a busy host the
-    // drain may happen to be up in time; so for 50 ms of every 200 ms nothing but them runs.
+    // In 50 ms of every 150 ms two FIFO threads per CPU yield to each other as fast as they can: that fills two pages in some 50 us, and nothing
+    // else runs meanwhile, the drain least of all. (They are FIFO from the start. Whoever became so first would keep the others from it,
+    // and a thread alone on its CPU yields to nobody.)
+    const EVERY: Duration = Duration::from_millis(150);
+    const BURST: Duration = Duration::from_millis(50);
     let mut options = RecordOptions::new(output, What::System { duration: Some(Duration::from_millis(300)) });
     options.backend = way;
     options.buffer_kb = 8;
     options.buffer_percent = 100;
     let stop = std::sync::atomic::AtomicBool::new(false);
+    let begin = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..2 * std::thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
-                let begin = std::time::Instant::now();
-                let mut alone = false;
+                become_fifo();
+                let mut burst = begin;
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    let wanted = (100..150).contains(&(begin.elapsed().as_millis() % 200));
-                    if wanted != alone {
-                        alone = wanted;
-                        set_policy(if alone { libc::SCHED_FIFO } else { libc::SCHED_OTHER });
+                    burst += EVERY;
+                    std::thread::sleep(burst.saturating_duration_since(Instant::now()));
+                    while burst.elapsed() < BURST {
+                        std::thread::yield_now();
                     }
-                    std::thread::yield_now();
                 }
             });
         }
@@ -169,17 +165,12 @@ fn record_with_losses(output: &Path, way: Backend) -> Recorded {
     .expect("recorded")
 }
 
-/// A recording whose tiny buffer overflowed while it went on, so that a page after the gap tells of it. A single one may end before
-/// that, or its drain may happen to be in time throughout: one of these must lose events.
-const TRIES: usize = 10;
-
 fn losses_are_counted(way: Backend) {
     let folder = tempfile::tempdir().expect("folder");
     let output = folder.path().join("t.dat");
     let told = |recorded: &Recorded| recorded.cpus.iter().map(|cpu| cpu.pages.events).sum::<u64>();
-    let mut tries = std::iter::repeat_with(|| record_with_losses(&output, way)).take(TRIES);
-    let recorded = tries.find(|recorded| told(recorded) > 0);
-    let recorded = recorded.expect("a buffer of 8 KiB cannot hold 300 ms of yielding");
+    let recorded = record_with_losses(&output, way);
+    assert!(told(&recorded) > 0, "a buffer of 8 KiB cannot hold 50 ms of yielding: {recorded}");
     let (in_pages, all) = (told(&recorded), recorded.nr_lost());
     assert!(in_pages <= all, "the page heads say {in_pages}, the kernel {all}");
     // Where they are missing is known: within the recording, one place after the other on each CPU.

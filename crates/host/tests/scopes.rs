@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use common::tracefs_or_skip;
+use common::{tracefs_or_skip, wait_until};
 use schedlab_host::{
     Ended, EventChoice, GroupTable, Others, RecordOptions, Recorded, Scope, Snapshot, Stage, What,
 };
@@ -129,10 +129,17 @@ fn a_process_is_recorded_with_the_processes_below_it() {
     let folder = tempfile::tempdir().expect("folder");
     let output = folder.path().join("t.dat");
     // A family from before the recording, and a stranger beside it.
-    let nap = "while :; do sleep 0.02; done";
-    let family = background(&format!("(({nap}) & {nap}) & {nap}"));
-    let stranger = background(nap);
-    std::thread::sleep(Duration::from_millis(200));
+    let nap = "for i in $(seq 3000); do sleep 0.02; done";
+    let mark = |name: &str| folder.path().join(name);
+    // each says which process it is
+    let begin = |name: &str| format!("sh -c 'echo $PPID > {}'; {nap}", mark(name).display());
+    let family = background(&format!("(({}) & {}) & {}", begin("1"), begin("2"), begin("3")));
+    let stranger = background(&begin("4"));
+    let said = |name: &str| -> Option<i32> { std::fs::read_to_string(mark(name)).ok()?.trim().parse().ok() };
+    wait_until("the family and the stranger", || {
+        ["1", "2", "3", "4"].iter().all(|name| said(name).is_some())
+    });
+    let shells: Vec<i32> = ["1", "2", "3"].iter().filter_map(|name| said(name)).collect();
     let pids = vec![family.0.id() as i32];
     let what = What::Processes { pids, duration: Some(Duration::from_millis(400)), scope: Scope::Whole };
     let mut options = RecordOptions::new(&output, what);
@@ -140,8 +147,8 @@ fn a_process_is_recorded_with_the_processes_below_it() {
     record(&options);
     let (ran, snapshot) =
         (ran(&output), Snapshot::read(&output.with_extension("proc.csv")).expect("snapshot"));
-    let shells: Vec<i32> = snapshot.rows.iter().filter(|row| row.comm == "sh").map(|row| row.tid).collect();
-    assert_eq!(shells.len(), 3, "the process, its child and its grandchild: {:?}", snapshot.rows);
+    let there = |tid: &i32| snapshot.rows.iter().any(|row| row.tid == *tid && row.comm == "sh");
+    assert!(shells.iter().all(there), "the process, its child and its grandchild: {:?}", snapshot.rows);
     assert!(shells.iter().all(|tid| ran.contains(tid)), "{shells:?} in {ran:?}");
     assert!(!ran.contains(&(stranger.0.id() as i32)));
     // Family is over: what is left of it goes with the group of processes.
@@ -242,16 +249,32 @@ fn a_control_group_is_recorded_with_what_is_moved_to_it_and_with_its_settings() 
     let folder = tempfile::tempdir().expect("folder");
     let output = folder.path().join("t.dat");
     let procs = group.folder.join("cgroup.procs");
-    let nap = "while :; do sleep 0.02; done";
+    let nap = "for i in $(seq 3000); do sleep 0.02; done";
     let member = background(&format!("echo $$ > {}; {nap}", procs.display()));
     let stranger = background(nap);
-    std::thread::sleep(Duration::from_millis(200));
-    // Comes to the group while it is recorded.
-    let late = background(&format!("sleep 0.7; echo $$ > {}; {nap}", procs.display()));
-    let what = What::Cgroups { paths: vec![group.path.clone()], duration: Some(Duration::from_millis(1200)) };
+    wait_until("the member to be in its group", || {
+        std::fs::read_to_string(&procs).is_ok_and(|pids| !pids.is_empty())
+    });
+    // Comes to the group while it is recorded, and tells the recorder when it is there.
+    let go = folder.path().join("go");
+    let late = background(&format!(
+        "until [ -e {} ]; do sleep 0.02; done; echo $$ > {}; sleep 0.1; kill -USR2 {}; {nap}",
+        go.display(),
+        procs.display(),
+        std::process::id()
+    ));
+    let what = What::Cgroups { paths: vec![group.path.clone()], duration: Some(Duration::from_secs(20)) };
     let mut options = RecordOptions::new(&output, what);
     options.anonymise = Some(Others::Drop);
-    let recorded = record(&options);
+    options.stop_on = Some(libc::SIGUSR2);
+    options.progress_every = Some(Duration::from_millis(20));
+    let recorded = schedlab_host::record(&options, &mut |stage| {
+        if matches!(stage, Stage::Recording { .. }) {
+            std::fs::write(&go, "").expect("a mark");
+        }
+    })
+    .expect("recorded");
+    assert_eq!(recorded.ended, Ended::Signal(libc::SIGUSR2));
     let ran = ran(&output);
     let pid = |process: &Background| process.0.id() as i32;
     assert!(ran.contains(&pid(&member)) && ran.contains(&pid(&late)), "{ran:?}");

@@ -399,6 +399,7 @@ impl<S: Sink> LinuxMachine<S> {
         Yield::Fault
     }
 
+    #[inline]
     fn stimulate(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) {
         match stimulus {
             Stimulus::Continue => {}
@@ -406,6 +407,62 @@ impl<S: Sink> LinuxMachine<S> {
             // SAFETY: the machine's list outlives the call of resume(), in which the handler runs.
             Stimulus::Device(tasks) => unsafe { self.kernel.raise_device(cpu, tasks) },
             Stimulus::Op(task, operation) => self.operate(task, operation),
+        }
+    }
+
+    /// Lets a CPU run; its log and the interrupts that it posts are taken in.
+    #[inline]
+    fn resume_once(&mut self, cpu: CpuId) -> Result<State, Box<KernelError>> {
+        let sink = &mut self.sink;
+        let state =
+            self.kernel.resume(cpu, &mut |window: &[Record]| window.iter().for_each(|r| sink.push(*r)));
+        self.kernel.drain_kicks(&mut self.kicks);
+        state
+    }
+
+    /// A task in user mode is there because it computes, whoever it is: no request of ours is under way.
+    #[inline]
+    fn nothing_asked(&self) -> bool {
+        self.batches.is_empty() && self.to_lead.is_empty() && self.to_block.is_empty() && self.scx.is_none()
+    }
+
+    /// What a CPU's state means to the machine; a task that is in user mode for a request of ours goes on with it.
+    #[inline(never)]
+    fn settle(&mut self, cpu: CpuId, mut state: Result<State, Box<KernelError>>) -> Yield {
+        loop {
+            if self.scx.as_ref().is_some_and(Scx::has_exited) && state.is_ok() {
+                return self.scx_gone();
+            }
+            match state {
+                Ok(State::Idle) => return Yield::Idle,
+                Ok(State::Relax) => return Yield::Spin,
+                Ok(State::Paused) => return Yield::Paused,
+                Ok(State::User(CONTROL)) => {
+                    self.direct_control();
+                    if self.fault.is_some() {
+                        return Yield::Fault;
+                    }
+                }
+                Ok(State::User(task)) => {
+                    if !self.batches.is_empty() {
+                        self.batch_done(task);
+                        if self.fault.is_some() {
+                            return Yield::Fault;
+                        }
+                    }
+                    if let Some(at) = self.to_lead.iter().position(|&t| t == task) {
+                        self.to_lead.swap_remove(at);
+                        self.kernel.operate(task, op::SETSID, 0, [0; 5]);
+                    } else if let Some(at) = self.to_block.iter().position(|&t| t == task) {
+                        self.to_block.swap_remove(at);
+                        self.kernel.operate(task, op::BLOCK, 0, [u64::MAX, 0, 0, 0, 0]);
+                    } else {
+                        return Yield::User(task);
+                    }
+                }
+                Err(error) => return self.fail(&error),
+            }
+            state = self.resume_once(cpu);
         }
     }
 
@@ -456,9 +513,9 @@ impl<S: Sink> LinuxMachine<S> {
     }
 
     #[cold]
-    fn fail(&mut self, error: KernelError) -> Yield {
+    fn fail(&mut self, error: &KernelError) -> Yield {
         const SHOWN: usize = 30;
-        let mut fault = fault_of(&error);
+        let mut fault = fault_of(error);
         let lines: Vec<&str> = self.kernel.console().lines().collect();
         for line in &lines[lines.len().saturating_sub(SHOWN)..] {
             fault.reason.push_str("\n    ");
@@ -532,46 +589,10 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
     fn resume(&mut self, cpu: CpuId, now: Time, stimulus: Stimulus<'_>) -> Yield {
         self.kernel.set_now(now);
         self.stimulate(cpu, stimulus);
-        loop {
-            let sink = &mut self.sink;
-            let state =
-                self.kernel.resume(cpu, &mut |window: &[Record]| window.iter().for_each(|r| sink.push(*r)));
-            self.kernel.drain_kicks(&mut self.kicks);
-            if self.scx.as_ref().is_some_and(Scx::has_exited) && state.is_ok() {
-                return self.scx_gone();
-            }
-            match state {
-                Ok(State::Idle) => return Yield::Idle,
-                Ok(State::Relax) => return Yield::Spin,
-                Ok(State::Paused) => return Yield::Paused,
-                Ok(State::User(CONTROL)) => {
-                    self.direct_control();
-                    if self.fault.is_some() {
-                        return Yield::Fault;
-                    }
-                }
-                Ok(State::User(task)) => {
-                    if !self.batches.is_empty() {
-                        self.batch_done(task);
-                        if self.fault.is_some() {
-                            return Yield::Fault;
-                        }
-                    }
-                    if let Some(at) = self.to_lead.iter().position(|&t| t == task) {
-                        self.to_lead.swap_remove(at);
-                        self.kernel.operate(task, op::SETSID, 0, [0; 5]);
-                        continue;
-                    }
-                    match self.to_block.iter().position(|&t| t == task) {
-                        Some(at) => {
-                            self.to_block.swap_remove(at);
-                            self.kernel.operate(task, op::BLOCK, 0, [u64::MAX, 0, 0, 0, 0]);
-                        }
-                        None => return Yield::User(task),
-                    }
-                }
-                Err(error) => return self.fail(error),
-            }
+        match self.resume_once(cpu) {
+            Ok(State::User(task)) if task != CONTROL && self.nothing_asked() => Yield::User(task),
+            Ok(State::Idle) if self.scx.is_none() => Yield::Idle,
+            state => self.settle(cpu, state),
         }
     }
 

@@ -84,9 +84,12 @@ pub struct Open {
     pub versions: Vec<String>,
     /// Where a real kernel was seen to have it.
     pub seen: String,
+    /// The upstream commit that mended it, if one has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mended: Option<Fix>,
 }
 
-/// The upstream commit that an edit undoes.
+/// An upstream commit that an edit undoes, or that mended what an edit mends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fix {
@@ -96,7 +99,7 @@ pub struct Fix {
     pub subject: String,
     /// The first release of Linus's that has it.
     pub release: String,
-    /// What the edits leave out of the original, or add; empty: they undo it as it was.
+    /// What the edits leave out of the original, or add; empty: they do the same.
     #[serde(default)]
     pub differs: String,
 }

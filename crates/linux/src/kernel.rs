@@ -276,7 +276,7 @@ impl LinuxKernel {
     /// Run a CPU until it has nothing more to do at this instant. Interrupts sent to it so far arrive now. Full windows of
     /// the log go to `sink`.
     #[inline]
-    pub fn resume(&mut self, cpu: CpuId, sink: LogSink<'_>) -> Result<State, KernelError> {
+    pub fn resume(&mut self, cpu: CpuId, sink: LogSink<'_>) -> Result<State, Box<KernelError>> {
         let c = self.cpu(cpu);
         // SAFETY: `c` points into the table; nothing runs.
         unsafe {
@@ -300,7 +300,7 @@ impl LinuxKernel {
     }
 
     #[cold]
-    fn serve(&mut self, c: *mut Cpu, sink: LogSink<'_>) -> Result<(), KernelError> {
+    fn serve(&mut self, c: *mut Cpu, sink: LogSink<'_>) -> Result<(), Box<KernelError>> {
         // SAFETY: `c` points into the table; nothing runs.
         let (what, text, len) = unsafe { ((*c).call, (*c).call_text, (*c).call_len as usize) };
         match what {
@@ -333,7 +333,7 @@ impl LinuxKernel {
                 let reason =
                     String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) }).into_owned();
                 self.console.stack(&self.callers(c));
-                Err(KernelError::Dead { panic: what == call::PANIC, reason })
+                Err(Box::new(KernelError::Dead { panic: what == call::PANIC, reason }))
             }
         }
     }

@@ -335,7 +335,7 @@ impl<K: Kernel> Machine<K> {
                 (wall_ns, (wall_ns as f64 * inside.min(1.0)) as u64)
             }
         };
-        let end = end.unwrap_or_else(End::Fault);
+        let end = end.unwrap_or_else(|fault| End::Fault(*fault));
         Outcome {
             end,
             duration: Span::from_ns(self.now_ns - epoch_ns),
@@ -348,7 +348,7 @@ impl<K: Kernel> Machine<K> {
         }
     }
 
-    fn main_loop(&mut self, epoch_ns: u64, end_ns: u64) -> Result<End, Fault> {
+    fn main_loop(&mut self, epoch_ns: u64, end_ns: u64) -> Result<End, Box<Fault>> {
         while self.live > 0 {
             if self.live == self.waiting {
                 return Ok(End::Deadlock(self.waits()));
@@ -358,22 +358,29 @@ impl<K: Kernel> Machine<K> {
             }
             let late_ns = self.late.last().map_or(u64::MAX, |(at_ns, _)| *at_ns);
             let action_ns = self.next_action_ns(epoch_ns);
-            if !self.next_event(end_ns.min(late_ns).min(action_ns))? {
-                if late_ns <= end_ns.min(action_ns) {
-                    self.spawn_late(late_ns)?;
-                    continue;
-                }
-                if action_ns <= end_ns {
-                    self.act(action_ns)?;
-                    continue;
-                }
-                if self.queue.first().0 == Key::NEVER && self.wheel_ns() == u64::MAX {
-                    return Err(self.lost());
-                }
-                self.now_ns = end_ns;
-                self.kernel.check_end(Time::from_ns(end_ns))?;
-                return Ok(End::Duration);
+            let limit_ns = end_ns.min(late_ns).min(action_ns);
+            // until one of the above is to be looked at again; none of them changes by itself
+            let mut happened = self.next_event(limit_ns)?;
+            while happened && self.live > 0 && self.live != self.waiting && self.acting.is_none() {
+                happened = self.next_event(limit_ns)?;
             }
+            if happened {
+                continue;
+            }
+            if late_ns <= end_ns.min(action_ns) {
+                self.spawn_late(late_ns)?;
+                continue;
+            }
+            if action_ns <= end_ns {
+                self.act(action_ns)?;
+                continue;
+            }
+            if self.queue.first().0 == Key::NEVER && self.wheel_ns() == u64::MAX {
+                return Err(Box::new(self.lost()));
+            }
+            self.now_ns = end_ns;
+            self.kernel.check_end(Time::from_ns(end_ns))?;
+            return Ok(End::Duration);
         }
         // what the last event has set off at this instant
         while let Some(cpu) = self.kernel.next_kick().or_else(|| self.spinning.pop_front()) {
@@ -393,7 +400,7 @@ impl<K: Kernel> Machine<K> {
     /// Begins the next action. The run goes on meanwhile: the kernel may have to wait for something (a CPU that goes off waits
     /// for RCU, say).
     #[cold]
-    fn act(&mut self, at_ns: u64) -> Result<(), Fault> {
+    fn act(&mut self, at_ns: u64) -> Result<(), Box<Fault>> {
         self.now_ns = self.now_ns.max(at_ns);
         let Some(action) = self.actions.pop() else { return Ok(()) };
         self.kernel.control(Time::from_ns(self.now_ns), Control::Files(&action.files))?;
@@ -403,60 +410,69 @@ impl<K: Kernel> Machine<K> {
 
     /// Looks whether the action under way is done.
     #[cold]
-    fn act_on(&mut self) -> Result<(), Fault> {
+    fn act_on(&mut self) -> Result<(), Box<Fault>> {
         let Some((at, limit_ns)) = self.acting else { return Ok(()) };
         if let Some(result) = self.kernel.control_done() {
             self.acting = None;
             let read = self.kernel.readings().into_iter();
             self.readings.extend(read.map(|(name, result)| Reading { at, name, result }));
-            return result;
+            return result.map_err(Box::new);
         }
         if self.now_ns > limit_ns {
             let reason = format!("an action asked for at {at} was not done {CONTROL_MAX} later");
-            return Err(Fault { kind: FaultKind::LostTask, reason });
+            return Err(Box::new(Fault { kind: FaultKind::LostTask, reason }));
         }
         Ok(())
     }
 
     /// Carries out the next event not later than `limit_ns`; false if there is none.
     #[inline]
-    fn next_event(&mut self, limit_ns: u64) -> Result<bool, Fault> {
-        if let Some(cpu) = self.kernel.next_kick() {
+    fn next_event(&mut self, limit_ns: u64) -> Result<bool, Box<Fault>> {
+        let one;
+        let (cpu, stimulus) = if let Some(cpu) = self.kernel.next_kick() {
             self.spins = 0;
-            return self.step(cpu, Stimulus::Continue).map(|()| true);
-        }
-        if let Some(cpu) = self.spinning.pop_front() {
+            (cpu, Stimulus::Continue)
+        } else if let Some(cpu) = self.spinning.pop_front() {
             self.spins += 1;
             if self.spins > SPINS_MAX {
-                return Err(Fault {
+                return Err(Box::new(Fault {
                     kind: FaultKind::Livelock,
                     reason: format!("{cpu} spins in the kernel for ever"),
-                });
+                }));
             }
-            return self.step(cpu, Stimulus::Continue).map(|()| true);
-        }
-        self.spins = 0;
-        let (cpu_key, cpu) = self.queue.first();
-        let wheel_ns = self.wheel_ns();
-        let device_first = Key::new(wheel_ns, CLASS_DEVICE) < cpu_key;
-        let time_ns = if device_first { wheel_ns } else { cpu_key.time_ns() };
-        if time_ns > limit_ns {
-            return Ok(false);
-        }
-        if time_ns > self.now_ns {
-            self.now_ns = time_ns;
-            self.events_at_instant = 0;
-        }
-        if device_first {
-            self.wake_first_due()?;
-        } else if cpu_key.class() == CLASS_TIMER {
-            let cpu = CpuId(cpu as u32);
-            let sleepers = if wheel_ns == time_ns { self.due_sleepers_of(cpu) } else { Vec::new() };
-            self.step(cpu, Stimulus::Timer(&sleepers))?;
+            (cpu, Stimulus::Continue)
         } else {
-            self.operate(CpuId(cpu as u32))?;
-        }
-        Ok(true)
+            self.spins = 0;
+            let (cpu_key, cpu) = self.queue.first();
+            let wheel_ns = self.wheel_ns();
+            let device_first = Key::new(wheel_ns, CLASS_DEVICE) < cpu_key;
+            let time_ns = if device_first { wheel_ns } else { cpu_key.time_ns() };
+            if time_ns > limit_ns {
+                return Ok(false);
+            }
+            if time_ns > self.now_ns {
+                self.now_ns = time_ns;
+                self.events_at_instant = 0;
+            }
+            if device_first {
+                if self.kernel.wakes_sleepers_with_ticks() {
+                    return self.wake_first_due().map(|()| true);
+                }
+                one = [TaskId(self.wheel.pop(time_ns).expect("the wheel has a task due now"))];
+                (CpuId(self.runs[one[0].index()].cpu), Stimulus::Device(&one))
+            } else if cpu_key.class() == CLASS_TIMER {
+                let cpu = CpuId(cpu as u32);
+                if wheel_ns == time_ns && self.kernel.wakes_sleepers_with_ticks() {
+                    let sleepers = self.due_sleepers_of(cpu);
+                    return self.step(cpu, Stimulus::Timer(&sleepers)).map(|()| true);
+                }
+                (cpu, Stimulus::Timer(&[]))
+            } else {
+                return self.operate(CpuId(cpu as u32)).map(|()| true);
+            }
+        };
+        // the one place where what comes from outside enters the kernel: the rest of the loop is around it
+        self.step_here(cpu, stimulus).map(|()| true)
     }
 
     /// When the next planned wakeup is due.
@@ -475,9 +491,6 @@ impl<K: Kernel> Machine<K> {
 
     /// Takes out the tasks whose own timers are due now on this CPU.
     fn due_sleepers_of(&mut self, cpu: CpuId) -> Vec<TaskId> {
-        if !self.kernel.wakes_sleepers_with_ticks() {
-            return Vec::new();
-        }
         self.collect_due();
         let (sleepers, others) = self
             .due
@@ -498,14 +511,9 @@ impl<K: Kernel> Machine<K> {
         }
     }
 
-    /// The wakeup planned first of those that are due: by a device, or by a timer together with all others of that CPU.
-    #[inline]
-    fn wake_first_due(&mut self) -> Result<(), Fault> {
-        if !self.kernel.wakes_sleepers_with_ticks() {
-            let task = TaskId(self.wheel.pop(self.now_ns).expect("the wheel has a task due now"));
-            let cpu = CpuId(self.runs[task.index()].cpu);
-            return self.step(cpu, Stimulus::Device(&[task]));
-        }
+    /// Under a policy with ticks, the wakeup planned first of those that are due: by a device, or by a timer together with all others of
+    /// that CPU.
+    fn wake_first_due(&mut self) -> Result<(), Box<Fault>> {
         self.collect_due();
         let task = *self.due.front().expect("the wheel has a task due now");
         let cpu = CpuId(self.runs[task as usize].cpu);
@@ -522,8 +530,13 @@ impl<K: Kernel> Machine<K> {
     }
 
     /// Lets a CPU execute, and plans its next event.
-    #[inline]
-    fn step(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<(), Fault> {
+    fn step(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<(), Box<Fault>> {
+        self.step_here(cpu, stimulus)
+    }
+
+    /// As [`Self::step`], as part of its caller.
+    #[inline(always)]
+    fn step_here(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<(), Box<Fault>> {
         let now_ns = self.now_ns;
         let state = self.cpus[cpu.index()];
         if !state.user.is_idle() {
@@ -571,7 +584,7 @@ impl<K: Kernel> Machine<K> {
                 (state.user, state.before) = (TaskId::IDLE, before);
                 Key::new(self.kernel.timer(cpu).as_ns(), CLASS_TIMER) // not late: no interrupt
             }
-            Yield::Fault => return Err(self.kernel.fault()),
+            Yield::Fault => return Err(Box::new(self.kernel.fault())),
         };
         self.queue.set(cpu.index(), key);
         Ok(())
@@ -593,7 +606,7 @@ impl<K: Kernel> Machine<K> {
     /// `resume` with a stop watch and the checks that need not be made each time.
     #[cold]
     #[inline(never)]
-    fn resume_sampled(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<Yield, Fault> {
+    fn resume_sampled(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<Yield, Box<Fault>> {
         let before = ticks();
         if let Some((began, inside)) = self.sample.take() {
             // the event after a measured one closes the measurement: kernel's part and whole of one event
@@ -611,10 +624,10 @@ impl<K: Kernel> Machine<K> {
         }
         self.events_at_instant += u64::from(SAMPLE_EVERY);
         if self.events_at_instant > EVENTS_PER_INSTANT_MAX {
-            return Err(Fault {
+            return Err(Box::new(Fault {
                 kind: FaultKind::Livelock,
                 reason: format!("more than {EVENTS_PER_INSTANT_MAX} events at one instant"),
-            });
+            }));
         }
         if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer(&[])) {
             self.last_progress_ns = self.now_ns;
@@ -622,7 +635,7 @@ impl<K: Kernel> Machine<K> {
             self.last_progress_ns = self.now_ns;
             let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel_ns() == u64::MAX;
             if idle && self.live > self.waiting {
-                return Err(self.lost());
+                return Err(Box::new(self.lost()));
             }
         }
         let before = ticks();
@@ -681,7 +694,7 @@ impl<K: Kernel> Machine<K> {
 
     /// The task on this CPU has computed as long as its program says: carry out its next step.
     #[inline]
-    fn operate(&mut self, cpu: CpuId) -> Result<(), Fault> {
+    fn operate(&mut self, cpu: CpuId) -> Result<(), Box<Fault>> {
         let id = self.cpus[cpu.index()].user;
         let now_ns = self.now_ns;
         let index = id.index();
@@ -788,7 +801,7 @@ impl<K: Kernel> Machine<K> {
     }
 
     #[inline]
-    fn enter(&mut self, cpu: CpuId, id: TaskId, op: Op<'_>) -> Result<(), Fault> {
+    fn enter(&mut self, cpu: CpuId, id: TaskId, op: Op<'_>) -> Result<(), Box<Fault>> {
         if self.costly && matches!(op, Op::Block | Op::BlockUntil(_) | Op::Yield) {
             // what the kernel has cost it so far comes off its next burst
             let run = &mut self.runs[id.index()];
@@ -849,7 +862,7 @@ impl<K: Kernel> Machine<K> {
 
     /// The task goes on computing without having entered the kernel.
     #[inline]
-    fn compute_on(&mut self, cpu: CpuId, id: TaskId) -> Result<(), Fault> {
+    fn compute_on(&mut self, cpu: CpuId, id: TaskId) -> Result<(), Box<Fault>> {
         let timer_key = self.timer_key(cpu);
         let needs_ns = self.time_for(cpu.0, self.runs[id.index()].remaining_ns);
         let due_ns = self.now_ns.saturating_add(needs_ns);

@@ -118,11 +118,14 @@ impl Wheel {
     /// Moves time forward to the earliest timer, handing slots down.
     #[inline]
     fn advance(&mut self, to_ns: u64) {
-        if to_ns == self.now_ns {
+        let changed = to_ns ^ self.now_ns;
+        if changed == 0 {
             return;
         }
         self.now_ns = to_ns;
-        for level in (1..LEVELS).rev() {
+        // digits above the highest that has changed lead to the slots that were handed down before
+        let highest = (63 - changed.leading_zeros()) as usize / 6;
+        for level in (1..=highest).rev() {
             let digit = (to_ns >> (6 * level)) as usize & 63;
             if self.occupied[level] >> digit & 1 == 1 {
                 self.occupied[level] &= !(1 << digit);

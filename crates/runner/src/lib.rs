@@ -53,7 +53,7 @@ pub struct Request<'a> {
     pub costs: Option<Costs>,
     /// What the experimenter does while the workload runs.
     pub actions: &'a [Action],
-    /// End the run as a stall if nothing happens for this long on the host's clock.
+    /// End the run as a stall if nothing happens for this long, in time in which it could go on (a busy host is no stall).
     pub stall_limit: Duration,
 }
 

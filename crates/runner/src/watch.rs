@@ -194,9 +194,58 @@ enum Status {
     Stalled,
 }
 
+/// How long a child has had for its next event. Only time counts in which it could have gone on: its CPU time, and time that it slept
+/// of its own accord. A host that is busy, a slow disk, a debugger and a user who stops the job for a while (Ctrl-Z) are no endless loop.
+struct Patience {
+    pulse: u64,
+    cpu: Duration,
+    looked: Instant,
+    used_up: Duration,
+}
+
+/// Most that counts between two looks as slept: the parent may itself have been kept from looking.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
+
+impl Patience {
+    fn new() -> Patience {
+        Patience { pulse: 0, cpu: Duration::ZERO, looked: Instant::now(), used_up: Duration::ZERO }
+    }
+
+    /// Looks at the child, which must not have been waited for.
+    fn look(&mut self, pid: libc::pid_t, pulse: u64) -> Duration {
+        let (cpu, now) = (cpu_time(pid), Instant::now());
+        if pulse == self.pulse {
+            let used = cpu.saturating_sub(self.cpu);
+            let rest = now.duration_since(self.looked).saturating_sub(used).min(LONGEST_LOOK);
+            self.used_up += if is_asleep(pid) { used + rest } else { used };
+        } else {
+            self.used_up = Duration::ZERO;
+        }
+        (self.pulse, self.cpu, self.looked) = (pulse, cpu, now);
+        self.used_up
+    }
+}
+
+/// CPU time that a process has used.
+fn cpu_time(pid: libc::pid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut clock = 0;
+    // SAFETY: both calls fill a local.
+    let known = unsafe {
+        libc::clock_getcpuclockid(pid, &mut clock) == 0 && libc::clock_gettime(clock, &mut time) == 0
+    };
+    if known { Duration::new(time.tv_sec as u64, time.tv_nsec as u32) } else { Duration::ZERO }
+}
+
+/// Whether a process sleeps, and could be woken: `1234 (name) S ...`.
+fn is_asleep(pid: libc::pid_t) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+}
+
 /// Waits for the child; ends it when its pulse stops.
 fn wait(pid: libc::pid_t, page: &ControlPage, stall_limit: Duration) -> Status {
-    let mut last = (page.pulse.load(Ordering::Relaxed), Instant::now());
+    let mut patience = Patience::new();
     let mut pause = Duration::from_micros(100);
     loop {
         let mut status = 0;
@@ -209,10 +258,7 @@ fn wait(pid: libc::pid_t, page: &ControlPage, stall_limit: Duration) -> Status {
                 Status::Exited(libc::WEXITSTATUS(status))
             };
         }
-        let pulse = page.pulse.load(Ordering::Relaxed);
-        if pulse != last.0 {
-            last = (pulse, Instant::now());
-        } else if last.1.elapsed() > stall_limit {
+        if patience.look(pid, page.pulse.load(Ordering::Relaxed)) > stall_limit {
             // SAFETY: `pid` is our child, not yet waited for; waitpid then takes its status.
             unsafe {
                 // it says where it is and ends by that; if it cannot, it is ended

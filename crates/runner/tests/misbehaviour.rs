@@ -72,6 +72,19 @@ broken!(LOOPS, |policy| {
         std::hint::black_box(&policy.queue);
     }
 });
+broken!(SLEEPS, |_| {
+    std::thread::sleep(Duration::from_secs(600));
+    None
+});
+broken!(STOPPED, |policy| {
+    // as by Ctrl-Z and, 1.5 s later, fg
+    let wake = format!("sleep 1.5; kill -CONT {}", std::process::id());
+    let mut helper = std::process::Command::new("sh").args(["-c", &wake]).spawn().expect("sh");
+    // SAFETY: a plain call.
+    unsafe { libc::raise(libc::SIGSTOP) };
+    let _ = helper.wait();
+    (!policy.queue.is_empty()).then(|| policy.queue.remove(0))
+});
 broken!(PANICS, |policy| Some(policy.queue[7]));
 
 #[test]
@@ -95,6 +108,26 @@ fn loops() {
     let (kind, reason) = end(&LOOPS);
     assert_eq!(kind, "stall");
     assert!(reason.contains("an endless loop inside the scheduler"), "{reason}");
+}
+
+#[test]
+fn sleeps() {
+    let (kind, reason) = end(&SLEEPS);
+    assert_eq!(kind, "stall", "{reason}");
+}
+
+/// Time in which it cannot go on is not held against it, though it be longer than the limit.
+#[test]
+fn a_run_that_is_stopped_for_a_while_goes_on() {
+    let workload = workload(&[&[Run(1), Sleep(1), Run(1)], &[Run(1)]]);
+    let scheduler = Scheduler::Native(&STOPPED);
+    let request = Request {
+        stall_limit: Duration::from_millis(700),
+        ..Request::new(&workload, &scheduler, Topology::flat(1).unwrap())
+    };
+    let begun = std::time::Instant::now();
+    assert_eq!(run(&request).unwrap().report.end, RunEnd::AllDone);
+    assert!(begun.elapsed() > Duration::from_millis(1400), "it was not stopped");
 }
 
 #[test]

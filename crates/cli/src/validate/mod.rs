@@ -90,7 +90,7 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
     let costs = args.costs.as_deref().map(costs::load).transpose()?;
     let mut judged = Vec::new();
     let mut without_costs = Vec::new();
-    let mut skipped = 0;
+    let (mut skipped, mut not_judged) = (0, 0);
     let to_stdout = output::is_stdout(args.json.as_deref());
     let color = schedlab_report::Style::detect().color;
     let width = if args.all { Width::All } else { Width::Brief };
@@ -133,6 +133,7 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
         }
         if let Some(why) = withheld {
             found.withhold(why);
+            not_judged += 1;
         }
         if !to_stdout {
             print!("{}", table(std::slice::from_ref(&found), width, color));
@@ -149,7 +150,7 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
         print!("\n{}", effect(&without_costs, &judged));
     }
     write(args, &judged)?;
-    conclude(&judged, skipped, ui)
+    conclude(&judged, (skipped, not_judged), ui)
 }
 
 /// The cases asked for, with no more runs of real Linux than asked for.
@@ -333,13 +334,15 @@ fn write(args: &ValidateArgs, judged: &[Judged]) -> Result<()> {
     Ok(())
 }
 
-fn conclude(judged: &[Judged], skipped: usize, ui: &Ui) -> Result<()> {
+fn conclude(judged: &[Judged], (skipped, not_judged): (usize, usize), ui: &Ui) -> Result<()> {
     let count = |verdict| judged.iter().map(|case| case.count(verdict)).sum::<usize>();
     let (pass, known, fail) = (count(Verdict::Pass), count(Verdict::Known), count(Verdict::Fail));
     let skipped =
         if skipped > 0 { format!("; {skipped} cases have no kept guest runs") } else { String::new() };
+    let not_judged =
+        if not_judged > 0 { format!(", {not_judged} of them not judged") } else { String::new() };
     ui.say(format!(
-        "{} cases: {pass} quantities within tolerance, {known} beyond it for a known cause, {fail} failed{skipped}",
+        "{} cases{not_judged}: {pass} quantities within tolerance, {known} beyond it for a known cause, {fail} failed{skipped}",
         judged.len()
     ));
     if fail == 0 {

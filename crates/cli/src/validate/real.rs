@@ -5,9 +5,10 @@ use crate::failure::{Failure, Result};
 use crate::guest;
 use crate::output;
 use crate::ui::Ui;
-use schedlab_guest::{Asked, GuestKernel, Options, Present};
+use schedlab_guest::{Asked, GuestKernel, GuestReport, Options, Present};
+use schedlab_units::Policy;
 use schedlab_validate::{Case, Golden, Measures, Question, Source, tolerance};
-use schedlab_workload::Workload;
+use schedlab_workload::{Task, Workload};
 
 /// A guest with several CPUs takes three times its own time on a quiet host, and hosts are not always quiet.
 const WALL_LIMIT_S: u64 = 3600;
@@ -77,16 +78,34 @@ fn on_host(case: &Case, workload: &Workload, ui: &Ui) -> Result<Real> {
         100.0 * measures.busy,
         100.0 * others
     );
-    let withheld = (others > tolerance::HOST_OTHERS).then(|| {
+    let too_many = (others > tolerance::HOST_OTHERS).then(|| {
         format!(
             "not judged: others had more than {:.0} % of the CPUs; try again when this machine is quiet",
             100.0 * tolerance::HOST_OTHERS
         )
     });
+    let withheld = refusal(workload, &run.report, case.cpus).or(too_many);
     let dropped = run.report.dropped.iter().map(|(what, count)| format!("{count} {what}"));
     let notes = std::iter::once(note).chain(dropped).collect();
     let source = Source { arm: "host".into(), version: run.report.package_version, runs: 1 };
     Ok(Real { source, hz: run.log.header.hz, runs: vec![measures], notes, withheld })
+}
+
+/// Why a workload of which this machine refused a part cannot be compared: the simulation, which has a machine to itself, refused nothing.
+fn refusal(workload: &Workload, report: &GuestReport, cpus: u32) -> Option<String> {
+    let refused = report.nr_refused;
+    let wants_deadline = |task: &Task| task.params.is_some_and(|params| params.policy == Policy::Deadline);
+    (refused > 0).then(|| {
+        let mut why = format!(
+            "nothing is compared: this machine's kernel refused {refused} of the workload's operations, so that other tasks ran than were asked for"
+        );
+        if workload.tasks.iter().any(wants_deadline) {
+            why.push_str(&format!(
+                "; it gives SCHED_DEADLINE only to tasks that may run on all CPUs of the machine, and these are bound to {cpus} of them"
+            ));
+        }
+        why
+    })
 }
 
 /// Run `index` of a case.
@@ -156,4 +175,20 @@ fn boot(
         }
     }
     Ok(golden)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_that_was_refused_a_part_is_not_compared() {
+        let report = |nr_refused| GuestReport { nr_refused, ..GuestReport::default() };
+        let named = |name| schedlab_guest::workloads::named(name, schedlab_units::Span::from_s(1)).unwrap();
+        assert_eq!(refusal(&named("deadline"), &report(0), 1), None);
+        let why = refusal(&named("deadline"), &report(2), 1).unwrap();
+        assert!(why.contains("refused 2 of") && why.contains("SCHED_DEADLINE"), "{why}");
+        let why = refusal(&named("periodic-rt"), &report(3), 1).unwrap();
+        assert!(why.contains("refused 3 of") && !why.contains("SCHED_DEADLINE"), "{why}");
+    }
 }

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use schedlab_host::tracefs::Tracefs;
 
@@ -36,6 +37,15 @@ pub fn example(name: &str) -> PathBuf {
 /// Runs the example recorder.
 pub fn record(arguments: &[&str]) -> Output {
     Command::new(example("record")).args(arguments).output().expect("the recorder runs")
+}
+
+/// Looks again and again; fails after 20 s.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < Duration::from_secs(20), "waited 20 s for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Instances of the recorder with this process id.

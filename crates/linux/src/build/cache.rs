@@ -23,7 +23,12 @@ impl Cache {
             .or_else(|| var("XDG_CACHE_HOME").map(|d| d.join("schedlab")))
             .or_else(|| var("HOME").map(|d| d.join(".cache/schedlab")))
             .unwrap_or_else(|| std::env::temp_dir().join("schedlab-cache"));
-        let base = std::path::absolute(&base).map_err(io("find", &base))?;
+        Cache::at(&base)
+    }
+
+    /// In this folder.
+    pub(super) fn at(base: &Path) -> Result<Cache, BuildError> {
+        let base = std::path::absolute(base).map_err(io("find", base))?;
         let root = base.join("linux");
         for sub in ["kernels", "sources", "downloads", "named", "fragments", "locks"] {
             let dir = root.join(sub);

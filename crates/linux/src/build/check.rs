@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use sha2::{Digest, Sha256};
@@ -104,7 +104,8 @@ pub fn check(kernel: &BuiltKernel, progress: &mut dyn FnMut(Progress)) -> Result
         }
     }
     let total = kernel_files.len() as u64;
-    let packaged = from_tarball(kernel, &kernel_files, &mut |done| {
+    let wanted = kernel_files.keys().map(String::as_str).collect();
+    let packaged = from_tarball(&kernel.tarball, &wanted, &mut |done| {
         progress(Progress { step: "comparing with the tarball", done, total });
     })?;
     for (path, compiled) in &kernel_files {
@@ -200,12 +201,48 @@ fn named_in(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// sha256 of the wanted files as the tarball has them.
+///
+/// A file that is archived under several names (`tar -h` does that with what symbolic links point to) has its bytes under the first of
+/// them only, which need not be a wanted one: then the tarball is read once more, for those.
 fn from_tarball(
-    kernel: &BuiltKernel,
-    wanted: &BTreeMap<String, String>,
+    path: &Path,
+    wanted: &BTreeSet<&str>,
     done: &mut dyn FnMut(u64),
 ) -> Result<BTreeMap<String, String>, BuildError> {
-    let path = &kernel.tarball;
+    let Archived { mut sums, links } = read_tarball(path, wanted, done)?;
+    let others: BTreeSet<&str> =
+        links.values().map(String::as_str).filter(|first| !sums.contains_key(*first)).collect();
+    if !others.is_empty() {
+        let more = read_tarball(path, &others, &mut |_| {})?;
+        sums.extend(more.sums);
+    }
+    for (name, first) in links {
+        if let Some(sum) = sums.get(&first).cloned() {
+            sums.insert(name, sum);
+        }
+    }
+    Ok(sums)
+}
+
+/// What a tarball has of the wanted files.
+struct Archived {
+    /// sha256 by name.
+    sums: BTreeMap<String, String>,
+    /// Names without bytes of their own: the name that has them.
+    links: BTreeMap<String, String>,
+}
+
+/// A name in a tarball without its first part, linux-source-6.12/.
+fn inside(path: &Path) -> String {
+    let parts = path.components().filter(|part| matches!(part, Component::Normal(_)));
+    parts.skip(1).collect::<PathBuf>().display().to_string()
+}
+
+fn read_tarball(
+    path: &Path,
+    wanted: &BTreeSet<&str>,
+    done: &mut dyn FnMut(u64),
+) -> Result<Archived, BuildError> {
     let [program, option] = unpacker(path).map_err(io("read", path))?;
     let mut unpacking = Command::new(program)
         .arg(option)
@@ -214,25 +251,27 @@ fn from_tarball(
         .spawn()
         .map_err(io("run", program.as_ref()))?;
     let Some(pipe) = unpacking.stdout.take() else {
-        return Err(BuildError::Damaged { path: path.clone(), why: format!("{program} gave no output") });
+        return Err(BuildError::Damaged { path: path.into(), why: format!("{program} gave no output") });
     };
     let mut archive = tar::Archive::new(std::io::BufReader::with_capacity(1 << 20, pipe));
-    let mut sums = BTreeMap::new();
+    let mut found = Archived { sums: BTreeMap::new(), links: BTreeMap::new() };
     for entry in archive.entries().map_err(io("read", path))? {
         let mut entry = entry.map_err(io("read", path))?;
-        let name = entry.path().map_err(io("read", path))?;
-        // without the first part, linux-source-6.12/
-        let inside: PathBuf = name.components().skip(1).collect();
-        let inside = inside.display().to_string();
-        if wanted.contains_key(&inside) {
-            let mut hash = Sha256::new();
-            let mut data = Vec::new();
-            entry.read_to_end(&mut data).map_err(io("read", path))?;
-            hash.update(&data);
-            sums.insert(inside, hex(&hash.finalize()));
-            if sums.len() % 64 == 0 {
-                done(sums.len() as u64);
+        let name = inside(&entry.path().map_err(io("read", path))?);
+        if !wanted.contains(name.as_str()) {
+            continue;
+        }
+        if entry.header().entry_type().is_hard_link() {
+            if let Some(first) = entry.link_name().map_err(io("read", path))? {
+                found.links.insert(name, inside(&first));
             }
+            continue;
+        }
+        let mut data = Vec::new();
+        entry.read_to_end(&mut data).map_err(io("read", path))?;
+        found.sums.insert(name, hex(&Sha256::digest(&data)));
+        if found.sums.len().is_multiple_of(64) {
+            done(found.sums.len() as u64);
         }
     }
     // what follows the last entry, so that the program comes to its end, checksum included
@@ -240,9 +279,9 @@ fn from_tarball(
     let status = unpacking.wait().map_err(io("run", program.as_ref()))?;
     if !status.success() {
         let why = format!("{program} cannot unpack it; get it again (a package: reinstall it)");
-        return Err(BuildError::Damaged { path: path.clone(), why });
+        return Err(BuildError::Damaged { path: path.into(), why });
     }
-    Ok(sums)
+    Ok(found)
 }
 
 /// What unpacks a tarball to its output, and how, by the file's first bytes: a package's is xz, a user's may be any that tar reads.
@@ -273,6 +312,43 @@ mod tests {
         }
         std::fs::write(&tar, "linux-6.13/Makefile").unwrap();
         assert_eq!(unpacker(&tar).unwrap()[0], "cat");
+    }
+
+    #[test]
+    fn a_file_archived_under_several_names_is_found_under_each() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("linux-6.13");
+        std::fs::create_dir_all(tree.join("include/dt-bindings")).unwrap();
+        std::fs::create_dir_all(tree.join("include/uapi")).unwrap();
+        std::fs::write(tree.join("include/uapi/codes.h"), "codes").unwrap();
+        std::fs::write(tree.join("Makefile"), "make").unwrap();
+        std::os::unix::fs::symlink("../uapi/codes.h", tree.join("include/dt-bindings/codes.h")).unwrap();
+        let names = ["include/dt-bindings/codes.h", "include/uapi/codes.h"];
+        // either name may come first, and so be the one that has the bytes; either may be the wanted one
+        for (number, order) in [names, [names[1], names[0]]].into_iter().enumerate() {
+            let tar = dir.path().join(format!("{number}.tar"));
+            let mut program = Command::new("tar");
+            program.arg("-chf").arg(&tar).arg("-C").arg(dir.path());
+            program.args(["./linux-6.13/Makefile".to_string()]);
+            assert!(program.args(order.map(|name| format!("linux-6.13/{name}"))).status().unwrap().success());
+            let listed = Command::new("tar").arg("-tvf").arg(&tar).output().unwrap();
+            assert!(String::from_utf8_lossy(&listed.stdout).contains(" link to "), "{listed:?}");
+            for wanted in [vec![names[0]], vec![names[1]], vec![names[0], names[1], "Makefile", "none"]] {
+                let sums = from_tarball(&tar, &wanted.iter().copied().collect(), &mut |_| {}).unwrap();
+                for name in wanted {
+                    let text = match name {
+                        "Makefile" => Some("make"),
+                        "none" => None,
+                        _ => Some("codes"),
+                    };
+                    assert_eq!(
+                        sums.get(name),
+                        text.map(|text| hex(&Sha256::digest(text))).as_ref(),
+                        "{name}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

@@ -281,17 +281,54 @@ pub(super) fn unpack(
         fs::create_dir_all(&dir).map_err(io("create", &dir))?;
         let top = top_folder(&tarball.path)?;
         let log = dir.join("unpack.log");
-        let mut tar = Command::new("tar");
-        tar.arg("-xf").arg(&tarball.path).arg("-C").arg(&dir);
-        tar.args(["--wildcards", "--wildcards-match-slash"]);
-        for pattern in LEFT_OUT {
-            tar.arg(format!("--exclude={top}/{pattern}"));
-        }
-        super::make::run_logged(&mut tar, "unpacking the source", &log, &mut |_| {})?;
+        let take = |left_out: &[&str]| {
+            let mut tar = Command::new("tar");
+            tar.arg("-xf").arg(&tarball.path).arg("-C").arg(&dir);
+            tar.args(["--wildcards", "--wildcards-match-slash"]);
+            tar.args(left_out.iter().map(|pattern| format!("--exclude={top}/{pattern}")));
+            super::make::run_logged(&mut tar, "unpacking the source", &log, &mut |_| {})
+        };
+        // A name can be a hard link to one that is left out (tarballs made with `tar -h`): then all is taken.
+        take(&LEFT_OUT).or_else(|_| take(&[]))?;
         super::cache::write_aside(&complete, top.as_bytes())?;
     }
     let top = fs::read_to_string(&complete).map_err(io("read", &complete))?;
     let tree = dir.join(top.trim());
     // made by an earlier version of this program, which wrote something else there
     Ok(if tree.is_dir() { tree } else { dir.join(format!("linux-source-{name}")) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tarball_whose_names_are_links_to_what_is_left_out_is_unpacked_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(&dir.path().join("cache")).unwrap();
+        let tree = dir.path().join("linux-6.13");
+        // as in the kernel: the link's target is not needed, and comes first
+        let (target, link) = ("arch/arm/boot/dts/board.dts", "scripts/dtc/include-prefixes/arm/board.dts");
+        for folder in ["arch/arm/boot/dts", "scripts/dtc/include-prefixes"] {
+            fs::create_dir_all(tree.join(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink(
+            "../../../arch/arm/boot/dts",
+            tree.join("scripts/dtc/include-prefixes/arm"),
+        )
+        .unwrap();
+        fs::write(tree.join(target), "board").unwrap();
+        fs::write(tree.join("Makefile"), "make").unwrap();
+        for (options, with_target) in [("-cf", false), ("-chf", true)] {
+            let tar = dir.path().join(format!("linux{options}.tar"));
+            let mut program = Command::new("tar");
+            program.arg(options).arg(&tar).arg("-C").arg(dir.path());
+            program.args(["Makefile", "arch", "scripts"].map(|name| format!("linux-6.13/{name}")));
+            assert!(program.status().unwrap().success());
+            let tarball = own_tarball(&cache, &tar).unwrap();
+            let source = unpack(&cache, "6.13.tarball", &tarball, &mut |_| {}).unwrap();
+            assert_eq!(fs::read_to_string(source.join("Makefile")).unwrap(), "make");
+            assert_eq!(fs::read_to_string(source.join(link)).is_ok(), with_target, "{options}");
+        }
+    }
 }

@@ -104,7 +104,8 @@ impl Mini {
             if keep {
                 log.extend_from_slice(window);
             }
-        })?;
+        });
+        let state = state.map_err(|error| *error)?;
         self.kernel.drain_kicks(&mut self.ready);
         let deadline = self.kernel.deadline(cpu).map_or(u64::MAX, Time::as_ns);
         if deadline != self.armed[c] {

@@ -7,7 +7,7 @@ use schedlab_units::{CpuId, Span, TaskId, Time};
 use std::sync::Arc;
 
 impl<K: Kernel> Machine<K> {
-    pub(super) fn boot(&mut self) -> Result<(), Fault> {
+    pub(super) fn boot(&mut self) -> Result<(), Box<Fault>> {
         let boot = Boot {
             topology: &self.setup.topology,
             nr_tasks: self.program.nr_tasks(),
@@ -21,10 +21,10 @@ impl<K: Kernel> Machine<K> {
         }
         while !self.kernel.is_up() {
             if !self.next_event(deadline_ns)? {
-                return Err(Fault {
+                return Err(Box::new(Fault {
                     kind: FaultKind::Livelock,
                     reason: format!("the kernel was not up after {BOOT_MAX} of simulated time"),
-                });
+                }));
             }
         }
         if !self.program.cgroups.is_empty() {
@@ -46,7 +46,7 @@ impl<K: Kernel> Machine<K> {
     }
 
     /// Time 0 of the workload: the log starts, runnable tasks come into being, first sleeps are armed.
-    pub(super) fn start(&mut self, epoch_ns: u64) -> Result<(), Fault> {
+    pub(super) fn start(&mut self, epoch_ns: u64) -> Result<(), Box<Fault>> {
         self.events_at_instant = 0;
         self.kernel.start_log(Time::from_ns(epoch_ns));
         let mut now = Vec::new();
@@ -95,7 +95,7 @@ impl<K: Kernel> Machine<K> {
 
     /// Creates the tasks that start late and whose time has come.
     #[cold]
-    pub(super) fn spawn_late(&mut self, time_ns: u64) -> Result<(), Fault> {
+    pub(super) fn spawn_late(&mut self, time_ns: u64) -> Result<(), Box<Fault>> {
         // creating the last ones may have taken time beyond this
         if time_ns > self.now_ns {
             (self.now_ns, self.events_at_instant) = (time_ns, 0);
@@ -111,7 +111,7 @@ impl<K: Kernel> Machine<K> {
     ///
     /// In the order given (of their ids), but deadline tasks last: under Linux nothing runs above them, the one who creates them
     /// included.
-    fn spawn_initial(&mut self, ids: &[u32]) -> Result<(), Fault> {
+    fn spawn_initial(&mut self, ids: &[u32]) -> Result<(), Box<Fault>> {
         let program = Arc::clone(&self.program);
         let mut spawns: Vec<Spawn<'_>> = ids
             .iter()
@@ -128,18 +128,18 @@ impl<K: Kernel> Machine<K> {
 
     /// Hands a request in and goes on until it is carried out: at this instant, unless a task that was just created keeps the
     /// kernel from it (a deadline task on the only CPU), in which case time goes on.
-    fn control(&mut self, request: Control<'_>) -> Result<(), Fault> {
+    fn control(&mut self, request: Control<'_>) -> Result<(), Box<Fault>> {
         self.kernel.control(Time::from_ns(self.now_ns), request)?;
         let limit_ns = self.now_ns + CONTROL_MAX.as_ns();
         loop {
             if let Some(cpu) = self.kernel.next_kick().or_else(|| self.spinning.pop_front()) {
                 self.step(cpu, Stimulus::Continue)?;
             } else if let Some(result) = self.kernel.control_done() {
-                return result;
+                return result.map_err(Box::new);
             } else if !self.next_event(limit_ns)? {
                 let reason =
                     format!("a control request was not carried out within {CONTROL_MAX} of simulated time");
-                return Err(Fault { kind: FaultKind::LostTask, reason });
+                return Err(Box::new(Fault { kind: FaultKind::LostTask, reason }));
             }
         }
     }
