@@ -92,27 +92,37 @@ fn column(series: &str, refresh: bool, ui: &Ui) -> Result<Column> {
     Ok(Column { name: format!("linux-{series}"), version, cells })
 }
 
-/// The build that a feature needs, if there is one.
+/// The build that a feature needs, if there is one. What only some builds have may be had from one that has more: uclamp from a
+/// large one, and many CPUs from one with uclamp, which adds a feature and changes nothing else.
 fn find(series: &str, feature: &Feature, flavour: Option<&str>, refresh: bool) -> Result<Option<Built>> {
-    let flavours = flavour.iter().map(|f| (*f).to_owned()).collect();
-    let options = BuildOptions { nr_cpus: feature.nr_cpus, flavours, ..BuildOptions::default() };
+    /// The larger of the two sizes that are built.
+    const LARGE: u32 = 1024;
     let own = build::named().map_err(Failure::input)?.into_iter().find(|n| n.name == series);
-    let kernel = match own {
-        // a tree is brought up to date; large builds and flavours of it are not made for this
-        Some(named) if named.origin == Origin::Tree => {
-            if options == BuildOptions::default() {
+    let is_tree = own.is_some_and(|named| named.origin == Origin::Tree);
+    let mut wanted = vec![(feature.nr_cpus, flavour)];
+    if flavour.is_some() {
+        wanted.push((LARGE, flavour));
+    } else if feature.nr_cpus == LARGE {
+        wanted.push((LARGE, Some("uclamp")));
+    }
+    for (nr_cpus, flavour) in wanted {
+        let flavours = flavour.iter().map(|f| (*f).to_owned()).collect();
+        let options = BuildOptions { nr_cpus, flavours, ..BuildOptions::default() };
+        let kernel = match is_tree {
+            // a tree is brought up to date; large builds and flavours of it are not made for this
+            true if options == BuildOptions::default() => {
                 Some(build::add(series, &options, &mut |_| {}).map_err(Failure::input)?)
-            } else {
-                None
             }
+            true => None,
+            false => build::find(series, &options).map_err(Failure::input)?,
+        };
+        if let Some(kernel) = kernel {
+            let path = kernel.dir.join("features.json");
+            let results = if refresh { Results::fresh() } else { Results::read(&path) };
+            return Ok(Some(Built { kernel, results }));
         }
-        _ => build::find(series, &options).map_err(Failure::input)?,
-    };
-    Ok(kernel.map(|kernel| {
-        let path = kernel.dir.join("features.json");
-        let results = if refresh { Results::fresh() } else { Results::read(&path) };
-        Built { kernel, results }
-    }))
+    }
+    Ok(None)
 }
 
 fn not_built(series: &str, feature: &Feature, flavour: Option<&str>) -> Cell {
