@@ -532,19 +532,20 @@ function comparison() {
     ["switches per second", r => r.switches / second(r), count], ["migrations per second", r => r.migrations / second(r), count],
     ["a CPU idle while work waits", r => r.idle_while_waiting[0], time, true], ["mean number of waiting tasks", r => r.waiting_task_ns / Math.max(1, r.duration_ns), v => v.toFixed(2)],
   ];
-  const sameMachine = new Set(data.runs.map(r => r.cpus)).size === 1;
+  // which is the best can only be said of runs on as many CPUs
+  const like = data.runs[0].cpus, comparable = data.runs.filter(r => r.cpus === like), sameMachine = comparable.length === data.runs.length;
   const body = metrics.map(([name, get, text, lower]) => {
-    const values = data.runs.map(get), best = Math.min(...values);
-    return el("tr", {}, el("td", { class: "text" }, name), values.map((v, n) => el("td", { class: lower && sameMachine && v === best && values.some(o => o !== best) ? "best" : undefined },
+    const values = data.runs.map(get), compared = comparable.map(get), best = Math.min(...compared);
+    return el("tr", {}, el("td", { class: "text" }, name), values.map((v, n) => el("td", { class: lower && data.runs[n].cpus === like && v === best && compared.some(o => o !== best) ? "best" : undefined },
       text(v), n && values[0] > 0 ? el("small", {}, change(v / values[0])) : null)));
   });
   const names = new Map();
   data.runs.forEach((r, n) => r.groups.filter(g => !g[1]).slice(0, 12).forEach(g => names.set(g[0], true)));
   const byName = [...names.keys()].slice(0, 14).map(name => el("tr", {}, el("td", { class: "text" }, el("span", { class: "swatch", style: `background:${colors.get(name)};margin-right:8px` }), name),
     data.runs.map(r => { const g = r.groups.find(g => g[0] === name && !g[1]); return [el("td", {}, g ? time(g[3]) : "–"), el("td", {}, g ? time(g[4][D.p99]) : "–")]; })));
-  return [el("h2", { id: "comparison" }, "Side by side"), el("p", {}, "Percentages are against the first column. Green: the best, where less is better."),
+  return [el("h2", { id: "comparison" }, "Side by side"), el("p", {}, "Percentages are against the first column." + (comparable.length < 2 ? "" : ` Green: the best${sameMachine ? "" : ` on ${like} CPUs`}, where less is better.`)),
     el("div", { class: "panel scroll" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", {}), labels.map(l => el("th", {}, l)))), el("tbody", {}, body))),
-    el("div", { class: "panel scroll" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", { class: "text" }, "by name"), labels.map(l => [el("th", {}, l + ": CPU time"), el("th", {}, "run delay p99")]))), el("tbody", {}, byName)))];
+    el("div", { class: "panel scroll" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", {}), labels.map(l => el("th", { colspan: 2 }, l))), el("tr", {}, el("th", { class: "text" }, "by name"), labels.map(() => [el("th", {}, "CPU time"), el("th", {}, "delay p99")]))), el("tbody", {}, byName)))];
 }
 function tiles(run) {
   const machine = run.duration_ns * run.cpus, seconds = Math.max(1e-9, run.duration_ns / 1e9);
