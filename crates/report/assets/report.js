@@ -452,7 +452,7 @@ function groupsTable(run) {
     ["name", g => g[0], g => [swatch(g), g[1] ? g[0] + " (kernel)" : g[0]].flat(), { text: true }],
     num("tasks", g => g[2]), ns("CPU time", g => g[3], { bar: "bar" }), ["of the machine", g => g[3], g => percent(g[3], machine)],
     ns("run delay p50", g => g[4][D.p50]), ns("p99", g => g[4][D.p99], { bar: "bar2", tip: "99 % of the waits while runnable are at most this long" }), ns("max", g => g[4][D.max]), ns("sum", g => g[4][D.sum]),
-    ns("after a wakeup p99", g => g[5][D.p99]), num("blocked", g => g[6], { tip: "switch-outs by blocking or exiting" }), num("preempted", g => g[7], { tip: "switch-outs while runnable" }), num("migrations", g => g[8]),
+    ns("wakeup p99", g => g[5][D.p99]), num("blocked", g => g[6], { tip: "switch-outs by blocking or exiting" }), num("preempted", g => g[7], { tip: "switch-outs while runnable" }), num("migrations", g => g[8]),
   ], run.groups, { sort: 2 });
 }
 function tasksTable(run, timeline) {
@@ -460,7 +460,7 @@ function tasksTable(run, timeline) {
     ["name", t => taskName(run, t[0]), t => taskName(run, t[0]), { text: true }], ["pid", t => taskPid(run, t[0]), t => taskPid(run, t[0])],
     ["nice", t => t[1], t => t[1]], ["policy", t => t[2], t => t[2], { text: true }], ns("CPU time", t => t[3], { bar: "bar" }),
     ns("run delay mean", t => t[4][D.mean]), ns("p50", t => t[4][D.p50]), ns("p99", t => t[4][D.p99], { bar: "bar2" }), ns("max", t => t[4][D.max]), ns("sum", t => t[4][D.sum]),
-    ns("after a wakeup p99", t => t[5][D.p99]), ns("blocked", t => t[6]), num("wakeups", t => t[7]), num("voluntary", t => t[8], { tip: "switch-outs by blocking or exiting" }), num("involuntary", t => t[9], { tip: "switch-outs while runnable" }),
+    ns("wakeup p99", t => t[5][D.p99]), ns("blocked", t => t[6]), num("wakeups", t => t[7]), num("voluntary", t => t[8], { tip: "switch-outs by blocking or exiting" }), num("involuntary", t => t[9], { tip: "switch-outs while runnable" }),
     num("migrations", t => t[10]), ["done", t => t[11], t => t[11] ? "yes" : "no"],
   ], run.tasks, { sort: 4, limit: 1500, click: t => timeline.jump(t[12] ?? 0, t[13] ?? run.duration_ns, t[0]) });
 }
@@ -563,7 +563,7 @@ function section(run, n) {
   timelines.push(timeline);
   const list = (title, entries) => entries.length ? el("div", { class: "panel warn" }, el("h3", { style: "margin-top:0" }, title), el("div", { class: "facts" }, entries.map(e => el("div", {}, e)))) : null;
   const seconds = `${count(run.records)} records`;
-  const facts = [run.end, run.hz ? `HZ=${run.hz}` : "", run.sched_version, run.wall_ns ? `simulated in ${time(run.wall_ns)}, ${count(run.duration_ns / run.wall_ns)} times real time` : "", seconds].filter(Boolean).join(" · ");
+  const facts = [run.end, run.hz && !run.sched_version.includes(`HZ=${run.hz}`) ? `HZ=${run.hz}` : "", run.sched_version, run.wall_ns ? `simulated in ${time(run.wall_ns)}, ${count(run.duration_ns / run.wall_ns)} times real time` : "", seconds].filter(Boolean).join(" · ");
   const commands = [...run.next, ...(run.command ? [["the same again", run.command]] : [])];
   return el("section", { id: "run" + n },
     data.runs.length > 1 ? [el("h2", {}, label(run)), el("p", {}, facts)] : el("p", {}, facts),
