@@ -69,7 +69,7 @@ for size in 16:32 64:512 256:2048 1024:8192; do
 	64) others="4.5 with 'lavd'" ;;
 	256) others="2.2" ;;
 	esac
-	sleepers "$tasks" 2000 >"$out/many.txt"
+	sleepers "$tasks" 1000 >"$out/many.txt"
 	scale "$tasks x (4 ms + 6 ms), $cpus CPUs, 10 s" "$out/many.txt" "$cpus" 10s "$others"
 done
 
@@ -101,14 +101,14 @@ echo "instructions of the event loop, by object (the difference between two dura
 echo "WARP: all of it about twice the scheduler's own)"
 # count DURATION WORKLOAD ARGS...: program, kernel object, elsewhere (text that the kernel patches counts as elsewhere)
 count() {
-	local duration=$1 workload=$2
+	local duration=$1 workload=$2 file
 	shift 2
-	rm -f "$out"/cg.*
 	# the kernel rewrites its own text (static keys): valgrind must look for that
-	valgrind -q --tool=callgrind --smc-check=all --callgrind-out-file="$out/cg.%p" \
+	valgrind -q --tool=callgrind --smc-check=all --callgrind-out-file="$out/cg.$duration.%p" \
 		"$schedlab" --quiet run "$workload" "$@" --duration "$duration" --json /dev/null >/dev/null 2>&1
 	# the child is the one that executed the kernel object
-	for file in "$out"/cg.*; do awk -f scripts/instructions.awk "$file"; done | sort -k2,2n | tail -1
+	for file in "$out/cg.$duration".*; do awk -f scripts/instructions.awk "$file"; done | sort -k2,2n | tail -1
+	rm -f "$out/cg.$duration".*
 }
 # scheduling SAMPLE SCHED: per mille of the kernel object's instructions that are kernel/sched's, by the addresses of its functions
 scheduling() {
@@ -117,8 +117,11 @@ scheduling() {
 }
 for sched in linux-6.12 linux-6.1; do
 	for sample in samples/hand/sleepers8.txt samples/gzip samples/compile; do
-		read -r e1 k1 _ o1 < <(count 10s $sample --sched $sched --cpus 4)
-		read -r e2 k2 _ o2 < <(count 60s $sample --sched $sched --cpus 4)
+		count 10s $sample --sched $sched --cpus 4 >"$out/short" &
+		count 60s $sample --sched $sched --cpus 4 >"$out/long"
+		wait $!
+		read -r e1 k1 _ o1 <"$out/short"
+		read -r e2 k2 _ o2 <"$out/long"
 		engine=$((e2 - e1)) kernel=$((k2 - k1 + o2 - o1))
 		printf '%-44s engine %5.1f %% of %d M; all of it %4.2f times what kernel/sched executes\n' "$(basename $sample), $sched, 50 s more" \
 			"$(awk "BEGIN { print 100 * $engine / ($engine + $kernel) }")" $(((engine + kernel) / 1000000)) \
