@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Diff(crate::diff::DiffArgs),
     /// A schedule log for other tools: trace.dat (trace-cmd, KernelShark, import), Perfetto, Arrow, text.
     Export(crate::export::ExportArgs),
-    /// Real Linux: fetch, build, list, check, remove.
+    /// Real Linux: fetch, build, list, check, debug, remove; make its bugs again.
     #[command(subcommand)]
     Linux(crate::linux::LinuxCommand),
     /// How far from its due does each client get, and what does deciding cost? The study of the paper on VTRR, for any scheduler.
@@ -85,7 +85,7 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
     /// Folder for the report, the Perfetto file and the trace.
-    #[arg(long, default_value = "out")]
+    #[arg(short, long, default_value = "out")]
     pub output: PathBuf,
     /// Take a sample even if recording is possible here.
     #[arg(long)]

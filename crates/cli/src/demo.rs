@@ -29,7 +29,10 @@ pub(crate) fn demo(args: &DemoArgs, ui: &Ui) -> Result<()> {
         ))
     })?;
     let trace = obtain_trace(args, ui)?;
-    let loaded = input::load(&trace, ui)?;
+    let mut loaded = input::load(&trace, ui)?;
+    if trace.starts_with(&args.output) {
+        loaded.name = "demo".to_string(); // not the folder's
+    }
     ui.say(format!("{}: {} tasks", trace.display(), loaded.workload.tasks.len()));
 
     let mut runs: Vec<Finished> = Vec::new();

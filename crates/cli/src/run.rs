@@ -163,7 +163,7 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         other => Failure::input(other),
     })?;
     judge(&result, plan)?;
-    step.now("reading the log");
+    step.progress("reading the log");
     finish(result, plan)
 }
 

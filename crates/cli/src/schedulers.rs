@@ -22,10 +22,7 @@ pub(crate) fn schedulers(name: Option<&str>, as_json: bool, ui: &Ui) -> Result<(
     };
     let linux = if name.is_none() { crate::linux::versions() } else { Vec::new() };
     if native.is_empty() && linux.is_empty() {
-        let name = name.unwrap_or_default();
-        return Err(Failure::Input(format!(
-            "there is no scheduler '{name}'; 'schedlab schedulers' lists them"
-        )));
+        return Err(unknown(name.unwrap_or_default()));
     }
     if as_json {
         let linux = linux.iter().map(|linux| {
@@ -165,8 +162,20 @@ pub(crate) fn resolve(name: &str, hz: u32, topology: &Topology, ui: &Ui) -> Resu
     }
     match schedlab_policies::find(name) {
         Some(info) => Ok(Scheduler::Native(info)),
-        None => {
-            Err(Failure::Input(format!("there is no scheduler '{name}'; 'schedlab schedulers' lists them")))
-        }
+        None => Err(unknown(name)),
     }
+}
+
+/// Nothing is called so.
+fn unknown(name: &str) -> Failure {
+    let mut sentence = format!("there is no scheduler '{name}'; ");
+    if name.starts_with("linux-") {
+        let known: Vec<String> = crate::linux::versions().into_iter().map(|linux| linux.name).collect();
+        sentence.push_str(&format!(
+            "of real Linux there are {}, and any tree of your own ('schedlab linux add --source DIR --name NAME'); ",
+            known.join(", ")
+        ));
+    }
+    sentence.push_str("'schedlab schedulers' lists them");
+    Failure::Input(sentence)
 }

@@ -452,7 +452,7 @@ function groupsTable(run) {
     ["name", g => g[0], g => [swatch(g), g[1] ? g[0] + " (kernel)" : g[0]].flat(), { text: true }],
     num("tasks", g => g[2]), ns("CPU time", g => g[3], { bar: "bar" }), ["of the machine", g => g[3], g => percent(g[3], machine)],
     ns("run delay p50", g => g[4][D.p50]), ns("p99", g => g[4][D.p99], { bar: "bar2", tip: "99 % of the waits while runnable are at most this long" }), ns("max", g => g[4][D.max]), ns("sum", g => g[4][D.sum]),
-    ns("after a wakeup p99", g => g[5][D.p99]), num("blocked", g => g[6], { tip: "switch-outs by blocking or exiting" }), num("preempted", g => g[7], { tip: "switch-outs while runnable" }), num("migrations", g => g[8]),
+    ns("wakeup p99", g => g[5][D.p99]), num("blocked", g => g[6], { tip: "switch-outs by blocking or exiting" }), num("preempted", g => g[7], { tip: "switch-outs while runnable" }), num("migrations", g => g[8]),
   ], run.groups, { sort: 2 });
 }
 function tasksTable(run, timeline) {
@@ -460,7 +460,7 @@ function tasksTable(run, timeline) {
     ["name", t => taskName(run, t[0]), t => taskName(run, t[0]), { text: true }], ["pid", t => taskPid(run, t[0]), t => taskPid(run, t[0])],
     ["nice", t => t[1], t => t[1]], ["policy", t => t[2], t => t[2], { text: true }], ns("CPU time", t => t[3], { bar: "bar" }),
     ns("run delay mean", t => t[4][D.mean]), ns("p50", t => t[4][D.p50]), ns("p99", t => t[4][D.p99], { bar: "bar2" }), ns("max", t => t[4][D.max]), ns("sum", t => t[4][D.sum]),
-    ns("after a wakeup p99", t => t[5][D.p99]), ns("blocked", t => t[6]), num("wakeups", t => t[7]), num("voluntary", t => t[8], { tip: "switch-outs by blocking or exiting" }), num("involuntary", t => t[9], { tip: "switch-outs while runnable" }),
+    ns("wakeup p99", t => t[5][D.p99]), ns("blocked", t => t[6]), num("wakeups", t => t[7]), num("voluntary", t => t[8], { tip: "switch-outs by blocking or exiting" }), num("involuntary", t => t[9], { tip: "switch-outs while runnable" }),
     num("migrations", t => t[10]), ["done", t => t[11], t => t[11] ? "yes" : "no"],
   ], run.tasks, { sort: 4, limit: 1500, click: t => timeline.jump(t[12] ?? 0, t[13] ?? run.duration_ns, t[0]) });
 }
@@ -532,19 +532,20 @@ function comparison() {
     ["switches per second", r => r.switches / second(r), count], ["migrations per second", r => r.migrations / second(r), count],
     ["a CPU idle while work waits", r => r.idle_while_waiting[0], time, true], ["mean number of waiting tasks", r => r.waiting_task_ns / Math.max(1, r.duration_ns), v => v.toFixed(2)],
   ];
-  const sameMachine = new Set(data.runs.map(r => r.cpus)).size === 1;
+  // which is the best can only be said of runs on as many CPUs
+  const like = data.runs[0].cpus, comparable = data.runs.filter(r => r.cpus === like), sameMachine = comparable.length === data.runs.length;
   const body = metrics.map(([name, get, text, lower]) => {
-    const values = data.runs.map(get), best = Math.min(...values);
-    return el("tr", {}, el("td", { class: "text" }, name), values.map((v, n) => el("td", { class: lower && sameMachine && v === best && values.some(o => o !== best) ? "best" : undefined },
+    const values = data.runs.map(get), compared = comparable.map(get), best = Math.min(...compared);
+    return el("tr", {}, el("td", { class: "text" }, name), values.map((v, n) => el("td", { class: lower && data.runs[n].cpus === like && v === best && compared.some(o => o !== best) ? "best" : undefined },
       text(v), n && values[0] > 0 ? el("small", {}, change(v / values[0])) : null)));
   });
   const names = new Map();
   data.runs.forEach((r, n) => r.groups.filter(g => !g[1]).slice(0, 12).forEach(g => names.set(g[0], true)));
   const byName = [...names.keys()].slice(0, 14).map(name => el("tr", {}, el("td", { class: "text" }, el("span", { class: "swatch", style: `background:${colors.get(name)};margin-right:8px` }), name),
     data.runs.map(r => { const g = r.groups.find(g => g[0] === name && !g[1]); return [el("td", {}, g ? time(g[3]) : "–"), el("td", {}, g ? time(g[4][D.p99]) : "–")]; })));
-  return [el("h2", { id: "comparison" }, "Side by side"), el("p", {}, "Percentages are against the first column. Green: the best, where less is better."),
+  return [el("h2", { id: "comparison" }, "Side by side"), el("p", {}, "Percentages are against the first column." + (comparable.length < 2 ? "" : ` Green: the best${sameMachine ? "" : ` on ${like} CPUs`}, where less is better.`)),
     el("div", { class: "panel scroll" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", {}), labels.map(l => el("th", {}, l)))), el("tbody", {}, body))),
-    el("div", { class: "panel scroll" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", { class: "text" }, "by name"), labels.map(l => [el("th", {}, l + ": CPU time"), el("th", {}, "run delay p99")]))), el("tbody", {}, byName)))];
+    el("div", { class: "panel scroll" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", {}), labels.map(l => el("th", { colspan: 2 }, l))), el("tr", {}, el("th", { class: "text" }, "by name"), labels.map(() => [el("th", {}, "CPU time"), el("th", {}, "delay p99")]))), el("tbody", {}, byName)))];
 }
 function tiles(run) {
   const machine = run.duration_ns * run.cpus, seconds = Math.max(1e-9, run.duration_ns / 1e9);
@@ -562,7 +563,7 @@ function section(run, n) {
   timelines.push(timeline);
   const list = (title, entries) => entries.length ? el("div", { class: "panel warn" }, el("h3", { style: "margin-top:0" }, title), el("div", { class: "facts" }, entries.map(e => el("div", {}, e)))) : null;
   const seconds = `${count(run.records)} records`;
-  const facts = [run.end, run.hz ? `HZ=${run.hz}` : "", run.sched_version, run.wall_ns ? `simulated in ${time(run.wall_ns)}, ${count(run.duration_ns / run.wall_ns)} times real time` : "", seconds].filter(Boolean).join(" · ");
+  const facts = [run.end, run.hz && !run.sched_version.includes(`HZ=${run.hz}`) ? `HZ=${run.hz}` : "", run.sched_version, run.wall_ns ? `simulated in ${time(run.wall_ns)}, ${count(run.duration_ns / run.wall_ns)} times real time` : "", seconds].filter(Boolean).join(" · ");
   const commands = [...run.next, ...(run.command ? [["the same again", run.command]] : [])];
   return el("section", { id: "run" + n },
     data.runs.length > 1 ? [el("h2", {}, label(run)), el("p", {}, facts)] : el("p", {}, facts),

@@ -182,7 +182,7 @@ fn every_mistake_is_shown_where_it_stands() {
         ("[[part]\n", "mix.toml:1:"),
         (
             "[[part]]\nworkload = 'a'\nnice = 21\n",
-            "mix.toml:3:8: '21': expected a nice value, -20 to 19\n  3 | nice = 21\n    |        ^^ expected",
+            "mix.toml:3:8: '21': expected a nice value, -20 to 19\n  3 | nice = 21\n    |        ^^",
         ),
         (
             "[[part]]\nworkload = 'a'\nstrat = '1s'\n",

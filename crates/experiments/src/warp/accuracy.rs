@@ -84,7 +84,7 @@ pub(super) fn against_real(found: &[Found], real: &[Real], duration: Span) -> (V
             "figure10",
             "warp-response",
             "Figure 10: worst wait by length of sleep",
-            "longest wait of a burst, ms",
+            "longest wait of a burst, ms, logarithmic",
         ),
     ] {
         let get = quantity(benchmark);

@@ -66,11 +66,11 @@ const CONTEXT: usize = 60;
 const VALUE_MAX: usize = 60;
 
 impl TextError {
-    /// The offending line with a caret under the value:
+    /// The offending line with carets under the value, to stand below the message:
     ///
     /// ```text
     ///   7 | 3 WAKUP 100 6ms
-    ///     |   ^^^^^ expected FORK, INIT, PRIO, YIELD, BLOCK, WAKEUP or EXIT
+    ///     |   ^^^^^
     /// ```
     pub fn picture(&self) -> String {
         let chars: Vec<char> = self.source_line.chars().collect();
@@ -88,7 +88,7 @@ impl TextError {
         let number = self.line.to_string();
         let gutter = " ".repeat(number.len());
         let carets = "^".repeat(width);
-        format!("  {number} | {shown}\n  {gutter} | {pad}{carets} {}", self.expected)
+        format!("  {number} | {shown}\n  {gutter} | {pad}{carets}")
     }
 }
 
