@@ -183,7 +183,8 @@ fn looking_changes_nothing() {
     let output = schedlab(&[&debug[..], &run[..]].concat());
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{text}");
-    let (_, said) = text.split_once("schedlab: the run ended (last event at ").expect("it says that it ended");
+    let (_, said) =
+        text.split_once("schedlab: the run ended (last event at ").expect("it says that it ended");
     let (last_ms, rest) = said.split_once(" ms) without this stop: wakeup number 4000 of s\n").expect(said);
     // a tick every 4 ms, and a task that always runs
     assert!((990.0..=1000.0).contains(&last_ms.parse::<f64>().unwrap()), "{text}");
