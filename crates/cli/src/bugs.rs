@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use clap::Args;
-use schedlab_linux::bugs::{self, Bug, BugTree, Fix, Measure, Origin, Reading};
+use schedlab_linux::bugs::{self, Bug, BugTree, Measure, Origin, Reading};
 use schedlab_linux::build::{self, BuildOptions};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -238,19 +238,11 @@ fn row(outcome: &Outcome<'_>) -> String {
     text
 }
 
-/// What mended it upstream.
-fn fixed(bug: &Bug) -> Option<&Fix> {
-    match bug.origin() {
-        Origin::Undone(fix) => Some(fix),
-        Origin::Open(open) => open.mended.as_ref(),
-    }
-}
-
 fn table(bugs: &[Bug]) -> String {
     let mut text =
         format!("{:<20} {:<7} {:<13} {}\n", "bug", "fixed", "by", "what goes wrong; what shows it");
     for bug in bugs {
-        let (fixed, by) = fixed(bug).map_or(("not yet", "edits here"), |fix| (&fix.release, &fix.commit));
+        let (fixed, by) = bug.mended().map_or(("not yet", "edits here"), |fix| (&fix.release, &fix.commit));
         text.push_str(&format!("{:<20} {:<7} {:<13} {}\n", bug.name, fixed, by, bug.title));
         text.push_str(&format!("{:<20} {:<7} {:<13} {}\n", "", "", "", bug.shown.by));
     }

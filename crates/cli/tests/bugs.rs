@@ -24,21 +24,14 @@ fn every_description_is_whole() {
         let details = schedlab(&["linux", "bugs", &bug.name]);
         assert_eq!(details.status.code(), Some(0));
         let details = String::from_utf8_lossy(&details.stdout).into_owned();
-        match bug.origin() {
-            Whose::Undone(_) => {}
-            Whose::Open(open) => {
-                assert!(!open.versions.is_empty(), "{}", bug.name);
-                assert!(details.contains("there in ") && details.contains(&open.versions[0]), "{details}");
-            }
+        if let Whose::Open(open) = bug.origin() {
+            assert!(!open.versions.is_empty(), "{}", bug.name);
+            assert!(details.contains("there in ") && details.contains(&open.versions[0]), "{details}");
         }
         // who mended it and when, if anybody has: in the table and in the details
-        let fixed = match bug.origin() {
-            Whose::Undone(fix) => Some(fix),
-            Whose::Open(open) => open.mended.as_ref(),
-        };
         let row = table.lines().find(|line| line.starts_with(&format!("{} ", bug.name))).expect("a row");
         let words: Vec<&str> = row.split_whitespace().skip(1).collect();
-        let Some(fix) = fixed else {
+        let Some(fix) = bug.mended() else {
             assert_eq!(words[..2], ["not", "yet"], "{row}");
             continue;
         };

@@ -74,6 +74,14 @@ impl Bug {
             (None, None) => unreachable!("a description that was read has one of them"),
         }
     }
+
+    /// What mended it upstream, if anything has.
+    pub fn mended(&self) -> Option<&Fix> {
+        match self.origin() {
+            Origin::Undone(fix) => Some(fix),
+            Origin::Open(open) => open.mended.as_ref(),
+        }
+    }
 }
 
 /// A bug of the packaged kernel itself; later releases may have mended it.
