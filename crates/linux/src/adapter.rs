@@ -399,7 +399,7 @@ impl<S: Sink> LinuxMachine<S> {
         Yield::Fault
     }
 
-    #[inline]
+    #[inline(always)]
     fn stimulate(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) {
         match stimulus {
             Stimulus::Continue => {}
@@ -410,14 +410,11 @@ impl<S: Sink> LinuxMachine<S> {
         }
     }
 
-    /// Lets a CPU run; its log and the interrupts that it posts are taken in.
-    #[inline]
+    /// Lets a CPU run; full windows of its log are taken in.
+    #[inline(always)]
     fn resume_once(&mut self, cpu: CpuId) -> Result<State, Box<KernelError>> {
         let sink = &mut self.sink;
-        let state =
-            self.kernel.resume(cpu, &mut |window: &[Record]| window.iter().for_each(|r| sink.push(*r)));
-        self.kernel.drain_kicks(&mut self.kicks);
-        state
+        self.kernel.resume(cpu, &mut |window| sink.push_all(window))
     }
 
     /// A task in user mode is there because it computes, whoever it is: no request of ours is under way.
@@ -466,7 +463,7 @@ impl<S: Sink> LinuxMachine<S> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn operate(&mut self, task: TaskId, operation: Op<'_>) {
         let one = |op, a0| (op, [a0, 0, 0, 0, 0]);
         let (op, arg) = match operation {
@@ -480,6 +477,7 @@ impl<S: Sink> LinuxMachine<S> {
         self.kernel.operate(task, op, 0, arg);
     }
 
+    #[cold]
     fn operate_batch(&mut self, task: TaskId, operation: Op<'_>) {
         let mut batch = Batch::default();
         match operation {
@@ -585,7 +583,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         self.phase == Phase::Up
     }
 
-    #[inline]
+    #[inline(always)]
     fn resume(&mut self, cpu: CpuId, now: Time, stimulus: Stimulus<'_>) -> Yield {
         self.kernel.set_now(now);
         self.stimulate(cpu, stimulus);
@@ -607,6 +605,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
 
     #[inline]
     fn next_kick(&mut self) -> Option<CpuId> {
+        self.kernel.drain_kicks(&mut self.kicks);
         while let Some(cpu) = self.kicks.pop_front() {
             if self.kernel.kicked(cpu) {
                 return Some(cpu);
@@ -685,11 +684,12 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         self.kernel.reset_coverage();
     }
 
+    #[inline]
     fn note(&mut self, now: Time, note: Record) {
         let Some(epoch) = self.kernel.log_epoch() else { return };
         let sink = &mut self.sink;
-        self.kernel.flush_log(&mut |window| window.iter().for_each(|r| sink.push(*r)));
-        self.sink.push(Record { time_ns: (now - epoch).as_ns(), ..note });
+        let record = Record { time_ns: (now - epoch).as_ns(), ..note };
+        self.kernel.append(record, &mut |window| sink.push_all(window));
     }
 
     fn kernel_threads(&mut self) -> Vec<KernelThread> {
@@ -735,7 +735,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
 
     fn flush_log(&mut self) -> std::io::Result<()> {
         let sink = &mut self.sink;
-        self.kernel.flush_log(&mut |window| window.iter().for_each(|r| sink.push(*r)));
+        self.kernel.flush_log(&mut |window| sink.push_all(window));
         self.sink.flush()
     }
 }

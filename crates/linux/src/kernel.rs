@@ -9,7 +9,7 @@
 //! now 5,200,000   operate(t7, Op::block(None))   resume(cpu0) -> Idle
 //! ```
 //!
-//! After each resume: read that CPU's [`LinuxKernel::deadline`] (only its own can have changed) and drain
+//! After each resume: read that CPU's [`LinuxKernel::deadline`] (only its own can have changed), and before the next one drain
 //! [`LinuxKernel::drain_kicks`] (interrupts sent to other CPUs). The kernel is one host thread's: the type is not `Send`.
 
 use std::collections::VecDeque;
@@ -134,8 +134,8 @@ pub struct TaskStats {
 /// Receives the log, window by window.
 pub type LogSink<'a> = &'a mut dyn FnMut(&[Record]);
 
-/// Records per log window: 1 MiB.
-pub const WINDOW: usize = 32 * 1024;
+/// Records per log window: 256 KiB, which stay in the cache.
+pub const WINDOW: usize = 8 * 1024;
 
 static LOADED: AtomicBool = AtomicBool::new(false);
 
@@ -275,31 +275,52 @@ impl LinuxKernel {
 
     /// Run a CPU until it has nothing more to do at this instant. Interrupts sent to it so far arrive now. Full windows of
     /// the log go to `sink`.
-    #[inline]
+    #[inline(always)]
     pub fn resume(&mut self, cpu: CpuId, sink: LogSink<'_>) -> Result<State, Box<KernelError>> {
         let c = self.cpu(cpu);
-        // SAFETY: `c` points into the table; nothing runs.
+        // SAFETY: `c` points into the table; nothing runs. The CPU has been started (its sp is set); one host thread.
         unsafe {
-            (*c).pending |= (*c).posted & !abi::irq::START;
-            (*c).posted = 0;
-            (*c).queued = 0;
+            // (whatever has been posted has queued the CPU)
+            if (*c).posted != 0 {
+                (*c).pending |= (*c).posted & !abi::irq::START;
+                (*c).posted = 0;
+                (*c).queued = 0;
+            }
+            (self.resume)(c);
         }
+        match self.state(c) {
+            Some(state) => Ok(state),
+            None => self.serve_on(c, sink),
+        }
+    }
+
+    /// What the CPU does now that it has come back; `None`: it waits inside a call.
+    #[inline(always)]
+    fn state(&self, c: *mut Cpu) -> Option<State> {
+        // SAFETY: `c` points into the table; nothing runs.
+        match unsafe { (*c).why } {
+            // SAFETY: as above.
+            why::USER => Some(State::User(TaskId(unsafe { (*c).task }))),
+            why::IDLE => Some(State::Idle),
+            why::RELAX => Some(State::Relax),
+            why::PAUSED => Some(State::Paused),
+            _ => None,
+        }
+    }
+
+    /// Serves the calls of a CPU until it has nothing more to do.
+    #[cold]
+    fn serve_on(&mut self, c: *mut Cpu, sink: LogSink<'_>) -> Result<State, Box<KernelError>> {
         loop {
-            // SAFETY: the CPU has been started (its sp is set) and is not running; one host thread.
+            self.serve(c, sink)?;
+            // SAFETY: as in `resume`.
             unsafe { (self.resume)(c) };
-            // SAFETY: `c` points into the table.
-            match unsafe { (*c).why } {
-                // SAFETY: as above.
-                why::USER => return Ok(State::User(TaskId(unsafe { (*c).task }))),
-                why::IDLE => return Ok(State::Idle),
-                why::RELAX => return Ok(State::Relax),
-                why::PAUSED => return Ok(State::Paused),
-                _ => self.serve(c, sink)?,
+            if let Some(state) = self.state(c) {
+                return Ok(state);
             }
         }
     }
 
-    #[cold]
     fn serve(&mut self, c: *mut Cpu, sink: LogSink<'_>) -> Result<(), Box<KernelError>> {
         // SAFETY: `c` points into the table; nothing runs.
         let (what, text, len) = unsafe { ((*c).call, (*c).call_text, (*c).call_len as usize) };
@@ -427,11 +448,11 @@ impl LinuxKernel {
     pub fn drain_kicks(&mut self, queue: &mut VecDeque<CpuId>) {
         // SAFETY: `abi` and its kick array are valid; nothing runs.
         unsafe {
-            let table = &mut *self.abi;
-            for i in 0..table.nr_kick as usize {
-                queue.push_back(CpuId(*table.kick.add(i)));
+            if (*self.abi).nr_kick != 0 {
+                let kicked = std::slice::from_raw_parts((*self.abi).kick, (*self.abi).nr_kick as usize);
+                queue.extend(kicked.iter().map(|cpu| CpuId(*cpu)));
+                (*self.abi).nr_kick = 0;
             }
-            table.nr_kick = 0;
         }
     }
 
@@ -586,7 +607,21 @@ impl LinuxKernel {
         unsafe { ((*self.abi).log_on != 0).then(|| Time::from_ns((*self.abi).log_epoch_ns)) }
     }
 
+    /// Append a record to the log, behind all that the kernel has logged so far. The log must be on.
+    #[inline]
+    pub fn append(&mut self, record: Record, sink: LogSink<'_>) {
+        // SAFETY: `abi` is valid; nothing runs. While the log is on, log_next points into the window, or to its end.
+        unsafe {
+            if (*self.abi).log_next == (*self.abi).log_end {
+                self.flush_log(sink);
+            }
+            (*self.abi).log_next.write(record);
+            (*self.abi).log_next = (*self.abi).log_next.add(1);
+        }
+    }
+
     /// Hand what is in the current window to the sink.
+    #[cold]
     pub fn flush_log(&mut self, sink: LogSink<'_>) {
         if self.window.is_empty() {
             return;

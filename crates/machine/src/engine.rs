@@ -92,7 +92,7 @@ pub struct Outcome {
 }
 
 /// Every how many events the kernel's share of an event's time is measured (a prime, so as not to beat with the workload).
-pub const SAMPLE_EVERY: u32 = 61;
+pub const SAMPLE_EVERY: u64 = 61;
 
 /// A measurement longer than this (some 50 us) was interrupted by the host and does not count.
 const SAMPLE_TICKS_MAX: u64 = 150_000;
@@ -119,9 +119,12 @@ struct Cpu {
     /// While the CPU is paused: the task that computed before.
     before: TaskId,
     since_ns: u64,
+    /// When its timer interrupts it next, as of when it was last resumed.
+    timer_ns: u64,
 }
 
 #[derive(Clone, Copy)]
+#[repr(align(64))] // one cache line
 struct Run {
     /// Index of its next step.
     step: usize,
@@ -190,12 +193,14 @@ pub struct Machine<K: Kernel> {
     live: u32,
     waiting: u32,
     events: u64,
-    events_at_instant: u64,
+    /// Events at one instant so far, in samples: the instant, how many.
+    crowd: (u64, u64),
     spins: u64,
     tokens_early: u64,
     /// When a task last did something or was woken by a device.
     last_progress_ns: u64,
-    sample_in: u32,
+    /// At which event the next sample is taken.
+    sample_at: u64,
     /// An event under measurement: when it began, and how long the kernel took.
     sample: Option<(u64, u64)>,
     sampled_inside: u64,
@@ -235,7 +240,10 @@ impl<K: Kernel> Machine<K> {
             .collect();
         Machine {
             kernel,
-            cpus: vec![Cpu { user: TaskId::IDLE, before: TaskId::IDLE, since_ns: 0 }; nr_cpus],
+            cpus: vec![
+                Cpu { user: TaskId::IDLE, before: TaskId::IDLE, since_ns: 0, timer_ns: u64::MAX };
+                nr_cpus
+            ],
             runs,
             delivered: vec![0; program.tokens.len().div_ceil(64)],
             queue: CpuQueue::new(nr_cpus),
@@ -247,11 +255,11 @@ impl<K: Kernel> Machine<K> {
             live: 0,
             waiting: 0,
             events: 0,
-            events_at_instant: 0,
+            crowd: (0, 0),
             spins: 0,
             tokens_early: 0,
             last_progress_ns: 0,
-            sample_in: SAMPLE_EVERY,
+            sample_at: SAMPLE_EVERY,
             sample: None,
             sampled_inside: 0,
             sampled_whole: 0,
@@ -319,7 +327,7 @@ impl<K: Kernel> Machine<K> {
             started = Some(std::time::Instant::now());
             self.start(epoch_ns)?;
             self.kernel.set_resched(self.program.costs.resched);
-            self.events = 0;
+            (self.events, self.sample_at, self.sample) = (0, SAMPLE_EVERY, None);
             (self.sampled_inside, self.sampled_whole) = (0, 0);
             let end_ns = self
                 .setup
@@ -358,11 +366,12 @@ impl<K: Kernel> Machine<K> {
             }
             let late_ns = self.late.last().map_or(u64::MAX, |(at_ns, _)| *at_ns);
             let action_ns = self.next_action_ns(epoch_ns);
-            let limit_ns = end_ns.min(late_ns).min(action_ns);
-            // until one of the above is to be looked at again; none of them changes by itself
-            let mut happened = self.next_event(limit_ns)?;
-            while happened && self.live > 0 && self.live != self.waiting && self.acting.is_none() {
-                happened = self.next_event(limit_ns)?;
+            let limit = Key::after(end_ns.min(late_ns).min(action_ns));
+            // until one of the above is to be looked at again; none of them changes by itself, actions are begun and ended here only
+            let is_acting = self.acting.is_some();
+            let mut happened = self.next_event(limit)?;
+            while happened && self.live != self.waiting && !is_acting {
+                happened = self.next_event(limit)?;
             }
             if happened {
                 continue;
@@ -425,9 +434,9 @@ impl<K: Kernel> Machine<K> {
         Ok(())
     }
 
-    /// Carries out the next event not later than `limit_ns`; false if there is none.
+    /// Carries out the next event before `limit`; false if there is none.
     #[inline]
-    fn next_event(&mut self, limit_ns: u64) -> Result<bool, Box<Fault>> {
+    fn next_event(&mut self, limit: Key) -> Result<bool, Box<Fault>> {
         let one;
         let (cpu, stimulus) = if let Some(cpu) = self.kernel.next_kick() {
             self.spins = 0;
@@ -445,40 +454,43 @@ impl<K: Kernel> Machine<K> {
             self.spins = 0;
             let (cpu_key, cpu) = self.queue.first();
             let wheel_ns = self.wheel_ns();
-            let device_first = Key::new(wheel_ns, CLASS_DEVICE) < cpu_key;
-            let time_ns = if device_first { wheel_ns } else { cpu_key.time_ns() };
-            if time_ns > limit_ns {
+            let key = Key::new(wheel_ns, CLASS_DEVICE).min(cpu_key);
+            if key >= limit {
                 return Ok(false);
             }
-            if time_ns > self.now_ns {
-                self.now_ns = time_ns;
-                self.events_at_instant = 0;
-            }
-            if device_first {
-                if self.kernel.wakes_sleepers_with_ticks() {
-                    return self.wake_first_due().map(|()| true);
+            let time_ns = key.time_ns();
+            self.now_ns = self.now_ns.max(time_ns);
+            let cpu = CpuId(cpu as u32);
+            match key.class() {
+                CLASS_OP => match self.operate(cpu)? {
+                    Some((id, op)) => (cpu, Stimulus::Op(id, op)),
+                    None => return Ok(true),
+                },
+                CLASS_TIMER => {
+                    if wheel_ns == time_ns && self.kernel.wakes_sleepers_with_ticks() {
+                        let sleepers = self.due_sleepers_of(cpu);
+                        return self.step(cpu, Stimulus::Timer(&sleepers)).map(|()| true);
+                    }
+                    (cpu, Stimulus::Timer(&[]))
                 }
-                one = [TaskId(self.wheel.pop(time_ns).expect("the wheel has a task due now"))];
-                (CpuId(self.runs[one[0].index()].cpu), Stimulus::Device(&one))
-            } else if cpu_key.class() == CLASS_TIMER {
-                let cpu = CpuId(cpu as u32);
-                if wheel_ns == time_ns && self.kernel.wakes_sleepers_with_ticks() {
-                    let sleepers = self.due_sleepers_of(cpu);
-                    return self.step(cpu, Stimulus::Timer(&sleepers)).map(|()| true);
+                _ => {
+                    if self.kernel.wakes_sleepers_with_ticks() {
+                        return self.wake_first_due().map(|()| true);
+                    }
+                    one = [TaskId(self.wheel.pop(time_ns).expect("the wheel has a task due now"))];
+                    (CpuId(self.runs[one[0].index()].cpu), Stimulus::Device(&one))
                 }
-                (cpu, Stimulus::Timer(&[]))
-            } else {
-                return self.operate(CpuId(cpu as u32)).map(|()| true);
             }
         };
-        // the one place where what comes from outside enters the kernel: the rest of the loop is around it
+        // the one place where the kernel is entered: the rest of the loop is around it
         self.step_here(cpu, stimulus).map(|()| true)
     }
 
     /// When the next planned wakeup is due.
     #[inline]
-    fn wheel_ns(&mut self) -> u64 {
-        if self.due.is_empty() { self.wheel.next_ns() } else { self.now_ns }
+    fn wheel_ns(&self) -> u64 {
+        // (`due` is of use only where the machine keeps the sleepers' timers)
+        if K::OWNS_TASK_TIMERS || self.due.is_empty() { self.wheel.next_ns() } else { self.now_ns }
     }
 
     /// Whose timer is it? The kernel's own timers do not come here.
@@ -548,34 +560,32 @@ impl<K: Kernel> Machine<K> {
         let before = if state.user.is_idle() { state.before } else { state.user };
         let charge = self.costly.then(|| Charge::of(&stimulus));
         self.events += 1;
-        self.sample_in -= 1;
-        let yielded = if self.sample_in == 0 {
+        let yielded = if self.events == self.sample_at {
             self.resume_sampled(cpu, stimulus)?
         } else {
             self.kernel.resume(cpu, Time::from_ns(now_ns), stimulus)
         };
-        let timer_key = self.timer_key(cpu);
+        let timer_ns = self.program.late.of(cpu, self.kernel.timer(cpu).as_ns());
         let state = &mut self.cpus[cpu.index()];
         let key = match yielded {
             Yield::User(task) => {
-                *state = Cpu { user: task, before: TaskId::IDLE, since_ns: now_ns };
+                *state = Cpu { user: task, before: TaskId::IDLE, since_ns: now_ns, timer_ns };
                 if let Some(charge) = charge {
                     self.charge(cpu, task, before, charge);
                 }
                 if self.runs[task.index()].on != cpu.0 {
                     self.arrive_from(task, cpu);
                 }
-                let needs_ns = self.time_for(cpu.0, self.runs[task.index()].remaining_ns);
-                timer_key.min(Key::new(now_ns.saturating_add(needs_ns), CLASS_OP))
+                self.key_in_user_mode(cpu, task, timer_ns)
             }
             Yield::Idle => {
                 (state.user, state.before) = (TaskId::IDLE, TaskId::IDLE);
-                timer_key
+                Key::new(timer_ns, CLASS_TIMER)
             }
             Yield::Spin => {
                 (state.user, state.before) = (TaskId::IDLE, TaskId::IDLE);
                 self.spinning.push_back(cpu);
-                timer_key
+                Key::new(timer_ns, CLASS_TIMER)
             }
             Yield::Paused => {
                 if !state.user.is_idle() && !self.program.costs.added {
@@ -610,7 +620,7 @@ impl<K: Kernel> Machine<K> {
         let before = ticks();
         if let Some((began, inside)) = self.sample.take() {
             // the event after a measured one closes the measurement: kernel's part and whole of one event
-            self.sample_in = SAMPLE_EVERY;
+            self.sample_at = self.events + SAMPLE_EVERY;
             let whole = before.saturating_sub(began);
             if whole < SAMPLE_TICKS_MAX {
                 self.sampled_inside += inside;
@@ -618,12 +628,13 @@ impl<K: Kernel> Machine<K> {
             }
             return Ok(self.kernel.resume(cpu, Time::from_ns(self.now_ns), stimulus));
         }
-        self.sample_in = 1;
+        self.sample_at = self.events + 1;
         if let Some(pulse) = self.pulse {
             pulse.store(self.events, std::sync::atomic::Ordering::Relaxed);
         }
-        self.events_at_instant += u64::from(SAMPLE_EVERY);
-        if self.events_at_instant > EVENTS_PER_INSTANT_MAX {
+        let (instant_ns, events) = self.crowd;
+        self.crowd = (self.now_ns, if instant_ns == self.now_ns { events + SAMPLE_EVERY } else { 0 });
+        if self.crowd.1 > EVENTS_PER_INSTANT_MAX {
             return Err(Box::new(Fault {
                 kind: FaultKind::Livelock,
                 reason: format!("more than {EVENTS_PER_INSTANT_MAX} events at one instant"),
@@ -692,9 +703,10 @@ impl<K: Kernel> Machine<K> {
         pay(run, ns, costs.added);
     }
 
-    /// The task on this CPU has computed as long as its program says: carry out its next step.
+    /// The task on this CPU has computed as long as its program says: carry out its next step. Returns for what it enters the kernel,
+    /// if that is still to be done.
     #[inline]
-    fn operate(&mut self, cpu: CpuId) -> Result<(), Box<Fault>> {
+    fn operate(&mut self, cpu: CpuId) -> Result<Option<(TaskId, Op<'static>)>, Box<Fault>> {
         let id = self.cpus[cpu.index()].user;
         let now_ns = self.now_ns;
         let index = id.index();
@@ -702,22 +714,23 @@ impl<K: Kernel> Machine<K> {
         self.cpus[cpu.index()].since_ns = now_ns;
         self.advance_step(id);
         self.runs[index].cpu = cpu.0;
-        match code {
+        let op = match code {
             Code::BlockTimer(after_ns) if K::OWNS_TASK_TIMERS => {
                 let until = Time::from_ns(now_ns.saturating_add(after_ns));
-                self.enter(cpu, id, Op::BlockUntil(until))
+                Op::BlockUntil(until)
             }
             Code::BlockTimer(after_ns) | Code::BlockDevice(after_ns) => {
                 self.wheel.insert(id.0, now_ns.saturating_add(after_ns));
-                self.enter(cpu, id, Op::Block)
+                Op::Block
             }
             Code::BlockUntil(after_ns) => {
                 let until_ns = self.until_ns(id, after_ns);
                 if K::OWNS_TASK_TIMERS {
-                    return self.enter(cpu, id, Op::BlockUntil(Time::from_ns(until_ns)));
+                    Op::BlockUntil(Time::from_ns(until_ns))
+                } else {
+                    self.wheel.insert(id.0, until_ns.max(now_ns));
+                    Op::Block
                 }
-                self.wheel.insert(id.0, until_ns.max(now_ns));
-                self.enter(cpu, id, Op::Block)
             }
             Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
                 let expiry_ns = self.runs[index].until_ns.saturating_add(after_ns);
@@ -726,44 +739,60 @@ impl<K: Kernel> Machine<K> {
                     let restarts = matches!(code, Code::BlockGridRestart(_));
                     self.runs[index].until_ns = if restarts { now_ns } else { expiry_ns };
                     self.tokens_early += 1;
-                    self.note(cpu, id, TaskId::IDLE, note::AWAKE, note::NO_WAKEUP);
-                    return self.compute_on(cpu, id);
+                    self.compute_on(cpu, id, TaskId::IDLE, note::AWAKE, note::NO_WAKEUP);
+                    return Ok(None);
                 }
                 self.runs[index].until_ns = expiry_ns;
                 if K::OWNS_TASK_TIMERS {
-                    return self.enter(cpu, id, Op::BlockUntil(Time::from_ns(expiry_ns)));
+                    Op::BlockUntil(Time::from_ns(expiry_ns))
+                } else {
+                    self.wheel.insert(id.0, expiry_ns);
+                    Op::Block
                 }
-                self.wheel.insert(id.0, expiry_ns);
-                self.enter(cpu, id, Op::Block)
             }
             Code::BlockToken(token) => {
                 let (word, bit) = (token as usize / 64, 1 << (token % 64));
                 if self.delivered[word] & bit != 0 {
                     self.tokens_early += 1;
                     let waker = self.program.tokens[token as usize].waker;
-                    self.note(cpu, id, waker, note::AWAKE, token.into());
-                    return self.compute_on(cpu, id);
+                    self.compute_on(cpu, id, waker, note::AWAKE, token.into());
+                    return Ok(None);
                 }
                 self.runs[index].token = token;
                 self.waiting += 1;
-                self.enter(cpu, id, Op::Block)
+                Op::Block
             }
             Code::BlockForever => {
                 self.done(id);
-                self.enter(cpu, id, Op::Block)
+                Op::Block
             }
             Code::Deliver(token) => {
                 let sleeper = self.program.tokens[token as usize].sleeper;
-                if self.runs[sleeper.index()].token == token {
-                    self.runs[sleeper.index()].token = NO_TOKEN;
-                    self.waiting -= 1;
-                    self.enter(cpu, id, Op::Wake(sleeper))
-                } else {
+                if self.runs[sleeper.index()].token != token {
                     self.delivered[token as usize / 64] |= 1 << (token % 64);
-                    self.note(cpu, id, sleeper, note::EARLY, token.into());
-                    self.compute_on(cpu, id)
+                    self.compute_on(cpu, id, sleeper, note::EARLY, token.into());
+                    return Ok(None);
                 }
+                self.runs[sleeper.index()].token = NO_TOKEN;
+                self.waiting -= 1;
+                Op::Wake(sleeper)
             }
+            Code::Exit => {
+                self.done(id);
+                Op::Exit
+            }
+            Code::Fork(_) | Code::Set(_) | Code::Yield => {
+                return self.operate_seldom(cpu, id, code).map(|()| None);
+            }
+        };
+        self.settle_costs(id, op);
+        Ok(Some((id, op)))
+    }
+
+    /// The operations that take more than the kernel's doing, or hand it more than a number.
+    #[inline(never)]
+    fn operate_seldom(&mut self, cpu: CpuId, id: TaskId, code: Code) -> Result<(), Box<Fault>> {
+        match code {
             Code::Fork(child) => {
                 self.born(TaskId(child));
                 let program = Arc::clone(&self.program);
@@ -793,15 +822,13 @@ impl<K: Kernel> Machine<K> {
                 }
                 Ok(())
             }
-            Code::Exit => {
-                self.done(id);
-                self.enter(cpu, id, Op::Exit)
-            }
+            other => unreachable!("{other:?} is an operation like any other"),
         }
     }
 
+    /// A task is about to enter the kernel.
     #[inline]
-    fn enter(&mut self, cpu: CpuId, id: TaskId, op: Op<'_>) -> Result<(), Box<Fault>> {
+    fn settle_costs(&mut self, id: TaskId, op: Op<'_>) {
         if self.costly && matches!(op, Op::Block | Op::BlockUntil(_) | Op::Yield) {
             // what the kernel has cost it so far comes off its next burst
             let run = &mut self.runs[id.index()];
@@ -809,10 +836,15 @@ impl<K: Kernel> Machine<K> {
             run.paid_ns -= off_ns;
             run.remaining_ns -= off_ns;
         }
+    }
+
+    fn enter(&mut self, cpu: CpuId, id: TaskId, op: Op<'_>) -> Result<(), Box<Fault>> {
+        self.settle_costs(id, op);
         self.step(cpu, Stimulus::Op(id, op))
     }
 
     /// Notes what a task does that changes nothing in the schedule.
+    #[inline]
     fn note(&mut self, cpu: CpuId, task: TaskId, other: TaskId, what: u32, value: u64) {
         let note = Record {
             kind: Kind::Note as u8,
@@ -854,20 +886,20 @@ impl<K: Kernel> Machine<K> {
         *until_ns
     }
 
-    /// When the CPU's timer interrupts it.
+    /// What comes first for a task that computes: the timer's interrupt, or its program's next step.
     #[inline]
-    fn timer_key(&self, cpu: CpuId) -> Key {
-        Key::new(self.program.late.of(cpu, self.kernel.timer(cpu).as_ns()), CLASS_TIMER)
+    fn key_in_user_mode(&self, cpu: CpuId, task: TaskId, timer_ns: u64) -> Key {
+        let needs_ns = self.time_for(cpu.0, self.runs[task.index()].remaining_ns);
+        let due_ns = self.now_ns.saturating_add(needs_ns);
+        if timer_ns <= due_ns { Key::new(timer_ns, CLASS_TIMER) } else { Key::new(due_ns, CLASS_OP) }
     }
 
-    /// The task goes on computing without having entered the kernel.
+    /// The task does what is noted here and goes on computing without having entered the kernel.
     #[inline]
-    fn compute_on(&mut self, cpu: CpuId, id: TaskId) -> Result<(), Box<Fault>> {
-        let timer_key = self.timer_key(cpu);
-        let needs_ns = self.time_for(cpu.0, self.runs[id.index()].remaining_ns);
-        let due_ns = self.now_ns.saturating_add(needs_ns);
-        self.queue.set(cpu.index(), timer_key.min(Key::new(due_ns, CLASS_OP)));
-        Ok(())
+    fn compute_on(&mut self, cpu: CpuId, id: TaskId, other: TaskId, what: u32, value: u64) {
+        self.note(cpu, id, other, what, value);
+        let key = self.key_in_user_mode(cpu, id, self.cpus[cpu.index()].timer_ns);
+        self.queue.set(cpu.index(), key);
     }
 
     fn done(&mut self, id: TaskId) {

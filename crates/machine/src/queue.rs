@@ -36,15 +36,21 @@ impl Key {
     pub(crate) fn class(self) -> u64 {
         self.0 & 3
     }
+    /// The first key that is later than every event at this time.
+    pub(crate) fn after(time_ns: u64) -> Key {
+        Key::new(time_ns.saturating_add(1), 0)
+    }
 }
 
 /// So many CPUs are compared one by one; above them stands the tournament. Four comparisons cost less than two rounds.
 const GROUP: usize = 4;
 
 pub(crate) struct CpuQueue {
+    /// The earliest key and its CPU: what the root holds.
+    first: u128,
     keys: Vec<[Key; GROUP]>,
-    /// `tree[1]` is the root, `tree[leaves + group]` a group's leaf; each node holds its winner, key above CPU: one comparison decides
-    /// both, the lower CPU among equals.
+    /// `tree[leaves + group]` is a group's leaf, `tree[1]` would be the root; each node holds its winner, key above CPU: one comparison
+    /// decides both, the lower CPU among equals.
     tree: Vec<u128>,
     leaves: usize,
 }
@@ -62,13 +68,13 @@ impl CpuQueue {
             tree[node] =
                 if node >= leaves { entry(Key::NEVER, (node - leaves) * GROUP) } else { tree[2 * node] };
         }
-        CpuQueue { keys: vec![[Key::NEVER; GROUP]; leaves], tree, leaves }
+        CpuQueue { first: entry(Key::NEVER, 0), keys: vec![[Key::NEVER; GROUP]; leaves], tree, leaves }
     }
 
     /// The earliest key and its CPU; the lower CPU if two are equal.
     #[inline]
     pub(crate) fn first(&self) -> (Key, usize) {
-        (Key((self.tree[1] >> 64) as u64), self.tree[1] as usize)
+        (Key((self.first >> 64) as u64), self.first as usize)
     }
 
     /// Sets a CPU's key.
@@ -81,11 +87,20 @@ impl CpuQueue {
         let left = if b < a { (b, 1) } else { (a, 0) };
         let right = if d < c { (d, 3) } else { (c, 2) };
         let (first, at) = if right.0 < left.0 { right } else { left };
-        let mut winner = entry(first, group * GROUP + at);
-        let mut node = self.leaves + group;
+        let winner = entry(first, group * GROUP + at);
+        if self.leaves == 1 {
+            self.first = winner;
+        } else {
+            self.climb(self.leaves + group, winner);
+        }
+    }
+
+    /// A group's leaf has this winner: so have all nodes above it up to one where another wins as before.
+    fn climb(&mut self, mut node: usize, mut winner: u128) {
         while self.tree[node] != winner {
             self.tree[node] = winner;
             if node == 1 {
+                self.first = winner;
                 return;
             }
             winner = winner.min(self.tree[node ^ 1]);

@@ -9,6 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub trait Sink {
     /// Takes one record. Errors are kept until [`flush`](Sink::flush).
     fn push(&mut self, record: Record);
+    /// Takes these records, in order.
+    fn push_all(&mut self, records: &[Record]) {
+        records.iter().for_each(|record| self.push(*record));
+    }
     /// Hands everything on.
     fn flush(&mut self) -> io::Result<()>;
 }
@@ -29,6 +33,9 @@ impl<S: Sink> Sink for &mut S {
     #[inline]
     fn push(&mut self, record: Record) {
         (**self).push(record);
+    }
+    fn push_all(&mut self, records: &[Record]) {
+        (**self).push_all(records);
     }
     fn flush(&mut self) -> io::Result<()> {
         (**self).flush()
@@ -92,12 +99,16 @@ impl<'a, W: Write> Spill<'a, W> {
 
     #[cold]
     fn spill(&mut self) {
+        self.write(self.buffer.rest());
+        self.buffer.len.store(0, Ordering::Release);
+    }
+
+    fn write(&mut self, records: &[Record]) {
         if self.error.is_none()
-            && let Err(error) = self.writer.write_all(bytes(self.buffer.rest()))
+            && let Err(error) = self.writer.write_all(bytes(records))
         {
             self.error = Some(error);
         }
-        self.buffer.len.store(0, Ordering::Release);
     }
 }
 
@@ -118,6 +129,11 @@ impl<W: Write> Sink for Spill<'_, W> {
         // SAFETY: `len` is below the number of records, and only this Spill writes to the buffer.
         unsafe { self.buffer.records.get().cast::<Record>().add(len).write(record) };
         self.buffer.len.store(len + 1, Ordering::Release);
+    }
+    /// Many records are not copied: they are written from where they lie.
+    fn push_all(&mut self, records: &[Record]) {
+        self.spill();
+        self.write(records);
     }
     fn flush(&mut self) -> io::Result<()> {
         self.spill();

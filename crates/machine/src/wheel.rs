@@ -1,135 +1,142 @@
 //! Which sleeping task wakes next? A hierarchical timer wheel: the cost of a sleep does not depend on how many sleep.
 //!
-//! Level `l` has 64 slots of 64^l ns. A timer lies in the level of the highest 6-bit digit in which its time differs from now;
-//! when time reaches its slot, it moves down a level (a 6 ms sleep moves at most three times). Timers of one instant come out
-//! in the order in which they were put in.
+//! Level `l` has 64 slots of 64^l ns. A timer lies in the level of the highest 6-bit digit in which its time differs from the wheel's;
+//! when the wheel's time reaches its slot, it moves down a level (a 6 ms sleep moves at most three times). Timers of one instant come
+//! out in the order in which they were put in.
+//!
+//! The wheel's time is moved only where it must be, to sort the timers of one slot: a timer that is alone in the earliest slot is taken
+//! out where it lies.
 
 const LEVELS: usize = 11; // 6 * 11 = 66 bits
 const NONE: u32 = u32::MAX;
 
+/// The timers of a slot: first and last task of their list, and the earliest of their times.
+#[derive(Clone, Copy)]
+struct Slot {
+    first: u32,
+    last: u32,
+    earliest_ns: u64,
+}
+
 pub(crate) struct Wheel {
+    /// No timer is earlier.
     now_ns: u64,
+    /// A bit per level that is not empty.
+    levels: u32,
     /// Per level, a bit per non-empty slot.
     occupied: [u64; LEVELS],
-    /// Per slot, first and last task of its list.
-    slots: Vec<(u32, u32)>,
+    slots: Vec<Slot>,
     /// Per task: its time and the next in its slot's list. A task has at most one timer.
     timers: Vec<(u64, u32)>,
-    len: usize,
-    /// Cached earliest time; `u64::MAX` if empty, `None` if it must be found anew.
-    earliest: Option<u64>,
+    /// The earliest time, `u64::MAX` if empty, and the slot of the timers that have it.
+    earliest_ns: u64,
+    earliest_slot: usize,
 }
 
 impl Wheel {
     pub(crate) fn new(nr_tasks: usize) -> Wheel {
         Wheel {
             now_ns: 0,
+            levels: 0,
             occupied: [0; LEVELS],
-            slots: vec![(NONE, NONE); LEVELS * 64],
+            slots: vec![Slot { first: NONE, last: NONE, earliest_ns: u64::MAX }; LEVELS * 64],
             timers: vec![(0, NONE); nr_tasks],
-            len: 0,
-            earliest: Some(u64::MAX),
+            earliest_ns: u64::MAX,
+            earliest_slot: 0,
         }
     }
 
-    #[cfg(test)]
-    fn len(&self) -> usize {
-        self.len
-    }
-
+    /// Puts a timer into its slot, which is returned.
     #[inline]
-    fn place(&mut self, task: u32, time_ns: u64) {
+    fn place(&mut self, task: u32, time_ns: u64) -> usize {
         let differ = (time_ns ^ self.now_ns) | 1;
-        let level = (63 - differ.leading_zeros()) as usize / 6;
+        let level = differ.ilog2() as usize / 6;
         let digit = (time_ns >> (6 * level)) as usize & 63;
-        let slot = level * 64 + digit;
+        let at = level * 64 + digit;
         self.timers[task as usize] = (time_ns, NONE);
-        let (first, last) = self.slots[slot];
-        if first == NONE {
-            self.slots[slot] = (task, task);
+        let slot = &mut self.slots[at];
+        if slot.first == NONE {
+            *slot = Slot { first: task, last: task, earliest_ns: time_ns };
             self.occupied[level] |= 1 << digit;
+            self.levels |= 1 << level;
         } else {
-            self.timers[last as usize].1 = task;
-            self.slots[slot].1 = task;
+            self.timers[slot.last as usize].1 = task;
+            slot.last = task;
+            slot.earliest_ns = slot.earliest_ns.min(time_ns);
         }
+        at
     }
 
     /// Plans a wakeup; a time in the past counts as now.
     #[inline]
     pub(crate) fn insert(&mut self, task: u32, time_ns: u64) {
         let time_ns = time_ns.max(self.now_ns);
-        self.place(task, time_ns);
-        self.len += 1;
-        if let Some(earliest) = self.earliest {
-            self.earliest = Some(earliest.min(time_ns));
+        let at = self.place(task, time_ns);
+        if time_ns < self.earliest_ns {
+            (self.earliest_ns, self.earliest_slot) = (time_ns, at);
         }
     }
 
     /// When the earliest planned wakeup is due; `u64::MAX` if none.
     #[inline]
-    pub(crate) fn next_ns(&mut self) -> u64 {
-        match self.earliest {
-            Some(earliest) => earliest,
-            None => self.find(),
-        }
-    }
-
-    /// Finds the earliest: the lowest non-empty level holds it, in its lowest slot (all its slots lie ahead of now).
-    fn find(&mut self) -> u64 {
-        let mut earliest = u64::MAX;
-        if let Some(level) = self.occupied.iter().position(|&bits| bits != 0) {
-            let digit = self.occupied[level].trailing_zeros() as usize;
-            let mut task = self.slots[level * 64 + digit].0;
-            if level == 0 {
-                earliest = self.timers[task as usize].0;
-            } else {
-                while task != NONE {
-                    let (time_ns, next) = self.timers[task as usize];
-                    earliest = earliest.min(time_ns);
-                    task = next;
-                }
-            }
-        }
-        self.earliest = Some(earliest);
-        earliest
+    pub(crate) fn next_ns(&self) -> u64 {
+        self.earliest_ns
     }
 
     /// Takes the first task whose time is `now_ns`, which must be the earliest time.
     #[inline]
     pub(crate) fn pop(&mut self, now_ns: u64) -> Option<u32> {
-        if self.len == 0 || self.next_ns() > now_ns {
+        if self.earliest_ns > now_ns {
             return None;
         }
-        self.advance(now_ns);
-        let digit = (now_ns & 63) as usize;
-        let (task, last) = self.slots[digit];
-        let next = self.timers[task as usize].1;
-        if task == last {
-            self.slots[digit] = (NONE, NONE);
-            self.occupied[0] &= !(1 << digit);
-            self.earliest = None;
-        } else {
-            self.slots[digit].0 = next;
+        let slot = self.slots[self.earliest_slot];
+        if slot.first != slot.last && self.earliest_slot >= 64 {
+            self.advance(self.earliest_ns);
+            self.earliest_slot = (self.earliest_ns & 63) as usize;
         }
-        self.len -= 1;
+        let Slot { first: task, last, .. } = self.slots[self.earliest_slot];
+        if task == last {
+            self.clear(self.earliest_slot);
+            self.find();
+        } else {
+            // more of the same instant: a slot of the lowest level holds no other
+            self.slots[self.earliest_slot].first = self.timers[task as usize].1;
+        }
         Some(task)
     }
 
-    /// Moves time forward to the earliest timer, handing slots down.
+    /// Finds the earliest: the lowest non-empty level holds it, in its lowest slot (all its slots lie ahead of the wheel's time).
     #[inline]
+    fn find(&mut self) {
+        self.earliest_ns = u64::MAX;
+        if self.levels != 0 {
+            let level = self.levels.trailing_zeros() as usize;
+            self.earliest_slot = level * 64 + self.occupied[level].trailing_zeros() as usize;
+            self.earliest_ns = self.slots[self.earliest_slot].earliest_ns;
+        }
+    }
+
+    #[inline]
+    fn clear(&mut self, at: usize) {
+        self.slots[at].first = NONE;
+        let level = at / 64;
+        self.occupied[level] &= !(1 << (at % 64));
+        if self.occupied[level] == 0 {
+            self.levels &= !(1 << level);
+        }
+    }
+
+    /// Moves time forward to the earliest timer, handing slots down.
     fn advance(&mut self, to_ns: u64) {
         let changed = to_ns ^ self.now_ns;
-        if changed == 0 {
-            return;
-        }
         self.now_ns = to_ns;
         // digits above the highest that has changed lead to the slots that were handed down before
-        let highest = (63 - changed.leading_zeros()) as usize / 6;
-        for level in (1..=highest).rev() {
+        let highest = (changed | 1).ilog2() / 6;
+        for level in (1..=highest as usize).rev() {
             let digit = (to_ns >> (6 * level)) as usize & 63;
             if self.occupied[level] >> digit & 1 == 1 {
-                self.occupied[level] &= !(1 << digit);
-                let (mut task, _) = std::mem::replace(&mut self.slots[level * 64 + digit], (NONE, NONE));
+                let mut task = self.slots[level * 64 + digit].first;
+                self.clear(level * 64 + digit);
                 while task != NONE {
                     let (time_ns, next) = self.timers[task as usize];
                     self.place(task, time_ns);
@@ -145,6 +152,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    impl Wheel {
+        /// How many timers lie in the slots' lists.
+        fn len(&self) -> usize {
+            let list = |slot: &Slot| {
+                let next = |task: &u32| Some(self.timers[*task as usize].1).filter(|_| *task != slot.last);
+                std::iter::successors(Some(slot.first).filter(|first| *first != NONE), next).count()
+            };
+            self.slots.iter().map(list).sum()
+        }
+    }
 
     proptest! {
         /// Against a sorted map keyed by (time, order of insertion).

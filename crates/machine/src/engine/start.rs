@@ -3,6 +3,7 @@
 use super::{BOOT_MAX, CONTROL_MAX, Machine};
 use crate::kernel::{Boot, Control, Fault, FaultKind, Kernel, Spawn, SpawnState, Stimulus};
 use crate::program::Code;
+use crate::queue::Key;
 use schedlab_units::{CpuId, Span, TaskId, Time};
 use std::sync::Arc;
 
@@ -15,12 +16,12 @@ impl<K: Kernel> Machine<K> {
             params: &self.setup.params,
         };
         self.kernel.boot(&boot)?;
-        let deadline_ns = self.now_ns + BOOT_MAX.as_ns();
+        let deadline = Key::after(self.now_ns + BOOT_MAX.as_ns());
         if !self.kernel.is_up() {
             self.step(CpuId(0), Stimulus::Continue)?;
         }
         while !self.kernel.is_up() {
-            if !self.next_event(deadline_ns)? {
+            if !self.next_event(deadline)? {
                 return Err(Box::new(Fault {
                     kind: FaultKind::Livelock,
                     reason: format!("the kernel was not up after {BOOT_MAX} of simulated time"),
@@ -40,14 +41,13 @@ impl<K: Kernel> Machine<K> {
         let second_ns = Span::from_s(1).as_ns();
         let epoch_ns =
             (self.now_ns + second_ns / 10).next_multiple_of(second_ns) + self.program.phase.as_ns();
-        while self.next_event(epoch_ns - 1)? {}
+        while self.next_event(Key::after(epoch_ns - 1))? {}
         self.now_ns = epoch_ns;
         Ok(())
     }
 
     /// Time 0 of the workload: the log starts, runnable tasks come into being, first sleeps are armed.
     pub(super) fn start(&mut self, epoch_ns: u64) -> Result<(), Box<Fault>> {
-        self.events_at_instant = 0;
         self.kernel.start_log(Time::from_ns(epoch_ns));
         let mut now = Vec::new();
         for index in 0..self.program.tasks.len() {
@@ -97,9 +97,7 @@ impl<K: Kernel> Machine<K> {
     #[cold]
     pub(super) fn spawn_late(&mut self, time_ns: u64) -> Result<(), Box<Fault>> {
         // creating the last ones may have taken time beyond this
-        if time_ns > self.now_ns {
-            (self.now_ns, self.events_at_instant) = (time_ns, 0);
-        }
+        self.now_ns = self.now_ns.max(time_ns);
         let mut due = Vec::new();
         while let Some((_, id)) = self.late.pop_if(|(at_ns, _)| *at_ns <= time_ns) {
             due.push(id);
@@ -130,13 +128,13 @@ impl<K: Kernel> Machine<K> {
     /// kernel from it (a deadline task on the only CPU), in which case time goes on.
     fn control(&mut self, request: Control<'_>) -> Result<(), Box<Fault>> {
         self.kernel.control(Time::from_ns(self.now_ns), request)?;
-        let limit_ns = self.now_ns + CONTROL_MAX.as_ns();
+        let limit = Key::after(self.now_ns + CONTROL_MAX.as_ns());
         loop {
             if let Some(cpu) = self.kernel.next_kick().or_else(|| self.spinning.pop_front()) {
                 self.step(cpu, Stimulus::Continue)?;
             } else if let Some(result) = self.kernel.control_done() {
                 return result.map_err(Box::new);
-            } else if !self.next_event(limit_ns)? {
+            } else if !self.next_event(limit)? {
                 let reason =
                     format!("a control request was not carried out within {CONTROL_MAX} of simulated time");
                 return Err(Box::new(Fault { kind: FaultKind::LostTask, reason }));
