@@ -417,6 +417,17 @@ impl<S: Sink> LinuxMachine<S> {
         self.kernel.resume(cpu, &mut |window| sink.push_all(window))
     }
 
+    /// The next CPU that an interrupt was posted to.
+    fn kicked(&mut self) -> Option<CpuId> {
+        self.kernel.drain_kicks(&mut self.kicks);
+        while let Some(cpu) = self.kicks.pop_front() {
+            if self.kernel.kicked(cpu) {
+                return Some(cpu);
+            }
+        }
+        None
+    }
+
     /// A task in user mode is there because it computes, whoever it is: no request of ours is under way.
     #[inline]
     fn nothing_asked(&self) -> bool {
@@ -603,15 +614,9 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         self.kernel.deadline(cpu).unwrap_or(Time::NEVER)
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_kick(&mut self) -> Option<CpuId> {
-        self.kernel.drain_kicks(&mut self.kicks);
-        while let Some(cpu) = self.kicks.pop_front() {
-            if self.kernel.kicked(cpu) {
-                return Some(cpu);
-            }
-        }
-        None
+        if self.kernel.has_kicks() || !self.kicks.is_empty() { self.kicked() } else { None }
     }
 
     fn control(&mut self, now: Time, request: Control<'_>) -> Result<(), Fault> {
@@ -684,7 +689,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         self.kernel.reset_coverage();
     }
 
-    #[inline]
+    #[inline(always)]
     fn note(&mut self, now: Time, note: Record) {
         let Some(epoch) = self.kernel.log_epoch() else { return };
         let sink = &mut self.sink;

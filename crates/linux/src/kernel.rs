@@ -145,6 +145,8 @@ pub struct LinuxKernel {
     cpus: *mut Cpu,
     resume: unsafe extern "C" fn(*mut Cpu),
     nr_cpus: u32,
+    /// The table of workload tasks, and the memory that it lies in.
+    boxes: *mut Task,
     tasks: Option<Memory>,
     max_tasks: u32,
     ram: Option<Memory>,
@@ -192,6 +194,7 @@ impl LinuxKernel {
             cpus: table.cpus,
             resume: table.resume,
             nr_cpus: 0,
+            boxes: ptr::null_mut(),
             tasks: None,
             max_tasks: 0,
             ram: None,
@@ -250,6 +253,7 @@ impl LinuxKernel {
         }
         self.nr_cpus = nr as u32;
         self.max_tasks = options.max_tasks;
+        self.boxes = tasks.start().cast();
         self.tasks = Some(tasks);
         self.ram = Some(ram);
         Ok(())
@@ -269,8 +273,8 @@ impl LinuxKernel {
             return unsafe { (*self.abi).control };
         }
         assert!(task.0 < self.max_tasks);
-        // SAFETY: the mapping holds max_tasks entries.
-        unsafe { self.tasks.as_ref().map_or(ptr::null_mut(), |m| m.start().cast::<Task>()).add(task.index()) }
+        // SAFETY: the mapping holds max_tasks entries (0 before there is one).
+        unsafe { self.boxes.add(task.index()) }
     }
 
     /// Run a CPU until it has nothing more to do at this instant. Interrupts sent to it so far arrive now. Full windows of
@@ -448,12 +452,17 @@ impl LinuxKernel {
     pub fn drain_kicks(&mut self, queue: &mut VecDeque<CpuId>) {
         // SAFETY: `abi` and its kick array are valid; nothing runs.
         unsafe {
-            if (*self.abi).nr_kick != 0 {
-                let kicked = std::slice::from_raw_parts((*self.abi).kick, (*self.abi).nr_kick as usize);
-                queue.extend(kicked.iter().map(|cpu| CpuId(*cpu)));
-                (*self.abi).nr_kick = 0;
-            }
+            let kicked = std::slice::from_raw_parts((*self.abi).kick, (*self.abi).nr_kick as usize);
+            queue.extend(kicked.iter().map(|cpu| CpuId(*cpu)));
+            (*self.abi).nr_kick = 0;
         }
+    }
+
+    /// Whether there is anything for [`LinuxKernel::drain_kicks`].
+    #[inline]
+    pub fn has_kicks(&self) -> bool {
+        // SAFETY: `abi` is valid; nothing runs.
+        unsafe { (*self.abi).nr_kick != 0 }
     }
 
     /// Whether interrupts from other CPUs wait for this CPU to be resumed.

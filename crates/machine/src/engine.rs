@@ -120,7 +120,17 @@ struct Cpu {
     before: TaskId,
     since_ns: u64,
     /// When its timer interrupts it next, as of when it was last resumed.
-    timer_ns: u64,
+    timer: Key,
+}
+
+/// What comes of a step of a task's program.
+enum Act {
+    /// It enters the kernel.
+    Enter(Op<'static>),
+    /// It does not enter the kernel; a note is left in the log.
+    Note { other: TaskId, what: u32, value: u64 },
+    /// It enters the kernel with more than a number: [`Machine::operate_seldom`].
+    Seldom(Code),
 }
 
 #[derive(Clone, Copy)]
@@ -241,7 +251,7 @@ impl<K: Kernel> Machine<K> {
         Machine {
             kernel,
             cpus: vec![
-                Cpu { user: TaskId::IDLE, before: TaskId::IDLE, since_ns: 0, timer_ns: u64::MAX };
+                Cpu { user: TaskId::IDLE, before: TaskId::IDLE, since_ns: 0, timer: Key::NEVER };
                 nr_cpus
             ],
             runs,
@@ -369,10 +379,12 @@ impl<K: Kernel> Machine<K> {
             let limit = Key::after(end_ns.min(late_ns).min(action_ns));
             // until one of the above is to be looked at again; none of them changes by itself, actions are begun and ended here only
             let is_acting = self.acting.is_some();
-            let mut happened = self.next_event(limit)?;
-            while happened && self.live != self.waiting && !is_acting {
-                happened = self.next_event(limit)?;
-            }
+            let happened = loop {
+                let happened = self.next_event_here(limit)?;
+                if !happened || self.live == self.waiting || is_acting {
+                    break happened;
+                }
+            };
             if happened {
                 continue;
             }
@@ -435,8 +447,13 @@ impl<K: Kernel> Machine<K> {
     }
 
     /// Carries out the next event before `limit`; false if there is none.
-    #[inline]
     fn next_event(&mut self, limit: Key) -> Result<bool, Box<Fault>> {
+        self.next_event_here(limit)
+    }
+
+    /// As [`Self::next_event`], as part of its caller: the main loop.
+    #[inline(always)]
+    fn next_event_here(&mut self, limit: Key) -> Result<bool, Box<Fault>> {
         let one;
         let (cpu, stimulus) = if let Some(cpu) = self.kernel.next_kick() {
             self.spins = 0;
@@ -462,10 +479,21 @@ impl<K: Kernel> Machine<K> {
             self.now_ns = self.now_ns.max(time_ns);
             let cpu = CpuId(cpu as u32);
             match key.class() {
-                CLASS_OP => match self.operate(cpu)? {
-                    Some((id, op)) => (cpu, Stimulus::Op(id, op)),
-                    None => return Ok(true),
-                },
+                CLASS_OP => {
+                    let state = &mut self.cpus[cpu.index()];
+                    state.since_ns = self.now_ns;
+                    let Cpu { user: id, timer, .. } = *state;
+                    match self.next_step(cpu, id) {
+                        Act::Enter(op) => (cpu, Stimulus::Op(id, op)),
+                        Act::Note { other, what, value } => {
+                            // it goes on computing
+                            self.note(cpu, id, other, what, value);
+                            self.queue.set(cpu.index(), timer.min(self.next_step_key(cpu, id)));
+                            return Ok(true);
+                        }
+                        Act::Seldom(code) => return self.operate_seldom(cpu, id, code).map(|()| true),
+                    }
+                }
                 CLASS_TIMER => {
                     if wheel_ns == time_ns && self.kernel.wakes_sleepers_with_ticks() {
                         let sleepers = self.due_sleepers_of(cpu);
@@ -565,27 +593,27 @@ impl<K: Kernel> Machine<K> {
         } else {
             self.kernel.resume(cpu, Time::from_ns(now_ns), stimulus)
         };
-        let timer_ns = self.program.late.of(cpu, self.kernel.timer(cpu).as_ns());
+        let timer = Key::new(self.program.late.of(cpu, self.kernel.timer(cpu).as_ns()), CLASS_TIMER);
         let state = &mut self.cpus[cpu.index()];
         let key = match yielded {
             Yield::User(task) => {
-                *state = Cpu { user: task, before: TaskId::IDLE, since_ns: now_ns, timer_ns };
+                *state = Cpu { user: task, before: TaskId::IDLE, since_ns: now_ns, timer };
                 if let Some(charge) = charge {
                     self.charge(cpu, task, before, charge);
                 }
                 if self.runs[task.index()].on != cpu.0 {
                     self.arrive_from(task, cpu);
                 }
-                self.key_in_user_mode(cpu, task, timer_ns)
+                timer.min(self.next_step_key(cpu, task))
             }
             Yield::Idle => {
                 (state.user, state.before) = (TaskId::IDLE, TaskId::IDLE);
-                Key::new(timer_ns, CLASS_TIMER)
+                timer
             }
             Yield::Spin => {
                 (state.user, state.before) = (TaskId::IDLE, TaskId::IDLE);
                 self.spinning.push_back(cpu);
-                Key::new(timer_ns, CLASS_TIMER)
+                timer
             }
             Yield::Paused => {
                 if !state.user.is_idle() && !self.program.costs.added {
@@ -655,21 +683,21 @@ impl<K: Kernel> Machine<K> {
         Ok(yielded)
     }
 
-    #[inline]
-    fn advance_step(&mut self, id: TaskId) {
-        self.runs[id.index()].step += 1;
-        self.load_step(id);
-    }
-
     /// The CPU time until the task's next step takes effect.
-    #[inline]
+    #[inline(always)]
     fn load_step(&mut self, id: TaskId) {
         let run = &mut self.runs[id.index()];
-        let step = self.program.steps.get(run.step);
-        run.remaining_ns = step.map_or(0, |step| step.after_ns);
-        if self.costly
-            && let Some(step) = step
-        {
+        run.remaining_ns = self.program.steps.get(run.step).map_or(0, |step| step.after_ns);
+        if self.costly {
+            self.load_cost(id);
+        }
+    }
+
+    /// What it costs to have the next step take effect.
+    #[cold]
+    fn load_cost(&mut self, id: TaskId) {
+        let run = &mut self.runs[id.index()];
+        if let Some(step) = self.program.steps.get(run.step) {
             let costs = &self.program.costs;
             let cost = match step.code() {
                 Code::Deliver(_) => costs.wakeup,
@@ -703,17 +731,15 @@ impl<K: Kernel> Machine<K> {
         pay(run, ns, costs.added);
     }
 
-    /// The task on this CPU has computed as long as its program says: carry out its next step. Returns for what it enters the kernel,
-    /// if that is still to be done.
-    #[inline]
-    fn operate(&mut self, cpu: CpuId) -> Result<Option<(TaskId, Op<'static>)>, Box<Fault>> {
-        let id = self.cpus[cpu.index()].user;
+    /// The task on this CPU has computed as long as its program says: its next step.
+    #[inline(always)]
+    fn next_step(&mut self, cpu: CpuId, id: TaskId) -> Act {
         let now_ns = self.now_ns;
-        let index = id.index();
-        let code = self.program.steps[self.runs[index].step].code();
-        self.cpus[cpu.index()].since_ns = now_ns;
-        self.advance_step(id);
-        self.runs[index].cpu = cpu.0;
+        let run = &mut self.runs[id.index()];
+        run.cpu = cpu.0;
+        let code = self.program.steps[run.step].code();
+        run.step += 1;
+        self.load_step(id);
         let op = match code {
             Code::BlockTimer(after_ns) if K::OWNS_TASK_TIMERS => {
                 let until = Time::from_ns(now_ns.saturating_add(after_ns));
@@ -725,40 +751,29 @@ impl<K: Kernel> Machine<K> {
             }
             Code::BlockUntil(after_ns) => {
                 let until_ns = self.until_ns(id, after_ns);
-                if K::OWNS_TASK_TIMERS {
-                    Op::BlockUntil(Time::from_ns(until_ns))
-                } else {
-                    self.wheel.insert(id.0, until_ns.max(now_ns));
-                    Op::Block
-                }
+                self.sleep_until(id, until_ns.max(now_ns), until_ns)
             }
             Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
-                let expiry_ns = self.runs[index].until_ns.saturating_add(after_ns);
+                let until_ns = &mut self.runs[id.index()].until_ns;
+                let expiry_ns = until_ns.saturating_add(after_ns);
                 if expiry_ns <= now_ns {
                     // Late: no sleep, as clock_nanosleep until a time that has passed.
                     let restarts = matches!(code, Code::BlockGridRestart(_));
-                    self.runs[index].until_ns = if restarts { now_ns } else { expiry_ns };
+                    *until_ns = if restarts { now_ns } else { expiry_ns };
                     self.tokens_early += 1;
-                    self.compute_on(cpu, id, TaskId::IDLE, note::AWAKE, note::NO_WAKEUP);
-                    return Ok(None);
+                    return Act::Note { other: TaskId::IDLE, what: note::AWAKE, value: note::NO_WAKEUP };
                 }
-                self.runs[index].until_ns = expiry_ns;
-                if K::OWNS_TASK_TIMERS {
-                    Op::BlockUntil(Time::from_ns(expiry_ns))
-                } else {
-                    self.wheel.insert(id.0, expiry_ns);
-                    Op::Block
-                }
+                *until_ns = expiry_ns;
+                self.sleep_until(id, expiry_ns, expiry_ns)
             }
             Code::BlockToken(token) => {
                 let (word, bit) = (token as usize / 64, 1 << (token % 64));
                 if self.delivered[word] & bit != 0 {
                     self.tokens_early += 1;
                     let waker = self.program.tokens[token as usize].waker;
-                    self.compute_on(cpu, id, waker, note::AWAKE, token.into());
-                    return Ok(None);
+                    return Act::Note { other: waker, what: note::AWAKE, value: token.into() };
                 }
-                self.runs[index].token = token;
+                self.runs[id.index()].token = token;
                 self.waiting += 1;
                 Op::Block
             }
@@ -768,12 +783,12 @@ impl<K: Kernel> Machine<K> {
             }
             Code::Deliver(token) => {
                 let sleeper = self.program.tokens[token as usize].sleeper;
-                if self.runs[sleeper.index()].token != token {
+                let run = &mut self.runs[sleeper.index()];
+                if run.token != token {
                     self.delivered[token as usize / 64] |= 1 << (token % 64);
-                    self.compute_on(cpu, id, sleeper, note::EARLY, token.into());
-                    return Ok(None);
+                    return Act::Note { other: sleeper, what: note::EARLY, value: token.into() };
                 }
-                self.runs[sleeper.index()].token = NO_TOKEN;
+                run.token = NO_TOKEN;
                 self.waiting -= 1;
                 Op::Wake(sleeper)
             }
@@ -781,15 +796,23 @@ impl<K: Kernel> Machine<K> {
                 self.done(id);
                 Op::Exit
             }
-            Code::Fork(_) | Code::Set(_) | Code::Yield => {
-                return self.operate_seldom(cpu, id, code).map(|()| None);
-            }
+            Code::Fork(_) | Code::Set(_) | Code::Yield => return Act::Seldom(code),
         };
         self.settle_costs(id, op);
-        Ok(Some((id, op)))
+        Act::Enter(op)
     }
 
-    /// The operations that take more than the kernel's doing, or hand it more than a number.
+    /// Sleep until an instant, by a timer of the kernel's own (`until_ns`) or of the machine's (`wheel_ns`).
+    #[inline]
+    fn sleep_until(&mut self, id: TaskId, wheel_ns: u64, until_ns: u64) -> Op<'static> {
+        if K::OWNS_TASK_TIMERS {
+            return Op::BlockUntil(Time::from_ns(until_ns));
+        }
+        self.wheel.insert(id.0, wheel_ns);
+        Op::Block
+    }
+
+    /// The operations that hand the kernel more than a number, or need a look at what has come of them.
     #[inline(never)]
     fn operate_seldom(&mut self, cpu: CpuId, id: TaskId, code: Code) -> Result<(), Box<Fault>> {
         match code {
@@ -844,7 +867,7 @@ impl<K: Kernel> Machine<K> {
     }
 
     /// Notes what a task does that changes nothing in the schedule.
-    #[inline]
+    #[inline(always)]
     fn note(&mut self, cpu: CpuId, task: TaskId, other: TaskId, what: u32, value: u64) {
         let note = Record {
             kind: Kind::Note as u8,
@@ -886,20 +909,11 @@ impl<K: Kernel> Machine<K> {
         *until_ns
     }
 
-    /// What comes first for a task that computes: the timer's interrupt, or its program's next step.
+    /// When the next step of a task that computes on this CPU is due.
     #[inline]
-    fn key_in_user_mode(&self, cpu: CpuId, task: TaskId, timer_ns: u64) -> Key {
+    fn next_step_key(&self, cpu: CpuId, task: TaskId) -> Key {
         let needs_ns = self.time_for(cpu.0, self.runs[task.index()].remaining_ns);
-        let due_ns = self.now_ns.saturating_add(needs_ns);
-        if timer_ns <= due_ns { Key::new(timer_ns, CLASS_TIMER) } else { Key::new(due_ns, CLASS_OP) }
-    }
-
-    /// The task does what is noted here and goes on computing without having entered the kernel.
-    #[inline]
-    fn compute_on(&mut self, cpu: CpuId, id: TaskId, other: TaskId, what: u32, value: u64) {
-        self.note(cpu, id, other, what, value);
-        let key = self.key_in_user_mode(cpu, id, self.cpus[cpu.index()].timer_ns);
-        self.queue.set(cpu.index(), key);
+        Key::new(self.now_ns.saturating_add(needs_ns), CLASS_OP)
     }
 
     fn done(&mut self, id: TaskId) {

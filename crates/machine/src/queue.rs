@@ -78,7 +78,7 @@ impl CpuQueue {
     }
 
     /// Sets a CPU's key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set(&mut self, cpu: usize, key: Key) {
         let group = cpu / GROUP;
         let keys = &mut self.keys[group];

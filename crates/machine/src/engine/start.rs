@@ -59,7 +59,8 @@ impl<K: Kernel> Machine<K> {
                     self.born(id);
                     self.runs[index].remaining_ns = 0;
                     let code = self.program.steps[self.runs[index].step].code();
-                    self.advance_step(id);
+                    self.runs[index].step += 1;
+                    self.load_step(id);
                     match code {
                         Code::BlockTimer(after_ns) | Code::BlockDevice(after_ns) => {
                             self.wheel.insert(id.0, epoch_ns + after_ns);
