@@ -21,19 +21,21 @@
 //!      t0 runs.............block, idle...................t0 runs
 //! ```
 
+mod checks;
 mod start;
+mod steps;
 
-use crate::kernel::{
-    Action, Control, Fault, FaultKind, Kernel, Op, Reading, Spawn, SpawnState, Stimulus, Yield,
-};
+use crate::kernel::{Action, Control, Fault, FaultKind, Kernel, Reading, Stimulus, Yield};
 use crate::program::{Code, Program};
 use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
 use crate::wheel::Wheel;
-use schedlab_log::{Kind, Record, note};
 use schedlab_topology::{CAPACITY_SCALE, Topology};
 use schedlab_units::{CpuId, Span, TaskId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+use checks::{SPINS_MAX, spins_for_ever};
+use steps::Act;
 
 /// How a run is set up.
 #[derive(Clone, Debug)]
@@ -97,13 +99,6 @@ pub const SAMPLE_EVERY: u64 = 61;
 /// A measurement longer than this (some 50 us) was interrupted by the host and does not count.
 const SAMPLE_TICKS_MAX: u64 = 150_000;
 
-/// More events than this at one instant are a livelock: far above what 1,024 CPUs and 100,000 tasks starting at once need.
-const EVENTS_PER_INSTANT_MAX: u64 = 20_000_000;
-/// More rounds of spinning than this with nothing else happening are a livelock.
-const SPINS_MAX: u64 = 200_000;
-/// Runnable tasks, all CPUs idle and nothing planned but ticks: after this long the tasks are lost (a throttled task's period is
-/// at most seconds).
-const LOST_AFTER_NS: u64 = 100_000_000_000;
 /// A kernel that is not up after this much simulated time will not come up.
 const BOOT_MAX: Span = Span::from_s(1000);
 
@@ -121,16 +116,6 @@ struct Cpu {
     since_ns: u64,
     /// When its timer interrupts it next, as of when it was last resumed.
     timer: Key,
-}
-
-/// What comes of a step of a task's program.
-enum Act {
-    /// It enters the kernel.
-    Enter(Op<'static>),
-    /// It does not enter the kernel; a note is left in the log.
-    Note { other: TaskId, what: u32, value: u64 },
-    /// It enters the kernel with more than a number: [`Machine::operate_seldom`].
-    Seldom(Code),
 }
 
 #[derive(Clone, Copy)]
@@ -461,10 +446,7 @@ impl<K: Kernel> Machine<K> {
         } else if let Some(cpu) = self.spinning.pop_front() {
             self.spins += 1;
             if self.spins > SPINS_MAX {
-                return Err(Box::new(Fault {
-                    kind: FaultKind::Livelock,
-                    reason: format!("{cpu} spins in the kernel for ever"),
-                }));
+                return Err(Box::new(spins_for_ever(cpu)));
             }
             (cpu, Stimulus::Continue)
         } else {
@@ -660,53 +642,11 @@ impl<K: Kernel> Machine<K> {
         if let Some(pulse) = self.pulse {
             pulse.store(self.events, std::sync::atomic::Ordering::Relaxed);
         }
-        let (instant_ns, events) = self.crowd;
-        self.crowd = (self.now_ns, if instant_ns == self.now_ns { events + SAMPLE_EVERY } else { 0 });
-        if self.crowd.1 > EVENTS_PER_INSTANT_MAX {
-            return Err(Box::new(Fault {
-                kind: FaultKind::Livelock,
-                reason: format!("more than {EVENTS_PER_INSTANT_MAX} events at one instant"),
-            }));
-        }
-        if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer(&[])) {
-            self.last_progress_ns = self.now_ns;
-        } else if !K::OWNS_TASK_TIMERS && self.now_ns - self.last_progress_ns > LOST_AFTER_NS {
-            self.last_progress_ns = self.now_ns;
-            let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel_ns() == u64::MAX;
-            if idle && self.live > self.waiting {
-                return Err(Box::new(self.lost()));
-            }
-        }
+        self.check(stimulus)?;
         let before = ticks();
         let yielded = self.kernel.resume(cpu, Time::from_ns(self.now_ns), stimulus);
         self.sample = Some((before, ticks().saturating_sub(before)));
         Ok(yielded)
-    }
-
-    /// The CPU time until the task's next step takes effect.
-    #[inline(always)]
-    fn load_step(&mut self, id: TaskId) {
-        let run = &mut self.runs[id.index()];
-        run.remaining_ns = self.program.steps.get(run.step).map_or(0, |step| step.after_ns);
-        if self.costly {
-            self.load_cost(id);
-        }
-    }
-
-    /// What it costs to have the next step take effect.
-    #[cold]
-    fn load_cost(&mut self, id: TaskId) {
-        let run = &mut self.runs[id.index()];
-        if let Some(step) = self.program.steps.get(run.step) {
-            let costs = &self.program.costs;
-            let cost = match step.code() {
-                Code::Deliver(_) => costs.wakeup,
-                Code::Fork(_) => costs.fork,
-                Code::Set(_) => Span::ZERO,
-                _ => costs.block,
-            };
-            pay(run, cost.as_ns(), costs.added);
-        }
     }
 
     /// A task is about to compute: what the kernel did just now on this CPU comes first.
@@ -729,222 +669,6 @@ impl<K: Kernel> Machine<K> {
         }
         run.has_run = true;
         pay(run, ns, costs.added);
-    }
-
-    /// The task on this CPU has computed as long as its program says: its next step.
-    #[inline(always)]
-    fn next_step(&mut self, cpu: CpuId, id: TaskId) -> Act {
-        let now_ns = self.now_ns;
-        let run = &mut self.runs[id.index()];
-        run.cpu = cpu.0;
-        let code = self.program.steps[run.step].code();
-        run.step += 1;
-        self.load_step(id);
-        let op = match code {
-            Code::BlockTimer(after_ns) if K::OWNS_TASK_TIMERS => {
-                let until = Time::from_ns(now_ns.saturating_add(after_ns));
-                Op::BlockUntil(until)
-            }
-            Code::BlockTimer(after_ns) | Code::BlockDevice(after_ns) => {
-                self.wheel.insert(id.0, now_ns.saturating_add(after_ns));
-                Op::Block
-            }
-            Code::BlockUntil(after_ns) => {
-                let until_ns = self.until_ns(id, after_ns);
-                self.sleep_until(id, until_ns.max(now_ns), until_ns)
-            }
-            Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
-                let until_ns = &mut self.runs[id.index()].until_ns;
-                let expiry_ns = until_ns.saturating_add(after_ns);
-                if expiry_ns <= now_ns {
-                    // Late: no sleep, as clock_nanosleep until a time that has passed.
-                    let restarts = matches!(code, Code::BlockGridRestart(_));
-                    *until_ns = if restarts { now_ns } else { expiry_ns };
-                    self.tokens_early += 1;
-                    return Act::Note { other: TaskId::IDLE, what: note::AWAKE, value: note::NO_WAKEUP };
-                }
-                *until_ns = expiry_ns;
-                self.sleep_until(id, expiry_ns, expiry_ns)
-            }
-            Code::BlockToken(token) => {
-                let (word, bit) = (token as usize / 64, 1 << (token % 64));
-                if self.delivered[word] & bit != 0 {
-                    self.tokens_early += 1;
-                    let waker = self.program.tokens[token as usize].waker;
-                    return Act::Note { other: waker, what: note::AWAKE, value: token.into() };
-                }
-                self.runs[id.index()].token = token;
-                self.waiting += 1;
-                Op::Block
-            }
-            Code::BlockForever => {
-                self.done(id);
-                Op::Block
-            }
-            Code::Deliver(token) => {
-                let sleeper = self.program.tokens[token as usize].sleeper;
-                let run = &mut self.runs[sleeper.index()];
-                if run.token != token {
-                    self.delivered[token as usize / 64] |= 1 << (token % 64);
-                    return Act::Note { other: sleeper, what: note::EARLY, value: token.into() };
-                }
-                run.token = NO_TOKEN;
-                self.waiting -= 1;
-                Op::Wake(sleeper)
-            }
-            Code::Exit => {
-                self.done(id);
-                Op::Exit
-            }
-            Code::Fork(_) | Code::Set(_) | Code::Yield => return Act::Seldom(code),
-        };
-        self.settle_costs(id, op);
-        Act::Enter(op)
-    }
-
-    /// Sleep until an instant, by a timer of the kernel's own (`until_ns`) or of the machine's (`wheel_ns`).
-    #[inline]
-    fn sleep_until(&mut self, id: TaskId, wheel_ns: u64, until_ns: u64) -> Op<'static> {
-        if K::OWNS_TASK_TIMERS {
-            return Op::BlockUntil(Time::from_ns(until_ns));
-        }
-        self.wheel.insert(id.0, wheel_ns);
-        Op::Block
-    }
-
-    /// The operations that hand the kernel more than a number, or need a look at what has come of them.
-    #[inline(never)]
-    fn operate_seldom(&mut self, cpu: CpuId, id: TaskId, code: Code) -> Result<(), Box<Fault>> {
-        match code {
-            Code::Fork(child) => {
-                self.born(TaskId(child));
-                let program = Arc::clone(&self.program);
-                let task = &program.tasks[child as usize];
-                let spawn = Spawn {
-                    id: TaskId(child),
-                    name: &task.name,
-                    kernel_thread: task.kernel_thread,
-                    change: task.change.as_ref(),
-                    state: SpawnState::Runnable,
-                    cpu: None,
-                };
-                self.enter(cpu, id, Op::Fork(&spawn))
-            }
-            Code::Set(change) => {
-                let program = Arc::clone(&self.program);
-                let words = &program.change_words[change as usize];
-                let (target, change) = &program.changes[change as usize];
-                let target = target.unwrap_or(id);
-                self.note_words(cpu, id, target, words);
-                self.enter(cpu, id, Op::Set(target, change))
-            }
-            Code::Yield => {
-                self.enter(cpu, id, Op::Yield)?;
-                if self.cpus[cpu.index()].user == id {
-                    self.note(cpu, id, TaskId::IDLE, note::YIELD, 0);
-                }
-                Ok(())
-            }
-            other => unreachable!("{other:?} is an operation like any other"),
-        }
-    }
-
-    /// A task is about to enter the kernel.
-    #[inline]
-    fn settle_costs(&mut self, id: TaskId, op: Op<'_>) {
-        if self.costly && matches!(op, Op::Block | Op::BlockUntil(_) | Op::Yield) {
-            // what the kernel has cost it so far comes off its next burst
-            let run = &mut self.runs[id.index()];
-            let off_ns = run.paid_ns.min(run.remaining_ns);
-            run.paid_ns -= off_ns;
-            run.remaining_ns -= off_ns;
-        }
-    }
-
-    fn enter(&mut self, cpu: CpuId, id: TaskId, op: Op<'_>) -> Result<(), Box<Fault>> {
-        self.settle_costs(id, op);
-        self.step(cpu, Stimulus::Op(id, op))
-    }
-
-    /// Notes what a task does that changes nothing in the schedule.
-    #[inline(always)]
-    fn note(&mut self, cpu: CpuId, task: TaskId, other: TaskId, what: u32, value: u64) {
-        let note = Record {
-            kind: Kind::Note as u8,
-            cpu: cpu.0 as u16,
-            task: task.0,
-            other: other.0,
-            arg: what,
-            value,
-            ..Record::default()
-        };
-        self.kernel.note(Time::from_ns(self.now_ns), note);
-    }
-
-    /// Notes what a task sets of another or of itself, whole: [`note::SET`].
-    fn note_words(&mut self, cpu: CpuId, task: TaskId, other: TaskId, words: &str) {
-        // the end shows by a zero byte
-        for (piece, start) in (0..=words.len()).step_by(8).enumerate() {
-            let mut bytes = [0; 8];
-            let part = &words.as_bytes()[start..words.len().min(start + 8)];
-            bytes[..part.len()].copy_from_slice(part);
-            let note = Record {
-                kind: Kind::Note as u8,
-                flags: piece as u8,
-                cpu: cpu.0 as u16,
-                task: task.0,
-                other: other.0,
-                arg: note::SET,
-                value: u64::from_le_bytes(bytes),
-                ..Record::default()
-            };
-            self.kernel.note(Time::from_ns(self.now_ns), note);
-        }
-    }
-
-    /// The instant that a task sleeps until.
-    fn until_ns(&mut self, id: TaskId, after_ns: u64) -> u64 {
-        let until_ns = &mut self.runs[id.index()].until_ns;
-        *until_ns = until_ns.saturating_add(after_ns);
-        *until_ns
-    }
-
-    /// When the next step of a task that computes on this CPU is due.
-    #[inline]
-    fn next_step_key(&self, cpu: CpuId, task: TaskId) -> Key {
-        let needs_ns = self.time_for(cpu.0, self.runs[task.index()].remaining_ns);
-        Key::new(self.now_ns.saturating_add(needs_ns), CLASS_OP)
-    }
-
-    fn done(&mut self, id: TaskId) {
-        let run = &mut self.runs[id.index()];
-        run.finished = true;
-        run.live = false;
-        self.live -= 1;
-    }
-
-    /// Nothing will ever happen again, yet tasks are left that wait for nobody: they are runnable and nobody runs them.
-    fn lost(&self) -> Fault {
-        let lost = |run: &&Run| run.live && run.token == NO_TOKEN;
-        let first = self.runs.iter().position(|run| lost(&run)).unwrap_or(0);
-        Fault {
-            kind: FaultKind::LostTask,
-            reason: format!(
-                "nothing can happen any more, but {} runnable ({} in all): a task that becomes runnable must be picked by some CPU",
-                format_args!("{} is", TaskId(first as u32)),
-                self.runs.iter().filter(lost).count()
-            ),
-        }
-    }
-
-    fn waits(&self) -> Vec<Wait> {
-        let waiting = self.runs.iter().enumerate().filter(|(_, run)| run.token != NO_TOKEN);
-        waiting
-            .map(|(index, run)| {
-                let token = self.program.tokens[run.token as usize];
-                Wait { task: TaskId(index as u32), waker: token.waker, before_event: token.before.0 }
-            })
-            .collect()
     }
 }
 

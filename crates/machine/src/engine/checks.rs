@@ -1,0 +1,77 @@
+//! When has a run gone wrong? Nothing happens any more, or too much happens at one instant.
+//!
+//! ```text
+//! every live task waits for another's wakeup        a deadlock: an end like others, with who waits for whom
+//! runnable tasks, idle CPUs, nothing but ticks      tasks lost by the scheduler, after 100 s of it
+//! 20 million events at one instant                  a livelock
+//! a CPU spins 200,000 times, nothing else happens   a livelock
+//! ```
+//!
+//! The first and the last are seen at once; for the others [`Machine::check`] looks at one event in [`SAMPLE_EVERY`].
+
+use super::{Machine, NO_TOKEN, Run, SAMPLE_EVERY, Wait};
+use crate::kernel::{Fault, FaultKind, Kernel, Stimulus};
+use schedlab_units::{CpuId, TaskId};
+
+/// More events than this at one instant are a livelock: far above what 1,024 CPUs and 100,000 tasks starting at once need.
+const EVENTS_PER_INSTANT_MAX: u64 = 20_000_000;
+/// More rounds of spinning than this with nothing else happening are a livelock.
+pub(super) const SPINS_MAX: u64 = 200_000;
+/// Runnable tasks, all CPUs idle and nothing planned but ticks: after this long the tasks are lost (a throttled task's period is
+/// at most seconds).
+const LOST_AFTER_NS: u64 = 100_000_000_000;
+
+/// A CPU waits for another that does nothing.
+#[cold]
+pub(super) fn spins_for_ever(cpu: CpuId) -> Fault {
+    Fault { kind: FaultKind::Livelock, reason: format!("{cpu} spins in the kernel for ever") }
+}
+
+impl<K: Kernel> Machine<K> {
+    /// Looks, before a CPU is resumed for this, whether events pile up at this instant or tasks have been lost.
+    pub(super) fn check(&mut self, stimulus: Stimulus<'_>) -> Result<(), Box<Fault>> {
+        let (instant_ns, events) = self.crowd;
+        self.crowd = (self.now_ns, if instant_ns == self.now_ns { events + SAMPLE_EVERY } else { 0 });
+        if self.crowd.1 > EVENTS_PER_INSTANT_MAX {
+            return Err(Box::new(Fault {
+                kind: FaultKind::Livelock,
+                reason: format!("more than {EVENTS_PER_INSTANT_MAX} events at one instant"),
+            }));
+        }
+        if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer(&[])) {
+            self.last_progress_ns = self.now_ns;
+        } else if !K::OWNS_TASK_TIMERS && self.now_ns - self.last_progress_ns > LOST_AFTER_NS {
+            self.last_progress_ns = self.now_ns;
+            let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel_ns() == u64::MAX;
+            if idle && self.live > self.waiting {
+                return Err(Box::new(self.lost()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing will ever happen again, yet tasks are left that wait for nobody: they are runnable and nobody runs them.
+    pub(super) fn lost(&self) -> Fault {
+        let lost = |run: &&Run| run.live && run.token == NO_TOKEN;
+        let first = self.runs.iter().position(|run| lost(&run)).unwrap_or(0);
+        Fault {
+            kind: FaultKind::LostTask,
+            reason: format!(
+                "nothing can happen any more, but {} runnable ({} in all): a task that becomes runnable must be picked by some CPU",
+                format_args!("{} is", TaskId(first as u32)),
+                self.runs.iter().filter(lost).count()
+            ),
+        }
+    }
+
+    /// Who waits for whom, when nobody else is left.
+    pub(super) fn waits(&self) -> Vec<Wait> {
+        let waiting = self.runs.iter().enumerate().filter(|(_, run)| run.token != NO_TOKEN);
+        waiting
+            .map(|(index, run)| {
+                let token = self.program.tokens[run.token as usize];
+                Wait { task: TaskId(index as u32), waker: token.waker, before_event: token.before.0 }
+            })
+            .collect()
+    }
+}
