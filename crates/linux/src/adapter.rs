@@ -410,13 +410,6 @@ impl<S: Sink> LinuxMachine<S> {
         }
     }
 
-    /// Lets a CPU run; full windows of its log are taken in.
-    #[inline(always)]
-    fn resume_once(&mut self, cpu: CpuId) -> Result<State, Box<KernelError>> {
-        let sink = &mut self.sink;
-        self.kernel.resume(cpu, &mut |window| sink.push_all(window))
-    }
-
     /// The next CPU that an interrupt was posted to.
     fn kicked(&mut self) -> Option<CpuId> {
         self.kernel.drain_kicks(&mut self.kicks);
@@ -436,12 +429,17 @@ impl<S: Sink> LinuxMachine<S> {
 
     /// What a CPU's state means to the machine; a task that is in user mode for a request of ours goes on with it.
     #[inline(never)]
-    fn settle(&mut self, cpu: CpuId, mut state: Result<State, Box<KernelError>>) -> Yield {
+    fn settle(&mut self, cpu: CpuId, mut state: Option<State>) -> Yield {
         loop {
-            if self.scx.as_ref().is_some_and(Scx::has_exited) && state.is_ok() {
+            let sink = &mut self.sink;
+            let came = match state {
+                Some(state) => Ok(state),
+                None => self.kernel.serve_on(cpu, &mut |window| sink.push_all(window)),
+            };
+            if self.scx.as_ref().is_some_and(Scx::has_exited) && came.is_ok() {
                 return self.scx_gone();
             }
-            match state {
+            match came {
                 Ok(State::Idle) => return Yield::Idle,
                 Ok(State::Relax) => return Yield::Spin,
                 Ok(State::Paused) => return Yield::Paused,
@@ -470,7 +468,7 @@ impl<S: Sink> LinuxMachine<S> {
                 }
                 Err(error) => return self.fail(&error),
             }
-            state = self.resume_once(cpu);
+            state = self.kernel.run(cpu);
         }
     }
 
@@ -598,9 +596,9 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
     fn resume(&mut self, cpu: CpuId, now: Time, stimulus: Stimulus<'_>) -> Yield {
         self.kernel.set_now(now);
         self.stimulate(cpu, stimulus);
-        match self.resume_once(cpu) {
-            Ok(State::User(task)) if task != CONTROL && self.nothing_asked() => Yield::User(task),
-            Ok(State::Idle) if self.scx.is_none() => Yield::Idle,
+        match self.kernel.run(cpu) {
+            Some(State::User(task)) if task != CONTROL && self.nothing_asked() => Yield::User(task),
+            Some(State::Idle) if self.scx.is_none() => Yield::Idle,
             state => self.settle(cpu, state),
         }
     }

@@ -279,8 +279,17 @@ impl LinuxKernel {
 
     /// Run a CPU until it has nothing more to do at this instant. Interrupts sent to it so far arrive now. Full windows of
     /// the log go to `sink`.
-    #[inline(always)]
     pub fn resume(&mut self, cpu: CpuId, sink: LogSink<'_>) -> Result<State, Box<KernelError>> {
+        match self.run(cpu) {
+            Some(state) => Ok(state),
+            None => self.serve_on(cpu, sink),
+        }
+    }
+
+    /// The first part of [`Self::resume`]: run a CPU until it has nothing more to do, or (`None`) waits inside a call, which is to be
+    /// served by [`Self::serve_on`].
+    #[inline(always)]
+    pub fn run(&mut self, cpu: CpuId) -> Option<State> {
         let c = self.cpu(cpu);
         // SAFETY: `c` points into the table; nothing runs. The CPU has been started (its sp is set); one host thread.
         unsafe {
@@ -292,10 +301,7 @@ impl LinuxKernel {
             }
             (self.resume)(c);
         }
-        match self.state(c) {
-            Some(state) => Ok(state),
-            None => self.serve_on(c, sink),
-        }
+        self.state(c)
     }
 
     /// What the CPU does now that it has come back; `None`: it waits inside a call.
@@ -312,9 +318,10 @@ impl LinuxKernel {
         }
     }
 
-    /// Serves the calls of a CPU until it has nothing more to do.
+    /// Serve the calls of a CPU that waits inside one, until it has nothing more to do. Full windows of the log go to `sink`.
     #[cold]
-    fn serve_on(&mut self, c: *mut Cpu, sink: LogSink<'_>) -> Result<State, Box<KernelError>> {
+    pub fn serve_on(&mut self, cpu: CpuId, sink: LogSink<'_>) -> Result<State, Box<KernelError>> {
+        let c = self.cpu(cpu);
         loop {
             self.serve(c, sink)?;
             // SAFETY: as in `resume`.
@@ -611,6 +618,7 @@ impl LinuxKernel {
     }
 
     /// The instant from which records count their time; `None` while the log is off.
+    #[inline]
     pub fn log_epoch(&self) -> Option<Time> {
         // SAFETY: `abi` is valid.
         unsafe { ((*self.abi).log_on != 0).then(|| Time::from_ns((*self.abi).log_epoch_ns)) }

@@ -6,9 +6,9 @@
 //! t1 does not wait yet       Note EARLY              token 7 has come before: Note AWAKE
 //! ```
 
-use super::{Machine, NO_TOKEN, pay};
+use super::{Machine, NO_TOKEN, Run, pay};
 use crate::kernel::{Fault, Kernel, Op, Spawn, SpawnState, Stimulus};
-use crate::program::Code;
+use crate::program::{Code, Step};
 use crate::queue::{CLASS_OP, Key};
 use schedlab_log::{Kind, Record, note};
 use schedlab_units::{CpuId, Span, TaskId, Time};
@@ -24,16 +24,28 @@ pub(super) enum Act {
     Seldom(Code),
 }
 
+impl Run {
+    /// The CPU time until the next step.
+    #[inline]
+    fn load(&mut self, steps: &[Step]) {
+        self.remaining_ns = steps.get(self.step).map_or(0, |step| step.after_ns);
+    }
+}
+
 impl<K: Kernel> Machine<K> {
     /// The task on this CPU has computed as long as its program says: its next step.
     #[inline(always)]
     pub(super) fn next_step(&mut self, cpu: CpuId, id: TaskId) -> Act {
         let now_ns = self.now_ns;
         let run = &mut self.runs[id.index()];
+        let step = self.program.steps[run.step];
         run.cpu = cpu.0;
-        let code = self.program.steps[run.step].code();
         run.step += 1;
-        self.load_step(id);
+        run.load(&self.program.steps);
+        if self.costly {
+            self.load_cost(id);
+        }
+        let code = step.code();
         let op = match code {
             Code::BlockTimer(after_ns) if K::OWNS_TASK_TIMERS => {
                 let until = Time::from_ns(now_ns.saturating_add(after_ns));
@@ -218,10 +230,8 @@ impl<K: Kernel> Machine<K> {
     }
 
     /// The CPU time until the task's next step takes effect.
-    #[inline(always)]
     pub(super) fn load_step(&mut self, id: TaskId) {
-        let run = &mut self.runs[id.index()];
-        run.remaining_ns = self.program.steps.get(run.step).map_or(0, |step| step.after_ns);
+        self.runs[id.index()].load(&self.program.steps);
         if self.costly {
             self.load_cost(id);
         }
