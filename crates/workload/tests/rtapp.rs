@@ -62,6 +62,14 @@ fn loops_and_phases_are_expanded() {
     assert_eq!(workload.version(), 1);
 }
 
+/// Found by fuzzing: phases that are done no times, in a task that loops for ever, never came to an end.
+#[test]
+fn phases_that_are_done_no_times_end_at_once() {
+    let text = r#"{ "global": { "duration": 1 }, "tasks": { "t": { "phases": {
+        "none": { "loop": 0, "run": 1000 }, "empty": { "loop": 3 } } } } }"#;
+    assert_eq!(life(&read(text), "t"), "E0");
+}
+
 #[test]
 fn timers_are_grids_and_end_with_the_duration() {
     let text = |mode: &str| {

@@ -338,8 +338,8 @@ impl<'d> Play<'d> {
             }
             let Some(phase) = task.phases.get(phase_row) else {
                 thread.at = (done + 1, 0, 0, 0);
-                // A description whose phases have no events never gets anywhere.
-                if task.phases.iter().all(|phase| phase.events.is_empty()) {
+                // A description whose phases have no events, or are done no times, never gets anywhere.
+                if task.phases.iter().all(|phase| phase.events.is_empty() || phase.loops == Some(0)) {
                     return None;
                 }
                 continue;
