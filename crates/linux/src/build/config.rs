@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -132,6 +132,8 @@ pub(super) struct Wanted {
     pub(super) link_args: Vec<String>,
     /// Headers `asm/NAME` that the port takes from `asm-generic/NAME`, from `#! header SINCE NAME` lines of flavours.
     pub(super) headers: Vec<String>,
+    /// The workload that the kernel is trained with (`configs/profiles/FILE`), from a `#! profile FILE` line of a flavour.
+    pub(super) profile: Option<PathBuf>,
 }
 
 impl Wanted {
@@ -190,6 +192,7 @@ impl Wanted {
             .filter(|(since, _)| number(series) >= number(since))
             .map(|(_, name)| name.trim().to_owned())
             .collect();
+        let profile = directive("profile ").last().map(|file| dir.join("profiles").join(file));
         let mut text = merge(&parts);
         let named = |kind, list: &Vec<String>| -> Vec<(&str, String)> {
             list.iter().map(|a| (kind, a.clone())).collect()
@@ -198,7 +201,10 @@ impl Wanted {
         {
             text.push_str(&format!("#! {} {}\n", line.0, line.1));
         }
-        Ok(Wanted { text, make_args, link_args, headers })
+        if let Some(path) = &profile {
+            text.push_str(&format!("#! profile {}\n", super::cache::sha256_file(path)?));
+        }
+        Ok(Wanted { text, make_args, link_args, headers, profile })
     }
 
     /// `CONFIG_X=value` lines, sorted, then the flavours' build arguments as comments: all that the result depends on.
@@ -238,7 +244,8 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let text = "CONFIG_A=2\nCONFIG_B=y\n#! make KCFLAGS=-g\n".into();
-        let wanted = Wanted { text, make_args: Vec::new(), link_args: Vec::new(), headers: Vec::new() };
+        let wanted =
+            Wanted { text, make_args: Vec::new(), link_args: Vec::new(), headers: Vec::new(), profile: None };
         assert_eq!(wanted.missing_in("CONFIG_A=25\n# CONFIG_B is not set\n"), ["CONFIG_A=2", "CONFIG_B=y"]);
         assert!(wanted.missing_in("x\nCONFIG_B=y\nCONFIG_A=2\n").is_empty());
     }

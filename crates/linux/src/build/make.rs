@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use super::cache::files_below;
 use super::config::{Pin, Wanted};
-use super::{BuildError, Progress, io, tools, tree};
+use super::{BuildError, Progress, io, profile, tools, tree};
 
 pub(super) struct Job<'a> {
     pub(super) dir: &'a Path,
@@ -27,14 +27,47 @@ pub(super) fn build(job: &Job<'_>, progress: &mut dyn FnMut(Progress)) -> Result
     let (tree, objects) = (job.dir.join("src"), job.dir.join("build"));
     fs::create_dir_all(&objects).map_err(io("create", &objects))?;
     tree::lay_beside(job.source, job.port, &job.wanted.headers, &tree)?;
-    progress(Progress { step: "configuring", done: 0, total: 0 });
-    let remarks = configure(job, &tree, &objects)?;
-    compile(job, &objects, progress)?;
-    progress(Progress { step: "linking", done: 0, total: 0 });
-    link(job, &tree, &objects)?;
+    let counts = job.dir.join("profile");
+    if let Some(workload) = job.wanted.profile.as_ref().filter(|_| !counts.is_dir()) {
+        let counting = job.dir.join("counting.so");
+        stage(job, &tree, &objects, Stage::Counting, &counting, progress)?;
+        profile::train(&counting, workload, &objects, &counts, progress)?;
+        fs::remove_file(&counting).map_err(io("remove", &counting))?;
+        super::cache::remove_dir(&objects)?;
+    }
+    let last = if job.wanted.profile.is_some() { Stage::Profiled } else { Stage::Plain };
+    if last == Stage::Profiled {
+        profile::lay_beside(&counts, &objects)?;
+    }
+    let remarks = stage(job, &tree, &objects, last, &job.dir.join("linux.so"), progress)?;
     if !job.incremental {
         tidy(&objects)?;
     }
+    Ok(remarks)
+}
+
+/// Which of its two builds a profile-guided kernel is in; others have one.
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    Plain,
+    Counting,
+    Profiled,
+}
+
+/// Configures, compiles and links `object`; returns remarks for the user.
+fn stage(
+    job: &Job<'_>,
+    tree: &Path,
+    objects: &Path,
+    stage: Stage,
+    object: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<String>, BuildError> {
+    progress(Progress { step: "configuring", done: 0, total: 0 });
+    let remarks = configure(job, tree, objects, stage)?;
+    compile(job, objects, stage, progress)?;
+    progress(Progress { step: "linking", done: 0, total: 0 });
+    link(job, tree, objects, object)?;
     Ok(remarks)
 }
 
@@ -56,9 +89,18 @@ fn make(directory: &Path) -> Command {
     make
 }
 
-fn configure(job: &Job<'_>, tree: &Path, objects: &Path) -> Result<Vec<String>, BuildError> {
+fn configure(
+    job: &Job<'_>,
+    tree: &Path,
+    objects: &Path,
+    stage: Stage,
+) -> Result<Vec<String>, BuildError> {
+    fs::create_dir_all(objects).map_err(io("create", objects))?;
     let (wanted, config) = (objects.join("wanted.config"), objects.join(".config"));
-    let text = job.wanted.text();
+    let mut text = job.wanted.text().to_owned();
+    if stage == Stage::Counting {
+        text.push_str(profile::COUNTING);
+    }
     let same = fs::read_to_string(&wanted).is_ok_and(|old| old == text);
     if !same || !config.is_file() || kconfig_changed(objects, &config)? {
         let mut command = make(tree);
@@ -95,10 +137,18 @@ fn kconfig_changed(objects: &Path, config: &Path) -> Result<bool, BuildError> {
     }))
 }
 
-fn compile(job: &Job<'_>, objects: &Path, progress: &mut dyn FnMut(Progress)) -> Result<(), BuildError> {
+fn compile(
+    job: &Job<'_>,
+    objects: &Path,
+    stage: Stage,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), BuildError> {
     let mut done = 0;
     let mut command = make(objects);
     command.arg(format!("-j{}", tools::jobs())).arg("KCONFIG_NOSILENTUPDATE=").args(&job.wanted.make_args);
+    if stage == Stage::Profiled {
+        command.arg(profile::USING);
+    }
     command.args(job.pin.target.split(' '));
     let log = job.dir.join("build.log");
     run_logged(&mut command, "compiling the kernel", &log, &mut |line| {
@@ -111,7 +161,7 @@ fn compile(job: &Job<'_>, objects: &Path, progress: &mut dyn FnMut(Progress)) ->
     })
 }
 
-fn link(job: &Job<'_>, tree: &Path, objects: &Path) -> Result<(), BuildError> {
+fn link(job: &Job<'_>, tree: &Path, objects: &Path, object: &Path) -> Result<(), BuildError> {
     let port = tree.join("arch/warp");
     let log = job.dir.join("link.log");
     let mut preprocess = Command::new("gcc");
@@ -142,7 +192,7 @@ fn link(job: &Job<'_>, tree: &Path, objects: &Path) -> Result<(), BuildError> {
     run_logged(&mut preprocess, "preparing the link", &log, &mut |_| {})?;
     let mut ld = Command::new("gcc");
     // aside first: a run may have the last one loaded
-    let (aside, object) = (job.dir.join("linux.so.new"), job.dir.join("linux.so"));
+    let aside = object.with_extension("so.new");
     ld.current_dir(objects).args(["-shared", "-fPIC", "-o"]).arg(&aside).args(&job.wanted.link_args).args([
         "-Wl,-Bsymbolic,-z,notext,--no-undefined,--build-id=sha1,-T,warp.lds",
         &format!("-Wl,--version-script={}", port.join("kernel/exports.map").display()),
@@ -153,7 +203,7 @@ fn link(job: &Job<'_>, tree: &Path, objects: &Path) -> Result<(), BuildError> {
         job.pin.archives.iter().filter(|a| job.pin.archives.len() == 1 || objects.join(a).is_file());
     ld.args(archives).args(["-Wl,--no-whole-archive", "lib/lib.a"]);
     run_logged(&mut ld, "linking the kernel", &log, &mut |_| {})?;
-    fs::rename(&aside, &object).map_err(io("write", &object))
+    fs::rename(&aside, object).map_err(io("write", object))
 }
 
 /// Objects are in the library now; what `check` and debuggers need (dependency files, generated headers) stays.

@@ -24,6 +24,7 @@ mod check;
 mod config;
 mod make;
 mod named;
+mod profile;
 mod source;
 mod tools;
 mod tree;
@@ -275,6 +276,14 @@ pub enum BuildError {
         log: PathBuf,
         /// Its end.
         tail: String,
+    },
+    /// The kernel that was to count what it does most did not.
+    #[error("the training of {object} failed: {reason}; the flavour's other kernels can be had without it")]
+    Training {
+        /// The kernel.
+        object: PathBuf,
+        /// What happened.
+        reason: String,
     },
     /// The file system refuses something.
     #[error("cannot {doing} {path}: {source}")]

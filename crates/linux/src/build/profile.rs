@@ -1,0 +1,186 @@
+//! What does a kernel do most? The first half of a profile-guided build.
+//!
+//! A flavour with the line `#! profile FILE` is compiled twice. The first kernel counts how often each branch of it is taken
+//! (`CONFIG_GCOV_PROFILE_ALL`, the kernel's own), runs the workload `configs/profiles/FILE` on 4 CPUs, and leaves its counts where
+//! gcc looks for them when it compiles the second (`-fprofile-use`), which is the one that is kept. Both are the same source and
+//! the same configuration but for the counting; the counts say which way a branch goes more often, never what it does.
+//!
+//! ```text
+//! configure, compile, link -> counting.so ── run of 40 s ──> profile/kernel/sched/fair.gcda, ...
+//! configure, compile, link -> linux.so       (with profile/ laid beside its objects)
+//! ```
+//!
+//! What the workload never calls is compiled as without a profile (`-fprofile-partial-training`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use schedlab_machine::kernel::Kernel as _;
+use schedlab_machine::{End, Machine, Program, Setup};
+use schedlab_topology::Topology;
+use schedlab_units::Span;
+use schedlab_workload::parse_text;
+
+use super::cache::{files_below, remove_dir};
+use super::{BuildError, Progress, io};
+use crate::{LinuxKernel, LinuxMachine};
+
+/// Lines that make a kernel count all its branches.
+pub(super) const COUNTING: &str =
+    "CONFIG_GCOV_KERNEL=y\nCONFIG_GCOV_PROFILE_ALL=y\nCONFIG_CONSTRUCTORS=y\n";
+
+/// For make: the counts that lie beside the objects are used; those of a function that has been edited since are not.
+pub(super) const USING: &str =
+    "KCFLAGS=-fprofile-use -fprofile-partial-training -Wno-missing-profile -Wno-coverage-mismatch";
+
+/// CPUs of the training's machine.
+const NR_CPUS: u32 = 4;
+
+/// The workload ends by itself long before.
+const DURATION_MAX: Span = Span::from_s(600);
+
+/// Reads a training workload; the file is the port's own.
+fn program(path: &Path) -> Result<Program, BuildError> {
+    let damaged = |why: String| BuildError::Damaged { path: path.to_owned(), why };
+    let text = fs::read(path).map_err(io("read", path))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let workload = parse_text(&name, &text).map_err(|e| damaged(e.to_string()))?;
+    Program::new(&workload).map_err(|e| damaged(e.to_string()))
+}
+
+/// Runs the workload on the kernel that counts, in a child of its own, which writes the counts below `to`: for the object
+/// `OBJECTS/kernel/fork.o` into `TO/kernel/fork.gcda`. `to` is complete or not there.
+pub(super) fn train(
+    counting: &Path,
+    workload: &Path,
+    objects: &Path,
+    to: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), BuildError> {
+    progress(Progress { step: "training", done: 0, total: 0 });
+    let program = program(workload)?;
+    let aside = to.with_extension("new");
+    remove_dir(&aside)?;
+    fs::create_dir_all(&aside).map_err(io("create", &aside))?;
+    let why = aside.join("why");
+    // SAFETY: the child runs code of this program only and leaves by _exit; glibc's and musl's allocators handle fork.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(io("start a child for", counting)(std::io::Error::last_os_error())),
+        0 => {
+            // SAFETY: asks the kernel to end this process with its parent; no memory is involved.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            let result = count(counting, program, objects, &aside);
+            let code = match &result {
+                Ok(()) => 0,
+                // the parent says what can be said if this cannot be written either
+                Err(reason) => fs::write(&why, reason).map_or(2, |()| 1),
+            };
+            // SAFETY: _exit ends the child at once, without the parent's exit handlers.
+            unsafe { libc::_exit(code) }
+        }
+        pid => {
+            let status = wait(pid).map_err(io("wait for the training of", counting))?;
+            if status != 0 {
+                let reason = fs::read_to_string(&why).unwrap_or_else(|_| format!("wait status {status:#x}"));
+                return Err(BuildError::Training { object: counting.to_owned(), reason });
+            }
+            remove_dir(to)?;
+            fs::rename(&aside, to).map_err(io("write", to))
+        }
+    }
+}
+
+fn wait(pid: libc::pid_t) -> std::io::Result<i32> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` outlives the call.
+        if unsafe { libc::waitpid(pid, &raw mut status, 0) } == pid {
+            return Ok(status);
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// In the child.
+fn count(counting: &Path, program: Program, objects: &Path, to: &Path) -> Result<(), String> {
+    let kernel = LinuxKernel::load(counting).map_err(|e| e.to_string())?;
+    let kernel = LinuxMachine::new(kernel, "noautogroup", Vec::new());
+    let topology = Topology::flat(NR_CPUS).map_err(|e| e.to_string())?;
+    let setup = Setup { topology, duration: Some(DURATION_MAX), params: Vec::new() };
+    let mut machine = Machine::new(kernel, program, setup);
+    let outcome = machine.run();
+    if outcome.end != End::AllDone {
+        return Err(format!("the training's workload did not come to its end: {:?}", outcome.end));
+    }
+    let counts = machine.kernel().coverage();
+    if counts.is_empty() {
+        return Err("the kernel did not count".into());
+    }
+    for (name, data) in counts {
+        // gcc names it after the object, wherever that was made
+        let Ok(name) = Path::new(&name).strip_prefix(objects) else {
+            return Err(format!("{name} is not below {}", objects.display()));
+        };
+        write_below(to, name, &data).map_err(|e| format!("cannot write {}: {e}", name.display()))?;
+    }
+    Ok(())
+}
+
+fn write_below(to: &Path, name: &Path, data: &[u8]) -> std::io::Result<()> {
+    let path = to.join(name);
+    fs::create_dir_all(path.parent().unwrap_or(to))?;
+    fs::write(path, data)
+}
+
+/// Lays the counts beside the objects that are about to be compiled.
+pub(super) fn lay_beside(profile: &Path, objects: &Path) -> Result<(), BuildError> {
+    for path in files_below(profile)? {
+        let name: PathBuf = path.strip_prefix(profile).unwrap_or(&path).to_owned();
+        let data = fs::read(&path).map_err(io("read", &path))?;
+        write_below(objects, &name, &data).map_err(io("write", &objects.join(&name)))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The port's own workloads: each is one, fits on the machine, and ends by itself.
+    #[test]
+    fn profiles_are_workloads() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/configs/profiles");
+        let files = super::super::cache::sorted_entries(&dir).unwrap();
+        assert!(!files.is_empty());
+        for file in files {
+            let program = program(&file).unwrap();
+            assert!(program.nr_tasks() > NR_CPUS, "{}", file.display());
+        }
+    }
+
+    #[test]
+    fn counts_lie_where_the_objects_will() {
+        let dir = tempfile::tempdir().unwrap();
+        let (profile, objects) = (dir.path().join("profile"), dir.path().join("build"));
+        write_below(&profile, Path::new("kernel/sched/fair.gcda"), b"counts").unwrap();
+        lay_beside(&profile, &objects).unwrap();
+        assert_eq!(fs::read(objects.join("kernel/sched/fair.gcda")).unwrap(), b"counts");
+    }
+
+    /// A file that is no kernel fails the training, in words; nothing is left that looks like counts.
+    #[test]
+    fn a_training_that_fails_says_why() {
+        let dir = tempfile::tempdir().unwrap();
+        let counting = dir.path().join("counting.so");
+        fs::write(&counting, "no kernel").unwrap();
+        let workload = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/configs/profiles/mix.txt");
+        let to = dir.path().join("profile");
+        let error = train(&counting, &workload, dir.path(), &to, &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains("counting.so") && error.contains("cannot be loaded"), "{error}");
+        assert!(!to.exists());
+    }
+}
