@@ -171,3 +171,36 @@ fn a_scheduler_that_counts_no_lines_is_told_so() {
     assert_eq!(code, 2);
     assert!(error.contains("--sched linux-6.12+gcov"), "{error}");
 }
+
+/// The flavour pgo is the same source compiled otherwise: whatever a workload does, the log is the same, byte for byte, but for the
+/// scheduler's name. What the training never did (a stop of a CPU) is among it.
+#[test]
+#[ignore = "long: builds Linux 6.12 twice"]
+fn a_profile_guided_kernel_decides_the_same() {
+    for flavours in [vec![], vec!["pgo".into()]] {
+        let options = BuildOptions { flavours, ..BuildOptions::default() };
+        build::add("6.12", &options, &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let log = |sched: &str, arguments: &[&str]| -> Vec<String> {
+        let file = dir.path().join("run.log");
+        let ours = ["--sched", sched, "--duration", "10s", "--log", file.to_str().unwrap()];
+        let run = schedlab(&[&["--quiet", "run"][..], arguments, &ours].concat());
+        assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+        let text = std::fs::read_to_string(&file).unwrap();
+        text.lines().filter(|line| !line.starts_with("# sched ")).map(str::to_owned).collect()
+    };
+    for arguments in [
+        &["samples/hand/sleepers8.txt", "--cpus", "4"][..],
+        &["samples/hand/cgroup.txt", "--cpus", "4"],
+        &["samples/hand/rt.txt", "--cpus", "1"],
+        &["samples/hand/forktree.txt", "--cpus", "2"],
+        &["samples/hackbench", "--cpus", "4"],
+        &["samples/compile", "--machine", "server"],
+        &["samples/hand/fairbench.txt", "--cpus", "3", "--at", "2s:cpu2=off", "--at", "4s:cpu2=on"],
+    ] {
+        let plain = log("linux-6.12", arguments);
+        assert!(plain.len() > 50, "{arguments:?}: {} lines", plain.len());
+        assert!(plain == log("linux-6.12+pgo", arguments), "{arguments:?}: another schedule");
+    }
+}

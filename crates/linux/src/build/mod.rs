@@ -278,7 +278,7 @@ pub enum BuildError {
         tail: String,
     },
     /// The kernel that was to count what it does most did not.
-    #[error("the training of {object} failed: {reason}; the flavour's other kernels can be had without it")]
+    #[error("the training of {object} failed: {reason}; a kernel without the flavour makes the same decisions")]
     Training {
         /// The kernel.
         object: PathBuf,

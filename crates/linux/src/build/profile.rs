@@ -10,7 +10,8 @@
 //! configure, compile, link -> linux.so       (with profile/ laid beside its objects)
 //! ```
 //!
-//! What the workload never calls is compiled as without a profile (`-fprofile-partial-training`).
+//! What the workload never calls is compiled as without a profile (`-fprofile-partial-training`). gcc tells what is hot by the largest
+//! count of the whole program, which the kernel does not write; without it gcc takes no notice of the counts and says nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -120,14 +121,76 @@ fn count(counting: &Path, program: Program, objects: &Path, to: &Path) -> Result
     if counts.is_empty() {
         return Err("the kernel did not count".into());
     }
-    for (name, data) in counts {
+    let parsed: Option<Vec<Counts>> = counts.iter().map(|(_, data)| Counts::read(data)).collect();
+    let Some(parsed) = parsed else { return Err("the counts are in no format of gcc's".into()) };
+    let most = parsed.iter().map(|counts| counts.most).max().unwrap_or(0);
+    if most == 0 {
+        return Err("the kernel counted nothing".into());
+    }
+    for ((name, data), counts) in counts.iter().zip(parsed) {
+        let data = counts.with_summary(data, most);
         // gcc names it after the object, wherever that was made
-        let Ok(name) = Path::new(&name).strip_prefix(objects) else {
+        let Ok(name) = Path::new(name).strip_prefix(objects) else {
             return Err(format!("{name} is not below {}", objects.display()));
         };
         write_below(to, name, &data).map_err(|e| format!("cannot write {}: {e}", name.display()))?;
     }
     Ok(())
+}
+
+/// A file of counts, as far as its summary needs: gcc/gcov-io.h.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Counts {
+    /// Bytes before the first record.
+    header: usize,
+    /// Lengths are in bytes (from gcc 12 on), not in words of 4.
+    bytes: bool,
+    /// The largest count.
+    most: u64,
+}
+
+impl Counts {
+    /// `gcda` in the order of this machine's bytes.
+    const MAGIC: u32 = 0x6763_6461;
+    const TAG_ARCS: u32 = 0x01a1_0000;
+    const TAG_SUMMARY: u32 = 0xa100_0000;
+
+    fn read(data: &[u8]) -> Option<Counts> {
+        let words: Vec<u32> =
+            data.chunks_exact(4).map(|w| u32::from_ne_bytes([w[0], w[1], w[2], w[3]])).collect();
+        // "B22*": gcc 12.2
+        let [tens, ones, ..] = words.get(1)?.to_be_bytes();
+        let version = 10 * u32::from(tens.checked_sub(b'A')?) + u32::from(ones.checked_sub(b'0')?);
+        let bytes = version >= 12;
+        let header = if bytes { 4 } else { 3 };
+        if words[0] != Counts::MAGIC {
+            return None;
+        }
+        let (mut at, mut most) = (header, 0);
+        while let (Some(tag), Some(length)) = (words.get(at), words.get(at + 1)) {
+            if *tag == 0 {
+                break;
+            }
+            let length = if bytes { *length as usize / 4 } else { *length as usize };
+            let record = words.get(at + 2..at + 2 + length)?;
+            if *tag == Counts::TAG_ARCS {
+                // the low half of each comes first
+                let counts = record.chunks_exact(2).map(|c| u64::from(c[0]) | u64::from(c[1]) << 32);
+                most = counts.fold(most, u64::max);
+            }
+            at += 2 + length;
+        }
+        Some(Counts { header: 4 * header, bytes, most })
+    }
+
+    /// The file with the summary that libgcov puts in front: one run, and the largest count of all files.
+    fn with_summary(self, data: &[u8], most: u64) -> Vec<u8> {
+        let length = if self.bytes { 8 } else { 2 };
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        let (header, records) = data.split_at(self.header);
+        let summary = [Counts::TAG_SUMMARY, length, 1, most].map(u32::to_ne_bytes).concat();
+        [header, &summary, records].concat()
+    }
 }
 
 fn write_below(to: &Path, name: &Path, data: &[u8]) -> std::io::Result<()> {
@@ -171,6 +234,27 @@ mod tests {
         assert_eq!(fs::read(objects.join("kernel/sched/fair.gcda")).unwrap(), b"counts");
     }
 
+    /// As gcc 12 and gcc 10 lay them out: one function of two branches, taken 3 and 2^32 + 1 times.
+    #[test]
+    fn the_summary_has_the_largest_count() {
+        let file = |version: &[u8; 4], checksum: &[u32], unit: u32| {
+            let arcs = [0x0100_0000, 3 * unit, 7, 8, 9, 0x01a1_0000, 4 * unit, 3, 0, 1, 1];
+            let words = [&[Counts::MAGIC, u32::from_be_bytes(*version), 5][..], checksum, &arcs, &[0]].concat();
+            words.into_iter().flat_map(u32::to_ne_bytes).collect::<Vec<u8>>()
+        };
+        for (data, header, bytes) in [(file(b"B22*", &[0], 4), 16, true), (file(b"B02*", &[], 1), 12, false)] {
+            let counts = Counts::read(&data).unwrap();
+            assert_eq!(counts, Counts { header, bytes, most: (1 << 32) + 1 });
+            let whole = counts.with_summary(&data, 77);
+            let summary = [0xa100_0000, if bytes { 8 } else { 2 }, 1, 77_u32].map(u32::to_ne_bytes).concat();
+            assert_eq!((&whole[..header], &whole[header..header + 16]), (&data[..header], &summary[..]));
+            assert_eq!(whole[header + 16..], data[header..]);
+            assert_eq!(Counts::read(&whole).unwrap().most, counts.most);
+        }
+        assert_eq!(Counts::read(b"no counts"), None);
+        assert_eq!(Counts::read(b""), None);
+    }
+
     /// A file that is no kernel fails the training, in words; nothing is left that looks like counts.
     #[test]
     fn a_training_that_fails_says_why() {
@@ -180,7 +264,7 @@ mod tests {
         let workload = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/configs/profiles/mix.txt");
         let to = dir.path().join("profile");
         let error = train(&counting, &workload, dir.path(), &to, &mut |_| {}).unwrap_err().to_string();
-        assert!(error.contains("counting.so") && error.contains("cannot be loaded"), "{error}");
+        assert!(error.contains("counting.so") && error.contains("cannot load the kernel object"), "{error}");
         assert!(!to.exists());
     }
 }
