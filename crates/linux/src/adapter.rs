@@ -581,6 +581,8 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
             max_tasks: boot.nr_tasks,
             // maps, and what BPF's allocator keeps in store: 128 MiB
             live_tasks: boot.nr_tasks + if self.scx.is_some() { 2048 } else { 0 },
+            // a session has a group, too (autogroup)
+            nr_groups: boot.nr_groups + if self.params.sessions() { boot.nr_tasks } else { 0 },
             command_line: command_line.trim_end(),
             now: boot.now,
         };

@@ -60,6 +60,7 @@ impl Mini {
                 distances: &[],
                 max_tasks,
                 live_tasks: max_tasks.min(2000),
+                nr_groups: 16,
                 command_line: cmdline,
                 now: Time::from_ns(now),
             })
