@@ -38,10 +38,8 @@ impl Contents {
     fn bytes(&self) -> usize {
         let per_cpu = if self.max_cpus > 256 { 4 << 20 } else { 2 << 20 };
         let per_group = (32 << 10) + self.nr_cpus * (4 << 10);
-        let wanted = (64 << 20)
-            + self.nr_cpus * per_cpu
-            + self.live_tasks * (64 << 10)
-            + self.nr_groups * per_group;
+        let wanted =
+            (64 << 20) + self.nr_cpus * per_cpu + self.live_tasks * (64 << 10) + self.nr_groups * per_group;
         wanted.next_multiple_of(RAM_ALIGN)
     }
 }
