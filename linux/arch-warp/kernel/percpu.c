@@ -16,6 +16,7 @@
 #include <linux/mmzone.h>
 #include <linux/percpu.h>
 #include <linux/psi_types.h>
+#include <linux/smp.h>
 #include <asm/sections.h>
 #include "versions.h"
 #include "warp.h"
@@ -51,7 +52,9 @@ void __init setup_per_cpu_areas(void)
 	unsigned long delta;
 	unsigned int cpu;
 
-	/* twice: what the allocator cannot use between pieces of different sizes, and groups that are there from the beginning */
+	/* kernel/smp.c: each CPU that comes up has, on every CPU, a call that it can send there */
+	room += nr_cpus * sizeof(call_single_data_t);
+	/* twice: the allocator cannot use all that lies between pieces of different sizes */
 	room += 2 * WARP_GROUP_BYTES * warp_boot_info.nr_groups;
 	room = max(room, largest_block / nr_cpus + PAGE_SIZE);
 	if (warp_embed_first_chunk(room, warp_percpu_alloc, warp_percpu_free) < 0)
