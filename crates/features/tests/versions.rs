@@ -75,6 +75,13 @@ fn a_thousand_cpus_boot_and_balance() {
     every_scenario("6.12", &BuildOptions { nr_cpus: 1024, ..BuildOptions::default() });
 }
 
+/// Its per-CPU memory is the port's (linux/arch-warp/kernel/percpu.c).
+#[test]
+#[ignore = "long: downloads and builds another kernel, for 1,024 CPUs"]
+fn a_thousand_cpus_of_5_10_boot_and_balance() {
+    every_scenario("5.10", &BuildOptions { nr_cpus: 1024, ..BuildOptions::default() });
+}
+
 #[test]
 #[ignore = "long: builds another flavour"]
 fn clamps_choose_the_big_cores() {

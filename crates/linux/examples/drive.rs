@@ -1,6 +1,7 @@
 //! Drive a kernel object by hand: `cargo run --release --example drive -- OBJECT SCENARIO CPUS [SECONDS]`.
 //!
-//! Scenarios: place, nice, rt, dl, sleep, bench, cgroup, fork, files. What each prints can be compared with the same
+//! Scenarios: place, nice, rt, dl, sleep, bench, cgroup, groups, fork, files. groups has memory for SECONDS control groups, and makes
+//! them until the kernel refuses one, eight times as many at most. What each prints can be compared with the same
 //! scenario on any other kernel. SCHEDLAB_CONSOLE=1 shows the kernel's console.
 
 #[path = "../tests/mini/mod.rs"]
@@ -51,7 +52,8 @@ fn main() {
     let (object, scenario, cpus) = (PathBuf::from(&arg[1]), arg[2].as_str(), arg[3].parse::<u32>().unwrap());
     let seconds: f64 = arg.get(4).map_or(10.0, |s| s.parse().unwrap());
     let start = Instant::now();
-    let mut m = Mini::boot(&object, &flat(cpus), 30_000, "noautogroup");
+    let nr_groups = if scenario == "groups" { seconds as u32 } else { 16 };
+    let mut m = Mini::boot_for_groups(&object, &flat(cpus), 30_000, "noautogroup", nr_groups);
     println!(
         "{}\nbooted {cpus} CPUs in {:.1} ms, {:.3} ms simulated, {} resumes; {} warnings",
         m.kernel.banner(),
@@ -157,6 +159,28 @@ fn main() {
             println!("{:?} {:?}", m.read("/proc/sys/kernel/pid_max"), m.read("/proc/sys/kernel/threads-max"));
             println!("{:?}", m.read("/proc/meminfo"));
             println!("{}", m.read("/sys/kernel/debug/sched/debug").unwrap());
+        }
+        "groups" => {
+            println!("proc {} {}", m.mkdir("/proc"), m.mount("proc", "/proc"));
+            println!("cgroup2 {} {}", m.mkdir("/cg"), m.mount("cgroup2", "/cg"));
+            println!("controllers {}", m.write("/cg/cgroup.subtree_control", "+cpu +cpuset"));
+            let free = |m: &mut Mini| {
+                let text = m.read("/proc/meminfo").unwrap();
+                let line = text.lines().find_map(|line| line.strip_prefix("MemFree:")).unwrap();
+                line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+            };
+            let before = free(&mut m);
+            for n in 0..8 * nr_groups {
+                if n == nr_groups {
+                    let used = before - free(&mut m);
+                    println!("{n} groups: {used} of {before} KB, {:.1} each", used as f64 / f64::from(n));
+                }
+                let result = m.mkdir(&format!("/cg/g{n}"));
+                if result != 0 {
+                    println!("group {n} is refused: {result}; {} KB are free", free(&mut m));
+                    break;
+                }
+            }
         }
         _ => panic!("unknown scenario {scenario}"),
     }

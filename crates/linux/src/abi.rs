@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_void};
 use schedlab_log::Record;
 
 /// The version of the boundary that this crate speaks.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Interrupts, as bits of [`Cpu::pending`] and [`Cpu::posted`].
 pub mod irq {
@@ -193,7 +193,7 @@ pub struct Boot {
     pub command_line: *const c_char,
     pub distance: *const u32,
     pub nr_nodes: u32,
-    pub reserved: u32,
+    pub nr_groups: u32,
 }
 
 /// A thread of the simulated kernel.

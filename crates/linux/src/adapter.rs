@@ -14,7 +14,7 @@
 //! pid 1 has the highest real-time priority and resets it on fork, so that a request is done at one instant of simulated
 //! time, and children start as `SCHED_NORMAL`, nice 0. Only a `SCHED_DEADLINE` task can delay it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::CString;
 
 use schedlab_log::{KernelThread, Record};
@@ -180,9 +180,13 @@ impl Batch {
         wanted.into_iter().map(result).collect()
     }
 
-    fn mkdir(&mut self, path: &str, if_refused: IfRefused) {
+    fn mkdir(&mut self, path: &str) {
         let arg = [self.text(path), 0o755, 0, 0, 0];
-        self.push(format!("creating {path}"), if_refused, op::MKDIR, 0, arg);
+        let what = match path.strip_prefix(CGROUP_ROOT) {
+            Some(group) => format!("making the control group {group}"),
+            None => format!("creating {path}"),
+        };
+        self.push(what, Stop, op::MKDIR, 0, arg);
     }
 
     fn mount(&mut self, kind: &str, dir: &str) {
@@ -252,8 +256,10 @@ impl Batch {
     fn refusals(&self) -> (Option<Fault>, Vec<String>) {
         let (mut stop, mut counted) = (None, Vec::new());
         for (i, op) in self.ops.iter().enumerate().filter(|(_, op)| op.result < 0) {
-            let errno = std::io::Error::from_raw_os_error(i32::try_from(-op.result).unwrap_or(0));
-            let reason = format!("{}: refused by the kernel ({errno})", self.what[i]);
+            let number = i32::try_from(-op.result).unwrap_or(0);
+            let errno = std::io::Error::from_raw_os_error(number);
+            let remedy = if op.op == op::MKDIR { group_remedy(number) } else { "" };
+            let reason = format!("{}: refused by the kernel ({errno}){remedy}", self.what[i]);
             match self.if_refused[i] {
                 Stop => {
                     stop.get_or_insert(Fault { kind: FaultKind::Refused, reason });
@@ -312,9 +318,9 @@ impl<S: Sink> LinuxMachine<S> {
     /// What pid 1 does before the kernel counts as up.
     fn preparations(&mut self) -> Batch {
         let mut b = Batch::default();
-        b.mkdir("/proc", Stop);
+        b.mkdir("/proc");
         b.mount("proc", "/proc");
-        b.mkdir("/sys", Stop);
+        b.mkdir("/sys");
         b.mount("sysfs", "/sys");
         b.mount("debugfs", "/sys/kernel/debug");
         // the first of several moves between groups would wait 13 ms for RCU; until 6.0 none did, and there was no such option
@@ -581,6 +587,8 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
             max_tasks: boot.nr_tasks,
             // maps, and what BPF's allocator keeps in store: 128 MiB
             live_tasks: boot.nr_tasks + if self.scx.is_some() { 2048 } else { 0 },
+            // a session has a group, too (autogroup)
+            nr_groups: boot.nr_groups + if self.params.sessions() { boot.nr_tasks } else { 0 },
             command_line: command_line.trim_end(),
             now: boot.now,
         };
@@ -647,8 +655,9 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                 }
             }
             Control::Cgroups(groups) => {
+                let mut made = BTreeSet::new();
                 for group in groups {
-                    self.groups.push(make_group(&mut batch, group));
+                    self.groups.push(make_group(&mut batch, group, &mut made));
                 }
             }
             Control::Files(files) => {
@@ -751,12 +760,28 @@ fn start_cpu(spawn: &Spawn<'_>) -> Option<CpuId> {
 /// Files that a task's pid is written to, in this order, to bring it into a group.
 type Entrance = Vec<CString>;
 
-/// Add the creation of a group to the batch; returns how it is entered.
+/// What to do about a control group that the kernel does not make.
+fn group_remedy(errno: i32) -> &'static str {
+    match errno {
+        libc::ENOMEM => {
+            "; it has no memory left for one more group on every CPU: ask for fewer groups or fewer CPUs"
+        }
+        libc::EEXIST => "; the file system of control groups has a file of that name: give the group another",
+        libc::ENAMETOOLONG | libc::EINVAL => {
+            "; a name has at most 255 bytes and no line break: give the group another"
+        }
+        _ => "; without it the run would not be what the workload says: change or leave out the group",
+    }
+}
+
+/// Add the creation of a group to the batch, and of those on the way to it that are not in `made` yet; returns how it is entered.
+///
+/// A group that the kernel refuses to make ends the run: its tasks would run elsewhere.
 ///
 /// Groups at the top are domains, all below them are threaded. So tasks may be in a group that has groups below it, as the root's tasks
 /// are and as version 1 of control groups allows; a task enters by the domain (`cgroup.procs` of /web), then goes on to its group
 /// (`cgroup.threads` of /web/log). The cpu and cpuset controllers treat both kinds alike.
-fn make_group(batch: &mut Batch, group: &Cgroup) -> Entrance {
+fn make_group(batch: &mut Batch, group: &Cgroup, made: &mut BTreeSet<String>) -> Entrance {
     let mut path = CGROUP_ROOT.to_owned();
     let mut entrance = Vec::new();
     let parts: Vec<&str> = group.path.split('/').filter(|part| !part.is_empty()).collect();
@@ -766,7 +791,9 @@ fn make_group(batch: &mut Batch, group: &Cgroup) -> Entrance {
             batch.write(&format!("{path}/cgroup.subtree_control"), "+cpu +cpuset");
         }
         path = format!("{path}/{part}");
-        batch.mkdir(&path, Ignore);
+        if made.insert(path.clone()) {
+            batch.mkdir(&path);
+        }
         if depth == 0 {
             entrance.push(format!("{path}/cgroup.procs"));
         } else {

@@ -24,7 +24,7 @@ use schedlab_units::{CpuId, Span, TaskId, Time};
 use crate::abi::{self, Abi, Cpu, Task, Thread, Topo, call, why};
 use crate::console::Console;
 use crate::decision::{Decision, MAX_ENTITIES};
-use crate::memory::Memory;
+use crate::memory::{Contents, Memory};
 use crate::stack;
 
 /// Why a kernel cannot be loaded or booted, or stopped.
@@ -95,6 +95,8 @@ pub struct BootOptions<'a> {
     pub max_tasks: u32,
     /// How many tasks may be alive at once; sizes memory.
     pub live_tasks: u32,
+    /// How many control groups there will be, sessions' groups among them; sizes memory, as each has something on every CPU.
+    pub nr_groups: u32,
     /// Kernel command line.
     pub command_line: &'a str,
     /// The clock at power-on, not 0.
@@ -225,7 +227,13 @@ impl LinuxKernel {
         }
         let memory = |e: std::io::Error| KernelError::Memory(e.to_string());
         Memory::make_text_writable(table.text_start as usize, table.text_end as usize).map_err(memory)?;
-        let ram = Memory::ram(nr, options.live_tasks as usize, table.max_cpus as usize).map_err(memory)?;
+        let contents = Contents {
+            nr_cpus: nr,
+            max_cpus: table.max_cpus as usize,
+            live_tasks: options.live_tasks as usize,
+            nr_groups: options.nr_groups as usize,
+        };
+        let ram = Memory::ram(&contents).map_err(memory)?;
         let tasks =
             Memory::anonymous(options.max_tasks.max(1) as usize * size_of::<Task>()).map_err(memory)?;
         self.topology = options.topology.to_vec();
@@ -245,7 +253,7 @@ impl LinuxKernel {
             command_line: self.command_line.as_ptr(),
             distance: self.distances.as_ptr(),
             nr_nodes: nr_nodes as u32,
-            reserved: 0,
+            nr_groups: options.nr_groups,
         };
         // SAFETY: all pointers are to memory that lives as long as `self`; boot() copies the struct.
         if unsafe { (table.boot)(&boot) } != 0 {

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! 4 CPUs, 1,000 tasks alive: 64 MiB + 4 x 2 MiB + 1,000 x 64 KiB -> 192 MiB of addresses, about 10 MiB touched
+//! 2,000 control groups more: 2,000 x (32 KiB + 4 x 4 KiB)         -> 256 MiB of addresses
 //! ```
 
 use std::ffi::c_void;
@@ -15,6 +16,33 @@ use std::ptr;
 const RAM_ADDRESS: usize = 0x0100_0000_0000;
 /// The largest block of the kernel's page allocator in any flavour; RAM starts and ends on such a boundary.
 const RAM_ALIGN: usize = 128 << 20;
+
+/// What RAM must have room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Contents {
+    /// CPUs of the machine.
+    pub(crate) nr_cpus: usize,
+    /// CPUs that the kernel is built for.
+    pub(crate) max_cpus: usize,
+    /// Tasks alive at once.
+    pub(crate) live_tasks: usize,
+    /// Control groups, sessions' groups among them.
+    pub(crate) nr_groups: usize,
+}
+
+impl Contents {
+    /// 64 MiB; 2 MiB per CPU (per-CPU data, its kernel threads), 4 MiB in a kernel built for very many CPUs; 64 KiB per task
+    /// alive (stack 16, task_struct, signals, cgroup share, slack); 32 KiB per control group (its directory of some 30 files, three
+    /// states), and 4 KiB for each CPU (queue and entity of the fair class, a KiB together and two where the kernel's own
+    /// checks are built in; statistics; as much again, because per-CPU memory comes in blocks of a power of two).
+    fn bytes(&self) -> usize {
+        let per_cpu = if self.max_cpus > 256 { 4 << 20 } else { 2 << 20 };
+        let per_group = (32 << 10) + self.nr_cpus * (4 << 10);
+        let wanted =
+            (64 << 20) + self.nr_cpus * per_cpu + self.live_tasks * (64 << 10) + self.nr_groups * per_group;
+        wanted.next_multiple_of(RAM_ALIGN)
+    }
+}
 
 /// A private, zeroed mapping.
 pub(crate) struct Memory {
@@ -46,13 +74,9 @@ impl Memory {
         Memory::map(0, len, 0)
     }
 
-    /// The machine's RAM: 64 MiB, plus 2 MiB per CPU (per-CPU data, its kernel threads), 4 MiB in a kernel built for very
-    /// many CPUs, plus 64 KiB per task alive (stack 16, task_struct, signals, cgroup share, slack).
-    pub(crate) fn ram(nr_cpus: usize, live_tasks: usize, max_cpus: usize) -> io::Result<Memory> {
-        let per_cpu = if max_cpus > 256 { 4 << 20 } else { 2 << 20 };
-        let wanted = (64 << 20) + nr_cpus * per_cpu + live_tasks * (64 << 10);
-        let len = wanted.next_multiple_of(RAM_ALIGN);
-        let ram = Memory::map(RAM_ADDRESS, len, libc::MAP_FIXED_NOREPLACE)?;
+    /// The machine's RAM, at its address.
+    pub(crate) fn ram(contents: &Contents) -> io::Result<Memory> {
+        let ram = Memory::map(RAM_ADDRESS, contents.bytes(), libc::MAP_FIXED_NOREPLACE)?;
         if ram.start.addr() != RAM_ADDRESS {
             return Err(io::Error::new(
                 io::ErrorKind::AddrInUse,
@@ -100,5 +124,40 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours and nothing refers to it any more.
         unsafe { libc::munmap(self.start, self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn mib(nr_cpus: usize, live_tasks: usize, nr_groups: usize) -> usize {
+        let max_cpus = if nr_cpus > 64 { 1024 } else { 64 };
+        Contents { nr_cpus, max_cpus, live_tasks, nr_groups }.bytes() / MIB
+    }
+
+    #[test]
+    fn ram_grows_with_cpus_tasks_and_groups() {
+        assert_eq!(mib(4, 0, 0), 128);
+        // 64 + 8 + 62.5
+        assert_eq!(mib(4, 1000, 0), 256);
+        // 64 + 4 + 80, 64 + 8 + 94
+        assert_eq!((mib(2, 0, 2000), mib(4, 0, 2000)), (256, 256));
+        // 64 + 128 + 500 x 0.28125
+        assert_eq!((mib(64, 0, 0), mib(64, 0, 500)), (256, 384));
+        // 64 + 4,096 + 2,000 x 4.03125
+        assert_eq!((mib(1024, 0, 0), mib(1024, 0, 2000)), (4224, 12288));
+    }
+
+    #[test]
+    fn a_group_has_room_on_every_cpu() {
+        for nr_cpus in [1, 4, 64, 1024] {
+            let max_cpus = 1024;
+            let with = |nr_groups| Contents { nr_cpus, max_cpus, live_tasks: 0, nr_groups }.bytes();
+            let groups = RAM_ALIGN;
+            assert_eq!(with(groups) - with(0), groups * ((32 << 10) + nr_cpus * (4 << 10)), "{nr_cpus} CPUs");
+        }
     }
 }

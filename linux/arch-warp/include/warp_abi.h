@@ -24,7 +24,7 @@
 #ifndef WARP_ABI_H
 #define WARP_ABI_H
 
-#define WARP_ABI_VERSION 6
+#define WARP_ABI_VERSION 7
 
 #include "warp_cpu.h"
 
@@ -139,7 +139,7 @@ struct warp_boot {
 	const char *command_line;
 	const unsigned int *distance;	/* nr_nodes x nr_nodes, 10 = local, more = farther; must outlive the kernel */
 	unsigned int nr_nodes;		/* 1 and more; warp_topo.node is below it */
-	unsigned int reserved;
+	unsigned int nr_groups;		/* so many control groups will be made, the root not counted; sizes per-CPU memory */
 };
 
 /* A thread of the simulated kernel, for the name table of a log. */

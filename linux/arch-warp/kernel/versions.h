@@ -50,6 +50,14 @@
 #define WARP_IDLE_DEAD_NORETURN
 #endif
 
+/* the function that allocates per-CPU memory's first chunk is the caller's before 5.17 */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 17, 0)
+#define warp_embed_first_chunk(room, alloc, free) pcpu_embed_first_chunk(PERCPU_MODULE_RESERVE, room, PAGE_SIZE, NULL, NULL)
+#else
+#define warp_embed_first_chunk(room, alloc, free) \
+	pcpu_embed_first_chunk(PERCPU_MODULE_RESERVE, room, PAGE_SIZE, NULL, alloc, free)
+#endif
+
 /* directory iteration callbacks return bool (go on) since 6.1, int (0 = go on) before */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 1, 0)
 #define WARP_FILLDIR_RESULT bool

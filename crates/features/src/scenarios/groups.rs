@@ -1,7 +1,7 @@
 //! Control groups, affinity, clamps, sessions.
 
 use super::{MS, S, feature, hogs, sleeper};
-use crate::bench::Case;
+use crate::bench::{Case, Observed};
 use crate::{Bench, Feature, Finding, Group, Trouble};
 
 pub(super) fn features() -> Vec<Feature> {
@@ -13,6 +13,16 @@ pub(super) fn features() -> Vec<Feature> {
             weight,
         ),
         f("nested", "within the group of 3/4, subgroups of weight 100 and 200: 25, 50, 25 %", nested),
+        f(
+            "2,000 groups",
+            "among 2,000 groups on 2 CPUs, one hog each in 300 and 100 on CPU 0, 200 and 100 on CPU 1: 75, 25, 66.7, 33.3 %",
+            two_thousand,
+        ),
+        f(
+            "groups, 64 CPUs",
+            "500 groups on 64 CPUs, a hog in each of 64 of them: one on every CPU at 3 s",
+            many_wide,
+        ),
         f("cpu.max", "20 of 100 ms for a group of 2 on 2 CPUs, other hogs beside: 12 s of 60", max),
         Feature {
             since: (5, 15),
@@ -63,6 +73,50 @@ fn nested(bench: &Bench) -> Result<Finding, Trouble> {
     // at the cut each level is off by a turn at most: CFS sched_latency (6 ms), START_DEBIT's slice (6 ms) and a tick; EEVDF's lag is
     // limited to a tick, and a turn ends a tick late: 2 x 16 ms of 60 s are 0.053 %
     Ok(Finding::numbers(&shares, &[25.0, 50.0, 25.0], 0.053, " %"))
+}
+
+/// Groups /g0, /g1, ... with these weights, 100 where none is given.
+fn groups(count: u32, weights: &[(u32, u32)]) -> String {
+    let weight = |group| weights.iter().find(|(g, _)| *g == group).map_or(100, |(_, weight)| *weight);
+    (0..count).map(|group| format!("CGROUP /g{group} weight={}\n", weight(group))).collect()
+}
+
+/// How many groups the kernel has below the root.
+fn nr_groups(seen: &Observed) -> Result<u32, Trouble> {
+    let text = seen.text(0)?;
+    let line = text.lines().find_map(|line| line.strip_prefix("nr_descendants "));
+    let number = line.and_then(|number| number.parse().ok());
+    number.ok_or_else(|| Trouble::Failed(format!("no nr_descendants in cgroup.stat: {text}")))
+}
+
+const GROUP_STATISTICS: &str = "/sys/fs/cgroup/cgroup.stat";
+
+fn two_thousand(bench: &Bench) -> Result<Finding, Trouble> {
+    // the first and the last made, and two between
+    let workload = groups(2000, &[(0, 300), (1333, 200)])
+        + &hogs(1, 1, "cgroup=/g0 affinity=0")
+        + &hogs(2, 1, "cgroup=/g666 affinity=0")
+        + &hogs(3, 1, "cgroup=/g1333 affinity=1")
+        + &hogs(4, 1, "cgroup=/g1999 affinity=1");
+    let seen = bench.go(Case::new("2", 60, &workload).read(1000, GROUP_STATISTICS))?;
+    let count = nr_groups(&seen)?;
+    if count != 2000 {
+        return Ok(Finding::words(format!("{count} groups"), "2000 groups"));
+    }
+    // a group's weight is all on the CPU where its tasks are; one level and the tasks' own: see nested()
+    let shares = [seen.shares(0..2), seen.shares(2..4)].concat();
+    Ok(Finding::numbers(&shares, &[75.0, 25.0, 200.0 / 3.0, 100.0 / 3.0], 0.053, " %"))
+}
+
+fn many_wide(bench: &Bench) -> Result<Finding, Trouble> {
+    let busy: String = (0..64).map(|n| hogs(n + 1, 1, &format!("cgroup=/g{}", 7 * n))).collect();
+    let workload = groups(500, &[]) + &busy;
+    let seen = bench.go(Case::new("64", 3, &workload).read(1000, GROUP_STATISTICS))?;
+    let mut cpus: Vec<u32> = seen.schedule.running_at(3 * S - 1).iter().map(|(_, cpu)| *cpu).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    let found = format!("{} groups, {} CPUs busy", nr_groups(&seen)?, cpus.len());
+    Ok(Finding::words(found, "500 groups, 64 CPUs busy"))
 }
 
 fn max(bench: &Bench) -> Result<Finding, Trouble> {

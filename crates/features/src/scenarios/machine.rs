@@ -52,13 +52,7 @@ pub(super) fn features() -> Vec<Feature> {
             nr_cpus: 1024,
             ..f("128 CPUs", "preset: 16 caches of 8 cores, 64 hogs: 4 at each cache", multi_llc)
         },
-        Feature {
-            nr_cpus: 1024,
-            // 5.10's mm/percpu-km.c, the allocator for machines without an MMU, is for one CPU: a second piece of per-CPU memory
-            // overwrites what lies behind it, and so many CPUs need one (6.1 counts right)
-            since: (6, 1),
-            ..f("1,024 CPUs", "boots; 1,024 hogs: every CPU is busy at 3 s", thousand)
-        },
+        Feature { nr_cpus: 1024, ..f("1,024 CPUs", "boots; 1,024 hogs: every CPU is busy at 3 s", thousand) },
     ]
 }
 

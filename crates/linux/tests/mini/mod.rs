@@ -52,6 +52,17 @@ pub fn flat(n: u32) -> Vec<Topo> {
 
 impl Mini {
     pub fn boot(object: &std::path::Path, topology: &[Topo], max_tasks: u32, cmdline: &str) -> Mini {
+        Mini::boot_for_groups(object, topology, max_tasks, cmdline, 16)
+    }
+
+    /// With memory for so many control groups.
+    pub fn boot_for_groups(
+        object: &std::path::Path,
+        topology: &[Topo],
+        max_tasks: u32,
+        cmdline: &str,
+        nr_groups: u32,
+    ) -> Mini {
         let mut kernel = LinuxKernel::load(object).unwrap();
         let now = 1_000_000;
         kernel
@@ -60,6 +71,7 @@ impl Mini {
                 distances: &[],
                 max_tasks,
                 live_tasks: max_tasks.min(2000),
+                nr_groups,
                 command_line: cmdline,
                 now: Time::from_ns(now),
             })
