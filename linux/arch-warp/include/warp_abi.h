@@ -230,7 +230,7 @@ struct warp_abi {
 	struct warp_cpu *cpus;		/* max_cpus entries */
 	struct warp_task *control;	/* mailbox of WARP_TASK_CONTROL */
 	unsigned int *kick;		/* kernel appends CPU numbers whose .posted became non-zero; max_cpus entries */
-	unsigned int nr_kick;		/* kernel counts up, simulator drains and sets to 0 after every resume() */
+	unsigned int nr_kick;		/* kernel counts up, simulator drains and sets to 0 before the next resume() */
 	unsigned int resched_ns;	/* simulator: time from an interrupt that asks for another task to schedule(). 0: none */
 	struct warp_record *log_next;	/* kernel: where the next record goes */
 	struct warp_record *log_end;
