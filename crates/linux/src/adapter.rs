@@ -768,7 +768,7 @@ fn group_remedy(errno: i32) -> &'static str {
         }
         libc::EEXIST => "; the file system of control groups has a file of that name: give the group another",
         libc::ENAMETOOLONG | libc::EINVAL => {
-            "; a name has at most 255 bytes and no line break: give the group another"
+            "; a path has at most 4,000 bytes and no line break: give the group another"
         }
         _ => "; without it the run would not be what the workload says: change or leave out the group",
     }

@@ -38,12 +38,12 @@ fn groups_that_can_be_made_are_no_reason_to_end() {
 }
 
 #[test]
-fn a_name_that_is_too_long_ends_the_run() {
-    let long = format!("/good/{}", "x".repeat(256));
+fn a_path_that_is_too_long_ends_the_run() {
+    let long = format!("/good/{}", "x".repeat(4096));
     assert_eq!(
         refusal(&["/good", &long, "/other"]),
         format!(
-            "making the control group {long}: refused by the kernel (File name too long (os error 36)); a name has at most 255 bytes and \
+            "making the control group {long}: refused by the kernel (File name too long (os error 36)); a path has at most 4,000 bytes and \
              no line break: give the group another"
         )
     );
