@@ -33,6 +33,7 @@ use crate::scx::{CompiledScx, Scx};
 
 const CONTROL: TaskId = TaskId(abi::CONTROL);
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+const MAKING_GROUP: &str = "making the control group ";
 /// As much of a file is read (`sched/debug` of 64 CPUs has some 200 KB).
 const FILE_MAX: usize = 4 << 20;
 
@@ -183,7 +184,7 @@ impl Batch {
     fn mkdir(&mut self, path: &str) {
         let arg = [self.text(path), 0o755, 0, 0, 0];
         let what = match path.strip_prefix(CGROUP_ROOT) {
-            Some(group) => format!("making the control group {group}"),
+            Some(group) => format!("{MAKING_GROUP}{group}"),
             None => format!("creating {path}"),
         };
         self.push(what, Stop, op::MKDIR, 0, arg);
@@ -258,7 +259,7 @@ impl Batch {
         for (i, op) in self.ops.iter().enumerate().filter(|(_, op)| op.result < 0) {
             let number = i32::try_from(-op.result).unwrap_or(0);
             let errno = std::io::Error::from_raw_os_error(number);
-            let remedy = if op.op == op::MKDIR { group_remedy(number) } else { "" };
+            let remedy = if self.what[i].starts_with(MAKING_GROUP) { group_remedy(number) } else { "" };
             let reason = format!("{}: refused by the kernel ({errno}){remedy}", self.what[i]);
             match self.if_refused[i] {
                 Stop => {
@@ -587,8 +588,8 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
             max_tasks: boot.nr_tasks,
             // maps, and what BPF's allocator keeps in store: 128 MiB
             live_tasks: boot.nr_tasks + if self.scx.is_some() { 2048 } else { 0 },
-            // a session has a group, too (autogroup)
-            nr_groups: boot.nr_groups + if self.params.sessions() { boot.nr_tasks } else { 0 },
+            nr_groups: boot.nr_groups,
+            nr_sessions: if self.params.sessions() { boot.nr_initial } else { 0 },
             command_line: command_line.trim_end(),
             now: boot.now,
         };

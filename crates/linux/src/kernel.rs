@@ -95,8 +95,10 @@ pub struct BootOptions<'a> {
     pub max_tasks: u32,
     /// How many tasks may be alive at once; sizes memory.
     pub live_tasks: u32,
-    /// How many control groups there will be, sessions' groups among them; sizes memory, as each has something on every CPU.
+    /// How many control groups there will be; sizes memory, as each has something on every CPU.
     pub nr_groups: u32,
+    /// How many sessions there will be, each with a group of the scheduler's own (autogroup); sizes memory.
+    pub nr_sessions: u32,
     /// Kernel command line.
     pub command_line: &'a str,
     /// The clock at power-on, not 0.
@@ -231,7 +233,7 @@ impl LinuxKernel {
             nr_cpus: nr,
             max_cpus: table.max_cpus as usize,
             live_tasks: options.live_tasks as usize,
-            nr_groups: options.nr_groups as usize,
+            nr_groups: options.nr_groups as usize + options.nr_sessions as usize,
         };
         let ram = Memory::ram(&contents).map_err(memory)?;
         let tasks =

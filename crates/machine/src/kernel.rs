@@ -128,6 +128,8 @@ pub struct Boot<'a> {
     pub topology: &'a Topology,
     /// How many workload tasks will exist at most; their ids are `0..nr_tasks`.
     pub nr_tasks: u32,
+    /// How many of them are there at the start, born of no other.
+    pub nr_initial: u32,
     /// How many control groups will be asked for ([`Control::Cgroups`]).
     pub nr_groups: u32,
     /// The clock at power-on.

@@ -32,16 +32,18 @@ unsigned long __per_cpu_offset[NR_CPUS] __read_mostly;
 #endif
 #define WARP_GROUP_BYTES (sizeof(struct cgroup_rstat_cpu) + WARP_GROUP_REFS * sizeof(unsigned long) + WARP_GROUP_PSI)
 
+#if WARP_OWN_FIRST_CHUNK
 /* From memblock as it is: cleared memory would be touched memory, and alloc_percpu() clears what it gives away. */
-static void *__init __maybe_unused warp_percpu_alloc(unsigned int cpu, size_t size, size_t align)
+static void *__init warp_percpu_alloc(unsigned int cpu, size_t size, size_t align)
 {
 	return memblock_alloc_try_nid_raw(size, align, 0, MEMBLOCK_ALLOC_ACCESSIBLE, NUMA_NO_NODE);
 }
 
-static void __init __maybe_unused warp_percpu_free(void *start, size_t size)
+static void __init warp_percpu_free(void *start, size_t size)
 {
-	memblock_free(__pa(start), size);
+	warp_memblock_free(start, size);
 }
+#endif
 
 void __init setup_per_cpu_areas(void)
 {

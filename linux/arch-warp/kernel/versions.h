@@ -50,8 +50,14 @@
 #define WARP_IDLE_DEAD_NORETURN
 #endif
 
-/* the function that allocates per-CPU memory's first chunk is the caller's before 5.17 */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 17, 0)
+/* the functions that allocate per-CPU memory's first chunk are the caller's before 5.17; memblock_free() takes a pointer since 5.16 */
+#define WARP_OWN_FIRST_CHUNK (LINUX_VERSION_CODE < KERNEL_VERSION(5, 17, 0))
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 16, 0)
+#define warp_memblock_free(start, size) memblock_free(start, size)
+#else
+#define warp_memblock_free(start, size) memblock_free(__pa(start), size)
+#endif
+#if !WARP_OWN_FIRST_CHUNK
 #define warp_embed_first_chunk(room, alloc, free) pcpu_embed_first_chunk(PERCPU_MODULE_RESERVE, room, PAGE_SIZE, NULL, NULL)
 #else
 #define warp_embed_first_chunk(room, alloc, free) \

@@ -202,7 +202,7 @@ impl Wanted {
             text.push_str(&format!("#! {} {}\n", line.0, line.1));
         }
         if let Some(path) = &profile {
-            text.push_str(&format!("#! profile {}\n", super::cache::sha256_file(path)?));
+            text.push_str(&format!("#! profile {}\n", super::profile::recipe(path)?));
         }
         Ok(Wanted { text, make_args, link_args, headers, profile })
     }
@@ -268,6 +268,30 @@ mod tests {
             assert_eq!(near(version).as_deref(), Ok(series), "{version}");
         }
         assert!(near("5.4.1").unwrap_err().starts_with("there is no port for Linux '5.4.1'"));
+    }
+
+    /// Two kernels of the flavour pgo are one only if they were trained with the same workload.
+    #[test]
+    fn the_training_is_part_of_the_key() {
+        let port = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = port.path().join("configs").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        for name in ["base", "hz-250", "cpus-64"] {
+            write(&format!("{name}.config"), "CONFIG_A=y\n");
+        }
+        write("flavours/pgo.config", "# trained\n#! profile mix.txt\n#! make KCFLAGS=-g1\n");
+        write("profiles/mix.txt", "one");
+        let options = BuildOptions { flavours: vec!["pgo".into()], ..BuildOptions::default() };
+        let wanted = || Wanted::new(port.path(), port.path(), "6.12", &options).unwrap();
+        let first = wanted();
+        assert_eq!(first.profile.as_deref(), Some(&*port.path().join("configs/profiles/mix.txt")));
+        assert_eq!(first.text(), wanted().text());
+        assert!(first.text().contains("-fprofile-use") && first.text().contains("#! make KCFLAGS=-g1\n"));
+        write("profiles/mix.txt", "two");
+        assert_ne!(first.text(), wanted().text());
     }
 
     /// The repository's own files: every series and flavour has a configuration.

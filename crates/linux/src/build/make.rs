@@ -27,19 +27,29 @@ pub(super) fn build(job: &Job<'_>, progress: &mut dyn FnMut(Progress)) -> Result
     let (tree, objects) = (job.dir.join("src"), job.dir.join("build"));
     fs::create_dir_all(&objects).map_err(io("create", &objects))?;
     tree::lay_beside(job.source, job.port, &job.wanted.headers, &tree)?;
-    let counts = job.dir.join("profile");
-    if let Some(workload) = job.wanted.profile.as_ref().filter(|_| !counts.is_dir()) {
-        let counting = job.dir.join("counting.so");
-        stage(job, &tree, &objects, Stage::Counting, &counting, progress)?;
-        profile::train(&counting, workload, &objects, &counts, progress)?;
-        fs::remove_file(&counting).map_err(io("remove", &counting))?;
-        super::cache::remove_dir(&objects)?;
-    }
-    let last = if job.wanted.profile.is_some() { Stage::Profiled } else { Stage::Plain };
-    if last == Stage::Profiled {
+    let mut last = Stage::Plain;
+    if let Some(workload) = &job.wanted.profile {
+        let (counts, counting) = (job.dir.join("profile"), job.dir.join("counting.so"));
+        if !counts.is_dir() {
+            stage(job, &tree, &objects, Stage::Counting, &counting, progress)?;
+            profile::train(&counting, workload, &objects, &counts, progress)?;
+        }
+        // what the first kernel leaves, also where its build was interrupted before this line
+        let made_from = fs::read_to_string(objects.join("wanted.config")).unwrap_or_default();
+        if made_from.ends_with(profile::COUNTING) {
+            super::cache::remove_dir(&objects)?;
+        }
+        match fs::remove_file(&counting) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(io("remove", &counting)(e)),
+            _ => {}
+        }
         profile::lay_beside(&counts, &objects)?;
+        last = Stage::Profiled;
     }
     let remarks = stage(job, &tree, &objects, last, &job.dir.join("linux.so"), progress)?;
+    if last == Stage::Profiled {
+        profile::check_use(&objects)?;
+    }
     if !job.incremental {
         tidy(&objects)?;
     }
@@ -89,12 +99,7 @@ fn make(directory: &Path) -> Command {
     make
 }
 
-fn configure(
-    job: &Job<'_>,
-    tree: &Path,
-    objects: &Path,
-    stage: Stage,
-) -> Result<Vec<String>, BuildError> {
+fn configure(job: &Job<'_>, tree: &Path, objects: &Path, stage: Stage) -> Result<Vec<String>, BuildError> {
     fs::create_dir_all(objects).map_err(io("create", objects))?;
     let (wanted, config) = (objects.join("wanted.config"), objects.join(".config"));
     let mut text = job.wanted.text().to_owned();
@@ -137,6 +142,25 @@ fn kconfig_changed(objects: &Path, config: &Path) -> Result<bool, BuildError> {
     }))
 }
 
+/// The flavours' `VAR=VALUE`s. Of several values of KCFLAGS on a command line make takes the last: here they are one, with what this
+/// stage needs.
+fn make_args(wanted: &[String], stage: Stage) -> Vec<String> {
+    let (mut flags, mut args): (Vec<&str>, Vec<String>) = (Vec::new(), Vec::new());
+    for arg in wanted {
+        match arg.strip_prefix("KCFLAGS=") {
+            Some(value) => flags.push(value),
+            None => args.push(arg.clone()),
+        }
+    }
+    if stage == Stage::Profiled {
+        flags.push(profile::USING);
+    }
+    if !flags.is_empty() {
+        args.push(format!("KCFLAGS={}", flags.join(" ")));
+    }
+    args
+}
+
 fn compile(
     job: &Job<'_>,
     objects: &Path,
@@ -145,10 +169,8 @@ fn compile(
 ) -> Result<(), BuildError> {
     let mut done = 0;
     let mut command = make(objects);
-    command.arg(format!("-j{}", tools::jobs())).arg("KCONFIG_NOSILENTUPDATE=").args(&job.wanted.make_args);
-    if stage == Stage::Profiled {
-        command.arg(profile::USING);
-    }
+    command.arg(format!("-j{}", tools::jobs())).arg("KCONFIG_NOSILENTUPDATE=");
+    command.args(make_args(&job.wanted.make_args, stage));
     command.args(job.pin.target.split(' '));
     let log = job.dir.join("build.log");
     run_logged(&mut command, "compiling the kernel", &log, &mut |line| {
@@ -271,6 +293,15 @@ pub(super) fn run_logged(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_of_several_flavours_are_all_passed() {
+        let wanted = ["KCFLAGS=-g1", "GCOV_PROFILE_fair.o=y", "KCFLAGS=-DX"].map(str::to_owned);
+        assert_eq!(make_args(&wanted, Stage::Plain), ["GCOV_PROFILE_fair.o=y", "KCFLAGS=-g1 -DX"]);
+        let profiled = make_args(&wanted[1..2], Stage::Profiled);
+        assert_eq!(profiled, ["GCOV_PROFILE_fair.o=y".to_owned(), format!("KCFLAGS={}", profile::USING)]);
+        assert_eq!(make_args(&[], Stage::Counting), Vec::<String>::new());
+    }
 
     #[test]
     fn a_failing_step_shows_its_errors_and_its_log() {

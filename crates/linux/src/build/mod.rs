@@ -278,7 +278,9 @@ pub enum BuildError {
         tail: String,
     },
     /// The kernel that was to count what it does most did not.
-    #[error("the training of {object} failed: {reason}; a kernel without the flavour makes the same decisions")]
+    #[error(
+        "the training of {object} failed: {reason}; a kernel without the flavour makes the same decisions"
+    )]
     Training {
         /// The kernel.
         object: PathBuf,

@@ -14,6 +14,7 @@
 //! count of the whole program, which the kernel does not write; without it gcc takes no notice of the counts and says nothing.
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use schedlab_machine::kernel::Kernel as _;
@@ -22,23 +23,34 @@ use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::parse_text;
 
-use super::cache::{files_below, remove_dir};
+use super::cache::{files_below, remove_dir, sha256_file, sorted_entries};
 use super::{BuildError, Progress, io};
 use crate::{LinuxKernel, LinuxMachine};
 
 /// Lines that make a kernel count all its branches.
-pub(super) const COUNTING: &str =
-    "CONFIG_GCOV_KERNEL=y\nCONFIG_GCOV_PROFILE_ALL=y\nCONFIG_CONSTRUCTORS=y\n";
+pub(super) const COUNTING: &str = "CONFIG_GCOV_KERNEL=y\nCONFIG_GCOV_PROFILE_ALL=y\nCONFIG_CONSTRUCTORS=y\n";
 
-/// For make: the counts that lie beside the objects are used; those of a function that has been edited since are not.
+/// For gcc: the counts that lie beside the objects are used; those of a function that has been edited since are not.
 pub(super) const USING: &str =
-    "KCFLAGS=-fprofile-use -fprofile-partial-training -Wno-missing-profile -Wno-coverage-mismatch";
+    "-fprofile-use -fprofile-partial-training -Wno-missing-profile -Wno-coverage-mismatch";
 
 /// CPUs of the training's machine.
 const NR_CPUS: u32 = 4;
 
 /// The workload ends by itself long before.
 const DURATION_MAX: Span = Span::from_s(600);
+
+/// So long may the training's process compute; it takes half a second. A scheduler that is being worked on may have an endless loop.
+const CPU_TIME_MAX_S: u64 = 120;
+
+/// Counts up when something else here changes what the counts are.
+const RECIPE: u32 = 1;
+
+/// All that the result depends on apart from the sources and the configuration: part of the kernel's key.
+pub(super) fn recipe(workload: &Path) -> Result<String, BuildError> {
+    let counting = COUNTING.replace('\n', " ");
+    Ok(format!("{} {RECIPE} {NR_CPUS} CPUs {counting}{USING}", sha256_file(workload)?))
+}
 
 /// Reads a training workload; the file is the port's own.
 fn program(path: &Path) -> Result<Program, BuildError> {
@@ -64,14 +76,21 @@ pub(super) fn train(
     remove_dir(&aside)?;
     fs::create_dir_all(&aside).map_err(io("create", &aside))?;
     let why = aside.join("why");
-    // SAFETY: the child runs code of this program only and leaves by _exit; glibc's and musl's allocators handle fork.
+    // SAFETY: the child runs code of this program only, keeps panics to itself, and leaves by _exit. Allocation after fork is safe with
+    // glibc's and musl's allocators, which handle fork; no other lock of the parent's is taken.
     let pid = unsafe { libc::fork() };
     match pid {
         -1 => Err(io("start a child for", counting)(std::io::Error::last_os_error())),
         0 => {
-            // SAFETY: asks the kernel to end this process with its parent; no memory is involved.
-            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-            let result = count(counting, program, objects, &aside);
+            let most = libc::rlimit { rlim_cur: CPU_TIME_MAX_S, rlim_max: CPU_TIME_MAX_S };
+            // SAFETY: asks the kernel to end this process with its parent, and after this much CPU time; `most` outlives the call.
+            unsafe {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                libc::setrlimit(libc::RLIMIT_CPU, &raw const most);
+            }
+            let counted = AssertUnwindSafe(|| count(counting, program, objects, &aside));
+            let result = catch_unwind(counted)
+                .unwrap_or_else(|panic| Err(format!("this program failed: {}", text_of(&*panic))));
             let code = match &result {
                 Ok(()) => 0,
                 // the parent says what can be said if this cannot be written either
@@ -83,12 +102,30 @@ pub(super) fn train(
         pid => {
             let status = wait(pid).map_err(io("wait for the training of", counting))?;
             if status != 0 {
-                let reason = fs::read_to_string(&why).unwrap_or_else(|_| format!("wait status {status:#x}"));
+                let reason = fs::read_to_string(&why).unwrap_or_else(|_| ended_by(status));
                 return Err(BuildError::Training { object: counting.to_owned(), reason });
             }
             remove_dir(to)?;
             fs::rename(&aside, to).map_err(io("write", to))
         }
+    }
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic")
+}
+
+/// What a child that left no word came to.
+fn ended_by(status: i32) -> String {
+    match libc::WTERMSIG(status) {
+        libc::SIGXCPU | libc::SIGKILL if libc::WIFSIGNALED(status) => {
+            format!(
+                "it computed for more than {CPU_TIME_MAX_S} s (an endless loop in the kernel), or was killed"
+            )
+        }
+        signal if libc::WIFSIGNALED(status) => format!("it ended by signal {signal}"),
+        _ => format!("wait status {status:#x}"),
     }
 }
 
@@ -108,6 +145,9 @@ fn wait(pid: libc::pid_t) -> std::io::Result<i32> {
 
 /// In the child.
 fn count(counting: &Path, program: Program, objects: &Path, to: &Path) -> Result<(), String> {
+    // gcc names the counts by the real path
+    let objects =
+        &fs::canonicalize(objects).map_err(|e| format!("cannot find {}: {e}", objects.display()))?;
     let kernel = LinuxKernel::load(counting).map_err(|e| e.to_string())?;
     let kernel = LinuxMachine::new(kernel, "noautogroup", Vec::new());
     let topology = Topology::flat(NR_CPUS).map_err(|e| e.to_string())?;
@@ -204,16 +244,33 @@ pub(super) fn lay_beside(profile: &Path, objects: &Path) -> Result<(), BuildErro
     for path in files_below(profile)? {
         let name: PathBuf = path.strip_prefix(profile).unwrap_or(&path).to_owned();
         let data = fs::read(&path).map_err(io("read", &path))?;
-        write_below(objects, &name, &data).map_err(io("write", &objects.join(&name)))?;
+        if fs::read(objects.join(&name)).ok().as_ref() != Some(&data) {
+            write_below(objects, &name, &data).map_err(io("write", &objects.join(&name)))?;
+        }
     }
     Ok(())
 }
+
+/// gcc is silent about counts that it does not use; where it does, what is often executed has a section of its own.
+pub(super) fn check_use(objects: &Path) -> Result<(), BuildError> {
+    let scheduler = objects.join("kernel/sched");
+    for path in sorted_entries(&scheduler)?.iter().filter(|path| path.extension().is_some_and(|e| e == "o")) {
+        let data = fs::read(path).map_err(io("read", path))?;
+        if data.windows(HOT.len()).any(|name| name == HOT) {
+            return Ok(());
+        }
+    }
+    let reason = "gcc took no notice of the counts: no function of kernel/sched is hot".into();
+    Err(BuildError::Training { object: scheduler, reason })
+}
+
+const HOT: &[u8] = b".text.hot";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The port's own workloads: each is one, fits on the machine, and ends by itself.
+    /// The port's own workloads can be read. (That they end by themselves each training checks.)
     #[test]
     fn profiles_are_workloads() {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/configs/profiles");
@@ -234,15 +291,28 @@ mod tests {
         assert_eq!(fs::read(objects.join("kernel/sched/fair.gcda")).unwrap(), b"counts");
     }
 
+    #[test]
+    fn a_build_that_uses_no_counts_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let object = dir.path().join("kernel/sched/fair.o");
+        write_below(dir.path(), Path::new("kernel/sched/fair.o"), b"\x7fELF .text .text.unlikely").unwrap();
+        let error = check_use(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("no function of kernel/sched is hot"), "{error}");
+        fs::write(object, b"\x7fELF .rela.text.hot .text.unlikely").unwrap();
+        check_use(dir.path()).unwrap();
+    }
+
     /// As gcc 12 and gcc 10 lay them out: one function of two branches, taken 3 and 2^32 + 1 times.
     #[test]
     fn the_summary_has_the_largest_count() {
         let file = |version: &[u8; 4], checksum: &[u32], unit: u32| {
             let arcs = [0x0100_0000, 3 * unit, 7, 8, 9, 0x01a1_0000, 4 * unit, 3, 0, 1, 1];
-            let words = [&[Counts::MAGIC, u32::from_be_bytes(*version), 5][..], checksum, &arcs, &[0]].concat();
+            let words =
+                [&[Counts::MAGIC, u32::from_be_bytes(*version), 5][..], checksum, &arcs, &[0]].concat();
             words.into_iter().flat_map(u32::to_ne_bytes).collect::<Vec<u8>>()
         };
-        for (data, header, bytes) in [(file(b"B22*", &[0], 4), 16, true), (file(b"B02*", &[], 1), 12, false)] {
+        for (data, header, bytes) in [(file(b"B22*", &[0], 4), 16, true), (file(b"B02*", &[], 1), 12, false)]
+        {
             let counts = Counts::read(&data).unwrap();
             assert_eq!(counts, Counts { header, bytes, most: (1 << 32) + 1 });
             let whole = counts.with_summary(&data, 77);

@@ -72,6 +72,7 @@ impl Mini {
                 max_tasks,
                 live_tasks: max_tasks.min(2000),
                 nr_groups,
+                nr_sessions: 0,
                 command_line: cmdline,
                 now: Time::from_ns(now),
             })

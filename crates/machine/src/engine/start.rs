@@ -12,6 +12,7 @@ impl<K: Kernel> Machine<K> {
         let boot = Boot {
             topology: &self.setup.topology,
             nr_tasks: self.program.nr_tasks(),
+            nr_initial: self.program.tasks.iter().filter(|task| task.init.is_some()).count() as u32,
             nr_groups: self.program.cgroups.len() as u32,
             now: Time::from_ns(self.now_ns),
             params: &self.setup.params,
