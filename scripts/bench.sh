@@ -7,8 +7,8 @@ schedlab=target/release/schedlab
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-# field FILE NAME: a number of the JSON
-field() { grep -o "\"$2\":[0-9]*" "$1" | head -1 | cut -d: -f2; }
+# field FILE NAME: a number of the JSON, the first of this name
+field() { awk -v name="\"$2\":" 'at = match($0, name "[0-9]+") { print substr($0, at + length(name), RLENGTH - length(name)); exit }' "$1"; }
 
 # fastest ARGS...: of three runs, since the host is shared. Sets tenths (of simulated s per s), per_switch (ns), inside (% in the scheduler)
 fastest() {
@@ -113,10 +113,14 @@ count() {
 	for file in "$out/cg.$duration".*; do awk -f scripts/instructions.awk "$file"; done | sort -k2,2n | tail -1
 	rm -f "$out/cg.$duration".*
 }
-# scheduling SAMPLE SCHED: per mille of the kernel object's instructions that are kernel/sched's, by the addresses of its functions
+# profile SAMPLE SCHED DURATION: millions of instructions of the kernel object, and of them of kernel/sched, by the addresses of its functions
+profile() {
+	"$schedlab" --quiet run "$1" --sched "$2" --cpus 4 --duration "$3" --profile | tr -d , |
+		sed -n 's/^instructions in the kernel object.*: \([0-9.]*\) M of them \([0-9.]*\) M .*/\1 \2/p'
+}
+# scheduling SAMPLE SCHED: kernel/sched's share of the kernel object's instructions, over the same difference
 scheduling() {
-	"$schedlab" --quiet run "$1" --sched "$2" --cpus 4 --duration 10s --profile |
-		sed -n 's/.*of them .* (\([0-9]*\)\.\([0-9]\) %) in kernel\/sched.*/\1\2/p'
+	echo "$(profile "$1" "$2" 10s) $(profile "$1" "$2" 60s)" | awk '{ print ($4 - $2) / ($3 - $1) }'
 }
 for sched in linux-6.12 linux-6.12+pgo linux-6.1; do
 	for sample in samples/hand/sleepers8.txt samples/gzip samples/compile; do
@@ -128,6 +132,6 @@ for sched in linux-6.12 linux-6.12+pgo linux-6.1; do
 		engine=$((e2 - e1)) kernel=$((k2 - k1 + o2 - o1))
 		printf '%-44s engine %5.1f %% of %d M; all of it %4.2f times what kernel/sched executes\n' "$(basename $sample), $sched, 50 s more" \
 			"$(awk "BEGIN { print 100 * $engine / ($engine + $kernel) }")" $(((engine + kernel) / 1000000)) \
-			"$(awk "BEGIN { print ($engine + $kernel) / ($kernel * $(scheduling $sample $sched) / 1000) }")"
+			"$(awk "BEGIN { print ($engine + $kernel) / ($kernel * $(scheduling $sample $sched)) }")"
 	done
 done
