@@ -39,6 +39,13 @@ HIDDEN void schedlab_enable_fill(void *command, void *ops)
 	cmd->is_cid_type = 1;
 }
 
+/* as the kernel's scx_enable() tells a sub-scheduler from the first */
+HIDDEN int schedlab_is_sub(const void *ops);
+HIDDEN int schedlab_is_sub(const void *ops)
+{
+	return ((const struct sched_ext_ops_cid *)ops)->sub_cgroup_id > 1;
+}
+
 HIDDEN long schedlab_enable_result(const void *command);
 HIDDEN long schedlab_enable_result(const void *command)
 {

@@ -7,7 +7,7 @@
 #ifndef SCHEDLAB_SCX_ABI_H
 #define SCHEDLAB_SCX_ABI_H
 
-#define SCX_ABI_VERSION 3
+#define SCX_ABI_VERSION 4
 #define SCX_MAX_MEMBERS 64	/* of struct sched_ext_ops */
 #define SCX_MAX_FIELDS	8	/* special fields of a map's value */
 
@@ -60,6 +60,9 @@ struct scx_request {
 	unsigned long arena_pages;
 	unsigned int is_cid, reserved;	/* its operations are a struct sched_ext_ops_cid */
 	const struct scx_userland *userland;	/* unless NULL: the half that decides for it */
+	/* a sub-scheduler: path of its control group, and where the group's number is to be written; NULL otherwise */
+	const char *cgroup;
+	unsigned long long *cgroup_ids[2];	/* its ops' sub_cgroup_id, and a variable of that name or NULL */
 	/* kernel: what failed, for messages */
 	char failed[128];
 };

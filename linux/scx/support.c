@@ -8,6 +8,7 @@
  */
 #include <linux/bpf.h>
 #include <linux/bpf_local_storage.h>
+#include <linux/cgroup.h>
 #include <linux/cpumask.h>
 #include <linux/filter.h>
 #include <linux/genalloc.h>
@@ -346,8 +347,10 @@ static u64 scx_init_there(u64 a, u64 b, u64 c, u64 d, u64 e)
 #ifdef SCHEDLAB_CID
 extern struct bpf_struct_ops bpf_sched_ext_ops_cid;	/* static in kernel/sched/ext/ext.c, as this: */
 void scx_root_enable_workfn(struct kthread_work *work);
+void scx_sub_enable_workfn(struct kthread_work *work);
 extern const unsigned long schedlab_ops_offset, schedlab_enable_size, schedlab_enable_work;
 void schedlab_enable_fill(void *command, void *ops);
+int schedlab_is_sub(const void *ops);
 long schedlab_enable_result(const void *command);
 void schedlab_give_pool(void *ops, void *pool);
 
@@ -396,6 +399,7 @@ static void scx_visit_cpus(void)
 /* bpf_scx_reg_cid() and scx_enable(), but for the arena, which they find by way of an MMU. */
 static long scx_register_cid(void *ops)
 {
+	kthread_work_func_t enable = schedlab_is_sub(ops) ? scx_sub_enable_workfn : scx_root_enable_workfn;
 	struct kthread_worker *worker;
 	void *command;
 	long error;
@@ -410,11 +414,12 @@ static long scx_register_cid(void *ops)
 		return -ENOMEM;
 	sched_set_fifo(worker->task);
 	schedlab_enable_fill(command, ops);
-	kthread_init_work((struct kthread_work *)(command + schedlab_enable_work), scx_root_enable_workfn);
+	kthread_init_work((struct kthread_work *)(command + schedlab_enable_work), enable);
 	kthread_queue_work(worker, command + schedlab_enable_work);
 	kthread_flush_work(command + schedlab_enable_work);
 	error = schedlab_enable_result(command);
-	if (!error)
+	/* the kernel tells the first scheduler alone of idle CPUs (__scx_update_idle()) */
+	if (!error && !schedlab_is_sub(ops))
 		scx_visit_cpus();
 	return error;
 }
@@ -423,6 +428,23 @@ static long scx_register_cid(void *ops)
 #include "userland.c"
 
 static bool scx_call_failed;	/* the user-space half gives up, then */
+
+/*
+ * What the loader of a sub-scheduler does (scx_qmap -c): the number of its control group, which stat(2) gives as that of the
+ * folder, goes into the operations, and into a variable that says it to the program.
+ */
+static long scx_find_group(struct scx_request *q)
+{
+	struct cgroup *group = cgroup_get_from_path(q->cgroup);
+
+	if (IS_ERR(group))
+		return scx_failed(q, "control group", q->cgroup, PTR_ERR(group));
+	for (u32 i = 0; i < ARRAY_SIZE(q->cgroup_ids); i++)
+		if (q->cgroup_ids[i])
+			*q->cgroup_ids[i] = cgroup_id(group);
+	cgroup_put(group);
+	return 0;
+}
 
 static long scx_attach(struct scx_request *q)
 {
@@ -434,6 +456,12 @@ static long scx_attach(struct scx_request *q)
 
 	if (scx_call_failed)
 		return 0;
+	if (q->cgroup) {
+		error = scx_find_group(q);
+		if (error)
+			return error;
+		error = -ENOMEM;
+	}
 	if (q->nr_members > SCX_MAX_MEMBERS)
 		return scx_failed(q, "members of", "struct sched_ext_ops", -E2BIG);
 #ifdef SCHEDLAB_CID
@@ -520,6 +548,8 @@ static long scx_attach(struct scx_request *q)
 		wake_up_process(half);
 		sched_set_normal(current, 0);
 	}
+	if (error == -EOPNOTSUPP && q->cgroup)	/* find_parent_sched() */
+		return scx_failed(q, "the scheduler above it takes none: it has no", "sub_attach()", error);
 	return error ? scx_failed(q, "attaching", "the scheduler", error) : 0;
 }
 

@@ -150,7 +150,7 @@ fn contenders(args: &CompareArgs, topology: &Topology, ui: &Ui) -> Result<Vec<Co
         if args.ticks == "staggered" {
             params.push((SKEW_TICK.to_string(), "1".to_string()));
         }
-        let scheduler = crate::schedulers::resolve(&spec.name, hz, topology, ui)?;
+        let scheduler = crate::schedulers::resolve_with(&spec.name, &params, hz, topology, ui)?;
         Ok(Contender { label: spec.text.clone(), scheduler, params })
     };
     args.sched.iter().map(one).collect()

@@ -142,7 +142,7 @@ pub(crate) fn run_many(args: &RunArgs, topology: &Topology, variations: &[Variat
         let paths = std::iter::once(&args.workload).chain(&args.more);
         paths.map(|path| input::load(path, ui)).collect::<Result<Vec<Loaded>>>()?
     };
-    let scheduler = crate::schedulers::resolve(&args.sched, args.hz, topology, ui)?;
+    let scheduler = crate::schedulers::resolve_with(&args.sched, &args.param, args.hz, topology, ui)?;
     let step = ui.step(format!("{nr_runs} runs under {}", scheduler.name()));
     let one = |index: usize| {
         let (loaded, variation) =

@@ -80,7 +80,7 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
         return crate::many::run_many(args, topology, &variations, ui);
     }
     let loaded = load(args, ui)?;
-    let scheduler = crate::schedulers::resolve(&args.sched, args.hz, topology, ui)?;
+    let scheduler = crate::schedulers::resolve_with(&args.sched, &args.param, args.hz, topology, ui)?;
     let mut plan = plan(args, &loaded, &scheduler, topology, &variations[0]);
     let version = match &scheduler {
         Scheduler::Linux(linux) => Some(linux.linux_version()),

@@ -152,13 +152,24 @@ fn wrapped(heading: &str, said: &str) -> String {
 
 /// The scheduler of this name; real Linux is built if it is not there yet.
 pub(crate) fn resolve(name: &str, hz: u32, topology: &Topology, ui: &Ui) -> Result<Scheduler> {
+    resolve_with(name, &[], hz, topology, ui)
+}
+
+/// The same, with the sub-schedulers that parameters ask for.
+pub(crate) fn resolve_with(
+    name: &str,
+    params: &[(String, String)],
+    hz: u32,
+    topology: &Topology,
+    ui: &Ui,
+) -> Result<Scheduler> {
     if let Some(asked) = crate::linux::parse(name)
         && asked.known()
     {
         return crate::linux::object(&asked, hz, topology, ui).map(Scheduler::Linux);
     }
     if let Some(asked) = crate::scx::parse(name) {
-        return crate::scx::object(&asked, name, hz, topology, ui).map(Scheduler::Linux);
+        return crate::scx::object(&asked, name, params, hz, topology, ui).map(Scheduler::Linux);
     }
     match schedlab_policies::find(name) {
         Some(info) => Ok(Scheduler::Native(info)),

@@ -7,6 +7,8 @@
 //! scx:lavd-1.0.6          the same, in this version
 //! scx:simple@7.2          the same of 7.2, on 7.2; also the name of a tree of yours
 //! ```
+//!
+//! `--param sub@/GROUP=WHAT` attaches a sub-scheduler to a control group: WHAT as above.
 
 use crate::failure::{Failure, Result};
 use crate::linux::Asked;
@@ -48,24 +50,41 @@ pub(crate) fn parse(sched: &str) -> Option<AskedScx> {
 pub(crate) fn object(
     asked: &AskedScx,
     name: &str,
+    params: &[(String, String)],
     hz: u32,
     topology: &Topology,
     ui: &Ui,
 ) -> Result<LinuxObject> {
+    let subs = params.iter().filter_map(|(param, what)| match scx::sub_of(param) {
+        Some((scx::ATTACHED, group)) => {
+            let sub = AskedScx { what: what.clone(), kernel: asked.kernel.clone() };
+            Some((group.to_owned(), sub, format!("--param {param}={what}")))
+        }
+        _ => None,
+    });
+    let subs: Vec<(String, AskedScx, String)> = subs.collect();
     // a misspelt path should not cost a kernel build
-    if asked.is_path() && !Path::new(&asked.what).is_file() {
-        return Err(Failure::Input(format!("{}: there is no such file (--sched {name})", asked.what)));
-    }
+    asked.check(&format!("--sched {name}"))?;
+    subs.iter().try_for_each(|(_, sub, option)| sub.check(option))?;
     scx::check_tools().map_err(Failure::input)?;
     let kernel = crate::linux::built(&Asked::flavoured(&asked.kernel, FLAVOUR), hz, topology, ui)?;
-    let source = source(asked, &kernel, ui)?;
-    let step = ui.step(format!("compiling {} for Linux {}", source.display(), kernel.version));
-    let compiled =
-        scx::compile(&kernel, &source).map_err(|e| Failure::Input(format!("{}: {e}", source.display())))?;
-    drop(step);
+    let compile = |asked: &AskedScx| {
+        let source = source(asked, &kernel, ui)?;
+        let step = ui.step(format!("compiling {} for Linux {}", source.display(), kernel.version));
+        let compiled = scx::compile(&kernel, &source);
+        drop(step);
+        compiled.map_err(|e| Failure::Input(format!("{}: {e}", source.display())))
+    };
+    let mut compiled = compile(asked)?;
+    let mut programs = compiled.source_sha256[..12].to_owned();
+    for (group, sub, _) in subs {
+        let sub = compile(&sub)?;
+        programs.push_str(&format!("+{}@{group}", &sub.source_sha256[..12]));
+        compiled.subs.insert(group, sub);
+    }
     Ok(LinuxObject {
         name: name.to_owned(),
-        version: format!("{} on {}", &compiled.source_sha256[..12], kernel.version),
+        version: format!("{programs} on {}", kernel.version),
         hz,
         nr_cpus: kernel.nr_cpus,
         object: kernel.object(),
@@ -76,7 +95,7 @@ pub(crate) fn object(
 /// `schedlab schedulers scx:WHAT`: what `--param` can set.
 pub(crate) fn show(name: &str, asked: &AskedScx, as_json: bool, ui: &Ui) -> Result<()> {
     let one: Topology = "1".parse().map_err(|e: schedlab_topology::TopologyError| Failure::input(e))?;
-    let object = object(asked, name, 250, &one, ui)?;
+    let object = object(asked, name, &[], 250, &one, ui)?;
     let Some(compiled) = object.scx else { return Ok(()) };
     let settings = scx::settings_of(&compiled).map_err(Failure::Internal)?;
     let (options, variables): (Vec<_>, Vec<_>) = settings.iter().partition(|s| s.is_option);
@@ -98,6 +117,10 @@ pub(crate) fn show(name: &str, asked: &AskedScx, as_json: bool, ui: &Ui) -> Resu
         println!("  {:<28} {}", s.name, s.default);
     }
     println!("  {:<28} members of struct sched_ext_ops, for instance ops.timeout_ms=2000", "ops.MEMBER");
+    println!(
+        "  {:<28} a sub-scheduler for a control group of the workload, and its option (Linux 7.1 and later)",
+        "sub@/GROUP, NAME@/GROUP"
+    );
     let names: Vec<&str> = variables.iter().map(|s| s.name.as_str()).collect();
     if !names.is_empty() {
         println!(
@@ -109,6 +132,14 @@ pub(crate) fn show(name: &str, asked: &AskedScx, as_json: bool, ui: &Ui) -> Resu
 }
 
 impl AskedScx {
+    /// Whether a file that is asked for is there.
+    fn check(&self, option: &str) -> Result<()> {
+        if self.is_path() && !Path::new(&self.what).is_file() {
+            return Err(Failure::Input(format!("{}: there is no such file ({option})", self.what)));
+        }
+        Ok(())
+    }
+
     fn is_path(&self) -> bool {
         self.what.contains('/') || self.what.ends_with(".c")
     }

@@ -29,7 +29,7 @@ use schedlab_workload::Cgroup;
 use crate::abi::{self, Operation, Topo, irq, op};
 use crate::kernel::{BootOptions, KernelError, LinuxKernel, State};
 use crate::params::{self, Params};
-use crate::scx::{CompiledScx, Scx};
+use crate::scx::{CompiledScx, Scx, Subs, sub_of};
 
 const CONTROL: TaskId = TaskId(abi::CONTROL);
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
@@ -60,12 +60,18 @@ pub struct LinuxMachine<S: Sink> {
     batches: BTreeMap<TaskId, Batch>,
     /// How each control group is entered.
     groups: Vec<Entrance>,
+    /// Of each, which sub-scheduler has the tasks that are forked in it.
+    governed: Vec<Option<usize>>,
+    /// Tasks that a sub-scheduler has.
+    sub_of_task: BTreeMap<TaskId, usize>,
     params: Params,
     refused: BTreeMap<String, u64>,
     fault: Option<Fault>,
     /// A sched_ext scheduler to be attached, and once the kernel boots the loaded one.
     compiled: Option<CompiledScx>,
     scx: Option<Scx>,
+    /// Its sub-schedulers, attached once the control groups are there.
+    subs: Subs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -245,6 +251,15 @@ impl Batch {
         }
     }
 
+    /// Process 1 goes into a group.
+    fn enter(&mut self, group: &[CString]) {
+        for file in group {
+            let path = file.to_string_lossy();
+            let arg = [op::SELF, self.text(&path), 0, 0, 0];
+            self.push(format!("process 1 moving to {path}"), Stop, op::ATTACH, 0, arg);
+        }
+    }
+
     fn fork(&mut self, spawn: &Spawn<'_>, groups: &[Entrance], nr_cpus: u32) {
         let arg = [u64::from(spawn.id.0), self.text(spawn.name), 0, 0, 0];
         self.push(format!("forking {} ({})", spawn.id, spawn.name), Stop, op::FORK, 0, arg);
@@ -292,11 +307,14 @@ impl<S: Sink> LinuxMachine<S> {
             read: Vec::new(),
             batches: BTreeMap::new(),
             groups: Vec::new(),
+            governed: Vec::new(),
+            sub_of_task: BTreeMap::new(),
             params: Params::default(),
             refused: BTreeMap::new(),
             fault: None,
             compiled: None,
             scx: None,
+            subs: Subs::default(),
         }
     }
 
@@ -355,12 +373,17 @@ impl<S: Sink> LinuxMachine<S> {
             let (stop, counted) = batch.refusals();
             self.read = batch.results();
             self.count(counted);
-            self.request_result = Some(stop.map_or(Ok(()), |fault| Err(self.params.explain(fault))));
-            if self.phase == Phase::Preparing {
+            let preparing = self.phase == Phase::Preparing;
+            let of_scx = preparing || self.subs.refused().is_some();
+            let explain = |fault| {
+                let fault = self.params.explain(fault);
+                if of_scx { self.explain_scx(fault) } else { fault }
+            };
+            self.request_result = Some(stop.map_or(Ok(()), |fault| Err(explain(fault))));
+            if preparing {
                 self.phase = Phase::Up;
-                match self.request_result.take() {
-                    Some(Err(fault)) => self.fault = Some(self.explain_scx(fault)),
-                    _ => self.request_result = None,
+                if let Some(Err(fault)) = self.request_result.take() {
+                    self.fault = Some(fault);
                 }
             }
         }
@@ -382,10 +405,10 @@ impl<S: Sink> LinuxMachine<S> {
     #[cold]
     fn explain_scx(&self, mut fault: Fault) -> Fault {
         let Some(scx) = &self.scx else { return fault };
-        if let Some(exit) = scx.exit() {
-            return Fault { kind: FaultKind::Scheduler, reason: exit.to_string() };
+        if let Some(fault) = self.exit_of_scx() {
+            return fault;
         }
-        let failed = scx.refused();
+        let failed = self.subs.refused().unwrap_or_else(|| scx.refused());
         if !failed.is_empty() {
             fault.reason.push_str(&format!("; {failed}"));
         }
@@ -397,11 +420,24 @@ impl<S: Sink> LinuxMachine<S> {
         fault
     }
 
-    /// The sched_ext scheduler has been thrown out, or has left: the run is not its any more.
+    /// Which sched_ext scheduler has been thrown out or has left, if one has, and why.
+    #[cold]
+    fn exit_of_scx(&self) -> Option<Fault> {
+        let reason = match self.scx.as_ref()?.exit() {
+            Some(exit) => exit.to_string(),
+            None => {
+                let (group, exit) = self.subs.exit()?;
+                format!("the sub-scheduler of {group}: {exit}")
+            }
+        };
+        Some(Fault { kind: FaultKind::Scheduler, reason })
+    }
+
+    /// A sched_ext scheduler has been thrown out, or has left: the run is not its any more.
     #[cold]
     fn scx_gone(&mut self) -> Yield {
-        if let Some(exit) = self.scx.as_ref().and_then(Scx::exit) {
-            self.fault.get_or_insert(Fault { kind: FaultKind::Scheduler, reason: exit.to_string() });
+        if let Some(fault) = self.exit_of_scx() {
+            self.fault.get_or_insert(fault);
         }
         Yield::Fault
     }
@@ -443,7 +479,8 @@ impl<S: Sink> LinuxMachine<S> {
                 Some(state) => Ok(state),
                 None => self.kernel.serve_on(cpu, &mut |window| sink.push_all(window)),
             };
-            if self.scx.as_ref().is_some_and(Scx::has_exited) && came.is_ok() {
+            let gone = |scx: &Scx| scx.has_exited() || self.subs.have_exited();
+            if self.scx.as_ref().is_some_and(gone) && came.is_ok() {
                 return self.scx_gone();
             }
             match came {
@@ -493,8 +530,38 @@ impl<S: Sink> LinuxMachine<S> {
         self.kernel.operate(task, op, 0, arg);
     }
 
+    /// The sub-scheduler of the group that a change moves a task to, if it moves one.
+    fn sub_of_change(&self, change: &Change) -> Option<Option<usize>> {
+        self.governed.get(change.cgroup? as usize).copied()
+    }
+
+    /// A task that moves to another group keeps its scheduler (as of Linux 7.2: ext.c sets it at fork alone): count those that are
+    /// not where their group's scheduler has them.
+    #[cold]
+    fn count_strangers(&mut self, task: TaskId, operation: &Op<'_>) {
+        let (target, change) = match operation {
+            Op::Fork(spawn) => {
+                if let Some(&sub) = self.sub_of_task.get(&task) {
+                    self.sub_of_task.insert(spawn.id, sub);
+                }
+                (spawn.id, spawn.change)
+            }
+            Op::Set(target, change) => (*target, Some(*change)),
+            _ => return,
+        };
+        if let Some(sub) = change.and_then(|change| self.sub_of_change(change))
+            && sub.as_ref() != self.sub_of_task.get(&target)
+        {
+            const WHAT: &str = "a task moved to a group of another sched_ext scheduler, and stayed with the one it was forked under, as in Linux";
+            self.count(vec![WHAT.to_owned()]);
+        }
+    }
+
     #[cold]
     fn operate_batch(&mut self, task: TaskId, operation: Op<'_>) {
+        if self.subs.len() > 0 {
+            self.count_strangers(task, &operation);
+        }
         let mut batch = Batch::default();
         match operation {
             Op::Fork(spawn) => batch.fork(spawn, &self.groups, self.kernel.nr_cpus()),
@@ -571,10 +638,18 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                 Ok(scx) => self.scx = Some(scx),
                 Err(reason) => refusal = Some(Fault { kind: FaultKind::Refused, reason }),
             }
+            match Subs::load(&compiled, &self.kernel, &object, &topology, boot.params) {
+                Ok(subs) => self.subs = subs,
+                Err(reason) => {
+                    refusal.get_or_insert(Fault { kind: FaultKind::Refused, reason });
+                }
+            }
         }
         let scx = &self.scx;
-        let ours = |name: &str| !scx.as_ref().is_some_and(|scx| scx.has(name));
-        let params: Vec<_> = boot.params.iter().filter(|(name, _)| ours(name)).cloned().collect();
+        let is_theirs = |name: &str| {
+            scx.as_ref().is_some_and(|scx| scx.has(name)) || self.subs.len() > 0 && sub_of(name).is_some()
+        };
+        let params: Vec<_> = boot.params.iter().filter(|(name, _)| !is_theirs(name)).cloned().collect();
         self.params = Params::new(&params, self.kernel.version());
         // hash tables of fixed size: their default follows from the size of memory, and so from the number of tasks
         let command_line = format!(
@@ -587,7 +662,8 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
             distances: boot.topology.distances(),
             max_tasks: boot.nr_tasks,
             // maps, and what BPF's allocator keeps in store: 128 MiB
-            live_tasks: boot.nr_tasks + if self.scx.is_some() { 2048 } else { 0 },
+            live_tasks: boot.nr_tasks
+                + if self.scx.is_some() { 2048 * (1 + self.subs.len() as u32) } else { 0 },
             nr_groups: boot.nr_groups,
             nr_sessions: if self.params.sessions() { boot.nr_initial } else { 0 },
             command_line: command_line.trim_end(),
@@ -635,7 +711,17 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                 // the first of several deadline tasks would keep process 1 from creating the others: they sleep until all are there
                 let together = spawns.iter().filter(|spawn| spawn.is_deadline()).count() > 1;
                 for spawn in spawns {
-                    batch.fork(spawn, &self.groups, nr_cpus);
+                    // a task belongs to the scheduler of the group in which it was forked
+                    let sub = spawn.change.and_then(|change| self.sub_of_change(change));
+                    match (sub, spawn.change.and_then(|change| change.cgroup)) {
+                        (Some(Some(sub)), Some(group)) => {
+                            self.sub_of_task.insert(spawn.id, sub);
+                            batch.enter(&self.groups[group as usize]);
+                            batch.fork(spawn, &self.groups, nr_cpus);
+                            batch.enter(&root_entrance());
+                        }
+                        _ => batch.fork(spawn, &self.groups, nr_cpus),
+                    }
                     if let Some(cpu) = start_cpu(spawn) {
                         batch.affinity(u64::from(spawn.id.0), &CpuSet::single(cpu), nr_cpus);
                     }
@@ -659,6 +745,10 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                 let mut made = BTreeSet::new();
                 for group in groups {
                     self.groups.push(make_group(&mut batch, group, &mut made));
+                    self.governed.push(self.subs.of(&group.path));
+                }
+                for (what, function, argument) in self.subs.preparations() {
+                    batch.push(what, Stop, op::CALL, 0, [function, argument, 0, 0, 0]);
                 }
             }
             Control::Files(files) => {
@@ -735,7 +825,9 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
     }
 
     fn account(&mut self) -> Vec<(String, String, String)> {
-        self.scx.as_ref().map(Scx::account).unwrap_or_default()
+        let mut rows = self.scx.as_ref().map(Scx::account).unwrap_or_default();
+        rows.extend(self.subs.account());
+        rows
     }
 
     fn coverage(&mut self) -> Vec<(String, Vec<u8>)> {
@@ -760,6 +852,11 @@ fn start_cpu(spawn: &Spawn<'_>) -> Option<CpuId> {
 
 /// Files that a task's pid is written to, in this order, to bring it into a group.
 type Entrance = Vec<CString>;
+
+/// The group of process 1.
+fn root_entrance() -> Entrance {
+    vec![CString::new(format!("{CGROUP_ROOT}/cgroup.procs")).unwrap_or_default()]
+}
 
 /// What to do about a control group that the kernel does not make.
 fn group_remedy(errno: i32) -> &'static str {

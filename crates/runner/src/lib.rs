@@ -207,7 +207,7 @@ pub fn run(request: &Request<'_>) -> Result<RunResult, RunError> {
         program.perturb(perturb, |task| is_real_time(request.workload, task));
     }
     program.costs = request.costs.unwrap_or_default();
-    request.scheduler.check(&request.topology, &request.params)?;
+    request.scheduler.check(&request.topology, &program.cgroups, &request.params)?;
     let dropped = program.dropped.clone();
     let setup = Setup {
         topology: request.topology.clone(),

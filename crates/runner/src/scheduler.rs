@@ -1,9 +1,11 @@
 //! What can `--sched NAME` be? A native policy, or real Linux.
 
 use schedlab_linux::CompiledScx;
+use schedlab_linux::scx::{ATTACHED, sub_of};
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_policies::{PolicyError, PolicyInfo};
 use schedlab_topology::Topology;
+use schedlab_workload::Cgroup;
 use std::path::PathBuf;
 
 /// A scheduler, ready to be run.
@@ -68,6 +70,26 @@ pub enum SchedulerError {
         /// CPUs it is built for.
         built: u32,
     },
+    /// A parameter for a sub-scheduler's control group, and there is no such group.
+    #[error("--param {param}: the workload has no control group {group} (it has {known})")]
+    NoGroup {
+        /// The parameter's name.
+        param: String,
+        /// The group it names.
+        group: String,
+        /// The groups that there are.
+        known: String,
+    },
+    /// A parameter for a sub-scheduler that is not asked for.
+    #[error(
+        "--param {param}: no sub-scheduler is attached to {group}; --param {ATTACHED}@{group}=NAME attaches one, below a scheduler scx:..."
+    )]
+    NoSub {
+        /// The parameter's name.
+        param: String,
+        /// The group it names.
+        group: String,
+    },
     /// A native policy refuses its parameters.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -103,8 +125,10 @@ impl Scheduler {
     pub(crate) fn check(
         &self,
         topology: &Topology,
+        groups: &[Cgroup],
         params: &[(String, String)],
     ) -> Result<(), SchedulerError> {
+        self.check_subs(groups, params)?;
         match self {
             Scheduler::Native(info) => {
                 info.build(&policy_params(params)).map(drop).map_err(SchedulerError::from)
@@ -118,5 +142,25 @@ impl Scheduler {
             }
             Scheduler::Linux(_) => Ok(()),
         }
+    }
+    /// Whether parameters about control groups have their group and sub-scheduler.
+    fn check_subs(&self, groups: &[Cgroup], params: &[(String, String)]) -> Result<(), SchedulerError> {
+        let subs = match self {
+            Scheduler::Linux(LinuxObject { scx: Some(compiled), .. }) => Some(&compiled.subs),
+            _ => None,
+        };
+        for (param, _) in params {
+            let Some((_, group)) = sub_of(param) else { continue };
+            let (param, group) = (param.clone(), group.to_owned());
+            if !subs.is_some_and(|subs| subs.contains_key(&group)) {
+                return Err(SchedulerError::NoSub { param, group });
+            }
+            if groups.iter().all(|known| known.path != group) {
+                let known: Vec<&str> = groups.iter().map(|known| known.path.as_str()).collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                return Err(SchedulerError::NoGroup { param, group, known });
+            }
+        }
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use schedlab_linux::build::{self, BuildOptions, BuiltKernel};
 use schedlab_linux::scx;
 use schedlab_machine::drawn::{Life::*, workload};
-use schedlab_runner::{ChildReport, LinuxObject, Request, RunEnd, Scheduler, run};
+use schedlab_runner::{ChildReport, LinuxObject, Request, RunEnd, RunError, Scheduler, SchedulerError, run};
 use schedlab_topology::Topology;
 use schedlab_units::{Nice, SchedParams, Span};
 use schedlab_workload::{Cgroup, CgroupId, Workload};
@@ -14,15 +14,23 @@ fn kernel(series: &str) -> BuiltKernel {
     build::add(series, &options, &mut |_| {}).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// A scheduler of the kernel's tools/sched_ext, or a file.
-fn scheduler(series: &str, what: &str) -> Scheduler {
+/// A scheduler of the kernel's tools/sched_ext, or a file; with the sub-schedulers that parameters ask for.
+fn scheduler(series: &str, what: &str, params: &[(&str, &str)]) -> Scheduler {
     let kernel = kernel(series);
-    let file = if what.contains('/') {
-        PathBuf::from(what)
-    } else {
-        kernel.source.join(format!("tools/sched_ext/scx_{what}.bpf.c"))
+    let compile = |what: &str| {
+        let file = if what.contains('/') {
+            PathBuf::from(what)
+        } else {
+            kernel.source.join(format!("tools/sched_ext/scx_{what}.bpf.c"))
+        };
+        scx::compile(&kernel, &file).unwrap_or_else(|e| panic!("{e}"))
     };
-    let compiled = scx::compile(&kernel, &file).unwrap_or_else(|e| panic!("{e}"));
+    let mut compiled = compile(what);
+    for (param, sub) in params {
+        if let Some((scx::ATTACHED, group)) = scx::sub_of(param) {
+            compiled.subs.insert(group.to_owned(), compile(sub));
+        }
+    }
     Scheduler::Linux(LinuxObject {
         name: format!("scx:{what}"),
         version: kernel.version.clone(),
@@ -45,13 +53,24 @@ fn report_on(
     workload: &Workload,
     params: &[(&str, &str)],
 ) -> ChildReport {
-    let scheduler = scheduler(series, what);
+    try_on(series, what, machine, seconds, workload, params).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn try_on(
+    series: &str,
+    what: &str,
+    machine: Topology,
+    seconds: u64,
+    workload: &Workload,
+    params: &[(&str, &str)],
+) -> Result<ChildReport, RunError> {
+    let scheduler = scheduler(series, what, params);
     let request = Request {
         duration: Some(Span::from_ms(seconds * 1000)),
         params: params.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
         ..Request::new(workload, &scheduler, machine)
     };
-    run(&request).unwrap().report
+    run(&request).map(|result| result.report)
 }
 
 /// CPU time of each task in s, of a run that went well.
@@ -362,6 +381,167 @@ mod newest {
         assert!((cpu.iter().sum::<f64>() - 60.0).abs() < 0.5, "{cpu:?}");
         // slices of 20 ms, each decided in the half
         assert!(number(&report, "statistics", "nr_user_enqueues") > 2900);
+    }
+
+    /// Hogs in groups: of each task the group.
+    fn grouped(paths: &[&str], of_tasks: &[usize]) -> Workload {
+        let mut work = hogs(of_tasks.len());
+        let group = |path: &&str| Cgroup { path: (*path).into(), weight: None, max: None, cpuset: None };
+        work.cgroups = paths.iter().map(group).collect();
+        for (task, group) in work.tasks.iter_mut().zip(of_tasks) {
+            task.cgroup = Some(CgroupId(*group as u32));
+        }
+        work
+    }
+
+    /// qmap asked to queue tasks on a machine of one CPU, too (else it sends them straight to it), and so below it.
+    const QUEUED: [(&str, &str); 3] =
+        [("sub@/b", "qmap"), ("always_enq_immed", "true"), ("always_enq_immed@/b", "true")];
+
+    /// qmap below qmap, as `scx_qmap -c` attaches it. qmap's dispatch() takes from its own queue first, and calls its sub-schedulers
+    /// when that is empty; the task that runs is queued again after the next was chosen. So with one task of its own and two of the
+    /// group on one CPU it takes turns with the group: one slice its own, one slice one of the group's. (A thread of the kernel, one
+    /// or two a second, is of its own: a second slice follows the first.)
+    #[test]
+    #[ignore = "long: builds Linux 7.2"]
+    fn a_sub_scheduler_runs_its_groups_tasks() {
+        let work = grouped(&["/a", "/b", "/b/x"], &[0, 1, 2]);
+        let close = |report: &ChildReport, expected: [f64; 3], margin: f64| {
+            let cpu = seconds(report);
+            assert!(
+                cpu.iter().zip(expected).all(|(a, b)| (a - b).abs() < margin),
+                "{cpu:?}, not {expected:?}"
+            );
+        };
+        // alone it has all three in one queue
+        let one = on_7_2("qmap", 1, 12, &work, &[QUEUED[1]]);
+        close(&one, [4.0, 4.0, 4.0], 0.1);
+        let dispatched = number(&one, "statistics", "qa.nr_dispatched");
+        assert!((600..660).contains(&dispatched), "12 s in slices of 20 ms, and the boot: {dispatched}");
+        let two = on_7_2("qmap", 1, 12, &work, &QUEUED);
+        close(&two, [6.0, 3.0, 3.0], 0.25);
+        assert_eq!(value(&two, "scheduler", "name@/b").as_deref(), Some("qmap"));
+        // all that the group got its scheduler dispatched, in slices of 20 ms: the first one dispatched none of its tasks
+        let of_group = |report: &ChildReport| seconds(report)[1..].iter().sum::<f64>();
+        let by_sub = |report: &ChildReport, group: &str| {
+            number(report, "statistics", &format!("qa.nr_dispatched@{group}")) as f64
+        };
+        assert!((of_group(&two) - 0.02 * by_sub(&two, "/b")).abs() <= 0.021, "{:?}", two.account);
+        let own = number(&two, "statistics", "qa.nr_dispatched");
+        assert!((300..360).contains(&own), "6 s in slices of 20 ms, and the boot: {own}");
+        // its own slice: 20 ms and 12 ms in turn
+        let params = [&QUEUED[..], &[("slice_ns@/b", "12000000")]].concat();
+        let short = on_7_2("qmap", 1, 12, &work, &params);
+        close(&short, [7.5, 2.25, 2.25], 0.25);
+        assert!((of_group(&short) - 0.012 * by_sub(&short, "/b")).abs() <= 0.021, "{:?}", short.account);
+        assert_eq!(value(&short, "settings", "slice_ns@/b").as_deref(), Some("12000000"));
+        assert_eq!(value(&short, "settings", "slice_ns").as_deref(), Some("20000000"));
+        let again = on_7_2("qmap", 1, 12, &work, &params);
+        assert_eq!(
+            (again.events, again.kernel_cpu_ns, again.account),
+            (short.events, short.kernel_cpu_ns, short.account)
+        );
+        // one below the other, and the one between has no tasks
+        let work = grouped(&["/a", "/b", "/b/x"], &[0, 2, 2]);
+        let inner = [("sub@/b/x", "qmap"), ("always_enq_immed@/b/x", "true")];
+        let nested = on_7_2("qmap", 1, 12, &work, &[&QUEUED[..], &inner].concat());
+        close(&nested, [6.0, 3.0, 3.0], 0.25);
+        assert!((of_group(&nested) - 0.02 * by_sub(&nested, "/b/x")).abs() <= 0.021, "{:?}", nested.account);
+        assert_eq!(value(&nested, "statistics", "qa.nr_dispatched@/b"), None);
+    }
+
+    /// A fork belongs to the scheduler of the group in which it happens. A task that moves afterwards keeps it: 7.2's ext.c sets
+    /// p->scx.sched in scx_fork(), when a sub-scheduler comes or goes, and nowhere else. The report counts those.
+    #[test]
+    #[ignore = "long: builds Linux 7.2"]
+    fn a_task_that_moves_keeps_its_scheduler() {
+        let text = |moves: &str| {
+            let text = format!(
+                "schedlab-workload 1\nCGROUP /a\nCGROUP /b\n- INIT 0 0 1 runnable cgroup=/a\n- INIT 0 0 2 runnable cgroup=/a\n{moves}- EXIT 2 100s\n"
+            );
+            schedlab_workload::parse_text("moves", text.as_bytes()).unwrap_or_else(|e| panic!("{e}"))
+        };
+        let strangers = |report: &ChildReport| {
+            report
+                .refused
+                .iter()
+                .filter(|(why, _)| why.contains("stayed with the one"))
+                .map(|(_, n)| *n)
+                .sum::<u64>()
+        };
+        let by_sub = |report: &ChildReport| value(report, "statistics", "qa.nr_dispatched@/b");
+        // forks a child into /b, goes there itself
+        let moved = on_7_2(
+            "qmap",
+            1,
+            6,
+            &text("- FORK 1 1s 3 cgroup=/b\n- PRIO 1 1s cgroup=/b\n- EXIT 1 100s\n- EXIT 3 100s\n"),
+            &QUEUED,
+        );
+        let cpu = seconds(&moved);
+        assert_eq!((strangers(&moved), by_sub(&moved)), (2, None), "{cpu:?}");
+        // a task of /b forks one: both are the sub-scheduler's, to the end
+        let mut inside = text("- FORK 1 1s 3\n- PRIO 3 1s cgroup=/a\n- EXIT 1 100s\n- EXIT 3 100s\n");
+        inside.tasks[0].cgroup = Some(CgroupId(1));
+        let inside = on_7_2("qmap", 1, 12, &inside, &QUEUED);
+        assert_eq!(strangers(&inside), 1);
+        let cpu = seconds(&inside);
+        let dispatched: f64 = by_sub(&inside).unwrap().parse().unwrap();
+        assert!((cpu[0] + cpu[2] - 0.02 * dispatched).abs() <= 0.021, "{cpu:?}, {dispatched}");
+    }
+
+    /// Which scheduler was thrown out, by the kernel's own record.
+    #[test]
+    #[ignore = "long: builds Linux 7.2"]
+    fn a_sub_schedulers_exit_is_reported() {
+        let work = grouped(&["/a", "/b"], &[0, 1, 1]);
+        let run = |work: &Workload, param| {
+            misbehaved(&on_7_2("qmap", 1, 20, work, &[&QUEUED[..], &[param]].concat()))
+        };
+        let (kind, reason) = run(&work, ("qa.test_error_cnt@/b", "50"));
+        assert_eq!(kind, "scheduler exit");
+        let of_b = "the sub-scheduler of /b: the kernel threw it out: ";
+        assert!(reason.starts_with(&format!("{of_b}scx_bpf_error (")), "{reason}");
+        assert!(reason.contains("test triggering error)"), "{reason}");
+        // the kernel names it by the number of its group; its own dump() follows
+        assert!(reason.contains("the kernel's dump:\n    qmap: sub1-"), "{reason}");
+        assert!(reason.contains("QMAP FIFO[0]"), "{reason}");
+        // the first one takes its sub-schedulers along, and is the one that is named
+        let (_, reason) = run(&work, ("qa.test_error_cnt", "50"));
+        assert!(reason.starts_with("the kernel threw it out: scx_bpf_error ("), "{reason}");
+        assert!(reason.contains("test triggering error)"), "{reason}");
+        // two tasks of its own: its queue is never empty, and the group never runs. The watchdog blames the group's scheduler
+        let starved = grouped(&["/a", "/b"], &[0, 0, 1]);
+        let (_, reason) = run(&starved, ("slice_ns@/b", "20000000"));
+        assert!(reason.starts_with(&format!("{of_b}runnable task stall")), "{reason}");
+        let (_, after) = reason.split_once("failed to run for ").expect(&reason);
+        let waited: f64 = after.split('s').next().unwrap().parse().unwrap();
+        assert!((5.0..=7.5).contains(&waited), "{reason}");
+    }
+
+    #[test]
+    #[ignore = "long: builds Linux 7.2"]
+    fn a_sub_scheduler_that_cannot_be_is_refused() {
+        let work = grouped(&["/a", "/b"], &[0, 1]);
+        let one = || Topology::flat(1).unwrap();
+        let refused = |params: &[(&str, &str)]| match try_on("7.2", "qmap", one(), 1, &work, params) {
+            Err(RunError::Scheduler(error)) => error,
+            other => panic!("{other:?}"),
+        };
+        let error = refused(&[("sub@/c", "qmap")]);
+        assert!(matches!(&error, SchedulerError::NoGroup { group, .. } if group == "/c"), "{error}");
+        assert!(error.to_string().contains("no control group /c (it has /a, /b)"), "{error}");
+        let error = refused(&[("slice_ns@/b", "1")]);
+        assert!(matches!(error, SchedulerError::NoSub { .. }), "{error}");
+        let (kind, reason) =
+            misbehaved(&on_7_2("qmap", 1, 1, &work, &[("sub@/b", "qmap"), ("none@/b", "1")]));
+        assert_eq!(kind, "refused");
+        assert!(reason.contains("the sub-scheduler of /b: it has no variable none"), "{reason}");
+        // simple has no sub_attach(): EOPNOTSUPP
+        let (kind, reason) = misbehaved(&on_7_2("simple", 1, 1, &work, &[("sub@/b", "qmap")]));
+        assert_eq!(kind, "refused");
+        assert!(reason.contains("attaching qmap, the sub-scheduler of /b: refused"), "{reason}");
+        assert!(reason.contains("takes none: it has no sub_attach()"), "{reason}");
     }
 
     /// A current release, from its crate.

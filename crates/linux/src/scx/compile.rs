@@ -64,6 +64,8 @@ pub struct CompiledScx {
     pub source_sha256: String,
     /// The kernel's enumerators, one `NAME VALUE` a line.
     pub enumerators: PathBuf,
+    /// Sub-schedulers, by the path of the control group that each is attached to.
+    pub subs: BTreeMap<String, CompiledScx>,
 }
 
 fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> ScxError {
@@ -291,7 +293,8 @@ pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxEr
     let object = dir.join(format!("{stem}-{key}.so"));
     let text = fs::read(&source).map_err(io("read", &source))?;
     let sum: String = Sha256::digest(&text).iter().map(|b| format!("{b:02x}")).collect();
-    let compiled = CompiledScx { object, source, source_sha256: sum, enumerators: dir.join("enumerators") };
+    let enumerators = dir.join("enumerators");
+    let compiled = CompiledScx { object, source, source_sha256: sum, enumerators, subs: BTreeMap::new() };
     if compiled.object.is_file() {
         return Ok(compiled);
     }

@@ -8,6 +8,7 @@
 //!
 //! * [`compile`]: source -> object, cached; layouts of types compared with the kernel's;
 //! * [`Scx`]: the object in the simulated kernel's process: settings, maps, statistics, exit;
+//! * [`sub_of`]: which `--param` is about a sub-scheduler;
 //! * `semantics`: what BPF promises and C does not;
 //! * `halves`: defaults in place of the scheduler's user-space half.
 
@@ -20,12 +21,15 @@ mod object;
 mod published;
 mod semantics;
 mod settings;
+mod subs;
 
 use std::path::PathBuf;
 
 pub use compile::{CompiledScx, check_tools, compile, of_kernel};
 pub use object::{Scx, ScxExit, ScxSetting, settings_of};
 pub use published::Published;
+pub(crate) use subs::Subs;
+pub use subs::{ATTACHED, sub_of};
 
 /// Why a scheduler cannot be had.
 #[derive(Debug, thiserror::Error)]

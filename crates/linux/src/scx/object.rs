@@ -10,7 +10,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_void};
 use std::fs;
-use std::path::Path;
+use std::io::Write as _;
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
+use std::path::{Path, PathBuf};
 use std::ptr;
 
 use super::CompiledScx;
@@ -113,6 +115,8 @@ pub struct Scx {
     kernel_text: usize,
     kernel_object: std::path::PathBuf,
     _library: libloading::os::unix::Library,
+    /// Its file, if that has no name: what its number is the dynamic loader takes for the object's name.
+    _copy: Option<fs::File>,
 }
 
 fn text_of(bytes: &[u8]) -> String {
@@ -140,6 +144,29 @@ impl Scx {
         cpus: &[Topo],
         params: &[(String, String)],
     ) -> Result<Scx, String> {
+        Scx::load_for(compiled, kernel, kernel_object, cpus, params, None)
+    }
+
+    /// The same for a sub-scheduler, which is to be attached to the control group `group`.
+    pub(crate) fn load_sub(
+        compiled: &CompiledScx,
+        kernel: &LinuxKernel,
+        kernel_object: &Path,
+        cpus: &[Topo],
+        params: &[(String, String)],
+        group: &str,
+    ) -> Result<Scx, String> {
+        Scx::load_for(compiled, kernel, kernel_object, cpus, params, Some(group))
+    }
+
+    fn load_for(
+        compiled: &CompiledScx,
+        kernel: &LinuxKernel,
+        kernel_object: &Path,
+        cpus: &[Topo],
+        params: &[(String, String)],
+        group: Option<&str>,
+    ) -> Result<Scx, String> {
         let say = |path: &Path| {
             let path = path.display().to_string();
             move |e: std::io::Error| format!("{path}: {e}")
@@ -150,10 +177,16 @@ impl Scx {
             .section(".BTF")
             .and_then(|s| Btf::parse(s.data))
             .ok_or("the scheduler's object has no types")?;
+        // the same file is loaded once only, and the scheduler above may be of the same program
+        let copy = group.map(|_| copied(&data)).transpose().map_err(say(&compiled.object))?;
+        let file = match &copy {
+            Some(copy) => PathBuf::from(format!("/proc/self/fd/{}", copy.as_raw_fd())),
+            None => compiled.object.clone(),
+        };
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
         // SAFETY: the object has no constructors; it was compiled by `compile`.
-        let library = unsafe { libloading::os::unix::Library::open(Some(&compiled.object), flags) }
-            .map_err(|e| e.to_string())?;
+        let library =
+            unsafe { libloading::os::unix::Library::open(Some(&file), flags) }.map_err(|e| e.to_string())?;
         // SAFETY: the signature is scx_abi.h's.
         let get = unsafe { library.get::<unsafe extern "C" fn() -> *const Abi>(b"schedlab_scx_abi\0") }
             .map_err(|e| e.to_string())?;
@@ -193,6 +226,8 @@ impl Scx {
                 is_cid: 0,
                 reserved: 0,
                 userland: ptr::null(),
+                cgroup: ptr::null(),
+                cgroup_ids: [ptr::null_mut(); 2],
                 failed: [0; 128],
             }),
             _maps: Vec::new(),
@@ -211,9 +246,13 @@ impl Scx {
             kernel_object: kernel_object.to_owned(),
             btf,
             _library: library,
+            _copy: copy,
         };
         scx.find_variables(&symbols, base);
         scx.find_ops(&elf, base)?;
+        if let Some(group) = group {
+            scx.find_group(group)?;
+        }
         let enumerators = read_enumerators(&compiled.enumerators).map_err(say(&compiled.enumerators))?;
         let half = scx.half(cpus);
         scx.find_maps(&half)?;
@@ -297,6 +336,23 @@ impl Scx {
         self.request.ops = variable.address as *mut c_void;
         self.request.ops_size = u64::from(bytes);
         self.request.is_cid = u32::from(is_cid);
+        Ok(())
+    }
+
+    /// Where the number of its control group goes: the support code finds it when the group is there.
+    fn find_group(&mut self, group: &str) -> Result<(), String> {
+        const ID: &str = "sub_cgroup_id";
+        let place = |scx: &Scx, variable: &str, path: &str| {
+            let variable = scx.variables.get(variable)?;
+            let place = settings::resolve(&scx.btf, variable.id, path).ok()?;
+            (place.bytes == 8).then_some((variable.address + place.offset as usize) as *mut c_void)
+        };
+        let in_ops = place(self, "ops", &format!(".{ID}"))
+            .ok_or("its struct sched_ext_ops has no sub_cgroup_id: Linux has sub-schedulers from 7.1 on")?;
+        self.request.cgroup_ids = [in_ops, place(self, ID, "").unwrap_or(ptr::null_mut())];
+        let group = CString::new(group).map_err(|_| "its path holds a NUL")?;
+        self.request.cgroup = group.as_ptr();
+        self._names.push(group);
         Ok(())
     }
 
@@ -395,7 +451,10 @@ impl Scx {
     /// Whether a `--param` of this name is the scheduler's.
     pub fn has(&self, name: &str) -> bool {
         let (variable, _) = settings::split(name);
-        self.variables.contains_key(variable) && self.maps.iter().all(|m| m.name != variable)
+        // NAME@/GROUP is a sub-scheduler's
+        super::sub_of(name).is_none()
+            && self.variables.contains_key(variable)
+            && self.maps.iter().all(|m| m.name != variable)
     }
 
     fn set(&mut self, path: &str, value: &str, enumerators: &BTreeMap<String, i64>) -> Result<(), String> {
@@ -476,6 +535,13 @@ impl Scx {
     pub(crate) fn has_exited(&self) -> bool {
         // SAFETY: as for `record`; nothing runs.
         unsafe { ptr::read_volatile(&raw const (*self.record()).exited) != 0 }
+    }
+
+    /// The kernel's kind of its exit, if it has exited.
+    #[inline]
+    pub(crate) fn exit_kind(&self) -> u32 {
+        // SAFETY: as for `record`; nothing runs.
+        unsafe { ptr::read_volatile(&raw const (*self.record()).kind) }
     }
 
     /// Why the scheduler is gone, if it is.
@@ -639,6 +705,19 @@ fn read_enumerators(path: &Path) -> std::io::Result<BTreeMap<String, i64>> {
         Some((name.to_owned(), value.parse().ok()?))
     };
     Ok(text.lines().filter_map(pair).collect())
+}
+
+/// A file of this content that has no name; `/proc/self/fd/N` leads to it.
+fn copied(data: &[u8]) -> std::io::Result<fs::File> {
+    // SAFETY: the name is a text that ends in NUL.
+    let fd = unsafe { libc::memfd_create(c"sub-scheduler".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that was just made, and which nothing else has.
+    let mut file = unsafe { fs::File::from_raw_fd(fd) };
+    file.write_all(data)?;
+    Ok(file)
 }
 
 /// Settings are constants to the scheduler: its read-only data is written to before it runs.

@@ -23,12 +23,21 @@ pub(crate) struct Counts {
     pub(crate) loads: u64,
 }
 
-static TEXT_START: AtomicUsize = AtomicUsize::new(0);
-static TEXT_END: AtomicUsize = AtomicUsize::new(0);
+/// Code of a scheduler's object, and the object's own count of loads.
+struct Armed {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    faults: AtomicPtr<u64>,
+}
+
+/// The scheduler, and its sub-schedulers.
+const MOST: usize = 16;
+static ARMED: [Armed; MOST] = [const {
+    Armed { start: AtomicUsize::new(0), end: AtomicUsize::new(0), faults: AtomicPtr::new(ptr::null_mut()) }
+}; MOST];
+static NR_ARMED: AtomicUsize = AtomicUsize::new(0);
 /// Readable zeros; loads are sent to their middle.
 static ZEROS: AtomicUsize = AtomicUsize::new(0);
-/// The object's own count of loads.
-static FAULTS: AtomicPtr<u64> = AtomicPtr::new(ptr::null_mut());
 static DIVISIONS: AtomicU64 = AtomicU64::new(0);
 static LOADS: AtomicU64 = AtomicU64::new(0);
 /// A load under way: the register + 1, what it held, what it holds meanwhile.
@@ -217,16 +226,16 @@ impl Registers<'_> {
             }
         }
     }
+    /// Whose code it is.
+    fn armed(&self) -> Option<&'static Armed> {
+        let at = self.instruction_pointer();
+        let holds =
+            |a: &&Armed| (a.start.load(Ordering::Relaxed)..a.end.load(Ordering::Relaxed)).contains(&at);
+        ARMED[..NR_ARMED.load(Ordering::Relaxed)].iter().find(holds)
+    }
     /// The instruction, if it is the scheduler's.
     fn instruction(&self) -> Option<Instruction> {
-        let (at, start, end) = (
-            self.instruction_pointer(),
-            TEXT_START.load(Ordering::Relaxed),
-            TEXT_END.load(Ordering::Relaxed),
-        );
-        if !(start..end).contains(&at) {
-            return None;
-        }
+        let (at, end) = (self.instruction_pointer(), self.armed()?.end.load(Ordering::Relaxed));
         // SAFETY: the bytes from here to the end of the object's code, at most 15, are mapped and not written to.
         let code = unsafe { std::slice::from_raw_parts(at as *const u8, (end - at).min(15)) };
         Instruction::decode(code)
@@ -279,7 +288,7 @@ impl Registers<'_> {
         self.set(base, substitute);
         self.0[libc::REG_EFL as usize] |= TRAP_FLAG;
         LOADS.fetch_add(1, Ordering::Relaxed);
-        let faults = FAULTS.load(Ordering::Relaxed);
+        let faults = self.armed().map_or(ptr::null_mut(), |armed| armed.faults.load(Ordering::Relaxed));
         if !faults.is_null() {
             // SAFETY: a counter in the object's data; one thread.
             unsafe { *faults += 1 };
@@ -329,11 +338,22 @@ const SIGNALS: [c_int; 4] = [libc::SIGFPE, libc::SIGSEGV, libc::SIGBUS, libc::SI
 /// Handlers that were there before, in this order.
 static BEFORE: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 
-/// Have BPF's rules hold for the code in `text`; `faults` counts loads as well.
+/// Have BPF's rules hold for the code in `text`, beside what they hold for already; `faults` counts loads as well.
 ///
 /// # Safety
 /// `text` must be the code of an object that stays loaded, `faults` a counter in its data or null.
 pub(crate) unsafe fn arm(text: std::ops::Range<usize>, faults: *mut u64) -> io::Result<()> {
+    let number = NR_ARMED.load(Ordering::Relaxed);
+    let Some(slot) = ARMED.get(number) else {
+        return Err(io::Error::other(format!("a run has at most {} sub-schedulers", MOST - 1)));
+    };
+    slot.start.store(text.start, Ordering::Relaxed);
+    slot.end.store(text.end, Ordering::Relaxed);
+    slot.faults.store(faults, Ordering::Relaxed);
+    NR_ARMED.store(number + 1, Ordering::Relaxed);
+    if number > 0 {
+        return Ok(());
+    }
     let map = |len, protection| {
         // SAFETY: a new anonymous mapping.
         let at = unsafe {
@@ -344,9 +364,6 @@ pub(crate) unsafe fn arm(text: std::ops::Range<usize>, faults: *mut u64) -> io::
     const STACK: usize = 64 << 10;
     let zeros = map(ZERO_BYTES, libc::PROT_READ)?;
     let stack = map(STACK, libc::PROT_READ | libc::PROT_WRITE)?;
-    TEXT_START.store(text.start, Ordering::Relaxed);
-    TEXT_END.store(text.end, Ordering::Relaxed);
-    FAULTS.store(faults, Ordering::Relaxed);
     ZEROS.store(zeros as usize, Ordering::Relaxed);
     // the simulated kernel's stacks are small
     let alternate = libc::stack_t { ss_sp: stack, ss_flags: 0, ss_size: STACK };

@@ -10,6 +10,7 @@
 use std::ffi::{CString, c_void};
 use std::io;
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::abi::{Field, MAX_FIELDS, Map};
 use super::super::btf::{Kind, Member, TypeId};
@@ -50,10 +51,9 @@ impl Scx {
                 map.max_entries = *entries;
             }
             if map.kind == MAP_ARENA {
-                let pages = u64::from(map.max_entries).min(LARGEST_ARENA / PAGE);
-                let memory = reserve(pages * PAGE).map_err(|e| {
-                    format!("its arena of {pages} pages cannot be had at address {ARENA:#x}: {e}")
-                })?;
+                let pages = u64::from(map.max_entries).min(largest_arena() / PAGE);
+                let memory = reserve(pages * PAGE)
+                    .map_err(|e| format!("its arena of {pages} pages cannot be had below 4 GiB: {e}"))?;
                 (self.request.arena, self.request.arena_pages) = (memory, pages);
             }
             if let Some((_, count)) = half.filled.iter().find(|(map, _)| *map == name) {
@@ -179,24 +179,30 @@ impl Scx {
     }
 }
 
-/// Where an arena begins. Below 4 GiB nothing else lives: this program is position-independent.
-const ARENA: usize = 0x1000_0000;
+/// Where the next arena begins: behind those of other schedulers. Below 4 GiB nothing else lives: this program is
+/// position-independent.
+static NEXT_ARENA: AtomicUsize = AtomicUsize::new(0x1000_0000);
+
 /// Up to the end of the lowest 4 GiB.
-const LARGEST_ARENA: u64 = 0xf000_0000;
+fn largest_arena() -> u64 {
+    (1 << 32) - NEXT_ARENA.load(Ordering::Relaxed) as u64
+}
 
 /// Address space for an arena; memory is used as it is touched.
 fn reserve(bytes: u64) -> io::Result<*mut c_void> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let wanted = NEXT_ARENA.load(Ordering::Relaxed);
     // SAFETY: a new mapping, which replaces none.
-    let at = unsafe { libc::mmap(ARENA as *mut c_void, bytes as usize, protection, flags, -1, 0) };
+    let at = unsafe { libc::mmap(wanted as *mut c_void, bytes as usize, protection, flags, -1, 0) };
     if at == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    if at as usize != ARENA {
+    if at as usize != wanted {
         // SAFETY: the mapping just made, which nothing refers to.
         unsafe { libc::munmap(at, bytes as usize) };
         return Err(io::Error::from(io::ErrorKind::AddrInUse));
     }
+    NEXT_ARENA.store(wanted + bytes as usize, Ordering::Relaxed);
     Ok(at)
 }
