@@ -19,7 +19,33 @@ u32 quotient_u32 = 99, remainder_u32 = 99;
 s64 quotient_s64 = 99, remainder_s64 = 99, quotient_by_zero_s64 = 99;
 u64 loaded_null = 99, loaded_wild = 99, loaded_nested = 99, compared = 99;
 s64 probe_result = 99;
+u64 relocated = 99;
 u64 order = 99, loops = 99, migration_disabled = 99, in_rcu = 99;
+
+/* the kernel's types as far as this program needs them: other places, one field of another width, one that no kernel has */
+struct sched_ext_entity___own {
+	u64 no_such_field;
+	u64 slice;
+} __attribute__((preserve_access_index));
+
+struct task_struct___own {
+	u64 no_such_field;
+	u64 prio;	/* int */
+	struct sched_ext_entity___own scx;
+	union {
+		struct {
+			const char *name;
+			int pid;
+		};
+		struct task_struct *real_parent;
+	};
+} __attribute__((preserve_access_index));
+
+struct no_such_type___own {
+	int field;
+} __attribute__((preserve_access_index));
+
+enum scx_dsq_id_flags___own { SCX_DSQ_GLOBAL___own = 5, SCX_DSQ_NO_SUCH___own = 6 };
 
 struct keyed {
 	struct bpf_rb_node rb;
@@ -76,6 +102,37 @@ static bool count_to_five(u32 i, u64 *n)
 	return far > 0x7777777700000003ULL;
 }
 
+/* a bit for each answer that is right */
+static u64 relocations(void)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_struct___own *own = (void *)p;
+	u64 right = 0;
+
+	right |= (own->pid == p->pid && p->pid) << 0;
+	right |= (own->prio == p->prio && p->prio) << 1;
+	right |= (own->scx.slice == p->scx.slice) << 2;
+	right |= (own->real_parent == p->real_parent) << 3;
+	right |= (BPF_CORE_READ(own, real_parent, pid) == p->real_parent->pid) << 4;
+	right |= !bpf_core_field_exists(own->no_such_field) << 5;
+	right |= !bpf_core_field_exists(own->scx.no_such_field) << 6;
+	right |= bpf_core_field_exists(own->scx.slice) << 7;
+	right |= !bpf_core_field_exists(own->name) << 8;
+	right |= !bpf_core_field_exists(struct task_struct, no_such_field) << 9;
+	right |= !bpf_core_field_exists(((struct task_struct *)0)->scx.no_such_field) << 10;
+	right |= bpf_core_field_exists(struct task_struct___own, scx.slice) << 11;
+	right |= bpf_core_field_exists(p->in_iowait) << 12;
+	right |= bpf_core_type_exists(struct task_struct___own) << 13;
+	right |= !bpf_core_type_exists(struct no_such_type___own) << 14;
+	right |= (bpf_core_type_size(struct task_struct___own) == sizeof(*p)) << 15;
+	right |= bpf_core_enum_value_exists(enum scx_dsq_id_flags___own, SCX_DSQ_GLOBAL___own) << 16;
+	right |= !bpf_core_enum_value_exists(enum scx_dsq_id_flags___own, SCX_DSQ_NO_SUCH___own) << 17;
+	right |= (bpf_core_enum_value(enum scx_dsq_id_flags___own, SCX_DSQ_GLOBAL___own) == SCX_DSQ_GLOBAL) << 18;
+	right |= (bpf_core_field_offset(struct task_struct___own, pid) == offsetof(struct task_struct, pid)) << 19;
+	right |= (bpf_core_field_size(own->prio) == sizeof(p->prio)) << 20;
+	return right;
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(semantics_init)
 {
 	struct task_struct *wild = (struct task_struct *)(0x6b6b6b6b6b6b6b6bULL + zero_u64), *null = null_task;
@@ -102,6 +159,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(semantics_init)
 	order = smallest() * 100;
 	order += smallest() * 10;
 	order += smallest();
+
+	relocated = relocations();
 
 	bpf_loop(10, count_to_five, &n, 0);
 	loops = n;

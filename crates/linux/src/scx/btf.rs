@@ -352,6 +352,11 @@ impl Btf {
         lists.flatten().map(|(name, value)| (name.as_str(), *value)).collect()
     }
 
+    /// Whether there is an enumeration of this name.
+    pub(crate) fn has_enum(&self, wanted: &str) -> bool {
+        self.types.iter().any(|kind| matches!(kind, Kind::Enum { name, .. } if name == wanted))
+    }
+
     /// Where in a value of this type structures of this name lie: offsets in bytes, also within members and arrays.
     pub(crate) fn find_inside(&self, id: TypeId, wanted: &str, base: u32, found: &mut Vec<(u32, u32)>) {
         match self.kind(self.plain(id).0) {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! linux.so (flavour scx) ── pahole ──> vmlinux.btf ── bpftool ──> vmlinux.h          once per kernel
-//! scx_simple.bpf.c, unchanged ── gcc with linux/scx/include in front ──> scheduler.o
+//! scx_simple.bpf.c, unchanged ── gcc with linux/scx/include in front ── relocate ──> scheduler.o
 //! linux/scx/support.c ── gcc with the kernel's own flags and headers ──> support.o   ──> scx_simple-<key>.so
 //! ```
 //!
@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 use super::ScxError;
 use super::btf::{Btf, Member};
 use super::elf::{Elf, essential};
+use super::relocate;
 use crate::build::BuiltKernel;
 
 /// How the scheduler itself is compiled.
@@ -283,6 +284,7 @@ pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxEr
     part(kernel.key.as_bytes());
     part(kernel.compiler.as_bytes());
     part(FLAGS.join(" ").as_bytes());
+    part(relocate::REVISION);
     for file in ["support.c", "userland.c", "glue.c", "scx_abi.h"] {
         let path = ours.join(file);
         part(&fs::read(&path).map_err(io("read", &path))?);
@@ -304,6 +306,10 @@ pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxEr
     result.map(|()| compiled)
 }
 
+fn types_in(section: &[u8]) -> Result<Btf, ScxError> {
+    Btf::parse(section).ok_or_else(|| ScxError::Layout("the types (.BTF) are unreadable".into()))
+}
+
 fn steps(
     kernel: &BuiltKernel,
     compiled: &CompiledScx,
@@ -315,16 +321,41 @@ fn steps(
     let (scheduler, glue, support) = (work.join("scheduler.o"), work.join("glue.o"), work.join("support.o"));
     let read = |path: &Path| fs::read(path).map_err(io("read", path));
     let damaged = |path: &Path| ScxError::Damaged { path: path.to_owned(), why: "not an object".into() };
+    let vmlinux = read(&compiled.enumerators.with_file_name("vmlinux.btf"))?;
+    let kernels = types_in(&vmlinux)?;
     let mut parts = Vec::new();
     for (number, source) in sources(&compiled.source).iter().enumerate() {
-        let part = work.join(format!("part{number}.o"));
-        let mut gcc = gcc();
-        gcc.args(arguments).args(["-gbtf", "-c", "-o"]).arg(&part).arg(source);
+        let compile = |from: &Path, to: &Path| {
+            let mut gcc = gcc();
+            gcc.args(arguments).args(["-gbtf", "-c", "-o"]).arg(to).arg(from);
+            run(&mut gcc, "compiling the scheduler", "gcc")
+        };
+        let mut preprocess = gcc();
+        preprocess.args(arguments).arg("-E").arg(source);
         if number > 0 {
             // libraries have functions that are both weak and always_inline, which gcc refuses
-            gcc.arg("-Dalways_inline=unused");
+            preprocess.arg("-Dalways_inline=unused");
         }
-        run(&mut gcc, "compiling the scheduler", "gcc")?;
+        let text = run(&mut preprocess, "reading the scheduler's source", "gcc")?;
+        let mut text = String::from_utf8_lossy(&text).into_owned();
+        if relocate::is_needed(&text) {
+            let declared = match relocate::probe(&text)? {
+                Some(probe) => {
+                    let (from, to) =
+                        (work.join(format!("probe{number}.i")), work.join(format!("probe{number}.o")));
+                    fs::write(&from, probe).map_err(io("write", &from))?;
+                    compile(&from, &to)?;
+                    let object = read(&to)?;
+                    let types = Elf::parse(&object).and_then(|e| e.section(".BTF").map(|s| s.data.to_vec()));
+                    types_in(&types.unwrap_or_default())?
+                }
+                None => Btf::default(),
+            };
+            text = relocate::apply(&text, &declared, &kernels)?;
+        }
+        let (from, part) = (work.join(format!("part{number}.i")), work.join(format!("part{number}.o")));
+        fs::write(&from, text).map_err(io("write", &from))?;
+        compile(&from, &part)?;
         parts.push(part);
     }
     run(
@@ -332,12 +363,9 @@ fn steps(
         "linking its files",
         "binutils",
     )?;
-    let vmlinux = read(&compiled.enumerators.with_file_name("vmlinux.btf"))?;
-    let has_cids = Btf::parse(&vmlinux).is_some_and(|btf| {
-        btf.composites().any(|(name, _, members)| {
-            name == "scx_enable_cmd" && members.iter().any(|m| m.name == "arena_map")
-        })
-    });
+    let has_cids = kernels
+        .composites()
+        .any(|(name, _, members)| name == "scx_enable_cmd" && members.iter().any(|m| m.name == "arena_map"));
     let cids: &[&str] = if has_cids { &["-DSCHEDLAB_CID"] } else { &[] };
     run(
         gcc().args(arguments).args(cids).args(["-c", "-o"]).arg(&glue).arg(ours.join("glue.c")),
@@ -453,9 +481,7 @@ fn layouts_agree(scheduler: &[u8], vmlinux: &[u8]) -> Result<(), ScxError> {
     let Some(section) = Elf::parse(scheduler).and_then(|e| e.section(".BTF").map(|s| s.data.to_vec())) else {
         return Err(ScxError::Layout("the scheduler's object has no types (.BTF)".into()));
     };
-    let (Some(ours), Some(theirs)) = (Btf::parse(&section), Btf::parse(vmlinux)) else {
-        return Err(ScxError::Layout("the types (.BTF) are unreadable".into()));
-    };
+    let (ours, theirs) = (types_in(&section)?, types_in(vmlinux)?);
     let mut known = BTreeMap::<&str, Vec<_>>::new();
     for (name, bytes, members) in theirs.composites().filter(|c| !c.0.is_empty()) {
         known.entry(name).or_default().push((bytes, members));

@@ -9,6 +9,7 @@
 //! * [`compile`]: source -> object, cached; layouts of types compared with the kernel's;
 //! * [`Scx`]: the object in the simulated kernel's process: settings, maps, statistics, exit;
 //! * [`sub_of`]: which `--param` is about a sub-scheduler;
+//! * `relocate`: fields of the kernel's that it reads through types of its own (CO-RE);
 //! * `semantics`: what BPF promises and C does not;
 //! * `halves`: defaults in place of the scheduler's user-space half.
 
@@ -19,6 +20,7 @@ mod elf;
 mod halves;
 mod object;
 mod published;
+mod relocate;
 mod semantics;
 mod settings;
 mod subs;
@@ -63,6 +65,9 @@ pub enum ScxError {
     /// Structures come out differently.
     #[error("the compiler lays out types otherwise than the kernel's own: {0}")]
     Layout(String),
+    /// A type of the scheduler's own, of which it cannot be said where in the kernel its fields are.
+    #[error("a type of the scheduler's own (CO-RE): {0}")]
+    Relocation(String),
     /// A file is not as it should be.
     #[error("{path}: {why}; remove it and try again")]
     Damaged {

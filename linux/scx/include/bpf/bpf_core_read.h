@@ -2,18 +2,23 @@
 #ifndef SCHEDLAB_BPF_CORE_READ_H
 #define SCHEDLAB_BPF_CORE_READ_H
 /*
- * A scheduler is compiled against the types of the very kernel that it runs in: nothing is relocated, and what it asks for by
- * name exists (else it does not compile). Could falsify: a scheduler that asks for a field of an older kernel, by a type of
- * its own with that field, is told that the field exists.
+ * What libbpf would relocate when it loads a program. A scheduler is compiled against the types of the very kernel that it runs
+ * in; a type of its own (struct rq___local) is laid out as the kernel's, and these questions are answered, in the preprocessed
+ * text (crates/linux/src/scx/relocate.rs). Could falsify: bit fields in such types, which are refused.
  */
-#define bpf_core_field_exists(f...) 1
-#define bpf_core_type_exists(t) 1
-#define bpf_core_type_matches(t) 1
-#define bpf_core_enum_value_exists(t, v) 1
-#define bpf_core_enum_value(t, v) (v)
-#define bpf_core_type_size(t) sizeof(t)
-#define bpf_core_field_size(f...) sizeof(f)
-#define bpf_core_field_offset(f...) __builtin_offsetof(f)
+#define bpf_core_field_exists(f...) __schedlab_core_field_exists(f)
+#define bpf_core_type_exists(t) __schedlab_core_type_exists(t)
+#define bpf_core_type_matches(t) __schedlab_core_type_exists(t)
+#define bpf_core_enum_value_exists(t, v) __schedlab_core_enum_value_exists(t, v)
+#define bpf_core_enum_value(t, v) __schedlab_core_enum_value(t, v)
+#define bpf_core_type_size(t) __schedlab_core_type_size(t)
+#define ___core_field1(f) (f)
+#define ___core_field2(t, f) (((t *)0)->f)
+#define ___core_field(f...) ___bpf_apply(___core_field, ___bpf_narg(f))(f)
+#define bpf_core_field_size(f...) sizeof(___core_field(f))
+#define ___core_offset1(f) ((unsigned long)&(f))
+#define ___core_offset2(t, f) __builtin_offsetof(t, f)
+#define bpf_core_field_offset(f...) ___bpf_apply(___core_offset, ___bpf_narg(f))(f)
 #define bpf_core_cast(p, t) ((t *)(p))
 #define bpf_core_read(dst, size, src) schedlab_probe_read(dst, size, src)
 #define bpf_core_read_str(dst, size, src) schedlab_probe_read_str(dst, size, src)
