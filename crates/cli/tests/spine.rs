@@ -49,6 +49,30 @@ fn linux_replays_use_exactly_the_recorded_cpu_time() {
     }
 }
 
+/// CPU 1 of two is down from 1 to 2 s and from 3 s to the end, while two tasks never sleep: it idles then, no work waits for it, and
+/// the log contradicts itself nowhere (Linux traces nothing of what a CPU does on its way down: crates/runner/src/offline.rs).
+#[test]
+fn a_cpu_that_goes_down_is_idle_and_comes_back() {
+    if !has_linux() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let workload = dir.path().join("two.txt");
+    std::fs::write(&workload, "schedlab-workload 1\n- INIT 0 0 1..2 runnable\n- EXIT 1..2 100s\n").unwrap();
+    for sched in ["linux-6.12", "linux-6.1"] {
+        let mut args = vec!["--quiet", "run", workload.to_str().unwrap(), "--sched", sched, "--cpus", "2"];
+        args.extend(["--at", "1s:cpu1=off", "--at", "2s:cpu1=on", "--at", "3s:cpu1=off"]);
+        args.extend(["--duration", "4s", "--json", "-"]);
+        let result = json(&args);
+        // tens of ms each for RCU, the stopper, and the balancer when it is back
+        let cpu_s = number(&result, "cpu_ns") as f64 * 1e-9;
+        assert!((5.8..6.2).contains(&cpu_s), "{sched}: {cpu_s} s");
+        let down_s = number(&result["per_cpu"][1], "idle_ns") as f64 * 1e-9;
+        assert!((1.8..2.2).contains(&down_s), "{sched}: {down_s} s");
+        assert!(number(&result, "idle_while_waiting_ns") < 200_000_000, "{sched}: {result}");
+    }
+}
+
 fn log_bytes(workload: &str, sched: &str, cpus: &str, duration: &str) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap();

@@ -8,7 +8,7 @@
 //! Tasks with equal affinity share a mask; per mask we count waiting tasks and idle CPUs, so that a record costs as many steps
 //! as there are masks that hold its CPU (one, when nothing is pinned), whatever the number of CPUs. The kernel's own threads are
 //! bound to their CPUs and do not count as work that waits. A task whose affinity changes during the run leaves the account at
-//! that moment, since the log does not hold the new mask; such tasks are counted.
+//! that moment, since the log does not hold the new mask; such tasks are counted. A CPU that is down does not idle.
 
 use schedlab_log::LogHeader;
 use schedlab_units::CpuSet;
@@ -35,6 +35,8 @@ pub(crate) struct Account {
     /// Mask of a task; `None`: not counted.
     of_row: Vec<Option<u32>>,
     waiting: Vec<bool>,
+    is_idle: Vec<bool>,
+    is_down: Vec<bool>,
     /// Masks with both a waiting task and an idle CPU.
     nr_violated: u32,
     stretch_ns: u64,
@@ -69,6 +71,8 @@ impl Account {
             of_cpu,
             of_row,
             waiting: vec![false; rows],
+            is_idle: vec![false; header.nr_cpus as usize],
+            is_down: vec![false; header.nr_cpus as usize],
             nr_violated: 0,
             stretch_ns: 0,
         }
@@ -85,6 +89,24 @@ impl Account {
 
     #[inline]
     pub fn idle(&mut self, cpu: u32, begins: bool) {
+        self.is_idle[cpu as usize] = begins;
+        if !self.is_down[cpu as usize] {
+            self.count_idle(cpu, begins);
+        }
+    }
+
+    /// The CPU goes down or comes back.
+    pub fn down(&mut self, cpu: u32, begins: bool) {
+        if self.is_down[cpu as usize] != begins {
+            self.is_down[cpu as usize] = begins;
+            if self.is_idle[cpu as usize] {
+                self.count_idle(cpu, !begins);
+            }
+        }
+    }
+
+    #[inline]
+    fn count_idle(&mut self, cpu: u32, begins: bool) {
         for i in 0..self.of_cpu[cpu as usize].len() {
             let mask = self.of_cpu[cpu as usize][i];
             self.change(mask, |mask| if begins { mask.idle += 1 } else { mask.idle -= 1 });

@@ -50,9 +50,7 @@ pub enum LogProblem {
     #[error(transparent)]
     Log(#[from] LogError),
     /// A record says something impossible.
-    #[error(
-        "the log contradicts itself in record {index} at {time_ns} ns: {problem}; `verify` lists all contradictions"
-    )]
+    #[error("the log contradicts itself in record {index} at {time_ns} ns: {problem}")]
     Record {
         /// Position in the log, from 0.
         index: u64,

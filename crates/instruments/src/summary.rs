@@ -16,7 +16,7 @@ use crate::conservation::{Account, Conservation};
 use crate::replay::{Observer, Run, Wait, WaitCause, replay};
 use crate::slots::Slots;
 use crate::{Distribution, LogProblem};
-use schedlab_log::{Kind, Log, PrevState, Record};
+use schedlab_log::{Kind, Log, PrevState, Record, note};
 use schedlab_units::{CpuId, TaskId};
 
 /// One task's account.
@@ -364,6 +364,9 @@ impl Observer for Collector {
             (Kind::Migrate, Some(row)) => self.rows[row as usize].stats.assignments += 1,
             (Kind::Exit, Some(row)) => self.rows[row as usize].stats.exited = true,
             (Kind::Params, Some(row)) if record.flags & 1 != 0 => self.conservation.leave_out(row),
+            (Kind::Note, _) if record.arg == note::CPU => {
+                self.conservation.down(record.cpu.into(), record.value == 0);
+            }
             _ => {}
         }
     }

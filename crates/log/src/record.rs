@@ -34,6 +34,8 @@ pub enum Kind {
 /// Numbers in `arg` of a [`Kind::Note`] by the machine: what a task does that changes nothing in the schedule, so that no other record
 /// tells it. With them a log tells the whole workload that ran.
 pub mod note {
+    /// `cpu` comes up (`value` 1) or goes down (0).
+    pub const CPU: u32 = 0x8000_0001;
     /// `task` wakes `other`, which does not sleep (yet); `value` is the number of the wakeup.
     pub const EARLY: u32 = 0x8000_0010;
     /// `task` would sleep, but need not: wakeup `value` has come already, from `other`; [`NO_WAKEUP`]: its own time has come.

@@ -13,6 +13,7 @@
 
 mod child;
 mod crash;
+mod offline;
 pub mod pool;
 mod scheduler;
 mod watch;
@@ -216,6 +217,7 @@ pub fn run(request: &Request<'_>) -> Result<RunResult, RunError> {
     };
     let (report, spill) = watch::supervise(request, program, setup)?;
     let header = header(request, &report);
+    let spill = offline::complete(spill, &header, request.actions)?;
     Ok(RunResult { header, spill, report, dropped })
 }
 
