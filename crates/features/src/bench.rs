@@ -160,6 +160,8 @@ impl Bench {
             )));
         }
         let log = RawLog::open(result.spill, result.header).map_err(Trouble::failed)?;
+        let summary = schedlab_instruments::summarize(&log).map_err(Trouble::failed)?;
+        summary.check_time().map_err(Trouble::failed)?;
         let records: Result<Vec<Record>, _> = log.records().map_err(Trouble::failed)?.collect();
         let records = records.map_err(Trouble::failed)?;
         let schedule = Schedule::new(&records, nr_cpus, result.report.duration_ns);
