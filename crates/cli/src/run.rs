@@ -289,15 +289,20 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String
     let is_late = |task: &TaskStats, kernel_ns: u64| {
         !task.exited && task.cpu_ns.checked_sub(kernel_ns).is_some_and(|late_ns| late_ns < tick_ns)
     };
-    let differs = summary
+    let differing = summary
         .tasks
         .iter()
         .zip(&report.kernel_cpu_ns)
         .filter(|(task, kernel_ns)| task.cpu_ns != **kernel_ns && !is_late(task, **kernel_ns))
-        .count();
-    if differs > 0 {
+        .map(|(task, kernel_ns)| (task, *kernel_ns));
+    let differing: Vec<(&TaskStats, u64)> = differing.collect();
+    if let Some((task, kernel_ns)) = differing.iter().max_by_key(|(task, ns)| task.cpu_ns.abs_diff(*ns)) {
         notes.push(format!(
-            "the scheduler's own account of CPU time differs from the log's for {differs} tasks"
+            "the scheduler's own account of CPU time differs from the log's for {} tasks, most for pid {}: {}, in the log {}",
+            differing.len(),
+            plan.loaded.workload.task(task.id).pid,
+            Span::from_ns(*kernel_ns),
+            Span::from_ns(task.cpu_ns)
         ));
     }
     notes
