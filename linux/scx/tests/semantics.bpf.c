@@ -126,12 +126,14 @@ static bool count_to_five(u32 i, u64 *n)
 /* a bit for each answer that is right */
 #define RIGHT(bit, is) right |= (u64)!!(is) << (bit)
 
-static u64 relocations(void)
+static u64 relocations(struct task_struct *wild)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_struct___own *own = (void *)p;
 	struct no_such_type___own *none = NULL;
 	struct semantics_context___v2 context = { 1, 2 };
+	char comm[sizeof(p->comm)];
+	int pid = 77;
 	u64 right = 0;
 
 	RIGHT(0, own->pid == p->pid && p->pid);
@@ -177,6 +179,16 @@ static u64 relocations(void)
 	RIGHT(36, bpf_core_type_exists(typeof(*own)) && !bpf_core_type_exists(typeof(*none)));
 	RIGHT(37, !bpf_core_type_exists(struct semantics_context___v2));
 	RIGHT(38, context.a == 1 && context.b == 2 && sizeof(context) == 16);
+	/* ways to read */
+	RIGHT(39, BPF_CORE_READ(p, real_parent, real_parent, real_parent, real_parent, real_parent, real_parent,
+				real_parent, real_parent, pid) ==
+		  p->real_parent->real_parent->real_parent->real_parent->real_parent->real_parent
+		  ->real_parent->real_parent->pid);
+	RIGHT(40, !BPF_CORE_READ_INTO(&comm, p, comm) && comm[0] == p->comm[0] && comm[0]);
+	RIGHT(41, BPF_CORE_READ_STR_INTO(&comm, p, comm) > 1 && comm[1] == p->comm[1]);
+	RIGHT(42, BPF_CORE_READ_INTO(&pid, p, real_parent, pid) == 0 && pid == p->real_parent->pid);
+	RIGHT(43, BPF_CORE_READ_INTO(&pid, wild, pid) == -14 && pid == 0);
+	RIGHT(44, BPF_CORE_READ_BITFIELD_PROBED(p, in_iowait) == p->in_iowait);
 	return right;
 }
 
@@ -207,7 +219,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(semantics_init)
 	order += smallest() * 10;
 	order += smallest();
 
-	relocated = relocations();
+	relocated = relocations(wild);
 
 	bpf_loop(10, count_to_five, &n, 0);
 	loops = n;

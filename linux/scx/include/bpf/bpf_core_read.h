@@ -24,6 +24,21 @@
 #define ___core_read3(a, b, c) ((a)->b->c)
 #define ___core_read4(a, b, c, d) ((a)->b->c->d)
 #define ___core_read5(a, b, c, d, e) ((a)->b->c->d->e)
+#define ___core_read6(a, b, c, d, e, f) ((a)->b->c->d->e->f)
+#define ___core_read7(a, b, c, d, e, f, g) ((a)->b->c->d->e->f->g)
+#define ___core_read8(a, b, c, d, e, f, g, h) ((a)->b->c->d->e->f->g->h)
+#define ___core_read9(a, b, c, d, e, f, g, h, i) ((a)->b->c->d->e->f->g->h->i)
+#define ___core_read10(a, b, c, d, e, f, g, h, i, j) ((a)->b->c->d->e->f->g->h->i->j)
 #define BPF_CORE_READ(a...) ___bpf_apply(___core_read, ___bpf_narg(a))(a)
-#define BPF_CORE_READ_INTO(dst, a...) ({ *(dst) = BPF_CORE_READ(a); 0; })
+/* the last step is bpf_core_read()'s, with its error; arrays are copied */
+#define BPF_CORE_READ_INTO(dst, a...) bpf_core_read(dst, sizeof(*(dst)), &BPF_CORE_READ(a))
+#define BPF_CORE_READ_STR_INTO(dst, a...) bpf_core_read_str(dst, sizeof(*(dst)), &BPF_CORE_READ(a))
+#define BPF_PROBE_READ BPF_CORE_READ
+#define BPF_PROBE_READ_INTO BPF_CORE_READ_INTO
+#define BPF_PROBE_READ_STR_INTO BPF_CORE_READ_STR_INTO
+#define BPF_CORE_READ_BITFIELD(s, f) ((unsigned long long)(s)->f)
+#define BPF_CORE_READ_BITFIELD_PROBED(s, f) BPF_CORE_READ_BITFIELD(s, f)
+/* a number for bpf_rdonly_cast(), which does not look at it; 0 for a type that the kernel lacks */
+#define bpf_core_type_id_kernel(t) __schedlab_core_type_exists(t)
+#define __builtin_preserve_access_index(x) (x)
 #endif
