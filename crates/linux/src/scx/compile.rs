@@ -332,6 +332,11 @@ fn steps(
             gcc.args(arguments).args(["-gbtf", "-c", "-o"]).arg(to).arg(from);
             run(&mut gcc, "compiling the scheduler", "gcc")
         };
+        let types_of = |object: &Path| {
+            let object = read(object)?;
+            let types = Elf::parse(&object).and_then(|e| e.section(".BTF").map(|s| s.data.to_vec()));
+            types_in(&types.unwrap_or_default())
+        };
         let mut preprocess = gcc();
         preprocess.args(arguments).arg("-E").arg(source);
         if number > 0 {
@@ -340,16 +345,15 @@ fn steps(
         }
         let text = run(&mut preprocess, "reading the scheduler's source", "gcc")?;
         let mut text = relocate::decoded(&text);
-        if relocate::is_needed(&text, &header) {
+        let is_needed = relocate::is_needed(&text, &header);
+        if is_needed {
             let declared = match relocate::probe(&text, &header, &kernels)? {
                 Some(probe) => {
                     let (from, to) =
                         (work.join(format!("probe{number}.i")), work.join(format!("probe{number}.o")));
                     fs::write(&from, relocate::encoded(&probe)).map_err(io("write", &from))?;
                     compile(&from, &to)?;
-                    let object = read(&to)?;
-                    let types = Elf::parse(&object).and_then(|e| e.section(".BTF").map(|s| s.data.to_vec()));
-                    types_in(&types.unwrap_or_default())?
+                    types_of(&to)?
                 }
                 None => Btf::default(),
             };
@@ -358,6 +362,9 @@ fn steps(
         let (from, part) = (work.join(format!("part{number}.i")), work.join(format!("part{number}.o")));
         fs::write(&from, relocate::encoded(&text)).map_err(io("write", &from))?;
         compile(&from, &part)?;
+        if is_needed {
+            relocate::check(&types_of(&part)?, &kernels)?;
+        }
         parts.push(part);
     }
     run(

@@ -311,7 +311,8 @@ pub(super) fn probe(text: &str, header: &str, kernel: &Btf) -> Result<Option<Str
     let tokens = tokens(text, header);
     let definitions = definitions(&tokens);
     let kernel = Kernel::new(kernel);
-    for d in definitions.iter().filter(|d| !d.is_global && kernel.has_composite(d.is_union(), d.name)) {
+    let is_hidden = |d: &&Definition<'_>| !d.is_global && kernel.has_composite(d.is_union(), d.name);
+    if let Some(d) = definitions.iter().find(is_hidden) {
         let why = format!(
             "{} {} is defined within a function, and the kernel has such a type; define it at file scope",
             d.keyword, d.name
@@ -423,16 +424,19 @@ fn fields(btf: &Btf, members: &[Member]) -> Vec<(String, Field)> {
     found
 }
 
-/// The kernel's types by name.
+/// Types by name: sizes and members.
+type ByName<'a> = BTreeMap<&'a str, Vec<(u32, &'a [Member])>>;
+
+/// The kernel's types.
 struct Kernel<'a> {
     btf: &'a Btf,
-    /// Structures, and unions, by name: sizes and members.
-    composites: [BTreeMap<&'a str, Vec<(u32, &'a [Member])>>; 2],
+    /// Structures, and unions.
+    composites: [ByName<'a>; 2],
 }
 
 impl<'a> Kernel<'a> {
     fn new(btf: &'a Btf) -> Kernel<'a> {
-        let mut composites = [BTreeMap::<_, Vec<_>>::new(), BTreeMap::new()];
+        let mut composites = [ByName::new(), ByName::new()];
         for (is_union, name, bytes, members) in btf.structures().filter(|c| !c.1.is_empty()) {
             composites[usize::from(is_union)].entry(name).or_default().push((bytes, members));
         }
@@ -880,15 +884,27 @@ impl<'a> Types<'a> {
         let Some((kernel_bytes, _)) = known.first() else { return Ok(None) };
         let own = self.own.iter().find(|own| own.name == *name && own.keyword == *keyword);
         let own = own.ok_or_else(|| format!("{keyword} {name}: the compiler wrote no members of it down"))?;
+        // (libbpf relocates some accesses through such a type: BPF_CORE_READ())
+        let unmarked = |why: &str| {
+            format!(
+                "{keyword} {name} is not marked, and does not fit the kernel's type of this name ({why}): if it stands for the kernel's, add __attribute__((preserve_access_index)); if it is the scheduler's own, change its name"
+            )
+        };
         let (mut items, mut absent) = (Vec::new(), Vec::new());
         for (field, mine) in fields(self.declared, own.members) {
-            let refuse = |why: &str| Err(format!("{keyword} {name}: {field} {why}"));
+            let refuse = |why: &str| {
+                let marked = || format!("{keyword} {name}: {field} {why}");
+                Err(if definition.is_marked { marked() } else { unmarked(&field) })
+            };
             let value = format!("(({keyword} schedlab_declared_{name} *)0)->{field}");
             let theirs = match self.field(definition, &field, mine) {
                 Ok(theirs) => theirs,
                 Err(why) => return refuse(&why),
             };
             let Some(theirs) = theirs else {
+                if !definition.is_marked {
+                    return Err(unmarked(&format!("{field} is not in it")));
+                }
                 let plus = if mine.is_bit_field { "+" } else { "" };
                 absent.push((
                     self.size(sizes, mine.id).max(8 * u32::from(mine.is_bit_field)),
@@ -939,11 +955,6 @@ impl<'a> Types<'a> {
             }
             items.push((theirs.offset_bits / 8, bytes, format!("{of} {field};")));
         }
-        if !definition.is_marked && !absent.is_empty() {
-            return Err(format!(
-                "{keyword} {name} is not marked, and the kernel has a type of this name without all of its fields: if it stands for the kernel's, add __attribute__((preserve_access_index)); if it is the scheduler's own, change its name"
-            ));
-        }
         items.sort_by_key(|(offset, ..)| *offset);
         // one behind the other; what the kernel has at the same place, and arrays without an end, beside them
         let mut pads = 0;
@@ -955,6 +966,9 @@ impl<'a> Types<'a> {
         let mut size = *kernel_bytes;
         for (offset, bytes, text) in items {
             size = size.max(offset.saturating_add(bytes));
+            if offset < at && bytes > 0 && !definition.is_marked {
+                return Err(unmarked("fields lie in one place"));
+            }
             if offset < at || bytes == 0 {
                 arms.push(format!("char schedlab_{name}_at_{offset}_{}[{offset}]; {text}", arms.len()));
             } else {
@@ -997,6 +1011,36 @@ pub(super) fn apply(text: &str, header: &str, declared: &Btf, kernel: &Btf) -> R
     answered(&changed, &|question, asked| types.answer(question, asked))
 }
 
+/// Whether the compiler put the fields of relocated types where the kernel has them. `compiled`: the types of [`apply`]'s text.
+pub(super) fn check(compiled: &Btf, kernel: &Btf) -> Result<(), ScxError> {
+    let kernel = Kernel::new(kernel);
+    for (is_union, name, _, members) in compiled.structures() {
+        let prefix = format!("schedlab_{name}_");
+        let mut is_absent = false;
+        let members = fields(compiled, members);
+        // (another type can be within this one, and is looked at itself)
+        if members.first().is_none_or(|(first, _)| !first.starts_with(&prefix)) {
+            continue;
+        }
+        for (field, mine) in members {
+            if field.starts_with("schedlab_") {
+                is_absent = field.starts_with(&format!("{prefix}absent_"));
+                continue;
+            }
+            let mut known = kernel.named(is_union, name).iter().flat_map(|(_, m)| fields(kernel.btf, m));
+            if !is_absent && !known.any(|(n, k)| n == field && k.offset_bits == mine.offset_bits) {
+                return Err(ScxError::Relocation(format!(
+                    "the compiler puts {field} of {name} elsewhere than the kernel has it; this is an error of the simulator's"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What stands for a definition, given its body; `None`: it stays.
+type Replace<'r, 'a> = dyn FnMut(&Definition<'a>, &str) -> Result<Option<String>, ScxError> + 'r;
+
 /// `text[from..to]` with each outermost definition there replaced, name to closing brace, inner ones in its body first.
 fn substituted<'a>(
     text: &str,
@@ -1004,7 +1048,7 @@ fn substituted<'a>(
     definitions: &[Definition<'a>],
     to: usize,
     from: usize,
-    replace: &mut dyn FnMut(&Definition<'a>, &str) -> Result<Option<String>, ScxError>,
+    replace: &mut Replace<'_, 'a>,
 ) -> Result<String, ScxError> {
     let (mut out, mut done) = (String::new(), from);
     for (number, definition) in definitions.iter().enumerate() {
@@ -1294,6 +1338,23 @@ struct b { struct b___1 { int x; } *p; };\nvoid f(void) { struct c___1 { int x; 
         let own = declared(vec![member("no", U32, 0)]);
         let unmarked = apply(unmarked, HEADER, &own, &kernel()).unwrap_err().to_string();
         assert!(unmarked.contains("struct rq___own is not marked"), "{unmarked}");
+        assert!(unmarked.contains("(no is not in it)"), "{unmarked}");
+    }
+
+    #[test]
+    fn what_the_compiler_made_of_it_is_checked() {
+        let compiled = |clock: u32| {
+            let inner = vec![member("schedlab_rq___own_pad", U32, 0), member("clock", U64, clock)];
+            let absent = vec![member("schedlab_rq___own_absent_0", U32, 0), member("no", U64, 0)];
+            types(vec![
+                structure("", 72, inner),
+                structure("", 8, absent),
+                structure("rq___own", 72, vec![member("", 5, 0), member("", 6, 0)]),
+            ])
+        };
+        assert!(check(&compiled(8), &kernel()).is_ok());
+        let wrong = check(&compiled(12), &kernel()).unwrap_err().to_string();
+        assert!(wrong.contains("puts clock of rq___own elsewhere"), "{wrong}");
     }
 
     #[test]
