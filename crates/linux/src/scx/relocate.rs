@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! struct rq___local { u64 clock_pelt, clock_task, no_such; };     the scheduler's: "struct rq, as far as I need it"
-//!        |                in struct rq of the kernel (3,456 bytes): bytes 2832, 2824, none
+//!        |                in struct rq of 6.12 (3,712 bytes): bytes 3016, 3008, none
 //!        v
 //! struct rq___local { union {
-//!         struct { char pad1[2824]; u64 clock_task; u64 clock_pelt; char pad2[616]; } packed;     as large as the kernel's
+//!         struct { char pad1[3008]; u64 clock_task; u64 clock_pelt; char pad2[688]; } packed;     as large as the kernel's
 //!         struct { u64 no_such; } packed;                         not there: it compiles, and no question finds it
 //! }; };
 //! bpf_core_field_exists(q->no_such)     !(*q is a struct rq___local): the kernel's struct rq has no path no_such
@@ -418,6 +418,16 @@ fn flattened(btf: &Btf, members: &[Member], base_bits: u32, depth: usize, found:
     }
 }
 
+/// What an array, also one of arrays, is made of.
+fn element(btf: &Btf, id: TypeId) -> TypeId {
+    let mut id = btf.plain(id).0;
+    for _ in 0..DEPTH {
+        let Kind::Array { element, .. } = btf.kind(id) else { break };
+        id = btf.plain(*element).0;
+    }
+    id
+}
+
 fn fields(btf: &Btf, members: &[Member]) -> Vec<(String, Field)> {
     let mut found = Vec::new();
     flattened(btf, members, 0, 0, &mut found);
@@ -822,9 +832,15 @@ impl<'a> Types<'a> {
             }
             (Kind::Composite { members, .. }, Kind::Composite { members: known, .. }) => {
                 let known = fields(kernel, known);
+                // a relocated one moves what is around it
+                let is_relocated = |id| match declared.kind(element(declared, id)) {
+                    Kind::Composite { name, .. } => sizes.contains_key(name),
+                    _ => false,
+                };
                 fields(declared, members).iter().all(|(name, field)| {
                     known.iter().any(|(n, k)| {
                         n == name
+                            && !is_relocated(field.id)
                             && k.offset_bits == field.offset_bits
                             && self.is_same_layout(sizes, field.id, k.id, depth + 1)
                     })
@@ -841,17 +857,13 @@ impl<'a> Types<'a> {
     /// How large a type of the scheduler's is, once it is relocated.
     fn size(&self, sizes: &BTreeMap<String, u32>, id: TypeId) -> u32 {
         let declared = self.declared;
-        let (mut id, mut factor) = (declared.plain(id).0, 1u32);
-        for _ in 0..DEPTH {
-            let Kind::Array { element, length } = declared.kind(id) else { break };
-            factor = factor.saturating_mul(*length);
-            id = declared.plain(*element).0;
+        let (one, all) = (element(declared, id), declared.size(id));
+        match declared.kind(one) {
+            Kind::Composite { name, bytes, .. } if sizes.contains_key(name) => {
+                all.checked_div(*bytes).unwrap_or(1).saturating_mul(sizes[name])
+            }
+            _ => all,
         }
-        let one = match declared.kind(id) {
-            Kind::Composite { name, .. } if sizes.contains_key(name) => sizes[name],
-            _ => declared.size(id),
-        };
-        factor.saturating_mul(one)
     }
 
     /// Where a field is in the kernel; an error if types of one name disagree.
@@ -938,14 +950,18 @@ impl<'a> Types<'a> {
                     (of, bytes) = (format!("unsigned {width}"), *t);
                 }
                 _ if !self.is_same_layout(sizes, mine.id, theirs.id, 0) => {
-                    let mut inner = kernel.plain(theirs.id).0;
-                    for _ in 0..DEPTH {
-                        let Kind::Array { element, .. } = kernel.kind(inner) else { break };
-                        inner = kernel.plain(*element).0;
-                    }
-                    return refuse(&match kernel.kind(inner) {
-                        Kind::Composite { name: theirs, .. } if !theirs.is_empty() => format!(
-                            "has a type that the kernel lays out otherwise; give it a name of its own and the mark: struct {theirs}___own"
+                    let (mine, theirs) = (element(declared, mine.id), element(kernel, theirs.id));
+                    return refuse(&match (declared.kind(mine), kernel.kind(theirs)) {
+                        (Kind::Composite { name: mine, .. }, Kind::Composite { name, bytes, .. })
+                            if sizes.contains_key(mine) =>
+                        {
+                            format!(
+                                "is made of {name} ({bytes} bytes) in the kernel: {mine} stands for another type, or holds a field that the kernel lacks and that is larger; give it the name of that type and such fields only as fit"
+                            )
+                        }
+                        (_, Kind::Composite { is_union, name, .. }) if !name.is_empty() => format!(
+                            "has a type that the kernel lays out otherwise; give it a name of its own and the mark: {} {name}___own",
+                            if *is_union { "union" } else { "struct" }
                         ),
                         _ => "has a type that the kernel lays out otherwise; declare it as the kernel does"
                             .into(),
@@ -1334,6 +1350,26 @@ struct b { struct b___1 { int x; } *p; };\nvoid f(void) { struct c___1 { int x; 
         ]);
         let nested = apply(OWN.lines().last().unwrap(), HEADER, &own, &kernel()).unwrap_err().to_string();
         assert!(nested.contains("struct in___own"), "{nested}");
+        // elements of more bytes than the kernel's; a type of another name; one without a flavour around one with it
+        let own = |name: &str, more: Vec<Member>, of: TypeId| {
+            let members = [vec![member("y", U32, 0)], more].concat();
+            let types = types(vec![
+                structure(name, 44, members),
+                Kind::Array { element: 5, length: 2 },
+                structure("rq___own", 99, vec![member("many", 6, 0), member("in", of, 88)]),
+                Kind::Array { element: U64, length: 5 },
+                structure("", 44, vec![member("in", 5, 0)]),
+            ]);
+            let text = OWN.replace("in___own", name);
+            apply(&text, HEADER, &types, &kernel()).map(drop).map_err(|e| e.to_string())
+        };
+        assert_eq!(own("in___own", Vec::new(), 5), Ok(()));
+        let large = own("in___own", vec![member("no", 8, 4)], 5).unwrap_err();
+        assert!(large.contains("many is made of in (16 bytes) in the kernel"), "{large}");
+        let other = own("rq___2", Vec::new(), 5).unwrap_err();
+        assert!(other.contains("rq___2: y is") || other.contains("many is made of in"), "{other}");
+        let around = own("in___own", Vec::new(), 9).unwrap_err();
+        assert!(around.contains("in has a type that the kernel lays out otherwise"), "{around}");
         let unmarked = "struct rq___own { int x; };";
         let own = declared(vec![member("no", U32, 0)]);
         let unmarked = apply(unmarked, HEADER, &own, &kernel()).unwrap_err().to_string();
