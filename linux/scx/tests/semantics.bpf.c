@@ -145,8 +145,8 @@ static u64 relocations(struct task_struct *wild)
 	RIGHT(6, !bpf_core_field_exists(own->scx.no_such_field));
 	RIGHT(7, bpf_core_field_exists(own->scx.slice));
 	RIGHT(8, !bpf_core_field_exists(own->name));
-	RIGHT(9, !bpf_core_field_exists(struct task_struct, no_such_field));
-	RIGHT(10, !bpf_core_field_exists(((struct task_struct *)0)->scx.no_such_field));
+	RIGHT(9, !bpf_core_field_exists(struct task_struct___own, no_such_field));
+	RIGHT(10, !bpf_core_field_exists(((struct task_struct___own *)0)->scx.no_such_field));
 	RIGHT(11, bpf_core_field_exists(struct task_struct___own, scx.slice));
 	RIGHT(12, bpf_core_field_exists(p->in_iowait));
 	RIGHT(13, bpf_core_type_exists(struct task_struct___own));
@@ -162,7 +162,7 @@ static u64 relocations(struct task_struct *wild)
 	RIGHT(22, !bpf_core_field_exists((own->no_such_struct).inner));
 	RIGHT(23, !bpf_core_field_exists(own->no_such_array[1]));
 	RIGHT(24, !bpf_core_field_exists(struct task_struct___own, no_such_struct.inner));
-	RIGHT(25, !bpf_core_field_exists(((const struct task_struct *)NULL)->no_such_field));
+	RIGHT(25, !bpf_core_field_exists(((const struct task_struct___own *)NULL)->no_such_field));
 	RIGHT(26, bpf_core_field_exists(own->scx));
 	RIGHT(27, bpf_core_field_exists(typeof(*own), pid) && !bpf_core_field_exists(typeof(*own), no_such_field));
 	/* of another kind */
