@@ -218,7 +218,7 @@ fn what_bpf_defines_holds() {
         ("loops", 5),
         ("migration_disabled", 1),
         ("in_rcu", 1),
-        ("relocated", (1 << 21) - 1),
+        ("relocated", (1 << 45) - 1),
     ];
     for (name, number) in expected {
         assert_eq!(value(&report, "statistics", name), Some(number.to_string()), "{name}");

@@ -22,15 +22,30 @@ s64 probe_result = 99;
 u64 relocated = 99;
 u64 order = 99, loops = 99, migration_disabled = 99, in_rcu = 99;
 
-/* the kernel's types as far as this program needs them: other places, one field of another width, one that no kernel has */
+/*
+ * The kernel's types as far as this program needs them: other places, one unsigned field of another width, one of another kind,
+ * shorter arrays, and some that no kernel has.
+ */
 struct sched_ext_entity___own {
 	u64 no_such_field;
 	u64 slice;
 } __attribute__((preserve_access_index));
 
+struct hlist_node___own {
+	struct hlist_node **pprev;
+	u64 no_such_field;
+} __attribute__((preserve_access_index));
+
 struct task_struct___own {
 	u64 no_such_field;
-	u64 prio;	/* int */
+	struct {
+		int inner;
+	} no_such_struct;
+	int no_such_array[4];
+	u64 flags;	/* unsigned int */
+	u64 tasks;	/* struct list_head */
+	char comm[2];
+	struct hlist_node___own pid_links[2];
 	struct sched_ext_entity___own scx;
 	union {
 		struct {
@@ -44,6 +59,12 @@ struct task_struct___own {
 struct no_such_type___own {
 	int field;
 } __attribute__((preserve_access_index));
+
+/* this program's own, whatever its name looks like */
+struct semantics_context___v2 {
+	u8 a;
+	u64 b;
+};
 
 enum scx_dsq_id_flags___own { SCX_DSQ_GLOBAL___own = 5, SCX_DSQ_NO_SUCH___own = 6 };
 
@@ -103,33 +124,71 @@ static bool count_to_five(u32 i, u64 *n)
 }
 
 /* a bit for each answer that is right */
-static u64 relocations(void)
+#define RIGHT(bit, is) right |= (u64)!!(is) << (bit)
+
+static u64 relocations(struct task_struct *wild)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_struct___own *own = (void *)p;
+	struct no_such_type___own *none = NULL;
+	struct semantics_context___v2 context = { 1, 2 };
+	char comm[sizeof(p->comm)];
+	int pid = 77;
 	u64 right = 0;
 
-	right |= (own->pid == p->pid && p->pid) << 0;
-	right |= (own->prio == p->prio && p->prio) << 1;
-	right |= (own->scx.slice == p->scx.slice) << 2;
-	right |= (own->real_parent == p->real_parent) << 3;
-	right |= (BPF_CORE_READ(own, real_parent, pid) == p->real_parent->pid) << 4;
-	right |= !bpf_core_field_exists(own->no_such_field) << 5;
-	right |= !bpf_core_field_exists(own->scx.no_such_field) << 6;
-	right |= bpf_core_field_exists(own->scx.slice) << 7;
-	right |= !bpf_core_field_exists(own->name) << 8;
-	right |= !bpf_core_field_exists(struct task_struct, no_such_field) << 9;
-	right |= !bpf_core_field_exists(((struct task_struct *)0)->scx.no_such_field) << 10;
-	right |= bpf_core_field_exists(struct task_struct___own, scx.slice) << 11;
-	right |= bpf_core_field_exists(p->in_iowait) << 12;
-	right |= bpf_core_type_exists(struct task_struct___own) << 13;
-	right |= !bpf_core_type_exists(struct no_such_type___own) << 14;
-	right |= (bpf_core_type_size(struct task_struct___own) == sizeof(*p)) << 15;
-	right |= bpf_core_enum_value_exists(enum scx_dsq_id_flags___own, SCX_DSQ_GLOBAL___own) << 16;
-	right |= !bpf_core_enum_value_exists(enum scx_dsq_id_flags___own, SCX_DSQ_NO_SUCH___own) << 17;
-	right |= (bpf_core_enum_value(enum scx_dsq_id_flags___own, SCX_DSQ_GLOBAL___own) == SCX_DSQ_GLOBAL) << 18;
-	right |= (bpf_core_field_offset(struct task_struct___own, pid) == offsetof(struct task_struct, pid)) << 19;
-	right |= (bpf_core_field_size(own->prio) == sizeof(p->prio)) << 20;
+	RIGHT(0, own->pid == p->pid && p->pid);
+	RIGHT(1, own->flags == p->flags && p->flags);
+	RIGHT(2, own->scx.slice == p->scx.slice);
+	RIGHT(3, own->real_parent == p->real_parent);
+	RIGHT(4, BPF_CORE_READ(own, real_parent, pid) == p->real_parent->pid);
+	RIGHT(5, !bpf_core_field_exists(own->no_such_field));
+	RIGHT(6, !bpf_core_field_exists(own->scx.no_such_field));
+	RIGHT(7, bpf_core_field_exists(own->scx.slice));
+	RIGHT(8, !bpf_core_field_exists(own->name));
+	RIGHT(9, !bpf_core_field_exists(struct task_struct___own, no_such_field));
+	RIGHT(10, !bpf_core_field_exists(((struct task_struct___own *)0)->scx.no_such_field));
+	RIGHT(11, bpf_core_field_exists(struct task_struct___own, scx.slice));
+	RIGHT(12, bpf_core_field_exists(p->in_iowait));
+	RIGHT(13, bpf_core_type_exists(struct task_struct___own));
+	RIGHT(14, !bpf_core_type_exists(struct no_such_type___own));
+	RIGHT(15, bpf_core_type_size(struct task_struct___own) == sizeof(*p));
+	RIGHT(16, bpf_core_enum_value_exists(enum scx_dsq_id_flags___own, SCX_DSQ_GLOBAL___own));
+	RIGHT(17, !bpf_core_enum_value_exists(enum scx_dsq_id_flags___own, SCX_DSQ_NO_SUCH___own));
+	RIGHT(18, bpf_core_enum_value(enum scx_dsq_id_flags___own, SCX_DSQ_GLOBAL___own) == SCX_DSQ_GLOBAL);
+	RIGHT(19, bpf_core_field_offset(struct task_struct___own, pid) == offsetof(struct task_struct, pid));
+	RIGHT(20, bpf_core_field_size(own->flags) == sizeof(p->flags));
+	/* within what is not there */
+	RIGHT(21, !bpf_core_field_exists(own->no_such_struct.inner));
+	RIGHT(22, !bpf_core_field_exists((own->no_such_struct).inner));
+	RIGHT(23, !bpf_core_field_exists(own->no_such_array[1]));
+	RIGHT(24, !bpf_core_field_exists(struct task_struct___own, no_such_struct.inner));
+	RIGHT(25, !bpf_core_field_exists(((const struct task_struct___own *)NULL)->no_such_field));
+	RIGHT(26, bpf_core_field_exists(own->scx));
+	RIGHT(27, bpf_core_field_exists(typeof(*own), pid) && !bpf_core_field_exists(typeof(*own), no_such_field));
+	/* of another kind */
+	RIGHT(28, !bpf_core_field_exists(own->tasks));
+	RIGHT(29, !bpf_core_field_exists(struct task_struct___own, tasks));
+	/* the kernel's places, lengths and distances */
+	RIGHT(30, bpf_core_field_offset(own->pid) == offsetof(struct task_struct, pid));
+	RIGHT(31, bpf_core_field_offset(own->scx.slice) == offsetof(struct task_struct, scx.slice));
+	RIGHT(32, bpf_core_field_size(own->comm) == sizeof(p->comm));
+	RIGHT(33, own->pid_links[1].pprev == p->pid_links[1].pprev);
+	RIGHT(34, !bpf_core_field_exists(own->pid_links[1].no_such_field));
+	RIGHT(35, own->comm[1] == p->comm[1]);
+	/* types by other names, and types of this program's own */
+	RIGHT(36, bpf_core_type_exists(typeof(*own)) && !bpf_core_type_exists(typeof(*none)));
+	RIGHT(37, !bpf_core_type_exists(struct semantics_context___v2));
+	RIGHT(38, context.a == 1 && context.b == 2 && sizeof(context) == 16);
+	/* ways to read */
+	RIGHT(39, BPF_CORE_READ(p, real_parent, real_parent, real_parent, real_parent, real_parent, real_parent,
+				real_parent, real_parent, pid) ==
+		  p->real_parent->real_parent->real_parent->real_parent->real_parent->real_parent
+		  ->real_parent->real_parent->pid);
+	RIGHT(40, !BPF_CORE_READ_INTO(&comm, p, comm) && comm[0] == p->comm[0] && comm[0]);
+	RIGHT(41, BPF_CORE_READ_STR_INTO(&comm, p, comm) > 1 && comm[1] == p->comm[1]);
+	RIGHT(42, BPF_CORE_READ_INTO(&pid, p, real_parent, pid) == 0 && pid == p->real_parent->pid);
+	RIGHT(43, BPF_CORE_READ_INTO(&pid, wild, pid) == -14 && pid == 0);
+	RIGHT(44, BPF_CORE_READ_BITFIELD_PROBED(p, in_iowait) == p->in_iowait);
 	return right;
 }
 
@@ -160,7 +219,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(semantics_init)
 	order += smallest() * 10;
 	order += smallest();
 
-	relocated = relocations();
+	relocated = relocations(wild);
 
 	bpf_loop(10, count_to_five, &n, 0);
 	loops = n;

@@ -39,6 +39,7 @@ pub(crate) enum Kind {
         length: u32,
     },
     Composite {
+        is_union: bool,
         name: String,
         bytes: u32,
         members: Vec<Member>,
@@ -117,6 +118,11 @@ impl Reader<'_> {
 }
 
 impl Btf {
+    #[cfg(test)]
+    pub(crate) fn of(types: Vec<Kind>) -> Btf {
+        Btf { types }
+    }
+
     /// Read a `.BTF` section; `None` if it is damaged. Of an object that was linked from several, the types of all: a linker puts
     /// their sections one behind the other, each with a header of its own.
     pub(crate) fn parse(data: &[u8]) -> Option<Btf> {
@@ -161,7 +167,8 @@ impl Btf {
                     let (element, _index, length) = (r.u32()?, r.u32()?, r.u32()?);
                     Kind::Array { element, length }
                 }
-                4 | 5 => {
+                kind @ (4 | 5) => {
+                    let is_union = kind == 5;
                     let mut members = Vec::with_capacity(count);
                     for _ in 0..count {
                         let (member, id, offset) = (name(r.u32()?)?, r.u32()?, r.u32()?);
@@ -169,7 +176,7 @@ impl Btf {
                             if flag { (offset & 0xff_ffff, offset >> 24) } else { (offset, 0) };
                         members.push(Member { name: member, id, offset_bits, width_bits });
                     }
-                    Kind::Composite { name: name(name_at)?, bytes: size, members }
+                    Kind::Composite { is_union, name: name(name_at)?, bytes: size, members }
                 }
                 6 => {
                     let mut values = Vec::with_capacity(count);
@@ -306,8 +313,15 @@ impl Btf {
     }
 
     pub(crate) fn composites(&self) -> impl Iterator<Item = (&str, u32, &[Member])> {
+        self.structures().map(|(_, name, bytes, members)| (name, bytes, members))
+    }
+
+    /// The same; and whether each is a union.
+    pub(crate) fn structures(&self) -> impl Iterator<Item = (bool, &str, u32, &[Member])> {
         self.types.iter().filter_map(|kind| match kind {
-            Kind::Composite { name, bytes, members } => Some((name.as_str(), *bytes, members.as_slice())),
+            Kind::Composite { is_union, name, bytes, members } => {
+                Some((*is_union, name.as_str(), *bytes, members.as_slice()))
+            }
             _ => None,
         })
     }
@@ -343,18 +357,22 @@ impl Btf {
         })
     }
 
+    /// Enumerations: names and values.
+    pub(crate) fn enums(&self) -> impl Iterator<Item = (&str, &[(String, i64)])> {
+        self.types.iter().filter_map(|kind| match kind {
+            Kind::Enum { name, values, .. } => Some((name.as_str(), values.as_slice())),
+            _ => None,
+        })
+    }
+
     /// Every enumerator by name.
     pub(crate) fn enumerators(&self) -> BTreeMap<&str, i64> {
-        let lists = self.types.iter().filter_map(|kind| match kind {
-            Kind::Enum { values, .. } => Some(values),
-            _ => None,
-        });
-        lists.flatten().map(|(name, value)| (name.as_str(), *value)).collect()
+        self.enums().flat_map(|(_, values)| values).map(|(name, value)| (name.as_str(), *value)).collect()
     }
 
     /// Whether there is an enumeration of this name.
     pub(crate) fn has_enum(&self, wanted: &str) -> bool {
-        self.types.iter().any(|kind| matches!(kind, Kind::Enum { name, .. } if name == wanted))
+        self.enums().any(|(name, _)| name == wanted)
     }
 
     /// Where in a value of this type structures of this name lie: offsets in bytes, also within members and arrays.

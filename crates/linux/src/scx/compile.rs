@@ -323,12 +323,19 @@ fn steps(
     let damaged = |path: &Path| ScxError::Damaged { path: path.to_owned(), why: "not an object".into() };
     let vmlinux = read(&compiled.enumerators.with_file_name("vmlinux.btf"))?;
     let kernels = types_in(&vmlinux)?;
+    let header = compiled.enumerators.with_file_name("vmlinux.h");
+    let header = relocate::decoded(header.as_os_str().as_encoded_bytes());
     let mut parts = Vec::new();
     for (number, source) in sources(&compiled.source).iter().enumerate() {
         let compile = |from: &Path, to: &Path| {
             let mut gcc = gcc();
             gcc.args(arguments).args(["-gbtf", "-c", "-o"]).arg(to).arg(from);
             run(&mut gcc, "compiling the scheduler", "gcc")
+        };
+        let types_of = |object: &Path| {
+            let object = read(object)?;
+            let types = Elf::parse(&object).and_then(|e| e.section(".BTF").map(|s| s.data.to_vec()));
+            types_in(&types.unwrap_or_default())
         };
         let mut preprocess = gcc();
         preprocess.args(arguments).arg("-E").arg(source);
@@ -337,25 +344,27 @@ fn steps(
             preprocess.arg("-Dalways_inline=unused");
         }
         let text = run(&mut preprocess, "reading the scheduler's source", "gcc")?;
-        let mut text = String::from_utf8_lossy(&text).into_owned();
-        if relocate::is_needed(&text) {
-            let declared = match relocate::probe(&text)? {
+        let mut text = relocate::decoded(&text);
+        let is_needed = relocate::is_needed(&text, &header);
+        if is_needed {
+            let declared = match relocate::probe(&text, &header, &kernels)? {
                 Some(probe) => {
                     let (from, to) =
                         (work.join(format!("probe{number}.i")), work.join(format!("probe{number}.o")));
-                    fs::write(&from, probe).map_err(io("write", &from))?;
+                    fs::write(&from, relocate::encoded(&probe)).map_err(io("write", &from))?;
                     compile(&from, &to)?;
-                    let object = read(&to)?;
-                    let types = Elf::parse(&object).and_then(|e| e.section(".BTF").map(|s| s.data.to_vec()));
-                    types_in(&types.unwrap_or_default())?
+                    types_of(&to)?
                 }
                 None => Btf::default(),
             };
-            text = relocate::apply(&text, &declared, &kernels)?;
+            text = relocate::apply(&text, &header, &declared, &kernels)?;
         }
         let (from, part) = (work.join(format!("part{number}.i")), work.join(format!("part{number}.o")));
-        fs::write(&from, text).map_err(io("write", &from))?;
+        fs::write(&from, relocate::encoded(&text)).map_err(io("write", &from))?;
         compile(&from, &part)?;
+        if is_needed {
+            relocate::check(&types_of(&part)?, &kernels)?;
+        }
         parts.push(part);
     }
     run(

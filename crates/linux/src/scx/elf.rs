@@ -144,11 +144,15 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// A name without the flavour behind its last `___`, as libbpf looks it up: several declarations of one function can differ.
+/// A name without the flavour behind its last `___`, as libbpf looks it up (bpf_core_essential_name_len()): several declarations of
+/// one function or type can differ. Longer rows of `_` separate nothing.
 pub(crate) fn essential(name: &str) -> &str {
-    match name.rfind("___") {
-        Some(at) if at > 0 && at + 3 < name.len() => &name[..at],
-        _ => name,
+    let bytes = name.as_bytes();
+    let is_separator =
+        |at: usize| bytes[at] != b'_' && bytes[at + 1..].starts_with(b"___") && bytes[at + 4] != b'_';
+    match (0..bytes.len().saturating_sub(4)).rev().find(|at| is_separator(*at)) {
+        Some(at) => name.get(..=at).unwrap_or(name),
+        None => name,
     }
 }
 
@@ -190,5 +194,10 @@ mod tests {
         assert_eq!(essential("scx_bpf_dsq_insert___v2___compat"), "scx_bpf_dsq_insert___v2");
         assert_eq!(essential("___x"), "___x");
         assert_eq!(essential("plain"), "plain");
+        assert_eq!(essential("my____thing"), "my____thing");
+        assert_eq!(
+            (essential("a___"), essential("a___b"), essential("___vmlinux___")),
+            ("a___", "a", "___vmlinux___")
+        );
     }
 }

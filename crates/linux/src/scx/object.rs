@@ -287,7 +287,7 @@ impl Scx {
         let all: Vec<(String, TypeId)> =
             [".struct_ops.link", ".struct_ops"].iter().flat_map(|s| self.btf.section(s)).collect();
         let of = |id: TypeId| match self.btf.kind(self.btf.plain(id).0) {
-            Kind::Composite { name, members, bytes } if name.starts_with("sched_ext_ops") => {
+            Kind::Composite { name, members, bytes, .. } if name.starts_with("sched_ext_ops") => {
                 Some((members.clone(), *bytes, name == "sched_ext_ops_cid"))
             }
             _ => None,
