@@ -273,10 +273,35 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
         warnings: report.warnings.clone(),
         notes: notes(plan, &report, &summary),
         account: report.account.clone(),
+        account_differs_ns: differing_accounts(plan, &report, &summary)
+            .iter()
+            .map(|(task, kernel_ns)| task.cpu_ns.abs_diff(*kernel_ns))
+            .max()
+            .unwrap_or(0),
         next_steps: Vec::new(),
     };
     let ChildReport { readings, decisions, coverage, .. } = report;
     Ok(Finished { log, summary, facts, readings, decisions, coverage })
+}
+
+/// Tasks of whose CPU time the scheduler has an account of its own that is not the log's.
+fn differing_accounts<'a>(
+    plan: &Plan<'_>,
+    report: &ChildReport,
+    summary: &'a Summary,
+) -> Vec<(&'a TaskStats, u64)> {
+    // a kernel accounts for a task that is on a CPU at its ticks, the last of which is up to a tick before the end
+    let tick_ns = 1_000_000_000_u64.checked_div(plan.scheduler.hz().into()).unwrap_or(0);
+    let is_late = |task: &TaskStats, kernel_ns: u64| {
+        !task.exited && task.cpu_ns.checked_sub(kernel_ns).is_some_and(|late_ns| late_ns < tick_ns)
+    };
+    summary
+        .tasks
+        .iter()
+        .zip(&report.kernel_cpu_ns)
+        .filter(|(task, kernel_ns)| task.cpu_ns != **kernel_ns && !is_late(task, **kernel_ns))
+        .map(|(task, kernel_ns)| (task, *kernel_ns))
+        .collect()
 }
 
 fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String> {
@@ -284,18 +309,7 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String
     if report.tokens_early > 0 {
         notes.push(format!("{} blocks did not sleep: their wakeup had come already", report.tokens_early));
     }
-    // a kernel accounts for a task that is on a CPU at its ticks, the last of which is up to a tick before the end
-    let tick_ns = 1_000_000_000_u64.checked_div(plan.scheduler.hz().into()).unwrap_or(0);
-    let is_late = |task: &TaskStats, kernel_ns: u64| {
-        !task.exited && task.cpu_ns.checked_sub(kernel_ns).is_some_and(|late_ns| late_ns < tick_ns)
-    };
-    let differing = summary
-        .tasks
-        .iter()
-        .zip(&report.kernel_cpu_ns)
-        .filter(|(task, kernel_ns)| task.cpu_ns != **kernel_ns && !is_late(task, **kernel_ns))
-        .map(|(task, kernel_ns)| (task, *kernel_ns));
-    let differing: Vec<(&TaskStats, u64)> = differing.collect();
+    let differing = differing_accounts(plan, report, summary);
     if let Some((task, kernel_ns)) = differing.iter().max_by_key(|(task, ns)| task.cpu_ns.abs_diff(*ns)) {
         notes.push(format!(
             "the scheduler's own account of CPU time differs from the log's for {} tasks, most for pid {}: {}, in the log {}",

@@ -27,6 +27,9 @@ pub struct RunFacts {
     pub notes: Vec<String>,
     /// What a scheduler that was loaded into the kernel says about itself: group, name, value.
     pub account: Vec<(String, String, String)>,
+    /// By how much the scheduler's own account of a task's CPU time differs from the log's at most, beyond what is later than its last
+    /// tick: 0 if it keeps none.
+    pub account_differs_ns: u64,
     /// What to do next: commands, with a word on what they give.
     pub next_steps: Vec<NextStep>,
 }

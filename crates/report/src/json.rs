@@ -53,6 +53,7 @@ impl Serialize for Run<'_> {
         map.serialize_entry("idle_while_waiting_max_ns", &conservation.longest_ns)?;
         map.serialize_entry("idle_while_waiting_stretches", &conservation.stretches)?;
         map.serialize_entry("warnings", &facts.warnings)?;
+        map.serialize_entry("account_differs_ns", &facts.account_differs_ns)?;
         map.serialize_entry("notes", &facts.notes)?;
         if !facts.account.is_empty() {
             map.serialize_entry("scheduler", &account(&facts.account))?;
