@@ -88,7 +88,7 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     };
     plan.actions.extend(args.explain.actions(&loaded.workload, version)?);
     let mut finished = execute(&plan, ui)?;
-    finished.facts.next_steps = next_steps(args);
+    finished.facts.next_steps = next_steps(args, &plan.command);
     write_outputs(args, &finished, ui)?;
     args.coverage.write(&finished.coverage)?;
     crate::profile::profile(&args.profile, ui)?;
@@ -338,22 +338,15 @@ pub(crate) fn command_line() -> String {
         .join(" ")
 }
 
-fn next_steps(args: &RunArgs) -> Vec<NextStep> {
-    let workload = std::iter::once(&args.workload)
-        .chain(&args.more)
-        .map(|path| path.display().to_string())
-        .collect::<Vec<_>>()
-        .join(" ");
-    let cpus = args.topology().map_or(1, Topology::nr_cpus);
+/// The same run again, with a picture.
+fn next_steps(args: &RunArgs, command: &str) -> Vec<NextStep> {
     let mut steps = Vec::new();
     if args.html.is_none() {
-        let command =
-            format!("schedlab run {workload} --sched {} --cpus {cpus} --html report.html", args.sched);
+        let command = format!("{command} --html report.html");
         steps.push(NextStep { what: "see who ran when".into(), command });
     }
     if args.perfetto.is_none() {
-        let command =
-            format!("schedlab run {workload} --sched {} --cpus {cpus} --perfetto run.pftrace", args.sched);
+        let command = format!("{command} --perfetto run.pftrace");
         steps.push(NextStep { what: "open it in ui.perfetto.dev".into(), command });
     }
     steps
