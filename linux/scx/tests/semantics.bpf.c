@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A first-in-first-out scheduler whose init() does what BPF defines and C does not, and leaves the results in variables, for
- * crates/runner/tests/scx.rs. It would load and give the same results on a real machine.
+ * crates/runner/tests/scx.rs. The results are those that BPF's rules give; a real machine's verifier would refuse the loads
+ * through pointers that it cannot know (wild, null) before they read 0.
  */
 #include <scx/common.bpf.h>
 
