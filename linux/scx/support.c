@@ -676,11 +676,9 @@ void *schedlab_ringbuf_reserve(struct bpf_map *map, u64 size, u64 flags)
 void schedlab_ringbuf_submit(void *record, u64 flags);
 void schedlab_ringbuf_submit(void *record, u64 flags) { kfree(record); }
 
-/* ---- what libbpf reads from the kernel's version and configuration (__kconfig) ---- */
+/* ---- what libbpf reads from the kernel's version (__kconfig; options: compile.rs) ---- */
 
-const int scx_kernel_version __asm__("LINUX_KERNEL_VERSION") = LINUX_VERSION_CODE;
-const int scx_hz __asm__("CONFIG_HZ") = HZ;
-const bool scx_preempt_rcu __asm__("CONFIG_PREEMPT_RCU") = IS_ENABLED(CONFIG_PREEMPT_RCU);
+const u64 scx_kernel_version __asm__("LINUX_KERNEL_VERSION") = LINUX_VERSION_CODE;
 
 /* ---- the exported table ---- */
 

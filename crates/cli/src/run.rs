@@ -291,7 +291,11 @@ fn differing_accounts<'a>(
     summary: &'a Summary,
 ) -> Vec<(&'a TaskStats, u64)> {
     // a kernel accounts for a task that is on a CPU at its ticks, the last of which is up to a tick before the end
-    let tick_ns = 1_000_000_000_u64.checked_div(plan.scheduler.hz().into()).unwrap_or(0);
+    // (a CPU without a tick: at the one that another CPU does for it each second)
+    let has_tickless =
+        plan.params.iter().any(|(name, _)| name == "boot.nohz_full" || name == "boot.isolcpus");
+    let hz = if has_tickless { 1 } else { plan.scheduler.hz() };
+    let tick_ns = 1_000_000_000_u64.checked_div(hz.into()).unwrap_or(0);
     let is_late = |task: &TaskStats, kernel_ns: u64| {
         !task.exited && task.cpu_ns.checked_sub(kernel_ns).is_some_and(|late_ns| late_ns < tick_ns)
     };

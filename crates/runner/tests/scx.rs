@@ -201,7 +201,7 @@ fn what_bpf_defines_holds() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/semantics.bpf.c");
     let report = report(file.to_str().unwrap(), 2, 1, &hogs(4), &[]);
     seconds(&report);
-    let expected: [(&str, i64); 17] = [
+    let expected: [(&str, i64); 19] = [
         ("quotient_u64", 0),
         ("remainder_u64", 7),
         ("quotient_u32", 0),
@@ -218,8 +218,12 @@ fn what_bpf_defines_holds() {
         ("loops", 5),
         ("migration_disabled", 1),
         ("in_rcu", 1),
+        ("configured", 1111),
+        ("short_array[1]", 7),
         ("relocated", (1 << 45) - 1),
     ];
+    // what has not changed is not listed
+    assert_eq!(value(&report, "statistics", "refused"), None);
     for (name, number) in expected {
         assert_eq!(value(&report, "statistics", name), Some(number.to_string()), "{name}");
     }

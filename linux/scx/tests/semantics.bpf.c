@@ -69,6 +69,19 @@ struct semantics_context___v2 {
 
 enum scx_dsq_id_flags___own { SCX_DSQ_GLOBAL___own = 5, SCX_DSQ_NO_SUCH___own = 6 };
 
+/* what the kernel is configured with, as libbpf hands it on */
+extern bool CONFIG_SMP __kconfig;
+extern int CONFIG_NR_CPUS __kconfig;
+extern const int CONFIG_HZ __kconfig __weak;
+extern enum libbpf_tristate CONFIG_NO_SUCH_OPTION __kconfig __weak;
+u64 configured = 99, refused, short_array[2];
+
+/* an object of the size of struct keyed, whose bytes the next one is given */
+struct filled {
+	struct bpf_list_node node;
+	u64 bytes[2];
+};
+
 struct keyed {
 	struct bpf_rb_node rb;
 	u64 key;
@@ -92,7 +105,7 @@ static void insert(u64 key)
 		return;
 	n->key = 0x7777777700000000ULL | key;
 	bpf_spin_lock(&tree_lock);
-	bpf_rbtree_add(&tree, &n->rb, less);
+	refused += bpf_rbtree_add(&tree, &n->rb, less) != 0;
 	bpf_spin_unlock(&tree_lock);
 }
 
@@ -213,6 +226,9 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(semantics_init)
 	probe_result = bpf_probe_read_kernel(&text, sizeof(text), &wild->pid);
 	loaded_wild |= text;
 
+	configured = CONFIG_SMP + (CONFIG_NR_CPUS >= 64) * 10 + (CONFIG_HZ == 250) * 100 +
+		     (CONFIG_NO_SUCH_OPTION == TRI_NO) * 1000;
+	short_array[1] = 7;
 	insert(2);
 	insert(3);
 	insert(1);
@@ -229,9 +245,19 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(semantics_init)
 
 void BPF_STRUCT_OPS(semantics_enqueue, struct task_struct *p, u64 enq_flags)
 {
+	struct filled *f;
+
 	/* a program runs with migration off, within RCU */
 	migration_disabled = bpf_get_current_task_btf()->migration_disabled;
 	in_rcu = bpf_get_current_task_btf()->rcu_read_lock_nesting;
+	/* memory that was another object's is a new object's */
+	f = bpf_obj_new(struct filled);
+	if (f) {
+		f->bytes[0] = f->bytes[1] = 0x5555;
+		bpf_obj_drop(f);
+	}
+	insert(1);
+	smallest();
 	scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 }
 

@@ -410,10 +410,13 @@ fn steps(
     let mut option = std::ffi::OsString::from("--redefine-syms=");
     option.push(&list);
     run(Command::new("objcopy").arg(option).arg("--weaken").arg(&support), "renaming", "binutils")?;
-    unresolved(kernel, &read(&scheduler)?)?;
+    let configured = configuration(kernel)?;
+    unresolved(kernel, &read(&scheduler)?, &configured)?;
     let stubs = work.join("stubs.o");
     let source = work.join("stubs.s");
-    fs::write(&source, implicit_arguments(&read(&scheduler)?, &vmlinux)).map_err(io("write", &source))?;
+    let mut text = implicit_arguments(&read(&scheduler)?, &vmlinux);
+    text.push_str(&configuration_values(&read(&scheduler)?, &configured));
+    fs::write(&source, text).map_err(io("write", &source))?;
     run(gcc().args(["-c", "-o"]).arg(&stubs).arg(&source), "compiling stubs", "gcc")?;
     // imports become weak: the dynamic loader leaves them at 0, and the simulator fills them in
     run(
@@ -459,8 +462,39 @@ fn implicit_arguments(scheduler: &[u8], vmlinux: &[u8]) -> String {
     text
 }
 
+/// The kernel's configuration, by name.
+fn configuration(kernel: &BuiltKernel) -> Result<BTreeMap<String, String>, ScxError> {
+    let path = kernel.dir.join("build/.config");
+    let text = fs::read_to_string(&path).map_err(io("read", &path))?;
+    let options = text.lines().filter(|line| line.starts_with("CONFIG_")).filter_map(|l| l.split_once('='));
+    Ok(options.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+/// `extern ... CONFIG_X __kconfig`: constants with the configuration's values, as libbpf makes them: y is 1, m is 2 (of an
+/// enumeration libbpf_tristate), numbers and texts are themselves. Weak ones that the kernel has not are 0.
+fn configuration_values(scheduler: &[u8], configured: &BTreeMap<String, String>) -> String {
+    let mut text = String::from(".section .rodata\n");
+    let Some(elf) = Elf::parse(scheduler) else { return text };
+    for symbol in elf.symbols().iter().filter(|s| s.section == 0 && s.name.starts_with("CONFIG_")) {
+        let name = &symbol.name;
+        let value = match configured.get(name).map(String::as_str) {
+            Some("y") => ".quad 1".to_owned(),
+            Some("m") => ".quad 2".to_owned(),
+            Some(quoted) if quoted.starts_with('"') => format!(".asciz {quoted}"),
+            Some(number) => format!(".quad {number}"),
+            None => ".quad 0".to_owned(),
+        };
+        text.push_str(&format!(".balign 8\n.globl {name}\n.type {name}, @object\n{name}:\n\t{value}\n"));
+    }
+    text
+}
+
 /// Every function that the scheduler needs must be there; weak ones may be missing, as in BPF.
-fn unresolved(kernel: &BuiltKernel, scheduler: &[u8]) -> Result<(), ScxError> {
+fn unresolved(
+    kernel: &BuiltKernel,
+    scheduler: &[u8],
+    configured: &BTreeMap<String, String>,
+) -> Result<(), ScxError> {
     let object = kernel.object();
     let data = fs::read(&object).map_err(io("read", &object))?;
     let damaged = |path: &Path| ScxError::Damaged { path: path.to_owned(), why: "not an object".into() };
@@ -474,6 +508,7 @@ fn unresolved(kernel: &BuiltKernel, scheduler: &[u8]) -> Result<(), ScxError> {
         .filter(|s| s.section == 0 && !s.is_weak && !s.name.is_empty() && !known.contains(&s.name))
         .filter(|s| !s.name.starts_with("schedlab_") && !s.name.starts_with("_GLOBAL_"))
         .filter(|s| !["memset", "memcpy", "memmove", "memcmp"].contains(&s.name.as_str()))
+        .filter(|s| s.name != "LINUX_KERNEL_VERSION" && !configured.contains_key(&s.name))
         .map(|s| s.name)
         .collect();
     if missing.is_empty() {

@@ -479,16 +479,30 @@ impl Scx {
         Some(settings::show(place, raw))
     }
 
-    /// All variables that are numbers, and the numbers in variables that are structures: name, whether constant, value.
+    /// All variables that are numbers, and the numbers in variables that are structures or short arrays of either: name, whether
+    /// constant, value. (Constant arrays are tables.)
     fn numbers(&self) -> Vec<(String, bool, i128)> {
         let mut found = Vec::new();
         for (name, variable) in &self.variables {
+            // longer ones hold something for each CPU or task
+            const ELEMENTS: u32 = 64;
+            let is_map = self.maps.iter().any(|m| m.name == *name);
             let paths: Vec<String> = match self.btf.kind(self.btf.plain(variable.id).0) {
+                Kind::Array { element, length }
+                    if *length <= ELEMENTS && !is_map && !self.btf.plain(variable.id).1 =>
+                {
+                    let inner = match self.btf.kind(self.btf.plain(*element).0) {
+                        Kind::Composite { members, .. } => {
+                            members.iter().map(|m| format!(".{}", m.name)).collect()
+                        }
+                        _ => vec![String::new()],
+                    };
+                    let of = |index| inner.iter().map(move |path| format!("[{index}]{path}"));
+                    (0..*length).flat_map(of).collect()
+                }
                 // (the operations, maps, and what libbpf's user_exit_info is for are no statistics)
                 Kind::Composite { members, name: kind, .. }
-                    if kind != "user_exit_info"
-                        && !kind.starts_with("sched_ext_ops")
-                        && self.maps.iter().all(|m| m.name != *name) =>
+                    if kind != "user_exit_info" && !kind.starts_with("sched_ext_ops") && !is_map =>
                 {
                     members.iter().map(|m| format!(".{}", m.name)).collect()
                 }

@@ -22,7 +22,8 @@
 #define __weak __attribute__((weak))
 #define __hidden __attribute__((visibility("hidden")))
 #define __ksym		/* resolved against the kernel's symbols when the object is loaded; __weak ones may be missing */
-#define __kconfig __weak
+#define __kconfig	/* the configuration's value, a constant (compile.rs); __weak ones may be missing */
+enum libbpf_tristate { TRI_NO = 0, TRI_YES = 1, TRI_MODULE = 2 };
 #define __kptr
 #define __kptr_untrusted
 #define __percpu_kptr
