@@ -259,6 +259,7 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
     for (reason, count) in dropped.into_iter().chain(report.refused.clone()) {
         *all_dropped.entry(reason).or_default() += count;
     }
+    let differing = differing_accounts(plan, &report, &summary);
     let facts = RunFacts {
         workload: plan.loaded.name.clone(),
         command: plan.command.clone(),
@@ -271,25 +272,28 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
         dropped: all_dropped,
         finished: Some(report.finished.clone()),
         warnings: report.warnings.clone(),
-        notes: notes(plan, &report, &summary),
+        notes: notes(plan, &report, &differing),
         account: report.account.clone(),
-        account_differs_ns: differing_accounts(plan, &report, &summary)
-            .iter()
-            .map(|(task, kernel_ns)| task.cpu_ns.abs_diff(*kernel_ns))
-            .max()
-            .unwrap_or(0),
+        account_differs_ns: differing.iter().map(Differing::by_ns).max().unwrap_or(0),
         next_steps: Vec::new(),
     };
     let ChildReport { readings, decisions, coverage, .. } = report;
     Ok(Finished { log, summary, facts, readings, decisions, coverage })
 }
 
-/// Tasks of whose CPU time the scheduler has an account of its own that is not the log's.
-fn differing_accounts<'a>(
-    plan: &Plan<'_>,
-    report: &ChildReport,
-    summary: &'a Summary,
-) -> Vec<(&'a TaskStats, u64)> {
+/// A task of whose CPU time the scheduler has an account of its own that is not the log's.
+struct Differing<'a> {
+    task: &'a TaskStats,
+    kernel_ns: u64,
+}
+
+impl Differing<'_> {
+    fn by_ns(&self) -> u64 {
+        self.task.cpu_ns.abs_diff(self.kernel_ns)
+    }
+}
+
+fn differing_accounts<'a>(plan: &Plan<'_>, report: &ChildReport, summary: &'a Summary) -> Vec<Differing<'a>> {
     // a kernel accounts for a task that is on a CPU at its ticks, the last of which is up to a tick before the end
     // (a CPU without a tick: at the one that another CPU does for it each second)
     let has_tickless =
@@ -304,17 +308,16 @@ fn differing_accounts<'a>(
         .iter()
         .zip(&report.kernel_cpu_ns)
         .filter(|(task, kernel_ns)| task.cpu_ns != **kernel_ns && !is_late(task, **kernel_ns))
-        .map(|(task, kernel_ns)| (task, *kernel_ns))
+        .map(|(task, kernel_ns)| Differing { task, kernel_ns: *kernel_ns })
         .collect()
 }
 
-fn notes(plan: &Plan<'_>, report: &ChildReport, summary: &Summary) -> Vec<String> {
+fn notes(plan: &Plan<'_>, report: &ChildReport, differing: &[Differing<'_>]) -> Vec<String> {
     let mut notes = plan.loaded.notes.clone();
     if report.tokens_early > 0 {
         notes.push(format!("{} blocks did not sleep: their wakeup had come already", report.tokens_early));
     }
-    let differing = differing_accounts(plan, report, summary);
-    if let Some((task, kernel_ns)) = differing.iter().max_by_key(|(task, ns)| task.cpu_ns.abs_diff(*ns)) {
+    if let Some(Differing { task, kernel_ns }) = differing.iter().max_by_key(|d| d.by_ns()) {
         notes.push(format!(
             "the scheduler's own account of CPU time differs from the log's for {} tasks, most for pid {}: {}, in the log {}",
             differing.len(),

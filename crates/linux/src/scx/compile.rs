@@ -321,8 +321,7 @@ fn steps(
     let (scheduler, glue, support) = (work.join("scheduler.o"), work.join("glue.o"), work.join("support.o"));
     let read = |path: &Path| fs::read(path).map_err(io("read", path));
     let damaged = |path: &Path| ScxError::Damaged { path: path.to_owned(), why: "not an object".into() };
-    let vmlinux = read(&compiled.enumerators.with_file_name("vmlinux.btf"))?;
-    let kernels = types_in(&vmlinux)?;
+    let kernels = types_in(&read(&compiled.enumerators.with_file_name("vmlinux.btf"))?)?;
     let header = compiled.enumerators.with_file_name("vmlinux.h");
     let header = relocate::decoded(header.as_os_str().as_encoded_bytes());
     let mut parts = Vec::new();
@@ -394,7 +393,8 @@ fn steps(
         "compiling support.c",
         "gcc",
     )?;
-    layouts_agree(&read(&scheduler)?, &vmlinux)?;
+    let object = read(&scheduler)?;
+    layouts_agree(&object, &kernels)?;
     // the kernel's names in support.o apart from the scheduler's
     let data = read(&support)?;
     let elf = Elf::parse(&data).ok_or_else(|| damaged(&support))?;
@@ -411,11 +411,11 @@ fn steps(
     option.push(&list);
     run(Command::new("objcopy").arg(option).arg("--weaken").arg(&support), "renaming", "binutils")?;
     let configured = configuration(kernel)?;
-    unresolved(kernel, &read(&scheduler)?, &configured)?;
+    unresolved(kernel, &object, &configured)?;
     let stubs = work.join("stubs.o");
     let source = work.join("stubs.s");
-    let mut text = implicit_arguments(&read(&scheduler)?, &vmlinux);
-    text.push_str(&configuration_values(&read(&scheduler)?, &configured));
+    let mut text = implicit_arguments(&object, &kernels);
+    text.push_str(&configuration_values(&object, &configured));
     fs::write(&source, text).map_err(io("write", &source))?;
     run(gcc().args(["-c", "-o"]).arg(&stubs).arg(&source), "compiling stubs", "gcc")?;
     // imports become weak: the dynamic loader leaves them at 0, and the simulator fills them in
@@ -441,12 +441,12 @@ fn steps(
 
 /// Functions of the kernel's that take the calling program as their last argument (from 6.19 on): a scheduler calls them without
 /// it. A few instructions in between put it in.
-fn implicit_arguments(scheduler: &[u8], vmlinux: &[u8]) -> String {
+fn implicit_arguments(scheduler: &[u8], kernels: &Btf) -> String {
     /// Registers of arguments, in order.
     const ARGUMENTS: [&str; 6] = ["rdi", "rsi", "rdx", "rcx", "r8", "r9"];
     let mut text = String::from(".section .note.GNU-stack,\"\",@progbits\n.text\n");
-    let (Some(elf), Some(btf)) = (Elf::parse(scheduler), Btf::parse(vmlinux)) else { return text };
-    let known = btf.with_program();
+    let Some(elf) = Elf::parse(scheduler) else { return text };
+    let known = kernels.with_program();
     for symbol in elf.symbols().iter().filter(|s| s.section == 0) {
         let name = symbol.name.as_str();
         // BPF's helpers are called with it by our headers
@@ -521,11 +521,11 @@ fn unresolved(
 ///
 /// vmlinux.h cannot say that an enumeration is packed into one byte: structures that hold such a one come out differently, and
 /// are let pass (inode, bio, request_queue: none that schedulers look into).
-fn layouts_agree(scheduler: &[u8], vmlinux: &[u8]) -> Result<(), ScxError> {
+fn layouts_agree(scheduler: &[u8], theirs: &Btf) -> Result<(), ScxError> {
     let Some(section) = Elf::parse(scheduler).and_then(|e| e.section(".BTF").map(|s| s.data.to_vec())) else {
         return Err(ScxError::Layout("the scheduler's object has no types (.BTF)".into()));
     };
-    let (ours, theirs) = (types_in(&section)?, types_in(vmlinux)?);
+    let ours = types_in(&section)?;
     let mut known = BTreeMap::<&str, Vec<_>>::new();
     for (name, bytes, members) in theirs.composites().filter(|c| !c.0.is_empty()) {
         known.entry(name).or_default().push((bytes, members));

@@ -159,19 +159,19 @@ fn tokens<'a>(text: &'a str, header: &str) -> Vec<Token<'a>> {
     found
 }
 
-/// The token that closes what `open` opens.
-fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
-    let (left, right) = match tokens.get(open)?.text {
-        "(" => ("(", ")"),
-        "{" => ("{", "}"),
-        "[" => ("[", "]"),
-        _ => return None,
-    };
+/// The token that ends what the first one begins; `pairs`: what can begin, and its end.
+fn partner<'t, 'a: 't>(
+    tokens: impl Iterator<Item = (usize, &'t Token<'a>)>,
+    pairs: &[(&str, &str)],
+) -> Option<usize> {
+    let mut tokens = tokens.peekable();
+    let first = tokens.peek()?.1.text;
+    let (begin, end) = pairs.iter().find(|(begin, _)| *begin == first)?;
     let mut depth = 0usize;
-    for (at, token) in tokens.iter().enumerate().skip(open) {
-        if token.text == left {
+    for (at, token) in tokens {
+        if token.text == *begin {
             depth += 1;
-        } else if token.text == right {
+        } else if token.text == *end {
             depth -= 1;
             if depth == 0 {
                 return Some(at);
@@ -181,25 +181,14 @@ fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
     None
 }
 
+/// The token that closes what `open` opens.
+fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
+    partner(tokens.iter().enumerate().skip(open), &[("(", ")"), ("{", "}"), ("[", "]")])
+}
+
 /// The token that opens what the last one closes.
 fn opening(tokens: &[Token<'_>]) -> Option<usize> {
-    let (left, right) = match tokens.last()?.text {
-        ")" => ("(", ")"),
-        "]" => ("[", "]"),
-        _ => return None,
-    };
-    let mut depth = 0usize;
-    for (at, token) in tokens.iter().enumerate().rev() {
-        if token.text == right {
-            depth += 1;
-        } else if token.text == left {
-            depth -= 1;
-            if depth == 0 {
-                return Some(at);
-            }
-        }
-    }
-    None
+    partner(tokens.iter().enumerate().rev(), &[(")", "("), ("]", "[")])
 }
 
 fn is_word(token: &Token<'_>) -> bool {
@@ -587,6 +576,12 @@ struct Own<'a> {
     members: &'a [Member],
 }
 
+impl Own<'_> {
+    fn is_union(&self) -> bool {
+        self.keyword == "union"
+    }
+}
+
 /// The kernel's types and the scheduler's.
 struct Types<'a> {
     kernel: Kernel<'a>,
@@ -666,7 +661,7 @@ impl<'a> Types<'a> {
 
     /// The same from a type by its name.
     fn reached_from(&self, is_union: bool, name: &str, steps: &[Step]) -> Option<TypeId> {
-        let own = self.own.iter().find(|own| own.name == name && (own.keyword == "union") == is_union);
+        let own = self.own.iter().find(|own| own.name == name && own.is_union() == is_union);
         let own = own.map(|own| own.members);
         self.kernel.named(is_union, name).iter().find_map(|(_, members)| self.reached(members, own, steps))
     }
@@ -696,7 +691,7 @@ impl<'a> Types<'a> {
         // what is not there in a type of vmlinux.h does not compile
         let mut out = format!("((__builtin_constant_p({asked}) || 1)");
         for own in self.candidates(&access) {
-            if self.reached_from(own.keyword == "union", own.name, &access.steps).is_none() {
+            if self.reached_from(own.is_union(), own.name, &access.steps).is_none() {
                 let _ = write!(out, " && !{}", Self::is_of(&access, own));
             }
         }
@@ -708,7 +703,7 @@ impl<'a> Types<'a> {
         let access = access(asked).ok_or("expected a field: p->a.b, or a type and a field")?;
         let mut out = String::from("(");
         for own in self.candidates(&access) {
-            if let Some(id) = self.reached_from(own.keyword == "union", own.name, &access.steps) {
+            if let Some(id) = self.reached_from(own.is_union(), own.name, &access.steps) {
                 let _ = write!(out, "{} ? {}ULL : ", Self::is_of(&access, own), self.kernel.btf.size(id));
             }
         }
@@ -750,7 +745,7 @@ impl<'a> Types<'a> {
         // by another name
         let mut out = String::from("(");
         for own in &self.own {
-            let known = self.kernel.named(own.keyword == "union", own.name).first();
+            let known = self.kernel.named(own.is_union(), own.name).first();
             if !is_size && known.is_some() {
                 continue;
             }
