@@ -284,7 +284,7 @@ pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxEr
     part(kernel.key.as_bytes());
     part(kernel.compiler.as_bytes());
     part(FLAGS.join(" ").as_bytes());
-    part(relocate::REVISION);
+    relocate::REVISION.iter().for_each(|source| part(source));
     for file in ["support.c", "userland.c", "glue.c", "scx_abi.h"] {
         let path = ours.join(file);
         part(&fs::read(&path).map_err(io("read", &path))?);
