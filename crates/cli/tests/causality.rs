@@ -7,8 +7,9 @@ mod common;
 
 use common::{has_linux, json, root, schedlab};
 use schedlab_instruments::{Link, causality};
+use schedlab_stdx::Random;
 use schedlab_trace::Mode;
-use schedlab_units::{Random, Span, TaskId};
+use schedlab_units::{Span, TaskId};
 use schedlab_workload::derive::{DeriveOptions, import_trace};
 use schedlab_workload::{
     Birth, Dependencies, Event, EventId, EventKind, ExternalSource, Form, InitState, Task, Wakeup, Workload,

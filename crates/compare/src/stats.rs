@@ -84,7 +84,7 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_units::Random;
+    use schedlab_stdx::Random;
 
     /// Two-sided 95 % quantiles of Student's t, from the printed tables: 1, 4, 9, 19, 29 degrees of freedom.
     #[test]

@@ -14,6 +14,7 @@
 //! ```
 
 use crate::{KernelThread, Kind, LogHeader, LogTask, MemLog, PrevState, Record};
+use schedlab_stdx::Random;
 use schedlab_units::{Nice, SchedParams, Span, TaskId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -89,7 +90,7 @@ struct Scheduler<'a> {
     kernel_threads: Vec<KernelThread>,
     cpus: Vec<Cpu>,
     alive_jobs: u32,
-    random: u64,
+    random: Random,
     emit: &'a mut dyn FnMut(&Record),
 }
 
@@ -114,7 +115,7 @@ impl Config {
             kernel_threads: Vec::new(),
             cpus: (0..self.nr_cpus).map(cpu).collect(),
             alive_jobs: 0,
-            random: self.seed,
+            random: Random::new(self.seed),
             emit,
         };
         scheduler.run();
@@ -132,13 +133,8 @@ impl Config {
 }
 
 impl Scheduler<'_> {
-    /// splitmix64.
     fn random(&mut self, below: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % below
+        self.random.next_u64() % below
     }
 
     fn record(&mut self, kind: Kind, cpu: u32, task: TaskId, other: u32, flags: u8, arg: u32) {

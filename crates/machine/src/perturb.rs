@@ -24,7 +24,8 @@
 
 use crate::kernel::SpawnState;
 use crate::program::{Code, Program, Step};
-use schedlab_units::{CpuId, Random, Span, TaskId};
+use schedlab_stdx::Random;
+use schedlab_units::{CpuId, Span, TaskId};
 use std::fmt;
 use std::str::FromStr;
 

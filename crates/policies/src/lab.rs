@@ -13,6 +13,7 @@ use crate::PolicyError;
 use schedlab_log::{Kind, PrevState, Record};
 use schedlab_machine::native::Native;
 use schedlab_machine::{End, Machine, Outcome, Program, Setup};
+use schedlab_stdx::Random;
 use schedlab_topology::{CPUS_MAX, Topology};
 use schedlab_units::{CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
 use schedlab_workload::{
@@ -159,21 +160,13 @@ pub fn responsebench_late(duration: Span, late: Span) -> Vec<TaskSpec> {
 /// As [`responsebench`], with sleeps as `usleep` makes them on a kernel of 1000 ticks per second: each is longer than asked for by up
 /// to 2 ms. How much is drawn from `seed`. WARP says that this inaccuracy shows in its figure 10.
 pub fn responsebench_usleep(duration: Span, seed: u64) -> Vec<TaskSpec> {
-    let mut state = seed;
-    let mut late_us = || {
-        // SplitMix64
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % 2000
-    };
+    let mut random = Random::new(seed);
     let mut tasks = responsebench(duration);
     for task in &mut tasks {
         let [Step::Run(run), Step::Sleep(sleep)] = task.steps[..] else { unreachable!("as made above") };
         task.steps = (0..std::mem::replace(&mut task.times, 1))
             .flat_map(|_| {
-                let late = Span::from_us(late_us());
+                let late = Span::from_us(random.next_u64() % 2000);
                 [Step::Run(run), Step::SleepFor(Span::from_ms(sleep) + late)]
             })
             .collect();

@@ -4,7 +4,7 @@ use crate::proportional::Discipline;
 use crate::proportional::quantum::{self, Errors};
 use schedlab_machine::drawn;
 pub(crate) use schedlab_machine::drawn::Life;
-use schedlab_units::Random;
+use schedlab_stdx::Random;
 use std::ops::RangeInclusive;
 
 /// Runs the tasks and draws one line per CPU, one letter per ms, `.` = idle; the idle end is left out.

@@ -12,12 +12,10 @@
 
 mod cpuset;
 mod params;
-mod random;
 mod span;
 
 pub use cpuset::{CpuSet, ParseCpuSetError};
 pub use params::{ClassKind, DeadlineParams, NICE_0_WEIGHT, Nice, NiceError, Policy, SchedParams, Weight};
-pub use random::Random;
 pub use span::{ParseSpanError, Span, Time};
 
 /// One logical processor of a machine, numbered from 0.

@@ -4,7 +4,8 @@
 //! is preempted with nothing left to do. Eight tasks that run 4 ms and sleep 6 ms fall into step that way in the simulation, and
 //! a CPU idles for a tenth of the time; one microsecond of doubt about the ends dissolves it. (LIMITATIONS.md, "Validation".)
 
-use schedlab_units::{Random, Span};
+use schedlab_stdx::Random;
+use schedlab_units::Span;
 use schedlab_workload::{EventKind, Workload};
 
 /// Each end of a burst comes up to this late: a system call's way into the kernel and out of it, as the guest shows it.

@@ -4,7 +4,7 @@ use super::measure::{AnyStand, CPU, QUANTUM, region_dequeue, region_enqueue, reg
 use super::{Config, Cost, CostError, ProbeCommand, Subject, Times, linux};
 use rayon::prelude::*;
 use schedlab_machine::policy::Stop;
-use schedlab_units::Random;
+use schedlab_stdx::Random;
 use std::path::Path;
 use std::process::Command;
 

@@ -3,7 +3,8 @@
 use super::{Config, Cost, CostError, ProbeCommand, Row, Subject, Times};
 use schedlab_machine::policy::{Policy, Stop};
 use schedlab_machine::stand::Stand;
-use schedlab_units::{CpuId, Nice, Random, SchedParams, Span, TaskId};
+use schedlab_stdx::Random;
+use schedlab_units::{CpuId, Nice, SchedParams, Span, TaskId};
 use std::process::Command;
 use std::time::{Duration, Instant};
 

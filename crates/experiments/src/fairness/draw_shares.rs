@@ -1,6 +1,6 @@
 //! Random shares with a given sum.
 
-use schedlab_units::Random;
+use schedlab_stdx::Random;
 
 /// How shares are spread before they are scaled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

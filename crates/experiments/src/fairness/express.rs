@@ -132,7 +132,7 @@ impl Expressed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_units::Random;
+    use schedlab_stdx::Random;
 
     #[test]
     fn weights_of_nice_values_are_exact() {

@@ -166,7 +166,7 @@ mod tests {
     use super::super::CONTENDERS;
     use super::*;
     use schedlab_policies::proportional::quantum;
-    use schedlab_units::Random;
+    use schedlab_stdx::Random;
 
     fn stretch(client: usize, from_ns: u64, to_ns: u64) -> Stretch {
         Stretch { client, from_ns, to_ns }

@@ -6,7 +6,8 @@ use crate::arm::ArmError;
 use crate::table::{Column, Table};
 use rayon::prelude::*;
 use schedlab_policies::proportional::quantum::{self, Errors};
-use schedlab_units::{Random, Span};
+use schedlab_stdx::Random;
+use schedlab_units::Span;
 use std::borrow::Cow;
 
 /// Number of clients and sum of their shares.

@@ -1,7 +1,8 @@
 use super::*;
 use crate::arm::{Client, Setting, who_ran};
 use crate::fairness::Config;
-use schedlab_units::{Random, Span};
+use schedlab_stdx::Random;
+use schedlab_units::Span;
 
 fn client(share: u64) -> Client {
     Client::new("", Setting::Share(share))

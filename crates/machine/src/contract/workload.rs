@@ -1,6 +1,7 @@
 //! Random workloads in which everything happens that a task can do, and which always end.
 
-use schedlab_units::{CpuId, CpuSet, Nice, Policy, Random, SchedParams, Span, TaskId};
+use schedlab_stdx::Random;
+use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span, TaskId};
 use schedlab_workload::{
     Birth, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
 };

@@ -1,7 +1,7 @@
 use super::Drr;
 use crate::proportional::quantum;
 use crate::testing::{Life::*, cycle, random_shares, schedule_with};
-use schedlab_units::Random;
+use schedlab_stdx::Random;
 
 #[test]
 fn with_a_quantum_per_share_it_is_weighted_round_robin() {

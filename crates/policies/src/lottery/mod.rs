@@ -16,7 +16,8 @@
 //! at most 2^16 times the share; no currencies or ticket transfers. One drawing for all CPUs: of the tickets of waiting clients.
 
 use crate::proportional::{Discipline, May, row};
-use schedlab_units::{Random, TaskId};
+use schedlab_stdx::Random;
+use schedlab_units::TaskId;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 use super::{Fenwick, Lottery};
 use crate::proportional::{Discipline, quantum};
-use schedlab_units::{Random, TaskId};
+use schedlab_stdx::Random;
+use schedlab_units::TaskId;
 
 /// Draws follow the shares: chi-square over 60,000 quanta, 4 degrees of freedom; 18.5 is exceeded once in 1,000 seeds.
 #[test]

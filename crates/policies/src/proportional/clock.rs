@@ -109,7 +109,7 @@ fn divide(service: u64, share: u64) -> (Virtual, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_units::Random;
+    use schedlab_stdx::Random;
 
     const ONE: Virtual = 1 << 64;
 

@@ -202,7 +202,7 @@ impl<K: Key> MinQueue<K> for List<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_units::Random;
+    use schedlab_stdx::Random;
     use std::collections::BTreeSet;
 
     /// Heap and list against a sorted set.

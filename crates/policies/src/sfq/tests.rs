@@ -1,7 +1,7 @@
 use super::Sfq;
 use crate::Wfq;
 use crate::testing::{Life::*, Worked, assert_worked, cycle, schedule_with};
-use schedlab_units::Random;
+use schedlab_stdx::Random;
 
 #[test]
 fn the_worked_example() {

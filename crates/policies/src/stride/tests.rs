@@ -2,7 +2,8 @@ use super::{Stride, scaled};
 use crate::Wfq;
 use crate::proportional::Discipline;
 use crate::testing::{Life::*, Worked, assert_worked, cycle, random_shares, schedule_with};
-use schedlab_units::{Random, TaskId};
+use schedlab_stdx::Random;
+use schedlab_units::TaskId;
 
 #[test]
 fn the_worked_example() {

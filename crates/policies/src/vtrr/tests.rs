@@ -1,7 +1,8 @@
 use super::{Insert, Reset, Vtrr};
 use crate::proportional::{Discipline, quantum};
 use crate::testing::{Life::*, Worked, assert_worked, cycle, random_shares, schedule_with};
-use schedlab_units::{Random, TaskId};
+use schedlab_stdx::Random;
+use schedlab_units::TaskId;
 
 fn vtrr(insert: Insert, reset: Reset) -> Vtrr {
     Vtrr::new(1, insert, reset)

@@ -1,6 +1,6 @@
 use super::{Wfq, WfqList};
 use crate::testing::{Life::*, Worked, assert_worked, cycle, random_shares, schedule_with};
-use schedlab_units::Random;
+use schedlab_stdx::Random;
 
 #[test]
 fn the_worked_example() {

@@ -1,7 +1,9 @@
-//! Random numbers: xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64 (Steele, Lea, Flood 2014).
+//! Random numbers: xoshiro256** (Blackman and Vigna 2018), seeded by [`schedlab_stdx::Random`].
 //!
 //! Ours, because a generator of a library may change from version to version, and then a seed would not name a workload any more.
 //! Nothing here depends on the machine: integers only, and logarithms from a software library.
+
+use schedlab_stdx::Random;
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
@@ -9,21 +11,12 @@ pub struct Rng {
     state: [u64; 4],
 }
 
-/// splitmix64: the next number, and the state after it.
-fn splitmix64(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 impl Rng {
     /// Stream number `stream` of `seed`. Give every task and purpose a stream of its own: then one more task, or one more draw, leaves
     /// all the others as they were.
     pub fn new(seed: u64, stream: u64) -> Rng {
-        let mut mix = seed;
-        let mut mix = splitmix64(&mut mix).wrapping_add(stream);
-        Rng { state: std::array::from_fn(|_| splitmix64(&mut mix)) }
+        let mut mix = Random::new(Random::new(seed).next_u64().wrapping_add(stream));
+        Rng { state: std::array::from_fn(|_| mix.next_u64()) }
     }
 
     /// 64 random bits.
@@ -49,13 +42,6 @@ impl Rng {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn splitmix64_gives_the_published_numbers() {
-        let mut state = 1_234_567;
-        let expected = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431];
-        assert_eq!([(); 4].map(|()| splitmix64(&mut state)), expected);
-    }
 
     #[test]
     fn xoshiro_gives_the_numbers_of_the_reference_code() {

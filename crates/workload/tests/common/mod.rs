@@ -2,24 +2,22 @@
 #![allow(dead_code)] // each test binary uses its part
 
 use proptest::prelude::*;
+use schedlab_stdx::Random;
 use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
 use schedlab_workload::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,
 };
 
-/// splitmix64 (Steele, Lea, Flood 2014): the workload is drawn from one seed, so that a failure is one number.
-pub struct Draw(pub u64);
+/// The workload is drawn from one seed, so that a failure is one number.
+pub struct Draw(Random);
 
 impl Draw {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub fn new(seed: u64) -> Draw {
+        Draw(Random::new(seed))
     }
     pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.0.next_u64() % n
     }
     fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
@@ -57,7 +55,7 @@ impl Draw {
 
 /// A workload of up to `size` tasks with up to `size` events each, drawn from `seed`.
 pub fn workload(seed: u64, size: u64) -> Workload {
-    let mut draw = Draw(seed);
+    let mut draw = Draw::new(seed);
     let mut workload = Workload::default();
     for i in 0..draw.below(4) {
         let path = match i {
@@ -73,7 +71,7 @@ pub fn workload(seed: u64, size: u64) -> Workload {
     }
     for _ in 0..draw.below(4) {
         workload.notes.insert(draw.text(), draw.text());
-        workload.dropped.insert(draw.text(), draw.next() >> draw.below(64));
+        workload.dropped.insert(draw.text(), draw.0.next_u64() >> draw.below(64));
     }
     let nr = draw.below(size + 1) as u32;
     let scatter = draw.one_in(3);
@@ -173,7 +171,7 @@ fn renumber(draw: &mut Draw, workload: &mut Workload) {
     if draw.one_in(2) {
         return;
     }
-    let key = draw.next() | 1;
+    let key = draw.0.next_u64() | 1;
     let scatter = |eid: &mut EventId| eid.0 = eid.0.wrapping_mul(key); // odd: one to one, and 0 only for 0
     for task in &mut workload.tasks {
         if let Birth::Init { eid, .. } = &mut task.birth {

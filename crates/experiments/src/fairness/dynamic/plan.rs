@@ -9,7 +9,8 @@
 
 use super::UNITS_PER_QUANTUM;
 use crate::fairness::{Spread, draw_shares};
-use schedlab_units::{Nice, Random};
+use schedlab_stdx::Random;
+use schedlab_units::Nice;
 
 /// What happens to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::fairness::{CONTENDERS, Spread, draw_shares, find};
 use schedlab_policies::proportional::quantum;
-use schedlab_units::Random;
+use schedlab_stdx::Random;
 
 fn config(contenders: Vec<&'static Contender>) -> DynamicConfig {
     DynamicConfig { quanta: 5_000, ..DynamicConfig::default_mix(contenders) }

@@ -4,7 +4,7 @@
 //! and one mixing function per number. Good enough to draw workloads, shares and lottery tickets; not for secrets.
 //!
 //! ```
-//! let mut random = schedlab_units::Random::new(0);
+//! let mut random = schedlab_stdx::Random::new(0);
 //! assert_eq!(random.next_u64(), 0xE220_A839_7B1D_CDAF); // the published first value for seed 0
 //! ```
 
@@ -71,6 +71,13 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_numbers_are_the_published_ones() {
+        let mut random = Random::new(1_234_567);
+        let expected = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431];
+        assert_eq!([(); 4].map(|()| random.next_u64()), expected);
+    }
 
     #[test]
     fn below_is_uniform_and_in_range() {
