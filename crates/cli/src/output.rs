@@ -8,6 +8,7 @@
 
 use crate::failure::{Failure, Result};
 use schedlab_log::LogError;
+use schedlab_stdx::aside;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -23,8 +24,8 @@ pub(crate) fn text(path: &Path, text: &str) -> Result<()> {
 
 /// Writes what `content` writes to the file `path`.
 pub(crate) fn file(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    schedlab_log::write_aside(path, |out| content(out).map_err(LogError::io("write", path)))
-        .map_err(Failure::input)
+    aside::with(path, |error| error, |out| content(out))
+        .map_err(|error| Failure::input(LogError::io("write", path)(error)))
 }
 
 /// Writes what `content` writes to where `--json` says: nowhere, to a file, to standard output (`true`: leave it alone then).

@@ -1,6 +1,7 @@
 //! Files of a study: nothing is half-written, and a page shows pictures first and tables under them.
 
 use crate::table::Table;
+use schedlab_stdx::aside;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -43,15 +44,9 @@ pub fn create(folder: &Path) -> Result<(), OutputError> {
     std::fs::create_dir_all(folder).map_err(|source| OutputError { path: folder.to_path_buf(), source })
 }
 
-/// Writes aside, then renames.
 fn write_file(folder: &Path, name: &str, text: &str) -> Result<PathBuf, OutputError> {
     let path = folder.join(name);
-    let aside = folder.join(format!(".{name}.{}.tmp", std::process::id()));
-    let written = std::fs::write(&aside, text).and_then(|()| std::fs::rename(&aside, &path));
-    written.map_err(|source| {
-        let _ = std::fs::remove_file(&aside); // the first error is the one to report
-        OutputError { path: path.clone(), source }
-    })?;
+    aside::write(&path, text.as_bytes()).map_err(|source| OutputError { path: path.clone(), source })?;
     Ok(path)
 }
 

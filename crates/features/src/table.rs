@@ -34,9 +34,7 @@ impl Results {
 
     /// Keep them, whole or not at all.
     pub fn write(&self, path: &Path) -> std::io::Result<()> {
-        let aside = path.with_extension(format!("tmp{}", std::process::id()));
-        std::fs::write(&aside, serde_json::to_vec_pretty(self).map_err(std::io::Error::from)?)?;
-        std::fs::rename(&aside, path)
+        schedlab_stdx::aside::write(path, &serde_json::to_vec_pretty(self).map_err(std::io::Error::from)?)
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::GuestError;
 use sha2::{Digest, Sha256};
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// `$SCHEDLAB_CACHE/guest`, else `~/.cache/schedlab/guest`.
@@ -39,13 +38,9 @@ pub(crate) fn file_sum(path: &Path) -> Result<String, GuestError> {
     Ok(hex(Sha256::digest(&bytes).as_slice()))
 }
 
-/// Writes beside, then renames: a file of the cache is there whole or not at all.
+/// Writes a file of the cache, which is there whole or not at all.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), GuestError> {
     let directory = path.parent().unwrap_or(Path::new("."));
     make(directory)?;
-    let mut file =
-        tempfile::NamedTempFile::new_in(directory).map_err(GuestError::io("write in", directory))?;
-    file.write_all(bytes).map_err(GuestError::io("write", path))?;
-    file.persist(path).map_err(|error| error.error).map_err(GuestError::io("write", path))?;
-    Ok(())
+    schedlab_stdx::aside::write(path, bytes).map_err(GuestError::io("write", path))
 }

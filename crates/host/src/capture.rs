@@ -11,6 +11,8 @@
 use std::os::fd::RawFd;
 use std::path::Path;
 
+use schedlab_stdx::aside::folder_of;
+
 use crate::anonymise::merge;
 use crate::bpf::{self, BpfRecorder};
 use crate::cgroup::Cgroups;
@@ -18,7 +20,6 @@ use crate::drain::{CpuPages, Drain, DrainCost};
 use crate::error::HostError;
 use crate::events::{self, EnabledEvents};
 use crate::record::{CpuCount, RecordOptions, Scope, What, stat};
-use crate::snapshot::folder_of;
 use crate::tracefs::{Instance, Tracefs, read_text};
 
 /// The way in which events are taken from the kernel.
@@ -91,7 +92,7 @@ pub(crate) fn start(
     };
     let (page_size, wait_mark) = configure(instance, options)?;
     let enabled = enable(instance, options)?;
-    let drain = Drain::start(instance, &folder_of(&options.output), page_size, wait_mark)?;
+    let drain = Drain::start(instance, folder_of(&options.output), page_size, wait_mark)?;
     Ok(Started { capture: Capture::Ftrace(drain), enabled, page_size, way: Way::Ftrace { why } })
 }
 

@@ -23,8 +23,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use schedlab_stdx::aside;
+
 use crate::error::HostError;
-use crate::snapshot::{parse_csv, quote, text, write_aside};
+use crate::snapshot::{parse_csv, quote, text};
 use crate::tracefs::read_text;
 
 /// What a task's group says about CPU.
@@ -113,7 +115,7 @@ impl GroupTable {
     /// [`HostError::Io`].
     pub fn write(&self, path: &Path) -> Result<(), HostError> {
         if !self.rows.is_empty() {
-            return write_aside(path, self.to_csv().as_bytes());
+            return aside::write(path, self.to_csv().as_bytes()).map_err(HostError::io("cannot write", path));
         }
         match std::fs::remove_file(path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

@@ -19,6 +19,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use schedlab_stdx::aside::folder_of;
 use schedlab_trace::write::{TraceDatWriter, TraceMeta, WriteOptions};
 use schedlab_units::CpuId;
 
@@ -29,7 +30,7 @@ use crate::drain::{CpuPages, DrainCost, Gap, PageLoss, thread_cpu_time};
 use crate::error::HostError;
 use crate::events::{self, EnabledEvents, EventChoice};
 use crate::signals::{STOPPING, Signals};
-use crate::snapshot::{Snapshot, folder_of};
+use crate::snapshot::Snapshot;
 use crate::target::Target;
 use crate::tracefs::{Instance, Tracefs, read_text};
 
@@ -386,7 +387,7 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
 
     progress(Stage::Draining);
     let Collected { pages, cost, counts } =
-        capture.finish(&instance, page_size, &folder_of(&options.output))?;
+        capture.finish(&instance, page_size, folder_of(&options.output))?;
     progress(Stage::Writing);
     let write_began = thread_cpu_time();
     let mut meta = describe(&tracefs, &instance, &enabled, &snapshot, options)?;
@@ -409,8 +410,8 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
             let folder = folder_of(&options.output);
             let folder = tempfile::Builder::new()
                 .prefix(".schedlab-")
-                .tempdir_in(&folder)
-                .map_err(HostError::io("cannot make a temporary folder in", &folder))?;
+                .tempdir_in(folder)
+                .map_err(HostError::io("cannot make a temporary folder in", folder))?;
             let full = folder.path().join("full.dat");
             write_trace(&full, pages, &meta, options_of_file)?;
             let full_snapshot = Snapshot::path_beside(&full);

@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use schedlab_stdx::aside;
+
 use crate::cgroup::{CgroupCpu, Cgroups, GroupTable, lineage};
 use crate::error::HostError;
 use crate::tracefs::read_text;
@@ -232,7 +234,7 @@ impl Snapshot {
     /// [`HostError::Io`].
     pub fn write(&self, path: &Path) -> Result<(), HostError> {
         self.groups.write(&GroupTable::path_beside_snapshot(path))?;
-        write_aside(path, self.to_csv().as_bytes())
+        aside::write(path, self.to_csv().as_bytes()).map_err(HostError::io("cannot write", path))
     }
 
     /// Reads a table, and that of the control groups if it lies beside.
@@ -297,30 +299,6 @@ pub(crate) fn parse_csv(csv: &str) -> Vec<(usize, Vec<String>)> {
             }
         }
     }
-}
-
-/// Writes a file beside its name, then gives it the name.
-pub(crate) fn write_aside(path: &Path, bytes: &[u8]) -> Result<(), HostError> {
-    use std::io::Write;
-    use std::os::unix::fs::PermissionsExt;
-    let folder = folder_of(path);
-    let mut file = tempfile::Builder::new()
-        .prefix(".schedlab-")
-        .permissions(fs::Permissions::from_mode(0o666)) // less the umask, as for any new file
-        .tempfile_in(&folder)
-        .map_err(HostError::io("cannot make a file in", &folder))?;
-    file.write_all(bytes).map_err(HostError::io("cannot write", path))?;
-    file.persist(path).map_err(|e| HostError::Io {
-        doing: "cannot write",
-        path: path.to_owned(),
-        source: e.error,
-    })?;
-    Ok(())
-}
-
-/// The folder a file lies in, "." for a bare name.
-pub(crate) fn folder_of(path: &Path) -> PathBuf {
-    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
 }
 
 /// Names in a folder that are numbers, in order.

@@ -92,7 +92,7 @@ pub enum LogError {
 
 impl LogError {
     /// For `map_err`: the system refused `doing` (a verb: "read", "write") to the file.
-    pub fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> LogError + 'a {
+    pub fn io<'a>(doing: &'static str, path: &'a Path) -> impl Fn(std::io::Error) -> LogError + 'a {
         move |source| LogError::Io { doing, path: path.to_path_buf(), source }
     }
 }

@@ -1,8 +1,9 @@
 //! Log files by name: which form is it, and how is it written so that nobody ever sees half of one?
 
 use crate::{Log, LogError, TextLog, write_text};
+use schedlab_stdx::aside;
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::Read;
 use std::path::Path;
 
 /// Opens a log file of any form; its first bytes tell which.
@@ -26,7 +27,9 @@ pub fn open(path: &Path) -> Result<Box<dyn Log>, LogError> {
 /// Writes a log file: Arrow if the name ends in `.arrow`, text otherwise. The file appears when it is complete.
 pub fn write(path: &Path, log: &dyn Log) -> Result<(), LogError> {
     let is_arrow = path.extension().is_some_and(|extension| extension == "arrow");
-    write_aside(path, |out| if is_arrow { to_arrow(log, out, path) } else { write_text(log, out, path) })
+    aside::with(path, LogError::io("write", path), |out| {
+        if is_arrow { to_arrow(log, out, path) } else { write_text(log, out, path) }
+    })
 }
 
 /// The first bytes of every Arrow IPC file.
@@ -44,39 +47,8 @@ fn open_arrow(path: &Path) -> Result<Box<dyn Log>, LogError> {
     Err(LogError::NoArrow { path: path.to_path_buf() })
 }
 #[cfg(not(feature = "arrow"))]
-fn to_arrow(_log: &dyn Log, _out: &mut (dyn Write + Send), path: &Path) -> Result<(), LogError> {
+fn to_arrow(_log: &dyn Log, _out: &mut (dyn std::io::Write + Send), path: &Path) -> Result<(), LogError> {
     Err(LogError::NoArrow { path: path.to_path_buf() })
-}
-
-/// Lets `content` write a file that takes the place of `path` only when it is complete. A path that is no regular file
-/// (a pipe, `/dev/null`) is written directly.
-pub fn write_aside<T, E: From<LogError>>(
-    path: &Path,
-    content: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, E>,
-) -> Result<T, E> {
-    const CHUNK: usize = 256 * 1024;
-    let fail = || LogError::io("write", path);
-    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        let file = File::options().write(true).open(path).map_err(fail())?;
-        let mut out = BufWriter::with_capacity(CHUNK, file);
-        let result = content(&mut out)?;
-        out.flush().map_err(fail())?;
-        return Ok(result);
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".schedlab-").suffix(".tmp");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666)); // less the umask, as for any new file
-    }
-    let aside = builder.tempfile_in(folder).map_err(fail())?;
-    let mut out = BufWriter::with_capacity(CHUNK, aside);
-    let result = content(&mut out)?;
-    let aside = out.into_inner().map_err(|error| fail()(error.into_error()))?;
-    aside.persist(path).map_err(|error| fail()(error.error))?;
-    Ok(result)
 }
 
 #[cfg(all(test, feature = "arrow"))]

@@ -34,7 +34,7 @@ mod text;
 #[cfg(feature = "arrow")]
 pub use arrow::{ArrowLog, write_arrow};
 pub use error::LogError;
-pub use file::{open, write, write_aside};
+pub use file::{open, write};
 pub use header::{KernelThread, LogHeader, LogTask};
 pub use record::{Kind, PrevState, Record, note};
 pub use source::{Batches, Log, MemLog, Records, for_each};

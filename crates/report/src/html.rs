@@ -10,7 +10,8 @@
 use crate::report::{RunReport, cause_text};
 use crate::timeline::{CELL_GROUPS, Window};
 use schedlab_instruments::{Distribution, WaitCause};
-use schedlab_log::{LogError, PrevState, write_aside};
+use schedlab_log::{LogError, PrevState};
+use schedlab_stdx::aside;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -26,13 +27,7 @@ const OTHER_GROUP: u8 = 255;
 
 /// Writes the report of one or several runs; the file appears when it is complete.
 pub fn html(path: &Path, title: &str, runs: &[RunReport]) -> Result<(), LogError> {
-    write_aside(path, |out| {
-        write_html(title, runs, out).map_err(|source| LogError::Io {
-            doing: "write",
-            path: path.to_path_buf(),
-            source,
-        })
-    })
+    aside::with(path, |error| error, |out| write_html(title, runs, out)).map_err(LogError::io("write", path))
 }
 
 /// Writes the report of one or several runs.

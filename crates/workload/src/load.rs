@@ -18,7 +18,7 @@ use crate::{
 use schedlab_trace::RecordingFormat;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// What a file holds.
@@ -361,20 +361,12 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
     }
 }
 
-/// Writes a workload to a file: aside first, then renamed, so that the file is whole or not there. Errors name the file.
+/// Writes a workload to a file, which is whole or not there. Errors name the file.
 pub fn save(path: &Path, workload: &Workload, form: Form) -> io::Result<()> {
-    let aside = crate::stream::aside(path);
-    let write = || -> io::Result<()> {
-        let mut file = BufWriter::with_capacity(1 << 20, File::create(&aside)?);
-        match form {
-            Form::Text => write_text(workload, &mut file)?,
-            Form::Binary => write_binary(workload, &mut file)?,
-        }
-        file.flush()?;
-        fs::rename(&aside, path)
+    let write = |mut out: &mut (dyn Write + Send)| match form {
+        Form::Text => write_text(workload, &mut out),
+        Form::Binary => write_binary(workload, &mut out),
     };
-    write().map_err(|error| {
-        let _ = fs::remove_file(&aside); // it may not be there
-        io::Error::new(error.kind(), format!("{}: cannot write: {error}", path.display()))
-    })
+    schedlab_stdx::aside::with(path, |error| error, write)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: cannot write: {error}", path.display())))
 }

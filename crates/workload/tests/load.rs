@@ -2,6 +2,7 @@
 
 mod common;
 
+use schedlab_workload::stream::Source;
 use schedlab_workload::{Form, Kind, LoadError, Loaded, TraceFormat, identify, load, save};
 use std::fs;
 use std::path::Path;
@@ -28,6 +29,22 @@ fn both_forms_are_saved_and_loaded() {
         }
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside the file");
+}
+
+/// A name that could be foreseen (the file's, with this process's number) was a way to have another user's file overwritten.
+#[test]
+fn planted_links_are_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, victim) = (folder.path().join("w"), folder.path().join("victim"));
+    fs::write(&victim, "precious").unwrap();
+    let planted = folder.path().join(format!("w.{}.tmp", std::process::id()));
+    std::os::unix::fs::symlink(&victim, planted).unwrap();
+    std::os::unix::fs::symlink(&victim, &file).unwrap();
+    let workload = common::workload(1, 10);
+    save(&file, &workload, Form::Text).unwrap();
+    Source::from(workload).save(&file, Form::Binary).unwrap();
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    assert!(fs::symlink_metadata(&file).unwrap().is_file());
 }
 
 #[test]

@@ -227,9 +227,7 @@ pub(super) fn write_kernel(kernel: &BuiltKernel) -> Result<(), BuildError> {
 
 /// Write a file so that it is there completely or not at all.
 pub(super) fn write_aside(path: &Path, data: &[u8]) -> Result<(), BuildError> {
-    let aside = path.with_extension(format!("tmp{}", std::process::id()));
-    fs::write(&aside, data).map_err(io("write", &aside))?;
-    fs::rename(&aside, path).map_err(io("write", path))
+    schedlab_stdx::aside::write(path, data).map_err(io("write", path))
 }
 
 pub(super) fn remove_dir(dir: &Path) -> Result<(), BuildError> {

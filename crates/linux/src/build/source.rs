@@ -9,6 +9,8 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use schedlab_stdx::aside::Aside;
+
 use super::apt::{self, Apt};
 use super::cache::{Cache, remove_dir, sorted_entries};
 use super::config::Pin;
@@ -131,7 +133,6 @@ fn from_downloads(cache: &Cache, package: &str) -> Result<Option<Tarball>, Build
     let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     let path = cache.downloads().join(format!("{package}_{version}.tar.xz"));
     if !path.is_file() {
-        let aside = path.with_extension(format!("tmp{}", std::process::id()));
         let member = format!("./usr/src/{package}.tar.xz");
         let mut unpack = Command::new("dpkg-deb")
             .arg("--fsys-tarfile")
@@ -139,17 +140,17 @@ fn from_downloads(cache: &Cache, package: &str) -> Result<Option<Tarball>, Build
             .stdout(Stdio::piped())
             .spawn()
             .map_err(io("run", "dpkg-deb".as_ref()))?;
-        let out = fs::File::create(&aside).map_err(io("create", &aside))?;
-        let pipe = unpack.stdout.take().map_or_else(Stdio::null, Stdio::from);
-        let status = Command::new("tar").args(["-xO", &member]).stdin(pipe).stdout(out).status();
+        let out = Aside::create(&path).map_err(io("create", &path))?;
+        let packed = unpack.stdout.take().map_or_else(Stdio::null, Stdio::from);
+        let unpacked = out.file().try_clone().map_err(io("write", &path))?;
+        let status = Command::new("tar").args(["-xO", &member]).stdin(packed).stdout(unpacked).status();
         let status = status.map_err(io("run", "tar".as_ref()))?;
         unpack.wait().map_err(io("run", "dpkg-deb".as_ref()))?;
         if !status.success() {
-            fs::remove_file(&aside).map_err(io("remove", &aside))?;
             let why = format!("it holds no {member}; remove it and try again");
             return Err(BuildError::Damaged { path: deb.clone(), why });
         }
-        fs::rename(&aside, &path).map_err(io("write", &path))?;
+        out.finish().map_err(io("write", &path))?;
     }
     let sha256 = cache.sha256_of(&path)?;
     Ok(Some(Tarball { path, version, sha256 }))

@@ -17,7 +17,8 @@ mod proto;
 use crate::calls::{Call, calls_for};
 use crate::order::{Order, SetWords, birth_words, marker, prio, thread_ids};
 use proto::{bytes, field, message, number, varint};
-use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each, note, write_aside};
+use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each, note};
+use schedlab_stdx::aside;
 use schedlab_trace::{Marker, Pid, settings_line};
 use schedlab_units::{Policy, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +45,7 @@ pub struct PerfettoOptions {
 
 /// Writes the log as a Perfetto trace; the file appears when it is complete.
 pub fn perfetto(path: &Path, log: &dyn Log, options: PerfettoOptions) -> Result<PerfettoStats, LogError> {
-    write_aside(path, |out| write_perfetto(log, options, out, path))
+    aside::with(path, LogError::io("write", path), |out| write_perfetto(log, options, out, path))
 }
 
 /// Writes the log as a Perfetto trace; `name` stands for the output in errors.

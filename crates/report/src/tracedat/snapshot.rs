@@ -2,7 +2,8 @@
 
 use super::TraceDatOptions;
 use crate::order::thread_ids;
-use schedlab_log::{LogError, LogHeader, write_aside};
+use schedlab_log::{LogError, LogHeader};
+use schedlab_stdx::aside;
 use schedlab_units::TaskId;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -71,7 +72,7 @@ pub(super) fn write(
             let _ = writeln!(text, "{tid},{tid},{name},normal,0,0,,/,,,,{KTHREADD},,,");
         }
     }
-    write_aside(path, |out| out.write_all(text.as_bytes()).map_err(LogError::io("write", path)))
+    aside::write(path, text.as_bytes()).map_err(LogError::io("write", path))
 }
 
 /// As RFC 4180 has it.

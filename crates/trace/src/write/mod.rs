@@ -2,7 +2,7 @@
 //!
 //! [`TraceDatWriter`] takes pages of any CPU in any order while the recording runs and keeps them (zstd-compressed unless
 //! told otherwise) in one unnamed spool file beside the target. [`TraceDatWriter::finish`] adds what describes them
-//! ([`TraceMeta`]), writes the trace under another name and renames it, so that nobody ever sees half a file:
+//! ([`TraceMeta`]) and writes the trace aside ([`Aside`]), so that nobody ever sees half a file:
 //!
 //! ```text
 //! append_pages(cpu0) ─┐             ┌ magic, version, page size, "zstd"
@@ -26,9 +26,10 @@ pub use meta::{EventSystem, RawOption, TraceMeta};
 pub use pages::{Missed, PageBuilder};
 
 use crate::error::WriteError;
+use schedlab_stdx::aside::{Aside, folder_of};
 use schedlab_units::CpuId;
 use spool::Spool;
-use std::io::{BufWriter, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Pages in one compressed chunk. Larger compresses better and costs memory per CPU; trace-cmd itself uses 10.
@@ -91,7 +92,7 @@ impl TraceDatWriter {
         if !options.page_size.is_power_of_two() || !(512..=1 << 20).contains(&options.page_size) {
             return Err(WriteError::PageSize { value: options.page_size });
         }
-        let spool = Spool::create(directory_of(path), options)?;
+        let spool = Spool::create(folder_of(path), options)?;
         Ok(TraceDatWriter { path: path.to_path_buf(), options, spool })
     }
 
@@ -145,13 +146,7 @@ impl TraceDatWriter {
         meta.check()?;
         let path = self.path;
         let io = |source| WriteError::Io { action: "writing", path: path.clone(), source };
-        let file = tempfile::Builder::new()
-            .prefix(".trace-")
-            .suffix(".part")
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)) // less the umask, as for any new file
-            .tempfile_in(directory_of(&path))
-            .map_err(io)?;
-        let mut out = BufWriter::with_capacity(1 << 16, file);
+        let mut out = Aside::create(&path).map_err(io)?;
         let written = match self.options.version {
             FileVersion::V6 => v6::write(&mut out, meta, &mut self.spool, self.options),
             FileVersion::V7(compression) => {
@@ -159,17 +154,8 @@ impl TraceDatWriter {
             }
         }
         .map_err(io)?;
-        out.flush().map_err(io)?;
-        let file = out.into_inner().map_err(|error| io(error.into_error()))?;
-        file.persist(&path).map_err(|error| io(error.error))?;
+        out.finish().map_err(io)?;
         Ok(written)
-    }
-}
-
-fn directory_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
     }
 }
 

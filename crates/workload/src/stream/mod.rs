@@ -14,7 +14,6 @@ mod sink;
 mod skim;
 
 pub use clock::OwnClock;
-pub(crate) use sink::aside;
 pub use sink::{EventSink, save_stream, write_stream};
 
 use crate::binary::{BinaryReader, Part};

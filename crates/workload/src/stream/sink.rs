@@ -5,8 +5,7 @@ use crate::binary::BinaryWriter;
 use crate::text::TextWriter;
 use crate::{Event, Form};
 use schedlab_units::TaskId;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Takes a workload's events piece by piece.
@@ -70,31 +69,15 @@ fn begin_binary<W: Write>(head: &Head, out: W) -> io::Result<BinaryWriter<W>> {
     Ok(writer)
 }
 
-/// As [`write_stream`], to a file: aside first, then renamed, so that the file is whole or not there.
+/// As [`write_stream`], to a file, which is whole or not there.
 pub fn save_stream(
     path: &Path,
     form: Form,
     head: &Head,
     feed: impl FnOnce(&mut EventSink<'_>) -> Result<(), StreamError>,
 ) -> Result<(), StreamError> {
-    let aside = aside(path);
     let failed = |error| StreamError::Write { path: path.to_path_buf(), error };
-    let write = || -> Result<(), StreamError> {
-        let mut file = File::create(&aside).map_err(failed)?;
-        let out = BufWriter::with_capacity(1 << 20, &mut file);
-        write_stream(Box::new(out), path, form, head, feed)?;
-        fs::rename(&aside, path).map_err(failed)
-    };
-    write().inspect_err(|_| {
-        let _ = fs::remove_file(&aside); // it may not be there
-    })
-}
-
-/// The name that a file has until it is complete.
-pub(crate) fn aside(path: &Path) -> PathBuf {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(format!(".{}.tmp", std::process::id()));
-    PathBuf::from(aside)
+    schedlab_stdx::aside::with(path, failed, |out| write_stream(Box::new(out), path, form, head, feed))
 }
 
 impl Source {
