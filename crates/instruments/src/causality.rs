@@ -16,7 +16,7 @@
 //! A place at which a task uses no CPU time between two blocks counts as reached when the first of them is: causes are never dated too
 //! late, so that what is called a violation is one.
 
-use crate::{LogProblem, for_each_run};
+use crate::{LogProblem, for_each_stay};
 use schedlab_log::Log;
 use schedlab_units::TaskId;
 use schedlab_workload::{EventId, EventKind, Wakeup, Workload};
@@ -92,7 +92,7 @@ pub fn causality(workload: &Workload, log: &dyn Log) -> Result<Vec<Link>, LogPro
         // at the start, before any CPU time
         progress.reach(0, 0, &mut links);
     }
-    for_each_run(log, |run| {
+    for_each_stay(log, |run| {
         if !run.task.is_workload() {
             return;
         }

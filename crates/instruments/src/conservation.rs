@@ -10,8 +10,8 @@
 //! bound to their CPUs and do not count as work that waits. A task whose affinity changes during the run leaves the account at
 //! that moment, since the log does not hold the new mask; such tasks are counted. A CPU that is down does not idle.
 
-use schedlab_log::LogHeader;
-use schedlab_units::CpuSet;
+use schedlab_log::{LogHeader, Row};
+use schedlab_units::{CpuId, CpuSet};
 use std::collections::BTreeMap;
 
 /// Idling while work waits.
@@ -88,34 +88,34 @@ impl Account {
     }
 
     #[inline]
-    pub fn idle(&mut self, cpu: u32, begins: bool) {
-        self.is_idle[cpu as usize] = begins;
-        if !self.is_down[cpu as usize] {
+    pub fn idle(&mut self, cpu: CpuId, begins: bool) {
+        self.is_idle[cpu.index()] = begins;
+        if !self.is_down[cpu.index()] {
             self.count_idle(cpu, begins);
         }
     }
 
     /// The CPU goes down or comes back.
-    pub fn down(&mut self, cpu: u32, begins: bool) {
-        if self.is_down[cpu as usize] != begins {
-            self.is_down[cpu as usize] = begins;
-            if self.is_idle[cpu as usize] {
+    pub fn down(&mut self, cpu: CpuId, begins: bool) {
+        if self.is_down[cpu.index()] != begins {
+            self.is_down[cpu.index()] = begins;
+            if self.is_idle[cpu.index()] {
                 self.count_idle(cpu, !begins);
             }
         }
     }
 
     #[inline]
-    fn count_idle(&mut self, cpu: u32, begins: bool) {
-        for i in 0..self.of_cpu[cpu as usize].len() {
-            let mask = self.of_cpu[cpu as usize][i];
+    fn count_idle(&mut self, cpu: CpuId, begins: bool) {
+        for i in 0..self.of_cpu[cpu.index()].len() {
+            let mask = self.of_cpu[cpu.index()][i];
             self.change(mask, |mask| if begins { mask.idle += 1 } else { mask.idle -= 1 });
         }
     }
 
     #[inline]
-    pub fn wait(&mut self, row: u32, begins: bool) {
-        let row = row as usize;
+    pub fn wait(&mut self, row: Row, begins: bool) {
+        let row = row.index();
         if let Some(mask) = self.of_row[row]
             && self.waiting[row] != begins
         {
@@ -125,9 +125,9 @@ impl Account {
     }
 
     /// The task's affinity changes to something unknown.
-    pub fn leave_out(&mut self, row: u32) {
+    pub fn leave_out(&mut self, row: Row) {
         self.wait(row, false);
-        if self.of_row[row as usize].take().is_some() {
+        if self.of_row[row.index()].take().is_some() {
             self.result.tasks_left_out += 1;
         }
     }

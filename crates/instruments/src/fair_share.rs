@@ -18,10 +18,8 @@
 //! Arithmetic is in integers, in units of 2^-32 ns.
 
 use crate::LogProblem;
-use crate::replay::{Observer, Run, Wait, replay};
-use crate::slots::Slots;
-use schedlab_log::{Kind, Log, LogHeader, Record};
-use schedlab_units::{ClassKind, Nice, Policy, SchedParams};
+use schedlab_log::{Kind, Log, LogHeader, Observer, Record, Row, Run, Slots, Wait, WaitCause, replay};
+use schedlab_units::{ClassKind, CpuId, Nice, Policy, SchedParams};
 
 /// What one task received and was due, while it was of the fair class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,14 +124,14 @@ fn rates(runnable: &[u32; CLASSES], nr_cpus: u32) -> [u64; CLASSES] {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Row {
+struct Entry {
     class: Option<u8>,
     runnable: bool,
     /// The class's clock when the task became runnable (or when its due was last settled).
     mark: u128,
     /// Due so far, in units of 2^-32 ns.
     ideal: u128,
-    running_on: Option<u32>,
+    running_on: Option<CpuId>,
     /// Since when this stay counts as service.
     counted_from_ns: u64,
     due: Due,
@@ -142,7 +140,7 @@ struct Row {
 struct Share {
     nr_cpus: u32,
     now_ns: u64,
-    rows: Vec<Row>,
+    rows: Vec<Entry>,
     runnable: [u32; CLASSES],
     /// Service per task of each class, in units of 2^-32 ns.
     clocks: [u128; CLASSES],
@@ -157,7 +155,7 @@ struct Share {
 
 impl Share {
     fn new(header: &LogHeader, nr_rows: usize) -> Share {
-        let mut rows = vec![Row::default(); nr_rows];
+        let mut rows = vec![Entry::default(); nr_rows];
         for (row, task) in rows.iter_mut().zip(&header.tasks) {
             let SchedParams { policy, nice, .. } = task.params;
             row.class = class_of(policy, nice);
@@ -176,9 +174,9 @@ impl Share {
         }
     }
 
-    fn set_runnable(&mut self, row: u32, runnable: bool) {
+    fn set_runnable(&mut self, row: Row, runnable: bool) {
         self.settle(row);
-        let row = &mut self.rows[row as usize];
+        let row = &mut self.rows[row.index()];
         if row.runnable == runnable {
             return;
         }
@@ -195,8 +193,8 @@ impl Share {
     }
 
     /// Brings what a task is due up to now.
-    fn settle(&mut self, row: u32) {
-        let row = &mut self.rows[row as usize];
+    fn settle(&mut self, row: Row) {
+        let row = &mut self.rows[row.index()];
         if let Some(class) = row.class {
             let clock = self.clocks[usize::from(class)];
             if row.runnable {
@@ -207,9 +205,9 @@ impl Share {
     }
 
     /// Notes the error at an edge of the task's own service.
-    fn note(&mut self, row: u32) {
+    fn note(&mut self, row: Row) {
         self.settle(row);
-        let row = &mut self.rows[row as usize];
+        let row = &mut self.rows[row.index()];
         if row.class.is_none() {
             return;
         }
@@ -223,16 +221,16 @@ impl Share {
     }
 
     /// Service of the current stay so far.
-    fn serve(&mut self, row: u32) {
-        let row = &mut self.rows[row as usize];
+    fn serve(&mut self, row: Row) {
+        let row = &mut self.rows[row.index()];
         if row.running_on.is_some() && row.class.is_some() {
             row.due.service_ns += self.now_ns - row.counted_from_ns;
         }
         row.counted_from_ns = self.now_ns;
     }
 
-    fn set_foreign(&mut self, cpu: u32, is_foreign: bool) {
-        if std::mem::replace(&mut self.foreign[cpu as usize], is_foreign) != is_foreign {
+    fn set_foreign(&mut self, cpu: CpuId, is_foreign: bool) {
+        if std::mem::replace(&mut self.foreign[cpu.index()], is_foreign) != is_foreign {
             if is_foreign {
                 self.nr_foreign += 1
             } else {
@@ -242,8 +240,8 @@ impl Share {
         }
     }
 
-    fn change_class(&mut self, row: u32, class: Option<u8>) {
-        let was = self.rows[row as usize];
+    fn change_class(&mut self, row: Row, class: Option<u8>) {
+        let was = self.rows[row.index()];
         if was.class == class {
             return;
         }
@@ -252,7 +250,7 @@ impl Share {
         if was.runnable {
             self.set_runnable(row, false);
         }
-        let state = &mut self.rows[row as usize];
+        let state = &mut self.rows[row.index()];
         state.class = class;
         state.mark = class.map_or(0, |class| self.clocks[usize::from(class)]);
         if was.runnable {
@@ -265,7 +263,7 @@ impl Share {
 }
 
 impl Observer for Share {
-    fn elapse(&mut self, from: u64, to: u64) {
+    fn elapse(&mut self, from_ns: u64, to_ns: u64) {
         if self.is_stale {
             self.rates = rates(&self.runnable, self.nr_cpus - self.nr_foreign);
             self.active = (0..CLASSES as u8).filter(|class| self.runnable[usize::from(*class)] > 0).collect();
@@ -273,11 +271,11 @@ impl Observer for Share {
         }
         for class in &self.active {
             let class = usize::from(*class);
-            self.clocks[class] += u128::from(self.rates[class]) * u128::from(to - from);
+            self.clocks[class] += u128::from(self.rates[class]) * u128::from(to_ns - from_ns);
         }
-        self.now_ns = to;
+        self.now_ns = to_ns;
     }
-    fn wait_begin(&mut self, row: u32, _cpu: u32) {
+    fn wait_begin(&mut self, row: Row, _cpu: CpuId, _cause: WaitCause) {
         self.set_runnable(row, true);
     }
     fn wait_end(&mut self, wait: &Wait) {
@@ -285,33 +283,33 @@ impl Observer for Share {
     }
     fn run_end(&mut self, run: &Run) {
         let began_unseen = run.waited.is_none();
-        if began_unseen && self.rows[run.row as usize].running_on.is_none() {
+        if began_unseen && self.rows[run.row.index()].running_on.is_none() {
             // it ran from the log's beginning: what it was due until now is not known
-            self.rows[run.row as usize].counted_from_ns = self.now_ns;
+            self.rows[run.row.index()].counted_from_ns = self.now_ns;
         }
         self.serve(run.row);
-        self.rows[run.row as usize].running_on = None;
+        self.rows[run.row.index()].running_on = None;
         self.note(run.row);
         if run.stop.is_some_and(|stop| !stop.is_runnable()) {
             self.set_runnable(run.row, false);
         }
     }
-    fn record(&mut self, record: &Record, kind: Kind, row: Option<u32>) {
+    fn record(&mut self, record: &Record, kind: Kind, row: Option<Row>) {
         match kind {
             Kind::Switch => {
                 let next = record.other();
                 let is_fair = match next.is_workload() {
                     true => {
                         let state = &mut self.rows[next.index()];
-                        (state.running_on, state.counted_from_ns) = (Some(record.cpu.into()), record.time_ns);
+                        (state.running_on, state.counted_from_ns) = (Some(record.cpu()), record.time_ns);
                         state.class.is_some()
                     }
                     false => next.is_idle(),
                 };
                 if next.is_workload() {
-                    self.set_runnable(next.0, true);
+                    self.set_runnable(Row(next.0), true);
                 }
-                self.set_foreign(record.cpu.into(), !is_fair);
+                self.set_foreign(record.cpu(), !is_fair);
             }
             Kind::Params => {
                 if let (Some(row), Some((policy, nice, _))) = (row, record.params())

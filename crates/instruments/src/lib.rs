@@ -5,7 +5,9 @@
 //! * [`Summary::check_time`]: CPU time + idle time = CPUs x duration, exactly.
 //! * [`verify`]: nothing impossible happened (no task in two places, none runs while blocked, ...).
 //! * [`causality`]: did every dependent wakeup come after its cause, and how long after?
-//! * [`for_each_run`]: who was where from when to when, for pictures.
+//! * [`for_each_stay`], [`stays`]: who was on which CPU from when to when.
+//! * [`for_each_queue`]: how long each CPU's queue was, at any distance in time.
+//! * [`for_each_move`]: each task's changes of CPU, by wakeup, fork or balancing, and who moved it.
 //! * [`fair_share`]: what each task received and what it was due by its weight.
 //! * [`diff`](diff::diff()): the first decision in which two logs differ, and the state on both sides.
 //!
@@ -16,10 +18,9 @@ mod conservation;
 pub mod diff;
 mod distribution;
 mod fair_share;
-mod problem;
-mod replay;
-mod runs;
-mod slots;
+mod moves;
+mod queues;
+mod stays;
 mod summary;
 mod verify;
 
@@ -27,9 +28,10 @@ pub use causality::{Link, causality};
 pub use conservation::Conservation;
 pub use distribution::Distribution;
 pub use fair_share::{Due, FairShare, fair_share};
-pub use problem::{LogProblem, Problem};
-pub use replay::WaitCause;
-pub use runs::{Run, for_each_run};
+pub use schedlab_log::{LogProblem, Problem, WaitCause};
+pub use moves::{Move, MoveKind, for_each_move};
+pub use queues::{QUEUE_GRID, QueueLength, for_each_queue};
+pub use stays::{Stay, for_each_stay, stays};
 pub use summary::{
     CpuStats, LONGEST_WAITS, LongWait, Summary, SystemStats, TaskStats, TimeNotConserved, summarize,
 };

@@ -13,10 +13,10 @@
 //! when the log ends counts up to the log's end.
 
 use crate::conservation::{Account, Conservation};
-use crate::replay::{Observer, Run, Wait, WaitCause, replay};
-use crate::slots::Slots;
 use crate::{Distribution, LogProblem};
-use schedlab_log::{Kind, Log, PrevState, Record, note};
+use schedlab_log::{
+    Kind, Log, Observer, PrevState, Record, Row, Run, Slots, Wait, WaitCause, note, replay,
+};
 use schedlab_units::{CpuId, TaskId};
 
 /// One task's account.
@@ -199,10 +199,10 @@ impl Summary {
 pub fn summarize(log: &dyn Log) -> Result<Summary, LogProblem> {
     let header = log.header();
     let slots = Slots::new(header);
-    let row = |row| Row { stats: TaskStats { id: slots.id(row), ..TaskStats::default() }, last_cpu: None };
+    let row = |row| Entry { stats: TaskStats { id: slots.id(row), ..TaskStats::default() }, last_cpu: None };
     let mut collector = Collector {
         now: 0,
-        rows: (0..slots.len() as u32).map(row).collect(),
+        rows: slots.rows().map(row).collect(),
         nr_tasks: header.tasks.len() as u32,
         cpus: vec![CpuStats::default(); header.nr_cpus as usize],
         queues: vec![Queue::default(); header.nr_cpus as usize],
@@ -216,9 +216,9 @@ pub fn summarize(log: &dyn Log) -> Result<Summary, LogProblem> {
     Ok(collector.finish(header.duration.as_ns()))
 }
 
-struct Row {
+struct Entry {
     stats: TaskStats,
-    last_cpu: Option<u32>,
+    last_cpu: Option<CpuId>,
 }
 
 /// How many wait, and since when that many.
@@ -248,7 +248,7 @@ impl Queue {
 
 struct Collector {
     now: u64,
-    rows: Vec<Row>,
+    rows: Vec<Entry>,
     nr_tasks: u32,
     cpus: Vec<CpuStats>,
     queues: Vec<Queue>,
@@ -262,47 +262,47 @@ struct Collector {
 
 impl Observer for Collector {
     #[inline]
-    fn elapse(&mut self, from: u64, to: u64) {
-        self.now = to;
-        self.conservation.elapse(to - from);
+    fn elapse(&mut self, from_ns: u64, to_ns: u64) {
+        self.now = to_ns;
+        self.conservation.elapse(to_ns - from_ns);
     }
 
     #[inline]
-    fn wait_begin(&mut self, row: u32, cpu: u32) {
+    fn wait_begin(&mut self, row: Row, cpu: CpuId, _cause: WaitCause) {
         self.queue.change(self.now, 1);
-        self.queues[cpu as usize].change(self.now, 1);
+        self.queues[cpu.index()].change(self.now, 1);
         self.conservation.wait(row, true);
-        let stats = &mut self.rows[row as usize].stats;
+        let stats = &mut self.rows[row.index()].stats;
         stats.first_ns.get_or_insert(self.now);
     }
 
     #[inline]
-    fn wait_moved(&mut self, _row: u32, from: u32, to: u32) {
-        self.queues[from as usize].change(self.now, -1);
-        self.queues[to as usize].change(self.now, 1);
+    fn wait_moved(&mut self, _row: Row, from: CpuId, to: CpuId) {
+        self.queues[from.index()].change(self.now, -1);
+        self.queues[to.index()].change(self.now, 1);
     }
 
     #[inline]
     fn wait_end(&mut self, wait: &Wait) {
-        self.queue.change(wait.until, -1);
-        self.queues[wait.cpu as usize].change(wait.until, -1);
+        self.queue.change(wait.until_ns, -1);
+        self.queues[wait.cpu.index()].change(wait.until_ns, -1);
         self.conservation.wait(wait.row, false);
-        let ns = wait.until - wait.since;
-        let stats = &mut self.rows[wait.row as usize].stats;
+        let ns = wait.until_ns - wait.since_ns;
+        let stats = &mut self.rows[wait.row.index()].stats;
         stats.run_delay.add(ns);
         match wait.cause {
             WaitCause::Wakeup => stats.wakeup_latency.add(ns),
             WaitCause::New => stats.new_wait_ns += ns,
             WaitCause::Preempted => stats.preempted_wait_ns += ns,
         }
-        stats.last_ns = Some(wait.until);
-        if ns > self.longest_at_least && wait.row < self.nr_tasks {
+        stats.last_ns = Some(wait.until_ns);
+        if ns > self.longest_at_least && wait.row.0 < self.nr_tasks {
             self.longest.push(LongWait {
-                task: TaskId(wait.row),
-                cpu: CpuId(wait.cpu),
+                task: TaskId(wait.row.0),
+                cpu: wait.cpu,
                 cause: wait.cause,
-                start_ns: wait.since,
-                end_ns: wait.until,
+                start_ns: wait.since_ns,
+                end_ns: wait.until_ns,
             });
             if self.longest.len() == 2 * LONGEST_WAITS {
                 self.keep_longest();
@@ -312,12 +312,12 @@ impl Observer for Collector {
 
     #[inline]
     fn run_end(&mut self, run: &Run) {
-        let row = &mut self.rows[run.row as usize];
-        let ns = run.until - run.since;
+        let row = &mut self.rows[run.row.index()];
+        let ns = run.until_ns - run.since_ns;
         row.stats.cpu_ns += ns;
         row.stats.runs += 1;
-        row.stats.first_ns.get_or_insert(run.since);
-        row.stats.last_ns = Some(run.until);
+        row.stats.first_ns.get_or_insert(run.since_ns);
+        row.stats.last_ns = Some(run.until_ns);
         if row.last_cpu.replace(run.cpu).is_some_and(|last| last != run.cpu) {
             row.stats.migrations += 1;
         }
@@ -332,40 +332,40 @@ impl Observer for Collector {
             }
             None => {}
         }
-        let cpu = &mut self.cpus[run.cpu as usize];
+        let cpu = &mut self.cpus[run.cpu.index()];
         cpu.busy_ns += ns;
-        if run.row >= self.nr_tasks {
+        if run.row.0 >= self.nr_tasks {
             cpu.kernel_thread_ns += ns;
         }
     }
 
     #[inline]
-    fn block_end(&mut self, row: u32, since: u64, now: u64) {
-        self.rows[row as usize].stats.blocked_ns += now - since;
+    fn block_end(&mut self, row: Row, since_ns: u64, now_ns: u64) {
+        self.rows[row.index()].stats.blocked_ns += now_ns - since_ns;
     }
 
     #[inline]
-    fn idle_begin(&mut self, cpu: u32) {
+    fn idle_begin(&mut self, cpu: CpuId) {
         self.conservation.idle(cpu, true);
     }
 
     #[inline]
-    fn idle_end(&mut self, cpu: u32, since: u64, now: u64) {
+    fn idle_end(&mut self, cpu: CpuId, since_ns: u64, now_ns: u64) {
         self.conservation.idle(cpu, false);
-        self.cpus[cpu as usize].idle_ns += now - since;
+        self.cpus[cpu.index()].idle_ns += now_ns - since_ns;
     }
 
     #[inline]
-    fn record(&mut self, record: &Record, kind: Kind, row: Option<u32>) {
+    fn record(&mut self, record: &Record, kind: Kind, row: Option<Row>) {
         self.system.records += 1;
         match (kind, row) {
             (Kind::Switch, _) => self.cpus[usize::from(record.cpu)].switches += 1,
-            (Kind::Wakeup, Some(row)) => self.rows[row as usize].stats.wakeups += 1,
-            (Kind::Migrate, Some(row)) => self.rows[row as usize].stats.assignments += 1,
-            (Kind::Exit, Some(row)) => self.rows[row as usize].stats.exited = true,
+            (Kind::Wakeup, Some(row)) => self.rows[row.index()].stats.wakeups += 1,
+            (Kind::Migrate, Some(row)) => self.rows[row.index()].stats.assignments += 1,
+            (Kind::Exit, Some(row)) => self.rows[row.index()].stats.exited = true,
             (Kind::Params, Some(row)) if record.flags & 1 != 0 => self.conservation.leave_out(row),
             (Kind::Note, _) if record.arg == note::CPU => {
-                self.conservation.down(record.cpu.into(), record.value == 0);
+                self.conservation.down(record.cpu(), record.value == 0);
             }
             _ => {}
         }

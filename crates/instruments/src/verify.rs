@@ -9,8 +9,7 @@
 //! run: CPUs are idle at the start, and a workload task runs only after a `New` or a `Wakeup`.
 
 use crate::Problem;
-use crate::slots::Slots;
-use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each};
+use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, Row, Slots, for_each};
 use schedlab_units::{CpuId, TaskId};
 
 /// A record that says something impossible.
@@ -132,7 +131,7 @@ impl<'a> Checker<'a> {
     /// Row of a task that must be named in the header; `None`: idle.
     fn row(&self, task: TaskId) -> Result<Option<usize>, Problem> {
         match self.slots.row(task) {
-            Some(row) => Ok(Some(row as usize)),
+            Some(row) => Ok(Some(row.index())),
             None if task.is_idle() => Ok(None),
             None => Err(Problem::UnknownTask { task }),
         }
@@ -191,8 +190,8 @@ impl<'a> Checker<'a> {
             self.found(Problem::PrevNotCurrent { cpu, prev: task, current });
         }
         if let Some(row) = self.slots.row(task) {
-            self.assigned[row as usize] = Some(cpu);
-            self.places[row as usize] = match state {
+            self.assigned[row.index()] = Some(cpu);
+            self.places[row.index()] = match state {
                 PrevState::Preempted | PrevState::Yielded => Place::Queued,
                 PrevState::Sleeping | PrevState::Disk => Place::Asleep,
                 PrevState::Dead => Place::Gone,
@@ -202,7 +201,7 @@ impl<'a> Checker<'a> {
 
     /// `task` starts on `cpu`.
     fn start(&mut self, cpu: u32, task: TaskId) {
-        let Some(row) = self.slots.row(task).map(|row| row as usize) else { return };
+        let Some(row) = self.slots.row(task).map(Row::index) else { return };
         match self.places[row] {
             Place::On(other_cpu) => self.found(Problem::AlreadyRunning { task, cpu, other_cpu }),
             Place::Asleep => self.found(Problem::RanWhileBlocked { task, cpu }),

@@ -281,7 +281,7 @@ fn runs_tell_how_they_came_about() {
          6 cpu0 switch t1 dead -> t0",
     );
     let mut runs = Vec::new();
-    for_each_run(&log, |run| {
+    for_each_stay(&log, |run| {
         runs.push((
             run.task.0,
             run.start_ns / MS,
@@ -300,4 +300,89 @@ fn runs_tell_how_they_came_about() {
             (0, 6, 10, None, Some((WaitCause::Preempted, 2)))
         ]
     );
+}
+
+/// The drawing in the documentation of `queues`.
+#[test]
+fn queues_are_sampled_at_any_distance() {
+    // ms    0    1    2    3    4
+    // cpu0  AAAAAAAAAAAACCCCCCCC    B is pulled to cpu1 at 1 ms; A sleeps from 2.5 ms on
+    // cpu1  .....BBBBBBBBBBBBBBB
+    let log = log(
+        2,
+        3,
+        8,
+        "0 cpu0 new t0 cpu0
+         0 cpu0 new t1 cpu0
+         0 cpu0 new t2 cpu0
+         0 cpu0 switch idle -> t0
+         2 cpu1 migrate t1 cpu0 -> cpu1
+         2 cpu1 switch idle -> t1
+         5 cpu0 switch t0 sleeping -> k9
+         5 cpu0 switch k9 sleeping -> t2",
+    );
+    summary(&log);
+    let sampled = |grid: Span| {
+        let mut samples = Vec::new();
+        for_each_queue(&log, grid, |ns, queues| {
+            let lengths: Vec<(u32, u32)> = queues.iter().map(|q| (q.running, q.waiting)).collect();
+            samples.push((ns / MS, lengths[0], lengths[1], queues[0].total()));
+        })
+        .unwrap();
+        samples
+    };
+    let expected =
+        [(0, (1, 2), (0, 0), 3), (2, (1, 1), (1, 0), 2), (4, (1, 1), (1, 0), 2), (6, (1, 0), (1, 0), 1)];
+    assert_eq!(sampled(Span::from_ms(2)), expected);
+    assert_eq!(sampled(Span::from_ms(5)), [expected[0], (5, (1, 0), (1, 0), 1)]);
+    assert_eq!(sampled(QUEUE_GRID).len(), 8);
+    assert_eq!(sampled(Span::from_ms(100)), [expected[0]]);
+}
+
+/// The drawing in the documentation of `moves`, and the kinds that it does not show.
+#[test]
+fn every_change_of_cpu_has_a_kind_and_a_mover() {
+    // ms    0    1    2    3    4    5    6
+    // cpu0  AAAAAAAAAA                   D      A forks C at 1.5 ms, for cpu1; D executes a program at 5 ms
+    // cpu1  .....BBBBB     AAAAA   C            A runs on cpu2 at 4.5 ms although nothing moved it
+    let log = log(
+        3,
+        4,
+        14,
+        "0 cpu0 new t0 cpu0
+         0 cpu0 new t1 cpu0
+         0 cpu0 switch idle -> t0
+         2 cpu1 migrate t1 cpu0 -> cpu1
+         2 cpu1 switch idle -> t1
+         3 cpu0 fork t0 -> t2
+         3 cpu0 new t2 cpu1
+         4 cpu0 switch t0 sleeping -> idle
+         4 cpu1 switch t1 sleeping -> t2
+         5 cpu1 switch t2 dead -> idle
+         6 cpu1 waking t0 by idle irq
+         6 cpu1 migrate t0 cpu0 -> cpu1
+         6 cpu1 wakeup t0 cpu1
+         6 cpu1 switch idle -> t0
+         8 cpu1 switch t0 preempted -> idle
+         9 cpu2 switch idle -> t0
+         10 cpu0 new t3 cpu0
+         10 cpu0 switch idle -> t3
+         11 cpu0 note t3 note=2147483668 other=idle value=0 flags=0
+         11 cpu0 switch t3 preempted -> idle
+         11 cpu0 migrate t3 cpu0 -> cpu1
+         11 cpu1 switch idle -> t3",
+    );
+    let mut found = Vec::new();
+    for_each_move(&log, |m| {
+        found.push((m.time_ns / MS, m.task.0, m.from.0, m.to.0, m.kind, m.mover.map(|cpu| cpu.0)));
+    })
+    .unwrap();
+    let expected = [
+        (2, 1, 0, 1, MoveKind::Balance, Some(1)),
+        (3, 2, 0, 1, MoveKind::Fork, Some(0)),
+        (6, 0, 0, 1, MoveKind::Wake, Some(1)),
+        (9, 0, 1, 2, MoveKind::Balance, None),
+        (11, 3, 0, 1, MoveKind::Exec, Some(0)),
+    ];
+    assert_eq!(found, expected);
 }

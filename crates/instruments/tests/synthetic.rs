@@ -29,7 +29,7 @@ fn check(config: Config) {
     assert_eq!(s.system.switches, switches as u64);
     // the longest waits, by sorting all of them
     let mut all = Vec::new();
-    for_each_run(&log, |run| {
+    for_each_stay(&log, |run| {
         if let (true, Some((_, ns))) = (run.task.is_workload(), run.waited) {
             all.push(ns);
         }
@@ -41,7 +41,7 @@ fn check(config: Config) {
         s.system.longest_waits.iter().filter(ended).map(LongWait::ns).filter(|ns| *ns > 0).collect();
     assert!(all.starts_with(&found), "{found:?}");
     let mut run_ns = 0;
-    for_each_run(&log, |run| run_ns += run.end_ns - run.start_ns).unwrap();
+    for_each_stay(&log, |run| run_ns += run.end_ns - run.start_ns).unwrap();
     assert_eq!(run_ns, s.system.task_ns + s.system.kernel_thread_ns);
 }
 

@@ -15,6 +15,9 @@
 //! Three forms: the *spill* file of a run (raw records, [`RawLog`]), the canonical *text* ([`TextLog`]) for people, goldens and
 //! `diff`, and *Arrow* ([`ArrowLog`]) for analysis tools. All are read through [`Log`], in batches: memory does not grow with
 //! the log.
+//!
+//! What the records mean (who waits, runs, sleeps since when, and where) is read in one place, [`replay()`]: it tells an
+//! [`Observer`] each change of state. Tables per task have a row per [`Row`].
 
 #[cfg(feature = "arrow")]
 mod arrow;
@@ -25,7 +28,10 @@ mod file;
 mod header;
 #[cfg(feature = "arrow")]
 mod header_json;
+mod problem;
 mod record;
+mod replay;
+mod slots;
 mod source;
 mod spill;
 pub mod synthetic;
@@ -36,7 +42,10 @@ pub use arrow::{ArrowLog, write_arrow};
 pub use error::LogError;
 pub use file::{open, write};
 pub use header::{KernelThread, LogHeader, LogTask};
+pub use problem::{LogProblem, Problem};
 pub use record::{Kind, PrevState, Record, note};
+pub use replay::{Observer, Run, Wait, WaitCause, replay};
+pub use slots::{Row, Slots};
 pub use source::{Batches, Log, MemLog, Records, for_each};
 pub use spill::{RawLog, to_bytes};
 pub use text::{TextLog, format_record, write_text};

@@ -45,6 +45,8 @@ pub mod note {
     /// `task` sets parameters of `other` (itself or another): 8 bytes of the words of a PRIO in a workload's text, in order, `flags` the
     /// piece's number modulo 256. The last piece has a zero byte, behind which all are zero.
     pub const SET: u32 = 0x8000_0013;
+    /// `task` executes a new program; the kernel may now move it to an idler CPU (`sched_exec()`).
+    pub const EXEC: u32 = 0x8000_0014;
     /// `value` of an [`AWAKE`] that no task is behind.
     pub const NO_WAKEUP: u64 = u64::MAX;
 }

@@ -10,7 +10,7 @@
 //! surroundings of the longest waits, and places spread evenly over the run.
 
 use crate::groups::Groups;
-use schedlab_instruments::{LogProblem, Run, Summary, WaitCause, for_each_run};
+use schedlab_instruments::{LogProblem, Stay, Summary, WaitCause, for_each_stay};
 use schedlab_log::{Log, PrevState};
 use schedlab_units::TaskId;
 
@@ -122,7 +122,7 @@ impl Timeline {
         };
         collector.window_kept = vec![0; collector.windows.len()];
         collector.windows.iter_mut().for_each(|window| window.runs = vec![Vec::new(); nr_cpus]);
-        for_each_run(log, |run| collector.run(run))?;
+        for_each_stay(log, |run| collector.run(run))?;
         let mut timeline = collector.finish();
         timeline.nr_runs = nr_runs;
         Ok(timeline)
@@ -222,7 +222,7 @@ struct Collector<'a> {
 }
 
 impl Collector<'_> {
-    fn run(&mut self, run: &Run) {
+    fn run(&mut self, run: &Stay) {
         let (row, group) = if run.task.is_workload() {
             (run.task.0, self.groups.of_task[run.task.index()])
         } else {

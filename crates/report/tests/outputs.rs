@@ -1,6 +1,6 @@
 //! What scripts and people read: JSON against values read off a drawing, the terminal's width, the timeline against the log.
 
-use schedlab_instruments::for_each_run;
+use schedlab_instruments::for_each_stay;
 use schedlab_log::{Kind, MemLog, TextLog, synthetic::Config};
 use schedlab_report::*;
 use schedlab_units::Span;
@@ -212,7 +212,7 @@ fn the_timeline_is_the_log() {
             }
         }
         let mut all = Vec::new();
-        for_each_run(&log, |run| all.push(*run)).unwrap();
+        for_each_stay(&log, |run| all.push(*run)).unwrap();
         assert_eq!(timeline.nr_runs, all.len() as u64);
         assert!(
             timeline.windows.windows(2).all(|w| w[0].end_ns <= w[1].start_ns),

@@ -6,7 +6,7 @@
 //!   cpu0  AAAABBBBAAAABBBBAAAABB      A: 12 ms, B: 10 ms; run delays 4 4 4 4 4 ms (and the 2 ms that A waits at the end)
 //! ```
 
-use schedlab_instruments::{LogProblem, Run, for_each_run, summarize};
+use schedlab_instruments::{LogProblem, Stay, for_each_stay, summarize};
 use schedlab_log::{Kind, Log, PrevState, Record};
 use schedlab_units::TaskId;
 use serde::{Deserialize, Serialize};
@@ -85,10 +85,10 @@ impl Measures {
         let counts = |task: TaskId| task.is_workload() && task.index() < nr_tasks;
         let mut delays: BTreeMap<u64, u64> = BTreeMap::new();
         let mut interruptions = vec![0; nr_tasks];
-        let mut last: Vec<Option<Run>> = vec![None; header.nr_cpus as usize];
+        let mut last: Vec<Option<Stay>> = vec![None; header.nr_cpus as usize];
         let mut migrations: Vec<u32> = Vec::new();
         let mut last_cpu: BTreeMap<u32, u32> = BTreeMap::new();
-        for_each_run(log, |run| {
+        for_each_stay(log, |run| {
             if !counts(run.task) {
                 return;
             }
@@ -145,7 +145,7 @@ impl Measures {
 
 /// Whether a task was only interrupted: threads of the kernel had its CPU in between, for less than [`INTERRUPTION_NS`]. Threads of
 /// parts that the machine does not have (memory's compaction and statistics, drivers) interrupt a guest's tasks some ten times a second.
-fn is_interruption(before: &Run, run: &Run) -> bool {
+fn is_interruption(before: &Stay, run: &Stay) -> bool {
     before.task == run.task
         && before.stop == Some(PrevState::Preempted)
         && run.start_ns - before.end_ns < INTERRUPTION_NS

@@ -5,7 +5,7 @@
 
 use crate::arm::ArmError;
 use crate::subject::Subject;
-use schedlab_instruments::{LogProblem, for_each_run};
+use schedlab_instruments::{LogProblem, for_each_stay};
 use schedlab_log::{Kind, Log, RawLog};
 use schedlab_machine::Perturb;
 use schedlab_policies::lab;
@@ -86,7 +86,7 @@ impl Levels {
             (vec![0u64; tasks], vec![0u64; tasks], vec![0u64; tasks]);
         // since when each waits now (Ok), or sleeps (Err)
         let mut waits_since_ns: Vec<Result<u64, u64>> = vec![Ok(0); tasks];
-        for_each_run(log, |run| {
+        for_each_stay(log, |run| {
             let task = run.task.index();
             if !run.task.is_workload() || task >= tasks {
                 return;

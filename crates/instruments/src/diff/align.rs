@@ -12,9 +12,8 @@
 //! What cannot be explained so is a difference. From there on the CPU counts as diverged, until a decision agrees again.
 
 use super::map::TaskMap;
-use crate::slots::Slots;
 use crate::{LogProblem, Problem};
-use schedlab_log::{Kind, Log, Record, Records};
+use schedlab_log::{Kind, Log, Record, Records, Slots};
 use schedlab_units::{CpuId, TaskId};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -203,7 +202,7 @@ impl<'a> Aligner<'a> {
         let unknown =
             || LogProblem::Record { index, time_ns: record.time_ns, problem: Problem::UnknownTask { task } };
         let row = self.slots[which].row(task).ok_or_else(unknown)?;
-        Ok(self.map.of_row[which][row as usize])
+        Ok(self.map.of_row[which][row.index()])
     }
 
     fn switch(&mut self, which: usize, index: u64, record: &Record) -> Result<(), LogProblem> {
@@ -260,7 +259,7 @@ impl<'a> Aligner<'a> {
         let lane = &self.cpus[cpu].lanes[which];
         let ns = now_ns.saturating_sub(lane.since_ns);
         if let Some(row) = self.slots[which].row(lane.current) {
-            self.out.cpu_ns[which][self.map.of_row[which][row as usize] as usize] += ns;
+            self.out.cpu_ns[which][self.map.of_row[which][row.index()] as usize] += ns;
             if lane.current.is_kernel_thread() {
                 self.out.kernel_threads[which].0 += 1;
                 self.out.kernel_threads[which].1 += ns;

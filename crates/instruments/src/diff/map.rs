@@ -1,7 +1,6 @@
 //! Which task of one log is which of the other?
 
-use crate::slots::Slots;
-use schedlab_log::LogHeader;
+use schedlab_log::{LogHeader, Row, Slots};
 use schedlab_units::TaskId;
 use std::collections::BTreeMap;
 
@@ -84,10 +83,10 @@ impl TaskMap {
         let base = self.pairs.len();
         for row in first_a..first_a + nr_a {
             self.of_row[0].push(self.pairs.len() as u32);
-            self.pairs.push(Pair { a: Some(slots[0].id(row as u32)), b: None });
+            self.pairs.push(Pair { a: Some(slots[0].id(Row(row as u32))), b: None });
         }
         for (row, partner) in partner_of_b.iter().enumerate().map(|(i, partner)| (first_b + i, partner)) {
-            let id = Some(slots[1].id(row as u32));
+            let id = Some(slots[1].id(Row(row as u32)));
             let number = match partner {
                 Some(at) => {
                     self.pairs[base + at].b = id;

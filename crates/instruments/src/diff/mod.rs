@@ -23,9 +23,8 @@ pub use map::{MappedBy, Pair, TaskMap};
 pub use side::{CpuView, Place, SideView, TaskView};
 
 use crate::LogProblem;
-use crate::slots::Slots;
 use align::{Aligner, Alignment, Decision, IDLE, Unmatched};
-use schedlab_log::{Kind, Log};
+use schedlab_log::{Kind, Log, Slots};
 use schedlab_units::{CpuId, Span, TaskId};
 use side::{Focus, Moment, look};
 

@@ -1,9 +1,7 @@
 //! What did one log's world look like just before a decision, and what came before and after it?
 
 use crate::LogProblem;
-use crate::replay::{Observer, Run, Wait, WaitCause, replay};
-use crate::slots::Slots;
-use schedlab_log::{Kind, Log, PrevState, Record};
+use schedlab_log::{Kind, Log, Observer, PrevState, Record, Row, Run, Slots, Wait, WaitCause, replay};
 use schedlab_units::{CpuId, TaskId};
 use std::collections::VecDeque;
 
@@ -166,38 +164,37 @@ impl Looker<'_> {
         });
     }
 
-    fn nr_waiting(&mut self, row: u32, cpu: u32) -> Option<&mut u32> {
-        self.slots.id(row).is_workload().then(|| &mut self.cpus[cpu as usize].waiting)
+    fn nr_waiting(&mut self, row: Row, cpu: CpuId) -> Option<&mut u32> {
+        self.slots.id(row).is_workload().then(|| &mut self.cpus[cpu.index()].waiting)
     }
 }
 
 impl Observer for Looker<'_> {
-    fn elapse(&mut self, _from: u64, to: u64) {
+    fn elapse(&mut self, _from_ns: u64, to_ns: u64) {
         if let Moment::After(time_ns) = self.moment
             && self.seen.is_none()
-            && to > time_ns
+            && to_ns > time_ns
         {
             self.look_now(time_ns);
         }
-        self.now_ns = to;
+        self.now_ns = to_ns;
     }
-    fn wait_begin(&mut self, row: u32, cpu: u32) {
+    fn wait_begin(&mut self, row: Row, cpu: CpuId, cause: WaitCause) {
         if let Some(waiting) = self.nr_waiting(row, cpu) {
             *waiting += 1;
         }
-        let task = &mut self.tasks[row as usize];
-        // after a run; a wakeup or a first time is told by its record
-        (task.place, task.since_ns) = (Place::Waiting(CpuId(cpu), WaitCause::Preempted), self.now_ns);
+        let task = &mut self.tasks[row.index()];
+        (task.place, task.since_ns) = (Place::Waiting(cpu, cause), self.now_ns);
     }
-    fn wait_moved(&mut self, row: u32, from: u32, to: u32) {
+    fn wait_moved(&mut self, row: Row, from: CpuId, to: CpuId) {
         if let Some(waiting) = self.nr_waiting(row, from) {
             *waiting -= 1;
         }
         if let Some(waiting) = self.nr_waiting(row, to) {
             *waiting += 1;
         }
-        if let Place::Waiting(cpu, _) = &mut self.tasks[row as usize].place {
-            *cpu = CpuId(to);
+        if let Place::Waiting(cpu, _) = &mut self.tasks[row.index()].place {
+            *cpu = to;
         }
     }
     fn wait_end(&mut self, wait: &Wait) {
@@ -206,29 +203,18 @@ impl Observer for Looker<'_> {
         }
     }
     fn run_end(&mut self, run: &Run) {
-        let task = &mut self.tasks[run.row as usize];
-        task.cpu_ns += run.until - run.since;
-        task.since_ns = run.until;
+        let task = &mut self.tasks[run.row.index()];
+        task.cpu_ns += run.until_ns - run.since_ns;
+        task.since_ns = run.until_ns;
         task.place = if run.stop == Some(PrevState::Dead) { Place::Gone } else { Place::Blocked };
     }
-    fn record(&mut self, record: &Record, kind: Kind, row: Option<u32>) {
-        match kind {
-            Kind::Switch => {
-                self.cpus[usize::from(record.cpu)].current = record.other();
-                if let Some(next) = self.slots.row(record.other()) {
-                    let task = &mut self.tasks[next as usize];
-                    (task.place, task.since_ns) = (Place::Running(record.cpu()), record.time_ns);
-                }
-            }
-            Kind::Wakeup | Kind::New => {
-                if let Some(task) = row.map(|row| &mut self.tasks[row as usize])
-                    && let Place::Waiting(_, cause) = &mut task.place
-                    && task.since_ns == record.time_ns
-                {
-                    *cause = if kind == Kind::New { WaitCause::New } else { WaitCause::Wakeup };
-                }
-            }
-            _ => {}
+    fn run_begin(&mut self, row: Row, cpu: CpuId) {
+        let task = &mut self.tasks[row.index()];
+        (task.place, task.since_ns) = (Place::Running(cpu), self.now_ns);
+    }
+    fn record(&mut self, record: &Record, kind: Kind, _row: Option<Row>) {
+        if kind == Kind::Switch {
+            self.cpus[usize::from(record.cpu)].current = record.other();
         }
         let is_before = self.seen.is_none();
         if self.focus.holds(record, kind) {

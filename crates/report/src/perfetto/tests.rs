@@ -1,7 +1,7 @@
 use super::*;
 use crate::order::unique_tids;
 use proptest::prelude::*;
-use schedlab_instruments::for_each_run;
+use schedlab_instruments::for_each_stay;
 use schedlab_log::{MemLog, TextLog, synthetic::Config};
 use schedlab_units::Span;
 
@@ -155,7 +155,7 @@ fn check(config: Config) {
         Some(pid) => u64::from(pid),
         None => u64::from(log.header.tasks[task.index()].pid),
     };
-    for_each_run(&log, |run| {
+    for_each_stay(&log, |run| {
         if run.stop.is_some() {
             let place = (tid(run.task), u64::from(run.cpu.0));
             expected.entry(place).or_default().push((run.start_ns, run.end_ns));

@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use schedlab_instruments::for_each_run;
+use schedlab_instruments::for_each_stay;
 use schedlab_log::{MemLog, TextLog, synthetic::Config};
 use schedlab_trace::{Context, Mode, SchedEvent, TaskState, TraceFile};
 use schedlab_units::Span;
@@ -139,7 +139,7 @@ proptest! {
         let (_folder, path, stats) = exported(&log, &TraceDatOptions::default());
         prop_assert!(stats.shift_max_ns < 1000, "{stats:?}");
         let mut expected: Vec<(u32, u64, u64)> = Vec::new();
-        for_each_run(&log, |run| {
+        for_each_stay(&log, |run| {
             if run.task.is_workload() && run.stop.is_some() {
                 expected.push((1000 + run.task.0, run.start_ns, run.end_ns));
             }

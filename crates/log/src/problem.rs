@@ -1,6 +1,6 @@
 //! What can a log say that cannot have happened?
 
-use schedlab_log::LogError;
+use crate::LogError;
 use schedlab_units::TaskId;
 
 /// Something impossible in one record.
