@@ -175,7 +175,7 @@ fn judge(result: &RunResult, plan: &Plan<'_>) -> Result<()> {
             Err(Failure::Input(deadlock(&plan.loaded.workload, waits, &result.report)))
         }
         // what the experimenter asked for does not exist, or is out of range
-        RunEnd::Misbehaved { report } if report.kind == "refused" => {
+        RunEnd::Misbehaved { report } if report.kind == schedlab_runner::ExitKind::Refused => {
             Err(Failure::Input(report.reason.clone()))
         }
         RunEnd::Misbehaved { report } => {

@@ -130,7 +130,7 @@ impl Ensemble<'_> {
                 return Err(RunFailure { kind: FailureKind::Input, reason });
             }
             RunEnd::Misbehaved { report } => {
-                let refused = report.kind == "refused";
+                let refused = report.kind == schedlab_runner::ExitKind::Refused;
                 let kind = if refused { FailureKind::Input } else { FailureKind::Misbehaved };
                 let place = if refused {
                     String::new()

@@ -22,7 +22,7 @@ use schedlab_log::{Kind, Log, LogError, RawLog, Record};
 use schedlab_machine::native::Native;
 use schedlab_machine::{End, Machine, Program, ProgramError, Setup};
 use schedlab_policies::PolicyError;
-use schedlab_runner::{Request, RunEnd, RunError};
+use schedlab_runner::{ExitKind, Request, RunEnd, RunError};
 use schedlab_topology::Topology;
 use schedlab_units::{Nice, SchedParams, Span};
 use schedlab_workload::{Birth, Cgroup, CgroupId, Event, EventId, EventKind, InitState, Task, Workload};
@@ -139,8 +139,10 @@ pub(crate) fn records(
         Request { duration: Some(length), params, ..Request::new(workload, &subject.scheduler, topology) };
     let result = schedlab_runner::run(&request)?;
     if let RunEnd::Misbehaved { report } = &result.report.end {
-        return Err(match report.kind.as_str() {
-            "refused" => ArmError::Refused { sched: subject.label.clone(), reason: report.reason.clone() },
+        return Err(match report.kind {
+            ExitKind::Refused => {
+                ArmError::Refused { sched: subject.label.clone(), reason: report.reason.clone() }
+            }
             kind => misbehaved(format!("{kind}: {}", report.reason)),
         });
     }

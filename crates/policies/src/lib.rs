@@ -50,7 +50,7 @@ pub use lottery::Lottery;
 pub use mlfq::Mlfq;
 pub use o1::{O1, Version as O1Version};
 pub use posix::Posix;
-pub use registry::{ParamInfo, Params, PolicyError, PolicyInfo, find, registry};
+pub use registry::{ExtendError, ParamInfo, Params, PolicyError, PolicyInfo, extend, find, registry};
 pub use rr::RoundRobin;
 pub use sfq::Sfq;
 pub use stack::Stack;

@@ -2,7 +2,7 @@
 
 use crate::scheduler::policy_params;
 use crate::watch::ControlPage;
-use crate::{ChildReport, ExitReport, RunEnd, Scheduler, Wait};
+use crate::{ChildReport, ExitKind, ExitReport, RunEnd, Scheduler};
 use schedlab_linux::{LinuxKernel, LinuxMachine};
 use schedlab_machine::kernel::{Action, Fault, FaultKind, FileRequest, Kernel};
 use schedlab_machine::native::Native;
@@ -119,7 +119,7 @@ fn drive<K: Kernel>(
     if let Err(error) = flushed {
         report.end = RunEnd::Misbehaved {
             report: ExitReport {
-                kind: "log".into(),
+                kind: ExitKind::Log,
                 reason: format!(
                     "the log could not be written: {error}; free space in the temporary directory"
                 ),
@@ -138,21 +138,8 @@ fn report(
     kernel_cpu_ns: Vec<u64>,
 ) -> ChildReport {
     let duration_ns = outcome.duration.as_ns();
-    let end = match outcome.end {
-        End::AllDone => RunEnd::AllDone,
-        End::Duration => RunEnd::Duration,
-        End::Deadlock(waits) => RunEnd::Deadlock {
-            waits: waits
-                .into_iter()
-                .map(|w| Wait { task: w.task.0, waker: w.waker.0, before_event: w.before_event })
-                .collect(),
-        },
-        End::Fault(Fault { kind, reason }) => {
-            RunEnd::Misbehaved { report: ExitReport { kind: kind.to_string(), reason, time_ns: duration_ns } }
-        }
-    };
     ChildReport {
-        end,
+        end: RunEnd::of(outcome.end, outcome.duration),
         duration_ns,
         finished: outcome.finished,
         events: outcome.events,

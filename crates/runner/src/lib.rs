@@ -22,8 +22,8 @@ pub use child::COMMAND_LINE;
 pub use scheduler::{LinuxObject, Scheduler, SchedulerError};
 
 use schedlab_log::{KernelThread, LogHeader, LogTask};
-use schedlab_machine::kernel::Action;
-use schedlab_machine::{Costs, Perturb, Program, ProgramError, Setup};
+use schedlab_machine::kernel::{Action, Fault, FaultKind};
+use schedlab_machine::{Costs, End, Perturb, Program, ProgramError, Setup};
 use schedlab_topology::Topology;
 use schedlab_units::{ClassKind, CpuId, Span, TaskId};
 use schedlab_workload::{Birth, Workload};
@@ -99,6 +99,26 @@ pub enum RunEnd {
     },
 }
 
+impl RunEnd {
+    /// How the machine says that a run ended, `duration` after its start.
+    pub fn of(end: End, duration: Span) -> RunEnd {
+        match end {
+            End::AllDone => RunEnd::AllDone,
+            End::Duration => RunEnd::Duration,
+            End::Deadlock(waits) => {
+                let waits = waits.into_iter();
+                let waits =
+                    waits.map(|w| Wait { task: w.task.0, waker: w.waker.0, before_event: w.before_event });
+                RunEnd::Deadlock { waits: waits.collect() }
+            }
+            End::Fault(Fault { kind, reason }) => {
+                let report = ExitReport { kind: kind.into(), reason, time_ns: duration.as_ns() };
+                RunEnd::Misbehaved { report }
+            }
+        }
+    }
+}
+
 /// A task that waits for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
@@ -110,11 +130,79 @@ pub struct Wait {
     pub before_event: u64,
 }
 
+/// How a run was brought to an end before its time. As JSON and for people: the words of [`ExitKind::as_str`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExitKind {
+    /// The kernel hit BUG or panicked.
+    #[serde(rename = "kernel panic")]
+    Panic,
+    /// CPUs spin for ever at one instant.
+    #[serde(rename = "livelock")]
+    Livelock,
+    /// A picked task was not runnable, or a runnable one was lost.
+    #[serde(rename = "lost task")]
+    LostTask,
+    /// A policy broke its contract.
+    #[serde(rename = "broken contract")]
+    Contract,
+    /// A request was refused: a parameter that does not exist, a value out of range.
+    #[serde(rename = "refused")]
+    Refused,
+    /// A loadable scheduler was thrown out by the kernel, or left.
+    #[serde(rename = "scheduler exit")]
+    Scheduler,
+    /// The run's process died: a bad pointer, an assertion, no memory.
+    #[serde(rename = "crash")]
+    Crash,
+    /// Nothing happened for [`Request::stall_limit`].
+    #[serde(rename = "stall")]
+    Stall,
+    /// The log could not be written.
+    #[serde(rename = "log")]
+    Log,
+}
+
+impl ExitKind {
+    /// `kernel panic`, `livelock`, `lost task`, `broken contract`, `refused`, `scheduler exit`, `crash`, `stall` or `log`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ExitKind::Panic => "kernel panic",
+            ExitKind::Livelock => "livelock",
+            ExitKind::LostTask => "lost task",
+            ExitKind::Contract => "broken contract",
+            ExitKind::Refused => "refused",
+            ExitKind::Scheduler => "scheduler exit",
+            ExitKind::Crash => "crash",
+            ExitKind::Stall => "stall",
+            ExitKind::Log => "log",
+        }
+    }
+}
+
+impl std::fmt::Display for ExitKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<FaultKind> for ExitKind {
+    fn from(kind: FaultKind) -> ExitKind {
+        match kind {
+            FaultKind::Panic => ExitKind::Panic,
+            FaultKind::Livelock => ExitKind::Livelock,
+            FaultKind::LostTask => ExitKind::LostTask,
+            FaultKind::Contract => ExitKind::Contract,
+            FaultKind::Refused => ExitKind::Refused,
+            FaultKind::Scheduler => ExitKind::Scheduler,
+        }
+    }
+}
+
 /// The scheduler under test misbehaved.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitReport {
-    /// What kind: `kernel panic`, `livelock`, `lost task`, `broken contract`, `refused`, `crash`, `stall`.
-    pub kind: String,
+    /// What kind.
+    pub kind: ExitKind,
     /// What it said.
     pub reason: String,
     /// Simulated time of the last event seen, from the start of the workload.
@@ -297,4 +385,21 @@ fn inherited<T>(
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_has_one_name() {
+        use ExitKind::*;
+        for kind in [Panic, Livelock, LostTask, Contract, Refused, Scheduler, Crash, Stall, Log] {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+        }
+        use FaultKind as Of;
+        for kind in [Of::Panic, Of::Livelock, Of::LostTask, Of::Contract, Of::Refused, Of::Scheduler] {
+            assert_eq!(ExitKind::from(kind).to_string(), kind.to_string());
+        }
+    }
 }

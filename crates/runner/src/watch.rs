@@ -1,7 +1,7 @@
 //! The parent's side: fork, watch, collect.
 
 use crate::crash::{self, Scene};
-use crate::{ChildReport, ExitReport, Request, RunEnd, RunError, Scheduler, child};
+use crate::{ChildReport, ExitKind, ExitReport, Request, RunEnd, RunError, Scheduler, child};
 use schedlab_machine::sink::{Buffer, bytes};
 use schedlab_machine::{Program, Setup};
 use std::cell::UnsafeCell;
@@ -148,7 +148,8 @@ pub(crate) fn supervise(
                     if scene.is_there() {
                         reason.push_str(&format!("{} {}", scene.access(), scene.place(object)));
                     }
-                    let report = crashed("crash", reason, time_ns.max(scene.time_ns()), pulse, nr_tasks);
+                    let report =
+                        crashed(ExitKind::Crash, reason, time_ns.max(scene.time_ns()), pulse, nr_tasks);
                     keep_last(&mut spill, &scene).map_err(host("write the log's end", SPACE))?;
                     Ok((report, spill))
                 }
@@ -159,7 +160,8 @@ pub(crate) fn supervise(
                     if object.is_some() && scene.is_there() {
                         reason.push_str(&format!(", {}", scene.place(object)));
                     }
-                    let report = crashed("stall", reason, time_ns.max(scene.time_ns()), pulse, nr_tasks);
+                    let report =
+                        crashed(ExitKind::Stall, reason, time_ns.max(scene.time_ns()), pulse, nr_tasks);
                     keep_last(&mut spill, &scene).map_err(host("write the log's end", SPACE))?;
                     Ok((report, spill))
                 }
@@ -307,9 +309,9 @@ fn keep_last(spill: &mut File, scene: &Scene) -> std::io::Result<()> {
 }
 
 /// The report of a child that could not write one.
-fn crashed(kind: &str, reason: String, time_ns: u64, pulse: u64, nr_tasks: usize) -> ChildReport {
+fn crashed(kind: ExitKind, reason: String, time_ns: u64, pulse: u64, nr_tasks: usize) -> ChildReport {
     ChildReport {
-        end: RunEnd::Misbehaved { report: ExitReport { kind: kind.into(), reason, time_ns } },
+        end: RunEnd::Misbehaved { report: ExitReport { kind, reason, time_ns } },
         duration_ns: time_ns,
         finished: vec![false; nr_tasks],
         events: pulse,

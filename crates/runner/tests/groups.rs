@@ -1,7 +1,7 @@
 //! Control groups that real Linux refuses to make: the run ends and says which, why, and what to do.
 
 use schedlab_linux::build::{self, BuildOptions};
-use schedlab_runner::{LinuxObject, Request, RunEnd, Scheduler, run};
+use schedlab_runner::{ExitKind, LinuxObject, Request, RunEnd, Scheduler, run};
 use schedlab_topology::Topology;
 use schedlab_workload::Workload;
 
@@ -27,7 +27,7 @@ fn end(groups: &[&str]) -> RunEnd {
 
 fn refusal(groups: &[&str]) -> String {
     match end(groups) {
-        RunEnd::Misbehaved { report } if report.kind == "refused" => report.reason,
+        RunEnd::Misbehaved { report } if report.kind == ExitKind::Refused => report.reason,
         other => panic!("{groups:?}: {other:?}"),
     }
 }

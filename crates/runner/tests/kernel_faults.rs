@@ -73,7 +73,7 @@ fn bad_end(scheduler: &Scheduler) -> (String, String, u64, usize) {
     let RunEnd::Misbehaved { report } = result.report.end else { panic!("{:?}", result.report.end) };
     let log = RawLog::salvage(result.spill, result.header).unwrap();
     let records = log.records().unwrap().count();
-    (report.kind, report.reason, report.time_ns, records)
+    (report.kind.to_string(), report.reason, report.time_ns, records)
 }
 
 #[test]

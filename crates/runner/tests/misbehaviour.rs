@@ -49,7 +49,7 @@ fn end(info: &'static PolicyInfo) -> (String, String) {
         ..Request::new(&workload, &scheduler, Topology::flat(1).unwrap())
     };
     match run(&request).unwrap().report.end {
-        RunEnd::Misbehaved { report } => (report.kind, report.reason),
+        RunEnd::Misbehaved { report } => (report.kind.to_string(), report.reason),
         other => panic!("{}: {other:?}", info.name),
     }
 }

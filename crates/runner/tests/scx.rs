@@ -90,7 +90,7 @@ fn value(report: &ChildReport, group: &str, name: &str) -> Option<String> {
 
 fn misbehaved(report: &ChildReport) -> (String, String) {
     match &report.end {
-        RunEnd::Misbehaved { report } => (report.kind.clone(), report.reason.clone()),
+        RunEnd::Misbehaved { report } => (report.kind.to_string(), report.reason.clone()),
         other => panic!("{other:?}"),
     }
 }

@@ -6,7 +6,7 @@
 use schedlab_machine::policy::Policy;
 use schedlab_units::Span;
 use std::str::FromStr;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 mod basic;
 mod linux_history;
@@ -17,7 +17,13 @@ mod realtime;
 const FAMILIES: &[&[PolicyInfo]] =
     &[basic::POLICIES, proportional::POLICIES, linux_history::POLICIES, realtime::POLICIES];
 
-static REGISTRY: LazyLock<Vec<PolicyInfo>> = LazyLock::new(|| FAMILIES.concat());
+/// Those of the program itself ([`extend`]).
+static EXTRA: OnceLock<Vec<PolicyInfo>> = OnceLock::new();
+static REGISTRY: LazyLock<Vec<PolicyInfo>> = LazyLock::new(|| {
+    let mut all = FAMILIES.concat();
+    all.extend(EXTRA.get_or_init(Vec::new)); // from now on it is too late to add one
+    all
+});
 
 /// A parameter of a scheduler.
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +149,7 @@ impl Params<'_> {
 }
 
 impl PolicyInfo {
-    /// A scheduler from outside this crate: it can then be run as the registered ones are. (Not listed by [`registry`].)
+    /// A scheduler from outside this crate: it can then be run as the registered ones are. [`extend`] has it listed with them.
     pub const fn new(
         name: &'static str,
         summary: &'static str,
@@ -177,14 +183,58 @@ impl PolicyInfo {
     }
 }
 
-/// All native schedulers, in the order in which they are listed.
+/// Schedulers that cannot be added to the registry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExtendError {
+    /// A name that another scheduler has.
+    #[error("there is a scheduler '{0}' already; give yours another name")]
+    Taken(&'static str),
+    /// A name that `--sched` cannot take.
+    #[error(
+        "'{0}' cannot be a scheduler's name: expected letters, digits, '-', '_' and '.', beginning with a letter or digit, and none of {RESERVED:?}"
+    )]
+    NotAName(&'static str),
+    /// The registry has been read, or extended, before.
+    #[error("schedulers are added once, before the first is looked up: call it first in main()")]
+    TooLate,
+}
+
+/// What `--sched` begins with where it means no native scheduler.
+const RESERVED: [&str; 4] = ["linux", "scx", "guest", "host"];
+
+/// Adds schedulers of the program's own to the registry. To be called once, at the start, before anything is looked up:
+/// [`find`] and [`registry`] then know them like all others, and so does every command.
+///
+/// A program that starts itself again for its runs comes by here each time.
+///
+/// # Errors
+/// A name that cannot be typed or is taken; a second call, or one that comes too late.
+pub fn extend(extra: &[PolicyInfo]) -> Result<(), ExtendError> {
+    for (index, info) in extra.iter().enumerate() {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let is_name = info.name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && info.name.chars().all(plain)
+            && !RESERVED.contains(&info.name);
+        if !is_name {
+            return Err(ExtendError::NotAName(info.name));
+        }
+        let mut others = FAMILIES.iter().copied().flatten().chain(&BROKEN).chain(&extra[..index]);
+        if others.any(|other| other.name == info.name) {
+            return Err(ExtendError::Taken(info.name));
+        }
+    }
+    EXTRA.set(extra.to_vec()).map_err(|_| ExtendError::TooLate)
+}
+
+static BROKEN: [PolicyInfo; 8] = crate::broken::POLICIES;
+
+/// All native schedulers, in the order in which they are listed; those of the program itself ([`extend`]) last.
 pub fn registry() -> &'static [PolicyInfo] {
     &REGISTRY
 }
 
 /// The native scheduler of this name; also those that are broken on purpose ([`broken`](crate::broken)).
 pub fn find(name: &str) -> Option<&'static PolicyInfo> {
-    static BROKEN: [PolicyInfo; 8] = crate::broken::POLICIES;
     REGISTRY.iter().chain(&BROKEN).find(|info| info.name == name)
 }
 
