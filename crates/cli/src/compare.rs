@@ -32,7 +32,7 @@ pub(crate) struct CompareArgs {
     /// A machine: a number, or packages=2,llcs=2,cores=4,smt=2; may be given several times.
     #[arg(long, value_name = "TOPO")]
     pub machine: Vec<Topology>,
-    /// Stop each run after this much simulated time.
+    /// Stop each run after this much simulated time; else a mix's own `duration` holds.
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Span>,
     /// Timer ticks per second of real Linux: 100, 250 or 1000.
@@ -167,7 +167,7 @@ fn one(
     let ensemble = Ensemble {
         workload: &loaded.workload,
         topology: topology.clone(),
-        duration: args.duration,
+        duration: args.duration.or(loaded.duration),
         contenders,
         seeds,
         perturb: Some(args.perturb.map_or(Perturb::new(0), |spec| spec.perturb)),

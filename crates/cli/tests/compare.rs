@@ -181,3 +181,27 @@ fn many_runs_come_in_order() {
     assert_eq!(code, 2);
     assert!(error.contains("1 of 2 runs failed") && error.contains("deadlocks"), "{error}");
 }
+
+/// A mix says when its runs end: `run` and `compare` stop there alike, and a `--duration` goes before it.
+#[test]
+fn a_mix_ends_after_its_own_duration() {
+    let folder = tempfile::tempdir().unwrap();
+    let mix = folder.path().join("mix.toml");
+    let text = "duration = \"250ms\"\n[[part]]\ngenerate = { kind = \"hogs\", nices = [0, 0], cpu = \"2s\" }\n";
+    std::fs::write(&mix, text).unwrap();
+    let mix = mix.to_str().unwrap();
+    let compared = |extra: &[&str]| {
+        let what = ["compare", mix, "--sched", "fifo", "--sched", "rr", "--cpus", "1"];
+        let result = json(&[&what[..], &["--runs", "2", "--json", "-"], extra].concat());
+        let scenario = &result["scenarios"][0];
+        let cpu_ns = scenario["contenders"][1]["values"]["cpu"][0].as_f64().unwrap();
+        (number(scenario, "duration_ns"), cpu_ns as u64 / 1_000_000)
+    };
+    let run = json(&["run", mix, "--sched", "rr", "--cpus", "1", "--json", "-"]);
+    assert_eq!(number(&run, "duration_ns"), 250_000_000);
+    // each run begins up to 4 ms late
+    let (duration_ns, cpu_ms) = compared(&[]);
+    assert!(duration_ns == 250_000_000 && (246..=250).contains(&cpu_ms), "{duration_ns} {cpu_ms}");
+    let (duration_ns, cpu_ms) = compared(&["--duration", "100ms"]);
+    assert!(duration_ns == 100_000_000 && (96..=100).contains(&cpu_ms), "{duration_ns} {cpu_ms}");
+}
