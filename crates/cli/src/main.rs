@@ -1,5 +1,8 @@
 //! `schedlab`: the command line over the laboratory.
 
+#[macro_use]
+mod print;
+
 mod agreement;
 mod args;
 mod at;
@@ -47,7 +50,7 @@ fn main() -> ExitCode {
     // a closed pipe (`schedlab ... | head`) ends the program quietly, as other tools do
     // SAFETY: sets a disposition before any thread or handler exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| print::refused(&error));
     let ui = ui::Ui::new(cli.quiet);
     let result = match &cli.command {
         Command::Demo(args) => demo::demo(args, &ui),
@@ -76,7 +79,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.sentence().is_empty() {
-                eprintln!("schedlab: {}", failure.sentence());
+                print::stderr(&format!("schedlab: {}", failure.sentence()));
             }
             ExitCode::from(failure.code())
         }

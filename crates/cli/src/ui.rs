@@ -1,6 +1,8 @@
 //! Progress on standard error when it is a terminal; nothing but results on standard output.
 
+use crate::print;
 use indicatif::{ProgressBar, ProgressStyle};
+use schedlab_stdx::escape::visible;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -40,7 +42,7 @@ impl Ui {
             let style =
                 ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid");
             bar.set_style(style);
-            bar.set_message(message);
+            bar.set_message(visible(&message).into_owned());
             bar.enable_steady_tick(Duration::from_millis(120));
             Step { bar: Some(bar), plain: false }
         } else {
@@ -51,7 +53,7 @@ impl Ui {
     /// A sentence for the person, not a result.
     pub(crate) fn say(&self, sentence: impl AsRef<str>) {
         if !self.quiet {
-            eprintln!("{}", sentence.as_ref());
+            print::stderr(sentence.as_ref());
         }
     }
 }
@@ -61,8 +63,8 @@ impl Step {
     pub(crate) fn now(&self, message: impl Into<String>) {
         let message = message.into();
         match &self.bar {
-            Some(bar) => bar.set_message(message),
-            None if self.plain => eprintln!("{message}"),
+            Some(bar) => bar.set_message(visible(&message).into_owned()),
+            None if self.plain => print::stderr(&message),
             None => {}
         }
     }
@@ -72,7 +74,7 @@ impl Step {
     /// How far it is; shown on a terminal only.
     pub(crate) fn progress(&self, message: impl Into<String>) {
         if let Some(bar) = &self.bar {
-            bar.set_message(message.into());
+            bar.set_message(visible(&message.into()).into_owned());
         }
     }
 }

@@ -84,6 +84,45 @@ fn a_deadlock_names_its_tasks() {
     }
 }
 
+/// Whether a terminal or a page would obey it: control characters but line feed and tab, and marks of direction.
+fn obeyed(bytes: &[u8]) -> Option<char> {
+    let text = String::from_utf8_lossy(bytes);
+    text.chars().find(|c| c.is_control() && !"\n\t".contains(*c) || ('\u{202a}'..='\u{202e}').contains(c))
+}
+
+/// What a file or the command line says is shown, not obeyed: in messages, on the terminal, on pages.
+#[test]
+fn foreign_text_is_shown_and_not_obeyed() {
+    let escaped = "\\u001b]0;owned\\u0007\\u202e";
+    let foreign = "\u{1b}]0;owned\u{7}\u{202e}";
+    let checked = |args: &[&str], code: i32, word: &str| {
+        let output = common::schedlab(args);
+        let all = [&output.stdout[..], &output.stderr].concat();
+        let text = String::from_utf8_lossy(&all).into_owned();
+        assert_eq!((output.status.code(), obeyed(&all)), (Some(code), None), "{args:?}: {text}");
+        assert!(text.contains(word), "{args:?}: '{word}' is missing in: {text}");
+    };
+    let bad = file(format!("schedlab-workload 1\n- INIT 0 0 1 runnable {foreign}\n").as_bytes());
+    checked(&["run", bad.path().to_str().unwrap(), "--sched", "fifo", "--cpus", "1"], 2, "\\u001b]");
+    checked(&["run", foreign, "--sched", "fifo", "--cpus", "1"], 2, escaped);
+    checked(&["run", "samples/hand/rt.txt", "--sched", foreign, "--cpus", "1"], 2, escaped);
+    checked(&["run", "samples/hand/rt.txt", "--sched", "fifo", "--cpus", foreign], 2, escaped);
+    checked(&[foreign], 2, escaped);
+    // a task that calls itself so
+    let named = "schedlab-workload 1\n- INIT 0 0 1 runnable name=\"\\x1b[2J\\u{202e}hog\"\n- EXIT 1 1s\n";
+    let named = file(named.as_bytes());
+    let (folder, name) = (tempfile::tempdir().unwrap(), named.path().to_str().unwrap());
+    let page = folder.path().join("page.html");
+    let run = ["run", name, "--sched", "fifo", "--cpus", "1", "--html", page.to_str().unwrap()];
+    checked(&run, 0, "\\u001b[2J\\u20"); // cut at the column's width
+    let page = std::fs::read(page).unwrap();
+    assert_eq!(obeyed(&page), None);
+    // in the page's data an escape of JSON would become the character again
+    assert!(String::from_utf8(page).unwrap().contains("\\\\u001b[2J\\\\u202ehog"));
+    checked(&["workload", "show", name], 0, "\\u001b[2J\\u202ehog");
+    checked(&["run", name, "--sched", "fifo", "--cpus", "1", "--json", "-"], 0, "\\u001b[2J");
+}
+
 /// A tunable that the kernel does not have.
 #[test]
 fn a_tunable_that_linux_does_not_have() {

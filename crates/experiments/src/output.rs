@@ -2,6 +2,7 @@
 
 use crate::table::Table;
 use schedlab_stdx::aside;
+use schedlab_stdx::escape::html as escape;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -48,10 +49,6 @@ fn write_file(folder: &Path, name: &str, text: &str) -> Result<PathBuf, OutputEr
     let path = folder.join(name);
     aside::write(&path, text.as_bytes()).map_err(|source| OutputError { path: path.clone(), source })?;
     Ok(path)
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 impl Pages {

@@ -8,6 +8,7 @@
 //! assert_eq!(table.to_csv(), "sched,error_high_tu\nvtrr,0.5\n");
 //! ```
 
+use schedlab_stdx::csv;
 use serde_json::{Map, Value, json};
 
 /// A column: its name ends in its unit if it has one.
@@ -76,21 +77,18 @@ impl Table {
 
     /// With a header line; text with commas, quotes or line ends in quotes; null is empty.
     pub fn to_csv(&self) -> String {
-        let mut csv = self.columns.iter().map(|c| c.name).collect::<Vec<_>>().join(",");
-        csv.push('\n');
+        let mut out = self.columns.iter().map(|c| c.name).collect::<Vec<_>>().join(",");
+        out.push('\n');
         for row in &self.rows {
             let cells = row.iter().map(|cell| match cell {
                 Value::Null => String::new(),
-                Value::String(text) if text.contains([',', '"', '\n']) => {
-                    format!("\"{}\"", text.replace('"', "\"\""))
-                }
-                Value::String(text) => text.clone(),
+                Value::String(text) => csv::field(text).into_owned(),
                 other => other.to_string(),
             });
-            csv += &cells.collect::<Vec<_>>().join(",");
-            csv.push('\n');
+            out += &cells.collect::<Vec<_>>().join(",");
+            out.push('\n');
         }
-        csv
+        out
     }
 
     /// `{"schema":1,"name":...,"columns":[{"name","unit","help"}],"rows":[{column:value}]}`.

@@ -23,10 +23,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use schedlab_stdx::aside;
+use schedlab_stdx::{aside, csv};
 
 use crate::error::HostError;
-use crate::snapshot::{parse_csv, quote, text};
+use crate::snapshot::text;
 use crate::tracefs::read_text;
 
 /// What a task's group says about CPU.
@@ -78,7 +78,7 @@ impl GroupTable {
         for (path, group) in &self.rows {
             let fields =
                 [path.clone(), text(group.weight), text(group.max.as_ref()), text(group.cpuset.as_ref())];
-            let fields: Vec<String> = fields.iter().map(|field| quote(field)).collect();
+            let fields = fields.each_ref().map(|field| csv::field(field));
             out += &(fields.join(",") + "\n");
         }
         out
@@ -88,14 +88,14 @@ impl GroupTable {
     ///
     /// # Errors
     /// [`HostError::Snapshot`] with file, line and what was expected.
-    pub fn from_csv(csv: &str, path: &Path) -> Result<GroupTable, HostError> {
+    pub fn from_csv(table: &str, path: &Path) -> Result<GroupTable, HostError> {
         let bad = |line: usize, problem: &str| HostError::Snapshot {
             path: path.to_owned(),
             line,
             problem: problem.to_owned(),
         };
         let mut rows = BTreeMap::new();
-        for (line, record) in parse_csv(csv).into_iter().skip(1) {
+        for (line, record) in csv::records(table).skip(1) {
             let [name, weight, max, cpuset] = record.as_slice() else {
                 return Err(bad(line, "expected four fields: path,cpu_weight,cpu_max,cpuset"));
             };

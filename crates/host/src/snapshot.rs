@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use schedlab_stdx::aside;
+use schedlab_stdx::{aside, csv};
 
 use crate::cgroup::{CgroupCpu, Cgroups, GroupTable, lineage};
 use crate::error::HostError;
@@ -151,8 +151,7 @@ impl Snapshot {
                 deadline(|(_, deadline, _)| deadline),
                 deadline(|(_, _, period)| period),
             ];
-            let quoted: Vec<String> = fields.iter().map(|field| quote(field)).collect();
-            out += &quoted.join(",");
+            out += &fields.each_ref().map(|field| csv::field(field)).join(",");
             out.push('\n');
         }
         out
@@ -162,9 +161,9 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`HostError::Snapshot`] with file, line, column and what was expected.
-    pub fn from_csv(csv: &str, path: &Path) -> Result<Snapshot, HostError> {
+    pub fn from_csv(table: &str, path: &Path) -> Result<Snapshot, HostError> {
         let error = |line, problem| HostError::Snapshot { path: path.to_owned(), line, problem };
-        let mut records = parse_csv(csv).into_iter();
+        let mut records = csv::records(table);
         let (_, header) = records.next().ok_or_else(|| {
             error(1, format!("the file is empty, expected the columns {}", COLUMNS.join(",")))
         })?;
@@ -259,46 +258,6 @@ impl Snapshot {
 
 pub(crate) fn text<T: ToString>(value: Option<T>) -> String {
     value.map(|v| v.to_string()).unwrap_or_default()
-}
-
-pub(crate) fn quote(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
-}
-
-/// The records of a CSV, each with the line it begins in; empty lines are skipped.
-pub(crate) fn parse_csv(csv: &str) -> Vec<(usize, Vec<String>)> {
-    let mut records = Vec::new();
-    let (mut record, mut field, mut quoted) = (Vec::new(), String::new(), false);
-    let (mut line, mut began) = (1, 1);
-    let mut chars = csv.chars().peekable();
-    loop {
-        let c = chars.next();
-        line += usize::from(c == Some('\n'));
-        match c {
-            Some('"') if quoted && chars.peek() == Some(&'"') => {
-                chars.next();
-                field.push('"');
-            }
-            Some('"') => quoted = !quoted,
-            Some(',') if !quoted => record.push(std::mem::take(&mut field)),
-            Some('\r') if !quoted => {}
-            Some(c) if quoted || c != '\n' => field.push(c),
-            _ => {
-                if !record.is_empty() || !field.is_empty() {
-                    record.push(std::mem::take(&mut field));
-                    records.push((began, std::mem::take(&mut record)));
-                }
-                began = line;
-                if c.is_none() {
-                    return records;
-                }
-            }
-        }
-    }
 }
 
 /// Names in a folder that are numbers, in order.

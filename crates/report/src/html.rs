@@ -12,7 +12,9 @@ use crate::timeline::{CELL_GROUPS, Window};
 use schedlab_instruments::{Distribution, WaitCause};
 use schedlab_log::{LogError, PrevState};
 use schedlab_stdx::aside;
+use schedlab_stdx::escape::{html as escape, visible};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -33,7 +35,8 @@ pub fn html(path: &Path, title: &str, runs: &[RunReport]) -> Result<(), LogError
 /// Writes the report of one or several runs.
 pub fn write_html(title: &str, runs: &[RunReport], out: &mut dyn Write) -> std::io::Result<()> {
     let runs: Vec<Value> = runs.iter().map(run).collect();
-    let data = json!({ "title": title, "version": env!("CARGO_PKG_VERSION"), "runs": runs });
+    let mut data = json!({ "title": title, "version": env!("CARGO_PKG_VERSION"), "runs": runs });
+    make_visible(&mut data);
     // inside <script> only '<' could end the element or begin a comment
     let data = data.to_string().replace('<', "\\u003c");
     let page = include_str!("../assets/report.html");
@@ -60,9 +63,18 @@ pub fn static_page(title: &str, body: &str) -> String {
     )
 }
 
-/// Text within HTML.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+/// Makes every text within a value [`visible`]: names come from traces.
+fn make_visible(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(shown) = visible(text) {
+                *text = shown;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(make_visible),
+        Value::Object(fields) => fields.values_mut().for_each(make_visible),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 fn run(run: &RunReport) -> Value {

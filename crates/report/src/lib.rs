@@ -27,7 +27,7 @@ pub mod units;
 pub use diff::{DiffView, diff_json, diff_terminal};
 pub use facts::{NextStep, RunFacts, RunView};
 pub use groups::{Group, Groups};
-pub use html::{escape, html, static_page, write_html};
+pub use html::{html, static_page, write_html};
 pub use json::{SCHEMA, json};
 pub use perfetto::{PerfettoOptions, PerfettoStats, perfetto, write_perfetto};
 pub use report::RunReport;

@@ -3,6 +3,7 @@
 use crate::groups::Group;
 use crate::report::RunReport;
 use crate::units::{count, percent, time};
+use schedlab_stdx::escape::visible;
 use std::fmt::Write;
 use std::io::IsTerminal;
 
@@ -65,13 +66,13 @@ fn line(text: &mut String, content: &str) {
     text.push('\n');
 }
 
-/// At most `width` characters, control characters replaced: names come from traces.
+/// At most `width` characters on one line; what a terminal would obey is escaped, for names come from traces.
 pub fn clip(name: &str, width: usize) -> String {
-    let clean = |c: char| if c.is_control() { '?' } else { c };
+    let name = visible(name).replace(['\n', '\t'], " ");
     if name.chars().count() <= width {
-        return name.chars().map(clean).collect();
+        return name;
     }
-    name.chars().map(clean).take(width - 1).chain(['…']).collect()
+    name.chars().take(width - 1).chain(['…']).collect()
 }
 
 fn title(text: &mut String, run: &RunReport, style: Style) {
@@ -365,7 +366,7 @@ pub fn wrapped(text: &mut String, content: &str) {
     let lead = content.len() - content.trim_start().len();
     let mut current = " ".repeat(2 + lead);
     let mut is_empty = true;
-    for word in content.split_whitespace() {
+    for word in visible(content).split_whitespace() {
         if !is_empty && current.chars().count() + 1 + word.chars().count() > WIDTH {
             line(text, &current);
             current = " ".repeat(4);
@@ -374,7 +375,7 @@ pub fn wrapped(text: &mut String, content: &str) {
         if !is_empty {
             current.push(' ');
         }
-        current.extend(word.chars().map(|c| if c.is_control() { '?' } else { c }));
+        current.push_str(word);
         is_empty = false;
     }
     line(text, &current);

@@ -1,6 +1,7 @@
 //! All quantities of all cases as one table, for other programs: a line per row, numbers in full.
 
 use crate::{Judged, Verdict};
+use schedlab_stdx::csv::field;
 use std::fmt::Write;
 
 /// Columns: `kernel,cpus,workload,quantity,unit,real,real_least,real_largest,simulated,simulated_least,simulated_largest,difference,difference_unit,tolerance,verdict,cause`; a quantity that is
@@ -23,8 +24,8 @@ pub fn csv(cases: &[Judged]) -> String {
                 "{},{},{},{},{},{},{},{},{},{},{},{},{},{tolerance},{verdict},{}",
                 judged.case.series,
                 judged.case.cpus,
-                quoted(&judged.case.workload),
-                quoted(&row.what),
+                field(&judged.case.workload),
+                field(&row.what),
                 row.unit,
                 row.real,
                 row.real_runs[0],
@@ -34,19 +35,11 @@ pub fn csv(cases: &[Judged]) -> String {
                 row.simulated_runs[1],
                 row.difference,
                 row.difference_unit,
-                quoted(row.cause.unwrap_or_default()),
+                field(row.cause.unwrap_or_default()),
             );
         }
     }
     text
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_string()
-    }
 }
 
 #[cfg(test)]

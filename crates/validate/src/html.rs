@@ -3,6 +3,7 @@
 use crate::measure::{DELAY_STEP_NS, Measures};
 use crate::text::number;
 use crate::{Judged, Row, Verdict};
+use schedlab_stdx::escape::html as escape;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -202,8 +203,4 @@ fn high(delays: &BTreeMap<u64, u64>) -> Option<u64> {
         seen += count;
         (seen * 100 >= total * 99).then_some(*step)
     })
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -2,6 +2,7 @@
 
 use super::show::who;
 use schedlab_report::units::{count, time};
+use schedlab_stdx::escape::html as escape;
 use schedlab_workload::stream::Head;
 use schedlab_workload::tools::Life;
 use std::fmt::Write as _;
@@ -15,10 +16,6 @@ const HEIGHT: u32 = 90;
 /// Writes the drawing: aside first, then renamed.
 pub(super) fn write(path: &Path, head: &Head, life: &Life) -> crate::failure::Result<()> {
     crate::output::text(path, &drawing(head, life))
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 fn drawing(head: &Head, life: &Life) -> String {

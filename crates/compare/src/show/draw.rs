@@ -4,7 +4,8 @@ use super::{change_text, is_better, letter};
 use crate::compared::Compared;
 use crate::comparison::Change;
 use crate::measure::{CURVE, Measures};
-use schedlab_report::{escape, units};
+use schedlab_report::units;
+use schedlab_stdx::escape::html as escape;
 use std::fmt::Write;
 
 /// Colours that differ for colour-blind readers too, on light and dark ground (Okabe, Ito 2008).

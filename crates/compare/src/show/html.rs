@@ -8,7 +8,8 @@ use crate::compared::Compared;
 use crate::comparison::{Change, Comparison, Verdict};
 use crate::gate::{Gate, Outcome};
 use crate::metric::METRICS;
-use schedlab_report::{escape, static_page, units};
+use schedlab_report::{static_page, units};
+use schedlab_stdx::escape::html as escape;
 use std::fmt::Write;
 
 /// Rows of the picture.

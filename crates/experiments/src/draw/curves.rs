@@ -1,7 +1,8 @@
 //! Curves over a common x axis, with their names at the side.
 
 use super::axis::{Axis, Scale, label};
-use super::{colour, escape, line, open_svg, px, second_round, text};
+use super::{colour, line, open_svg, px, second_round, text};
+use schedlab_stdx::escape::html as escape;
 
 /// How a curve is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

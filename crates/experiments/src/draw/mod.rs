@@ -13,6 +13,8 @@ pub use curves::{Chart, Series, Style};
 pub use gantt::{Bar, Gantt};
 pub use surface::{Axes, Panel, surfaces};
 
+use schedlab_stdx::escape::html as escape;
+
 /// Colours that differ for colour-blind readers too (Okabe, Ito 2008).
 pub const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#b8a800"];
@@ -49,10 +51,6 @@ pub fn grid(title: &str, names: &[String], drawings: &[String], columns: usize, 
 /// The colour of series number `index`.
 pub fn colour(index: usize) -> &'static str {
     COLOURS[index % COLOURS.len()]
-}
-
-pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// A coordinate with a tenth of a pixel: enough to see, and the same text on every machine.

@@ -2,7 +2,8 @@
 //! all panels with the same upward scale.
 
 use super::axis::{Axis, Scale, label};
-use super::{escape, line, open_svg, px, text};
+use super::{line, open_svg, px, text};
+use schedlab_stdx::escape::html as escape;
 
 /// One panel: two surfaces, a height per pair of places along x and y.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use super::TraceDatOptions;
 use crate::order::thread_ids;
 use schedlab_log::{LogError, LogHeader};
-use schedlab_stdx::aside;
+use schedlab_stdx::{aside, csv::field};
 use schedlab_units::TaskId;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -56,30 +56,21 @@ pub(super) fn write(
         let _ = writeln!(
             text,
             "{tid},{tid},{},{},{},{},{},{},{},{max},{},{parent},{runtime},{relative},{period}",
-            quoted(&task.name),
+            field(&task.name),
             p.policy,
             p.nice,
             p.rt_priority,
-            quoted(&affinity),
-            quoted(extra.cgroup.as_deref().unwrap_or("/")),
+            field(&affinity),
+            field(extra.cgroup.as_deref().unwrap_or("/")),
             number(extra.cpu_weight.map(u64::from)),
-            quoted(extra.cpuset.as_deref().unwrap_or_default()),
+            field(extra.cpuset.as_deref().unwrap_or_default()),
         );
     }
     if !options.tasks_only {
         for (thread, tid) in header.kernel_threads.iter().zip(&tids[header.tasks.len()..]) {
-            let name = quoted(&thread.name);
+            let name = field(&thread.name);
             let _ = writeln!(text, "{tid},{tid},{name},normal,0,0,,/,,,,{KTHREADD},,,");
         }
     }
     aside::write(path, text.as_bytes()).map_err(LogError::io("write", path))
-}
-
-/// As RFC 4180 has it.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_string()
-    }
 }

@@ -16,6 +16,7 @@
 //! ```
 
 use crate::CpuMax;
+use schedlab_stdx::csv::records;
 use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -296,40 +297,6 @@ fn cpu_max(field: &str) -> Option<Option<CpuMax>> {
     }
     let span = |us: u64| us.checked_mul(1000).map(Span::from_ns);
     Some(Some(CpuMax { quota: span(quota.parse().ok()?)?, period: span(period)? }))
-}
-
-/// Records of a CSV (RFC 4180), with the line on which each begins.
-fn records(text: &str) -> impl Iterator<Item = (usize, Vec<String>)> {
-    let mut chars = text.chars().peekable();
-    let mut line = 1;
-    std::iter::from_fn(move || {
-        chars.peek()?;
-        let (start, mut record, mut field, mut quoted) = (line, Vec::new(), String::new(), false);
-        loop {
-            match chars.next() {
-                None => break,
-                Some('"') if quoted && chars.peek() == Some(&'"') => {
-                    chars.next();
-                    field.push('"');
-                }
-                Some('"') => quoted = !quoted,
-                Some(',') if !quoted => record.push(std::mem::take(&mut field)),
-                Some('\n') if !quoted => {
-                    line += 1;
-                    break;
-                }
-                Some(c) => {
-                    line += usize::from(c == '\n');
-                    field.push(c);
-                }
-            }
-        }
-        if field.ends_with('\r') {
-            field.pop();
-        }
-        record.push(field);
-        Some((start, record))
-    })
 }
 
 #[cfg(test)]
