@@ -8,6 +8,7 @@
 //! * [`for_each_stay`], [`stays`]: who was on which CPU from when to when.
 //! * [`for_each_queue`]: how long each CPU's queue was, at any distance in time.
 //! * [`for_each_move`]: each task's changes of CPU, by wakeup, fork or balancing, and who moved it.
+//! * [`jobs`](jobs::jobs()): response times, missed deadlines and tardiness, per task and job.
 //! * [`fair_share`]: what each task received and what it was due by its weight.
 //! * [`diff`](diff::diff()): the first decision in which two logs differ, and the state on both sides.
 //!
@@ -21,6 +22,7 @@ mod fair_share;
 mod moves;
 mod queues;
 mod stays;
+pub mod jobs;
 mod summary;
 mod verify;
 
