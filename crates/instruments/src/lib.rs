@@ -19,10 +19,10 @@ mod conservation;
 pub mod diff;
 mod distribution;
 mod fair_share;
+pub mod jobs;
 mod moves;
 mod queues;
 mod stays;
-pub mod jobs;
 mod summary;
 mod verify;
 
@@ -30,9 +30,9 @@ pub use causality::{Link, causality};
 pub use conservation::Conservation;
 pub use distribution::Distribution;
 pub use fair_share::{Due, FairShare, fair_share};
-pub use schedlab_log::{LogProblem, Problem, WaitCause};
 pub use moves::{Move, MoveKind, for_each_move};
 pub use queues::{QUEUE_GRID, QueueLength, for_each_queue};
+pub use schedlab_log::{LogProblem, Problem, WaitCause};
 pub use stays::{Stay, for_each_stay, stays};
 pub use summary::{
     CpuStats, LONGEST_WAITS, LongWait, Summary, SystemStats, TaskStats, TimeNotConserved, summarize,

@@ -68,7 +68,8 @@ pub(crate) fn terminal(text: &mut String, run: &RunReport, style: Style) {
     for (jobs, bound) in rows.iter().take(SHOWN) {
         let task = &run.header.tasks[jobs.task.index()];
         let name = format!("{} ({})", clip(&task.name, 8), task.pid);
-        let times = [jobs.response.percentile_ns(500), jobs.response.percentile_ns(990), jobs.response.max_ns()];
+        let times =
+            [jobs.response.percentile_ns(500), jobs.response.percentile_ns(990), jobs.response.max_ns()];
         let times = times.map(|ns| if jobs.response.count() == 0 { "-".to_owned() } else { time(ns) });
         let deadline = match (jobs.nr_with_deadline, one_deadline_ns(jobs)) {
             (0, _) => "none".to_owned(),
@@ -76,7 +77,8 @@ pub(crate) fn terminal(text: &mut String, run: &RunReport, style: Style) {
             (_, None) => "several".to_owned(),
         };
         let missed = misses_text(jobs);
-        let missed = if jobs.misses > 0 { style.warn(&format!("{missed:<29}")) } else { format!("{missed:<29}") };
+        let missed =
+            if jobs.misses > 0 { style.warn(&format!("{missed:<29}")) } else { format!("{missed:<29}") };
         let latest = if jobs.misses > 0 { time(jobs.tardiness.max_ns()) } else { "-".to_owned() };
         let bound = bound.map_or(String::new(), |bound| format!(" {:>8}", time(bound.response_ns)));
         line(
@@ -107,11 +109,13 @@ fn remarks(text: &mut String, report: &JobReport, style: Style) {
     }
     let lost = tasks.iter().filter(|jobs| jobs.lost_track).count();
     if lost > 0 {
-        let content = format!("{lost} tasks blocked more often than the workload says; their later jobs are unknown");
+        let content =
+            format!("{lost} tasks blocked more often than the workload says; their later jobs are unknown");
         line(text, &style.warn(&content));
     }
     if let Some(bound) = report.bounds.iter().flatten().next() {
-        let content = format!("bound: longest response by theory ({}), without overhead and throttling", bound.theory);
+        let content =
+            format!("bound: longest response by theory ({}), without overhead and throttling", bound.theory);
         line(text, &style.dim(&content));
     }
 }
@@ -177,10 +181,11 @@ pub(crate) fn page(report: &JobReport) -> Value {
     let task = |(jobs, bound): &(&TaskJobs, Option<Bound>)| {
         let step = jobs.kept.len().div_ceil(DRAWN).max(1);
         let drawn = jobs.kept.iter().enumerate();
-        let drawn = drawn.filter(|(at, job)| at % step == 0 || job.tardiness_ns(end_ns) > 0).map(|(_, job)| {
-            let deadline_ns = job.deadline_ns.map_or(-1, |ns| ns as i64);
-            json!([job.release_ns, job.response_ns(end_ns), deadline_ns, u8::from(job.end_ns.is_some())])
-        });
+        let drawn =
+            drawn.filter(|(at, job)| at % step == 0 || job.tardiness_ns(end_ns) > 0).map(|(_, job)| {
+                let deadline_ns = job.deadline_ns.map_or(-1, |ns| ns as i64);
+                json!([job.release_ns, job.response_ns(end_ns), deadline_ns, u8::from(job.end_ns.is_some())])
+            });
         json!({
             "row": jobs.task.0,
             "jobs": jobs.nr_jobs,

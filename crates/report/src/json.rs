@@ -87,7 +87,11 @@ fn account(rows: &[(String, String, String)]) -> BTreeMap<&str, BTreeMap<&str, V
 }
 
 /// Sum, mean, median, p99 and maximum: `NAME_ns` is the sum.
-pub(crate) fn distribution<M: SerializeMap>(map: &mut M, name: &str, d: &Distribution) -> Result<(), M::Error> {
+pub(crate) fn distribution<M: SerializeMap>(
+    map: &mut M,
+    name: &str,
+    d: &Distribution,
+) -> Result<(), M::Error> {
     map.serialize_entry(&format!("{name}_ns"), &d.sum_ns())?;
     map.serialize_entry(&format!("{name}_mean_ns"), &d.mean_ns())?;
     map.serialize_entry(&format!("{name}_p50_ns"), &d.percentile_ns(500))?;

@@ -37,7 +37,8 @@ struct Periodic {
 /// `params[i]` are the parameters of `TaskId(i)` at its start.
 pub fn bounds(workload: &Workload, plans: &[Option<JobPlan>], params: &[SchedParams]) -> Vec<Option<Bound>> {
     let mut found = vec![None; workload.tasks.len()];
-    let is_urgent = |row: usize| matches!(params[row].policy.class(), ClassKind::RealTime | ClassKind::Deadline);
+    let is_urgent =
+        |row: usize| matches!(params[row].policy.class(), ClassKind::RealTime | ClassKind::Deadline);
     let urgent: Vec<usize> = (0..params.len()).filter(|row| is_urgent(*row)).collect();
     let set: Option<Vec<Periodic>> =
         urgent.iter().map(|row| periodic(workload, *row, plans[*row].as_ref()?, params[*row])).collect();
@@ -55,7 +56,8 @@ pub fn bounds(workload: &Workload, plans: &[Option<JobPlan>], params: &[SchedPar
     } else if !set.iter().any(|task| is_deadline(&task)) {
         for task in &set {
             let response_ns = response_ns(task, &set);
-            found[task.row] = response_ns.map(|response_ns| Bound { response_ns, theory: "fixed priorities" });
+            found[task.row] =
+                response_ns.map(|response_ns| Bound { response_ns, theory: "fixed priorities" });
         }
     }
     found
@@ -77,9 +79,8 @@ fn periodic(workload: &Workload, row: usize, plan: &JobPlan, params: SchedParams
 
 /// The longest response under fixed priorities; `None`: longer than the period.
 fn response_ns(task: &Periodic, set: &[Periodic]) -> Option<u64> {
-    let delays = |other: &&Periodic| {
-        other.row != task.row && other.params.rt_priority >= task.params.rt_priority
-    };
+    let delays =
+        |other: &&Periodic| other.row != task.row && other.params.rt_priority >= task.params.rt_priority;
     let mut response_ns = task.run_ns;
     loop {
         let others = set.iter().filter(delays);

@@ -264,7 +264,9 @@ impl<'a> Track<'a> {
 
     /// The log is over: jobs whose deadline has passed are missed, those behind an unfinished one too.
     fn finish(mut self, log_end_ns: u64, room: &mut usize) -> TaskJobs {
-        let Some(mut release_ns) = self.release_ns.filter(|_| !self.jobs.lost_track) else { return self.jobs };
+        let Some(mut release_ns) = self.release_ns.filter(|_| !self.jobs.lost_track) else {
+            return self.jobs;
+        };
         loop {
             let ends = self.blocks.next();
             let deadline_ns = match ends {

@@ -96,7 +96,8 @@ fn params(workload: &Workload, mut id: TaskId) -> Option<SchedParams> {
 }
 
 fn plan(task: &Task, params: Option<SchedParams>) -> Option<JobPlan> {
-    let reserved = params.filter(|params| params.policy == Policy::Deadline).and_then(|params| params.deadline);
+    let reserved =
+        params.filter(|params| params.policy == Policy::Deadline).and_then(|params| params.deadline);
     let deadline_ns = reserved.map(|reserved| reserved.deadline.as_ns());
     let has_instants = task.events.iter().any(|event| event.kind.is_instant());
     if !has_instants && deadline_ns.is_none() {

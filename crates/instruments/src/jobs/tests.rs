@@ -149,7 +149,9 @@ fn bounds_are_those_of_the_theory() {
         for (task, (run, period)) in [(1, 4), (2, 6), (3, 12)].into_iter().enumerate() {
             let pid = task + 1;
             text.push_str(&format!("- INIT 0 0 {pid} runnable name=t {}\n", policy(task, period)));
-            text.push_str(&format!("- BLOCK {pid} {run}ms\n- WAKEUP {pid} {period}ms absolute\n- EXIT {pid} 0\n"));
+            text.push_str(&format!(
+                "- BLOCK {pid} {run}ms\n- WAKEUP {pid} {period}ms absolute\n- EXIT {pid} 0\n"
+            ));
         }
         let workload = workload(&text);
         let params: Vec<_> = workload.tasks.iter().map(|task| task.params.unwrap_or_default()).collect();

@@ -47,13 +47,8 @@ pub struct PerfettoOptions<'a> {
 }
 
 /// Writes the log as a Perfetto trace; the file appears when it is complete.
-<<<<<<< HEAD
-pub fn perfetto(path: &Path, log: &dyn Log, options: PerfettoOptions) -> Result<PerfettoStats, LogError> {
-    aside::with(path, LogError::io("write", path), |out| write_perfetto(log, options, out, path))
-=======
 pub fn perfetto(path: &Path, log: &dyn Log, options: PerfettoOptions<'_>) -> Result<PerfettoStats, LogError> {
-    write_aside(path, |out| write_perfetto(log, options, out, path))
->>>>>>> c14a99c (Jobs: response times, tardiness and missed deadlines per task and job, with bounds of theory)
+    aside::with(path, LogError::io("write", path), |out| write_perfetto(log, options, out, path))
 }
 
 /// Writes the log as a Perfetto trace; `name` stands for the output in errors.
