@@ -78,8 +78,12 @@ pub(crate) fn export(args: &ExportArgs, ui: &Ui) -> Result<()> {
             format!("{} events{}", stats.events, shifts(stats.shifted_events, stats.shift_max_ns))
         }
         Form::Perfetto => {
-            let stats = schedlab_report::perfetto(&args.output, &*log, PerfettoOptions { tasks_only })
-                .map_err(Failure::input)?;
+            let stats = schedlab_report::perfetto(
+                &args.output,
+                &*log,
+                PerfettoOptions { tasks_only, ..PerfettoOptions::default() },
+            )
+            .map_err(Failure::input)?;
             format!("{} events{}", stats.events, shifts(stats.shifted_events, stats.shift_max_ns))
         }
         Form::Arrow | Form::Text => {

@@ -6,11 +6,14 @@ use crate::input::{self, Loaded};
 use crate::many::Variation;
 use crate::output;
 use crate::ui::Ui;
+use schedlab_instruments::jobs::job_report;
 use schedlab_instruments::{LogProblem, Summary, TaskStats, summarize};
 use schedlab_log::{LogHeader, RawLog};
 use schedlab_machine::kernel::{Action, SKEW_TICK};
 use schedlab_machine::{Costs, Perturb};
-use schedlab_report::{Detail, NextStep, PerfettoOptions, RunFacts, RunReport, RunView, Style};
+use schedlab_report::{
+    Detail, NextStep, PerfettoOptions, RunFacts, RunReport, RunView, Style, deadline_marks,
+};
 use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
@@ -259,6 +262,7 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
     for (reason, count) in dropped.into_iter().chain(report.refused.clone()) {
         *all_dropped.entry(reason).or_default() += count;
     }
+    let jobs = job_report(&log, &plan.loaded.workload).map_err(|e| internal(&e))?;
     let differing = differing_accounts(plan, &report, &summary);
     let facts = RunFacts {
         workload: plan.loaded.name.clone(),
@@ -275,6 +279,7 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
         notes: notes(plan, &report, &differing),
         account: report.account.clone(),
         account_differs_ns: differing.iter().map(Differing::by_ns).max().unwrap_or(0),
+        jobs,
         next_steps: Vec::new(),
     };
     let ChildReport { readings, decisions, coverage, .. } = report;
@@ -377,7 +382,9 @@ pub(crate) fn write_files(files: &Files, finished: &Finished) -> Result<()> {
         schedlab_log::write(path, &finished.log).map_err(Failure::input)?;
     }
     if let Some(path) = &files.perfetto {
-        schedlab_report::perfetto(path, &finished.log, PerfettoOptions::default()).map_err(Failure::input)?;
+        let marks = finished.facts.jobs.as_ref().map(deadline_marks).unwrap_or_default();
+        let options = PerfettoOptions { marks: &marks, ..PerfettoOptions::default() };
+        schedlab_report::perfetto(path, &finished.log, options).map_err(Failure::input)?;
     }
     if let Some(path) = &files.html {
         let title = format!("{} under {}", finished.facts.workload, finished.header().sched);

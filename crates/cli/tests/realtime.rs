@@ -174,3 +174,53 @@ fn recordings_agree_to_the_last_decision() {
         assert!(!row["causes"].as_str().unwrap().contains("not explained"), "{row}");
     }
 }
+
+/// Three FIFO tasks whose longest responses theory knows: 2, 8 and 34 ms. A policy without throttling keeps them to the nanosecond, and the
+/// longest one is reached; Linux's fair server makes the same tasks late.
+#[test]
+fn response_times_stand_beside_their_bounds() {
+    let run = |sched: &str| {
+        json(&[
+            "run",
+            "samples/hand/cameras.txt",
+            "--sched",
+            sched,
+            "--cpus",
+            "1",
+            "--duration",
+            "2s",
+            "--json",
+            "-",
+        ])
+    };
+    let by_name = |answer: &Value, name: &str| {
+        let jobs = answer["jobs"].as_array().expect("jobs");
+        jobs.iter().find(|jobs| jobs["name"] == name).unwrap_or_else(|| panic!("no jobs of {name}")).clone()
+    };
+    let posix = run("eevdf");
+    assert_eq!((posix["misses"].as_u64(), posix["tardiness_max_ns"].as_u64()), (Some(0), Some(0)));
+    for (name, jobs, longest_ms) in [("camera", 200, 2), ("control", 100, 8), ("logger", 40, 34)] {
+        let found = by_name(&posix, name);
+        assert_eq!(found["jobs"], jobs, "{name}");
+        assert_eq!(found["bound_ns"], longest_ms * 1_000_000, "{name}");
+        assert_eq!(found["response_max_ns"], longest_ms * 1_000_000, "{name}: a critical instant is at 0");
+        assert_eq!(found["list"].as_array().map(Vec::len), Some(jobs), "{name}");
+        assert_eq!(found["miss_share"], 0.0, "{name}");
+    }
+    let hog = posix["jobs"].as_array().is_some_and(|all| all.iter().any(|jobs| jobs["name"] == "hog"));
+    assert!(!hog, "a task that always computes has no jobs");
+    if has_linux() {
+        let linux = run("linux-6.12");
+        let camera = by_name(&linux, "camera");
+        assert!(linux["misses"].as_u64() > Some(0) && camera["misses"].as_u64() > Some(0));
+        assert!(
+            camera["response_max_ns"].as_u64() > Some(50_000_000),
+            "the fair server takes 50 ms of a second"
+        );
+        let worst = &camera["worst"];
+        let response_ns = worst["end_ns"].as_u64().unwrap() - worst["release_ns"].as_u64().unwrap();
+        assert_eq!(Some(response_ns), camera["response_max_ns"].as_u64());
+        let low = camera["miss_share_low"].as_f64().unwrap();
+        assert!(low > 0.0 && low < camera["miss_share"].as_f64().unwrap());
+    }
+}

@@ -8,6 +8,7 @@
 //! * [`for_each_stay`], [`stays`]: who was on which CPU from when to when.
 //! * [`for_each_queue`]: how long each CPU's queue was, at any distance in time.
 //! * [`for_each_move`]: each task's changes of CPU, by wakeup, fork or balancing, and who moved it.
+//! * [`jobs`](jobs::jobs()): response times, missed deadlines and tardiness, per task and job.
 //! * [`fair_share`]: what each task received and what it was due by its weight.
 //! * [`diff`](diff::diff()): the first decision in which two logs differ, and the state on both sides.
 //!
@@ -18,6 +19,7 @@ mod conservation;
 pub mod diff;
 mod distribution;
 mod fair_share;
+pub mod jobs;
 mod moves;
 mod queues;
 mod stays;
@@ -28,9 +30,9 @@ pub use causality::{Link, causality};
 pub use conservation::Conservation;
 pub use distribution::Distribution;
 pub use fair_share::{Due, FairShare, fair_share};
-pub use schedlab_log::{LogProblem, Problem, WaitCause};
 pub use moves::{Move, MoveKind, for_each_move};
 pub use queues::{QUEUE_GRID, QueueLength, for_each_queue};
+pub use schedlab_log::{LogProblem, Problem, WaitCause};
 pub use stays::{Stay, for_each_stay, stays};
 pub use summary::{
     CpuStats, LONGEST_WAITS, LongWait, Summary, SystemStats, TaskStats, TimeNotConserved, summarize,

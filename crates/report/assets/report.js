@@ -520,6 +520,49 @@ function waitsPanel(title, kind) {
       el("span", { class: "swatch", style: `background:${LINES[n % LINES.length]}` }), `${labels[n]}: median ${time(run[kind][D.p50])}, p99 ${time(run[kind][D.p99])}, max ${time(run[kind][D.max])}`))));
 }
 
+// ---------------------------------------------------------------- jobs: response times against deadlines
+const JOB = { release: 0, response: 1, deadline: 2, ended: 3 };
+function jobsTable(run, timeline, choose) {
+  const worst = j => j.drawn.reduce((a, b) => b[JOB.response] > (a ? a[JOB.response] : -1) ? b : a, null);
+  return table([
+    ["task", j => taskName(run, j.row), j => taskName(run, j.row), { text: true }], ["pid", j => taskPid(run, j.row), j => taskPid(run, j.row)], num("jobs", j => j.jobs),
+    ns("response p50", j => j.response[0]), ns("p99", j => j.response[1], { bar: "bar2" }), ns("max", j => j.response[2]),
+    ["bound", j => j.bound ?? 0, j => j.bound === null ? "" : time(j.bound), { tip: "longest response time by theory, without overhead and throttling" }],
+    ["deadline", j => j.deadline ?? 0, j => j.deadline === null ? (j.share ? "several" : "none") : time(j.deadline)],
+    num("missed", j => j.misses), ["share", j => j.share ? j.share[1] : 0, j => j.share ? `${(100 * j.share[1]).toFixed(1)} % (${(100 * j.share[0]).toFixed(1)} to ${(100 * j.share[2]).toFixed(1)} %)` : "", { tip: "with its 95 % interval, jobs taken as independent" }],
+    ["latest", j => j.tardiness, j => j.misses ? time(j.tardiness) : ""],
+  ], run.jobs, { click: j => { choose(j); const w = worst(j); if (w) timeline.jump(w[JOB.release], w[JOB.release] + w[JOB.response], j.row); } });
+}
+function jobsChart(run, task, timeline) {
+  const W = 1240, H = 250, L = 64, R = 14, T = 12, B = 34;
+  const deadlines = task.drawn.map(j => j[JOB.deadline]).filter(d => d >= 0);
+  const top = 1.06 * Math.max(1, task.bound ?? 0, ...task.drawn.map(j => j[JOB.response]), ...deadlines);
+  const x = v => L + v / Math.max(1, run.duration_ns) * (W - L - R), y = v => H - B - v / top * (H - T - B);
+  const chart = svg("svg", { viewBox: `0 0 ${W} ${H}`, width: "100%", role: "img" });
+  const say = (px, py, words, anchor) => { const text = svg("text", { x: px, y: py, "text-anchor": anchor }); text.textContent = words; chart.append(text); };
+  for (let n = 0; n <= 4; n++) { chart.append(svg("line", { class: "grid", x1: L, x2: W - R, y1: y(top * n / 4), y2: y(top * n / 4) })); say(L - 6, y(top * n / 4) + 4, n ? time(top * n / 4) : "0", "end"); }
+  for (let n = 0; n <= 8; n++) say(x(run.duration_ns * n / 8), H - B + 15, n ? time(run.duration_ns * n / 8) : "0", n === 8 ? "end" : "middle");
+  say((L + W - R) / 2, H - 3, "release of the job", "middle");
+  const line = (v, colour, words) => { chart.append(svg("line", { x1: L, x2: W - R, y1: y(v), y2: y(v), stroke: colour, "stroke-width": 1.5, "stroke-dasharray": "6 4" })); say(W - R - 4, y(v) - 4, words, "end"); };
+  if (task.bound !== null) line(task.bound, LINES[0], `bound by theory ${time(task.bound)}`);
+  if (task.deadline !== null) line(task.deadline, "var(--bad)", `deadline ${time(task.deadline)}`);
+  for (const job of task.drawn) {
+    const [release, response, deadline, ended] = job, late = deadline >= 0 && response > deadline;
+    const dot = svg("circle", { cx: x(release).toFixed(1), cy: y(response).toFixed(1), r: late ? 3.2 : 2, fill: late ? "#dc2626" : LINES[0], "fill-opacity": late ? .9 : .5, style: "cursor:pointer" });
+    dot.append(svg("title")); dot.firstChild.textContent = `released at ${at(release)}, response ${time(response)}${ended ? "" : " and not ended"}${deadline >= 0 ? `, deadline ${time(deadline)}${late ? `, late by ${time(response - deadline)}` : ""}` : ""}`;
+    dot.addEventListener("click", () => timeline.jump(release, release + response, task.row));
+    chart.append(dot);
+  }
+  return chart;
+}
+function jobsPanel(run, timeline) {
+  const place = el("div"), title = el("h3", { style: "margin-top:14px" });
+  const choose = task => { title.textContent = `Response times of ${taskName(run, task.row)} (${taskPid(run, task.row)})`; place.replaceChildren(jobsChart(run, task, timeline)); };
+  choose(run.jobs[0]);
+  return [el("h3", {}, "Jobs: response times and deadlines"), el("p", {}, "A job runs from its release to the block that ends it. Click a task for its picture and its longest job, a dot for that job in the timeline. Red: missed its deadline."),
+    el("div", { class: "panel" }, el("div", { class: "short" }, jobsTable(run, timeline, choose)), title, place)];
+}
+
 // ---------------------------------------------------------------- the page
 function comparison() {
   const machine = r => r.duration_ns * r.cpus, second = r => Math.max(1e-9, r.duration_ns / 1e9);
@@ -571,6 +614,7 @@ function section(run, n) {
     tiles(run), timeline.element,
     list("The scheduler warned", run.warnings), list("Left out or made up: check before trusting", Object.entries(run.dropped).map(([reason, n]) => `${count(n)} × ${reason}`)),
     data.runs.length === 1 ? el("div", { class: "two" }, waitsPanel("Waits while runnable (run delay)", "run_delay"), waitsPanel("Waits after a wakeup", "wakeup_latency")) : null,
+    run.jobs && run.jobs.length ? jobsPanel(run, timeline) : null,
     el("h3", {}, "Tasks by name"), el("div", { class: "panel" }, groupsTable(run)),
     run.waits.length ? [el("h3", {}, "The longest waits"), el("p", {}, "Click a line to see it in the timeline."), el("div", { class: "panel short" }, waitsTable(run, timeline))] : null,
     el("details", {}, el("summary", {}, "Every task ", el("b", {}, run.tasks.length < run.pids.length ? `${count(run.tasks.length)} of ${count(run.pids.length)}` : count(run.pids.length))),

@@ -1,6 +1,7 @@
 //! What is known about a run besides its log.
 
 use schedlab_instruments::Summary;
+use schedlab_instruments::jobs::JobReport;
 use schedlab_log::LogHeader;
 use std::collections::BTreeMap;
 
@@ -30,6 +31,8 @@ pub struct RunFacts {
     /// By how much the scheduler's own account of a task's CPU time differs from the log's at most, beyond what is later than its last
     /// tick: 0 if it keeps none.
     pub account_differs_ns: u64,
+    /// Response times and deadlines of tasks that have jobs; `None`: no task has any.
+    pub jobs: Option<JobReport>,
     /// What to do next: commands, with a word on what they give.
     pub next_steps: Vec<NextStep>,
 }

@@ -116,6 +116,7 @@ fn run(run: &RunReport) -> Value {
         "waits": system.longest_waits.iter().filter(|wait| wait.ns() > 0).map(|wait| {
             json!([wait.task.0, wait.cpu.0, cause_text(wait.cause), wait.start_ns, wait.end_ns])
         }).collect::<Vec<_>>(),
+        "jobs": run.facts.jobs.as_ref().map(crate::jobs::page),
         "timeline": {
             "bucket_ns": run.timeline.bucket_ns,
             "cells": cells(run),

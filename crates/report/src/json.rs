@@ -58,6 +58,11 @@ impl Serialize for Run<'_> {
         if !facts.account.is_empty() {
             map.serialize_entry("scheduler", &account(&facts.account))?;
         }
+        if let Some(report) = &facts.jobs {
+            map.serialize_entry("misses", &report.jobs.misses())?;
+            map.serialize_entry("tardiness_max_ns", &report.jobs.worst_tardiness_ns())?;
+            map.serialize_entry("jobs", &crate::jobs::JobsJson { header, report })?;
+        }
         map.serialize_entry("per_cpu", &Cpus(self.0))?;
         map.serialize_entry("tasks", &Tasks(self.0))?;
         map.serialize_entry("kernel_threads", &KernelThreads(self.0))?;
@@ -82,7 +87,11 @@ fn account(rows: &[(String, String, String)]) -> BTreeMap<&str, BTreeMap<&str, V
 }
 
 /// Sum, mean, median, p99 and maximum: `NAME_ns` is the sum.
-fn distribution<M: SerializeMap>(map: &mut M, name: &str, d: &Distribution) -> Result<(), M::Error> {
+pub(crate) fn distribution<M: SerializeMap>(
+    map: &mut M,
+    name: &str,
+    d: &Distribution,
+) -> Result<(), M::Error> {
     map.serialize_entry(&format!("{name}_ns"), &d.sum_ns())?;
     map.serialize_entry(&format!("{name}_mean_ns"), &d.mean_ns())?;
     map.serialize_entry(&format!("{name}_p50_ns"), &d.percentile_ns(500))?;

@@ -57,11 +57,12 @@ pub fn terminal(run: &RunReport, style: Style) -> String {
     cpus(&mut text, run, style);
     scheduling(&mut text, run, style);
     groups(&mut text, run, style);
+    crate::jobs::terminal(&mut text, run, style);
     facts(&mut text, run, style);
     text
 }
 
-fn line(text: &mut String, content: &str) {
+pub(crate) fn line(text: &mut String, content: &str) {
     text.push_str(content.trim_end());
     text.push('\n');
 }

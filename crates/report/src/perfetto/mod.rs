@@ -15,6 +15,7 @@
 mod proto;
 
 use crate::calls::{Call, calls_for};
+use crate::jobs::DeadlineMark;
 use crate::order::{Order, SetWords, birth_words, marker, prio, thread_ids};
 use proto::{bytes, field, message, number, varint};
 use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each, note};
@@ -38,20 +39,22 @@ pub struct PerfettoStats {
 
 /// How to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PerfettoOptions {
+pub struct PerfettoOptions<'a> {
     /// Leave out the simulated kernel's own threads: their time, which is none, is shown as idle.
     pub tasks_only: bool,
+    /// Deadlines, in order of time: an instant on the track of the task's process each.
+    pub marks: &'a [DeadlineMark],
 }
 
 /// Writes the log as a Perfetto trace; the file appears when it is complete.
-pub fn perfetto(path: &Path, log: &dyn Log, options: PerfettoOptions) -> Result<PerfettoStats, LogError> {
+pub fn perfetto(path: &Path, log: &dyn Log, options: PerfettoOptions<'_>) -> Result<PerfettoStats, LogError> {
     aside::with(path, LogError::io("write", path), |out| write_perfetto(log, options, out, path))
 }
 
 /// Writes the log as a Perfetto trace; `name` stands for the output in errors.
 pub fn write_perfetto(
     log: &dyn Log,
-    options: PerfettoOptions,
+    options: PerfettoOptions<'_>,
     out: &mut dyn Write,
     name: &Path,
 ) -> Result<PerfettoStats, LogError> {
@@ -66,7 +69,14 @@ pub fn write_perfetto(
     })?;
     let mut writer = Writer::new(log.header(), options, forked, out, name);
     writer.preamble(log.header())?;
-    for_each(log, |_, record| writer.record(record))?;
+    let mut marks = options.marks.iter().peekable();
+    for_each(log, |_, record| {
+        while let Some(mark) = marks.next_if(|mark| mark.at_ns <= record.time_ns) {
+            writer.mark(mark);
+        }
+        writer.record(record)
+    })?;
+    marks.for_each(|mark| writer.mark(mark));
     writer.finish(log.header())
 }
 
@@ -133,7 +143,7 @@ struct Writer<'a> {
 impl<'a> Writer<'a> {
     fn new(
         header: &LogHeader,
-        options: PerfettoOptions,
+        options: PerfettoOptions<'_>,
         forked: BTreeSet<TaskId>,
         out: &'a mut dyn Write,
         name: &'a Path,
@@ -310,6 +320,15 @@ impl<'a> Writer<'a> {
         content.clear();
         bytes(content, 2, text.as_bytes());
         self.event(cpu, at_ns, tid, field::PRINT, 0);
+    }
+
+    /// A deadline, as the instant that systrace's `I|PROCESS|TEXT` makes.
+    fn mark(&mut self, mark: &DeadlineMark) {
+        if !self.cpus.is_empty() {
+            let text = format!("I|{}|{}\n", self.tid(Some(mark.row)), mark.text());
+            let at = self.written_ns(mark.at_ns, 0, [None, None]);
+            self.print(0, at, 0, &text);
+        }
     }
 
     /// Settings of a task, by whoever is on the CPU.

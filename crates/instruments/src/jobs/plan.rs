@@ -1,0 +1,136 @@
+//! Which of a task's blocks end a job, and when is the next one released? From the workload alone, before anything has run.
+
+use schedlab_units::{Policy, SchedParams, TaskId};
+use schedlab_workload::{Birth, EventKind, ExternalSource, Task, Wakeup, Workload};
+
+/// What a block means for the task's jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// It lies within a job.
+    Nothing,
+    /// It ends a job; the wakeup releases the next.
+    AtWakeup,
+    /// It ends a job; the next is released this long after the present one was.
+    Instant {
+        /// From release to release.
+        after_ns: u64,
+        /// If that has passed at the block, the block itself releases the next (`grid-restart`).
+        restarts: bool,
+    },
+}
+
+/// The jobs that a workload asks of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobPlan {
+    /// The task's blocks in order; equal neighbours are one entry with their number.
+    blocks: Vec<(Ends, u64)>,
+    /// The deadline that its parameters give; `None`: the time to the next release.
+    pub deadline_ns: Option<u64>,
+    /// Whether there is work between the last release and its exit.
+    pub ends_in_job: bool,
+}
+
+/// The blocks of a plan, one by one.
+#[derive(Clone, Debug)]
+pub struct Blocks<'a> {
+    rest: std::slice::Iter<'a, (Ends, u64)>,
+    now: Option<(Ends, u64)>,
+}
+
+impl Iterator for Blocks<'_> {
+    type Item = Ends;
+
+    fn next(&mut self) -> Option<Ends> {
+        if self.now.is_none_or(|(_, left)| left == 0) {
+            self.now = Some(*self.rest.next()?);
+        }
+        let (ends, left) = self.now.as_mut()?;
+        *left -= 1;
+        Some(*ends)
+    }
+}
+
+impl JobPlan {
+    /// Its blocks in order.
+    pub fn blocks(&self) -> Blocks<'_> {
+        Blocks { rest: self.blocks.iter(), now: None }
+    }
+
+    /// The one period of all of its jobs, if they have one.
+    pub fn period_ns(&self) -> Option<u64> {
+        let mut periods = self.blocks.iter().filter_map(|(ends, _)| match ends {
+            Ends::Instant { after_ns, .. } => Some(*after_ns),
+            _ => None,
+        });
+        let first_ns = periods.next()?;
+        periods.all(|other_ns| other_ns == first_ns).then_some(first_ns)
+    }
+
+    /// The deadline of a job that ends in the task's exit: no next release tells it, so it is that of the one before.
+    pub(super) fn last_deadline_ns(&self) -> Option<u64> {
+        let last = self.blocks.iter().rev().find_map(|(ends, _)| match ends {
+            Ends::Instant { after_ns, .. } => Some(*after_ns),
+            _ => None,
+        });
+        self.deadline_ns.or(last)
+    }
+}
+
+/// The jobs of each task; row i is `TaskId(i)`. `None`: its wakeups say nothing about jobs.
+pub fn plans(workload: &Workload) -> Vec<Option<JobPlan>> {
+    let tasks = workload.tasks.iter().enumerate();
+    tasks.map(|(id, task)| plan(task, params(workload, TaskId(id as u32)))).collect()
+}
+
+/// Parameters at the task's start: its own, or its nearest forebear's that states some.
+fn params(workload: &Workload, mut id: TaskId) -> Option<SchedParams> {
+    for _ in 0..workload.tasks.len() {
+        let task = workload.task(id);
+        match (task.params, task.birth) {
+            (Some(params), _) => return Some(params),
+            (None, Birth::Fork { parent }) => id = parent,
+            (None, Birth::Init { .. }) => return None,
+        }
+    }
+    None
+}
+
+fn plan(task: &Task, params: Option<SchedParams>) -> Option<JobPlan> {
+    let reserved =
+        params.filter(|params| params.policy == Policy::Deadline).and_then(|params| params.deadline);
+    let deadline_ns = reserved.map(|reserved| reserved.deadline.as_ns());
+    let has_instants = task.events.iter().any(|event| event.kind.is_instant());
+    if !has_instants && deadline_ns.is_none() {
+        return None;
+    }
+    let mut blocks: Vec<(Ends, u64)> = Vec::new();
+    let mut add = |ends| match blocks.last_mut() {
+        Some((last, number)) if *last == ends => *number += 1,
+        _ => blocks.push((ends, 1)),
+    };
+    let mut is_blocked = false;
+    let mut ends_in_job = false;
+    for event in &task.events {
+        match &event.kind {
+            EventKind::Block { .. } => is_blocked = true,
+            EventKind::Wakeup(wakeup) if std::mem::take(&mut is_blocked) => {
+                add(match wakeup {
+                    Wakeup::External { after, source } if source.is_instant() => Ends::Instant {
+                        after_ns: after.as_ns(),
+                        restarts: *source == ExternalSource::GridRestart,
+                    },
+                    _ if has_instants => Ends::Nothing,
+                    _ => Ends::AtWakeup,
+                });
+            }
+            EventKind::Exit { length } => ends_in_job = length.as_ns() > 0,
+            _ => {}
+        }
+    }
+    if is_blocked {
+        // it sleeps for ever: that ends its last job
+        add(Ends::AtWakeup);
+        ends_in_job = false;
+    }
+    Some(JobPlan { blocks, deadline_ns, ends_in_job })
+}
