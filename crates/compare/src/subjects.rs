@@ -2,7 +2,7 @@
 
 use schedlab_instruments::{Distribution, FairShare, Summary, TaskStats};
 use schedlab_units::TaskId;
-use schedlab_workload::{Birth, Workload};
+use schedlab_workload::Workload;
 use std::collections::BTreeMap;
 
 /// Some tasks of a workload.
@@ -20,26 +20,13 @@ pub struct Subject {
 const MEMBERS_MAX: usize = 32;
 const TASKS_MAX: usize = 400;
 
-/// Nice value of a task at its start: its own, or its nearest forebear's that states one.
-fn nice(workload: &Workload, mut id: TaskId) -> i32 {
-    for _ in 0..workload.tasks.len() {
-        let task = workload.task(id);
-        match (task.params, task.birth) {
-            (Some(params), _) => return params.nice.get(),
-            (None, Birth::Fork { parent }) => id = parent,
-            (None, Birth::Init { .. }) => return 0,
-        }
-    }
-    0
-}
-
 /// The subjects of a workload, in order of their first task; single tasks behind those of their name.
 pub fn subjects(workload: &Workload) -> Vec<Subject> {
     let mut groups: BTreeMap<(&str, i32), Vec<TaskId>> = BTreeMap::new();
     let mut levels: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
     for (index, task) in workload.tasks.iter().enumerate() {
         let id = TaskId(index as u32);
-        let nice = nice(workload, id);
+        let nice = workload.inherited(task, |task| task.params).map_or(0, |params| params.nice.get());
         groups.entry((&task.name, nice)).or_default().push(id);
         levels.entry(&task.name).or_default().push(nice);
     }

@@ -46,7 +46,7 @@ pub use qemu::{Asked, Present, command_line, without_memory};
 
 use schedlab_log::{LogHeader, LogTask, MemLog};
 use schedlab_machine::Program;
-use schedlab_units::{CpuSet, SchedParams, Span};
+use schedlab_units::Span;
 use schedlab_workload::{Birth, Task, Workload};
 use std::collections::BTreeMap;
 
@@ -180,26 +180,13 @@ fn log_task(workload: &Workload, task: &Task) -> LogTask {
     LogTask {
         pid: task.pid,
         name: task.name.clone(),
-        params: inherited(workload, task, |t: &Task| t.params).unwrap_or_else(SchedParams::default),
-        affinity: inherited::<CpuSet>(workload, task, |t| t.affinity.clone()),
+        params: workload.inherited(task, |t| t.params).unwrap_or_default(),
+        affinity: workload.inherited(task, |t| t.affinity.clone()),
         parent: match task.birth {
             Birth::Init { parent, .. } => parent,
             Birth::Fork { parent } => Some(parent),
         },
     }
-}
-
-/// A setting of the task, or of the nearest forebear that states it (a fork inherits).
-fn inherited<T>(workload: &Workload, task: &Task, get: impl Fn(&Task) -> Option<T>) -> Option<T> {
-    let mut task = task;
-    for _ in 0..workload.tasks.len() {
-        match (get(task), task.birth) {
-            (Some(value), _) => return Some(value),
-            (None, Birth::Fork { parent }) => task = workload.task(parent),
-            (None, Birth::Init { .. }) => return None,
-        }
-    }
-    None
 }
 
 #[cfg(test)]

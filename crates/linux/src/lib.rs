@@ -17,6 +17,7 @@ pub mod bugs;
 pub mod build;
 pub mod console;
 pub mod decision;
+mod elf;
 pub mod kernel;
 mod memory;
 mod params;

@@ -327,8 +327,8 @@ fn header(request: &Request<'_>, report: &ChildReport) -> LogHeader {
             .map(|task| LogTask {
                 pid: task.pid,
                 name: task.name.clone(),
-                params: inherited(workload, task, |t| t.params).unwrap_or_default(),
-                affinity: inherited(workload, task, |t| t.affinity.clone()),
+                params: workload.inherited(task, |t| t.params).unwrap_or_default(),
+                affinity: workload.inherited(task, |t| t.affinity.clone()),
                 parent: parent(task.birth),
             })
             .collect(),
@@ -366,25 +366,8 @@ fn recorded_params(request: &Request<'_>) -> Vec<(String, String)> {
 
 /// Whether the task starts in a real-time policy: the kernel gives its timers no slack.
 fn is_real_time(workload: &Workload, task: TaskId) -> bool {
-    let params = inherited(workload, workload.task(task), |task| task.params);
+    let params = workload.inherited(workload.task(task), |task| task.params);
     params.is_some_and(|params| matches!(params.policy.class(), ClassKind::RealTime | ClassKind::Deadline))
-}
-
-/// A setting of the task, or of the nearest forebear that states it (a fork inherits).
-fn inherited<T>(
-    workload: &Workload,
-    task: &schedlab_workload::Task,
-    get: impl Fn(&schedlab_workload::Task) -> Option<T>,
-) -> Option<T> {
-    let mut task = task;
-    for _ in 0..workload.tasks.len() {
-        match (get(task), task.birth) {
-            (Some(value), _) => return Some(value),
-            (None, Birth::Fork { parent }) => task = workload.task(TaskId(parent.0)),
-            (None, Birth::Init { .. }) => return None,
-        }
-    }
-    None
 }
 
 #[cfg(test)]

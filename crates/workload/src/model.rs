@@ -301,6 +301,20 @@ impl Workload {
     pub fn task(&self, id: TaskId) -> &Task {
         &self.tasks[id.index()]
     }
+    /// A setting of the task, or of its nearest forebear that states it: a fork inherits. `None` if none of them does.
+    ///
+    /// With a parent at nice 5 and children that state nothing, `inherited(child, |task| task.params)` is nice 5 for each.
+    pub fn inherited<'a, T>(&'a self, mut task: &'a Task, get: impl Fn(&Task) -> Option<T>) -> Option<T> {
+        // unchecked workloads may have a circle of parents
+        for _ in 0..self.tasks.len() {
+            match (get(task), task.birth) {
+                (Some(value), _) => return Some(value),
+                (None, Birth::Fork { parent }) => task = self.task(parent),
+                (None, Birth::Init { .. }) => return None,
+            }
+        }
+        None
+    }
     /// Number of events, INIT included.
     pub fn nr_events(&self) -> u64 {
         let init = |task: &&Task| matches!(task.birth, Birth::Init { .. });

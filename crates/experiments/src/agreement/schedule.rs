@@ -10,6 +10,7 @@
 //! 0 ns.
 
 use schedlab_log::{Kind, Log, LogError, PrevState, Record, for_each};
+use schedlab_stdx::percentile::nearest;
 use schedlab_units::TaskId;
 
 /// From `time_ns` on, `task` runs on `cpu`; idle if nobody of the workload.
@@ -132,8 +133,7 @@ impl Schedule {
 
     /// A hundredth, two hundredths, ... of the runs are no longer than this, in ns; empty without runs.
     pub fn run_quantiles_ns(&self) -> Vec<u64> {
-        let count = self.runs_ns.len();
-        (1..=100).filter(|_| count > 0).map(|part| self.runs_ns[(count * part).div_ceil(100) - 1]).collect()
+        (1..=100).filter_map(|part| nearest(&self.runs_ns, part * 10)).collect()
     }
 
     /// The name of a thread of the kernel's own.

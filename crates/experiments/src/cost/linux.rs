@@ -19,6 +19,7 @@ use schedlab_machine::kernel::{Boot, Control, Fault, Kernel, Op, Stimulus, TaskC
 use schedlab_machine::sink::Sink;
 use schedlab_machine::{End, Machine, Program, Setup};
 use schedlab_stdx::Random;
+use schedlab_stdx::percentile::upper_median;
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Nice, SchedParams, Span, TaskId, Time};
 use schedlab_workload::{Birth, Event, EventId, EventKind, InitState, ParamChange, Task, Workload};
@@ -128,7 +129,7 @@ pub(super) fn probe(
 
 fn median(times_ns: &mut [u64]) -> Option<f64> {
     times_ns.sort_unstable();
-    times_ns.get(times_ns.len() / 2).map(|&ns| ns as f64)
+    upper_median(times_ns).map(|ns| ns as f64)
 }
 
 /// A log for nobody.

@@ -4,6 +4,7 @@ use super::{Config, Cost, CostError, ProbeCommand, Row, Subject, Times};
 use schedlab_machine::policy::{Policy, Stop};
 use schedlab_machine::stand::Stand;
 use schedlab_stdx::Random;
+use schedlab_stdx::percentile::upper_median;
 use schedlab_units::{CpuId, Nice, SchedParams, Span, TaskId};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -87,8 +88,8 @@ fn timed(repetitions: u32, mut run: impl FnMut(u64) -> u64) -> Option<(f64, f64)
         }
     }
     each_ns.sort_by(f64::total_cmp);
-    let (least, middle) = (each_ns[0], each_ns[each_ns.len() / 2]);
-    Some((least, (middle / least - 1.0) * 100.0))
+    let (least, middle) = (each_ns.first()?, upper_median(&each_ns)?);
+    Some((*least, (middle / least - 1.0) * 100.0))
 }
 
 /// Measures host time of every subject at every number of clients, real Linux in processes of their own; `seen` hears what is next.

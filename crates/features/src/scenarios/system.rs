@@ -3,6 +3,7 @@
 use super::{S, feature, hogs};
 use crate::bench::Case;
 use crate::{Bench, Feature, Finding, Group, Trouble};
+use schedlab_stdx::percentile::upper_median;
 
 pub(super) fn features() -> Vec<Feature> {
     let f = |name, what, run| feature(name, Group::System, what, run);
@@ -180,7 +181,7 @@ fn slice(bench: &Bench) -> Result<Finding, Trouble> {
         }
     }
     turns.sort_unstable();
-    let median_ms = turns.get(turns.len() / 2).map_or(0.0, |ns| *ns as f64 / 1e6);
+    let median_ms = upper_median(&turns).map_or(0.0, |ns| ns as f64 / 1e6);
     Ok(Finding::number(median_ms, f64::from(turn_ms), 0.0, " ms"))
 }
 

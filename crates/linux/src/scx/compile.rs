@@ -17,10 +17,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sha2::{Digest, Sha256};
 
 use super::ScxError;
-use super::btf::{Btf, Member};
-use super::elf::{Elf, essential};
+use super::names::essential;
 use super::relocate;
 use crate::build::BuiltKernel;
+use crate::elf::Elf;
+use schedlab_btf::{Btf, Member};
 
 /// How the scheduler itself is compiled.
 ///
@@ -148,8 +149,7 @@ fn types(kernel: &BuiltKernel) -> Result<PathBuf, ScxError> {
     )?;
     fs::write(&header, text).map_err(io("write", &header))?;
     let data = fs::read(&btf).map_err(io("read", &btf))?;
-    let parsed =
-        Btf::parse(&data).ok_or_else(|| ScxError::Damaged { path: btf.clone(), why: "no BTF".into() })?;
+    let parsed = Btf::parse(&data).map_err(|why| ScxError::Damaged { path: btf.clone(), why: why.into() })?;
     let lines: String =
         parsed.enumerators().iter().map(|(name, value)| format!("{name} {value}\n")).collect();
     let list = aside.join("enumerators");
@@ -307,7 +307,7 @@ pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxEr
 }
 
 fn types_in(section: &[u8]) -> Result<Btf, ScxError> {
-    Btf::parse(section).ok_or_else(|| ScxError::Layout("the types (.BTF) are unreadable".into()))
+    Btf::parse(section).map_err(|why| ScxError::Layout(format!("the types (.BTF) are unreadable: {why}")))
 }
 
 fn steps(
