@@ -4,6 +4,7 @@ use crate::args::GenerateArgs;
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
 use schedlab_workload::generate::{KINDS, Spec};
+use schedlab_workload::limits::read_toml;
 use schedlab_workload::{Form, save};
 
 pub(crate) fn generate(args: &GenerateArgs, ui: &Ui) -> Result<()> {
@@ -13,7 +14,7 @@ pub(crate) fn generate(args: &GenerateArgs, ui: &Ui) -> Result<()> {
         .or_else(|| args.kind.as_ref().filter(|kind| kind.ends_with(".toml")).map(Into::into));
     let (name, text) = match (&args.kind, file) {
         (_, Some(path)) => {
-            let text = std::fs::read_to_string(&path);
+            let text = read_toml(&path);
             let mut text =
                 text.map_err(|error| Failure::Input(format!("{}: cannot be read: {error}", path.display())))?;
             if !args.set.is_empty() || args.nice.is_some() {

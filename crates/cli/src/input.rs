@@ -41,7 +41,7 @@ pub(crate) fn load_all(paths: &[PathBuf], ui: &Ui) -> Result<Loaded> {
 
 /// As [`load`], with a say in what happens to a damaged trace, and in how a trace is understood.
 pub(crate) fn load_as(path: &Path, mode: Mode, options: DeriveOptions, ui: &Ui) -> Result<Loaded> {
-    load_within(path, &mut Within { mode, options, above: Vec::new(), ui })
+    load_within(path, &mut Within { mode, options, above: Vec::new(), files: 0, ui })
 }
 
 /// As [`load_as`], as a part of mixes that are being loaded.

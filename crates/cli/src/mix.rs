@@ -6,6 +6,7 @@ use crate::ui::Ui;
 use schedlab_trace::Mode;
 use schedlab_workload::derive::DeriveOptions;
 use schedlab_workload::generate::Spec;
+use schedlab_workload::limits::{MIX_DEPTH_MAX, MIX_FILES_MAX, read_toml};
 use schedlab_workload::mix::Mix;
 use std::path::{Path, PathBuf};
 
@@ -15,12 +16,14 @@ pub(crate) struct Within<'a> {
     /// How a trace is understood.
     pub options: DeriveOptions,
     pub above: Vec<PathBuf>,
+    /// Files read so far.
+    pub files: usize,
     pub ui: &'a Ui,
 }
 
 /// Loads the workload that a TOML file describes.
 pub(crate) fn load(path: &Path, name: String, within: &mut Within<'_>) -> Result<Loaded> {
-    let text = std::fs::read_to_string(path)
+    let text = read_toml(path)
         .map_err(|error| Failure::Input(format!("{}: cannot be read: {error}", path.display())))?;
     let mut loaded = Loaded {
         workload: Default::default(),
@@ -38,6 +41,13 @@ pub(crate) fn load(path: &Path, name: String, within: &mut Within<'_>) -> Result
         return Ok(loaded);
     }
     let here = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    if within.above.len() == MIX_DEPTH_MAX {
+        return Err(Failure::Input(format!(
+            "{}: mixes are nested {} deep; at most {MIX_DEPTH_MAX}: name the workloads of an inner one directly",
+            path.display(),
+            MIX_DEPTH_MAX + 1
+        )));
+    }
     within.above.push(here);
     let mix = Mix::parse(path, &text).map_err(Failure::input)?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -55,6 +65,12 @@ fn load_part(
     if within.above.contains(&whole) {
         return Err("this mix is being read already: mixes must not name each other in a circle".to_string());
     }
+    if within.files == MIX_FILES_MAX {
+        return Err(format!(
+            "this is one file more than the {MIX_FILES_MAX} that a mix may read, with those within it"
+        ));
+    }
+    within.files += 1;
     match input::load_within(path, within) {
         Ok(loaded) => Ok(loaded.workload),
         Err(failure) => Err(failure.sentence().to_string()),
@@ -63,7 +79,8 @@ fn load_part(
 
 /// Several workloads at once, as they are.
 pub(crate) fn load_several(paths: &[PathBuf], ui: &Ui) -> Result<Loaded> {
-    let mut within = Within { mode: Mode::Strict, options: DeriveOptions::default(), above: Vec::new(), ui };
+    let mut within =
+        Within { mode: Mode::Strict, options: DeriveOptions::default(), above: Vec::new(), files: 0, ui };
     let mut names = Vec::new();
     let mix = Mix::of(paths);
     let workload = mix

@@ -20,6 +20,7 @@ mod dependencies;
 pub mod derive;
 pub mod generate;
 mod index;
+pub mod limits;
 mod load;
 pub mod mix;
 mod model;
@@ -33,7 +34,7 @@ pub use check::WorkloadError;
 pub use deadlock::{Deadlock, find_deadlock};
 pub use dependencies::{Between, Chosen, Dependencies, DependenciesError};
 pub use index::{EventIndex, EventPlace};
-pub use load::{Form, Kind, LoadError, Loaded, TEXT_MAX, TraceFormat, identify, load, save};
+pub use load::{Form, Kind, LoadError, Loaded, TraceFormat, identify, load, load_within, save};
 pub use model::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,

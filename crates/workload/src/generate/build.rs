@@ -1,12 +1,12 @@
 //! Puts a workload together: numbers tasks and events as they come.
 
 use super::GenerateError;
+use crate::limits::Limits;
 use crate::{Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload};
 use schedlab_units::{Nice, SchedParams, Span, TaskId};
 
-/// As many as a text may expand to.
-#[allow(unexpected_cfgs)] // set by cargo-fuzz and scripts/fuzz.sh: no time for millions there
-const EVENTS_MAX: u64 = if cfg!(fuzzing) { 100_000 } else { 50_000_000 };
+/// As many as can be held.
+const EVENTS_MAX: u64 = Limits::HELD.events;
 
 pub(super) struct Builder {
     workload: Workload,

@@ -13,6 +13,7 @@
 
 use super::build::{Builder, Place};
 use super::{GenerateError, duration, nice};
+use crate::limits::TIME_MAX;
 use crate::{InitState, Workload};
 use schedlab_units::{SchedParams, Span, TaskId};
 use serde::{Deserialize, Serialize};
@@ -81,7 +82,7 @@ impl Hackbench {
         )?;
         let sending = self.send.as_ns().checked_mul(u64::from(self.turns) * u64::from(self.receivers));
         let receiving = self.receive.as_ns().checked_mul(u64::from(self.turns) * u64::from(self.senders));
-        let long = |ns: Option<u64>| ns.is_none_or(|ns| Span::from_ns(ns) > Span::from_s(1_000_000));
+        let long = |ns: Option<u64>| ns.is_none_or(|ns| Span::from_ns(ns) > TIME_MAX);
         if long(sending) || long(receiving) {
             let value = format!("{} and {}", self.send, self.receive);
             return Err(GenerateError::Parameter {

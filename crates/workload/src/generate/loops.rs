@@ -2,6 +2,7 @@
 
 use super::build::Builder;
 use super::{GenerateError, default_nices, duration, nice, positive};
+use crate::limits::TIME_MAX;
 use crate::{InitState, Workload};
 use schedlab_units::{SchedParams, Span};
 use serde::{Deserialize, Serialize};
@@ -174,7 +175,7 @@ impl Sleepers {
         positive("duration", self.duration)?;
         let turns = self.duration.as_ns().div_ceil(turn.as_ns());
         let last = self.stagger.as_ns().checked_mul(u64::from(self.tasks));
-        if last.is_none_or(|ns| Span::from_ns(ns) > Span::from_s(1_000_000)) {
+        if last.is_none_or(|ns| Span::from_ns(ns) > TIME_MAX) {
             let value = self.stagger.to_string();
             return Err(GenerateError::Parameter {
                 name: "stagger",

@@ -43,6 +43,7 @@ pub use server::{Server, ServerMode};
 pub use storms::{Execstorm, Forkstorm};
 
 use crate::Workload;
+use crate::limits::TIME_MAX;
 use schedlab_units::{Nice, Span};
 use serde::{Deserialize, Serialize};
 
@@ -242,7 +243,7 @@ fn nice(name: &'static str, value: i32) -> Result<Nice, GenerateError> {
 }
 
 fn positive(name: &'static str, span: Span) -> Result<(), GenerateError> {
-    if span > Span::ZERO && span <= Span::from_s(1_000_000) {
+    if span > Span::ZERO && span <= TIME_MAX {
         return Ok(());
     }
     Err(GenerateError::Parameter { name, value: span.to_string(), expected: "more than 0, at most 1000000s" })

@@ -15,6 +15,7 @@ use super::distribution::Distribution;
 use super::rng::Rng;
 use super::{GenerateError, duration, nice};
 use crate::Workload;
+use crate::limits::TIME_MAX;
 use schedlab_units::{Span, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -182,7 +183,7 @@ pub(super) fn at_least_one(name: &'static str, value: u32) -> Result<(), Generat
 /// Refuses times that add up to more than the model can hold.
 pub(super) fn too_long(name: &'static str, each: Span, times: u64) -> Result<(), GenerateError> {
     match each.as_ns().checked_mul(times) {
-        Some(ns) if Span::from_ns(ns) <= Span::from_s(1_000_000) => Ok(()),
+        Some(ns) if Span::from_ns(ns) <= TIME_MAX => Ok(()),
         _ => Err(GenerateError::Parameter {
             name,
             value: each.to_string(),
