@@ -17,6 +17,7 @@ use schedlab_log::{KernelThread, Record};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span, TaskId, Time};
 use schedlab_workload::Cgroup;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What an operating system does on one machine. Everything happens at the instant `now` of the call: kernel code takes no
@@ -205,7 +206,7 @@ impl<'a> Spawn<'a> {
 }
 
 /// State of a task created by [`Control::Spawn`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpawnState {
     /// Wants a CPU at once.
     Runnable,
@@ -214,7 +215,7 @@ pub enum SpawnState {
 }
 
 /// New settings for a task; `None` leaves as it is.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// Policy, nice, priorities, all at once as `sched_setattr(2)` sets them.
     pub params: Option<SchedParams>,
@@ -238,7 +239,7 @@ pub enum Control<'a> {
 }
 
 /// Something that the experimenter does to the kernel while the workload runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Action {
     /// When, from the workload's start.
     pub at: Span,
@@ -247,7 +248,7 @@ pub struct Action {
 }
 
 /// An access to one of the kernel's files.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileRequest {
     /// Set a tunable by the name that `--param` has for it, a file by its path, or a CPU on or off (`cpu3`, `off`).
     Write {
@@ -276,7 +277,7 @@ pub enum FileRequest {
 }
 
 /// What it means that the kernel refuses a [`FileRequest::Write`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     /// The run ends.
     Ends,

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::ScxError;
@@ -56,7 +57,7 @@ const FLAGS: [&str; 22] = [
 pub(super) const KERNEL_PREFIX: &str = "linux.";
 
 /// A scheduler, compiled for one kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompiledScx {
     /// The shared object.
     pub object: PathBuf,

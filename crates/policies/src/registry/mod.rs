@@ -160,6 +160,25 @@ impl PolicyInfo {
         PolicyInfo { name, summary, source, differs: "", uncertain: "not stated by its author", params, make }
     }
 
+    /// The address of the function that builds it, for another process of the same executable ([`PolicyInfo::with_maker`]).
+    pub fn maker(&self) -> usize {
+        self.make as usize
+    }
+
+    /// The scheduler of another process of the same executable, by what that one said about it.
+    ///
+    /// # Safety
+    /// `maker` is the address here of the function whose address there is [`PolicyInfo::maker`].
+    pub unsafe fn with_maker(name: &'static str, params: &'static [ParamInfo], maker: usize) -> PolicyInfo {
+        // SAFETY: by the caller's word it is the address of a function of this type.
+        let make = unsafe {
+            std::mem::transmute::<*const (), fn(&Params<'_>) -> Result<Box<dyn Policy>, PolicyError>>(
+                std::ptr::with_exposed_provenance(maker),
+            )
+        };
+        PolicyInfo::new(name, "", "", params, make)
+    }
+
     /// A policy that is broken on purpose.
     pub(crate) const fn deliberately(
         name: &'static str,
