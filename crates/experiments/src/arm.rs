@@ -18,7 +18,8 @@
 //! ```
 
 use crate::subject::Subject;
-use schedlab_log::{Kind, Log, LogError, RawLog, Record};
+use schedlab_instruments::{LogProblem, Stay, stays};
+use schedlab_log::{LogError, LogHeader, LogTask, MemLog, RawLog, Record};
 use schedlab_machine::native::Native;
 use schedlab_machine::{End, Machine, Program, ProgramError, Setup};
 use schedlab_policies::PolicyError;
@@ -79,7 +80,7 @@ pub enum ArmError {
     Program(#[from] ProgramError),
     /// Its log cannot be read.
     #[error(transparent)]
-    Log(#[from] LogError),
+    Log(#[from] LogProblem),
     /// The scheduler misbehaved.
     #[error("{sched} misbehaved: {reason}")]
     Misbehaved {
@@ -98,6 +99,12 @@ pub enum ArmError {
     },
 }
 
+impl From<LogError> for ArmError {
+    fn from(error: LogError) -> ArmError {
+        ArmError::Log(error.into())
+    }
+}
+
 /// Runs the clients on one CPU and returns their service in order of time, until `length`.
 pub fn who_ran(subject: &Subject, clients: &[Client], length: Span) -> Result<Vec<Stretch>, ArmError> {
     let workload = workload(clients, length);
@@ -110,17 +117,19 @@ pub fn who_ran(subject: &Subject, clients: &[Client], length: Span) -> Result<Ve
         })
         .collect();
     params.extend(shares.map(|shares| ("shares".to_string(), shares.join(","))));
-    let records = records(subject, params, &workload, length)?;
-    Ok(stretches(&records, length))
+    let log = log(subject, params, &workload, length)?;
+    let stretch =
+        |stay: &Stay| Stretch { client: stay.task.index(), from_ns: stay.start_ns, to_ns: stay.end_ns };
+    Ok(stays(&log)?.iter().map(stretch).collect())
 }
 
 /// The log of a workload on one CPU: a native scheduler in this process, real Linux in a child.
-pub(crate) fn records(
+pub(crate) fn log(
     subject: &Subject,
     params: Vec<(String, String)>,
     workload: &Workload,
     length: Span,
-) -> Result<Vec<Record>, ArmError> {
+) -> Result<MemLog, ArmError> {
     let topology = Topology::flat(1).expect("one CPU is a machine");
     let misbehaved = |reason: String| ArmError::Misbehaved { sched: subject.label.clone(), reason };
     if let Some(info) = subject.native() {
@@ -130,7 +139,11 @@ pub(crate) fn records(
         let outcome = Machine::new(Native::new(policy, &mut records), Program::new(workload)?, setup).run();
         return match outcome.end {
             End::Fault(fault) => Err(misbehaved(fault.to_string())),
-            _ => Ok(records),
+            _ => {
+                let tasks = vec![LogTask::default(); workload.tasks.len()];
+                let header = LogHeader { nr_cpus: 1, duration: length, tasks, ..LogHeader::default() };
+                Ok(MemLog { header, records })
+            }
         };
     }
     let mut params = params;
@@ -149,8 +162,7 @@ pub(crate) fn records(
     if let Some((reason, _)) = result.report.refused.first_key_value() {
         return Err(ArmError::Refused { sched: subject.label.clone(), reason: reason.clone() });
     }
-    let log = RawLog::open(result.spill, result.header)?;
-    log.records()?.map(|record| record.map_err(ArmError::from)).collect()
+    Ok(MemLog::read(&RawLog::open(result.spill, result.header)?)?)
 }
 
 fn workload(clients: &[Client], length: Span) -> Workload {
@@ -183,27 +195,6 @@ fn workload(clients: &[Client], length: Span) -> Workload {
     };
     let tasks = clients.iter().enumerate().map(task).collect();
     Workload { tasks, cgroups, ..Workload::default() }
-}
-
-/// Who was on the CPU, from the log's switches.
-fn stretches(records: &[Record], length: Span) -> Vec<Stretch> {
-    let mut stretches: Vec<Stretch> = Vec::new();
-    let mut current = None;
-    let mut end_stretch = |current: &mut Option<(usize, u64)>, to_ns: u64| {
-        if let Some((client, from_ns)) = current.take()
-            && to_ns > from_ns
-        {
-            stretches.push(Stretch { client, from_ns, to_ns });
-        }
-    };
-    for record in records.iter().filter(|record| record.kind() == Some(Kind::Switch)) {
-        end_stretch(&mut current, record.time_ns);
-        if record.other().is_workload() {
-            current = Some((record.other().index(), record.time_ns));
-        }
-    }
-    end_stretch(&mut current, length.as_ns());
-    stretches
 }
 
 /// CPU time of a client, and the longest time that it had none.

@@ -1,6 +1,6 @@
 //! How is a scenario run on a kernel? As any run is: a workload, a machine, a child process.
 
-use schedlab_log::{Log, RawLog, Record};
+use schedlab_log::RawLog;
 use schedlab_machine::kernel::{Action, FileRequest, Refusal};
 use schedlab_runner::{ChildReport, LinuxObject, Request, RunEnd, Scheduler};
 use schedlab_topology::Topology;
@@ -134,7 +134,6 @@ impl Bench {
         let workload: Workload =
             schedlab_workload::text::parse_text("scenario", text.as_bytes()).map_err(Trouble::failed)?;
         let topology: Topology = case.machine.parse().map_err(Trouble::failed)?;
-        let nr_cpus = topology.nr_cpus();
         let scheduler = Scheduler::Linux(self.kernel.clone());
         let params = case.params.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let request = Request {
@@ -162,9 +161,7 @@ impl Bench {
         let log = RawLog::open(result.spill, result.header).map_err(Trouble::failed)?;
         let summary = schedlab_instruments::summarize(&log).map_err(Trouble::failed)?;
         summary.check_time().map_err(Trouble::failed)?;
-        let records: Result<Vec<Record>, _> = log.records().map_err(Trouble::failed)?.collect();
-        let records = records.map_err(Trouble::failed)?;
-        let schedule = Schedule::new(&records, nr_cpus, result.report.duration_ns);
+        let schedule = Schedule::new(&log).map_err(Trouble::failed)?;
         Ok(Observed { schedule, report: result.report })
     }
 }

@@ -10,7 +10,8 @@ use crate::ui::Ui;
 use clap::Args;
 use real::Real;
 use schedlab_guest::{GuestKernel, workloads};
-use schedlab_log::{Kind, MemLog, RawLog};
+use schedlab_instruments::{Stay, for_each_stay};
+use schedlab_log::{MemLog, RawLog};
 use schedlab_machine::{Costs, Perturb, Program};
 use schedlab_runner::{Request, RunEnd, Scheduler};
 use schedlab_topology::Topology;
@@ -276,9 +277,11 @@ fn tick_offset(scheduler: &Scheduler, tick_ns: u64) -> Result<u64> {
     let duration = Span::from_ns(50 * tick_ns);
     let hogs = workloads::named("hogs:0,0", duration).map_err(guest::failure)?;
     let request = Request { duration: Some(duration), ..Request::new(&hogs, scheduler, topology) };
-    let log = MemLog::read(&simulate_one(&request)?).map_err(Failure::input)?;
-    let last = log.records.iter().rfind(|record| record.kind() == Some(Kind::Switch));
-    Ok(last.map_or(0, |record| record.time_ns % tick_ns))
+    let log = simulate_one(&request)?;
+    let mut last_ns = 0;
+    let last_stop = |stay: &Stay| last_ns = if stay.stop.is_some() { stay.end_ns } else { last_ns };
+    for_each_stay(&log, last_stop).map_err(Failure::input)?;
+    Ok(last_ns % tick_ns)
 }
 
 /// The next seed whose phase is this within the tick, to a hundredth.

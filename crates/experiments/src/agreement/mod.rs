@@ -29,7 +29,7 @@ pub use own_threads::with_own_threads;
 pub use page::{Row, pages};
 pub use schedule::{By, Decision, OwnWakeup, Placement, Schedule};
 
-use schedlab_log::{LogError, RawLog};
+use schedlab_log::{LogError, LogProblem, RawLog};
 use schedlab_runner::{Request, RunEnd, RunError, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
@@ -75,7 +75,13 @@ pub enum AgreementError {
     },
     /// Its log cannot be read.
     #[error(transparent)]
-    Log(#[from] LogError),
+    Log(#[from] LogProblem),
+}
+
+impl From<LogError> for AgreementError {
+    fn from(error: LogError) -> AgreementError {
+        AgreementError::Log(error.into())
+    }
 }
 
 /// How a native policy and its kernel agree on one workload.

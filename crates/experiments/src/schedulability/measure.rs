@@ -80,7 +80,7 @@ impl Arm {
         let lab = Lab::new(&self.sched, nr_cpus);
         let lab = self.params.iter().fold(lab, |lab, (name, value)| lab.param(name, value));
         let measured = lab.run(set.horizon + set.horizon, &specs)?;
-        let runs = measured.runs(nr_cpus);
+        let runs = measured.runs();
         let responses = set.tasks.iter().enumerate().map(|(index, &task)| {
             let stays = runs.iter().filter(|run| run.3 == TaskId(index as u32));
             let nr_jobs = set.horizon.as_ns() / task.period.as_ns();

@@ -5,8 +5,7 @@
 
 use crate::arm::ArmError;
 use crate::subject::Subject;
-use schedlab_instruments::{LogProblem, for_each_stay};
-use schedlab_log::{Kind, Log, RawLog};
+use schedlab_log::{Log, LogProblem, Observer, RawLog, Run, Slots, Wait, replay};
 use schedlab_machine::Perturb;
 use schedlab_policies::lab;
 use schedlab_runner::{Request, RunEnd};
@@ -82,43 +81,10 @@ impl Levels {
     /// Reads a log of one of the benchmarks.
     pub fn of(log: &dyn Log) -> Result<Levels, LogProblem> {
         let tasks = LEVELS * TASKS_PER_LEVEL;
-        let (mut cpu_ns, mut waited_ns, mut worst_ns) =
-            (vec![0u64; tasks], vec![0u64; tasks], vec![0u64; tasks]);
-        // since when each waits now (Ok), or sleeps (Err)
-        let mut waits_since_ns: Vec<Result<u64, u64>> = vec![Ok(0); tasks];
-        for_each_stay(log, |run| {
-            let task = run.task.index();
-            if !run.task.is_workload() || task >= tasks {
-                return;
-            }
-            cpu_ns[task] += run.end_ns - run.start_ns;
-            waited_ns[task] += run.waited.map_or(0, |(_, ns)| ns);
-            worst_ns[task] = worst_ns[task].max(waited_ns[task]);
-            let blocks = run.stop.is_some_and(|stop| !stop.is_runnable());
-            waits_since_ns[task] = if blocks { Err(run.end_ns) } else { Ok(run.end_ns) };
-            if blocks {
-                waited_ns[task] = 0;
-            }
-        })?;
-        // a wait that the end cuts off counts as long as it was seen
-        let mut woken_ns = vec![0; tasks];
-        schedlab_log::for_each(log, |_, record| {
-            let place = record.task().index();
-            if matches!(record.kind(), Some(Kind::Wakeup | Kind::New)) && place < tasks {
-                woken_ns[place] = record.time_ns;
-            }
-            Ok::<(), LogProblem>(())
-        })?;
-        let end_ns = log.header().duration.as_ns();
-        for task in 0..tasks {
-            let since_ns = match waits_since_ns[task] {
-                Ok(since_ns) => since_ns,
-                Err(asleep_ns) if woken_ns[task] >= asleep_ns => woken_ns[task],
-                Err(_) => end_ns,
-            };
-            let unserved_ns = end_ns.saturating_sub(since_ns);
-            worst_ns[task] = worst_ns[task].max(waited_ns[task] + unserved_ns);
-        }
+        let zeros = || vec![0; tasks];
+        let mut account = Account { cpu_ns: zeros(), waited_ns: zeros(), worst_ns: zeros() };
+        replay(log, &Slots::new(log.header()), &mut account)?;
+        let Account { cpu_ns, worst_ns, .. } = account;
         let of_level = |ns: &[u64], f: fn(&[u64]) -> f64| ns.chunks(TASKS_PER_LEVEL).map(f).collect();
         Ok(Levels {
             cpu_ms: of_level(&cpu_ns, |level| level.iter().sum::<u64>() as f64 / level.len() as f64 / 1e6),
@@ -129,6 +95,34 @@ impl Levels {
     /// The longest wait of all.
     pub fn worst_ms(&self) -> f64 {
         self.worst_wait_ms.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// Per task, in ns.
+struct Account {
+    cpu_ns: Vec<u64>,
+    /// Waited in the burst at hand: since the task blocked last.
+    waited_ns: Vec<u64>,
+    worst_ns: Vec<u64>,
+}
+
+impl Observer for Account {
+    // a wait that the end cuts off counts as long as it was seen
+    fn wait_end(&mut self, wait: &Wait) {
+        let task = wait.row.index();
+        if task < self.cpu_ns.len() {
+            self.waited_ns[task] += wait.until_ns - wait.since_ns;
+            self.worst_ns[task] = self.worst_ns[task].max(self.waited_ns[task]);
+        }
+    }
+    fn run_end(&mut self, run: &Run) {
+        let task = run.row.index();
+        if task < self.cpu_ns.len() {
+            self.cpu_ns[task] += run.until_ns - run.since_ns;
+            if run.stop.is_some_and(|stop| !stop.is_runnable()) {
+                self.waited_ns[task] = 0;
+            }
+        }
     }
 }
 

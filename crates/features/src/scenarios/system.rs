@@ -100,12 +100,12 @@ fn phases(bench: &Bench, params: &[(&str, &str)]) -> Result<Vec<Option<u64>>, Tr
     let phase = |cpu: u32| {
         // a kernel thread that is woken between two ticks ends a turn there, too
         let ends = seen.schedule.stays.iter().filter(|s| {
-            s.cpu == cpu
-                && s.to_ns > S
-                && s.to_ns < seen.schedule.end_ns
-                && !seen.schedule.kernel.contains(&(cpu, s.to_ns))
+            s.cpu.0 == cpu
+                && s.end_ns > S
+                && s.end_ns < seen.schedule.end_ns
+                && !seen.schedule.kernel.contains(&(cpu, s.end_ns))
         });
-        let mut each: Vec<u64> = ends.map(|s| s.to_ns % tick_ns).collect();
+        let mut each: Vec<u64> = ends.map(|s| s.end_ns % tick_ns).collect();
         each.sort_unstable();
         each.dedup();
         if let [one] = each[..] { Some(one) } else { None }
@@ -174,10 +174,10 @@ fn slice(bench: &Bench) -> Result<Finding, Trouble> {
         match last {
             Some((task, _)) if task == stay.task => {}
             Some((_, since)) => {
-                turns.push(stay.from_ns - since);
-                last = Some((stay.task, stay.from_ns));
+                turns.push(stay.start_ns - since);
+                last = Some((stay.task, stay.start_ns));
             }
-            None => last = Some((stay.task, stay.from_ns)),
+            None => last = Some((stay.task, stay.start_ns)),
         }
     }
     turns.sort_unstable();
