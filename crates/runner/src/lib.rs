@@ -37,12 +37,12 @@ pub use workers::end_idle;
 /// the same bytes.
 pub const ENGINE: &str = env!("SCHEDLAB_ENGINE");
 
-use schedlab_log::{KernelThread, LogHeader, LogTask};
+use schedlab_log::{KernelThread, LogGroup, LogHeader, LogTask};
 use schedlab_machine::kernel::{Action, Fault, FaultKind};
 use schedlab_machine::{Costs, End, Perturb, ProgramError};
 use schedlab_topology::Topology;
 use schedlab_units::{ClassKind, CpuId, Span, TaskId};
-use schedlab_workload::{Birth, Workload};
+use schedlab_workload::{Birth, Cgroup, Workload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -377,6 +377,10 @@ fn header(request: &Request<'_>, report: &ChildReport) -> LogHeader {
         Birth::Init { parent, .. } => parent,
         Birth::Fork { parent } => Some(parent),
     };
+    let groups = match request.scheduler {
+        Scheduler::Linux(_) => workload.cgroups.as_slice(),
+        Scheduler::Native(_) => &[], // native policies know no groups
+    };
     LogHeader {
         sched: request.scheduler.name().to_string(),
         sched_version: request.scheduler.version(),
@@ -392,8 +396,13 @@ fn header(request: &Request<'_>, report: &ChildReport) -> LogHeader {
                 params: workload.inherited(task, |t| t.params).unwrap_or_default(),
                 affinity: workload.inherited(task, |t| t.affinity.clone()),
                 parent: parent(task.birth),
+                group: workload
+                    .inherited(task, |t| t.cgroup)
+                    .map(|group| group.0)
+                    .filter(|_| !groups.is_empty()),
             })
             .collect(),
+        groups: groups.iter().map(log_group).collect(),
         kernel_threads: report
             .kernel_threads
             .iter()
@@ -401,6 +410,11 @@ fn header(request: &Request<'_>, report: &ChildReport) -> LogHeader {
             .collect(),
         params: recorded_params(request),
     }
+}
+
+fn log_group(group: &Cgroup) -> LogGroup {
+    let max = group.max.map(|max| (max.quota, max.period));
+    LogGroup { path: group.path.clone(), max, cpuset: group.cpuset.clone() }
 }
 
 /// The name under which a log's header keeps the perturbation of its run.

@@ -113,7 +113,7 @@ fn background_tasks_go_where_most_is_left() {
     let cpus = |sched: &str, fit: &str| -> Vec<Vec<usize>> {
         let measured = Lab::new(sched, 2).param("fit", fit).run(Span::from_ms(100), &specs).unwrap();
         let of_task = |task: u32| {
-            let runs = measured.runs(2).into_iter().filter(|run| run.3.0 == task && run.2 > run.1);
+            let runs = measured.runs().iter().filter(|run| run.3.0 == task && run.2 > run.1);
             let mut cpus: Vec<usize> = runs.map(|run| run.0).collect();
             cpus.dedup();
             cpus
