@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Compare(crate::compare::CompareArgs),
     /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if there is one.
     Diff(crate::diff::DiffArgs),
+    /// Times in which a CPU idled beside a task that it may run, from a schedule log: when, which CPUs, which tasks.
+    Wasted(crate::wasted::WastedArgs),
     /// A schedule log for other tools: trace.dat (trace-cmd, KernelShark, import), Perfetto, Arrow, text.
     Export(crate::export::ExportArgs),
     /// Real Linux: fetch, build, list, check, debug, remove; make its bugs again.

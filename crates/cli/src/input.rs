@@ -89,6 +89,11 @@ pub(crate) fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded
     }
 }
 
+/// Whether this is a recording of a real system (or a folder with one). It is not read.
+pub(crate) fn is_recording(path: &Path) -> bool {
+    matches!(schedlab_workload::load(path), Ok(Found::Trace { .. }))
+}
+
 /// `samples/compile/trace.dat` and `samples/compile` are both "compile".
 pub(crate) fn title(path: &Path) -> String {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();

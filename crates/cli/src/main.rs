@@ -40,6 +40,7 @@ mod scx;
 mod tunables;
 mod ui;
 mod validate;
+mod wasted;
 mod workload;
 
 use args::{Cli, Command};
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args, &ui),
         Command::Compare(args) => compare::compare(args, &ui),
         Command::Diff(args) => diff::diff(args, &ui),
+        Command::Wasted(args) => wasted::wasted(args, &ui),
         Command::Export(args) => export::export(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
         Command::Fairness(args) => fairness::fairness(args, &ui),

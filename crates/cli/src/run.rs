@@ -7,12 +7,12 @@ use crate::many::Variation;
 use crate::output;
 use crate::ui::Ui;
 use schedlab_instruments::jobs::job_report;
-use schedlab_instruments::{LogProblem, Summary, TaskStats, summarize};
+use schedlab_instruments::{LogProblem, Summary, TaskStats, for_each_picture, summarize};
 use schedlab_log::{LogHeader, RawLog};
 use schedlab_machine::kernel::{Action, SKEW_TICK};
 use schedlab_machine::{Costs, Perturb};
 use schedlab_report::{
-    Detail, NextStep, PerfettoOptions, RunFacts, RunReport, RunView, Style, deadline_marks,
+    Detail, NextStep, PerfettoOptions, RunFacts, RunReport, RunView, Style, deadline_marks, worst_stretches,
 };
 use schedlab_runner::{ChildReport, Request, RunEnd, RunError, RunResult, Scheduler};
 use schedlab_topology::Topology;
@@ -92,6 +92,9 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     plan.actions.extend(args.explain.actions(&loaded.workload, version)?);
     let mut finished = execute(&plan, ui)?;
     finished.facts.next_steps = next_steps(args, &plan.command);
+    if version.is_some() {
+        finished.facts.explain = format!("{} --explain", plan.command);
+    }
     write_outputs(args, &finished, ui)?;
     args.coverage.write(&finished.coverage)?;
     crate::profile::profile(&args.profile, ui)?;
@@ -258,6 +261,9 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
         other => internal(&other),
     })?;
     summary.check_time().map_err(|e| internal(&e))?;
+    let mut stretches = Vec::new();
+    for_each_picture(&log, &worst_stretches(&summary), |picture| stretches.push(picture.clone()))
+        .map_err(|e| internal(&e))?;
     let mut all_dropped = plan.loaded.workload.dropped.clone();
     for (reason, count) in dropped.into_iter().chain(report.refused.clone()) {
         *all_dropped.entry(reason).or_default() += count;
@@ -280,6 +286,8 @@ fn finish(result: RunResult, plan: &Plan<'_>) -> Result<Finished> {
         account: report.account.clone(),
         account_differs_ns: differing.iter().map(Differing::by_ns).max().unwrap_or(0),
         jobs,
+        stretches,
+        explain: String::new(),
         next_steps: Vec::new(),
     };
     let ChildReport { readings, decisions, coverage, .. } = report;

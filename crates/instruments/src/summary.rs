@@ -81,8 +81,12 @@ pub struct SystemStats {
     pub records: u64,
     /// Switches on all CPUs (the kernel's `ctxt`), to and from idle included.
     pub switches: u64,
-    /// Sum of the migrations of the workload's tasks.
+    /// Sum of the migrations of the workload's tasks: runs on another CPU than the last one.
     pub migrations: u64,
+    /// `migrate` records of the workload's tasks: each assignment to another CPU, whether or not the task ran there.
+    pub assignments: u64,
+    /// `migrate` records of the kernel's own threads.
+    pub kernel_thread_assignments: u64,
     /// CPU time of the workload's tasks.
     pub task_ns: u64,
     /// CPU time of the kernel's own threads.
@@ -113,8 +117,12 @@ pub const LONGEST_WAITS: usize = 20;
 pub struct LongWait {
     /// Who waited.
     pub task: TaskId,
-    /// On whose queue when it was over.
+    /// On whose queue it began.
     pub cpu: CpuId,
+    /// On whose queue it was over: where the task ran then.
+    pub end_cpu: CpuId,
+    /// How often the task was assigned to another CPU while it waited.
+    pub moves: u32,
     /// Why.
     pub cause: WaitCause,
     /// From when, in ns from the start.
@@ -199,7 +207,11 @@ impl Summary {
 pub fn summarize(log: &dyn Log) -> Result<Summary, LogProblem> {
     let header = log.header();
     let slots = Slots::new(header);
-    let row = |row| Entry { stats: TaskStats { id: slots.id(row), ..TaskStats::default() }, last_cpu: None };
+    let row = |row| Entry {
+        stats: TaskStats { id: slots.id(row), ..TaskStats::default() },
+        last_cpu: None,
+        waits_from: (CpuId(0), 0),
+    };
     let keeper = Keeper::new(0, LONGEST_STRETCHES);
     let mut collector = Collector {
         now: 0,
@@ -220,6 +232,8 @@ pub fn summarize(log: &dyn Log) -> Result<Summary, LogProblem> {
 struct Entry {
     stats: TaskStats,
     last_cpu: Option<CpuId>,
+    /// Where its wait began, and how often it was moved since.
+    waits_from: (CpuId, u32),
 }
 
 /// How many wait, and since when that many.
@@ -273,13 +287,15 @@ impl Observer for Collector<'_> {
         self.queue.change(self.now, 1);
         self.queues[cpu.index()].change(self.now, 1);
         self.conservation.wait_begin(row, cpu, cause);
-        let stats = &mut self.rows[row.index()].stats;
-        stats.first_ns.get_or_insert(self.now);
+        let entry = &mut self.rows[row.index()];
+        entry.waits_from = (cpu, 0);
+        entry.stats.first_ns.get_or_insert(self.now);
     }
 
     #[inline]
     fn wait_moved(&mut self, row: Row, from: CpuId, to: CpuId) {
         self.conservation.wait_moved(row, from, to);
+        self.rows[row.index()].waits_from.1 += u32::from(from != to);
         self.queues[from.index()].change(self.now, -1);
         self.queues[to.index()].change(self.now, 1);
     }
@@ -290,7 +306,7 @@ impl Observer for Collector<'_> {
         self.queues[wait.cpu.index()].change(wait.until_ns, -1);
         self.conservation.wait_end(wait);
         let ns = wait.until_ns - wait.since_ns;
-        let stats = &mut self.rows[wait.row.index()].stats;
+        let Entry { stats, waits_from: (cpu, moves), .. } = &mut self.rows[wait.row.index()];
         stats.run_delay.add(ns);
         match wait.cause {
             WaitCause::Wakeup => stats.wakeup_latency.add(ns),
@@ -301,7 +317,9 @@ impl Observer for Collector<'_> {
         if ns > self.longest_at_least && wait.row.0 < self.nr_tasks {
             self.longest.push(LongWait {
                 task: TaskId(wait.row.0),
-                cpu: wait.cpu,
+                cpu: *cpu,
+                end_cpu: wait.cpu,
+                moves: *moves,
                 cause: wait.cause,
                 start_ns: wait.since_ns,
                 end_ns: wait.until_ns,
@@ -396,9 +414,11 @@ impl Collector<'_> {
             system.run_delay.merge(&task.run_delay);
             system.wakeup_latency.merge(&task.wakeup_latency);
             system.migrations += task.migrations;
+            system.assignments += task.assignments;
             system.task_ns += task.cpu_ns;
         }
         system.kernel_thread_ns = kernel_threads.iter().map(|thread| thread.cpu_ns).sum();
+        system.kernel_thread_assignments = kernel_threads.iter().map(|thread| thread.assignments).sum();
         system.switches = self.cpus.iter().map(|cpu| cpu.switches).sum();
         system.idle_ns = self.cpus.iter().map(|cpu| cpu.idle_ns).sum();
         (system.waiting_task_ns, system.waiting_max) = (self.queue.task_ns, self.queue.max);

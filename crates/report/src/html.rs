@@ -7,7 +7,7 @@
 //! * `runs` of a window: varints; per CPU the number of runs, then for each run the gap to the previous run's end, its length,
 //!   the task's row, `stop + 8 x cause`, and if there is a cause the time waited.
 
-use crate::report::{RunReport, cause_text};
+use crate::report::RunReport;
 use crate::timeline::{CELL_GROUPS, Window};
 use schedlab_instruments::{Distribution, WaitCause};
 use schedlab_log::{LogError, PrevState};
@@ -113,9 +113,10 @@ fn run(run: &RunReport) -> Value {
         }).collect::<Vec<_>>(),
         "runs_total": all_stats.map(|stats| stats.runs).sum::<u64>(),
         "tasks": tasks(run),
-        "waits": system.longest_waits.iter().filter(|wait| wait.ns() > 0).map(|wait| {
-            json!([wait.task.0, wait.cpu.0, cause_text(wait.cause), wait.start_ns, wait.end_ns])
-        }).collect::<Vec<_>>(),
+        "waits": crate::worst::waits_page(run),
+        "stretches": crate::worst::stretches_page(run),
+        "assignments": [system.assignments, system.kernel_thread_assignments],
+        "unknown": crate::worst::unknown_text(summary),
         "jobs": run.facts.jobs.as_ref().map(crate::jobs::page),
         "timeline": {
             "bucket_ns": run.timeline.bucket_ns,

@@ -24,6 +24,7 @@ mod terminal;
 mod timeline;
 mod tracedat;
 pub mod units;
+mod worst;
 
 pub use diff::{DiffView, diff_json, diff_terminal};
 pub use facts::{NextStep, RunFacts, RunView};
@@ -36,3 +37,4 @@ pub use report::RunReport;
 pub use terminal::{Style, clip, terminal, wrapped};
 pub use timeline::{CELL_GROUPS, Cell, Detail, Timeline, Window, WindowRun};
 pub use tracedat::{Extra, TraceDatError, TraceDatOptions, TraceDatStats, trace_dat};
+pub use worst::{wasted_json, wasted_stretch_json, wasted_terminal, worst_stretches};
