@@ -108,12 +108,6 @@ impl PageFormat {
         });
         Ok(PageHeader { timestamp: self.timestamp.get(page) as u64, length, lost })
     }
-
-    /// First byte behind what this page means: events and, if stored, the count of lost ones.
-    pub fn used(&self, page: &[u8], header: &PageHeader) -> usize {
-        let count = if matches!(header.lost, Some(Some(_))) { self.commit_size } else { 0 };
-        (self.data + header.length + count).min(page.len())
-    }
 }
 
 /// What [`step`] found.

@@ -3,7 +3,7 @@
 mod support;
 
 use schedlab_trace::write::{Compression, FileVersion, TraceDatWriter, WriteOptions};
-use schedlab_trace::{Event, EventStream, Mode, Pid, SchedEvent, Syscall, TaskState, TraceFile, Wake};
+use schedlab_trace::{Event, EventStream, Mode, SchedEvent, Syscall, TaskState, TraceFile, Wake};
 use support::{data, read_all};
 
 /// One line of the report: `comm-PID [CPU] SECONDS.NANOSECONDS: event: fields`, as `time cpu pid event: fields`.
