@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Record the scheduling events of a command, processes, control groups, or the whole system (needs root).
     Record(RecordArgs),
+    /// Make a recording fit to be given away: without the names of strangers, host, paths and groups.
+    Anonymise(crate::anonymise::AnonymiseArgs),
     /// Turn a recording (trace.dat, perf.data, ftrace text, Perfetto) or an rt-app description into a workload.
     Import(ImportArgs),
     /// What does it do to replayed latencies whether wakeups depend on their causes? A recording, replayed with and without.

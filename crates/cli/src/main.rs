@@ -4,6 +4,7 @@
 mod print;
 
 mod agreement;
+mod anonymise;
 mod args;
 mod at;
 mod bugs;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Demo(args) => demo::demo(args, &ui),
         Command::Record(args) => record::record(args, &ui),
+        Command::Anonymise(args) => anonymise::anonymise(args, &ui),
         Command::Import(args) => import::import(args, &ui),
         Command::Dependencies(args) => dependencies::dependencies(args, &ui),
         Command::Generate(args) => generate::generate(args, &ui),
