@@ -14,6 +14,7 @@
 //! ```
 
 pub mod binary;
+pub mod build;
 pub mod check;
 mod deadlock;
 mod dependencies;
@@ -30,6 +31,7 @@ pub mod text;
 pub mod tools;
 
 pub use binary::{BinaryError, read_binary, write_binary};
+pub use build::{BuildError, Builder};
 pub use check::WorkloadError;
 pub use deadlock::{Deadlock, find_deadlock};
 pub use dependencies::{Between, Chosen, Dependencies, DependenciesError};

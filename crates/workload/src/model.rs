@@ -346,6 +346,20 @@ impl Workload {
 }
 
 impl Task {
+    /// A task with nothing but these: no parameters of its own, every CPU, the root group, no events. `Task { affinity, ..Task::new(...) }`
+    /// adds what else it has; [`Builder`](crate::Builder) writes whole workloads.
+    pub fn new(pid: u32, name: impl Into<String>, birth: Birth) -> Task {
+        Task {
+            pid,
+            name: name.into(),
+            birth,
+            params: None,
+            affinity: None,
+            cgroup: None,
+            kernel_thread: false,
+            events: Vec::new(),
+        }
+    }
     /// Identifier of its INIT; `None` if it is forked.
     pub fn birth_eid(&self) -> Option<EventId> {
         match self.birth {
