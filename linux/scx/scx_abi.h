@@ -7,7 +7,7 @@
 #ifndef SCHEDLAB_SCX_ABI_H
 #define SCHEDLAB_SCX_ABI_H
 
-#define SCX_ABI_VERSION 4
+#define SCX_ABI_VERSION 5
 #define SCX_MAX_MEMBERS 64	/* of struct sched_ext_ops */
 #define SCX_MAX_FIELDS	8	/* special fields of a map's value */
 
@@ -58,7 +58,8 @@ struct scx_request {
 	/* the scheduler's arena: memory that the simulator has set aside, and its size in pages; NULL, 0 for none */
 	void *arena;
 	unsigned long arena_pages;
-	unsigned int is_cid, reserved;	/* its operations are a struct sched_ext_ops_cid */
+	unsigned int is_cid;		/* its operations are a struct sched_ext_ops_cid */
+	unsigned int draws_random;	/* it calls bpf_get_prandom_u32() */
 	const struct scx_userland *userland;	/* unless NULL: the half that decides for it */
 	/* a sub-scheduler: path of its control group, and where the group's number is to be written; NULL otherwise */
 	const char *cgroup;

@@ -275,6 +275,9 @@ static long scx_load(struct scx_request *q)
 {
 	long error;
 
+	/* as the verifier does when it meets a call of bpf_get_prandom_u32(): until then every number is 0 */
+	if (q->draws_random)
+		bpf_user_rnd_init_once();
 	atomic64_set(&scx_aux.refcnt, 1);
 	atomic64_set(&scx_aux_sleepable.refcnt, 1);
 	scx_aux.prog = &scx_prog;

@@ -652,11 +652,16 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         let params: Vec<_> = boot.params.iter().filter(|(name, _)| !is_theirs(name)).cloned().collect();
         self.params = Params::new(&params, self.kernel.version());
         // hash tables of fixed size: their default follows from the size of memory, and so from the number of tasks
-        let command_line = format!(
+        let mut command_line = format!(
             "{} dhash_entries=4096 ihash_entries=4096 mhash_entries=256 mphash_entries=256 {}",
             self.command_line,
             self.params.command_line()
         );
+        if boot.entropy != 0 {
+            // the kernel stirs its command line into its random numbers (random_init_early()); a parameter of a module
+            // that is not there has no other effect
+            command_line.push_str(&format!(" schedlab.entropy={}", boot.entropy));
+        }
         let options = BootOptions {
             topology: &topology,
             distances: boot.topology.distances(),

@@ -134,6 +134,9 @@ pub struct Boot<'a> {
     pub nr_groups: u32,
     /// The clock at power-on.
     pub now: Time,
+    /// What the kernel's random numbers depend on besides that clock; 0 in a run that nothing perturbs. (Real machines boot at
+    /// different times, too.)
+    pub entropy: u64,
     /// Tunables (`--param`), in order of name.
     pub params: &'a [(String, String)],
 }

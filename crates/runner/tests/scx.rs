@@ -231,6 +231,43 @@ fn what_bpf_defines_holds() {
     assert!(loads >= 5, "{loads}");
 }
 
+/// bpf_get_prandom_u32() has a state for each CPU, seeded when the program is loaded (the verifier does it). Equal runs draw equal
+/// numbers; a perturbed run begins at another time of the kernel's, and draws others.
+#[test]
+fn random_numbers_are_drawn() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/random.bpf.c");
+    let scheduler = scheduler("6.12", file.to_str().unwrap(), &[]);
+    let work = hogs(4);
+    let drawn = |perturb: Option<&str>| {
+        let request = Request {
+            duration: Some(Span::from_ms(10_000)),
+            perturb: perturb.map(|p| p.parse().unwrap()),
+            ..Request::new(&work, &scheduler, Topology::flat(2).unwrap())
+        };
+        let report = run(&request).unwrap_or_else(|e| panic!("{e}")).report;
+        seconds(&report);
+        let number = |name: &str| {
+            let value = value(&report, "statistics", name).unwrap_or_else(|| panic!("{name} is 0"));
+            value.parse::<u64>().unwrap()
+        };
+        let remainders = [0, 1, 2, 3].map(|i| number(&format!("remainders[{i}]")));
+        (number("in_init"), number("first_of_cpu[0]"), number("first_of_cpu[1]"), remainders)
+    };
+    let plain = drawn(None);
+    let (in_init, cpu0, cpu1, remainders) = plain;
+    assert!(in_init != cpu0 && cpu0 != cpu1, "{plain:?}");
+    // 20 ms slices on two CPUs: n draws at least, each remainder n/4 of them within 5 sigma (sigma^2 = n * 3/16)
+    let n: u64 = remainders.iter().sum();
+    assert!(n >= 990, "{remainders:?}");
+    let sigma = (n as f64 * 3.0 / 16.0).sqrt();
+    assert!(remainders.iter().all(|&r| (r as f64 - n as f64 / 4.0).abs() < 5.0 * sigma), "{remainders:?}");
+    assert_eq!(plain, drawn(None));
+    assert_eq!(plain, drawn(Some("7,phase=0,slack=0,start=0")));
+    let [seven, eight] = ["7", "8"].map(|seed| drawn(Some(seed)));
+    assert!(seven.0 != plain.0 && eight.0 != plain.0 && seven.0 != eight.0, "{seven:?} {eight:?}");
+    assert_eq!(seven, drawn(Some("7")));
+}
+
 /// Published schedulers, from their crates, with the defaults that stand for their user-space halves.
 #[test]
 #[ignore = "long: fetches crates"]

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_long, c_void};
 
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 pub(super) const MAX_FIELDS: usize = 8;
 pub(super) const MAX_MEMBERS: usize = 64;
 
@@ -66,7 +66,7 @@ pub(super) struct Request {
     pub(super) arena: *mut c_void,
     pub(super) arena_pages: u64,
     pub(super) is_cid: u32,
-    pub(super) reserved: u32,
+    pub(super) draws_random: u32,
     pub(super) userland: *const Userland,
     pub(super) cgroup: *const c_char,
     pub(super) cgroup_ids: [*mut c_void; 2],

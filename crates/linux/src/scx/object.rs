@@ -28,6 +28,9 @@ use maps::MapInfo;
 
 mod maps;
 
+/// What `bpf_get_prandom_u32()` is: the kernel has to be asked for numbers before the first one is drawn.
+const RANDOM: &str = "bpf_user_rnd_u32";
+
 /// The scheduler has left, or was thrown out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScxExit {
@@ -195,7 +198,10 @@ impl Scx {
         let base = (*get as usize).wrapping_sub(of_get as usize);
         let kernel_text = kernel.text().start as usize;
         make_writable(&elf, base).map_err(|e| format!("making the scheduler's data writable: {e}"))?;
-        link(&elf, base, kernel_object, kernel_text)?;
+        let imports = elf.imports();
+        // (support.c's own names of kernel functions have a prefix)
+        let draws_random = imports.iter().any(|(_, _, name)| name == RANDOM);
+        link(imports, base, kernel_object, kernel_text)?;
         // SAFETY: a function of the object without arguments, which only reads constants.
         let abi = unsafe { get() };
         // SAFETY: the table is a static of the object.
@@ -224,7 +230,7 @@ impl Scx {
                 arena: ptr::null_mut(),
                 arena_pages: 0,
                 is_cid: 0,
-                reserved: 0,
+                draws_random: u32::from(draws_random),
                 userland: ptr::null(),
                 cgroup: ptr::null(),
                 cgroup_ids: [ptr::null_mut(); 2],
@@ -774,8 +780,12 @@ fn host_function(name: &str) -> usize {
 }
 
 /// Write the addresses of the kernel's functions and variables where the object refers to them. What the kernel has not stays 0.
-fn link(elf: &Elf<'_>, base: usize, kernel_object: &Path, kernel_text: usize) -> Result<(), String> {
-    let imports = elf.imports();
+fn link(
+    imports: Vec<(u64, i64, String)>,
+    base: usize,
+    kernel_object: &Path,
+    kernel_text: usize,
+) -> Result<(), String> {
     let plain = |name: &str| name.strip_prefix(KERNEL_PREFIX).unwrap_or(name).to_owned();
     let mut wanted: BTreeSet<String> = imports.iter().map(|(_, _, name)| plain(name)).collect();
     wanted.extend(imports.iter().map(|(_, _, name)| elf::essential(&plain(name)).to_owned()));

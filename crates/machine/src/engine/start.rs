@@ -15,6 +15,7 @@ impl<K: Kernel> Machine<K> {
             nr_initial: self.program.tasks.iter().filter(|task| task.init.is_some()).count() as u32,
             nr_groups: self.program.cgroups.len() as u32,
             now: Time::from_ns(self.now_ns),
+            entropy: self.program.phase.as_ns(),
             params: &self.setup.params,
         };
         self.kernel.boot(&boot)?;
