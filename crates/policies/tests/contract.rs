@@ -1,7 +1,9 @@
 //! Every registered scheduler keeps the contract of `schedlab_machine::policy`, on 1, 2 and 4 CPUs.
 
 use schedlab_machine::contract;
+use schedlab_policies::lab::{Lab, Step, TaskSpec};
 use schedlab_policies::registry;
+use schedlab_units::Span;
 
 fn check(seeds: std::ops::Range<u64>) {
     assert!(registry().len() >= 2);
@@ -21,4 +23,30 @@ fn every_policy_keeps_the_contract() {
 #[ignore = "long: 5,000 workloads for every policy"]
 fn every_policy_keeps_the_contract_for_long() {
     check(100..5_100);
+}
+
+/// Eight tasks without deadline that never sleep keep four CPUs busy: after 2 s none has been idle for more than 5 %.
+#[test]
+fn every_policy_uses_all_cpus() {
+    const LIMIT: Span = Span::from_s(2);
+    let hogs: Vec<TaskSpec> = (0..8).map(|_| TaskSpec::nice(0, &[Step::Run(10_000)])).collect();
+    let fits = ["first", "best", "worst"].map(|fit| ("fit", fit));
+    for info in registry() {
+        let is_divided = |param: &(&str, &str)| info.params.iter().any(|known| known.name == param.0);
+        let variants = fits.iter().filter(|fit| is_divided(fit)).map(|fit| Some(*fit)).chain([None]);
+        for param in variants {
+            let lab = Lab::new(info.name, 4);
+            let lab = match param {
+                Some((name, value)) => lab.param(name, value),
+                None => lab,
+            };
+            let measured = lab.run(LIMIT, &hogs).expect("hogs run anywhere");
+            let mut used = [0; 4];
+            for (cpu, from_ns, to_ns, _) in measured.runs(4) {
+                used[cpu] += to_ns - from_ns;
+            }
+            let least = LIMIT.as_ns() / 100 * 95;
+            assert!(used.iter().all(|&ns| ns >= least), "{} {param:?}: {used:?}", info.name);
+        }
+    }
 }

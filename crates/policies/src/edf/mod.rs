@@ -18,6 +18,7 @@
 //! the next is released begins that one as soon as it blocks, with the deadline that counts from the release (told by a wakeup at the
 //! very instant of the block). Tasks without deadline parameters run in the background, first
 //! come, first served; policy and nice are ignored. Partitioning happens task by task, as they come; the order of arrival decides.
+//! A background task gets the CPU that offers it most (see `kit::jobs`).
 //! *Uncertain*: nothing.
 //!
 //! *Parameter* (`pedf`): `fit` = first, best or worst (default first).

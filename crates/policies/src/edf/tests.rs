@@ -104,3 +104,24 @@ fn tasks_without_deadline_run_in_the_background() {
     let tasks = [TaskSpec::nice(0, &[Run(6)]), periodic(2, 5, 15).exact()];
     assert_eq!(Lab::new("gedf", 1).draw(30, &tasks), ["BBAAABBAAABB"]);
 }
+
+/// What deadlines leave of a CPU, divided by those without deadline there: the documented example, with three hogs X, Y, Z.
+#[test]
+fn background_tasks_go_where_most_is_left() {
+    let hog = || TaskSpec::nice(0, &[Run(1_000)]);
+    let specs = [periodic(6, 10, 100), hog(), hog(), hog()];
+    let cpus = |sched: &str, fit: &str| -> Vec<Vec<usize>> {
+        let measured = Lab::new(sched, 2).param("fit", fit).run(Span::from_ms(100), &specs).unwrap();
+        let of_task = |task: u32| {
+            let runs = measured.runs(2).into_iter().filter(|run| run.3.0 == task && run.2 > run.1);
+            let mut cpus: Vec<usize> = runs.map(|run| run.0).collect();
+            cpus.dedup();
+            cpus
+        };
+        (0..4).map(of_task).collect()
+    };
+    for (sched, fit) in [("pedf", "first"), ("pedf", "best"), ("pedf", "worst"), ("rm", "first")] {
+        // Y waits for X, which runs first come, first served
+        assert_eq!(cpus(sched, fit), [vec![0], vec![1], vec![], vec![0]], "{sched} {fit}");
+    }
+}

@@ -4,6 +4,17 @@
 //! the task's period or relative deadline (fixed priorities). A task that is woken at the very instant at which it blocked was late:
 //! its next job had been released a period after the last one, and its deadline counts from there. Tasks without deadline parameters run in the background, first come,
 //! first served.
+//!
+//! Where tasks are divided among CPUs, a background task gets the CPU that offers it most: what deadlines leave of the CPU, divided
+//! by the background tasks there, itself included. Among equals the CPU with the lower number is chosen.
+//!
+//! ```text
+//! cpu0 has a deadline task of U = 0.6, cpu1 none; background tasks X, Y, Z come one by one
+//!      cpu0 offers   cpu1 offers
+//! X    0.4           1.0           cpu1
+//! Y    0.4           1/2           cpu1
+//! Z    0.4           1/3           cpu0
+//! ```
 
 use super::keyed::Keyed;
 use super::table::Table;
@@ -43,6 +54,8 @@ struct Task {
     cpu: CpuId,
     /// What it is counted with on its CPU, in 2^-32.
     utilisation: u64,
+    /// It is counted on its CPU as one without deadline.
+    in_background: bool,
     queued: bool,
 }
 
@@ -59,6 +72,8 @@ pub struct Jobs {
     tasks: Table<Task>,
     keyed: Keyed,
     used: Vec<u64>,
+    /// Per CPU: how many tasks without deadline are assigned to it.
+    in_background: Vec<u64>,
     /// Per CPU: who is assigned to it, with its deadline parameters.
     assigned: Vec<Vec<(TaskId, DeadlineParams)>>,
     sequence: u64,
@@ -101,6 +116,7 @@ impl Jobs {
             tasks: Table::default(),
             keyed: Keyed::default(),
             used: Vec::new(),
+            in_background: Vec::new(),
             assigned: Vec::new(),
             sequence: 0,
             warnings: Vec::new(),
@@ -141,16 +157,14 @@ impl Jobs {
         if self.placement == Placement::Global {
             return;
         }
-        let Task { cpu: before, utilisation: counted, .. } = self.tasks[task];
-        self.used[before.index()] -= counted;
-        self.assigned[before.index()].retain(|(other, _)| *other != task);
+        self.unassign(task);
         let params = view.params(task).deadline;
         let needed = params.as_ref().map_or(0, utilisation);
         let allowed = || view.topology().ids().filter(|&cpu| view.allowed(task, cpu));
         let fits = |cpu: &CpuId| self.fits(*cpu, params);
         let used = |cpu: CpuId| self.used[cpu.index()];
         let chosen = match self.placement {
-            _ if needed == 0 => Some(view.home_cpu(task)),
+            _ if params.is_none() => allowed().reduce(|a, b| if self.offers_more(b, a) { b } else { a }),
             Placement::Global | Placement::FirstFit => allowed().find(fits),
             Placement::BestFit => allowed().filter(fits).max_by_key(|&c| (used(c), std::cmp::Reverse(c))),
             Placement::WorstFit => allowed().filter(fits).min_by_key(|&cpu| (used(cpu), cpu)),
@@ -160,9 +174,26 @@ impl Jobs {
             allowed().min_by_key(|&cpu| (used(cpu), cpu)).unwrap_or_else(|| view.home_cpu(task))
         });
         self.used[cpu.index()] += needed;
+        self.in_background[cpu.index()] += u64::from(params.is_none());
         self.assigned[cpu.index()].extend(params.map(|params| (task, params)));
         let state = &mut self.tasks[task];
-        (state.cpu, state.utilisation) = (cpu, needed);
+        (state.cpu, state.utilisation, state.in_background) = (cpu, needed, params.is_none());
+    }
+
+    /// Whether one more task without deadline gets more on CPU `a` than on `b`.
+    fn offers_more(&self, a: CpuId, b: CpuId) -> bool {
+        let left = |cpu: CpuId| u128::from(ONE.saturating_sub(self.used[cpu.index()]));
+        let sharers = |cpu: CpuId| u128::from(self.in_background[cpu.index()] + 1);
+        left(a) * sharers(b) > left(b) * sharers(a)
+    }
+
+    /// Its CPU has it no more.
+    fn unassign(&mut self, task: TaskId) {
+        let state = &mut self.tasks[task];
+        let cpu = state.cpu.index();
+        self.used[cpu] -= std::mem::take(&mut state.utilisation);
+        self.in_background[cpu] -= u64::from(std::mem::take(&mut state.in_background));
+        self.assigned[cpu].retain(|(other, _)| *other != task);
     }
 
     fn add(&mut self, task: TaskId) {
@@ -184,6 +215,7 @@ impl Policy for Jobs {
         let nr_queues = if self.placement == Placement::Global { 1 } else { view.nr_cpus() as usize };
         self.keyed = Keyed::new(nr_queues, view.nr_cpus());
         self.used = vec![0; view.nr_cpus() as usize];
+        self.in_background = vec![0; view.nr_cpus() as usize];
         self.assigned = vec![Vec::new(); view.nr_cpus() as usize];
         Wants::default()
     }
@@ -194,11 +226,10 @@ impl Policy for Jobs {
     }
 
     fn task_exit(&mut self, _view: &View, task: TaskId) {
-        let Task { cpu, utilisation, .. } = std::mem::take(&mut self.tasks[task]);
         if self.placement != Placement::Global {
-            self.used[cpu.index()] -= utilisation;
-            self.assigned[cpu.index()].retain(|(other, _)| *other != task);
+            self.unassign(task);
         }
+        self.tasks[task] = Task::default();
     }
 
     fn params_changed(&mut self, view: &View, task: TaskId) {
