@@ -187,7 +187,8 @@ fn many_runs_come_in_order() {
 fn a_mix_ends_after_its_own_duration() {
     let folder = tempfile::tempdir().unwrap();
     let mix = folder.path().join("mix.toml");
-    let text = "duration = \"250ms\"\n[[part]]\ngenerate = { kind = \"hogs\", nices = [0, 0], cpu = \"2s\" }\n";
+    let text =
+        "duration = \"250ms\"\n[[part]]\ngenerate = { kind = \"hogs\", nices = [0, 0], cpu = \"2s\" }\n";
     std::fs::write(&mix, text).unwrap();
     let mix = mix.to_str().unwrap();
     let compared = |extra: &[&str]| {

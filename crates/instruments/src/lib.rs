@@ -28,9 +28,9 @@ pub use causality::{Link, causality};
 pub use conservation::Conservation;
 pub use distribution::Distribution;
 pub use fair_share::{Due, FairShare, fair_share};
-pub use schedlab_log::{LogProblem, Problem, WaitCause};
 pub use moves::{Move, MoveKind, for_each_move};
 pub use queues::{QUEUE_GRID, QueueLength, for_each_queue};
+pub use schedlab_log::{LogProblem, Problem, WaitCause};
 pub use stays::{Stay, for_each_stay, stays};
 pub use summary::{
     CpuStats, LONGEST_WAITS, LongWait, Summary, SystemStats, TaskStats, TimeNotConserved, summarize,

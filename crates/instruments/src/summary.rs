@@ -14,9 +14,7 @@
 
 use crate::conservation::{Account, Conservation};
 use crate::{Distribution, LogProblem};
-use schedlab_log::{
-    Kind, Log, Observer, PrevState, Record, Row, Run, Slots, Wait, WaitCause, note, replay,
-};
+use schedlab_log::{Kind, Log, Observer, PrevState, Record, Row, Run, Slots, Wait, WaitCause, note, replay};
 use schedlab_units::{CpuId, TaskId};
 
 /// One task's account.

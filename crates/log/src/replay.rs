@@ -254,8 +254,9 @@ impl<'a, O: Observer> Replay<'a, O> {
             self.now_ns = record.time_ns;
         }
         let nr_cpus = self.cpus.len() as u32;
-        let known =
-            |cpu: u32| if cpu < nr_cpus { Ok(CpuId(cpu)) } else { Err(fail(Problem::UnknownCpu { cpu, nr_cpus })) };
+        let known = |cpu: u32| {
+            if cpu < nr_cpus { Ok(CpuId(cpu)) } else { Err(fail(Problem::UnknownCpu { cpu, nr_cpus })) }
+        };
         let cpu = known(record.cpu.into())?;
         let Some(kind) = record.kind() else {
             return Err(fail(Problem::UnknownKind { kind: record.kind }));
