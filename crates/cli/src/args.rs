@@ -80,6 +80,9 @@ pub(crate) enum Command {
     Schedulers {
         /// Show this one in full.
         name: Option<String>,
+        /// Show the defaults that real Linux has on so many CPUs.
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        cpus: u32,
         /// As JSON.
         #[arg(long)]
         json: bool,

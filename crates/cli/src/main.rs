@@ -77,7 +77,9 @@ fn main() -> ExitCode {
         Command::Agreement(args) => agreement::agreement(args, &ui),
         Command::Schedulability(args) => schedulability::schedulability(args, &ui),
         Command::Machines(args) => machines::machines(args),
-        Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json, &ui),
+        Command::Schedulers { name, cpus, json } => {
+            schedulers::schedulers(name.as_deref(), *cpus, *json, &ui)
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

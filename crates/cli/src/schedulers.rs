@@ -1,20 +1,21 @@
 //! `schedlab schedulers`: what `--sched` takes.
 
 use crate::failure::{Failure, Result};
+use crate::tunables::Tunable;
 use crate::ui::Ui;
 use schedlab_policies::registry;
 use schedlab_runner::Scheduler;
 use schedlab_topology::Topology;
 use serde_json::json;
 
-pub(crate) fn schedulers(name: Option<&str>, as_json: bool, ui: &Ui) -> Result<()> {
+pub(crate) fn schedulers(name: Option<&str>, nr_cpus: u32, as_json: bool, ui: &Ui) -> Result<()> {
     if let Some((name, asked)) = name.and_then(|name| Some((name, crate::scx::parse(name)?))) {
         return crate::scx::show(name, &asked, as_json, ui);
     }
     if let Some(asked) = name
         && crate::linux::parse(asked).is_some_and(|asked| asked.known())
     {
-        return linux_in_full(asked, as_json, ui);
+        return linux_in_full(asked, nr_cpus, as_json, ui);
     }
     let native: Vec<_> = match name {
         Some(name) => schedlab_policies::find(name).into_iter().collect(),
@@ -77,17 +78,22 @@ pub(crate) fn schedulers(name: Option<&str>, as_json: bool, ui: &Ui) -> Result<(
     Ok(())
 }
 
-/// All tunables of a kernel, with their defaults, from the kernel itself; it is built if it is not there yet.
-fn linux_in_full(name: &str, as_json: bool, ui: &Ui) -> Result<()> {
+/// All tunables of a kernel, with their defaults on so many CPUs, from the kernel itself; it is built if it is not there yet.
+fn linux_in_full(name: &str, nr_cpus: u32, as_json: bool, ui: &Ui) -> Result<()> {
     const HZ: u32 = 250;
-    let Scheduler::Linux(linux) = resolve(name, HZ, &Topology::flat(1).map_err(Failure::input)?, ui)? else {
+    let machine = Topology::flat(nr_cpus).map_err(Failure::input)?;
+    let Scheduler::Linux(linux) = resolve(name, HZ, &machine, ui)? else {
         return Err(Failure::Internal(format!("internal error: '{name}' is no kernel")));
     };
-    let tunables = crate::tunables::tunables(&linux)?;
+    let tunables = crate::tunables::tunables(&linux, nr_cpus)?;
     if as_json {
-        let params: Vec<_> =
-            tunables.iter().map(|t| json!({"name": t.name, "default": t.default, "help": t.help})).collect();
-        let all = json!([{"name": linux.name, "kind": "linux", "version": linux.version, "hz": linux.hz, "params": params}]);
+        let param = |t: &Tunable| {
+            let by_cpus: Vec<_> = t.by_cpus.iter().map(|(n, v)| json!({"cpus": n, "default": v})).collect();
+            json!({"name": t.name, "default": t.default, "by_cpus": by_cpus, "help": t.help})
+        };
+        let params: Vec<_> = tunables.iter().map(param).collect();
+        let all = json!([{"name": linux.name, "kind": "linux", "version": linux.version, "hz": linux.hz, "cpus": nr_cpus,
+                          "params": params}]);
         println!("{}", serde_json::to_string_pretty(&all).expect("a list of strings is valid JSON"));
         return Ok(());
     }
@@ -99,11 +105,23 @@ fn linux_in_full(name: &str, as_json: bool, ui: &Ui) -> Result<()> {
             "nothing of the scheduler itself; what surrounds it: linux/NOTES.md, LIMITATIONS.md"
         )
     );
-    println!("  --param NAME=VALUE sets these; defaults as on one CPU, HZ={}:\n", linux.hz);
+    let on = if nr_cpus == 1 { "one CPU (--cpus)".to_owned() } else { format!("{nr_cpus} CPUs") };
+    println!(
+        "  --param NAME=VALUE sets these, and VALUE is in force as it is; defaults on {on}, HZ={}:\n",
+        linux.hz
+    );
     let width = tunables.iter().map(|tunable| tunable.name.len()).max().unwrap_or(0);
     for tunable in &tunables {
         let value = if tunable.default.len() > 20 { "(below)" } else { &tunable.default };
         println!("{}", format!("  {:<width$}  {value:<10}  {}", tunable.name, tunable.help).trim_end());
+        if !tunable.by_cpus.is_empty() {
+            let step = |(n, value): &(u32, String)| match n {
+                1 => format!("on one CPU {value}"),
+                n => format!("from {n} on {value}"),
+            };
+            let steps: Vec<String> = tunable.by_cpus.iter().map(step).collect();
+            println!("  {:<width$}  default {}", "", steps.join(", "));
+        }
         if tunable.default.len() > 20 {
             for line in wrapped("", &tunable.default).lines() {
                 println!("  {}", line);

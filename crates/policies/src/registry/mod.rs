@@ -3,6 +3,7 @@
 //! A scheduler is registered in the file of its family: `basic` (first in first out, round robin), `proportional` (shares of the
 //! CPU). A family is a `pub(super) const POLICIES: &[PolicyInfo]`, named in [`FAMILIES`].
 
+use crate::cfs::Tunable;
 use schedlab_machine::policy::Policy;
 use schedlab_units::Span;
 use std::str::FromStr;
@@ -131,6 +132,22 @@ impl Params<'_> {
             "yes" | "true" | "1" => Ok(true),
             "no" | "false" | "0" => Ok(false),
             _ => Err("expected yes or no".into()),
+        })
+    }
+
+    /// A length of time greater than zero, `3ms`, or one that grows with the machine, `3ms*log`.
+    fn tunable(&self, param: &'static ParamInfo) -> Result<Tunable, PolicyError> {
+        self.read(param, |value| {
+            let (span, grows) = match value.strip_suffix(Tunable::GROWS) {
+                Some(span) => (span, true),
+                None => (value, false),
+            };
+            match span.parse::<Span>() {
+                Ok(Span::ZERO) => Err("must be greater than zero".into()),
+                Ok(span) if grows => Ok(Tunable::Growing(span)),
+                Ok(span) => Ok(Tunable::Fixed(span)),
+                Err(error) => Err(error.to_string()),
+            }
         })
     }
 
