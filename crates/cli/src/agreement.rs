@@ -55,7 +55,7 @@ const MODELS: [(&str, &str, bool, bool); 2] =
 pub(crate) fn agreement(args: &AgreementArgs, ui: &Ui) -> Result<()> {
     args.output.check()?;
     if let Some(folder) = &args.logs {
-        schedlab_experiments::output::create(folder).map_err(Failure::input)?;
+        schedlab_report::pages::create(folder).map_err(Failure::input)?;
     }
     let pairs = args.linux.iter().map(|series| pair(series, ui)).collect::<Result<Vec<_>>>()?;
     let cases = all_cases(args, ui)?;

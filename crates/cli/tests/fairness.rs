@@ -106,6 +106,8 @@ fn real_linux_side_by_side() {
         let row = row(&answer, "fairness-given", sched);
         let (low, high) = (number(row, "settled_low_tu"), number(row, "settled_high_tu"));
         assert!(low > -0.8 && high < 0.8, "{row}");
+        // what is left when the start is over is a part of all
+        assert!(number(row, "error_low_tu") <= low && high <= number(row, "error_high_tu"), "{row}");
     }
     assert_eq!(number(row(&answer, "fairness-given", "linux-6.12 cpu.weight"), "off_percent"), 0.0);
 }

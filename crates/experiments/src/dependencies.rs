@@ -12,8 +12,8 @@
 //! Where the recording shows 2 CPUs and the replay has 1, the answer takes longer, because the server has to wait for the client's CPU.
 //! With its wakeup at the recorded time the client does not notice: it goes on before its answer is there.
 
-use crate::table::{Column, Table};
 use schedlab_instruments::Link;
+use schedlab_report::table::{Column, Table};
 use schedlab_stdx::percentile::nearest;
 use schedlab_trace::{Mode, Pid, SchedEvent, TraceError, TraceFile};
 use schedlab_units::TaskId;

@@ -10,12 +10,12 @@
 //!
 //! `schedlab reproduce history` prints it, with what is known of each difference.
 
-use crate::output::Pages;
-use crate::table::{Column, Table};
 use schedlab_policies::PolicyError;
 use schedlab_policies::lab::{
     Lab, Measured, Step, TaskSpec, fairbench, responsebench_late, responsebench_usleep,
 };
+use schedlab_report::pages::Pages;
+use schedlab_report::table::{Column, Table};
 use schedlab_units::Span;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -53,16 +53,6 @@ pub fn write_html(title: &str, runs: &[RunReport], out: &mut dyn Write) -> std::
     out.flush()
 }
 
-/// A self-contained page without a script in the report's style: `body` is HTML.
-pub fn static_page(title: &str, body: &str) -> String {
-    let style = include_str!("../assets/report.css");
-    let title = escape(title);
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>{title}</title>\n<style>\n{style}</style></head>\n<body><main>\n{body}</main></body></html>\n"
-    )
-}
-
 /// Makes every text within a value [`visible`]: names come from traces.
 fn make_visible(value: &mut Value) {
     match value {

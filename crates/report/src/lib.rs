@@ -1,5 +1,7 @@
 //! How does a person, a script or a viewer see a run? Summary on the terminal, JSON, one HTML file, Perfetto.
 //!
+//! And how does any result look? [`chart`] draws, [`table`] has rows, [`page`] puts both into one HTML file, [`pages`] into a folder.
+//!
 //! ```
 //! use schedlab_log::synthetic::Config;
 //! use schedlab_report::{Detail, RunFacts, RunReport, Style, terminal};
@@ -11,6 +13,7 @@
 #![recursion_limit = "256"] // serde_json's json! recurses once per field of the HTML report's data
 
 mod calls;
+pub mod chart;
 mod diff;
 mod facts;
 mod groups;
@@ -18,8 +21,11 @@ mod html;
 mod jobs;
 mod json;
 mod order;
+pub mod page;
+pub mod pages;
 mod perfetto;
 mod report;
+pub mod table;
 mod terminal;
 mod timeline;
 mod tracedat;
@@ -29,7 +35,7 @@ mod worst;
 pub use diff::{DiffView, diff_json, diff_terminal};
 pub use facts::{NextStep, RunFacts, RunView};
 pub use groups::{Group, Groups};
-pub use html::{html, static_page, write_html};
+pub use html::{html, write_html};
 pub use jobs::{DeadlineMark, deadline_marks};
 pub use json::{SCHEMA, json};
 pub use perfetto::{PerfettoOptions, PerfettoStats, perfetto, write_perfetto};

@@ -32,7 +32,7 @@ pub use linux::Times;
 pub use measure::measure;
 pub(crate) use ratios::PAPER;
 
-use crate::table::{Column, Table};
+use schedlab_report::table::{Column, Table};
 use std::ffi::OsString;
 use std::path::PathBuf;
 

@@ -3,9 +3,9 @@
 use super::served::measure;
 use super::{Contender, Spread, Way, draw_shares};
 use crate::arm::ArmError;
-use crate::table::{Column, Table};
 use rayon::prelude::*;
 use schedlab_policies::proportional::quantum::{self, Errors};
+use schedlab_report::table::{Column, Table};
 use schedlab_stdx::Random;
 use schedlab_units::Span;
 use std::borrow::Cow;

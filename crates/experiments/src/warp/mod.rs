@@ -24,10 +24,10 @@ pub use benchmarks::{Benchmark, Levels};
 pub use speed::Recording;
 
 use crate::arm::ArmError;
-use crate::output::Pages;
 use crate::subject::Subject;
-use crate::table::{Column, Table};
 use schedlab_policies::PolicyError;
+use schedlab_report::pages::Pages;
+use schedlab_report::table::{Column, Table};
 use schedlab_topology::TopologyError;
 use schedlab_units::Span;
 use serde::{Deserialize, Serialize};

@@ -11,10 +11,9 @@
 use super::WarpError;
 use super::published::{SPEED, Speed};
 use crate::arm::ArmError;
-use crate::draw::{Bars, Scale};
-use crate::output::Drawing;
 use crate::subject::Subject;
-use crate::table::{Column, Table};
+use schedlab_report::chart::{Bars, Drawing, Scale};
+use schedlab_report::table::{Column, Table};
 use schedlab_runner::{Request, RunEnd};
 use schedlab_topology::Topology;
 use schedlab_units::Span;

@@ -1,7 +1,8 @@
 //! Groups of bars: a group per scheduler, a bar per level.
 
-use super::axis::{Axis, Scale, label};
-use super::{colour, line, open_svg, px, text};
+use super::axis::{self, Axis, Scale, Unit};
+use super::svg::Rule;
+use super::{Anchor, Ink, Svg, colour, text_width};
 
 /// A drawing of groups of bars.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +34,7 @@ const ROW_MAX: usize = 12;
 
 impl Bars {
     /// As SVG.
-    pub fn svg(&self) -> String {
+    pub fn svg(&self) -> Svg {
         let per_row = self.per_row();
         let group_width = ((WIDTH_MIN - LEFT - 16.0) / per_row as f64).max(GROUP_MIN);
         let width = LEFT + group_width * per_row as f64 + 16.0;
@@ -42,27 +43,27 @@ impl Bars {
         let row_height = plot_height + BELOW;
         let values = || self.groups.iter().flat_map(|(_, values)| values.iter().flatten().copied());
         let floor = match self.y_scale {
-            Scale::Log => 10f64.powf(values().filter(|v| *v > 0.0).fold(f64::MAX, f64::min).log10().floor()),
+            Scale::Log => {
+                let least = values().filter(|v| *v > 0.0).reduce(f64::min).unwrap_or(1.0);
+                10f64.powf(least.log10().floor())
+            }
             Scale::Linear | Scale::SymLog => 0.0,
         };
-        let axis = Axis::fit(self.y_scale, values().filter(|v| *v > 0.0).chain([floor]), plot_height);
-        let mut svg = open_svg(width, TOP + row_height * rows.len().max(1) as f64);
-        text(&mut svg, 12.0, 20.0, "start", "font-weight=\"600\" font-size=\"14\"", &self.title);
+        let axis =
+            Axis::fit(self.y_scale, values().filter(|v| *v > 0.0).chain([floor]), plot_height, axis::UP);
+        let mut svg = Svg::new(width, TOP + row_height * rows.len().max(1) as f64);
+        svg.title(12.0, 20.0, &self.title);
         let mut x = LEFT;
         for (index, name) in self.names.iter().enumerate() {
-            svg += &format!(
-                "<rect x=\"{}\" y=\"31\" width=\"11\" height=\"11\" fill=\"{}\"/>\n",
-                px(x),
-                colour(index)
-            );
-            text(&mut svg, x + 16.0, 41.0, "start", "", name);
-            x += 34.0 + 7.0 * name.chars().count() as f64;
+            svg.fill((x, 31.0), (11.0, 11.0), colour(index), 1.0, "");
+            svg.words(x + 16.0, 41.0, Anchor::Start, Ink::Full, name);
+            x += 34.0 + text_width(name);
         }
         for (row, groups) in rows.into_iter().enumerate() {
             let place = Place { top: TOP + row_height * row as f64, plot_height, group_width, floor };
             self.row(&mut svg, groups, &axis, &place);
         }
-        svg + "</svg>\n"
+        svg
     }
 
     /// Groups in a row: whole sets, and rows of about one length.
@@ -73,41 +74,38 @@ impl Bars {
         sets.div_ceil(sets.div_ceil(most)) * set
     }
 
-    fn row(&self, svg: &mut String, groups: &[(String, Vec<Option<f64>>)], axis: &Axis, place: &Place) {
+    fn row(&self, svg: &mut Svg, groups: &[(String, Vec<Option<f64>>)], axis: &Axis, place: &Place) {
         let bottom = place.top + place.plot_height;
         let y_of = |value: f64| bottom - axis.at(value.max(place.floor));
         let right = LEFT + place.group_width * groups.len() as f64;
         for tick in axis.ticks() {
             let y = y_of(tick);
-            line(svg, (LEFT, y), (right, y), "stroke=\"#e4e4e4\"");
-            text(svg, LEFT - 6.0, y + 4.0, "end", "fill=\"#444\"", &label(tick));
+            svg.rule((LEFT, y), (right, y), Rule::Grid);
+            svg.words(LEFT - 6.0, y + 4.0, Anchor::End, Ink::Soft, &Unit::Number.label(tick));
         }
-        let middle = place.top + place.plot_height / 2.0;
-        let turned = format!("transform=\"rotate(-90 16 {})\"", px(middle));
-        text(svg, 16.0, middle, "middle", &turned, &self.y_label);
+        svg.turned(16.0, place.top + place.plot_height / 2.0, &self.y_label);
         let bar = place.group_width * 0.82 / self.names.len().max(1) as f64;
         for (index, (name, values)) in groups.iter().enumerate() {
             let left = LEFT + place.group_width * (index as f64 + 0.09);
             for (number, value) in values.iter().enumerate() {
                 let Some(value) = value else { continue };
                 let y = y_of(*value);
-                *svg += &format!(
-                    "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"><title>{name}, {}: {}</title></rect>\n",
-                    px(left + bar * number as f64),
-                    px(y),
-                    px(bar * 0.92),
-                    px(bottom - y),
+                let of = self.names.get(number).map_or("", String::as_str);
+                let tip = format!("{name}, {of}: {}", crate::table::short(*value));
+                svg.fill(
+                    (left + bar * number as f64, y),
+                    (bar * 0.92, bottom - y),
                     colour(number),
-                    self.names.get(number).map_or("", String::as_str),
-                    crate::table::short(*value),
+                    1.0,
+                    &tip,
                 );
             }
             for (row, part) in name.split(", ").enumerate() {
                 let y = bottom + 18.0 + 15.0 * row as f64;
-                text(svg, left + place.group_width * 0.41, y, "middle", "", part);
+                svg.words(left + place.group_width * 0.41, y, Anchor::Middle, Ink::Full, part);
             }
         }
-        line(svg, (LEFT, bottom), (right, bottom), "stroke=\"#888\"");
+        svg.rule((LEFT, bottom), (right, bottom), Rule::Axis);
     }
 }
 
@@ -130,7 +128,7 @@ mod tests {
             groups: vec![("g".into(), vec![Some(10.0), None]), ("h".into(), vec![Some(5.0), Some(10.0)])],
             ..Bars::default()
         };
-        let svg = bars.svg();
+        let svg = bars.svg().text();
         let heights: Vec<&str> = svg
             .lines()
             .filter(|l| l.contains("<title>"))

@@ -1,9 +1,9 @@
-//! Files of a study: nothing is half-written, and a page shows pictures first and tables under them.
+//! Which files has a study? A page with pictures first and tables under them, and each of them as a file; none is ever half-written.
 
+use crate::chart::Drawing;
+use crate::page::Page;
 use crate::table::Table;
 use schedlab_stdx::aside;
-use schedlab_stdx::escape::html as escape;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// A file that could not be written.
@@ -14,17 +14,6 @@ pub struct OutputError {
     pub path: PathBuf,
     /// Why.
     pub source: std::io::Error,
-}
-
-/// A drawing with its name and what it shows.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Drawing {
-    /// Name of its file, without ending.
-    pub name: String,
-    /// What to see in it.
-    pub caption: String,
-    /// The picture.
-    pub svg: String,
 }
 
 /// Drawings and tables of one study.
@@ -75,7 +64,8 @@ impl Pages {
     /// Writes `NAME.svg` per drawing into a folder; returns the paths.
     pub fn write_svg(&self, folder: &Path) -> Result<Vec<PathBuf>, OutputError> {
         create(folder)?;
-        let write = |drawing: &Drawing| write_file(folder, &format!("{}.svg", drawing.name), &drawing.svg);
+        let write =
+            |drawing: &Drawing| write_file(folder, &format!("{}.svg", drawing.name), &drawing.svg.text());
         self.drawings.iter().map(write).collect()
     }
 
@@ -87,67 +77,18 @@ impl Pages {
 
     /// One self-contained page.
     pub fn html(&self) -> String {
-        let mut page = format!(
-            "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{0}</title>\n<style>{STYLE}</style>\n<h1>{0}</h1>\n",
-            escape(&self.title)
-        );
-        for remark in &self.remarks {
-            let _ = writeln!(page, "<p>{}</p>", escape(remark));
-        }
-        for drawing in &self.drawings {
-            let _ = writeln!(
-                page,
-                "<figure id=\"{}\">\n{}\n<figcaption>{}</figcaption></figure>",
-                drawing.name,
-                drawing.svg,
-                escape(&drawing.caption)
-            );
-        }
-        for table in &self.tables {
-            let _ = writeln!(
-                page,
-                "<h2 id=\"{}\">{}</h2>\n<div class=\"wide\"><table><tr>",
-                table.name,
-                escape(&table.title)
-            );
-            for column in &table.columns {
-                // a long name may be broken where it has a joint
-                let name = escape(column.name).replace('_', "_<wbr>");
-                let _ = write!(page, "<th title=\"{}\">{name}</th>", escape(column.help));
-            }
-            page.push_str("</tr>\n");
-            for row in &table.rows {
-                page.push_str("<tr>");
-                for (place, cell) in row.iter().enumerate() {
-                    let _ = match cell {
-                        serde_json::Value::Null if table.is_text(place) => write!(page, "<td>-</td>"),
-                        serde_json::Value::Null => write!(page, "<td class=\"n\">-</td>"),
-                        serde_json::Value::String(text) => write!(page, "<td>{}</td>", escape(text)),
-                        other => match other.as_f64().filter(|_| other.is_f64()) {
-                            Some(number) => {
-                                write!(page, "<td class=\"n\">{}</td>", crate::table::short(number))
-                            }
-                            None => write!(page, "<td class=\"n\">{other}</td>"),
-                        },
-                    };
-                }
-                page.push_str("</tr>\n");
-            }
-            page.push_str("</table></div>\n");
-        }
-        page.push_str("</html>\n");
-        page
+        let mut page = Page::new(&self.title);
+        self.remarks.iter().for_each(|remark| page.note(remark));
+        self.drawings.iter().for_each(|drawing| page.drawing(drawing));
+        self.tables.iter().for_each(|table| page.table(table));
+        page.html()
     }
 }
-
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}\
-h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}figure{margin:1.5rem 0}figure svg{max-width:100%;height:auto}\
-figcaption{color:#555;max-width:50rem}.wide{overflow-x:auto}table{border-collapse:collapse;font-size:13px}\
-th,td{padding:.15rem .6rem;border-bottom:1px solid #ddd;text-align:left;white-space:nowrap}th{white-space:normal;vertical-align:bottom}td.n{text-align:right;font-variant-numeric:tabular-nums}";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::Svg;
     use crate::table::Column;
 
     #[test]
@@ -155,7 +96,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut table = Table::new("t", "A < B", vec![Column::new("a", "", "it's")]);
         table.push(vec![1.into()]);
-        let drawing = Drawing { name: "d".into(), caption: "c".into(), svg: "<svg/>".into() };
+        let drawing = Drawing { name: "d".into(), caption: "c".into(), svg: Svg::new(1.0, 1.0) };
         let pages =
             Pages { title: "T".into(), remarks: vec![], drawings: vec![drawing], tables: vec![table] };
         let paths = pages.write(&folder.path().join("new")).unwrap();

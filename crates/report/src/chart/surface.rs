@@ -1,9 +1,9 @@
 //! Surfaces over two axes, as the paper on VTRR draws its error ranges: the highest and the lowest over (N, S), a panel per scheduler,
 //! all panels with the same upward scale.
 
-use super::axis::{Axis, Scale, label};
-use super::{line, open_svg, px, text};
-use schedlab_stdx::escape::html as escape;
+use super::axis::{self, Axis, Scale, Unit};
+use super::svg::{Rule, px};
+use super::{Anchor, Ink, Svg};
 
 /// One panel: two surfaces, a height per pair of places along x and y.
 #[derive(Clone, Debug)]
@@ -46,65 +46,61 @@ fn even(index: usize, count: usize) -> f64 {
 }
 
 /// Draws panels side by side. x and y places stand at equal distances (they are usually powers of two).
-pub fn surfaces(title: &str, axes: Axes<'_>, panels: &[Panel]) -> String {
+pub fn surfaces(title: &str, axes: Axes<'_>, panels: &[Panel]) -> Svg {
     let heights = panels.iter().flat_map(|panel| panel.low.iter().chain(&panel.high).flatten().copied());
-    let up = Axis::fit(Scale::Linear, heights.chain([0.0]), 1.0);
+    let up = Axis::fit(Scale::Linear, heights.chain([0.0]), 1.0, axis::UP);
     let width = WIDTH * panels.len().max(2) as f64; // room for the title
-    let mut svg = open_svg(width, HEIGHT + TOP);
-    text(&mut svg, 20.0, 20.0, "start", "font-weight=\"600\" font-size=\"14\"", title);
+    let mut svg = Svg::new(width, HEIGHT + TOP);
+    svg.title(20.0, 20.0, title);
     for (index, (name, colour)) in [("highest", HIGH), ("lowest", LOW)].into_iter().enumerate() {
         let x = 20.0 + 80.0 * index as f64;
-        line(&mut svg, (x, 38.0), (x + 16.0, 38.0), &format!("stroke=\"{colour}\" stroke-width=\"4\""));
-        svg += &format!("<text x=\"{}\" y=\"42\">{name}</text>\n", px(x + 21.0));
+        svg.stroke((x, 38.0), (x + 16.0, 38.0), colour, 4.0, "");
+        svg.words(x + 21.0, 42.0, Anchor::Start, Ink::Full, name);
     }
     for (index, panel) in panels.iter().enumerate() {
-        svg += &format!("<g transform=\"translate({} {})\">\n", px(WIDTH * index as f64), px(TOP));
+        svg.raw(&format!("<g transform=\"translate({} {})\">\n", px(WIDTH * index as f64), px(TOP)));
         draw_panel(&mut svg, axes, panel, &up);
-        svg += "</g>\n";
+        svg.raw("</g>\n");
     }
-    svg + "</svg>\n"
+    svg
 }
 
-fn draw_panel(svg: &mut String, axes: Axes<'_>, panel: &Panel, up: &Axis) {
-    svg.push_str(&format!(
-        "<text x=\"212\" y=\"16\" text-anchor=\"middle\" font-weight=\"600\">{}</text>\n",
-        escape(&panel.name)
-    ));
+fn draw_panel(svg: &mut Svg, axes: Axes<'_>, panel: &Panel, up: &Axis) {
+    svg.title(190.0, 16.0, &panel.name);
     // the two walls behind, with heights marked, and the floor's edges
     for tick in up.ticks() {
         let at = up.at(tick);
-        let style = if tick == 0.0 { "stroke=\"#999\"" } else { "stroke=\"#e4e4e4\"" };
-        line(svg, project(0.0, 0.0, at), project(0.0, 1.0, at), style);
-        line(svg, project(0.0, 1.0, at), project(1.0, 1.0, at), style);
+        let rule = if tick == 0.0 { Rule::Axis } else { Rule::Grid };
+        svg.rule(project(0.0, 0.0, at), project(0.0, 1.0, at), rule);
+        svg.rule(project(0.0, 1.0, at), project(1.0, 1.0, at), rule);
         let (x, y) = project(0.0, 0.0, at);
-        text(svg, x - 6.0, y + 4.0, "end", "fill=\"#444\" font-size=\"11\"", &label(tick));
+        svg.words(x - 6.0, y + 4.0, Anchor::End, Ink::Soft, &Unit::Number.label(tick));
     }
     let floor = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.0, 0.0)];
     for pair in floor.windows(2) {
         let [from, to] = [pair[0], pair[1]].map(|(x, y)| project(x, y, 0.0));
-        line(svg, from, to, "stroke=\"#bbb\"");
+        svg.rule(from, to, Rule::Axis);
     }
-    let marks = "fill=\"#444\" font-size=\"11\"";
     for (index, &place) in axes.x.1.iter().enumerate() {
         let (x, y) = project(even(index, axes.x.1.len()), 0.0, 0.0);
-        text(svg, x - 5.0, y + 17.0, "middle", marks, &label(place));
+        svg.words(x - 5.0, y + 17.0, Anchor::Middle, Ink::Soft, &Unit::Number.label(place));
     }
     for (index, &place) in axes.y.1.iter().enumerate() {
         let (x, y) = project(1.0, even(index, axes.y.1.len()), 0.0);
-        text(svg, x + 7.0, y + 8.0, "start", marks, &label(place));
+        svg.words(x + 7.0, y + 8.0, Anchor::Start, Ink::Soft, &Unit::Number.label(place));
     }
     let (x, y) = project(0.5, 0.0, 0.0);
-    text(svg, x - 30.0, y + 38.0, "middle", "", axes.x.0);
+    svg.words(x - 30.0, y + 38.0, Anchor::Middle, Ink::Full, axes.x.0);
     let (x, y) = project(1.0, 0.5, 0.0);
-    text(svg, x + 64.0, y + 34.0, "middle", "", axes.y.0);
+    svg.words(x + 64.0, y + 34.0, Anchor::Middle, Ink::Full, axes.y.0);
     let (x, y) = project(0.0, 0.0, 1.0);
-    text(svg, x - 4.0, y - 14.0, "middle", "", axes.z);
+    svg.words(x - 4.0, y - 14.0, Anchor::Middle, Ink::Full, axes.z);
     draw_surface(svg, &panel.low, up, LOW);
     draw_surface(svg, &panel.high, up, HIGH);
 }
 
 /// The cells of one surface from back to front. Those that lean to the light are lighter.
-fn draw_surface(svg: &mut String, heights: &[Vec<f64>], up: &Axis, colour: &str) {
+fn draw_surface(svg: &mut Svg, heights: &[Vec<f64>], up: &Axis, colour: &str) {
     let (nr_x, nr_y) = (heights.len(), heights.first().map_or(0, Vec::len));
     let corner = |i: usize, j: usize| project(even(i, nr_x), even(j, nr_y), up.at(heights[i][j]));
     let mut cells: Vec<(usize, usize)> = Vec::new();
@@ -119,7 +115,7 @@ fn draw_surface(svg: &mut String, heights: &[Vec<f64>], up: &Axis, colour: &str)
         let slope = up.at(heights[i + 1][j]) - up.at(heights[i][j + 1]);
         let opacity = (0.42 + 0.9 * slope).clamp(0.16, 0.78);
         let points = corners.map(|(x, y)| format!("{},{}", px(x), px(y))).join(" ");
-        svg.push_str(&format!(
+        svg.raw(&format!(
             "<polygon points=\"{points}\" fill=\"#fff\" fill-opacity=\"0.75\"/><polygon points=\"{points}\" fill=\"{colour}\" \
              fill-opacity=\"{opacity:.2}\" stroke=\"{colour}\" stroke-width=\"0.8\" stroke-linejoin=\"round\"/>\n"
         ));
