@@ -225,9 +225,9 @@ fn scheduling(text: &mut String, run: &RunReport, style: Style) {
 fn assignments(system: &SystemStats, style: Style) -> String {
     let all = system.assignments + system.kernel_thread_assignments;
     let more = match system.kernel_thread_assignments {
-        0 => "whether or not the task ran there".to_string(),
+        0 => "whether the task ran there or not".to_string(),
         threads => {
-            format!("whether or not the task ran there; {} of the scheduler's own threads", count(threads))
+            format!("whether the task ran there or not; {} by own threads", count(threads))
         }
     };
     format!("{}  {}", count(all), style.dim(&more))

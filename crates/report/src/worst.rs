@@ -86,13 +86,13 @@ pub(crate) fn terminal(text: &mut String, run: &RunReport, style: Style) {
     let (header, facts) = (&run.header, &run.facts);
     let explain = if facts.explain.is_empty() { "" } else { "--explain" };
     let head = |text: &mut String, what: &str, of: &str| {
-        line(text, &style.dim(&format!("{what:<28}{:<18} {of:<26} {:<14} {explain}", "on", "from")));
+        line(text, &style.dim(&format!("{what:<22}{:<16} {of:<28} {:<14} {explain}", "on", "from")));
     };
     let row = |text: &mut String, ns: u64, on: &str, of: &str, from_ns: u64, task: Option<TaskId>| {
         let asked = task.filter(|_| !facts.explain.is_empty());
         let question = asked.map(|task| question(header, task, from_ns)).unwrap_or_default();
         let content =
-            format!("{:>26}  {:<18} {of:<26} {:<14} {question}", time(ns), clip(on, 18), moment(from_ns));
+            format!("{:>20}  {:<16} {of:<28} {:<14} {question}", time(ns), clip(on, 16), moment(from_ns));
         line(text, &clip(&content, WIDTH.max(content.trim_end().chars().count())));
     };
     let waits: Vec<&LongWait> =
