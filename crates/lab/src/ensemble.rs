@@ -17,8 +17,6 @@ use schedlab_runner::pool::{self, PoolError};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::Workload;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 /// What is run, where, and how often.
 #[derive(Clone, Debug)]
@@ -45,10 +43,10 @@ impl Ensemble<'_> {
     ///
     /// # Errors
     /// Workers cannot be started.
-    pub fn run<T: Serialize + DeserializeOwned>(
+    pub fn run<T: Send>(
         &self,
         standard: Standard,
-        measure: impl Fn(&Finished) -> Result<T, Ended>,
+        measure: impl Fn(&Finished) -> Result<T, Ended> + Sync,
         done: impl FnMut(usize),
     ) -> Result<Vec<Vec<Result<T, RunFailure>>>, PoolError> {
         let (nr_seeds, nr_contenders) = (self.seeds.len(), self.contenders.len());
@@ -63,7 +61,7 @@ impl Ensemble<'_> {
         let results = pool::map(nr_seeds * nr_contenders, self.jobs, one, done)?;
         let mut runs: Vec<Vec<_>> = (0..nr_contenders).map(|_| Vec::with_capacity(nr_seeds)).collect();
         for (index, result) in results.into_iter().enumerate() {
-            runs[index % nr_contenders].push(result.unwrap_or_else(|died| Err(RunFailure::of(&died))));
+            runs[index % nr_contenders].push(result.unwrap_or_else(|lost| Err(RunFailure::of(&lost))));
         }
         Ok(runs)
     }

@@ -9,11 +9,10 @@
 use crate::load::LoadError;
 use crate::run::Ended;
 use crate::subject::SubjectError;
-use schedlab_runner::pool::{PoolError, WorkerDied};
-use serde::{Deserialize, Serialize};
+use schedlab_runner::pool::{JobLost, PoolError};
 
 /// Whose fault. The later ones weigh more: of many runs the worst decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureKind {
     /// Nobody's: something was found, such as a kernel's warning.
     Finding,
@@ -33,6 +32,16 @@ impl FailureKind {
             FailureKind::Input => 2,
             FailureKind::Misbehaved => 3,
             FailureKind::Internal => 4,
+        }
+    }
+
+    /// What a program says that ended with this status; all but 1 to 3 is a bug of ours.
+    pub fn of_exit_status(status: i32) -> FailureKind {
+        match status {
+            1 => FailureKind::Finding,
+            2 => FailureKind::Input,
+            3 => FailureKind::Misbehaved,
+            _ => FailureKind::Internal,
         }
     }
 }
@@ -58,9 +67,9 @@ pub enum Error {
     /// Workers could not be started.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// A worker died.
+    /// A job panicked.
     #[error(transparent)]
-    Worker(#[from] WorkerDied),
+    Job(#[from] JobLost),
 }
 
 impl Fails for Error {
@@ -70,7 +79,7 @@ impl Fails for Error {
             Error::Load(error) => error.kind(),
             Error::Run(ended) => ended.kind(),
             Error::Pool(error) => error.kind(),
-            Error::Worker(error) => error.kind(),
+            Error::Job(error) => error.kind(),
         }
     }
 }
@@ -81,14 +90,14 @@ impl Fails for PoolError {
     }
 }
 
-impl Fails for WorkerDied {
+impl Fails for JobLost {
     fn kind(&self) -> FailureKind {
         FailureKind::Internal
     }
 }
 
-/// A failure that can be sent from a worker, kept and shown.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A failure that can be kept and shown.
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunFailure {
     /// Whose fault.
     pub kind: FailureKind,

@@ -35,8 +35,8 @@ mod subject;
 
 pub use ensemble::Ensemble;
 pub use failure::{Error, Fails, FailureKind, RunFailure};
-pub use load::{LoadError, Loaded, load, load_all, load_as, title};
+pub use load::{LoadError, Loaded, is_recording, load, load_all, load_as, title};
 pub use progress::{Progress, Silent, Step};
 pub use run::{Ended, Finished, NamedWait, Standard, judge_machine, run, run_here};
 pub use spec::{Form, Scx, SubjectList, SubjectSpec};
-pub use subject::{Setting, Subject, SubjectError};
+pub use subject::{Real, Setting, Subject, SubjectError};

@@ -14,6 +14,7 @@ use schedlab_trace::Mode;
 use schedlab_units::Span;
 use schedlab_workload::derive::{DeriveOptions, Derived, ImportError, Summary, import_trace};
 use schedlab_workload::generate::{GenerateError, Spec};
+use schedlab_workload::limits::{MIX_DEPTH_MAX, MIX_FILES_MAX, read_toml};
 use schedlab_workload::mix::{Mix, MixError};
 use schedlab_workload::{Loaded as Found, RtAppError, TraceFormat, Workload, read_rtapp};
 use std::path::{Path, PathBuf};
@@ -63,6 +64,16 @@ pub enum LoadError {
         /// Why.
         error: GenerateError,
     },
+    /// A mix within mixes within mixes.
+    #[error(
+        "{}: mixes are nested {} deep; at most {MIX_DEPTH_MAX}: name the workloads of an inner one directly",
+        path.display(),
+        MIX_DEPTH_MAX + 1
+    )]
+    TooDeep {
+        /// The innermost.
+        path: PathBuf,
+    },
     /// A TOML file that cannot be read.
     #[error("{}: cannot be read: {error}", path.display())]
     Read {
@@ -84,12 +95,14 @@ struct Within<'a> {
     mode: Mode,
     options: DeriveOptions,
     above: Vec<PathBuf>,
+    /// Files read so far.
+    files: usize,
     progress: &'a dyn Progress,
 }
 
 impl Within<'_> {
     fn new(mode: Mode, options: DeriveOptions, progress: &dyn Progress) -> Within<'_> {
-        Within { mode, options, above: Vec::new(), progress }
+        Within { mode, options, above: Vec::new(), files: 0, progress }
     }
 }
 
@@ -171,8 +184,7 @@ fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded, LoadError
 
 /// A mix, or the settings of a generator.
 fn load_toml(path: &Path, name: String, within: &mut Within<'_>) -> Result<Loaded, LoadError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| LoadError::Read { path: path.to_path_buf(), error })?;
+    let text = read_toml(path).map_err(|error| LoadError::Read { path: path.to_path_buf(), error })?;
     let mut loaded = Loaded::at(path.to_path_buf(), name);
     if Spec::is_spec(&text) {
         let spec = Spec::from_toml(&path.display().to_string(), &text).map_err(LoadError::Settings)?;
@@ -181,6 +193,9 @@ fn load_toml(path: &Path, name: String, within: &mut Within<'_>) -> Result<Loade
         return Ok(loaded);
     }
     let here = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    if within.above.len() == MIX_DEPTH_MAX {
+        return Err(LoadError::TooDeep { path: path.to_path_buf() });
+    }
     within.above.push(here);
     let mix = Mix::parse(path, &text)?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -195,7 +210,18 @@ fn load_part(path: &Path, within: &mut Within<'_>) -> Result<Workload, String> {
     if within.above.contains(&whole) {
         return Err("this mix is being read already: mixes must not name each other in a circle".to_string());
     }
+    if within.files == MIX_FILES_MAX {
+        return Err(format!(
+            "this is one file more than the {MIX_FILES_MAX} that a mix may read, with those within it"
+        ));
+    }
+    within.files += 1;
     load_within(path, within).map(|loaded| loaded.workload).map_err(|error| error.to_string())
+}
+
+/// Whether this is a recording of a real system (or a folder with one). It is not read.
+pub fn is_recording(path: &Path) -> bool {
+    matches!(schedlab_workload::load(path), Ok(Found::Trace { .. }))
 }
 
 /// `samples/compile/trace.dat` and `samples/compile` are both "compile".

@@ -121,7 +121,9 @@ pub enum Ended {
 impl Fails for Ended {
     fn kind(&self) -> FailureKind {
         match self {
-            Ended::NotStarted(RunError::Report(_)) | Ended::Internal(_) => FailureKind::Internal,
+            Ended::NotStarted(RunError::Report(_) | RunError::Worker(_)) | Ended::Internal(_) => {
+                FailureKind::Internal
+            }
             Ended::NotStarted(_)
             | Ended::Deadlock { .. }
             | Ended::Refused { .. }
@@ -256,7 +258,7 @@ pub fn run_here(
         name: task.name.clone(),
         params: task.params.unwrap_or_default(),
         affinity: task.affinity.clone(),
-        parent: None,
+        ..LogTask::default()
     };
     let header = LogHeader {
         sched: info.name.to_string(),
@@ -265,8 +267,8 @@ pub fn run_here(
         hz: scheduler.hz(),
         duration,
         tasks: workload.tasks.iter().map(task).collect(),
-        kernel_threads: Vec::new(),
         params: params.to_vec(),
+        ..LogHeader::default()
     };
     let log = MemLog { header, records };
     checked(&log)?;

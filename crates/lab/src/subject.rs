@@ -12,7 +12,7 @@ use crate::kernels;
 use crate::progress::Progress;
 use crate::scx;
 use crate::spec::{Form, SubjectSpec};
-use schedlab_linux::{BuildError, ScxError};
+use schedlab_linux::{BuildError, BuiltKernel, ScxError};
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_machine::policy::Policy;
 use schedlab_policies::{PolicyError, PolicyInfo};
@@ -47,6 +47,10 @@ pub enum SubjectError {
     Unknown { name: String, hint: String },
     #[error("hz={value} in '{text}': expected ticks per second, 100, 250, 300 or 1000")]
     Hz { text: String, value: String },
+    #[error(
+        "'{text}' is no native scheduler, and this takes only those: it runs the policy itself, without a kernel; 'schedlab schedulers' lists them"
+    )]
+    NotNative { text: String },
     #[error("{by} does not take '{text}': {why}")]
     NotTaken { by: &'static str, text: String, why: String },
     #[error("{path}: there is no such file ({option})")]
@@ -69,6 +73,15 @@ impl Fails for SubjectError {
     }
 }
 
+/// Real Linux outside the simulated machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Real<'a> {
+    /// In a virtual machine: a series, or the path of a kernel image.
+    Guest(&'a str),
+    /// This machine's own kernel.
+    Host,
+}
+
 /// What a subject is built for, if it is real Linux.
 #[derive(Clone, Copy)]
 pub struct Setting<'a> {
@@ -80,6 +93,9 @@ pub struct Setting<'a> {
     pub progress: &'a dyn Progress,
 }
 
+/// The parameter that says for how many ticks per second real Linux is built.
+const HZ: &str = "hz";
+
 impl SubjectSpec {
     /// The scheduler; real Linux is built if it is not there yet, a tree is brought up to date.
     ///
@@ -87,27 +103,19 @@ impl SubjectSpec {
     /// There is no such scheduler, or it cannot be built, or it is not one for the simulated machine.
     pub fn resolve(&self, setting: Setting<'_>) -> Result<Subject, SubjectError> {
         self.check_machine()?;
-        let mut params = self.params().to_vec();
+        let params = if self.is_linux() { self.kernel_params() } else { self.params().to_vec() };
+        let built = |kernel: &BuiltKernel| Scheduler::Linux(kernels::object(kernel));
         let scheduler = match self.form() {
-            Form::Named { name, flavours } if kernels::is_known(name) => {
-                let hz = self.take_hz(&mut params, setting.hz)?;
-                let series = kernels::series_of(name).unwrap_or_default();
-                let kernel = kernels::packaged(series, flavours, Setting { hz, ..setting })?;
-                Scheduler::Linux(kernels::object(&kernel))
-            }
-            Form::Named { name, .. } => {
-                let info = schedlab_policies::find(name).ok_or_else(|| unknown(self.name()))?;
-                return Subject::of(info, &params, self.text());
-            }
-            Form::Tree { path, flavours } => {
-                let hz = self.take_hz(&mut params, setting.hz)?;
-                let kernel = kernels::tree(path, flavours, Setting { hz, ..setting })?;
-                Scheduler::Linux(kernels::object(&kernel))
-            }
+            Form::Named { name, flavours } => match kernels::series_of(name).filter(|_| self.is_linux()) {
+                Some(series) => built(&kernels::packaged(series, flavours, self.with_hz(setting)?)?),
+                None => {
+                    let info = schedlab_policies::find(name).ok_or_else(|| unknown(self.name()))?;
+                    return Subject::of(info, &params, self.text());
+                }
+            },
+            Form::Tree { path, flavours } => built(&kernels::tree(path, flavours, self.with_hz(setting)?)?),
             Form::Scx(asked) => {
-                let hz = self.take_hz(&mut params, setting.hz)?;
-                let setting = Setting { hz, ..setting };
-                Scheduler::Linux(scx::object(asked, self.name(), &params, setting)?)
+                Scheduler::Linux(scx::object(asked, self.name(), &params, self.with_hz(setting)?)?)
             }
             Form::Guest { .. } | Form::Host => unreachable!("refused above"),
         };
@@ -142,13 +150,47 @@ impl SubjectSpec {
     }
 
     /// Ticks per second are built into real Linux, not set when it runs.
-    fn take_hz(&self, params: &mut Vec<(String, String)>, or: u32) -> Result<u32, SubjectError> {
-        let mut hz = or;
-        for (_, value) in params.extract_if(.., |(name, _)| name == "hz") {
-            let bad = || SubjectError::Hz { text: self.text().to_string(), value: value.clone() };
-            hz = value.parse().map_err(|_| bad())?;
+    fn with_hz<'a>(&self, setting: Setting<'a>) -> Result<Setting<'a>, SubjectError> {
+        let Some((_, value)) = self.params().iter().rfind(|(name, _)| name == HZ) else { return Ok(setting) };
+        let bad = |_| SubjectError::Hz { text: self.text().to_string(), value: value.clone() };
+        Ok(Setting { hz: value.parse().map_err(bad)?, ..setting })
+    }
+
+    /// The real Linux that is meant: `guest:...` or `host`.
+    ///
+    /// # Errors
+    /// It is something else; or it has parameters, which real machines get in other ways.
+    pub fn real(&self, by: &'static str) -> Result<Real<'_>, SubjectError> {
+        let why = match (self.form(), self.params()) {
+            (Form::Guest { kernel }, []) => return Ok(Real::Guest(kernel)),
+            (Form::Host, []) => return Ok(Real::Host),
+            (Form::Guest { .. } | Form::Host, _) => {
+                "parameters are for the simulated machine; 'schedlab guest run' has --set PATH=VALUE and --kernel-arg WORD"
+            }
+            _ => {
+                "expected real Linux: guest:6.12 or guest:FILE in a virtual machine, or host, this machine's own kernel"
+            }
+        };
+        Err(SubjectError::NotTaken { by, text: self.text().to_string(), why: why.to_string() })
+    }
+
+    /// The kernel of `guest:...`: a series or the path of an image.
+    ///
+    /// # Errors
+    /// As [`real`](SubjectSpec::real), and `host`.
+    pub fn guest_kernel(&self, by: &'static str) -> Result<&str, SubjectError> {
+        match self.real(by)? {
+            Real::Guest(kernel) => Ok(kernel),
+            Real::Host => {
+                let why = "it boots a kernel of its own; 'schedlab validate --against host' runs workloads on this machine's";
+                Err(SubjectError::NotTaken { by, text: self.text().to_string(), why: why.to_string() })
+            }
         }
-        Ok(hz)
+    }
+
+    /// Parameters for a kernel that is built: all but `hz`, which is built into it.
+    pub fn kernel_params(&self) -> Vec<(String, String)> {
+        self.params().iter().filter(|(name, _)| name != HZ).cloned().collect()
     }
 }
 
@@ -172,18 +214,14 @@ impl Subject {
     /// There is none of this name, or it does not take these parameters.
     pub fn native(text: &str) -> Result<Subject, SubjectError> {
         let spec: SubjectSpec = text.parse()?;
-        let not_taken = || SubjectError::NotTaken {
-            by: "what looks into a policy itself",
-            text: text.to_string(),
-            why: "expected a native scheduler; 'schedlab schedulers' lists them".to_string(),
-        };
+        let not_native = || SubjectError::NotNative { text: text.to_string() };
         match spec.form() {
             Form::Named { name, .. } => match schedlab_policies::find(name) {
                 Some(info) => Subject::of(info, spec.params(), text),
-                None if kernels::is_known(name) => Err(not_taken()),
+                None if kernels::is_known(name) => Err(not_native()),
                 None => Err(unknown(name)),
             },
-            _ => Err(not_taken()),
+            _ => Err(not_native()),
         }
     }
 
@@ -288,7 +326,7 @@ mod tests {
         assert!(Subject::native("vtrr").is_ok());
         for text in ["linux-6.12", "linux:/src", "scx:simple", "guest:6.12", "host"] {
             let error = Subject::native(text).unwrap_err();
-            assert!(matches!(error, SubjectError::NotTaken { .. }), "{text}: {error}");
+            assert!(matches!(error, SubjectError::NotNative { .. }), "{text}: {error}");
         }
         assert!(matches!(Subject::native("nosuch"), Err(SubjectError::Unknown { .. })));
     }
