@@ -8,7 +8,6 @@ mod anonymise;
 mod args;
 mod at;
 mod bugs;
-mod calibrate;
 mod compare;
 mod costs;
 mod coverage;
@@ -16,6 +15,7 @@ mod debug;
 mod demo;
 mod dependencies;
 mod diff;
+mod execute;
 mod explain;
 mod export;
 mod failure;
@@ -24,20 +24,19 @@ mod features;
 mod generate;
 mod guest;
 mod import;
-mod input;
 mod linux;
 mod machines;
-mod many;
-mod mix;
 mod output;
 mod pages;
+mod parse;
 mod profile;
+mod project;
 mod record;
 mod reproduce;
 mod run;
 mod schedulability;
 mod schedulers;
-mod scx;
+mod seeds;
 mod tunables;
 mod ui;
 mod validate;
@@ -77,9 +76,7 @@ fn main() -> ExitCode {
         Command::Agreement(args) => agreement::agreement(args, &ui),
         Command::Schedulability(args) => schedulability::schedulability(args, &ui),
         Command::Machines(args) => machines::machines(args),
-        Command::Schedulers { name, cpus, json } => {
-            schedulers::schedulers(name.as_deref(), *cpus, *json, &ui)
-        }
+        Command::Schedulers { name, cpus, json } => schedulers::schedulers(name.as_ref(), *cpus, *json, &ui),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,9 +1,11 @@
 //! What can `--param` set under real Linux? Asked of the kernel itself: it is booted, and its files are listed and read.
 
 use crate::failure::{Failure, Result};
+use crate::ui::Ui;
+use schedlab_lab::{Standard, run};
 use schedlab_linux::tunable_name;
 use schedlab_machine::kernel::{Action, FileRequest};
-use schedlab_runner::{LinuxObject, Request, RunEnd, Scheduler};
+use schedlab_runner::{LinuxObject, Request, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::generate::from_toml;
@@ -93,12 +95,12 @@ const OTHERS: &[(&str, &str)] = &[
 const COMPARED: [u32; 5] = [1, 2, 4, 8, 16];
 
 /// Boots the kernel once to list its files, and on several numbers of CPUs to read them: the defaults on `nr_cpus`.
-pub(crate) fn tunables(linux: &LinuxObject, nr_cpus: u32) -> Result<Vec<Tunable>> {
+pub(crate) fn tunables(linux: &LinuxObject, nr_cpus: u32, ui: &Ui) -> Result<Vec<Tunable>> {
     let version = linux.linux_version();
-    let paths = files(linux)?;
+    let paths = files(linux, ui)?;
     let values = |nr_cpus: u32| -> Result<Vec<Option<String>>> {
         let asked = paths.iter().map(|path| FileRequest::Read { name: path.clone() }).collect();
-        let read = ask(linux, nr_cpus, asked)?;
+        let read = ask(linux, nr_cpus, ui, asked)?;
         // (a folder, or not there in this version: no value)
         let value = |(_, value): (String, std::result::Result<String, i32>)| {
             Some(value.ok()?.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -129,10 +131,10 @@ pub(crate) fn tunables(linux: &LinuxObject, nr_cpus: u32) -> Result<Vec<Tunable>
 }
 
 /// The files that hold tunables.
-fn files(linux: &LinuxObject) -> Result<Vec<String>> {
+fn files(linux: &LinuxObject, ui: &Ui) -> Result<Vec<String>> {
     let list = |path: &str| FileRequest::List { path: path.to_owned() };
     let folders = vec![list(DEBUGFS), list(&format!("{DEBUGFS}/fair_server/cpu0")), list(SYSCTLS)];
-    let listed = ask(linux, 1, folders)?;
+    let listed = ask(linux, 1, ui, folders)?;
     let mut paths: Vec<String> = Vec::new();
     for (folder, names) in &listed {
         let Ok(names) = names else { continue };
@@ -155,10 +157,12 @@ fn files(linux: &LinuxObject) -> Result<Vec<String>> {
     Ok(paths)
 }
 
-/// Boots the kernel on so many CPUs with next to nothing to do and accesses its files.
+/// Boots the kernel on so many CPUs with next to nothing to do and accesses its files. A warning does not spoil what they hold; it
+/// is told.
 fn ask(
     linux: &LinuxObject,
     nr_cpus: u32,
+    ui: &Ui,
     files: Vec<FileRequest>,
 ) -> Result<Vec<(String, std::result::Result<String, i32>)>> {
     let workload =
@@ -168,11 +172,9 @@ fn ask(
         actions: &[Action { at: Span::ZERO, files }],
         ..Request::new(&workload, &scheduler, Topology::flat(nr_cpus).map_err(Failure::input)?)
     };
-    let report = schedlab_runner::run(&request).map_err(Failure::input)?.report;
-    match report.end {
-        RunEnd::AllDone | RunEnd::Duration => {
-            Ok(report.readings.into_iter().map(|(_, name, result)| (name, result)).collect())
-        }
-        other => Err(Failure::Misbehaved(format!("{} did not boot: {other:?}", linux.name))),
+    let report = run(&request, Standard::Shown)?.report;
+    for warning in report.warnings.iter().filter_map(|warning| warning.lines().next()) {
+        ui.say(format!("note: {} warned: {warning}", linux.name));
     }
+    Ok(report.readings.into_iter().map(|(_, name, result)| (name, result)).collect())
 }

@@ -57,7 +57,7 @@ pub(crate) fn wasted(args: &WastedArgs, ui: &Ui) -> Result<()> {
 /// A log. A recording is something else: it is said what to do with it.
 fn open(path: &Path) -> Result<Box<dyn Log>> {
     schedlab_log::open(path).map_err(|error| {
-        let hint = match crate::input::is_recording(path) {
+        let hint = match schedlab_lab::is_recording(path) {
             true => format!(
                 "{}: this is a recording; wasted reads schedule logs so far: replay it with 'schedlab run {} --sched NAME \
                  --cpus N --log FILE' and give that log",

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Some tasks of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
+pub struct TaskGroup {
     /// `cc1`, `hog nice 5`, `hog t3`.
     pub label: String,
     /// Its tasks, in order.
@@ -21,7 +21,7 @@ const MEMBERS_MAX: usize = 32;
 const TASKS_MAX: usize = 400;
 
 /// The subjects of a workload, in order of their first task; single tasks behind those of their name.
-pub fn subjects(workload: &Workload) -> Vec<Subject> {
+pub fn subjects(workload: &Workload) -> Vec<TaskGroup> {
     let mut groups: BTreeMap<(&str, i32), Vec<TaskId>> = BTreeMap::new();
     let mut levels: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
     for (index, task) in workload.tasks.iter().enumerate() {
@@ -43,8 +43,8 @@ pub fn subjects(workload: &Workload) -> Vec<Subject> {
             _ => Vec::new(),
         };
         let group = Some(subjects.len());
-        subjects.push(Subject { label, tasks, group: None });
-        let single = |task| Subject { label: format!("{name} {task}"), tasks: vec![task], group };
+        subjects.push(TaskGroup { label, tasks, group: None });
+        let single = |task| TaskGroup { label: format!("{name} {task}"), tasks: vec![task], group };
         subjects.extend(singles.into_iter().map(single));
     }
     subjects
@@ -63,7 +63,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    pub fn of(subject: &Subject, summary: &Summary, share: &FairShare) -> Gathered {
+    pub fn of(subject: &TaskGroup, summary: &Summary, share: &FairShare) -> Gathered {
         let mut all = Gathered::default();
         for task in &subject.tasks {
             all.add(&summary.tasks[task.index()]);

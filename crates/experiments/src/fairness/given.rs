@@ -14,7 +14,7 @@ use super::express::Expressed;
 use super::served::{ExactRange, Served, curve, measure, settled};
 use super::{Contender, find};
 use crate::arm::{ArmError, Client, Stretch, who_ran};
-use crate::subject::Subject;
+use schedlab_lab::Subject;
 use schedlab_policies::proportional::quantum;
 use schedlab_report::chart::{Bar, Chart, Drawing, Gantt, Series, Style, Svg, Unit, grid};
 use schedlab_report::pages::Pages;
@@ -45,7 +45,7 @@ impl Way {
     /// The ways of a scheduler: quantum by quantum if it is a proportional share scheduler with its default parameters; real Linux
     /// by nice, by control group, or both.
     pub fn of(subject: &Subject, linux: &[Told]) -> Vec<Way> {
-        let Some(info) = subject.native() else {
+        let Some(info) = subject.info() else {
             return linux.iter().map(|&told| Way::Machine(Box::new(subject.clone()), told)).collect();
         };
         match find(info.name) {
@@ -110,12 +110,11 @@ impl Way {
 
 /// A native scheduler that has a quantum serves in the study's time units, unless it was given another.
 pub(super) fn with_quantum(subject: &Subject, unit: Span) -> Subject {
-    let mut subject = subject.clone();
-    let has = subject.native().is_some_and(|info| info.params.iter().any(|param| param.name == "quantum"));
+    let has = subject.info().is_some_and(|info| info.params.iter().any(|param| param.name == "quantum"));
     if has && !subject.params.iter().any(|(name, _)| name == "quantum") {
-        subject.params.push(("quantum".into(), format!("{}ns", unit.as_ns())));
+        return subject.clone().with("quantum", &format!("{}ns", unit.as_ns()));
     }
-    subject
+    subject.clone()
 }
 
 /// What to serve.

@@ -4,7 +4,7 @@
 //! next job without sleeping, which no wakeup shows.
 
 use super::sets::{PeriodicTask, TaskSet};
-use crate::subject::{Subject, SubjectError};
+use schedlab_lab::{Subject, SubjectError};
 use schedlab_policies::PolicyError;
 use schedlab_policies::lab::{Lab, Step, TaskSpec};
 use schedlab_units::{Span, TaskId};
@@ -51,8 +51,8 @@ impl Arm {
     /// # Errors
     /// No such scheduler, or a parameter that it does not have.
     pub fn parse(text: &str) -> Result<Arm, SubjectError> {
-        let subject = Subject::parse(text)?;
-        let sched = Subject::name_in(text).to_string();
+        let subject = Subject::native(text)?;
+        let sched = subject.scheduler.name().to_string();
         let telling = match sched.as_str() {
             "rm" | "gedf" | "pedf" => Telling::Deadlines,
             "cbs" => Telling::Reservations,

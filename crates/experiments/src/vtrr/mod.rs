@@ -21,7 +21,7 @@ mod workloads;
 
 use crate::cost::Cost;
 use crate::fairness::{Config, ConfigError, Study, study};
-use crate::subject::Subject;
+use schedlab_lab::Subject;
 use schedlab_policies::proportional::quantum;
 use schedlab_report::pages::{OutputError, Pages};
 use schedlab_report::table::{Column, Table};

@@ -5,7 +5,7 @@
 
 use crate::arm::{ArmError, Client, Setting, Stretch, received_and_wait, who_ran};
 use crate::fairness::Expressed;
-use crate::subject::Subject;
+use schedlab_lab::Subject;
 use schedlab_report::chart::{Bar, Chart, Drawing, Gantt, Series, Style, Svg, Unit, grid};
 use schedlab_report::table::{Column, Table};
 use schedlab_units::{Nice, Span};
@@ -50,7 +50,7 @@ fn by_share(sched: &str, shares: Vec<u64>) -> Result<Run, ArmError> {
 }
 
 fn native(sched: &str) -> Subject {
-    Subject::parse(sched).expect("the paper's schedulers are registered")
+    Subject::native(sched).expect("the paper's schedulers are registered")
 }
 
 /// Five clients with shares 1 to 5. Old Linux is given nice values whose time slices are as 1 to 5. 2.2 refills 20 - nice ticks of 10

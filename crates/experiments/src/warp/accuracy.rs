@@ -7,8 +7,8 @@ use super::benchmarks::{self, Benchmark, LEVELS, Levels};
 use super::published::{DESIGN, NICES};
 use super::{Real, WarpConfig, WarpError};
 use crate::history::usual_run_ms;
-use crate::subject::Subject;
 use rayon::prelude::*;
+use schedlab_lab::Subject;
 use schedlab_machine::Perturb;
 use schedlab_report::chart::{Bars, Chart, Drawing, Scale, Series, Style, grid};
 use schedlab_report::table::{Column, Table};
@@ -42,13 +42,13 @@ fn quantity(benchmark: Benchmark) -> fn(&Levels) -> &Vec<f64> {
 
 /// Runs both benchmarks under every scheduler.
 pub(super) fn simulate(config: &WarpConfig) -> Result<Vec<Found>, WarpError> {
-    let natives = DESIGN.iter().map(|(name, _)| Subject::parse(name).expect("it is registered"));
+    let natives = DESIGN.iter().map(|(name, _)| Subject::native(name).expect("it is registered"));
     let subjects: Vec<Subject> = natives.chain(config.linux.iter().cloned()).collect();
     let pairs: Vec<(&Subject, Benchmark)> =
         subjects.iter().flat_map(|subject| Benchmark::ALL.map(|benchmark| (subject, benchmark))).collect();
     // each run is a process of its own: a job here only waits
     let found = pairs.into_par_iter().map(|(subject, benchmark)| {
-        let of_paper = subject.native().is_some();
+        let of_paper = subject.info().is_some();
         let run = |seed| {
             if of_paper {
                 let workload = benchmark.workload_with_usleep(config.duration, seed);

@@ -3,12 +3,11 @@
 //! Twenty-five tasks in five levels of five. Of fairbench the CPU time counts, of responsebench the longest wait: the sum of the waits
 //! of one burst of 5 ms, from wakeup to block (section V.D: "the time spent on waiting on the runqueue for each of the 5 ms run").
 
-use crate::arm::ArmError;
-use crate::subject::Subject;
-use schedlab_log::{Log, LogProblem, Observer, RawLog, Run, Slots, Wait, replay};
+use schedlab_lab::{Ended, Standard, Subject};
+use schedlab_log::{Log, LogProblem, Observer, Run, Slots, Wait, replay};
 use schedlab_machine::Perturb;
 use schedlab_policies::lab;
-use schedlab_runner::{Request, RunEnd};
+use schedlab_runner::Request;
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::Workload;
@@ -126,31 +125,17 @@ impl Observer for Account {
     }
 }
 
-/// Runs a workload that is one of the benchmarks on one CPU.
+/// Runs a workload that is one of the benchmarks on one CPU. A warning ends it.
 pub(crate) fn run(
     subject: &Subject,
     workload: &Workload,
     duration: Span,
     perturb: Option<Perturb>,
-) -> Result<Levels, ArmError> {
-    let mut params = subject.params.clone();
-    params.sort(); // as the runner wants them
-    let request = Request {
-        duration: Some(duration),
-        params,
-        perturb,
-        ..Request::new(workload, &subject.scheduler, Topology::flat(1).expect("one CPU is a machine"))
-    };
-    let result = schedlab_runner::run(&request)?;
-    if let RunEnd::Misbehaved { report } = &result.report.end {
-        let reason = format!("{}: {}", report.kind, report.reason);
-        return Err(ArmError::Misbehaved { sched: subject.label.clone(), reason });
-    }
-    let log = RawLog::open(result.spill, result.header)?;
-    Levels::of(&log).map_err(|problem| ArmError::Misbehaved {
-        sched: subject.label.clone(),
-        reason: format!("its log contradicts itself: {problem}"),
-    })
+) -> Result<Levels, Ended> {
+    let one = Topology::flat(1).expect("one CPU is a machine");
+    let request = Request { duration: Some(duration), perturb, ..subject.on(workload, one) };
+    let finished = schedlab_lab::run(&request, Standard::NoWarning)?;
+    Levels::of(&finished.log).map_err(Ended::from)
 }
 
 #[cfg(test)]
@@ -158,7 +143,7 @@ mod tests {
     use super::*;
 
     fn native(text: &str) -> Subject {
-        Subject::parse(text).unwrap()
+        Subject::native(text).unwrap()
     }
 
     // Round robin gives each of 25 hogs the same, and each waits 24 quanta of the others.
@@ -189,5 +174,15 @@ mod tests {
             run(&native("fifo"), &Benchmark::Responsebench.workload(duration), duration, None).unwrap();
         assert!(found.worst_ms() <= 24.0 * 5.0 && found.worst_ms() > 50.0, "{found:?}");
         assert!(found.cpu_ms[0] > found.cpu_ms[4], "who sleeps less computes more: {found:?}");
+    }
+
+    #[test]
+    fn a_deadlock_and_a_warning_are_no_results() {
+        use crate::spoilt::{LENGTH, circle, overfull};
+        let deadlock = run(&native("fifo"), &circle(), LENGTH, None).unwrap_err();
+        assert!(matches!(deadlock, Ended::Deadlock { .. }), "{deadlock}");
+        let warned = run(&native("cbs"), &overfull(), LENGTH, None).unwrap_err();
+        assert!(matches!(warned, Ended::Warned { .. }), "{warned}");
+        assert!(run(&native("fifo"), &overfull(), LENGTH, None).is_ok());
     }
 }

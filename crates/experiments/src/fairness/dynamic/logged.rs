@@ -21,8 +21,8 @@ pub(super) fn run(way: &Way, plan: &Plan, unit: Span) -> Result<DynamicResult, A
     let subject = with_quantum(subject, unit);
     let unit_ns = unit.as_ns() / UNITS_PER_QUANTUM;
     let length = Span::from_ns(plan.length * unit_ns);
-    let log = log(&subject, subject.params.clone(), &workload(plan, unit_ns), length)?;
-    let (ledger, stretches) = read(&log, plan, unit_ns)?;
+    let log = log(&subject, &workload(plan, unit_ns), length)?;
+    let (ledger, stretches) = read(&log, plan, unit_ns).map_err(|problem| ArmError::Run(problem.into()))?;
     Ok(DynamicResult::of(
         Way::Machine(Box::new(subject), Told::Nice).label(),
         &ledger,
@@ -187,7 +187,7 @@ mod tests {
     use super::super::{DynamicConfig, simulate};
     use super::*;
     use crate::fairness::{Told, find};
-    use crate::subject::Subject;
+    use schedlab_lab::Subject;
 
     /// The same clients under the same discipline, once simulated and once in the machine, have the same errors: nothing is lost in the
     /// log's reading. With quanta of 1 us both count in the same unit, so that ties between equal virtual times, which joins round, are
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn machine_and_simulation_agree() {
         for name in ["wfq", "vtrr", "eevdf-1995", "stride"] {
-            let machine = Way::Machine(Box::new(Subject::parse(name).unwrap()), Told::Nice);
+            let machine = Way::Machine(Box::new(Subject::native(name).unwrap()), Told::Nice);
             let config = DynamicConfig {
                 machine: vec![machine],
                 nice_weights: true,

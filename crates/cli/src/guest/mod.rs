@@ -1,24 +1,47 @@
 //! `schedlab guest`: what does real Linux do with this workload? Boots a distributor's kernel in QEMU and gives its schedule log.
 
 use crate::failure::{Failure, Result};
-use crate::input;
 use crate::output;
 use crate::ui::Ui;
 use clap::{Args, Subcommand};
 use schedlab_guest::{GuestError, GuestKernel, GuestRun, Options, Progress, list, workloads};
 use schedlab_instruments::summarize;
+use schedlab_lab::SubjectSpec;
 use schedlab_report::{Detail, NextStep, PerfettoOptions, RunFacts, RunReport, Style};
 use schedlab_units::Span;
 use schedlab_workload::Workload;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
+mod calibrate;
+
+/// Which kernel a guest boots.
+#[derive(Args, Debug)]
+pub(crate) struct KernelArgs {
+    /// Real Linux, as every command writes schedulers: guest:6.12, guest:6.1, or guest:FILE, a kernel image.
+    #[arg(long, value_name = "guest:VERSION|FILE", conflicts_with = "kernel")]
+    pub sched: Option<SubjectSpec>,
+    /// The same without the prefix: 6.12, 6.1, or the path of a kernel image.
+    #[arg(long, value_name = "VERSION|FILE", default_value = "6.12")]
+    pub kernel: String,
+}
+
+impl KernelArgs {
+    fn find(&self, command: &'static str) -> Result<GuestKernel> {
+        let kernel = match &self.sched {
+            Some(spec) => spec.guest_kernel(command)?,
+            None => &self.kernel,
+        };
+        GuestKernel::find(kernel).map_err(failure)
+    }
+}
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum GuestCommand {
     /// Boot a real kernel, run the workload as real processes, give the schedule log.
     Run(Box<RunArgs>),
     /// Measure what kernel code costs, for `run --costs`.
-    Calibrate(crate::calibrate::CalibrateArgs),
+    Calibrate(calibrate::CalibrateArgs),
     /// Kernels and workloads that there are.
     List {
         /// As JSON.
@@ -32,9 +55,8 @@ pub(crate) struct RunArgs {
     /// A workload file, a trace, or a name of `schedlab guest list`: fairbench, start:8,0,0,0, ...
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
-    /// 6.12, 6.1, or the path of a kernel image.
-    #[arg(long, value_name = "VERSION|FILE", default_value = "6.12")]
-    pub kernel: String,
+    #[command(flatten)]
+    pub kernel: KernelArgs,
     /// Virtual CPUs.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub cpus: u32,
@@ -75,7 +97,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub kvm: bool,
     /// A file of the guest to write before the start: /proc/sys/kernel/sched_rt_runtime_us=-1.
-    #[arg(long, value_name = "PATH=VALUE", value_parser = crate::args::parse_param)]
+    #[arg(long, value_name = "PATH=VALUE", value_parser = crate::parse::parse_param)]
     pub set: Vec<(String, String)>,
     /// A word for the kernel's command line, such as preempt=full.
     #[arg(long, value_name = "WORD")]
@@ -94,7 +116,7 @@ pub(crate) struct RunArgs {
 pub(crate) fn guest(command: &GuestCommand, ui: &Ui) -> Result<()> {
     match command {
         GuestCommand::Run(args) => run(args, ui),
-        GuestCommand::Calibrate(args) => crate::calibrate::calibrate(args, ui),
+        GuestCommand::Calibrate(args) => calibrate::calibrate(args, ui),
         GuestCommand::List { json } => show_list(*json),
     }
 }
@@ -128,7 +150,7 @@ fn show_list(as_json: bool) -> Result<()> {
 /// The workload of this name or in this file, with its title.
 pub(crate) fn workload(name: &str, duration: Span, ui: &Ui) -> Result<(Workload, String)> {
     if Path::new(name).exists() {
-        let loaded = input::load(Path::new(name), ui)?;
+        let loaded = schedlab_lab::load(Path::new(name), ui)?;
         return Ok((loaded.workload, loaded.name));
     }
     Ok((workloads::named(name, duration).map_err(failure)?, name.to_string()))
@@ -158,7 +180,7 @@ pub(crate) fn stages<'a>(ui: &'a Ui, what: &'a str) -> impl FnMut(Progress) + 'a
 
 fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     let (workload, name) = workload(&args.workload, args.duration, ui)?;
-    let kernel = GuestKernel::find(&args.kernel).map_err(failure)?;
+    let kernel = args.kernel.find("guest run")?;
     let options = Options {
         cpus: args.cpus,
         duration: args.duration,
@@ -234,7 +256,7 @@ fn facts(args: &RunArgs, guest: &GuestRun, workload: String) -> RunFacts {
     }
     RunFacts {
         workload,
-        command: crate::run::command_line(),
+        command: crate::execute::command_line(),
         end: format!("stopped after {}", guest.log.header.duration),
         wall_ns: report.wall_ms * 1_000_000,
         dropped: report.dropped.clone(),

@@ -8,11 +8,11 @@
 //!   ping-pong      2,500          7,000           3,500                  3,500          110 ms
 //! ```
 
+use super::{KernelArgs, failure, stages};
 use crate::failure::{Failure, Result};
-use crate::guest::{failure, stages};
 use crate::ui::Ui;
 use clap::Args;
-use schedlab_guest::{GuestKernel, GuestRun, Options, workloads};
+use schedlab_guest::{GuestRun, Options, workloads};
 use schedlab_instruments::summarize;
 use schedlab_log::Kind;
 use schedlab_units::Span;
@@ -20,9 +20,8 @@ use std::path::PathBuf;
 
 #[derive(Args, Debug)]
 pub(crate) struct CalibrateArgs {
-    /// 6.12, 6.1, or the path of a kernel image.
-    #[arg(long, value_name = "VERSION|FILE", default_value = "6.12")]
-    pub kernel: String,
+    #[command(flatten)]
+    pub kernel: KernelArgs,
     /// Length of each run.
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub duration: Span,
@@ -54,7 +53,7 @@ struct Row {
 }
 
 pub(crate) fn calibrate(args: &CalibrateArgs, ui: &Ui) -> Result<()> {
-    let kernel = GuestKernel::find(&args.kernel).map_err(failure)?;
+    let kernel = args.kernel.find("guest calibrate")?;
     let options = Options { duration: args.duration, ..Options::default() };
     let mut rows = Vec::new();
     let mut source = String::new();
