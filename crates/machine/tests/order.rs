@@ -8,8 +8,9 @@ use schedlab_machine::kernel::*;
 use schedlab_machine::native::Native;
 use schedlab_machine::order::{Choose, Chosen, FirstPosted, Order, Ready, in_posted_order};
 use schedlab_machine::{End, Machine, Outcome, Program, Setup};
+use schedlab_stdx::Random;
 use schedlab_topology::Topology;
-use schedlab_units::{CpuId, Random, Span, TaskId, Time};
+use schedlab_units::{CpuId, Span, TaskId, Time};
 use schedlab_workload::Workload;
 
 /// What [`FirstPosted`] does, spelt out.

@@ -8,7 +8,10 @@ use schedlab_workload::tools::{Column, Life};
 use std::path::Path;
 
 /// What is marked above the work: a name, how high, and whether it happens in a stretch of time.
-const MARKS: [(&str, f64, fn(&Column) -> bool); 3] = [
+/// Name, height, and which columns have it.
+type Mark = (&'static str, f64, fn(&Column) -> bool);
+
+const MARKS: [Mark; 3] = [
     ("woken by a task", 1.08, |column| column.woken > 0),
     ("forks, changes, yields", 1.16, |column| column.forks > 0 || column.prios > 0 || column.yields > 0),
     ("ends", 1.24, |column| column.exit),
