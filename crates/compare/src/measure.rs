@@ -49,12 +49,12 @@ impl Measures {
             subjects: subjects.iter().map(of_subject).collect(),
             wakeup_latency_curve: curve(&summary.system.wakeup_latency),
             run_delay_curve: curve(&summary.system.run_delay),
-            warnings: run.report.warnings.iter().map(first_line).collect(),
+            warnings: run.report.warnings.iter().map(|text| first_line(text)).collect(),
         })
     }
 }
 
-fn first_line(text: &String) -> String {
+fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_string()
 }
 

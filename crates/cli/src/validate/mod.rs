@@ -109,7 +109,7 @@ impl ValidateArgs {
         if !self.against.is_empty() && nr_kinds > 1 {
             return refuse("give one kernel image, or host, or releases; one kind at a time");
         }
-        if !(images.is_empty() && !args.host) && (args.refresh || args.golden_only) {
+        if (args.host || !images.is_empty()) && (args.refresh || args.golden_only) {
             return refuse("--refresh and --golden-only are for guests with a packaged kernel");
         }
         if args.host && args.kvm {

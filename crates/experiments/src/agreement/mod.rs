@@ -61,7 +61,7 @@ pub enum AgreementError {
         /// This workload.
         workload: String,
         /// How.
-        ended: Ended,
+        ended: Box<Ended>,
     },
     /// A workload that was to be kept cannot be written.
     #[error("{}: {source}; choose a folder that can be written to, with free space", path.display())]
@@ -128,7 +128,7 @@ fn run(
         Ok(finished) => finished.log,
         Err(ended) => {
             let (sched, workload) = (scheduler.name().to_string(), case.name.clone());
-            return Err(AgreementError::Ended { sched, workload, ended });
+            return Err(AgreementError::Ended { sched, workload, ended: Box::new(ended) });
         }
     };
     if let Some(path) = keep {
