@@ -1,4 +1,5 @@
-//! How does a command end? Exit status and one sentence, by kind of failure (DESIGN: 1 finding, 2 input, 3 scheduler, 4 ours).
+//! How does a command end? Exit status and one sentence, by kind of failure (DESIGN: 1 finding, 2 input, 3 scheduler, 4
+//! ours).
 
 use schedlab_lab::{Fails, FailureKind};
 use std::fmt;

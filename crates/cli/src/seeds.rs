@@ -10,11 +10,12 @@ use std::path::PathBuf;
 /// What makes one command many runs.
 #[derive(Args, Debug)]
 pub(crate) struct ManyArgs {
-    /// Vary what the workload leaves open (tick phase, timer slack, start offsets), and what the scheduler draws: the same
-    /// seed gives the same run. Several seeds (1-8 or 1,2,5) are as many runs.
+    /// Vary what the workload leaves open (tick phase, timer slack, start offsets), and what the scheduler draws: the
+    /// same seed gives the same run. Several seeds (1-8 or 1,2,5) are as many runs.
     #[arg(long, value_name = "SEEDS")]
     pub seed: Option<Seeds>,
-    /// The same with ranges of one's own: SEED[,phase=TIME|,at=TIME][,slack=TIME][,start=TIME][,late=TIME]; without SEED those of --seed are taken.
+    /// The same with ranges of one's own: SEED[,phase=TIME|,at=TIME][,slack=TIME][,start=TIME][,late=TIME]; without
+    /// SEED those of --seed are taken.
     #[arg(long, value_name = "SPEC")]
     pub perturb: Option<PerturbSpec>,
     /// Kernel code takes time, as this TOML file says (costs/*.toml are measured ones): switch = "2us", ...

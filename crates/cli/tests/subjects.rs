@@ -1,4 +1,5 @@
-//! Every command that takes a scheduler, with every form in which schedulers are written: it takes it, or says why not with status 2.
+//! Every command that takes a scheduler, with every form in which schedulers are written: it takes it, or says why not
+//! with status 2.
 
 mod common;
 

@@ -121,8 +121,8 @@ pub fn who_ran(subject: &Subject, clients: &[Client], length: Span) -> Result<Ve
     Ok(stays.iter().map(stretch).collect())
 }
 
-/// The log of a workload on one CPU: a native scheduler in this process, real Linux in a child. A warning, or a request that is refused,
-/// is no result: the clients would not be those that were asked for.
+/// The log of a workload on one CPU: a native scheduler in this process, real Linux in a child. A warning, or a request
+/// that is refused, is no result: the clients would not be those that were asked for.
 pub(crate) fn log(subject: &Subject, workload: &Workload, length: Span) -> Result<MemLog, ArmError> {
     let topology = Topology::flat(1).expect("one CPU is a machine");
     let ended = |ended| ArmError::of(subject, ended);

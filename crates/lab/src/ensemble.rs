@@ -31,15 +31,16 @@ pub struct Ensemble<'a> {
     pub contenders: &'a [Subject],
     /// One run per contender and seed.
     pub seeds: &'a [u64],
-    /// Ranges of the perturbation; its seed is replaced by each of `seeds`. `None`: seeds are only what schedulers draw from.
+    /// Ranges of the perturbation; its seed is replaced by each of `seeds`. `None`: seeds are only what schedulers draw
+    /// from.
     pub perturb: Option<Perturb>,
     /// Runs at once.
     pub jobs: usize,
 }
 
 impl Ensemble<'_> {
-    /// Runs everything and measures each run that ends as it should, by this standard; `done` hears how many runs are finished. Gives,
-    /// by contender and then by seed, what was measured, or on one line why there is nothing.
+    /// Runs everything and measures each run that ends as it should, by this standard; `done` hears how many runs are
+    /// finished. Gives, by contender and then by seed, what was measured, or on one line why there is nothing.
     ///
     /// # Errors
     /// Workers cannot be started.

@@ -1,4 +1,5 @@
-//! Whose fault is it that there is no result? One answer for every error; a command's exit status is this answer as a number.
+//! Whose fault is it that there is no result? One answer for every error; a command's exit status is this answer as a
+//! number.
 //!
 //! ```
 //! use schedlab_lab::{Fails, FailureKind, SubjectSpec};

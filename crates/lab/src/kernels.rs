@@ -1,4 +1,5 @@
-//! Which real Linux is there, and how does one come by another? Packaged releases, trees and tarballs that have a name, trees by path.
+//! Which real Linux is there, and how does one come by another? Packaged releases, trees and tarballs that have a name,
+//! trees by path.
 
 use crate::progress::Progress;
 use crate::subject::Setting;
@@ -22,8 +23,8 @@ pub struct Version {
     pub built: bool,
 }
 
-/// The versions that there is a port for, and the user's own kernels. Built: by the present port, as it is without further options
-/// (an object of an older port would be built again before its first run).
+/// The versions that there is a port for, and the user's own kernels. Built: by the present port, as it is without
+/// further options (an object of an older port would be built again before its first run).
 pub fn versions() -> Vec<Version> {
     let installed = build::installed().unwrap_or_default();
     let packaged = packaged_series().into_iter().map(|series| {
@@ -65,7 +66,8 @@ pub(crate) fn series_of(name: &str) -> Option<&str> {
     name.strip_prefix("linux-")
 }
 
-/// Whether there is a kernel of this name (`linux-6.12`), or could be: else the name may be a native scheduler's (`linux-2.4`).
+/// Whether there is a kernel of this name (`linux-6.12`), or could be: else the name may be a native scheduler's
+/// (`linux-2.4`).
 pub(crate) fn is_known(name: &str) -> bool {
     series_of(name).is_some_and(is_known_series)
 }

@@ -1,16 +1,17 @@
 //! From a name and a path to a judged run. Everything that asks a question of a scheduler stands on this floor.
 //!
 //! ```text
-//!   "linux-6.12:base_slice_ns=700000" ── SubjectSpec ── resolve ──> Subject ─┐
-//!                                                                            ├─ on ──> Request ── run ──> Finished  or  Ended
-//!   "samples/compile" ───────────────── load ─────────────────────> Loaded ──┘                   (judged once, for all)
-//!                                                                              Ensemble: many of them
+//!   "rr:quantum=5ms" ── SubjectSpec ── resolve ──> Subject ─┐
+//!                                                           ├─ on ──> Request ── run ──> Finished  or  Ended
+//!   "samples/compile" ──── load ─────────────────> Loaded ──┘                  (judged once, for all)
+//!                                                             Ensemble: many of them
 //! ```
 //!
 //! * [`SubjectSpec`]: the one grammar in which schedulers are written; [`Subject`]: one that is ready to be run.
 //! * [`load()`]: a workload, from whatever a path leads to.
 //! * [`run()`]: a run and its judged end; [`Ensemble`]: many.
-//! * [`Error`], [`FailureKind`]: what went wrong, and whose fault it is. [`Progress`]: who hears how far a long step is.
+//! * [`Error`], [`FailureKind`]: what went wrong, and whose fault it is.
+//! * [`Progress`]: who hears how far a long step is.
 //!
 //! ```
 //! use schedlab_lab::{Silent, Standard, Subject, load, run};

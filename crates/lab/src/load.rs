@@ -1,4 +1,5 @@
-//! From a path to a workload: a file of one, a recording, a mix, the settings of a generator, or a folder with one of them.
+//! From a path to a workload: a file of one, a recording, a mix, the settings of a generator, or a folder with one of
+//! them.
 //!
 //! ```text
 //! samples/hand/rt.txt         a workload                     read
@@ -237,8 +238,8 @@ pub fn title(path: &Path) -> String {
 fn notes(summary: &Summary) -> Vec<String> {
     let wakeups = summary.wakeups;
     vec![format!(
-        "imported from a trace of {:.1} s with {:.1} s of CPU time; {:.0} % of {} wakeups are external (timers, devices, tasks \
-         left out), the others depend on a task of the workload",
+        "imported from a trace of {:.1} s with {:.1} s of CPU time; {:.0} % of {} wakeups are external (timers, \
+         devices, tasks left out), the others depend on a task of the workload",
         Span::from_ns(summary.duration_ns).as_s_f64(),
         Span::from_ns(summary.cpu_ns).as_s_f64(),
         wakeups.external_percent(),

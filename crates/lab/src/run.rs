@@ -1,7 +1,7 @@
 //! A run, from a plan to its judged end: [`Finished`], or [`Ended`] with why.
 //!
-//! The plan is a [`Request`], which [`Subject::on`](crate::Subject::on) begins. There is one judge for all runs, whoever wants
-//! them and wherever they were made:
+//! The plan is a [`Request`], which [`Subject::on`](crate::Subject::on) begins. There is one judge for all runs,
+//! whoever wants them and wherever they were made:
 //!
 //! | what happened | judged as | exit status |
 //! |---|---|---|
@@ -34,7 +34,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub enum Standard {
     /// Nothing: the caller shows warnings and refused requests, which are in [`Finished::report`].
     Shown,
-    /// A warning of the scheduler: what comes after it is not to be trusted. Refused requests are part of what is looked at.
+    /// A warning of the scheduler: what comes after it is not to be trusted. Refused requests are part of what is
+    /// looked at.
     NoWarning,
     /// A warning, or a request that the scheduler refused: the result would not be that of the workload.
     AsAsked,
@@ -60,10 +61,12 @@ impl Finished {
     }
 }
 
-/// A run that did not end as it should. The text tells all that is known, over several lines if need be; [`Ended::short`] is a line.
+/// A run that did not end as it should. The text tells all that is known, over several lines if need be;
+/// [`Ended::short`] is a line.
 #[derive(Debug, thiserror::Error)]
 pub enum Ended {
-    /// It could not be started: the workload cannot be executed, the scheduler does not take the parameters, the host refuses.
+    /// It could not be started: the workload cannot be executed, the scheduler does not take the parameters, the host
+    /// refuses.
     #[error(transparent)]
     NotStarted(RunError),
     /// The tasks that are left wait for each other.
@@ -229,8 +232,8 @@ fn checked(log: &dyn Log) -> Result<Summary, Ended> {
     Ok(summary)
 }
 
-/// Runs a native scheduler in this process: no process, no file, some microseconds instead of milliseconds for a small workload. For
-/// schedulers that are known to end. Judged as [`run`] judges.
+/// Runs a native scheduler in this process: no process, no file, some microseconds instead of milliseconds for a small
+/// workload. For schedulers that are known to end. Judged as [`run`] judges.
 ///
 /// # Errors
 /// [`Ended`].

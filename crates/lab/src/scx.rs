@@ -1,4 +1,5 @@
-//! How does a sched_ext scheduler in BPF C come onto a kernel? Found, compiled for the kernel that has the class, with its sub-schedulers.
+//! How does a sched_ext scheduler in BPF C come onto a kernel? Found, compiled for the kernel that has the class, with
+//! its sub-schedulers.
 //!
 //! ```text
 //! scx:PATH.bpf.c          the file, on Linux 6.12
@@ -8,7 +9,8 @@
 //! scx:simple@7.2          the same of 7.2, on 7.2; also the name of a tree of yours
 //! ```
 //!
-//! The parameter `sub@/GROUP=WHAT` attaches a sub-scheduler to a control group: WHAT as behind `scx:`, on the same kernel.
+//! The parameter `sub@/GROUP=WHAT` attaches a sub-scheduler to a control group: WHAT as behind `scx:`, on the same
+//! kernel.
 
 use crate::kernels;
 use crate::spec::Scx;
@@ -95,7 +97,8 @@ fn source(asked: &Scx, kernel: &BuiltKernel, setting: Setting<'_>) -> Result<Pat
         }
     };
     Err(SubjectError::NoScx(format!(
-        "Linux {} has no scheduler '{name}' in tools/sched_ext (it has {known}), and it is no published crate scx_{name}; a file of your own: scx:PATH.bpf.c{why}",
+        "Linux {} has no scheduler '{name}' in tools/sched_ext (it has {known}), and it is no published crate \
+         scx_{name}; a file of your own: scx:PATH.bpf.c{why}",
         kernel.version
     )))
 }

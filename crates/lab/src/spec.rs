@@ -11,9 +11,9 @@
 //! host                         this machine's own kernel: only where a command says so
 //! ```
 //!
-//! What a text means does not depend on which files there are, but for a folder whose name has a plus: of `linux:DIR+A` the folder
-//! `DIR+A` is taken if there is one. In the path of `linux:`, `scx:` and `guest:` a colon belongs to the
-//! path unless KEY=VALUE follows, and an equals sign before the first such colon does too:
+//! What a text means does not depend on which files there are, but for a folder whose name has a plus: of
+//! `linux:DIR+A` the folder `DIR+A` is taken if there is one. In the path of `linux:`, `scx:` and `guest:` a colon
+//! belongs to the path unless KEY=VALUE follows, and an equals sign before the first such colon does too:
 //!
 //! ```text
 //! linux:/src/a:b               the folder /src/a:b
@@ -22,8 +22,8 @@
 //! linux:/src/a\:b=c            the folder /src/a:b=c
 //! ```
 //!
-//! A backslash makes a following `\ : = , + @` an ordinary character, in values too (`NAME:KEY=a\:b`). In a list of schedulers
-//! ([`SubjectList`]) commas separate, unless they are written `\,`.
+//! A backslash makes a following `\ : = , + @` an ordinary character, in values too (`NAME:KEY=a\:b`). In a list of
+//! schedulers ([`SubjectList`]) commas separate, unless they are written `\,`.
 
 use crate::subject::SubjectError;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! Which scheduler, ready to be run? A [`SubjectSpec`] looked up: a native policy, or real Linux, which is built if it is not there yet.
+//! Which scheduler, ready to be run? A [`SubjectSpec`] looked up: a native policy, or real Linux, which is built if it
+//! is not there yet.
 //!
 //! ```
 //! use schedlab_lab::Subject;
@@ -40,7 +41,8 @@ pub enum SubjectError {
     )]
     NoName { text: String },
     #[error(
-        r"'{part}' in '{text}' is not KEY=VALUE; expected NAME[:KEY=VALUE]..., for example linux-6.12:base_slice_ns=700000 (a colon within a path or value is written '\:')"
+        "'{part}' in '{text}' is not KEY=VALUE; expected NAME[:KEY=VALUE]..., for example linux-6.12:base_slice_ns=700000 \
+         (a colon within a path or value is written '\\:')"
     )]
     NotAParam { text: String, part: String },
     #[error("there is no scheduler '{name}'; {hint}'schedlab schedulers' lists them")]
@@ -48,7 +50,8 @@ pub enum SubjectError {
     #[error("hz={value} in '{text}': expected ticks per second, 100, 250, 300 or 1000")]
     Hz { text: String, value: String },
     #[error(
-        "'{text}' is no native scheduler, and this takes only those: it runs the policy itself, without a kernel; 'schedlab schedulers' lists them"
+        "'{text}' is no native scheduler, and this takes only those: it runs the policy itself, without a kernel; \
+         'schedlab schedulers' lists them"
     )]
     NotNative { text: String },
     #[error("{by} does not take '{text}': {why}")]
@@ -129,10 +132,12 @@ impl SubjectSpec {
     pub fn check_machine(&self) -> Result<(), SubjectError> {
         let why = match self.form() {
             Form::Guest { .. } => {
-                "it is real Linux in a virtual machine, and this needs the simulated one; 'schedlab guest run', 'schedlab guest calibrate' and 'schedlab validate --against' take it"
+                "it is real Linux in a virtual machine, and this needs the simulated one; \
+                 'schedlab guest run', 'schedlab guest calibrate' and 'schedlab validate --against' take it"
             }
             Form::Host => {
-                "it is this machine's own kernel, and this needs a simulated one; 'schedlab validate --against host' takes it"
+                "it is this machine's own kernel, and this needs a simulated one; \
+                 'schedlab validate --against host' takes it"
             }
             _ => return Ok(()),
         };
@@ -165,7 +170,8 @@ impl SubjectSpec {
             (Form::Guest { kernel }, []) => return Ok(Real::Guest(kernel)),
             (Form::Host, []) => return Ok(Real::Host),
             (Form::Guest { .. } | Form::Host, _) => {
-                "parameters are for the simulated machine; 'schedlab guest run' has --set PATH=VALUE and --kernel-arg WORD"
+                "parameters are for the simulated machine; \
+                 'schedlab guest run' has --set PATH=VALUE and --kernel-arg WORD"
             }
             _ => {
                 "expected real Linux: guest:6.12 or guest:FILE in a virtual machine, or host, this machine's own kernel"
@@ -182,7 +188,8 @@ impl SubjectSpec {
         match self.real(by)? {
             Real::Guest(kernel) => Ok(kernel),
             Real::Host => {
-                let why = "it boots a kernel of its own; 'schedlab validate --against host' runs workloads on this machine's";
+                let why = "it boots a kernel of its own; \
+                           'schedlab validate --against host' runs workloads on this machine's";
                 Err(SubjectError::NotTaken { by, text: self.text().to_string(), why: why.to_string() })
             }
         }

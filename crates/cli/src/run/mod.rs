@@ -28,8 +28,8 @@ pub(crate) struct RunArgs {
     /// All workloads in one run, side by side on one machine, instead of a run for each.
     #[arg(long)]
     pub together: bool,
-    /// The scheduler, with parameters if wanted: NAME[:KEY=VALUE]... (`schedlab schedulers` lists them; hz=1000 builds real Linux
-    /// with other ticks).
+    /// The scheduler, with parameters if wanted: NAME[:KEY=VALUE]... (`schedlab schedulers` lists them; hz=1000 builds
+    /// real Linux with other ticks).
     #[arg(long, value_name = "NAME")]
     pub sched: SubjectSpec,
     /// Number of CPUs, all alike.
@@ -61,7 +61,8 @@ pub(crate) struct RunArgs {
     pub json: Option<PathBuf>,
     #[command(flatten)]
     pub at: crate::at::AtArgs,
-    /// End the run if the scheduler does nothing for this long: an endless loop. (Time in which this machine does not let it run does not count.)
+    /// End the run if the scheduler does nothing for this long: an endless loop. (Time in which this machine does not
+    /// let it run does not count.)
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub stall: Span,
     #[command(flatten)]
