@@ -107,7 +107,7 @@ count() {
 	local duration=$1 workload=$2 file
 	shift 2
 	# the kernel rewrites its own text (static keys): valgrind must look for that
-	valgrind -q --tool=callgrind --smc-check=all --callgrind-out-file="$out/cg.$duration.%p" \
+	valgrind -q --tool=callgrind --trace-children=yes --smc-check=all --callgrind-out-file="$out/cg.$duration.%p" \
 		"$schedlab" --quiet run "$workload" "$@" --duration "$duration" --json /dev/null >/dev/null 2>&1
 	# the child is the one that executed the kernel object
 	for file in "$out/cg.$duration".*; do awk -f scripts/instructions.awk "$file"; done | sort -k2,2n | tail -1

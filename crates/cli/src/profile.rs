@@ -95,7 +95,7 @@ fn callgrind(args: &[OsString]) -> Result<BTreeMap<String, Function>> {
     let dir = tempfile::tempdir().map_err(Failure::input)?;
     let program = std::env::current_exe().map_err(Failure::input)?;
     let status = Command::new("valgrind")
-        .args(["-q", "--tool=callgrind"])
+        .args(["-q", "--tool=callgrind", "--trace-children=yes"]) // (the worker is started by exec)
         .arg(format!("--callgrind-out-file={}/%p", dir.path().display()))
         .arg(program)
         .arg("--quiet")
