@@ -103,7 +103,7 @@ fn foreign_text_is_shown_and_not_obeyed() {
         assert!(text.contains(word), "{args:?}: '{word}' is missing in: {text}");
     };
     let bad = file(format!("schedlab-workload 1\n- INIT 0 0 1 runnable {foreign}\n").as_bytes());
-    checked(&["run", bad.path().to_str().unwrap(), "--sched", "fifo", "--cpus", "1"], 2, "\\u001b]");
+    checked(&["run", bad.path().to_str().unwrap(), "--sched", "fifo", "--cpus", "1"], 2, "\\u{1b}]");
     checked(&["run", foreign, "--sched", "fifo", "--cpus", "1"], 2, escaped);
     checked(&["run", "samples/hand/rt.txt", "--sched", foreign, "--cpus", "1"], 2, escaped);
     checked(&["run", "samples/hand/rt.txt", "--sched", "fifo", "--cpus", foreign], 2, escaped);

@@ -57,6 +57,7 @@ fn every_hand_written_sample_loads() {
         .collect();
     names.sort();
     let expected = [
+        "cameras.txt",
         "cgroup.txt",
         "deadlock.txt",
         "fairbench.txt",
