@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use schedlab_workload::text::{TextLimits, parse_text_within};
+use schedlab_workload::{limits::Limits, text::parse_text_within};
 use schedlab_workload::{find_deadlock, parse_text};
 
 fuzz_target!(|bytes: &[u8]| {
-    let limits = TextLimits { events_max: 10_000, tasks_max: 1_000 };
+    let limits = Limits { events: 10_000, tasks: 1_000, ..Limits::HELD };
     match parse_text_within("fuzz", bytes, limits) {
         Err(error) => assert!(!error.to_string().is_empty() && !error.picture().is_empty()),
         Ok(workload) => {

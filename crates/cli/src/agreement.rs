@@ -1,12 +1,12 @@
 //! `schedlab agreement`: how far native policies agree with the real kernels that they model.
 
 use crate::failure::{Failure, Result};
-use crate::input;
 use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_experiments::agreement::{Case, Pair, Row, agree, cases, pages};
-use schedlab_runner::{Scheduler, pool};
+use schedlab_lab::{RunFailure, Subject, SubjectSpec};
+use schedlab_runner::pool;
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ const MODELS: [(&str, &str, bool, bool); 2] =
 pub(crate) fn agreement(args: &AgreementArgs, ui: &Ui) -> Result<()> {
     args.output.check()?;
     if let Some(folder) = &args.logs {
-        schedlab_experiments::output::create(folder).map_err(Failure::input)?;
+        schedlab_report::pages::create(folder).map_err(Failure::input)?;
     }
     let pairs = args.linux.iter().map(|series| pair(series, ui)).collect::<Result<Vec<_>>>()?;
     let cases = all_cases(args, ui)?;
@@ -66,15 +66,15 @@ pub(crate) fn agreement(args: &AgreementArgs, ui: &Ui) -> Result<()> {
         let (case, pair) = all[index];
         agree(case, pair, args.logs.as_deref())
             .map(|found| Row::new(case, pair, &found))
-            .map_err(|error| error.to_string())
+            .map_err(|error| RunFailure::of(&error))
     };
     let jobs = args.jobs.unwrap_or_else(pool::cores);
     let done = |count| step.progress(format!("{count} of {} comparisons", all.len()));
-    let results = pool::map(all.len(), jobs, work, done).map_err(Failure::input)?;
+    let results = pool::map(all.len(), jobs, work, done)?;
     drop(step);
     let mut rows = Vec::new();
     for result in results {
-        rows.push(result.map_err(|died| Failure::Internal(died.to_string()))?.map_err(Failure::Input)?);
+        rows.push(result??);
     }
     rows.sort_by_key(|row| args.linux.iter().position(|series| row.real == format!("linux-{series}")));
     let pages = pages(&rows);
@@ -95,15 +95,16 @@ fn pair(series: &str, ui: &Ui) -> Result<Pair> {
         )));
     };
     let topology = Topology::flat(1).map_err(Failure::input)?;
-    let real = crate::schedulers::resolve(&format!("linux-{series}"), 250, &topology, ui)?;
-    let native = schedlab_policies::find(native).expect("the models are registered");
-    Ok(Pair { native: Scheduler::Native(native), real, fair_server, start_debit })
+    let real: SubjectSpec = format!("linux-{series}").parse()?;
+    let real = real.resolve(ui.setting(250, &topology))?.scheduler;
+    let native = Subject::native(native)?.scheduler;
+    Ok(Pair { native, real, fair_server, start_debit })
 }
 
 fn all_cases(args: &AgreementArgs, ui: &Ui) -> Result<Vec<Case>> {
     let mut out = Vec::new();
     let mut add = |path: &std::path::Path, machines: &[u32]| -> Result<()> {
-        let loaded = input::load(path, ui)?;
+        let loaded = schedlab_lab::load(path, ui)?;
         for &nr_cpus in machines {
             out.push(Case {
                 name: loaded.name.clone(),
@@ -121,7 +122,7 @@ fn all_cases(args: &AgreementArgs, ui: &Ui) -> Result<Vec<Case>> {
         return Ok(out);
     }
     for (name, machines) in SAMPLES {
-        match crate::demo::project_file(name) {
+        match crate::project::project_file(name) {
             Some(path) => add(&path, machines)?,
             None => ui.say(format!("{name} is not found: left out")),
         }

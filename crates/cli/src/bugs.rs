@@ -11,6 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use clap::Args;
+use schedlab_lab::kernels;
 use schedlab_linux::bugs::{self, Bug, BugTree, Measure, Origin, Reading};
 use schedlab_linux::build::{self, BuildOptions};
 use serde_json::{Value, json};
@@ -104,7 +105,7 @@ fn run_all<'a>(chosen: &'a [Bug], dir: &Path, show: bool, ui: &Ui) -> Result<Vec
     let mut outcomes = Vec::new();
     let series: BTreeSet<&str> = chosen.iter().map(|bug| bug.series.as_str()).collect();
     for series in series {
-        let packaged = crate::linux::obtain(series, &BuildOptions::default(), ui)?;
+        let packaged = kernels::obtain(series, &BuildOptions::default(), ui).map_err(Failure::input)?;
         let tree = BugTree::open(&packaged).map_err(Failure::input)?;
         for bug in chosen.iter().filter(|bug| bug.series == series) {
             let outcome = run_one(bug, dir, &tree, ui)?;
@@ -124,7 +125,8 @@ fn run_one<'a>(bug: &'a Bug, dir: &Path, tree: &BugTree, ui: &Ui) -> Result<Outc
     tree.apply(bug).map_err(Failure::input)?;
     let verb = if let Origin::Open(_) = bug.origin() { "mended in" } else { "put into" };
     let what = format!("{} {verb} a copy of Linux {}", bug.name, bug.series);
-    crate::linux::with_progress(&what, ui, |p| build::add_tree(tree.path(), &options, p))?;
+    kernels::with_progress(&what, ui, |p| build::add_tree(tree.path(), &options, p))
+        .map_err(Failure::input)?;
     let build_s = started.elapsed().as_secs_f64();
     let started = Instant::now();
     let step = ui.step(format!("{}: {}", bug.name, bug.run.workload.display()));

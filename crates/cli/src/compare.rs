@@ -1,14 +1,14 @@
 //! `schedlab compare`: several schedulers on the same workload, many perturbed replays each, what changed most first.
 
+use crate::execute::command_line;
 use crate::failure::{Failure, Result};
-use crate::input::{self, Loaded};
-use crate::many::{PerturbSpec, Seeds};
 use crate::output;
-use crate::run::command_line;
+use crate::seeds::{PerturbSpec, Seeds};
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_compare::gate::Outcome;
-use schedlab_compare::{Compared, Contender, ContenderSpec, Ensemble, FailureKind, Gate, show};
+use schedlab_compare::{Compared, Gate, Samples, show};
+use schedlab_lab::{Ensemble, FailureKind, Loaded, Subject, SubjectSpec, load};
 use schedlab_machine::Perturb;
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_report::Style;
@@ -25,9 +25,9 @@ pub(crate) struct CompareArgs {
     /// A scheduler, with parameters if wanted: NAME[:KEY=VALUE]... (linux-6.12:base_slice_ns=700000; hz=1000 builds real
     /// Linux with other ticks). The first is the baseline.
     #[arg(long, value_name = "SPEC", required = true)]
-    pub sched: Vec<ContenderSpec>,
+    pub sched: Vec<SubjectSpec>,
     /// Numbers of CPUs, all alike: 4 or 2,4,8; each is compared by itself.
-    #[arg(long, value_name = "N", conflicts_with = "machine", value_delimiter = ',', value_parser = crate::args::parse_cpus)]
+    #[arg(long, value_name = "N", conflicts_with = "machine", value_delimiter = ',', value_parser = crate::parse::parse_cpus)]
     pub cpus: Vec<Topology>,
     /// A machine: a number, or packages=2,llcs=2,cores=4,smt=2; may be given several times.
     #[arg(long, value_name = "TOPO")]
@@ -71,7 +71,7 @@ pub(crate) struct CompareArgs {
 pub(crate) fn compare(args: &CompareArgs, ui: &Ui) -> Result<()> {
     check(args)?;
     let workloads =
-        args.workloads.iter().map(|path| input::load(path, ui)).collect::<Result<Vec<Loaded>>>()?;
+        args.workloads.iter().map(|path| load(path, ui)).collect::<std::result::Result<Vec<Loaded>, _>>()?;
     let machines = if args.cpus.is_empty() { &args.machine } else { &args.cpus };
     let seeds: Vec<u64> = match &args.seed {
         Some(seeds) => seeds.0.clone(),
@@ -135,23 +135,10 @@ fn check_subjects(args: &CompareArgs, loaded: &Loaded) -> Result<()> {
     Ok(())
 }
 
-fn contenders(args: &CompareArgs, topology: &Topology, ui: &Ui) -> Result<Vec<Contender>> {
-    let one = |spec: &ContenderSpec| {
-        let is_linux = spec.name.starts_with("linux-") || spec.name.starts_with("scx:");
-        let mut params = spec.params.clone();
-        let mut hz = args.hz;
-        // ticks per second are built into real Linux, not set when it runs
-        if is_linux && let Some(at) = params.iter().position(|(name, _)| name == "hz") {
-            let (_, value) = params.remove(at);
-            hz = value.parse().map_err(|_| {
-                Failure::Input(format!("hz={value} in '{}': expected 100, 250 or 1000", spec.text))
-            })?;
-        }
-        if args.ticks == "staggered" {
-            params.push((SKEW_TICK.to_string(), "1".to_string()));
-        }
-        let scheduler = crate::schedulers::resolve_with(&spec.name, &params, hz, topology, ui)?;
-        Ok(Contender { label: spec.text.clone(), scheduler, params })
+fn contenders(args: &CompareArgs, topology: &Topology, ui: &Ui) -> Result<Vec<Subject>> {
+    let one = |spec: &SubjectSpec| {
+        let subject = spec.resolve(ui.setting(args.hz, topology))?;
+        Ok(if args.ticks == "staggered" { subject.with(SKEW_TICK, "1") } else { subject })
     };
     args.sched.iter().map(one).collect()
 }
@@ -160,7 +147,7 @@ fn one(
     args: &CompareArgs,
     loaded: &Loaded,
     topology: &Topology,
-    contenders: &[Contender],
+    contenders: &[Subject],
     seeds: &[u64],
     ui: &Ui,
 ) -> Result<Compared> {
@@ -176,14 +163,14 @@ fn one(
     let nr_runs = seeds.len() * contenders.len();
     let what = format!("{nr_runs} runs of {} on {} CPUs", loaded.name, topology.nr_cpus());
     let step = ui.step(what.clone());
-    let samples = ensemble.run(|done| step.progress(format!("{done} of {what}"))).map_err(Failure::input)?;
+    let samples = Samples::of(&ensemble, |done| step.progress(format!("{done} of {what}")))?;
     drop(step);
     Ok(Compared::new(&loaded.name, &ensemble, samples, args.confidence / 100.0, &args.fail_if))
 }
 
 fn write(args: &CompareArgs, scenarios: &[Compared]) -> Result<()> {
     if let Some(path) = &args.html {
-        let names: Vec<&str> = args.sched.iter().map(|spec| spec.text.as_str()).collect();
+        let names: Vec<&str> = args.sched.iter().map(SubjectSpec::text).collect();
         let title = format!("{} compared", names.join(", "));
         output::text(path, &show::html(&title, scenarios, &args.fail_if, &command_line()))?;
     }
@@ -200,15 +187,14 @@ fn write(args: &CompareArgs, scenarios: &[Compared]) -> Result<()> {
 /// Exit status: a bug of ours before a misbehaving scheduler before bad input before a finding.
 fn conclude(args: &CompareArgs, scenarios: &[Compared]) -> Result<()> {
     let worst = scenarios.iter().filter_map(Compared::worst_failure).max();
-    match worst {
-        Some(FailureKind::Internal) => return Err(Failure::Internal("some runs hit a bug of ours".into())),
-        Some(FailureKind::Misbehaved) => {
-            return Err(Failure::Misbehaved(
-                "a scheduler misbehaved; 'schedlab run --seed N' repeats it".into(),
-            ));
-        }
-        Some(FailureKind::Input) => return Err(Failure::Input("some runs could not be made".into())),
-        None => {}
+    if let Some(kind) = worst {
+        let sentence = match kind {
+            FailureKind::Internal => "some runs hit a bug of ours",
+            FailureKind::Misbehaved => "a scheduler misbehaved; 'schedlab run --seed N' repeats it",
+            FailureKind::Input => "some runs could not be made",
+            FailureKind::Finding => "a scheduler warned during a run",
+        };
+        return Err(Failure::of(kind, sentence.into()));
     }
     for compared in scenarios {
         let no_data = compared.gates.iter().find(|result| result.judgement.outcome == Outcome::NoData);

@@ -9,6 +9,7 @@
 //! Simulated time stands still while gdb has the run, so that nothing changes by it: the log is the same, byte for byte. The
 //! commands that gdb gets are in `linux/gdb/schedlab.py`.
 
+use crate::execute::PATIENT;
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
 use clap::Args;
@@ -55,9 +56,6 @@ const STOP_TIME: u32 = 1;
 const STOP_WAKEUP: u32 = 2;
 const STOP_DECISION: u32 = 3;
 const STOP_LEAVES_IDLE_LLC: u32 = 4;
-
-/// Makes the run wait for its debugger, however long that takes.
-pub(crate) const PATIENT: &str = "SCHEDLAB_PATIENT";
 
 pub(crate) fn debug(args: &DebugArgs, ui: &Ui) -> Result<()> {
     let helper = build::port().map_err(Failure::input)?.join("gdb/schedlab.py");
@@ -153,7 +151,7 @@ fn stop(args: &DebugArgs, ui: &Ui) -> Result<Option<String>> {
         _ => (&**wanted, 1),
     };
     let workload = args.run.first().map(String::as_str).unwrap_or_default();
-    let loaded = crate::input::load(Path::new(workload), ui)?;
+    let loaded = schedlab_lab::load(Path::new(workload), ui)?;
     let task = crate::explain::find(&loaded.workload, name)?;
     Ok(call(STOP_WAKEUP, format!(", task={}, nth={n}", task.0), format!("wakeup number {n} of {name}")))
 }

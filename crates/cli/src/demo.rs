@@ -3,23 +3,32 @@
 //! Record a parallel compile (or take the sample), replay it through real Linux and two native schedulers on 2 and on 8 CPUs, and
 //! put the results side by side.
 
-use crate::args::DemoArgs;
+use crate::execute::{Finished, Plan, conclude, execute, report};
 use crate::failure::{Failure, Result};
-use crate::input::{self, Loaded};
-use crate::linux::Asked;
-use crate::run::{Finished, Plan, execute, report};
+use crate::project::project_file;
 use crate::ui::Ui;
+use clap::Args;
 use schedlab_host::anonymise::Others;
 use schedlab_host::{RecordOptions, Scope, What};
+use schedlab_lab::{Loaded, Subject, SubjectSpec, load};
 use schedlab_report::{Detail, PerfettoOptions, Style};
-use schedlab_runner::Scheduler;
 use schedlab_topology::Topology;
 use std::path::{Path, PathBuf};
 
-const VERSION: &str = "6.12";
+const LINUX: &str = "linux-6.12";
 const HZ: u32 = 250;
 const CPUS: [u32; 2] = [2, 8];
 const NATIVE: [&str; 2] = ["fifo", "rr"];
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Folder for the report, the Perfetto file and the trace.
+    #[arg(short, long, default_value = "out")]
+    pub output: PathBuf,
+    /// Take a sample even if recording is possible here.
+    #[arg(long)]
+    pub no_record: bool,
+}
 
 pub(crate) fn demo(args: &DemoArgs, ui: &Ui) -> Result<()> {
     std::fs::create_dir_all(&args.output).map_err(|error| {
@@ -29,47 +38,44 @@ pub(crate) fn demo(args: &DemoArgs, ui: &Ui) -> Result<()> {
         ))
     })?;
     let trace = obtain_trace(args, ui)?;
-    let mut loaded = input::load(&trace, ui)?;
+    let mut loaded = load(&trace, ui)?;
     if trace.starts_with(&args.output) {
         loaded.name = "demo".to_string(); // not the folder's
     }
     ui.say(format!("{}: {} tasks", trace.display(), loaded.workload.tasks.len()));
 
     let mut runs: Vec<Finished> = Vec::new();
-    match Topology::flat(1)
-        .map_err(Failure::input)
-        .and_then(|one| crate::linux::object(&Asked::series(VERSION), HZ, &one, ui))
-    {
-        Ok(object) => {
-            let linux = Scheduler::Linux(object);
+    let one = Topology::flat(1).map_err(Failure::input)?;
+    let linux: SubjectSpec = LINUX.parse()?;
+    match linux.resolve(ui.setting(HZ, &one)) {
+        Ok(linux) => {
             for cpus in CPUS {
                 runs.push(one_run(&loaded, &linux, cpus, &trace, ui)?);
             }
         }
-        Err(failure) => {
-            ui.say(format!("real Linux is left out: {}", failure.sentence()));
+        Err(error) => {
+            ui.say(format!("real Linux is left out: {error}"));
             ui.say("native schedulers, reports and everything else work without it");
         }
     }
     for name in NATIVE {
-        let info = schedlab_policies::find(name).expect("the demo's schedulers are registered");
-        runs.push(one_run(&loaded, &Scheduler::Native(info), CPUS[0], &trace, ui)?);
+        runs.push(one_run(&loaded, &Subject::native(name)?, CPUS[0], &trace, ui)?);
     }
-    show(&runs, &loaded, &args.output, ui)
+    show(&runs, &loaded, &args.output, ui)?;
+    runs.iter().try_for_each(conclude)
 }
 
-fn one_run(loaded: &Loaded, scheduler: &Scheduler, cpus: u32, trace: &Path, ui: &Ui) -> Result<Finished> {
+fn one_run(loaded: &Loaded, subject: &Subject, cpus: u32, trace: &Path, ui: &Ui) -> Result<Finished> {
     let plan = Plan {
         loaded,
-        scheduler,
+        subject: subject.clone(),
         topology: Topology::flat(cpus).map_err(Failure::input)?,
         duration: None,
-        params: Vec::new(),
         perturb: None,
         costs: None,
         actions: Vec::new(),
         stall_limit: schedlab_runner::STALL_LIMIT,
-        command: format!("schedlab run {} --sched {} --cpus {cpus}", trace.display(), scheduler.name()),
+        command: format!("schedlab run {} --sched {} --cpus {cpus}", trace.display(), subject.label),
     };
     execute(&plan, ui)
 }
@@ -104,21 +110,6 @@ fn record(output: &Path, ui: &Ui) -> std::result::Result<PathBuf, String> {
     }
     ui.say(recorded.to_string().trim_end());
     Ok(trace)
-}
-
-/// A file of the project: from the working directory or the program upwards.
-pub(crate) fn project_file(name: &str) -> Option<PathBuf> {
-    let program = std::env::current_exe().ok();
-    let working = std::env::current_dir().ok();
-    let starts = [working.as_deref(), program.as_deref()];
-    let found = starts
-        .into_iter()
-        .flatten()
-        .flat_map(Path::ancestors)
-        .map(|folder| folder.join(name))
-        .find(|p| p.exists())?;
-    let relative = working.and_then(|folder| found.strip_prefix(folder).ok().map(Path::to_path_buf));
-    Some(relative.map_or(found.clone(), |short| Path::new(".").join(short)))
 }
 
 fn show(runs: &[Finished], loaded: &Loaded, output: &Path, ui: &Ui) -> Result<()> {

@@ -1,14 +1,14 @@
 //! `schedlab dependencies`: what does it do to replayed latencies whether wakeups depend on the tasks that caused them?
 
-use crate::args::parse_cpus;
+use crate::execute::{Plan, conclude, execute};
 use crate::failure::{Failure, Result};
-use crate::input::{self, Loaded};
-use crate::run::{Plan, execute};
+use crate::parse::parse_cpus;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_experiments::dependencies::{Figures, figures, recorded_links, row, table};
-use schedlab_experiments::table::Table;
 use schedlab_instruments::causality;
+use schedlab_lab::{Loaded, SubjectSpec, load_as};
+use schedlab_report::table::Table;
 use schedlab_topology::Topology;
 use schedlab_trace::Mode;
 use schedlab_workload::derive::{DeriveOptions, SoftIrqRule};
@@ -21,7 +21,7 @@ pub(crate) struct DependenciesArgs {
     pub trace: PathBuf,
     /// The scheduler of the replays.
     #[arg(long, value_name = "NAME", default_value = "linux-6.12")]
-    pub sched: String,
+    pub sched: SubjectSpec,
     /// Numbers of CPUs to replay on.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2,4", value_parser = parse_cpus)]
     pub cpus: Vec<Topology>,
@@ -83,7 +83,7 @@ pub(crate) fn dependencies(args: &DependenciesArgs, ui: &Ui) -> Result<()> {
 }
 
 fn load(path: &Path, options: DeriveOptions, ui: &Ui) -> Result<Loaded> {
-    let loaded = input::load_as(path, Mode::Strict, options, ui)?;
+    let loaded = load_as(path, Mode::Strict, options, ui)?;
     match loaded.derived {
         Some(_) => Ok(loaded),
         None => Err(Failure::Input(format!(
@@ -117,20 +117,19 @@ fn replay(
         duration: None,
         format: inferred.format,
     };
-    let scheduler = crate::schedulers::resolve(&args.sched, 250, topology, ui)?;
     let plan = Plan {
         loaded: &loaded,
-        scheduler: &scheduler,
+        subject: args.sched.resolve(ui.setting(250, topology))?,
         topology: topology.clone(),
         duration: None,
-        params: Vec::new(),
         actions: Vec::new(),
         perturb: None,
         costs: None,
         stall_limit: schedlab_runner::STALL_LIMIT,
-        command: format!("schedlab run {} --sched {}", args.trace.display(), args.sched),
+        command: format!("schedlab run {} --sched {}", args.trace.display(), args.sched.text()),
     };
     let finished = execute(&plan, ui)?;
+    conclude(&finished)?; // what comes after a warning is no latency to compare
     let links = causality(&inferred.workload, &finished.log).map_err(Failure::input)?;
     let programs = finished.summary.tasks.iter().filter(|task| !loaded.workload.task(task.id).kernel_thread);
     let end_ns = programs.filter_map(|task| task.last_ns).max().unwrap_or(0);

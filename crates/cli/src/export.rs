@@ -7,7 +7,6 @@
 //! ```
 
 use crate::failure::{Failure, Result};
-use crate::input;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_log::LogHeader;
@@ -66,7 +65,7 @@ pub(crate) fn export(args: &ExportArgs, ui: &Ui) -> Result<()> {
     }
     let log = schedlab_log::open(&args.log).map_err(Failure::input)?;
     let extra = match &args.workload {
-        Some(path) => extra(&input::load(path, ui)?.workload, log.header(), path)?,
+        Some(path) => extra(&schedlab_lab::load(path, ui)?.workload, log.header(), path)?,
         None => Vec::new(),
     };
     let tasks_only = !args.kernel_threads;

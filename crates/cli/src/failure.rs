@@ -1,5 +1,7 @@
-//! How does a command end? Exit status and one sentence, by kind of failure (DESIGN: 1 finding, 2 input, 3 scheduler, 4 ours).
+//! How does a command end? Exit status and one sentence, by kind of failure (DESIGN: 1 finding, 2 input, 3 scheduler, 4
+//! ours).
 
+use schedlab_lab::{Fails, FailureKind};
 use std::fmt;
 
 /// A failed command.
@@ -17,16 +19,31 @@ pub(crate) enum Failure {
     Status(u8),
 }
 
+/// Every error that knows whose fault it is: the exit status follows from that.
+impl<E: Fails> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure::of(error.kind(), error.to_string())
+    }
+}
+
 impl Failure {
+    pub(crate) fn of(kind: FailureKind, sentence: String) -> Failure {
+        match kind {
+            FailureKind::Finding => Failure::Finding(sentence),
+            FailureKind::Input => Failure::Input(sentence),
+            FailureKind::Misbehaved => Failure::Misbehaved(sentence),
+            FailureKind::Internal => Failure::Internal(sentence),
+        }
+    }
     pub(crate) fn input(error: impl fmt::Display) -> Failure {
         Failure::Input(error.to_string())
     }
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Failure::Finding(_) => 1,
-            Failure::Input(_) => 2,
-            Failure::Misbehaved(_) => 3,
-            Failure::Internal(_) => 4,
+            Failure::Finding(_) => FailureKind::Finding.exit_status(),
+            Failure::Input(_) => FailureKind::Input.exit_status(),
+            Failure::Misbehaved(_) => FailureKind::Misbehaved.exit_status(),
+            Failure::Internal(_) => FailureKind::Internal.exit_status(),
             Failure::Status(code) => *code,
         }
     }

@@ -4,17 +4,36 @@
 //! into it), so only what is new runs again.
 
 use crate::failure::{Failure, Result};
-use crate::linux::CheckArgs;
 use crate::output;
 use crate::ui::Ui;
+use clap::Args;
 use schedlab_features::table::{self, Column, Results};
 use schedlab_features::{Bench, Cell, Feature};
+use schedlab_lab::kernels;
 use schedlab_linux::build::{self, Origin};
 use schedlab_linux::{BuildOptions, BuiltKernel};
-use schedlab_runner::LinuxObject;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io::IsTerminal;
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    /// For example 6.12; all that are built if left out.
+    pub version: Option<String>,
+    /// What works in which version: a table, each cell from a scenario that ran.
+    #[arg(long)]
+    pub all: bool,
+    /// With --all: run the scenarios again, also where the result is known.
+    #[arg(long, requires = "all")]
+    pub refresh: bool,
+    /// With --all: what each scenario is, what it found and what was expected.
+    #[arg(long, requires = "all")]
+    pub details: bool,
+    /// With --all: as JSON, to a file or `-`.
+    #[arg(long, value_name = "FILE", requires = "all")]
+    pub json: Option<PathBuf>,
+}
 
 pub(crate) fn check_all(args: &CheckArgs, ui: &Ui) -> Result<()> {
     let series: Vec<String> = match &args.version {
@@ -133,13 +152,5 @@ fn not_built(series: &str, feature: &Feature, flavour: Option<&str>) -> Cell {
 
 /// Scenarios run on this object.
 fn bench(kernel: &BuiltKernel) -> Bench {
-    let object = LinuxObject {
-        name: kernel.name(),
-        version: kernel.version.clone(),
-        hz: kernel.hz,
-        nr_cpus: kernel.nr_cpus,
-        object: kernel.object(),
-        scx: None,
-    };
-    Bench { version: kernel.linux_version(), kernel: object }
+    Bench { version: kernel.linux_version(), kernel: kernels::object(kernel) }
 }

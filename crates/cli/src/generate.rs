@@ -1,10 +1,35 @@
 //! `schedlab generate`: workloads made, not recorded.
 
-use crate::args::GenerateArgs;
 use crate::failure::{Failure, Result};
+use crate::parse::parse_param;
 use crate::ui::Ui;
+use clap::Args;
 use schedlab_workload::generate::{KINDS, Spec};
+use schedlab_workload::limits::read_toml;
 use schedlab_workload::{Form, save};
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+pub(crate) struct GenerateArgs {
+    /// What to make, or a TOML file (NAME.toml) with kind and settings; without one the kinds are listed.
+    #[arg(value_name = "KIND|FILE.toml")]
+    pub kind: Option<String>,
+    /// Take kind and settings from a TOML file.
+    #[arg(long, value_name = "FILE", conflicts_with = "kind")]
+    pub from: Option<PathBuf>,
+    /// Nice values, where the kind has them: 0,0,5,-5.
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub nice: Option<String>,
+    /// A setting of the kind, NAME=VALUE; without -o all settings are printed.
+    #[arg(long, value_name = "K=V", value_parser = parse_param)]
+    pub set: Vec<(String, String)>,
+    /// Print the settings with their meanings, as TOML to edit (also what happens without -o).
+    #[arg(long)]
+    pub print_spec: bool,
+    /// Workload file to write: text, or binary if the name ends in .wlb.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+}
 
 pub(crate) fn generate(args: &GenerateArgs, ui: &Ui) -> Result<()> {
     let file = args
@@ -13,7 +38,7 @@ pub(crate) fn generate(args: &GenerateArgs, ui: &Ui) -> Result<()> {
         .or_else(|| args.kind.as_ref().filter(|kind| kind.ends_with(".toml")).map(Into::into));
     let (name, text) = match (&args.kind, file) {
         (_, Some(path)) => {
-            let text = std::fs::read_to_string(&path);
+            let text = read_toml(&path);
             let mut text =
                 text.map_err(|error| Failure::Input(format!("{}: cannot be read: {error}", path.display())))?;
             if !args.set.is_empty() || args.nice.is_some() {

@@ -1,10 +1,10 @@
 //! `schedlab import`: a recording, or a description for rt-app, becomes a workload.
 
-use crate::args::ImportArgs;
 use crate::failure::{Failure, Result};
-use crate::input::{self, Loaded};
 use crate::output;
 use crate::ui::Ui;
+use clap::Args;
+use schedlab_lab::{Loaded, load_as};
 use schedlab_report::units::{count, time};
 use schedlab_trace::Mode;
 use schedlab_units::Span;
@@ -12,12 +12,36 @@ use schedlab_workload::derive::{DeriveOptions, InterruptRule, SoftIrqRule};
 use schedlab_workload::{Chosen, Dependencies, EventKind, Form, TraceFormat, Wakeup, Workload};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Instant;
+
+#[derive(Args, Debug)]
+pub(crate) struct ImportArgs {
+    /// A recording: trace.dat, perf.data (file, pipe, compressed), ftrace's text (also of trace-cmd report, perf script), a
+    /// Perfetto trace; or rt-app's JSON; or a folder with one of them. The content tells which.
+    pub input: PathBuf,
+    /// Workload file to write: text, or binary if the name ends in .wlb.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// Take what a damaged or truncated trace still holds, and count what is missing.
+    #[arg(long)]
+    pub lenient: bool,
+    /// Which wakeups depend on the task that caused them: infer (by evidence), all (and every softirq's), none (each sleep as long as
+    /// recorded), or tasks=NAME,WAKER>SLEEPER,... (only these; * stands for any text).
+    #[arg(long, value_name = "CHOICE", default_value = "infer")]
+    pub dependencies: Dependencies,
+    /// Leave the time of recorded interrupts in the tasks' CPU time.
+    #[arg(long)]
+    pub keep_interrupts: bool,
+    /// Summary as JSON, to a file or `-`.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
 
 pub(crate) fn import(args: &ImportArgs, ui: &Ui) -> Result<()> {
     let mode = if args.lenient { Mode::Lenient } else { Mode::Strict };
     let begin = Instant::now();
-    let mut loaded = input::load_as(&args.input, mode, derive_options(args), ui)?;
+    let mut loaded = load_as(&args.input, mode, derive_options(args), ui)?;
     let wall_ns = begin.elapsed().as_nanos() as u64;
     if args.dependencies == Dependencies::All && loaded.derived.is_none() {
         return Err(Failure::Input(format!(

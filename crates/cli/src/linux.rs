@@ -3,11 +3,10 @@
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
 use clap::{Args, Subcommand};
+use schedlab_lab::kernels;
 use schedlab_linux::build::{self, CheckReport, Named, Origin, SchedPin};
 use schedlab_linux::{BuildOptions, BuiltKernel};
-use schedlab_runner::LinuxObject;
-use schedlab_topology::Topology;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum LinuxCommand {
@@ -20,7 +19,7 @@ pub(crate) enum LinuxCommand {
     /// What is built, what can be built, and the flavours that it can be built in.
     List,
     /// Prove that every kernel file compiled is byte-identical to the package's. With --all: what works in which version.
-    Check(CheckArgs),
+    Check(crate::features::CheckArgs),
     /// Fixes of the fair class that can be undone in a copy of the source, and what shows each: a workload and an instrument.
     Bugs(crate::bugs::BugsArgs),
     /// Run a workload under gdb, with the kernel's source and symbols: stop at a time, a wakeup, a decision.
@@ -62,35 +61,6 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "FILE")]
     pub fragment: Vec<PathBuf>,
 }
-
-#[derive(Args, Debug)]
-pub(crate) struct CheckArgs {
-    /// For example 6.12; all that are built if left out.
-    pub version: Option<String>,
-    /// What works in which version: a table, each cell from a scenario that ran.
-    #[arg(long)]
-    pub all: bool,
-    /// With --all: run the scenarios again, also where the result is known.
-    #[arg(long, requires = "all")]
-    pub refresh: bool,
-    /// With --all: what each scenario is, what it found and what was expected.
-    #[arg(long, requires = "all")]
-    pub details: bool,
-    /// With --all: as JSON, to a file or `-`.
-    #[arg(long, value_name = "FILE", requires = "all")]
-    pub json: Option<PathBuf>,
-}
-
-/// A version that `--sched` can name.
-pub(crate) struct Version {
-    pub name: String,
-    pub summary: String,
-    pub built: bool,
-}
-
-/// CPUs up to which the small, faster build serves.
-const SMALL_BUILD_CPUS: u32 = 64;
-const LARGE_BUILD_CPUS: u32 = 1024;
 
 pub(crate) fn linux(command: &LinuxCommand, ui: &Ui) -> Result<()> {
     match command {
@@ -136,7 +106,7 @@ fn add(args: &AddArgs, ui: &Ui) -> Result<()> {
         }
         (None, version) => version.unwrap_or_default().to_owned(),
     };
-    let kernel = obtain(&version, &options, ui)?;
+    let kernel = kernels::obtain(&version, &options, ui).map_err(Failure::input)?;
     println!("{}", describe(&kernel));
     println!("use it with --sched {}", kernel.name());
     Ok(())
@@ -181,155 +151,6 @@ fn describe(kernel: &BuiltKernel) -> String {
         kernel.build_s,
         kernel.object().display()
     )
-}
-
-/// Shows how far a build is.
-pub(crate) fn with_progress<T>(
-    what: &str,
-    ui: &Ui,
-    work: impl FnOnce(&mut dyn FnMut(build::Progress)) -> std::result::Result<T, schedlab_linux::BuildError>,
-) -> Result<T> {
-    let step = ui.step(format!("{what}: looking for it"));
-    let mut last = "";
-    work(&mut |progress| {
-        let text = match (progress.done, progress.total) {
-            (0, 0) => format!("{what}: {}", progress.step),
-            (done, 0) => format!("{what}: {}, {done} files", progress.step),
-            (done, total) => format!("{what}: {}, {done} of {total}", progress.step),
-        };
-        if progress.step == last {
-            step.progress(text);
-        } else {
-            last = progress.step;
-            step.now(text);
-        }
-    })
-    .map_err(Failure::input)
-}
-
-fn what(name: &str, options: &BuildOptions) -> String {
-    let flavours = build::plus(&options.flavours);
-    format!("Linux {name}{flavours} (HZ={}, up to {} CPUs)", options.hz, options.nr_cpus)
-}
-
-/// Builds it, or finds it built.
-pub(crate) fn obtain(version: &str, options: &BuildOptions, ui: &Ui) -> Result<BuiltKernel> {
-    let kernel = with_progress(&what(version, options), ui, |p| build::add(version, options, p))?;
-    remark(&kernel, ui);
-    Ok(kernel)
-}
-
-fn remark(kernel: &BuiltKernel, ui: &Ui) {
-    for remark in &kernel.remarks {
-        ui.say(format!("note: {remark}"));
-    }
-}
-
-/// What `--sched linux-...` or `linux:DIR` asks for.
-pub(crate) struct Asked {
-    /// A series or a name, or the path of a tree.
-    name: String,
-    is_path: bool,
-    flavours: Vec<String>,
-}
-
-/// `linux-6.12`, `linux-6.12+uclamp`, `linux-mine`, `linux:DIR`, `linux:DIR+uclamp`; none if it is neither.
-pub(crate) fn parse(sched: &str) -> Option<Asked> {
-    let (rest, is_path) = match (sched.strip_prefix("linux-"), sched.strip_prefix("linux:")) {
-        (Some(name), _) => (name, false),
-        (_, Some(path)) => (path, true),
-        _ => return None,
-    };
-    // a folder's name can have a plus
-    if is_path && Path::new(rest).is_dir() {
-        return Some(Asked { name: rest.to_owned(), is_path, flavours: Vec::new() });
-    }
-    let mut parts = rest.split('+').map(str::to_owned);
-    let name = parts.next().unwrap_or_default();
-    Some(Asked { name, is_path, flavours: parts.collect() })
-}
-
-impl Asked {
-    /// A packaged version without flavours.
-    pub(crate) fn series(series: &str) -> Asked {
-        Asked { name: series.to_owned(), is_path: false, flavours: Vec::new() }
-    }
-
-    /// A packaged version or a kernel with a name, in this flavour.
-    pub(crate) fn flavoured(name: &str, flavour: &str) -> Asked {
-        Asked { name: name.to_owned(), is_path: false, flavours: vec![flavour.to_owned()] }
-    }
-
-    /// Whether there is such a kernel, or could be: else the name may be a native scheduler's (`linux-2.4`).
-    pub(crate) fn known(&self) -> bool {
-        self.is_path
-            || build::known_series().unwrap_or_default().contains(&self.name)
-            || build::named().unwrap_or_default().iter().any(|n| n.name == self.name)
-    }
-}
-
-/// The kernel behind `--sched`, built on first use; a tree of the user's is brought up to date.
-pub(crate) fn object(asked: &Asked, hz: u32, topology: &Topology, ui: &Ui) -> Result<LinuxObject> {
-    let kernel = built(asked, hz, topology, ui)?;
-    Ok(LinuxObject {
-        name: kernel.name(),
-        version: kernel.version.clone(),
-        hz,
-        nr_cpus: kernel.nr_cpus,
-        object: kernel.object(),
-        scx: None,
-    })
-}
-
-/// The same, with all that is known about how it was built.
-pub(crate) fn built(asked: &Asked, hz: u32, topology: &Topology, ui: &Ui) -> Result<BuiltKernel> {
-    let nr_cpus = if topology.nr_cpus() <= SMALL_BUILD_CPUS { SMALL_BUILD_CPUS } else { LARGE_BUILD_CPUS };
-    let options = BuildOptions { hz, nr_cpus, flavours: asked.flavours.clone() };
-    if asked.is_path {
-        let path = Path::new(&asked.name);
-        let kernel = with_progress(&what(&asked.name, &options), ui, |p| build::add_tree(path, &options, p))?;
-        remark(&kernel, ui);
-        Ok(kernel)
-    } else {
-        match build::find(&asked.name, &options).map_err(Failure::input)? {
-            Some(kernel) => Ok(kernel),
-            None => obtain(&asked.name, &options, ui),
-        }
-    }
-}
-
-/// The versions that there is a port for, and the user's own kernels. Built: by the present port, as it is without further options
-/// (an object of an older port would be built again before its first run).
-pub(crate) fn versions() -> Vec<Version> {
-    let installed = build::installed().unwrap_or_default();
-    let series = build::known_series().unwrap_or_default();
-    let packaged = series.into_iter().map(|series| {
-        let summary = format!("Linux {series}, unmodified, from Debian's package linux-source-{series}");
-        (series, summary)
-    });
-    let own = build::named().unwrap_or_default().into_iter().map(|named| {
-        let summary = match named.origin {
-            Origin::Tree => format!("your tree {}, as it is when the run starts", named.path.display()),
-            _ => format!("your tarball {}", named.path.display()),
-        };
-        (named.name, summary)
-    });
-    packaged
-        .chain(own)
-        .map(|(series, summary)| Version {
-            name: format!("linux-{series}"),
-            summary,
-            built: match build::find(&series, &BuildOptions::default()) {
-                Ok(found) => found.is_some() || is_own_and_built(&installed, &series),
-                Err(_) => false,
-            },
-        })
-        .collect()
-}
-
-/// A tree of the user's is built again before each run, what has changed of it.
-fn is_own_and_built(installed: &[BuiltKernel], name: &str) -> bool {
-    installed.iter().any(|kernel| kernel.series == name && kernel.origin == Origin::Tree)
 }
 
 fn check(version: Option<&str>, ui: &Ui) -> Result<()> {

@@ -4,10 +4,10 @@
 mod print;
 
 mod agreement;
+mod anonymise;
 mod args;
 mod at;
 mod bugs;
-mod calibrate;
 mod compare;
 mod costs;
 mod coverage;
@@ -15,6 +15,7 @@ mod debug;
 mod demo;
 mod dependencies;
 mod diff;
+mod execute;
 mod explain;
 mod export;
 mod failure;
@@ -23,23 +24,23 @@ mod features;
 mod generate;
 mod guest;
 mod import;
-mod input;
 mod linux;
 mod machines;
-mod many;
-mod mix;
 mod output;
 mod pages;
+mod parse;
 mod profile;
+mod project;
 mod record;
 mod reproduce;
 mod run;
 mod schedulability;
 mod schedulers;
-mod scx;
+mod seeds;
 mod tunables;
 mod ui;
 mod validate;
+mod wasted;
 mod workload;
 
 use args::{Cli, Command};
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Demo(args) => demo::demo(args, &ui),
         Command::Record(args) => record::record(args, &ui),
+        Command::Anonymise(args) => anonymise::anonymise(args, &ui),
         Command::Import(args) => import::import(args, &ui),
         Command::Dependencies(args) => dependencies::dependencies(args, &ui),
         Command::Generate(args) => generate::generate(args, &ui),
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args, &ui),
         Command::Compare(args) => compare::compare(args, &ui),
         Command::Diff(args) => diff::diff(args, &ui),
+        Command::Wasted(args) => wasted::wasted(args, &ui),
         Command::Export(args) => export::export(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
         Command::Fairness(args) => fairness::fairness(args, &ui),
@@ -73,7 +76,7 @@ fn main() -> ExitCode {
         Command::Agreement(args) => agreement::agreement(args, &ui),
         Command::Schedulability(args) => schedulability::schedulability(args, &ui),
         Command::Machines(args) => machines::machines(args),
-        Command::Schedulers { name, json } => schedulers::schedulers(name.as_deref(), *json, &ui),
+        Command::Schedulers { name, cpus, json } => schedulers::schedulers(name.as_ref(), *cpus, *json, &ui),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

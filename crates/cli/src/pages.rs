@@ -4,7 +4,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use clap::Args;
-use schedlab_experiments::output::{Pages, create};
+use schedlab_report::pages::{Pages, create};
 use std::path::PathBuf;
 
 #[derive(Args, Debug, Default)]

@@ -1,29 +1,33 @@
 //! `schedlab schedulers`: what `--sched` takes.
 
 use crate::failure::{Failure, Result};
+use crate::tunables::Tunable;
 use crate::ui::Ui;
-use schedlab_policies::registry;
-use schedlab_runner::Scheduler;
+use schedlab_lab::{Form, SubjectSpec, kernels};
+use schedlab_linux::scx;
+use schedlab_policies::{PolicyInfo, registry};
+use schedlab_runner::{LinuxObject, Scheduler};
 use schedlab_topology::Topology;
 use serde_json::json;
 
-pub(crate) fn schedulers(name: Option<&str>, as_json: bool, ui: &Ui) -> Result<()> {
-    if let Some((name, asked)) = name.and_then(|name| Some((name, crate::scx::parse(name)?))) {
-        return crate::scx::show(name, &asked, as_json, ui);
-    }
-    if let Some(asked) = name
-        && crate::linux::parse(asked).is_some_and(|asked| asked.known())
-    {
-        return linux_in_full(asked, as_json, ui);
-    }
-    let native: Vec<_> = match name {
-        Some(name) => schedlab_policies::find(name).into_iter().collect(),
+/// Ticks per second of a kernel whose tunables are shown.
+const HZ: u32 = 250;
+
+pub(crate) fn schedulers(name: Option<&SubjectSpec>, nr_cpus: u32, as_json: bool, ui: &Ui) -> Result<()> {
+    let native: Vec<&PolicyInfo> = match name {
         None => registry().iter().collect(),
+        Some(name) => {
+            let subject = name.resolve(ui.setting(HZ, &Topology::flat(nr_cpus).map_err(Failure::input)?))?;
+            match (&subject.scheduler, name.form()) {
+                (Scheduler::Native(info), _) => vec![*info],
+                (Scheduler::Linux(linux), Form::Scx(asked)) => {
+                    return scx_in_full(name.text(), &asked.kernel, linux, as_json);
+                }
+                (Scheduler::Linux(linux), _) => return linux_in_full(linux, nr_cpus, as_json, ui),
+            }
+        }
     };
-    let linux = if name.is_none() { crate::linux::versions() } else { Vec::new() };
-    if native.is_empty() && linux.is_empty() {
-        return Err(unknown(name.unwrap_or_default()));
-    }
+    let linux = if name.is_none() { kernels::versions() } else { Vec::new() };
     if as_json {
         let linux = linux.iter().map(|linux| {
             json!({"name": linux.name, "kind": "linux", "summary": linux.summary, "built": linux.built,
@@ -77,17 +81,17 @@ pub(crate) fn schedulers(name: Option<&str>, as_json: bool, ui: &Ui) -> Result<(
     Ok(())
 }
 
-/// All tunables of a kernel, with their defaults, from the kernel itself; it is built if it is not there yet.
-fn linux_in_full(name: &str, as_json: bool, ui: &Ui) -> Result<()> {
-    const HZ: u32 = 250;
-    let Scheduler::Linux(linux) = resolve(name, HZ, &Topology::flat(1).map_err(Failure::input)?, ui)? else {
-        return Err(Failure::Internal(format!("internal error: '{name}' is no kernel")));
-    };
-    let tunables = crate::tunables::tunables(&linux)?;
+/// All tunables of a kernel, with their defaults on so many CPUs, from the kernel itself.
+fn linux_in_full(linux: &LinuxObject, nr_cpus: u32, as_json: bool, ui: &Ui) -> Result<()> {
+    let tunables = crate::tunables::tunables(linux, nr_cpus, ui)?;
     if as_json {
-        let params: Vec<_> =
-            tunables.iter().map(|t| json!({"name": t.name, "default": t.default, "help": t.help})).collect();
-        let all = json!([{"name": linux.name, "kind": "linux", "version": linux.version, "hz": linux.hz, "params": params}]);
+        let param = |t: &Tunable| {
+            let by_cpus: Vec<_> = t.by_cpus.iter().map(|(n, v)| json!({"cpus": n, "default": v})).collect();
+            json!({"name": t.name, "default": t.default, "by_cpus": by_cpus, "help": t.help})
+        };
+        let params: Vec<_> = tunables.iter().map(param).collect();
+        let all = json!([{"name": linux.name, "kind": "linux", "version": linux.version, "hz": linux.hz, "cpus": nr_cpus,
+                          "params": params}]);
         println!("{}", serde_json::to_string_pretty(&all).expect("a list of strings is valid JSON"));
         return Ok(());
     }
@@ -99,16 +103,65 @@ fn linux_in_full(name: &str, as_json: bool, ui: &Ui) -> Result<()> {
             "nothing of the scheduler itself; what surrounds it: linux/NOTES.md, LIMITATIONS.md"
         )
     );
-    println!("  --param NAME=VALUE sets these; defaults as on one CPU, HZ={}:\n", linux.hz);
+    let on = if nr_cpus == 1 { "one CPU (--cpus)".to_owned() } else { format!("{nr_cpus} CPUs") };
+    println!(
+        "  --param NAME=VALUE sets these, and VALUE is in force as it is; defaults on {on}, HZ={}:\n",
+        linux.hz
+    );
     let width = tunables.iter().map(|tunable| tunable.name.len()).max().unwrap_or(0);
     for tunable in &tunables {
         let value = if tunable.default.len() > 20 { "(below)" } else { &tunable.default };
         println!("{}", format!("  {:<width$}  {value:<10}  {}", tunable.name, tunable.help).trim_end());
+        if !tunable.by_cpus.is_empty() {
+            let step = |(n, value): &(u32, String)| match n {
+                1 => format!("on one CPU {value}"),
+                n => format!("from {n} on {value}"),
+            };
+            let steps: Vec<String> = tunable.by_cpus.iter().map(step).collect();
+            println!("  {:<width$}  default {}", "", steps.join(", "));
+        }
         if tunable.default.len() > 20 {
             for line in wrapped("", &tunable.default).lines() {
                 println!("  {}", line);
             }
         }
+    }
+    Ok(())
+}
+
+/// `schedlab schedulers scx:WHAT`: what `--param` can set.
+fn scx_in_full(name: &str, kernel: &str, object: &LinuxObject, as_json: bool) -> Result<()> {
+    let Some(compiled) = &object.scx else { return Ok(()) };
+    let settings = scx::settings_of(compiled).map_err(Failure::Internal)?;
+    let (options, variables): (Vec<_>, Vec<_>) = settings.iter().partition(|s| s.is_option);
+    if as_json {
+        let params = options
+            .iter()
+            .map(|s| json!({"name": s.name, "default": s.default.to_string(), "bytes": s.bytes}));
+        let all = [
+            json!({"name": name, "kind": "scx", "summary": object.version, "params": params.collect::<Vec<_>>()}),
+        ];
+        println!("{}", serde_json::to_string_pretty(&all).expect("a list of strings is valid JSON"));
+        return Ok(());
+    }
+    println!("{name}: {}, on Linux {kernel}", compiled.source.display());
+    println!(
+        "options (--param NAME=VALUE); some are replaced by what its user-space half would set, which each report states"
+    );
+    for s in &options {
+        println!("  {:<28} {}", s.name, s.default);
+    }
+    println!("  {:<28} members of struct sched_ext_ops, for instance ops.timeout_ms=2000", "ops.MEMBER");
+    println!(
+        "  {:<28} a sub-scheduler for a control group of the workload, and its option (Linux 7.1 and later)",
+        "sub@/GROUP, NAME@/GROUP"
+    );
+    let names: Vec<&str> = variables.iter().map(|s| s.name.as_str()).collect();
+    if !names.is_empty() {
+        println!(
+            "variables that it changes itself, and which can be given a first value\n  {}",
+            names.join(" ")
+        );
     }
     Ok(())
 }
@@ -148,45 +201,4 @@ fn wrapped(heading: &str, said: &str) -> String {
         text.push_str(&format!("  {:<11} {line}\n", if place == 0 { heading } else { "" }));
     }
     text
-}
-
-/// The scheduler of this name; real Linux is built if it is not there yet.
-pub(crate) fn resolve(name: &str, hz: u32, topology: &Topology, ui: &Ui) -> Result<Scheduler> {
-    resolve_with(name, &[], hz, topology, ui)
-}
-
-/// The same, with the sub-schedulers that parameters ask for.
-pub(crate) fn resolve_with(
-    name: &str,
-    params: &[(String, String)],
-    hz: u32,
-    topology: &Topology,
-    ui: &Ui,
-) -> Result<Scheduler> {
-    if let Some(asked) = crate::linux::parse(name)
-        && asked.known()
-    {
-        return crate::linux::object(&asked, hz, topology, ui).map(Scheduler::Linux);
-    }
-    if let Some(asked) = crate::scx::parse(name) {
-        return crate::scx::object(&asked, name, params, hz, topology, ui).map(Scheduler::Linux);
-    }
-    match schedlab_policies::find(name) {
-        Some(info) => Ok(Scheduler::Native(info)),
-        None => Err(unknown(name)),
-    }
-}
-
-/// Nothing is called so.
-fn unknown(name: &str) -> Failure {
-    let mut sentence = format!("there is no scheduler '{name}'; ");
-    if name.starts_with("linux-") {
-        let known: Vec<String> = crate::linux::versions().into_iter().map(|linux| linux.name).collect();
-        sentence.push_str(&format!(
-            "of real Linux there are {}, and any tree of your own ('schedlab linux add --source DIR --name NAME'); ",
-            known.join(", ")
-        ));
-    }
-    sentence.push_str("'schedlab schedulers' lists them");
-    Failure::Input(sentence)
 }

@@ -1,9 +1,11 @@
 //! What can `--param` set under real Linux? Asked of the kernel itself: it is booted, and its files are listed and read.
 
 use crate::failure::{Failure, Result};
+use crate::ui::Ui;
+use schedlab_lab::{Standard, run};
 use schedlab_linux::tunable_name;
 use schedlab_machine::kernel::{Action, FileRequest};
-use schedlab_runner::{LinuxObject, Request, RunEnd, Scheduler};
+use schedlab_runner::{LinuxObject, Request, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::generate::from_toml;
@@ -12,8 +14,10 @@ use schedlab_workload::generate::from_toml;
 pub(crate) struct Tunable {
     /// As `--param` takes it.
     pub name: String,
-    /// Its value unless set; empty where there is none to read.
+    /// Its value unless set, on as many CPUs as were asked for: what is in force there. Empty where there is none to read.
     pub default: String,
+    /// Where it follows from the number of CPUs: from how many on which value is in force, rising. Else empty.
+    pub by_cpus: Vec<(u32, String)>,
     /// What it does, where that is known here.
     pub help: &'static str,
 }
@@ -28,7 +32,7 @@ const READ_ONLY: [&str; 4] = ["debug", "domains", "ext_server", "ext"];
 
 /// What the more important ones do, by their short name.
 const HELP: &[(&str, &str)] = &[
-    ("base_slice_ns", "EEVDF: CPU time of a request, before it is scaled by CPUs"),
+    ("base_slice_ns", "EEVDF: CPU time of a request"),
     ("latency_ns", "CFS: period in which each task runs once"),
     ("min_granularity_ns", "CFS: shortest slice"),
     ("idle_min_granularity_ns", "CFS: shortest slice of SCHED_IDLE"),
@@ -36,7 +40,10 @@ const HELP: &[(&str, &str)] = &[
         "wakeup_granularity_ns",
         "CFS: how far ahead the current task must be to be preempted by one that wakes",
     ),
-    ("tunable_scaling", "how those grow with the number of CPUs: 0 not, 1 by its logarithm, 2 linearly"),
+    (
+        "tunable_scaling",
+        "how defaults grow with the number of CPUs, from the next one that goes on or off: 0 not, 1 by its logarithm, 2 linearly",
+    ),
     ("migration_cost_ns", "a task that ran less long ago counts as cache-hot"),
     ("nr_migrate", "most tasks that a balancing step looks at"),
     ("features", "switches of the scheduler; NO_NAME turns one off, several are separated by commas"),
@@ -84,12 +91,50 @@ const OTHERS: &[(&str, &str)] = &[
     ("boot.NAME", "any other option of the kernel's command line"),
 ];
 
-/// Boots the kernel once to list its files and once to read them.
-pub(crate) fn tunables(linux: &LinuxObject) -> Result<Vec<Tunable>> {
+/// Numbers of CPUs at which defaults are compared: Linux's grow at powers of two, up to 8 CPUs.
+const COMPARED: [u32; 5] = [1, 2, 4, 8, 16];
+
+/// Boots the kernel once to list its files, and on several numbers of CPUs to read them: the defaults on `nr_cpus`.
+pub(crate) fn tunables(linux: &LinuxObject, nr_cpus: u32, ui: &Ui) -> Result<Vec<Tunable>> {
     let version = linux.linux_version();
+    let paths = files(linux, ui)?;
+    let values = |nr_cpus: u32| -> Result<Vec<Option<String>>> {
+        let asked = paths.iter().map(|path| FileRequest::Read { name: path.clone() }).collect();
+        let read = ask(linux, nr_cpus, ui, asked)?;
+        // (a folder, or not there in this version: no value)
+        let value = |(_, value): (String, std::result::Result<String, i32>)| {
+            Some(value.ok()?.split_whitespace().collect::<Vec<_>>().join(" "))
+        };
+        Ok(read.into_iter().map(value).collect())
+    };
+    let here = values(nr_cpus)?;
+    let elsewhere = COMPARED.into_iter().map(|n| Ok((n, values(n)?))).collect::<Result<Vec<_>>>()?;
+    let mut found: Vec<Tunable> = Vec::new();
+    for (index, (path, default)) in paths.iter().zip(here).enumerate() {
+        let Some(default) = default else { continue };
+        let name = tunable_name(path, version);
+        let mut by_cpus: Vec<(u32, String)> =
+            elsewhere.iter().filter_map(|(n, values)| Some((*n, values[index].clone()?))).collect();
+        by_cpus.dedup_by(|next, before| next.1 == before.1);
+        if by_cpus.len() == 1 {
+            by_cpus.clear();
+        }
+        let help = HELP.iter().find(|(known, _)| *known == name).map_or("", |(_, help)| *help);
+        found.push(Tunable { name, default, by_cpus, help });
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    for (name, help) in OTHERS {
+        let (name, default) = name.split_once('=').unwrap_or((name, ""));
+        found.push(Tunable { name: name.into(), default: default.into(), by_cpus: Vec::new(), help });
+    }
+    Ok(found)
+}
+
+/// The files that hold tunables.
+fn files(linux: &LinuxObject, ui: &Ui) -> Result<Vec<String>> {
     let list = |path: &str| FileRequest::List { path: path.to_owned() };
-    let listed =
-        ask(linux, vec![list(DEBUGFS), list(&format!("{DEBUGFS}/fair_server/cpu0")), list(SYSCTLS)])?;
+    let folders = vec![list(DEBUGFS), list(&format!("{DEBUGFS}/fair_server/cpu0")), list(SYSCTLS)];
+    let listed = ask(linux, 1, ui, folders)?;
     let mut paths: Vec<String> = Vec::new();
     for (folder, names) in &listed {
         let Ok(names) = names else { continue };
@@ -109,25 +154,15 @@ pub(crate) fn tunables(linux: &LinuxObject) -> Result<Vec<Tunable>> {
         }
     }
     paths.push(OLD_FEATURES.to_owned());
-    let read = ask(linux, paths.iter().map(|path| FileRequest::Read { name: path.clone() }).collect())?;
-    let mut found: Vec<Tunable> = Vec::new();
-    for (path, value) in read {
-        let Ok(value) = value else { continue }; // a folder, or not there in this version
-        let name = tunable_name(&path, version);
-        let help = HELP.iter().find(|(known, _)| *known == name).map_or("", |(_, help)| *help);
-        found.push(Tunable { name, default: value.split_whitespace().collect::<Vec<_>>().join(" "), help });
-    }
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    for (name, help) in OTHERS {
-        let (name, default) = name.split_once('=').unwrap_or((name, ""));
-        found.push(Tunable { name: name.into(), default: default.into(), help });
-    }
-    Ok(found)
+    Ok(paths)
 }
 
-/// Boots the kernel with next to nothing to do and accesses its files.
+/// Boots the kernel on so many CPUs with next to nothing to do and accesses its files. A warning does not spoil what they hold; it
+/// is told.
 fn ask(
     linux: &LinuxObject,
+    nr_cpus: u32,
+    ui: &Ui,
     files: Vec<FileRequest>,
 ) -> Result<Vec<(String, std::result::Result<String, i32>)>> {
     let workload =
@@ -135,13 +170,11 @@ fn ask(
     let scheduler = Scheduler::Linux(linux.clone());
     let request = Request {
         actions: &[Action { at: Span::ZERO, files }],
-        ..Request::new(&workload, &scheduler, Topology::flat(1).map_err(Failure::input)?)
+        ..Request::new(&workload, &scheduler, Topology::flat(nr_cpus).map_err(Failure::input)?)
     };
-    let report = schedlab_runner::run(&request).map_err(Failure::input)?.report;
-    match report.end {
-        RunEnd::AllDone | RunEnd::Duration => {
-            Ok(report.readings.into_iter().map(|(_, name, result)| (name, result)).collect())
-        }
-        other => Err(Failure::Misbehaved(format!("{} did not boot: {other:?}", linux.name))),
+    let report = run(&request, Standard::Shown)?.report;
+    for warning in report.warnings.iter().filter_map(|warning| warning.lines().next()) {
+        ui.say(format!("note: {} warned: {warning}", linux.name));
     }
+    Ok(report.readings.into_iter().map(|(_, name, result)| (name, result)).collect())
 }

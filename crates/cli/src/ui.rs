@@ -2,7 +2,9 @@
 
 use crate::print;
 use indicatif::{ProgressBar, ProgressStyle};
+use schedlab_lab::{Progress, Setting};
 use schedlab_stdx::escape::visible;
+use schedlab_topology::Topology;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -55,6 +57,31 @@ impl Ui {
         if !self.quiet {
             print::stderr(sentence.as_ref());
         }
+    }
+}
+
+impl Ui {
+    /// Real Linux for this machine, its build shown here.
+    pub(crate) fn setting(&self, hz: u32, topology: &Topology) -> Setting<'_> {
+        Setting { hz, nr_cpus: topology.nr_cpus(), progress: self }
+    }
+}
+
+impl Progress for Ui {
+    fn step(&self, what: String) -> Box<dyn schedlab_lab::Step + '_> {
+        Box::new(Ui::step(self, what))
+    }
+    fn say(&self, sentence: &str) {
+        Ui::say(self, sentence);
+    }
+}
+
+impl schedlab_lab::Step for Step {
+    fn now(&self, what: String) {
+        Step::now(self, what);
+    }
+    fn progress(&self, what: String) {
+        Step::progress(self, what);
     }
 }
 

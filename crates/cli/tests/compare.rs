@@ -48,7 +48,7 @@ fn conditions_that_cannot_be_judged_are_errors() {
         (&["--sched", "rr", "--fail-if", "latency.p99>5%"], &["cannot be judged"]),
         (&["--sched", "rr", "--fail-if", "nobody:p99>5%"], &["nobody", "nice-20"]),
         (&[], &["--sched twice"]),
-        (&["--sched", "rr:quantum=0"], &["could not be made"]),
+        (&["--sched", "rr:quantum=0"], &["quantum=0 of rr", "greater than zero"]),
         (&["--sched", "rr:quantum"], &["KEY=VALUE"]),
         (&["--sched", "rr", "--confidence", "100"], &["--confidence"]),
         (&["--sched", "rr", "--html", "/nowhere/x.html"], &["/nowhere"]),

@@ -106,6 +106,8 @@ fn real_linux_side_by_side() {
         let row = row(&answer, "fairness-given", sched);
         let (low, high) = (number(row, "settled_low_tu"), number(row, "settled_high_tu"));
         assert!(low > -0.8 && high < 0.8, "{row}");
+        // what is left when the start is over is a part of all
+        assert!(number(row, "error_low_tu") <= low && high <= number(row, "error_high_tu"), "{row}");
     }
     assert_eq!(number(row(&answer, "fairness-given", "linux-6.12 cpu.weight"), "off_percent"), 0.0);
 }
@@ -156,7 +158,10 @@ fn bad_usage_is_refused() {
         (&["fairness", "--shares", "3,x"], "invalid digit"),
         (&["fairness", "--sched", "nosuch"], "no scheduler 'nosuch'"),
         (&["fairness", "--sched", "vtrr:insert=heap", "--shares", "1"], "expected list"),
-        (&["fairness", "--sched", "vtrr:insert", "--shares", "1"], "NAME=VALUE"),
+        (
+            &["fairness", "--sched", "vtrr:insert", "--shares", "1"],
+            "'insert' in 'vtrr:insert' is not KEY=VALUE",
+        ),
         (&["fairness", "--clients", "9", "--total", "8"], "9 clients cannot have 8 shares"),
         (&["fairness", "--distribution", "normal"], "no distribution 'normal'"),
         (&["fairness", "--shares", "1", "--quantum", "0"], "--quantum 0"),

@@ -1,9 +1,10 @@
 //! One workload on one machine under several schedulers, compared: everything that its reports show.
 
 use crate::comparison::Comparison;
-use crate::ensemble::{Contender, Ensemble, FailureKind, Samples};
+use crate::ensemble::Samples;
 use crate::gate::{Gate, Judgement, Outcome};
 use crate::measure::Measures;
+use schedlab_lab::{Ensemble, FailureKind, Subject};
 use schedlab_machine::Perturb;
 use schedlab_units::Span;
 
@@ -28,7 +29,7 @@ pub struct Compared {
     /// Where runs were stopped.
     pub duration: Option<Span>,
     /// The schedulers.
-    pub contenders: Vec<Contender>,
+    pub contenders: Vec<Subject>,
     /// The seeds, in order.
     pub seeds: Vec<u64>,
     /// The perturbation's ranges.

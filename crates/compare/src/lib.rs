@@ -1,6 +1,6 @@
 //! Which scheduler does better, by how much, and is that more than chance?
 //!
-//! One deterministic replay is one sample. An [`Ensemble`] replays a workload many times, each time perturbed by another seed
+//! One deterministic replay is one sample. An [`Ensemble`](schedlab_lab::Ensemble) replays a workload many times, each time perturbed by another seed
 //! ([`schedlab_machine::Perturb`]), under several schedulers that see the same perturbed workloads. A [`Comparison`] with the first of
 //! them, the baseline, tells what changed, most first, with intervals; and a [`Gate`] turns that into yes or no for CI.
 //!
@@ -19,14 +19,12 @@ pub mod gate;
 pub mod measure;
 pub mod metric;
 pub mod show;
-mod spec;
 pub mod stats;
 mod subjects;
 
 pub use compared::{Compared, GateResult};
 pub use comparison::{Change, Comparison, Verdict};
-pub use ensemble::{Contender, Ensemble, FailureKind, RunFailure, RunOutcome, Samples};
+pub use ensemble::{RunOutcome, Samples};
 pub use gate::{Gate, GateError};
 pub use measure::Measures;
-pub use spec::ContenderSpec;
-pub use subjects::{Subject, subjects};
+pub use subjects::{TaskGroup, subjects};

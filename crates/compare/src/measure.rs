@@ -1,9 +1,9 @@
 //! The numbers of one run.
 
 use crate::metric::{MetricId, Unit, ids};
-use crate::subjects::{Gathered, Subject};
-use schedlab_instruments::{Distribution, FairShare, LogProblem, Summary, fair_share, summarize};
-use schedlab_log::Log;
+use crate::subjects::{Gathered, TaskGroup};
+use schedlab_instruments::{Distribution, FairShare, LogProblem, Summary, fair_share};
+use schedlab_lab::Finished;
 use serde::{Deserialize, Serialize};
 
 /// What is measured of one run. A metric without samples (no wakeups, nobody exits) has no value.
@@ -28,20 +28,20 @@ pub const CURVE: [u32; 37] = [
 ];
 
 impl Measures {
-    /// Measures a run: its log, whether it ran to its end, and whose numbers are wanted.
-    pub fn of(log: &dyn Log, is_done: bool, subjects: &[Subject]) -> Result<Measures, LogProblem> {
-        let summary = summarize(log)?;
-        let share = fair_share(log)?;
+    /// Measures a run; `subjects`: whose numbers are wanted.
+    pub fn of(run: &Finished, subjects: &[TaskGroup]) -> Result<Measures, LogProblem> {
+        let summary = &run.summary;
+        let share = fair_share(&run.log)?;
         let mut all = Gathered::default();
         summary.tasks.iter().for_each(|task| all.add(task));
         all.service_error_ns = share.largest_error_ns();
-        let machine = Machine { summary: &summary, share: &share, is_done };
+        let machine = Machine { summary, share: &share, is_done: run.is_done() };
         let curve = |d: &Distribution| match d.count() {
             0 => Vec::new(),
             _ => CURVE.iter().map(|per_mille| d.percentile_ns(*per_mille)).collect(),
         };
-        let of_subject = |subject: &Subject| {
-            let gathered = Gathered::of(subject, &summary, &share);
+        let of_subject = |subject: &TaskGroup| {
+            let gathered = Gathered::of(subject, summary, &share);
             ids().map(|id| if id.get().per_task { value(id, &gathered, None) } else { None }).collect()
         };
         Ok(Measures {
@@ -49,9 +49,13 @@ impl Measures {
             subjects: subjects.iter().map(of_subject).collect(),
             wakeup_latency_curve: curve(&summary.system.wakeup_latency),
             run_delay_curve: curve(&summary.system.run_delay),
-            warnings: Vec::new(),
+            warnings: run.report.warnings.iter().map(|text| first_line(text)).collect(),
         })
     }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_string()
 }
 
 /// What only the whole machine has.

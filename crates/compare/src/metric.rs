@@ -188,6 +188,7 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("fairness", "share_error"),
     ("lag", "service_error"),
     ("idle", "idle_while_waiting"),
+    ("wasted", "idle_while_waiting"),
     ("completion", "makespan"),
     ("duration", "makespan"),
 ];

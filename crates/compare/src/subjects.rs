@@ -2,12 +2,12 @@
 
 use schedlab_instruments::{Distribution, FairShare, Summary, TaskStats};
 use schedlab_units::TaskId;
-use schedlab_workload::{Birth, Workload};
+use schedlab_workload::Workload;
 use std::collections::BTreeMap;
 
 /// Some tasks of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
+pub struct TaskGroup {
     /// `cc1`, `hog nice 5`, `hog t3`.
     pub label: String,
     /// Its tasks, in order.
@@ -20,26 +20,13 @@ pub struct Subject {
 const MEMBERS_MAX: usize = 32;
 const TASKS_MAX: usize = 400;
 
-/// Nice value of a task at its start: its own, or its nearest forebear's that states one.
-fn nice(workload: &Workload, mut id: TaskId) -> i32 {
-    for _ in 0..workload.tasks.len() {
-        let task = workload.task(id);
-        match (task.params, task.birth) {
-            (Some(params), _) => return params.nice.get(),
-            (None, Birth::Fork { parent }) => id = parent,
-            (None, Birth::Init { .. }) => return 0,
-        }
-    }
-    0
-}
-
 /// The subjects of a workload, in order of their first task; single tasks behind those of their name.
-pub fn subjects(workload: &Workload) -> Vec<Subject> {
+pub fn subjects(workload: &Workload) -> Vec<TaskGroup> {
     let mut groups: BTreeMap<(&str, i32), Vec<TaskId>> = BTreeMap::new();
     let mut levels: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
     for (index, task) in workload.tasks.iter().enumerate() {
         let id = TaskId(index as u32);
-        let nice = nice(workload, id);
+        let nice = workload.inherited(task, |task| task.params).map_or(0, |params| params.nice.get());
         groups.entry((&task.name, nice)).or_default().push(id);
         levels.entry(&task.name).or_default().push(nice);
     }
@@ -56,8 +43,8 @@ pub fn subjects(workload: &Workload) -> Vec<Subject> {
             _ => Vec::new(),
         };
         let group = Some(subjects.len());
-        subjects.push(Subject { label, tasks, group: None });
-        let single = |task| Subject { label: format!("{name} {task}"), tasks: vec![task], group };
+        subjects.push(TaskGroup { label, tasks, group: None });
+        let single = |task| TaskGroup { label: format!("{name} {task}"), tasks: vec![task], group };
         subjects.extend(singles.into_iter().map(single));
     }
     subjects
@@ -76,7 +63,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    pub fn of(subject: &Subject, summary: &Summary, share: &FairShare) -> Gathered {
+    pub fn of(subject: &TaskGroup, summary: &Summary, share: &FairShare) -> Gathered {
         let mut all = Gathered::default();
         for task in &subject.tasks {
             all.add(&summary.tasks[task.index()]);

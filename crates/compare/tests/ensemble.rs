@@ -1,9 +1,8 @@
 //! Ensembles whose outcome is known: differences by formula, none where there is none, the same whatever the number of workers.
 
 use schedlab_compare::metric::find;
-use schedlab_compare::{
-    Compared, Comparison, Contender, Ensemble, FailureKind, Gate, Measures, Samples, Verdict, show,
-};
+use schedlab_compare::{Compared, Comparison, Gate, Measures, Samples, Verdict, show};
+use schedlab_lab::{Ensemble, FailureKind, Subject};
 use schedlab_machine::drawn::Life::{self, Run, Sleep};
 use schedlab_machine::drawn::workload;
 use schedlab_machine::policy::{Arrival, Policy, Stop, View};
@@ -15,19 +14,15 @@ use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Span, TaskId};
 use schedlab_workload::Workload;
 
-fn contender(name: &str, params: &[(&str, &str)]) -> Contender {
+fn contender(name: &str, params: &[(&str, &str)]) -> Subject {
     let text: String = params.iter().map(|(key, value)| format!(":{key}={value}")).collect();
-    Contender {
-        label: format!("{name}{text}"),
-        scheduler: Scheduler::Native(schedlab_policies::find(name).expect("it is registered")),
-        params: params.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
-    }
+    Subject::native(&format!("{name}{text}")).expect("it is registered")
 }
 
 fn ensemble<'a>(
     workload: &'a Workload,
     nr_cpus: u32,
-    contenders: &'a [Contender],
+    contenders: &'a [Subject],
     seeds: &'a [u64],
     jobs: usize,
 ) -> Ensemble<'a> {
@@ -59,7 +54,7 @@ fn first_in_first_out_against_round_robin_by_formula() {
     let seeds: Vec<u64> = (1..=24).collect();
     let contenders = [contender("fifo", &[]), contender("rr", &[("quantum", "10ms")])];
     let ensemble = ensemble(&workload, 1, &contenders, &seeds, 2);
-    let samples = ensemble.run(|_| {}).unwrap();
+    let samples = Samples::of(&ensemble, |_| {}).unwrap();
     let c = samples.subjects.iter().position(|subject| subject.label == "C").unwrap();
     let delay = find("run_delay", "max").unwrap();
     let expected: Vec<[u64; 2]> = seeds
@@ -110,7 +105,7 @@ fn nothing_differs_from_itself() {
     let workload = sleepers(6);
     let contenders = [contender("rr", &[]), contender("rr", &[])];
     let seeds: Vec<u64> = (1..=8).collect();
-    let samples = ensemble(&workload, 2, &contenders, &seeds, 2).run(|_| {}).unwrap();
+    let samples = Samples::of(&ensemble(&workload, 2, &contenders, &seeds, 2), |_| {}).unwrap();
     assert_eq!(samples.runs[0], samples.runs[1]);
     assert!(measures(&samples, 0).windows(2).any(|pair| pair[0] != pair[1]), "seeds give different runs");
     let comparison = Comparison::new(&samples, 1, 0.95);
@@ -131,7 +126,7 @@ fn noise_is_no_difference() {
         let side = |half: u64| {
             let first = 1 + 20 * round + 10 * half;
             let seeds: Vec<u64> = (first..first + 10).collect();
-            ensemble(&workload, 2, &contenders, &seeds, 2).run(|_| {}).unwrap()
+            Samples::of(&ensemble(&workload, 2, &contenders, &seeds, 2), |_| {}).unwrap()
         };
         let (mut samples, other) = (side(0), side(1));
         samples.runs.extend(other.runs);
@@ -150,7 +145,7 @@ fn the_number_of_workers_changes_nothing() {
         .into_iter()
         .map(|jobs| {
             let ensemble = ensemble(&workload, 2, &contenders, &seeds, jobs);
-            let samples = ensemble.run(|_| {}).unwrap();
+            let samples = Samples::of(&ensemble, |_| {}).unwrap();
             let compared = Compared::new("sleepers", &ensemble, samples.clone(), 0.95, &[]);
             (samples, show::json(&[compared], &[]).to_string())
         })
@@ -204,11 +199,11 @@ static FORGETFUL: PolicyInfo = PolicyInfo::new("forgetful", "", "", &[], |_| {
 fn a_misbehaving_scheduler_costs_its_own_runs_only() {
     let workload = workload(&[&[Run(1), Sleep(2), Run(1)]]);
     let forgetful =
-        Contender { label: "forgetful".into(), scheduler: Scheduler::Native(&FORGETFUL), params: vec![] };
+        Subject { label: "forgetful".into(), scheduler: Scheduler::Native(&FORGETFUL), params: vec![] };
     let contenders = [contender("fifo", &[]), forgetful];
     let seeds: Vec<u64> = (1..=12).collect();
     let ensemble = ensemble(&workload, 1, &contenders, &seeds, 2);
-    let samples = ensemble.run(|_| {}).unwrap();
+    let samples = Samples::of(&ensemble, |_| {}).unwrap();
     assert!(samples.runs[0].iter().all(Result::is_ok));
     let failures: Vec<_> = samples.runs[1].iter().filter_map(|run| run.as_ref().err()).collect();
     assert!(!failures.is_empty() && failures.len() < 12, "{} failures", failures.len());
@@ -231,7 +226,8 @@ fn results_are_shown() {
     let ensemble = ensemble(&workload, 2, &contenders, &seeds, 2);
     let gates: Vec<Gate> =
         ["p99>5%", "A:delay.p99>1s", "migrations>+1"].map(|text| text.parse().unwrap()).to_vec();
-    let compared = Compared::new("sleepers", &ensemble, ensemble.run(|_| {}).unwrap(), 0.95, &gates);
+    let compared =
+        Compared::new("sleepers", &ensemble, Samples::of(&ensemble, |_| {}).unwrap(), 0.95, &gates);
     let text = show::terminal(&compared, &gates, Style::PLAIN);
     for line in text.lines() {
         assert!(line.chars().count() <= 100, "{line}");

@@ -9,20 +9,19 @@
 //! | [`Setting::GroupWeight`] | real Linux: each client in a control group with a cpu.weight from 1 to 10,000 |
 //!
 //! ```
-//! use schedlab_experiments::{arm::*, subject::Subject};
+//! use schedlab_experiments::arm::*;
+//! use schedlab_lab::Subject;
 //! let clients: Vec<Client> = [3, 2, 1].map(|share| Client::new("", Setting::Share(share))).to_vec();
-//! let vtrr = Subject::parse("vtrr").unwrap();
+//! let vtrr = Subject::native("vtrr").unwrap();
 //! let ran = who_ran(&vtrr, &clients, schedlab_units::Span::from_ms(60)).unwrap();
 //! let order: Vec<usize> = ran.iter().map(|stretch| stretch.client).collect();
 //! assert_eq!(order, [0, 1, 2, 0, 1, 0]); // quanta of 10 ms
 //! ```
 
-use crate::subject::Subject;
-use schedlab_log::{Kind, Log, LogError, RawLog, Record};
-use schedlab_machine::native::Native;
-use schedlab_machine::{End, Machine, Program, ProgramError, Setup};
-use schedlab_policies::PolicyError;
-use schedlab_runner::{ExitKind, Request, RunEnd, RunError};
+use schedlab_instruments::{Stay, stays};
+use schedlab_lab::{Ended, Fails, FailureKind, Standard, Subject, run, run_here};
+use schedlab_log::MemLog;
+use schedlab_runner::Request;
 use schedlab_topology::Topology;
 use schedlab_units::{Nice, SchedParams, Span};
 use schedlab_workload::{Birth, Cgroup, CgroupId, Event, EventId, EventKind, InitState, Task, Workload};
@@ -68,26 +67,9 @@ pub struct Stretch {
 /// A run that gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ArmError {
-    /// The scheduler refuses its parameters.
+    /// It did not end as it should.
     #[error(transparent)]
-    Params(#[from] PolicyError),
-    /// It could not be started.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// The workload cannot be executed.
-    #[error(transparent)]
-    Program(#[from] ProgramError),
-    /// Its log cannot be read.
-    #[error(transparent)]
-    Log(#[from] LogError),
-    /// The scheduler misbehaved.
-    #[error("{sched} misbehaved: {reason}")]
-    Misbehaved {
-        /// Its label.
-        sched: String,
-        /// What it did.
-        reason: String,
-    },
+    Run(Ended),
     /// It did not do what the clients' settings ask for.
     #[error("{sched} refused a setting: {reason}; try 'nice' for shares, or shares that it can express")]
     Refused {
@@ -98,10 +80,29 @@ pub enum ArmError {
     },
 }
 
+impl Fails for ArmError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            ArmError::Run(ended) => ended.kind(),
+            ArmError::Refused { .. } => FailureKind::Input,
+        }
+    }
+}
+
+impl ArmError {
+    fn of(subject: &Subject, ended: Ended) -> ArmError {
+        let sched = subject.label.clone();
+        match ended {
+            Ended::Refused { reason } => ArmError::Refused { sched, reason },
+            Ended::NotAsAsked { request, .. } => ArmError::Refused { sched, reason: request },
+            other => ArmError::Run(other),
+        }
+    }
+}
+
 /// Runs the clients on one CPU and returns their service in order of time, until `length`.
 pub fn who_ran(subject: &Subject, clients: &[Client], length: Span) -> Result<Vec<Stretch>, ArmError> {
     let workload = workload(clients, length);
-    let mut params = subject.params.clone();
     let shares: Option<Vec<String>> = clients
         .iter()
         .map(|client| match client.setting {
@@ -109,48 +110,29 @@ pub fn who_ran(subject: &Subject, clients: &[Client], length: Span) -> Result<Ve
             _ => None,
         })
         .collect();
-    params.extend(shares.map(|shares| ("shares".to_string(), shares.join(","))));
-    let records = records(subject, params, &workload, length)?;
-    Ok(stretches(&records, length))
+    let subject = match shares {
+        Some(shares) => subject.clone().with("shares", &shares.join(",")),
+        None => subject.clone(),
+    };
+    let log = log(&subject, &workload, length)?;
+    let stretch =
+        |stay: &Stay| Stretch { client: stay.task.index(), from_ns: stay.start_ns, to_ns: stay.end_ns };
+    let stays = stays(&log).map_err(|problem| ArmError::Run(problem.into()))?;
+    Ok(stays.iter().map(stretch).collect())
 }
 
-/// The log of a workload on one CPU: a native scheduler in this process, real Linux in a child.
-pub(crate) fn records(
-    subject: &Subject,
-    params: Vec<(String, String)>,
-    workload: &Workload,
-    length: Span,
-) -> Result<Vec<Record>, ArmError> {
+/// The log of a workload on one CPU: a native scheduler in this process, real Linux in a child. A warning, or a request
+/// that is refused, is no result: the clients would not be those that were asked for.
+pub(crate) fn log(subject: &Subject, workload: &Workload, length: Span) -> Result<MemLog, ArmError> {
     let topology = Topology::flat(1).expect("one CPU is a machine");
-    let misbehaved = |reason: String| ArmError::Misbehaved { sched: subject.label.clone(), reason };
-    if let Some(info) = subject.native() {
-        let policy = info.build(&params)?;
-        let mut records: Vec<Record> = Vec::new();
-        let setup = Setup { topology, duration: Some(length), params: Vec::new() };
-        let outcome = Machine::new(Native::new(policy, &mut records), Program::new(workload)?, setup).run();
-        return match outcome.end {
-            End::Fault(fault) => Err(misbehaved(fault.to_string())),
-            _ => Ok(records),
-        };
+    let ended = |ended| ArmError::of(subject, ended);
+    if let Some(info) = subject.info() {
+        let (what, length) = ((workload, topology), Some(length));
+        return run_here(info, &subject.params, what, length, Standard::AsAsked).map_err(ended);
     }
-    let mut params = params;
-    params.sort(); // as the runner wants them
-    let request =
-        Request { duration: Some(length), params, ..Request::new(workload, &subject.scheduler, topology) };
-    let result = schedlab_runner::run(&request)?;
-    if let RunEnd::Misbehaved { report } = &result.report.end {
-        return Err(match report.kind {
-            ExitKind::Refused => {
-                ArmError::Refused { sched: subject.label.clone(), reason: report.reason.clone() }
-            }
-            kind => misbehaved(format!("{kind}: {}", report.reason)),
-        });
-    }
-    if let Some((reason, _)) = result.report.refused.first_key_value() {
-        return Err(ArmError::Refused { sched: subject.label.clone(), reason: reason.clone() });
-    }
-    let log = RawLog::open(result.spill, result.header)?;
-    log.records()?.map(|record| record.map_err(ArmError::from)).collect()
+    let request = Request { duration: Some(length), ..subject.on(workload, topology) };
+    let log = run(&request, Standard::AsAsked).map_err(ended)?.log;
+    MemLog::read(&log).map_err(|error| ArmError::Run(error.into()))
 }
 
 fn workload(clients: &[Client], length: Span) -> Workload {
@@ -185,27 +167,6 @@ fn workload(clients: &[Client], length: Span) -> Workload {
     Workload { tasks, cgroups, ..Workload::default() }
 }
 
-/// Who was on the CPU, from the log's switches.
-fn stretches(records: &[Record], length: Span) -> Vec<Stretch> {
-    let mut stretches: Vec<Stretch> = Vec::new();
-    let mut current = None;
-    let mut end_stretch = |current: &mut Option<(usize, u64)>, to_ns: u64| {
-        if let Some((client, from_ns)) = current.take()
-            && to_ns > from_ns
-        {
-            stretches.push(Stretch { client, from_ns, to_ns });
-        }
-    };
-    for record in records.iter().filter(|record| record.kind() == Some(Kind::Switch)) {
-        end_stretch(&mut current, record.time_ns);
-        if record.other().is_workload() {
-            current = Some((record.other().index(), record.time_ns));
-        }
-    }
-    end_stretch(&mut current, length.as_ns());
-    stretches
-}
-
 /// CPU time of a client, and the longest time that it had none.
 pub fn received_and_wait(stretches: &[Stretch], client: usize, length: Span) -> (u64, u64) {
     let (mut received_ns, mut wait_ns, mut last_ns) = (0, 0, 0);
@@ -215,4 +176,38 @@ pub fn received_and_wait(stretches: &[Stretch], client: usize, length: Span) -> 
         last_ns = stretch.to_ns;
     }
     (received_ns, wait_ns.max(length.as_ns() - last_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spoilt::{LENGTH, circle, overfull};
+
+    /// Nobody's clients deadlock, but what did was taken for a result once.
+    #[test]
+    fn a_deadlock_and_a_warning_are_no_results() {
+        let fifo = Subject::native("fifo").unwrap();
+        let deadlock = log(&fifo, &circle(), LENGTH).unwrap_err();
+        assert!(matches!(deadlock, ArmError::Run(Ended::Deadlock { .. })), "{deadlock}");
+        assert_eq!(deadlock.kind(), FailureKind::Input);
+        let cbs = Subject::native("cbs").unwrap();
+        let warned = log(&cbs, &overfull(), LENGTH).unwrap_err();
+        assert!(matches!(warned, ArmError::Run(Ended::Warned { .. })), "{warned}");
+        assert_eq!(warned.kind(), FailureKind::Finding);
+        assert!(!log(&fifo, &overfull(), LENGTH).unwrap().records.is_empty());
+    }
+
+    #[test]
+    fn refused_settings_say_what_else_there_is() {
+        let fifo = Subject::native("fifo").unwrap();
+        let request = "nice -21".to_string();
+        for ended in [
+            Ended::Refused { reason: request.clone() },
+            Ended::NotAsAsked { sched: "fifo".into(), request: request.clone(), times: 1 },
+        ] {
+            let error = ArmError::of(&fifo, ended);
+            assert!(error.to_string().contains("fifo refused a setting: nice -21; try 'nice'"), "{error}");
+            assert_eq!(error.kind(), FailureKind::Input);
+        }
+    }
 }

@@ -12,8 +12,9 @@
 //! Where the recording shows 2 CPUs and the replay has 1, the answer takes longer, because the server has to wait for the client's CPU.
 //! With its wakeup at the recorded time the client does not notice: it goes on before its answer is there.
 
-use crate::table::{Column, Table};
 use schedlab_instruments::Link;
+use schedlab_report::table::{Column, Table};
+use schedlab_stdx::percentile::nearest;
 use schedlab_trace::{Mode, Pid, SchedEvent, TraceError, TraceFile};
 use schedlab_units::TaskId;
 use schedlab_workload::{EventKind, Wakeup, Workload};
@@ -171,10 +172,7 @@ pub fn figures(workload: &Workload, links: &[Link]) -> Figures {
 fn percentiles(samples: impl Iterator<Item = f64>) -> [f64; 3] {
     let mut samples: Vec<f64> = samples.collect();
     samples.sort_by(f64::total_cmp);
-    [50, 90, 99].map(|percent| {
-        let rank = (samples.len() * percent).div_ceil(100).max(1);
-        samples.get(rank - 1).copied().unwrap_or(0.0)
-    })
+    [500, 900, 990].map(|per_mille| nearest(&samples, per_mille).unwrap_or(0.0))
 }
 
 /// A table for [`row`]s.

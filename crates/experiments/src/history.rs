@@ -10,12 +10,12 @@
 //!
 //! `schedlab reproduce history` prints it, with what is known of each difference.
 
-use crate::output::Pages;
-use crate::table::{Column, Table};
 use schedlab_policies::PolicyError;
 use schedlab_policies::lab::{
     Lab, Measured, Step, TaskSpec, fairbench, responsebench_late, responsebench_usleep,
 };
+use schedlab_report::pages::Pages;
+use schedlab_report::table::{Column, Table};
 use schedlab_units::Span;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ pub(crate) fn usual_run_ms(sched: &str, nice: i32) -> Result<u64, PolicyError> {
     let rival = if nice == -20 { 19 } else { -20 };
     let measured = Lab::new(sched, 1).run(Span::from_s(20), &[hog(nice), hog(rival)])?;
     let mut counts = BTreeMap::new();
-    for (_, from_ns, to_ns, _) in measured.runs(1).into_iter().filter(|run| run.3.0 == 0) {
+    for (_, from_ns, to_ns, _) in measured.runs().iter().filter(|run| run.3.0 == 0) {
         *counts.entry((to_ns - from_ns) / 1_000_000).or_insert(0u32) += 1;
     }
     Ok(counts.into_iter().max_by_key(|&(_, count)| count).map_or(0, |(ms, _)| ms))

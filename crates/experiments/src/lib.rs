@@ -1,7 +1,7 @@
 //! Which questions need many runs? Studies over scheduler, workload and machine, each with tables and drawings as its result.
 //!
 //! * [`agreement`]: how far do native models of Linux's fair classes agree with the real kernel, decision for decision?
-//! * [`subject`], [`arm`]: any scheduler with parameters, and clients that always want the CPU under it: who ran when.
+//! * [`arm`]: clients that always want the CPU, under any scheduler: who ran when.
 //! * [`fairness`]: how far from its due does each client get, under any proportional share scheduler, for any shares?
 //! * [`cost`]: what does a decision cost, against the number of clients?
 //! * [`dependencies`]: what honouring a recording's dependencies does to replayed latencies.
@@ -16,12 +16,10 @@ pub mod agreement;
 pub mod arm;
 pub mod cost;
 pub mod dependencies;
-pub mod draw;
 pub mod fairness;
 pub mod history;
-pub mod output;
 pub mod schedulability;
-pub mod subject;
-pub mod table;
+#[cfg(test)]
+mod spoilt;
 pub mod vtrr;
 pub mod warp;

@@ -1,8 +1,8 @@
 //! How is a scenario run on a kernel? As any run is: a workload, a machine, a child process.
 
-use schedlab_log::{Log, RawLog, Record};
+use schedlab_lab::{Ended, Standard};
 use schedlab_machine::kernel::{Action, FileRequest, Refusal};
-use schedlab_runner::{ChildReport, LinuxObject, Request, RunEnd, Scheduler};
+use schedlab_runner::{ChildReport, LinuxObject, Request, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::Workload;
@@ -134,7 +134,6 @@ impl Bench {
         let workload: Workload =
             schedlab_workload::text::parse_text("scenario", text.as_bytes()).map_err(Trouble::failed)?;
         let topology: Topology = case.machine.parse().map_err(Trouble::failed)?;
-        let nr_cpus = topology.nr_cpus();
         let scheduler = Scheduler::Linux(self.kernel.clone());
         let params = case.params.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let request = Request {
@@ -144,27 +143,14 @@ impl Bench {
             stall_limit: Duration::from_secs(20),
             ..Request::new(&workload, &scheduler, topology)
         };
-        let result = schedlab_runner::run(&request).map_err(Trouble::failed)?;
-        match &result.report.end {
-            RunEnd::AllDone | RunEnd::Duration => {}
-            RunEnd::Deadlock { .. } => return Err(Trouble::Failed("the workload deadlocks".into())),
-            RunEnd::Misbehaved { report } => {
+        let finished = schedlab_lab::run(&request, Standard::NoWarning).map_err(|ended| match ended {
+            Ended::Misbehaved { report, .. } => {
                 let first = report.reason.lines().take(3).collect::<Vec<_>>().join(" / ");
-                return Err(Trouble::Failed(format!("{}: {first}", report.kind)));
+                Trouble::Failed(format!("{}: {first}", report.kind))
             }
-        }
-        if let Some(warning) = result.report.warnings.first() {
-            return Err(Trouble::Failed(format!(
-                "the kernel warns: {}",
-                warning.lines().next().unwrap_or_default()
-            )));
-        }
-        let log = RawLog::open(result.spill, result.header).map_err(Trouble::failed)?;
-        let summary = schedlab_instruments::summarize(&log).map_err(Trouble::failed)?;
-        summary.check_time().map_err(Trouble::failed)?;
-        let records: Result<Vec<Record>, _> = log.records().map_err(Trouble::failed)?.collect();
-        let records = records.map_err(Trouble::failed)?;
-        let schedule = Schedule::new(&records, nr_cpus, result.report.duration_ns);
-        Ok(Observed { schedule, report: result.report })
+            other => Trouble::Failed(other.short()),
+        })?;
+        let schedule = Schedule::new(&finished.log).map_err(Trouble::failed)?;
+        Ok(Observed { schedule, report: finished.report })
     }
 }

@@ -44,10 +44,10 @@ pub use options::Options;
 pub use progress::{Progress, on_stderr};
 pub use qemu::{Asked, Present, command_line, without_memory};
 
-use schedlab_log::{LogHeader, LogTask, MemLog};
+use schedlab_log::{LogGroup, LogHeader, LogTask, MemLog};
 use schedlab_machine::Program;
-use schedlab_units::{CpuSet, SchedParams, Span};
-use schedlab_workload::{Birth, Task, Workload};
+use schedlab_units::Span;
+use schedlab_workload::{Birth, Cgroup, Task, Workload};
 use std::collections::BTreeMap;
 
 /// A finished run.
@@ -157,6 +157,7 @@ fn header(workload: &Workload, options: &Options, hz: u32, duration_ns: u64) -> 
         duration: Span::from_ns(duration_ns),
         tasks: workload.tasks.iter().map(|task| log_task(workload, task)).collect(),
         params: options.settings.clone(),
+        groups: workload.cgroups.iter().map(log_group).collect(),
         ..LogHeader::default()
     }
 }
@@ -180,26 +181,19 @@ fn log_task(workload: &Workload, task: &Task) -> LogTask {
     LogTask {
         pid: task.pid,
         name: task.name.clone(),
-        params: inherited(workload, task, |t: &Task| t.params).unwrap_or_else(SchedParams::default),
-        affinity: inherited::<CpuSet>(workload, task, |t| t.affinity.clone()),
+        params: workload.inherited(task, |t| t.params).unwrap_or_default(),
+        affinity: workload.inherited(task, |t| t.affinity.clone()),
         parent: match task.birth {
             Birth::Init { parent, .. } => parent,
             Birth::Fork { parent } => Some(parent),
         },
+        group: workload.inherited(task, |t| t.cgroup).map(|group| group.0),
     }
 }
 
-/// A setting of the task, or of the nearest forebear that states it (a fork inherits).
-fn inherited<T>(workload: &Workload, task: &Task, get: impl Fn(&Task) -> Option<T>) -> Option<T> {
-    let mut task = task;
-    for _ in 0..workload.tasks.len() {
-        match (get(task), task.birth) {
-            (Some(value), _) => return Some(value),
-            (None, Birth::Fork { parent }) => task = workload.task(parent),
-            (None, Birth::Init { .. }) => return None,
-        }
-    }
-    None
+fn log_group(group: &Cgroup) -> LogGroup {
+    let max = group.max.map(|max| (max.quota, max.period));
+    LogGroup { path: group.path.clone(), max, cpuset: group.cpuset.clone() }
 }
 
 #[cfg(test)]

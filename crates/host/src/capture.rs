@@ -104,7 +104,7 @@ fn programs(tracefs: &Tracefs, instance: &Instance, options: &RecordOptions) -> 
         hierarchy(),
         options.buffer_kb,
         options.buffer_percent,
-        &folder,
+        folder,
     )?;
     // The instance records what is left over; and the trace takes its description of clock and formats from it.
     let text = |e: HostError| e.to_string();
@@ -118,7 +118,7 @@ fn programs(tracefs: &Tracefs, instance: &Instance, options: &RecordOptions) -> 
         let names = made.rest.iter().map(|(name, _)| name.clone()).collect();
         let by_ftrace = events::enable_these(instance, names).map_err(text)?;
         if !by_ftrace.enabled.is_empty() {
-            rest = Some(Drain::start(instance, &folder, page_size, wait_mark).map_err(text)?);
+            rest = Some(Drain::start(instance, folder, page_size, wait_mark).map_err(text)?);
         }
         enabled.enabled.extend(by_ftrace.enabled);
         enabled.missing = by_ftrace.missing;

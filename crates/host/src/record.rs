@@ -416,8 +416,14 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
             write_trace(&full, pages, &meta, options_of_file)?;
             let full_snapshot = Snapshot::path_beside(&full);
             snapshot.write(&full_snapshot)?;
-            let done =
-                anonymise(&full, &full_snapshot, &target.ours, others, &options.output, options_of_file)?;
+            let done = anonymise(
+                &full,
+                Some(&full_snapshot),
+                &target.ours,
+                others,
+                &options.output,
+                options_of_file,
+            )?;
             (done.bytes, Some(done))
         }
     };

@@ -109,7 +109,8 @@ fn a_recording_given_away_tells_the_commands_story_and_no_strangers_name() {
         // Uncompressed, so that a name could be found by looking at the file.
         let options = WriteOptions { version: FileVersion::V7(Compression::None), ..WriteOptions::default() };
         let ours = Ours { pids: BTreeSet::from([root]), ..Ours::default() };
-        let done = anonymise(&full, &recorded.snapshot, &ours, others, &out, options).expect("anonymised");
+        let done =
+            anonymise(&full, Some(&recorded.snapshot), &ours, others, &out, options).expect("anonymised");
         assert!(done.reused_pids.is_empty());
         assert_eq!(done.events + done.events_dropped, recorded.nr_events());
         assert!(!contains(&out, SECRET) && !contains(&Snapshot::path_beside(&out), SECRET));

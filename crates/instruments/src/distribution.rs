@@ -13,6 +13,8 @@
 //! assert_eq!(waits.max_ns(), 100_000_000);
 //! ```
 
+use schedlab_stdx::percentile;
+
 /// Lengths of time in ns, summarised in memory that does not grow with their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
@@ -134,12 +136,12 @@ impl Distribution {
     /// The smallest value that at least `per_mille` of 1,000 samples do not exceed (nearest rank): 500 = median, 990 = p99.
     /// 0 without samples.
     pub fn percentile_ns(&self, per_mille: u32) -> u64 {
-        let rank = (u128::from(self.count) * u128::from(per_mille.min(1000))).div_ceil(1000).max(1) as u64;
+        let rank = percentile::rank(self.count, per_mille);
         match &self.samples {
             Samples::Exact(samples) => {
                 let mut sorted = samples.clone();
                 sorted.sort_unstable();
-                sorted.get(rank as usize - 1).copied().unwrap_or(0)
+                percentile::nearest(&sorted, per_mille).unwrap_or(0)
             }
             Samples::Buckets(_) => {
                 let mut seen = 0;

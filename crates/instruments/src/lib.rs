@@ -9,13 +9,14 @@
 //! * [`for_each_queue`]: how long each CPU's queue was, at any distance in time.
 //! * [`for_each_move`]: each task's changes of CPU, by wakeup, fork or balancing, and who moved it.
 //! * [`jobs`](jobs::jobs()): response times, missed deadlines and tardiness, per task and job.
+//! * [`wasted`], [`for_each_picture`]: stretches in which a CPU idled beside a task that it may run, and what the queues were.
 //! * [`fair_share`]: what each task received and what it was due by its weight.
 //! * [`diff`](diff::diff()): the first decision in which two logs differ, and the state on both sides.
 //!
 //! Memory is bounded by tasks and CPUs, not by the length of the log ([`causality`]'s by the workload's dependent wakeups).
 
+mod allowed;
 mod causality;
-mod conservation;
 pub mod diff;
 mod distribution;
 mod fair_share;
@@ -25,9 +26,9 @@ mod queues;
 mod stays;
 mod summary;
 mod verify;
+mod wasted;
 
 pub use causality::{Link, causality};
-pub use conservation::Conservation;
 pub use distribution::Distribution;
 pub use fair_share::{Due, FairShare, fair_share};
 pub use moves::{Move, MoveKind, for_each_move};
@@ -35,6 +36,10 @@ pub use queues::{QUEUE_GRID, QueueLength, for_each_queue};
 pub use schedlab_log::{LogProblem, Problem, WaitCause};
 pub use stays::{Stay, for_each_stay, stays};
 pub use summary::{
-    CpuStats, LONGEST_WAITS, LongWait, Summary, SystemStats, TaskStats, TimeNotConserved, summarize,
+    CpuStats, LONGEST_STRETCHES, LONGEST_WAITS, LongWait, Summary, SystemStats, TaskStats, TimeNotConserved,
+    summarize,
 };
 pub use verify::{VIOLATIONS_KEPT, Verdict, Violation, verify};
+pub use wasted::{
+    Conservation, Picture, STRETCHES_KEPT, Stretch, Unknown, WaitingTask, Wasted, for_each_picture, wasted,
+};

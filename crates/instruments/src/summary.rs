@@ -12,9 +12,9 @@
 //! Run delay is all waiting while runnable; wakeup latency is the part that follows a wakeup. A wait or a run that is not over
 //! when the log ends counts up to the log's end.
 
-use crate::conservation::{Account, Conservation};
+use crate::wasted::{Account, Conservation, Keeper};
 use crate::{Distribution, LogProblem};
-use schedlab_log::{Kind, Log, Observer, PrevState, Record, Row, Run, Slots, Wait, WaitCause, note, replay};
+use schedlab_log::{Kind, Log, Observer, PrevState, Record, Row, Run, Slots, Wait, WaitCause, replay};
 use schedlab_units::{CpuId, TaskId};
 
 /// One task's account.
@@ -81,8 +81,12 @@ pub struct SystemStats {
     pub records: u64,
     /// Switches on all CPUs (the kernel's `ctxt`), to and from idle included.
     pub switches: u64,
-    /// Sum of the migrations of the workload's tasks.
+    /// Sum of the migrations of the workload's tasks: runs on another CPU than the last one.
     pub migrations: u64,
+    /// `migrate` records of the workload's tasks: each assignment to another CPU, whether or not the task ran there.
+    pub assignments: u64,
+    /// `migrate` records of the kernel's own threads.
+    pub kernel_thread_assignments: u64,
     /// CPU time of the workload's tasks.
     pub task_ns: u64,
     /// CPU time of the kernel's own threads.
@@ -103,6 +107,8 @@ pub struct SystemStats {
     pub longest_waits: Vec<LongWait>,
 }
 
+/// Stretches kept in [`Conservation::longest`] by [`summarize`].
+pub const LONGEST_STRETCHES: usize = 20;
 /// Waits kept in [`SystemStats::longest_waits`].
 pub const LONGEST_WAITS: usize = 20;
 
@@ -111,8 +117,12 @@ pub const LONGEST_WAITS: usize = 20;
 pub struct LongWait {
     /// Who waited.
     pub task: TaskId,
-    /// On whose queue when it was over.
+    /// On whose queue it began.
     pub cpu: CpuId,
+    /// On whose queue it was over: where the task ran then.
+    pub end_cpu: CpuId,
+    /// How often the task was assigned to another CPU while it waited.
+    pub moves: u32,
     /// Why.
     pub cause: WaitCause,
     /// From when, in ns from the start.
@@ -197,7 +207,12 @@ impl Summary {
 pub fn summarize(log: &dyn Log) -> Result<Summary, LogProblem> {
     let header = log.header();
     let slots = Slots::new(header);
-    let row = |row| Entry { stats: TaskStats { id: slots.id(row), ..TaskStats::default() }, last_cpu: None };
+    let row = |row| Entry {
+        stats: TaskStats { id: slots.id(row), ..TaskStats::default() },
+        last_cpu: None,
+        waits_from: (CpuId(0), 0),
+    };
+    let keeper = Keeper::new(0, LONGEST_STRETCHES);
     let mut collector = Collector {
         now: 0,
         rows: slots.rows().map(row).collect(),
@@ -208,7 +223,7 @@ pub fn summarize(log: &dyn Log) -> Result<Summary, LogProblem> {
         longest: Vec::with_capacity(2 * LONGEST_WAITS),
         longest_at_least: 0,
         system: SystemStats::default(),
-        conservation: Account::new(header, slots.len()),
+        conservation: Account::new(header, &slots, keeper),
     };
     replay(log, &slots, &mut collector)?;
     Ok(collector.finish(header.duration.as_ns()))
@@ -217,6 +232,8 @@ pub fn summarize(log: &dyn Log) -> Result<Summary, LogProblem> {
 struct Entry {
     stats: TaskStats,
     last_cpu: Option<CpuId>,
+    /// Where its wait began, and how often it was moved since.
+    waits_from: (CpuId, u32),
 }
 
 /// How many wait, and since when that many.
@@ -244,7 +261,7 @@ impl Queue {
     }
 }
 
-struct Collector {
+struct Collector<'a> {
     now: u64,
     rows: Vec<Entry>,
     nr_tasks: u32,
@@ -255,27 +272,30 @@ struct Collector {
     longest: Vec<LongWait>,
     longest_at_least: u64,
     system: SystemStats,
-    conservation: Account,
+    conservation: Account<'a>,
 }
 
-impl Observer for Collector {
+impl Observer for Collector<'_> {
     #[inline]
     fn elapse(&mut self, from_ns: u64, to_ns: u64) {
         self.now = to_ns;
-        self.conservation.elapse(to_ns - from_ns);
+        self.conservation.elapse(from_ns, to_ns);
     }
 
     #[inline]
-    fn wait_begin(&mut self, row: Row, cpu: CpuId, _cause: WaitCause) {
+    fn wait_begin(&mut self, row: Row, cpu: CpuId, cause: WaitCause) {
         self.queue.change(self.now, 1);
         self.queues[cpu.index()].change(self.now, 1);
-        self.conservation.wait(row, true);
-        let stats = &mut self.rows[row.index()].stats;
-        stats.first_ns.get_or_insert(self.now);
+        self.conservation.wait_begin(row, cpu, cause);
+        let entry = &mut self.rows[row.index()];
+        entry.waits_from = (cpu, 0);
+        entry.stats.first_ns.get_or_insert(self.now);
     }
 
     #[inline]
-    fn wait_moved(&mut self, _row: Row, from: CpuId, to: CpuId) {
+    fn wait_moved(&mut self, row: Row, from: CpuId, to: CpuId) {
+        self.conservation.wait_moved(row, from, to);
+        self.rows[row.index()].waits_from.1 += u32::from(from != to);
         self.queues[from.index()].change(self.now, -1);
         self.queues[to.index()].change(self.now, 1);
     }
@@ -284,9 +304,9 @@ impl Observer for Collector {
     fn wait_end(&mut self, wait: &Wait) {
         self.queue.change(wait.until_ns, -1);
         self.queues[wait.cpu.index()].change(wait.until_ns, -1);
-        self.conservation.wait(wait.row, false);
+        self.conservation.wait_end(wait);
         let ns = wait.until_ns - wait.since_ns;
-        let stats = &mut self.rows[wait.row.index()].stats;
+        let Entry { stats, waits_from: (cpu, moves), .. } = &mut self.rows[wait.row.index()];
         stats.run_delay.add(ns);
         match wait.cause {
             WaitCause::Wakeup => stats.wakeup_latency.add(ns),
@@ -297,7 +317,9 @@ impl Observer for Collector {
         if ns > self.longest_at_least && wait.row.0 < self.nr_tasks {
             self.longest.push(LongWait {
                 task: TaskId(wait.row.0),
-                cpu: wait.cpu,
+                cpu: *cpu,
+                end_cpu: wait.cpu,
+                moves: *moves,
                 cause: wait.cause,
                 start_ns: wait.since_ns,
                 end_ns: wait.until_ns,
@@ -344,12 +366,12 @@ impl Observer for Collector {
 
     #[inline]
     fn idle_begin(&mut self, cpu: CpuId) {
-        self.conservation.idle(cpu, true);
+        self.conservation.idle_begin(cpu);
     }
 
     #[inline]
     fn idle_end(&mut self, cpu: CpuId, since_ns: u64, now_ns: u64) {
-        self.conservation.idle(cpu, false);
+        self.conservation.idle_end(cpu, since_ns, now_ns);
         self.cpus[cpu.index()].idle_ns += now_ns - since_ns;
     }
 
@@ -361,16 +383,13 @@ impl Observer for Collector {
             (Kind::Wakeup, Some(row)) => self.rows[row.index()].stats.wakeups += 1,
             (Kind::Migrate, Some(row)) => self.rows[row.index()].stats.assignments += 1,
             (Kind::Exit, Some(row)) => self.rows[row.index()].stats.exited = true,
-            (Kind::Params, Some(row)) if record.flags & 1 != 0 => self.conservation.leave_out(row),
-            (Kind::Note, _) if record.arg == note::CPU => {
-                self.conservation.down(record.cpu(), record.value == 0);
-            }
             _ => {}
         }
+        self.conservation.record(record, kind, row);
     }
 }
 
-impl Collector {
+impl Collector<'_> {
     #[cold]
     fn keep_longest(&mut self) {
         self.longest.sort_by_key(|wait| (std::cmp::Reverse(wait.ns()), wait.start_ns, wait.task));
@@ -395,13 +414,16 @@ impl Collector {
             system.run_delay.merge(&task.run_delay);
             system.wakeup_latency.merge(&task.wakeup_latency);
             system.migrations += task.migrations;
+            system.assignments += task.assignments;
             system.task_ns += task.cpu_ns;
         }
         system.kernel_thread_ns = kernel_threads.iter().map(|thread| thread.cpu_ns).sum();
+        system.kernel_thread_assignments = kernel_threads.iter().map(|thread| thread.assignments).sum();
         system.switches = self.cpus.iter().map(|cpu| cpu.switches).sum();
         system.idle_ns = self.cpus.iter().map(|cpu| cpu.idle_ns).sum();
         (system.waiting_task_ns, system.waiting_max) = (self.queue.task_ns, self.queue.max);
-        system.conservation = self.conservation.finish();
+        let (keeper, unknown) = self.conservation.finish();
+        system.conservation = keeper.finish(unknown);
         Summary { duration_ns, tasks, kernel_threads, cpus: self.cpus, system }
     }
 }

@@ -158,19 +158,31 @@ fn an_idle_cpu_beside_a_waiting_task_breaks_work_conservation_only_where_the_tas
          6 cpu1 switch idle -> t2
          8 cpu0 switch t0 dead -> t1";
     let mut log = log(2, 3, 10, lines);
-    let broken =
-        Conservation { idle_while_waiting_ns: 3 * MS, longest_ns: 3 * MS, stretches: 1, tasks_left_out: 0 };
+    let longest = vec![Stretch { from_ns: 3 * MS, to_ns: 6 * MS }];
+    let broken = Conservation {
+        idle_while_waiting_ns: 3 * MS,
+        longest_ns: 3 * MS,
+        stretches: 1,
+        longest,
+        ..Conservation::default()
+    };
     assert_eq!(summary(&log).system.conservation, broken);
     log.header.tasks[1].affinity = Some("0".parse::<CpuSet>().unwrap());
     assert_eq!(summary(&log).system.conservation, Conservation::default());
     log.header.tasks[1].affinity = Some("0-1".parse::<CpuSet>().unwrap());
     assert_eq!(summary(&log).system.conservation, broken);
-    // its affinity changes at 4: 1 ms is known, the rest is not
+    // its affinity changes at 4, to what is not said: 1 ms is wasted, 2 ms may be
     let mut params = log.records[4];
     (params.kind, params.flags, params.time_ns) = (schedlab_log::Kind::Params as u8, 1, 4 * MS);
     log.records.insert(6, params);
-    let expected =
-        Conservation { idle_while_waiting_ns: MS, longest_ns: MS, stretches: 1, tasks_left_out: 1 };
+    let expected = Conservation {
+        idle_while_waiting_ns: MS,
+        longest_ns: MS,
+        stretches: 1,
+        unknown_ns: 2 * MS,
+        unknown: vec![(TaskId(1), Unknown::Affinity)],
+        longest: vec![Stretch { from_ns: 3 * MS, to_ns: 4 * MS }],
+    };
     assert_eq!(summary(&log).system.conservation, expected);
 }
 

@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_void};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -143,6 +143,42 @@ pub const WINDOW: usize = 8 * 1024;
 
 static LOADED: AtomicBool = AtomicBool::new(false);
 
+/// A kernel object in memory, of which nothing has been executed: what a process that forks for each run opens once.
+///
+/// ```text
+/// worker   KernelObject::open   0.2 to 0.4 ms: 15,711 relocations in 146 pages
+///   child    LinuxKernel::of(object)     its pages are the worker's until it writes to them
+///   child    LinuxKernel::of(object)
+/// ```
+pub struct KernelObject {
+    path: PathBuf,
+    abi: *mut Abi,
+    // last: the code that the table points into
+    library: libloading::os::unix::Library,
+}
+
+impl KernelObject {
+    /// Opens the kernel object and checks that it speaks this crate's version of the boundary.
+    pub fn open(object: &Path) -> Result<KernelObject, KernelError> {
+        let path = object.display().to_string();
+        let failed = |why: libloading::Error| KernelError::Load { path: path.clone(), why: why.to_string() };
+        // SAFETY: the object has no constructors beyond the C runtime's; it was built by `schedlab linux add`.
+        let library =
+            unsafe { libloading::os::unix::Library::open(Some(object), libc::RTLD_NOW | libc::RTLD_LOCAL) }
+                .map_err(failed)?;
+        // SAFETY: the signature is warp_abi.h's, which has not changed since version 1.
+        let abi = unsafe {
+            let get = library.get::<unsafe extern "C" fn() -> *mut Abi>(b"warp_abi_get\0").map_err(failed)?;
+            get()
+        };
+        // SAFETY: version and sizes are the table's first words in every version of the boundary.
+        if let Some(why) = unsafe { (*abi).check() } {
+            return Err(KernelError::Abi { path, why });
+        }
+        Ok(KernelObject { path: object.to_owned(), abi, library })
+    }
+}
+
 /// A loaded kernel.
 pub struct LinuxKernel {
     abi: *mut Abi,
@@ -158,7 +194,7 @@ pub struct LinuxKernel {
     distances: Vec<u32>,
     command_line: CString,
     console: Console,
-    window: Vec<Record>,
+    window: &'static mut [Record],
     now_ns: *mut u64,
     exited: Vec<KernelThreadInfo>,
     /// Decisions that are asked about: log time and task, the next one last; and those that have come.
@@ -171,29 +207,30 @@ pub struct LinuxKernel {
 
 impl LinuxKernel {
     /// Open the kernel object and check that it speaks this crate's version of the boundary.
+    ///
+    /// # Errors
+    /// The loader refuses it; it is of another version; this process has a kernel already.
     pub fn load(object: &Path) -> Result<LinuxKernel, KernelError> {
-        let path = object.display().to_string();
         if LOADED.swap(true, Ordering::SeqCst) {
             return Err(KernelError::Second);
         }
-        let failed = |why: libloading::Error| KernelError::Load { path: path.clone(), why: why.to_string() };
-        // SAFETY: the object has no constructors beyond the C runtime's; it was built by `schedlab linux add`.
-        let library =
-            unsafe { libloading::os::unix::Library::open(Some(object), libc::RTLD_NOW | libc::RTLD_LOCAL) }
-                .map_err(failed)?;
-        // SAFETY: the signature is warp_abi.h's, which has not changed since version 1.
-        let abi = unsafe {
-            let get = library.get::<unsafe extern "C" fn() -> *mut Abi>(b"warp_abi_get\0").map_err(failed)?;
-            get()
-        };
-        // SAFETY: version and sizes are the table's first words in every version of the boundary.
-        if let Some(why) = unsafe { (*abi).check() } {
-            return Err(KernelError::Abi { path, why });
+        Ok(LinuxKernel::new(KernelObject::open(object)?))
+    }
+
+    /// The kernel of an object that has been opened.
+    pub fn of(object: KernelObject) -> Result<LinuxKernel, KernelError> {
+        if LOADED.swap(true, Ordering::SeqCst) {
+            return Err(KernelError::Second);
         }
-        // SAFETY: the check above says that the table is laid out as `Abi`.
+        Ok(LinuxKernel::new(object))
+    }
+
+    fn new(object: KernelObject) -> LinuxKernel {
+        let KernelObject { path, abi, library } = object;
+        // SAFETY: the object has been checked: the table is laid out as `Abi`, and valid as long as the library.
         let table = unsafe { &*abi };
-        let console = Console::new(object, table.text_start as usize..table.text_end as usize);
-        Ok(LinuxKernel {
+        let console = Console::new(&path, table.text_start as usize..table.text_end as usize);
+        LinuxKernel {
             abi,
             cpus: table.cpus,
             resume: table.resume,
@@ -206,14 +243,14 @@ impl LinuxKernel {
             distances: Vec::new(),
             command_line: CString::default(),
             console,
-            window: Vec::new(),
+            window: &mut [],
             now_ns: table.now_ns,
             exited: Vec::new(),
             questions: Vec::new(),
             decisions: Vec::new(),
             entities: Vec::new(),
             _library: library,
-        })
+        }
     }
 
     /// Power on. Nothing runs yet: resume CPU 0 until [`LinuxKernel::booted`], with time advancing to each deadline.
@@ -614,9 +651,17 @@ impl LinuxKernel {
         all
     }
 
+    /// Have the log written here first, [`WINDOW`] records at a time: into memory that another process sees too, say.
+    pub fn log_through(&mut self, window: &'static mut [Record; WINDOW]) {
+        self.window = window;
+    }
+
     /// Start writing the schedule log, with times counted from `epoch`.
     pub fn start_log(&mut self, epoch: Time) {
-        self.window = vec![Record::default(); WINDOW];
+        if self.window.is_empty() {
+            // (there is one per process and run)
+            self.window = vec![Record::default(); WINDOW].leak();
+        }
         // SAFETY: `abi` is valid; the window is not moved while the kernel may write to it.
         unsafe {
             let range = self.window.as_mut_ptr_range();
@@ -650,11 +695,11 @@ impl LinuxKernel {
     /// Hand what is in the current window to the sink.
     #[cold]
     pub fn flush_log(&mut self, sink: LogSink<'_>) {
-        if self.window.is_empty() {
-            return;
-        }
-        // SAFETY: `abi` is valid; log_next points into the window, or to its end.
+        // SAFETY: `abi` is valid; once the log has been started, log_next points into the window, or to its end.
         unsafe {
+            if (*self.abi).log_next.is_null() {
+                return;
+            }
             let start = self.window.as_mut_ptr();
             let n = (*self.abi).log_next.offset_from(start) as usize;
             sink(&self.window[..n]);

@@ -17,6 +17,7 @@ pub mod bugs;
 pub mod build;
 pub mod console;
 pub mod decision;
+mod elf;
 pub mod kernel;
 mod memory;
 mod params;
@@ -27,6 +28,8 @@ pub mod symbols;
 pub use adapter::LinuxMachine;
 pub use build::{BuildError, BuildOptions, BuiltKernel, Progress};
 pub use console::{Console, Warning};
-pub use kernel::{BootOptions, KernelError, KernelThreadInfo, LinuxKernel, LogSink, State, TaskStats};
+pub use kernel::{
+    BootOptions, KernelError, KernelObject, KernelThreadInfo, LinuxKernel, LogSink, State, TaskStats,
+};
 pub use params::tunable_name;
 pub use scx::{CompiledScx, Scx, ScxError};

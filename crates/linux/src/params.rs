@@ -13,6 +13,10 @@
 //! | `autogroup` | `on` or `off` (as it is unless stated) |
 //! | `sessions` | `each`: every task that is there at the start leads a session of its own, `one` (unless stated): none does |
 //!
+//! A value is in force as it is written, whatever the number of CPUs: the kernel scales its own defaults only. When a CPU goes on or
+//! off it scales them anew, and a value that was written before is lost; so `cpuN` comes first here. (Later ones, `--at 2s:cpu3=off`,
+//! set such a value back as on a real machine.)
+//!
 //! `features` takes names separated by spaces or commas (`NO_DELAY_DEQUEUE,HRTICK`), each written by itself.
 
 use schedlab_machine::kernel::Fault;
@@ -46,7 +50,9 @@ impl Params {
     /// `version` is the kernel's, as `(6, 12)`: files have moved.
     pub(crate) fn new(params: &[(String, String)], version: (u32, u32)) -> Params {
         let mut p = Params::default();
-        for (name, value) in params {
+        let is_cpu = |param: &&(String, String)| cpu_number(&param.0).is_some();
+        let others = params.iter().filter(|param| !is_cpu(param));
+        for (name, value) in params.iter().filter(is_cpu).chain(others) {
             match (name.strip_prefix("boot."), name.as_str()) {
                 (Some(name), _) => {
                     let space = if p.command_line.is_empty() { "" } else { " " };
@@ -176,8 +182,8 @@ mod tests {
         assert_eq!(
             p.writes().collect::<Vec<_>>(),
             [
-                (&*format!("{debug}/base_slice_ns"), "3000000"),
                 ("/sys/devices/system/cpu/cpu3/online", "0"),
+                (&*format!("{debug}/base_slice_ns"), "3000000"),
                 (&*format!("{debug}/features"), "NO_DELAY_DEQUEUE"),
                 (&*format!("{debug}/features"), "HRTICK"),
                 ("/proc/sys/kernel/sched_rt_runtime_us", "-1"),

@@ -21,6 +21,8 @@ pub struct LogHeader {
     pub kernel_threads: Vec<KernelThread>,
     /// Parameters that differ from the scheduler's default, in order of name.
     pub params: Vec<(String, String)>,
+    /// The workload's control groups, parents before children, if the scheduler has any.
+    pub groups: Vec<LogGroup>,
 }
 
 /// A task of the workload.
@@ -36,6 +38,19 @@ pub struct LogTask {
     pub affinity: Option<CpuSet>,
     /// The task that forked it, if that is in the workload.
     pub parent: Option<TaskId>,
+    /// Its control group at its start: the place in [`LogHeader::groups`]. `None`: the root.
+    pub group: Option<u32>,
+}
+
+/// A control group: what holds its tasks back, and where they may run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LogGroup {
+    /// Path from the root, e.g. `/system.slice/redis`.
+    pub path: String,
+    /// cpu.max: CPU time in each period, over all CPUs; `None`: no limit.
+    pub max: Option<(Span, Span)>,
+    /// cpuset.cpus; `None`: the parent's.
+    pub cpuset: Option<CpuSet>,
 }
 
 /// A thread of the simulated kernel.

@@ -1,7 +1,7 @@
 //! The header as JSON, for Arrow's schema metadata. Same names as in the text form.
 
-use crate::{KernelThread, LogHeader, LogTask};
-use schedlab_units::{DeadlineParams, Nice, SchedParams, Span, TaskId};
+use crate::{KernelThread, LogGroup, LogHeader, LogTask};
+use schedlab_units::{CpuSet, DeadlineParams, Nice, SchedParams, Span, TaskId};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -14,6 +14,8 @@ struct Header {
     params: Vec<(String, String)>,
     tasks: Vec<Task>,
     kernel_threads: Vec<Thread>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<Group>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -32,6 +34,18 @@ struct Task {
     affinity: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     parent: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    group: Option<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Group {
+    path: String,
+    /// Quota, period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_ns: Option<[u64; 2]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cpuset: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -57,6 +71,12 @@ pub(crate) fn to_json(header: &LogHeader) -> String {
         deadline_ns: task.params.deadline.map(|d| [d.runtime, d.deadline, d.period].map(Span::as_ns)),
         affinity: task.affinity.as_ref().map(ToString::to_string),
         parent: task.parent.map(|parent| parent.0),
+        group: task.group,
+    });
+    let groups = header.groups.iter().map(|group| Group {
+        path: group.path.clone(),
+        max_ns: group.max.map(|(quota, period)| [quota.as_ns(), period.as_ns()]),
+        cpuset: group.cpuset.as_ref().map(ToString::to_string),
     });
     let threads = header.kernel_threads.iter().map(|thread| Thread {
         id: TaskId::kernel_thread(thread.pid).0,
@@ -72,13 +92,22 @@ pub(crate) fn to_json(header: &LogHeader) -> String {
         params: header.params.clone(),
         tasks: tasks.collect(),
         kernel_threads: threads.collect(),
+        groups: groups.collect(),
     };
     serde_json::to_string(&header).expect("strings and numbers are always JSON")
 }
 
+fn cpus(list: String) -> Result<CpuSet, String> {
+    list.parse().map_err(|error: schedlab_units::ParseCpuSetError| error.to_string())
+}
+
 pub(crate) fn from_json(json: &str) -> Result<LogHeader, String> {
     let header: Header = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let nr_groups = header.groups.len();
     let task = |(index, task): (usize, Task)| {
+        if let Some(group) = task.group.filter(|group| *group as usize >= nr_groups) {
+            return Err(format!("task {} is in group {group} of {nr_groups}", task.id));
+        }
         if task.id as usize != index {
             return Err(format!("task {} stands in row {index}", task.id));
         }
@@ -95,15 +124,15 @@ pub(crate) fn from_json(json: &str) -> Result<LogHeader, String> {
                     period,
                 }),
             },
-            affinity: match task.affinity {
-                Some(list) => {
-                    Some(list.parse().map_err(|error: schedlab_units::ParseCpuSetError| error.to_string())?)
-                }
-                None => None,
-            },
+            affinity: task.affinity.map(cpus).transpose()?,
             parent: task.parent.map(TaskId),
+            group: task.group,
             name: task.name,
         })
+    };
+    let group = |group: Group| -> Result<LogGroup, String> {
+        let max = group.max_ns.map(|[quota, period]| (Span::from_ns(quota), Span::from_ns(period)));
+        Ok(LogGroup { path: group.path, max, cpuset: group.cpuset.map(cpus).transpose()? })
     };
     Ok(LogHeader {
         sched: header.sched,
@@ -118,5 +147,6 @@ pub(crate) fn from_json(json: &str) -> Result<LogHeader, String> {
             .map(|t| KernelThread { pid: t.pid, name: t.name })
             .collect(),
         params: header.params,
+        groups: header.groups.into_iter().map(group).collect::<Result<_, String>>()?,
     })
 }

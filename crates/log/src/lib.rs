@@ -36,12 +36,13 @@ mod source;
 mod spill;
 pub mod synthetic;
 mod text;
+mod words;
 
 #[cfg(feature = "arrow")]
 pub use arrow::{ArrowLog, write_arrow};
 pub use error::LogError;
 pub use file::{open, write};
-pub use header::{KernelThread, LogHeader, LogTask};
+pub use header::{KernelThread, LogGroup, LogHeader, LogTask};
 pub use problem::{LogProblem, Problem};
 pub use record::{Kind, PrevState, Record, note};
 pub use replay::{Observer, Run, Wait, WaitCause, replay};
@@ -49,3 +50,4 @@ pub use slots::{Row, Slots};
 pub use source::{Batches, Log, MemLog, Records, for_each};
 pub use spill::{RawLog, to_bytes};
 pub use text::{TextLog, format_record, write_text};
+pub use words::SetWords;

@@ -47,6 +47,20 @@ pub mod note {
     pub const SET: u32 = 0x8000_0013;
     /// `task` executes a new program; the kernel may now move it to an idler CPU (`sched_exec()`).
     pub const EXEC: u32 = 0x8000_0014;
+    /// `task` is runnable but must not run for now, or is no longer held back: `value` is one of [`HELD_NOT`], [`HELD_GROUP`],
+    /// [`HELD_REAL_TIME`], [`HELD_DEADLINE`]. A task that is held back stands on a queue but does not wait for a CPU.
+    pub const HELD: u32 = 0x8000_0015;
+    /// `task` may use these CPUs from now on: bit b of `value` is CPU 64 x `flags` + b. One note for each 64 CPUs of the machine, one
+    /// after the other. Written where the last [`Params`](super::Kind::Params) or the header do not say so: a cpuset, a CPU that went down.
+    pub const ALLOWED: u32 = 0x8000_0016;
+    /// `value` of a [`HELD`]: it may run.
+    pub const HELD_NOT: u64 = 0;
+    /// `value` of a [`HELD`]: its group has used up its `cpu.max` for this period.
+    pub const HELD_GROUP: u64 = 1;
+    /// `value` of a [`HELD`]: real-time tasks have used up what they may use of this period (`rt_runtime_us`).
+    pub const HELD_REAL_TIME: u64 = 2;
+    /// `value` of a [`HELD`]: it has used up its SCHED_DEADLINE budget for this period.
+    pub const HELD_DEADLINE: u64 = 3;
     /// `value` of an [`AWAKE`] that no task is behind.
     pub const NO_WAKEUP: u64 = u64::MAX;
 }

@@ -128,6 +128,7 @@ impl Config {
             tasks: scheduler.names,
             kernel_threads: scheduler.kernel_threads,
             params: vec![("seed".to_string(), self.seed.to_string())],
+            groups: Vec::new(),
         }
     }
 }
@@ -208,6 +209,7 @@ impl Scheduler<'_> {
             params: SchedParams::normal(Nice::new(if role == Role::Hog { 5 } else { 0 }).expect("in range")),
             affinity: None,
             parent: parent.map(|parent| self.tasks[parent as usize].id),
+            group: None,
         });
         row
     }

@@ -26,10 +26,11 @@
 //! on top. Accounts, ticks and slices of the kernel see the longer bursts as they would on hardware.
 
 use schedlab_units::Span;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Costs of kernel work; see the module. All zero: none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Costs {
     /// Waking another task.
     pub wakeup: Span,

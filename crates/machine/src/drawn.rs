@@ -20,6 +20,7 @@
 //! A burst that ends together with its slice: the timer comes first (see [`crate::engine`]), so the task blocks when it is next picked.
 
 use crate::native::Native;
+use crate::order::{FirstPosted, Order};
 use crate::policy::Policy;
 use crate::{End, Machine, Program, Setup};
 use schedlab_log::{Kind, Record};
@@ -81,6 +82,17 @@ pub fn schedule(policy: Box<dyn Policy>, nr_cpus: u32, limit_ms: u64, lives: &[&
 
 /// The same for a workload of one's own (parameters, affinities), whose tasks are drawn as A, B, ...
 pub fn draw(policy: Box<dyn Policy>, nr_cpus: u32, limit_ms: u64, workload: &Workload) -> Vec<String> {
+    draw_in_order(policy, nr_cpus, limit_ms, workload, FirstPosted::default())
+}
+
+/// The same, with CPUs that are ready at one instant going on in another order.
+pub fn draw_in_order(
+    policy: Box<dyn Policy>,
+    nr_cpus: u32,
+    limit_ms: u64,
+    workload: &Workload,
+    order: impl Order,
+) -> Vec<String> {
     let mut records: Vec<Record> = Vec::new();
     let setup = Setup {
         topology: Topology::flat(nr_cpus).expect("a drawing has a few CPUs"),
@@ -88,7 +100,7 @@ pub fn draw(policy: Box<dyn Policy>, nr_cpus: u32, limit_ms: u64, workload: &Wor
         params: Vec::new(),
     };
     let program = Program::new(workload).expect("a drawn workload is valid");
-    let outcome = Machine::new(Native::new(policy, &mut records), program, setup).run();
+    let outcome = Machine::with_order(Native::new(policy, &mut records), program, setup, order).run();
     assert_eq!(outcome.end, End::AllDone, "the run should end by itself within {limit_ms} ms");
     let ms = 1_000_000;
     let mut lines = vec![vec![b'.'; limit_ms as usize]; nr_cpus as usize];

@@ -4,6 +4,7 @@
 //!
 //! 1. interrupts that one CPU has posted to another, first posted first: they belong to the event that posted them;
 //! 2. CPUs that spin on another CPU, in the order in which they began: they wait for 1;
+//!    (1 and 2 are [`FirstPosted`]; a machine may be given another [`Order`], see [`crate::order`])
 //! 3. timer interrupts (class 0), lower CPU first: a tick that falls on the end of a task's burst finds the task running, as it would
 //!    on hardware, where the burst's last instruction comes after the interrupt. Under policies with a tick, the tick and the sleepers whose
 //!    time has come on that CPU are one interrupt, after which the CPU chooses once who runs, as real Linux does by itself;
@@ -23,9 +24,11 @@
 
 mod checks;
 mod start;
+mod steer;
 mod steps;
 
 use crate::kernel::{Action, Control, Fault, FaultKind, Kernel, Reading, Stimulus, Yield};
+use crate::order::{FirstPosted, Order, Turn};
 use crate::program::{Code, Program};
 use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
 use crate::wheel::Wheel;
@@ -35,6 +38,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use checks::{SPINS_MAX, spins_for_ever};
+use steer::Steer;
 use steps::Act;
 
 /// How a run is set up.
@@ -170,9 +174,11 @@ fn pay(run: &mut Run, ns: u64, added: bool) {
     }
 }
 
-/// A kernel, a workload, and the time between them.
-pub struct Machine<K: Kernel> {
+/// A kernel, a workload, and the time between them. `O` says in which order CPUs go on that are ready at one instant.
+pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     kernel: K,
+    order: O,
+    steer: Steer,
     program: Arc<Program>,
     cpus: Vec<Cpu>,
     runs: Vec<Run>,
@@ -181,7 +187,6 @@ pub struct Machine<K: Kernel> {
     wheel: Wheel,
     /// Tasks whose planned wakeup is due at this instant and still to be carried out (policies with ticks only).
     due: VecDeque<u32>,
-    spinning: VecDeque<CpuId>,
     /// Tasks that start after the workload's start: when, who; the next one last.
     late: Vec<(u64, u32)>,
     now_ns: u64,
@@ -216,6 +221,13 @@ pub struct Machine<K: Kernel> {
 impl<K: Kernel> Machine<K> {
     /// Puts a workload on a machine; nothing happens yet.
     pub fn new(kernel: K, program: Program, setup: Setup) -> Machine<K> {
+        Machine::with_order(kernel, program, setup, FirstPosted::default())
+    }
+}
+
+impl<K: Kernel, O: Order> Machine<K, O> {
+    /// As [`Machine::new`], with an order of ready CPUs that differs from the ordinary one.
+    pub fn with_order(kernel: K, program: Program, setup: Setup, order: O) -> Machine<K, O> {
         let nr_cpus = setup.topology.nr_cpus() as usize;
         let runs = program
             .tasks
@@ -235,6 +247,8 @@ impl<K: Kernel> Machine<K> {
             .collect();
         Machine {
             kernel,
+            order,
+            steer: Steer::new(if O::STEERS { nr_cpus } else { 0 }),
             cpus: vec![
                 Cpu { user: TaskId::IDLE, before: TaskId::IDLE, since_ns: 0, timer: Key::NEVER };
                 nr_cpus
@@ -244,7 +258,6 @@ impl<K: Kernel> Machine<K> {
             queue: CpuQueue::new(nr_cpus),
             wheel: Wheel::new(program.tasks.len()),
             due: VecDeque::new(),
-            spinning: VecDeque::new(),
             late: Vec::new(),
             now_ns: 1_000_000, // power-on; the kernel's clock is never zero
             live: 0,
@@ -313,6 +326,11 @@ impl<K: Kernel> Machine<K> {
         &mut self.kernel
     }
 
+    /// The order of ready CPUs, for read-outs after the run.
+    pub fn order(&self) -> &O {
+        &self.order
+    }
+
     /// Boots the kernel, starts the workload, and runs it to its end.
     pub fn run(&mut self) -> Outcome {
         let mut epoch_ns = self.now_ns;
@@ -351,6 +369,7 @@ impl<K: Kernel> Machine<K> {
         }
     }
 
+    #[inline(never)]
     fn main_loop(&mut self, epoch_ns: u64, end_ns: u64) -> Result<End, Box<Fault>> {
         while self.live > 0 {
             if self.live == self.waiting {
@@ -373,6 +392,9 @@ impl<K: Kernel> Machine<K> {
             if happened {
                 continue;
             }
+            if O::STEERS && self.let_all_go()? {
+                continue;
+            }
             if late_ns <= end_ns.min(action_ns) {
                 self.spawn_late(late_ns)?;
                 continue;
@@ -389,8 +411,9 @@ impl<K: Kernel> Machine<K> {
             return Ok(End::Duration);
         }
         // what the last event has set off at this instant
-        while let Some(cpu) = self.kernel.next_kick().or_else(|| self.spinning.pop_front()) {
-            self.step(cpu, Stimulus::Continue)?;
+        self.order.may_hold(false);
+        while let Some(turn) = self.next_turn() {
+            self.go_on(turn.cpu)?;
         }
         Ok(End::AllDone)
     }
@@ -440,16 +463,19 @@ impl<K: Kernel> Machine<K> {
     #[inline(always)]
     fn next_event_here(&mut self, limit: Key) -> Result<bool, Box<Fault>> {
         let one;
-        let (cpu, stimulus) = if let Some(cpu) = self.kernel.next_kick() {
-            self.spins = 0;
-            (cpu, Stimulus::Continue)
-        } else if let Some(cpu) = self.spinning.pop_front() {
-            self.spins += 1;
-            if self.spins > SPINS_MAX {
-                return Err(Box::new(spins_for_ever(cpu)));
+        let (cpu, stimulus) = if let Some(turn) = self.next_turn() {
+            match turn.spins {
+                true => self.count_spin(turn.cpu)?,
+                false => self.spins = 0,
             }
-            (cpu, Stimulus::Continue)
+            if O::STEERS {
+                return self.go_on(turn.cpu).map(|()| true);
+            }
+            (turn.cpu, Stimulus::Continue)
         } else {
+            if O::STEERS && self.deliver_held()? {
+                return Ok(true);
+            }
             self.spins = 0;
             let (cpu_key, cpu) = self.queue.first();
             let wheel_ns = self.wheel_ns();
@@ -460,6 +486,9 @@ impl<K: Kernel> Machine<K> {
             let time_ns = key.time_ns();
             self.now_ns = self.now_ns.max(time_ns);
             let cpu = CpuId(cpu as u32);
+            if O::STEERS && self.hold_timer(cpu, key.class()) {
+                return Ok(true);
+            }
             match key.class() {
                 CLASS_OP => {
                     let state = &mut self.cpus[cpu.index()];
@@ -488,12 +517,28 @@ impl<K: Kernel> Machine<K> {
                         return self.wake_first_due().map(|()| true);
                     }
                     one = [TaskId(self.wheel.pop(time_ns).expect("the wheel has a task due now"))];
+                    if O::STEERS && self.hold_device(one[0]) {
+                        return Ok(true);
+                    }
                     (CpuId(self.runs[one[0].index()].cpu), Stimulus::Device(&one))
                 }
             }
         };
         // the one place where the kernel is entered: the rest of the loop is around it
         self.step_here(cpu, stimulus).map(|()| true)
+    }
+
+    /// Too many turns in a row of CPUs that spin are a livelock.
+    #[inline(always)]
+    fn count_spin(&mut self, cpu: CpuId) -> Result<(), Box<Fault>> {
+        self.spins += 1;
+        if self.spins > SPINS_MAX { Err(Box::new(spins_for_ever(cpu))) } else { Ok(()) }
+    }
+
+    /// The ready CPU that goes on now.
+    #[inline(always)]
+    fn next_turn(&mut self) -> Option<Turn> {
+        self.order.next(&mut self.kernel, Time::from_ns(self.now_ns))
     }
 
     /// When the next planned wakeup is due.
@@ -560,6 +605,9 @@ impl<K: Kernel> Machine<K> {
     #[inline(always)]
     fn step_here(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<(), Box<Fault>> {
         let now_ns = self.now_ns;
+        if O::STEERS {
+            self.enter_steered(cpu);
+        }
         let state = self.cpus[cpu.index()];
         if !state.user.is_idle() {
             let worked_ns = self.work(cpu.0, now_ns - state.since_ns);
@@ -568,7 +616,10 @@ impl<K: Kernel> Machine<K> {
             self.cpus[cpu.index()].since_ns = now_ns;
         }
         let before = if state.user.is_idle() { state.before } else { state.user };
-        let charge = self.costly.then(|| Charge::of(&stimulus));
+        let charge = self.costly.then(|| match O::STEERS {
+            true => self.steer.charge(&stimulus),
+            false => Charge::of(&stimulus),
+        });
         self.events += 1;
         let yielded = if self.events == self.sample_at {
             self.resume_sampled(cpu, stimulus)?
@@ -594,7 +645,15 @@ impl<K: Kernel> Machine<K> {
             }
             Yield::Spin => {
                 (state.user, state.before) = (TaskId::IDLE, TaskId::IDLE);
-                self.spinning.push_back(cpu);
+                self.order.stopped(&self.kernel, cpu);
+                timer
+            }
+            Yield::Point => {
+                assert!(O::STEERS, "a kernel stops at points only if it is asked to");
+                // it will go on as if it had not stopped: what it did before is kept
+                self.steer.stopped(cpu, *state, charge);
+                (state.user, state.before) = (TaskId::IDLE, TaskId::IDLE);
+                self.order.stopped(&self.kernel, cpu);
                 timer
             }
             Yield::Paused => {

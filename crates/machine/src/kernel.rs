@@ -17,6 +17,7 @@ use schedlab_log::{KernelThread, Record};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span, TaskId, Time};
 use schedlab_workload::Cgroup;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What an operating system does on one machine. Everything happens at the instant `now` of the call: kernel code takes no
@@ -50,6 +51,15 @@ pub trait Kernel {
     /// Time passes from now on between an interrupt that asks for another task and the choice of it ([`Yield::Paused`]). Kernels that do
     /// not know the difference choose at once.
     fn set_resched(&mut self, _span: Span) {}
+
+    /// CPUs stop from now on at points of these kinds ([`Yield::Point`]). Kernels that were not built for that, and kinds that they do
+    /// not have, never stop.
+    fn set_points(&mut self, _kinds: PointSet) {}
+
+    /// Where a CPU stands since its last [`Yield::Spin`] or [`Yield::Point`]. A kernel whose CPUs do neither need not say.
+    fn point(&self, _cpu: CpuId) -> Point {
+        Point::RELAX
+    }
 
     /// When the CPU's timer will interrupt it; [`Time::NEVER`] = off; while it is [`Yield::Paused`], the end of that. Changes only while
     /// that CPU is resumed.
@@ -205,7 +215,7 @@ impl<'a> Spawn<'a> {
 }
 
 /// State of a task created by [`Control::Spawn`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpawnState {
     /// Wants a CPU at once.
     Runnable,
@@ -214,7 +224,7 @@ pub enum SpawnState {
 }
 
 /// New settings for a task; `None` leaves as it is.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// Policy, nice, priorities, all at once as `sched_setattr(2)` sets them.
     pub params: Option<SchedParams>,
@@ -238,7 +248,7 @@ pub enum Control<'a> {
 }
 
 /// Something that the experimenter does to the kernel while the workload runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Action {
     /// When, from the workload's start.
     pub at: Span,
@@ -247,7 +257,7 @@ pub struct Action {
 }
 
 /// An access to one of the kernel's files.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileRequest {
     /// Set a tunable by the name that `--param` has for it, a file by its path, or a CPU on or off (`cpu3`, `off`).
     Write {
@@ -276,7 +286,7 @@ pub enum FileRequest {
 }
 
 /// What it means that the kernel refuses a [`FileRequest::Write`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     /// The run ends.
     Ends,
@@ -306,8 +316,92 @@ pub enum Yield {
     Spin,
     /// Works in the kernel, with interrupts off, until [`Kernel::timer`]: resume it then, as if for a timer's interrupt.
     Paused,
+    /// Has stopped inside the kernel at a point that was asked for ([`Kernel::set_points`]): it waits for nothing, and goes on when it
+    /// is resumed.
+    Point,
     /// The kernel object asked to end the run.
     Fault,
+}
+
+/// What a CPU is about to do, or has just done, where it stopped inside the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum PointKind {
+    /// Waits for another CPU (`cpu_relax()`): [`Yield::Spin`]. CPUs always stop there.
+    Relax = 0,
+    /// Before an atomic operation that reads and writes: `atomic_add()`, `xchg()`, `cmpxchg()`.
+    Atomic = 1,
+    /// Before an attempt to take a spin lock.
+    Lock = 2,
+    /// After a spin lock was released.
+    Unlock = 3,
+    /// After interrupts were enabled, and those that waited were taken.
+    InterruptsOn = 4,
+    /// Before an ordinary read.
+    Read = 5,
+    /// Before an ordinary write.
+    Write = 6,
+    /// Before a read that the source marks as shared (`READ_ONCE()`).
+    MarkedRead = 7,
+    /// Before a write that the source marks as shared (`WRITE_ONCE()`).
+    MarkedWrite = 8,
+}
+
+impl PointKind {
+    /// All kinds, in order of number.
+    pub const ALL: [PointKind; 9] = {
+        use PointKind::*;
+        [Relax, Atomic, Lock, Unlock, InterruptsOn, Read, Write, MarkedRead, MarkedWrite]
+    };
+
+    /// The kind of this number.
+    pub fn from_number(number: u8) -> Option<PointKind> {
+        PointKind::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// Kinds of points.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PointSet(u32);
+
+impl PointSet {
+    /// No kind: CPUs stop only where they spin.
+    pub const NONE: PointSet = PointSet(0);
+    /// Every kind there is.
+    pub const ALL: PointSet = PointSet((1 << PointKind::ALL.len()) - 1);
+
+    /// These kinds.
+    pub fn of(kinds: &[PointKind]) -> PointSet {
+        PointSet(kinds.iter().fold(0, |bits, kind| bits | 1 << *kind as u32))
+    }
+
+    /// Whether a kind is among them.
+    pub fn contains(self, kind: PointKind) -> bool {
+        self.0 >> kind as u32 & 1 == 1
+    }
+
+    /// Bit n stands for the kind of number n.
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+/// Where a CPU has stopped inside the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// What it is about to do, or has just done.
+    pub kind: PointKind,
+    /// The memory concerned, an address in this process; 0: none. It differs from process to process.
+    pub address: u64,
+    /// The code, as an offset into the kernel object's text; 0: not said.
+    pub code: u64,
+    /// Whether interrupts are on: one that arrives now is taken here.
+    pub interrupts_on: bool,
+}
+
+impl Point {
+    /// Spins, nothing more is known.
+    pub const RELAX: Point = Point { kind: PointKind::Relax, address: 0, code: 0, interrupts_on: false };
 }
 
 /// Accounting inside the kernel.

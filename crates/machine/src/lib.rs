@@ -15,6 +15,7 @@ pub mod drawn;
 pub mod engine;
 pub mod kernel;
 pub mod native;
+pub mod order;
 mod perturb;
 pub mod policy;
 mod program;

@@ -26,11 +26,12 @@ use crate::kernel::SpawnState;
 use crate::program::{Code, Program, Step};
 use schedlab_stdx::Random;
 use schedlab_units::{CpuId, Span, TaskId};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// How a replay is varied. See the module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Perturb {
     /// Decides every draw.
     pub seed: u64,
@@ -150,7 +151,7 @@ impl fmt::Display for Perturb {
 pub const LATE_ONE_IN: u64 = 8;
 
 /// How late timer interrupts come.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Late {
     seed: u64,
     range_ns: u64,

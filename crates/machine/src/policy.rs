@@ -76,6 +76,7 @@ pub enum Stop {
 
 impl Stop {
     /// Whether the task is still runnable, and so the policy's to keep.
+    #[inline]
     pub fn is_runnable(self) -> bool {
         matches!(self, Stop::Preempted | Stop::Yielded)
     }

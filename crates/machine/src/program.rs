@@ -21,12 +21,13 @@ use schedlab_units::{CpuId, CpuSet, Span, TaskId};
 use schedlab_workload::{
     Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Wakeup, Workload, change_words,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 use crate::kernel::{Change, SpawnState};
 
 /// One step of a task: compute for `after_ns` of CPU time, then do `code`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// CPU time from the previous step (or wakeup) to this one.
     pub after_ns: u64,
@@ -108,7 +109,7 @@ impl Step {
 }
 
 /// A dependent wakeup.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Token {
     /// Who waits for it.
     pub sleeper: TaskId,
@@ -119,7 +120,7 @@ pub struct Token {
 }
 
 /// A task as the machine starts it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProgramTask {
     /// Its name.
     pub name: String,
@@ -140,7 +141,7 @@ pub struct ProgramTask {
 }
 
 /// All that the machine needs of a workload.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Program {
     /// All tasks' steps; a task's begin at its `first_step`.
     pub steps: Vec<Step>,

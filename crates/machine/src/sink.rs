@@ -69,6 +69,11 @@ impl Buffer {
         }
     }
 
+    /// Makes it an empty one, for the next process. To be called when nobody writes.
+    pub fn clear(&self) {
+        self.len.store(0, Ordering::Release);
+    }
+
     /// What was put in and not handed on. To be called when nobody writes any more.
     pub fn rest(&self) -> &[Record] {
         let len = self.len.load(Ordering::Acquire).min(BUFFERED_RECORDS);

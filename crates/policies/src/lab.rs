@@ -10,12 +10,12 @@
 //! [`fairbench`] and [`responsebench`] are the two micro benchmarks of the WARP paper.
 
 use crate::PolicyError;
-use schedlab_log::{Kind, PrevState, Record};
+use schedlab_log::{LogHeader, LogTask, MemLog, Observer, Record, Row, Run, Slots, Wait, WaitCause, replay};
 use schedlab_machine::native::Native;
 use schedlab_machine::{End, Machine, Outcome, Program, Setup};
 use schedlab_stdx::Random;
 use schedlab_topology::{CPUS_MAX, Topology};
-use schedlab_units::{CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
+use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
 use schedlab_workload::{
     Birth, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
 };
@@ -201,6 +201,7 @@ pub struct Measured {
     pub migrations: Vec<u64>,
     /// The scheduler's warnings.
     pub warnings: Vec<String>,
+    runs: Vec<(usize, u64, u64, TaskId)>,
 }
 
 impl Lab {
@@ -248,18 +249,7 @@ impl Lab {
         if let End::Fault(fault) = &outcome.end {
             panic!("{} misbehaved: {fault}", self.sched);
         }
-        let nr_tasks = tasks.len();
-        let mut out = Measured {
-            cpu: vec![Span::ZERO; nr_tasks],
-            waits: vec![Vec::new(); nr_tasks],
-            responses: vec![Vec::new(); nr_tasks],
-            migrations: vec![0; nr_tasks],
-            records,
-            outcome,
-            warnings,
-        };
-        out.read(self.topology.nr_cpus(), tasks);
-        Ok(out)
+        Ok(Measured::read(records, outcome, warnings, self.topology.nr_cpus(), tasks))
     }
 
     /// Runs the tasks to their end and draws a line per CPU, a letter per unit (A = the first task, `.` = idle; the idle end is left
@@ -273,7 +263,7 @@ impl Lab {
             self.run(Span::from_ns(limit * unit_ns), tasks).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(measured.outcome.end, End::AllDone, "the tasks end in time");
         let mut lines = vec![vec![b'.'; limit as usize]; self.topology.nr_cpus() as usize];
-        for (cpu, from_ns, to_ns, task) in measured.runs(self.topology.nr_cpus()) {
+        for &(cpu, from_ns, to_ns, task) in measured.runs() {
             if task.index() >= tasks.len() {
                 continue; // who lifts affinities
             }
@@ -308,89 +298,109 @@ impl Measured {
         shares.chunks(size).map(|group| group.iter().sum()).collect()
     }
 
-    /// (CPU, from, to, task) of each uninterrupted run, in ns, in order of its end.
-    pub fn runs(&self, nr_cpus: u32) -> Vec<(usize, u64, u64, TaskId)> {
-        let mut current = vec![(0, TaskId::IDLE); nr_cpus as usize];
-        let mut runs = Vec::new();
-        let end_ns = self.outcome.duration.as_ns();
-        for record in self.records.iter().filter(|record| record.kind() == Some(Kind::Switch)) {
-            let cpu = record.cpu().index();
-            let (since_ns, task) = std::mem::replace(&mut current[cpu], (record.time_ns, record.other()));
-            if !task.is_idle() {
-                runs.push((cpu, since_ns, record.time_ns, task));
-            }
-        }
-        for (cpu, (since_ns, task)) in current.into_iter().enumerate() {
-            if !task.is_idle() && since_ns < end_ns {
-                runs.push((cpu, since_ns, end_ns, task));
-            }
-        }
-        runs
+    /// (CPU, from, to, task) of each uninterrupted run, in ns, in order of its end; those that the end cuts off in order of CPU.
+    pub fn runs(&self) -> &[(usize, u64, u64, TaskId)] {
+        &self.runs
     }
 
-    fn read(&mut self, nr_cpus: u32, tasks: &[TaskSpec]) {
-        let nr_tasks = self.cpu.len();
-        for (_, from_ns, to_ns, task) in self.runs(nr_cpus) {
-            if task.index() < nr_tasks {
-                self.cpu[task.index()] += Span::from_ns(to_ns - from_ns);
-            }
-        }
-        #[derive(Clone, Copy, Default)]
-        struct Open {
-            woken_ns: Option<u64>,
-            queued_ns: Option<u64>,
-            waited_ns: u64,
-            cpu: Option<u16>,
-        }
-        let mut open = vec![Open::default(); nr_tasks];
-        let known = |task: TaskId| task.is_workload() && task.index() < nr_tasks;
-        for record in &self.records {
-            match record.kind() {
-                Some(Kind::Wakeup | Kind::New) if known(record.task()) => {
-                    let state = &mut open[record.task().index()];
-                    (state.woken_ns, state.queued_ns, state.waited_ns) =
-                        (Some(record.time_ns), Some(record.time_ns), 0);
-                }
-                Some(Kind::Switch) => {
-                    if known(record.task()) {
-                        let task = record.task().index();
-                        let state = &mut open[task];
-                        if PrevState::from_number(record.flags).is_some_and(PrevState::is_runnable) {
-                            state.queued_ns = Some(record.time_ns);
-                        } else if let Some(woken_ns) = state.woken_ns.take() {
-                            let released_ns = match tasks[task].period {
-                                Some(period) => {
-                                    tasks[task].start_ms * 1_000_000
-                                        + self.responses[task].len() as u64 * period.as_ns()
-                                }
-                                None => woken_ns,
-                            };
-                            self.responses[task].push(Span::from_ns(record.time_ns - released_ns));
-                            self.waits[task].push(Span::from_ns(state.waited_ns));
-                        }
-                    }
-                    if known(record.other()) {
-                        let task = record.other().index();
-                        let state = &mut open[task];
-                        if let Some(queued_ns) = state.queued_ns.take() {
-                            state.waited_ns += record.time_ns - queued_ns;
-                        }
-                        if state.cpu.is_some_and(|cpu| cpu != record.cpu) {
-                            self.migrations[task] += 1;
-                        }
-                        state.cpu = Some(record.cpu);
-                    }
-                }
-                _ => {}
-            }
-        }
+    fn read(
+        records: Vec<Record>,
+        outcome: Outcome,
+        warnings: Vec<String>,
+        nr_cpus: u32,
+        tasks: &[TaskSpec],
+    ) -> Measured {
+        let nr_tasks = tasks.len();
+        // one more: who lifts affinities
+        let header = LogHeader {
+            nr_cpus,
+            duration: outcome.duration,
+            tasks: vec![LogTask::default(); nr_tasks + 1],
+            ..LogHeader::default()
+        };
+        let log = MemLog { header, records };
+        let mut reader = Reader {
+            tasks,
+            now_ns: 0,
+            open: vec![Open::default(); nr_tasks + 1],
+            runs: Vec::new(),
+            responses: vec![Vec::new(); nr_tasks],
+            waits: vec![Vec::new(); nr_tasks],
+            migrations: vec![0; nr_tasks + 1],
+        };
+        replay(&log, &Slots::new(&log.header), &mut reader).expect("a policy's log is consistent");
+        let Reader { open, mut runs, responses, mut waits, mut migrations, .. } = reader;
         // waits that the end of the run cuts short count too: a starved task has waited
-        let end_ns = self.outcome.duration.as_ns();
-        for (task, state) in open.iter().enumerate() {
-            if state.woken_ns.is_some() {
-                let waiting_ns = state.queued_ns.map_or(0, |queued_ns| end_ns.saturating_sub(queued_ns));
-                self.waits[task].push(Span::from_ns(state.waited_ns + waiting_ns));
-            }
+        for (waits, open) in waits.iter_mut().zip(&open).filter(|(_, open)| open.woken_ns.is_some()) {
+            waits.push(Span::from_ns(open.waited_ns));
+        }
+        let cut_off = runs.iter().position(|run| run.stop.is_none()).unwrap_or(runs.len());
+        runs[cut_off..].sort_by_key(|run| run.cpu);
+        let runs = runs.iter().map(|run| (run.cpu.index(), run.since_ns, run.until_ns, TaskId(run.row.0)));
+        let runs: Vec<(usize, u64, u64, TaskId)> = runs.collect();
+        let mut cpu = vec![Span::ZERO; nr_tasks];
+        for &(_, from_ns, to_ns, task) in runs.iter().filter(|run| run.3.index() < nr_tasks) {
+            cpu[task.index()] += Span::from_ns(to_ns - from_ns);
+        }
+        migrations.truncate(nr_tasks);
+        Measured { records: log.records, outcome, cpu, waits, responses, migrations, warnings, runs }
+    }
+}
+
+/// A task's wakeup that has not led to a block yet.
+#[derive(Clone, Copy, Default)]
+struct Open {
+    woken_ns: Option<u64>,
+    /// What it has waited since.
+    waited_ns: u64,
+    cpu: Option<CpuId>,
+}
+
+/// Reads waits and responses off a run.
+struct Reader<'a> {
+    tasks: &'a [TaskSpec],
+    now_ns: u64,
+    open: Vec<Open>,
+    runs: Vec<Run>,
+    responses: Vec<Vec<Span>>,
+    waits: Vec<Vec<Span>>,
+    migrations: Vec<u64>,
+}
+
+impl Observer for Reader<'_> {
+    fn elapse(&mut self, _from_ns: u64, to_ns: u64) {
+        self.now_ns = to_ns;
+    }
+    fn wait_begin(&mut self, row: Row, _cpu: CpuId, cause: WaitCause) {
+        if cause != WaitCause::Preempted {
+            let open = &mut self.open[row.index()];
+            (open.woken_ns, open.waited_ns) = (Some(self.now_ns), 0);
+        }
+    }
+    fn wait_end(&mut self, wait: &Wait) {
+        self.open[wait.row.index()].waited_ns += wait.until_ns - wait.since_ns;
+    }
+    fn run_begin(&mut self, row: Row, cpu: CpuId) {
+        let last = self.open[row.index()].cpu.replace(cpu);
+        self.migrations[row.index()] += u64::from(last.is_some_and(|last| last != cpu));
+    }
+    fn run_end(&mut self, run: &Run) {
+        let task = run.row.index();
+        if run.stop.is_some() || run.since_ns < run.until_ns {
+            self.runs.push(*run);
+        }
+        if task < self.tasks.len()
+            && run.stop.is_some_and(|stop| !stop.is_runnable())
+            && let Some(woken_ns) = self.open[task].woken_ns.take()
+        {
+            let released_ns = match self.tasks[task].period {
+                Some(period) => {
+                    self.tasks[task].start_ms * 1_000_000 + self.responses[task].len() as u64 * period.as_ns()
+                }
+                None => woken_ns,
+            };
+            self.responses[task].push(Span::from_ns(run.until_ns - released_ns));
+            self.waits[task].push(Span::from_ns(self.open[task].waited_ns));
         }
     }
 }

@@ -38,7 +38,7 @@ mod wrr;
 
 pub use bfs::{Affinity, Bfs, BfsParams};
 pub use cbs::{Cbs, CbsParams, Exhaustion};
-pub use cfs::{Cfs, CfsParams, CfsVersion};
+pub use cfs::{Cfs, CfsParams, CfsVersion, Tunable};
 pub use drr::Drr;
 pub use ebs::{Ebs, EbsParams};
 pub use edf::{Jobs, Order, Placement};

@@ -42,11 +42,32 @@ fn every_policy_uses_all_cpus() {
             };
             let measured = lab.run(LIMIT, &hogs).expect("hogs run anywhere");
             let mut used = [0; 4];
-            for (cpu, from_ns, to_ns, _) in measured.runs(4) {
+            for &(cpu, from_ns, to_ns, _) in measured.runs() {
                 used[cpu] += to_ns - from_ns;
             }
             let least = LIMIT.as_ns() / 100 * 95;
             assert!(used.iter().all(|&ns| ns >= least), "{} {param:?}: {used:?}", info.name);
         }
+    }
+}
+
+/// The default that is shown is the value in force: setting it changes nothing, on any number of CPUs. A value that is set is in
+/// force as it is, so that the default of one CPU is another slice on four.
+#[test]
+fn a_default_that_is_set_changes_nothing() {
+    let life = [Step::Run(7), Step::Sleep(3), Step::Run(20)];
+    let tasks: Vec<TaskSpec> = (0..9).map(|nice| TaskSpec::nice(nice, &life.repeat(5))).collect();
+    let records = |name: &str, nr_cpus: u32, params: &[(&str, &str)]| {
+        let lab = params.iter().fold(Lab::new(name, nr_cpus), |lab, (name, value)| lab.param(name, value));
+        lab.run(Span::from_ms(400), &tasks).expect("the workload runs anywhere").records
+    };
+    for nr_cpus in [1, 2, 4] {
+        for info in registry() {
+            let defaults: Vec<_> = info.params.iter().map(|param| (param.name, param.default)).collect();
+            let plain = records(info.name, nr_cpus, &[]);
+            assert_eq!(plain, records(info.name, nr_cpus, &defaults), "{} on {nr_cpus} CPUs", info.name);
+        }
+        let [plain, set] = [&[][..], &[("base_slice", "700us")]].map(|p| records("eevdf", nr_cpus, p));
+        assert_eq!(plain == set, nr_cpus == 1, "{nr_cpus} CPUs");
     }
 }

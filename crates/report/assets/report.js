@@ -467,13 +467,25 @@ function tasksTable(run, timeline) {
 function waitsTable(run, timeline) {
   return table([
     ns("waited", w => w[4] - w[3], { bar: "bar2" }), ["task", w => taskName(run, w[0]), w => taskName(run, w[0]), { text: true }], ["pid", w => taskPid(run, w[0]), w => taskPid(run, w[0])],
-    ["why", w => w[2], w => w[2], { text: true }], ["CPU", w => w[1], w => "cpu" + w[1], { text: true }], ["from", w => w[3], w => at(w[3])],
+    ["why", w => w[2], w => w[2], { text: true }], ["CPU", w => w[1], w => "cpu" + w[1] + (w[5] === w[1] ? "" : ", then cpu" + w[5]), { text: true }], ["from", w => w[3], w => at(w[3])],
+    ...explained(run.waits, w => w[6]),
   ], run.waits, { click: w => timeline.jump(w[3], w[4], w[0]) });
+}
+// the command that explains a row: its end, the whole of it when pointed at; none where the scheduler cannot be asked
+const explained = (records, command) => !records.some(command) ? [] :
+  [["explain", r => command(r) ?? "", r => command(r) ? el("code", { title: command(r) }, command(r).replace(/^.* (?=--explain )/, "")) : "", { text: true, tip: "the command is shown when pointed at" }]];
+function stretchesTable(run, timeline) {
+  const names = s => s[3].slice(0, 3).map(([row, cpu]) => `${taskName(run, row)} (${taskPid(run, row)}) on cpu${cpu}`).join(", ") + (s[7] > 3 ? `, ${count(s[7] - 3)} more` : "");
+  return table([
+    ns("idle while work waits", s => s[1] - s[0], { bar: "bar2" }), ["from", s => s[0], s => at(s[0])], ["idle", s => s[2], s => s[2], { text: true }], ["waiting there", s => s[7], names, { text: true }],
+    ["queues", s => s[6].join(" "), s => s[6].join(" "), { text: true, tip: "tasks on each CPU at the beginning, the running one included" }],
+    ...explained(run.stretches, s => s[5]),
+  ], run.stretches, { click: s => timeline.jump(s[0], s[1], s[4] ?? undefined) });
 }
 function cpusTable(run) {
   return table([
     ["CPU", c => c.n, c => "cpu" + c.n, { text: true }], ns("busy", c => c[0], { bar: "bar" }), ["", c => c[0], c => percent(c[0], run.duration_ns)], ns("kernel threads", c => c[1]), ns("idle", c => c[2]),
-    num("switches", c => c[3]), ["mean queue", c => c[4], c => (c[4] / Math.max(1, run.duration_ns)).toFixed(2)], num("longest queue", c => c[5]),
+    num("switches", c => c[3]), ["mean queue", c => c[4], c => (c[4] / Math.max(1, run.duration_ns)).toFixed(2), { tip: "tasks that wait on the CPU's queue, on average over the time; the running one is not counted" }], num("longest queue", c => c[5]),
   ], run.per_cpu.map((c, n) => Object.assign([...c], { n })));
 }
 
@@ -598,7 +610,7 @@ function tiles(run) {
     tile(time(run.run_delay[D.p99]), "run delay, p99", `median ${time(run.run_delay[D.p50])}, max ${time(run.run_delay[D.max])}`),
     tile(time(run.wakeup_latency[D.p99]), "wait after a wakeup, p99", `median ${time(run.wakeup_latency[D.p50])}, max ${time(run.wakeup_latency[D.max])}`),
     tile(count(run.switches / seconds), "switches per second", `${count(run.switches)} in all`),
-    tile(count(run.migrations), "migrations", `${count(run.migrations / seconds)} per second`),
+    tile(count(run.migrations), "migrations", `${count(run.migrations / seconds)} per second; ${count(run.assignments[0] + run.assignments[1])} assignments to another CPU, ${count(run.assignments[1])} of them of the scheduler's own threads`),
     tile(time(run.idle_while_waiting[0]), "a CPU idle while work waits", run.idle_while_waiting[0] ? `longest ${time(run.idle_while_waiting[1])}` : "never"));
 }
 function section(run, n) {
@@ -617,6 +629,8 @@ function section(run, n) {
     run.jobs && run.jobs.length ? jobsPanel(run, timeline) : null,
     el("h3", {}, "Tasks by name"), el("div", { class: "panel" }, groupsTable(run)),
     run.waits.length ? [el("h3", {}, "The longest waits"), el("p", {}, "Click a line to see it in the timeline."), el("div", { class: "panel short" }, waitsTable(run, timeline))] : null,
+    run.stretches.length ? [el("h3", {}, "A CPU idle while work waits: the longest times"), el("p", {}, "A task waits, and a CPU that it may use is idle. Click a line to see it in the timeline."), el("div", { class: "panel short" }, stretchesTable(run, timeline))] : null,
+    run.unknown ? el("p", {}, "Idle while work waits: " + run.unknown + ".") : null,
     el("details", {}, el("summary", {}, "Every task ", el("b", {}, run.tasks.length < run.pids.length ? `${count(run.tasks.length)} of ${count(run.pids.length)}` : count(run.pids.length))),
       run.tasks.length < run.pids.length ? el("p", {}, "Those with the most CPU time and the longest waits; the JSON output has them all.") : null, el("div", { class: "panel" }, tasksTable(run, timeline))),
     el("details", {}, el("summary", {}, "Every CPU"), el("div", { class: "panel" }, cpusTable(run))),

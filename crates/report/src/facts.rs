@@ -1,7 +1,7 @@
 //! What is known about a run besides its log.
 
-use schedlab_instruments::Summary;
 use schedlab_instruments::jobs::JobReport;
+use schedlab_instruments::{Picture, Summary};
 use schedlab_log::LogHeader;
 use std::collections::BTreeMap;
 
@@ -33,6 +33,10 @@ pub struct RunFacts {
     pub account_differs_ns: u64,
     /// Response times and deadlines of tasks that have jobs; `None`: no task has any.
     pub jobs: Option<JobReport>,
+    /// The longest times in which a CPU idled while work waited, in order of time ([`worst_stretches`](crate::worst_stretches)).
+    pub stretches: Vec<Picture>,
+    /// The command that explains a decision, up to where `TASK@TIME` follows; empty: this scheduler cannot be asked.
+    pub explain: String,
     /// What to do next: commands, with a word on what they give.
     pub next_steps: Vec<NextStep>,
 }

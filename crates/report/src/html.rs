@@ -7,7 +7,7 @@
 //! * `runs` of a window: varints; per CPU the number of runs, then for each run the gap to the previous run's end, its length,
 //!   the task's row, `stop + 8 x cause`, and if there is a cause the time waited.
 
-use crate::report::{RunReport, cause_text};
+use crate::report::RunReport;
 use crate::timeline::{CELL_GROUPS, Window};
 use schedlab_instruments::{Distribution, WaitCause};
 use schedlab_log::{LogError, PrevState};
@@ -51,16 +51,6 @@ pub fn write_html(title: &str, runs: &[RunReport], out: &mut dyn Write) -> std::
         }
     }
     out.flush()
-}
-
-/// A self-contained page without a script in the report's style: `body` is HTML.
-pub fn static_page(title: &str, body: &str) -> String {
-    let style = include_str!("../assets/report.css");
-    let title = escape(title);
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>{title}</title>\n<style>\n{style}</style></head>\n<body><main>\n{body}</main></body></html>\n"
-    )
 }
 
 /// Makes every text within a value [`visible`]: names come from traces.
@@ -113,9 +103,10 @@ fn run(run: &RunReport) -> Value {
         }).collect::<Vec<_>>(),
         "runs_total": all_stats.map(|stats| stats.runs).sum::<u64>(),
         "tasks": tasks(run),
-        "waits": system.longest_waits.iter().filter(|wait| wait.ns() > 0).map(|wait| {
-            json!([wait.task.0, wait.cpu.0, cause_text(wait.cause), wait.start_ns, wait.end_ns])
-        }).collect::<Vec<_>>(),
+        "waits": crate::worst::waits_page(run),
+        "stretches": crate::worst::stretches_page(run),
+        "assignments": [system.assignments, system.kernel_thread_assignments],
+        "unknown": crate::worst::unknown_text(summary),
         "jobs": run.facts.jobs.as_ref().map(crate::jobs::page),
         "timeline": {
             "bucket_ns": run.timeline.bucket_ns,

@@ -52,6 +52,11 @@ impl Serialize for Run<'_> {
         map.serialize_entry("idle_while_waiting_ns", &conservation.idle_while_waiting_ns)?;
         map.serialize_entry("idle_while_waiting_max_ns", &conservation.longest_ns)?;
         map.serialize_entry("idle_while_waiting_stretches", &conservation.stretches)?;
+        map.serialize_entry("idle_while_waiting_unknown_ns", &conservation.unknown_ns)?;
+        map.serialize_entry("assignments", &system.assignments)?;
+        map.serialize_entry("kernel_thread_assignments", &system.kernel_thread_assignments)?;
+        map.serialize_entry("longest_waits", &crate::worst::waits_json(self.0))?;
+        map.serialize_entry("idle_while_waiting_longest", &crate::worst::stretches_json(self.0))?;
         map.serialize_entry("warnings", &facts.warnings)?;
         map.serialize_entry("account_differs_ns", &facts.account_differs_ns)?;
         map.serialize_entry("notes", &facts.notes)?;

@@ -1,5 +1,7 @@
 //! How does a person, a script or a viewer see a run? Summary on the terminal, JSON, one HTML file, Perfetto.
 //!
+//! And how does any result look? [`chart`] draws, [`table`] has rows, [`page`] puts both into one HTML file, [`pages`] into a folder.
+//!
 //! ```
 //! use schedlab_log::synthetic::Config;
 //! use schedlab_report::{Detail, RunFacts, RunReport, Style, terminal};
@@ -11,6 +13,7 @@
 #![recursion_limit = "256"] // serde_json's json! recurses once per field of the HTML report's data
 
 mod calls;
+pub mod chart;
 mod diff;
 mod facts;
 mod groups;
@@ -18,17 +21,21 @@ mod html;
 mod jobs;
 mod json;
 mod order;
+pub mod page;
+pub mod pages;
 mod perfetto;
 mod report;
+pub mod table;
 mod terminal;
 mod timeline;
 mod tracedat;
 pub mod units;
+mod worst;
 
 pub use diff::{DiffView, diff_json, diff_terminal};
 pub use facts::{NextStep, RunFacts, RunView};
 pub use groups::{Group, Groups};
-pub use html::{html, static_page, write_html};
+pub use html::{html, write_html};
 pub use jobs::{DeadlineMark, deadline_marks};
 pub use json::{SCHEMA, json};
 pub use perfetto::{PerfettoOptions, PerfettoStats, perfetto, write_perfetto};
@@ -36,3 +43,4 @@ pub use report::RunReport;
 pub use terminal::{Style, clip, terminal, wrapped};
 pub use timeline::{CELL_GROUPS, Cell, Detail, Timeline, Window, WindowRun};
 pub use tracedat::{Extra, TraceDatError, TraceDatOptions, TraceDatStats, trace_dat};
+pub use worst::{wasted_json, wasted_stretch_json, wasted_terminal, worst_stretches};

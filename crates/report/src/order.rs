@@ -70,27 +70,6 @@ pub(crate) fn marker(record: &Record, wakee: Option<(u32, Pid)>) -> Option<(Mark
     }
 }
 
-/// Gathers the pieces of [`note::SET`].
-#[derive(Default)]
-pub(crate) struct SetWords {
-    bytes: Vec<u8>,
-}
-
-impl SetWords {
-    /// Takes a piece; the words when it is the last one.
-    pub fn piece(&mut self, record: &Record) -> Option<String> {
-        if record.flags == 0 && self.bytes.len() < 256 * 8 {
-            self.bytes.clear();
-        }
-        let piece = record.value.to_le_bytes();
-        let end = piece.iter().position(|byte| *byte == 0);
-        self.bytes.extend_from_slice(&piece[..end.unwrap_or(piece.len())]);
-        end?;
-        let words = String::from_utf8(std::mem::take(&mut self.bytes)).ok()?;
-        (!words.is_empty() && !words.contains(['\n', '\r'])).then_some(words)
-    }
-}
-
 /// What a forked task begins with, in the words of a workload's text, where that is not what its parent begins with.
 pub(crate) fn birth_words(child: &LogTask, parent: &LogTask) -> Option<String> {
     let mut words = Vec::new();

@@ -2,8 +2,9 @@
 
 use crate::groups::Groups;
 use crate::timeline::{Detail, Timeline};
+use crate::worst::worst_stretches;
 use crate::{RunFacts, RunView};
-use schedlab_instruments::{LogProblem, Summary, WaitCause, summarize};
+use schedlab_instruments::{LogProblem, Summary, WaitCause, for_each_picture, summarize};
 use schedlab_log::{Log, LogHeader};
 
 /// A run, ready to be shown. Its size is bounded by tasks and [`Detail`], not by the log.
@@ -27,13 +28,18 @@ impl RunReport {
         RunReport::with_summary(log, summarize(log)?, facts, detail)
     }
 
-    /// As [`RunReport::new`], with a summary of this log that is there already.
+    /// As [`RunReport::new`], with a summary of this log that is there already. Reads the log once more for the longest times in which a
+    /// CPU idled while work waited, unless the facts hold them.
     pub fn with_summary(
         log: &dyn Log,
         summary: Summary,
-        facts: RunFacts,
+        mut facts: RunFacts,
         detail: Detail,
     ) -> Result<RunReport, LogProblem> {
+        if facts.stretches.is_empty() {
+            let stretches = worst_stretches(&summary);
+            for_each_picture(log, &stretches, |picture| facts.stretches.push(picture.clone()))?;
+        }
         let groups = Groups::new(log.header(), &summary);
         let timeline = Timeline::new(log, &summary, &groups, detail)?;
         Ok(RunReport { header: log.header().clone(), summary, facts, groups, timeline })

@@ -3,6 +3,7 @@
 use crate::groups::Group;
 use crate::report::RunReport;
 use crate::units::{count, percent, time};
+use schedlab_instruments::SystemStats;
 use schedlab_stdx::escape::visible;
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -48,7 +49,6 @@ const CPU_ROWS: usize = 16;
 /// Groups shown by CPU time, and more if they have the longest waits.
 const GROUPS_SHOWN: usize = 10;
 const GROUPS_BY_DELAY: usize = 3;
-const LONGEST_SHOWN: usize = 3;
 
 /// The summary of a run, lines of at most 100 columns.
 pub fn terminal(run: &RunReport, style: Style) -> String {
@@ -152,7 +152,12 @@ fn cpus(text: &mut String, run: &RunReport, style: Style) {
             ),
         );
     }
+    line(text, &style.dim(QUEUE));
 }
+
+/// Defines what the table of CPUs shows.
+const QUEUE: &str =
+    "queue: tasks that wait on the CPU's queue, on average over the time; the running one is not counted";
 
 fn scheduling(text: &mut String, run: &RunReport, style: Style) {
     let summary = &run.summary;
@@ -190,6 +195,7 @@ fn scheduling(text: &mut String, run: &RunReport, style: Style) {
     let mut pairs = vec![
         ("switches", format!("{}  {}", count(system.switches), style.dim(&rate(system.switches)))),
         ("migrations", format!("{}  {}", count(system.migrations), style.dim(&rate(system.migrations)))),
+        ("assignments to another CPU", assignments(system, style)),
     ];
     let idle = conservation.idle_while_waiting_ns;
     let share = percent(idle, summary.duration_ns);
@@ -209,19 +215,22 @@ fn scheduling(text: &mut String, run: &RunReport, style: Style) {
     for (name, value) in pairs {
         line(text, &format!("{name:<28}{value}"));
     }
-    for wait in system.longest_waits.iter().take(LONGEST_SHOWN).filter(|wait| wait.ns() > 0) {
-        let name = clip(&run.header.tasks[wait.task.index()].name, 15);
-        let cause = crate::report::cause_text(wait.cause);
-        let pid = run.header.tasks[wait.task.index()].pid;
-        let content = format!(
-            "{:<28}{:>7}  {name} ({pid}) on cpu{} from {:.6} s, {cause}",
-            "a long wait",
-            time(wait.ns()),
-            wait.cpu.0,
-            wait.start_ns as f64 * 1e-9
-        );
-        line(text, &clip(&content, WIDTH));
+    if let Some(unknown) = crate::worst::unknown_text(summary) {
+        wrapped(text, &unknown);
     }
+    crate::worst::terminal(text, run, style);
+}
+
+/// A migration is a run elsewhere; a scheduler may assign a task twice before it runs, or back again.
+fn assignments(system: &SystemStats, style: Style) -> String {
+    let all = system.assignments + system.kernel_thread_assignments;
+    let more = match system.kernel_thread_assignments {
+        0 => "whether the task ran there or not".to_string(),
+        threads => {
+            format!("whether the task ran there or not; {} by own threads", count(threads))
+        }
+    };
+    format!("{}  {}", count(all), style.dim(&more))
 }
 
 fn groups(text: &mut String, run: &RunReport, style: Style) {

@@ -10,9 +10,10 @@
 //! surroundings of the longest waits, and places spread evenly over the run.
 
 use crate::groups::Groups;
-use schedlab_instruments::{LogProblem, Stay, Summary, WaitCause, for_each_stay};
+use schedlab_instruments::{LogProblem, Stay, Stretch, Summary, WaitCause, for_each_stay};
 use schedlab_log::{Log, PrevState};
 use schedlab_units::TaskId;
+use std::cmp::Reverse;
 
 /// Groups told apart in a bucket.
 pub const CELL_GROUPS: usize = 3;
@@ -90,6 +91,8 @@ impl Detail {
 
 /// Windows beside the one at the beginning: around the longest waits, and evenly spread.
 const WINDOWS_AT_WAITS: usize = 8;
+/// Windows at the beginnings of the longest times in which a CPU idled while work waited.
+const WINDOWS_AT_STRETCHES: usize = 4;
 const WINDOWS_SPREAD: usize = 7;
 const BUCKETS_MAX: usize = 4096;
 const BUCKETS_MIN: usize = 32;
@@ -144,7 +147,7 @@ fn plan_windows(summary: &Summary, nr_runs: u64, budget: usize) -> Vec<Window> {
     if nr_runs <= budget as u64 {
         return vec![window(0, end)];
     }
-    let count = 1 + WINDOWS_AT_WAITS + WINDOWS_SPREAD;
+    let count = 1 + WINDOWS_AT_WAITS + WINDOWS_AT_STRETCHES + WINDOWS_SPREAD;
     // as long as holds its share of the runs at the mean density; denser places are cut when they are full
     let length = (u128::from(end) * budget as u128 / u128::from(nr_runs) / count as u128) as u64;
     let length = length.clamp(1, end);
@@ -159,6 +162,11 @@ fn plan_windows(summary: &Summary, nr_runs: u64, budget: usize) -> Vec<Window> {
             .take(WINDOWS_AT_WAITS)
             .map(|w| w.end_ns.saturating_sub(length / 4 * 3)),
     );
+    // and the beginnings of the longest times in which a CPU idled while work waited
+    let mut stretches = summary.system.conservation.longest.clone();
+    stretches.sort_by_key(|stretch| (Reverse(stretch.ns()), stretch.from_ns));
+    let before = |stretch: &Stretch| stretch.from_ns.saturating_sub(length / 4);
+    starts.extend(stretches.iter().take(WINDOWS_AT_STRETCHES).map(before));
     starts.sort_unstable();
     let mut windows: Vec<Window> = Vec::new();
     for start in starts {

@@ -1,9 +1,9 @@
 //! The child's side: build the kernel, run the machine, write the report.
 
+use crate::control::ControlPage;
 use crate::scheduler::policy_params;
-use crate::watch::ControlPage;
 use crate::{ChildReport, ExitKind, ExitReport, RunEnd, Scheduler};
-use schedlab_linux::{LinuxKernel, LinuxMachine};
+use schedlab_linux::{KernelObject, LinuxKernel, LinuxMachine};
 use schedlab_machine::kernel::{Action, Fault, FaultKind, FileRequest, Kernel};
 use schedlab_machine::native::Native;
 use schedlab_machine::sink::Spill;
@@ -12,9 +12,10 @@ use schedlab_units::{Span, TaskId};
 use std::collections::BTreeMap;
 use std::fs::File;
 
-/// Runs to the end; returns what to report.
+/// Runs to the end; returns what to report. `opened`: the scheduler's kernel object, if it is in memory already.
 pub(crate) fn run(
     scheduler: &Scheduler,
+    opened: Option<KernelObject>,
     program: Program,
     setup: Setup,
     actions: &[Action],
@@ -26,13 +27,14 @@ pub(crate) fn run(
     match scheduler {
         Scheduler::Native(info) => {
             let policy =
-                info.build(&policy_params(&setup.params)).expect("the parent has checked the parameters");
+                info.build(&policy_params(&setup.params)).expect("the caller has checked the parameters");
             let native = Native::new(policy, Spill::through(&control.log, spill));
             let mut machine = Machine::new(native, program, setup);
             drive(&mut machine, actions, nr_tasks, control)
         }
         Scheduler::Linux(linux) => {
-            let mut kernel = match LinuxKernel::load(&linux.object) {
+            let loaded = opened.map_or_else(|| LinuxKernel::load(&linux.object), LinuxKernel::of);
+            let mut kernel = match loaded {
                 Ok(kernel) => kernel,
                 Err(error) => {
                     let fault = Fault { kind: FaultKind::Refused, reason: error.to_string() };
@@ -40,6 +42,8 @@ pub(crate) fn run(
                 }
             };
             crate::crash::loaded(kernel.table());
+            // SAFETY: a child runs one scheduler, here; its worker and its caller look at the window when it is gone.
+            kernel.log_through(unsafe { &mut *control.window() });
             if !questions.is_empty() {
                 kernel.ask(questions);
             }

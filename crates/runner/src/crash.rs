@@ -1,8 +1,8 @@
 //! Where was the scheduler when it crashed, or when it would not come back?
 //!
 //! The child's handler for fatal signals (on a stack of its own) copies what is needed into the page that it shares with its
-//! parent: registers, the words of the kernel stack that look like return addresses, the simulated time, the last records of the
-//! log. The parent, which is healthy, looks the addresses up in the kernel object's symbol table:
+//! caller: registers, the words of the kernel stack that look like return addresses, the simulated time, how many records wait to be
+//! written. The caller, which is healthy, looks the addresses up in the kernel object's symbol table:
 //!
 //! ```text
 //! SIGSEGV at address 0x8 (a NULL pointer) in pick_next_entity+0x12, on cpu1
@@ -14,21 +14,20 @@
 //! A child that does not come back gets [`ASK`], and answers in the same way from wherever it is.
 
 use schedlab_linux::abi::{Abi, Cpu};
+use schedlab_linux::kernel::WINDOW;
 use schedlab_linux::stack;
 use schedlab_linux::symbols::Symbols;
 use schedlab_log::Record;
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// The signal by which the parent asks a child that does not come back where it is.
+/// The signal by which the worker asks a child that does not come back where it is.
 pub(crate) const ASK: i32 = libc::SIGUSR2;
 
 /// Return addresses that are kept.
 const CALLS: usize = 24;
-/// Records that are kept.
-const RECORDS: usize = 16;
 
-/// What the handler leaves behind. Plain data: written by the child, read by the parent when the child is gone.
+/// What the handler leaves behind. Plain data: written by the child, read by the caller when the child is gone.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
@@ -48,9 +47,9 @@ pub(crate) struct Scene {
     /// Simulated time from the workload's start.
     time_ns: u64,
     nr_calls: u32,
-    nr_records: u32,
+    /// Records in the kernel object's window that are not yet handed on.
+    nr_window: u32,
     calls: [u64; CALLS],
-    records: [[u64; 4]; RECORDS],
 }
 
 const NAMES: [&str; 16] = [
@@ -91,7 +90,7 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
         // SAFETY: the kernel hands in both structures; the scene is the shared page's, which nobody else writes.
         unsafe { describe(signal, &*info, &*context.cast::<libc::ucontext_t>(), &mut *scene) };
     }
-    // SAFETY: the signal's default action ends this process: the parent sees why.
+    // SAFETY: the signal's default action ends this process: the worker sees why.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
@@ -126,10 +125,10 @@ unsafe fn describe(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext
         if (first..first + table.max_cpus as usize * size_of::<Cpu>()).contains(&this) {
             scene.cpu = ((this - first) / size_of::<Cpu>()) as u32;
         }
-        if table.log_on != 0 {
-            // SAFETY: log_next points into the window, whose last records are complete; a window begins behind at most
-            // as many records as are looked at only if it has that many.
-            unsafe { last_records(table, scene) };
+        if !table.log_next.is_null() {
+            let start = (table.log_end as usize).saturating_sub(WINDOW * size_of::<Record>());
+            let written = (table.log_next as usize).saturating_sub(start) / size_of::<Record>();
+            scene.nr_window = written as u32;
         }
         let inside = (scene.text_start..scene.text_end).contains(&scene.at);
         // a jump to nowhere has its return address on top of the stack
@@ -144,17 +143,6 @@ unsafe fn describe(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext
     scene.signal = signal;
 }
 
-unsafe fn last_records(table: &Abi, scene: &mut Scene) {
-    let start = (table.log_end as usize).saturating_sub(schedlab_linux::kernel::WINDOW * size_of::<Record>());
-    let there = (table.log_next as usize).saturating_sub(start) / size_of::<Record>();
-    let n = there.min(RECORDS);
-    for i in 0..n {
-        // SAFETY: the n records before log_next are in the window.
-        scene.records[i] = unsafe { *table.log_next.sub(n - i).cast::<[u64; 4]>() };
-    }
-    scene.nr_records = n as u32;
-}
-
 impl Scene {
     /// Whether the handler has been there.
     pub(crate) fn is_there(&self) -> bool {
@@ -166,10 +154,9 @@ impl Scene {
         self.time_ns
     }
 
-    /// The last records that the kernel had logged.
-    pub(crate) fn records(&self) -> Vec<u8> {
-        let records = &self.records[..(self.nr_records as usize).min(RECORDS)];
-        records.iter().flatten().flat_map(|word| word.to_ne_bytes()).collect()
+    /// Records in the kernel object's window, at most so many.
+    pub(crate) fn nr_window(&self, at_most: usize) -> usize {
+        (self.nr_window as usize).min(at_most)
     }
 
     /// Where it was, in words. `object` is the kernel object's file, if the scheduler is one.

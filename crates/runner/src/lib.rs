@@ -1,32 +1,48 @@
-//! How is one run made safe? In a child process, which the parent watches, reports and cleans up after.
+//! How is one run made safe? In a child process, which a worker forks, watches and cleans up after.
 //!
 //! ```text
-//!   parent                          child (forked: it has the workload already)
-//!   fork ────────────────────────>  load the scheduler, boot, run
-//!   watch the pulse, wait           records ──> spill file (32 bytes each)
-//!   read the report <────────────   outcome ──> report file (JSON)
+//!   caller, any thread        worker (one thread, started by exec)      child
+//!   workload by its hash ──>  maps it, once
+//!   job ───────────────────>  fork ──────────────────────────────────>  load the scheduler, boot, run
+//!   waits                     watch the pulse, wait                     records ──> spill file (32 bytes each)
+//!   read the report  <──────  how it ended                              outcome ──> report file (JSON)
 //!   read the spill file
 //! ```
 //!
-//! Whatever the scheduler under test does (a kernel BUG, a wild pointer, an endless loop), the parent gets a [`RunResult`]: the
-//! outcome, or an [`ExitReport`] with what was going on. The spill file has no name; nothing is left behind.
+//! Whatever the scheduler under test does (a kernel BUG, a wild pointer, an endless loop), the caller gets a [`RunResult`]: the
+//! outcome, or an [`ExitReport`] with what was going on. The files have no names; nothing is left behind.
+//!
+//! The caller may have threads: it forks nothing. Its workers are kept for later runs ([`end_idle`] ends them), and end with it. They are
+//! its own executable, started again ([`schedlab_process`]); a library inside another's names the `schedlab` program
+//! ([`schedlab_process::set_program`]).
 
 mod child;
+mod control;
 mod crash;
 mod offline;
+mod outcome;
 pub mod pool;
 mod scheduler;
+mod store;
 mod watch;
+mod wire;
+mod worker;
+mod workers;
 
 pub use child::COMMAND_LINE;
 pub use scheduler::{LinuxObject, Scheduler, SchedulerError};
+pub use workers::end_idle;
 
-use schedlab_log::{KernelThread, LogHeader, LogTask};
+/// Which engine this is: a number over the sources of all that a run executes, 16 hexadecimal digits. Programs with the same one give
+/// the same bytes.
+pub const ENGINE: &str = env!("SCHEDLAB_ENGINE");
+
+use schedlab_log::{KernelThread, LogGroup, LogHeader, LogTask};
 use schedlab_machine::kernel::{Action, Fault, FaultKind};
-use schedlab_machine::{Costs, End, Perturb, Program, ProgramError, Setup};
+use schedlab_machine::{Costs, End, Perturb, ProgramError};
 use schedlab_topology::Topology;
 use schedlab_units::{ClassKind, CpuId, Span, TaskId};
-use schedlab_workload::{Birth, Workload};
+use schedlab_workload::{Birth, Cgroup, Workload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -285,27 +301,73 @@ pub enum RunError {
     /// The child's report is missing or damaged: a bug of ours.
     #[error("internal error: the run's report is unreadable ({0})")]
     Report(String),
+    /// No process for runs can be started.
+    #[error(transparent)]
+    Start(#[from] schedlab_process::StartError),
+    /// The program that was named for runs is another release.
+    #[error(
+        "the program that was started for runs has the engine {theirs}, and this one {ENGINE}: their results may differ; install the same \
+         release of both"
+    )]
+    OtherEngine {
+        /// Its [`ENGINE`].
+        theirs: String,
+    },
+    /// The program that was named for runs does not have this native policy.
+    #[error("the program that was started for runs has no policy '{name}'; name one that has it")]
+    NoPolicy {
+        /// The policy.
+        name: String,
+    },
+    /// A native policy that no other process can find.
+    #[error(
+        "the policy '{name}' is in a library that was loaded later, not in the executable: a process for its runs would not have it; link it \
+         into the executable"
+    )]
+    NotInExecutable {
+        /// The policy.
+        name: String,
+    },
+    /// The worker ended before the run did: killed from outside, or a bug of ours. The run is lost, the next has another worker.
+    #[error("the run is lost: its worker process {0}")]
+    Worker(String),
+    /// [`run_while`] was told not to go on.
+    #[error("the run was stopped")]
+    Stopped,
 }
 
-/// Runs the workload to its end in a child process.
+/// Runs the workload to its end in a child process. May be called from any thread of any process.
+///
+/// # Errors
+/// Nothing was run: the workload or the scheduler's settings are wrong, the host refuses a resource. Or the run is lost.
 pub fn run(request: &Request<'_>) -> Result<RunResult, RunError> {
-    let mut program = Program::new(request.workload)?;
-    program.restrict_to(request.topology.nr_cpus());
-    program.place(&request.placement, request.topology.nr_cpus());
-    if let Some(perturb) = &request.perturb {
-        program.perturb(perturb, |task| is_real_time(request.workload, task));
-    }
-    program.costs = request.costs.unwrap_or_default();
-    request.scheduler.check(&request.topology, &program.cgroups, &request.params)?;
-    let dropped = program.dropped.clone();
-    let setup = Setup {
-        topology: request.topology.clone(),
-        duration: request.duration,
-        params: request.params.clone(),
-    };
-    let (report, spill) = watch::supervise(request, program, setup)?;
+    perform(request, None)
+}
+
+/// The same; `go_on` is asked some twenty times a second, and a false ends the run with [`RunError::Stopped`].
+///
+/// # Errors
+/// As [`run()`].
+pub fn run_while(request: &Request<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<RunResult, RunError> {
+    perform(request, Some(go_on))
+}
+
+fn perform(request: &Request<'_>, go_on: Option<&mut dyn FnMut() -> bool>) -> Result<RunResult, RunError> {
+    let prepared = store::prepared(request.workload)?;
+    request.scheduler.check(&request.topology, &prepared.cgroups, &request.params)?;
+    let mut spill = outcome::spill()?;
+    let mut worker = workers::take(request, prepared.hash)?;
+    let job = wire::Job::new(request, prepared.hash, worker.is_own())?;
+    let ended = worker.perform(&job, &prepared, &spill, go_on).map_err(|lost| match lost {
+        workers::Lost::Died(how) => RunError::Worker(how),
+        workers::Lost::Stopped => RunError::Stopped,
+    })?;
+    let report = outcome::report(request, ended, &worker, &mut spill);
+    workers::give_back(worker);
+    let report = report?;
     let header = header(request, &report);
     let spill = offline::complete(spill, &header, request.actions)?;
+    let dropped = prepared.dropped(request.topology.nr_cpus());
     Ok(RunResult { header, spill, report, dropped })
 }
 
@@ -314,6 +376,10 @@ fn header(request: &Request<'_>, report: &ChildReport) -> LogHeader {
     let parent = |birth: Birth| match birth {
         Birth::Init { parent, .. } => parent,
         Birth::Fork { parent } => Some(parent),
+    };
+    let groups = match request.scheduler {
+        Scheduler::Linux(_) => workload.cgroups.as_slice(),
+        Scheduler::Native(_) => &[], // native policies know no groups
     };
     LogHeader {
         sched: request.scheduler.name().to_string(),
@@ -327,11 +393,16 @@ fn header(request: &Request<'_>, report: &ChildReport) -> LogHeader {
             .map(|task| LogTask {
                 pid: task.pid,
                 name: task.name.clone(),
-                params: inherited(workload, task, |t| t.params).unwrap_or_default(),
-                affinity: inherited(workload, task, |t| t.affinity.clone()),
+                params: workload.inherited(task, |t| t.params).unwrap_or_default(),
+                affinity: workload.inherited(task, |t| t.affinity.clone()),
                 parent: parent(task.birth),
+                group: workload
+                    .inherited(task, |t| t.cgroup)
+                    .map(|group| group.0)
+                    .filter(|_| !groups.is_empty()),
             })
             .collect(),
+        groups: groups.iter().map(log_group).collect(),
         kernel_threads: report
             .kernel_threads
             .iter()
@@ -339,6 +410,11 @@ fn header(request: &Request<'_>, report: &ChildReport) -> LogHeader {
             .collect(),
         params: recorded_params(request),
     }
+}
+
+fn log_group(group: &Cgroup) -> LogGroup {
+    let max = group.max.map(|max| (max.quota, max.period));
+    LogGroup { path: group.path.clone(), max, cpuset: group.cpuset.clone() }
 }
 
 /// The name under which a log's header keeps the perturbation of its run.
@@ -366,25 +442,8 @@ fn recorded_params(request: &Request<'_>) -> Vec<(String, String)> {
 
 /// Whether the task starts in a real-time policy: the kernel gives its timers no slack.
 fn is_real_time(workload: &Workload, task: TaskId) -> bool {
-    let params = inherited(workload, workload.task(task), |task| task.params);
+    let params = workload.inherited(workload.task(task), |task| task.params);
     params.is_some_and(|params| matches!(params.policy.class(), ClassKind::RealTime | ClassKind::Deadline))
-}
-
-/// A setting of the task, or of the nearest forebear that states it (a fork inherits).
-fn inherited<T>(
-    workload: &Workload,
-    task: &schedlab_workload::Task,
-    get: impl Fn(&schedlab_workload::Task) -> Option<T>,
-) -> Option<T> {
-    let mut task = task;
-    for _ in 0..workload.tasks.len() {
-        match (get(task), task.birth) {
-            (Some(value), _) => return Some(value),
-            (None, Birth::Fork { parent }) => task = workload.task(TaskId(parent.0)),
-            (None, Birth::Init { .. }) => return None,
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_policies::{PolicyError, PolicyInfo};
 use schedlab_topology::Topology;
 use schedlab_workload::Cgroup;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// A scheduler, ready to be run.
@@ -23,7 +24,7 @@ pub(crate) fn policy_params(params: &[(String, String)]) -> Vec<(String, String)
 }
 
 /// A built kernel object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LinuxObject {
     /// The name as given to `--sched`, e.g. `linux-6.12`.
     pub name: String,

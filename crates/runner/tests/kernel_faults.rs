@@ -76,6 +76,27 @@ fn bad_end(scheduler: &Scheduler) -> (String, String, u64, usize) {
     (report.kind.to_string(), report.reason, report.time_ns, records)
 }
 
+/// All that was logged, as bytes.
+fn log_of(scheduler: &Scheduler) -> Vec<u8> {
+    let mut log = Vec::new();
+    std::io::Read::read_to_end(&mut replay(scheduler).spill, &mut log).unwrap();
+    log
+}
+
+/// Until it crashes, or hangs, it does what the whole kernel does, and all of that is in the log.
+#[test]
+fn the_log_is_kept_up_to_the_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    let nop = broken(dir.path(), |_, _| vec![0xc3]);
+    let whole = log_of(&nop);
+    for code in [vec![0x48, 0x8b, 0x04, 0x25, 0x08, 0, 0, 0], vec![0xeb, 0xfe]] {
+        let faulty = broken(dir.path(), |_, _| code.clone());
+        let kept = log_of(&faulty);
+        assert!(kept.len() > 32 && kept.len() < whole.len(), "{} of {} bytes", kept.len(), whole.len());
+        assert!(whole.starts_with(&kept));
+    }
+}
+
 #[test]
 fn a_bad_pointer_is_reported_with_its_place() {
     let dir = tempfile::tempdir().unwrap();

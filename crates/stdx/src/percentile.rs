@@ -45,12 +45,18 @@ pub fn nearest_counted<T: Copy>(
     reached.next().map(|(value, _)| value)
 }
 
+/// The places, from 0, of the two samples `share` of the way from the first to the last of `count`, and how far from the one to the
+/// other: of 4 samples 0.75 is at (2, 3, 0.25). `None` without samples.
+pub fn between(count: usize, share: f64) -> Option<(usize, usize, f64)> {
+    let place = share * count.checked_sub(1)? as f64;
+    Some((place.floor() as usize, place.ceil() as usize, place.fract()))
+}
+
 /// The value `share` of the way from the first to the last of samples in ascending order, between two of them in proportion; `share`
 /// is from 0 to 1. `None` without samples.
 pub fn interpolated(sorted: &[f64], share: f64) -> Option<f64> {
-    let place = share * sorted.len().checked_sub(1)? as f64;
-    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-    Some(low + (high - low) * place.fract())
+    let (low, high, part) = between(sorted.len(), share)?;
+    Some(sorted[low] + (sorted[high] - sorted[low]) * part)
 }
 
 /// The sample in the middle of those in ascending order; of an even number the second of the two. `None` without samples.
@@ -72,6 +78,12 @@ mod tests {
         assert_eq!(nearest_counted::<u64>([], 500), None);
         assert_eq!(rank(0, 990), 1);
         assert_eq!(rank(u64::MAX, 2000), u64::MAX);
+    }
+
+    #[test]
+    fn an_even_number_of_samples_has_the_lower_median() {
+        assert_eq!([500, 501, 990].map(|share| nearest(&[1, 2, 3, 4], share)), [Some(2), Some(3), Some(4)]);
+        assert_eq!(between(4, 0.75), Some((2, 3, 0.25)));
     }
 
     #[test]

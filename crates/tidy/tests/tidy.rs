@@ -10,6 +10,21 @@ const COLUMNS: usize = 120;
 const FUNCTION_LINES: usize = 100;
 /// Longer functions that are tables: a row a line.
 const TABLES: [&str; 1] = ["crates/experiments/src/vtrr/published.rs table"];
+/// Functions that were longer when the rule came. None may join them; one that falls leaves the list.
+const STILL_LONG: [&str; 10] = [
+    "crates/host/src/record.rs record",
+    "crates/linux/examples/drive.rs main",
+    "crates/linux/src/scx/compile.rs steps",
+    "crates/linux/src/scx/object.rs load_for",
+    "crates/linux/src/scx/relocate.rs relocated",
+    "crates/log/src/text/read.rs header_line",
+    "crates/machine/src/program.rs lower_task",
+    "crates/workload/src/derive/engine.rs event",
+    "crates/workload/src/tools/survey.rs survey",
+    "crates/workload/tests/mix.rs every_mistake_is_shown_where_it_stands",
+];
+/// Lines that were longer when the rule came. The number may only fall.
+const STILL_WIDE: usize = @@;
 /// Public names that nobody in this repository uses, each with why it is public.
 const API: &str = include_str!("../api.txt");
 /// Where the drawing of the floors stands in ARCHITECTURE.md.
@@ -28,26 +43,30 @@ fn none(faults: Vec<String>, rule: &str) {
 
 #[test]
 fn no_line_is_longer_than_a_screen_is_wide() {
-    let mut faults = Vec::new();
+    let mut wide = Vec::new();
     for file in sources("crates") {
         for (line, length) in file.long_lines(COLUMNS) {
-            faults.push(format!("{}:{line}: {length} columns", file.path.display()));
+            wide.push(format!("{}:{line}: {length} columns", file.path.display()));
         }
     }
-    none(faults, "120 columns");
+    let (number, places) = (wide.len(), wide.join("\n"));
+    assert!(number <= STILL_WIDE, "{number} lines are wider than {COLUMNS} columns, {STILL_WIDE} were:\n{places}");
+    assert!(number == STILL_WIDE, "only {number} lines are too wide now: write that into STILL_WIDE, so that it stays");
 }
 
 #[test]
 fn no_function_is_longer_than_a_hundred_lines() {
     let mut faults = Vec::new();
+    let mut still_long: BTreeSet<&str> = STILL_LONG.into_iter().collect();
     for file in sources("crates") {
-        for function in file.functions() {
+        for function in file.functions().iter().filter(|function| function.nr_lines > FUNCTION_LINES) {
             let name = format!("{} {}", file.path.display(), function.name);
-            if function.nr_lines > FUNCTION_LINES && !TABLES.contains(&name.as_str()) {
+            if !still_long.remove(name.as_str()) && !TABLES.contains(&name.as_str()) {
                 faults.push(format!("{name}: {} lines from {}", function.nr_lines, function.line));
             }
         }
     }
+    faults.extend(still_long.iter().map(|name| format!("{name} is short enough: take it off STILL_LONG")));
     none(faults, "100 lines a function, tables excepted");
 }
 

@@ -22,9 +22,10 @@ pub mod sysfs;
 mod text;
 
 use schedlab_units::CpuId;
+use serde::{Deserialize, Serialize};
 
 /// Where one CPU sits. The numbers are identifiers: two CPUs share a level iff they have the same number there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpu {
     /// Physical core; SMT siblings have the same.
     pub core: u32,
@@ -41,7 +42,7 @@ pub struct Cpu {
 }
 
 /// The CPUs of a machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     cpus: Vec<Cpu>,
     nr_nodes: u32,

@@ -28,7 +28,6 @@ mod comm;
 mod container;
 mod cursor;
 mod decode;
-pub mod edit;
 mod error;
 mod event;
 mod file;

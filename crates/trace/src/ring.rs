@@ -108,12 +108,6 @@ impl PageFormat {
         });
         Ok(PageHeader { timestamp: self.timestamp.get(page) as u64, length, lost })
     }
-
-    /// First byte behind what this page means: events and, if stored, the count of lost ones.
-    pub fn used(&self, page: &[u8], header: &PageHeader) -> usize {
-        let count = if matches!(header.lost, Some(Some(_))) { self.commit_size } else { 0 };
-        (self.data + header.length + count).min(page.len())
-    }
 }
 
 /// What [`step`] found.
@@ -204,16 +198,6 @@ fn restore_top_bits(stamp: u64, clock: u64) -> u64 {
     }
     let fixed = stamp | (clock & TOP);
     if fixed < clock { fixed.wrapping_add(1 << 59) } else { fixed }
-}
-
-/// Turns the event at `at`, whose data is `length` bytes at `data`, into a discarded one of the same size and time, and
-/// wipes its data.
-pub(crate) fn discard(bytes: &mut [u8], at: usize, next: usize) {
-    let word = u32::from_le_bytes(bytes_at(bytes, at));
-    let delta = (word >> 5).max(1); // 0 would mean: unused to the page's end
-    bytes[at..at + 4].copy_from_slice(&(delta << 5 | PADDING).to_le_bytes());
-    bytes[at + 4..next].fill(0);
-    bytes[at + 4..at + 8].copy_from_slice(&((next - at - 4) as u32).to_le_bytes());
 }
 
 #[cfg(test)]
@@ -319,14 +303,5 @@ mod tests {
             let found = walk(&events, 0).unwrap_err();
             assert!(found.contains(why), "{found}");
         }
-    }
-
-    #[test]
-    fn a_discarded_event_keeps_size_and_time() {
-        let mut events = [word(2, 7).as_slice(), b"efghijkl", &word(1, 5), b"abcd"].concat();
-        let before = walk(&events, 0).unwrap();
-        discard(&mut events, 0, 12);
-        assert_eq!(walk(&events, 0).unwrap(), before[1..]);
-        assert!(!events.windows(3).any(|window| window == b"efg"));
     }
 }

@@ -2,9 +2,8 @@
 
 mod support;
 
-use schedlab_trace::edit::{Rewrite, rewrite};
-use schedlab_trace::write::{Compression, FileVersion, WriteOptions};
-use schedlab_trace::{Event, EventStream, Mode, Pid, SchedEvent, Syscall, TaskState, TraceFile, Wake};
+use schedlab_trace::write::{Compression, FileVersion, TraceDatWriter, WriteOptions};
+use schedlab_trace::{Event, EventStream, Mode, SchedEvent, Syscall, TaskState, TraceFile, Wake};
 use support::{data, read_all};
 
 /// One line of the report: `comm-PID [CPU] SECONDS.NANOSECONDS: event: fields`, as `time cpu pid event: fields`.
@@ -158,17 +157,22 @@ fn lost_events_are_where_trace_cmd_reports_them() {
     }
 }
 
-struct Nothing;
-impl Rewrite for Nothing {
-    fn comm(&mut self, _: Pid, _: &str) -> Option<String> {
-        None
+/// small-v6.dat, whose pages are not compressed, as a file of another version.
+fn copy(file: &TraceFile, path: &std::path::Path, version: FileVersion) {
+    let bytes = std::fs::read(data("small-v6.dat")).unwrap();
+    let mut writer =
+        TraceDatWriter::create(path, WriteOptions { version, ..WriteOptions::default() }).unwrap();
+    for cpu in &file.buffers()[0].cpus {
+        assert!(!cpu.compressed);
+        writer.append_pages(cpu.cpu, &bytes[cpu.offset as usize..][..cpu.bytes as usize]).unwrap();
     }
+    writer.finish(&file.meta(0)).unwrap();
 }
 
 #[test]
 fn what_we_write_reads_the_same() {
     let directory = tempfile::tempdir().unwrap();
-    let file = TraceFile::open(&data("small-v7.dat"), Mode::Strict).unwrap();
+    let file = TraceFile::open(&data("small-v6.dat"), Mode::Strict).unwrap();
     for version in [
         FileVersion::V6,
         FileVersion::V7(Compression::None),
@@ -176,13 +180,10 @@ fn what_we_write_reads_the_same() {
         FileVersion::V7(Compression::Zstd(19)),
     ] {
         let path = directory.path().join("copy.dat");
-        let options = WriteOptions { version, ..WriteOptions::default() };
-        let done = rewrite(&file, 0, &path, options, &mut Nothing).unwrap();
-        assert_eq!(done.events_kept, 118);
+        copy(&file, &path, version);
         assert_same(&path, "small.report.txt");
         let copy = TraceFile::open(&path, Mode::Strict).unwrap();
-        assert!(file.uname().unwrap().starts_with("Linux localhost 6.18."));
-        assert_eq!(copy.uname(), Some("Linux localhost 6.18 x86_64")); // a rewritten trace names the series only
+        assert_eq!(copy.uname(), file.uname());
         assert_eq!(copy.cpu_count(), Some(2));
         assert_eq!(copy.cmdlines(), file.cmdlines());
         assert_eq!(copy.buffers()[0].clock, "local");
@@ -203,8 +204,7 @@ fn trace_cmd_opens_what_we_write() {
         [FileVersion::V6, FileVersion::V7(Compression::None), FileVersion::V7(Compression::Zstd(3))]
     {
         let path = directory.path().join("copy.dat");
-        let options = WriteOptions { version, ..WriteOptions::default() };
-        rewrite(&file, 0, &path, options, &mut Nothing).unwrap();
+        copy(&file, &path, version);
         let output = std::process::Command::new("trace-cmd")
             .args(["report", "-R", "-N", "-t"])
             .arg(&path)

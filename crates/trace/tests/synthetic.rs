@@ -2,7 +2,6 @@
 
 mod support;
 
-use schedlab_trace::edit::{Rewrite, rewrite};
 use schedlab_trace::write::{Compression, FileVersion, RawOption, TraceDatWriter, TraceMeta, WriteOptions};
 use schedlab_trace::{Context, Mode, Pid, SchedEvent, TaskState, TraceFile, WriteError};
 use schedlab_units::CpuId;
@@ -209,61 +208,6 @@ fn a_chain_of_options_that_bites_its_tail_ends() {
     looped[section + 16 + size - 8..section + 16 + size].copy_from_slice(&first);
     let error = open(&looped, Mode::Strict).err().unwrap().to_string();
     assert!(error.contains("not read before"), "{error}");
-}
-
-struct Hide;
-impl Rewrite for Hide {
-    fn comm(&mut self, pid: Pid, comm: &str) -> Option<String> {
-        assert!(!comm.contains('\0'));
-        (pid != Pid(2)).then(|| format!("t{pid}"))
-    }
-    fn keep_event(&mut self, _: &str, event: &str) -> bool {
-        event != "sched_waking"
-    }
-}
-
-#[test]
-fn rewriting_hides_names_and_keeps_times() {
-    let mut stale = switch(1, 0, 2);
-    stale[36..52].copy_from_slice(b"ab\0secretresidue");
-    let page = Page::at(100)
-        .event(5, &stale)
-        .event(5, &waking(1, 0, 2))
-        .event(5, &fork(1, 3, "mothership", "mothership"))
-        .event(200, &switch(2, 0, 1));
-    let mut meta = meta();
-    meta.saved_cmdlines = b"1 mothership\n2 two\n99 bystander\n".to_vec();
-    meta.uname = Some("Linux secrethost 6.12.0 x86_64".to_string());
-    meta.buffer_name = "secretname".to_string();
-    meta.kallsyms = b"0 T secretsymbol\n".to_vec();
-    meta.options = vec![RawOption { id: 10, data: b"1 1 /home/secretpath\n\0".to_vec() }];
-    let bytes = trace(&meta, PLAIN, &[(0, vec![page])]);
-    let file = open(&bytes, Mode::Strict).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("clean.dat");
-    let done = rewrite(&file, 0, &path, PLAIN, &mut Hide).unwrap();
-    assert_eq!(done.events_kept, 3);
-    assert_eq!(done.counts["event discarded: sched_waking"], 1);
-
-    let clean = std::fs::read(&path).unwrap();
-    let visible = String::from_utf8_lossy(&clean);
-    for hidden in ["mothership", "secret", "residue", "p1", "w2", "bystander", "\u{aa}\u{aa}", "sched_waking"]
-    {
-        assert!(!visible.contains(hidden), "{hidden}");
-    }
-    assert!(!clean.windows(4).any(|bytes| bytes == [0xaa; 4]), "what was on the page before");
-    let file = TraceFile::open(&path, Mode::Strict).unwrap();
-    assert_eq!(file.uname(), Some("Linux localhost 6.12 x86_64"));
-    assert_eq!(
-        file.cmdlines().iter().map(|(pid, name)| format!("{pid} {name}")).collect::<Vec<_>>(),
-        ["1 t1", "2 two"]
-    );
-    let (events, stream) = read_all(&file).unwrap();
-    assert_eq!(events.iter().map(|event| event.time_ns).collect::<Vec<_>>(), [105, 115, 315]);
-    let SchedEvent::Switch { prev, next, .. } = events[0].what else { panic!() };
-    assert_eq!((stream.comm(prev.comm), stream.comm(next.comm)), ("t1", "n2"));
-    let SchedEvent::Fork { child_comm, .. } = events[1].what else { panic!() };
-    assert_eq!(stream.comm(child_comm), "t3");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Sets of CPUs: affinity masks in the kernel's list format, `0-3,8`.
 
 use crate::CpuId;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A set of CPUs (a cpumask). Its text form is the kernel's list format: `0-3,8`; the empty set prints as ``.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CpuSet {
     /// 64 CPUs per word, no trailing zero word (so that equal sets are equal values).
     words: Vec<u64>,

@@ -18,8 +18,10 @@ pub use cpuset::{CpuSet, ParseCpuSetError};
 pub use params::{ClassKind, DeadlineParams, NICE_0_WEIGHT, Nice, NiceError, Policy, SchedParams, Weight};
 pub use span::{ParseSpanError, Span, Time};
 
+use serde::{Deserialize, Serialize};
+
 /// One logical processor of a machine, numbered from 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(transparent)]
 pub struct CpuId(pub u32);
 
@@ -42,7 +44,7 @@ impl std::fmt::Display for CpuId {
 /// Tasks of the workload are numbered densely from 0 in the order of the workload. The scheduler's own threads have the top
 /// bit set ([`TaskId::kernel_thread`]), so that a log can hold both without a table; [`TaskId::IDLE`] stands for
 /// "this CPU's idle task" and, as a waker, for "nobody".
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(transparent)]
 pub struct TaskId(pub u32);
 

@@ -1,11 +1,12 @@
 //! What a task asks of a scheduler: policy, nice, real-time priority, deadline parameters.
 
 use crate::Span;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// User priority, -20 (most) to 19 (least).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Nice(i8);
 
 /// Share of the CPU in multiplicative form; nice 0 is [`NICE_0_WEIGHT`].
@@ -61,7 +62,7 @@ impl FromStr for Nice {
 }
 
 /// SCHED_* (include/uapi/linux/sched.h); the discriminant is the kernel's number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Policy {
     /// SCHED_NORMAL, also called SCHED_OTHER.
@@ -143,7 +144,7 @@ impl FromStr for Policy {
 }
 
 /// Parameters of SCHED_DEADLINE: `runtime` in every `period`, done by `deadline` after the period's start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeadlineParams {
     /// CPU time per period.
     pub runtime: Span,
@@ -154,7 +155,7 @@ pub struct DeadlineParams {
 }
 
 /// Everything a task can ask for, as `sched_setattr(2)` has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SchedParams {
     /// Policy.
     pub policy: Policy,

@@ -1,5 +1,6 @@
 //! Simulated time: instants ([`Time`]) and lengths ([`Span`]), both integer nanoseconds.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
@@ -11,7 +12,7 @@ pub struct Time(u64);
 /// A length of time in ns; what of (CPU time, elapsed time) the name beside it says.
 ///
 /// Text form: an integer or decimal with a unit, `250us`, `1.5ms`, `20s`; a bare number is ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(transparent)]
 pub struct Span(u64);
 

@@ -2,6 +2,7 @@
 
 use crate::measure::{DELAY_STEP_NS, Measures};
 use crate::tolerance as limit;
+use schedlab_stdx::percentile::nearest_counted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -76,18 +77,9 @@ impl Pool<'_> {
     }
 }
 
-/// A percentile in ns of counted steps.
-fn percentile(delays: &BTreeMap<u64, u64>, per_cent: u64) -> f64 {
-    let all: u64 = delays.values().sum();
-    let rank = (all * per_cent).div_ceil(100).max(1);
-    let mut seen = 0;
-    for (step, count) in delays {
-        seen += count;
-        if seen >= rank {
-            return (step * DELAY_STEP_NS) as f64;
-        }
-    }
-    0.0
+/// A percentile in steps of counted ones; 0 without any.
+fn percentile(steps: &BTreeMap<u64, u64>, per_cent: u32) -> u64 {
+    nearest_counted(steps.iter().map(|(step, count)| (*step, *count)), per_cent * 10).unwrap_or(0)
 }
 
 /// Kolmogorov-Smirnov distance of two counted samples, each value allowed to move by `blur` before it counts:
@@ -232,7 +224,7 @@ fn equal_shares(nr_cpus: u32, real: &Pool<'_>, simulated: &Pool<'_>, rows: &mut 
 fn delays(tick_ns: f64, real: &Pool<'_>, simulated: &Pool<'_>, rows: &mut Vec<Row>) {
     let (r, s) = (real.delays(), simulated.delays());
     for per_cent in [50, 90, 99] {
-        let [r, s] = [&r, &s].map(|delays| percentile(delays, per_cent) / 1e6);
+        let [r, s] = [&r, &s].map(|delays| (percentile(delays, per_cent) * DELAY_STEP_NS) as f64 / 1e6);
         let what = format!("run delay p{per_cent}");
         rows.push(absolute(&what, "ms", r, s, limit::DELAY_TICKS * tick_ns / 1e6 + limit::DELAY_GRAIN_MS));
     }
@@ -252,7 +244,7 @@ fn balance(real: &Pool<'_>, simulated: &Pool<'_>, rows: &mut Vec<Row>) {
     if r.is_empty() && s.is_empty() {
         return;
     }
-    let median = |times: &BTreeMap<u64, u64>| percentile(times, 50) / DELAY_STEP_NS as f64;
+    let median = |times: &BTreeMap<u64, u64>| percentile(times, 50) as f64;
     let moves = |pool: &Pool<'_>| pool.mean(|run| run.balance.map_or(f64::NAN, |b| f64::from(b.moves)));
     let mut row = absolute("time to balance, median", "ms", median(&r), median(&s), f64::INFINITY);
     row.verdict = Verdict::Info;

@@ -1,15 +1,31 @@
 //! All quantities of all cases as one table, for other programs: a line per row, numbers in full.
 
 use crate::{Judged, Verdict};
-use schedlab_stdx::csv::field;
-use std::fmt::Write;
+use schedlab_report::table::csv_line;
 
-/// Columns: `kernel,cpus,workload,quantity,unit,real,real_least,real_largest,simulated,simulated_least,simulated_largest,difference,difference_unit,tolerance,verdict,cause`; a quantity that is
-/// not judged has no tolerance.
+/// Names of the columns.
+const COLUMNS: [&str; 16] = [
+    "kernel",
+    "cpus",
+    "workload",
+    "quantity",
+    "unit",
+    "real",
+    "real_least",
+    "real_largest",
+    "simulated",
+    "simulated_least",
+    "simulated_largest",
+    "difference",
+    "difference_unit",
+    "tolerance",
+    "verdict",
+    "cause",
+];
+
+/// A line per quantity under the names of the columns; a quantity that is not judged has no tolerance.
 pub fn csv(cases: &[Judged]) -> String {
-    let mut text = String::from(
-        "kernel,cpus,workload,quantity,unit,real,real_least,real_largest,simulated,simulated_least,simulated_largest,difference,difference_unit,tolerance,verdict,cause\n",
-    );
+    let mut text = csv_line(COLUMNS);
     for judged in cases {
         for row in &judged.rows {
             let verdict = match row.verdict {
@@ -19,24 +35,24 @@ pub fn csv(cases: &[Judged]) -> String {
                 Verdict::Info => "info",
             };
             let tolerance = if row.tolerance.is_finite() { row.tolerance.to_string() } else { String::new() };
-            let _ = writeln!(
-                text,
-                "{},{},{},{},{},{},{},{},{},{},{},{},{},{tolerance},{verdict},{}",
-                judged.case.series,
-                judged.case.cpus,
-                field(&judged.case.workload),
-                field(&row.what),
-                row.unit,
-                row.real,
-                row.real_runs[0],
-                row.real_runs[1],
-                row.simulated,
-                row.simulated_runs[0],
-                row.simulated_runs[1],
-                row.difference,
-                row.difference_unit,
-                field(row.cause.unwrap_or_default()),
-            );
+            text += &csv_line([
+                judged.case.series.clone(),
+                judged.case.cpus.to_string(),
+                judged.case.workload.clone(),
+                row.what.clone(),
+                row.unit.into(),
+                row.real.to_string(),
+                row.real_runs[0].to_string(),
+                row.real_runs[1].to_string(),
+                row.simulated.to_string(),
+                row.simulated_runs[0].to_string(),
+                row.simulated_runs[1].to_string(),
+                row.difference.to_string(),
+                row.difference_unit.into(),
+                tolerance,
+                verdict.into(),
+                row.cause.unwrap_or_default().into(),
+            ]);
         }
     }
     text

@@ -3,49 +3,41 @@
 use crate::measure::{DELAY_STEP_NS, Measures};
 use crate::text::number;
 use crate::{Judged, Row, Verdict};
-use schedlab_stdx::escape::html as escape;
+use schedlab_report::chart::{Chart, Series, Style, Svg, Unit};
+use schedlab_report::page::Page;
+use schedlab_report::table::{Cell, Grid, Tone};
 use std::collections::BTreeMap;
-use std::fmt::Write;
-
-const STYLE: &str = "
-:root{color-scheme:light dark;--ink:#1b1f24;--dim:#667;--line:#d8dce2;--bg:#fff;--pass:#1a7f4b;--known:#9a6700;--fail:#c62f2f;--real:#1f6feb;--sim:#d9730d}
-@media(prefers-color-scheme:dark){:root{--ink:#e6e8eb;--dim:#99a;--line:#363c45;--bg:#14171b;--pass:#4cc38a;--known:#e0b341;--fail:#ff7b72;--real:#6ea8ff;--sim:#ffa657}}
-body{font:14px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--bg);max-width:1100px;margin:2em auto;padding:0 1em}
-h1{font-size:1.5em}h2{font-size:1.1em;margin:2em 0 .3em;border-top:1px solid var(--line);padding-top:1em}
-table{border-collapse:collapse}td,th{padding:.15em .7em;text-align:right;font-variant-numeric:tabular-nums}th{font-weight:600;color:var(--dim)}
-td:first-child,th:first-child{text-align:left}.pass{color:var(--pass)}.known{color:var(--known)}.fail{color:var(--fail);font-weight:600}
-.dim{color:var(--dim)}.flow{display:flex;gap:2em;flex-wrap:wrap;align-items:flex-start}.matrix td{border:1px solid var(--line);text-align:center}
-.cause{text-align:left;color:var(--dim);max-width:60em;padding-left:1.6em}a{color:inherit;text-decoration:none}
-svg text{fill:var(--dim);font-size:11px}
-";
 
 /// The page.
 pub fn html(cases: &[Judged]) -> String {
-    let mut page = format!(
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>\
-         <title>schedlab validate</title><style>{STYLE}</style><h1>The simulation against real Linux</h1>"
-    );
+    let mut page = Page::new("The simulation against real Linux");
     let count = |verdict| cases.iter().map(|judged| judged.count(verdict)).sum::<usize>();
-    let _ = write!(
-        page,
-        "<p>{} cases: <span class=pass>{} quantities within tolerance</span>, <span class=known>{} beyond it for a known \
-         cause</span>, <span class=fail>{} failed</span>. Real Linux ran in a guest whose clock counts instructions: what lasts \
-         less than a tick has no ground truth there.</p>",
-        cases.len(),
-        count(Verdict::Pass),
-        count(Verdict::Known),
-        count(Verdict::Fail)
-    );
-    matrix(&mut page, cases);
+    let [pass, known, fail] = [Verdict::Pass, Verdict::Known, Verdict::Fail].map(count);
+    page.words(&[
+        (&format!("{} cases: ", cases.len()), Tone::Plain),
+        (&format!("{pass} quantities within tolerance"), Tone::Good),
+        (", ", Tone::Plain),
+        (&format!("{known} beyond it for a known cause"), Tone::Known),
+        (", ", Tone::Plain),
+        (&format!("{fail} failed"), Tone::Bad),
+        (
+            ". Real Linux ran in a guest whose clock counts instructions: what lasts less than a tick has no ground truth there.",
+            Tone::Plain,
+        ),
+    ]);
+    page.grid(&matrix(cases));
     for (index, judged) in cases.iter().enumerate() {
         case(&mut page, index, judged);
     }
-    page.push_str("</html>\n");
-    page
+    page.html()
+}
+
+fn cpus(number: u32) -> String {
+    format!("{number} CPU{}", if number == 1 { "" } else { "s" })
 }
 
 /// Workloads down, versions and CPUs across.
-fn matrix(page: &mut String, cases: &[Judged]) {
+fn matrix(cases: &[Judged]) -> Grid {
     let mut columns: Vec<(u32, &str)> =
         cases.iter().map(|judged| (judged.case.cpus, judged.case.series.as_str())).collect();
     columns.sort();
@@ -56,135 +48,109 @@ fn matrix(page: &mut String, cases: &[Judged]) {
             workloads.push(&judged.case.workload);
         }
     }
-    page.push_str("<table class=matrix><tr><th>");
-    for (cpus, series) in &columns {
-        let _ = write!(page, "<th>{}<br>{cpus} CPU{}", escape(series), if *cpus == 1 { "" } else { "s" });
+    let verdict = |workload: &str, column: &(u32, &str)| {
+        let found = cases.iter().position(|judged| {
+            (judged.case.cpus, judged.case.series.as_str()) == *column && judged.case.workload == workload
+        });
+        let Some(index) = found else { return Cell::default() };
+        let judged = &cases[index];
+        let (tone, text) = match (judged.count(Verdict::Fail), judged.count(Verdict::Known)) {
+            (0, 0) => (Tone::Good, "pass".to_string()),
+            (0, known) => (Tone::Known, format!("{known} known")),
+            (fail, _) => (Tone::Bad, format!("{fail} failed")),
+        };
+        Cell { link: format!("c{index}"), ..Cell::text(text).tone(tone) }
+    };
+    let row = |workload: &&str| {
+        let cells = columns.iter().map(|column| verdict(workload, column));
+        std::iter::once(Cell::text(*workload)).chain(cells).collect()
+    };
+    let head = columns.iter().map(|(number, series)| Cell::text(format!("{series}\n{}", cpus(*number))));
+    Grid {
+        head: std::iter::once(Cell::default()).chain(head).collect(),
+        rows: workloads.iter().map(row).collect(),
     }
-    for workload in workloads {
-        let _ = write!(page, "<tr><td style='text-align:left'>{}", escape(workload));
-        for column in &columns {
-            let found = cases.iter().position(|judged| {
-                (judged.case.cpus, judged.case.series.as_str()) == *column && judged.case.workload == workload
-            });
-            page.push_str("<td>");
-            if let Some(index) = found {
-                let judged = &cases[index];
-                let (fail, known) = (judged.count(Verdict::Fail), judged.count(Verdict::Known));
-                let (class, text) = match (fail, known) {
-                    (0, 0) => ("pass", "pass".to_string()),
-                    (0, known) => ("known", format!("{known} known")),
-                    (fail, _) => ("fail", format!("{fail} failed")),
-                };
-                let _ = write!(page, "<a class={class} href='#c{index}'>{text}</a>");
-            }
-        }
-    }
-    page.push_str("</table>");
 }
 
-fn case(page: &mut String, index: usize, judged: &Judged) {
+fn case(page: &mut Page, index: usize, judged: &Judged) {
     let case = &judged.case;
-    let _ = write!(
-        page,
-        "<h2 id=c{index}>Linux {}, {} CPU{}: {}</h2><p class=dim>{} runs of {} ({}); {} of the simulation ({}); {} each",
-        escape(&case.series),
-        case.cpus,
-        if case.cpus == 1 { "" } else { "s" },
-        escape(&case.workload),
+    let heading = format!("Linux {}, {}: {}", case.series, cpus(case.cpus), case.workload);
+    page.section(&heading, &format!("c{index}"));
+    page.note(&format!(
+        "{} runs of {} ({}); {} of the simulation ({}); {} each",
         judged.real.runs,
-        escape(&judged.real.arm),
-        escape(&judged.real.version),
+        judged.real.arm,
+        judged.real.version,
         judged.simulated_runs,
-        escape(&judged.simulated_version),
-        escape(&case.duration),
-    );
-    for note in &judged.notes {
-        let _ = write!(page, "<br>{}", escape(note));
-    }
-    page.push_str(
-        "</p><div class=flow><table><tr><th>quantity<th>real<th>simulated<th>difference<th>tolerated<th>",
-    );
-    for row in &judged.rows {
-        row_html(page, row);
-    }
-    page.push_str("</table>");
-    delays(page, judged);
-    page.push_str("</div>");
+        judged.simulated_version,
+        case.duration,
+    ));
+    judged.notes.iter().for_each(|note| page.note(note));
+    let mut head: Vec<Cell> = ["real", "simulated", "difference", "tolerated"].map(Cell::number).to_vec();
+    head.insert(0, Cell::text("quantity"));
+    head.push(Cell::text(""));
+    let grid = Grid { head, rows: judged.rows.iter().flat_map(rows).collect() };
+    page.beside(|page| {
+        page.grid(&grid);
+        page.svg(&delays(judged));
+    });
 }
 
-fn row_html(page: &mut String, row: &Row) {
-    let (class, word) = match row.verdict {
-        Verdict::Pass => ("pass", "pass"),
-        Verdict::Known => ("known", "known"),
-        Verdict::Fail => ("fail", "FAIL"),
-        Verdict::Info => ("dim", ""),
+/// A quantity, and below it the cause of a known difference.
+fn rows(row: &Row) -> Vec<Vec<Cell>> {
+    let (tone, word) = match row.verdict {
+        Verdict::Pass => (Tone::Good, "pass"),
+        Verdict::Known => (Tone::Known, "known"),
+        Verdict::Fail => (Tone::Bad, "FAIL"),
+        Verdict::Info => (Tone::Soft, ""),
     };
-    let tolerance = if row.tolerance.is_finite() {
-        format!("±{} {}", number(row.tolerance), row.difference_unit)
-    } else {
-        String::new()
+    let tolerance = match row.tolerance.is_finite() {
+        true => format!("±{} {}", number(row.tolerance), row.difference_unit),
+        false => String::new(),
     };
-    let _ = write!(
-        page,
-        "<tr><td>{}<td>{} {}<td>{} {}<td>{}{} {}<td>{tolerance}<td class={class}>{word}",
-        escape(&row.what),
-        number(row.real),
-        row.unit,
-        number(row.simulated),
-        row.unit,
-        if row.difference > 0.0 { "+" } else { "" },
-        number(row.difference),
-        row.difference_unit,
-    );
-    if let Some(cause) = row.cause {
-        let _ = write!(page, "<tr><td colspan=6 class=cause>{}", escape(cause));
-    }
+    let sign = if row.difference > 0.0 { "+" } else { "" };
+    let cells = vec![
+        Cell::text(&row.what),
+        Cell::number(format!("{} {}", number(row.real), row.unit)),
+        Cell::number(format!("{} {}", number(row.simulated), row.unit)),
+        Cell::number(format!("{sign}{} {}", number(row.difference), row.difference_unit)),
+        Cell::number(tolerance),
+        Cell::text(word).tone(tone),
+    ];
+    let cause = row.cause.map(|cause| vec![Cell { span: 6, ..Cell::text(cause).tone(Tone::Soft) }]);
+    std::iter::once(cells).chain(cause).collect()
 }
 
 /// Both cumulative distributions of the run delays.
-fn delays(page: &mut String, judged: &Judged) {
-    const WIDTH: f64 = 360.0;
-    const HEIGHT: f64 = 200.0;
+fn delays(judged: &Judged) -> Svg {
     let pooled = judged.sides.each_ref().map(|runs| pool(runs));
     let last = pooled.iter().filter_map(high).max().unwrap_or(0).max(1);
-    let last_ms = last as f64 * DELAY_STEP_NS as f64 / 1e6;
-    let _ = write!(
-        page,
-        "<svg width={} height={} viewBox='-34 -14 {} {}' role=img><rect width={WIDTH} height={HEIGHT} fill=none stroke='var(--line)'/>",
-        WIDTH + 60.0,
-        HEIGHT + 50.0,
-        WIDTH + 60.0,
-        HEIGHT + 50.0
-    );
-    // the real one broad and pale below, so that both are seen where they agree
-    let looks = [("var(--real)", 5.0, 0.45), ("var(--sim)", 1.4, 1.0)];
-    for (delays, (color, width, opacity)) in pooled.iter().zip(looks) {
+    let steps = |delays: &BTreeMap<u64, u64>| {
         let total: u64 = delays.values().sum();
-        if total == 0 {
-            continue;
-        }
-        let mut path = format!("M0 {HEIGHT}");
         let mut seen = 0;
+        let mut points = vec![(0.0, 0.0)];
         for (step, count) in delays.iter().filter(|(step, _)| **step <= last) {
-            let x = *step as f64 / last as f64 * WIDTH;
             seen += count;
-            let _ = write!(path, "H{x:.1}V{:.1}", HEIGHT * (1.0 - seen as f64 / total as f64));
+            points.push(((step * DELAY_STEP_NS) as f64, seen as f64 / total as f64));
         }
-        let _ = write!(
-            page,
-            "<path d='{path}H{WIDTH}' fill=none stroke='{color}' stroke-width={width} opacity={opacity} />"
-        );
-    }
-    let _ = write!(
-        page,
-        "<text x=0 y={0}>0</text><text x={WIDTH} y={0} text-anchor=end>{1} ms</text><text x=-6 y=10 text-anchor=end>1</text>\
-         <text x=-6 y={HEIGHT} text-anchor=end>0</text><text x={2} y={0} text-anchor=middle>run delay</text>\
-         <text x=352 y=180 text-anchor=end style='fill:var(--real)'>real</text>\
-         <text x=352 y=194 text-anchor=end style='fill:var(--sim)'>simulated</text></svg>",
-        HEIGHT + 16.0,
-        number(last_ms),
-        WIDTH / 2.0
-    );
+        points.push(((last * DELAY_STEP_NS) as f64, seen as f64 / total as f64));
+        if total > 0 { points } else { Vec::new() }
+    };
+    // the real one broad and pale below, so that both are seen where they agree
+    let looks = [("real", Style::BroadSteps), ("simulated", Style::Steps)];
+    let series =
+        pooled.iter().zip(looks).map(|(delays, (name, style))| Series::new(name, steps(delays), style));
+    let chart = Chart {
+        x_label: "run delay".into(),
+        y_label: "waits no longer than that".into(),
+        x_unit: Unit::TimeNs,
+        y_unit: Unit::Part,
+        series: series.collect(),
+        y_holds: vec![0.0, 1.0],
+        size: (520.0, 320.0),
+        ..Chart::default()
+    };
+    chart.svg()
 }
 
 fn pool(runs: &[Measures]) -> BTreeMap<u64, u64> {

@@ -7,8 +7,8 @@
 //! ```
 
 use schedlab_instruments::{LogProblem, Stay, for_each_stay, summarize};
-use schedlab_log::{Kind, Log, PrevState, Record};
-use schedlab_units::TaskId;
+use schedlab_log::{Kind, Log, Observer, PrevState, Record, Row, Run, Slots, WaitCause, replay};
+use schedlab_units::{CpuId, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -117,7 +117,7 @@ impl Measures {
                 migrations: task.migrations,
             },
         );
-        let Queues { balance, start, held_ns } = queues(log, counts, nr_tasks)?;
+        let Queues { balance, start, held_ns } = queues(log, nr_tasks)?;
         let capacity_ns = summary.duration_ns * u64::from(header.nr_cpus);
         Ok(Measures {
             duration_ns: summary.duration_ns,
@@ -158,38 +158,31 @@ struct Queues {
     held_ns: Vec<u64>,
 }
 
-fn queues(log: &dyn Log, counts: impl Fn(TaskId) -> bool, nr_tasks: usize) -> Result<Queues, LogProblem> {
-    let mut queued = Queued { per_cpu: vec![0; log.header().nr_cpus as usize], ..Queued::default() };
-    let mut start = vec![-1; nr_tasks];
-    let mut held_ns = vec![None; log.header().nr_cpus as usize];
-    schedlab_log::for_each(log, |_, record| {
-        if record.kind() == Some(Kind::Switch)
-            && (counts(record.other()) || record.other().is_idle())
-            && let Some(held_ns) = held_ns.get_mut(usize::from(record.cpu))
-        {
-            held_ns.get_or_insert(record.time_ns);
-        }
-        if counts(record.task()) {
-            queued.step(record);
-            if record.time_ns == 0 {
-                match record.kind() {
-                    Some(Kind::New) => start[record.task().index()] = record.arg as i32,
-                    Some(Kind::Migrate) => start[record.task().index()] = record.other as i32,
-                    _ => {}
-                }
-            }
-        }
-        Ok::<(), LogProblem>(())
-    })?;
-    let held_ns = held_ns.into_iter().map(Option::unwrap_or_default).collect();
-    Ok(Queues { balance: queued.balance, start, held_ns })
+fn queues(log: &dyn Log, nr_tasks: usize) -> Result<Queues, LogProblem> {
+    let nr_cpus = log.header().nr_cpus as usize;
+    let mut queued = Queued {
+        nr_tasks,
+        per_cpu: vec![0; nr_cpus],
+        was_counted: vec![false; nr_tasks],
+        start: vec![-1; nr_tasks],
+        held_ns: vec![None; nr_cpus],
+        ..Queued::default()
+    };
+    replay(log, &Slots::new(log.header()), &mut queued)?;
+    let held_ns = queued.held_ns.into_iter().map(Option::unwrap_or_default).collect();
+    Ok(Queues { balance: queued.balance, start: queued.start, held_ns })
 }
 
-/// Where runnable tasks are queued, of a workload whose tasks never sleep once started.
+/// Where runnable tasks are queued, of a workload whose tasks never sleep once started: a task that has slept no longer counts.
 #[derive(Default)]
 struct Queued {
+    nr_tasks: usize,
+    now_ns: u64,
     per_cpu: Vec<i32>,
-    of_task: BTreeMap<u32, usize>,
+    /// Per task: it is new and has not slept.
+    was_counted: Vec<bool>,
+    start: Vec<i32>,
+    held_ns: Vec<Option<u64>>,
     /// The worst difference seen before the first migration.
     uneven: bool,
     first_ns: Option<u64>,
@@ -198,51 +191,71 @@ struct Queued {
 }
 
 impl Queued {
-    fn step(&mut self, record: &Record) {
-        let task = record.task();
-        let Some(kind) = record.kind() else { return };
-        match kind {
-            Kind::New => {
-                let cpu = record.arg as usize;
-                if let Some(count) = self.per_cpu.get_mut(cpu) {
-                    *count += 1;
-                    self.of_task.insert(task.0, cpu);
-                }
-            }
-            Kind::Switch if record.prev_state().is_some_and(|state| !state.is_runnable()) => {
-                if let Some(cpu) = self.of_task.remove(&task.0) {
-                    self.per_cpu[cpu] -= 1;
-                }
-            }
-            Kind::Migrate => self.migrate(record),
-            _ => {}
-        }
+    fn spread(&self) -> i32 {
+        let [max, min] = [self.per_cpu.iter().max(), self.per_cpu.iter().min()];
+        max.copied().unwrap_or(0) - min.copied().unwrap_or(0)
     }
 
-    fn migrate(&mut self, record: &Record) {
-        let to = record.other as usize;
-        let Some(from) = self.of_task.get_mut(&record.task) else { return };
-        if to >= self.per_cpu.len() || *from == to {
+    fn counts(&self, row: Row) -> bool {
+        self.was_counted.get(row.index()).is_some_and(|counted| *counted)
+    }
+
+    /// The first thing that the CPU does for the workload, or its first idleness.
+    fn free(&mut self, cpu: CpuId) {
+        self.held_ns[cpu.index()].get_or_insert(self.now_ns);
+    }
+}
+
+impl Observer for Queued {
+    fn elapse(&mut self, _from_ns: u64, to_ns: u64) {
+        self.now_ns = to_ns;
+    }
+    fn wait_begin(&mut self, row: Row, cpu: CpuId, cause: WaitCause) {
+        if row.index() < self.nr_tasks && cause == WaitCause::New {
+            self.per_cpu[cpu.index()] += 1;
+            self.was_counted[row.index()] = true;
+        }
+    }
+    fn run_end(&mut self, run: &Run) {
+        if run.stop.is_some_and(|stop| !stop.is_runnable()) && self.counts(run.row) {
+            self.was_counted[run.row.index()] = false;
+            self.per_cpu[run.cpu.index()] -= 1;
+        }
+    }
+    fn wait_moved(&mut self, row: Row, from: CpuId, to: CpuId) {
+        if !self.counts(row) || from == to {
             return;
         }
-        if record.time_ns == 0 {
-            // set-up: the simulation binds a task after its birth, a guest's log begins after that
-            self.per_cpu[*from] -= 1;
-            self.per_cpu[to] += 1;
-            *from = to;
-            return;
+        // at time 0 it is set-up: the simulation binds a task after its birth, a guest's log begins after that
+        let counts = self.now_ns > 0;
+        if counts {
+            self.uneven |= self.first_ns.is_none() && self.spread() > 1;
+            self.first_ns.get_or_insert(self.now_ns);
+            self.moves += 1;
         }
-        let spread = |counts: &[i32]| {
-            counts.iter().max().copied().unwrap_or(0) - counts.iter().min().copied().unwrap_or(0)
-        };
-        self.uneven |= self.first_ns.is_none() && spread(&self.per_cpu) > 1;
-        let first_ns = *self.first_ns.get_or_insert(record.time_ns);
-        self.per_cpu[*from] -= 1;
-        self.per_cpu[to] += 1;
-        *from = to;
-        self.moves += 1;
-        if self.uneven && self.balance.is_none() && spread(&self.per_cpu) <= 1 {
-            self.balance = Some(Balance { after_ns: record.time_ns - first_ns, moves: self.moves });
+        self.per_cpu[from.index()] -= 1;
+        self.per_cpu[to.index()] += 1;
+        if counts && self.uneven && self.balance.is_none() && self.spread() <= 1 {
+            let after_ns = self.now_ns - self.first_ns.unwrap_or(self.now_ns);
+            self.balance = Some(Balance { after_ns, moves: self.moves });
+        }
+    }
+    fn record(&mut self, record: &Record, kind: Kind, row: Option<Row>) {
+        let row = row.filter(|row| row.index() < self.nr_tasks);
+        match kind {
+            Kind::Switch => {
+                let next = record.other();
+                if next.is_idle() || (next.is_workload() && next.index() < self.nr_tasks) {
+                    self.free(record.cpu());
+                }
+            }
+            Kind::New if self.now_ns == 0 => {
+                row.into_iter().for_each(|row| self.start[row.index()] = record.arg as i32)
+            }
+            Kind::Migrate if self.now_ns == 0 => {
+                row.into_iter().for_each(|row| self.start[row.index()] = record.other as i32)
+            }
+            _ => {}
         }
     }
 }

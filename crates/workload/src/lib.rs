@@ -14,12 +14,14 @@
 //! ```
 
 pub mod binary;
+pub mod build;
 pub mod check;
 mod deadlock;
 mod dependencies;
 pub mod derive;
 pub mod generate;
 mod index;
+pub mod limits;
 mod load;
 pub mod mix;
 mod model;
@@ -29,11 +31,12 @@ pub mod text;
 pub mod tools;
 
 pub use binary::{BinaryError, read_binary, write_binary};
+pub use build::{BuildError, Builder};
 pub use check::WorkloadError;
 pub use deadlock::{Deadlock, find_deadlock};
 pub use dependencies::{Between, Chosen, Dependencies, DependenciesError};
 pub use index::{EventIndex, EventPlace};
-pub use load::{Form, Kind, LoadError, Loaded, TEXT_MAX, TraceFormat, identify, load, save};
+pub use load::{Form, Kind, LoadError, Loaded, TraceFormat, identify, load, load_within, save};
 pub use model::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,

@@ -10,11 +10,11 @@
 //! ELF, gzip, Arrow, ...                               refused, with what it is and what to do
 //! ```
 
+use crate::binary::read_binary_within;
 use crate::binary::{BINARY_MAGIC, BinaryProblem};
-use crate::text::looks_like_text;
-use crate::{
-    BinaryError, TextError, Workload, WorkloadError, read_binary, read_text, write_binary, write_text,
-};
+use crate::limits::Limits;
+use crate::text::{looks_like_text, read_text_file};
+use crate::{BinaryError, TextError, Workload, WorkloadError, write_binary, write_text};
 use schedlab_trace::RecordingFormat;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -150,14 +150,6 @@ pub enum LoadError {
         /// What could be meant.
         names: Vec<OsString>,
     },
-    /// A text longer than memory is likely to hold.
-    #[error("{}: {bytes} bytes of text; the text form is read whole, up to {TEXT_MAX}: convert or import to the binary form", path.display())]
-    TooLong {
-        /// The file.
-        path: PathBuf,
-        /// Its length.
-        bytes: u64,
-    },
     /// A mistake in a text; shown with its line.
     #[error("{}\n{}", .0, .0.picture())]
     Text(#[from] Box<TextError>),
@@ -178,9 +170,6 @@ pub enum LoadError {
         error: WorkloadError,
     },
 }
-
-/// Longest text read, in bytes: 50 million lines of 80.
-pub const TEXT_MAX: u64 = 4_000_000_000;
 
 /// How much of a file is looked at to tell what it is. (Comments may precede the first line of a text.)
 const LOOK: u64 = 64 << 10;
@@ -330,21 +319,20 @@ fn skip_comments(mut text: &[u8]) -> &[u8] {
 
 /// Reads the workload at a path, checked, or says that it is a trace or a mix, which others read.
 ///
-/// `path` is a file or a folder with one. Text up to 4 GB is read whole; binary files are streamed, so that memory goes with the
-/// events alone.
+/// `path` is a file or a folder with one. Files are read piece by piece, so that memory goes with the events alone; of those there may be
+/// [`Limits::HELD`].
 pub fn load(path: &Path) -> Result<Loaded, LoadError> {
+    load_within(path, Limits::HELD)
+}
+
+/// As [`load`], with limits of the caller's.
+pub fn load_within(path: &Path, limits: Limits) -> Result<Loaded, LoadError> {
     let (path, kind) = identify(path)?;
     match kind {
         Kind::Trace(format) => Ok(Loaded::Trace { path, format }),
         Kind::Mix => Ok(Loaded::Mix { path }),
         Kind::Text => {
-            let io_error = |error| LoadError::Io { path: path.clone(), error };
-            let bytes = fs::metadata(&path).map_err(io_error)?.len();
-            if bytes > TEXT_MAX {
-                return Err(LoadError::TooLong { path, bytes });
-            }
-            let text = fs::read(&path).map_err(io_error)?;
-            let workload = read_text(&path.display().to_string(), &text)?;
+            let workload = read_text_file(&path, limits)?;
             Ok(Loaded::Workload { path, form: Form::Text, workload })
         }
         Kind::Binary => {
@@ -352,7 +340,8 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
             let file = File::open(&path).map_err(|error| {
                 binary_error(BinaryError { offset: 0, problem: BinaryProblem::Io(error) })
             })?;
-            let workload = read_binary(BufReader::with_capacity(1 << 20, file)).map_err(binary_error)?;
+            let file = BufReader::with_capacity(1 << 20, file);
+            let workload = read_binary_within(file, limits).map_err(binary_error)?;
             match workload.check() {
                 Ok(()) => Ok(Loaded::Workload { path, form: Form::Binary, workload }),
                 Err(error) => Err(LoadError::Rules { path, error }),

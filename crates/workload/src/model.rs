@@ -1,10 +1,11 @@
 //! The workload as data. Lengths of running events count from the task's last WAKEUP (or its start), as WARP's do.
 
 use schedlab_units::{CpuSet, Nice, SchedParams, Span, TaskId};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Identifies an event within one workload; 0 means "none" in the text form.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventId(pub u64);
 
 /// Index into [`Workload::cgroups`].
@@ -12,7 +13,7 @@ pub struct EventId(pub u64);
 pub struct CgroupId(pub u32);
 
 /// A set of tasks and what each wants to do.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub struct Workload {
     /// Tasks in order of appearance; `TaskId(i)` is row i.
     pub tasks: Vec<Task>,
@@ -25,7 +26,7 @@ pub struct Workload {
 }
 
 /// One task's life.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Task {
     /// The identifier in the text form; unique within a workload. From a trace: its pid (a reused pid gets a fresh number).
     pub pid: u32,
@@ -47,7 +48,7 @@ pub struct Task {
 }
 
 /// How a task comes to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Birth {
     /// It is there at the start (INIT), with this parent if that is in the workload.
     Init {
@@ -66,7 +67,7 @@ pub enum Birth {
 }
 
 /// Scheduling state at the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InitState {
     /// Wants a CPU from time 0.
     Runnable,
@@ -75,7 +76,7 @@ pub enum InitState {
 }
 
 /// One event of a task's life.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Event {
     /// Identifier, unique in the workload.
     pub eid: EventId,
@@ -85,7 +86,7 @@ pub struct Event {
 
 /// The events of WARP's figure 2 (INIT is [`Birth::Init`]). `length` of all but WAKEUP: CPU time of the task since its last
 /// WAKEUP or its start; lengths therefore never decrease from one WAKEUP to the next.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub enum EventKind {
     /// Creates `child`.
     Fork {
@@ -121,7 +122,7 @@ pub enum EventKind {
 }
 
 /// What makes a blocked task runnable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wakeup {
     /// Something outside the workload, `after` this elapsed time since the task blocked (or since the start).
     External {
@@ -223,7 +224,7 @@ impl ExternalSource {
 }
 
 /// What a PRIO event sets; `None` leaves as it is.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub struct ParamChange {
     /// Whose parameters change; `None` = the task's own.
     pub target: Option<TaskId>,
@@ -238,7 +239,7 @@ pub struct ParamChange {
 }
 
 /// A control group (cgroup v2) with the cpu controller's settings.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 pub struct Cgroup {
     /// Path from the root, e.g. `/system.slice/redis`.
     pub path: String,
@@ -251,7 +252,7 @@ pub struct Cgroup {
 }
 
 /// cpu.max of a control group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CpuMax {
     /// CPU time per period, over all CPUs.
     pub quota: Span,
@@ -301,6 +302,20 @@ impl Workload {
     pub fn task(&self, id: TaskId) -> &Task {
         &self.tasks[id.index()]
     }
+    /// A setting of the task, or of its nearest forebear that states it: a fork inherits. `None` if none of them does.
+    ///
+    /// With a parent at nice 5 and children that state nothing, `inherited(child, |task| task.params)` is nice 5 for each.
+    pub fn inherited<'a, T>(&'a self, mut task: &'a Task, get: impl Fn(&Task) -> Option<T>) -> Option<T> {
+        // unchecked workloads may have a circle of parents
+        for _ in 0..self.tasks.len() {
+            match (get(task), task.birth) {
+                (Some(value), _) => return Some(value),
+                (None, Birth::Fork { parent }) => task = self.task(parent),
+                (None, Birth::Init { .. }) => return None,
+            }
+        }
+        None
+    }
     /// Number of events, INIT included.
     pub fn nr_events(&self) -> u64 {
         let init = |task: &&Task| matches!(task.birth, Birth::Init { .. });
@@ -331,6 +346,20 @@ impl Workload {
 }
 
 impl Task {
+    /// A task with nothing but these: no parameters of its own, every CPU, the root group, no events. `Task { affinity, ..Task::new(...) }`
+    /// adds what else it has; [`Builder`](crate::Builder) writes whole workloads.
+    pub fn new(pid: u32, name: impl Into<String>, birth: Birth) -> Task {
+        Task {
+            pid,
+            name: name.into(),
+            birth,
+            params: None,
+            affinity: None,
+            cgroup: None,
+            kernel_thread: false,
+            events: Vec::new(),
+        }
+    }
     /// Identifier of its INIT; `None` if it is forked.
     pub fn birth_eid(&self) -> Option<EventId> {
         match self.birth {

@@ -246,7 +246,7 @@ fn every_mistake_is_shown_where_it_stands() {
         ),
         (
             "[[part]]\nworkload = 'a'\ncopies = 1000000\nrepeat = 1000\n",
-            "mix.toml:3:10: '1000000': this makes 6000000000 events",
+            "mix.toml:3:10: '1000000': this makes 2000000000 tasks; a workload may have 1000000 in memory",
         ),
         ("[[part]]\nworkload = 'a'\ncopies = 3\nevery = '18446744073s'\n", "more than 2^64 ns"),
     ] {

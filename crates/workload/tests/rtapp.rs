@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use schedlab_units::Span;
+use schedlab_workload::limits::Limits;
 use schedlab_workload::rtapp::{RtAppError, parse_rtapp, parse_rtapp_within};
 use schedlab_workload::{EventKind, ExternalSource, Task, Wakeup, Workload, find_deadlock, parse_text};
 use std::path::Path;
@@ -212,11 +213,12 @@ fn what_cannot_be_is_refused_with_its_place() {
     assert!(matches!(&error, RtAppError::NeverUnlocks { task, .. } if task == "a"), "{error}");
     // runs in a row are one event, however many: a million seconds of them are too many all the same
     let long = r#"{ "global": { "duration": 1000000 }, "tasks": { "a": { "run": 1 } } }"#;
-    let error = parse_rtapp_within(Path::new("a.json"), long, 1_000_000).unwrap_err();
+    let error = parse_rtapp_within(Path::new("a.json"), long, Limits { events: 1_000_000, ..Limits::HELD })
+        .unwrap_err();
     assert!(matches!(&error, RtAppError::TooLarge { .. }), "{error}");
     let many = r#"{ "global": { "duration": 100000 }, "tasks": { "a": { "run": 1, "sleep": 1 } } }"#;
     assert!(matches!(
-        parse_rtapp_within(Path::new("a.json"), many, 10_000).unwrap_err(),
+        parse_rtapp_within(Path::new("a.json"), many, Limits { events: 10_000, ..Limits::HELD }).unwrap_err(),
         RtAppError::TooLarge { .. }
     ));
 }
@@ -284,7 +286,7 @@ proptest! {
                 text.truncate(cut);
             }
         }
-        if let Ok(workload) = parse_rtapp_within(Path::new("damaged.json"), &text, 20_000) {
+        if let Ok(workload) = parse_rtapp_within(Path::new("damaged.json"), &text, Limits { events: 20_000, ..Limits::HELD }) {
             prop_assert_eq!(workload.check().map_err(|error| error.to_string()), Ok(()));
             prop_assert!(find_deadlock(&workload).is_none());
         }

@@ -4,7 +4,8 @@ mod common;
 
 use proptest::prelude::*;
 use schedlab_units::{Span, TaskId};
-use schedlab_workload::text::{TextLimits, TextProblem, looks_like_text, parse_text_within};
+use schedlab_workload::limits::Limits;
+use schedlab_workload::text::{TextProblem, looks_like_text, parse_text_within};
 use schedlab_workload::{EventId, EventKind, Wakeup, Workload, parse_text, read_text};
 
 fn read(text: &str) -> Workload {
@@ -47,7 +48,7 @@ proptest! {
                 text[at] = byte;
             }
         }
-        let limits = TextLimits { events_max: 10_000, tasks_max: 1_000 };
+        let limits = Limits { events: 10_000, tasks: 1_000, ..Limits::HELD };
         match parse_text_within("w.txt", &text, limits) {
             Ok(workload) => drop(workload.check()),
             Err(error) => {
@@ -190,13 +191,13 @@ fn mistakes_are_told_with_place_and_remedy() {
         (&format!("{init}}}\n"), 2, 1, P::Repeat, "no REPEAT"),
         (&format!("REPEAT 3 {{\n{init}}}\n"), 2, 1, P::Repeat, "events only"),
         (&format!("{init}REPEAT 3 {{\n7 BLOCK 1 1\n}}\n"), 3, 1, P::Repeat, "fixed number"),
-        (&format!("{init}REPEAT 60000000 {{\n- YIELD 1 1\n}}\n"), 4, 1, P::Limit, "60000001 events"),
+        (&format!("{init}REPEAT 110000000 {{\n- YIELD 1 1\n}}\n"), 4, 1, P::Limit, "110000001 events"),
         (
-            &format!("{init}REPEAT 99999999 {{\nREPEAT 99999999999999999 {{\n}}\n}}\n"),
-            5,
+            &format!("{init}REPEAT 99999999 {{\nREPEAT 99999999999999999 {{\n- YIELD 1 1\n}}\n}}\n"),
+            6,
             1,
             P::Limit,
-            "50000000 at most",
+            "a workload may have 100000000 in memory; repeat less often",
         ),
         (
             &format!("{init}REPEAT 2 {{\n- PRIO 1 1 cgroup=/x\n}}\n"),
@@ -205,7 +206,13 @@ fn mistakes_are_told_with_place_and_remedy() {
             P::Declaration,
             "declares the group /x",
         ),
-        ("- INIT 0 0 1..4294967295 runnable\n", 1, 12, P::Limit, "events"),
+        (
+            "- INIT 0 0 1..4294967295 runnable\n",
+            1,
+            12,
+            P::Limit,
+            "4294967295 tasks; a workload may have 1000000",
+        ),
         (&format!("{init}- FORK 1 0 2 row=7\n"), 2, 1, P::Declaration, "row=7 is out of range"),
         ("CGROUP /a\nCGROUP /a\n", 2, 1, P::Declaration, "line 1 already"),
         ("CGROUP /a weight=x\n", 1, 18, P::Number, "1 to 10000"),

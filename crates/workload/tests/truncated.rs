@@ -5,6 +5,7 @@
 
 use schedlab_trace::{Mode, Recording, TraceFile};
 use schedlab_workload::derive::{DeriveOptions, Deriver};
+use schedlab_workload::limits::Limits;
 use schedlab_workload::rtapp::parse_rtapp_within;
 use schedlab_workload::{Workload, read_binary, write_binary};
 use std::path::{Path, PathBuf};
@@ -215,7 +216,8 @@ fn every_truncated_description_is_refused() {
     let text = std::fs::read_to_string(samples().join("rtapp/player.json")).unwrap();
     let end = text.trim_end().len();
     for length in (0..end).filter(|length| text.is_char_boundary(*length)) {
-        let error = parse_rtapp_within(Path::new("player.json"), &text[..length], 1_000_000)
+        let limits = Limits { events: 1_000_000, ..Limits::HELD };
+        let error = parse_rtapp_within(Path::new("player.json"), &text[..length], limits)
             .expect_err("a brace is missing")
             .to_string();
         assert!(error.starts_with("player.json, line "), "{error}");

@@ -111,6 +111,13 @@ struct warp_record {
 #define WARP_LOG_PARAMS	 8	/* task, value: policy | (nice & 0xff) << 8 | rt_priority << 16, flags bit 0: affinity */
 #define WARP_LOG_NOTE	 9	/* arg: WARP_NOTE_* */
 #define WARP_NOTE_CPU	 0x80000001u	/* cpu comes up (value 1) or goes down (value 0) */
+#define WARP_NOTE_HELD	 0x80000015u	/* task is held back, or no longer: value: WARP_HELD_* */
+#define WARP_NOTE_ALLOWED 0x80000016u	/* task may use these CPUs: value: 64 of them, flags: which 64; one after the other */
+
+#define WARP_HELD_NOT	   0
+#define WARP_HELD_GROUP	   1	/* its group's cpu.max */
+#define WARP_HELD_RT	   2	/* the limit of real time */
+#define WARP_HELD_DEADLINE 3	/* its SCHED_DEADLINE budget */
 
 #define WARP_PREV_PREEMPTED 0
 #define WARP_PREV_YIELDED   1

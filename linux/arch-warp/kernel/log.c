@@ -74,6 +74,9 @@ static void probe_switch(void *unused, WARP_SWITCH_ARGS)
 	}
 	if (unlikely(warp_abi.watch_on))
 		warp_watch(WARP_WATCH_SWITCH, prev, next, 0);
+	/* before its wait begins */
+	if (why == WARP_PREV_PREEMPTED || why == WARP_PREV_YIELDED)
+		warp_hold_check(prev);
 	warp_log(WARP_LOG_SWITCH, why, warp_task_id(prev), warp_task_id(next), prev_state, 0);
 }
 
@@ -86,11 +89,13 @@ static void probe_waking(void *unused, struct task_struct *p)
 
 static void probe_wakeup(void *unused, struct task_struct *p)
 {
+	warp_hold_check(p);
 	warp_log(WARP_LOG_WAKEUP, 0, warp_task_id(p), 0, task_cpu(p), 0);
 }
 
 static void probe_new(void *unused, struct task_struct *p)
 {
+	warp_hold_check(p);
 	warp_log(WARP_LOG_NEW, 0, warp_task_id(p), 0, task_cpu(p), 0);
 }
 
@@ -99,6 +104,7 @@ static void probe_migrate(void *unused, struct task_struct *p, int to)
 	if (unlikely(warp_abi.watch_on))
 		warp_watch(WARP_WATCH_MIGRATE, p, NULL, to);
 	warp_log(WARP_LOG_MIGRATE, 0, warp_task_id(p), to, task_cpu(p), 0);
+	warp_hold_moved(p, to);
 }
 
 static void probe_fork(void *unused, struct task_struct *parent, struct task_struct *child)
@@ -126,6 +132,11 @@ void warp_log_params(struct task_struct *p, bool affinity)
 {
 	warp_log(WARP_LOG_PARAMS, affinity, warp_task_id(p), 0, 0,
 		 p->policy | (task_nice(p) & 0xff) << 8 | (u64)p->rt_priority << 16);
+}
+
+void warp_log_note(struct task_struct *p, u32 note, u8 flags, u64 value)
+{
+	warp_log(WARP_LOG_NOTE, flags, warp_task_id(p), WARP_TASK_IDLE, note, value);
 }
 
 static int __init warp_log_init(void)

@@ -107,6 +107,8 @@ static long warp_set_sched(struct task_struct *p, const struct warp_op *op)
 		attr.sched_priority = param;
 	else
 		attr.sched_nice = param;
+	if (p->thread.id && (attr.sched_policy == SCHED_DEADLINE || attr.sched_priority))
+		warp_hold_watch();
 	if (op->flags & WARP_F_RESET_ON_FORK)
 		attr.sched_flags |= SCHED_FLAG_RESET_ON_FORK;
 	return sched_setattr(p, &attr);
@@ -124,15 +126,34 @@ static long warp_set_affinity(struct task_struct *p, const u64 *words, u64 nr_wo
 		if (words[cpu / 64] >> (cpu % 64) & 1)
 			cpumask_set_cpu(cpu, mask);
 	result = sched_setaffinity(p->pid, mask);
+	if (!result) {
+		warp_log_params(p, true);
+		warp_log_allowed(p, mask);
+	}
 	free_cpumask_var(mask);
+	return result;
+}
+
+/* A limit of CPU time can hold tasks back; a cpuset, or a CPU that goes, changes where tasks may run. */
+static long warp_write(const char *path, const void *data, unsigned long len)
+{
+	long result;
+
+	if (strstr(path, "/cpu.max"))
+		warp_hold_watch();
+	result = warp_file_write(path, data, len);
+	warp_log_allowed_all();
 	return result;
 }
 
 static long warp_attach(struct task_struct *p, const char *path)
 {
 	char pid[16];
+	long result = warp_file_write(path, pid, scnprintf(pid, sizeof(pid), "%d", p->pid));
 
-	return warp_file_write(path, pid, scnprintf(pid, sizeof(pid), "%d", p->pid));
+	warp_log_allowed(p, NULL);
+	warp_hold_check(p);
+	return result;
 }
 
 static long long warp_one(struct warp_op *o)
@@ -156,7 +177,7 @@ static long long warp_one(struct warp_op *o)
 	case WARP_OP_EXIT:
 		do_exit((arg[0] & 0xff) << 8);
 	case WARP_OP_WRITE:
-		return warp_file_write((const char *)arg[0], (const void *)arg[1], arg[2]);
+		return warp_write((const char *)arg[0], (const void *)arg[1], arg[2]);
 	case WARP_OP_READ:
 		return warp_file_read((const char *)arg[0], (void *)arg[1], arg[2]);
 	case WARP_OP_MKDIR:
@@ -183,14 +204,13 @@ static long long warp_one(struct warp_op *o)
 		return 0;
 	case WARP_OP_SCHED:
 		result = warp_set_sched(p, o);
-		if (!result)
+		if (!result) {
 			warp_log_params(p, false);
+			warp_hold_check(p);
+		}
 		return result;
 	case WARP_OP_AFFINITY:
-		result = warp_set_affinity(p, (const u64 *)arg[1], arg[2]);
-		if (!result)
-			warp_log_params(p, true);
-		return result;
+		return warp_set_affinity(p, (const u64 *)arg[1], arg[2]);
 	case WARP_OP_ATTACH:
 		return warp_attach(p, (const char *)arg[1]);
 	}

@@ -53,6 +53,7 @@ int copy_thread(unsigned long flags, unsigned long fn_word, unsigned long arg_wo
 		p->thread.id = current->thread.child_id;
 		p->thread.box = &warp_boot_info.tasks[p->thread.id - 1];
 		p->thread.regs.user = 1;
+		warp_allowed_new(p);
 	}
 	warp_first_frame(&p->thread.sp, task_stack_page(p), warp_ret_from_fork);
 	return 0;

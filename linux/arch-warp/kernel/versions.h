@@ -23,6 +23,30 @@
 #define WARP_SWITCH_STATE unsigned int prev_state = READ_ONCE(prev->state);
 #endif
 
+/* real time is limited by stopping whole queues: before 6.12 always, later only for groups; there, a deadline server runs the others */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0) || defined(CONFIG_RT_GROUP_SCHED)
+#define WARP_RT_LIMIT 1
+#else
+#define WARP_RT_LIMIT 0
+#endif
+
+/* cpu.max takes tasks off the queue one by one, on their way to user mode, since 6.18; before, whole queues of a group */
+#define WARP_TASKS_THROTTLED (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0))
+
+/* a task may be asleep and still be on the fair class's queue since 6.12 */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+#define WARP_SLEEPS_QUEUED(p) ((p)->se.sched_delayed)
+#else
+#define WARP_SLEEPS_QUEUED(p) false
+#endif
+
+/* entities of the deadline class that are no tasks, since 6.8 */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 8, 0)
+#define WARP_DL_SERVER(dl_se) ((dl_se)->dl_server)
+#else
+#define WARP_DL_SERVER(dl_se) false
+#endif
+
 /* arguments of the sched_process_exit tracepoint */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
 #define WARP_EXIT_ARGS struct task_struct *p, bool group_dead

@@ -45,6 +45,15 @@ void warp_timer_interrupt(void);
 /* watch.c */
 void warp_watch(unsigned int event, struct task_struct *a, struct task_struct *b, int cpu);
 
+/* may_run.c */
+extern bool warp_holds;
+void warp_hold_watch(void);
+void warp_hold_check(struct task_struct *p);
+void warp_hold_moved(struct task_struct *p, int to);
+void warp_allowed_new(struct task_struct *p);
+void warp_log_allowed(struct task_struct *p, const struct cpumask *asked);
+void warp_log_allowed_all(void);
+
 /* coverage.c */
 unsigned long warp_coverage(unsigned int n, const char **name, char *out, unsigned long room);
 void warp_coverage_reset(void);
@@ -59,6 +68,7 @@ static inline int warp_kasan_map(void) { return 0; }
 /* log.c */
 void warp_log_cpu(bool up);
 void warp_log_params(struct task_struct *p, bool affinity);
+void warp_log_note(struct task_struct *p, u32 note, u8 flags, u64 value);
 void warp_task_stats(struct warp_task *box);
 unsigned int warp_threads(struct warp_thread *out, unsigned int max);
 #endif

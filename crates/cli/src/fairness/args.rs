@@ -5,6 +5,7 @@ use super::dynamic::DynamicArgs;
 use crate::pages::OutputArgs;
 use clap::{Args, Subcommand};
 use schedlab_experiments::fairness::{Spread, Told};
+use schedlab_lab::SubjectList;
 use schedlab_units::{Nice, Span};
 
 /// What is compared unless something else is asked for: the schedulers that serve shares.
@@ -35,13 +36,8 @@ pub(crate) enum FairnessCommand {
 pub(crate) struct StudyArgs {
     /// Schedulers, NAME or NAME:K=V: the proportional share schedulers go quantum by quantum, all others (linux-6.12, eevdf, ...) run in
     /// the full machine on one CPU.
-    #[arg(
-        long,
-        value_name = "NAMES",
-        value_delimiter = ',',
-        default_value = PROPORTIONAL
-    )]
-    pub sched: Vec<String>,
+    #[arg(long, value_name = "NAMES", default_value = PROPORTIONAL)]
+    pub sched: Vec<SubjectList>,
     /// Serve this set of shares: 3,2,1.
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "nice")]
     pub shares: Vec<u64>,

@@ -6,7 +6,8 @@ use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_experiments::cost::machine::{Load, drive};
-use schedlab_experiments::cost::{self, Config, Cost, ProbeCommand, Subject, all_subjects, instructions};
+use schedlab_experiments::cost::{self, Config, Cost, ProbeCommand, all_subjects, instructions};
+use schedlab_lab::{Form, Subject, SubjectList, SubjectSpec};
 use schedlab_units::Span;
 use std::path::PathBuf;
 
@@ -15,8 +16,8 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub(crate) struct CostArgs {
     /// Schedulers, NAME or NAME:K=V; all native ones, VTRR's variants, and each real Linux that is built, if left out.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub sched: Vec<String>,
+    #[arg(long, value_name = "NAMES")]
+    pub sched: Vec<SubjectList>,
     /// Numbers of clients.
     #[arg(
         long,
@@ -59,7 +60,13 @@ pub(super) fn cost(args: &CostArgs, ui: &Ui) -> Result<()> {
     }
     let subjects = match args.sched.is_empty() {
         true => everything(args.hz, ui)?,
-        false => args.sched.iter().map(|text| subject(text, args.hz, ui)).collect::<Result<_>>()?,
+        false => {
+            let specs: Vec<&SubjectSpec> = args.sched.iter().flat_map(|list| &list.0).collect();
+            if let Some(spec) = specs.iter().find(|spec| matches!(spec.form(), Form::Scx(_))) {
+                return Err(cost::refuses_scx(spec.text()).into());
+            }
+            specs.into_iter().map(|spec| subject(spec, args.hz, ui)).collect::<Result<_>>()?
+        }
     };
     let config = Config {
         subjects,
@@ -89,8 +96,7 @@ pub(crate) fn measure(config: &Config, with_instructions: bool, ui: &Ui) -> Resu
     let probe = ProbeCommand { program, arguments: vec!["probe".into()] };
     let step = ui.step("timing");
     let mut cost =
-        cost::measure(config, &probe, &|label, n| step.progress(format!("timing {label}, {n} clients")))
-            .map_err(Failure::input)?;
+        cost::measure(config, &probe, &|label, n| step.progress(format!("timing {label}, {n} clients")))?;
     if with_instructions {
         step.now("counting instructions (valgrind)");
         let seen =
@@ -104,7 +110,7 @@ pub(crate) fn measure(config: &Config, with_instructions: bool, ui: &Ui) -> Resu
 
 /// What [`measure`] starts.
 pub(crate) fn probe(args: &ProbeArgs) -> Result<()> {
-    let times = cost::probe(&args.label, args.clients, args.object.as_deref()).map_err(Failure::input)?;
+    let times = cost::probe(&args.label, args.clients, args.object.as_deref())?;
     println!("{}", times.print());
     Ok(())
 }
@@ -127,8 +133,8 @@ pub(crate) struct ProbeMachineArgs {
 }
 
 pub(crate) fn probe_machine(args: &ProbeMachineArgs) -> Result<()> {
-    let info = schedlab_policies::find(&args.sched)
-        .ok_or_else(|| Failure::Input(format!("there is no native scheduler '{}'", args.sched)))?;
+    let subject = Subject::native(&args.sched)?;
+    let info = subject.info().expect("it is native");
     println!("{}", drive(info, args.load, args.cpus, args.tasks, args.length, args.longest));
     Ok(())
 }

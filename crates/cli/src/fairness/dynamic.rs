@@ -1,14 +1,14 @@
 //! `schedlab fairness dynamic`: clients that sleep, join, leave and change their shares.
 
 use super::args::PROPORTIONAL;
-use super::study::arm_failure;
 use super::ways;
 use crate::failure::{Failure, Result};
 use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_experiments::fairness::dynamic::{DynamicConfig, Happening, Script, follow, simulate};
-use schedlab_experiments::fairness::{ConfigError, Contender, Told, Way};
+use schedlab_experiments::fairness::{Contender, Told, Way};
+use schedlab_lab::SubjectList;
 use schedlab_units::Span;
 
 /// Service time error when clients sleep, join, leave and change their shares. With --shares and --event one case that is written down;
@@ -16,13 +16,8 @@ use schedlab_units::Span;
 #[derive(Args, Debug)]
 pub(crate) struct DynamicArgs {
     /// Schedulers, NAME or NAME:K=V. With one that runs in the machine (linux-6.12, eevdf, ...) shares are weights of nice values.
-    #[arg(
-        long,
-        value_name = "NAMES",
-        value_delimiter = ',',
-        default_value = PROPORTIONAL
-    )]
-    pub sched: Vec<String>,
+    #[arg(long, value_name = "NAMES", default_value = PROPORTIONAL)]
+    pub sched: Vec<SubjectList>,
     /// Shares of clients A, B, C, ...: a case that is written down.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub shares: Vec<u64>,
@@ -90,10 +85,7 @@ pub(super) fn dynamic(args: &DynamicArgs, ui: &Ui) -> Result<()> {
             seed: args.seed,
         };
         let _step = ui.step("serving clients that come and go");
-        simulate(&config).map_err(|error| match error {
-            ConfigError::Arm(error) => arm_failure(error),
-            other => Failure::input(other),
-        })?
+        simulate(&config)?
     } else {
         if let Some(way) = machine.first() {
             return Err(Failure::Input(format!(

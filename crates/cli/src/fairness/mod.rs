@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::ui::Ui;
 use args::FairnessCommand;
 use schedlab_experiments::fairness::{Told, Way};
-use schedlab_experiments::subject::Subject;
+use schedlab_lab::{Subject, SubjectList, SubjectSpec, kernels};
 use schedlab_topology::Topology;
 
 pub(crate) fn fairness(args: &FairnessArgs, ui: &Ui) -> Result<()> {
@@ -23,32 +23,27 @@ pub(crate) fn fairness(args: &FairnessArgs, ui: &Ui) -> Result<()> {
     }
 }
 
-/// `NAME:K=V:K=V`; real Linux is built if it is not there yet.
-pub(crate) fn subject(text: &str, hz: u32, ui: &Ui) -> Result<Subject> {
-    let one_cpu = Topology::flat(1).map_err(Failure::input)?;
-    let scheduler = crate::schedulers::resolve(Subject::name_in(text), hz, &one_cpu, ui)?;
-    Subject::with(text, scheduler).map_err(Failure::input)
+/// A scheduler on one CPU; real Linux is built if it is not there yet.
+pub(crate) fn subject(spec: &SubjectSpec, hz: u32, ui: &Ui) -> Result<Subject> {
+    Ok(spec.resolve(ui.setting(hz, &Topology::flat(1).map_err(Failure::input)?))?)
 }
 
 /// Every packaged Linux that is built. A tree or tarball of the user's own is no part of a study unless it is named.
 pub(crate) fn built_linux(hz: u32, ui: &Ui) -> Result<Vec<Subject>> {
-    let packaged: Vec<String> = schedlab_linux::build::known_series()
-        .unwrap_or_default()
-        .into_iter()
-        .map(|series| format!("linux-{series}"))
-        .collect();
-    let versions = crate::linux::versions().into_iter();
+    let packaged: Vec<String> =
+        kernels::packaged_series().into_iter().map(|series| format!("linux-{series}")).collect();
+    let versions = kernels::versions().into_iter();
     versions
         .filter(|version| version.built && packaged.contains(&version.name))
-        .map(|version| subject(&version.name, hz, ui))
+        .map(|version| subject(&version.name.parse()?, hz, ui))
         .collect()
 }
 
 /// The arms of these schedulers.
-fn ways(scheds: &[String], hz: u32, express: &[Told], ui: &Ui) -> Result<Vec<Way>> {
+fn ways(scheds: &[SubjectList], hz: u32, express: &[Told], ui: &Ui) -> Result<Vec<Way>> {
     let mut ways = Vec::new();
-    for text in scheds {
-        ways.extend(Way::of(&subject(text, hz, ui)?, express));
+    for spec in scheds.iter().flat_map(|list| &list.0) {
+        ways.extend(Way::of(&subject(spec, hz, ui)?, express));
     }
     Ok(ways)
 }

@@ -4,8 +4,7 @@ use super::args::StudyArgs;
 use super::ways;
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
-use schedlab_experiments::arm::ArmError;
-use schedlab_experiments::fairness::{Config, ConfigError, GivenConfig, Way, given, study_seen};
+use schedlab_experiments::fairness::{Config, GivenConfig, Way, given, study_seen};
 use std::time::Instant;
 
 /// Shares beyond this are not counted exactly any more.
@@ -48,16 +47,9 @@ fn by_hand(args: &StudyArgs, ways: Vec<Way>, ui: &Ui) -> Result<()> {
     }
     let step = ui.step("serving the shares under each scheduler");
     let config = GivenConfig { shares, nices, ways, unit: args.quantum, quanta, seed: args.seed };
-    let given = given(&config).map_err(arm_failure)?;
+    let given = given(&config)?;
     drop(step);
     args.output.deliver(&given.pages(), &given.summary(), ui)
-}
-
-pub(super) fn arm_failure(error: ArmError) -> Failure {
-    match error {
-        ArmError::Misbehaved { .. } => Failure::Misbehaved(error.to_string()),
-        _ => Failure::input(error),
-    }
 }
 
 fn drawn(args: &StudyArgs, ways: Vec<Way>, ui: &Ui) -> Result<()> {
@@ -81,11 +73,8 @@ fn drawn(args: &StudyArgs, ways: Vec<Way>, ui: &Ui) -> Result<()> {
     let sets = config.points.len() as u64 * u64::from(config.combinations);
     let step = ui.step(format!("serving {sets} sets of shares"));
     let (started, cpu_started) = (Instant::now(), cpu_seconds());
-    let study = study_seen(&config, &|done| step.progress(format!("served {done} of {sets} sets of shares")))
-        .map_err(|error| match error {
-            ConfigError::Arm(error) => arm_failure(error),
-            other => Failure::input(other),
-        })?;
+    let seen = |done| step.progress(format!("served {done} of {sets} sets of shares"));
+    let study = study_seen(&config, &seen)?;
     drop(step);
     let (wall, cpu) = (started.elapsed().as_secs_f64(), cpu_seconds() - cpu_started);
     let mut summary = study.summary();

@@ -1,13 +1,13 @@
 //! The paper on VTRR.
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::fairness::{built_linux, measure, subject};
 use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_experiments::cost::{self, Cost};
-use schedlab_experiments::subject::Subject;
 use schedlab_experiments::vtrr::{ReproduceConfig, reproduce};
+use schedlab_lab::Subject;
 
 #[derive(Args, Debug)]
 pub(crate) struct VtrrArgs {
@@ -50,13 +50,14 @@ pub(super) fn vtrr(args: &VtrrArgs, ui: &Ui) -> Result<()> {
         config.cost = Some(costs(args, &config.linux, ui)?);
     }
     let step = ui.step("serving random sets of shares, and running the paper's workloads");
-    let reproduction = reproduce(&config).map_err(Failure::input)?;
+    let reproduction = reproduce(&config)?;
     drop(step);
     args.output.deliver(reproduction.pages(), &reproduction.summary(), ui)
 }
 
 fn costs(args: &VtrrArgs, linux: &[Subject], ui: &Ui) -> Result<Cost> {
-    let mut subjects = COMPARED.map(|text| subject(text, HZ, ui)).into_iter().collect::<Result<Vec<_>>>()?;
+    let mut subjects =
+        COMPARED.map(|text| subject(&text.parse()?, HZ, ui)).into_iter().collect::<Result<Vec<_>>>()?;
     subjects.extend_from_slice(linux);
     let mut clients = vec![1, 10, 50, 100, 200, 1_000, 10_000, 100_000];
     clients.retain(|&n| n <= args.clients_max);

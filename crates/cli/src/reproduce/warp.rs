@@ -3,7 +3,6 @@
 use crate::failure::{Failure, Result};
 use crate::fairness::built_linux;
 use crate::guest;
-use crate::input;
 use crate::output;
 use crate::pages::OutputArgs;
 use crate::ui::Ui;
@@ -80,7 +79,7 @@ pub(super) fn warp(args: &WarpArgs, ui: &Ui) -> Result<()> {
     };
     (config.overhead, config.overhead_note) = tracing(args, ui)?;
     let step = ui.step("replaying the recordings, and running fairbench and responsebench");
-    let mut pages = reproduce(&config).map_err(Failure::input)?;
+    let mut pages = reproduce(&config)?;
     drop(step);
     if config.linux.is_empty() {
         let note = "No Linux is built: 'schedlab linux add 6.12' and '6.1' bring unmodified kernels into every figure.";
@@ -147,7 +146,7 @@ fn overhead_rows(measured: &overhead::Overhead) -> Vec<Overhead> {
 }
 
 fn recording(path: &Path, ui: &Ui) -> Result<Recording> {
-    let loaded = input::load(path, ui)?;
+    let loaded = schedlab_lab::load(path, ui)?;
     let recorded = loaded.derived.as_ref().map(|summary| Span::from_ns(summary.duration_ns));
     let Some(recorded) = recorded else {
         return Err(Failure::Input(format!(

@@ -10,20 +10,26 @@ use crate::ui::Ui;
 use clap::Args;
 use real::Real;
 use schedlab_guest::{GuestKernel, workloads};
-use schedlab_log::{Kind, MemLog, RawLog};
+use schedlab_instruments::{Stay, for_each_stay};
+use schedlab_lab::{Real as Arm, Standard, SubjectSpec};
+use schedlab_log::MemLog;
 use schedlab_machine::{Costs, Perturb, Program};
-use schedlab_runner::{Request, RunEnd, Scheduler};
+use schedlab_runner::{Request, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Span};
 use schedlab_validate::{Case, Judged, Measures, Verdict, Width, case, csv, effect, html, matrix, table};
 use schedlab_workload::Workload;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct ValidateArgs {
     /// Only these workloads: names as in `schedlab guest list`, or files. Without: the whole matrix.
     #[arg(value_name = "WORKLOAD")]
     pub workload: Vec<String>,
+    /// What real Linux to compare with, as every command writes it: guest:6.12 (as --kernel 6.12), guest:FILE (as --kernel-image
+    /// FILE), or host (as --host); several releases if given several times.
+    #[arg(long, value_name = "guest:VERSION|guest:FILE|host", conflicts_with_all = ["kernel", "kernel_image", "host"])]
+    pub against: Vec<SubjectSpec>,
     /// Only these kernels.
     #[arg(long, value_name = "VERSION,...", value_delimiter = ',', conflicts_with = "kernel_image")]
     pub kernel: Vec<String>,
@@ -61,12 +67,12 @@ pub(crate) struct ValidateArgs {
     /// Simulate this scheduler instead of the release that is compared with: linux-NAME of `schedlab linux add --source DIR --name
     /// NAME`, or any other.
     #[arg(long, value_name = "NAME")]
-    pub sched: Option<String>,
+    pub sched: Option<SubjectSpec>,
     /// Simulate with the costs of kernel code in this file, and show how near each quantity is with them and without.
     #[arg(long, value_name = "FILE")]
     pub costs: Option<PathBuf>,
     /// A tunable of the simulated kernel, NAME=VALUE as for `run`: to try out a cause. The guest keeps its own.
-    #[arg(long, value_name = "K=V", value_parser = crate::args::parse_param)]
+    #[arg(long, value_name = "K=V", value_parser = crate::parse::parse_param)]
     pub param: Vec<(String, String)>,
     /// All quantities; without, those beyond tolerance.
     #[arg(long)]
@@ -86,7 +92,36 @@ pub(crate) struct ValidateArgs {
     pub csv: Option<PathBuf>,
 }
 
+impl ValidateArgs {
+    /// The same with what `--against` says in the options of that meaning.
+    fn with_against(&self) -> Result<ValidateArgs> {
+        let mut args = self.clone();
+        let mut images = Vec::new();
+        for spec in &self.against {
+            match spec.real("validate --against")? {
+                Arm::Host => args.host = true,
+                Arm::Guest(file) if file.contains('/') || Path::new(file).is_file() => images.push(file),
+                Arm::Guest(series) => args.kernel.push(series.to_string()),
+            }
+        }
+        let refuse = |why: &str| Err(Failure::Input(format!("--against: {why}")));
+        let nr_kinds = usize::from(args.host) + images.len() + usize::from(!args.kernel.is_empty());
+        if !self.against.is_empty() && nr_kinds > 1 {
+            return refuse("give one kernel image, or host, or releases; one kind at a time");
+        }
+        if (args.host || !images.is_empty()) && (args.refresh || args.golden_only) {
+            return refuse("--refresh and --golden-only are for guests with a packaged kernel");
+        }
+        if args.host && args.kvm {
+            return refuse("--kvm is for guests");
+        }
+        args.kernel_image = images.first().map(PathBuf::from).or(args.kernel_image);
+        Ok(args)
+    }
+}
+
 pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
+    let args = &args.with_against()?;
     let costs = args.costs.as_deref().map(costs::load).transpose()?;
     let mut judged = Vec::new();
     let mut without_costs = Vec::new();
@@ -114,17 +149,18 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
         };
         case.runs = real.len() as u32; // kept ones may be fewer; the simulation takes their phases
         if costs.is_some() {
-            let (version, simulated) = simulate(args, &case, hz, (&workload, &real), None, ui)?;
-            without_costs.push(Judged::new(
-                case.clone(),
-                hz,
-                (source.clone(), real.clone()),
-                (version, simulated),
-            ));
+            let Simulated { version, runs, .. } = simulate(args, &case, hz, (&workload, &real), None, ui)?;
+            let real = (source.clone(), real.clone());
+            without_costs.push(Judged::new(case.clone(), hz, real, (version, runs)));
         }
-        let (version, simulated) = simulate(args, &case, hz, (&workload, &real), costs, ui)?;
-        let mut found = Judged::new(case, hz, (source, real), (version, simulated));
+        let Simulated { version, runs, warnings } = simulate(args, &case, hz, (&workload, &real), costs, ui)?;
+        let mut found = Judged::new(case, hz, (source, real), (version, runs));
         found.notes = notes;
+        if let Some(first) = warnings.first() {
+            found
+                .notes
+                .push(format!("the simulated kernel warned {} times; the first: {first}", warnings.len()));
+        }
         if let Some(image) = &image {
             found.notes.push(format!("real: {}, SHA-256 {}", image.image.display(), &image.sha256[..16]));
             found.notes.push(format!("simulated: {}", found.simulated_version));
@@ -213,6 +249,16 @@ fn selected(args: &ValidateArgs, kernels: &[String]) -> Vec<Case> {
     cases
 }
 
+/// The simulation's side of a case.
+struct Simulated {
+    /// The scheduler's exact version.
+    version: String,
+    /// Its runs.
+    runs: Vec<Measures>,
+    /// What it warned of in them, a line each.
+    warnings: Vec<String>,
+}
+
 /// The simulation's runs: to each run of the guest as many, with its phase of the tick and (on several CPUs) its tasks where they began,
 /// else varied by what no real run has exactly.
 fn simulate(
@@ -222,15 +268,18 @@ fn simulate(
     (workload, real): (&Workload, &[Measures]),
     costs: Option<Costs>,
     ui: &Ui,
-) -> Result<(String, Vec<Measures>)> {
+) -> Result<Simulated> {
     let topology: Topology = case.cpus.to_string().parse().map_err(Failure::input)?;
-    let name = args.sched.clone().unwrap_or_else(|| format!("linux-{}", case.series));
-    let scheduler = crate::schedulers::resolve(&name, hz, &topology, ui)?;
+    let spec = match &args.sched {
+        Some(spec) => spec.clone(),
+        None => format!("linux-{}", case.series).parse()?,
+    };
+    let subject = spec.and(&args.param).resolve(ui.setting(hz, &topology))?;
     let tick_ns = 1_000_000_000 / u64::from(hz.max(1));
     let costs = if args.host { costs } else { Some(schedlab_validate::of_guest(costs)) };
     let runs_of_real = if args.host { args.runs.max(1) } else { case.runs.max(1) };
-    let tick_at_ns = tick_offset(&scheduler, tick_ns)?;
-    let mut runs = Vec::new();
+    let tick_at_ns = tick_offset(&subject.scheduler, tick_ns)?;
+    let (mut runs, mut warnings) = (Vec::new(), Vec::new());
     let mut seed = 0;
     for index in 0..args.runs.max(1) {
         let phase_ns = Case::phase(index % runs_of_real).as_ns();
@@ -245,21 +294,22 @@ fn simulate(
             varied = schedlab_validate::as_in_guest(varied, &real.held_ns, case.span());
             placement = real.start.iter().map(|cpu| u32::try_from(*cpu).ok().map(CpuId)).collect();
         }
-        let log = simulate_one(&Request {
+        let request = Request {
             duration: Some(case.span()),
             perturb: Some(perturb),
             placement,
             costs,
-            params: args.param.clone(),
-            ..Request::new(&varied, &scheduler, topology.clone())
-        })?;
+            ..subject.on(&varied, topology.clone())
+        };
+        let run = schedlab_lab::run(&request, Standard::Shown)?;
+        warnings.extend(run.report.warnings.iter().filter_map(|text| text.lines().next()).map(str::to_owned));
         if index == 0 {
-            keep_log(args, case, "simulated", &MemLog::read(&log).map_err(Failure::input)?)?;
+            keep_log(args, case, "simulated", &MemLog::read(&run.log).map_err(Failure::input)?)?;
         }
-        let measures = Measures::of_first(&log, workload.tasks.len());
+        let measures = Measures::of_first(&run.log, workload.tasks.len());
         runs.push(measures.map_err(|error| Failure::Internal(error.to_string()))?);
     }
-    Ok((scheduler.version(), runs))
+    Ok(Simulated { version: subject.scheduler.version(), runs, warnings })
 }
 
 /// A run as a file, where that is asked for: `DIR/6.12-2-fairbench-simulated.log`.
@@ -276,9 +326,11 @@ fn tick_offset(scheduler: &Scheduler, tick_ns: u64) -> Result<u64> {
     let duration = Span::from_ns(50 * tick_ns);
     let hogs = workloads::named("hogs:0,0", duration).map_err(guest::failure)?;
     let request = Request { duration: Some(duration), ..Request::new(&hogs, scheduler, topology) };
-    let log = MemLog::read(&simulate_one(&request)?).map_err(Failure::input)?;
-    let last = log.records.iter().rfind(|record| record.kind() == Some(Kind::Switch));
-    Ok(last.map_or(0, |record| record.time_ns % tick_ns))
+    let log = schedlab_lab::run(&request, Standard::NoWarning)?.log;
+    let mut last_ns = 0;
+    let last_stop = |stay: &Stay| last_ns = if stay.stop.is_some() { stay.end_ns } else { last_ns };
+    for_each_stay(&log, last_stop).map_err(Failure::input)?;
+    Ok(last_ns % tick_ns)
 }
 
 /// The next seed whose phase is this within the tick, to a hundredth.
@@ -291,23 +343,6 @@ fn seed_with_phase(from: u64, wanted_ns: u64, tick_ns: u64) -> Result<u64> {
         off_ns <= tick_ns / 100
     });
     found.ok_or_else(|| Failure::Internal(format!("no seed has the phase {wanted_ns} ns")))
-}
-
-fn simulate_one(request: &Request<'_>) -> Result<RawLog> {
-    let result = schedlab_runner::run(request).map_err(Failure::input)?;
-    match &result.report.end {
-        RunEnd::AllDone | RunEnd::Duration => {}
-        RunEnd::Deadlock { .. } => return Err(Failure::Input("the workload deadlocks".to_string())),
-        RunEnd::Misbehaved { report } => {
-            return Err(Failure::Misbehaved(format!(
-                "{}: {}: {}",
-                request.scheduler.name(),
-                report.kind,
-                report.reason
-            )));
-        }
-    }
-    RawLog::open(result.spill, result.header).map_err(Failure::input)
 }
 
 /// Says if the two kernels are not the same release.

@@ -5,7 +5,6 @@ mod show;
 mod svg;
 
 use crate::failure::{Failure, Result};
-use crate::input;
 use crate::ui::Ui;
 use clap::{Args, Subcommand};
 use schedlab_report::units;
@@ -258,7 +257,7 @@ fn open(path: &Path, ui: &Ui) -> Result<Source> {
         Some(source) => Ok(source),
         None => {
             drop(step);
-            Ok(Source::from(input::load(path, ui)?.workload))
+            Ok(Source::from(schedlab_lab::load(path, ui)?.workload))
         }
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::comparison::Comparison;
 use crate::measure::Measures;
 use crate::metric::{METRICS, find, ids};
-use crate::subjects::Subject;
+use crate::subjects::TaskGroup;
 use proptest::prelude::*;
 
 fn gate(text: &str) -> Gate {
@@ -82,7 +82,7 @@ fn samples(base: &[f64], other: &[f64]) -> Samples {
         let values: Vec<Option<f64>> = ids().map(value).collect();
         Ok(Measures { subjects: vec![values.clone()], values, ..Measures::default() })
     };
-    let subject = Subject { label: "cc1".into(), tasks: vec![], group: None };
+    let subject = TaskGroup { label: "cc1".into(), tasks: vec![], group: None };
     Samples {
         runs: vec![base.iter().map(run).collect(), other.iter().map(run).collect()],
         subjects: vec![subject],

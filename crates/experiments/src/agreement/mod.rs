@@ -29,8 +29,9 @@ pub use own_threads::with_own_threads;
 pub use page::{Row, pages};
 pub use schedule::{By, Decision, OwnWakeup, Placement, Schedule};
 
-use schedlab_log::{LogError, RawLog};
-use schedlab_runner::{Request, RunEnd, RunError, Scheduler};
+use schedlab_lab::{Ended, Fails, FailureKind, Standard};
+use schedlab_log::{LogError, LogProblem};
+use schedlab_runner::{Request, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::{Form, Workload, save};
@@ -52,18 +53,15 @@ pub struct Pair {
 /// A run that gives nothing to compare.
 #[derive(Debug, thiserror::Error)]
 pub enum AgreementError {
-    /// It could not be started.
-    #[error(transparent)]
-    Run(#[from] RunError),
     /// It did not end as it should.
-    #[error("{sched} on {workload}: {reason}")]
+    #[error("{sched} on {workload}: {}", ended.short())]
     Ended {
         /// Under this scheduler.
         sched: String,
         /// This workload.
         workload: String,
         /// How.
-        reason: String,
+        ended: Box<Ended>,
     },
     /// A workload that was to be kept cannot be written.
     #[error("{}: {source}; choose a folder that can be written to, with free space", path.display())]
@@ -75,7 +73,22 @@ pub enum AgreementError {
     },
     /// Its log cannot be read.
     #[error(transparent)]
-    Log(#[from] LogError),
+    Log(#[from] LogProblem),
+}
+
+impl From<LogError> for AgreementError {
+    fn from(error: LogError) -> AgreementError {
+        AgreementError::Log(error.into())
+    }
+}
+
+impl Fails for AgreementError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            AgreementError::Ended { ended, .. } => ended.kind(),
+            AgreementError::Keep { .. } | AgreementError::Log(_) => FailureKind::Input,
+        }
+    }
 }
 
 /// How a native policy and its kernel agree on one workload.
@@ -111,17 +124,13 @@ fn run(
         params,
         ..Request::new(workload, scheduler, case.topology.clone())
     };
-    let result = schedlab_runner::run(&request)?;
-    let reason = match result.report.end {
-        RunEnd::AllDone | RunEnd::Duration => None,
-        RunEnd::Deadlock { .. } => Some("the workload deadlocks".to_string()),
-        RunEnd::Misbehaved { report } => Some(format!("{}: {}", report.kind, report.reason)),
+    let log = match schedlab_lab::run(&request, Standard::NoWarning) {
+        Ok(finished) => finished.log,
+        Err(ended) => {
+            let (sched, workload) = (scheduler.name().to_string(), case.name.clone());
+            return Err(AgreementError::Ended { sched, workload, ended: Box::new(ended) });
+        }
     };
-    if let Some(reason) = reason {
-        let (sched, workload) = (scheduler.name().to_string(), case.name.clone());
-        return Err(AgreementError::Ended { sched, workload, reason });
-    }
-    let log = RawLog::open(result.spill, result.header)?;
     if let Some(path) = keep {
         schedlab_log::write(&path, &log)?;
     }

@@ -3,9 +3,9 @@
 use super::compare::{Comparison, Divergence};
 use super::explain::Cause;
 use super::{Agreement, Case, Pair, ms, ms_text};
-use crate::draw::{Chart, Scale, Series, Style};
-use crate::output::{Drawing, Pages};
-use crate::table::{Column, Table};
+use schedlab_report::chart::{Chart, Drawing, Scale, Series, Style};
+use schedlab_report::pages::Pages;
+use schedlab_report::table::{Column, Table};
 use schedlab_units::TaskId;
 use schedlab_workload::Workload;
 use serde::{Deserialize, Serialize};
@@ -245,13 +245,12 @@ fn drawings(rows: &[Row]) -> Vec<Drawing> {
         .map(|(workload, cpus)| {
             let here = rows.iter().filter(|row| row.workload == workload && row.cpus == cpus);
             let series = here.flat_map(|row| {
-                let curve = |name: &str, quantiles: &[u64], style| Series {
-                    name: name.to_string(),
-                    points: quantiles.iter().enumerate().map(|(i, ns)| (ms(*ns), (i + 1) as f64)).collect(),
-                    style,
+                let curve = |name: &str, quantiles: &[u64], style| {
+                    let points = quantiles.iter().enumerate().map(|(i, ns)| (ms(*ns), (i + 1) as f64));
+                    Series::new(name, points.collect(), style)
                 };
                 let [native, real] = &row.run_quantiles_ns;
-                [curve(&row.native, native, Style::Steps), curve(&row.real, real, Style::Dashed)]
+                [curve(&row.native, native, Style::Steps), curve(&row.real, real, Style::DashedSteps)]
             });
             let chart = Chart {
                 title: format!(

@@ -9,8 +9,9 @@
 //! Kernel code takes no time here, so that the kernel's own threads run for none: they are left out, as is everything else that lasts
 //! 0 ns.
 
-use schedlab_log::{Kind, Log, LogError, PrevState, Record, for_each};
-use schedlab_units::TaskId;
+use schedlab_log::{Kind, Log, LogProblem, Observer, Record, Row, Run, Slots, Wait, WaitCause, replay};
+use schedlab_stdx::percentile::nearest;
+use schedlab_units::{CpuId, TaskId};
 
 /// From `time_ns` on, `task` runs on `cpu`; idle if nobody of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,17 +91,20 @@ pub struct Schedule {
 /// Reads a log.
 struct Reader {
     nr_tasks: usize,
+    now_ns: u64,
     out: Schedule,
-    /// Per CPU: who runs since when.
-    current: Vec<(u64, TaskId)>,
-    woken_ns: Vec<Option<u64>>,
-    last_cpu: Vec<Option<u16>>,
+    /// Per task: its last wait, if that began with its birth or a wakeup.
+    waited_ns: Vec<Option<u64>>,
+    last_cpu: Vec<Option<CpuId>>,
     exiting: Vec<bool>,
 }
 
 impl Schedule {
     /// Of this log; tasks from number `nr_tasks` on count as threads of the kernel's own.
-    pub fn read(log: &dyn Log, nr_tasks: usize) -> Result<Schedule, LogError> {
+    ///
+    /// # Errors
+    /// [`LogProblem`] if the log is no schedule.
+    pub fn read(log: &dyn Log, nr_tasks: usize) -> Result<Schedule, LogProblem> {
         let header = log.header();
         let nr_cpus = header.nr_cpus as usize;
         let mut reader = Reader {
@@ -113,16 +117,15 @@ impl Schedule {
                 own_names: header.kernel_threads.iter().map(|t| (t.pid, t.name.clone())).collect(),
                 ..Schedule::default()
             },
-            current: vec![(0, TaskId::IDLE); nr_cpus],
-            woken_ns: vec![None; nr_tasks],
+            now_ns: 0,
+            waited_ns: vec![None; nr_tasks],
             last_cpu: vec![None; nr_tasks],
             exiting: vec![false; nr_tasks],
         };
-        for_each::<LogError>(log, |_, record| {
-            reader.record(record);
-            Ok(())
-        })?;
-        Ok(reader.finish())
+        replay(log, &Slots::new(header), &mut reader)?;
+        reader.out.runs_ns.sort_unstable();
+        reader.out.waits_ns.sort_unstable();
+        Ok(reader.out)
     }
 
     /// Decisions of all CPUs.
@@ -132,8 +135,7 @@ impl Schedule {
 
     /// A hundredth, two hundredths, ... of the runs are no longer than this, in ns; empty without runs.
     pub fn run_quantiles_ns(&self) -> Vec<u64> {
-        let count = self.runs_ns.len();
-        (1..=100).filter(|_| count > 0).map(|part| self.runs_ns[(count * part).div_ceil(100) - 1]).collect()
+        (1..=100).filter_map(|part| nearest(&self.runs_ns, part * 10)).collect()
     }
 
     /// The name of a thread of the kernel's own.
@@ -147,80 +149,87 @@ impl Reader {
         task.is_workload() && task.index() < self.nr_tasks
     }
 
-    fn record(&mut self, record: &Record) {
-        let (time_ns, task) = (record.time_ns, record.task());
-        match record.kind() {
-            Some(Kind::Switch) => self.switch(record),
-            Some(Kind::Waking) if !self.is_known(task) && !task.is_idle() => {
-                if let Some(pid) = task.kernel_pid() {
-                    let cpu = u32::from(record.cpu);
-                    let waker = Some(record.other()).filter(|waker| !waker.is_idle());
-                    let by = waker.and_then(TaskId::kernel_pid).filter(|&waker| waker != pid);
-                    self.out.own_wakeups.push(OwnWakeup { time_ns, pid, cpu, by });
-                }
-            }
-            Some(kind @ (Kind::Wakeup | Kind::New)) if self.is_known(task) => {
-                self.woken_ns[task.index()] = Some(time_ns);
-                // a wakeup's own assignment to a CPU was logged as a migration before
-                self.out
-                    .placements
-                    .pop_if(|p| p.by == By::Balancing && p.task == task && p.time_ns == time_ns);
-                let by = if kind == Kind::New { By::Birth } else { By::Wakeup };
-                self.out.placements.push(Placement { time_ns, task, cpu: record.arg, by });
-            }
-            Some(Kind::Exit) if self.is_known(task) => self.exiting[task.index()] = true,
-            Some(Kind::Migrate) if self.is_known(task) => {
-                self.out.placements.push(Placement { time_ns, task, cpu: record.other, by: By::Balancing });
-            }
-            _ => {}
-        }
+    /// The place of a task of the workload.
+    fn task(&self, row: Row) -> Option<usize> {
+        (row.index() < self.nr_tasks).then(|| row.index())
     }
 
-    fn switch(&mut self, record: &Record) {
-        let (time_ns, cpu) = (record.time_ns, usize::from(record.cpu));
-        let (since_ns, before) = std::mem::replace(&mut self.current[cpu], (time_ns, record.other()));
-        if self.is_known(before) {
-            self.stay(before, time_ns - since_ns);
-            if record.prev_state().is_some_and(PrevState::is_runnable) {
-                self.out.involuntary += 1;
-                if self.exiting[before.index()] {
-                    self.out.exits_preempted_ns.push(time_ns);
-                }
-            }
-        }
+    fn decision(&mut self, record: &Record) {
         let next = Some(record.other()).filter(|&next| self.is_known(next));
-        if let Some(next) = next {
-            if let Some(woken_ns) = self.woken_ns[next.index()].take() {
-                self.out.waits_ns.push(time_ns - woken_ns);
-            }
-            if self.last_cpu[next.index()].replace(record.cpu).is_some_and(|last| last != record.cpu) {
-                self.out.migrations += 1;
-            }
-        }
-        let decisions = &mut self.out.decisions[cpu];
-        decisions.pop_if(|last| last.time_ns == time_ns); // it lasted 0 ns
+        let decisions = &mut self.out.decisions[usize::from(record.cpu)];
+        decisions.pop_if(|last| last.time_ns == record.time_ns); // it lasted 0 ns
         let task = next.unwrap_or(TaskId::IDLE);
         if decisions.last().map_or(TaskId::IDLE, |last| last.task) != task {
-            decisions.push(Decision { time_ns, task });
+            decisions.push(Decision { time_ns: record.time_ns, task });
         }
     }
 
-    fn stay(&mut self, task: TaskId, length_ns: u64) {
-        self.out.cpu_ns[task.index()] += length_ns;
+    fn placement(&mut self, record: &Record, cpu: u32, by: By) {
+        let (time_ns, task) = (record.time_ns, record.task());
+        if by != By::Balancing {
+            // its own assignment to a CPU was logged as a migration before
+            let placements = &mut self.out.placements;
+            placements.pop_if(|p| p.by == By::Balancing && p.task == task && p.time_ns == time_ns);
+        }
+        self.out.placements.push(Placement { time_ns, task, cpu, by });
+    }
+
+    fn own_waking(&mut self, record: &Record) {
+        if let Some(pid) = record.task().kernel_pid() {
+            let waker = Some(record.other()).filter(|waker| !waker.is_idle());
+            let by = waker.and_then(TaskId::kernel_pid).filter(|&waker| waker != pid);
+            let (time_ns, cpu) = (record.time_ns, u32::from(record.cpu));
+            self.out.own_wakeups.push(OwnWakeup { time_ns, pid, cpu, by });
+        }
+    }
+}
+
+impl Observer for Reader {
+    fn elapse(&mut self, _from_ns: u64, to_ns: u64) {
+        self.now_ns = to_ns;
+    }
+
+    fn wait_end(&mut self, wait: &Wait) {
+        if let Some(task) = self.task(wait.row) {
+            let since_ns = Some(wait.since_ns).filter(|_| wait.cause != WaitCause::Preempted);
+            self.waited_ns[task] = since_ns.map(|since_ns| wait.until_ns - since_ns);
+        }
+    }
+
+    fn run_begin(&mut self, row: Row, cpu: CpuId) {
+        let Some(task) = self.task(row) else { return };
+        self.out.waits_ns.extend(self.waited_ns[task].take());
+        let last = self.last_cpu[task].replace(cpu);
+        self.out.migrations += u64::from(last.is_some_and(|last| last != cpu));
+    }
+
+    fn run_end(&mut self, run: &Run) {
+        let Some(task) = self.task(run.row) else { return };
+        let length_ns = run.until_ns - run.since_ns;
+        self.out.cpu_ns[task] += length_ns;
+        let Some(stop) = run.stop else { return };
         if length_ns > 0 {
             self.out.runs_ns.push(length_ns);
         }
-    }
-
-    fn finish(mut self) -> Schedule {
-        for (since_ns, task) in std::mem::take(&mut self.current) {
-            if self.is_known(task) {
-                self.out.cpu_ns[task.index()] += self.out.duration_ns - since_ns;
+        if stop.is_runnable() {
+            self.out.involuntary += 1;
+            if self.exiting[task] {
+                self.out.exits_preempted_ns.push(self.now_ns);
             }
         }
-        self.out.runs_ns.sort_unstable();
-        self.out.waits_ns.sort_unstable();
-        self.out
+    }
+
+    fn record(&mut self, record: &Record, kind: Kind, _row: Option<Row>) {
+        let is_known = self.is_known(record.task());
+        match kind {
+            Kind::Switch => self.decision(record),
+            Kind::Waking if !is_known => self.own_waking(record),
+            Kind::New if is_known => self.placement(record, record.arg, By::Birth),
+            Kind::Wakeup if is_known => self.placement(record, record.arg, By::Wakeup),
+            Kind::Migrate if is_known => self.placement(record, record.other, By::Balancing),
+            Kind::Exit if is_known => self.exiting[record.task().index()] = true,
+            _ => {}
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Instructions per operation: this program again, under valgrind, doing each operation so often in a function of its own.
 
 use super::measure::{AnyStand, CPU, QUANTUM, region_dequeue, region_enqueue, region_select, stand, waiting};
-use super::{Config, Cost, CostError, ProbeCommand, Subject, Times, linux};
+use super::{Config, Cost, CostError, ProbeCommand, Times, linux};
 use rayon::prelude::*;
+use schedlab_lab::{Subject, SubjectSpec};
 use schedlab_machine::policy::Stop;
 use schedlab_stdx::Random;
 use std::path::Path;
@@ -44,13 +45,13 @@ pub enum InstructionsError {
     },
 }
 
-/// What the program does when it is started as a probe: `text` as in [`Subject::parse`], `object` for real Linux. Returns host times of
+/// What the program does when it is started as a probe: `text` as a [`SubjectSpec`], `object` for real Linux. Returns host times of
 /// real Linux (a native policy's are taken without a probe).
 pub fn probe(text: &str, nr_clients: u32, object: Option<&Path>) -> Result<Times, CostError> {
     if let Some(object) = object {
-        return linux::probe(object, Subject::params_in(text)?, nr_clients);
+        return linux::probe(object, text.parse::<SubjectSpec>()?.kernel_params(), nr_clients);
     }
-    let policy = Subject::parse(text)?.build().expect("a native scheduler has a policy");
+    let policy = Subject::native(text)?.policy().expect("a native scheduler has a policy");
     let mut stand = stand(policy, nr_clients);
     let mut random = Random::new(u64::from(nr_clients));
     put_and_pick(&mut stand);

@@ -13,12 +13,15 @@
 //! are medians, and are those of the kernel's way in and out as well: 200 ns or so that the test stand's policies do not have.
 
 use super::CostError;
+use schedlab_lab::{Standard, judge_machine};
 use schedlab_linux::{LinuxKernel, LinuxMachine};
 use schedlab_log::{KernelThread, Record};
 use schedlab_machine::kernel::{Boot, Control, Fault, Kernel, Op, Stimulus, TaskCounters, Yield};
 use schedlab_machine::sink::Sink;
-use schedlab_machine::{End, Machine, Program, Setup};
+use schedlab_machine::{Machine, Program, Setup};
+use schedlab_runner::RunError;
 use schedlab_stdx::Random;
+use schedlab_stdx::percentile::upper_median;
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Nice, SchedParams, Span, TaskId, Time};
 use schedlab_workload::{Birth, Event, EventId, EventKind, InitState, ParamChange, Task, Workload};
@@ -100,25 +103,22 @@ pub(super) fn probe(
     params: Vec<(String, String)>,
     nr_clients: u32,
 ) -> Result<Times, CostError> {
-    let failed = |problem: String| CostError::Linux { nr_clients, problem };
-    let kernel = LinuxKernel::load(object).map_err(|error| failed(error.to_string()))?;
+    let kernel = LinuxKernel::load(object)?;
     let kernel = Timed {
         inner: LinuxMachine::new(kernel, schedlab_runner::COMMAND_LINE, Nowhere),
         yields_ns: Vec::new(),
         changes_ns: Vec::new(),
         warm_up: WARM_UP,
     };
-    let program = Program::new(&workload(nr_clients)).map_err(|error| failed(error.to_string()))?;
+    let workload = workload(nr_clients);
+    let ended = |ended| CostError::Linux { nr_clients, ended };
+    let program = Program::new(&workload).map_err(|error| ended(RunError::from(error).into()))?;
     let topology = Topology::flat(1).expect("one CPU is a machine");
     let setup = Setup { topology, duration: Some(LENGTH), params };
     let mut machine = Machine::new(kernel, program, setup);
-    if let End::Fault(fault) = machine.run().end {
-        return Err(failed(fault.to_string()));
-    }
+    let outcome = machine.run();
     let timed = machine.kernel();
-    if let Some((reason, _)) = timed.inner.refused().first_key_value() {
-        return Err(failed(reason.clone()));
-    }
+    judge_machine(timed, outcome, "real Linux", &workload, Standard::AsAsked).map_err(ended)?;
     Ok(Times {
         select_wall_ns: median(&mut timed.yields_ns),
         sleep_wake_wall_ns: median(&mut timed.changes_ns),
@@ -128,7 +128,7 @@ pub(super) fn probe(
 
 fn median(times_ns: &mut [u64]) -> Option<f64> {
     times_ns.sort_unstable();
-    times_ns.get(times_ns.len() / 2).map(|&ns| ns as f64)
+    upper_median(times_ns).map(|ns| ns as f64)
 }
 
 /// A log for nobody.

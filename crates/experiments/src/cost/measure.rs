@@ -1,9 +1,11 @@
 //! Timings on the test stand, in this process.
 
-use super::{Config, Cost, CostError, ProbeCommand, Row, Subject, Times};
+use super::{Config, Cost, CostError, ProbeCommand, Row, Times};
+use schedlab_lab::{FailureKind, Subject};
 use schedlab_machine::policy::{Policy, Stop};
 use schedlab_machine::stand::Stand;
 use schedlab_stdx::Random;
+use schedlab_stdx::percentile::upper_median;
 use schedlab_units::{CpuId, Nice, SchedParams, Span, TaskId};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -87,17 +89,20 @@ fn timed(repetitions: u32, mut run: impl FnMut(u64) -> u64) -> Option<(f64, f64)
         }
     }
     each_ns.sort_by(f64::total_cmp);
-    let (least, middle) = (each_ns[0], each_ns[each_ns.len() / 2]);
-    Some((least, (middle / least - 1.0) * 100.0))
+    let (least, middle) = (each_ns.first()?, upper_median(&each_ns)?);
+    Some((*least, (middle / least - 1.0) * 100.0))
 }
 
 /// Measures host time of every subject at every number of clients, real Linux in processes of their own; `seen` hears what is next.
 pub fn measure(config: &Config, probe: &ProbeCommand, seen: &dyn Fn(&str, u32)) -> Result<Cost, CostError> {
     let mut cost = Cost::default();
     for subject in &config.subjects {
+        if subject.linux().is_some_and(|linux| linux.scx.is_some()) {
+            return Err(super::refuses_scx(&subject.label).into());
+        }
         for &nr_clients in config.clients.iter().filter(|&&n| config.measures(subject, n)) {
             seen(&subject.label, nr_clients);
-            let Times { select_wall_ns, sleep_wake_wall_ns, noise_pct } = match subject.build() {
+            let Times { select_wall_ns, sleep_wake_wall_ns, noise_pct } = match subject.policy() {
                 Some(policy) => on_stand(policy, config.repetitions, nr_clients),
                 None => in_process(subject, probe, config.repetitions, nr_clients)?,
             };
@@ -138,18 +143,20 @@ fn in_process(
     repetitions: u32,
     nr_clients: u32,
 ) -> Result<Times, CostError> {
-    let failed = |problem: String| CostError::Process { label: subject.label.clone(), nr_clients, problem };
+    let failed =
+        |kind, problem| CostError::Process { label: subject.label.clone(), nr_clients, problem, kind };
     let mut least = Times::default();
     for _ in 0..repetitions.clamp(1, 3) {
         let output = Command::new(&probe.program)
             .args(probe.arguments_for(subject, nr_clients))
             .output()
-            .map_err(|error| failed(error.to_string()))?;
+            .map_err(|error| failed(FailureKind::Input, error.to_string()))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let times: Option<Times> = text.lines().last().and_then(Times::parse);
-        let times = times
-            .filter(|_| output.status.success())
-            .ok_or_else(|| failed(String::from_utf8_lossy(&output.stderr).trim().to_string()))?;
+        let times = times.filter(|_| output.status.success()).ok_or_else(|| {
+            let kind = FailureKind::of_exit_status(output.status.code().unwrap_or_default());
+            failed(kind, String::from_utf8_lossy(&output.stderr).trim().to_string())
+        })?;
         let less = |a: Option<f64>, b: Option<f64>| match (a, b) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

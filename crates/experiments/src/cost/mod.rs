@@ -26,13 +26,14 @@ mod measure;
 mod pictures;
 mod ratios;
 
-pub use crate::subject::{Subject, SubjectError};
 pub use instructions::{Count, InstructionsError, instructions, probe};
 pub use linux::Times;
 pub use measure::measure;
 pub(crate) use ratios::PAPER;
 
-use crate::table::{Column, Table};
+use schedlab_lab::{Ended, Fails, FailureKind, Subject, SubjectError};
+use schedlab_linux::KernelError;
+use schedlab_report::table::{Column, Table};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -42,13 +43,16 @@ pub enum CostError {
     /// It is not there, or its parameters do not fit.
     #[error(transparent)]
     Subject(#[from] SubjectError),
-    /// Real Linux did not do what was asked.
-    #[error("real Linux with {nr_clients} clients: {problem}")]
+    /// The kernel object cannot be loaded.
+    #[error(transparent)]
+    Load(#[from] KernelError),
+    /// Real Linux did not end as it should.
+    #[error("with {nr_clients} clients: {ended}")]
     Linux {
         /// Clients.
         nr_clients: u32,
-        /// What went wrong.
-        problem: String,
+        /// How.
+        ended: Ended,
     },
     /// Real Linux is measured in a process of its own, which failed.
     #[error("the process that measures {label} with {nr_clients} clients failed: {problem}")]
@@ -59,7 +63,31 @@ pub enum CostError {
         nr_clients: u32,
         /// What it said.
         problem: String,
+        /// Whose fault, by its exit status.
+        kind: FailureKind,
     },
+}
+
+impl Fails for CostError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            CostError::Subject(error) => error.kind(),
+            CostError::Load(_) => FailureKind::Input,
+            CostError::Linux { ended, .. } => ended.kind(),
+            CostError::Process { kind, .. } => *kind,
+        }
+    }
+}
+
+/// Why a sched_ext scheduler has no costs here.
+pub fn refuses_scx(text: &str) -> SubjectError {
+    SubjectError::NotTaken {
+        by: "fairness cost",
+        text: text.to_string(),
+        why: "what is timed and counted are the functions of the kernel's fair class, which a sched_ext scheduler replaces; \
+              'schedlab run --profile' counts what it does"
+            .to_string(),
+    }
 }
 
 /// How this program is started as a probe: `program arguments... LABEL N [OBJECT]` must call [`probe`] and print what it returns.
@@ -87,7 +115,7 @@ pub fn all_subjects() -> Vec<Subject> {
     let plain = schedlab_policies::registry().iter().map(|info| info.name.to_string());
     let variants = ["vtrr:insert=list", "vtrr:insert=tree", "vtrr:insert=array", "vtrr:reset=pass"];
     let texts = plain.chain(variants.map(String::from));
-    texts.map(|text| Subject::parse(&text).expect("registered schedulers can be built")).collect()
+    texts.map(|text| Subject::native(&text).expect("registered schedulers can be built")).collect()
 }
 
 /// What to measure.

@@ -1,8 +1,8 @@
 //! The drawings of costs and their page.
 
 use super::{Cost, Row};
-use crate::draw::{Chart, Scale, Series, Style};
-use crate::output::{Drawing, OutputError, Pages};
+use schedlab_report::chart::{Chart, Drawing, Scale, Series, Style};
+use schedlab_report::pages::{OutputError, Pages};
 use std::path::{Path, PathBuf};
 
 type Pick = fn(&Row) -> Option<f64>;
@@ -51,7 +51,7 @@ impl Cost {
             let rows = self.rows.iter().filter(|row| row.label == **label);
             let points: Vec<_> =
                 rows.filter_map(|row| Some((f64::from(row.nr_clients), pick(row)?))).collect();
-            (!points.is_empty()).then(|| Series { name: label.to_string(), points, style: Style::Line })
+            (!points.is_empty()).then(|| Series::new(*label, points, Style::Line))
         };
         let series: Vec<Series> = labels.iter().filter_map(curve).collect();
         if series.is_empty() {

@@ -1,7 +1,7 @@
 //! How do costs relate to each other, in the paper on VTRR and here?
 
 use super::{Cost, Row};
-use crate::table::{Column, Table, short};
+use schedlab_report::table::{Column, Table, short};
 
 /// A ratio of two costs of selecting a client that the paper states.
 pub(crate) struct PaperRatio {

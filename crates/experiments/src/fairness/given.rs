@@ -11,14 +11,14 @@
 //! quantum, 10 ms by default.
 
 use super::express::Expressed;
-use super::served::{Served, curve, later, measure};
+use super::served::{ExactRange, Served, curve, measure, settled};
 use super::{Contender, find};
 use crate::arm::{ArmError, Client, Stretch, who_ran};
-use crate::draw::{Bar, Chart, Gantt, Series, Style, grid};
-use crate::output::{Drawing, Pages};
-use crate::subject::Subject;
-use crate::table::{Column, Table};
+use schedlab_lab::Subject;
 use schedlab_policies::proportional::quantum;
+use schedlab_report::chart::{Bar, Chart, Drawing, Gantt, Series, Style, Svg, Unit, grid};
+use schedlab_report::pages::Pages;
+use schedlab_report::table::{Column, Table};
 use schedlab_units::{Nice, Span};
 
 /// What a scheduler in the machine is told.
@@ -45,7 +45,7 @@ impl Way {
     /// The ways of a scheduler: quantum by quantum if it is a proportional share scheduler with its default parameters; real Linux
     /// by nice, by control group, or both.
     pub fn of(subject: &Subject, linux: &[Told]) -> Vec<Way> {
-        let Some(info) = subject.native() else {
+        let Some(info) = subject.info() else {
             return linux.iter().map(|&told| Way::Machine(Box::new(subject.clone()), told)).collect();
         };
         match find(info.name) {
@@ -110,12 +110,11 @@ impl Way {
 
 /// A native scheduler that has a quantum serves in the study's time units, unless it was given another.
 pub(super) fn with_quantum(subject: &Subject, unit: Span) -> Subject {
-    let mut subject = subject.clone();
-    let has = subject.native().is_some_and(|info| info.params.iter().any(|param| param.name == "quantum"));
+    let has = subject.info().is_some_and(|info| info.params.iter().any(|param| param.name == "quantum"));
     if has && !subject.params.iter().any(|(name, _)| name == "quantum") {
-        subject.params.push(("quantum".into(), format!("{}ns", unit.as_ns())));
+        return subject.clone().with("quantum", &format!("{}ns", unit.as_ns()));
     }
-    subject
+    subject.clone()
 }
 
 /// What to serve.
@@ -154,8 +153,8 @@ pub struct GivenArm {
     pub stretches: Vec<Stretch>,
     /// The errors, against what it was told.
     pub served: Served,
-    /// The same from a tenth of the run on: without what the start has caused.
-    pub settled: Served,
+    /// The errors from the start, at times from a tenth of the run on.
+    pub settled: ExactRange,
     /// Whether all stretches are whole quanta.
     whole_quanta: bool,
 }
@@ -177,14 +176,8 @@ pub fn given(config: &GivenConfig) -> Result<Given, ArmError> {
         let stretches = way.serve(&expressed, &names, config.unit, config.quanta, config.seed)?;
         let length = Span::from_ns(config.unit.as_ns() * config.quanta);
         let served = measure(&stretches, &expressed.weights, length, config.unit);
-        let cycle: u64 = expressed.weights.iter().sum();
-        let start = match way {
-            Way::Quanta(_) => config.quanta / 10 / cycle * cycle, // at a cycle's edge, where all errors are zero
-            Way::Machine(..) => config.quanta / 10,
-        };
-        let start = Span::from_ns(config.unit.as_ns() * start);
-        let rest = Span::from_ns(length.as_ns() - start.as_ns());
-        let settled = measure(&later(&stretches, start), &expressed.weights, rest, config.unit);
+        let start = Span::from_ns(config.unit.as_ns() * (config.quanta / 10));
+        let settled = settled(&stretches, &expressed.weights, length, start);
         let whole = |ns: u64| ns.is_multiple_of(config.unit.as_ns());
         let whole_quanta = stretches.iter().all(|stretch| whole(stretch.from_ns) && whole(stretch.to_ns));
         Ok(GivenArm { label: way.label(), expressed, stretches, served, settled, whole_quanta })
@@ -231,8 +224,16 @@ impl Given {
             Column::new("error_low_tu", "tu", "most behind, from the start, over all clients and times"),
             Column::new("error_high_tu", "tu", "most ahead, from the start, over all clients and times"),
             Column::new("error_exact", "tu", "the same, as fractions where they are short"),
-            Column::new("settled_low_tu", "tu", "most behind, counted from a tenth of the run on"),
-            Column::new("settled_high_tu", "tu", "most ahead, counted from a tenth of the run on"),
+            Column::new(
+                "settled_low_tu",
+                "tu",
+                "most behind, from the start, at times from a tenth of the run on",
+            ),
+            Column::new(
+                "settled_high_tu",
+                "tu",
+                "most ahead, from the start, at times from a tenth of the run on",
+            ),
             Column::new("interval_low_tu", "tu", "most behind over any interval"),
             Column::new("interval_high_tu", "tu", "most ahead over any interval"),
             Column::new("longest_wait_tu", "tu", "longest time that any client had no service"),
@@ -255,8 +256,8 @@ impl Given {
                 served.tu(range.low).into(),
                 served.tu(range.high).into(),
                 format!("{} .. {}", served.fraction(range.low), served.fraction(range.high)).into(),
-                arm.settled.tu(arm.settled.from_start.low).into(),
-                arm.settled.tu(arm.settled.from_start.high).into(),
+                served.tu(arm.settled.low).into(),
+                served.tu(arm.settled.high).into(),
                 served.tu(served.intervals.low).into(),
                 served.tu(served.intervals.high).into(),
                 (wait_ns as f64 / unit_ns).into(),
@@ -328,41 +329,39 @@ impl Given {
         let until = Span::from_ns(shown * unit_ns);
         let names = names(nr_clients);
         let panel = |arm: &GivenArm| {
-            let series = (0..nr_clients).map(|client| Series {
-                name: names[client].clone(),
-                points: curve(&arm.stretches, &arm.expressed.weights, client, until, self.config.unit),
-                style: Style::Thin,
+            let series = (0..nr_clients).map(|client| {
+                let points = curve(&arm.stretches, &arm.expressed.weights, client, until, self.config.unit);
+                Series::new(names[client].clone(), points, Style::Thin)
             });
             error_panel(&arm.label, series.collect())
         };
-        let panels: Vec<String> = self.arms.iter().map(panel).collect();
+        let panels: Vec<Svg> = self.arms.iter().map(panel).collect();
         let title = format!("Service time error against time, shares {}", self.shares_text());
-        let legend = if nr_clients <= 12 { &names[..] } else { &[] };
+        let legend = if nr_clients <= 26 { &names[..] } else { &[] };
         let errors = Drawing {
             name: "error-by-time".into(),
             caption: "A line per client: it rises while the client is served and falls while it waits. Each panel has its own scale."
                 .into(),
-            svg: grid(&title, legend, &panels, 2, PANEL),
+            svg: grid(&title, legend, &panels, 2),
         };
-        let mut height = 0f64;
         let row = |arm: &GivenArm| {
             let rows: Vec<String> =
                 (0..nr_clients).map(|i| format!("{}, {}", names[i], arm.expressed.words(i))).collect();
             let gantt = Gantt {
                 title: &arm.label,
                 x_label: "time, tu",
+                x_unit: Unit::Number,
                 until: shown as f64,
                 clients: &rows,
                 width: PANEL.0,
             };
-            height = height.max(gantt.height());
             gantt.svg(&bars(&arm.stretches, unit_ns, until))
         };
-        let panels: Vec<String> = self.arms.iter().map(row).collect();
+        let panels: Vec<Svg> = self.arms.iter().map(row).collect();
         let sequences = Drawing {
             name: "sequences".into(),
             caption: String::new(),
-            svg: grid("Who ran when", &[], &panels, 2, (PANEL.0, height)),
+            svg: grid("Who ran when", &[], &panels, 2),
         };
         vec![errors, sequences]
     }
@@ -406,7 +405,7 @@ impl Given {
 }
 
 /// A panel of a picture of errors against time: a series per client, without their names.
-pub(super) fn error_panel(title: &str, series: Vec<Series>) -> String {
+pub(super) fn error_panel(title: &str, series: Vec<Series>) -> Svg {
     let chart = Chart {
         title: title.into(),
         x_label: "time, tu".into(),

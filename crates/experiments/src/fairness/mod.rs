@@ -27,7 +27,7 @@ pub use contender::{CONTENDERS, Contender, find};
 pub use draw_shares::{ParseSpreadError, Spread, draw_shares};
 pub use express::Expressed;
 pub use given::{Given, GivenArm, GivenConfig, Told, Way, given};
-pub use served::{ClientServed, ExactRange, Served, curve, later, measure};
+pub use served::{ClientServed, ExactRange, Served, curve, measure, settled};
 pub use study::{
     Config, ConfigError, MACHINE_DENOMINATOR, Point, PointResult, Range, Study, study, study_seen,
 };

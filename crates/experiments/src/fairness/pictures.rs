@@ -2,8 +2,8 @@
 
 use super::Study;
 use super::study::PointResult;
-use crate::draw::{Axes, Chart, Panel, Scale, Series, Style, surfaces};
-use crate::output::{Drawing, OutputError, Pages};
+use schedlab_report::chart::{Axes, Chart, Drawing, Panel, Scale, Series, Style, surfaces};
+use schedlab_report::pages::{OutputError, Pages};
 use std::path::{Path, PathBuf};
 
 /// Number of clients, mean lowest and mean highest error.
@@ -73,10 +73,9 @@ impl Study {
         }
         let mut series = Vec::new();
         for (names, ranges) in curves {
-            let curve = |name: String, pick: &dyn Fn((f64, f64)) -> f64| Series {
-                name,
-                points: ranges.iter().map(|&(n, range)| (n, pick(range))).collect(),
-                style: Style::Line,
+            let curve = |name: String, pick: &dyn Fn((f64, f64)) -> f64| {
+                let points = ranges.iter().map(|&(n, range)| (n, pick(range)));
+                Series::new(name, points.collect(), Style::Line)
             };
             series.push(curve(names, &|range| range.1));
             series.push(curve(String::new(), &|range| range.0));

@@ -121,12 +121,27 @@ fn gcd(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The schedule from `from` on, as if it began there.
-pub fn later(stretches: &[Stretch], from: Span) -> Vec<Stretch> {
-    let from_ns = from.as_ns();
-    let rest = stretches.iter().filter(|stretch| stretch.to_ns > from_ns);
-    rest.map(|s| Stretch { from_ns: s.from_ns.max(from_ns) - from_ns, to_ns: s.to_ns - from_ns, ..*s })
-        .collect()
+/// Extremes of e(0, t) over all clients and the times t from `from` on: the error that is left when the start is over. They lie within
+/// those of the whole run. (Errors counted anew from `from` would not: a client that is just then ahead would seem to fall behind.)
+pub fn settled(stretches: &[Stretch], weights: &[u64], length: Span, from: Span) -> ExactRange {
+    let total: i128 = weights.iter().map(|&weight| i128::from(weight)).sum();
+    let (from_ns, mut received_ns) = (from.as_ns(), vec![0u64; weights.len()]);
+    let mut range = ExactRange::default();
+    let error = |received_ns: &[u64], client: usize, t_ns: u64| {
+        i128::from(received_ns[client]) * total - i128::from(t_ns) * i128::from(weights[client])
+    };
+    for stretch in stretches.iter().filter(|stretch| stretch.from_ns < from_ns) {
+        received_ns[stretch.client] += stretch.to_ns.min(from_ns) - stretch.from_ns;
+    }
+    (0..weights.len()).for_each(|client| range.include(error(&received_ns, client, from_ns)));
+    for stretch in stretches.iter().filter(|stretch| stretch.to_ns > from_ns) {
+        let begin_ns = stretch.from_ns.max(from_ns);
+        range.include(error(&received_ns, stretch.client, begin_ns));
+        received_ns[stretch.client] += stretch.to_ns - begin_ns;
+        range.include(error(&received_ns, stretch.client, stretch.to_ns));
+    }
+    (0..weights.len()).for_each(|client| range.include(error(&received_ns, client, length.as_ns())));
+    range
 }
 
 /// A client's error against time, both in time units, at the ends of its stretches: straight lines between.
@@ -188,15 +203,41 @@ mod tests {
         assert_eq!(rounded, [(0.0, 0.0), (2.0, -2.0), (3.0, 3.0), (6.0, 0.0)]);
     }
 
-    /// A A B B from the third quantum on is B B: A, of equal shares, is then due half of two quanta and has nothing.
+    /// A has three quanta at once, then B has three: A is at +3/2, and at 0 after six. Then both take turns, and A is between 0 and +1/2.
     #[test]
-    fn later_begins_anew() {
-        let stretches = [stretch(0, 0, 2), stretch(1, 2, 4)];
-        let rest = later(&stretches, Span::from_ns(2));
-        assert_eq!(rest, [stretch(1, 0, 2)]);
-        let served = measure(&rest, &[1, 1], Span::from_ns(2), Span::from_ns(1));
-        assert_eq!((served.tu(served.from_start.low), served.tu(served.from_start.high)), (-1.0, 1.0));
-        assert_eq!(later(&stretches, Span::from_ns(1))[0], stretch(0, 0, 1));
+    fn what_the_start_caused_is_over_after_it() {
+        let order = [0, 0, 0, 1, 1, 1, 0, 1, 0, 1, 0, 1];
+        let stretches: Vec<Stretch> =
+            order.iter().enumerate().map(|(t, &client)| stretch(client, t as u64, t as u64 + 1)).collect();
+        let settled = |from| {
+            let range = settled(&stretches, &[1, 1], Span::from_ns(12), Span::from_ns(from));
+            (range.low, range.high)
+        };
+        assert_eq!((settled(0), settled(3)), ((-3, 3), (-3, 3)));
+        // in halves of a quantum
+        assert_eq!((settled(4), settled(6), settled(7)), ((-2, 2), (-1, 1), (-1, 1)));
+    }
+
+    /// However a schedule begins, its later errors are among all its errors.
+    #[test]
+    fn settled_errors_lie_within_all() {
+        let mut random = Random::new(9);
+        for _ in 0..200 {
+            let weights: Vec<u64> = (0..1 + random.below(6)).map(|_| 1 + random.below(9)).collect();
+            let mut now_ns = 0;
+            let stretches: Vec<Stretch> = (0..40)
+                .map(|_| {
+                    let from_ns = now_ns;
+                    now_ns += 1 + random.below(20);
+                    stretch(random.below(weights.len() as u64) as usize, from_ns, now_ns)
+                })
+                .collect();
+            let (length, from) = (Span::from_ns(now_ns), Span::from_ns(random.below(now_ns)));
+            let all = measure(&stretches, &weights, length, Span::from_ns(1)).from_start;
+            let later = settled(&stretches, &weights, length, from);
+            assert!(all.low <= later.low && later.high <= all.high, "{stretches:?} {weights:?} {from}");
+            assert_eq!(settled(&stretches, &weights, length, Span::ZERO), all);
+        }
     }
 
     /// The same schedule has the same errors whether they are taken quantum by quantum or from stretches.

@@ -3,9 +3,10 @@
 use super::served::measure;
 use super::{Contender, Spread, Way, draw_shares};
 use crate::arm::ArmError;
-use crate::table::{Column, Table};
 use rayon::prelude::*;
+use schedlab_lab::{Fails, FailureKind};
 use schedlab_policies::proportional::quantum::{self, Errors};
+use schedlab_report::table::{Column, Table};
 use schedlab_stdx::Random;
 use schedlab_units::Span;
 use std::borrow::Cow;
@@ -75,6 +76,15 @@ pub enum ConfigError {
     /// An arm in the machine gave no result.
     #[error(transparent)]
     Arm(#[from] ArmError),
+}
+
+impl Fails for ConfigError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            ConfigError::Arm(error) => error.kind(),
+            _ => FailureKind::Input,
+        }
+    }
 }
 
 impl Config {

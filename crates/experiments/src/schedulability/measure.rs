@@ -4,7 +4,7 @@
 //! next job without sleeping, which no wakeup shows.
 
 use super::sets::{PeriodicTask, TaskSet};
-use crate::subject::{Subject, SubjectError};
+use schedlab_lab::{Subject, SubjectError};
 use schedlab_policies::PolicyError;
 use schedlab_policies::lab::{Lab, Step, TaskSpec};
 use schedlab_units::{Span, TaskId};
@@ -51,8 +51,8 @@ impl Arm {
     /// # Errors
     /// No such scheduler, or a parameter that it does not have.
     pub fn parse(text: &str) -> Result<Arm, SubjectError> {
-        let subject = Subject::parse(text)?;
-        let sched = Subject::name_in(text).to_string();
+        let subject = Subject::native(text)?;
+        let sched = subject.scheduler.name().to_string();
         let telling = match sched.as_str() {
             "rm" | "gedf" | "pedf" => Telling::Deadlines,
             "cbs" => Telling::Reservations,
@@ -80,7 +80,7 @@ impl Arm {
         let lab = Lab::new(&self.sched, nr_cpus);
         let lab = self.params.iter().fold(lab, |lab, (name, value)| lab.param(name, value));
         let measured = lab.run(set.horizon + set.horizon, &specs)?;
-        let runs = measured.runs(nr_cpus);
+        let runs = measured.runs();
         let responses = set.tasks.iter().enumerate().map(|(index, &task)| {
             let stays = runs.iter().filter(|run| run.3 == TaskId(index as u32));
             let nr_jobs = set.horizon.as_ns() / task.period.as_ns();

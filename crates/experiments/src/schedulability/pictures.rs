@@ -1,9 +1,9 @@
 //! Tables and curves of the study.
 
 use super::{Study, Tally, tests};
-use crate::draw::{Chart, Series, Style};
-use crate::output::{Drawing, Pages};
-use crate::table::{Column, Table};
+use schedlab_report::chart::{Chart, Drawing, Series, Style};
+use schedlab_report::pages::Pages;
+use schedlab_report::table::{Column, Table};
 
 const DEFINITION: &str = "Periodic tasks, deadline = period, released together at 0. A set counts as schedulable if the scheduler took all tasks as they \
      asked and no job ended after its deadline. Tardiness: end less deadline, 0 if in time; response: end less release. Jobs are released for 720 ms, \
@@ -126,14 +126,10 @@ impl Study {
     }
 
     fn chart(&self, title: &str, y_label: &str, value: &dyn Fn(&Tally) -> f64) -> Chart {
-        let series = self.config.arms.iter().enumerate().map(|(place, arm)| Series {
-            name: arm.label.clone(),
-            points: self
-                .points
-                .iter()
-                .map(|point| (f64::from(point.load_pct), value(&point.tallies[place])))
-                .collect(),
-            style: Style::Line,
+        let series = self.config.arms.iter().enumerate().map(|(place, arm)| {
+            let points = self.points.iter();
+            let points = points.map(|point| (f64::from(point.load_pct), value(&point.tallies[place])));
+            Series::new(arm.label.clone(), points.collect(), Style::Line)
         });
         Chart {
             title: format!("{title}: {}", self.title()),
@@ -141,7 +137,6 @@ impl Study {
             y_label: y_label.into(),
             series: series.collect(),
             size: (940.0, 420.0),
-            names_width: 230.0,
             ..Chart::default()
         }
     }
@@ -153,11 +148,7 @@ impl Study {
             let point = |point: &super::Point| {
                 (f64::from(point.load_pct), pct(point.theory[place].into(), self.config.sets.into()))
             };
-            curves.series.push(Series {
-                name: (*name).into(),
-                points: self.points.iter().map(point).collect(),
-                style: Style::Dashed,
-            });
+            curves.series.push(Series::new(*name, self.points.iter().map(point).collect(), Style::Dashed));
         }
         curves.y_holds = vec![0.0, 100.0];
         let tardiness = self.chart("Tardiness", "latest job of a set, mean, ms", &mean_tardiness_ms);

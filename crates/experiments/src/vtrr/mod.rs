@@ -21,10 +21,10 @@ mod workloads;
 
 use crate::cost::Cost;
 use crate::fairness::{Config, ConfigError, Study, study};
-use crate::output::{OutputError, Pages};
-use crate::subject::Subject;
-use crate::table::{Column, Table};
+use schedlab_lab::Subject;
 use schedlab_policies::proportional::quantum;
+use schedlab_report::pages::{OutputError, Pages};
+use schedlab_report::table::{Column, Table};
 use schedlab_units::Span;
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 
 use crate::cost::{Cost, PAPER};
 use crate::fairness::Study;
-use crate::table::{Column, Table, short};
+use schedlab_report::table::{Column, Table, short};
 use serde_json::Value;
 
 /// One published value: where, what, how much, and whether it could be verified.

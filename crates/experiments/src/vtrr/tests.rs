@@ -22,7 +22,7 @@ fn simulation_and_machine_agree() {
                 (0..length).for_each(|_| simulated.push(client.index()));
             });
             let clients: Vec<Client> = shares.iter().map(|&share| client(share)).collect();
-            let subject = Subject::parse(contender.name).unwrap();
+            let subject = Subject::native(contender.name).unwrap();
             let stretches = who_ran(&subject, &clients, Span::from_ms(10 * quanta)).unwrap();
             let mut machine = Vec::new();
             for stretch in stretches {

@@ -4,11 +4,10 @@
 //! parts at coarse grain and the encoders' frames: an encoder is a client that finishes a frame every 8.7 ms of CPU time.
 
 use crate::arm::{ArmError, Client, Setting, Stretch, received_and_wait, who_ran};
-use crate::draw::{Bar, Chart, Gantt, Series, Style, grid};
 use crate::fairness::Expressed;
-use crate::output::Drawing;
-use crate::subject::Subject;
-use crate::table::{Column, Table};
+use schedlab_lab::Subject;
+use schedlab_report::chart::{Bar, Chart, Drawing, Gantt, Series, Style, Svg, Unit, grid};
+use schedlab_report::table::{Column, Table};
 use schedlab_units::{Nice, Span};
 
 /// One scheduler's run of some clients.
@@ -51,7 +50,7 @@ fn by_share(sched: &str, shares: Vec<u64>) -> Result<Run, ArmError> {
 }
 
 fn native(sched: &str) -> Subject {
-    Subject::parse(sched).expect("the paper's schedulers are registered")
+    Subject::native(sched).expect("the paper's schedulers are registered")
 }
 
 /// Five clients with shares 1 to 5. Old Linux is given nice values whose time slices are as 1 to 5. 2.2 refills 20 - nice ticks of 10
@@ -78,7 +77,6 @@ pub(super) fn micro(linux: &[Subject]) -> Result<Vec<Run>, ArmError> {
 
 /// Who ran when within a short time.
 pub(super) fn sequences(name: &str, shown: Span, runs: &[Run]) -> Drawing {
-    let mut height = 0f64;
     let panels = runs.iter().map(|run| {
         let (from_ns, to_ns) = (SHOWN_FROM.as_ns(), (SHOWN_FROM + shown).as_ns());
         let ms = |ns: u64| (ns.clamp(from_ns, to_ns) - from_ns) as f64 * 1e-6;
@@ -89,20 +87,20 @@ pub(super) fn sequences(name: &str, shown: Span, runs: &[Run]) -> Drawing {
         let gantt = Gantt {
             title: &run.label,
             x_label: "ms (3 s after the start)",
+            x_unit: Unit::Number,
             until: shown.as_ms_f64(),
             clients: &names,
             width: PANEL.0,
         };
-        height = height.max(gantt.height());
         gantt.svg(&bars)
     });
-    let panels: Vec<String> = panels.collect();
+    let panels: Vec<Svg> = panels.collect();
     Drawing {
         name: name.into(),
         caption: "Five always runnable clients with shares 1 to 5 (linux-2.2, linux-2.4: nice values whose time slices are as 1 to 5; linux-6.x: \
                   real Linux, control groups)."
             .into(),
-        svg: grid(&format!("Who ran when within {} ms, five clients", shown.as_ms_f64()), &[], &panels, 2, (PANEL.0, height)),
+        svg: grid(&format!("Who ran when within {} ms, five clients", shown.as_ms_f64()), &[], &panels, 2),
     }
 }
 
@@ -156,7 +154,7 @@ pub(super) fn frames(runs: &[Run]) -> Drawing {
             let mut points = vec![(0.0, 0.0)];
             points.extend(times.iter().enumerate().map(|(n, ns)| (*ns as f64 * 1e-6, (n + 1) as f64)));
             points.push((FRAMES_SHOWN.as_ms_f64(), times.len() as f64));
-            Series { name: format!("share {}", run.shares[client]), points, style: Style::Steps }
+            Series::new(format!("share {}", run.shares[client]), points, Style::Steps)
         });
         let chart = Chart {
             title: run.label.clone(),
@@ -169,7 +167,7 @@ pub(super) fn frames(runs: &[Run]) -> Drawing {
         };
         chart.svg()
     });
-    let panels: Vec<String> = panels.collect();
+    let panels: Vec<Svg> = panels.collect();
     let names: Vec<String> = (1..=5).rev().map(|share| format!("share {share}")).collect();
     Drawing {
         name: "frames".into(),
@@ -177,7 +175,7 @@ pub(super) fn frames(runs: &[Run]) -> Drawing {
             "{:.1} ms of CPU time per frame (our choice). Steps are bursts: a long flat stretch is a time without service, jitter to a listener.",
             FRAME_NS as f64 * 1e-6
         ),
-        svg: grid("MPEG audio encoders: frames encoded against time", &names, &panels, 2, PANEL),
+        svg: grid("MPEG audio encoders: frames encoded against time", &names, &panels, 2),
     }
 }
 
@@ -253,11 +251,7 @@ pub(super) fn machines(linux: &[Subject]) -> Result<(Drawing, Table), ArmError> 
                 (loops as f64 / share as f64).into(),
                 ((wait_ns + 1_000_000) as f64 * 1e-6).into(),
             ]);
-            series.push(Series {
-                name: format!("share {share}"),
-                points: loops_per_share(&own, share),
-                style: Style::Thin,
-            });
+            series.push(Series::new(format!("share {share}"), loops_per_share(&own, share), Style::Thin));
         }
         let chart = Chart {
             title: run.label.clone(),
@@ -274,7 +268,7 @@ pub(super) fn machines(linux: &[Subject]) -> Result<(Drawing, Table), ArmError> 
     let drawing = Drawing {
         name: "machines".into(),
         caption: "Loops done since 3 s after the start, divided by the share: under an ideal scheduler all three are one line.".into(),
-        svg: grid("Virtual machines: progress per share", &names, &panels, 2, PANEL),
+        svg: grid("Virtual machines: progress per share", &names, &panels, 2),
     };
     Ok((drawing, table))
 }

@@ -6,13 +6,12 @@
 use super::benchmarks::{self, Benchmark, LEVELS, Levels};
 use super::published::{DESIGN, NICES};
 use super::{Real, WarpConfig, WarpError};
-use crate::draw::{Bars, Chart, Scale, Series, Style, grid};
 use crate::history::usual_run_ms;
-use crate::output::Drawing;
-use crate::subject::Subject;
-use crate::table::{Column, Table};
 use rayon::prelude::*;
+use schedlab_lab::Subject;
 use schedlab_machine::Perturb;
+use schedlab_report::chart::{Bars, Chart, Drawing, Scale, Series, Style, grid};
+use schedlab_report::table::{Column, Table};
 use schedlab_units::{Nice, Span};
 use serde_json::Value;
 
@@ -43,13 +42,13 @@ fn quantity(benchmark: Benchmark) -> fn(&Levels) -> &Vec<f64> {
 
 /// Runs both benchmarks under every scheduler.
 pub(super) fn simulate(config: &WarpConfig) -> Result<Vec<Found>, WarpError> {
-    let natives = DESIGN.iter().map(|(name, _)| Subject::parse(name).expect("it is registered"));
+    let natives = DESIGN.iter().map(|(name, _)| Subject::native(name).expect("it is registered"));
     let subjects: Vec<Subject> = natives.chain(config.linux.iter().cloned()).collect();
     let pairs: Vec<(&Subject, Benchmark)> =
         subjects.iter().flat_map(|subject| Benchmark::ALL.map(|benchmark| (subject, benchmark))).collect();
     // each run is a process of its own: a job here only waits
     let found = pairs.into_par_iter().map(|(subject, benchmark)| {
-        let of_paper = subject.native().is_some();
+        let of_paper = subject.info().is_some();
         let run = |seed| {
             if of_paper {
                 let workload = benchmark.workload_with_usleep(config.duration, seed);
@@ -176,9 +175,9 @@ pub(super) fn nice_to_share(linux: &[Subject]) -> Result<(Drawing, Table), WarpE
             .collect::<Result<_, _>>()
             .map_err(WarpError::Params)?;
         let points = every.iter().zip(&here).map(|(nice, ms)| (f64::from(*nice), *ms as f64));
-        slices.push(Series { name: (*sched).into(), points: points.collect(), style: Style::Steps });
+        slices.push(Series::new(*sched, points.collect(), Style::Steps));
         let paper = NICES.iter().zip(published).map(|(nice, ms)| (f64::from(*nice), *ms));
-        slices.push(Series { name: format!("{sched}, paper"), points: paper.collect(), style: Style::Line });
+        slices.push(Series::new(format!("{sched}, paper"), paper.collect(), Style::Line));
         for (nice, published) in NICES.into_iter().zip(published) {
             let ms = here[(nice + 20) as usize];
             table.push(vec![(*sched).into(), "slice_ms".into(), nice.into(), (*published).into(), ms.into()]);
@@ -187,15 +186,14 @@ pub(super) fn nice_to_share(linux: &[Subject]) -> Result<(Drawing, Table), WarpE
     let weights = |nice: i32| Nice::new(nice).map_or(0, |nice| nice.weight().0);
     let mut shares = Vec::new();
     let ebs = NICES.iter().zip(DESIGN[2].1).map(|(nice, share)| (f64::from(*nice), share));
-    shares.push(Series { name: "ebs, paper".into(), points: ebs.collect(), style: Style::Line });
+    shares.push(Series::new("ebs, paper", ebs.collect(), Style::Line));
     for (nice, share) in NICES.into_iter().zip(DESIGN[2].1) {
         table.push(vec!["ebs".into(), "share".into(), nice.into(), share.into(), Value::Null]);
     }
     if !linux.is_empty() {
         // drawn on EBS's scale: 20 at nice 0
         let points = (-20..=19).map(|nice| (f64::from(nice), weights(nice) as f64 / 1024.0 * 20.0));
-        let style = Style::Thin;
-        shares.push(Series { name: "Linux since 2.6.23".into(), points: points.collect(), style });
+        shares.push(Series::new("Linux since 2.6.23", points.collect(), Style::Thin));
         for nice in NICES {
             table.push(vec![
                 "linux-6.x".into(),
@@ -216,7 +214,7 @@ pub(super) fn nice_to_share(linux: &[Subject]) -> Result<(Drawing, Table), WarpE
         chart("Time slice", "ms", Scale::Linear, slices),
         chart("Share (20 at nice 0)", "share, logarithmic", Scale::Log, shares),
     ];
-    let svg = grid("Figure 8: what a nice value means", &[], &panels, 2, (560.0, 340.0));
+    let svg = grid("Figure 8: what a nice value means", &[], &panels, 2);
     let caption = "Left: the slices that hogs get under the native models, with those that the paper's text gives. Right: EBS's shares in \
                    the paper, and Linux's weights, at the same scale.";
     Ok((Drawing { name: "figure8".into(), caption: caption.into(), svg }, table))

@@ -3,13 +3,11 @@
 //! Twenty-five tasks in five levels of five. Of fairbench the CPU time counts, of responsebench the longest wait: the sum of the waits
 //! of one burst of 5 ms, from wakeup to block (section V.D: "the time spent on waiting on the runqueue for each of the 5 ms run").
 
-use crate::arm::ArmError;
-use crate::subject::Subject;
-use schedlab_instruments::{LogProblem, for_each_stay};
-use schedlab_log::{Kind, Log, RawLog};
+use schedlab_lab::{Ended, Standard, Subject};
+use schedlab_log::{Log, LogProblem, Observer, Run, Slots, Wait, replay};
 use schedlab_machine::Perturb;
 use schedlab_policies::lab;
-use schedlab_runner::{Request, RunEnd};
+use schedlab_runner::Request;
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::Workload;
@@ -82,43 +80,10 @@ impl Levels {
     /// Reads a log of one of the benchmarks.
     pub fn of(log: &dyn Log) -> Result<Levels, LogProblem> {
         let tasks = LEVELS * TASKS_PER_LEVEL;
-        let (mut cpu_ns, mut waited_ns, mut worst_ns) =
-            (vec![0u64; tasks], vec![0u64; tasks], vec![0u64; tasks]);
-        // since when each waits now (Ok), or sleeps (Err)
-        let mut waits_since_ns: Vec<Result<u64, u64>> = vec![Ok(0); tasks];
-        for_each_stay(log, |run| {
-            let task = run.task.index();
-            if !run.task.is_workload() || task >= tasks {
-                return;
-            }
-            cpu_ns[task] += run.end_ns - run.start_ns;
-            waited_ns[task] += run.waited.map_or(0, |(_, ns)| ns);
-            worst_ns[task] = worst_ns[task].max(waited_ns[task]);
-            let blocks = run.stop.is_some_and(|stop| !stop.is_runnable());
-            waits_since_ns[task] = if blocks { Err(run.end_ns) } else { Ok(run.end_ns) };
-            if blocks {
-                waited_ns[task] = 0;
-            }
-        })?;
-        // a wait that the end cuts off counts as long as it was seen
-        let mut woken_ns = vec![0; tasks];
-        schedlab_log::for_each(log, |_, record| {
-            let place = record.task().index();
-            if matches!(record.kind(), Some(Kind::Wakeup | Kind::New)) && place < tasks {
-                woken_ns[place] = record.time_ns;
-            }
-            Ok::<(), LogProblem>(())
-        })?;
-        let end_ns = log.header().duration.as_ns();
-        for task in 0..tasks {
-            let since_ns = match waits_since_ns[task] {
-                Ok(since_ns) => since_ns,
-                Err(asleep_ns) if woken_ns[task] >= asleep_ns => woken_ns[task],
-                Err(_) => end_ns,
-            };
-            let unserved_ns = end_ns.saturating_sub(since_ns);
-            worst_ns[task] = worst_ns[task].max(waited_ns[task] + unserved_ns);
-        }
+        let zeros = || vec![0; tasks];
+        let mut account = Account { cpu_ns: zeros(), waited_ns: zeros(), worst_ns: zeros() };
+        replay(log, &Slots::new(log.header()), &mut account)?;
+        let Account { cpu_ns, worst_ns, .. } = account;
         let of_level = |ns: &[u64], f: fn(&[u64]) -> f64| ns.chunks(TASKS_PER_LEVEL).map(f).collect();
         Ok(Levels {
             cpu_ms: of_level(&cpu_ns, |level| level.iter().sum::<u64>() as f64 / level.len() as f64 / 1e6),
@@ -132,31 +97,45 @@ impl Levels {
     }
 }
 
-/// Runs a workload that is one of the benchmarks on one CPU.
+/// Per task, in ns.
+struct Account {
+    cpu_ns: Vec<u64>,
+    /// Waited in the burst at hand: since the task blocked last.
+    waited_ns: Vec<u64>,
+    worst_ns: Vec<u64>,
+}
+
+impl Observer for Account {
+    // a wait that the end cuts off counts as long as it was seen
+    fn wait_end(&mut self, wait: &Wait) {
+        let task = wait.row.index();
+        if task < self.cpu_ns.len() {
+            self.waited_ns[task] += wait.until_ns - wait.since_ns;
+            self.worst_ns[task] = self.worst_ns[task].max(self.waited_ns[task]);
+        }
+    }
+    fn run_end(&mut self, run: &Run) {
+        let task = run.row.index();
+        if task < self.cpu_ns.len() {
+            self.cpu_ns[task] += run.until_ns - run.since_ns;
+            if run.stop.is_some_and(|stop| !stop.is_runnable()) {
+                self.waited_ns[task] = 0;
+            }
+        }
+    }
+}
+
+/// Runs a workload that is one of the benchmarks on one CPU. A warning ends it.
 pub(crate) fn run(
     subject: &Subject,
     workload: &Workload,
     duration: Span,
     perturb: Option<Perturb>,
-) -> Result<Levels, ArmError> {
-    let mut params = subject.params.clone();
-    params.sort(); // as the runner wants them
-    let request = Request {
-        duration: Some(duration),
-        params,
-        perturb,
-        ..Request::new(workload, &subject.scheduler, Topology::flat(1).expect("one CPU is a machine"))
-    };
-    let result = schedlab_runner::run(&request)?;
-    if let RunEnd::Misbehaved { report } = &result.report.end {
-        let reason = format!("{}: {}", report.kind, report.reason);
-        return Err(ArmError::Misbehaved { sched: subject.label.clone(), reason });
-    }
-    let log = RawLog::open(result.spill, result.header)?;
-    Levels::of(&log).map_err(|problem| ArmError::Misbehaved {
-        sched: subject.label.clone(),
-        reason: format!("its log contradicts itself: {problem}"),
-    })
+) -> Result<Levels, Ended> {
+    let one = Topology::flat(1).expect("one CPU is a machine");
+    let request = Request { duration: Some(duration), perturb, ..subject.on(workload, one) };
+    let finished = schedlab_lab::run(&request, Standard::NoWarning)?;
+    Levels::of(&finished.log).map_err(Ended::from)
 }
 
 #[cfg(test)]
@@ -164,7 +143,7 @@ mod tests {
     use super::*;
 
     fn native(text: &str) -> Subject {
-        Subject::parse(text).unwrap()
+        Subject::native(text).unwrap()
     }
 
     // Round robin gives each of 25 hogs the same, and each waits 24 quanta of the others.
@@ -195,5 +174,15 @@ mod tests {
             run(&native("fifo"), &Benchmark::Responsebench.workload(duration), duration, None).unwrap();
         assert!(found.worst_ms() <= 24.0 * 5.0 && found.worst_ms() > 50.0, "{found:?}");
         assert!(found.cpu_ms[0] > found.cpu_ms[4], "who sleeps less computes more: {found:?}");
+    }
+
+    #[test]
+    fn a_deadlock_and_a_warning_are_no_results() {
+        use crate::spoilt::{LENGTH, circle, overfull};
+        let deadlock = run(&native("fifo"), &circle(), LENGTH, None).unwrap_err();
+        assert!(matches!(deadlock, Ended::Deadlock { .. }), "{deadlock}");
+        let warned = run(&native("cbs"), &overfull(), LENGTH, None).unwrap_err();
+        assert!(matches!(warned, Ended::Warned { .. }), "{warned}");
+        assert!(run(&native("fifo"), &overfull(), LENGTH, None).is_ok());
     }
 }

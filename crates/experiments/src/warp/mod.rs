@@ -23,11 +23,10 @@ mod speed;
 pub use benchmarks::{Benchmark, Levels};
 pub use speed::Recording;
 
-use crate::arm::ArmError;
-use crate::output::Pages;
-use crate::subject::Subject;
-use crate::table::{Column, Table};
+use schedlab_lab::{Ended, Fails, FailureKind, Subject};
 use schedlab_policies::PolicyError;
+use schedlab_report::pages::Pages;
+use schedlab_report::table::{Column, Table};
 use schedlab_topology::TopologyError;
 use schedlab_units::Span;
 use serde::{Deserialize, Serialize};
@@ -111,15 +110,24 @@ impl Default for WarpConfig {
 /// A study that could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum WarpError {
-    /// A run failed.
+    /// A run did not end as it should.
     #[error(transparent)]
-    Run(#[from] ArmError),
+    Run(#[from] Ended),
     /// The machine cannot be.
     #[error(transparent)]
     Topology(TopologyError),
     /// A scheduler refuses its parameters.
     #[error(transparent)]
     Params(PolicyError),
+}
+
+impl Fails for WarpError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            WarpError::Run(ended) => ended.kind(),
+            WarpError::Topology(_) | WarpError::Params(_) => FailureKind::Input,
+        }
+    }
 }
 
 /// Runs everything.
@@ -135,7 +143,7 @@ pub fn reproduce(config: &WarpConfig) -> Result<Pages, WarpError> {
         ..Pages::default()
     };
     if !config.recordings.is_empty() {
-        let fifo = Subject::parse("fifo").expect("it is registered");
+        let fifo = Subject::native("fifo").expect("it is registered");
         let subjects: Vec<Subject> = config.linux.iter().cloned().chain([fifo]).collect();
         let (drawings, table) = speed::speed(&config.recordings, &subjects, config.cpus, config.repeats)?;
         pages.drawings.extend(drawings);

@@ -10,12 +10,9 @@
 
 use super::WarpError;
 use super::published::{SPEED, Speed};
-use crate::arm::ArmError;
-use crate::draw::{Bars, Scale};
-use crate::output::Drawing;
-use crate::subject::Subject;
-use crate::table::{Column, Table};
-use schedlab_runner::{Request, RunEnd};
+use schedlab_lab::{Standard, Subject, run};
+use schedlab_report::chart::{Bars, Drawing, Scale};
+use schedlab_report::table::{Column, Table};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::{Workload, read_binary, write_binary};
@@ -112,17 +109,8 @@ fn measure(
         let start = Instant::now();
         let workload = read_binary(bytes).expect("it was written just now");
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
-        let mut params = subject.params.clone();
-        params.sort(); // as the runner wants them
-        let request = Request {
-            params,
-            ..Request::new(&workload, &subject.scheduler, Topology::flat(cpus).map_err(WarpError::Topology)?)
-        };
-        let report = schedlab_runner::run(&request).map_err(ArmError::from)?.report;
-        if let RunEnd::Misbehaved { report } = &report.end {
-            let reason = format!("{}: {}", report.kind, report.reason);
-            return Err(ArmError::Misbehaved { sched: subject.label.clone(), reason }.into());
-        }
+        let machine = Topology::flat(cpus).map_err(WarpError::Topology)?;
+        let report = run(&subject.on(&workload, machine), Standard::NoWarning)?.report;
         let found = Measured {
             label: format!("{}, {}", recording.name, subject.label),
             like: recording.like.map(|row| &SPEED[row]),
@@ -185,4 +173,26 @@ fn drawings(measured: &[Measured], subjects: usize) -> Vec<Drawing> {
             svg: speedup.svg(),
         },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spoilt::{circle, overfull};
+    use schedlab_lab::Ended;
+
+    #[test]
+    fn a_replay_that_deadlocks_or_warns_has_no_speed() {
+        let speed_of = |workload: Workload, sched: &str| {
+            let recording = Recording { name: "w".into(), like: None, workload, recorded: Span::from_s(1) };
+            speed(&[recording], &[Subject::native(sched).unwrap()], 1, 1).map(|(_, table)| table.rows.len())
+        };
+        let ended = |error| match error {
+            WarpError::Run(ended) => ended,
+            other => panic!("{other}"),
+        };
+        assert!(matches!(ended(speed_of(circle(), "fifo").unwrap_err()), Ended::Deadlock { .. }));
+        assert!(matches!(ended(speed_of(overfull(), "cbs").unwrap_err()), Ended::Warned { .. }));
+        assert_eq!(speed_of(overfull(), "fifo").unwrap(), 1);
+    }
 }

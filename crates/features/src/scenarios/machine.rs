@@ -141,7 +141,7 @@ fn capacity(bench: &Bench) -> Result<Finding, Trouble> {
         );
     }
     let seen = bench.go(Case::new("cores=4,capacity=1024*2+512*2", 10, &workload))?;
-    let last_s = seen.schedule.stays.last().map_or(0.0, |s| s.to_ns as f64 * 1e-9);
+    let last_s = seen.schedule.stays.last().map_or(0.0, |s| s.end_ns as f64 * 1e-9);
     Ok(Finding {
         as_expected: (2.0..2.5).contains(&last_s),
         found: format!("{last_s:.2} s"),

@@ -54,7 +54,7 @@ fn fifo(bench: &Bench) -> Result<Finding, Trouble> {
 
 fn round_robin(bench: &Bench) -> Result<Finding, Trouble> {
     let seen = bench.go(Case::new("1", 10, &hogs(1, 2, "policy=rr prio=50")).params(UNLIMITED))?;
-    let turns: Vec<u32> = seen.schedule.stays.iter().map(|s| s.task).collect();
+    let turns: Vec<u32> = seen.schedule.stays.iter().map(|s| s.task.0).collect();
     let changes = turns.windows(2).filter(|w| w[0] != w[1]).count();
     Ok(Finding::number(changes as f64, 99.0, 1.0, ""))
 }
@@ -135,6 +135,6 @@ fn deadline_order(bench: &Bench) -> Result<Finding, Trouble> {
         format!("- INIT 0 0 {pid} blocked name=dl {words}\n- WAKEUP {pid} 100ms\n- EXIT {pid} 10ms\n")
     };
     let seen = bench.go(Case::new("1", 1, &(task(1, "40ms") + &task(2, "20ms"))))?;
-    let order: Vec<u32> = seen.schedule.within(0, S).map(|s| s.task).collect();
+    let order: Vec<u32> = seen.schedule.within(0, S).map(|s| s.task.0).collect();
     Ok(Finding::words(format!("{order:?}"), "[1, 0]"))
 }

@@ -3,6 +3,7 @@
 use super::{S, feature, hogs};
 use crate::bench::Case;
 use crate::{Bench, Feature, Finding, Group, Trouble};
+use schedlab_stdx::percentile::upper_median;
 
 pub(super) fn features() -> Vec<Feature> {
     let f = |name, what, run| feature(name, Group::System, what, run);
@@ -99,12 +100,12 @@ fn phases(bench: &Bench, params: &[(&str, &str)]) -> Result<Vec<Option<u64>>, Tr
     let phase = |cpu: u32| {
         // a kernel thread that is woken between two ticks ends a turn there, too
         let ends = seen.schedule.stays.iter().filter(|s| {
-            s.cpu == cpu
-                && s.to_ns > S
-                && s.to_ns < seen.schedule.end_ns
-                && !seen.schedule.kernel.contains(&(cpu, s.to_ns))
+            s.cpu.0 == cpu
+                && s.end_ns > S
+                && s.end_ns < seen.schedule.end_ns
+                && !seen.schedule.kernel.contains(&(cpu, s.end_ns))
         });
-        let mut each: Vec<u64> = ends.map(|s| s.to_ns % tick_ns).collect();
+        let mut each: Vec<u64> = ends.map(|s| s.end_ns % tick_ns).collect();
         each.sort_unstable();
         each.dedup();
         if let [one] = each[..] { Some(one) } else { None }
@@ -173,14 +174,14 @@ fn slice(bench: &Bench) -> Result<Finding, Trouble> {
         match last {
             Some((task, _)) if task == stay.task => {}
             Some((_, since)) => {
-                turns.push(stay.from_ns - since);
-                last = Some((stay.task, stay.from_ns));
+                turns.push(stay.start_ns - since);
+                last = Some((stay.task, stay.start_ns));
             }
-            None => last = Some((stay.task, stay.from_ns)),
+            None => last = Some((stay.task, stay.start_ns)),
         }
     }
     turns.sort_unstable();
-    let median_ms = turns.get(turns.len() / 2).map_or(0.0, |ns| *ns as f64 / 1e6);
+    let median_ms = upper_median(&turns).map_or(0.0, |ns| ns as f64 / 1e6);
     Ok(Finding::number(median_ms, f64::from(turn_ms), 0.0, " ms"))
 }
 

@@ -78,13 +78,14 @@ pub struct Anonymised {
 }
 
 /// Writes `trace` and `snapshot` anew as `out` and the snapshot beside it, keeping the names of `ours` and all tasks
-/// they forked.
+/// they forked. Without a snapshot none is written, and kernel threads are
+/// others too: nothing says that they are not programs that call themselves so.
 ///
 /// # Errors
 /// [`HostError::Trace`], [`HostError::Snapshot`] or [`HostError::Io`]; nothing half-written stays.
 pub fn anonymise(
     trace: &Path,
-    snapshot: &Path,
+    snapshot: Option<&Path>,
     ours: &Ours,
     others: Others,
     out: &Path,
@@ -96,7 +97,8 @@ pub fn anonymise(
         .max_by_key(|index| file.buffers()[*index].stored_bytes())
         .ok_or_else(|| bad("it has no ring buffer".to_owned()))?;
     let buffer = &file.buffers()[index];
-    let snapshot = Snapshot::read(snapshot)?;
+    let has_snapshot = snapshot.is_some();
+    let snapshot = snapshot.map(Snapshot::read).transpose()?.unwrap_or_default();
     let mut bytes = File::open(trace).map_err(HostError::io("cannot read", trace))?;
 
     let mut shapes = Shapes::default();
@@ -160,7 +162,9 @@ pub fn anonymise(
     let meta = clean_meta(file.meta(index), &seen, &tasks, &read_back, others, &per_cpu);
     result.bytes = writer.finish(&meta).map_err(written)?.file_bytes;
     let rows = clean_snapshot(snapshot, &tasks, &read_back, others);
-    rows.write(&Snapshot::path_beside(out))?;
+    if has_snapshot {
+        rows.write(&Snapshot::path_beside(out))?;
+    }
 
     result.events = per_cpu.values().sum();
     let names = read_back.names.into_values().map(|(_, name)| name);

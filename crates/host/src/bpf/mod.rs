@@ -13,7 +13,6 @@
 //! Events are lost where a ring is full. Each sample carries how many had been lost on its CPU until then, so that the place of a
 //! loss is known: it is put where ftrace puts it, in the head of the next page.
 
-mod btf;
 mod insn;
 mod programs;
 mod sys;
@@ -34,11 +33,11 @@ use crate::error::HostError;
 use crate::events::{ESSENTIAL, split};
 use crate::signals::{event_fd, raise_event_fd};
 use crate::tracefs::{Tracefs, read_text};
-use btf::{Btf, kind};
 use programs::{
     Generator, InterruptCount, STATE_BYTES, STATE_CPUS, STATE_HEAD, STATE_PER_CPU, reported_state,
     trace_type, wanted_types,
 };
+use schedlab_btf::{Btf, Named};
 use schedlab_trace::write::{Missed, PageBuilder};
 use sys::{Attached, Epoll, Mapping};
 
@@ -106,9 +105,9 @@ impl BpfRecorder {
             return Err(format!("{cpus} CPUs are possible here, programs know {STATE_CPUS}"));
         }
         let description = sys::read_btf().map_err(|e| format!("/sys/kernel/btf/vmlinux: {e}"))?;
-        let btf = Btf::parse(description).map_err(|e| format!("/sys/kernel/btf/vmlinux: {e}"))?;
+        let btf = Btf::parse(&description).map_err(|e| format!("/sys/kernel/btf/vmlinux: {e}"))?;
         let mut wanted = wanted_types();
-        wanted.extend(names.iter().map(|name| (kind::TYPEDEF, trace_type(split(name).1))));
+        wanted.extend(names.iter().map(|name| (Named::Typedef, trace_type(split(name).1))));
         let types = btf.find(&wanted.iter().map(|(kind, name)| (*kind, name.as_str())).collect::<Vec<_>>());
 
         let ring_bytes = (buffer_kb.max(8) * 1024).next_power_of_two();

@@ -13,8 +13,8 @@
 
 use schedlab_trace::{EventFormat, Field, FieldKind};
 
-use super::btf::{Btf, TypeId, kind};
 use super::insn::{Asm, FRAME, Helper, If, Label, R0, R1, R2, R3, R6, R7, R8, R9, Size};
+use schedlab_btf::{Btf, Named, TypeId};
 use std::collections::BTreeMap;
 
 /// Bytes before the record in a sample.
@@ -90,7 +90,7 @@ pub(super) struct Program {
 pub(super) struct Generator<'a> {
     pub btf: &'a Btf,
     /// Types by kind and name.
-    pub types: &'a BTreeMap<(u32, String), TypeId>,
+    pub types: &'a BTreeMap<(Named, String), TypeId>,
     /// Map of rings by CPU.
     pub rings: i32,
     /// Map with the shared state.
@@ -118,12 +118,12 @@ impl InterruptCount {
     /// How it is found here. `named`: whether programs may name the kernel's variables.
     pub(super) fn find(
         btf: &Btf,
-        types: &BTreeMap<(u32, String), TypeId>,
+        types: &BTreeMap<(Named, String), TypeId>,
         named: bool,
     ) -> Result<InterruptCount, Unsupported> {
-        let variable = |name: &str| types.get(&(kind::VAR, name.to_owned())).copied();
+        let variable = |name: &str| types.get(&(Named::Variable, name.to_owned())).copied();
         let hot = || {
-            let of = types.get(&(kind::STRUCT, "pcpu_hot".to_owned()))?;
+            let of = types.get(&(Named::Struct, "pcpu_hot".to_owned()))?;
             Some((variable("pcpu_hot")?, btf.path(*of, "preempt_count")?))
         };
         let missing = "the kernel does not describe its preempt_count";
@@ -184,12 +184,13 @@ const CALLS: &[Call] = &[
 ];
 
 /// Types that programs may need.
-pub(super) fn wanted_types() -> Vec<(u32, String)> {
+pub(super) fn wanted_types() -> Vec<(Named, String)> {
     let structs = ["task_struct", "cfs_rq", "pt_regs", "cgroup", "cgroup_root", "kernfs_node", "pcpu_hot"];
-    let mut wanted: Vec<(u32, String)> =
-        structs.iter().map(|name| (kind::STRUCT, (*name).to_owned())).collect();
-    wanted.extend(["__preempt_count", "pcpu_hot", "runqueues"].map(|name| (kind::VAR, name.to_owned())));
-    wanted.extend(CALLS.iter().map(|call| (kind::FUNC, call.function.to_owned())));
+    let mut wanted: Vec<(Named, String)> =
+        structs.iter().map(|name| (Named::Struct, (*name).to_owned())).collect();
+    wanted
+        .extend(["__preempt_count", "pcpu_hot", "runqueues"].map(|name| (Named::Variable, name.to_owned())));
+    wanted.extend(CALLS.iter().map(|call| (Named::Function, call.function.to_owned())));
     wanted
 }
 
@@ -199,13 +200,13 @@ pub(super) fn trace_type(event: &str) -> String {
 }
 
 impl Generator<'_> {
-    fn type_of(&self, kind: u32, name: &str) -> Result<TypeId, Unsupported> {
+    fn type_of(&self, kind: Named, name: &str) -> Result<TypeId, Unsupported> {
         let id = self.types.get(&(kind, name.to_owned()));
         id.copied().ok_or_else(|| format!("the kernel does not describe {name}"))
     }
 
     fn offset(&self, of: &str, path: &str) -> Result<u32, Unsupported> {
-        let id = self.type_of(kind::STRUCT, of)?;
+        let id = self.type_of(Named::Struct, of)?;
         self.btf.path(id, path).ok_or_else(|| format!("struct {of} has no {path} here"))
     }
 
@@ -215,7 +216,7 @@ impl Generator<'_> {
         let (attach, sources) = match system {
             "syscalls" => self.call(event)?,
             _ => {
-                let id = self.type_of(kind::TYPEDEF, &trace_type(event))?;
+                let id = self.type_of(Named::Typedef, &trace_type(event))?;
                 (Attach::Tracepoint(id), self.tracepoint(event, id)?)
             }
         };
@@ -227,7 +228,7 @@ impl Generator<'_> {
         let name = event.strip_prefix("sys_enter_").or_else(|| event.strip_prefix("sys_exit_"));
         let call = CALLS.iter().find(|call| Some(call.name) == name);
         let Call { function, arguments, .. } = call.ok_or("no program for this system call")?;
-        let function = self.type_of(kind::FUNC, function)?;
+        let function = self.type_of(Named::Function, function)?;
         if event.starts_with("sys_exit_") {
             let parameters = self.btf.parameters(function).unwrap_or_default().len() as u32;
             return Ok((Attach::Exit(function), vec![("ret", Source::Returned(parameters))]));
@@ -246,7 +247,7 @@ impl Generator<'_> {
         }
         // the first is the tracer's own
         parameters.remove(0);
-        let is_task = |name: &String| name == "task_struct";
+        let is_task = |name: &&str| *name == "task_struct";
         Ok(match event {
             "sched_switch" => {
                 let tasks: Vec<u32> =
@@ -536,7 +537,7 @@ impl Generator<'_> {
         inner: &str,
     ) -> Result<(), Unsupported> {
         let of = Self::struct_of(event, argument);
-        let (offset, id) = (self.btf.member(self.type_of(kind::STRUCT, of)?, member))
+        let (offset, id) = (self.btf.member(self.type_of(Named::Struct, of)?, member))
             .ok_or_else(|| format!("struct {of} has no {member} here"))?;
         let to = self.btf.pointed_to(id).ok_or_else(|| format!("{of}.{member} is no pointer here"))?;
         let inner_offset =

@@ -23,6 +23,8 @@ pub use workloads::{WayCost, WorkloadCost};
 
 use std::ffi::OsString;
 
+use schedlab_stdx::percentile::interpolated;
+
 use crate::error::HostError;
 
 /// What to measure, and how often.
@@ -64,13 +66,8 @@ impl Spread {
     /// Of these samples; all zero without any.
     pub fn of(mut samples: Vec<f64>) -> Spread {
         samples.sort_by(f64::total_cmp);
-        let at = |quarter: usize| {
-            let last = samples.len().checked_sub(1)?;
-            let place = last as f64 * quarter as f64 / 4.0;
-            let (low, high) = (samples[place.floor() as usize], samples[place.ceil() as usize]);
-            Some(low + (high - low) * place.fract())
-        };
-        Spread { median: at(2).unwrap_or(0.0), low: at(1).unwrap_or(0.0), high: at(3).unwrap_or(0.0) }
+        let at = |share| interpolated(&samples, share).unwrap_or(0.0);
+        Spread { median: at(0.5), low: at(0.25), high: at(0.75) }
     }
 }
 

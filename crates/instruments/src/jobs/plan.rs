@@ -1,7 +1,7 @@
 //! Which of a task's blocks end a job, and when is the next one released? From the workload alone, before anything has run.
 
-use schedlab_units::{Policy, SchedParams, TaskId};
-use schedlab_workload::{Birth, EventKind, ExternalSource, Task, Wakeup, Workload};
+use schedlab_units::{Policy, SchedParams};
+use schedlab_workload::{EventKind, ExternalSource, Task, Wakeup, Workload};
 
 /// What a block means for the task's jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,21 +78,8 @@ impl JobPlan {
 
 /// The jobs of each task; row i is `TaskId(i)`. `None`: its wakeups say nothing about jobs.
 pub fn plans(workload: &Workload) -> Vec<Option<JobPlan>> {
-    let tasks = workload.tasks.iter().enumerate();
-    tasks.map(|(id, task)| plan(task, params(workload, TaskId(id as u32)))).collect()
-}
-
-/// Parameters at the task's start: its own, or its nearest forebear's that states some.
-fn params(workload: &Workload, mut id: TaskId) -> Option<SchedParams> {
-    for _ in 0..workload.tasks.len() {
-        let task = workload.task(id);
-        match (task.params, task.birth) {
-            (Some(params), _) => return Some(params),
-            (None, Birth::Fork { parent }) => id = parent,
-            (None, Birth::Init { .. }) => return None,
-        }
-    }
-    None
+    let params = |task| workload.inherited(task, |task| task.params);
+    workload.tasks.iter().map(|task| plan(task, params(task))).collect()
 }
 
 fn plan(task: &Task, params: Option<SchedParams>) -> Option<JobPlan> {

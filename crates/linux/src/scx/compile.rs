@@ -14,13 +14,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::ScxError;
-use super::btf::{Btf, Member};
-use super::elf::{Elf, essential};
+use super::names::essential;
 use super::relocate;
 use crate::build::BuiltKernel;
+use crate::elf::Elf;
+use schedlab_btf::{Btf, Member};
 
 /// How the scheduler itself is compiled.
 ///
@@ -55,7 +57,7 @@ const FLAGS: [&str; 22] = [
 pub(super) const KERNEL_PREFIX: &str = "linux.";
 
 /// A scheduler, compiled for one kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompiledScx {
     /// The shared object.
     pub object: PathBuf,
@@ -148,8 +150,7 @@ fn types(kernel: &BuiltKernel) -> Result<PathBuf, ScxError> {
     )?;
     fs::write(&header, text).map_err(io("write", &header))?;
     let data = fs::read(&btf).map_err(io("read", &btf))?;
-    let parsed =
-        Btf::parse(&data).ok_or_else(|| ScxError::Damaged { path: btf.clone(), why: "no BTF".into() })?;
+    let parsed = Btf::parse(&data).map_err(|why| ScxError::Damaged { path: btf.clone(), why: why.into() })?;
     let lines: String =
         parsed.enumerators().iter().map(|(name, value)| format!("{name} {value}\n")).collect();
     let list = aside.join("enumerators");
@@ -307,7 +308,7 @@ pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxEr
 }
 
 fn types_in(section: &[u8]) -> Result<Btf, ScxError> {
-    Btf::parse(section).ok_or_else(|| ScxError::Layout("the types (.BTF) are unreadable".into()))
+    Btf::parse(section).map_err(|why| ScxError::Layout(format!("the types (.BTF) are unreadable: {why}")))
 }
 
 fn steps(

@@ -14,10 +14,9 @@
 //! * `halves`: defaults in place of the scheduler's user-space half.
 
 mod abi;
-mod btf;
 mod compile;
-mod elf;
 mod halves;
+mod names;
 mod object;
 mod published;
 mod relocate;

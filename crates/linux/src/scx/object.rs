@@ -17,14 +17,16 @@ use std::ptr;
 
 use super::CompiledScx;
 use super::abi::{Abi, ExitRecord, MAX_MEMBERS, Map, OpsMember, Request, Syscall, Userland};
-use super::btf::{Btf, Kind, TypeId};
 use super::compile::KERNEL_PREFIX;
-use super::elf::{self, Elf, SHF_EXECINSTR};
 use super::halves::{self, Call, Half, Machine};
+use super::names::{essential, lookup};
 use super::{semantics, settings};
 use crate::abi::Topo;
+use crate::elf::{Elf, Symbol, SymbolKind};
 use crate::kernel::LinuxKernel;
+use crate::symbols::{Symbols, TEXT_START};
 use maps::MapInfo;
+use schedlab_btf::{Btf, Kind, TypeId};
 
 mod maps;
 
@@ -178,7 +180,7 @@ impl Scx {
         let elf = Elf::parse(&data).ok_or("the scheduler's object is damaged")?;
         let btf = elf
             .section(".BTF")
-            .and_then(|s| Btf::parse(s.data))
+            .and_then(|s| Btf::parse(s.data).ok())
             .ok_or("the scheduler's object has no types")?;
         // the same file is loaded once only, and the scheduler above may be of the same program
         let copy = group.map(|_| copied(&data)).transpose().map_err(say(&compiled.object))?;
@@ -209,7 +211,7 @@ impl Scx {
         if let Some(why) = table.check() {
             return Err(format!("the scheduler's object does not fit: {why}"));
         }
-        let code = elf.sections.iter().filter(|s| s.flags & SHF_EXECINSTR != 0);
+        let code = elf.sections.iter().filter(|s| s.is_code);
         let (low, high) = code.fold((u64::MAX, 0), |(l, h), s| (l.min(s.address), h.max(s.address + s.size)));
         // SAFETY: the object stays loaded as long as the process: `_library` is never dropped before it ends.
         unsafe { semantics::arm(base + low as usize..base + high as usize, table.faults) }
@@ -270,10 +272,9 @@ impl Scx {
         Ok(scx)
     }
 
-    fn find_variables(&mut self, symbols: &[elf::Symbol], base: usize) {
-        const OBJECT: u8 = 1;
+    fn find_variables(&mut self, symbols: &[Symbol], base: usize) {
         let mut addresses: BTreeMap<&str, Option<u64>> = BTreeMap::new();
-        for s in symbols.iter().filter(|s| s.section != 0 && s.kind == OBJECT) {
+        for s in symbols.iter().filter(|s| s.section != 0 && s.kind == SymbolKind::Variable) {
             // static variables of one name in several files cannot be told apart
             addresses.entry(&s.name).and_modify(|known| *known = None).or_insert(Some(s.value));
         }
@@ -423,7 +424,7 @@ impl Scx {
     }
 
     /// Programs that are run by request, and those that something other than the scheduler class would call.
-    fn find_programs(&mut self, elf: &Elf<'_>, symbols: &[elf::Symbol]) {
+    fn find_programs(&mut self, elf: &Elf<'_>, symbols: &[Symbol]) {
         let base = self.abi as usize
             - symbols.iter().find(|s| s.name == "schedlab_scx").map_or(0, |s| s.value as usize);
         let mut next: *mut c_void = ptr::null_mut();
@@ -572,7 +573,7 @@ impl Scx {
         // SAFETY: as for `record`; written once, before `exited`.
         let r = unsafe { &*self.record() };
         let names = Names::read(&self.kernel_object, self.kernel_text);
-        let names = names.unwrap_or(Names { ranges: Vec::new(), base: 0 });
+        let names = names.unwrap_or_default();
         let frame = |&address: &u64| {
             names.of(address).unwrap_or_else(|| format!("{:#x}", address.wrapping_sub(names.base)))
         };
@@ -644,8 +645,10 @@ pub struct ScxSetting {
 pub fn settings_of(compiled: &CompiledScx) -> Result<Vec<ScxSetting>, String> {
     let data = fs::read(&compiled.object).map_err(|e| format!("{}: {e}", compiled.object.display()))?;
     let elf = Elf::parse(&data).ok_or("the scheduler's object is damaged")?;
-    let btf =
-        elf.section(".BTF").and_then(|s| Btf::parse(s.data)).ok_or("the scheduler's object has no types")?;
+    let btf = elf
+        .section(".BTF")
+        .and_then(|s| Btf::parse(s.data).ok())
+        .ok_or("the scheduler's object has no types")?;
     let symbols = elf.symbols();
     let mut found = Vec::new();
     for (name, id) in btf.variables().filter(|(name, _)| !name.starts_with("__SCX_")) {
@@ -669,32 +672,24 @@ pub fn settings_of(compiled: &CompiledScx) -> Result<Vec<ScxSetting>, String> {
 }
 
 /// Names for addresses within the kernel object: functions and variables.
+#[derive(Default)]
 struct Names {
-    /// Address in this process, size, name; sorted.
-    ranges: Vec<(u64, u64, String)>,
+    symbols: Symbols,
+    /// Where the object is loaded.
     base: u64,
 }
 
 impl Names {
     fn read(object: &Path, kernel_text: usize) -> Option<Names> {
         let data = fs::read(object).ok()?;
-        let symbols = Elf::parse(&data)?.symbols();
-        let text = symbols.iter().find(|s| s.name == "warp_text_start")?.value;
-        let base = (kernel_text as u64).wrapping_sub(text);
-        const FUNCTION_OR_OBJECT: [u8; 2] = [1, 2];
-        let named = symbols
-            .into_iter()
-            .filter(|s| s.section != 0 && s.size > 0 && FUNCTION_OR_OBJECT.contains(&s.kind));
-        let mut ranges: Vec<_> = named.map(|s| (s.value.wrapping_add(base), s.size, s.name)).collect();
-        ranges.sort();
-        Some(Names { ranges, base })
+        let symbols = Symbols::of(&Elf::parse(&data)?, &[SymbolKind::Function, SymbolKind::Variable]);
+        let base = (kernel_text as u64).wrapping_sub(symbols.text_start());
+        (symbols.text_start() != 0).then_some(Names { symbols, base })
     }
 
     fn of(&self, address: u64) -> Option<String> {
-        let after = self.ranges.partition_point(|(start, _, _)| *start <= address);
-        let (start, size, name) = self.ranges.get(after.checked_sub(1)?)?;
-        let inside = address - start;
-        (inside < *size).then(|| if inside == 0 { name.clone() } else { format!("{name}+{inside:#x}") })
+        let (name, inside) = self.symbols.find(address.wrapping_sub(self.base))?;
+        Some(if inside == 0 { name.to_owned() } else { format!("{name}+{inside:#x}") })
     }
 
     /// A text with names in place of such addresses: what it says does not depend on where the object is loaded.
@@ -742,14 +737,11 @@ fn copied(data: &[u8]) -> std::io::Result<fs::File> {
 
 /// Settings are constants to the scheduler: its read-only data is written to before it runs.
 fn make_writable(elf: &Elf<'_>, base: usize) -> std::io::Result<()> {
-    const ALLOCATED: u64 = 2;
     const PAGE: u64 = 4096;
-    for s in
-        elf.sections.iter().filter(|s| s.flags & ALLOCATED != 0 && s.flags & SHF_EXECINSTR == 0 && s.size > 0)
-    {
+    for s in elf.sections.iter().filter(|s| s.is_loaded && !s.is_code && s.size > 0) {
         let from = s.address / PAGE * PAGE;
         let len = (s.address + s.size).next_multiple_of(PAGE) - from;
-        let code = elf.sections.iter().filter(|c| c.flags & SHF_EXECINSTR != 0 && c.size > 0);
+        let code = elf.sections.iter().filter(|c| c.is_code && c.size > 0);
         if code.into_iter().any(|c| c.address < from + len && from < c.address + c.size) {
             continue; // shares a page with code: dynamic linking's own tables
         }
@@ -788,16 +780,15 @@ fn link(
 ) -> Result<(), String> {
     let plain = |name: &str| name.strip_prefix(KERNEL_PREFIX).unwrap_or(name).to_owned();
     let mut wanted: BTreeSet<String> = imports.iter().map(|(_, _, name)| plain(name)).collect();
-    wanted.extend(imports.iter().map(|(_, _, name)| elf::essential(&plain(name)).to_owned()));
-    const TEXT: &str = "warp_text_start";
-    wanted.insert(TEXT.to_owned());
+    wanted.extend(imports.iter().map(|(_, _, name)| essential(&plain(name)).to_owned()));
+    wanted.insert(TEXT_START.to_owned());
     let data = fs::read(kernel_object).map_err(|e| format!("{}: {e}", kernel_object.display()))?;
     let kernel = Elf::parse(&data).ok_or("the kernel object is damaged")?;
-    let known = elf::lookup(&kernel.symbols(), &wanted);
-    let text = *known.get(TEXT).ok_or("the kernel object has no symbol table")? as usize;
+    let known = lookup(&kernel.symbols(), &wanted);
+    let text = *known.get(TEXT_START).ok_or("the kernel object has no symbol table")? as usize;
     for (at, addend, name) in imports {
         let name = plain(&name);
-        let value = match known.get(&name).or_else(|| known.get(elf::essential(&name))) {
+        let value = match known.get(&name).or_else(|| known.get(essential(&name))) {
             Some(value) => (kernel_text - text + *value as usize).wrapping_add(addend as usize),
             None => host_function(&name),
         };

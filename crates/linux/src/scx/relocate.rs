@@ -22,8 +22,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::ScxError;
-use super::btf::{Btf, Kind, Member, TypeId};
-use super::elf::essential;
+use super::names::essential;
+use schedlab_btf::{Btf, Kind, Member, TypeId};
 use syntax::{
     Access, Definition, Step, Token, access, bare, closing, definitions, named_type, place, pointed_to,
     source, tokens,

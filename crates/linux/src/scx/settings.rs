@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use super::btf::{Btf, Kind, TypeId};
+use schedlab_btf::{Btf, Kind, TypeId};
 
 /// A place for a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,9 @@
 
 use super::{MAGIC, VERSION};
 use crate::source::BATCH_RECORDS;
-use crate::{Batches, KernelThread, Kind, Log, LogError, LogHeader, LogTask, MemLog, PrevState, Record};
+use crate::{
+    Batches, KernelThread, Kind, Log, LogError, LogGroup, LogHeader, LogTask, MemLog, PrevState, Record,
+};
 use schedlab_units::{DeadlineParams, Policy, Span, TaskId};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -257,7 +259,19 @@ fn header_line(header: &mut LogHeader, key: &str, rest: &str) -> Result<(), Prob
             if id != expected.to_string() {
                 return Err(format!("expected task {expected}: tasks are numbered from t0 without gaps"));
             }
-            header.tasks.push(task_fields(fields)?);
+            let task = task_fields(fields)?;
+            if let Some(group) = task.group.filter(|group| *group as usize >= header.groups.len()) {
+                return Err(format!("group g{group} is not described in a line before this one"));
+            }
+            header.tasks.push(task);
+        }
+        "group" => {
+            let (id, fields) = rest.split_once(' ').unwrap_or((rest, ""));
+            let expected = format!("g{}", header.groups.len());
+            if id != expected {
+                return Err(format!("expected group {expected}: groups are numbered from g0 without gaps"));
+            }
+            header.groups.push(group_fields(fields)?);
         }
         "kernel_thread" => {
             let (id, name) = rest.split_once(" name=").ok_or("expected kN name=\"...\"")?;
@@ -270,6 +284,33 @@ fn header_line(header: &mut LogHeader, key: &str, rest: &str) -> Result<(), Prob
         _ => {} // a comment
     }
     return Ok(());
+
+    fn group_number(text: &str) -> Result<u32, Problem> {
+        let digits = text.strip_prefix('g').ok_or_else(|| format!("'{text}' is not a group, gN"))?;
+        number(digits, "group's number")
+    }
+
+    fn group_fields(text: &str) -> Result<LogGroup, Problem> {
+        let mut group = LogGroup::default();
+        let (fields, path) = text.split_once("path=").ok_or("expected path=\"...\" at the end")?;
+        group.path = string(path)?;
+        for field in fields.split_whitespace() {
+            match field.split_once('=') {
+                Some(("max_ns", value)) => {
+                    let (quota, period) = value.split_once('/').ok_or("expected max_ns=QUOTA/PERIOD")?;
+                    let span = |text| number(text, "time in ns").map(Span::from_ns);
+                    group.max = Some((span(quota)?, span(period)?));
+                }
+                Some(("cpuset", value)) => {
+                    let set = value.parse();
+                    group.cpuset =
+                        Some(set.map_err(|error: schedlab_units::ParseCpuSetError| error.to_string())?);
+                }
+                _ => return Err(format!("unknown field '{field}'; expected max_ns= or cpuset=")),
+            }
+        }
+        Ok(group)
+    }
 
     fn task_fields(text: &str) -> Result<LogTask, Problem> {
         let mut task = LogTask::default();
@@ -301,6 +342,7 @@ fn header_line(header: &mut LogHeader, key: &str, rest: &str) -> Result<(), Prob
                     task.affinity = Some(set);
                 }
                 "parent" => task.parent = Some(value.parse()?),
+                "group" => task.group = Some(group_number(value)?),
                 _ => return Err(format!("unknown field '{key}'")),
             }
         }

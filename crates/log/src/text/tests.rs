@@ -1,5 +1,5 @@
 use super::*;
-use crate::{KernelThread, Kind, LogError, LogHeader, LogTask, MemLog, Record};
+use crate::{KernelThread, Kind, LogError, LogGroup, LogHeader, LogTask, MemLog, Record};
 use proptest::prelude::*;
 use schedlab_units::{CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
 use std::path::Path;
@@ -148,8 +148,13 @@ pub(crate) fn any_header() -> impl Strategy<Value = LogHeader> {
     let affinity = proptest::option::of(proptest::collection::vec(0u32..200, 0..5))
         .prop_map(|cpus| cpus.map(|cpus| cpus.into_iter().map(schedlab_units::CpuId).collect::<CpuSet>()));
     let parent = proptest::option::of(0u32..1000).prop_map(|p| p.map(TaskId));
-    let task = (any::<u32>(), ".{0,20}", params, affinity, parent)
-        .prop_map(|(pid, name, params, affinity, parent)| LogTask { pid, name, params, affinity, parent });
+    let group = proptest::option::of(0u32..2);
+    let task = (any::<u32>(), ".{0,20}", params, affinity.clone(), parent, group).prop_map(
+        |(pid, name, params, affinity, parent, group)| LogTask { pid, name, params, affinity, parent, group },
+    );
+    let max = proptest::option::of((any::<u64>(), any::<u64>()))
+        .prop_map(|max| max.map(|(quota, period)| (Span::from_ns(quota), Span::from_ns(period))));
+    let group = (".{0,20}", max, affinity).prop_map(|(path, max, cpuset)| LogGroup { path, max, cpuset });
     let thread =
         (0u32..1 << 31, ".{0,20}").prop_map(|(pid, name)| KernelThread { pid: pid.min((1 << 31) - 2), name });
     let pair = (".{0,10}", ".{0,10}");
@@ -158,19 +163,26 @@ pub(crate) fn any_header() -> impl Strategy<Value = LogHeader> {
         proptest::collection::vec(task, 0..4),
         proptest::collection::vec(thread, 0..3),
         proptest::collection::vec(pair, 0..3),
+        proptest::collection::vec(group, 0..3),
     )
-        .prop_map(|((sched, sched_version, nr_cpus, hz, duration), tasks, kernel_threads, params)| {
-            LogHeader {
-                sched,
-                sched_version,
-                nr_cpus,
-                hz,
-                duration: Span::from_ns(duration),
-                tasks,
-                kernel_threads,
-                params,
-            }
-        })
+        .prop_map(
+            |((sched, sched_version, nr_cpus, hz, duration), mut tasks, kernel_threads, params, groups)| {
+                for task in &mut tasks {
+                    task.group = task.group.filter(|group| (*group as usize) < groups.len());
+                }
+                LogHeader {
+                    sched,
+                    sched_version,
+                    nr_cpus,
+                    hz,
+                    duration: Span::from_ns(duration),
+                    tasks,
+                    kernel_threads,
+                    params,
+                    groups,
+                }
+            },
+        )
 }
 
 proptest! {

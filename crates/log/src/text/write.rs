@@ -1,7 +1,7 @@
 //! Log to text.
 
 use super::{MAGIC, VERSION};
-use crate::{Kind, Log, LogError, LogHeader, LogTask, PrevState, Record, for_each};
+use crate::{Kind, Log, LogError, LogGroup, LogHeader, LogTask, PrevState, Record, for_each};
 use schedlab_units::{Policy, TaskId};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -46,6 +46,9 @@ fn header_text(header: &LogHeader) -> String {
     for (name, value) in &header.params {
         line(format!("param {} {}", string(name), string(value)));
     }
+    for (index, group) in header.groups.iter().enumerate() {
+        line(group_text(index, group, &string(&group.path)));
+    }
     for (index, task) in header.tasks.iter().enumerate() {
         line(task_text(TaskId(index as u32), task, &string(&task.name)));
     }
@@ -74,8 +77,17 @@ fn task_text(id: TaskId, task: &LogTask, name: &str) -> String {
     if let Some(parent) = task.parent {
         field("parent", parent.to_string());
     }
+    if let Some(group) = task.group {
+        field("group", format!("g{group}"));
+    }
     field("name", name.to_string());
     text
+}
+
+fn group_text(index: usize, group: &LogGroup, path: &str) -> String {
+    let max = group.max.map(|(quota, period)| format!(" max_ns={}/{}", quota.as_ns(), period.as_ns()));
+    let cpuset = group.cpuset.as_ref().map(|cpus| format!(" cpuset={cpus}"));
+    format!("group g{index}{}{} path={path}", max.unwrap_or_default(), cpuset.unwrap_or_default())
 }
 
 /// Appends the line of one record, without the line's end.

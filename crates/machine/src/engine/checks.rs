@@ -11,6 +11,7 @@
 
 use super::{Machine, NO_TOKEN, Run, SAMPLE_EVERY, Wait};
 use crate::kernel::{Fault, FaultKind, Kernel, Stimulus};
+use crate::order::Order;
 use schedlab_units::{CpuId, TaskId};
 
 /// More events than this at one instant are a livelock: far above what 1,024 CPUs and 100,000 tasks starting at once need.
@@ -27,7 +28,7 @@ pub(super) fn spins_for_ever(cpu: CpuId) -> Fault {
     Fault { kind: FaultKind::Livelock, reason: format!("{cpu} spins in the kernel for ever") }
 }
 
-impl<K: Kernel> Machine<K> {
+impl<K: Kernel, O: Order> Machine<K, O> {
     /// Looks, before a CPU is resumed for this, whether events pile up at this instant or tasks have been lost.
     pub(super) fn check(&mut self, stimulus: Stimulus<'_>) -> Result<(), Box<Fault>> {
         let (instant_ns, events) = self.crowd;

@@ -2,12 +2,13 @@
 
 use super::{BOOT_MAX, CONTROL_MAX, Machine};
 use crate::kernel::{Boot, Control, Fault, FaultKind, Kernel, Spawn, SpawnState, Stimulus};
+use crate::order::Order;
 use crate::program::Code;
 use crate::queue::Key;
 use schedlab_units::{CpuId, Span, TaskId, Time};
 use std::sync::Arc;
 
-impl<K: Kernel> Machine<K> {
+impl<K: Kernel, O: Order> Machine<K, O> {
     pub(super) fn boot(&mut self) -> Result<(), Box<Fault>> {
         let boot = Boot {
             topology: &self.setup.topology,
@@ -52,6 +53,10 @@ impl<K: Kernel> Machine<K> {
     /// Time 0 of the workload: the log starts, runnable tasks come into being, first sleeps are armed.
     pub(super) fn start(&mut self, epoch_ns: u64) -> Result<(), Box<Fault>> {
         self.kernel.start_log(Time::from_ns(epoch_ns));
+        if O::STEERS {
+            self.kernel.set_points(self.order.points());
+            self.order.start();
+        }
         let mut now = Vec::new();
         for index in 0..self.program.tasks.len() {
             let id = TaskId(index as u32);
@@ -131,11 +136,18 @@ impl<K: Kernel> Machine<K> {
     /// Hands a request in and goes on until it is carried out: at this instant, unless a task that was just created keeps the
     /// kernel from it (a deadline task on the only CPU), in which case time goes on.
     fn control(&mut self, request: Control<'_>) -> Result<(), Box<Fault>> {
+        self.order.may_hold(false);
+        let done = self.control_at_once(request);
+        self.order.may_hold(true);
+        done
+    }
+
+    fn control_at_once(&mut self, request: Control<'_>) -> Result<(), Box<Fault>> {
         self.kernel.control(Time::from_ns(self.now_ns), request)?;
         let limit = Key::after(self.now_ns + CONTROL_MAX.as_ns());
         loop {
-            if let Some(cpu) = self.kernel.next_kick().or_else(|| self.spinning.pop_front()) {
-                self.step(cpu, Stimulus::Continue)?;
+            if let Some(turn) = self.next_turn() {
+                self.go_on(turn.cpu)?;
             } else if let Some(result) = self.kernel.control_done() {
                 return result.map_err(Box::new);
             } else if !self.next_event(limit)? {

@@ -8,6 +8,7 @@
 
 use super::{Machine, NO_TOKEN, Run, pay};
 use crate::kernel::{Fault, Kernel, Op, Spawn, SpawnState, Stimulus};
+use crate::order::Order;
 use crate::program::{Code, Step};
 use crate::queue::{CLASS_OP, Key};
 use schedlab_log::{Kind, Record, note};
@@ -32,7 +33,7 @@ impl Run {
     }
 }
 
-impl<K: Kernel> Machine<K> {
+impl<K: Kernel, O: Order> Machine<K, O> {
     /// The task on this CPU has computed as long as its program says: its next step.
     #[inline(always)]
     pub(super) fn next_step(&mut self, cpu: CpuId, id: TaskId) -> Act {

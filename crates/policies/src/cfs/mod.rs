@@ -18,9 +18,10 @@
 //! moves per second here, 23 in Harmony's runs. *Not explained*: [8,0,0,0] takes Harmony's kernel 30 moves, this model 6. Against real 6.1 on one CPU: fairbench within 1 %, responsebench within 0.4 % (see `tests`).
 //! *Uncertain*: 2.6.32's choice of a CPU at wakeup (its last or its waker's here; later stable kernels also look for an idle one).
 //!
-//! *Several CPUs*: a tree per CPU, balancing by scheduling domains (`kit::balance`); tunables grow with 1 + log2(CPUs), at most 4 times.
+//! *Several CPUs*: a tree per CPU, balancing by scheduling domains (`kit::balance`); defaults of tunables grow with the machine
+//! ([`Tunable`]).
 //!
-//! *Parameters*: `hz`, `latency`, `min_granularity`, `wakeup_granularity` (before scaling: 2.6.32: 1000, 5 ms, 1 ms, 1 ms; 6.1: 250,
+//! *Parameters*: `hz`, `latency`, `min_granularity`, `wakeup_granularity` (on one CPU: 2.6.32: 1000, 5 ms, 1 ms, 1 ms; 6.1: 250,
 //! 6 ms, 0.75 ms, 1 ms), `migration_cost` (0.5 ms).
 
 use crate::kit::balance::{Balancer, MayLeave, Rules};
@@ -57,12 +58,12 @@ pub struct CfsParams {
     pub hz: u64,
     /// When in its period the tick comes.
     pub tick_phase: Span,
-    /// Period in which each task should run once, before scaling.
-    pub latency: Span,
-    /// Shortest slice, before scaling.
-    pub min_granularity: Span,
-    /// How far ahead the current task must be for a woken one to preempt it, before scaling.
-    pub wakeup_granularity: Span,
+    /// Period in which each task should run once.
+    pub latency: Tunable,
+    /// Shortest slice.
+    pub min_granularity: Tunable,
+    /// How far ahead the current task must be for a woken one to preempt it.
+    pub wakeup_granularity: Tunable,
     /// A task that ran less than this ago is cache hot.
     pub migration_cost: Span,
 }
@@ -103,9 +104,36 @@ impl Task {
     }
 }
 
-/// 1 + log2 of the number of CPUs, at most 4: by how much tunables grow.
-pub(crate) fn scaling(nr_cpus: u32) -> u64 {
-    u64::from(1 + nr_cpus.min(8).ilog2())
+/// A length of time that may grow with the machine, as Linux's tunables do (`tunable_scaling` = 1).
+///
+/// ```text
+/// text         1 CPU    2, 3     4 to 7   8 and more
+/// 700us*log    0.7 ms   1.4 ms   2.1 ms   2.8 ms
+/// 700us        0.7 ms   0.7 ms   0.7 ms   0.7 ms
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tunable {
+    /// This long on every machine.
+    Fixed(Span),
+    /// This long on one CPU; times 1 + log2(CPUs), of at most 8 CPUs, on several.
+    Growing(Span),
+}
+
+impl Tunable {
+    /// What marks a value that grows, in text.
+    pub(crate) const GROWS: &str = "*log";
+
+    /// What is in force on a machine of so many CPUs.
+    pub fn in_force(self, nr_cpus: u32) -> Span {
+        match self {
+            Tunable::Fixed(span) => span,
+            Tunable::Growing(span) => Span::from_ns(span.as_ns() * u64::from(1 + nr_cpus.min(8).ilog2())),
+        }
+    }
+
+    fn is_zero(self) -> bool {
+        self.in_force(1) == Span::ZERO
+    }
 }
 
 /// See the module.
@@ -120,7 +148,7 @@ impl Cfs {
     /// With these parameters, none of which is zero.
     pub fn new(params: CfsParams) -> Cfs {
         assert!(
-            params.hz > 0 && params.latency > Span::ZERO && params.min_granularity > Span::ZERO,
+            params.hz > 0 && !params.latency.is_zero() && !params.min_granularity.is_zero(),
             "slices of zero have no meaning"
         );
         let rules = Rules {
@@ -153,7 +181,7 @@ impl Cfs {
             }
         }
         let is_modern = self.params.version == CfsVersion::V6_1;
-        let nr_latency = self.params.latency.as_ns().div_ceil(self.params.min_granularity.as_ns());
+        let nr_latency = self.queues.nr_latency();
         let rq = &mut self.queues.cpus[cpu.index()];
         rq.resched = true;
         if is_modern && !by_class {

@@ -42,11 +42,11 @@ impl Rq {
 
 #[derive(Debug)]
 pub(super) struct Queues {
-    version: CfsVersion,
+    params: CfsParams,
+    /// The tunables in force here, known from [`Self::boot`] on.
     latency: Span,
     min_granularity: Span,
     wakeup_granularity: Span,
-    migration_cost: Span,
     nr_latency: u64,
     pub(super) tasks: Table<Task>,
     pub(super) cpus: Vec<Rq>,
@@ -61,12 +61,11 @@ fn times(span: Span, factor: u64) -> Span {
 impl Queues {
     pub(super) fn new(params: CfsParams) -> Queues {
         Queues {
-            version: params.version,
-            latency: params.latency,
-            min_granularity: params.min_granularity,
-            wakeup_granularity: params.wakeup_granularity,
-            migration_cost: params.migration_cost,
-            nr_latency: params.latency.as_ns().div_ceil(params.min_granularity.as_ns()),
+            params,
+            latency: Span::ZERO,
+            min_granularity: Span::ZERO,
+            wakeup_granularity: Span::ZERO,
+            nr_latency: 0,
             tasks: Table::default(),
             cpus: Vec::new(),
             sequence: 0,
@@ -75,14 +74,20 @@ impl Queues {
     }
 
     pub(super) fn boot(&mut self, view: &View) {
-        let factor = scaling(view.nr_cpus());
-        self.latency = times(self.latency, factor);
-        self.min_granularity = times(self.min_granularity, factor);
-        self.wakeup_granularity = times(self.wakeup_granularity, factor);
-        self.cpus = vec![Rq::default(); view.nr_cpus() as usize];
+        let nr_cpus = view.nr_cpus();
+        self.latency = self.params.latency.in_force(nr_cpus);
+        self.min_granularity = self.params.min_granularity.in_force(nr_cpus);
+        self.wakeup_granularity = self.params.wakeup_granularity.in_force(nr_cpus);
+        self.nr_latency = self.latency.as_ns().div_ceil(self.min_granularity.as_ns());
+        self.cpus = vec![Rq::default(); nr_cpus as usize];
     }
 
-    /// The period, scaled, in virtual time.
+    /// How many tasks the period has room for.
+    pub(super) fn nr_latency(&self) -> u64 {
+        self.nr_latency
+    }
+
+    /// The period, in virtual time.
     pub(super) fn latency_ns(&self) -> i64 {
         self.latency.as_ns() as i64
     }
@@ -123,7 +128,7 @@ impl Queues {
         };
         let slice = Span::from_ns(Rate::part(weight, load.max(1)).times(period));
         // 6.1 does not let it fall below the granularity
-        if self.version == CfsVersion::V6_1 { slice.max(self.min_granularity) } else { slice }
+        if self.params.version == CfsVersion::V6_1 { slice.max(self.min_granularity) } else { slice }
     }
 
     /// The task comes from the queue of another CPU, or left this one: the same distance from that one's minimum here.
@@ -142,7 +147,7 @@ impl Queues {
     /// is a leaving and joining.
     pub(super) fn begin(&mut self, view: &View, cpu: CpuId, task: TaskId, parent: Option<TaskId>) {
         let own = self.tasks[task].weight;
-        let (here, inherited) = match self.version {
+        let (here, inherited) = match self.params.version {
             CfsVersion::V2_6_32 => (cpu, own),
             CfsVersion::V6_1 => parent.map_or((CpuId(0), NICE_0_WEIGHT.0), |parent| {
                 (view.task_cpu(parent), weight_of(view.params(parent)))
@@ -190,8 +195,11 @@ impl Queues {
 
     /// A sleeper gets half a period of credit at most.
     pub(super) fn place_woken(&mut self, cpu: CpuId, task: TaskId, is_idle: bool) {
-        let credit =
-            if is_idle && self.version == CfsVersion::V6_1 { self.min_granularity } else { self.latency };
+        let credit = if is_idle && self.params.version == CfsVersion::V6_1 {
+            self.min_granularity
+        } else {
+            self.latency
+        };
         let at_least = self.cpus[cpu.index()].min_vruntime - (credit.as_ns() / 2) as i64;
         let vruntime = &mut self.tasks[task].vruntime;
         *vruntime = at_least.max(*vruntime);
@@ -330,7 +338,7 @@ impl RunQueues for Queues {
             pulled.all_pinned = false;
             let state = self.tasks[task];
             let rq = &self.cpus[from.index()];
-            let hot = view.now().saturating_since(state.last_ran) < self.migration_cost
+            let hot = view.now().saturating_since(state.last_ran) < self.params.migration_cost
                 || [rq.last_buddy, rq.next_buddy].contains(&Some(task));
             if (hot && want.hot == Hot::Stays) || state.weight / 2 > left {
                 continue;

@@ -93,7 +93,7 @@ fn fits_differ() {
     let on = |fit: &str| {
         let specs = [periodic(5, 10, 20), periodic(4, 10, 20)];
         let measured = Lab::new("pedf", 2).param("fit", fit).run(Span::from_ms(20), &specs).unwrap();
-        let b = measured.runs(2).into_iter().find(|run| run.3.0 == 1 && run.2 > run.1);
+        let b = measured.runs().iter().find(|run| run.3.0 == 1 && run.2 > run.1);
         b.unwrap().0
     };
     assert_eq!([on("first"), on("best"), on("worst")], [0, 0, 1]);
@@ -113,7 +113,7 @@ fn background_tasks_go_where_most_is_left() {
     let cpus = |sched: &str, fit: &str| -> Vec<Vec<usize>> {
         let measured = Lab::new(sched, 2).param("fit", fit).run(Span::from_ms(100), &specs).unwrap();
         let of_task = |task: u32| {
-            let runs = measured.runs(2).into_iter().filter(|run| run.3.0 == task && run.2 > run.1);
+            let runs = measured.runs().iter().filter(|run| run.3.0 == task && run.2 > run.1);
             let mut cpus: Vec<usize> = runs.map(|run| run.0).collect();
             cpus.dedup();
             cpus

@@ -20,13 +20,13 @@
 //! averages: on several CPUs this approximates 6.12. No groups, no bandwidth limits.
 //! *Uncertain*: details of balancing; whether delayed tasks count for it (here yes, as runnable).
 //!
-//! *Several CPUs*: a tree per CPU, balancing by scheduling domains; the slice grows with 1 + log2(CPUs), at most 4 times.
+//! *Several CPUs*: a tree per CPU, balancing by scheduling domains; the default slice grows with the machine ([`Tunable`]).
 //!
-//! *Parameters*: `hz` (250), `base_slice` (0.70 ms before it grows: 2.8 ms on 8 CPUs; 6.12.0 had 0.75), `migration_cost` (0.5 ms), and
+//! *Parameters*: `hz` (250), `base_slice` (0.70 ms on one CPU, 2.8 ms on 8; 6.12.0 had 0.75), `migration_cost` (0.5 ms), and
 //! the features `run_to_parity`, `delay_dequeue`, `preempt_short` (yes or no). A task's own slice is set, as by `sched_setattr`, by the
 //! runtime of its deadline parameters (0.1 to 100 ms) if its policy is normal.
 
-use crate::cfs::{scaling, weight_of};
+use crate::cfs::{Tunable, weight_of};
 use crate::kit::balance::{Balancer, MayLeave, Rules};
 use crate::kit::deadline_tree::DeadlineTrees;
 use crate::kit::rate::Rate;
@@ -50,8 +50,8 @@ pub struct EevdfParams {
     pub hz: u64,
     /// When in its period the tick comes.
     pub tick_phase: Span,
-    /// Slice of a task that asks for none, before scaling.
-    pub base_slice: Span,
+    /// Slice of a task that asks for none.
+    pub base_slice: Tunable,
     /// A task that ran less than this ago is cache hot.
     pub migration_cost: Span,
     /// The current task keeps the CPU until its slice is over.
@@ -67,7 +67,7 @@ impl Default for EevdfParams {
         EevdfParams {
             hz: 250,
             tick_phase: Span::from_ms(1),
-            base_slice: Span::from_us(700),
+            base_slice: Tunable::Growing(Span::from_us(700)),
             migration_cost: Span::from_us(500),
             run_to_parity: true,
             delay_dequeue: true,
@@ -119,7 +119,10 @@ pub struct Eevdf {
 impl Eevdf {
     /// With these parameters; rate and slice are not zero.
     pub fn new(params: EevdfParams) -> Eevdf {
-        assert!(params.hz > 0 && params.base_slice > Span::ZERO, "a slice of zero has no meaning");
+        assert!(
+            params.hz > 0 && params.base_slice.in_force(1) > Span::ZERO,
+            "a slice of zero has no meaning"
+        );
         let rules = Rules {
             unit: NICE_0_WEIGHT.0,
             may_leave: MayLeave::AboveCapacity,

@@ -28,6 +28,8 @@ pub(super) struct Rq {
 #[derive(Debug)]
 pub(super) struct Queues {
     params: EevdfParams,
+    /// In force here, known from [`Self::boot`] on.
+    base_slice: Span,
     tick: Span,
     pub(super) tasks: Table<Task>,
     trees: DeadlineTrees,
@@ -40,6 +42,7 @@ impl Queues {
     pub(super) fn new(params: EevdfParams) -> Queues {
         Queues {
             params,
+            base_slice: Span::ZERO,
             tick: Span::from_ns(1_000_000_000 / params.hz),
             tasks: Table::default(),
             trees: DeadlineTrees::default(),
@@ -50,14 +53,14 @@ impl Queues {
     }
 
     pub(super) fn boot(&mut self, view: &View) {
-        self.params.base_slice = Span::from_ns(self.params.base_slice.as_ns() * scaling(view.nr_cpus()));
+        self.base_slice = self.params.base_slice.in_force(view.nr_cpus());
         self.cpus = vec![Rq::default(); view.nr_cpus() as usize];
         self.trees = DeadlineTrees::new(view.nr_cpus() as usize);
     }
 
     pub(super) fn slice_of(&self, view: &View, task: TaskId) -> Span {
         let asked = view.params(task).deadline.map(|deadline| deadline.runtime);
-        asked.map_or(self.params.base_slice, |slice| slice.clamp(SLICES.0, SLICES.1))
+        asked.map_or(self.base_slice, |slice| slice.clamp(SLICES.0, SLICES.1))
     }
 
     /// The weighted mean of the vruntimes, rounded down.

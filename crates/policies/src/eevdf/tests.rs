@@ -57,7 +57,7 @@ fn service_error_is_below_a_quantum() {
     let weights: Vec<f64> = nices.iter().map(|&n| Nice::new(n).unwrap().weight().0 as f64).collect();
     let total: f64 = weights.iter().sum();
     let mut service_ms = vec![0.0; tasks.len()];
-    for (_, from_ns, to_ns, task) in measured.runs(1) {
+    for &(_, from_ns, to_ns, task) in measured.runs() {
         service_ms[task.index()] += (to_ns - from_ns) as f64 * 1e-6;
         let now_ms = to_ns as f64 * 1e-6;
         for (place, weight) in weights.iter().enumerate().filter(|_| now_ms >= 20.0) {

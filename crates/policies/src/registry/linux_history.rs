@@ -34,19 +34,20 @@ const TICK_PHASE: ParamInfo = ParamInfo {
 };
 const TICK_PHASE_0: ParamInfo =
     ParamInfo { name: "tick_phase", default: "0ms", help: "when in its period the tick comes" };
-const LATENCY: &str = "period in which each task should run once, before it grows with 1 + log2(CPUs)";
-const LATENCY_5: ParamInfo = ParamInfo { name: "latency", default: "5ms", help: LATENCY };
-const LATENCY_6: ParamInfo = ParamInfo { name: "latency", default: "6ms", help: LATENCY };
+const LATENCY: &str =
+    "period in which each task should run once; *log: times 1 + log2(CPUs), at most 4 times";
+const LATENCY_5: ParamInfo = ParamInfo { name: "latency", default: "5ms*log", help: LATENCY };
+const LATENCY_6: ParamInfo = ParamInfo { name: "latency", default: "6ms*log", help: LATENCY };
 const MIN_GRANULARITY: &str =
-    "share of the period per task if there are many, before it grows with 1 + log2(CPUs)";
+    "share of the period per task if there are many; *log: times 1 + log2(CPUs), at most 4 times";
 const MIN_GRANULARITY_1: ParamInfo =
-    ParamInfo { name: "min_granularity", default: "1ms", help: MIN_GRANULARITY };
+    ParamInfo { name: "min_granularity", default: "1ms*log", help: MIN_GRANULARITY };
 const MIN_GRANULARITY_075: ParamInfo =
-    ParamInfo { name: "min_granularity", default: "750us", help: MIN_GRANULARITY };
+    ParamInfo { name: "min_granularity", default: "750us*log", help: MIN_GRANULARITY };
 const WAKEUP_GRANULARITY: ParamInfo = ParamInfo {
     name: "wakeup_granularity",
-    default: "1ms",
-    help: "how far ahead the current task must be for a woken one to preempt it, before it grows with 1 + log2(CPUs)",
+    default: "1ms*log",
+    help: "how far ahead the current task must be for a woken one to preempt it; *log: times 1 + log2(CPUs), at most 4 times",
 };
 const MIGRATION_COST: ParamInfo = ParamInfo {
     name: "migration_cost",
@@ -55,8 +56,8 @@ const MIGRATION_COST: ParamInfo = ParamInfo {
 };
 const BASE_SLICE: ParamInfo = ParamInfo {
     name: "base_slice",
-    default: "700us",
-    help: "request of a task that asks for none, before it grows with 1 + log2(CPUs) (6.12.0 had 750us)",
+    default: "700us*log",
+    help: "request of a task that asks for none; *log: times 1 + log2(CPUs), at most 4 times (6.12.0 had 750us*log)",
 };
 const RUN_TO_PARITY: ParamInfo = ParamInfo {
     name: "run_to_parity",
@@ -191,7 +192,7 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
                 Eevdf::new(EevdfParams {
                     hz: params.number(&HZ_250, 1, 10_000)?,
                     tick_phase: params.phase(&TICK_PHASE)?,
-                    base_slice: params.span(&BASE_SLICE)?,
+                    base_slice: params.tunable(&BASE_SLICE)?,
                     migration_cost: params.span(&MIGRATION_COST)?,
                     run_to_parity: params.yes_no(&RUN_TO_PARITY)?,
                     delay_dequeue: params.yes_no(&DELAY_DEQUEUE)?,
@@ -232,9 +233,9 @@ fn cfs(
         version,
         hz: params.number(hz, 1, 10_000)?,
         tick_phase: params.phase(tick_phase)?,
-        latency: params.span(latency)?,
-        min_granularity: params.span(min_granularity)?,
-        wakeup_granularity: params.span(&WAKEUP_GRANULARITY)?,
+        latency: params.tunable(latency)?,
+        min_granularity: params.tunable(min_granularity)?,
+        wakeup_granularity: params.tunable(&WAKEUP_GRANULARITY)?,
         migration_cost: params.span(&MIGRATION_COST)?,
     })
 }

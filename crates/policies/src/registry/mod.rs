@@ -3,6 +3,7 @@
 //! A scheduler is registered in the file of its family: `basic` (first in first out, round robin), `proportional` (shares of the
 //! CPU). A family is a `pub(super) const POLICIES: &[PolicyInfo]`, named in [`FAMILIES`].
 
+use crate::cfs::Tunable;
 use schedlab_machine::policy::Policy;
 use schedlab_units::Span;
 use std::str::FromStr;
@@ -134,6 +135,22 @@ impl Params<'_> {
         })
     }
 
+    /// A length of time greater than zero, `3ms`, or one that grows with the machine, `3ms*log`.
+    fn tunable(&self, param: &'static ParamInfo) -> Result<Tunable, PolicyError> {
+        self.read(param, |value| {
+            let (span, grows) = match value.strip_suffix(Tunable::GROWS) {
+                Some(span) => (span, true),
+                None => (value, false),
+            };
+            match span.parse::<Span>() {
+                Ok(Span::ZERO) => Err("must be greater than zero".into()),
+                Ok(span) if grows => Ok(Tunable::Growing(span)),
+                Ok(span) => Ok(Tunable::Fixed(span)),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+    }
+
     /// A length of time, which may be zero.
     fn phase(&self, param: &'static ParamInfo) -> Result<Span, PolicyError> {
         self.read(param, |value| value.parse::<Span>().map_err(|error| error.to_string()))
@@ -158,6 +175,25 @@ impl PolicyInfo {
         make: fn(&Params<'_>) -> Result<Box<dyn Policy>, PolicyError>,
     ) -> PolicyInfo {
         PolicyInfo { name, summary, source, differs: "", uncertain: "not stated by its author", params, make }
+    }
+
+    /// The address of the function that builds it, for another process of the same executable ([`PolicyInfo::with_maker`]).
+    pub fn maker(&self) -> usize {
+        self.make as usize
+    }
+
+    /// The scheduler of another process of the same executable, by what that one said about it.
+    ///
+    /// # Safety
+    /// `maker` is the address here of the function whose address there is [`PolicyInfo::maker`].
+    pub unsafe fn with_maker(name: &'static str, params: &'static [ParamInfo], maker: usize) -> PolicyInfo {
+        // SAFETY: by the caller's word it is the address of a function of this type.
+        let make = unsafe {
+            std::mem::transmute::<*const (), fn(&Params<'_>) -> Result<Box<dyn Policy>, PolicyError>>(
+                std::ptr::with_exposed_provenance(maker),
+            )
+        };
+        PolicyInfo::new(name, "", "", params, make)
     }
 
     /// A policy that is broken on purpose.

@@ -74,7 +74,7 @@ fn fixed_priorities_divide_by_response_times() {
         assert_eq!(measured.warnings, Vec::<String>::new());
         let on = |cpu| {
             let mut tasks: Vec<u32> =
-                measured.runs(2).into_iter().filter(|run| run.0 == cpu).map(|run| run.3.0).collect();
+                measured.runs().iter().filter(|run| run.0 == cpu).map(|run| run.3.0).collect();
             tasks.sort_unstable();
             tasks.dedup();
             tasks

@@ -39,7 +39,7 @@ fn balance_is_slow_and_perfect() {
     let measured = Lab::new("ule", 4).run(Span::from_s(40), &vec![hog; 16]).unwrap();
     let end = Span::from_s(40).as_ns();
     let mut last = [0u32; 16];
-    for (cpu, _, to, task) in measured.runs(4) {
+    for &(cpu, _, to, task) in measured.runs() {
         if task.index() < 16 && to <= end {
             last[task.index()] = cpu as u32;
         }

@@ -16,9 +16,9 @@ mod proto;
 
 use crate::calls::{Call, calls_for};
 use crate::jobs::DeadlineMark;
-use crate::order::{Order, SetWords, birth_words, marker, prio, thread_ids};
+use crate::order::{Order, birth_words, marker, prio, thread_ids};
 use proto::{bytes, field, message, number, varint};
-use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each, note};
+use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, SetWords, for_each, note};
 use schedlab_stdx::aside;
 use schedlab_trace::{Marker, Pid, settings_line};
 use schedlab_units::{Policy, TaskId};

@@ -27,9 +27,9 @@ mod tests;
 pub use snapshot::Extra;
 
 use crate::calls::{Call, calls_for};
-use crate::order::{Order, SetWords, birth_words, marker, prio, thread_ids};
+use crate::order::{Order, birth_words, marker, prio, thread_ids};
 use records::{COMM, Common, HARDIRQ, HEADER_EVENT, HEADER_PAGE, Record as Bytes, Side, comm, formats, id};
-use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, for_each, note};
+use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, SetWords, for_each, note};
 use schedlab_trace::write::{
     Compression, EventSystem, FileVersion, PageBuilder, TraceDatWriter, TraceMeta, WriteOptions,
 };

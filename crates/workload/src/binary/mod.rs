@@ -20,7 +20,7 @@ mod read;
 mod varint;
 mod write;
 
-pub use read::{BinaryError, BinaryProblem, BinaryReader, Part, read_binary};
+pub use read::{BinaryError, BinaryProblem, BinaryReader, Part, read_binary, read_binary_within};
 pub use write::{BinaryWriter, write_binary};
 
 /// First bytes of a binary workload. (The first has its top bit set, so that no text starts like it.)
@@ -34,10 +34,8 @@ const FILE_HEADER: usize = 16;
 const CHUNK_HEADER: usize = 12;
 const DATA: u32 = u32::from_le_bytes(*b"DATA");
 const END: u32 = u32::from_le_bytes(*b"END.");
-/// A chunk is written once it holds this much ...
+/// A chunk is written once it holds this much; readers refuse one above [`CHUNK_BYTES_MAX`](crate::limits::CHUNK_BYTES_MAX).
 const CHUNK_TARGET: usize = 64 << 10;
-/// ... and refused by readers above this (one item, such as a note, may be long).
-const CHUNK_MAX: usize = 16 << 20;
 
 /// The checksum of checksums begins with this: from version 3 on it covers the header, so that a changed version is told.
 fn first_of_chain(version: u32, header: &[u8; FILE_HEADER]) -> u32 {

@@ -3,9 +3,9 @@
 use super::crc::crc32;
 use super::varint::{Cursor, unzigzag};
 use super::{
-    BINARY_MAGIC, BINARY_VERSION, CHUNK_HEADER, CHUNK_MAX, DATA, END, FILE_HEADER, first_of_chain, has, item,
-    tag,
+    BINARY_MAGIC, BINARY_VERSION, CHUNK_HEADER, DATA, END, FILE_HEADER, first_of_chain, has, item, tag,
 };
+use crate::limits::{Account, CHUNK_BYTES_MAX, Exceeded, Limits};
 use crate::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,
@@ -71,6 +71,9 @@ pub enum BinaryProblem {
     /// Bytes that mean nothing although their checksum is right.
     #[error("{0}; the file was written by something else than schedlab")]
     Content(&'static str),
+    /// More than the reader accepts.
+    #[error("{0}: {remedy}", remedy = .0.remedy())]
+    Limit(Exceeded),
     /// Bytes after the end.
     #[error("bytes follow after the end of the workload; is this two files in one?")]
     Trailing,
@@ -104,12 +107,18 @@ pub struct BinaryReader<R: Read> {
     nr_tasks: u64,
     nr_events: u64,
     chain: u32,
+    account: Account,
     ended: bool,
 }
 
-/// Reads a whole workload. It is not checked ([`Workload::check`]).
+/// Reads a whole workload, up to [`Limits::HELD`]. It is not checked ([`Workload::check`]).
 pub fn read_binary(input: impl Read) -> Result<Workload, BinaryError> {
-    let mut reader = BinaryReader::new(input)?;
+    read_binary_within(input, Limits::HELD)
+}
+
+/// As [`read_binary`], with limits of the caller's.
+pub fn read_binary_within(input: impl Read, limits: Limits) -> Result<Workload, BinaryError> {
+    let mut reader = BinaryReader::new(input)?.within(limits);
     let mut workload = Workload::default();
     let mut rows: BTreeMap<u32, (Option<Task>, Vec<Event>)> = BTreeMap::new();
     while let Some(part) = reader.next_part()? {
@@ -151,7 +160,7 @@ pub fn read_binary(input: impl Read) -> Result<Workload, BinaryError> {
 }
 
 impl<R: Read> BinaryReader<R> {
-    /// Begins to read: checks magic and version. `input` is read in pieces; wrap a file in a `BufReader`.
+    /// Begins to read: checks magic and version. `input` is read in pieces, up to [`Limits::STREAMED`]; wrap a file in a `BufReader`.
     pub fn new(input: R) -> Result<BinaryReader<R>, BinaryError> {
         let mut reader = BinaryReader {
             input,
@@ -163,6 +172,7 @@ impl<R: Read> BinaryReader<R> {
             nr_tasks: 0,
             nr_events: 0,
             chain: 0,
+            account: Account::new(Limits::STREAMED),
             ended: false,
         };
         let mut header = [0; FILE_HEADER];
@@ -185,6 +195,11 @@ impl<R: Read> BinaryReader<R> {
         }
     }
 
+    /// With limits of the caller's.
+    pub fn within(self, limits: Limits) -> BinaryReader<R> {
+        BinaryReader { account: Account::new(limits), ..self }
+    }
+
     /// The next piece; none after the last.
     pub fn next_part(&mut self) -> Result<Option<Part>, BinaryError> {
         while self.consumed == self.payload.len() {
@@ -196,15 +211,33 @@ impl<R: Read> BinaryReader<R> {
         let part = part(&mut cursor);
         self.consumed = cursor.at;
         match part {
-            Ok(part) => {
-                match &part {
-                    Part::Task(..) => self.nr_tasks += 1,
-                    Part::Events(_, events) => self.nr_events += events.len() as u64,
-                    _ => {}
-                }
-                Ok(Some(part))
-            }
+            Ok(part) => match self.room(&part) {
+                Ok(()) => Ok(Some(part)),
+                Err(error) => Err(self.problem(BinaryProblem::Limit(error))),
+            },
             Err(problem) => Err(self.content(problem)),
+        }
+    }
+
+    /// Takes a piece into account. Rows count as tasks, even if they have none: who keeps something per row has room for those only.
+    fn room(&mut self, part: &Part) -> Result<(), Exceeded> {
+        match part {
+            Part::Task(row, task) => {
+                self.nr_tasks += 1;
+                self.account.check_tasks(u64::from(row.0) + 1)?;
+                self.account.add_events(u64::from(task.birth_eid().is_some()))?;
+                self.account.add_task(task)
+            }
+            Part::Events(row, events) => {
+                self.nr_events += events.len() as u64;
+                self.account.check_tasks(u64::from(row.0) + 1)?;
+                self.account.add_events(events.len() as u64)?;
+                if self.account.limits().keeps_events {
+                    events.iter().try_for_each(|event| self.account.add_event_bytes(&event.kind))?;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -217,7 +250,7 @@ impl<R: Read> BinaryReader<R> {
         }
         let (kind, length, stated) = (le32(&header), le32(&header[4..]) as usize, le32(&header[8..]));
         let fail = |problem| BinaryError { offset: start, problem };
-        if (kind != DATA && kind != END) || length > CHUNK_MAX {
+        if (kind != DATA && kind != END) || length > CHUNK_BYTES_MAX {
             return Err(fail(BinaryProblem::Content("no chunk begins here, or the file is damaged")));
         }
         let mut payload = std::mem::take(&mut self.payload);
@@ -290,8 +323,12 @@ impl<R: Read> BinaryReader<R> {
     }
 
     fn content(&self, problem: &'static str) -> BinaryError {
-        let offset = self.payload_at + self.consumed as u64;
-        BinaryError { offset, problem: BinaryProblem::Content(problem) }
+        self.problem(BinaryProblem::Content(problem))
+    }
+
+    /// A problem of the item before this place.
+    fn problem(&self, problem: BinaryProblem) -> BinaryError {
+        BinaryError { offset: self.payload_at + self.consumed as u64, problem }
     }
 }
 

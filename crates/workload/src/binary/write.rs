@@ -3,9 +3,9 @@
 use super::crc::crc32;
 use super::varint::{put, put_bytes, zigzag};
 use super::{
-    BINARY_MAGIC, BINARY_VERSION, CHUNK_MAX, CHUNK_TARGET, DATA, END, FILE_HEADER, first_of_chain, has, item,
-    tag,
+    BINARY_MAGIC, BINARY_VERSION, CHUNK_TARGET, DATA, END, FILE_HEADER, first_of_chain, has, item, tag,
 };
+use crate::limits::CHUNK_BYTES_MAX;
 use crate::{
     Birth, Cgroup, CgroupId, Event, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
 };
@@ -175,7 +175,7 @@ impl<W: Write> BinaryWriter<W> {
         if self.payload.len() < CHUNK_TARGET {
             return Ok(());
         }
-        if self.payload.len() > CHUNK_MAX {
+        if self.payload.len() > CHUNK_BYTES_MAX {
             let message =
                 format!("one note or name of {} bytes; at most 16 MiB can be stored", self.payload.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));

@@ -16,6 +16,7 @@
 //! ```
 
 use crate::CpuMax;
+use crate::limits::{SNAPSHOT_BYTES_MAX, read_bytes};
 use schedlab_stdx::csv::records;
 use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span};
 use std::collections::BTreeMap;
@@ -94,7 +95,7 @@ pub enum SnapshotError {
 impl ProcSnapshot {
     /// Reads a snapshot file `NAME.proc.csv`, and `NAME.cgroup.csv` if it lies beside.
     pub fn read(path: &Path) -> Result<ProcSnapshot, SnapshotError> {
-        let read = |path: &Path| match std::fs::read(path) {
+        let read = |path: &Path| match read_bytes(path, SNAPSHOT_BYTES_MAX) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
             Err(source) => Err(SnapshotError::Io { path: path.display().to_string(), source }),
         };

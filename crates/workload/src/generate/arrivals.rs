@@ -2,12 +2,11 @@
 //!
 //! With exponential times between arrivals and any law of service this is the M/G/1 queue (or M/G/c on c CPUs), whose mean wait is known.
 
-use super::build::Builder;
 use super::distribution::{Distribution, Drawn};
 use super::rng::Rng;
-use super::{GenerateError, nice};
-use crate::{InitState, Workload};
-use schedlab_units::{SchedParams, Span};
+use super::{GenerateError, finished, nice};
+use crate::{Builder, Workload};
+use schedlab_units::Span;
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
@@ -55,7 +54,7 @@ impl Arrivals {
                 expected: "at least one",
             });
         }
-        let mut builder = Builder::new(3 * u128::from(self.tasks))?;
+        let mut builder = Builder::new().with_room(3 * u128::from(self.tasks))?;
         // two streams: other services leave the arrivals as they are
         let (mut between, mut service) = (Rng::new(self.seed, 0), Rng::new(self.seed, 1));
         let mut at = Span::ZERO;
@@ -69,13 +68,11 @@ impl Arrivals {
                 });
             };
             at = next;
-            let params = SchedParams::normal(nice("nices", value)?);
-            let task = builder.task(format!("arrival-{i}"), params, InitState::Blocked);
-            builder.sleep(task, at);
+            let nice = nice("nices", value)?;
             // service is at most 10^6 s, so that arrival and service together must be checked too
             let cpu = self.service.draw(&mut service).min(Span::from_ns(u64::MAX - at.as_ns()));
-            builder.exit(task, cpu);
+            builder.task(format!("arrival-{i}")).nice(nice).blocked().sleep(at).run(cpu).exit();
         }
-        Ok(builder.finish())
+        finished(builder)
     }
 }

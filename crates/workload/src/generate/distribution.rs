@@ -14,6 +14,7 @@
 
 use super::rng::Rng;
 use super::{GenerateError, duration};
+use crate::limits::TIME_MAX;
 use schedlab_units::Span;
 use serde::{Deserialize, Serialize};
 
@@ -78,9 +79,6 @@ pub enum Drawn {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantile(pub f64, #[serde(with = "duration")] pub Span);
 
-/// No single length is longer (about 11 days); keeps sums of many within 64 bits.
-const LENGTH_MAX: Span = Span::from_s(1_000_000);
-
 impl Distribution {
     /// Always `span`.
     pub fn fixed(span: Span) -> Distribution {
@@ -97,22 +95,22 @@ impl Distribution {
         let fail = |value: String, expected| Err(GenerateError::Parameter { name, value, expected });
         let positive = |number: f64| number.is_finite() && number > 0.0;
         match self.clone() {
-            Distribution::Fixed(span) if span > LENGTH_MAX => fail(span.to_string(), "at most 1000000s"),
-            Distribution::Drawn(Drawn::Uniform { min, max }) if min > max || max > LENGTH_MAX => {
+            Distribution::Fixed(span) if span > TIME_MAX => fail(span.to_string(), "at most 1000000s"),
+            Distribution::Drawn(Drawn::Uniform { min, max }) if min > max || max > TIME_MAX => {
                 fail(format!("{min} to {max}"), "min <= max <= 1000000s")
             }
-            Distribution::Drawn(Drawn::Exponential { mean }) if mean > LENGTH_MAX => {
+            Distribution::Drawn(Drawn::Exponential { mean }) if mean > TIME_MAX => {
                 fail(mean.to_string(), "a mean of at most 1000000s")
             }
             Distribution::Drawn(Drawn::Pareto { min, max, .. })
-                if min == Span::ZERO || min > max || max > LENGTH_MAX =>
+                if min == Span::ZERO || min > max || max > TIME_MAX =>
             {
                 fail(format!("{min} to {max}"), "0 < min <= max <= 1000000s")
             }
             Distribution::Drawn(Drawn::Pareto { shape, .. }) if !positive(shape) => {
                 fail(shape.to_string(), "a shape above 0, such as 1.05")
             }
-            Distribution::Drawn(Drawn::LogNormal { median, .. }) if median > LENGTH_MAX => {
+            Distribution::Drawn(Drawn::LogNormal { median, .. }) if median > TIME_MAX => {
                 fail(median.to_string(), "a median of at most 1000000s")
             }
             Distribution::Drawn(Drawn::LogNormal { sigma, .. }) if !(sigma.is_finite() && sigma >= 0.0) => {
@@ -122,7 +120,7 @@ impl Distribution {
                 let ends = quantiles.first().zip(quantiles.last());
                 let whole = ends.is_some_and(|(first, last)| first.0 == 0.0 && last.0 == 1.0);
                 let ascend = |pair: &[Quantile]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
-                if !whole || !quantiles.windows(2).all(ascend) || quantiles.iter().any(|q| q.1 > LENGTH_MAX) {
+                if !whole || !quantiles.windows(2).all(ascend) || quantiles.iter().any(|q| q.1 > TIME_MAX) {
                     let expected = "at least two quantiles, shares ascending from 0 to 1, lengths not descending, at most 1000000s";
                     return fail(format!("{} quantiles", quantiles.len()), expected);
                 }
@@ -178,7 +176,7 @@ impl Distribution {
                 ns(low.1) + (ns(high.1) - ns(low.1)) * part
             }
         };
-        Span::from_ns(libm::round(length_ns.clamp(0.0, ns(LENGTH_MAX))) as u64)
+        Span::from_ns(libm::round(length_ns.clamp(0.0, ns(TIME_MAX))) as u64)
     }
 }
 
@@ -277,13 +275,13 @@ mod tests {
         let wild = [
             Drawn::Pareto { min: Span::from_ns(1), shape: 0.01, max: Span::from_s(9) },
             Drawn::LogNormal { median: Span::from_s(1), sigma: 300.0 },
-            Drawn::Exponential { mean: LENGTH_MAX },
+            Drawn::Exponential { mean: TIME_MAX },
         ];
         for drawn in wild {
             let drawn = Distribution::Drawn(drawn);
             drawn.check("x").unwrap();
             let mut rng = Rng::new(1, 1);
-            assert!((0..1000).all(|_| drawn.draw(&mut rng) <= LENGTH_MAX));
+            assert!((0..1000).all(|_| drawn.draw(&mut rng) <= TIME_MAX));
         }
     }
 

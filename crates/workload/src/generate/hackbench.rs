@@ -11,10 +11,11 @@
 //! the last of them is received. No order of events can make that a deadlock: what a message waits for comes before it in the order
 //! (turn, sender, receiver).
 
-use super::build::{Builder, Place};
-use super::{GenerateError, duration, nice};
-use crate::{InitState, Workload};
-use schedlab_units::{SchedParams, Span, TaskId};
+use super::{GenerateError, duration, finished, nice};
+use crate::build::Place;
+use crate::limits::TIME_MAX;
+use crate::{Builder, Workload};
+use schedlab_units::{Nice, Span, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// Parameters; the defaults are those of `hackbench` with fewer groups and turns.
@@ -76,12 +77,12 @@ impl Hackbench {
             .saturating_mul(of(self.senders) * of(self.receivers))
             .saturating_mul(of(self.turns));
         let tasks = of(self.groups) * (of(self.senders) + of(self.receivers));
-        let mut builder = Builder::new(
+        let mut builder = Builder::new().with_room(
             messages.saturating_mul(2 + 2_u128.div_ceil(of(self.window))).saturating_add(tasks * 2),
         )?;
         let sending = self.send.as_ns().checked_mul(u64::from(self.turns) * u64::from(self.receivers));
         let receiving = self.receive.as_ns().checked_mul(u64::from(self.turns) * u64::from(self.senders));
-        let long = |ns: Option<u64>| ns.is_none_or(|ns| Span::from_ns(ns) > Span::from_s(1_000_000));
+        let long = |ns: Option<u64>| ns.is_none_or(|ns| Span::from_ns(ns) > TIME_MAX);
         if long(sending) || long(receiving) {
             let value = format!("{} and {}", self.send, self.receive);
             return Err(GenerateError::Parameter {
@@ -90,22 +91,19 @@ impl Hackbench {
                 expected: "at most 1000000s in sum",
             });
         }
-        let params = SchedParams::normal(nice("nice", self.nice)?);
+        let nice = nice("nice", self.nice)?;
         for _ in 0..self.groups {
-            self.group(&mut builder, params);
+            self.group(&mut builder, nice);
         }
-        Ok(builder.finish())
+        finished(builder)
     }
 
-    fn group(&self, builder: &mut Builder, params: SchedParams) {
+    fn group(&self, builder: &mut Builder, nice: Nice) {
         let senders: Vec<TaskId> =
-            (0..self.senders).map(|_| builder.task("sender".into(), params, InitState::Runnable)).collect();
-        let receivers: Vec<TaskId> = (0..self.receivers)
-            .map(|_| builder.task("receiver".into(), params, InitState::Blocked))
-            .collect();
-        // per sender: waits for its next event, each with the number of the message that ends them
-        let mut waits: Vec<Vec<(Place, u64)>> = vec![Vec::new(); senders.len()];
-        let mut sent = vec![0u64; senders.len()]; // in the current window
+            (0..self.senders).map(|_| builder.task("sender").nice(nice).id()).collect();
+        let receivers: Vec<TaskId> =
+            (0..self.receivers).map(|_| builder.task("receiver").nice(nice).blocked().id()).collect();
+        let mut sent = vec![0u32; senders.len()]; // in the current window
         // per receiver: waits for its next event (of senders whose window is full)
         let mut acknowledge: Vec<Vec<Place>> = vec![Vec::new(); receivers.len()];
         let mut first = vec![true; receivers.len()];
@@ -114,34 +112,26 @@ impl Hackbench {
                 for (r, &receiver) in receivers.iter().enumerate() {
                     // the receiver: is done with the message before, then waits for this one
                     if !std::mem::take(&mut first[r]) {
-                        let done = builder.block(receiver, self.receive);
+                        let done = builder.life(receiver).run(self.receive).block().eid();
                         for place in acknowledge[r].drain(..) {
                             builder.set_event(place, done, Span::ZERO);
                         }
                     }
                     sent[s] += 1;
-                    let message = sent[s];
-                    waits[s].push((builder.wait(receiver, sender), message));
+                    builder.life(sender).run(self.send).wakes(receiver);
                     // the sender: blocks when the window is full, until this receiver has taken this message; ends after the last
-                    let is_last = turn + 1 == self.turns && r + 1 == receivers.len();
-                    let cpu = Span::from_ns(self.send.as_ns() * message);
-                    if is_last || message == u64::from(self.window) {
-                        let event =
-                            if is_last { builder.exit(sender, cpu) } else { builder.block(sender, cpu) };
-                        for (place, number) in waits[s].drain(..) {
-                            let distance = Span::from_ns(self.send.as_ns() * (message - number));
-                            builder.set_event(place, event, distance);
-                        }
-                        if !is_last {
-                            acknowledge[r].push(builder.wait(sender, receiver));
-                        }
+                    if turn + 1 == self.turns && r + 1 == receivers.len() {
+                        builder.life(sender).exit();
+                    } else if sent[s] == self.window {
+                        acknowledge[r].push(builder.wait(sender, receiver));
                         sent[s] = 0;
                     }
                 }
             }
         }
         for (r, &receiver) in receivers.iter().enumerate() {
-            let done = if first[r] { None } else { Some(builder.exit(receiver, self.receive)) };
+            let done =
+                if first[r] { None } else { Some(builder.life(receiver).run(self.receive).exit().eid()) };
             for (place, done) in acknowledge[r].drain(..).zip(done) {
                 builder.set_event(place, done, Span::ZERO);
             }

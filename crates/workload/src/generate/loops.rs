@@ -1,9 +1,9 @@
 //! Tasks that compute, or compute and sleep in turn: hogs, fairbench, sleepers, responsebench.
 
-use super::build::Builder;
-use super::{GenerateError, default_nices, duration, nice, positive};
-use crate::{InitState, Workload};
-use schedlab_units::{SchedParams, Span};
+use super::{GenerateError, default_nices, duration, finished, nice, positive};
+use crate::limits::TIME_MAX;
+use crate::{Builder, Workload};
+use schedlab_units::Span;
 use serde::{Deserialize, Serialize};
 
 /// Tasks that only compute, one per nice value.
@@ -27,12 +27,12 @@ impl Default for Hogs {
 impl Hogs {
     /// The workload.
     pub fn build(&self) -> Result<Workload, GenerateError> {
-        let mut builder = Builder::new(self.nices.len() as u128 * 2)?;
+        let mut builder = Builder::new().with_room(self.nices.len() as u128 * 2)?;
         for &value in &self.nices {
-            let task = builder.normal(format!("hog{value:+}"), nice("nices", value)?);
-            builder.exit(task, self.cpu);
+            let nice = nice("nices", value)?;
+            builder.task(format!("hog{value:+}")).nice(nice).run(self.cpu).exit();
         }
-        Ok(builder.finish())
+        finished(builder)
     }
 }
 
@@ -59,14 +59,15 @@ impl Default for Fairbench {
 impl Fairbench {
     /// The workload.
     pub fn build(&self) -> Result<Workload, GenerateError> {
-        let mut builder = Builder::new(self.nices.len() as u128 * u128::from(self.tasks_per_level) * 2)?;
+        let mut builder =
+            Builder::new().with_room(self.nices.len() as u128 * u128::from(self.tasks_per_level) * 2)?;
         for &value in &self.nices {
             for _ in 0..self.tasks_per_level {
-                let task = builder.normal(format!("nice{value:+}"), nice("nices", value)?);
-                builder.exit(task, self.cpu);
+                let nice = nice("nices", value)?;
+                builder.task(format!("nice{value:+}")).nice(nice).run(self.cpu).exit();
             }
         }
-        Ok(builder.finish())
+        finished(builder)
     }
 }
 
@@ -115,18 +116,17 @@ impl Responsebench {
         for &sleep in &self.sleeps {
             per_task += 2 * u128::from(turns(sleep)?) + 2;
         }
-        let mut builder = Builder::new(per_task * u128::from(self.tasks_per_level))?;
+        let mut builder = Builder::new().with_room(per_task * u128::from(self.tasks_per_level))?;
         for &sleep in &self.sleeps {
             for _ in 0..self.tasks_per_level {
-                let task = builder.normal(format!("sleep-{sleep}"), nice("nice", self.nice)?);
+                let mut life = builder.task(format!("sleep-{sleep}")).nice(nice("nice", self.nice)?);
                 for _ in 0..turns(sleep)? {
-                    builder.block(task, self.run);
-                    builder.sleep(task, sleep);
+                    life = life.run(self.run).sleep(sleep);
                 }
-                builder.exit(task, Span::ZERO);
+                life.exit();
             }
         }
-        Ok(builder.finish())
+        finished(builder)
     }
 }
 
@@ -174,7 +174,7 @@ impl Sleepers {
         positive("duration", self.duration)?;
         let turns = self.duration.as_ns().div_ceil(turn.as_ns());
         let last = self.stagger.as_ns().checked_mul(u64::from(self.tasks));
-        if last.is_none_or(|ns| Span::from_ns(ns) > Span::from_s(1_000_000)) {
+        if last.is_none_or(|ns| Span::from_ns(ns) > TIME_MAX) {
             let value = self.stagger.to_string();
             return Err(GenerateError::Parameter {
                 name: "stagger",
@@ -182,21 +182,16 @@ impl Sleepers {
                 expected: "at most 1000000s over all tasks",
             });
         }
-        let mut builder = Builder::new((2 * u128::from(turns) + 3) * u128::from(self.tasks))?;
-        let params = SchedParams::normal(nice("nice", self.nice)?);
+        let mut builder = Builder::new().with_room((2 * u128::from(turns) + 3) * u128::from(self.tasks))?;
+        let nice = nice("nice", self.nice)?;
         for i in 0..self.tasks {
             let start = Span::from_ns(self.stagger.as_ns() * u64::from(i));
-            let state = if start == Span::ZERO { InitState::Runnable } else { InitState::Blocked };
-            let task = builder.task("sleeper".into(), params, state);
-            if state == InitState::Blocked {
-                builder.sleep(task, start);
-            }
+            let mut life = builder.task("sleeper").nice(nice).start(start);
             for _ in 0..turns {
-                builder.block(task, self.run);
-                builder.sleep(task, self.sleep);
+                life = life.run(self.run).sleep(self.sleep);
             }
-            builder.exit(task, Span::ZERO);
+            life.exit();
         }
-        Ok(builder.finish())
+        finished(builder)
     }
 }

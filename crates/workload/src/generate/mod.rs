@@ -18,7 +18,6 @@
 //! workload as the note `generate`.
 
 mod arrivals;
-mod build;
 mod distribution;
 mod docs;
 mod duration;
@@ -43,6 +42,8 @@ pub use server::{Server, ServerMode};
 pub use storms::{Execstorm, Forkstorm};
 
 use crate::Workload;
+use crate::limits::{Exceeded, TIME_MAX};
+use crate::{BuildError, Builder};
 use schedlab_units::{Nice, Span};
 use serde::{Deserialize, Serialize};
 
@@ -78,15 +79,8 @@ pub enum GenerateError {
         expected: &'static str,
     },
     /// Too much.
-    #[error(
-        "these parameters make {nr_events} events; at most {events_max} can be held: shorten the duration, or generate parts and mix them"
-    )]
-    TooLarge {
-        /// How many it would be.
-        nr_events: u128,
-        /// How many it may be.
-        events_max: u64,
-    },
+    #[error("{0}: shorten the duration, take fewer tasks, or generate parts and mix them")]
+    TooLarge(#[from] Exceeded),
 }
 
 /// Names of the generators, and what each makes.
@@ -236,13 +230,24 @@ fn default_nices() -> Vec<i32> {
     vec![-20, -10, 0, 10, 19]
 }
 
+/// What a builder gives; a broken rule would be a mistake of the generator.
+fn finished(builder: Builder) -> Result<Workload, GenerateError> {
+    match builder.finish() {
+        Ok(workload) => Ok(workload),
+        Err(BuildError::TooLarge(error)) => Err(error.into()),
+        Err(BuildError::Rules(error)) => {
+            panic!("the generator made a workload that breaks the rules: {error}")
+        }
+    }
+}
+
 fn nice(name: &'static str, value: i32) -> Result<Nice, GenerateError> {
     let fail = |_| GenerateError::Parameter { name, value: value.to_string(), expected: "-20 to 19" };
     Nice::new(value).map_err(fail)
 }
 
 fn positive(name: &'static str, span: Span) -> Result<(), GenerateError> {
-    if span > Span::ZERO && span <= Span::from_s(1_000_000) {
+    if span > Span::ZERO && span <= TIME_MAX {
         return Ok(());
     }
     Err(GenerateError::Parameter { name, value: span.to_string(), expected: "more than 0, at most 1000000s" })

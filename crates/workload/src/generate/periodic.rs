@@ -9,11 +9,10 @@
 //! A job runs for U_i x period, then sleeps until a period after its release, as with `clock_nanosleep` on an absolute clock: releases
 //! stay on the grid of periods however late a job was. A job that ends after the next release is followed by that one at once.
 
-use super::build::Builder;
 use super::fixed_sum::rand_fixed_sum;
 use super::rng::Rng;
-use super::{GenerateError, duration, positive};
-use crate::{InitState, Workload};
+use super::{GenerateError, duration, finished, positive};
+use crate::{Builder, Workload};
 use schedlab_units::{DeadlineParams, Nice, Policy, SchedParams, Span};
 use serde::{Deserialize, Serialize};
 
@@ -113,7 +112,7 @@ impl Periodic {
         let sets = self.draw()?;
         let jobs = |period: Span| self.duration.as_ns().div_ceil(period.as_ns());
         let events = sets.iter().map(|&(_, period)| 2 * u128::from(jobs(period)) + 2).sum();
-        let mut builder = Builder::new(events)?;
+        let mut builder = Builder::new().with_room(events)?;
         let mut by_period: Vec<Span> = sets.iter().map(|&(_, period)| period).collect();
         by_period.sort_unstable();
         by_period.dedup();
@@ -132,14 +131,13 @@ impl Periodic {
                     SchedParams { policy: Policy::Deadline, deadline, ..SchedParams::default() }
                 }
             };
-            let task = builder.task(format!("periodic-{i}"), params, InitState::Runnable);
+            let mut life = builder.task(format!("periodic-{i}")).params(params);
             for _ in 0..jobs(period) {
-                builder.block(task, run);
-                builder.sleep_until(task, period);
+                life = life.run(run).sleep_until(period);
             }
-            builder.exit(task, Span::ZERO);
+            life.exit();
         }
-        Ok(builder.finish())
+        finished(builder)
     }
 
     /// Run time and period of each task.

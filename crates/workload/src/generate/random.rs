@@ -1,11 +1,10 @@
 //! Tasks that run and sleep by chance: with distributions measured in a trace, tasks like those of the trace.
 
-use super::build::Builder;
 use super::distribution::Distribution;
 use super::rng::Rng;
-use super::{GenerateError, duration, nice, positive};
-use crate::{InitState, Workload};
-use schedlab_units::{SchedParams, Span};
+use super::{GenerateError, duration, finished, nice, positive};
+use crate::{Builder, Workload};
+use schedlab_units::Span;
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
@@ -69,22 +68,20 @@ impl Random {
         }
         // about so many; a distribution without a mean is watched while it is drawn
         let turns = (self.duration.as_ns() as f64 / turn_ns).ceil() as u128;
-        let mut builder = Builder::new(u128::from(self.tasks).saturating_mul(2 * turns + 2))?;
+        let mut builder = Builder::new().with_room(u128::from(self.tasks).saturating_mul(2 * turns + 2))?;
         for (&value, i) in self.nices.iter().cycle().zip(0..self.tasks) {
             let (mut run, mut sleep) =
                 (Rng::new(self.seed, 2 * u64::from(i)), Rng::new(self.seed, 2 * u64::from(i) + 1));
-            let params = SchedParams::normal(nice("nices", value)?);
-            let task = builder.task(format!("random-{i}"), params, InitState::Runnable);
+            let task = builder.task(format!("random-{i}")).nice(nice("nices", value)?).id();
             let mut lived = Span::ZERO;
             while lived < self.duration {
                 let (work, rest) = (self.run.draw(&mut run), self.sleep.draw(&mut sleep));
                 lived = lived.checked_add(work).and_then(|sum| sum.checked_add(rest)).unwrap_or(Span::MAX);
-                builder.block(task, work);
-                builder.sleep(task, rest);
+                builder.life(task).run(work).sleep(rest);
                 builder.room()?;
             }
-            builder.exit(task, Span::ZERO);
+            builder.life(task).exit();
         }
-        Ok(builder.finish())
+        finished(builder)
     }
 }

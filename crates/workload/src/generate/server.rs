@@ -9,13 +9,13 @@
 //! Open: requests come at random, whatever the workers do; one for a worker that is busy waits for it. Closed: each worker has one request at
 //! a time, and the next comes when it has answered; the message thread hears the answers in turn (a workload cannot say "whoever is first").
 
-use super::build::{Builder, Place};
 use super::distribution::Distribution;
 use super::rng::Rng;
 use super::storms::{at_least_one, too_long};
-use super::{GenerateError, duration, nice};
-use crate::{InitState, Workload};
-use schedlab_units::{SchedParams, Span, TaskId};
+use super::{GenerateError, duration, finished, nice};
+use crate::build::Place;
+use crate::{Builder, Workload};
+use schedlab_units::{Nice, Span, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
@@ -85,23 +85,23 @@ impl Server {
         at_least_one("workers", self.workers)?;
         too_long("dispatch", self.dispatch, u64::from(self.requests))?;
         let tasks = u128::from(self.messengers) * (1 + u128::from(self.workers));
-        let mut builder =
-            Builder::new(6 * u128::from(self.messengers) * u128::from(self.requests) + 3 * tasks)?;
-        let params = SchedParams::normal(nice("nice", self.nice)?);
+        let mut builder = Builder::new()
+            .with_room(6 * u128::from(self.messengers) * u128::from(self.requests) + 3 * tasks)?;
+        let nice = nice("nice", self.nice)?;
         for messenger in 0..u64::from(self.messengers) {
             // a stream per purpose: other services leave the arrivals as they are
             let mut streams = [0, 1, 2].map(|purpose| Rng::new(self.seed, 3 * messenger + purpose));
-            self.group(&mut builder, params, &mut streams);
+            self.group(&mut builder, nice, &mut streams);
         }
-        Ok(builder.finish())
+        finished(builder)
     }
 
-    fn group(&self, builder: &mut Builder, params: SchedParams, [between, service, think]: &mut [Rng; 3]) {
+    fn group(&self, builder: &mut Builder, nice: Nice, [between, service, think]: &mut [Rng; 3]) {
         let open = self.mode == ServerMode::Open;
-        let state = if open { InitState::Blocked } else { InitState::Runnable };
-        let messenger = builder.task("messenger".into(), params, state);
+        let messenger = builder.task("messenger").nice(nice);
+        let messenger = if open { messenger.blocked().id() } else { messenger.id() };
         let workers: Vec<TaskId> =
-            (0..self.workers).map(|_| builder.task("worker".into(), params, InitState::Blocked)).collect();
+            (0..self.workers).map(|_| builder.task("worker").nice(nice).blocked().id()).collect();
         // per worker: whether its first request has come; in closed mode the messenger's wait for its answer
         let mut begun = vec![false; workers.len()];
         let mut left = vec![Span::ZERO; workers.len()]; // of the request at hand, after the pause
@@ -111,7 +111,7 @@ impl Server {
             let worker = workers[turn];
             // the worker is done with its request before, if there was one
             if std::mem::replace(&mut begun[turn], true) {
-                let done = builder.block(worker, left[turn]);
+                let done = builder.life(worker).run(left[turn]).block().eid();
                 if let Some(place) = answers[turn].take() {
                     builder.set_event(place, done, Span::ZERO);
                 }
@@ -121,21 +121,17 @@ impl Server {
             left[turn] = cpu;
             if pause > Span::ZERO {
                 let first_half = Span::from_ns(cpu.as_ns() / 2);
-                builder.block(worker, first_half);
-                builder.sleep(worker, pause);
+                builder.life(worker).run(first_half).sleep(pause);
                 left[turn] = cpu - first_half;
             }
             // the messenger: waits for the request, handles it, wakes the worker as it goes to wait again
             if open {
                 let after = self.between.draw(between);
-                builder.sleep(messenger, after);
+                builder.life(messenger).sleep(after);
             }
             let last = request + 1 == self.requests as usize;
-            let event = if last {
-                builder.exit(messenger, self.dispatch)
-            } else {
-                builder.block(messenger, self.dispatch)
-            };
+            let dispatched = builder.life(messenger).run(self.dispatch);
+            let event = if last { dispatched.exit().eid() } else { dispatched.block().eid() };
             builder.set_event(wait, event, Span::ZERO);
             if !open && !last {
                 // the next request goes to the next worker: it must have answered its last one, if it had any
@@ -143,7 +139,7 @@ impl Server {
                 if begun[next] {
                     answers[next] = Some(builder.wait(messenger, workers[next]));
                 } else {
-                    builder.sleep(messenger, Span::ZERO);
+                    builder.life(messenger).sleep(Span::ZERO);
                 }
             }
         }
@@ -152,7 +148,7 @@ impl Server {
         }
         for (turn, &worker) in workers.iter().enumerate() {
             if begun[turn] {
-                let end = builder.exit(worker, left[turn]);
+                let end = builder.life(worker).run(left[turn]).exit().eid();
                 if let Some(place) = answers[turn].take() {
                     builder.set_event(place, end, Span::ZERO);
                 }

@@ -10,11 +10,11 @@
 //!
 //! Workloads know no exec: what Linux' balancing does at that moment (`sched_exec`) is not modelled, only the work around it.
 
-use super::build::Builder;
 use super::distribution::Distribution;
 use super::rng::Rng;
-use super::{GenerateError, duration, nice};
-use crate::Workload;
+use super::{GenerateError, duration, finished, nice};
+use crate::limits::TIME_MAX;
+use crate::{Builder, Workload};
 use schedlab_units::{Span, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -61,39 +61,31 @@ impl Forkstorm {
         self.service.check("service")?;
         at_least_one("at_once", self.at_once)?;
         let all = u128::from(self.parents) * u128::from(self.children);
-        let mut builder = Builder::new(4 * all + 2 * u128::from(self.parents))?;
+        let mut builder = Builder::new().with_room(4 * all + 2 * u128::from(self.parents))?;
         too_long("fork", self.fork, u64::from(self.children))?;
         let mut rng = Rng::new(self.seed, 0);
         let parents: Vec<TaskId> = (0..self.parents)
-            .map(|_| Ok(builder.normal("parent".into(), nice("nice", self.nice)?)))
+            .map(|_| Ok(builder.task("parent").nice(nice("nice", self.nice)?).id()))
             .collect::<Result<_, GenerateError>>()?;
         for &parent in &parents {
             // ends of the children alive, oldest first
             let mut alive = VecDeque::new();
-            let mut length = Span::ZERO;
             for _ in 0..self.children {
-                if alive.len() == self.at_once as usize {
-                    builder.block(parent, length);
-                    length = Span::ZERO;
-                    if let Some((child, end)) = alive.pop_front() {
-                        let place = builder.wait(parent, child);
-                        builder.set_event(place, end, Span::ZERO);
-                    }
+                if alive.len() == self.at_once as usize
+                    && let Some((child, end)) = alive.pop_front()
+                {
+                    builder.life(parent).wait_for(child, end, Span::ZERO);
                 }
-                length += self.fork;
-                let child = builder.fork(parent, length, "child".into());
+                let child = builder.life(parent).run(self.fork).fork("child");
                 let cpu = self.service.draw(&mut rng);
-                alive.push_back((child, builder.exit(child, cpu)));
+                alive.push_back((child, builder.life(child).run(cpu).exit().eid()));
             }
             for (child, end) in alive {
-                builder.block(parent, length);
-                length = Span::ZERO;
-                let place = builder.wait(parent, child);
-                builder.set_event(place, end, Span::ZERO);
+                builder.life(parent).wait_for(child, end, Span::ZERO);
             }
-            builder.exit(parent, length);
+            builder.life(parent).exit();
         }
-        Ok(builder.finish())
+        finished(builder)
     }
 }
 
@@ -143,31 +135,27 @@ impl Execstorm {
         self.service.check("service")?;
         self.load.check("load")?;
         let all = u128::from(self.shells) * u128::from(self.commands);
-        let mut builder = Builder::new(7 * all + 2 * u128::from(self.shells))?;
+        let mut builder = Builder::new().with_room(7 * all + 2 * u128::from(self.shells))?;
         too_long("fork", self.fork, u64::from(self.commands))?;
         too_long("exec", self.exec, u64::from(self.commands))?;
         let (mut load, mut service) = (Rng::new(self.seed, 0), Rng::new(self.seed, 1));
         let shells: Vec<TaskId> = (0..self.shells)
-            .map(|_| Ok(builder.normal("sh".into(), nice("nice", self.nice)?)))
+            .map(|_| Ok(builder.task("sh").nice(nice("nice", self.nice)?).id()))
             .collect::<Result<_, GenerateError>>()?;
         for &shell in &shells {
             for _ in 0..self.commands {
-                let command = builder.fork(shell, self.fork, "cmd".into());
+                let command = builder.life(shell).run(self.fork).fork("cmd");
                 let (wait, work) = (self.load.draw(&mut load), self.service.draw(&mut service));
-                let end = if wait == Span::ZERO {
-                    builder.exit(command, Span::from_ns(self.exec.as_ns().saturating_add(work.as_ns())))
-                } else {
-                    builder.block(command, self.exec);
-                    builder.device(command, wait);
-                    builder.exit(command, work)
-                };
-                builder.block(shell, self.fork);
-                let place = builder.wait(shell, command);
-                builder.set_event(place, end, Span::ZERO);
+                let mut life = builder.life(command).run(self.exec);
+                if wait > Span::ZERO {
+                    life = life.device(wait);
+                }
+                let end = life.run(work).exit().eid();
+                builder.life(shell).wait_for(command, end, Span::ZERO);
             }
-            builder.exit(shell, Span::ZERO);
+            builder.life(shell).exit();
         }
-        Ok(builder.finish())
+        finished(builder)
     }
 }
 
@@ -182,7 +170,7 @@ pub(super) fn at_least_one(name: &'static str, value: u32) -> Result<(), Generat
 /// Refuses times that add up to more than the model can hold.
 pub(super) fn too_long(name: &'static str, each: Span, times: u64) -> Result<(), GenerateError> {
     match each.as_ns().checked_mul(times) {
-        Some(ns) if Span::from_ns(ns) <= Span::from_s(1_000_000) => Ok(()),
+        Some(ns) if Span::from_ns(ns) <= TIME_MAX => Ok(()),
         _ => Err(GenerateError::Parameter {
             name,
             value: each.to_string(),

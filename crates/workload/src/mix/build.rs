@@ -3,55 +3,51 @@
 use super::overrides::{self, Override};
 use super::repeat::{begin_at, begin_later, conduct, conductor, last_events, sets_instants};
 use super::{Load, Mix, MixError, Origin, Part};
+use crate::limits::{Account, Exceeded, Limits};
 use crate::stream::Source;
 use crate::tools::{Cut, Factor, Filter, Scale, collect};
 use crate::{Birth, Cgroup, CgroupId, Event, EventId, EventKind, ExternalSource, Wakeup, Workload};
 use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Events of a mix, at most (some 4 GiB of memory).
-#[allow(unexpected_cfgs)] // set by cargo-fuzz and scripts/fuzz.sh: no time for millions there
-const EVENTS_MAX: u64 = if cfg!(fuzzing) { 100_000 } else { 100_000_000 };
 /// Pids stay below this, so that every program can print them.
 const PID_MAX: u64 = 1 << 31;
 
 impl Mix {
-    /// The workload: `load` gives the parts', each path once.
+    /// The workload: `load` gives the parts', as a rule each path once. It may have [`Limits::HELD`]; a part whose copies would go
+    /// beyond is refused before they are made.
     pub fn build(&self, load: &mut Load<'_>) -> Result<Workload, MixError> {
-        let mut loaded: BTreeMap<PathBuf, Workload> = BTreeMap::new();
+        self.build_within(load, Limits::HELD)
+    }
+
+    /// As [`Mix::build`], with limits of the caller's.
+    pub fn build_within(&self, load: &mut Load<'_>, limits: Limits) -> Result<Workload, MixError> {
+        let mut loaded = LoadedParts::new(self, limits);
         let mut parts = Vec::with_capacity(self.parts.len());
-        for part in &self.parts {
+        let mut account = Account::new(limits);
+        for (index, part) in self.parts.iter().enumerate() {
             let workload = match &part.origin {
-                Origin::Path(path) => match loaded.get(path) {
-                    Some(workload) => workload.clone(),
-                    None => {
-                        let workload = load(path).map_err(|why| self.fault(&part.origin_at, why))?;
-                        loaded.insert(path.clone(), workload.clone());
-                        workload
-                    }
-                },
+                Origin::Path(path) => {
+                    loaded.get(index, path, load).map_err(|why| self.fault(&part.origin_at, why))?
+                }
                 Origin::Generate(spec) => {
                     spec.build().map_err(|error| self.fault(&part.origin_at, error.to_string()))?
                 }
             };
-            parts.push(self.prepared(part, workload)?);
+            let prepared = self.prepared(part, workload)?;
+            part.count(&prepared.0, &mut account).map_err(|error| {
+                let at = match (part.copies, part.repeat) {
+                    (1, 1) => &part.origin_at,
+                    (copies, repeat) if copies < repeat => &part.repeat_at,
+                    _ => &part.copies_at,
+                };
+                self.fault_with(at, error.to_string(), error.remedy())
+            })?;
+            parts.push(prepared);
         }
         drop(loaded);
-        let nr = |(part, (workload, _)): (&Part, &(Workload, Vec<Override>))| {
-            let times = u64::from(part.copies).saturating_mul(u64::from(part.repeat));
-            workload.nr_events().max(1).saturating_mul(times)
-        };
-        let mut total = 0u64;
-        for (part, prepared) in self.parts.iter().zip(&parts) {
-            total = total.saturating_add(nr((part, prepared)));
-            if total > EVENTS_MAX {
-                let at = if part.repeat > part.copies { &part.repeat_at } else { &part.copies_at };
-                let why = format!("this makes {total} events; a mix may have {EVENTS_MAX}");
-                return Err(self.fault(at, why));
-            }
-        }
         let mut assembly = Assembly::new(self, &parts)?;
         for (index, (part, (workload, overrides))) in self.parts.iter().zip(parts).enumerate() {
             assembly.add_part(index, part, workload, &overrides)?;
@@ -65,10 +61,14 @@ impl Mix {
     }
 
     fn fault(&self, at: &Range<usize>, why: impl Into<String>) -> MixError {
+        self.fault_with(at, why, "")
+    }
+
+    fn fault_with(&self, at: &Range<usize>, why: impl Into<String>, remedy: &str) -> MixError {
         if self.text.is_empty() {
             return MixError::whole(&self.path, why);
         }
-        MixError::at((&self.path, &self.text), at, why, "")
+        MixError::at((&self.path, &self.text), at, why, remedy)
     }
 
     /// What a part asks of its workload: the window, other lengths, and per row the settings that override.
@@ -122,6 +122,55 @@ impl Mix {
             .map(|task| rules(task.pid).fold(Override::default(), |under, rule| rule.over.over(&under)))
             .collect();
         Ok((workload, overrides))
+    }
+}
+
+impl Part {
+    /// Takes what this part will add to the whole into account: its copies, the tasks that repeat them, the waits before they begin.
+    fn count(&self, workload: &Workload, account: &mut Account) -> Result<(), Exceeded> {
+        let (copies, repeat) = (u64::from(self.copies), u64::from(self.repeat));
+        account.add_copies(workload, copies.saturating_mul(repeat))?;
+        let nr_tasks = workload.tasks.len() as u64;
+        if repeat > 1 {
+            // the conductor waits for each task's end, and each task for the conductor (two events at most, either way)
+            account.add_tasks(copies)?;
+            account.add_events(copies.saturating_mul(repeat).saturating_mul(4 * nr_tasks))?;
+        }
+        if self.start > Span::ZERO || (copies > 1 && self.every > Span::ZERO) {
+            account.add_events(copies.saturating_mul(nr_tasks))?;
+        }
+        Ok(())
+    }
+}
+
+/// What parts name, kept for those that name the same, as far as there is room.
+struct LoadedParts {
+    kept: BTreeMap<PathBuf, Workload>,
+    /// The last part that names it.
+    last: BTreeMap<PathBuf, usize>,
+    account: Account,
+}
+
+impl LoadedParts {
+    fn new(mix: &Mix, limits: Limits) -> LoadedParts {
+        let last = mix.parts.iter().enumerate().filter_map(|(index, part)| match &part.origin {
+            Origin::Path(path) => Some((path.clone(), index)),
+            Origin::Generate(_) => None,
+        });
+        LoadedParts { kept: BTreeMap::new(), last: last.collect(), account: Account::new(limits) }
+    }
+
+    fn get(&mut self, part: usize, path: &Path, load: &mut Load<'_>) -> Result<Workload, String> {
+        let is_last = self.last.get(path).is_none_or(|&last| last == part);
+        let known = if is_last { self.kept.remove(path) } else { self.kept.get(path).cloned() };
+        if let Some(workload) = known {
+            return Ok(workload);
+        }
+        let workload = load(path)?;
+        if !is_last && self.account.add_copies(&workload, 1).is_ok() {
+            self.kept.insert(path.to_path_buf(), workload.clone());
+        }
+        Ok(workload)
     }
 }
 

@@ -5,6 +5,7 @@ use super::overrides::Override;
 use super::{Mix, MixError, Origin, Part, Rule};
 use crate::check::params_flaw;
 use crate::generate::{GenerateError, Spec};
+use crate::limits::TIMES_MAX;
 use crate::tools::Selector;
 use crate::{Cgroup, CpuMax};
 use schedlab_units::{DeadlineParams, Policy, Span};
@@ -12,8 +13,6 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Copies and repetitions, each at most.
-const TIMES_MAX: i64 = 1_000_000;
 const WINDOW_MAX: Span = Span::MAX;
 
 impl Mix {
@@ -103,7 +102,7 @@ fn part(mut fields: Fields<'_>) -> Found<Part> {
     };
     let mut part = Part { origin, origin_at, at: at.clone(), ..Part::default() };
     let times = |d: Document<'_>, value: &Value<'_>| {
-        d.number(value, "expected how often, 1 to 1000000", 1..=TIMES_MAX)
+        d.number(value, "expected how often, 1 to 1000000", 1..=i64::from(TIMES_MAX))
     };
     part.start = fields.value("start", Document::span)?.unwrap_or_default();
     if let Some((copies, at)) = fields.get("copies", times)? {

@@ -1,6 +1,8 @@
 //! JSON as rt-app reads it: keys in order and perhaps twice, `/* */` and `//` comments, commas before a closing bracket.
 //! Every value knows where it stands. Keys without a value (as in `"suspend",`, which rt-app's workgen completes) are null.
 
+use crate::limits::JSON_DEPTH_MAX;
+
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Json {
@@ -35,9 +37,6 @@ impl std::fmt::Display for Place {
         write!(f, "line {}, column {}", self.line, self.column)
     }
 }
-
-/// A damaged text would nest without end; the stack may not.
-const DEPTH_MAX: u32 = 64;
 
 /// Where the text is not JSON, and what was expected there.
 pub(super) type Fault = (Place, &'static str);
@@ -94,7 +93,7 @@ impl Parser<'_> {
     fn value(&mut self) -> Result<Json, Fault> {
         self.skip()?;
         let place = self.place();
-        if self.depth == DEPTH_MAX {
+        if self.depth == JSON_DEPTH_MAX {
             return Err(self.fault("no more than 64 nested values"));
         }
         self.depth += 1;

@@ -37,6 +37,7 @@ mod play;
 pub use json::Place;
 
 use crate::Workload;
+use crate::limits::{Exceeded, JSON_BYTES_MAX, Limits, read_bytes};
 use std::path::{Path, PathBuf};
 
 /// Why a description could not be read.
@@ -49,14 +50,6 @@ pub enum RtAppError {
         path: PathBuf,
         /// Why.
         error: std::io::Error,
-    },
-    /// A description longer than any.
-    #[error("{}: {bytes} bytes; a description for rt-app has at most {TEXT_MAX}", path.display())]
-    TooLong {
-        /// The file.
-        path: PathBuf,
-        /// Its length.
-        bytes: u64,
     },
     /// Something that cannot be.
     #[error("{}, {place}: {what} is {value}, expected {expected}", path.display())]
@@ -73,12 +66,12 @@ pub enum RtAppError {
         expected: String,
     },
     /// Too much to expand.
-    #[error("{}: it asks for more than {events_max} events; give a shorter duration (\"global\": {{ \"duration\": seconds }}) or smaller loops", path.display())]
+    #[error("{}: {exceeded}; give a shorter duration (\"global\": {{ \"duration\": seconds }}), smaller loops or fewer instances", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// The limit.
-        events_max: u64,
+        /// What, how much, and the limit.
+        exceeded: Exceeded,
     },
     /// A loop that never ends and takes no time.
     #[error("{}: task \"{task}\" loops without run, sleep or timer: no time would pass; add one, or a \"loop\" count", path.display())]
@@ -98,29 +91,20 @@ pub enum RtAppError {
     },
 }
 
-/// Longest description read, in bytes.
-pub const TEXT_MAX: u64 = 64 << 20;
-/// Most events that a description may expand to.
-pub const EVENTS_MAX: u64 = 50_000_000;
-
 /// Reads a description.
 pub fn read_rtapp(path: &Path) -> Result<Workload, RtAppError> {
     let io = |error| RtAppError::Io { path: path.to_path_buf(), error };
-    let bytes = std::fs::metadata(path).map_err(io)?.len();
-    if bytes > TEXT_MAX {
-        return Err(RtAppError::TooLong { path: path.to_path_buf(), bytes });
-    }
-    let text = std::fs::read(path).map_err(io)?;
+    let text = read_bytes(path, JSON_BYTES_MAX).map_err(io)?;
     parse_rtapp(path, &String::from_utf8_lossy(&text))
 }
 
 /// Reads the text of a description; `path` is for messages.
 pub fn parse_rtapp(path: &Path, text: &str) -> Result<Workload, RtAppError> {
-    parse_rtapp_within(path, text, EVENTS_MAX)
+    parse_rtapp_within(path, text, Limits::HELD)
 }
 
-/// As [`parse_rtapp`], with another limit than [`EVENTS_MAX`].
-pub fn parse_rtapp_within(path: &Path, text: &str, events_max: u64) -> Result<Workload, RtAppError> {
+/// As [`parse_rtapp`], with limits of the caller's.
+pub fn parse_rtapp_within(path: &Path, text: &str, limits: Limits) -> Result<Workload, RtAppError> {
     let fail = |fault: describe::Fault| RtAppError::Value {
         path: path.to_path_buf(),
         place: fault.place,
@@ -135,8 +119,8 @@ pub fn parse_rtapp_within(path: &Path, text: &str, events_max: u64) -> Result<Wo
         fail(describe::Fault { place, what: "the JSON".to_string(), value, expected: expected.to_string() })
     })?;
     let description = describe::describe(&root).map_err(fail)?;
-    let mut workload = play::play(&description, events_max).map_err(|stop| match stop {
-        play::Stop::TooLarge => RtAppError::TooLarge { path: path.to_path_buf(), events_max },
+    let mut workload = play::play(&description, limits).map_err(|stop| match stop {
+        play::Stop::TooLarge(exceeded) => RtAppError::TooLarge { path: path.to_path_buf(), exceeded },
         play::Stop::NoTime(task) => RtAppError::NoTime { path: path.to_path_buf(), task },
         play::Stop::NeverUnlocks(task) => RtAppError::NeverUnlocks { path: path.to_path_buf(), task },
     })?;

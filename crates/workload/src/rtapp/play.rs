@@ -12,6 +12,7 @@
 //! for someone else is kept as `recorded_after` alone.
 
 use super::describe::{Description, Event, Phase, TaskDescription};
+use crate::limits::{Account, Exceeded, Limits};
 use crate::{
     Birth, Cgroup, CgroupId, Event as WorkloadEvent, EventId, EventKind, ExternalSource, InitState,
     ParamChange, Task, Wakeup, Workload,
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Why a play cannot end.
 pub(super) enum Stop {
-    TooLarge,
+    TooLarge(Exceeded),
     NoTime(String),
     NeverUnlocks(String),
 }
@@ -35,16 +36,18 @@ const STEPS_AFTER_END: u64 = 1_000_000;
 /// So many steps of a play may come to each event that it is allowed: runs in a row are one event.
 const STEPS_PER_EVENT: u64 = 4;
 
-pub(super) fn play(description: &Description, events_max: u64) -> Result<Workload, Stop> {
+pub(super) fn play(description: &Description, limits: Limits) -> Result<Workload, Stop> {
     let endless = |task: &TaskDescription| {
         task.loops.is_none() || task.phases.iter().any(|phase| phase.loops.is_none())
     };
     let any_endless = description.tasks.iter().any(endless);
     let duration = description.duration.or(any_endless.then_some(DURATION));
-    let mut play = Play::new(description, duration, events_max);
+    let mut play = Play::new(description, duration, limits);
     if any_endless && description.duration.is_none() {
         play.count("description without end or duration, played for 10 s", 1);
     }
+    let nr_threads = description.tasks.iter().fold(0u64, |sum, task| sum.saturating_add(task.instances));
+    play.account.check_tasks(nr_threads).map_err(Stop::TooLarge)?;
     for (row, task) in description.tasks.iter().enumerate() {
         for instance in 0..task.instances {
             let name =
@@ -104,9 +107,10 @@ struct Play<'d> {
     threads: Vec<Thread<'d>>,
     workload: Workload,
     next_eid: u64,
-    nr_events: u64,
     nr_steps: u64,
-    events_max: u64,
+    /// What is made, and once it is too much: what of.
+    account: Account,
+    exceeded: Option<Exceeded>,
     /// Threads that will go on by themselves: (time, number).
     due: BTreeSet<(u64, u32)>,
     mutexes: Vec<Mutex>,
@@ -128,7 +132,7 @@ enum Next {
 }
 
 impl<'d> Play<'d> {
-    fn new(description: &'d Description, duration: Option<Span>, events_max: u64) -> Play<'d> {
+    fn new(description: &'d Description, duration: Option<Span>, limits: Limits) -> Play<'d> {
         let resources = &description.resources;
         let mut barriers: Vec<Barrier> = (0..resources.barriers.len()).map(|_| Barrier::default()).collect();
         let mut users = BTreeMap::new();
@@ -157,9 +161,9 @@ impl<'d> Play<'d> {
             threads: Vec::new(),
             workload,
             next_eid: 1,
-            nr_events: 0,
             nr_steps: 0,
-            events_max,
+            account: Account::new(limits),
+            exceeded: None,
             due: BTreeSet::new(),
             mutexes: (0..resources.mutexes.len()).map(|_| Mutex::default()).collect(),
             conditions: vec![VecDeque::new(); resources.conditions.len()],
@@ -177,8 +181,14 @@ impl<'d> Play<'d> {
 
     fn eid(&mut self) -> EventId {
         self.next_eid += 1;
-        self.nr_events += 1;
+        let room = self.account.add_events(1);
+        self.made(room);
         EventId(self.next_eid - 1)
+    }
+
+    /// The play ends with the next step of a thread, if this was too much.
+    fn made(&mut self, room: Result<(), Exceeded>) {
+        self.exceeded = self.exceeded.or(room.err());
     }
 
     /// A control group and its parents.
@@ -210,6 +220,10 @@ impl<'d> Play<'d> {
                 Birth::Init { eid: self.eid(), parent: None, state }
             }
         };
+        let name_and_cpus =
+            name.len() as u64 + task.cpus.as_ref().map_or(0, |cpus| 2 * size_of_val(cpus.words()) as u64);
+        let room = self.account.add_tasks(1).and_then(|()| self.account.add_bytes(name_and_cpus));
+        self.made(room);
         self.workload.tasks.push(Task {
             pid: number as u32 + 1,
             name,
@@ -255,7 +269,10 @@ impl<'d> Play<'d> {
         let eid = self.eid();
         let thread = &mut self.threads[number];
         let cpu_ns = thread.cpu_ns;
-        self.workload.tasks[number].events.push(WorkloadEvent { eid, kind: kind(Span::from_ns(cpu_ns)) });
+        let kind = kind(Span::from_ns(cpu_ns));
+        let room = self.account.add_event_bytes(&kind);
+        self.exceeded = self.exceeded.or(room.err());
+        self.workload.tasks[number].events.push(WorkloadEvent { eid, kind });
         for (wakee, index, then_ns) in std::mem::take(&mut thread.open) {
             if let EventKind::Wakeup(Wakeup::Dependent { event, distance, .. }) =
                 &mut self.workload.tasks[wakee].events[index].kind
@@ -304,8 +321,10 @@ impl<'d> Play<'d> {
         self.now_ns = time_ns;
         for _ in 0..STEPS_AT_ONCE {
             self.nr_steps += 1;
-            if self.nr_events > self.events_max || self.nr_steps / STEPS_PER_EVENT > self.events_max {
-                return Err(Stop::TooLarge);
+            // steps without an event take time all the same
+            let steps = self.nr_steps / STEPS_PER_EVENT;
+            if let Some(error) = self.exceeded.or(self.account.check_events(steps).err()) {
+                return Err(Stop::TooLarge(error));
             }
             // rt-app ends its threads between two events, but not while they hold a mutex.
             let is_over = self.is_over();

@@ -17,8 +17,11 @@ pub use clock::OwnClock;
 pub use sink::{EventSink, save_stream, write_stream};
 
 use crate::binary::{BinaryReader, Part};
+use crate::limits::Limits;
 use crate::text::TextStream;
-use crate::{BinaryError, Event, EventId, EventKind, Kind, LoadError, Wakeup, Workload, identify, load};
+use crate::{
+    BinaryError, Event, EventId, EventKind, Kind, LoadError, Wakeup, Workload, identify, load_within,
+};
 use schedlab_units::{Span, TaskId};
 use skim::Skim;
 use std::fs::File;
@@ -74,7 +77,7 @@ pub struct Source {
 
 #[derive(Debug)]
 enum Events {
-    Binary(PathBuf),
+    Binary(PathBuf, Limits),
     Text(Box<TextStream>),
     Memory(Vec<Vec<Event>>),
 }
@@ -113,11 +116,17 @@ impl Source {
     /// Reads the file once: every rule of the model that concerns one task, births and groups is checked; that wakeups name
     /// events that exist is not ([`Workload::check`] does, before a run).
     pub fn open(path: &Path) -> Result<Option<Source>, LoadError> {
+        Source::open_within(path, Limits::STREAMED)
+    }
+
+    /// As [`Source::open`], with limits of the caller's. What must be read whole has those of a workload in memory
+    /// ([`Limits::HELD`]), if they are lower.
+    pub fn open_within(path: &Path, limits: Limits) -> Result<Option<Source>, LoadError> {
         match identify(path)? {
             (_, Kind::Trace(_) | Kind::Mix) => Ok(None),
             (path, Kind::Binary) => {
                 let (mut head, mut skim) = (Head::default(), Skim::default());
-                binary_parts(&path, &mut |part| {
+                binary_parts(&path, limits, &mut |part| {
                     match part {
                         Part::Note(key, value) => {
                             head.workload.notes.insert(key, value);
@@ -134,9 +143,9 @@ impl Source {
                 })
                 .map_err(StreamError::reading)?;
                 skim.finish(&path, &mut head)?;
-                Ok(Some(Source { head, events: Events::Binary(path) }))
+                Ok(Some(Source { head, events: Events::Binary(path, limits) }))
             }
-            (path, Kind::Text) => match TextStream::open(&path)? {
+            (path, Kind::Text) => match TextStream::open(&path, limits)? {
                 Some(stream) => {
                     let mut skim = Skim::default();
                     let mut head = Head { workload: stream.skeleton.clone(), ..Head::default() };
@@ -151,7 +160,7 @@ impl Source {
                     skim.finish(&path, &mut head)?;
                     Ok(Some(Source { head, events: Events::Text(Box::new(stream)) }))
                 }
-                None => match load(&path)? {
+                None => match load_within(&path, limits.held())? {
                     crate::Loaded::Workload { workload, .. } => Ok(Some(Source::from(workload))),
                     _ => Ok(None),
                 },
@@ -179,7 +188,7 @@ impl Source {
                 }
                 Ok(())
             }
-            Events::Binary(path) => binary_parts(path, &mut |part| match part {
+            Events::Binary(path, limits) => binary_parts(path, *limits, &mut |part| match part {
                 Part::Events(row, mut events) => {
                     if row.0 as usize >= nr || !events.iter().all(|event| refers_within(event, nr)) {
                         return Err(changed(path));
@@ -243,11 +252,13 @@ impl StreamError {
 /// Reads a binary file part by part.
 fn binary_parts(
     path: &Path,
+    limits: Limits,
     each: &mut dyn FnMut(Part) -> Result<(), StreamError>,
 ) -> Result<(), StreamError> {
     let failed = |error: BinaryError| LoadError::Binary { path: path.to_path_buf(), error };
     let file = File::open(path).map_err(|error| LoadError::Io { path: path.to_path_buf(), error })?;
-    let mut reader = BinaryReader::new(BufReader::with_capacity(FILE_BUFFER, file)).map_err(failed)?;
+    let file = BufReader::with_capacity(FILE_BUFFER, file);
+    let mut reader = BinaryReader::new(file).map_err(failed)?.within(limits);
     while let Some(part) = reader.next_part().map_err(failed)? {
         each(part)?;
     }

@@ -2,6 +2,7 @@
 
 use super::{Head, LifeSpan, OwnClock, refers_within};
 use crate::check::{Flaw, Life, Place, Problem};
+use crate::limits::Limits;
 use crate::{Birth, Event, EventId, EventKind, InitState, LoadError, Task, WorkloadError};
 use schedlab_units::{Span, TaskId};
 use std::collections::BTreeMap;
@@ -71,7 +72,10 @@ impl Skim {
             row.ascending &= event.eid.0 > row.last_eid;
             row.last_eid = event.eid.0;
             self.eid_max = self.eid_max.max(event.eid.0);
-            if let EventKind::Fork { child, .. } = event.kind {
+            // more FORKs than tasks are a broken rule, which is found with those that are kept
+            if let EventKind::Fork { child, .. } = event.kind
+                && self.forks.len() as u64 <= Limits::STREAMED.tasks
+            {
                 self.forks.push(child);
                 row.forks.push((event.clone(), at));
             }

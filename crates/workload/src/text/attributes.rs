@@ -129,6 +129,17 @@ impl Attributes {
     }
 }
 
+/// Of a name that a task gets because it has none, `task-4194304`.
+const TASK_NAME_BYTES: u64 = 12;
+
+impl Attributes {
+    /// What a task with these words takes beyond its fixed size.
+    pub fn nr_bytes(&self) -> u64 {
+        self.name.as_ref().map_or(TASK_NAME_BYTES, |name| name.len() as u64)
+            + self.affinity.as_ref().map_or(0, |cpus| size_of_val(cpus.words()) as u64)
+    }
+}
+
 /// Reads the words of a PRIO, without `target=`; the control group's path stands beside, since its number is the workload's. `None`: not such words.
 pub fn parse_change_words(words: &str) -> Option<(ParamChange, Option<String>)> {
     let mut list = Vec::new();

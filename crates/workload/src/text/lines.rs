@@ -1,6 +1,7 @@
 //! Where do the lines of a text come from? From memory, or from a file that need not fit into it.
 
 use super::error::{TextError, TextProblem};
+use crate::limits::LINE_BYTES_MAX;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -17,9 +18,6 @@ pub(super) enum LineSource<'a> {
 
 /// Bytes read from a file at a time.
 const BUFFER: usize = 1 << 18;
-/// A longer line is none of ours.
-const LINE_MAX: u64 = 16 << 20;
-
 const BOM: &[u8] = "\u{feff}".as_bytes();
 
 /// What is called with the number and the text of each line.
@@ -59,11 +57,11 @@ impl<'a> LineSource<'a> {
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
-            io::Read::take(&mut reader, LINE_MAX)
+            io::Read::take(&mut reader, LINE_BYTES_MAX)
                 .read_until(b'\n', &mut line)
                 .map_err(|error| reading(file, number, &error))?;
             let ended = line.last() != Some(&b'\n');
-            if ended && line.len() as u64 == LINE_MAX {
+            if ended && line.len() as u64 == LINE_BYTES_MAX {
                 return Err(reading(file, number, &io::Error::other("the line is longer than 16 MiB")));
             }
             let content = line.strip_suffix(b"\n").unwrap_or(&line);

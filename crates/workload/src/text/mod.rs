@@ -64,7 +64,8 @@ mod write;
 
 pub use attributes::parse_change_words;
 pub use error::{TextError, TextProblem};
-pub use read::{TextLimits, looks_like_text, parse_text, parse_text_within, read_text};
+pub(crate) use read::read_text_file;
+pub use read::{looks_like_text, parse_text, parse_text_within, read_text};
 pub(crate) use statement::near;
 pub(crate) use stream::TextStream;
 pub(crate) use write::TextWriter;

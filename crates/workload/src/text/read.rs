@@ -6,56 +6,48 @@ use super::lex::{Word, split};
 use super::lines::LineSource;
 use super::statement::{
     self, Body, Eid, Event as Line, EventRef, Fault, Init, Instance, Length, Parsed, Pids, Statement, fault,
-    is_statement,
+    is_statement, within,
 };
 use super::{TEXT_HEADER, TEXT_VERSION};
+use crate::limits::{Account, Limits, REPEAT_DEPTH_MAX};
 use crate::{
     Birth, Cgroup, CgroupId, Event, EventId, EventKind, ParamChange, Task, Wakeup, Workload, WorkloadError,
 };
 use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, HashMap};
-
-/// How much a text may expand to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TextLimits {
-    /// Events, INIT included; a REPEAT that would pass it is refused before it is expanded.
-    pub events_max: u64,
-    /// Tasks.
-    pub tasks_max: u64,
-}
-
-impl Default for TextLimits {
-    /// 50 million events (about 3 GiB of memory), and as many tasks as Linux has pids (`PID_MAX_LIMIT`, 2^22).
-    fn default() -> TextLimits {
-        TextLimits { events_max: 50_000_000, tasks_max: 1 << 22 }
-    }
-}
-
-/// What to do about a text that expands too far.
-const TOO_MANY: &str = "repeat less often, or generate the workload in binary form";
+use std::path::Path;
 
 /// Labels are resolved when all is read, which takes memory: a text that has some is not streamed.
 pub(super) const NEEDS_MEMORY: &str = "labels cannot be resolved line by line";
 
-/// Blocks within blocks; far more than anyone can read.
-const REPEAT_DEPTH_MAX: usize = 16;
-
 /// Reads a text and checks it ([`Workload::check`]); a broken rule is located at its line. `file` is named in errors.
 pub fn read_text(file: &str, bytes: &[u8]) -> Result<Workload, Box<TextError>> {
-    let workload = parse_text(file, bytes)?;
+    read_lines(file, LineSource::of_bytes(file, bytes)?, Limits::HELD)
+}
+
+/// As [`read_text`], line by line from a file.
+pub(crate) fn read_text_file(path: &Path, limits: Limits) -> Result<Workload, Box<TextError>> {
+    read_lines(&path.display().to_string(), LineSource::File(path), limits)
+}
+
+fn read_lines(file: &str, lines: LineSource<'_>, limits: Limits) -> Result<Workload, Box<TextError>> {
+    let (workload, _) = Reader::read(file, lines, limits, Keep::Events)?.finish()?;
     match workload.check() {
         Ok(()) => Ok(workload),
-        Err(error) => Err(locate(file, bytes, &error)),
+        Err(error) => {
+            drop(workload); // the text is read once more
+            Err(locate(file, lines, limits, &error))
+        }
     }
 }
 
 /// Reads a text without checking the rules of the model.
 pub fn parse_text(file: &str, bytes: &[u8]) -> Result<Workload, Box<TextError>> {
-    parse_text_within(file, bytes, TextLimits::default())
+    parse_text_within(file, bytes, Limits::HELD)
 }
 
 /// As [`parse_text`], with limits of the caller's.
-pub fn parse_text_within(file: &str, bytes: &[u8], limits: TextLimits) -> Result<Workload, Box<TextError>> {
+pub fn parse_text_within(file: &str, bytes: &[u8], limits: Limits) -> Result<Workload, Box<TextError>> {
     let lines = LineSource::of_bytes(file, bytes)?;
     Reader::read(file, lines, limits, Keep::Events)?.finish().map(|(workload, _)| workload)
 }
@@ -74,16 +66,13 @@ pub fn looks_like_text(start: &[u8]) -> bool {
 }
 
 /// A mistake found by the check, as a mistake of a line: the text is read once more, with lines remembered.
-fn locate(file: &str, bytes: &[u8], error: &WorkloadError) -> Box<TextError> {
-    let located = LineSource::of_bytes(file, bytes)
-        .and_then(|lines| Reader::read(file, lines, TextLimits::default(), Keep::EventsAndLines))
-        .and_then(|reader| reader.finish());
+fn locate(file: &str, source: LineSource<'_>, limits: Limits, error: &WorkloadError) -> Box<TextError> {
+    let located = Reader::read(file, source, limits, Keep::EventsAndLines).and_then(|reader| reader.finish());
     let line = match &located {
         Ok((workload, lines)) => lines.of(&error.problems[0].place, &error.problems[0].flaw, workload),
         Err(_) => 1,
     };
-    let text = String::from_utf8_lossy(bytes);
-    let source = text.split('\n').nth(line - 1).unwrap_or_default();
+    let source = source.line(line);
     let at = source.len() - source.trim_start().len();
     let mut remedy = String::new();
     if error.nr_problems > 1 {
@@ -167,7 +156,7 @@ pub(super) type Emit<'a> = dyn FnMut(u32, Event) -> std::ops::ControlFlow<()> + 
 pub(super) struct Reader<'a> {
     file: &'a str,
     source: LineSource<'a>,
-    limits: TextLimits,
+    account: Account,
     keep: Keep<'a>,
     pub slots: Vec<Slot>,
     by_pid: HashMap<u32, u32>,
@@ -179,7 +168,6 @@ pub(super) struct Reader<'a> {
     pub labels: Vec<Label>,
     pub label_names: BTreeMap<String, u32>,
     pub references: Vec<Reference>,
-    pub nr_events: u64,
     /// The largest identifier of an event, where they are only counted.
     pub eid_max: u64,
 }
@@ -191,13 +179,13 @@ impl<'a> Reader<'a> {
     pub(super) fn read(
         file: &'a str,
         source: LineSource<'a>,
-        limits: TextLimits,
+        limits: Limits,
         keep: Keep<'a>,
     ) -> Result<Self, Box<TextError>> {
         let mut reader = Reader {
             file,
             source,
-            limits,
+            account: Account::new(limits),
             keep,
             slots: Vec::new(),
             by_pid: HashMap::new(),
@@ -208,7 +196,6 @@ impl<'a> Reader<'a> {
             labels: Vec::new(),
             label_names: BTreeMap::new(),
             references: Vec::new(),
-            nr_events: 0,
             eid_max: 0,
         };
         reader.lines()?;
@@ -310,15 +297,17 @@ impl<'a> Reader<'a> {
                         "",
                     );
                 };
+                if items.is_empty() {
+                    return Ok(()); // nothing, however often: it would only take time
+                }
                 let block = Item::Block(count, items);
                 if let Some((_, _, outer)) = open.last_mut() {
                     outer.push(block);
                     return Ok(());
                 }
-                let total = block.nr_events();
-                if self.nr_events.saturating_add(total) > self.limits.events_max {
-                    return fault(first, TextProblem::Limit, self.too_many(total), TOO_MANY);
-                }
+                // refused before it is expanded; each event is counted when it comes
+                let mut whole = self.account;
+                within(first, whole.add_events(block.nr_events()))?;
                 self.expand(&block, 0)
             }
             _ if !open.is_empty() => fault(
@@ -356,11 +345,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn too_many(&self, more: u64) -> String {
-        let total = self.nr_events.saturating_add(more);
-        format!("this makes {total} events; a text may expand to {} at most", self.limits.events_max)
-    }
-
     fn expand(&mut self, item: &Item, iteration: u64) -> Parsed<()> {
         match item {
             Item::Line(line, number) => self.event(line, *number, Some(iteration)).map_err(|mut fault| {
@@ -392,21 +376,26 @@ impl<'a> Reader<'a> {
             0 => None,
             pid => Some(TaskId(self.slot(pid, parent, number)?)),
         };
-        self.room(pids, pids.count())?;
+        self.enough(pids, pids.count())?;
+        self.enough_for(pids, &attributes)?;
+        pids.within(self.account.add_events(pids.count()))?;
         for pid in pids.first..=pids.last {
             self.declare(pid, pids, number, Birth::Init { eid, parent, state }, &attributes)?;
         }
         Ok(())
     }
 
-    /// Makes room for `more` events.
-    fn room(&mut self, pids: Pids, more: u64) -> Parsed<()> {
-        self.nr_events += more;
-        if self.nr_events > self.limits.events_max {
-            self.nr_events -= more;
-            return pids.fault(TextProblem::Limit, self.too_many(more), TOO_MANY);
-        }
-        Ok(())
+    /// Refuses tasks with these words that would take too much room, before the first of them is made.
+    fn enough_for(&self, pids: Pids, attributes: &Attributes) -> Parsed<()> {
+        let mut whole = self.account;
+        pids.within(whole.add_bytes(attributes.nr_bytes().saturating_mul(pids.count())))
+    }
+
+    /// Refuses a range that alone has too many tasks, or that would make too many events, before the first of them is looked up.
+    fn enough(&self, pids: Pids, nr_events: u64) -> Parsed<()> {
+        pids.within(self.account.check_tasks(pids.count()))?;
+        let mut whole = self.account;
+        pids.within(whole.add_events(nr_events))
     }
 
     /// The slot of a pid, new if it is mentioned for the first time.
@@ -417,10 +406,7 @@ impl<'a> Reader<'a> {
         let next = self.slots.len() as u32;
         let slot = *self.by_pid.entry(pid).or_insert(next);
         if slot == next {
-            if u64::from(slot) >= self.limits.tasks_max {
-                let expected = format!("this is one task more than the {} accepted", self.limits.tasks_max);
-                return place.fault(TextProblem::Limit, expected, "");
-            }
+            place.within(self.account.add_tasks(1))?;
             let task = Task {
                 pid,
                 name: String::new(),
@@ -450,6 +436,7 @@ impl<'a> Reader<'a> {
     ) -> Parsed<u32> {
         let cgroup = self.cgroup(attributes)?;
         let slot = self.slot(pid, place, line)?;
+        place.within(self.account.add_bytes(attributes.nr_bytes()))?;
         let entry = &mut self.slots[slot as usize];
         if let Some((declared, _)) = entry.declared {
             let expected = format!("task {pid} is created on line {declared} already");
@@ -484,6 +471,9 @@ impl<'a> Reader<'a> {
 
     /// Adds the events of a line, in an iteration of a REPEAT block or outside.
     fn event(&mut self, line: &Line, number: usize, iteration: Option<u64>) -> Parsed<()> {
+        if line.pids.count() > 1 {
+            self.enough(line.pids, line.nr_events())?;
+        }
         for pid in line.pids.first..=line.pids.last {
             let slot = self.slot(pid, line.pids, number)?;
             let entry = &mut self.slots[slot as usize];
@@ -505,7 +495,7 @@ impl<'a> Reader<'a> {
     }
 
     fn push(&mut self, slot: u32, eid: EventId, kind: EventKind, place: Pids, number: usize) -> Parsed<()> {
-        self.room(place, 1)?;
+        place.within(self.account.add_event(&kind))?;
         let entry = &mut self.slots[slot as usize];
         let event = Event { eid, kind };
         match &mut self.keep {
@@ -551,12 +541,15 @@ impl<'a> Reader<'a> {
                     return fault(first, TextProblem::Label, expected, "give each line a label of its own");
                 }
                 label.line = number;
+                line.pids.within(self.account.add_bytes(size_of::<(u32, u32)>() as u64))?;
                 label.events.push((slot, index));
                 EventId(0)
             }
         };
         let kind = match &line.body {
             Body::Fork { children, attributes } => {
+                self.enough(*children, children.count())?;
+                self.enough_for(*children, attributes)?;
                 for pid in children.first..=children.last {
                     let birth = Birth::Fork { parent: TaskId(slot) };
                     let child = self.declare(pid, *children, number, birth, attributes)?;
@@ -595,6 +588,8 @@ impl<'a> Reader<'a> {
                         let name = self.label(name);
                         let location = Location { line: number, at: *at, len: *len };
                         let instance = *instance;
+                        let bytes = size_of::<Reference>() as u64;
+                        line.pids.within(self.account.add_bytes(bytes))?;
                         self.references.push(Reference {
                             slot,
                             index,
@@ -628,6 +623,11 @@ impl<'a> Reader<'a> {
         self.labels.push(Label { line: 0, events: Vec::new() });
         self.label_names.insert(name.to_string(), id);
         id
+    }
+
+    /// Events so far, INITs included.
+    pub fn nr_events(&self) -> u64 {
+        self.account.nr_events()
     }
 
     /// A fault of this line as an error.
@@ -666,16 +666,10 @@ impl<'a> Reader<'a> {
 impl Item {
     fn nr_events(&self) -> u64 {
         match self {
-            Item::Line(line, _) => {
-                let children = match &line.body {
-                    Body::Fork { children, .. } => children.count(),
-                    _ => 1,
-                };
-                line.pids.count().saturating_mul(children)
-            }
+            Item::Line(line, _) => line.nr_events(),
             Item::Block(count, items) => {
                 let sum = items.iter().fold(0u64, |sum, item| sum.saturating_add(item.nr_events()));
-                count.saturating_mul(sum.max(1)) // an empty body costs time too
+                count.saturating_mul(sum)
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::TextProblem;
 use super::attributes::Attributes;
 use super::lex::{LexError, Word, unquote};
+use crate::limits::Exceeded;
 use crate::{CpuMax, ExternalSource, InitState};
 use schedlab_units::{CpuSet, Span};
 use std::borrow::Cow;
@@ -28,6 +29,11 @@ pub(super) fn fault<T>(
     remedy: &'static str,
 ) -> Parsed<T> {
     fault_at(word.at, word.text.len(), problem, expected.into(), remedy)
+}
+
+/// A limit that a line would pass, at the word that asks for so much.
+pub(super) fn within(word: Word<'_>, room: Result<(), Exceeded>) -> Parsed<()> {
+    room.or_else(|error| fault(word, TextProblem::Limit, error.to_string(), error.remedy()))
 }
 
 fn fault_at<T>(
@@ -137,8 +143,24 @@ impl Pids {
         fault_at(self.at, self.len, problem, expected.into(), remedy)
     }
 
+    /// A limit that these tasks would pass.
+    pub fn within(self, room: Result<(), Exceeded>) -> Parsed<()> {
+        room.or_else(|error| self.fault(TextProblem::Limit, error.to_string(), error.remedy()))
+    }
+
     pub fn count(self) -> u64 {
         u64::from(self.last - self.first) + 1
+    }
+}
+
+impl Event {
+    /// The events that this line stands for.
+    pub fn nr_events(&self) -> u64 {
+        let children = match &self.body {
+            Body::Fork { children, .. } => children.count(),
+            _ => 1,
+        };
+        self.pids.count().saturating_mul(children)
     }
 }
 

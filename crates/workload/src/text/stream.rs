@@ -4,19 +4,18 @@
 
 use super::error::TextError;
 use super::lines::LineSource;
-use super::read::{Keep, NEEDS_MEMORY, Reader, TextLimits};
+use super::read::{Keep, NEEDS_MEMORY, Reader};
+use crate::limits::Limits;
 use crate::{Birth, Event, EventId, EventKind, Wakeup, Workload};
 use schedlab_units::TaskId;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Streams read as much as there is; tasks are kept in memory.
-const LIMITS: TextLimits = TextLimits { events_max: u64::MAX, tasks_max: 1 << 26 };
-
 /// A text that is read event by event.
 #[derive(Clone, Debug)]
 pub(crate) struct TextStream {
     path: PathBuf,
+    limits: Limits,
     /// Tasks with their FORKs alone, groups, notes.
     pub skeleton: Workload,
     /// Events, INITs left out.
@@ -29,17 +28,18 @@ pub(crate) struct TextStream {
 
 impl TextStream {
     /// Reads who the tasks are; `None` if the text has labels and must be read whole.
-    pub fn open(path: &Path) -> Result<Option<TextStream>, Box<TextError>> {
+    pub fn open(path: &Path, limits: Limits) -> Result<Option<TextStream>, Box<TextError>> {
         let file = path.display().to_string();
-        let reader = match Reader::read(&file, LineSource::File(path), LIMITS, Keep::Forks) {
+        let reader = match Reader::read(&file, LineSource::File(path), limits, Keep::Forks) {
             Err(error) if error.expected == NEEDS_MEMORY => return Ok(None),
             other => other?,
         };
-        let (row_of, eid_max, nr_events) = (reader.rows()?, reader.eid_max, reader.nr_events);
+        let (row_of, eid_max, nr_events) = (reader.rows()?, reader.eid_max, reader.nr_events());
         let unnumbered: Vec<u64> = reader.slots.iter().map(|slot| slot.unnumbered).collect();
         let (skeleton, _) = reader.finish_unnumbered()?;
         let mut stream = TextStream {
             path: path.to_path_buf(),
+            limits,
             nr_events,
             skeleton,
             next_eid: vec![0; row_of.len()],
@@ -89,7 +89,8 @@ impl TextStream {
             flow
         };
         let file = self.path.display().to_string();
-        let done = Reader::read(&file, LineSource::File(&self.path), LIMITS, Keep::Emit(&mut emit)).map(drop);
+        let lines = LineSource::File(&self.path);
+        let done = Reader::read(&file, lines, self.limits, Keep::Emit(&mut emit)).map(drop);
         if stopped { Ok(()) } else { done }
     }
 }

@@ -16,6 +16,7 @@
 use crate::generate::{Distribution, Drawn, Quantile, Rng};
 use crate::stream::{OwnClock, Source, StreamError};
 use crate::{Birth, EventKind, InitState};
+use schedlab_stdx::percentile::between;
 use schedlab_units::Span;
 
 /// What is measured.
@@ -235,10 +236,8 @@ impl Sample {
             share == 0.0 || share == 1.0 || (place >= 1.0 && (last as f64 - place) >= 1.0)
         };
         let quantile = |share: f64| {
-            // between two lengths in proportion (Hyndman and Fan's definition 7)
-            let place = share * last as f64;
-            let (low, high) = (self.lengths[place.floor() as usize], self.lengths[place.ceil() as usize]);
-            let part = place - place.floor();
+            let (low, high, part) = between(self.lengths.len(), share).expect("there is a length");
+            let (low, high) = (self.lengths[low], self.lengths[high]);
             let ns = low.as_ns() as f64 + (high.as_ns() - low.as_ns()) as f64 * part;
             Quantile(share, Span::from_ns(ns.round() as u64))
         };

@@ -6,11 +6,11 @@
 use super::ledger::Ledger;
 use super::plan::{Action, Plan, Turns};
 use super::{DynamicResult, SHOWN, UNITS_PER_QUANTUM};
-use crate::arm::{ArmError, records};
+use crate::arm::{ArmError, log};
 use crate::fairness::given::{Told, with_quantum};
 use crate::fairness::{Expressed, Way};
-use schedlab_log::{Kind, Record};
-use schedlab_units::{Nice, Policy, SchedParams, Span, TaskId};
+use schedlab_log::{Log, LogProblem, MemLog, Observer, Row, Run, Slots, WaitCause, replay};
+use schedlab_units::{CpuId, Nice, Policy, SchedParams, Span, TaskId};
 use schedlab_workload::{
     Birth, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
 };
@@ -21,8 +21,8 @@ pub(super) fn run(way: &Way, plan: &Plan, unit: Span) -> Result<DynamicResult, A
     let subject = with_quantum(subject, unit);
     let unit_ns = unit.as_ns() / UNITS_PER_QUANTUM;
     let length = Span::from_ns(plan.length * unit_ns);
-    let records = records(&subject, subject.params.clone(), &workload(plan, unit_ns), length)?;
-    let (ledger, stretches) = read(&records, plan, unit_ns);
+    let log = log(&subject, &workload(plan, unit_ns), length)?;
+    let (ledger, stretches) = read(&log, plan, unit_ns).map_err(|problem| ArmError::Run(problem.into()))?;
     Ok(DynamicResult::of(
         Way::Machine(Box::new(subject), Told::Nice).label(),
         &ledger,
@@ -106,50 +106,80 @@ fn workload(plan: &Plan, unit_ns: u64) -> Workload {
 }
 
 /// Reads the accounts off the log; returns the clients' stretches too.
-fn read(records: &[Record], plan: &Plan, unit_ns: u64) -> (Ledger, Vec<(usize, u64, u64)>) {
+fn read(log: &MemLog, plan: &Plan, unit_ns: u64) -> Result<(Ledger, Vec<Stretch>), LogProblem> {
     let tu_ns = unit_ns * UNITS_PER_QUANTUM;
     let nr_clients = plan.shares.len();
     let mut ledger = Ledger::new(&plan.shares, tu_ns, SHOWN * tu_ns);
     (0..nr_clients).for_each(|client| ledger.join(client));
-    let client_of = |task: TaskId| (task.is_workload() && task.index() < nr_clients).then(|| task.index());
-    let mut changes = plan.happenings.iter().peekable();
-    let mut stretches = Vec::new();
-    let mut began = 0;
-    let end_ns = plan.length * unit_ns;
-    for record in records.iter().take_while(|record| record.time_ns <= end_ns) {
-        while let Some(happening) = changes.next_if(|happening| happening.at * unit_ns <= record.time_ns) {
-            ledger.advance(happening.at * unit_ns);
-            if let Action::Share(share) = happening.action {
-                ledger.change(happening.client as usize, share);
-            }
-        }
-        ledger.advance(record.time_ns);
-        match record.kind() {
-            Some(Kind::Wakeup) => {
-                if let Some(client) = client_of(record.task()).filter(|&client| !ledger.runnable(client)) {
-                    ledger.join(client);
-                }
-            }
-            Some(Kind::Switch) => {
-                ledger.end();
-                if let Some(client) = client_of(record.task()) {
-                    stretches.push((client, began, record.time_ns));
-                    if record.prev_state().is_some_and(|state| !state.is_runnable()) {
-                        ledger.leave(client);
-                    }
-                }
-                if let Some(client) = client_of(record.other()) {
-                    began = record.time_ns;
-                    ledger.begin(client);
-                }
-            }
-            _ => {}
-        }
-    }
-    ledger.advance(end_ns);
+    let mut accounts = Accounts { plan, unit_ns, next_change: 0, ledger, stretches: Vec::new() };
+    accounts.changes_until(0);
+    replay(log, &Slots::new(log.header()), &mut accounts)?;
+    let Accounts { mut ledger, mut stretches, .. } = accounts;
+    ledger.advance(plan.length * unit_ns);
     ledger.finish();
     stretches.retain(|(_, from, to)| to > from);
-    (ledger, stretches)
+    Ok((ledger, stretches))
+}
+
+/// Client, from, to in ns.
+type Stretch = (usize, u64, u64);
+
+struct Accounts<'a> {
+    plan: &'a Plan,
+    unit_ns: u64,
+    /// Of the plan's happenings.
+    next_change: usize,
+    ledger: Ledger,
+    stretches: Vec<Stretch>,
+}
+
+impl Accounts<'_> {
+    fn client(&self, row: Row) -> Option<usize> {
+        (row.index() < self.plan.shares.len()).then(|| row.index())
+    }
+
+    /// A change takes effect before what the log holds of the same instant.
+    fn changes_until(&mut self, to_ns: u64) {
+        while let Some(happening) = self.plan.happenings.get(self.next_change)
+            && happening.at * self.unit_ns <= to_ns
+        {
+            self.next_change += 1;
+            self.ledger.advance(happening.at * self.unit_ns);
+            if let Action::Share(share) = happening.action {
+                self.ledger.change(happening.client as usize, share);
+            }
+        }
+    }
+}
+
+impl Observer for Accounts<'_> {
+    fn elapse(&mut self, _from_ns: u64, to_ns: u64) {
+        self.changes_until(to_ns);
+        self.ledger.advance(to_ns);
+    }
+    fn wait_begin(&mut self, row: Row, _cpu: CpuId, cause: WaitCause) {
+        if let Some(client) = self.client(row)
+            && cause == WaitCause::Wakeup
+            && !self.ledger.runnable(client)
+        {
+            self.ledger.join(client);
+        }
+    }
+    fn run_begin(&mut self, row: Row, _cpu: CpuId) {
+        if let Some(client) = self.client(row) {
+            self.ledger.begin(client);
+        }
+    }
+    fn run_end(&mut self, run: &Run) {
+        let Some(stop) = run.stop else { return };
+        self.ledger.end();
+        if let Some(client) = self.client(run.row) {
+            self.stretches.push((client, run.since_ns, run.until_ns));
+            if !stop.is_runnable() {
+                self.ledger.leave(client);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -157,7 +187,7 @@ mod tests {
     use super::super::{DynamicConfig, simulate};
     use super::*;
     use crate::fairness::{Told, find};
-    use crate::subject::Subject;
+    use schedlab_lab::Subject;
 
     /// The same clients under the same discipline, once simulated and once in the machine, have the same errors: nothing is lost in the
     /// log's reading. With quanta of 1 us both count in the same unit, so that ties between equal virtual times, which joins round, are
@@ -165,7 +195,7 @@ mod tests {
     #[test]
     fn machine_and_simulation_agree() {
         for name in ["wfq", "vtrr", "eevdf-1995", "stride"] {
-            let machine = Way::Machine(Box::new(Subject::parse(name).unwrap()), Told::Nice);
+            let machine = Way::Machine(Box::new(Subject::native(name).unwrap()), Told::Nice);
             let config = DynamicConfig {
                 machine: vec![machine],
                 nice_weights: true,

@@ -2,10 +2,10 @@
 
 use super::plan::{Action, Happening};
 use super::{DynamicResult, SHOWN, Script, UNITS_PER_QUANTUM};
-use crate::draw::{Bar, Gantt, Series, Style, grid};
 use crate::fairness::given::{PANEL, error_panel, names};
-use crate::output::{Drawing, Pages};
-use crate::table::{Column, Table};
+use schedlab_report::chart::{Bar, Drawing, Gantt, Series, Style, Svg, Unit, grid};
+use schedlab_report::pages::Pages;
+use schedlab_report::table::{Column, Table};
 
 /// The result of a dynamic case.
 #[derive(Clone, Debug)]
@@ -61,10 +61,9 @@ impl Dynamic {
         let nr_clients = self.results.first().map_or(0, |result| result.curves.len());
         let names = names(nr_clients);
         let panels = self.results.iter().map(|result| {
-            let series = result.curves.iter().zip(&names).map(|(curve, name)| Series {
-                name: name.clone(),
-                points: curve.iter().copied().filter(|(time, _)| *time <= until).collect(),
-                style: Style::Thin,
+            let series = result.curves.iter().zip(&names).map(|(curve, name)| {
+                let points = curve.iter().copied().filter(|(time, _)| *time <= until);
+                Series::new(name.clone(), points.collect(), Style::Thin)
             });
             error_panel(&result.sched, series.collect())
         });
@@ -76,27 +75,30 @@ impl Dynamic {
             ),
             svg: grid(
                 "Error since the start against time",
-                if nr_clients <= 16 { &names } else { &[] },
+                if nr_clients <= 26 { &names } else { &[] },
                 &panels.collect::<Vec<_>>(),
                 2,
-                PANEL,
             ),
         }];
-        let mut height = 0f64;
         let row = |result: &DynamicResult| {
-            let gantt =
-                Gantt { title: &result.sched, x_label: "time, tu", until, clients: &names, width: PANEL.0 };
-            height = height.max(gantt.height());
+            let gantt = Gantt {
+                title: &result.sched,
+                x_label: "time, tu",
+                x_unit: Unit::Number,
+                until,
+                clients: &names,
+                width: PANEL.0,
+            };
             let stretches = result.stretches.iter().filter(|(_, from, _)| *from < until);
             let bars: Vec<Bar> =
                 stretches.map(|&(client, from, to)| Bar { client, from, to: to.min(until) }).collect();
             gantt.svg(&bars)
         };
-        let panels: Vec<String> = self.results.iter().map(row).collect();
+        let panels: Vec<Svg> = self.results.iter().map(row).collect();
         drawings.push(Drawing {
             name: "dynamic-sequences".into(),
             caption: String::new(),
-            svg: grid("Who ran when", &[], &panels, 2, (PANEL.0, height)),
+            svg: grid("Who ran when", &[], &panels, 2),
         });
         drawings
     }

@@ -13,9 +13,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::abi::{Field, MAX_FIELDS, Map};
-use super::super::btf::{Kind, Member, TypeId};
 use super::super::halves::Half;
 use super::{Scx, peek};
+use schedlab_btf::{Kind, Member, TypeId};
 
 /// A map, for reading.
 pub(super) struct MapInfo {

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use crate::scx::elf::essential;
+use crate::scx::names::essential;
 
 /// A file's bytes as text in which each byte is one character: C need not be UTF-8.
 pub(in crate::scx) fn decoded(bytes: &[u8]) -> String {

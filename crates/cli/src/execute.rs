@@ -1,0 +1,222 @@
+//! One run of a command: made, judged, turned into tables, pictures and files.
+
+use crate::failure::{Failure, Result};
+use crate::ui::Ui;
+use schedlab_instruments::jobs::job_report;
+use schedlab_instruments::{Summary, TaskStats, for_each_picture};
+use schedlab_lab::{Ended, Loaded, Standard, Subject};
+use schedlab_log::{LogHeader, RawLog};
+use schedlab_machine::kernel::Action;
+use schedlab_machine::{Costs, Perturb};
+use schedlab_report::{
+    Detail, PerfettoOptions, RunFacts, RunReport, RunView, deadline_marks, worst_stretches,
+};
+use schedlab_runner::{ChildReport, Request};
+use schedlab_topology::Topology;
+use schedlab_units::Span;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Makes a run wait for its debugger, however long that takes.
+pub(crate) const PATIENT: &str = "SCHEDLAB_PATIENT";
+
+/// A run that has ended as it should: its log and what is known about it.
+pub(crate) struct Finished {
+    pub log: RawLog,
+    pub summary: Summary,
+    pub facts: RunFacts,
+    /// What `--show` asked for: when in ns, name, text or error number.
+    pub readings: Vec<(u64, String, std::result::Result<String, i32>)>,
+    /// What `--explain` asked for.
+    pub decisions: Vec<schedlab_linux::decision::Decision>,
+    /// Line coverage, of a kernel that counts it.
+    pub coverage: Vec<(String, Vec<u8>)>,
+}
+
+impl Finished {
+    pub fn header(&self) -> &LogHeader {
+        schedlab_log::Log::header(&self.log)
+    }
+    pub fn view(&self) -> RunView<'_> {
+        RunView { header: self.header(), summary: &self.summary, facts: &self.facts }
+    }
+}
+
+/// A run that is to be made.
+pub(crate) struct Plan<'a> {
+    pub loaded: &'a Loaded,
+    pub subject: Subject,
+    pub topology: Topology,
+    pub duration: Option<Span>,
+    /// Vary what the workload leaves open.
+    pub perturb: Option<Perturb>,
+    pub costs: Option<Costs>,
+    /// What is done to the kernel meanwhile.
+    pub actions: Vec<Action>,
+    /// End the run if nothing happens for this long on the host, in time in which it could go on.
+    pub stall_limit: Duration,
+    /// The command that repeats the run.
+    pub command: String,
+}
+
+/// Runs in a child process and turns the log into tables.
+pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
+    let (name, cpus) = (plan.subject.scheduler.name(), plan.topology.nr_cpus());
+    let step = ui.step(format!("running {} under {name} on {cpus} CPUs", plan.loaded.name));
+    let request = Request {
+        duration: plan.duration.or(plan.loaded.duration),
+        perturb: plan.perturb,
+        costs: plan.costs,
+        actions: &plan.actions,
+        // whoever debugs a run takes his time
+        stall_limit: if std::env::var_os(PATIENT).is_some() { Duration::MAX } else { plan.stall_limit },
+        ..plan.subject.on(&plan.loaded.workload, plan.topology.clone())
+    };
+    let run = schedlab_lab::run(&request, Standard::Shown).map_err(|ended| match &ended {
+        Ended::Misbehaved { .. } => {
+            Failure::Misbehaved(format!("{ended}\n  repeat it with: {}", plan.command))
+        }
+        _ => Failure::from(ended),
+    })?;
+    drop(step);
+    finish(run, plan)
+}
+
+fn finish(run: schedlab_lab::Finished, plan: &Plan<'_>) -> Result<Finished> {
+    let mut dropped = plan.loaded.workload.dropped.clone();
+    for (reason, count) in run.dropped.iter().chain(&run.report.refused) {
+        *dropped.entry(reason.clone()).or_default() += count;
+    }
+    let mut stretches = Vec::new();
+    for_each_picture(&run.log, &worst_stretches(&run.summary), |picture| stretches.push(picture.clone()))
+        .map_err(Ended::from)?;
+    let jobs = job_report(&run.log, &plan.loaded.workload).map_err(Ended::from)?;
+    let differing = differing_accounts(plan, &run.report, &run.summary);
+    let facts = RunFacts {
+        workload: plan.loaded.name.clone(),
+        command: plan.command.clone(),
+        end: if run.is_done() {
+            "every task is done".to_string()
+        } else {
+            format!("stopped after {}", Span::from_ns(run.report.duration_ns))
+        },
+        wall_ns: run.report.loop_wall_ns,
+        kernel_ns: run.report.kernel_wall_ns,
+        dropped,
+        finished: Some(run.report.finished.clone()),
+        warnings: run.report.warnings.clone(),
+        notes: notes(plan, &run.report, &differing),
+        account: run.report.account.clone(),
+        account_differs_ns: differing.iter().map(Differing::by_ns).max().unwrap_or(0),
+        jobs,
+        stretches,
+        explain: String::new(),
+        next_steps: Vec::new(),
+    };
+    let schedlab_lab::Finished { log, summary, report, .. } = run;
+    let ChildReport { readings, decisions, coverage, .. } = report;
+    Ok(Finished { log, summary, facts, readings, decisions, coverage })
+}
+
+/// A task of whose CPU time the scheduler has an account of its own that is not the log's.
+struct Differing<'a> {
+    task: &'a TaskStats,
+    kernel_ns: u64,
+}
+
+impl Differing<'_> {
+    fn by_ns(&self) -> u64 {
+        self.task.cpu_ns.abs_diff(self.kernel_ns)
+    }
+}
+
+fn differing_accounts<'a>(plan: &Plan<'_>, report: &ChildReport, summary: &'a Summary) -> Vec<Differing<'a>> {
+    // a kernel accounts for a task that is on a CPU at its ticks, the last of which is up to a tick before the end
+    // (a CPU without a tick: at the one that another CPU does for it each second)
+    let has_tickless =
+        plan.subject.params.iter().any(|(name, _)| name == "boot.nohz_full" || name == "boot.isolcpus");
+    let hz = if has_tickless { 1 } else { plan.subject.scheduler.hz() };
+    let tick_ns = 1_000_000_000_u64.checked_div(hz.into()).unwrap_or(0);
+    let is_late = |task: &TaskStats, kernel_ns: u64| {
+        !task.exited && task.cpu_ns.checked_sub(kernel_ns).is_some_and(|late_ns| late_ns < tick_ns)
+    };
+    summary
+        .tasks
+        .iter()
+        .zip(&report.kernel_cpu_ns)
+        .filter(|(task, kernel_ns)| task.cpu_ns != **kernel_ns && !is_late(task, **kernel_ns))
+        .map(|(task, kernel_ns)| Differing { task, kernel_ns: *kernel_ns })
+        .collect()
+}
+
+fn notes(plan: &Plan<'_>, report: &ChildReport, differing: &[Differing<'_>]) -> Vec<String> {
+    let mut notes = plan.loaded.notes.clone();
+    if report.tokens_early > 0 {
+        notes.push(format!("{} blocks did not sleep: their wakeup had come already", report.tokens_early));
+    }
+    if let Some(Differing { task, kernel_ns }) = differing.iter().max_by_key(|d| d.by_ns()) {
+        notes.push(format!(
+            "the scheduler's own account of CPU time differs from the log's for {} tasks, most for pid {}: {}, in the log {}",
+            differing.len(),
+            plan.loaded.workload.task(task.id).pid,
+            Span::from_ns(*kernel_ns),
+            Span::from_ns(task.cpu_ns)
+        ));
+    }
+    notes
+}
+
+/// The command as typed, with the program's plain name.
+pub(crate) fn command_line() -> String {
+    let quote = |word: String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    std::iter::once("schedlab".to_string())
+        .chain(std::env::args().skip(1).map(quote))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Files that a run writes.
+pub(crate) struct Files {
+    pub log: Option<PathBuf>,
+    pub perfetto: Option<PathBuf>,
+    pub html: Option<PathBuf>,
+}
+
+pub(crate) fn write_files(files: &Files, finished: &Finished) -> Result<()> {
+    if let Some(path) = &files.log {
+        schedlab_log::write(path, &finished.log).map_err(Failure::input)?;
+    }
+    if let Some(path) = &files.perfetto {
+        let marks = finished.facts.jobs.as_ref().map(deadline_marks).unwrap_or_default();
+        let options = PerfettoOptions { marks: &marks, ..PerfettoOptions::default() };
+        schedlab_report::perfetto(path, &finished.log, options).map_err(Failure::input)?;
+    }
+    if let Some(path) = &files.html {
+        let title = format!("{} under {}", finished.facts.workload, finished.header().sched);
+        let report = report(finished, Detail::for_html(1))?;
+        schedlab_report::html(path, &title, &[report]).map_err(Failure::input)?;
+    }
+    Ok(())
+}
+
+/// The run with its pictures.
+pub(crate) fn report(finished: &Finished, detail: Detail) -> Result<RunReport> {
+    RunReport::with_summary(&finished.log, finished.summary.clone(), finished.facts.clone(), detail)
+        .map_err(|error| Failure::Internal(format!("internal error: {error}")))
+}
+
+/// A kernel's warnings are a finding.
+pub(crate) fn conclude(finished: &Finished) -> Result<()> {
+    let warnings = finished.facts.warnings.clone();
+    if warnings.is_empty() {
+        return Ok(());
+    }
+    Err(Ended::Warned { sched: finished.header().sched.clone(), warnings }.into())
+}

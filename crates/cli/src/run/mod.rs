@@ -1,0 +1,198 @@
+//! `schedlab run`: a workload, under a scheduler, on a simulated machine.
+
+mod many;
+
+use crate::execute::{Files, Finished, Plan, command_line, conclude, execute, report, write_files};
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::parse::{parse_cpus, parse_param};
+use crate::seeds::{ManyArgs, Variation};
+use crate::ui::Ui;
+use clap::Args;
+use schedlab_lab::{Loaded, Subject, SubjectSpec, load_all};
+use schedlab_machine::kernel::SKEW_TICK;
+use schedlab_report::{Detail, NextStep, Style};
+use schedlab_topology::Topology;
+use schedlab_units::Span;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// A workload (text or binary), a recording, an rt-app description, a mix (TOML), or a folder with one of them.
+    #[arg(required = true, value_name = "W")]
+    pub workload: PathBuf,
+    /// More workloads, each a run of its own.
+    #[arg(value_name = "W")]
+    pub more: Vec<PathBuf>,
+    /// All workloads in one run, side by side on one machine, instead of a run for each.
+    #[arg(long)]
+    pub together: bool,
+    /// The scheduler, with parameters if wanted: NAME[:KEY=VALUE]... (`schedlab schedulers` lists them; hz=1000 builds
+    /// real Linux with other ticks).
+    #[arg(long, value_name = "NAME")]
+    pub sched: SubjectSpec,
+    /// Number of CPUs, all alike.
+    #[arg(long, value_name = "N", conflicts_with = "machine", value_parser = parse_cpus)]
+    pub cpus: Option<Topology>,
+    /// The machine: a number, or packages=2,llcs=2,cores=4,smt=2, or a preset, or /sys or a copy: `schedlab machines`.
+    #[arg(long, value_name = "TOPO")]
+    pub machine: Option<Topology>,
+    /// Stop after this much simulated time.
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Span>,
+    /// Timer ticks per second of real Linux: 100, 250 or 1000.
+    #[arg(long, default_value_t = 250, value_name = "HZ")]
+    pub hz: u32,
+    /// A tunable of the scheduler, NAME=VALUE; may be given several times.
+    #[arg(long, value_name = "K=V", value_parser = parse_param)]
+    pub param: Vec<(String, String)>,
+    /// Write the schedule log: Arrow if the name ends in .arrow, else text.
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Write a file for ui.perfetto.dev.
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
+    /// Write an HTML report.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write the results as JSON, `-` = standard output (then nothing else is printed there).
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub at: crate::at::AtArgs,
+    /// End the run if the scheduler does nothing for this long: an endless loop. (Time in which this machine does not
+    /// let it run does not count.)
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub stall: Span,
+    #[command(flatten)]
+    pub explain: crate::explain::ExplainArgs,
+    #[command(flatten)]
+    pub profile: crate::profile::ProfileArgs,
+    #[command(flatten)]
+    pub coverage: crate::coverage::CoverageArgs,
+    /// Ticks of all CPUs at one instant, or spread over half a tick.
+    #[arg(long, value_name = "PHASE", default_value = "aligned", value_parser = ["aligned", "staggered"])]
+    pub ticks: String,
+    #[command(flatten)]
+    pub many: ManyArgs,
+}
+
+impl RunArgs {
+    /// The machine asked for.
+    pub fn topology(&self) -> Option<&Topology> {
+        self.machine.as_ref().or(self.cpus.as_ref())
+    }
+}
+
+pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
+    let topology = args.topology().ok_or_else(|| {
+        Failure::Input("how many CPUs? Give --cpus N, or --machine packages=2,cores=4,smt=2".to_string())
+    })?;
+    check_outputs(args)?;
+    args.coverage.check()?;
+    if args.stall == Span::ZERO {
+        return Err(Failure::Input(
+            "--stall 0: expected a time greater than zero, for example 5s".to_string(),
+        ));
+    }
+    let variations = args.many.variations()?;
+    let several = !args.more.is_empty() && !args.together;
+    if (variations.len() > 1 || several) && (!args.explain.is_empty() || args.coverage.coverage.is_some()) {
+        return Err(Failure::Input(
+            "--explain, --read-out and --coverage are about one run; give one workload and one seed".into(),
+        ));
+    }
+    if variations.len() > 1 || several {
+        return many::run_many(args, topology, &variations, ui);
+    }
+    let loaded = load(args, ui)?;
+    let subject = subject(args, topology, ui)?;
+    let mut plan = plan(args, &loaded, &subject, topology, &variations[0]);
+    let version = subject.linux().map(|linux| linux.linux_version());
+    plan.actions.extend(args.explain.actions(&loaded.workload, version)?);
+    let mut finished = execute(&plan, ui)?;
+    finished.facts.next_steps = next_steps(args, &plan.command);
+    if version.is_some() {
+        finished.facts.explain = format!("{} --explain", plan.command);
+    }
+    write_outputs(args, &finished, ui)?;
+    args.coverage.write(&finished.coverage)?;
+    crate::profile::profile(&args.profile, ui)?;
+    conclude(&finished)
+}
+
+/// The workload of one run: with `--together` all that are given, side by side.
+fn load(args: &RunArgs, ui: &Ui) -> Result<Loaded> {
+    let more = if args.together { &args.more[..] } else { &[] };
+    let all: Vec<PathBuf> = std::iter::once(&args.workload).chain(more).cloned().collect();
+    Ok(load_all(&all, ui)?)
+}
+
+/// The scheduler with everything that the command line sets; real Linux is built if it is not there yet.
+fn subject(args: &RunArgs, topology: &Topology, ui: &Ui) -> Result<Subject> {
+    let subject = args.sched.and(&args.param).resolve(ui.setting(args.hz, topology))?;
+    Ok(if args.ticks == "staggered" { subject.with(SKEW_TICK, "1") } else { subject })
+}
+
+/// One run as the command line describes it.
+fn plan<'a>(
+    args: &RunArgs,
+    loaded: &'a Loaded,
+    subject: &Subject,
+    topology: &Topology,
+    variation: &Variation,
+) -> Plan<'a> {
+    let subject = subject.clone();
+    Plan {
+        loaded,
+        subject: if let Some(seed) = variation.seed { subject.seeded(seed) } else { subject },
+        topology: topology.clone(),
+        duration: args.duration,
+        perturb: variation.perturb,
+        costs: variation.costs,
+        actions: args.at.actions(),
+        stall_limit: Duration::from_nanos(args.stall.as_ns()),
+        command: command_line(),
+    }
+}
+
+/// The same run again, with a picture.
+fn next_steps(args: &RunArgs, command: &str) -> Vec<NextStep> {
+    let mut steps = Vec::new();
+    if args.html.is_none() {
+        let command = format!("{command} --html report.html");
+        steps.push(NextStep { what: "see who ran when".into(), command });
+    }
+    if args.perfetto.is_none() {
+        let command = format!("{command} --perfetto run.pftrace");
+        steps.push(NextStep { what: "open it in ui.perfetto.dev".into(), command });
+    }
+    steps
+}
+
+/// Refuses outputs that cannot be written before anything is run.
+fn check_outputs(args: &RunArgs) -> Result<()> {
+    let paths = [&args.log, &args.perfetto, &args.html, &args.json];
+    paths.into_iter().flatten().try_for_each(|path| output::check(path))
+}
+
+fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
+    let step = ui.step("writing results");
+    let files = Files { log: args.log.clone(), perfetto: args.perfetto.clone(), html: args.html.clone() };
+    write_files(&files, finished)?;
+    args.explain.write(&finished.decisions)?;
+    drop(step);
+    if !output::json(args.json.as_deref(), |out| schedlab_report::json(finished.view(), out))? {
+        let report = report(finished, Detail::for_terminal(finished.header().nr_cpus))?;
+        print!("{}", schedlab_report::terminal(&report, Style::detect()));
+        crate::at::print(&finished.readings);
+        args.explain.show(&finished.decisions, finished.header());
+    }
+    for (what, path) in [("log", &args.log), ("Perfetto file", &args.perfetto), ("HTML report", &args.html)] {
+        if let Some(path) = path {
+            ui.say(format!("{what}: {}", path.display()));
+        }
+    }
+    Ok(())
+}

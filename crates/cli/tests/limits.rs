@@ -1,0 +1,143 @@
+//! A small file that asks for much: every command that reads a workload refuses it, soon and in little memory, with its place, what it
+//! makes, the limit and what to do. (`schedlab_workload::limits` states them; each is tested at the limit there.)
+
+mod common;
+
+use common::root;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// 2 GB of address space: what took 4 GB and aborted.
+const MEMORY_KIB: u32 = 2_000_000;
+const SOON: Duration = Duration::from_secs(20);
+
+/// Runs the program in little memory.
+fn schedlab(args: &[&str]) -> Output {
+    let script = format!("ulimit -v {MEMORY_KIB}; exec \"$@\"");
+    let begin = Instant::now();
+    let mut command = Command::new("bash");
+    command.args(["-c", &script, "bash", env!("CARGO_BIN_EXE_schedlab")]).args(args).current_dir(root());
+    let output = command.output().expect("bash runs");
+    assert!(begin.elapsed() < SOON, "{args:?} took {:?}", begin.elapsed());
+    output
+}
+
+/// Every command that reads a workload, on this one.
+fn commands<'a>(w: &'a str, out: &'a str) -> Vec<Vec<&'a str>> {
+    [
+        &["workload", "show", w][..],
+        &["workload", "convert", w, "-o", out],
+        &["workload", "filter", w, "--name", "x", "-o", out],
+        &["workload", "cut", w, "--from", "1ms", "--to", "2ms", "-o", out],
+        &["workload", "scale", w, "--cpu", "0.5", "-o", out],
+        &["workload", "anonymise", w, "-o", out],
+        &["workload", "fit", w],
+        &["import", w, "-o", out],
+        &["run", w, "--sched", "fifo", "--cpus", "1"],
+        &["run", "--together", w, "samples/hand/figure1.txt", "--sched", "fifo", "--cpus", "1"],
+        &["compare", w, "--sched", "fifo", "--sched", "rr", "--cpus", "1"],
+    ]
+    .map(<[&str]>::to_vec)
+    .to_vec()
+}
+
+fn refused(path: &Path, words: &[&str]) {
+    refused_by(path, words, usize::MAX);
+}
+
+/// As [`refused`], by the first commands only: all load a mix in one way, and these take a second.
+fn refused_by(path: &Path, words: &[&str], nr_commands: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.txt");
+    for args in commands(path.to_str().unwrap(), out.to_str().unwrap()).into_iter().take(nr_commands) {
+        let output = schedlab(&args);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
+        for word in words {
+            assert!(errors.contains(word), "{args:?}: '{word}' is missing in: {errors}");
+        }
+        assert!(!out.exists() && output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+fn write(folder: &tempfile::TempDir, name: &str, text: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn one_line_cannot_ask_for_thousands_of_millions() {
+    let folder = tempfile::tempdir().unwrap();
+    let tasks = write(&folder, "tasks.txt", "- INIT 0 0 1..4000000000 runnable\n");
+    refused(
+        &tasks,
+        &["tasks.txt:1:12: '1..4000000000'", "4000000000 tasks", "may have 1000000", "state fewer"],
+    );
+    let text = "- INIT 0 0 1 runnable\nREPEAT 100000000000 {\n- YIELD 1 0\n}\n";
+    let events = write(&folder, "events.txt", text);
+    refused(
+        &events,
+        &["events.txt:4:1: '}'", "100000000001 events; a workload may have", "repeat less often"],
+    );
+    // 8 KiB each, by one word
+    let text = "- INIT 0 0 1..1000000 runnable affinity=65535\n";
+    let bytes = write(&folder, "bytes.txt", text);
+    refused(&bytes, &["bytes.txt:1:12:", "8204000000 bytes", "may have 1073741824", "shorter names"]);
+}
+
+#[test]
+fn mixes_cannot_multiply_without_end() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder, "four.txt", "- INIT 0 0 1..4 runnable\n- EXIT 1..4 1ms\n");
+    let part = |w: &str, copies: u32| format!("[[part]]\nworkload = \"{w}\"\ncopies = {copies}\n");
+    let million = write(&folder, "million.toml", &part("four.txt", 1_000_000));
+    refused(&million, &["million.toml:3:10: '1000000'", "4000000 tasks", "may have 1000000", "fewer copies"]);
+    // copies of copies of copies
+    write(&folder, "mix0.toml", &part("four.txt", 10));
+    for i in 1..=12 {
+        write(&folder, &format!("mix{i}.toml"), &part(&format!("mix{}.toml", i - 1), 10));
+    }
+    refused(&folder.path().join("mix12.toml"), &["mixes are nested 9 deep; at most 8", "directly"]);
+    refused_by(
+        &folder.path().join("mix6.toml"),
+        &["mix5.toml:3:10: '10'", "4000000 tasks", "may have 1000000"],
+        2,
+    );
+    // as deep as may be
+    write(&folder, "in0.toml", &part("four.txt", 1));
+    for i in 1..=8 {
+        write(&folder, &format!("in{i}.toml"), &part(&format!("in{}.toml", i - 1), 1));
+    }
+    let run = |name: &str| {
+        let path = folder.path().join(name);
+        let output = schedlab(&["run", path.to_str().unwrap(), "--sched", "fifo", "--cpus", "1"]);
+        output.status.code().unwrap()
+    };
+    assert_eq!((run("in7.toml"), run("in8.toml")), (0, 2));
+    // a mix that reads the same few files again and again
+    write(&folder, "none0.toml", &part("four.txt", 1));
+    for i in 1..=6 {
+        for k in 0..8 {
+            let link = folder.path().join(format!("link{i}-{k}.toml"));
+            std::os::unix::fs::symlink(folder.path().join(format!("none{}.toml", i - 1)), link).unwrap();
+        }
+        let parts: String = (0..8).map(|k| part(&format!("link{i}-{k}.toml"), 1)).collect();
+        write(&folder, &format!("none{i}.toml"), &parts);
+    }
+    refused_by(&folder.path().join("none6.toml"), &["one file more than the 10000 that a mix may read"], 2);
+}
+
+#[test]
+fn settings_are_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = format!("[[part]]\nworkload = \"x\"\n# {}\n", "x".repeat(4 << 20));
+    refused(
+        &write(&folder, "long.toml", &long),
+        &["long.toml", "bytes; such a file may have 4194304", "divide it"],
+    );
+    let json = folder.path().join("long.json");
+    std::fs::write(&json, format!("{{ \"tasks\": {{}} }}{}", " ".repeat(64 << 20))).unwrap();
+    refused(&json, &["long.json", "67108879 bytes; such a file may have 67108864"]);
+}

@@ -1,0 +1,173 @@
+//! Which real Linux is there, and how does one come by another? Packaged releases, trees and tarballs that have a name,
+//! trees by path.
+
+use crate::progress::Progress;
+use crate::subject::Setting;
+use schedlab_linux::build::{self, Origin};
+use schedlab_linux::{BuildError, BuildOptions, BuiltKernel};
+use schedlab_runner::LinuxObject;
+use std::path::Path;
+
+/// CPUs up to which the small, faster build serves.
+const SMALL_BUILD_CPUS: u32 = 64;
+const LARGE_BUILD_CPUS: u32 = 1024;
+
+/// A version that `--sched` can name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// `linux-6.12`
+    pub name: String,
+    /// One line.
+    pub summary: String,
+    /// Whether its first run has no build to wait for.
+    pub built: bool,
+}
+
+/// The versions that there is a port for, and the user's own kernels. Built: by the present port, as it is without
+/// further options (an object of an older port would be built again before its first run).
+pub fn versions() -> Vec<Version> {
+    let installed = build::installed().unwrap_or_default();
+    let packaged = packaged_series().into_iter().map(|series| {
+        let summary = format!("Linux {series}, unmodified, from Debian's package linux-source-{series}");
+        (series, summary)
+    });
+    let own = build::named().unwrap_or_default().into_iter().map(|named| {
+        let summary = match named.origin {
+            Origin::Tree => format!("your tree {}, as it is when the run starts", named.path.display()),
+            _ => format!("your tarball {}", named.path.display()),
+        };
+        (named.name, summary)
+    });
+    packaged
+        .chain(own)
+        .map(|(series, summary)| Version {
+            name: format!("linux-{series}"),
+            summary,
+            built: match build::find(&series, &BuildOptions::default()) {
+                Ok(found) => found.is_some() || is_own_and_built(&installed, &series),
+                Err(_) => false,
+            },
+        })
+        .collect()
+}
+
+/// The series that there is a port for: `6.1`, `6.12`.
+pub fn packaged_series() -> Vec<String> {
+    build::known_series().unwrap_or_default()
+}
+
+/// A tree of the user's is built again before each run, what has changed of it.
+fn is_own_and_built(installed: &[BuiltKernel], name: &str) -> bool {
+    installed.iter().any(|kernel| kernel.series == name && kernel.origin == Origin::Tree)
+}
+
+/// What `linux-V` says behind the hyphen.
+pub(crate) fn series_of(name: &str) -> Option<&str> {
+    name.strip_prefix("linux-")
+}
+
+/// Whether there is a kernel of this name (`linux-6.12`), or could be: else the name may be a native scheduler's
+/// (`linux-2.4`).
+pub(crate) fn is_known(name: &str) -> bool {
+    series_of(name).is_some_and(is_known_series)
+}
+
+/// The same of what stands behind `linux-`.
+pub(crate) fn is_known_series(series: &str) -> bool {
+    packaged_series().iter().any(|known| known == series)
+        || build::named().unwrap_or_default().iter().any(|named| named.name == series)
+}
+
+/// A kernel object as runs take it.
+pub fn object(kernel: &BuiltKernel) -> LinuxObject {
+    LinuxObject {
+        name: kernel.name(),
+        version: kernel.version.clone(),
+        hz: kernel.hz,
+        nr_cpus: kernel.nr_cpus,
+        object: kernel.object(),
+        scx: None,
+    }
+}
+
+fn options(flavours: &[String], setting: Setting<'_>) -> BuildOptions {
+    let nr_cpus = if setting.nr_cpus <= SMALL_BUILD_CPUS { SMALL_BUILD_CPUS } else { LARGE_BUILD_CPUS };
+    BuildOptions { hz: setting.hz, nr_cpus, flavours: flavours.to_vec() }
+}
+
+/// A packaged release, or a tree or tarball with a name; built if it is not there yet.
+pub(crate) fn packaged(
+    series: &str,
+    flavours: &[String],
+    setting: Setting<'_>,
+) -> Result<BuiltKernel, BuildError> {
+    let options = options(flavours, setting);
+    match build::find(series, &options)? {
+        Some(kernel) => Ok(kernel),
+        None => obtain(series, &options, setting.progress),
+    }
+}
+
+/// A tree by its path, brought up to date. A folder's name can have a plus.
+pub(crate) fn tree(path: &str, flavours: &[String], setting: Setting<'_>) -> Result<BuiltKernel, BuildError> {
+    let whole = format!("{path}{}", build::plus(flavours));
+    let (path, flavours) = if Path::new(&whole).is_dir() { (&*whole, &[][..]) } else { (path, flavours) };
+    let options = options(flavours, setting);
+    let kernel = with_progress(&what(path, &options), setting.progress, |heard| {
+        build::add_tree(Path::new(path), &options, heard)
+    })?;
+    remark(&kernel, setting.progress);
+    Ok(kernel)
+}
+
+/// Builds a version, or finds it built.
+///
+/// # Errors
+/// It cannot be fetched or built.
+pub fn obtain(
+    version: &str,
+    options: &BuildOptions,
+    progress: &dyn Progress,
+) -> Result<BuiltKernel, BuildError> {
+    let kernel =
+        with_progress(&what(version, options), progress, |heard| build::add(version, options, heard))?;
+    remark(&kernel, progress);
+    Ok(kernel)
+}
+
+fn what(name: &str, options: &BuildOptions) -> String {
+    let flavours = build::plus(&options.flavours);
+    format!("Linux {name}{flavours} (HZ={}, up to {} CPUs)", options.hz, options.nr_cpus)
+}
+
+fn remark(kernel: &BuiltKernel, progress: &dyn Progress) {
+    for remark in &kernel.remarks {
+        progress.say(&format!("note: {remark}"));
+    }
+}
+
+/// Does some work of a build and shows how far it is.
+///
+/// # Errors
+/// The work's.
+pub fn with_progress<T>(
+    what: &str,
+    progress: &dyn Progress,
+    work: impl FnOnce(&mut dyn FnMut(build::Progress)) -> Result<T, BuildError>,
+) -> Result<T, BuildError> {
+    let step = progress.step(format!("{what}: looking for it"));
+    let mut last = "";
+    work(&mut |progress| {
+        let text = match (progress.done, progress.total) {
+            (0, 0) => format!("{what}: {}", progress.step),
+            (done, 0) => format!("{what}: {}, {done} files", progress.step),
+            (done, total) => format!("{what}: {}, {done} of {total}", progress.step),
+        };
+        if progress.step == last {
+            step.progress(text);
+        } else {
+            last = progress.step;
+            step.now(text);
+        }
+    })
+}

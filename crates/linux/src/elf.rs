@@ -1,0 +1,130 @@
+//! What is in a compiled object: sections, symbols, imports? Read by the crate `object`.
+//!
+//! ```text
+//! .text    executable   0x1000, 0x2f3a10 bytes
+//! .symtab  pick_eevdf   0x1a2b40, 312 bytes, a function of section 1
+//! .rela.plt             the address of malloc, which the object does not define, belongs at 0x4018
+//! ```
+//!
+//! ELF64, little endian, which is all that the port and the schedulers are built as.
+
+use object::read::elf::{ElfFile64, SectionHeader, Sym};
+use object::{LittleEndian, Object, RelocationTarget, elf};
+
+/// A section.
+#[derive(Clone, Debug)]
+pub(crate) struct Section<'a> {
+    pub(crate) name: String,
+    pub(crate) is_code: bool,
+    /// Whether it is in memory when the object is loaded.
+    pub(crate) is_loaded: bool,
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    /// Its bytes in the file: none of one that begins as zeros.
+    pub(crate) data: &'a [u8],
+}
+
+/// A symbol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Symbol {
+    pub(crate) name: String,
+    pub(crate) value: u64,
+    pub(crate) size: u64,
+    pub(crate) kind: SymbolKind,
+    pub(crate) is_weak: bool,
+    /// Index of its section; 0: undefined.
+    pub(crate) section: u16,
+}
+
+/// What a symbol names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SymbolKind {
+    Function,
+    Variable,
+    Other,
+}
+
+/// An ELF file in memory.
+pub(crate) struct Elf<'a> {
+    file: ElfFile64<'a, LittleEndian>,
+    /// All sections, by index; number 0 is none.
+    pub(crate) sections: Vec<Section<'a>>,
+}
+
+impl<'a> Elf<'a> {
+    /// `None`: it is no such file, or damaged.
+    pub(crate) fn parse(data: &'a [u8]) -> Option<Elf<'a>> {
+        let file = ElfFile64::<LittleEndian>::parse(data).ok()?;
+        let table = file.elf_section_table();
+        let section = |header: &elf::SectionHeader64<LittleEndian>| {
+            let flags = header.sh_flags(LittleEndian);
+            Some(Section {
+                name: lossy(table.section_name(LittleEndian, header).ok()?),
+                is_code: flags.contains(elf::SHF_EXECINSTR),
+                is_loaded: flags.contains(elf::SHF_ALLOC),
+                address: header.sh_addr(LittleEndian),
+                size: header.sh_size(LittleEndian),
+                data: header.data(LittleEndian, data).ok()?,
+            })
+        };
+        let sections = table.iter().map(section).collect::<Option<_>>()?;
+        Some(Elf { file, sections })
+    }
+
+    pub(crate) fn section(&self, name: &str) -> Option<&Section<'a>> {
+        self.sections.iter().find(|s| s.name == name)
+    }
+
+    /// The full symbol table.
+    pub(crate) fn symbols(&self) -> Vec<Symbol> {
+        let table = self.file.elf_symbol_table();
+        let symbol = |symbol: &elf::Sym64<LittleEndian>| Symbol {
+            name: lossy(table.symbol_name(LittleEndian, symbol).unwrap_or_default()),
+            value: symbol.st_value(LittleEndian),
+            size: symbol.st_size(LittleEndian),
+            kind: match symbol.st_type() {
+                elf::STT_FUNC => SymbolKind::Function,
+                elf::STT_OBJECT => SymbolKind::Variable,
+                _ => SymbolKind::Other,
+            },
+            is_weak: symbol.is_weak(),
+            section: symbol.st_shndx(LittleEndian).0,
+        };
+        table.iter().map(symbol).collect()
+    }
+
+    /// Dynamic relocations against symbols that the object does not define: address, addend, name.
+    pub(crate) fn imports(&self) -> Vec<(u64, i64, String)> {
+        let table = self.file.elf_dynamic_symbol_table();
+        let import = |(at, relocation): (u64, object::Relocation)| {
+            let RelocationTarget::Symbol(index) = relocation.target() else { return None };
+            let symbol = table.symbol(index).ok().filter(|s| s.is_undefined(LittleEndian))?;
+            let name = lossy(table.symbol_name(LittleEndian, symbol).ok()?);
+            (!name.is_empty()).then(|| (at, relocation.addend(), name))
+        };
+        self.file.dynamic_relocations().into_iter().flatten().filter_map(import).collect()
+    }
+}
+
+fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_program_has_sections_and_a_main() {
+        let data = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let elf = Elf::parse(&data).unwrap();
+        let text = elf.section(".text").unwrap();
+        let main = elf.symbols().into_iter().find(|s| s.name == "main").unwrap();
+        assert!((text.address..text.address + text.size).contains(&main.value));
+        assert!(text.is_code && text.is_loaded && main.kind == SymbolKind::Function);
+        assert_eq!(elf.sections[usize::from(main.section)].name, ".text");
+        // libc is imported
+        assert!(elf.imports().iter().any(|(_, _, name)| name.starts_with("malloc")));
+        assert!(Elf::parse(&data[..100]).is_none());
+    }
+}
