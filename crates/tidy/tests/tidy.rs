@@ -24,7 +24,7 @@ const STILL_LONG: [&str; 10] = [
     "crates/workload/tests/mix.rs every_mistake_is_shown_where_it_stands",
 ];
 /// Lines that were longer when the rule came. The number may only fall.
-const STILL_WIDE: usize = @@;
+const STILL_WIDE: usize = 1965;
 /// Public names that nobody in this repository uses, each with why it is public.
 const API: &str = include_str!("../api.txt");
 /// Where the drawing of the floors stands in ARCHITECTURE.md.
@@ -50,8 +50,14 @@ fn no_line_is_longer_than_a_screen_is_wide() {
         }
     }
     let (number, places) = (wide.len(), wide.join("\n"));
-    assert!(number <= STILL_WIDE, "{number} lines are wider than {COLUMNS} columns, {STILL_WIDE} were:\n{places}");
-    assert!(number == STILL_WIDE, "only {number} lines are too wide now: write that into STILL_WIDE, so that it stays");
+    assert!(
+        number <= STILL_WIDE,
+        "{number} lines are wider than {COLUMNS} columns, {STILL_WIDE} were:\n{places}"
+    );
+    assert!(
+        number == STILL_WIDE,
+        "only {number} lines are too wide now: write that into STILL_WIDE, so that it stays"
+    );
 }
 
 #[test]
