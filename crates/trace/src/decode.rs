@@ -284,23 +284,7 @@ impl Decoder {
         let pid = |number: Number| Pid(number.get_i32(record));
         let cpu = |number: Number| CpuId(number.get(record) as u32);
         let what = match &layout.what {
-            What::Switch(fields) => {
-                let prev = pid(fields.prev_pid);
-                let next = pid(fields.next_pid);
-                SchedEvent::Switch {
-                    prev: SwitchSide {
-                        pid: prev,
-                        comm: comm(comms, fields.prev_comm, prev, record)?,
-                        prio: fields.prev_prio.get_i32(record),
-                    },
-                    prev_state: self.states.decode(fields.prev_state.get(record)),
-                    next: SwitchSide {
-                        pid: next,
-                        comm: comm(comms, fields.next_comm, next, record)?,
-                        prio: fields.next_prio.get_i32(record),
-                    },
-                }
-            }
+            What::Switch(fields) => self.switch(fields, record, comms)?,
             What::Wake { kind, comm: text, pid: number, prio, target_cpu } => {
                 let pid = pid(*number);
                 let wake = Wake {
@@ -372,6 +356,29 @@ impl Decoder {
             What::Unknown => SchedEvent::Other { id: common.id },
         };
         Ok((common, what))
+    }
+
+    #[inline(always)]
+    fn switch(
+        &self,
+        fields: &SwitchFields,
+        record: &[u8],
+        comms: &mut CommTable,
+    ) -> Result<SchedEvent, &'static str> {
+        let (prev, next) = (Pid(fields.prev_pid.get_i32(record)), Pid(fields.next_pid.get_i32(record)));
+        Ok(SchedEvent::Switch {
+            prev: SwitchSide {
+                pid: prev,
+                comm: comm(comms, fields.prev_comm, prev, record)?,
+                prio: fields.prev_prio.get_i32(record),
+            },
+            prev_state: self.states.decode(fields.prev_state.get(record)),
+            next: SwitchSide {
+                pid: next,
+                comm: comm(comms, fields.next_comm, next, record)?,
+                prio: fields.next_prio.get_i32(record),
+            },
+        })
     }
 }
 

@@ -110,16 +110,8 @@ impl BpfRecorder {
         wanted.extend(names.iter().map(|name| (Named::Typedef, trace_type(split(name).1))));
         let types = btf.find(&wanted.iter().map(|(kind, name)| (*kind, name.as_str())).collect::<Vec<_>>());
 
-        let refused = |what: &'static str| move |e: std::io::Error| format!("{what}: {e}");
         let ring_bytes = (buffer_kb.max(8) * 1024).next_power_of_two();
-        let rings = (0..cpus)
-            .map(|_| sys::ring(ring_bytes))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(refused("the kernel gives no ring"))?;
-        let by_cpu = sys::rings(cpus, &rings[0]).map_err(refused("the kernel gives no map of rings"))?;
-        for (cpu, ring) in (0..).zip(&rings) {
-            sys::set_ring(&by_cpu, cpu, ring).map_err(refused("the kernel takes no ring"))?;
-        }
+        let (rings, by_cpu) = rings(cpus, ring_bytes)?;
         let shared = sys::shared(STATE_BYTES as u32).map_err(refused("the kernel gives no shared memory"))?;
         let state = Mapping::new(&shared, 0, STATE_BYTES.next_multiple_of(4096), true)
             .map_err(refused("shared memory cannot be mapped"))?;
@@ -147,47 +139,8 @@ impl BpfRecorder {
         if with_yields {
             generator.yields = format(YIELD).ok();
         }
-        let mut made = Programs::default();
-        let (mut programs, mut switch, mut waking) = (Vec::new(), None, None);
-        for name in names {
-            let event = split(&name).1;
-            // Yields are told by switches, and their ends by nobody.
-            if name == YIELD || name == YIELD_END {
-                continue;
-            }
-            let attach = |generator: &Generator<'_>| {
-                let format = format(&name)?;
-                Ok::<_, String>((sys::attach(&generator.program(&name, &format)?)?, format))
-            };
-            let mut attached = attach(&generator);
-            if attached.is_err() && name == ESSENTIAL && generator.yields.take().is_some() {
-                attached = attach(&generator);
-            }
-            match attached {
-                Ok((program, format)) => {
-                    programs.push(program);
-                    if name == ESSENTIAL {
-                        let offset = format.field("prev_state").map_or(0, |field| field.offset as usize);
-                        switch = Some((format.id, offset));
-                    }
-                    if event == "sched_waking" {
-                        waking = Some(format);
-                    }
-                    made.enabled.push(name);
-                }
-                Err(problem) if name == ESSENTIAL => return Err(format!("{name}: {problem}")),
-                Err(problem) => made.rest.push((name, problem)),
-            }
-        }
-        if with_yields {
-            match generator.yields {
-                Some(_) => made.enabled.push(YIELD.to_owned()),
-                None => made.rest.extend(
-                    [YIELD, YIELD_END]
-                        .map(|name| (name.to_owned(), "switches do not tell it here".to_owned())),
-                ),
-            }
-        }
+        let Taken { programs, switch, waking, made } =
+            attach_all(&mut generator, names, with_yields, &format)?;
         // Without switches (when single events are measured) no record needs its state seen to.
         let switch = switch.unwrap_or((0, usize::MAX - 8));
 
@@ -212,17 +165,23 @@ impl BpfRecorder {
         if let (InterruptCount::FromRunqueue(_), Some(waking)) = (generator.interrupts, &waking) {
             recorder.check_interrupts(&mut readers, waking)?;
         }
+        recorder.start(readers)?;
+        Ok((recorder, made))
+    }
+
+    /// Starts the threads that read the rings, several rings each.
+    fn start(&mut self, mut readers: Vec<Reader>) -> Result<(), String> {
         while !readers.is_empty() {
             let rest = readers.split_off(readers.len().min(CPUS_PER_THREAD));
             let group = std::mem::replace(&mut readers, rest);
-            let (stop, failed) = (Arc::clone(&recorder.stop), Arc::clone(&recorder.failed));
-            let (bytes, written) = (Arc::clone(&recorder.bytes), Arc::clone(&recorder.written));
+            let (stop, failed) = (Arc::clone(&self.stop), Arc::clone(&self.failed));
+            let (bytes, written) = (Arc::clone(&self.bytes), Arc::clone(&self.written));
             let thread = std::thread::Builder::new().name("schedlab-drain".to_owned()).spawn(move || {
                 run(group, &stop, &bytes, &written).inspect_err(|_| raise_event_fd(failed.as_raw_fd()))
             });
-            recorder.readers.push(thread.map_err(|e| format!("cannot start a reading thread: {e}"))?);
+            self.readers.push(thread.map_err(|e| format!("cannot start a reading thread: {e}"))?);
         }
-        Ok((recorder, made))
+        Ok(())
     }
 
     /// The place of the count of interrupts was reckoned, not told: does it tell a timer's wakeup from a task's? Records both of this thread,
@@ -499,4 +458,81 @@ fn run(mut cpus: Vec<Reader>, stop: &OwnedFd, total: &AtomicU64, written: &[Atom
         pages.push(CpuPages { cpu: cpu.cpu, file: cpu.file, bytes: cpu.bytes });
     }
     Ok((pages, DrainCost { cpu: thread_cpu_time(), wakes }))
+}
+
+fn refused(what: &'static str) -> impl Fn(std::io::Error) -> String {
+    move |error| format!("{what}: {error}")
+}
+
+/// A ring per CPU, and the map by which programs find their CPU's.
+fn rings(cpus: u32, ring_bytes: u32) -> Result<(Vec<OwnedFd>, OwnedFd), String> {
+    let rings = (0..cpus)
+        .map(|_| sys::ring(ring_bytes))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(refused("the kernel gives no ring"))?;
+    let by_cpu = sys::rings(cpus, &rings[0]).map_err(refused("the kernel gives no map of rings"))?;
+    for (cpu, ring) in (0..).zip(&rings) {
+        sys::set_ring(&by_cpu, cpu, ring).map_err(refused("the kernel takes no ring"))?;
+    }
+    Ok((rings, by_cpu))
+}
+
+/// Programs that the kernel has taken.
+struct Taken {
+    programs: Vec<Attached>,
+    /// The event of a switch: its number, and where the state of the previous task stands.
+    switch: Option<(u16, usize)>,
+    /// The event of a wakeup.
+    waking: Option<EventFormat>,
+    made: Programs,
+}
+
+/// Writes, loads and attaches a program for each event in `names`.
+fn attach_all(
+    generator: &mut Generator<'_>,
+    names: Vec<String>,
+    with_yields: bool,
+    format: &dyn Fn(&str) -> Result<EventFormat, String>,
+) -> Result<Taken, String> {
+    let mut made = Programs::default();
+    let (mut programs, mut switch, mut waking) = (Vec::new(), None, None);
+    for name in names {
+        let event = split(&name).1;
+        // Yields are told by switches, and their ends by nobody.
+        if name == YIELD || name == YIELD_END {
+            continue;
+        }
+        let attach = |generator: &Generator<'_>| {
+            let format = format(&name)?;
+            Ok::<_, String>((sys::attach(&generator.program(&name, &format)?)?, format))
+        };
+        let mut attached = attach(generator);
+        if attached.is_err() && name == ESSENTIAL && generator.yields.take().is_some() {
+            attached = attach(generator);
+        }
+        match attached {
+            Ok((program, format)) => {
+                programs.push(program);
+                if name == ESSENTIAL {
+                    let offset = format.field("prev_state").map_or(0, |field| field.offset as usize);
+                    switch = Some((format.id, offset));
+                }
+                if event == "sched_waking" {
+                    waking = Some(format);
+                }
+                made.enabled.push(name);
+            }
+            Err(problem) if name == ESSENTIAL => return Err(format!("{name}: {problem}")),
+            Err(problem) => made.rest.push((name, problem)),
+        }
+    }
+    if with_yields {
+        match generator.yields {
+            Some(_) => made.enabled.push(YIELD.to_owned()),
+            None => made.rest.extend(
+                [YIELD, YIELD_END].map(|name| (name.to_owned(), "switches do not tell it here".to_owned())),
+            ),
+        }
+    }
+    Ok(Taken { programs, switch, waking, made })
 }

@@ -379,35 +379,9 @@ impl<'a> Writer<'a> {
                 self.event(cpu, at, parent, field::SCHED_WAKEUP_NEW, 0);
             }
             (Some(Kind::Fork), _) => {
-                if let Some(child) =
-                    self.row(record.other()).filter(|child| self.tasks[*child as usize].forked)
-                {
-                    self.tasks[child as usize].is_new = true;
-                    let at = self.written_ns(time_ns, cpu, [Some(child), row]);
-                    let content = &mut self.scratch.0;
-                    content.clear();
-                    number(content, 1, self.tasks[child as usize].tid.into());
-                    let comm = &self.tasks[child as usize].as_prev;
-                    content.push(2 << 3 | 2); // comm; in as_prev it is field 1, followed by the pid
-                    content
-                        .extend_from_slice(&comm[1..comm.len() - pid_bytes(self.tasks[child as usize].tid)]);
-                    number(content, 3, 0); // clone_flags: not a thread of the parent
-                    let current = self.current_tid(cpu);
-                    self.event(cpu, at, current, field::TASK_NEWTASK, 0);
-                    // the same once more, for readers of scheduling events
-                    let parent = row.map_or(&self.cpus[cpu as usize].0, |row| &self.tasks[row as usize]);
-                    let (parent, forked) = (&parent.as_prev, &self.tasks[child as usize]);
-                    let content = &mut self.scratch.0;
-                    content.clear();
-                    content.extend_from_slice(parent);
-                    content.push(3 << 3 | 2); // child_comm
-                    content
-                        .extend_from_slice(&forked.as_prev[1..forked.as_prev.len() - pid_bytes(forked.tid)]);
-                    number(content, 4, forked.tid.into());
-                    self.event(cpu, at, current, field::SCHED_PROCESS_FORK, 0);
-                    if let Some(words) = self.tasks[child as usize].born.take() {
-                        self.settings(time_ns, cpu, child, true, &words);
-                    }
+                let child = self.row(record.other()).filter(|child| self.tasks[*child as usize].forked);
+                if let Some(child) = child {
+                    self.fork(time_ns, cpu, row, child);
                 }
             }
             (Some(Kind::Exit), Some(row)) => {
@@ -416,22 +390,7 @@ impl<'a> Writer<'a> {
                 number(self.content(row, 4), 3, tid.into());
                 self.event(cpu, at, tid, field::SCHED_PROCESS_EXIT, 0);
             }
-            (Some(Kind::Params), Some(row)) => {
-                let [policy, nice, rt_priority, ..] = record.value.to_le_bytes();
-                let Some(kind) = Policy::from_number(policy.into()) else { return Ok(()) };
-                let (new, affinity) = ((policy, nice as i8, rt_priority), record.flags & 1 != 0);
-                let task = &mut self.tasks[row as usize];
-                let old = std::mem::replace(&mut task.params, new);
-                task.prio = prio(kind, i32::from(new.1), rt_priority);
-                let (is_new, tid) = (task.is_new, task.tid);
-                if let Some(caller) = self.current[cpu as usize].filter(|_| !is_new) {
-                    let who = if caller == row { 0 } else { i64::from(tid) };
-                    for (call, arguments) in calls_for(old, new, affinity, who) {
-                        self.enter(time_ns, cpu, call, &arguments);
-                        self.leave(time_ns, cpu, call);
-                    }
-                }
-            }
+            (Some(Kind::Params), Some(row)) => self.params(record, cpu, row),
             (Some(Kind::Note), row) if record.arg == note::SET => {
                 let (words, target) = (self.words.piece(record), self.row(record.other()));
                 let on_cpu = row.is_some() && row == self.current[cpu as usize];
@@ -449,6 +408,52 @@ impl<'a> Writer<'a> {
             _ => {}
         }
         if self.buffered >= CHUNK { self.flush() } else { Ok(()) }
+    }
+
+    /// `parent` makes `child`: the kernel's event for a new task, the scheduler's for a fork, and the child's settings.
+    fn fork(&mut self, time_ns: u64, cpu: u32, parent: Option<u32>, child: u32) {
+        self.tasks[child as usize].is_new = true;
+        let at = self.written_ns(time_ns, cpu, [Some(child), parent]);
+        let content = &mut self.scratch.0;
+        content.clear();
+        number(content, 1, self.tasks[child as usize].tid.into());
+        let comm = &self.tasks[child as usize].as_prev;
+        content.push(2 << 3 | 2); // comm; in as_prev it is field 1, followed by the pid
+        content.extend_from_slice(&comm[1..comm.len() - pid_bytes(self.tasks[child as usize].tid)]);
+        number(content, 3, 0); // clone_flags: not a thread of the parent
+        let current = self.current_tid(cpu);
+        self.event(cpu, at, current, field::TASK_NEWTASK, 0);
+        // the same once more, for readers of scheduling events
+        let parent = parent.map_or(&self.cpus[cpu as usize].0, |row| &self.tasks[row as usize]);
+        let (parent, forked) = (&parent.as_prev, &self.tasks[child as usize]);
+        let content = &mut self.scratch.0;
+        content.clear();
+        content.extend_from_slice(parent);
+        content.push(3 << 3 | 2); // child_comm
+        content.extend_from_slice(&forked.as_prev[1..forked.as_prev.len() - pid_bytes(forked.tid)]);
+        number(content, 4, forked.tid.into());
+        self.event(cpu, at, current, field::SCHED_PROCESS_FORK, 0);
+        if let Some(words) = self.tasks[child as usize].born.take() {
+            self.settings(time_ns, cpu, child, true, &words);
+        }
+    }
+
+    /// Parameters of a task change: the system calls by which whoever runs there could have done it.
+    fn params(&mut self, record: &Record, cpu: u32, row: u32) {
+        let [policy, nice, rt_priority, ..] = record.value.to_le_bytes();
+        let Some(kind) = Policy::from_number(policy.into()) else { return };
+        let (new, affinity) = ((policy, nice as i8, rt_priority), record.flags & 1 != 0);
+        let task = &mut self.tasks[row as usize];
+        let old = std::mem::replace(&mut task.params, new);
+        task.prio = prio(kind, i32::from(new.1), rt_priority);
+        let (is_new, tid) = (task.is_new, task.tid);
+        if let Some(caller) = self.current[cpu as usize].filter(|_| !is_new) {
+            let who = if caller == row { 0 } else { i64::from(tid) };
+            for (call, arguments) in calls_for(old, new, affinity, who) {
+                self.enter(record.time_ns, cpu, call, &arguments);
+                self.leave(record.time_ns, cpu, call);
+            }
+        }
     }
 
     #[inline]

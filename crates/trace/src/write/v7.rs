@@ -1,7 +1,8 @@
 //! Version 7: sections with identifiers, and options that point at them.
 
-use super::spool::Spool;
+use super::spool::{Chunk, Spool};
 use super::{Compression, TraceMeta, WriteOptions, WrittenTrace, pad_to, round_up, v6};
+use schedlab_units::CpuId;
 use std::io::{Result, Write};
 
 /// Bytes of a section header: number, flags, description, size.
@@ -149,11 +150,28 @@ pub(super) fn write(
     sections.header(BUFFER, packed, end - (buffer_place + SECTION_HEADER));
     sections.file[options_pointer..options_pointer + 8].copy_from_slice(&options_place.to_le_bytes());
 
-    let mut at = sections.file.len() as u64;
     out.write_all(&sections.file)?;
+    let at = write_pages(out, sections.file.len() as u64, &cpus, &cpu_places, packed, spool)?;
+    assert_eq!(at, end);
+    Ok(WrittenTrace {
+        file_bytes: at,
+        pages: spool.raw_bytes() / options.page_size as u64,
+        cpus_with_data: cpus.iter().filter(|(_, chunks)| !chunks.is_empty()).count() as u32,
+    })
+}
+
+/// Each CPU's pages at its place, from `at` on; returns where they end.
+fn write_pages(
+    out: &mut impl Write,
+    mut at: u64,
+    cpus: &[(CpuId, Vec<Chunk>)],
+    places: &[u64],
+    packed: bool,
+    spool: &mut Spool,
+) -> Result<u64> {
     let mut buffer = Vec::new();
-    for ((_, chunks), place) in cpus.iter().zip(cpu_places) {
-        pad_to(out, &mut at, place)?;
+    for ((_, chunks), place) in cpus.iter().zip(places) {
+        pad_to(out, &mut at, *place)?;
         if packed {
             out.write_all(&(chunks.len() as u32).to_le_bytes())?;
             at += 4;
@@ -168,10 +186,5 @@ pub(super) fn write(
             at += u64::from(chunk.stored_bytes);
         }
     }
-    assert_eq!(at, end);
-    Ok(WrittenTrace {
-        file_bytes: at,
-        pages: spool.raw_bytes() / options.page_size as u64,
-        cpus_with_data: cpus.iter().filter(|(_, chunks)| !chunks.is_empty()).count() as u32,
-    })
+    Ok(at)
 }
