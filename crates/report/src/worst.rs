@@ -86,7 +86,8 @@ pub(crate) fn terminal(text: &mut String, run: &RunReport, style: Style) {
     let (header, facts) = (&run.header, &run.facts);
     let explain = if facts.explain.is_empty() { "" } else { "--explain" };
     let head = |text: &mut String, what: &str, of: &str| {
-        line(text, &style.dim(&format!("{what:<22}{:<16} {of:<28} {:<14} {explain}", "on", "from")));
+        let words = format!("{what:<22}{:<16} {of:<28} {:<14} {explain}", "on", "from");
+        line(text, &style.dim(words.trim_end()));
     };
     let row = |text: &mut String, ns: u64, on: &str, of: &str, from_ns: u64, task: Option<TaskId>| {
         let asked = task.filter(|_| !facts.explain.is_empty());

@@ -83,6 +83,8 @@ struct Shape {
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
     shapes: BTreeMap<u16, Shape>,
+    /// Where every record has its event's number: `common_type`, which kernels put first.
+    id_at: usize,
 }
 
 /// What the first reading collects.
@@ -107,6 +109,9 @@ impl Shapes {
         let side = |prefix: &str| {
             Some(Side { pid: number(&format!("{prefix}_pid"))?, prio: number(&format!("{prefix}_prio")) })
         };
+        if let Some(id) = number("common_type") {
+            self.id_at = id.at;
+        }
         let mut fixed = 0;
         let mut texts = Vec::new();
         for field in &format.fields {
@@ -141,7 +146,7 @@ impl Shapes {
     }
 
     fn of(&self, data: &[u8]) -> Option<&Shape> {
-        let id = u16::from_le_bytes(data.get(..2)?.try_into().ok()?);
+        let id = u16::from_le_bytes(data.get(self.id_at..self.id_at + 2)?.try_into().ok()?);
         self.shapes.get(&id).filter(|shape| shape.fixed <= data.len())
     }
 
