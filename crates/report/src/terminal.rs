@@ -170,7 +170,6 @@ fn scheduling(text: &mut String, run: &RunReport, style: Style) {
             String::new()
         }
     };
-    text.push('\n');
     line(
         text,
         &style.dim(&format!(

@@ -99,7 +99,6 @@ pub(crate) fn terminal(text: &mut String, run: &RunReport, style: Style) {
     let waits: Vec<&LongWait> =
         run.summary.system.longest_waits.iter().filter(|wait| wait.ns() > 0).take(ROWS_SHOWN).collect();
     if !waits.is_empty() {
-        text.push('\n');
         head(text, "the longest waits", "of");
     }
     for wait in waits {
