@@ -2,6 +2,7 @@
 
 use crate::execute::{Plan, conclude, execute};
 use crate::failure::{Failure, Result};
+use crate::output;
 use crate::parse::parse_cpus;
 use crate::ui::Ui;
 use clap::Args;
@@ -73,7 +74,7 @@ pub(crate) fn dependencies(args: &DependenciesArgs, ui: &Ui) -> Result<()> {
         }
     }
     if args.json {
-        println!("{:#}", table.to_json());
+        output::print_json(&table.to_json())?;
     } else if args.markdown {
         print!("{}", markdown(&table));
     } else {

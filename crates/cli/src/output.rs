@@ -8,7 +8,7 @@
 
 use crate::failure::{Failure, Result};
 use schedlab_log::LogError;
-use schedlab_stdx::aside;
+use schedlab_stdx::{aside, escape::Shown};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -29,17 +29,18 @@ pub(crate) fn file(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Resu
 }
 
 /// Writes what `content` writes to where `--json` says: nowhere, to a file, to standard output (`true`: leave it alone then).
+/// Characters in names that a terminal would obey are written as JSON's escapes.
 pub(crate) fn json(
     path: Option<&Path>,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<bool> {
     match path {
         Some(path) if path.as_os_str() == "-" => {
-            let mut out = io::stdout().lock();
+            let mut out = Shown::new(io::stdout().lock());
             content(&mut out).and_then(|()| out.flush()).map_err(Failure::input)?;
             Ok(true)
         }
-        Some(path) => file(path, content).map(|()| false),
+        Some(path) => file(path, |out| content(&mut Shown::new(out))).map(|()| false),
         None => Ok(false),
     }
 }
@@ -50,6 +51,11 @@ pub(crate) fn json_value<T: serde::Serialize + ?Sized>(path: Option<&Path>, valu
         serde_json::to_writer_pretty(&mut *out, value)?;
         out.write_all(b"\n")
     })
+}
+
+/// Prints a value as JSON on standard output, as [`json_value`] does for `-`.
+pub(crate) fn print_json<T: serde::Serialize + ?Sized>(value: &T) -> Result<()> {
+    json_value(Some(Path::new("-")), value).map(drop)
 }
 
 /// Refuses a file that cannot be written, before anything is run; `-` is standard output.

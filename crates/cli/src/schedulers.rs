@@ -1,6 +1,7 @@
 //! `schedlab schedulers`: what `--sched` takes.
 
 use crate::failure::{Failure, Result};
+use crate::output;
 use crate::tunables::Tunable;
 use crate::ui::Ui;
 use schedlab_lab::{Form, SubjectSpec, kernels};
@@ -40,8 +41,7 @@ pub(crate) fn schedulers(name: Option<&SubjectSpec>, nr_cpus: u32, as_json: bool
                    "differs": info.differs, "uncertain": info.uncertain, "params": params.collect::<Vec<_>>()})
         });
         let all: Vec<_> = linux.chain(native).collect();
-        println!("{}", serde_json::to_string_pretty(&all).expect("a list of strings is valid JSON"));
-        return Ok(());
+        return output::print_json(&all);
     }
     if !linux.is_empty() {
         println!("Real Linux");
@@ -92,8 +92,7 @@ fn linux_in_full(linux: &LinuxObject, nr_cpus: u32, as_json: bool, ui: &Ui) -> R
         let params: Vec<_> = tunables.iter().map(param).collect();
         let all = json!([{"name": linux.name, "kind": "linux", "version": linux.version, "hz": linux.hz, "cpus": nr_cpus,
                           "params": params}]);
-        println!("{}", serde_json::to_string_pretty(&all).expect("a list of strings is valid JSON"));
-        return Ok(());
+        return output::print_json(&all);
     }
     println!("  {:<11} Linux {}, unmodified", linux.name, linux.version);
     print!(
@@ -141,8 +140,7 @@ fn scx_in_full(name: &str, kernel: &str, object: &LinuxObject, as_json: bool) ->
         let all = [
             json!({"name": name, "kind": "scx", "summary": object.version, "params": params.collect::<Vec<_>>()}),
         ];
-        println!("{}", serde_json::to_string_pretty(&all).expect("a list of strings is valid JSON"));
-        return Ok(());
+        return output::print_json(&all);
     }
     println!("{name}: {}, on Linux {kernel}", compiled.source.display());
     println!(

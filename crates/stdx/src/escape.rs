@@ -24,6 +24,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::io;
 
 /// Whether a character must not reach a terminal or a page as it is.
 fn is_unsafe(c: char) -> bool {
@@ -82,6 +83,82 @@ pub fn painted(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// A writer that passes text on as [`visible`] shows it. In JSON an escape stands only within strings, so a reader
+/// gets the same value.
+///
+/// Bytes that are not UTF-8 are passed on as they are.
+///
+/// ```
+/// use schedlab_stdx::escape::Shown;
+/// use std::io::Write;
+/// let mut out = Shown::new(Vec::new());
+/// out.write_all("{\"name\":\"\u{202e}hog\"}".as_bytes())?;
+/// assert_eq!(out.into_inner()?, b"{\"name\":\"\\u202ehog\"}");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Shown<W> {
+    inner: W,
+    /// The beginning of a character whose other bytes are still to come: at most three bytes.
+    begun: Vec<u8>,
+}
+
+impl<W: io::Write> Shown<W> {
+    /// A writer in front of `inner`.
+    pub fn new(inner: W) -> Self {
+        Self { inner, begun: Vec::new() }
+    }
+
+    /// The writer behind, which has everything then.
+    ///
+    /// # Errors
+    /// Those of `inner`.
+    pub fn into_inner(mut self) -> io::Result<W> {
+        self.inner.write_all(&self.begun)?;
+        Ok(self.inner)
+    }
+}
+
+impl<W: io::Write> io::Write for Shown<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.begun.is_empty() && bytes.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+            self.inner.write_all(bytes)?;
+            return Ok(bytes.len());
+        }
+        let mut all = std::mem::take(&mut self.begun);
+        all.extend_from_slice(bytes);
+        let mut rest = &all[..];
+        while !rest.is_empty() {
+            let (text, odd) = match std::str::from_utf8(rest) {
+                Ok(text) => (text, 0),
+                Err(error) => {
+                    let (whole, behind) = rest.split_at(error.valid_up_to());
+                    let text = std::str::from_utf8(whole).expect("valid up to here");
+                    (text, error.error_len().unwrap_or(behind.len()))
+                }
+            };
+            self.inner.write_all(visible(text).as_bytes())?;
+            rest = &rest[text.len()..];
+            // a character's beginning at the end waits for the rest of it; other odd bytes do not
+            if odd > 0
+                && odd == rest.len()
+                && odd < 4
+                && std::str::from_utf8(rest).is_err_and(|e| e.error_len().is_none())
+            {
+                self.begun.extend_from_slice(rest);
+                break;
+            }
+            self.inner.write_all(&rest[..odd])?;
+            rest = &rest[odd..];
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
 /// Text for HTML and SVG, within elements and within attributes in quotes.
 pub fn html(text: &str) -> String {
     visible(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -114,11 +191,25 @@ mod tests {
         assert_eq!(html("<a href=\"x\">&\u{7f}"), "&lt;a href=&quot;x&quot;&gt;&amp;\\u007f");
     }
 
+    #[test]
+    fn bytes_that_are_no_text_pass() {
+        let mut out = Shown::new(Vec::new());
+        let bytes = b"a\xff\x1b\xe2\x80x\xe2\x80\xae\xe2\x80";
+        io::Write::write_all(&mut out, bytes).unwrap();
+        assert_eq!(out.into_inner().unwrap(), b"a\xff\\u001b\xe2\x80x\\u202e\xe2\x80");
+    }
+
     proptest! {
         #[test]
         fn nothing_unsafe_is_left(text in "[a\\n\\t<\"\u{0}-\u{1f}\u{7f}-\u{9f}\u{61c}\u{200b}-\u{2070}\u{feff}]*") {
             prop_assert!(!visible(&text).chars().any(is_unsafe));
             prop_assert!(!html(&text).chars().any(|c| is_unsafe(c) || "<>\"".contains(c)));
+            // a writer shows the same, however the bytes are cut
+            let mut out = Shown::new(Vec::new());
+            for piece in text.as_bytes().chunks(1 + text.len() % 5) {
+                io::Write::write_all(&mut out, piece).unwrap();
+            }
+            prop_assert_eq!(String::from_utf8(out.into_inner().unwrap()).unwrap(), visible(&text));
             // JSON keeps its meaning: a reader undoes the escapes
             let pieces: Vec<char> = visible(&text).split("\\u").enumerate().flat_map(|(n, piece)| {
                 let code = (n > 0).then(|| char::from_u32(u32::from_str_radix(&piece[..4], 16).unwrap()).unwrap());

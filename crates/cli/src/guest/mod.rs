@@ -129,8 +129,7 @@ fn show_list(as_json: bool) -> Result<()> {
         );
         let names = workloads::NAMES.map(|(name, what)| json!({"name": name, "what": what}));
         let all = json!({"kernels": kernels.collect::<Vec<_>>(), "workloads": names});
-        println!("{}", serde_json::to_string_pretty(&all).expect("strings are valid JSON"));
-        return Ok(());
+        return output::print_json(&all);
     }
     println!("Kernels (--kernel; or the path of an image)");
     for k in &kernels {

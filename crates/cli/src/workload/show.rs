@@ -2,6 +2,7 @@
 
 use super::{SelectArgs, open, svg};
 use crate::failure::{Failure, Result};
+use crate::output;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_report::units::{count, percent, time};
@@ -58,8 +59,7 @@ pub(super) fn show(args: &ShowArgs, ui: &Ui) -> Result<()> {
         ui.say(format!("drawing: {}", path.display()));
     }
     if args.json {
-        println!("{:#}", facts(head, &survey));
-        return Ok(());
+        return output::print_json(&facts(head, &survey));
     }
     let mut text = String::new();
     match &survey.life {
