@@ -7,7 +7,7 @@
 //! | `kind` | dictionary of strings | switch, waking, wakeup, new, migrate, fork, exit, params, note |
 //! | `task` | uint32 | row of `tasks` in the header; a kernel thread: 2^31 + pid; idle: 2^32 - 1 |
 //! | `other` | uint32 | by kind: next task, waker, child, or for migrate the CPU it goes to |
-//! | `prev_state` | dictionary, null unless a task is switched out | preempted, yielded, sleeping, disk, dead |
+//! | `prev_state` | dictionary, null unless a task is switched out | preempted, yielded, sleeping, disk, dead; unknown where stops are hidden |
 //! | `flags`, `arg`, `value` | uint8, uint32, uint64 | by kind, see [`Kind`](crate::Kind) |
 //!
 //! Schema metadata: `schedlab.log.version` and, as JSON, `schedlab.log.header`. Batches are compressed with zstd.
@@ -20,7 +20,7 @@
 //! ```
 
 use crate::source::check_kinds;
-use crate::{Batches, Kind, Log, LogError, LogHeader, PrevState, Record, header_json};
+use crate::{Batches, Fact, Kind, Log, LogError, LogHeader, PrevState, Record, header_json};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{
@@ -37,8 +37,8 @@ use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Version of the columns and the header.
-pub const VERSION: u32 = 1;
+/// Newest version of the columns and the header. Version 2 has what is hidden from the observer ([`Hidden`](crate::Hidden)).
+pub const VERSION: u32 = 2;
 const VERSION_KEY: &str = "schedlab.log.version";
 const HEADER_KEY: &str = "schedlab.log.header";
 
@@ -59,7 +59,7 @@ fn schema(header: &LogHeader) -> Schema {
         Field::new("value", DataType::UInt64, false),
     ];
     let metadata = HashMap::from([
-        (VERSION_KEY.to_string(), VERSION.to_string()),
+        (VERSION_KEY.to_string(), header.version().to_string()),
         (HEADER_KEY.to_string(), header_json::to_json(header)),
     ]);
     Schema::new_with_metadata(fields, metadata)
@@ -76,13 +76,19 @@ pub fn write_arrow(log: &dyn Log, out: &mut (dyn Write + Send), name: &Path) -> 
         IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD)).map_err(wrap)?;
     let mut writer = FileWriter::try_new_with_options(out, &schema, options).map_err(wrap)?;
     let kinds: ArrayRef = Arc::new(StringArray::from_iter_values(Kind::ALL.map(Kind::name)));
-    let states = (0..).map_while(PrevState::from_number).map(PrevState::name);
+    let declared = |state: PrevState| state != PrevState::Unknown || log.header().hidden.has(Fact::Stops);
+    let states =
+        (0..).map_while(PrevState::from_number).filter(|state| declared(*state)).map(PrevState::name);
     let states: ArrayRef = Arc::new(StringArray::from_iter_values(states));
     let mut write = |rows: &[Record]| {
         let kind = UInt8Array::from_iter_values(rows.iter().map(|r| r.kind - 1));
         let state: UInt8Array = rows
             .iter()
-            .map(|r| r.prev_state().filter(|_| !r.task().is_idle()).map(|state| state as u8))
+            .map(|r| {
+                r.prev_state()
+                    .filter(|state| !r.task().is_idle() && declared(*state))
+                    .map(|state| state as u8)
+            })
             .collect();
         let columns: Vec<ArrayRef> = vec![
             Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.time_ns))),
@@ -137,7 +143,7 @@ impl ArrowLog {
             })
         };
         let version = metadata(VERSION_KEY)?;
-        if *version != VERSION.to_string() {
+        if !version.parse().is_ok_and(|version| (1..=VERSION).contains(&version)) {
             let (path, found) = (path.to_path_buf(), version.clone());
             return Err(LogError::UnknownVersion { path, found, supported: VERSION });
         }

@@ -29,7 +29,7 @@ pub enum LogError {
     },
     /// Written by a newer schedlab.
     #[error(
-        "{} is a schedule log of version {found}; this schedlab reads version {supported}: use a newer schedlab, \
+        "{} is a schedule log of version {found}; this schedlab reads versions 1 to {supported}: use a newer schedlab, \
          or write the log again",
         path.display()
     )]
@@ -38,7 +38,7 @@ pub enum LogError {
         path: PathBuf,
         /// Its version.
         found: String,
-        /// The one that can be read.
+        /// The newest that can be read.
         supported: u32,
     },
     /// The file ends early.

@@ -1,5 +1,6 @@
 //! Who ran on what: the part of a log that is not an event.
 
+use crate::{Fact, Hidden, LogProblem, ObservedBy};
 use schedlab_units::{CpuSet, SchedParams, Span, TaskId};
 
 /// What a log is about. Everything here is known when the run has ended.
@@ -23,6 +24,37 @@ pub struct LogHeader {
     pub params: Vec<(String, String)>,
     /// The workload's control groups, parents before children, if the scheduler has any.
     pub groups: Vec<LogGroup>,
+    /// Who observed.
+    pub observer: ObservedBy,
+    /// What is hidden from the observer.
+    pub hidden: Hidden,
+}
+
+impl LogHeader {
+    /// Fails if one of these facts is hidden from the log's observer: for an instrument that has no way to answer "unknown".
+    ///
+    /// # Errors
+    /// [`LogProblem::Hidden`] with the first of them, and `what` was asked for.
+    pub fn needs(&self, what: &'static str, facts: &[Fact]) -> Result<(), LogProblem> {
+        match facts.iter().find(|fact| self.hidden.has(**fact)) {
+            Some(&fact) => Err(LogProblem::Hidden { what, fact, observer: self.observer }),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails if anything is hidden from the log's observer, as [`LogHeader::needs`] does.
+    ///
+    /// # Errors
+    /// [`LogProblem::Hidden`].
+    pub fn needs_everything(&self, what: &'static str) -> Result<(), LogProblem> {
+        self.needs(what, &Fact::ALL)
+    }
+
+    /// The lowest version of the forms that has what this header says: 2 if anything is hidden, so that a reader that does not know of
+    /// that refuses the log; else 1.
+    pub(crate) fn version(&self) -> u32 {
+        if self.hidden.is_nothing() { 1 } else { 2 }
+    }
 }
 
 /// A task of the workload.

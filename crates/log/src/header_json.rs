@@ -1,6 +1,6 @@
 //! The header as JSON, for Arrow's schema metadata. Same names as in the text form.
 
-use crate::{KernelThread, LogGroup, LogHeader, LogTask};
+use crate::{Hidden, KernelThread, LogGroup, LogHeader, LogTask, ObservedBy};
 use schedlab_units::{CpuSet, DeadlineParams, Nice, SchedParams, Span, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,12 @@ struct Header {
     kernel_threads: Vec<Thread>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     groups: Vec<Group>,
+    /// Who observed; none: the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    observer: Option<String>,
+    /// What is hidden from the observer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    hidden: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -93,6 +99,8 @@ pub(crate) fn to_json(header: &LogHeader) -> String {
         tasks: tasks.collect(),
         kernel_threads: threads.collect(),
         groups: groups.collect(),
+        observer: (header.observer != ObservedBy::default()).then(|| header.observer.to_string()),
+        hidden: header.hidden.iter().map(|fact| fact.name().to_string()).collect(),
     };
     serde_json::to_string(&header).expect("strings and numbers are always JSON")
 }
@@ -148,5 +156,7 @@ pub(crate) fn from_json(json: &str) -> Result<LogHeader, String> {
             .collect(),
         params: header.params,
         groups: header.groups.into_iter().map(group).collect::<Result<_, String>>()?,
+        observer: header.observer.map_or(Ok(ObservedBy::default()), |name| name.parse())?,
+        hidden: header.hidden.iter().map(|name| name.parse()).collect::<Result<Hidden, String>>()?,
     })
 }

@@ -18,6 +18,9 @@
 //!
 //! What the records mean (who waits, runs, sleeps since when, and where) is read in one place, [`replay()`]: it tells an
 //! [`Observer`] each change of state. Tables per task have a row per [`Row`].
+//!
+//! Not every observer sees everything. The header says who observed and what is hidden ([`ObservedBy`], [`Hidden`]); notes say which
+//! CPUs and tasks nobody saw for a while ([`note::UNKNOWN_CPU`], [`note::UNKNOWN_TASK`]). Replay tells an observer of both.
 
 #[cfg(feature = "arrow")]
 mod arrow;
@@ -28,6 +31,7 @@ mod file;
 mod header;
 #[cfg(feature = "arrow")]
 mod header_json;
+mod observer;
 mod problem;
 mod record;
 mod replay;
@@ -43,9 +47,10 @@ pub use arrow::{ArrowLog, write_arrow};
 pub use error::LogError;
 pub use file::{open, write};
 pub use header::{KernelThread, LogGroup, LogHeader, LogTask};
+pub use observer::{Fact, Hidden, ObservedBy};
 pub use problem::{LogProblem, Problem};
 pub use record::{Kind, PrevState, Record, note};
-pub use replay::{Observer, Run, Wait, WaitCause, replay};
+pub use replay::{Observer, Run, Unseen, Wait, WaitCause, replay};
 pub use slots::{Row, Slots};
 pub use source::{Batches, Log, MemLog, Records, for_each};
 pub use spill::{RawLog, to_bytes};

@@ -1,6 +1,6 @@
 //! What can a log say that cannot have happened?
 
-use crate::LogError;
+use crate::{Fact, LogError, ObservedBy};
 use schedlab_units::TaskId;
 
 /// Something impossible in one record.
@@ -41,6 +41,12 @@ pub enum Problem {
     MigratedWhileRunning { task: TaskId, cpu: u32, to_cpu: u32 },
     #[error("{task} starts on cpu{cpu}, where it is not allowed to run")]
     NotAllowed { task: TaskId, cpu: u32 },
+    #[error("it says that something was not seen, but the header does not hide {}: '# hidden' must name it", .fact.name())]
+    NotDeclared { fact: Fact },
+    #[error(
+        "{task} stops on cpu{cpu}, which nobody saw, but it was known to be elsewhere: a note UNKNOWN_TASK must stand before"
+    )]
+    StoppedUnseen { task: TaskId, cpu: u32 },
 }
 
 /// A log cannot be evaluated.
@@ -58,6 +64,16 @@ pub enum LogProblem {
         time_ns: u64,
         /// What is impossible.
         problem: Problem,
+    },
+    /// The question needs what the log's observer could not see.
+    #[error("{what} cannot be told from this log: {} are hidden from its observer, the {observer}; ask a log that shows them", .fact.name())]
+    Hidden {
+        /// What was asked for.
+        what: &'static str,
+        /// What it needs and the log hides.
+        fact: Fact,
+        /// Who observed.
+        observer: ObservedBy,
     },
     /// Sums could exceed 64 bits.
     #[error(

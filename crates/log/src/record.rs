@@ -61,6 +61,13 @@ pub mod note {
     pub const HELD_REAL_TIME: u64 = 2;
     /// `value` of a [`HELD`]: it has used up its SCHED_DEADLINE budget for this period.
     pub const HELD_DEADLINE: u64 = 3;
+    /// From here on nobody saw what `cpu` did, until the next switch on it: neither whether it idled nor who ran there. That switch's
+    /// previous task is whatever it was. The task that was running there, and those that wait on its queue, are unknown from here on, too.
+    /// Only in logs whose header hides [`Fact::Spans`](crate::Fact::Spans). `task` has no meaning.
+    pub const UNKNOWN_CPU: u32 = 0x8000_0020;
+    /// From here on nobody saw whether `task` ran, waited or was blocked, until the next record that says so: its wakeup, or a switch from
+    /// or to it. If it is running, its CPU is unknown too. Only in logs whose header hides [`Fact::Spans`](crate::Fact::Spans).
+    pub const UNKNOWN_TASK: u32 = 0x8000_0021;
     /// `value` of an [`AWAKE`] that no task is behind.
     pub const NO_WAKEUP: u64 = u64::MAX;
 }
@@ -79,23 +86,24 @@ pub enum PrevState {
     Disk = 3,
     /// Exited.
     Dead = 4,
+    /// Nobody saw why it stopped: it may wait or be blocked. Only in logs whose header hides [`Fact::Stops`](crate::Fact::Stops).
+    Unknown = 5,
 }
 
 impl PrevState {
-    /// Whether the task is still runnable.
+    /// Whether the task is still runnable, as far as is known.
     pub fn is_runnable(self) -> bool {
         matches!(self, PrevState::Preempted | PrevState::Yielded)
     }
     /// From the stored number.
     pub fn from_number(number: u8) -> Option<PrevState> {
-        [PrevState::Preempted, PrevState::Yielded, PrevState::Sleeping, PrevState::Disk, PrevState::Dead]
-            .into_iter()
-            .find(|state| *state as u8 == number)
+        use PrevState::*;
+        [Preempted, Yielded, Sleeping, Disk, Dead, Unknown].into_iter().find(|state| *state as u8 == number)
     }
 }
 
 impl PrevState {
-    const NAMES: [&'static str; 5] = ["preempted", "yielded", "sleeping", "disk", "dead"];
+    const NAMES: [&'static str; 6] = ["preempted", "yielded", "sleeping", "disk", "dead", "unknown"];
     /// The name in the text form and in Arrow.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]

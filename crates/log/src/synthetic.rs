@@ -128,7 +128,7 @@ impl Config {
             tasks: scheduler.names,
             kernel_threads: scheduler.kernel_threads,
             params: vec![("seed".to_string(), self.seed.to_string())],
-            groups: Vec::new(),
+            ..LogHeader::default()
         }
     }
 }

@@ -22,6 +22,9 @@
 //! # end 10
 //! ```
 //!
+//! A log that was not observed by the machine says `# observer guest`, and what is hidden from its observer `# hidden wakeups stops`
+//! ([`ObservedBy`](crate::ObservedBy), [`Hidden`](crate::Hidden)); where anything is hidden the first line has version 2.
+//!
 //! Times are integer ns from the start of the run, the CPU is where it happened. Strings are JSON strings. `# end` with the number
 //! of records is the last line: a file without it was cut off. Other lines that begin with `#` are comments. Only what a record
 //! means is kept ([`Record::canonical`](crate::Record::canonical)): writers may leave anything in fields without a meaning.
@@ -33,8 +36,8 @@ pub use read::TextLog;
 pub(crate) use write::decode_params;
 pub use write::{format_record, write_text};
 
-/// Version of the text form.
-pub const VERSION: u32 = 1;
+/// Newest version of the text form. Version 2 has `# observer` and `# hidden` ([`Hidden`](crate::Hidden)).
+pub const VERSION: u32 = 2;
 /// The first line, up to the version.
 pub(crate) const MAGIC: &str = "# schedlab log ";
 

@@ -409,6 +409,7 @@ fn header(request: &Request<'_>, report: &ChildReport) -> LogHeader {
             .map(|(pid, name)| KernelThread { pid: *pid, name: name.clone() })
             .collect(),
         params: recorded_params(request),
+        ..LogHeader::default()
     }
 }
 

@@ -144,7 +144,7 @@ impl<'a, R: BufRead> Reader<'a, R> {
             };
             return Err(LogError::NotALog { path: self.path.to_path_buf(), found });
         };
-        if version.trim_ascii() != VERSION.to_string().as_bytes() {
+        if !parse_bytes(version.trim_ascii()).is_some_and(|version| (1..=VERSION).contains(&version)) {
             let found = String::from_utf8_lossy(version).trim().to_string();
             return Err(LogError::UnknownVersion {
                 path: self.path.to_path_buf(),
@@ -245,6 +245,8 @@ fn header_line(header: &mut LogHeader, key: &str, rest: &str) -> Result<(), Prob
         "cpus" => header.nr_cpus = number(rest, "number of CPUs")?,
         "hz" => header.hz = number(rest, "tick rate")?,
         "duration_ns" => header.duration = Span::from_ns(number(rest, "time in ns")?),
+        "observer" => header.observer = rest.parse()?,
+        "hidden" => header.hidden = rest.parse()?,
         "param" => {
             let mut strings = serde_json::Deserializer::from_str(rest).into_iter::<String>();
             let mut next = || match strings.next() {
@@ -438,7 +440,10 @@ fn state(word: &[u8]) -> Result<u8, Problem> {
     }
     let named = std::str::from_utf8(word).ok().and_then(PrevState::from_name);
     named.map(|state| state as u8).ok_or_else(|| {
-        format!("'{}' is not preempted, yielded, sleeping, disk or dead", String::from_utf8_lossy(word))
+        format!(
+            "'{}' is not preempted, yielded, sleeping, disk, dead or unknown",
+            String::from_utf8_lossy(word)
+        )
     })
 }
 

@@ -1,5 +1,7 @@
 use super::*;
-use crate::{KernelThread, Kind, LogError, LogGroup, LogHeader, LogTask, MemLog, Record};
+use crate::{
+    Fact, Hidden, KernelThread, Kind, LogError, LogGroup, LogHeader, LogTask, MemLog, ObservedBy, Record,
+};
 use proptest::prelude::*;
 use schedlab_units::{CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
 use std::path::Path;
@@ -114,10 +116,36 @@ fn cut_foreign_and_future_files_are_refused() {
     assert!(matches!(cut(before_end), Err(LogError::Truncated { .. })));
     assert!(matches!(parse("PK\u{3}\u{4}"), Err(LogError::NotALog { .. })));
     assert!(matches!(parse(""), Err(LogError::NotALog { .. })));
-    let future = EXAMPLE.replacen("log 1", "log 2", 1);
+    let future = EXAMPLE.replacen("log 1", "log 3", 1);
     match parse(&future) {
-        Err(LogError::UnknownVersion { found, supported: 1, .. }) => assert_eq!(found, "2"),
+        Err(LogError::UnknownVersion { found, supported: 2, .. }) => assert_eq!(found, "3"),
         other => panic!("{other:?}"),
+    }
+}
+
+/// Nothing is written of an observer who saw everything: a log of the machine is what it was in version 1.
+#[test]
+fn the_header_says_who_observed_and_what_is_hidden() {
+    let log = parse(EXAMPLE).unwrap();
+    assert_eq!((log.header.observer, log.header.hidden), (ObservedBy::Machine, Hidden::NOTHING));
+    let lines = "# duration_ns 20000000\n# observer poller\n# hidden wakeups idle spans\n";
+    let text = EXAMPLE.replacen("log 1", "log 2", 1).replacen("# duration_ns 20000000\n", lines, 1);
+    let log = parse(&text).unwrap();
+    assert_eq!(log.header.observer, ObservedBy::Poller);
+    assert_eq!(log.header.hidden, Hidden::of(&[Fact::Spans, Fact::Idle, Fact::Wakeups]));
+    assert_eq!(write(&log), text);
+    // a guest that saw everything needs no reader that knows of hidden things
+    let text = EXAMPLE.replacen("# duration_ns 20000000\n", "# duration_ns 20000000\n# observer guest\n", 1);
+    assert_eq!(write(&parse(&text).unwrap()), text);
+    for (line, problem) in
+        [("# observer ghost", "machine guest recorder poller"), ("# hidden wakeups all", "'all' is nothing")]
+    {
+        match parse(&EXAMPLE.replacen("# hz 0", line, 1)) {
+            Err(LogError::Line { line: 5, problem: found, .. }) => {
+                assert!(found.contains(problem), "{found}")
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }
 
@@ -157,16 +185,22 @@ pub(crate) fn any_header() -> impl Strategy<Value = LogHeader> {
     let group = (".{0,20}", max, affinity).prop_map(|(path, max, cpuset)| LogGroup { path, max, cpuset });
     let thread =
         (0u32..1 << 31, ".{0,20}").prop_map(|(pid, name)| KernelThread { pid: pid.min((1 << 31) - 2), name });
+    let observers = [ObservedBy::Machine, ObservedBy::Guest, ObservedBy::Recorder, ObservedBy::Poller];
     let pair = (".{0,10}", ".{0,10}");
     (
         (".{0,10}", ".{0,10}", any::<u32>(), any::<u32>(), any::<u64>()),
         proptest::collection::vec(task, 0..4),
         proptest::collection::vec(thread, 0..3),
         proptest::collection::vec(pair, 0..3),
-        proptest::collection::vec(group, 0..3),
+        (
+            proptest::collection::vec(group, 0..3),
+            proptest::sample::select(observers.to_vec()),
+            proptest::sample::subsequence(Fact::ALL.to_vec(), 0..8),
+        ),
     )
         .prop_map(
-            |((sched, sched_version, nr_cpus, hz, duration), mut tasks, kernel_threads, params, groups)| {
+            |((sched, sched_version, nr_cpus, hz, duration), mut tasks, kernel_threads, params, last)| {
+                let (groups, observer, facts) = last;
                 for task in &mut tasks {
                     task.group = task.group.filter(|group| (*group as usize) < groups.len());
                 }
@@ -180,6 +214,8 @@ pub(crate) fn any_header() -> impl Strategy<Value = LogHeader> {
                     kernel_threads,
                     params,
                     groups,
+                    observer,
+                    hidden: Hidden::of(&facts),
                 }
             },
         )

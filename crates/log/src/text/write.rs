@@ -1,7 +1,7 @@
 //! Log to text.
 
-use super::{MAGIC, VERSION};
-use crate::{Kind, Log, LogError, LogGroup, LogHeader, LogTask, PrevState, Record, for_each};
+use super::MAGIC;
+use crate::{Kind, Log, LogError, LogGroup, LogHeader, LogTask, ObservedBy, PrevState, Record, for_each};
 use schedlab_units::{Policy, TaskId};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -31,7 +31,7 @@ pub fn write_text(log: &dyn Log, out: &mut dyn Write, name: &Path) -> Result<(),
 }
 
 fn header_text(header: &LogHeader) -> String {
-    let mut text = format!("{MAGIC}{VERSION}\n");
+    let mut text = format!("{MAGIC}{}\n", header.version());
     let string = |s: &str| serde_json::Value::from(s).to_string();
     let mut line = |content: String| {
         text.push_str("# ");
@@ -43,6 +43,12 @@ fn header_text(header: &LogHeader) -> String {
     line(format!("cpus {}", header.nr_cpus));
     line(format!("hz {}", header.hz));
     line(format!("duration_ns {}", header.duration.as_ns()));
+    if header.observer != ObservedBy::default() {
+        line(format!("observer {}", header.observer));
+    }
+    if !header.hidden.is_nothing() {
+        line(format!("hidden {}", header.hidden));
+    }
     for (name, value) in &header.params {
         line(format!("param {} {}", string(name), string(value)));
     }
