@@ -11,7 +11,7 @@
 //! A task may use the CPUs of its affinity that are in its group's cpuset; those of the cpuset if no CPU is in both, as the kernel has it.
 //! A [`note::ALLOWED`] says it outright. A child begins with what its parent may use at that moment, unless the header has its own.
 
-use schedlab_log::{Kind, LogGroup, LogHeader, Record, Row, SetWords, Slots, note};
+use schedlab_log::{Fact, Kind, LogGroup, LogHeader, Record, Row, SetWords, Slots, note};
 use schedlab_units::{CpuId, CpuSet, Policy};
 use std::collections::BTreeMap;
 
@@ -57,11 +57,12 @@ pub(crate) struct Allowed {
 impl Allowed {
     pub fn new(header: &LogHeader) -> Allowed {
         let own: Vec<_> = header.tasks.iter().map(|task| (task.affinity.clone(), task.group)).collect();
+        let is_hidden = header.hidden.has(Fact::Affinity);
         let task = |(affinity, group): &(Option<CpuSet>, Option<u32>)| Task {
             affinity: affinity.clone(),
             group: *group,
             stated: None,
-            is_known: true,
+            is_known: affinity.is_some() || !is_hidden,
             held: note::HELD_NOT,
             announced: None,
             born_ns: None,

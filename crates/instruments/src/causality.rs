@@ -17,7 +17,7 @@
 //! late, so that what is called a violation is one.
 
 use crate::{LogProblem, for_each_stay};
-use schedlab_log::Log;
+use schedlab_log::{Fact, Log};
 use schedlab_units::TaskId;
 use schedlab_workload::{EventId, EventKind, Wakeup, Workload};
 use std::collections::BTreeMap;
@@ -84,8 +84,9 @@ struct Progress {
 /// dependencies), says. Time and memory in proportion to the events.
 ///
 /// # Errors
-/// [`LogProblem`] if the log is no schedule.
+/// [`LogProblem`] if the log is no schedule, or if its observer could not see every run.
 pub fn causality(workload: &Workload, log: &dyn Log) -> Result<Vec<Link>, LogProblem> {
+    log.header().needs("whether causes come before effects", &[Fact::Spans])?;
     let (mut links, mut tasks) = places(workload);
     for progress in &mut tasks {
         progress.places.sort_by_key(|place| (place.cpu_ns, place.mark));

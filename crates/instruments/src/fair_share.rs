@@ -18,7 +18,7 @@
 //! Arithmetic is in integers, in units of 2^-32 ns.
 
 use crate::LogProblem;
-use schedlab_log::{Kind, Log, LogHeader, Observer, Record, Row, Run, Slots, Wait, WaitCause, replay};
+use schedlab_log::{Fact, Kind, Log, LogHeader, Observer, Record, Row, Run, Slots, Wait, WaitCause, replay};
 use schedlab_units::{ClassKind, CpuId, Nice, Policy, SchedParams};
 
 /// What one task received and was due, while it was of the fair class.
@@ -72,7 +72,12 @@ impl FairShare {
 }
 
 /// Reads the log once.
+///
+/// # Errors
+/// [`LogProblem`] if the log is no schedule, or if its observer could not see when each task was runnable.
 pub fn fair_share(log: &dyn Log) -> Result<FairShare, LogProblem> {
+    let needed = [Fact::Wakeups, Fact::Stops, Fact::Params, Fact::Lives, Fact::Spans, Fact::Idle];
+    log.header().needs("what each task was due", &needed)?;
     let slots = Slots::new(log.header());
     let mut share = Share::new(log.header(), slots.len());
     replay(log, &slots, &mut share)?;

@@ -2,6 +2,8 @@
 //!
 //! * [`summarize`]: per task CPU time, run delay, wakeup latency, time blocked, switches, migrations; per CPU busy and idle time;
 //!   for the machine also queue length and work conservation. One pass, about 50 ns per record.
+//! * [`summarize_seen`]: the same of a log whose observer could not see everything; [`Summary::why_unknown`] says which numbers are
+//!   unknown, and why.
 //! * [`Summary::check_time`]: CPU time + idle time = CPUs x duration, exactly.
 //! * [`verify`]: nothing impossible happened (no task in two places, none runs while blocked, ...).
 //! * [`causality`]: did every dependent wakeup come after its cause, and how long after?
@@ -25,6 +27,7 @@ mod moves;
 mod queues;
 mod stays;
 mod summary;
+mod unknown;
 mod verify;
 mod wasted;
 
@@ -37,8 +40,9 @@ pub use schedlab_log::{LogProblem, Problem, WaitCause};
 pub use stays::{Stay, for_each_stay, stays};
 pub use summary::{
     CpuStats, LONGEST_STRETCHES, LONGEST_WAITS, LongWait, Summary, SystemStats, TaskStats, TimeNotConserved,
-    summarize,
+    summarize, summarize_seen,
 };
+pub use unknown::{Quantity, WhyUnknown};
 pub use verify::{VIOLATIONS_KEPT, Verdict, Violation, verify};
 pub use wasted::{
     Conservation, Picture, STRETCHES_KEPT, Stretch, Unknown, WaitingTask, Wasted, for_each_picture, wasted,

@@ -17,7 +17,7 @@
 //! queue for all CPUs; a trace that lost events.) A move there and back again is two moves, whether or not the task ran in between.
 
 use crate::LogProblem;
-use schedlab_log::{Kind, Log, Observer, Record, Row, Slots, note, replay};
+use schedlab_log::{Fact, Kind, Log, Observer, Record, Row, Slots, note, replay};
 use schedlab_units::{CpuId, TaskId};
 
 /// Why a task changed its CPU.
@@ -53,8 +53,9 @@ pub struct Move {
 /// Calls `f` with every move, kernel threads' included, in order of time.
 ///
 /// # Errors
-/// [`LogProblem`] if the log is no schedule.
+/// [`LogProblem`] if the log is no schedule, or if its observer could not see every change of CPU.
 pub fn for_each_move(log: &dyn Log, f: impl FnMut(&Move)) -> Result<(), LogProblem> {
+    log.header().needs("every change of CPU", &[Fact::Assignments, Fact::Spans])?;
     let slots = Slots::new(log.header());
     let tasks = vec![Track::default(); slots.len()];
     replay(log, &slots, &mut Tracker { slots: &slots, tasks, now_ns: 0, f })

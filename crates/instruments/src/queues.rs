@@ -16,7 +16,7 @@
 //! say where tasks were last assigned, not who will run them.
 
 use crate::LogProblem;
-use schedlab_log::{Log, Observer, Row, Run, Slots, Wait, WaitCause, replay};
+use schedlab_log::{Fact, Log, Observer, Row, Run, Slots, Wait, WaitCause, replay};
 use schedlab_units::{CpuId, Span};
 
 /// The default distance of two samples.
@@ -42,7 +42,7 @@ impl QueueLength {
 /// what holds from that instant on, after everything that happens at it.
 ///
 /// # Errors
-/// [`LogProblem`] if the log is no schedule.
+/// [`LogProblem`] if the log is no schedule, or if its observer could not see who waits where.
 ///
 /// # Panics
 /// If `grid` is 0.
@@ -52,6 +52,8 @@ pub fn for_each_queue(
     f: impl FnMut(u64, &[QueueLength]),
 ) -> Result<(), LogProblem> {
     assert!(grid > Span::ZERO, "samples lie apart");
+    let needed = [Fact::Wakeups, Fact::Stops, Fact::Assignments, Fact::Lives, Fact::Spans];
+    log.header().needs("the length of each CPU's queue", &needed)?;
     let slots = Slots::new(log.header());
     let queues = vec![QueueLength::default(); log.header().nr_cpus as usize];
     let mut sampler = Sampler { nr_tasks: slots.nr_tasks(), grid_ns: grid.as_ns(), next_ns: 0, queues, f };

@@ -24,7 +24,7 @@ pub struct Stay {
     pub start_ns: u64,
     /// Until when.
     pub end_ns: u64,
-    /// Why it stopped; `None`: the log ends.
+    /// Why it stopped; `None`: the log ends, or nobody sees it from here on.
     pub stop: Option<PrevState>,
     /// Why it had been waiting, and for how long in ns; `None`: that was before the log.
     pub waited: Option<(WaitCause, u64)>,
@@ -65,7 +65,9 @@ pub fn stays(log: &dyn Log) -> Result<Vec<Stay>, LogProblem> {
             stays.push(*stay);
         }
     })?;
-    let cut_off = stays.iter().position(|stay: &Stay| stay.stop.is_none()).unwrap_or(stays.len());
+    let end_ns = log.header().duration.as_ns();
+    let is_cut_off = |stay: &Stay| stay.stop.is_none() && stay.end_ns == end_ns;
+    let cut_off = stays.iter().rposition(|stay| !is_cut_off(stay)).map_or(0, |last| last + 1);
     stays[cut_off..].sort_by_key(|stay| stay.cpu);
     Ok(stays)
 }

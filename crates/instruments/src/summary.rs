@@ -11,10 +11,16 @@
 //!
 //! Run delay is all waiting while runnable; wakeup latency is the part that follows a wakeup. A wait or a run that is not over
 //! when the log ends counts up to the log's end.
+//!
+//! [`summarize`] asks for a log that hides nothing, so that every number is what it says. [`summarize_seen`] takes any log, and counts
+//! what was seen: whoever shows a number asks [`Summary::why_unknown`] first (module `unknown`).
 
 use crate::wasted::{Account, Conservation, Keeper};
 use crate::{Distribution, LogProblem};
-use schedlab_log::{Kind, Log, Observer, PrevState, Record, Row, Run, Slots, Wait, WaitCause, replay};
+use schedlab_log::{
+    Hidden, Kind, Log, ObservedBy, Observer, PrevState, Record, Row, Run, Slots, Unseen, Wait, WaitCause,
+    replay,
+};
 use schedlab_units::{CpuId, TaskId};
 
 /// One task's account.
@@ -55,9 +61,13 @@ pub struct TaskStats {
     pub first_ns: Option<u64>,
     /// When it last stopped running, the log's end if it was still runnable then.
     pub last_ns: Option<u64>,
+    /// Time in which nobody saw whether it waited or was blocked; it ran on no CPU.
+    pub off_cpu_ns: u64,
+    /// Time in which nobody saw whether it ran, waited or was blocked.
+    pub unseen_ns: u64,
 }
 
-/// One CPU's account; `busy_ns + idle_ns` is the log's duration.
+/// One CPU's account; `busy_ns + idle_ns + unseen_ns` is the log's duration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuStats {
     /// Time with any task on it, kernel threads included.
@@ -66,6 +76,8 @@ pub struct CpuStats {
     pub kernel_thread_ns: u64,
     /// Time with the idle task.
     pub idle_ns: u64,
+    /// Time in which nobody saw whether it idled, or who ran there.
+    pub unseen_ns: u64,
     /// Switches, to and from idle included.
     pub switches: u64,
     /// Integral over time of the number of tasks waiting on its queue.
@@ -151,6 +163,10 @@ pub struct Summary {
     pub cpus: Vec<CpuStats>,
     /// The machine.
     pub system: SystemStats,
+    /// Who observed.
+    pub observer: ObservedBy,
+    /// What was hidden from them.
+    pub hidden: Hidden,
 }
 
 /// Time is lost or made up: CPU time and idle time do not add up to the CPUs' time.
@@ -171,7 +187,7 @@ pub struct TimeNotConserved {
 }
 
 impl Summary {
-    /// Checks that on every CPU, and over all tasks and CPUs, CPU time + idle time = duration, exactly. Task time and CPU time
+    /// Checks that on every CPU, and over all tasks and CPUs, CPU time + idle time = duration (less what nobody saw), exactly. Task time and CPU time
     /// are added up independently of each other.
     pub fn check_time(&self) -> Result<(), TimeNotConserved> {
         let check = |what: String, busy_ns: u64, idle_ns: u64, expected_ns: u64| {
@@ -182,11 +198,13 @@ impl Summary {
             }
         };
         for (cpu, stats) in self.cpus.iter().enumerate() {
-            check(format!("cpu{cpu}"), stats.busy_ns, stats.idle_ns, self.duration_ns)?;
+            let seen_ns = self.duration_ns - stats.unseen_ns;
+            check(format!("cpu{cpu}"), stats.busy_ns, stats.idle_ns, seen_ns)?;
         }
         let tasks = self.tasks.iter().chain(&self.kernel_threads).map(|task| task.cpu_ns).sum();
         let idle = self.cpus.iter().map(|cpu| cpu.idle_ns).sum();
-        check("all CPUs".to_string(), tasks, idle, self.duration_ns * self.cpus.len() as u64)
+        let unseen_ns: u64 = self.cpus.iter().map(|cpu| cpu.unseen_ns).sum();
+        check("all CPUs".to_string(), tasks, idle, self.duration_ns * self.cpus.len() as u64 - unseen_ns)
     }
 
     /// The row of a task; `None` for idle and for tasks that the log does not name.
@@ -203,8 +221,20 @@ impl Summary {
 }
 
 /// Reads the log once and gives all tables. A log that contradicts itself is refused (see [`verify`](crate::verify) for all
-/// its contradictions).
+/// its contradictions), and so is one whose observer could not see everything.
+///
+/// # Errors
+/// [`LogProblem`].
 pub fn summarize(log: &dyn Log) -> Result<Summary, LogProblem> {
+    log.header().needs_everything("a summary without gaps")?;
+    summarize_seen(log)
+}
+
+/// As [`summarize`], of what was seen in any log. Ask [`Summary::why_unknown`] and its like before a number is shown.
+///
+/// # Errors
+/// [`LogProblem`] if the log contradicts itself.
+pub fn summarize_seen(log: &dyn Log) -> Result<Summary, LogProblem> {
     let header = log.header();
     let slots = Slots::new(header);
     let row = |row| Entry {
@@ -226,7 +256,8 @@ pub fn summarize(log: &dyn Log) -> Result<Summary, LogProblem> {
         conservation: Account::new(header, &slots, keeper),
     };
     replay(log, &slots, &mut collector)?;
-    Ok(collector.finish(header.duration.as_ns()))
+    let summary = collector.finish(header.duration.as_ns());
+    Ok(Summary { observer: header.observer, hidden: header.hidden, ..summary })
 }
 
 struct Entry {
@@ -350,7 +381,7 @@ impl Observer for Collector<'_> {
             Some(PrevState::Sleeping | PrevState::Disk | PrevState::Dead) => {
                 row.stats.switches_voluntary += 1
             }
-            None => {}
+            Some(PrevState::Unknown) | None => {}
         }
         let cpu = &mut self.cpus[run.cpu.index()];
         cpu.busy_ns += ns;
@@ -373,6 +404,28 @@ impl Observer for Collector<'_> {
     fn idle_end(&mut self, cpu: CpuId, since_ns: u64, now_ns: u64) {
         self.conservation.idle_end(cpu, since_ns, now_ns);
         self.cpus[cpu.index()].idle_ns += now_ns - since_ns;
+    }
+
+    fn task_unknown_begin(&mut self, row: Row, what: Unseen) {
+        self.conservation.task_unknown_begin(row, what);
+    }
+
+    fn task_unknown_end(&mut self, row: Row, what: Unseen, since_ns: u64, now_ns: u64) {
+        self.conservation.task_unknown_end(row, what, since_ns, now_ns);
+        let stats = &mut self.rows[row.index()].stats;
+        match what {
+            Unseen::OffCpu => stats.off_cpu_ns += now_ns - since_ns,
+            Unseen::All => stats.unseen_ns += now_ns - since_ns,
+        }
+    }
+
+    fn cpu_unknown_begin(&mut self, cpu: CpuId) {
+        self.conservation.cpu_unknown_begin(cpu);
+    }
+
+    fn cpu_unknown_end(&mut self, cpu: CpuId, since_ns: u64, now_ns: u64) {
+        self.conservation.cpu_unknown_end(cpu, since_ns, now_ns);
+        self.cpus[cpu.index()].unseen_ns += now_ns - since_ns;
     }
 
     #[inline]
@@ -424,6 +477,6 @@ impl Collector<'_> {
         (system.waiting_task_ns, system.waiting_max) = (self.queue.task_ns, self.queue.max);
         let (keeper, unknown) = self.conservation.finish();
         system.conservation = keeper.finish(unknown);
-        Summary { duration_ns, tasks, kernel_threads, cpus: self.cpus, system }
+        Summary { duration_ns, tasks, kernel_threads, cpus: self.cpus, system, ..Summary::default() }
     }
 }

@@ -6,10 +6,11 @@
 //! ```
 //!
 //! Written apart from the instruments' own reading of the log, so that each checks the other. A checked log is one of a whole
-//! run: CPUs are idle at the start, and a workload task runs only after a `New` or a `Wakeup`.
+//! run: CPUs are idle at the start, and a workload task runs only after a `New` or a `Wakeup`. What the header hides is not held against
+//! a record: a task or a CPU that nobody saw may do anything until it is seen again.
 
 use crate::Problem;
-use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, Row, Slots, for_each};
+use schedlab_log::{Fact, Kind, Log, LogError, LogHeader, PrevState, Record, Row, Slots, for_each, note};
 use schedlab_units::{CpuId, TaskId};
 
 /// A record that says something impossible.
@@ -65,6 +66,8 @@ enum Place {
     Queued,
     On(u32),
     Gone,
+    /// Nobody saw.
+    Unknown,
 }
 
 struct Checker<'a> {
@@ -77,22 +80,28 @@ struct Checker<'a> {
     assigned: Vec<Option<u32>>,
     /// Its affinity is still the header's.
     affinity_known: Vec<bool>,
-    current: Vec<TaskId>,
+    /// `None`: nobody saw.
+    current: Vec<Option<TaskId>>,
 }
 
 impl<'a> Checker<'a> {
     fn new(header: &'a LogHeader) -> Checker<'a> {
         let slots = Slots::new(header);
         let rows = slots.len();
+        let unseen = match header.hidden.has_any(&[Fact::Wakeups, Fact::Stops, Fact::Lives, Fact::Spans]) {
+            true => Place::Unknown,
+            false => Place::Unseen,
+        };
+        let current = if header.hidden.is_nothing() { Some(TaskId::IDLE) } else { None };
         Checker {
             header,
             slots,
             verdict: Verdict::default(),
             now: 0,
-            places: vec![Place::Unseen; rows],
+            places: vec![unseen; rows],
             assigned: vec![None; rows],
             affinity_known: vec![true; rows],
-            current: vec![TaskId::IDLE; header.nr_cpus as usize],
+            current: vec![current; header.nr_cpus as usize],
         }
     }
 
@@ -149,7 +158,7 @@ impl<'a> Checker<'a> {
                 self.row(record.other())?;
                 self.stop(cpu, task, state);
                 self.start(cpu, record.other());
-                self.current[cpu as usize] = record.other();
+                self.current[cpu as usize] = Some(record.other());
             }
             (Kind::New | Kind::Wakeup, Some(row)) => {
                 let to = self.cpu(record.arg)?;
@@ -160,7 +169,7 @@ impl<'a> Checker<'a> {
                         self.verdict.wakeups_of_runnable += 1;
                         return Ok(());
                     }
-                    (_, Place::Unseen | Place::Asleep) => {}
+                    (_, Place::Unseen | Place::Asleep | Place::Unknown) => {}
                 }
                 self.places[row] = Place::Queued;
                 self.assigned[row] = Some(to);
@@ -177,6 +186,16 @@ impl<'a> Checker<'a> {
             (Kind::Fork, _) => {
                 self.row(record.other())?;
             }
+            (Kind::Note, row) if matches!(record.arg, note::UNKNOWN_CPU | note::UNKNOWN_TASK) => {
+                if !self.header.hidden.has(Fact::Spans) {
+                    return Err(Problem::NotDeclared { fact: Fact::Spans });
+                }
+                match (record.arg, row) {
+                    (note::UNKNOWN_CPU, _) => self.lose_cpu(cpu),
+                    (_, Some(row)) => self.lose(row),
+                    (_, None) => {}
+                }
+            }
             (Kind::Params, Some(row)) if record.flags & 1 != 0 => self.affinity_known[row] = false,
             _ => {}
         }
@@ -185,17 +204,49 @@ impl<'a> Checker<'a> {
 
     /// `task` stops on `cpu`.
     fn stop(&mut self, cpu: u32, task: TaskId, state: PrevState) {
-        let current = self.current[cpu as usize];
-        if current != task {
+        if let Some(current) = self.current[cpu as usize].filter(|current| *current != task) {
             self.found(Problem::PrevNotCurrent { cpu, prev: task, current });
+        }
+        if state == PrevState::Unknown && !self.header.hidden.has(Fact::Stops) {
+            self.found(Problem::NotDeclared { fact: Fact::Stops });
         }
         if let Some(row) = self.slots.row(task) {
             self.assigned[row.index()] = Some(cpu);
             self.places[row.index()] = match state {
                 PrevState::Preempted | PrevState::Yielded => Place::Queued,
+                PrevState::Sleeping | PrevState::Disk if self.header.hidden.has(Fact::Wakeups) => {
+                    Place::Unknown
+                }
                 PrevState::Sleeping | PrevState::Disk => Place::Asleep,
                 PrevState::Dead => Place::Gone,
+                PrevState::Unknown => Place::Unknown,
             };
+        }
+    }
+
+    /// Nobody sees this task from now on.
+    fn lose(&mut self, row: usize) {
+        if let Place::On(cpu) = self.places[row] {
+            self.current[cpu as usize] = None;
+        }
+        if self.places[row] != Place::Gone {
+            (self.places[row], self.assigned[row]) = (Place::Unknown, None);
+        }
+    }
+
+    /// Nobody sees this CPU from now on, nor its task, nor those on its queue.
+    fn lose_cpu(&mut self, cpu: u32) {
+        self.current[cpu as usize] = None;
+        let anywhere = self.header.hidden.has(Fact::Assignments);
+        for row in 0..self.places.len() {
+            let is_here = match self.places[row] {
+                Place::On(on) => on == cpu,
+                Place::Queued => anywhere || self.assigned[row] == Some(cpu),
+                _ => false,
+            };
+            if is_here {
+                self.lose(row);
+            }
         }
     }
 
@@ -207,12 +258,13 @@ impl<'a> Checker<'a> {
             Place::Asleep => self.found(Problem::RanWhileBlocked { task, cpu }),
             Place::Gone => self.found(Problem::RanAfterExit { task, cpu }),
             Place::Unseen if task.is_workload() => self.found(Problem::NeverMadeRunnable { task, cpu }),
-            Place::Queued | Place::Unseen => {}
+            Place::Queued | Place::Unseen | Place::Unknown => {}
         }
-        if let Some(assigned_cpu) = self.assigned[row].filter(|assigned| *assigned != cpu) {
+        let assigned = self.assigned[row].filter(|_| !self.header.hidden.has(Fact::Assignments));
+        if let Some(assigned_cpu) = assigned.filter(|assigned| *assigned != cpu) {
             self.found(Problem::RanElsewhere { task, cpu, assigned_cpu });
         }
-        if task.is_workload() && self.affinity_known[row] {
+        if task.is_workload() && self.affinity_known[row] && !self.header.hidden.has(Fact::Affinity) {
             let affinity = &self.header.tasks[row].affinity;
             if affinity.as_ref().is_some_and(|affinity| !affinity.contains(CpuId(cpu))) {
                 self.found(Problem::NotAllowed { task, cpu });

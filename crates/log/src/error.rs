@@ -1,5 +1,6 @@
 //! What can be wrong with a log file: where, what was found, what was expected, what to do.
 
+use crate::{Fact, ObservedBy};
 use std::path::{Path, PathBuf};
 
 /// A log cannot be read or written.
@@ -40,6 +41,19 @@ pub enum LogError {
         found: String,
         /// The newest that can be read.
         supported: u32,
+    },
+    /// The question needs what the log's observer could not see.
+    #[error(
+        "{what} cannot be told from this log: {} are hidden from its observer, the {observer}; ask a log that shows them",
+        .fact.name()
+    )]
+    Hidden {
+        /// What was asked for.
+        what: &'static str,
+        /// What it needs and the log hides.
+        fact: Fact,
+        /// Who observed.
+        observer: ObservedBy,
     },
     /// The file ends early.
     #[error("{} is cut off or damaged: {problem}; copy or write it again", path.display())]

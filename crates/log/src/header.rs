@@ -1,6 +1,6 @@
 //! Who ran on what: the part of a log that is not an event.
 
-use crate::{Fact, Hidden, LogProblem, ObservedBy};
+use crate::{Fact, Hidden, LogError, ObservedBy};
 use schedlab_units::{CpuSet, SchedParams, Span, TaskId};
 
 /// What a log is about. Everything here is known when the run has ended.
@@ -34,10 +34,10 @@ impl LogHeader {
     /// Fails if one of these facts is hidden from the log's observer: for an instrument that has no way to answer "unknown".
     ///
     /// # Errors
-    /// [`LogProblem::Hidden`] with the first of them, and `what` was asked for.
-    pub fn needs(&self, what: &'static str, facts: &[Fact]) -> Result<(), LogProblem> {
+    /// [`LogError::Hidden`] with the first of them, and `what` was asked for.
+    pub fn needs(&self, what: &'static str, facts: &[Fact]) -> Result<(), LogError> {
         match facts.iter().find(|fact| self.hidden.has(**fact)) {
-            Some(&fact) => Err(LogProblem::Hidden { what, fact, observer: self.observer }),
+            Some(&fact) => Err(LogError::Hidden { what, fact, observer: self.observer }),
             None => Ok(()),
         }
     }
@@ -45,8 +45,8 @@ impl LogHeader {
     /// Fails if anything is hidden from the log's observer, as [`LogHeader::needs`] does.
     ///
     /// # Errors
-    /// [`LogProblem::Hidden`].
-    pub fn needs_everything(&self, what: &'static str) -> Result<(), LogProblem> {
+    /// [`LogError::Hidden`].
+    pub fn needs_everything(&self, what: &'static str) -> Result<(), LogError> {
         self.needs(what, &Fact::ALL)
     }
 

@@ -86,13 +86,15 @@ pub enum Fact {
     /// Everything, for some stretches of time; [`note::UNKNOWN_CPU`](crate::note::UNKNOWN_CPU) and
     /// [`note::UNKNOWN_TASK`](crate::note::UNKNOWN_TASK) say which.
     Spans = 7,
+    /// Whether a limit of CPU time holds a runnable task back ([`note::HELD`](crate::note::HELD)).
+    Limits = 8,
 }
 
 impl Fact {
     /// All, in order.
-    pub const ALL: [Fact; 8] = {
+    pub const ALL: [Fact; 9] = {
         use Fact::*;
-        [Wakeups, Stops, Idle, Assignments, Affinity, Params, Lives, Spans]
+        [Wakeups, Stops, Idle, Assignments, Affinity, Params, Lives, Spans, Limits]
     };
 
     /// The name in all forms of a log.
@@ -106,6 +108,7 @@ impl Fact {
             Fact::Params => "params",
             Fact::Lives => "lives",
             Fact::Spans => "spans",
+            Fact::Limits => "limits",
         }
     }
 }
@@ -125,7 +128,7 @@ impl FromStr for Fact {
 
 /// What is hidden from a log's observer.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Hidden(u8);
+pub struct Hidden(u16);
 
 impl Hidden {
     /// The observer sees everything.
@@ -139,7 +142,7 @@ impl Hidden {
     /// With this fact too.
     #[must_use]
     pub fn with(self, fact: Fact) -> Hidden {
-        Hidden(self.0 | 1 << fact as u8)
+        Hidden(self.0 | 1 << fact as u16)
     }
 
     /// Whether nothing is hidden.
@@ -149,7 +152,7 @@ impl Hidden {
 
     /// Whether this is hidden.
     pub fn has(self, fact: Fact) -> bool {
-        self.0 >> fact as u8 & 1 == 1
+        self.0 >> fact as u16 & 1 == 1
     }
 
     /// Whether any of these is hidden.
@@ -165,7 +168,7 @@ impl Hidden {
 
 impl FromIterator<Fact> for Hidden {
     fn from_iter<T: IntoIterator<Item = Fact>>(facts: T) -> Hidden {
-        Hidden(facts.into_iter().fold(0, |bits, fact| bits | 1 << fact as u8))
+        Hidden(facts.into_iter().fold(0, |bits, fact| bits | 1 << fact as u16))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What can a log say that cannot have happened?
 
-use crate::{Fact, LogError, ObservedBy};
+use crate::{Fact, LogError};
 use schedlab_units::TaskId;
 
 /// Something impossible in one record.
@@ -64,16 +64,6 @@ pub enum LogProblem {
         time_ns: u64,
         /// What is impossible.
         problem: Problem,
-    },
-    /// The question needs what the log's observer could not see.
-    #[error("{what} cannot be told from this log: {} are hidden from its observer, the {observer}; ask a log that shows them", .fact.name())]
-    Hidden {
-        /// What was asked for.
-        what: &'static str,
-        /// What it needs and the log hides.
-        fact: Fact,
-        /// Who observed.
-        observer: ObservedBy,
     },
     /// Sums could exceed 64 bits.
     #[error(

@@ -903,7 +903,7 @@ mod tests {
         #[test]
         fn any_part_of_a_log_may_be_hidden(
             seed in 0u64..200,
-            facts in proptest::sample::subsequence(Fact::ALL.to_vec(), 0..8),
+            facts in proptest::sample::subsequence(Fact::ALL.to_vec(), 0..9),
             lost in proptest::collection::vec((0usize..400, 0u16..4, 1usize..60), 0..4),
         ) {
             let mut log = crate::synthetic::Config { seed, ..Default::default() }.log();

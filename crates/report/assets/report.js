@@ -8,19 +8,23 @@ const CAUSES = ["", "new", "woken", "preempted"];
 const OTHER = 255;
 
 // ---------------------------------------------------------------- numbers
+// a number that the log's observer could not know is the word "unknown", and what is computed from it is NaN
+const isKnown = n => typeof n === "number" && !Number.isNaN(n);
+const fixed = (n, digits) => isKnown(n) ? n.toFixed(digits) : "unknown";
 function time(ns, digits) {
   if (ns === null || ns === undefined) return "";
+  if (!isKnown(ns)) return "unknown";
   if (ns === 0) return "0";
   const [scale, unit] = ns < 1e3 ? [1, "ns"] : ns < 999.5e3 ? [1e3, "µs"] : ns < 999.5e6 ? [1e6, "ms"] : [1e9, "s"];
   const v = ns / scale;
   if (scale === 1) return Math.round(v) + " ns";
   return v.toFixed(digits ?? (v < 9.995 ? 2 : v < 99.95 ? 1 : 0)) + " " + unit;
 }
-const count = n => String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ",");
-const percent = (a, b) => b ? (100 * a / b).toFixed(1) + " %" : "–";
+const count = n => !isKnown(n) ? "unknown" : String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ",");
+const percent = (a, b) => !isKnown(a) ? "unknown" : b ? (100 * a / b).toFixed(1) + " %" : "–";
 const at = ns => (ns / 1e9).toFixed(6) + " s";
 
-const change = ratio => ratio >= 1000 ? "" : ratio >= 3 ? "× " + (ratio >= 10 ? Math.round(ratio) : ratio.toFixed(1)) : (ratio >= 1 ? "+" : "−") + Math.abs(100 * (ratio - 1)).toFixed(1) + " %";
+const change = ratio => !isKnown(ratio) ? "" : ratio >= 1000 ? "" : ratio >= 3 ? "× " + (ratio >= 10 ? Math.round(ratio) : ratio.toFixed(1)) : (ratio >= 1 ? "+" : "−") + Math.abs(100 * (ratio - 1)).toFixed(1) + " %";
 
 // ---------------------------------------------------------------- elements
 function el(tag, attributes, ...children) {
@@ -117,6 +121,7 @@ class Timeline {
     this.bucket = run.timeline.bucket_ns;
     this.cells = bytes(run.timeline.cells);
     this.buckets = run.cpus ? this.cells.length / 7 / run.cpus : 0;
+    this.unseen = run.unseen_cells ? bytes(run.unseen_cells) : null;
     this.windows = run.timeline.windows.map(w => unpackWindow(w, run.cpus));
     this.complete = run.timeline.nr_runs_kept >= run.runs_total;
     this.laneHeight = Math.max(run.cpus > 400 ? 1 : 2, Math.min(34, Math.floor(560 / Math.max(1, run.cpus))));
@@ -256,10 +261,11 @@ class Timeline {
       if (cpu % every === 0) {
         c.fillStyle = this.soft; c.textAlign = "right";
         const busy = this.run.per_cpu[cpu];
-        c.fillText(`cpu${cpu}` + (h >= 13 ? `  ${Math.round(100 * busy[0] / this.duration)} %` : ""), GUTTER - 8, y + Math.max(6, (h - gap) / 2));
+        c.fillText(`cpu${cpu}` + (h >= 13 ? (isKnown(busy[0]) ? `  ${Math.round(100 * busy[0] / this.duration)} %` : "  ?") : ""), GUTTER - 8, y + Math.max(6, (h - gap) / 2));
       }
     }
     c.save(); c.beginPath(); c.rect(GUTTER, AXIS, plot, this.lanes); c.clip();
+    if (this.unseen) this.paintUnseen(c, perPx, h, gap);
     // exact runs where they are kept and wide enough to tell apart, shares elsewhere
     this.exact = this.windows.filter(w => w.end > this.t0 && w.start < this.t1 && (this.bucket / perPx >= 2 || w.n * (this.t1 - this.t0) / Math.max(1, w.end - w.start) < 20000));
     let t = this.t0;
@@ -326,6 +332,20 @@ class Timeline {
         c.globalAlpha = 1;
       }
     }
+  }
+  paintUnseen(c, perPx, h, gap) { // what nobody saw: hatched, and runs stand before it
+    const first = Math.max(0, Math.floor(this.t0 / this.bucket)), last = Math.min(this.buckets - 1, Math.ceil(this.t1 / this.bucket));
+    c.strokeStyle = this.faint; c.lineWidth = 1;
+    for (let cpu = 0; cpu < this.run.cpus; cpu++) for (let b = first; b <= last; b++) {
+      const share = this.unseen[cpu * this.buckets + b];
+      if (!share) continue;
+      const x = GUTTER + (b * this.bucket - this.t0) / perPx, w = this.bucket / perPx, y = AXIS + cpu * h;
+      c.globalAlpha = Math.max(.25, share / 255);
+      c.save(); c.beginPath(); c.rect(x, y, Math.max(w, .8), h - gap); c.clip(); c.beginPath();
+      for (let d = Math.floor(x / 5) * 5 - h; d < x + w + 5; d += 5) { c.moveTo(d, y + h); c.lineTo(d + h, y); }
+      c.stroke(); c.restore();
+    }
+    c.globalAlpha = 1;
   }
   firstRun(runs, t) { // the first that ends after t
     let low = 0, high = runs.n;
@@ -404,7 +424,7 @@ class Timeline {
     } else if (hit.cell) {
       const groups = [1, 3, 5].filter(k => hit.cell[k + 1]).map(k => [hit.cell[k] === OTHER ? "others" : run.groups[hit.cell[k]][0], percent(hit.cell[k + 1], 255)]);
       showTip(e.clientX, e.clientY, el("b", {}, `cpu${hit.cpu}`), ` busy ${percent(hit.cell[0], 255)} of ${time(this.bucket)}`, rows([["from", at(hit.bucket * this.bucket)], ...groups]));
-    } else showTip(e.clientX, e.clientY, el("b", {}, `cpu${hit.cpu}`), " idle at " + at(hit.t));
+    } else showTip(e.clientX, e.clientY, el("b", {}, `cpu${hit.cpu}`), (this.unseen && this.unseen[hit.cpu * this.buckets + Math.min(this.buckets - 1, Math.floor(hit.t / this.bucket))] ? " idle, or nobody saw it, at " : " idle at ") + at(hit.t));
   }
   jump(start, end, row) {
     const around = Math.max((end - start) * .6, 20e3);
@@ -461,7 +481,7 @@ function tasksTable(run, timeline) {
     ["nice", t => t[1], t => t[1]], ["policy", t => t[2], t => t[2], { text: true }], ns("CPU time", t => t[3], { bar: "bar" }),
     ns("run delay mean", t => t[4][D.mean]), ns("p50", t => t[4][D.p50]), ns("p99", t => t[4][D.p99], { bar: "bar2" }), ns("max", t => t[4][D.max]), ns("sum", t => t[4][D.sum]),
     ns("wakeup p99", t => t[5][D.p99]), ns("blocked", t => t[6]), num("wakeups", t => t[7]), num("voluntary", t => t[8], { tip: "switch-outs by blocking or exiting" }), num("involuntary", t => t[9], { tip: "switch-outs while runnable" }),
-    num("migrations", t => t[10]), ["done", t => t[11], t => t[11] ? "yes" : "no"],
+    num("migrations", t => t[10]), ["done", t => t[11], t => t[11] === "unknown" ? "unknown" : t[11] ? "yes" : "no"],
   ], run.tasks, { sort: 4, limit: 1500, click: t => timeline.jump(t[12] ?? 0, t[13] ?? run.duration_ns, t[0]) });
 }
 function waitsTable(run, timeline) {
@@ -485,7 +505,7 @@ function stretchesTable(run, timeline) {
 function cpusTable(run) {
   return table([
     ["CPU", c => c.n, c => "cpu" + c.n, { text: true }], ns("busy", c => c[0], { bar: "bar" }), ["", c => c[0], c => percent(c[0], run.duration_ns)], ns("kernel threads", c => c[1]), ns("idle", c => c[2]),
-    num("switches", c => c[3]), ["mean queue", c => c[4], c => (c[4] / Math.max(1, run.duration_ns)).toFixed(2), { tip: "tasks that wait on the CPU's queue, on average over the time; the running one is not counted" }], num("longest queue", c => c[5]),
+    num("switches", c => c[3]), ["mean queue", c => c[4], c => fixed(c[4] / Math.max(1, run.duration_ns), 2), { tip: "tasks that wait on the CPU's queue, on average over the time; the running one is not counted" }], num("longest queue", c => c[5]),
   ], run.per_cpu.map((c, n) => Object.assign([...c], { n })));
 }
 
@@ -500,7 +520,7 @@ function waitsChart(kind) {
     for (const [edge, n] of bins) { points.push([edge, above / Math.max(1, total)]); above -= n; points.push([edge, above / Math.max(1, total)]); }
     return { points, total };
   });
-  const max = Math.max(1e4, ...data.runs.map(r => r[kind][D.max])), low = 1e3, counts = Math.max(10, ...series.map(s => s.total));
+  const max = Math.max(1e4, ...data.runs.map(r => isKnown(r[kind][D.max]) ? r[kind][D.max] : 0)), low = 1e3, counts = Math.max(10, ...series.map(s => s.total));
   const floor = Math.max(1e-6, Math.min(1e-2, .5 / counts));
   const x = v => L + (Math.log10(Math.max(low, v)) - Math.log10(low)) / (Math.log10(max) - Math.log10(low)) * (W - L - R);
   const y = p => T + Math.log10(Math.max(p, floor)) / Math.log10(floor) * (H - T - B);
@@ -580,12 +600,12 @@ function comparison() {
   const machine = r => r.duration_ns * r.cpus, second = r => Math.max(1e-9, r.duration_ns / 1e9);
   // lower: whether less is better; undefined: neither is
   const metrics = [
-    ["simulated time", r => r.duration_ns, time], ["CPUs busy", r => 1 - r.idle_ns / Math.max(1, machine(r)), v => (100 * v).toFixed(1) + " %"],
+    ["simulated time", r => r.duration_ns, time], ["CPUs busy", r => 1 - r.idle_ns / Math.max(1, machine(r)), v => isKnown(v) ? (100 * v).toFixed(1) + " %" : "unknown"],
     ["CPU time of the tasks", r => r.task_ns, time],
     ["run delay: mean", r => r.run_delay[D.mean], time, true], ["run delay: median", r => r.run_delay[D.p50], time, true], ["run delay: p99", r => r.run_delay[D.p99], time, true], ["run delay: p99.9", r => r.run_delay[D.p999], time, true], ["run delay: max", r => r.run_delay[D.max], time, true],
     ["after a wakeup: p99", r => r.wakeup_latency[D.p99], time, true], ["after a wakeup: max", r => r.wakeup_latency[D.max], time, true],
     ["switches per second", r => r.switches / second(r), count], ["migrations per second", r => r.migrations / second(r), count],
-    ["a CPU idle while work waits", r => r.idle_while_waiting[0], time, true], ["mean number of waiting tasks", r => r.waiting_task_ns / Math.max(1, r.duration_ns), v => v.toFixed(2)],
+    ["a CPU idle while work waits", r => r.idle_while_waiting[0], time, true], ["mean number of waiting tasks", r => r.waiting_task_ns / Math.max(1, r.duration_ns), v => fixed(v, 2)],
   ];
   // which is the best can only be said of runs on as many CPUs
   const like = data.runs[0].cpus, comparable = data.runs.filter(r => r.cpus === like), sameMachine = comparable.length === data.runs.length;
@@ -611,7 +631,7 @@ function tiles(run) {
     tile(time(run.wakeup_latency[D.p99]), "wait after a wakeup, p99", `median ${time(run.wakeup_latency[D.p50])}, max ${time(run.wakeup_latency[D.max])}`),
     tile(count(run.switches / seconds), "switches per second", `${count(run.switches)} in all`),
     tile(count(run.migrations), "migrations", `${count(run.migrations / seconds)} per second; ${count(run.assignments[0] + run.assignments[1])} assignments to another CPU, ${count(run.assignments[1])} of them of the scheduler's own threads`),
-    tile(time(run.idle_while_waiting[0]), "a CPU idle while work waits", run.idle_while_waiting[0] ? `longest ${time(run.idle_while_waiting[1])}` : "never"));
+    tile(time(run.idle_while_waiting[0]), "a CPU idle while work waits", !isKnown(run.idle_while_waiting[0]) ? "" : run.idle_while_waiting[0] ? `longest ${time(run.idle_while_waiting[1])}` : "never"));
 }
 function section(run, n) {
   const timeline = new Timeline(run);
@@ -623,13 +643,14 @@ function section(run, n) {
   return el("section", { id: "run" + n },
     data.runs.length > 1 ? [el("h2", {}, label(run)), el("p", {}, facts)] : el("p", {}, facts),
     run.params.length ? el("p", {}, "Parameters that differ from the default: ", el("code", {}, run.params.map(p => p.join("=")).join("  "))) : null,
+    run.hidden ? el("div", { class: "panel warn" }, run.hidden, " What it could not see is unknown; hatched in the timeline: nobody saw what the CPU did.") : null,
     tiles(run), timeline.element,
     list("The scheduler warned", run.warnings), list("Left out or made up: check before trusting", Object.entries(run.dropped).map(([reason, n]) => `${count(n)} × ${reason}`)),
     data.runs.length === 1 ? el("div", { class: "two" }, waitsPanel("Waits while runnable (run delay)", "run_delay"), waitsPanel("Waits after a wakeup", "wakeup_latency")) : null,
     run.jobs && run.jobs.length ? jobsPanel(run, timeline) : null,
     el("h3", {}, "Tasks by name"), el("div", { class: "panel" }, groupsTable(run)),
-    run.waits.length ? [el("h3", {}, "The longest waits"), el("p", {}, "Click a line to see it in the timeline."), el("div", { class: "panel short" }, waitsTable(run, timeline))] : null,
-    run.stretches.length ? [el("h3", {}, "A CPU idle while work waits: the longest times"), el("p", {}, "A task waits, and a CPU that it may use is idle. Click a line to see it in the timeline."), el("div", { class: "panel short" }, stretchesTable(run, timeline))] : null,
+    run.waits.length ? [el("h3", {}, run.hidden ? "Long waits, as far as they were seen" : "The longest waits"), el("p", {}, "Click a line to see it in the timeline."), el("div", { class: "panel short" }, waitsTable(run, timeline))] : null,
+    run.stretches.length ? [el("h3", {}, "A CPU idle while work waits: " + (run.hidden ? "long times, as far as they were seen" : "the longest times")), el("p", {}, "A task waits, and a CPU that it may use is idle. Click a line to see it in the timeline."), el("div", { class: "panel short" }, stretchesTable(run, timeline))] : null,
     run.unknown ? el("p", {}, "Idle while work waits: " + run.unknown + ".") : null,
     el("details", {}, el("summary", {}, "Every task ", el("b", {}, run.tasks.length < run.pids.length ? `${count(run.tasks.length)} of ${count(run.pids.length)}` : count(run.pids.length))),
       run.tasks.length < run.pids.length ? el("p", {}, "Those with the most CPU time and the longest waits; the JSON output has them all.") : null, el("div", { class: "panel" }, tasksTable(run, timeline))),

@@ -25,10 +25,14 @@ pub struct Group {
     pub switches_involuntary: u64,
     /// Runs on another CPU than the last one.
     pub migrations: u64,
+    /// What nobody saw of them, as [`TaskStats::off_cpu_ns`] and [`TaskStats::unseen_ns`].
+    pub(crate) gaps: TaskStats,
 }
 
 impl Group {
     fn add(&mut self, stats: &TaskStats) {
+        self.gaps.off_cpu_ns += stats.off_cpu_ns;
+        self.gaps.unseen_ns += stats.unseen_ns;
         self.tasks += 1;
         self.cpu_ns += stats.cpu_ns;
         self.run_delay.merge(&stats.run_delay);

@@ -7,9 +7,10 @@
 //! * `runs` of a window: varints; per CPU the number of runs, then for each run the gap to the previous run's end, its length,
 //!   the task's row, `stop + 8 x cause`, and if there is a cause the time waited.
 
+use crate::groups::Group;
 use crate::report::RunReport;
 use crate::timeline::{CELL_GROUPS, Window};
-use schedlab_instruments::{Distribution, WaitCause};
+use schedlab_instruments::{Distribution, Quantity, WaitCause, WhyUnknown};
 use schedlab_log::{LogError, PrevState};
 use schedlab_stdx::aside;
 use schedlab_stdx::escape::{html as escape, visible};
@@ -72,27 +73,37 @@ fn run(run: &RunReport) -> Value {
     let system = &summary.system;
     let conservation = &system.conservation;
     let all_stats = summary.tasks.iter().chain(&summary.kernel_threads);
-    json!({
+    let why = |what| summary.why_unknown(what);
+    let (cpu_time, idle, queue) = (why(Quantity::CpuTime), why(Quantity::Idle), why(Quantity::Queue));
+    let waiting = why(Quantity::Waiting);
+    let idle_while_waiting =
+        [conservation.idle_while_waiting_ns, conservation.longest_ns, conservation.stretches]
+            .map(|n| known(n, why(Quantity::IdleWhileWaiting)));
+    let assignments =
+        [system.assignments, system.kernel_thread_assignments].map(|n| known(n, why(Quantity::Assignments)));
+    let mut data = json!({
         "sched": header.sched, "sched_version": header.sched_version, "workload": facts.workload,
         "cpus": header.nr_cpus, "hz": header.hz, "duration_ns": summary.duration_ns,
         "params": header.params, "end": facts.end, "command": facts.command,
         "wall_ns": facts.wall_ns, "kernel_ns": facts.kernel_ns,
         "dropped": facts.dropped, "warnings": facts.warnings, "notes": facts.notes,
         "next": facts.next_steps.iter().map(|step| json!([step.what, step.command])).collect::<Vec<_>>(),
-        "records": system.records, "switches": system.switches, "migrations": system.migrations,
-        "task_ns": system.task_ns, "kernel_thread_ns": system.kernel_thread_ns, "idle_ns": system.idle_ns,
-        "waiting_task_ns": system.waiting_task_ns, "waiting_max": system.waiting_max,
-        "idle_while_waiting": [conservation.idle_while_waiting_ns, conservation.longest_ns, conservation.stretches],
-        "run_delay": distribution(&system.run_delay), "wakeup_latency": distribution(&system.wakeup_latency),
-        "run_delay_bins": bins(&system.run_delay), "wakeup_latency_bins": bins(&system.wakeup_latency),
+        "records": system.records, "switches": known(system.switches, idle), "migrations": known(system.migrations, cpu_time),
+        "task_ns": known(system.task_ns, cpu_time), "kernel_thread_ns": known(system.kernel_thread_ns, idle.or(cpu_time)),
+        "idle_ns": known(system.idle_ns, idle),
+        "waiting_task_ns": known(system.waiting_task_ns, queue), "waiting_max": known(system.waiting_max, queue),
+        "idle_while_waiting": idle_while_waiting,
+        "run_delay": distribution(&system.run_delay, waiting),
+        "wakeup_latency": distribution(&system.wakeup_latency, waiting),
+        "run_delay_bins": if waiting.is_some() { Vec::new() } else { bins(&system.run_delay) },
+        "wakeup_latency_bins": if waiting.is_some() { Vec::new() } else { bins(&system.wakeup_latency) },
         "per_cpu": summary.cpus.iter().map(|cpu| {
-            json!([cpu.busy_ns, cpu.kernel_thread_ns, cpu.idle_ns, cpu.switches, cpu.waiting_task_ns, cpu.waiting_max])
+            let [idle, queue] = [Quantity::Idle, Quantity::Queue].map(|what| summary.cpu_why_unknown(cpu, what));
+            let times = [cpu.busy_ns, cpu.kernel_thread_ns, cpu.idle_ns, cpu.switches].map(|n| known(n, idle));
+            let queues = [cpu.waiting_task_ns, cpu.waiting_max.into()].map(|n| known(n, queue));
+            times.into_iter().chain(queues).collect::<Value>()
         }).collect::<Vec<_>>(),
-        "groups": run.groups.list.iter().take(GROUPS_MAX).map(|group| json!([
-            group.name, group.kernel, group.tasks, group.cpu_ns,
-            distribution(&group.run_delay), distribution(&group.wakeup_latency),
-            group.switches_voluntary, group.switches_involuntary, group.migrations,
-        ])).collect::<Vec<_>>(),
+        "groups": run.groups.list.iter().take(GROUPS_MAX).map(|group| group_row(run, group)).collect::<Vec<_>>(),
         "nr_groups": run.groups.list.len(),
         // every task, for the timeline: a task's name is its group's
         "pids": header.tasks.iter().map(|task| task.pid).collect::<Vec<_>>(),
@@ -105,7 +116,7 @@ fn run(run: &RunReport) -> Value {
         "tasks": tasks(run),
         "waits": crate::worst::waits_page(run),
         "stretches": crate::worst::stretches_page(run),
-        "assignments": [system.assignments, system.kernel_thread_assignments],
+        "assignments": assignments,
         "unknown": crate::worst::unknown_text(summary),
         "jobs": run.facts.jobs.as_ref().map(crate::jobs::page),
         "timeline": {
@@ -116,7 +127,34 @@ fn run(run: &RunReport) -> Value {
                 "start_ns": window.start_ns, "end_ns": window.end_ns, "runs": base64(&pack(window)),
             })).collect::<Vec<_>>(),
         },
-    })
+    });
+    if !header.hidden.is_nothing() {
+        let unseen: Vec<u8> = run.timeline.cells.iter().flatten().map(|cell| cell.unseen).collect();
+        data["hidden"] = json!(format!("The {} could not see: {}.", header.observer, header.hidden));
+        data["unseen_cells"] = json!(base64(&unseen));
+    }
+    data
+}
+
+/// The number, or a word in its place; the page's script shows either.
+fn known(n: impl Into<Value>, why: Option<WhyUnknown>) -> Value {
+    if why.is_some() { Value::from("unknown") } else { n.into() }
+}
+
+fn group_row(run: &RunReport, group: &Group) -> Value {
+    let why = |what| run.summary.task_why_unknown(&group.gaps, what);
+    let (cpu_time, stops, waiting) = (why(Quantity::CpuTime), why(Quantity::Stops), why(Quantity::Waiting));
+    json!([
+        group.name,
+        group.kernel,
+        group.tasks,
+        known(group.cpu_ns, cpu_time),
+        distribution(&group.run_delay, waiting),
+        distribution(&group.wakeup_latency, waiting),
+        known(group.switches_voluntary, stops),
+        known(group.switches_involuntary, stops),
+        known(group.migrations, cpu_time),
+    ])
 }
 
 fn group_byte(group: u32) -> u8 {
@@ -130,10 +168,13 @@ fn rare_names(run: &RunReport) -> Vec<(usize, &str)> {
 }
 
 /// Count, sum, mean, p50, p99, p99.9, max.
-fn distribution(d: &Distribution) -> Value {
+fn distribution(d: &Distribution, why: Option<WhyUnknown>) -> Value {
     let percentiles = [500, 990, 999].map(|per_mille| d.percentile_ns(per_mille));
     let [p50, p99, p999] = percentiles;
-    json!([d.count(), d.sum_ns(), d.mean_ns(), p50, p99, p999, d.max_ns()])
+    [d.count(), d.sum_ns(), d.mean_ns(), p50, p99, p999, d.max_ns()]
+        .map(|n| known(n, why))
+        .into_iter()
+        .collect()
 }
 
 /// Samples by length in eighths of an octave: upper edge in ns, count.
@@ -162,21 +203,25 @@ fn tasks(run: &RunReport) -> Vec<Value> {
     let row = |row: &usize| {
         let (task, header) = (&stats[*row], &run.header.tasks[*row]);
         let policy = header.params.policy.name();
+        let why = |what| run.summary.task_why_unknown(task, what);
+        let (cpu_time, stops, waiting) =
+            (why(Quantity::CpuTime), why(Quantity::Stops), why(Quantity::Waiting));
+        let exit = why(Quantity::Exit).filter(|_| run.facts.finished.is_none());
         json!([
             row,
             header.params.nice.get(),
             policy,
-            task.cpu_ns,
-            distribution(&task.run_delay),
-            distribution(&task.wakeup_latency),
-            task.blocked_ns,
-            task.wakeups,
-            task.switches_voluntary,
-            task.switches_involuntary,
-            task.migrations,
-            run.view().finished(*row),
-            task.first_ns,
-            task.last_ns,
+            known(task.cpu_ns, cpu_time),
+            distribution(&task.run_delay, waiting),
+            distribution(&task.wakeup_latency, waiting),
+            known(task.blocked_ns, why(Quantity::Blocked)),
+            known(task.wakeups, why(Quantity::Wakeups)),
+            known(task.switches_voluntary, stops),
+            known(task.switches_involuntary, stops),
+            known(task.migrations, cpu_time),
+            known(run.view().finished(*row), exit),
+            task.first_ns.filter(|_| waiting.is_none()),
+            task.last_ns.filter(|_| waiting.is_none()),
         ])
     };
     by_cpu.iter().filter(|row| shown.contains(row)).map(row).collect()
@@ -216,7 +261,7 @@ fn pack(window: &Window) -> Vec<u8> {
                 Some(PrevState::Sleeping) => 2,
                 Some(PrevState::Disk) => 3,
                 Some(PrevState::Dead) => 4,
-                None => 5,
+                Some(PrevState::Unknown) | None => 5,
             };
             let (cause, waited_ns) = match run.waited {
                 None => (0, 0),

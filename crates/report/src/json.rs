@@ -1,12 +1,24 @@
 //! The result of a run as JSON: names are a contract (fields are added, never renamed or removed).
 //!
 //! `wall_ns` and `kernel_ns` are the only fields that differ between equal runs.
+//!
+//! A number that the log's observer could not know is `null`, and the object has a field `unknown` that says why:
+//!
+//! ```json
+//! "run_delay_ns": null, ..., "unknown": [{"field": "run_delay_ns", "why": "hidden from the poller: why tasks stop", "seen": 0}, ...]
+//! ```
+//!
+//! `seen` is what was seen of it. Logs that hide nothing have neither `null` there nor `unknown`.
 
 use crate::RunView;
-use schedlab_instruments::{Distribution, TaskStats};
+use schedlab_instruments::Quantity::{
+    Assignments, Blocked, CpuTime, Exit, Idle, IdleWhileWaiting, Queue, Stops, Waiting, Wakeups,
+};
+use schedlab_instruments::{CpuStats, Distribution, Summary, TaskStats, WhyUnknown};
+use schedlab_log::{Fact, ObservedBy};
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -26,14 +38,18 @@ impl Serialize for Run<'_> {
         let RunView { header, summary, facts } = self.0;
         let system = &summary.system;
         let conservation = &system.conservation;
+        let why = |what| summary.why_unknown(what);
+        let (cpu_time, idle, queue) = (why(CpuTime), why(Idle), why(Queue));
+        let conserved = why(IdleWhileWaiting);
+        let mut unknown = Unknowns::default();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema", &SCHEMA)?;
         map.serialize_entry("sched", &header.sched)?;
         map.serialize_entry("cpus", &header.nr_cpus)?;
         map.serialize_entry("hz", &header.hz)?;
         map.serialize_entry("duration_ns", &header.duration.as_ns())?;
-        map.serialize_entry("switches", &system.switches)?;
-        map.serialize_entry("migrations", &system.migrations)?;
+        unknown.number(&mut map, "switches", system.switches, idle)?;
+        unknown.number(&mut map, "migrations", system.migrations, cpu_time)?;
         map.serialize_entry("wall_ns", &facts.wall_ns)?;
         map.serialize_entry("kernel_ns", &facts.kernel_ns)?;
         map.serialize_entry("dropped", &facts.dropped)?;
@@ -42,21 +58,27 @@ impl Serialize for Run<'_> {
         map.serialize_entry("workload", &facts.workload)?;
         map.serialize_entry("end", &facts.end)?;
         map.serialize_entry("records", &system.records)?;
-        map.serialize_entry("cpu_ns", &system.task_ns)?;
-        map.serialize_entry("kernel_thread_ns", &system.kernel_thread_ns)?;
-        map.serialize_entry("idle_ns", &system.idle_ns)?;
-        distribution(&mut map, "run_delay", &system.run_delay)?;
-        distribution(&mut map, "wakeup_latency", &system.wakeup_latency)?;
-        map.serialize_entry("waiting_task_ns", &system.waiting_task_ns)?;
-        map.serialize_entry("waiting_max", &system.waiting_max)?;
-        map.serialize_entry("idle_while_waiting_ns", &conservation.idle_while_waiting_ns)?;
-        map.serialize_entry("idle_while_waiting_max_ns", &conservation.longest_ns)?;
-        map.serialize_entry("idle_while_waiting_stretches", &conservation.stretches)?;
+        unknown.number(&mut map, "cpu_ns", system.task_ns, cpu_time)?;
+        unknown.number(&mut map, "kernel_thread_ns", system.kernel_thread_ns, idle.or(cpu_time))?;
+        unknown.number(&mut map, "idle_ns", system.idle_ns, idle)?;
+        unknown.distribution(&mut map, "run_delay", &system.run_delay, why(Waiting))?;
+        unknown.distribution(&mut map, "wakeup_latency", &system.wakeup_latency, why(Waiting))?;
+        unknown.number(&mut map, "waiting_task_ns", system.waiting_task_ns, queue)?;
+        unknown.number(&mut map, "waiting_max", system.waiting_max, queue)?;
+        unknown.number(&mut map, "idle_while_waiting_ns", conservation.idle_while_waiting_ns, conserved)?;
+        unknown.number(&mut map, "idle_while_waiting_max_ns", conservation.longest_ns, conserved)?;
+        unknown.number(&mut map, "idle_while_waiting_stretches", conservation.stretches, conserved)?;
         map.serialize_entry("idle_while_waiting_unknown_ns", &conservation.unknown_ns)?;
-        map.serialize_entry("assignments", &system.assignments)?;
-        map.serialize_entry("kernel_thread_assignments", &system.kernel_thread_assignments)?;
-        map.serialize_entry("longest_waits", &crate::worst::waits_json(self.0))?;
-        map.serialize_entry("idle_while_waiting_longest", &crate::worst::stretches_json(self.0))?;
+        unknown.number(&mut map, "assignments", system.assignments, why(Assignments))?;
+        unknown.number(
+            &mut map,
+            "kernel_thread_assignments",
+            system.kernel_thread_assignments,
+            why(Assignments).or(idle),
+        )?;
+        unknown.list(&mut map, "longest_waits", crate::worst::waits_json(self.0), why(Waiting))?;
+        let stretches = crate::worst::stretches_json(self.0);
+        unknown.list(&mut map, "idle_while_waiting_longest", stretches, conserved)?;
         map.serialize_entry("warnings", &facts.warnings)?;
         map.serialize_entry("account_differs_ns", &facts.account_differs_ns)?;
         map.serialize_entry("notes", &facts.notes)?;
@@ -68,6 +90,11 @@ impl Serialize for Run<'_> {
             map.serialize_entry("tardiness_max_ns", &report.jobs.worst_tardiness_ns())?;
             map.serialize_entry("jobs", &crate::jobs::JobsJson { header, report })?;
         }
+        if header.observer != ObservedBy::Machine || !header.hidden.is_nothing() {
+            map.serialize_entry("observer", header.observer.name())?;
+            map.serialize_entry("hidden", &header.hidden.iter().map(Fact::name).collect::<Vec<_>>())?;
+        }
+        unknown.finish(&mut map)?;
         map.serialize_entry("per_cpu", &Cpus(self.0))?;
         map.serialize_entry("tasks", &Tasks(self.0))?;
         map.serialize_entry("kernel_threads", &KernelThreads(self.0))?;
@@ -91,17 +118,64 @@ fn account(rows: &[(String, String, String)]) -> BTreeMap<&str, BTreeMap<&str, V
     groups
 }
 
+/// Numbers that are not known: `null` in their place, and in the end a list of them, with the reason and what was seen.
+#[derive(Default)]
+struct Unknowns(Vec<Value>);
+
+impl Unknowns {
+    fn number<M: SerializeMap>(
+        &mut self,
+        map: &mut M,
+        name: &str,
+        seen: impl Serialize,
+        why: Option<WhyUnknown>,
+    ) -> Result<(), M::Error> {
+        let Some(why) = why else { return map.serialize_entry(name, &seen) };
+        self.0.push(json!({ "field": name, "why": why.to_string(), "seen": seen }));
+        map.serialize_entry(name, &Value::Null)
+    }
+
+    /// A list that may lack entries: it is `null`, and nothing of it is repeated.
+    fn list<M: SerializeMap>(
+        &mut self,
+        map: &mut M,
+        name: &str,
+        list: impl Serialize,
+        why: Option<WhyUnknown>,
+    ) -> Result<(), M::Error> {
+        let Some(why) = why else { return map.serialize_entry(name, &list) };
+        self.0.push(json!({ "field": name, "why": why.to_string() }));
+        map.serialize_entry(name, &Value::Null)
+    }
+
+    /// Sum, mean, median, p99 and maximum: `NAME_ns` is the sum.
+    fn distribution<M: SerializeMap>(
+        &mut self,
+        map: &mut M,
+        name: &str,
+        d: &Distribution,
+        why: Option<WhyUnknown>,
+    ) -> Result<(), M::Error> {
+        self.number(map, &format!("{name}_ns"), d.sum_ns(), why)?;
+        self.number(map, &format!("{name}_mean_ns"), d.mean_ns(), why)?;
+        self.number(map, &format!("{name}_p50_ns"), d.percentile_ns(500), why)?;
+        self.number(map, &format!("{name}_p99_ns"), d.percentile_ns(990), why)?;
+        self.number(map, &format!("{name}_max_ns"), d.max_ns(), why)
+    }
+
+    /// `unknown`: the list, where there is anything in it.
+    fn finish<M: SerializeMap>(self, map: &mut M) -> Result<(), M::Error> {
+        if self.0.is_empty() { Ok(()) } else { map.serialize_entry("unknown", &self.0) }
+    }
+}
+
 /// Sum, mean, median, p99 and maximum: `NAME_ns` is the sum.
 pub(crate) fn distribution<M: SerializeMap>(
     map: &mut M,
     name: &str,
     d: &Distribution,
 ) -> Result<(), M::Error> {
-    map.serialize_entry(&format!("{name}_ns"), &d.sum_ns())?;
-    map.serialize_entry(&format!("{name}_mean_ns"), &d.mean_ns())?;
-    map.serialize_entry(&format!("{name}_p50_ns"), &d.percentile_ns(500))?;
-    map.serialize_entry(&format!("{name}_p99_ns"), &d.percentile_ns(990))?;
-    map.serialize_entry(&format!("{name}_max_ns"), &d.max_ns())
+    Unknowns::default().distribution(map, name, d, None)
 }
 
 struct Params<'a>(&'a [(String, String)]);
@@ -116,25 +190,36 @@ struct Cpus<'a>(RunView<'a>);
 
 impl Serialize for Cpus<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Cpu {
-            cpu: usize,
-            busy_ns: u64,
-            kernel_thread_ns: u64,
-            idle_ns: u64,
-            switches: u64,
-            waiting_task_ns: u64,
-            waiting_max: u32,
-        }
-        serializer.collect_seq(self.0.summary.cpus.iter().enumerate().map(|(cpu, stats)| Cpu {
+        let summary = self.0.summary;
+        serializer.collect_seq(summary.cpus.iter().enumerate().map(|(cpu, stats)| Cpu {
             cpu,
-            busy_ns: stats.busy_ns,
-            kernel_thread_ns: stats.kernel_thread_ns,
-            idle_ns: stats.idle_ns,
-            switches: stats.switches,
-            waiting_task_ns: stats.waiting_task_ns,
-            waiting_max: stats.waiting_max,
+            stats,
+            summary,
         }))
+    }
+}
+
+struct Cpu<'a> {
+    cpu: usize,
+    stats: &'a CpuStats,
+    summary: &'a Summary,
+}
+
+impl Serialize for Cpu<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let stats = self.stats;
+        let [idle, queue] = [Idle, Queue].map(|what| self.summary.cpu_why_unknown(stats, what));
+        let mut unknown = Unknowns::default();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("cpu", &self.cpu)?;
+        unknown.number(&mut map, "busy_ns", stats.busy_ns, idle)?;
+        unknown.number(&mut map, "kernel_thread_ns", stats.kernel_thread_ns, idle)?;
+        unknown.number(&mut map, "idle_ns", stats.idle_ns, idle)?;
+        unknown.number(&mut map, "switches", stats.switches, idle)?;
+        unknown.number(&mut map, "waiting_task_ns", stats.waiting_task_ns, queue)?;
+        unknown.number(&mut map, "waiting_max", stats.waiting_max, queue)?;
+        unknown.finish(&mut map)?;
+        map.end()
     }
 }
 
@@ -142,7 +227,7 @@ struct Tasks<'a>(RunView<'a>);
 
 impl Serialize for Tasks<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let RunView { header, summary, .. } = self.0;
+        let RunView { header, summary, facts } = self.0;
         let mut list = serializer.serialize_seq(Some(header.tasks.len()))?;
         for (row, (task, stats)) in header.tasks.iter().zip(&summary.tasks).enumerate() {
             let (nice, policy) = (task.params.nice.get(), task.params.policy.name());
@@ -154,7 +239,9 @@ impl Serialize for Tasks<'_> {
                 nice,
                 policy,
                 stats,
+                summary,
                 finished: Some(finished),
+                is_finished_known: facts.finished.is_some(),
             })?;
         }
         list.end()
@@ -174,7 +261,9 @@ impl Serialize for KernelThreads<'_> {
                 nice: 0,
                 policy: "kernel",
                 stats,
+                summary,
                 finished: None,
+                is_finished_known: true,
             },
         ))
     }
@@ -187,13 +276,19 @@ struct Task<'a> {
     nice: i32,
     policy: &'a str,
     stats: &'a TaskStats,
+    summary: &'a Summary,
     /// `None` for a kernel thread, which is never done; neither nice nor policy is known of those.
     finished: Option<bool>,
+    /// The workload's own account says so, not the log.
+    is_finished_known: bool,
 }
 
 impl Serialize for Task<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let stats = self.stats;
+        let why = |what| self.summary.task_why_unknown(stats, what);
+        let (cpu_time, waiting, stops) = (why(CpuTime), why(Waiting), why(Stops));
+        let mut unknown = Unknowns::default();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", &self.id)?;
         map.serialize_entry("pid", &self.pid)?;
@@ -202,24 +297,25 @@ impl Serialize for Task<'_> {
             map.serialize_entry("nice", &self.nice)?;
             map.serialize_entry("policy", self.policy)?;
         }
-        map.serialize_entry("cpu_ns", &stats.cpu_ns)?;
-        distribution(&mut map, "run_delay", &stats.run_delay)?;
-        map.serialize_entry("preempted_wait_ns", &stats.preempted_wait_ns)?;
-        map.serialize_entry("new_wait_ns", &stats.new_wait_ns)?;
-        distribution(&mut map, "wakeup_latency", &stats.wakeup_latency)?;
-        map.serialize_entry("blocked_ns", &stats.blocked_ns)?;
-        map.serialize_entry("wakeups", &stats.wakeups)?;
-        map.serialize_entry("runs", &stats.runs)?;
-        map.serialize_entry("switches_voluntary", &stats.switches_voluntary)?;
-        map.serialize_entry("switches_involuntary", &stats.switches_involuntary)?;
-        map.serialize_entry("yields", &stats.yields)?;
-        map.serialize_entry("migrations", &stats.migrations)?;
-        map.serialize_entry("assignments", &stats.assignments)?;
-        map.serialize_entry("first_ns", &stats.first_ns)?;
-        map.serialize_entry("last_ns", &stats.last_ns)?;
+        unknown.number(&mut map, "cpu_ns", stats.cpu_ns, cpu_time)?;
+        unknown.distribution(&mut map, "run_delay", &stats.run_delay, waiting)?;
+        unknown.number(&mut map, "preempted_wait_ns", stats.preempted_wait_ns, waiting)?;
+        unknown.number(&mut map, "new_wait_ns", stats.new_wait_ns, waiting)?;
+        unknown.distribution(&mut map, "wakeup_latency", &stats.wakeup_latency, waiting)?;
+        unknown.number(&mut map, "blocked_ns", stats.blocked_ns, why(Blocked))?;
+        unknown.number(&mut map, "wakeups", stats.wakeups, why(Wakeups))?;
+        unknown.number(&mut map, "runs", stats.runs, cpu_time)?;
+        unknown.number(&mut map, "switches_voluntary", stats.switches_voluntary, stops)?;
+        unknown.number(&mut map, "switches_involuntary", stats.switches_involuntary, stops)?;
+        unknown.number(&mut map, "yields", stats.yields, stops)?;
+        unknown.number(&mut map, "migrations", stats.migrations, cpu_time)?;
+        unknown.number(&mut map, "assignments", stats.assignments, why(Assignments))?;
+        unknown.number(&mut map, "first_ns", stats.first_ns, waiting)?;
+        unknown.number(&mut map, "last_ns", stats.last_ns, waiting)?;
         if let Some(finished) = self.finished {
-            map.serialize_entry("finished", &finished)?;
+            unknown.number(&mut map, "finished", finished, why(Exit).filter(|_| !self.is_finished_known))?;
         }
+        unknown.finish(&mut map)?;
         map.end()
     }
 }

@@ -4,7 +4,7 @@ use crate::groups::Groups;
 use crate::timeline::{Detail, Timeline};
 use crate::worst::worst_stretches;
 use crate::{RunFacts, RunView};
-use schedlab_instruments::{LogProblem, Summary, WaitCause, for_each_picture, summarize};
+use schedlab_instruments::{LogProblem, Summary, WaitCause, for_each_picture, summarize_seen};
 use schedlab_log::{Log, LogHeader};
 
 /// A run, ready to be shown. Its size is bounded by tasks and [`Detail`], not by the log.
@@ -23,9 +23,9 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// Reads the log twice: for the summary, and for the timeline.
+    /// Reads the log twice: for the summary, and for the timeline. What the log's observer could not know is shown as unknown.
     pub fn new(log: &dyn Log, facts: RunFacts, detail: Detail) -> Result<RunReport, LogProblem> {
-        RunReport::with_summary(log, summarize(log)?, facts, detail)
+        RunReport::with_summary(log, summarize_seen(log)?, facts, detail)
     }
 
     /// As [`RunReport::new`], with a summary of this log that is there already. Reads the log once more for the longest times in which a

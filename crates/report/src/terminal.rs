@@ -3,7 +3,8 @@
 use crate::groups::Group;
 use crate::report::RunReport;
 use crate::units::{count, percent, time};
-use schedlab_instruments::SystemStats;
+use schedlab_instruments::{Quantity, SystemStats, WhyUnknown};
+use schedlab_log::Fact;
 use schedlab_stdx::escape::visible;
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -62,6 +63,14 @@ pub fn terminal(run: &RunReport, style: Style) -> String {
     text
 }
 
+/// What stands in place of a number that is not known.
+const UNKNOWN: &str = "unknown";
+
+/// The text, or [`UNKNOWN`] if there is a reason why it is not known.
+fn known(text: String, why: Option<WhyUnknown>) -> String {
+    if why.is_some() { UNKNOWN.to_string() } else { text }
+}
+
 pub(crate) fn line(text: &mut String, content: &str) {
     text.push_str(content.trim_end());
     text.push('\n');
@@ -104,6 +113,9 @@ fn title(text: &mut String, run: &RunReport, style: Style) {
     if !second.is_empty() {
         line(text, &style.dim(&clip(&second.join(", "), WIDTH)));
     }
+    if !header.hidden.is_nothing() {
+        line(text, &style.warn(&format!("the {} could not see: {}", header.observer, header.hidden)));
+    }
     if !header.params.is_empty() {
         let params: Vec<String> =
             header.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -135,24 +147,34 @@ fn cpus(text: &mut String, run: &RunReport, style: Style) {
             .map(|cell| {
                 let buckets = cell * nr_buckets / CELLS..((cell + 1) * nr_buckets).div_ceil(CELLS);
                 let cells = timeline.cells[row.clone()].iter().flat_map(|cpu| &cpu[buckets.clone()]);
-                let (sum, number) =
-                    cells.fold((0u64, 0u64), |(sum, number), c| (sum + u64::from(c.busy), number + 1));
+                let (sum, unseen, number) = cells.fold((0u64, 0u64, 0u64), |(sum, unseen, number), c| {
+                    (sum + u64::from(c.busy), unseen + u64::from(c.unseen), number + 1)
+                });
+                if unseen > sum {
+                    return '?';
+                }
                 // any work at all shows
                 LEVELS[(sum * 8).div_ceil((number * 255).max(1)) as usize]
             })
             .collect();
         let mean_queue = if all == 0 { 0.0 } else { waiting as f64 / summary.duration_ns as f64 };
+        let why = |what| stats.iter().find_map(|cpu| summary.cpu_why_unknown(cpu, what));
+        let [idle, queue] = [Quantity::Idle, Quantity::Queue].map(why);
         line(
             text,
             &format!(
-                "{name:<10} {:>7}  {} {:>9} {mean_queue:>6.2}",
-                percent(busy, all),
+                "{name:<10} {:>7}  {} {:>9} {:>6}",
+                known(percent(busy, all), idle),
                 style.paint("36", &picture),
-                count(stats.iter().map(|cpu| cpu.switches).sum()),
+                known(count(stats.iter().map(|cpu| cpu.switches).sum()), idle),
+                if queue.is_some() { "?".to_string() } else { format!("{mean_queue:.2}") },
             ),
         );
     }
     line(text, &style.dim(QUEUE));
+    if run.header.hidden.has_any(&[Fact::Idle, Fact::Spans]) {
+        line(text, &style.dim("?: nobody saw what the CPU did"));
+    }
 }
 
 /// Defines what the table of CPUs shows.
@@ -178,23 +200,26 @@ fn scheduling(text: &mut String, run: &RunReport, style: Style) {
         )),
     );
     for (name, d) in [("run delay", &system.run_delay), ("after a wakeup", &system.wakeup_latency)] {
-        let values = [d.mean_ns(), d.percentile_ns(500), d.percentile_ns(990), d.max_ns()].map(time);
-        let [mean, p50, p99, max] = values;
+        let why = summary.why_unknown(Quantity::Waiting);
+        let values = [d.mean_ns(), d.percentile_ns(500), d.percentile_ns(990), d.max_ns()];
+        let [mean, p50, p99, max] = values.map(|ns| known(time(ns), why));
         line(
             text,
             &format!(
                 "{name:<16}{mean:>10} {p50:>10} {:>10} {max:>10} {:>10}",
                 style.bold(&format!("{p99:>10}")).trim_start(),
-                count(d.count())
+                known(count(d.count()), why)
             ),
         );
     }
     let conservation = &system.conservation;
     text.push('\n');
+    let why = |what| summary.why_unknown(what);
+    let counted = |n: u64, what| known(format!("{}  {}", count(n), style.dim(&rate(n))), why(what));
     let mut pairs = vec![
-        ("switches", format!("{}  {}", count(system.switches), style.dim(&rate(system.switches)))),
-        ("migrations", format!("{}  {}", count(system.migrations), style.dim(&rate(system.migrations)))),
-        ("assignments to another CPU", assignments(system, style)),
+        ("switches", counted(system.switches, Quantity::Idle)),
+        ("migrations", counted(system.migrations, Quantity::CpuTime)),
+        ("assignments to another CPU", known(assignments(system, style), why(Quantity::Assignments))),
     ];
     let idle = conservation.idle_while_waiting_ns;
     let share = percent(idle, summary.duration_ns);
@@ -207,7 +232,7 @@ fn scheduling(text: &mut String, run: &RunReport, style: Style) {
             style.dim(&format!("{share} of the time, longest {}", time(conservation.longest_ns)))
         )
     };
-    pairs.push(("a CPU idle while work waits", idle_text));
+    pairs.push(("a CPU idle while work waits", known(idle_text, why(Quantity::IdleWhileWaiting))));
     if system.kernel_thread_ns > 0 {
         pairs.push(("scheduler's own threads", format!("{} CPU time", time(system.kernel_thread_ns))));
     }
@@ -262,18 +287,18 @@ fn groups(text: &mut String, run: &RunReport, style: Style) {
     let row = |name: &str, g: &Group| {
         let delay =
             [g.run_delay.percentile_ns(500), g.run_delay.percentile_ns(990), g.run_delay.max_ns()].map(time);
+        let why = |what| run.summary.task_why_unknown(&g.gaps, what);
+        let (cpu_time, stops) = (why(Quantity::CpuTime), why(Quantity::Stops));
+        let [p50, p99, max] = delay.map(|delay| known(delay, why(Quantity::Waiting)));
         format!(
-            "{:<15} {:>6} {:>9} {:>7}  {:>9} {:>9} {:>9}  {:>8} {:>8} {:>7}",
+            "{:<15} {:>6} {:>9} {:>7}  {p50:>9} {p99:>9} {max:>9}  {:>8} {:>8} {:>7}",
             clip(name, 15),
             count(g.tasks),
-            time(g.cpu_ns),
-            percent(g.cpu_ns, machine),
-            delay[0],
-            delay[1],
-            delay[2],
-            short_count(g.switches_voluntary),
-            short_count(g.switches_involuntary),
-            short_count(g.migrations),
+            known(time(g.cpu_ns), cpu_time),
+            known(percent(g.cpu_ns, machine), cpu_time),
+            known(short_count(g.switches_voluntary), stops),
+            known(short_count(g.switches_involuntary), stops),
+            known(short_count(g.migrations), cpu_time),
         )
     };
     shown.iter().for_each(|group| line(text, &row(&group.name, group)));
@@ -289,6 +314,8 @@ fn groups(text: &mut String, run: &RunReport, style: Style) {
             total.switches_voluntary += group.switches_voluntary;
             total.switches_involuntary += group.switches_involuntary;
             total.migrations += group.migrations;
+            total.gaps.off_cpu_ns += group.gaps.off_cpu_ns;
+            total.gaps.unseen_ns += group.gaps.unseen_ns;
         }
         total.run_delay = run.summary.system.run_delay.clone();
         line(text, &style.bold(&row("all", &total)));

@@ -11,8 +11,8 @@
 
 use crate::groups::Groups;
 use schedlab_instruments::{LogProblem, Stay, Stretch, Summary, WaitCause, for_each_stay};
-use schedlab_log::{Log, PrevState};
-use schedlab_units::TaskId;
+use schedlab_log::{Fact, Log, Observer, PrevState, Slots, replay};
+use schedlab_units::{CpuId, TaskId};
 use std::cmp::Reverse;
 
 /// Groups told apart in a bucket.
@@ -25,6 +25,8 @@ pub struct Cell {
     pub busy: u8,
     /// The groups with the most time: index into [`Groups::list`] and part of the bucket, 0..=255.
     pub top: [(u32, u8); CELL_GROUPS],
+    /// Part in which nobody saw what the CPU did, 0..=255.
+    pub unseen: u8,
 }
 
 /// One run in a window.
@@ -126,10 +128,43 @@ impl Timeline {
         collector.window_kept = vec![0; collector.windows.len()];
         collector.windows.iter_mut().for_each(|window| window.runs = vec![Vec::new(); nr_cpus]);
         for_each_stay(log, |run| collector.run(run))?;
+        let unseen = unseen(log, bucket_ns)?;
         let mut timeline = collector.finish();
         timeline.nr_runs = nr_runs;
+        for (cells, unseen) in timeline.cells.iter_mut().zip(&unseen) {
+            for (cell, ns) in cells.iter_mut().zip(unseen) {
+                // any part at all shows
+                cell.unseen = (u128::from(*ns) * 255).div_ceil(u128::from(bucket_ns)) as u8;
+            }
+        }
         Ok(timeline)
     }
+}
+
+/// Per CPU and bucket, in how much of it nobody saw what the CPU did; nothing where a log hides nothing of the kind.
+fn unseen(log: &dyn Log, bucket_ns: u64) -> Result<Vec<Vec<u64>>, LogProblem> {
+    struct Gaps {
+        bucket_ns: u64,
+        cpus: Vec<Vec<u64>>,
+    }
+    impl Observer for Gaps {
+        fn cpu_unknown_end(&mut self, cpu: CpuId, since_ns: u64, now_ns: u64) {
+            let (mut at, buckets) = (since_ns, &mut self.cpus[cpu.index()]);
+            while at < now_ns {
+                let bucket = at / self.bucket_ns;
+                let until = now_ns.min((bucket + 1) * self.bucket_ns);
+                buckets.resize(buckets.len().max(bucket as usize + 1), 0);
+                buckets[bucket as usize] += until - at;
+                at = until;
+            }
+        }
+    }
+    let header = log.header();
+    let mut gaps = Gaps { bucket_ns, cpus: vec![Vec::new(); header.nr_cpus as usize] };
+    if header.hidden.has_any(&[Fact::Idle, Fact::Spans]) {
+        replay(log, &Slots::new(header), &mut gaps)?;
+    }
+    Ok(gaps.cpus)
 }
 
 fn kernel_rows(log: &dyn Log) -> std::collections::BTreeMap<TaskId, u32> {

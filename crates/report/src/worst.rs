@@ -12,7 +12,7 @@ use crate::report::{RunReport, cause_text};
 use crate::terminal::{Style, clip, line};
 use crate::units::{count, percent, time};
 use crate::{RunFacts, RunView};
-use schedlab_instruments::{LongWait, Picture, Stretch, Summary, Unknown, WaitingTask, Wasted};
+use schedlab_instruments::{LongWait, Picture, Quantity, Stretch, Summary, Unknown, WaitingTask, Wasted};
 use schedlab_log::LogHeader;
 use schedlab_units::{CpuId, CpuSet, TaskId};
 use serde::Serialize;
@@ -99,7 +99,8 @@ pub(crate) fn terminal(text: &mut String, run: &RunReport, style: Style) {
     let waits: Vec<&LongWait> =
         run.summary.system.longest_waits.iter().filter(|wait| wait.ns() > 0).take(ROWS_SHOWN).collect();
     if !waits.is_empty() {
-        head(text, "the longest waits", "of");
+        let is_known = run.summary.why_unknown(Quantity::Waiting).is_none();
+        head(text, if is_known { "the longest waits" } else { "long waits, as seen" }, "of");
     }
     for wait in waits {
         let of = format!("{}, {}", who(header, wait.task, 10), cause_text(wait.cause));
@@ -135,6 +136,7 @@ fn unknown(tasks: &[(TaskId, Unknown)], unknown_ns: u64) -> Option<String> {
             "where they may run (their affinity changed, and the log does not say to what)",
         ),
         (number(Unknown::Limit), "whether a limit of CPU time held them back"),
+        (number(Unknown::Unseen), "whether they waited (nobody saw them)"),
     ];
     let reasons: Vec<String> = reasons
         .iter()
@@ -345,6 +347,7 @@ pub fn wasted_json(header: &LogHeader, found: &Wasted) -> Value {
         let why = match why {
             Unknown::Affinity => "affinity",
             Unknown::Limit => "limit",
+            Unknown::Unseen => "seen",
         };
         json!({ "task": task.0, "what": why })
     });

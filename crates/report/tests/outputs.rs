@@ -257,3 +257,75 @@ fn the_html_file_is_one_file_of_bounded_size_whatever_the_names() {
     let switches = log.records.iter().filter(|r| r.kind() == Some(Kind::Switch)).count();
     assert_eq!(data["runs"][0]["switches"], switches);
 }
+
+/// ```text
+/// ms    0         1
+///       0123456789
+/// cpu0  AAA???AAA?      A polls the clock; when it is off its CPU, nobody knows why, or who is there
+/// cpu1  ??????????
+/// ```
+const POLLED: &str = r#"# schedlab log 2
+# sched "unknown"
+# sched_version ""
+# cpus 2
+# hz 0
+# duration_ns 10000000
+# observer poller
+# hidden wakeups stops idle assignments
+# task t0 pid=70 policy=normal nice=0 name="A"
+       0 cpu0 new t0 cpu0
+       0 cpu0 switch idle -> t0
+ 3000000 cpu0 switch t0 unknown -> idle
+ 6000000 cpu0 switch idle -> t0
+ 9000000 cpu0 switch t0 unknown -> idle
+# end 5
+"#;
+
+#[test]
+fn what_the_observer_could_not_see_is_unknown_and_never_0() {
+    let log = TextLog::parse(POLLED, Path::new("polled")).unwrap();
+    let run = RunReport::new(&log, RunFacts::default(), Detail::for_html(1)).unwrap();
+    let value = json_of(&run);
+    assert_eq!(value["cpu_ns"], 6_000_000, "A's own time is known");
+    assert_eq!((&value["observer"], &value["hidden"][0]), (&Value::from("poller"), &Value::from("wakeups")));
+    for field in ["run_delay_ns", "run_delay_p99_ns", "idle_ns", "switches", "waiting_max", "longest_waits"] {
+        assert_eq!(value.get(field), Some(&Value::Null), "{field}");
+        let listed = value["unknown"].as_array().unwrap();
+        let why = &listed.iter().find(|entry| entry["field"] == field).unwrap()["why"];
+        assert!(why.as_str().unwrap().starts_with("hidden from the poller: "), "{field}: {why}");
+    }
+    let task = &value["tasks"][0];
+    assert_eq!((&task["cpu_ns"], &task["runs"]), (&Value::from(6_000_000), &Value::from(2)));
+    for field in ["run_delay_ns", "blocked_ns", "wakeups", "switches_voluntary", "assignments"] {
+        assert_eq!(task.get(field), Some(&Value::Null), "{field}");
+    }
+    assert_eq!(value["per_cpu"][1].get("idle_ns"), Some(&Value::Null));
+    let (_, whole) = run.timeline.cells[1].split_last().unwrap(); // the last bucket reaches beyond the end
+    assert!(whole.iter().all(|cell| cell.unseen == 255 && cell.busy == 0));
+
+    let text = terminal(&run, Style::PLAIN);
+    assert!(text.contains("the poller could not see: wakeups stops idle assignments"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("cpu1") && line.contains("unknown  ????")), "{text}");
+    for name in ["run delay", "after a wakeup", "switches", "a CPU idle while work waits"] {
+        let row = text.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(row.contains("unknown") && !row.contains('0'), "{row}");
+    }
+    let mut page = Vec::new();
+    write_html("t", &[run], &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains(r#""idle_ns":"unknown""#) && page.contains(r#""unseen_cells":"#));
+    assert!(page.contains("The poller could not see: wakeups stops idle assignments."));
+}
+
+/// A log that hides nothing has none of the fields that speak of it.
+#[test]
+fn a_log_that_hides_nothing_has_no_word_of_it() {
+    let run = RunReport::new(&drawn(), RunFacts::default(), Detail::for_html(1)).unwrap();
+    let value = json_of(&run);
+    let of_task = [&value["tasks"][0], &value["per_cpu"][0], &value];
+    assert!(
+        of_task
+            .iter()
+            .all(|object| ["unknown", "hidden", "observer"].iter().all(|f| object.get(f).is_none()))
+    );
+}

@@ -24,7 +24,7 @@ pub use side::{CpuView, Place, SideView, TaskView};
 
 use crate::LogProblem;
 use align::{Aligner, Alignment, Decision, IDLE, Unmatched};
-use schedlab_log::{Kind, Log, Slots};
+use schedlab_log::{Fact, Kind, Log, Slots};
 use schedlab_units::{CpuId, Span, TaskId};
 use side::{Focus, Moment, look};
 
@@ -113,8 +113,15 @@ impl Diff {
 }
 
 /// Compares two logs.
+///
+/// # Errors
+/// [`LogProblem`] if one of them is no schedule, or if its observer could not see the decisions that are compared.
 pub fn diff(logs: [&dyn Log; 2], options: DiffOptions) -> Result<Diff, LogProblem> {
     let headers = logs.map(Log::header);
+    let needed = [Fact::Wakeups, Fact::Stops, Fact::Idle, Fact::Assignments, Fact::Lives, Fact::Spans];
+    for header in headers {
+        header.needs("the first difference", &needed)?;
+    }
     let [slots_a, slots_b] = headers.map(Slots::new);
     let slots = [&slots_a, &slots_b];
     let map = TaskMap::new(headers, slots);

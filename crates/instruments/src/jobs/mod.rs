@@ -138,9 +138,10 @@ impl Jobs {
 /// Reads the jobs of a log; row i of `plans` is `TaskId(i)`.
 ///
 /// # Errors
-/// A log that contradicts itself.
+/// A log that contradicts itself, or whose observer could not see everything.
 pub fn jobs(log: &dyn Log, plans: &[Option<JobPlan>]) -> Result<Jobs, LogProblem> {
     let header = log.header();
+    header.needs_everything("what became of each job")?;
     let slots = Slots::new(header);
     let tracks = plans.iter().take(header.tasks.len()).enumerate();
     let tracks = tracks.map(|(id, plan)| plan.as_ref().map(|plan| Track::new(TaskId(id as u32), plan)));

@@ -3,7 +3,7 @@
 use super::masks::Masks;
 use super::{Keeper, Unknown};
 use crate::allowed::{Allowed, Limit, May, limit};
-use schedlab_log::{Kind, LogHeader, Observer, Record, Row, Slots, Wait, WaitCause, note};
+use schedlab_log::{Fact, Kind, LogHeader, Observer, Record, Row, Slots, Unseen, Wait, WaitCause, note};
 use schedlab_units::{CpuId, Policy, TaskId};
 use std::collections::BTreeMap;
 
@@ -20,6 +20,8 @@ pub(super) struct Task {
     /// How its wait is counted now.
     counted: Option<Counted>,
     unknown: Option<Unknown>,
+    /// Nobody sees whether it waits.
+    is_unseen: bool,
 }
 
 /// Which CPUs can a waiting task use now?
@@ -46,6 +48,8 @@ pub(crate) struct Account<'a> {
     slots: &'a Slots,
     /// The log says when a task is held back.
     tells_holds: bool,
+    /// The log says on whose queue a task waits.
+    tells_queues: bool,
     allowed: Allowed,
     pub(super) masks: Masks,
     pub(super) tasks: Vec<Task>,
@@ -69,7 +73,8 @@ impl<'a> Account<'a> {
         let nr_cpus = header.nr_cpus as usize;
         let allowed = Allowed::new(header);
         let mut masks = Masks::new(nr_cpus);
-        let tells_holds = true;
+        let tells_holds = !header.hidden.has(Fact::Limits);
+        let tells_queues = !header.hidden.has(Fact::Assignments);
         let tasks = header.tasks.iter().enumerate().map(|(row, task)| {
             let may = allowed.may(Row(row as u32)).expect("a task of the workload");
             let policy = task.params.policy;
@@ -81,6 +86,7 @@ impl<'a> Account<'a> {
                 waits: None,
                 counted: None,
                 unknown: None,
+                is_unseen: false,
             }
         });
         let tasks = tasks.collect();
@@ -88,6 +94,7 @@ impl<'a> Account<'a> {
             header,
             slots,
             tells_holds,
+            tells_queues,
             allowed,
             masks,
             tasks,
@@ -154,6 +161,7 @@ impl<'a> Account<'a> {
         let may_be_held = !self.tells_holds && (task.limit.is_some() || task.policy == Policy::Deadline);
         match (may_be_held, task.may.is_known) {
             (true, _) => Counted::Perhaps,
+            (false, false) if !self.tells_queues => Counted::Perhaps,
             _ if task.limit.is_some_and(|limit| self.exhausted.contains_key(&limit)) => Counted::AtHome,
             (false, true) => Counted::Anywhere,
             (false, false) => Counted::Somewhere,
@@ -202,9 +210,15 @@ impl<'a> Account<'a> {
         self.discount(row);
         self.exhaust(row, false);
         let task = &mut self.tasks[row.index()];
+        if task.is_unseen {
+            self.masks.wait(task.mask, false, false);
+        }
         if may.cpus != task.may.cpus {
             self.masks.give_back(task.mask);
             task.mask = self.masks.take(&may.cpus);
+        }
+        if task.is_unseen {
+            self.masks.wait(task.mask, false, true);
         }
         task.may = may;
         task.limit = limit(self.header, task.policy, self.allowed.group(row));
@@ -290,6 +304,24 @@ impl Observer for Account<'_> {
     fn idle_end(&mut self, cpu: CpuId, _since_ns: u64, _now_ns: u64) {
         self.idle_since_ns[cpu.index()] = None;
         self.set_idle(cpu, false);
+    }
+    fn task_unknown_begin(&mut self, row: Row, _what: Unseen) {
+        if let Some(task) = self.tasks.get_mut(row.index()) {
+            (task.is_unseen, task.unknown) = (true, Some(Unknown::Unseen));
+            self.masks.wait(task.mask, false, true);
+        }
+    }
+    fn task_unknown_end(&mut self, row: Row, _what: Unseen, _since_ns: u64, _now_ns: u64) {
+        if let Some(task) = self.tasks.get_mut(row.index()) {
+            task.is_unseen = false;
+            self.masks.wait(task.mask, false, false);
+        }
+    }
+    fn cpu_unknown_begin(&mut self, cpu: CpuId) {
+        self.masks.may_idle(cpu, true);
+    }
+    fn cpu_unknown_end(&mut self, cpu: CpuId, _since_ns: u64, _now_ns: u64) {
+        self.masks.may_idle(cpu, false);
     }
     #[inline]
     fn record(&mut self, record: &Record, kind: Kind, row: Option<Row>) {

@@ -16,6 +16,8 @@ struct Mask {
     maybe: u32,
     /// Idle CPUs.
     idle: u32,
+    /// CPUs that nobody sees, which may idle.
+    maybe_idle: u32,
 }
 
 #[derive(Default)]
@@ -26,15 +28,17 @@ pub(super) struct Masks {
     /// Masks that hold a CPU.
     of_cpu: Vec<Vec<u32>>,
     is_idle: Vec<bool>,
+    may_idle: Vec<bool>,
     /// Masks with an idle CPU and a waiting task.
     pub nr_wasted: u32,
-    /// Masks with an idle CPU and a task that may be waiting for one of the mask's.
+    /// Masks with a CPU that idles and a task that waits for one of the mask's, where either may be so or not.
     pub nr_maybe: u32,
 }
 
 impl Masks {
     pub fn new(nr_cpus: usize) -> Masks {
-        Masks { of_cpu: vec![Vec::new(); nr_cpus], is_idle: vec![false; nr_cpus], ..Masks::default() }
+        let (of_cpu, is_idle) = (vec![Vec::new(); nr_cpus], vec![false; nr_cpus]);
+        Masks { of_cpu, may_idle: is_idle.clone(), is_idle, ..Masks::default() }
     }
 
     /// Whether the CPU is up, and idle.
@@ -48,8 +52,9 @@ impl Masks {
             self.masks[mask as usize].tasks += 1;
             return mask;
         }
-        let idle = cpus.iter().filter(|cpu| self.is_idle[cpu.index()]).count() as u32;
-        let new = Mask { cpus: cpus.clone(), tasks: 1, waiting: 0, maybe: 0, idle };
+        let count = |which: &[bool]| cpus.iter().filter(|cpu| which[cpu.index()]).count() as u32;
+        let (idle, maybe_idle) = (count(&self.is_idle), count(&self.may_idle));
+        let new = Mask { cpus: cpus.clone(), tasks: 1, waiting: 0, maybe: 0, idle, maybe_idle };
         let mask = match self.free.pop() {
             Some(mask) => {
                 self.masks[mask as usize] = new;
@@ -80,8 +85,11 @@ impl Masks {
     #[inline]
     fn change(&mut self, mask: u32, change: impl FnOnce(&mut Mask)) {
         let mask = &mut self.masks[mask as usize];
-        let state =
-            |mask: &Mask| [mask.waiting, mask.maybe].map(|tasks| u32::from(tasks > 0 && mask.idle > 0));
+        let state = |mask: &Mask| {
+            let wasted = mask.waiting > 0 && mask.idle > 0;
+            let maybe = mask.waiting + mask.maybe > 0 && mask.idle + mask.maybe_idle > 0;
+            [u32::from(wasted), u32::from(maybe)]
+        };
         let [wasted, maybe] = state(mask);
         change(mask);
         let [wasted_now, maybe_now] = state(mask);
@@ -97,6 +105,18 @@ impl Masks {
         for i in 0..self.of_cpu[cpu.index()].len() {
             let mask = self.of_cpu[cpu.index()][i];
             self.change(mask, |mask| if begins { mask.idle += 1 } else { mask.idle -= 1 });
+        }
+    }
+
+    /// Nobody sees whether the CPU idles.
+    #[cold]
+    pub fn may_idle(&mut self, cpu: CpuId, begins: bool) {
+        if std::mem::replace(&mut self.may_idle[cpu.index()], begins) == begins {
+            return;
+        }
+        for i in 0..self.of_cpu[cpu.index()].len() {
+            let mask = self.of_cpu[cpu.index()][i];
+            self.change(mask, |mask| if begins { mask.maybe_idle += 1 } else { mask.maybe_idle -= 1 });
         }
     }
 

@@ -14,7 +14,7 @@
 //!   under the same limit then wait for their own queue's CPU only: what is left of the limit has been given to that CPU.
 //! * A CPU that is down does not idle. The kernel's own threads are bound to their CPUs, and are no work that waits.
 //! * What the log does not tell is *unknown*, neither wasted nor not: where a task may run after a change of affinity without the new
-//!   one; whether a limit held a task back. Time in which a CPU idled and only such tasks could have used it is counted as unknown. (A
+//!   one; whether a limit held a task back; what the log's observer could not see of tasks and CPUs. Time in which a CPU idled and only such tasks could have used it is counted as unknown. (A
 //!   task may certainly run on the CPU on whose queue it stands.)
 //!
 //! [`note::SET`]: schedlab_log::note::SET
@@ -58,6 +58,8 @@ pub enum Unknown {
     Affinity,
     /// Whether a limit of CPU time held it back: the log's observer could not see that.
     Limit,
+    /// Whether it waited at all: the log's observer could not see that.
+    Unseen,
 }
 
 /// A time through which some CPU idled while a task that it may run waited.

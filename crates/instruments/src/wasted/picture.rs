@@ -3,7 +3,7 @@
 use super::account::{Account, Task};
 use super::{Keeper, Stretch};
 use crate::{LogProblem, QueueLength};
-use schedlab_log::{Kind, Log, Observer, Record, Row, Run, Slots, Wait, WaitCause, replay};
+use schedlab_log::{Kind, Log, Observer, Record, Row, Run, Slots, Unseen, Wait, WaitCause, replay};
 use schedlab_units::{CpuId, TaskId};
 
 /// The machine at the beginning of a stretch.
@@ -140,6 +140,18 @@ impl<F: FnMut(&Picture)> Observer for Painter<'_, F> {
     }
     fn idle_end(&mut self, cpu: CpuId, since_ns: u64, now_ns: u64) {
         self.account.idle_end(cpu, since_ns, now_ns);
+    }
+    fn task_unknown_begin(&mut self, row: Row, what: Unseen) {
+        self.account.task_unknown_begin(row, what);
+    }
+    fn task_unknown_end(&mut self, row: Row, what: Unseen, since_ns: u64, now_ns: u64) {
+        self.account.task_unknown_end(row, what, since_ns, now_ns);
+    }
+    fn cpu_unknown_begin(&mut self, cpu: CpuId) {
+        self.account.cpu_unknown_begin(cpu);
+    }
+    fn cpu_unknown_end(&mut self, cpu: CpuId, since_ns: u64, now_ns: u64) {
+        self.account.cpu_unknown_end(cpu, since_ns, now_ns);
     }
     fn record(&mut self, record: &Record, kind: Kind, row: Option<Row>) {
         self.account.record(record, kind, row);

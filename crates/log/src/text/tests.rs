@@ -195,7 +195,7 @@ pub(crate) fn any_header() -> impl Strategy<Value = LogHeader> {
         (
             proptest::collection::vec(group, 0..3),
             proptest::sample::select(observers.to_vec()),
-            proptest::sample::subsequence(Fact::ALL.to_vec(), 0..8),
+            proptest::sample::subsequence(Fact::ALL.to_vec(), 0..9),
         ),
     )
         .prop_map(

@@ -169,6 +169,7 @@ fn stop_text(stop: PrevState) -> &'static str {
         PrevState::Sleeping => "goes to sleep",
         PrevState::Disk => "waits for a device",
         PrevState::Dead => "exits",
+        PrevState::Unknown => "stops, nobody saw why",
     }
 }
 

@@ -18,7 +18,7 @@ use crate::calls::{Call, calls_for};
 use crate::jobs::DeadlineMark;
 use crate::order::{Order, birth_words, marker, prio, thread_ids};
 use proto::{bytes, field, message, number, varint};
-use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, SetWords, for_each, note};
+use schedlab_log::{Fact, Kind, Log, LogError, LogHeader, PrevState, Record, SetWords, for_each, note};
 use schedlab_stdx::aside;
 use schedlab_trace::{Marker, Pid, settings_line};
 use schedlab_units::{Policy, TaskId};
@@ -47,6 +47,9 @@ pub struct PerfettoOptions<'a> {
 }
 
 /// Writes the log as a Perfetto trace; the file appears when it is complete.
+///
+/// # Errors
+/// [`LogError`]: it cannot be read or written, or its observer could not see what every CPU did.
 pub fn perfetto(path: &Path, log: &dyn Log, options: PerfettoOptions<'_>) -> Result<PerfettoStats, LogError> {
     aside::with(path, LogError::io("write", path), |out| write_perfetto(log, options, out, path))
 }
@@ -58,6 +61,7 @@ pub fn write_perfetto(
     out: &mut dyn Write,
     name: &Path,
 ) -> Result<PerfettoStats, LogError> {
+    log.header().needs("what each CPU did at all times", &[Fact::Spans, Fact::Stops, Fact::Idle])?;
     let mut forked = BTreeSet::new();
     for_each(log, |_, record| -> Result<(), LogError> {
         // the simulated kernel's own thread that starts the workload is no parent if it is left out
@@ -472,7 +476,7 @@ impl<'a> Writer<'a> {
         let state = match PrevState::from_number(record.flags) {
             _ if prev_row.is_none() => 0,
             Some(PrevState::Preempted) => 0x100,
-            Some(PrevState::Yielded) | None => 0,
+            Some(PrevState::Yielded | PrevState::Unknown) | None => 0,
             Some(PrevState::Sleeping) => 1,
             Some(PrevState::Disk) => 2,
             Some(PrevState::Dead) => 0x10,

@@ -29,7 +29,7 @@ pub use snapshot::Extra;
 use crate::calls::{Call, calls_for};
 use crate::order::{Order, birth_words, marker, prio, thread_ids};
 use records::{COMM, Common, HARDIRQ, HEADER_EVENT, HEADER_PAGE, Record as Bytes, Side, comm, formats, id};
-use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, SetWords, for_each, note};
+use schedlab_log::{Fact, Kind, Log, LogError, LogHeader, PrevState, Record, SetWords, for_each, note};
 use schedlab_trace::write::{
     Compression, EventSystem, FileVersion, PageBuilder, TraceDatWriter, TraceMeta, WriteOptions,
 };
@@ -87,6 +87,7 @@ pub fn trace_dat(
     options: &TraceDatOptions,
 ) -> Result<TraceDatStats, TraceDatError> {
     let header = log.header();
+    header.needs("what each CPU did at all times", &[Fact::Spans, Fact::Stops, Fact::Idle])?;
     let mut forked = BTreeSet::new();
     for_each(log, |_, record| -> Result<(), LogError> {
         let by_task = !options.tasks_only || record.task().is_workload();
@@ -452,7 +453,7 @@ impl Writer {
             let number = match state {
                 _ if prev.is_none() => 0,
                 Some(PrevState::Preempted) => 0x100,
-                Some(PrevState::Yielded) | None => 0,
+                Some(PrevState::Yielded | PrevState::Unknown) | None => 0,
                 Some(PrevState::Sleeping) => 1,
                 Some(PrevState::Disk) => 2,
                 Some(PrevState::Dead) => 0x10,
