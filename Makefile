@@ -4,7 +4,7 @@
 SCHEDLAB := target/release/schedlab
 OUT ?= out
 
-.PHONY: demo test test-all fuzz lint bench validate port-back build setup clean
+.PHONY: demo test test-all fuzz lint bench validate port-back book build setup clean
 
 demo: build
 	@$(SCHEDLAB) demo --output $(OUT)
@@ -33,6 +33,10 @@ port-back: build
 
 bench: build
 	@scripts/bench.sh
+
+# All pages as a book with a search field, and the reference that the program writes: out/book/index.html.
+book: build
+	@scripts/book.sh $(OUT)/book
 
 build: setup
 	@cargo build --release --quiet --package schedlab

@@ -68,6 +68,9 @@ pub(crate) enum Command {
     Agreement(crate::agreement::AgreementArgs),
     /// Which random sets of periodic tasks do real-time schedulers serve in time? Against theory, with curves.
     Schedulability(crate::schedulability::SchedulabilityArgs),
+    /// The manual in other forms: man pages, completions for shells, the book's reference.
+    #[command(subcommand)]
+    Manual(crate::manual::ManualCommand),
     /// Show a machine that --machine takes, or list those with a name; take a snapshot of this one.
     Machines(crate::machines::MachinesArgs),
     /// List the schedulers that --sched takes, with their parameters.

@@ -26,6 +26,7 @@ mod guest;
 mod import;
 mod linux;
 mod machines;
+mod manual;
 mod output;
 mod pages;
 mod parse;
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         Command::Validate(args) => validate::validate(args, &ui),
         Command::Agreement(args) => agreement::agreement(args, &ui),
         Command::Schedulability(args) => schedulability::schedulability(args, &ui),
+        Command::Manual(command) => manual::manual(command),
         Command::Machines(args) => machines::machines(args),
         Command::Schedulers { name, cpus, json } => schedulers::schedulers(name.as_ref(), *cpus, *json, &ui),
     };

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 fn run(workload: &str, sched: &str) -> (String, f64) {
     let start = Instant::now();
-    // (not at 50 ms: see LIMITATIONS.md, "A read-out at 50 ms")
+    // (not at 50 ms: see LIMITATIONS.md, "The port")
     let show = ["--duration", "100ms", "--show", "20ms:base_slice_ns"];
     let output =
         schedlab(&[&["--quiet", "run", workload, "--sched", sched, "--cpus", "1"][..], &show].concat());

@@ -146,7 +146,7 @@ const FINDINGS: [(&str, &str, &str, &str); 4] = [
         "responsebench",
         "The published tasks polled their CPU clock, at each reading of which the kernel accounts for the running task and can end its slice between \
       two ticks; with a tick of 0.1 ms (hz 10000) the model agrees within 3 %, and in the guest our program without polling gives the model's \
-      numbers (LIMITATIONS: responsebench). Explained.",
+      numbers (docs/validate.md: responsebench). Explained.",
     ),
     (
         "Harmony 3",

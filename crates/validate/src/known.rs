@@ -17,7 +17,7 @@ pub struct Known {
     /// Where the same kernel differs from run to run by more than is tolerated: the mean of real Linux must lie within the
     /// simulation's runs, taken one by one.
     pub within_runs: bool,
-    /// The cause; LIMITATIONS.md has more.
+    /// The cause; docs/validate.md has more.
     pub cause: &'static str,
 }
 
@@ -44,7 +44,7 @@ const OUTCOMES: &str = "which tasks share a CPU differs from run to run, in one 
 const LENGTH_OF_CODE: &str = "how long kernel code takes decides who shares a CPU with whom: -2.5 % and +1.3 % with --costs costs/guest-6.1.toml; real Linux itself gives the hog 5.66 to 6.70 s with shorter or longer instructions and turns of CPUs";
 const BETWEEN: &str = "kernel code takes time, and longer with several CPUs: 5.7 migrations without, 88 with --costs costs/guest-6.1.toml; the two runs of real Linux, 14 and 65, lie between";
 
-/// All of them; see LIMITATIONS.md, "Validation".
+/// All of them; see docs/validate.md.
 pub const KNOWN: &[Known] = &[
     known(
         "",

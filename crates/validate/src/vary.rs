@@ -2,7 +2,7 @@
 //!
 //! A burst that is exactly as long as a tick is a trap: begun at a tick, it is over at the next, and the tick comes first: the task
 //! is preempted with nothing left to do. Eight tasks that run 4 ms and sleep 6 ms fall into step that way in the simulation, and
-//! a CPU idles for a tenth of the time; one microsecond of doubt about the ends dissolves it. (LIMITATIONS.md, "Validation".)
+//! a CPU idles for a tenth of the time; one microsecond of doubt about the ends dissolves it. (docs/validate.md, "What the comparison found".)
 
 use schedlab_stdx::Random;
 use schedlab_units::Span;
