@@ -106,6 +106,7 @@ fn all_cases(args: &AgreementArgs, ui: &Ui) -> Result<Vec<Case>> {
     let mut add = |path: &std::path::Path, machines: &[u32]| -> Result<()> {
         let loaded = schedlab_lab::load(path, ui)?;
         for &nr_cpus in machines {
+            crate::changes::tell_of(&loaded.name, &loaded.workload, Some(nr_cpus), ui)?;
             out.push(Case {
                 name: loaded.name.clone(),
                 workload: loaded.workload.clone(),

@@ -1,5 +1,6 @@
 //! `schedlab compare`: several schedulers on the same workload, many perturbed replays each, what changed most first.
 
+use crate::changes;
 use crate::execute::command_line;
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -81,10 +82,12 @@ pub(crate) fn compare(args: &CompareArgs, ui: &Ui) -> Result<()> {
     for loaded in &workloads {
         check_subjects(args, loaded)?;
         for topology in machines {
+            changes::refuse(&loaded.workload.changed_experiment(topology.nr_cpus()), ui)?;
             let contenders = contenders(args, topology, ui)?;
             scenarios.push(one(args, loaded, topology, &contenders, &seeds, ui)?);
         }
     }
+    scenarios.iter().try_for_each(|compared| changes::refuse(&compared.changed_experiment, ui))?;
     write(args, &scenarios)?;
     conclude(args, &scenarios)
 }

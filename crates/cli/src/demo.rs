@@ -72,9 +72,11 @@ fn one_run(loaded: &Loaded, subject: &Subject, cpus: u32, trace: &Path, ui: &Ui)
         topology: Topology::flat(cpus).map_err(Failure::input)?,
         duration: None,
         perturb: None,
+        seed: None,
         costs: None,
         actions: Vec::new(),
         stall_limit: schedlab_runner::STALL_LIMIT,
+        crash_log: None,
         command: format!("schedlab run {} --sched {} --cpus {cpus}", trace.display(), subject.label),
     };
     execute(&plan, ui)
@@ -115,6 +117,7 @@ fn record(output: &Path, ui: &Ui) -> std::result::Result<PathBuf, String> {
 fn show(runs: &[Finished], loaded: &Loaded, output: &Path, ui: &Ui) -> Result<()> {
     let style = Style::detect();
     if let Some(first) = runs.first() {
+        // (the others have their own lists in the page)
         print!(
             "{}",
             schedlab_report::terminal(&report(first, Detail::for_terminal(first.header().nr_cpus))?, style)

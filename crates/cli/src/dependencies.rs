@@ -1,5 +1,6 @@
 //! `schedlab dependencies`: what does it do to replayed latencies whether wakeups depend on the tasks that caused them?
 
+use crate::changes;
 use crate::execute::{Plan, conclude, execute};
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -14,6 +15,7 @@ use schedlab_topology::Topology;
 use schedlab_trace::Mode;
 use schedlab_workload::derive::{DeriveOptions, SoftIrqRule};
 use schedlab_workload::{Dependencies, Workload};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
@@ -49,6 +51,7 @@ pub(crate) fn dependencies(args: &DependenciesArgs, ui: &Ui) -> Result<()> {
     let inferred = load(&args.trace, DeriveOptions::default(), ui)?;
     let mut table = table("dependencies", &inferred.name);
     let mut real: Vec<(u32, String, Loaded)> = Vec::new();
+    let mut changed = BTreeMap::new();
     for (cpus, path) in &args.real {
         let loaded = load(path, DeriveOptions::default(), ui)?;
         real.push((*cpus, "really recorded".to_string(), loaded));
@@ -69,10 +72,11 @@ pub(crate) fn dependencies(args: &DependenciesArgs, ui: &Ui) -> Result<()> {
             table.push(row(cpus, what, duration_ms, &figures));
         }
         for choice in &args.choices {
-            let (duration_ms, figures) = replay(args, choice, topology, &inferred, ui)?;
+            let (duration_ms, figures) = replay(args, choice, topology, &inferred, (&mut changed, ui))?;
             table.push(row(cpus, &format!("replay, {choice}"), duration_ms, &figures));
         }
     }
+    changes::tell(&inferred.name, &changed, ui)?;
     if args.json {
         output::print_json(&table.to_json())?;
     } else if args.markdown {
@@ -100,7 +104,7 @@ fn replay(
     choice: &Dependencies,
     topology: &Topology,
     inferred: &Loaded,
-    ui: &Ui,
+    (changed, ui): (&mut BTreeMap<String, u64>, &Ui),
 ) -> Result<(f64, Figures)> {
     let mut workload = if *choice == Dependencies::All {
         load(&args.trace, DeriveOptions { softirq: SoftIrqRule::Always, ..DeriveOptions::default() }, ui)?
@@ -125,11 +129,14 @@ fn replay(
         duration: None,
         actions: Vec::new(),
         perturb: None,
+        seed: None,
         costs: None,
         stall_limit: schedlab_runner::STALL_LIMIT,
+        crash_log: None,
         command: format!("schedlab run {} --sched {}", args.trace.display(), args.sched.text()),
     };
     let finished = execute(&plan, ui)?;
+    changed.extend(finished.facts.changed_experiment.clone());
     conclude(&finished)?; // what comes after a warning is no latency to compare
     let links = causality(&inferred.workload, &finished.log).map_err(Failure::input)?;
     let programs = finished.summary.tasks.iter().filter(|task| !loaded.workload.task(task.id).kernel_thread);

@@ -1,10 +1,12 @@
 //! One run of a command: made, judged, turned into tables, pictures and files.
 
+use crate::changes;
 use crate::failure::{Failure, Result};
+use crate::output;
 use crate::ui::Ui;
 use schedlab_instruments::jobs::job_report;
 use schedlab_instruments::{Summary, TaskStats, for_each_picture};
-use schedlab_lab::{Ended, Loaded, Standard, Subject};
+use schedlab_lab::{Ended, Fails, Loaded, Standard, Subject};
 use schedlab_log::{LogHeader, RawLog};
 use schedlab_machine::kernel::Action;
 use schedlab_machine::{Costs, Perturb};
@@ -50,11 +52,15 @@ pub(crate) struct Plan<'a> {
     pub duration: Option<Span>,
     /// Vary what the workload leaves open.
     pub perturb: Option<Perturb>,
+    /// For reports.
+    pub seed: Option<u64>,
     pub costs: Option<Costs>,
     /// What is done to the kernel meanwhile.
     pub actions: Vec<Action>,
     /// End the run if nothing happens for this long on the host, in time in which it could go on.
     pub stall_limit: Duration,
+    /// Where the log goes if the scheduler misbehaves: the records up to then.
+    pub crash_log: Option<PathBuf>,
     /// The command that repeats the run.
     pub command: String,
 }
@@ -62,6 +68,7 @@ pub(crate) struct Plan<'a> {
 /// Runs in a child process and turns the log into tables.
 pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
     let (name, cpus) = (plan.subject.scheduler.name(), plan.topology.nr_cpus());
+    changes::refuse(&plan.loaded.workload.changed_experiment(cpus), ui)?;
     let step = ui.step(format!("running {} under {name} on {cpus} CPUs", plan.loaded.name));
     let request = Request {
         duration: plan.duration.or(plan.loaded.duration),
@@ -72,14 +79,25 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         stall_limit: if std::env::var_os(PATIENT).is_some() { Duration::MAX } else { plan.stall_limit },
         ..plan.subject.on(&plan.loaded.workload, plan.topology.clone())
     };
-    let run = schedlab_lab::run(&request, Standard::Shown).map_err(|ended| match &ended {
-        Ended::Misbehaved { .. } => {
-            Failure::Misbehaved(format!("{ended}\n  repeat it with: {}", plan.command))
-        }
-        _ => Failure::from(ended),
-    })?;
+    let run = schedlab_lab::run(&request, Standard::Shown).map_err(|ended| failed(&ended, plan))?;
     drop(step);
+    changes::refuse(&run.changed, ui)?;
     finish(run, plan)
+}
+
+/// Of a run that misbehaved the log is kept, where one was asked for: what led to it is in there.
+fn failed(ended: &Ended, plan: &Plan<'_>) -> Failure {
+    let mut text = ended.to_string();
+    let Ended::Misbehaved { log, .. } = ended else { return Failure::of(ended.kind(), text) };
+    text.push_str(&format!("\n  repeat it with: {}", plan.command));
+    if let (Some(path), Some(log)) = (&plan.crash_log, log) {
+        let name = path.display();
+        match schedlab_log::write(path, &**log) {
+            Ok(()) => text.push_str(&format!("\n  the log up to then: {name} ({} records)", log.len())),
+            Err(error) => text.push_str(&format!("\n  the log up to then could not be kept: {error}")),
+        }
+    }
+    Failure::Misbehaved(text)
 }
 
 fn finish(run: schedlab_lab::Finished, plan: &Plan<'_>) -> Result<Finished> {
@@ -100,8 +118,10 @@ fn finish(run: schedlab_lab::Finished, plan: &Plan<'_>) -> Result<Finished> {
         } else {
             format!("stopped after {}", Span::from_ns(run.report.duration_ns))
         },
-        wall_ns: run.report.loop_wall_ns,
-        kernel_ns: run.report.kernel_wall_ns,
+        wall_ns: output::host_ns(run.report.loop_wall_ns),
+        kernel_ns: output::host_ns(run.report.kernel_wall_ns),
+        changed_experiment: run.changed.clone(),
+        seed: plan.seed,
         dropped,
         finished: Some(run.report.finished.clone()),
         warnings: run.report.warnings.clone(),
@@ -166,7 +186,7 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, differing: &[Differing<'_>]) -> 
     notes
 }
 
-/// The command as typed, with the program's plain name.
+/// The command as typed, with the program's plain name; with `--reproducible` without what has no part in its result.
 pub(crate) fn command_line() -> String {
     let quote = |word: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
@@ -176,10 +196,11 @@ pub(crate) fn command_line() -> String {
             format!("'{}'", word.replace('\'', r"'\''"))
         }
     };
-    std::iter::once("schedlab".to_string())
-        .chain(std::env::args().skip(1).map(quote))
-        .collect::<Vec<_>>()
-        .join(" ")
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    if output::is_reproducible() {
+        words = output::without_outputs(words);
+    }
+    std::iter::once("schedlab".to_string()).chain(words.into_iter().map(quote)).collect::<Vec<_>>().join(" ")
 }
 
 /// Files that a run writes.

@@ -1,5 +1,6 @@
 //! `schedlab import`: a recording, or a description for rt-app, becomes a workload.
 
+use crate::changes;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
@@ -42,7 +43,8 @@ pub(crate) fn import(args: &ImportArgs, ui: &Ui) -> Result<()> {
     let mode = if args.lenient { Mode::Lenient } else { Mode::Strict };
     let begin = Instant::now();
     let mut loaded = load_as(&args.input, mode, derive_options(args), ui)?;
-    let wall_ns = begin.elapsed().as_nanos() as u64;
+    let wall_ns = output::host_ns(begin.elapsed().as_nanos() as u64);
+    changes::refuse(&loaded.workload.changed_experiment(u32::MAX), ui)?;
     if args.dependencies == Dependencies::All && loaded.derived.is_none() {
         return Err(Failure::Input(format!(
             "{}: --dependencies all needs the trace: a workload no longer holds what it was not derived to depend on",
@@ -139,6 +141,7 @@ fn facts(loaded: &Loaded, choice: &Dependencies, chosen: Chosen, wall_ns: u64) -
                 .map(|((waker, sleeper), count)| json!({"waker": waker, "sleeper": sleeper, "wakeups": count}))
                 .collect::<Vec<_>>(),
         },
+        "changed_experiment": changes::json(&workload.changed_experiment(u32::MAX)),
         "dropped": workload.dropped,
         "notes": workload.notes,
         "wall_ns": wall_ns,
@@ -174,6 +177,10 @@ fn print(loaded: &Loaded, wall_ns: u64) {
     if let Some(format) = loaded.format {
         println!("imported from {format}");
     }
+    let mut changed = String::new();
+    let style = schedlab_report::Style::detect();
+    schedlab_report::changed_experiment(&mut changed, &workload.changed_experiment(u32::MAX), style);
+    print!("{changed}");
     println!();
     for (name, count) in counts(loaded) {
         println!("  {name:<8} {count:>10}");
@@ -219,7 +226,7 @@ fn print(loaded: &Loaded, wall_ns: u64) {
                 interrupt.as_s_f64()
             );
         }
-        let rate = derived.trace_events as f64 / (wall_ns as f64 * 1e-9) / 1e6;
+        let rate = derived.trace_events as f64 / (wall_ns.max(1) as f64 * 1e-9) / 1e6;
         println!("  {} trace events read in {} ({rate:.2} M/s)", count(derived.trace_events), time(wall_ns));
     }
     if !workload.dropped.is_empty() {

@@ -8,6 +8,7 @@ mod anonymise;
 mod args;
 mod at;
 mod bugs;
+mod changes;
 mod compare;
 mod costs;
 mod coverage;
@@ -53,7 +54,10 @@ fn main() -> ExitCode {
     // SAFETY: sets a disposition before any thread or handler exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let cli = Cli::try_parse().unwrap_or_else(|error| print::refused(&error));
-    let ui = ui::Ui::new(cli.quiet);
+    let ui = ui::Ui::new(cli.quiet, cli.strict);
+    if cli.reproducible {
+        output::make_reproducible();
+    }
     let result = match &cli.command {
         Command::Demo(args) => demo::demo(args, &ui),
         Command::Record(args) => record::record(args, &ui),

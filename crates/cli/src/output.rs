@@ -11,6 +11,55 @@ use schedlab_log::LogError;
 use schedlab_stdx::{aside, escape::Shown};
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// `--reproducible`.
+static REPRODUCIBLE: AtomicBool = AtomicBool::new(false);
+
+/// From now on what is written depends on the experiment alone: not on host time, nor on where it is written to.
+pub(crate) fn make_reproducible() {
+    REPRODUCIBLE.store(true, Ordering::Relaxed);
+}
+
+/// Whether `--reproducible` was given.
+pub(crate) fn is_reproducible() -> bool {
+    REPRODUCIBLE.load(Ordering::Relaxed)
+}
+
+/// A time of the host as it is written: 0 with `--reproducible`.
+pub(crate) fn host_ns(ns: u64) -> u64 {
+    if is_reproducible() { 0 } else { ns }
+}
+
+/// A command line without the options that have no part in its result.
+pub(crate) fn without_outputs(words: Vec<String>) -> Vec<String> {
+    const WITH_VALUE: [&str; 11] = [
+        "--log",
+        "--logs",
+        "--perfetto",
+        "--html",
+        "--json",
+        "--csv",
+        "--jobs",
+        "--coverage",
+        "--explain-json",
+        "--output",
+        "-o",
+    ];
+    let mut words = words.into_iter();
+    let mut left = Vec::new();
+    while let Some(word) = words.next() {
+        let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
+        if WITH_VALUE.contains(&name) {
+            if name == word {
+                words.next();
+            }
+        } else if word != "--quiet" {
+            left.push(word);
+        }
+    }
+    left
+}
 
 /// Whether `path` is `-`.
 pub(crate) fn is_stdout(path: Option<&Path>) -> bool {
@@ -37,7 +86,7 @@ pub(crate) fn json(
     match path {
         Some(path) if path.as_os_str() == "-" => {
             let mut out = Shown::new(io::stdout().lock());
-            content(&mut out).and_then(|()| out.flush()).map_err(Failure::input)?;
+            content(&mut out).and_then(|()| out.flush()).map_err(|error| crate::print::unwritten(&error))?;
             Ok(true)
         }
         Some(path) => file(path, |out| content(&mut Shown::new(out))).map(|()| false),
@@ -77,6 +126,15 @@ pub(crate) fn check(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_without_its_outputs_is_the_same_experiment() {
+        let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+        let left = without_outputs(words(
+            "--quiet run w.txt --sched fifo --html=a.html --json - --cpus 2 --jobs 4 --seed 3",
+        ));
+        assert_eq!(left.join(" "), "run w.txt --sched fifo --cpus 2 --seed 3");
+    }
 
     #[test]
     fn a_value_that_cannot_be_written_leaves_the_old_file() {

@@ -80,6 +80,13 @@ pub(crate) struct Variation {
     pub costs: Option<Costs>,
 }
 
+impl Variation {
+    /// The seed, wherever it was given.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.seed.or(self.perturb.map(|perturb| perturb.seed))
+    }
+}
+
 impl ManyArgs {
     /// One per run; a single one without a seed if nothing is to be varied.
     pub(crate) fn variations(&self) -> Result<Vec<Variation>> {

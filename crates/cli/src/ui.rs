@@ -12,6 +12,8 @@ use std::time::Duration;
 pub(crate) struct Ui {
     quiet: bool,
     interactive: bool,
+    /// `--strict`.
+    strict: bool,
 }
 
 /// A step under way; its line goes when it is dropped.
@@ -22,13 +24,18 @@ pub(crate) struct Step {
 }
 
 impl Ui {
-    pub(crate) fn new(quiet: bool) -> Ui {
-        Ui { quiet, interactive: !quiet && std::io::stderr().is_terminal() }
+    pub(crate) fn new(quiet: bool, strict: bool) -> Ui {
+        Ui { quiet, interactive: !quiet && std::io::stderr().is_terminal(), strict }
     }
 
-    /// Says nothing: for worker processes.
-    pub(crate) fn silent() -> Ui {
-        Ui { quiet: true, interactive: false }
+    /// As strict, and says nothing: for one of many runs.
+    pub(crate) fn silent(&self) -> Ui {
+        Ui { quiet: true, interactive: false, strict: self.strict }
+    }
+
+    /// Whether another experiment than the one that was asked for is bad input.
+    pub(crate) fn is_strict(&self) -> bool {
+        self.strict
     }
 
     /// Whether somebody watches.

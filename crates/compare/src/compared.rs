@@ -4,9 +4,11 @@ use crate::comparison::Comparison;
 use crate::ensemble::Samples;
 use crate::gate::{Gate, Judgement, Outcome};
 use crate::measure::Measures;
+use crate::show::letter;
 use schedlab_lab::{Ensemble, FailureKind, Subject};
 use schedlab_machine::Perturb;
 use schedlab_units::Span;
+use std::collections::BTreeMap;
 
 /// A condition's outcome for one contender.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +44,8 @@ pub struct Compared {
     pub comparisons: Vec<Comparison>,
     /// Each condition for each of those.
     pub gates: Vec<GateResult>,
+    /// What makes it another experiment than the one that was asked for, a sentence and how often (over all runs).
+    pub changed_experiment: BTreeMap<String, u64>,
 }
 
 impl Compared {
@@ -67,6 +71,13 @@ impl Compared {
                 judgement: gate.judge(&samples, comparison, confidence),
             })
             .collect();
+        let mut changed_experiment = ensemble.workload.changed_experiment(ensemble.topology.nr_cpus());
+        for (contender, runs) in samples.runs.iter().enumerate() {
+            for (what, times) in runs.iter().flatten().flat_map(|run| &run.refused) {
+                let sentence = format!("{}: {what}", letter(contender));
+                *changed_experiment.entry(sentence).or_default() += times;
+            }
+        }
         Compared {
             workload: workload.to_string(),
             nr_cpus: ensemble.topology.nr_cpus(),
@@ -78,6 +89,7 @@ impl Compared {
             samples,
             comparisons,
             gates,
+            changed_experiment,
         }
     }
 

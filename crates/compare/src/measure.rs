@@ -5,6 +5,7 @@ use crate::subjects::{Gathered, TaskGroup};
 use schedlab_instruments::{Distribution, FairShare, LogProblem, Summary, fair_share};
 use schedlab_lab::Finished;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What is measured of one run. A metric without samples (no wakeups, nobody exits) has no value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,8 @@ pub struct Measures {
     pub run_delay_curve: Vec<u64>,
     /// Warnings of the scheduler under test, one line each.
     pub warnings: Vec<String>,
+    /// What the scheduler refused to the workload, and how often.
+    pub refused: BTreeMap<String, u64>,
 }
 
 /// Parts of a thousand at which latency curves are kept.
@@ -50,6 +53,7 @@ impl Measures {
             wakeup_latency_curve: curve(&summary.system.wakeup_latency),
             run_delay_curve: curve(&summary.system.run_delay),
             warnings: run.report.warnings.iter().map(|text| first_line(text)).collect(),
+            refused: run.report.refused.clone(),
         })
     }
 }

@@ -94,7 +94,7 @@ impl ArmError {
         let sched = subject.label.clone();
         match ended {
             Ended::Refused { reason } => ArmError::Refused { sched, reason },
-            Ended::NotAsAsked { request, .. } => ArmError::Refused { sched, reason: request },
+            Ended::NotAsAsked { what, .. } => ArmError::Refused { sched, reason: what },
             other => ArmError::Run(other),
         }
     }
@@ -203,7 +203,7 @@ mod tests {
         let request = "nice -21".to_string();
         for ended in [
             Ended::Refused { reason: request.clone() },
-            Ended::NotAsAsked { sched: "fifo".into(), request: request.clone(), times: 1 },
+            Ended::NotAsAsked { sched: "fifo".into(), what: request.clone(), times: 1 },
         ] {
             let error = ArmError::of(&fifo, ended);
             assert!(error.to_string().contains("fifo refused a setting: nice -21; try 'nice'"), "{error}");

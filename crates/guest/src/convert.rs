@@ -263,7 +263,10 @@ fn schedstats(text: &str, nr_tasks: usize) -> Vec<Option<Schedstat>> {
     rows
 }
 
-/// What the kernel refused to tasks, by operation and error.
+/// What stands in every reason that tells of a refusal.
+pub(crate) const REFUSED: &str = "kernel refused";
+
+/// What the kernel refused to tasks, by operation and error; each contains [`REFUSED`].
 fn refused(frames: &Frames<'_>, whose: &str) -> Result<BTreeMap<String, u64>, GuestError> {
     let mut counts = BTreeMap::new();
     let mut listed = 0;

@@ -91,6 +91,14 @@ pub struct GuestReport {
     pub wall_ms: u64,
 }
 
+impl GuestReport {
+    /// Of `dropped`, what the kernel refused.
+    pub fn refused(&self) -> BTreeMap<String, u64> {
+        let is_refusal = |(reason, _): &(&String, &u64)| reason.contains(convert::REFUSED);
+        self.dropped.iter().filter(is_refusal).map(|(reason, times)| (reason.clone(), *times)).collect()
+    }
+}
+
 /// `/proc/PID/schedstat`: the task's life to the end of the run, its start before time 0 included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Schedstat {

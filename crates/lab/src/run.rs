@@ -12,7 +12,7 @@
 //! | a kernel BUG, a lost task, an endless loop, a crash, ... | [`Ended::Misbehaved`] | 3 |
 //! | the log contradicts itself, or its times do not add up | [`Ended::Internal`] | 4 |
 //! | the scheduler warned | as the [`Standard`] says | 0 or 1 |
-//! | the scheduler refused a request of the workload | as the [`Standard`] says | 0 or 2 |
+//! | it was not the experiment that was asked for ([`Finished::changed`]) | as the [`Standard`] says | 0 or 2 |
 
 use crate::failure::{Fails, FailureKind};
 use schedlab_instruments::{LogProblem, Summary, summarize};
@@ -32,12 +32,12 @@ use std::collections::{BTreeMap, VecDeque};
 /// What ends a run besides a deadlock and misbehaviour, which always do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standard {
-    /// Nothing: the caller shows warnings and refused requests, which are in [`Finished::report`].
+    /// Nothing: the caller shows warnings, which are in [`Finished::report`], and [`Finished::changed`].
     Shown,
     /// A warning of the scheduler: what comes after it is not to be trusted. Refused requests are part of what is
     /// looked at.
     NoWarning,
-    /// A warning, or a request that the scheduler refused: the result would not be that of the workload.
+    /// A warning, or anything in [`Finished::changed`]: the result would not be that of the workload.
     AsAsked,
 }
 
@@ -52,6 +52,9 @@ pub struct Finished {
     pub report: ChildReport,
     /// What lowering the workload left out: reason -> how often.
     pub dropped: BTreeMap<String, u64>,
+    /// What makes it another experiment than the one that was asked for, and how often: what the workload lost on its
+    /// way to this machine ([`Workload::changed_experiment`]), and what the scheduler refused.
+    pub changed: BTreeMap<String, u64>,
 }
 
 impl Finished {
@@ -83,13 +86,13 @@ pub enum Ended {
         /// In the scheduler's words.
         reason: String,
     },
-    /// The scheduler refused a request of the workload ([`Standard::AsAsked`]).
-    #[error("{sched} refused a request of the workload, {times} times: {request}")]
+    /// It was not the experiment that was asked for ([`Standard::AsAsked`]).
+    #[error("{sched} did not run the experiment that was asked for: {what} ({times} times)")]
     NotAsAsked {
         /// The scheduler.
         sched: String,
-        /// What, and why.
-        request: String,
+        /// What was refused or lost.
+        what: String,
         /// How often.
         times: u64,
     },
@@ -104,6 +107,8 @@ pub enum Ended {
         warnings: Vec<String>,
         /// The last records of the log, as text.
         last: Vec<String>,
+        /// The records up to then, where they were kept.
+        log: Option<Box<RawLog>>,
     },
     /// The scheduler warned ([`Standard::NoWarning`], [`Standard::AsAsked`]).
     #[error("{sched} warned {} times during the run; the first: {}", warnings.len(), first_line(warnings))]
@@ -208,21 +213,22 @@ pub fn run(request: &Request<'_>, standard: Standard) -> Result<Finished, Ended>
 /// What to make of a run whose process has ended.
 fn judge(result: RunResult, workload: &Workload, standard: Standard) -> Result<Finished, Ended> {
     let RunResult { header, spill, report, dropped } = result;
+    let mut changed = workload.changed_experiment(header.nr_cpus);
+    changed.extend(report.refused.clone());
     let end = EndOfRun {
         sched: &header.sched,
         workload,
         end: &report.end,
         after: Span::from_ns(report.duration_ns),
         warnings: &report.warnings,
-        refused: &report.refused,
+        changed: &changed,
     };
     end.judge(standard, || {
-        let log = spill.try_clone().ok().and_then(|spill| RawLog::salvage(spill, header.clone()).ok());
-        log.map_or_else(Vec::new, |log| last_records(&log))
+        spill.try_clone().ok().and_then(|spill| RawLog::salvage(spill, header.clone()).ok())
     })?;
     let log = RawLog::open(spill, header).map_err(|error| Ended::Internal(error.to_string()))?;
     let summary = checked(&log)?;
-    Ok(Finished { log, summary, report, dropped })
+    Ok(Finished { log, summary, report, dropped, changed })
 }
 
 /// What the log comes to, if its times add up.
@@ -254,7 +260,7 @@ pub fn run_here(
     let mut machine = Machine::new(Native::new(policy, &mut records), program, setup);
     let outcome = machine.run();
     let duration = outcome.duration;
-    judge_machine(machine.kernel(), outcome, info.name, workload, standard)?;
+    judge_machine(machine.kernel(), outcome, info.name, (workload, nr_cpus), standard)?;
     drop(machine);
     let task = |task: &schedlab_workload::Task| LogTask {
         pid: task.pid,
@@ -278,7 +284,7 @@ pub fn run_here(
     Ok(log)
 }
 
-/// What to make of a machine that was run in this process, by whoever measures inside it. Its log is not looked at.
+/// What to make of a machine of so many CPUs that was run in this process, by whoever measures inside it. Its log is not looked at.
 ///
 /// # Errors
 /// [`Ended`].
@@ -286,14 +292,16 @@ pub fn judge_machine(
     kernel: &mut impl Kernel,
     outcome: Outcome,
     sched: &str,
-    workload: &Workload,
+    (workload, nr_cpus): (&Workload, u32),
     standard: Standard,
 ) -> Result<(), Ended> {
     let (warnings, refused) = (kernel.warnings(), kernel.refused());
     let end = RunEnd::of(outcome.end, outcome.duration);
-    let (warnings, refused) = (&warnings, &refused);
-    let end = EndOfRun { sched, workload, end: &end, after: outcome.duration, warnings, refused };
-    end.judge(standard, Vec::new)
+    let mut changed = workload.changed_experiment(nr_cpus);
+    changed.extend(refused);
+    let (warnings, changed) = (&warnings, &changed);
+    let end = EndOfRun { sched, workload, end: &end, after: outcome.duration, warnings, changed };
+    end.judge(standard, || None)
 }
 
 /// Everything that the judge looks at, wherever the run was made.
@@ -303,12 +311,12 @@ struct EndOfRun<'a> {
     end: &'a RunEnd,
     after: Span,
     warnings: &'a [String],
-    refused: &'a BTreeMap<String, u64>,
+    changed: &'a BTreeMap<String, u64>,
 }
 
 impl EndOfRun<'_> {
-    /// The one place where the end of a run is judged. `last` gives the log's last records.
-    fn judge(&self, standard: Standard, last: impl FnOnce() -> Vec<String>) -> Result<(), Ended> {
+    /// The one place where the end of a run is judged. `log` gives what was logged of a run that died.
+    fn judge(&self, standard: Standard, log: impl FnOnce() -> Option<RawLog>) -> Result<(), Ended> {
         let sched = || self.sched.to_string();
         match self.end {
             RunEnd::AllDone | RunEnd::Duration => {}
@@ -318,6 +326,16 @@ impl EndOfRun<'_> {
             }
             RunEnd::Misbehaved { report } => {
                 let reason = report.reason.clone();
+                let misbehaved = || {
+                    let log = log();
+                    Ended::Misbehaved {
+                        sched: sched(),
+                        report: report.clone(),
+                        warnings: self.warnings.to_vec(),
+                        last: log.as_ref().map_or_else(Vec::new, last_records),
+                        log: log.map(Box::new),
+                    }
+                };
                 return Err(match report.kind {
                     ExitKind::Refused => Ended::Refused { reason },
                     ExitKind::Log => Ended::Log(reason),
@@ -327,12 +345,7 @@ impl EndOfRun<'_> {
                     | ExitKind::Contract
                     | ExitKind::Scheduler
                     | ExitKind::Crash
-                    | ExitKind::Stall => Ended::Misbehaved {
-                        sched: sched(),
-                        report: report.clone(),
-                        warnings: self.warnings.to_vec(),
-                        last: last(),
-                    },
+                    | ExitKind::Stall => misbehaved(),
                 });
             }
         }
@@ -344,8 +357,8 @@ impl EndOfRun<'_> {
         if no_warning && !self.warnings.is_empty() {
             return Err(Ended::Warned { sched: sched(), warnings: self.warnings.to_vec() });
         }
-        if let Some((request, times)) = self.refused.first_key_value().filter(|_| as_asked) {
-            return Err(Ended::NotAsAsked { sched: sched(), request: request.clone(), times: *times });
+        if let Some((what, times)) = self.changed.first_key_value().filter(|_| as_asked) {
+            return Err(Ended::NotAsAsked { sched: sched(), what: what.clone(), times: *times });
         }
         Ok(())
     }

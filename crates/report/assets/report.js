@@ -642,6 +642,7 @@ function section(run, n) {
   const commands = [...run.next, ...(run.command ? [["the same again", run.command]] : [])];
   return el("section", { id: "run" + n },
     data.runs.length > 1 ? [el("h2", {}, label(run)), el("p", {}, facts)] : el("p", {}, facts),
+    list(run.changed_title, Object.entries(run.changed_experiment).map(([what, n]) => `${count(n)} × ${what}`)),
     run.params.length ? el("p", {}, "Parameters that differ from the default: ", el("code", {}, run.params.map(p => p.join("=")).join("  "))) : null,
     run.hidden ? el("div", { class: "panel warn" }, run.hidden, " What it could not see is unknown; hatched in the timeline: nobody saw what the CPU did.") : null,
     tiles(run), timeline.element,

@@ -86,6 +86,7 @@ fn run(run: &RunReport) -> Value {
         "cpus": header.nr_cpus, "hz": header.hz, "duration_ns": summary.duration_ns,
         "params": header.params, "end": facts.end, "command": facts.command,
         "wall_ns": facts.wall_ns, "kernel_ns": facts.kernel_ns,
+        "changed_experiment": facts.changed_experiment, "changed_title": crate::terminal::CHANGED,
         "dropped": facts.dropped, "warnings": facts.warnings, "notes": facts.notes,
         "next": facts.next_steps.iter().map(|step| json!([step.what, step.command])).collect::<Vec<_>>(),
         "records": system.records, "switches": known(system.switches, idle), "migrations": known(system.migrations, cpu_time),

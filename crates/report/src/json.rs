@@ -1,6 +1,6 @@
 //! The result of a run as JSON: names are a contract (fields are added, never renamed or removed).
 //!
-//! `wall_ns` and `kernel_ns` are the only fields that differ between equal runs.
+//! `wall_ns` and `kernel_ns` are the only fields that differ between equal runs; with `--reproducible` they are 0.
 //!
 //! A number that the log's observer could not know is `null`, and the object has a field `unknown` that says why:
 //!
@@ -44,10 +44,12 @@ impl Serialize for Run<'_> {
         let mut unknown = Unknowns::default();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema", &SCHEMA)?;
+        map.serialize_entry("changed_experiment", &Changed(&facts.changed_experiment))?;
         map.serialize_entry("sched", &header.sched)?;
         map.serialize_entry("cpus", &header.nr_cpus)?;
         map.serialize_entry("hz", &header.hz)?;
         map.serialize_entry("duration_ns", &header.duration.as_ns())?;
+        map.serialize_entry("seed", &facts.seed)?;
         unknown.number(&mut map, "switches", system.switches, idle)?;
         unknown.number(&mut map, "migrations", system.migrations, cpu_time)?;
         map.serialize_entry("wall_ns", &facts.wall_ns)?;
@@ -99,6 +101,20 @@ impl Serialize for Run<'_> {
         map.serialize_entry("tasks", &Tasks(self.0))?;
         map.serialize_entry("kernel_threads", &KernelThreads(self.0))?;
         map.end()
+    }
+}
+
+/// A list: what, and how many times.
+struct Changed<'a>(&'a BTreeMap<String, u64>);
+
+impl Serialize for Changed<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Change<'a> {
+            what: &'a str,
+            times: u64,
+        }
+        serializer.collect_seq(self.0.iter().map(|(what, times)| Change { what, times: *times }))
     }
 }
 

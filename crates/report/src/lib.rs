@@ -40,7 +40,7 @@ pub use jobs::{DeadlineMark, deadline_marks};
 pub use json::{SCHEMA, json};
 pub use perfetto::{PerfettoOptions, PerfettoStats, perfetto, write_perfetto};
 pub use report::RunReport;
-pub use terminal::{Style, clip, terminal, wrapped};
+pub use terminal::{CHANGED, Style, changed_experiment, clip, terminal, wrapped};
 pub use timeline::{CELL_GROUPS, Cell, Detail, Timeline, Window, WindowRun};
 pub use tracedat::{Extra, TraceDatError, TraceDatOptions, TraceDatStats, trace_dat};
 pub use worst::{wasted_json, wasted_stretch_json, wasted_terminal, worst_stretches};

@@ -6,6 +6,7 @@ use crate::units::{count, percent, time};
 use schedlab_instruments::{Quantity, SystemStats, WhyUnknown};
 use schedlab_log::Fact;
 use schedlab_stdx::escape::visible;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::IsTerminal;
 
@@ -43,6 +44,9 @@ impl Style {
     }
 }
 
+/// What stands over [`RunFacts::changed_experiment`](crate::RunFacts::changed_experiment).
+pub const CHANGED: &str = "this is not the experiment that was asked for";
+
 /// Width of the summary in columns.
 const WIDTH: usize = 100;
 /// Rows of the CPU picture; more CPUs share rows.
@@ -55,6 +59,7 @@ const GROUPS_BY_DELAY: usize = 3;
 pub fn terminal(run: &RunReport, style: Style) -> String {
     let mut text = String::new();
     title(&mut text, run, style);
+    changed_experiment(&mut text, &run.facts.changed_experiment, style);
     cpus(&mut text, run, style);
     scheduling(&mut text, run, style);
     groups(&mut text, run, style);
@@ -120,6 +125,17 @@ fn title(text: &mut String, run: &RunReport, style: Style) {
         let params: Vec<String> =
             header.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
         line(text, &style.dim(&clip(&format!("with {}", params.join(" ")), WIDTH)));
+    }
+}
+
+/// That it is not the experiment that was asked for, and why; nothing if it is.
+pub fn changed_experiment(text: &mut String, changed: &BTreeMap<String, u64>, style: Style) {
+    if changed.is_empty() {
+        return;
+    }
+    line(text, &format!("\n{}", style.paint("31", CHANGED)));
+    for (what, times) in changed {
+        wrapped(text, &format!("{:>9}  {what}", count(*times)));
     }
 }
 

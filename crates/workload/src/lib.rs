@@ -15,6 +15,7 @@
 
 pub mod binary;
 pub mod build;
+mod changed;
 pub mod check;
 mod deadlock;
 mod dependencies;

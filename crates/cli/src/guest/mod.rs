@@ -1,5 +1,6 @@
 //! `schedlab guest`: what does real Linux do with this workload? Boots a distributor's kernel in QEMU and gives its schedule log.
 
+use crate::changes;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
@@ -11,6 +12,7 @@ use schedlab_report::{Detail, NextStep, PerfettoOptions, RunFacts, RunReport, St
 use schedlab_units::Span;
 use schedlab_workload::Workload;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 mod calibrate;
@@ -202,7 +204,10 @@ fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     guest.log.header.params.extend(args.kernel_arg.iter().map(|word| (word.clone(), String::new())));
     let summary = summarize(&guest.log)
         .map_err(|error| Failure::Internal(format!("the guest's log contradicts itself: {error}")))?;
-    let facts = facts(args, &guest, name);
+    let mut changed = workload.changed_experiment(args.cpus);
+    changed.extend(guest.report.refused());
+    changes::refuse(&changed, ui)?;
+    let facts = facts(args, &guest, (name, changed));
     if let Some(path) = &args.log {
         schedlab_log::write(path, &guest.log).map_err(Failure::input)?;
     }
@@ -224,7 +229,7 @@ fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-fn facts(args: &RunArgs, guest: &GuestRun, workload: String) -> RunFacts {
+fn facts(args: &RunArgs, guest: &GuestRun, (workload, changed): (String, BTreeMap<String, u64>)) -> RunFacts {
     let report = &guest.report;
     let mut notes = vec![
         format!("{}; {}", report.package, report.qemu),
@@ -238,7 +243,7 @@ fn facts(args: &RunArgs, guest: &GuestRun, workload: String) -> RunFacts {
             )
         },
     ];
-    if report.wall_ms == 0 {
+    if report.wall_ms == 0 && !output::is_reproducible() {
         notes.push("from the cache; --fresh boots again".to_string());
     }
     let series = guest.log.header.sched.trim_start_matches("guest-");
@@ -256,8 +261,9 @@ fn facts(args: &RunArgs, guest: &GuestRun, workload: String) -> RunFacts {
     RunFacts {
         workload,
         command: crate::execute::command_line(),
+        changed_experiment: changed,
         end: format!("stopped after {}", guest.log.header.duration),
-        wall_ns: report.wall_ms * 1_000_000,
+        wall_ns: output::host_ns(report.wall_ms * 1_000_000),
         dropped: report.dropped.clone(),
         notes,
         next_steps,

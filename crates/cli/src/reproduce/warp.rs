@@ -154,6 +154,7 @@ fn recording(path: &Path, ui: &Ui) -> Result<Recording> {
             path.display()
         )));
     };
+    crate::changes::tell_of(&loaded.name, &loaded.workload, None, ui)?;
     let like = LIKE.iter().find(|(part, _)| loaded.name.contains(part)).map(|(_, row)| *row);
     Ok(Recording { name: loaded.name, like, workload: loaded.workload, recorded })
 }

@@ -1,6 +1,7 @@
 //! `schedlab run` with several workloads or seeds: many runs at once on all cores, results in order.
 
 use super::{RunArgs, plan};
+use crate::changes;
 use crate::execute::{Files, Plan, conclude, execute, write_files};
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -11,6 +12,7 @@ use schedlab_report::Style;
 use schedlab_report::units::{count, time};
 use schedlab_runner::pool;
 use schedlab_topology::Topology;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What a run gives.
@@ -18,6 +20,8 @@ struct One {
     /// The result as `--json` has it; empty if the run failed.
     json: String,
     row: Vec<String>,
+    /// What made it another experiment.
+    changed: BTreeMap<String, u64>,
     /// Exit status and sentence.
     failure: Option<(u8, String)>,
 }
@@ -36,6 +40,9 @@ pub(crate) fn run_many(args: &RunArgs, topology: &Topology, variations: &[Variat
         let paths = std::iter::once(&args.workload).chain(&args.more);
         paths.map(|path| load(path, ui)).collect::<std::result::Result<Vec<Loaded>, _>>()?
     };
+    for loaded in &workloads {
+        changes::refuse(&loaded.workload.changed_experiment(topology.nr_cpus()), ui)?;
+    }
     let subject = super::subject(args, topology, ui)?;
     let name = subject.scheduler.name();
     let step = ui.step(format!("{nr_runs} runs under {name}"));
@@ -46,7 +53,8 @@ pub(crate) fn run_many(args: &RunArgs, topology: &Topology, variations: &[Variat
             template.as_ref().map(|path| expand(path, index, &loaded.name, variation))
         };
         let files = Files { log: files(&args.log), perfetto: files(&args.perfetto), html: files(&args.html) };
-        one_run(&plan(args, loaded, &subject, topology, variation), variation, &files)
+        let plan = Plan { crash_log: files.log.clone(), ..plan(args, loaded, &subject, topology, variation) };
+        one_run(&plan, variation, &files, ui)
     };
     let done = |done: usize| step.progress(format!("{done} of {nr_runs} runs under {name}"));
     let results = pool::map(nr_runs, args.many.jobs(), one, done)?;
@@ -56,17 +64,17 @@ pub(crate) fn run_many(args: &RunArgs, topology: &Topology, variations: &[Variat
     conclude_all(&results)
 }
 
-fn one_run(plan: &Plan<'_>, variation: &Variation, files: &Files) -> One {
+fn one_run(plan: &Plan<'_>, variation: &Variation, files: &Files, ui: &Ui) -> One {
     let seed = variation.perturb.map_or_else(|| "-".to_string(), |perturb| perturb.seed.to_string());
     let mut row = vec![plan.loaded.name.clone(), seed];
-    let finished = match execute(plan, &Ui::silent()).and_then(|finished| {
+    let finished = match execute(plan, &ui.silent()).and_then(|finished| {
         write_files(files, &finished)?;
         Ok(finished)
     }) {
         Ok(finished) => finished,
         Err(failure) => {
             let failure = (failure.code(), failure.sentence().to_string());
-            return One { json: String::new(), row, failure: Some(failure) };
+            return One { json: String::new(), row, changed: BTreeMap::new(), failure: Some(failure) };
         }
     };
     let mut json = Vec::new();
@@ -83,7 +91,8 @@ fn one_run(plan: &Plan<'_>, variation: &Variation, files: &Files) -> One {
         finished.facts.end.clone(),
     ]);
     let failure = conclude(&finished).err().map(|failure| (failure.code(), failure.sentence().to_string()));
-    One { json: String::from_utf8(json).expect("JSON is UTF-8"), row, failure }
+    let changed = finished.facts.changed_experiment.clone();
+    One { json: String::from_utf8(json).expect("JSON is UTF-8"), row, changed, failure }
 }
 
 const COLUMNS: [&str; 9] =
@@ -99,6 +108,13 @@ fn show(args: &RunArgs, topology: &Topology, sched: &str, results: &[One]) -> Re
     let style = Style::detect();
     let plural = if topology.nr_cpus() == 1 { "" } else { "s" };
     println!("\n{} · {} CPU{plural} · {} runs", style.bold(sched), topology.nr_cpus(), results.len());
+    let mut changed: BTreeMap<String, u64> = BTreeMap::new();
+    for (what, times) in results.iter().flat_map(|one| &one.changed) {
+        *changed.entry(what.clone()).or_default() += times;
+    }
+    let mut first = String::new();
+    schedlab_report::changed_experiment(&mut first, &changed, style);
+    print!("{first}");
     let width = |column: usize| {
         let cells = results.iter().filter_map(|one| one.row.get(column)).map(|cell| cell.chars().count());
         cells.chain([COLUMNS[column].len()]).max().unwrap_or(0)

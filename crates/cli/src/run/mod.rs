@@ -150,9 +150,11 @@ fn plan<'a>(
         topology: topology.clone(),
         duration: args.duration,
         perturb: variation.perturb,
+        seed: variation.number(),
         costs: variation.costs,
         actions: args.at.actions(),
         stall_limit: Duration::from_nanos(args.stall.as_ns()),
+        crash_log: args.log.clone(),
         command: command_line(),
     }
 }

@@ -304,6 +304,7 @@ fn simulate(
         let run = schedlab_lab::run(&request, Standard::Shown)?;
         warnings.extend(run.report.warnings.iter().filter_map(|text| text.lines().next()).map(str::to_owned));
         if index == 0 {
+            crate::changes::tell(&format!("{}, simulated", case.workload), &run.changed, ui)?;
             keep_log(args, case, "simulated", &MemLog::read(&run.log).map_err(Failure::input)?)?;
         }
         let measures = Measures::of_first(&run.log, workload.tasks.len());

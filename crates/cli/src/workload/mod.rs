@@ -257,7 +257,9 @@ fn open(path: &Path, ui: &Ui) -> Result<Source> {
         Some(source) => Ok(source),
         None => {
             drop(step);
-            Ok(Source::from(schedlab_lab::load(path, ui)?.workload))
+            let loaded = schedlab_lab::load(path, ui)?;
+            crate::changes::tell_of(&loaded.name, &loaded.workload, None, ui)?;
+            Ok(Source::from(loaded.workload))
         }
     }
 }

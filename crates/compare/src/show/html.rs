@@ -36,6 +36,12 @@ pub fn html(title: &str, scenarios: &[Compared], gates: &[Gate], command: &str) 
 fn scenario(page: &mut Page, compared: &Compared, gates: &[Gate]) {
     let plural = if compared.nr_cpus == 1 { "" } else { "s" };
     page.section(&format!("{} · {} CPU{plural}", compared.workload, compared.nr_cpus), "");
+    if !compared.changed_experiment.is_empty() {
+        page.warning(schedlab_report::CHANGED);
+        for (what, times) in &compared.changed_experiment {
+            page.warning(&format!("{times} × {what}"));
+        }
+    }
     let duration =
         compared.duration.map(|d| format!(", at most {}", units::time(d.as_ns()))).unwrap_or_default();
     page.note(&format!(

@@ -79,6 +79,8 @@ fn scenario(compared: &Compared, gates: &[Gate]) -> Value {
                "quantity": interval(&result.judgement.interval)})
     });
     json!({
+        "changed_experiment": compared.changed_experiment.iter()
+            .map(|(what, times)| json!({"what": what, "times": times})).collect::<Vec<_>>(),
         "workload": compared.workload,
         "cpus": compared.nr_cpus,
         "duration_ns": compared.duration.map(|duration| duration.as_ns()),

@@ -37,6 +37,7 @@ fn title(text: &mut String, compared: &Compared, style: Style) {
     parts.extend(compared.duration.map(|duration| format!("at most {}", units::time(duration.as_ns()))));
     parts.push(format!("{nr_seeds} replay{} each (seed {})", plural(nr_seeds), seeds_text(&compared.seeds)));
     line(text, &format!("\n{}", parts.join(" · ")));
+    schedlab_report::changed_experiment(text, &compared.changed_experiment, style);
     let intervals = format!(
         "{} % intervals of the mean difference within seeds; Holm's correction decides what is shown",
         percentage(compared.confidence)

@@ -118,7 +118,7 @@ pub(super) fn probe(
     let mut machine = Machine::new(kernel, program, setup);
     let outcome = machine.run();
     let timed = machine.kernel();
-    judge_machine(timed, outcome, "real Linux", &workload, Standard::AsAsked).map_err(ended)?;
+    judge_machine(timed, outcome, "real Linux", (&workload, 1), Standard::AsAsked).map_err(ended)?;
     Ok(Times {
         select_wall_ns: median(&mut timed.yields_ns),
         sleep_wake_wall_ns: median(&mut timed.changes_ns),

@@ -107,7 +107,7 @@ fn warnings_and_refused_requests_end_a_run_only_where_the_caller_says_so() {
     for standard in [NoWarning, AsAsked] {
         assert_eq!(spoilt(standard, true, false), Err((FailureKind::Finding, warned.clone())));
     }
-    let refused = "fifo refused a request of the workload, 3 times: nice -21".to_string();
+    let refused = "fifo did not run the experiment that was asked for: nice -21 (3 times)".to_string();
     assert_eq!(spoilt(AsAsked, false, true), Err((FailureKind::Input, refused)));
 }
 

@@ -12,6 +12,7 @@
 
 use super::engine::Deriver;
 use super::tasks::Where;
+use crate::changed::{UNKNOWN_AFFINITY, UNKNOWN_CHANGE, UNKNOWN_DEADLINE};
 use crate::{CgroupId, EventKind, ParamChange};
 use schedlab_trace::{PRIO_UNKNOWN, Pid, Syscall};
 use schedlab_units::{Nice, Policy, SchedParams, TaskId};
@@ -92,7 +93,7 @@ impl Deriver<'_> {
             None => params_for(prio, None, None),
         };
         if params.is_none() {
-            self.count("task with unknown deadline parameters, taken as normal", 1);
+            self.count(UNKNOWN_DEADLINE, 1);
         }
         if row.is_none() && (0..=98).contains(&prio) {
             self.count("real-time task of which the trace does not tell FIFO from RR, taken as FIFO", 1);
@@ -143,10 +144,7 @@ impl Deriver<'_> {
         let awaiting = std::mem::take(&mut self.tasks.list[task].prio.awaiting);
         if let Some((_, _, policy)) = awaiting.last().copied() {
             let Some(new) = params_for(prio, old, policy) else {
-                self.count(
-                    "change to deadline parameters that the trace does not tell, left out",
-                    awaiting.len() as u64,
-                );
+                self.count(UNKNOWN_CHANGE, awaiting.len() as u64);
                 self.remove_prio_events(&awaiting);
                 return;
             };
@@ -162,7 +160,7 @@ impl Deriver<'_> {
             return;
         }
         let Some(new) = params_for(prio, old, None) else {
-            self.count("change to deadline parameters that the trace does not tell, left out", 1);
+            self.count(UNKNOWN_CHANGE, 1);
             return;
         };
         self.count("change of priority without a call in the trace, placed where it was first seen", 1);
@@ -213,7 +211,7 @@ impl Deriver<'_> {
                 return;
             }
             Syscall::SchedSetAffinity { .. } => {
-                self.count("change of affinity, whose mask is not in the trace, left out", 1);
+                self.count(UNKNOWN_AFFINITY, 1);
                 return;
             }
             Syscall::SchedSetScheduler { pid, .. }
