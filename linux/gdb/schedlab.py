@@ -190,6 +190,19 @@ class Domains(gdb.Command):
             domain = domain["parent"]
 
 
+class Begins(gdb.Breakpoint):
+    """The program is about to start the run: what it forks from now on is followed. What it forked before (make and the
+    compiler, for a tree of the user's) was not."""
+
+    def __init__(self):
+        super().__init__("schedlab_run_begins", internal=True)
+
+    def stop(self):
+        gdb.execute("set follow-fork-mode child")
+        self.enabled = False
+        return False
+
+
 class PowerOn(gdb.Breakpoint):
     """When the kernel object is there, before its first instruction: say where to stop."""
 
@@ -264,6 +277,8 @@ def then(command):
         asked = None    # said once
 
 
+gdb.execute("set follow-fork-mode parent")
+Begins()
 Time()
 Cpus()
 Runqueue()

@@ -5,9 +5,12 @@ use crate::execute::command_line;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::seeds::{PerturbSpec, Seeds};
+use crate::tunables::meant;
 use crate::ui::Ui;
+use crate::values::{Params, Swept, combinations};
 use clap::Args;
 use schedlab_compare::gate::Outcome;
+use schedlab_compare::show::Tasks;
 use schedlab_compare::{Compared, Gate, Samples, show};
 use schedlab_lab::{Ensemble, FailureKind, Loaded, Subject, SubjectSpec, load};
 use schedlab_machine::Perturb;
@@ -18,6 +21,9 @@ use schedlab_topology::Topology;
 use schedlab_units::Span;
 use std::path::PathBuf;
 
+/// Lines about single tasks, unless all are asked for.
+const TASKS_SHOWN: usize = 8;
+
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
     /// Workloads (text or binary), traces, or folders with one of them; each is compared by itself.
@@ -27,6 +33,13 @@ pub(crate) struct CompareArgs {
     /// Linux with other ticks). The first is the baseline.
     #[arg(long, value_name = "SPEC", required = true)]
     pub sched: Vec<SubjectSpec>,
+    /// A parameter of every scheduler, NAME=VALUE; may be given several times.
+    #[arg(long, value_name = "K=V", value_parser = crate::parse::parse_param)]
+    pub param: Vec<(String, String)>,
+    /// Each scheduler with each value of a parameter: NAME=VALUE,VALUE,... (a comma within a value is written \,); given
+    /// several times, with each combination. The first scheduler with the first value is the baseline.
+    #[arg(long, value_name = "K=V,V")]
+    pub sweep: Vec<Swept>,
     /// Numbers of CPUs, all alike: 4 or 2,4,8; each is compared by itself.
     #[arg(long, value_name = "N", conflicts_with = "machine", value_delimiter = ',', value_parser = crate::parse::parse_cpus)]
     pub cpus: Vec<Topology>,
@@ -58,9 +71,12 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]
     pub confidence: f64,
     /// Exit with status 1 if this is shown of any scheduler against the baseline: 'p99>5%', 'migrations>+100',
-    /// 'cc1:wakeup_latency.max>20ms'; may be given several times.
+    /// 'cc1:wakeup_latency.max>20ms', 'misses>0'; may be given several times.
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<Gate>,
+    /// List every task of which a change is shown, not the most telling ones.
+    #[arg(long)]
+    pub all_tasks: bool,
     /// Write an HTML page with drawings.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -70,7 +86,8 @@ pub(crate) struct CompareArgs {
 }
 
 pub(crate) fn compare(args: &CompareArgs, ui: &Ui) -> Result<()> {
-    check(args)?;
+    let combinations = combinations(&args.sweep)?;
+    check(args, combinations.len())?;
     let workloads =
         args.workloads.iter().map(|path| load(path, ui)).collect::<std::result::Result<Vec<Loaded>, _>>()?;
     let machines = if args.cpus.is_empty() { &args.machine } else { &args.cpus };
@@ -83,19 +100,19 @@ pub(crate) fn compare(args: &CompareArgs, ui: &Ui) -> Result<()> {
         check_subjects(args, loaded)?;
         for topology in machines {
             changes::refuse(&loaded.workload.changed_experiment(topology.nr_cpus()), ui)?;
-            let contenders = contenders(args, topology, ui)?;
+            let contenders = contenders(args, &combinations, topology, ui)?;
             scenarios.push(one(args, loaded, topology, &contenders, &seeds, ui)?);
         }
     }
     scenarios.iter().try_for_each(|compared| changes::refuse(&compared.changed_experiment, ui))?;
     write(args, &scenarios)?;
-    conclude(args, &scenarios)
+    conclude(args, &scenarios, ui)
 }
 
-fn check(args: &CompareArgs) -> Result<()> {
-    if args.sched.len() < 2 {
+fn check(args: &CompareArgs, nr_combinations: usize) -> Result<()> {
+    if args.sched.len() * nr_combinations < 2 {
         return Err(Failure::Input(
-            "a comparison needs two schedulers: give --sched twice, the baseline first".to_string(),
+            "a comparison needs two schedulers: give --sched twice, the baseline first, or --sweep NAME=VALUE,VALUE".to_string(),
         ));
     }
     if args.cpus.is_empty() && args.machine.is_empty() {
@@ -138,12 +155,20 @@ fn check_subjects(args: &CompareArgs, loaded: &Loaded) -> Result<()> {
     Ok(())
 }
 
-fn contenders(args: &CompareArgs, topology: &Topology, ui: &Ui) -> Result<Vec<Subject>> {
-    let one = |spec: &SubjectSpec| {
-        let subject = spec.resolve(ui.setting(args.hz, topology))?;
+fn contenders(
+    args: &CompareArgs,
+    combinations: &[Params],
+    topology: &Topology,
+    ui: &Ui,
+) -> Result<Vec<Subject>> {
+    let one = |(spec, swept): (&SubjectSpec, &Params)| {
+        let mut subject = spec.and(&args.param).and(swept).resolve(ui.setting(args.hz, topology))?;
+        for (name, value) in args.param.iter().chain(swept) {
+            subject.label.push_str(&format!(":{name}={value}"));
+        }
         Ok(if args.ticks == "staggered" { subject.with(SKEW_TICK, "1") } else { subject })
     };
-    args.sched.iter().map(one).collect()
+    args.sched.iter().flat_map(|spec| combinations.iter().map(move |swept| (spec, swept))).map(one).collect()
 }
 
 fn one(
@@ -181,20 +206,27 @@ fn write(args: &CompareArgs, scenarios: &[Compared]) -> Result<()> {
         return Ok(());
     }
     let style = Style::detect();
+    let tasks = if args.all_tasks { Tasks::All } else { Tasks::Most(TASKS_SHOWN) };
     for compared in scenarios {
-        print!("{}", show::terminal(compared, &args.fail_if, style));
+        print!("{}", show::terminal(compared, &args.fail_if, tasks, style));
     }
     Ok(())
 }
 
 /// Exit status: a bug of ours before a misbehaving scheduler before bad input before a finding.
-fn conclude(args: &CompareArgs, scenarios: &[Compared]) -> Result<()> {
+fn conclude(args: &CompareArgs, scenarios: &[Compared], ui: &Ui) -> Result<()> {
     let worst = scenarios.iter().filter_map(Compared::worst_failure).max();
     if let Some(kind) = worst {
         let sentence = match kind {
             FailureKind::Internal => "some runs hit a bug of ours",
             FailureKind::Misbehaved => "a scheduler misbehaved; 'schedlab run --seed N' repeats it",
-            FailureKind::Input => "some runs could not be made",
+            FailureKind::Input => {
+                let failed = scenarios.iter().find_map(|compared| compared.first_failure(kind));
+                let (more, reason) = failed.map_or_else(Default::default, |(subject, reason)| {
+                    (subject.linux().map(|linux| meant(reason, linux, ui)).unwrap_or_default(), reason)
+                });
+                return Err(Failure::Input(format!("some runs could not be made: {reason}{more}")));
+            }
             FailureKind::Finding => "a scheduler warned during a run",
         };
         return Err(Failure::of(kind, sentence.into()));
@@ -203,7 +235,7 @@ fn conclude(args: &CompareArgs, scenarios: &[Compared]) -> Result<()> {
         let no_data = compared.gates.iter().find(|result| result.judgement.outcome == Outcome::NoData);
         if let Some(result) = no_data {
             return Err(Failure::Input(format!(
-                "--fail-if '{}' cannot be judged: {} gives no such numbers (no wakeups, or no task that exits?)",
+                "--fail-if '{}' cannot be judged: {} gives no such numbers (no wakeups, no task that exits, or no job with a deadline?)",
                 args.fail_if[result.gate].text, compared.workload
             )));
         }

@@ -66,6 +66,8 @@ pub(crate) fn debug(args: &DebugArgs, ui: &Ui) -> Result<()> {
     let mut command = Command::new(gdb);
     // gdb would complain that breakpoints in the kernel object cannot be set yet, and that we have no scripts of our own
     command.arg("-q").arg("-iex").arg("set auto-load no").env(PATIENT, "1");
+    // gdb quotes the program's arguments for a shell: there must be one, and one that reads them so
+    command.env("SHELL", "/bin/sh");
     if args.batch {
         command.arg("-batch");
     }
@@ -74,11 +76,9 @@ pub(crate) fn debug(args: &DebugArgs, ui: &Ui) -> Result<()> {
         "set pagination off",
         "set debuginfod enabled off",
         "set breakpoint pending on",
-        // the run itself is a child process; its parent waits for it
-        "set follow-fork-mode child",
+        // the run itself is a child process, which the helper follows; its parent waits for it
         "set detach-on-fork on",
         "set schedule-multiple off",
-        "set startup-with-shell off",
         "set print thread-events off",
         "set print inferior-events off",
     ] {

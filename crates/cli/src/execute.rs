@@ -3,6 +3,7 @@
 use crate::changes;
 use crate::failure::{Failure, Result};
 use crate::output;
+use crate::tunables::meant;
 use crate::ui::Ui;
 use schedlab_instruments::jobs::job_report;
 use schedlab_instruments::{Summary, TaskStats, for_each_picture};
@@ -79,16 +80,34 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
         stall_limit: if std::env::var_os(PATIENT).is_some() { Duration::MAX } else { plan.stall_limit },
         ..plan.subject.on(&plan.loaded.workload, plan.topology.clone())
     };
-    let run = schedlab_lab::run(&request, Standard::Shown).map_err(|ended| failed(&ended, plan))?;
+    if request.stall_limit == Duration::MAX {
+        schedlab_run_begins();
+    }
+    let run = schedlab_lab::run(&request, Standard::Shown).map_err(|ended| failed(&ended, plan, ui))?;
     drop(step);
     changes::refuse(&run.changed, ui)?;
     finish(run, plan)
 }
 
-/// Of a run that misbehaved the log is kept, where one was asked for: what led to it is in there.
-fn failed(ended: &Ended, plan: &Plan<'_>) -> Failure {
+/// A place for a debugger: the kernel is built, and the next process to be forked is the run's. Compilers before it are none of
+/// its business.
+// SAFETY: the name is the project's own; nothing else in this program defines it.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn schedlab_run_begins() {
+    std::hint::black_box(());
+}
+
+/// What there is to say of a run that failed. The log of one that misbehaved is kept, where one was asked for: what led to it
+/// is in there.
+fn failed(ended: &Ended, plan: &Plan<'_>, ui: &Ui) -> Failure {
     let mut text = ended.to_string();
-    let Ended::Misbehaved { log, .. } = ended else { return Failure::of(ended.kind(), text) };
+    let Ended::Misbehaved { log, .. } = ended else {
+        if let (Ended::Refused { .. }, Some(linux)) = (ended, plan.subject.linux()) {
+            text.push_str(&meant(&text, linux, ui));
+        }
+        return Failure::of(ended.kind(), text);
+    };
     text.push_str(&format!("\n  repeat it with: {}", plan.command));
     if let (Some(path), Some(log)) = (&plan.crash_log, log) {
         let name = path.display();

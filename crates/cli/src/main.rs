@@ -42,6 +42,7 @@ mod seeds;
 mod tunables;
 mod ui;
 mod validate;
+mod values;
 mod wasted;
 mod workload;
 

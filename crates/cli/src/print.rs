@@ -29,10 +29,14 @@ pub(crate) fn stdout(text: &str) {
     let shown = if Style::detect().color { painted(text) } else { visible(text) };
     let mut out = std::io::stdout().lock();
     if let Err(error) = out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
-        let failure = unwritten(&error);
-        stderr(&format!("schedlab: {}", failure.sentence()));
-        std::process::exit(failure.code().into());
+        end_unwritten(&error);
     }
+}
+
+fn end_unwritten(error: &std::io::Error) -> ! {
+    let failure = unwritten(error);
+    stderr(&format!("schedlab: {}", failure.sentence()));
+    std::process::exit(failure.code().into());
 }
 
 /// Standard output did not take a result.
@@ -53,6 +57,13 @@ pub(crate) fn refused(error: &clap::Error) -> ! {
     if let Cow::Owned(shown) = visible(&text) {
         let _ = write!(std::io::stderr(), "{shown}");
         std::process::exit(error.exit_code());
+    }
+    if !error.use_stderr() {
+        // help and version are results
+        match error.print().and_then(|()| std::io::stdout().flush()) {
+            Ok(()) => std::process::exit(error.exit_code()),
+            Err(full) => end_unwritten(&full),
+        }
     }
     error.exit()
 }

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
 use schedlab_lab::{Standard, run};
-use schedlab_linux::tunable_name;
+use schedlab_linux::{NO_SUCH_PARAMETER, tunable_name};
 use schedlab_machine::kernel::{Action, FileRequest};
 use schedlab_runner::{LinuxObject, Request, Scheduler};
 use schedlab_topology::Topology;
@@ -130,6 +130,33 @@ pub(crate) fn tunables(linux: &LinuxObject, nr_cpus: u32, ui: &Ui) -> Result<Vec
     Ok(found)
 }
 
+/// More to a refusal of `--param NAME=VALUE` by a kernel that has no such parameter: which was probably meant, and what lists them.
+pub(crate) fn meant(reason: &str, linux: &LinuxObject, ui: &Ui) -> String {
+    let given = reason.strip_prefix("--param ").filter(|rest| rest.contains(NO_SUCH_PARAMETER));
+    let Some((name, _)) = given.and_then(|rest| rest.split_once('=')) else { return String::new() };
+    let lists = format!("'schedlab schedulers {}' lists them", linux.name);
+    let Ok(paths) = files(linux, ui) else { return format!("; {lists}") };
+    let known: Vec<String> = paths.iter().map(|path| tunable_name(path, linux.linux_version())).collect();
+    match near(name, &known)[..] {
+        [] => format!("; {lists}"),
+        ref near => format!("; did you mean {}? {lists}", near.join(" or ")),
+    }
+}
+
+/// Of the known names at most three that look like this one, the nearest first.
+fn near<'a>(name: &str, known: &'a [String]) -> Vec<&'a str> {
+    const SHOWN: usize = 3;
+    const ENOUGH: f64 = 0.7;
+    let score = |known: &str| match known.contains(name) {
+        true => 1.0 + name.len() as f64 / known.len() as f64,
+        false => strsim::normalized_damerau_levenshtein(name, known),
+    };
+    let mut scored: Vec<(f64, &str)> = known.iter().map(|known| (score(known), known.as_str())).collect();
+    scored.retain(|(score, _)| *score >= ENOUGH);
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    scored.into_iter().take(SHOWN).map(|(_, name)| name).collect()
+}
+
 /// The files that hold tunables.
 fn files(linux: &LinuxObject, ui: &Ui) -> Result<Vec<String>> {
     let list = |path: &str| FileRequest::List { path: path.to_owned() };
@@ -177,4 +204,19 @@ fn ask(
         ui.say(format!("note: {} warned: {warning}", linux.name));
     }
     Ok(report.readings.into_iter().map(|(_, name, result)| (name, result)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_not_there_leads_to_one_that_is() {
+        let known = ["base_slice_ns", "cfs_bandwidth_slice_us", "features", "nr_migrate"].map(String::from);
+        assert_eq!(near("base_slice", &known), ["base_slice_ns"]);
+        assert_eq!(near("base_slcie_ns", &known), ["base_slice_ns"]);
+        assert_eq!(near("slice", &known), ["base_slice_ns", "cfs_bandwidth_slice_us"]);
+        assert_eq!(near("featurs", &known), ["features"]);
+        assert!(near("nonsense", &known).is_empty());
+    }
 }

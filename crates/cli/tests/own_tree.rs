@@ -46,8 +46,15 @@ fn an_edit_is_in_the_next_run_within_20_s() {
     assert_ne!(edited, text, "the line to edit is not there");
     std::fs::write(&fair, edited).unwrap();
     let (slice, seconds) = run(workload, &sched);
+    // A2: make and the compiler run before the kernel does; the debugger stops in the kernel
+    let debug =
+        ["linux", "debug", "--stop-at", "40ms", "--batch", "--gdb", "bt 3", workload, "--sched", &sched];
+    let stopped = schedlab(&[&debug[..], &["--cpus", "1", "--duration", "100ms"]].concat());
+    let said = String::from_utf8_lossy(&stopped.stdout).into_owned();
     let removed = schedlab(&["linux", "remove", &name]);
     assert_eq!(slice, "2100000");
+    assert!(said.contains("schedlab: the first event from 40ms on, at 40."), "{said}");
+    assert!(said.contains("warp_stopped") && !said.contains("without this stop"), "{said}");
     assert!(seconds < 20.0, "{seconds} s from the edit to the end of the run");
     assert_eq!(removed.status.code(), Some(0));
     eprintln!("{seconds:.1} s");

@@ -3,12 +3,12 @@
 
 mod common;
 
-use common::{has_linux, json, root, schedlab};
+use common::{fails, has_linux, json, root, schedlab};
 use std::fs::{File, read, read_to_string, write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A camera bound to CPUs that a small machine lacks, and a task that asks for 60 % of a CPU by a reservation, twice.
+/// A6. A camera bound to CPUs that a small machine lacks, and a task that asks for 60 % of a CPU by a reservation, twice.
 fn cameras(folder: &Path) -> String {
     let path = folder.join("cameras.txt");
     let deadline = "policy=deadline runtime=6ms deadline=10ms period=10ms";
@@ -84,10 +84,13 @@ fn a_reservation_that_linux_refuses_is_said_first() {
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
 }
 
-/// `/dev/full` takes nothing: each command that prints says so, and ends with 2.
+/// C4. `/dev/full` takes nothing: each command that prints says so, and ends with 2.
 #[test]
 fn a_full_standard_output_is_bad_input_and_no_panic() {
     for args in [
+        vec!["--help"],
+        vec!["run", "--help"],
+        vec!["--version"],
         vec!["schedulers"],
         vec!["machines"],
         vec!["run", "samples/hand/figure1.txt", "--sched", "fifo", "--cpus", "1"],
@@ -124,7 +127,7 @@ fn a_full_standard_output_is_bad_input_and_no_panic() {
     }
 }
 
-/// A temporary folder of 64 KiB (in a mount namespace of its own, where this user may have one): the log has no room.
+/// C4. A temporary folder of 64 KiB (in a mount namespace of its own, where this user may have one): the log has no room.
 #[test]
 fn a_full_temporary_folder_is_bad_input() {
     let folder = tempfile::tempdir().unwrap();
@@ -156,49 +159,291 @@ fn a_full_temporary_folder_is_bad_input() {
     }
 }
 
+/// Every command that writes JSON or a page, twice into two folders: the same bytes.
 #[test]
 fn reproducible_results_are_equal_byte_by_byte() {
+    let figure = "samples/hand/figure1.txt";
+    let rt = "samples/hand/rt.txt";
     let folder = tempfile::tempdir().unwrap();
-    let name =
-        |name: &str, turn: u32| folder.path().join(format!("{turn}-{name}")).to_str().unwrap().to_string();
-    for (command, has_html) in [
-        (vec!["run", "samples/hand/rt.txt", "--sched", "eevdf", "--cpus", "2", "--duration", "1s"], true),
-        (
-            vec![
-                "compare",
-                "samples/hand/rt.txt",
-                "--sched",
-                "fifo",
-                "--sched",
-                "rr",
-                "--cpus",
-                "2",
-                "--runs",
-                "3",
-            ],
-            true,
-        ),
-        (vec!["fairness", "--shares", "3,2,1", "--sched", "vtrr,eevdf"], true),
-        (vec!["import", "samples/kv"], false),
-    ] {
-        let files: Vec<Vec<Vec<u8>>> = (1..=2)
-            .map(|turn| {
-                let (html, json) = (name("page.html", turn), name("result.json", turn));
-                let mut args = [&["--quiet", "--reproducible"], &command[..], &["--json", &json]].concat();
-                if has_html {
-                    args.extend(["--html", &html]);
-                }
-                let out = schedlab(&args);
-                assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
-                let written = if has_html { vec![html, json] } else { vec![json] };
-                written.iter().map(|path| read(path).unwrap()).collect()
-            })
-            .collect();
-        assert_eq!(files[0], files[1], "{command:?}");
-    }
-    let plain =
-        json(&["--quiet", "run", "samples/hand/rt.txt", "--sched", "eevdf", "--cpus", "2", "--json", "-"]);
+    let log = |sched: &str| {
+        let path = folder.path().join(format!("{sched}.log")).to_str().unwrap().to_string();
+        let out = schedlab(&["--quiet", "run", rt, "--sched", sched, "--cpus", "2", "--log", &path]);
+        assert!(out.status.success());
+        path
+    };
+    let (fifo, rr) = (log("fifo"), log("rr"));
+    let in_two_folders = |command: &[&str], outputs: &[(&str, &str)]| {
+        let of_turn = |turn: u32| {
+            let here = folder.path().join(turn.to_string());
+            std::fs::create_dir_all(&here).unwrap();
+            let place = |name: &str| here.join(name).to_str().unwrap().to_string();
+            let named: Vec<String> = outputs.iter().map(|(_, name)| place(name)).collect();
+            let mut args = [&["--quiet", "--reproducible"], command].concat();
+            for ((option, _), path) in outputs.iter().zip(&named) {
+                args.extend([*option, path]);
+            }
+            let out = schedlab(&args);
+            let is_done = matches!(out.status.code(), Some(0 | 1)); // a difference is a finding
+            assert!(is_done, "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+            let written: Vec<Vec<u8>> = named.iter().map(|path| read(path).unwrap()).collect();
+            if outputs.is_empty() { vec![out.stdout] } else { written }
+        };
+        let (first, second) = (of_turn(1), of_turn(2));
+        assert!(first.iter().all(|bytes| !bytes.is_empty()), "{command:?}");
+        assert!(first == second, "{command:?}");
+    };
+    let both = [("--json", "result.json"), ("--html", "page.html")];
+    let json_only = &both[..1];
+    in_two_folders(&["run", rt, "--sched", "eevdf", "--cpus", "2", "--duration", "1s"], &both);
+    in_two_folders(
+        &["run", rt, "--sched", "eevdf", "--cpus", "2", "--duration", "1s", "--seed", "1-2"],
+        json_only,
+    );
+    in_two_folders(&["compare", rt, "--sched", "fifo", "--sched", "rr", "--cpus", "2", "--runs", "3"], &both);
+    in_two_folders(&["fairness", "--shares", "3,2,1", "--sched", "vtrr,eevdf"], &both);
+    in_two_folders(&["schedulability", "--sets", "2"], &both);
+    in_two_folders(&["import", "samples/kv"], json_only);
+    in_two_folders(&["wasted", &fifo], json_only);
+    in_two_folders(&["diff", &fifo, &rr], json_only);
+    in_two_folders(&["dependencies", "samples/kv", "--sched", "fifo", "--cpus", "2", "--json"], &[]);
+    in_two_folders(&["workload", "show", figure, "--json"], &[]);
+    in_two_folders(&["schedulers", "--json"], &[]);
+    let plain = json(&["--quiet", "run", rt, "--sched", "eevdf", "--cpus", "2", "--json", "-"]);
     assert!(plain["wall_ns"].as_u64().unwrap() > 0, "without --reproducible host time is told");
+}
+
+/// C11: what led to a crash is in the log that was asked for.
+#[test]
+fn the_log_of_a_run_that_died_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = ["--quiet", "run", "samples/hand/sleepers8.txt", "--cpus", "2", "--sched", "broken-lost"];
+    for name in ["crash.log", "crash.arrow"] {
+        let log = folder.path().join(name);
+        let (code, message) = fails(&[&run[..], &["--log", log.to_str().unwrap()]].concat());
+        assert_eq!(code, 3, "{message}");
+        assert!(
+            message.contains("the log up to then: ") && message.contains("repeat it with: "),
+            "{message}"
+        );
+        let last = message.lines().rev().find(|line| line.contains(" cpu")).unwrap().trim();
+        let read = schedlab(&[
+            "--quiet",
+            "export",
+            log.to_str().unwrap(),
+            "-o",
+            folder.path().join("all.txt").to_str().unwrap(),
+        ]);
+        assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+        assert!(read_to_string(folder.path().join("all.txt")).unwrap().contains(last), "{name}: no '{last}'");
+        std::fs::remove_file(folder.path().join("all.txt")).unwrap();
+    }
+    let many = folder.path().join("crash-{seed}.log");
+    let (code, _) = fails(&[&run[..], &["--seed", "1-2", "--log", many.to_str().unwrap()]].concat());
+    assert_eq!(code, 3);
+    assert!((1..=2).all(|seed| folder.path().join(format!("crash-{seed}.log")).exists()));
+}
+
+/// C12: a cache that cannot be written is looked into all the same; whoever must write there says where, and what to do.
+#[test]
+fn an_unwritable_cache_is_said_with_its_remedy() {
+    let with_cache = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+        command
+            .current_dir(root())
+            .arg("--quiet")
+            .args(args)
+            .env("SCHEDLAB_CACHE", "/proc/nowhere")
+            .output()
+            .unwrap()
+    };
+    let figure = "samples/hand/figure1.txt";
+    for args in [
+        vec!["linux", "list"],
+        vec!["schedulers"],
+        vec!["run", figure, "--sched", "fifo", "--cpus", "1"],
+        vec!["linux", "bugs"],
+    ] {
+        let out = with_cache(&args);
+        assert_eq!(out.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+    for args in [vec!["run", figure, "--sched", "linux-6.12", "--cpus", "1"], vec!["linux", "add", "6.12"]] {
+        let out = with_cache(&args);
+        let message = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {message}");
+        assert!(
+            message.contains("/proc/nowhere/linux") && message.contains("SCHEDLAB_CACHE=DIR"),
+            "{message}"
+        );
+    }
+}
+
+/// B4: a run for each combination of values, in order, and the values in its result.
+#[test]
+fn lists_of_values_are_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("{quantum}-{seed}.log");
+    let run =
+        ["--quiet", "run", "samples/hand/sleepers8.txt", "--cpus", "2", "--duration", "1s", "--sched", "rr"];
+    let swept = [&run[..], &["--sweep", "quantum=1ms,5ms", "--seed", "3-4"]].concat();
+    let out = schedlab(&[&swept[..], &["--json", "-", "--log", log.to_str().unwrap()]].concat());
+    let text = String::from_utf8(out.stdout).unwrap();
+    let values: Vec<(String, u64)> = text
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|run| (run["params"]["quantum"].as_str().unwrap().to_string(), run["seed"].as_u64().unwrap()))
+        .collect();
+    let expected = [("1ms", 3), ("1ms", 4), ("5ms", 3), ("5ms", 4)];
+    assert_eq!(values, expected.map(|(value, seed)| (value.to_string(), seed)));
+    for (value, seed) in expected {
+        let alone = folder.path().join("alone.log");
+        let seed_text = seed.to_string();
+        let param = format!("quantum={value}");
+        let more = ["--param", &param, "--seed", &seed_text, "--log", alone.to_str().unwrap()];
+        assert!(schedlab(&[&run[..], &more].concat()).status.success());
+        assert_eq!(read(&alone).unwrap(), read(folder.path().join(format!("{value}-{seed}.log"))).unwrap());
+    }
+    let table = String::from_utf8(schedlab(&swept).stdout).unwrap();
+    let (runs, means) = table.split_once("over the seeds").expect("means over the seeds");
+    assert_eq!(runs.lines().filter(|line| line.starts_with("sleepers8")).count(), 4, "{table}");
+    assert_eq!(means.lines().filter(|line| line.starts_with("sleepers8")).count(), 2, "{table}");
+    for (bad, why) in [
+        ("quantum", "no '='"),
+        ("quantum=1ms,,2ms", "is empty"),
+        ("quantun=1ms,2ms", "has no parameter 'quantun'"),
+    ] {
+        let (code, message) = fails(&[&run[..], &["--sweep", bad]].concat());
+        assert!(code == 2 && message.contains(why), "{bad}: {code}: {message}");
+    }
+}
+
+/// B4: values are contenders, a parameter can be that of all, and every task that changed can be listed.
+#[test]
+fn values_are_compared() {
+    let compare = [
+        "--quiet",
+        "compare",
+        "samples/hand/sleepers8.txt",
+        "--cpus",
+        "2",
+        "--duration",
+        "1s",
+        "--runs",
+        "3",
+    ];
+    let swept = [&compare[..], &["--sched", "rr", "--sweep", "quantum=1ms,5ms"]].concat();
+    let result = json(&[&swept[..], &["--json", "-"]].concat());
+    let contenders = result["scenarios"][0]["contenders"].as_array().unwrap();
+    let labels: Vec<&str> = contenders.iter().map(|c| c["label"].as_str().unwrap()).collect();
+    assert_eq!(labels, ["rr:quantum=1ms", "rr:quantum=5ms"]);
+    assert_eq!(contenders[1]["params"]["quantum"], "5ms");
+    let both = [&compare[..], &["--sched", "rr", "--sched", "wrr", "--param", "quantum=2ms", "--json", "-"]]
+        .concat();
+    let result = json(&both);
+    let of_all = result["scenarios"][0]["contenders"].as_array().unwrap();
+    assert!(of_all.iter().all(|c| c["params"]["quantum"] == "2ms"), "{of_all:?}");
+    let changed = |text: &str| {
+        text.split("by task")
+            .nth(1)
+            .map_or(0, |rows| rows.lines().filter(|l| l.contains(" .. ") || l.contains("always")).count())
+    };
+    let brief = String::from_utf8(schedlab(&swept).stdout).unwrap();
+    let all = String::from_utf8(schedlab(&[&swept[..], &["--all-tasks"]].concat()).stdout).unwrap();
+    assert!(changed(&brief) <= 8 && brief.contains("--all-tasks"), "{brief}");
+    let shown = result_changes(&json(&[&swept[..], &["--json", "-"]].concat()));
+    assert_eq!(changed(&all), shown, "{all}");
+}
+
+/// Changes of single tasks that the JSON calls changed.
+fn result_changes(result: &serde_json::Value) -> usize {
+    let tasks = result["scenarios"][0]["comparisons"][0]["tasks"].as_array().unwrap();
+    tasks.iter().filter(|change| change["verdict"] == "changed").count()
+}
+
+/// B9: a parameter's name that is not there leads to one that is; no path of sysfs has to be understood.
+#[test]
+fn a_wrong_parameter_leads_to_the_right_one() {
+    if !has_linux() {
+        return;
+    }
+    let linux =
+        ["--quiet", "run", "samples/hand/figure1.txt", "--sched", "linux-6.12", "--cpus", "1", "--param"];
+    for (param, meant) in
+        [("base_slice=1", "base_slice_ns"), ("featurs=HRTICK", "features"), ("nr_migrat=8", "nr_migrate")]
+    {
+        let (code, message) = fails(&[&linux[..], &[param]].concat());
+        assert_eq!(code, 2, "{message}");
+        let sentence = format!("--param {param}: this kernel has no such parameter");
+        assert!(
+            message.contains(&sentence) && message.contains(&format!("did you mean {meant}")),
+            "{message}"
+        );
+    }
+    let (code, message) = fails(&[&linux[..], &["features=NO_SUCH_THING"]].concat());
+    assert!(
+        code == 2 && message.contains("--param features=NO_SUCH_THING: refused by the kernel"),
+        "{message}"
+    );
+}
+
+/// Jobs are compared: five periodic tasks that FIFO, in order of arrival, makes late, and one late job is enough for the gate.
+#[test]
+fn missed_deadlines_are_compared() {
+    let cameras = "samples/hand/cameras.txt";
+    let compare = ["--quiet", "compare", cameras, "--cpus", "1", "--duration", "1s", "--runs", "3"];
+    let late = [&compare[..], &["--sched", "eevdf", "--sched", "fifo"]].concat();
+    let (code, message) = fails(&[&late[..], &["--fail-if", "misses>0"]].concat());
+    assert!(code == 1 && message.contains("--fail-if condition is met"), "{code}: {message}");
+    for (condition, code) in
+        [("camera:misses>0", 1), ("tardiness.max>1ms", 1), ("response.p99<1ns", 0), ("miss_share>+1pt", 1)]
+    {
+        assert_eq!(fails(&[&late[..], &["--fail-if", condition]].concat()).0, code, "{condition}");
+    }
+    // fixed priorities: none is late (docs/real-time.md)
+    let in_time =
+        [&compare[..], &["--sched", "fifo", "--sched", "eevdf", "--json", "-", "--fail-if", "misses>0"]]
+            .concat();
+    let result = json(&in_time);
+    let values = &result["scenarios"][0]["contenders"][1]["values"];
+    assert_eq!(values["misses"], serde_json::json!([0.0, 0.0, 0.0]));
+    assert_eq!(values["tardiness.max"], serde_json::json!([0.0, 0.0, 0.0]));
+    // as `run` has it: the same seed, the same jobs
+    let run = json(&[
+        "--quiet",
+        "run",
+        cameras,
+        "--cpus",
+        "1",
+        "--duration",
+        "1s",
+        "--sched",
+        "fifo",
+        "--seed",
+        "2",
+        "--json",
+        "-",
+    ]);
+    let of_fifo = &result["scenarios"][0]["contenders"][0]["values"];
+    assert_eq!(of_fifo["misses"][1].as_f64().unwrap() as u64, run["misses"].as_u64().unwrap());
+    assert_eq!(
+        of_fifo["tardiness.max"][1].as_f64().unwrap() as u64,
+        run["tardiness_max_ns"].as_u64().unwrap()
+    );
+    // hogs have no jobs
+    let hogs = [
+        "--quiet",
+        "compare",
+        "samples/hand/figure1.txt",
+        "--cpus",
+        "1",
+        "--runs",
+        "2",
+        "--sched",
+        "fifo",
+        "--sched",
+        "rr",
+    ];
+    let (code, message) = fails(&[&hogs[..], &["--fail-if", "misses>0"]].concat());
+    assert!(code == 2 && message.contains("no job with a deadline"), "{code}: {message}");
 }
 
 #[test]

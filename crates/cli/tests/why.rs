@@ -194,6 +194,24 @@ fn looking_changes_nothing() {
     drop(root());
 }
 
+/// A2: gdb's quoting does not reach the program: a machine with '*' in it is that machine.
+#[test]
+fn a_debugger_passes_every_word_on() {
+    if !has_linux() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let w = dir.path().join("it's a 'w' $HOME.txt");
+    std::fs::write(&w, WORKLOAD).unwrap();
+    let debug = ["linux", "debug", "--decision", "2", "--batch", "--gdb", "schedlab-cpus"];
+    let machine = "cores=2,capacity=1024*1+512*1";
+    let run = [w.to_str().unwrap(), "--sched", "linux-6.12", "--machine", machine, "--duration", "100ms"];
+    let output = schedlab(&[&debug[..], &run].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("schedlab: switch number 2, at ") && text.contains("cpu1"), "{text}");
+}
+
 /// Calls are counted exactly: a task that yields seven times calls yield_task_fair() seven times.
 #[test]
 #[ignore = "long: two runs under valgrind"]

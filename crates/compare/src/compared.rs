@@ -109,6 +109,15 @@ impl Compared {
             .max()
     }
 
+    /// Of the first run that failed in this way: its scheduler, and why.
+    pub fn first_failure(&self, kind: FailureKind) -> Option<(&Subject, &str)> {
+        self.contenders.iter().zip(&self.samples.runs).find_map(|(contender, runs)| {
+            let failure =
+                runs.iter().filter_map(|run| run.as_ref().err()).find(|failure| failure.kind == kind)?;
+            Some((contender, failure.reason.as_str()))
+        })
+    }
+
     /// Whether any condition is met.
     pub fn is_gate_met(&self) -> bool {
         self.gates.iter().any(|result| result.judgement.outcome == Outcome::Met)

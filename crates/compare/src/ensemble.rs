@@ -2,6 +2,7 @@
 
 use crate::measure::Measures;
 use crate::subjects::{TaskGroup, subjects};
+use schedlab_instruments::jobs::plans;
 use schedlab_lab::{Ended, Ensemble, RunFailure, Standard};
 use schedlab_runner::pool::PoolError;
 
@@ -24,7 +25,8 @@ impl Samples {
     /// Workers cannot be started.
     pub fn of(ensemble: &Ensemble<'_>, done: impl FnMut(usize)) -> Result<Samples, PoolError> {
         let subjects = subjects(ensemble.workload);
-        let measure = |run: &_| Measures::of(run, &subjects).map_err(Ended::from);
+        let plans = plans(ensemble.workload);
+        let measure = |run: &_| Measures::of(run, &subjects, &plans).map_err(Ended::from);
         let runs = ensemble.run(Standard::Shown, measure, done)?;
         Ok(Samples { runs, subjects })
     }

@@ -1,7 +1,8 @@
 //! The numbers of one run.
 
-use crate::metric::{MetricId, Unit, ids};
+use crate::metric::{MetricId, ids};
 use crate::subjects::{Gathered, TaskGroup};
+use schedlab_instruments::jobs::{JobPlan, Jobs, jobs};
 use schedlab_instruments::{Distribution, FairShare, LogProblem, Summary, fair_share};
 use schedlab_lab::Finished;
 use serde::{Deserialize, Serialize};
@@ -31,11 +32,18 @@ pub const CURVE: [u32; 37] = [
 ];
 
 impl Measures {
-    /// Measures a run; `subjects`: whose numbers are wanted.
-    pub fn of(run: &Finished, subjects: &[TaskGroup]) -> Result<Measures, LogProblem> {
+    /// Measures a run; `subjects`: whose numbers are wanted, `plans`: which jobs its workload asks for, row i `TaskId(i)`.
+    pub fn of(
+        run: &Finished,
+        subjects: &[TaskGroup],
+        plans: &[Option<JobPlan>],
+    ) -> Result<Measures, LogProblem> {
         let summary = &run.summary;
         let share = fair_share(&run.log)?;
+        let has_jobs = plans.iter().any(Option::is_some);
+        let jobs = if has_jobs { jobs(&run.log, plans)? } else { Jobs::default() };
         let mut all = Gathered::default();
+        jobs.tasks.iter().for_each(|jobs| all.jobs.add(jobs));
         summary.tasks.iter().for_each(|task| all.add(task));
         all.service_error_ns = share.largest_error_ns();
         let machine = Machine { summary, share: &share, is_done: run.is_done() };
@@ -44,7 +52,7 @@ impl Measures {
             _ => CURVE.iter().map(|per_mille| d.percentile_ns(*per_mille)).collect(),
         };
         let of_subject = |subject: &TaskGroup| {
-            let gathered = Gathered::of(subject, summary, &share);
+            let gathered = Gathered::of(subject, summary, &share, &jobs);
             ids().map(|id| if id.get().per_task { value(id, &gathered, None) } else { None }).collect()
         };
         Ok(Measures {
@@ -83,7 +91,6 @@ fn value(id: MetricId, tasks: &Gathered, machine: Option<&Machine<'_>>) -> Optio
         (d.count() > 0).then_some(ns as f64)
     };
     let number = |n: u64| Some(n as f64);
-    debug_assert!(metric.unit != Unit::Share || metric.family == "share_error");
     match (metric.family, metric.statistic) {
         ("wakeup_latency", _) => of(&tasks.wakeup_latency),
         ("run_delay", _) => of(&tasks.run_delay),
@@ -92,6 +99,11 @@ fn value(id: MetricId, tasks: &Gathered, machine: Option<&Machine<'_>>) -> Optio
         ("migrations", _) => number(tasks.migrations),
         ("preemptions", _) => number(tasks.preemptions),
         ("cpu", _) => number(tasks.cpu_ns),
+        ("misses", _) => tasks.jobs.of_deadlines(0).and(number(tasks.jobs.misses)),
+        ("miss_share", _) => tasks.jobs.of_deadlines(tasks.jobs.misses),
+        ("response", _) => of(&tasks.jobs.response),
+        ("tardiness", "mean") => tasks.jobs.of_deadlines(tasks.jobs.tardiness.sum_ns()),
+        ("tardiness", _) => tasks.jobs.of_deadlines(0).and(number(tasks.jobs.tardiness.max_ns())),
         ("share_error", _) => machine.map(|m| m.share.share_error()),
         ("jain", _) => machine.map(|m| m.share.jain()),
         ("switches", _) => machine.map(|m| m.summary.system.switches as f64),

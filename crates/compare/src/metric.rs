@@ -178,6 +178,44 @@ pub const METRICS: &[Metric] = &[
         "the longest of those",
     ),
     metric("cpu", "", "CPU time", (Unit::Ns, Better::Neither, US, true), "CPU time of the workload's tasks"),
+    metric(
+        "misses",
+        "",
+        "missed deadlines",
+        (Unit::Count, Better::Lower, 0.5, true),
+        "jobs that ended after their deadline, or not at all; none if no job has one",
+    ),
+    metric(
+        "miss_share",
+        "",
+        "share of missed deadlines",
+        (Unit::Share, Better::Lower, 0.0001, true),
+        "of the jobs that have a deadline",
+    ),
+    metric("response", "mean", "response time, mean", TAIL, "from a job's release to its end"),
+    metric(
+        "response",
+        "p50",
+        "response time, p50",
+        MIDDLE,
+        "half of all jobs end at most so long after their release",
+    ),
+    metric(
+        "response",
+        "p99",
+        "response time, p99",
+        TAIL,
+        "99 % of all jobs end at most so long after their release",
+    ),
+    metric("response", "max", "response time, max", TAIL, "the longest time from a job's release to its end"),
+    metric(
+        "tardiness",
+        "mean",
+        "tardiness, mean",
+        TAIL,
+        "time after the deadline, of all jobs that have one; in time = 0",
+    ),
+    metric("tardiness", "max", "tardiness, max", TAIL, "of the latest job: the time after its deadline"),
 ];
 
 /// Other names: what people say.
@@ -191,6 +229,9 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("wasted", "idle_while_waiting"),
     ("completion", "makespan"),
     ("duration", "makespan"),
+    ("missed", "misses"),
+    ("response_time", "response"),
+    ("lateness", "tardiness"),
 ];
 
 /// The family that a bare statistic (`p99>5%`) is about: the one that has samples whenever anybody waits.
@@ -221,6 +262,7 @@ impl Metric {
     pub fn difference_text(&self, difference: f64) -> String {
         let sign = if difference < 0.0 { "-" } else { "+" };
         match self.unit {
+            Unit::Share if difference.abs() > 0.999 => format!("{sign}{:.1} pt", 100.0 * difference.abs()),
             Unit::Share => format!("{sign}{:.2} pt", 100.0 * difference.abs()),
             _ => format!("{sign}{}", self.value_text(difference.abs())),
         }

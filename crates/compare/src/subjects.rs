@@ -1,5 +1,6 @@
 //! Whose numbers are compared, besides those of all tasks together? Tasks of one name and nice value, and single tasks if there are few.
 
+use schedlab_instruments::jobs::{Jobs, TaskJobs};
 use schedlab_instruments::{Distribution, FairShare, Summary, TaskStats};
 use schedlab_units::TaskId;
 use schedlab_workload::Workload;
@@ -60,10 +61,20 @@ pub(crate) struct Gathered {
     pub preemptions: u64,
     pub turnaround: Distribution,
     pub service_error_ns: u64,
+    pub jobs: GatheredJobs,
+}
+
+/// Jobs of a subject's tasks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GatheredJobs {
+    pub response: Distribution,
+    pub tardiness: Distribution,
+    pub nr_with_deadline: u64,
+    pub misses: u64,
 }
 
 impl Gathered {
-    pub fn of(subject: &TaskGroup, summary: &Summary, share: &FairShare) -> Gathered {
+    pub fn of(subject: &TaskGroup, summary: &Summary, share: &FairShare, jobs: &Jobs) -> Gathered {
         let mut all = Gathered::default();
         for task in &subject.tasks {
             all.add(&summary.tasks[task.index()]);
@@ -71,6 +82,8 @@ impl Gathered {
             let error_ns = due.lowest_ns.unsigned_abs().max(due.highest_ns.unsigned_abs());
             all.service_error_ns = all.service_error_ns.max(error_ns);
         }
+        let of_subject = |jobs: &&TaskJobs| subject.tasks.contains(&jobs.task);
+        jobs.tasks.iter().filter(of_subject).for_each(|jobs| all.jobs.add(jobs));
         all
     }
 
@@ -83,5 +96,19 @@ impl Gathered {
         if let (true, Some(first_ns), Some(last_ns)) = (task.exited, task.first_ns, task.last_ns) {
             self.turnaround.add(last_ns - first_ns);
         }
+    }
+}
+
+impl GatheredJobs {
+    pub fn add(&mut self, jobs: &TaskJobs) {
+        self.response.merge(&jobs.response);
+        self.tardiness.merge(&jobs.tardiness);
+        self.nr_with_deadline += jobs.nr_with_deadline;
+        self.misses += jobs.misses;
+    }
+
+    /// A part of the jobs that have a deadline; `None` if none has.
+    pub fn of_deadlines(&self, part: u64) -> Option<f64> {
+        (self.nr_with_deadline > 0).then(|| part as f64 / self.nr_with_deadline as f64)
     }
 }

@@ -1,6 +1,7 @@
 //! Ensembles whose outcome is known: differences by formula, none where there is none, the same whatever the number of workers.
 
 use schedlab_compare::metric::find;
+use schedlab_compare::show::Tasks;
 use schedlab_compare::{Compared, Comparison, Gate, Measures, Samples, Verdict, show};
 use schedlab_lab::{Ensemble, FailureKind, Subject};
 use schedlab_machine::drawn::Life::{self, Run, Sleep};
@@ -212,7 +213,7 @@ fn a_misbehaving_scheduler_costs_its_own_runs_only() {
     let compared = Compared::new("w", &ensemble, samples, 0.95, &[]);
     assert_eq!(compared.comparisons[0].nr_pairs, 12 - nr_failures);
     assert_eq!(compared.worst_failure(), Some(FailureKind::Misbehaved));
-    let text = show::terminal(&compared, &[], Style::PLAIN);
+    let text = show::terminal(&compared, &[], Tasks::Most(8), Style::PLAIN);
     assert!(text.contains(&format!("{nr_failures} of 12 runs failed")), "{text}");
 }
 
@@ -228,7 +229,7 @@ fn results_are_shown() {
         ["p99>5%", "A:delay.p99>1s", "migrations>+1"].map(|text| text.parse().unwrap()).to_vec();
     let compared =
         Compared::new("sleepers", &ensemble, Samples::of(&ensemble, |_| {}).unwrap(), 0.95, &gates);
-    let text = show::terminal(&compared, &gates, Style::PLAIN);
+    let text = show::terminal(&compared, &gates, Tasks::Most(8), Style::PLAIN);
     for line in text.lines() {
         assert!(line.chars().count() <= 100, "{line}");
     }

@@ -104,8 +104,28 @@ pub(crate) fn packaged(
     let options = options(flavours, setting);
     match build::find(series, &options)? {
         Some(kernel) => Ok(kernel),
-        None => obtain(series, &options, setting.progress),
+        None => {
+            announce(series, &options, setting.progress);
+            obtain(series, &options, setting.progress)
+        }
     }
+}
+
+/// A build takes minutes, and nobody asked for it: what is built, why another one does not serve, and how long it took before.
+fn announce(series: &str, options: &BuildOptions, progress: &dyn Progress) {
+    let built: Vec<BuiltKernel> = build::installed().unwrap_or_default();
+    let mut of_series: Vec<&BuiltKernel> = built.iter().filter(|kernel| kernel.series == series).collect();
+    of_series.sort_by_key(|kernel| (kernel.options() != *options, std::cmp::Reverse(kernel.build_s)));
+    let time = match of_series.first() {
+        Some(kernel) => format!("as one for up to {} CPUs took {} s here", kernel.nr_cpus, kernel.build_s),
+        None => "some minutes".to_string(),
+    };
+    let why = if options.nr_cpus > SMALL_BUILD_CPUS {
+        format!(" (machines of more than {SMALL_BUILD_CPUS} CPUs have a build of their own)")
+    } else {
+        String::new()
+    };
+    progress.say(&format!("note: {} is built first, once: {time}{why}", what(series, options)));
 }
 
 /// A tree by its path, brought up to date. A folder's name can have a plus.

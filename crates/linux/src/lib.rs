@@ -31,5 +31,5 @@ pub use console::{Console, Warning};
 pub use kernel::{
     BootOptions, KernelError, KernelObject, KernelThreadInfo, LinuxKernel, LogSink, State, TaskStats,
 };
-pub use params::tunable_name;
+pub use params::{NO_SUCH_PARAMETER, tunable_name};
 pub use scx::{CompiledScx, Scx, ScxError};

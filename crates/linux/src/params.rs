@@ -35,6 +35,9 @@ const SYSCTLS: [&str; 10] = [
     "util_clamp_min",
 ];
 
+/// What is said of a name that the kernel does not know.
+pub const NO_SUCH_PARAMETER: &str = "this kernel has no such parameter";
+
 /// Tunables are in debugfs' `sched/` since this version; before they were sysctls.
 const DEBUGFS_SINCE: (u32, u32) = (5, 13);
 
@@ -42,6 +45,8 @@ const DEBUGFS_SINCE: (u32, u32) = (5, 13);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Params {
     writes: Vec<(String, String)>,
+    /// The setting that each write is of, as it was given: `NAME=VALUE`.
+    given: Vec<String>,
     command_line: String,
     sessions: bool,
 }
@@ -61,7 +66,10 @@ impl Params {
                     p.command_line.push_str(&format!("{space}{name}{equals}{value}"));
                 }
                 (None, "sessions") => p.sessions = value == "each",
-                (None, _) => p.writes.extend(writes(name, value, version)),
+                (None, _) => {
+                    p.writes.extend(writes(name, value, version));
+                    p.given.resize(p.writes.len(), format!("{name}={value}"));
+                }
             }
         }
         p
@@ -81,11 +89,25 @@ impl Params {
         &self.command_line
     }
 
-    /// Say what can be done about a tunable that the kernel refuses.
+    /// A tunable that the kernel refuses, by the name that it was given with, and what can be done: `--param NAME=VALUE: ...`.
     pub(crate) fn explain(&self, mut fault: Fault) -> Fault {
-        if fault.reason.starts_with("writing ") {
-            fault.reason.push_str("; check the name and range given with --param for this kernel version");
-        }
+        let refused = |(path, value): &(&str, &str)| {
+            fault.reason.starts_with(&format!("writing '{value}' to {path}: "))
+        };
+        let found = self.writes().zip(&self.given).find(|(write, _)| refused(write));
+        let Some(((path, _), given)) = found else {
+            if fault.reason.starts_with("writing ") {
+                fault.reason.push_str("; check the name and value that were given for this kernel version");
+            }
+            return fault;
+        };
+        let why = if fault.reason.contains("(os error 2)") {
+            format!("{NO_SUCH_PARAMETER} ({path})")
+        } else {
+            let answer = fault.reason.split_once(": ").map_or("", |(_, answer)| answer);
+            format!("{answer}; 'schedlab schedulers NAME' shows what there is, with the defaults")
+        };
+        fault.reason = format!("--param {given}: {why}");
         fault
     }
 }

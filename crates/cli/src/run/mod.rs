@@ -8,6 +8,7 @@ use crate::output;
 use crate::parse::{parse_cpus, parse_param};
 use crate::seeds::{ManyArgs, Variation};
 use crate::ui::Ui;
+use crate::values::{Swept, combinations};
 use clap::Args;
 use schedlab_lab::{Loaded, Subject, SubjectSpec, load_all};
 use schedlab_machine::kernel::SKEW_TICK;
@@ -47,6 +48,10 @@ pub(crate) struct RunArgs {
     /// A tunable of the scheduler, NAME=VALUE; may be given several times.
     #[arg(long, value_name = "K=V", value_parser = parse_param)]
     pub param: Vec<(String, String)>,
+    /// A run for each value of a parameter: NAME=VALUE,VALUE,... (a comma within a value is written \,); given several times, a
+    /// run for each combination.
+    #[arg(long, value_name = "K=V,V")]
+    pub sweep: Vec<Swept>,
     /// Write the schedule log: Arrow if the name ends in .arrow, else text.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
@@ -97,17 +102,18 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
         ));
     }
     let variations = args.many.variations()?;
-    let several = !args.more.is_empty() && !args.together;
-    if (variations.len() > 1 || several) && (!args.explain.is_empty() || args.coverage.coverage.is_some()) {
+    let combinations = combinations(&args.sweep)?;
+    let several = (!args.more.is_empty() && !args.together) || variations.len() > 1 || !args.sweep.is_empty();
+    if several && (!args.explain.is_empty() || args.coverage.coverage.is_some()) {
         return Err(Failure::Input(
-            "--explain, --read-out and --coverage are about one run; give one workload and one seed".into(),
+            "--explain, --read-out and --coverage are about one run; give one workload, one seed and no --sweep".into(),
         ));
     }
-    if variations.len() > 1 || several {
-        return many::run_many(args, topology, &variations, ui);
+    if several {
+        return many::run_many(args, topology, (&combinations, &variations), ui);
     }
     let loaded = load(args, ui)?;
-    let subject = subject(args, topology, ui)?;
+    let subject = subject(args, &[], topology, ui)?;
     let mut plan = plan(args, &loaded, &subject, topology, &variations[0]);
     let version = subject.linux().map(|linux| linux.linux_version());
     plan.actions.extend(args.explain.actions(&loaded.workload, version)?);
@@ -129,9 +135,9 @@ fn load(args: &RunArgs, ui: &Ui) -> Result<Loaded> {
     Ok(load_all(&all, ui)?)
 }
 
-/// The scheduler with everything that the command line sets; real Linux is built if it is not there yet.
-fn subject(args: &RunArgs, topology: &Topology, ui: &Ui) -> Result<Subject> {
-    let subject = args.sched.and(&args.param).resolve(ui.setting(args.hz, topology))?;
+/// The scheduler with everything that the command line sets, and `more`; real Linux is built if it is not there yet.
+fn subject(args: &RunArgs, more: &[(String, String)], topology: &Topology, ui: &Ui) -> Result<Subject> {
+    let subject = args.sched.and(&args.param).and(more).resolve(ui.setting(args.hz, topology))?;
     Ok(if args.ticks == "staggered" { subject.with(SKEW_TICK, "1") } else { subject })
 }
 

@@ -17,6 +17,7 @@
 //! | `wakeup_latency.max>20ms` | without: it *is* above 20 ms, whatever the baseline's |
 //! | `share_error>+1pt` | the share error grew by more than one percentage point |
 //! | `cc1:run_delay.p99>5%` | the same of the tasks named cc1 |
+//! | `misses>0` | any job of any run missed its deadline |
 //!
 //! A condition is met only if the ensemble shows it: the whole interval lies beyond the threshold, not the estimate alone. With a single
 //! run there is no interval, and the estimate decides.
@@ -150,6 +151,10 @@ impl Gate {
             let values: Vec<f64> = runs.filter_map(get).collect();
             if values.is_empty() {
                 return no_data;
+            }
+            // nothing that is measured is negative: one value above zero shows that their mean is
+            if self.op == Op::Above && self.threshold == 0.0 && values.iter().any(|value| *value > 0.0) {
+                return Judgement { outcome: Outcome::Met, interval: mean(&values, confidence) };
             }
             mean(&values, confidence)
         } else {

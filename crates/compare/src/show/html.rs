@@ -2,7 +2,8 @@
 
 use super::draw::{Drawn, forest, replays, tails};
 use super::{
-    change_text, failure_text, is_better, letter, percentage, seeds_text, subject_changes, subject_label,
+    Tasks, change_text, failure_text, is_better, letter, percentage, seeds_text, subject_changes,
+    subject_label,
 };
 use crate::compared::Compared;
 use crate::comparison::{Change, Comparison, Verdict};
@@ -13,9 +14,10 @@ use schedlab_report::page::Page;
 use schedlab_report::table::{Cell, Grid, Tone};
 use schedlab_report::units;
 
+/// More rows than these are folded away.
+const FOLDED: usize = 30;
 /// Rows of the picture.
 const DRAWN: usize = 14;
-const SUBJECTS_SHOWN: usize = 30;
 
 /// The page; opens offline.
 pub fn html(title: &str, scenarios: &[Compared], gates: &[Gate], command: &str) -> String {
@@ -97,9 +99,9 @@ fn one(page: &mut Page, compared: &Compared, comparison: &Comparison) {
     }
     let all: Vec<&Change> = comparison.changes.iter().collect();
     page.fold("all tasks", true, |page| page.grid(&changes(compared, comparison, &all)));
-    let subjects = subject_changes(compared, comparison, SUBJECTS_SHOWN);
+    let (subjects, _) = subject_changes(compared, comparison, Tasks::All);
     if !subjects.is_empty() {
-        page.fold("by task: what changed, most first", true, |page| {
+        page.fold("by task: what changed, most first", subjects.len() <= FOLDED, |page| {
             page.grid(&changes(compared, comparison, &subjects));
         });
     }

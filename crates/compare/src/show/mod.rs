@@ -81,32 +81,50 @@ pub(crate) fn is_better(change: &Change) -> Option<bool> {
     }
 }
 
-/// Changes of subjects worth a line: at most two per subject, single tasks only where those of their name together do not show it.
+/// Which changes of single tasks are listed?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tasks {
+    /// At most so many lines: two for tasks of one kind, which are those whose names differ in their numbers only (`other-240`,
+    /// `other-241`), and single tasks only where those of their name together do not show it.
+    Most(usize),
+    /// Every one that the ensemble shows.
+    All,
+}
+
+/// Changes of subjects worth a line, and how many more the ensemble shows.
 pub(crate) fn subject_changes<'a>(
     compared: &'a Compared,
     comparison: &'a Comparison,
-    most: usize,
-) -> Vec<&'a Change> {
-    let changed = |subject: usize, change: &Change| {
-        comparison.subjects.iter().any(|other| {
-            other.verdict == Verdict::Changed
-                && other.subject == Some(subject)
-                && other.metric == change.metric
-        })
+    tasks: Tasks,
+) -> (Vec<&'a Change>, usize) {
+    let all: Vec<&Change> =
+        comparison.subjects.iter().filter(|change| change.verdict == Verdict::Changed).collect();
+    let Tasks::Most(most) = tasks else { return (all, 0) };
+    let has_changed = |subject: usize, change: &Change| {
+        all.iter().any(|other| other.subject == Some(subject) && other.metric == change.metric)
     };
+    let kind = |change: &Change| change.subject.map(|at| kind(&compared.samples.subjects[at].label));
     let mut shown: Vec<&Change> = Vec::new();
-    for change in comparison.subjects.iter().filter(|change| change.verdict == Verdict::Changed) {
+    for change in &all {
         let Some(subject) = change.subject else { continue };
         let group = compared.samples.subjects[subject].group;
-        let of_subject = shown.iter().filter(|other| other.subject == change.subject).count();
-        if of_subject < 2 && !group.is_some_and(|group| changed(group, change)) {
+        let of_kind = shown.iter().filter(|other| kind(other) == kind(change)).count();
+        if of_kind < 2 && !group.is_some_and(|group| has_changed(group, change)) {
             shown.push(change);
         }
         if shown.len() == most {
             break;
         }
     }
-    shown
+    let hidden = all.len() - shown.len();
+    (shown, hidden)
+}
+
+/// A label without the numbers of its name: `other-240` and `other-7 t3` are of one kind, `hog nice 0` and `hog nice 5` are not.
+fn kind(label: &str) -> String {
+    let (name, nice) = label.split_at(label.find(" nice ").unwrap_or(label.len()));
+    let words: String = name.chars().filter(|c| !c.is_ascii_digit()).collect();
+    words.trim_end_matches(" t").to_string() + nice
 }
 
 /// `cc1 x24`

@@ -1,22 +1,20 @@
 //! What a person reads first: what changed, most first, on a terminal of 100 columns.
 
 use super::{
-    change_text, failure_text, is_better, letter, percentage, seeds_text, subject_changes, subject_label,
+    Tasks, change_text, failure_text, is_better, letter, percentage, seeds_text, subject_changes,
+    subject_label,
 };
 use crate::compared::Compared;
 use crate::comparison::{Change, Comparison, Verdict};
 use crate::gate::{Gate, Outcome};
 use schedlab_report::{Style, clip, units, wrapped};
 
-/// Lines about single subjects.
-const SUBJECTS_SHOWN: usize = 8;
-
-/// One scenario, lines of at most 100 columns.
-pub fn terminal(compared: &Compared, gates: &[Gate], style: Style) -> String {
+/// One scenario, lines of at most 100 columns; of single tasks those of `tasks`.
+pub fn terminal(compared: &Compared, gates: &[Gate], tasks: Tasks, style: Style) -> String {
     let mut text = String::new();
     title(&mut text, compared, style);
     for comparison in &compared.comparisons {
-        one(&mut text, compared, comparison, style);
+        one(&mut text, compared, comparison, tasks, style);
     }
     judgements(&mut text, compared, gates, style);
     text
@@ -122,7 +120,7 @@ fn head(name: &str, comparison: &Comparison, style: Style) -> String {
     ))
 }
 
-fn one(text: &mut String, compared: &Compared, comparison: &Comparison, style: Style) {
+fn one(text: &mut String, compared: &Compared, comparison: &Comparison, tasks: Tasks, style: Style) {
     let (a, b) = (letter(0), letter(comparison.contender));
     if comparison.nr_pairs == 0 {
         line(text, &format!("\n{}", style.warn(&format!("{b} against {a}: no seed has numbers of both"))));
@@ -170,18 +168,21 @@ fn one(text: &mut String, compared: &Compared, comparison: &Comparison, style: S
     say(text, "changed by less than matters", &of(Verdict::Negligible));
     let rest = if changed.is_empty() { "the differences lie within" } else { "no difference shown" };
     say(text, rest, &of(Verdict::NotShown));
-    let subjects = subject_changes(compared, comparison, SUBJECTS_SHOWN);
+    let (subjects, hidden) = subject_changes(compared, comparison, tasks);
     if !subjects.is_empty() {
         line(text, &head("by task", comparison, style));
         for change in subjects {
             let name = format!("{:<13} {}", clip(&subject_label(compared, change), 13), short_label(change));
             line(text, &row(change, &name, style));
         }
-        let all = comparison.subjects.iter().filter(|change| change.verdict == Verdict::Changed).count();
-        line(
-            text,
-            &style.dim(&format!("  of {all} that changed, among {} asked", comparison.subjects.len())),
-        );
+        let asked = comparison.subjects.len();
+        let note = match hidden {
+            0 => format!("  all that changed, among {asked} asked"),
+            _ => format!(
+                "  and {hidden} more that changed, among {asked} asked: --all-tasks, --html and --json list them"
+            ),
+        };
+        line(text, &style.dim(&note));
     }
 }
 

@@ -16,7 +16,8 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// `$SCHEDLAB_CACHE`, else `schedlab` in the user's cache folder; created if missing.
+    /// `$SCHEDLAB_CACHE`, else `schedlab` in the user's cache folder, to look into: what is missing is empty, so that nothing need be
+    /// writable.
     pub(super) fn open() -> Result<Cache, BuildError> {
         let var = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let base = var("SCHEDLAB_CACHE")
@@ -26,15 +27,24 @@ impl Cache {
         Cache::at(&base)
     }
 
+    /// The same to put something into it: its folders are created if missing.
+    pub(super) fn make() -> Result<Cache, BuildError> {
+        Cache::open()?.made()
+    }
+
     /// In this folder.
     pub(super) fn at(base: &Path) -> Result<Cache, BuildError> {
         let base = std::path::absolute(base).map_err(io("find", base))?;
-        let root = base.join("linux");
+        Ok(Cache { root: base.join("linux") })
+    }
+
+    /// With its folders.
+    pub(super) fn made(self) -> Result<Cache, BuildError> {
         for sub in ["kernels", "sources", "downloads", "named", "fragments", "locks"] {
-            let dir = root.join(sub);
+            let dir = self.root.join(sub);
             fs::create_dir_all(&dir).map_err(io("create", &dir))?;
         }
-        Ok(Cache { root })
+        Ok(self)
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -92,7 +102,7 @@ impl Cache {
     pub(super) fn kernels(&self) -> Result<Vec<BuiltKernel>, BuildError> {
         let dir = self.root.join("kernels");
         let mut found: Vec<BuiltKernel> =
-            sorted_entries(&dir)?.iter().filter_map(|d| read_kernel(d)).collect();
+            entries_if_any(&dir)?.iter().filter_map(|d| read_kernel(d)).collect();
         found
             .sort_by_key(|k| (version_key(&k.series), k.hz, k.nr_cpus, modified(&k.dir.join("kernel.toml"))));
         Ok(found)
@@ -160,6 +170,14 @@ pub(super) fn sorted_entries(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
     }
     entries.sort();
     Ok(entries)
+}
+
+/// The same of a folder that need not be there.
+pub(super) fn entries_if_any(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
+    match fs::symlink_metadata(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        _ => sorted_entries(dir),
+    }
 }
 
 /// All files below a folder, sorted by path.

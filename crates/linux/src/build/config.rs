@@ -109,7 +109,7 @@ pub(super) fn flavours(port: &Path, users: &Path) -> Result<Vec<Flavour>, BuildE
     let mut found = BTreeMap::new();
     // the port's last: a user cannot give a file that stands in for one of them
     for dir in [users, &port.join("configs/flavours")] {
-        for path in super::cache::sorted_entries(dir)? {
+        for path in super::cache::entries_if_any(dir)? {
             if path.extension().is_none_or(|e| e != "config") {
                 continue;
             }

@@ -288,7 +288,7 @@ pub enum BuildError {
         reason: String,
     },
     /// The file system refuses something.
-    #[error("cannot {doing} {path}: {source}")]
+    #[error("cannot {doing} {path}: {source}{}", remedy(doing, source))]
     Io {
         /// Verb.
         doing: &'static str,
@@ -315,6 +315,24 @@ pub enum BuildError {
     },
 }
 
+/// What to do about a file that cannot be written: nearly all that this crate writes is in the cache.
+pub(crate) fn remedy(doing: &str, error: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind;
+    if !["create", "list", "write", "lock", "remove"].contains(&doing) {
+        return "";
+    }
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "; free space there, or name a folder on another disk for what is built: SCHEDLAB_CACHE=DIR"
+        }
+        ErrorKind::PermissionDenied
+        | ErrorKind::ReadOnlyFilesystem
+        | ErrorKind::NotADirectory
+        | ErrorKind::NotFound => "; name a folder that you may write for what is built: SCHEDLAB_CACHE=DIR",
+        _ => "",
+    }
+}
+
 /// Attach verb and path to an I/O error.
 pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> BuildError {
     let path = path.to_owned();
@@ -329,7 +347,7 @@ pub fn add(
 ) -> Result<BuiltKernel, BuildError> {
     let step = |step| Progress { step, done: 0, total: 0 };
     let port = source::port_dir()?;
-    let cache = cache::Cache::open()?;
+    let cache = cache::Cache::make()?;
     let pin = match Pin::read(&port, series) {
         Ok(pin) => pin,
         Err(unknown) => match Named::read(&cache, series)? {
@@ -445,12 +463,12 @@ pub fn flavours() -> Result<Vec<Flavour>, BuildError> {
 
 /// The newest series of which Debian has a source package today, in any suite. Asks the mirrors.
 pub fn newest() -> Result<String, BuildError> {
-    source::newest(&cache::Cache::open()?)
+    source::newest(&cache::Cache::make()?)
 }
 
 /// Remove all kernels of a series or name from the cache, with unpacked source and the name itself. Returns how many kernels.
 pub fn remove(series: &str) -> Result<usize, BuildError> {
-    let cache = cache::Cache::open()?;
+    let cache = cache::Cache::make()?;
     let _lock = cache.lock()?;
     let known = Named::read(&cache, series)?.is_some();
     let n = cache.remove(series)?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::cache::{self, Cache, hex, sorted_entries};
+use super::cache::{self, Cache, entries_if_any, hex};
 use super::config::{self, Pin};
 use super::{BuildError, BuildOptions, BuiltKernel, Origin, Progress, Wish, io, make, source, tools, tree};
 
@@ -78,7 +78,7 @@ pub fn add_named(named: &Named) -> Result<(), BuildError> {
     if config::known(&port)?.contains(&named.name) {
         return Err(wrong("it is a version of Debian's; take another".into()));
     }
-    let cache = Cache::open()?;
+    let cache = Cache::make()?;
     if Named::read(&cache, &named.name)?.is_some_and(|old| old.path != named.path) {
         // what was built from the other one is not this one's
         let _lock = cache.lock()?;
@@ -94,7 +94,7 @@ pub fn add_named(named: &Named) -> Result<(), BuildError> {
 pub fn named() -> Result<Vec<Named>, BuildError> {
     let cache = Cache::open()?;
     let mut all = Vec::new();
-    for path in sorted_entries(&cache.named())? {
+    for path in entries_if_any(&cache.named())? {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         all.extend(Named::read(&cache, &name)?);
     }
@@ -123,7 +123,7 @@ pub fn add_fragment(path: &Path) -> Result<String, BuildError> {
             return Err(BuildError::Damaged { path: path.to_owned(), why });
         }
     }
-    cache::write_aside(&Cache::open()?.fragments().join(format!("{name}.config")), text.as_bytes())?;
+    cache::write_aside(&Cache::make()?.fragments().join(format!("{name}.config")), text.as_bytes())?;
     Ok(name)
 }
 
@@ -157,7 +157,7 @@ pub fn add_tree(
     options: &BuildOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<BuiltKernel, BuildError> {
-    build(&Cache::open()?, &source::port_dir()?, &Named::tree(path)?, options, progress)
+    build(&Cache::make()?, &source::port_dir()?, &Named::tree(path)?, options, progress)
 }
 
 fn build_tree(

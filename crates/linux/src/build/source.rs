@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn a_tarball_whose_names_are_links_to_what_is_left_out_is_unpacked_whole() {
         let dir = tempfile::tempdir().unwrap();
-        let cache = Cache::at(&dir.path().join("cache")).unwrap();
+        let cache = Cache::at(&dir.path().join("cache")).and_then(Cache::made).unwrap();
         let tree = dir.path().join("linux-6.13");
         // as in the kernel: the link's target is not needed, and comes first
         let (target, link) = ("arch/arm/boot/dts/board.dts", "scripts/dtc/include-prefixes/arm/board.dts");

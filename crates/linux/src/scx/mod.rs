@@ -79,7 +79,7 @@ pub enum ScxError {
     #[error("{0}")]
     Kernel(String),
     /// The file system refuses something.
-    #[error("cannot {doing} {path}: {source}")]
+    #[error("cannot {doing} {path}: {source}{}", crate::build::remedy(doing, source))]
     Io {
         /// Verb.
         doing: &'static str,
