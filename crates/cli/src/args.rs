@@ -16,12 +16,12 @@ pub(crate) struct Cli {
     /// No progress; results only.
     #[arg(long, global = true)]
     pub quiet: bool,
-    /// End with status 2 if it is not the experiment that was asked for: a policy was refused, or an affinity names no CPU
-    /// of the machine.
+    /// End with status 2 if it is not the experiment that was asked for: a policy was refused, or an affinity names
+    /// no CPU of the machine.
     #[arg(long, global = true)]
     pub strict: bool,
-    /// Equal runs write equal files, byte by byte: host times are 0 in them, and the command stands without its outputs.
-    /// (What measures host time, `fairness --cost` and `reproduce warp`, still does.)
+    /// Equal runs write equal files, byte by byte: host times are 0 in them, and the command stands without its
+    /// outputs. (What measures host time, `fairness --cost` and `reproduce warp`, still does.)
     #[arg(long, global = true)]
     pub reproducible: bool,
     #[command(subcommand)]

@@ -6,8 +6,8 @@
 //!           1  'camera' is bound to CPUs 4-5, which this machine lacks: it may run on any
 //! ```
 //!
-//! What counts as a change: [`Workload::changed_experiment`], which is known before a run, and what the scheduler refused
-//! ([`schedlab_lab::Finished::changed`]).
+//! What counts as a change: [`Workload::changed_experiment`], which is known before a run, and what the scheduler
+//! refused ([`schedlab_lab::Finished::changed`]).
 
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
@@ -24,8 +24,8 @@ pub(crate) fn refuse(changed: &BTreeMap<String, u64>, ui: &Ui) -> Result<()> {
         n => format!(", and {n} more"),
     };
     Err(Failure::Input(format!(
-        "{CHANGED}: {first} ({times} times){more}; correct the workload or the machine, or leave --strict out to see all \
-         and the result"
+        "{CHANGED}: {first} ({times} times){more}; correct the workload or the machine, or leave --strict out \
+         to see all and the result"
     )))
 }
 

@@ -36,8 +36,8 @@ pub(crate) struct CompareArgs {
     /// A parameter of every scheduler, NAME=VALUE; may be given several times.
     #[arg(long, value_name = "K=V", value_parser = crate::parse::parse_param)]
     pub param: Vec<(String, String)>,
-    /// Each scheduler with each value of a parameter: NAME=VALUE,VALUE,... (a comma within a value is written \,); given
-    /// several times, with each combination. The first scheduler with the first value is the baseline.
+    /// Each scheduler with each value of a parameter: NAME=VALUE,VALUE,... (a comma within a value is written \,);
+    /// given several times, with each combination. The first scheduler with the first value is the baseline.
     #[arg(long, value_name = "K=V,V")]
     pub sweep: Vec<Swept>,
     /// Numbers of CPUs, all alike: 4 or 2,4,8; each is compared by itself.
@@ -112,7 +112,8 @@ pub(crate) fn compare(args: &CompareArgs, ui: &Ui) -> Result<()> {
 fn check(args: &CompareArgs, nr_combinations: usize) -> Result<()> {
     if args.sched.len() * nr_combinations < 2 {
         return Err(Failure::Input(
-            "a comparison needs two schedulers: give --sched twice, the baseline first, or --sweep NAME=VALUE,VALUE".to_string(),
+            "a comparison needs two schedulers: give --sched twice, the baseline first, or --sweep NAME=VALUE,VALUE"
+                .to_string(),
         ));
     }
     if args.cpus.is_empty() && args.machine.is_empty() {
@@ -235,7 +236,8 @@ fn conclude(args: &CompareArgs, scenarios: &[Compared], ui: &Ui) -> Result<()> {
         let no_data = compared.gates.iter().find(|result| result.judgement.outcome == Outcome::NoData);
         if let Some(result) = no_data {
             return Err(Failure::Input(format!(
-                "--fail-if '{}' cannot be judged: {} gives no such numbers (no wakeups, no task that exits, or no job with a deadline?)",
+                "--fail-if '{}' cannot be judged: {} gives no such numbers (no wakeups, no task that exits, or no job \
+                 with a deadline?)",
                 args.fail_if[result.gate].text, compared.workload
             )));
         }

@@ -89,8 +89,8 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
     finish(run, plan)
 }
 
-/// A place for a debugger: the kernel is built, and the next process to be forked is the run's. Compilers before it are none of
-/// its business.
+/// A place for a debugger: the kernel is built, and the next process to be forked is the run's. Compilers before it
+/// are none of its business.
 // SAFETY: the name is the project's own; nothing else in this program defines it.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -98,8 +98,8 @@ extern "C" fn schedlab_run_begins() {
     std::hint::black_box(());
 }
 
-/// What there is to say of a run that failed. The log of one that misbehaved is kept, where one was asked for: what led to it
-/// is in there.
+/// What there is to say of a run that failed. The log of one that misbehaved is kept, where one was asked for: what
+/// led to it is in there.
 fn failed(ended: &Ended, plan: &Plan<'_>, ui: &Ui) -> Failure {
     let mut text = ended.to_string();
     let Ended::Misbehaved { log, .. } = ended else {

@@ -23,8 +23,8 @@ macro_rules! println {
     ($($text:tt)*) => { $crate::print::stdout(&(format!($($text)*) + "\n")) };
 }
 
-/// Prints a result. Colours stay if there are any. A result that cannot be printed (a full disk) ends the program with status
-/// 2; a pipe that its reader has closed ends it by SIGPIPE, before this sees an error.
+/// Prints a result. Colours stay if there are any. A result that cannot be printed (a full disk) ends the program
+/// with status 2; a pipe that its reader has closed ends it by SIGPIPE, before this sees an error.
 pub(crate) fn stdout(text: &str) {
     let shown = if Style::detect().color { painted(text) } else { visible(text) };
     let mut out = std::io::stdout().lock();

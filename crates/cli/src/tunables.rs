@@ -130,7 +130,8 @@ pub(crate) fn tunables(linux: &LinuxObject, nr_cpus: u32, ui: &Ui) -> Result<Vec
     Ok(found)
 }
 
-/// More to a refusal of `--param NAME=VALUE` by a kernel that has no such parameter: which was probably meant, and what lists them.
+/// More to a refusal of `--param NAME=VALUE` by a kernel that has no such parameter: which was probably meant, and
+/// what lists them.
 pub(crate) fn meant(reason: &str, linux: &LinuxObject, ui: &Ui) -> String {
     let given = reason.strip_prefix("--param ").filter(|rest| rest.contains(NO_SUCH_PARAMETER));
     let Some((name, _)) = given.and_then(|rest| rest.split_once('=')) else { return String::new() };

@@ -1,5 +1,5 @@
-//! Can a result be trusted, and is it said where it cannot? What changed the experiment comes first; nothing is lost without a word;
-//! equal runs are equal, byte by byte.
+//! Can a result be trusted, and is it said where it cannot? What changed the experiment comes first; nothing is lost
+//! without a word; equal runs are equal, byte by byte.
 
 mod common;
 
@@ -8,13 +8,15 @@ use std::fs::{File, read, read_to_string, write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A6. A camera bound to CPUs that a small machine lacks, and a task that asks for 60 % of a CPU by a reservation, twice.
+/// A6. A camera bound to CPUs that a small machine lacks, and a task that asks for 60 % of a CPU by a reservation,
+/// twice.
 fn cameras(folder: &Path) -> String {
     let path = folder.join("cameras.txt");
     let deadline = "policy=deadline runtime=6ms deadline=10ms period=10ms";
     let text = format!(
         "1 INIT 0 0 1 runnable name=camera affinity=4-5\n2 EXIT 1 5ms\n\
-         3 INIT 0 0 2 runnable name=left {deadline}\n4 EXIT 2 5ms\n5 INIT 0 0 3 runnable name=right {deadline}\n6 EXIT 3 5ms\n"
+         3 INIT 0 0 2 runnable name=left {deadline}\n4 EXIT 2 5ms\n\
+         5 INIT 0 0 3 runnable name=right {deadline}\n6 EXIT 3 5ms\n"
     );
     write(&path, text).unwrap();
     path.to_str().unwrap().to_string()
@@ -127,7 +129,8 @@ fn a_full_standard_output_is_bad_input_and_no_panic() {
     }
 }
 
-/// C4. A temporary folder of 64 KiB (in a mount namespace of its own, where this user may have one): the log has no room.
+/// C4. A temporary folder of 64 KiB (in a mount namespace of its own, where this user may have one): the log has no
+/// room.
 #[test]
 fn a_full_temporary_folder_is_bad_input() {
     let folder = tempfile::tempdir().unwrap();
@@ -243,7 +246,8 @@ fn the_log_of_a_run_that_died_is_kept() {
     assert!((1..=2).all(|seed| folder.path().join(format!("crash-{seed}.log")).exists()));
 }
 
-/// C12: a cache that cannot be written is looked into all the same; whoever must write there says where, and what to do.
+/// C12: a cache that cannot be written is looked into all the same; whoever must write there says where, and what to
+/// do.
 #[test]
 fn an_unwritable_cache_is_said_with_its_remedy() {
     let with_cache = |args: &[&str]| {
@@ -385,7 +389,8 @@ fn a_wrong_parameter_leads_to_the_right_one() {
     );
 }
 
-/// Jobs are compared: five periodic tasks that FIFO, in order of arrival, makes late, and one late job is enough for the gate.
+/// Jobs are compared: five periodic tasks that FIFO, in order of arrival, makes late, and one late job is enough for
+/// the gate.
 #[test]
 fn missed_deadlines_are_compared() {
     let cameras = "samples/hand/cameras.txt";

@@ -32,7 +32,8 @@ pub const CURVE: [u32; 37] = [
 ];
 
 impl Measures {
-    /// Measures a run; `subjects`: whose numbers are wanted, `plans`: which jobs its workload asks for, row i `TaskId(i)`.
+    /// Measures a run; `subjects`: whose numbers are wanted, `plans`: which jobs its workload asks for, row i
+    /// `TaskId(i)`.
     pub fn of(
         run: &Finished,
         subjects: &[TaskGroup],

@@ -111,7 +111,8 @@ pub(crate) fn packaged(
     }
 }
 
-/// A build takes minutes, and nobody asked for it: what is built, why another one does not serve, and how long it took before.
+/// A build takes minutes, and nobody asked for it: what is built, why another one does not serve, and how long it
+/// took before.
 fn announce(series: &str, options: &BuildOptions, progress: &dyn Progress) {
     let built: Vec<BuiltKernel> = build::installed().unwrap_or_default();
     let mut of_series: Vec<&BuiltKernel> = built.iter().filter(|kernel| kernel.series == series).collect();

@@ -284,7 +284,8 @@ pub fn run_here(
     Ok(log)
 }
 
-/// What to make of a machine of so many CPUs that was run in this process, by whoever measures inside it. Its log is not looked at.
+/// What to make of a machine of so many CPUs that was run in this process, by whoever measures inside it. Its log is
+/// not looked at.
 ///
 /// # Errors
 /// [`Ended`].

@@ -89,7 +89,8 @@ impl Params {
         &self.command_line
     }
 
-    /// A tunable that the kernel refuses, by the name that it was given with, and what can be done: `--param NAME=VALUE: ...`.
+    /// A tunable that the kernel refuses, by the name that it was given with, and what can be done: `--param
+    /// NAME=VALUE: ...`.
     pub(crate) fn explain(&self, mut fault: Fault) -> Fault {
         let refused = |(path, value): &(&str, &str)| {
             fault.reason.starts_with(&format!("writing '{value}' to {path}: "))

@@ -18,8 +18,8 @@ pub struct RunFacts {
     pub wall_ns: u64,
     /// Of it, inside the scheduler under test.
     pub kernel_ns: u64,
-    /// What makes it another experiment than the one that was asked for, a sentence and how often: a policy that was refused, an
-    /// affinity that names no CPU of the machine. Said first everywhere; also in `dropped`.
+    /// What makes it another experiment than the one that was asked for, a sentence and how often: a policy that was
+    /// refused, an affinity that names no CPU of the machine. Said first everywhere; also in `dropped`.
     pub changed_experiment: BTreeMap<String, u64>,
     /// The seed, if the run was varied with one.
     pub seed: Option<u64>,

@@ -1,13 +1,15 @@
-//! Is it still the experiment that was asked for? What changes who may run where, and with which right, before the first decision.
+//! Is it still the experiment that was asked for? What changes who may run where, and with which right, before the
+//! first decision.
 //!
 //! ```text
 //! 8 INIT 0 0 100 runnable name=camera affinity=4-5      on 4 CPUs: it may run on any
 //! dropped: 1 change of affinity, whose mask is not in the trace, left out
 //! ```
 //!
-//! Most of what an import leaves out bends a length or a cause, and is counted in [`Workload::dropped`] only. What is listed here
-//! makes it another experiment: a report says it first, and `--strict` refuses the result. What the scheduler itself refused
-//! (a policy, an affinity) is known after the run, and is added there.
+//! Most of what an import leaves out bends a length or a cause, and is counted in [`Workload::dropped`] only. What is
+//! listed here
+//! makes it another experiment: a report says it first, and `--strict` refuses the result. What the scheduler itself
+//! refused (a policy, an affinity) is known after the run, and is added there.
 
 use crate::{EventKind, Workload};
 use schedlab_units::CpuSet;
@@ -28,7 +30,8 @@ const BY_IMPORT: [&str; 3] = [UNKNOWN_DEADLINE, UNKNOWN_CHANGE, UNKNOWN_AFFINITY
 const SENTENCES: usize = 20;
 
 impl Workload {
-    /// What makes a run on a machine of so many CPUs another experiment than the one that was asked for: a sentence and how often.
+    /// What makes a run on a machine of so many CPUs another experiment than the one that was asked for: a sentence
+    /// and how often.
     ///
     /// Recorded kernel threads are not asked: one that was bound to a CPU that is not there has no other place.
     pub fn changed_experiment(&self, nr_cpus: u32) -> BTreeMap<String, u64> {

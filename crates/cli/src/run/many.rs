@@ -1,4 +1,5 @@
-//! `schedlab run` with several workloads, values of parameters or seeds: many runs at once on all cores, results in order.
+//! `schedlab run` with several workloads, values of parameters or seeds: many runs at once on all cores, results in
+//! order.
 
 use super::{RunArgs, plan};
 use crate::changes;

@@ -48,8 +48,8 @@ pub(crate) struct RunArgs {
     /// A tunable of the scheduler, NAME=VALUE; may be given several times.
     #[arg(long, value_name = "K=V", value_parser = parse_param)]
     pub param: Vec<(String, String)>,
-    /// A run for each value of a parameter: NAME=VALUE,VALUE,... (a comma within a value is written \,); given several times, a
-    /// run for each combination.
+    /// A run for each value of a parameter: NAME=VALUE,VALUE,... (a comma within a value is written \,); given
+    /// several times, a run for each combination.
     #[arg(long, value_name = "K=V,V")]
     pub sweep: Vec<Swept>,
     /// Write the schedule log: Arrow if the name ends in .arrow, else text.

@@ -84,8 +84,8 @@ pub(crate) fn is_better(change: &Change) -> Option<bool> {
 /// Which changes of single tasks are listed?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tasks {
-    /// At most so many lines: two for tasks of one kind, which are those whose names differ in their numbers only (`other-240`,
-    /// `other-241`), and single tasks only where those of their name together do not show it.
+    /// At most so many lines: two for tasks of one kind, which are those whose names differ in their numbers only
+    /// (`other-240`, `other-241`), and single tasks only where those of their name together do not show it.
     Most(usize),
     /// Every one that the ensemble shows.
     All,
@@ -120,7 +120,8 @@ pub(crate) fn subject_changes<'a>(
     (shown, hidden)
 }
 
-/// A label without the numbers of its name: `other-240` and `other-7 t3` are of one kind, `hog nice 0` and `hog nice 5` are not.
+/// A label without the numbers of its name: `other-240` and `other-7 t3` are of one kind, `hog nice 0` and `hog nice
+/// 5` are not.
 fn kind(label: &str) -> String {
     let (name, nice) = label.split_at(label.find(" nice ").unwrap_or(label.len()));
     let words: String = name.chars().filter(|c| !c.is_ascii_digit()).collect();

@@ -16,8 +16,8 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// `$SCHEDLAB_CACHE`, else `schedlab` in the user's cache folder, to look into: what is missing is empty, so that nothing need be
-    /// writable.
+    /// `$SCHEDLAB_CACHE`, else `schedlab` in the user's cache folder, to look into: what is missing is empty, so that
+    /// nothing need be writable.
     pub(super) fn open() -> Result<Cache, BuildError> {
         let var = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let base = var("SCHEDLAB_CACHE")
