@@ -21,7 +21,7 @@ pub(crate) struct Cli {
     #[arg(long, global = true)]
     pub strict: bool,
     /// Equal runs write equal files, byte by byte: host times are 0 in them, and the command stands without its
-    /// outputs. (What measures host time, `fairness --cost` and `reproduce warp`, still does.)
+    /// outputs. (What measures host time by its nature, as `reproduce warp` does, still has it.)
     #[arg(long, global = true)]
     pub reproducible: bool,
     #[command(subcommand)]
