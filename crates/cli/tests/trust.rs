@@ -86,6 +86,48 @@ fn a_reservation_that_linux_refuses_is_said_first() {
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
 }
 
+/// A4. The longest waits name the CPU on whose queue each began, which the log's own lines tell; and where it ended.
+#[test]
+fn a_wait_is_told_where_it_began() {
+    let folder = tempfile::tempdir().unwrap();
+    let (w, log) = (folder.path().join("w.txt"), folder.path().join("w.log"));
+    let mut text = String::new();
+    (1..=5).for_each(|pid| text.push_str(&format!("- INIT 0 0 {pid} runnable name=w{pid}\n")));
+    (1..=5).for_each(|pid| text.push_str(&format!("- EXIT {pid} {}ms\n", 10 + 40 * pid)));
+    write(&w, text).unwrap();
+    let (w, log_name) = (w.to_str().unwrap(), log.to_str().unwrap());
+    for sched in ["rr", "bfs"] {
+        let run = ["--quiet", "run", w, "--sched", sched, "--cpus", "2", "--json", "-", "--log", log_name];
+        let waits = json(&run)["longest_waits"].as_array().unwrap().clone();
+        let log = read_to_string(&log).unwrap();
+        let lines: Vec<Vec<&str>> = log.lines().map(|line| line.split_whitespace().collect()).collect();
+        let elsewhere = waits.iter().filter(|wait| wait["cpu"] != wait["end_cpu"]).count();
+        assert!(elsewhere > 0, "{sched}: no wait of {} ended on another CPU", waits.len());
+        for wait in &waits {
+            let task = format!("t{}", wait["task"]);
+            let at = |field: &str| wait[field].to_string();
+            let (cpu, end_cpu) = (format!("cpu{}", wait["cpu"]), format!("cpu{}", wait["end_cpu"]));
+            let begins = |line: &&Vec<&str>| match line[..] {
+                // switched out while runnable, on this CPU; or put onto this queue
+                [time, on, "switch", out, "preempted", ..] => {
+                    time == at("start_ns") && on == cpu && out == task
+                }
+                [time, _, "new" | "wakeup", woken, queue] => {
+                    time == at("start_ns") && woken == task && queue == cpu
+                }
+                _ => false,
+            };
+            let ends = |line: &&Vec<&str>| {
+                line.len() > 3
+                    && line[..2] == [&at("end_ns"), &end_cpu]
+                    && line.last() == Some(&task.as_str())
+            };
+            assert!(lines.iter().any(|line| begins(&line)), "{sched}: {wait}");
+            assert!(lines.iter().any(|line| ends(&line)), "{sched}: {wait}");
+        }
+    }
+}
+
 /// C4. `/dev/full` takes nothing: each command that prints says so, and ends with 2.
 #[test]
 fn a_full_standard_output_is_bad_input_and_no_panic() {

@@ -212,6 +212,28 @@ fn a_debugger_passes_every_word_on() {
     assert!(text.contains("schedlab: switch number 2, at ") && text.contains("cpu1"), "{text}");
 }
 
+/// A2: compilers that run before the kernel are none of the debugger's business: it stops in the kernel.
+#[test]
+fn a_debugger_follows_the_run_and_no_compiler() {
+    if !has_linux() {
+        return;
+    }
+    // a source that nobody has compiled yet; trees of one's own: own_tree.rs
+    let dir = tempfile::tempdir().unwrap();
+    let (w, source) = (dir.path().join("w.txt"), dir.path().join("mine.bpf.c"));
+    std::fs::write(&w, WORKLOAD).unwrap();
+    let text = std::fs::read_to_string(root().join("linux/scx/tests/hooks.bpf.c")).unwrap();
+    std::fs::write(&source, format!("{text}\n/* {} */\n", dir.path().display())).unwrap();
+    let debug = ["linux", "debug", "--decision", "5", "--batch", "--gdb", "bt 3"];
+    let sched = format!("scx:{}", source.display());
+    let run = [w.to_str().unwrap(), "--sched", &sched, "--cpus", "2", "--duration", "100ms"];
+    let output = schedlab(&[&debug[..], &run].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("schedlab: switch number 5, at ") && text.contains("warp_stopped"), "{text}");
+    assert!(!text.contains("new program: /usr/"), "it followed a compiler: {text}");
+}
+
 /// Calls are counted exactly: a task that yields seven times calls yield_task_fair() seven times.
 #[test]
 #[ignore = "long: two runs under valgrind"]

@@ -22,7 +22,7 @@ pub enum GuestError {
         why: String,
     },
     /// The host refused.
-    #[error("cannot {doing} {}: {source}", path.display())]
+    #[error("cannot {doing} {}: {source}{}", path.display(), remedy(path))]
     Io {
         /// What was being done.
         doing: &'static str,
@@ -107,6 +107,15 @@ pub enum GuestError {
     /// The trace cannot be written.
     #[error(transparent)]
     Write(#[from] schedlab_trace::WriteError),
+}
+
+/// What to do where the cache does not take what is to be kept.
+fn remedy(path: &Path) -> &'static str {
+    if path.starts_with(crate::cache::directory()) {
+        "; name a folder with room that you may write for what is kept: SCHEDLAB_CACHE=DIR"
+    } else {
+        ""
+    }
 }
 
 impl GuestError {

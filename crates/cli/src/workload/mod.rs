@@ -253,15 +253,15 @@ fn peak_memory_kib() -> Option<u64> {
 /// Opens any W: a workload file as a stream, all else through memory.
 fn open(path: &Path, ui: &Ui) -> Result<Source> {
     let step = ui.step(format!("reading {}", path.display()));
-    match Source::open(path).map_err(Failure::input)? {
-        Some(source) => Ok(source),
+    let source = match Source::open(path).map_err(Failure::input)? {
+        Some(source) => source,
         None => {
             drop(step);
-            let loaded = schedlab_lab::load(path, ui)?;
-            crate::changes::tell_of(&loaded.name, &loaded.workload, None, ui)?;
-            Ok(Source::from(loaded.workload))
+            Source::from(schedlab_lab::load(path, ui)?.workload)
         }
-    }
+    };
+    crate::changes::tell_of(&schedlab_lab::title(path), &source.head().workload, None, ui)?;
+    Ok(source)
 }
 
 fn filter(args: &FilterArgs, ui: &Ui) -> Result<()> {
