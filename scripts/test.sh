@@ -18,6 +18,8 @@ target/release/schedlab linux add 6.12 --with scx
 step "tests"
 if [ "$all" = --all ]; then
 	cargo test --workspace --release --no-fail-fast -- --include-ignored
+	step "torture"
+	scripts/torture.sh
 else
 	cargo test --workspace --release --no-fail-fast
 fi

@@ -87,6 +87,7 @@ fn add(args: &AddArgs, ui: &Ui) -> Result<()> {
         flavours.push(build::add_fragment(file).map_err(Failure::input)?);
     }
     let options = BuildOptions { hz: args.hz, nr_cpus: args.nr_cpus, flavours };
+    let mut is_new = false;
     let named = match (&args.source, &args.tarball) {
         (Some(dir), _) => Some(Named::tree(dir).map_err(Failure::input)?),
         (_, Some(file)) => Some(Named::tarball(file).map_err(Failure::input)?),
@@ -97,6 +98,7 @@ fn add(args: &AddArgs, ui: &Ui) -> Result<()> {
             if let Some(name) = &args.name {
                 name.clone_into(&mut named.name);
             }
+            is_new = build::named().map_err(Failure::input)?.iter().all(|known| known.name != named.name);
             build::add_named(&named).map_err(Failure::input)?;
             named.name
         }
@@ -106,7 +108,13 @@ fn add(args: &AddArgs, ui: &Ui) -> Result<()> {
         }
         (None, version) => version.unwrap_or_default().to_owned(),
     };
-    let kernel = kernels::obtain(&version, &options, ui).map_err(Failure::input)?;
+    let kernel = kernels::obtain(&version, &options, ui).map_err(|error| {
+        // a tarball that gave no kernel is not kept as one; a tree is, since it will be worked on
+        if is_new && args.tarball.is_some() {
+            let _ = build::remove(&version);
+        }
+        Failure::input(error)
+    })?;
     println!("{}", describe(&kernel));
     println!("use it with --sched {}", kernel.name());
     Ok(())

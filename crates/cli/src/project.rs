@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-/// A file of the project: from the working directory or the program upwards.
+/// A file of the project: from the working directory, the program or this crate upwards.
 pub(crate) fn project_file(name: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok();
     let working = std::env::current_dir().ok();
-    let starts = [working.as_deref(), program.as_deref()];
+    // a program of one's own lies elsewhere: the crate that it was built from is the project's
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let starts = [working.as_deref(), program.as_deref(), Some(crate_folder)];
     let found = starts
         .into_iter()
         .flatten()

@@ -7,7 +7,8 @@ use clap::Args;
 use schedlab_host::anonymise::Others;
 use schedlab_host::overhead::{self, Overhead, OverheadOptions, Spread, loads};
 use schedlab_host::{
-    Backend, Ended, EventChoice, HostError, RecordOptions, Recorded, Scope, Stage, Way, What, signal_by_name,
+    Backend, Ended, EventChoice, HostError, RecordOptions, Recorded, Scope, Stage, User, Way, What,
+    signal_by_name,
 };
 use schedlab_units::Span;
 use serde_json::{Value, json};
@@ -64,6 +65,9 @@ pub(crate) struct RecordArgs {
     /// With --system: replace the names of all tasks that are not the command's, the host name and paths.
     #[arg(long)]
     pub anonymise: bool,
+    /// Run the command as this user, who also gets the files [default: who called sudo, else the user who records].
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
     /// The command, after `--`.
     #[arg(last = true)]
     pub command: Vec<String>,
@@ -210,6 +214,10 @@ fn options(args: &RecordArgs) -> Result<RecordOptions> {
     }
     options.backend = args.backend;
     (options.start_on, options.stop_on) = (args.start_on, args.stop_on);
+    options.user = match &args.user {
+        Some(name) => Some(User::named(name).map_err(Failure::input)?),
+        None => User::invoking(),
+    };
     Ok(options)
 }
 

@@ -17,6 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::HostError;
 use crate::signals::STOPPING;
+use crate::user::User;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +54,8 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    /// Forks the command and holds it.
-    pub(crate) fn hold(argv: &[OsString]) -> Result<Command, HostError> {
+    /// Forks the command and holds it; it will run as this user, or as the recorder does.
+    pub(crate) fn hold(argv: &[OsString], user: Option<&User>) -> Result<Command, HostError> {
         let name = argv.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let failed = |source: io::Error| HostError::Command { command: name.clone(), source };
         let words: Vec<CString> =
@@ -68,6 +69,11 @@ impl Command {
         let base = CString::new(base).unwrap_or_default();
         let mut pointers: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
         pointers.push(std::ptr::null());
+        let environment = user.map(User::environment);
+        let mut lines: Vec<*const libc::c_char> =
+            environment.iter().flatten().map(|line| line.as_ptr()).collect();
+        lines.push(std::ptr::null());
+        let become_user = user.map(|user| (user, lines.as_slice()));
         let (gate_read, gate_write) = pipe()?;
         let (error_read, error_write) = pipe()?;
 
@@ -79,7 +85,7 @@ impl Command {
         }
         if pid == 0 {
             // SAFETY: as above.
-            unsafe { child(&gate_read, &gate_write, &error_write, &base, program, &pointers) }
+            unsafe { child(&gate_read, &gate_write, &error_write, &base, (program, &pointers), become_user) }
         }
         drop(gate_read);
         drop(error_write);
@@ -187,14 +193,14 @@ impl Drop for Command {
 /// The child's side.
 ///
 /// # Safety
-/// Only in a forked child; `pointers` is a null-terminated array of live C strings.
+/// Only in a forked child; `pointers` and the user's environment are null-terminated arrays of live C strings.
 unsafe fn child(
     gate_read: &OwnedFd,
     gate_write: &OwnedFd,
     error_write: &OwnedFd,
     name: &CString,
-    program: &CString,
-    pointers: &[*const libc::c_char],
+    (program, pointers): (&CString, &[*const libc::c_char]),
+    become_user: Option<(&User, &[*const libc::c_char])>,
 ) -> ! {
     // SAFETY: async-signal-safe calls on memory made before the fork.
     unsafe {
@@ -220,7 +226,20 @@ unsafe fn child(
                 libc::_exit(127);
             }
         }
-        libc::execvp(program.as_ptr(), pointers.as_ptr());
+        match become_user {
+            None => {
+                libc::execvp(program.as_ptr(), pointers.as_ptr());
+            }
+            // groups first: a user may not change them
+            Some((user, environment)) => {
+                if libc::setgroups(user.groups.len(), user.groups.as_ptr()) == 0
+                    && libc::setgid(user.gid) == 0
+                    && libc::setuid(user.uid) == 0
+                {
+                    libc::execvpe(program.as_ptr(), pointers.as_ptr(), environment.as_ptr());
+                }
+            }
+        }
         let errno = *libc::__errno_location();
         libc::write(error_write.as_raw_fd(), (&raw const errno).cast(), 4);
         libc::_exit(127);
@@ -259,7 +278,7 @@ mod tests {
     fn a_held_command_runs_only_after_the_gate_opens() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let mark = folder.path().join("mark");
-        let mut command = Command::hold(&words(&format!("touch {}", mark.display()))).expect("fork");
+        let mut command = Command::hold(&words(&format!("touch {}", mark.display())), None).expect("fork");
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(!mark.exists());
         let comm = std::fs::read_to_string(format!("/proc/{}/comm", command.pid())).expect("comm");
@@ -273,23 +292,40 @@ mod tests {
     fn status_and_signal_of_the_command_come_back() {
         for (argv, status) in [(vec!["sh", "-c", "exit 7"], 7), (vec!["sh", "-c", "kill -TERM $$"], 143)] {
             let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
-            let mut command = Command::hold(&argv).expect("fork");
+            let mut command = Command::hold(&argv, None).expect("fork");
             command.open_gate().expect("exec");
             assert_eq!(command.wait().expect("wait").status(), status);
         }
     }
 
+    /// As `sudo schedlab record -- id`: the user's ids, its groups alone, its home.
+    #[test]
+    fn a_command_runs_as_its_user() {
+        // SAFETY: asks for a number.
+        if unsafe { libc::geteuid() } != 0 {
+            eprintln!("SKIPPED: only root can become someone else");
+            return;
+        }
+        let nobody = User::named("nobody").expect("every system has nobody");
+        let script = "[ $(id -un) = nobody ] && [ \"$(id -G)\" = $(id -g) ] && [ $USER = nobody ] && \
+                      [ $HOME != /root ]";
+        let argv: Vec<OsString> = ["sh", "-c", script].map(OsString::from).to_vec();
+        let mut command = Command::hold(&argv, Some(&nobody)).expect("fork");
+        command.open_gate().expect("exec");
+        assert_eq!(command.wait().expect("wait"), CommandEnd::Exited(0));
+    }
+
     #[test]
     fn a_command_that_is_not_there_is_an_error_with_its_name() {
-        let mut command = Command::hold(&words("/no/such/program")).expect("fork");
+        let mut command = Command::hold(&words("/no/such/program"), None).expect("fork");
         let error = command.open_gate().expect_err("no such program");
         assert!(error.to_string().contains("/no/such/program"), "{error}");
-        assert!(Command::hold(&[]).is_err());
+        assert!(Command::hold(&[], None).is_err());
     }
 
     #[test]
     fn a_command_that_never_starts_is_not_left_behind() {
-        let command = Command::hold(&words("sleep 1000")).expect("fork");
+        let command = Command::hold(&words("sleep 1000"), None).expect("fork");
         let pid = command.pid();
         drop(command);
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());

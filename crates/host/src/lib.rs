@@ -28,6 +28,7 @@ mod signals;
 pub mod snapshot;
 mod target;
 pub mod tracefs;
+mod user;
 
 pub use anonymise::{Anonymised, Others, Ours, anonymise};
 pub use capture::{Backend, Way};
@@ -39,3 +40,4 @@ pub use events::EventChoice;
 pub use record::{Ended, RecordOptions, Recorded, Scope, Stage, What, record};
 pub use signals::signal_by_name;
 pub use snapshot::{Snapshot, SnapshotRow};
+pub use user::User;

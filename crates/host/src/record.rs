@@ -25,6 +25,7 @@ use schedlab_units::CpuId;
 
 use crate::anonymise::{Anonymised, Others, anonymise};
 use crate::capture::{self, Backend, Collected, Started, Way, page_size_of_memory};
+use crate::cgroup::GroupTable;
 use crate::command::{Command, CommandEnd};
 use crate::drain::{CpuPages, DrainCost, Gap, PageLoss, thread_cpu_time};
 use crate::error::HostError;
@@ -33,6 +34,7 @@ use crate::signals::{STOPPING, Signals};
 use crate::snapshot::Snapshot;
 use crate::target::Target;
 use crate::tracefs::{Instance, Tracefs, read_text};
+use crate::user::User;
 
 /// Which tasks' events are kept while a command or process is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +110,8 @@ pub struct RecordOptions {
     pub start_on: Option<i32>,
     /// End when this signal comes to the recorder.
     pub stop_on: Option<i32>,
+    /// Who runs the command and gets the files; `None`: the recorder's own user.
+    pub user: Option<User>,
 }
 
 impl RecordOptions {
@@ -127,6 +131,7 @@ impl RecordOptions {
             backend: Backend::default(),
             start_on: None,
             stop_on: None,
+            user: None,
         }
     }
 
@@ -360,7 +365,7 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
     // Order of drops, last first: the command is let go, the drain closes the instance's files, the instance goes.
     let instance = tracefs.make_instance()?;
     let Started { capture, enabled, page_size, way } = capture::start(&tracefs, &instance, options)?;
-    let mut target = Target::prepare(&instance, &options.what)?;
+    let mut target = Target::prepare(&instance, &options.what, options.user.as_ref())?;
     if let Some(signal) = options.start_on {
         if let Some(command) = &mut target.command {
             command.open_gate()?;
@@ -401,6 +406,7 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
     let snapshot_path = Snapshot::path_beside(&options.output);
     let (trace_bytes, anonymised) = match options.anonymise {
         None => {
+            let _private = Private::begin();
             let bytes = write_trace(&options.output, pages, &meta, options_of_file)?;
             snapshot.write(&snapshot_path)?;
             (bytes, None)
@@ -427,6 +433,11 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
             (done.bytes, Some(done))
         }
     };
+    if let Some(user) = &options.user {
+        let groups = GroupTable::path_beside_snapshot(&snapshot_path);
+        let written = [&options.output, &snapshot_path, &groups];
+        written.into_iter().filter(|path| path.is_file()).try_for_each(|path| user.give(path))?;
+    }
     instance.remove()?;
     let write_cpu = thread_cpu_time().saturating_sub(write_began);
     if target.goes_on() {
@@ -497,6 +508,24 @@ fn merge_names(saved: &[u8], snapshot: &Snapshot) -> Vec<u8> {
         }
     }
     names.into_iter().map(|(pid, name)| format!("{pid} {name}\n")).collect::<String>().into_bytes()
+}
+
+/// While this lives, files are made for their owner alone: a recording of the whole system tells what all its
+/// users do. (The command was started before and has the mask that it was given.)
+struct Private(libc::mode_t);
+
+impl Private {
+    fn begin() -> Private {
+        // SAFETY: sets a number of this process.
+        Private(unsafe { libc::umask(0o077) })
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { libc::umask(self.0) };
+    }
 }
 
 fn write_trace(

@@ -17,6 +17,7 @@ use crate::record::{Ended, RecordOptions, Scope, Stage, What};
 use crate::signals::{Signals, poll};
 use crate::snapshot::{Snapshot, numbers_in};
 use crate::tracefs::{Instance, read_text};
+use crate::user::User;
 
 /// How long the last switch of a command that has ended may take to be recorded: the kernel tells its parent before
 /// the dead task leaves the CPU for good.
@@ -37,7 +38,11 @@ pub(crate) struct Target {
 
 impl Target {
     /// Holds the command, looks for the processes or the groups; with [`Scope::Tree`], has the kernel follow them.
-    pub(crate) fn prepare(instance: &Instance, what: &What) -> Result<Target, HostError> {
+    pub(crate) fn prepare(
+        instance: &Instance,
+        what: &What,
+        user: Option<&User>,
+    ) -> Result<Target, HostError> {
         let mut target =
             Target { command: None, processes: Vec::new(), ours: Ours::default(), deadline: None, end: None };
         let mut threads = BTreeSet::new();
@@ -47,7 +52,7 @@ impl Target {
                 Scope::Whole
             }
             What::Command { argv, duration, scope } => {
-                let command = Command::hold(argv)?;
+                let command = Command::hold(argv, user)?;
                 threads.insert(command.pid());
                 target.ours.pids.insert(command.pid());
                 target.command = Some(command);

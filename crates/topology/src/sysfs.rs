@@ -150,17 +150,35 @@ pub fn snapshot(from: &Path, to: &Path) -> Result<usize, TopologyError> {
     for node in below("devices/system/node").iter().filter(|p| numbered(p, "node")) {
         files.extend(["cpulist", "distance"].iter().map(|name| node.join(name)));
     }
+    if fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(wrong(to, "there is something in it already; name a new folder".into()));
+    }
+    // aside first: the folder is complete or not there
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    let aside = to.with_file_name(format!(".{name}.new"));
+    let clear = || {
+        let _ = fs::remove_dir_all(&aside); // not there, or left by one that was killed
+    };
+    clear();
+    let copied = copy(from, &files, &aside).and_then(|copied| {
+        read(&aside)?;
+        fs::rename(&aside, to).map_err(|e| wrong(to, format!("cannot be written: {e}")))?;
+        Ok(copied)
+    });
+    copied.inspect_err(|_| clear())
+}
+
+fn copy(from: &Path, files: &[PathBuf], to: &Path) -> Result<usize, TopologyError> {
     let mut copied = 0;
     for file in files {
         // what is not there (cpu_capacity on equal CPUs) is not there in the copy
-        let Ok(data) = fs::read(from.join(&file)) else { continue };
-        let target = to.join(&file);
+        let Ok(data) = fs::read(from.join(file)) else { continue };
+        let target = to.join(file);
         let parent = target.parent().unwrap_or(to);
         fs::create_dir_all(parent).map_err(|e| wrong(parent, format!("cannot be created: {e}")))?;
         fs::write(&target, data).map_err(|e| wrong(&target, format!("cannot be written: {e}")))?;
         copied += 1;
     }
-    read(to)?;
     Ok(copied)
 }
 

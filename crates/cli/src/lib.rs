@@ -1,4 +1,13 @@
-//! `schedlab`: the command line over the laboratory.
+//! `schedlab`: the command line over the laboratory. It is a library so that a program of one's own can be it, too.
+//!
+//! ```text
+//! your crate: MY_POLICY ──main_with(&[MY_POLICY])──> the whole command line, with one scheduler more
+//! src/bin/schedlab.rs:    main_with(&[])         ──> the command line as it comes
+//! ```
+//!
+//! A run happens in another process, which is the same executable started again (crates/process). So your
+//! policy is there as well, and nothing has to be installed: no fork of this repository, no plugin, no
+//! protocol. docs/write-a-scheduler.md goes through it.
 
 #[macro_use]
 mod print;
@@ -48,12 +57,24 @@ mod workload;
 
 use args::{Cli, Command};
 use clap::Parser;
+use schedlab_lab::FailureKind;
 use std::process::ExitCode;
 
-fn main() -> ExitCode {
+pub use schedlab_policies::{ParamInfo, Params, PolicyError, PolicyInfo};
+
+/// The whole command line, with schedulers more. To be called first in `main()`; its answer is the exit status.
+///
+/// Names that are taken or cannot be typed end it with 2 and a sentence.
+pub fn main_with(policies: &[PolicyInfo]) -> ExitCode {
     // a closed pipe (`schedlab ... | head`) ends the program quietly, as other tools do
     // SAFETY: sets a disposition before any thread or handler exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    if !policies.is_empty()
+        && let Err(error) = schedlab_policies::extend(policies)
+    {
+        print::stderr(&format!("schedlab: {error}"));
+        return ExitCode::from(FailureKind::Input.exit_status());
+    }
     let cli = Cli::try_parse().unwrap_or_else(|error| print::refused(&error));
     let ui = ui::Ui::new(cli.quiet, cli.strict);
     if cli.reproducible {
