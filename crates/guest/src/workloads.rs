@@ -2,168 +2,97 @@
 //! that guest and simulation run the same.
 
 use crate::GuestError;
-use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span};
-use schedlab_workload::generate::{self, Spec};
-use schedlab_workload::{
-    Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
-    Wakeup, Workload,
-};
+use schedlab_units::{DeadlineParams, Span, TaskId};
+use schedlab_workload::build::{ENDLESS, Life, Place};
+use schedlab_workload::generate::{self, Spec, StartState};
+use schedlab_workload::{Birth, Builder, Cgroup, CpuMax, EventId, InitState, Workload};
 
-/// More CPU time than any run gives: a task that never ends.
-pub const ENDLESS: Span = Span::from_s(100_000);
+/// Pids of the guest's own tasks are below.
+const FIRST_PID: u32 = 100;
 
-/// Collects tasks; gives events their identifiers.
-#[derive(Default)]
-struct Builder {
-    workload: Workload,
-    eid: u64,
+fn builder() -> Builder {
+    Builder::new().first_pid(FIRST_PID)
 }
 
-impl Builder {
-    fn task(
-        &mut self,
-        name: String,
-        params: SchedParams,
-        kinds: impl IntoIterator<Item = EventKind>,
-    ) -> &mut Task {
-        let mut next = || {
-            self.eid += 1;
-            EventId(self.eid)
-        };
-        let birth = Birth::Init { eid: next(), parent: None, state: InitState::Runnable };
-        let events = kinds.into_iter().map(|kind| Event { eid: next(), kind }).collect();
-        self.workload.tasks.push(Task {
-            pid: 100 + self.workload.tasks.len() as u32,
-            name,
-            birth,
-            params: Some(params),
-            affinity: None,
-            cgroup: None,
-            kernel_thread: false,
-            events,
-        });
-        self.workload.tasks.last_mut().expect("just pushed")
-    }
+fn finished(builder: Builder) -> Workload {
+    builder.finish().expect("a small workload that keeps the rules")
 }
 
-fn nice(value: i32) -> SchedParams {
-    SchedParams::normal(Nice::new(value).expect("a constant in -20..=19"))
-}
-
-fn sleep(after: Span) -> EventKind {
-    EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Timer })
-}
-
-fn endless() -> [EventKind; 1] {
-    [EventKind::Exit { length: ENDLESS }]
+fn endless(life: Life<'_>) {
+    life.run(ENDLESS).exit();
 }
 
 /// `run` of CPU time and `pause` of sleep, as often as `horizon` of elapsed time can hold at most.
-fn periodic(run: Span, pause: Span, horizon: Span) -> Vec<EventKind> {
-    let rounds = horizon.as_ns() / (run.as_ns() + pause.as_ns()) + 1;
-    (0..rounds).flat_map(|_| [EventKind::Block { length: run }, sleep(pause)]).chain(endless()).collect()
+fn periodic(mut life: Life<'_>, run: Span, pause: Span, horizon: Span) {
+    for _ in 0..horizon.as_ns() / (run.as_ns() + pause.as_ns()) + 1 {
+        life = life.run(run).sleep(pause);
+    }
+    endless(life);
 }
 
-/// Harmony's start states: `counts[c]` tasks that only compute are bound to CPU c from the start; after `release` of elapsed
-/// time a controller (FIFO, on the last CPU) allows them every CPU, and sleeps.
-pub fn start_state(counts: &[u32], release: Span) -> Workload {
-    let nr_cpus = counts.len() as u32;
-    let mut builder = Builder::default();
-    let tasks: u32 = counts.iter().sum();
-    for (cpu, count) in counts.iter().enumerate() {
-        for _ in 0..*count {
-            builder.task("hog".to_string(), nice(0), endless()).affinity =
-                Some(CpuSet::single(CpuId(cpu as u32)));
-        }
-    }
-    let everywhere = CpuSet::first(nr_cpus);
-    let set = (0..tasks).map(|task| EventKind::Prio {
-        length: Span::ZERO,
-        change: Box::new(ParamChange {
-            target: Some(schedlab_units::TaskId(task)),
-            affinity: Some(everywhere.clone()),
-            ..ParamChange::default()
-        }),
-    });
-    // it does not end: whether and when a dead task is reaped differs between worlds, the grace period after that wakes a kernel
-    // thread on some idle CPU, and a CPU that falls idle again pulls a task
-    let stay =
-        [EventKind::Block { length: Span::ZERO }, sleep(ENDLESS), EventKind::Exit { length: Span::ZERO }];
-    let kinds: Vec<EventKind> = [sleep(release)].into_iter().chain(set).chain(stay).collect();
-    let fifo = SchedParams { policy: Policy::Fifo, rt_priority: 50, ..SchedParams::default() };
-    let controller = builder.task("release".to_string(), fifo, kinds);
-    controller.affinity = Some(CpuSet::single(CpuId(nr_cpus - 1)));
-    if let Birth::Init { state, .. } = &mut controller.birth {
-        *state = InitState::Blocked;
-    }
-    builder.workload
+/// Harmony's start states: `counts[c]` tasks that only compute are bound to CPU c from the start, and let go after `release`.
+fn start_state(counts: Vec<u32>, release: Span) -> Result<Workload, generate::GenerateError> {
+    let mut workload = StartState { counts, release }.build()?;
+    workload.tasks.iter_mut().zip(FIRST_PID..).for_each(|(task, pid)| task.pid = pid);
+    Ok(workload)
 }
 
 /// Three periodic FIFO tasks (rate-monotonic: 2 of 10, 5 of 25, 10 of 60 ms, 57 % together) over a nice-0 hog.
 pub fn periodic_rt(horizon: Span) -> Workload {
-    let mut builder = Builder::default();
+    let mut builder = builder();
     for (priority, run_ms, pause_ms) in [(30, 2, 8), (20, 5, 20), (10, 10, 50)] {
-        let params = SchedParams { policy: Policy::Fifo, rt_priority: priority, ..SchedParams::default() };
-        let kinds = periodic(Span::from_ms(run_ms), Span::from_ms(pause_ms), horizon);
-        builder.task(format!("rt{priority}"), params, kinds);
+        let life = builder.task(format!("rt{priority}")).fifo(priority);
+        periodic(life, Span::from_ms(run_ms), Span::from_ms(pause_ms), horizon);
     }
-    builder.task("hog".to_string(), nice(0), endless());
-    builder.workload
+    endless(builder.task("hog"));
+    finished(builder)
 }
 
 /// Two DEADLINE tasks (30 of 100 ms, 10 of 50 ms) that want more than their runtime, over two nice-0 hogs. The second comes 5 ms
 /// after the first: were both periods to begin at one instant, microseconds of kernel code would decide whose timer is first.
 pub fn deadline_set() -> Workload {
-    let mut builder = Builder::default();
+    let mut builder = builder();
     for (runtime_ms, period_ms, start) in [(30, 100, Span::ZERO), (10, 50, Span::from_ms(5))] {
         let period = Span::from_ms(period_ms);
         let deadline = DeadlineParams { runtime: Span::from_ms(runtime_ms), deadline: period, period };
-        let params =
-            SchedParams { policy: Policy::Deadline, deadline: Some(deadline), ..SchedParams::default() };
-        let waits = (start > Span::ZERO).then(|| sleep(start));
-        let task =
-            builder.task(format!("dl{runtime_ms}.{period_ms}"), params, waits.into_iter().chain(endless()));
-        if let (true, Birth::Init { state, .. }) = (start > Span::ZERO, &mut task.birth) {
-            *state = InitState::Blocked;
-        }
+        endless(builder.task(format!("dl{runtime_ms}.{period_ms}")).deadline(deadline).start(start));
     }
     for _ in 0..2 {
-        builder.task("hog".to_string(), nice(0), endless());
+        endless(builder.task("hog"));
     }
-    builder.workload
+    finished(builder)
 }
 
 /// A tree of groups: /a (weight 200) with /a/x (100) and /a/y (300), /b (weight 100, at most 20 ms in 100); two hogs in each
 /// leaf. On one CPU /b is capped at 20 %, /a gets 80 %: x 20 %, y 60 %.
 pub fn cgroup_tree() -> Workload {
-    let mut builder = Builder::default();
-    let group = |path: &str, weight: u32| Cgroup {
-        path: path.to_string(),
-        weight: Some(weight),
-        ..Cgroup::default()
-    };
-    builder.workload.cgroups =
-        vec![group("/a", 200), group("/a/x", 100), group("/a/y", 300), group("/b", 100)];
-    builder.workload.cgroups[3].max = Some(CpuMax { quota: Span::from_ms(20), period: Span::from_ms(100) });
-    for (index, name) in [(1, "x"), (2, "y"), (3, "b")] {
+    let mut builder = builder();
+    let max = CpuMax { quota: Span::from_ms(20), period: Span::from_ms(100) };
+    let groups = [("/a", 200, None), ("/a/x", 100, None), ("/a/y", 300, None), ("/b", 100, Some(max))];
+    let [_, x, y, b] = groups.map(|(path, weight, max)| {
+        builder.cgroup(Cgroup { path: path.to_string(), weight: Some(weight), max, ..Cgroup::default() })
+    });
+    for (group, name) in [(x, "x"), (y, "y"), (b, "b")] {
         for _ in 0..2 {
-            builder.task(name.to_string(), nice(0), endless()).cgroup = Some(CgroupId(index));
+            endless(builder.task(name).cgroup(group));
         }
     }
-    builder.workload
+    finished(builder)
 }
 
 /// Tasks that yield after each 1.3 ms of work, `rounds` times, beside one nice-0 hog.
 pub fn yielders(tasks: u32, rounds: u32) -> Workload {
-    let mut builder = Builder::default();
+    let mut builder = builder();
     for _ in 0..tasks {
-        // lengths count from the last wakeup, and there is none
-        let kinds = (1..=u64::from(rounds))
-            .map(|round| EventKind::Yield { length: Span::from_ns(round * TURN.as_ns()) });
-        builder.task("yielder".to_string(), nice(0), kinds.chain(endless()));
+        let mut life = builder.task("yielder");
+        for _ in 0..rounds {
+            life = life.run(TURN).yields();
+        }
+        // ENDLESS in all
+        life.run(Span::from_ns(ENDLESS.as_ns() - u64::from(rounds) * TURN.as_ns())).exit();
     }
-    builder.task("hog".to_string(), nice(0), endless());
-    builder.workload
+    endless(builder.task("hog"));
+    finished(builder)
 }
 
 /// Work of a turn where the length does not matter: no part or multiple of a tick, so that turns do not fall into step with ticks.
@@ -171,41 +100,44 @@ const TURN: Span = Span::from_us(1_300);
 
 /// `pairs` of tasks that wake each other in turn through a futex, 1.3 ms of work a turn, beside one nice-0 hog.
 pub fn ping_pong(pairs: u32, rounds: u32) -> Workload {
-    let mut builder = Builder::default();
+    let mut builder = builder();
+    let mut seconds = Vec::new();
     for _ in 0..pairs {
-        // Both have events BLOCK, WAKEUP, ... and a last EXIT; a wakes b at the end of its work and the other way round.
-        let first = builder.workload.tasks.len() as u32;
-        for side in 0..2 {
-            let kinds = (0..rounds).flat_map(|_| [EventKind::Block { length: TURN }, sleep(Span::ZERO)]);
-            let kinds: Vec<_> = kinds.chain([EventKind::Exit { length: TURN }]).collect();
-            let task = builder.task("pair".to_string(), nice(0), kinds);
-            if side == 1
-                && let Birth::Init { state, .. } = &mut task.birth
-            {
-                *state = InitState::Blocked;
-                task.events.remove(0); // blocked at once, so its first event is a WAKEUP
-            }
+        // Both have events BLOCK, WAKEUP, ... and a last EXIT; each wakes the other at the end of its work.
+        let first = builder.task("pair").id();
+        let (places_of_first, ends_of_first) = turns(&mut builder, first, TaskId(first.0 + 1), rounds);
+        let second = builder.task("pair").id();
+        let (places_of_second, ends_of_second) = turns(&mut builder, second, first, rounds);
+        for (place, eid) in places_of_second.into_iter().zip(ends_of_first) {
+            builder.set_event(place, eid, Span::ZERO);
         }
-        let [a, b] = [first, first + 1].map(|index| builder.workload.tasks[index as usize].events.clone());
-        let running = |events: &[Event]| -> Vec<EventId> {
-            events.iter().filter(|e| e.kind.length().is_some()).map(|e| e.eid).collect()
-        };
-        // b's wakeup i comes from a's work i; a's wakeup i from b's work i
-        for (sleeper, waker, wakers) in [(first + 1, first, running(&a)), (first, first + 1, running(&b))] {
-            let events = &mut builder.workload.tasks[sleeper as usize].events;
-            let wakeups = events.iter_mut().filter(|event| event.kind.length().is_none());
-            for (wakeup, waker_event) in wakeups.zip(wakers) {
-                wakeup.kind = EventKind::Wakeup(Wakeup::Dependent {
-                    recorded_after: Span::ZERO,
-                    event: waker_event,
-                    task: schedlab_units::TaskId(waker),
-                    distance: Span::ZERO,
-                });
-            }
+        // the second's first BLOCK goes below
+        for (place, eid) in places_of_first.into_iter().zip(ends_of_second.into_iter().skip(1)) {
+            builder.set_event(place, eid, Span::ZERO);
+        }
+        seconds.push(second);
+    }
+    endless(builder.task("hog"));
+    let mut workload = finished(builder);
+    for second in seconds {
+        let task = &mut workload.tasks[second.index()];
+        if let Birth::Init { state, .. } = &mut task.birth {
+            *state = InitState::Blocked;
+            task.events.remove(0); // blocked at once, so its first event is a WAKEUP
         }
     }
-    builder.task("hog".to_string(), nice(0), endless());
-    builder.workload
+    workload
+}
+
+/// Works and waits for `waker`, in turn. The places of its waits, and the events that end its work.
+fn turns(builder: &mut Builder, task: TaskId, waker: TaskId, rounds: u32) -> (Vec<Place>, Vec<EventId>) {
+    let (mut places, mut ends) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        ends.push(builder.life(task).run(TURN).block().eid());
+        places.push(builder.wait(task, waker));
+    }
+    ends.push(builder.life(task).run(TURN).exit().eid());
+    (places, ends)
 }
 
 /// Names that [`named`] knows, with what each is.
@@ -246,7 +178,10 @@ pub fn named(name: &str, duration: Span) -> Result<Workload, GuestError> {
             turns: (duration.as_ns() / 4_800_000) as u32 + 1,
             ..Default::default()
         }),
-        ("start", list) => return Ok(start_state(&numbers(name, list)?, Span::from_s(1))),
+        ("start", list) => {
+            return start_state(numbers(name, list)?, Span::from_s(1))
+                .map_err(|error| unsupported(name, error.to_string()));
+        }
         ("periodic-rt", "") => return Ok(periodic_rt(duration)),
         ("deadline", "") => return Ok(deadline_set()),
         ("cgroup", "") => return Ok(cgroup_tree()),

@@ -28,6 +28,7 @@ mod periodic;
 mod random;
 mod rng;
 mod server;
+mod start;
 mod storms;
 
 pub use arrivals::Arrivals;
@@ -39,6 +40,7 @@ pub use periodic::{Method, Periodic, PeriodicPolicy, uunifast};
 pub use random::Random;
 pub use rng::Rng;
 pub use server::{Server, ServerMode};
+pub use start::StartState;
 pub use storms::{Execstorm, Forkstorm};
 
 use crate::Workload;
