@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Probe(crate::fairness::ProbeArgs),
     #[command(hide = true)]
     ProbeMachine(crate::fairness::ProbeMachineArgs),
+    /// A scheduler's balancing policy, told from what controlled workloads do: questions, answers, intervals.
+    Harmony(Box<crate::harmony::HarmonyArgs>),
     /// Real Linux in a deterministic QEMU guest: ground truth.
     #[command(subcommand)]
     Guest(crate::guest::GuestCommand),
