@@ -26,7 +26,8 @@ pub(crate) struct HarmonyArgs {
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     pub compare: Option<Vec<SubjectSpec>>,
     /// CPUs of the machine, all alike.
-    #[arg(long, value_name = "N", default_value = "4", conflicts_with = "machine", value_parser = crate::parse::parse_cpus)]
+    #[arg(long, value_name = "N", default_value = "4", conflicts_with = "machine")]
+    #[arg(value_parser = crate::parse::parse_cpus)]
     pub cpus: Topology,
     /// A machine: packages=2,llcs=2,cores=4,smt=2, or a name (`schedlab machines`).
     #[arg(long, value_name = "TOPO")]
@@ -49,7 +50,8 @@ pub(crate) struct HarmonyArgs {
     /// With --compare: exit with status 1 if the two differ in this question; may be given several times.
     #[arg(long, value_name = "ID", requires = "compare")]
     pub fail_if: Vec<String>,
-    /// Run this plan (TOML, see docs/harmony.md) instead of the experiments; its own `cpus` counts unless --machine is given.
+    /// Run this plan (TOML, see docs/harmony.md) instead of the experiments; its own `cpus` counts unless --machine
+    /// is given.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["compare", "explain", "quick"])]
     pub plan: Option<PathBuf>,
     /// Make one run of this experiment, and write its log; see --log.
@@ -58,7 +60,8 @@ pub(crate) struct HarmonyArgs {
     /// Where to write that log (Arrow for *.arrow, text else).
     #[arg(long, value_name = "FILE", requires = "experiment")]
     pub log: Option<PathBuf>,
-    /// Instead of a scheduler: policies that are known, and so many more drawn from --seed; what is found of each beside the truth.
+    /// Instead of a scheduler: policies that are known, and so many more drawn from --seed; what is found of each
+    /// beside the truth.
     /// Exit status 1 if an answer is wrong.
     #[arg(long, value_name = "N", conflicts_with_all = ["sched", "compare", "plan", "experiment", "explain"])]
     pub toys: Option<u64>,
@@ -225,7 +228,8 @@ fn toys(args: &HarmonyArgs, drawn: u64, ui: &Ui) -> Result<()> {
             [Score::Right, Score::Undecided, Score::Wrong].map(|s| toys::count(&tried, s));
         let (held, n, width) = toys::coverage(&tried);
         println!(
-            "{} toys, {} questions: {right} right, {undecided} undecided, {wrong} wrong; of {n} intervals {:.0} % hold the truth, \
+            "{} toys, {} questions: {right} right, {undecided} undecided, {wrong} wrong; of {n} intervals {:.0} % \
+            hold the truth, \
              the middle one is {:.1} % wide",
             tried.len(),
             right + undecided + wrong,

@@ -20,7 +20,8 @@ pub struct Answer {
     pub value: Option<Range>,
     /// Its unit.
     pub unit: &'static str,
-    /// How sure the answer is, 0 to 1: the lower end of the 95 % interval of the share of runs that agree; of a number 0.95.
+    /// How sure the answer is, 0 to 1: the lower end of the 95 % interval of the share of runs that agree; of a
+    /// number 0.95.
     pub confidence: f64,
     /// Runs, or rounds within runs, that it rests on.
     pub runs: usize,

@@ -1,7 +1,9 @@
 //! In what do two policies differ, and is that more than chance?
 //!
-//! Each question with numbers of its own on both sides is a test: ranks of the values ([`rank_chance`]). Holm's correction keeps the chance
-//! that any difference is found where there is none at 1 %. A question is answered differently without numbers to test, or not by enough
+//! Each question with numbers of its own on both sides is a test: ranks of the values ([`rank_chance`]). Holm's
+//! correction keeps the chance
+//! that any difference is found where there is none at 1 %. A question is answered differently without numbers to
+//! test, or not by enough
 //! of them: that is shown, and is no finding.
 //!
 //! [`rank_chance`]: crate::stats::rank_chance
@@ -122,7 +124,8 @@ impl Comparison {
                 self.rows.len()
             ),
             _ => format!(
-                "{found} of {} questions differ by more than chance (1 % for all together), the largest difference first\n",
+                "{found} of {} questions differ by more than chance (1 % for all together), the largest difference \
+                first\n",
                 self.rows.len()
             ),
         };

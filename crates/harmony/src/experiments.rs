@@ -1,4 +1,5 @@
-//! Which experiments answer the questions? A start state each, that differs from balance in one thing, and is released at an instant that
+//! Which experiments answer the questions? A start state each, that differs from balance in one thing, and is
+//! released at an instant that
 //! the scheduler cannot know.
 //!
 //! | experiment | start state, on 4 CPUs | looked at |
@@ -314,7 +315,8 @@ impl What {
         Ok(Scenario { workload, ..scenario })
     }
 
-    /// Hogs bound to CPUs, of other lengths each if all are busy: long where the task was, and shortest on the third CPU.
+    /// Hogs bound to CPUs, of other lengths each if all are busy: long where the task was, and shortest on the third
+    /// CPU.
     fn hogs(nr_cpus: u32, all_busy: bool) -> Vec<u32> {
         match all_busy {
             false => vec![1],

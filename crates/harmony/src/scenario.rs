@@ -41,7 +41,8 @@ pub struct Mark {
 }
 
 impl Scenario {
-    /// Runs it and reads off what happened. `seed` varies the phase of the kernel's periodic work, and what a scheduler draws.
+    /// Runs it and reads off what happened. `seed` varies the phase of the kernel's periodic work, and what a
+    /// scheduler draws.
     ///
     /// # Errors
     /// The run did not end as it should.

@@ -1,4 +1,5 @@
-//! How sure may one be? Shares with their intervals, the length of a period from when its ends are met, the chance that draws are uniform.
+//! How sure may one be? Shares with their intervals, the length of a period from when its ends are met, the chance
+//! that draws are uniform.
 //!
 //! ```
 //! use schedlab_harmony::stats::{share, uniform_chance, uniform_max};
@@ -42,7 +43,8 @@ pub fn mean(values: &[f64]) -> Range {
     Range { mean: interval.mean, low: interval.low, high: interval.high }
 }
 
-/// The middle value, with the order statistics that hold the true one in 95 % of cases (normal approximation of the binomial).
+/// The middle value, with the order statistics that hold the true one in 95 % of cases (normal approximation of the
+/// binomial).
 pub fn median(values: &[f64]) -> Range {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -57,7 +59,8 @@ pub fn median(values: &[f64]) -> Range {
     Range { mean: middle, low: sorted[low], high: sorted[high] }
 }
 
-/// The period of which these are times from a random instant to its next end: uniform from 0 to the period. The interval leaves out a
+/// The period of which these are times from a random instant to its next end: uniform from 0 to the period. The
+/// interval leaves out a
 /// chance of 2.5 % on either side.
 pub fn uniform_max(values: &[f64]) -> Range {
     let n = values.len() as f64;
@@ -99,7 +102,8 @@ pub fn mode(values: &[f64], tolerance: f64) -> Option<(f64, f64)> {
     Some((best, near(best) as f64 / values.len() as f64))
 }
 
-/// The chance that two sets of values are at least so different in rank if there is no difference (Mann and Whitney, ties corrected,
+/// The chance that two sets of values are at least so different in rank if there is no difference (Mann and Whitney,
+/// ties corrected,
 /// normal approximation).
 pub fn rank_chance(a: &[f64], b: &[f64]) -> f64 {
     let (n, m) = (a.len() as f64, b.len() as f64);
@@ -128,7 +132,8 @@ pub fn rank_chance(a: &[f64], b: &[f64]) -> f64 {
     erfc(z / std::f64::consts::SQRT_2)
 }
 
-/// The complementary error function (Abramowitz and Stegun 7.1.26 has 1e-7; this is Numerical Recipes' rational approximation, 1.2e-7
+/// The complementary error function (Abramowitz and Stegun 7.1.26 has 1e-7; this is Numerical Recipes' rational
+/// approximation, 1.2e-7
 /// relative).
 fn erfc(x: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.5 * x.abs());

@@ -351,7 +351,8 @@ pub fn count(tried: &[Tried], score: Score) -> usize {
     tried.iter().flat_map(|toy| &toy.rows).filter(|row| row.3 == score).count()
 }
 
-/// The share of decided numbers whose interval holds the truth, their number, and the middle width of the intervals, relative to the
+/// The share of decided numbers whose interval holds the truth, their number, and the middle width of the intervals,
+/// relative to the
 /// truth.
 pub fn coverage(tried: &[Tried]) -> (f64, usize, f64) {
     let mut held = 0;

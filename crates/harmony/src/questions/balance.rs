@@ -209,7 +209,8 @@ fn conserving(view: &View<'_>) -> Answer {
     Answer::word(ID, if is_conserving { "yes" } else { "no" }, confidence, n)
         .with(Range { mean: longest, low: longest, high: if never > 0 { f64::INFINITY } else { longest } }, "ms")
         .because(format!(
-            "of {n} times that a CPU was idle beside waiting tasks {never} did not end; of the others the longest lasted {} ms; {} lasted longer than {CONSERVING_MS} ms",
+            "of {n} times that a CPU was idle beside waiting tasks {never} did not end; of the others the longest \
+            lasted {} ms; {} lasted longer than {CONSERVING_MS} ms",
             plain(longest),
             idled.iter().filter(|ms| **ms > CONSERVING_MS).count()
         ))
@@ -245,7 +246,8 @@ fn mover(view: &View<'_>) -> Answer {
     }
     let n = target + source + third + nobody;
     let told = format!(
-        "of {n} moves {target} were made by the CPU that got the task, {source} by the one that gave it, {third} by another, {nobody} by nobody that was recorded"
+        "of {n} moves {target} were made by the CPU that got the task, {source} by the one that gave it, {third} by \
+        another, {nobody} by nobody that was recorded"
     );
     if let Some(answer) = view.no_queues(ID) {
         return answer.because(told);
@@ -343,7 +345,8 @@ fn repeat_movers(view: &View<'_>) -> Answer {
     }
     let range = share(again, n);
     let told = format!(
-        "of {n} moves of five tasks or so on a CPU too few, {again} were of one of the two tasks moved last; by chance {} %",
+        "of {n} moves of five tasks or so on a CPU too few, {again} were of one of the two tasks moved last; by \
+        chance {} %",
         plain(100.0 * chance)
     );
     if n < 20 {

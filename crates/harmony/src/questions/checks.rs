@@ -138,7 +138,8 @@ fn uniform_period(id: &'static str, times: &[f64]) -> Answer {
     let chance = uniform_chance(times, range.mean);
     let middle = median(times);
     let told = format!(
-        "{} times from a drawn instant to the first move, {} ms in the middle, {} at most; that they are uniform up to {} ms has a chance of {}",
+        "{} times from a drawn instant to the first move, {} ms in the middle, {} at most; that they are uniform up \
+        to {} ms has a chance of {}",
         times.len(),
         plain(middle.mean),
         plain(range.low),
@@ -258,7 +259,9 @@ fn period(times: &Times) -> Answer {
             let range = times.gap_range(usual);
             return Answer::number(ID, range, "ms", firsts.len())
                 .because(format!(
-                    "{} times from one move of a CPU to its next are {} ms, nearly all; {} times from a drawn instant to the first are uniform up to that (chance {}): checks come at this interval, whatever they find",
+                    "{} times from one move of a CPU to its next are {} ms, nearly all; {} times from a drawn \
+                    instant to the first are uniform up to that (chance {}): checks come at this interval, \
+                    whatever they find",
                     times.gaps.len(), plain(usual), firsts.len(), plain(chance)
                 ))
                 .of(firsts.clone())
@@ -266,12 +269,14 @@ fn period(times: &Times) -> Answer {
         }
     } else if times.gaps.len() >= 2 * FEW {
         let (range, spread) = (mean(&times.gaps), variation(&times.gaps));
-        if spread > 0.05 && spread < 0.7 {
-            // intervals that vary: a random instant falls into long ones more often, so that first times say less than gaps do
+        if spread > 0.05 && spread < 0.7 && distinct(&times.gaps) * 2 > times.gaps.len() {
+            // intervals that vary: a random instant falls into long ones more often, so that first times say less
+            // than gaps do
             let expected = range.mean * (1.0 + spread * spread) / 2.0;
             let first = mean(firsts);
             let told = format!(
-                "{} times from one move of a CPU to its next vary by {} %, {} ms in the mean; first moves come {} ms after a drawn instant in the mean, {} would be expected",
+                "{} times from one move of a CPU to its next vary by {} %, {} ms in the mean; first moves come {} \
+                ms after a drawn instant in the mean, {} would be expected",
                 times.gaps.len(),
                 plain(100.0 * spread),
                 plain(range.mean),

@@ -43,7 +43,8 @@ impl<'a> View<'a> {
         }
         let shared = (all >= 4 && unmade * 2 >= all).then(|| {
             format!(
-                "of {all} moves of runnable tasks {unmade} were made by nobody: tasks simply ran elsewhere, as from one queue for all CPUs"
+                "of {all} moves of runnable tasks {unmade} were made by nobody: tasks simply ran elsewhere, as from \
+                one queue for all CPUs"
             )
         });
         View { data, shared }

@@ -53,14 +53,14 @@ fn weighted(view: &View<'_>) -> Answer {
     if companies.is_empty() {
         return Answer::undecided(ID, "no run of the experiment ended as it should");
     }
-    by_majority(ID, &counts, runs.len())
-        .with(mean(&companies), "tasks")
-        .of(companies)
-        .by("weighted")
-        .because("tasks on the CPU of the one at nice -10 (nine times the weight of nice 0), in the last 2 s; by number one, by weight none")
+    by_majority(ID, &counts, runs.len()).with(mean(&companies), "tasks").of(companies).by("weighted").because(
+        "tasks on the CPU of the one at nice -10 (nine times the weight of nice 0), in the last 2 s; by \
+            number one, by weight none",
+    )
 }
 
-/// Ways to put `heavy` and `light` tasks, one of each per CPU, over the ways to put two on each: n! n! 2^n n! ... for four CPUs 8 of 35.
+/// Ways to put `heavy` and `light` tasks, one of each per CPU, over the ways to put two on each: n! n! 2^n n! ...
+/// for four CPUs 8 of 35.
 fn chance_of_all_mixed(n: u32) -> f64 {
     // the first CPU's two: n heavy and n light left: n * n / C(2n, 2) of being one of each, and so on
     (1..=n).map(|k| f64::from(k) * f64::from(k) / (f64::from(k) * (2.0 * f64::from(k) - 1.0))).product()
@@ -95,7 +95,8 @@ fn choice(view: &View<'_>) -> Answer {
     let chance = chance_of_all_mixed(n);
     let range = share(mixed, even);
     let told = format!(
-        "{n} heavy and {n} light (30 %) tasks began on one CPU; in the end {apart} of {} runs have the heavy ones apart; of {even} runs with two tasks on each CPU {mixed} have one of each, by chance {} %",
+        "{n} heavy and {n} light (30 %) tasks began on one CPU; in the end {apart} of {} runs have the heavy ones \
+        apart; of {even} runs with two tasks on each CPU {mixed} have one of each, by chance {} %",
         runs.len(),
         plain(100.0 * chance)
     );
@@ -171,7 +172,8 @@ impl Put {
     fn told(&self, when: &str) -> String {
         let Put { n, stay, waker, idle, shortest, .. } = self;
         format!(
-            "{when}: of {n} {stay} stayed, {waker} went to the waker's or parent's CPU, {idle} to an idle one, {shortest} to a shortest queue"
+            "{when}: of {n} {stay} stayed, {waker} went to the waker's or parent's CPU, {idle} to an idle one, \
+            {shortest} to a shortest queue"
         )
     }
 }
@@ -295,7 +297,8 @@ fn near(view: &View<'_>, level: Level) -> Vec<Answer> {
     let nearer = both.iter().filter(|(is_near, _)| *is_near).count();
     let range = share(nearer, both.len());
     let told = format!(
-        "two queues longer by 10, one near and one far: of {n_both} rounds {} had the short queue served, {nearer} of them from near; with the far one only: {} of {n_far}",
+        "two queues longer by 10, one near and one far: of {n_both} rounds {} had the short queue served, {nearer} \
+        of them from near; with the far one only: {} of {n_far}",
         both.len(),
         far.len()
     );
@@ -353,7 +356,8 @@ fn smt(view: &View<'_>) -> Answer {
     let apart = shared.iter().filter(|n| **n == 0.0).count();
     let n = shared.len();
     let told = format!(
-        "one task per core began on one CPU; in the end {apart} of {n} runs have no core with two; in the mean {} such cores",
+        "one task per core began on one CPU; in the end {apart} of {n} runs have no core with two; in the mean {} \
+        such cores",
         plain(mean(&shared).mean)
     );
     let answer = match () {
