@@ -40,7 +40,7 @@ pub(crate) enum Command {
     Import(crate::import::ImportArgs),
     /// What does it do to replayed latencies whether wakeups depend on their causes? A recording, replayed with and without.
     Dependencies(crate::dependencies::DependenciesArgs),
-    /// Make a workload: fairbench, responsebench, hogs, sleepers, hackbench, server, forkstorm, execstorm, periodic, arrivals, random.
+    /// Make a workload: fairbench, responsebench, hogs, sleepers, start, hackbench, server, forkstorm, execstorm, periodic, arrivals, random.
     Generate(crate::generate::GenerateArgs),
     /// Look at a workload, or take a part of it: show, filter, cut, scale, anonymise, convert.
     #[command(subcommand)]
@@ -67,6 +67,8 @@ pub(crate) enum Command {
     Probe(crate::fairness::ProbeArgs),
     #[command(hide = true)]
     ProbeMachine(crate::fairness::ProbeMachineArgs),
+    /// A scheduler's balancing policy, told from what controlled workloads do: questions, answers, intervals.
+    Harmony(Box<crate::harmony::HarmonyArgs>),
     /// Real Linux in a deterministic QEMU guest: ground truth.
     #[command(subcommand)]
     Guest(crate::guest::GuestCommand),

@@ -33,6 +33,7 @@ mod fairness;
 mod features;
 mod generate;
 mod guest;
+mod harmony;
 mod import;
 mod linux;
 mod machines;
@@ -98,6 +99,7 @@ pub fn main_with(policies: &[PolicyInfo]) -> ExitCode {
         Command::Reproduce(command) => reproduce::reproduce(command, &ui),
         Command::Probe(args) => fairness::probe(args),
         Command::ProbeMachine(args) => fairness::probe_machine(args),
+        Command::Harmony(args) => harmony::harmony(args, &ui),
         Command::Guest(command) => guest::guest(command, &ui),
         Command::Validate(args) => validate::validate(args, &ui),
         Command::Agreement(args) => agreement::agreement(args, &ui),

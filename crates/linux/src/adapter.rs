@@ -67,6 +67,8 @@ pub struct LinuxMachine<S: Sink> {
     params: Params,
     refused: BTreeMap<String, u64>,
     fault: Option<Fault>,
+    /// Where process 1 is bound to, by the last [`FileRequest::Change`].
+    control_cpu: Option<CpuId>,
     /// A sched_ext scheduler to be attached, and once the kernel boots the loaded one.
     compiled: Option<CompiledScx>,
     scx: Option<Scx>,
@@ -161,6 +163,8 @@ impl Batch {
             // handed to the kernel object before the run: LinuxKernel::ask
             FileRequest::Explain { .. } => {}
             FileRequest::List { path } => self.read(path, path, op::LIST),
+            // LinuxMachine::control; the machine itself
+            FileRequest::Change { .. } | FileRequest::Cut { .. } => {}
         }
     }
 
@@ -312,6 +316,7 @@ impl<S: Sink> LinuxMachine<S> {
             params: Params::default(),
             refused: BTreeMap::new(),
             fault: None,
+            control_cpu: None,
             compiled: None,
             scx: None,
             subs: Subs::default(),
@@ -719,6 +724,10 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         let nr_cpus = self.kernel.nr_cpus();
         match request {
             Control::Spawn(spawns) => {
+                if self.control_cpu.take().is_some() {
+                    // its children inherit where it may be
+                    batch.affinity(op::SELF, &CpuSet::first(nr_cpus), nr_cpus);
+                }
                 // the first of several deadline tasks would keep process 1 from creating the others: they sleep until all are there
                 let together = spawns.iter().filter(|spawn| spawn.is_deadline()).count() > 1;
                 for spawn in spawns {
@@ -764,17 +773,29 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
             }
             Control::Files(files) => {
                 let version = self.kernel.version();
-                files.iter().for_each(|file| batch.file(file, version));
+                for file in files {
+                    if let FileRequest::Change { tasks, change, by } = file {
+                        // it stays there: woken anywhere else, it would leave a CPU idle when it goes back to sleep
+                        batch.affinity(op::SELF, &CpuSet::single(*by), nr_cpus);
+                        self.control_cpu = Some(*by);
+                        tasks.iter().for_each(|task| {
+                            batch.change(u64::from(task.0), change, &self.groups, nr_cpus);
+                        });
+                    } else {
+                        batch.file(file, version);
+                    }
+                }
             }
         }
         self.request = Some(batch);
         self.request_result = None;
-        // pid 1 sleeps: wake it by an interrupt on CPU 0
+        // pid 1 sleeps: wake it by an interrupt, where it is bound to or on CPU 0
+        let cpu = self.control_cpu.unwrap_or(CpuId(0));
         static WAKE: [TaskId; 1] = [CONTROL];
         // SAFETY: the list is static.
-        unsafe { self.kernel.raise_device(CpuId(0), &WAKE) };
-        self.kernel.kick(CpuId(0));
-        self.kicks.push_back(CpuId(0));
+        unsafe { self.kernel.raise_device(cpu, &WAKE) };
+        self.kernel.kick(cpu);
+        self.kicks.push_back(cpu);
         Ok(())
     }
 

@@ -27,7 +27,7 @@ mod start;
 mod steer;
 mod steps;
 
-use crate::kernel::{Action, Control, Fault, FaultKind, Kernel, Reading, Stimulus, Yield};
+use crate::kernel::{Action, Control, Fault, FaultKind, FileRequest, Kernel, Reading, Stimulus, Yield};
 use crate::order::{FirstPosted, Order, Turn};
 use crate::program::{Code, Program};
 use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
@@ -431,10 +431,33 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     #[cold]
     fn act(&mut self, at_ns: u64) -> Result<(), Box<Fault>> {
         self.now_ns = self.now_ns.max(at_ns);
-        let Some(action) = self.actions.pop() else { return Ok(()) };
-        self.kernel.control(Time::from_ns(self.now_ns), Control::Files(&action.files))?;
-        self.acting = Some((action.at, self.now_ns + CONTROL_MAX.as_ns()));
+        let Some(Action { at, files }) = self.actions.pop() else { return Ok(()) };
+        let mut files = files;
+        files.retain(|file| match file {
+            FileRequest::Cut { task } => {
+                self.cut(*task);
+                false
+            }
+            _ => true,
+        });
+        if files.is_empty() {
+            return Ok(());
+        }
+        self.kernel.control(Time::from_ns(self.now_ns), Control::Files(&files))?;
+        self.acting = Some((at, self.now_ns + CONTROL_MAX.as_ns()));
         Ok(())
+    }
+
+    /// A task needs no more CPU time until its next step. One that computes takes that step at this instant.
+    fn cut(&mut self, task: TaskId) {
+        let run = &mut self.runs[task.index()];
+        run.remaining_ns = 0;
+        let cpu = run.on as usize;
+        if self.cpus[cpu].user == task {
+            self.cpus[cpu].since_ns = self.now_ns;
+            let key = self.cpus[cpu].timer.min(self.next_step_key(CpuId(cpu as u32), task));
+            self.queue.set(cpu, key);
+        }
     }
 
     /// Looks whether the action under way is done.

@@ -254,7 +254,7 @@ pub enum Control<'a> {
 }
 
 /// Something that the experimenter does to the kernel while the workload runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
     /// When, from the workload's start.
     pub at: Span,
@@ -263,7 +263,7 @@ pub struct Action {
 }
 
 /// An access to one of the kernel's files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FileRequest {
     /// Set a tunable by the name that `--param` has for it, a file by its path, or a CPU on or off (`cpu3`, `off`).
     Write {
@@ -288,6 +288,22 @@ pub enum FileRequest {
     List {
         /// Its path.
         path: String,
+    },
+    /// No file: sets these tasks from outside, all at one instant. No task of the workload does it, so that nothing wakes or falls
+    /// asleep for it, save the kernel's first process on the CPU `by`, which had better have work: a CPU that falls idle balances.
+    Change {
+        /// Whose settings change, in this order.
+        tasks: Vec<TaskId>,
+        /// The settings.
+        change: Change,
+        /// Where the kernel's first process does it, there and nowhere else. (A native scheduler has none: it just happens.)
+        by: CpuId,
+    },
+    /// Nothing that the kernel hears of: this task's present need for CPU time is over, and what its program says next comes as soon as
+    /// it runs. (As a signal does, this takes effect when the task is on a CPU.)
+    Cut {
+        /// The task.
+        task: TaskId,
     },
 }
 

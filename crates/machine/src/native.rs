@@ -4,7 +4,7 @@
 //! checks the policy's answers: a picked task must be queued, allowed and not running, else the run ends with the rule broken.
 
 use crate::kernel::{
-    Boot, Change, Control, Fault, FaultKind, Kernel, Op, SKEW_TICK, Spawn, SpawnState, Stimulus,
+    Boot, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, SKEW_TICK, Spawn, SpawnState, Stimulus,
     TaskCounters, Yield,
 };
 use crate::policy::{
@@ -492,7 +492,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
                 time_ns: (self.view.now - self.epoch).as_ns(),
                 kind: Kind::Params as u8,
                 flags: u8::from(change.affinity.is_some()),
-                cpu: here.0 as u16,
+                cpu: if here == NOWHERE { 0 } else { here.0 as u16 },
                 task: task.0,
                 other: TaskId::IDLE.0,
                 arg: 0,
@@ -720,10 +720,20 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
                 }
             }
             Control::Cgroups(_) => {} // native policies know no groups; the report says so
-            Control::Files(_) => {
-                let reason =
-                    "a native scheduler has no files and no CPU hotplug: --at is for real Linux".to_owned();
-                return Err(Fault { kind: FaultKind::Refused, reason });
+            Control::Files(files) => {
+                for file in files {
+                    let FileRequest::Change { tasks, change, .. } = file else {
+                        let reason =
+                            "a native scheduler has no files and no CPU hotplug: --at is for real Linux";
+                        return Err(Fault { kind: FaultKind::Refused, reason: reason.to_owned() });
+                    };
+                    for task in tasks {
+                        self.set(NOWHERE, *task, change);
+                        if self.wants.requests {
+                            self.requests(NOWHERE);
+                        }
+                    }
+                }
             }
         }
         Ok(())

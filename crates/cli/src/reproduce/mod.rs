@@ -1,5 +1,6 @@
 //! `schedlab reproduce PAPER`: every table and figure of a paper, beside the published value. One file per paper.
 
+mod harmony;
 mod history;
 mod vtrr;
 mod warp;
@@ -14,6 +15,8 @@ pub(crate) enum ReproduceCommand {
     Vtrr(vtrr::VtrrArgs),
     /// Zheng, Nieh: WARP, enabling fast CPU scheduler development and evaluation.
     Warp(warp::WarpArgs),
+    /// Meehean and others: Harmony, uncovering CPU load balancing policies.
+    Harmony(harmony::ReproduceHarmonyArgs),
     /// Linux 2.4, O(1), EBS, BFS, CFS as WARP and Harmony measured them, and real 6.1 and 6.12: every number beside the native model's.
     History(history::HistoryArgs),
 }
@@ -22,6 +25,7 @@ pub(crate) fn reproduce(command: &ReproduceCommand, ui: &Ui) -> Result<()> {
     match command {
         ReproduceCommand::Vtrr(args) => vtrr::vtrr(args, ui),
         ReproduceCommand::Warp(args) => warp::warp(args, ui),
+        ReproduceCommand::Harmony(args) => harmony::harmony(args, ui),
         ReproduceCommand::History(args) => history::history(args, ui),
     }
 }

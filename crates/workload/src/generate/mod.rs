@@ -29,6 +29,7 @@ mod random;
 mod rng;
 mod server;
 mod start;
+mod start_state;
 mod storms;
 
 pub use arrivals::Arrivals;
@@ -40,7 +41,8 @@ pub use periodic::{Method, Periodic, PeriodicPolicy, uunifast};
 pub use random::Random;
 pub use rng::Rng;
 pub use server::{Server, ServerMode};
-pub use start::StartState;
+pub use start::Start;
+pub use start_state::StartState;
 pub use storms::{Execstorm, Forkstorm};
 
 use crate::Workload;
@@ -86,11 +88,12 @@ pub enum GenerateError {
 }
 
 /// Names of the generators, and what each makes.
-pub const KINDS: [(&str, &str); 11] = [
+pub const KINDS: [(&str, &str); 12] = [
     ("fairbench", "hogs at several nice values (WARP V.D)"),
     ("responsebench", "tasks that run and sleep, of several lengths of sleep (WARP V.D)"),
     ("hogs", "tasks that only compute, with given nice values"),
     ("sleepers", "equal tasks that run and sleep"),
+    ("start", "hogs bound to stated CPUs, released at one instant (Harmony)"),
     ("hackbench", "groups of senders and receivers that wake each other"),
     ("server", "message threads that hand requests to workers (after schbench)"),
     ("forkstorm", "parents that fork short children as fast as they can"),
@@ -112,6 +115,8 @@ pub enum Spec {
     Hogs(Hogs),
     /// See [`Sleepers`].
     Sleepers(Sleepers),
+    /// See [`Start`].
+    Start(Start),
     /// See [`Hackbench`].
     Hackbench(Hackbench),
     /// See [`Server`].
@@ -136,6 +141,7 @@ impl Spec {
             "responsebench" => Spec::Responsebench(Responsebench::default()),
             "hogs" => Spec::Hogs(Hogs::default()),
             "sleepers" => Spec::Sleepers(Sleepers::default()),
+            "start" => Spec::Start(Start::default()),
             "hackbench" => Spec::Hackbench(Hackbench::default()),
             "server" => Spec::Server(Server::default()),
             "forkstorm" => Spec::Forkstorm(Forkstorm::default()),
@@ -173,6 +179,7 @@ impl Spec {
             "responsebench" => Responsebench::deserialize(fields).map(Spec::Responsebench),
             "hogs" => Hogs::deserialize(fields).map(Spec::Hogs),
             "sleepers" => Sleepers::deserialize(fields).map(Spec::Sleepers),
+            "start" => Start::deserialize(fields).map(Spec::Start),
             "hackbench" => Hackbench::deserialize(fields).map(Spec::Hackbench),
             "server" => Server::deserialize(fields).map(Spec::Server),
             "forkstorm" => Forkstorm::deserialize(fields).map(Spec::Forkstorm),
@@ -197,6 +204,7 @@ impl Spec {
             Spec::Responsebench(spec) => spec.build(),
             Spec::Hogs(spec) => spec.build(),
             Spec::Sleepers(spec) => spec.build(),
+            Spec::Start(spec) => spec.build(),
             Spec::Hackbench(spec) => spec.build(),
             Spec::Server(spec) => spec.build(),
             Spec::Forkstorm(spec) => spec.build(),

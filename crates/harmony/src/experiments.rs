@@ -1,0 +1,385 @@
+//! Which experiments answer the questions? A start state each, that differs from balance in one thing, and is
+//! released at an instant that
+//! the scheduler cannot know.
+//!
+//! | experiment | start state, on 4 CPUs | looked at |
+//! |---|---|---|
+//! | spread | [8,0,0,0] | does it spread, how fast, how often does it move later |
+//! | intrinsic | [5,0,0,0] | five cannot share four CPUs evenly: who gets what |
+//! | fall idle | [9,9,9,1], and the one sleeps | when does the CPU take its first task |
+//! | idle | [9,9,9,0] | the same, of a CPU that has been idle |
+//! | detect | [4+x,4+x,4+x,4] | when does the busy CPU take its first tasks, how many, when the next |
+//! | threshold | [3+d,3,3,3] | does anything move |
+//! | mixed | 4 heavy and 4 light on one CPU | is each CPU given one of each |
+//! | weighted | one at nice -10, seven at nice 0 | has the one company in the end |
+//! | wake, fork | a sleeper, a parent, beside hogs | where tasks are put |
+//! | near and far | two long queues, one in another cache or node | which of them is taken from |
+
+use crate::plan::{Act, Class, Plan, Step, Tasks};
+use crate::scenario::Scenario;
+use schedlab_stdx::Random;
+use schedlab_topology::{Cpu, Topology};
+use schedlab_units::{Span, TaskId};
+use schedlab_workload::build::ENDLESS;
+use schedlab_workload::{BuildError, Builder};
+
+/// How much is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// What the table of the paper needs, with fewer runs.
+    Quick,
+    /// Everything.
+    Full,
+}
+
+/// A part of the machine that CPUs share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// The last-level cache.
+    Cache,
+    /// The NUMA node.
+    Node,
+}
+
+impl Level {
+    /// Which part a CPU belongs to.
+    pub fn part(self, cpu: &Cpu) -> u32 {
+        match self {
+            Level::Cache => cpu.llc,
+            Level::Node => cpu.node,
+        }
+    }
+
+    /// Its short name, as in the identifiers of questions.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Cache => "llc",
+            Level::Node => "numa",
+        }
+    }
+
+    /// Whether the machine has more than one such part.
+    pub fn exists(self, topology: &Topology) -> bool {
+        let first = topology.cpus().first().map(|cpu| self.part(cpu));
+        topology.cpus().iter().any(|cpu| Some(self.part(cpu)) != first)
+    }
+}
+
+/// An experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // the module's table says what each is
+pub enum What {
+    Spread,
+    Intrinsic,
+    FallIdle,
+    Idle,
+    Detect { base: u32, excess: u32 },
+    Threshold { difference: u32 },
+    Mixed,
+    Weighted,
+    Wake { all_busy: bool },
+    Fork { all_busy: bool },
+    Between { level: Level, both: bool },
+    Cores,
+}
+
+impl What {
+    /// Its name.
+    pub fn name(self) -> String {
+        match self {
+            What::Spread => "spread".into(),
+            What::Intrinsic => "intrinsic".into(),
+            What::FallIdle => "fall-idle".into(),
+            What::Idle => "idle".into(),
+            What::Detect { base, excess } => format!("detect-{base}+{excess}"),
+            What::Threshold { difference } => format!("threshold-{difference}"),
+            What::Mixed => "mixed".into(),
+            What::Weighted => "weighted".into(),
+            What::Wake { all_busy } => format!("wake-{}", if all_busy { "busy" } else { "idle" }),
+            What::Fork { all_busy } => format!("fork-{}", if all_busy { "busy" } else { "idle" }),
+            What::Between { level, both } => {
+                format!("{}-{}", level.name(), if both { "near-and-far" } else { "far" })
+            }
+            What::Cores => "cores".into(),
+        }
+    }
+}
+
+/// The experiment of this name on this machine, if it is one of those that are made.
+pub fn find(name: &str, topology: &Topology) -> Option<What> {
+    experiments(topology, Depth::Full).into_iter().map(|(what, _)| what).find(|what| what.name() == name)
+}
+
+/// The differences that `detect` tries: tasks on the short queue, tasks more on the others.
+pub const SHAPES: [(u32, u32); 6] = [(1, 3), (4, 4), (4, 8), (4, 16), (4, 32), (4, 64)];
+/// The largest difference that `threshold` tries.
+pub const THRESHOLD_MAX: u32 = 8;
+/// Rounds in a run of several.
+pub const ROUNDS: u64 = 8;
+
+/// The experiments on this machine, each with its number of runs.
+pub fn experiments(topology: &Topology, depth: Depth) -> Vec<(What, u64)> {
+    let full = depth == Depth::Full;
+    let runs = |quick, more| if full { more } else { quick };
+    let mut list = vec![
+        (What::Spread, runs(5, 12)),
+        (What::Intrinsic, runs(4, 10)),
+        (What::FallIdle, runs(2, 4)),
+        (What::Idle, runs(2, 8)),
+    ];
+    if topology.nr_cpus() == 1 {
+        return Vec::new();
+    }
+    // a shape's tasks all at once: no more than a thousand
+    let fits = |(base, excess): &(u32, u32)| topology.nr_cpus() * (base + excess) <= 1000;
+    list.extend(
+        SHAPES
+            .iter()
+            .filter(|shape| fits(shape))
+            .map(|(base, excess)| (What::Detect { base: *base, excess: *excess }, runs(1, 2))),
+    );
+    list.extend((1..=THRESHOLD_MAX).map(|difference| (What::Threshold { difference }, 1)));
+    list.push((What::Mixed, runs(10, 24)));
+    list.push((What::Weighted, runs(4, 10)));
+    if full {
+        for all_busy in [false, true] {
+            list.push((What::Wake { all_busy }, 2));
+            list.push((What::Fork { all_busy }, 2));
+        }
+        for level in [Level::Cache, Level::Node].into_iter().filter(|level| level.exists(topology)) {
+            for both in [false, true] {
+                list.push((What::Between { level, both }, 8));
+            }
+        }
+        if has_siblings(topology) {
+            list.push((What::Cores, 8));
+        }
+    }
+    list
+}
+
+/// Whether a core has several CPUs.
+pub fn has_siblings(topology: &Topology) -> bool {
+    let mut cores: Vec<u32> = topology.cpus().iter().map(|cpu| cpu.core).collect();
+    cores.sort_unstable();
+    cores.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+/// The round's time: long enough for the slowest checks of a machine of this size.
+pub fn round(topology: &Topology) -> Span {
+    Span::from_ms(3000 * u64::from(topology.nr_cpus().div_ceil(8)))
+}
+
+/// The CPU whose queue is short (or, of one that is long, the only one): another one for each seed.
+pub fn special(topology: &Topology, seed: u64) -> usize {
+    ((seed - 1) % u64::from(topology.nr_cpus())) as usize
+}
+
+/// The CPU of the last part that `Between` takes from: far from the special one, or near it.
+fn sources(topology: &Topology, level: Level, special: usize) -> (Option<usize>, Option<usize>) {
+    let cpus = topology.cpus();
+    let own = level.part(&cpus[special]);
+    let find =
+        |near: bool| (0..cpus.len()).find(|cpu| (level.part(&cpus[*cpu]) == own) == near && *cpu != special);
+    (find(true), find(false))
+}
+
+impl What {
+    /// What is drawn with this seed: other times than in other experiments.
+    pub fn drawn(self, seed: u64) -> u64 {
+        let salt =
+            self.name().bytes().fold(0u64, |salt, byte| salt.wrapping_mul(257).wrapping_add(u64::from(byte)));
+        Random::for_part(seed, salt).next_u64()
+    }
+
+    /// The run of this seed on this machine.
+    ///
+    /// # Errors
+    /// The workload breaks a rule of its model: never, for the machines that can be built.
+    pub fn scenario(self, topology: &Topology, seed: u64) -> Result<Scenario, BuildError> {
+        let nr = topology.nr_cpus();
+        let special = special(topology, seed);
+        let one = |count: u32| (0..nr as usize).map(|cpu| if cpu == special { count } else { 0 }).collect();
+        let s = Span::from_s;
+        match self {
+            What::Spread => {
+                self.released(vec![Tasks::heavy("hog", one(2 * nr))], nr, s(10)).scenario(self.drawn(seed))
+            }
+            What::Cores => {
+                self.released(vec![Tasks::heavy("hog", one(nr / 2))], nr, s(6)).scenario(self.drawn(seed))
+            }
+            What::Intrinsic => {
+                let plan = self.released(vec![Tasks::heavy("hog", one(nr + 1))], nr, s(16));
+                plan.scenario(self.drawn(seed)).map(|scenario| Scenario { window: s(4), ..scenario })
+            }
+            What::Mixed => {
+                let light = Tasks { class: Class::Light, percent: 30, ..Tasks::heavy("light", one(nr)) };
+                self.released(vec![Tasks::heavy("heavy", one(nr)), light], nr, s(8))
+                    .scenario(self.drawn(seed))
+            }
+            What::Weighted => {
+                let weighty = Tasks { nice: -10, ..Tasks::heavy("weighty", one(1)) };
+                self.released(vec![weighty, Tasks::heavy("hog", one(2 * nr - 1))], nr, s(8))
+                    .scenario(self.drawn(seed))
+            }
+            What::FallIdle | What::Idle => self.emptied(topology, seed),
+            What::Detect { base, excess } => {
+                let counts =
+                    |low: usize| (0..nr as usize).map(|c| base + if c == low { 0 } else { excess }).collect();
+                self.rounds(topology, seed, counts)
+            }
+            What::Threshold { difference } => {
+                let counts = |high: usize| {
+                    (0..nr as usize).map(|c| 3 + if c == high { difference } else { 0 }).collect()
+                };
+                self.rounds(topology, seed, counts)
+            }
+            What::Between { level, both } => {
+                let counts = |low: usize| {
+                    let (near, far) = sources(topology, level, low);
+                    let is_long = |cpu| Some(cpu) == far || both && Some(cpu) == near;
+                    (0..nr as usize).map(|cpu| if is_long(cpu) { 12 } else { 2 }).collect()
+                };
+                self.rounds(topology, seed, counts)
+            }
+            What::Wake { all_busy } => self.sleeper(nr, all_busy),
+            What::Fork { all_busy } => self.parent(nr, all_busy),
+        }
+    }
+
+    fn plan(self, nr_cpus: u32, duration: Span, tasks: Vec<Tasks>) -> Plan {
+        Plan { name: self.name(), cpus: nr_cpus, duration, repeats: 1, tasks, steps: Vec::new() }
+    }
+
+    /// All are bound for a second at least, then released.
+    fn released(self, tasks: Vec<Tasks>, nr_cpus: u32, duration: Span) -> Plan {
+        let step = Step::drawn(Span::from_s(1), Span::from_s(2), Act::Release);
+        Plan { steps: vec![step], ..self.plan(nr_cpus, duration, tasks) }
+    }
+
+    /// An arrangement each [`round`], at a drawn time in its first third; the special CPU is another one in each.
+    fn rounds(
+        self,
+        topology: &Topology,
+        seed: u64,
+        counts: impl Fn(usize) -> Vec<u32>,
+    ) -> Result<Scenario, BuildError> {
+        let nr = topology.nr_cpus();
+        let length = round(topology);
+        let mut plan = self.plan(nr, Span::from_ns(length.as_ns() * (ROUNDS + 1)), Vec::new());
+        for number in 0..ROUNDS {
+            let special = special(topology, seed + number);
+            if number == 0 {
+                plan.tasks.push(Tasks::heavy("hog", counts(special)));
+            }
+            let from = Span::from_ns(length.as_ns() * (number + 1));
+            let to = from + Span::from_ns(length.as_ns() / 3);
+            plan.steps.push(Step::drawn(from, to, Act::Arrange).counts(&counts(special)));
+        }
+        plan.scenario(self.drawn(seed))
+    }
+
+    /// A task is alone on the special CPU, and sleeps: just after the others are released, or long before.
+    fn emptied(self, topology: &Topology, seed: u64) -> Result<Scenario, BuildError> {
+        let nr = topology.nr_cpus();
+        let special = special(topology, seed);
+        let counts: Vec<u32> = (0..nr as usize).map(|cpu| if cpu == special { 0 } else { 9 }).collect();
+        let length = round(topology);
+        let mut plan = self.plan(
+            nr,
+            Span::from_ns(length.as_ns() * (ROUNDS + 1)),
+            vec![Tasks::heavy("hog", counts.clone())],
+        );
+        let mut random = Random::for_part(self.drawn(seed), 1 << 40);
+        let mut leaves = Vec::new();
+        for number in 1..=ROUNDS {
+            let alone = Span::from_ms(150) + Span::from_ns(random.below(100_000_000));
+            let leaves_at = Span::from_ns(length.as_ns() * number + random.below(length.as_ns() / 3));
+            let released_at = match self {
+                What::FallIdle => leaves_at - Span::from_us(10),
+                _ => leaves_at + Span::from_ms(100) + Span::from_ns(random.below(700_000_000)),
+            };
+            plan.steps.push(Step::at(leaves_at - alone, Act::Bind).counts(&counts));
+            plan.steps.push(Step::at(released_at, Act::Release));
+            leaves.push((leaves_at, alone));
+        }
+        let scenario = plan.scenario(self.drawn(seed))?;
+        let mut builder = Builder::of(scenario.workload);
+        let mut life = builder.task("leaver").cpu(special as u32).blocked();
+        let mut since = Span::ZERO;
+        for (at, alone) in leaves {
+            life = life.sleep_until(at - alone - since).run(alone).block();
+            since = at - alone;
+        }
+        let workload = builder.finish()?;
+        Ok(Scenario { workload, ..scenario })
+    }
+
+    /// Hogs bound to CPUs, of other lengths each if all are busy: long where the task was, and shortest on the third
+    /// CPU.
+    fn hogs(nr_cpus: u32, all_busy: bool) -> Vec<u32> {
+        match all_busy {
+            false => vec![1],
+            true => (0..nr_cpus).map(|cpu| [4, 2, 1, 3][cpu as usize % 4] + 2 * u32::from(cpu > 3)).collect(),
+        }
+    }
+
+    /// A waker on CPU 1 wakes a sleeper that was last on CPU 0.
+    fn sleeper(self, nr_cpus: u32, all_busy: bool) -> Result<Scenario, BuildError> {
+        const TIMES: u64 = 40;
+        let mut plan = self.plan(
+            nr_cpus,
+            Span::from_ms(100 * (TIMES + 2)),
+            vec![
+                Tasks::heavy("hog", What::hogs(nr_cpus, all_busy)),
+                Tasks { asleep: true, ..Tasks::heavy("sleeper", vec![1]) },
+            ],
+        );
+        plan.steps = again_and_again("sleeper", TIMES);
+        let mut scenario = plan.scenario(1)?;
+        let sleeper = TaskId(scenario.workload.tasks.len() as u32 - 1);
+        scenario.workload.tasks[sleeper.index()].events.clear();
+        let mut builder = Builder::of(scenario.workload);
+        // it has a CPU when it should: hogs are many
+        let waker = builder.task("waker").fifo(50).cpu(1.min(nr_cpus - 1)).id();
+        for _ in 0..TIMES * 5 {
+            let (before, after, pause) = (Span::from_us(200), Span::from_us(100), Span::from_us(19_700));
+            builder.life(waker).run(before).wakes(sleeper).run(after).sleep(pause);
+            builder.life(sleeper).run(Span::from_us(300));
+        }
+        builder.life(sleeper).block();
+        builder.life(waker).run(ENDLESS).exit();
+        scenario.workload = builder.finish()?;
+        scenario.watched = vec![sleeper];
+        Ok(scenario)
+    }
+
+    /// A parent on CPU 0 has a child now and then.
+    fn parent(self, nr_cpus: u32, all_busy: bool) -> Result<Scenario, BuildError> {
+        const TIMES: u64 = 40;
+        let mut plan = self.plan(
+            nr_cpus,
+            Span::from_ms(100 * (TIMES + 2)),
+            vec![Tasks::heavy("hog", What::hogs(nr_cpus, all_busy)), Tasks::heavy("parent", vec![1])],
+        );
+        plan.steps = again_and_again("parent", TIMES);
+        let mut scenario = plan.scenario(1)?;
+        let parent = TaskId(scenario.workload.tasks.len() as u32 - 1);
+        scenario.workload.tasks[parent.index()].events.clear();
+        let mut builder = Builder::of(scenario.workload);
+        for _ in 0..600 {
+            let child = builder.life(parent).run(Span::from_ms(3)).fork("child");
+            builder.life(child).run(Span::from_us(200)).exit();
+            scenario.watched.push(child);
+        }
+        builder.life(parent).run(ENDLESS).exit();
+        scenario.workload = builder.finish()?;
+        Ok(scenario)
+    }
+}
+
+/// The named tasks are carried to CPU 0 again and again, and released a little later.
+fn again_and_again(tasks: &str, times: u64) -> Vec<Step> {
+    let step = |ms, act| Step { tasks: Some(tasks.to_string()), ..Step::at(Span::from_ms(ms), act) };
+    (1..=times).flat_map(|n| [step(100 * n, Act::Bind), step(100 * n + 30, Act::Release)]).collect()
+}

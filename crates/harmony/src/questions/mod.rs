@@ -1,0 +1,121 @@
+//! What do the runs say? One function per question, each a rule with counts; docs/harmony.md has the table.
+
+mod balance;
+mod checks;
+mod places;
+
+use crate::answer::{Answer, plain};
+use crate::data::{Data, One};
+use crate::experiments::What;
+use crate::facts::Round;
+use crate::plan::Act;
+use schedlab_instruments::{Move, MoveKind};
+use schedlab_report::chart::{Chart, Series, Style, Unit};
+
+/// A longer time than kernel code and rounding explain: what comes within it came at once.
+pub(crate) const AT_ONCE_NS: u64 = 10_000;
+
+pub(crate) fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// What several questions need to know first.
+pub(crate) struct View<'a> {
+    pub data: &'a Data,
+    /// One queue serves all CPUs: tasks run elsewhere without anybody having moved them.
+    pub shared: Option<String>,
+}
+
+/// A round of an experiment with several.
+pub(crate) struct InRun<'a> {
+    pub one: &'a One,
+    pub number: u64,
+    pub round: Round<'a>,
+}
+
+impl<'a> View<'a> {
+    fn new(data: &'a Data) -> View<'a> {
+        let (mut unmade, mut all) = (0, 0);
+        for one in data.runs.values().flatten() {
+            let (without, of) = one.facts.unmade();
+            unmade += without;
+            all += of;
+        }
+        let shared = (all >= 4 && unmade * 2 >= all).then(|| {
+            format!(
+                "of {all} moves of runnable tasks {unmade} were made by nobody: tasks simply ran elsewhere, as from \
+                one queue for all CPUs"
+            )
+        });
+        View { data, shared }
+    }
+
+    /// All rounds of an experiment with arrangements.
+    pub fn rounds(&self, what: What) -> Vec<InRun<'a>> {
+        let mut rounds = Vec::new();
+        for one in self.data.of(what) {
+            let marks: Vec<_> = one.scenario.marks.iter().filter(|mark| mark.act == Act::Arrange).collect();
+            for (number, mark) in marks.iter().enumerate() {
+                let end_ns = one.facts.duration_ns;
+                let until_ns = marks.get(number + 1).map_or(end_ns, |next| next.at.as_ns());
+                let round = one.facts.round(mark, until_ns);
+                rounds.push(InRun { one, number: number as u64, round });
+            }
+        }
+        rounds
+    }
+
+    /// The moves after the release, of an experiment that has one.
+    pub fn after_release(&self, one: &'a One) -> (u64, Vec<&'a Move>) {
+        let at_ns = one.scenario.marks.first().map_or(0, |mark| mark.at.as_ns());
+        (at_ns, one.facts.moves.iter().filter(|moved| moved.time_ns >= at_ns).collect())
+    }
+
+    /// What is said of mechanisms that a shared queue has not.
+    pub fn no_queues(&self, id: &'static str) -> Option<Answer> {
+        self.shared.as_ref().map(|why| Answer::not_applicable(id, why.clone()))
+    }
+}
+
+/// Whether a balancer (or nobody) did it: the task was runnable all the time.
+pub(crate) fn is_balance(moved: &Move) -> bool {
+    moved.kind == MoveKind::Balance
+}
+
+/// All questions, in the order in which they are shown.
+pub fn answers(data: &Data) -> Vec<Answer> {
+    let view = View::new(data);
+    let mut answers = balance::answers(&view);
+    answers.extend(checks::answers(&view));
+    answers.extend(places::answers(&view));
+    for answer in &mut answers {
+        if answer.picture.is_none() && answer.samples.len() > 1 {
+            answer.picture = Some(spread_of(answer));
+        }
+    }
+    answers
+}
+
+/// How the values that an answer rests on are spread: the share of them up to each.
+fn spread_of(answer: &Answer) -> schedlab_report::chart::Svg {
+    let mut sorted = answer.samples.clone();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len() as f64;
+    let mut points = vec![(sorted[0], 0.0)];
+    points.extend(sorted.iter().enumerate().map(|(rank, value)| (*value, 100.0 * (rank as f64 + 1.0) / n)));
+    let unit = if answer.unit.is_empty() { String::new() } else { format!(", {}", answer.unit) };
+    Chart {
+        title: format!(
+            "{}: {} values, the middle one {}",
+            answer.id,
+            sorted.len(),
+            plain(sorted[sorted.len() / 2])
+        ),
+        x_label: format!("{}{unit}", answer.experiment),
+        y_label: "share of runs up to here, %".into(),
+        x_unit: Unit::default(),
+        series: vec![Series::new(answer.id, points, Style::Steps)],
+        ..Chart::default()
+    }
+    .svg()
+}

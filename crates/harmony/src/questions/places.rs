@@ -1,0 +1,373 @@
+//! Which tasks, and where to? What weighs, what is told apart, where tasks wake up and are born, what is near.
+
+use super::{AT_ONCE_NS, View, is_balance, ms};
+use crate::answer::{Answer, by_majority, plain};
+use crate::data::One;
+use crate::experiments::{Level, What, has_siblings, special};
+use crate::facts::Placement;
+use crate::stats::{mean, share, uniform_chance, uniform_max};
+use schedlab_units::TaskId;
+
+pub(super) fn answers(view: &View<'_>) -> Vec<Answer> {
+    let mut answers = vec![weighted(view), choice(view), wake(view), fork(view)];
+    let why = "no experiment of this version tells: the log has no dynamic priorities";
+    answers.push(Answer::undecided("sticky", why));
+    let why = "no experiment of this version tells: a task of the simulated machine has no exec()";
+    answers.push(Answer::undecided("exec", why));
+    for level in [Level::Cache, Level::Node] {
+        answers.extend(near(view, level));
+    }
+    answers.push(smt(view));
+    answers
+}
+
+/// Where tasks are at an instant.
+fn places(one: &One, ns: u64) -> Vec<usize> {
+    (0..one.facts.first.len())
+        .map(|task| one.facts.cpu_before(TaskId(task as u32), ns).map_or(usize::MAX, |cpu| cpu.index()))
+        .collect()
+}
+
+/// In the last seconds of a run, at each quarter of a second.
+fn late_instants(one: &One) -> impl Iterator<Item = u64> {
+    let end_ns = one.facts.duration_ns;
+    (1..=8).map(move |n| end_ns.saturating_sub(n * 250_000_000))
+}
+
+fn weighted(view: &View<'_>) -> Answer {
+    const ID: &str = "weighted";
+    if let Some(answer) = view.no_queues(ID) {
+        return answer;
+    }
+    let runs = view.data.of(What::Weighted);
+    let company = |one: &One| {
+        let of = |ns| {
+            let places = places(one, ns);
+            places.iter().filter(|cpu| **cpu == places[0]).count() - 1
+        };
+        late_instants(one).map(of).sum::<usize>() as f64 / 8.0
+    };
+    let companies: Vec<f64> = runs.iter().map(company).collect();
+    let count = |test: &dyn Fn(f64) -> bool| companies.iter().filter(|c| test(**c)).count();
+    let counts = [("yes", count(&|c| c < 0.25)), ("no", count(&|c| (0.75..=1.25).contains(&c)))];
+    if companies.is_empty() {
+        return Answer::undecided(ID, "no run of the experiment ended as it should");
+    }
+    by_majority(ID, &counts, runs.len()).with(mean(&companies), "tasks").of(companies).by("weighted").because(
+        "tasks on the CPU of the one at nice -10 (nine times the weight of nice 0), in the last 2 s; by \
+            number one, by weight none",
+    )
+}
+
+/// Ways to put `heavy` and `light` tasks, one of each per CPU, over the ways to put two on each: n! n! 2^n n! ...
+/// for four CPUs 8 of 35.
+fn chance_of_all_mixed(n: u32) -> f64 {
+    // the first CPU's two: n heavy and n light left: n * n / C(2n, 2) of being one of each, and so on
+    (1..=n).map(|k| f64::from(k) * f64::from(k) / (f64::from(k) * (2.0 * f64::from(k) - 1.0))).product()
+}
+
+fn choice(view: &View<'_>) -> Answer {
+    const ID: &str = "choice";
+    if let Some(answer) = view.no_queues(ID) {
+        return answer;
+    }
+    let runs = view.data.of(What::Mixed);
+    let n = view.data.topology.nr_cpus();
+    let (mut mixed, mut even) = (0, 0);
+    let mut per_run = Vec::new();
+    for one in runs {
+        let places = places(one, one.facts.duration_ns);
+        let on =
+            |cpu: usize, tasks: std::ops::Range<usize>| tasks.filter(|task| places[*task] == cpu).count();
+        let (heavy, all) = (n as usize, 2 * n as usize);
+        if (0..heavy).all(|cpu| on(cpu, 0..all) == 2) {
+            even += 1;
+            let is_mixed = (0..heavy).all(|cpu| on(cpu, 0..heavy) == 1);
+            mixed += usize::from(is_mixed);
+            per_run.push(f64::from(u8::from(is_mixed)));
+        }
+    }
+    let spread = |one: &One| {
+        let places = places(one, one.facts.duration_ns);
+        (0..n as usize).all(|cpu| places[..n as usize].iter().filter(|place| **place == cpu).count() == 1)
+    };
+    let apart = runs.iter().filter(|one| spread(one)).count();
+    let chance = chance_of_all_mixed(n);
+    let range = share(mixed, even);
+    let told = format!(
+        "{n} heavy and {n} light (30 %) tasks began on one CPU; in the end {apart} of {} runs have the heavy ones \
+        apart; of {even} runs with two tasks on each CPU {mixed} have one of each, by chance {} %",
+        runs.len(),
+        plain(100.0 * chance)
+    );
+    let heavies = share(apart, runs.len());
+    if heavies.low > chance.max(0.5) {
+        return Answer::word(ID, "informed", heavies.low, runs.len()).because(told).of(per_run).by("mixed");
+    }
+    if even >= 10 && range.low <= chance && chance <= range.high && range.high < 0.6 {
+        return Answer::word(ID, "blind", 0.95, even)
+            .with(range, "share")
+            .because(told)
+            .of(per_run)
+            .by("mixed");
+    }
+    Answer { runs: runs.len(), ..Answer::undecided(ID, told) }.of(per_run).by("mixed")
+}
+
+/// Those that were put somewhere while they stood on CPU 0.
+fn fresh(view: &View<'_>, what: What) -> Vec<Placement> {
+    let all = view.data.of(what).iter().flat_map(|one| &one.facts.placements);
+    all.filter(|placement| placement.from.0 == 0 && is_released(placement)).cloned().collect()
+}
+
+/// Not while it is bound: [`What::scenario`] binds at each tenth of a second, for 30 ms.
+fn is_released(placement: &Placement) -> bool {
+    placement.time_ns >= 100_000_000 && placement.time_ns % 100_000_000 > 30_000_000
+}
+
+/// How often each is true of where tasks were put.
+struct Put {
+    n: usize,
+    stay: usize,
+    waker: usize,
+    idle: usize,
+    shortest: usize,
+    places: Vec<usize>,
+}
+
+impl Put {
+    fn of(placements: &[Placement]) -> Put {
+        let mut put =
+            Put { n: placements.len(), stay: 0, waker: 0, idle: 0, shortest: 0, places: Vec::new() };
+        for placement in placements {
+            let least = placement.lengths.iter().min().copied().unwrap_or(0);
+            let there = placement.lengths[placement.to.index()];
+            put.stay += usize::from(placement.to == placement.from);
+            put.waker += usize::from(placement.to == placement.by);
+            put.idle += usize::from(there == 0);
+            put.shortest += usize::from(there == least);
+            put.places.push(placement.to.index());
+        }
+        put
+    }
+
+    fn mostly(&self, k: usize) -> bool {
+        self.n >= 10 && k * 10 >= self.n * 9
+    }
+
+    /// Whether any CPU is as likely as another.
+    fn is_even(&self, nr_cpus: usize) -> bool {
+        let expected = self.n as f64 / nr_cpus as f64;
+        let squares: f64 = (0..nr_cpus)
+            .map(|cpu| {
+                let seen = self.places.iter().filter(|place| **place == cpu).count() as f64;
+                (seen - expected) * (seen - expected) / expected
+            })
+            .sum();
+        // mean and standard deviation of chi-square: n - 1 and the root of 2 (n - 1); three of them
+        let freedom = nr_cpus as f64 - 1.0;
+        self.n >= 30 && nr_cpus > 2 && squares < freedom + 3.0 * (2.0 * freedom).sqrt()
+    }
+
+    fn told(&self, when: &str) -> String {
+        let Put { n, stay, waker, idle, shortest, .. } = self;
+        format!(
+            "{when}: of {n} {stay} stayed, {waker} went to the waker's or parent's CPU, {idle} to an idle one, \
+            {shortest} to a shortest queue"
+        )
+    }
+}
+
+fn wake(view: &View<'_>) -> Answer {
+    const ID: &str = "wake";
+    let nr_cpus = view.data.topology.nr_cpus() as usize;
+    let [beside_idle, all_busy] = [false, true].map(|all_busy| fresh(view, What::Wake { all_busy }));
+    let (idle, busy) = (Put::of(&beside_idle), Put::of(&all_busy));
+    // where it was is idle, and another CPU too
+    let again: Vec<Placement> = view
+        .data
+        .of(What::Wake { all_busy: false })
+        .iter()
+        .flat_map(|one| &one.facts.placements)
+        .filter(|p| {
+            p.lengths[p.from.index()] == 0 && p.lengths.iter().filter(|length| **length == 0).count() > 1
+        })
+        .cloned()
+        .collect();
+    let home = Put::of(&again);
+    let n = idle.n + busy.n;
+    let cache =
+        |p: &Placement| view.data.topology.cpus()[p.to.index()].llc == view.data.topology.cpus()[0].llc;
+    let near = beside_idle.iter().filter(|p| cache(p)).count();
+    let has_caches = Level::Cache.exists(&view.data.topology);
+    let word = match () {
+        () if nr_cpus < 3 => None,
+        () if idle.mostly(idle.waker) && busy.mostly(busy.waker) => Some("waker"),
+        () if idle.mostly(idle.stay) && busy.mostly(busy.stay) => Some("previous"),
+        () if idle.mostly(idle.idle) && busy.mostly(busy.shortest) => Some("shortest"),
+        () if idle.mostly(idle.idle) && home.mostly(home.stay) => Some("idle-previous-first"),
+        () if busy.is_even(nr_cpus) && idle.is_even(nr_cpus) => Some("random"),
+        () => None,
+    };
+    let mut lines = vec![
+        idle.told("its CPU busy, others idle"),
+        busy.told("all busy, its own queue the longest"),
+        home.told("its CPU idle, others too"),
+    ];
+    if has_caches {
+        lines.push(format!("of {} beside idle CPUs {near} stayed within the cache", idle.n));
+    }
+    let mut answer = match word {
+        None => Answer { runs: n, ..Answer::undecided(ID, "no rule holds in nine of ten") },
+        Some(word) => {
+            // there are idle CPUs in its own cache: those are taken, or any
+            let word = if word == "idle-previous-first" && has_caches && idle.mostly(near) {
+                "idle-same-cache"
+            } else {
+                word
+            };
+            Answer::word(ID, word, share(n, n).low, n)
+        }
+    };
+    answer.evidence.extend(lines);
+    answer
+        .of(beside_idle.iter().map(|p| f64::from(p.lengths[p.to.index()])).collect())
+        .by("wake-idle, wake-busy")
+}
+
+fn fork(view: &View<'_>) -> Answer {
+    const ID: &str = "fork";
+    let nr_cpus = view.data.topology.nr_cpus() as usize;
+    let [beside_idle, all_busy] = [false, true].map(|all_busy| fresh(view, What::Fork { all_busy }));
+    let (idle, busy) = (Put::of(&beside_idle), Put::of(&all_busy));
+    let word = match () {
+        () if nr_cpus < 3 => None,
+        () if idle.mostly(idle.stay) && busy.mostly(busy.stay) => Some("parent"),
+        () if idle.mostly(idle.idle) && busy.mostly(busy.shortest) => Some("shortest"),
+        () if idle.mostly(idle.idle) && busy.mostly(busy.stay) => Some("idle"),
+        () if busy.is_even(nr_cpus) && idle.is_even(nr_cpus) => Some("random"),
+        () => None,
+    };
+    let n = idle.n + busy.n;
+    let mut answer = match word {
+        None => Answer { runs: n, ..Answer::undecided(ID, "no rule holds in nine of ten") },
+        Some(word) => Answer::word(ID, word, share(n, n).low, n),
+    };
+    answer.evidence.push(idle.told("parent's CPU busy, others idle"));
+    answer.evidence.push(busy.told("all busy, the parent's queue the longest"));
+    answer
+        .of(beside_idle.iter().map(|p| f64::from(p.lengths[p.to.index()])).collect())
+        .by("fork-idle, fork-busy")
+}
+
+/// Whether work is taken from near queues first, and across at all.
+fn near(view: &View<'_>, level: Level) -> Vec<Answer> {
+    let (id, period) = match level {
+        Level::Cache => ("llc", "cross_llc_period_ms"),
+        Level::Node => ("numa", "cross_numa_period_ms"),
+    };
+    if !level.exists(&view.data.topology) {
+        let why = format!(
+            "the machine has one {}",
+            if level == Level::Cache { "last-level cache" } else { "node" }
+        );
+        return [id, period].map(|id| Answer::not_applicable(id, why.clone())).to_vec();
+    }
+    if let Some(answer) = view.no_queues(id) {
+        let second = Answer::not_applicable(period, answer.evidence[0].clone());
+        return vec![answer, second];
+    }
+    let cpus = view.data.topology.cpus();
+    let first = |what| {
+        let rounds = view.rounds(what);
+        let n = rounds.len();
+        let firsts: Vec<(bool, u64)> = rounds
+            .iter()
+            .filter_map(|round| {
+                let target = special(&view.data.topology, round.one.seed + round.number);
+                let moved = round.round.moves.iter().find(|m| m.to.index() == target && is_balance(m))?;
+                let is_near = level.part(&cpus[moved.from.index()]) == level.part(&cpus[target]);
+                Some((is_near, moved.time_ns - round.round.at_ns))
+            })
+            .collect();
+        (n, firsts)
+    };
+    let (n_both, both) = first(What::Between { level, both: true });
+    let (n_far, far) = first(What::Between { level, both: false });
+    let nearer = both.iter().filter(|(is_near, _)| *is_near).count();
+    let range = share(nearer, both.len());
+    let told = format!(
+        "two queues longer by 10, one near and one far: of {n_both} rounds {} had the short queue served, {nearer} \
+        of them from near; with the far one only: {} of {n_far}",
+        both.len(),
+        far.len()
+    );
+    let word = match () {
+        () if n_far >= 10 && far.is_empty() && nearer > 0 => Some("wall"),
+        () if both.len() < 10 => None,
+        () if range.low > 0.6 => Some("aware"),
+        () if range.high < 0.4 => Some("reversed"),
+        () if range.low > 0.25 && range.high < 0.75 => Some("blind"),
+        () => None,
+    };
+    let samples: Vec<f64> = both.iter().map(|(is_near, _)| f64::from(u8::from(*is_near))).collect();
+    let name = format!("{}-near-and-far, {}-far", level.name(), level.name());
+    let answer = match word {
+        None => Answer { runs: both.len(), ..Answer::undecided(id, told) },
+        Some(word) => Answer::word(id, word, 0.95, both.len()).with(range, "share").because(told),
+    };
+    let times: Vec<f64> = far.iter().filter(|(_, ns)| *ns > AT_ONCE_NS).map(|(_, ns)| ms(*ns)).collect();
+    let second = if word == Some("wall") {
+        Answer::not_applicable(period, "nothing crosses")
+    } else if times.len() < 10 {
+        Answer::undecided(period, format!("{} first moves from afar, 10 are needed", times.len()))
+    } else {
+        let whole = uniform_max(&times);
+        let chance = uniform_chance(&times, whole.mean);
+        let told = format!(
+            "{} times to the first move from afar; uniform with a chance of {}",
+            times.len(),
+            plain(chance)
+        );
+        match chance >= 0.01 {
+            true => Answer::number(period, whole, "ms", times.len()).because(told),
+            false => Answer::undecided(period, told),
+        }
+    };
+    vec![answer.of(samples).by(name.clone()), second.of(times).by(name)]
+}
+
+fn smt(view: &View<'_>) -> Answer {
+    const ID: &str = "smt";
+    if !has_siblings(&view.data.topology) {
+        return Answer::not_applicable(ID, "each core has one CPU");
+    }
+    let cpus = view.data.topology.cpus();
+    let mut shared = Vec::new();
+    for one in view.data.of(What::Cores) {
+        let lengths = one.facts.lengths_at(one.facts.duration_ns);
+        let busy =
+            |core: u32| cpus.iter().zip(&lengths).filter(|(cpu, n)| cpu.core == core && **n > 0).count();
+        let mut cores: Vec<u32> = cpus.iter().map(|cpu| cpu.core).collect();
+        cores.sort_unstable();
+        cores.dedup();
+        shared.push(cores.into_iter().filter(|core| busy(*core) > 1).count() as f64);
+    }
+    let apart = shared.iter().filter(|n| **n == 0.0).count();
+    let n = shared.len();
+    let told = format!(
+        "one task per core began on one CPU; in the end {apart} of {n} runs have no core with two; in the mean {} \
+        such cores",
+        plain(mean(&shared).mean)
+    );
+    let answer = match () {
+        () if n >= 5 && apart * 10 >= n * 9 => {
+            Answer::word(ID, "aware", share(apart, n).low, n).because(told)
+        }
+        () if n >= 5 && apart * 10 <= n => {
+            Answer::word(ID, "blind", share(n - apart, n).low, n).because(told)
+        }
+        () => Answer { runs: n, ..Answer::undecided(ID, told) },
+    };
+    answer.of(shared).by("cores")
+}

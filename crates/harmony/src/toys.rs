@@ -1,0 +1,368 @@
+//! Are the verdicts right? Toys with known policies, what should be found of each, and what is.
+//!
+//! ```text
+//! toy                                   question    truth       found
+//! busy=60ms:amount=pairwise:cap=3       amount      pairwise    pairwise            right
+//! busy=60ms:amount=pairwise:cap=3       cap         3           3 (3 to 3)          right
+//! ```
+//!
+//! A question is not among the truths of a toy where its rule does not follow from the toy's parameters alone.
+
+use crate::answer::{Answer, NOT_APPLICABLE, UNDECIDED, plain};
+use crate::data::{Data, Effort};
+use crate::model::Model;
+use crate::toy::toy;
+use schedlab_report::table::{Column, Table};
+use schedlab_runner::pool::PoolError;
+use schedlab_stdx::Random;
+use schedlab_topology::Topology;
+
+/// What is known of a question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Truth {
+    /// The answer's word.
+    Word(&'static str),
+    /// The number that the interval should hold.
+    Number(f64),
+}
+
+/// A toy and what is known of it.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its parameters, `NAME=VALUE` with colons between.
+    pub params: String,
+    /// It is tried on two caches of four CPUs; else on four CPUs.
+    pub has_caches: bool,
+    /// Question and truth.
+    pub truths: Vec<(&'static str, Truth)>,
+}
+
+/// What came of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Score {
+    /// The truth.
+    Right,
+    /// Nothing was said.
+    Undecided,
+    /// Something else.
+    Wrong,
+}
+
+/// A toy's questions with what came of them.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// The toy.
+    pub case: Case,
+    /// Question, truth, answer, score.
+    pub rows: Vec<(&'static str, Truth, Answer, Score)>,
+    /// Runs that did not end as they should.
+    pub failed: Vec<String>,
+}
+
+/// Parameters of a toy, as far as truths depend on them. Times in ms.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    newidle: bool,
+    event: bool,
+    busy: u64,
+    idle: u64,
+    after: u64,
+    jitter: u64,
+    amount: &'static str,
+    number: u64,
+    cap: u64,
+    threshold: u64,
+    mover: &'static str,
+    scope: &'static str,
+    weighs: bool,
+    wake: &'static str,
+    fork: &'static str,
+}
+
+const PLAIN: Made = Made {
+    newidle: false,
+    event: false,
+    busy: 0,
+    idle: 0,
+    after: 0,
+    jitter: 0,
+    amount: "one",
+    number: 3,
+    cap: 0,
+    threshold: 2,
+    mover: "target",
+    scope: "all",
+    weighs: false,
+    wake: "previous",
+    fork: "previous",
+};
+
+fn yes_no(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}
+
+impl Made {
+    fn params(&self) -> String {
+        let mut words = Vec::new();
+        let mut say = |is_said: bool, word: String| {
+            if is_said {
+                words.push(word);
+            }
+        };
+        say(self.newidle, "newidle=yes".into());
+        say(self.event, "event=yes".into());
+        say(self.busy > 0, format!("busy={}ms", self.busy));
+        say(self.idle > 0, format!("idle={}ms", self.idle));
+        say(self.after > 0, format!("after={}ms", self.after));
+        say(self.jitter > 0, format!("jitter={}", self.jitter));
+        say(self.amount != "one", format!("amount={}", self.amount));
+        say(self.amount == "fixed", format!("number={}", self.number));
+        say(self.cap > 0, format!("cap={}", self.cap));
+        say(self.threshold != 2, format!("threshold={}", self.threshold));
+        say(self.mover != "target", format!("mover={}", self.mover));
+        say(self.scope != "all", format!("scope={}", self.scope));
+        say(self.weighs, "weighs=yes".into());
+        say(self.wake != "previous", format!("wake={}", self.wake));
+        say(self.fork != "previous", format!("fork={}", self.fork));
+        words.join(":")
+    }
+
+    fn case(self, has_caches: bool) -> Case {
+        let mut truths: Vec<(&'static str, Truth)> = Vec::new();
+        let word = |word: &'static str| Truth::Word(word);
+        let number = |number: u64| Truth::Number(number as f64);
+        let pulls = self.mover == "target";
+        if has_caches {
+            let scope = match self.scope {
+                "near" => "aware",
+                "wall" => "wall",
+                "far" => "reversed",
+                _ => "blind",
+            };
+            truths.push(("llc", word(scope)));
+        } else {
+            truths.push(("llc", word(NOT_APPLICABLE)));
+            self.moves(&mut truths);
+        }
+        if !self.event {
+            truths.push(("newidle", word(yes_no(self.newidle && pulls))));
+            let looks = if pulls { self.idle > 0 } else { self.busy > 0 };
+            truths.push(("idle_periodic", word(yes_no(looks))));
+            truths.push(("periodic", word(yes_no(self.busy > 0))));
+            if pulls && self.idle > 0 && self.jitter == 0 && !has_caches {
+                truths.push(("idle_period_ms", number(self.idle)));
+            }
+            if pulls && (!self.newidle && self.idle == 0 || self.idle > 30) {
+                truths.push(("conserving", word("no")));
+            }
+        }
+        truths.push(("event", word(yes_no(self.event))));
+        truths.push(("wake", word(self.wake)));
+        truths.push((
+            "fork",
+            word(match self.fork {
+                "previous" => "parent",
+                "idle-previous-first" => "idle",
+                other => other,
+            }),
+        ));
+        Case { params: self.params(), has_caches, truths }
+    }
+
+    /// Truths of what busy CPUs do.
+    fn moves(&self, truths: &mut Vec<(&'static str, Truth)>) {
+        let word = |word: &'static str| Truth::Word(word);
+        let number = |number: u64| Truth::Number(number as f64);
+        if self.busy == 0 || self.event {
+            return;
+        }
+        truths.push(("mover", word(self.mover)));
+        truths.push(("period_ms", number(self.busy)));
+        truths.push(("randomised_interval", word(yes_no(self.jitter > 0))));
+        if self.jitter == 0 {
+            truths.push(("after_success_ms", number(if self.after > 0 { self.after } else { self.busy })));
+        }
+        if !self.weighs {
+            truths.push(("amount", word(self.amount)));
+            truths.push(("threshold", number(self.threshold)));
+            match self.amount {
+                "one" | "fixed" => truths.push(("cap", word(NOT_APPLICABLE))),
+                "random" => {}
+                _ if self.cap > 0 => truths.push(("cap", number(self.cap))),
+                _ => truths.push(("cap", word("none"))),
+            }
+        }
+        // idle CPUs take part
+        let spreads = self.idle > 0 || self.mover == "source";
+        if self.threshold == 2 && spreads {
+            truths.push(("weighted", word(yes_no(self.weighs))));
+        }
+        if self.threshold == 2 && spreads && !self.weighs && self.amount == "one" {
+            truths.push(("balances", word("yes")));
+            truths.push(("affinity", word("strong")));
+            truths.push(("intrinsic", word("affine")));
+            truths.push(("leaves_balance", word("no")));
+        }
+    }
+}
+
+/// Toys with and without each part.
+pub fn named() -> Vec<Case> {
+    let busy = Made { busy: 60, ..PLAIN };
+    let list = [
+        PLAIN,
+        Made { newidle: true, ..PLAIN },
+        Made { idle: 10, ..PLAIN },
+        Made { idle: 80, ..PLAIN },
+        Made { event: true, ..PLAIN },
+        busy,
+        Made { newidle: true, ..busy },
+        Made { newidle: true, idle: 10, ..busy },
+        Made { busy: 200, after: 40, ..PLAIN },
+        Made { busy: 50, after: 200, ..PLAIN },
+        Made { jitter: 50, ..busy },
+        Made { busy: 200, jitter: 80, ..PLAIN },
+        Made { amount: "half-of-queue", ..busy },
+        Made { amount: "pairwise", ..busy },
+        Made { amount: "poly", ..busy },
+        Made { amount: "fixed", number: 3, ..busy },
+        Made { amount: "random", ..busy },
+        Made { amount: "pairwise", cap: 3, ..busy },
+        Made { amount: "half-of-queue", cap: 3, ..busy },
+        Made { amount: "poly", cap: 5, ..busy },
+        Made { threshold: 4, ..busy },
+        Made { threshold: 4, newidle: true, amount: "pairwise", ..busy },
+        Made { mover: "source", ..busy },
+        Made { mover: "third", ..busy },
+        Made { weighs: true, idle: 20, ..busy },
+        Made { idle: 20, ..busy },
+        Made { wake: "idle-previous-first", fork: "idle-previous-first", ..busy },
+        Made { wake: "shortest", fork: "shortest", ..busy },
+        Made { wake: "random", fork: "random", ..busy },
+        Made { wake: "waker", ..busy },
+    ];
+    let mut cases: Vec<Case> = list.into_iter().map(|made| made.case(false)).collect();
+    let scopes = ["all", "near", "wall", "far"];
+    cases.extend(scopes.map(|scope| Made { scope, ..busy }.case(true)));
+    cases
+}
+
+/// Toys drawn from a seed: period, amount, cap, threshold, scope.
+pub fn drawn(seed: u64, count: u64) -> Vec<Case> {
+    let one = |index: u64| {
+        let mut random = Random::for_part(seed, index);
+        let has_caches = random.below(4) == 0;
+        let amount = *random.pick(&["one", "half-of-queue", "pairwise", "poly"]);
+        let cap = if amount != "one" && random.below(2) == 0 { 2 + random.below(7) } else { 0 };
+        let made = Made {
+            newidle: random.below(2) == 0,
+            busy: 10 + random.below(491),
+            idle: if random.below(2) == 0 { 10 + random.below(491) } else { 0 },
+            amount,
+            cap,
+            threshold: 2 + random.below(5),
+            scope: if has_caches { *random.pick(&["all", "near", "wall", "far"]) } else { "all" },
+            ..PLAIN
+        };
+        made.case(has_caches)
+    };
+    (0..count).map(one).collect()
+}
+
+/// Whether an answer is true.
+fn score(answer: &Answer, truth: &Truth) -> Score {
+    let is_true = match (truth, &answer.value) {
+        (Truth::Word(word), _) => answer.answer == *word,
+        (Truth::Number(number), Some(range)) => range.low <= *number && *number <= range.high,
+        (Truth::Number(_), None) => false,
+    };
+    match (is_true, answer.answer.as_str()) {
+        (true, _) => Score::Right,
+        (false, UNDECIDED) => Score::Undecided,
+        (false, _) => Score::Wrong,
+    }
+}
+
+impl Case {
+    /// Asks everything of the toy.
+    ///
+    /// # Errors
+    /// Runs cannot be started.
+    ///
+    /// # Panics
+    /// If the toy does not take its parameters.
+    pub fn tried(&self, effort: Effort) -> Result<Tried, PoolError> {
+        let params = self.params.split(':').filter_map(|word| word.split_once('='));
+        let params: Vec<(String, String)> = params.map(|(name, value)| (name.into(), value.into())).collect();
+        let subject = toy(&format!("toy:{}", self.params), &params).expect("a toy's parameters");
+        let topology = match self.has_caches {
+            true => Topology::regular(1, 2, 4, 1),
+            false => Topology::flat(4),
+        };
+        let data = Data::collect(&subject, &topology.expect("a small machine"), effort, |_, _| {})?;
+        let model = Model::of(&data, &subject.label, "");
+        let row = |(id, truth): &(&'static str, Truth)| {
+            let answer = model.answer(id).cloned();
+            let answer = answer.unwrap_or_else(|| Answer::undecided(id, "it was not asked"));
+            let score = score(&answer, truth);
+            (*id, truth.clone(), answer, score)
+        };
+        Ok(Tried { case: self.clone(), rows: self.truths.iter().map(row).collect(), failed: model.failed })
+    }
+}
+
+/// A row per toy and question; `all`: also those that are right.
+pub fn table(tried: &[Tried], all: bool) -> Table {
+    let columns = vec![
+        Column::new("toy", "", "its parameters"),
+        Column::new("question", "", "identifier"),
+        Column::new("truth", "", "what the parameters say"),
+        Column::new("found", "", "the answer, with its interval"),
+        Column::new("score", "", "right, undecided, wrong"),
+    ];
+    let mut table = Table::new("toys", "Toys: truth and answer", columns);
+    for toy in tried {
+        for (id, truth, answer, score) in &toy.rows {
+            let found = match &answer.value {
+                Some(range) => format!("{} ({} to {})", answer.answer, plain(range.low), plain(range.high)),
+                None => answer.answer.clone(),
+            };
+            let truth = match truth {
+                Truth::Word(word) => (*word).to_string(),
+                Truth::Number(number) => plain(*number),
+            };
+            if all || *score != Score::Right {
+                let score = format!("{score:?}").to_lowercase();
+                table.push(vec![
+                    toy.case.params.clone().into(),
+                    (*id).into(),
+                    truth.into(),
+                    found.into(),
+                    score.into(),
+                ]);
+            }
+        }
+    }
+    table
+}
+
+/// How many rows have this score.
+pub fn count(tried: &[Tried], score: Score) -> usize {
+    tried.iter().flat_map(|toy| &toy.rows).filter(|row| row.3 == score).count()
+}
+
+/// The share of decided numbers whose interval holds the truth, their number, and the middle width of the intervals,
+/// relative to the
+/// truth.
+pub fn coverage(tried: &[Tried]) -> (f64, usize, f64) {
+    let mut held = 0;
+    let mut widths = Vec::new();
+    for (_, truth, answer, score) in tried.iter().flat_map(|toy| &toy.rows) {
+        if let (Truth::Number(number), Some(range)) = (truth, &answer.value) {
+            held += usize::from(*score == Score::Right);
+            widths.push((range.high - range.low) / number);
+        }
+    }
+    let n = widths.len();
+    (held as f64 / n.max(1) as f64, n, crate::stats::median(&widths).mean)
+}

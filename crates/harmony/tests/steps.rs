@@ -1,0 +1,70 @@
+//! Do steps do what they say, at one instant, and to nobody else?
+
+use schedlab_harmony::facts::Facts;
+use schedlab_harmony::plan::Plan;
+use schedlab_harmony::toy::toy;
+use schedlab_topology::Topology;
+
+/// Runs a plan on two CPUs under round robin without any balancing.
+fn run(tasks: &str, steps: &str) -> Facts {
+    let text = format!("name = \"t\"\ncpus = 2\nduration = \"1s\"\n{tasks}{steps}");
+    let plan = Plan::parse("plan", &text).unwrap_or_else(|error| panic!("{error}"));
+    let subject = toy("toy", &[]).unwrap();
+    plan.scenario(1)
+        .unwrap()
+        .run(&subject, &Topology::flat(2).unwrap(), 1)
+        .unwrap_or_else(|f| panic!("{}", f.reason))
+}
+
+fn at(facts: &Facts, ms: u64) -> Vec<u32> {
+    facts.lengths_at(ms * 1_000_000)
+}
+
+const HOGS: &str = "[[tasks]]\nname = \"hog\"\ncounts = [4, 0]\n";
+
+// ms    0         200        400        600
+// cpu0  AAAABBBB..AABBAABB   CDCDCD     ABCD          4 hogs
+// cpu1            CDCDCD     ABABAB                   [4,0], then [2,2], then [0,4], then back
+#[test]
+fn arrangements_take_hold_at_one_instant() {
+    let step =
+        |ms: u64, counts: &str| format!("[[steps]]\nat = \"{ms}ms\"\ndo = \"arrange\"\ncounts = {counts}\n");
+    let facts = run(HOGS, &[step(200, "[2, 2]"), step(400, "[0, 4]"), step(600, "[4, 0]")].concat());
+    assert_eq!(
+        [199, 200, 399, 400, 599, 600, 999].map(|ms| at(&facts, ms)),
+        [vec![4, 0], vec![2, 2], vec![2, 2], vec![0, 4], vec![0, 4], vec![4, 0], vec![4, 0]]
+    );
+    let times: std::collections::BTreeSet<u64> =
+        facts.moves.iter().map(|moved| moved.time_ns / 1_000_000).collect();
+    assert_eq!(times.into_iter().collect::<Vec<_>>(), [200, 400, 600], "nothing moves but at the steps");
+}
+
+// ms    0         100       300       500
+// cpu0  AAAAAAAA  ........  AAAAAAA   .......       A is stopped, goes on, ends
+// cpu1  .......             BBBBBBBBBBBBBBBB        B is asleep until a step starts it
+#[test]
+fn tasks_stop_go_on_end_and_start() {
+    let tasks =
+        "[[tasks]]\nname = \"a\"\ncounts = [1]\n[[tasks]]\nname = \"b\"\ncounts = [0, 1]\nasleep = true\n";
+    let step = |ms: u64, act: &str, who: &str| {
+        format!("[[steps]]\nat = \"{ms}ms\"\ndo = \"{act}\"\ntasks = \"{who}\"\n")
+    };
+    let steps =
+        [step(100, "stop", "a"), step(300, "continue", "a"), step(300, "start", "b"), step(500, "end", "a")];
+    let facts = run(tasks, &steps.concat());
+    assert_eq!(
+        [99, 101, 299, 301, 499, 501, 999].map(|ms| at(&facts, ms)),
+        [vec![1, 0], vec![0, 0], vec![0, 0], vec![1, 1], vec![1, 1], vec![0, 1], vec![0, 1]]
+    );
+    assert_eq!(facts.cpu_ns, [300_000_000, 700_000_000]);
+}
+
+/// Released tasks stay under a scheduler that does not balance; a release to one CPU carries them there.
+#[test]
+fn a_release_moves_nobody_by_itself() {
+    let release = |ms: u64, cpus: &str| format!("[[steps]]\nat = \"{ms}ms\"\ndo = \"release\"\n{cpus}");
+    let facts = run(HOGS, &release(100, ""));
+    assert!(facts.moves.is_empty(), "{:?}", facts.moves);
+    let facts = run(HOGS, &release(100, "cpus = \"1\"\n"));
+    assert_eq!([99, 101].map(|ms| at(&facts, ms)), [vec![4, 0], vec![0, 4]]);
+}

@@ -1,0 +1,58 @@
+//! Are verdicts on policies that are known right?
+
+use schedlab_harmony::data::Effort;
+use schedlab_harmony::experiments::Depth;
+use schedlab_harmony::toys::{self, Case, Score};
+
+fn tried(cases: &[Case], depth: Depth) -> Vec<toys::Tried> {
+    let effort = Effort { depth, seed: 1, jobs: schedlab_runner::pool::cores() };
+    cases.iter().map(|case| case.tried(effort).unwrap()).collect()
+}
+
+fn check(tried: &[toys::Tried]) {
+    for toy in tried {
+        for (id, _, answer, score) in toy.rows.iter().filter(|row| row.3 != Score::Right) {
+            println!("{} {id} {score:?}: {}", toy.case.params, answer.evidence.join("; "));
+        }
+    }
+    let failed: Vec<&String> = tried.iter().flat_map(|toy| &toy.failed).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    let wrong = toys::count(tried, Score::Wrong);
+    assert_eq!(wrong, 0, "\n{}", toys::table(tried, false).to_text());
+    let all: usize = tried.iter().map(|toy| toy.rows.len()).sum();
+    let undecided = toys::count(tried, Score::Undecided);
+    assert!(undecided * 10 <= all, "{undecided} of {all} undecided\n{}", toys::table(tried, false).to_text());
+}
+
+/// A toy of each kind; all of them in the long test.
+#[test]
+fn verdicts_on_some_toys_are_right() {
+    let cases = toys::named();
+    let some: Vec<Case> = cases.into_iter().step_by(6).collect();
+    assert!(some.len() >= 5);
+    check(&tried(&some, Depth::Full));
+}
+
+#[test]
+#[ignore = "long: 33 toys, a minute on two cores"]
+fn verdicts_on_all_named_toys_are_right() {
+    check(&tried(&toys::named(), Depth::Full));
+}
+
+#[test]
+#[ignore = "long: 40 drawn toys, a minute on two cores"]
+fn verdicts_on_drawn_toys_are_right_and_intervals_hold_what_they_say() {
+    let tried = tried(&toys::drawn(1, 40), Depth::Full);
+    let (held, n, width) = toys::coverage(&tried);
+    // 95 % intervals of numbers: at least nine in ten hold the truth; those that do not are wrong answers by chance
+    assert!(
+        n >= 20 && held >= 0.9,
+        "of {n} intervals {held} hold the truth\n{}",
+        toys::table(&tried, false).to_text()
+    );
+    assert!(width <= 0.1, "the middle interval is {width} of the value wide");
+    let words = |toy: &toys::Tried| {
+        toy.rows.iter().filter(|row| row.3 == Score::Wrong && matches!(row.1, toys::Truth::Word(_))).count()
+    };
+    assert_eq!(tried.iter().map(words).sum::<usize>(), 0, "\n{}", toys::table(&tried, false).to_text());
+}
