@@ -323,7 +323,7 @@ mod tests {
         w.task("cc").start(ms(5)).run(ms(7)).exit();
         w.task("ld").run(ms(1)).exit();
         let workload = w.finish().unwrap();
-        let asked = |name| find(&workload, name).map_err(|error| error.to_string());
+        let asked = |name| find(&workload, name).map_err(|error| error.sentence().to_string());
         assert_eq!(asked("ld"), Ok(TaskId(3)));
         assert_eq!(asked("813"), Ok(TaskId(1)));
         let message = asked("cc").unwrap_err();

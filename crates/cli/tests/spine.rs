@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{has_linux, json, number, root, schedlab};
+use common::{fails, has_linux, json, number, root, schedlab};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
