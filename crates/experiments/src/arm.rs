@@ -23,8 +23,8 @@ use schedlab_lab::{Ended, Fails, FailureKind, Standard, Subject, run, run_here};
 use schedlab_log::MemLog;
 use schedlab_runner::Request;
 use schedlab_topology::Topology;
-use schedlab_units::{Nice, SchedParams, Span};
-use schedlab_workload::{Birth, Cgroup, CgroupId, Event, EventId, EventKind, InitState, Task, Workload};
+use schedlab_units::{Nice, Span};
+use schedlab_workload::{Builder, Cgroup, Workload};
 
 /// How a scheduler is told what a client is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,35 +136,25 @@ pub(crate) fn log(subject: &Subject, workload: &Workload, length: Span) -> Resul
 }
 
 fn workload(clients: &[Client], length: Span) -> Workload {
-    let mut cgroups = Vec::new();
-    let task = |(index, client): (usize, &Client)| {
-        let mut params = SchedParams::default();
-        let mut cgroup = None;
-        match client.setting {
-            Setting::Share(_) => {}
-            Setting::Nice(nice) => params = SchedParams::normal(nice),
+    let mut builder = Builder::new();
+    for (index, client) in clients.iter().enumerate() {
+        let group = match client.setting {
             Setting::GroupWeight(weight) => {
-                cgroup = Some(CgroupId(cgroups.len() as u32));
                 let path = format!("/client{index}");
-                cgroups.push(Cgroup { path, weight: Some(weight), max: None, cpuset: None });
+                Some(builder.cgroup(Cgroup { path, weight: Some(weight), ..Cgroup::default() }))
             }
+            Setting::Share(_) | Setting::Nice(_) => None,
+        };
+        let mut life = builder.task(&client.name);
+        if let Some(group) = group {
+            life = life.cgroup(group);
         }
-        Task {
-            pid: index as u32 + 1,
-            name: client.name.clone(),
-            birth: Birth::Init { eid: EventId(0), parent: None, state: InitState::Runnable },
-            params: Some(params),
-            affinity: None,
-            cgroup,
-            kernel_thread: false,
-            events: vec![Event {
-                eid: EventId(index as u64 + 1),
-                kind: EventKind::Exit { length: Span::from_ns(length.as_ns() * 2) },
-            }],
+        if let Setting::Nice(nice) = client.setting {
+            life = life.nice(nice);
         }
-    };
-    let tasks = clients.iter().enumerate().map(task).collect();
-    Workload { tasks, cgroups, ..Workload::default() }
+        life.run(Span::from_ns(length.as_ns() * 2)).exit();
+    }
+    builder.finish().expect("tasks that only compute keep the rules")
 }
 
 /// CPU time of a client, and the longest time that it had none.

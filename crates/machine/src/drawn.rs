@@ -26,9 +26,7 @@ use crate::{End, Machine, Program, Setup};
 use schedlab_log::{Kind, Record};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
-use schedlab_workload::{
-    Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload,
-};
+use schedlab_workload::{Builder, Workload};
 
 /// What a task does next, in ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,36 +40,18 @@ pub enum Life {
 /// Tasks A, B, ... (at most 26) that are all there at the start, and exit after their last step.
 pub fn workload(lives: &[&[Life]]) -> Workload {
     assert!(lives.len() <= 26, "there are 26 letters");
-    let tasks = lives.iter().enumerate().map(|(index, life)| {
-        let mut events = Vec::new();
-        let mut length = Span::ZERO;
+    let mut builder = Builder::new();
+    for (letter, life) in ('A'..='Z').zip(lives) {
+        let mut task = builder.task(letter).inherits();
         for step in *life {
-            match step {
-                Life::Run(ms) => length += Span::from_ms(*ms),
-                Life::Sleep(ms) => {
-                    events.push(EventKind::Block { length });
-                    length = Span::ZERO;
-                    let source = ExternalSource::Timer;
-                    events.push(EventKind::Wakeup(Wakeup::External { after: Span::from_ms(*ms), source }));
-                }
-            }
+            task = match step {
+                Life::Run(ms) => task.run(Span::from_ms(*ms)),
+                Life::Sleep(ms) => task.sleep(Span::from_ms(*ms)),
+            };
         }
-        events.push(EventKind::Exit { length });
-        let events = events.into_iter().enumerate();
-        Task {
-            pid: index as u32 + 1,
-            name: char::from(b'A' + index as u8).to_string(),
-            birth: Birth::Init { eid: EventId(0), parent: None, state: InitState::Runnable },
-            params: None,
-            affinity: None,
-            cgroup: None,
-            kernel_thread: false,
-            events: events
-                .map(|(i, kind)| Event { eid: EventId(1 + 1000 * index as u64 + i as u64), kind })
-                .collect(),
-        }
-    });
-    Workload { tasks: tasks.collect(), ..Workload::default() }
+        task.exit();
+    }
+    builder.finish().expect("drawn tasks keep the rules")
 }
 
 /// Runs the tasks and draws one line per CPU, one letter per ms, `.` = idle; the idle end is left out. Panics if the run does not

@@ -6,35 +6,21 @@ use schedlab_machine::native::Native;
 use schedlab_machine::sink::Spill;
 use schedlab_machine::{Machine, Program, Setup};
 use schedlab_units::Span;
-use schedlab_workload::*;
+use schedlab_workload::Builder;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let (cpus, tasks, seconds): (u32, u32, u64) =
         (args[2].parse().unwrap(), args[3].parse().unwrap(), args[4].parse().unwrap());
     let cycles = seconds * 100;
-    let tasks = (0..tasks)
-        .map(|t| {
-            let mut events = Vec::new();
-            for c in 0..cycles {
-                let eid = |k| EventId(u64::from(t) * cycles * 2 + c * 2 + k + 1);
-                events.push(Event { eid: eid(0), kind: EventKind::Block { length: Span::from_ms(4) } });
-                let wakeup = Wakeup::External { after: Span::from_ms(6), source: ExternalSource::Timer };
-                events.push(Event { eid: eid(1), kind: EventKind::Wakeup(wakeup) });
-            }
-            Task {
-                pid: t + 1,
-                name: "s".into(),
-                birth: Birth::Init { eid: EventId(0), parent: None, state: InitState::Runnable },
-                params: None,
-                affinity: None,
-                cgroup: None,
-                kernel_thread: false,
-                events,
-            }
-        })
-        .collect();
-    let workload = Workload { tasks, ..Workload::default() };
+    let mut builder = Builder::new();
+    for _ in 0..tasks {
+        let mut life = builder.task("s").inherits();
+        for _ in 0..cycles {
+            life = life.run(Span::from_ms(4)).sleep(Span::from_ms(6));
+        }
+    }
+    let workload = builder.finish().unwrap();
     let program = Program::new(&workload).unwrap();
     drop(workload);
     let policy = schedlab_policies::find(&args[1]).unwrap().build(&[]).unwrap();

@@ -16,9 +16,8 @@ use schedlab_machine::{End, Machine, Outcome, Program, Setup};
 use schedlab_stdx::Random;
 use schedlab_topology::{CPUS_MAX, Topology};
 use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
-use schedlab_workload::{
-    Birth, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
-};
+use schedlab_workload::build::Life;
+use schedlab_workload::{Builder, ParamChange, Workload};
 
 /// What a task does next, in ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -407,88 +406,59 @@ impl Observer for Reader<'_> {
 
 /// The tasks as a workload. A task of its own, which uses no CPU time (FIFO 99), lifts affinities.
 pub fn workload(tasks: &[TaskSpec]) -> Workload {
-    let mut out = Workload::default();
-    let eid = |task: usize, event: usize| EventId(((task as u64) << 32) + event as u64 + 1);
+    let mut builder = Builder::new();
     for (index, spec) in tasks.iter().enumerate() {
-        let mut events = Vec::new();
-        let mut length = Span::ZERO;
-        if let Some(period) = spec.period {
-            let run = |step: &Step| match *step {
-                Step::Run(ms) => Span::from_ms(ms),
-                Step::RunFor(span) => span,
-                _ => Span::ZERO,
-            };
-            let run: Span = spec.steps.iter().map(run).sum();
-            for job in 0..spec.times {
-                events.push(absolute(if job == 0 { Span::from_ms(spec.start_ms) } else { period }));
-                events.push(EventKind::Block { length: run.saturating_sub(spec.less) });
-            }
-        } else {
-            if spec.start_ms > 0 {
-                events.push(timer(Span::from_ms(spec.start_ms)));
-            }
-            for step in (0..spec.times).flat_map(|_| &spec.steps) {
-                match *step {
-                    Step::Run(ms) => length += Span::from_ms(ms),
-                    Step::RunFor(span) => length += span,
-                    Step::Yield => events.push(EventKind::Yield { length }),
-                    Step::Sleep(_) | Step::SleepFor(_) => {
-                        let after = match *step {
-                            Step::SleepFor(span) => span,
-                            Step::Sleep(ms) => Span::from_ms(ms),
-                            _ => Span::ZERO,
-                        };
-                        events.push(EventKind::Block { length: std::mem::take(&mut length) });
-                        events.push(timer(after));
-                    }
-                }
-            }
-            events.push(EventKind::Exit { length });
+        let mut life = builder.task(format!("task{}", index + 1));
+        if let Some(affinity) = &spec.affinity {
+            life = life.affinity(affinity.clone());
         }
-        let blocked = spec.start_ms > 0 || spec.period.is_some();
-        out.tasks.push(task(index, spec, events, blocked, eid));
+        match spec.period {
+            Some(period) => jobs(life, spec, period),
+            None => steps(life.start(Span::from_ms(spec.start_ms)), spec),
+        }
     }
     let mut times: Vec<u64> = tasks.iter().filter_map(|spec| spec.release_ms).collect();
     times.sort_unstable();
     times.dedup();
-    for time_ms in times {
-        let spec = TaskSpec::fifo(99, &[]);
-        let mut events = vec![timer(Span::from_ms(time_ms))];
+    for (more, time_ms) in times.into_iter().enumerate() {
+        let name = format!("task{}", tasks.len() + more + 1);
+        let mut life = builder.task(name).fifo(99).blocked().sleep(Span::from_ms(time_ms));
         for (index, _) in tasks.iter().enumerate().filter(|(_, spec)| spec.release_ms == Some(time_ms)) {
             let (target, affinity) = (Some(TaskId(index as u32)), Some(CpuSet::first(CPUS_MAX)));
-            let change = ParamChange { target, affinity, ..ParamChange::default() };
-            events.push(EventKind::Prio { length: Span::ZERO, change: Box::new(change) });
+            life = life.set(ParamChange { target, affinity, ..ParamChange::default() });
         }
-        events.push(EventKind::Exit { length: Span::ZERO });
-        out.tasks.push(task(out.tasks.len(), &spec, events, true, eid));
+        life.exit();
     }
-    out
+    let mut workload = builder.finish().expect("tasks of a test keep the rules");
+    // a slice of one's own (sched_attr's runtime beside SCHED_NORMAL) is known to policies, not to a workload's rules
+    workload.tasks.iter_mut().zip(tasks).for_each(|(task, spec)| task.params = Some(spec.params));
+    workload
 }
 
-fn timer(after: Span) -> EventKind {
-    EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Timer })
-}
-
-fn absolute(after: Span) -> EventKind {
-    EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Absolute })
-}
-
-fn task(
-    index: usize,
-    spec: &TaskSpec,
-    events: Vec<EventKind>,
-    blocked: bool,
-    eid: impl Fn(usize, usize) -> EventId,
-) -> Task {
-    let state = if blocked { InitState::Blocked } else { InitState::Runnable };
-    Task {
-        pid: index as u32 + 1,
-        name: format!("task{}", index + 1),
-        birth: Birth::Init { eid: EventId(0), parent: None, state },
-        params: Some(spec.params),
-        affinity: spec.affinity.clone(),
-        cgroup: None,
-        kernel_thread: false,
-        events: events.into_iter().enumerate().map(|(i, kind)| Event { eid: eid(index, i), kind }).collect(),
+/// A job each period, from the task's start on; after the last it stays blocked.
+fn jobs(life: Life<'_>, spec: &TaskSpec, period: Span) {
+    let run = |step: &Step| match *step {
+        Step::Run(ms) => Span::from_ms(ms),
+        Step::RunFor(span) => span,
+        _ => Span::ZERO,
+    };
+    let run: Span = spec.steps.iter().map(run).sum();
+    let mut life = life.blocked();
+    for job in 0..spec.times {
+        let release = if job == 0 { Span::from_ms(spec.start_ms) } else { period };
+        life = life.sleep_until(release).run(run.saturating_sub(spec.less)).block();
     }
+}
+
+fn steps(mut life: Life<'_>, spec: &TaskSpec) {
+    for step in (0..spec.times).flat_map(|_| &spec.steps) {
+        life = match *step {
+            Step::Run(ms) => life.run(Span::from_ms(ms)),
+            Step::RunFor(span) => life.run(span),
+            Step::Yield => life.yields(),
+            Step::Sleep(ms) => life.sleep(Span::from_ms(ms)),
+            Step::SleepFor(span) => life.sleep(span),
+        };
+    }
+    life.exit();
 }

@@ -23,8 +23,8 @@ use schedlab_runner::RunError;
 use schedlab_stdx::Random;
 use schedlab_stdx::percentile::upper_median;
 use schedlab_topology::Topology;
-use schedlab_units::{CpuId, Nice, SchedParams, Span, TaskId, Time};
-use schedlab_workload::{Birth, Event, EventId, EventKind, InitState, ParamChange, Task, Workload};
+use schedlab_units::{CpuId, Nice, Span, TaskId, Time};
+use schedlab_workload::{Builder, ParamChange, Workload};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -53,47 +53,23 @@ fn workload(nr_clients: u32) -> Workload {
     let mut random = Random::new(u64::from(nr_clients));
     let rounds = 1200 / nr_clients + 4;
     let nice_of = |id: u32| (u64::from(id) * 40 / u64::from(nr_clients)) as i32 - 20;
-    let mut eid = 0;
-    let mut event = |kind| {
-        eid += 1;
-        Event { eid: EventId(eid), kind }
-    };
-    let task = |id: u32| {
-        let mut events = Vec::new();
-        let mut length = Span::ZERO;
+    let mut builder = Builder::new();
+    for id in 0..nr_clients {
+        let own = Nice::new(nice_of(id)).expect("-20 to 19");
+        let mut life = builder.task(format!("c{id}")).nice(own);
         for _ in 0..rounds {
             if nr_clients > 1 {
-                length += Span::from_ms(1);
                 let other = random.below(u64::from(nr_clients) - 1) as u32;
-                let target = if other >= id { other + 1 } else { other };
-                let nice = random.below(40) as i32 - 20;
-                let change = ParamChange {
-                    target: Some(TaskId(target)),
-                    params: None,
-                    nice: Some(Nice::new(nice).expect("-20 to 19")),
-                    affinity: None,
-                    cgroup: None,
-                };
-                events.push(event(EventKind::Prio { length, change: Box::new(change) }));
+                let target = Some(TaskId(if other >= id { other + 1 } else { other }));
+                let nice = Some(Nice::new(random.below(40) as i32 - 20).expect("-20 to 19"));
+                let change = ParamChange { target, nice, ..ParamChange::default() };
+                life = life.run(Span::from_ms(1)).set(change);
             }
-            length += Span::from_ms(1);
-            events.push(event(EventKind::Yield { length }));
+            life = life.run(Span::from_ms(1)).yields();
         }
-        length += LENGTH;
-        events.push(event(EventKind::Exit { length }));
-        let birth = event(EventKind::Yield { length }).eid;
-        Task {
-            pid: id + 1,
-            name: format!("c{id}"),
-            birth: Birth::Init { eid: birth, parent: None, state: InitState::Runnable },
-            params: Some(SchedParams::normal(Nice::new(nice_of(id)).expect("-20 to 19"))),
-            affinity: None,
-            cgroup: None,
-            kernel_thread: false,
-            events,
-        }
-    };
-    Workload { tasks: (0..nr_clients).map(task).collect(), ..Workload::default() }
+        life.run(LENGTH).exit();
+    }
+    builder.finish().expect("clients that yield and change each other keep the rules")
 }
 
 /// Runs the program in this process, which can hold one kernel in its life; under valgrind the functions' instructions from
@@ -242,7 +218,7 @@ mod tests {
             assert_eq!(workload.check().map_err(|error| error.to_string()), Ok(()), "{nr_clients}");
             let changes = workload.tasks.iter().enumerate().flat_map(|(id, task)| {
                 let targets = task.events.iter().filter_map(|event| match &event.kind {
-                    EventKind::Prio { change, .. } => change.target,
+                    schedlab_workload::EventKind::Prio { change, .. } => change.target,
                     _ => None,
                 });
                 targets.map(move |target| (id, target.index()))

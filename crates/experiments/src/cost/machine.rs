@@ -16,10 +16,8 @@ use schedlab_machine::sink::Spill;
 use schedlab_machine::{End, Machine, Program, Setup};
 use schedlab_policies::PolicyInfo;
 use schedlab_topology::Topology;
-use schedlab_units::{SchedParams, Span};
-use schedlab_workload::{
-    Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload,
-};
+use schedlab_units::Span;
+use schedlab_workload::{Builder, Workload};
 
 /// How much tasks sleep, and when they begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,44 +54,24 @@ fn workload(load: Load, nr_cpus: u32, nr_tasks: u32, length: Span) -> Workload {
     let steady_ns = WORK.as_ns() * u64::from(nr_tasks) * 5 / (u64::from(nr_cpus) * 4) - WORK.as_ns();
     let sleep_ns = if load == Load::Crowded { 6_000_000 } else { steady_ns };
     let period_ns = WORK.as_ns() + sleep_ns;
-    let mut next = 0;
-    let mut event = |kind| {
-        next += 1;
-        Event { eid: EventId(next), kind }
-    };
-    let task = |id: u32| {
+    let mut builder = Builder::new();
+    for id in 0..nr_tasks {
         let start_ns = match load {
             Load::Together => 0,
             _ => period_ns * u64::from(id) / u64::from(nr_tasks),
         };
-        let wakeup = |after_ns: u64| {
-            let (after, source) = (Span::from_ns(after_ns), ExternalSource::Timer);
-            EventKind::Wakeup(Wakeup::External { after, source })
-        };
-        let mut events = vec![event(wakeup(start_ns))];
+        let mut life = builder.task("").blocked().sleep(Span::from_ns(start_ns));
         // not more rounds than fit: a crowded task waits for all others in between
         let least_round_ns = match load {
             Load::Crowded => period_ns.max(WORK.as_ns() * u64::from(nr_tasks / nr_cpus)),
             _ => period_ns,
         };
         for _ in 0..length.as_ns() / least_round_ns + 2 {
-            events.push(event(EventKind::Block { length: WORK }));
-            events.push(event(wakeup(sleep_ns)));
+            life = life.run(WORK).sleep(Span::from_ns(sleep_ns));
         }
-        events.push(event(EventKind::Exit { length: WORK }));
-        let birth = event(EventKind::Yield { length: WORK }).eid;
-        Task {
-            pid: id + 1,
-            name: String::new(),
-            birth: Birth::Init { eid: birth, parent: None, state: InitState::Blocked },
-            params: Some(SchedParams::default()),
-            affinity: None,
-            cgroup: None,
-            kernel_thread: false,
-            events,
-        }
-    };
-    Workload { tasks: (0..nr_tasks).map(task).collect(), ..Workload::default() }
+        life.run(WORK).exit();
+    }
+    builder.finish().expect("tasks that work and sleep keep the rules")
 }
 
 /// Runs the policy, with the log on, for `length` and returns the number of events. The tasks' programs are long enough for `longest`: of

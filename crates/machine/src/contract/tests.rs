@@ -4,9 +4,7 @@ use super::{Broken, check, check_one};
 use crate::kernel::FaultKind;
 use crate::policy::{Arrival, Policy, Stop, View};
 use schedlab_units::{CpuId, Span, TaskId};
-use schedlab_workload::{
-    Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload,
-};
+use schedlab_workload::Builder;
 use std::collections::VecDeque;
 
 /// What is wrong with it.
@@ -183,30 +181,16 @@ fn dependence_on_the_outside_is_found() {
 #[test]
 fn a_loss_is_found_at_the_end_of_the_duration() {
     use crate::{End, Machine, Program, Setup, native::Native};
-    let task = |pid: u32, sleeps: u64| {
-        let sleep =
-            EventKind::Wakeup(Wakeup::External { after: Span::from_ms(1), source: ExternalSource::Timer });
-        let mut events = vec![];
+    let mut builder = Builder::new();
+    for sleeps in [5, 100] {
+        let mut life = builder.task("").inherits();
         for _ in 0..sleeps {
-            events.extend([EventKind::Block { length: Span::from_ms(1) }, sleep.clone()]);
+            life = life.run(Span::from_ms(1)).sleep(Span::from_ms(1));
         }
-        events.push(EventKind::Exit { length: Span::from_ms(1) });
-        let events = events.into_iter().enumerate();
-        Task {
-            pid,
-            name: String::new(),
-            birth: Birth::Init { eid: EventId(0), parent: None, state: InitState::Runnable },
-            params: None,
-            affinity: None,
-            cgroup: None,
-            kernel_thread: false,
-            events: events
-                .map(|(i, kind)| Event { eid: EventId(u64::from(pid) * 1000 + i as u64), kind })
-                .collect(),
-        }
-    };
+        life.run(Span::from_ms(1)).exit();
+    }
+    let workload = builder.finish().unwrap();
     // the third enqueue is t0's wakeup at 2 ms; t1 sleeps and runs on
-    let workload = Workload { tasks: vec![task(1, 5), task(2, 100)], ..Workload::default() };
     let setup = Setup {
         topology: schedlab_topology::Topology::flat(2).unwrap(),
         duration: Some(Span::from_us(20_500)),
@@ -260,25 +244,10 @@ fn a_task_pulled_by_its_mover_does_not_compute_twice() {
         affinity: Some(CpuSet::single(CpuId(0))),
         ..ParamChange::default()
     };
-    let lives = [
-        vec![EventKind::Prio { length: ms(3), change: Box::new(change) }, EventKind::Exit { length: ms(5) }],
-        vec![EventKind::Exit { length: ms(10) }],
-    ];
-    let tasks = lives.into_iter().enumerate().map(|(index, events)| Task {
-        pid: index as u32 + 1,
-        name: String::new(),
-        birth: Birth::Init { eid: EventId(0), parent: None, state: InitState::Runnable },
-        params: None,
-        affinity: Some(CpuSet::single(CpuId(index as u32))),
-        cgroup: None,
-        kernel_thread: false,
-        events: events
-            .into_iter()
-            .enumerate()
-            .map(|(i, kind)| Event { eid: EventId(index as u64 * 100 + i as u64 + 1), kind })
-            .collect(),
-    });
-    let workload = Workload { tasks: tasks.collect(), ..Workload::default() };
+    let mut builder = Builder::new();
+    builder.task("").inherits().cpu(0).run(ms(3)).set(change).run(ms(2)).exit();
+    builder.task("").inherits().cpu(1).run(ms(10)).exit();
+    let workload = builder.finish().unwrap();
     // cpu0 AAABBBBBBBAA      B's other 7 ms follow at once
     // cpu1 BBB
     let drawing = crate::drawn::draw(Box::new(Pushy(Vec::new())), 2, 20, &workload);

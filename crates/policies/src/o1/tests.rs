@@ -59,40 +59,15 @@ fn a_better_static_priority_among_the_expired_ends_the_favour() {
 
 #[test]
 fn parent_and_child_share_a_slice() {
-    use schedlab_workload::*;
     // A forks B after 40 ms, with 60 of its 100 ticks left: each gets 30; the child runs first.
     // ms 0..40 A, 40..70 B (its first slice), 70..100 A, then both have slices of 100.
-    let event = |eid, kind| Event { eid: EventId(eid), kind };
     let ms = Span::from_ms;
-    let init = Birth::Init { eid: EventId(1), parent: None, state: InitState::Runnable };
-    let task = |pid, birth, events| Task {
-        pid,
-        name: format!("t{pid}"),
-        birth,
-        params: None,
-        affinity: None,
-        cgroup: None,
-        kernel_thread: false,
-        events,
-    };
-    let workload = Workload {
-        tasks: vec![
-            task(
-                1,
-                init,
-                vec![
-                    event(2, EventKind::Fork { length: ms(40), child: schedlab_units::TaskId(1) }),
-                    event(3, EventKind::Exit { length: ms(120) }),
-                ],
-            ),
-            task(
-                2,
-                Birth::Fork { parent: schedlab_units::TaskId(0) },
-                vec![event(4, EventKind::Exit { length: ms(80) })],
-            ),
-        ],
-        ..Workload::default()
-    };
+    let mut builder = schedlab_workload::Builder::new();
+    let a = builder.task("A").inherits().id();
+    let b = builder.life(a).run(ms(40)).fork("B");
+    builder.life(a).run(ms(80)).exit();
+    builder.life(b).run(ms(80)).exit();
+    let workload = builder.finish().unwrap();
     let mut records = Vec::new();
     let policy = crate::find("o1-2.6.18").unwrap().build(&[]).unwrap();
     let setup = Setup { topology: Topology::flat(1).unwrap(), duration: None, params: vec![] };

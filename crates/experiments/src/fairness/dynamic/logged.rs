@@ -10,10 +10,8 @@ use crate::arm::{ArmError, log};
 use crate::fairness::given::{Told, with_quantum};
 use crate::fairness::{Expressed, Way};
 use schedlab_log::{Log, LogProblem, MemLog, Observer, Row, Run, Slots, WaitCause, replay};
-use schedlab_units::{CpuId, Nice, Policy, SchedParams, Span, TaskId};
-use schedlab_workload::{
-    Birth, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
-};
+use schedlab_units::{CpuId, Nice, Span, TaskId};
+use schedlab_workload::{Builder, ParamChange, Workload};
 
 /// Serves the plan's clients under this arm. Shares are told as nice values; control groups would have to be moved between.
 pub(super) fn run(way: &Way, plan: &Plan, unit: Span) -> Result<DynamicResult, ArmError> {
@@ -40,69 +38,41 @@ fn nice_of(share: u64) -> Nice {
     })
 }
 
-struct Events {
-    next: u64,
-}
-
-impl Events {
-    fn of(&mut self, kind: EventKind) -> Event {
-        self.next += 1;
-        Event { eid: EventId(self.next), kind }
-    }
-}
-
 fn workload(plan: &Plan, unit_ns: u64) -> Workload {
-    let mut events = Events { next: 0 };
+    let mut builder = Builder::new();
     let span = |units: u64| Span::from_ns(units * unit_ns);
-    let wakeup = |after: Span| EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Timer });
-    let task = |index: usize, name: String, state, params, events| Task {
-        pid: index as u32 + 1,
-        name,
-        birth: Birth::Init { eid: EventId(u64::MAX - index as u64), parent: None, state },
-        params: Some(params),
-        affinity: None,
-        cgroup: None,
-        kernel_thread: false,
-        events,
-    };
-    let mut tasks = Vec::new();
     for (client, &share) in plan.shares.iter().enumerate() {
-        let mut life = Vec::new();
+        let mut life = builder.task(format!("c{client}")).nice(nice_of(share));
         if let Some(habits) = plan.habits {
             let mut turns = Turns::of(plan, habits, client);
             let mut elapsed = 0;
             while elapsed < plan.length {
                 let (work, sleep) = (turns.work(), turns.sleep());
-                life.push(events.of(EventKind::Block { length: span(work) }));
-                life.push(events.of(wakeup(span(sleep))));
+                life = life.run(span(work)).sleep(span(sleep));
                 elapsed += work + sleep;
             }
         }
-        life.push(events.of(EventKind::Exit { length: span(2 * plan.length) }));
-        let params = SchedParams::normal(nice_of(share));
-        tasks.push(task(client, format!("c{client}"), InitState::Runnable, params, life));
+        life.run(span(2 * plan.length)).exit();
     }
-    let mut life = Vec::new();
-    let mut before = 0;
-    for happening in &plan.happenings {
-        let Action::Share(share) = happening.action else { continue };
-        life.push(events.of(wakeup(span(happening.at - before))));
-        let change = ParamChange {
-            target: Some(TaskId(happening.client)),
-            params: None,
-            nice: Some(nice_of(share)),
-            affinity: None,
-            cgroup: None,
-        };
-        life.push(events.of(EventKind::Prio { length: Span::ZERO, change: Box::new(change) }));
-        life.push(events.of(EventKind::Block { length: Span::ZERO }));
-        before = happening.at;
+    let changes: Vec<(u64, u32, u64)> = plan
+        .happenings
+        .iter()
+        .filter_map(|happening| match happening.action {
+            Action::Share(share) => Some((happening.at, happening.client, share)),
+            _ => None,
+        })
+        .collect();
+    if !changes.is_empty() {
+        let mut life = builder.task("changes").fifo(50).blocked();
+        let mut before = 0;
+        for (at, client, share) in changes {
+            let (target, nice) = (Some(TaskId(client)), Some(nice_of(share)));
+            life = life.sleep(span(at - before)).set(ParamChange { target, nice, ..ParamChange::default() });
+            before = at;
+        }
+        life.block();
     }
-    if !life.is_empty() {
-        let params = SchedParams { policy: Policy::Fifo, rt_priority: 50, ..SchedParams::default() };
-        tasks.push(task(tasks.len(), "changes".into(), InitState::Blocked, params, life));
-    }
-    Workload { tasks, ..Workload::default() }
+    builder.finish().expect("clients and their changes keep the rules")
 }
 
 /// Reads the accounts off the log; returns the clients' stretches too.
