@@ -10,8 +10,9 @@ use clap::Args;
 use schedlab_linux::decision::{Candidate, Decision, DecisionKind, Queue};
 use schedlab_log::LogHeader;
 use schedlab_machine::kernel::{Action, FileRequest};
+use schedlab_report::units::time;
 use schedlab_units::{Span, TaskId};
-use schedlab_workload::Workload;
+use schedlab_workload::{Birth, EventKind, InitState, Wakeup, Workload};
 use std::path::PathBuf;
 
 #[derive(Args, Clone, Debug, Default)]
@@ -119,11 +120,35 @@ pub(crate) fn find(workload: &Workload, name: &str) -> Result<TaskId> {
     match by(&|t| t.name == name)[..] {
         [id] => Ok(TaskId(id)),
         [] => Err(Failure::Input(format!("the workload has no task '{name}'; give its name or pid"))),
-        [first, ..] => {
-            let pid = workload.tasks[first as usize].pid;
-            Err(Failure::Input(format!("several tasks are called '{name}'; give a pid, e.g. {pid}")))
+        ref several => {
+            let rows: Vec<String> = several.iter().take(LISTED).map(|id| listed(workload, *id)).collect();
+            let more = several.len().saturating_sub(LISTED);
+            let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+            Err(Failure::Input(format!(
+                "{} tasks are called '{name}'; give one's pid, e.g. --explain {}@TIME:\n{}{more}",
+                several.len(),
+                workload.tasks[several[0] as usize].pid,
+                rows.join("\n")
+            )))
         }
     }
+}
+
+/// Tasks of one name that a message lists.
+const LISTED: usize = 20;
+
+/// `    812  from the start, wants 40.0 ms of CPU time`
+fn listed(workload: &Workload, id: u32) -> String {
+    let task = &workload.tasks[id as usize];
+    let begin = match &task.birth {
+        Birth::Fork { parent } => format!("forked by {}", workload.task(*parent).pid),
+        Birth::Init { state: InitState::Runnable, .. } => "from the start".to_string(),
+        Birth::Init { state: InitState::Blocked, .. } => match task.events.first().map(|event| &event.kind) {
+            Some(EventKind::Wakeup(Wakeup::External { after, .. })) => format!("from {after} on"),
+            _ => "asleep at the start".to_string(),
+        },
+    };
+    format!("  {:>7}  {begin}, wants {} of CPU time", task.pid, time(task.cpu_demand().as_ns()))
 }
 
 fn who(id: u32, header: &LogHeader) -> String {
@@ -285,5 +310,31 @@ mod tests {
         assert_eq!(parse("hog").unwrap_err(), "'hog' is not NAME@TIME, e.g. hog@40ms");
         assert_eq!(parse("@1s").unwrap_err(), "'@1s' has no name before '@'");
         assert!(parse("hog@soon").unwrap_err().starts_with("'soon' is not a time"));
+    }
+
+    #[test]
+    fn tasks_of_one_name_are_listed_with_their_pids_and_times() {
+        let ms = Span::from_ms;
+        let mut w = schedlab_workload::Builder::new().first_pid(812);
+        let first = w.task("cc").id();
+        let child = w.life(first).run(ms(2)).fork("cc");
+        w.life(first).run(ms(1)).exit();
+        w.life(child).run(ms(40)).exit();
+        w.task("cc").start(ms(5)).run(ms(7)).exit();
+        w.task("ld").run(ms(1)).exit();
+        let workload = w.finish().unwrap();
+        assert!(matches!(find(&workload, "ld"), Ok(TaskId(3))));
+        assert!(matches!(find(&workload, "813"), Ok(TaskId(1))));
+        let Err(Failure::Input(message)) = find(&workload, "cc") else { panic!("there are three") };
+        let lines: Vec<&str> = message.lines().collect();
+        assert_eq!(lines[0], "3 tasks are called 'cc'; give one's pid, e.g. --explain 812@TIME:");
+        assert_eq!(
+            lines[1..],
+            [
+                "      812  from the start, wants 3.00 ms of CPU time",
+                "      813  forked by 812, wants 40.0 ms of CPU time",
+                "      814  from 5ms on, wants 7.00 ms of CPU time",
+            ]
+        );
     }
 }

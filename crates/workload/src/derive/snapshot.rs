@@ -8,6 +8,8 @@
 //! 812,815,worker,batch,5,0,0-3,/system.slice/a.service,200,50000 100000,0-7,1
 //! ```
 //!
+//! A policy may be written as `ps` and `chrt` write it: OTHER, TS, FF, RR, B, IDL, DL, SCHED_FIFO, ...; `-` and `?` are unknown.
+//!
 //! `NAME.cgroup.csv` beside it tells of the control groups above those of the threads, and of groups that came later:
 //!
 //! ```text
@@ -218,9 +220,10 @@ impl RowReader<'_> {
     fn row(&self) -> Result<ProcRow, SnapshotError> {
         let number = |field: &str| field.parse().ok();
         let ns = |column| self.parse(column, "a number of ns", |field| field.parse().ok().map(Span::from_ns));
-        let policy = self.parse("policy", "normal, batch, idle, fifo, rr, deadline or ext", |f| {
-            f.parse::<Policy>().ok()
-        })?;
+        let policy = match self.field("policy") {
+            Some("-" | "?") => None, // ps knows none
+            _ => self.parse("policy", POLICIES, Policy::from_tool)?,
+        };
         let nice = self.parse("nice", "-20 to 19", |field| field.parse::<Nice>().ok())?;
         let rt_priority =
             self.parse("rt_priority", "0 to 99", |field| field.parse::<u8>().ok().filter(|p| *p <= 99))?;
@@ -271,6 +274,7 @@ impl RowReader<'_> {
     }
 }
 
+const POLICIES: &str = "normal, batch, idle, fifo, rr, deadline or ext; or as ps and chrt write it: OTHER, TS, FF, RR, B, IDL, DL";
 const CPUS: &str = "a list of CPUs such as 0-3,8";
 
 fn cpu_list(field: &str) -> Option<CpuSet> {
@@ -324,6 +328,28 @@ mod tests {
             (42, Some(None), None)
         );
         assert_eq!(snapshot.row(9), Some(&ProcRow::default()));
+    }
+
+    /// The letters of `ps -eLo cls` (ps(1)), and those of chrt(1).
+    #[test]
+    fn a_policy_may_be_written_as_ps_and_chrt_do() {
+        let words = "OTHER TS FF RR DL DLN B IDL EXT SCHED_OTHER SCHED_FIFO SCHED_RR SCHED_BATCH SCHED_IDLE normal rr";
+        let expected =
+            "normal normal fifo rr deadline deadline batch idle ext normal fifo rr batch idle normal rr";
+        let rows: String =
+            words.split(' ').enumerate().map(|(tid, word)| format!("{},{word}\n", tid + 1)).collect();
+        let snapshot = ProcSnapshot::parse(&format!("tid,policy\n{rows}"), "x").unwrap();
+        let found: Vec<&str> = snapshot.rows().map(|(_, row)| row.params.unwrap().policy.name()).collect();
+        assert_eq!(found.join(" "), expected);
+        for unknown in ["-", "?"] {
+            let snapshot = ProcSnapshot::parse(&format!("tid,policy\n1,{unknown}\n"), "x").unwrap();
+            assert_eq!(snapshot.row(1).unwrap().params, None);
+        }
+        let error = ProcSnapshot::parse("tid,policy\n1,FFF\n", "x").unwrap_err().to_string();
+        assert!(
+            error.contains("policy is \"FFF\", expected normal") && error.contains("TS, FF, RR"),
+            "{error}"
+        );
     }
 
     #[test]
