@@ -323,10 +323,9 @@ mod tests {
         w.task("cc").start(ms(5)).run(ms(7)).exit();
         w.task("ld").run(ms(1)).exit();
         let workload = w.finish().unwrap();
-        let asked = |name| find(&workload, name).map_err(|error| error.sentence().to_string());
-        assert_eq!(asked("ld"), Ok(TaskId(3)));
-        assert_eq!(asked("813"), Ok(TaskId(1)));
-        let message = asked("cc").unwrap_err();
+        assert!(matches!(find(&workload, "ld"), Ok(TaskId(3))));
+        assert!(matches!(find(&workload, "813"), Ok(TaskId(1))));
+        let Err(Failure::Input(message)) = find(&workload, "cc") else { panic!("there are three") };
         let lines: Vec<&str> = message.lines().collect();
         assert_eq!(lines[0], "3 tasks are called 'cc'; give one's pid, e.g. --explain 812@TIME:");
         assert_eq!(

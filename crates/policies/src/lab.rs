@@ -408,7 +408,7 @@ impl Observer for Reader<'_> {
 pub fn workload(tasks: &[TaskSpec]) -> Workload {
     let mut builder = Builder::new();
     for (index, spec) in tasks.iter().enumerate() {
-        let mut life = builder.task(format!("task{}", index + 1)).params(spec.params);
+        let mut life = builder.task(format!("task{}", index + 1));
         if let Some(affinity) = &spec.affinity {
             life = life.affinity(affinity.clone());
         }
@@ -429,7 +429,10 @@ pub fn workload(tasks: &[TaskSpec]) -> Workload {
         }
         life.exit();
     }
-    builder.finish().expect("tasks of a test keep the rules")
+    let mut workload = builder.finish().expect("tasks of a test keep the rules");
+    // a slice of one's own (sched_attr's runtime beside SCHED_NORMAL) is known to policies, not to a workload's rules
+    workload.tasks.iter_mut().zip(tasks).for_each(|(task, spec)| task.params = Some(spec.params));
+    workload
 }
 
 /// A job each period, from the task's start on; after the last it stays blocked.
