@@ -529,6 +529,23 @@ impl Btf {
         self.enums().flat_map(|(_, values)| values).map(|(name, value)| (name.as_str(), *value)).collect()
     }
 
+    /// The names of `length` counters in order, by the one enumeration that has just so many: `{ LOCAL, GLOBAL
+    /// }`, or with its number at the end, `{ LOCAL, GLOBAL, NR_STATS }`. Of several those that speak of `about`
+    /// count. `None`: there is no such one, or two.
+    pub fn names_of_counters(&self, length: usize, about: &str) -> Option<Vec<&str>> {
+        let counts = |(_, values): &(&str, &[(String, i64)])| {
+            let in_order = values.iter().enumerate().all(|(i, (_, value))| *value == i as i64);
+            in_order && length > 1 && (values.len() == length || values.len() == length + 1)
+        };
+        let speaks = |(name, values): &(&str, &[(String, i64)])| {
+            let mut words = std::iter::once(*name).chain(values.iter().map(|(name, _)| name.as_str()));
+            words.any(|word| word.to_ascii_lowercase().contains(about))
+        };
+        let found: Vec<_> = self.enums().filter(counts).filter(speaks).collect();
+        let [(_, values)] = found.as_slice() else { return None };
+        Some(values[..length].iter().map(|(name, _)| name.as_str()).collect())
+    }
+
     /// Whether there is an enumeration of this name.
     pub fn has_enum(&self, wanted: &str) -> bool {
         self.enums().any(|(name, _)| name == wanted)
@@ -604,6 +621,28 @@ mod tests {
     }
 
     /// `u64 masks[64][8]` as gcc 12 writes it: an array of 8 arrays of 64. `masks[1]` is 64 bytes into it, not 512.
+    #[test]
+    fn counters_have_the_names_of_their_enumeration() {
+        let enumeration = |name: &str, values: &[&str]| {
+            let values = values.iter().enumerate().map(|(i, name)| ((*name).to_owned(), i as i64)).collect();
+            Kind::Enum { name: name.into(), values, bytes: 4, signed: false }
+        };
+        let mut types = vec![
+            Kind::Opaque,
+            enumeration("", &["STAT_LOCAL", "STAT_GLOBAL", "NR_STATS"]),
+            enumeration("color", &["RED", "GREEN", "BLUE"]),
+        ];
+        let names = |types: &[Kind], length| {
+            let btf = Btf { types: types.to_vec(), ..Btf::default() };
+            btf.names_of_counters(length, "stat").map(|names| names.join(" "))
+        };
+        assert_eq!(names(&types, 2).as_deref(), Some("STAT_LOCAL STAT_GLOBAL"));
+        assert_eq!(names(&types, 3).as_deref(), Some("STAT_LOCAL STAT_GLOBAL NR_STATS"));
+        assert_eq!((names(&types, 1), names(&types, 4)), (None, None));
+        types.push(enumeration("stat_kind", &["A", "B"]));
+        assert_eq!(names(&types, 2), None, "two of them");
+    }
+
     #[test]
     fn dimensions_are_put_right() {
         let array = |element, length| Kind::Array { element, length };

@@ -151,6 +151,9 @@ fn differing_accounts<'a>(plan: &Plan<'_>, report: &ChildReport, summary: &'a Su
 
 fn notes(plan: &Plan<'_>, report: &ChildReport, differing: &[Differing<'_>]) -> Vec<String> {
     let mut notes = plan.loaded.notes.clone();
+    if let Some(why) = &report.uncontained {
+        notes.push(format!("the scheduler ran with your user's rights, not contained: {why}"));
+    }
     if report.tokens_early > 0 {
         notes.push(format!("{} blocks did not sleep: their wakeup had come already", report.tokens_early));
     }

@@ -8,6 +8,7 @@
 use crate::emulator::{Emulator, QEMU};
 use crate::{GuestError, GuestKernel, Options, Progress, cache, initramfs, program};
 use schedlab_machine::{Code, Program};
+use schedlab_process::contain::Yard;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -186,8 +187,11 @@ impl Guest {
             progress(Progress::Done);
             return Ok(Output { bytes, wall_ms: 0 });
         }
-        let work =
-            tempfile::tempdir().map_err(GuestError::io("make a directory in", &std::env::temp_dir()))?;
+        schedlab_process::sweep(&std::env::temp_dir(), WORK);
+        let work = tempfile::Builder::new()
+            .prefix(&format!("{WORK}{}-", std::process::id()))
+            .tempdir()
+            .map_err(GuestError::io("make a directory in", &std::env::temp_dir()))?;
         let started = Instant::now();
         let bytes = self.boot(work.path(), options, progress)?;
         let wall_ms = started.elapsed().as_millis() as u64;
@@ -210,7 +214,8 @@ impl Guest {
         let log = work.join("qemu.log");
         let stderr = fs::File::create(&log).map_err(GuestError::io("write", &log))?;
         // in the background: a guest is nothing to wait for
-        let child = Command::new("nice")
+        let mut command = Command::new("nice");
+        command
             .args(["-n", "10"])
             .arg(&self.emulator.program)
             .args(&self.emulator.firmware)
@@ -218,9 +223,12 @@ impl Guest {
             .current_dir(work)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(stderr)
-            .spawn()
-            .map_err(GuestError::io("start", Path::new(QEMU)))?;
+            .stderr(stderr);
+        schedlab_process::ends_with_us(&mut command, libc::SIGKILL);
+        // a guest that gets out of its machine finds itself in this folder, without a network
+        let (yard, _) = Yard::around(work).map_err(GuestError::io("open", work))?;
+        yard.hold(&mut command);
+        let child = command.spawn().map_err(GuestError::io("start", Path::new(QEMU)))?;
         let mut child = Reaper(child);
         let started = Instant::now();
         progress(Progress::Booting);
@@ -324,6 +332,9 @@ fn arguments(options: &Options, hz: u32, events: &[&str], initramfs_bytes: usize
     ]);
     arguments
 }
+
+/// What the folders of guests are called, before the number of their process.
+const WORK: &str = "schedlab-guest-";
 
 /// Ends the child whatever happens here.
 struct Reaper(Child);

@@ -610,6 +610,7 @@ impl<S: Sink> LinuxMachine<S> {
 fn fault_of(error: &KernelError) -> Fault {
     match error {
         KernelError::Dead { reason, .. } => Fault { kind: FaultKind::Panic, reason: reason.clone() },
+        KernelError::Endless { .. } => Fault { kind: FaultKind::Livelock, reason: error.to_string() },
         other => Fault { kind: FaultKind::Refused, reason: other.to_string() },
     }
 }
@@ -695,6 +696,11 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
 
     fn set_resched(&mut self, span: Span) {
         self.kernel.set_resched(span);
+    }
+
+    #[inline]
+    fn takes_devices(&self, cpu: CpuId) -> bool {
+        self.kernel.is_online(cpu)
     }
 
     #[inline]

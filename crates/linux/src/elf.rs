@@ -10,6 +10,7 @@
 
 use object::read::elf::{ElfFile64, SectionHeader, Sym};
 use object::{LittleEndian, Object, RelocationTarget, elf};
+use std::path::Path;
 
 /// A section.
 #[derive(Clone, Debug)]
@@ -104,6 +105,36 @@ impl<'a> Elf<'a> {
         };
         self.file.dynamic_relocations().into_iter().flatten().filter_map(import).collect()
     }
+}
+
+/// Whether the dynamic loader executes nothing of this object's own when it opens it: no constructors beside
+/// the C runtime's one, and no functions that choose functions (IRELATIVE). Such an object can be opened in a
+/// process that is not contained.
+pub fn loads_quietly(path: &Path) -> bool {
+    quiet(path).unwrap_or(false)
+}
+
+fn quiet(path: &Path) -> Option<bool> {
+    use object::read::elf::FileHeader;
+    const RUNTIMES_OWN: u64 = 8; // frame_dummy of crtstuff.c
+    let cache = object::ReadCache::new(std::fs::File::open(path).ok()?);
+    let header = elf::FileHeader64::<LittleEndian>::parse(&cache).ok()?;
+    let sections = header.sections(LittleEndian, &cache).ok()?;
+    let mut is_quiet = true;
+    for section in sections.iter() {
+        match section.sh_type(LittleEndian) {
+            elf::SHT_INIT_ARRAY | elf::SHT_PREINIT_ARRAY => {
+                is_quiet &= section.sh_size(LittleEndian) <= RUNTIMES_OWN;
+            }
+            elf::SHT_RELA if section.sh_flags(LittleEndian).contains(elf::SHF_ALLOC) => {
+                let (relocations, _) = section.rela(LittleEndian, &cache).ok()??;
+                is_quiet &=
+                    relocations.iter().all(|r| r.r_type(LittleEndian, false) != elf::R_X86_64_IRELATIVE);
+            }
+            _ => {}
+        }
+    }
+    Some(is_quiet)
 }
 
 fn lossy(name: &[u8]) -> String {

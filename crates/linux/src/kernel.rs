@@ -62,6 +62,17 @@ pub enum KernelError {
     /// The machine's memory cannot be mapped, or the library's text not made writable.
     #[error("cannot prepare memory for the kernel: {0}")]
     Memory(String),
+    /// It goes on and on at one instant.
+    #[error(
+        "{cpu} logs more than {records} records at one instant: a loop inside the kernel that would end as time \
+         passes, which it does not within kernel code (linux/NOTES.md, limits 1 and 10)"
+    )]
+    Endless {
+        /// Where.
+        cpu: CpuId,
+        /// The limit.
+        records: u64,
+    },
     /// The kernel ended itself.
     #[error("the simulated kernel {}: {reason}", if *.panic { "panicked" } else { "powered off" })]
     Dead {
@@ -141,6 +152,11 @@ pub type LogSink<'a> = &'a mut dyn FnMut(&[Record]);
 /// Records per log window: 256 KiB, which stay in the cache.
 pub const WINDOW: usize = 8 * 1024;
 
+/// More records than this at one instant, and [`RECORDS_PER_TASK`] for each task, are an endless loop: 32 MB of log.
+const RECORDS_PER_INSTANT: u64 = 1_000_000;
+/// A task that starts or wakes at that instant leaves some ten records.
+const RECORDS_PER_TASK: u64 = 64;
+
 static LOADED: AtomicBool = AtomicBool::new(false);
 
 /// A kernel object in memory, of which nothing has been executed: what a process that forks for each run opens once.
@@ -195,6 +211,8 @@ pub struct LinuxKernel {
     command_line: CString,
     console: Console,
     window: &'static mut [Record],
+    /// Full windows of one instant: that instant, and how many records they held.
+    crowd: (u64, u64),
     now_ns: *mut u64,
     exited: Vec<KernelThreadInfo>,
     /// Decisions that are asked about: log time and task, the next one last; and those that have come.
@@ -244,6 +262,7 @@ impl LinuxKernel {
             command_line: CString::default(),
             console,
             window: &mut [],
+            crowd: (0, 0),
             now_ns: table.now_ns,
             exited: Vec::new(),
             questions: Vec::new(),
@@ -385,7 +404,7 @@ impl LinuxKernel {
         match what {
             call::LOG_FULL => {
                 self.flush_log(sink);
-                Ok(())
+                self.check_instant(c)
             }
             call::PRINT => {
                 // SAFETY: the kernel says so in call_text and call_len, valid until the CPU is resumed.
@@ -415,6 +434,24 @@ impl LinuxKernel {
                 Err(Box::new(KernelError::Dead { panic: what == call::PANIC, reason }))
             }
         }
+    }
+
+    /// A full window of the log has been written: is it one of very many that the kernel fills without any time
+    /// passing?
+    fn check_instant(&mut self, c: *mut Cpu) -> Result<(), Box<KernelError>> {
+        // (the window's records stay where they lie until the kernel writes over them)
+        let (Some(first), Some(last)) = (self.window.first(), self.window.last()) else { return Ok(()) };
+        let (instant_ns, records) = self.crowd;
+        let is_one_instant = first.time_ns == last.time_ns && last.time_ns == instant_ns;
+        self.crowd = (last.time_ns, if is_one_instant { records + WINDOW as u64 } else { 0 });
+        let limit = RECORDS_PER_INSTANT + RECORDS_PER_TASK * u64::from(self.max_tasks);
+        if self.crowd.1 <= limit {
+            return Ok(());
+        }
+        self.console.stack(&self.callers(c));
+        // SAFETY: `c` points into the table of CPUs.
+        let cpu = CpuId(unsafe { c.offset_from(self.cpus) } as u32);
+        Err(Box::new(KernelError::Endless { cpu, records: limit }))
     }
 
     /// Explain the next decision about each of these tasks at or after its log time, one after the other. Nothing that the kernel
@@ -451,8 +488,8 @@ impl LinuxKernel {
         let mut calls = vec![0; 24];
         // SAFETY: the CPU is not running: its stack pointer is that of its current task's stack.
         let found = unsafe {
-            let text = (*self.abi).text_start as usize..(*self.abi).text_end as usize;
-            stack::walk((*c).sp as usize, text, &mut calls)
+            let text = ((*self.abi).text_start as usize, (*self.abi).text_end as usize);
+            stack::walk((*c).sp as usize, &[text], &mut calls)
         };
         calls.truncate(found);
         calls
@@ -466,6 +503,13 @@ impl LinuxKernel {
             debug_assert!(*self.now_ns <= now.as_ns());
             *self.now_ns = now.as_ns();
         }
+    }
+
+    /// Whether this CPU takes part: it was started, and has not gone off since.
+    #[inline]
+    pub fn is_online(&self, cpu: CpuId) -> bool {
+        // SAFETY: `cpu()` points into the table.
+        unsafe { (*self.cpu(cpu)).online != 0 }
     }
 
     /// When this CPU's timer fires, `None` if it is off; while it is paused, the end of that.
@@ -542,6 +586,8 @@ impl LinuxKernel {
     /// The list must stay where it is until the CPU has been resumed.
     pub unsafe fn raise_device(&mut self, cpu: CpuId, tasks: &[TaskId]) {
         let c = self.cpu(cpu);
+        // on one that is off the list would stay pending, and be read when it is gone
+        assert!(self.is_online(cpu), "{cpu} is off: no device can interrupt it");
         // SAFETY: `c` points into the table; TaskId is a transparent u32.
         unsafe {
             (*c).device_tasks = tasks.as_ptr().cast();

@@ -9,12 +9,13 @@
 //! * [`build`]: source package -> object, cached; list, check, remove;
 //! * [`scx`]: sched_ext schedulers in BPF C, compiled natively beside it;
 //! * [`decision`]: what the kernel's structures said at one decision;
-//! * [`console`], [`symbols`], [`stack`]: what it prints, with names in stack traces.
+//! * [`console`], [`symbols`], [`stack`], [`callers`]: what it prints, with names in stack traces.
 
 pub mod abi;
 mod adapter;
 pub mod bugs;
 pub mod build;
+pub mod callers;
 pub mod console;
 pub mod decision;
 mod elf;
@@ -28,6 +29,7 @@ pub mod symbols;
 pub use adapter::LinuxMachine;
 pub use build::{BuildError, BuildOptions, BuiltKernel, Progress};
 pub use console::{Console, Warning};
+pub use elf::loads_quietly;
 pub use kernel::{
     BootOptions, KernelError, KernelObject, KernelThreadInfo, LinuxKernel, LogSink, State, TaskStats,
 };

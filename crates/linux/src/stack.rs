@@ -6,19 +6,20 @@
 /// The kernel's `THREAD_SIZE`: stacks are aligned to it.
 const STACK: usize = 16 << 10;
 
-/// Return addresses from `sp` upward, at most as many as `out` holds; returns how many there are. Allocates nothing.
+/// Return addresses from `sp` upward, at most as many as `out` holds; returns how many there are. `texts` are
+/// where code begins and ends: the kernel's and its schedulers'. Allocates nothing.
 ///
 /// # Safety
-/// `sp` lies in a mapped kernel stack; `text` is mapped.
-pub unsafe fn walk(sp: usize, text: std::ops::Range<usize>, out: &mut [u64]) -> usize {
+/// `sp` lies in a mapped kernel stack; what `texts` name is mapped.
+pub unsafe fn walk(sp: usize, texts: &[(usize, usize)], out: &mut [u64]) -> usize {
     let mut at = sp & !7;
     let end = (at | (STACK - 1)) + 1;
     let mut found = 0;
     while at < end && found < out.len() {
         // SAFETY: within the stack.
         let word = unsafe { *(at as *const usize) };
-        if (text.start + 8..text.end).contains(&word) {
-            // SAFETY: within the kernel's code.
+        if texts.iter().any(|(start, end)| (start + 8..*end).contains(&word)) {
+            // SAFETY: within code.
             let before = unsafe { std::slice::from_raw_parts((word - 6) as *const u8, 6) };
             // near call; indirect calls of 2, 3 and 6 bytes
             let indirect = |n: usize| before[6 - n] == 0xff && before[7 - n] & 0x38 == 0x10;
@@ -52,7 +53,7 @@ mod tests {
         stack.0[2047] = text.start + 32;
         let mut out = [0; 8];
         // SAFETY: both are ours.
-        let n = unsafe { walk(&raw const stack.0[2000] as usize, text.clone(), &mut out) };
+        let n = unsafe { walk(&raw const stack.0[2000] as usize, &[(text.start, text.end)], &mut out) };
         assert_eq!(out[..n], [text.start as u64 + 21, text.start as u64 + 32]);
     }
 }

@@ -520,7 +520,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                     if O::STEERS && self.hold_device(one[0]) {
                         return Ok(true);
                     }
-                    (CpuId(self.runs[one[0].index()].cpu), Stimulus::Device(&one))
+                    (self.device_cpu(one[0]), Stimulus::Device(&one))
                 }
             }
         };
@@ -539,6 +539,23 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     #[inline(always)]
     fn next_turn(&mut self) -> Option<Turn> {
         self.order.next(&mut self.kernel, Time::from_ns(self.now_ns))
+    }
+
+    /// The CPU that takes a device's interrupt for this task: where the task last entered the kernel, if that
+    /// CPU is on.
+    #[inline]
+    fn device_cpu(&self, task: TaskId) -> CpuId {
+        self.taking_devices(CpuId(self.runs[task.index()].cpu))
+    }
+
+    /// This CPU; while it is off the next one that is on, as a kernel moves interrupts away from a CPU that goes off.
+    #[inline]
+    fn taking_devices(&self, cpu: CpuId) -> CpuId {
+        if self.kernel.takes_devices(cpu) {
+            return cpu;
+        }
+        let nr_cpus = self.cpus.len() as u32;
+        (cpu.0..nr_cpus).chain(0..cpu.0).map(CpuId).find(|cpu| self.kernel.takes_devices(*cpu)).unwrap_or(cpu)
     }
 
     /// When the next planned wakeup is due.

@@ -61,6 +61,12 @@ pub trait Kernel {
         Point::RELAX
     }
 
+    /// Whether interrupts of devices arrive at this CPU: not while it is off.
+    #[inline]
+    fn takes_devices(&self, _cpu: CpuId) -> bool {
+        true
+    }
+
     /// When the CPU's timer will interrupt it; [`Time::NEVER`] = off; while it is [`Yield::Paused`], the end of that. Changes only while
     /// that CPU is resumed.
     fn timer(&self, cpu: CpuId) -> Time;

@@ -34,7 +34,7 @@
 //! | `slice` is longer than zero | adaptor, at once | broken contract |
 //! | no runnable task is lost: work that an idle CPU may take is offered to it | machine, when nothing can happen any more; adaptor, at the end of the run | lost task |
 //! | every method returns | the parent process, after its stall limit | stall |
-//! | events at one instant come to an end | machine, after 20 million | livelock |
+//! | events at one instant come to an end | machine, after millions | livelock |
 //!
 //! An idle CPU asks `pick_next` only when something is enqueued with it as the target, or when a task that it may run was put back
 //! (`put_prev` with a runnable reason) or enqueued on a CPU that then picked another: a policy that has work for an idle CPU must name that

@@ -9,6 +9,8 @@
 
 const LEVELS: usize = 11; // 6 * 11 = 66 bits
 const NONE: u32 = u32::MAX;
+/// The time of a task that has no timer.
+const NOT_PLANNED: u64 = u64::MAX;
 
 /// The timers of a slot: first and last task of their list, and the earliest of their times.
 #[derive(Clone, Copy)]
@@ -40,7 +42,7 @@ impl Wheel {
             levels: 0,
             occupied: [0; LEVELS],
             slots: vec![Slot { first: NONE, last: NONE, earliest_ns: u64::MAX }; LEVELS * 64],
-            timers: vec![(0, NONE); nr_tasks],
+            timers: vec![(NOT_PLANNED, NONE); nr_tasks],
             earliest_ns: u64::MAX,
             earliest_slot: 0,
         }
@@ -67,10 +69,11 @@ impl Wheel {
         at
     }
 
-    /// Plans a wakeup; a time in the past counts as now.
+    /// Plans a wakeup of a task that has none planned; a time in the past counts as now.
     #[inline]
     pub(crate) fn insert(&mut self, task: u32, time_ns: u64) {
-        let time_ns = time_ns.max(self.now_ns);
+        let time_ns = time_ns.max(self.now_ns).min(NOT_PLANNED - 1);
+        assert!(self.timers[task as usize].0 == NOT_PLANNED, "task {task} has a timer already");
         let at = self.place(task, time_ns);
         if time_ns < self.earliest_ns {
             (self.earliest_ns, self.earliest_slot) = (time_ns, at);
@@ -102,6 +105,7 @@ impl Wheel {
             // more of the same instant: a slot of the lowest level holds no other
             self.slots[self.earliest_slot].first = self.timers[task as usize].1;
         }
+        self.timers[task as usize].0 = NOT_PLANNED;
         Some(task)
     }
 

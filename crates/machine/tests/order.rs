@@ -141,6 +141,9 @@ impl<K: Kernel> Kernel for Stops<K> {
     fn is_up(&self) -> bool {
         self.kernel.is_up()
     }
+    fn takes_devices(&self, cpu: CpuId) -> bool {
+        self.kernel.takes_devices(cpu)
+    }
     fn timer(&self, cpu: CpuId) -> Time {
         self.kernel.timer(cpu)
     }

@@ -26,6 +26,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
+pub mod contain;
 mod image;
 
 pub use image::{address_of_offset, offset_of_address};
@@ -144,6 +145,58 @@ pub fn set_program(program: Option<PathBuf>) {
 /// What has been given to [`set_program`].
 pub fn program() -> Option<PathBuf> {
     PROGRAM.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+}
+
+/// The command ends with this process, whatever ends that: a `kill -9`, Ctrl-C, a crash. It then gets this
+/// signal. Its own children get nothing; one that has many is asked (SIGTERM) and passes it on.
+///
+/// The thread that starts the command must live as long as it is wanted: the system watches the thread.
+pub fn ends_with_us(command: &mut Command, signal: i32) {
+    let us = std::process::id();
+    // SAFETY: after fork: prctl(2) and getppid(2) are async-signal-safe and touch no memory.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, signal) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            match std::os::unix::process::parent_id() == us {
+                true => Ok(()),
+                false => Err(io::Error::other("the program that started it has ended")), // before it was asked for
+            }
+        });
+    }
+}
+
+/// Removes what a process of ours left in a folder when it was killed: entries whose name is `prefix` and the
+/// number of a process that is gone, with anything behind it. Others' entries stay, and so does what cannot be
+/// removed.
+///
+/// ```
+/// let folder = std::env::temp_dir().join(format!("schedlab-sweep-{}", std::process::id()));
+/// let ours = folder.join(format!("part-{}", std::process::id()));
+/// for entry in [&ours, &folder.join("part-4194304-x"), &folder.join("party")] { // (4194304: no Linux has a
+/// process of that number)
+///     std::fs::create_dir_all(entry).unwrap();
+/// }
+/// schedlab_process::sweep(&folder, "part-");
+/// assert!(ours.is_dir() && !folder.join("part-4194304-x").exists() && folder.join("party").is_dir());
+/// std::fs::remove_dir_all(folder).unwrap();
+/// ```
+pub fn sweep(folder: &Path, prefix: &str) {
+    // SAFETY: asks for a number.
+    let me = unsafe { libc::geteuid() };
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(prefix)).map(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            rest[..end].parse::<u32>()
+        });
+        let Some(Ok(pid)) = number else { continue };
+        let is_ours = entry.metadata().is_ok_and(|metadata| metadata.uid() == me);
+        if is_ours && !Path::new("/proc").join(pid.to_string()).exists() {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// In words, as a shell's user knows it: how a process ended.

@@ -44,6 +44,41 @@ fn it_has_one_thread_and_no_file_of_ours() {
     });
 }
 
+/// Starts a command that ends with this process, tells its number, and waits to be killed.
+fn start_one(mut socket: UnixStream) {
+    let mut command = Command::new("nice");
+    command.args(["-n", "1", "sleep", "100"]);
+    schedlab_process::ends_with_us(&mut command, libc::SIGKILL);
+    let child = command.spawn().unwrap();
+    socket.write_all(&child.id().to_le_bytes()).unwrap();
+    let _ = socket.read(&mut [0]);
+}
+
+schedlab_process::entrance! {
+    /// Has a child.
+    static PARENT = ("parent", start_one);
+}
+
+#[test]
+fn a_command_ends_with_whoever_started_it() {
+    for signal in [libc::SIGKILL, libc::SIGINT, libc::SIGTERM] {
+        let mut parent = PARENT.start().unwrap();
+        let mut pid = [0; 4];
+        parent.socket.read_exact(&mut pid).unwrap();
+        let started = std::path::PathBuf::from(format!("/proc/{}/stat", u32::from_le_bytes(pid)));
+        let lives = || std::fs::read_to_string(&started).is_ok_and(|stat| !stat.contains(") Z "));
+        assert!(lives());
+        // SAFETY: the parent is our child, not yet waited for.
+        unsafe { libc::kill(parent.child.id() as i32, signal) };
+        parent.child.wait().unwrap();
+        let killed = std::time::Instant::now();
+        while lives() {
+            assert!(killed.elapsed().as_secs() < 10, "it survived signal {signal}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+}
+
 #[test]
 fn by_hand_it_says_what_it_is() {
     let output = Command::new(std::env::current_exe().unwrap())

@@ -159,5 +159,6 @@ fn report(
         account: Vec::new(),
         coverage: Vec::new(),
         decisions: Vec::new(),
+        uncontained: None,
     }
 }

@@ -20,13 +20,15 @@ use std::cell::UnsafeCell;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Shared by the processes of a run.
 #[repr(C)]
 pub(crate) struct ControlPage {
     /// Grows while events happen.
     pub pulse: AtomicU64,
+    /// Not 0: the child has run to its end, and leaves by itself.
+    pub leaves: AtomicU32,
     /// Records that are not yet in the spill file; what a child that died leaves in it is read from here.
     pub log: Buffer,
     /// The same of a kernel object, which writes its records itself.
@@ -62,6 +64,7 @@ impl ControlPage {
     /// Makes it ready for the next child. There must be none.
     pub(crate) fn clear(&self) {
         self.pulse.store(0, Ordering::Relaxed);
+        self.leaves.store(0, Ordering::Relaxed);
         self.log.clear();
         // SAFETY: there is no child; the scene is plain data, for which all zeroes is the empty one.
         unsafe { self.scene.get().write_bytes(0, 1) };

@@ -9,14 +9,16 @@
 //!   called from
 //!     pick_next_task_fair+0x9b
 //!     __schedule+0x1f0
+//! SIGSEGV at address 0x0 (a NULL pointer) in my_enqueue+0x7 (my.bpf.c:31), on cpu0
 //! ```
 //!
 //! A child that does not come back gets [`ASK`], and answers in the same way from wherever it is.
 
 use schedlab_linux::abi::{Abi, Cpu};
+use schedlab_linux::callers::{Code, chain};
 use schedlab_linux::kernel::WINDOW;
+use schedlab_linux::scx;
 use schedlab_linux::stack;
-use schedlab_linux::symbols::Symbols;
 use schedlab_log::Record;
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -44,6 +46,8 @@ pub(crate) struct Scene {
     /// The kernel object's code; 0 = none is loaded.
     text_start: u64,
     text_end: u64,
+    /// The schedulers' code, as scx::texts() says.
+    schedulers: [(usize, usize); scx::MOST],
     /// Simulated time from the workload's start.
     time_ns: u64,
     nr_calls: u32,
@@ -73,7 +77,9 @@ pub(crate) fn watch(scene: *mut Scene) {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, ASK] {
+        for signal in
+            [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, ASK]
+        {
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }
     }
@@ -130,12 +136,15 @@ unsafe fn describe(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext
             let written = (table.log_next as usize).saturating_sub(start) / size_of::<Record>();
             scene.nr_window = written as u32;
         }
-        let inside = (scene.text_start..scene.text_end).contains(&scene.at);
+        scene.schedulers = scx::texts();
+        let mut texts = [(0, 0); scx::MOST + 1];
+        texts[1..].copy_from_slice(&scene.schedulers);
+        texts[0] = (scene.text_start as usize, scene.text_end as usize);
+        let inside = texts.iter().any(|(start, end)| (*start..*end).contains(&(scene.at as usize)));
         // a jump to nowhere has its return address on top of the stack
         if inside || scene.at < 4096 {
-            let text = scene.text_start as usize..scene.text_end as usize;
             // SAFETY: the stack pointer is a kernel stack's, which is mapped up to its end.
-            let found = unsafe { stack::walk(register(REG_RSP) as usize, text, &mut scene.calls) };
+            let found = unsafe { stack::walk(register(REG_RSP) as usize, &texts, &mut scene.calls) };
             scene.nr_calls = found as u32;
         }
     }
@@ -149,6 +158,13 @@ impl Scene {
         self.signal != 0
     }
 
+    /// The system call that was refused, in words.
+    pub(crate) fn refused_call(&self) -> Option<String> {
+        // the kernel puts the number back into rax
+        let [call, ..] = self.registers;
+        (self.signal == libc::SIGSYS).then(|| schedlab_process::contain::refused_call(call))
+    }
+
     /// Simulated time.
     pub(crate) fn time_ns(&self) -> u64 {
         self.time_ns
@@ -159,29 +175,27 @@ impl Scene {
         (self.nr_window as usize).min(at_most)
     }
 
-    /// Where it was, in words. `object` is the kernel object's file, if the scheduler is one.
-    pub(crate) fn place(&self, object: Option<&Path>) -> String {
-        let symbols = object.and_then(|path| Symbols::read(path).ok()).unwrap_or_default();
-        let name = |address: u64| {
-            if !(self.text_start..self.text_end).contains(&address) {
-                return None;
-            }
-            let (name, offset) = symbols.find(address - self.text_start + symbols.text_start())?;
-            Some(format!("{name}+{offset:#x}"))
-        };
+    /// Where it was, in words. `object` is the kernel object's file, if the scheduler is one; `schedulers` are
+    /// those of sched_ext.
+    pub(crate) fn place(&self, object: Option<&Path>, schedulers: &[&Path]) -> String {
+        let kernel = object.and_then(|path| Code::of_kernel(path, self.text_start, self.text_end));
+        let loaded = schedulers.iter().zip(&self.schedulers).filter(|(_, (start, _))| *start != 0);
+        let theirs =
+            loaded.filter_map(|(path, (start, end))| Code::of_scheduler(path, *start as u64, *end as u64));
+        let code: Vec<Code> = kernel.into_iter().chain(theirs).collect();
+        let calls = &self.calls[..(self.nr_calls as usize).min(CALLS)];
+        let (at, callers) = chain(self.at, calls, &code);
         let cpu = if self.cpu == u32::MAX { String::new() } else { format!(", on cpu{}", self.cpu) };
-        let mut text = match name(self.at) {
-            Some(function) => format!("in {function}{cpu}"),
+        let mut text = match &at {
+            Some(place) => format!("in {place}{cpu}"),
             None if self.at < 4096 => format!("after a jump to {:#x}{cpu}", self.at),
             None => format!("at {:#x}, outside the kernel object{cpu}", self.at),
         };
-        let calls = &self.calls[..(self.nr_calls as usize).min(CALLS)];
-        let callers: Vec<String> = calls.iter().filter_map(|call| name(call - 1)).collect();
         if !callers.is_empty() {
-            text.push_str("\n  called from (some may be left-overs)");
+            text.push_str("\n  called from");
             callers.iter().for_each(|caller| text.push_str(&format!("\n    {caller}")));
         }
-        if self.at < 4096 || name(self.at).is_some() {
+        if self.at < 4096 || at.is_some() {
             text.push_str("\n  registers");
             for (i, (name, value)) in NAMES.iter().zip(self.registers).enumerate() {
                 let start = if i % 4 == 0 { "\n    " } else { "  " };

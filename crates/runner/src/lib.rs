@@ -264,6 +264,10 @@ pub struct ChildReport {
     /// Decisions that were to be explained and have come; real Linux only.
     #[serde(default)]
     pub decisions: Vec<schedlab_linux::decision::Decision>,
+    /// Why this host's kernel could not contain the scheduler, which ran with its user's rights; `None`: it
+    /// was, or it is a native policy ([`schedlab_process::contain`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncontained: Option<String>,
 }
 
 /// A finished run.

@@ -3,12 +3,13 @@
 use crate::crash::Scene;
 use crate::wire::Ended;
 use crate::workers::Worker;
-use crate::{ChildReport, ExitKind, ExitReport, Request, RunEnd, RunError, Scheduler};
+use crate::{ChildReport, ExitKind, ExitReport, LinuxObject, Request, RunEnd, RunError, Scheduler};
 use schedlab_log::Record;
 use schedlab_machine::sink::bytes;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 const SPACE: &str = "free space in the temporary directory (TMPDIR)";
@@ -34,8 +35,10 @@ pub(crate) fn report(
         Scheduler::Linux(linux) => Some(&*linux.object),
         Scheduler::Native(_) => None,
     };
+    let schedulers = schedulers(request.scheduler);
     let text = || read(worker.answer()).map_err(host("read the run's report", "free memory"));
-    if let Ended::Exited(0) = ended {
+    let leaves = page.leaves.load(Ordering::Acquire) != 0;
+    if let (Ended::Exited(0), true) = (&ended, leaves) {
         spill.rewind().map_err(host("rewind the log", SPACE))?;
         return serde_json::from_slice(&text()?).map_err(|error| RunError::Report(error.to_string()));
     }
@@ -43,6 +46,12 @@ pub(crate) fn report(
     complete(spill, rest).map_err(host("complete the log", SPACE))?;
     let time_ns = rest.last().map_or(0, |record| record.time_ns).max(scene.time_ns());
     let (kind, reason) = match ended {
+        Ended::Exited(code) if !leaves => {
+            let reason = format!(
+                "its code ended the process of the run by itself, with status {code} (exit): a scheduler has to return"
+            );
+            (ExitKind::Crash, reason)
+        }
         Ended::Exited(code) => {
             let text = text()?;
             let text = String::from_utf8_lossy(&text);
@@ -50,12 +59,17 @@ pub(crate) fn report(
         }
         Ended::Signal(signal) => {
             let mut reason = signal_reason(signal, &String::from_utf8_lossy(&text()?));
+            if let Some(call) = scene.refused_call() {
+                reason = format!(
+                    "it asked the host for {call}, which no scheduler's process may do; it was ended"
+                );
+            }
             if scene.is_there() {
-                reason.push_str(&format!("{} {}", scene.access(), scene.place(object)));
+                reason.push_str(&format!("{} {}", scene.access(), scene.place(object, &schedulers)));
             }
             (ExitKind::Crash, reason)
         }
-        Ended::Stalled => (ExitKind::Stall, stall_reason(request, &scene)),
+        Ended::Stalled => (ExitKind::Stall, stall_reason(request, &scene, &schedulers)),
         Ended::NotStarted { doing, errno } => {
             let source = io::Error::from_raw_os_error(errno);
             return Err(RunError::Worker(format!(
@@ -68,13 +82,20 @@ pub(crate) fn report(
     Ok(crashed(kind, reason, time_ns, pulse, request.workload.tasks.len()))
 }
 
-fn stall_reason(request: &Request<'_>, scene: &Scene) -> String {
+/// The objects of its sched_ext schedulers, in the order in which they are loaded.
+fn schedulers(scheduler: &Scheduler) -> Vec<&Path> {
+    let Scheduler::Linux(LinuxObject { scx: Some(compiled), .. }) = scheduler else { return Vec::new() };
+    let subs = compiled.subs.values().map(|sub| &*sub.object);
+    std::iter::once(&*compiled.object).chain(subs).collect()
+}
+
+fn stall_reason(request: &Request<'_>, scene: &Scene, schedulers: &[&Path]) -> String {
     let limit = request.stall_limit;
     let mut reason = format!("nothing happened for {limit:?}: an endless loop inside the scheduler");
     if let Scheduler::Linux(linux) = request.scheduler
         && scene.is_there()
     {
-        reason.push_str(&format!(", {}", scene.place(Some(&linux.object))));
+        reason.push_str(&format!(", {}", scene.place(Some(&linux.object), schedulers)));
     }
     reason
 }
@@ -109,6 +130,8 @@ fn signal_reason(signal: i32, text: &str) -> String {
         libc::SIGILL => "SIGILL (BUG or an illegal instruction)",
         libc::SIGFPE => "SIGFPE (division by zero)",
         libc::SIGABRT => "SIGABRT (an assertion)",
+        libc::SIGSYS => "SIGSYS (it asked the host for what no scheduler's process may do)",
+        libc::SIGXCPU => "SIGXCPU (a day of CPU time is the limit)",
         libc::SIGKILL => "SIGKILL (ended from outside, or out of memory)",
         _ => "a signal",
     };
@@ -135,6 +158,7 @@ fn crashed(kind: ExitKind, reason: String, time_ns: u64, pulse: u64, nr_tasks: u
         account: Vec::new(),
         coverage: Vec::new(),
         decisions: Vec::new(),
+        uncontained: None,
     }
 }
 

@@ -229,7 +229,7 @@ impl Worker {
     fn open_kernel(&mut self, object: Option<&ObjectKey>, scheduler: &Scheduler) {
         let (Some(object), Scheduler::Linux(linux)) = (object, scheduler) else { return };
         let is_open = self.kernel.as_ref().is_some_and(|(open, _)| open == object);
-        if is_open || self.proven.as_ref() != Some(object) {
+        if is_open || self.proven.as_ref() != Some(object) || !schedlab_linux::loads_quietly(&linux.object) {
             return;
         }
         self.kernel = None; // closed before the next is opened
@@ -270,13 +270,36 @@ impl Worker {
             program.perturb(perturb, |task| real_time[task.index()]);
         }
         program.costs = job.costs.unwrap_or_default();
+        // what native code from a file may do ends here; a policy is a part of this program
+        let mut scheduler = scheduler.clone();
+        let uncontained = match &mut scheduler {
+            Scheduler::Linux(linux) => {
+                // (what cannot be copied cannot be loaded either, and is reported then)
+                let _ = linux.scx.as_mut().map(|compiled| compiled.copy_subs());
+                hush();
+                schedlab_process::contain::enter_cell(spill.as_fd()).err()
+            }
+            Scheduler::Native(_) => None,
+        };
         let setup =
             Setup { topology: job.topology.clone(), duration: job.duration, params: job.params.clone() };
-        let report = child::run(scheduler, kernel, program, setup, &job.actions, spill, self.page);
+        let mut report = child::run(&scheduler, kernel, program, setup, &job.actions, spill, self.page);
+        report.uncontained = uncontained.map(|why| why.to_string());
         let json = serde_json::to_vec(&report).map_err(io::Error::from);
+        self.page.leaves.store(1, Ordering::Release);
         match json.and_then(|json| (&self.answer).write_all(&json)) {
             Ok(()) => 0,
             Err(_) => 4,
+        }
+    }
+}
+
+/// Results go to the caller's standard output: a scheduler must not write there, or read the keyboard.
+fn hush() {
+    if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
+        for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
+            // SAFETY: both descriptors are open; the child's own copies are replaced.
+            unsafe { libc::dup2(nothing.as_raw_fd(), stream) };
         }
     }
 }

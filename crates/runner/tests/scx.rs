@@ -641,3 +641,76 @@ fn rusty_runs_on_two_nodes() {
     assert_eq!(value(&report, "defaults", "nr_doms").as_deref(), Some("2"));
     assert_eq!(value(&report, "defaults", "dom_cpumasks[1][0]").as_deref(), Some("0xf0"));
 }
+
+/// What linux/scx/tests/hostile.bpf.c tries, by its number; the report of the run.
+fn hostile(act: u32) -> (String, String) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/hostile.bpf.c");
+    let scheduler = scheduler("6.12", file.to_str().unwrap(), &[]);
+    let work = hogs(4);
+    let request = Request {
+        duration: Some(Span::from_ms(2000)),
+        params: vec![("act".to_owned(), act.to_string())],
+        stall_limit: std::time::Duration::from_millis(500),
+        ..Request::new(&work, &scheduler, Topology::flat(2).unwrap())
+    };
+    misbehaved(&run(&request).unwrap().report)
+}
+
+/// Native code from a file computes and reads; whatever else it asks the host for ends its run, and is named.
+#[test]
+fn a_scheduler_that_reaches_for_the_host_is_ended() {
+    let (kind, reason) = hostile(1);
+    assert_eq!(kind, "crash");
+    assert!(reason.contains("its code ended the process of the run by itself, with status 0"), "{reason}");
+    let asked = [
+        (2, "fork (system call 57: new processes)"),
+        (3, "socket (system call 41: the network)"),
+        (4, "open (system call 2: writing files)"),
+        (5, "kill (system call 62: other processes)"),
+        (6, "execve (system call 59: new processes)"),
+        (7, "unlink (system call 87: writing files)"),
+        (8, "ptrace (system call 101: other processes)"),
+    ];
+    for (act, call) in asked {
+        let (kind, reason) = hostile(act);
+        assert_eq!(kind, "crash");
+        assert!(reason.contains(&format!("it asked the host for {call}")), "{reason}");
+        assert!(reason.contains("hostile.bpf.c:"), "{reason}");
+    }
+    assert!(!Path::new("/tmp/schedlab-hostile").exists());
+}
+
+/// A fault has its function, file and line, and those of its callers: no left-overs, none twice.
+#[test]
+fn a_fault_names_the_line_of_the_source() {
+    let source = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/hostile.bpf.c"),
+    )
+    .unwrap();
+    let line = |what: &str| 1 + source.lines().position(|line| line.contains(what)).unwrap();
+    let (kind, reason) = hostile(9);
+    assert_eq!(kind, "crash");
+    let at = format!("hostile.bpf.c:{})", line("*nowhere = value"));
+    let place = reason.lines().next().unwrap();
+    assert!(place.contains("in fault_here+") && place.contains(&at), "{reason}");
+    let callers: Vec<&str> = reason
+        .lines()
+        .skip_while(|line| !line.contains("called from"))
+        .skip(1)
+        .take_while(|line| !line.contains("registers"))
+        .map(str::trim)
+        .collect();
+    let by = format!("hostile.bpf.c:{})", line("fault_here(1);"));
+    assert!(callers[0].starts_with("hostile_enqueue+") && callers[0].contains(&by), "{reason}");
+    // the kernel calls it through its table of operations
+    assert!(callers[1..5].iter().any(|caller| caller.starts_with("do_enqueue_task+")), "{reason}");
+    let mut once = callers.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), callers.len(), "{reason}");
+    let (kind, reason) = hostile(10);
+    assert_eq!(kind, "stall");
+    let places = [line("asm volatile(\"\");") - 1, line("asm volatile(\"\");")];
+    let named = places.iter().any(|line| reason.contains(&format!("hostile.bpf.c:{line})")));
+    assert!(reason.contains("in hostile_enqueue+") && named, "{reason}");
+}

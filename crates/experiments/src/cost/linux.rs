@@ -190,6 +190,9 @@ impl<K: Kernel> Kernel for Timed<K> {
             _ => self.inner.resume(cpu, now, stimulus),
         }
     }
+    fn takes_devices(&self, cpu: CpuId) -> bool {
+        self.inner.takes_devices(cpu)
+    }
     fn timer(&self, cpu: CpuId) -> Time {
         self.inner.timer(cpu)
     }

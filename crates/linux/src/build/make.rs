@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::cache::files_below;
 use super::config::{Pin, Wanted};
 use super::{BuildError, Progress, io, profile, tools, tree};
+use schedlab_process::contain::Yard;
 
 pub(super) struct Job<'a> {
     pub(super) dir: &'a Path,
@@ -74,7 +74,7 @@ fn stage(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<String>, BuildError> {
     progress(Progress { step: "configuring", done: 0, total: 0 });
-    let remarks = configure(job, tree, objects, stage)?;
+    let remarks = configure(job, tree, objects, stage, progress)?;
     compile(job, objects, stage, progress)?;
     progress(Progress { step: "linking", done: 0, total: 0 });
     link(job, tree, objects, object)?;
@@ -99,7 +99,36 @@ fn make(directory: &Path) -> Command {
     make
 }
 
-fn configure(job: &Job<'_>, tree: &Path, objects: &Path, stage: Stage) -> Result<Vec<String>, BuildError> {
+/// A tree's Makefiles and scripts are programs of whoever made it: they write into the folder of this build,
+/// and have no network.
+fn contain(
+    command: &mut Command,
+    job: &Job<'_>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), BuildError> {
+    let (yard, missing) = Yard::around(job.dir).map_err(io("open", job.dir))?;
+    if !missing.is_empty() {
+        progress(Progress {
+            step: "this host cannot keep a build to its folder: it has your rights",
+            done: 0,
+            total: 0,
+        });
+    }
+    // of compilers and scripts
+    let temporary = job.dir.join("tmp");
+    fs::create_dir_all(&temporary).map_err(io("create", &temporary))?;
+    command.env("TMPDIR", temporary);
+    yard.hold(command);
+    Ok(())
+}
+
+fn configure(
+    job: &Job<'_>,
+    tree: &Path,
+    objects: &Path,
+    stage: Stage,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<String>, BuildError> {
     fs::create_dir_all(objects).map_err(io("create", objects))?;
     let (wanted, config) = (objects.join("wanted.config"), objects.join(".config"));
     let mut text = job.wanted.text().to_owned();
@@ -109,6 +138,7 @@ fn configure(job: &Job<'_>, tree: &Path, objects: &Path, stage: Stage) -> Result
     let same = fs::read_to_string(&wanted).is_ok_and(|old| old == text);
     if !same || !config.is_file() || kconfig_changed(objects, &config)? {
         let mut command = make(tree);
+        contain(&mut command, job, progress)?;
         command.arg(format!("O={}", objects.display()));
         let aside = objects.join("asked.config");
         fs::write(&aside, text).map_err(io("write", &aside))?;
@@ -169,6 +199,7 @@ fn compile(
 ) -> Result<(), BuildError> {
     let mut done = 0;
     let mut command = make(objects);
+    contain(&mut command, job, progress)?;
     command.arg(format!("-j{}", tools::jobs())).arg("KCONFIG_NOSILENTUPDATE=");
     command.args(make_args(&job.wanted.make_args, stage));
     command.args(job.pin.target.split(' '));
@@ -238,18 +269,6 @@ fn tidy(objects: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Whoever ends this program (a time limit, Ctrl-C elsewhere) ends the build, too: make passes SIGTERM on to its compilers and
-/// removes the file that it was making.
-fn end_with_us(command: &mut Command) {
-    // SAFETY: prctl(2) is async-signal-safe and touches nothing of this process.
-    unsafe {
-        command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        });
-    }
-}
-
 /// Run a command with its output in a log file; each line is shown to `line`, too.
 pub(super) fn run_logged(
     command: &mut Command,
@@ -262,7 +281,8 @@ pub(super) fn run_logged(
     let (reader, writer) = std::io::pipe().map_err(io("run", &program))?;
     let errors = writer.try_clone().map_err(io("run", &program))?;
     command.stdin(Stdio::null()).stdout(writer).stderr(errors);
-    end_with_us(command);
+    // make passes SIGTERM on to its compilers and removes the file that it was making
+    schedlab_process::ends_with_us(command, libc::SIGTERM);
     let mut child = command.spawn().map_err(io("run", &program))?;
     // the command holds the pipe's other ends: let go of ours, so that the end is seen
     command.stdout(Stdio::null()).stderr(Stdio::null());

@@ -76,6 +76,8 @@ pub(super) fn train(
     remove_dir(&aside)?;
     fs::create_dir_all(&aside).map_err(io("create", &aside))?;
     let why = aside.join("why");
+    // the kernel runs here, and it may be anybody's
+    let (mut yard, _) = schedlab_process::contain::Yard::around(&aside).map_err(io("open", &aside))?;
     // SAFETY: the child runs code of this program only, keeps panics to itself, and leaves by _exit. Allocation after fork is safe with
     // glibc's and musl's allocators, which handle fork; no other lock of the parent's is taken.
     let pid = unsafe { libc::fork() };
@@ -88,7 +90,9 @@ pub(super) fn train(
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 libc::setrlimit(libc::RLIMIT_CPU, &raw const most);
             }
-            let counted = AssertUnwindSafe(|| count(counting, program, objects, &aside));
+            let entered = yard.enter().map_err(|error| format!("it cannot be contained: {error}"));
+            let counted =
+                AssertUnwindSafe(|| entered.and_then(|()| count(counting, program, objects, &aside)));
             let result = catch_unwind(counted)
                 .unwrap_or_else(|panic| Err(format!("this program failed: {}", text_of(&*panic))));
             let code = match &result {

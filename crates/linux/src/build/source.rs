@@ -156,12 +156,18 @@ fn from_downloads(cache: &Cache, package: &str) -> Result<Option<Tarball>, Build
     Ok(Some(Tarball { path, version, sha256 }))
 }
 
+/// What downloads left that were killed.
+fn sweep(cache: &Cache) {
+    ["part-", "apt-"].iter().for_each(|prefix| schedlab_process::sweep(&cache.downloads(), prefix));
+}
+
 /// Downloads by the system's own apt, from the suites that it knows. `Ok(Err(why))`: it has none.
 fn download(cache: &Cache, package: &str) -> Result<Result<(), String>, BuildError> {
     if tools::in_path("apt-get").is_none() {
         return Ok(Err("there is no apt-get to download it with".into()));
     }
     // into a folder of its own first, so that a download that breaks off leaves nothing in the cache
+    sweep(cache);
     let dir = cache.downloads().join(format!("part-{}", std::process::id()));
     fs::create_dir_all(&dir).map_err(io("create", &dir))?;
     let output = Command::new("apt-get")
@@ -191,6 +197,7 @@ fn download_privately(
     package: &str,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Result<(), String>, BuildError> {
+    sweep(cache);
     let mut why = String::new();
     for suites in [&pin.suites[..], &[]] {
         progress(Progress { step: "looking for the suite that has it", done: 0, total: 0 });
@@ -218,6 +225,7 @@ fn download_privately(
 /// The newest series of which Debian has a source package now, in any suite.
 pub(super) fn newest(cache: &Cache) -> Result<String, BuildError> {
     let failed = |why: String| BuildError::Source { series: "newest".into(), why };
+    sweep(cache);
     let dir = cache.downloads().join(format!("apt-{}", std::process::id()));
     let apt = match Apt::open(dir, &[]) {
         Ok(apt) => apt,

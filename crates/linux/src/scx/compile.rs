@@ -27,9 +27,11 @@ use schedlab_btf::{Btf, Member};
 /// How the scheduler itself is compiled.
 ///
 /// r15 is the virtual CPU in all kernel code; -fwrapv, -fno-strict-aliasing, -fno-delete-null-pointer-checks: BPF has no undefined
-/// behaviour there; no vector registers: the simulated kernel does not save them; -gbtf: the types of maps and settings.
-const FLAGS: [&str; 22] = [
+/// behaviour there; no vector registers: the simulated kernel does not save them; -gbtf: the types of maps and
+/// settings; -g1: the line of a fault.
+const FLAGS: [&str; 23] = [
     "-O2",
+    "-g1",
     "-std=gnu11",
     "-fms-extensions",
     "-fPIC",
@@ -69,6 +71,21 @@ pub struct CompiledScx {
     pub enumerators: PathBuf,
     /// Sub-schedulers, by the path of the control group that each is attached to.
     pub subs: BTreeMap<String, CompiledScx>,
+}
+
+impl CompiledScx {
+    /// Gives each sub-scheduler an object file of its own, without a name, which stays open until the process
+    /// ends. The dynamic loader takes a file only once, and two groups may have the same scheduler. To be
+    /// called before the process is contained.
+    ///
+    /// # Errors
+    /// An object cannot be read, or there is no memory for its copy.
+    pub fn copy_subs(&mut self) -> std::io::Result<()> {
+        for sub in self.subs.values_mut() {
+            sub.object = super::object::copied(&fs::read(&sub.object)?)?;
+        }
+        Ok(())
+    }
 }
 
 fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> ScxError {

@@ -58,6 +58,20 @@ pub(super) fn defaults(name: &str, variables: &[&str], machine: &Machine<'_>) ->
             "nr_cpu_ids" | "nr_cpus" | "nr_possible_cpus" | "nr_cpus_possible" => {
                 set((*variable).to_owned(), nr_cpus.to_string());
             }
+            // scx_utils::Topology, by the names that its users have
+            "nr_llcs" | "nr_llc" => set((*variable).to_owned(), machine.count(|cpu| cpu.llc).to_string()),
+            "nr_nodes" | "nr_numa_nodes" | "nr_node_ids" => {
+                set((*variable).to_owned(), machine.count(|cpu| cpu.node).to_string());
+            }
+            "smt_enabled" => set((*variable).to_owned(), machine.has_smt().to_string()),
+            "cpu_llc_ids" => {
+                let caches = machine.cpus.iter().enumerate();
+                caches.for_each(|(i, cpu)| set(format!("{variable}[{i}]"), cpu.llc.to_string()));
+            }
+            "cpu_node_ids" => {
+                let nodes = machine.cpus.iter().enumerate();
+                nodes.for_each(|(i, cpu)| set(format!("{variable}[{i}]"), cpu.node.to_string()));
+            }
             // UEI_SET_SIZE()
             _ if variable.ends_with("_dump_len") => set((*variable).to_owned(), DUMP_LENGTH.to_string()),
             // scx_utils::import_enums!(): the kernel's enumerators, by name
@@ -98,6 +112,11 @@ pub(super) fn defaults(name: &str, variables: &[&str], machine: &Machine<'_>) ->
 }
 
 impl Machine<'_> {
+    /// How many different ones there are.
+    fn count(&self, of: fn(&Topo) -> u32) -> usize {
+        self.cpus.iter().map(of).collect::<std::collections::BTreeSet<_>>().len()
+    }
+
     fn has_smt(&self) -> bool {
         self.cpus.iter().enumerate().any(|(i, cpu)| self.cpus[..i].iter().any(|other| other.core == cpu.core))
     }
@@ -281,6 +300,23 @@ mod tests {
             pairs,
             [("nr_cpu_ids", "8"), ("uei_dump_len", "32768"), ("__SCX_SLICE_DFL", "SCX_SLICE_DFL")]
         );
+    }
+
+    /// Two caches of four CPUs, threads two by two, one node: `--param` need not say it.
+    #[test]
+    fn caches_and_nodes_go_by_name() {
+        let cpus = cpus();
+        let half = defaults(
+            "mine",
+            &["nr_llcs", "nr_nodes", "smt_enabled", "cpu_llc_ids"],
+            &Machine { cpus: &cpus, size_of: &|_| None },
+        );
+        let value = |name: &str| half.settings.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+        assert_eq!(
+            (value("nr_llcs"), value("nr_nodes"), value("smt_enabled")),
+            (Some("2"), Some("1"), Some("true"))
+        );
+        assert_eq!((value("cpu_llc_ids[3]"), value("cpu_llc_ids[4]")), (Some("0"), Some("1")));
     }
 
     #[test]

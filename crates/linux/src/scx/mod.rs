@@ -30,6 +30,16 @@ pub use compile::{CompiledScx, check_tools, compile, of_kernel};
 pub use object::{Scx, ScxExit, ScxSetting, settings_of};
 pub use published::Published;
 pub(crate) use subs::Subs;
+
+/// Schedulers that a run can have, with sub-schedulers.
+pub const MOST: usize = semantics::MOST;
+
+/// Where the code of the loaded schedulers begins and ends: the scheduler's, then its sub-schedulers' in order
+/// of their groups; 0 and 0 for those that are not there. For signal handlers.
+pub fn texts() -> [(usize, usize); MOST] {
+    semantics::texts()
+}
+
 pub use subs::{ATTACHED, sub_of};
 
 /// Why a scheduler cannot be had.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_void};
 use std::fs;
 use std::io::Write as _;
-use std::os::fd::{AsRawFd as _, FromRawFd as _};
+use std::os::fd::FromRawFd as _;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
@@ -120,8 +120,6 @@ pub struct Scx {
     kernel_text: usize,
     kernel_object: std::path::PathBuf,
     _library: libloading::os::unix::Library,
-    /// Its file, if that has no name: what its number is the dynamic loader takes for the object's name.
-    _copy: Option<fs::File>,
 }
 
 fn text_of(bytes: &[u8]) -> String {
@@ -182,16 +180,10 @@ impl Scx {
             .section(".BTF")
             .and_then(|s| Btf::parse(s.data).ok())
             .ok_or("the scheduler's object has no types")?;
-        // the same file is loaded once only, and the scheduler above may be of the same program
-        let copy = group.map(|_| copied(&data)).transpose().map_err(say(&compiled.object))?;
-        let file = match &copy {
-            Some(copy) => PathBuf::from(format!("/proc/self/fd/{}", copy.as_raw_fd())),
-            None => compiled.object.clone(),
-        };
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
         // SAFETY: the object has no constructors; it was compiled by `compile`.
-        let library =
-            unsafe { libloading::os::unix::Library::open(Some(&file), flags) }.map_err(|e| e.to_string())?;
+        let library = unsafe { libloading::os::unix::Library::open(Some(&compiled.object), flags) }
+            .map_err(|e| e.to_string())?;
         // SAFETY: the signature is scx_abi.h's.
         let get = unsafe { library.get::<unsafe extern "C" fn() -> *const Abi>(b"schedlab_scx_abi\0") }
             .map_err(|e| e.to_string())?;
@@ -254,7 +246,6 @@ impl Scx {
             kernel_object: kernel_object.to_owned(),
             btf,
             _library: library,
-            _copy: copy,
         };
         scx.find_variables(&symbols, base);
         scx.find_ops(&elf, base)?;
@@ -613,7 +604,10 @@ impl Scx {
             }
         }
         for map in &self.maps {
-            for (index, value) in self.sums(map).into_iter().enumerate() {
+            let sums = self.sums(map);
+            let names = self.btf.names_of_counters(sums.len(), "stat");
+            for (index, value) in sums.into_iter().enumerate() {
+                let index = names.as_ref().map_or(index.to_string(), |names| names[index].to_owned());
                 row("statistics", &format!("{}[{index}]", map.name), value.to_string());
             }
         }
@@ -722,17 +716,18 @@ fn read_enumerators(path: &Path) -> std::io::Result<BTreeMap<String, i64>> {
     Ok(text.lines().filter_map(pair).collect())
 }
 
-/// A file of this content that has no name; `/proc/self/fd/N` leads to it.
-fn copied(data: &[u8]) -> std::io::Result<fs::File> {
+/// A file without a name that has these bytes: where it is opened as long as the process lives. (What its
+/// number is the dynamic loader takes for the object's name: it is never closed.)
+pub(super) fn copied(data: &[u8]) -> std::io::Result<PathBuf> {
     // SAFETY: the name is a text that ends in NUL.
     let fd = unsafe { libc::memfd_create(c"sub-scheduler".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
         return Err(std::io::Error::last_os_error());
     }
     // SAFETY: a descriptor that was just made, and which nothing else has.
-    let mut file = unsafe { fs::File::from_raw_fd(fd) };
+    let mut file = std::mem::ManuallyDrop::new(unsafe { fs::File::from_raw_fd(fd) });
     file.write_all(data)?;
-    Ok(file)
+    Ok(PathBuf::from(format!("/proc/self/fd/{fd}")))
 }
 
 /// Settings are constants to the scheduler: its read-only data is written to before it runs.

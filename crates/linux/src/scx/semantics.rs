@@ -31,7 +31,7 @@ struct Armed {
 }
 
 /// The scheduler, and its sub-schedulers.
-const MOST: usize = 16;
+pub(crate) const MOST: usize = 16;
 static ARMED: [Armed; MOST] = [const {
     Armed { start: AtomicUsize::new(0), end: AtomicUsize::new(0), faults: AtomicPtr::new(ptr::null_mut()) }
 }; MOST];
@@ -385,6 +385,13 @@ pub(crate) unsafe fn arm(text: std::ops::Range<usize>, faults: *mut u64) -> io::
         }
     }
     Ok(())
+}
+
+/// Where the code of the run's schedulers lies: the scheduler's, then its sub-schedulers' in order of their
+/// groups. For signal handlers.
+pub(crate) fn texts() -> [(usize, usize); MOST] {
+    let at = |armed: &Armed| (armed.start.load(Ordering::Relaxed), armed.end.load(Ordering::Relaxed));
+    std::array::from_fn(|i| at(&ARMED[i]))
 }
 
 /// How often so far.

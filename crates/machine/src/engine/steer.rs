@@ -100,7 +100,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
 
     /// Whether the device interrupt that wakes this task must wait, since its CPU stands.
     pub(super) fn hold_device(&mut self, task: TaskId) -> bool {
-        let cpu = CpuId(self.runs[task.index()].cpu);
+        let cpu = self.device_cpu(task);
         let holds = self.order.stands(cpu).is_some();
         if holds {
             self.steer.devices.push((cpu, task));
@@ -113,7 +113,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         let free = |(cpu, _): &&(CpuId, TaskId)| self.order.stands(*cpu).is_none();
         let Some(&(cpu, _)) = self.steer.devices.iter().find(free) else { return Ok(false) };
         let tasks = self.steer.take_devices(cpu);
-        self.step(cpu, Stimulus::Device(&tasks)).map(|()| true)
+        self.step(self.taking_devices(cpu), Stimulus::Device(&tasks)).map(|()| true)
     }
 
     /// Nobody is held back any longer: every ready CPU goes on until none is. Returns whether any was.
