@@ -227,7 +227,7 @@ fn is_under_valgrind() -> bool {
     std::env::var_os("LD_PRELOAD").is_some_and(|list| list.to_string_lossy().contains("vgpreload"))
 }
 
-/// What no build needs, with root's rights least of all: `EPERM`.
+/// What no build needs, with root's rights least of all: `EPERM`. (make sets its user to what it is, before each command.)
 #[rustfmt::skip]
 const NOT_FOR_BUILDS: &[(i64, &str)] = calls![
     SYS_socket SYS_io_uring_setup SYS_ptrace SYS_process_vm_writev SYS_bpf SYS_perf_event_open SYS_mount
@@ -236,8 +236,8 @@ const NOT_FOR_BUILDS: &[(i64, &str)] = calls![
     SYS_kexec_file_load SYS_reboot SYS_swapon SYS_swapoff SYS_settimeofday SYS_clock_settime SYS_adjtimex
     SYS_clock_adjtime SYS_sethostname SYS_setdomainname SYS_iopl SYS_ioperm SYS_keyctl SYS_add_key
     SYS_request_key SYS_open_by_handle_at SYS_acct SYS_quotactl SYS_userfaultfd SYS_mknod SYS_mknodat
-    SYS_chown SYS_lchown SYS_fchown SYS_fchownat SYS_setuid SYS_setgid SYS_setreuid SYS_setregid
-    SYS_setresuid SYS_setresgid SYS_setgroups SYS_setfsuid SYS_setfsgid SYS_capset
+    SYS_chown SYS_lchown SYS_fchown SYS_fchownat
+    SYS_capset
 ];
 
 /// A cage for commands that run what a file brought, such as the build of a user's kernel tree.
