@@ -95,3 +95,115 @@ pub(crate) enum Command {
         json: bool,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use crate::manual::{commands, man, native_schedulers};
+    use clap::error::ErrorKind;
+    use clap::{CommandFactory, Parser};
+    use schedlab_policies::registry;
+    use std::path::{Path, PathBuf};
+
+    fn root() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    }
+
+    struct Shown {
+        line: usize,
+        /// Behind `schedlab`.
+        words: Vec<String>,
+        /// To be typed as it stands: in a block of code.
+        whole: bool,
+    }
+
+    /// Commands of a page, in blocks of code and within lines.
+    fn commands_of(page: &str) -> Vec<Shown> {
+        let (mut found, mut code) = (Vec::new(), false);
+        for (number, line) in page.lines().enumerate() {
+            if line.trim_start().starts_with("```") {
+                code = !code;
+                continue;
+            }
+            let whole = code || line.starts_with("    ");
+            let texts: Vec<&str> =
+                if whole { vec![line] } else { line.split('`').skip(1).step_by(2).collect() };
+            for text in texts {
+                let text = text.trim_start().trim_start_matches("$ ").trim_start_matches("sudo ");
+                let Some(rest) = text.strip_prefix("schedlab ").or_else(|| text.strip_prefix("$schedlab "))
+                else {
+                    continue;
+                };
+                // a remark stands behind spaces
+                let Some(words) = rest.split("   ").next().and_then(shlex::split) else { continue };
+                // what a shell takes for itself ends the command
+                let ends = ["|", ">", "2>", "&&", ";", "#", "->", "=>", "<", "&"];
+                let words = words.into_iter().take_while(|word| !ends.contains(&word.as_str()));
+                let words: Vec<String> = words.collect();
+                found.push(Shown { line: number + 1, words, whole });
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn pages_are_read_as_a_person_does() {
+        let page = "schedlab run x `schedlab list`\n```sh\n$ schedlab run 'a b' --cpus 2 | head # x\nls\n  sudo schedlab record -- ls\n```\nschedlab y";
+        let found = commands_of(page);
+        let of = |nth: usize| (found[nth].line, found[nth].words.join("+"), found[nth].whole);
+        assert_eq!(of(0), (1, "list".into(), false));
+        assert_eq!(of(1), (3, "run+a b+--cpus+2".into(), true));
+        assert_eq!((found.len(), of(2)), (3, (5, "record+--+ls".into(), true)));
+    }
+
+    /// What the pages tell a person to type is a command: no option has another name, no value another form.
+    #[test]
+    fn every_command_on_a_page_is_one() {
+        let (mut wrong, mut checked) = (Vec::new(), 0);
+        let pages = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+        let pages = pages.chain([root().join("README.md")]);
+        for path in pages.filter(|path| path.extension().is_some_and(|e| e == "md")) {
+            for Shown { line, words, whole } in commands_of(&std::fs::read_to_string(&path).unwrap()) {
+                if words.iter().any(|word| word.contains(['[', '…']) || word == "...") {
+                    continue; // a form, not a command
+                }
+                checked += 1;
+                let Err(error) = Cli::try_parse_from(std::iter::once("schedlab".into()).chain(words)) else {
+                    continue;
+                };
+                // what stands within a line may be a part of a command, with words such as NAME in it
+                let named = matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand);
+                if error.use_stderr() && (whole || named) {
+                    let text = error.to_string();
+                    wrong.push(format!(
+                        "{}:{line}: {}",
+                        path.display(),
+                        text.lines().next().unwrap_or_default()
+                    ));
+                }
+            }
+        }
+        assert!(checked > 100, "only {checked} commands were found");
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn the_manual_has_every_command_and_every_scheduler() {
+        let dir = tempfile::tempdir().unwrap();
+        man(dir.path(), Cli::command()).unwrap();
+        let page = std::fs::read_to_string(dir.path().join("schedlab-linux-add.1")).unwrap();
+        assert!(page.contains("schedlab-linux-add") && page.contains("tarball"), "{page}");
+        assert!(!dir.path().join("schedlab-probe.1").exists());
+        let text = commands(&Cli::command());
+        for command in Cli::command().get_subcommands().filter(|c| !c.is_hide_set()) {
+            assert!(
+                text.contains(&format!("## `schedlab {}`", command.get_name())),
+                "{}",
+                command.get_name()
+            );
+        }
+        let text = native_schedulers(registry());
+        assert!(registry().iter().all(|info| text.contains(&format!("\n## {}\n", info.name))));
+        assert!(text.contains("| `quantum` |"));
+    }
+}

@@ -57,7 +57,7 @@ mod wasted;
 mod workload;
 
 use args::{Cli, Command};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use schedlab_lab::FailureKind;
 use std::process::ExitCode;
 
@@ -104,7 +104,7 @@ pub fn main_with(policies: &[PolicyInfo]) -> ExitCode {
         Command::Validate(args) => validate::validate(args, &ui),
         Command::Agreement(args) => agreement::agreement(args, &ui),
         Command::Schedulability(args) => schedulability::schedulability(args, &ui),
-        Command::Manual(command) => manual::manual(command),
+        Command::Manual(command) => manual::manual(command, Cli::command()),
         Command::Machines(args) => machines::machines(args),
         Command::Schedulers { name, cpus, json } => schedulers::schedulers(name.as_ref(), *cpus, *json, &ui),
     };
