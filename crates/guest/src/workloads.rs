@@ -30,7 +30,8 @@ fn periodic(mut life: Life<'_>, run: Span, pause: Span, horizon: Span) {
     endless(life);
 }
 
-/// Harmony's start states: `counts[c]` tasks that only compute are bound to CPU c from the start, and let go after `release`.
+/// Harmony's start states: `counts[c]` tasks that only compute are bound to CPU c from the start, and let go
+/// after `release`.
 fn start_state(counts: Vec<u32>, release: Span) -> Result<Workload, generate::GenerateError> {
     let mut workload = StartState { counts, release }.build()?;
     workload.tasks.iter_mut().zip(FIRST_PID..).for_each(|(task, pid)| task.pid = pid);

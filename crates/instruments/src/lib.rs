@@ -2,8 +2,8 @@
 //!
 //! * [`summarize`]: per task CPU time, run delay, wakeup latency, time blocked, switches, migrations; per CPU busy and idle time;
 //!   for the machine also queue length and work conservation. One pass, about 50 ns per record.
-//! * [`summarize_seen`]: the same of a log whose observer could not see everything; [`Summary::why_unknown`] says which numbers are
-//!   unknown, and why.
+//! * [`summarize_seen`]: the same of a log whose observer could not see everything; [`Summary::why_unknown`]
+//!   says which numbers are unknown, and why.
 //! * [`Summary::check_time`]: CPU time + idle time = CPUs x duration, exactly.
 //! * [`verify`]: nothing impossible happened (no task in two places, none runs while blocked, ...).
 //! * [`causality`]: did every dependent wakeup come after its cause, and how long after?

@@ -12,8 +12,9 @@
 //! Run delay is all waiting while runnable; wakeup latency is the part that follows a wakeup. A wait or a run that is not over
 //! when the log ends counts up to the log's end.
 //!
-//! [`summarize`] asks for a log that hides nothing, so that every number is what it says. [`summarize_seen`] takes any log, and counts
-//! what was seen: whoever shows a number asks [`Summary::why_unknown`] first (module `unknown`).
+//! [`summarize`] asks for a log that hides nothing, so that every number is what it says. [`summarize_seen`]
+//! takes any log, and counts what was seen: whoever shows a number asks [`Summary::why_unknown`] first (module
+//! `unknown`).
 
 use crate::wasted::{Account, Conservation, Keeper};
 use crate::{Distribution, LogProblem};
@@ -187,8 +188,8 @@ pub struct TimeNotConserved {
 }
 
 impl Summary {
-    /// Checks that on every CPU, and over all tasks and CPUs, CPU time + idle time = duration (less what nobody saw), exactly. Task time and CPU time
-    /// are added up independently of each other.
+    /// Checks that on every CPU, and over all tasks and CPUs, CPU time + idle time = duration (less what nobody
+    /// saw), exactly. Task time and CPU time are added up independently of each other.
     pub fn check_time(&self) -> Result<(), TimeNotConserved> {
         let check = |what: String, busy_ns: u64, idle_ns: u64, expected_ns: u64| {
             if u128::from(busy_ns) + u128::from(idle_ns) == u128::from(expected_ns) {

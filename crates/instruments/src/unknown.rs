@@ -9,8 +9,8 @@
 //!   cpu0   idle_ns      unknown     hidden from the poller: whether CPUs idle
 //! ```
 //!
-//! A number is unknown if what nobody saw could change it. So a task that nobody lost sight of has known waits, even where those of
-//! others are hidden.
+//! A number is unknown if what nobody saw could change it. So a task that nobody lost sight of has known waits,
+//! even where those of others are hidden.
 
 use crate::{CpuStats, Summary, TaskStats};
 use schedlab_log::{Fact, Hidden, ObservedBy};

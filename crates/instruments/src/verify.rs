@@ -5,9 +5,10 @@
 //!   cpu1   AAAA      AlreadyRunning { task: t0, cpu: 1, other_cpu: 0 } in record 3 at 2,000,000 ns
 //! ```
 //!
-//! Written apart from the instruments' own reading of the log, so that each checks the other. A checked log is one of a whole
-//! run: CPUs are idle at the start, and a workload task runs only after a `New` or a `Wakeup`. What the header hides is not held against
-//! a record: a task or a CPU that nobody saw may do anything until it is seen again.
+//! Written apart from the instruments' own reading of the log, so that each checks the other. A checked log is
+//! one of a whole run: CPUs are idle at the start, and a workload task runs only after a `New` or a `Wakeup`.
+//! What the header hides is not held against a record: a task or a CPU that nobody saw may do anything until it
+//! is seen again.
 
 use crate::Problem;
 use schedlab_log::{Fact, Kind, Log, LogError, LogHeader, PrevState, Record, Row, Slots, for_each, note};

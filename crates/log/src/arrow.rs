@@ -37,7 +37,8 @@ use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Newest version of the columns and the header. Version 2 has what is hidden from the observer ([`Hidden`](crate::Hidden)).
+/// Newest version of the columns and the header. Version 2 has what is hidden from the observer
+/// ([`Hidden`](crate::Hidden)).
 pub const VERSION: u32 = 2;
 const VERSION_KEY: &str = "schedlab.log.version";
 const HEADER_KEY: &str = "schedlab.log.header";

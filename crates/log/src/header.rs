@@ -31,7 +31,8 @@ pub struct LogHeader {
 }
 
 impl LogHeader {
-    /// Fails if one of these facts is hidden from the log's observer: for an instrument that has no way to answer "unknown".
+    /// Fails if one of these facts is hidden from the log's observer: for an instrument that has no way to
+    /// answer "unknown".
     ///
     /// # Errors
     /// [`LogError::Hidden`] with the first of them, and `what` was asked for.
@@ -50,8 +51,8 @@ impl LogHeader {
         self.needs(what, &Fact::ALL)
     }
 
-    /// The lowest version of the forms that has what this header says: 2 if anything is hidden, so that a reader that does not know of
-    /// that refuses the log; else 1.
+    /// The lowest version of the forms that has what this header says: 2 if anything is hidden, so that a
+    /// reader that does not know of that refuses the log; else 1.
     pub(crate) fn version(&self) -> u32 {
         if self.hidden.is_nothing() { 1 } else { 2 }
     }

@@ -19,8 +19,9 @@
 //! What the records mean (who waits, runs, sleeps since when, and where) is read in one place, [`replay()`]: it tells an
 //! [`Observer`] each change of state. Tables per task have a row per [`Row`].
 //!
-//! Not every observer sees everything. The header says who observed and what is hidden ([`ObservedBy`], [`Hidden`]); notes say which
-//! CPUs and tasks nobody saw for a while ([`note::UNKNOWN_CPU`], [`note::UNKNOWN_TASK`]). Replay tells an observer of both.
+//! Not every observer sees everything. The header says who observed and what is hidden ([`ObservedBy`],
+//! [`Hidden`]); notes say which CPUs and tasks nobody saw for a while ([`note::UNKNOWN_CPU`],
+//! [`note::UNKNOWN_TASK`]). Replay tells an observer of both.
 
 #[cfg(feature = "arrow")]
 mod arrow;

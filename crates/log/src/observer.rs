@@ -1,7 +1,8 @@
 //! Who saw what a log says, and what could they not see?
 //!
-//! The machine sees everything. A recording may lack events; a program that watches its own threads from user level sees when they
-//! compute, and nothing else. What nobody saw is neither idle time nor a task's: instruments answer "unknown" where they would need it.
+//! The machine sees everything. A recording may lack events; a program that watches its own threads from user
+//! level sees when they compute, and nothing else. What nobody saw is neither idle time nor a task's:
+//! instruments answer "unknown" where they would need it.
 //!
 //! ```text
 //! # schedlab log 2

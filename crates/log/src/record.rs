@@ -61,12 +61,14 @@ pub mod note {
     pub const HELD_REAL_TIME: u64 = 2;
     /// `value` of a [`HELD`]: it has used up its SCHED_DEADLINE budget for this period.
     pub const HELD_DEADLINE: u64 = 3;
-    /// From here on nobody saw what `cpu` did, until the next switch on it: neither whether it idled nor who ran there. That switch's
-    /// previous task is whatever it was. The task that was running there, and those that wait on its queue, are unknown from here on, too.
-    /// Only in logs whose header hides [`Fact::Spans`](crate::Fact::Spans). `task` has no meaning.
+    /// From here on nobody saw what `cpu` did, until the next switch on it: neither whether it idled nor who
+    /// ran there. That switch's previous task is whatever it was. The task that was running there, and those
+    /// that wait on its queue, are unknown from here on, too. Only in logs whose header hides
+    /// [`Fact::Spans`](crate::Fact::Spans). `task` has no meaning.
     pub const UNKNOWN_CPU: u32 = 0x8000_0020;
-    /// From here on nobody saw whether `task` ran, waited or was blocked, until the next record that says so: its wakeup, or a switch from
-    /// or to it. If it is running, its CPU is unknown too. Only in logs whose header hides [`Fact::Spans`](crate::Fact::Spans).
+    /// From here on nobody saw whether `task` ran, waited or was blocked, until the next record that says so:
+    /// its wakeup, or a switch from or to it. If it is running, its CPU is unknown too. Only in logs whose
+    /// header hides [`Fact::Spans`](crate::Fact::Spans).
     pub const UNKNOWN_TASK: u32 = 0x8000_0021;
     /// `value` of an [`AWAKE`] that no task is behind.
     pub const NO_WAKEUP: u64 = u64::MAX;
@@ -86,7 +88,8 @@ pub enum PrevState {
     Disk = 3,
     /// Exited.
     Dead = 4,
-    /// Nobody saw why it stopped: it may wait or be blocked. Only in logs whose header hides [`Fact::Stops`](crate::Fact::Stops).
+    /// Nobody saw why it stopped: it may wait or be blocked. Only in logs whose header hides
+    /// [`Fact::Stops`](crate::Fact::Stops).
     Unknown = 5,
 }
 

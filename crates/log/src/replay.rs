@@ -15,7 +15,8 @@
 //!
 //! # What nobody saw
 //!
-//! The header may hide facts from the log's observer ([`Hidden`](crate::Hidden)). Then states are unknown, and an observer hears of that:
+//! The header may hide facts from the log's observer ([`Hidden`](crate::Hidden)). Then states are unknown, and
+//! an observer hears of that:
 //!
 //! ```text
 //!   ms       0    1    2    3    4         # hidden wakeups idle
@@ -24,12 +25,12 @@
 //!                                          3 switch idle -> A            task_unknown_end(A, ..), cpu_unknown_end(cpu0, ..)
 //! ```
 //!
-//! * Wakeups hidden: a task that went to sleep is [`Unseen::OffCpu`] until it is seen again. Stops hidden: so is one that stopped with
-//!   [`PrevState::Unknown`]. Either, or births and exits, hidden: so is every task until it is seen for the first time, unless its
-//!   first record is its birth.
+//! * Wakeups hidden: a task that went to sleep is [`Unseen::OffCpu`] until it is seen again. Stops hidden: so
+//!   is one that stopped with [`PrevState::Unknown`]. Either, or births and exits, hidden: so is every task
+//!   until it is seen for the first time, unless its first record is its birth.
 //! * Idle time hidden: a CPU without a task of the log is unknown, not idle.
-//! * Spans hidden: [`note::UNKNOWN_CPU`] and [`note::UNKNOWN_TASK`] make CPUs and tasks unknown ([`Unseen::All`]) until they are seen
-//!   again.
+//! * Spans hidden: [`note::UNKNOWN_CPU`] and [`note::UNKNOWN_TASK`] make CPUs and tasks unknown
+//!   ([`Unseen::All`]) until they are seen again.
 //!
 //! Nothing of this happens in a log that hides nothing.
 //!
@@ -92,8 +93,8 @@ pub enum Unseen {
 /// * Every `..._begin` is followed by exactly one `..._end` of the same task or CPU, at the log's end if by nothing else. A block has no
 ///   beginning of its own: `run_end` tells of it.
 /// * Before the first record, each CPU has its `idle_begin`, or the `run_begin` of the task that ran there when the log began.
-/// * A task waits, runs, is unknown, or none of these; never two. It waits on one CPU's queue at a time. A CPU is idle, unknown, or runs
-///   a task.
+/// * A task waits, runs, is unknown, or none of these; never two. It waits on one CPU's queue at a time. A CPU
+///   is idle, unknown, or runs a task.
 /// * An observer may keep anything; nothing it is handed lives longer than the call.
 pub trait Observer {
     /// Time goes on from `from_ns` to `to_ns` (later); everything reported so far holds in between. Not called for records of one instant.
@@ -106,7 +107,8 @@ pub trait Observer {
     fn wait_end(&mut self, _wait: &Wait) {}
     /// A task runs from now on.
     fn run_begin(&mut self, _row: Row, _cpu: CpuId) {}
-    /// A task has run: it stops, nobody sees it from here on, or the log ends. If it is still runnable, `wait_begin` follows.
+    /// A task has run: it stops, nobody sees it from here on, or the log ends. If it is still runnable,
+    /// `wait_begin` follows.
     fn run_end(&mut self, _run: &Run) {}
     /// A task has been blocked: it is woken, nobody sees it from here on, or the log ends.
     fn block_end(&mut self, _row: Row, _since_ns: u64, _now_ns: u64) {}
@@ -116,7 +118,8 @@ pub trait Observer {
     fn idle_end(&mut self, _cpu: CpuId, _since_ns: u64, _now_ns: u64) {}
     /// Nobody sees from now on what a task does.
     fn task_unknown_begin(&mut self, _row: Row, _what: Unseen) {}
-    /// Nobody saw what a task did; it is seen again, or the log ends. It comes with the same [`Unseen`] as its beginning.
+    /// Nobody saw what a task did; it is seen again, or the log ends. It comes with the same [`Unseen`] as its
+    /// beginning.
     fn task_unknown_end(&mut self, _row: Row, _what: Unseen, _since_ns: u64, _now_ns: u64) {}
     /// Nobody sees from now on whether a CPU idles, or who runs there.
     fn cpu_unknown_begin(&mut self, _cpu: CpuId) {}
@@ -765,7 +768,8 @@ mod tests {
     /// The drawing of what nobody saw, at the top of this module.
     #[test]
     fn what_the_header_hides_is_unknown() {
-        let lines = "0 cpu0 switch idle -> t0\n2000000 cpu0 switch t0 sleeping -> idle\n3000000 cpu0 switch idle -> t0\n";
+        let lines = "0 cpu0 switch idle -> t0\n2000000 cpu0 switch t0 sleeping -> idle\n\
+                     3000000 cpu0 switch idle -> t0\n";
         let calls = try_told(1, "# observer recorder\n# hidden wakeups idle\n", lines).unwrap();
         let expected = [
             "cpu_unknown_begin cpu0",
@@ -898,8 +902,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever is hidden, and wherever spans of a sound log are lost, each task and CPU is in one state at a time, and every CPU's
-        /// time is accounted for.
+        /// Whatever is hidden, and wherever spans of a sound log are lost, each task and CPU is in one state at
+        /// a time, and every CPU's time is accounted for.
         #[test]
         fn any_part_of_a_log_may_be_hidden(
             seed in 0u64..200,
@@ -923,8 +927,8 @@ mod tests {
         }
     }
 
-    /// Takes away what happened anywhere from record `at` on, for `number` records, and says that nobody saw any CPU or task there.
-    /// A task that is gone by then is left out of account.
+    /// Takes away what happened anywhere from record `at` on, for `number` records, and says that nobody saw
+    /// any CPU or task there. A task that is gone by then is left out of account.
     fn lose(log: &mut crate::MemLog, at: usize, cpu: u16, number: usize) {
         let at = at.min(log.records.len());
         let end = (at + number).min(log.records.len());

@@ -22,8 +22,9 @@
 //! # end 10
 //! ```
 //!
-//! A log that was not observed by the machine says `# observer guest`, and what is hidden from its observer `# hidden wakeups stops`
-//! ([`ObservedBy`](crate::ObservedBy), [`Hidden`](crate::Hidden)); where anything is hidden the first line has version 2.
+//! A log that was not observed by the machine says `# observer guest`, and what is hidden from its observer `#
+//! hidden wakeups stops` ([`ObservedBy`](crate::ObservedBy), [`Hidden`](crate::Hidden)); where anything is
+//! hidden the first line has version 2.
 //!
 //! Times are integer ns from the start of the run, the CPU is where it happened. Strings are JSON strings. `# end` with the number
 //! of records is the last line: a file without it was cut off. Other lines that begin with `#` are comments. Only what a record

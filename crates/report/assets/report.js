@@ -334,7 +334,8 @@ class Timeline {
     }
   }
   paintUnseen(c, perPx, h, gap) { // what nobody saw: hatched, and runs stand before it
-    const first = Math.max(0, Math.floor(this.t0 / this.bucket)), last = Math.min(this.buckets - 1, Math.ceil(this.t1 / this.bucket));
+    const first = Math.max(0, Math.floor(this.t0 / this.bucket));
+    const last = Math.min(this.buckets - 1, Math.ceil(this.t1 / this.bucket));
     c.strokeStyle = this.faint; c.lineWidth = 1;
     for (let cpu = 0; cpu < this.run.cpus; cpu++) for (let b = first; b <= last; b++) {
       const share = this.unseen[cpu * this.buckets + b];
@@ -644,7 +645,8 @@ function section(run, n) {
     data.runs.length > 1 ? [el("h2", {}, label(run)), el("p", {}, facts)] : el("p", {}, facts),
     list(run.changed_title, Object.entries(run.changed_experiment).map(([what, n]) => `${count(n)} × ${what}`)),
     run.params.length ? el("p", {}, "Parameters that differ from the default: ", el("code", {}, run.params.map(p => p.join("=")).join("  "))) : null,
-    run.hidden ? el("div", { class: "panel warn" }, run.hidden, " What it could not see is unknown; hatched in the timeline: nobody saw what the CPU did.") : null,
+    run.hidden ? el("div", { class: "panel warn" }, run.hidden,
+      " What it could not see is unknown; hatched in the timeline: nobody saw what the CPU did.") : null,
     tiles(run), timeline.element,
     list("The scheduler warned", run.warnings), list("Left out or made up: check before trusting", Object.entries(run.dropped).map(([reason, n]) => `${count(n)} × ${reason}`)),
     data.runs.length === 1 ? el("div", { class: "two" }, waitsPanel("Waits while runnable (run delay)", "run_delay"), waitsPanel("Waits after a wakeup", "wakeup_latency")) : null,

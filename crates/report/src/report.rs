@@ -23,7 +23,8 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// Reads the log twice: for the summary, and for the timeline. What the log's observer could not know is shown as unknown.
+    /// Reads the log twice: for the summary, and for the timeline. What the log's observer could not know is
+    /// shown as unknown.
     pub fn new(log: &dyn Log, facts: RunFacts, detail: Detail) -> Result<RunReport, LogProblem> {
         RunReport::with_summary(log, summarize_seen(log)?, facts, detail)
     }

@@ -117,8 +117,8 @@ impl Policy {
     pub fn from_number(number: u32) -> Option<Policy> {
         Self::ALL.iter().map(|(policy, _)| *policy).find(|policy| u32::from(policy.number()) == number)
     }
-    /// As a system's tools write it, in capitals or not: `ps` (its column CLS: TS, FF, RR, B, IDL, DLN, EXT) and `chrt` (SCHED_OTHER,
-    /// SCHED_FIFO, ...), or by its [`name`](Policy::name).
+    /// As a system's tools write it, in capitals or not: `ps` (its column CLS: TS, FF, RR, B, IDL, DLN, EXT)
+    /// and `chrt` (SCHED_OTHER, SCHED_FIFO, ...), or by its [`name`](Policy::name).
     pub fn from_tool(text: &str) -> Option<Policy> {
         let lower = text.to_ascii_lowercase();
         let word = lower.strip_prefix("sched_").unwrap_or(&lower);

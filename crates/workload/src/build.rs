@@ -24,13 +24,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Builder::task`] begins a task; the [`Life`] that it gives says who the task is ([`Life::nice`], [`Life::cpu`], ...) and what it does next
-//! ([`Life::run`], [`Life::sleep`], [`Life::exit`], ...), step by step. [`Builder::life`] goes on with a task where it stands, so that tasks
-//! that wake each other are written in the order in which that happens.
+//! [`Builder::task`] begins a task; the [`Life`] that it gives says who the task is ([`Life::nice`],
+//! [`Life::cpu`], ...) and what it does next ([`Life::run`], [`Life::sleep`], [`Life::exit`], ...), step by
+//! step. [`Builder::life`] goes on with a task where it stands, so that tasks that wake each other are
+//! written in the order in which that happens.
 //!
-//! A task is runnable at the start, of the normal policy with nice 0, and allowed everywhere, unless it is told otherwise. Pids count from 1
-//! ([`Builder::first_pid`]), events in the order of the calls. A builder never grows beyond [`Limits::HELD`]: once it would, it takes nothing more,
-//! and [`Builder::finish`] says so.
+//! A task is runnable at the start, of the normal policy with nice 0, and allowed everywhere, unless it is
+//! told otherwise. Pids count from 1 ([`Builder::first_pid`]), events in the order of the calls. A builder
+//! never grows beyond [`Limits::HELD`]: once it would, it takes nothing more, and [`Builder::finish`] says
+//! so.
 
 use crate::limits::{Account, Exceeded, Limits};
 use crate::{
@@ -82,7 +84,8 @@ pub struct Place {
     index: usize,
 }
 
-/// A task that is being written: who it is, and what it does next. CPU time after which nothing comes is no event, and is forgotten.
+/// A task that is being written: who it is, and what it does next. CPU time after which nothing comes is no
+/// event, and is forgotten.
 #[derive(Debug)]
 pub struct Life<'b> {
     builder: &'b mut Builder,
@@ -162,8 +165,9 @@ impl Builder {
         Life { builder: self, id }
     }
 
-    /// `task` blocks, if it has not, until `waker` is about to do an event that is not known yet: [`Builder::set_event`] names it, at the place
-    /// returned. ([`Life::wakes`] is simpler where the waker's next event ends the wait.)
+    /// `task` blocks, if it has not, until `waker` is about to do an event that is not known yet:
+    /// [`Builder::set_event`] names it, at the place returned. ([`Life::wakes`] is simpler where the waker's
+    /// next event ends the wait.)
     pub fn wait(&mut self, task: TaskId, waker: TaskId) -> Place {
         let (event, distance) = (EventId(0), Span::ZERO);
         let wakeup = Wakeup::Dependent { recorded_after: Span::ZERO, event, task: waker, distance };
@@ -418,8 +422,8 @@ impl Life<'_> {
         self.wakeup(Wakeup::Dependent { recorded_after, event, task: waker, distance: before })
     }
 
-    /// Wakes another task here, which has blocked, or blocks where it stands. This task must do something more: that is the event which
-    /// the wakeup names.
+    /// Wakes another task here, which has blocked, or blocks where it stands. This task must do something
+    /// more: that is the event which the wakeup names.
     pub fn wakes(mut self, sleeper: TaskId) -> Self {
         let place = self.builder.wait(sleeper, self.id);
         let length = self.now().length;

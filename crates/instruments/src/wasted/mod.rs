@@ -13,8 +13,9 @@
 //! * A task that is held back (`cpu.max`, the limit of real time, a SCHED_DEADLINE budget: [`note::HELD`]) does not wait for a CPU. Others
 //!   under the same limit then wait for their own queue's CPU only: what is left of the limit has been given to that CPU.
 //! * A CPU that is down does not idle. The kernel's own threads are bound to their CPUs, and are no work that waits.
-//! * What the log does not tell is *unknown*, neither wasted nor not: where a task may run after a change of affinity without the new
-//!   one; whether a limit held a task back; what the log's observer could not see of tasks and CPUs. Time in which a CPU idled and only such tasks could have used it is counted as unknown. (A
+//! * What the log does not tell is *unknown*, neither wasted nor not: where a task may run after a change of
+//!   affinity without the new one; whether a limit held a task back; what the log's observer could not see of
+//!   tasks and CPUs. Time in which a CPU idled and only such tasks could have used it is counted as unknown. (A
 //!   task may certainly run on the CPU on whose queue it stands.)
 //!
 //! [`note::SET`]: schedlab_log::note::SET

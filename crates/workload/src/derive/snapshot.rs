@@ -8,7 +8,8 @@
 //! 812,815,worker,batch,5,0,0-3,/system.slice/a.service,200,50000 100000,0-7,1
 //! ```
 //!
-//! A policy may be written as `ps` and `chrt` write it: OTHER, TS, FF, RR, B, IDL, DL, SCHED_FIFO, ...; `-` and `?` are unknown.
+//! A policy may be written as `ps` and `chrt` write it: OTHER, TS, FF, RR, B, IDL, DL, SCHED_FIFO, ...; `-` and
+//! `?` are unknown.
 //!
 //! `NAME.cgroup.csv` beside it tells of the control groups above those of the threads, and of groups that came later:
 //!

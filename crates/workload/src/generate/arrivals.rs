@@ -1,6 +1,7 @@
 //! Open arrivals: tasks come at random, each does its work and ends, however long the queue has become.
 //!
-//! With exponential times between arrivals and any law of service this is the M/G/1 queue (or M/G/c on c CPUs), whose mean wait is known.
+//! With exponential times between arrivals and any law of service this is the M/G/1 queue (or M/G/c on c
+//! CPUs), whose mean wait is known.
 
 use super::distribution::{Distribution, Drawn};
 use super::rng::Rng;

@@ -10,7 +10,8 @@
 //!                                                                    `schedlab workload fit` measures in a trace
 //! ```
 //!
-//! Pareto with a shape of 1.05 to 1.25 is the law of process lifetimes that the WARP paper cites (section II), near 1/T.
+//! Pareto with a shape of 1.05 to 1.25 is the law of process lifetimes that the WARP paper cites (section
+//! II), near 1/T.
 
 use super::rng::Rng;
 use super::{GenerateError, duration};
@@ -224,8 +225,8 @@ mod tests {
         ]
     }
 
-    // Kolmogorov and Smirnov: the largest distance between what was drawn and the law. For 100,000 draws it exceeds 1.95/sqrt(n), 0.6 %,
-    // once in a thousand seeds; with this seed it does not.
+    // Kolmogorov and Smirnov: the largest distance between what was drawn and the law. For 100,000 draws it
+    // exceeds 1.95/sqrt(n), 0.6 %, once in a thousand seeds; with this seed it does not.
     #[test]
     fn what_is_drawn_follows_the_law() {
         const N: usize = 100_000;

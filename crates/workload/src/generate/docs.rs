@@ -1,4 +1,5 @@
-//! What do a generator's settings mean? Written into the TOML that is printed, so that it can be edited without looking anything up.
+//! What do a generator's settings mean? Written into the TOML that is printed, so that it can be edited
+//! without looking anything up.
 
 use super::{KINDS, Spec};
 

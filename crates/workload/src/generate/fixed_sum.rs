@@ -1,10 +1,11 @@
 //! Which utilisations have this sum, each within these bounds, all such sets equally likely?
 //!
-//! UUniFast draws evenly among sets with a given sum but no bounds, and must discard those that break them; with tight bounds it never ends.
-//! RandFixedSum (Roger Stafford 2006; for task sets: Emberson, Stafford and Davis, "Techniques for the Synthesis of Multiprocessor
-//! Tasksets", WATERS 2010) draws evenly among those that keep the bounds: the part of the plane `x1 + ... + xn = s` within the cube
-//! `[0, 1]^n` is cut into simplices of equal volume; a walk through a table of transitions chooses one with the right probability, and a
-//! point in it is drawn evenly.
+//! UUniFast draws evenly among sets with a given sum but no bounds, and must discard those that break them;
+//! with tight bounds it never ends. RandFixedSum (Roger Stafford 2006; for task sets: Emberson, Stafford and
+//! Davis, "Techniques for the Synthesis of Multiprocessor Tasksets", WATERS 2010) draws evenly among those
+//! that keep the bounds: the part of the plane `x1 + ... + xn = s` within the cube `[0, 1]^n` is cut into
+//! simplices of equal volume; a walk through a table of transitions chooses one with the right probability,
+//! and a point in it is drawn evenly.
 //!
 //! ```text
 //! n = 2, s = 1.5:     x1 evenly in [0.5, 1], x2 = 1.5 - x1
@@ -13,7 +14,8 @@
 
 use super::rng::Rng;
 
-/// `n` numbers from `low` to `high` that add up to `sum`, drawn evenly; `n low <= sum <= n high`, `low < high` or all equal.
+/// `n` numbers from `low` to `high` that add up to `sum`, drawn evenly; `n low <= sum <= n high`, `low <
+/// high` or all equal.
 pub fn rand_fixed_sum(n: u32, sum: f64, low: f64, high: f64, rng: &mut Rng) -> Vec<f64> {
     let n = n as usize;
     if n == 0 {

@@ -6,10 +6,11 @@
 //! receiver 1 ..r....r                    (a message that comes while the receiver is busy is waiting for it, and it goes on)
 //! ```
 //!
-//! Message (turn, sender, receiver): in each turn a sender sends one message to every receiver of its group, in order. A receiver takes
-//! turn after turn, in each the senders in order. A full socket buffer is modelled by `window`: after so many messages the sender waits until
-//! the last of them is received. No order of events can make that a deadlock: what a message waits for comes before it in the order
-//! (turn, sender, receiver).
+//! Message (turn, sender, receiver): in each turn a sender sends one message to every receiver of its group,
+//! in order. A receiver takes turn after turn, in each the senders in order. A full socket buffer is modelled
+//! by `window`: after so many messages the sender waits until the last of them is received. No order of
+//! events can make that a deadlock: what a message waits for comes before it in the order (turn, sender,
+//! receiver).
 
 use super::{GenerateError, duration, finished, nice};
 use crate::build::Place;
@@ -43,7 +44,8 @@ pub struct Hackbench {
 }
 
 impl Default for Hackbench {
-    /// 4 groups of 20 senders and 20 receivers (hackbench's group), 10 turns; 3 us to send, 2 us to receive, a guess for 100-byte messages.
+    /// 4 groups of 20 senders and 20 receivers (hackbench's group), 10 turns; 3 us to send, 2 us to receive,
+    /// a guess for 100-byte messages.
     fn default() -> Hackbench {
         Hackbench {
             groups: 4,
@@ -119,7 +121,8 @@ impl Hackbench {
                     }
                     sent[s] += 1;
                     builder.life(sender).run(self.send).wakes(receiver);
-                    // the sender: blocks when the window is full, until this receiver has taken this message; ends after the last
+                    // the sender: blocks when the window is full, until this receiver has taken this message;
+                    // ends after the last
                     if turn + 1 == self.turns && r + 1 == receivers.len() {
                         builder.life(sender).exit();
                     } else if sent[s] == self.window {

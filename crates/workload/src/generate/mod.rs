@@ -1,4 +1,5 @@
-//! Which workload shall it be, if not a recorded one? Each kind is a struct of parameters with documented defaults, and a TOML file.
+//! Which workload shall it be, if not a recorded one? Each kind is a struct of parameters with documented
+//! defaults, and a TOML file.
 //!
 //! ```
 //! let workload = schedlab_workload::generate::from_toml("spec.toml", r#"
@@ -13,9 +14,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Missing fields have their defaults, so that `kind = "fairbench"` alone is WARP's; unknown ones are refused where they stand.
-//! What is random comes from `seed` alone: the same parameters give the same workload, on every machine. The parameters are kept in the
-//! workload as the note `generate`.
+//! Missing fields have their defaults, so that `kind = "fairbench"` alone is WARP's; unknown ones are refused
+//! where they stand. What is random comes from `seed` alone: the same parameters give the same workload, on
+//! every machine. The parameters are kept in the workload as the note `generate`.
 
 mod arrivals;
 mod distribution;

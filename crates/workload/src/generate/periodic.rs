@@ -1,13 +1,14 @@
-//! Real-time sets: periodic tasks whose utilisations add up to a given sum, drawn evenly among all such sets by UUniFast, or by
-//! RandFixedSum among all that keep bounds ([`rand_fixed_sum`]). UUniFast
-//! (Bini and Buttazzo, "Measuring the Performance of Schedulability Tests", Real-Time Systems 30, 2005).
+//! Real-time sets: periodic tasks whose utilisations add up to a given sum, drawn evenly among all such sets
+//! by UUniFast, or by RandFixedSum among all that keep bounds ([`rand_fixed_sum`]). UUniFast (Bini and
+//! Buttazzo, "Measuring the Performance of Schedulability Tests", Real-Time Systems 30, 2005).
 //!
 //! ```text
 //! sum = U;  for i = 1 .. n-1:  next = sum x u^(1/(n-i));  U_i = sum - next;  sum = next;     U_n = sum
 //! ```
 //!
-//! A job runs for U_i x period, then sleeps until a period after its release, as with `clock_nanosleep` on an absolute clock: releases
-//! stay on the grid of periods however late a job was. A job that ends after the next release is followed by that one at once.
+//! A job runs for U_i x period, then sleeps until a period after its release, as with `clock_nanosleep` on an
+//! absolute clock: releases stay on the grid of periods however late a job was. A job that ends after the
+//! next release is followed by that one at once.
 
 use super::fixed_sum::rand_fixed_sum;
 use super::rng::Rng;
@@ -30,7 +31,8 @@ pub struct Periodic {
     pub method: Method,
     /// No task alone has less.
     pub utilisation_min: f64,
-    /// No task alone has more. With UUniFast sets that break a bound are drawn again (UUniFast-Discard, Davis and Burns 2009).
+    /// No task alone has more. With UUniFast sets that break a bound are drawn again (UUniFast-Discard, Davis
+    /// and Burns 2009).
     pub utilisation_max: f64,
     /// Shortest period; periods are drawn log-uniformly, in whole us.
     #[serde(with = "duration")]
@@ -63,7 +65,8 @@ pub enum Method {
 pub enum PeriodicPolicy {
     /// SCHED_DEADLINE, deadline = period (earliest deadline first).
     Deadline,
-    /// SCHED_FIFO, shorter periods first (rate monotonic): priority 98 for the shortest period, one less for each longer one, 1 at least.
+    /// SCHED_FIFO, shorter periods first (rate monotonic): priority 98 for the shortest period, one less for
+    /// each longer one, 1 at least.
     RateMonotonic,
     /// SCHED_NORMAL at nice 0.
     Normal,

@@ -1,7 +1,8 @@
 //! Random numbers: xoshiro256** (Blackman and Vigna 2018), seeded by [`schedlab_stdx::Random`].
 //!
-//! Ours, because a generator of a library may change from version to version, and then a seed would not name a workload any more.
-//! Nothing here depends on the machine: integers only, and logarithms from a software library.
+//! Ours, because a generator of a library may change from version to version, and then a seed would not name
+//! a workload any more. Nothing here depends on the machine: integers only, and logarithms from a software
+//! library.
 
 use schedlab_stdx::Random;
 
@@ -12,8 +13,8 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// Stream number `stream` of `seed`. Give every task and purpose a stream of its own: then one more task, or one more draw, leaves
-    /// all the others as they were.
+    /// Stream number `stream` of `seed`. Give every task and purpose a stream of its own: then one more task,
+    /// or one more draw, leaves all the others as they were.
     pub fn new(seed: u64, stream: u64) -> Rng {
         let mut mix = Random::new(Random::new(seed).next_u64().wrapping_add(stream));
         Rng { state: std::array::from_fn(|_| mix.next_u64()) }

@@ -1,4 +1,5 @@
-//! A message server: threads that hand requests to workers, after schbench (Chris Mason), whose wakeup latencies tell a scheduler for servers.
+//! A message server: threads that hand requests to workers, after schbench (Chris Mason), whose wakeup
+//! latencies tell a scheduler for servers.
 //!
 //! ```text
 //! message thread  dw--dw---dw-------dw      d: takes a request, w: wakes the next worker in turn, -: until the next request
@@ -6,8 +7,9 @@
 //! worker 1             ..RRRR-RR               R: works, - within: waits for something else (think)
 //! ```
 //!
-//! Open: requests come at random, whatever the workers do; one for a worker that is busy waits for it. Closed: each worker has one request at
-//! a time, and the next comes when it has answered; the message thread hears the answers in turn (a workload cannot say "whoever is first").
+//! Open: requests come at random, whatever the workers do; one for a worker that is busy waits for it.
+//! Closed: each worker has one request at a time, and the next comes when it has answered; the message thread
+//! hears the answers in turn (a workload cannot say "whoever is first").
 
 use super::distribution::Distribution;
 use super::rng::Rng;
@@ -56,8 +58,8 @@ pub enum ServerMode {
 }
 
 impl Default for Server {
-    /// Two message threads, 16 workers each (schbench's), 100 requests to each worker; a request takes 5 ms on average with a sleep of 100 us
-    /// within, one comes every 1 ms: 10 CPUs' worth.
+    /// Two message threads, 16 workers each (schbench's), 100 requests to each worker; a request takes 5 ms
+    /// on average with a sleep of 100 us within, one comes every 1 ms: 10 CPUs' worth.
     fn default() -> Server {
         Server {
             seed: 1,

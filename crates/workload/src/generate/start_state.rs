@@ -1,5 +1,5 @@
-//! Where does each task stand when everything is let go? Harmony's start states: tasks that only compute, bound to CPUs in stated numbers,
-//! then released.
+//! Where does each task stand when everything is let go? Harmony's start states: tasks that only compute,
+//! bound to CPUs in stated numbers, then released.
 //!
 //! ```text
 //! counts 3,1      0        release (1 s)
@@ -7,9 +7,10 @@
 //!        cpu1     hog ............|
 //! ```
 //!
-//! The hogs are bound to their CPU from the start. After `release` of elapsed time a controller, SCHED_FIFO on the last CPU, allows them
-//! every CPU of the list in one go, and sleeps. This is the form of the guest's kept results; [`Start`](super::Start) has its controller on the
-//! CPU with the most tasks, where it leaves no CPU idle.
+//! The hogs are bound to their CPU from the start. After `release` of elapsed time a controller, SCHED_FIFO
+//! on the last CPU, allows them every CPU of the list in one go, and sleeps. This is the form of the guest's
+//! kept results; [`Start`](super::Start) has its controller on the CPU with the most tasks, where it leaves
+//! no CPU idle.
 
 use super::{GenerateError, finished};
 use crate::build::ENDLESS;
@@ -58,8 +59,8 @@ impl StartState {
                 ..ParamChange::default()
             });
         }
-        // it does not end: whether and when a dead task is reaped differs between worlds, the grace period after that wakes a kernel
-        // thread on some idle CPU, and a CPU that falls idle again pulls a task
+        // it does not end: whether and when a dead task is reaped differs between worlds, the grace period
+        // after that wakes a kernel thread on some idle CPU, and a CPU that falls idle again pulls a task
         controller.block().sleep(ENDLESS).exit();
         finished(builder)
     }

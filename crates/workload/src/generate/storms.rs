@@ -8,7 +8,8 @@
 //! child          .RRX                        F: a fork, after which the parent waits if enough children live
 //! ```
 //!
-//! Workloads know no exec: what Linux' balancing does at that moment (`sched_exec`) is not modelled, only the work around it.
+//! Workloads know no exec: what Linux' balancing does at that moment (`sched_exec`) is not modelled, only the
+//! work around it.
 
 use super::distribution::Distribution;
 use super::rng::Rng;
@@ -41,7 +42,8 @@ pub struct Forkstorm {
 }
 
 impl Default for Forkstorm {
-    /// Four parents, 1000 children each, 16 at once; 60 us a fork, a guess for a small process; 500 us of work on average.
+    /// Four parents, 1000 children each, 16 at once; 60 us a fork, a guess for a small process; 500 us of
+    /// work on average.
     fn default() -> Forkstorm {
         Forkstorm {
             seed: 1,
@@ -114,7 +116,8 @@ pub struct Execstorm {
 }
 
 impl Default for Execstorm {
-    /// Eight shells, 500 commands each: 100 us to fork, 250 us to exec, 100 us to load, 1 ms of work on average; guesses for `sh -c true`.
+    /// Eight shells, 500 commands each: 100 us to fork, 250 us to exec, 100 us to load, 1 ms of work on
+    /// average; guesses for `sh -c true`.
     fn default() -> Execstorm {
         Execstorm {
             seed: 1,
