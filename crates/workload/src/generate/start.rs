@@ -6,9 +6,9 @@
 //!                                         cpu1  ............           free to take one from 10 ms on
 //! ```
 //!
-//! A workload has no experimenter: a task, `release`, lifts the bounds. It is FIFO, takes no CPU time, and is bound to the CPU with the
-//! most tasks: on any other it would leave the CPU idle when it goes back to sleep, and that CPU would pull a task because of it.
-//! (`schedlab harmony` releases tasks from outside instead.)
+//! A workload has no experimenter: a task, `release`, lifts the bounds. It is FIFO, takes no CPU time, and is
+//! bound to the CPU with the most tasks: on any other it would leave the CPU idle when it goes back to sleep,
+//! and that CPU would pull a task because of it. (`schedlab harmony` releases tasks from outside instead.)
 
 use super::{GenerateError, duration, finished, positive};
 use crate::build::ENDLESS;
@@ -57,7 +57,8 @@ impl Start {
             let (target, affinity) = (Some(TaskId(task)), Some(CpuSet::first(nr_cpus)));
             release = release.set(ParamChange { target, affinity, ..ParamChange::default() });
         }
-        // it does not end: a dead task is reaped later, and that wakes a thread of the kernel on some idle CPU, which then pulls
+        // it does not end: a dead task is reaped later, and that wakes a thread of the kernel on some idle
+        // CPU, which then pulls
         release.sleep(ENDLESS).exit();
         finished(builder)
     }
