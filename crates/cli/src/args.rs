@@ -40,7 +40,8 @@ pub(crate) enum Command {
     Import(crate::import::ImportArgs),
     /// What does it do to replayed latencies whether wakeups depend on their causes? A recording, replayed with and without.
     Dependencies(crate::dependencies::DependenciesArgs),
-    /// Make a workload: fairbench, responsebench, hogs, sleepers, start, hackbench, server, forkstorm, execstorm, periodic, arrivals, random.
+    /// Make a workload: fairbench, responsebench, hogs, sleepers, start, hackbench, server, forkstorm, execstorm,
+    /// periodic, arrivals, random.
     Generate(crate::generate::GenerateArgs),
     /// Look at a workload, or take a part of it: show, filter, cut, scale, anonymise, convert.
     #[command(subcommand)]

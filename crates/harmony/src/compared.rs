@@ -1,10 +1,8 @@
 //! In what do two policies differ, and is that more than chance?
 //!
 //! Each question with numbers of its own on both sides is a test: ranks of the values ([`rank_chance`]). Holm's
-//! correction keeps the chance
-//! that any difference is found where there is none at 1 %. A question is answered differently without numbers to
-//! test, or not by enough
-//! of them: that is shown, and is no finding.
+//! correction keeps the chance that any difference is found where there is none at 1 %. A question is answered
+//! differently without numbers to test, or not by enough of them: that is shown, and is no finding.
 //!
 //! [`rank_chance`]: crate::stats::rank_chance
 

@@ -1,6 +1,5 @@
 //! Which experiments answer the questions? A start state each, that differs from balance in one thing, and is
-//! released at an instant that
-//! the scheduler cannot know.
+//! released at an instant that the scheduler cannot know.
 //!
 //! | experiment | start state, on 4 CPUs | looked at |
 //! |---|---|---|
@@ -17,6 +16,7 @@
 
 use crate::plan::{Act, Class, Plan, Step, Tasks};
 use crate::scenario::Scenario;
+use schedlab_machine::kernel::FileRequest;
 use schedlab_stdx::Random;
 use schedlab_topology::{Cpu, Topology};
 use schedlab_units::{Span, TaskId};
@@ -199,7 +199,9 @@ impl What {
     pub fn scenario(self, topology: &Topology, seed: u64) -> Result<Scenario, BuildError> {
         let nr = topology.nr_cpus();
         let special = special(topology, seed);
-        let one = |count: u32| (0..nr as usize).map(|cpu| if cpu == special { count } else { 0 }).collect();
+        let one = |count: u32| -> Vec<u32> {
+            (0..nr as usize).map(|cpu| if cpu == special { count } else { 0 }).collect()
+        };
         let s = Span::from_s;
         match self {
             What::Spread => {
@@ -209,8 +211,8 @@ impl What {
                 self.released(vec![Tasks::heavy("hog", one(nr / 2))], nr, s(6)).scenario(self.drawn(seed))
             }
             What::Intrinsic => {
-                let plan = self.released(vec![Tasks::heavy("hog", one(nr + 1))], nr, s(16));
-                plan.scenario(self.drawn(seed)).map(|scenario| Scenario { window: s(4), ..scenario })
+                let scenario = self.arranged(&one(nr + 1), s(16)).scenario(self.drawn(seed))?;
+                Ok(Scenario { window: s(4), ..scenario })
             }
             What::Mixed => {
                 let light = Tasks { class: Class::Light, percent: 30, ..Tasks::heavy("light", one(nr)) };
@@ -218,9 +220,11 @@ impl What {
                     .scenario(self.drawn(seed))
             }
             What::Weighted => {
-                let weighty = Tasks { nice: -10, ..Tasks::heavy("weighty", one(1)) };
-                self.released(vec![weighty, Tasks::heavy("hog", one(2 * nr - 1))], nr, s(8))
-                    .scenario(self.drawn(seed))
+                let mut plan = self.arranged(&one(2 * nr), s(8));
+                let weighty = Tasks { nice: -10, ..Tasks::heavy("weighty", vec![1]) };
+                plan.tasks[0].counts[0] -= 1;
+                plan.tasks.insert(0, weighty);
+                plan.scenario(self.drawn(seed))
             }
             What::FallIdle | What::Idle => self.emptied(topology, seed),
             What::Detect { base, excess } => {
@@ -251,6 +255,15 @@ impl What {
         Plan { name: self.name(), cpus: nr_cpus, duration, repeats: 1, tasks, steps: Vec::new() }
     }
 
+    /// Hogs that are spread evenly and bound at first, and arranged so at one instant. (Were they bound as they are to be arranged, an
+    /// idle CPU would find nothing that it may take, again and again, and look less and less often: Linux does.)
+    fn arranged(self, counts: &[u32], duration: Span) -> Plan {
+        let (nr, total) = (counts.len() as u32, counts.iter().sum::<u32>());
+        let evenly = (0..nr).map(|cpu| total / nr + u32::from(cpu < total % nr)).collect();
+        let step = Step::drawn(Span::from_s(1), Span::from_s(2), Act::Arrange).counts(counts);
+        Plan { steps: vec![step], ..self.plan(nr, duration, vec![Tasks::heavy("hog", evenly)]) }
+    }
+
     /// All are bound for a second at least, then released.
     fn released(self, tasks: Vec<Tasks>, nr_cpus: u32, duration: Span) -> Plan {
         let step = Step::drawn(Span::from_s(1), Span::from_s(2), Act::Release);
@@ -279,32 +292,49 @@ impl What {
         plan.scenario(self.drawn(seed))
     }
 
-    /// A task is alone on the special CPU, and sleeps: just after the others are released, or long before.
+    /// A task is alone on the special CPU, and sleeps: just after many others come to the other CPUs, or long before. Those others are
+    /// bound only while they sleep: a balancer that finds nothing but bound tasks may look less often from then on.
     fn emptied(self, topology: &Topology, seed: u64) -> Result<Scenario, BuildError> {
         let nr = topology.nr_cpus();
         let special = special(topology, seed);
-        let counts: Vec<u32> = (0..nr as usize).map(|cpu| if cpu == special { 0 } else { 9 }).collect();
+        let on_others = |count: u32| -> Vec<u32> {
+            (0..nr as usize).map(|cpu| if cpu == special { 0 } else { count }).collect()
+        };
         let length = round(topology);
-        let mut plan = self.plan(
-            nr,
-            Span::from_ns(length.as_ns() * (ROUNDS + 1)),
-            vec![Tasks::heavy("hog", counts.clone())],
-        );
+        let many = Tasks { asleep: true, ..Tasks::heavy("many", on_others(8)) };
+        let tasks = vec![Tasks::heavy("hog", on_others(1)), many];
+        let mut plan = self.plan(nr, Span::from_ns(length.as_ns() * (ROUNDS + 1)), tasks);
         let mut random = Random::for_part(self.drawn(seed), 1 << 40);
-        let mut leaves = Vec::new();
+        let (mut leaves, mut comes) = (Vec::new(), Vec::new());
+        let of = |name: &str, step: Step| Step { tasks: Some(name.to_string()), ..step };
         for number in 1..=ROUNDS {
             let alone = Span::from_ms(150) + Span::from_ns(random.below(100_000_000));
             let leaves_at = Span::from_ns(length.as_ns() * number + random.below(length.as_ns() / 3));
-            let released_at = match self {
+            let comes_at = match self {
                 What::FallIdle => leaves_at - Span::from_us(10),
                 _ => leaves_at + Span::from_ms(100) + Span::from_ns(random.below(700_000_000)),
             };
-            plan.steps.push(Step::at(leaves_at - alone, Act::Bind).counts(&counts));
-            plan.steps.push(Step::at(released_at, Act::Release));
+            // all that came have a CPU and go to sleep again; each hog has a CPU of its own, and the special one is left alone
+            plan.steps.push(of("many", Step::at(leaves_at - alone - Span::from_ms(300), Act::Stop)));
+            plan.steps.push(of("hog", Step::at(leaves_at - alone, Act::Arrange).counts(&on_others(1))));
+            plan.steps.push(of("many", Step::at(leaves_at - alone, Act::Bind)));
+            plan.steps.push(of("many", Step::at(comes_at, Act::Release)));
             leaves.push((leaves_at, alone));
+            comes.push(comes_at);
         }
-        let scenario = plan.scenario(self.drawn(seed))?;
+        let mut scenario = plan.scenario(self.drawn(seed))?;
+        let many: Vec<TaskId> =
+            scenario.marks.iter().find(|mark| mark.act == Act::Stop).map_or(Vec::new(), |m| m.tasks.clone());
+        // there is nobody to stop before the first round
+        scenario.actions.retain(|action| action.at > comes[0] || !action.files.iter().any(is_cut));
         let mut builder = Builder::of(scenario.workload);
+        for task in &many {
+            let mut since = Span::ZERO;
+            for at in &comes {
+                builder.life(*task).sleep_until(*at - since).run(ENDLESS).block();
+                since = *at;
+            }
+        }
         let mut life = builder.task("leaver").cpu(special as u32).blocked();
         let mut since = Span::ZERO;
         for (at, alone) in leaves {
@@ -376,6 +406,10 @@ impl What {
         scenario.workload = builder.finish()?;
         Ok(scenario)
     }
+}
+
+fn is_cut(file: &FileRequest) -> bool {
+    matches!(file, FileRequest::Cut { .. })
 }
 
 /// The named tasks are carried to CPU 0 again and again, and released a little later.

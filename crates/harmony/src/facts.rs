@@ -123,8 +123,7 @@ impl Facts {
     }
 
     /// What the scheduler moved after a mark, until `until_ns`. At the mark's instant tasks are carried to their
-    /// homes first; what is
-    /// moved when all are there is the scheduler's own doing.
+    /// homes first; what is moved when all are there is the scheduler's own doing.
     pub fn round(&self, mark: &Mark, until_ns: u64) -> Round<'_> {
         let at_ns = mark.at.as_ns();
         let mut away: Vec<(TaskId, CpuId)> = Vec::new();

@@ -8,15 +8,13 @@
 //! ```
 //!
 //! Harmony (Meehean, Arpaci-Dusseau, Arpaci-Dusseau, Livny, "Uncovering CPU load balancing policies with Harmony",
-//! University of Wisconsin,
-//! TR 1707, 2011) put processes on chosen CPUs, released them at once, and watched the queues. The [experiments] are
-//! its start states,
-//! and others; each question has a rule that decides by counts and may say that it cannot tell ([`answer::UNDECIDED`]).
+//! University of Wisconsin, TR 1707, 2011) put processes on chosen CPUs, released them at once, and watched the
+//! queues. The [experiments] are its start states, and others; each question has a rule that decides by counts and
+//! may say that it cannot tell ([`answer::UNDECIDED`]).
 //!
 //! What differs: an experiment has many rounds in one run, each at a drawn instant; tasks are carried to their CPUs
-//! and released at one
-//! instant from outside, by no task that falls asleep afterwards; the rules are written down, where the paper's
-//! authors looked at figures.
+//! and released at one instant from outside, by no task that falls asleep afterwards; the rules are written down,
+//! where the paper's authors looked at figures.
 //!
 //! Whether the rules are right is tried on [toys], whose policy is known.
 

@@ -1,10 +1,9 @@
 //! What does the paper on Harmony print, and what do the models of its schedulers do here?
 //!
 //! The paper measured 2.6.18 (O(1)), 2.6.32 (CFS) and 2.6.32-bfs.313 (BFS) on a quad-core Xeon with 1,000 ticks a
-//! second. The native schedulers
-//! `o1-2.6.18`, `cfs-2.6.32` and `bfs` are models of those. Figures 3, 5, 6, 8, 9, 10 and table 1 are drawn from the
-//! experiments that answer
-//! the questions. Figures 4 and 12 show single runs; 7 and 11 and 13 to 17 have no experiment here yet.
+//! second. The native schedulers `o1-2.6.18`, `cfs-2.6.32` and `bfs` are models of those. Figures 3, 5, 6, 8, 9, 10
+//! and table 1 are drawn from the experiments that answer the questions. Figures 4 and 12 show single runs; 7 and 11
+//! and 13 to 17 have no experiment here yet.
 
 use crate::answer::plain;
 use crate::data::{Data, Effort};

@@ -60,8 +60,7 @@ pub fn median(values: &[f64]) -> Range {
 }
 
 /// The period of which these are times from a random instant to its next end: uniform from 0 to the period. The
-/// interval leaves out a
-/// chance of 2.5 % on either side.
+/// interval leaves out a chance of 2.5 % on either side.
 pub fn uniform_max(values: &[f64]) -> Range {
     let n = values.len() as f64;
     let max = values.iter().copied().fold(0.0, f64::max);
@@ -103,8 +102,7 @@ pub fn mode(values: &[f64], tolerance: f64) -> Option<(f64, f64)> {
 }
 
 /// The chance that two sets of values are at least so different in rank if there is no difference (Mann and Whitney,
-/// ties corrected,
-/// normal approximation).
+/// ties corrected, normal approximation).
 pub fn rank_chance(a: &[f64], b: &[f64]) -> f64 {
     let (n, m) = (a.len() as f64, b.len() as f64);
     if a.is_empty() || b.is_empty() {
@@ -133,8 +131,7 @@ pub fn rank_chance(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// The complementary error function (Abramowitz and Stegun 7.1.26 has 1e-7; this is Numerical Recipes' rational
-/// approximation, 1.2e-7
-/// relative).
+/// approximation, 1.2e-7 relative).
 fn erfc(x: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.5 * x.abs());
     let poly = [

@@ -1,6 +1,5 @@
 //! Which policies are known so well that a verdict on them can be checked? Toys: a queue per CPU, round robin on
-//! each, and balancing that
-//! is put together from parts by parameters.
+//! each, and balancing that is put together from parts by parameters.
 //!
 //! ```text
 //! toy:newidle=yes                               a CPU that falls idle takes one task
@@ -8,11 +7,10 @@
 //! toy:busy=60ms:mover=source:threshold=4        the longer queue pushes, if it is 4 longer
 //! ```
 //!
-//! A check of a CPU compares its queue with the longest (or, if it pushes, with the shortest), running tasks
-//! counted, and moves tasks
-//! that wait. Checks of a CPU come at its interval, whatever it finds; after a check that moved something the next
-//! one comes after
-//! `after`. A busy and an idle CPU have intervals of their own; a CPU that falls idle begins a new one.
+//! A check of a CPU compares its queue with the longest (or, if it pushes, with the shortest), running tasks counted,
+//! and moves tasks that wait. Checks of a CPU come at its interval, whatever it finds; after a check that moved
+//! something the next one comes after `after`. A busy and an idle CPU have intervals of their own; a CPU that falls
+//! idle begins a new one.
 
 use schedlab_lab::Subject;
 use schedlab_machine::policy::{

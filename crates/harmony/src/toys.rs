@@ -352,8 +352,7 @@ pub fn count(tried: &[Tried], score: Score) -> usize {
 }
 
 /// The share of decided numbers whose interval holds the truth, their number, and the middle width of the intervals,
-/// relative to the
-/// truth.
+/// relative to the truth.
 pub fn coverage(tried: &[Tried]) -> (f64, usize, f64) {
     let mut held = 0;
     let mut widths = Vec::new();

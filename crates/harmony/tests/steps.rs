@@ -68,3 +68,20 @@ fn a_release_moves_nobody_by_itself() {
     let facts = run(HOGS, &release(100, "cpus = \"1\"\n"));
     assert_eq!([99, 101].map(|ms| at(&facts, ms)), [vec![4, 0], vec![0, 4]]);
 }
+
+/// The same answers for any number of runs at once, and for the same seed twice.
+#[test]
+fn answers_do_not_depend_on_how_many_run_at_once() {
+    use schedlab_harmony::data::{Data, Effort};
+    use schedlab_harmony::experiments::Depth;
+    use schedlab_harmony::model::Model;
+    let subject = toy("toy", &[("busy".into(), "40ms".into()), ("newidle".into(), "yes".into())]).unwrap();
+    let topology = Topology::flat(2).unwrap();
+    let json = |jobs, seed| {
+        let effort = Effort { depth: Depth::Quick, seed, jobs };
+        let data = Data::collect(&subject, &topology, effort, |_, _| {}).unwrap();
+        Model::of(&data, "toy", "").json().to_string()
+    };
+    assert_eq!(json(1, 1), json(3, 1));
+    assert_ne!(json(1, 1), json(1, 2));
+}

@@ -289,18 +289,20 @@ pub enum FileRequest {
         /// Its path.
         path: String,
     },
-    /// No file: sets these tasks from outside, all at one instant. No task of the workload does it, so that nothing wakes or falls
-    /// asleep for it, save the kernel's first process on the CPU `by`, which had better have work: a CPU that falls idle balances.
+    /// No file: sets these tasks from outside, all at one instant. No task of the workload does it, so that nothing
+    /// wakes or falls asleep for it, save the kernel's first process on the CPU `by`, which had better have work: a
+    /// CPU that falls idle balances.
     Change {
         /// Whose settings change, in this order.
         tasks: Vec<TaskId>,
         /// The settings.
         change: Change,
-        /// Where the kernel's first process does it, there and nowhere else. (A native scheduler has none: it just happens.)
+        /// Where the kernel's first process does it, there and nowhere else. (A native scheduler has none: it just
+        /// happens.)
         by: CpuId,
     },
-    /// Nothing that the kernel hears of: this task's present need for CPU time is over, and what its program says next comes as soon as
-    /// it runs. (As a signal does, this takes effect when the task is on a CPU.)
+    /// Nothing that the kernel hears of: this task's present need for CPU time is over, and what its program says
+    /// next comes as soon as it runs. (As a signal does, this takes effect when the task is on a CPU.)
     Cut {
         /// The task.
         task: TaskId,

@@ -27,9 +27,8 @@
 //! | `end` | heavy ones end, as soon as they have a CPU | |
 //! | `set` | their nice value changes | `nice` |
 //!
-//! A step happens from outside, at one instant: no task of the workload does it ([`FileRequest::Change`]). Under
-//! real Linux the kernel's
-//! first process does it, on the CPU with the most tasks, which does not fall idle by it.
+//! A step happens from outside, at one instant: no task of the workload does it ([`FileRequest::Change`]). Under real
+//! Linux the kernel's first process does it, on the CPU with the most tasks, which does not fall idle by it.
 //!
 //! [`FileRequest::Change`]: schedlab_machine::kernel::FileRequest::Change
 

@@ -160,11 +160,13 @@ pub(super) fn idle_waits(view: &View<'_>, what: What) -> Vec<Option<u64>> {
             // in `fall-idle` the CPU falls idle 10 us after the release
             let head_ns = if what == What::FallIdle { 10_000 } else { 0 };
             let from_ns = mark.at.as_ns() + head_ns;
-            // until the tasks are bound again, 200 ms before the next time
+            // until the tasks are stopped, before the next time
             let bound = one.scenario.marks.iter().find(|next| next.at > mark.at);
             let until_ns = bound.map_or(one.facts.duration_ns, |next| next.at.as_ns());
             let comes = |moved: &&schedlab_instruments::Move| {
-                moved.to.index() == target && (mark.at.as_ns()..until_ns).contains(&moved.time_ns)
+                mark.tasks.contains(&moved.task)
+                    && moved.to.index() == target
+                    && (mark.at.as_ns()..until_ns).contains(&moved.time_ns)
             };
             let first = one.facts.moves.iter().find(comes);
             if first.is_some_and(|moved| moved.time_ns < from_ns) {

@@ -65,10 +65,12 @@ impl<'a> View<'a> {
         rounds
     }
 
-    /// The moves after the release, of an experiment that has one.
+    /// The scheduler's moves after the only step, of an experiment that has one: when that was, and the moves.
     pub fn after_release(&self, one: &'a One) -> (u64, Vec<&'a Move>) {
-        let at_ns = one.scenario.marks.first().map_or(0, |mark| mark.at.as_ns());
-        (at_ns, one.facts.moves.iter().filter(|moved| moved.time_ns >= at_ns).collect())
+        match one.scenario.marks.first() {
+            Some(mark) => (mark.at.as_ns(), one.facts.round(mark, one.facts.duration_ns).moves),
+            None => (0, Vec::new()),
+        }
     }
 
     /// What is said of mechanisms that a shared queue has not.

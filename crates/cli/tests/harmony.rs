@@ -1,0 +1,52 @@
+//! `schedlab harmony` as scripts use it: answers, the schema of its JSON, comparisons as a gate, bad input.
+
+mod common;
+
+use common::{fails, json, schedlab};
+
+const QUICK: [&str; 5] = ["--quiet", "harmony", "--quick", "--cpus", "3"];
+
+/// toy:busy=60ms looks each 60 ms and takes one task; one that takes half of the difference differs in `amount` from it.
+#[test]
+fn answers_have_the_schema_and_differences_are_a_gate() {
+    let answers = json(&[&QUICK[..], &["--sched", "toy:busy=60ms", "--json", "-"]].concat());
+    assert_eq!(answers["schema"], 1);
+    let questions = answers["questions"].as_array().unwrap();
+    let find = |id: &str| questions.iter().find(|question| question["id"] == id).unwrap();
+    assert_eq!((&find("amount")["answer"], &find("newidle")["answer"]), (&"one".into(), &"no".into()));
+    let period = find("period_ms");
+    let [low, high] = ["low", "high"].map(|end| period[end].as_f64().unwrap());
+    assert!(low <= 60.0 && 60.0 <= high && period["unit"] == "ms", "{period}");
+    for question in questions {
+        let confidence = question["confidence"].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&confidence) && question["runs"].is_u64(), "{question}");
+        assert!(!question["evidence"].as_array().unwrap().is_empty(), "{question}");
+    }
+    let pair = ["--compare", "toy:busy=60ms", "toy:busy=60ms:amount=pairwise", "--fail-if", "amount"];
+    let (code, error) = fails(&[&QUICK[..], &pair].concat());
+    assert!(code == 1 && error.contains("differ in amount"), "{code}: {error}");
+    let same = ["--compare", "toy:busy=60ms", "toy:busy=60ms", "--fail-if", "amount"];
+    let output = schedlab(&[&QUICK[..], &same].concat());
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("no difference is more than chance"));
+}
+
+#[test]
+fn bad_input_is_said_with_a_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.toml");
+    let text = "name = \"p\"\ncpus = 2\nduration = \"1s\"\n[[tasks]]\nname = \"hog\"\ncounts = [1, 0, 1]\n";
+    std::fs::write(&plan, text).unwrap();
+    let plan = plan.display().to_string();
+    for (args, word) in [
+        (&["harmony", "--sched", "toy", "--cpus", "1"][..], "two CPUs at least"),
+        (&["harmony", "--sched", "toy:colour=red"], "no parameter 'colour'"),
+        (&["harmony", "--sched", "toy", "--plan", &plan], "CPUs 0 to 1"),
+        (&["harmony", "--sched", "toy", "--plan", "/no/plan.toml"], "cannot be read"),
+        (&["harmony", "--sched", "toy", "--experiment", "x", "--log", "/dev/null"], "no experiment 'x'"),
+        (&["harmony", "--sched", "toy", "--quick", "--explain", "colour"], "there is no question 'colour'"),
+    ] {
+        let (code, error) = fails(args);
+        assert!(code == 2 && error.contains(word), "{args:?}: {code}: {error}");
+    }
+}
