@@ -1,6 +1,6 @@
-//! A workload's program ran, its tasks with pids in a row, between two markers: what schedule did the kernel make of it? Pids become task
-//! numbers, time starts at the marker, the state at that moment is written out as records at time 0, and what came before or after is
-//! left out.
+//! A workload's program ran, its tasks with pids in a row, between two markers: what schedule did the kernel make of
+//! it? Pids become task numbers, time starts at the marker, the state at that moment is written out as records at time
+//! 0, and what came before or after is left out.
 //!
 //! ```text
 //! trace:  ... wakeup_new 1000 | marker "start" | switch init -> 1000 ...  | marker "end"

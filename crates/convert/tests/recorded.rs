@@ -2,7 +2,7 @@
 
 use schedlab_convert::{Recorded, recorded_log};
 use schedlab_instruments::{Summary, summarize_seen};
-use schedlab_log::{Fact, Log, format_record};
+use schedlab_log::{Fact, Log, format_record, note};
 use schedlab_trace::Mode;
 use std::path::{Path, PathBuf};
 
@@ -115,8 +115,9 @@ fn a_switch_that_is_missing_is_put_in_and_counted() {
         ("b-9", 0, D, 3000, &switch("b-9", "S", "c-5")),
         ("c-5", 0, D, 4000, &switch("c-5", "S", "a-7")),
     ]);
+    let unseen = format!("1000000 cpu0 note idle note={} other=idle value=0 flags=0", note::UNKNOWN_CPU);
     let expected = [
-        "1000000 cpu0 note UNKNOWN",
+        &*unseen,
         "3000000 cpu0 switch idle -> t1",
         "3000000 cpu0 switch t1 sleeping -> t2",
         "4000000 cpu0 switch t2 sleeping -> t0",

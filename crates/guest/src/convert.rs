@@ -1,5 +1,5 @@
-//! What did the kernel make of a workload's program? What the guest (or this machine's tracing) says, as a log: the trace by
-//! [`ProgramLog`], and what the guest's files say besides.
+//! What did the kernel make of a workload's program? What the guest (or this machine's tracing)
+//! says, as a log: the trace by [`ProgramLog`], and what the guest's files say besides.
 
 use crate::frames::Frames;
 use crate::program::FIRST_PID;

@@ -122,8 +122,8 @@ impl Recording {
         })
     }
 
-    /// Lets the system take back the memory that the file has taken so far, so that a reader of a large one needs little. To be called
-    /// now and then; what is read again comes from the file.
+    /// Lets the system take back the memory that the file has taken so far, so that a reader of a large one needs
+    /// little. To be called now and then; what is read again comes from the file.
     pub fn give_back(&self) {
         let bytes = match self {
             Recording::TraceDat(file) => &file.bytes,

@@ -6,10 +6,12 @@
 //!   sched_wakeup A on CPU 3    migrate, if it was thought to wait elsewhere
 //! ```
 //!
-//! What the events do not tell is not guessed: the header says what is hidden, and what had to be put in so that no record contradicts
-//! another is counted by reason. Tasks are numbered as an import of the same recording numbers them, by pid in order of appearance.
+//! What the events do not tell is not guessed: the header says what is hidden, and what had to be put in so
+//! that no record contradicts another is counted by reason. Tasks are numbered as an import of the same
+//! recording numbers them, by pid in order of appearance.
 //!
-//! Memory is bounded by tasks and CPUs, besides a window of 32 MiB ([`spool`]): records go to a nameless file, 32 bytes each.
+//! Memory is bounded by tasks and CPUs, besides a window of 32 MiB ([`spool`]): records go to a nameless
+//! file, 32 bytes each.
 
 mod log;
 mod schedule;

@@ -1,7 +1,8 @@
 //! One event after the other: what does it say of the schedule, and what must have happened before that no event told?
 //!
-//! Every record that is made agrees with those before it, so that [`replay`](schedlab_log::replay()) can read the log: where an event
-//! contradicts what was known, what is missing between is put in, at the time that leaves least in doubt, and counted.
+//! Every record that is made agrees with those before it, so that [`replay`](schedlab_log::replay()) can read
+//! the log: where an event contradicts what was known, what is missing between is put in, at the time that
+//! leaves least in doubt, and counted.
 
 use super::spool::Spool;
 use super::tasks::{At, Mark, Tasks};
@@ -15,8 +16,8 @@ use schedlab_workload::derive::{caused_by_scheduler, is_possible};
 use std::fs::File;
 use std::io;
 
-/// A waking so long before the switch-out ends that block: the waker saw the task's state change before it had left its CPU. The same
-/// bound as an import has.
+/// A waking so long before the switch-out ends that block: the waker saw the task's state change before it
+/// had left its CPU. The same bound as an import has.
 const EARLY_WAKE_NS: u64 = 50_000;
 /// Longer than any recording (13 days): a damaged time would otherwise make years of it.
 const DURATION_MAX_NS: u64 = 1 << 50;
@@ -273,8 +274,8 @@ impl Schedule {
         self.tasks.list[row].at = At::Waiting { cpu };
     }
 
-    /// An event shows another task on this CPU than was known to be there: at the beginning, after lost events, or where the
-    /// recording leaves out events.
+    /// An event shows another task on this CPU than was known to be there: at the beginning, after lost
+    /// events, or where the recording leaves out events.
     #[cold]
     fn found_on<'n>(&mut self, cpu: CpuId, pid: Pid, comm: CommId, name: impl Fn(CommId) -> &'n str) {
         let before = self.cpus[cpu.index()];
@@ -333,7 +334,8 @@ impl Schedule {
         let Some(row) = row else { return self.now() };
         let task = &mut self.tasks.list[row];
         if before.left_runnable == Some(row) {
-            // nobody goes idle while a task wants the CPU: a hidden task took it from this one, as a rule for a short time
+            // nobody goes idle while a task wants the CPU: a hidden task took it from this one, as a rule for
+            // a short time
             self.seen.not_idle += 1;
             self.count(
                 "runnable task that gave its CPU to a task that the recording hides; taken as back at once",
@@ -387,8 +389,8 @@ impl Schedule {
         (here.on, here.mark, here.left_runnable) = (On::Task(row), at, None);
     }
 
-    /// Sees to it that the task is runnable at `at`, on this CPU; what no event told of that is put in. Gives the time from which on
-    /// it can run: `at`, or later.
+    /// Sees to it that the task is runnable at `at`, on this CPU; what no event told of that is put in. Gives
+    /// the time from which on it can run: `at`, or later.
     fn runnable_by(&mut self, row: usize, cpu: CpuId, at: Mark) -> Mark {
         let mut at = at.max(self.tasks.list[row].mark);
         if let At::Running { cpu: first } = self.tasks.list[row].at {
@@ -408,7 +410,8 @@ impl Schedule {
                 self.put(mark, Record { arg: cpu.0, ..record });
             }
             At::Blocked { woken_early: false } => {
-                self.count("blocked task that ran again without a wakeup in the recording: unknown from its block on", 1);
+                let reason = "blocked task that ran again without a wakeup in the recording: unknown from its block on";
+                self.count(reason, 1);
                 self.seen.unseen_spans += 1;
                 let mark = self.tasks.list[row].mark;
                 let record = self.record(Kind::Note, cpu, id, TaskId::IDLE);
@@ -580,7 +583,8 @@ impl Schedule {
         }
     }
 
-    /// `sched_wakeup`: where `sched_waking` was recorded it tells the CPU that was chosen, and that an early waking found its task awake.
+    /// `sched_wakeup`: where `sched_waking` was recorded it tells the CPU that was chosen, and that an early
+    /// waking found its task awake.
     fn wakeup<'n>(&mut self, event: &Event, wake: Wake, name: impl Fn(CommId) -> &'n str) {
         let Some(row) = self.tasks.find(wake.pid) else { return self.waking(event, wake, true, name) };
         match self.tasks.list[row].at {

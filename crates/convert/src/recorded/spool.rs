@@ -1,12 +1,14 @@
-//! Records on their way to a file, of which the last ones can still get company: what happened is sometimes understood later.
+//! Records on their way to a file, of which the last ones can still get company: what happened is sometimes
+//! understood later.
 //!
 //! ```text
 //!   file  <── 0 .. base ──│── window: base .. next ──│
 //!                              ^ insert(position)         push: at the end
 //! ```
 //!
-//! A task leaves CPU 0 asleep; only when it runs again without a wakeup is it known that the wakeup came before it had left. The record
-//! of that belongs right after its switch-out. Memory is bounded: what is older than the window is put at its beginning, later than it was.
+//! A task leaves CPU 0 asleep; only when it runs again without a wakeup is it known that the wakeup came
+//! before it had left. The record of that belongs right after its switch-out. Memory is bounded: what is
+//! older than the window is put at its beginning, later than it was.
 
 use schedlab_log::{Record, to_bytes};
 use std::fs::File;
@@ -68,7 +70,8 @@ impl Spool {
 
     /// Writes the first `count` records of the window, and what belongs before and between them.
     fn write(&mut self, count: usize) -> io::Result<()> {
-        // at one place by time: events without a record move the time on, but not the place; stable: of one instant as they came
+        // at one place by time: events without a record move the time on, but not the place; stable: of one
+        // instant as they came
         self.inserts.sort_by_key(|(position, record)| (*position, record.time_ns));
         let mut due = 0;
         for (position, record) in (self.base..).zip(&self.window[..count]) {

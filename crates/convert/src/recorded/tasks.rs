@@ -116,7 +116,8 @@ pub(super) struct Tasks {
 }
 
 const CACHE_ROWS: usize = 1 << 12;
-/// Beyond the kernel's greatest pid (PID_MAX_LIMIT, 2^22): for tasks whose number had been used before, as an import has it.
+/// Beyond the kernel's greatest pid (PID_MAX_LIMIT, 2^22): for tasks whose number had been used before, as an
+/// import has it.
 const FIRST_FRESH_PID: u32 = (1 << 22) + 1;
 
 impl Tasks {
@@ -136,7 +137,8 @@ impl Tasks {
         Some(row as usize)
     }
 
-    /// A new task; one that has the number so far loses it. `of_scheduler`: the scheduler's own (migration/N), no task of the workload.
+    /// A new task; one that has the number so far loses it. `of_scheduler`: the scheduler's own
+    /// (migration/N), no task of the workload.
     pub fn add(&mut self, tid: Pid, comm: CommId, of_scheduler: bool) -> usize {
         let row = self.list.len();
         let pid = if self.used.insert(tid) {

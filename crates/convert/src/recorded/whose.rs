@@ -1,7 +1,7 @@
 //! Whose are the tasks of a recording: the recorded program's, the kernel's, somebody else's?
 //!
-//! The program is what the recorder started, with all that descends from it: `schedlab record -- make` has `make` as its child. A
-//! snapshot without init is one of the program alone, and so is its recording.
+//! The program is what the recorder started, with all that descends from it: `schedlab record -- make` has
+//! `make` as its child. A snapshot without init is one of the program alone, and so is its recording.
 
 use super::tasks::Tasks;
 use schedlab_trace::standard_kernel_thread;
