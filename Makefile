@@ -4,7 +4,7 @@
 SCHEDLAB := target/release/schedlab
 OUT ?= out
 
-.PHONY: demo test test-all fuzz lint bench validate port-back book build setup clean
+.PHONY: demo test test-all fuzz lint bench validate port-back fidelity book build setup clean
 
 demo: build
 	@$(SCHEDLAB) demo --output $(OUT)
@@ -30,6 +30,12 @@ validate: build
 # A changed scheduler as a real kernel, compared with its simulation: builds a small kernel for x86-64, boots it (docs/port-back.md).
 port-back: build
 	@scripts/port-back.sh $(OUT)/port-back
+
+# Recordings and their replays side by side: the samples, and your own (RECORDINGS="a.dat b.dat"); docs/fidelity.md.
+SAMPLES := $(addprefix samples/,gzip compile hackbench kv interactive dependencies/pipeline dependencies/server)
+fidelity: build
+	@mkdir -p $(OUT)
+	@$(SCHEDLAB) fidelity $(SAMPLES) $(RECORDINGS) --html $(OUT)/fidelity.html
 
 bench: build
 	@scripts/bench.sh

@@ -48,6 +48,10 @@ pub(crate) enum Command {
     Workload(crate::workload::WorkloadCommand),
     /// Run a workload under a scheduler, on a simulated machine.
     Run(Box<crate::run::RunArgs>),
+    /// A recording as it happened: the recorded schedule through every instrument, with a run's tables and pictures.
+    Report(crate::report::ReportArgs),
+    /// Does the replay of a recording behave as the recorded machine did? Both side by side, what differs most first.
+    Fidelity(crate::fidelity::FidelityArgs),
     /// Several schedulers or parameters on the same workload, over an ensemble of perturbed replays: what changed, most first.
     Compare(crate::compare::CompareArgs),
     /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if there is one.

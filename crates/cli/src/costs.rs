@@ -18,6 +18,11 @@ pub(crate) fn load(path: &Path) -> Result<Costs> {
     parse(&text).map_err(|problem| Failure::Input(format!("{}: {problem}", path.display())))
 }
 
+/// Costs that were measured in a guest, kernel 6.12.
+pub(crate) fn measured() -> Result<Costs> {
+    parse(include_str!("../../../costs/guest-6.12.toml")).map_err(Failure::Internal)
+}
+
 fn parse(text: &str) -> std::result::Result<Costs, String> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
     let mut costs = Costs::default();

@@ -8,7 +8,7 @@ use crate::ui::Ui;
 use schedlab_instruments::jobs::job_report;
 use schedlab_instruments::{Summary, TaskStats, for_each_picture};
 use schedlab_lab::{Ended, Fails, Loaded, Standard, Subject};
-use schedlab_log::{LogHeader, RawLog};
+use schedlab_log::{Log, LogHeader, RawLog};
 use schedlab_machine::kernel::Action;
 use schedlab_machine::{Costs, Perturb};
 use schedlab_report::{
@@ -38,7 +38,7 @@ pub(crate) struct Finished {
 
 impl Finished {
     pub fn header(&self) -> &LogHeader {
-        schedlab_log::Log::header(&self.log)
+        self.log.header()
     }
     pub fn view(&self) -> RunView<'_> {
         RunView { header: self.header(), summary: &self.summary, facts: &self.facts }
@@ -233,25 +233,40 @@ pub(crate) struct Files {
 }
 
 pub(crate) fn write_files(files: &Files, finished: &Finished) -> Result<()> {
+    let title = format!("{} under {}", finished.facts.workload, finished.header().sched);
+    write_log_files(files, &title, &finished.log, &finished.summary, &finished.facts)
+}
+
+/// The same of any log.
+pub(crate) fn write_log_files(
+    files: &Files,
+    title: &str,
+    log: &dyn Log,
+    summary: &Summary,
+    facts: &RunFacts,
+) -> Result<()> {
     if let Some(path) = &files.log {
-        schedlab_log::write(path, &finished.log).map_err(Failure::input)?;
+        schedlab_log::write(path, log).map_err(Failure::input)?;
     }
     if let Some(path) = &files.perfetto {
-        let marks = finished.facts.jobs.as_ref().map(deadline_marks).unwrap_or_default();
+        let marks = facts.jobs.as_ref().map(deadline_marks).unwrap_or_default();
         let options = PerfettoOptions { marks: &marks, ..PerfettoOptions::default() };
-        schedlab_report::perfetto(path, &finished.log, options).map_err(Failure::input)?;
+        schedlab_report::perfetto(path, log, options).map_err(Failure::input)?;
     }
     if let Some(path) = &files.html {
-        let title = format!("{} under {}", finished.facts.workload, finished.header().sched);
-        let report = report(finished, Detail::for_html(1))?;
-        schedlab_report::html(path, &title, &[report]).map_err(Failure::input)?;
+        let report = pictured(log, summary, facts, Detail::for_html(1))?;
+        schedlab_report::html(path, title, &[report]).map_err(Failure::input)?;
     }
     Ok(())
 }
 
 /// The run with its pictures.
 pub(crate) fn report(finished: &Finished, detail: Detail) -> Result<RunReport> {
-    RunReport::with_summary(&finished.log, finished.summary.clone(), finished.facts.clone(), detail)
+    pictured(&finished.log, &finished.summary, &finished.facts, detail)
+}
+
+fn pictured(log: &dyn Log, summary: &Summary, facts: &RunFacts, detail: Detail) -> Result<RunReport> {
+    RunReport::with_summary(log, summary.clone(), facts.clone(), detail)
         .map_err(|error| Failure::Internal(format!("internal error: {error}")))
 }
 

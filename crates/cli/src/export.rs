@@ -9,8 +9,9 @@
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
 use clap::Args;
+use schedlab_convert::{Extra, TraceDatOptions};
 use schedlab_log::LogHeader;
-use schedlab_report::{Extra, PerfettoOptions, TraceDatOptions};
+use schedlab_report::PerfettoOptions;
 use schedlab_workload::Workload;
 use std::path::{Path, PathBuf};
 
@@ -73,7 +74,7 @@ pub(crate) fn export(args: &ExportArgs, ui: &Ui) -> Result<()> {
     let said = match form {
         Form::TraceDat => {
             let options = TraceDatOptions { tasks_only, compress: args.compress, extra };
-            let stats = schedlab_report::trace_dat(&args.output, &*log, &options).map_err(Failure::input)?;
+            let stats = schedlab_convert::trace_dat(&args.output, &*log, &options).map_err(Failure::input)?;
             format!("{} events{}", stats.events, shifts(stats.shifted_events, stats.shift_max_ns))
         }
         Form::Perfetto => {

@@ -31,6 +31,7 @@ mod export;
 mod failure;
 mod fairness;
 mod features;
+mod fidelity;
 mod generate;
 mod guest;
 mod harmony;
@@ -44,6 +45,7 @@ mod parse;
 mod profile;
 mod project;
 mod record;
+mod report;
 mod reproduce;
 mod run;
 mod schedulability;
@@ -51,6 +53,7 @@ mod schedulers;
 mod seeds;
 mod tunables;
 mod ui;
+mod unknown;
 mod validate;
 mod values;
 mod wasted;
@@ -90,6 +93,8 @@ pub fn main_with(policies: &[PolicyInfo]) -> ExitCode {
         Command::Generate(args) => generate::generate(args, &ui),
         Command::Workload(command) => workload::workload(command, &ui),
         Command::Run(args) => run::run(args, &ui),
+        Command::Report(args) => report::report(args, &ui),
+        Command::Fidelity(args) => fidelity::fidelity(args, &ui),
         Command::Compare(args) => compare::compare(args, &ui),
         Command::Diff(args) => diff::diff(args, &ui),
         Command::Wasted(args) => wasted::wasted(args, &ui),

@@ -15,6 +15,7 @@
 mod compared;
 mod comparison;
 mod ensemble;
+pub mod fidelity;
 pub mod gate;
 pub mod measure;
 pub mod metric;

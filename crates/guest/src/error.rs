@@ -124,3 +124,9 @@ impl GuestError {
         move |source| GuestError::Io { doing, path, source }
     }
 }
+
+impl From<schedlab_convert::EventsLost> for GuestError {
+    fn from(lost: schedlab_convert::EventsLost) -> GuestError {
+        GuestError::Lost { cpu: lost.cpu }
+    }
+}

@@ -12,6 +12,7 @@
 //! * [`for_each_move`]: each task's changes of CPU, by wakeup, fork or balancing, and who moved it.
 //! * [`jobs`](jobs::jobs()): response times, missed deadlines and tardiness, per task and job.
 //! * [`wasted`], [`for_each_picture`]: stretches in which a CPU idled beside a task that it may run, and what the queues were.
+//! * [`waited_for`]: whose CPU tasks waited for: their own program's, the kernel's, a stranger's.
 //! * [`fair_share`]: what each task received and what it was due by its weight.
 //! * [`diff`](diff::diff()): the first decision in which two logs differ, and the state on both sides.
 //!
@@ -29,6 +30,7 @@ mod stays;
 mod summary;
 mod unknown;
 mod verify;
+mod waited_for;
 mod wasted;
 
 pub use causality::{Link, causality};
@@ -44,6 +46,7 @@ pub use summary::{
 };
 pub use unknown::{Quantity, WhyUnknown};
 pub use verify::{VIOLATIONS_KEPT, Verdict, Violation, verify};
+pub use waited_for::{IDLE_EXIT_NS, Owner, WaitedFor, waited_for};
 pub use wasted::{
     Conservation, Picture, STRETCHES_KEPT, Stretch, Unknown, WaitingTask, Wasted, for_each_picture, wasted,
 };

@@ -56,6 +56,27 @@ pub fn packaged_series() -> Vec<String> {
     build::known_series().unwrap_or_default()
 }
 
+/// The port whose kernel is nearest to this release (`6.18.44-fc`), of those that are built; `linux-6.12`, which
+/// is built at need, if none is or the release is not known.
+pub fn nearest(release: &str) -> String {
+    let built: Vec<String> = versions().into_iter().filter(|version| version.built).map(|v| v.name).collect();
+    nearest_of(release, built.iter().map(String::as_str)).unwrap_or("linux-6.12").to_string()
+}
+
+/// The name with the least distance in releases; of two the older, which has nothing that the recorded one had not.
+fn nearest_of<'a>(release: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = place(release)?;
+    let known = names.filter_map(|name| Some((place(series_of(name)?)?, name)));
+    known.min_by_key(|(place, _)| (place.abs_diff(wanted), *place)).map(|(_, name)| name)
+}
+
+/// The release's place in the row of all: 5.19 is followed by 6.0, 6.19 by 7.0.
+fn place(release: &str) -> Option<u32> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let (major, minor) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    Some(major * 20 + minor)
+}
+
 /// A tree of the user's is built again before each run, what has changed of it.
 fn is_own_and_built(installed: &[BuiltKernel], name: &str) -> bool {
     installed.iter().any(|kernel| kernel.series == name && kernel.origin == Origin::Tree)
@@ -191,4 +212,19 @@ pub fn with_progress<T>(
             step.now(text);
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_port_is_the_one_with_fewest_releases_between() {
+        let names = ["linux-5.10", "linux-6.1", "linux-6.12", "linux-7.2", "linux-mine"];
+        let nearest = |release| nearest_of(release, names.into_iter());
+        assert_eq!(nearest("6.18.44-fc-v669"), Some("linux-7.2")); // 4 releases; 6.12 is 6 away
+        assert_eq!(nearest("6.6.1"), Some("linux-6.1"));
+        assert_eq!(nearest("5.15.0-91-generic"), Some("linux-5.10"));
+        assert_eq!(nearest("unknown"), None);
+    }
 }

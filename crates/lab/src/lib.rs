@@ -9,6 +9,7 @@
 //!
 //! * [`SubjectSpec`]: the one grammar in which schedulers are written; [`Subject`]: one that is ready to be run.
 //! * [`load()`]: a workload, from whatever a path leads to.
+//! * [`load_recording`]: a recording, as it happened.
 //! * [`run()`]: a run and its judged end; [`Ensemble`]: many.
 //! * [`Error`], [`FailureKind`]: what went wrong, and whose fault it is.
 //! * [`Progress`]: who hears how far a long step is.
@@ -29,6 +30,7 @@ mod failure;
 pub mod kernels;
 mod load;
 mod progress;
+mod recording;
 mod run;
 mod scx;
 mod spec;
@@ -38,6 +40,7 @@ pub use ensemble::Ensemble;
 pub use failure::{Error, Fails, FailureKind, RunFailure};
 pub use load::{LoadError, Loaded, is_recording, load, load_all, load_as, title};
 pub use progress::{Progress, Silent, Step};
+pub use recording::{Recording, RecordingError, load_recording};
 pub use run::{Ended, Finished, NamedWait, Standard, judge_machine, run, run_here};
 pub use spec::{Form, Scx, SubjectList, SubjectSpec};
 pub use subject::{Real, Setting, Subject, SubjectError};

@@ -12,7 +12,6 @@
 
 #![recursion_limit = "256"] // serde_json's json! recurses once per field of the HTML report's data
 
-mod calls;
 pub mod chart;
 mod diff;
 mod facts;
@@ -20,7 +19,6 @@ mod groups;
 mod html;
 mod jobs;
 mod json;
-mod order;
 pub mod page;
 pub mod pages;
 mod perfetto;
@@ -28,7 +26,6 @@ mod report;
 pub mod table;
 mod terminal;
 mod timeline;
-mod tracedat;
 pub mod units;
 mod worst;
 
@@ -42,5 +39,4 @@ pub use perfetto::{PerfettoOptions, PerfettoStats, perfetto, write_perfetto};
 pub use report::RunReport;
 pub use terminal::{CHANGED, Style, changed_experiment, clip, terminal, wrapped};
 pub use timeline::{CELL_GROUPS, Cell, Detail, Timeline, Window, WindowRun};
-pub use tracedat::{Extra, TraceDatError, TraceDatOptions, TraceDatStats, trace_dat};
 pub use worst::{wasted_json, wasted_stretch_json, wasted_terminal, worst_stretches};

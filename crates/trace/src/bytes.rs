@@ -27,6 +27,14 @@ impl Bytes {
         unsafe { memmap2::Mmap::map(&file) }.map(Bytes::Mapped).map_err(Problem::Io)
     }
 
+    /// Lets the system take back the memory of what was read so far; what is read again comes from the file again.
+    pub fn give_back(&self) {
+        if let Bytes::Mapped(map) = self {
+            // SAFETY: the map is of a file and never written, so that dropped pages come back with the file's content.
+            let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
+        }
+    }
+
     pub fn as_slice(&self) -> &[u8] {
         match self {
             Bytes::Mapped(map) => map,

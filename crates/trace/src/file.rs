@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// An opened trace.dat. The pages stay in the file (mapped into memory) until they are read.
 pub struct TraceFile {
     path: Option<PathBuf>,
-    bytes: Bytes,
+    pub(crate) bytes: Bytes,
     mode: Mode,
     contents: Contents,
     page_format: PageFormat,

@@ -122,6 +122,18 @@ impl Recording {
         })
     }
 
+    /// Lets the system take back the memory that the file has taken so far, so that a reader of a large one needs
+    /// little. To be called now and then; what is read again comes from the file.
+    pub fn give_back(&self) {
+        let bytes = match self {
+            Recording::TraceDat(file) => &file.bytes,
+            Recording::PerfData(file) => &file.bytes,
+            Recording::Text(file) => &file.bytes,
+            Recording::Perfetto(file) => &file.bytes,
+        };
+        bytes.give_back();
+    }
+
     /// Number of CPUs of the recorded system, where the file tells.
     pub fn cpu_count(&self) -> Option<u32> {
         match self {

@@ -14,10 +14,9 @@
 
 mod proto;
 
-use crate::calls::{Call, calls_for};
 use crate::jobs::DeadlineMark;
-use crate::order::{Order, birth_words, marker, prio, thread_ids};
 use proto::{bytes, field, message, number, varint};
+use schedlab_convert::{Call, Order, birth_words, calls_for, marker, prio, thread_ids};
 use schedlab_log::{Fact, Kind, Log, LogError, LogHeader, PrevState, Record, SetWords, for_each, note};
 use schedlab_stdx::aside;
 use schedlab_trace::{Marker, Pid, settings_line};

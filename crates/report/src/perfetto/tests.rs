@@ -1,6 +1,6 @@
 use super::*;
-use crate::order::unique_tids;
 use proptest::prelude::*;
+use schedlab_convert::unique_tids;
 use schedlab_instruments::for_each_stay;
 use schedlab_log::{MemLog, TextLog, synthetic::Config};
 use schedlab_units::Span;

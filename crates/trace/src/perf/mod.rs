@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 /// An opened perf.data.
 pub struct PerfFile {
     path: Option<PathBuf>,
-    bytes: Bytes,
+    pub(crate) bytes: Bytes,
     mode: Mode,
     head: Head,
 }

@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 /// An opened Perfetto trace.
 pub struct PerfettoFile {
     path: Option<PathBuf>,
-    bytes: Bytes,
+    pub(crate) bytes: Bytes,
     mode: Mode,
     packets: Packets,
 }

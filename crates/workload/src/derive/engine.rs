@@ -84,6 +84,12 @@ pub(super) struct Cpu {
     pub paused_ns: Option<u64>,
 }
 
+/// Whether the scheduler itself causes the kernel thread of this name (migration/N): it would run twice in a replay.
+#[inline]
+pub fn caused_by_scheduler(name: &str) -> bool {
+    name.starts_with("migration/")
+}
+
 /// Longer than any recording (13 days). A damaged time would otherwise make years of CPU time.
 const DURATION_MAX_NS: u64 = 1 << 50;
 /// As many CPUs as any Linux can have (CONFIG_NR_CPUS, arch/x86/Kconfig). So many times the longest recording fit in 64 bits.
@@ -91,7 +97,7 @@ const CPUS_MAX: u32 = 8192;
 
 /// Whether the threads that an event names can be: 0 is the idle task, which is neither woken nor forked, and none is less.
 #[inline]
-fn is_possible(event: &Event) -> bool {
+pub fn is_possible(event: &Event) -> bool {
     let task = |pid: Pid| pid.0 > 0;
     let any = |pid: Pid| pid.0 >= 0;
     any(event.pid)
@@ -174,7 +180,7 @@ impl<'a> Deriver<'a> {
         }
         let current = match event.what {
             SchedEvent::Switch { prev, .. } => {
-                if Self::is_left_out(name(prev.comm)) {
+                if caused_by_scheduler(name(prev.comm)) {
                     self.left_out.insert(prev.pid);
                 }
                 prev.pid
@@ -252,12 +258,6 @@ impl<'a> Deriver<'a> {
         self.cpus[cpu].last_event_ns = event.time_ns;
     }
 
-    /// Whether the scheduler itself causes this kernel thread: it would run twice in a replay.
-    #[inline]
-    fn is_left_out(name: &str) -> bool {
-        name.starts_with("migration/")
-    }
-
     fn is_softirq_thread(name: &str) -> bool {
         name.starts_with("ksoftirqd/")
     }
@@ -299,7 +299,7 @@ impl<'a> Deriver<'a> {
         self.cpus[cpu].pid = Some(next.pid);
         self.cpus[cpu].on = if next.pid == Pid::IDLE {
             On::Idle
-        } else if Self::is_left_out(name(next.comm)) {
+        } else if caused_by_scheduler(name(next.comm)) {
             self.count("switch to a kernel thread that the scheduler causes (migration/N), left out", 1);
             self.left_out.insert(next.pid);
             On::LeftOut
@@ -487,7 +487,7 @@ impl<'a> Deriver<'a> {
 
     /// `sched_waking`, or `sched_wakeup` in its place (`late`).
     fn waking<'n>(&mut self, event: &Event, wake: Wake, late: bool, name: impl Fn(CommId) -> &'n str) {
-        if Self::is_left_out(name(wake.comm)) {
+        if caused_by_scheduler(name(wake.comm)) {
             return;
         }
         let Some(task) = self.tasks.find(wake.pid) else {
@@ -566,7 +566,7 @@ impl<'a> Deriver<'a> {
     }
 
     fn wakeup_new<'n>(&mut self, wake: Wake, name: impl Fn(CommId) -> &'n str) {
-        if Self::is_left_out(name(wake.comm)) {
+        if caused_by_scheduler(name(wake.comm)) {
             return;
         }
         match self.tasks.find(wake.pid) {

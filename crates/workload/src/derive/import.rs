@@ -21,6 +21,17 @@ pub(super) fn snapshot_path(trace: &Path) -> PathBuf {
     trace.with_extension("proc.csv")
 }
 
+/// The snapshot of a trace; `None`: there is none.
+///
+/// # Errors
+/// It is there and cannot be read.
+pub fn snapshot_beside(trace: &Path) -> Result<Option<ProcSnapshot>, SnapshotError> {
+    match snapshot_path(trace) {
+        beside if beside.exists() => ProcSnapshot::read(&beside).map(Some),
+        _ => Ok(None),
+    }
+}
+
 /// Imports a recording: trace.dat, perf.data, ftrace's text or a Perfetto trace, told by its content. `progress` is called now and then with the number of events read so far.
 ///
 /// The memory taken is that of the workload; the recording itself is read page by page (line by line, bundle by bundle, two
@@ -36,10 +47,7 @@ pub fn import_trace(
     mut progress: impl FnMut(u64),
 ) -> Result<Derived, ImportError> {
     let file = Recording::open(path, mode)?;
-    let snapshot = match snapshot_path(path) {
-        beside if beside.exists() => Some(ProcSnapshot::read(&beside)?),
-        _ => None,
-    };
+    let snapshot = snapshot_beside(path)?;
     let mut stream = file.events()?;
     let mut deriver = Deriver::new(options, snapshot.as_ref());
     let mut count = 0;
@@ -48,6 +56,7 @@ pub fn import_trace(
         count += 1;
         if count % (1 << 18) == 0 {
             progress(count);
+            file.give_back();
         }
     }
     progress(count);

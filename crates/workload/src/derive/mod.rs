@@ -49,8 +49,9 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-pub use engine::Deriver;
-pub use import::{ImportError, import_trace};
+pub use engine::{Deriver, caused_by_scheduler, is_possible};
+pub use import::{ImportError, import_trace, snapshot_beside};
+pub use prio::{params_for, prio_of};
 pub use snapshot::{GroupRow, ProcRow, ProcSnapshot, SnapshotError};
 
 use crate::Workload;

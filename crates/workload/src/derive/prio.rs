@@ -42,7 +42,7 @@ pub(super) struct PrioState {
 const RESET_ON_FORK: i32 = 0x4000_0000;
 
 /// The kernel's priority for these parameters.
-pub(super) fn prio_of(params: &SchedParams) -> i32 {
+pub fn prio_of(params: &SchedParams) -> i32 {
     match params.policy {
         Policy::Deadline => -1,
         Policy::Fifo | Policy::RoundRobin => 99 - i32::from(params.rt_priority),
@@ -52,7 +52,7 @@ pub(super) fn prio_of(params: &SchedParams) -> i32 {
 
 /// Parameters that show as `prio`, like `old` (and of policy `asked`) in what a priority does not tell. `None`: deadline
 /// without parameters, or no priority a kernel has.
-fn params_for(prio: i32, old: Option<SchedParams>, asked: Option<Policy>) -> Option<SchedParams> {
+pub fn params_for(prio: i32, old: Option<SchedParams>, asked: Option<Policy>) -> Option<SchedParams> {
     let old = old.unwrap_or_default();
     let policy = asked.unwrap_or(old.policy);
     match prio {

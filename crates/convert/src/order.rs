@@ -16,7 +16,7 @@ use schedlab_units::{DeadlineParams, SchedParams, Span};
 
 /// What was written later than it happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shifts {
+pub struct Shifts {
     /// How many events.
     pub events: u64,
     /// By how much at most.
@@ -24,13 +24,15 @@ pub(crate) struct Shifts {
 }
 
 /// When and where the last event was written, per task and CPU.
-pub(crate) struct Order {
+pub struct Order {
     tasks: Vec<(u64, u32)>,
     cpus: Vec<u64>,
+    /// What was written later so far.
     pub shifts: Shifts,
 }
 
 impl Order {
+    /// For so many tasks and CPUs.
     pub fn new(nr_tasks: usize, nr_cpus: usize) -> Order {
         Order { tasks: vec![(0, 0); nr_tasks], cpus: vec![0; nr_cpus], shifts: Shifts::default() }
     }
@@ -58,7 +60,7 @@ impl Order {
 
 /// The line of text for a note of the machine's, and the row besides its task whose order matters; `wakee` is the row and number of the
 /// note's other task. `None` for other notes.
-pub(crate) fn marker(record: &Record, wakee: Option<(u32, Pid)>) -> Option<(Marker, Option<u32>)> {
+pub fn marker(record: &Record, wakee: Option<(u32, Pid)>) -> Option<(Marker, Option<u32>)> {
     match record.arg {
         note::EARLY => {
             wakee.map(|(row, pid)| (Marker::Early { wakee: pid, wakeup: record.value }, Some(row)))
@@ -71,7 +73,7 @@ pub(crate) fn marker(record: &Record, wakee: Option<(u32, Pid)>) -> Option<(Mark
 }
 
 /// What a forked task begins with, in the words of a workload's text, where that is not what its parent begins with.
-pub(crate) fn birth_words(child: &LogTask, parent: &LogTask) -> Option<String> {
+pub fn birth_words(child: &LogTask, parent: &LogTask) -> Option<String> {
     let mut words = Vec::new();
     let SchedParams { policy, nice, rt_priority, deadline } = child.params;
     if child.params != parent.params {
@@ -93,14 +95,14 @@ pub(crate) fn birth_words(child: &LogTask, parent: &LogTask) -> Option<String> {
 
 /// Thread ids of the tasks, then of the kernel's threads: as in the log where that is possible (not 0, which is idle; below 2^31; not
 /// twice; 2 only for kthreadd, the kernel threads' parent), else a fresh number.
-pub(crate) fn thread_ids(header: &schedlab_log::LogHeader) -> Vec<u32> {
+pub fn thread_ids(header: &schedlab_log::LogHeader) -> Vec<u32> {
     let tasks = header.tasks.iter().map(|task| (task.pid, &task.name));
     let threads = header.kernel_threads.iter().map(|thread| (thread.pid, &thread.name));
     unique_tids(tasks.chain(threads).map(|(pid, name)| if pid == 2 && name != "kthreadd" { 0 } else { pid }))
 }
 
 /// The numbers wanted, but fresh ones for 0, for those from 2^31 on, and where one comes again.
-pub(crate) fn unique_tids(wanted: impl Iterator<Item = u32>) -> Vec<u32> {
+pub fn unique_tids(wanted: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut used = std::collections::BTreeSet::from([0]);
     let mut tids: Vec<Option<u32>> =
         wanted.map(|pid| (pid < 1 << 31 && used.insert(pid)).then_some(pid)).collect();
@@ -115,7 +117,7 @@ pub(crate) fn unique_tids(wanted: impl Iterator<Item = u32>) -> Vec<u32> {
 }
 
 /// The kernel's priority of these parameters: 120 + nice, 99 - real-time priority, -1 for deadline.
-pub(crate) fn prio(policy: schedlab_units::Policy, nice: i32, rt_priority: u8) -> i32 {
+pub fn prio(policy: schedlab_units::Policy, nice: i32, rt_priority: u8) -> i32 {
     use schedlab_units::Policy;
     match policy {
         Policy::Fifo | Policy::RoundRobin => 99 - i32::from(rt_priority),

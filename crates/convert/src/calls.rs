@@ -12,17 +12,23 @@ pub(crate) const CALLS: [(&str, u32, &[&str]); 4] = [
 
 /// Index into [`CALLS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub enum Call {
+    /// `sched_yield()`.
     Yield = 0,
+    /// `setpriority(2)`.
     SetPriority = 1,
+    /// `sched_setscheduler(2)`.
     SetScheduler = 2,
+    /// `sched_setaffinity(2)`.
     SetAffinity = 3,
 }
 
 impl Call {
+    /// Its number on x86-64.
     pub fn number(self) -> u32 {
         CALLS[self as usize].1
     }
+    /// Its arguments, as a format text has them.
     pub fn arguments(self) -> &'static [&'static str] {
         CALLS[self as usize].2
     }
@@ -30,7 +36,7 @@ impl Call {
 
 /// The calls, with their arguments, that lead from the old policy, nice value and real-time priority to the new ones; `who` is the number
 /// of the task, 0 for the caller itself.
-pub(crate) fn calls_for(
+pub fn calls_for(
     old: (u8, i8, u8),
     new: (u8, i8, u8),
     affinity: bool,

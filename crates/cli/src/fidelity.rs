@@ -1,0 +1,282 @@
+//! `schedlab fidelity`: a recording and its replay, side by side.
+
+use crate::costs;
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::parse::parse_cpus;
+use crate::ui::Ui;
+use clap::Args;
+use schedlab_compare::fidelity::{
+    Cause, Fidelity, MatchBy, Side, Variant, exit_of_idle_ns, first_stop_differences, json, page, table,
+    terminal, wakeup_order,
+};
+use schedlab_instruments::{LogProblem, summarize_seen};
+use schedlab_lab::{Finished, Loaded, Recording, Standard, Subject, SubjectSpec, load_as, load_recording};
+use schedlab_log::Log;
+use schedlab_machine::{Costs, Perturb};
+use schedlab_report::Style;
+use schedlab_runner::Request;
+use schedlab_topology::Topology;
+use schedlab_trace::Mode;
+use schedlab_units::Span;
+use schedlab_workload::derive::{DeriveOptions, InterruptRule};
+use schedlab_workload::{Dependencies, Workload};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+pub(crate) struct FidelityArgs {
+    /// Recordings: trace.dat, perf.data, ftrace's text, Perfetto; or folders with one. Several give a table,
+    /// a row for each.
+    #[arg(required = true, value_name = "FILE")]
+    pub inputs: Vec<PathBuf>,
+    /// The scheduler that replays; the port nearest to the recorded kernel unless given.
+    #[arg(long, value_name = "NAME")]
+    pub sched: Option<SubjectSpec>,
+    /// CPUs of the replay; as many as were recorded unless given.
+    #[arg(long, value_name = "N", value_parser = parse_cpus)]
+    pub cpus: Option<Topology>,
+    /// Another recording of the same program, on another number of CPUs: the replay of FILE on that many is
+    /// compared with it.
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
+    /// Timer ticks per second of real Linux: 100, 250 or 1000.
+    #[arg(long, default_value_t = 250, value_name = "HZ")]
+    pub hz: u32,
+    /// Do not look for the cause: one replay instead of up to five.
+    #[arg(long)]
+    pub no_causes: bool,
+    /// Take what a damaged or truncated recording still holds, and count what is missing.
+    #[arg(long)]
+    pub lenient: bool,
+    /// Write an HTML page: recorded and replayed distributions, one over the other.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write the results as JSON, `-` = standard output (then nothing else is printed there).
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Tasks whose first difference is looked for.
+const TASKS_FOLLOWED: usize = 20;
+/// A replay that takes so many times as long as the recording is stopped.
+const PATIENCE: u64 = 4;
+
+pub(crate) fn fidelity(args: &FidelityArgs, ui: &Ui) -> Result<()> {
+    [&args.html, &args.json].into_iter().flatten().try_for_each(|path| output::check(path))?;
+    if args.against.is_some() && args.inputs.len() > 1 {
+        return Err(Failure::Input("--against is about one recording; give one FILE".to_string()));
+    }
+    let all = args.inputs.iter().map(|input| measure(input, args, ui)).collect::<Result<Vec<Fidelity>>>()?;
+    let [found] = &all[..] else { return write_several(&all, args, ui) };
+    if let Some(path) = &args.html {
+        let title = format!("{}: recorded and replayed", found.name);
+        output::text(path, &page(&title, std::slice::from_ref(found)))?;
+    }
+    if !output::json_value(args.json.as_deref(), &json(found))? {
+        print!("{}", terminal(found, Style::detect()));
+    }
+    if let Some(path) = &args.html {
+        ui.say(format!("HTML page: {}", path.display()));
+    }
+    Ok(())
+}
+
+/// A row for each recording.
+fn write_several(all: &[Fidelity], args: &FidelityArgs, ui: &Ui) -> Result<()> {
+    if let Some(path) = &args.html {
+        output::text(path, &page("Recorded and replayed", all))?;
+        ui.say(format!("HTML page: {}", path.display()));
+    }
+    let recordings: Vec<_> = all.iter().map(json).collect();
+    if !output::json_value(args.json.as_deref(), &serde_json::json!({"schema": 1, "recordings": recordings}))?
+    {
+        print!("{}", table(all).to_text());
+    }
+    Ok(())
+}
+
+/// What is replayed, and with what it is compared.
+struct Study<'a> {
+    loaded: &'a Loaded,
+    subject: Subject,
+    topology: Topology,
+    truth: &'a Recording,
+    truth_side: Side,
+    by: MatchBy,
+    /// Numbers of the tasks that count in the replay.
+    wanted: BTreeSet<u32>,
+    grain_ns: u64,
+}
+
+impl Study<'_> {
+    fn contradiction(&self) -> impl Fn(LogProblem) -> Failure + '_ {
+        |problem| Failure::Input(format!("{}: {problem}", self.truth.path.display()))
+    }
+
+    /// A replay, varied in one way.
+    fn replay(
+        &self,
+        workload: &Workload,
+        perturb: Option<Perturb>,
+        costs: Option<Costs>,
+    ) -> Result<Finished> {
+        let recorded_ns = self.truth.recorded.log.header().duration.as_ns();
+        let request = Request {
+            duration: Some(Span::from_ns(recorded_ns.saturating_mul(PATIENCE).saturating_add(1_000_000_000))),
+            perturb,
+            costs,
+            ..self.subject.on(workload, self.topology.clone())
+        };
+        Ok(schedlab_lab::run(&request, Standard::Shown)?)
+    }
+
+    fn side(&self, finished: &Finished) -> Result<Side> {
+        let tasks = &finished.log.header().tasks;
+        let wanted = |row: u32| tasks.get(row as usize).is_some_and(|task| self.wanted.contains(&task.pid));
+        Side::of(&finished.log, &finished.summary, wanted)
+            .map_err(|problem| Failure::Internal(format!("internal error: {problem}")))
+    }
+
+    fn compare(&self, finished: &Finished) -> Result<Fidelity> {
+        Ok(Fidelity::of(&self.truth_side, &self.side(finished)?, self.by, self.grain_ns))
+    }
+
+    fn variant(&self, without: Option<Cause>, finished: &Finished) -> Result<Variant> {
+        let all = self.compare(finished)?.all;
+        let distance = all.distance(self.grain_ns);
+        Ok(Variant { without, all, distance })
+    }
+}
+
+/// Numbers of the tasks that count: the program's; if that is not known, all but the kernel's threads.
+fn counted(recording: &Recording) -> BTreeSet<u32> {
+    let whose = &recording.recorded.whose;
+    let tasks = recording.recorded.log.header().tasks.iter().enumerate();
+    let counts = |row: usize| match &whose.program {
+        Some(program) => program.get(row) == Some(&true),
+        None => whose.kernel.get(row) != Some(&true),
+    };
+    tasks.filter(|(row, _)| counts(*row)).map(|(_, task)| task.pid).collect()
+}
+
+fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
+    let mode = if args.lenient { Mode::Lenient } else { Mode::Strict };
+    let recording = load_recording(input, mode, ui)?;
+    let other = args.against.as_ref().map(|path| load_recording(path, mode, ui)).transpose()?;
+    let truth = other.as_ref().unwrap_or(&recording);
+    let loaded = load_as(input, mode, DeriveOptions::default(), ui)?;
+    let topology = match (&args.cpus, truth.recorded.log.header().nr_cpus) {
+        (Some(topology), _) => topology.clone(),
+        (None, nr_cpus) => Topology::flat(nr_cpus).map_err(Failure::input)?,
+    };
+    let spec = match &args.sched {
+        Some(spec) => spec.clone(),
+        None => {
+            let release = recording.recorded.notes.get("recorded kernel").map_or("", String::as_str);
+            schedlab_lab::kernels::nearest(release).parse()?
+        }
+    };
+    let subject = spec.resolve(ui.setting(args.hz, &topology))?;
+    let log = &truth.recorded.log;
+    let contradicts = |problem: LogProblem| Failure::Input(format!("{}: {problem}", truth.path.display()));
+    let summary = summarize_seen(log).map_err(contradicts)?;
+    let truth_counted = counted(truth);
+    let tasks = &log.header().tasks;
+    let is_counted = |row: u32| tasks.get(row as usize).is_some_and(|task| truth_counted.contains(&task.pid));
+    let study = Study {
+        loaded: &loaded,
+        subject,
+        topology,
+        truth,
+        truth_side: Side::of(log, &summary, is_counted).map_err(contradicts)?,
+        by: if other.is_some() { MatchBy::Name } else { MatchBy::Pid },
+        wanted: counted(&recording),
+        grain_ns: exit_of_idle_ns(log).map_err(contradicts)?,
+    };
+    let step = ui.step(format!("replaying {} under {}", recording.name, study.subject.label));
+    let finished = study.replay(&loaded.workload, None, None)?;
+    drop(step);
+    let mut found = study.compare(&finished)?;
+    found.name = match &other {
+        Some(other) => format!("{} for {}", recording.name, other.name),
+        None => recording.name.clone(),
+    };
+    found.warnings = warnings(&recording, other.as_ref(), &finished);
+    if study.by == MatchBy::Pid {
+        follow(&study, &finished, &mut found)?;
+    }
+    if !args.no_causes {
+        found.variants = causes(input, args, &study, &finished, ui)?;
+    }
+    Ok(found)
+}
+
+fn warnings(recording: &Recording, other: Option<&Recording>, finished: &Finished) -> Vec<String> {
+    let mut warnings = recording.warnings();
+    warnings.extend(other.into_iter().flat_map(Recording::warnings));
+    if !finished.is_done() {
+        warnings.push(format!(
+            "the replay was stopped after {PATIENCE} times the recording's length: not every task was done"
+        ));
+    }
+    warnings
+}
+
+/// Where each of the tasks that differ most first goes another way, and in which order wakeups came.
+fn follow(study: &Study<'_>, finished: &Finished, found: &mut Fidelity) -> Result<()> {
+    let truth = &study.truth.recorded.log;
+    let numbers = |log: &dyn Log, pid: u32| log.header().tasks.iter().position(|task| task.pid == pid);
+    let shown =
+        found.tasks.iter_mut().filter(|pair| pair.is_known() && pair.weight_ns() > 0).take(TASKS_FOLLOWED);
+    let mut followed = Vec::new();
+    let mut rows = Vec::new();
+    for pair in shown {
+        let Some(row) = pair.task else { continue };
+        let pid = truth.header().tasks[row as usize].pid;
+        if let Some(other) = numbers(&finished.log, pid) {
+            rows.push([row, other as u32]);
+            followed.push(pair);
+        }
+    }
+    let differences = first_stop_differences([truth, &finished.log], &rows).map_err(study.contradiction())?;
+    for (pair, difference) in followed.into_iter().zip(differences) {
+        pair.first = difference;
+    }
+    found.order = Some(wakeup_order(truth, &finished.log).map_err(study.contradiction())?);
+    Ok(())
+}
+
+/// The replay as it is, and without each cause.
+fn causes(
+    input: &Path,
+    args: &FidelityArgs,
+    study: &Study<'_>,
+    plain: &Finished,
+    ui: &Ui,
+) -> Result<Vec<Variant>> {
+    let mut variants = vec![study.variant(None, plain)?];
+    let workload = &study.loaded.workload;
+    let mut without = |cause: Cause, workload: &Workload, perturb, costs| -> Result<()> {
+        let step = ui.step(format!("replaying again: {}", cause.without()));
+        // a variation that cannot be made (a deadlock) tells nothing
+        match study.replay(workload, perturb, costs) {
+            Ok(finished) => variants.push(study.variant(Some(cause), &finished)?),
+            Err(failure) => ui.say(format!("{}: {}", cause.without(), failure.sentence())),
+        }
+        drop(step);
+        Ok(())
+    };
+    let mut asleep = workload.clone();
+    Dependencies::None.apply(&mut asleep);
+    without(Cause::Messages, &asleep, None, None)?;
+    without(Cause::Costs, workload, None, Some(costs::measured()?))?;
+    if study.loaded.derived.is_some_and(|derived| derived.interrupt_ns > 0) {
+        let mode = if args.lenient { Mode::Lenient } else { Mode::Strict };
+        let options = DeriveOptions { interrupts: InterruptRule::Keep, ..DeriveOptions::default() };
+        let kept = load_as(input, mode, options, ui)?;
+        without(Cause::Interrupts, &kept.workload, None, None)?;
+    }
+    without(Cause::Chance, workload, Some(Perturb::new(1)), None)?;
+    Ok(variants)
+}

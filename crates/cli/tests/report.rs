@@ -1,0 +1,98 @@
+//! Recordings as they happened, and beside their replays.
+
+mod common;
+
+use common::{json, root, schedlab};
+use std::fs;
+
+/// A sample's report has a run's tables, says what is hidden, and writes every file.
+#[test]
+fn a_recording_is_reported_as_it_happened() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let files = [at("x.html"), at("x.csv"), at("x.log"), at("x.json")];
+    let args = [
+        "--quiet",
+        "report",
+        "samples/hackbench",
+        "--html",
+        &files[0],
+        "--csv",
+        &files[1],
+        "--log",
+        &files[2],
+    ];
+    let output = schedlab(&[&args[..], &["--json", &files[3]]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for part in
+        ["recorded · hackbench · 2 CPUs", "run delay", "hidden from the recorder", "schedlab fidelity"]
+    {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+    let value: serde_json::Value = serde_json::from_str(&fs::read_to_string(&files[3]).unwrap()).unwrap();
+    assert_eq!((value["sched"].as_str(), value["cpus"].as_u64()), (Some("recorded"), Some(2)));
+    // strangers are left out of this recording: nobody knows whether a CPU idled
+    assert!(value["idle_ns"].is_null(), "{}", value["idle_ns"]);
+    assert_eq!(value["recording"]["observer"], "recorder");
+    assert_eq!(value["recording"]["contended"], true);
+    let rows = fs::read_to_string(&files[1]).unwrap();
+    assert_eq!(rows.lines().count() as u64, 1 + value["tasks"].as_array().unwrap().len() as u64);
+    // the log that it writes is one that other commands read
+    let again = schedlab(&["--quiet", "diff", &files[2], &files[2]]);
+    assert!(again.status.success() || !again.stderr.is_empty());
+    assert!(fs::read_to_string(&files[0]).unwrap().contains("hackbench as it happened"));
+}
+
+#[test]
+fn every_format_is_reported() {
+    for name in ["trace.dat", "perf.data", "ftrace.txt", "plain.perfetto"] {
+        let value = json(&["--quiet", "report", &format!("samples/tools/{name}"), "--json", "-"]);
+        assert!(
+            value["recording"]["events"].as_u64() > Some(100) && value["cpu_ns"].as_u64() > Some(0),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn what_was_not_recorded_is_refused() {
+    for (path, says) in
+        [("samples/hand/figure1.txt", "a workload, not a recording"), ("samples/rtapp/player.json", "rt-app")]
+    {
+        let output = schedlab(&["--quiet", "report", path]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && text.contains(says), "{path}: {text}");
+        assert_eq!(schedlab(&["--quiet", "fidelity", path]).status.code(), Some(2));
+    }
+    let two = ["--quiet", "fidelity", "samples/gzip", "samples/kv", "--against", "samples/kv"];
+    assert_eq!(schedlab(&two).status.code(), Some(2));
+}
+
+/// Under a native scheduler, so that no kernel is needed: the figures add up and the page has its pictures.
+#[test]
+fn a_replay_is_laid_beside_its_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let html = folder.path().join("f.html").display().to_string();
+    let args =
+        ["--quiet", "fidelity", "samples/hackbench", "--sched", "eevdf", "--no-causes", "--html", &html];
+    let value = json(&[&args[..], &["--json", "-"]].concat());
+    assert!(value["skipped_blocks"].as_u64() > Some(1000), "hackbench's messages are not in recorded order");
+    assert_eq!(value["gained_blocks"], 0);
+    let quantities = value["quantities"].as_array().unwrap();
+    let cpu = quantities.iter().find(|row| row["name"] == "cpu" && row["task"].is_null()).unwrap();
+    let [recorded, replayed] = ["recorded", "replayed"].map(|side| cpu[side].as_f64().unwrap());
+    assert!((recorded / replayed - 1.0).abs() < 0.01, "the same work: {recorded} {replayed}");
+    let pairs = &value["wakeup_pairs"];
+    assert!(pairs["in_order"].as_u64() <= pairs["pairs"].as_u64() && pairs["pairs"].as_u64() > Some(1000));
+    assert!(fs::read_to_string(&html).unwrap().matches("<svg").count() >= 2);
+    let several =
+        ["--quiet", "fidelity", "samples/hackbench", "samples/kv", "--sched", "eevdf", "--no-causes"];
+    let text = String::from_utf8(schedlab(&several).stdout).unwrap();
+    assert_eq!(
+        text.lines().filter(|line| line.contains("hackbench*") || line.contains("kv")).count(),
+        2,
+        "{text}"
+    );
+    assert!(root().join("docs/fidelity.md").exists());
+}

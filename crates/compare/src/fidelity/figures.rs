@@ -1,0 +1,178 @@
+//! What is measured of each side, per task.
+
+use super::MatchBy;
+use schedlab_instruments::{Distribution, LogProblem, Quantity, Summary, TaskStats};
+use schedlab_log::{Kind, Log, Observer, Record, Row, Run, Slots, WaitCause, note, replay};
+use schedlab_units::CpuId;
+use std::collections::BTreeMap;
+
+/// One task's numbers, or the sum of several tasks'.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Tasks that are in it.
+    pub tasks: u64,
+    /// CPU time.
+    pub cpu_ns: u64,
+    /// Waits of any cause.
+    pub run_delay: Distribution,
+    /// Waits after a wakeup.
+    pub wakeup_latency: Distribution,
+    /// Switch-outs by blocking or exiting.
+    pub voluntary: u64,
+    /// Switch-outs while runnable.
+    pub preempted: u64,
+    /// Runs on another CPU than the last.
+    pub migrations: u64,
+    /// Tasks of which something was not seen: their waits and switches are unknown, and count nowhere.
+    pub unknown: u64,
+    /// Blocks that did not sleep: their wakeup had come before (in a replay).
+    pub skipped: u64,
+}
+
+impl Figures {
+    fn of(stats: &TaskStats, skipped: u64) -> Figures {
+        Figures {
+            tasks: 1,
+            cpu_ns: stats.cpu_ns,
+            run_delay: stats.run_delay.clone(),
+            wakeup_latency: stats.wakeup_latency.clone(),
+            voluntary: stats.switches_voluntary,
+            preempted: stats.switches_involuntary,
+            migrations: stats.migrations,
+            skipped,
+            unknown: 0,
+        }
+    }
+
+    /// Whether waits and switches are known.
+    pub fn is_known(&self) -> bool {
+        self.unknown == 0
+    }
+
+    pub(super) fn merge(&mut self, other: &Figures) {
+        self.tasks += other.tasks;
+        self.cpu_ns += other.cpu_ns;
+        self.run_delay.merge(&other.run_delay);
+        self.wakeup_latency.merge(&other.wakeup_latency);
+        self.voluntary += other.voluntary;
+        self.preempted += other.preempted;
+        self.migrations += other.migrations;
+        self.skipped += other.skipped;
+        self.unknown += other.unknown;
+    }
+}
+
+/// One side: a recording, or a replay.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Side {
+    /// What scheduled.
+    pub sched: String,
+    /// CPUs.
+    pub nr_cpus: u32,
+    /// Until the last of the tasks looked at stopped.
+    pub duration_ns: u64,
+    /// Row in the log, pid, name and figures of the tasks looked at.
+    tasks: Vec<(u32, u32, String, Figures)>,
+}
+
+/// By pid or name: label, row, figures.
+pub(super) type Keyed = BTreeMap<(u32, String), (String, Option<u32>, Figures)>;
+
+impl Side {
+    /// Measures a log with its summary; `wanted` says which rows count.
+    ///
+    /// # Errors
+    /// [`LogProblem`] if the log cannot be read.
+    pub fn of(log: &dyn Log, summary: &Summary, wanted: impl Fn(u32) -> bool) -> Result<Side, LogProblem> {
+        let header = log.header();
+        let mut skipped = vec![0u64; header.tasks.len()];
+        schedlab_log::for_each(log, |_, record: &Record| -> Result<(), LogProblem> {
+            let is_skip = record.kind() == Some(Kind::Note)
+                && record.arg == note::AWAKE
+                && record.value != note::NO_WAKEUP;
+            if is_skip && let Some(times) = skipped.get_mut(record.task as usize) {
+                *times += 1;
+            }
+            Ok(())
+        })?;
+        let rows = (0u32..).zip(header.tasks.iter().zip(&summary.tasks).zip(skipped));
+        let rows = rows.filter(|(row, _)| wanted(*row));
+        let tasks: Vec<_> = rows
+            .map(|(row, ((task, stats), skipped))| {
+                let why =
+                    [Quantity::Waiting, Quantity::Stops].map(|what| summary.task_why_unknown(stats, what));
+                let unknown = u64::from(why.iter().any(Option::is_some));
+                (row, task.pid, task.name.clone(), Figures { unknown, ..Figures::of(stats, skipped) })
+            })
+            .collect();
+        let last = tasks.iter().filter_map(|(row, ..)| summary.tasks[*row as usize].last_ns).max();
+        let sched = format!("{} {}", header.sched, header.sched_version);
+        Ok(Side { sched, nr_cpus: header.nr_cpus, duration_ns: last.unwrap_or(0), tasks })
+    }
+
+    pub(super) fn keyed(&self, by: MatchBy) -> Keyed {
+        let mut keyed = Keyed::new();
+        for (row, pid, name, figures) in &self.tasks {
+            let (key, label) = match by {
+                MatchBy::Pid => ((*pid, String::new()), format!("{name} ({pid})")),
+                MatchBy::Name => ((0, name.clone()), name.clone()),
+            };
+            let (_, of, sum) = keyed.entry(key).or_insert_with(|| (label, Some(*row), Figures::default()));
+            sum.merge(figures);
+            if sum.tasks > 1 {
+                *of = None;
+            }
+        }
+        keyed
+    }
+}
+
+/// How long the recorded kernel takes from a wakeup to the switch where nothing is in the way: the 90th
+/// percentile of the waits of woken tasks that found their CPU idle. 0: there was none.
+///
+/// # Errors
+/// [`LogProblem`] if the log cannot be read.
+pub fn exit_of_idle_ns(log: &dyn Log) -> Result<u64, LogProblem> {
+    #[derive(Default)]
+    struct Watch {
+        busy: Vec<bool>,
+        waiting: Vec<u32>,
+        /// Rows that were woken onto an idle CPU without another waiting there.
+        alone: Vec<bool>,
+        waits: Distribution,
+    }
+    impl Observer for Watch {
+        fn wait_begin(&mut self, row: Row, cpu: CpuId, cause: WaitCause) {
+            let alone =
+                cause == WaitCause::Wakeup && !self.busy[cpu.index()] && self.waiting[cpu.index()] == 0;
+            self.alone[row.index()] = alone;
+            self.waiting[cpu.index()] += 1;
+        }
+        fn wait_moved(&mut self, row: Row, from: CpuId, to: CpuId) {
+            self.alone[row.index()] = false;
+            self.waiting[from.index()] -= 1;
+            self.waiting[to.index()] += 1;
+        }
+        fn wait_end(&mut self, wait: &schedlab_log::Wait) {
+            self.waiting[wait.cpu.index()] -= 1;
+            if std::mem::take(&mut self.alone[wait.row.index()]) {
+                self.waits.add(wait.until_ns - wait.since_ns);
+            }
+        }
+        fn run_begin(&mut self, _row: Row, cpu: CpuId) {
+            self.busy[cpu.index()] = true;
+        }
+        fn run_end(&mut self, run: &Run) {
+            self.busy[run.cpu.index()] = false;
+        }
+    }
+    let (slots, nr_cpus) = (Slots::new(log.header()), log.header().nr_cpus as usize);
+    let mut watch = Watch {
+        busy: vec![false; nr_cpus],
+        waiting: vec![0; nr_cpus],
+        alone: vec![false; slots.len()],
+        waits: Distribution::default(),
+    };
+    replay(log, &slots, &mut watch)?;
+    Ok(watch.waits.percentile_ns(900))
+}

@@ -1,0 +1,233 @@
+//! Fidelity as a page: recorded and replayed distributions one over the other, then the tables.
+
+use super::show::{change, ks_text, rows};
+use super::{Fidelity, Pair, taken_away};
+use schedlab_instruments::Distribution;
+use schedlab_report::chart::{Chart, Scale, Series, Style, Unit};
+use schedlab_report::page::Page;
+use schedlab_report::table::{Cell, Column, Grid, Table};
+use schedlab_report::units::{count, time};
+
+/// Tasks in the table, and tasks with a picture of their own.
+const TASKS_SHOWN: usize = 50;
+const TASKS_DRAWN: usize = 4;
+
+/// The page of one or several recordings.
+pub fn page(title: &str, all: &[Fidelity]) -> String {
+    let mut page = Page::new(title);
+    if all.len() > 1 {
+        page.table(&table(all));
+    }
+    for fidelity in all {
+        one(&mut page, fidelity);
+    }
+    page.html()
+}
+
+/// A row for each recording.
+pub fn table(all: &[Fidelity]) -> Table {
+    let columns = vec![
+        Column::new(
+            "recording",
+            "",
+            "what was recorded; * = the recording machine was contended, or events were lost",
+        ),
+        Column::new("cpus", "", "recorded, and replayed if that differs"),
+        Column::new("duration", "", "change from the recording to the replay"),
+        Column::new("run_delay", "", "change of the sum of all waits"),
+        Column::new("run_delay_ks", "", "Kolmogorov and Smirnov's distance of the waits, 0 to 1"),
+        Column::new("wakeup_ks", "", "the same of the waits after a wakeup"),
+        Column::new("voluntary", "", "change of the number of switches by blocking"),
+        Column::new("preempted", "", "change of the number of forced switches"),
+        Column::new("skipped", "", "blocks that did not sleep"),
+        Column::new("in_order", "%", "pairs of wakeups in recorded order"),
+        Column::new("cause", "", "found by taking causes away"),
+    ];
+    let mut table = Table::new("fidelity", "Recorded and replayed", columns);
+    for fidelity in all {
+        let [a, b] = &fidelity.all.sides;
+        let mark = if fidelity.warnings.is_empty() { "" } else { "*" };
+        let [was, is] = fidelity.cpus;
+        let in_order = fidelity.order.and_then(|order| order.share());
+        table.push(vec![
+            format!("{}{mark}", fidelity.name).into(),
+            if was == is { was.to_string().into() } else { format!("{was} > {is}").into() },
+            change(fidelity.duration_ns[0], fidelity.duration_ns[1]).into(),
+            change(a.run_delay.sum_ns(), b.run_delay.sum_ns()).into(),
+            ks_text(fidelity.all.run_delay_ks(fidelity.grain_ns)).into(),
+            ks_text(fidelity.all.wakeup_latency_ks(fidelity.grain_ns)).into(),
+            change(a.voluntary, b.voluntary).into(),
+            change(a.preempted, b.preempted).into(),
+            fidelity.skipped_blocks.into(),
+            in_order.map_or("-".to_string(), |share| format!("{:.1}", 100.0 * share)).into(),
+            taken_away(&fidelity.variants).map_or("-", |cause| cause.name()).into(),
+        ]);
+    }
+    table
+}
+
+fn one(page: &mut Page, fidelity: &Fidelity) {
+    page.section(&fidelity.name, &fidelity.name);
+    let [recorded, replayed] = fidelity.cpus;
+    page.note(&format!(
+        "{} on {recorded} CPUs, beside {} on {replayed}.",
+        fidelity.recorded_sched, fidelity.sched
+    ));
+    fidelity.warnings.iter().for_each(|warning| page.warning(warning));
+    page.beside(|page| drawings(page, &fidelity.all, fidelity.grain_ns));
+    page.note(&format!(
+        "Share of waits that are at most so long. Waits of up to {} count as equal: so long the \
+         recorded kernel took from a wakeup to the \
+         switch on an idle CPU, and the simulated one takes no time.",
+        time(fidelity.grain_ns)
+    ));
+    page.grid(&pair_table(&fidelity.all, fidelity));
+    if let Some(order) = fidelity.order
+        && let Some(share) = order.share()
+    {
+        let (share, pairs) = (100.0 * share, count(order.pairs));
+        page.note(&format!(
+            "{share:.1} % of {pairs} pairs of wakeups come in the order in which they were recorded."
+        ));
+    }
+    if !fidelity.variants.is_empty() {
+        page.part("Causes taken away");
+        page.grid(&causes(fidelity));
+        page.note(&match taken_away(&fidelity.variants) {
+            Some(cause) => format!("The cause is {}: {}.", cause.name(), cause.explanation()),
+            None => "No cause was found this way.".to_string(),
+        });
+    }
+    page.part("Tasks, what differs most first");
+    page.grid(&tasks(fidelity));
+    let drawn =
+        fidelity.tasks.iter().filter(|pair| pair.is_known() && pair.weight_ns() > 0).take(TASKS_DRAWN);
+    for pair in drawn {
+        page.fold(&pair.label, false, |page| {
+            page.beside(|page| drawings(page, pair, fidelity.grain_ns));
+            page.grid(&pair_table(pair, fidelity));
+        });
+    }
+}
+
+/// Recorded and replayed waits, one over the other.
+fn drawings(page: &mut Page, pair: &Pair, grain_ns: u64) {
+    let [a, b] = &pair.sides;
+    let charts =
+        [("run delay", &a.run_delay, &b.run_delay), ("wakeup latency", &a.wakeup_latency, &b.wakeup_latency)];
+    for (what, recorded, replayed) in charts {
+        if recorded.count() == 0 && replayed.count() == 0 {
+            continue;
+        }
+        let chart = Chart {
+            title: format!("{}: {what}", pair.label),
+            x_label: "wait".into(),
+            y_label: "share of waits".into(),
+            x_scale: Scale::Log,
+            x_unit: Unit::TimeNs,
+            y_unit: Unit::Part,
+            y_holds: vec![0.0, 1.0],
+            series: vec![
+                Series::new("recorded", curve(recorded, grain_ns), Style::BroadSteps),
+                Series::new("replayed", curve(replayed, grain_ns), Style::Steps),
+            ],
+            size: (560.0, 320.0),
+            ..Chart::default()
+        };
+        page.svg(&chart.svg());
+    }
+}
+
+/// Points of the distribution function: at most some 200.
+fn curve(d: &Distribution, grain_ns: u64) -> Vec<(f64, f64)> {
+    if d.count() == 0 {
+        return Vec::new();
+    }
+    let mut points = vec![(grain_ns.max(1) as f64, 0.0)];
+    let (mut seen, mut drawn) = (0u64, 0.0);
+    d.for_each_bucket(|_, last, number| {
+        seen += number;
+        let share = seen as f64 / d.count() as f64;
+        if share - drawn >= 0.005 || seen == d.count() {
+            points.push((last.max(grain_ns).max(1) as f64, share));
+            drawn = share;
+        }
+    });
+    points
+}
+
+fn pair_table(pair: &Pair, fidelity: &Fidelity) -> Grid {
+    let head = ["", "statistic", "recorded", "replayed", "change", "K-S"].map(Cell::text).to_vec();
+    let mut grid = Grid { head, rows: Vec::new() };
+    if pair.task.is_none() {
+        let [a, b] = fidelity.duration_ns;
+        grid.rows.push(line("duration", "", time(a), time(b), change(a, b), String::new()));
+    }
+    for (name, statistic, a, b, unit) in rows(pair) {
+        let ks = match (name, statistic) {
+            ("run_delay", "sum") => ks_text(pair.run_delay_ks(fidelity.grain_ns)),
+            ("wakeup_latency", "sum") => ks_text(pair.wakeup_latency_ks(fidelity.grain_ns)),
+            _ => String::new(),
+        };
+        let value = |n: u64| if unit == "ns" { time(n) } else { count(n) };
+        grid.rows.push(line(&name.replace('_', " "), statistic, value(a), value(b), change(a, b), ks));
+    }
+    if pair.task.is_none() {
+        let (skipped, gained) = (count(fidelity.skipped_blocks), count(fidelity.gained_blocks));
+        grid.rows.push(line("blocks skipped", "", String::new(), skipped, String::new(), String::new()));
+        grid.rows.push(line("blocks gained", "", String::new(), gained, String::new(), String::new()));
+    }
+    grid
+}
+
+fn line(name: &str, statistic: &str, a: String, b: String, change: String, ks: String) -> Vec<Cell> {
+    let numbers = [a, b, change, ks].map(Cell::number);
+    [Cell::text(name), Cell::text(statistic)].into_iter().chain(numbers).collect()
+}
+
+fn causes(fidelity: &Fidelity) -> Grid {
+    let head =
+        ["taken away", "run delay", "voluntary", "preempted", "K-S", "distance"].map(Cell::text).to_vec();
+    let row = |variant: &super::Variant| {
+        let [a, b] = &variant.all.sides;
+        let what = variant.without.map_or("nothing: the replay as it is", |cause| cause.without());
+        vec![
+            Cell::text(what),
+            Cell::number(change(a.run_delay.sum_ns(), b.run_delay.sum_ns())),
+            Cell::number(change(a.voluntary, b.voluntary)),
+            Cell::number(change(a.preempted, b.preempted)),
+            Cell::number(ks_text(variant.all.run_delay_ks(fidelity.grain_ns))),
+            Cell::number(format!("{:.3}", variant.distance)),
+        ]
+    };
+    Grid { head, rows: fidelity.variants.iter().map(row).collect() }
+}
+
+fn tasks(fidelity: &Fidelity) -> Grid {
+    let head = [
+        "task",
+        "run delay recorded",
+        "replayed",
+        "change",
+        "K-S",
+        "switches recorded",
+        "replayed",
+        "first difference",
+    ];
+    let row = |pair: &Pair| {
+        let [a, b] = &pair.sides;
+        let (was, is) = (a.run_delay.sum_ns(), b.run_delay.sum_ns());
+        vec![
+            Cell::text(&pair.label),
+            Cell::number(if pair.is_known() { time(was) } else { "unknown".to_string() }),
+            Cell::number(time(is)),
+            Cell::number(if pair.is_known() { change(was, is) } else { "unknown".to_string() }),
+            Cell::number(ks_text(pair.run_delay_ks(fidelity.grain_ns).filter(|_| pair.is_known()))),
+            Cell::number(count(a.voluntary + a.preempted)),
+            Cell::number(count(b.voluntary + b.preempted)),
+            Cell::text(pair.first.as_ref().map(|first| first.text()).unwrap_or_default()),
+        ]
+    };
+    let rows = fidelity.tasks.iter().take(TASKS_SHOWN).map(row).collect();
+    Grid { head: head.map(Cell::text).to_vec(), rows }
+}

@@ -1,0 +1,259 @@
+//! Fidelity on a terminal and as JSON.
+
+use super::{Fidelity, Figures, Pair, taken_away};
+use schedlab_instruments::Distribution;
+use schedlab_report::units::{count, time};
+use schedlab_report::{Style, clip, wrapped};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// Tasks shown.
+const TASKS_SHOWN: usize = 8;
+
+/// `+3.1 %`; `-` where there was nothing.
+pub(super) fn change(recorded: u64, replayed: u64) -> String {
+    match recorded {
+        0 if replayed == 0 => "same".to_string(),
+        0 => "new".to_string(),
+        _ => format!("{:+.1} %", 100.0 * (replayed as f64 - recorded as f64) / recorded as f64),
+    }
+}
+
+pub(super) fn ks_text(ks: Option<f64>) -> String {
+    ks.map_or("-".to_string(), |ks| format!("{ks:.3}"))
+}
+
+/// A quantity of a pair: name, recorded, replayed, as text or as a number.
+type Row = (&'static str, &'static str, u64, u64, &'static str);
+
+/// The rows of a pair: quantity, statistic, recorded, replayed, unit.
+pub(super) fn rows(pair: &Pair) -> Vec<Row> {
+    let [a, b] = &pair.sides;
+    let mut rows = vec![("cpu", "sum", a.cpu_ns, b.cpu_ns, "ns")];
+    let waits: [(&str, fn(&Figures) -> &Distribution); 2] =
+        [("run_delay", |f| &f.run_delay), ("wakeup_latency", |f| &f.wakeup_latency)];
+    for (name, of) in waits {
+        let (a, b) = (of(a), of(b));
+        rows.push((name, "sum", a.sum_ns(), b.sum_ns(), "ns"));
+        for (statistic, per_mille) in [("p50", 500), ("p90", 900), ("p99", 990)] {
+            rows.push((name, statistic, a.percentile_ns(per_mille), b.percentile_ns(per_mille), "ns"));
+        }
+        rows.push((name, "max", a.max_ns(), b.max_ns(), "ns"));
+    }
+    rows.push(("switches_voluntary", "sum", a.voluntary, b.voluntary, "count"));
+    rows.push(("switches_preempted", "sum", a.preempted, b.preempted, "count"));
+    rows.push(("migrations", "sum", a.migrations, b.migrations, "count"));
+    rows
+}
+
+/// Lines of at most 100 columns.
+pub fn terminal(fidelity: &Fidelity, style: Style) -> String {
+    let mut text = String::new();
+    let [recorded, replayed] = fidelity.cpus;
+    let _ = writeln!(
+        text,
+        "\n{}",
+        style.bold(&format!(
+            "{} · recorded on {recorded} CPUs, replayed on {replayed}",
+            clip(&fidelity.name, 40)
+        ))
+    );
+    let _ = writeln!(
+        text,
+        "{}",
+        style.dim(&clip(&format!("{} beside {}", fidelity.recorded_sched, fidelity.sched), 100))
+    );
+    for warning in &fidelity.warnings {
+        wrapped(&mut text, &format!("warning: {warning}"));
+    }
+    let head =
+        format!("{:<28} {:>14} {:>14} {:>10} {:>8}", "all tasks", "recorded", "replayed", "change", "K-S");
+    let _ = writeln!(text, "\n{}", style.dim(&head));
+    let [a, b] = fidelity.duration_ns;
+    let _ = writeln!(text, "{:<28} {:>14} {:>14} {:>10}", "duration", time(a), time(b), change(a, b));
+    for (name, statistic, a, b, unit) in rows(&fidelity.all) {
+        let ks = match (name, statistic) {
+            ("run_delay", "sum") => ks_text(fidelity.all.run_delay_ks(fidelity.grain_ns)),
+            ("wakeup_latency", "sum") => ks_text(fidelity.all.wakeup_latency_ks(fidelity.grain_ns)),
+            _ => String::new(),
+        };
+        let label = match statistic {
+            "sum" => name.replace('_', " "),
+            _ => format!("{:>12}", statistic),
+        };
+        let value = |n: u64| if unit == "ns" { time(n) } else { count(n) };
+        let _ = writeln!(
+            text,
+            "{}",
+            format!("{label:<28} {:>14} {:>14} {:>10} {ks:>8}", value(a), value(b), change(a, b)).trim_end()
+        );
+    }
+    let _ = writeln!(text, "{:<28} {:>14} {:>14}", "blocks skipped", "", count(fidelity.skipped_blocks));
+    let _ = writeln!(text, "{:<28} {:>14} {:>14}", "blocks gained", "", count(fidelity.gained_blocks));
+    if let Some(order) = fidelity.order
+        && let Some(share) = order.share()
+    {
+        let share = format!("{:.1} %", 100.0 * share);
+        let of = format!("of {} pairs", count(order.pairs));
+        let _ = writeln!(text, "{:<28} {:>14} {share:>14}  {of}", "wakeup pairs in order", "");
+    }
+    tasks(&mut text, fidelity, style);
+    causes(&mut text, fidelity, style);
+    notes(&mut text, fidelity, style);
+    text
+}
+
+fn tasks(text: &mut String, fidelity: &Fidelity, style: Style) {
+    let shown =
+        fidelity.tasks.iter().filter(|pair| pair.is_known() && pair.weight_ns() > 0).take(TASKS_SHOWN);
+    let shown: Vec<&Pair> = shown.collect();
+    if shown.is_empty() {
+        return;
+    }
+    let head = format!(
+        "{:<28} {:>14} {:>14} {:>10} {:>8}",
+        "what differs most: run delay", "recorded", "replayed", "change", "K-S"
+    );
+    let _ = writeln!(text, "\n{}", style.dim(&head));
+    for pair in shown {
+        let [a, b] = [&pair.sides[0], &pair.sides[1]].map(|figures| figures.run_delay.sum_ns());
+        let _ = writeln!(
+            text,
+            "{:<28} {:>14} {:>14} {:>10} {:>8}",
+            clip(&pair.label, 28),
+            time(a),
+            time(b),
+            change(a, b),
+            ks_text(pair.run_delay_ks(fidelity.grain_ns))
+        );
+        if let Some(first) = &pair.first {
+            wrapped(text, &format!("  differs {}", first.text()));
+        }
+    }
+}
+
+fn causes(text: &mut String, fidelity: &Fidelity, style: Style) {
+    if fidelity.variants.is_empty() {
+        return;
+    }
+    let head = format!(
+        "{:<34} {:>10} {:>11} {:>11} {:>8} {:>9}",
+        "taken away", "run delay", "voluntary", "preempted", "K-S", "distance"
+    );
+    let _ = writeln!(text, "\n{}", style.dim(&head));
+    for variant in &fidelity.variants {
+        let what = variant.without.map_or("nothing: the replay as it is", |cause| cause.without());
+        let [a, b] = &variant.all.sides;
+        let _ = writeln!(
+            text,
+            "{what:<34} {:>10} {:>11} {:>11} {:>8} {:>9.3}",
+            change(a.run_delay.sum_ns(), b.run_delay.sum_ns()),
+            change(a.voluntary, b.voluntary),
+            change(a.preempted, b.preempted),
+            ks_text(variant.all.run_delay_ks(fidelity.grain_ns)),
+            variant.distance
+        );
+    }
+    match taken_away(&fidelity.variants) {
+        Some(cause) => wrapped(text, &format!("the cause is {}: {}", cause.name(), cause.explanation())),
+        None => wrapped(
+            text,
+            "no cause was found this way: taking any of these away leaves at least nine tenths of the difference",
+        ),
+    }
+}
+
+fn notes(text: &mut String, fidelity: &Fidelity, style: Style) {
+    let _ = writeln!(text, "\n{}", style.dim("notes"));
+    wrapped(
+        text,
+        &format!(
+            "K-S: largest difference of the two distributions of waits, 0 to 1; waits of up to {} count \
+             as equal: so long the recorded \
+             kernel took from a wakeup to the switch on an idle CPU (9 of 10), and the simulated one takes no time",
+            time(fidelity.grain_ns)
+        ),
+    );
+    wrapped(
+        text,
+        "distance: mean of the relative differences of run delay, voluntary and forced switches, and of both K-S; \
+         0: alike",
+    );
+    if fidelity.unknown > 0 {
+        let number = count(fidelity.unknown as u64);
+        wrapped(
+            text,
+            &format!(
+                "{number} tasks are unknown, for the recorder did not see all of them; they are in no sum"
+            ),
+        );
+    }
+    let [a, b] = fidelity.unmatched;
+    if a + b > 0 {
+        wrapped(
+            text,
+            &format!(
+                "{a} tasks are in the recording only (seen in part, or the scheduler's own), {b} in the replay only"
+            ),
+        );
+    }
+}
+
+/// The result for scripts: `quantities` has a row per task and statistic, over all tasks first.
+pub fn json(fidelity: &Fidelity) -> Value {
+    let mut quantities = vec![json!({
+        "task": null, "name": "duration", "statistic": "max", "unit": "ns", "ks": null,
+        "recorded": fidelity.duration_ns[0], "replayed": fidelity.duration_ns[1],
+    })];
+    for pair in std::iter::once(&fidelity.all).chain(&fidelity.tasks) {
+        for (name, statistic, recorded, replayed, unit) in rows(pair) {
+            let known = pair.is_known() || name == "cpu";
+            let ks = match name {
+                "run_delay" => pair.run_delay_ks(fidelity.grain_ns),
+                "wakeup_latency" => pair.wakeup_latency_ks(fidelity.grain_ns),
+                _ => None,
+            };
+            quantities.push(json!({
+                "task": pair.task, "label": pair.label, "name": name, "statistic": statistic, "unit": unit,
+                "recorded": known.then_some(recorded), "replayed": replayed, "ks": ks.filter(|_| known),
+            }));
+        }
+    }
+    let variants = fidelity.variants.iter().map(|variant| {
+        let [a, b] = &variant.all.sides;
+        json!({
+            "without": variant.without.map(|cause| cause.name()),
+            "distance": variant.distance,
+            "run_delay_ns": [a.run_delay.sum_ns(), b.run_delay.sum_ns()],
+            "switches_voluntary": [a.voluntary, b.voluntary],
+            "switches_preempted": [a.preempted, b.preempted],
+            "ks": variant.all.run_delay_ks(fidelity.grain_ns),
+        })
+    });
+    let first = fidelity.tasks.iter().filter_map(|pair| {
+        let first = pair.first.as_ref()?;
+        Some(json!({"task": pair.task, "label": pair.label, "stops_in_common": first.common, "text": first.text()}))
+    });
+    json!({
+        "schema": 1,
+        "workload": fidelity.name,
+        "recorded_sched": fidelity.recorded_sched,
+        "sched": fidelity.sched,
+        "cpus": {"recorded": fidelity.cpus[0], "replayed": fidelity.cpus[1]},
+        "grain_ns": fidelity.grain_ns,
+        "distance": fidelity.all.distance(fidelity.grain_ns),
+        "skipped_blocks": fidelity.skipped_blocks,
+        "gained_blocks": fidelity.gained_blocks,
+        "wakeup_pairs": fidelity.order.map(|order| json!({
+            "pairs": order.pairs, "in_order": order.in_order, "recorded": order.wakeups[0],
+            "replayed": order.wakeups[1],
+        })),
+        "unknown_tasks": fidelity.unknown,
+        "unmatched_tasks": {"recorded": fidelity.unmatched[0], "replayed": fidelity.unmatched[1]},
+        "cause": taken_away(&fidelity.variants).map(|cause| cause.name()),
+        "taken_away": variants.collect::<Vec<_>>(),
+        "first_differences": first.collect::<Vec<_>>(),
+        "warnings": fidelity.warnings,
+        "quantities": quantities,
+    })
+}

@@ -1,0 +1,110 @@
+use super::*;
+use schedlab_instruments::summarize_seen;
+use schedlab_log::{MemLog, TextLog};
+use std::path::Path;
+
+fn log(tasks: &[&str], duration_ms: u64, lines: &str) -> MemLog {
+    let mut text = format!(
+        "# schedlab log 1\n# sched \"x\"\n# sched_version \"1\"\n# cpus 1\n# hz 250\n# duration_ns {}\n",
+        duration_ms * 1_000_000
+    );
+    for (row, name) in tasks.iter().enumerate() {
+        text += &format!("# task t{row} pid={} policy=normal nice=0 name=\"{name}\"\n", row + 11);
+    }
+    text += lines;
+    text += &format!("# end {}\n", lines.lines().count());
+    TextLog::parse(&text, Path::new("drawn")).unwrap()
+}
+
+fn side(log: &MemLog) -> Side {
+    Side::of(log, &summarize_seen(log).unwrap(), |_| true).unwrap()
+}
+
+// ms        0    1    2    3    4
+// recorded  A    A|sleeps  B    B       A wakes B at 1; B waits 1 ms (to 2), runs, is preempted by nobody
+// replayed  A    A    A|sleeps  B       B waits 2 ms
+const RECORDED: &str = "0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n\
+                        1000000 cpu0 waking t1 by t0\n1000000 cpu0 wakeup t1 cpu0\n\
+                        2000000 cpu0 switch t0 sleeping -> t1\n4000000 cpu0 switch t1 dead -> idle\n";
+const REPLAYED: &str = "0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n\
+                        1000000 cpu0 waking t1 by t0\n1000000 cpu0 wakeup t1 cpu0\n\
+                        3000000 cpu0 switch t0 preempted -> t1\n4000000 cpu0 switch t1 dead -> idle\n";
+
+#[test]
+fn a_replay_is_laid_beside_its_recording() {
+    let (a, b) = (log(&["a", "b"], 5, RECORDED), log(&["a", "b"], 5, REPLAYED));
+    let mut fidelity = Fidelity::of(&side(&a), &side(&b), MatchBy::Pid, 0);
+    let waits = [0, 1].map(|which: usize| fidelity.all.sides[which].run_delay.sum_ns());
+    assert_eq!(waits, [1_000_000, 4_000_000], "B waits 1 and 2 ms, A 2 ms more when preempted");
+    assert_eq!(fidelity.tasks[0].label, "a (11)", "differs most, by 2 ms");
+    let rows: Vec<[u32; 2]> = fidelity.tasks.iter().map(|pair| [pair.task.unwrap(); 2]).collect();
+    let found = first_stop_differences([&a, &b], &rows).unwrap();
+    let first = found[0].as_ref().expect("A blocks in one and is preempted in the other");
+    assert_eq!(first.common, 0);
+    assert_eq!(
+        first.text(),
+        "after 0 stops: recorded blocks at 2.00 ms on cpu0; replayed preempted at 3.00 ms on cpu0"
+    );
+    assert_eq!(found[1], None, "B exits in both");
+    fidelity.order = Some(wakeup_order(&a, &b).unwrap());
+    assert_eq!(fidelity.order.unwrap().wakeups, [1, 1]);
+    let same = Fidelity::of(&side(&a), &side(&a), MatchBy::Pid, 0);
+    assert_eq!((same.all.distance(0), same.all.run_delay_ks(0)), (0.0, Some(0.0)));
+    assert!(fidelity.all.distance(0) > 0.3, "{}", fidelity.all.distance(0));
+    let text = terminal(&fidelity, schedlab_report::Style::PLAIN);
+    assert!(text.contains("run delay") && text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(page("x", &[fidelity.clone()]).contains("<svg"));
+    assert_eq!(json(&fidelity)["quantities"][1]["name"], "cpu");
+}
+
+/// The drawing of the module `order`.
+#[test]
+fn wakeups_that_swap_places_are_seen() {
+    let lines = |order: [(u32, u32); 4]| {
+        let mut text = String::from("0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n");
+        for (us, (waker, sleeper)) in (1..).zip(order) {
+            text +=
+                &format!("{us}000 cpu0 waking t{sleeper} by t{waker}\n{us}000 cpu0 wakeup t{sleeper} cpu0\n");
+        }
+        text
+    };
+    let (ab, cd) = ((0, 1), (2, 3));
+    let names = ["a", "b", "c", "d"];
+    let recorded = log(&names, 1, &lines([ab, cd, ab, cd]));
+    let replayed = log(&names, 1, &lines([ab, ab, cd, cd]));
+    let order = wakeup_order(&recorded, &replayed).unwrap();
+    assert_eq!((order.pairs, order.in_order), (3, 2));
+    assert_eq!(wakeup_order(&recorded, &recorded).unwrap().share(), Some(1.0));
+}
+
+/// 20 us from the wakeup to the switch on an idle CPU are the kernel's: that is the grain, under which waits are equal.
+#[test]
+fn what_the_kernel_itself_takes_is_no_difference() {
+    let woken = |us: u64| {
+        format!(
+            "1000000 cpu0 wakeup t0 cpu0\n{} cpu0 switch idle -> t0\n2000000 cpu0 switch t0 sleeping -> idle\n",
+            1_000_000 + us * 1000
+        )
+    };
+    let (a, b) = (log(&["a"], 3, &woken(20)), log(&["a"], 3, &woken(0)));
+    let grain_ns = exit_of_idle_ns(&a).unwrap();
+    assert_eq!(grain_ns, 20_000);
+    let fidelity = Fidelity::of(&side(&a), &side(&b), MatchBy::Pid, grain_ns);
+    assert_eq!(
+        (fidelity.all.wakeup_latency_ks(0), fidelity.all.wakeup_latency_ks(grain_ns)),
+        (Some(1.0), Some(0.0))
+    );
+}
+
+#[test]
+fn a_cause_counts_if_more_goes_with_it_than_chance_takes() {
+    let (a, b) = (log(&["a", "b"], 5, RECORDED), log(&["a", "b"], 5, REPLAYED));
+    let all = Fidelity::of(&side(&a), &side(&b), MatchBy::Pid, 0).all;
+    let variant = |without, distance| Variant { without, all: all.clone(), distance };
+    let plain = variant(None, 0.5);
+    let messages = variant(Some(Cause::Messages), 0.2);
+    assert_eq!(taken_away(&[plain.clone(), messages.clone()]), Some(Cause::Messages));
+    assert_eq!(taken_away(&[plain.clone(), variant(Some(Cause::Costs), 0.48)]), None);
+    let chance = variant(Some(Cause::Chance), 0.1);
+    assert_eq!(taken_away(&[plain, messages, chance]), Some(Cause::Chance));
+}

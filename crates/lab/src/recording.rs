@@ -1,0 +1,130 @@
+//! A recording as it happened: found at a path, read, and judged for what it is worth as a measurement.
+
+use crate::failure::{Fails, FailureKind};
+use crate::load::title;
+use crate::progress::Progress;
+use schedlab_convert::{Recorded, RecordedError, recorded_log};
+use schedlab_instruments::{LogProblem, Owner, WaitedFor, waited_for};
+use schedlab_log::Log;
+use schedlab_trace::Mode;
+use schedlab_workload::{Loaded as Found, TraceFormat};
+use std::path::{Path, PathBuf};
+
+/// A recording, and what is known of how it was made.
+pub struct Recording {
+    /// The file.
+    pub path: PathBuf,
+    /// For titles: the file's name, or its folder's.
+    pub name: String,
+    /// Its format.
+    pub format: TraceFormat,
+    /// The schedule and its facts.
+    pub recorded: Recorded,
+    /// Whose CPU the program's tasks waited for; `None`: which tasks are the program's is not known.
+    pub waited_for: Option<WaitedFor>,
+}
+
+/// A path that leads to no recording that can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// There is nothing of the kind, or it is damaged.
+    #[error(transparent)]
+    File(#[from] schedlab_workload::LoadError),
+    /// It cannot be read as a schedule.
+    #[error(transparent)]
+    Recorded(#[from] RecordedError),
+    /// A workload, a mix, a description: nothing that has happened.
+    #[error(
+        "{}: this is {found}, not a recording: nothing has happened yet; 'schedlab run' makes it happen", path.display()
+    )]
+    NotRecorded {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
+    /// The schedule contradicts itself.
+    #[error("{}: {problem}", path.display())]
+    Contradicts {
+        /// The file.
+        path: PathBuf,
+        /// Where and how.
+        problem: LogProblem,
+    },
+}
+
+impl Fails for RecordingError {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Input
+    }
+}
+
+/// More than this share of the program's waiting for CPUs that others had is no property of the program.
+const CONTENDED_SHARE: f64 = 0.10;
+/// Less waiting than this is none, whoever it was for.
+const CONTENDED_NS: u64 = 1_000_000;
+
+impl Recording {
+    /// Whether others took part: more than a tenth of the program's waiting was for CPUs that they had.
+    /// `None`: not known.
+    pub fn is_contended(&self) -> Option<bool> {
+        let waited = self.waited_for?;
+        Some(waited.others_ns() > CONTENDED_NS && waited.others_share() > CONTENDED_SHARE)
+    }
+
+    /// What to know before the figures are taken for the program's own: a sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if let (Some(waited), Some(true)) = (self.waited_for, self.is_contended()) {
+            warnings.push(format!(
+                "the recording machine was contended: {:.0} % of the program's waiting ({:.1} of {:.1} ms) \
+                 was for CPUs that others had; its delays are not the program's own",
+                100.0 * waited.others_share(),
+                waited.others_ns() as f64 * 1e-6,
+                waited.total_ns() as f64 * 1e-6
+            ));
+        }
+        let (events, places) = self.recorded.lost;
+        if places > 0 {
+            let counted = if events > 0 { format!("at least {events} events") } else { "events".to_string() };
+            warnings.push(format!(
+                "the recording lost {counted} in {places} places; what happened there is unknown \
+                 (record again with a larger --buffer-kib)"
+            ));
+        }
+        warnings
+    }
+}
+
+/// Reads the recording at a path: a file, or a folder with one.
+///
+/// # Errors
+/// There is none, or it is damaged (with [`Mode::Lenient`] what is damaged is left out).
+pub fn load_recording(path: &Path, mode: Mode, progress: &dyn Progress) -> Result<Recording, RecordingError> {
+    let name = title(path);
+    let not = |path: PathBuf, found| RecordingError::NotRecorded { path, found };
+    let (path, format) = match schedlab_workload::load(path)? {
+        Found::Trace { path, format: TraceFormat::RtApp } => {
+            return Err(not(path, "a description for rt-app"));
+        }
+        Found::Trace { path, format } => (path, format),
+        Found::Workload { path, .. } => return Err(not(path, "a workload")),
+        Found::Mix { path } => return Err(not(path, "a mix of workloads")),
+    };
+    let step = progress.step(format!("reading {}", path.display()));
+    let recorded = recorded_log(&path, mode, |events| {
+        step.progress(format!("reading {}: {events} events", path.display()));
+    })?;
+    let owners = recorded.whose.program.as_ref().map(|program| {
+        let owner = |(is_program, is_kernel): (&bool, &bool)| match (is_program, is_kernel) {
+            (_, true) => Owner::Kernel,
+            (true, _) => Owner::Program,
+            (false, false) => Owner::Stranger,
+        };
+        program.iter().zip(&recorded.whose.kernel).map(owner).collect::<Vec<_>>()
+    });
+    let waited = owners.map(|owners| waited_for(&recorded.log, &owners)).transpose();
+    let waited_for = waited.map_err(|problem| RecordingError::Contradicts { path: path.clone(), problem })?;
+    debug_assert_eq!(recorded.log.header().tasks.len(), recorded.whose.kernel.len());
+    Ok(Recording { path, name, format, recorded, waited_for })
+}
