@@ -1,4 +1,5 @@
-//! Who waits at which object, and who is let on by what a task does there? The rules of `docs/objects.md`, without time or CPUs.
+//! Who waits at which object, and who is let on by what a task does there? The rules of `docs/objects.md`, without
+//! time or CPUs.
 //!
 //! ```text
 //! channel of 2                     r: RECV 1                 nothing there: r stands in line, Did::Sleeps
@@ -7,12 +8,13 @@
 //!                                  s: SEND 1                 no room: s stands in line, Did::Sleeps
 //! ```
 //!
-//! Whoever must wait stands in line and is served in that order; who serves him wakes him, and his operation is done then. (Two wake before
-//! the operation is done: a mutex whose holders compete, and a signal, after which the mutex is still to be had. Those try again.)
+//! Whoever must wait stands in line and is served in that order; who serves him wakes him, and his operation is done
+//! then. (Two wake before the operation is done: a mutex whose holders compete, and a signal, after which the mutex
+//! is still to be had. Those try again.)
 //!
-//! A task may have to wake several, and to sleep itself after that. It does one at a time: [`Objects::operate`] is called again, until the
-//! answer says that the step is over. Meanwhile others may run, who find it in line although it does not sleep yet; what they hand it, it
-//! finds when it comes to sleep.
+//! A task may have to wake several, and to sleep itself after that. It does one at a time: [`Objects::operate`] is
+//! called again, until the answer says that the step is over. Meanwhile others may run, who find it in line although
+//! it does not sleep yet; what they hand it, it finds when it comes to sleep.
 
 use schedlab_units::{Span, TaskId};
 use schedlab_workload::{ALL, Handover, Late, Object, ObjectId, ObjectKind, ObjectOp, Recorded};
@@ -258,7 +260,8 @@ impl Objects {
         (visit.stage, visit.object) = (Stage::InLine, id);
     }
 
-    /// `by` lets a task on that was taken out of its line; it is woken if it sleeps. `then`: [`Stage::Begins`] if its operation is over.
+    /// `by` lets a task on that was taken out of its line; it is woken if it sleeps. `then`: [`Stage::Begins`] if its
+    /// operation is over.
     fn serve(&mut self, by: TaskId, task: TaskId, then: Stage) {
         let visit = &mut self.visits[task.index()];
         if visit.stage == Stage::Asleep {
@@ -282,6 +285,15 @@ impl Objects {
         if stand.line.is_empty() && stand.senders.is_empty() && stand.room() >= amount.into() {
             stand.level += u64::from(amount);
             return;
+        }
+        // what most sends meet: one who waits for just this
+        if stand.line.len() == 1 && stand.level == 0 && stand.senders.is_empty() {
+            let first = stand.line[0];
+            if self.visits[first.index()].left == amount {
+                stand.line.clear();
+                self.serve(task, first, Stage::Begins);
+                return;
+            }
         }
         // nobody comes before those who wait for room
         let room = if stand.senders.is_empty() { stand.room() } else { 0 };
@@ -307,8 +319,11 @@ impl Objects {
             return;
         }
         self.visits[task.index()].left = amount;
+        let is_empty = stand.level == 0 && stand.senders.is_empty();
         self.stand_in_line(task, id);
-        self.settle(task, id);
+        if !is_empty {
+            self.settle(task, id);
+        }
     }
 
     /// Serves receivers and senders, in order, until nothing more moves.

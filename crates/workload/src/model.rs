@@ -292,8 +292,8 @@ impl EventKind {
     pub fn is_instant(&self) -> bool {
         matches!(self, EventKind::Wakeup(Wakeup::External { source, .. }) if source.is_instant())
     }
-    /// The version of both forms on disk that knows it: 2 for timers set for an instant, 3 for wakeups by what only a recording tells, 4 for
-    /// what happens at objects.
+    /// The version of both forms on disk that knows it: 2 for timers set for an instant, 3 for wakeups by what only a
+    /// recording tells, 4 for what happens at objects.
     #[inline]
     pub fn version(&self) -> u32 {
         match self {

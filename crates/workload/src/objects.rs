@@ -1,13 +1,14 @@
-//! What do tasks wait for, if not for a clock or for one certain event of another task? For each other, by way of objects.
+//! What do tasks wait for, if not for a clock or for one certain event of another task? For each other, by way of
+//! objects.
 //!
 //! ```text
-//! OBJECT pipe channel capacity=2        writer  S S S-----S        puts 1 in each time; the third time there is no room: it waits
+//! OBJECT pipe channel capacity=2        writer  S S S-----S        puts 1 in each time; the third time it must wait
 //!                                       reader  ..R.....R.R        takes 1 out each time; what is taken makes room
 //! ```
 //!
-//! A recorded BLOCK waits for one recorded WAKEUP, whatever has happened meanwhile. A task at an object waits *if the object says so*: a
-//! reader that finds its pipe full goes on, one that comes too early sleeps. So blocks are lost and gained as they would be.
-//! `docs/objects.md` has the rules, one by one; [`ObjectOp`] names the operations.
+//! A recorded BLOCK waits for one recorded WAKEUP, whatever has happened meanwhile. A task at an object waits *if the
+//! object says so*: a reader that finds its pipe full goes on, one that comes too early sleeps. So blocks are lost
+//! and gained as they would be. `docs/objects.md` has the rules, one by one; [`ObjectOp`] names the operations.
 
 use crate::{EventKind, Workload};
 use schedlab_units::Span;
@@ -26,8 +27,8 @@ pub struct Object {
     pub kind: ObjectKind,
     /// How it wakes: as the kernel does for this kind of thing.
     pub wakes: Wakes,
-    /// Out of use from the start: nobody waits at it, and nothing that is done at it matters. Tools close the objects of tasks that they
-    /// leave out.
+    /// Out of use from the start: nobody waits at it, and nothing that is done at it matters. Tools close the objects
+    /// of tasks that they leave out.
     pub is_closed: bool,
 }
 
@@ -64,7 +65,8 @@ pub enum ObjectKind {
 /// Who gets a mutex that is let go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Handover {
-    /// Nobody yet: the one who has waited longest is woken and tries again. Another task may come first, as with a futex.
+    /// Nobody yet: the one who has waited longest is woken and tries again. Another task may come first, as with a
+    /// futex.
     #[default]
     Competing,
     /// The one who has waited longest.

@@ -14,7 +14,7 @@ pub enum ObjectFlaw {
     NoName,
     /// Numbers of a channel.
     #[error(
-        "a channel holds 1 or more, starts with no more than that, and lets senders in below it; correct capacity=, start= or low="
+        "a channel holds 1 or more, starts with no more, lets senders in below it; correct capacity=, start=, low="
     )]
     Channel,
     /// Nobody would ever come.

@@ -490,15 +490,13 @@ impl<'m> Assembly<'m> {
             self.group("/");
         }
         overrides::apply(&mut instance, &over, |path| self.groups.get(path).copied().unwrap_or(CgroupId(0)));
-        let objects = self.objects(workload, &named(&part.prefix));
-        let object = |id: ObjectId| objects.get(id.0 as usize).copied().unwrap_or(id);
         // then identifiers: rows, pids, events
-        let rows = self.out.tasks.len() as u32;
-        let row = |id: TaskId| TaskId(id.0 + rows);
         let shift = self.shift(workload);
-        let offset = self.last_eid;
+        let (offset, rows) = (self.last_eid, self.out.tasks.len() as u32);
         let eid = |old: EventId| EventId(offset + numbers.of_event(old));
+        let row = |id: TaskId| TaskId(id.0 + rows);
         let prefix = named(&part.prefix);
+        let objects = self.objects(workload, &prefix);
         for mut task in instance.tasks {
             task.pid = match shift {
                 Some(shift) => task.pid + shift,
@@ -519,7 +517,7 @@ impl<'m> Assembly<'m> {
                 match kind {
                     EventKind::Fork { child, .. } => *child = row(*child),
                     EventKind::Prio { change, .. } => change.target = change.target.map(row),
-                    EventKind::Object { op, .. } => *op = op.mapped(object),
+                    EventKind::Object { op, .. } => *op = op.mapped(|id| objects[id.0 as usize]),
                     EventKind::Wakeup(Wakeup::Dependent { event, task, .. }) => {
                         (*event, *task) = (eid(*event), row(*task));
                     }

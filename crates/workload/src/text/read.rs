@@ -4,7 +4,7 @@ use super::attributes::Attributes;
 use super::error::{TextError, TextProblem};
 use super::lex::{Word, split};
 use super::lines::LineSource;
-use super::objects::Name;
+use super::objects::{Act, Name};
 use super::statement::{
     self, Body, Eid, Event as Line, EventRef, Fault, Init, Instance, Length, Parsed, Pids, Statement, fault,
     is_statement, within,
@@ -331,21 +331,7 @@ impl<'a> Reader<'a> {
                 self.workload.cgroups.push(Cgroup { path, weight, max, cpuset });
                 Ok(())
             }
-            Statement::Object(object) => {
-                let id = ObjectId(self.workload.objects.len() as u32);
-                within(first, self.account.add_bytes(size_of::<Object>() as u64 + object.name.len() as u64))?;
-                if let Some((_, line)) = self.objects.insert(object.name.clone(), (id, number)) {
-                    let expected = format!("object {} is declared on line {line} already", object.name);
-                    return fault(
-                        first,
-                        TextProblem::Declaration,
-                        expected,
-                        "give each object a name of its own",
-                    );
-                }
-                self.workload.objects.push(object);
-                Ok(())
-            }
+            Statement::Object(object) => self.object(object, number, first),
             Statement::Note { key, value } => {
                 if self.workload.notes.contains_key(&key) {
                     let expected = format!("note {key} stands here for the second time");
@@ -363,6 +349,40 @@ impl<'a> Reader<'a> {
                 Ok(())
             }
         }
+    }
+
+    fn object(&mut self, object: Object, number: usize, first: Word<'_>) -> Parsed<()> {
+        let id = ObjectId(self.workload.objects.len() as u32);
+        let bytes = size_of::<Object>() as u64 + object.name.len() as u64;
+        within(first, self.account.add_bytes(bytes))?;
+        if let Some((_, line)) = self.objects.insert(object.name.clone(), (id, number)) {
+            let expected = format!("object {} is declared on line {line} already", object.name);
+            let remedy = "give each object a name of its own";
+            return fault(first, TextProblem::Declaration, expected, remedy);
+        }
+        self.workload.objects.push(object);
+        Ok(())
+    }
+
+    fn at_object(&self, act: &Act, length: Span) -> Parsed<EventKind> {
+        let object = |name: &Name| {
+            self.objects.get(&name.text).map(|(id, _)| *id).ok_or_else(|| {
+                Box::new(Fault {
+                    line: None,
+                    at: name.at,
+                    len: name.len,
+                    problem: TextProblem::Declaration,
+                    expected: format!("no line above declares the object {}", name.text),
+                    remedy: "add an OBJECT line with this name above",
+                })
+            })
+        };
+        let (own, mutex) = (object(&act.object)?, act.mutex.as_ref().map(object).transpose()?);
+        let op = match act.op {
+            ObjectOp::Wait { .. } => ObjectOp::Wait { object: own, mutex: mutex.unwrap_or(own) },
+            op => op.mapped(|_| own),
+        };
+        Ok(EventKind::Object { length, op, recorded: act.recorded })
     }
 
     fn expand(&mut self, item: &Item, iteration: u64) -> Parsed<()> {
@@ -596,26 +616,7 @@ impl<'a> Reader<'a> {
             Body::Yield => EventKind::Yield { length },
             Body::Block => EventKind::Block { length },
             Body::Exit => EventKind::Exit { length },
-            Body::Object(act) => {
-                let object = |name: &Name| {
-                    self.objects.get(&name.text).map(|(id, _)| *id).ok_or_else(|| {
-                        Box::new(Fault {
-                            line: None,
-                            at: name.at,
-                            len: name.len,
-                            problem: TextProblem::Declaration,
-                            expected: format!("no line above declares the object {}", name.text),
-                            remedy: "add an OBJECT line with this name above",
-                        })
-                    })
-                };
-                let (own, mutex) = (object(&act.object)?, act.mutex.as_ref().map(object).transpose()?);
-                let op = match act.op {
-                    ObjectOp::Wait { .. } => ObjectOp::Wait { object: own, mutex: mutex.unwrap_or(own) },
-                    op => op.mapped(|_| own),
-                };
-                EventKind::Object { length, op, recorded: act.recorded }
-            }
+            Body::Object(act) => self.at_object(act, length)?,
             Body::External(source) => EventKind::Wakeup(Wakeup::External { after: length, source: *source }),
             Body::Dependent { event, waker, distance } => {
                 let waker = match waker {

@@ -13,7 +13,8 @@
 //!   Its settings are those that it has by then. A task that runs when the window ends gets a last BLOCK there.
 //! * A wakeup by another task stays one if the place from where it comes lies in the window of that task's own time too; else it
 //!   happens after the recorded time. How many do is counted: the two own times of waker and sleeper drift apart by what they waited.
-//! * Objects are closed, so that nobody waits at them, and counted: how they stand when the window begins depends on the schedule.
+//! * Objects are closed, so that nobody waits at them, and counted: how they stand when the window begins depends on
+//!   the schedule.
 //! * A task that has ended before the window, or comes after it, is left out.
 
 use super::Edit;

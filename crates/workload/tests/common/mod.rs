@@ -201,7 +201,8 @@ fn at_objects(draw: &mut Draw, workload: &Workload, length: Span, kinds: &mut Ve
         return;
     }
     let [channel, lock, condition, barrier, timer, semaphore] = [0, 1, 2, 3, 4, 5].map(ObjectId);
-    let (mutex, amount) = (lock, 1 + draw.below(1 << draw.below(32)) as u32);
+    let bits = draw.below(32);
+    let (mutex, amount) = (lock, 1 + draw.below(1 << bits) as u32);
     let ops = match draw.below(7) {
         0 => vec![ObjectOp::Send { object: channel, amount }],
         1 => vec![ObjectOp::Receive { object: channel, amount }],
