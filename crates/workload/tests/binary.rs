@@ -40,6 +40,7 @@ proptest! {
             writer.task(id, task).unwrap();
         }
         workload.cgroups.iter().for_each(|cgroup| writer.cgroup(cgroup).unwrap());
+        workload.objects.iter().for_each(|object| writer.object(object).unwrap());
         workload.notes.iter().for_each(|(key, value)| writer.note(key, value).unwrap());
         workload.dropped.iter().for_each(|(reason, count)| writer.dropped(reason, *count).unwrap());
         prop_assert_eq!(read_binary(&writer.finish().unwrap()[..]).unwrap(), workload);
