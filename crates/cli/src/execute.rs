@@ -196,6 +196,18 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, differing: &[Differing<'_>]) -> 
     if report.tokens_early > 0 {
         notes.push(format!("{} blocks did not sleep: their wakeup had come already", report.tokens_early));
     }
+    if report.waits_gained + report.waits_skipped > 0 {
+        notes.push(format!(
+            "at objects {} blocks did not sleep that slept in the recording, {} slept that did not",
+            report.waits_skipped, report.waits_gained
+        ));
+    }
+    if report.sends_lost > 0 {
+        notes.push(format!(
+            "{} sends to objects that were closed by then: nothing came of them",
+            report.sends_lost
+        ));
+    }
     if let Some(Differing { task, kernel_ns }) = differing.iter().max_by_key(|d| d.by_ns()) {
         notes.push(format!(
             "the scheduler's own account of CPU time differs from the log's for {} tasks, most for pid {}: {}, in the log {}",

@@ -92,6 +92,11 @@ fn counts(loaded: &Loaded) -> Vec<(&'static str, u64)> {
         }
         task.events.iter().for_each(|event| count(EventKind::name(&event.kind)));
     }
+    let events = loaded.workload.tasks.iter().flat_map(|task| &task.events);
+    let nr_at_objects = events.filter(|event| matches!(event.kind, EventKind::Object { .. })).count() as u64;
+    if nr_at_objects > 0 {
+        counts.push(("OBJECT", nr_at_objects));
+    }
     counts
 }
 

@@ -20,6 +20,13 @@ pub(crate) const MAX_TASKS: usize = 30_000;
 
 /// The bytes of `/program`; task i is to be process `first_pid + i`.
 pub(crate) fn encode(program: &Program, options: &Options, first_pid: u32) -> Result<Vec<u8>, GuestError> {
+    if !program.objects.is_empty() {
+        return Err(GuestError::Unsupported {
+            what: "what tasks wait at".to_string(),
+            value: format!("{} objects (channels, mutexes, ...)", program.objects.len()),
+            expected: "BLOCKs and WAKEUPs alone: the guest has no objects yet".to_string(),
+        });
+    }
     if program.tasks.len() > MAX_TASKS {
         return Err(GuestError::Unsupported {
             what: "the number of tasks".to_string(),
@@ -90,6 +97,7 @@ fn pack(code: Code) -> u64 {
         Code::BlockUntil(ns) => (9, ns),
         Code::BlockGrid(ns) => (10, ns),
         Code::BlockGridRestart(ns) => (11, ns),
+        Code::Object(_) => unreachable!("a workload with objects is refused before"),
     };
     tag << 56 | operand
 }

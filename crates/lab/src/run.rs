@@ -19,14 +19,14 @@ use schedlab_instruments::{LogProblem, Summary, summarize};
 use schedlab_log::{Log, LogError, LogHeader, LogTask, MemLog, RawLog};
 use schedlab_machine::kernel::Kernel;
 use schedlab_machine::native::Native;
-use schedlab_machine::{Machine, Outcome, Program, Setup};
+use schedlab_machine::{Machine, Outcome, Program, Setup, WaitsFor};
 use schedlab_policies::PolicyInfo;
 use schedlab_runner::{
     ChildReport, ExitKind, ExitReport, Request, RunEnd, RunError, RunResult, Scheduler, SchedulerError, Wait,
 };
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
-use schedlab_workload::Workload;
+use schedlab_workload::{ObjectId, Workload};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What ends a run besides a deadlock and misbehaviour, which always do.
@@ -185,10 +185,10 @@ impl Ended {
 pub struct NamedWait {
     /// `task 12 ('make')`
     pub sleeper: String,
-    /// Who should wake it.
-    pub waker: String,
-    /// Before which of the waker's events.
-    pub before_event: u64,
+    /// What for: `task 11 ('cc1'), which wakes it before its event 7`, `channel pipe`.
+    pub waits_for: String,
+    /// Whether that is an object.
+    pub is_at_object: bool,
 }
 
 impl NamedWait {
@@ -197,8 +197,18 @@ impl NamedWait {
             let task = workload.task(TaskId(id));
             format!("task {} ('{}')", task.pid, task.name)
         };
-        let (sleeper, waker) = (name(wait.task), name(wait.waker));
-        NamedWait { sleeper, waker, before_event: wait.before_event }
+        let waits_for = match wait.waits_for {
+            WaitsFor::Event { waker, before_event } => {
+                format!("{}, which wakes it before its event {before_event}", name(waker.0))
+            }
+            WaitsFor::Object { object, owner } => {
+                let it = workload.object(ObjectId(object));
+                let held = owner.map_or(String::new(), |owner| format!(", which {} holds", name(owner.0)));
+                format!("{} {}{held}", it.kind.name(), it.name)
+            }
+        };
+        let is_at_object = matches!(wait.waits_for, WaitsFor::Object { .. });
+        NamedWait { sleeper: name(wait.task), waits_for, is_at_object }
     }
 }
 
@@ -410,15 +420,16 @@ fn deadlock(after: Span, waits: &[NamedWait]) -> String {
         "the workload deadlocks after {after} of simulated time: the {} tasks that are left wait for each other\n",
         waits.len()
     );
-    for NamedWait { sleeper, waker, before_event } in waits.iter().take(SHOWN) {
-        text.push_str(&format!(
-            "  {sleeper} waits for {waker}, which wakes it before its event {before_event}\n"
-        ));
+    for NamedWait { sleeper, waits_for, .. } in waits.iter().take(SHOWN) {
+        text.push_str(&format!("  {sleeper} waits for {waits_for}\n"));
     }
     if waits.len() > SHOWN {
         text.push_str(&format!("  and {} more\n", waits.len() - SHOWN));
     }
     text.push_str("  make one of these wakeups external (deid 0), or correct the event that it depends on");
+    if waits.iter().any(|wait| wait.is_at_object) {
+        text.push_str("; at an object: send, signal or unlock once more, or close it");
+    }
     text
 }
 

@@ -524,15 +524,20 @@ impl<S: Sink> LinuxMachine<S> {
     #[inline(always)]
     fn operate(&mut self, task: TaskId, operation: Op<'_>) {
         let one = |op, a0| (op, [a0, 0, 0, 0, 0]);
+        let mut flags = 0;
         let (op, arg) = match operation {
             Op::Block => one(op::BLOCK, u64::MAX),
             Op::BlockUntil(time) => one(op::BLOCK, time.as_ns()),
             Op::Wake(target) => one(op::WAKE, u64::from(target.0)),
+            Op::WakeSync(target) => {
+                flags = op::F_SYNC;
+                one(op::WAKE, u64::from(target.0))
+            }
             Op::Yield => one(op::YIELD, 0),
             Op::Exit => one(op::EXIT, 0),
             Op::Fork(_) | Op::Set(..) => return self.operate_batch(task, operation),
         };
-        self.kernel.operate(task, op, 0, arg);
+        self.kernel.operate(task, op, flags, arg);
     }
 
     /// The sub-scheduler of the group that a change moves a task to, if it moves one.

@@ -28,6 +28,7 @@ mod steer;
 mod steps;
 
 use crate::kernel::{Action, Control, Fault, FaultKind, FileRequest, Kernel, Reading, Stimulus, Yield};
+use crate::objects::Objects;
 use crate::order::{FirstPosted, Order, Turn};
 use crate::program::{Code, Program};
 use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
@@ -70,10 +71,27 @@ pub enum End {
 pub struct Wait {
     /// The sleeper.
     pub task: TaskId,
-    /// Who should wake it.
-    pub waker: TaskId,
-    /// Before which of the waker's events.
-    pub before_event: u64,
+    /// What for.
+    pub waits_for: WaitsFor,
+}
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum WaitsFor {
+    /// Another task's event.
+    Event {
+        /// Who should wake it.
+        waker: TaskId,
+        /// Before which of the waker's events.
+        before_event: u64,
+    },
+    /// Something at an object.
+    Object {
+        /// The object's number in the workload.
+        object: u32,
+        /// Who holds it, if it is a mutex.
+        owner: Option<TaskId>,
+    },
 }
 
 /// What a run was like. The schedule itself is in the log.
@@ -89,6 +107,12 @@ pub struct Outcome {
     pub events: u64,
     /// Blocks that did not sleep, since their wakeup had come already.
     pub tokens_early: u64,
+    /// Waits at objects that slept where the recording had none.
+    pub waits_gained: u64,
+    /// Waits at objects that did not sleep where the recording had one.
+    pub waits_skipped: u64,
+    /// Sends to objects that were closed by then.
+    pub sends_lost: u64,
     /// Host time in the event loop after the start.
     pub loop_wall_ns: u64,
     /// Of it, time inside the kernel: its share at one event in [`SAMPLE_EVERY`], scaled.
@@ -110,6 +134,8 @@ const BOOT_MAX: Span = Span::from_s(1000);
 const CONTROL_MAX: Span = Span::from_s(100);
 
 const NO_TOKEN: u32 = u32::MAX;
+/// The token of a task that sleeps at an object.
+const AT_OBJECT: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy)]
 struct Cpu {
@@ -183,6 +209,7 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     cpus: Vec<Cpu>,
     runs: Vec<Run>,
     delivered: Vec<u64>,
+    objects: Objects,
     queue: CpuQueue,
     wheel: Wheel,
     /// Tasks whose planned wakeup is due at this instant and still to be carried out (policies with ticks only).
@@ -255,6 +282,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             ],
             runs,
             delivered: vec![0; program.tokens.len().div_ceil(64)],
+            objects: Objects::new(&program.objects, program.tasks.len()),
             queue: CpuQueue::new(nr_cpus),
             wheel: Wheel::new(program.tasks.len()),
             due: VecDeque::new(),
@@ -363,6 +391,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             finished: self.runs.iter().map(|run| run.finished).collect(),
             events: self.events,
             tokens_early: self.tokens_early,
+            waits_gained: self.objects.counts.gained,
+            waits_skipped: self.objects.counts.skipped,
+            sends_lost: self.objects.counts.lost,
             loop_wall_ns,
             kernel_wall_ns,
             boot: Span::from_ns(epoch_ns - 1_000_000),
@@ -522,6 +553,10 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                         Act::Note { other, what, value } => {
                             // it goes on computing
                             self.note(cpu, id, other, what, value);
+                            self.queue.set(cpu.index(), timer.min(self.next_step_key(cpu, id)));
+                            return Ok(true);
+                        }
+                        Act::Nothing => {
                             self.queue.set(cpu.index(), timer.min(self.next_step_key(cpu, id)));
                             return Ok(true);
                         }

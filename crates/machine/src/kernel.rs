@@ -180,6 +180,8 @@ pub enum Op<'a> {
     BlockUntil(Time),
     /// Wake this task, which is blocked.
     Wake(TaskId),
+    /// As `Wake`, by one who says that it will sleep soon (`WF_SYNC`): pipes and sockets.
+    WakeSync(TaskId),
     /// Create this task; it inherits what `fork` lets it inherit and is runnable at once.
     Fork(&'a Spawn<'a>),
     /// `sched_yield`.

@@ -15,6 +15,7 @@ pub mod drawn;
 pub mod engine;
 pub mod kernel;
 pub mod native;
+mod objects;
 pub mod order;
 mod perturb;
 pub mod policy;
@@ -25,6 +26,6 @@ pub mod stand;
 mod wheel;
 
 pub use costs::{COST_MAX, CostError, Costs};
-pub use engine::{End, Machine, Outcome, Setup, Wait};
+pub use engine::{End, Machine, Outcome, Setup, Wait, WaitsFor};
 pub use perturb::{LATE_ONE_IN, Late, Perturb, PerturbError};
-pub use program::{Code, Program, ProgramError, ProgramTask, Step, Token};
+pub use program::{AtObject, Code, Program, ProgramError, ProgramTask, Step, Token};

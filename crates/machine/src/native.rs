@@ -563,7 +563,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
     fn op(&mut self, cpu: CpuId, task: TaskId, op: Op<'_>) {
         match op {
             Op::Block => self.schedule(cpu, Stop::Blocked),
-            Op::Wake(target) => self.wake(cpu, target, Some(task)),
+            Op::Wake(target) | Op::WakeSync(target) => self.wake(cpu, target, Some(task)),
             Op::Fork(child) => self.spawn(cpu, child, Some(task)),
             Op::Yield => self.schedule(cpu, Stop::Yielded),
             Op::Set(target, change) => self.set(cpu, target, change),

@@ -19,7 +19,8 @@ use crate::costs::Costs;
 use crate::perturb::Late;
 use schedlab_units::{CpuId, CpuSet, Span, TaskId};
 use schedlab_workload::{
-    Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Wakeup, Workload, change_words,
+    Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Object, ObjectOp, Recorded, Wakes,
+    Wakeup, Workload, change_words,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -62,6 +63,8 @@ pub enum Code {
     Yield,
     /// Exit.
     Exit,
+    /// Do `Program::acts[i]` at an object.
+    Object(u32),
 }
 
 const OPERAND_BITS: u32 = 56;
@@ -83,6 +86,7 @@ impl Step {
             Code::BlockUntil(ns) => (9, ns),
             Code::BlockGrid(ns) => (10, ns),
             Code::BlockGridRestart(ns) => (11, ns),
+            Code::Object(act) => (12, u64::from(act)),
         };
         Step { after_ns, packed: tag << OPERAND_BITS | operand.min(OPERAND_MAX) }
     }
@@ -103,7 +107,8 @@ impl Step {
             8 => Code::Exit,
             9 => Code::BlockUntil(operand),
             10 => Code::BlockGrid(operand),
-            _ => Code::BlockGridRestart(operand),
+            11 => Code::BlockGridRestart(operand),
+            _ => Code::Object(operand as u32),
         }
     }
 }
@@ -117,6 +122,17 @@ pub struct Token {
     pub waker: TaskId,
     /// The waker's event that it precedes, for reports.
     pub before: EventId,
+}
+
+/// Something done at an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AtObject {
+    /// What.
+    pub op: ObjectOp,
+    /// How it wakes others.
+    pub wakes: Wakes,
+    /// Whether it slept where it was recorded.
+    pub recorded: Recorded,
 }
 
 /// A task as the machine starts it.
@@ -155,6 +171,10 @@ pub struct Program {
     pub change_words: Vec<Box<str>>,
     /// Control groups, parents first.
     pub cgroups: Vec<Cgroup>,
+    /// What tasks wait at.
+    pub objects: Vec<Object>,
+    /// Operands of [`Code::Object`], each once.
+    pub acts: Vec<AtObject>,
     /// What lowering had to leave out or bend: reason -> how often.
     pub dropped: BTreeMap<String, u64>,
     /// The workload starts this long after a full second of the kernel's clock.
@@ -182,6 +202,18 @@ pub enum ProgramError {
         /// The waker named.
         waker: String,
     },
+    /// Something is done at an object that the workload lacks.
+    #[error("task {pid} ('{name}'): an event names object number {object}, but there are {nr}")]
+    UnknownObject {
+        /// The task.
+        pid: u32,
+        /// Its name.
+        name: String,
+        /// The object named.
+        object: u32,
+        /// Objects there are.
+        nr: usize,
+    },
     /// Too many tasks or tokens for 32-bit identifiers.
     #[error("the workload has too many {0} (at most 2^31)")]
     TooMany(&'static str),
@@ -199,11 +231,13 @@ impl Program {
         if workload.tasks.len() >= 1 << 31 {
             return Err(ProgramError::TooMany("tasks"));
         }
-        let mut program = Program { cgroups: workload.cgroups.clone(), ..Program::default() };
+        let (cgroups, objects) = (workload.cgroups.clone(), workload.objects.clone());
+        let mut program = Program { cgroups, objects, ..Program::default() };
+        let acts = program.collect_acts(workload)?;
         let deliveries = program.collect_tokens(workload)?;
         let mut token = 0;
         for (index, task) in workload.tasks.iter().enumerate() {
-            program.lower_task(workload, TaskId(index as u32), task, &deliveries[index], &mut token);
+            program.lower_task(workload, TaskId(index as u32), task, (&deliveries[index], &acts), &mut token);
         }
         Ok(program)
     }
@@ -323,12 +357,37 @@ impl Program {
         Ok(deliveries)
     }
 
+    fn at_object(&self, op: ObjectOp, recorded: Recorded) -> AtObject {
+        AtObject { op, wakes: self.objects[op.object().0 as usize].wakes, recorded }
+    }
+
+    /// Lists what is done at objects, each once; where in the list each stands.
+    fn collect_acts(&mut self, workload: &Workload) -> Result<HashMap<AtObject, u32>, ProgramError> {
+        let (mut numbers, nr) = (HashMap::new(), self.objects.len());
+        for task in &workload.tasks {
+            for event in &task.events {
+                if let Some(object) = event.kind.objects().find(|object| object.0 as usize >= nr) {
+                    let (pid, name) = (task.pid, task.name.clone());
+                    return Err(ProgramError::UnknownObject { pid, name, object: object.0, nr });
+                }
+                if let EventKind::Object { op, recorded, .. } = event.kind {
+                    let act = self.at_object(op, recorded);
+                    numbers.entry(act).or_insert_with(|| {
+                        self.acts.push(act);
+                        self.acts.len() as u32 - 1
+                    });
+                }
+            }
+        }
+        Ok(numbers)
+    }
+
     fn lower_task(
         &mut self,
         workload: &Workload,
         id: TaskId,
         task: &schedlab_workload::Task,
-        deliveries: &[Delivery],
+        (deliveries, acts): (&[Delivery], &HashMap<AtObject, u32>),
         next_token: &mut u32,
     ) {
         let first_step = self.steps.len();
@@ -382,6 +441,7 @@ impl Program {
                     Code::Set(self.changes.len() as u32 - 1)
                 }
                 EventKind::Yield { .. } => Code::Yield,
+                EventKind::Object { op, recorded, .. } => Code::Object(acts[&self.at_object(*op, *recorded)]),
                 EventKind::Exit { .. } => {
                     ended = true;
                     Code::Exit

@@ -223,7 +223,8 @@ fn tasks_that_wait_for_each_other_are_a_deadlock_not_a_hang() {
     let (outcome, _) = run("fifo", 1, Some(Span::from_s(1000)), &tasks);
     let End::Deadlock(waits) = outcome.end else { panic!("{:?}", outcome.end) };
     assert_eq!(outcome.duration, ms(2));
-    assert_eq!((waits[0].task, waits[0].waker, waits[0].before_event), (TaskId(0), TaskId(1), 2002));
+    let waits_for = WaitsFor::Event { waker: TaskId(1), before_event: 2002 };
+    assert_eq!(waits[0], Wait { task: TaskId(0), waits_for });
     assert_eq!((waits[1].task, waits[1].waker), (TaskId(1), TaskId(0)));
 }
 

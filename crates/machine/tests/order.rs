@@ -112,6 +112,7 @@ impl<K: Kernel> Kernel for Stops<K> {
         let op = match stimulus {
             Stimulus::Op(_, Op::Block) => Op::Block,
             Stimulus::Op(_, Op::Wake(task)) => Op::Wake(task),
+            Stimulus::Op(_, Op::WakeSync(task)) => Op::WakeSync(task),
             Stimulus::Op(_, Op::Exit) => Op::Exit,
             _ => return self.kernel.resume(cpu, now, stimulus),
         };

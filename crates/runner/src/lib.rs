@@ -39,7 +39,7 @@ pub const ENGINE: &str = env!("SCHEDLAB_ENGINE");
 
 use schedlab_log::{KernelThread, LogGroup, LogHeader, LogTask};
 use schedlab_machine::kernel::{Action, Fault, FaultKind};
-use schedlab_machine::{Costs, End, Perturb, ProgramError};
+use schedlab_machine::{Costs, End, Perturb, ProgramError, WaitsFor};
 use schedlab_topology::Topology;
 use schedlab_units::{ClassKind, CpuId, Span, TaskId};
 use schedlab_workload::{Birth, Cgroup, Workload};
@@ -123,8 +123,7 @@ impl RunEnd {
             End::Duration => RunEnd::Duration,
             End::Deadlock(waits) => {
                 let waits = waits.into_iter();
-                let waits =
-                    waits.map(|w| Wait { task: w.task.0, waker: w.waker.0, before_event: w.before_event });
+                let waits = waits.map(|wait| Wait { task: wait.task.0, waits_for: wait.waits_for });
                 RunEnd::Deadlock { waits: waits.collect() }
             }
             End::Fault(Fault { kind, reason }) => {
@@ -140,10 +139,8 @@ impl RunEnd {
 pub struct Wait {
     /// The sleeper's task id.
     pub task: u32,
-    /// Who should wake it.
-    pub waker: u32,
-    /// Before which of the waker's events.
-    pub before_event: u64,
+    /// What for.
+    pub waits_for: WaitsFor,
 }
 
 /// How a run was brought to an end before its time. As JSON and for people: the words of [`ExitKind::as_str`].
@@ -239,6 +236,12 @@ pub struct ChildReport {
     pub events: u64,
     /// Blocks that did not sleep, since their wakeup had come already.
     pub tokens_early: u64,
+    /// Waits at objects that slept where the recording had none.
+    pub waits_gained: u64,
+    /// Waits at objects that did not sleep where the recording had one.
+    pub waits_skipped: u64,
+    /// Sends to objects that were closed by then.
+    pub sends_lost: u64,
     /// Host time in the event loop.
     pub loop_wall_ns: u64,
     /// Of it, inside the kernel (sampled).

@@ -36,8 +36,8 @@
 
 use crate::limits::{Account, Exceeded, Limits};
 use crate::{
-    Birth, Cgroup, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup,
-    Workload, WorkloadError,
+    Birth, Cgroup, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, Object, ObjectId,
+    ObjectOp, ParamChange, Task, Wakeup, Workload, WorkloadError,
 };
 use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
 
@@ -145,6 +145,16 @@ impl Builder {
     pub fn cgroup(&mut self, cgroup: Cgroup) -> CgroupId {
         self.workload.cgroups.push(cgroup);
         CgroupId(self.workload.cgroups.len() as u32 - 1)
+    }
+
+    /// Something that tasks wait at ([`Life::at`]).
+    pub fn object(&mut self, object: Object) -> ObjectId {
+        let room = self.account.add_bytes(size_of::<Object>() as u64 + object.name.len() as u64);
+        self.made(room);
+        match self.exceeded {
+            Some(_) if !self.workload.objects.is_empty() => ObjectId(0), // nothing more is taken
+            _ => self.workload.add_object(object),
+        }
     }
 
     /// A new task, there from the start, after all those before it.
@@ -380,6 +390,11 @@ impl Life<'_> {
         let mut life = self.running(|length| EventKind::Exit { length });
         life.now().is_awake = false;
         life
+    }
+
+    /// Does this at an object ([`Builder::object`]), and waits there if it must.
+    pub fn at(self, op: ObjectOp) -> Self {
+        self.running(|length| EventKind::at_object(length, op))
     }
 
     /// Creates a task with its own settings; the child's number.

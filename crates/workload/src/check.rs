@@ -7,11 +7,18 @@
 //! A workload that passes can be executed, written and read back. What cannot be told from single events, a cycle of wakeups that
 //! wait for each other, is [`find_deadlock`](crate::find_deadlock)'s business.
 
+pub use self::objects::ObjectFlaw;
+use self::objects::{AtObjects, Uses, object_flaw};
 use crate::index::{EventIndex, EventPlace};
-use crate::{Birth, CgroupId, Event, EventId, EventKind, InitState, ParamChange, Task, Wakeup, Workload};
+use crate::{
+    Birth, CgroupId, Event, EventId, EventKind, InitState, ObjectKind, ObjectOp, ParamChange, Task, Wakeup,
+    Workload,
+};
 use schedlab_units::{CpuSet, Policy, SchedParams, Span, TaskId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+mod objects;
 
 /// Problems listed at most; the rest is counted.
 const LISTED_MAX: usize = 20;
@@ -69,6 +76,8 @@ pub enum Place {
     Workload,
     /// A control group.
     Cgroup(String),
+    /// An object.
+    Object(String),
     /// A task: its birth or its attributes.
     Task {
         /// Row.
@@ -100,6 +109,7 @@ impl fmt::Display for Place {
         match self {
             Place::Workload => f.write_str("workload"),
             Place::Cgroup(path) => write!(f, "cgroup {path}"),
+            Place::Object(name) => write!(f, "object {name}"),
             Place::Task { pid, name, .. } => write!(f, "task {pid} ({name})"),
             Place::Event { pid, name, eid, kind, .. } => {
                 write!(f, "task {pid} ({name}), event {} ({kind})", eid.0)
@@ -270,6 +280,9 @@ pub enum Flaw {
     /// PRIO that sets nothing.
     #[error("changes nothing; name at least one of nice, policy, affinity, cgroup")]
     EmptyChange,
+    /// What is wrong with an object, or with what is done at it.
+    #[error("{0}")]
+    Object(#[from] ObjectFlaw),
     /// A path that cannot be a control group's.
     #[error(
         "is not a path of a control group; write for example /system.slice/redis, without a slash at the end"
@@ -305,8 +318,10 @@ impl Workload {
         let mut checker =
             Checker { workload: self, error: WorkloadError { problems: Vec::new(), nr_problems: 0 } };
         checker.cgroups();
+        checker.objects();
         checker.births();
         checker.tasks();
+        checker.unsent();
         if checker.error.nr_problems == 0 { Ok(()) } else { Err(checker.error) }
     }
 
@@ -315,6 +330,7 @@ impl Workload {
         let mut checker =
             Checker { workload: self, error: WorkloadError { problems: Vec::new(), nr_problems: 0 } };
         checker.cgroups();
+        checker.objects();
         checker.births();
         for (row, task) in self.tasks.iter().enumerate() {
             if let Some(flaw) = checker.settings(task.params, task.affinity.as_ref(), task.cgroup) {
@@ -499,6 +515,7 @@ impl<'a> Checker<'a> {
                 Birth::Fork { .. } => InitState::Runnable,
             });
             let mut total = Some(Span::ZERO);
+            let mut at_objects = AtObjects::default();
             for (i, event) in task.events.iter().enumerate() {
                 if event.eid.0 == 0 {
                     self.at_event(row, i, Flaw::ZeroEid);
@@ -522,6 +539,9 @@ impl<'a> Checker<'a> {
                 let flaw = match &event.kind {
                     EventKind::Wakeup(wakeup) => self.dependency(row, wakeup, &index),
                     EventKind::Prio { change, .. } => self.change(change),
+                    EventKind::Object { op, .. } => {
+                        at_objects.step(&self.workload.objects, *op).err().map(Flaw::Object)
+                    }
                     _ => None,
                 };
                 if let Some(flaw) = flaw {
@@ -552,6 +572,58 @@ impl<'a> Checker<'a> {
                 };
                 // it may reach past other events of the waker, back to its own wakeup: WARP counts from event deid, whichever it is
                 (distance > length).then_some(Flaw::DistanceTooLong { distance, event: event.0, length })
+            }
+        }
+    }
+
+    /// Names and numbers of objects.
+    fn objects(&mut self) {
+        let mut seen = BTreeSet::new();
+        for object in &self.workload.objects {
+            let twice = (!seen.insert(object.name.as_str())).then_some(ObjectFlaw::DuplicateName);
+            for flaw in object_flaw(object).into_iter().chain(twice) {
+                self.report(|| Place::Object(object.name.clone()), Flaw::Object(flaw));
+            }
+        }
+    }
+
+    /// Who waits at an object must be able to get what he waits for.
+    fn unsent(&mut self) {
+        let objects = &self.workload.objects;
+        let mut uses = vec![Uses::default(); objects.len()];
+        for (row, task) in self.workload.tasks.iter().enumerate() {
+            for event in &task.events {
+                let EventKind::Object { op, .. } = event.kind else { continue };
+                let Some(uses) = uses.get_mut(op.object().0 as usize) else { continue };
+                match op {
+                    ObjectOp::Receive { .. } | ObjectOp::Wait { .. } => uses.is_awaited = true,
+                    ObjectOp::Send { .. }
+                    | ObjectOp::Close { .. }
+                    | ObjectOp::Signal { .. }
+                    | ObjectOp::Broadcast { .. } => uses.is_served = true,
+                    ObjectOp::Arrive { .. } if uses.arrived != Some(row) => {
+                        uses.arrived = Some(row);
+                        uses.nr_arrived += 1;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for (object, uses) in objects.iter().zip(uses) {
+            let starts = match object.kind {
+                ObjectKind::Channel { start, .. } | ObjectKind::Semaphore { start } => start > 0,
+                _ => false,
+            };
+            let flaw = match object.kind {
+                _ if object.is_closed => None,
+                ObjectKind::Barrier { parties } if uses.nr_arrived > 0 && uses.nr_arrived < parties => {
+                    Some(ObjectFlaw::TooFewArrive { parties, arrive: uses.nr_arrived })
+                }
+                _ if uses.is_awaited && !uses.is_served && !starts => Some(ObjectFlaw::NobodySends),
+                _ => None,
+            };
+            if let Some(flaw) = flaw {
+                self.report(|| Place::Object(object.name.clone()), Flaw::Object(flaw));
             }
         }
     }

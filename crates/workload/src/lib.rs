@@ -26,6 +26,7 @@ pub mod limits;
 mod load;
 pub mod mix;
 mod model;
+mod objects;
 pub mod rtapp;
 pub mod stream;
 pub mod text;
@@ -42,5 +43,6 @@ pub use model::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,
 };
+pub use objects::{ALL, Handover, Late, Object, ObjectId, ObjectKind, ObjectOp, Recorded, Wakes};
 pub use rtapp::{RtAppError, read_rtapp};
 pub use text::{TextError, change_words, parse_change_words, parse_text, read_text, write_text};

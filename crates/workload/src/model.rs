@@ -1,5 +1,6 @@
 //! The workload as data. Lengths of running events count from the task's last WAKEUP (or its start), as WARP's do.
 
+use crate::{Object, ObjectOp, Recorded};
 use schedlab_units::{CpuSet, Nice, SchedParams, Span, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -7,6 +8,9 @@ use std::collections::BTreeMap;
 /// Identifies an event within one workload; 0 means "none" in the text form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventId(pub u64);
+
+/// The version of both forms on disk that has objects.
+pub(crate) const OBJECTS_VERSION: u32 = 4;
 
 /// Index into [`Workload::cgroups`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +23,8 @@ pub struct Workload {
     pub tasks: Vec<Task>,
     /// Control groups, parents before children.
     pub cgroups: Vec<Cgroup>,
+    /// What tasks wait at.
+    pub objects: Vec<Object>,
     /// What an import left out or made up: reason -> how often. Shown in every report.
     pub dropped: BTreeMap<String, u64>,
     /// Facts worth keeping with the workload (source file, kernel, CPUs of the recording, ...), in order of name.
@@ -111,6 +117,15 @@ pub enum EventKind {
     Block {
         /// CPU time since the last wakeup.
         length: Span,
+    },
+    /// Does something at an object; it may have to wait there, and goes on afterwards without a WAKEUP.
+    Object {
+        /// CPU time since the last wakeup.
+        length: Span,
+        /// What.
+        op: ObjectOp,
+        /// Whether it slept where it was recorded.
+        recorded: Recorded,
     },
     /// Becomes runnable again.
     Wakeup(Wakeup),
@@ -268,6 +283,7 @@ impl EventKind {
             EventKind::Prio { .. } => "PRIO",
             EventKind::Yield { .. } => "YIELD",
             EventKind::Block { .. } => "BLOCK",
+            EventKind::Object { op, .. } => op.name(),
             EventKind::Wakeup(_) => "WAKEUP",
             EventKind::Exit { .. } => "EXIT",
         }
@@ -276,11 +292,13 @@ impl EventKind {
     pub fn is_instant(&self) -> bool {
         matches!(self, EventKind::Wakeup(Wakeup::External { source, .. }) if source.is_instant())
     }
-    /// The version of both forms on disk that knows it: 2 for timers set for an instant, 3 for wakeups by what only a recording tells.
+    /// The version of both forms on disk that knows it: 2 for timers set for an instant, 3 for wakeups by what only a
+    /// recording tells, 4 for what happens at objects.
     #[inline]
     pub fn version(&self) -> u32 {
         match self {
             EventKind::Wakeup(Wakeup::External { source, .. }) => source.version(),
+            EventKind::Object { .. } => OBJECTS_VERSION,
             _ => 1,
         }
     }
@@ -291,6 +309,7 @@ impl EventKind {
             | EventKind::Prio { length, .. }
             | EventKind::Yield { length }
             | EventKind::Block { length }
+            | EventKind::Object { length, .. }
             | EventKind::Exit { length } => Some(*length),
             EventKind::Wakeup(_) => None,
         }
@@ -335,7 +354,8 @@ impl Workload {
     /// The version of both forms on disk that it needs: the highest that one of its events needs ([`EventKind::version`]).
     pub fn version(&self) -> u32 {
         let events = self.tasks.iter().flat_map(|task| &task.events);
-        events.map(|event| event.kind.version()).max().unwrap_or(1)
+        let objects = if self.objects.is_empty() { 1 } else { OBJECTS_VERSION };
+        events.map(|event| event.kind.version()).max().unwrap_or(1).max(objects)
     }
     /// Counts one more thing left out or made up.
     pub fn count_dropped(&mut self, reason: &str, count: u64) {

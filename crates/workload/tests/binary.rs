@@ -40,6 +40,7 @@ proptest! {
             writer.task(id, task).unwrap();
         }
         workload.cgroups.iter().for_each(|cgroup| writer.cgroup(cgroup).unwrap());
+        workload.objects.iter().for_each(|object| writer.object(object).unwrap());
         workload.notes.iter().for_each(|(key, value)| writer.note(key, value).unwrap());
         workload.dropped.iter().for_each(|(reason, count)| writer.dropped(reason, *count).unwrap());
         prop_assert_eq!(read_binary(&writer.finish().unwrap()[..]).unwrap(), workload);
@@ -184,9 +185,9 @@ fn missing_doubled_and_swapped_chunks_are_told() {
 #[test]
 fn other_files_and_newer_versions_are_refused() {
     let mut newer = bytes(&Workload::default());
-    newer[8] = 4;
+    newer[8] = 5;
     let told = read_binary(&newer[..]).unwrap_err().to_string();
-    assert!(told.starts_with("byte 8: version 4") && told.contains("newer schedlab"), "{told}");
+    assert!(told.starts_with("byte 8: version 5") && told.contains("newer schedlab"), "{told}");
     for other in [&b"ARROW1\0\0"[..], b"schedlab-workload 1\n", b"\x17\x08\x44tracing"] {
         assert!(matches!(read_binary(other), Err(BinaryError { offset: 0, problem: BinaryProblem::Magic })));
     }

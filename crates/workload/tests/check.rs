@@ -26,6 +26,76 @@ fn assert_told(problems: &[String], says: &str, about: &str) {
 }
 
 #[test]
+fn rules_of_objects() {
+    let head = "OBJECT p channel\nOBJECT m mutex\nOBJECT c condition\nOBJECT b barrier parties=2\n\
+        1 INIT 0 0 1 runnable name=a\n";
+    for (text, says) in [
+        ("- LOCK 1 1ms p\n", "task 1 (a), event 2 (LOCK): LOCK cannot be done at p, which is a channel"),
+        ("- SEND 1 1ms m\n", "SEND cannot be done at m, which is a mutex"),
+        ("- LOCK 1 1ms m\n- LOCK 1 2ms m\n", "locks m, which it holds already"),
+        ("- UNLOCK 1 1ms m\n", "lets m go, but does not hold it"),
+        ("- SIGNAL 1 0 c\n- WAIT 1 1ms c m\n", "lets m go, but does not hold it"),
+        ("- SIGNAL 1 0 c\n- WAIT 1 1ms c p\n", "WAIT cannot be done at p"),
+        ("- CLOSE 1 1ms p\n- SEND 1 1ms p\n", "uses p after it has closed it itself"),
+        ("- RECV 1 1ms p\n", "object p: tasks wait here, but nobody ever sends"),
+        (
+            "- LOCK 1 0 m\n- WAIT 1 0 c m\n- UNLOCK 1 0 m\n",
+            "object c: tasks wait here, but nobody ever sends, signals",
+        ),
+        ("- ARRIVE 1 1ms b\n", "object b: opens when 2 tasks have come, but only 1 ever come"),
+        ("- SEND 1 1ms p\n- SEND 1 500us p\n", "its length 500us is less than the 1ms"),
+    ] {
+        assert_told(&problems(&format!("{head}{text}")), says, text);
+    }
+    for (object, says) in [
+        ("x channel capacity=0", "object x: a channel holds 1 or more"),
+        ("x channel capacity=2 start=3", "object x: a channel holds 1 or more"),
+        ("x channel capacity=2 low=2", "lets senders in below it"),
+        ("x barrier parties=0", "a barrier needs parties=1 or more"),
+        ("\"\" mutex", "an object needs a name"),
+    ] {
+        assert_told(&problems(&format!("OBJECT {object}\n1 INIT 0 0 1 runnable name=a\n")), says, object);
+    }
+}
+
+#[test]
+fn lines_about_objects_are_refused_with_their_place() {
+    let a = "1 INIT 0 0 1 runnable\n";
+    for (text, column, says) in [
+        ("- SEND 1 1ms p -3\n", 16, "a whole number from 1"),
+        ("- SEND 1 1ms p 0\n", 16, "a whole number from 1"),
+        ("- SEND 1 1ms p all\n", 16, "a whole number from 1"),
+        ("- RECV 1 1ms p 0\n", 16, "or \"all\""),
+        ("- SEND 1 1ms q\n", 14, "no line above declares the object q"),
+        ("- SEND 1 1ms p 1 asleep\n", 18, "slept, awake"),
+        ("- SENT 1 1ms p\n", 3, "did you mean SEND?"),
+        ("- DEADLINE 1 1ms\n", 3, "kept for a later version"),
+        ("OBJECT p mutex\n", 1, "declared on line 1 already"),
+        ("OBJECT r pipe\n", 10, "channel, semaphore, mutex"),
+        ("OBJECT r mutex capacity=3\n", 16, "a mutex may have fifo, sync, closed"),
+        ("OBJECT r channel capacity=x\n", 27, "a whole number"),
+        ("OBJECT r barrier\n", 10, "needs parties="),
+    ] {
+        let error = parse_text("w.txt", format!("OBJECT p channel\n{a}{text}").as_bytes()).unwrap_err();
+        assert!(error.to_string().contains(says), "{text}: {error}");
+        assert_eq!((error.line, error.column), (3, column), "{text}: {error}");
+    }
+}
+
+/// Every file in samples/hand keeps the rules, and stays what it is in the binary form.
+#[test]
+fn the_samples_with_objects_are_what_they_say() {
+    for (name, objects) in [("pipe", 1), ("philosophers", 4), ("pool", 5)] {
+        let path = format!("{}/../../samples/hand/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+        let workload = schedlab_workload::read_text(name, &std::fs::read(path).unwrap()).unwrap();
+        assert_eq!((workload.objects.len(), workload.version()), (objects, 4), "{name}");
+        let mut bytes = Vec::new();
+        schedlab_workload::write_binary(&workload, &mut bytes).unwrap();
+        assert_eq!(schedlab_workload::read_binary(&bytes[..]).unwrap(), workload);
+    }
+}
+
+#[test]
 fn rules_that_text_can_break() {
     let a = "1 INIT 0 0 1 runnable name=a\n";
     let ab = "1 INIT 0 0 1 runnable name=a\n2 INIT 0 0 2 blocked name=b\n";

@@ -5,7 +5,7 @@ use schedlab_workload::generate::{
     Arrivals, Distribution, Execstorm, Fairbench, Forkstorm, GenerateError, Hackbench, Hogs, KINDS, Method,
     Periodic, Random, Responsebench, Server, ServerMode, Sleepers, Spec, from_toml,
 };
-use schedlab_workload::{EventKind, Loaded, Wakeup, Workload, find_deadlock, load};
+use schedlab_workload::{EventKind, Loaded, ObjectOp, Wakeup, Workload, find_deadlock, load};
 use std::path::Path;
 
 fn sample(name: &str) -> Workload {
@@ -118,6 +118,37 @@ fn hogs_take_their_nice_values() {
         .collect();
     let s = Span::from_s(2);
     assert_eq!(hogs, [("hog+0", 0, s), ("hog+5", 5, s), ("hog-5", -5, s)]);
+}
+
+#[test]
+fn hackbench_with_sockets_sends_and_receives_every_message_once() {
+    let spec = Hackbench {
+        groups: 2,
+        senders: 3,
+        receivers: 4,
+        turns: 5,
+        window: 8,
+        objects: true,
+        ..Hackbench::default()
+    };
+    let workload = spec.build().unwrap();
+    assert_eq!((workload.tasks.len(), workload.objects.len(), workload.version()), (14, 8, 4));
+    let mut sent = vec![(0, 0); workload.objects.len()];
+    for event in workload.tasks.iter().flat_map(|task| &task.events) {
+        match event.kind {
+            EventKind::Object { op: ObjectOp::Send { object, amount }, .. } => {
+                sent[object.0 as usize].0 += amount
+            }
+            EventKind::Object { op: ObjectOp::Receive { object, amount }, .. } => {
+                sent[object.0 as usize].1 += amount
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(sent, [(15, 15); 8]);
+    let named = from_toml("h.toml", "kind = 'hackbench'\nobjects = true\ngroups = 1\nturns = 1\n").unwrap();
+    assert_eq!(named.objects.len(), 20);
+    assert_eq!(from_toml("h.toml", &named.notes["generate"]).unwrap(), named);
 }
 
 #[test]

@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use schedlab_units::Span;
 use schedlab_workload::limits::Limits;
 use schedlab_workload::rtapp::{RtAppError, parse_rtapp, parse_rtapp_within};
-use schedlab_workload::{EventKind, ExternalSource, Task, Wakeup, Workload, find_deadlock, parse_text};
+use schedlab_workload::{
+    EventKind, ExternalSource, Handover, ObjectKind, Task, Wakeup, Workload, find_deadlock, parse_text,
+};
 use std::path::Path;
 
 #[track_caller]
@@ -41,6 +43,7 @@ fn life(workload: &Workload, name: &str) -> String {
             };
             format!("{letter}{}", ms(*after))
         }
+        EventKind::Object { length, op, .. } => format!("{}{}", op.name(), ms(*length)),
         EventKind::Wakeup(Wakeup::Dependent { task, distance, .. }) => {
             format!("<-{}@{}", workload.task(*task).name, ms(*distance))
         }
@@ -109,7 +112,7 @@ fn conditions_wake_and_signals_may_be_lost() {
 }
 
 #[test]
-fn a_mutex_makes_the_second_wait_and_says_that_it_is_not_exclusive() {
+fn a_mutex_is_an_object_that_excludes() {
     // ms   0    1    2    3    4    5
     // a    [aaaaaaaaaaaa] aaaaa             holds m from 0 to 2, and computes 1 ms more
     // b    bbbbb(waits)[bbbbb]              wants m at 1, gets it at 2 from a, holds it for 1
@@ -118,22 +121,37 @@ fn a_mutex_makes_the_second_wait_and_says_that_it_is_not_exclusive() {
             "a": { "loop": 1, "phases": { "p": { "lock": "m", "run0": 2000, "unlock": "m", "run1": 1000 } } },
             "b": { "loop": 1, "phases": { "p": { "run0": 1000, "lock": "m", "run1": 1000, "unlock": "m" } } } } }"#,
     );
-    assert_eq!(life(&workload, "a"), "E3");
-    assert_eq!(life(&workload, "b"), "B1 <-a@1 E1");
-    assert_eq!(workload.dropped.values().copied().collect::<Vec<_>>(), [2], "{:?}", workload.dropped);
-    assert!(workload.dropped.keys().all(|why| why.starts_with("mutex section in which time passes")));
+    assert_eq!(life(&workload, "a"), "LOCK0 UNLOCK2 E3");
+    assert_eq!(life(&workload, "b"), "LOCK1 UNLOCK2 E2");
+    assert_eq!(workload.objects[0].kind, ObjectKind::Mutex(Handover::Competing));
+    assert!(workload.dropped.is_empty(), "{:?}", workload.dropped);
 }
 
 #[test]
-fn the_last_at_a_barrier_wakes_the_others() {
+fn whoever_comes_back_from_a_condition_wants_the_mutex_again() {
+    // c waits with m let go; s, who holds m for 2 ms, signals in the middle
+    let workload = read(
+        r#"{ "tasks": {
+            "c": { "loop": 1, "phases": { "p": { "lock": "m", "wait": { "ref": "c", "mutex": "m" }, "unlock": "m",
+                                                 "run": 1000 } } },
+            "s": { "loop": 1, "phases": { "p": { "run": 1000, "lock": "m", "run1": 1000, "signal": "c", "run2": 1000,
+                                                 "unlock": "m" } } } } }"#,
+    );
+    assert_eq!(life(&workload, "s"), "LOCK1 UNLOCK3 E3");
+    assert_eq!(life(&workload, "c"), "LOCK0 UNLOCK0 B0 <-s@1 LOCK0 UNLOCK0 E1");
+}
+
+#[test]
+fn the_last_at_a_barrier_lets_the_others_on() {
     let workload = read(
         r#"{ "tasks": {
             "a": { "instance": 2, "loop": 1, "phases": { "p": { "run": 1000, "barrier": "x", "run1": 1000 } } },
             "b": { "loop": 1, "phases": { "p": { "run": 5000, "barrier": "x", "run1": 2000 } } } } }"#,
     );
-    assert_eq!(life(&workload, "a-0"), "B1 <-b@2 E1");
-    assert_eq!(life(&workload, "a-1"), "B1 <-b@2 E1");
-    assert_eq!(life(&workload, "b"), "E7");
+    assert_eq!(life(&workload, "a-0"), "ARRIVE1 E2");
+    assert_eq!(life(&workload, "a-1"), "ARRIVE1 E2");
+    assert_eq!(life(&workload, "b"), "ARRIVE5 E7");
+    assert_eq!(workload.objects[0].kind, ObjectKind::Barrier { parties: 3 });
 }
 
 #[test]

@@ -285,8 +285,16 @@ fn a_survey_counts_what_is_there() {
     let source = Source::from(workload);
     let found = survey(&source, Some((TaskId(1), 10, 2))).unwrap();
     let events: BTreeMap<&str, u64> = found.events.into_iter().collect();
-    let expected =
-        [("BLOCK", 2), ("EXIT", 3), ("FORK", 2), ("INIT", 1), ("PRIO", 1), ("WAKEUP", 2), ("YIELD", 0)];
+    let expected = [
+        ("BLOCK", 2),
+        ("EXIT", 3),
+        ("FORK", 2),
+        ("INIT", 1),
+        ("OBJECT", 0),
+        ("PRIO", 1),
+        ("WAKEUP", 2),
+        ("YIELD", 0),
+    ];
     assert_eq!(events, BTreeMap::from(expected));
     assert_eq!(u128::from(found.cpu.as_ns()), expected_cpu);
     assert_eq!((found.dependent, found.timers, found.blocked), (2, 0, Span::from_ms(9)));

@@ -10,7 +10,7 @@ use schedlab_report::{Style, clip};
 use schedlab_units::{Span, TaskId};
 use schedlab_workload::stream::Head;
 use schedlab_workload::tools::{Column, Histogram, Life, Survey, survey};
-use schedlab_workload::{Birth, Event, EventKind, InitState, Wakeup, Workload};
+use schedlab_workload::{ALL, Birth, Event, EventKind, InitState, ObjectOp, Wakeup, Workload};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -397,6 +397,15 @@ fn described(workload: &Workload, event: &Event) -> String {
         EventKind::Yield { length } | EventKind::Block { length } | EventKind::Exit { length } => {
             format!("after {} of CPU time", long(*length))
         }
+        EventKind::Object { length, op, .. } => {
+            let amount = match *op {
+                ObjectOp::Receive { amount: ALL, .. } => "all at ".to_string(),
+                ObjectOp::Send { amount, .. } | ObjectOp::Receive { amount, .. } => format!("{amount} at "),
+                _ => String::new(),
+            };
+            let object = workload.object(op.object());
+            format!("{amount}{} {}, after {} of CPU time", object.kind.name(), object.name, long(*length))
+        }
         EventKind::Wakeup(Wakeup::External { after, source }) => {
             format!("by a {}, after {}", source.name(), long(*after))
         }
@@ -423,8 +432,12 @@ fn histogram(h: &Histogram) -> Value {
 }
 
 fn facts(head: &Head, survey: &Survey) -> Value {
-    let events: serde_json::Map<String, Value> =
-        survey.events.iter().map(|(kind, n)| (kind.to_lowercase(), json!(n))).collect();
+    let events: serde_json::Map<String, Value> = survey
+        .events
+        .iter()
+        .filter(|(kind, n)| *n > 0 || *kind != "OBJECT")
+        .map(|(kind, n)| (kind.to_lowercase(), json!(n)))
+        .collect();
     let mut facts = json!({
         "schema": 1,
         "tasks": head.workload.tasks.len(),

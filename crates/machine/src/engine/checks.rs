@@ -9,7 +9,7 @@
 //!
 //! The first and the last are seen at once; for the others [`Machine::check`] looks at one event in [`SAMPLE_EVERY`].
 
-use super::{Machine, NO_TOKEN, Run, SAMPLE_EVERY, Wait};
+use super::{AT_OBJECT, Machine, NO_TOKEN, Run, SAMPLE_EVERY, Wait, WaitsFor};
 use crate::kernel::{Fault, FaultKind, Kernel, Stimulus};
 use crate::order::Order;
 use schedlab_units::{CpuId, TaskId};
@@ -84,8 +84,15 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         let waiting = self.runs.iter().enumerate().filter(|(_, run)| run.token != NO_TOKEN);
         waiting
             .map(|(index, run)| {
-                let token = self.program.tokens[run.token as usize];
-                Wait { task: TaskId(index as u32), waker: token.waker, before_event: token.before.0 }
+                let task = TaskId(index as u32);
+                let waits_for = if run.token == AT_OBJECT {
+                    let (object, owner) = self.objects.awaited(task);
+                    WaitsFor::Object { object, owner }
+                } else {
+                    let token = self.program.tokens[run.token as usize];
+                    WaitsFor::Event { waker: token.waker, before_event: token.before.0 }
+                };
+                Wait { task, waits_for }
             })
             .collect()
     }

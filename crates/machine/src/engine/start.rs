@@ -53,6 +53,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     /// Time 0 of the workload: the log starts, runnable tasks come into being, first sleeps are armed.
     pub(super) fn start(&mut self, epoch_ns: u64) -> Result<(), Box<Fault>> {
         self.kernel.start_log(Time::from_ns(epoch_ns));
+        self.objects.start(epoch_ns);
         if O::STEERS {
             self.kernel.set_points(self.order.points());
             self.order.start();

@@ -6,13 +6,15 @@
 //! t1 does not wait yet       Note EARLY              token 7 has come before: Note AWAKE
 //! ```
 
-use super::{Machine, NO_TOKEN, Run, pay};
+use super::{AT_OBJECT, Machine, NO_TOKEN, Run, pay};
 use crate::kernel::{Fault, Kernel, Op, Spawn, SpawnState, Stimulus};
+use crate::objects::Did;
 use crate::order::Order;
-use crate::program::{Code, Step};
+use crate::program::{AtObject, Code, Step};
 use crate::queue::{CLASS_OP, Key};
 use schedlab_log::{Kind, Record, note};
 use schedlab_units::{CpuId, Span, TaskId, Time};
+use schedlab_workload::{ObjectOp, Recorded, Wakes};
 use std::sync::Arc;
 
 /// What comes of a step of a task's program.
@@ -21,6 +23,8 @@ pub(super) enum Act {
     Enter(Op<'static>),
     /// It does not enter the kernel; a note is left in the log.
     Note { other: TaskId, what: u32, value: u64 },
+    /// It does not enter the kernel, and nothing of it shows in the log.
+    Nothing,
     /// It enters the kernel with more than a number: [`Machine::operate_seldom`].
     Seldom(Code),
 }
@@ -103,10 +107,69 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 self.done(id);
                 Op::Exit
             }
+            Code::Object(act) => return self.at_object(id, act),
             Code::Fork(_) | Code::Set(_) | Code::Yield => return Act::Seldom(code),
         };
         self.settle_costs(id, op);
         Act::Enter(op)
+    }
+
+    /// Something at an object. The step is done again if it is not over.
+    fn at_object(&mut self, id: TaskId, act: u32) -> Act {
+        let AtObject { op, wakes, recorded } = self.program.acts[act as usize];
+        if let ObjectOp::Tick { object, period } = op {
+            let Some(until_ns) = self.objects.tick(object, period, self.now_ns) else {
+                self.objects.counts.skipped += u64::from(recorded == Recorded::Slept);
+                return Act::Nothing;
+            };
+            let op = self.sleep_until(id, until_ns, until_ns);
+            self.settle_costs(id, op);
+            return Act::Enter(op);
+        }
+        match self.objects.operate(id, op, recorded) {
+            Did::Goes => Act::Nothing,
+            Did::Wakes(task) => self.let_on(id, task, wakes),
+            Did::WakesAndGoesOn(task) => {
+                self.step_again(id);
+                self.let_on(id, task, wakes)
+            }
+            Did::Sleeps => self.sleep_at_object(id),
+            Did::SleepsAndGoesOn => {
+                self.step_again(id);
+                self.sleep_at_object(id)
+            }
+        }
+    }
+
+    /// The task's last step is its next one, at once.
+    fn step_again(&mut self, id: TaskId) {
+        let run = &mut self.runs[id.index()];
+        (run.step, run.remaining_ns) = (run.step - 1, 0);
+    }
+
+    fn sleep_at_object(&mut self, id: TaskId) -> Act {
+        let (costs, run) = (&self.program.costs, &mut self.runs[id.index()]);
+        run.token = AT_OBJECT;
+        self.waiting += 1;
+        if self.costly {
+            pay(run, costs.block.as_ns(), costs.added);
+        }
+        self.settle_costs(id, Op::Block);
+        Act::Enter(Op::Block)
+    }
+
+    /// A task that sleeps at an object is woken.
+    fn let_on(&mut self, by: TaskId, task: TaskId, wakes: Wakes) -> Act {
+        self.runs[task.index()].token = NO_TOKEN;
+        self.waiting -= 1;
+        if self.costly {
+            let costs = &self.program.costs;
+            pay(&mut self.runs[by.index()], costs.wakeup.as_ns(), costs.added);
+        }
+        Act::Enter(match wakes {
+            Wakes::Plain => Op::Wake(task),
+            Wakes::Sync => Op::WakeSync(task),
+        })
     }
 
     /// Sleep until an instant, by a timer of the kernel's own (`until_ns`) or of the machine's (`wheel_ns`).
@@ -247,7 +310,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             let cost = match step.code() {
                 Code::Deliver(_) => costs.wakeup,
                 Code::Fork(_) => costs.fork,
-                Code::Set(_) => Span::ZERO,
+                // what happens at an object costs only if somebody sleeps or is woken: it is paid after that
+                Code::Set(_) | Code::Object(_) => Span::ZERO,
                 _ => costs.block,
             };
             pay(run, cost.as_ns(), costs.added);

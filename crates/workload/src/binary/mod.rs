@@ -25,9 +25,9 @@ pub use write::{BinaryWriter, write_binary};
 
 /// First bytes of a binary workload. (The first has its top bit set, so that no text starts like it.)
 pub const BINARY_MAGIC: [u8; 8] = *b"\x89SLWLOAD";
-/// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external wakeups. The lowest
-/// version that has all that occurs is written ([`crate::Workload::version`]).
-pub const BINARY_VERSION: u32 = 3;
+/// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external
+/// wakeups, version 4 objects. The lowest version that has all that occurs is written ([`crate::Workload::version`]).
+pub const BINARY_VERSION: u32 = 4;
 
 /// Bytes of the file's and of a chunk's header.
 const FILE_HEADER: usize = 16;
@@ -49,6 +49,9 @@ mod item {
     pub const CGROUP: u8 = 3;
     pub const TASK: u8 = 4;
     pub const EVENTS: u8 = 5;
+    /// Version 4.
+    pub const OBJECT: u8 = 6;
+    // 7 is kept for deadlines of jobs
 }
 
 /// Event tags: kind, and [`tag::EID`].
@@ -63,6 +66,9 @@ mod tag {
     pub const DEVICE: u8 = 5;
     pub const DEPENDENT: u8 = 6;
     pub const EXIT: u8 = 7;
+    /// What happens at an object, version 4: an [`super::object`] and what was recorded follow.
+    pub const OBJECT: u8 = 34;
+    // 35 is kept for deadlines of jobs
     /// The identifier is not the previous one's plus one; the difference follows.
     pub const EID: u8 = 8;
 
@@ -81,6 +87,34 @@ mod tag {
         (32, ExternalSource::MadeUp),
         (33, ExternalSource::Task),
     ];
+}
+
+/// What happens at an object: the tag in the low 4 bits, 16 or 32 for what was recorded.
+mod object {
+    pub const SEND: u8 = 0;
+    pub const RECEIVE: u8 = 1;
+    pub const CLOSE: u8 = 2;
+    pub const LOCK: u8 = 3;
+    pub const UNLOCK: u8 = 4;
+    pub const WAIT: u8 = 5;
+    pub const SIGNAL: u8 = 6;
+    pub const BROADCAST: u8 = 7;
+    pub const ARRIVE: u8 = 8;
+    pub const TICK: u8 = 9;
+    pub const SLEPT: u8 = 16;
+    pub const AWAKE: u8 = 32;
+    /// Kinds of objects.
+    pub const CHANNEL: u8 = 0;
+    pub const SEMAPHORE: u8 = 1;
+    pub const MUTEX: u8 = 2;
+    pub const CONDITION: u8 = 3;
+    pub const BARRIER: u8 = 4;
+    pub const TIMER: u8 = 5;
+    /// Bits of an object: it wakes synchronously, it is closed, two that its kind gives a meaning.
+    pub const SYNC: u8 = 1;
+    pub const CLOSED: u8 = 2;
+    pub const FIRST: u8 = 4;
+    pub const SECOND: u8 = 8;
 }
 
 /// Bits that say which optional fields follow.

@@ -3,12 +3,13 @@
 use super::crc::crc32;
 use super::varint::{Cursor, unzigzag};
 use super::{
-    BINARY_MAGIC, BINARY_VERSION, CHUNK_HEADER, DATA, END, FILE_HEADER, first_of_chain, has, item, tag,
+    BINARY_MAGIC, BINARY_VERSION, CHUNK_HEADER, DATA, END, FILE_HEADER, first_of_chain, has, item, object,
+    tag,
 };
 use crate::limits::{Account, CHUNK_BYTES_MAX, Exceeded, Limits};
 use crate::{
-    Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
-    Wakeup, Workload,
+    Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, Handover, InitState, Late,
+    Object, ObjectId, ObjectKind, ObjectOp, ParamChange, Recorded, Task, Wakes, Wakeup, Workload,
 };
 use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
 use std::collections::BTreeMap;
@@ -88,6 +89,8 @@ pub enum Part {
     Dropped(String, u64),
     /// The next control group.
     Cgroup(Cgroup),
+    /// The next object.
+    Object(Object),
     /// A task's row and all but its events.
     Task(TaskId, Task),
     /// More events of a task.
@@ -131,6 +134,10 @@ pub fn read_binary_within(input: impl Read, limits: Limits) -> Result<Workload, 
             }
             Part::Cgroup(cgroup) => {
                 workload.cgroups.push(cgroup);
+                None
+            }
+            Part::Object(object) => {
+                workload.objects.push(object);
                 None
             }
             Part::Task(row, task) => {
@@ -236,6 +243,9 @@ impl<R: Read> BinaryReader<R> {
                     events.iter().try_for_each(|event| self.account.add_event_bytes(&event.kind))?;
                 }
                 Ok(())
+            }
+            Part::Object(object) => {
+                self.account.add_bytes(size_of::<Object>() as u64 + object.name.len() as u64)
             }
             _ => Ok(()),
         }
@@ -349,6 +359,7 @@ fn part(c: &mut Cursor<'_>) -> Decoded<Part> {
             Ok(Part::Dropped(reason, count))
         }
         item::CGROUP => cgroup(c).ok_or("a control group is cut short or out of range").map(Part::Cgroup),
+        item::OBJECT => object_item(c).ok_or("an object is cut short or out of range").map(Part::Object),
         item::TASK => {
             let (row, task) = task(c).ok_or("a task is cut short or out of range")?;
             Ok(Part::Task(row, task))
@@ -404,6 +415,10 @@ fn event(c: &mut Cursor<'_>, last_eid: &mut u64, since_wakeup: &mut u64) -> Opti
         tag::YIELD => EventKind::Yield { length },
         tag::BLOCK => EventKind::Block { length },
         tag::EXIT => EventKind::Exit { length },
+        tag::OBJECT => {
+            let (op, recorded) = op(c)?;
+            EventKind::Object { length, op, recorded }
+        }
         tag::DEPENDENT => {
             let event = EventId(eid.wrapping_add(unzigzag(c.number()?) as u64));
             let task = task_id(c)?;
@@ -447,6 +462,55 @@ fn cgroup(c: &mut Cursor<'_>) -> Option<Cgroup> {
         cgroup.max = Some(CpuMax { quota: span(c)?, period: span(c)? });
     }
     (bits & !(has::PARAMS | has::AFFINITY | has::CGROUP) == 0).then_some(cgroup)
+}
+
+fn object_item(c: &mut Cursor<'_>) -> Option<Object> {
+    let name = c.text()?;
+    let (kind, bits) = (c.byte()?, c.byte()?);
+    let (first, second) = (bits & object::FIRST != 0, bits & object::SECOND != 0);
+    let kind = match kind {
+        object::CHANNEL => {
+            let start = c.number32()?;
+            let capacity = if first { Some(c.number32()?) } else { None };
+            let low = if second { Some(c.number32()?) } else { None };
+            ObjectKind::Channel { capacity, start, low }
+        }
+        object::SEMAPHORE if !first && !second => ObjectKind::Semaphore { start: c.number32()? },
+        object::MUTEX if !second => {
+            ObjectKind::Mutex(if first { Handover::Fifo } else { Handover::Competing })
+        }
+        object::CONDITION if !first && !second => ObjectKind::Condition,
+        object::BARRIER if !first && !second => ObjectKind::Barrier { parties: c.number32()? },
+        object::TIMER if !second => ObjectKind::Timer(if first { Late::Restart } else { Late::Grid }),
+        _ => return None,
+    };
+    let wakes = if bits & object::SYNC != 0 { Wakes::Sync } else { Wakes::Plain };
+    (bits >> 4 == 0).then_some(Object { name, kind, wakes, is_closed: bits & object::CLOSED != 0 })
+}
+
+fn op(c: &mut Cursor<'_>) -> Option<(ObjectOp, Recorded)> {
+    let bits = c.byte()?;
+    let recorded = match bits & !15 {
+        0 => Recorded::Nothing,
+        object::SLEPT => Recorded::Slept,
+        object::AWAKE => Recorded::Awake,
+        _ => return None,
+    };
+    let object = ObjectId(c.number32()?);
+    let op = match bits & 15 {
+        object::SEND => ObjectOp::Send { object, amount: c.number32()? },
+        object::RECEIVE => ObjectOp::Receive { object, amount: c.number32()? },
+        object::CLOSE => ObjectOp::Close { object },
+        object::LOCK => ObjectOp::Lock { object },
+        object::UNLOCK => ObjectOp::Unlock { object },
+        object::WAIT => ObjectOp::Wait { object, mutex: ObjectId(c.number32()?) },
+        object::SIGNAL => ObjectOp::Signal { object },
+        object::BROADCAST => ObjectOp::Broadcast { object },
+        object::ARRIVE => ObjectOp::Arrive { object },
+        object::TICK => ObjectOp::Tick { object, period: span(c)? },
+        _ => return None,
+    };
+    Some((op, recorded))
 }
 
 fn task(c: &mut Cursor<'_>) -> Option<(TaskId, Task)> {

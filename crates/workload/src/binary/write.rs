@@ -3,11 +3,13 @@
 use super::crc::crc32;
 use super::varint::{put, put_bytes, zigzag};
 use super::{
-    BINARY_MAGIC, BINARY_VERSION, CHUNK_TARGET, DATA, END, FILE_HEADER, first_of_chain, has, item, tag,
+    BINARY_MAGIC, BINARY_VERSION, CHUNK_TARGET, DATA, END, FILE_HEADER, first_of_chain, has, item, object,
+    tag,
 };
 use crate::limits::CHUNK_BYTES_MAX;
 use crate::{
-    Birth, Cgroup, CgroupId, Event, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
+    Birth, Cgroup, CgroupId, Event, EventKind, ExternalSource, Handover, InitState, Late, Object, ObjectKind,
+    ObjectOp, ParamChange, Recorded, Task, Wakes, Wakeup, Workload,
 };
 use schedlab_units::{CpuSet, SchedParams, TaskId};
 use std::io::{self, Write};
@@ -23,6 +25,9 @@ pub fn write_binary(workload: &Workload, out: impl Write) -> io::Result<()> {
     }
     for cgroup in &workload.cgroups {
         writer.cgroup(cgroup)?;
+    }
+    for object in &workload.objects {
+        writer.object(object)?;
     }
     for (row, task) in workload.tasks.iter().enumerate() {
         writer.task(TaskId(row as u32), task)?;
@@ -115,6 +120,15 @@ impl<W: Write> BinaryWriter<W> {
             put(out, max.quota.as_ns());
             put(out, max.period.as_ns());
         }
+        self.flush_if_full()
+    }
+
+    /// Adds an object; the first is [`ObjectId`](crate::ObjectId) 0.
+    pub fn object(&mut self, object: &Object) -> io::Result<()> {
+        self.close_run()?;
+        self.payload.push(item::OBJECT);
+        put_bytes(&mut self.payload, object.name.as_bytes());
+        put_object(&mut self.payload, object);
         self.flush_if_full()
     }
 
@@ -228,6 +242,7 @@ fn put_event(out: &mut Vec<u8>, event: &Event, last_eid: &mut u64, since_wakeup:
         EventKind::Yield { .. } => tag::YIELD,
         EventKind::Block { .. } => tag::BLOCK,
         EventKind::Exit { .. } => tag::EXIT,
+        EventKind::Object { .. } => tag::OBJECT,
         EventKind::Wakeup(Wakeup::External { source, .. }) => source_tag(*source),
         EventKind::Wakeup(Wakeup::Dependent { .. }) => tag::DEPENDENT,
     };
@@ -247,6 +262,7 @@ fn put_event(out: &mut Vec<u8>, event: &Event, last_eid: &mut u64, since_wakeup:
     match &event.kind {
         EventKind::Fork { child, .. } => put(out, u64::from(child.0)),
         EventKind::Prio { change, .. } => put_change(out, change),
+        EventKind::Object { op, recorded, .. } => put_op(out, *op, *recorded),
         EventKind::Wakeup(Wakeup::External { after, .. }) => put(out, after.as_ns()),
         EventKind::Wakeup(Wakeup::Dependent { recorded_after, event, task, distance }) => {
             put(out, recorded_after.as_ns());
@@ -256,6 +272,47 @@ fn put_event(out: &mut Vec<u8>, event: &Event, last_eid: &mut u64, since_wakeup:
         }
         _ => {}
     }
+}
+
+fn put_object(out: &mut Vec<u8>, it: &Object) {
+    let bit = |given: bool, bit: u8| if given { bit } else { 0 };
+    let (kind, bits, numbers) = match it.kind {
+        ObjectKind::Channel { capacity, start, low } => {
+            let bits = bit(capacity.is_some(), object::FIRST) | bit(low.is_some(), object::SECOND);
+            (object::CHANNEL, bits, [Some(start), capacity, low])
+        }
+        ObjectKind::Semaphore { start } => (object::SEMAPHORE, 0, [Some(start), None, None]),
+        ObjectKind::Mutex(order) => (object::MUTEX, bit(order == Handover::Fifo, object::FIRST), [None; 3]),
+        ObjectKind::Condition => (object::CONDITION, 0, [None; 3]),
+        ObjectKind::Barrier { parties } => (object::BARRIER, 0, [Some(parties), None, None]),
+        ObjectKind::Timer(late) => (object::TIMER, bit(late == Late::Restart, object::FIRST), [None; 3]),
+    };
+    let sync = bit(it.wakes == Wakes::Sync, object::SYNC);
+    out.extend([kind, bits | sync | bit(it.is_closed, object::CLOSED)]);
+    numbers.into_iter().flatten().for_each(|number| put(out, u64::from(number)));
+}
+
+fn put_op(out: &mut Vec<u8>, op: ObjectOp, recorded: Recorded) {
+    let (act, operand) = match op {
+        ObjectOp::Send { amount, .. } => (object::SEND, Some(u64::from(amount))),
+        ObjectOp::Receive { amount, .. } => (object::RECEIVE, Some(u64::from(amount))),
+        ObjectOp::Close { .. } => (object::CLOSE, None),
+        ObjectOp::Lock { .. } => (object::LOCK, None),
+        ObjectOp::Unlock { .. } => (object::UNLOCK, None),
+        ObjectOp::Wait { mutex, .. } => (object::WAIT, Some(u64::from(mutex.0))),
+        ObjectOp::Signal { .. } => (object::SIGNAL, None),
+        ObjectOp::Broadcast { .. } => (object::BROADCAST, None),
+        ObjectOp::Arrive { .. } => (object::ARRIVE, None),
+        ObjectOp::Tick { period, .. } => (object::TICK, Some(period.as_ns())),
+    };
+    let recorded = match recorded {
+        Recorded::Nothing => 0,
+        Recorded::Slept => object::SLEPT,
+        Recorded::Awake => object::AWAKE,
+    };
+    out.push(act | recorded);
+    put(out, u64::from(op.object().0));
+    operand.inspect(|operand| put(out, *operand));
 }
 
 fn put_change(out: &mut Vec<u8>, change: &ParamChange) {

@@ -191,7 +191,7 @@ impl Deriver<'_> {
             }
             EventKind::Block { .. } => self.summary.blocks += 1,
             EventKind::Yield { .. } => self.summary.yields += 1,
-            EventKind::Exit { .. } => {}
+            EventKind::Exit { .. } | EventKind::Object { .. } => {}
         }
         true
     }

@@ -27,6 +27,10 @@ const FIELDS: &[(&str, &str)] = &[
     ("send", "CPU time to send a message"),
     ("receive", "CPU time to receive one"),
     ("window", "messages a sender may have on the way before it waits"),
+    (
+        "objects",
+        "true: each receiver has a socket of `window` messages, and who waits is decided as they run (docs/objects.md)",
+    ),
     ("messengers", "message threads, each with workers of its own"),
     ("workers", "workers of each message thread"),
     ("requests", "requests to each message thread"),
@@ -96,7 +100,11 @@ impl Spec {
         let has_distributions = !matches!(self, Spec::Sleepers(_) | Spec::Responsebench(_));
         let mut out = format!("# {what}\n");
         let mut told = false;
-        for line in inline(self).lines() {
+        let lines = inline(self);
+        // (left out elsewhere while it is at its default: workloads made before it was there keep their notes)
+        let unsaid =
+            matches!(self, Spec::Hackbench(hackbench) if !hackbench.objects).then_some("objects = false");
+        for line in lines.lines().chain(unsaid) {
             let field = line.split(' ').next().unwrap_or_default();
             if field == "kind" {
                 out.push_str(&format!("{line}\n"));

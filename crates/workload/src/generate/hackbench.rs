@@ -15,7 +15,7 @@
 use super::{GenerateError, duration, finished, nice};
 use crate::build::Place;
 use crate::limits::TIME_MAX;
-use crate::{Builder, Workload};
+use crate::{Builder, Object, ObjectId, ObjectKind, ObjectOp, Wakes, Workload};
 use schedlab_units::{Nice, Span, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,10 @@ pub struct Hackbench {
     pub window: u32,
     /// Nice value of all.
     pub nice: i32,
+    /// Whether each receiver has a socket, an object of `window` messages, as in the real program: who waits for whom
+    /// is then decided by what is in the sockets when the tasks run, not beforehand.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub objects: bool,
 }
 
 impl Default for Hackbench {
@@ -56,6 +60,7 @@ impl Default for Hackbench {
             receive: Span::from_us(2),
             window: 64,
             nice: 0,
+            objects: false,
         }
     }
 }
@@ -94,10 +99,43 @@ impl Hackbench {
             });
         }
         let nice = nice("nice", self.nice)?;
-        for _ in 0..self.groups {
-            self.group(&mut builder, nice);
+        for group in 0..self.groups {
+            if self.objects {
+                self.group_with_sockets(&mut builder, nice, group);
+            } else {
+                self.group(&mut builder, nice);
+            }
         }
         finished(builder)
+    }
+
+    /// A socket per receiver, of which every sender of the group has an end. A full socket takes senders in again
+    /// when it is down to a quarter (`unix_writable()`).
+    fn group_with_sockets(&self, builder: &mut Builder, nice: Nice, group: u32) {
+        let low = (self.window > 4).then_some(self.window / 4);
+        let kind = ObjectKind::Channel { capacity: Some(self.window), start: 0, low };
+        let sockets: Vec<ObjectId> = (0..self.receivers)
+            .map(|receiver| {
+                let name = format!("socket-{}-{}", group + 1, receiver + 1);
+                builder.object(Object { name, kind, wakes: Wakes::Sync, is_closed: false })
+            })
+            .collect();
+        for _ in 0..self.senders {
+            let mut sender = builder.task("sender").nice(nice);
+            for _ in 0..self.turns {
+                for &object in &sockets {
+                    sender = sender.run(self.send).at(ObjectOp::Send { object, amount: 1 });
+                }
+            }
+            sender.exit();
+        }
+        for object in sockets {
+            let mut receiver = builder.task("receiver").nice(nice);
+            for _ in 0..u64::from(self.turns) * u64::from(self.senders) {
+                receiver = receiver.at(ObjectOp::Receive { object, amount: 1 }).run(self.receive);
+            }
+            receiver.exit();
+        }
     }
 
     fn group(&self, builder: &mut Builder, nice: Nice) {

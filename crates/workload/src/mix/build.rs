@@ -6,7 +6,9 @@ use super::{Load, Mix, MixError, Origin, Part};
 use crate::limits::{Account, Exceeded, Limits};
 use crate::stream::Source;
 use crate::tools::{Cut, Factor, Filter, Scale, collect};
-use crate::{Birth, Cgroup, CgroupId, Event, EventId, EventKind, ExternalSource, Wakeup, Workload};
+use crate::{
+    Birth, Cgroup, CgroupId, Event, EventId, EventKind, ExternalSource, Object, ObjectId, Wakeup, Workload,
+};
 use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -181,6 +183,7 @@ fn limited(mut workload: Workload, limits: &[Option<Span>]) -> Result<Workload, 
     let mut gone: BTreeSet<EventId> = BTreeSet::new();
     let mut keep = vec![true; workload.tasks.len()];
     let mut unborn: Vec<TaskId> = Vec::new();
+    let mut closed: BTreeSet<ObjectId> = BTreeSet::new();
     for (task, limit) in workload.tasks.iter_mut().zip(limits) {
         let Some(limit) = *limit else { continue };
         let (mut used, mut since_wakeup) = (Span::ZERO, Span::ZERO);
@@ -196,8 +199,10 @@ fn limited(mut workload: Workload, limits: &[Option<Span>]) -> Result<Workload, 
             }
         });
         let Some(over) = over else { continue };
+        closed.extend(task.events[over].kind.objects());
         for event in task.events.drain(over + 1..) {
             gone.insert(event.eid);
+            closed.extend(event.kind.objects());
             if let EventKind::Fork { child, .. } = event.kind {
                 unborn.push(child);
             }
@@ -239,6 +244,8 @@ fn limited(mut workload: Workload, limits: &[Option<Span>]) -> Result<Workload, 
             }
         }
     }
+    let nr_closed = workload.close_objects(|object| closed.contains(&object));
+    workload.count_dropped("object closed, since a task that ended at its CPU limit used it", nr_closed);
     workload.count_dropped("task ended at its CPU limit", ends.len() as u64);
     workload.count_dropped("wakeup by a task that has ended at its CPU limit, made external", external);
     if keep.iter().all(|keep| *keep) {
@@ -259,6 +266,7 @@ struct Assembly<'m> {
     groups: BTreeMap<String, CgroupId>,
     /// Paths whose settings the mix itself states.
     stated: BTreeSet<String>,
+    object_names: BTreeSet<String>,
     pids: BTreeSet<u32>,
     /// A power of ten above all pids.
     band: u64,
@@ -276,6 +284,7 @@ impl<'m> Assembly<'m> {
             mix,
             out: Workload::default(),
             groups: BTreeMap::new(),
+            object_names: BTreeSet::new(),
             stated: BTreeSet::new(),
             pids: BTreeSet::new(),
             band,
@@ -482,12 +491,12 @@ impl<'m> Assembly<'m> {
         }
         overrides::apply(&mut instance, &over, |path| self.groups.get(path).copied().unwrap_or(CgroupId(0)));
         // then identifiers: rows, pids, events
-        let rows = self.out.tasks.len() as u32;
-        let row = |id: TaskId| TaskId(id.0 + rows);
         let shift = self.shift(workload);
-        let offset = self.last_eid;
+        let (offset, rows) = (self.last_eid, self.out.tasks.len() as u32);
         let eid = |old: EventId| EventId(offset + numbers.of_event(old));
+        let row = |id: TaskId| TaskId(id.0 + rows);
         let prefix = named(&part.prefix);
+        let objects = self.objects(workload, &prefix);
         for mut task in instance.tasks {
             task.pid = match shift {
                 Some(shift) => task.pid + shift,
@@ -508,6 +517,7 @@ impl<'m> Assembly<'m> {
                 match kind {
                     EventKind::Fork { child, .. } => *child = row(*child),
                     EventKind::Prio { change, .. } => change.target = change.target.map(row),
+                    EventKind::Object { op, .. } => *op = op.mapped(|id| objects[id.0 as usize]),
                     EventKind::Wakeup(Wakeup::Dependent { event, task, .. }) => {
                         (*event, *task) = (eid(*event), row(*task));
                     }
@@ -518,6 +528,22 @@ impl<'m> Assembly<'m> {
         }
         self.last_eid += numbers.max();
         Ok(())
+    }
+
+    /// The objects of one more instance, under names that are free.
+    fn objects(&mut self, workload: &Workload, prefix: &str) -> Vec<ObjectId> {
+        let of = |object: &Object| {
+            let wanted = format!("{prefix}{}", object.name);
+            let mut name = wanted.clone();
+            for number in 2.. {
+                if self.object_names.insert(name.clone()) {
+                    break;
+                }
+                name = format!("{wanted}-{number}");
+            }
+            self.out.add_object(Object { name, ..object.clone() })
+        };
+        workload.objects.iter().map(of).collect()
     }
 
     fn finish(mut self) -> Workload {

@@ -21,8 +21,9 @@
 //! | runtime | CPU time; rt-app's includes the time others have the CPU: counted |
 //! | sleep | BLOCK, WAKEUP after that long |
 //! | timer, relative, absolute | WAKEUP `grid-restart`, `grid`; a second timer of a task, or a shared one: as long as imagined, counted |
-//! | signal, broad, wait, sync, suspend, resume, barrier | WAKEUP dependent on the thread that signals (comes last) |
-//! | lock, unlock | who waited on the imagined machine waits for the one it waited for; exclusion itself is not modelled: sections in which time passes are counted |
+//! | barrier | an object (ARRIVE) |
+//! | signal, broad, wait, sync, suspend, resume | WAKEUP dependent on the thread that signals (comes last) |
+//! | lock, unlock | an object (LOCK, UNLOCK), if several threads use it and time passes while it is held |
 //! | yield, fork | YIELD, FORK |
 //! | phases, loop, instance, delay | expanded |
 //! | policy, priority, dl-*, cpus, taskgroup (of task or phase) | parameters, PRIO |

@@ -14,8 +14,8 @@
 use super::describe::{Description, Event, Phase, TaskDescription};
 use crate::limits::{Account, Exceeded, Limits};
 use crate::{
-    Birth, Cgroup, CgroupId, Event as WorkloadEvent, EventId, EventKind, ExternalSource, InitState,
-    ParamChange, Task, Wakeup, Workload,
+    Birth, Cgroup, CgroupId, Event as WorkloadEvent, EventId, EventKind, ExternalSource, Handover, InitState,
+    Object, ObjectId, ObjectKind, ObjectOp, ParamChange, Task, Wakes, Wakeup, Workload,
 };
 use schedlab_units::{CpuSet, SchedParams, Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -79,8 +79,8 @@ struct Thread<'d> {
     /// Its wakeups of others since its last event: (task, index of the event, CPU time then).
     open: Vec<(usize, usize, u64)>,
     ended: bool,
-    /// Mutexes that it holds, since when.
-    held: BTreeMap<usize, u64>,
+    /// Mutexes that it holds.
+    held: BTreeSet<usize>,
     /// Steps after the end of the play.
     late_steps: u64,
 }
@@ -89,15 +89,17 @@ struct Thread<'d> {
 struct Mutex {
     owner: Option<usize>,
     waiting: VecDeque<usize>,
-    users: BTreeSet<usize>,
-    /// Sections in which time passed.
-    sections: u64,
+    /// The object that it becomes; `None` if it cannot hold anybody up: it has one user, or no time passes while it
+    /// is held.
+    object: Option<ObjectId>,
 }
 
 #[derive(Default)]
 struct Barrier {
     needed: u64,
     waiting: Vec<usize>,
+    /// The object that it becomes, if more than one thread comes.
+    object: Option<ObjectId>,
 }
 
 struct Play<'d> {
@@ -123,6 +125,44 @@ struct Play<'d> {
     shared: BTreeSet<usize>,
     groups: BTreeMap<String, CgroupId>,
     now_ns: u64,
+}
+
+/// Mutexes that can hold somebody up: more than one thread uses them, and time passes while they are held.
+fn exclusive(description: &Description) -> Vec<bool> {
+    let nr = description.resources.mutexes.len();
+    let (mut users, mut takes_time) = (vec![0u64; nr], vec![false; nr]);
+    for task in &description.tasks {
+        let (mut held, mut used) = (BTreeSet::new(), BTreeSet::new());
+        // twice, for what is held when a loop begins anew
+        for event in task.phases.iter().chain(&task.phases).flat_map(|phase| &phase.events) {
+            match event {
+                Event::Lock(mutex) => {
+                    held.insert(*mutex);
+                    used.insert(*mutex);
+                }
+                Event::Unlock(mutex) => {
+                    held.remove(mutex);
+                }
+                Event::Wait { mutex, .. } | Event::Sync { mutex, .. } => {
+                    used.insert(*mutex);
+                    held.iter().filter(|other| *other != mutex).for_each(|other| takes_time[*other] = true);
+                    held.insert(*mutex);
+                }
+                Event::Run(_)
+                | Event::Runtime(_)
+                | Event::Sleep(_)
+                | Event::Timer { .. }
+                | Event::Barrier(_) => {
+                    held.iter().for_each(|mutex| takes_time[*mutex] = true);
+                }
+                _ => {}
+            }
+        }
+        // a task that is forked has no instance of its own, and may be forked more than once
+        let threads = if task.instances == 0 { 2 } else { task.instances };
+        used.iter().for_each(|mutex| users[*mutex] = users[*mutex].saturating_add(threads));
+    }
+    users.iter().zip(takes_time).map(|(users, takes_time)| *users > 1 && takes_time).collect()
 }
 
 /// Whether the thread goes on at once.
@@ -155,6 +195,22 @@ impl<'d> Play<'d> {
         if let Some(duration) = duration {
             workload.notes.insert("duration of the description".to_string(), duration.to_string());
         }
+        let mut object = |name: String, kind| {
+            workload.add_object(Object { name, kind, wakes: Wakes::Plain, is_closed: false })
+        };
+        let exclude = exclusive(description);
+        let mutexes = (0..).zip(&exclude).map(|(row, excludes)| Mutex {
+            object: excludes
+                .then(|| object(format!("mutex-{}", row + 1), ObjectKind::Mutex(Handover::Competing))),
+            ..Mutex::default()
+        });
+        let mutexes = mutexes.collect();
+        for (row, barrier) in barriers.iter_mut().enumerate() {
+            // (the limit on tasks is far below 2^32)
+            let parties = u32::try_from(barrier.needed).unwrap_or(u32::MAX);
+            let named = || object(format!("barrier-{}", row + 1), ObjectKind::Barrier { parties });
+            barrier.object = (parties > 1).then(named);
+        }
         Play {
             description,
             end_ns: duration.map(Span::as_ns),
@@ -165,7 +221,7 @@ impl<'d> Play<'d> {
             account: Account::new(limits),
             exceeded: None,
             due: BTreeSet::new(),
-            mutexes: (0..resources.mutexes.len()).map(|_| Mutex::default()).collect(),
+            mutexes,
             conditions: vec![VecDeque::new(); resources.conditions.len()],
             barriers,
             timers: BTreeMap::new(),
@@ -246,7 +302,7 @@ impl<'d> Play<'d> {
             cpu_ns: 0,
             open: Vec::new(),
             ended: false,
-            held: BTreeMap::new(),
+            held: BTreeSet::new(),
             late_steps: 0,
         });
         let mut begin_ns = now_ns;
@@ -302,6 +358,12 @@ impl<'d> Play<'d> {
 
     /// `by` wakes `number`, which waits.
     fn wake(&mut self, by: usize, number: usize) {
+        self.woken(by, number);
+        self.due.insert((self.now_ns, number as u32));
+    }
+
+    /// As [`Self::wake`], but it does not go on yet.
+    fn woken(&mut self, by: usize, number: usize) {
         let after = Span::from_ns(self.now_ns - self.threads[number].waits_since_ns);
         let task = TaskId(by as u32);
         let (event, distance) = (EventId(0), Span::ZERO);
@@ -309,7 +371,10 @@ impl<'d> Play<'d> {
         let index = self.workload.tasks[number].events.len() - 1;
         let then_ns = self.threads[by].cpu_ns;
         self.threads[by].open.push((number, index, then_ns));
-        self.due.insert((self.now_ns, number as u32));
+    }
+
+    fn at_object(&mut self, number: usize, op: ObjectOp) {
+        self.emit(number, |length| EventKind::at_object(length, op));
     }
 
     fn is_over(&self) -> bool {
@@ -449,14 +514,17 @@ impl<'d> Play<'d> {
                 Next::Goes
             }
             Event::Barrier(barrier) => {
+                let object = self.barriers[*barrier].object;
+                if let Some(object) = object {
+                    self.at_object(number, ObjectOp::Arrive { object });
+                }
                 let barrier = &mut self.barriers[*barrier];
                 if barrier.waiting.len() as u64 + 1 < barrier.needed {
                     barrier.waiting.push(number);
-                    self.wait(number);
                     return Next::Waits;
                 }
                 for waiter in std::mem::take(&mut barrier.waiting) {
-                    self.wake(number, waiter);
+                    self.due.insert((self.now_ns, waiter as u32));
                 }
                 Next::Goes
             }
@@ -507,32 +575,47 @@ impl<'d> Play<'d> {
     }
 
     fn lock(&mut self, number: usize, row: usize) -> Next {
+        // Locking twice is a mistake of the description that rt-app would hang on.
+        if self.mutexes[row].owner == Some(number) {
+            return Next::Goes;
+        }
+        if let Some(object) = self.mutexes[row].object {
+            self.at_object(number, ObjectOp::Lock { object });
+        }
         let mutex = &mut self.mutexes[row];
-        mutex.users.insert(number);
         match mutex.owner {
             None => {
                 mutex.owner = Some(number);
-                self.threads[number].held.insert(row, self.now_ns);
+                self.threads[number].held.insert(row);
                 Next::Goes
             }
-            // Locking twice is a mistake of the description that rt-app would hang on.
-            Some(owner) if owner == number => Next::Goes,
             Some(_) => {
                 mutex.waiting.push_back(number);
-                self.wait(number);
+                if mutex.object.is_none() {
+                    self.wait(number);
+                }
                 Next::Waits
             }
         }
     }
 
     fn unlock(&mut self, number: usize, row: usize) {
-        let Some(since_ns) = self.threads[number].held.remove(&row) else { return };
+        if !self.threads[number].held.remove(&row) {
+            return;
+        }
+        if let Some(object) = self.mutexes[row].object {
+            self.at_object(number, ObjectOp::Unlock { object });
+        }
         let mutex = &mut self.mutexes[row];
-        mutex.sections += u64::from(since_ns < self.now_ns);
         mutex.owner = mutex.waiting.pop_front();
         if let Some(next) = mutex.owner {
-            self.threads[next].held.insert(row, self.now_ns);
-            self.wake(number, next);
+            let is_object = mutex.object.is_some();
+            self.threads[next].held.insert(row);
+            if is_object {
+                self.due.insert((self.now_ns, next as u32));
+            } else {
+                self.wake(number, next);
+            }
         }
     }
 
@@ -542,12 +625,20 @@ impl<'d> Play<'d> {
         }
         while let Some((waiter, row)) = self.conditions[condition].pop_front() {
             // It goes on when it has the mutex again, which the one who signals may hold.
+            if let Some(object) = self.mutexes[row].object {
+                self.woken(number, waiter);
+                self.at_object(waiter, ObjectOp::Lock { object });
+            }
             let mutex = &mut self.mutexes[row];
-            mutex.users.insert(waiter);
             if mutex.owner.is_none() {
                 mutex.owner = Some(waiter);
-                self.threads[waiter].held.insert(row, self.now_ns);
-                self.wake(number, waiter);
+                let is_object = mutex.object.is_some();
+                self.threads[waiter].held.insert(row);
+                if is_object {
+                    self.due.insert((self.now_ns, waiter as u32));
+                } else {
+                    self.wake(number, waiter);
+                }
             } else {
                 mutex.waiting.push_back(waiter);
             }
@@ -559,12 +650,14 @@ impl<'d> Play<'d> {
 
     /// Threads that wait for ever have ended with a BLOCK, all others with an EXIT.
     fn finish(mut self) -> Workload {
-        let sections: u64 =
-            self.mutexes.iter().filter(|mutex| mutex.users.len() > 1).map(|mutex| mutex.sections).sum();
-        self.count(
-            "mutex section in which time passes: who waits for it is as with a CPU for each task",
-            sections,
-        );
+        for number in self.barriers.iter_mut().flat_map(|barrier| std::mem::take(&mut barrier.waiting)) {
+            // who waits at a barrier that will not open any more waits as others do who wait for ever
+            if let Some(last) = self.workload.tasks[number].events.last_mut()
+                && let EventKind::Object { length, .. } = last.kind
+            {
+                last.kind = EventKind::Block { length };
+            }
+        }
         let waiting = self.threads.iter().filter(|thread| !thread.ended).count() as u64;
         if self.end_ns.is_none() {
             self.count("task that waits for ever", waiting);

@@ -49,7 +49,8 @@ pub struct Head {
 impl Head {
     /// The version of both forms on disk that it needs ([`Workload::version`]).
     pub fn version(&self) -> u32 {
-        self.needs_version.max(1)
+        let objects = if self.workload.objects.is_empty() { 1 } else { crate::model::OBJECTS_VERSION };
+        self.needs_version.max(objects)
     }
 }
 
@@ -136,6 +137,7 @@ impl Source {
                             *total = total.saturating_add(count);
                         }
                         Part::Cgroup(cgroup) => head.workload.cgroups.push(cgroup),
+                        Part::Object(object) => head.workload.objects.push(object),
                         Part::Task(row, task) => skim.task(row, task),
                         Part::Events(row, events) => skim.events(row, &events),
                     }

@@ -63,6 +63,7 @@ fn begin_binary<W: Write>(head: &Head, out: W) -> io::Result<BinaryWriter<W>> {
     workload.notes.iter().try_for_each(|(key, value)| writer.note(key, value))?;
     workload.dropped.iter().try_for_each(|(reason, count)| writer.dropped(reason, *count))?;
     workload.cgroups.iter().try_for_each(|cgroup| writer.cgroup(cgroup))?;
+    workload.objects.iter().try_for_each(|object| writer.object(object))?;
     for (row, task) in workload.tasks.iter().enumerate() {
         writer.task(TaskId(row as u32), task)?;
     }

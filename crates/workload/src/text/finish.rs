@@ -13,6 +13,7 @@ pub(super) struct Lines {
     /// Per row: line of its INIT or FORK, lines of its events.
     tasks: Vec<(usize, Vec<u32>)>,
     cgroups: BTreeMap<String, usize>,
+    objects: BTreeMap<String, usize>,
 }
 
 impl Lines {
@@ -25,6 +26,7 @@ impl Lines {
             Place::Task { id, .. } => self.tasks.get(id.index()).map(|(line, _)| *line),
             Place::Event { id, index, .. } => event_line(id.index(), *index),
             Place::Cgroup(path) => self.cgroups.get(path).copied(),
+            Place::Object(name) => self.objects.get(name).copied(),
             Place::Workload => match flaw {
                 Flaw::DuplicateEid(eid) => workload
                     .tasks
@@ -108,7 +110,9 @@ impl Reader<'_> {
         }
         let cgroups = std::mem::take(&mut self.cgroup_lines);
         let cgroups = cgroups.into_iter().map(|(path, (_, line))| (path, line)).collect();
-        Ok((workload, Lines { tasks: lines, cgroups }))
+        let objects = std::mem::take(&mut self.objects);
+        let objects = objects.into_iter().map(|(name, (_, line))| (name, line)).collect();
+        Ok((workload, Lines { tasks: lines, cgroups, objects }))
     }
 
     /// The row of each slot: as stated by `row=`, the others in the order of their lines.

@@ -26,6 +26,8 @@
 //! eid WAKEUP pid  length  deid dpid distance       waits for another task's event
 //! eid WAKEUP pid  length  [0 0 0] [source]         external
 //! eid EXIT   pid  length
+//! eid SEND   pid  length  object amount            [slept|awake]; so RECV, TICK object period, WAIT object mutex
+//! eid LOCK   pid  length  object                   [slept|awake]; so UNLOCK, SIGNAL, BROADCAST, ARRIVE, CLOSE
 //! task words: name= policy=normal|batch|idle|fifo|rr|deadline|ext nice= prio= runtime= deadline= period=
 //!             affinity=0-3,8 cgroup=/path kernel=yes|no
 //! ```
@@ -43,11 +45,16 @@
 //!   interrupt, the others by a timer.
 //! * `REPEAT n {` ... `}` repeats the lines between; blocks nest.
 //! * `CGROUP path [weight=] [max=quota/period] [cpuset=]` declares a control group, parents first.
+//! * `OBJECT name channel [capacity=N] [start=N] [low=N] [sync]`, `OBJECT name semaphore [start=N]`, `OBJECT name
+//!   mutex [fifo]`, `OBJECT name condition`, `OBJECT name barrier parties=N`, `OBJECT name timer [restart]`, each
+//!   with `[closed]`, above the first event that names it. What they mean: [`ObjectOp`](crate::ObjectOp),
+//!   docs/objects.md. `slept` and `awake` say what a recording had.
+//! * `DEADLINE` is kept for a later version.
 //! * `NOTE key value` and `DROPPED count "reason"` keep an import's notes and what it left out.
 //! * A child without words inherits its parent's settings; a task without a name is called `task-PID`; `row=` (written only where the
 //!   order of the lines does not tell) is the task's number in results.
-//! * Version 1 of the form has of the sources `timer` and `device`, version 2 those set for an instant, version 3 all; the lowest that
-//!   has what occurs is written.
+//! * Version 1 of the form has of the sources `timer` and `device`, version 2 those set for an instant, version 3
+//!   all; version 4 has objects. The lowest that has what occurs is written.
 //! * A file without the header line is taken for version 1 if its first line is an event.
 //!
 //! The writer's form is canonical: INIT lines first, then task by task, each in its order; durations in the shortest exact unit.
@@ -57,6 +64,7 @@ mod error;
 mod finish;
 mod lex;
 mod lines;
+mod objects;
 mod read;
 mod statement;
 mod stream;
@@ -73,6 +81,6 @@ pub use write::{change_words, write_text};
 
 /// First word of a text file.
 pub const TEXT_HEADER: &str = "schedlab-workload";
-/// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external wakeups. The lowest
-/// version that has all that occurs is written ([`crate::Workload::version`]).
-pub const TEXT_VERSION: u32 = 3;
+/// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external
+/// wakeups, version 4 objects. The lowest version that has all that occurs is written ([`crate::Workload::version`]).
+pub const TEXT_VERSION: u32 = 4;

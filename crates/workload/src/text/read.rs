@@ -4,6 +4,7 @@ use super::attributes::Attributes;
 use super::error::{TextError, TextProblem};
 use super::lex::{Word, split};
 use super::lines::LineSource;
+use super::objects::{Act, Name};
 use super::statement::{
     self, Body, Eid, Event as Line, EventRef, Fault, Init, Instance, Length, Parsed, Pids, Statement, fault,
     is_statement, within,
@@ -11,7 +12,8 @@ use super::statement::{
 use super::{TEXT_HEADER, TEXT_VERSION};
 use crate::limits::{Account, Limits, REPEAT_DEPTH_MAX};
 use crate::{
-    Birth, Cgroup, CgroupId, Event, EventId, EventKind, ParamChange, Task, Wakeup, Workload, WorkloadError,
+    Birth, Cgroup, CgroupId, Event, EventId, EventKind, Object, ObjectId, ObjectOp, ParamChange, Task,
+    Wakeup, Workload, WorkloadError,
 };
 use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, HashMap};
@@ -165,6 +167,8 @@ pub(super) struct Reader<'a> {
     pub order: Vec<u32>,
     pub workload: Workload,
     pub cgroup_lines: BTreeMap<String, (CgroupId, usize)>,
+    /// Objects by name: which, and on which line.
+    pub objects: BTreeMap<String, (ObjectId, usize)>,
     pub labels: Vec<Label>,
     pub label_names: BTreeMap<String, u32>,
     pub references: Vec<Reference>,
@@ -193,6 +197,7 @@ impl<'a> Reader<'a> {
             order: Vec::new(),
             workload: Workload::default(),
             cgroup_lines: BTreeMap::new(),
+            objects: BTreeMap::new(),
             labels: Vec::new(),
             label_names: BTreeMap::new(),
             references: Vec::new(),
@@ -326,6 +331,7 @@ impl<'a> Reader<'a> {
                 self.workload.cgroups.push(Cgroup { path, weight, max, cpuset });
                 Ok(())
             }
+            Statement::Object(object) => self.object(object, number, first),
             Statement::Note { key, value } => {
                 if self.workload.notes.contains_key(&key) {
                     let expected = format!("note {key} stands here for the second time");
@@ -343,6 +349,40 @@ impl<'a> Reader<'a> {
                 Ok(())
             }
         }
+    }
+
+    fn object(&mut self, object: Object, number: usize, first: Word<'_>) -> Parsed<()> {
+        let id = ObjectId(self.workload.objects.len() as u32);
+        let bytes = size_of::<Object>() as u64 + object.name.len() as u64;
+        within(first, self.account.add_bytes(bytes))?;
+        if let Some((_, line)) = self.objects.insert(object.name.clone(), (id, number)) {
+            let expected = format!("object {} is declared on line {line} already", object.name);
+            let remedy = "give each object a name of its own";
+            return fault(first, TextProblem::Declaration, expected, remedy);
+        }
+        self.workload.objects.push(object);
+        Ok(())
+    }
+
+    fn at_object(&self, act: &Act, length: Span) -> Parsed<EventKind> {
+        let object = |name: &Name| {
+            self.objects.get(&name.text).map(|(id, _)| *id).ok_or_else(|| {
+                Box::new(Fault {
+                    line: None,
+                    at: name.at,
+                    len: name.len,
+                    problem: TextProblem::Declaration,
+                    expected: format!("no line above declares the object {}", name.text),
+                    remedy: "add an OBJECT line with this name above",
+                })
+            })
+        };
+        let (own, mutex) = (object(&act.object)?, act.mutex.as_ref().map(object).transpose()?);
+        let op = match act.op {
+            ObjectOp::Wait { .. } => ObjectOp::Wait { object: own, mutex: mutex.unwrap_or(own) },
+            op => op.mapped(|_| own),
+        };
+        Ok(EventKind::Object { length, op, recorded: act.recorded })
     }
 
     fn expand(&mut self, item: &Item, iteration: u64) -> Parsed<()> {
@@ -576,6 +616,7 @@ impl<'a> Reader<'a> {
             Body::Yield => EventKind::Yield { length },
             Body::Block => EventKind::Block { length },
             Body::Exit => EventKind::Exit { length },
+            Body::Object(act) => self.at_object(act, length)?,
             Body::External(source) => EventKind::Wakeup(Wakeup::External { after: length, source: *source }),
             Body::Dependent { event, waker, distance } => {
                 let waker = match waker {

@@ -3,8 +3,9 @@
 use super::TextProblem;
 use super::attributes::Attributes;
 use super::lex::{LexError, Word, unquote};
+use super::objects::{self, ACTS, Act};
 use crate::limits::Exceeded;
-use crate::{CpuMax, ExternalSource, InitState};
+use crate::{CpuMax, ExternalSource, InitState, Object};
 use schedlab_units::{CpuSet, Span};
 use std::borrow::Cow;
 
@@ -63,6 +64,7 @@ impl From<LexError> for Box<Fault> {
 /// A line.
 pub(super) enum Statement {
     Cgroup { path: String, weight: Option<u32>, max: Option<CpuMax>, cpuset: Option<CpuSet> },
+    Object(Object),
     Note { key: String, value: String },
     Dropped { count: u64, reason: String },
     Repeat { count: u64 },
@@ -93,6 +95,7 @@ pub(super) enum Body {
     Block,
     Exit,
     External(ExternalSource),
+    Object(Act),
     Dependent { event: EventRef, waker: Option<Pids>, distance: Span },
 }
 
@@ -164,7 +167,9 @@ impl Event {
     }
 }
 
-const TYPES: &str = "FORK, INIT, PRIO, YIELD, BLOCK, WAKEUP or EXIT";
+const TYPES: &str =
+    "FORK, INIT, PRIO, YIELD, BLOCK, WAKEUP, EXIT, or what is done at an object (SEND, RECV, ...)";
+const KINDS: [&str; 7] = ["FORK", "INIT", "PRIO", "YIELD", "BLOCK", "WAKEUP", "EXIT"];
 
 /// Parses the words of a line; there is at least one.
 pub(super) fn parse(words: &[Word<'_>]) -> Parsed<Statement> {
@@ -172,6 +177,7 @@ pub(super) fn parse(words: &[Word<'_>]) -> Parsed<Statement> {
     let first = rest.word("")?;
     match first.text {
         "CGROUP" => cgroup(&mut rest),
+        "OBJECT" => objects::declaration(&mut rest).map(Statement::Object),
         "NOTE" => {
             let key = rest.string("a key")?;
             let value = rest.string("a value")?;
@@ -208,24 +214,26 @@ pub(super) fn parse(words: &[Word<'_>]) -> Parsed<Statement> {
 
 /// Whether a line that starts with these two words is meant as one of ours.
 pub(super) fn is_statement(first: &str, second: Option<&str>) -> bool {
-    matches!(first, "CGROUP" | "NOTE" | "DROPPED" | "REPEAT")
-        || matches!(second, Some("FORK" | "INIT" | "PRIO" | "YIELD" | "BLOCK" | "WAKEUP" | "EXIT"))
+    matches!(first, "CGROUP" | "OBJECT" | "NOTE" | "DROPPED" | "REPEAT")
+        || second.is_some_and(|second| KINDS.contains(&second) || ACTS.contains(&second))
 }
 
 fn event(first: Word<'_>, rest: &mut Rest<'_>) -> Parsed<Statement> {
     let kind = match rest.word(TYPES) {
         Ok(kind) => kind,
         Err(_) => {
-            let remedy = "a line is: eid TYPE pid length ..., or CGROUP, NOTE, DROPPED, REPEAT";
+            let remedy = "a line is: eid TYPE pid length ..., or CGROUP, OBJECT, NOTE, DROPPED, REPEAT";
             return fault(first, TextProblem::Word, "expected an event", remedy);
         }
     };
-    let known = matches!(kind.text, "FORK" | "INIT" | "PRIO" | "YIELD" | "BLOCK" | "WAKEUP" | "EXIT");
-    if !known {
+    let act = ACTS.contains(&kind.text);
+    if kind.text == "DEADLINE" {
+        let expected = "deadlines of jobs are kept for a later version of the form";
+        return fault(kind, TextProblem::Version, expected, "leave the line out");
+    }
+    if !act && !KINDS.contains(&kind.text) {
         let upper = kind.text.to_ascii_uppercase();
-        let near = ["FORK", "INIT", "PRIO", "YIELD", "BLOCK", "WAKEUP", "EXIT"]
-            .into_iter()
-            .find(|name| near(&upper, name));
+        let near = KINDS.into_iter().chain(ACTS).find(|name| near(&upper, name));
         let expected = match near {
             Some(name) => format!("expected {TYPES}; did you mean {name}?"),
             None => format!("expected {TYPES}"),
@@ -251,6 +259,7 @@ fn event(first: Word<'_>, rest: &mut Rest<'_>) -> Parsed<Statement> {
         "YIELD" => Body::Yield,
         "BLOCK" => Body::Block,
         "EXIT" => Body::Exit,
+        _ if act => Body::Object(objects::act(kind.text, rest)?),
         _ => wakeup(rest, length)?,
     };
     rest.end()?;
@@ -444,17 +453,17 @@ pub(crate) fn near(a: &str, b: &str) -> bool {
 }
 
 /// The words of a line not yet consumed.
-struct Rest<'a> {
+pub(super) struct Rest<'a> {
     words: &'a [Word<'a>],
     next: usize,
 }
 
 impl<'a> Rest<'a> {
-    fn peek(&self) -> Option<Word<'a>> {
+    pub(super) fn peek(&self) -> Option<Word<'a>> {
         self.words.get(self.next).copied()
     }
 
-    fn word(&mut self, expected: &str) -> Parsed<Word<'a>> {
+    pub(super) fn word(&mut self, expected: &str) -> Parsed<Word<'a>> {
         let Some(&word) = self.words.get(self.next) else {
             let at = self.words.last().map_or(0, |last| last.at + last.text.len());
             let missing = Word { text: "", at };
@@ -469,8 +478,13 @@ impl<'a> Rest<'a> {
         Ok(word)
     }
 
-    fn string(&mut self, expected: &str) -> Parsed<String> {
+    pub(super) fn string(&mut self, expected: &str) -> Parsed<String> {
         Ok(unquote(self.word(expected)?).map(Cow::into_owned)?)
+    }
+
+    /// The next word, if there is one.
+    pub(super) fn optional(&mut self) -> Option<Word<'a>> {
+        self.peek().inspect(|_| self.next += 1)
     }
 
     fn number(&mut self, expected: &str) -> Parsed<u64> {
@@ -500,7 +514,7 @@ impl<'a> Rest<'a> {
         rest
     }
 
-    fn end(&self) -> Parsed<()> {
+    pub(super) fn end(&self) -> Parsed<()> {
         match self.peek() {
             None => Ok(()),
             Some(word) => {

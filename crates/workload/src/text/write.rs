@@ -3,7 +3,8 @@
 use super::TEXT_HEADER;
 use super::lex::quote;
 use crate::{
-    Birth, CgroupId, CpuMax, Event, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
+    ALL, Birth, CgroupId, CpuMax, Event, EventKind, ExternalSource, Handover, InitState, Late, Object,
+    ObjectId, ObjectKind, ObjectOp, ParamChange, Recorded, Task, Wakes, Wakeup, Workload,
 };
 use schedlab_units::{CpuSet, SchedParams, Span, TaskId};
 use std::io::{self, Write};
@@ -260,6 +261,66 @@ impl Writer<'_> {
             }
             self.line.push(b'\n');
         }
+        for object in &workload.objects {
+            self.word("OBJECT");
+            self.line.push(b' ');
+            quote(&object.name, &mut self.line);
+            self.object(object);
+            self.line.push(b'\n');
+        }
+    }
+
+    fn object(&mut self, object: &Object) {
+        self.word(object.kind.name());
+        let (word, numbers) = match object.kind {
+            ObjectKind::Channel { capacity, start, low } => {
+                let start = Some(start).filter(|&start| start > 0);
+                ("", [("capacity=", capacity), ("start=", start), ("low=", low)])
+            }
+            ObjectKind::Semaphore { start } => ("", [("start=", Some(start)), ("", None), ("", None)]),
+            ObjectKind::Mutex(Handover::Fifo) => ("fifo", [("", None); 3]),
+            ObjectKind::Mutex(Handover::Competing) | ObjectKind::Condition => ("", [("", None); 3]),
+            ObjectKind::Barrier { parties } => ("", [("parties=", Some(parties)), ("", None), ("", None)]),
+            ObjectKind::Timer(Late::Restart) => ("restart", [("", None); 3]),
+            ObjectKind::Timer(Late::Grid) => ("", [("", None); 3]),
+        };
+        for (key, number) in numbers {
+            if let Some(number) = number {
+                self.word(key);
+                self.digits(u64::from(number));
+            }
+        }
+        let sync = if object.wakes == Wakes::Sync { "sync" } else { "" };
+        let closed = if object.is_closed { "closed" } else { "" };
+        [word, sync, closed].into_iter().filter(|word| !word.is_empty()).for_each(|word| self.word(word));
+    }
+
+    /// The name of an object.
+    fn object_name(&mut self, id: ObjectId) -> io::Result<()> {
+        let Some(object) = self.workload.objects.get(id.0 as usize) else {
+            let nr = self.workload.objects.len();
+            return Err(invalid(format!("object {} is named, but there are {nr}", id.0)));
+        };
+        self.line.push(b' ');
+        quote(&object.name, &mut self.line);
+        Ok(())
+    }
+
+    fn op(&mut self, op: ObjectOp, recorded: Recorded) -> io::Result<()> {
+        self.object_name(op.object())?;
+        match op {
+            ObjectOp::Receive { amount: ALL, .. } => self.word("all"),
+            ObjectOp::Send { amount, .. } | ObjectOp::Receive { amount, .. } => {
+                self.number(u64::from(amount))
+            }
+            ObjectOp::Wait { mutex, .. } => self.object_name(mutex)?,
+            ObjectOp::Tick { period, .. } => self.span(period),
+            _ => {}
+        }
+        if recorded != Recorded::Nothing {
+            self.word(recorded.name());
+        }
+        Ok(())
     }
 
     fn attributes(&mut self, task: &Task) -> io::Result<()> {
@@ -332,6 +393,10 @@ impl Writer<'_> {
             }
             EventKind::Yield { length } | EventKind::Block { length } | EventKind::Exit { length } => {
                 self.span(*length);
+            }
+            EventKind::Object { length, op, recorded } => {
+                self.span(*length);
+                self.op(*op, *recorded)?;
             }
             EventKind::Wakeup(Wakeup::External { after, source }) => {
                 self.span(*after);

@@ -5,8 +5,9 @@
 //! /user.slice/user-1000.slice/app                 ->     /group-1/group-2/group-3
 //! ```
 //!
-//! Equal names become equal names, so that a family of tasks stays one. Names asked for stay, and of kernel threads the part that every
-//! Linux has. Of the notes those stay that hold numbers only. Times, pids and parameters are what they were.
+//! Objects are called by their kind and number. Equal names become equal names, so that a family of tasks stays one.
+//! Names asked for stay, and of kernel threads the part that every Linux has. Of the notes those stay that hold
+//! numbers only. Times, pids and parameters are what they were.
 
 use super::Edit;
 use super::select::glob;
@@ -63,6 +64,9 @@ impl Anonymise {
                 naming.groups.entry(part.to_string()).or_insert_with(|| format!("group-{next}")).clone()
             });
             group.path = parts.collect::<Vec<_>>().join("/");
+        }
+        for (row, object) in head.workload.objects.iter_mut().enumerate() {
+            object.name = format!("{}-{}", object.kind.name(), row + 1);
         }
         head.workload.notes.retain(|key, _| {
             let stays = NOTES.contains(&key.as_str());

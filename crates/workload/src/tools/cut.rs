@@ -13,6 +13,8 @@
 //!   Its settings are those that it has by then. A task that runs when the window ends gets a last BLOCK there.
 //! * A wakeup by another task stays one if the place from where it comes lies in the window of that task's own time too; else it
 //!   happens after the recorded time. How many do is counted: the two own times of waker and sleeper drift apart by what they waited.
+//! * Objects are closed, so that nobody waits at them, and counted: how they stand when the window begins depends on
+//!   the schedule.
 //! * A task that has ended before the window, or comes after it, is left out.
 
 use super::Edit;
@@ -21,6 +23,10 @@ use crate::stream::{Head, OwnClock, Source, StreamError};
 use crate::{Birth, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Wakeup, Workload};
 use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// How an object stands when the window begins is not known.
+const CLOSED: &str =
+    "object closed, since what was done at it before the window is left out: nobody waits there";
 
 /// Takes a window of a workload.
 #[derive(Clone, Debug)]
@@ -131,6 +137,7 @@ impl Cut {
         let mut workload = Workload {
             tasks: Vec::new(),
             cgroups: old.workload.cgroups.clone(),
+            objects: old.workload.objects.clone(),
             dropped: old.workload.dropped.clone(),
             notes: old.workload.notes.clone(),
         };
@@ -168,6 +175,8 @@ impl Cut {
         workload.notes.insert("cut".into(), format!("own time {} to {}", self.from, self.to));
         workload.count_dropped("task that ended before the window, left out", ended);
         workload.count_dropped("task that does nothing in the window, left out", idle);
+        let closed = workload.close_objects(|_| true);
+        workload.count_dropped(CLOSED, closed);
         let forks = old.forks.iter().filter(|child| self.is_born_within(child.index()));
         self.head.forks = forks.filter_map(|child| self.rows[child.index()]).collect();
         self.head.nr_events = nr_events;
@@ -332,7 +341,10 @@ impl Cut {
                 *length = self.shortened(row, &before, *length);
                 change.target = change.target.and_then(|target| self.rows[target.index()]);
             }
-            EventKind::Yield { length } | EventKind::Block { length } | EventKind::Exit { length } => {
+            EventKind::Yield { length }
+            | EventKind::Block { length }
+            | EventKind::Object { length, .. }
+            | EventKind::Exit { length } => {
                 *length = self.shortened(row, &before, *length);
             }
             EventKind::Wakeup(wakeup) => {

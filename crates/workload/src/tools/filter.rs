@@ -10,15 +10,19 @@
 //!
 //! * a wakeup by it happens after the recorded time (`0 0 0`, timer);
 //! * a child of it is there from the start, blocked, and wakes at the own time of its FORK ([`OwnClock`]);
+//! * an object that it used is closed: nobody waits at it;
 //! * FORKs and PRIOs that concern it are left out. A wakeup that depended on such an event depends on the waker's next one, at the
 //!   same place of the waker's CPU time.
 
 use super::Edit;
 use super::settings::{Delta, Settings, at_birth};
 use crate::stream::{Head, Source, StreamError};
-use crate::{Birth, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Wakeup};
+use crate::{Birth, Event, EventId, EventKind, ExternalSource, InitState, ObjectId, ParamChange, Wakeup};
 use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Whoever stays would wait at it for a task that goes.
+const CLOSED: &str = "object closed, since a task that was filtered out used it: nobody waits there";
 
 /// Leaves some tasks of a workload.
 #[derive(Clone, Debug)]
@@ -36,6 +40,8 @@ pub struct Filter {
     arrived: BTreeSet<u32>,
     /// When such children are born, until they have set their first timer for an instant in this pass: it counted from the birth.
     instants: BTreeMap<u32, Span>,
+    /// Objects that tasks use which go.
+    closed: BTreeSet<ObjectId>,
     births: BTreeMap<u32, Span>,
 }
 
@@ -61,6 +67,7 @@ impl Filter {
             arrivals: BTreeMap::new(),
             arrived: BTreeSet::new(),
             instants: BTreeMap::new(),
+            closed: BTreeSet::new(),
             births: BTreeMap::new(),
         };
         // per task: removed events since the last one that stays, with their lengths
@@ -84,6 +91,7 @@ impl Filter {
                 }
             }
             if filter.row(row).is_none() {
+                filter.closed.extend(events.iter().flat_map(|event| event.kind.objects()));
                 return Ok(());
             }
             let waits = pending.entry(row.0).or_default();
@@ -117,7 +125,9 @@ impl Filter {
             }
         }
         filter.set_head(old, nr_events, &at_birth(&old.workload, &inherited))?;
-        let dropped = &mut filter.head.workload;
+        let (dropped, closed) = (&mut filter.head.workload, &filter.closed);
+        let nr_closed = dropped.close_objects(|object| closed.contains(&object));
+        dropped.count_dropped(CLOSED, nr_closed);
         dropped.count_dropped("wakeup by a task that was filtered out, made external", woken);
         dropped.count_dropped("change of parameters of a task that was filtered out, left out", set);
         Ok(filter)
@@ -149,6 +159,7 @@ impl Filter {
             workload: crate::Workload {
                 tasks: Vec::new(),
                 cgroups: workload.cgroups.clone(),
+                objects: workload.objects.clone(),
                 dropped: workload.dropped.clone(),
                 notes: workload.notes.clone(),
             },

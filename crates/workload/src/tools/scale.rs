@@ -9,7 +9,7 @@
 
 use super::Edit;
 use crate::stream::{Head, Source};
-use crate::{Event, EventKind, Wakeup};
+use crate::{Event, EventKind, ObjectOp, Wakeup};
 use schedlab_units::{Span, TaskId};
 use std::fmt;
 use std::str::FromStr;
@@ -113,6 +113,12 @@ impl Scale {
             | EventKind::Yield { length }
             | EventKind::Block { length }
             | EventKind::Exit { length } => *length = cpu.apply(*length),
+            EventKind::Object { length, op, .. } => {
+                *length = cpu.apply(*length);
+                if let ObjectOp::Tick { period, .. } = op {
+                    *period = sleep.apply(*period);
+                }
+            }
             EventKind::Wakeup(Wakeup::External { after, .. }) => *after = sleep.apply(*after),
             EventKind::Wakeup(Wakeup::Dependent { recorded_after, task, distance, .. }) => {
                 *recorded_after = sleep.apply(*recorded_after);

@@ -12,13 +12,13 @@ use schedlab_units::{Span, TaskId};
 use std::collections::BTreeMap;
 
 /// Names of the types, in the order of [`Survey::events`].
-const TYPES: [&str; 7] = ["INIT", "FORK", "PRIO", "YIELD", "BLOCK", "WAKEUP", "EXIT"];
+const TYPES: [&str; 8] = ["INIT", "FORK", "PRIO", "YIELD", "BLOCK", "WAKEUP", "EXIT", "OBJECT"];
 
 /// A summary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Survey {
-    /// How many events of each type, as in WARP's figure 2.
-    pub events: [(&'static str, u64); 7],
+    /// How many events of each type, as in WARP's figure 2; last what is done at objects.
+    pub events: [(&'static str, u64); 8],
     /// CPU time that all tasks want.
     pub cpu: Span,
     /// Time that they spend in blocks, as recorded.
@@ -134,7 +134,7 @@ impl Histogram {
 /// Looks at all events once. `life` asks for one task's life, drawn in so many columns, and for so many of its first events.
 pub fn survey(source: &Source, life: Option<(TaskId, usize, usize)>) -> Result<Survey, StreamError> {
     let head = source.head();
-    let mut kinds = [0u64; 7];
+    let mut kinds = [0u64; 8];
     let (mut timers, mut devices, mut dependent) = (0, 0, 0);
     let (mut runs, mut sleeps) = (Histogram::default(), Histogram::default());
     let mut clocks = vec![OwnClock::default(); head.workload.tasks.len()];
@@ -246,6 +246,7 @@ fn type_index(kind: &EventKind) -> usize {
         EventKind::Block { .. } => 4,
         EventKind::Wakeup(_) => 5,
         EventKind::Exit { .. } => 6,
+        EventKind::Object { .. } => 7,
     }
 }
 
@@ -280,7 +281,9 @@ impl Life {
             EventKind::Yield { .. } => column.yields += 1,
             EventKind::Wakeup(Wakeup::Dependent { .. }) => column.woken += 1,
             EventKind::Exit { .. } => column.exit = true,
-            EventKind::Block { .. } | EventKind::Wakeup(Wakeup::External { .. }) => {}
+            EventKind::Block { .. }
+            | EventKind::Object { .. }
+            | EventKind::Wakeup(Wakeup::External { .. }) => {}
         }
     }
 }

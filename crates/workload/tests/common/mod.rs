@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use schedlab_stdx::Random;
 use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
 use schedlab_workload::{
-    Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
-    Wakeup, Workload,
+    ALL, Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, Handover, InitState,
+    Late, Object, ObjectId, ObjectKind, ObjectOp, ParamChange, Recorded, Task, Wakes, Wakeup, Workload,
 };
 
 /// The workload is drawn from one seed, so that a failure is one number.
@@ -100,6 +100,7 @@ pub fn workload(seed: u64, size: u64) -> Workload {
             events: Vec::new(),
         });
     }
+    objects(&mut draw, &mut workload);
     for row in 0..nr {
         let events = life(&mut draw, &workload, row, size);
         workload.tasks[row as usize].events = events;
@@ -135,7 +136,7 @@ fn life(draw: &mut Draw, workload: &Workload, row: u32, size: u64) -> Vec<Event>
     let mut length = Span::ZERO;
     for _ in 0..draw.below(size + 1) {
         length += draw.span();
-        match draw.below(6) {
+        match draw.below(8) {
             0 => {
                 let nr = u64::from(workload.tasks.len() as u32);
                 let change = ParamChange {
@@ -148,6 +149,7 @@ fn life(draw: &mut Draw, workload: &Workload, row: u32, size: u64) -> Vec<Event>
                 kinds.push(EventKind::Prio { length, change: Box::new(change) });
             }
             1 => kinds.push(EventKind::Yield { length }),
+            6 => at_objects(draw, workload, length, &mut kinds),
             2 => kinds.extend(children.pop().map(|child| EventKind::Fork { length, child })),
             _ => {
                 kinds.push(EventKind::Block { length });
@@ -163,6 +165,66 @@ fn life(draw: &mut Draw, workload: &Workload, row: u32, size: u64) -> Vec<Event>
         _ => {}
     }
     kinds.into_iter().map(|kind| Event { eid: EventId(0), kind }).collect()
+}
+
+/// One object of each kind, or none.
+fn objects(draw: &mut Draw, workload: &mut Workload) {
+    if draw.one_in(2) {
+        return;
+    }
+    let some = |draw: &mut Draw| draw.some(2, |d| 5 + d.below(1 << 20) as u32);
+    let channel =
+        ObjectKind::Channel { capacity: some(draw), start: 3, low: draw.some(2, |d| d.below(5) as u32) };
+    let fifo = if draw.one_in(2) { Handover::Fifo } else { Handover::Competing };
+    let late = if draw.one_in(2) { Late::Restart } else { Late::Grid };
+    for (i, kind) in [
+        channel,
+        ObjectKind::Mutex(fifo),
+        ObjectKind::Condition,
+        ObjectKind::Barrier { parties: 1 },
+        ObjectKind::Timer(late),
+        ObjectKind::Semaphore { start: 1 },
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let timer = matches!(kind, ObjectKind::Timer(_));
+        let wakes = if draw.one_in(2) && !timer { Wakes::Sync } else { Wakes::Plain };
+        let name = format!("{}{i}", draw.text());
+        workload.add_object(Object { name, kind, wakes, is_closed: draw.one_in(4) });
+    }
+}
+
+/// What a task may do at them without harm to the rules.
+fn at_objects(draw: &mut Draw, workload: &Workload, length: Span, kinds: &mut Vec<EventKind>) {
+    if workload.objects.is_empty() {
+        return;
+    }
+    let [channel, lock, condition, barrier, timer, semaphore] = [0, 1, 2, 3, 4, 5].map(ObjectId);
+    let bits = draw.below(32);
+    let (mutex, amount) = (lock, 1 + draw.below(1 << bits) as u32);
+    let ops = match draw.below(7) {
+        0 => vec![ObjectOp::Send { object: channel, amount }],
+        1 => vec![ObjectOp::Receive { object: channel, amount }],
+        2 => vec![
+            ObjectOp::Receive { object: semaphore, amount: ALL },
+            ObjectOp::Send { object: semaphore, amount },
+        ],
+        3 => vec![
+            ObjectOp::Lock { object: lock },
+            ObjectOp::Signal { object: condition },
+            ObjectOp::Wait { object: condition, mutex },
+            ObjectOp::Broadcast { object: condition },
+            ObjectOp::Unlock { object: lock },
+        ],
+        4 => vec![ObjectOp::Arrive { object: barrier }],
+        5 => vec![ObjectOp::Tick { object: timer, period: draw.span() }],
+        _ => vec![ObjectOp::Lock { object: lock }, ObjectOp::Unlock { object: lock }],
+    };
+    for op in ops {
+        let recorded = [Recorded::Nothing, Recorded::Slept, Recorded::Awake][draw.below(3) as usize];
+        kinds.push(EventKind::Object { length, op, recorded });
+    }
 }
 
 /// Either dense identifiers or scattered ones.

@@ -158,6 +158,7 @@ fn life(workload: &Workload, pid: u32) -> String {
             EventKind::Yield { length } => format!("Y{}", us(*length)),
             EventKind::Block { length } => format!("B{}", us(*length)),
             EventKind::Exit { length } => format!("E{}", us(*length)),
+            EventKind::Object { op, .. } => panic!("no recording has {}", op.name()),
             EventKind::Wakeup(Wakeup::External { after, source }) => {
                 let source = match source {
                     ExternalSource::Timer => "",

@@ -1,0 +1,433 @@
+//! Who waits at which object, and who is let on by what a task does there? The rules of `docs/objects.md`, without
+//! time or CPUs.
+//!
+//! ```text
+//! channel of 2                     r: RECV 1                 nothing there: r stands in line, Did::Sleeps
+//!                                  s: SEND 1                 r gets it: Did::Wakes(r)
+//!                                  s: SEND 1, SEND 1         Did::Goes twice: it is full
+//!                                  s: SEND 1                 no room: s stands in line, Did::Sleeps
+//! ```
+//!
+//! Whoever must wait stands in line and is served in that order; who serves him wakes him, and his operation is done
+//! then. (Two wake before the operation is done: a mutex whose holders compete, and a signal, after which the mutex
+//! is still to be had. Those try again.)
+//!
+//! A task may have to wake several, and to sleep itself after that. It does one at a time: [`Objects::operate`] is
+//! called again, until the answer says that the step is over. Meanwhile others may run, who find it in line although
+//! it does not sleep yet; what they hand it, it finds when it comes to sleep.
+
+use schedlab_units::{Span, TaskId};
+use schedlab_workload::{ALL, Handover, Late, Object, ObjectId, ObjectKind, ObjectOp, Recorded};
+use std::collections::VecDeque;
+
+/// What came of an operation, or of a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Did {
+    /// It is over; nobody is woken.
+    Goes,
+    /// The task wakes this one, and it is over.
+    Wakes(TaskId),
+    /// The task wakes this one; then the operation goes on.
+    WakesAndGoesOn(TaskId),
+    /// The task sleeps; once it is woken the operation is over.
+    Sleeps,
+    /// The task sleeps; once it is woken the operation goes on.
+    SleepsAndGoesOn,
+}
+
+/// How far a task is with its operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// It has none, or begins it.
+    #[default]
+    Begins,
+    /// It stands in line and is still to sleep.
+    InLine,
+    /// It sleeps in line.
+    Asleep,
+    /// It was served before it slept.
+    Served,
+    /// It has been woken, or need not sleep, and tries again to get the mutex.
+    TriesAgain,
+}
+
+/// A task at an object.
+#[derive(Clone, Debug, Default)]
+struct Visit {
+    stage: Stage,
+    /// How much is still to be sent or received.
+    left: u32,
+    /// Where it stands in line.
+    object: u32,
+    /// Whether it has slept since it began.
+    has_slept: bool,
+    /// Whether its operation goes on when it is woken.
+    goes_on: bool,
+    /// Whom it is still to wake.
+    to_wake: VecDeque<TaskId>,
+}
+
+/// An object as it stands.
+#[derive(Clone, Debug)]
+struct Stand {
+    kind: ObjectKind,
+    closed: bool,
+    /// What is in a channel or semaphore.
+    level: u64,
+    /// Who holds a mutex.
+    owner: Option<TaskId>,
+    /// Who wait: receivers, lockers, waiters of a condition or at a barrier.
+    line: VecDeque<TaskId>,
+    /// Senders who wait for room.
+    senders: VecDeque<TaskId>,
+}
+
+/// All objects of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects {
+    stands: Vec<Stand>,
+    visits: Vec<Visit>,
+    /// Last expiry of each timer.
+    expiries_ns: Vec<u64>,
+    pub counts: Counts,
+}
+
+/// What objects did, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Operations that slept where the recording had none.
+    pub gained: u64,
+    /// Operations that did not sleep where the recording had one.
+    pub skipped: u64,
+    /// Sends to closed objects.
+    pub lost: u64,
+}
+
+impl Objects {
+    pub fn new(objects: &[Object], nr_tasks: usize) -> Objects {
+        let stand = |object: &Object| Stand {
+            kind: object.kind,
+            closed: object.is_closed,
+            level: match object.kind {
+                ObjectKind::Channel { start, .. } | ObjectKind::Semaphore { start } => start.into(),
+                _ => 0,
+            },
+            owner: None,
+            line: VecDeque::new(),
+            senders: VecDeque::new(),
+        };
+        let nr_visits = if objects.is_empty() { 0 } else { nr_tasks };
+        Objects {
+            stands: objects.iter().map(stand).collect(),
+            visits: vec![Visit::default(); nr_visits],
+            expiries_ns: vec![0; objects.len()],
+            counts: Counts::default(),
+        }
+    }
+
+    /// Time 0 of the workload: all timers count from here.
+    pub fn start(&mut self, now_ns: u64) {
+        self.expiries_ns.fill(now_ns);
+    }
+
+    /// When a task that waits for a timer goes on; `None`: at once.
+    pub fn tick(&mut self, id: ObjectId, period: Span, now_ns: u64) -> Option<u64> {
+        let (stand, expiry_ns) = (&self.stands[id.0 as usize], &mut self.expiries_ns[id.0 as usize]);
+        let next_ns = expiry_ns.saturating_add(period.as_ns());
+        if stand.closed {
+            return None;
+        }
+        if next_ns > now_ns {
+            *expiry_ns = next_ns;
+            return Some(next_ns);
+        }
+        let restarts = stand.kind == ObjectKind::Timer(Late::Restart);
+        *expiry_ns = if restarts { now_ns } else { next_ns };
+        None
+    }
+
+    /// The object that a sleeping task stands in line at, and who holds it.
+    pub fn awaited(&self, task: TaskId) -> (u32, Option<TaskId>) {
+        let object = self.visits[task.index()].object;
+        (object, self.stands[object as usize].owner)
+    }
+
+    /// The task begins an operation, or goes on with it; `recorded`: what it did where it was recorded.
+    pub fn operate(&mut self, task: TaskId, op: ObjectOp, recorded: Recorded) -> Did {
+        let did = self.part(task, op);
+        let has_slept = &mut self.visits[task.index()].has_slept;
+        match did {
+            Did::Goes | Did::Wakes(_) => {
+                self.counts.skipped += u64::from(recorded == Recorded::Slept && !*has_slept);
+            }
+            Did::Sleeps | Did::SleepsAndGoesOn => {
+                self.counts.gained += u64::from(recorded == Recorded::Awake && !*has_slept);
+                *has_slept = true;
+            }
+            Did::WakesAndGoesOn(_) => {}
+        }
+        did
+    }
+
+    fn part(&mut self, task: TaskId, op: ObjectOp) -> Did {
+        let visit = &mut self.visits[task.index()];
+        if visit.to_wake.is_empty() {
+            match visit.stage {
+                Stage::Begins => {
+                    visit.has_slept = false;
+                    self.begin(task, op);
+                }
+                Stage::TriesAgain => {
+                    let mutex = match op {
+                        ObjectOp::Wait { mutex, .. } => mutex,
+                        other => other.object(),
+                    };
+                    self.lock(task, mutex.0);
+                }
+                Stage::InLine | Stage::Asleep | Stage::Served => {}
+            }
+        }
+        self.proceed(task, op)
+    }
+
+    /// The next thing to do for a task whose operation has had its effect.
+    fn proceed(&mut self, task: TaskId, op: ObjectOp) -> Did {
+        let visit = &mut self.visits[task.index()];
+        if let Some(wakee) = visit.to_wake.pop_front() {
+            if visit.to_wake.is_empty() && matches!(visit.stage, Stage::Begins | Stage::Served) {
+                visit.stage = Stage::Begins;
+                return Did::Wakes(wakee);
+            }
+            return Did::WakesAndGoesOn(wakee);
+        }
+        match visit.stage {
+            Stage::Begins => Did::Goes,
+            Stage::Served => {
+                visit.stage = Stage::Begins;
+                Did::Goes
+            }
+            Stage::InLine => {
+                visit.stage = Stage::Asleep;
+                let kind = self.stands[visit.object as usize].kind;
+                visit.goes_on =
+                    matches!(op, ObjectOp::Wait { .. }) || kind == ObjectKind::Mutex(Handover::Competing);
+                if visit.goes_on { Did::SleepsAndGoesOn } else { Did::Sleeps }
+            }
+            Stage::TriesAgain | Stage::Asleep => {
+                unreachable!("a task that sleeps does nothing, one that tries has tried")
+            }
+        }
+    }
+
+    fn begin(&mut self, task: TaskId, op: ObjectOp) {
+        let id = op.object().0;
+        if self.stands[id as usize].closed {
+            self.counts.lost += u64::from(matches!(op, ObjectOp::Send { .. }));
+            return;
+        }
+        match op {
+            ObjectOp::Send { amount, .. } => self.send(task, id, amount),
+            ObjectOp::Receive { amount, .. } => self.receive(task, id, amount),
+            ObjectOp::Lock { .. } => self.lock(task, id),
+            ObjectOp::Unlock { .. } => self.unlock(task, id),
+            ObjectOp::Wait { mutex, .. } => {
+                self.unlock(task, mutex.0);
+                self.stand_in_line(task, id);
+            }
+            ObjectOp::Signal { .. } => {
+                if let Some(first) = self.stands[id as usize].line.pop_front() {
+                    self.serve(task, first, Stage::TriesAgain);
+                }
+            }
+            ObjectOp::Broadcast { .. } => self.serve_all(task, id, Stage::TriesAgain),
+            ObjectOp::Arrive { .. } => {
+                let stand = &self.stands[id as usize];
+                match stand.kind {
+                    ObjectKind::Barrier { parties } if stand.line.len() + 1 < parties as usize => {
+                        self.stand_in_line(task, id);
+                    }
+                    _ => self.serve_all(task, id, Stage::Begins),
+                }
+            }
+            ObjectOp::Close { .. } => self.close(task, id),
+            ObjectOp::Tick { .. } => unreachable!("timers are the engine's"),
+        }
+    }
+
+    fn stand_in_line(&mut self, task: TaskId, id: u32) {
+        self.stands[id as usize].line.push_back(task);
+        let visit = &mut self.visits[task.index()];
+        (visit.stage, visit.object) = (Stage::InLine, id);
+    }
+
+    /// `by` lets a task on that was taken out of its line; it is woken if it sleeps. `then`: [`Stage::Begins`] if its
+    /// operation is over.
+    fn serve(&mut self, by: TaskId, task: TaskId, then: Stage) {
+        let visit = &mut self.visits[task.index()];
+        if visit.stage == Stage::Asleep {
+            // who goes on when he is woken must find that there is nothing left to do
+            visit.stage = if then == Stage::Begins && visit.goes_on { Stage::Served } else { then };
+            self.visits[by.index()].to_wake.push_back(task);
+        } else {
+            visit.stage = if then == Stage::Begins { Stage::Served } else { then };
+        }
+    }
+
+    fn serve_all(&mut self, by: TaskId, id: u32, then: Stage) {
+        for task in std::mem::take(&mut self.stands[id as usize].line) {
+            self.serve(by, task, then);
+        }
+    }
+
+    /// Puts in what there is room for, and waits with the rest.
+    fn send(&mut self, task: TaskId, id: u32, amount: u32) {
+        let stand = &mut self.stands[id as usize];
+        if stand.line.is_empty() && stand.senders.is_empty() && stand.room() >= amount.into() {
+            stand.level += u64::from(amount);
+            return;
+        }
+        // what most sends meet: one who waits for just this
+        if stand.line.len() == 1 && stand.level == 0 && stand.senders.is_empty() {
+            let first = stand.line[0];
+            if self.visits[first.index()].left == amount {
+                stand.line.clear();
+                self.serve(task, first, Stage::Begins);
+                return;
+            }
+        }
+        // nobody comes before those who wait for room
+        let room = if stand.senders.is_empty() { stand.room() } else { 0 };
+        let put = room.min(amount.into());
+        stand.level += put;
+        let left = amount - put as u32;
+        if left > 0 {
+            stand.senders.push_back(task);
+            let visit = &mut self.visits[task.index()];
+            (visit.stage, visit.object, visit.left) = (Stage::InLine, id, left);
+        }
+        self.settle(task, id);
+    }
+
+    /// Takes what there is, and waits for the rest.
+    fn receive(&mut self, task: TaskId, id: u32, amount: u32) {
+        let stand = &mut self.stands[id as usize];
+        if stand.line.is_empty() && stand.level >= u64::from(amount.max(1)) {
+            stand.level -= if amount == ALL { stand.level } else { amount.into() };
+            if !stand.senders.is_empty() {
+                self.settle(task, id);
+            }
+            return;
+        }
+        self.visits[task.index()].left = amount;
+        let is_empty = stand.level == 0 && stand.senders.is_empty();
+        self.stand_in_line(task, id);
+        if !is_empty {
+            self.settle(task, id);
+        }
+    }
+
+    /// Serves receivers and senders, in order, until nothing more moves.
+    fn settle(&mut self, by: TaskId, id: u32) {
+        loop {
+            while let Some(&first) = self.stands[id as usize].line.front() {
+                let stand = &mut self.stands[id as usize];
+                let left = &mut self.visits[first.index()].left;
+                let whole = matches!(stand.kind, ObjectKind::Semaphore { .. });
+                let taken = match *left {
+                    ALL => stand.level,
+                    left if whole && stand.level < left.into() => 0,
+                    left => stand.level.min(left.into()),
+                };
+                if taken == 0 {
+                    break;
+                }
+                stand.level -= taken;
+                if *left != ALL && u64::from(*left) > taken {
+                    *left -= taken as u32;
+                    break; // it waits for the rest, nothing is left
+                }
+                *left = 0;
+                stand.line.pop_front();
+                self.serve(by, first, Stage::Begins);
+            }
+            if !self.let_senders_in(by, id) {
+                return;
+            }
+        }
+    }
+
+    /// Senders who wait put in what they have, in order, if enough has been taken out; whether anything came in.
+    fn let_senders_in(&mut self, by: TaskId, id: u32) -> bool {
+        let mut moved = false;
+        let stand = &self.stands[id as usize];
+        let low = match stand.kind {
+            ObjectKind::Channel { low: Some(low), .. } => u64::from(low),
+            _ => u64::MAX,
+        };
+        if stand.level > low {
+            return false;
+        }
+        while let Some(&first) = self.stands[id as usize].senders.front() {
+            let stand = &mut self.stands[id as usize];
+            let left = &mut self.visits[first.index()].left;
+            let put = stand.room().min((*left).into());
+            if put == 0 {
+                break;
+            }
+            moved = true;
+            stand.level += put;
+            *left -= put as u32;
+            if *left > 0 {
+                break;
+            }
+            stand.senders.pop_front();
+            self.serve(by, first, Stage::Begins);
+        }
+        moved
+    }
+
+    fn lock(&mut self, task: TaskId, id: u32) {
+        let stand = &mut self.stands[id as usize];
+        if stand.closed || stand.owner.is_none() {
+            stand.owner = (!stand.closed).then_some(task);
+            self.visits[task.index()].stage = Stage::Begins;
+        } else {
+            self.stand_in_line(task, id);
+        }
+    }
+
+    fn unlock(&mut self, task: TaskId, id: u32) {
+        let stand = &mut self.stands[id as usize];
+        let first = stand.line.pop_front();
+        let fifo = stand.kind == ObjectKind::Mutex(Handover::Fifo);
+        stand.owner = first.filter(|_| fifo);
+        if let Some(first) = first {
+            self.serve(task, first, if fifo { Stage::Begins } else { Stage::TriesAgain });
+        }
+    }
+
+    fn close(&mut self, task: TaskId, id: u32) {
+        let stand = &mut self.stands[id as usize];
+        stand.closed = true;
+        stand.owner = None;
+        let senders = std::mem::take(&mut stand.senders);
+        self.counts.lost += senders.len() as u64;
+        let then = match stand.kind {
+            ObjectKind::Condition => Stage::TriesAgain,
+            _ => Stage::Begins,
+        };
+        self.serve_all(task, id, then);
+        senders.into_iter().for_each(|sender| self.serve(task, sender, Stage::Begins));
+    }
+}
+
+impl Stand {
+    fn room(&self) -> u64 {
+        match self.kind {
+            ObjectKind::Channel { capacity: Some(capacity), .. } => {
+                u64::from(capacity).saturating_sub(self.level)
+            }
+            _ => u64::MAX - self.level,
+        }
+    }
+}
