@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Probe(crate::fairness::ProbeArgs),
     #[command(hide = true)]
     ProbeMachine(crate::fairness::ProbeMachineArgs),
+    /// What does this machine's scheduler do, seen from user level without privilege?
+    Hourglass(crate::hourglass::HourglassArgs),
     /// Real Linux in a deterministic QEMU guest: ground truth.
     #[command(subcommand)]
     Guest(crate::guest::GuestCommand),

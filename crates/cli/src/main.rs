@@ -23,6 +23,7 @@ mod fairness;
 mod features;
 mod generate;
 mod guest;
+mod hourglass;
 mod import;
 mod linux;
 mod machines;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         Command::Reproduce(command) => reproduce::reproduce(command, &ui),
         Command::Probe(args) => fairness::probe(args),
         Command::ProbeMachine(args) => fairness::probe_machine(args),
+        Command::Hourglass(args) => hourglass::hourglass(args, &ui),
         Command::Guest(command) => guest::guest(command, &ui),
         Command::Validate(args) => validate::validate(args, &ui),
         Command::Agreement(args) => agreement::agreement(args, &ui),

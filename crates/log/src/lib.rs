@@ -32,6 +32,7 @@ mod header;
 #[cfg(feature = "arrow")]
 mod header_json;
 mod observer;
+mod missed;
 mod problem;
 mod record;
 mod replay;
@@ -48,6 +49,7 @@ pub use error::LogError;
 pub use file::{open, write};
 pub use header::{KernelThread, LogGroup, LogHeader, LogTask};
 pub use observer::{Fact, Hidden, ObservedBy};
+pub use missed::{Missed, MissedCause};
 pub use problem::{LogProblem, Problem};
 pub use record::{Kind, PrevState, Record, note};
 pub use replay::{Observer, Run, Unseen, Wait, WaitCause, replay};

@@ -1,0 +1,34 @@
+//! What does this machine's scheduler do, as seen from user level, without privilege?
+//!
+//! Threads poll the clock. Where it jumps, they were not running. From the map of who ran when follow answers, each with an interval and a
+//! sample size, or "cannot tell".
+//!
+//! ```text
+//!   Plan ── run ──> Map ── log ──> a schedule log as any other ── infer ──> tick, slice, switch cost, ...
+//! ```
+//!
+//! After John Regehr, "Inferring Scheduling Behavior with Hourglass" (FREENIX 2002). His program is not to be had any more; this one
+//! follows its description.
+
+mod beside;
+mod calibrate;
+mod cause;
+mod counter;
+mod line;
+mod linux;
+mod log;
+mod map;
+mod models;
+mod os;
+mod plan;
+mod poll;
+mod run;
+mod stats;
+mod view;
+
+pub use calibrate::{Calibration, Skew};
+pub use line::{Line, LineError, Outputs, parse};
+pub use map::{CauseSum, Jobs, Map, ThreadMap};
+pub use plan::{Class, Model, Plan, PlanError, Step, THREADS_MAX, ThreadPlan, Timer};
+pub use run::{HourglassError, run};
+pub use stats::{Estimate, wilson};
