@@ -1,7 +1,7 @@
 //! Which load runs beside the pollers, and what did it say of itself? `--beside CMD`, any number of times.
 //!
-//! Each command is a shell's, in a process group of its own. It is asked to end (SIGINT, so that tools print their results) when the run is
-//! over, then killed. It dies with us, however we end.
+//! Each command is a shell's, in a process group of its own. It is asked to end (SIGINT, so that tools print
+//! their results) when the run is over, then killed. It dies with us, however we end.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -84,7 +84,8 @@ impl Beside {
 
     fn signal(&self, signal: i32) {
         for (_, child, _) in &self.running {
-            // SAFETY: signals a process group that we made; its leader is not waited for yet, so that the number is still its own.
+            // SAFETY: signals a process group that we made; its leader is not waited for yet, so that the
+            // number is still its own.
             unsafe { libc::kill(-(child.id() as i32), signal) };
         }
     }

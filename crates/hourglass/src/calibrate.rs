@@ -1,15 +1,16 @@
-//! How fast is the counter, how long is the loop, and from where on is a step a gap? Found without being asked, and shown.
+//! How fast is the counter, how long is the loop, and from where on is a step a gap? Found without being
+//! asked, and shown.
 //!
 //! ```text
 //! steps of the loop    13 ns ███████████████ 3,801,442       one turn
 //!                      26 ns ▏ 1,204                         a turn and a miss in the cache
 //!                      52 ns
-//!                     104 ns                  <- threshold: the first valley above 99.9 % of the steps, at least four turns
+//!                     104 ns                  <- threshold: first valley above 99.9 %, four turns or more
 //!                   2,100 ns ▏ 25                            timer interrupts
 //! ```
 //!
-//! That is the original's procedure: run the loop with a huge threshold, look at the histogram, and choose a length above the loop's high
-//! percentiles and below the shortest interrupt handler of interest.
+//! That is the original's procedure: run the loop with a huge threshold, look at the histogram, and choose a
+//! length above the loop's high percentiles and below the shortest interrupt handler of interest.
 
 use crate::counter::{Choice, Clock, Counter, clock_ns};
 use crate::os::System;
@@ -265,7 +266,8 @@ pub(crate) fn allowed_cpus(nr_cpus: u32) -> Vec<u32> {
     (0..nr_cpus.min(1024)).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu as usize, &set) }).collect()
 }
 
-/// Bounds of how far `there`'s counter is ahead of `here`'s, from messages both ways: each message arrives after it was sent.
+/// Bounds of how far `there`'s counter is ahead of `here`'s, from messages both ways: each message arrives
+/// after it was sent.
 fn skew<C: Counter>(counter: C, system: &dyn System, here: u32, there: u32) -> Option<(i64, i64)> {
     const ROUNDS: u64 = 2000;
     let until = Instant::now() + Duration::from_millis(60);

@@ -11,8 +11,8 @@
 //! | no switch; steal of the machine | the hypervisor |
 //! | no switch, CPU time as if it had run, short | interrupt |
 //!
-//! A confidence is how often such a gap has turned out to be what is said, as `schedlab hourglass check` finds it beside the kernel's own
-//! trace. Each counter that is missing lowers it.
+//! A confidence is how often such a gap has turned out to be what is said, as `schedlab hourglass check`
+//! finds it beside the kernel's own trace. Each counter that is missing lowers it.
 
 use schedlab_log::MissedCause;
 

@@ -1,4 +1,5 @@
-//! How is a run written on the command line? As on the original's slides: options go to the threads that the last `-t` chose.
+//! How is a run written on the command line? As on the original's slides: options go to the threads that the
+//! last `-t` chose.
 //!
 //! ```text
 //! -d 20s -n 2 -p NORMAL -t 0 -p RTHIGH -w PERIODIC 4ms 5ms -i RTC -t 1 -w CPU
@@ -154,8 +155,10 @@ pub fn parse(words: &[String]) -> Result<Line, LineError> {
             "--json" => outputs.json = Some(words.take("a file or -")?.into()),
             "--html" => outputs.html = Some(words.take("a file")?.into()),
             other => {
-                return words
-                    .fail(at, format!("'{other}' is no option here; `schedlab hourglass --help` lists them"));
+                return words.fail(
+                    at,
+                    format!("'{other}' is no option here; `schedlab hourglass --help` lists them"),
+                );
             }
         }
     }
@@ -259,12 +262,14 @@ fn class(words: &mut Words<'_>) -> Result<Class, LineError> {
             let runtime = words.span("the runtime of DEADLINE")?;
             let period = words.span("the period of DEADLINE")?;
             let params = DeadlineParams { runtime, deadline: period, period };
-            Ok(Class { params: SchedParams { policy: Policy::Deadline, deadline: Some(params), ..SchedParams::default() } })
+            let deadline = Some(params);
+            Ok(Class { params: SchedParams { policy: Policy::Deadline, deadline, ..SchedParams::default() } })
         }
         _ => words.fail(
             at,
             format!(
-                "'{word}' is no class; expected RTHIGH, RTMED, RTLOW, NORMAL, HIGH, LOW, NICE n, BATCH, IDLE, FIFO n, RR n, DEADLINE C T"
+                "'{word}' is no class; expected RTHIGH, RTMED, RTLOW, NORMAL, HIGH, LOW, NICE n, BATCH, IDLE, \
+                 FIFO n, RR n, DEADLINE C T"
             ),
         ),
     }
@@ -324,7 +329,8 @@ fn model(words: &mut Words<'_>) -> Result<Model, LineError> {
         _ => words.fail(
             at,
             format!(
-                "'{word}' is no model; expected CPU, PERIODIC C T, NONBLOCKING C T, LATENCY T, SCAN SIZE, SPORADIC C T, ONOFF ON OFF, STEPS LIST"
+                "'{word}' is no model; expected CPU, PERIODIC C T, NONBLOCKING C T, LATENCY T, SCAN SIZE, \
+                 SPORADIC C T, ONOFF ON OFF, STEPS LIST"
             ),
         ),
     }

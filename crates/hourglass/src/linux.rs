@@ -137,10 +137,11 @@ impl Probes for LinuxProbes {
     }
 }
 
-/// A restartable sequence that no code is in: the kernel forgets it whenever it takes the CPU from the thread, and so tells.
+/// A restartable sequence that no code is in: the kernel forgets it whenever it takes the CPU from the
+/// thread, and so tells.
 ///
-/// `linux/rseq.h`: on the way back to user code after a preemption, a migration or a signal, a `rseq_cs` whose range does not hold the
-/// instruction pointer is set to null.
+/// `linux/rseq.h`: on the way back to user code after a preemption, a migration or a signal, a `rseq_cs`
+/// whose range does not hold the instruction pointer is set to null.
 struct Sequence {
     /// The field `rseq_cs` of this thread's area, which glibc (2.35 on) registered.
     field: *mut u64,
@@ -154,7 +155,8 @@ struct EmptyRange {
     flags: u32,
     start_ip: u64,
     post_commit_offset: u64,
-    /// The address of `behind`: the kernel wants the signature before it. It is never jumped to, since no code is in the range.
+    /// The address of `behind`: the kernel wants the signature before it. It is never jumped to, since no
+    /// code is in the range.
     abort_ip: u64,
     signature: u32,
     behind: u32,
@@ -204,8 +206,8 @@ impl Sequence {
 
     /// Whether the kernel has forgotten it since the last call.
     fn was_preempted(&mut self) -> bool {
-        // SAFETY: the field is this thread's own as long as the thread lives, and a `Sequence` never leaves its thread (raw pointer);
-        // volatile because the kernel writes it.
+        // SAFETY: the field is this thread's own as long as the thread lives, and a `Sequence` never leaves
+        // its thread (raw pointer); volatile because the kernel writes it.
         unsafe {
             let forgotten = self.field.read_volatile() == 0;
             self.field.write_volatile(&raw const *self.empty as u64);
@@ -584,7 +586,8 @@ impl System for Linux {
             place.store(*thread as i32, Ordering::Relaxed);
         }
         DEAD_MAN_COUNT.store(count, Ordering::Relaxed);
-        // SAFETY: the handler makes system calls only; zeroed structures are valid; the timer lives until the process ends.
+        // SAFETY: the handler makes system calls only; zeroed structures are valid; the timer lives until the
+        // process ends.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = demote as *const () as usize;

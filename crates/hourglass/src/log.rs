@@ -1,25 +1,34 @@
 //! How does a map become a schedule log as any other?
 //!
 //! ```text
-//!   0 ns cpu0 new t0                               the thread is there
+//!   # observer poller
+//!   # hidden wakeups idle assignments lives spans limits
 //!   0 ns cpu0 switch idle -> t0                    it polls
 //!   4.0 ms cpu0 note t0 missed: interrupt 95 %     time is missing, the CPU stays its own
 //!   8.0 ms cpu0 note t0 missed: switched out 99 %
-//!   8.0 ms cpu0 switch t0 preempted -> idle        "idle": none of the log's tasks; who ran is hidden, the header says so
+//!   8.0 ms cpu0 switch t0 preempted -> idle        none of the log's tasks; who ran is hidden
 //!  12.0 ms cpu0 switch idle -> t0
 //! ```
+//!
+//! Where neither the thread nor its counters can say what a CPU did (the hypervisor had it, or nothing
+//! explains the gap), the CPU is unknown from there to the thread's next look at the clock.
 
 use crate::map::{Map, Piece, ThreadMap};
 use crate::poll::What;
-use schedlab_log::{Kind, LogHeader, LogTask, MemLog, PrevState, Record, note};
+use schedlab_log::{
+    Fact, Hidden, Kind, LogHeader, LogTask, MemLog, MissedCause, ObservedBy, PrevState, Record, note,
+};
 use schedlab_units::{CpuId, Span, TaskId};
 
-/// Where a record stands among those of one instant: notes of a task that runs, it stops, others become runnable, one starts.
+/// What threads cannot see that poll the clock. They see why they stop themselves.
+const HIDDEN: [Fact; 6] =
+    [Fact::Wakeups, Fact::Idle, Fact::Assignments, Fact::Lives, Fact::Spans, Fact::Limits];
+
+/// Where a record stands among those of one instant: notes of a task that runs, it stops, one starts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Note,
     Stop,
-    Ready,
     Start,
 }
 
@@ -30,9 +39,7 @@ struct Stretch {
     cpu: u32,
     from_ns: u64,
     to_ns: u64,
-    stop: Option<PrevState>,
-    /// It had slept, or it is the first: not merely waited.
-    was_asleep: bool,
+    stop: PrevState,
 }
 
 impl Map {
@@ -50,9 +57,11 @@ impl Map {
             .iter()
             .enumerate()
             .for_each(|(index, thread)| notes(TaskId(index as u32), thread, &mut records));
-        for task in 0..self.threads.len() as u32 {
-            let own: Vec<&Stretch> = stretches.iter().filter(|stretch| stretch.task.0 == task).collect();
-            switches(&own, &mut records);
+        stretches.iter().for_each(|stretch| switches(stretch, &mut records));
+        for (index, thread) in self.threads.iter().enumerate() {
+            let task = TaskId(index as u32);
+            let own: Vec<&Stretch> = stretches.iter().filter(|stretch| stretch.task == task).collect();
+            dark(task, thread, &own, &mut records);
         }
         records.iter_mut().for_each(|(_, record)| record.time_ns = record.time_ns.min(self.duration_ns));
         records.sort_by_key(|(rank, record)| (record.time_ns, *rank, record.cpu, record.task));
@@ -87,6 +96,8 @@ impl Map {
             duration: Span::from_ns(self.duration_ns),
             tasks: self.threads.iter().enumerate().map(task).collect(),
             params,
+            observer: ObservedBy::Poller,
+            hidden: Hidden::of(&HIDDEN),
             ..LogHeader::default()
         }
     }
@@ -94,21 +105,21 @@ impl Map {
 
 fn stretches(task: TaskId, thread: &ThreadMap) -> Vec<Stretch> {
     let mut found = Vec::new();
-    let mut open: Option<(u32, u64, bool)> = None;
+    let mut open: Option<(u32, u64)> = None;
     let last = thread.pieces.len().saturating_sub(1);
     for (place, piece) in thread.pieces.iter().enumerate() {
         let stop = match piece.what {
-            What::Sleep if place == last => Some(PrevState::Dead),
-            What::Sleep => Some(PrevState::Sleeping),
-            What::Gap if piece.missed.cause.is_off_cpu() => Some(PrevState::Preempted),
+            What::Sleep if place == last => PrevState::Dead,
+            What::Sleep => PrevState::Sleeping,
+            What::Gap if piece.missed.cause.is_off_cpu() => PrevState::Preempted,
             _ => continue,
         };
-        if let Some((cpu, from_ns, was_asleep)) = open.take()
+        if let Some((cpu, from_ns)) = open.take()
             && piece.from_ns > from_ns
         {
-            found.push(Stretch { task, cpu, from_ns, to_ns: piece.from_ns, stop, was_asleep });
+            found.push(Stretch { task, cpu, from_ns, to_ns: piece.from_ns, stop });
         }
-        open = Some((piece.cpu_to, piece.to_ns, piece.what == What::Sleep));
+        open = Some((piece.cpu_to, piece.to_ns));
     }
     found
 }
@@ -127,7 +138,6 @@ fn apart(stretches: &mut Vec<Stretch>) {
         }
         is_left
     });
-    stretches.sort_by_key(|stretch| (stretch.task, stretch.from_ns));
 }
 
 fn record(kind: Kind, time_ns: u64, cpu: u32, task: TaskId) -> Record {
@@ -141,34 +151,35 @@ fn record(kind: Kind, time_ns: u64, cpu: u32, task: TaskId) -> Record {
     }
 }
 
-/// The switches of one task, in order of time.
-fn switches(own: &[&Stretch], records: &mut Vec<(Rank, Record)>) {
-    let mut before: Option<&Stretch> = None;
-    for stretch in own {
-        let Stretch { task, cpu, from_ns, to_ns, .. } = **stretch;
-        let ready = |kind| Record { arg: cpu, ..record(kind, from_ns, cpu, task) };
-        match before {
-            None => records.push((Rank::Ready, ready(Kind::New))),
-            Some(before) if before.stop == Some(PrevState::Preempted) => {
-                if before.cpu != cpu {
-                    let moved =
-                        Record { other: cpu, arg: before.cpu, ..record(Kind::Migrate, from_ns, cpu, task) };
-                    records.push((Rank::Ready, moved));
-                }
-            }
-            Some(_) => records.push((Rank::Ready, ready(Kind::Wakeup))),
+/// Onto the CPU and off it.
+fn switches(stretch: &Stretch, records: &mut Vec<(Rank, Record)>) {
+    let Stretch { task, cpu, from_ns, to_ns, stop } = *stretch;
+    records.push((Rank::Start, start(task, cpu, from_ns)));
+    if stop == PrevState::Dead {
+        records.push((Rank::Note, record(Kind::Exit, to_ns, cpu, task)));
+    }
+    records.push((Rank::Stop, Record { flags: stop as u8, ..record(Kind::Switch, to_ns, cpu, task) }));
+}
+
+fn start(task: TaskId, cpu: u32, time_ns: u64) -> Record {
+    Record { other: task.0, ..record(Kind::Switch, time_ns, cpu, TaskId::IDLE) }
+}
+
+/// From the beginning to the end of gaps of which nobody knows who had the CPU, that is unknown.
+fn dark(task: TaskId, thread: &ThreadMap, own: &[&Stretch], records: &mut Vec<(Rank, Record)>) {
+    for piece in thread.gaps() {
+        if !matches!(piece.missed.cause, MissedCause::Hypervisor | MissedCause::Unexplained) {
+            continue;
         }
-        debug_assert!(before.is_some() || stretch.was_asleep);
-        let start = Record { other: task.0, ..record(Kind::Switch, from_ns, cpu, TaskId::IDLE) };
-        records.push((Rank::Start, start));
-        if let Some(stop) = stretch.stop {
-            if stop == PrevState::Dead {
-                records.push((Rank::Note, record(Kind::Exit, to_ns, cpu, task)));
-            }
-            records
-                .push((Rank::Stop, Record { flags: stop as u8, ..record(Kind::Switch, to_ns, cpu, task) }));
+        // both ends must lie in one stretch: clocks of several CPUs may have pushed it aside
+        let (from_ns, to_ns, cpu) = (piece.from_ns, piece.to_ns, piece.cpu_from);
+        let place = own.partition_point(|stretch| stretch.from_ns <= from_ns);
+        let inside = place.checked_sub(1).is_some_and(|p| own[p].from_ns < from_ns && to_ns < own[p].to_ns);
+        if inside && to_ns > from_ns {
+            let unknown = Record { arg: note::UNKNOWN_CPU, ..record(Kind::Note, from_ns, cpu, TaskId::IDLE) };
+            records.push((Rank::Stop, unknown));
+            records.push((Rank::Start, start(task, cpu, to_ns)));
         }
-        before = Some(stretch);
     }
 }
 
@@ -250,6 +261,7 @@ mod tests {
             threads: vec![thread(zero), thread(one)],
             nr_cpus: 2,
             duration_ns: 40_000,
+            start_ns: 0,
             steal_ms: None,
             beside: vec![],
         }
@@ -269,15 +281,12 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "0 cpu0 new t0 cpu0",
                 "0 cpu0 switch idle -> t0",
-                "9000 cpu1 new t1 cpu1",
                 "9000 cpu1 switch idle -> t1",
                 "12000 cpu0 switch t0 preempted -> idle",
                 "18000 cpu1 switch t1 sleeping -> idle",
                 "20000 cpu0 switch idle -> t0",
                 "26000 cpu0 switch t0 preempted -> idle",
-                "28000 cpu1 migrate t0 cpu0 -> cpu1",
                 "28000 cpu1 switch idle -> t0",
                 "30000 cpu1 exit t0",
                 "30000 cpu1 switch t0 dead -> idle",
@@ -291,7 +300,21 @@ mod tests {
         assert!(verdict.is_clean(), "{:?}", verdict.violations);
     }
 
-    /// Clocks of two CPUs that differ by 2 us make two threads overlap on one: the later one begins when the earlier has stopped.
+    /// Nobody knows who had cpu1 from 12 to 13 us.
+    #[test]
+    fn what_nothing_explains_is_unknown() {
+        let mut map = map();
+        map.threads[1].pieces[1].missed.cause = MissedCause::Unexplained;
+        let log = map.log();
+        let at = |us: u64| log.records.iter().filter(move |r| r.time_ns == us * 1000 && r.cpu == 1);
+        assert!(at(12).any(|record| record.arg == note::UNKNOWN_CPU && record.kind() == Some(Kind::Note)));
+        assert!(at(13).any(|record| record.kind() == Some(Kind::Switch) && record.other == 1));
+        assert!(schedlab_instruments::verify(&log).unwrap().is_clean());
+        schedlab_instruments::summarize(&log).unwrap().check_time().unwrap();
+    }
+
+    /// Clocks of two CPUs that differ by 2 us make two threads overlap on one: the later one begins when the
+    /// earlier has stopped.
     #[test]
     fn no_two_threads_are_on_one_cpu() {
         let mut map = map();

@@ -72,6 +72,8 @@ pub struct Map {
     pub nr_cpus: u32,
     /// Length in ns.
     pub duration_ns: u64,
+    /// The monotonic clock at the run's start, in ns.
+    pub(crate) start_ns: u64,
     /// What the hypervisor took from all CPUs in the run, in ms; `None`: not known.
     pub steal_ms: Option<u64>,
     /// What the commands beside it said last: command, lines.

@@ -6,8 +6,8 @@
 //! LATENCY 5ms           |....|....|....      only wakes
 //! ```
 //!
-//! Releases lie on a grid from the run's start. A late job's successor begins at once. Jobs that are a whole period behind are given up,
-//! and count as missed.
+//! Releases lie on a grid from the run's start. A late job's successor begins at once. Jobs that are a whole
+//! period behind are given up, and count as missed.
 
 use crate::counter::Counter;
 use crate::os::Alarm;

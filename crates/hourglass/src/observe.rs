@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   the machine      t0 |AAAAAAAAAAAAAAAA|......|AAAAAAAA      exact, kernel code takes no time
-//!   a poller         t0  .AAAAA.AAAAA.AAA        .AAAAAAA      a switch and ticks take some; short handlers come at random
+//!   a poller         t0  .AAAAA.AAAAA.AAA        .AAAAAAA      switch, ticks, and handlers at random take some
 //! ```
 //!
-//! The observer's own parameters (how long a switch, a tick, other handlers take) are part of the truth that inference is asked for.
+//! The observer's own parameters (how long a switch, a tick, other handlers take) are part of the truth that
+//! inference is asked for.
 
 use crate::cause::{Evidence, classify};
 use crate::map::{Map, Piece, ThreadMap};
@@ -57,8 +58,17 @@ pub fn observe(log: &dyn Log, view: &View, plans: &[ThreadPlan]) -> Result<MemLo
         let mut plan = plans.get(index).cloned().unwrap_or_default();
         plan.class.params = header.tasks[index].params;
         let mut random = Random::for_part(view.seed, index as u64);
-        let pieces = Watch { view, held, random: &mut random, is_real_time: plan.class.is_real_time() }.pieces(own);
-        ThreadMap { plan, tid: header.tasks[index].pid, pieces, lost: 0, computed_ns: 0, reading_ns: 0, cpu_ns: 0 }
+        let pieces =
+            Watch { view, held, random: &mut random, is_real_time: plan.class.is_real_time() }.pieces(own);
+        ThreadMap {
+            plan,
+            tid: header.tasks[index].pid,
+            pieces,
+            lost: 0,
+            computed_ns: 0,
+            reading_ns: 0,
+            cpu_ns: 0,
+        }
     });
     let mut map = Map {
         plan: Plan::default(),
@@ -69,6 +79,7 @@ pub fn observe(log: &dyn Log, view: &View, plans: &[ThreadPlan]) -> Result<MemLo
         threads: threads.collect(),
         nr_cpus: header.nr_cpus,
         duration_ns: header.duration.as_ns(),
+        start_ns: 0,
         steal_ms: None,
         beside: Vec::new(),
     };

@@ -46,7 +46,8 @@ pub(crate) trait Probes {
 
 /// Something that wakes a thread.
 pub(crate) trait Alarm {
-    /// Blocks until this time of the monotonic clock, in ns. May come back early if a signal comes: the caller asks again.
+    /// Blocks until this time of the monotonic clock, in ns. May come back early if a signal comes: the
+    /// caller asks again.
     fn wait_until(&mut self, at_ns: u64);
 }
 

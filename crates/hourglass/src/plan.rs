@@ -258,7 +258,7 @@ pub enum PlanError {
     #[error("thread {thread}: CPU {cpu} does not exist; this machine has {nr_cpus}")]
     NoCpu { thread: usize, cpu: u32, nr_cpus: u32 },
     #[error(
-        "thread {thread}: a SCHED_DEADLINE thread that is bound to some CPUs is refused by the kernel (EPERM); leave out -a"
+        "thread {thread}: the kernel refuses SCHED_DEADLINE to a thread bound to some CPUs (EPERM); leave out -a"
     )]
     BoundDeadline { thread: usize },
     #[error(
@@ -266,7 +266,7 @@ pub enum PlanError {
     )]
     TwoItimers { first: usize, second: usize },
     #[error(
-        "threads that never block and come before all others would hold all {nr_cpus} CPUs; leave one CPU (-a), or say --all-cpus"
+        "real-time threads that never block would hold all {nr_cpus} CPUs; leave one CPU, or say --all-cpus"
     )]
     AllCpus { nr_cpus: u32 },
     #[error("thread {thread}: a working set of {bytes} bytes; expected 4096 to 1 GiB")]
@@ -298,7 +298,8 @@ impl Plan {
             return Err(PlanError::TwoItimers { first, second });
         }
         let hogs = self.threads.iter().filter(|t| t.class.is_real_time() && t.model.never_blocks());
-        // each such thread can hold one CPU; one of them that may go anywhere leaves the others free if there are others
+        // each such thread can hold one CPU; one of them that may go anywhere leaves the others free if there
+        // are others
         if !self.all_cpus && hogs.count() >= nr_cpus as usize {
             return Err(PlanError::AllCpus { nr_cpus });
         }

@@ -5,8 +5,8 @@
 //!                           ^from        ^to             counters are read once, behind it: `resumed`
 //! ```
 //!
-//! Between gaps nothing is done but reading the counter: two instructions to compare, one to remember. Behind a gap the thread's counters
-//! are read; the time that takes is ours, and is neither a gap nor missing.
+//! Between gaps nothing is done but reading the counter: two instructions to compare, one to remember. Behind
+//! a gap the thread's counters are read; the time that takes is ours, and is neither a gap nor missing.
 
 use crate::counter::{Counter, NO_CPU};
 use crate::os::{LONG_GAP_NS, Probes, Reading, System};
@@ -53,7 +53,8 @@ impl Buffer {
     pub(crate) fn new(count: usize, system: &dyn System) -> (Buffer, Option<String>) {
         let mut entries: Vec<Entry> = Vec::with_capacity(count);
         let bytes = entries.capacity() * size_of::<Entry>();
-        // SAFETY: the capacity's bytes belong to the vector, and all-zero bytes are what `lock` writes; none is read as an entry.
+        // SAFETY: the capacity's bytes belong to the vector, and all-zero bytes are what `lock` writes; none
+        // is read as an entry.
         let memory = unsafe {
             let start = entries.as_mut_ptr().cast::<u8>();
             start.write_bytes(0, bytes);

@@ -185,6 +185,7 @@ fn run_on<C: Counter>(
         threads,
         nr_cpus: system.nr_cpus(),
         duration_ns: plan.duration.as_ns(),
+        start_ns: times.start_ns,
         steal_ms,
         beside: said,
     })
@@ -336,7 +337,8 @@ fn alarm(
         Err(error) => {
             let name = plan.timer.name();
             notes.push(format!(
-                "thread {index} is woken by ABSOLUTE (clock_nanosleep) in place of {name}, which this machine does not give: {error}"
+                "thread {index} is woken by ABSOLUTE (clock_nanosleep) in place of {name}, \
+                 which this machine does not give: {error}"
             ));
             let alarm = system.alarm(Timer::Absolute, period_ns).expect("sleeping needs no right");
             (alarm, Timer::Absolute)

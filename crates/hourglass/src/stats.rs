@@ -44,8 +44,9 @@ pub fn wilson(hits: u64, all: u64) -> Option<Estimate> {
     Some(Estimate { value: p, low, high, n: all })
 }
 
-/// The median of sorted values with the interval between two of them that holds the true median 95 times in 100, by the binomial
-/// distribution's normal approximation; `None` with fewer than six values, for which there is no such interval.
+/// The median of sorted values with the interval between two of them that holds the true median 95 times in
+/// 100, by the binomial distribution's normal approximation; `None` with fewer than six values, for which
+/// there is no such interval.
 pub fn median(sorted: &[f64]) -> Option<Estimate> {
     let n = sorted.len();
     if n < 6 {
@@ -72,7 +73,8 @@ pub fn mean(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { value: mean, low: mean - reach, high: mean + reach, n: n as u64 })
 }
 
-/// Two-sided 95 % of Student's t, by Cornish and Fisher's expansion: within 0.5 % from 3 degrees of freedom on; exact values for 1 and 2.
+/// Two-sided 95 % of Student's t, by Cornish and Fisher's expansion: within 0.5 % from 3 degrees of freedom
+/// on; exact values for 1 and 2.
 pub(crate) fn student(degrees: u64) -> f64 {
     match degrees {
         0 | 1 => 12.706_205,

@@ -167,7 +167,8 @@ impl Map {
                 let worst = jobs.tardiness_ns.last().copied().unwrap_or(0);
                 let _ = writeln!(
                     text,
-                    "thread {index}: {} of {} deadlines missed, {:.2} % (95 %: {:.2} to {:.2}); {} jobs given up; worst {} late",
+                    "thread {index}: {} of {} deadlines missed, {:.2} % (95 %: {:.2} to {:.2}); \
+                     {} jobs given up; worst {} late",
                     count(jobs.missed),
                     count(jobs.count),
                     100.0 * share.value,
@@ -319,7 +320,8 @@ impl Map {
             clients: &clients,
             width: 1000.0,
         };
-        let caption = "Bars: the thread computes. Marks in a bar: time is missing, the stronger the surer is the cause (pointer).";
+        let caption =
+            "Bars: the thread computes. Marks: time is missing; the stronger, the surer is the cause.";
         Drawing { name: "map".into(), caption: caption.into(), svg: gantt.shaded(&bars, &shades) }
     }
 
@@ -439,9 +441,11 @@ impl Map {
         table
     }
 
-    /// Everything as JSON: `{"schema":1,"calibration":...,"notes":[...],"tables":[...]}`; tables as [`Table::to_json`] has them.
+    /// Everything as JSON: `{"schema":1,"calibration":...,"notes":[...],"tables":[...]}`; tables as
+    /// [`Table::to_json`] has them.
     pub fn to_json(&self) -> Value {
         let tables = [self.thread_table(), self.cause_table(), self.condition_table(), self.raw()];
+        let said = |(command, said): &(String, String)| json!({"command": command, "said": said});
         json!({
             "schema": 1,
             "duration_ns": self.duration_ns,
@@ -449,7 +453,7 @@ impl Map {
             "calibration": self.calibration,
             "notes": self.notes,
             "steal_ms": self.steal_ms,
-            "beside": self.beside.iter().map(|(command, said)| json!({"command": command, "said": said})).collect::<Vec<_>>(),
+            "beside": self.beside.iter().map(said).collect::<Vec<_>>(),
             "tables": tables.iter().map(Table::to_json).collect::<Vec<_>>(),
         })
     }

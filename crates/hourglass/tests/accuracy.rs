@@ -1,7 +1,8 @@
-//! Is inference right? On the machine the truth is known: parameters are drawn, schedules made, reduced to what pollers would have seen.
+//! Is inference right? On the machine the truth is known: parameters are drawn, schedules made, reduced to
+//! what pollers would have seen.
 //!
-//! [`TABLE`] says, before any run, which case each parameter can be told in. Of the intervals given, 90 to 99 % must hold the truth; in the
-//! table's cases "cannot tell" must be rare.
+//! [`TABLE`] says, before any run, which case each parameter can be told in. Of the intervals given, 90 to 99
+//! % must hold the truth; in the table's cases "cannot tell" must be rare.
 
 use schedlab_hourglass::{Answer, Model, Question, ThreadPlan, Timer, View, infer, observe};
 use schedlab_lab::{Standard, run_here};
@@ -22,7 +23,12 @@ struct Identifiable {
 
 /// Which parameters can be told in which cases. Slices are told where a thread gets at least thirty of them.
 const TABLE: [Identifiable; 6] = [
-    Identifiable { question: Question::Tick, least_ms: 1000, needs: "a thread that computes", is_given: |c| c.load != Load::Sleepers },
+    Identifiable {
+        question: Question::Tick,
+        least_ms: 1000,
+        needs: "a thread that computes",
+        is_given: |c| c.load != Load::Sleepers,
+    },
     Identifiable {
         question: Question::Slice,
         least_ms: 1000,
@@ -165,7 +171,9 @@ impl Case {
             Question::Tick if self.load != Load::Sleepers => Some(view.tick_ns),
             Question::Slice if self.load == Load::Equal => Some(self.turn_ns as f64),
             Question::SwitchCost if self.load == Load::Equal => Some(view.switch_ns as f64),
-            Question::DispatchLatency if self.load == Load::Sleepers => Some((view.switch_ns + view.wake_ns) as f64),
+            Question::DispatchLatency if self.load == Load::Sleepers => {
+                Some((view.switch_ns + view.wake_ns) as f64)
+            }
             Question::HiddenShare if self.load != Load::Sleepers => {
                 Some(view.tick_cost_ns as f64 / view.tick_ns + view.noise_hz * noise_ns / 1e9)
             }
@@ -204,7 +212,10 @@ fn study(seeds: std::ops::Range<u64>) -> BTreeMap<Question, Score> {
                         score.held += u32::from(found.holds(truth));
                         score.widths.push((found.high - found.low) / truth);
                         if !found.holds(truth) {
-                            score.off.push(format!("seed {} {:?} {}: {found:?}, truth {truth}", case.seed, case.load, case.sched));
+                            score.off.push(format!(
+                                "seed {} {:?} {}: {found:?}, truth {truth}",
+                                case.seed, case.load, case.sched
+                            ));
                         }
                     }
                 }
@@ -239,14 +250,17 @@ fn judge(scores: &mut BTreeMap<Question, Score>, least: f64, most: f64) -> Vec<S
         );
         score.off.iter().take(4).for_each(|line| println!("    {line}"));
         if !(least..=most).contains(&held) || width > 0.1 || cannot > 0.2 {
-            faults.push(format!("{}: held {held:.3}, width {width:.3}, cannot tell {cannot:.3}", question.id()));
+            faults.push(format!(
+                "{}: held {held:.3}, width {width:.3}, cannot tell {cannot:.3}",
+                question.id()
+            ));
         }
     }
     faults
 }
 
-/// A few runs, for every build: an interval that misses the truth much too often shows here already. Binomial: of 20 intervals that hold
-/// with 95 %, fewer than 15 do once in 3,000 times.
+/// A few runs, for every build: an interval that misses the truth much too often shows here already.
+/// Binomial: of 20 intervals that hold with 95 %, fewer than 15 do once in 3,000 times.
 #[test]
 fn intervals_hold_the_truth() {
     let faults = judge(&mut study(0..48), 0.75, 1.0);

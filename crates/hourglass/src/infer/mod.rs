@@ -5,8 +5,9 @@
 //! slice_ns         cannot tell    no two threads that compute took turns on a CPU; -n 2 -a 0 -w CPU would show it
 //! ```
 //!
-//! Inference reads logs. It asks for nothing that a poller does not see, so that it can be tried on logs of the simulated machine, where the
-//! truth is known, reduced to what a poller would have seen ([`observe`](crate::observe())).
+//! Inference reads logs. It asks for nothing that a poller does not see, so that it can be tried on logs of
+//! the simulated machine, where the truth is known, reduced to what a poller would have seen
+//! ([`observe`](crate::observe())).
 
 mod period;
 mod rules;
@@ -25,6 +26,8 @@ pub(crate) use seen::Seen;
 pub enum Question {
     /// How long is a tick?
     Tick,
+    /// How long is a thread away for a tick?
+    TickCost,
     /// After how long does a thread that computes give way to an equal one?
     Slice,
     /// How long does a switch from thread to thread take?
@@ -49,10 +52,11 @@ pub enum Question {
 
 impl Question {
     /// All, in the order of their rows.
-    pub const ALL: [Question; 11] = {
+    pub const ALL: [Question; 12] = {
         use Question::*;
         [
             Tick,
+            TickCost,
             Slice,
             SwitchCost,
             DispatchLatency,
@@ -71,6 +75,7 @@ impl Question {
         use Question::*;
         match self {
             Tick => "tick_ns",
+            TickCost => "tick_cost_ns",
             Slice => "slice_ns",
             SwitchCost => "switch_cost_ns",
             DispatchLatency => "dispatch_latency_ns",
@@ -164,7 +169,11 @@ impl Findings {
         }
         let better = |(a, b): (Finding, Finding)| {
             let (ranked_a, ranked_b) = (a.answer.rank(), b.answer.rank());
-            if ranked_b.0 < ranked_a.0 || (ranked_b.0 == ranked_a.0 && ranked_b.1 < ranked_a.1) { b } else { a }
+            if ranked_b.0 < ranked_a.0 || (ranked_b.0 == ranked_a.0 && ranked_b.1 < ranked_a.1) {
+                b
+            } else {
+                a
+            }
         };
         Findings { findings: self.findings.into_iter().zip(other.findings).map(better).collect() }
     }
@@ -174,7 +183,28 @@ impl Findings {
     /// # Panics
     /// If these are findings of no log.
     pub fn on(&self, question: Question) -> &Finding {
-        self.findings.iter().find(|finding| finding.question == question).expect("every question has a finding")
+        self.findings
+            .iter()
+            .find(|finding| finding.question == question)
+            .expect("every question has a finding")
+    }
+
+    /// A file for `run --costs`: what kernel code costs here, as far as it was found; `None` if nothing of it was.
+    pub fn costs(&self, source: &str) -> Option<String> {
+        let named = [("switch", Question::SwitchCost), ("tick", Question::TickCost)];
+        let found: Vec<String> = named
+            .into_iter()
+            .filter_map(|(name, question)| match &self.on(question).answer {
+                Answer::Is(found) => Some(format!("{name} = \"{:.0}ns\"\n", found.value)),
+                _ => None,
+            })
+            .collect();
+        if found.is_empty() {
+            return None;
+        }
+        let head =
+            "# What kernel code costs here, as pollers saw it; by `schedlab hourglass infer --costs`.\n";
+        Some(format!("{head}{}total = \"kept\"\n\n[measured]\non = {source:?}\n", found.concat()))
     }
 
     /// One row a question.
@@ -193,7 +223,15 @@ impl Findings {
             let id = json!(question.id());
             let row = match answer {
                 Answer::Is(e) => {
-                    vec![id, json!("is"), json!(e.value), json!(e.low), json!(e.high), json!(e.n), json!(remark)]
+                    vec![
+                        id,
+                        json!("is"),
+                        json!(e.value),
+                        json!(e.low),
+                        json!(e.high),
+                        json!(e.n),
+                        json!(remark),
+                    ]
                 }
                 Answer::AtMost { bound, n } => {
                     let bound = json!(bound);
@@ -205,7 +243,15 @@ impl Findings {
                 }
                 Answer::CannotTell { why, would } => {
                     let remark = format!("{why}; {would} would tell");
-                    vec![id, json!("cannot tell"), json!(null), json!(null), json!(null), json!(0), json!(remark)]
+                    vec![
+                        id,
+                        json!("cannot tell"),
+                        json!(null),
+                        json!(null),
+                        json!(null),
+                        json!(0),
+                        json!(remark),
+                    ]
                 }
             };
             table.push(row);

@@ -17,7 +17,8 @@ const SIGNIFICANT: f64 = 18.0;
 /// More moments than these are thinned out.
 const MOMENTS_MAX: usize = 20_000;
 
-/// Sum over clocks of |sum of e^(i 2 pi t f)|^2 / n: n times the share of moments on the grid, squared; about the number of clocks by chance.
+/// Sum over clocks of |sum of e^(i 2 pi t f)|^2 / n: n times the share of moments on the grid, squared; about
+/// the number of clocks by chance.
 fn power(groups: &[Vec<f64>], hz: f64) -> f64 {
     let each = groups.iter().map(|times| {
         let (mut re, mut im) = (0.0, 0.0);
@@ -112,7 +113,8 @@ fn by_clock(moments: &[Moment]) -> Vec<Vec<Moment>> {
 
 /// Common slope of lines with an intercept for each clock, its standard error, and the number of points.
 fn slope(points: &[(f64, f64, u32)]) -> Option<(f64, f64, u64)> {
-    let groups: Vec<&[(f64, f64, u32)]> = points.chunk_by(|a, b| a.2 == b.2).filter(|g| g.len() >= 3).collect();
+    let groups: Vec<&[(f64, f64, u32)]> =
+        points.chunk_by(|a, b| a.2 == b.2).filter(|g| g.len() >= 3).collect();
     let (mut xx, mut xy, mut n) = (0.0, 0.0, 0u64);
     let centre = |group: &[(f64, f64, u32)]| {
         let count = group.len() as f64;

@@ -1,6 +1,7 @@
 //! By which rule does each question find its answer?
 //!
-//! A rule looks at one kind of evidence, and says what is lacking if there is too little of it. None of them knows whose log it reads.
+//! A rule looks at one kind of evidence, and says what is lacking if there is too little of it. None of them
+//! knows whose log it reads.
 
 use super::period::{Moment, fit, frequency};
 use super::seen::{Ending, HANDOVER_NS, Seen, Stretch, Wake};
@@ -22,6 +23,7 @@ const WIDTH_MAX: f64 = 0.5;
 pub(crate) fn answer(question: Question, seen: &Seen) -> Finding {
     let (answer, remark) = match question {
         Question::Tick => tick(seen),
+        Question::TickCost => tick_cost(seen),
         Question::Slice => slice(seen),
         Question::SwitchCost => switch_cost(seen),
         Question::DispatchLatency => dispatch_latency(seen),
@@ -75,14 +77,38 @@ fn tick(seen: &Seen) -> Found {
         return cannot(format!("only {} gaps were seen while a thread computed", moments.len()), TICK_WOULD);
     }
     let Some(hz) = frequency(&moments, &tick_candidates()) else {
-        return cannot("no frequency stands out among the gaps: no tick, or more noise than ticks", TICK_WOULD);
+        return cannot(
+            "no frequency stands out among the gaps: no tick, or more noise than ticks",
+            TICK_WOULD,
+        );
     };
     match fit(&moments, 1e9 / hz) {
         Some(found) if found.n as usize >= LEAST => {
-            let remark = format!("{hz:.0} Hz, by the phases of gaps; a task that runs every n-th tick only sees n ticks as one");
+            let remark = format!(
+                "{hz:.0} Hz, by the phases of gaps; a task that runs every n-th tick only sees n ticks as one"
+            );
             (Answer::Is(found), remark)
         }
         _ => cannot("too few gaps lie on the grid", TICK_WOULD),
+    }
+}
+
+/// Lengths of the gaps that lie on the tick's grid and are no switch.
+fn tick_cost(seen: &Seen) -> Found {
+    let (Answer::Is(found), _) = tick(seen) else { return cannot("the tick is not known", TICK_WOULD) };
+    let gaps = || seen.gaps.iter().filter(|gap| gap.is_on_cpu() && gap.missed.ns < TICK_NS_MAX);
+    let moments: Vec<Moment> = gaps().map(|gap| (gap.cpu, gap.from_ns)).collect();
+    let mut lengths = Vec::new();
+    for cpu in (0..=moments.iter().map(|moment| moment.0).max().unwrap_or(0)).collect::<Vec<_>>() {
+        let own: Vec<Moment> = moments.iter().copied().filter(|moment| moment.0 == cpu).collect();
+        let ticks = gaps().filter(|gap| gap.cpu == cpu && on_grid(&own, gap.from_ns, found.value));
+        lengths.extend(ticks.map(|gap| gap.missed.ns as f64));
+    }
+    match useful(median(&sorted(lengths))) {
+        Some(found) => {
+            (Answer::Is(found), "median gap on the tick's grid in which no other thread ran".into())
+        }
+        None => cannot("gaps on the tick's grid differ too much", TICK_WOULD),
     }
 }
 
@@ -107,22 +133,30 @@ const SLICE_WOULD: &str = "two threads that compute on one CPU (-n 2 -a 0 -w CPU
 fn slice(seen: &Seen) -> Found {
     let turns = sorted(turns(seen));
     if turns.len() < LEAST {
-        return cannot(format!("{} times did equal threads that compute take turns on a CPU", turns.len()), SLICE_WOULD);
+        return cannot(
+            format!("{} times did equal threads that compute take turns on a CPU", turns.len()),
+            SLICE_WOULD,
+        );
     }
     match useful(median(&turns)) {
         Some(found) => {
-            let [low, high] = [turns[turns.len() / 20], turns[turns.len() * 19 / 20]].map(|ns| time(ns as u64));
-            (Answer::Is(found), format!("median turn of a thread with an equal beside it; 90 % from {low} to {high}"))
+            let [low, high] =
+                [turns[turns.len() / 20], turns[turns.len() * 19 / 20]].map(|ns| time(ns as u64));
+            (
+                Answer::Is(found),
+                format!("median turn of a thread with an equal beside it; 90 % from {low} to {high}"),
+            )
         }
         None => cannot("turns differ too much", SLICE_WOULD),
     }
 }
 
-/// Median of the gaps that lie on the tick's grid.
+/// What of a forced switch's gap is the tick's handler.
 fn tick_gap_ns(seen: &Seen) -> f64 {
-    let short = seen.gaps.iter().filter(|gap| gap.is_on_cpu() && gap.missed.ns < TICK_NS_MAX);
-    let lengths = sorted(short.map(|gap| gap.missed.ns as f64).collect());
-    lengths.get(lengths.len() / 2).copied().unwrap_or(0.0)
+    match tick_cost(seen).0 {
+        Answer::Is(found) => found.value,
+        _ => 0.0,
+    }
 }
 
 fn switch_cost(seen: &Seen) -> Found {
@@ -136,7 +170,10 @@ fn switch_cost(seen: &Seen) -> Found {
         (forced, tick_gap_ns(seen), "from a thread that is preempted to the next, less an ordinary tick")
     };
     if values.len() < LEAST {
-        return cannot(format!("{} times did one thread of the log take over from another", values.len()), WOULD);
+        return cannot(
+            format!("{} times did one thread of the log take over from another", values.len()),
+            WOULD,
+        );
     }
     let values = sorted(values.into_iter().map(|ns| (ns - off).max(0.0)).collect());
     match useful(median(&values)) {
@@ -172,7 +209,7 @@ fn dispatch_latency(seen: &Seen) -> Found {
         Some(found) => {
             let worst = time(late[late.len() - 1] as u64);
             let remark = format!(
-                "median from the time asked of {} to running; worst {worst}; {preempting} of {} took the CPU from another thread",
+                "median from the time asked of {} to running; worst {worst}; {preempting} of {} displaced another",
                 name(timer),
                 late.len()
             );
@@ -229,7 +266,8 @@ fn timer_grain(seen: &Seen) -> Found {
 /// Within a twentieth of the grid through the mean phase of all.
 fn on_grid(all: &[Moment], at: u64, grain: f64) -> bool {
     let phase = |time: u64| (time as f64 / grain).fract() * std::f64::consts::TAU;
-    let (re, im) = all.iter().fold((0.0, 0.0), |(re, im), (_, t)| (re + phase(*t).cos(), im + phase(*t).sin()));
+    let (re, im) =
+        all.iter().fold((0.0, 0.0), |(re, im), (_, t)| (re + phase(*t).cos(), im + phase(*t).sin()));
     let off = (phase(at) - f64::atan2(im, re)) / std::f64::consts::TAU;
     (off - off.round()).abs() < 0.05
 }
@@ -245,7 +283,10 @@ fn rt_limit(seen: &Seen) -> Found {
     ends.sort_unstable();
     let whole = ends.windows(2).filter(|two| two[0].0 == two[1].0).map(|two| (two[1].1 - two[0].2) as f64);
     match useful(mean(&whole.collect::<Vec<_>>())) {
-        Some(found) => (Answer::Is(found), "from one pause of real-time threads to the next; the fair server pauses them too".into()),
+        Some(found) => (
+            Answer::Is(found),
+            "from one pause of real-time threads to the next; the fair server pauses them too".into(),
+        ),
         None => cannot(format!("real-time threads were held back {} times, 4 are needed", ends.len()), WOULD),
     }
 }
@@ -284,7 +325,9 @@ fn cpu_max(seen: &Seen, period: bool) -> Found {
     match useful(mean(&cycles.into_iter().map(ran).collect::<Vec<_>>())) {
         Some(quota) => {
             let tick = match tick(seen).0 {
-                Answer::Is(tick) => format!("; single periods go over it by up to a tick ({})", time(tick.value as u64)),
+                Answer::Is(tick) => {
+                    format!("; single periods go over it by up to a tick ({})", time(tick.value as u64))
+                }
                 _ => String::new(),
             };
             (Answer::Is(quota), format!("CPU time of the log's threads from refill to refill{tick}"))
@@ -315,12 +358,17 @@ fn hidden_share(seen: &Seen) -> Found {
         spread(&mut hidden, gap.from_ns, gap.end_ns());
     }
     let gaps = seen.gaps.iter().filter(|gap| gap.is_on_cpu()).count();
-    let shares: Vec<f64> =
-        had.iter().zip(&hidden).filter(|(had, _)| **had > block_ns as f64 / 20.0).map(|(had, h)| h / had).collect();
+    let shares: Vec<f64> = had
+        .iter()
+        .zip(&hidden)
+        .filter(|(had, _)| **had > block_ns as f64 / 20.0)
+        .map(|(had, h)| h / had)
+        .collect();
     match mean(&shares) {
         Some(found) if shares.len() >= 5 => {
             let found = Estimate { low: found.low.max(0.0), n: gaps as u64, ..found };
-            (Answer::Is(found), "interrupts, hypervisor and what is not explained, of the time on a CPU; steal that the kernel hides as a switch is not in it".into())
+            let remark = "interrupts, hypervisor and the unexplained, of the time on a CPU";
+            (Answer::Is(found), remark.into())
         }
         _ => cannot("no thread computed for most of the time", WOULD),
     }
@@ -354,7 +402,8 @@ fn weights(seen: &Seen) -> Option<(f64, f64, u64)> {
         own.map(|stretch| (stretch.to_ns - stretch.from_ns) as f64).sum()
     };
     let cpus = |thread: usize| {
-        let mut cpus: Vec<u32> = seen.stretches.iter().filter(|s| s.thread == thread).map(|s| s.cpu).collect();
+        let mut cpus: Vec<u32> =
+            seen.stretches.iter().filter(|s| s.thread == thread).map(|s| s.cpu).collect();
         cpus.sort_unstable();
         cpus.dedup();
         cpus
@@ -369,14 +418,18 @@ fn weights(seen: &Seen) -> Option<(f64, f64, u64)> {
 }
 
 fn family(seen: &Seen) -> Found {
-    const WOULD: &str = "two threads that compute on one CPU, one of them nicer (-n 2 -a 0 -t 1 -p NICE 5 -d 2s)";
+    const WOULD: &str =
+        "two threads that compute on one CPU, one of them nicer (-n 2 -a 0 -t 1 -p NICE 5 -d 2s)";
     let n = seen.handovers().count() as u64;
     if let Some((had, due, n)) = weights(seen).filter(|(_, _, n)| *n as usize >= LEAST) {
         let off = (had / due).ln().abs();
-        let said = format!("nice values gave {had:.2} : 1; weights of Linux's fair class would give {due:.2} : 1");
+        let said =
+            format!("nice values gave {had:.2} : 1; weights of Linux's fair class would give {due:.2} : 1");
         return match () {
             () if off < 0.1 => (Answer::Named { name: "fair", confidence_pct: 95, n }, said),
-            () if had.ln().abs() < 0.05 => (Answer::Named { name: "round robin", confidence_pct: 85, n }, said),
+            () if had.ln().abs() < 0.05 => {
+                (Answer::Named { name: "round robin", confidence_pct: 85, n }, said)
+            }
             () => (Answer::Named { name: "priorities", confidence_pct: 60, n }, said),
         };
     }
@@ -390,7 +443,9 @@ fn family(seen: &Seen) -> Found {
         };
         let said = format!("equal threads took turns of {} to {}", time(low as u64), time(high as u64));
         return match tick {
-            _ if regular && low > 45e6 => (Answer::Named { name: "round robin", confidence_pct: 80, n }, said),
+            _ if regular && low > 45e6 => {
+                (Answer::Named { name: "round robin", confidence_pct: 80, n }, said)
+            }
             Some(tick) if high < 5.0 * tick && high < 40e6 => {
                 (Answer::Named { name: "fair", confidence_pct: 60, n }, format!("{said}, a few ticks"))
             }

@@ -75,14 +75,14 @@ pub(crate) struct Seen {
     pub(crate) gaps: Vec<Gap>,
     pub(crate) wakes: Vec<Wake>,
     pub(crate) jobs: Vec<Job>,
-    pub(crate) migrations: u64,
 }
 
 impl Seen {
     /// Reads a log once.
     pub(crate) fn of(log: &dyn Log) -> Result<Seen, LogProblem> {
         let header = log.header();
-        let param = |name: &str| header.params.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
+        let param =
+            |name: &str| header.params.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
         let model = |index: usize| param(&format!("hourglass.thread.{index:04}")).and_then(parse_thread);
         let seen = Seen {
             duration_ns: header.duration.as_ns(),
@@ -130,12 +130,16 @@ impl Reader {
         let (time_ns, cpu) = (record.time_ns, usize::from(record.cpu));
         match record.kind() {
             Some(Kind::Switch) => {
-                self.stop(cpu, time_ns, record.prev_state());
-                if let Some(thread) = self.thread(record.other()) {
-                    self.start(cpu, time_ns, thread);
+                let next = self.thread(record.other());
+                // the end of a stretch of which nobody knows anything: the thread is still where it was
+                let goes_on = next.is_some() && self.running.get(cpu).is_some_and(|r| r.map(|r| r.0) == next);
+                if !goes_on {
+                    self.stop(cpu, time_ns, record.prev_state());
+                    if let Some(thread) = next {
+                        self.start(cpu, time_ns, thread);
+                    }
                 }
             }
-            Some(Kind::Migrate) => self.seen.migrations += 1,
             Some(Kind::Note) => self.note(record),
             _ => {}
         }
@@ -156,7 +160,8 @@ impl Reader {
         let Some(place) = self.running.get_mut(cpu) else { return };
         *place = Some((thread, time_ns));
         if let Some((due_ns, timer)) = self.due[thread].take() {
-            let preempts = self.last[cpu].is_some_and(|(other, at)| other != thread && time_ns - at < HANDOVER_NS);
+            let preempts =
+                self.last[cpu].is_some_and(|(other, at)| other != thread && time_ns - at < HANDOVER_NS);
             self.seen.wakes.push(Wake { thread, timer, due_ns, ran_ns: time_ns, preempts });
         }
     }
