@@ -63,7 +63,7 @@ pub fn check(plan: &Plan, progress: &dyn Fn(&str)) -> Result<(Map, Checked), Hou
     let system = |error: String| HourglassError::System(error);
     let folder = tempfile::tempdir().map_err(|error| system(format!("a temporary folder: {error}")))?;
     let path = folder.path().join("check.dat");
-    let duration = Duration::from_nanos(plan.duration.as_ns()) + Duration::from_secs(3);
+    let duration = Duration::from_nanos(plan.duration.as_ns()) + Duration::from_secs(6);
     let mut options = RecordOptions::new(&path, Recorded::System { duration: Some(duration) });
     options.buffer_kb = 16 * 1024;
     options.progress_every = Some(Duration::from_millis(200));
@@ -84,21 +84,27 @@ pub fn check(plan: &Plan, progress: &dyn Fn(&str)) -> Result<(Map, Checked), Hou
     let recorded = recorder.join().expect("the recorder does not panic");
     let recorded = recorded.map_err(|error| system(error.to_string()))?;
     let map = map?;
-    let away = off_cpu(&path, &map).map_err(|error| system(error.to_string()))?;
-    let mut checked = compare(&map, &away);
+    let (away, span) = off_cpu(&path, &map).map_err(|error| system(error.to_string()))?;
+    let mut checked = compare(&map, &away, span);
     checked.lost = recorded.nr_lost();
     Ok((map, checked))
 }
 
-/// Per thread of the map, when the trace has it runnable and off its CPU. Times are the map's.
-fn off_cpu(path: &std::path::Path, map: &Map) -> Result<Vec<Vec<Away>>, schedlab_trace::TraceError> {
+/// Per thread of the map, when the trace has it runnable and off its CPU; and from when to when there is a trace. Times are the map's.
+fn off_cpu(
+    path: &std::path::Path,
+    map: &Map,
+) -> Result<(Vec<Vec<Away>>, (u64, u64)), schedlab_trace::TraceError> {
     let place: BTreeMap<i32, usize> =
         map.threads.iter().enumerate().map(|(index, thread)| (thread.tid as i32, index)).collect();
     let mut away = vec![Vec::new(); map.threads.len()];
     let mut left: Vec<Option<u64>> = vec![None; map.threads.len()];
     let file = TraceFile::open(path, Mode::Lenient)?;
     let mut events = file.events()?;
+    let mut span: Option<(u64, u64)> = None;
     while let Some(event) = events.next_event()? {
+        let now_ns = event.time_ns.saturating_sub(map.start_ns);
+        span = Some((span.map_or(now_ns, |span| span.0), now_ns));
         let SchedEvent::Switch { prev, prev_state, next } = event.what else { continue };
         if let Some(index) = place.get(&prev.pid.0) {
             left[*index] = prev_state.is_runnable().then_some(event.time_ns);
@@ -110,21 +116,23 @@ fn off_cpu(path: &std::path::Path, map: &Map) -> Result<Vec<Vec<Away>>, schedlab
             away[*index].push(Away { from_ns, to_ns: event.time_ns - map.start_ns });
         }
     }
-    Ok(away)
+    Ok((away, span.unwrap_or_default()))
 }
 
 /// Map against trace.
-pub(crate) fn compare(map: &Map, away: &[Vec<Away>]) -> Checked {
+pub(crate) fn compare(map: &Map, away: &[Vec<Away>], span: (u64, u64)) -> Checked {
     let mut checked = Checked::default();
     for (thread, away) in map.threads.iter().zip(away) {
-        one(thread, away, map.calibration.threshold_ns as u64, &mut checked);
+        one(thread, away, map.calibration.threshold_ns as u64, span, &mut checked);
     }
     checked.over_ns.sort_by(f64::total_cmp);
     checked
 }
 
-fn one(thread: &ThreadMap, away: &[Away], threshold_ns: u64, checked: &mut Checked) {
+fn one(thread: &ThreadMap, away: &[Away], threshold_ns: u64, span: (u64, u64), checked: &mut Checked) {
     let (Some(first), Some(last)) = (thread.pieces.first(), thread.pieces.last()) else { return };
+    // where both saw
+    let (begin_ns, end_ns) = (first.to_ns.max(span.0), last.from_ns.min(span.1));
     // the kernel may preempt a thread on its way into and out of sleep, and while it reads its counters:
     // those are in no gap of its own
     let asleep: Vec<(u64, u64)> =
@@ -140,7 +148,7 @@ fn one(thread: &ThreadMap, away: &[Away], threshold_ns: u64, checked: &mut Check
     };
     let counted: Vec<&Away> = away
         .iter()
-        .filter(|a| a.from_ns > first.to_ns && a.to_ns < last.from_ns && a.to_ns - a.from_ns > threshold_ns)
+        .filter(|a| a.from_ns > begin_ns && a.to_ns < end_ns && a.to_ns - a.from_ns > threshold_ns)
         .filter(|a| !within(&asleep, a.from_ns) && !within(&reading, a.from_ns))
         .collect();
     for away in &counted {
@@ -156,7 +164,7 @@ fn one(thread: &ThreadMap, away: &[Away], threshold_ns: u64, checked: &mut Check
             false => {}
         }
     }
-    for gap in gaps.iter().filter(|gap| gap.from_ns > first.to_ns) {
+    for gap in gaps.iter().filter(|gap| gap.from_ns > begin_ns && gap.to_ns < end_ns) {
         let end = away.partition_point(|a| a.from_ns < gap.to_ns + CLOCKS_NS);
         let inside: Vec<&Away> = away[..end]
             .iter()
@@ -250,5 +258,46 @@ impl Checked {
             ]);
         }
         table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::Piece;
+    use crate::plan::ThreadPlan;
+    use schedlab_log::{Missed, MissedCause};
+
+    fn piece(what: What, from_us: u64, to_us: u64, cause: MissedCause) -> Piece {
+        let missed = Missed { ns: (to_us - from_us) * 1000, cause, confidence_pct: 99, switches: 1 };
+        let [from_ns, to_ns] = [from_us, to_us].map(|us| us * 1000);
+        Piece { what, from_ns, to_ns, resumed_ns: to_ns, cpu_from: 0, cpu_to: 0, due_ns: 0, missed }
+    }
+
+    /// ```text
+    /// us      0        100       200       300       400       500
+    /// trace   |--------x         |----x              |---x               away 100..140, 250..280, 450..460
+    /// map     |--------x         |-----i        s                       100..142 switched, 250..281 interrupt, 350..360 switched
+    /// ```
+    #[test]
+    fn found_wrong_and_missed_are_told_apart() {
+        use MissedCause::*;
+        let pieces = vec![
+            piece(What::Sleep, 0, 1, Unexplained),
+            piece(What::Gap, 100, 142, SwitchedOut),
+            piece(What::Gap, 250, 281, Interrupt),
+            piece(What::Gap, 350, 360, SwitchedOut),
+            piece(What::Sleep, 900, 900, Unexplained),
+        ];
+        let plan = ThreadPlan::default();
+        let thread = ThreadMap { plan, tid: 1, pieces, lost: 0, computed_ns: 0, reading_ns: 0, cpu_ns: 0 };
+        let at = |from: u64, to: u64| Away { from_ns: from * 1000, to_ns: to * 1000 };
+        let mut checked = Checked::default();
+        let away = [at(100, 140), at(250, 280), at(450, 460), at(950, 960)];
+        one(&thread, &away, 300, (0, 2_000_000), &mut checked);
+        assert_eq!((checked.switches, checked.found, checked.otherwise), (3, 1, 1));
+        assert_eq!((checked.claimed, checked.real), (2, 1));
+        assert_eq!(checked.over_ns, [2000.0]);
+        assert_eq!(checked.confidence[&99], (3, 1));
     }
 }

@@ -149,6 +149,11 @@ pub(crate) fn thread_map(plan: ThreadPlan, tid: u32, done: &Finished, frame: &Fr
             missed,
         });
     }
+    // the median times their number: a thread that is switched out while it reads does not read all that time
+    let mut readings: Vec<u64> = done.entries.iter().map(|entry| entry.resumed - entry.to).collect();
+    readings.retain(|ticks| *ticks > 0);
+    readings.sort_unstable();
+    let reading_ticks = readings.get(readings.len() / 2).map_or(0, |median| median * readings.len() as u64);
     let first_cpu_ns = done.entries.first().map_or(0, |entry| entry.reading.cpu_ns);
     let in_ns = |ticks: u64| (ticks as f64 / frame.scale.ticks_per_ns) as u64;
     ThreadMap {
@@ -157,7 +162,7 @@ pub(crate) fn thread_map(plan: ThreadPlan, tid: u32, done: &Finished, frame: &Fr
         pieces,
         lost: done.lost,
         computed_ns: in_ns(done.computed_ticks),
-        reading_ns: in_ns(done.reading_ticks),
+        reading_ns: in_ns(reading_ticks),
         cpu_ns: done.last.reading.cpu_ns.saturating_sub(first_cpu_ns),
     }
 }

@@ -130,7 +130,8 @@ impl Watch<'_> {
     /// When it first looks at the clock in a stay.
     fn first_look(&mut self, stay: &Stay) -> u64 {
         let view = *self.view;
-        let mut at = stay.start_ns + self.vary(view.switch_ns);
+        // the step that is a gap has a turn of the loop in it
+        let mut at = stay.start_ns + self.vary(view.switch_ns) + view.loop_ns as u64;
         if self.on_tick(stay.start_ns) {
             at += self.vary(view.tick_cost_ns);
         }
@@ -209,6 +210,7 @@ impl Watch<'_> {
         let mut free_ns = from_ns;
         for (at_ns, ns) in handlers {
             let at_ns = at_ns.max(free_ns);
+            let ns = ns + view.loop_ns as u64;
             let end_ns = at_ns + ns;
             if end_ns >= stay.end_ns || ns <= view.threshold_ns {
                 continue;

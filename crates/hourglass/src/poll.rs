@@ -114,8 +114,6 @@ pub(crate) struct Poller<'a, C: Counter> {
     /// Set from outside to end the run early.
     stop: &'a AtomicBool,
     stopped: bool,
-    /// Ticks spent in reading counters.
-    pub(crate) reading_ticks: u64,
     /// Ticks computed between gaps.
     pub(crate) computed_ticks: u64,
 }
@@ -154,7 +152,6 @@ impl<'a, C: Counter> Poller<'a, C> {
             cpu,
             stop,
             stopped: false,
-            reading_ticks: 0,
             computed_ticks: 0,
         };
         // the first entry says where the thread began, and what its counters were: a sleep of no length
@@ -272,7 +269,6 @@ impl<'a, C: Counter> Poller<'a, C> {
         let (resumed, _) = self.counter.read();
         let entry = Entry { from: self.last, to, resumed, due_ns, cpu_from: self.cpu, cpu_to, what, reading };
         self.buffer.push(entry);
-        self.reading_ticks += resumed - to;
         self.last = resumed;
         self.cpu = cpu_to;
     }
@@ -296,7 +292,6 @@ impl<'a, C: Counter> Poller<'a, C> {
             entries: self.buffer.entries,
             lost: self.buffer.lost,
             last,
-            reading_ticks: self.reading_ticks,
             computed_ticks: self.computed_ticks,
         }
     }
@@ -309,7 +304,6 @@ pub(crate) struct Finished {
     pub(crate) lost: u64,
     /// Where polling ended, with the counters at that time.
     pub(crate) last: Entry,
-    pub(crate) reading_ticks: u64,
     pub(crate) computed_ticks: u64,
 }
 

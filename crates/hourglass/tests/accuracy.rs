@@ -100,7 +100,11 @@ impl Case {
             // a tick finds the request used up: kernel/sched/fair.c update_deadline(), run by task_tick_fair()
             "eevdf" => {
                 let turns = (slice_us as f64 * 1000.0 / tick_ns).ceil() * tick_ns;
-                (vec![("hz", hz.to_string()), ("base_slice", format!("{slice_us}us"))], turns as u64)
+                let slice = format!("{slice_us}us");
+                (
+                    vec![("hz", hz.to_string()), ("tick_phase", "0".into()), ("base_slice", slice)],
+                    turns as u64,
+                )
             }
             _ => (vec![("quantum", format!("{slice_us}us"))], slice_us * 1000),
         };
@@ -144,7 +148,7 @@ impl Case {
                 }
                 let model = if self.load == Load::Sleepers {
                     for _ in 0..self.duration_ms / 5 {
-                        life = life.run(Span::from_us(20)).sleep(Span::from_us(4770));
+                        life = life.run(Span::from_us(100)).sleep(Span::from_us(4770));
                     }
                     life.exit();
                     Model::Latency { period: Span::from_us(4770) }
@@ -175,7 +179,14 @@ impl Case {
                 Some((view.switch_ns + view.wake_ns) as f64)
             }
             Question::HiddenShare if self.load != Load::Sleepers => {
-                Some(view.tick_cost_ns as f64 / view.tick_ns + view.noise_hz * noise_ns / 1e9)
+                // the tick that ends a turn is part of the switch
+                let ended = match (self.sched, self.load) {
+                    ("rr", _) => 0.0,
+                    (_, Load::Equal) => 1.0 / self.turn_ns as f64,
+                    _ => return None,
+                };
+                let ticks = view.tick_cost_ns as f64 * (1.0 / view.tick_ns - ended);
+                Some(ticks + view.noise_hz * noise_ns / 1e9)
             }
             _ => None,
         }

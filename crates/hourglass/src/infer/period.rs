@@ -45,7 +45,7 @@ pub(crate) fn frequency(moments: &[Moment], candidates_hz: &[f64]) -> Option<f64
     if best < SIGNIFICANT {
         return None;
     }
-    let place = powers.iter().position(|power| *power > best * 0.6)?;
+    let place = powers.iter().position(|power| *power > best * 0.4)?;
     // the neighbours of a candidate share its power when the run is short: the top of the hill counts
     let top = (place..powers.len()).take_while(|p| candidates_hz[*p] < candidates_hz[place] * 1.4);
     let top = top.max_by(|a, b| powers[*a].total_cmp(&powers[*b]))?;

@@ -59,24 +59,36 @@ fn tick_candidates() -> Vec<f64> {
     (24..=1200).map(f64::from).collect()
 }
 
-/// Short gaps in which the thread kept its CPU, and switches against its will, which ticks cause.
-fn tick_moments(seen: &Seen) -> Vec<Moment> {
+/// Beginnings of short gaps in which a thread that computes kept its CPU. A thread that sleeps has interrupts of its own making.
+fn handlers(seen: &Seen) -> Vec<Moment> {
     let gaps = seen.gaps.iter().filter(|gap| gap.is_on_cpu() && gap.missed.ns < TICK_NS_MAX);
-    let mut moments: Vec<Moment> = gaps.map(|gap| (gap.cpu, gap.from_ns)).collect();
-    let out = seen.stretches.iter().filter(|stretch| stretch.ending == Ending::Preempted);
-    moments.extend(out.map(|stretch| (stretch.cpu, stretch.to_ns)));
-    moments.sort_unstable();
-    moments
+    gaps.filter(|gap| seen.computes(gap.thread)).map(|gap| (gap.cpu, gap.from_ns)).collect()
+}
+
+/// When threads that compute were switched out, which a tick may have asked for.
+fn displaced(seen: &Seen) -> Vec<Moment> {
+    let out = seen.stretches.iter().filter(|s| s.ending == Ending::Preempted && seen.computes(s.thread));
+    out.map(|stretch| (stretch.cpu, stretch.to_ns)).collect()
 }
 
 const TICK_WOULD: &str = "a thread that computes for 2 s or more (-w CPU -d 2s)";
 
+/// Moments of ticks, and about how many there are in a second. Handlers come first: switches may have a clock of their own.
+fn tick_clock(seen: &Seen) -> Option<(Vec<Moment>, f64, &'static str)> {
+    let by = |moments: Vec<Moment>, what| {
+        let hz = frequency(&moments, &tick_candidates())?;
+        Some((moments, hz, what))
+    };
+    by(handlers(seen), "by the phases of gaps")
+        .or_else(|| by(displaced(seen), "by the phases of switches: it may be the slice"))
+}
+
 fn tick(seen: &Seen) -> Found {
-    let moments = tick_moments(seen);
-    if moments.len() < LEAST {
-        return cannot(format!("only {} gaps were seen while a thread computed", moments.len()), TICK_WOULD);
+    let seen_gaps = handlers(seen).len() + displaced(seen).len();
+    if seen_gaps < LEAST {
+        return cannot(format!("only {seen_gaps} gaps were seen while a thread computed"), TICK_WOULD);
     }
-    let Some(hz) = frequency(&moments, &tick_candidates()) else {
+    let Some((moments, hz, what)) = tick_clock(seen) else {
         return cannot(
             "no frequency stands out among the gaps: no tick, or more noise than ticks",
             TICK_WOULD,
@@ -84,25 +96,28 @@ fn tick(seen: &Seen) -> Found {
     };
     match fit(&moments, 1e9 / hz) {
         Some(found) if found.n as usize >= LEAST => {
-            let remark = format!(
-                "{hz:.0} Hz, by the phases of gaps; a task that runs every n-th tick only sees n ticks as one"
-            );
+            let remark = format!("{hz:.0} Hz, {what}; who runs every n-th tick only sees n ticks as one");
             (Answer::Is(found), remark)
         }
         _ => cannot("too few gaps lie on the grid", TICK_WOULD),
     }
 }
 
+/// Moments of one CPU.
+fn of_cpu(moments: &[Moment], cpu: u32) -> Vec<Moment> {
+    moments.iter().copied().filter(|moment| moment.0 == cpu).collect()
+}
+
 /// Lengths of the gaps that lie on the tick's grid and are no switch.
 fn tick_cost(seen: &Seen) -> Found {
     let (Answer::Is(found), _) = tick(seen) else { return cannot("the tick is not known", TICK_WOULD) };
-    let gaps = || seen.gaps.iter().filter(|gap| gap.is_on_cpu() && gap.missed.ns < TICK_NS_MAX);
-    let moments: Vec<Moment> = gaps().map(|gap| (gap.cpu, gap.from_ns)).collect();
+    let moments = handlers(seen);
     let mut lengths = Vec::new();
-    for cpu in (0..=moments.iter().map(|moment| moment.0).max().unwrap_or(0)).collect::<Vec<_>>() {
-        let own: Vec<Moment> = moments.iter().copied().filter(|moment| moment.0 == cpu).collect();
-        let ticks = gaps().filter(|gap| gap.cpu == cpu && on_grid(&own, gap.from_ns, found.value));
-        lengths.extend(ticks.map(|gap| gap.missed.ns as f64));
+    for cpu in 0..=moments.iter().map(|moment| moment.0).max().unwrap_or(0) {
+        let clockwork = Clockwork::through(&of_cpu(&moments, cpu), found.value);
+        let gaps = seen.gaps.iter().filter(|gap| gap.is_on_cpu() && gap.missed.ns < TICK_NS_MAX);
+        let ticks = gaps.filter(|gap| gap.cpu == cpu && clockwork.has(gap.from_ns));
+        lengths.extend(ticks.map(|gap| gap.missed.ns as f64 - seen.loop_ns));
     }
     match useful(median(&sorted(lengths))) {
         Some(found) => {
@@ -151,32 +166,40 @@ fn slice(seen: &Seen) -> Found {
     }
 }
 
-/// What of a forced switch's gap is the tick's handler.
-fn tick_gap_ns(seen: &Seen) -> f64 {
-    match tick_cost(seen).0 {
+/// What of each handover's gap is the tick's handler: nothing, unless it lies on the tick's grid.
+fn tick_part(seen: &Seen) -> impl Fn(u32, u64) -> f64 {
+    let cost = match tick_cost(seen).0 {
         Answer::Is(found) => found.value,
         _ => 0.0,
+    };
+    let clock = tick_clock(seen);
+    let period = clock.as_ref().and_then(|(moments, hz, _)| fit(moments, 1e9 / hz)).map(|found| found.value);
+    let moments = clock.map(|clock| clock.0).unwrap_or_default();
+    let last = moments.iter().map(|moment| moment.0).max().unwrap_or(0);
+    let of = |period: f64| (0..=last).map(|cpu| Clockwork::through(&of_cpu(&moments, cpu), period)).collect();
+    let clockworks: Vec<Clockwork> = period.map(of).unwrap_or_default();
+    move |cpu, at| {
+        if clockworks.get(cpu as usize).is_some_and(|clockwork| clockwork.has(at)) { cost } else { 0.0 }
     }
 }
 
 fn switch_cost(seen: &Seen) -> Found {
     const WOULD: &str = "two threads on one CPU (-n 2 -a 0 -w CPU, or -w ONOFF 1ms 1ms)";
     let gap = |(a, b): (&Stretch, &Stretch)| (b.from_ns - a.to_ns) as f64 - seen.loop_ns;
-    let by_sleep: Vec<f64> = seen.handovers().filter(|(a, _)| a.ending == Ending::Slept).map(gap).collect();
-    let forced: Vec<f64> = seen.handovers().filter(|(a, _)| a.ending == Ending::Preempted).map(gap).collect();
-    let (values, off, what) = if by_sleep.len() >= LEAST.max(forced.len()) {
-        (by_sleep, 0.0, "from a thread that goes to sleep to the next")
+    let slept: Vec<f64> = seen.handovers().filter(|(a, _)| a.ending == Ending::Slept).map(gap).collect();
+    let forced: Vec<_> = seen.handovers().filter(|(a, _)| a.ending == Ending::Preempted).take(2000).collect();
+    let (values, what) = if slept.len() >= LEAST.max(forced.len()) {
+        (slept, "from a thread that goes to sleep to the next")
     } else {
-        (forced, tick_gap_ns(seen), "from a thread that is preempted to the next, less an ordinary tick")
+        let part = tick_part(seen);
+        let less = |pair: &(&Stretch, &Stretch)| (gap(*pair) - part(pair.0.cpu, pair.0.to_ns)).max(0.0);
+        (forced.iter().map(less).collect(), "from a thread that is preempted to the next, less a tick on it")
     };
     if values.len() < LEAST {
-        return cannot(
-            format!("{} times did one thread of the log take over from another", values.len()),
-            WOULD,
-        );
+        let times = values.len();
+        return cannot(format!("{times} times did one thread of the log take over from another"), WOULD);
     }
-    let values = sorted(values.into_iter().map(|ns| (ns - off).max(0.0)).collect());
-    match useful(median(&values)) {
+    match useful(median(&sorted(values))) {
         Some(found) => (Answer::Is(found), format!("median {what}, without the loop's own time")),
         None => cannot("the times between two threads differ too much", WOULD),
     }
@@ -249,7 +272,8 @@ fn timer_grain(seen: &Seen) -> Found {
         let hz = [1e9 / grain];
         // what was asked for must not lie on the grid itself
         if frequency(&ran, &hz).is_some() && frequency(&due, &hz).is_none() {
-            let share = ran.iter().filter(|(_, at)| on_grid(&ran, *at, grain)).count();
+            let clockwork = Clockwork::through(&ran, grain);
+            let share = ran.iter().filter(|(_, at)| clockwork.has(*at)).count();
             if share * 10 >= ran.len() * 8
                 && let Some(found) = fit(&ran, grain)
             {
@@ -263,13 +287,30 @@ fn timer_grain(seen: &Seen) -> Found {
     (Answer::AtMost { bound: bound.max(1.0), n: late.len() as u64 }, remark)
 }
 
-/// Within a twentieth of the grid through the mean phase of all.
-fn on_grid(all: &[Moment], at: u64, grain: f64) -> bool {
-    let phase = |time: u64| (time as f64 / grain).fract() * std::f64::consts::TAU;
-    let (re, im) =
-        all.iter().fold((0.0, 0.0), |(re, im), (_, t)| (re + phase(*t).cos(), im + phase(*t).sin()));
-    let off = (phase(at) - f64::atan2(im, re)) / std::f64::consts::TAU;
-    (off - off.round()).abs() < 0.05
+/// A grid in time.
+#[derive(Clone, Copy, Debug)]
+struct Clockwork {
+    period: f64,
+    phase: f64,
+}
+
+fn angle(at: u64, period: f64) -> f64 {
+    (at as f64 / period).fract() * std::f64::consts::TAU
+}
+
+impl Clockwork {
+    /// Through the mean phase of these moments.
+    fn through(moments: &[Moment], period: f64) -> Clockwork {
+        let angles = moments.iter().map(|(_, at)| angle(*at, period));
+        let (re, im) = angles.fold((0.0, 0.0), |(re, im), angle| (re + angle.cos(), im + angle.sin()));
+        Clockwork { period, phase: im.atan2(re) }
+    }
+
+    /// Whether a moment lies within a twentieth of a period of the grid.
+    fn has(&self, at: u64) -> bool {
+        let off = (angle(at, self.period) - self.phase) / std::f64::consts::TAU;
+        (off - off.round()).abs() < 0.05
+    }
 }
 
 fn rt_limit(seen: &Seen) -> Found {
@@ -355,7 +396,8 @@ fn hidden_share(seen: &Seen) -> Found {
         spread(&mut had, stretch.from_ns, stretch.to_ns);
     }
     for gap in seen.gaps.iter().filter(|gap| gap.is_on_cpu() && computing[gap.thread]) {
-        spread(&mut hidden, gap.from_ns, gap.end_ns());
+        let loop_ns = (seen.loop_ns as u64).min(gap.missed.ns);
+        spread(&mut hidden, gap.from_ns, gap.end_ns() - loop_ns);
     }
     let gaps = seen.gaps.iter().filter(|gap| gap.is_on_cpu()).count();
     let shares: Vec<f64> = had
@@ -392,15 +434,14 @@ fn reservation(seen: &Seen) -> Found {
     }
 }
 
-/// Share that each of two threads that compute on one CPU had, where their nice values differ.
-fn weights(seen: &Seen) -> Option<(f64, f64, u64)> {
+/// Logarithm of the ratio of the shares of two threads that compute on one CPU at different nice values, by blocks of the run; and
+/// what the weights of Linux's fair class would give.
+fn weights(seen: &Seen) -> Option<(Estimate, f64)> {
+    const BLOCKS: u64 = 10;
     let normal: Vec<usize> = (0..seen.threads.len())
         .filter(|thread| seen.computes(*thread) && seen.threads[*thread].0.policy == Policy::Normal)
         .collect();
-    let ran = |thread: usize| -> f64 {
-        let own = seen.stretches.iter().filter(|stretch| stretch.thread == thread);
-        own.map(|stretch| (stretch.to_ns - stretch.from_ns) as f64).sum()
-    };
+    let [a, b] = *normal.as_slice() else { return None };
     let cpus = |thread: usize| {
         let mut cpus: Vec<u32> =
             seen.stretches.iter().filter(|s| s.thread == thread).map(|s| s.cpu).collect();
@@ -408,29 +449,42 @@ fn weights(seen: &Seen) -> Option<(f64, f64, u64)> {
         cpus.dedup();
         cpus
     };
-    let [a, b] = *normal.as_slice() else { return None };
     let nice = |thread: usize| seen.threads[thread].0.nice;
-    if nice(a) == nice(b) || cpus(a) != cpus(b) || cpus(a).len() != 1 || ran(b) <= 0.0 {
+    if nice(a) == nice(b) || cpus(a) != cpus(b) || cpus(a).len() != 1 {
         return None;
     }
+    let block_ns = (seen.duration_ns / BLOCKS).max(1);
+    let ran = |thread: usize, block: u64| -> f64 {
+        let (from, to) = (block * block_ns, (block + 1) * block_ns);
+        let own = seen.stretches.iter().filter(|stretch| stretch.thread == thread);
+        own.map(|s| s.to_ns.min(to).saturating_sub(s.from_ns.max(from)) as f64).sum()
+    };
+    let ratios = (0..BLOCKS).map(|block| (ran(a, block), ran(b, block)));
+    let ratios: Vec<f64> = ratios.filter(|(a, b)| *a > 0.0 && *b > 0.0).map(|(a, b)| (a / b).ln()).collect();
     let weight = |thread: usize| nice(thread).weight().0 as f64;
-    Some((ran(a) / ran(b), weight(a) / weight(b), seen.handovers().count() as u64))
+    let found = mean(&ratios).filter(|_| ratios.len() * 2 >= BLOCKS as usize)?;
+    Some((found, (weight(a) / weight(b)).ln()))
 }
 
 fn family(seen: &Seen) -> Found {
     const WOULD: &str =
         "two threads that compute on one CPU, one of them nicer (-n 2 -a 0 -t 1 -p NICE 5 -d 2s)";
     let n = seen.handovers().count() as u64;
-    if let Some((had, due, n)) = weights(seen).filter(|(_, _, n)| *n as usize >= LEAST) {
-        let off = (had / due).ln().abs();
-        let said =
-            format!("nice values gave {had:.2} : 1; weights of Linux's fair class would give {due:.2} : 1");
-        return match () {
-            () if off < 0.1 => (Answer::Named { name: "fair", confidence_pct: 95, n }, said),
-            () if had.ln().abs() < 0.05 => {
-                (Answer::Named { name: "round robin", confidence_pct: 85, n }, said)
-            }
-            () => (Answer::Named { name: "priorities", confidence_pct: 60, n }, said),
+    if let Some((had, due)) = weights(seen) {
+        // blocks end within turns: what that makes of a share is no doubt about the weights
+        let near = |value: f64| had.holds(value) || (had.value - value).abs() < 0.05;
+        let ratio = |value: f64| format!("{:.2} : 1", value.exp());
+        let said = format!(
+            "nice values gave {} (95 %: {} to {}); weights of Linux's fair class would give {}",
+            ratio(had.value),
+            ratio(had.low),
+            ratio(had.high),
+            ratio(due)
+        );
+        return match (near(due), near(0.0)) {
+            (true, false) => (Answer::Named { name: "fair", confidence_pct: 95, n: had.n }, said),
+            (false, true) => (Answer::Named { name: "round robin", confidence_pct: 85, n: had.n }, said),
+            _ => cannot(said, WOULD),
         };
     }
     let turns = sorted(turns(seen));
