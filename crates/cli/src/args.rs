@@ -74,6 +74,8 @@ pub(crate) enum Command {
     ProbeMachine(crate::fairness::ProbeMachineArgs),
     /// A scheduler's balancing policy, told from what controlled workloads do: questions, answers, intervals.
     Harmony(Box<crate::harmony::HarmonyArgs>),
+    /// What does this machine's scheduler do, seen from user level without privilege?
+    Hourglass(crate::hourglass::HourglassArgs),
     /// Real Linux in a deterministic QEMU guest: ground truth.
     #[command(subcommand)]
     Guest(crate::guest::GuestCommand),

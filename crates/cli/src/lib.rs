@@ -35,6 +35,7 @@ mod fidelity;
 mod generate;
 mod guest;
 mod harmony;
+mod hourglass;
 mod import;
 mod linux;
 mod machines;
@@ -105,6 +106,7 @@ pub fn main_with(policies: &[PolicyInfo]) -> ExitCode {
         Command::Probe(args) => fairness::probe(args),
         Command::ProbeMachine(args) => fairness::probe_machine(args),
         Command::Harmony(args) => harmony::harmony(args, &ui),
+        Command::Hourglass(args) => hourglass::hourglass(args, &ui),
         Command::Guest(command) => guest::guest(command, &ui),
         Command::Validate(args) => validate::validate(args, &ui),
         Command::Agreement(args) => agreement::agreement(args, &ui),

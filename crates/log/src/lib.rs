@@ -32,6 +32,7 @@ mod file;
 mod header;
 #[cfg(feature = "arrow")]
 mod header_json;
+mod missed;
 mod observer;
 mod problem;
 mod record;
@@ -48,6 +49,7 @@ pub use arrow::{ArrowLog, write_arrow};
 pub use error::LogError;
 pub use file::{open, write};
 pub use header::{KernelThread, LogGroup, LogHeader, LogTask};
+pub use missed::{Missed, MissedCause};
 pub use observer::{Fact, Hidden, ObservedBy};
 pub use problem::{LogProblem, Problem};
 pub use record::{Kind, PrevState, Record, note};

@@ -70,6 +70,12 @@ pub mod note {
     /// its wakeup, or a switch from or to it. If it is running, its CPU is unknown too. Only in logs whose
     /// header hides [`Fact::Spans`](crate::Fact::Spans).
     pub const UNKNOWN_TASK: u32 = 0x8000_0021;
+    /// A poller's thread `task` did not see some time from here on: see [`Missed`](crate::Missed).
+    pub const MISSED: u32 = 0x8000_0030;
+    /// A poller's thread `task` is about to sleep, and asks to be woken at `value` ns of the log; `flags`: by which timer.
+    pub const DUE: u32 = 0x8000_0031;
+    /// A poller's thread `task` has done a job, which was due at `value` ns of the log.
+    pub const JOB: u32 = 0x8000_0032;
     /// `value` of an [`AWAKE`] that no task is behind.
     pub const NO_WAKEUP: u64 = u64::MAX;
 }

@@ -15,6 +15,19 @@ pub struct Bar {
     pub to: f64,
 }
 
+/// A stretch of something else in a client's row, over its bars.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shade {
+    /// Where.
+    pub bar: Bar,
+    /// What colour.
+    pub colour: &'static str,
+    /// How strong: 1 hides the bar below it.
+    pub opacity: f64,
+    /// What it is, where a pointer rests on it.
+    pub tip: String,
+}
+
 /// Who ran when, from 0 to `until`.
 #[derive(Clone, Debug)]
 pub struct Gantt<'a> {
@@ -47,6 +60,11 @@ impl Gantt<'_> {
 
     /// As SVG.
     pub fn svg(&self, bars: &[Bar]) -> Svg {
+        self.shaded(bars, &[])
+    }
+
+    /// As SVG, with stretches of something else over the bars.
+    pub fn shaded(&self, bars: &[Bar], shades: &[Shade]) -> Svg {
         let row = self.row();
         let height = TOP + row * self.clients.len() as f64 + BELOW;
         let has_names = row >= 12.0;
@@ -69,11 +87,13 @@ impl Gantt<'_> {
             svg.words(left - 8.0, y + row * 0.5 + 4.0, Anchor::End, Ink::Full, name);
             svg.rule((left, y + row), (left + width, y + row), Rule::Grid);
         }
-        for bar in bars {
+        let mut fill = |bar: &Bar, colour: &str, opacity: f64, tip: &str| {
             let (x, y) = (left + axis.at(bar.from), TOP + row * bar.client as f64 + gap);
             let size = ((axis.at(bar.to) - axis.at(bar.from) - 0.4).max(0.3), (row - 2.0 * gap).max(0.8));
-            svg.fill((x, y), size, colour(bar.client), 1.0, "");
-        }
+            svg.fill((x, y), size, colour, opacity, tip);
+        };
+        bars.iter().for_each(|bar| fill(bar, colour(bar.client), 1.0, ""));
+        shades.iter().for_each(|shade| fill(&shade.bar, shade.colour, shade.opacity, &shade.tip));
         svg.words(left + width / 2.0, height - 10.0, Anchor::Middle, Ink::Full, self.x_label);
         svg
     }

@@ -28,7 +28,7 @@ mod svg;
 pub use axis::{Scale, Unit};
 pub use bars::Bars;
 pub use curves::{Chart, Series, Style};
-pub use gantt::{Bar, Gantt};
+pub use gantt::{Bar, Gantt, Shade};
 pub use rows::{Mark, Row, Rows};
 pub use surface::{Axes, Panel, surfaces};
 pub use svg::Svg;

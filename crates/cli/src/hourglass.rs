@@ -1,0 +1,230 @@
+//! `schedlab hourglass`: what does this machine's scheduler do, as seen from user level?
+
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::pages::OutputArgs;
+use crate::ui::Ui;
+use clap::{Args, Parser};
+use schedlab_hourglass::{Findings, Line, Map, PlanFile, check, compare, infer, parse, run, suite};
+use schedlab_report::pages::Pages;
+use schedlab_report::table::Table;
+use schedlab_report::units::count;
+use schedlab_units::Span;
+use std::path::{Path, PathBuf};
+
+/// Threads that poll the clock show when they run and when not, without privilege: an execution map with a
+/// cause for every gap.
+///
+/// hourglass [OPTIONS]            runs threads and shows the map
+/// hourglass infer [--from LOG]   tick, slice, switch cost, ...: each with an interval, or "cannot tell"
+/// hourglass check [OPTIONS]      the map beside the kernel's own trace (root)
+/// hourglass compare A B          two logs: what differs, and is it more than chance
+///
+/// -d TIME           how long (2s)
+/// -n N              threads (1)
+/// -t K              the options that follow are for thread K, or for all
+/// -w MODEL          CPU | PERIODIC C T | NONBLOCKING C T | LATENCY T | SCAN SIZE | SPORADIC C T | ONOFF ON OFF |
+///                   STEPS run=2ms,sleep=3ms,yield
+/// -p CLASS          RTHIGH RTMED RTLOW NORMAL HIGH LOW, NICE n, BATCH, IDLE, FIFO n, RR n, DEADLINE C T
+/// -i TIMER          SLEEP ABSOLUTE TIMERFD ITIMER POSIX RTC BUSY
+/// -a CPUS           where the threads may run, e.g. 0-3
+/// -c DIR            a control group's folder to enter
+/// -g TIME           shortest gap (found by calibration); -gh prints the histogram of the loop
+/// --raw             the raw execution trace; -x leaves it out
+/// --plan FILE       all of this as TOML; what stands behind it on the line comes on top
+/// --beside CMD      a command that runs beside it; may be given several times
+/// --log FILE        a schedule log as any other; --html FILE a page; --json FILE or -
+/// --buffer N        gaps that each thread has room for
+/// --all-cpus        real-time threads may have every CPU
+/// --seed N          of what is drawn at random
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct HourglassArgs {
+    /// As on the slides: -d 20s -n 1 -t 0 -p RTHIGH -w PERIODIC 4ms 5ms -i RTC.
+    #[arg(value_name = "OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
+pub(crate) fn hourglass(args: &HourglassArgs, ui: &Ui) -> Result<()> {
+    match args.words.first().map(String::as_str) {
+        Some("infer") => inferred(&sub(&args.words), ui),
+        Some("check") => checked(&args.words[1..], ui),
+        Some("compare") => compared(&sub(&args.words), ui),
+        _ => map(&args.words, ui),
+    }
+}
+
+/// The options of a subcommand; its first word is the name.
+fn sub<T: Parser>(words: &[String]) -> T {
+    T::try_parse_from(words).unwrap_or_else(|error| crate::print::refused(&error))
+}
+
+/// What does a log say of the scheduler that made it? Without --from, a few short runs are made here.
+#[derive(Parser, Debug)]
+#[command(name = "schedlab hourglass infer")]
+struct InferArgs {
+    /// A log of pollers; may be given several times: the best answers are taken.
+    #[arg(long, value_name = "LOG")]
+    from: Vec<PathBuf>,
+    /// Length of each run.
+    #[arg(short, long, value_name = "TIME", default_value = "2s")]
+    duration: Span,
+    /// The CPU on which threads share.
+    #[arg(short = 'a', long, value_name = "CPU", default_value_t = 0)]
+    cpu: u32,
+    /// Write the logs of the runs into this folder.
+    #[arg(long, value_name = "DIR")]
+    log: Option<PathBuf>,
+    /// Write what switches and ticks cost, for run --costs.
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+fn inferred(args: &InferArgs, ui: &Ui) -> Result<()> {
+    args.output.check()?;
+    let mut findings = Findings::default();
+    let mut remarks = Vec::new();
+    for path in &args.from {
+        findings = findings.or(of_log(path)?);
+        remarks.push(format!("from {}", path.display()));
+    }
+    if args.from.is_empty() {
+        if let Some(folder) = &args.log {
+            schedlab_report::pages::create(folder).map_err(Failure::input)?;
+        }
+        for (number, (what, plan)) in suite(args.duration, args.cpu).into_iter().enumerate() {
+            let step = ui.step(what);
+            let map = run(&plan, &|_| {}).map_err(Failure::input)?;
+            drop(step);
+            let log = map.log();
+            if let Some(folder) = &args.log {
+                schedlab_log::write(&folder.join(format!("{number}.log")), &log).map_err(Failure::input)?;
+            }
+            findings = findings.or(infer(&log).map_err(Failure::input)?);
+            remarks.push(format!("{what}, {}", args.duration));
+        }
+    }
+    if let Some(path) = &args.costs {
+        match findings.costs(&remarks.join("; ")) {
+            Some(text) => output::text(path, &text)?,
+            None => ui.say("no costs were found; no file is written"),
+        }
+    }
+    let title = "schedlab hourglass infer".to_string();
+    let pages = Pages { title, remarks, drawings: Vec::new(), tables: vec![findings.table()] };
+    args.output.deliver(&pages, &findings.summary(), ui)
+}
+
+fn of_log(path: &Path) -> Result<Findings> {
+    let log = schedlab_log::open(path).map_err(Failure::input)?;
+    infer(&*log).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+}
+
+/// In what do two logs of pollers differ, and is that more than chance?
+#[derive(Parser, Debug)]
+#[command(name = "schedlab hourglass compare")]
+struct CompareArgs {
+    /// The first log.
+    a: PathBuf,
+    /// The second log.
+    b: PathBuf,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+fn compared(args: &CompareArgs, ui: &Ui) -> Result<()> {
+    args.output.check()?;
+    let table = compare(&of_log(&args.a)?, &of_log(&args.b)?);
+    let summary = table.to_text();
+    let remarks = vec![format!("a: {}; b: {}", args.a.display(), args.b.display())];
+    let title = "schedlab hourglass compare".to_string();
+    let pages = Pages { title, remarks, drawings: Vec::new(), tables: vec![table] };
+    args.output.deliver(&pages, &summary, ui)
+}
+
+/// The line, with what a file of its says in front.
+fn line(words: &[String]) -> Result<Line> {
+    let Some(place) = words.iter().position(|word| word == "--plan") else {
+        return parse(words).map_err(Failure::input);
+    };
+    let Some(path) = words.get(place + 1) else {
+        return Err(Failure::Input("--plan: the line ends where a file should stand".into()));
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::Input(format!("{path}: {error}; give a TOML file, see docs/hourglass.md"))
+    })?;
+    let mut all = PlanFile::parse(&text).map_err(|error| Failure::Input(format!("{path}: {error}")))?.words();
+    all.extend(words[..place].iter().cloned());
+    all.extend(words[place + 2..].iter().cloned());
+    parse(&all).map_err(Failure::input)
+}
+
+/// Runs what the line says and shows it.
+fn map(words: &[String], ui: &Ui) -> Result<()> {
+    let line = line(words)?;
+    check_outputs(&line)?;
+    let step = ui.step("hourglass");
+    let map = run(&line.plan, &|what| step.now(what.to_string())).map_err(Failure::input)?;
+    drop(step);
+    deliver(&map, &line, "", &[], words, ui)
+}
+
+/// As [`map`], beside the kernel's own trace.
+fn checked(words: &[String], ui: &Ui) -> Result<()> {
+    let line = line(words)?;
+    check_outputs(&line)?;
+    let step = ui.step("hourglass check");
+    let (map, checked) = check(&line.plan, &|what| step.now(what.to_string())).map_err(Failure::input)?;
+    drop(step);
+    deliver(&map, &line, &checked.summary(), &[checked.table()], words, ui)
+}
+
+fn check_outputs(line: &Line) -> Result<()> {
+    let outputs = &line.outputs;
+    for path in [&outputs.log, &outputs.json, &outputs.html].into_iter().flatten() {
+        output::check(path)?;
+    }
+    Ok(())
+}
+
+fn deliver(map: &Map, line: &Line, more: &str, tables: &[Table], words: &[String], ui: &Ui) -> Result<()> {
+    let outputs = &line.outputs;
+    if let Some(path) = &outputs.log {
+        schedlab_log::write(path, &map.log()).map_err(Failure::input)?;
+        ui.say(format!("wrote {}", path.display()));
+    }
+    if let Some(path) = &outputs.html {
+        let mut pages = map.pages(&format!("schedlab hourglass {}", words.join(" ")));
+        pages.tables.splice(0..0, tables.iter().cloned());
+        output::text(path, &pages.html())?;
+        ui.say(format!("wrote {}", path.display()));
+    }
+    let mut json = map.to_json();
+    if let Some(list) = json["tables"].as_array_mut() {
+        list.extend(tables.iter().map(Table::to_json));
+    }
+    if !output::json_value(outputs.json.as_deref(), &json)? {
+        print!("{}", map.summary());
+        if !more.is_empty() {
+            print!("\n{more}");
+        }
+        if outputs.histogram {
+            print!("\n{}", histogram(map));
+        }
+        if outputs.raw {
+            print!("\n{}", map.raw().to_text());
+        }
+    }
+    Ok(())
+}
+
+/// Steps of the loop by length.
+fn histogram(map: &Map) -> String {
+    let mut text = String::from("steps of the loop up to, and how many\n");
+    for (ns, steps) in &map.calibration.histogram {
+        text += &format!("{:>12.0} ns  {:>12}\n", ns, count(*steps));
+    }
+    text
+}

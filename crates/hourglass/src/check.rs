@@ -1,0 +1,303 @@
+//! Is the map true? The kernel's own trace, recorded at the same time, says who was switched out when.
+//!
+//! ```text
+//!   trace    A |████████|      |█████|    |███       switches of the thread, by the kernel
+//!   map      A |███████|       |██|..|██| |██        gaps; claimed: switched out, or kept its CPU
+//!                       found       wrong     missed: too short, or in the loop's own time
+//! ```
+//!
+//! Recall: switches out above the threshold that lie in a gap claimed as one. Precision: claimed gaps in
+//! which the trace has a switch. The trace is evidence too: where it lost events, the thread's own counters
+//! say how many switches there were, and the result says so.
+
+use crate::map::{Map, ThreadMap};
+use crate::plan::Plan;
+use crate::poll::What;
+use crate::run::{HourglassError, run};
+use crate::stats::{Estimate, median, wilson};
+use schedlab_host::{RecordOptions, Stage, What as Recorded, record};
+use schedlab_report::table::{Column, Table};
+use schedlab_report::units::{count, time};
+use schedlab_trace::{Mode, SchedEvent, TraceFile};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// The clocks of trace and map agree to less.
+const CLOCKS_NS: u64 = 3_000;
+
+/// Time that a thread was off its CPU although it could have run, by the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Away {
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+}
+
+/// How a map compares with the trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Checked {
+    /// Switches out above the threshold, by the trace.
+    pub switches: u64,
+    /// Of them, in a gap that says so.
+    pub found: u64,
+    /// Of them, in a gap that says otherwise.
+    pub otherwise: u64,
+    /// Gaps that claim a switch.
+    pub claimed: u64,
+    /// Of them, with a switch in the trace.
+    pub real: u64,
+    /// By how much gaps are longer than the trace has the thread away, in ns, in order.
+    pub over_ns: Vec<f64>,
+    /// By stated confidence in per cent: gaps, and those whose cause is what the trace says (switched out, or not).
+    pub confidence: BTreeMap<u8, (u64, u64)>,
+    /// Events that the trace lost.
+    pub lost: u64,
+}
+
+/// Runs a plan beside a recorder, and compares.
+///
+/// # Errors
+/// [`HourglassError`]: no recording without root and tracefs, or the plan cannot be run.
+pub fn check(plan: &Plan, progress: &dyn Fn(&str)) -> Result<(Map, Checked), HourglassError> {
+    let system = |error: String| HourglassError::System(error);
+    let folder = tempfile::tempdir().map_err(|error| system(format!("a temporary folder: {error}")))?;
+    let path = folder.path().join("check.dat");
+    let duration = Duration::from_nanos(plan.duration.as_ns()) + Duration::from_secs(6);
+    let mut options = RecordOptions::new(&path, Recorded::System { duration: Some(duration) });
+    options.buffer_kb = 16 * 1024;
+    options.progress_every = Some(Duration::from_millis(200));
+    let (begun, has_begun) = mpsc::channel();
+    let recorder = std::thread::spawn(move || {
+        record(&options, &mut |stage| {
+            if matches!(stage, Stage::Recording { .. }) {
+                begun.send(()).ok();
+            }
+        })
+    });
+    // the sender goes with the recorder: an error ends the wait too
+    let map = match has_begun.recv() {
+        Ok(()) => run(plan, progress),
+        Err(_) => Err(system("the recorder did not begin".into())),
+    };
+    progress("writing the recording");
+    let recorded = recorder.join().expect("the recorder does not panic");
+    let recorded = recorded.map_err(|error| system(error.to_string()))?;
+    let map = map?;
+    let (away, span) = off_cpu(&path, &map).map_err(|error| system(error.to_string()))?;
+    let mut checked = compare(&map, &away, span);
+    checked.lost = recorded.nr_lost();
+    Ok((map, checked))
+}
+
+/// Per thread of the map, when the trace has it runnable and off its CPU; and from when to when there is a trace. Times are the map's.
+fn off_cpu(
+    path: &std::path::Path,
+    map: &Map,
+) -> Result<(Vec<Vec<Away>>, (u64, u64)), schedlab_trace::TraceError> {
+    let place: BTreeMap<i32, usize> =
+        map.threads.iter().enumerate().map(|(index, thread)| (thread.tid as i32, index)).collect();
+    let mut away = vec![Vec::new(); map.threads.len()];
+    let mut left: Vec<Option<u64>> = vec![None; map.threads.len()];
+    let file = TraceFile::open(path, Mode::Lenient)?;
+    let mut events = file.events()?;
+    let mut span: Option<(u64, u64)> = None;
+    while let Some(event) = events.next_event()? {
+        let now_ns = event.time_ns.saturating_sub(map.start_ns);
+        span = Some((span.map_or(now_ns, |span| span.0), now_ns));
+        let SchedEvent::Switch { prev, prev_state, next } = event.what else { continue };
+        if let Some(index) = place.get(&prev.pid.0) {
+            left[*index] = prev_state.is_runnable().then_some(event.time_ns);
+        }
+        if let Some(index) = place.get(&next.pid.0)
+            && let Some(from) = left[*index].take()
+            && let Some(from_ns) = from.checked_sub(map.start_ns)
+        {
+            away[*index].push(Away { from_ns, to_ns: event.time_ns - map.start_ns });
+        }
+    }
+    Ok((away, span.unwrap_or_default()))
+}
+
+/// Map against trace.
+pub(crate) fn compare(map: &Map, away: &[Vec<Away>], span: (u64, u64)) -> Checked {
+    let mut checked = Checked::default();
+    for (thread, away) in map.threads.iter().zip(away) {
+        one(thread, away, map.calibration.threshold_ns as u64, span, &mut checked);
+    }
+    checked.over_ns.sort_by(f64::total_cmp);
+    checked
+}
+
+fn one(thread: &ThreadMap, away: &[Away], threshold_ns: u64, span: (u64, u64), checked: &mut Checked) {
+    let (Some(first), Some(last)) = (thread.pieces.first(), thread.pieces.last()) else { return };
+    // where both saw
+    let (begin_ns, end_ns) = (first.to_ns.max(span.0), last.from_ns.min(span.1));
+    // the kernel may preempt a thread on its way into and out of sleep, and while it reads its counters:
+    // those are in no gap of its own
+    let asleep: Vec<(u64, u64)> =
+        thread.pieces.iter().filter(|p| p.what == What::Sleep).map(|p| (p.from_ns, p.resumed_ns)).collect();
+    let reading: Vec<(u64, u64)> = thread.gaps().map(|p| (p.to_ns, p.resumed_ns)).collect();
+    let within = |spans: &[(u64, u64)], at: u64| {
+        let next = spans.partition_point(|span| span.0 <= at + CLOCKS_NS);
+        spans[..next].iter().rev().take(2).any(|span| at <= span.1 + CLOCKS_NS)
+    };
+    let gaps: Vec<_> = thread.gaps().collect();
+    let overlaps = |from: u64, to: u64, other_from: u64, other_to: u64| {
+        from < other_to + CLOCKS_NS && other_from < to + CLOCKS_NS
+    };
+    let counted: Vec<&Away> = away
+        .iter()
+        .filter(|a| a.from_ns > begin_ns && a.to_ns < end_ns && a.to_ns - a.from_ns > threshold_ns)
+        .filter(|a| !within(&asleep, a.from_ns) && !within(&reading, a.from_ns))
+        .collect();
+    for away in &counted {
+        checked.switches += 1;
+        let end = gaps.partition_point(|gap| gap.from_ns < away.to_ns + CLOCKS_NS);
+        let near = gaps[..end].iter().rev().take(4);
+        let mut hits =
+            near.filter(|gap| overlaps(away.from_ns, away.to_ns, gap.from_ns, gap.to_ns)).peekable();
+        let is_seen = hits.peek().is_some();
+        match hits.any(|gap| gap.missed.cause.is_off_cpu()) {
+            true => checked.found += 1,
+            false if is_seen => checked.otherwise += 1,
+            false => {}
+        }
+    }
+    for gap in gaps.iter().filter(|gap| gap.from_ns > begin_ns && gap.to_ns < end_ns) {
+        let end = away.partition_point(|a| a.from_ns < gap.to_ns + CLOCKS_NS);
+        let inside: Vec<&Away> = away[..end]
+            .iter()
+            .rev()
+            .take(64)
+            .filter(|a| overlaps(a.from_ns, a.to_ns, gap.from_ns, gap.to_ns))
+            .collect();
+        let is_off = !inside.is_empty();
+        let claims = gap.missed.cause.is_off_cpu();
+        let (all, right) = checked.confidence.entry(gap.missed.confidence_pct).or_default();
+        *all += 1;
+        *right += u64::from(claims == is_off);
+        if claims {
+            checked.claimed += 1;
+            checked.real += u64::from(is_off);
+            if is_off {
+                let away_ns: u64 = inside.iter().map(|a| a.to_ns - a.from_ns).sum();
+                checked.over_ns.push(gap.ns() as f64 - away_ns as f64);
+            }
+        }
+    }
+}
+
+impl Checked {
+    /// Share of switches out that were found.
+    pub fn recall(&self) -> Option<Estimate> {
+        wilson(self.found, self.switches)
+    }
+
+    /// Share of claimed gaps that were real.
+    pub fn precision(&self) -> Option<Estimate> {
+        wilson(self.real, self.claimed)
+    }
+
+    /// For a terminal.
+    pub fn summary(&self) -> String {
+        let share = |estimate: Option<Estimate>| match estimate {
+            Some(e) => {
+                format!("{:.2} % (95 %: {:.2} to {:.2})", 100.0 * e.value, 100.0 * e.low, 100.0 * e.high)
+            }
+            None => "nothing to judge by".into(),
+        };
+        let mut text = format!(
+            "beside the kernel's trace, recorded at the same time\n\
+             recall     {} of {} switches out above the threshold lie in a gap that says so, {};\n\
+             \x20          {} in a gap that says otherwise\n\
+             precision  {} of {} gaps that claim a switch have one, {}\n",
+            count(self.found),
+            count(self.switches),
+            share(self.recall()),
+            count(self.otherwise),
+            count(self.real),
+            count(self.claimed),
+            share(self.precision())
+        );
+        if let Some(over) = median(&self.over_ns) {
+            let sign = if over.value < 0.0 { "-" } else { "" };
+            text += &format!(
+                "length     gaps are {sign}{} longer in the median than the trace has the thread away\n",
+                time(over.value.abs() as u64)
+            );
+        }
+        if self.lost > 0 {
+            text += &format!("the trace lost {} events: its side has holes\n", count(self.lost));
+        }
+        text + &format!(
+            "\nstated confidence against being right (switched out or not)\n{}",
+            self.table().to_text()
+        )
+    }
+
+    /// Stated confidence against being right.
+    pub fn table(&self) -> Table {
+        let columns = vec![
+            Column::new("confidence_pct", "%", "as stated"),
+            Column::new("gaps", "", "with this confidence"),
+            Column::new("right_pct", "%", "of them, the trace says the same"),
+            Column::new("low_pct", "%", "lower end of the 95 % interval"),
+            Column::new("high_pct", "%", "upper end"),
+        ];
+        let mut table = Table::new("confidence", "Stated confidence against being right", columns);
+        for (confidence, (all, right)) in &self.confidence {
+            let share = wilson(*right, *all).expect("there are some");
+            let pct = |value: f64| json!((value * 10_000.0).round() / 100.0);
+            table.push(vec![
+                json!(confidence),
+                json!(all),
+                pct(share.value),
+                pct(share.low),
+                pct(share.high),
+            ]);
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::Piece;
+    use crate::plan::ThreadPlan;
+    use schedlab_log::{Missed, MissedCause};
+
+    fn piece(what: What, from_us: u64, to_us: u64, cause: MissedCause) -> Piece {
+        let missed = Missed { ns: (to_us - from_us) * 1000, cause, confidence_pct: 99, switches: 1 };
+        let [from_ns, to_ns] = [from_us, to_us].map(|us| us * 1000);
+        Piece { what, from_ns, to_ns, resumed_ns: to_ns, cpu_from: 0, cpu_to: 0, due_ns: 0, missed }
+    }
+
+    /// ```text
+    /// us      0        100       200       300       400       500
+    /// trace   |--------x         |----x              |---x               away 100..140, 250..280, 450..460
+    /// map     |--------x         |-----i        s                       100..142 switched, 250..281 interrupt, 350..360 switched
+    /// ```
+    #[test]
+    fn found_wrong_and_missed_are_told_apart() {
+        use MissedCause::*;
+        let pieces = vec![
+            piece(What::Sleep, 0, 1, Unexplained),
+            piece(What::Gap, 100, 142, SwitchedOut),
+            piece(What::Gap, 250, 281, Interrupt),
+            piece(What::Gap, 350, 360, SwitchedOut),
+            piece(What::Sleep, 900, 900, Unexplained),
+        ];
+        let plan = ThreadPlan::default();
+        let thread = ThreadMap { plan, tid: 1, pieces, lost: 0, computed_ns: 0, reading_ns: 0, cpu_ns: 0 };
+        let at = |from: u64, to: u64| Away { from_ns: from * 1000, to_ns: to * 1000 };
+        let mut checked = Checked::default();
+        let away = [at(100, 140), at(250, 280), at(450, 460), at(950, 960)];
+        one(&thread, &away, 300, (0, 2_000_000), &mut checked);
+        assert_eq!((checked.switches, checked.found, checked.otherwise), (3, 1, 1));
+        assert_eq!((checked.claimed, checked.real), (2, 1));
+        assert_eq!(checked.over_ns, [2000.0]);
+        assert_eq!(checked.confidence[&99], (3, 1));
+    }
+}

@@ -1,0 +1,294 @@
+//! What does a log say of the scheduler that made it? Estimates with intervals, or "cannot tell" and what would.
+//!
+//! ```text
+//! tick_ns          4,000,000 ns   3,999,998 to 4,000,003   1,482 samples
+//! slice_ns         cannot tell    no two threads that compute took turns on a CPU; -n 2 -a 0 -w CPU would show it
+//! ```
+//!
+//! Inference reads logs. It asks for nothing that a poller does not see, so that it can be tried on logs of
+//! the simulated machine, where the truth is known, reduced to what a poller would have seen
+//! ([`observe`](crate::observe())).
+
+mod period;
+mod rules;
+mod seen;
+
+use crate::stats::Estimate;
+use schedlab_log::{Log, LogProblem};
+use schedlab_report::table::{Column, Table};
+use schedlab_report::units::{count, time};
+use serde_json::json;
+
+pub(crate) use seen::Seen;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Question {
+    /// How long is a tick?
+    Tick,
+    /// How long is a thread away for a tick?
+    TickCost,
+    /// After how long does a thread that computes give way to an equal one?
+    Slice,
+    /// How long does a switch from thread to thread take?
+    SwitchCost,
+    /// How long after its timer's time does a thread run?
+    DispatchLatency,
+    /// In steps of what do timers fire?
+    TimerGrain,
+    /// How long may real-time threads run in a period?
+    RtLimit,
+    /// How much CPU time does the group's cpu.max give in a period?
+    CpuMaxQuota,
+    /// How long is that period?
+    CpuMaxPeriod,
+    /// Which share of a thread's time goes to what it cannot see?
+    HiddenShare,
+    /// Which share of deadlines is missed?
+    Reservation,
+    /// Which family of schedulers is it likely?
+    Family,
+}
+
+impl Question {
+    /// All, in the order of their rows.
+    pub const ALL: [Question; 12] = {
+        use Question::*;
+        [
+            Tick,
+            TickCost,
+            Slice,
+            SwitchCost,
+            DispatchLatency,
+            TimerGrain,
+            RtLimit,
+            CpuMaxQuota,
+            CpuMaxPeriod,
+            HiddenShare,
+            Reservation,
+            Family,
+        ]
+    };
+
+    /// Its id in every form.
+    pub fn id(self) -> &'static str {
+        use Question::*;
+        match self {
+            Tick => "tick_ns",
+            TickCost => "tick_cost_ns",
+            Slice => "slice_ns",
+            SwitchCost => "switch_cost_ns",
+            DispatchLatency => "dispatch_latency_ns",
+            TimerGrain => "timer_grain_ns",
+            RtLimit => "rt_limit_ns",
+            CpuMaxQuota => "cpu_max_quota_ns",
+            CpuMaxPeriod => "cpu_max_period_ns",
+            HiddenShare => "hidden_share",
+            Reservation => "reservation",
+            Family => "family",
+        }
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// A number.
+    Is(Estimate),
+    /// Not more than this; how much less, the log does not show.
+    AtMost {
+        /// The bound.
+        bound: f64,
+        /// Samples.
+        n: u64,
+    },
+    /// A name.
+    Named {
+        /// Which.
+        name: &'static str,
+        /// How sure, in per cent.
+        confidence_pct: u8,
+        /// Samples.
+        n: u64,
+    },
+    /// The log does not show it.
+    CannotTell {
+        /// Why.
+        why: String,
+        /// What would show it.
+        would: &'static str,
+    },
+}
+
+/// A question with its answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What was asked.
+    pub question: Question,
+    /// What was found.
+    pub answer: Answer,
+    /// What else to know: by which evidence, what it may be mistaken for.
+    pub remark: String,
+}
+
+/// What one log, or several of one machine, say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    /// One for each question, in their order.
+    pub findings: Vec<Finding>,
+}
+
+/// Asks a log every question.
+///
+/// # Errors
+/// [`LogProblem`]: the log cannot be read.
+pub fn infer(log: &dyn Log) -> Result<Findings, LogProblem> {
+    let seen = Seen::of(log)?;
+    let findings = Question::ALL.into_iter().map(|question| rules::answer(question, &seen));
+    Ok(Findings { findings: findings.collect() })
+}
+
+impl Answer {
+    /// How good it is: the smaller, the better.
+    fn rank(&self) -> (u8, f64) {
+        match self {
+            Answer::Is(estimate) => (0, (estimate.high - estimate.low) / estimate.value.abs().max(1e-9)),
+            Answer::Named { confidence_pct, .. } => (0, 1.0 - f64::from(*confidence_pct) / 100.0),
+            Answer::AtMost { bound, .. } => (1, *bound),
+            Answer::CannotTell { .. } => (2, 0.0),
+        }
+    }
+}
+
+impl Findings {
+    /// The best answers of both.
+    #[must_use]
+    pub fn or(self, other: Findings) -> Findings {
+        if self.findings.is_empty() {
+            return other;
+        }
+        let better = |(a, b): (Finding, Finding)| {
+            let (ranked_a, ranked_b) = (a.answer.rank(), b.answer.rank());
+            if ranked_b.0 < ranked_a.0 || (ranked_b.0 == ranked_a.0 && ranked_b.1 < ranked_a.1) {
+                b
+            } else {
+                a
+            }
+        };
+        Findings { findings: self.findings.into_iter().zip(other.findings).map(better).collect() }
+    }
+
+    /// The finding on a question.
+    ///
+    /// # Panics
+    /// If these are findings of no log.
+    pub fn on(&self, question: Question) -> &Finding {
+        self.findings
+            .iter()
+            .find(|finding| finding.question == question)
+            .expect("every question has a finding")
+    }
+
+    /// A file for `run --costs`: what kernel code costs here, as far as it was found; `None` if nothing of it was.
+    pub fn costs(&self, source: &str) -> Option<String> {
+        let named = [("switch", Question::SwitchCost), ("tick", Question::TickCost)];
+        let found: Vec<String> = named
+            .into_iter()
+            .filter_map(|(name, question)| match &self.on(question).answer {
+                Answer::Is(found) => Some(format!("{name} = \"{:.0}ns\"\n", found.value)),
+                _ => None,
+            })
+            .collect();
+        if found.is_empty() {
+            return None;
+        }
+        let head =
+            "# What kernel code costs here, as pollers saw it; by `schedlab hourglass infer --costs`.\n";
+        Some(format!("{head}{}total = \"kept\"\n\n[measured]\non = {source:?}\n", found.concat()))
+    }
+
+    /// One row a question.
+    pub fn table(&self) -> Table {
+        let columns = vec![
+            Column::new("id", "", "what was asked"),
+            Column::new("answer", "", "is, at most, named, or cannot tell"),
+            Column::new("value", "", "the estimate, in the unit of its id"),
+            Column::new("low", "", "lower end of the 95 % interval"),
+            Column::new("high", "", "upper end"),
+            Column::new("samples", "", "how many"),
+            Column::new("remark", "", "the evidence, or why nothing can be told and what would tell"),
+        ];
+        let mut table = Table::new("inference", "What the log says of the scheduler", columns);
+        for Finding { question, answer, remark } in &self.findings {
+            let id = json!(question.id());
+            let row = match answer {
+                Answer::Is(e) => {
+                    vec![
+                        id,
+                        json!("is"),
+                        json!(e.value),
+                        json!(e.low),
+                        json!(e.high),
+                        json!(e.n),
+                        json!(remark),
+                    ]
+                }
+                Answer::AtMost { bound, n } => {
+                    let bound = json!(bound);
+                    vec![id, json!("at most"), bound.clone(), json!(0.0), bound, json!(n), json!(remark)]
+                }
+                Answer::Named { name, confidence_pct, n } => {
+                    let remark = format!("{confidence_pct} % sure. {remark}");
+                    vec![id, json!(name), json!(null), json!(null), json!(null), json!(n), json!(remark)]
+                }
+                Answer::CannotTell { why, would } => {
+                    let remark = format!("{why}; {would} would tell");
+                    vec![
+                        id,
+                        json!("cannot tell"),
+                        json!(null),
+                        json!(null),
+                        json!(null),
+                        json!(0),
+                        json!(remark),
+                    ]
+                }
+            };
+            table.push(row);
+        }
+        table
+    }
+
+    /// For a terminal.
+    pub fn summary(&self) -> String {
+        let mut text = format!("{:<21}{:>12}   {:<26}{:>9}\n", "", "estimate", "95 % interval", "samples");
+        for Finding { question, answer, remark } in &self.findings {
+            let is_time = question.id().ends_with("_ns");
+            let show = |value: f64| {
+                if is_time { time(value.max(0.0).round() as u64) } else { format!("{:.3} %", 100.0 * value) }
+            };
+            let line = match answer {
+                Answer::Is(e) => {
+                    let interval = format!("{} to {}", show(e.low), show(e.high));
+                    format!("{:>12}   {interval:<26}{:>9}", show(e.value), count(e.n))
+                }
+                Answer::AtMost { bound, n } => {
+                    format!("{:>12}   {:<26}{:>9}", "", format!("at most {}", show(*bound)), count(*n))
+                }
+                Answer::Named { name, confidence_pct, n } => {
+                    format!("{:>12}   {:<26}{:>9}", name, format!("{confidence_pct} % sure"), count(*n))
+                }
+                Answer::CannotTell { .. } => format!("{:>12}", "cannot tell"),
+            };
+            text += &format!("{:<21}{}\n", question.id(), line.trim_end());
+            let more = match answer {
+                Answer::CannotTell { why, would } => format!("{why}; {would} would tell"),
+                _ => remark.clone(),
+            };
+            if !more.is_empty() {
+                schedlab_report::wrapped(&mut text, &more);
+            }
+        }
+        text
+    }
+}

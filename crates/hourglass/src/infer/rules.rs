@@ -1,0 +1,517 @@
+//! By which rule does each question find its answer?
+//!
+//! A rule looks at one kind of evidence, and says what is lacking if there is too little of it. None of them
+//! knows whose log it reads.
+
+use super::period::{Moment, fit, frequency};
+use super::seen::{Ending, HANDOVER_NS, Seen, Stretch, Wake};
+use super::{Answer, Finding, Question};
+use crate::plan::Timer;
+use crate::stats::{Estimate, mean, median, wilson};
+use schedlab_log::MissedCause;
+use schedlab_report::units::time;
+use schedlab_units::Policy;
+
+/// Fewer samples say nothing.
+const LEAST: usize = 10;
+/// Handlers of the tick take less.
+const TICK_NS_MAX: u64 = 200_000;
+/// An interval wider than this share of its value is no answer.
+const WIDTH_MAX: f64 = 0.5;
+
+/// Answers one question.
+pub(crate) fn answer(question: Question, seen: &Seen) -> Finding {
+    let (answer, remark) = match question {
+        Question::Tick => tick(seen),
+        Question::TickCost => tick_cost(seen),
+        Question::Slice => slice(seen),
+        Question::SwitchCost => switch_cost(seen),
+        Question::DispatchLatency => dispatch_latency(seen),
+        Question::TimerGrain => timer_grain(seen),
+        Question::RtLimit => rt_limit(seen),
+        Question::CpuMaxQuota => cpu_max(seen, false),
+        Question::CpuMaxPeriod => cpu_max(seen, true),
+        Question::HiddenShare => hidden_share(seen),
+        Question::Reservation => reservation(seen),
+        Question::Family => family(seen),
+    };
+    Finding { question, answer, remark }
+}
+
+type Found = (Answer, String);
+
+fn cannot(why: impl Into<String>, would: &'static str) -> Found {
+    (Answer::CannotTell { why: why.into(), would }, String::new())
+}
+
+fn sorted(mut values: Vec<f64>) -> Vec<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    values
+}
+
+/// The estimate if it says anything.
+fn useful(estimate: Option<Estimate>) -> Option<Estimate> {
+    estimate.filter(|e| e.value > 0.0 && (e.high - e.low) / e.value <= WIDTH_MAX)
+}
+
+/// Frequencies of ticks: whole ones, from the lowest that anyone builds to beyond the highest.
+fn tick_candidates() -> Vec<f64> {
+    (24..=1200).map(f64::from).collect()
+}
+
+/// Beginnings of short gaps in which a thread that computes kept its CPU. A thread that sleeps has interrupts of its own making.
+fn handlers(seen: &Seen) -> Vec<Moment> {
+    let gaps = seen.gaps.iter().filter(|gap| gap.is_on_cpu() && gap.missed.ns < TICK_NS_MAX);
+    gaps.filter(|gap| seen.computes(gap.thread)).map(|gap| (gap.cpu, gap.from_ns)).collect()
+}
+
+/// When threads that compute were switched out, which a tick may have asked for.
+fn displaced(seen: &Seen) -> Vec<Moment> {
+    let out = seen.stretches.iter().filter(|s| s.ending == Ending::Preempted && seen.computes(s.thread));
+    out.map(|stretch| (stretch.cpu, stretch.to_ns)).collect()
+}
+
+const TICK_WOULD: &str = "a thread that computes for 2 s or more (-w CPU -d 2s)";
+
+/// Moments of ticks, and about how many there are in a second. Handlers come first: switches may have a clock of their own.
+fn tick_clock(seen: &Seen) -> Option<(Vec<Moment>, f64, &'static str)> {
+    let by = |moments: Vec<Moment>, what| {
+        let hz = frequency(&moments, &tick_candidates())?;
+        Some((moments, hz, what))
+    };
+    by(handlers(seen), "by the phases of gaps")
+        .or_else(|| by(displaced(seen), "by the phases of switches: it may be the slice"))
+}
+
+fn tick(seen: &Seen) -> Found {
+    let seen_gaps = handlers(seen).len() + displaced(seen).len();
+    if seen_gaps < LEAST {
+        return cannot(format!("only {seen_gaps} gaps were seen while a thread computed"), TICK_WOULD);
+    }
+    let Some((moments, hz, what)) = tick_clock(seen) else {
+        return cannot(
+            "no frequency stands out among the gaps: no tick, or more noise than ticks",
+            TICK_WOULD,
+        );
+    };
+    match fit(&moments, 1e9 / hz) {
+        Some(found) if found.n as usize >= LEAST => {
+            let remark = format!("{hz:.0} Hz, {what}; who runs every n-th tick only sees n ticks as one");
+            (Answer::Is(found), remark)
+        }
+        _ => cannot("too few gaps lie on the grid", TICK_WOULD),
+    }
+}
+
+/// Moments of one CPU.
+fn of_cpu(moments: &[Moment], cpu: u32) -> Vec<Moment> {
+    moments.iter().copied().filter(|moment| moment.0 == cpu).collect()
+}
+
+/// Lengths of the gaps that lie on the tick's grid and are no switch.
+fn tick_cost(seen: &Seen) -> Found {
+    let (Answer::Is(found), _) = tick(seen) else { return cannot("the tick is not known", TICK_WOULD) };
+    let moments = handlers(seen);
+    let mut lengths = Vec::new();
+    for cpu in 0..=moments.iter().map(|moment| moment.0).max().unwrap_or(0) {
+        let clockwork = Clockwork::through(&of_cpu(&moments, cpu), found.value);
+        let gaps = seen.gaps.iter().filter(|gap| gap.is_on_cpu() && gap.missed.ns < TICK_NS_MAX);
+        let ticks = gaps.filter(|gap| gap.cpu == cpu && clockwork.has(gap.from_ns));
+        lengths.extend(ticks.map(|gap| gap.missed.ns as f64 - seen.loop_ns));
+    }
+    match useful(median(&sorted(lengths))) {
+        Some(found) => {
+            (Answer::Is(found), "median gap on the tick's grid in which no other thread ran".into())
+        }
+        None => cannot("gaps on the tick's grid differ too much", TICK_WOULD),
+    }
+}
+
+/// Lengths from taking a CPU over to handing it on, of threads that compute and have equals.
+fn turns(seen: &Seen) -> Vec<f64> {
+    let pairs: Vec<(&Stretch, &Stretch)> = seen.handovers().collect();
+    let same = |a: usize, b: usize| {
+        let [a, b] = [&seen.threads[a].0, &seen.threads[b].0];
+        (a.policy, a.nice, a.rt_priority) == (b.policy, b.nice, b.rt_priority)
+    };
+    let full = pairs.windows(2).filter(|two| two[0].1 == two[1].0).filter(|two| {
+        let (before, own, after) = (two[0].0, two[0].1, two[1].1);
+        own.ending == Ending::Preempted
+            && [before, own, after].iter().all(|stretch| seen.computes(stretch.thread))
+            && same(own.thread, after.thread)
+    });
+    full.map(|two| (two[1].1.from_ns - two[0].1.from_ns) as f64).collect()
+}
+
+const SLICE_WOULD: &str = "two threads that compute on one CPU (-n 2 -a 0 -w CPU -d 2s)";
+
+fn slice(seen: &Seen) -> Found {
+    let turns = sorted(turns(seen));
+    if turns.len() < LEAST {
+        return cannot(
+            format!("{} times did equal threads that compute take turns on a CPU", turns.len()),
+            SLICE_WOULD,
+        );
+    }
+    match useful(median(&turns)) {
+        Some(found) => {
+            let [low, high] =
+                [turns[turns.len() / 20], turns[turns.len() * 19 / 20]].map(|ns| time(ns as u64));
+            (
+                Answer::Is(found),
+                format!("median turn of a thread with an equal beside it; 90 % from {low} to {high}"),
+            )
+        }
+        None => cannot("turns differ too much", SLICE_WOULD),
+    }
+}
+
+/// What of each handover's gap is the tick's handler: nothing, unless it lies on the tick's grid.
+fn tick_part(seen: &Seen) -> impl Fn(u32, u64) -> f64 {
+    let cost = match tick_cost(seen).0 {
+        Answer::Is(found) => found.value,
+        _ => 0.0,
+    };
+    let clock = tick_clock(seen);
+    let period = clock.as_ref().and_then(|(moments, hz, _)| fit(moments, 1e9 / hz)).map(|found| found.value);
+    let moments = clock.map(|clock| clock.0).unwrap_or_default();
+    let last = moments.iter().map(|moment| moment.0).max().unwrap_or(0);
+    let of = |period: f64| (0..=last).map(|cpu| Clockwork::through(&of_cpu(&moments, cpu), period)).collect();
+    let clockworks: Vec<Clockwork> = period.map(of).unwrap_or_default();
+    move |cpu, at| {
+        if clockworks.get(cpu as usize).is_some_and(|clockwork| clockwork.has(at)) { cost } else { 0.0 }
+    }
+}
+
+fn switch_cost(seen: &Seen) -> Found {
+    const WOULD: &str = "two threads on one CPU (-n 2 -a 0 -w CPU, or -w ONOFF 1ms 1ms)";
+    let gap = |(a, b): (&Stretch, &Stretch)| (b.from_ns - a.to_ns) as f64 - seen.loop_ns;
+    let slept: Vec<f64> = seen.handovers().filter(|(a, _)| a.ending == Ending::Slept).map(gap).collect();
+    let forced: Vec<_> = seen.handovers().filter(|(a, _)| a.ending == Ending::Preempted).take(2000).collect();
+    let (values, what) = if slept.len() >= LEAST.max(forced.len()) {
+        (slept, "from a thread that goes to sleep to the next")
+    } else {
+        let part = tick_part(seen);
+        let less = |pair: &(&Stretch, &Stretch)| (gap(*pair) - part(pair.0.cpu, pair.0.to_ns)).max(0.0);
+        (forced.iter().map(less).collect(), "from a thread that is preempted to the next, less a tick on it")
+    };
+    if values.len() < LEAST {
+        let times = values.len();
+        return cannot(format!("{times} times did one thread of the log take over from another"), WOULD);
+    }
+    match useful(median(&sorted(values))) {
+        Some(found) => (Answer::Is(found), format!("median {what}, without the loop's own time")),
+        None => cannot("the times between two threads differ too much", WOULD),
+    }
+}
+
+/// Lateness of wakeups by one timer, in ns, of the timer with the most of them.
+fn latest<'a>(seen: &'a Seen, by: impl Fn(&Wake) -> bool + 'a) -> Option<(Option<Timer>, Vec<&'a Wake>)> {
+    let mut groups: Vec<(Option<Timer>, Vec<&Wake>)> = Vec::new();
+    for wake in seen.wakes.iter().filter(|wake| by(wake)) {
+        match groups.iter_mut().find(|(timer, _)| *timer == wake.timer) {
+            Some((_, group)) => group.push(wake),
+            None => groups.push((wake.timer, vec![wake])),
+        }
+    }
+    groups.into_iter().max_by_key(|(_, group)| group.len())
+}
+
+fn name(timer: Option<Timer>) -> &'static str {
+    timer.map_or("an unknown timer", Timer::name)
+}
+
+fn dispatch_latency(seen: &Seen) -> Found {
+    const WOULD: &str = "a thread that sleeps at least ten times (-w LATENCY 10ms)";
+    let Some((timer, wakes)) = latest(seen, |_| true).filter(|(_, wakes)| wakes.len() >= LEAST) else {
+        return cannot(format!("{} wakeups were asked for", seen.wakes.len()), WOULD);
+    };
+    let late = sorted(wakes.iter().map(|wake| wake.ran_ns.saturating_sub(wake.due_ns) as f64).collect());
+    let preempting = wakes.iter().filter(|wake| wake.preempts).count();
+    match median(&late) {
+        Some(found) => {
+            let worst = time(late[late.len() - 1] as u64);
+            let remark = format!(
+                "median from the time asked of {} to running; worst {worst}; {preempting} of {} displaced another",
+                name(timer),
+                late.len()
+            );
+            (Answer::Is(found), remark)
+        }
+        None => cannot("too few wakeups", WOULD),
+    }
+}
+
+/// Steps that timers are known to have, in ns, beside the tick: jiffies of all builds, ms, powers of two of a second.
+const GRAINS_NS: [f64; 10] = [
+    10e6,
+    4e6,
+    1e9 / 300.0,
+    1e6,
+    1e9 / 64.0,
+    1e9 / 128.0,
+    1e9 / 256.0,
+    1e9 / 512.0,
+    1e9 / 1024.0,
+    1e9 / 8192.0,
+];
+
+fn timer_grain(seen: &Seen) -> Found {
+    const WOULD: &str = "a thread that sleeps to odd times a hundred times (-w LATENCY 1370us)";
+    let Some((timer, wakes)) = latest(seen, |_| true).filter(|(_, wakes)| wakes.len() >= 30) else {
+        return cannot(format!("{} wakeups were asked for, 30 are needed", seen.wakes.len()), WOULD);
+    };
+    let mut candidates = GRAINS_NS.to_vec();
+    if let (Answer::Is(found), _) = tick(seen) {
+        candidates.push(found.value);
+    }
+    let ran: Vec<Moment> = wakes.iter().map(|wake| (0, wake.ran_ns)).collect();
+    let due: Vec<Moment> = wakes.iter().map(|wake| (0, wake.due_ns)).collect();
+    candidates.sort_by(|a, b| b.total_cmp(a));
+    for grain in candidates {
+        let hz = [1e9 / grain];
+        // what was asked for must not lie on the grid itself
+        if frequency(&ran, &hz).is_some() && frequency(&due, &hz).is_none() {
+            let clockwork = Clockwork::through(&ran, grain);
+            let share = ran.iter().filter(|(_, at)| clockwork.has(*at)).count();
+            if share * 10 >= ran.len() * 8
+                && let Some(found) = fit(&ran, grain)
+            {
+                return (Answer::Is(found), format!("{} wakes on a grid", name(timer)));
+            }
+        }
+    }
+    let late = sorted(wakes.iter().map(|wake| wake.ran_ns.saturating_sub(wake.due_ns) as f64).collect());
+    let bound = late[late.len() * 3 / 4] - late[late.len() / 20];
+    let remark = format!("{} wakes on no grid that is coarser than the spread of its lateness", name(timer));
+    (Answer::AtMost { bound: bound.max(1.0), n: late.len() as u64 }, remark)
+}
+
+/// A grid in time.
+#[derive(Clone, Copy, Debug)]
+struct Clockwork {
+    period: f64,
+    phase: f64,
+}
+
+fn angle(at: u64, period: f64) -> f64 {
+    (at as f64 / period).fract() * std::f64::consts::TAU
+}
+
+impl Clockwork {
+    /// Through the mean phase of these moments.
+    fn through(moments: &[Moment], period: f64) -> Clockwork {
+        let angles = moments.iter().map(|(_, at)| angle(*at, period));
+        let (re, im) = angles.fold((0.0, 0.0), |(re, im), angle| (re + angle.cos(), im + angle.sin()));
+        Clockwork { period, phase: im.atan2(re) }
+    }
+
+    /// Whether a moment lies within a twentieth of a period of the grid.
+    fn has(&self, at: u64) -> bool {
+        let off = (angle(at, self.period) - self.phase) / std::f64::consts::TAU;
+        (off - off.round()).abs() < 0.05
+    }
+}
+
+fn rt_limit(seen: &Seen) -> Found {
+    const WOULD: &str = "a real-time thread that computes for 5 s (-p FIFO 1 -w CPU -a 0 -d 5s, as root)";
+    let is_rt = |thread: usize| matches!(seen.threads[thread].0.policy, Policy::Fifo | Policy::RoundRobin);
+    if !(0..seen.threads.len()).any(|thread| is_rt(thread) && seen.computes(thread)) {
+        return cannot("no real-time thread computes in this log", WOULD);
+    }
+    let mut ends: Vec<(usize, u64, u64)> =
+        seen.of_cause(MissedCause::RtLimit).map(|gap| (gap.thread, gap.from_ns, gap.end_ns())).collect();
+    ends.sort_unstable();
+    let whole = ends.windows(2).filter(|two| two[0].0 == two[1].0).map(|two| (two[1].1 - two[0].2) as f64);
+    match useful(mean(&whole.collect::<Vec<_>>())) {
+        Some(found) => (
+            Answer::Is(found),
+            "from one pause of real-time threads to the next; the fair server pauses them too".into(),
+        ),
+        None => cannot(format!("real-time threads were held back {} times, 4 are needed", ends.len()), WOULD),
+    }
+}
+
+/// Stretches and pauses of a group under cpu.max: the ends of pauses lie on the grid of its periods.
+fn cpu_max(seen: &Seen, period: bool) -> Found {
+    const WOULD: &str = "threads that compute in the group for 10 of its periods (-c DIR -n 2 -w CPU)";
+    let mut ends: Vec<u64> = seen.of_cause(MissedCause::CpuMax).map(|gap| gap.end_ns()).collect();
+    ends.sort_unstable();
+    // all threads of the group go on at one refill
+    ends.dedup_by(|b, a| *b - *a < 500_000);
+    if ends.len() < 6 {
+        return cannot(format!("a group was held back {} times", ends.len()), WOULD);
+    }
+    let steps = sorted(ends.windows(2).map(|two| (two[1] - two[0]) as f64).collect());
+    // a period may pass without a pause; the shortest steps are single periods, late ones apart
+    let single = steps[steps.len() / 10];
+    let about: Vec<f64> = steps.iter().copied().filter(|step| (step / single - 1.0).abs() < 0.2).collect();
+    let about = about[about.len() / 2];
+    let moments: Vec<Moment> = ends.iter().map(|end| (0, *end)).collect();
+    let Some(found) = fit(&moments, about).filter(|found| found.n >= 5) else {
+        return cannot("the ends of its pauses lie on no grid", WOULD);
+    };
+    if period {
+        return (Answer::Is(found), "by the moments at which a paused group goes on".into());
+    }
+    let cycles: Vec<(u64, u64)> = ends
+        .windows(2)
+        .filter(|two| ((two[1] - two[0]) as f64 / found.value - 1.0).abs() < 0.2)
+        .map(|two| (two[0], two[1]))
+        .collect();
+    let ran = |(from, to): (u64, u64)| {
+        let within = |s: &Stretch| s.to_ns.min(to).saturating_sub(s.from_ns.max(from)) as f64;
+        seen.stretches.iter().map(within).sum::<f64>()
+    };
+    match useful(mean(&cycles.into_iter().map(ran).collect::<Vec<_>>())) {
+        Some(quota) => {
+            let tick = match tick(seen).0 {
+                Answer::Is(tick) => {
+                    format!("; single periods go over it by up to a tick ({})", time(tick.value as u64))
+                }
+                _ => String::new(),
+            };
+            (Answer::Is(quota), format!("CPU time of the log's threads from refill to refill{tick}"))
+        }
+        None => cannot("the CPU time in its periods differs too much", WOULD),
+    }
+}
+
+fn hidden_share(seen: &Seen) -> Found {
+    const WOULD: &str = "a thread that computes for 2 s (-w CPU -d 2s)";
+    const BLOCKS: u64 = 20;
+    let computing: Vec<bool> = (0..seen.threads.len()).map(|thread| seen.computes(thread)).collect();
+    let block_ns = (seen.duration_ns / BLOCKS).max(1);
+    let (mut had, mut hidden) = (vec![0.0; BLOCKS as usize], vec![0.0; BLOCKS as usize]);
+    let spread = |into: &mut Vec<f64>, from_ns: u64, to_ns: u64| {
+        let mut at = from_ns;
+        while at < to_ns {
+            let block = (at / block_ns).min(BLOCKS - 1);
+            let end = if block + 1 == BLOCKS { to_ns } else { to_ns.min((block + 1) * block_ns) };
+            into[block as usize] += (end - at) as f64;
+            at = end;
+        }
+    };
+    for stretch in seen.stretches.iter().filter(|stretch| computing[stretch.thread]) {
+        spread(&mut had, stretch.from_ns, stretch.to_ns);
+    }
+    for gap in seen.gaps.iter().filter(|gap| gap.is_on_cpu() && computing[gap.thread]) {
+        let loop_ns = (seen.loop_ns as u64).min(gap.missed.ns);
+        spread(&mut hidden, gap.from_ns, gap.end_ns() - loop_ns);
+    }
+    let gaps = seen.gaps.iter().filter(|gap| gap.is_on_cpu()).count();
+    let shares: Vec<f64> = had
+        .iter()
+        .zip(&hidden)
+        .filter(|(had, _)| **had > block_ns as f64 / 20.0)
+        .map(|(had, h)| h / had)
+        .collect();
+    match mean(&shares) {
+        Some(found) if shares.len() >= 5 => {
+            let found = Estimate { low: found.low.max(0.0), n: gaps as u64, ..found };
+            let remark = "interrupts, hypervisor and the unexplained, of the time on a CPU";
+            (Answer::Is(found), remark.into())
+        }
+        _ => cannot("no thread computed for most of the time", WOULD),
+    }
+}
+
+fn reservation(seen: &Seen) -> Found {
+    let missed = seen.jobs.iter().filter(|job| job.late).count() as u64;
+    match wilson(missed, seen.jobs.len() as u64) {
+        Some(share) if seen.jobs.len() >= LEAST => {
+            let kept = match () {
+                () if share.high < 0.01 => "kept",
+                () if share.low > 0.01 => "not kept",
+                () => "not decided at 1 %",
+            };
+            (Answer::Is(share), format!("share of deadlines missed: the reservation is {kept}"))
+        }
+        _ => cannot(
+            format!("{} jobs have a deadline in this log", seen.jobs.len()),
+            "a periodic thread (-w PERIODIC 4ms 5ms, at least 400 jobs)",
+        ),
+    }
+}
+
+/// Logarithm of the ratio of the shares of two threads that compute on one CPU at different nice values, by blocks of the run; and
+/// what the weights of Linux's fair class would give.
+fn weights(seen: &Seen) -> Option<(Estimate, f64)> {
+    const BLOCKS: u64 = 10;
+    let normal: Vec<usize> = (0..seen.threads.len())
+        .filter(|thread| seen.computes(*thread) && seen.threads[*thread].0.policy == Policy::Normal)
+        .collect();
+    let [a, b] = *normal.as_slice() else { return None };
+    let cpus = |thread: usize| {
+        let mut cpus: Vec<u32> =
+            seen.stretches.iter().filter(|s| s.thread == thread).map(|s| s.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus
+    };
+    let nice = |thread: usize| seen.threads[thread].0.nice;
+    if nice(a) == nice(b) || cpus(a) != cpus(b) || cpus(a).len() != 1 {
+        return None;
+    }
+    let block_ns = (seen.duration_ns / BLOCKS).max(1);
+    let ran = |thread: usize, block: u64| -> f64 {
+        let (from, to) = (block * block_ns, (block + 1) * block_ns);
+        let own = seen.stretches.iter().filter(|stretch| stretch.thread == thread);
+        own.map(|s| s.to_ns.min(to).saturating_sub(s.from_ns.max(from)) as f64).sum()
+    };
+    let ratios = (0..BLOCKS).map(|block| (ran(a, block), ran(b, block)));
+    let ratios: Vec<f64> = ratios.filter(|(a, b)| *a > 0.0 && *b > 0.0).map(|(a, b)| (a / b).ln()).collect();
+    let weight = |thread: usize| nice(thread).weight().0 as f64;
+    let found = mean(&ratios).filter(|_| ratios.len() * 2 >= BLOCKS as usize)?;
+    Some((found, (weight(a) / weight(b)).ln()))
+}
+
+fn family(seen: &Seen) -> Found {
+    const WOULD: &str =
+        "two threads that compute on one CPU, one of them nicer (-n 2 -a 0 -t 1 -p NICE 5 -d 2s)";
+    let n = seen.handovers().count() as u64;
+    if let Some((had, due)) = weights(seen) {
+        // blocks end within turns: what that makes of a share is no doubt about the weights
+        let near = |value: f64| had.holds(value) || (had.value - value).abs() < 0.05;
+        let ratio = |value: f64| format!("{:.2} : 1", value.exp());
+        let said = format!(
+            "nice values gave {} (95 %: {} to {}); weights of Linux's fair class would give {}",
+            ratio(had.value),
+            ratio(had.low),
+            ratio(had.high),
+            ratio(due)
+        );
+        return match (near(due), near(0.0)) {
+            (true, false) => (Answer::Named { name: "fair", confidence_pct: 95, n: had.n }, said),
+            (false, true) => (Answer::Named { name: "round robin", confidence_pct: 85, n: had.n }, said),
+            _ => cannot(said, WOULD),
+        };
+    }
+    let turns = sorted(turns(seen));
+    if turns.len() >= LEAST {
+        let (low, high) = (turns[turns.len() / 20], turns[turns.len() * 19 / 20]);
+        let regular = high - low < 0.02 * high + 20_000.0;
+        let tick = match tick(seen).0 {
+            Answer::Is(found) => Some(found.value),
+            _ => None,
+        };
+        let said = format!("equal threads took turns of {} to {}", time(low as u64), time(high as u64));
+        return match tick {
+            _ if regular && low > 45e6 => {
+                (Answer::Named { name: "round robin", confidence_pct: 80, n }, said)
+            }
+            Some(tick) if high < 5.0 * tick && high < 40e6 => {
+                (Answer::Named { name: "fair", confidence_pct: 60, n }, format!("{said}, a few ticks"))
+            }
+            _ if regular => (Answer::Named { name: "round robin", confidence_pct: 60, n }, said),
+            _ => cannot(said, WOULD),
+        };
+    }
+    // several threads that compute share their CPUs, and one of them never had to give way
+    let computing = (0..seen.threads.len()).filter(|thread| seen.computes(*thread)).count();
+    let rival = seen.stretches.iter().filter(|s| s.ending == Ending::Preempted).count();
+    if computing >= 2 && rival == 0 && n == 0 && seen.duration_ns > 50 * HANDOVER_NS {
+        return cannot("no thread ever gave way: run to block, or a CPU for each thread", WOULD);
+    }
+    cannot(format!("{} turns of equal threads were seen", turns.len()), WOULD)
+}

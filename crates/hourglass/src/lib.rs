@@ -1,0 +1,46 @@
+//! What does this machine's scheduler do, as seen from user level, without privilege?
+//!
+//! Threads poll the clock. Where it jumps, they were not running. From the map of who ran when follow
+//! answers, each with an interval and a sample size, or "cannot tell".
+//!
+//! ```text
+//!   Plan ── run ──> Map ── log ──> a schedule log as any other ── infer ──> tick, slice, switch cost, ...
+//! ```
+//!
+//! After John Regehr, "Inferring Scheduling Behavior with Hourglass" (FREENIX 2002). His program is not to be
+//! had any more; this one follows its description.
+
+mod beside;
+mod calibrate;
+mod cause;
+mod check;
+mod compare;
+mod counter;
+mod file;
+mod infer;
+mod line;
+mod linux;
+mod log;
+mod map;
+mod models;
+mod observe;
+mod os;
+mod plan;
+mod poll;
+mod run;
+mod stats;
+mod suite;
+mod view;
+
+pub use calibrate::{Calibration, Skew};
+pub use check::{Checked, check};
+pub use compare::compare;
+pub use file::{PlanFile, ThreadFile};
+pub use infer::{Answer, Finding, Findings, Question, infer};
+pub use line::{Line, LineError, Outputs, parse};
+pub use map::{CauseSum, Jobs, Map, ThreadMap};
+pub use observe::{View, observe};
+pub use plan::{Class, Model, Plan, PlanError, Step, THREADS_MAX, ThreadPlan, Timer};
+pub use run::{HourglassError, run};
+pub use stats::{Estimate, wilson};
+pub use suite::suite;
