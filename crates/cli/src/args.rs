@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Diff(crate::diff::DiffArgs),
     /// Times in which a CPU idled beside a task that it may run, from a schedule log: when, which CPUs, which tasks.
     Wasted(crate::wasted::WastedArgs),
+    /// Scheduler code under every order of events: cpupri.c and cpudeadline.c of any kernel, or a C file of your own.
+    Race(Box<crate::race::RaceArgs>),
     /// A schedule log for other tools: trace.dat (trace-cmd, KernelShark, import), Perfetto, Arrow, text.
     Export(crate::export::ExportArgs),
     /// Real Linux: fetch, build, list, check, debug, remove; make its bugs again.

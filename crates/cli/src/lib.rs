@@ -45,6 +45,7 @@ mod pages;
 mod parse;
 mod profile;
 mod project;
+mod race;
 mod record;
 mod report;
 mod reproduce;
@@ -99,6 +100,7 @@ pub fn main_with(policies: &[PolicyInfo]) -> ExitCode {
         Command::Compare(args) => compare::compare(args, &ui),
         Command::Diff(args) => diff::diff(args, &ui),
         Command::Wasted(args) => wasted::wasted(args, &ui),
+        Command::Race(args) => race::race(args, &ui),
         Command::Export(args) => export::export(args, &ui),
         Command::Linux(command) => linux::linux(command, &ui),
         Command::Fairness(args) => fairness::fairness(args, &ui),

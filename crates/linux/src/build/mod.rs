@@ -446,6 +446,35 @@ pub fn find(series: &str, options: &BuildOptions) -> Result<Option<BuiltKernel>,
     Ok(None)
 }
 
+/// The compiler's arguments for files of `kernel/sched`, without input and output, as this kernel's build noted them.
+/// They hold in its folder `build`.
+///
+/// # Errors
+/// The notes are not there, or hold no command.
+pub fn sched_flags(kernel: &BuiltKernel) -> Result<Vec<String>, BuildError> {
+    let dir = kernel.dir.join("build/kernel/sched");
+    // before 5.18 each file is compiled by itself
+    let noted = [".build_policy.o.cmd", ".cpupri.o.cmd"].map(|name| dir.join(name));
+    let path = noted.iter().find(|path| path.is_file()).unwrap_or(&noted[0]);
+    let text = std::fs::read_to_string(path).map_err(io("read", path))?;
+    let line = text.lines().next().unwrap_or_default();
+    let (_, command) = line.split_once(":= ").ok_or_else(|| BuildError::Damaged {
+        path: path.clone(),
+        why: "it holds no command; remove the kernel and add it again".into(),
+    })?;
+    let mut words = command.split(" ; ").next().unwrap_or_default().split_whitespace().skip(1);
+    let mut flags = Vec::new();
+    while let Some(word) = words.next() {
+        match word {
+            "-c" => {}
+            "-o" => drop(words.next()),
+            _ if word.starts_with("-Wp,-M") || word.ends_with(".c") => {}
+            _ => flags.push(word.replace('\'', "")),
+        }
+    }
+    Ok(flags)
+}
+
 /// The folder `linux` with the port.
 pub fn port() -> Result<PathBuf, BuildError> {
     source::port_dir()

@@ -222,30 +222,13 @@ pub fn of_kernel(kernel: &BuiltKernel) -> Vec<String> {
     names
 }
 
-/// The compiler's arguments for files of the kernel, taken from what the kernel's build noted.
+/// The compiler's arguments for files of the kernel, without what hides names: what is referred to is elsewhere.
 fn kernel_flags(kernel: &BuiltKernel) -> Result<Vec<String>, ScxError> {
-    let path = kernel.dir.join("build/kernel/sched/.build_policy.o.cmd");
-    let text = fs::read_to_string(&path).map_err(io("read", &path))?;
-    let line = text.lines().next().unwrap_or_default();
-    let (_, command) = line
-        .split_once(":= ")
-        .ok_or_else(|| ScxError::Damaged { path: path.clone(), why: "it holds no command".into() })?;
-    let words: Vec<&str> =
-        command.split(" ; ").next().unwrap_or_default().split_whitespace().skip(1).collect();
-    let mut flags = Vec::new();
-    let mut at = 0;
-    while at < words.len() {
-        let word = words[at];
-        at += 1;
-        match word {
-            "-c" => {}
-            "-o" => at += 1,
-            // what it refers to is in another object
-            "-include" if words.get(at).is_some_and(|w| w.ends_with("warp_hidden.h")) => at += 1,
-            "-fvisibility=hidden" => {}
-            _ if word.starts_with("-Wp,-MMD") || word.ends_with("/build_policy.c") => {}
-            _ => flags.push(word.replace('\'', "")),
-        }
+    let damaged = |e: crate::BuildError| ScxError::Damaged { path: kernel.dir.clone(), why: e.to_string() };
+    let mut flags = crate::build::sched_flags(kernel).map_err(damaged)?;
+    flags.retain(|flag| flag != "-fvisibility=hidden");
+    if let Some(at) = flags.iter().position(|flag| flag.ends_with("warp_hidden.h")) {
+        flags.drain(at - 1..=at);
     }
     Ok(flags)
 }

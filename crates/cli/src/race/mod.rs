@@ -1,0 +1,275 @@
+//! `schedlab race`: scheduler code under every order of events.
+
+mod audit;
+mod replay;
+mod result;
+mod scoreboard;
+
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::ui::Ui;
+use clap::{Args, ValueEnum};
+use schedlab_lab::{FailureKind, kernels};
+use schedlab_linux::build;
+use schedlab_linux::{BuildOptions, BuiltKernel};
+use schedlab_race::compile::{self, Compiled, Seeded};
+use schedlab_race::explore::{Explored, Plan};
+use schedlab_race::{Model, RaceError, Scenario, Strategy, study};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Findings of one scenario that are told apart.
+const FINDINGS_MAX: usize = 20;
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ModelName {
+    /// Every store is seen at once by all.
+    Sc,
+    /// x86: stores are late, in order.
+    Tso,
+    /// A part of the kernel's model: stores late in any order that barriers leave, loads see what has been.
+    Lkmm,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum StrategyName {
+    /// In turn: random, pct with 2 and 3, pos.
+    Mix,
+    /// Any CPU at each point.
+    Random,
+    /// Priorities that change at --depth less one points.
+    Pct,
+    /// Random priorities of accesses.
+    Pos,
+    /// All schedules with at most --preemptions; without that, one of each class.
+    Exhaustive,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RaceArgs {
+    /// What is explored: cpupri, cpudl, a C file with the hooks of schedlab_race.h, or a kernel's litmus test
+    /// (.litmus).
+    #[arg(value_name = "TARGET", required_unless_present_any = ["replay", "scoreboard", "header"])]
+    target: Option<String>,
+    /// Of which kernel: a version, or a name given by 'linux add'; built if it is not there.
+    #[arg(long, value_name = "NAME", default_value = "6.12")]
+    kernel: String,
+    /// What a load may see.
+    #[arg(long, value_enum, default_value = "sc")]
+    model: ModelName,
+    /// Which orders are tried.
+    #[arg(long, value_enum, default_value = "mix")]
+    strategy: StrategyName,
+    /// Of pct: how many order constraints a bug may need.
+    #[arg(long, value_name = "D", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=8))]
+    depth: u32,
+    /// Of exhaustive: at most so many preemptions.
+    #[arg(long, value_name = "N")]
+    preemptions: Option<u32>,
+    /// Who calls what: one of the target's scenarios, or a file; default: all of the target's.
+    #[arg(long, value_name = "NAME|FILE")]
+    scenario: Option<String>,
+    /// Schedules of each scenario.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    schedules: u64,
+    /// Another seed, other schedules.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Processes; the result does not depend on it. Default: one per CPU.
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Put a bug into the target: a name from linux/race/seeds.
+    #[arg(long, value_name = "NAME")]
+    seeded: Option<String>,
+    /// A macro for the C file.
+    #[arg(short = 'D', long = "define", value_name = "NAME[=VALUE]")]
+    define: Vec<String>,
+    /// Is each barrier needed? Take them out one after the other (default --model lkmm).
+    #[arg(long)]
+    audit: bool,
+    /// Repeat a schedule, and show it, a column a CPU.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "scoreboard", "audit"])]
+    replay: Option<PathBuf>,
+    /// All seeded bugs: which search finds them, how soon.
+    #[arg(long, conflicts_with_all = ["target", "audit"])]
+    scoreboard: bool,
+    /// Seeds over which the scoreboard takes the median.
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "scoreboard")]
+    seeds: u64,
+    /// Print schedlab_race.h, for an editor or a compiler.
+    #[arg(long)]
+    header: bool,
+    /// Where schedules of findings go: NAME-1.race, NAME-2.race, ... (default: the target's name, here).
+    #[arg(short, long, value_name = "NAME")]
+    output: Option<PathBuf>,
+    /// Write the result as JSON, `-` = standard output (then nothing else is printed there).
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the first finding's story, or the replayed one, as a page.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// An error of the explorer, with whose fault it is.
+fn fault(error: RaceError) -> Failure {
+    let kind = match &error {
+        RaceError::Lost(_) => FailureKind::Internal,
+        _ => FailureKind::Input,
+    };
+    Failure::of(kind, error.to_string())
+}
+
+pub(crate) fn race(args: &RaceArgs, ui: &Ui) -> Result<()> {
+    for path in [&args.json, &args.html].into_iter().flatten() {
+        output::check(path)?;
+    }
+    if args.header {
+        print!("{}", compile::HEADER);
+        return Ok(());
+    }
+    if let Some(path) = &args.replay {
+        return replay::replay(path, args, ui);
+    }
+    if args.scoreboard {
+        return scoreboard::scoreboard(args, ui);
+    }
+    let target = args.target.as_deref().unwrap_or_default();
+    let seeded = match (&args.seeded, args.audit) {
+        (None, true) => audit::mended(target, ui)?,
+        (named, _) => named.clone(),
+    };
+    let compiled = compiled((target, &args.define), &args.kernel, seeded.as_deref(), ui)?;
+    let plan = plan(args, compiled)?;
+    let scenarios = scenarios(&plan, target, args.scenario.as_deref())?;
+    if args.audit {
+        return audit::audit(&plan, &scenarios, args, ui);
+    }
+    let started = Instant::now();
+    let step = ui.step(format!("exploring {target}"));
+    let mut all: Vec<Explored> = Vec::new();
+    for scenario in &scenarios {
+        step.now(format!("exploring {target}: {}", scenario.name));
+        all.push(plan.explore(scenario).map_err(fault)?);
+    }
+    drop(step);
+    result::report(args, &plan, &scenarios, all, started.elapsed(), ui)
+}
+
+/// A kernel by its name or version; `linux-6.12` and `6.12` mean the same.
+fn kernel(name: &str, ui: &Ui) -> Result<BuiltKernel> {
+    let series = name.strip_prefix("linux-").unwrap_or(name);
+    let options = BuildOptions::default();
+    let found = build::find(series, &options);
+    match found.map_err(|e| fault(e.into()))? {
+        Some(kernel) => Ok(kernel),
+        None => kernels::obtain(series, &options, ui).map_err(|e| fault(e.into())),
+    }
+}
+
+fn compiled(
+    (target, defines): (&str, &[String]),
+    kernel_name: &str,
+    seeded: Option<&str>,
+    ui: &Ui,
+) -> Result<Compiled> {
+    if study::is_file(target) {
+        if let Some(name) = seeded {
+            return Err(Failure::Input(format!(
+                "--seeded {name}: only kernels' targets have seeded bugs; edit {target}"
+            )));
+        }
+        if target.ends_with(".litmus") {
+            let (compiled, litmus) = compile::litmus_target(Path::new(target)).map_err(fault)?;
+            if !litmus.verdict.is_empty() {
+                ui.say(format!("{target}: herd7's verdict in the file is '{}'", litmus.verdict));
+            }
+            return Ok(compiled);
+        }
+        return compile::own_target(Path::new(target), defines).map_err(fault);
+    }
+    let seeded = seeded.map(|name| seed_named(name, target)).transpose()?;
+    let known = compile::KERNEL_TARGETS.map(|(name, _)| name);
+    if !known.contains(&target) {
+        return Err(fault(RaceError::Target { asked: target.to_owned(), known: known.join(", ") }));
+    }
+    let kernel = kernel(kernel_name, ui)?;
+    let step = ui.step(format!("compiling {target} of Linux {}", kernel.version));
+    let compiled = compile::kernel_target(target, &kernel, seeded.as_ref()).map_err(fault);
+    drop(step);
+    compiled
+}
+
+fn seed_named(name: &str, target: &str) -> Result<Seeded> {
+    let all = compile::seeds().map_err(fault)?;
+    let names: Vec<&str> = all.iter().filter(|s| s.target == target).map(|s| s.name.as_str()).collect();
+    let text = format!("--seeded {name}: {target} has no such bug; it has {}", names.join(", "));
+    all.iter().find(|s| s.name == name && s.target == target).cloned().ok_or(Failure::Input(text))
+}
+
+fn plan(args: &RaceArgs, compiled: Compiled) -> Result<Plan> {
+    let model = match (args.model, args.audit) {
+        (ModelName::Sc, false) => Model::Sc,
+        (ModelName::Tso, _) => Model::Tso,
+        // without late stores no barrier does anything
+        (ModelName::Lkmm, _) | (ModelName::Sc, true) => Model::Lkmm,
+    };
+    let strategy = match args.strategy {
+        StrategyName::Mix => Strategy::Mix,
+        StrategyName::Random => Strategy::Random,
+        StrategyName::Pct => Strategy::Pct(args.depth),
+        StrategyName::Pos => Strategy::Pos,
+        StrategyName::Exhaustive => args.preemptions.map_or(Strategy::Dpor, Strategy::Bounded),
+    };
+    if strategy.is_exhaustive() && model != Model::Sc {
+        return Err(Failure::Input(format!(
+            "--strategy exhaustive goes with --model sc; late stores of {} are searched \
+             at random: leave one of the two out",
+            model.name()
+        )));
+    }
+    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    Ok(Plan {
+        compiled,
+        model,
+        strategy,
+        seed: args.seed,
+        schedules: args.schedules,
+        jobs,
+        findings: FINDINGS_MAX,
+        without: Vec::new(),
+    })
+}
+
+/// The scenarios that are meant: one by name or path, or all of the target's.
+fn scenarios(plan: &Plan, target: &str, wanted: Option<&str>) -> Result<Vec<Scenario>> {
+    let own = || -> Result<Vec<Scenario>> {
+        let (offers, own) = plan.describe().map_err(fault)?;
+        match own {
+            Some(text) => Ok(vec![Scenario::parse(&format!("{target}'s scenario"), &text).map_err(fault)?]),
+            None => {
+                let ops: Vec<String> = offers.iter().map(|o| format!("  {} {}", o.name, o.help)).collect();
+                Err(Failure::Input(format!(
+                    "{target} has no scenario of its own; give one: --scenario FILE, with calls of\n{}",
+                    ops.join("\n")
+                )))
+            }
+        }
+    };
+    let all = || match study::is_file(target) {
+        true => own(),
+        false => compile::scenarios(target).map_err(fault),
+    };
+    match wanted {
+        Some(path) if Path::new(path).is_file() => {
+            let text = std::fs::read_to_string(path).map_err(|e| Failure::Input(format!("{path}: {e}")))?;
+            Ok(vec![Scenario::parse(path, &text).map_err(fault)?])
+        }
+        Some(name) => {
+            let all = all()?;
+            let known = all.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");
+            let missing = RaceError::Scenario { target: target.to_owned(), asked: name.to_owned(), known };
+            all.into_iter().find(|s| s.name == name).map(|s| vec![s]).ok_or_else(|| fault(missing))
+        }
+        None => all(),
+    }
+}

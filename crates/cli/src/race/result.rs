@@ -1,0 +1,195 @@
+//! What an exploration found: on the terminal, as JSON, as files that repeat it.
+
+use super::{RaceArgs, fault};
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::ui::Ui;
+use schedlab_race::explore::{Explored, Finding, Plan};
+use schedlab_race::study::{self, Explained};
+use schedlab_race::{Model, Scenario, compile};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A finding with what was made of it.
+struct Told {
+    finding: Finding,
+    scenario: String,
+    file: Option<PathBuf>,
+    weak_only: bool,
+}
+
+/// Shrinks, writes and shows what was found.
+pub(super) fn report(
+    args: &RaceArgs,
+    plan: &Plan,
+    scenarios: &[Scenario],
+    all: Vec<Explored>,
+    took: Duration,
+    ui: &Ui,
+) -> Result<()> {
+    let seeds = if plan.compiled.seeded.is_empty() { Vec::new() } else { compile::seeds().map_err(fault)? };
+    let seeded = seeds.iter().find(|s| s.name == plan.compiled.seeded);
+    let mut known =
+        if plan.compiled.kernel.0.is_empty() { Vec::new() } else { study::explained().map_err(fault)? };
+    known.retain(|k| k.covers(&plan.compiled.name, plan.model, seeded));
+    let is_known = |f: &Finding| known.iter().find(|k| k.text == f.text);
+    let mut explained: Vec<(Explained, u64)> = Vec::new();
+    let mut told: Vec<Told> = Vec::new();
+    let step = ui.step("shrinking");
+    for explored in &all {
+        for finding in &explored.findings {
+            if let Some(reason) = is_known(finding) {
+                match explained.iter_mut().find(|(r, _)| r == reason) {
+                    Some((_, times)) => *times += finding.times,
+                    None => explained.push((reason.clone(), finding.times)),
+                }
+                continue;
+            }
+            if told.iter().any(|t| t.finding.text == finding.text && t.finding.kind == finding.kind) {
+                continue;
+            }
+            step.now(format!("shrinking: {}", finding.text));
+            let shrunk = plan.shrink(finding).map_err(fault)?;
+            let weak_only = plan.model != Model::Sc && !is_found_by_order(plan, scenarios, finding)?;
+            told.push(Told { finding: shrunk, scenario: explored.scenario.clone(), file: None, weak_only });
+        }
+    }
+    drop(step);
+    for (n, told) in told.iter_mut().enumerate() {
+        told.file = Some(write(args, plan, &told.finding, n + 1)?);
+    }
+    if let (Some(path), Some(first)) = (&args.html, told.first()) {
+        let (_, story) = plan.replay(&first.finding.scenario, &first.finding.choices).map_err(fault)?;
+        output::text(path, &story.html(&first.finding.text))?;
+    }
+    let value = as_json(plan, &all, &told, &explained);
+    if !output::json_value(args.json.as_deref(), &value)? {
+        print!("{}", text(plan, &all, &told, &explained, took));
+    }
+    match told.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Finding(String::new())),
+    }
+}
+
+/// Whether interleaving alone shows it, too.
+fn is_found_by_order(plan: &Plan, scenarios: &[Scenario], finding: &Finding) -> Result<bool> {
+    let plan = Plan { model: Model::Sc, ..plan.clone() };
+    for scenario in scenarios.iter().filter(|s| s.name == finding.scenario.name) {
+        let explored = plan.explore(scenario).map_err(fault)?;
+        if explored.findings.iter().any(|f| f.text == finding.text) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The file that repeats it.
+pub(super) fn write(args: &RaceArgs, plan: &Plan, finding: &Finding, number: usize) -> Result<PathBuf> {
+    let name = &plan.compiled.name;
+    let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".c");
+    let base = args.output.clone().unwrap_or_else(|| PathBuf::from(stem));
+    let path = PathBuf::from(format!("{}-{number}.race", base.display()));
+    output::text(&path, &plan.schedule(finding, Vec::new()).to_string())?;
+    Ok(path)
+}
+
+fn as_json(plan: &Plan, all: &[Explored], told: &[Told], explained: &[(Explained, u64)]) -> Value {
+    let compiled = &plan.compiled;
+    let findings = told.iter().map(|t| {
+        let f = &t.finding;
+        json!({
+            "kind": f.kind, "text": f.text, "scenario": t.scenario,
+            "first_schedule": f.first_schedule, "times": f.times,
+            "sites": f.sites, "preemptions": f.preemptions, "choices": f.choices.len(),
+            "schedule": t.file.as_ref().map(|p| p.display().to_string()), "weak_only": t.weak_only,
+        })
+    });
+    let scenarios = all.iter().map(|e| {
+        json!({
+            "name": e.scenario, "schedules": e.schedules, "points": e.points, "complete": e.is_complete,
+            "redundant": e.redundant, "findings": e.findings.len(),
+        })
+    });
+    let reason = |(known, times): &(Explained, u64)| {
+        let Explained { place, text, reason, .. } = known;
+        json!({"site": place, "text": text, "reason": reason, "times": times})
+    };
+    json!({
+        "schema": 1, "target": compiled.name, "kernel": compiled.kernel.0, "kernel_version": compiled.kernel.1,
+        "source": compiled.source.0, "source_sha256": compiled.source.1, "seeded": compiled.seeded,
+        "model": plan.model.name(), "strategy": plan.strategy.name(), "seed": plan.seed,
+        "schedules": all.iter().map(|e| e.schedules).sum::<u64>(),
+        "scenarios": scenarios.collect::<Vec<_>>(), "findings": findings.collect::<Vec<_>>(),
+        "explained": explained.iter().map(reason).collect::<Vec<_>>(),
+    })
+}
+
+fn text(
+    plan: &Plan,
+    all: &[Explored],
+    told: &[Told],
+    explained: &[(Explained, u64)],
+    took: Duration,
+) -> String {
+    let compiled = &plan.compiled;
+    let of = match compiled.kernel.1.is_empty() {
+        true => String::new(),
+        false => format!(
+            " of Linux {}, {}, sha256 {}",
+            compiled.kernel.1,
+            compiled.source.0,
+            &compiled.source.1[..16]
+        ),
+    };
+    let with = if compiled.seeded.is_empty() {
+        String::new()
+    } else {
+        format!(", with the bug '{}'", compiled.seeded)
+    };
+    let mut text = format!(
+        "{}{of}{with}\nmodel {}, strategy {}, seed {}\n\n{:<22} {:>10} {:>14}  {}\n",
+        compiled.name,
+        plan.model.name(),
+        plan.strategy.name(),
+        plan.seed,
+        "scenario",
+        "schedules",
+        "points each",
+        "found"
+    );
+    for e in all {
+        let each = e.points as f64 / (e.schedules + e.redundant).max(1) as f64;
+        let found = match (e.findings.len(), e.is_complete) {
+            (0, true) => "nothing, and these are all".to_owned(),
+            (0, false) => "nothing".to_owned(),
+            (n, _) => n.to_string(),
+        };
+        text.push_str(&format!("{:<22} {:>10} {each:>14.1}  {found}\n", e.scenario, e.schedules));
+    }
+    let schedules: u64 = all.iter().map(|e| e.schedules).sum();
+    text.push_str(&format!(
+        "\n{schedules} schedules in {:.1} s with {} process{}\n",
+        took.as_secs_f64(),
+        plan.jobs,
+        if plan.jobs == 1 { "" } else { "es" }
+    ));
+    for (n, t) in told.iter().enumerate() {
+        let f = &t.finding;
+        let weak = if t.weak_only { "; by late stores only" } else { "" };
+        text.push_str(&format!(
+            "\n{}. {}: {}\n   {} of {}'s schedules, first number {}{weak}; shrunk to {} call{}, {} preemption{}\n",
+            n + 1, f.kind, f.text, f.times, t.scenario, f.first_schedule, f.scenario.nr_calls(),
+            if f.scenario.nr_calls() == 1 { "" } else { "s" }, f.preemptions, if f.preemptions == 1 { "" } else { "s" }
+        ));
+        f.sites.iter().for_each(|site| text.push_str(&format!("     at {site}\n")));
+        if let Some(file) = &t.file {
+            text.push_str(&format!("   schedlab race --replay {}\n", file.display()));
+        }
+    }
+    for (e, times) in explained {
+        text.push_str(&format!("\nexplained, {times} times: {}\n   {}\n   {}\n", e.text, e.place, e.reason));
+    }
+    text
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#ifndef SCHEDLAB_RACE_H
+#define SCHEDLAB_RACE_H
+/*
+ * How does a C data structure tell `schedlab race` what to call, and what must hold?
+ *
+ *	#include <schedlab_race.h>
+ *	static int highest[8];
+ *	static int my_init(int cpus) { return 0; }
+ *	static long my_preempt(int cpu, long priority) { highest[cpu] = priority; return 0; }
+ *	RACE_TARGET(.name = "mine", .init = my_init, .preempt = my_preempt, .scenario = "cpus 2\ncpu0 preempt 60\ncpu1 preempt 50\n");
+ *
+ * The file is compiled with gcc's -fsanitize=thread, and the calls which that puts before each access to memory are points: between any
+ * two of them another CPU may go on. C11 atomics and <pthread.h>-free code need no change. What this header offers are locks, barriers,
+ * sleep, allocation and the verdict. A CPU has a stack of its own of 64 KiB. Accesses to the own stack are no points.
+ *
+ * Every function of a target runs with no CPU interrupting it where the text says "alone".
+ */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RACE_CPUS_MAX 8
+#define RACE_ARGS_MAX 8
+#define RACE_VERSION 1
+
+/* An operation that a scenario can name: `cpu0 NAME 1 2`. Its result is shown, and judged by nobody but itself. */
+struct race_op {
+	const char *name;
+	long (*run)(int cpu, const long *args, int nr_args);
+	const char *help;	/* its arguments and meaning, a line */
+	int nr_args;		/* how many it takes; a scenario with fewer or more is refused */
+};
+
+/*
+ * What is tested. The hooks have the names and meanings of PRAcTISE (Falzoi, Lelli, Lipari, 2012). NULL: there is none.
+ * The first five of them are operations of these names in a scenario, beside those in `ops`.
+ */
+struct race_target {
+	unsigned int version;			/* RACE_VERSION */
+	unsigned int size;			/* of this structure */
+	const char *name;
+	int (*init)(int cpus);			/* alone, once: build the structure empty. Not 0: it cannot be had */
+	void (*cleanup)(void);			/* alone, after each schedule */
+	void (*start)(void);			/* alone, before each schedule: RACE_PRIVATE data as they were */
+	void (*begin)(void);			/* alone, when the scenario's first lines are done and CPUs begin */
+	long (*preempt)(int cpu, long key);	/* the CPU's first task is one with this priority or deadline now */
+	long (*finish)(int cpu, long key);	/* that task has ended, the next one has this key; -1: there is none */
+	long (*find)(int cpu, long key);	/* the CPU to send a task with this key to (push) or take one from (pull); -1: none */
+	long (*enqueue)(int cpu, long key);	/* local ready queue */
+	long (*dequeue)(int cpu, long key);
+	void (*check)(void);			/* alone, at every point after a store: calls race_fail() if something does not hold */
+	void (*rest)(void);			/* alone, when all CPUs have ended: the same */
+	const struct race_op *ops;		/* ends with a name of NULL */
+	const char *scenario;			/* who calls what, if the command line names no scenario (docs/race.md) */
+	void *cpu_base;				/* what register r15 holds on CPU 0, with a stride from CPU to CPU; NULL: nothing particular */
+	unsigned long cpu_stride;
+};
+
+#define RACE_TARGET(...) \
+	__attribute__((visibility("default"), used)) const struct race_target schedlab_race_target = \
+		{ .version = RACE_VERSION, .size = sizeof(struct race_target), __VA_ARGS__ }
+
+/* A finding: this schedule ends here, and does not come back. Findings with the same text are one: numbers go into a race_note(). */
+void race_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* The same, said by the code under test of itself. */
+void race_warn(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* The scenario asks for what the target does not have: not a finding, but bad input. */
+void race_refuse(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* The number of the running CPU; -1 alone. */
+int race_cpu(void);
+/* Whether stores may be late and loads see what has been (--model tso, lkmm). */
+int race_is_weak(void);
+/* A note for the reader of a schedule, shown in the CPU's column. */
+void race_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A spin lock: 0 is free. A CPU that waits is not run; CPUs that wait for each other are a deadlock. */
+void race_lock(unsigned int *lock);
+int race_trylock(unsigned int *lock);
+void race_unlock(unsigned int *lock);
+/* In a loop that waits for another CPU: others go on first. CPUs that all wait so for ever are a livelock. */
+void race_relax(void);
+
+/*
+ * Sleep as the kernel does: say that one is about to sleep, look at the condition, sleep. A wakeup in between is not lost.
+ *	race_will_sleep(); if (!condition) race_sleep(); else race_awake();
+ * A CPU that sleeps when all others have ended has lost its wakeup.
+ */
+void race_will_sleep(void);
+void race_sleep(void);
+void race_awake(void);
+void race_wake(int cpu);
+
+/* Memory that is given back by itself after each schedule. Use after race_free() and past the end are findings. */
+void *race_alloc(unsigned long bytes);
+void race_free(void *memory);
+
+/* Barriers, for the weak models. Under --model sc they order nothing that is not ordered already. */
+#define RACE_MB 0
+#define RACE_RMB 1
+#define RACE_WMB 2
+#define RACE_ACQUIRE 3	/* after a load: what follows comes later */
+#define RACE_RELEASE 4	/* before a store: what went before comes earlier */
+void race_barrier(unsigned int kind);
+
+/* Atomic operations. The order: of the old value's read and the new one's write. With `result` 0 nobody looks at the old value. */
+#define RACE_ADD 0
+#define RACE_AND 1
+#define RACE_OR 2
+#define RACE_XOR 3
+#define RACE_SWAP 4
+#define RACE_SWAP_IF 5	/* if the old value is `expected` */
+#define RACE_NAND 6
+#define RACE_RELAXED 0
+#define RACE_ACQ 1
+#define RACE_REL 2
+#define RACE_FULL 3
+unsigned long race_atomic(volatile void *at, unsigned int size, unsigned int op, unsigned long value, unsigned long expected,
+			  unsigned int order, int result);
+
+/* Data that no operation changes in a way that others see: accesses to it are no points, and it is not put back after a schedule. */
+#define RACE_PRIVATE __attribute__((section("race_private")))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,397 @@
+//! How does C code become a target?
+//!
+//! ```text
+//! kernel/sched/cpupri.c, unchanged, in linux/race/unit_cpupri.c   the kernel's own flags, -fsanitize=thread
+//! linux/race/target_cpupri.c: what must hold; support.c: stubs     the kernel's own flags
+//! crates/race/c/hooks.c: what the compiler's calls mean
+//!                                        all together              cpupri-<key>.so
+//! my.c, -fsanitize=thread, and hooks.c                             own.so
+//! ```
+//!
+//! Atomic operations, locks and barriers come from `linux/race/include/asm`, in place of the port's: another machine,
+//! not another kernel.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use schedlab_linux::BuiltKernel;
+use schedlab_linux::build::{self, Origin};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use crate::{RaceError, io};
+
+/// What gcc puts calls before; and each access of the source stays one: where a compiler may read a variable once or
+/// twice, it is twice, so that what another compiler or configuration would do is seen.
+const POINTS: [&str; 13] = [
+    "-fno-tree-fre",
+    "-fno-tree-pre",
+    "-fno-tree-dominator-opts",
+    "-fno-code-hoisting",
+    "-fno-tree-tail-merge",
+    "-fno-gcse",
+    "-fno-tree-vrp",
+    "-fno-tree-copy-prop",
+    "-fno-tree-forwprop",
+    "-gdwarf-4", // addr2line 2.40 takes the wrong file of version 5
+    "-fsanitize=thread",
+    "--param=tsan-distinguish-volatile=1",
+    "--param=tsan-instrument-func-entry-exit=0",
+];
+/// `schedlab_race.h`, which a C file of one's own includes.
+pub const HEADER: &str = include_str!("../include/schedlab_race.h");
+const HOOKS: &str = include_str!("../c/hooks.c");
+
+/// A target of a kernel: its name and its file in the kernel's tree.
+pub const KERNEL_TARGETS: [(&str, &str); 2] =
+    [("cpupri", "kernel/sched/cpupri.c"), ("cpudl", "kernel/sched/cpudeadline.c")];
+
+/// A target that can be explored.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// `cpupri`, or a path.
+    pub name: String,
+    /// The object.
+    pub object: PathBuf,
+    /// A checksum of all that went into it.
+    pub key: String,
+    /// The kernel's name and exact version; empty for a C file.
+    pub kernel: (String, String),
+    /// The file under test, and its checksum (sha256).
+    pub source: (String, String),
+    /// The seeded bug's name; empty: none.
+    pub seeded: String,
+    /// Macros, of a C file.
+    pub defines: Vec<String>,
+    /// What an object that is built for one run lies in.
+    _keep: Option<std::sync::Arc<tempfile::TempDir>>,
+}
+
+/// A substitution in one file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Edit {
+    /// The file, from the tree's top.
+    pub file: String,
+    /// What is there, exactly once.
+    pub old: String,
+    /// What takes its place.
+    pub new: String,
+}
+
+/// A bug that is put into a target: an upstream fix undone, or a mutation.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seeded {
+    /// Its name: the file's.
+    #[serde(skip)]
+    pub name: String,
+    /// `cpupri` or `cpudl`.
+    pub target: String,
+    /// Another one whose edits come first; empty: the file as it is.
+    #[serde(default)]
+    pub base: String,
+    /// One line: what is wrong.
+    pub title: String,
+    /// The upstream commit that is undone; empty: a mutation.
+    #[serde(default)]
+    pub fix: String,
+    /// `sc`: shown by interleaving alone; `weak`: by late stores only; `harmless`: by nothing.
+    pub needs: String,
+    /// Why.
+    pub why: String,
+    /// The substitutions.
+    #[serde(rename = "edit")]
+    pub edits: Vec<Edit>,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn sum(parts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hex(&hash.finalize())
+}
+
+fn run(command: &mut Command, what: &str) -> Result<(), RaceError> {
+    let output = command.stdin(Stdio::null()).output().map_err(io("run", "gcc".as_ref()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let is_error = |l: &&str| l.contains("error") || l.contains("undefined");
+    let mut lines: Vec<&str> = text.lines().filter(is_error).take(12).collect();
+    if lines.is_empty() {
+        lines = text.lines().take(12).collect();
+    }
+    Err(RaceError::Compile { what: what.to_owned(), text: lines.join("\n") })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), RaceError> {
+    fs::write(path, text).map_err(io("write", path))
+}
+
+fn compiler() -> String {
+    let output = Command::new("gcc").arg("--version").output();
+    output
+        .map(|o| String::from_utf8_lossy(&o.stdout).lines().next().unwrap_or_default().to_owned())
+        .unwrap_or_default()
+}
+
+/// `schedlab_race.h` and the hooks' object, in a folder.
+fn hooks(dir: &Path) -> Result<PathBuf, RaceError> {
+    let (header, source, object) = (dir.join("schedlab_race.h"), dir.join("hooks.c"), dir.join("hooks.o"));
+    write(&header, HEADER)?;
+    write(&source, HOOKS)?;
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-fPIC", "-I"]).arg(dir).args(["-c", "-o"]).arg(&object).arg(&source);
+    run(&mut gcc, "hooks.c")?;
+    Ok(object)
+}
+
+fn link(objects: &[PathBuf], to: &Path, what: &str) -> Result<(), RaceError> {
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-shared", "-o"]).arg(to).args(objects);
+    gcc.arg("-Wl,--gc-sections,-Bsymbolic,-z,now,-z,relro,--no-undefined");
+    run(&mut gcc, what)
+}
+
+/// A kernel's target: `cpupri` or `cpudl`, with a seeded bug or as it is.
+///
+/// # Errors
+/// No such target or kernel; an edit whose old text is not there exactly once; the compiler's errors.
+pub fn kernel_target(
+    name: &str,
+    kernel: &BuiltKernel,
+    seeded: Option<&Seeded>,
+) -> Result<Compiled, RaceError> {
+    let Some((_, file)) = KERNEL_TARGETS.iter().find(|(n, _)| *n == name) else {
+        let known = KERNEL_TARGETS.map(|(n, _)| n).join(", ");
+        return Err(RaceError::Target { asked: name.to_owned(), known });
+    };
+    let ours = build::port()?.join("race");
+    let read = |path: PathBuf| fs::read(&path).map_err(io("read", &path));
+    let source = read(kernel.dir.join("src").join(file))?;
+    let edited = match seeded {
+        Some(seeded) => Some(edit(&String::from_utf8_lossy(&source), seeded, file)?),
+        None => None,
+    };
+    let flags = build::sched_flags(kernel)?;
+    let mut inputs =
+        vec![kernel.key.clone().into_bytes(), flags.join(" ").into_bytes(), compiler().into_bytes()];
+    inputs.push(edited.clone().map_or_else(|| source.clone(), String::into_bytes));
+    inputs.extend([HEADER.into(), HOOKS.into()]);
+    let mut files: Vec<PathBuf> = ["target.h", "support.c"].map(|f| ours.join(f)).into_iter().collect();
+    files.extend([ours.join(format!("unit_{name}.c")), ours.join(format!("target_{name}.c"))]);
+    let asm = ours.join("include/asm");
+    let listed = fs::read_dir(&asm).map_err(io("read", &asm))?;
+    files.extend(listed.flatten().map(|entry| entry.path()));
+    if kernel.origin == Origin::Tree {
+        let sched = kernel.dir.join("src/kernel/sched");
+        let listed = fs::read_dir(&sched).map_err(io("read", &sched))?;
+        files.extend(listed.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "h")));
+    }
+    files.sort();
+    for file in files {
+        inputs.push(read(file)?);
+    }
+    let key = sum(&inputs.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    let dir = kernel.dir.join("race");
+    fs::create_dir_all(&dir).map_err(io("create", &dir))?;
+    let compiled = Compiled {
+        name: name.to_owned(),
+        object: dir.join(format!("{name}-{}.so", &key[..12])),
+        key: key[..16].to_owned(),
+        kernel: (kernel.series.clone(), kernel.version.clone()),
+        source: ((*file).to_owned(), sum_of_file(&source)),
+        seeded: seeded.map(|s| s.name.clone()).unwrap_or_default(),
+        defines: Vec::new(),
+        _keep: None,
+    };
+    if compiled.object.is_file() {
+        return Ok(compiled);
+    }
+    let work = tempfile::tempdir_in(&dir).map_err(io("create", &dir))?;
+    if let Some(text) = &edited {
+        let name = Path::new(file).file_name().unwrap_or_default();
+        write(&work.path().join(name), text)?;
+    }
+    let mut objects = vec![hooks(work.path())?];
+    for (source, has_points) in [
+        (format!("unit_{name}.c"), true),
+        (format!("target_{name}.c"), false),
+        ("support.c".to_owned(), false),
+    ] {
+        let object = work.path().join(format!("{source}.o"));
+        let mut gcc = Command::new("gcc");
+        gcc.current_dir(kernel.dir.join("build"));
+        for include in [work.path(), &ours.join("include"), &ours] {
+            gcc.arg("-I").arg(include);
+        }
+        gcc.args(&flags).args(["-ffunction-sections", "-fdata-sections"]);
+        if has_points {
+            gcc.args(POINTS);
+        }
+        gcc.args(["-c", "-o"]).arg(&object).arg(ours.join(&source));
+        run(&mut gcc, &format!("linux/race/{source} with Linux {}", kernel.version))?;
+        objects.push(object);
+    }
+    let aside = work.path().join("target.so");
+    link(&objects, &aside, name)?;
+    fs::rename(&aside, &compiled.object).map_err(io("write", &compiled.object))?;
+    Ok(compiled)
+}
+
+/// As `sha256sum` prints it.
+fn sum_of_file(bytes: &[u8]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(bytes);
+    hex(&hash.finalize())
+}
+
+/// The text with its substitutions.
+fn edit(text: &str, seeded: &Seeded, file: &str) -> Result<String, RaceError> {
+    let mut text = text.to_owned();
+    for edit in &seeded.edits {
+        let times = text.matches(&edit.old).count();
+        if edit.file != file || times != 1 {
+            return Err(RaceError::Refused(format!(
+                "{}: the text to be replaced in {} is there {times} times in this version, expected once; \
+                 take another kernel, or change linux/race/seeds/{}.toml",
+                seeded.name, edit.file, seeded.name
+            )));
+        }
+        text = text.replacen(&edit.old, &edit.new, 1);
+    }
+    Ok(text)
+}
+
+/// All seeded bugs, by name.
+///
+/// # Errors
+/// The port's folder is not there, or a description is no such.
+pub fn seeds() -> Result<Vec<Seeded>, RaceError> {
+    let dir = build::port()?.join("race/seeds");
+    let listed = fs::read_dir(&dir).map_err(io("read", &dir))?;
+    let mut paths: Vec<PathBuf> = listed.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "toml"));
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).map_err(io("read", &path))?;
+        let mut seeded: Seeded = toml::from_str(&text)
+            .map_err(|e| RaceError::Refused(format!("{}: {}", path.display(), e.to_string().trim_end())))?;
+        seeded.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(seeded)
+    };
+    let mut all = paths.into_iter().map(read).collect::<Result<Vec<Seeded>, RaceError>>()?;
+    let plain = all.clone();
+    for seeded in all.iter_mut().filter(|s| !s.base.is_empty()) {
+        let missing = || {
+            RaceError::Refused(format!(
+                "{}.toml: there is no '{}.toml' to begin with",
+                seeded.name, seeded.base
+            ))
+        };
+        let base = plain.iter().find(|s| s.name == seeded.base).ok_or_else(missing)?;
+        seeded.edits.splice(0..0, base.edits.iter().cloned());
+    }
+    Ok(all)
+}
+
+/// A C file of one's own, with macros (`NAME`, `NAME=VALUE`).
+///
+/// # Errors
+/// No such file; the compiler's errors.
+pub fn own_target(path: &Path, defines: &[String]) -> Result<Compiled, RaceError> {
+    let source = fs::read(path).map_err(io("read", path))?;
+    let dir = tempfile::tempdir().map_err(io("create", &std::env::temp_dir()))?;
+    let mut objects = vec![hooks(dir.path())?];
+    let object = dir.path().join("own.o");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-g", "-fPIC", "-std=gnu11", "-Wall", "-fno-stack-protector", "-ffunction-sections"]);
+    gcc.args(defines.iter().map(|define| format!("-D{define}")));
+    gcc.args(POINTS).arg("-I").arg(dir.path()).args(["-c", "-o"]).arg(&object).arg(path);
+    run(&mut gcc, &path.display().to_string())?;
+    objects.push(object);
+    let to = dir.path().join("own.so");
+    link(&objects, &to, &path.display().to_string())?;
+    let key = sum(&[
+        &source,
+        defines.join("\n").as_bytes(),
+        HEADER.as_bytes(),
+        HOOKS.as_bytes(),
+        compiler().as_bytes(),
+    ]);
+    Ok(Compiled {
+        name: path.display().to_string(),
+        object: to,
+        key: key[..16].to_owned(),
+        kernel: Default::default(),
+        source: (path.display().to_string(), sum_of_file(&source)),
+        seeded: String::new(),
+        defines: defines.to_vec(),
+        _keep: Some(std::sync::Arc::new(dir)),
+    })
+}
+
+/// A litmus test (`.litmus`) as a target, and the test.
+///
+/// # Errors
+/// No such file, or none that is understood.
+pub fn litmus_target(path: &Path) -> Result<(Compiled, crate::litmus::Litmus), RaceError> {
+    let text = fs::read_to_string(path).map_err(io("read", path))?;
+    let litmus = crate::litmus::Litmus::parse(&path.display().to_string(), &text)?;
+    let dir = tempfile::tempdir().map_err(io("create", &std::env::temp_dir()))?;
+    let source = dir.path().join("litmus.c");
+    write(&source, &litmus.source)?;
+    let compiled = own_target(&source, &[])?;
+    Ok((Compiled { name: path.display().to_string(), ..compiled }, litmus))
+}
+
+/// The scenarios that belong to a kernel's target, by name.
+///
+/// # Errors
+/// A file cannot be read, or is none.
+pub fn scenarios(target: &str) -> Result<Vec<crate::Scenario>, RaceError> {
+    let dir = build::port()?.join("race/scenarios").join(target);
+    let Ok(listed) = fs::read_dir(&dir) else { return Ok(Vec::new()) };
+    let mut paths: Vec<PathBuf> = listed.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "txt"));
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).map_err(io("read", &path))?;
+        crate::Scenario::parse(&path.file_stem().unwrap_or_default().to_string_lossy(), &text)
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// Source lines of addresses in an object: `kernel/sched/cpupri.c:86 __cpupri_find`, innermost function first.
+pub fn places(object: &Path, addresses: &[usize]) -> Vec<String> {
+    if addresses.is_empty() {
+        return Vec::new();
+    }
+    let mut command = Command::new("addr2line");
+    command.args(["-f", "-e"]).arg(object);
+    // a return address stands behind its call
+    command.args(addresses.iter().map(|at| format!("{:#x}", at.saturating_sub(1))));
+    let Ok(output) = command.stdin(Stdio::null()).stderr(Stdio::null()).output() else {
+        return addresses.iter().map(|at| format!("{at:#x}")).collect();
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<&str> = text.lines().collect();
+    let place = |pair: &[&str]| {
+        let file = pair[1].split(" (discriminator").next().unwrap_or(pair[1]);
+        let file = match file.find("/kernel/sched/") {
+            Some(at) => &file[at + 1..],
+            None => file.rsplit('/').next().unwrap_or(file),
+        };
+        format!("{file} {}", pair[0])
+    };
+    lines.chunks_exact(2).map(place).collect()
+}

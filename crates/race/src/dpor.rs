@@ -1,0 +1,262 @@
+//! Which schedules differ at all? Two that order all conflicting accesses alike show the same, so one of each such
+//! class is enough.
+//!
+//! Dynamic partial-order reduction (Flanagan and Godefroid, POPL 2005) with sleep sets. After each step the last
+//! access that conflicts with what a CPU is about to do is looked for; where that one was done, the other one is to
+//! be tried, too:
+//!
+//! ```text
+//! cpu0: x=1        cpu1: r=y; r=x       classes: r=x before x=1, or after: 2 executions of 3 orders
+//! ```
+//!
+//! What is checked at each point sees only the states of the orders that are executed; what a call returns is complete.
+
+use crate::abi::CPUS_MAX;
+use crate::strategy::{Kind, Pending};
+
+type Clock = [u32; CPUS_MAX];
+
+/// A state of the schedule, and the step that was taken from it.
+struct Node {
+    enabled: u32,
+    done: u32,
+    backtrack: u32,
+    sleep: u32,
+    chosen: usize,
+    step: Pending,
+    /// What has happened before that step, of each CPU how many steps.
+    clock: Clock,
+    pending: [Pending; CPUS_MAX + 1],
+}
+
+/// The search.
+#[derive(Default)]
+pub(crate) struct Dpor {
+    nodes: Vec<Node>,
+    place: usize,
+    /// Orders that were begun and given up, for another one shows the same.
+    pub(crate) redundant: u64,
+}
+
+impl Dpor {
+    /// The clock of CPU `p` after its steps among the first `n` nodes.
+    fn clock_of(&self, p: usize, n: usize) -> Clock {
+        self.nodes[..n].iter().rev().find(|node| node.chosen == p).map_or([0; CPUS_MAX], |node| node.clock)
+    }
+
+    /// Where the order of `p`'s next step and an earlier one could be the other way round.
+    fn find_races(&mut self, pending: &[Pending; CPUS_MAX + 1], n: usize) {
+        let mut counts = [0u32; CPUS_MAX];
+        let mut numbers = Vec::with_capacity(n);
+        for node in &self.nodes[..n] {
+            counts[node.chosen] += 1;
+            numbers.push(counts[node.chosen]);
+        }
+        for (p, next) in pending.iter().enumerate().take(CPUS_MAX) {
+            if next.kind == Kind::Over || next.size == 0 && next.kind != Kind::Boundary {
+                continue;
+            }
+            let clock = self.clock_of(p, n);
+            let found = (0..n).rev().find(|&i| {
+                let node = &self.nodes[i];
+                node.chosen != p && node.step.conflicts(next) && clock[node.chosen] < numbers[i]
+            });
+            let Some(i) = found else { continue };
+            let node = &mut self.nodes[i];
+            node.backtrack |= if node.enabled >> p & 1 == 1 { 1 << p } else { node.enabled };
+        }
+    }
+
+    /// Who goes on; `None`: all that could go on are asleep.
+    pub(crate) fn choose(
+        &mut self,
+        cur: usize,
+        mask: u32,
+        pending: &[Pending; CPUS_MAX + 1],
+    ) -> Option<usize> {
+        let n = self.place;
+        if n == self.nodes.len() {
+            self.find_races(pending, n);
+            let sleep = self.nodes.last().map_or(0, |parent| {
+                let candidates = parent.sleep | (parent.done & !(1 << parent.chosen));
+                (0..CPUS_MAX)
+                    .filter(|&q| {
+                        candidates >> q & 1 == 1
+                            && q != parent.chosen
+                            && !parent.pending[q].conflicts(&parent.step)
+                    })
+                    .fold(0, |set, q| set | 1 << q)
+            });
+            let awake = mask & !sleep;
+            if awake == 0 {
+                self.redundant += 1;
+                return None;
+            }
+            let first =
+                if cur < CPUS_MAX && awake >> cur & 1 == 1 { cur } else { awake.trailing_zeros() as usize };
+            self.nodes.push(Node {
+                enabled: mask,
+                done: 1 << first,
+                backtrack: 1 << first,
+                sleep,
+                chosen: first,
+                step: Pending::default(),
+                clock: [0; CPUS_MAX],
+                pending: *pending,
+            });
+        }
+        let to = self.nodes[n].chosen;
+        let step = pending[to];
+        let mut clock = self.clock_of(to, n);
+        for (i, node) in self.nodes[..n].iter().enumerate().rev() {
+            if node.step.conflicts(&step) && i < n {
+                for (mine, theirs) in clock.iter_mut().zip(node.clock) {
+                    *mine = (*mine).max(theirs);
+                }
+            }
+        }
+        clock[to] += 1;
+        let node = &mut self.nodes[n];
+        (node.step, node.clock, node.pending) = (step, clock, *pending);
+        self.place += 1;
+        Some(to)
+    }
+
+    /// The next order; `false`: all have been executed.
+    pub(crate) fn advance(&mut self) -> bool {
+        self.place = 0;
+        while let Some(node) = self.nodes.last_mut() {
+            let todo = node.backtrack & node.enabled & !node.done & !node.sleep;
+            if todo != 0 {
+                node.chosen = todo.trailing_zeros() as usize;
+                node.done |= 1 << node.chosen;
+                return true;
+            }
+            self.nodes.pop();
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    type Program = Vec<Vec<Pending>>;
+    /// Pairs of steps that conflict, first ones first: CPU and number of each.
+    type Class = Vec<(usize, usize, usize, usize)>;
+
+    fn access(at: usize, kind: Kind) -> Pending {
+        Pending { at, size: 4, kind, code: 0 }
+    }
+
+    /// `r0 w1` for each CPU: a load of place 0, a store to place 1; `a0`: an atomic operation; `c`: a boundary
+    /// between two calls.
+    fn program(text: &str) -> Program {
+        let step = |word: &str| {
+            let at = word[1..].parse::<usize>().unwrap_or(0) * 8 + 64;
+            match &word[..1] {
+                "r" => access(at, Kind::Read),
+                "w" => access(at, Kind::Write),
+                "a" => access(at, Kind::Atomic),
+                _ => Pending::default(),
+            }
+        };
+        text.split('|').map(|cpu| cpu.split_whitespace().map(step).collect()).collect()
+    }
+
+    /// What orders of one class have in common: the order of steps that conflict.
+    fn class(program: &Program, order: &[usize]) -> Class {
+        let mut next = vec![0; program.len()];
+        let steps: Vec<(usize, usize)> = order
+            .iter()
+            .map(|&cpu| {
+                next[cpu] += 1;
+                (cpu, next[cpu] - 1)
+            })
+            .collect();
+        let mut pairs = Vec::new();
+        for (n, &(a, i)) in steps.iter().enumerate() {
+            for &(b, j) in &steps[n + 1..] {
+                if a != b && program[a][i].conflicts(&program[b][j]) {
+                    pairs.push((a, i, b, j));
+                }
+            }
+        }
+        pairs.sort_unstable();
+        pairs
+    }
+
+    fn all(program: &Program, order: &mut Vec<usize>, classes: &mut BTreeSet<Class>) {
+        let total: usize = program.iter().map(Vec::len).sum();
+        if order.len() == total {
+            classes.insert(class(program, order));
+            return;
+        }
+        for (cpu, steps) in program.iter().enumerate() {
+            if order.iter().filter(|c| **c == cpu).count() < steps.len() {
+                order.push(cpu);
+                all(program, order, classes);
+                order.pop();
+            }
+        }
+    }
+
+    fn explored(program: &Program) -> (u64, BTreeSet<Class>) {
+        let mut dpor = Dpor::default();
+        let (mut executions, mut classes) = (0, BTreeSet::new());
+        loop {
+            let mut next = vec![0; program.len()];
+            let mut order = Vec::new();
+            let mut cur = CPUS_MAX;
+            let is_cut = loop {
+                let mut pending = [Pending { kind: Kind::Over, ..Pending::default() }; CPUS_MAX + 1];
+                let mut mask = 0;
+                for (cpu, steps) in program.iter().enumerate() {
+                    if let Some(step) = steps.get(next[cpu]) {
+                        pending[cpu] = *step;
+                        mask |= 1 << cpu;
+                    }
+                }
+                if mask == 0 {
+                    break false;
+                }
+                let Some(to) = dpor.choose(cur, mask, &pending) else { break true };
+                next[to] += 1;
+                order.push(to);
+                cur = to;
+            };
+            if !is_cut {
+                executions += 1;
+                classes.insert(class(program, &order));
+            }
+            if !dpor.advance() {
+                return (executions, classes);
+            }
+        }
+    }
+
+    #[test]
+    fn ten_programs_have_one_execution_of_each_class() {
+        for text in [
+            "w0|w1",
+            "w0|w0",
+            "w0|r0 r0",
+            "w0 w1|r1 r0",
+            "w0 r1|w1 r0",
+            "w0|w0|w0",
+            "w0 r1|w1 r2|w2 r0",
+            "a0 r1|a0 w1|r0",
+            "c w0 c r1|c w1 c r0",
+            "r0 w0|r0 w0|r0",
+        ] {
+            let program = program(text);
+            let mut classes = BTreeSet::new();
+            all(&program, &mut Vec::new(), &mut classes);
+            let (executions, seen) = explored(&program);
+            assert_eq!(seen, classes, "{text}");
+            assert_eq!(executions, classes.len() as u64, "{text}: each class once");
+        }
+    }
+}

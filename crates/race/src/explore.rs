@@ -1,0 +1,240 @@
+//! Many schedules of a target: how many, what was found, how each finding is repeated.
+//!
+//! Schedule number `i` depends on the seed and `i` alone, and processes take them in turn; so the result does not
+//! depend on how many processes there are.
+
+use std::collections::BTreeMap;
+
+use crate::RaceError;
+use crate::compile::{Compiled, places};
+use crate::memory::Model;
+use crate::scenario::Scenario;
+use crate::schedule::{Choice, Schedule};
+use crate::story::Story;
+use crate::strategy::Strategy;
+use crate::worker::{Done, Found, Job, Offer, RACES, Task, receive, send};
+
+/// What is explored, and how.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The target.
+    pub compiled: Compiled,
+    /// Memory.
+    pub model: Model,
+    /// The search.
+    pub strategy: Strategy,
+    /// Its seed.
+    pub seed: u64,
+    /// How many schedules of each scenario.
+    pub schedules: u64,
+    /// Processes.
+    pub jobs: usize,
+    /// Stop a scenario at so many findings that differ.
+    pub findings: usize,
+    /// Barriers that do nothing: addresses in the object.
+    pub without: Vec<usize>,
+}
+
+/// Something that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// `invariant`, `deadlock`, `livelock`, `lost_wakeup`, `crash` or `warn`.
+    pub kind: String,
+    /// In words.
+    pub text: String,
+    /// Source lines: where the CPU that found it stood, then the others.
+    pub sites: Vec<String>,
+    /// The first schedule that showed it, from 0.
+    pub first_schedule: u64,
+    /// How many did.
+    pub times: u64,
+    /// Switches away from a CPU that could have gone on.
+    pub preemptions: u32,
+    /// What repeats it.
+    pub choices: Vec<Choice>,
+    /// The scenario, shrunk if it was.
+    pub scenario: Scenario,
+}
+
+/// What was explored.
+#[derive(Clone, Debug)]
+pub struct Explored {
+    /// The scenario's name.
+    pub scenario: String,
+    /// Schedules that were executed to their end or a finding.
+    pub schedules: u64,
+    /// Points in all.
+    pub points: u64,
+    /// An exhaustive search has seen all there is.
+    pub is_complete: bool,
+    /// Schedules that were begun and given up, for another one had shown the same.
+    pub redundant: u64,
+    /// What was found, first ones first.
+    pub findings: Vec<Finding>,
+    /// Barriers that an ordinary schedule meets: address in the object, kind (`RACE_MB`, ...).
+    pub barriers: Vec<(usize, u32)>,
+}
+
+fn ask(job: &Job) -> Result<Done, RaceError> {
+    let lost = |why: String| RaceError::Lost(format!("the process that runs the target was lost: {why}"));
+    let mut started = RACES.start().map_err(|e| lost(e.to_string()))?;
+    send(&started.socket, job).map_err(|e| lost(e.to_string()))?;
+    let answer = receive::<Done>(&started.socket);
+    if answer.is_err() {
+        let _ = started.child.kill();
+    }
+    let status = started.child.wait().map_err(|e| lost(e.to_string()))?;
+    let done = answer.map_err(|_| lost(format!("it {}", schedlab_process::ended(status))))?;
+    match done.refused {
+        Some(why) => Err(RaceError::Refused(why)),
+        None => Ok(done),
+    }
+}
+
+impl Plan {
+    fn job(&self, scenario: Option<&Scenario>, task: Task) -> Job {
+        Job {
+            object: self.compiled.object.clone(),
+            scenario: scenario.cloned(),
+            model: self.model,
+            strategy: self.strategy,
+            seed: self.seed,
+            without: self.without.clone(),
+            task,
+        }
+    }
+
+    fn finding(&self, found: Found, scenario: &Scenario) -> Finding {
+        let mut sites = places(&self.compiled.object, &found.sites);
+        sites.dedup();
+        Finding {
+            kind: found.kind,
+            text: found.text,
+            sites,
+            first_schedule: found.index,
+            times: found.times,
+            preemptions: found.preemptions,
+            choices: found.choices,
+            scenario: scenario.clone(),
+        }
+    }
+
+    /// What the target can be asked for, and the scenario that it brings along.
+    ///
+    /// # Errors
+    /// It is no target.
+    pub fn describe(&self) -> Result<(Vec<Offer>, Option<String>), RaceError> {
+        let done = ask(&self.job(None, Task::Describe))?;
+        Ok((done.offers, done.own_scenario))
+    }
+
+    /// Explores one scenario.
+    ///
+    /// # Errors
+    /// The scenario asks for what the target does not have; a process was lost.
+    pub fn explore(&self, scenario: &Scenario) -> Result<Explored, RaceError> {
+        let jobs = if self.strategy.is_exhaustive() { 1 } else { self.jobs.max(1) as u64 };
+        let task =
+            |first| Task::Explore { first, stride: jobs, schedules: self.schedules, findings: self.findings };
+        let answers: Vec<Result<Done, RaceError>> = std::thread::scope(|scope| {
+            let ask = |first| {
+                let job = self.job(Some(scenario), task(first));
+                scope.spawn(move || ask(&job))
+            };
+            let threads: Vec<_> = (0..jobs).map(ask).collect();
+            let lost = |_| Err(RaceError::Lost("a thread was lost".into()));
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
+        });
+        let mut explored = Explored {
+            scenario: scenario.name.clone(),
+            schedules: 0,
+            points: 0,
+            is_complete: true,
+            redundant: 0,
+            findings: Vec::new(),
+            barriers: Vec::new(),
+        };
+        let mut found: BTreeMap<(String, String), Found> = BTreeMap::new();
+        for answer in answers {
+            let done = answer?;
+            explored.schedules += done.schedules;
+            explored.points += done.points;
+            explored.redundant += done.redundant;
+            explored.is_complete &= done.is_complete;
+            explored.barriers = done.barriers.iter().map(|(at, kind, _)| (*at, *kind)).collect();
+            for new in done.findings {
+                match found.entry((new.kind.clone(), new.text.clone())) {
+                    std::collections::btree_map::Entry::Vacant(place) => {
+                        place.insert(new);
+                    }
+                    std::collections::btree_map::Entry::Occupied(mut place) => {
+                        let old = place.get_mut();
+                        let times = old.times + new.times;
+                        if new.index < old.index {
+                            *old = new;
+                        }
+                        old.times = times;
+                    }
+                }
+            }
+        }
+        explored.findings = found.into_values().map(|f| self.finding(f, scenario)).collect();
+        explored.findings.sort_by_key(|f| f.first_schedule);
+        Ok(explored)
+    }
+
+    /// Fewer calls, fewer choices, the same finding.
+    ///
+    /// # Errors
+    /// It does not show again.
+    pub fn shrink(&self, finding: &Finding) -> Result<Finding, RaceError> {
+        let task = Task::Shrink {
+            choices: finding.choices.clone(),
+            kind: finding.kind.clone(),
+            text: finding.text.clone(),
+        };
+        let mut done = ask(&self.job(Some(&finding.scenario), task))?;
+        let (Some(found), Some(scenario)) = (done.findings.pop(), done.scenario) else {
+            return Ok(finding.clone());
+        };
+        let shrunk = self.finding(found, &scenario);
+        Ok(Finding { first_schedule: finding.first_schedule, times: finding.times, ..shrunk })
+    }
+
+    /// Runs one schedule with all that happens in it.
+    ///
+    /// # Errors
+    /// A process was lost.
+    pub fn replay(
+        &self,
+        scenario: &Scenario,
+        choices: &[Choice],
+    ) -> Result<(Option<Finding>, Story), RaceError> {
+        let mut done = ask(&self.job(Some(scenario), Task::Replay { choices: choices.to_vec() }))?;
+        let finding = done.findings.pop().map(|f| self.finding(f, scenario));
+        let mut codes: Vec<usize> = done.events.iter().map(|e| e.code).filter(|c| *c != 0).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        let lines = codes.iter().copied().zip(places(&self.compiled.object, &codes)).collect();
+        let names = done.names.into_iter().collect();
+        Ok((finding, Story::new(done.events, scenario.clone(), names, lines)))
+    }
+
+    /// The file that repeats a finding.
+    pub fn schedule(&self, finding: &Finding, without: Vec<String>) -> Schedule {
+        let compiled = &self.compiled;
+        Schedule {
+            target: compiled.name.clone(),
+            kernel: compiled.kernel.0.clone(),
+            version: compiled.kernel.1.clone(),
+            seeded: compiled.seeded.clone(),
+            defines: compiled.defines.clone(),
+            object: compiled.key.clone(),
+            model: self.model.name().into(),
+            without,
+            finding: (finding.kind.clone(), finding.text.clone()),
+            scenario: (finding.scenario.name.clone(), finding.scenario.text.clone()),
+            choices: finding.choices.clone(),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! cpupri.c and cpudeadline.c of Linux 6.12, as they are and with bugs.
+
+use schedlab_linux::BuiltKernel;
+use schedlab_linux::build::{self, BuildOptions};
+use schedlab_race::compile::{self, kernel_target, seeds};
+use schedlab_race::explore::Plan;
+use schedlab_race::{Model, Strategy, study};
+use sha2::{Digest, Sha256};
+
+fn kernel() -> BuiltKernel {
+    build::add("6.12", &BuildOptions::default(), &mut |_| {}).unwrap()
+}
+
+fn plan(target: &str, seeded: &str, model: Model, schedules: u64) -> Plan {
+    let all = seeds().unwrap();
+    let seeded = (!seeded.is_empty()).then(|| all.iter().find(|s| s.name == seeded).unwrap());
+    Plan {
+        compiled: kernel_target(target, &kernel(), seeded).unwrap(),
+        model,
+        strategy: Strategy::Mix,
+        seed: 1,
+        schedules,
+        jobs: 2,
+        findings: 10,
+        without: Vec::new(),
+    }
+}
+
+/// Texts of all findings, over all scenarios, each once.
+fn found(plan: &Plan) -> Vec<String> {
+    let scenarios = compile::scenarios(&plan.compiled.name).unwrap();
+    assert!(scenarios.len() >= 4);
+    let mut texts: Vec<String> = scenarios
+        .iter()
+        .flat_map(|scenario| plan.explore(scenario).unwrap().findings.into_iter().map(|f| f.text))
+        .collect();
+    texts.sort();
+    texts.dedup();
+    texts
+}
+
+#[test]
+fn unmodified_files_show_what_is_explained_and_nothing_else() {
+    let explained = study::explained().unwrap();
+    for (target, file) in compile::KERNEL_TARGETS {
+        let compiled = plan(target, "", Model::Sc, 1).compiled;
+        let bytes = std::fs::read(kernel().source.join(file)).unwrap();
+        let sum: String = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
+        assert_eq!(compiled.source, (file.to_owned(), sum), "what was compiled is the package's file");
+        for model in [Model::Sc, Model::Tso, Model::Lkmm] {
+            let new: Vec<String> = found(&plan(target, "", model, 3000))
+                .into_iter()
+                .filter(|text| !explained.iter().any(|e| e.covers(target, model, None) && e.text == *text))
+                .collect();
+            assert_eq!(new, Vec::<String>::new(), "{target}, {}", model.name());
+        }
+    }
+}
+
+#[test]
+fn an_undone_fix_is_found_shrunk_and_named() {
+    let plan = plan("cpupri", "empty-mask", Model::Sc, 3000);
+    let scenarios = compile::scenarios("cpupri").unwrap();
+    let raise = scenarios.iter().find(|s| s.name == "raise").unwrap();
+    let explored = plan.explore(raise).unwrap();
+    let texts: Vec<&str> = explored.findings.iter().map(|f| f.text.as_str()).collect();
+    assert_eq!(texts, ["cpupri_find() returns 1 with an empty mask"]);
+    let shrunk = plan.shrink(&explored.findings[0]).unwrap();
+    assert!(
+        shrunk.preemptions <= 2 && shrunk.scenario.nr_calls() == 2,
+        "{}",
+        plan.schedule(&shrunk, Vec::new())
+    );
+    let (_, story) = plan.replay(&shrunk.scenario, &shrunk.choices).unwrap();
+    assert!(story.text().contains(" cpupri.c:"), "{}", story.text());
+}
+
+#[test]
+fn a_barrier_is_missed_by_the_weak_model_alone() {
+    assert_eq!(found(&plan("cpupri", "no-read-barriers", Model::Sc, 2000)), Vec::<String>::new());
+    assert_eq!(found(&plan("cpupri", "no-read-barriers", Model::Tso, 2000)), Vec::<String>::new());
+    let weak = found(&plan("cpupri", "no-read-barriers", Model::Lkmm, 2000));
+    assert_eq!(weak, ["cpupri_find() misses a CPU that could take the task during the whole call"]);
+    assert_eq!(found(&plan("cpupri", "read-barrier-per-level", Model::Lkmm, 20_000)), Vec::<String>::new());
+}
+
+#[test]
+fn an_edit_that_does_not_fit_is_refused() {
+    let mut seeded = seeds().unwrap().into_iter().find(|s| s.name == "empty-mask").unwrap();
+    seeded.edits[0].old = "no such text".into();
+    let error = kernel_target("cpupri", &kernel(), Some(&seeded)).unwrap_err().to_string();
+    assert!(error.contains("is there 0 times in this version, expected once"), "{error}");
+}
