@@ -68,6 +68,8 @@ fn lives(workload: &Workload) -> BTreeMap<u32, Vec<Step>> {
                 }
                 EventKind::Yield { .. } => What::Yield,
                 EventKind::Block { .. } => What::Block,
+                // the samples compared here have none
+                EventKind::Object { .. } => panic!("an exported run has no objects"),
                 EventKind::Exit { .. } => What::Exit,
                 EventKind::Wakeup(Wakeup::External { after, .. }) => What::External(after.as_ns()),
                 EventKind::Wakeup(Wakeup::Dependent { event, task, distance, .. }) => {
