@@ -3,6 +3,19 @@
 use crate::{Fact, Hidden, LogError, ObservedBy};
 use schedlab_units::{CpuSet, SchedParams, Span, TaskId};
 
+/// A record's CPU has 16 bits. A header that tells of more CPUs asks its readers for memory that no log fills.
+const CPUS_MAX: u32 = 1 << 16;
+
+/// The number of CPUs of a file's header, if a machine can have so many.
+pub(crate) fn checked_cpus(nr_cpus: u32) -> Result<u32, String> {
+    match nr_cpus {
+        0..=CPUS_MAX => Ok(nr_cpus),
+        _ => Err(format!(
+            "{nr_cpus} CPUs; a log has at most {CPUS_MAX}: it is damaged, or no log of schedlab's"
+        )),
+    }
+}
+
 /// What a log is about. Everything here is known when the run has ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogHeader {

@@ -1,5 +1,6 @@
 //! The header as JSON, for Arrow's schema metadata. Same names as in the text form.
 
+use crate::header::checked_cpus;
 use crate::{Hidden, KernelThread, LogGroup, LogHeader, LogTask, ObservedBy};
 use schedlab_units::{CpuSet, DeadlineParams, Nice, SchedParams, Span, TaskId};
 use serde::{Deserialize, Serialize};
@@ -145,7 +146,7 @@ pub(crate) fn from_json(json: &str) -> Result<LogHeader, String> {
     Ok(LogHeader {
         sched: header.sched,
         sched_version: header.sched_version,
-        nr_cpus: header.cpus,
+        nr_cpus: checked_cpus(header.cpus)?,
         hz: header.hz,
         duration: Span::from_ns(header.duration_ns),
         tasks: header.tasks.into_iter().enumerate().map(task).collect::<Result<_, String>>()?,

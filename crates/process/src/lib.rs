@@ -174,8 +174,8 @@ pub fn ends_with_us(command: &mut Command, signal: i32) {
 /// ```
 /// let folder = std::env::temp_dir().join(format!("schedlab-sweep-{}", std::process::id()));
 /// let ours = folder.join(format!("part-{}", std::process::id()));
-/// for entry in [&ours, &folder.join("part-4194304-x"), &folder.join("party")] { // (4194304: no Linux has a
-/// process of that number)
+/// // no Linux has a process of the number 4194304
+/// for entry in [&ours, &folder.join("part-4194304-x"), &folder.join("party")] {
 ///     std::fs::create_dir_all(entry).unwrap();
 /// }
 /// schedlab_process::sweep(&folder, "part-");

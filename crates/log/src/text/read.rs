@@ -1,6 +1,7 @@
 //! Text to log, with errors that name the line.
 
 use super::{MAGIC, VERSION};
+use crate::header::checked_cpus;
 use crate::source::BATCH_RECORDS;
 use crate::{
     Batches, KernelThread, Kind, Log, LogError, LogGroup, LogHeader, LogTask, MemLog, PrevState, Record,
@@ -242,7 +243,7 @@ fn header_line(header: &mut LogHeader, key: &str, rest: &str) -> Result<(), Prob
     match key {
         "sched" => header.sched = string(rest)?,
         "sched_version" => header.sched_version = string(rest)?,
-        "cpus" => header.nr_cpus = number(rest, "number of CPUs")?,
+        "cpus" => header.nr_cpus = checked_cpus(number(rest, "number of CPUs")?)?,
         "hz" => header.hz = number(rest, "tick rate")?,
         "duration_ns" => header.duration = Span::from_ns(number(rest, "time in ns")?),
         "observer" => header.observer = rest.parse()?,

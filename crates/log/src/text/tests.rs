@@ -42,6 +42,8 @@ fn write(log: &MemLog) -> String {
 fn the_example_means_what_the_record_says() {
     let log = parse(EXAMPLE).unwrap();
     assert_eq!((log.header.nr_cpus, log.header.duration), (2, Span::from_ms(20)));
+    let largest = parse(&EXAMPLE.replacen("# cpus 2", "# cpus 65536", 1)).unwrap();
+    assert_eq!(largest.header.nr_cpus, 65_536);
     assert_eq!(log.header.tasks[0].name, "gzip");
     let idle = TaskId::IDLE.0;
     let r = |time_ns, cpu, kind: Kind, task, other, flags, arg, value| Record {
@@ -91,6 +93,7 @@ fn errors_name_the_line_and_what_is_expected() {
         ("cpu0 wakeup t0 cpu1", "cpu0 wakeup t0 cpu1 now", 14, "unexpected 'now'"),
         ("# end 10", "# end 11", 19, "the number of records is 10"),
         ("# cpus 2", "# cpus two", 4, "'two' is not a number of CPUs"),
+        ("# cpus 2", "# cpus 65537", 4, "65537 CPUs; a log has at most 65536"),
         ("# cpus 2\n", "", 8, "a header line '# cpus ...' is expected"),
         ("# task t0", "# task t1", 7, "expected task t0"),
         ("nice=0 name", "nice=77 name", 7, "'77' is not a nice value"),
@@ -188,7 +191,7 @@ pub(crate) fn any_header() -> impl Strategy<Value = LogHeader> {
     let observers = [ObservedBy::Machine, ObservedBy::Guest, ObservedBy::Recorder, ObservedBy::Poller];
     let pair = (".{0,10}", ".{0,10}");
     (
-        (".{0,10}", ".{0,10}", any::<u32>(), any::<u32>(), any::<u64>()),
+        (".{0,10}", ".{0,10}", 0_u32..=1 << 16, any::<u32>(), any::<u64>()),
         proptest::collection::vec(task, 0..4),
         proptest::collection::vec(thread, 0..3),
         proptest::collection::vec(pair, 0..3),
