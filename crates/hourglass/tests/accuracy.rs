@@ -1,10 +1,8 @@
 //! Is inference right? On the machine the truth is known: parameters are drawn, schedules made, reduced to
 //! what pollers would have seen.
 //!
-//! Widths and the share of "cannot tell" are printed, not judged: both are beyond their goals (10 %, 20 %) for some questions yet.
-//!
-//! [`TABLE`] says, before any run, which case each parameter can be told in. Of the intervals given, 90 to 99
-//! % must hold the truth; in the table's cases "cannot tell" must be rare.
+//! [`TABLE`] says, before any run, which case each parameter can be told in. Widths and the share of "cannot
+//! tell" are printed and not judged: for some questions both are beyond their goals (10 %, 20 %) yet.
 
 use schedlab_hourglass::{Answer, Model, Question, ThreadPlan, Timer, View, infer, observe};
 use schedlab_lab::{Standard, run_here};
