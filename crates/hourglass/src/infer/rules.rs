@@ -59,7 +59,8 @@ fn tick_candidates() -> Vec<f64> {
     (24..=1200).map(f64::from).collect()
 }
 
-/// Beginnings of short gaps in which a thread that computes kept its CPU. A thread that sleeps has interrupts of its own making.
+/// Beginnings of short gaps in which a thread that computes kept its CPU. A thread that sleeps has interrupts
+/// of its own making.
 fn handlers(seen: &Seen) -> Vec<Moment> {
     let gaps = seen.gaps.iter().filter(|gap| gap.is_on_cpu() && gap.missed.ns < TICK_NS_MAX);
     gaps.filter(|gap| seen.computes(gap.thread)).map(|gap| (gap.cpu, gap.from_ns)).collect()
@@ -73,7 +74,8 @@ fn displaced(seen: &Seen) -> Vec<Moment> {
 
 const TICK_WOULD: &str = "a thread that computes for 2 s or more (-w CPU -d 2s)";
 
-/// Moments of ticks, and about how many there are in a second. Handlers come first: switches may have a clock of their own.
+/// Moments of ticks, and about how many there are in a second. Handlers come first: switches may have a clock
+/// of their own.
 fn tick_clock(seen: &Seen) -> Option<(Vec<Moment>, f64, &'static str)> {
     let by = |moments: Vec<Moment>, what| {
         let hz = frequency(&moments, &tick_candidates())?;
@@ -172,8 +174,8 @@ fn slice(seen: &Seen) -> Found {
 /// Ticks and what they make of a switch lie so near the grid.
 const NEAR_TICK_NS: f64 = 5_000.0;
 
-/// What of each handover's gap is the tick's handler: nothing, unless it lies on the tick's grid; then `None` if that is
-/// not known.
+/// What of each handover's gap is the tick's handler: nothing, unless it lies on the tick's grid; then `None`
+/// if that is not known.
 fn tick_part(seen: &Seen) -> impl Fn(u32, u64) -> Option<f64> {
     let cost = match tick_cost(seen).0 {
         Answer::Is(found) => Some(found.value),
@@ -452,8 +454,8 @@ fn reservation(seen: &Seen) -> Found {
     }
 }
 
-/// Logarithm of the ratio of the shares of two threads that compute on one CPU at different nice values, by blocks of the run; and
-/// what the weights of Linux's fair class would give.
+/// Logarithm of the ratio of the shares of two threads that compute on one CPU at different nice values, by
+/// blocks of the run; and what the weights of Linux's fair class would give.
 fn weights(seen: &Seen) -> Option<(Estimate, f64)> {
     const BLOCKS: u64 = 10;
     let normal: Vec<usize> = (0..seen.threads.len())
