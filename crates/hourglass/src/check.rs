@@ -90,7 +90,8 @@ pub fn check(plan: &Plan, progress: &dyn Fn(&str)) -> Result<(Map, Checked), Hou
     Ok((map, checked))
 }
 
-/// Per thread of the map, when the trace has it runnable and off its CPU; and from when to when there is a trace. Times are the map's.
+/// Per thread of the map, when the trace has it runnable and off its CPU; and from when to when there is a
+/// trace. Times are the map's.
 fn off_cpu(
     path: &std::path::Path,
     map: &Map,
@@ -277,7 +278,7 @@ mod tests {
     /// ```text
     /// us      0        100       200       300       400       500
     /// trace   |--------x         |----x              |---x               away 100..140, 250..280, 450..460
-    /// map     |--------x         |-----i        s                       100..142 switched, 250..281 interrupt, 350..360 switched
+    /// map     |--------x         |-----i        s      100..142 and 350..360 switched, 250..281 not
     /// ```
     #[test]
     fn found_wrong_and_missed_are_told_apart() {

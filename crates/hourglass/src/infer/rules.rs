@@ -59,7 +59,8 @@ fn tick_candidates() -> Vec<f64> {
     (24..=1200).map(f64::from).collect()
 }
 
-/// Beginnings of short gaps in which a thread that computes kept its CPU. A thread that sleeps has interrupts of its own making.
+/// Beginnings of short gaps in which a thread that computes kept its CPU. A thread that sleeps has interrupts
+/// of its own making.
 fn handlers(seen: &Seen) -> Vec<Moment> {
     let gaps = seen.gaps.iter().filter(|gap| gap.is_on_cpu() && gap.missed.ns < TICK_NS_MAX);
     gaps.filter(|gap| seen.computes(gap.thread)).map(|gap| (gap.cpu, gap.from_ns)).collect()
@@ -73,7 +74,8 @@ fn displaced(seen: &Seen) -> Vec<Moment> {
 
 const TICK_WOULD: &str = "a thread that computes for 2 s or more (-w CPU -d 2s)";
 
-/// Moments of ticks, and about how many there are in a second. Handlers come first: switches may have a clock of their own.
+/// Moments of ticks, and about how many there are in a second. Handlers come first: switches may have a clock
+/// of their own.
 fn tick_clock(seen: &Seen) -> Option<(Vec<Moment>, f64, &'static str)> {
     let by = |moments: Vec<Moment>, what| {
         let hz = frequency(&moments, &tick_candidates())?;
@@ -112,6 +114,9 @@ fn of_cpu(moments: &[Moment], cpu: u32) -> Vec<Moment> {
 fn tick_cost(seen: &Seen) -> Found {
     let (Answer::Is(found), _) = tick(seen) else { return cannot("the tick is not known", TICK_WOULD) };
     let moments = handlers(seen);
+    if frequency(&moments, &[1e9 / found.value]).is_none() {
+        return cannot("every tick that was seen made a switch", TICK_WOULD);
+    }
     let mut lengths = Vec::new();
     for cpu in 0..=moments.iter().map(|moment| moment.0).max().unwrap_or(0) {
         let clockwork = Clockwork::through(&of_cpu(&moments, cpu), found.value);
@@ -166,11 +171,15 @@ fn slice(seen: &Seen) -> Found {
     }
 }
 
-/// What of each handover's gap is the tick's handler: nothing, unless it lies on the tick's grid.
-fn tick_part(seen: &Seen) -> impl Fn(u32, u64) -> f64 {
+/// Ticks and what they make of a switch lie so near the grid.
+const NEAR_TICK_NS: f64 = 5_000.0;
+
+/// What of each handover's gap is the tick's handler: nothing, unless it lies on the tick's grid; then `None`
+/// if that is not known.
+fn tick_part(seen: &Seen) -> impl Fn(u32, u64) -> Option<f64> {
     let cost = match tick_cost(seen).0 {
-        Answer::Is(found) => found.value,
-        _ => 0.0,
+        Answer::Is(found) => Some(found.value),
+        _ => None,
     };
     let clock = tick_clock(seen);
     let period = clock.as_ref().and_then(|(moments, hz, _)| fit(moments, 1e9 / hz)).map(|found| found.value);
@@ -178,8 +187,9 @@ fn tick_part(seen: &Seen) -> impl Fn(u32, u64) -> f64 {
     let last = moments.iter().map(|moment| moment.0).max().unwrap_or(0);
     let of = |period: f64| (0..=last).map(|cpu| Clockwork::through(&of_cpu(&moments, cpu), period)).collect();
     let clockworks: Vec<Clockwork> = period.map(of).unwrap_or_default();
-    move |cpu, at| {
-        if clockworks.get(cpu as usize).is_some_and(|clockwork| clockwork.has(at)) { cost } else { 0.0 }
+    move |cpu, at| match clockworks.get(cpu as usize) {
+        Some(clockwork) if clockwork.off_ns(at) < NEAR_TICK_NS => cost,
+        _ => Some(0.0),
     }
 }
 
@@ -192,8 +202,13 @@ fn switch_cost(seen: &Seen) -> Found {
         (slept, "from a thread that goes to sleep to the next")
     } else {
         let part = tick_part(seen);
-        let less = |pair: &(&Stretch, &Stretch)| (gap(*pair) - part(pair.0.cpu, pair.0.to_ns)).max(0.0);
-        (forced.iter().map(less).collect(), "from a thread that is preempted to the next, less a tick on it")
+        let less =
+            |pair: &(&Stretch, &Stretch)| Some((gap(*pair) - part(pair.0.cpu, pair.0.to_ns)?).max(0.0));
+        let values: Vec<f64> = forced.iter().filter_map(less).collect();
+        if values.len() * 2 < forced.len() {
+            return cannot("switches lie on ticks, and what a tick alone costs is not known", WOULD);
+        }
+        (values, "from a thread that is preempted to the next, less a tick on it")
     };
     if values.len() < LEAST {
         let times = values.len();
@@ -306,10 +321,15 @@ impl Clockwork {
         Clockwork { period, phase: im.atan2(re) }
     }
 
+    /// How far a moment lies from the grid.
+    fn off_ns(&self, at: u64) -> f64 {
+        let off = (angle(at, self.period) - self.phase) / std::f64::consts::TAU;
+        (off - off.round()).abs() * self.period
+    }
+
     /// Whether a moment lies within a twentieth of a period of the grid.
     fn has(&self, at: u64) -> bool {
-        let off = (angle(at, self.period) - self.phase) / std::f64::consts::TAU;
-        (off - off.round()).abs() < 0.05
+        self.off_ns(at) < 0.05 * self.period
     }
 }
 
@@ -434,8 +454,8 @@ fn reservation(seen: &Seen) -> Found {
     }
 }
 
-/// Logarithm of the ratio of the shares of two threads that compute on one CPU at different nice values, by blocks of the run; and
-/// what the weights of Linux's fair class would give.
+/// Logarithm of the ratio of the shares of two threads that compute on one CPU at different nice values, by
+/// blocks of the run; and what the weights of Linux's fair class would give.
 fn weights(seen: &Seen) -> Option<(Estimate, f64)> {
     const BLOCKS: u64 = 10;
     let normal: Vec<usize> = (0..seen.threads.len())
