@@ -69,6 +69,9 @@ fn lives(workload: &Workload) -> BTreeMap<u32, Vec<Step>> {
                 EventKind::Yield { .. } => What::Yield,
                 EventKind::Block { .. } => What::Block,
                 EventKind::Exit { .. } => What::Exit,
+                EventKind::Object { op, .. } => {
+                    panic!("{} comes back as what it did to the schedule", op.name())
+                }
                 EventKind::Wakeup(Wakeup::External { after, .. }) => What::External(after.as_ns()),
                 EventKind::Wakeup(Wakeup::Dependent { event, task, distance, .. }) => {
                     // a distance may reach past the waker's last event
