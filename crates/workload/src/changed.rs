@@ -89,7 +89,7 @@ mod tests {
         let text = "CGROUP /rt cpuset=6\n1 INIT 0 0 1 runnable name=camera affinity=4-5\n2 EXIT 1 1ms\n\
             3 INIT 0 0 2 runnable name=kworker/5 affinity=5 kernel=yes\n4 EXIT 2 1ms\n\
             5 INIT 0 0 3 runnable name=moves affinity=0\n6 PRIO 3 1ms affinity=7\n7 EXIT 3 2ms\n";
-        let mut workload = parse_text(text).unwrap();
+        let mut workload = parse_text("test", text.as_bytes()).unwrap();
         workload.count_dropped(super::UNKNOWN_AFFINITY, 2);
         workload.count_dropped("blocked task that ran again without a wakeup in the trace; one made up", 9);
         let of = |nr_cpus| workload.changed_experiment(nr_cpus).into_iter().collect::<Vec<_>>();
