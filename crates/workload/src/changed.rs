@@ -94,7 +94,7 @@ mod tests {
         workload.count_dropped("blocked task that ran again without a wakeup in the trace; one made up", 9);
         let of = |nr_cpus| workload.changed_experiment(nr_cpus).into_iter().collect::<Vec<_>>();
         let two = (super::UNKNOWN_AFFINITY.to_string(), 2);
-        assert_eq!(of(8), [two.clone()]);
+        assert_eq!(of(8), std::slice::from_ref(&two));
         let moves = "'moves' is bound to CPUs 7, which this machine lacks: it may run on any";
         let group = "control group /rt is for CPUs 6, which this machine lacks: all CPUs are taken";
         assert_eq!(of(6), [(moves.to_string(), 1), two.clone(), (group.to_string(), 1)]);
