@@ -71,6 +71,9 @@ fn lives(workload: &Workload) -> BTreeMap<u32, Vec<Step>> {
                 // the samples compared here have none
                 EventKind::Object { .. } => panic!("an exported run has no objects"),
                 EventKind::Exit { .. } => What::Exit,
+                EventKind::Object { op, .. } => {
+                    panic!("{} comes back as what it did to the schedule", op.name())
+                }
                 EventKind::Wakeup(Wakeup::External { after, .. }) => What::External(after.as_ns()),
                 EventKind::Wakeup(Wakeup::Dependent { event, task, distance, .. }) => {
                     // a distance may reach past the waker's last event

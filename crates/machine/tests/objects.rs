@@ -14,7 +14,8 @@ fn run(sched: &str, nr_cpus: u32, workload: &Workload) -> (Outcome, Vec<Record>)
     workload.check().unwrap();
     let mut records: Vec<Record> = Vec::new();
     let setup = Setup { topology: Topology::flat(nr_cpus).unwrap(), duration: None, params: Vec::new() };
-    let program = Program::new(workload).unwrap();
+    let mut program = Program::new(workload).unwrap();
+    program.restrict_to(nr_cpus);
     let policy = schedlab_policies::find(sched).unwrap().build(&[]).unwrap();
     let mut machine = Machine::new(Native::new(policy, &mut records), program, setup);
     let outcome = machine.run();
@@ -513,6 +514,18 @@ proptest! {
         for sched in ["fifo", "rr", "eevdf"] {
             let (outcome, _) = run(sched, nr_cpus, &workload);
             prop_assert!(matches!(outcome.end, End::AllDone | End::Deadlock(_)), "{:?}", outcome.end);
+        }
+    }
+}
+
+/// Its workers share a mutex and meet at a barrier, until the duration is over.
+#[test]
+fn rt_apps_sample_ends_under_every_schedule() {
+    let path = format!("{}/../../samples/rtapp/player.json", env!("CARGO_MANIFEST_DIR"));
+    let workload = read_rtapp(path.as_ref()).unwrap();
+    for sched in ["fifo", "rr", "eevdf"] {
+        for nr_cpus in [1, 2, 8] {
+            assert_eq!(run(sched, nr_cpus, &workload).0.end, End::AllDone, "{sched} on {nr_cpus}");
         }
     }
 }

@@ -89,12 +89,12 @@ mod tests {
         let text = "CGROUP /rt cpuset=6\n1 INIT 0 0 1 runnable name=camera affinity=4-5\n2 EXIT 1 1ms\n\
             3 INIT 0 0 2 runnable name=kworker/5 affinity=5 kernel=yes\n4 EXIT 2 1ms\n\
             5 INIT 0 0 3 runnable name=moves affinity=0\n6 PRIO 3 1ms affinity=7\n7 EXIT 3 2ms\n";
-        let mut workload = parse_text(text).unwrap();
+        let mut workload = parse_text("test", text.as_bytes()).unwrap();
         workload.count_dropped(super::UNKNOWN_AFFINITY, 2);
         workload.count_dropped("blocked task that ran again without a wakeup in the trace; one made up", 9);
         let of = |nr_cpus| workload.changed_experiment(nr_cpus).into_iter().collect::<Vec<_>>();
         let two = (super::UNKNOWN_AFFINITY.to_string(), 2);
-        assert_eq!(of(8), [two.clone()]);
+        assert_eq!(of(8), std::slice::from_ref(&two));
         let moves = "'moves' is bound to CPUs 7, which this machine lacks: it may run on any";
         let group = "control group /rt is for CPUs 6, which this machine lacks: all CPUs are taken";
         assert_eq!(of(6), [(moves.to_string(), 1), two.clone(), (group.to_string(), 1)]);
