@@ -29,6 +29,9 @@ struct Node {
     pending: [Pending; CPUS_MAX + 1],
 }
 
+/// An order with more points is given up: each is compared with all before it.
+const LENGTH_MAX: usize = 2000;
+
 /// The search.
 #[derive(Default)]
 pub(crate) struct Dpor {
@@ -36,6 +39,8 @@ pub(crate) struct Dpor {
     place: usize,
     /// Orders that were begun and given up, for another one shows the same.
     pub(crate) redundant: u64,
+    /// One was given up for its length: not all has been seen.
+    pub(crate) is_cut: bool,
 }
 
 impl Dpor {
@@ -75,6 +80,10 @@ impl Dpor {
         pending: &[Pending; CPUS_MAX + 1],
     ) -> Option<usize> {
         let n = self.place;
+        if n >= LENGTH_MAX {
+            self.is_cut = true;
+            return None;
+        }
         if n == self.nodes.len() {
             self.find_races(pending, n);
             let sleep = self.nodes.last().map_or(0, |parent| {

@@ -243,6 +243,11 @@ impl Search {
         choices.iter().filter(move |c| usize::from(c.cpu) == cpu && c.at == at).map(|c| c.what)
     }
 
+    /// Whether an exhaustive search has given up schedules for their length.
+    pub(crate) fn is_cut(&self) -> bool {
+        matches!(self, Search::Dpor(dpor) if dpor.is_cut)
+    }
+
     /// The next schedule of an exhaustive search; `false`: there is none.
     pub(crate) fn advance(&mut self) -> bool {
         match self {

@@ -309,7 +309,7 @@ fn explore(
         }
         index += stride;
         if is_exhaustive && !me.search().advance() {
-            done.is_complete = true;
+            done.is_complete = !me.search().is_cut();
             break;
         }
     }
