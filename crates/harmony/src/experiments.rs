@@ -255,8 +255,9 @@ impl What {
         Plan { name: self.name(), cpus: nr_cpus, duration, repeats: 1, tasks, steps: Vec::new() }
     }
 
-    /// Hogs that are spread evenly and bound at first, and arranged so at one instant. (Were they bound as they are to be arranged, an
-    /// idle CPU would find nothing that it may take, again and again, and look less and less often: Linux does.)
+    /// Hogs that are spread evenly and bound at first, and arranged so at one instant. (Were they bound as they are to
+    /// be arranged, an idle CPU would find nothing that it may take, again and again, and look less and less often:
+    /// Linux does.)
     fn arranged(self, counts: &[u32], duration: Span) -> Plan {
         let (nr, total) = (counts.len() as u32, counts.iter().sum::<u32>());
         let evenly = (0..nr).map(|cpu| total / nr + u32::from(cpu < total % nr)).collect();
