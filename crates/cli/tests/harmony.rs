@@ -6,7 +6,7 @@ use common::{fails, json, schedlab};
 
 const QUICK: [&str; 5] = ["--quiet", "harmony", "--quick", "--cpus", "3"];
 
-/// toy:busy=60ms looks each 60 ms and takes one task; one that takes half of the difference differs in `amount` from it.
+/// toy:busy=60ms looks each 60 ms and takes one task; one that takes half of the difference differs in `amount`.
 #[test]
 fn answers_have_the_schema_and_differences_are_a_gate() {
     let answers = json(&[&QUICK[..], &["--sched", "toy:busy=60ms", "--json", "-"]].concat());

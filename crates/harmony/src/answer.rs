@@ -90,11 +90,6 @@ impl Answer {
         Answer { experiment: experiment.into(), ..self }
     }
 
-    /// Whether it says something.
-    pub fn is_decided(&self) -> bool {
-        self.answer != UNDECIDED && self.answer != NOT_APPLICABLE
-    }
-
     /// As the schema of `--json` has it.
     pub fn json(&self) -> Value {
         let number = |pick: fn(&Range) -> f64| {

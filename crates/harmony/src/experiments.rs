@@ -255,8 +255,9 @@ impl What {
         Plan { name: self.name(), cpus: nr_cpus, duration, repeats: 1, tasks, steps: Vec::new() }
     }
 
-    /// Hogs that are spread evenly and bound at first, and arranged so at one instant. (Were they bound as they are to be arranged, an
-    /// idle CPU would find nothing that it may take, again and again, and look less and less often: Linux does.)
+    /// Hogs that are spread evenly and bound at first, and arranged so at one instant. (Were they bound as they are to
+    /// be arranged, an idle CPU would find nothing that it may take, again and again, and look less and less often:
+    /// Linux does.)
     fn arranged(self, counts: &[u32], duration: Span) -> Plan {
         let (nr, total) = (counts.len() as u32, counts.iter().sum::<u32>());
         let evenly = (0..nr).map(|cpu| total / nr + u32::from(cpu < total % nr)).collect();
@@ -292,8 +293,9 @@ impl What {
         plan.scenario(self.drawn(seed))
     }
 
-    /// A task is alone on the special CPU, and sleeps: just after many others come to the other CPUs, or long before. Those others are
-    /// bound only while they sleep: a balancer that finds nothing but bound tasks may look less often from then on.
+    /// A task is alone on the special CPU, and sleeps: just after many others come to the other CPUs, or long before.
+    /// Those others are bound only while they sleep: a balancer that finds nothing but bound tasks may look less often
+    /// from then on.
     fn emptied(self, topology: &Topology, seed: u64) -> Result<Scenario, BuildError> {
         let nr = topology.nr_cpus();
         let special = special(topology, seed);
@@ -314,7 +316,7 @@ impl What {
                 What::FallIdle => leaves_at - Span::from_us(10),
                 _ => leaves_at + Span::from_ms(100) + Span::from_ns(random.below(700_000_000)),
             };
-            // all that came have a CPU and go to sleep again; each hog has a CPU of its own, and the special one is left alone
+            // all that came have a CPU and go to sleep again; each hog has a CPU, and the special one is left alone
             plan.steps.push(of("many", Step::at(leaves_at - alone - Span::from_ms(300), Act::Stop)));
             plan.steps.push(of("hog", Step::at(leaves_at - alone, Act::Arrange).counts(&on_others(1))));
             plan.steps.push(of("many", Step::at(leaves_at - alone, Act::Bind)));

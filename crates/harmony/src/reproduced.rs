@@ -172,7 +172,10 @@ fn migrations(asked: &[(Data, Model)]) -> (Drawing, Table) {
                 let moves = |one: &crate::data::One| {
                     let from_ns = released_ns(one) + second * 1_000_000_000;
                     let within = |time_ns: u64| (from_ns..from_ns + 1_000_000_000).contains(&time_ns);
-                    one.facts.moves.iter().filter(|moved| within(moved.time_ns)).count()
+                    let mark = one.scenario.marks.first();
+                    let moves =
+                        mark.map_or(Vec::new(), |mark| one.facts.round(mark, one.facts.duration_ns).moves);
+                    moves.into_iter().filter(|moved| within(moved.time_ns)).count()
                 };
                 let mean = runs.iter().map(moves).sum::<usize>() as f64 / runs.len().max(1) as f64;
                 points.push((second as f64, mean));
