@@ -43,7 +43,7 @@ const PUBLISHED: [Published; 22] = [
         "amount",
         "cfs-2.6.32",
         "a wide range, more than poly",
-        &["random", "pairwise", "undecided"],
+        &["random", "pairwise"],
     ),
     ("figure 9", "intrinsic", "o1-2.6.18", "three have 100 %, two 50 %", &["affine"]),
     ("figure 9", "intrinsic", "cfs-2.6.32", "65 to 100 %", &["between"]),
