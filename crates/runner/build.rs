@@ -1,5 +1,5 @@
-//! Which engine is this? A number over the sources of every crate that a run executes, and of all crates from elsewhere: two programs
-//! with the same one give the same bytes, and speak the same words to each other.
+//! Which engine is this? A number over the sources of every crate that a run executes, and of all crates from
+//! elsewhere: two programs with the same one give the same bytes, and speak the same words to each other.
 
 use std::path::{Path, PathBuf};
 

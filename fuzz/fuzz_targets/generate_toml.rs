@@ -1,5 +1,6 @@
-//! Any bytes as a generator's settings: an error, or settings that are written and read as the same and make a workload that keeps
-//! the rules, twice the same. (Built for fuzzing the generators refuse more than 100,000 events.)
+//! Any bytes as a generator's settings: an error, or settings that are written and read as the same and make
+//! a workload that keeps the rules, twice the same. (Built for fuzzing the generators refuse more than
+//! 100,000 events.)
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,6 @@
-//! Any bytes as a schedule log in Arrow form: an error, or records that are written and read as the same. The library behind it
-//! panics on some damage; the reader catches that, so the panics are told from ours by their place.
+//! Any bytes as a schedule log in Arrow form: an error, or records that are written and read as the same. The
+//! library behind it panics on some damage; the reader catches that, so the panics are told from ours by
+//! their place.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

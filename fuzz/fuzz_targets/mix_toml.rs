@@ -1,4 +1,5 @@
-//! Any bytes as a mix: an error that points into the text, or a workload that keeps the rules. Its parts are one small recording.
+//! Any bytes as a mix: an error that points into the text, or a workload that keeps the rules. Its parts are
+//! one small recording.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

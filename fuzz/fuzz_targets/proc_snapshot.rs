@@ -1,5 +1,5 @@
-//! Any bytes as a snapshot of /proc beside a recording (threads, then groups after a line of `===`): an error that names the line,
-//! or rows.
+//! Any bytes as a snapshot of /proc beside a recording (threads, then groups after a line of `===`): an error
+//! that names the line, or rows.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

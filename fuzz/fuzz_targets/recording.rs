@@ -1,5 +1,6 @@
-//! Any bytes as a recording of whatever tool (perf.data, Perfetto, text, trace.dat): both modes must end, without panic, and the
-//! lenient one must give what the strict one gives. The workload derived from what was read keeps the rules.
+//! Any bytes as a recording of whatever tool (perf.data, Perfetto, text, trace.dat): both modes must end,
+//! without panic, and the lenient one must give what the strict one gives. The workload derived from what was
+//! read keeps the rules.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

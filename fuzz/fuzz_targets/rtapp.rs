@@ -1,5 +1,5 @@
-//! Any bytes as a description for rt-app: an error with a place, or a workload that keeps the rules and is written and read as
-//! the same.
+//! Any bytes as a description for rt-app: an error with a place, or a workload that keeps the rules and is
+//! written and read as the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,6 @@
-//! Any bytes as a machine: its text (`--machine 8`, `packages=2,...`), or a copy of /sys as lines `file=content` (a `/` after the
-//! first `=` of a line stands for a new line): an error, or a machine whose parts fit together.
+//! Any bytes as a machine: its text (`--machine 8`, `packages=2,...`), or a copy of /sys as lines
+//! `file=content` (a `/` after the first `=` of a line stands for a new line): an error, or a machine whose
+//! parts fit together.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

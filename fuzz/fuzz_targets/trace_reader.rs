@@ -1,4 +1,5 @@
-//! Any bytes as a trace.dat: both modes must end, without panic, and the lenient one must give what the strict one gives.
+//! Any bytes as a trace.dat: both modes must end, without panic, and the lenient one must give what the
+//! strict one gives.
 
 #![no_main]
 

@@ -1,5 +1,6 @@
-//! Any bytes as a binary workload: an error with an offset, or a workload that is written and read as the same.
-//! The bytes are tried as they are, and as the payload of a chunk whose checksums are right, so that the decoder behind them is reached.
+//! Any bytes as a binary workload: an error with an offset, or a workload that is written and read as the
+//! same. The bytes are tried as they are, and as the payload of a chunk whose checksums are right, so that
+//! the decoder behind them is reached.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

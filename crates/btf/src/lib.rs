@@ -11,8 +11,8 @@
 //!
 //! Format: Documentation/bpf/btf.rst of the kernel. Little endian only.
 //!
-//! Published readers take one object's types. This one also takes those of objects that were linked, one behind the other, and puts right
-//! what gcc 12 writes of arrays with several dimensions.
+//! Published readers take one object's types. This one also takes those of objects that were linked, one
+//! behind the other, and puts right what gcc 12 writes of arrays with several dimensions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -258,8 +258,8 @@ impl Btf {
         Btf { types }
     }
 
-    /// Reads a `.BTF` section or the kernel's file. Of an object that was linked from several, the types of all: a linker puts their
-    /// sections one behind the other, each with a header of its own.
+    /// Reads a `.BTF` section or the kernel's file. Of an object that was linked from several, the types of
+    /// all: a linker puts their sections one behind the other, each with a header of its own.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -303,7 +303,8 @@ impl Btf {
         Ok((kinds, data.get(end..).unwrap_or_default()))
     }
 
-    /// gcc 12 writes the dimensions of `int a[2][3]` the wrong way round. Every scheduler has a variable, [`PROBE`], that tells.
+    /// gcc 12 writes the dimensions of `int a[2][3]` the wrong way round. Every scheduler has a variable,
+    /// [`PROBE`], that tells.
     fn put_dimensions_right(&mut self) {
         let probe = self.variables().find(|(name, _)| *name == PROBE).map(|(_, id)| self.plain(id).0);
         let is_wrong = probe.is_some_and(|id| matches!(self.kind(id), Kind::Array { length: 3, .. }));
@@ -405,8 +406,8 @@ impl Btf {
         })
     }
 
-    /// Functions whose last parameter is the calling program (`struct bpf_prog_aux *`), which BPF's verifier adds to a call: the
-    /// parameter's place.
+    /// Functions whose last parameter is the calling program (`struct bpf_prog_aux *`), which BPF's verifier
+    /// adds to a call: the parameter's place.
     pub fn with_program(&self) -> BTreeMap<&str, usize> {
         let mut found = BTreeMap::new();
         for kind in &self.types {
@@ -441,8 +442,8 @@ impl Btf {
         found
     }
 
-    /// Offset in bytes, and type, of a member of a structure, also of one inside unnamed structures and unions of it. `None` for a
-    /// bit field, which is not at a byte of its own.
+    /// Offset in bytes, and type, of a member of a structure, also of one inside unnamed structures and
+    /// unions of it. `None` for a bit field, which is not at a byte of its own.
     pub fn member(&self, of: TypeId, name: &str) -> Option<(u32, TypeId)> {
         self.member_within(of, name, 0)
     }
@@ -486,8 +487,8 @@ impl Btf {
         }
     }
 
-    /// Parameters of a function, or of what a typedef says is a pointer to one: for a pointer to a structure the structure's name, else
-    /// nothing. `None` if it is no function.
+    /// Parameters of a function, or of what a typedef says is a pointer to one: for a pointer to a structure
+    /// the structure's name, else nothing. `None` if it is no function.
     pub fn parameters(&self, id: TypeId) -> Option<Vec<&str>> {
         let id = self.plain(id).0;
         let id = match self.kind(id) {
@@ -620,12 +621,11 @@ mod tests {
         assert!(Btf::parse(&twice[..twice.len() - 1]).is_err());
     }
 
-    /// `u64 masks[64][8]` as gcc 12 writes it: an array of 8 arrays of 64. `masks[1]` is 64 bytes into it, not 512.
     #[test]
     fn counters_have_the_names_of_their_enumeration() {
         let enumeration = |name: &str, values: &[&str]| {
             let values = values.iter().enumerate().map(|(i, name)| ((*name).to_owned(), i as i64)).collect();
-            Kind::Enum { name: name.into(), values, bytes: 4, signed: false }
+            Kind::Enum { name: name.into(), values, bytes: 4 }
         };
         let mut types = vec![
             Kind::Opaque,
@@ -633,7 +633,7 @@ mod tests {
             enumeration("color", &["RED", "GREEN", "BLUE"]),
         ];
         let names = |types: &[Kind], length| {
-            let btf = Btf { types: types.to_vec(), ..Btf::default() };
+            let btf = Btf { types: types.to_vec() };
             btf.names_of_counters(length, "stat").map(|names| names.join(" "))
         };
         assert_eq!(names(&types, 2).as_deref(), Some("STAT_LOCAL STAT_GLOBAL"));
@@ -643,6 +643,7 @@ mod tests {
         assert_eq!(names(&types, 2), None, "two of them");
     }
 
+    /// `u64 masks[64][8]` as gcc 12 writes it: an array of 8 arrays of 64. `masks[1]` is 64 bytes into it, not 512.
     #[test]
     fn dimensions_are_put_right() {
         let array = |element, length| Kind::Array { element, length };
@@ -671,7 +672,8 @@ mod tests {
         assert_eq!(stride([2, 3]), (512, 8, 4096));
     }
 
-    /// A description by hand: struct task { int a; struct { int pid; }; struct info *info; }, and a tracepoint that passes one.
+    /// A description by hand: struct task { int a; struct { int pid; }; struct info *info; }, and a
+    /// tracepoint that passes one.
     fn by_hand() -> Vec<u8> {
         let mut strings = vec![0u8];
         let mut name = |text: &str| {

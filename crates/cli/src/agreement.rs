@@ -48,7 +48,8 @@ const SAMPLES: [(&str, &[u32]); 9] = [
     ("samples/hackbench", &[1, 4]),
 ];
 
-/// The native policy that models a series, whether that has a fair server, and whether it places new tasks behind the others.
+/// The native policy that models a series, whether that has a fair server, and whether it places new tasks
+/// behind the others.
 const MODELS: [(&str, &str, bool, bool); 2] =
     [("6.1", "cfs-6.1", false, true), ("6.12", "eevdf", true, false)];
 

@@ -14,8 +14,8 @@ pub(crate) struct AnonymiseArgs {
     /// The trace to write; the snapshot goes beside it.
     #[arg(short, long)]
     pub output: PathBuf,
-    /// Names of these threads, and of all that they forked, stay. All others, the host's name, paths and groups go; so do kernel threads'
-    /// names that not every Linux has.
+    /// Names of these threads, and of all that they forked, stay. All others, the host's name, paths and
+    /// groups go; so do kernel threads' names that not every Linux has.
     #[arg(long, value_name = "PID")]
     pub pid: Vec<i32>,
     /// Leave others out, and show their time as idle; else they are called other-1, other-2, ...

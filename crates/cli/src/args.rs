@@ -38,7 +38,8 @@ pub(crate) enum Command {
     Anonymise(crate::anonymise::AnonymiseArgs),
     /// Turn a recording (trace.dat, perf.data, ftrace text, Perfetto) or an rt-app description into a workload.
     Import(crate::import::ImportArgs),
-    /// What does it do to replayed latencies whether wakeups depend on their causes? A recording, replayed with and without.
+    /// What does it do to replayed latencies whether wakeups depend on their causes? A recording, replayed
+    /// with and without.
     Dependencies(crate::dependencies::DependenciesArgs),
     /// Make a workload: fairbench, responsebench, hogs, sleepers, start, hackbench, server, forkstorm, execstorm,
     /// periodic, arrivals, random.
@@ -52,9 +53,11 @@ pub(crate) enum Command {
     Report(crate::report::ReportArgs),
     /// Does the replay of a recording behave as the recorded machine did? Both side by side, what differs most first.
     Fidelity(crate::fidelity::FidelityArgs),
-    /// Several schedulers or parameters on the same workload, over an ensemble of perturbed replays: what changed, most first.
+    /// Several schedulers or parameters on the same workload, over an ensemble of perturbed replays: what
+    /// changed, most first.
     Compare(crate::compare::CompareArgs),
-    /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if there is one.
+    /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if
+    /// there is one.
     Diff(crate::diff::DiffArgs),
     /// Times in which a CPU idled beside a task that it may run, from a schedule log: when, which CPUs, which tasks.
     Wasted(crate::wasted::WastedArgs),
@@ -65,7 +68,8 @@ pub(crate) enum Command {
     /// Real Linux: fetch, build, list, check, debug, remove; make its bugs again.
     #[command(subcommand)]
     Linux(crate::linux::LinuxCommand),
-    /// How far from its due does each client get, and what does deciding cost? The study of the paper on VTRR, for any scheduler.
+    /// How far from its due does each client get, and what does deciding cost? The study of the paper on
+    /// VTRR, for any scheduler.
     Fairness(Box<crate::fairness::FairnessArgs>),
     /// Every table and figure of a paper, beside the published value.
     #[command(subcommand)]
@@ -83,7 +87,8 @@ pub(crate) enum Command {
     Guest(crate::guest::GuestCommand),
     /// Compare the simulation with real Linux: tables with tolerances and verdicts.
     Validate(crate::validate::ValidateArgs),
-    /// Compare native CFS and EEVDF with the real kernels that they model, decision by decision, and explain the differences.
+    /// Compare native CFS and EEVDF with the real kernels that they model, decision by decision, and explain
+    /// the differences.
     Agreement(crate::agreement::AgreementArgs),
     /// Which random sets of periodic tasks do real-time schedulers serve in time? Against theory, with curves.
     Schedulability(crate::schedulability::SchedulabilityArgs),

@@ -1,4 +1,5 @@
-//! `run --at TIME:NAME=VALUE` and `run --show TIME:FILE`: what the experimenter does to the kernel while the workload runs.
+//! `run --at TIME:NAME=VALUE` and `run --show TIME:FILE`: what the experimenter does to the kernel while the
+//! workload runs.
 //!
 //! ```text
 //! --at 2s:cpu3=off --at 4s:cpu3=on             CPU hotplug

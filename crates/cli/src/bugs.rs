@@ -1,5 +1,5 @@
-//! `schedlab linux bugs`: fixes undone in a copy of the source (or bugs that are still there, mended in it), each exposed by a
-//! workload and an instrument.
+//! `schedlab linux bugs`: fixes undone in a copy of the source (or bugs that are still there, mended in it),
+//! each exposed by a workload and an instrument.
 //!
 //! ```text
 //! linux bugs                     which there are
@@ -171,7 +171,8 @@ fn read(bug: &Bug, dir: &Path, sched: &str) -> Result<Reading> {
     reading(&bug.shown.measure, &run).map_err(|why| Failure::Input(format!("{}: {why}", bug.name)))
 }
 
-/// `linux-x misbehaved after 5ms of simulated time: crash: ..., SIGSEGV (a bad pointer) ... in pick_task_fair+0x53` -> from `crash` on.
+/// `linux-x misbehaved after 5ms of simulated time: crash: ..., SIGSEGV (a bad pointer) ... in
+/// pick_task_fair+0x53` -> from `crash` on.
 fn ending(errors: &str) -> String {
     let line = errors.lines().find(|l| l.contains("misbehaved after")).unwrap_or(errors.trim());
     line.split_once("of simulated time: ").map_or(line, |(_, report)| report).to_owned()

@@ -29,8 +29,8 @@ pub(crate) struct CompareArgs {
     /// Workloads (text or binary), traces, or folders with one of them; each is compared by itself.
     #[arg(required = true, value_name = "W")]
     pub workloads: Vec<PathBuf>,
-    /// A scheduler, with parameters if wanted: NAME[:KEY=VALUE]... (linux-6.12:base_slice_ns=700000; hz=1000 builds real
-    /// Linux with other ticks). The first is the baseline.
+    /// A scheduler, with parameters if wanted: NAME[:KEY=VALUE]... (linux-6.12:base_slice_ns=700000; hz=1000
+    /// builds real Linux with other ticks). The first is the baseline.
     #[arg(long, value_name = "SPEC", required = true)]
     pub sched: Vec<SubjectSpec>,
     /// A parameter of every scheduler, NAME=VALUE; may be given several times.

@@ -5,10 +5,10 @@
 //! kernel/sched/fair.c      4,210     1,890    44.9        402     201
 //! ```
 //!
-//! A kernel of the flavour gcov (`--sched linux-6.12+gcov`) counts how often each line is executed, from the start of the workload on;
-//! counting is the kernel's own (kernel/gcov), so is the format. `gcov`, of the compiler that built the kernel, gives the counters their
-//! lines. In DIR: `coverage.info` (lcov's format: editors show it, genhtml makes pages of it) and each source file with the counts
-//! in front of its lines.
+//! A kernel of the flavour gcov (`--sched linux-6.12+gcov`) counts how often each line is executed, from the
+//! start of the workload on; counting is the kernel's own (kernel/gcov), so is the format. `gcov`, of the
+//! compiler that built the kernel, gives the counters their lines. In DIR: `coverage.info` (lcov's format:
+//! editors show it, genhtml makes pages of it) and each source file with the counts in front of its lines.
 
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -22,8 +22,8 @@ use std::process::Command;
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CoverageArgs {
-    /// Write which lines of kernel/sched were executed, how often, into this folder; needs a kernel built for it: --sched
-    /// linux-6.12+gcov.
+    /// Write which lines of kernel/sched were executed, how often, into this folder; needs a kernel built for
+    /// it: --sched linux-6.12+gcov.
     #[arg(long, value_name = "DIR")]
     pub coverage: Option<PathBuf>,
 }

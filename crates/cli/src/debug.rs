@@ -6,8 +6,8 @@
 //! schedlab linux debug --decision 100 --gdb 'bt' --batch W ...              prints a backtrace at the 100th switch and goes on
 //! ```
 //!
-//! Simulated time stands still while gdb has the run, so that nothing changes by it: the log is the same, byte for byte. The
-//! commands that gdb gets are in `linux/gdb/schedlab.py`.
+//! Simulated time stands still while gdb has the run, so that nothing changes by it: the log is the same,
+//! byte for byte. The commands that gdb gets are in `linux/gdb/schedlab.py`.
 
 use crate::execute::PATIENT;
 use crate::failure::{Failure, Result};
@@ -64,7 +64,8 @@ pub(crate) fn debug(args: &DebugArgs, ui: &Ui) -> Result<()> {
         .ok_or_else(|| Failure::Input("gdb is not found in PATH; on Debian: apt-get install gdb".into()))?;
     let program = std::env::current_exe().map_err(|e| Failure::Internal(format!("internal error: {e}")))?;
     let mut command = Command::new(gdb);
-    // gdb would complain that breakpoints in the kernel object cannot be set yet, and that we have no scripts of our own
+    // gdb would complain that breakpoints in the kernel object cannot be set yet, and that we have no scripts
+    // of our own
     command.arg("-q").arg("-iex").arg("set auto-load no").env(PATIENT, "1");
     // gdb quotes the program's arguments for a shell: there must be one, and one that reads them so
     command.env("SHELL", "/bin/sh");

@@ -1,7 +1,7 @@
 //! `schedlab demo`: the whole flow once, on something real.
 //!
-//! Record a parallel compile (or take the sample), replay it through real Linux and two native schedulers on 2 and on 8 CPUs, and
-//! put the results side by side.
+//! Record a parallel compile (or take the sample), replay it through real Linux and two native schedulers on
+//! 2 and on 8 CPUs, and put the results side by side.
 
 use crate::execute::{Finished, Plan, conclude, execute, report};
 use crate::failure::{Failure, Result};

@@ -1,4 +1,5 @@
-//! `run --explain TASK@TIME`: why did real Linux decide so about this task? `run --read-out NAME@TIME`: its own read-outs.
+//! `run --explain TASK@TIME`: why did real Linux decide so about this task? `run --read-out NAME@TIME`: its
+//! own read-outs.
 //!
 //! ```text
 //! --explain 'hog@40ms'            the next decision about the task at or after 40 ms: a pick on its CPU, or its placement at a wakeup
@@ -17,15 +18,16 @@ use std::path::PathBuf;
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ExplainArgs {
-    /// Explain the next decision of real Linux about a task (name or pid) at or after a time, e.g. hog@40ms; may be given several
-    /// times. The candidates are read from the kernel's own structures; the schedule stays what it is.
+    /// Explain the next decision of real Linux about a task (name or pid) at or after a time, e.g. hog@40ms;
+    /// may be given several times. The candidates are read from the kernel's own structures; the schedule
+    /// stays what it is.
     #[arg(long, value_name = "TASK@TIME", value_parser = parse)]
     pub explain: Vec<(String, Span)>,
     /// Write the decisions that --explain shows as JSON, too.
     #[arg(long, value_name = "FILE", requires = "explain")]
     pub explain_json: Option<PathBuf>,
-    /// Print a read-out of real Linux at a time: schedstat, sched_debug, timer_list, psi (flavour psi), e.g. sched_debug@1s.
-    /// Whoever reads it is process 1, which runs on CPU 0 at that instant.
+    /// Print a read-out of real Linux at a time: schedstat, sched_debug, timer_list, psi (flavour psi), e.g.
+    /// sched_debug@1s. Whoever reads it is process 1, which runs on CPU 0 at that instant.
     #[arg(long, value_name = "NAME@TIME", value_parser = parse)]
     pub read_out: Vec<(String, Span)>,
 }

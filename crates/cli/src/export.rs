@@ -20,14 +20,16 @@ pub(crate) struct ExportArgs {
     /// A schedule log, text or Arrow: of the machine, a guest or a host.
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
-    /// What to write: NAME.dat (trace-cmd, KernelShark; a snapshot NAME.proc.csv beside it), NAME.pftrace (ui.perfetto.dev), NAME.arrow
-    /// (a log, as a table), NAME.log or NAME.txt (a log, as text).
+    /// What to write: NAME.dat (trace-cmd, KernelShark; a snapshot NAME.proc.csv beside it), NAME.pftrace
+    /// (ui.perfetto.dev), NAME.arrow (a log, as a table), NAME.log or NAME.txt (a log, as text).
     #[arg(short, long)]
     pub output: PathBuf,
-    /// The workload that ran, for what a log does not hold: which tasks were kernel threads, settings of control groups (NAME.dat).
+    /// The workload that ran, for what a log does not hold: which tasks were kernel threads, settings of
+    /// control groups (NAME.dat).
     #[arg(long, value_name = "W")]
     pub workload: Option<PathBuf>,
-    /// With the simulated kernel's own threads, which an import would take for tasks (NAME.dat, NAME.pftrace; logs always have them).
+    /// With the simulated kernel's own threads, which an import would take for tasks (NAME.dat, NAME.pftrace;
+    /// logs always have them).
     #[arg(long)]
     pub kernel_threads: bool,
     /// Compress the pages of NAME.dat (zstd): a fifth of the size.

@@ -1,7 +1,7 @@
 //! `schedlab linux check --all`: what works in which version of Linux, each cell from a scenario that ran.
 //!
-//! Results are kept beside each kernel (`features.json` in its folder of the cache, whose name is a checksum of all that went
-//! into it), so only what is new runs again.
+//! Results are kept beside each kernel (`features.json` in its folder of the cache, whose name is a checksum
+//! of all that went into it), so only what is new runs again.
 
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -111,8 +111,9 @@ fn column(series: &str, refresh: bool, ui: &Ui) -> Result<Column> {
     Ok(Column { name: format!("linux-{series}"), version, cells })
 }
 
-/// The build that a feature needs, if there is one. What only some builds have may be had from one that has more: uclamp from a
-/// large one, and many CPUs from one with uclamp, which adds a feature and changes nothing else.
+/// The build that a feature needs, if there is one. What only some builds have may be had from one that has
+/// more: uclamp from a large one, and many CPUs from one with uclamp, which adds a feature and changes
+/// nothing else.
 fn find(series: &str, feature: &Feature, flavour: Option<&str>, refresh: bool) -> Result<Option<Built>> {
     /// The larger of the two sizes that are built.
     const LARGE: u32 = 1024;

@@ -18,8 +18,9 @@ use std::time::Instant;
 
 #[derive(Args, Debug)]
 pub(crate) struct ImportArgs {
-    /// A recording: trace.dat, perf.data (file, pipe, compressed), ftrace's text (also of trace-cmd report, perf script), a
-    /// Perfetto trace; or rt-app's JSON; or a folder with one of them. The content tells which.
+    /// A recording: trace.dat, perf.data (file, pipe, compressed), ftrace's text (also of trace-cmd report,
+    /// perf script), a Perfetto trace; or rt-app's JSON; or a folder with one of them. The content tells
+    /// which.
     pub input: PathBuf,
     /// Workload file to write: text, or binary if the name ends in .wlb.
     #[arg(short, long)]
@@ -27,8 +28,9 @@ pub(crate) struct ImportArgs {
     /// Take what a damaged or truncated trace still holds, and count what is missing.
     #[arg(long)]
     pub lenient: bool,
-    /// Which wakeups depend on the task that caused them: infer (by evidence), all (and every softirq's), none (each sleep as long as
-    /// recorded), or tasks=NAME,WAKER>SLEEPER,... (only these; * stands for any text).
+    /// Which wakeups depend on the task that caused them: infer (by evidence), all (and every softirq's),
+    /// none (each sleep as long as recorded), or tasks=NAME,WAKER>SLEEPER,... (only these; * stands for any
+    /// text).
     #[arg(long, value_name = "CHOICE", default_value = "infer")]
     pub dependencies: Dependencies,
     /// Leave the time of recorded interrupts in the tasks' CPU time.

@@ -12,20 +12,23 @@ use std::path::PathBuf;
 pub(crate) enum LinuxCommand {
     /// Fetch the source package of this version, build it as a library; instant if that was done before.
     ///
-    /// The package is looked for in all of Debian's suites; the system's apt configuration is not touched. A tree of your own
-    /// (--source) or a tarball (--tarball) of 5.10 or later does as well. A tree is built again before each run, and only what
-    /// has changed; nothing is written to it.
+    /// The package is looked for in all of Debian's suites; the system's apt configuration is not touched. A
+    /// tree of your own (--source) or a tarball (--tarball) of 5.10 or later does as well. A tree is built
+    /// again before each run, and only what has changed; nothing is written to it.
     Add(AddArgs),
     /// What is built, what can be built, and the flavours that it can be built in.
     List,
-    /// Prove that every kernel file compiled is byte-identical to the package's. With --all: what works in which version.
+    /// Prove that every kernel file compiled is byte-identical to the package's. With --all: what works in
+    /// which version.
     Check(crate::features::CheckArgs),
-    /// Fixes of the fair class that can be undone in a copy of the source, and what shows each: a workload and an instrument.
+    /// Fixes of the fair class that can be undone in a copy of the source, and what shows each: a workload
+    /// and an instrument.
     Bugs(crate::bugs::BugsArgs),
     /// Run a workload under gdb, with the kernel's source and symbols: stop at a time, a wakeup, a decision.
     ///
-    /// Options of this command come first, then the workload and what `run` takes. Simulated time stands still while gdb has the
-    /// run. Helpers: schedlab-time, schedlab-cpus, schedlab-runqueue [CPU], schedlab-task NAME, schedlab-domains [CPU].
+    /// Options of this command come first, then the workload and what `run` takes. Simulated time stands
+    /// still while gdb has the run. Helpers: schedlab-time, schedlab-cpus, schedlab-runqueue [CPU],
+    /// schedlab-task NAME, schedlab-domains [CPU].
     Debug(crate::debug::DebugArgs),
     /// Delete what was built of a version.
     Remove {
@@ -54,7 +57,8 @@ pub(crate) struct AddArgs {
     /// Most CPUs it can have: 64 (faster) or 1024.
     #[arg(long, default_value_t = 64)]
     pub nr_cpus: u32,
-    /// A flavour, as listed by `linux list`, e.g. uclamp or preempt-full; may be given several times. --sched linux-6.12+uclamp
+    /// A flavour, as listed by `linux list`, e.g. uclamp or preempt-full; may be given several times. --sched
+    /// linux-6.12+uclamp
     #[arg(long = "with", value_name = "FLAVOUR")]
     pub with: Vec<String>,
     /// A configuration fragment of your own, lines CONFIG_NAME=VALUE; from then on a flavour with the file's name.

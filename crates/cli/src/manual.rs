@@ -25,12 +25,14 @@ pub(crate) enum ManualCommand {
         #[arg(short, long, value_name = "DIR")]
         output: PathBuf,
     },
-    /// Completions of commands and options, on standard output: schedlab manual completions bash > ~/.local/share/bash-completion/completions/schedlab
+    /// Completions of commands and options, on standard output: schedlab manual completions bash >
+    /// ~/.local/share/bash-completion/completions/schedlab
     Completions {
         /// The shell that reads them.
         shell: Shell,
     },
-    /// The pages of the book that are written from the program: its commands, its native schedulers with their parameters.
+    /// The pages of the book that are written from the program: its commands, its native schedulers with
+    /// their parameters.
     Book {
         /// The folder that they go to; it is made if it is not there.
         #[arg(short, long, value_name = "DIR")]

@@ -1,5 +1,5 @@
-//! Where does a result go? To a file, which is written aside and renamed, so that none is ever half-written; or to standard
-//! output, if it is called `-`: then nothing else is printed there.
+//! Where does a result go? To a file, which is written aside and renamed, so that none is ever half-written;
+//! or to standard output, if it is called `-`: then nothing else is printed there.
 //!
 //! ```text
 //! --json FILE   the file, and the table for people on standard output
@@ -77,8 +77,8 @@ pub(crate) fn file(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Resu
         .map_err(|error| Failure::input(LogError::io("write", path)(error)))
 }
 
-/// Writes what `content` writes to where `--json` says: nowhere, to a file, to standard output (`true`: leave it alone then).
-/// Characters in names that a terminal would obey are written as JSON's escapes.
+/// Writes what `content` writes to where `--json` says: nowhere, to a file, to standard output (`true`: leave
+/// it alone then). Characters in names that a terminal would obey are written as JSON's escapes.
 pub(crate) fn json(
     path: Option<&Path>,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,

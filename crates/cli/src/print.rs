@@ -4,7 +4,8 @@
 //! a task called "ESC[2J" in a recording     ->     \u001b[2J in the report; the screen stays as it is
 //! ```
 //!
-//! `print!` and `println!` take the place of the standard library's in this program. JSON keeps its meaning: the escapes are JSON's.
+//! `print!` and `println!` take the place of the standard library's in this program. JSON keeps its meaning:
+//! the escapes are JSON's.
 
 use crate::failure::Failure;
 use schedlab_report::Style;

@@ -5,10 +5,11 @@
 //! 74,623  1.2 M 12 %  9.8 M 93 %  __schedule
 //! ```
 //!
-//! As WARP's figure 4, which gprof made: calls, self, total. The run is repeated under valgrind's callgrind, which counts every call
-//! and every instruction: exact, and the same on every host. *Self* are the instructions of a function; *total* adds, as gprof does,
-//! what it called: of each function that it calls, the part of that function's total that its calls are of all calls (so switching
-//! stacks, where calls and returns do not pair, does not disturb it). The boot, counted by itself, is subtracted.
+//! As WARP's figure 4, which gprof made: calls, self, total. The run is repeated under valgrind's callgrind,
+//! which counts every call and every instruction: exact, and the same on every host. *Self* are the
+//! instructions of a function; *total* adds, as gprof does, what it called: of each function that it calls,
+//! the part of that function's total that its calls are of all calls (so switching stacks, where calls and
+//! returns do not pair, does not disturb it). The boot, counted by itself, is subtracted.
 
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
@@ -22,8 +23,8 @@ use std::process::{Command, Stdio};
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ProfileArgs {
-    /// Repeat the run under valgrind and print calls, own and total instructions of each function of the scheduler. Some 50 times
-    /// slower: give a short --duration.
+    /// Repeat the run under valgrind and print calls, own and total instructions of each function of the
+    /// scheduler. Some 50 times slower: give a short --duration.
     #[arg(long)]
     pub profile: bool,
     /// With --profile: functions shown.
@@ -133,8 +134,8 @@ fn callgrind(args: &[OsString]) -> Result<BTreeMap<String, Function>> {
     Ok(functions)
 }
 
-/// Where the functions are in the source, by the object's debugging information: callgrind does not tell of all. What the object
-/// does not have is dropped.
+/// Where the functions are in the source, by the object's debugging information: callgrind does not tell of
+/// all. What the object does not have is dropped.
 fn locate(functions: &mut BTreeMap<String, Function>, object: &Path) -> io::Result<()> {
     let symbols = Symbols::read(object)?;
     let mut addresses = Vec::new();
@@ -153,8 +154,8 @@ fn locate(functions: &mut BTreeMap<String, Function>, object: &Path) -> io::Resu
     Ok(())
 }
 
-/// Functions of the kernel object by name, and that object, from callgrind's output. Names are compressed there: `(7) name` defines,
-/// `(7)` refers.
+/// Functions of the kernel object by name, and that object, from callgrind's output. Names are compressed
+/// there: `(7) name` defines, `(7)` refers.
 fn parse(text: &str) -> (BTreeMap<String, Function>, String) {
     let mut names: [BTreeMap<String, String>; 2] = Default::default();
     let mut look = |table: usize, text: &str| -> String {
@@ -218,7 +219,8 @@ fn parse(text: &str) -> (BTreeMap<String, Function>, String) {
     (functions, kernel)
 }
 
-/// Own instructions and those of what it calls, in proportion to the calls, as gprof does it. Cycles settle by repetition.
+/// Own instructions and those of what it calls, in proportion to the calls, as gprof does it. Cycles settle
+/// by repetition.
 fn totals(functions: &BTreeMap<String, Function>) -> BTreeMap<&str, f64> {
     let mut total: BTreeMap<&str, f64> = functions.iter().map(|(n, f)| (n.as_str(), f.own as f64)).collect();
     let all: f64 = total.values().sum();

@@ -23,14 +23,16 @@ pub(crate) struct RecordArgs {
     /// Trace file to write; the snapshot of /proc goes beside it.
     #[arg(short, long, default_value = "trace.dat")]
     pub output: PathBuf,
-    /// Keep all tasks, not only the command's, --pid's or --cgroup's (without those: until Ctrl-C or --duration). Otherwise the
-    /// time of others is shown as idle, and their names, the host's and paths are left out.
+    /// Keep all tasks, not only the command's, --pid's or --cgroup's (without those: until Ctrl-C or
+    /// --duration). Otherwise the time of others is shown as idle, and their names, the host's and paths are
+    /// left out.
     #[arg(long)]
     pub system: bool,
     /// Only these processes, with their threads and all processes below them.
     #[arg(long, value_name = "PID")]
     pub pid: Vec<u32>,
-    /// Only the tasks of this control group and those below it, also those that are moved there: /system.slice/ssh.service.
+    /// Only the tasks of this control group and those below it, also those that are moved there:
+    /// /system.slice/ssh.service.
     #[arg(long, value_name = "PATH")]
     pub cgroup: Vec<String>,
     /// Stop after this long; a command runs on.
@@ -45,15 +47,15 @@ pub(crate) struct RecordArgs {
     /// Ring buffer per CPU, in KiB; it is drained while the recording runs, and takes the bursts between two drains.
     #[arg(long, value_name = "KIB", default_value_t = 4096)]
     pub buffer_kib: u32,
-    /// How events are taken from the kernel: bpf (programs of ours, at less than half the cost), ftrace (every kernel), or auto (bpf where
-    /// the kernel takes it).
+    /// How events are taken from the kernel: bpf (programs of ours, at less than half the cost), ftrace
+    /// (every kernel), or auto (bpf where the kernel takes it).
     #[arg(long, value_name = "WAY", default_value = "auto", value_parser = parse_backend)]
     pub backend: Backend,
     /// Record interrupts and softirqs too: their time is taken out of the tasks', and wakeups are told apart by them.
     #[arg(long, alias = "irq")]
     pub interrupts: bool,
-    /// Measure what recording costs here, per type of event and per event from the buffer to the file, beside WARP's published values
-    /// (about a minute); RUNS runs of each workload, 0 for the types of event alone.
+    /// Measure what recording costs here, per type of event and per event from the buffer to the file, beside
+    /// WARP's published values (about a minute); RUNS runs of each workload, 0 for the types of event alone.
     #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "5", conflicts_with_all = ["command", "pid", "cgroup", "system"])]
     pub measure_overhead: Option<u32>,
     /// What --measure-overhead found, as JSON, to a file or `-`.
@@ -183,8 +185,8 @@ fn cost(recorded: &Recorded) -> String {
 
 fn options(args: &RecordArgs) -> Result<RecordOptions> {
     let duration = args.duration.map(|span| Duration::from_nanos(span.as_ns()));
-    // always the whole system: what a recording of some tasks only shows of the others cannot be told from the truth. Those that
-    // were not asked for are taken out afterwards
+    // always the whole system: what a recording of some tasks only shows of the others cannot be told from
+    // the truth. Those that were not asked for are taken out afterwards
     let scope = Scope::Whole;
     let what = match (args.command.is_empty(), args.pid.is_empty(), args.cgroup.is_empty()) {
         (false, true, true) => {

@@ -8,9 +8,10 @@ use schedlab_experiments::schedulability::measure::Arm;
 use schedlab_experiments::schedulability::sets::Draw;
 use schedlab_experiments::schedulability::{Config, study};
 
-/// Random sets of periodic tasks (UUniFast or RandFixedSum, log-uniform periods) under real-time schedulers: the share of sets without a late
-/// job, tardiness and response times against the load, drawn; beside them what tests of theory say, each of whose claims is tried on every set
-/// (exit status 1 if a schedule is against one). With Dhall's effect.
+/// Random sets of periodic tasks (UUniFast or RandFixedSum, log-uniform periods) under real-time schedulers:
+/// the share of sets without a late job, tardiness and response times against the load, drawn; beside them
+/// what tests of theory say, each of whose claims is tried on every set (exit status 1 if a schedule is
+/// against one). With Dhall's effect.
 #[derive(Args, Debug)]
 pub(crate) struct SchedulabilityArgs {
     /// Schedulers, NAME or NAME:K=V.

@@ -1,4 +1,5 @@
-//! What can `--param` set under real Linux? Asked of the kernel itself: it is booted, and its files are listed and read.
+//! What can `--param` set under real Linux? Asked of the kernel itself: it is booted, and its files are
+//! listed and read.
 
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
@@ -14,7 +15,8 @@ use schedlab_workload::generate::from_toml;
 pub(crate) struct Tunable {
     /// As `--param` takes it.
     pub name: String,
-    /// Its value unless set, on as many CPUs as were asked for: what is in force there. Empty where there is none to read.
+    /// Its value unless set, on as many CPUs as were asked for: what is in force there. Empty where there is
+    /// none to read.
     pub default: String,
     /// Where it follows from the number of CPUs: from how many on which value is in force, rising. Else empty.
     pub by_cpus: Vec<(u32, String)>,
@@ -185,8 +187,8 @@ fn files(linux: &LinuxObject, ui: &Ui) -> Result<Vec<String>> {
     Ok(paths)
 }
 
-/// Boots the kernel on so many CPUs with next to nothing to do and accesses its files. A warning does not spoil what they hold; it
-/// is told.
+/// Boots the kernel on so many CPUs with next to nothing to do and accesses its files. A warning does not
+/// spoil what they hold; it is told.
 fn ask(
     linux: &LinuxObject,
     nr_cpus: u32,

@@ -1,4 +1,5 @@
-//! A policy that breaks its contract ends its own run with an exit report that names the rule, and with exit status 3; the parent goes on.
+//! A policy that breaks its contract ends its own run with an exit report that names the rule, and with exit
+//! status 3; the parent goes on.
 
 mod common;
 

@@ -1,7 +1,8 @@
-//! Whatever the number of CPUs and the scheduler: no dependent wakeup comes before its cause. On the samples, and on chains drawn at random.
+//! Whatever the number of CPUs and the scheduler: no dependent wakeup comes before its cause. On the samples,
+//! and on chains drawn at random.
 //!
-//! The check ([`schedlab_instruments::causality`]) reads from the log only who had a CPU when, and from the workload where in its CPU time
-//! each task blocks and wakes.
+//! The check ([`schedlab_instruments::causality`]) reads from the log only who had a CPU when, and from the
+//! workload where in its CPU time each task blocks and wakes.
 
 mod common;
 
@@ -208,8 +209,9 @@ fn without_dependencies_the_check_finds_effects_before_causes() {
     assert!(violated > links.len() / 50, "{violated} of {}", links.len());
 }
 
-/// docs/dependencies.md: on the recorded number of CPUs real Linux gives the recorded responses where dependencies are honoured, as near as a
-/// second real run; where they are not, sleepers go on before their causes.
+/// docs/dependencies.md: on the recorded number of CPUs real Linux gives the recorded responses where
+/// dependencies are honoured, as near as a second real run; where they are not, sleepers go on before their
+/// causes.
 #[test]
 fn honoured_dependencies_give_the_recorded_responses() {
     if !has_linux() {

@@ -12,7 +12,8 @@ fn text(args: &[&str]) -> (i32, String) {
 
 const SLEEPERS: &str = "samples/hand/sleepers8.txt";
 
-/// First in, first out against round robin: the exit status follows the condition, whatever the number of workers the bytes are the same.
+/// First in, first out against round robin: the exit status follows the condition, whatever the number of
+/// workers the bytes are the same.
 #[test]
 fn a_gate_fails_when_its_condition_is_met() {
     let compare = |extra: &[&str]| {
@@ -121,7 +122,8 @@ fn diff_of_real_pairs() {
     assert_eq!(fails(&["diff", &a, "/nowhere"]).0, 2);
 }
 
-/// The perturbation of a seed: it repeats, it differs from another's, a fixed phase moves the first tick, and the log names it.
+/// The perturbation of a seed: it repeats, it differs from another's, a fixed phase moves the first tick, and
+/// the log names it.
 #[test]
 fn seeds_vary_a_run_and_repeat_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,7 +141,8 @@ fn seeds_vary_a_run_and_repeat_it() {
     assert_eq!(strip(&plain), strip(&read("nothing", &["--perturb", "3,phase=0,slack=0,start=0"])));
 }
 
-/// Several runs: in order, the same whatever the number of workers, each with a file of its own, and the same as one by one.
+/// Several runs: in order, the same whatever the number of workers, each with a file of its own, and the same
+/// as one by one.
 #[test]
 fn many_runs_come_in_order() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What operations cost, counted in instructions by valgrind: flat, logarithmic and linear costs are told apart whatever the host's load.
+//! What operations cost, counted in instructions by valgrind: flat, logarithmic and linear costs are told
+//! apart whatever the host's load.
 
 mod common;
 
@@ -62,8 +63,9 @@ fn flat_linear_and_logarithmic() {
     assert!(heap[3] < 3.0 * heap[0] && list[2] > 20.0 * heap[3], "{heap:?} {list:?}");
 }
 
-/// VTRR's insertion: by walking it is linear, by array and between remembered neighbours flat, by tree in between. Resetting counters by a
-/// pass or incrementally gives equal schedules, and costs the same per decision once the pass is spread over its cycle.
+/// VTRR's insertion: by walking it is linear, by array and between remembered neighbours flat, by tree in
+/// between. Resetting counters by a pass or incrementally gives equal schedules, and costs the same per
+/// decision once the pass is spread over its cycle.
 #[test]
 fn insertion_variants() {
     if !has_valgrind() {
@@ -90,7 +92,8 @@ fn real_linux_is_logarithmic() {
     for column in ["select_instructions", "dequeue_instructions", "enqueue_instructions"] {
         let counted = [10, 100, 1_000].map(|n| costs.get("linux-6.12", n, column));
         assert!(counted[0] > 100.0, "{column}: {counted:?}");
-        // the second decade costs what the first did (linear: ten times as much); a tenth of the whole is noise of what is inlined where
+        // the second decade costs what the first did (linear: ten times as much); a tenth of the whole is
+        // noise of what is inlined where
         let (first, second) = (counted[1] - counted[0], counted[2] - counted[1]);
         assert!(second < 2.0 * first.max(0.1 * counted[0]), "{column}: {counted:?}");
     }

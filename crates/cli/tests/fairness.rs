@@ -84,7 +84,8 @@ fn a_small_study() {
     }
 }
 
-/// Native schedulers that are told nice values run in the machine: CFS gives each its weight's part within half a per cent in 10 s.
+/// Native schedulers that are told nice values run in the machine: CFS gives each its weight's part within
+/// half a per cent in 10 s.
 #[test]
 fn nice_values_side_by_side() {
     let answer = json(&["fairness", "--nice", "0,1,5,-3", "--sched", "vtrr,cfs-2.6.32,eevdf", "--json", "-"]);
@@ -95,7 +96,8 @@ fn nice_values_side_by_side() {
     }
 }
 
-/// Real Linux, by nice and in control groups: once the start is over, nobody is more than a tick and a slice (8 ms of 10) from its due.
+/// Real Linux, by nice and in control groups: once the start is over, nobody is more than a tick and a slice
+/// (8 ms of 10) from its due.
 #[test]
 fn real_linux_side_by_side() {
     if !has_linux() {

@@ -121,7 +121,8 @@ fn each_flavour_finds_a_bug_of_its_class() {
     schedlab(&["linux", "remove", &name]);
 }
 
-/// Seven calls of sched_yield() are seven executions of its lines, whatever the boot did; the same again is the same, byte for byte.
+/// Seven calls of sched_yield() are seven executions of its lines, whatever the boot did; the same again is
+/// the same, byte for byte.
 #[test]
 #[ignore = "long: builds Linux 6.12 with gcov"]
 fn coverage_counts_what_the_workload_does() {
@@ -172,8 +173,8 @@ fn a_scheduler_that_counts_no_lines_is_told_so() {
     assert!(error.contains("--sched linux-6.12+gcov"), "{error}");
 }
 
-/// The flavour pgo is the same source compiled otherwise: whatever a workload does, the log is the same, byte for byte, but for the
-/// scheduler's name. What the training never did (a stop of a CPU) is among it.
+/// The flavour pgo is the same source compiled otherwise: whatever a workload does, the log is the same, byte
+/// for byte, but for the scheduler's name. What the training never did (a stop of a CPU) is among it.
 #[test]
 #[ignore = "long: builds Linux 6.12 twice"]
 fn a_profile_guided_kernel_decides_the_same() {

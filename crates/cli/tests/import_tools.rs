@@ -1,4 +1,5 @@
-//! Recordings of other tools, and rt-app's descriptions: told by content, imported, run on the fly, refused with a sentence.
+//! Recordings of other tools, and rt-app's descriptions: told by content, imported, run on the fly, refused
+//! with a sentence.
 
 mod common;
 

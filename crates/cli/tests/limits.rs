@@ -1,5 +1,6 @@
-//! A small file that asks for much: every command that reads a workload refuses it, soon and in little memory, with its place, what it
-//! makes, the limit and what to do. (`schedlab_workload::limits` states them; each is tested at the limit there.)
+//! A small file that asks for much: every command that reads a workload refuses it, soon and in little
+//! memory, with its place, what it makes, the limit and what to do. (`schedlab_workload::limits` states them;
+//! each is tested at the limit there.)
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! A change of the scheduler that was developed in the simulation is built as a real kernel, and does there what it did here.
+//! A change of the scheduler that was developed in the simulation is built as a real kernel, and does there
+//! what it did here.
 
 mod common;
 
@@ -14,7 +15,8 @@ struct Change {
     edit: Vec<Edit>,
 }
 
-/// The script judges: each real kernel agrees with its own simulation in every quantity, and with the other's in no case.
+/// The script judges: each real kernel agrees with its own simulation in every quantity, and with the other's
+/// in no case.
 #[test]
 #[ignore = "long: builds a kernel for x86-64 (some 10 minutes on two cores), boots it and the unchanged one six times each"]
 fn a_changed_kernel_agrees_with_its_simulation_and_not_with_the_unchanged_one() {

@@ -11,7 +11,8 @@ fn rows<'a>(answer: &'a Value, table: &str) -> &'a [Value] {
     found["rows"].as_array().expect("rows")
 }
 
-/// One CPU: EDF serves every set up to U = 1, rate monotonic those that response-time analysis names; nothing is against theory.
+/// One CPU: EDF serves every set up to U = 1, rate monotonic those that response-time analysis names; nothing
+/// is against theory.
 #[test]
 fn schedulability_is_as_theory_says() {
     let study = |threads: &str| {
@@ -69,7 +70,8 @@ fn schedulability_is_as_theory_says() {
     }
 }
 
-/// Every native scheduler says where it is from, what differs and what is not certain; real Linux lists its tunables, each of which can be set.
+/// Every native scheduler says where it is from, what differs and what is not certain; real Linux lists its
+/// tunables, each of which can be set.
 #[test]
 fn schedulers_are_described() {
     let all = json(&["schedulers", "--json"]);
@@ -119,8 +121,9 @@ fn schedulers_are_described() {
     }
 }
 
-/// Native EEVDF and real 6.12, CPU hogs and deadline tasks on one CPU: the same decisions to the end. Of two timers within 1 us real Linux's
-/// clock event device has the second up to 1 us late (`cev_delta2ns()`, kernel/time/clockevents.c): that alone may stand between them.
+/// Native EEVDF and real 6.12, CPU hogs and deadline tasks on one CPU: the same decisions to the end. Of two
+/// timers within 1 us real Linux's clock event device has the second up to 1 us late (`cev_delta2ns()`,
+/// kernel/time/clockevents.c): that alone may stand between them.
 #[test]
 fn native_policies_agree_with_the_kernel() {
     if !has_linux() {
@@ -146,8 +149,9 @@ fn native_policies_agree_with_the_kernel() {
     }
 }
 
-/// Recordings of a desktop and of a compilation, whole, under native EEVDF and real 6.12 on one CPU: with the kernel's own threads and timers as
-/// late as a device makes them in both, every decision of 20 s is the same.
+/// Recordings of a desktop and of a compilation, whole, under native EEVDF and real 6.12 on one CPU: with the
+/// kernel's own threads and timers as late as a device makes them in both, every decision of 20 s is the
+/// same.
 #[test]
 fn recordings_agree_to_the_last_decision() {
     if !has_linux() {
@@ -175,8 +179,8 @@ fn recordings_agree_to_the_last_decision() {
     }
 }
 
-/// Three FIFO tasks whose longest responses theory knows: 2, 8 and 34 ms. A policy without throttling keeps them to the nanosecond, and the
-/// longest one is reached; Linux's fair server makes the same tasks late.
+/// Three FIFO tasks whose longest responses theory knows: 2, 8 and 34 ms. A policy without throttling keeps
+/// them to the nanosecond, and the longest one is reached; Linux's fair server makes the same tasks late.
 #[test]
 fn response_times_stand_beside_their_bounds() {
     let run = |sched: &str| {

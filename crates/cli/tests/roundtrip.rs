@@ -1,11 +1,13 @@
-//! A recording becomes a workload, the workload a run, the run a trace.dat and a Perfetto trace: imported again they give the same
-//! workload.
+//! A recording becomes a workload, the workload a run, the run a trace.dat and a Perfetto trace: imported
+//! again they give the same workload.
 //!
-//! "The same" is: the same tasks, each with the same events in the same order after the same CPU time; the same children, the same
-//! wakers at the same place of the waker's CPU time, the same time until external wakeups. Nothing may be missing: a block whose wakeup
-//! had come already did not sleep, a yield with nobody else to run changed nothing, and the log has notes of them (`schedlab_log::note`).
+//! "The same" is: the same tasks, each with the same events in the same order after the same CPU time; the
+//! same children, the same wakers at the same place of the waker's CPU time, the same time until external
+//! wakeups. Nothing may be missing: a block whose wakeup had come already did not sleep, a yield with nobody
+//! else to run changed nothing, and the log has notes of them (`schedlab_log::note`).
 //!
-//! Times may differ by what the export has shifted: events of one instant that a reader would order by CPU are written 1 ns apart.
+//! Times may differ by what the export has shifted: events of one instant that a reader would order by CPU
+//! are written 1 ns apart.
 
 mod common;
 
@@ -68,8 +70,6 @@ fn lives(workload: &Workload) -> BTreeMap<u32, Vec<Step>> {
                 }
                 EventKind::Yield { .. } => What::Yield,
                 EventKind::Block { .. } => What::Block,
-                // the samples compared here have none
-                EventKind::Object { .. } => panic!("an exported run has no objects"),
                 EventKind::Exit { .. } => What::Exit,
                 EventKind::Object { op, .. } => {
                     panic!("{} comes back as what it did to the schedule", op.name())
@@ -95,8 +95,9 @@ fn lives(workload: &Workload) -> BTreeMap<u32, Vec<Step>> {
     workload.tasks.iter().map(life).collect()
 }
 
-/// Linux sets a CPU's timer no closer than this after the last expiry (`cev_delta2ns`, kernel/time/clockevents.c: at least 1 us): of two timers that
-/// expire within a microsecond on one CPU the second comes late.
+/// Linux sets a CPU's timer no closer than this after the last expiry (`cev_delta2ns`,
+/// kernel/time/clockevents.c: at least 1 us): of two timers that expire within a microsecond on one CPU the
+/// second comes late.
 const TIMER_LATE_NS: u64 = 1_000;
 
 /// Compares two workloads, which are to be the same; times may differ by `shift_ns`.
@@ -249,8 +250,8 @@ fn perfetto_brings_back_the_same_workload() {
     }
 }
 
-/// What no sample has: yields with and without effect, changes of settings. Affinity masks, deadline parameters and what tells FIFO from RR are
-/// behind pointers in real traces; our exports tell them in words.
+/// What no sample has: yields with and without effect, changes of settings. Affinity masks, deadline
+/// parameters and what tells FIFO from RR are behind pointers in real traces; our exports tell them in words.
 #[test]
 fn hand_written_workloads_come_back() {
     let names = ["pingpong", "forktree", "responsebench", "sleepers8", "figure1"];

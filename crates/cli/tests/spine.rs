@@ -12,7 +12,8 @@ fn run(sample: &str, sched: &str, cpus: &str) -> Value {
     json(&["--quiet", "run", &format!("samples/{sample}"), "--sched", sched, "--cpus", cpus, "--json", "-"])
 }
 
-/// Requirement: each task's CPU time in the replay equals the trace's within 0.1 % when the run ends by itself. It is exact.
+/// Requirement: each task's CPU time in the replay equals the trace's within 0.1 % when the run ends by
+/// itself. It is exact.
 fn check_cpu_times(sched: &str) {
     for sample in SAMPLES {
         let trace = schedlab_workload::derive::import_trace(
@@ -49,8 +50,9 @@ fn linux_replays_use_exactly_the_recorded_cpu_time() {
     }
 }
 
-/// CPU 1 of two is down from 1 to 2 s and from 3 s to the end, while two tasks never sleep: it idles then, no work waits for it, and
-/// the log contradicts itself nowhere (Linux traces nothing of what a CPU does on its way down: crates/runner/src/offline.rs).
+/// CPU 1 of two is down from 1 to 2 s and from 3 s to the end, while two tasks never sleep: it idles then, no
+/// work waits for it, and the log contradicts itself nowhere (Linux traces nothing of what a CPU does on its
+/// way down: crates/runner/src/offline.rs).
 #[test]
 fn a_cpu_that_goes_down_is_idle_and_comes_back() {
     if !has_linux() {
@@ -101,7 +103,7 @@ fn a_loop_at_one_instant_is_found_by_its_log() {
         return;
     }
     let toggle = |i: u64| {
-        let (cpu, is_off) = (1 + i % 7, i / 7 % 2 == 0);
+        let (cpu, is_off) = (1 + i % 7, (i / 7).is_multiple_of(2));
         format!("{}ms:cpu{cpu}={}", 10 + 10 * i, if is_off { "off" } else { "on" })
     };
     let toggles: Vec<String> = (0..200).map(toggle).collect();
@@ -260,8 +262,9 @@ fn generated_workloads_run() {
     assert_eq!(number(&result, "idle_ns"), 0);
 }
 
-/// CPU time per task of responsebench on real 6.12 (6.12.117-1~deb12u1 in a guest, crates/guest; 1 CPU, HZ=250, 20 s), in s. The guest's
-/// tasks do not read their CPU clock while they compute; docs/validate.md says what differs if they do.
+/// CPU time per task of responsebench on real 6.12 (6.12.117-1~deb12u1 in a guest, crates/guest; 1 CPU,
+/// HZ=250, 20 s), in s. The guest's tasks do not read their CPU clock while they compute; docs/validate.md
+/// says what differs if they do.
 const REAL_RESPONSEBENCH: [(&str, f64); 5] = [
     ("sleep-5ms", 0.969),
     ("sleep-10ms", 0.937),

@@ -88,7 +88,8 @@ fn a_default_that_is_set_changes_nothing_in_other_versions() {
     a_default_that_is_set_changes_nothing_under("linux-7.2", &OF_EEVDF);
 }
 
-/// With a CPU off from the start the value that is set is in force, too: the kernel scales its defaults when a CPU goes off.
+/// With a CPU off from the start the value that is set is in force, too: the kernel scales its defaults when
+/// a CPU goes off.
 #[test]
 fn a_value_stands_beside_a_cpu_that_is_off() {
     if !has_linux() {

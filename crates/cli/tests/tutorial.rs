@@ -1,7 +1,8 @@
 //! Does every command of docs/tutorial.md do what the page says?
 //!
-//! A block ` ```console ` holds commands behind `$ ` and lines of their output; `...` stands for lines left out, so the others must come in
-//! this order. `status=1` behind the word is the exit status of its commands. ` ```file NAME ` is a file that the reader writes.
+//! A block ` ```console ` holds commands behind `$ ` and lines of their output; `...` stands for lines left
+//! out, so the others must come in this order. `status=1` behind the word is the exit status of its commands.
+//! ` ```file NAME ` is a file that the reader writes.
 
 mod common;
 

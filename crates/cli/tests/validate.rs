@@ -123,9 +123,10 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     }
 }
 
-/// 6.1, three equal hogs and a latency of 12 ms: a slice of a tick, 4 ms less the rounding of 12 ms / 3 (`__calc_delta()`: 3,999,999 ns). A turn that
-/// begins at the instant of a tick is longer at the next one (`check_preempt_tick()`: 4,000,000 > 3,999,999); one that begins 2 us behind
-/// it is not, and goes on for another tick. (6.12 counts on across turns, with deadlines: there it changes nothing.) A thread of the
+/// 6.1, three equal hogs and a latency of 12 ms: a slice of a tick, 4 ms less the rounding of 12 ms / 3
+/// (`__calc_delta()`: 3,999,999 ns). A turn that begins at the instant of a tick is longer at the next one
+/// (`check_preempt_tick()`: 4,000,000 > 3,999,999); one that begins 2 us behind it is not, and goes on for
+/// another tick. (6.12 counts on across turns, with deadlines: there it changes nothing.) A thread of the
 /// kernel may come between two turns; it has two in a hundred at most.
 #[test]
 fn what_lies_between_tick_and_choice_decides_about_turns_of_a_tick() {

@@ -1,4 +1,5 @@
-//! Why did real Linux decide so? The numbers that `--explain` prints obey the kernel's formulas; a debugger changes nothing.
+//! Why did real Linux decide so? The numbers that `--explain` prints obey the kernel's formulas; a debugger
+//! changes nothing.
 
 mod common;
 

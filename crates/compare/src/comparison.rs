@@ -40,8 +40,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// The difference in parts of the baseline: infinite if that is zero and there is a difference. No metric is negative, so nothing
-    /// can fall by more than all: the interval ends there.
+    /// The difference in parts of the baseline: infinite if that is zero and there is a difference. No metric
+    /// is negative, so nothing can fall by more than all: the interval ends there.
     pub fn relative(&self) -> Interval {
         let base = self.base.mean;
         let over = |x: f64| if x == 0.0 { 0.0 } else { (x / base).max(-1.0) };
@@ -59,7 +59,8 @@ impl Change {
 pub struct Comparison {
     /// Which: an index into the ensemble's contenders.
     pub contender: usize,
-    /// Metrics of all tasks together: what changed, most first; then what is negligible; then what is not shown, in the metrics' order.
+    /// Metrics of all tasks together: what changed, most first; then what is negligible; then what is not
+    /// shown, in the metrics' order.
     pub changes: Vec<Change>,
     /// Metrics of subjects, ranked likewise.
     pub subjects: Vec<Change>,

@@ -19,7 +19,8 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Runs everything; `done` hears how many runs are finished. Warnings do not end a run: they are in its [`Measures`].
+    /// Runs everything; `done` hears how many runs are finished. Warnings do not end a run: they are in its
+    /// [`Measures`].
     ///
     /// # Errors
     /// Workers cannot be started.

@@ -41,7 +41,8 @@ pub struct Metric {
     pub unit: Unit,
     /// Which way is better.
     pub better: Better,
-    /// The smallest difference that means anything. Kernel code takes no simulated time, so a microsecond of latency does not.
+    /// The smallest difference that means anything. Kernel code takes no simulated time, so a microsecond of
+    /// latency does not.
     pub grain: f64,
     /// Whether single tasks have it too.
     pub per_task: bool,

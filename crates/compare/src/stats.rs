@@ -1,7 +1,8 @@
-//! Is it a difference, and how large? Paired intervals by Student's t, and Holm's correction for asking many questions at once.
+//! Is it a difference, and how large? Paired intervals by Student's t, and Holm's correction for asking many
+//! questions at once.
 //!
-//! Every seed gives one run under each scheduler, on the same perturbed workload: a pair. What is estimated is the mean difference
-//! within pairs, so that what the seeds do to both cancels out.
+//! Every seed gives one run under each scheduler, on the same perturbed workload: a pair. What is estimated
+//! is the mean difference within pairs, so that what the seeds do to both cancels out.
 //!
 //! ```
 //! use schedlab_compare::stats::paired;
@@ -68,7 +69,8 @@ pub fn paired(a: &[f64], b: &[f64], confidence: f64) -> Interval {
     mean(&differences, confidence)
 }
 
-/// Holm's step-down correction (1979): the chance that any of the corrected values falls below x without a true difference is at most x.
+/// Holm's step-down correction (1979): the chance that any of the corrected values falls below x without a
+/// true difference is at most x.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
@@ -120,7 +122,8 @@ mod tests {
         assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
     }
 
-    /// Of 2,000 intervals at 95 % from noise without a difference, about 1,900 hold zero: binomial, standard deviation 9.7; five of them.
+    /// Of 2,000 intervals at 95 % from noise without a difference, about 1,900 hold zero: binomial, standard
+    /// deviation 9.7; five of them.
     #[test]
     fn intervals_cover_as_often_as_they_say() {
         let mut random = Random::new(5);

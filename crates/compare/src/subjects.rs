@@ -1,4 +1,5 @@
-//! Whose numbers are compared, besides those of all tasks together? Tasks of one name and nice value, and single tasks if there are few.
+//! Whose numbers are compared, besides those of all tasks together? Tasks of one name and nice value, and
+//! single tasks if there are few.
 
 use schedlab_instruments::jobs::{Jobs, TaskJobs};
 use schedlab_instruments::{Distribution, FairShare, Summary, TaskStats};

@@ -1,4 +1,5 @@
-//! Ensembles whose outcome is known: differences by formula, none where there is none, the same whatever the number of workers.
+//! Ensembles whose outcome is known: differences by formula, none where there is none, the same whatever the
+//! number of workers.
 
 use schedlab_compare::metric::find;
 use schedlab_compare::show::Tasks;
@@ -116,8 +117,8 @@ fn nothing_differs_from_itself() {
     }
 }
 
-/// The same scheduler with other seeds on each side: noise, of which at most 5 % of the comparisons may make a difference. Of 30, more
-/// than 5 have a probability of 0.3 % if it is exactly 5 %.
+/// The same scheduler with other seeds on each side: noise, of which at most 5 % of the comparisons may make
+/// a difference. Of 30, more than 5 have a probability of 0.3 % if it is exactly 5 %.
 #[test]
 fn noise_is_no_difference() {
     let workload = sleepers(5);

@@ -34,8 +34,8 @@ impl Call {
     }
 }
 
-/// The calls, with their arguments, that lead from the old policy, nice value and real-time priority to the new ones; `who` is the number
-/// of the task, 0 for the caller itself.
+/// The calls, with their arguments, that lead from the old policy, nice value and real-time priority to the
+/// new ones; `who` is the number of the task, 0 for the caller itself.
 pub fn calls_for(
     old: (u8, i8, u8),
     new: (u8, i8, u8),

@@ -1,9 +1,10 @@
 //! In which order will a reader see events of one instant?
 //!
-//! In simulated time many things happen in the same nanosecond, in an order that matters: woken by CPU 3, then running on CPU 1. Viewers
-//! and importers keep the events of each CPU in order, but order equal times of different CPUs by the CPU's number. Where that would turn
-//! the order of two events of one task around, the later one is written 1 ns later. How often, and by how much at most, is counted;
-//! the log itself is not touched.
+//! In simulated time many things happen in the same nanosecond, in an order that matters: woken by CPU 3,
+//! then running on CPU 1. Viewers and importers keep the events of each CPU in order, but order equal times
+//! of different CPUs by the CPU's number. Where that would turn the order of two events of one task around,
+//! the later one is written 1 ns later. How often, and by how much at most, is counted; the log itself is not
+//! touched.
 //!
 //! ```text
 //! log          5000 ns cpu3 waking t7            written   5000 ns cpu3 waking t7
@@ -37,8 +38,8 @@ impl Order {
         Order { tasks: vec![(0, 0); nr_tasks], cpus: vec![0; nr_cpus], shifts: Shifts::default() }
     }
 
-    /// When an event on `cpu` that changes the state of these tasks is written: not before the CPU's last event, and after each
-    /// task's last event even if equal times are ordered by CPU.
+    /// When an event on `cpu` that changes the state of these tasks is written: not before the CPU's last
+    /// event, and after each task's last event even if equal times are ordered by CPU.
     #[inline]
     pub fn written_ns(&mut self, time_ns: u64, cpu: u32, rows: [Option<u32>; 2]) -> u64 {
         let mut at = time_ns.max(self.cpus[cpu as usize]);
@@ -58,8 +59,8 @@ impl Order {
     }
 }
 
-/// The line of text for a note of the machine's, and the row besides its task whose order matters; `wakee` is the row and number of the
-/// note's other task. `None` for other notes.
+/// The line of text for a note of the machine's, and the row besides its task whose order matters; `wakee` is
+/// the row and number of the note's other task. `None` for other notes.
 pub fn marker(record: &Record, wakee: Option<(u32, Pid)>) -> Option<(Marker, Option<u32>)> {
     match record.arg {
         note::EARLY => {
@@ -93,8 +94,8 @@ pub fn birth_words(child: &LogTask, parent: &LogTask) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// Thread ids of the tasks, then of the kernel's threads: as in the log where that is possible (not 0, which is idle; below 2^31; not
-/// twice; 2 only for kthreadd, the kernel threads' parent), else a fresh number.
+/// Thread ids of the tasks, then of the kernel's threads: as in the log where that is possible (not 0, which
+/// is idle; below 2^31; not twice; 2 only for kthreadd, the kernel threads' parent), else a fresh number.
 pub fn thread_ids(header: &schedlab_log::LogHeader) -> Vec<u32> {
     let tasks = header.tasks.iter().map(|task| (task.pid, &task.name));
     let threads = header.kernel_threads.iter().map(|thread| (thread.pid, &thread.name));

@@ -133,7 +133,8 @@ impl ProgramLog {
         seen.iter().map(|pid| KernelThread { pid: *pid, name: name(pid) }).collect()
     }
 
-    /// Time from the first marker to the end: the duration asked for, or the last thing that a task of the workload did.
+    /// Time from the first marker to the end: the duration asked for, or the last thing that a task of the
+    /// workload did.
     fn duration_ns(&self) -> Option<u64> {
         let span = self.end_ns? - self.start_ns?;
         if span >= self.wanted.as_ns() {
@@ -280,8 +281,8 @@ fn prev_state_of(state: TaskState, yielded: bool) -> PrevState {
     }
 }
 
-/// On each CPU all tasks but the workload's become one, which is always ready to run: where they come from and go to, on CPUs
-/// that are not part of the log, does not matter.
+/// On each CPU all tasks but the workload's become one, which is always ready to run: where they come from
+/// and go to, on CPUs that are not part of the log, does not matter.
 pub fn without_strangers(records: Vec<Record>) -> Vec<Record> {
     let mut kept = Vec::with_capacity(records.len());
     for mut record in records {
@@ -309,8 +310,9 @@ pub fn without_strangers(records: Vec<Record>) -> Vec<Record> {
     kept
 }
 
-/// On some hosts threads hide from tracing: a switch from one of them to a task of ours is missing, and the task stops without having
-/// begun. It began at the CPU's last switch, or when it was woken if that was later. How many were put in.
+/// On some hosts threads hide from tracing: a switch from one of them to a task of ours is missing, and the
+/// task stops without having begun. It began at the CPU's last switch, or when it was woken if that was
+/// later. How many were put in.
 pub fn with_hidden_switches(records: Vec<Record>) -> (Vec<Record>, u64) {
     let mut on_cpu: BTreeMap<u16, (TaskId, u64)> = BTreeMap::new();
     let mut ready_ns: BTreeMap<TaskId, u64> = BTreeMap::new();

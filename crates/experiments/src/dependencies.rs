@@ -1,7 +1,9 @@
-//! What does it do to replayed latencies whether a wakeup depends on the task that caused it, or comes at the recorded time?
+//! What does it do to replayed latencies whether a wakeup depends on the task that caused it, or comes at the
+//! recorded time?
 //!
-//! A recording's dependent wakeups are looked at one by one: when the sleeper blocked, when its cause came, when it went on. In the
-//! recording itself, in a replay that honours the dependencies, and in one that does not, on the same and on other numbers of CPUs:
+//! A recording's dependent wakeups are looked at one by one: when the sleeper blocked, when its cause came,
+//! when it went on. In the recording itself, in a replay that honours the dependencies, and in one that does
+//! not, on the same and on other numbers of CPUs:
 //!
 //! ```text
 //!            response: from the block until the sleeper runs again          latency: from the cause until it runs
@@ -9,8 +11,9 @@
 //!   server        run ......... answer (cause)
 //! ```
 //!
-//! Where the recording shows 2 CPUs and the replay has 1, the answer takes longer, because the server has to wait for the client's CPU.
-//! With its wakeup at the recorded time the client does not notice: it goes on before its answer is there.
+//! Where the recording shows 2 CPUs and the replay has 1, the answer takes longer, because the server has to
+//! wait for the client's CPU. With its wakeup at the recorded time the client does not notice: it goes on
+//! before its answer is there.
 
 use schedlab_instruments::Link;
 use schedlab_report::table::{Column, Table};
@@ -30,9 +33,10 @@ pub struct Recorded {
     pub end_ns: u64,
 }
 
-/// The links of a workload as its own trace shows them: when each sleeper blocked, was woken, and ran. They are found by the time that
-/// the workload says the sleep took. Left out are those of tasks whose number was used twice, and those whose block or run is not
-/// in the trace (events were lost, or a task is hidden from it).
+/// The links of a workload as its own trace shows them: when each sleeper blocked, was woken, and ran. They
+/// are found by the time that the workload says the sleep took. Left out are those of tasks whose number was
+/// used twice, and those whose block or run is not in the trace (events were lost, or a task is hidden from
+/// it).
 ///
 /// # Errors
 /// [`TraceError`] if the trace cannot be read.
@@ -153,7 +157,8 @@ pub struct Figures {
     pub latency_us: [f64; 3],
 }
 
-/// The figures of links between tasks of the workload that are no kernel threads (those would be the kernel's own work).
+/// The figures of links between tasks of the workload that are no kernel threads (those would be the kernel's
+/// own work).
 pub fn figures(workload: &Workload, links: &[Link]) -> Figures {
     let of_users =
         |link: &&Link| !workload.task(link.sleeper).kernel_thread && !workload.task(link.waker).kernel_thread;
@@ -228,7 +233,8 @@ mod tests {
         assert_eq!(percentiles(std::iter::empty()), [0.0; 3]);
     }
 
-    /// What the trace shows link by link is what the workload keeps of it: the recorded sleep is from the block to the cause.
+    /// What the trace shows link by link is what the workload keeps of it: the recorded sleep is from the
+    /// block to the cause.
     #[test]
     fn links_of_a_recording_are_the_workloads() {
         use schedlab_workload::derive::{DeriveOptions, import_trace};

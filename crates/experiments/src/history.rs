@@ -1,7 +1,8 @@
 //! Do the native models of old schedulers give the numbers that papers print of the originals?
 //!
-//! One table, a row per number: what was published, what the model gives, and whether that agrees. WARP's figures 7 to 10 were drawn without
-//! numbers; of them the text's statements are checked. Harmony's numbers are of real kernels on four cores.
+//! One table, a row per number: what was published, what the model gives, and whether that agrees. WARP's
+//! figures 7 to 10 were drawn without numbers; of them the text's statements are checked. Harmony's numbers
+//! are of real kernels on four cores.
 //!
 //! ```text
 //! figure 8   linux-2.4  slice at nice -20   published 110 ms   here 110 ms   agrees
@@ -75,8 +76,9 @@ impl Rows {
     }
 }
 
-/// The most frequent length of an uninterrupted run of a hog, in ms. Its rival has the best priority (the worst, if it has that itself):
-/// equals would have two slices in a row under goodness, the last of an epoch and the first of the next.
+/// The most frequent length of an uninterrupted run of a hog, in ms. Its rival has the best priority (the
+/// worst, if it has that itself): equals would have two slices in a row under goodness, the last of an epoch
+/// and the first of the next.
 pub(crate) fn usual_run_ms(sched: &str, nice: i32) -> Result<u64, PolicyError> {
     let hog = |nice| TaskSpec::nice(nice, &[Step::Run(60_000)]);
     let rival = if nice == -20 { 19 } else { -20 };

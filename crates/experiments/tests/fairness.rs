@@ -20,9 +20,9 @@ fn means(study: &Study, sched: &str) -> (f64, f64) {
     ranges.fold((f64::MAX, f64::MIN), |so_far, range| (so_far.0.min(range.0), so_far.1.max(range.1)))
 }
 
-/// 100 combinations per point, N from 4 to 128, as measured independently when the algorithms were restored. Another way to scale
-/// shares and another seed: the tolerance is 12 % for the wide ranges (standard error of a mean of 100 with a spread of about
-/// half its size: 5 %), 0.15 tu for the narrow ones.
+/// 100 combinations per point, N from 4 to 128, as measured independently when the algorithms were restored.
+/// Another way to scale shares and another seed: the tolerance is 12 % for the wide ranges (standard error of
+/// a mean of 100 with a spread of about half its size: 5 %), 0.15 tu for the narrow ones.
 #[test]
 fn measured_ranges_are_found_again() {
     let names = ["wrr", "wfq", "stride", "vtrr", "sfq", "wf2q", "eevdf-1995"];
@@ -55,8 +55,9 @@ fn measured_ranges_are_found_again() {
     }
 }
 
-/// SFQ is WFQ's mirror: over the same random shares the worst case of one is that of the other with the sign changed. (Ties are
-/// broken differently; the worst cases are those of a few large shares among many small, where ties do not matter.)
+/// SFQ is WFQ's mirror: over the same random shares the worst case of one is that of the other with the sign
+/// changed. (Ties are broken differently; the worst cases are those of a few large shares among many small,
+/// where ties do not matter.)
 #[test]
 fn sfq_mirrors_wfq() {
     let study = study(&config(&["wfq", "sfq"], &[1024], &[8, 32, 128], 100)).unwrap();

@@ -1,4 +1,5 @@
-//! Run scenarios on a kernel object by hand: `cargo run --release -p schedlab-features --example object -- linux.so 6.12 [NAME...]`.
+//! Run scenarios on a kernel object by hand: `cargo run --release -p schedlab-features --example object --
+//! linux.so 6.12 [NAME...]`.
 
 use schedlab_features::{Bench, Cell, all};
 use schedlab_runner::LinuxObject;

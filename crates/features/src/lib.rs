@@ -1,13 +1,15 @@
 //! Which of its features does a kernel show in the laboratory?
 //!
-//! Each [`Feature`] is a scenario of a few tasks whose outcome follows from a formula of the kernel, run on a given kernel object:
+//! Each [`Feature`] is a scenario of a few tasks whose outcome follows from a formula of the kernel, run on a
+//! given kernel object:
 //!
 //! ```text
 //! nice    1 CPU, hogs of nice 0, 5, -5, 10       shares 1024 : 335 : 3121 : 110 (sched_prio_to_weight)
 //! found   22.31 7.30 67.99 2.40 %                expected 22.31 7.30 67.99 2.40 %        works
 //! ```
 //!
-//! [`all`] lists them; [`Bench::run`] runs one; [`table`] lays versions beside each other. `schedlab linux check --all` prints it.
+//! [`all`] lists them; [`Bench::run`] runs one; [`table`] lays versions beside each other. `schedlab linux
+//! check --all` prints it.
 
 mod bench;
 mod scenarios;
@@ -32,7 +34,8 @@ pub struct Feature {
     pub what: &'static str,
     /// The first version that has it, as `(6, 12)`.
     pub since: (u32, u32),
-    /// A flavour that has it where the plain configuration has not, and the first version whose plain configuration has it.
+    /// A flavour that has it where the plain configuration has not, and the first version whose plain
+    /// configuration has it.
     pub flavour: Option<(&'static str, (u32, u32))>,
     /// Most CPUs of the kernel that it needs: 64 or 1024.
     pub nr_cpus: u32,

@@ -1,4 +1,5 @@
-//! Every scenario on real kernels. 6.12 and 6.1 in every test run; the other versions and the large builds in the long one.
+//! Every scenario on real kernels. 6.12 and 6.1 in every test run; the other versions and the large builds in
+//! the long one.
 
 use schedlab_features::{Bench, Cell, all};
 use schedlab_linux::build::{self, BuildOptions};

@@ -1,4 +1,5 @@
-//! Where are kernels, initial file systems and finished runs kept? Under one directory, each by a name that says what is in it.
+//! Where are kernels, initial file systems and finished runs kept? Under one directory, each by a name that
+//! says what is in it.
 
 use crate::GuestError;
 use sha2::{Digest, Sha256};

@@ -1,9 +1,10 @@
 //! Which QEMU? The system's, unless the guest has several CPUs and the system's gives them unfair turns.
 //!
-//! All CPUs of a guest share one host thread under icount. Before QEMU 8.1 one CPU used up the whole time until the next timer,
-//! and the others got none of it; since then each gets its part (`icount_percpu_budget`). On Debian 12, whose own is 7.2, a newer
-//! one is taken from its backports: downloaded by apt with lists of its own, unpacked in the cache, not installed; the libraries
-//! are those of the installed QEMU.
+//! All CPUs of a guest share one host thread under icount. Before QEMU 8.1 one CPU used up the whole time
+//! until the next timer, and the others got none of it; since then each gets its part
+//! (`icount_percpu_budget`). On Debian 12, whose own is 7.2, a newer one is taken from its backports:
+//! downloaded by apt with lists of its own, unpacked in the cache, not installed; the libraries are those of
+//! the installed QEMU.
 //!
 //! ```text
 //!   SCHEDLAB_QEMU, if set | the system's, if new enough or 1 CPU | cache/qemu-10.0.2..., else fetched

@@ -18,7 +18,8 @@ const BUFFER_KIB: u32 = 32 * 1024;
 /// Runs `workload` on the first CPUs of this machine. Needs root: tracing, real-time tasks, chosen pids.
 ///
 /// # Errors
-/// See [`GuestError`]: control groups and settings are refused (they would change the machine), and what the host refuses.
+/// See [`GuestError`]: control groups and settings are refused (they would change the machine), and what the
+/// host refuses.
 pub fn run_on_host(workload: &Workload, options: &Options) -> Result<GuestRun, GuestError> {
     options.check()?;
     let refuse = |what: &str, value: String, expected: &str| {

@@ -1,5 +1,5 @@
-//! What does the guest find in its file system? `/init` (our static program), `/program`, `/events`, `/settings`: a cpio archive
-//! ("newc") without times or owners, so that the same input gives the same bytes.
+//! What does the guest find in its file system? `/init` (our static program), `/program`, `/events`,
+//! `/settings`: a cpio archive ("newc") without times or owners, so that the same input gives the same bytes.
 
 use crate::{GuestError, cache, kernel};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Which kernel does the guest boot, and where does it come from? Debian's cloud kernels, as packages that are taken apart in
-//! the cache; nothing is installed.
+//! Which kernel does the guest boot, and where does it come from? Debian's cloud kernels, as packages that
+//! are taken apart in the cache; nothing is installed.
 //!
 //! ```text
 //! "6.12" -> linux-image-6.12-cloud-amd64 depends on linux-image-6.12.117+deb12-cloud-amd64 (6.12.117-1~deb12u1)
@@ -46,11 +46,12 @@ const HEAD_BYTES: u64 = 64 * 1024;
 pub const SERIES: [&str; 2] = ["6.1", "6.12"];
 
 impl GuestKernel {
-    /// The kernel of this name: a series (`6.12`) or a path. A package is downloaded if the cache has none of the series.
+    /// The kernel of this name: a series (`6.12`) or a path. A package is downloaded if the cache has none of
+    /// the series.
     ///
     /// # Errors
-    /// [`GuestError::Kernel`] for a name that is neither, [`GuestError::Missing`] without apt, [`GuestError::Command`] if the
-    /// download fails.
+    /// [`GuestError::Kernel`] for a name that is neither, [`GuestError::Missing`] without apt,
+    /// [`GuestError::Command`] if the download fails.
     pub fn find(name: &str) -> Result<GuestKernel, GuestError> {
         if name.contains('/') || Path::new(name).is_file() {
             return GuestKernel::from_file(Path::new(name));
@@ -75,7 +76,8 @@ impl GuestKernel {
         [parts.next(), parts.next()].map(Option::unwrap_or_default).join(".")
     }
 
-    /// An image of one's own (`arch/x86/boot/bzImage` of a build). A `config-X` beside `vmlinuz-X` (or `.config`, `config`) tells HZ.
+    /// An image of one's own (`arch/x86/boot/bzImage` of a build). A `config-X` beside `vmlinuz-X` (or
+    /// `.config`, `config`) tells HZ.
     ///
     /// # Errors
     /// [`GuestError::Kernel`] if there is no such file, or it is no such image.
@@ -104,8 +106,9 @@ impl GuestKernel {
     }
 }
 
-/// The release that a bzImage says it is, `6.12.117`; `None`: it is none. Its header has "HdrS" at byte 0x202, and at 0x20e where its
-/// version's text is, less 0x200 (the kernel's Documentation/arch/x86/boot.rst).
+/// The release that a bzImage says it is, `6.12.117`; `None`: it is none. Its header has "HdrS" at byte
+/// 0x202, and at 0x20e where its version's text is, less 0x200 (the kernel's
+/// Documentation/arch/x86/boot.rst).
 fn release_in(image: &Path) -> Result<Option<String>, GuestError> {
     let io = || GuestError::io("read", image);
     let mut head = Vec::new();

@@ -1,5 +1,6 @@
-//! What does real Linux do with this workload? Boots a distributor's kernel in QEMU, runs the workload as real processes that
-//! spend real CPU time and real sleeps, records the kernel's own trace, and gives it as a schedule log.
+//! What does real Linux do with this workload? Boots a distributor's kernel in QEMU, runs the workload as
+//! real processes that spend real CPU time and real sleeps, records the kernel's own trace, and gives it as a
+//! schedule log.
 //!
 //! ```text
 //!   Workload ──Program──> /program in an initramfs ─┐
@@ -8,10 +9,10 @@
 //!   schedule log <──convert── trace.dat <── ring-buffer pages, format texts <──────────────────────────────┘
 //! ```
 //!
-//! With `-icount` the guest's only clock counts its instructions: a run is a function of kernel, QEMU, workload and options, to
-//! the byte, on any host. The price: the clock is not physical. How long kernel code takes (2 ns an instruction, all virtual
-//! CPUs sharing one instruction clock) is made up, so that latencies below a tick mean nothing; what is decided by the
-//! scheduler on ticks, timers and CPU time is real.
+//! With `-icount` the guest's only clock counts its instructions: a run is a function of kernel, QEMU,
+//! workload and options, to the byte, on any host. The price: the clock is not physical. How long kernel code
+//! takes (2 ns an instruction, all virtual CPUs sharing one instruction clock) is made up, so that latencies
+//! below a tick mean nothing; what is decided by the scheduler on ticks, timers and CPU time is real.
 //!
 //! ```no_run
 //! use schedlab_guest::{GuestKernel, Options, run, workloads};
@@ -78,12 +79,14 @@ pub struct GuestReport {
     pub asked: Asked,
     /// Per task, the kernel's own account (`/proc/PID/schedstat`); `None` for a task that never came to be.
     pub schedstat: Vec<Option<Schedstat>>,
-    /// Per task, instructions of computing (those of the kernel and of system calls are not in it). With one CPU they take
-    /// `2^shift` ns each; with several busy ones more, since the CPUs share one instruction clock.
+    /// Per task, instructions of computing (those of the kernel and of system calls are not in it). With one
+    /// CPU they take `2^shift` ns each; with several busy ones more, since the CPUs share one instruction
+    /// clock.
     pub instructions: Vec<u64>,
     /// What was left out or bent, and what the kernel refused: reason -> how often.
     pub dropped: BTreeMap<String, u64>,
-    /// How many operations the kernel refused; which and why is among `dropped`. With any, it was another workload that ran.
+    /// How many operations the kernel refused; which and why is among `dropped`. With any, it was another
+    /// workload that ran.
     pub nr_refused: u32,
     /// Virtual time from power-on to time 0 of the workload, by the trace's clock.
     pub boot_ns: u64,

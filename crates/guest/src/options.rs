@@ -13,17 +13,19 @@ pub struct Options {
     pub cpus: u32,
     /// Ends the run after this much of the guest's time; it ends earlier when every task has done all.
     pub duration: Span,
-    /// Moves time 0 within the tick (and all longer periods of the kernel), in place of the noise that a deterministic guest
-    /// does not have: vary it for statistics. Below 100 ms.
+    /// Moves time 0 within the tick (and all longer periods of the kernel), in place of the noise that a
+    /// deterministic guest does not have: vary it for statistics. Below 100 ms.
     pub phase: Span,
-    /// Timer slack of the tasks. 1 ns (the default) makes sleeps as exact as the workload states them; programs that state
-    /// nothing have 50 us. Real-time tasks have none.
+    /// Timer slack of the tasks. 1 ns (the default) makes sleeps as exact as the workload states them;
+    /// programs that state nothing have 50 us. Real-time tasks have none.
     pub timer_slack: Span,
-    /// Tasks measure their computing by asking the kernel for their CPU time without end, instead of by the TSC. Each question
-    /// makes the kernel account for the task (`update_curr()`), which under EEVDF can end a slice between two ticks.
+    /// Tasks measure their computing by asking the kernel for their CPU time without end, instead of by the
+    /// TSC. Each question makes the kernel account for the task (`update_curr()`), which under EEVDF can end
+    /// a slice between two ticks.
     pub poll_clock: bool,
-    /// Virtual time in which every virtual CPU gets its turn on the host; 0 = until the next timer is due, which may be a tick.
-    /// An interrupt can come late by this much. Ignored with 1 CPU. Shorter is truer and slower.
+    /// Virtual time in which every virtual CPU gets its turn on the host; 0 = until the next timer is due,
+    /// which may be a tick. An interrupt can come late by this much. Ignored with 1 CPU. Shorter is truer and
+    /// slower.
     pub interleave: Span,
     /// Run on the host's CPU by KVM instead of counting instructions: times are physical, nothing is deterministic, and
     /// nothing is cached. Phase and shift mean nothing then.

@@ -1,7 +1,8 @@
 //! How does a workload get into the guest? As a flat file of fixed-size rows that the guest's program maps and follows.
 //!
-//! It is the [`Program`] that the machine executes too: real Linux in the guest and the simulation get the same steps, with the
-//! same tokens for dependent wakeups. The rows are the C structures of `init/init.c`, little-endian, without gaps of their own.
+//! It is the [`Program`] that the machine executes too: real Linux in the guest and the simulation get the
+//! same steps, with the same tokens for dependent wakeups. The rows are the C structures of `init/init.c`,
+//! little-endian, without gaps of their own.
 
 use crate::{GuestError, Options};
 use schedlab_machine::kernel::{Change, SpawnState};

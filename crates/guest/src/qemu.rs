@@ -1,9 +1,10 @@
-//! How is the guest booted so that it does the same again? QEMU counts instructions for a clock, sees no time, network or disk
-//! of the host, and says everything through one port.
+//! How is the guest booted so that it does the same again? QEMU counts instructions for a clock, sees no
+//! time, network or disk of the host, and says everything through one port.
 //!
-//! The traps behind the options: with several CPUs, 6.1 hangs at bring-up under icount, so that the guest's program brings
-//! them up; tracing is on from boot (started later, it patches code at a time that varies); the kernel leaves the HPET alone,
-//! which bounds the turns of the CPUs (see `interleave()` in `init.c`); the delay loop's calibration, seconds per CPU, is spared.
+//! The traps behind the options: with several CPUs, 6.1 hangs at bring-up under icount, so that the guest's
+//! program brings them up; tracing is on from boot (started later, it patches code at a time that varies);
+//! the kernel leaves the HPET alone, which bounds the turns of the CPUs (see `interleave()` in `init.c`); the
+//! delay loop's calibration, seconds per CPU, is spared.
 
 use crate::emulator::{Emulator, QEMU};
 use crate::{GuestError, GuestKernel, Options, Progress, cache, initramfs, program};
@@ -66,8 +67,8 @@ impl Contents {
     }
 }
 
-/// What this version of schedlab asks of a guest, whatever kernel, QEMU and compiler there are. Runs that were asked the same are
-/// comparable; what is kept of a run (`schedlab validate`) says what was asked.
+/// What this version of schedlab asks of a guest, whatever kernel, QEMU and compiler there are. Runs that
+/// were asked the same are comparable; what is kept of a run (`schedlab validate`) says what was asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Asked {
     /// Names the guest's own program, by its source.

@@ -1,5 +1,5 @@
-//! Which workloads is truth measured with? Small ones whose right outcome is known or published, each in the workload model, so
-//! that guest and simulation run the same.
+//! Which workloads is truth measured with? Small ones whose right outcome is known or published, each in the
+//! workload model, so that guest and simulation run the same.
 
 use crate::GuestError;
 use schedlab_units::{DeadlineParams, Span, TaskId};
@@ -49,8 +49,9 @@ pub fn periodic_rt(horizon: Span) -> Workload {
     finished(builder)
 }
 
-/// Two DEADLINE tasks (30 of 100 ms, 10 of 50 ms) that want more than their runtime, over two nice-0 hogs. The second comes 5 ms
-/// after the first: were both periods to begin at one instant, microseconds of kernel code would decide whose timer is first.
+/// Two DEADLINE tasks (30 of 100 ms, 10 of 50 ms) that want more than their runtime, over two nice-0 hogs.
+/// The second comes 5 ms after the first: were both periods to begin at one instant, microseconds of kernel
+/// code would decide whose timer is first.
 pub fn deadline_set() -> Workload {
     let mut builder = builder();
     for (runtime_ms, period_ms, start) in [(30, 100, Span::ZERO), (10, 50, Span::from_ms(5))] {
@@ -64,8 +65,8 @@ pub fn deadline_set() -> Workload {
     finished(builder)
 }
 
-/// A tree of groups: /a (weight 200) with /a/x (100) and /a/y (300), /b (weight 100, at most 20 ms in 100); two hogs in each
-/// leaf. On one CPU /b is capped at 20 %, /a gets 80 %: x 20 %, y 60 %.
+/// A tree of groups: /a (weight 200) with /a/x (100) and /a/y (300), /b (weight 100, at most 20 ms in 100);
+/// two hogs in each leaf. On one CPU /b is capped at 20 %, /a gets 80 %: x 20 %, y 60 %.
 pub fn cgroup_tree() -> Workload {
     let mut builder = builder();
     let max = CpuMax { quota: Span::from_ms(20), period: Span::from_ms(100) };
@@ -96,7 +97,8 @@ pub fn yielders(tasks: u32, rounds: u32) -> Workload {
     finished(builder)
 }
 
-/// Work of a turn where the length does not matter: no part or multiple of a tick, so that turns do not fall into step with ticks.
+/// Work of a turn where the length does not matter: no part or multiple of a tick, so that turns do not fall
+/// into step with ticks.
 const TURN: Span = Span::from_us(1_300);
 
 /// `pairs` of tasks that wake each other in turn through a futex, 1.3 ms of work a turn, beside one nice-0 hog.

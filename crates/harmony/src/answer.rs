@@ -124,7 +124,7 @@ fn rounded(value: f64) -> f64 {
 pub fn plain(value: f64) -> String {
     match value.abs() {
         _ if !value.is_finite() => "unknown".into(),
-        zero if zero == 0.0 => "0".into(),
+        0.0 => "0".into(),
         large if large >= 100.0 => format!("{value:.0}"),
         middle if middle >= 1.0 => trimmed(format!("{value:.2}")),
         _ => trimmed(format!("{value:.4}")),

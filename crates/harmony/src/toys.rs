@@ -254,16 +254,13 @@ pub fn drawn(seed: u64, count: u64) -> Vec<Case> {
         let has_caches = random.below(4) == 0;
         let amount = *random.pick(&["one", "half-of-queue", "pairwise", "poly"]);
         let cap = if amount != "one" && random.below(2) == 0 { 2 + random.below(7) } else { 0 };
-        let made = Made {
-            newidle: random.below(2) == 0,
-            busy: 10 + random.below(491),
-            idle: if random.below(2) == 0 { 10 + random.below(491) } else { 0 },
-            amount,
-            cap,
-            threshold: 2 + random.below(5),
-            scope: if has_caches { *random.pick(&["all", "near", "wall", "far"]) } else { "all" },
-            ..PLAIN
-        };
+        let newidle = random.below(2) == 0;
+        let busy = 10 + random.below(491);
+        let idle = if random.below(2) == 0 { 10 + random.below(491) } else { 0 };
+        let threshold = 2 + random.below(5);
+        let drawn: Option<&str> = has_caches.then(|| *random.pick(&["all", "near", "wall", "far"]));
+        let scope = drawn.unwrap_or("all");
+        let made = Made { newidle, busy, idle, amount, cap, threshold, scope, ..PLAIN };
         made.case(has_caches)
     };
     (0..count).map(one).collect()

@@ -5,8 +5,9 @@
 //! bpf      programs write into rings, readers make pages of them      about half the cost per event; see mod bpf
 //! ```
 //!
-//! An event for which no program can be used (a kernel that lets none be put on a function, for system calls) is left to ftrace, and
-//! what both have recorded of a CPU is merged by time. Both leave the same: an unnamed file of pages per CPU, as trace.dat holds them, and counts.
+//! An event for which no program can be used (a kernel that lets none be put on a function, for system calls)
+//! is left to ftrace, and what both have recorded of a CPU is merged by time. Both leave the same: an unnamed
+//! file of pages per CPU, as trace.dat holds them, and counts.
 
 use std::os::fd::RawFd;
 use std::path::Path;

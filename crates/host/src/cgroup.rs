@@ -9,8 +9,8 @@
 //! | cpu_max | cpu.max, "max 100000" or "QUOTA PERIOD" in us | cpu.cfs_quota_us (-1 is max), cpu.cfs_period_us |
 //! | cpuset | cpuset.cpus.effective | cpuset.effective_cpus or cpuset.cpus |
 //!
-//! A task's row has its own group's values only. Those of the groups above it, which as a rule have no tasks of their own,
-//! stand in a second table, a row per group, `NAME.cgroup.csv` ([`GroupTable`]):
+//! A task's row has its own group's values only. Those of the groups above it, which as a rule have no tasks
+//! of their own, stand in a second table, a row per group, `NAME.cgroup.csv` ([`GroupTable`]):
 //!
 //! ```text
 //! path,cpu_weight,cpu_max,cpuset

@@ -11,8 +11,9 @@
 //!
 //! A second of a busy two-CPU host is some 10,000 events, 400 KB of pages, about 60 KB of compressed file.
 //!
-//! [`record::record`] does all of it; the parts are public for those who need one: [`snapshot::Snapshot`] for the table,
-//! [`tracefs::Tracefs`] for a private instance, [`anonymise`] to make a recording fit to be given away.
+//! [`record::record`] does all of it; the parts are public for those who need one: [`snapshot::Snapshot`] for
+//! the table, [`tracefs::Tracefs`] for a private instance, [`anonymise`] to make a recording fit to be given
+//! away.
 
 pub mod anonymise;
 mod bpf;

@@ -105,8 +105,8 @@ pub struct RecordOptions {
     pub progress_every: Option<Duration>,
     /// By which way events come from the kernel.
     pub backend: Backend,
-    /// Begin only when this signal comes to the recorder (see [`signal_by_name`](crate::signal_by_name)); a command runs from
-    /// the start.
+    /// Begin only when this signal comes to the recorder (see [`signal_by_name`](crate::signal_by_name)); a
+    /// command runs from the start.
     pub start_on: Option<i32>,
     /// End when this signal comes to the recorder.
     pub stop_on: Option<i32>,

@@ -1,7 +1,7 @@
 //! How does a recording end in order when somebody presses Ctrl-C?
 //!
-//! And how is one told to begin, or to end, by a program? By signals of the user's choice (SIGUSR1, SIGUSR2, ...), which reach
-//! nobody else.
+//! And how is one told to begin, or to end, by a program? By signals of the user's choice (SIGUSR1, SIGUSR2,
+//! ...), which reach nobody else.
 //!
 //! The handlers only count and write to an eventfd, which the recorder's one waiting place polls. They are installed
 //! for the length of a recording and the former ones put back afterwards.
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use crate::error::HostError;
 
-/// A signal by its name, with or without SIG, in any case, or by its number; only those that may be caught, and that do not end a
-/// recording anyway.
+/// A signal by its name, with or without SIG, in any case, or by its number; only those that may be caught,
+/// and that do not end a recording anyway.
 pub fn signal_by_name(name: &str) -> Option<libc::c_int> {
     const NAMES: [(&str, libc::c_int); 7] = [
         ("USR1", libc::SIGUSR1),

@@ -1,7 +1,7 @@
 //! Whose recording is it, and when is it over? A command, processes, control groups, or the whole system.
 //!
-//! The recorder has one waiting place: it sleeps in poll until a target ends, a signal comes, a draining thread gives up, or the
-//! time is over. It wakes for nothing else, so as not to be part of what it records.
+//! The recorder has one waiting place: it sleeps in poll until a target ends, a signal comes, a draining
+//! thread gives up, or the time is over. It wakes for nothing else, so as not to be part of what it records.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};

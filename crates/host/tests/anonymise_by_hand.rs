@@ -1,5 +1,5 @@
-//! Does anything of a trace that is given away tell of strangers? A trace by hand, whose fields stand where no kernel has them. Needs no
-//! root.
+//! Does anything of a trace that is given away tell of strangers? A trace by hand, whose fields stand where
+//! no kernel has them. Needs no root.
 
 #[path = "../../trace/tests/support/mod.rs"]
 mod support;

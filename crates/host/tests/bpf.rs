@@ -17,8 +17,8 @@ use schedlab_units::CpuId;
 /// What an event says, without its time and the depth of disabled preemption (a program runs one level deeper).
 type Said = (i32, Context, String);
 
-/// Tasks that come to a CPU and never leave it: some hosts hide tasks from tracing, the idle task of a CPU among them, and from programs in
-/// another way than from ftrace.
+/// Tasks that come to a CPU and never leave it: some hosts hide tasks from tracing, the idle task of a CPU
+/// among them, and from programs in another way than from ftrace.
 fn hidden(path: &Path) -> BTreeSet<(CpuId, Pid)> {
     let file = TraceFile::open(path, Mode::Strict).expect("own file");
     let mut stream = file.events().expect("sched events");
@@ -95,9 +95,11 @@ struct Found {
     only_theirs: Vec<Said>,
 }
 
-/// The place in `theirs`, and what to leave out on either side, with the least left out (2 an event) and the fewest that are not close to
-/// each other (1 a pair). What is said before that place and after it is no difference. (To go along both lists and take what comes first does not do: two tasks that wake each other say the same again every
-/// 30 us, and whoever begins a round too early is told of a difference in every one.)
+/// The place in `theirs`, and what to leave out on either side, with the least left out (2 an event) and the
+/// fewest that are not close to each other (1 a pair). What is said before that place and after it is no
+/// difference. (To go along both lists and take what comes first does not do: two tasks that wake each other
+/// say the same again every 30 us, and whoever begins a round too early is told of a difference in every
+/// one.)
 fn find(ours: &[(u64, Said)], theirs: &[(u64, Said)]) -> Found {
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Step {
@@ -106,7 +108,8 @@ fn find(ours: &[(u64, Said)], theirs: &[(u64, Said)]) -> Found {
         Theirs,
         Begin,
     }
-    // steps[i][j]: the last one on the cheapest way through i of ours that ends at j of theirs; it begins anywhere in theirs for nothing
+    // steps[i][j]: the last one on the cheapest way through i of ours that ends at j of theirs; it begins
+    // anywhere in theirs for nothing
     let width = theirs.len() + 1;
     let mut steps = vec![Step::Begin; (ours.len() + 1) * width];
     let mut cost = vec![0_u32; width];
@@ -195,8 +198,9 @@ fn programs_record_what_ftrace_records() {
     }
     let folder = tempfile::tempdir().expect("folder");
     let path = |name: &str| folder.path().join(name);
-    // In another process: both have signal handlers. It begins first and ends last, however slow this host is: it records until its
-    // command, and what there is to see (naps, pipes, births and deaths), is told to end.
+    // In another process: both have signal handlers. It begins first and ends last, however slow this host
+    // is: it records until its command, and what there is to see (naps, pipes, births and deaths), is told to
+    // end.
     let load = format!(
         "cd {}; touch started; (for i in $(seq 5000); do [ -e stop ] && break; sleep 0.003; done) & \
          for i in $(seq 400); do [ -e stop ] && break; sleep 0.03; seq 20000 | sort -n | tail -1 >/dev/null; done; wait",

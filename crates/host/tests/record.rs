@@ -133,9 +133,10 @@ fn become_fifo() {
 
 /// A recording of 300 ms whose tiny buffer overflows while it goes on, so that a page after the gap tells of it.
 fn record_with_losses(output: &Path, way: Backend) -> Recorded {
-    // In 50 ms of every 150 ms two FIFO threads per CPU yield to each other as fast as they can: that fills two pages in some 50 us, and nothing
-    // else runs meanwhile, the drain least of all. (They are FIFO from the start. Whoever became so first would keep the others from it,
-    // and a thread alone on its CPU yields to nobody.)
+    // In 50 ms of every 150 ms two FIFO threads per CPU yield to each other as fast as they can: that fills
+    // two pages in some 50 us, and nothing else runs meanwhile, the drain least of all. (They are FIFO from
+    // the start. Whoever became so first would keep the others from it, and a thread alone on its CPU yields
+    // to nobody.)
     const EVERY: Duration = Duration::from_millis(150);
     const BURST: Duration = Duration::from_millis(50);
     let mut options = RecordOptions::new(output, What::System { duration: Some(Duration::from_millis(300)) });

@@ -1,8 +1,9 @@
-//! Do the samples hold no name but those they may: the recorded command's, kernel threads that every Linux has, other-N?
+//! Do the samples hold no name but those they may: the recorded command's, kernel threads that every Linux
+//! has, other-N?
 //!
-//! Looked for in three ways that do not trust each other: the names that the reader finds in events; the snapshot's rows;
-//! and every run of six or more printable bytes in the unpacked file. (Six: a time word and the first byte of an event's
-//! number can make five by chance; the number's second byte is below 32.)
+//! Looked for in three ways that do not trust each other: the names that the reader finds in events; the
+//! snapshot's rows; and every run of six or more printable bytes in the unpacked file. (Six: a time word and
+//! the first byte of an event's number can make five by chance; the number's second byte is below 32.)
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -170,7 +171,8 @@ fn the_list_of_samples_is_complete() {
         folders.extend(names(&root.join(&name)).into_iter().map(|inner| format!("{name}/{inner}")));
         folders.insert(name);
     }
-    // hand-written workloads are samples too, but no recordings; tools/ holds one run in the forms of other tools, see its own test
+    // hand-written workloads are samples too, but no recordings; tools/ holds one run in the forms of other
+    // tools, see its own test
     folders.retain(|name| root.join(name).join("trace.dat").exists() && name != "tools");
     let listed: BTreeSet<String> = SAMPLES.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(folders, listed);
@@ -248,8 +250,8 @@ fn no_other_text_is_anywhere_in_the_files() {
     for (sample, own) in SAMPLES {
         let path = folder(sample).join("trace.dat");
         let bytes = unpacked(&std::fs::read(&path).expect("sample"));
-        // What may stand there: the kernel's texts on events (which say "field:", "print fmt:" and the like, and hold no
-        // data), and the few words of the container.
+        // What may stand there: the kernel's texts on events (which say "field:", "print fmt:" and the like,
+        // and hold no data), and the few words of the container.
         let file = TraceFile::open(&path, Mode::Strict).expect("a readable sample");
         let mut texts: Vec<u8> = Vec::new();
         let meta = file.meta(0);

@@ -1,4 +1,5 @@
-//! Whose events are recorded, from when and until when: processes with their families, control groups, signals, durations.
+//! Whose events are recorded, from when and until when: processes with their families, control groups,
+//! signals, durations.
 //!
 //! These tests need root and tracefs (one: a control group of its own); without them they say so and pass.
 

@@ -90,12 +90,12 @@ pub fn check(plan: &Plan, progress: &dyn Fn(&str)) -> Result<(Map, Checked), Hou
     Ok((map, checked))
 }
 
+/// Per thread of a map, when it was off its CPU; from when to when there is a trace.
+type Traced = (Vec<Vec<Away>>, (u64, u64));
+
 /// Per thread of the map, when the trace has it runnable and off its CPU; and from when to when there is a
 /// trace. Times are the map's.
-fn off_cpu(
-    path: &std::path::Path,
-    map: &Map,
-) -> Result<(Vec<Vec<Away>>, (u64, u64)), schedlab_trace::TraceError> {
+fn off_cpu(path: &std::path::Path, map: &Map) -> Result<Traced, schedlab_trace::TraceError> {
     let place: BTreeMap<i32, usize> =
         map.threads.iter().enumerate().map(|(index, thread)| (thread.tid as i32, index)).collect();
     let mut away = vec![Vec::new(); map.threads.len()];

@@ -198,13 +198,15 @@ impl Watch<'_> {
             k += 1.0;
         }
         let mut at = from_ns as f64;
-        while view.noise_hz > 0.0 {
-            at += -f64::ln(1.0 - self.random.unit_f64()) / view.noise_hz * 1e9;
-            if at >= stay.end_ns as f64 {
-                break;
+        if view.noise_hz > 0.0 {
+            loop {
+                at += -f64::ln(1.0 - self.random.unit_f64()) / view.noise_hz * 1e9;
+                if at >= stay.end_ns as f64 {
+                    break;
+                }
+                let (low, high) = view.noise_ns;
+                handlers.push((at as u64, low + self.random.below(high - low + 1)));
             }
-            let (low, high) = view.noise_ns;
-            handlers.push((at as u64, low + self.random.below(high - low + 1)));
         }
         handlers.sort_unstable();
         let mut free_ns = from_ns;

@@ -13,9 +13,10 @@ use std::path::PathBuf;
 pub const THREADS_MAX: usize = 1000;
 
 /// What a thread does, again and again until the run is over.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Model {
     /// Computes without an end.
+    #[default]
     Cpu,
     /// Computes so long in each period, then blocks until the next one.
     Periodic {
@@ -200,12 +201,6 @@ pub struct ThreadPlan {
     pub cpus: Option<CpuSet>,
     /// The control group's folder that it enters.
     pub cgroup: Option<PathBuf>,
-}
-
-impl Default for Model {
-    fn default() -> Model {
-        Model::Cpu
-    }
 }
 
 /// A run.

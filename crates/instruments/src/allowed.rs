@@ -8,8 +8,9 @@
 //!   8 ms         note HELD t0 value=1       its group's cpu.max is used up: t0 does not wait for a CPU
 //! ```
 //!
-//! A task may use the CPUs of its affinity that are in its group's cpuset; those of the cpuset if no CPU is in both, as the kernel has it.
-//! A [`note::ALLOWED`] says it outright. A child begins with what its parent may use at that moment, unless the header has its own.
+//! A task may use the CPUs of its affinity that are in its group's cpuset; those of the cpuset if no CPU is
+//! in both, as the kernel has it. A [`note::ALLOWED`] says it outright. A child begins with what its parent
+//! may use at that moment, unless the header has its own.
 
 use schedlab_log::{Fact, Kind, LogGroup, LogHeader, Record, Row, SetWords, Slots, note};
 use schedlab_units::{CpuId, CpuSet, Policy};

@@ -1,5 +1,5 @@
-//! Did every effect come after its cause? For each dependent wakeup of a workload: when its waker got to the place of the wakeup, when the
-//! sleeper got to its block, and when it went on.
+//! Did every effect come after its cause? For each dependent wakeup of a workload: when its waker got to the
+//! place of the wakeup, when the sleeper got to its block, and when it went on.
 //!
 //! ```text
 //!   ms     0    1    2    3    4    5    6          workload: a BLOCK 1ms, WAKEUP 1ms before b's event after 4 ms
@@ -8,13 +8,14 @@
 //!               blocked       cause, effect         latency 0 ms, response 3 ms
 //! ```
 //!
-//! The log is read for nothing but who had a CPU when; where in its own CPU time each task blocks and wakes others is the workload's.
-//! So the check is independent of how the machine delivers wakeups: a sleeper that gets CPU time beyond its block before its waker has
-//! had the CPU time up to the wakeup is an effect before its cause. (In a log of a replay in which a dependency was not honoured, this
-//! says how often that is so, and by how much.)
+//! The log is read for nothing but who had a CPU when; where in its own CPU time each task blocks and wakes
+//! others is the workload's. So the check is independent of how the machine delivers wakeups: a sleeper that
+//! gets CPU time beyond its block before its waker has had the CPU time up to the wakeup is an effect before
+//! its cause. (In a log of a replay in which a dependency was not honoured, this says how often that is so,
+//! and by how much.)
 //!
-//! A place at which a task uses no CPU time between two blocks counts as reached when the first of them is: causes are never dated too
-//! late, so that what is called a violation is one.
+//! A place at which a task uses no CPU time between two blocks counts as reached when the first of them is:
+//! causes are never dated too late, so that what is called a violation is one.
 
 use crate::{LogProblem, for_each_stay};
 use schedlab_log::{Fact, Log};
@@ -80,8 +81,8 @@ struct Progress {
     open: Vec<usize>,
 }
 
-/// Every dependent wakeup of `workload`, in order of (task, event), with what `log`, a replay of it (or of the same workload with other
-/// dependencies), says. Time and memory in proportion to the events.
+/// Every dependent wakeup of `workload`, in order of (task, event), with what `log`, a replay of it (or of
+/// the same workload with other dependencies), says. Time and memory in proportion to the events.
 ///
 /// # Errors
 /// [`LogProblem`] if the log is no schedule, or if its observer could not see every run.

@@ -1,8 +1,10 @@
-//! How are many lengths of time distributed? Count, sum and maximum exact; percentiles exact for few samples, else within 1/128.
+//! How are many lengths of time distributed? Count, sum and maximum exact; percentiles exact for few samples,
+//! else within 1/128.
 //!
-//! The first 128 samples are kept as they are. Beyond that, samples are counted in buckets as HdrHistogram has them: exact
-//! below 256 ns, then 128 buckets per power of two, so that a bucket is at most 1/128 of its values wide. A percentile is the
-//! upper edge of its bucket, capped by the maximum: never too small, too large by less than 0.8 %.
+//! The first 128 samples are kept as they are. Beyond that, samples are counted in buckets as HdrHistogram
+//! has them: exact below 256 ns, then 128 buckets per power of two, so that a bucket is at most 1/128 of its
+//! values wide. A percentile is the upper edge of its bucket, capped by the maximum: never too small, too
+//! large by less than 0.8 %.
 //!
 //! ```
 //! use schedlab_instruments::Distribution;
@@ -55,7 +57,8 @@ fn bucket_range(index: usize) -> (u64, u64) {
 }
 
 impl Distribution {
-    /// Adds a sample. The sum of all samples must stay below 2^64 ns (584 years); [`summarize`](crate::summarize) sees to it.
+    /// Adds a sample. The sum of all samples must stay below 2^64 ns (584 years);
+    /// [`summarize`](crate::summarize) sees to it.
     #[inline]
     pub fn add(&mut self, ns: u64) {
         self.count += 1;
@@ -133,8 +136,8 @@ impl Distribution {
         matches!(self.samples, Samples::Exact(_))
     }
 
-    /// The smallest value that at least `per_mille` of 1,000 samples do not exceed (nearest rank): 500 = median, 990 = p99.
-    /// 0 without samples.
+    /// The smallest value that at least `per_mille` of 1,000 samples do not exceed (nearest rank): 500 =
+    /// median, 990 = p99. 0 without samples.
     pub fn percentile_ns(&self, per_mille: u32) -> u64 {
         let rank = percentile::rank(self.count, per_mille);
         match &self.samples {
@@ -214,7 +217,8 @@ impl Distribution {
         Some(largest)
     }
 
-    /// Calls `f` with the first value, the last value and the number of samples of every bucket in use, in ascending order.
+    /// Calls `f` with the first value, the last value and the number of samples of every bucket in use, in
+    /// ascending order.
     pub fn for_each_bucket(&self, mut f: impl FnMut(u64, u64, u64)) {
         match &self.samples {
             Samples::Exact(samples) => {

@@ -1,7 +1,8 @@
 //! Did each task get its due? Service received less service ideal, against the weights.
 //!
-//! The ideal is generalised processor sharing on all CPUs: at every instant each runnable task of the fair class runs at a rate in
-//! proportion to its weight, but at most on one CPU (what a heavy task cannot use goes to the others).
+//! The ideal is generalised processor sharing on all CPUs: at every instant each runnable task of the fair
+//! class runs at a rate in proportion to its weight, but at most on one CPU (what a heavy task cannot use
+//! goes to the others).
 //!
 //! ```text
 //!   ms    0         1         2
@@ -13,9 +14,9 @@
 //!   share error: (5 + 5) / (20 + 20) = 25 %
 //! ```
 //!
-//! A task that sleeps is due nothing, and its error is kept over sleeps. CPUs on which other classes or kernel threads run are not
-//! there to be shared. Left out of account: control groups and affinities (the ideal is flat, and every CPU is for everybody).
-//! Arithmetic is in integers, in units of 2^-32 ns.
+//! A task that sleeps is due nothing, and its error is kept over sleeps. CPUs on which other classes or
+//! kernel threads run are not there to be shared. Left out of account: control groups and affinities (the
+//! ideal is flat, and every CPU is for everybody). Arithmetic is in integers, in units of 2^-32 ns.
 
 use crate::LogProblem;
 use schedlab_log::{Fact, Kind, Log, LogHeader, Observer, Record, Row, Run, Slots, Wait, WaitCause, replay};
@@ -62,7 +63,8 @@ impl FairShare {
         self.tasks.iter().map(worst).max().unwrap_or(0)
     }
 
-    /// Jain's index (Jain, Chiu, Hawe 1984) of received / due over the tasks that were due something: 1 = all alike, 1/n = one has all.
+    /// Jain's index (Jain, Chiu, Hawe 1984) of received / due over the tasks that were due something: 1 = all
+    /// alike, 1/n = one has all.
     pub fn jain(&self) -> f64 {
         let ratios = self.tasks.iter().filter(|task| task.ideal_ns > 0);
         let ratios: Vec<f64> = ratios.map(|task| task.service_ns as f64 / task.ideal_ns as f64).collect();

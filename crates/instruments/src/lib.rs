@@ -1,7 +1,9 @@
-//! What does a log say about a scheduler? Instruments are functions from a log to tables; the unit of every number is in its name.
+//! What does a log say about a scheduler? Instruments are functions from a log to tables; the unit of every
+//! number is in its name.
 //!
-//! * [`summarize`]: per task CPU time, run delay, wakeup latency, time blocked, switches, migrations; per CPU busy and idle time;
-//!   for the machine also queue length and work conservation. One pass, about 50 ns per record.
+//! * [`summarize`]: per task CPU time, run delay, wakeup latency, time blocked, switches, migrations; per CPU
+//!   busy and idle time; for the machine also queue length and work conservation. One pass, about 50 ns per
+//!   record.
 //! * [`summarize_seen`]: the same of a log whose observer could not see everything; [`Summary::why_unknown`]
 //!   says which numbers are unknown, and why.
 //! * [`Summary::check_time`]: CPU time + idle time = CPUs x duration, exactly.
@@ -11,12 +13,14 @@
 //! * [`for_each_queue`]: how long each CPU's queue was, at any distance in time.
 //! * [`for_each_move`]: each task's changes of CPU, by wakeup, fork or balancing, and who moved it.
 //! * [`jobs`](jobs::jobs()): response times, missed deadlines and tardiness, per task and job.
-//! * [`wasted`], [`for_each_picture`]: stretches in which a CPU idled beside a task that it may run, and what the queues were.
+//! * [`wasted`], [`for_each_picture`]: stretches in which a CPU idled beside a task that it may run, and what
+//!   the queues were.
 //! * [`waited_for`]: whose CPU tasks waited for: their own program's, the kernel's, a stranger's.
 //! * [`fair_share`]: what each task received and what it was due by its weight.
 //! * [`diff`](diff::diff()): the first decision in which two logs differ, and the state on both sides.
 //!
-//! Memory is bounded by tasks and CPUs, not by the length of the log ([`causality`]'s by the workload's dependent wakeups).
+//! Memory is bounded by tasks and CPUs, not by the length of the log ([`causality`]'s by the workload's
+//! dependent wakeups).
 
 mod allowed;
 mod causality;

@@ -13,8 +13,9 @@
 //! | [`Exec`](MoveKind::Exec) | a [`note::EXEC`], then `migrate` at the same instant |
 //! | [`Balance`](MoveKind::Balance) | any other `migrate`: a balancer, a new affinity, a CPU that goes down |
 //!
-//! A task that runs on another CPU than it was assigned to, without a record that says so, has been moved too: by nobody known. (One
-//! queue for all CPUs; a trace that lost events.) A move there and back again is two moves, whether or not the task ran in between.
+//! A task that runs on another CPU than it was assigned to, without a record that says so, has been moved
+//! too: by nobody known. (One queue for all CPUs; a trace that lost events.) A move there and back again is
+//! two moves, whether or not the task ran in between.
 
 use crate::LogProblem;
 use schedlab_log::{Fact, Kind, Log, Observer, Record, Row, Slots, note, replay};

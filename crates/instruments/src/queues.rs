@@ -8,12 +8,12 @@
 //!                                    cpu1         0+0    1+0    1+0    1+0
 //! ```
 //!
-//! A CPU's queue holds its running task and those that wait on it, as the kernel's `nr_running` does. Threads of the kernel are left
-//! out: they run for 0 ns of simulated time. A task asleep is on no queue, even where the kernel keeps it there for a while (EEVDF's
-//! delayed dequeue).
+//! A CPU's queue holds its running task and those that wait on it, as the kernel's `nr_running` does. Threads
+//! of the kernel are left out: they run for 0 ns of simulated time. A task asleep is on no queue, even where
+//! the kernel keeps it there for a while (EEVDF's delayed dequeue).
 //!
-//! A scheduler with one queue for all CPUs (BFS, a shared dispatch queue of sched_ext) still assigns each task a CPU; its queue lengths
-//! say where tasks were last assigned, not who will run them.
+//! A scheduler with one queue for all CPUs (BFS, a shared dispatch queue of sched_ext) still assigns each
+//! task a CPU; its queue lengths say where tasks were last assigned, not who will run them.
 
 use crate::LogProblem;
 use schedlab_log::{Fact, Log, Observer, Row, Run, Slots, Wait, WaitCause, replay};
@@ -38,8 +38,8 @@ impl QueueLength {
     }
 }
 
-/// Calls `f` at 0, `grid`, 2 `grid`, ... as long as that is before the log's end: with the instant in ns and a row per CPU. What is told is
-/// what holds from that instant on, after everything that happens at it.
+/// Calls `f` at 0, `grid`, 2 `grid`, ... as long as that is before the log's end: with the instant in ns and
+/// a row per CPU. What is told is what holds from that instant on, after everything that happens at it.
 ///
 /// # Errors
 /// [`LogProblem`] if the log is no schedule, or if its observer could not see who waits where.

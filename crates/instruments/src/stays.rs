@@ -7,7 +7,8 @@
 //!   cpu1  BBB.......                    B cpu0 6 to 9, dead; it had waited since its wakeup at 5, 1 ms
 //! ```
 //!
-//! A stay lasts from switch to switch. Kernel code takes no simulated time, so that a kernel thread's stay often lasts 0 ns.
+//! A stay lasts from switch to switch. Kernel code takes no simulated time, so that a kernel thread's stay
+//! often lasts 0 ns.
 
 use crate::{LogProblem, WaitCause};
 use schedlab_log::{Log, Observer, PrevState, Run, Slots, replay};
@@ -43,8 +44,8 @@ impl Stay {
     }
 }
 
-/// Calls `f` with every stay, kernel threads' included, when it ends: ordered by end, and on each CPU by start too. Stays that the end
-/// of the log cuts off come last, in order of task.
+/// Calls `f` with every stay, kernel threads' included, when it ends: ordered by end, and on each CPU by
+/// start too. Stays that the end of the log cuts off come last, in order of task.
 ///
 /// # Errors
 /// [`LogProblem`] if the log is no schedule.
@@ -53,8 +54,8 @@ pub fn for_each_stay(log: &dyn Log, f: impl FnMut(&Stay)) -> Result<(), LogProbl
     replay(log, &slots, &mut Visitor { slots: &slots, f })
 }
 
-/// All stays of workload tasks that lasted longer than 0 ns, ordered by end; those that the end of the log cuts off in order of CPU.
-/// Takes memory in proportion to the log: for logs of experiments.
+/// All stays of workload tasks that lasted longer than 0 ns, ordered by end; those that the end of the log
+/// cuts off in order of CPU. Takes memory in proportion to the log: for logs of experiments.
 ///
 /// # Errors
 /// [`LogProblem`] if the log is no schedule.

@@ -9,8 +9,8 @@
 //!   B: cpu  4 ms, run delay 2 ms (2 to 4, new)
 //! ```
 //!
-//! Run delay is all waiting while runnable; wakeup latency is the part that follows a wakeup. A wait or a run that is not over
-//! when the log ends counts up to the log's end.
+//! Run delay is all waiting while runnable; wakeup latency is the part that follows a wakeup. A wait or a run
+//! that is not over when the log ends counts up to the log's end.
 //!
 //! [`summarize`] asks for a log that hides nothing, so that every number is what it says. [`summarize_seen`]
 //! takes any log, and counts what was seen: whoever shows a number asks [`Summary::why_unknown`] first (module
@@ -49,8 +49,9 @@ pub struct TaskStats {
     pub switches_involuntary: u64,
     /// Of the involuntary ones, those by `sched_yield`.
     pub yields: u64,
-    /// Runs on another CPU than the task's last one. (The kernel's `se.nr_migrations` counts assignments: `assignments` here.
-    /// A task moved twice between two runs is one migration and two assignments; moved there and back it is none and two.)
+    /// Runs on another CPU than the task's last one. (The kernel's `se.nr_migrations` counts assignments:
+    /// `assignments` here. A task moved twice between two runs is one migration and two assignments; moved
+    /// there and back it is none and two.)
     pub migrations: u64,
     /// `migrate` records: how often the task was assigned to another CPU, whether or not it ran there.
     pub assignments: u64,
@@ -221,8 +222,9 @@ impl Summary {
     }
 }
 
-/// Reads the log once and gives all tables. A log that contradicts itself is refused (see [`verify`](crate::verify) for all
-/// its contradictions), and so is one whose observer could not see everything.
+/// Reads the log once and gives all tables. A log that contradicts itself is refused (see
+/// [`verify`](crate::verify) for all its contradictions), and so is one whose observer could not see
+/// everything.
 ///
 /// # Errors
 /// [`LogProblem`].

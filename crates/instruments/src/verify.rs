@@ -35,8 +35,8 @@ pub struct Verdict {
     pub nr_violations: u64,
     /// Records checked.
     pub records: u64,
-    /// Wakeups of tasks that were running or waiting already: nothing wrong (the kernel reports a wakeup that comes while a task is
-    /// on its way to sleep), but worth a look if there are many.
+    /// Wakeups of tasks that were running or waiting already: nothing wrong (the kernel reports a wakeup that
+    /// comes while a task is on its way to sleep), but worth a look if there are many.
     pub wakeups_of_runnable: u64,
 }
 

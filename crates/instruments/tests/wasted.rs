@@ -125,7 +125,8 @@ fn only_stretches_longer_than_the_bound_count() {
 
 #[test]
 fn a_new_affinity_is_followed() {
-    // B is bound to cpu0, is released for cpu0-1 at 4 (by t0), bound to cpu0 again at 10, and released by nobody knows what at 15
+    // B is bound to cpu0, is released for cpu0-1 at 4 (by t0), bound to cpu0 again at 10, and released by
+    // nobody knows what at 15
     let mut log = log(3, 2, 20, ONE_RUNS);
     log.header.tasks[1].affinity = Some("0".parse::<CpuSet>().unwrap());
     assert_eq!(found(&log, 0), (vec![], 0));
@@ -215,7 +216,8 @@ fn a_task_that_is_held_back_does_not_wait() {
         15 cpu0 note t0 note=2147483669 other=idle value=0 flags=0";
     assert_eq!(note::HELD, 2_147_483_669);
     assert_eq!(found(&log(1, 1, 20, lines), 0), (vec![(15, 20)], 0));
-    // B, of the same group, has what is left of the limit on cpu0, where it waits: cpu1 and cpu2 cannot serve it from 5 to 15
+    // B, of the same group, has what is left of the limit on cpu0, where it waits: cpu1 and cpu2 cannot serve
+    // it from 5 to 15
     let mut log = three_cpus(ONE_RUNS);
     log.header.groups = vec![LogGroup {
         path: "/a".into(),
@@ -340,7 +342,8 @@ impl Model {
     }
 }
 
-/// Against the definition, on random logs: at every instant, is there an idle CPU, and a task that waits and may run there?
+/// Against the definition, on random logs: at every instant, is there an idle CPU, and a task that waits and
+/// may run there?
 #[test]
 fn it_is_what_the_definition_says() {
     for seed in 0..200 {

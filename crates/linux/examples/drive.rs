@@ -1,8 +1,9 @@
 //! Drive a kernel object by hand: `cargo run --release --example drive -- OBJECT SCENARIO CPUS [SECONDS]`.
 //!
-//! Scenarios: place, nice, rt, dl, sleep, bench, cgroup, groups, fork, files. groups has memory for SECONDS control groups, and makes
-//! them until the kernel refuses one (or panics, out of memory), eight times as many at most. What each prints can be compared with the same
-//! scenario on any other kernel. SCHEDLAB_CONSOLE=1 shows the kernel's console.
+//! Scenarios: place, nice, rt, dl, sleep, bench, cgroup, groups, fork, files. groups has memory for SECONDS
+//! control groups, and makes them until the kernel refuses one (or panics, out of memory), eight times as
+//! many at most. What each prints can be compared with the same scenario on any other kernel.
+//! SCHEDLAB_CONSOLE=1 shows the kernel's console.
 
 #[path = "../tests/mini/mod.rs"]
 #[allow(dead_code)]

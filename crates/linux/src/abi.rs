@@ -1,7 +1,8 @@
 //! What do the simulator and the kernel object share, byte by byte?
 //!
-//! The mirror of `linux/arch-warp/include/warp_abi.h` and `warp_cpu.h`, which document every field; names are the same without `warp_`.
-//! [`Abi::check`] compares version and sizes with what the loaded object says before anything else is read.
+//! The mirror of `linux/arch-warp/include/warp_abi.h` and `warp_cpu.h`, which document every field; names are
+//! the same without `warp_`. [`Abi::check`] compares version and sizes with what the loaded object says
+//! before anything else is read.
 
 #![allow(missing_docs)] // fields: see the header
 

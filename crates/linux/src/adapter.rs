@@ -1,8 +1,9 @@
 //! How does the loaded kernel look to the machine? `impl Kernel for LinuxMachine`.
 //!
-//! [`LinuxMachine`] implements [`schedlab_machine::kernel::Kernel`] on a [`LinuxKernel`]. The machine speaks of CPUs and workload tasks only;
-//! what it does not see is done here: the boot up to a user space with `/proc`, `/sys` and cgroup2 mounted, tunables, and
-//! the control task (pid 1), which carries out the experimenter's requests in process context.
+//! [`LinuxMachine`] implements [`schedlab_machine::kernel::Kernel`] on a [`LinuxKernel`]. The machine speaks
+//! of CPUs and workload tasks only; what it does not see is done here: the boot up to a user space with
+//! `/proc`, `/sys` and cgroup2 mounted, tunables, and the control task (pid 1), which carries out the
+//! experimenter's requests in process context.
 //!
 //! ```text
 //! machine: control(Spawn [t0, t1])      here: interrupt on cpu0 that wakes pid 1
@@ -11,8 +12,9 @@
 //!          control_done() -> Ok
 //! ```
 //!
-//! pid 1 has the highest real-time priority and resets it on fork, so that a request is done at one instant of simulated
-//! time, and children start as `SCHED_NORMAL`, nice 0. Only a `SCHED_DEADLINE` task can delay it.
+//! pid 1 has the highest real-time priority and resets it on fork, so that a request is done at one instant
+//! of simulated time, and children start as `SCHED_NORMAL`, nice 0. Only a `SCHED_DEADLINE` task can delay
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::CString;
@@ -126,7 +128,8 @@ impl Batch {
         self.text.last().map_or(0, |t| t.as_ptr() as u64)
     }
 
-    /// Address of a page that begins with the text: mount(2) takes its options as one, and the kernel ends it with a NUL.
+    /// Address of a page that begins with the text: mount(2) takes its options as one, and the kernel ends it
+    /// with a NUL.
     fn page(&mut self, text: &str) -> u64 {
         const PAGE: usize = 4096;
         let mut words = vec![0u64; PAGE / 8];
@@ -293,7 +296,8 @@ impl Batch {
 }
 
 impl<S: Sink> LinuxMachine<S> {
-    /// Around a loaded kernel; its log goes to `sink`. `command_line` is the kernel's; parameters `boot.NAME` are added to it.
+    /// Around a loaded kernel; its log goes to `sink`. `command_line` is the kernel's; parameters `boot.NAME`
+    /// are added to it.
     pub fn new(kernel: LinuxKernel, command_line: &str, sink: S) -> LinuxMachine<S> {
         LinuxMachine {
             kernel,
@@ -347,7 +351,8 @@ impl<S: Sink> LinuxMachine<S> {
         b.mkdir("/sys");
         b.mount("sysfs", "/sys");
         b.mount("debugfs", "/sys/kernel/debug");
-        // the first of several moves between groups would wait 13 ms for RCU; until 6.0 none did, and there was no such option
+        // the first of several moves between groups would wait 13 ms for RCU; until 6.0 none did, and there
+        // was no such option
         let options = if self.kernel.version() >= (6, 0) { "favordynmods" } else { "" };
         b.mount_with("cgroup2", CGROUP_ROOT, options);
         b.write(&format!("{CGROUP_ROOT}/cgroup.subtree_control"), "+cpu +cpuset");
@@ -545,8 +550,8 @@ impl<S: Sink> LinuxMachine<S> {
         self.governed.get(change.cgroup? as usize).copied()
     }
 
-    /// A task that moves to another group keeps its scheduler (as of Linux 7.2: ext.c sets it at fork alone): count those that are
-    /// not where their group's scheduler has them.
+    /// A task that moves to another group keeps its scheduler (as of Linux 7.2: ext.c sets it at fork alone):
+    /// count those that are not where their group's scheduler has them.
     #[cold]
     fn count_strangers(&mut self, task: TaskId, operation: &Op<'_>) {
         let (target, change) = match operation {
@@ -733,7 +738,8 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                     // its children inherit where it may be
                     batch.affinity(op::SELF, &CpuSet::first(nr_cpus), nr_cpus);
                 }
-                // the first of several deadline tasks would keep process 1 from creating the others: they sleep until all are there
+                // the first of several deadline tasks would keep process 1 from creating the others: they
+                // sleep until all are there
                 let together = spawns.iter().filter(|spawn| spawn.is_deadline()).count() > 1;
                 for spawn in spawns {
                     // a task belongs to the scheduler of the group in which it was forked
@@ -909,13 +915,15 @@ fn group_remedy(errno: i32) -> &'static str {
     }
 }
 
-/// Add the creation of a group to the batch, and of those on the way to it that are not in `made` yet; returns how it is entered.
+/// Add the creation of a group to the batch, and of those on the way to it that are not in `made` yet;
+/// returns how it is entered.
 ///
 /// A group that the kernel refuses to make ends the run: its tasks would run elsewhere.
 ///
-/// Groups at the top are domains, all below them are threaded. So tasks may be in a group that has groups below it, as the root's tasks
-/// are and as version 1 of control groups allows; a task enters by the domain (`cgroup.procs` of /web), then goes on to its group
-/// (`cgroup.threads` of /web/log). The cpu and cpuset controllers treat both kinds alike.
+/// Groups at the top are domains, all below them are threaded. So tasks may be in a group that has groups
+/// below it, as the root's tasks are and as version 1 of control groups allows; a task enters by the domain
+/// (`cgroup.procs` of /web), then goes on to its group (`cgroup.threads` of /web/log). The cpu and cpuset
+/// controllers treat both kinds alike.
 fn make_group(batch: &mut Batch, group: &Cgroup, made: &mut BTreeSet<String>) -> Entrance {
     let mut path = CGROUP_ROOT.to_owned();
     let mut entrance = Vec::new();

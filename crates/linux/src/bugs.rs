@@ -1,6 +1,7 @@
 //! Which mistakes of earlier kernels can be made again, and where?
 //!
-//! `linux/bugs/NAME.toml` describes a fix of the fair class and small substitutions that undo it in a copy of a kernel tree:
+//! `linux/bugs/NAME.toml` describes a fix of the fair class and small substitutions that undo it in a copy of
+//! a kernel tree:
 //!
 //! ```text
 //! linux/bugs/yield-again.toml     kernel/sched/fair.c: "se->vruntime = se->deadline;" -> ""     fixed in 6.19 by 79104becf42b
@@ -9,8 +10,9 @@
 //!
 //! A bug that the packaged kernel has itself ([`Origin::Open`]) is described the same way; its edits mend it.
 //!
-//! One tree serves all: after the first build an edit of `fair.c` compiles that file alone. An edit's old text must occur exactly
-//! once, so that an edit of another version than it was written for is an error and not another bug.
+//! One tree serves all: after the first build an edit of `fair.c` compiles that file alone. An edit's old
+//! text must occur exactly once, so that an edit of another version than it was written for is an error and
+//! not another bug.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -403,7 +405,8 @@ pub struct BugTree {
 }
 
 impl BugTree {
-    /// The copy beside the kernels of the cache that `kernel` is in, made if it is not there: links to its source, but for kernel/sched.
+    /// The copy beside the kernels of the cache that `kernel` is in, made if it is not there: links to its
+    /// source, but for kernel/sched.
     pub fn open(kernel: &BuiltKernel) -> Result<BugTree, BugError> {
         let cache = kernel.dir.ancestors().nth(2).unwrap_or(&kernel.dir);
         BugTree::at(&cache.join("bugs").join(&kernel.series), &kernel.source)
@@ -442,8 +445,8 @@ impl BugTree {
         Ok(())
     }
 
-    /// Make kernel/sched what it is in the original. A file that is right keeps its time, one that is put back gets a new one,
-    /// so that make sees what has changed.
+    /// Make kernel/sched what it is in the original. A file that is right keeps its time, one that is put
+    /// back gets a new one, so that make sees what has changed.
     pub fn restore(&self) -> Result<(), BugError> {
         let (from, to) = (self.source.join("kernel/sched"), self.root.join("kernel/sched"));
         for path in entries(&from)?.into_iter().filter(|p| p.is_file()) {

@@ -1,8 +1,9 @@
 //! What did the simulated kernel print, and was any of it a warning?
 //!
-//! The kernel's console text arrives in pieces; lines are kept (the last 4,096), and each `WARNING:`, `BUG:` or `UBSAN:` opens a
-//! [`Warning`] that collects the lines up to the end of its trace. Stack traces arrive as offsets (`[<+0x1a2b>]`), because
-//! the kernel object has no symbol names at run time; [`Symbols`] reads them from the object's file when they are needed.
+//! The kernel's console text arrives in pieces; lines are kept (the last 4,096), and each `WARNING:`, `BUG:`
+//! or `UBSAN:` opens a [`Warning`] that collects the lines up to the end of its trace. Stack traces arrive as
+//! offsets (`[<+0x1a2b>]`), because the kernel object has no symbol names at run time; [`Symbols`] reads them
+//! from the object's file when they are needed.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -33,7 +34,8 @@ pub struct Warning {
     pub text: Vec<String>,
 }
 
-/// Warnings that follow from what the port leaves out, by the function that warns, with the reason. They are no findings.
+/// Warnings that follow from what the port leaves out, by the function that warns, with the reason. They are
+/// no findings.
 const KNOWN: [(&str, &str); 4] = [
     // WARN_ON_ONCE(!current->mm): "kernel threads aren't supposed to go to userspace"; without an MMU no task has an mm
     ("__ct_user_enter", "tasks have no mm (nohz_full)"),
@@ -154,7 +156,8 @@ impl Console {
         if line.contains(PORT_SYMBOL) {
             return self.with_port_symbols(line);
         }
-        // "WARNING: CPU: 0 PID: 1 at kernel/sched/core.c:42 0x00007f2b6472dbfa"; from 7.0 on "... at 0x00007f2b6472dbfa, CPU#0: ..."
+        // "WARNING: CPU: 0 PID: 1 at kernel/sched/core.c:42 0x00007f2b6472dbfa"; from 7.0 on "... at
+        // 0x00007f2b6472dbfa, CPU#0: ..."
         if let Some((before, rest)) = line.split_once(" 0x") {
             let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
             if let Ok(address) = usize::from_str_radix(&rest[..digits], 16)

@@ -1,7 +1,8 @@
 //! Why did the kernel decide so? What its own structures said at one decision.
 //!
-//! A decision about a task is the next pick on its CPU (it is chosen, is put aside, or waits) or its next placement at a wakeup. The
-//! port reads the candidates at that instant (`linux/arch-warp/kernel/watch.c`) and changes nothing; [`Decision`] is what it saw.
+//! A decision about a task is the next pick on its CPU (it is chosen, is put aside, or waits) or its next
+//! placement at a wakeup. The port reads the candidates at that instant (`linux/arch-warp/kernel/watch.c`)
+//! and changes nothing; [`Decision`] is what it saw.
 //!
 //! ```text
 //! cpu0 at 40 ms: A leaves, B is picked
@@ -10,9 +11,10 @@
 //!   B  1024    40 ms     43 ms     3 ms     +2 ms    yes        earliest deadline of those that are
 //! ```
 //!
-//! From 6.6 on the fair class picks, of the entities that have had no more than their due (eligible: lag >= 0), the one with the
-//! earliest deadline; before, the one with the least vruntime. [`Queue::lag`] computes the lag from the printed numbers:
-//! average of all vruntimes, weighted, minus its own. [`Candidate::eligible`] is the kernel's own verdict.
+//! From 6.6 on the fair class picks, of the entities that have had no more than their due (eligible: lag >=
+//! 0), the one with the earliest deadline; before, the one with the least vruntime. [`Queue::lag`] computes
+//! the lag from the printed numbers: average of all vruntimes, weighted, minus its own.
+//! [`Candidate::eligible`] is the kernel's own verdict.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +41,8 @@ pub struct Decision {
     pub time_ns: u64,
     /// Where it was decided.
     pub cpu: u32,
-    /// Pick: who ran before. Placement: who runs where the task is woken (the waker, or whom the waking interrupt interrupts).
+    /// Pick: who ran before. Placement: who runs where the task is woken (the waker, or whom the waking
+    /// interrupt interrupts).
     pub before: u32,
     /// Pick: who runs now.
     pub after: Option<u32>,
@@ -134,7 +137,8 @@ const EVENT_WAKING: u32 = 2;
 const IDLE: u32 = 0xffff_ffff;
 
 impl Queue {
-    /// Lag of each candidate, virtual ns: the weighted average of all vruntimes minus its own. Positive: less than its due.
+    /// Lag of each candidate, virtual ns: the weighted average of all vruntimes minus its own. Positive: less
+    /// than its due.
     pub fn lags(&self) -> Vec<i64> {
         let Some(first) = self.candidates.first() else { return Vec::new() };
         let key = |c: &Candidate| i128::from(c.vruntime_ns.wrapping_sub(first.vruntime_ns) as i64);

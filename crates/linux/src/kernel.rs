@@ -9,8 +9,9 @@
 //! now 5,200,000   operate(t7, Op::block(None))   resume(cpu0) -> Idle
 //! ```
 //!
-//! After each resume: read that CPU's [`LinuxKernel::deadline`] (only its own can have changed), and before the next one drain
-//! [`LinuxKernel::drain_kicks`] (interrupts sent to other CPUs). The kernel is one host thread's: the type is not `Send`.
+//! After each resume: read that CPU's [`LinuxKernel::deadline`] (only its own can have changed), and before
+//! the next one drain [`LinuxKernel::drain_kicks`] (interrupts sent to other CPUs). The kernel is one host
+//! thread's: the type is not `Send`.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_void};
@@ -92,7 +93,8 @@ pub enum State {
     User(TaskId),
     /// Spinning in the kernel until another CPU does something: resume it after the others.
     Relax,
-    /// Working in the kernel until [`LinuxKernel::deadline`], at which it is to be resumed ([`LinuxKernel::set_resched`]).
+    /// Working in the kernel until [`LinuxKernel::deadline`], at which it is to be resumed
+    /// ([`LinuxKernel::set_resched`]).
     Paused,
 }
 
@@ -343,8 +345,8 @@ impl LinuxKernel {
         unsafe { self.boxes.add(task.index()) }
     }
 
-    /// Run a CPU until it has nothing more to do at this instant. Interrupts sent to it so far arrive now. Full windows of
-    /// the log go to `sink`.
+    /// Run a CPU until it has nothing more to do at this instant. Interrupts sent to it so far arrive now.
+    /// Full windows of the log go to `sink`.
     pub fn resume(&mut self, cpu: CpuId, sink: LogSink<'_>) -> Result<State, Box<KernelError>> {
         match self.run(cpu) {
             Some(state) => Ok(state),
@@ -352,8 +354,8 @@ impl LinuxKernel {
         }
     }
 
-    /// The first part of [`Self::resume`]: run a CPU until it has nothing more to do, or (`None`) waits inside a call, which is to be
-    /// served by [`Self::serve_on`].
+    /// The first part of [`Self::resume`]: run a CPU until it has nothing more to do, or (`None`) waits
+    /// inside a call, which is to be served by [`Self::serve_on`].
     #[inline(always)]
     pub fn run(&mut self, cpu: CpuId) -> Option<State> {
         let c = self.cpu(cpu);
@@ -384,7 +386,8 @@ impl LinuxKernel {
         }
     }
 
-    /// Serve the calls of a CPU that waits inside one, until it has nothing more to do. Full windows of the log go to `sink`.
+    /// Serve the calls of a CPU that waits inside one, until it has nothing more to do. Full windows of the
+    /// log go to `sink`.
     #[cold]
     pub fn serve_on(&mut self, cpu: CpuId, sink: LogSink<'_>) -> Result<State, Box<KernelError>> {
         let c = self.cpu(cpu);
@@ -454,8 +457,8 @@ impl LinuxKernel {
         Err(Box::new(KernelError::Endless { cpu, records: limit }))
     }
 
-    /// Explain the next decision about each of these tasks at or after its log time, one after the other. Nothing that the kernel
-    /// does is changed by it.
+    /// Explain the next decision about each of these tasks at or after its log time, one after the other.
+    /// Nothing that the kernel does is changed by it.
     pub fn ask(&mut self, mut questions: Vec<(u64, TaskId)>) {
         questions.sort();
         questions.reverse();
@@ -521,14 +524,16 @@ impl LinuxKernel {
         (ns != u64::MAX).then(|| Time::from_ns(ns))
     }
 
-    /// Time passes from now on between an interrupt that asks for another task and the choice of it; 0: none, as at boot.
+    /// Time passes from now on between an interrupt that asks for another task and the choice of it; 0: none,
+    /// as at boot.
     pub fn set_resched(&mut self, span: Span) {
         // SAFETY: `abi` is valid; nothing runs.
         unsafe { (*self.abi).resched_ns = u32::try_from(span.as_ns()).unwrap_or(u32::MAX) }
     }
 
-    /// Interrupts of [`abi::irq`] arrive at a CPU; resume it to have them taken. A timer that fires is off afterwards. The end of a pause
-    /// is no interrupt: the timer's comes with it only if its own time has come, too.
+    /// Interrupts of [`abi::irq`] arrive at a CPU; resume it to have them taken. A timer that fires is off
+    /// afterwards. The end of a pause is no interrupt: the timer's comes with it only if its own time has
+    /// come, too.
     #[inline]
     pub fn raise(&mut self, cpu: CpuId, mut irqs: u8) {
         let c = self.cpu(cpu);
@@ -650,12 +655,12 @@ impl LinuxKernel {
         }
     }
 
-    /// Line coverage so far, per compiled file: its name, and gcov's data in the format of a `.gcda` file. Empty without the
-    /// flavour gcov.
+    /// Line coverage so far, per compiled file: its name, and gcov's data in the format of a `.gcda` file.
+    /// Empty without the flavour gcov.
     pub fn coverage(&self) -> Vec<(String, Vec<u8>)> {
         let mut files = Vec::new();
-        // SAFETY: `abi` is valid; nothing runs. The function writes at most `room` bytes, and a name that lives as long as the
-        // kernel object.
+        // SAFETY: `abi` is valid; nothing runs. The function writes at most `room` bytes, and a name that
+        // lives as long as the kernel object.
         unsafe {
             let Some(coverage) = (*self.abi).coverage else { return files };
             for n in 0.. {

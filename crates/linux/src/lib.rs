@@ -1,7 +1,8 @@
 //! How does real Linux get into the simulator?
 //!
-//! The port (`linux/arch-warp`, GPL-2.0-only) makes the simulator a CPU architecture; the kernel's own build compiles the
-//! unmodified kernel for it into a shared object. This crate is the host's side of that: it loads and drives the object.
+//! The port (`linux/arch-warp`, GPL-2.0-only) makes the simulator a CPU architecture; the kernel's own build
+//! compiles the unmodified kernel for it into a shared object. This crate is the host's side of that: it
+//! loads and drives the object.
 //!
 //! * [`kernel`]: the loaded kernel, its CPUs, its tasks, its log;
 //! * [`LinuxMachine`]: the kernel as the machine sees it (`impl Kernel`);

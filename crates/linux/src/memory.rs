@@ -1,7 +1,7 @@
 //! Where does the simulated machine's memory live?
 //!
-//! At one fixed address, so that pointers, and whatever the kernel derives from them, are equal in every run; unreserved,
-//! so that only what is touched costs anything.
+//! At one fixed address, so that pointers, and whatever the kernel derives from them, are equal in every run;
+//! unreserved, so that only what is touched costs anything.
 //!
 //! ```text
 //! 4 CPUs, 1,000 tasks alive: 64 MiB + 4 x 2 MiB + 1,000 x 64 KiB -> 256 MiB of addresses, about 10 MiB touched
@@ -31,10 +31,11 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// 64 MiB; 2 MiB per CPU (per-CPU data, its kernel threads), 4 MiB in a kernel built for very many CPUs; 64 KiB per task
-    /// alive (stack 16, task_struct, signals, cgroup share, slack); 32 KiB per control group (its directory of some 30 files, three
-    /// states), and 4 KiB for each CPU (queue and entity of the fair class, a KiB together and two where the kernel's own
-    /// checks are built in; statistics; as much again, because per-CPU memory comes in blocks of a power of two).
+    /// 64 MiB; 2 MiB per CPU (per-CPU data, its kernel threads), 4 MiB in a kernel built for very many CPUs;
+    /// 64 KiB per task alive (stack 16, task_struct, signals, cgroup share, slack); 32 KiB per control group
+    /// (its directory of some 30 files, three states), and 4 KiB for each CPU (queue and entity of the fair
+    /// class, a KiB together and two where the kernel's own checks are built in; statistics; as much again,
+    /// because per-CPU memory comes in blocks of a power of two).
     fn bytes(&self) -> usize {
         let per_cpu = if self.max_cpus > 256 { 4 << 20 } else { 2 << 20 };
         let per_group = (32 << 10) + self.nr_cpus * (4 << 10);

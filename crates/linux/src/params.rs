@@ -13,9 +13,9 @@
 //! | `autogroup` | `on` or `off` (as it is unless stated) |
 //! | `sessions` | `each`: every task that is there at the start leads a session of its own, `one` (unless stated): none does |
 //!
-//! A value is in force as it is written, whatever the number of CPUs: the kernel scales its own defaults only. When a CPU goes on or
-//! off it scales them anew, and a value that was written before is lost; so `cpuN` comes first here. (Later ones, `--at 2s:cpu3=off`,
-//! set such a value back as on a real machine.)
+//! A value is in force as it is written, whatever the number of CPUs: the kernel scales its own defaults
+//! only. When a CPU goes on or off it scales them anew, and a value that was written before is lost; so
+//! `cpuN` comes first here. (Later ones, `--at 2s:cpu3=off`, set such a value back as on a real machine.)
 //!
 //! `features` takes names separated by spaces or commas (`NO_DELAY_DEQUEUE,HRTICK`), each written by itself.
 

@@ -1,7 +1,7 @@
 //! Who called whom, on a kernel stack without frame pointers?
 //!
-//! Every word up to the stack's end that points behind a call instruction of the kernel's code. Some may be left-overs of earlier
-//! calls, as in the traces of kernels without an unwinder.
+//! Every word up to the stack's end that points behind a call instruction of the kernel's code. Some may be
+//! left-overs of earlier calls, as in the traces of kernels without an unwinder.
 
 /// The kernel's `THREAD_SIZE`: stacks are aligned to it.
 const STACK: usize = 16 << 10;
@@ -37,7 +37,8 @@ pub unsafe fn walk(sp: usize, texts: &[(usize, usize)], out: &mut [u64]) -> usiz
 mod tests {
     use super::*;
 
-    /// Code with a call at offset 16 that ends at 21, and a stack with that address, one without a call before it, and data.
+    /// Code with a call at offset 16 that ends at 21, and a stack with that address, one without a call
+    /// before it, and data.
     #[test]
     fn words_behind_calls_are_found() {
         let mut code = [0x90u8; 64];

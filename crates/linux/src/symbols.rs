@@ -1,7 +1,7 @@
 //! Which kernel function does an address belong to?
 //!
-//! The kernel object exports one name; its full symbol table (`.symtab`) stays in the file and is read from there when a
-//! stack trace has to be printed.
+//! The kernel object exports one name; its full symbol table (`.symtab`) stays in the file and is read from
+//! there when a stack trace has to be printed.
 
 use crate::elf::{Elf, SymbolKind};
 use std::io;

@@ -119,7 +119,8 @@ fn cgroup_weight_and_max_hold() {
         let before: Vec<f64> = tasks.iter().map(|t| m.cpu_s(*t)).collect();
         m.run_until(m.now + 60 * SECOND);
         let ran: Vec<f64> = tasks.iter().zip(before).map(|(t, b)| m.cpu_s(*t) - b).collect();
-        // c's weight of 100 in 500 would be 20 %, its limit is 20 %: it gets less than its share by what throttling costs
+        // c's weight of 100 in 500 would be 20 %, its limit is 20 %: it gets less than its share by what
+        // throttling costs
         near(ran[3] + ran[4], 12.0, 0.3, "cpu.max 20 %");
         near(ran[0] / (ran[1] + ran[2]), 3.0, 0.05, "weights 300 to 100");
         no_warnings(&m);

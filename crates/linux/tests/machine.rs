@@ -66,7 +66,8 @@ fn figure_1_happens_at_its_times() {
     });
 }
 
-/// Against the real kernel (6.12.117 in a virtual machine, HZ=250, 20 s): .8916 .0963 .0109 of the CPU at nice -20, -10, 0.
+/// Against the real kernel (6.12.117 in a virtual machine, HZ=250, 20 s): .8916 .0963 .0109 of the CPU at
+/// nice -20, -10, 0.
 #[test]
 fn fairbench_is_within_a_percent_of_the_real_kernel() {
     in_child("fairbench_is_within_a_percent_of_the_real_kernel", |object| {
@@ -89,7 +90,8 @@ fn fairbench_is_within_a_percent_of_the_real_kernel() {
     });
 }
 
-/// All six policies, a tree of forks, wakeups by each other, groups: everything ends as the workload says, on each machine.
+/// All six policies, a tree of forks, wakeups by each other, groups: everything ends as the workload says, on
+/// each machine.
 #[test]
 fn hand_written_workloads_end_with_the_cpu_time_they_ask_for() {
     for (name, cpus) in
@@ -130,7 +132,8 @@ fn groups_limits_and_sets_hold() {
         let text = text.replace("EXIT 1..8", "EXIT 1..6").replace("10s\n", "10s\n- EXIT 8 10s\n");
         let ran = run(object, &text, "2", Some(Span::from_s(4)), &[]);
         let batch: u64 = ran.tasks[..4].iter().map(|t| t.cpu.as_ns()).sum();
-        // 50 ms in each of 40 periods; its share of the weights would be more: 1 of 4 (groups count as one task) on 2 CPUs
+        // 50 ms in each of 40 periods; its share of the weights would be more: 1 of 4 (groups count as one
+        // task) on 2 CPUs
         assert!((1.9e9..2.06e9).contains(&(batch as f64)), "{batch}");
         let total: u64 = ran.tasks.iter().map(|t| t.cpu.as_ns()).sum();
         assert!((7.98e9..=8.0e9).contains(&(total as f64)), "{total}");

@@ -10,9 +10,9 @@
 //! | `prev_state` | dictionary, null unless a task is switched out | preempted, yielded, sleeping, disk, dead; unknown where stops are hidden |
 //! | `flags`, `arg`, `value` | uint8, uint32, uint64 | by kind, see [`Kind`](crate::Kind) |
 //!
-//! Schema metadata: `schedlab.log.version` and, as JSON, `schedlab.log.header`. Batches are compressed with zstd.
-//! A file that was cut off is refused when it is opened, and so is one whose lengths ask for more memory than it can need
-//! (`arrow_bounds.rs`): the Arrow library trusts them.
+//! Schema metadata: `schedlab.log.version` and, as JSON, `schedlab.log.header`. Batches are compressed with
+//! zstd. A file that was cut off is refused when it is opened, and so is one whose lengths ask for more
+//! memory than it can need (`arrow_bounds.rs`): the Arrow library trusts them.
 //!
 //! ```python
 //! table = pyarrow.ipc.open_file("run.arrow").read_all()
@@ -174,7 +174,8 @@ fn reader(path: &Path) -> Result<FileReader<BufReader<File>>, LogError> {
     })
 }
 
-/// arrow-ipc panics on some damaged files (an offset beyond a buffer, seen in 60.1.0); here that is an error like any other.
+/// arrow-ipc panics on some damaged files (an offset beyond a buffer, seen in 60.1.0); here that is an error
+/// like any other.
 fn guarded<T>(read: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {
     // unwind safety: after an error the reader is dropped, never used again (contract of Batches)
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))

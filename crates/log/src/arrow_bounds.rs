@@ -1,5 +1,6 @@
-//! Does an Arrow file ask for more memory than it can need? The Arrow library trusts the lengths that it finds: the footer's, each
-//! batch's, and before each compressed column the length that it unpacks to. Here all of them are compared with the file first.
+//! Does an Arrow file ask for more memory than it can need? The Arrow library trusts the lengths that it
+//! finds: the footer's, each batch's, and before each compressed column the length that it unpacks to. Here
+//! all of them are compared with the file first.
 //!
 //! ```text
 //! "ARROW1" ... | batch: 4 -1, 4 length, metadata | body: 8 unpacked length, zstd ... | ... | footer, 4 its length, "ARROW1"

@@ -1,7 +1,8 @@
 //! What happened, when, on which CPU, and why where known?
 //!
-//! The schedule log is one schema for the machine, the guest and the host, so that an instrument cannot tell which it reads.
-//! A log is a [`LogHeader`] (who ran on what) and a sequence of fixed-size [`Record`]s in a documented order.
+//! The schedule log is one schema for the machine, the guest and the host, so that an instrument cannot tell
+//! which it reads. A log is a [`LogHeader`] (who ran on what) and a sequence of fixed-size [`Record`]s in a
+//! documented order.
 //!
 //! ```text
 //!            0 ns cpu0 new      t0              created, runnable on cpu0
@@ -12,12 +13,12 @@
 //!   10,000,000 ns cpu0 switch   idle -> t0
 //! ```
 //!
-//! Three forms: the *spill* file of a run (raw records, [`RawLog`]), the canonical *text* ([`TextLog`]) for people, goldens and
-//! `diff`, and *Arrow* ([`ArrowLog`]) for analysis tools. All are read through [`Log`], in batches: memory does not grow with
-//! the log.
+//! Three forms: the *spill* file of a run (raw records, [`RawLog`]), the canonical *text* ([`TextLog`]) for
+//! people, goldens and `diff`, and *Arrow* ([`ArrowLog`]) for analysis tools. All are read through [`Log`],
+//! in batches: memory does not grow with the log.
 //!
-//! What the records mean (who waits, runs, sleeps since when, and where) is read in one place, [`replay()`]: it tells an
-//! [`Observer`] each change of state. Tables per task have a row per [`Row`].
+//! What the records mean (who waits, runs, sleeps since when, and where) is read in one place, [`replay()`]:
+//! it tells an [`Observer`] each change of state. Tables per task have a row per [`Row`].
 //!
 //! Not every observer sees everything. The header says who observed and what is hidden ([`ObservedBy`],
 //! [`Hidden`]); notes say which CPUs and tasks nobody saw for a while ([`note::UNKNOWN_CPU`],

@@ -1,12 +1,13 @@
 //! One line of the schedule log: 32 bytes, written by the kernel object or a native policy's adaptor.
 //!
-//! Order: records stand in the order in which things happened in simulated time; at one instant, in the order in which the
-//! machine carried them out. The layout is shared with the kernel object (`linux/arch-warp/include/warp_abi.h`).
+//! Order: records stand in the order in which things happened in simulated time; at one instant, in the order
+//! in which the machine carried them out. The layout is shared with the kernel object
+//! (`linux/arch-warp/include/warp_abi.h`).
 
 use schedlab_units::{CpuId, Policy, TaskId, Time};
 
-/// What a [`Record`] says. The comment gives the meaning of `task`, `other`, `arg`, `value` and `flags`; `cpu` is the CPU on
-/// which it happened unless stated.
+/// What a [`Record`] says. The comment gives the meaning of `task`, `other`, `arg`, `value` and `flags`;
+/// `cpu` is the CPU on which it happened unless stated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -18,40 +19,46 @@ pub enum Kind {
     Wakeup = 3,
     /// `task` is runnable for the first time, on CPU `arg`.
     New = 4,
-    /// `task` is assigned to another CPU: from `arg` to `other` (a CPU number). Emitted when a runnable or waking task changes CPU.
+    /// `task` is assigned to another CPU: from `arg` to `other` (a CPU number). Emitted when a runnable or
+    /// waking task changes CPU.
     Migrate = 5,
     /// `task` (parent) created `other` (child).
     Fork = 6,
     /// `task` exits.
     Exit = 7,
-    /// Scheduling parameters of `task` are set: `value` = policy | (nice & 0xff) << 8 | rt_priority << 16; flags bit 0: affinity changed.
+    /// Scheduling parameters of `task` are set: `value` = policy | (nice & 0xff) << 8 | rt_priority << 16;
+    /// flags bit 0: affinity changed.
     Params = 8,
-    /// A decision note of a scheduler, `arg` names it (native policies: their own numbering); instruments ignore unknown ones. Those of
-    /// the machine are in [`note`].
+    /// A decision note of a scheduler, `arg` names it (native policies: their own numbering); instruments
+    /// ignore unknown ones. Those of the machine are in [`note`].
     Note = 9,
 }
 
-/// Numbers in `arg` of a [`Kind::Note`] by the machine: what a task does that changes nothing in the schedule, so that no other record
-/// tells it. With them a log tells the whole workload that ran.
+/// Numbers in `arg` of a [`Kind::Note`] by the machine: what a task does that changes nothing in the
+/// schedule, so that no other record tells it. With them a log tells the whole workload that ran.
 pub mod note {
     /// `cpu` comes up (`value` 1) or goes down (0).
     pub const CPU: u32 = 0x8000_0001;
     /// `task` wakes `other`, which does not sleep (yet); `value` is the number of the wakeup.
     pub const EARLY: u32 = 0x8000_0010;
-    /// `task` would sleep, but need not: wakeup `value` has come already, from `other`; [`NO_WAKEUP`]: its own time has come.
+    /// `task` would sleep, but need not: wakeup `value` has come already, from `other`; [`NO_WAKEUP`]: its
+    /// own time has come.
     pub const AWAKE: u32 = 0x8000_0011;
     /// `task` yields, and runs on.
     pub const YIELD: u32 = 0x8000_0012;
-    /// `task` sets parameters of `other` (itself or another): 8 bytes of the words of a PRIO in a workload's text, in order, `flags` the
-    /// piece's number modulo 256. The last piece has a zero byte, behind which all are zero.
+    /// `task` sets parameters of `other` (itself or another): 8 bytes of the words of a PRIO in a workload's
+    /// text, in order, `flags` the piece's number modulo 256. The last piece has a zero byte, behind which
+    /// all are zero.
     pub const SET: u32 = 0x8000_0013;
     /// `task` executes a new program; the kernel may now move it to an idler CPU (`sched_exec()`).
     pub const EXEC: u32 = 0x8000_0014;
-    /// `task` is runnable but must not run for now, or is no longer held back: `value` is one of [`HELD_NOT`], [`HELD_GROUP`],
-    /// [`HELD_REAL_TIME`], [`HELD_DEADLINE`]. A task that is held back stands on a queue but does not wait for a CPU.
+    /// `task` is runnable but must not run for now, or is no longer held back: `value` is one of
+    /// [`HELD_NOT`], [`HELD_GROUP`], [`HELD_REAL_TIME`], [`HELD_DEADLINE`]. A task that is held back stands
+    /// on a queue but does not wait for a CPU.
     pub const HELD: u32 = 0x8000_0015;
-    /// `task` may use these CPUs from now on: bit b of `value` is CPU 64 x `flags` + b. One note for each 64 CPUs of the machine, one
-    /// after the other. Written where the last [`Params`](super::Kind::Params) or the header do not say so: a cpuset, a CPU that went down.
+    /// `task` may use these CPUs from now on: bit b of `value` is CPU 64 x `flags` + b. One note for each 64
+    /// CPUs of the machine, one after the other. Written where the last [`Params`](super::Kind::Params) or
+    /// the header do not say so: a cpuset, a CPU that went down.
     pub const ALLOWED: u32 = 0x8000_0016;
     /// `value` of a [`HELD`]: it may run.
     pub const HELD_NOT: u64 = 0;
@@ -72,7 +79,8 @@ pub mod note {
     pub const UNKNOWN_TASK: u32 = 0x8000_0021;
     /// A poller's thread `task` did not see some time from here on: see [`Missed`](crate::Missed).
     pub const MISSED: u32 = 0x8000_0030;
-    /// A poller's thread `task` is about to sleep, and asks to be woken at `value` ns of the log; `flags`: by which timer.
+    /// A poller's thread `task` is about to sleep, and asks to be woken at `value` ns of the log; `flags`: by
+    /// which timer.
     pub const DUE: u32 = 0x8000_0031;
     /// A poller's thread `task` has done a job, which was due at `value` ns of the log.
     pub const JOB: u32 = 0x8000_0032;
@@ -204,12 +212,14 @@ impl Record {
     pub fn prev_state(&self) -> Option<PrevState> {
         if self.kind == Kind::Switch as u8 { PrevState::from_number(self.flags) } else { None }
     }
-    /// Policy, nice and real-time priority that a [`Kind::Params`] sets; `None` for other kinds and for a value that holds anything else.
+    /// Policy, nice and real-time priority that a [`Kind::Params`] sets; `None` for other kinds and for a
+    /// value that holds anything else.
     pub fn params(&self) -> Option<(Policy, i8, u8)> {
         if self.kind == Kind::Params as u8 { crate::text::decode_params(self.value) } else { None }
     }
-    /// With the fields that have no meaning for its kind cleared (0; a task: idle), as the text form keeps it: writers may leave
-    /// anything there (the kernel object leaves the tracepoint's raw state in the `arg` of a switch).
+    /// With the fields that have no meaning for its kind cleared (0; a task: idle), as the text form keeps
+    /// it: writers may leave anything there (the kernel object leaves the tracepoint's raw state in the `arg`
+    /// of a switch).
     pub fn canonical(mut self) -> Record {
         let (keep_flags, keep_other, keep_arg, keep_value) = match self.kind() {
             Some(Kind::Switch) => (0xff, true, false, false),

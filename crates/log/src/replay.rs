@@ -5,11 +5,13 @@
 //!   (unseen, blocked) ──Wakeup──> waiting              running ──blocked──> blocked ──Wakeup──> waiting
 //! ```
 //!
-//! * A task waits from the moment it is runnable (`New`, `Wakeup`, or the switch-out that left it runnable) until it runs.
-//!   It is blocked from its switch-out, even where the kernel keeps it queued for a while (EEVDF's delayed dequeue).
+//! * A task waits from the moment it is runnable (`New`, `Wakeup`, or the switch-out that left it runnable)
+//!   until it runs. It is blocked from its switch-out, even where the kernel keeps it queued for a while
+//!   (EEVDF's delayed dequeue).
 //! * A task first seen in a `Wakeup` was blocked from its fork, or from the start if no fork was seen.
-//! * A CPU is idle until its first switch, unless that switch takes a task off it that has not been seen before: then the task ran
-//!   there from the start (a log that begins in the middle, as a guest's may). The log's beginning is read ahead for this.
+//! * A CPU is idle until its first switch, unless that switch takes a task off it that has not been seen
+//!   before: then the task ran there from the start (a log that begins in the middle, as a guest's may). The
+//!   log's beginning is read ahead for this.
 //! * What is open at the end of the log is closed at the log's duration.
 //! * A `Wakeup` of a task that is not blocked changes nothing (the kernel reports them: woken on its way to sleep).
 //!
@@ -88,20 +90,24 @@ pub enum Unseen {
 /// Whom [`replay`] tells what happens. Each method does nothing unless it is overridden.
 ///
 /// * Times are in ns from the log's start and never go back.
-/// * Calls for one record come before [`record`](Observer::record) of that record. For a switch, first what the previous task does
-///   (`run_end`, and `wait_begin` if it is still runnable), then what the next one does (`wait_end`, `run_begin`).
-/// * Every `..._begin` is followed by exactly one `..._end` of the same task or CPU, at the log's end if by nothing else. A block has no
-///   beginning of its own: `run_end` tells of it.
-/// * Before the first record, each CPU has its `idle_begin`, or the `run_begin` of the task that ran there when the log began.
+/// * Calls for one record come before [`record`](Observer::record) of that record. For a switch, first what
+///   the previous task does (`run_end`, and `wait_begin` if it is still runnable), then what the next one
+///   does (`wait_end`, `run_begin`).
+/// * Every `..._begin` is followed by exactly one `..._end` of the same task or CPU, at the log's end if by
+///   nothing else. A block has no beginning of its own: `run_end` tells of it.
+/// * Before the first record, each CPU has its `idle_begin`, or the `run_begin` of the task that ran there
+///   when the log began.
 /// * A task waits, runs, is unknown, or none of these; never two. It waits on one CPU's queue at a time. A CPU
 ///   is idle, unknown, or runs a task.
 /// * An observer may keep anything; nothing it is handed lives longer than the call.
 pub trait Observer {
-    /// Time goes on from `from_ns` to `to_ns` (later); everything reported so far holds in between. Not called for records of one instant.
+    /// Time goes on from `from_ns` to `to_ns` (later); everything reported so far holds in between. Not
+    /// called for records of one instant.
     fn elapse(&mut self, _from_ns: u64, _to_ns: u64) {}
     /// A task waits from now on, on this CPU's queue.
     fn wait_begin(&mut self, _row: Row, _cpu: CpuId, _cause: WaitCause) {}
-    /// A waiting task is assigned to another CPU. Moves of tasks that do not wait (asleep, or just being woken) show in `record` only.
+    /// A waiting task is assigned to another CPU. Moves of tasks that do not wait (asleep, or just being
+    /// woken) show in `record` only.
     fn wait_moved(&mut self, _row: Row, _from: CpuId, _to: CpuId) {}
     /// A task has waited: it runs now, nobody sees it from here on, or the log ends.
     fn wait_end(&mut self, _wait: &Wait) {}
@@ -192,7 +198,8 @@ struct CpuState {
 /// Reads the log once and tells the observer everything in order. `slots` are those of the log's header.
 ///
 /// # Errors
-/// [`LogProblem`]: the log cannot be read, or a record contradicts those before it. The observer has been told of all that came before.
+/// [`LogProblem`]: the log cannot be read, or a record contradicts those before it. The observer has been
+/// told of all that came before.
 pub fn replay(log: &dyn Log, slots: &Slots, observer: &mut impl Observer) -> Result<(), LogProblem> {
     let running = running_at_start(log, slots)?;
     let unknown = match log.header().hidden.is_nothing() {

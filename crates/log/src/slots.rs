@@ -1,4 +1,5 @@
-//! Which row of a table is this task? Workload tasks come first, in order; then the kernel's threads, in the header's order.
+//! Which row of a table is this task? Workload tasks come first, in order; then the kernel's threads, in the
+//! header's order.
 //!
 //! ```text
 //!   header: task t0, task t1, kernel_thread k17, kernel_thread k9
@@ -24,7 +25,8 @@ use crate::LogHeader;
 use schedlab_units::TaskId;
 use std::collections::BTreeMap;
 
-/// A task's place in tables that have a row per task: row i is `TaskId(i)` for the workload's tasks; the kernel's threads follow.
+/// A task's place in tables that have a row per task: row i is `TaskId(i)` for the workload's tasks; the
+/// kernel's threads follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Row(pub u32);
 

@@ -32,8 +32,8 @@ pub trait Log {
 
 /// One pass over a log.
 pub trait Batches {
-    /// The next records, never an empty slice; `None` at the end. Every record's kind is known ([`Record::kind`] is `Some`).
-    /// Not to be called again after an error.
+    /// The next records, never an empty slice; `None` at the end. Every record's kind is known
+    /// ([`Record::kind`] is `Some`). Not to be called again after an error.
     fn next_batch(&mut self) -> Result<Option<&[Record]>, LogError>;
 }
 

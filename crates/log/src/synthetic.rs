@@ -1,10 +1,10 @@
-//! Where do logs of any size and shape come from when there is no machine at hand? A tiny scheduler of our own, for tests,
-//! benchmarks and examples of everything that reads logs.
+//! Where do logs of any size and shape come from when there is no machine at hand? A tiny scheduler of our
+//! own, for tests, benchmarks and examples of everything that reads logs.
 //!
-//! Like a parallel build: `make` forks `sh` tasks, which compute in short bursts with short sleeps in between and exit; a few
-//! `daemon` tasks are woken by timers all the time; `hog` tasks never sleep; one kernel thread per CPU now and then preempts.
-//! Round robin with a slice of 3 ms per CPU, wakeups go to the last CPU or to an idle one, an idle CPU pulls.
-//! The same [`Config`] always gives the same log.
+//! Like a parallel build: `make` forks `sh` tasks, which compute in short bursts with short sleeps in between
+//! and exit; a few `daemon` tasks are woken by timers all the time; `hog` tasks never sleep; one kernel
+//! thread per CPU now and then preempts. Round robin with a slice of 3 ms per CPU, wakeups go to the last CPU
+//! or to an idle one, an idle CPU pulls. The same [`Config`] always gives the same log.
 //!
 //! ```
 //! use schedlab_log::{Log, synthetic::Config};

@@ -1,4 +1,5 @@
-//! What does a log look like to a person, a test, `grep` and `diff`? The canonical text form: the same log gives the same bytes.
+//! What does a log look like to a person, a test, `grep` and `diff`? The canonical text form: the same log
+//! gives the same bytes.
 //!
 //! ```text
 //! # schedlab log 1
@@ -26,9 +27,10 @@
 //! hidden wakeups stops` ([`ObservedBy`](crate::ObservedBy), [`Hidden`](crate::Hidden)); where anything is
 //! hidden the first line has version 2.
 //!
-//! Times are integer ns from the start of the run, the CPU is where it happened. Strings are JSON strings. `# end` with the number
-//! of records is the last line: a file without it was cut off. Other lines that begin with `#` are comments. Only what a record
-//! means is kept ([`Record::canonical`](crate::Record::canonical)): writers may leave anything in fields without a meaning.
+//! Times are integer ns from the start of the run, the CPU is where it happened. Strings are JSON strings. `#
+//! end` with the number of records is the last line: a file without it was cut off. Other lines that begin
+//! with `#` are comments. Only what a record means is kept ([`Record::canonical`](crate::Record::canonical)):
+//! writers may leave anything in fields without a meaning.
 
 mod read;
 mod write;

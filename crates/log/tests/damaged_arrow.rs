@@ -1,5 +1,5 @@
-//! A damaged Arrow log must not make the reader ask for absurdly much memory, which would end the program. Every request is seen
-//! here: the allocator of this test notes the greatest.
+//! A damaged Arrow log must not make the reader ask for absurdly much memory, which would end the program.
+//! Every request is seen here: the allocator of this test notes the greatest.
 
 use schedlab_log::{LogHeader, MemLog, Record};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -75,8 +75,8 @@ fn no_byte_makes_the_reader_ask_for_much_memory() {
     let mut bytes = std::fs::read(&path).unwrap();
     let (whole, result) = greatest_request(&path, &bytes);
     assert!(result.is_ok() && whole < MOST, "{whole} bytes, {result:?}");
-    // The structure is at the begin (schema, metadata of the first batch), at the end (footer), and before each column (8 bytes):
-    // every byte of both ends, and some of all the rest.
+    // The structure is at the begin (schema, metadata of the first batch), at the end (footer), and before
+    // each column (8 bytes): every byte of both ends, and some of all the rest.
     let (mut refused, mut tried) = (0, 0);
     let length = bytes.len();
     let near = |at: &usize| *at < 400 || *at + 1600 > length || at.is_multiple_of(211);

@@ -1,5 +1,5 @@
-//! A log as text with anything wrong in it: an error with a place, or a log whose canonical text means the same. Stands in for the fuzz
-//! target `log_text`, which `make fuzz` runs for longer.
+//! A log as text with anything wrong in it: an error with a place, or a log whose canonical text means the
+//! same. Stands in for the fuzz target `log_text`, which `make fuzz` runs for longer.
 
 use proptest::prelude::*;
 use schedlab_log::{MemLog, TextLog, write_text};

@@ -1,7 +1,7 @@
 //! What if kernel code took time? Optional costs, as CPU time of the task in whose context the kernel works.
 //!
-//! Without costs (the default) a replay's kernel is infinitely fast: a wakeup arrives the instant it is asked for, a task that wakes
-//! another and then sleeps does both at once. With costs:
+//! Without costs (the default) a replay's kernel is infinitely fast: a wakeup arrives the instant it is asked
+//! for, a task that wakes another and then sleeps does both at once. With costs:
 //!
 //! ```text
 //!   us       0        100  101.5                       switch 2 us, wakeup 1.5 us, block 1 us
@@ -21,9 +21,10 @@
 //! | `ipi` | at an interrupt from another CPU | of the task that computes next |
 //! | `migration` | before a task computes on another CPU than before (a cold cache) | its |
 //!
-//! An idle CPU's interrupts cost nothing by themselves. Recorded CPU time holds the kernel's work already, and the guest's tasks compute up
-//! to a total: so what a task has paid is taken off its burst after its next sleep or yield (`total = "kept"`, the default). With `total = "added"` it comes
-//! on top. Accounts, ticks and slices of the kernel see the longer bursts as they would on hardware.
+//! An idle CPU's interrupts cost nothing by themselves. Recorded CPU time holds the kernel's work already,
+//! and the guest's tasks compute up to a total: so what a task has paid is taken off its burst after its next
+//! sleep or yield (`total = "kept"`, the default). With `total = "added"` it comes on top. Accounts, ticks
+//! and slices of the kernel see the longer bursts as they would on hardware.
 
 use schedlab_units::Span;
 use serde::{Deserialize, Serialize};

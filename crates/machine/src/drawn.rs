@@ -17,7 +17,8 @@
 //! assert_eq!(drawing, ["AAABBBBA"]);
 //! ```
 //!
-//! A burst that ends together with its slice: the timer comes first (see [`crate::engine`]), so the task blocks when it is next picked.
+//! A burst that ends together with its slice: the timer comes first (see [`crate::engine`]), so the task
+//! blocks when it is next picked.
 
 use crate::native::Native;
 use crate::order::{FirstPosted, Order};
@@ -54,8 +55,8 @@ pub fn workload(lives: &[&[Life]]) -> Workload {
     builder.finish().expect("drawn tasks keep the rules")
 }
 
-/// Runs the tasks and draws one line per CPU, one letter per ms, `.` = idle; the idle end is left out. Panics if the run does not
-/// end by itself within `limit_ms`, or if something happens between two milliseconds.
+/// Runs the tasks and draws one line per CPU, one letter per ms, `.` = idle; the idle end is left out. Panics
+/// if the run does not end by itself within `limit_ms`, or if something happens between two milliseconds.
 pub fn schedule(policy: Box<dyn Policy>, nr_cpus: u32, limit_ms: u64, lives: &[&[Life]]) -> Vec<String> {
     draw(policy, nr_cpus, limit_ms, &workload(lives))
 }

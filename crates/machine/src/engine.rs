@@ -5,11 +5,12 @@
 //! 1. interrupts that one CPU has posted to another, first posted first: they belong to the event that posted them;
 //! 2. CPUs that spin on another CPU, in the order in which they began: they wait for 1;
 //!    (1 and 2 are [`FirstPosted`]; a machine may be given another [`Order`], see [`crate::order`])
-//! 3. timer interrupts (class 0), lower CPU first: a tick that falls on the end of a task's burst finds the task running, as it would
-//!    on hardware, where the burst's last instruction comes after the interrupt. Under policies with a tick, the tick and the sleepers whose
-//!    time has come on that CPU are one interrupt, after which the CPU chooses once who runs, as real Linux does by itself;
-//! 4. device interrupts (class 1), first planned first; also the sleepers of CPUs that have no tick now, under policies with a tick all of
-//!    one CPU at once;
+//! 3. timer interrupts (class 0), lower CPU first: a tick that falls on the end of a task's burst finds the
+//!    task running, as it would on hardware, where the burst's last instruction comes after the interrupt.
+//!    Under policies with a tick, the tick and the sleepers whose time has come on that CPU are one
+//!    interrupt, after which the CPU chooses once who runs, as real Linux does by itself;
+//! 4. device interrupts (class 1), first planned first; also the sleepers of CPUs that have no tick now,
+//!    under policies with a tick all of one CPU at once;
 //! 5. operations of tasks (class 2), lower CPU first.
 //!
 //! An operation that follows at the same instant (zero CPU time after the last one) goes through 1-5 again.
@@ -121,7 +122,8 @@ pub struct Outcome {
     pub boot: Span,
 }
 
-/// Every how many events the kernel's share of an event's time is measured (a prime, so as not to beat with the workload).
+/// Every how many events the kernel's share of an event's time is measured (a prime, so as not to beat with
+/// the workload).
 pub const SAMPLE_EVERY: u64 = 61;
 
 /// A measurement longer than this (some 50 us) was interrupted by the host and does not count.
@@ -310,7 +312,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
     }
 
-    /// Has the experimenter do this while the workload runs. At one instant they come after everything else that happens then.
+    /// Has the experimenter do this while the workload runs. At one instant they come after everything else
+    /// that happens then.
     pub fn set_actions(&mut self, mut actions: Vec<Action>) {
         // a stable sort: what was given first comes first
         actions.sort_by_key(|action| action.at);
@@ -412,7 +415,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             let late_ns = self.late.last().map_or(u64::MAX, |(at_ns, _)| *at_ns);
             let action_ns = self.next_action_ns(epoch_ns);
             let limit = Key::after(end_ns.min(late_ns).min(action_ns));
-            // until one of the above is to be looked at again; none of them changes by itself, actions are begun and ended here only
+            // until one of the above is to be looked at again; none of them changes by itself, actions are
+            // begun and ended here only
             let is_acting = self.acting.is_some();
             let happened = loop {
                 let happened = self.next_event_here(limit)?;
@@ -457,8 +461,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
     }
 
-    /// Begins the next action. The run goes on meanwhile: the kernel may have to wait for something (a CPU that goes off waits
-    /// for RCU, say).
+    /// Begins the next action. The run goes on meanwhile: the kernel may have to wait for something (a CPU
+    /// that goes off waits for RCU, say).
     #[cold]
     fn act(&mut self, at_ns: u64) -> Result<(), Box<Fault>> {
         self.now_ns = self.now_ns.max(at_ns);
@@ -653,8 +657,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
     }
 
-    /// Under a policy with ticks, the wakeup planned first of those that are due: by a device, or by a timer together with all others of
-    /// that CPU.
+    /// Under a policy with ticks, the wakeup planned first of those that are due: by a device, or by a timer
+    /// together with all others of that CPU.
     fn wake_first_due(&mut self) -> Result<(), Box<Fault>> {
         self.collect_due();
         let task = *self.due.front().expect("the wheel has a task due now");
@@ -744,8 +748,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         Ok(())
     }
 
-    /// A task computes on another CPU than before. It may have been taken off that one at this very instant, before that CPU has
-    /// had its own turn: what it computed there is counted now.
+    /// A task computes on another CPU than before. It may have been taken off that one at this very instant,
+    /// before that CPU has had its own turn: what it computed there is counted now.
     fn arrive_from(&mut self, task: TaskId, cpu: CpuId) {
         let before = std::mem::replace(&mut self.runs[task.index()].on, cpu.0);
         let there = self.cpus[before as usize];

@@ -3,7 +3,8 @@
 //! [`Kernel`] is that contract. Real Linux implements it through the port; native policies through
 //! [`Native`](crate::native::Native), which plays the kernel around a [`Policy`](crate::policy::Policy).
 //!
-//! One call carries almost everything: [`Kernel::resume`] lets one CPU execute until it has nothing to do at this instant.
+//! One call carries almost everything: [`Kernel::resume`] lets one CPU execute until it has nothing to do at
+//! this instant.
 //!
 //! ```text
 //! machine                                   kernel
@@ -20,43 +21,46 @@ use schedlab_workload::Cgroup;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What an operating system does on one machine. Everything happens at the instant `now` of the call: kernel code takes no
-/// simulated time.
+/// What an operating system does on one machine. Everything happens at the instant `now` of the call: kernel
+/// code takes no simulated time.
 ///
-/// Call order: [`boot`](Kernel::boot) once; then any number of [`resume`](Kernel::resume); [`control`](Kernel::control) only when
-/// no CPU is spinning. After a fault only [`fault`](Kernel::fault), [`warnings`](Kernel::warnings) and
-/// [`flush_log`](Kernel::flush_log) are called.
+/// Call order: [`boot`](Kernel::boot) once; then any number of [`resume`](Kernel::resume);
+/// [`control`](Kernel::control) only when no CPU is spinning. After a fault only [`fault`](Kernel::fault),
+/// [`warnings`](Kernel::warnings) and [`flush_log`](Kernel::flush_log) are called.
 pub trait Kernel {
-    /// Whether the kernel arms its own timers for [`Op::BlockUntil`]. If not, the machine keeps all wakeup times itself, sends
-    /// [`Op::Block`] only, and delivers [`Stimulus::Timer`] or [`Stimulus::Device`] when the time has come.
+    /// Whether the kernel arms its own timers for [`Op::BlockUntil`]. If not, the machine keeps all wakeup
+    /// times itself, sends [`Op::Block`] only, and delivers [`Stimulus::Timer`] or [`Stimulus::Device`] when
+    /// the time has come.
     const OWNS_TASK_TIMERS: bool;
 
-    /// Whether the tick and the sleepers whose time has come are one interrupt, [`Stimulus::Timer`], after which it is chosen once who
-    /// runs; if not, each sleeper is woken by an interrupt of its own, after the timer's. Of no meaning with
-    /// [`Kernel::OWNS_TASK_TIMERS`].
+    /// Whether the tick and the sleepers whose time has come are one interrupt, [`Stimulus::Timer`], after
+    /// which it is chosen once who runs; if not, each sleeper is woken by an interrupt of its own, after the
+    /// timer's. Of no meaning with [`Kernel::OWNS_TASK_TIMERS`].
     fn wakes_sleepers_with_ticks(&self) -> bool {
         false
     }
 
-    /// Prepares to run on this machine. Afterwards the machine resumes CPU 0 (and whomever that kicks) until [`is_up`](Kernel::is_up).
+    /// Prepares to run on this machine. Afterwards the machine resumes CPU 0 (and whomever that kicks) until
+    /// [`is_up`](Kernel::is_up).
     fn boot(&mut self, boot: &Boot<'_>) -> Result<(), Fault>;
 
     /// Whether every CPU is online and control requests are accepted.
     fn is_up(&self) -> bool;
 
-    /// Lets `cpu` execute at `now` until it is idle, computes in user mode, or spins. Pending interrupts are delivered first,
-    /// then `stimulus`.
+    /// Lets `cpu` execute at `now` until it is idle, computes in user mode, or spins. Pending interrupts are
+    /// delivered first, then `stimulus`.
     fn resume(&mut self, cpu: CpuId, now: Time, stimulus: Stimulus<'_>) -> Yield;
 
-    /// Time passes from now on between an interrupt that asks for another task and the choice of it ([`Yield::Paused`]). Kernels that do
-    /// not know the difference choose at once.
+    /// Time passes from now on between an interrupt that asks for another task and the choice of it
+    /// ([`Yield::Paused`]). Kernels that do not know the difference choose at once.
     fn set_resched(&mut self, _span: Span) {}
 
-    /// CPUs stop from now on at points of these kinds ([`Yield::Point`]). Kernels that were not built for that, and kinds that they do
-    /// not have, never stop.
+    /// CPUs stop from now on at points of these kinds ([`Yield::Point`]). Kernels that were not built for
+    /// that, and kinds that they do not have, never stop.
     fn set_points(&mut self, _kinds: PointSet) {}
 
-    /// Where a CPU stands since its last [`Yield::Spin`] or [`Yield::Point`]. A kernel whose CPUs do neither need not say.
+    /// Where a CPU stands since its last [`Yield::Spin`] or [`Yield::Point`]. A kernel whose CPUs do neither
+    /// need not say.
     fn point(&self, _cpu: CpuId) -> Point {
         Point::RELAX
     }
@@ -67,16 +71,16 @@ pub trait Kernel {
         true
     }
 
-    /// When the CPU's timer will interrupt it; [`Time::NEVER`] = off; while it is [`Yield::Paused`], the end of that. Changes only while
-    /// that CPU is resumed.
+    /// When the CPU's timer will interrupt it; [`Time::NEVER`] = off; while it is [`Yield::Paused`], the end
+    /// of that. Changes only while that CPU is resumed.
     fn timer(&self, cpu: CpuId) -> Time;
 
-    /// The next CPU for which an interrupt was posted by another CPU (or by a control request) and that must be resumed at this
-    /// instant; first posted, first returned, each CPU at most once until it is resumed.
+    /// The next CPU for which an interrupt was posted by another CPU (or by a control request) and that must
+    /// be resumed at this instant; first posted, first returned, each CPU at most once until it is resumed.
     fn next_kick(&mut self) -> Option<CpuId>;
 
-    /// Hands in a request of the experimenter (not of a task). It is carried out while the machine goes on resuming kicked CPUs
-    /// at this instant; [`control_done`](Kernel::control_done) says when.
+    /// Hands in a request of the experimenter (not of a task). It is carried out while the machine goes on
+    /// resuming kicked CPUs at this instant; [`control_done`](Kernel::control_done) says when.
     fn control(&mut self, now: Time, request: Control<'_>) -> Result<(), Fault>;
 
     /// Whether the last request is done; its result, if so.
@@ -85,8 +89,8 @@ pub trait Kernel {
     /// Turns the schedule log on: every record from here on has its time counted from `epoch`.
     fn start_log(&mut self, epoch: Time);
 
-    /// Appends a note of the machine's own (`schedlab_log::note`) to the log, after all that was logged so far; only the time is left to
-    /// be put in, as for every record. Nothing happens while the log is off.
+    /// Appends a note of the machine's own (`schedlab_log::note`) to the log, after all that was logged so
+    /// far; only the time is left to be put in, as for every record. Nothing happens while the log is off.
     fn note(&mut self, now: Time, note: Record);
 
     /// Threads of the kernel itself that may occur in the log, by pid.
@@ -98,8 +102,8 @@ pub trait Kernel {
     /// Warnings since boot: each the kernel's own text.
     fn warnings(&mut self) -> Vec<String>;
 
-    /// The run ends here, not because every task is done: has the scheduler forgotten a runnable task? The port leaves that to the
-    /// kernel's own watchdogs.
+    /// The run ends here, not because every task is done: has the scheduler forgotten a runnable task? The
+    /// port leaves that to the kernel's own watchdogs.
     fn check_end(&mut self, _now: Time) -> Result<(), Fault> {
         Ok(())
     }
@@ -114,14 +118,14 @@ pub trait Kernel {
         Vec::new()
     }
 
-    /// What a scheduler that is loaded into the kernel says about itself when the run is over: group (settings, statistics, ...),
-    /// name, value.
+    /// What a scheduler that is loaded into the kernel says about itself when the run is over: group
+    /// (settings, statistics, ...), name, value.
     fn account(&mut self) -> Vec<(String, String, String)> {
         Vec::new()
     }
 
-    /// Line coverage since [`start_log`](Kernel::start_log) of a kernel that was built for it: per compiled file its name and gcov's
-    /// data.
+    /// Line coverage since [`start_log`](Kernel::start_log) of a kernel that was built for it: per compiled
+    /// file its name and gcov's data.
     fn coverage(&mut self) -> Vec<(String, Vec<u8>)> {
         Vec::new()
     }
@@ -133,8 +137,9 @@ pub trait Kernel {
     fn flush_log(&mut self) -> std::io::Result<()>;
 }
 
-/// The tunable that spreads the CPUs' ticks over half a tick (`--ticks staggered`): "1" = spread. Real Linux takes it from its command
-/// line (`tick_setup_sched_timer()`), [`Native`](crate::native::Native) does the same.
+/// The tunable that spreads the CPUs' ticks over half a tick (`--ticks staggered`): "1" = spread. Real Linux
+/// takes it from its command line (`tick_setup_sched_timer()`), [`Native`](crate::native::Native) does the
+/// same.
 pub const SKEW_TICK: &str = "boot.skew_tick";
 
 /// What a kernel learns before its first instruction.
@@ -150,8 +155,8 @@ pub struct Boot<'a> {
     pub nr_groups: u32,
     /// The clock at power-on.
     pub now: Time,
-    /// What the kernel's random numbers depend on besides that clock; 0 in a run that nothing perturbs. (Real machines boot at
-    /// different times, too.)
+    /// What the kernel's random numbers depend on besides that clock; 0 in a run that nothing perturbs. (Real
+    /// machines boot at different times, too.)
     pub entropy: u64,
     /// Tunables (`--param`), in order of name.
     pub params: &'a [(String, String)],
@@ -162,8 +167,9 @@ pub struct Boot<'a> {
 pub enum Stimulus<'a> {
     /// Nothing more: pending interrupts only, or going on after [`Yield::Spin`].
     Continue,
-    /// Its timer interrupt is due, also for these sleepers, whose time has come (none if the kernel keeps their timers itself,
-    /// [`Kernel::OWNS_TASK_TIMERS`]). All of that is one interrupt: whoever is to run next is chosen after it, once.
+    /// Its timer interrupt is due, also for these sleepers, whose time has come (none if the kernel keeps
+    /// their timers itself, [`Kernel::OWNS_TASK_TIMERS`]). All of that is one interrupt: whoever is to run
+    /// next is chosen after it, once.
     Timer(&'a [TaskId]),
     /// A device interrupt whose handler wakes these tasks, in this order.
     Device(&'a [TaskId]),
@@ -205,7 +211,8 @@ pub struct Spawn<'a> {
     pub change: Option<&'a Change>,
     /// Runnable at once, or blocked until woken. Forked tasks are always runnable at once.
     pub state: SpawnState,
-    /// The CPU that it begins on, unless it is a deadline task (which cannot be bound to one); `None`: wherever the scheduler puts it.
+    /// The CPU that it begins on, unless it is a deadline task (which cannot be bound to one); `None`:
+    /// wherever the scheduler puts it.
     pub cpu: Option<CpuId>,
 }
 
@@ -281,7 +288,8 @@ pub enum FileRequest {
         /// Tunable or path.
         name: String,
     },
-    /// No file: explain the next decision about this task at or after the action's time. The schedule is not touched by it.
+    /// No file: explain the next decision about this task at or after the action's time. The schedule is not
+    /// touched by it.
     Explain {
         /// The task.
         task: TaskId,
@@ -338,12 +346,14 @@ pub enum Yield {
     Idle,
     /// This workload task computes in user mode.
     User(TaskId),
-    /// Waits in the kernel for another CPU (a spin lock, a cross-call): resume it again at this instant, after the others.
+    /// Waits in the kernel for another CPU (a spin lock, a cross-call): resume it again at this instant,
+    /// after the others.
     Spin,
-    /// Works in the kernel, with interrupts off, until [`Kernel::timer`]: resume it then, as if for a timer's interrupt.
+    /// Works in the kernel, with interrupts off, until [`Kernel::timer`]: resume it then, as if for a timer's
+    /// interrupt.
     Paused,
-    /// Has stopped inside the kernel at a point that was asked for ([`Kernel::set_points`]): it waits for nothing, and goes on when it
-    /// is resumed.
+    /// Has stopped inside the kernel at a point that was asked for ([`Kernel::set_points`]): it waits for
+    /// nothing, and goes on when it is resumed.
     Point,
     /// The kernel object asked to end the run.
     Fault,

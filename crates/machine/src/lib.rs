@@ -6,8 +6,8 @@
 //!                            └──> records of the schedule log
 //! ```
 //!
-//! The machine owns time and knows what each task does next; the [`Kernel`](kernel::Kernel) knows who runs. Neither scans all
-//! CPUs or all tasks for an event.
+//! The machine owns time and knows what each task does next; the [`Kernel`](kernel::Kernel) knows who runs.
+//! Neither scans all CPUs or all tasks for an event.
 
 pub mod contract;
 mod costs;

@@ -1,7 +1,8 @@
 //! How does a [`Policy`] become an operating system? [`Native`] plays the kernel around it.
 //!
-//! It keeps the current task of each CPU, delivers ticks and slice ends, carries out the tasks' operations, moves the log, and
-//! checks the policy's answers: a picked task must be queued, allowed and not running, else the run ends with the rule broken.
+//! It keeps the current task of each CPU, delivers ticks and slice ends, carries out the tasks' operations,
+//! moves the log, and checks the policy's answers: a picked task must be queued, allowed and not running,
+//! else the run ends with the rule broken.
 
 use crate::kernel::{
     Boot, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, SKEW_TICK, Spawn, SpawnState, Stimulus,
@@ -327,7 +328,8 @@ impl<P: Policy, S: Sink> Native<P, S> {
         }
     }
 
-    /// Lets an idle CPU pick, for this task; from here on the CPU does not count as idle, and the next arrival looks elsewhere.
+    /// Lets an idle CPU pick, for this task; from here on the CPU does not count as idle, and the next
+    /// arrival looks elsewhere.
     #[inline]
     fn claim(&mut self, here: CpuId, idle: CpuId, task: TaskId) {
         self.view.set_idle(idle, false);
@@ -338,8 +340,9 @@ impl<P: Policy, S: Sink> Native<P, S> {
         self.kick(here, idle);
     }
 
-    /// Another task (perhaps one that may run nowhere else) took the CPU that this one had or was meant for: an idle CPU may have it,
-    /// if the policy has one queue for all. (With a queue per CPU it is for the policy to balance, when its rules say so.)
+    /// Another task (perhaps one that may run nowhere else) took the CPU that this one had or was meant for:
+    /// an idle CPU may have it, if the policy has one queue for all. (With a queue per CPU it is for the
+    /// policy to balance, when its rules say so.)
     #[cold]
     fn offer(&mut self, here: CpuId, task: TaskId) {
         if self.policy.work_conservation() == WorkConservation::Machine
@@ -373,9 +376,10 @@ impl<P: Policy, S: Sink> Native<P, S> {
         };
     }
 
-    /// The timer interrupt, with the tasks whose sleep is over. Timers of one instant go off in the order in which they were set: a
-    /// sleep that began before the last tick is over before the tick that is due now. Threads of the kernel come last, in the order of
-    /// their ids: what wakes them is the interrupt itself, in an order of its own, however long they have slept.
+    /// The timer interrupt, with the tasks whose sleep is over. Timers of one instant go off in the order in
+    /// which they were set: a sleep that began before the last tick is over before the tick that is due now.
+    /// Threads of the kernel come last, in the order of their ids: what wakes them is the interrupt itself,
+    /// in an order of its own, however long they have slept.
     fn timer_and_sleepers(&mut self, cpu: CpuId, sleepers: &[TaskId]) {
         let tick_set = self.cpus[cpu.index()].tick_set;
         let early = |native: &Self, task: TaskId| {
@@ -532,7 +536,8 @@ impl<P: Policy, S: Sink> Native<P, S> {
                     if here == cpu {
                         self.move_away(cpu, task);
                     } else {
-                        // by that CPU itself, as the kernel's stopper does it: the machine must see it stop before it runs elsewhere
+                        // by that CPU itself, as the kernel's stopper does it: the machine must see it stop
+                        // before it runs elsewhere
                         self.cpus[cpu.index()].must_move = true;
                         self.kick(here, cpu);
                     }
@@ -585,7 +590,8 @@ fn next_tick(now: Time, tick: Span, phase: Span) -> Time {
     Time::from_ns(since_first_ns / period_ns * period_ns + phase.as_ns())
 }
 
-/// How far the ticks of a CPU are shifted if they are spread over half a tick, as the kernel does it (`tick_setup_sched_timer()`).
+/// How far the ticks of a CPU are shifted if they are spread over half a tick, as the kernel does it
+/// (`tick_setup_sched_timer()`).
 fn skew(tick: Span, cpu: u64, nr_cpus: u64) -> Span {
     Span::from_ns(tick.as_ns() / 2 / nr_cpus * cpu)
 }

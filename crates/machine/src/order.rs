@@ -1,8 +1,10 @@
-//! Which CPU goes on first when several could at one instant? [`Order`] decides; [`FirstPosted`] is the order of every ordinary run.
+//! Which CPU goes on first when several could at one instant? [`Order`] decides; [`FirstPosted`] is the order
+//! of every ordinary run.
 //!
-//! At one instant a CPU is *ready* if another CPU has posted an interrupt to it, or if it has stopped inside the kernel: it spins
-//! until another CPU does something, or it stands at a [`Point`] at which the kernel object was asked to stop. Real CPUs would go on
-//! at once, all together. The machine lets one go on after the other:
+//! At one instant a CPU is *ready* if another CPU has posted an interrupt to it, or if it has stopped inside
+//! the kernel: it spins until another CPU does something, or it stands at a [`Point`] at which the kernel
+//! object was asked to stop. Real CPUs would go on at once, all together. The machine lets one go on after
+//! the other:
 //!
 //! ```text
 //! cpu0's operation wakes t1 on cpu1 and t2 on cpu2      ready: cpu1 (posted), cpu2 (posted)
@@ -10,10 +12,11 @@
 //! Chosen(the last)     cpu2 switches to t2, then cpu1 to t1
 //! ```
 //!
-//! An order of your own implements [`Choose`] and is handed to the machine as [`Chosen`]. It sees every ready CPU, may have CPUs stop
-//! at points, and may hold ready CPUs back while simulated time goes on, as a hypervisor may stop a virtual CPU anywhere. Every
-//! schedule that comes of it is one that hardware could produce. The choices must depend on nothing but what `choose` is handed and the
-//! order's own seed; then the same order gives the same log.
+//! An order of your own implements [`Choose`] and is handed to the machine as [`Chosen`]. It sees every ready
+//! CPU, may have CPUs stop at points, and may hold ready CPUs back while simulated time goes on, as a
+//! hypervisor may stop a virtual CPU anywhere. Every schedule that comes of it is one that hardware could
+//! produce. The choices must depend on nothing but what `choose` is handed and the order's own seed; then the
+//! same order gives the same log.
 //!
 //! The boot is not steered: up to time 0 of the log all orders are [`FirstPosted`].
 
@@ -26,29 +29,32 @@ use std::collections::VecDeque;
 pub struct Turn {
     /// Which.
     pub cpu: CpuId,
-    /// It spins, and nothing has been posted to it: it may find that nothing has changed. Many such turns in a row are a livelock.
+    /// It spins, and nothing has been posted to it: it may find that nothing has changed. Many such turns in
+    /// a row are a livelock.
     pub spins: bool,
 }
 
 /// The order in which ready CPUs go on. The engine owns one; [`Chosen`] makes one of a [`Choose`].
 ///
-/// Call order: [`stopped`](Order::stopped) and [`entered`](Order::entered) as it happens, [`next`](Order::next) before each event.
-/// [`start`](Order::start) once, when the boot is over.
+/// Call order: [`stopped`](Order::stopped) and [`entered`](Order::entered) as it happens,
+/// [`next`](Order::next) before each event. [`start`](Order::start) once, when the boot is over.
 pub trait Order {
     /// Whether CPUs may stop at points and be held back while time goes on. If not, the engine has no code for either.
     const STEERS: bool;
 
-    /// The CPU that goes on now, at `now`; `None`: none is ready, or all that are ready are held back, and time goes on to the next
-    /// event. Interrupts that have been posted are taken from [`Kernel::next_kick`].
+    /// The CPU that goes on now, at `now`; `None`: none is ready, or all that are ready are held back, and
+    /// time goes on to the next event. Interrupts that have been posted are taken from [`Kernel::next_kick`].
     fn next<K: Kernel>(&mut self, kernel: &mut K, now: Time) -> Option<Turn>;
 
     /// A CPU has stopped inside the kernel; [`Kernel::point`] says where.
     fn stopped<K: Kernel>(&mut self, kernel: &K, cpu: CpuId);
 
-    /// A CPU goes on, for whatever reason: by its turn, or because its timer, a device or its task's next operation is due.
+    /// A CPU goes on, for whatever reason: by its turn, or because its timer, a device or its task's next
+    /// operation is due.
     fn entered(&mut self, _cpu: CpuId) {}
 
-    /// Where a CPU stands that has stopped inside the kernel; `None`: it has not. Asked only if the order [`STEERS`](Order::STEERS).
+    /// Where a CPU stands that has stopped inside the kernel; `None`: it has not. Asked only if the order
+    /// [`STEERS`](Order::STEERS).
     fn stands(&self, _cpu: CpuId) -> Option<Point> {
         None
     }
@@ -61,14 +67,16 @@ pub trait Order {
     /// The boot is over: this is time 0 of the log.
     fn start(&mut self) {}
 
-    /// Whether CPUs may be held back from now on. They may, unless the engine says otherwise: it does while the experimenter's requests
-    /// are carried out, and when the run ends or nothing else can happen.
+    /// Whether CPUs may be held back from now on. They may, unless the engine says otherwise: it does while
+    /// the experimenter's requests are carried out, and when the run ends or nothing else can happen.
     fn may_hold(&mut self, _hold: bool) {}
 }
 
-/// The order of every ordinary run: interrupts first, first posted first; then CPUs that spin, in the order in which they began.
+/// The order of every ordinary run: interrupts first, first posted first; then CPUs that spin, in the order
+/// in which they began.
 ///
-/// An interrupt belongs to the event that posted it, and who spins waits for another CPU to act. So both are over before the next event.
+/// An interrupt belongs to the event that posted it, and who spins waits for another CPU to act. So both are
+/// over before the next event.
 #[derive(Clone, Debug, Default)]
 pub struct FirstPosted {
     spinning: VecDeque<CpuId>,
@@ -101,16 +109,18 @@ pub struct Ready {
     pub stands: Option<Point>,
 }
 
-/// Chooses among ready CPUs. Deterministic: no clock of the host, no addresses (those of [`Point`] differ from process to process).
+/// Chooses among ready CPUs. Deterministic: no clock of the host, no addresses (those of [`Point`] differ
+/// from process to process).
 pub trait Choose {
     /// The kinds of points at which CPUs stop. None, unless stated.
     fn points(&self) -> PointSet {
         PointSet::NONE
     }
 
-    /// Who goes on: an index into `ready`, which is never empty and has each CPU at most once, in the order in which they became ready.
-    /// `None`: nobody for now; time goes on to the next event, after which it is asked again. The engine may overrule a `None`, then the
-    /// first goes on: requests of the experimenter are not held up, nor is the end of a run.
+    /// Who goes on: an index into `ready`, which is never empty and has each CPU at most once, in the order
+    /// in which they became ready. `None`: nobody for now; time goes on to the next event, after which it is
+    /// asked again. The engine may overrule a `None`, then the first goes on: requests of the experimenter
+    /// are not held up, nor is the end of a run.
     fn choose(&mut self, now: Time, ready: &[Ready]) -> Option<usize>;
 }
 
@@ -200,8 +210,8 @@ impl<C: Choose> Order for Chosen<C> {
     }
 }
 
-/// The index that [`FirstPosted`] would choose. A CPU at a point goes on at once, as it would without the point; then who has been posted
-/// an interrupt, then who spins.
+/// The index that [`FirstPosted`] would choose. A CPU at a point goes on at once, as it would without the
+/// point; then who has been posted an interrupt, then who spins.
 pub fn in_posted_order(ready: &[Ready]) -> usize {
     let rank = |ready: &Ready| match ready.stands {
         Some(point) if point.kind != PointKind::Relax => 0,

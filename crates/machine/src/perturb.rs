@@ -1,7 +1,7 @@
 //! What does a replay leave open, and how may it vary? One deterministic replay is one sample; a seed gives another.
 //!
-//! A workload says when a sleep ends and which tasks are there at the start, to the nanosecond. No real run is that exact. A
-//! [`Perturb`] draws, from its seed, what differs between two real runs of the same program:
+//! A workload says when a sleep ends and which tasks are there at the start, to the nanosecond. No real run
+//! is that exact. A [`Perturb`] draws, from its seed, what differs between two real runs of the same program:
 //!
 //! | what | distribution | default | why |
 //! |---|---|---|---|
@@ -10,9 +10,10 @@
 //! | start of each task that is there at the start: late by | uniform over 0..=`start` | 4 ms | they are not forked within one instant; a tick at HZ=250 |
 //! | one timer interrupt in eight, on each CPU by itself: late by | uniform over 0..=`late` | 0 | it finds interrupts off, or a guest's CPU not running; which of two CPUs has its tick first decides what the other finds (`jiffies`, when a balancer's interval is over) |
 //!
-//! `at=TIME` sets the phase instead of drawing it. Timers of real-time tasks (FIFO, RR, DEADLINE) have no slack in the kernel, and none here. CPU time is never touched. Draws belong
-//! to tasks and their sleeps, not to simulated time: two schedulers under the same seed see the same workload, which is what makes
-//! their difference small to measure.
+//! `at=TIME` sets the phase instead of drawing it. Timers of real-time tasks (FIFO, RR, DEADLINE) have no
+//! slack in the kernel, and none here. CPU time is never touched. Draws belong to tasks and their sleeps, not
+//! to simulated time: two schedulers under the same seed see the same workload, which is what makes their
+//! difference small to measure.
 //!
 //! ```
 //! use schedlab_machine::Perturb;
@@ -147,7 +148,8 @@ impl fmt::Display for Perturb {
     }
 }
 
-/// One timer interrupt in so many is late: of a guest's two CPUs with simultaneous ticks, the second has its own first in 279 of 2,429.
+/// One timer interrupt in so many is late: of a guest's two CPUs with simultaneous ticks, the second has its
+/// own first in 279 of 2,429.
 pub const LATE_ONE_IN: u64 = 8;
 
 /// How late timer interrupts come.
@@ -300,8 +302,9 @@ mod tests {
         assert_eq!(sleeps(&alone, 0)[0], sleeps(&varied(3), 0)[0]);
     }
 
-    /// One in eight of 8,000: 1,000, with a standard deviation of sqrt(8000 * 7 / 64) = 29.6; five of them. Those are uniform over 0 to 50 us:
-    /// mean 25 us, of 1,000 draws with a standard deviation of 50 / sqrt(12 * 1000) = 0.456 us.
+    /// One in eight of 8,000: 1,000, with a standard deviation of sqrt(8000 * 7 / 64) = 29.6; five of them.
+    /// Those are uniform over 0 to 50 us: mean 25 us, of 1,000 draws with a standard deviation of 50 /
+    /// sqrt(12 * 1000) = 0.456 us.
     #[test]
     fn some_timers_are_late_each_by_itself() {
         let mut varied = program();

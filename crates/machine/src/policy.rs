@@ -1,7 +1,8 @@
 //! What must a native scheduler decide? The contract of a [`Policy`].
 //!
-//! A policy has the shape of a kernel's sched class: it owns the runnable tasks that are not running, and answers who runs next.
-//! Everything around it (tasks, interrupts, the current task of each CPU, the log) is played by [`Native`](crate::native::Native).
+//! A policy has the shape of a kernel's sched class: it owns the runnable tasks that are not running, and
+//! answers who runs next. Everything around it (tasks, interrupts, the current task of each CPU, the log) is
+//! played by [`Native`](crate::native::Native).
 //!
 //! The life of a task, as the policy sees it:
 //!
@@ -11,18 +12,20 @@
 //!                                └──── the policy queues it again <── put_prev(Preempted | Yielded)
 //! ```
 //!
-//! Who owns a task: from `enqueue` (and from `put_prev` with a runnable reason) until `pick_next` or `dequeue` hands it over, the
-//! policy does; it must not lose it meanwhile. At all other times it must not return it.
+//! Who owns a task: from `enqueue` (and from `put_prev` with a runnable reason) until `pick_next` or
+//! `dequeue` hands it over, the policy does; it must not lose it meanwhile. At all other times it must not
+//! return it.
 //!
 //! What the adaptor promises, whatever the workload does:
 //!
 //! 1. `task_new` comes first, once per task, and `task_exit` last, once, after the `put_prev` with [`Stop::Exited`].
-//! 2. `enqueue` follows `select_cpu` at once, with the CPU that it named, and only for a task that the policy does not own.
-//! 3. `dequeue` only for a task that the policy owns; `put_prev` once for each task that `pick_next` returned, before the next
-//!    `pick_next` on that CPU.
+//! 2. `enqueue` follows `select_cpu` at once, with the CPU that it named, and only for a task that the policy
+//!    does not own.
+//! 3. `dequeue` only for a task that the policy owns; `put_prev` once for each task that `pick_next`
+//!    returned, before the next `pick_next` on that CPU.
 //! 4. `preempts`, `tick`, `slice`, `slice_end` only for the task that runs on that CPU.
-//! 5. A running task whose affinity no longer allows its CPU is taken off it as if it blocked (`put_prev` with [`Stop::Blocked`])
-//!    and arrives elsewhere with [`Arrival::Changed`].
+//! 5. A running task whose affinity no longer allows its CPU is taken off it as if it blocked (`put_prev`
+//!    with [`Stop::Blocked`]) and arrives elsewhere with [`Arrival::Changed`].
 //! 6. Time (`View::now`) never goes back; no method takes simulated time.
 //!
 //! What the policy owes in return; breaking a rule ends the run with a report that names the rule:
@@ -36,10 +39,11 @@
 //! | every method returns | the parent process, after its stall limit | stall |
 //! | events at one instant come to an end | machine, after millions | livelock |
 //!
-//! An idle CPU asks `pick_next` only when something is enqueued with it as the target, or when a task that it may run was put back
-//! (`put_prev` with a runnable reason) or enqueued on a CPU that then picked another: a policy that has work for an idle CPU must name that
-//! CPU in `select_cpu`. What "work that an idle CPU may take" means is the policy's own claim
-//! ([`Policy::work_conservation`]). [`contract`](crate::contract) checks all of this on random workloads.
+//! An idle CPU asks `pick_next` only when something is enqueued with it as the target, or when a task that it
+//! may run was put back (`put_prev` with a runnable reason) or enqueued on a CPU that then picked another: a
+//! policy that has work for an idle CPU must name that CPU in `select_cpu`. What "work that an idle CPU may
+//! take" means is the policy's own claim ([`Policy::work_conservation`]). [`contract`](crate::contract)
+//! checks all of this on random workloads.
 
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, CpuSet, SchedParams, Span, TaskId, Time};
@@ -103,7 +107,8 @@ pub struct Timing {
 pub enum BlockedBirth {
     /// By [`Policy::task_new`] alone; its first arrival is a wakeup.
     Silent,
-    /// As under a real kernel: it arrives as new, is picked, and blocks before it has used any CPU time; all that before the start.
+    /// As under a real kernel: it arrives as new, is picked, and blocks before it has used any CPU time; all
+    /// that before the start.
     Runs,
 }
 
@@ -112,9 +117,11 @@ pub enum BlockedBirth {
 pub enum WorkConservation {
     /// For all: no CPU is idle while a task that is allowed there waits anywhere.
     Machine,
-    /// For each on its own: no CPU is idle while a task waits that was enqueued there (partitioned queues without balancing).
+    /// For each on its own: no CPU is idle while a task waits that was enqueued there (partitioned queues
+    /// without balancing).
     PerCpu,
-    /// For none: tasks may be held back on purpose (throttling). Lost tasks are found only when nothing can happen any more.
+    /// For none: tasks may be held back on purpose (throttling). Lost tasks are found only when nothing can
+    /// happen any more.
     Never,
 }
 
@@ -123,7 +130,8 @@ pub enum WorkConservation {
 pub struct Wants {
     /// The periodic tick also while a CPU is idle: [`tick_idle`](Policy::tick_idle) is called (balancing by idle CPUs).
     pub idle_ticks: bool,
-    /// [`next_request`](Policy::next_request) is polled: the policy moves queued tasks or asks other CPUs to reschedule.
+    /// [`next_request`](Policy::next_request) is polled: the policy moves queued tasks or asks other CPUs to
+    /// reschedule.
     pub requests: bool,
     /// [`next_timer`](Policy::next_timer) is polled: the policy has timers of its own (replenishment of budgets).
     pub timers: bool,
@@ -134,7 +142,8 @@ pub struct Wants {
 pub enum Request {
     /// Let this CPU pick again (its current task comes back by `put_prev(Preempted)` before).
     Kick(CpuId),
-    /// Ask for this CPU's timer ([`Policy::next_timer`]) again. (Another CPU than the one that is being dealt with is kicked for it.)
+    /// Ask for this CPU's timer ([`Policy::next_timer`]) again. (Another CPU than the one that is being dealt
+    /// with is kicked for it.)
     Timer(CpuId),
     /// A queued task has been moved from one CPU's queue to another's: the log and [`View::task_cpu`] follow.
     Moved {
@@ -157,8 +166,9 @@ pub trait Policy {
         Timing { tick: None }
     }
 
-    /// When ticks fall within their period: at `phase`, `phase + period`, ... of the machine's clock. Asked once. (The clock of a
-    /// machine starts 1 ms before the first tick of the kernels of the port, which therefore have the phase 1 ms.)
+    /// When ticks fall within their period: at `phase`, `phase + period`, ... of the machine's clock. Asked
+    /// once. (The clock of a machine starts 1 ms before the first tick of the kernels of the port, which
+    /// therefore have the phase 1 ms.)
     fn tick_phase(&self) -> Span {
         Span::ZERO
     }
@@ -173,40 +183,43 @@ pub trait Policy {
         Wants::default()
     }
 
-    /// A task comes to exist. It is not runnable yet and the policy does not own it; its parameters are in `view`. Ids are dense
-    /// from 0, and a forked task has inherited its parent's parameters.
+    /// A task comes to exist. It is not runnable yet and the policy does not own it; its parameters are in
+    /// `view`. Ids are dense from 0, and a forked task has inherited its parent's parameters.
     fn task_new(&mut self, view: &View, task: TaskId);
 
     /// A task is gone; the policy does not own it at this time and never hears of it again.
     fn task_exit(&mut self, _view: &View, _task: TaskId) {}
 
-    /// Parameters of a task have changed; the policy does not own it at this time (a queued task is dequeued before and enqueued
-    /// after). The new ones are in `view`.
+    /// Parameters of a task have changed; the policy does not own it at this time (a queued task is dequeued
+    /// before and enqueued after). The new ones are in `view`.
     fn params_changed(&mut self, _view: &View, _task: TaskId) {}
 
-    /// Where should a task go that becomes runnable? Must be allowed by its affinity ([`View::home_cpu`] always is). Called just
-    /// before `enqueue`; the policy does not own the task yet.
+    /// Where should a task go that becomes runnable? Must be allowed by its affinity ([`View::home_cpu`]
+    /// always is). Called just before `enqueue`; the policy does not own the task yet.
     fn select_cpu(&mut self, view: &View, task: TaskId, arrival: Arrival) -> CpuId;
 
-    /// The task is runnable; the policy owns it from here on. `cpu` is what `select_cpu` said. If that CPU is idle, it calls
-    /// `pick_next` at this instant; if not, `preempts` is asked.
+    /// The task is runnable; the policy owns it from here on. `cpu` is what `select_cpu` said. If that CPU is
+    /// idle, it calls `pick_next` at this instant; if not, `preempts` is asked.
     fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, arrival: Arrival);
 
-    /// Gives a queued task back: its parameters or allowed CPUs are about to change, or it leaves this policy. `cpu` is where it
-    /// was enqueued or last ran. `params_changed`, `select_cpu` and `enqueue` follow at the same instant.
+    /// Gives a queued task back: its parameters or allowed CPUs are about to change, or it leaves this
+    /// policy. `cpu` is where it was enqueued or last ran. `params_changed`, `select_cpu` and `enqueue`
+    /// follow at the same instant.
     fn dequeue(&mut self, view: &View, cpu: CpuId, task: TaskId);
 
-    /// Chooses and hands over the next task to run on `cpu`; `None` = idle. It must be one that the policy owns and be allowed on
-    /// `cpu`, wherever it was enqueued: balancing by pull happens here. The module says when an idle CPU asks.
+    /// Chooses and hands over the next task to run on `cpu`; `None` = idle. It must be one that the policy
+    /// owns and be allowed on `cpu`, wherever it was enqueued: balancing by pull happens here. The module
+    /// says when an idle CPU asks.
     fn pick_next(&mut self, view: &View, cpu: CpuId) -> Option<TaskId>;
 
-    /// The current task has run for `ran` since it was picked and stops. If it is still runnable ([`Stop::is_runnable`]), the policy
-    /// owns it again and queues it; `enqueue` is not called for it. `pick_next` on this CPU follows at the same instant, except
-    /// after promise 5 of the module.
+    /// The current task has run for `ran` since it was picked and stops. If it is still runnable
+    /// ([`Stop::is_runnable`]), the policy owns it again and queues it; `enqueue` is not called for it.
+    /// `pick_next` on this CPU follows at the same instant, except after promise 5 of the module.
     fn put_prev(&mut self, view: &View, cpu: CpuId, task: TaskId, ran: Span, stop: Stop);
 
-    /// Should `woken`, just enqueued on `cpu`, replace the current task there? `Yes` stops the current task at this instant
-    /// (`put_prev` with [`Stop::Preempted`]), but who comes next is up to `pick_next`. Not called if the CPU is idle.
+    /// Should `woken`, just enqueued on `cpu`, replace the current task there? `Yes` stops the current task
+    /// at this instant (`put_prev` with [`Stop::Preempted`]), but who comes next is up to `pick_next`. Not
+    /// called if the CPU is idle.
     fn preempts(&mut self, _view: &View, _cpu: CpuId, _current: TaskId, _woken: TaskId) -> Resched {
         Resched::No
     }
@@ -222,8 +235,8 @@ pub trait Policy {
         Resched::Yes
     }
 
-    /// The periodic tick, if [`timing`](Policy::timing) asks for one, on busy CPUs only; `ran` = since `current` was picked.
-    /// A tick and a slice end at one instant: first the tick.
+    /// The periodic tick, if [`timing`](Policy::timing) asks for one, on busy CPUs only; `ran` = since
+    /// `current` was picked. A tick and a slice end at one instant: first the tick.
     fn tick(&mut self, _view: &View, _cpu: CpuId, _current: TaskId, _ran: Span) -> Resched {
         Resched::No
     }
@@ -233,24 +246,27 @@ pub trait Policy {
         Resched::No
     }
 
-    /// The next thing that the policy asks for, if [`Wants::requests`]. Polled after every call that may change the policy's queues,
-    /// until it answers `None`; requests are carried out in this order.
+    /// The next thing that the policy asks for, if [`Wants::requests`]. Polled after every call that may
+    /// change the policy's queues, until it answers `None`; requests are carried out in this order.
     fn next_request(&mut self) -> Option<Request> {
         None
     }
 
-    /// When does the policy want [`timer`](Policy::timer) to be called on `cpu`, if [`Wants::timers`]? Polled whenever that CPU has
-    /// executed something; so a timer of a CPU must be planned in a call that concerns that CPU.
+    /// When does the policy want [`timer`](Policy::timer) to be called on `cpu`, if [`Wants::timers`]? Polled
+    /// whenever that CPU has executed something; so a timer of a CPU must be planned in a call that concerns
+    /// that CPU.
     fn next_timer(&mut self, _view: &View, _cpu: CpuId) -> Option<Time> {
         None
     }
 
-    /// The time named by [`next_timer`](Policy::next_timer) has come; the policy must drop it. `Yes` = pick again on `cpu`.
+    /// The time named by [`next_timer`](Policy::next_timer) has come; the policy must drop it. `Yes` = pick
+    /// again on `cpu`.
     fn timer(&mut self, _view: &View, _cpu: CpuId) -> Resched {
         Resched::No
     }
 
-    /// What the user should know before trusting the run (a task refused by admission control, ...); read after the run.
+    /// What the user should know before trusting the run (a task refused by admission control, ...); read
+    /// after the run.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }

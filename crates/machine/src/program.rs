@@ -1,4 +1,5 @@
-//! A workload in the form in which the machine executes it: per task a flat list of operations, each with the CPU time before it.
+//! A workload in the form in which the machine executes it: per task a flat list of operations, each with the
+//! CPU time before it.
 //!
 //! ```text
 //! workload                              program of t0
@@ -12,8 +13,9 @@
 //!                                         after 1 ms: exit
 //! ```
 //!
-//! A dependent wakeup is a *token*: the waker delivers it at its place in the waker's program; the sleeper waits for it. A token
-//! that arrives before its sleeper blocks is kept, and the sleeper then does not block (as with a futex whose value has changed).
+//! A dependent wakeup is a *token*: the waker delivers it at its place in the waker's program; the sleeper
+//! waits for it. A token that arrives before its sleeper blocks is kept, and the sleeper then does not block
+//! (as with a futex whose value has changed).
 
 use crate::costs::Costs;
 use crate::perturb::Late;
@@ -148,7 +150,8 @@ pub struct ProgramTask {
     pub change: Option<Change>,
     /// First step in `Program::steps`.
     pub first_step: usize,
-    /// Whether its list ends with EXIT or BlockForever after some work; a task blocked for the whole run is not counted as live.
+    /// Whether its list ends with EXIT or BlockForever after some work; a task blocked for the whole run is
+    /// not counted as live.
     pub idle_forever: bool,
     /// If it is runnable at the start: it comes to be this long after the workload's start.
     pub start_after: Span,
@@ -242,8 +245,9 @@ impl Program {
         Ok(program)
     }
 
-    /// Has tasks that are there at the start begin on these CPUs, row i `TaskId(i)`; from then on they may go wherever their affinity
-    /// allows. CPUs that the machine has not, and CPUs outside a task's affinity, are left out.
+    /// Has tasks that are there at the start begin on these CPUs, row i `TaskId(i)`; from then on they may go
+    /// wherever their affinity allows. CPUs that the machine has not, and CPUs outside a task's affinity, are
+    /// left out.
     pub fn place(&mut self, cpus: &[Option<CpuId>], nr_cpus: u32) {
         for (task, cpu) in self.tasks.iter_mut().zip(cpus) {
             let affinity = task.change.as_ref().and_then(|change| change.affinity.as_ref());
@@ -252,8 +256,9 @@ impl Program {
         }
     }
 
-    /// Fits the tasks' affinities and the control groups' cpusets to a machine: CPUs that it does not have are left out, and a set of which
-    /// nothing is left (a per-CPU kernel thread of a bigger machine) does not count. Both are counted in [`Program::dropped`].
+    /// Fits the tasks' affinities and the control groups' cpusets to a machine: CPUs that it does not have
+    /// are left out, and a set of which nothing is left (a per-CPU kernel thread of a bigger machine) does
+    /// not count. Both are counted in [`Program::dropped`].
     pub fn restrict_to(&mut self, nr_cpus: u32) {
         let there = CpuSet::first(nr_cpus);
         let own = self.tasks.iter_mut().filter_map(|task| task.change.as_mut());
@@ -293,8 +298,8 @@ impl Program {
         self.tasks.len() as u32
     }
 
-    /// Pass 1: number the dependent wakeups in order of (sleeper, event), and find for each its place in the waker's program.
-    /// Returns per waker (index of its event, distance before it, token), sorted.
+    /// Pass 1: number the dependent wakeups in order of (sleeper, event), and find for each its place in the
+    /// waker's program. Returns per waker (index of its event, distance before it, token), sorted.
     fn collect_tokens(&mut self, workload: &Workload) -> Result<Vec<Vec<Delivery>>, ProgramError> {
         let mut wanted: Vec<HashMap<EventId, usize>> = vec![HashMap::new(); workload.tasks.len()];
         let mut deliveries: Vec<Vec<Delivery>> = vec![Vec::new(); workload.tasks.len()];
@@ -511,8 +516,8 @@ struct Delivery {
     token: u32,
 }
 
-/// `distance` before event number `event` of a task, as a distance before the task's next event after that place: other events of the
-/// same stretch, since the task's own wakeup, may lie between.
+/// `distance` before event number `event` of a task, as a distance before the task's next event after that
+/// place: other events of the same stretch, since the task's own wakeup, may lie between.
 fn nearest(events: &[Event], mut event: usize, distance: Span) -> (usize, Span) {
     let length = |event: usize| events[event].kind.length();
     let Some(place) =

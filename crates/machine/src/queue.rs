@@ -1,7 +1,7 @@
 //! Which CPU has the next event? A tournament over groups of CPUs: the winner is at the root.
 //!
-//! Changing one CPU's key costs a look at its group of four and log2(groups) comparisons, reading the earliest costs nothing, and no event
-//! scans all CPUs. Of 16 CPUs, cpu9 is next:
+//! Changing one CPU's key costs a look at its group of four and log2(groups) comparisons, reading the
+//! earliest costs nothing, and no event scans all CPUs. Of 16 CPUs, cpu9 is next:
 //!
 //! ```text
 //!                       [cpu9: 3 ms]
@@ -49,8 +49,8 @@ pub(crate) struct CpuQueue {
     /// The earliest key and its CPU: what the root holds.
     first: u128,
     keys: Vec<[Key; GROUP]>,
-    /// `tree[leaves + group]` is a group's leaf, `tree[1]` would be the root; each node holds its winner, key above CPU: one comparison
-    /// decides both, the lower CPU among equals.
+    /// `tree[leaves + group]` is a group's leaf, `tree[1]` would be the root; each node holds its winner, key
+    /// above CPU: one comparison decides both, the lower CPU among equals.
     tree: Vec<u128>,
     leaves: usize,
 }

@@ -42,8 +42,8 @@ impl<S: Sink> Sink for &mut S {
     }
 }
 
-/// A buffer of records that may lie in memory which another process sees too: what a process that died had not yet handed on is still
-/// there. All zeroes is an empty buffer.
+/// A buffer of records that may lie in memory which another process sees too: what a process that died had
+/// not yet handed on is still there. All zeroes is an empty buffer.
 #[repr(C)]
 pub struct Buffer {
     len: AtomicUsize,
@@ -52,14 +52,15 @@ pub struct Buffer {
 
 const BUFFERED_RECORDS: usize = 8192; // 256 KiB: it stays in the cache
 
-// SAFETY: only the one `Spill` that uses a buffer writes to it; others read it when that one's process is dead (`rest`).
+// SAFETY: only the one `Spill` that uses a buffer writes to it; others read it when that one's process is
+// dead (`rest`).
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
     fn new() -> Box<Buffer> {
         let layout = std::alloc::Layout::new::<Buffer>();
-        // SAFETY: the layout is not of size 0; all zeroes is a valid Buffer (an atomic 0, and records of integers without padding), and
-        // the box frees it with the same layout.
+        // SAFETY: the layout is not of size 0; all zeroes is a valid Buffer (an atomic 0, and records of
+        // integers without padding), and the box frees it with the same layout.
         unsafe {
             let memory = std::alloc::alloc_zeroed(layout).cast::<Buffer>();
             if memory.is_null() {

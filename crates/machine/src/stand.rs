@@ -1,5 +1,5 @@
-//! What does one call of a policy do and cost? A test stand: the calls of the contract, in the right order and with a truthful
-//! [`View`], but without tasks' programs, events or a log.
+//! What does one call of a policy do and cost? A test stand: the calls of the contract, in the right order
+//! and with a truthful [`View`], but without tasks' programs, events or a log.
 //!
 //! ```
 //! use schedlab_machine::{policy::*, stand::Stand};

@@ -1,11 +1,11 @@
 //! Which sleeping task wakes next? A hierarchical timer wheel: the cost of a sleep does not depend on how many sleep.
 //!
-//! Level `l` has 64 slots of 64^l ns. A timer lies in the level of the highest 6-bit digit in which its time differs from the wheel's;
-//! when the wheel's time reaches its slot, it moves down a level (a 6 ms sleep moves at most three times). Timers of one instant come
-//! out in the order in which they were put in.
+//! Level `l` has 64 slots of 64^l ns. A timer lies in the level of the highest 6-bit digit in which its time
+//! differs from the wheel's; when the wheel's time reaches its slot, it moves down a level (a 6 ms sleep
+//! moves at most three times). Timers of one instant come out in the order in which they were put in.
 //!
-//! The wheel's time is moved only where it must be, to sort the timers of one slot: a timer that is alone in the earliest slot is taken
-//! out where it lies.
+//! The wheel's time is moved only where it must be, to sort the timers of one slot: a timer that is alone in
+//! the earliest slot is taken out where it lies.
 
 const LEVELS: usize = 11; // 6 * 11 = 66 bits
 const NONE: u32 = u32::MAX;
@@ -109,7 +109,8 @@ impl Wheel {
         Some(task)
     }
 
-    /// Finds the earliest: the lowest non-empty level holds it, in its lowest slot (all its slots lie ahead of the wheel's time).
+    /// Finds the earliest: the lowest non-empty level holds it, in its lowest slot (all its slots lie ahead
+    /// of the wheel's time).
     #[inline]
     fn find(&mut self) {
         self.earliest_ns = u64::MAX;

@@ -1,4 +1,5 @@
-//! Who goes on first at one instant: orders of ready CPUs on native policies, and on a kernel that stops inside its operations.
+//! Who goes on first at one instant: orders of ready CPUs on native policies, and on a kernel that stops
+//! inside its operations.
 
 use proptest::prelude::*;
 use schedlab_instruments::verify;
@@ -70,8 +71,8 @@ fn the_order_of_interrupts_decides_who_is_picked_where() {
 
 #[test]
 fn an_interrupt_may_be_held_back_while_time_goes_on() {
-    // A wakes B at 2, and cpu1 is to run it. Held back until the first event after 4, cpu1 comes too late: at 5 A blocks, and cpu0 takes
-    // B from the common queue. A goes to cpu1
+    // A wakes B at 2, and cpu1 is to run it. Held back until the first event after 4, cpu1 comes too late: at
+    // 5 A blocks, and cpu0 takes B from the common queue. A goes to cpu1
     let text = "schedlab-workload 1\n\
         - INIT 0 0 1 runnable name=a\n- INIT 0 0 2 blocked name=b\n\
         10 BLOCK 1 5ms\n11 WAKEUP 1 1ms\n12 EXIT 1 1ms\n\
@@ -83,7 +84,8 @@ fn an_interrupt_may_be_held_back_while_time_goes_on() {
     assert_eq!(draw_in_order(fifo(), 2, 9, &tasks, Chosen::new(held)), ["AAAAABB", "......A"]);
 }
 
-/// A kernel whose CPUs stand at a point before they carry out an operation: interrupts are off there, and a timer's waits.
+/// A kernel whose CPUs stand at a point before they carry out an operation: interrupts are off there, and a
+/// timer's waits.
 struct Stops<K> {
     kernel: K,
     on: bool,
@@ -254,8 +256,8 @@ fn lives() -> impl Strategy<Value = Vec<Vec<schedlab_machine::drawn::Life>>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Stopping at points changes nothing if who stops goes on at once; every other order gives a log without contradictions, and the
-    /// same one again.
+    /// Stopping at points changes nothing if who stops goes on at once; every other order gives a log without
+    /// contradictions, and the same one again.
     #[test]
     fn any_order_gives_a_valid_log(lives in lives(), nr_cpus in 1u32..5, costs: bool, seed: u64, which in 0usize..4) {
         let sched = ["fifo", "rr", "eevdf", "o1-2.6.18"][which];

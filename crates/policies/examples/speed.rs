@@ -1,6 +1,6 @@
 //! How fast is the machine itself? `cargo run --release -p schedlab-policies --example speed -- fifo 4 8 600`
-//! prints simulated seconds per second of CPU time of the event loop, log on, for TASKS x (4 ms run + 6 ms sleep) on CPUS CPUs; by
-//! the clock on the wall too, which a shared host slows down.
+//! prints simulated seconds per second of CPU time of the event loop, log on, for TASKS x (4 ms run + 6 ms
+//! sleep) on CPUS CPUs; by the clock on the wall too, which a shared host slows down.
 use schedlab_log::Record;
 use schedlab_machine::native::Native;
 use schedlab_machine::sink::Spill;

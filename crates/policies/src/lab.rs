@@ -47,11 +47,13 @@ pub struct TaskSpec {
     pub steps: Vec<Step>,
     /// How often.
     pub times: u64,
-    /// It becomes runnable at `start_ms` and then each period, on time however late it is itself ([`Run`](Step::Run) steps only).
+    /// It becomes runnable at `start_ms` and then each period, on time however late it is itself
+    /// ([`Run`](Step::Run) steps only).
     pub period: Option<Span>,
     /// At this time its affinity is lifted, of all such tasks at once.
     pub release_ms: Option<u64>,
-    /// Taken off each job's CPU time, so that a job that has exactly enough time ends before its deadline and not at it.
+    /// Taken off each job's CPU time, so that a job that has exactly enough time ends before its deadline and
+    /// not at it.
     pub less: Span,
 }
 
@@ -144,8 +146,8 @@ pub fn responsebench(duration: Span) -> Vec<TaskSpec> {
         .collect()
 }
 
-/// As [`responsebench`], with each sleep so much longer than asked for: a kernel with high-resolution timers adds the timer slack of
-/// 50 us and the cost of the wakeup.
+/// As [`responsebench`], with each sleep so much longer than asked for: a kernel with high-resolution timers
+/// adds the timer slack of 50 us and the cost of the wakeup.
 pub fn responsebench_late(duration: Span, late: Span) -> Vec<TaskSpec> {
     let mut tasks = responsebench(duration);
     for step in tasks.iter_mut().flat_map(|task| &mut task.steps) {
@@ -156,8 +158,9 @@ pub fn responsebench_late(duration: Span, late: Span) -> Vec<TaskSpec> {
     tasks
 }
 
-/// As [`responsebench`], with sleeps as `usleep` makes them on a kernel of 1000 ticks per second: each is longer than asked for by up
-/// to 2 ms. How much is drawn from `seed`. WARP says that this inaccuracy shows in its figure 10.
+/// As [`responsebench`], with sleeps as `usleep` makes them on a kernel of 1000 ticks per second: each is
+/// longer than asked for by up to 2 ms. How much is drawn from `seed`. WARP says that this inaccuracy shows
+/// in its figure 10.
 pub fn responsebench_usleep(duration: Span, seed: u64) -> Vec<TaskSpec> {
     let mut random = Random::new(seed);
     let mut tasks = responsebench(duration);
@@ -193,8 +196,8 @@ pub struct Measured {
     pub cpu: Vec<Span>,
     /// Per task: the waits from wakeup (or preemption) to running, summed from each wakeup to the following block.
     pub waits: Vec<Vec<Span>>,
-    /// Per task: from each wakeup (or start; of a periodic task: from each release on the grid of its periods, though it was woken
-    /// later, being late with the job before) to the following block or exit.
+    /// Per task: from each wakeup (or start; of a periodic task: from each release on the grid of its
+    /// periods, though it was woken later, being late with the job before) to the following block or exit.
     pub responses: Vec<Vec<Span>>,
     /// Per task: times it started on another CPU than before.
     pub migrations: Vec<u64>,
@@ -251,11 +254,12 @@ impl Lab {
         Ok(Measured::read(records, outcome, warnings, self.topology.nr_cpus(), tasks))
     }
 
-    /// Runs the tasks to their end and draws a line per CPU, a letter per unit (A = the first task, `.` = idle; the idle end is left
-    /// out).
+    /// Runs the tasks to their end and draws a line per CPU, a letter per unit (A = the first task, `.` =
+    /// idle; the idle end is left out).
     ///
     /// # Panics
-    /// If a switch does not fall on a whole unit, if the tasks do not end within `limit` units, or as [`run`](Lab::run).
+    /// If a switch does not fall on a whole unit, if the tasks do not end within `limit` units, or as
+    /// [`run`](Lab::run).
     pub fn draw(&self, limit: u64, tasks: &[TaskSpec]) -> Vec<String> {
         let unit_ns = self.unit_ms * 1_000_000;
         let measured =
@@ -297,7 +301,8 @@ impl Measured {
         shares.chunks(size).map(|group| group.iter().sum()).collect()
     }
 
-    /// (CPU, from, to, task) of each uninterrupted run, in ns, in order of its end; those that the end cuts off in order of CPU.
+    /// (CPU, from, to, task) of each uninterrupted run, in ns, in order of its end; those that the end cuts
+    /// off in order of CPU.
     pub fn runs(&self) -> &[(usize, u64, u64, TaskId)] {
         &self.runs
     }

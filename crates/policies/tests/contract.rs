@@ -51,8 +51,8 @@ fn every_policy_uses_all_cpus() {
     }
 }
 
-/// The default that is shown is the value in force: setting it changes nothing, on any number of CPUs. A value that is set is in
-/// force as it is, so that the default of one CPU is another slice on four.
+/// The default that is shown is the value in force: setting it changes nothing, on any number of CPUs. A
+/// value that is set is in force as it is, so that the default of one CPU is another slice on four.
 #[test]
 fn a_default_that_is_set_changes_nothing() {
     let life = [Step::Run(7), Step::Sleep(3), Step::Run(20)];

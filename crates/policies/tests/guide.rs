@@ -22,7 +22,8 @@ fn the_page_shows_the_example() {
 
 #[test]
 fn the_drawing_is_right() {
-    // A has 4 ms, B is served from 4; at 10 A wakes with 4 of service and B has had 6. A runs 5 (9), B 5 (11), A its last 3 (12), B the rest.
+    // A has 4 ms, B is served from 4; at 10 A wakes with 4 of service and B has had 6. A runs 5 (9), B 5
+    // (11), A its last 3 (12), B the rest.
     let lives: [&[_]; 2] = [&[Run(4), Sleep(6), Run(8)], &[Run(20)]];
     let drawing = schedule(Box::new(LeastServiceFirst::default()), 1, 60, &lives);
     assert_eq!(drawing, ["AAAABBBBBBAAAAABBBBBAAABBBBBBBBB"]);

@@ -227,7 +227,8 @@ fn is_under_valgrind() -> bool {
     std::env::var_os("LD_PRELOAD").is_some_and(|list| list.to_string_lossy().contains("vgpreload"))
 }
 
-/// What no build needs, with root's rights least of all: `EPERM`. (make sets its user to what it is, before each command.)
+/// What no build needs, with root's rights least of all: `EPERM`. (make sets its user to what it is, before
+/// each command.)
 #[rustfmt::skip]
 const NOT_FOR_BUILDS: &[(i64, &str)] = calls![
     SYS_socket SYS_io_uring_setup SYS_ptrace SYS_process_vm_writev SYS_bpf SYS_perf_event_open SYS_mount
@@ -324,7 +325,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     /// What a child that is in the cell does last decides how it ends.
-    fn in_cell(act: fn() -> i64) -> std::process::ExitStatus {
+    fn in_cell(act: fn()) -> std::process::ExitStatus {
         let log = tempfile::tempfile().unwrap();
         // SAFETY: the child enters the cell, makes plain calls and leaves by _exit.
         unsafe {
@@ -344,20 +345,55 @@ mod tests {
 
     #[test]
     fn a_cell_lets_out_nothing_but_what_is_read_and_computed() {
-        // SAFETY (all): calls with constants; those that are refused never return.
-        let refused: [(&str, fn() -> i64); 12] = [
-            ("fork", || unsafe { i64::from(libc::syscall(libc::SYS_fork)) }),
-            ("clone", || unsafe { i64::from(libc::syscall(libc::SYS_clone, 17, 0, 0, 0, 0)) }),
-            ("socket", || unsafe { i64::from(libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0)) }),
-            ("open to write", || unsafe { i64::from(libc::open(c"/tmp/x".as_ptr(), libc::O_WRONLY)) }),
-            ("open to make", || unsafe { i64::from(libc::open(c"/tmp/x".as_ptr(), libc::O_CREAT, 0o600)) }),
-            ("unlink", || unsafe { i64::from(libc::unlink(c"/tmp/x".as_ptr())) }),
-            ("kill of the parent", || unsafe { i64::from(libc::kill(libc::getppid(), 0)) }),
-            ("kill of all", || unsafe { i64::from(libc::kill(-1, 0)) }),
-            ("ptrace", || unsafe { i64::from(libc::ptrace(libc::PTRACE_ATTACH, libc::getppid(), 0, 0)) }),
-            ("own signals to others", || unsafe { i64::from(libc::fcntl(0, libc::F_SETOWN, 1)) }),
-            ("typing", || unsafe { i64::from(libc::ioctl(0, libc::TIOCSTI, c"x".as_ptr())) }),
-            ("x32's getpid", || unsafe { i64::from(libc::syscall(0x4000_0000 | libc::SYS_getpid)) }),
+        let refused: [(&str, fn()); 12] = [
+            ("fork", || {
+                // SAFETY: a call with constants; it never returns, or is judged a failure.
+                unsafe { libc::syscall(libc::SYS_fork) };
+            }),
+            ("clone", || {
+                // SAFETY: a call with constants; it never returns, or is judged a failure.
+                unsafe { libc::syscall(libc::SYS_clone, 17, 0, 0, 0, 0) };
+            }),
+            ("socket", || {
+                // SAFETY: a call with constants; it never returns, or is judged a failure.
+                unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) };
+            }),
+            ("open to write", || {
+                // SAFETY: a call with constants; it never returns, or is judged a failure.
+                unsafe { libc::open(c"/tmp/x".as_ptr(), libc::O_WRONLY) };
+            }),
+            ("open to make", || {
+                // SAFETY: a call with constants; it never returns, or is judged a failure.
+                unsafe { libc::open(c"/tmp/x".as_ptr(), libc::O_CREAT, 0o600) };
+            }),
+            ("unlink", || {
+                // SAFETY: a call with constants; it never returns, or is judged a failure.
+                unsafe { libc::unlink(c"/tmp/x".as_ptr()) };
+            }),
+            ("kill of the parent", || {
+                // SAFETY: a call with constants; it never returns, or is judged a failure.
+                unsafe { libc::kill(libc::getppid(), 0) };
+            }),
+            ("kill of all", || {
+                // SAFETY: a call with constants; it never returns, or is judged a failure.
+                unsafe { libc::kill(-1, 0) };
+            }),
+            ("ptrace", || {
+                // SAFETY: a call with constants; it never returns, or is judged a failure.
+                unsafe { libc::ptrace(libc::PTRACE_ATTACH, libc::getppid(), 0, 0) };
+            }),
+            ("own signals to others", || {
+                // SAFETY: a call with constants; it never returns, or is judged a failure.
+                unsafe { libc::fcntl(0, libc::F_SETOWN, 1) };
+            }),
+            ("typing", || {
+                // SAFETY: a call with constants; it never returns, or is judged a failure.
+                unsafe { libc::ioctl(0, libc::TIOCSTI, c"x".as_ptr()) };
+            }),
+            ("x32's getpid", || {
+                // SAFETY: a call with constants; it never returns, or is judged a failure.
+                unsafe { libc::syscall(0x4000_0000 | libc::SYS_getpid) };
+            }),
         ];
         for (name, act) in refused {
             assert_eq!(in_cell(act).signal(), Some(libc::SIGSYS), "{name}");

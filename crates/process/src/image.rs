@@ -1,6 +1,7 @@
 //! Where is something in the executable, wherever the loader has put that?
 //!
-//! Two processes of one executable have it at different addresses. What is inside has the same distance from the beginning in both:
+//! Two processes of one executable have it at different addresses. What is inside has the same distance from
+//! the beginning in both:
 //!
 //! ```text
 //! here   0x55d0_0000_0000 + 0x1a_2b40   a function
@@ -19,7 +20,8 @@ struct Image {
 }
 
 unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, image: *mut c_void) -> c_int {
-    // SAFETY: the loader hands in its description of an object, whose headers are as many as it says; `image` is the caller's local.
+    // SAFETY: the loader hands in its description of an object, whose headers are as many as it says; `image`
+    // is the caller's local.
     unsafe {
         let (info, image) = (&*info, &mut *image.cast::<Image>());
         image.base = info.dlpi_addr as usize;
@@ -46,7 +48,8 @@ impl Image {
     }
 }
 
-/// How far an address is from the executable's beginning; `None` if it is not in the executable (but in a library, on the heap, ...).
+/// How far an address is from the executable's beginning; `None` if it is not in the executable (but in a
+/// library, on the heap, ...).
 pub fn offset_of_address(address: usize) -> Option<usize> {
     let image = image();
     image.holds(address).then(|| address - image.base)

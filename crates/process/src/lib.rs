@@ -1,8 +1,9 @@
 //! How does a program get a process with one thread, although it has many itself? It starts itself again.
 //!
-//! A run forks, and a fork is safe only from a process with one thread. (Another thread may hold a lock, the allocator's say, and the
-//! child's copy of it is never released.) A program with a notebook, a thread pool or a test harness inside has many. So it starts its
-//! own executable once more, by `posix_spawn`, with a variable in the environment that names an [`Entrance`]:
+//! A run forks, and a fork is safe only from a process with one thread. (Another thread may hold a lock, the
+//! allocator's say, and the child's copy of it is never released.) A program with a notebook, a thread pool
+//! or a test harness inside has many. So it starts its own executable once more, by `posix_spawn`, with a
+//! variable in the environment that names an [`Entrance`]:
 //!
 //! ```text
 //! program, 16 threads                  the same executable again, 1 thread
@@ -11,9 +12,10 @@
 //!   closes it, or ends                   reads the end, ends as well
 //! ```
 //!
-//! The loader calls the entrance before `main()`. So it is there in every executable that links the crate which declares it: the
-//! command line, a test of any crate, an example, a user's own program. None of them has to do anything, and what is started is always
-//! what runs already: nothing can be stale. A shared library in someone else's executable (Python) names a program: [`set_program`].
+//! The loader calls the entrance before `main()`. So it is there in every executable that links the crate
+//! which declares it: the command line, a test of any crate, an example, a user's own program. None of them
+//! has to do anything, and what is started is always what runs already: nothing can be stale. A shared
+//! library in someone else's executable (Python) names a program: [`set_program`].
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -49,8 +51,9 @@ pub struct Entrance {
 
 /// Declares a [`static Entrance`](Entrance) and has the loader ask it before `main()`.
 ///
-/// The second argument is a `fn(UnixStream)`. It runs before `main()` in a process with one thread; the process ends when it returns.
-/// It must not rely on what `main()` or a test harness sets up. A panic in it ends the process.
+/// The second argument is a `fn(UnixStream)`. It runs before `main()` in a process with one thread; the
+/// process ends when it returns. It must not rely on what `main()` or a test harness sets up. A panic in it
+/// ends the process.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -79,9 +82,10 @@ macro_rules! entrance {
         $(#[$doc])*
         $visible static $ENTRANCE: $crate::Entrance = $crate::Entrance::new($name, $serve);
 
-        // SAFETY (of the section): the loader calls what is in it one after the other, in a process with one thread, when all
-        // libraries are relocated and libc is ready. std needs no more for what is used here: the environment, the allocator, files
-        // and sockets. The function does not unwind (extern "C") and takes no arguments, which libc tolerates.
+        // SAFETY (of the section): the loader calls what is in it one after the other, in a process with one
+        // thread, when all libraries are relocated and libc is ready. std needs no more for what is used
+        // here: the environment, the allocator, files and sockets. The function does not unwind (extern "C")
+        // and takes no arguments, which libc tolerates.
         const _: () = {
             extern "C" fn open() {
                 $ENTRANCE.open();
@@ -137,7 +141,8 @@ pub enum StartError {
 
 static PROGRAM: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// Names the executable that is started from now on; `None`: this process's own. For libraries inside a foreign executable.
+/// Names the executable that is started from now on; `None`: this process's own. For libraries inside a
+/// foreign executable.
 pub fn set_program(program: Option<PathBuf>) {
     *PROGRAM.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = program;
 }
@@ -261,7 +266,8 @@ impl Entrance {
     /// Starts the program again, to serve here. May be called from any thread.
     ///
     /// # Errors
-    /// This code is a library in another program, and none is named; the system refuses; what was started does not answer.
+    /// This code is a library in another program, and none is named; the system refuses; what was started
+    /// does not answer.
     pub fn start(&self) -> Result<Started, StartError> {
         if let Some(program) = program() {
             return self.start_program(&program, None);
@@ -317,8 +323,8 @@ pub fn nr_threads() -> Option<usize> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count())
 }
 
-/// The line that [`Entrance::start`] laid as standard input; in its place comes an empty one. All other descriptors that were inherited
-/// are closed: what keeps them open is not this process.
+/// The line that [`Entrance::start`] laid as standard input; in its place comes an empty one. All other
+/// descriptors that were inherited are closed: what keeps them open is not this process.
 fn take_line() -> io::Result<UnixStream> {
     let mut kind = 0;
     let mut size = size_of_val(&kind) as libc::socklen_t;
@@ -332,8 +338,8 @@ fn take_line() -> io::Result<UnixStream> {
     if kind != libc::AF_UNIX {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
-    // SAFETY: nothing of this process has begun: no descriptor from 3 on belongs to any object of it. A kernel without this call (5.8 and
-    // older) leaves them open.
+    // SAFETY: nothing of this process has begun: no descriptor from 3 on belongs to any object of it. A
+    // kernel without this call (5.8 and older) leaves them open.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
     // SAFETY: descriptor 0 is open, see above.
     let line = unsafe { libc::fcntl(0, libc::F_DUPFD_CLOEXEC, 3) };

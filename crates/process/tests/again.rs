@@ -49,9 +49,10 @@ fn start_one(mut socket: UnixStream) {
     let mut command = Command::new("nice");
     command.args(["-n", "1", "sleep", "100"]);
     schedlab_process::ends_with_us(&mut command, libc::SIGKILL);
-    let child = command.spawn().unwrap();
+    let mut child = command.spawn().unwrap();
     socket.write_all(&child.id().to_le_bytes()).unwrap();
     let _ = socket.read(&mut [0]);
+    let _ = child.wait();
 }
 
 schedlab_process::entrance! {

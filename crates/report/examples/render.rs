@@ -1,6 +1,5 @@
-//! Every output of a log, to look at:
-//! `cargo run --release -p schedlab-report --example render -- OUTDIR [LOG...]`; without LOG synthetic ones of 2 and 8 CPUs.
-//! `SECONDS=60` makes the synthetic ones longer.
+//! Every output of a log, to look at: `cargo run --release -p schedlab-report --example render -- OUTDIR
+//! [LOG...]`; without LOG synthetic ones of 2 and 8 CPUs. `SECONDS=60` makes the synthetic ones longer.
 
 use schedlab_instruments::verify;
 use schedlab_log::{Log, RawLog, synthetic::Config, to_bytes};

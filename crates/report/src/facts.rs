@@ -33,12 +33,13 @@ pub struct RunFacts {
     pub notes: Vec<String>,
     /// What a scheduler that was loaded into the kernel says about itself: group, name, value.
     pub account: Vec<(String, String, String)>,
-    /// By how much the scheduler's own account of a task's CPU time differs from the log's at most, beyond what is later than its last
-    /// tick: 0 if it keeps none.
+    /// By how much the scheduler's own account of a task's CPU time differs from the log's at most, beyond
+    /// what is later than its last tick: 0 if it keeps none.
     pub account_differs_ns: u64,
     /// Response times and deadlines of tasks that have jobs; `None`: no task has any.
     pub jobs: Option<JobReport>,
-    /// The longest times in which a CPU idled while work waited, in order of time ([`worst_stretches`](crate::worst_stretches)).
+    /// The longest times in which a CPU idled while work waited, in order of time
+    /// ([`worst_stretches`](crate::worst_stretches)).
     pub stretches: Vec<Picture>,
     /// The command that explains a decision, up to where `TASK@TIME` follows; empty: this scheduler cannot be asked.
     pub explain: String,

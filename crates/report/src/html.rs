@@ -1,11 +1,13 @@
-//! One self-contained file with pictures first: CPU timeline, distribution of waits, tables. Opens offline, light and dark.
+//! One self-contained file with pictures first: CPU timeline, distribution of waits, tables. Opens offline,
+//! light and dark.
 //!
 //! Runs stand side by side: a comparison on top if there are several, colours by name are the same in all. The page is
 //! `assets/report.html` with style, script and data put in; the data is JSON, with what is large packed in base64:
 //!
-//! * `cells`: per CPU and bucket 1 + 2 x [`CELL_GROUPS`] bytes: busy, then group and share of the groups with the most time.
-//! * `runs` of a window: varints; per CPU the number of runs, then for each run the gap to the previous run's end, its length,
-//!   the task's row, `stop + 8 x cause`, and if there is a cause the time waited.
+//! * `cells`: per CPU and bucket 1 + 2 x [`CELL_GROUPS`] bytes: busy, then group and share of the groups with
+//!   the most time.
+//! * `runs` of a window: varints; per CPU the number of runs, then for each run the gap to the previous run's
+//!   end, its length, the task's row, `stop + 8 x cause`, and if there is a cause the time waited.
 
 use crate::groups::Group;
 use crate::report::RunReport;

@@ -174,8 +174,8 @@ fn job_json(job: &Job) -> Value {
     json!({"job": job.number, "release_ns": job.release_ns, "end_ns": job.end_ns, "deadline_ns": job.deadline_ns})
 }
 
-/// Data of the page: per task its row, numbers as the table shows them, and jobs as release, response, deadline (-1: none), whether it
-/// ended. Of a task with very many jobs an even part, and all that are late.
+/// Data of the page: per task its row, numbers as the table shows them, and jobs as release, response,
+/// deadline (-1: none), whether it ended. Of a task with very many jobs an even part, and all that are late.
 pub(crate) fn page(report: &JobReport) -> Value {
     let end_ns = report.jobs.duration_ns;
     let task = |(jobs, bound): &(&TaskJobs, Option<Bound>)| {

@@ -1,6 +1,7 @@
 //! How does a person, a script or a viewer see a run? Summary on the terminal, JSON, one HTML file, Perfetto.
 //!
-//! And how does any result look? [`chart`] draws, [`table`] has rows, [`page`] puts both into one HTML file, [`pages`] into a folder.
+//! And how does any result look? [`chart`] draws, [`table`] has rows, [`page`] puts both into one HTML file,
+//! [`pages`] into a folder.
 //!
 //! ```
 //! use schedlab_log::synthetic::Config;

@@ -1,4 +1,5 @@
-//! How does a page of results look? One self-contained HTML file: headings, notes, drawings, tables; opens offline, light and dark.
+//! How does a page of results look? One self-contained HTML file: headings, notes, drawings, tables; opens
+//! offline, light and dark.
 //!
 //! ```
 //! use schedlab_report::page::Page;

@@ -1,4 +1,5 @@
-//! Which files has a study? A page with pictures first and tables under them, and each of them as a file; none is ever half-written.
+//! Which files has a study? A page with pictures first and tables under them, and each of them as a file;
+//! none is ever half-written.
 
 use crate::chart::Drawing;
 use crate::page::Page;
@@ -41,8 +42,8 @@ fn write_file(folder: &Path, name: &str, text: &str) -> Result<PathBuf, OutputEr
 }
 
 impl Pages {
-    /// Writes `NAME.csv` and `NAME.json` per table, `NAME.svg` per drawing, and `index.html` with all of them, which opens offline.
-    /// Returns the paths, `index.html` first.
+    /// Writes `NAME.csv` and `NAME.json` per table, `NAME.svg` per drawing, and `index.html` with all of
+    /// them, which opens offline. Returns the paths, `index.html` first.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, OutputError> {
         let mut paths = self.write_csv(folder)?;
         for table in &self.tables {

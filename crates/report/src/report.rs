@@ -29,8 +29,8 @@ impl RunReport {
         RunReport::with_summary(log, summarize_seen(log)?, facts, detail)
     }
 
-    /// As [`RunReport::new`], with a summary of this log that is there already. Reads the log once more for the longest times in which a
-    /// CPU idled while work waited, unless the facts hold them.
+    /// As [`RunReport::new`], with a summary of this log that is there already. Reads the log once more for
+    /// the longest times in which a CPU idled while work waited, unless the facts hold them.
     pub fn with_summary(
         log: &dyn Log,
         summary: Summary,

@@ -1,13 +1,13 @@
-//! What did every CPU do over time, in a size that a browser can draw? Shares per bucket for the whole run, and exact runs for
-//! as much of it as the budget allows.
+//! What did every CPU do over time, in a size that a browser can draw? Shares per bucket for the whole run,
+//! and exact runs for as much of it as the budget allows.
 //!
 //! ```text
 //!   whole run   |▇▇▆▂ ▁▅▇▇▇▇▆|▇▇▇▇▇▇▇▇▇▇▇▇|...    buckets: which groups had which share of the CPU's time
 //!   windows     |exact|         |exact|           each run: task, start, length, why it stopped, how long it had waited
 //! ```
 //!
-//! A log with no more runs than the budget gets one window over everything. Otherwise the windows are the beginning, the
-//! surroundings of the longest waits, and places spread evenly over the run.
+//! A log with no more runs than the budget gets one window over everything. Otherwise the windows are the
+//! beginning, the surroundings of the longest waits, and places spread evenly over the run.
 
 use crate::groups::Groups;
 use schedlab_instruments::{LogProblem, Stay, Stretch, Summary, WaitCause, for_each_stay};

@@ -1,5 +1,6 @@
-//! When was it worst, where, for whom, and which command explains it? The longest waits, and the longest times in which a CPU idled
-//! while work waited; the same rows on the terminal, in JSON and in the HTML report.
+//! When was it worst, where, for whom, and which command explains it? The longest waits, and the longest
+//! times in which a CPU idled while work waited; the same rows on the terminal, in JSON and in the HTML
+//! report.
 //!
 //! ```text
 //! the longest waits       on      of                          from          explain with ... --explain
@@ -241,7 +242,8 @@ pub(crate) fn waits_page(run: &RunReport) -> Value {
     run.summary.system.longest_waits.iter().filter(|wait| wait.ns() > 0).map(row).collect()
 }
 
-/// `stretches` of the HTML report's data: from, to, idle CPUs, waiting tasks (row, CPU), row asked about, command, queues.
+/// `stretches` of the HTML report's data: from, to, idle CPUs, waiting tasks (row, CPU), row asked about,
+/// command, queues.
 pub(crate) fn stretches_page(run: &RunReport) -> Value {
     let row = |picture: &Picture| {
         let asked = asked(picture).map(|waiting| waiting.task);
@@ -261,8 +263,8 @@ pub(crate) fn stretches_page(run: &RunReport) -> Value {
     run.facts.stretches.iter().map(row).collect()
 }
 
-/// `schedlab wasted`, for a person: what was found and the longest stretches, lines of at most 100 columns but for long names.
-/// `pictures` are of the longest stretches, in any order.
+/// `schedlab wasted`, for a person: what was found and the longest stretches, lines of at most 100 columns
+/// but for long names. `pictures` are of the longest stretches, in any order.
 pub fn wasted_terminal(header: &LogHeader, found: &Wasted, pictures: &[Picture], style: Style) -> String {
     let mut text = String::new();
     let duration_ns = header.duration.as_ns();

@@ -1,4 +1,5 @@
-//! What scripts and people read: JSON against values read off a drawing, the terminal's width, the timeline against the log.
+//! What scripts and people read: JSON against values read off a drawing, the terminal's width, the timeline
+//! against the log.
 
 use schedlab_instruments::for_each_stay;
 use schedlab_log::{Kind, MemLog, TextLog, synthetic::Config};

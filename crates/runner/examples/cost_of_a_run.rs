@@ -1,4 +1,5 @@
-//! What does a run cost beside its event loop? CPU time and wall time of a run, from its request to its log, in several repetitions.
+//! What does a run cost beside its event loop? CPU time and wall time of a run, from its request to its log,
+//! in several repetitions.
 //!
 //! ```text
 //! schedlab import samples/gzip -o /tmp/gzip.txt

@@ -51,8 +51,8 @@ impl ControlPage {
         self.scene.get()
     }
 
-    /// What a child that has ended left: its last records, first those of a native policy or else of a kernel object, and the scene of
-    /// its crash.
+    /// What a child that has ended left: its last records, first those of a native policy or else of a kernel
+    /// object, and the scene of its crash.
     pub(crate) fn remains(&self) -> (&[Record], Scene) {
         // SAFETY: the child is gone, and with it whoever writes; records and scene are plain data.
         let (scene, window) = unsafe { (*self.scene.get(), &*self.window.get()) };
@@ -91,7 +91,8 @@ impl SharedPage {
         if file.metadata()?.len() < size_of::<ControlPage>() as u64 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
         }
-        // SAFETY: a fresh mapping of a file that is long enough and (sealed) stays so; no address is asked for, so nothing is replaced.
+        // SAFETY: a fresh mapping of a file that is long enough and (sealed) stays so; no address is asked
+        // for, so nothing is replaced.
         let page = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),

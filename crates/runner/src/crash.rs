@@ -1,8 +1,9 @@
 //! Where was the scheduler when it crashed, or when it would not come back?
 //!
-//! The child's handler for fatal signals (on a stack of its own) copies what is needed into the page that it shares with its
-//! caller: registers, the words of the kernel stack that look like return addresses, the simulated time, how many records wait to be
-//! written. The caller, which is healthy, looks the addresses up in the kernel object's symbol table:
+//! The child's handler for fatal signals (on a stack of its own) copies what is needed into the page that it
+//! shares with its caller: registers, the words of the kernel stack that look like return addresses, the
+//! simulated time, how many records wait to be written. The caller, which is healthy, looks the addresses up
+//! in the kernel object's symbol table:
 //!
 //! ```text
 //! SIGSEGV at address 0x8 (a NULL pointer) in pick_next_entity+0x12, on cpu1
@@ -71,7 +72,8 @@ pub(crate) fn watch(scene: *mut Scene) {
     const ALT_STACK: usize = 64 << 10;
     let stack = Box::leak(vec![0u8; ALT_STACK].into_boxed_slice());
     let alternate = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: ALT_STACK };
-    // SAFETY: the stack is never freed; the handler only touches its arguments, the atomics above and what they point to.
+    // SAFETY: the stack is never freed; the handler only touches its arguments, the atomics above and what
+    // they point to.
     unsafe {
         libc::sigaltstack(&alternate, std::ptr::null_mut());
         let mut action: libc::sigaction = std::mem::zeroed();

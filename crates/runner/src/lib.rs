@@ -9,12 +9,13 @@
 //!   read the spill file
 //! ```
 //!
-//! Whatever the scheduler under test does (a kernel BUG, a wild pointer, an endless loop), the caller gets a [`RunResult`]: the
-//! outcome, or an [`ExitReport`] with what was going on. The files have no names; nothing is left behind.
+//! Whatever the scheduler under test does (a kernel BUG, a wild pointer, an endless loop), the caller gets a
+//! [`RunResult`]: the outcome, or an [`ExitReport`] with what was going on. The files have no names; nothing
+//! is left behind.
 //!
-//! The caller may have threads: it forks nothing. Its workers are kept for later runs ([`end_idle`] ends them), and end with it. They are
-//! its own executable, started again ([`schedlab_process`]); a library inside another's names the `schedlab` program
-//! ([`schedlab_process::set_program`]).
+//! The caller may have threads: it forks nothing. Its workers are kept for later runs ([`end_idle`] ends
+//! them), and end with it. They are its own executable, started again ([`schedlab_process`]); a library
+//! inside another's names the `schedlab` program ([`schedlab_process::set_program`]).
 
 mod child;
 mod control;
@@ -33,8 +34,8 @@ pub use child::COMMAND_LINE;
 pub use scheduler::{LinuxObject, Scheduler, SchedulerError};
 pub use workers::end_idle;
 
-/// Which engine this is: a number over the sources of all that a run executes, 16 hexadecimal digits. Programs with the same one give
-/// the same bytes.
+/// Which engine this is: a number over the sources of all that a run executes, 16 hexadecimal digits.
+/// Programs with the same one give the same bytes.
 pub const ENGINE: &str = env!("SCHEDLAB_ENGINE");
 
 use schedlab_log::{KernelThread, LogGroup, LogHeader, LogTask};
@@ -61,16 +62,18 @@ pub struct Request<'a> {
     pub duration: Option<Span>,
     /// Tunables of the scheduler, in order of name.
     pub params: Vec<(String, String)>,
-    /// Vary what the workload leaves open; `None`: exactly as it says. The log's header names it as the parameter [`PERTURB`].
+    /// Vary what the workload leaves open; `None`: exactly as it says. The log's header names it as the
+    /// parameter [`PERTURB`].
     pub perturb: Option<Perturb>,
-    /// The CPUs that tasks begin on, row i `TaskId(i)`; empty, or `None`: wherever the scheduler puts them. The log's header names it as
-    /// the parameter [`PLACEMENT`].
+    /// The CPUs that tasks begin on, row i `TaskId(i)`; empty, or `None`: wherever the scheduler puts them.
+    /// The log's header names it as the parameter [`PLACEMENT`].
     pub placement: Vec<Option<CpuId>>,
     /// What kernel code costs; `None`: nothing. The log's header names it as the parameter [`COSTS`].
     pub costs: Option<Costs>,
     /// What the experimenter does while the workload runs.
     pub actions: &'a [Action],
-    /// End the run as a stall if nothing happens for this long, in time in which it could go on (a busy host is no stall).
+    /// End the run as a stall if nothing happens for this long, in time in which it could go on (a busy host
+    /// is no stall).
     pub stall_limit: Duration,
 }
 
@@ -176,7 +179,8 @@ pub enum ExitKind {
 }
 
 impl ExitKind {
-    /// `kernel panic`, `livelock`, `lost task`, `broken contract`, `refused`, `scheduler exit`, `crash`, `stall` or `log`.
+    /// `kernel panic`, `livelock`, `lost task`, `broken contract`, `refused`, `scheduler exit`, `crash`,
+    /// `stall` or `log`.
     pub fn as_str(self) -> &'static str {
         match self {
             ExitKind::Panic => "kernel panic",
@@ -335,7 +339,8 @@ pub enum RunError {
         /// The policy.
         name: String,
     },
-    /// The worker ended before the run did: killed from outside, or a bug of ours. The run is lost, the next has another worker.
+    /// The worker ended before the run did: killed from outside, or a bug of ours. The run is lost, the next
+    /// has another worker.
     #[error("the run is lost: its worker process {0}")]
     Worker(String),
     /// [`run_while`] was told not to go on.
@@ -346,7 +351,8 @@ pub enum RunError {
 /// Runs the workload to its end in a child process. May be called from any thread of any process.
 ///
 /// # Errors
-/// Nothing was run: the workload or the scheduler's settings are wrong, the host refuses a resource. Or the run is lost.
+/// Nothing was run: the workload or the scheduler's settings are wrong, the host refuses a resource. Or the
+/// run is lost.
 pub fn run(request: &Request<'_>) -> Result<RunResult, RunError> {
     perform(request, None)
 }

@@ -1,6 +1,6 @@
-//! What does the log lack of a CPU that goes down? Linux traces nothing on a CPU that is not online any more (`DECLARE_TRACE()`
-//! asks `cpu_online()`), and a CPU that goes down still switches, wakes and moves tasks. It does so at one instant: no time
-//! passes between its last record and its end.
+//! What does the log lack of a CPU that goes down? Linux traces nothing on a CPU that is not online any more
+//! (`DECLARE_TRACE()` asks `cpu_online()`), and a CPU that goes down still switches, wakes and moves tasks.
+//! It does so at one instant: no time passes between its last record and its end.
 //!
 //! ```text
 //!   2009 ms cpu0 switch k25 disk -> t2           a worker waits until CPU 2 is down
@@ -12,8 +12,8 @@
 //!   2017 ms cpu0 switch t2 preempted -> k25
 //! ```
 //!
-//! A task that runs although it was last seen blocked *before* the CPU went down has been woken by it; any other contradiction
-//! stays one.
+//! A task that runs although it was last seen blocked *before* the CPU went down has been woken by it; any
+//! other contradiction stays one.
 
 use crate::RunError;
 use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, RawLog, Record, for_each, note, to_bytes};

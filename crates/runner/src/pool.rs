@@ -5,8 +5,8 @@
 //!   thread 2 ── takes 1, 3, ... ──┴─> results 0, 1, 2, 3, ... whatever the number of threads
 //! ```
 //!
-//! A thread only waits where its job is a [`run`](crate::run()): that is made by a worker process of its own. A job that panics is lost, and
-//! the others go on.
+//! A thread only waits where its job is a [`run`](crate::run()): that is made by a worker process of its own.
+//! A job that panics is lost, and the others go on.
 //!
 //! ```
 //! let squares = schedlab_runner::pool::map(5, 2, |index| index * index, |_| {}).unwrap();
@@ -45,8 +45,8 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Does jobs `0..count`, at most `jobs` at once, and returns their results in order. `done` hears, on the calling thread, how many are
-/// finished. With one job at a time everything happens on the calling thread.
+/// Does jobs `0..count`, at most `jobs` at once, and returns their results in order. `done` hears, on the
+/// calling thread, how many are finished. With one job at a time everything happens on the calling thread.
 ///
 /// # Errors
 /// No thread can be started.

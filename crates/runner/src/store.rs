@@ -8,7 +8,8 @@
 //!                         ── yes ─> nothing: its child has it by the fork
 //! ```
 //!
-//! A workload that is changed between two runs has another hash. Those used last are kept, as many as fit into [`KEPT_BYTES`].
+//! A workload that is changed between two runs has another hash. Those used last are kept, as many as fit
+//! into [`KEPT_BYTES`].
 
 use crate::control::memory_file;
 use crate::wire::Hash;

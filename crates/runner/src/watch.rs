@@ -7,8 +7,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a child has had for its next event. Only time counts in which it could have gone on: its CPU time, and time that it slept
-/// of its own accord. A host that is busy, a slow disk, a debugger and a user who stops the job for a while (Ctrl-Z) are no endless loop.
+/// How long a child has had for its next event. Only time counts in which it could have gone on: its CPU
+/// time, and time that it slept of its own accord. A host that is busy, a slow disk, a debugger and a user
+/// who stops the job for a while (Ctrl-Z) are no endless loop.
 struct Patience {
     pulse: u64,
     cpu: Duration,

@@ -1,4 +1,5 @@
-//! How do a caller and its worker talk? Each message is its length, then its bytes; open files travel beside the length.
+//! How do a caller and its worker talk? Each message is its length, then its bytes; open files travel beside
+//! the length.
 //!
 //! ```text
 //! worker ──> caller   Hello { engine }         + control page, file for reports
@@ -55,8 +56,8 @@ pub(crate) struct Job {
 pub(crate) enum Named {
     /// In the registry of any program of ours.
     Registered(String),
-    /// A native policy of this very executable: its name, its parameters (name, default, help), and how far the function that builds it is
-    /// from the executable's beginning.
+    /// A native policy of this very executable: its name, its parameters (name, default, help), and how far
+    /// the function that builds it is from the executable's beginning.
     Own { name: String, params: Vec<[String; 3]>, maker: usize },
     /// A kernel object; its files by absolute path.
     Linux(LinuxObject),

@@ -51,7 +51,8 @@ struct Worker {
     answer: File,
     /// Those used last are last.
     kept: Vec<Kept>,
-    /// A kernel object that is in memory. Only one: two are twice the memory, and a caller prefers a worker that has its own.
+    /// A kernel object that is in memory. Only one: two are twice the memory, and a caller prefers a worker
+    /// that has its own.
     kernel: Option<(ObjectKey, KernelObject)>,
     /// The object that a child has loaded well.
     proven: Option<ObjectKey>,
@@ -82,8 +83,9 @@ fn serve(line: UnixStream) {
 
 /// Makes this process a worker.
 fn settle() {
-    // SAFETY: plain calls on this process, with constants. Ctrl-C is meant for the caller, which has its way to stop a run: it ends the
-    // line. (Else a scheduler would be blamed for a run that its user stopped.) Orphans among the descendants come here.
+    // SAFETY: plain calls on this process, with constants. Ctrl-C is meant for the caller, which has its way
+    // to stop a run: it ends the line. (Else a scheduler would be blamed for a run that its user stopped.)
+    // Orphans among the descendants come here.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, c"schedlab-worker".as_ptr());
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
@@ -158,8 +160,8 @@ impl Worker {
         self.answer.set_len(0)?;
         self.answer.rewind()?;
         let me = std::process::id();
-        // SAFETY: this process has one thread (checked when it began; nothing here starts another), so no lock is held that the child
-        // needs. The child leaves by _exit.
+        // SAFETY: this process has one thread (checked when it began; nothing here starts another), so no
+        // lock is held that the child needs. The child leaves by _exit.
         let pid = unsafe { libc::fork() };
         match pid {
             -1 => {
@@ -215,7 +217,8 @@ impl Worker {
                     help: leak(help),
                 };
                 let params: Vec<ParamInfo> = params.iter().map(param).collect();
-                // SAFETY: the caller is this very executable (Entrance::start has compared the files), in which this is the function.
+                // SAFETY: the caller is this very executable (Entrance::start has compared the files), in
+                // which this is the function.
                 let info = unsafe { PolicyInfo::with_maker(leak(name), params.leak(), maker) };
                 let info: &'static PolicyInfo = Box::leak(Box::new(info));
                 self.policies.push(info);
@@ -224,8 +227,8 @@ impl Worker {
         }
     }
 
-    /// Has the kernel object in memory if a child has loaded it well: what is wrong with it then happens to a child, and is reported as
-    /// that of any other run.
+    /// Has the kernel object in memory if a child has loaded it well: what is wrong with it then happens to a
+    /// child, and is reported as that of any other run.
     fn open_kernel(&mut self, object: Option<&ObjectKey>, scheduler: &Scheduler) {
         let (Some(object), Scheduler::Linux(linux)) = (object, scheduler) else { return };
         let is_open = self.kernel.as_ref().is_some_and(|(open, _)| open == object);
@@ -245,7 +248,8 @@ impl Worker {
         object: Option<&ObjectKey>,
         spill: File,
     ) -> i32 {
-        // SAFETY: asks the kernel to end this process with its parent, whose one thread started it; no memory is involved.
+        // SAFETY: asks the kernel to end this process with its parent, whose one thread started it; no memory
+        // is involved.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         if std::os::unix::process::parent_id() != worker {
             return EXIT_SYSTEM; // it ended before it was asked for

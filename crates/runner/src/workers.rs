@@ -74,7 +74,8 @@ pub(crate) enum Lost {
     Stopped,
 }
 
-/// Ends the workers that have nothing to do, and waits for that. Later runs start new ones. (They end with this process in any case.)
+/// Ends the workers that have nothing to do, and waits for that. Later runs start new ones. (They end with
+/// this process in any case.)
 pub fn end_idle() {
     let idle = std::mem::take(&mut set().idle);
     for worker in &idle {

@@ -1,7 +1,8 @@
 //! Faults of every kind inside real Linux: the run ends (or, for a WARN, goes on) with a report that names the place.
 //!
-//! The faults are put into a copy of the kernel object: the first bytes of `yield_task_fair()` become a bad access, an endless loop, a
-//! call of a function that is a BUG, or a WARN. A task that yields after 3 ms runs into them, so that function and time are known.
+//! The faults are put into a copy of the kernel object: the first bytes of `yield_task_fair()` become a bad
+//! access, an endless loop, a call of a function that is a BUG, or a WARN. A task that yields after 3 ms runs
+//! into them, so that function and time are known.
 
 use schedlab_linux::build::{self, BuildOptions};
 use schedlab_linux::symbols::Symbols;

@@ -137,7 +137,8 @@ fn panics() {
     assert!(reason.contains("index out of bounds"), "{reason}");
 }
 
-/// Threads of the parent that panic all the while do not hang a child that is forked meanwhile: it would stall instead of crashing.
+/// Threads of the parent that panic all the while do not hang a child that is forked meanwhile: it would
+/// stall instead of crashing.
 #[test]
 fn panics_elsewhere_do_not_hang_a_child() {
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -95,9 +95,9 @@ fn misbehaved(report: &ChildReport) -> (String, String) {
     }
 }
 
-/// scx_simple charges `slice * 100 / weight`; weight is 100 at nice 0, and at nice 5 what the kernel makes of its 335 of 1024:
-/// 335 * 100 / 1024 = 32.7, rounded 33. Eight hogs on one CPU: 100 : 33. (Two would alternate: the one that runs is not yet in
-/// the queue when the next is taken from it.)
+/// scx_simple charges `slice * 100 / weight`; weight is 100 at nice 0, and at nice 5 what the kernel makes of
+/// its 335 of 1024: 335 * 100 / 1024 = 32.7, rounded 33. Eight hogs on one CPU: 100 : 33. (Two would
+/// alternate: the one that runs is not yet in the queue when the next is taken from it.)
 #[test]
 fn simple_shares_by_weight() {
     let mut work = hogs(8);
@@ -194,8 +194,9 @@ fn flatcg_shares_by_cgroup() {
     assert!((ratio - 3.0).abs() < 0.15, "{cpu:?}: {ratio}");
 }
 
-/// RFC 9669 (BPF's instruction set): x / 0 = 0, x % 0 = x, smallest / -1 = smallest; the kernel: loads through bad pointers read
-/// 0; callbacks' results have 64 bits; programs run within RCU and do not migrate. libbpf: types of the program's own are relocated.
+/// RFC 9669 (BPF's instruction set): x / 0 = 0, x % 0 = x, smallest / -1 = smallest; the kernel: loads
+/// through bad pointers read 0; callbacks' results have 64 bits; programs run within RCU and do not migrate.
+/// libbpf: types of the program's own are relocated.
 #[test]
 fn what_bpf_defines_holds() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/semantics.bpf.c");
@@ -231,8 +232,8 @@ fn what_bpf_defines_holds() {
     assert!(loads >= 5, "{loads}");
 }
 
-/// bpf_get_prandom_u32() has a state for each CPU, seeded when the program is loaded (the verifier does it). Equal runs draw equal
-/// numbers; a perturbed run begins at another time of the kernel's, and draws others.
+/// bpf_get_prandom_u32() has a state for each CPU, seeded when the program is loaded (the verifier does it).
+/// Equal runs draw equal numbers; a perturbed run begins at another time of the kernel's, and draws others.
 #[test]
 fn random_numbers_are_drawn() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/random.bpf.c");
@@ -313,8 +314,8 @@ fn a_bad_setting_says_what_is_expected() {
     assert!(reason.contains("value of a member of struct sched_ext_ops"), "{reason}");
 }
 
-/// What Linux 7.2 ships in tools/sched_ext, and a current release from its crate, on 7.2. (userland's decisions are made by its
-/// user-space half.)
+/// What Linux 7.2 ships in tools/sched_ext, and a current release from its crate, on 7.2. (userland's
+/// decisions are made by its user-space half.)
 mod newest {
     use super::*;
 
@@ -387,7 +388,8 @@ mod newest {
         assert!(cpu.iter().all(|s| (s - 5.0).abs() < 1.0), "{cpu:?}");
     }
 
-    /// pair: both CPUs of a pair run tasks of one group at a time. Two groups of two hogs on one pair: each task has half of it.
+    /// pair: both CPUs of a pair run tasks of one group at a time. Two groups of two hogs on one pair: each
+    /// task has half of it.
     #[test]
     #[ignore = "long: builds Linux 7.2"]
     fn pair_runs_groups_together() {
@@ -397,8 +399,8 @@ mod newest {
         assert!(number(&report, "statistics", "nr_cgrp_next") > 100);
     }
 
-    /// scx_userland sorts by virtual time, charged by 100 / weight, and dispatches eight tasks at a time, first in first out: among
-    /// 64 tasks the eight matter little, and they share 100 : 33.
+    /// scx_userland sorts by virtual time, charged by 100 / weight, and dispatches eight tasks at a time,
+    /// first in first out: among 64 tasks the eight matter little, and they share 100 : 33.
     #[test]
     #[ignore = "long: builds Linux 7.2"]
     fn userland_shares_by_weight() {
@@ -440,10 +442,11 @@ mod newest {
     const QUEUED: [(&str, &str); 3] =
         [("sub@/b", "qmap"), ("always_enq_immed", "true"), ("always_enq_immed@/b", "true")];
 
-    /// qmap below qmap, as `scx_qmap -c` attaches it. qmap's dispatch() takes from its own queue first, and calls its sub-schedulers
-    /// when that is empty; the task that runs is queued again after the next was chosen. So with one task of its own and two of the
-    /// group on one CPU it takes turns with the group: one slice its own, one slice one of the group's. (A thread of the kernel, one
-    /// or two a second, is of its own: a second slice follows the first.)
+    /// qmap below qmap, as `scx_qmap -c` attaches it. qmap's dispatch() takes from its own queue first, and
+    /// calls its sub-schedulers when that is empty; the task that runs is queued again after the next was
+    /// chosen. So with one task of its own and two of the group on one CPU it takes turns with the group: one
+    /// slice its own, one slice one of the group's. (A thread of the kernel, one or two a second, is of its
+    /// own: a second slice follows the first.)
     #[test]
     #[ignore = "long: builds Linux 7.2"]
     fn a_sub_scheduler_runs_its_groups_tasks() {
@@ -463,7 +466,8 @@ mod newest {
         let two = on_7_2("qmap", 1, 12, &work, &QUEUED);
         close(&two, [6.0, 3.0, 3.0], 0.25);
         assert_eq!(value(&two, "scheduler", "name@/b").as_deref(), Some("qmap"));
-        // all that the group got its scheduler dispatched, in slices of 20 ms: the first one dispatched none of its tasks
+        // all that the group got its scheduler dispatched, in slices of 20 ms: the first one dispatched none
+        // of its tasks
         let of_group = |report: &ChildReport| seconds(report)[1..].iter().sum::<f64>();
         let by_sub = |report: &ChildReport, group: &str| {
             number(report, "statistics", &format!("qa.nr_dispatched@{group}")) as f64
@@ -492,8 +496,9 @@ mod newest {
         assert_eq!(value(&nested, "statistics", "qa.nr_dispatched@/b"), None);
     }
 
-    /// A fork belongs to the scheduler of the group in which it happens. A task that moves afterwards keeps it: 7.2's ext.c sets
-    /// p->scx.sched in scx_fork(), when a sub-scheduler comes or goes, and nowhere else. The report counts those.
+    /// A fork belongs to the scheduler of the group in which it happens. A task that moves afterwards keeps
+    /// it: 7.2's ext.c sets p->scx.sched in scx_fork(), when a sub-scheduler comes or goes, and nowhere else.
+    /// The report counts those.
     #[test]
     #[ignore = "long: builds Linux 7.2"]
     fn a_task_that_moves_keeps_its_scheduler() {
@@ -552,7 +557,8 @@ mod newest {
         let (_, reason) = run(&work, ("qa.test_error_cnt", "50"));
         assert!(reason.starts_with("the kernel threw it out: scx_bpf_error ("), "{reason}");
         assert!(reason.contains("test triggering error)"), "{reason}");
-        // two tasks of its own: its queue is never empty, and the group never runs. The watchdog blames the group's scheduler
+        // two tasks of its own: its queue is never empty, and the group never runs. The watchdog blames the
+        // group's scheduler
         let starved = grouped(&["/a", "/b"], &[0, 0, 1]);
         let (_, reason) = run(&starved, ("slice_ns@/b", "20000000"));
         assert!(reason.starts_with(&format!("{of_b}runnable task stall")), "{reason}");
@@ -598,8 +604,9 @@ mod newest {
         assert_eq!(value(&report, "scheduler", "name").as_deref(), Some("bpfland"));
     }
 
-    /// scx_lavd 1.1 is linked from 22 files, keeps its tasks in an arena, and is told of the machine by calls, each of which
-    /// answers with the address of a mask. Four CPUs and eight hogs; then two caches and two kinds of cores.
+    /// scx_lavd 1.1 is linked from 22 files, keeps its tasks in an arena, and is told of the machine by
+    /// calls, each of which answers with the address of a mask. Four CPUs and eight hogs; then two caches and
+    /// two kinds of cores.
     #[test]
     #[ignore = "long: builds Linux 7.2, fetches crates"]
     fn lavd_1_1_runs() {
@@ -616,7 +623,8 @@ mod newest {
         let report = report_on("7.2", source.to_str().unwrap(), machine, 5, &hogs(16), &[]);
         let cpu = seconds(&report);
         assert!(cpu.iter().sum::<f64>() > 39.6 && cpu.iter().all(|s| *s > 1.3), "{cpu:?}");
-        // its clocks are fields of struct rq, read through a type of its own: what a task of weight 100 was given is in ns / 100
+        // its clocks are fields of struct rq, read through a type of its own: what a task of weight 100 was
+        // given is in ns / 100
         let service = number(&report, "statistics", "cur_svc_time_iwgt");
         assert!((30_000_000..50_000_000).contains(&service), "{service}");
         let told = |name: &str| value(&report, "defaults", name);

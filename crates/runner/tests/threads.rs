@@ -1,5 +1,5 @@
-//! A live program with many threads makes many runs: none hangs, no process and no file is left. (One test: it counts what its own process
-//! has.)
+//! A live program with many threads makes many runs: none hangs, no process and no file is left. (One test:
+//! it counts what its own process has.)
 
 use schedlab_machine::drawn::Life::*;
 use schedlab_machine::drawn::workload;

@@ -85,7 +85,8 @@ fn environments() -> Vec<(i32, String)> {
 
 const MARK: &str = "SCHEDLAB_TEST_MARK";
 
-/// Processes whose first ancestor was started with this mark, itself included. (One that is dead and not waited for has no environment.)
+/// Processes whose first ancestor was started with this mark, itself included. (One that is dead and not
+/// waited for has no environment.)
 fn marked(mark: &str) -> Vec<i32> {
     let mark = format!("{MARK}={mark}\0");
     environments()

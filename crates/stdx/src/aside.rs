@@ -6,12 +6,12 @@
 //!                                     a file without a name, growing
 //! ```
 //!
-//! The new file has no name while it grows (`O_TMPFILE`). A process that is killed at byte 700 leaves nothing in the folder, and
-//! the old file stays. At the end the file gets a random name, which must be new (`O_EXCL`), and is renamed at once. No name can be
-//! foreseen, so no planted symlink is followed.
+//! The new file has no name while it grows (`O_TMPFILE`). A process that is killed at byte 700 leaves nothing
+//! in the folder, and the old file stays. At the end the file gets a random name, which must be new
+//! (`O_EXCL`), and is renamed at once. No name can be foreseen, so no planted symlink is followed.
 //!
-//! Some file systems (NFS, for one) have no files without names. There the file has a random name from the start, made with
-//! `O_EXCL`. It is removed after an error, but not after `kill -9`.
+//! Some file systems (NFS, for one) have no files without names. There the file has a random name from the
+//! start, made with `O_EXCL`. It is removed after an error, but not after `kill -9`.
 //!
 //! ```
 //! let folder = tempfile::tempdir().unwrap();
@@ -159,7 +159,8 @@ fn builder() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// A file without a name, which can be given one; `None` where there is none: the next way tells why, if the folder is the reason.
+/// A file without a name, which can be given one; `None` where there is none: the next way tells why, if the
+/// folder is the reason.
 fn nameless(folder: &Path, mode: u32) -> Option<File> {
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(mode)).ok()?);

@@ -25,8 +25,8 @@ pub fn field(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The records of a table, each with the number of the line on which it begins, from 1. The header is one of them. A line ends with
-/// LF or CR LF; an empty line is no record.
+/// The records of a table, each with the number of the line on which it begins, from 1. The header is one of
+/// them. A line ends with LF or CR LF; an empty line is no record.
 pub fn records(table: &str) -> impl Iterator<Item = (usize, Vec<String>)> {
     let mut chars = table.chars().peekable();
     let mut line = 1;

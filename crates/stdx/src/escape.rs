@@ -1,5 +1,5 @@
-//! How is foreign text shown on a terminal or a page without being obeyed? Names come from traces, and a task may call itself
-//! anything.
+//! How is foreign text shown on a terminal or a page without being obeyed? Names come from traces, and a task
+//! may call itself anything.
 //!
 //! ```text
 //! a task called  ESC ]0;owned BEL   would set the window's title;   shown as  \u001b]0;owned\u0007

@@ -1,4 +1,5 @@
-//! Which of the sorted samples is the 99th percentile? There are several definitions. The project has three, each by name.
+//! Which of the sorted samples is the 99th percentile? There are several definitions. The project has three,
+//! each by name.
 //!
 //! ```text
 //! samples 10 20 30 40          p50   p75   p99
@@ -18,15 +19,16 @@
 //! assert_eq!(upper_median(&samples), Some(30));
 //! ```
 
-/// The place, from 1, of a percentile among `count` sorted samples: the least that is at least `per_mille` thousandths of `count`.
-/// 500 is the median, 990 the 99th percentile; more than 1000 counts as 1000. At least 1.
+/// The place, from 1, of a percentile among `count` sorted samples: the least that is at least `per_mille`
+/// thousandths of `count`. 500 is the median, 990 the 99th percentile; more than 1000 counts as 1000. At
+/// least 1.
 pub fn rank(count: u64, per_mille: u32) -> u64 {
     let rank = (u128::from(count) * u128::from(per_mille.min(1000))).div_ceil(1000).max(1);
     u64::try_from(rank).expect("not more than the count, or 1")
 }
 
-/// The nearest-rank percentile of samples in ascending order: the smallest that at least `per_mille` thousandths of them do not
-/// exceed. `None` without samples.
+/// The nearest-rank percentile of samples in ascending order: the smallest that at least `per_mille`
+/// thousandths of them do not exceed. `None` without samples.
 pub fn nearest<T: Copy>(sorted: &[T], per_mille: u32) -> Option<T> {
     sorted.get(rank(sorted.len() as u64, per_mille) as usize - 1).copied()
 }
@@ -45,21 +47,22 @@ pub fn nearest_counted<T: Copy>(
     reached.next().map(|(value, _)| value)
 }
 
-/// The places, from 0, of the two samples `share` of the way from the first to the last of `count`, and how far from the one to the
-/// other: of 4 samples 0.75 is at (2, 3, 0.25). `None` without samples.
+/// The places, from 0, of the two samples `share` of the way from the first to the last of `count`, and how
+/// far from the one to the other: of 4 samples 0.75 is at (2, 3, 0.25). `None` without samples.
 pub fn between(count: usize, share: f64) -> Option<(usize, usize, f64)> {
     let place = share * count.checked_sub(1)? as f64;
     Some((place.floor() as usize, place.ceil() as usize, place.fract()))
 }
 
-/// The value `share` of the way from the first to the last of samples in ascending order, between two of them in proportion; `share`
-/// is from 0 to 1. `None` without samples.
+/// The value `share` of the way from the first to the last of samples in ascending order, between two of them
+/// in proportion; `share` is from 0 to 1. `None` without samples.
 pub fn interpolated(sorted: &[f64], share: f64) -> Option<f64> {
     let (low, high, part) = between(sorted.len(), share)?;
     Some(sorted[low] + (sorted[high] - sorted[low]) * part)
 }
 
-/// The sample in the middle of those in ascending order; of an even number the second of the two. `None` without samples.
+/// The sample in the middle of those in ascending order; of an even number the second of the two. `None`
+/// without samples.
 pub fn upper_median<T: Copy>(sorted: &[T]) -> Option<T> {
     sorted.get(sorted.len() / 2).copied()
 }

@@ -1,7 +1,8 @@
 //! Random numbers that are the same on every machine, for ever: nothing random enters a run but through a seed.
 //!
-//! SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): 64 bits of state, one addition
-//! and one mixing function per number. Good enough to draw workloads, shares and lottery tickets; not for secrets.
+//! SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): 64 bits of
+//! state, one addition and one mixing function per number. Good enough to draw workloads, shares and lottery
+//! tickets; not for secrets.
 //!
 //! ```
 //! let mut random = schedlab_stdx::Random::new(0);
@@ -20,7 +21,8 @@ impl Random {
         Random { state: seed }
     }
 
-    /// A generator for part `index` of a job with this seed: parts drawn in any order or in parallel give the same numbers.
+    /// A generator for part `index` of a job with this seed: parts drawn in any order or in parallel give the
+    /// same numbers.
     pub fn for_part(seed: u64, index: u64) -> Random {
         let mut outer = Random::new(seed);
         let seed = outer.next_u64();

@@ -59,8 +59,8 @@ pub fn manifests(root: &Path) -> Vec<Manifest> {
     all
 }
 
-/// The floors as text, highest first; beside each crate the crates that it names in its manifest and that nothing below it gives it
-/// already.
+/// The floors as text, highest first; beside each crate the crates that it names in its manifest and that
+/// nothing below it gives it already.
 pub fn drawing(manifests: &[Manifest]) -> String {
     let by_name: BTreeMap<&str, &Manifest> = manifests.iter().map(|m| (m.name.as_str(), m)).collect();
     let mut below: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -1,6 +1,8 @@
-//! Does the house keep its rules? Columns, lengths of functions, floors of crates, circles of files, names that nobody uses.
+//! Does the house keep its rules? Columns, lengths of functions, floors of crates, circles of files, names
+//! that nobody uses.
 //!
-//! Everything here reads the checkout as text; nothing of the project is run. The rules themselves are in `tests/tidy.rs`.
+//! Everything here reads the checkout as text; nothing of the project is run. The rules themselves are in
+//! `tests/tidy.rs`.
 //!
 //! ```text
 //!   crates/*/Cargo.toml ──> Manifest ──> floors      a crate stands one above the highest that it needs

@@ -139,7 +139,8 @@ impl<'ast> Visit<'ast> for Names {
     }
 }
 
-/// How often each word stands in code: comments do not count, but for what they hold between ``` lines (examples are compiled).
+/// How often each word stands in code: comments do not count, but for what they hold between ``` lines
+/// (examples are compiled).
 pub fn words<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, usize> {
     let mut words: BTreeMap<&str, usize> = BTreeMap::new();
     for text in texts {

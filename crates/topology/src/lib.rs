@@ -1,8 +1,8 @@
 //! Which CPUs share what?
 //!
-//! A [`Topology`] says for each CPU which core, cluster, last-level cache, package and NUMA node it belongs to, and its capacity
-//! (1024 = the biggest CPU), and how far the nodes are from each other. It is what the machine tells a kernel at boot;
-//! schedulers build their domains from it.
+//! A [`Topology`] says for each CPU which core, cluster, last-level cache, package and NUMA node it belongs
+//! to, and its capacity (1024 = the biggest CPU), and how far the nodes are from each other. It is what the
+//! machine tells a kernel at boot; schedulers build their domains from it.
 //!
 //! ```
 //! use schedlab_topology::Topology;
@@ -14,8 +14,8 @@
 //! assert_eq!(server.distance(0, 1), 20); // one NUMA node per package
 //! ```
 //!
-//! A machine is written as a number, as a list of sizes ([`mod@text`]), as the name of a preset ([`presets`]), or as a folder: `/sys`
-//! of a running Linux or a snapshot of it ([`sysfs`]).
+//! A machine is written as a number, as a list of sizes ([`mod@text`]), as the name of a preset
+//! ([`presets`]), or as a folder: `/sys` of a running Linux or a snapshot of it ([`sysfs`]).
 
 pub mod presets;
 pub mod sysfs;
@@ -110,8 +110,9 @@ impl Topology {
         text::Sizes { packages, llcs, cores, smt, ..text::Sizes::default() }.build()
     }
 
-    /// From its CPUs. `distances` has a row and a column for each node, 0 to the highest that a CPU is in. A cache that spans
-    /// nodes is cut at their borders, as Linux on x86 does it for sub-NUMA clusters: a scheduler takes nodes for the wider level.
+    /// From its CPUs. `distances` has a row and a column for each node, 0 to the highest that a CPU is in. A
+    /// cache that spans nodes is cut at their borders, as Linux on x86 does it for sub-NUMA clusters: a
+    /// scheduler takes nodes for the wider level.
     ///
     /// # Errors
     /// No or too many CPUs or nodes, or a table of another size.

@@ -1,7 +1,7 @@
 //! Which machine does `/sys` describe?
 //!
-//! Read are `devices/system/cpu` and `devices/system/node`, of a running Linux or of a copy ([`snapshot`] makes one). CPUs that are
-//! offline are left out, and the others numbered from 0.
+//! Read are `devices/system/cpu` and `devices/system/node`, of a running Linux or of a copy ([`snapshot`]
+//! makes one). CPUs that are offline are left out, and the others numbered from 0.
 //!
 //! | what | file |
 //! |---|---|

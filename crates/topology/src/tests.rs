@@ -94,7 +94,8 @@ fn write(dir: &std::path::Path, files: &[(String, &str)]) {
     }
 }
 
-/// 2 sockets of 1 core with 2 threads, threads numbered as firmware does (0,2 and 1,3), CPU 3 offline; a node without CPUs.
+/// 2 sockets of 1 core with 2 threads, threads numbered as firmware does (0,2 and 1,3), CPU 3 offline; a node
+/// without CPUs.
 fn two_sockets(dir: &std::path::Path) {
     write(dir, &[("cpu/online".to_string(), "0-2")]);
     for (cpu, package, siblings) in [(0, "0", "0,2"), (1, "1", "1"), (2, "0", "0,2")] {

@@ -1,5 +1,5 @@
-//! A machine's text, or a copy of /sys, with anything wrong in it: an error, or a machine whose parts fit together. Stands in for the fuzz
-//! target `topology`, which `make fuzz` runs for longer.
+//! A machine's text, or a copy of /sys, with anything wrong in it: an error, or a machine whose parts fit
+//! together. Stands in for the fuzz target `topology`, which `make fuzz` runs for longer.
 
 use proptest::prelude::*;
 use schedlab_topology::{CPUS_MAX, NODES_MAX, Topology};

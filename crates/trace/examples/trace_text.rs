@@ -1,4 +1,5 @@
-//! Prints a recording's scheduling events, one a line, or only counts and speed: `trace_text [--speed] [--lenient] FILE`.
+//! Prints a recording's scheduling events, one a line, or only counts and speed: `trace_text [--speed]
+//! [--lenient] FILE`.
 //!
 //! The lines are made to be compared with those of another reader, such as `trace-cmd report -R -t --cpu ...`.
 

@@ -1,4 +1,5 @@
-//! How are numbers read from a file that may end anywhere? Every length is checked against what is there before it is used.
+//! How are numbers read from a file that may end anywhere? Every length is checked against what is there
+//! before it is used.
 
 use crate::error::{Place, Problem};
 

@@ -1,5 +1,5 @@
-//! Which of the trace's event numbers are which events, and where do their fields stand? Answered once per file from its
-//! format texts, so that reading an event is a table look-up and a few loads.
+//! Which of the trace's event numbers are which events, and where do their fields stand? Answered once per
+//! file from its format texts, so that reading an event is a table look-up and a few loads.
 
 use crate::comm::CommTable;
 use crate::error::Problem;
@@ -222,7 +222,8 @@ impl Decoder {
         Decoder::new(&formats)
     }
 
-    /// With ftrace's own events, of which `print` matters: our exports write markers with it. A format that makes no sense is left out.
+    /// With ftrace's own events, of which `print` matters: our exports write markers with it. A format that
+    /// makes no sense is left out.
     pub fn with_print(mut self, ftrace_events: &[Vec<u8>]) -> Decoder {
         let formats = ftrace_events.iter().filter_map(|text| EventFormat::parse(text).ok());
         let Some(print) = formats.into_iter().find(|format| format.name == "print") else { return self };

@@ -56,7 +56,8 @@ pub enum Context {
 }
 
 impl Context {
-    /// From `common_flags` (the kernel's `enum trace_flag_type`; these bits are as they were in 2009). No format tells them.
+    /// From `common_flags` (the kernel's `enum trace_flag_type`; these bits are as they were in 2009). No
+    /// format tells them.
     #[inline(always)]
     pub(crate) fn from_flags(flags: u8) -> Context {
         const HARDIRQ: u8 = 0x08;
@@ -71,8 +72,8 @@ impl Context {
     }
 }
 
-/// The priority of a task whose priority the trace does not tell (Perfetto's compact form says nothing of who leaves a CPU).
-/// No kernel has it.
+/// The priority of a task whose priority the trace does not tell (Perfetto's compact form says nothing of who
+/// leaves a CPU). No kernel has it.
 pub const PRIO_UNKNOWN: i32 = i32::MIN;
 
 /// One side of a context switch.
@@ -82,7 +83,8 @@ pub struct SwitchSide {
     pub pid: Pid,
     /// Its name.
     pub comm: CommId,
-    /// The kernel's priority: 0..=98 real-time (99 - rt_priority), -1 deadline, 100..=139 nice -20..=19; or [`PRIO_UNKNOWN`].
+    /// The kernel's priority: 0..=98 real-time (99 - rt_priority), -1 deadline, 100..=139 nice -20..=19; or
+    /// [`PRIO_UNKNOWN`].
     pub prio: i32,
 }
 
@@ -99,7 +101,8 @@ pub struct Wake {
     pub target_cpu: CpuId,
 }
 
-/// What happened. `Other` is an event of the trace that says nothing about scheduling, or that this reader does not know.
+/// What happened. `Other` is an event of the trace that says nothing about scheduling, or that this reader
+/// does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchedEvent {
     /// `sched_switch`: the CPU changes from one task to another.
@@ -198,7 +201,8 @@ pub enum SchedEvent {
         /// The kernel's number.
         vec: u32,
     },
-    /// `softirq_raise`: the softirq is to run on this CPU at the next chance; the event's context says who asked for it.
+    /// `softirq_raise`: the softirq is to run on this CPU at the next chance; the event's context says who
+    /// asked for it.
     SoftIrqRaise {
         /// The kernel's number.
         vec: u32,

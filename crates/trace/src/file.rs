@@ -44,8 +44,8 @@ impl TraceFile {
         Ok(TraceFile { path: path.map(Path::to_path_buf), bytes, mode, contents, page_format, cmdlines })
     }
 
-    /// The scheduler's events of all CPUs in order of time, then CPU; from the buffer with sched events, or if several have
-    /// some, from the one with most bytes.
+    /// The scheduler's events of all CPUs in order of time, then CPU; from the buffer with sched events, or
+    /// if several have some, from the one with most bytes.
     ///
     /// # Errors
     /// [`Problem::NoSchedEvents`], [`Problem::Unsupported`] for a clock that does not count time, [`Problem::Format`].

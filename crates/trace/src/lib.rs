@@ -1,7 +1,7 @@
 //! What did the tasks of a real system do, as its kernel recorded it?
 //!
-//! Reads trace.dat, trace-cmd's file format, in versions 6 and 7, and writes it. A [`TraceFile`] gives an [`EventStream`]:
-//! the events of all CPUs in order of time, as small values without text.
+//! Reads trace.dat, trace-cmd's file format, in versions 6 and 7, and writes it. A [`TraceFile`] gives an
+//! [`EventStream`]: the events of all CPUs in order of time, as small values without text.
 //!
 //! ```text
 //! trace.dat ── container ──> places of each CPU's pages ── pages, ring ──> records ── decode ──> Event ── stream ──> in order
@@ -20,8 +20,9 @@
 //! # Ok::<(), schedlab_trace::TraceError>(())
 //! ```
 //!
-//! A trace is evidence, not truth: events are lost, clocks disagree, files end early. [`SchedEvent::Lost`] stands in the
-//! stream where the kernel dropped events; what a [`Mode::Lenient`] reader left out is in [`EventStream::counts`].
+//! A trace is evidence, not truth: events are lost, clocks disagree, files end early. [`SchedEvent::Lost`]
+//! stands in the stream where the kernel dropped events; what a [`Mode::Lenient`] reader left out is in
+//! [`EventStream::counts`].
 
 mod bytes;
 mod comm;

@@ -1,5 +1,6 @@
-//! How does a trace tell what changes nothing in the schedule, and what no event holds (affinity masks, deadline parameters)? By a line of text that a run of ours was exported with: an ftrace `print`
-//! event (as `trace_marker` makes it) in the task's context, which trace-cmd, KernelShark and Perfetto show.
+//! How does a trace tell what changes nothing in the schedule, and what no event holds (affinity masks,
+//! deadline parameters)? By a line of text that a run of ours was exported with: an ftrace `print` event (as
+//! `trace_marker` makes it) in the task's context, which trace-cmd, KernelShark and Perfetto show.
 //!
 //! ```text
 //! make-812 [001]  3.141592653: print: 0 schedlab: wakes 813 before it sleeps (17)
@@ -78,8 +79,9 @@ impl Marker {
     }
 }
 
-/// The line by which a trace tells settings that no other event does: what the task of the context sets of `pid`, or (`born`) what that one,
-/// just forked, begins with. `words` are those of a PRIO in a workload's text: `nice=5`, `policy=fifo prio=50 affinity=0-3 cgroup=/batch`.
+/// The line by which a trace tells settings that no other event does: what the task of the context sets of
+/// `pid`, or (`born`) what that one, just forked, begins with. `words` are those of a PRIO in a workload's
+/// text: `nice=5`, `policy=fifo prio=50 affinity=0-3 cgroup=/batch`.
 pub fn settings_line(pid: Pid, born: bool, words: &str) -> String {
     if born {
         format!("{}{pid} begins with: {words}", Marker::OURS)

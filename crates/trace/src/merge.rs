@@ -1,5 +1,5 @@
-//! Which of many streams has the earliest event? A binary heap of (time, stream), least first, whose first row is changed in
-//! place: one step of the merge costs one sift, not a pop and a push.
+//! Which of many streams has the earliest event? A binary heap of (time, stream), least first, whose first
+//! row is changed in place: one step of the merge costs one sift, not a pop and a push.
 
 /// Puts the first row where it belongs.
 #[inline(always)]

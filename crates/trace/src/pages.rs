@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A chunk unpacks to at most this: 64 pages of 64 KiB. (trace-cmd packs 10 pages, we 16.)
 const MAX_CHUNK: usize = 4 << 20;
 
-/// All CPUs' unpacked chunks together have at most this: a small file must not fill the memory. (8192 CPUs with 128 KiB.)
+/// All CPUs' unpacked chunks together have at most this: a small file must not fill the memory. (8192 CPUs
+/// with 128 KiB.)
 const MAX_RESIDENT: usize = 1 << 30;
 
 /// Bytes that the unpacked chunks of one stream's CPUs hold at present.

@@ -163,8 +163,8 @@ impl Recording {
     }
 }
 
-/// The events of a recording. Ask [`RecordingStream::next_event`] until it gives `None`; then [`RecordingStream::counts`] is
-/// complete.
+/// The events of a recording. Ask [`RecordingStream::next_event`] until it gives `None`; then
+/// [`RecordingStream::counts`] is complete.
 pub enum RecordingStream<'f> {
     /// See [`EventStream`].
     TraceDat(Box<EventStream<'f>>),
@@ -180,7 +180,8 @@ impl RecordingStream<'_> {
     /// The next event, or `None` at the end.
     ///
     /// # Errors
-    /// In [`Mode::Strict`], the first thing that is damaged, with its place. In [`Mode::Lenient`] such are left out and counted.
+    /// In [`Mode::Strict`], the first thing that is damaged, with its place. In [`Mode::Lenient`] such are
+    /// left out and counted.
     #[inline]
     pub fn next_event(&mut self) -> Result<Option<Event>, TraceError> {
         match self {

@@ -14,10 +14,11 @@
 //!            31:    time stamp:  (next word << 27 | time_delta) is the clock, but for its top 5 bits
 //! ```
 //!
-//! Worked: a page with timestamp 1000 whose first event has time_delta 5 and whose second has 7 puts them at 1005 and 1012.
+//! Worked: a page with timestamp 1000 whose first event has time_delta 5 and whose second has 7 puts them at
+//! 1005 and 1012.
 //!
-//! Source: kernel/trace/ring_buffer.c; the header's places are read from the trace (`header_page`), the event's packing is
-//! `header_event`'s and has been the same since Linux 2.6.30.
+//! Source: kernel/trace/ring_buffer.c; the header's places are read from the trace (`header_page`), the
+//! event's packing is `header_event`'s and has been the same since Linux 2.6.30.
 
 use crate::error::Problem;
 use crate::format::{Field, Number, bytes_at, format_error, parse_field};

@@ -1,5 +1,5 @@
-//! In what state did the previous task leave the CPU? `prev_state` is a number whose bits mean different things in different
-//! kernels; the print format of `sched_switch` in the trace itself tells which.
+//! In what state did the previous task leave the CPU? `prev_state` is a number whose bits mean different
+//! things in different kernels; the print format of `sched_switch` in the trace itself tells which.
 //!
 //! ```text
 //! 6.x:  prev_state & ((... + 1) << 1) - 1 ? __print_flags(..., { 0x0001, "S" }, { 0x0002, "D" }, ..., { 0x0080, "I" }) : "R",
@@ -65,8 +65,8 @@ pub struct StateDecoder {
 const TABLE: i64 = 4096;
 
 impl StateDecoder {
-    /// From the `print fmt` of `sched_switch`. Where that cannot be understood, Linux 4.14's bits, which have not changed
-    /// since, are taken; [`StateDecoder::is_from_file`] tells.
+    /// From the `print fmt` of `sched_switch`. Where that cannot be understood, Linux 4.14's bits, which have
+    /// not changed since, are taken; [`StateDecoder::is_from_file`] tells.
     pub fn parse(print_fmt: &str) -> StateDecoder {
         let (mask, plus, letters, from_file) = match parse_print_fmt(print_fmt) {
             Some((mask, plus, letters)) => (mask, plus, letters, true),

@@ -5,8 +5,9 @@
 //! cpu1         20 switch 30 switch               ->     at 30 the lower CPU comes first
 //! ```
 //!
-//! The order between CPUs is only as good as the clock: `mono` and `global` agree to well below a microsecond, `local` may
-//! be off by more. Memory: one page (or unpacked chunk) per CPU and one row per task name.
+//! The order between CPUs is only as good as the clock: `mono` and `global` agree to well below a
+//! microsecond, `local` may be off by more. Memory: one page (or unpacked chunk) per CPU and one row per task
+//! name.
 
 use crate::comm::CommTable;
 use crate::container::{Counts, Mode, Tsc, count};
@@ -161,8 +162,8 @@ impl CpuStream<'_> {
     }
 }
 
-/// The events of one buffer in order. Ask [`EventStream::next_event`] until it gives `None`; then [`EventStream::counts`]
-/// is complete.
+/// The events of one buffer in order. Ask [`EventStream::next_event`] until it gives `None`; then
+/// [`EventStream::counts`] is complete.
 pub struct EventStream<'f> {
     path: Option<&'f Path>,
     shared: Shared,

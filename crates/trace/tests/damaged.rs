@@ -1,5 +1,5 @@
-//! What becomes of a trace that ends anywhere or has any byte wrong? An error with its place, or fewer events with a count of
-//! what is missing; never a panic, a hang or a full memory.
+//! What becomes of a trace that ends anywhere or has any byte wrong? An error with its place, or fewer events
+//! with a count of what is missing; never a panic, a hang or a full memory.
 
 mod support;
 

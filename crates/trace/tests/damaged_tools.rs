@@ -1,5 +1,6 @@
-//! What becomes of a recording by perf, Perfetto or as text that ends anywhere or has any byte wrong? An error with its place, or
-//! fewer events and a count of what is missing; never a panic, a hang or a full memory.
+//! What becomes of a recording by perf, Perfetto or as text that ends anywhere or has any byte wrong? An
+//! error with its place, or fewer events and a count of what is missing; never a panic, a hang or a full
+//! memory.
 
 use proptest::prelude::*;
 use schedlab_trace::{Mode, Recording};
@@ -25,8 +26,8 @@ fn bytes_of(name: &str) -> Vec<u8> {
     if name == "perf-packed.data" { packed(&sample("perf.data")) } else { sample(name) }
 }
 
-/// perf.data with its records in COMPRESSED ones, as `perf record -z` writes them: one zstd stream, flushed after each piece.
-/// Pieces end anywhere, also within a record.
+/// perf.data with its records in COMPRESSED ones, as `perf record -z` writes them: one zstd stream, flushed
+/// after each piece. Pieces end anywhere, also within a record.
 fn packed(file: &[u8]) -> Vec<u8> {
     use std::io::Write;
     let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize;
@@ -89,15 +90,16 @@ fn packed_records_give_the_same_events() {
     assert_eq!(all(sample("perf.data")), all(bytes_of("perf-packed.data")));
 }
 
-/// perf 6.1 loses what does not fit into the last compressed record that it writes, which is full then: seen with real recordings of 3 and 6 MB,
-/// of which `perf script` prints as many events as are read here.
+/// perf 6.1 loses what does not fit into the last compressed record that it writes, which is full then: seen
+/// with real recordings of 3 and 6 MB, of which `perf script` prints as many events as are read here.
 #[test]
 fn what_perf_has_not_written_out_is_counted() {
     let file = sample("perf.data");
     let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize;
     let (data_at, data_size) = (word(40), word(48));
     let data = &file[data_at..data_at + data_size];
-    // as much noise first as fills all but the last 100 bytes of a compressed record: a record of a kind that is passed over
+    // as much noise first as fills all but the last 100 bytes of a compressed record: a record of a kind that
+    // is passed over
     let mut noise = vec![];
     let mut state = 1u32;
     while noise.len() < 65_000 {

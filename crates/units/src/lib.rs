@@ -41,9 +41,9 @@ impl std::fmt::Display for CpuId {
 
 /// A schedulable thing (the kernel's `task_struct`).
 ///
-/// Tasks of the workload are numbered densely from 0 in the order of the workload. The scheduler's own threads have the top
-/// bit set ([`TaskId::kernel_thread`]), so that a log can hold both without a table; [`TaskId::IDLE`] stands for
-/// "this CPU's idle task" and, as a waker, for "nobody".
+/// Tasks of the workload are numbered densely from 0 in the order of the workload. The scheduler's own
+/// threads have the top bit set ([`TaskId::kernel_thread`]), so that a log can hold both without a table;
+/// [`TaskId::IDLE`] stands for "this CPU's idle task" and, as a waker, for "nobody".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(transparent)]
 pub struct TaskId(pub u32);

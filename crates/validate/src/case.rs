@@ -24,7 +24,8 @@ impl Case {
         self.duration.parse().unwrap_or(Span::from_s(10))
     }
 
-    /// Where in the tick (and in all periods that divide 100 ms) run `index` starts: 9.7 ms apart, which is 1.7 ms of a 4 ms tick.
+    /// Where in the tick (and in all periods that divide 100 ms) run `index` starts: 9.7 ms apart, which is
+    /// 1.7 ms of a 4 ms tick.
     pub fn phase(index: u32) -> Span {
         Span::from_us(u64::from(index) * 9_700 % 100_000)
     }

@@ -1,4 +1,5 @@
-//! Is the simulation close to real Linux? One row per quantity: both values, the difference, what is tolerated, the verdict.
+//! Is the simulation close to real Linux? One row per quantity: both values, the difference, what is
+//! tolerated, the verdict.
 
 use crate::measure::{DELAY_STEP_NS, Measures};
 use crate::tolerance as limit;

@@ -12,7 +12,8 @@ fn off(row: &Row) -> Option<f64> {
 /// A change of less than this part of a tolerance is none.
 const SAME: f64 = 0.02;
 
-/// The quantities that costs change, and how far all are from real Linux on average. Both lists hold the same cases in the same order.
+/// The quantities that costs change, and how far all are from real Linux on average. Both lists hold the same
+/// cases in the same order.
 pub fn effect(without: &[Judged], with: &[Judged]) -> String {
     let mut text =
         String::from("Quantities that the costs of kernel code change (difference from real Linux)\n");

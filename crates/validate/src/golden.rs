@@ -1,8 +1,9 @@
 //! What did real Linux do, the last time it was asked? A file per case, keyed by kernel, QEMU and command line.
 //!
-//! What is kept answers what was asked then. If a later version of the guest's program, of the workload or of the command line asks
-//! something else, the answer belongs to another question: [`Golden::check`] refuses it ([`GoldenError::Stale`]). Kernel and QEMU are
-//! those that answered: newer ones elsewhere make the answer older, not wrong; the caller may say so.
+//! What is kept answers what was asked then. If a later version of the guest's program, of the workload or of
+//! the command line asks something else, the answer belongs to another question: [`Golden::check`] refuses it
+//! ([`GoldenError::Stale`]). Kernel and QEMU are those that answered: newer ones elsewhere make the answer
+//! older, not wrong; the caller may say so.
 
 use crate::{Case, Measures};
 use serde::{Deserialize, Serialize};
@@ -111,7 +112,8 @@ impl Golden {
         }
     }
 
-    /// Refuses what does not belong to this question. Fewer runs than asked for are an answer, too: `--refresh --guest-runs 1`.
+    /// Refuses what does not belong to this question. Fewer runs than asked for are an answer, too:
+    /// `--refresh --guest-runs 1`.
     ///
     /// # Errors
     /// [`GoldenError::Stale`], with what differs.

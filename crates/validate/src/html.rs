@@ -1,4 +1,5 @@
-//! The same in one file that opens offline: a matrix of verdicts, then each case with its rows and the distribution of run delays.
+//! The same in one file that opens offline: a matrix of verdicts, then each case with its rows and the
+//! distribution of run delays.
 
 use crate::measure::{DELAY_STEP_NS, Measures};
 use crate::text::number;

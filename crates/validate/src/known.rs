@@ -1,4 +1,5 @@
-//! Which differences beyond tolerance are understood? Each with its cause and a bound: beyond the bound it fails after all.
+//! Which differences beyond tolerance are understood? Each with its cause and a bound: beyond the bound it
+//! fails after all.
 
 use crate::{Case, Row, Verdict};
 
@@ -14,8 +15,8 @@ pub struct Known {
     pub row: &'static str,
     /// Largest |difference| in the row's own unit.
     pub bound: f64,
-    /// Where the same kernel differs from run to run by more than is tolerated: the mean of real Linux must lie within the
-    /// simulation's runs, taken one by one.
+    /// Where the same kernel differs from run to run by more than is tolerated: the mean of real Linux must
+    /// lie within the simulation's runs, taken one by one.
     pub within_runs: bool,
     /// The cause; docs/validate.md has more.
     pub cause: &'static str,

@@ -6,8 +6,8 @@
 //!   simulated logs ────Measures::of───┘
 //! ```
 //!
-//! A [`Case`] is a kernel version, a number of CPUs and a workload. What real Linux did is kept as a small [`Golden`] file, so that
-//! a change of the simulation can be judged in seconds, without booting anything.
+//! A [`Case`] is a kernel version, a number of CPUs and a workload. What real Linux did is kept as a small
+//! [`Golden`] file, so that a change of the simulation can be judged in seconds, without booting anything.
 
 pub mod case;
 pub mod compare;

@@ -32,11 +32,13 @@ pub struct Measures {
     /// Until when the set-up and the kernel's own threads hold each CPU: it runs one of these tasks then, or is idle.
     #[serde(default)]
     pub held_ns: Vec<u64>,
-    /// Run delays of all tasks, without interruptions, in units of [`DELAY_STEP_NS`] (rounded), with how often each occurred; ascending.
+    /// Run delays of all tasks, without interruptions, in units of [`DELAY_STEP_NS`] (rounded), with how
+    /// often each occurred; ascending.
     pub delays: Vec<(u64, u64)>,
     /// Migrations of the workload's tasks in each [`MIGRATION_STEP_NS`], without the zeros at the end.
     pub migrations: Vec<u32>,
-    /// Of an uneven start: when the numbers of tasks per CPU first differed by at most one; `None`: never, or no such start.
+    /// Of an uneven start: when the numbers of tasks per CPU first differed by at most one; `None`: never, or
+    /// no such start.
     pub balance: Option<Balance>,
     /// Share of the CPUs' time that the workload's tasks had, 0 to 1.
     pub busy: f64,
@@ -143,8 +145,9 @@ impl Measures {
     }
 }
 
-/// Whether a task was only interrupted: threads of the kernel had its CPU in between, for less than [`INTERRUPTION_NS`]. Threads of
-/// parts that the machine does not have (memory's compaction and statistics, drivers) interrupt a guest's tasks some ten times a second.
+/// Whether a task was only interrupted: threads of the kernel had its CPU in between, for less than
+/// [`INTERRUPTION_NS`]. Threads of parts that the machine does not have (memory's compaction and statistics,
+/// drivers) interrupt a guest's tasks some ten times a second.
 fn is_interruption(before: &Stay, run: &Stay) -> bool {
     before.task == run.task
         && before.stop == Some(PrevState::Preempted)
@@ -173,7 +176,8 @@ fn queues(log: &dyn Log, nr_tasks: usize) -> Result<Queues, LogProblem> {
     Ok(Queues { balance: queued.balance, start: queued.start, held_ns })
 }
 
-/// Where runnable tasks are queued, of a workload whose tasks never sleep once started: a task that has slept no longer counts.
+/// Where runnable tasks are queued, of a workload whose tasks never sleep once started: a task that has slept
+/// no longer counts.
 #[derive(Default)]
 struct Queued {
     nr_tasks: usize,

@@ -1,8 +1,9 @@
 //! Where do a case's tasks begin, and what do the CPUs do just before?
 //!
-//! A guest brings its tasks into being while real-time tasks hold all its CPUs, so that they begin together when these sleep. Where each
-//! one is then is a matter of that set-up: of CPUs that are all busy none is better than another. It is part of the question, not of the
-//! answer; the simulation therefore begins with the same tasks on each CPU, which are held until the start, too:
+//! A guest brings its tasks into being while real-time tasks hold all its CPUs, so that they begin together
+//! when these sleep. Where each one is then is a matter of that set-up: of CPUs that are all busy none is
+//! better than another. It is part of the question, not of the answer; the simulation therefore begins with
+//! the same tasks on each CPU, which are held until the start, too:
 //!
 //! ```text
 //! guest, 6.1, 4 CPUs, cgroup    cpu0 t1 t2 t4   cpu1 -    cpu2 t0 t3   cpu3 t5       kept as `start`: 2 0 0 2 0 3
@@ -11,8 +12,9 @@
 //! first decision to be judged   cpu1, with nothing to do, pulls t2 from cpu0
 //! ```
 //!
-//! A guest's kernel has threads, too, of which the machine knows nothing (memory's compaction, the watchdog). What they cost is nothing, but
-//! each may start a round of migrations: eight sleepers on two CPUs move 35 times in 10 s without them, 98 times with, 105 to 148 in a guest.
+//! A guest's kernel has threads, too, of which the machine knows nothing (memory's compaction, the watchdog).
+//! What they cost is nothing, but each may start a round of migrations: eight sleepers on two CPUs move 35
+//! times in 10 s without them, 98 times with, 105 to 148 in a guest.
 
 use schedlab_machine::Costs;
 use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span};
@@ -29,16 +31,17 @@ struct Thread {
     period: Span,
 }
 
-/// They do next to nothing, but a CPU that has nothing else falls idle after them and pulls a task, and who wakes up meanwhile goes
-/// elsewhere. Periods as in the logs of guests of both kernels; `kcompactd0`'s is `HPAGE_FRAG_CHECK_INTERVAL_MSEC` (mm/compaction.c) in
-/// the steps of the timer wheel.
+/// They do next to nothing, but a CPU that has nothing else falls idle after them and pulls a task, and who
+/// wakes up meanwhile goes elsewhere. Periods as in the logs of guests of both kernels; `kcompactd0`'s is
+/// `HPAGE_FRAG_CHECK_INTERVAL_MSEC` (mm/compaction.c) in the steps of the timer wheel.
 const THREADS: [Thread; 3] = [
     Thread { name: "kcompactd0", cpu: None, first: Span::from_ms(440), period: Span::from_ms(512) },
     Thread { name: "kworker/u", cpu: None, first: Span::from_ms(472), period: Span::from_ms(2_032) },
     Thread { name: "kworker/0", cpu: Some(0), first: Span::from_ms(1_944), period: Span::from_ms(2_000) },
 ];
 
-/// The soft lockup watchdog (kernel/watchdog.c) has each CPU's stopper (not only CPU 0's) run at two fifths of its 10 s limit.
+/// The soft lockup watchdog (kernel/watchdog.c) has each CPU's stopper (not only CPU 0's) run at two fifths
+/// of its 10 s limit.
 const WATCHDOG: Thread =
     Thread { name: "watchdog", cpu: Some(0), first: Span::from_ms(2_800), period: Span::from_s(4) };
 
@@ -107,9 +110,10 @@ impl Setup {
     }
 }
 
-/// The workload as a guest runs it: each CPU held by one task more until its time, and with the threads of the guest's kernel that the
-/// machine does not have. All these come after the workload's own tasks. Deadline tasks, which no other can hold back, sleep until the
-/// guest's own program lets go of CPU 0, as they do there.
+/// The workload as a guest runs it: each CPU held by one task more until its time, and with the threads of
+/// the guest's kernel that the machine does not have. All these come after the workload's own tasks. Deadline
+/// tasks, which no other can hold back, sleep until the guest's own program lets go of CPU 0, as they do
+/// there.
 pub fn as_in_guest(workload: Workload, held_until_ns: &[u64], duration: Span) -> Workload {
     let mut setup = Setup::of(workload);
     let let_go = Span::from_ns(held_until_ns.first().copied().unwrap_or(0));

@@ -1,8 +1,9 @@
 //! What does every real run have that a replay lacks? Kernel code takes time: no burst ends on the nanosecond.
 //!
-//! A burst that is exactly as long as a tick is a trap: begun at a tick, it is over at the next, and the tick comes first: the task
-//! is preempted with nothing left to do. Eight tasks that run 4 ms and sleep 6 ms fall into step that way in the simulation, and
-//! a CPU idles for a tenth of the time; one microsecond of doubt about the ends dissolves it. (docs/validate.md, "What the comparison found".)
+//! A burst that is exactly as long as a tick is a trap: begun at a tick, it is over at the next, and the tick
+//! comes first: the task is preempted with nothing left to do. Eight tasks that run 4 ms and sleep 6 ms fall
+//! into step that way in the simulation, and a CPU idles for a tenth of the time; one microsecond of doubt
+//! about the ends dissolves it. (docs/validate.md, "What the comparison found".)
 
 use schedlab_stdx::Random;
 use schedlab_units::Span;
@@ -11,8 +12,9 @@ use schedlab_workload::{EventKind, Workload};
 /// Each end of a burst comes up to this late: a system call's way into the kernel and out of it, as the guest shows it.
 pub const BURST_END_NS: u64 = 5_000;
 
-/// The workload with the end of each burst moved by 0 to [`BURST_END_NS`]; what one burst is too long the next is shorter, as in the
-/// guest, whose tasks compute up to a total. CPU time in total is off by no more than that.
+/// The workload with the end of each burst moved by 0 to [`BURST_END_NS`]; what one burst is too long the
+/// next is shorter, as in the guest, whose tasks compute up to a total. CPU time in total is off by no more
+/// than that.
 pub fn vary(workload: &Workload, seed: u64) -> Workload {
     let mut varied = workload.clone();
     for (index, task) in varied.tasks.iter_mut().enumerate() {

@@ -1,7 +1,8 @@
 //! Writes a workload that does not fit into memory: `huge EVENTS FILE.wlb`.
 //!
-//! Pairs of tasks that wake each other in turn, as in a pipe, and every tenth time sleep a while; all events name their place, so that
-//! every tool has to do what it does with real ones. The bench of `schedlab workload`: 100 million events within 1 GiB.
+//! Pairs of tasks that wake each other in turn, as in a pipe, and every tenth time sleep a while; all events
+//! name their place, so that every tool has to do what it does with real ones. The bench of `schedlab
+//! workload`: 100 million events within 1 GiB.
 
 use schedlab_units::{Span, TaskId};
 use schedlab_workload::binary::BinaryWriter;

@@ -1,8 +1,10 @@
-//! How fast is each form imported? `import_speed [MILLION_EVENTS] [FOLDER]`, 2 million and a temporary folder by default.
+//! How fast is each form imported? `import_speed [MILLION_EVENTS] [FOLDER]`, 2 million and a temporary folder
+//! by default.
 //!
-//! The events of samples/hackbench, again and again at later times, are written as text, perf.data and Perfetto (compact), and
-//! imported: opening, reading, merging, deriving. Times are CPU times of one thread (a busy host does not count), the best of
-//! three; memory is the process's peak after the first import of each. trace.dat is the sample itself, 20 times.
+//! The events of samples/hackbench, again and again at later times, are written as text, perf.data and
+//! Perfetto (compact), and imported: opening, reading, merging, deriving. Times are CPU times of one thread
+//! (a busy host does not count), the best of three; memory is the process's peak after the first import of
+//! each. trace.dat is the sample itself, 20 times.
 
 use schedlab_trace::{Context, Event, Mode, Recording, SchedEvent, SwitchSide, TaskState, Wake};
 use schedlab_workload::derive::{DeriveOptions, import_trace};

@@ -1,7 +1,7 @@
 //! Imports a trace and prints what came out: `import_summary [--tasks] [--lenient] TRACE`.
 //!
-//! With --tasks a line per task: pid, name, CPU time (ns), BLOCKs, WAKEUPs, FORKs, YIELDs, PRIOs; to be compared with what
-//! another reader of the trace counts.
+//! With --tasks a line per task: pid, name, CPU time (ns), BLOCKs, WAKEUPs, FORKs, YIELDs, PRIOs; to be
+//! compared with what another reader of the trace counts.
 
 use schedlab_trace::Mode;
 use schedlab_workload::derive::{DeriveOptions, import_trace};

@@ -4,8 +4,8 @@
 //! task 100 (worker), event 3 (YIELD): a blocked task cannot run; put a WAKEUP between the BLOCK before it and this event
 //! ```
 //!
-//! A workload that passes can be executed, written and read back. What cannot be told from single events, a cycle of wakeups that
-//! wait for each other, is [`find_deadlock`](crate::find_deadlock)'s business.
+//! A workload that passes can be executed, written and read back. What cannot be told from single events, a
+//! cycle of wakeups that wait for each other, is [`find_deadlock`](crate::find_deadlock)'s business.
 
 pub use self::objects::ObjectFlaw;
 use self::objects::{AtObjects, Uses, object_flaw};
@@ -570,7 +570,8 @@ impl<'a> Checker<'a> {
                 let Some(length) = waker_task.events[i].kind.length() else {
                     return Some(Flaw::NotARunningEvent { event: event.0, kind: "WAKEUP" });
                 };
-                // it may reach past other events of the waker, back to its own wakeup: WARP counts from event deid, whichever it is
+                // it may reach past other events of the waker, back to its own wakeup: WARP counts from event
+                // deid, whichever it is
                 (distance > length).then_some(Flaw::DistanceTooLong { distance, event: event.0, length })
             }
         }

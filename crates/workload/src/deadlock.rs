@@ -5,8 +5,9 @@
 //! b: BLOCK 1ms, WAKEUP before a's event 3         b waits until a gets on to event 3: neither ever does
 //! ```
 //!
-//! Whether a dependent wakeup can happen depends on the order of the events alone, not on time or scheduler: it can as soon as the
-//! waker has done every event before the one named. So each task is followed as far as it gets; what then still waits, waits for ever.
+//! Whether a dependent wakeup can happen depends on the order of the events alone, not on time or scheduler:
+//! it can as soon as the waker has done every event before the one named. So each task is followed as far as
+//! it gets; what then still waits, waits for ever.
 
 use crate::index::{EventIndex, EventPlace};
 use crate::{Birth, EventId, EventKind, Wakeup, Workload};

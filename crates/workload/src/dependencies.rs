@@ -1,9 +1,9 @@
-//! Which wakeups shall depend on the task that caused them, and which come from outside at the recorded time? The choice, and its
-//! being made anew.
+//! Which wakeups shall depend on the task that caused them, and which come from outside at the recorded time?
+//! The choice, and its being made anew.
 //!
-//! A recording shows who woke whom. Whether a replay honours that is a choice: a dependent wakeup comes when its waker gets there, however
-//! the schedule has changed; an external one comes after the recorded time, whatever its waker does. `docs/dependencies.md` measures what
-//! it does to replayed latencies.
+//! A recording shows who woke whom. Whether a replay honours that is a choice: a dependent wakeup comes when
+//! its waker gets there, however the schedule has changed; an external one comes after the recorded time,
+//! whatever its waker does. `docs/dependencies.md` measures what it does to replayed latencies.
 //!
 //! | choice | which wakeups depend on their wakers |
 //! |---|---|
@@ -12,8 +12,9 @@
 //! | `none` | none: every task keeps its recorded sleeps |
 //! | `tasks=LIST` | of the inferred ones, those between tasks of the list |
 //!
-//! An item of the list is a name, with `*` for any text: wakeups among all tasks so named stay dependent; or `WAKER>SLEEPER`, which
-//! means this direction alone. `tasks=redis*` keeps a server with its client, `tasks=make>cc1` only what make does to its compilers.
+//! An item of the list is a name, with `*` for any text: wakeups among all tasks so named stay dependent; or
+//! `WAKER>SLEEPER`, which means this direction alone. `tasks=redis*` keeps a server with its client,
+//! `tasks=make>cc1` only what make does to its compilers.
 
 use crate::{EventKind, ExternalSource, Wakeup, Workload};
 use std::fmt;
@@ -131,8 +132,9 @@ impl Dependencies {
         }
     }
 
-    /// Makes every dependent wakeup external that is not kept: it then comes after the time that it took in the recording. The choice and
-    /// its effect are noted in the workload. ([`Dependencies::All`] keeps what is there; more dependencies only an import can give, by
+    /// Makes every dependent wakeup external that is not kept: it then comes after the time that it took in
+    /// the recording. The choice and its effect are noted in the workload. ([`Dependencies::All`] keeps what
+    /// is there; more dependencies only an import can give, by
     /// [`SoftIrqRule::Always`](crate::derive::SoftIrqRule::Always).)
     pub fn apply(&self, workload: &mut Workload) -> Chosen {
         let mut chosen = Chosen::default();

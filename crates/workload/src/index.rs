@@ -1,7 +1,7 @@
 //! Which task's event is this? From event identifiers to places in the workload.
 //!
-//! Identifiers of most workloads are dense (1, 2, 3, ...), so the index is a table with one row per identifier, 8 bytes each;
-//! sparse ones (cut or filtered workloads) fall back to a sorted list.
+//! Identifiers of most workloads are dense (1, 2, 3, ...), so the index is a table with one row per
+//! identifier, 8 bytes each; sparse ones (cut or filtered workloads) fall back to a sorted list.
 
 use crate::{Birth, EventId, Workload};
 use schedlab_units::TaskId;
@@ -31,8 +31,8 @@ const INIT: u32 = u32::MAX;
 const DENSE_FACTOR: u64 = 8;
 
 impl EventIndex {
-    /// Indexes every event, and returns the identifiers that occur more than once (the first place is kept), at most `limit`
-    /// of them. Time and memory in proportion to the events.
+    /// Indexes every event, and returns the identifiers that occur more than once (the first place is kept),
+    /// at most `limit` of them. Time and memory in proportion to the events.
     pub fn build(workload: &Workload, limit: usize) -> (EventIndex, Vec<EventId>) {
         let events = || {
             workload.tasks.iter().enumerate().flat_map(|(row, task)| {
@@ -86,8 +86,8 @@ impl EventIndex {
 }
 
 impl Workload {
-    /// Gives a fresh identifier to every event that has none ([`EventId`] 0): the INITs first, then task by task in order,
-    /// counting on from the largest identifier in use.
+    /// Gives a fresh identifier to every event that has none ([`EventId`] 0): the INITs first, then task by
+    /// task in order, counting on from the largest identifier in use.
     pub fn number_events(&mut self) {
         let mut last = self.eids().max().unwrap_or_default().0;
         let mut number = |eid: &mut EventId| {

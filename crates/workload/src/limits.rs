@@ -1,7 +1,7 @@
 //! How large may a workload be? Every bound that a reader of workloads keeps stands here, with its reason.
 //!
-//! A text of one line can ask for four thousand million tasks: `1 INIT 0 0 1..4000000000 runnable`. Whoever reads a file is therefore
-//! held to what it *expands to*, not to its length:
+//! A text of one line can ask for four thousand million tasks: `1 INIT 0 0 1..4000000000 runnable`. Whoever
+//! reads a file is therefore held to what it *expands to*, not to its length:
 //!
 //! | what | in memory ([`Limits::HELD`]) | passing by ([`Limits::STREAMED`]) |
 //! |---|---|---|
@@ -10,9 +10,10 @@
 //! | names, CPU lists, changes of settings, labels | 1 GiB | 1 GiB (tasks' alone: events are not kept) |
 //! | all of it, at most | about 7 GiB | about 2 GiB |
 //!
-//! `run`, `compare`, `import` and all that simulate hold a workload in memory; so do mixes, generators and descriptions for rt-app. The
-//! tools of `schedlab workload` let the events of a file pass by. A line, a block or a copy that would go beyond is refused *before* it is
-//! expanded, with its place, what it makes, the limit, and what to do ([`Exceeded`]).
+//! `run`, `compare`, `import` and all that simulate hold a workload in memory; so do mixes, generators and
+//! descriptions for rt-app. The tools of `schedlab workload` let the events of a file pass by. A line, a
+//! block or a copy that would go beyond is refused *before* it is expanded, with its place, what it makes,
+//! the limit, and what to do ([`Exceeded`]).
 //!
 //! | of one file | limit | constant |
 //! |---|---|---|
@@ -27,11 +28,11 @@
 //! | a snapshot of `/proc` | 256 MiB | [`SNAPSHOT_BYTES_MAX`] |
 //! | a time that a generator is given | 1,000,000 s | [`TIME_MAX`] |
 //!
-//! **Time** needs no limit of its own: reading takes about 1.5 us per event of a text and 0.1 us per event of the binary form, so that the
-//! longest read takes some five minutes. An empty REPEAT costs nothing.
+//! **Time** needs no limit of its own: reading takes about 1.5 us per event of a text and 0.1 us per event of
+//! the binary form, so that the longest read takes some five minutes. An empty REPEAT costs nothing.
 //!
-//! A recording (trace.dat, perf.data, ...) is bounded by its own length: each event of it takes at least 8 bytes in the file, and at most
-//! 100 bytes in memory.
+//! A recording (trace.dat, perf.data, ...) is bounded by its own length: each event of it takes at least 8
+//! bytes in the file, and at most 100 bytes in memory.
 
 use crate::{EventKind, Task, Workload};
 use schedlab_units::{CpuSet, Span};
@@ -76,8 +77,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For a workload that is held in memory: its events take 48 bytes each, its tasks some 300. A recording of an hour with 111 million
-    /// events of the kernel has 75 million (docs/recording.md).
+    /// For a workload that is held in memory: its events take 48 bytes each, its tasks some 300. A recording
+    /// of an hour with 111 million events of the kernel has 75 million (docs/recording.md).
     #[allow(unexpected_cfgs)] // set by cargo-fuzz and scripts/fuzz.sh: no time for millions there
     pub const HELD: Limits = if cfg!(fuzzing) {
         Limits { events: 100_000, tasks: 100_000, bytes: 64 << 20, keeps_events: true }

@@ -204,7 +204,8 @@ pub fn identify(path: &Path) -> Result<(PathBuf, Kind), LoadError> {
     }
 }
 
-/// The one file of a folder that can be run; a mix beside its parts goes first, other TOML files (provenance) do not count.
+/// The one file of a folder that can be run; a mix beside its parts goes first, other TOML files (provenance)
+/// do not count.
 fn identify_folder(folder: &Path) -> Result<(PathBuf, Kind), LoadError> {
     let io_error = |error| LoadError::Io { path: folder.to_path_buf(), error };
     let mut names = fs::read_dir(folder)
@@ -319,8 +320,8 @@ fn skip_comments(mut text: &[u8]) -> &[u8] {
 
 /// Reads the workload at a path, checked, or says that it is a trace or a mix, which others read.
 ///
-/// `path` is a file or a folder with one. Files are read piece by piece, so that memory goes with the events alone; of those there may be
-/// [`Limits::HELD`].
+/// `path` is a file or a folder with one. Files are read piece by piece, so that memory goes with the events
+/// alone; of those there may be [`Limits::HELD`].
 pub fn load(path: &Path) -> Result<Loaded, LoadError> {
     load_within(path, Limits::HELD)
 }

@@ -34,7 +34,8 @@ pub struct Workload {
 /// One task's life.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Task {
-    /// The identifier in the text form; unique within a workload. From a trace: its pid (a reused pid gets a fresh number).
+    /// The identifier in the text form; unique within a workload. From a trace: its pid (a reused pid gets a
+    /// fresh number).
     pub pid: u32,
     /// Name (comm).
     pub name: String,
@@ -48,8 +49,9 @@ pub struct Task {
     pub cgroup: Option<CgroupId>,
     /// Whether it was a kernel thread on the recorded system.
     pub kernel_thread: bool,
-    /// Its events in order. Running events and wakeups alternate as the model demands: BLOCK is followed by WAKEUP.
-    /// A task whose list ends without EXIT is alive and blocked (after BLOCK) or done for this run (otherwise) at the end.
+    /// Its events in order. Running events and wakeups alternate as the model demands: BLOCK is followed by
+    /// WAKEUP. A task whose list ends without EXIT is alive and blocked (after BLOCK) or done for this run
+    /// (otherwise) at the end.
     pub events: Vec<Event>,
 }
 
@@ -90,8 +92,8 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// The events of WARP's figure 2 (INIT is [`Birth::Init`]). `length` of all but WAKEUP: CPU time of the task since its last
-/// WAKEUP or its start; lengths therefore never decrease from one WAKEUP to the next.
+/// The events of WARP's figure 2 (INIT is [`Birth::Init`]). `length` of all but WAKEUP: CPU time of the task
+/// since its last WAKEUP or its start; lengths therefore never decrease from one WAKEUP to the next.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub enum EventKind {
     /// Creates `child`.
@@ -159,8 +161,9 @@ pub enum Wakeup {
     },
 }
 
-/// Source of an external wakeup: the evidence that a recording gave for it. A machine replays it either by a timer of the task's own
-/// or by a device's interrupt ([`ExternalSource::is_device`]); all the rest is for people.
+/// Source of an external wakeup: the evidence that a recording gave for it. A machine replays it either by a
+/// timer of the task's own or by a device's interrupt ([`ExternalSource::is_device`]); all the rest is for
+/// people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExternalSource {
     /// A timer armed by the task itself (nanosleep and friends); also when a workload does not say.
@@ -168,21 +171,24 @@ pub enum ExternalSource {
     Timer,
     /// An interrupt of a device.
     Device,
-    /// A timer that the task set for an instant, not for a length (`clock_nanosleep` with `TIMER_ABSTIME`, `timerfd`), as periodic
-    /// programs do: `after` counts from the instant of the task's previous wakeup of this kind (from its birth for the first), not from
-    /// the block. If that instant has passed, the task is woken as soon as it has blocked: unlike with [`ExternalSource::Grid`] a job
-    /// that comes late still ends in a block, which is what the theory of real-time scheduling calls a job's end.
+    /// A timer that the task set for an instant, not for a length (`clock_nanosleep` with `TIMER_ABSTIME`,
+    /// `timerfd`), as periodic programs do: `after` counts from the instant of the task's previous wakeup of
+    /// this kind (from its birth for the first), not from the block. If that instant has passed, the task is
+    /// woken as soon as it has blocked: unlike with [`ExternalSource::Grid`] a job that comes late still ends
+    /// in a block, which is what the theory of real-time scheduling calls a job's end.
     Absolute,
-    /// A periodic timer of the task's own: its expiries form a grid that begins at the task's start (of a forked task: at its
-    /// fork), each `after` later than the one before, whenever the task blocks. An expiry that has passed when the task
-    /// blocks for it does not let it sleep. (`clock_nanosleep(TIMER_ABSTIME)` in a loop; rt-app's timer, absolute.)
+    /// A periodic timer of the task's own: its expiries form a grid that begins at the task's start (of a
+    /// forked task: at its fork), each `after` later than the one before, whenever the task blocks. An expiry
+    /// that has passed when the task blocks for it does not let it sleep. (`clock_nanosleep(TIMER_ABSTIME)`
+    /// in a loop; rt-app's timer, absolute.)
     Grid,
-    /// As [`ExternalSource::Grid`], but an expiry that has passed moves the grid: the next one counts from that block on.
-    /// (rt-app's timer, relative.)
+    /// As [`ExternalSource::Grid`], but an expiry that has passed moves the grid: the next one counts from
+    /// that block on. (rt-app's timer, relative.)
     GridRestart,
     /// A hardware interrupt, whose kind was not recorded: a timer's, a device's, or another CPU's message.
     HardIrq,
-    /// A softirq that brought what a device or another machine sent (network, block device), or whose kind was not recorded.
+    /// A softirq that brought what a device or another machine sent (network, block device), or whose kind
+    /// was not recorded.
     SoftIrq,
     /// The timer softirq: a timeout counted in ticks.
     TimerSoftIrq,
@@ -323,7 +329,8 @@ impl Workload {
     }
     /// A setting of the task, or of its nearest forebear that states it: a fork inherits. `None` if none of them does.
     ///
-    /// With a parent at nice 5 and children that state nothing, `inherited(child, |task| task.params)` is nice 5 for each.
+    /// With a parent at nice 5 and children that state nothing, `inherited(child, |task| task.params)` is
+    /// nice 5 for each.
     pub fn inherited<'a, T>(&'a self, mut task: &'a Task, get: impl Fn(&Task) -> Option<T>) -> Option<T> {
         // unchecked workloads may have a circle of parents
         for _ in 0..self.tasks.len() {
@@ -351,7 +358,8 @@ impl Workload {
     pub fn free_pid(&self) -> u32 {
         1 + self.tasks.iter().map(|task| task.pid).max().unwrap_or(0)
     }
-    /// The version of both forms on disk that it needs: the highest that one of its events needs ([`EventKind::version`]).
+    /// The version of both forms on disk that it needs: the highest that one of its events needs
+    /// ([`EventKind::version`]).
     pub fn version(&self) -> u32 {
         let events = self.tasks.iter().flat_map(|task| &task.events);
         let objects = if self.objects.is_empty() { 1 } else { OBJECTS_VERSION };
@@ -366,8 +374,9 @@ impl Workload {
 }
 
 impl Task {
-    /// A task with nothing but these: no parameters of its own, every CPU, the root group, no events. `Task { affinity, ..Task::new(...) }`
-    /// adds what else it has; [`Builder`](crate::Builder) writes whole workloads.
+    /// A task with nothing but these: no parameters of its own, every CPU, the root group, no events. `Task {
+    /// affinity, ..Task::new(...) }` adds what else it has; [`Builder`](crate::Builder) writes whole
+    /// workloads.
     pub fn new(pid: u32, name: impl Into<String>, birth: Birth) -> Task {
         Task {
             pid,

@@ -95,7 +95,8 @@ fn every_cut_is_told() {
     assert!(read_binary(&whole[..]).is_ok());
 }
 
-/// Written by the programs of those versions: what they wrote must be read for ever, and is still written where it says all.
+/// Written by the programs of those versions: what they wrote must be read for ever, and is still written
+/// where it says all.
 #[test]
 fn files_of_older_versions_are_read() {
     let old = [

@@ -75,8 +75,8 @@ fn versions_6_and_7_give_what_the_report_says() {
     }
 }
 
-/// The report's lines: irq 36 and softirqs 4 and 9 hit task 17848 for 4359 + 25968 + 2224 ns, softirqs 1 and 7 task 17925 for
-/// 7384 + 1954 ns.
+/// The report's lines: irq 36 and softirqs 4 and 9 hit task 17848 for 4359 + 25968 + 2224 ns, softirqs 1 and
+/// 7 task 17925 for 7384 + 1954 ns.
 #[test]
 fn interrupts_are_taken_out_as_the_report_has_them() {
     let derived = import(&data("small-v7.dat"));

@@ -1,5 +1,5 @@
-//! A recording with anything wrong in it, as far as it can be read at all, gives a workload that keeps the rules. Found by fuzzing: a
-//! time near 2^64 made the sum of CPU times overflow.
+//! A recording with anything wrong in it, as far as it can be read at all, gives a workload that keeps the
+//! rules. Found by fuzzing: a time near 2^64 made the sum of CPU times overflow.
 
 use proptest::prelude::*;
 use schedlab_trace::{Mode, Recording};

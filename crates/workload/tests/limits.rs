@@ -1,5 +1,6 @@
-//! Each limit of `schedlab_workload::limits`, at the limit and one beyond: the last one is read, the next is refused with its place,
-//! what it makes, the limit and what to do. Where the real limit takes too long, a lower one is given.
+//! Each limit of `schedlab_workload::limits`, at the limit and one beyond: the last one is read, the next is
+//! refused with its place, what it makes, the limit and what to do. Where the real limit takes too long, a
+//! lower one is given.
 
 use schedlab_units::TaskId;
 use schedlab_workload::limits::{self, Limits};

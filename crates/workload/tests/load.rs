@@ -31,7 +31,8 @@ fn both_forms_are_saved_and_loaded() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside the file");
 }
 
-/// A name that could be foreseen (the file's, with this process's number) was a way to have another user's file overwritten.
+/// A name that could be foreseen (the file's, with this process's number) was a way to have another user's
+/// file overwritten.
 #[test]
 fn planted_links_are_not_followed() {
     let folder = tempfile::tempdir().unwrap();

@@ -144,7 +144,8 @@ fn overrides_hold_whatever_the_workload_changes_later() {
 
 #[test]
 fn windows_factors_and_limits_apply_before_all_else() {
-    // b from 1 ms to 4.5 ms: ping's next 3.5 ms; pong, recorded as woken at once, ends at 1 ms; late's first half millisecond
+    // b from 1 ms to 4.5 ms: ping's next 3.5 ms; pong, recorded as woken at once, ends at 1 ms; late's first
+    // half millisecond
     let window = mixed("[[part]]\nworkload = 'b'\nfrom = '1ms'\nto = '4500us'\ncpu_scale = 2\n");
     assert_eq!(
         lines(&window),

@@ -1,5 +1,6 @@
-//! What people write by hand (text workloads, mixes, generators' settings, snapshots), with anything wrong in it: an error that says where, or
-//! something that keeps the rules. Stands in for the fuzz targets of the same names, which `make fuzz` runs for longer.
+//! What people write by hand (text workloads, mixes, generators' settings, snapshots), with anything wrong in
+//! it: an error that says where, or something that keeps the rules. Stands in for the fuzz targets of the
+//! same names, which `make fuzz` runs for longer.
 
 use proptest::prelude::*;
 use schedlab_workload::derive::ProcSnapshot;

@@ -1,5 +1,5 @@
-//! What rt-app would make its threads do is what the workload says. Expected values follow src/rt-app.c of rt-app 1.0 (run_event,
-//! thread_body), played by hand on a machine with a CPU for each thread.
+//! What rt-app would make its threads do is what the workload says. Expected values follow src/rt-app.c of
+//! rt-app 1.0 (run_event, thread_body), played by hand on a machine with a CPU for each thread.
 
 use proptest::prelude::*;
 use schedlab_units::Span;
@@ -22,7 +22,8 @@ fn task<'w>(workload: &'w Workload, name: &str) -> &'w Task {
     workload.tasks.iter().find(|task| task.name == name).unwrap_or_else(|| panic!("no task {name}"))
 }
 
-/// A task's life in one line, times in ms: `B2 T10 B2 <-a@1 E3`: T timer, G grid, g grid-restart, `<-` woken by, so long before.
+/// A task's life in one line, times in ms: `B2 T10 B2 <-a@1 E3`: T timer, G grid, g grid-restart, `<-` woken
+/// by, so long before.
 fn life(workload: &Workload, name: &str) -> String {
     let ms = |span: Span| span.as_ns() as f64 / 1e6;
     let word = |kind: &EventKind| match kind {

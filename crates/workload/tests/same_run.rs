@@ -1,13 +1,15 @@
 //! Does one run, recorded by several tools at once, give one workload?
 //!
-//! The recordings are samples/tools (its PROVENANCE.md tells how they were made): ftrace's ring buffer, the reference; the same
-//! buffer as text by the kernel and by trace-cmd; perf, to a file and to a pipe; Perfetto, compact, packed and plain. Each tool
-//! reads the clock in its own probe on the same tracepoint, one after the other. So the test has two steps:
+//! The recordings are samples/tools (its PROVENANCE.md tells how they were made): ftrace's ring buffer, the
+//! reference; the same buffer as text by the kernel and by trace-cmd; perf, to a file and to a pipe;
+//! Perfetto, compact, packed and plain. Each tool reads the clock in its own probe on the same tracepoint,
+//! one after the other. So the test has two steps:
 //!
-//! 1. Event by event, on each CPU: the same events in the same order, and times that differ by no more than the probes lie apart
-//!    ([`PROBES_NS`]; texts: rounding to 1 us; trace-cmd's text with nine digits: not at all).
-//! 2. Workloads: the same tasks, the same events, the same wakers. Lengths are sums of differences of such times, one for each
-//!    stay on a CPU; they may differ by as much as the times of step 1 do, for each stay.
+//! 1. Event by event, on each CPU: the same events in the same order, and times that differ by no more than
+//!    the probes lie apart ([`PROBES_NS`]; texts: rounding to 1 us; trace-cmd's text with nine digits: not at
+//!    all).
+//! 2. Workloads: the same tasks, the same events, the same wakers. Lengths are sums of differences of such
+//!    times, one for each stay on a CPU; they may differ by as much as the times of step 1 do, for each stay.
 
 use schedlab_trace::{Event, Mode, PRIO_UNKNOWN, Pid, Recording, SchedEvent, TaskState};
 use schedlab_units::Span;
@@ -16,9 +18,9 @@ use schedlab_workload::{Birth, EventKind, Task, Wakeup, Workload};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Six recordings ran at once, so six probes on each tracepoint, each taking up to 2 us (reading the clock, reserving room,
-/// copying some 60 bytes): two of them lie at most so far apart. What these recordings show is 0.4 us (Perfetto, plain: next in
-/// turn) to 9.6 us (perf into a pipe: last in turn).
+/// Six recordings ran at once, so six probes on each tracepoint, each taking up to 2 us (reading the clock,
+/// reserving room, copying some 60 bytes): two of them lie at most so far apart. What these recordings show
+/// is 0.4 us (Perfetto, plain: next in turn) to 9.6 us (perf into a pipe: last in turn).
 const PROBES_NS: i64 = 12_000;
 
 /// The kernel prints times rounded to the nearest microsecond.
@@ -85,7 +87,8 @@ fn offsets(name: &str, reference: &[Event], other: &[Event]) -> (i64, i64) {
     assert_eq!(reference.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>(), "{name}");
     for (cpu, ours) in &reference {
         let theirs = &other[cpu];
-        // A tool that began a little later on this CPU, or does not know who ran before its first switch, lacks the first event.
+        // A tool that began a little later on this CPU, or does not know who ran before its first switch,
+        // lacks the first event.
         let skip = usize::from(essence(ours[0]) != essence(theirs[0]));
         for (a, b) in ours.iter().zip(theirs).skip(skip) {
             assert_eq!(essence(a), essence(b), "{name}, CPU {cpu}, at {} ns", a.time_ns);
@@ -152,8 +155,9 @@ fn most_stays(events: &[Event], pid: u32) -> i64 {
     most
 }
 
-/// Compares the workload of `path` with the reference's. With `contexts` false the form does not tell whether an interrupt
-/// woke a task: then wakeups of the reference from outside may be dependent ones, and each such is counted.
+/// Compares the workload of `path` with the reference's. With `contexts` false the form does not tell whether
+/// an interrupt woke a task: then wakeups of the reference from outside may be dependent ones, and each such
+/// is counted.
 #[track_caller]
 fn same_workload(path: &Path, reference: (&Workload, &[Event]), spread_ns: i64, contexts: bool) {
     let name = path.display();
@@ -269,8 +273,9 @@ fn a_text_without_flags_gives_the_same_but_for_interrupts() {
     same_workload(&path, (&import(&reference), &events(&reference)), 0, false);
 }
 
-/// Records anew with what is installed here. Events next to each other in time on two CPUs may change places between two tools,
-/// and a virtual machine may be stopped between two probes; so only the event lists are compared, and the sums of CPU time.
+/// Records anew with what is installed here. Events next to each other in time on two CPUs may change places
+/// between two tools, and a virtual machine may be stopped between two probes; so only the event lists are
+/// compared, and the sums of CPU time.
 #[test]
 #[ignore = "long: records for 12 s with perf and ftrace; wants root, perf, trace-cmd"]
 fn recorded_here_and_now() {

@@ -60,7 +60,8 @@ proptest! {
     }
 }
 
-// Figure 1: fork at 0 s, runs to 8 s, sleeps to 20 s, runs to 30 s, sleeps to 50 s, runs to 60 s and exits; alone on a CPU.
+// Figure 1: fork at 0 s, runs to 8 s, sleeps to 20 s, runs to 30 s, sleeps to 50 s, runs to 60 s and exits;
+// alone on a CPU.
 #[test]
 fn the_life_cycle_of_figure_1() {
     let workload = read(include_str!("../../../samples/hand/figure1.txt"));

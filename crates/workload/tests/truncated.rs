@@ -1,7 +1,8 @@
 //! Every truncation of every sample: it loads with a count of what is missing, or says why it does not.
 //!
-//! Here are the samples of `record` (trace.dat), rt-app's description, and a workload in binary form; those of other tools are in
-//! `crates/trace/tests/damaged_tools.rs`. Texts that people write have no end mark: one that ends between two lines is whole.
+//! Here are the samples of `record` (trace.dat), rt-app's description, and a workload in binary form; those
+//! of other tools are in `crates/trace/tests/damaged_tools.rs`. Texts that people write have no end mark: one
+//! that ends between two lines is whole.
 
 use schedlab_trace::{Mode, Recording, TraceFile};
 use schedlab_workload::derive::{DeriveOptions, Deriver};
@@ -119,7 +120,8 @@ fn skim(bytes: &[u8]) -> Option<(u64, u64)> {
     Some((events, stream.counts().values().sum()))
 }
 
-/// Where a recording's packed chunks of pages begin and end: each is its packed size, its unpacked size, and so many bytes.
+/// Where a recording's packed chunks of pages begin and end: each is its packed size, its unpacked size, and
+/// so many bytes.
 fn chunk_edges(bytes: &[u8]) -> Vec<usize> {
     let file = TraceFile::from_bytes(bytes.to_vec(), Mode::Strict).unwrap();
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
@@ -141,9 +143,9 @@ fn chunk_edges(bytes: &[u8]) -> Vec<usize> {
     edges
 }
 
-/// The strict reader at every length. The lenient one at every length of small files and of everything before the pages; within the pages
-/// at each chunk's edges, and inside it: a chunk that is not all there cannot be unpacked, so that all lengths inside it are one case,
-/// which is checked at its begin, middle and end.
+/// The strict reader at every length. The lenient one at every length of small files and of everything before
+/// the pages; within the pages at each chunk's edges, and inside it: a chunk that is not all there cannot be
+/// unpacked, so that all lengths inside it are one case, which is checked at its begin, middle and end.
 #[test]
 #[ignore = "long: every truncation of 12 recordings, minutes"]
 fn every_recording_cut_anywhere_says_so() {

@@ -13,8 +13,9 @@ pub(super) const PROPORTIONAL: &str = "wrr,drr,wfq,stride,sfq,wf2q,eevdf-1995,vt
 
 /// Service time error: service received less service due.
 ///
-/// With --shares (or --nice) one set of shares is served under each scheduler: order, errors, who ran when. Without, shares are drawn at
-/// random at each pair of a number of clients and a sum of shares, as in the study of the paper on VTRR.
+/// With --shares (or --nice) one set of shares is served under each scheduler: order, errors, who ran when.
+/// Without, shares are drawn at random at each pair of a number of clients and a sum of shares, as in the
+/// study of the paper on VTRR.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct FairnessArgs {
@@ -34,8 +35,8 @@ pub(crate) enum FairnessCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct StudyArgs {
-    /// Schedulers, NAME or NAME:K=V: the proportional share schedulers go quantum by quantum, all others (linux-6.12, eevdf, ...) run in
-    /// the full machine on one CPU.
+    /// Schedulers, NAME or NAME:K=V: the proportional share schedulers go quantum by quantum, all others
+    /// (linux-6.12, eevdf, ...) run in the full machine on one CPU.
     #[arg(long, value_name = "NAMES", default_value = PROPORTIONAL)]
     pub sched: Vec<SubjectList>,
     /// Serve this set of shares: 3,2,1.

@@ -11,8 +11,9 @@ use schedlab_lab::{Form, Subject, SubjectList, SubjectSpec};
 use schedlab_units::Span;
 use std::path::PathBuf;
 
-/// Cost of scheduling operations, in host ns and in instructions (counted by valgrind, where it is installed), against the number of
-/// clients: each native policy alone on a test stand, real Linux through the port.
+/// Cost of scheduling operations, in host ns and in instructions (counted by valgrind, where it is
+/// installed), against the number of clients: each native policy alone on a test stand, real Linux through
+/// the port.
 #[derive(Args, Debug)]
 pub(crate) struct CostArgs {
     /// Schedulers, NAME or NAME:K=V; all native ones, VTRR's variants, and each real Linux that is built, if left out.
@@ -115,7 +116,8 @@ pub(crate) fn probe(args: &ProbeArgs) -> Result<()> {
     Ok(())
 }
 
-/// One run for scripts/bench-flat.sh: `schedlab probe-machine SCHED LOAD CPUS TASKS LENGTH LONGEST` prints the number of events.
+/// One run for scripts/bench-flat.sh: `schedlab probe-machine SCHED LOAD CPUS TASKS LENGTH LONGEST` prints
+/// the number of events.
 #[derive(Args, Debug)]
 pub(crate) struct ProbeMachineArgs {
     /// A native scheduler.

@@ -11,17 +11,19 @@ use schedlab_experiments::fairness::{Contender, Told, Way};
 use schedlab_lab::SubjectList;
 use schedlab_units::Span;
 
-/// Service time error when clients sleep, join, leave and change their shares. With --shares and --event one case that is written down;
-/// without, clients drawn at random.
+/// Service time error when clients sleep, join, leave and change their shares. With --shares and --event one
+/// case that is written down; without, clients drawn at random.
 #[derive(Args, Debug)]
 pub(crate) struct DynamicArgs {
-    /// Schedulers, NAME or NAME:K=V. With one that runs in the machine (linux-6.12, eevdf, ...) shares are weights of nice values.
+    /// Schedulers, NAME or NAME:K=V. With one that runs in the machine (linux-6.12, eevdf, ...) shares are
+    /// weights of nice values.
     #[arg(long, value_name = "NAMES", default_value = PROPORTIONAL)]
     pub sched: Vec<SubjectList>,
     /// Shares of clients A, B, C, ...: a case that is written down.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub shares: Vec<u64>,
-    /// What happens: 6:B:sleep, 12:B:wake, 4:D:join, 9:C:leave, 5:A:share=7 (time in quanta; who joins first was absent).
+    /// What happens: 6:B:sleep, 12:B:wake, 4:D:join, 9:C:leave, 5:A:share=7 (time in quanta; who joins first
+    /// was absent).
     #[arg(long, value_name = "T:CLIENT:ACTION", value_delimiter = ',', requires = "shares")]
     pub event: Vec<Happening>,
     /// Length, in quanta; 50,000 of a drawn case, 60 of one that is written down.

@@ -1,7 +1,9 @@
-//! `schedlab guest calibrate`: what does kernel code cost? Measured on real Linux in a guest, written as a file for `run --costs`.
+//! `schedlab guest calibrate`: what does kernel code cost? Measured on real Linux in a guest, written as a
+//! file for `run --costs`.
 //!
-//! A guest's task knows how much it has computed itself; the trace knows its CPU time. The difference is the kernel's work in the task's
-//! context. Over workloads that do different things in different numbers, the least squares with costs >= 0 tell what each costs:
+//! A guest's task knows how much it has computed itself; the trace knows its CPU time. The difference is the
+//! kernel's work in the task's context. Over workloads that do different things in different numbers, the
+//! least squares with costs >= 0 tell what each costs:
 //!
 //! ```text
 //!   fairbench      5,000 ticks    5,000 switches      0 wakeups of tasks     0 sleeps    30 ms of kernel work
@@ -102,8 +104,8 @@ fn row(name: &str, guest: &GuestRun, shift: u32) -> Result<Row> {
     })
 }
 
-/// Costs >= 0 that explain the rows best in the sense of relative squares: coordinate descent, which converges for such a small
-/// convex problem.
+/// Costs >= 0 that explain the rows best in the sense of relative squares: coordinate descent, which
+/// converges for such a small convex problem.
 fn fit(rows: &[Row]) -> [f64; 4] {
     let mut costs = [0.0; 4];
     for _ in 0..20_000 {

@@ -1,4 +1,5 @@
-//! `schedlab guest`: what does real Linux do with this workload? Boots a distributor's kernel in QEMU and gives its schedule log.
+//! `schedlab guest`: what does real Linux do with this workload? Boots a distributor's kernel in QEMU and
+//! gives its schedule log.
 
 use crate::changes;
 use crate::failure::{Failure, Result};
@@ -95,7 +96,8 @@ pub(crate) struct RunArgs {
     /// An instruction takes 2^N ns.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub shift: u32,
-    /// Use the host's CPU (needs /dev/kvm) instead of counting instructions: faster, physical times, never the same twice.
+    /// Use the host's CPU (needs /dev/kvm) instead of counting instructions: faster, physical times, never
+    /// the same twice.
     #[arg(long)]
     pub kvm: bool,
     /// A file of the guest to write before the start: /proc/sys/kernel/sched_rt_runtime_us=-1.

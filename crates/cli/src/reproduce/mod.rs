@@ -17,7 +17,8 @@ pub(crate) enum ReproduceCommand {
     Warp(warp::WarpArgs),
     /// Meehean and others: Harmony, uncovering CPU load balancing policies.
     Harmony(harmony::ReproduceHarmonyArgs),
-    /// Linux 2.4, O(1), EBS, BFS, CFS as WARP and Harmony measured them, and real 6.1 and 6.12: every number beside the native model's.
+    /// Linux 2.4, O(1), EBS, BFS, CFS as WARP and Harmony measured them, and real 6.1 and 6.12: every number
+    /// beside the native model's.
     History(history::HistoryArgs),
 }
 

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
 pub(crate) struct WarpArgs {
-    /// Recordings for figures 5 and 6: traces or workloads. One whose name has gzip, compile, interactive, hackbench or kv in it stands
-    /// beside the paper's workload of that kind.
+    /// Recordings for figures 5 and 6: traces or workloads. One whose name has gzip, compile, interactive,
+    /// hackbench or kv in it stands beside the paper's workload of that kind.
     #[arg(value_name = "RECORDING", default_values = SAMPLES)]
     pub recordings: Vec<PathBuf>,
     /// CPUs of their replays.
@@ -35,7 +35,8 @@ pub(crate) struct WarpArgs {
     /// Boot real kernels again for figures 7 and 10 (some minutes each), and keep what they did in this file.
     #[arg(long, value_name = "FILE")]
     pub refresh: Option<PathBuf>,
-    /// Runs of each workload for what tracing costs (section V.C; needs root): some 30 s each; 0 for the types of event alone.
+    /// Runs of each workload for what tracing costs (section V.C; needs root): some 30 s each; 0 for the
+    /// types of event alone.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub overhead_runs: u32,
     /// Leave out what tracing costs.

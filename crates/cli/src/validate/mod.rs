@@ -1,4 +1,5 @@
-//! `schedlab validate`: is the simulation close to real Linux? Tables with tolerances; exit 1 if a quantity is beyond its own.
+//! `schedlab validate`: is the simulation close to real Linux? Tables with tolerances; exit 1 if a quantity
+//! is beyond its own.
 
 mod real;
 
@@ -26,8 +27,8 @@ pub(crate) struct ValidateArgs {
     /// Only these workloads: names as in `schedlab guest list`, or files. Without: the whole matrix.
     #[arg(value_name = "WORKLOAD")]
     pub workload: Vec<String>,
-    /// What real Linux to compare with, as every command writes it: guest:6.12 (as --kernel 6.12), guest:FILE (as --kernel-image
-    /// FILE), or host (as --host); several releases if given several times.
+    /// What real Linux to compare with, as every command writes it: guest:6.12 (as --kernel 6.12), guest:FILE
+    /// (as --kernel-image FILE), or host (as --host); several releases if given several times.
     #[arg(long, value_name = "guest:VERSION|guest:FILE|host", conflicts_with_all = ["kernel", "kernel_image", "host"])]
     pub against: Vec<SubjectSpec>,
     /// Only these kernels.
@@ -42,7 +43,8 @@ pub(crate) struct ValidateArgs {
     /// Runs of the simulation, each with another phase of the tick and other timer slack.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub runs: u32,
-    /// Runs of real Linux, at most; without, as many as the matrix says (two, or ten where times to balance are compared).
+    /// Runs of real Linux, at most; without, as many as the matrix says (two, or ten where times to balance
+    /// are compared).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub guest_runs: Option<u32>,
     /// Where what real Linux did is kept.
@@ -57,15 +59,16 @@ pub(crate) struct ValidateArgs {
     /// Use the host's CPU for the guest (needs /dev/kvm): physical times, other results each time; nothing is kept.
     #[arg(long, conflicts_with_all = ["refresh", "golden_only"])]
     pub kvm: bool,
-    /// Compare with this machine's own kernel instead of a guest (needs root); the simulated one is --kernel's, 6.12 unless given.
+    /// Compare with this machine's own kernel instead of a guest (needs root); the simulated one is
+    /// --kernel's, 6.12 unless given.
     #[arg(long, conflicts_with_all = ["refresh", "golden_only", "kvm"])]
     pub host: bool,
-    /// Boot this kernel image (a bzImage, its .config beside it as `config`) in the guest: one built from a tree of your own. Nothing
-    /// is kept but in the cache.
+    /// Boot this kernel image (a bzImage, its .config beside it as `config`) in the guest: one built from a
+    /// tree of your own. Nothing is kept but in the cache.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["refresh", "golden_only", "host"])]
     pub kernel_image: Option<PathBuf>,
-    /// Simulate this scheduler instead of the release that is compared with: linux-NAME of `schedlab linux add --source DIR --name
-    /// NAME`, or any other.
+    /// Simulate this scheduler instead of the release that is compared with: linux-NAME of `schedlab linux
+    /// add --source DIR --name NAME`, or any other.
     #[arg(long, value_name = "NAME")]
     pub sched: Option<SubjectSpec>,
     /// Simulate with the costs of kernel code in this file, and show how near each quantity is with them and without.
@@ -83,8 +86,8 @@ pub(crate) struct ValidateArgs {
     /// Write an HTML page with pictures.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write the first simulated run of each case as a schedule log into this folder, and that of real Linux if a guest is asked: for
-    /// `schedlab diff`.
+    /// Write the first simulated run of each case as a schedule log into this folder, and that of real Linux
+    /// if a guest is asked: for `schedlab diff`.
     #[arg(long, value_name = "DIR")]
     pub logs: Option<PathBuf>,
     /// Write all quantities of all cases as one CSV table.
@@ -259,8 +262,8 @@ struct Simulated {
     warnings: Vec<String>,
 }
 
-/// The simulation's runs: to each run of the guest as many, with its phase of the tick and (on several CPUs) its tasks where they began,
-/// else varied by what no real run has exactly.
+/// The simulation's runs: to each run of the guest as many, with its phase of the tick and (on several CPUs)
+/// its tasks where they began, else varied by what no real run has exactly.
 fn simulate(
     args: &ValidateArgs,
     case: &Case,

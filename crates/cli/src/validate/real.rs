@@ -91,7 +91,8 @@ fn on_host(case: &Case, workload: &Workload, ui: &Ui) -> Result<Real> {
     Ok(Real { source, hz: run.log.header.hz, runs: vec![measures], notes, withheld })
 }
 
-/// Why a workload of which this machine refused a part cannot be compared: the simulation, which has a machine to itself, refused nothing.
+/// Why a workload of which this machine refused a part cannot be compared: the simulation, which has a
+/// machine to itself, refused nothing.
 fn refusal(workload: &Workload, report: &GuestReport, cpus: u32) -> Option<String> {
     let refused = report.nr_refused;
     let wants_deadline = |task: &Task| task.params.is_some_and(|params| params.policy == Policy::Deadline);

@@ -18,17 +18,19 @@ pub(crate) struct FitArgs {
     pub input: PathBuf,
     #[command(flatten)]
     pub select: SelectArgs,
-    /// The generator whose settings are printed: random (tasks that run and sleep so), arrivals (tasks that come and work so).
+    /// The generator whose settings are printed: random (tasks that run and sleep so), arrivals (tasks that
+    /// come and work so).
     #[arg(long, value_name = "KIND", default_value = "random", value_parser = ["random", "arrivals"])]
     pub kind: String,
-    /// Find the parameters of this law instead of quantiles: exponential, pareto (the 1/T law of lifetimes), log-normal. How far each
-    /// law is from what was measured is printed in any case.
+    /// Find the parameters of this law instead of quantiles: exponential, pareto (the 1/T law of lifetimes),
+    /// log-normal. How far each law is from what was measured is printed in any case.
     #[arg(long, value_name = "LAW", value_parser = Law::ALL.map(|(name, _)| name))]
     pub law: Option<String>,
     /// Only lengths from this on: laws of lifetimes hold in the tail.
     #[arg(long, value_name = "TIME")]
     pub above: Option<Span>,
-    /// Print one distribution instead: run (CPU time between blocks), sleep, cpu (of a whole life), between (from birth to birth).
+    /// Print one distribution instead: run (CPU time between blocks), sleep, cpu (of a whole life), between
+    /// (from birth to birth).
     #[arg(long, value_name = "WHAT", value_parser = Measure::ALL.map(|(name, _)| name))]
     pub of: Option<String>,
 }

@@ -1,7 +1,6 @@
 //! Fidelity on a terminal and as JSON.
 
-use super::{Fidelity, Figures, Pair, taken_away};
-use schedlab_instruments::Distribution;
+use super::{Fidelity, Pair, taken_away};
 use schedlab_report::units::{count, time};
 use schedlab_report::{Style, clip, wrapped};
 use serde_json::{Value, json};
@@ -30,10 +29,9 @@ type Row = (&'static str, &'static str, u64, u64, &'static str);
 pub(super) fn rows(pair: &Pair) -> Vec<Row> {
     let [a, b] = &pair.sides;
     let mut rows = vec![("cpu", "sum", a.cpu_ns, b.cpu_ns, "ns")];
-    let waits: [(&str, fn(&Figures) -> &Distribution); 2] =
-        [("run_delay", |f| &f.run_delay), ("wakeup_latency", |f| &f.wakeup_latency)];
-    for (name, of) in waits {
-        let (a, b) = (of(a), of(b));
+    let waits =
+        [("run_delay", &a.run_delay, &b.run_delay), ("wakeup_latency", &a.wakeup_latency, &b.wakeup_latency)];
+    for (name, a, b) in waits {
         rows.push((name, "sum", a.sum_ns(), b.sum_ns(), "ns"));
         for (statistic, per_mille) in [("p50", 500), ("p90", 900), ("p99", 990)] {
             rows.push((name, statistic, a.percentile_ns(per_mille), b.percentile_ns(per_mille), "ns"));

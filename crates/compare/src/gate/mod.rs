@@ -19,8 +19,8 @@
 //! | `cc1:run_delay.p99>5%` | the same of the tasks named cc1 |
 //! | `misses>0` | any job of any run missed its deadline |
 //!
-//! A condition is met only if the ensemble shows it: the whole interval lies beyond the threshold, not the estimate alone. With a single
-//! run there is no interval, and the estimate decides.
+//! A condition is met only if the ensemble shows it: the whole interval lies beyond the threshold, not the
+//! estimate alone. With a single run there is no interval, and the estimate decides.
 
 mod parse;
 

@@ -1,4 +1,5 @@
-//! The drawings of a comparison: what changed with its interval and every seed, every replay's waits, and the tails of latencies.
+//! The drawings of a comparison: what changed with its interval and every seed, every replay's waits, and the
+//! tails of latencies.
 
 use super::{change_text, is_better, letter};
 use crate::compared::Compared;
@@ -13,7 +14,8 @@ pub(super) struct Drawn<'a> {
     pub ratios: Vec<f64>,
 }
 
-/// What changed: ratios to the baseline on a logarithmic axis, a bar for the interval, a mark for the mean, a dot per seed.
+/// What changed: ratios to the baseline on a logarithmic axis, a bar for the interval, a mark for the mean, a
+/// dot per seed.
 pub(super) fn forest(drawn: Vec<Drawn<'_>>) -> Svg {
     let row = |Drawn { change, ratios }: Drawn<'_>| {
         let base = change.base.mean + change.metric.get().grain;
@@ -40,7 +42,8 @@ pub(super) fn forest(drawn: Vec<Drawn<'_>>) -> Svg {
     Rows { unit: Unit::Ratio, rows: drawn.into_iter().map(row).collect(), ..Rows::default() }.svg()
 }
 
-/// A length of time of every replay as a dot, a box for each contender; `None` if fewer than three replays measured it or all have the same.
+/// A length of time of every replay as a dot, a box for each contender; `None` if fewer than three replays
+/// measured it or all have the same.
 pub(super) fn replays(compared: &Compared, name: &str) -> Option<Svg> {
     const LEAST: usize = 3;
     let (place, metric) = METRICS.iter().enumerate().find(|(_, m)| m.name() == name)?;
@@ -61,7 +64,8 @@ pub(super) fn replays(compared: &Compared, name: &str) -> Option<Svg> {
     Some(Rows { title, unit: Unit::TimeNs, rows, ..Rows::default() }.svg())
 }
 
-/// The part of waits that last longer than so long: mean over seeds as a line, all seeds as a band. Both axes logarithmic.
+/// The part of waits that last longer than so long: mean over seeds as a line, all seeds as a band. Both axes
+/// logarithmic.
 pub(super) fn tails(title: &str, compared: &Compared, curve: impl Fn(&Measures) -> &[u64]) -> Option<Svg> {
     /// Shorter waits are drawn here: a microsecond.
     const SHORTEST_NS: f64 = 1e3;

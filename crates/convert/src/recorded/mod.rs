@@ -92,7 +92,7 @@ pub fn recorded_log(
     let mut schedule = Schedule::new(tempfile::tempfile()?);
     while let Some(event) = stream.next_event()? {
         schedule.event(&event, |comm| stream.comm(comm))?;
-        if schedule.events % (1 << 18) == 0 {
+        if schedule.events.is_multiple_of(1 << 18) {
             progress(schedule.events);
             file.give_back();
         }

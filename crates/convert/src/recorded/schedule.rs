@@ -250,11 +250,9 @@ impl Schedule {
             }
             SchedEvent::SysEnter(Syscall::SchedYield) => self.yields(event.pid, true),
             SchedEvent::SysExit { call: SyscallKind::SchedYield, .. } => self.yields(event.pid, false),
-            SchedEvent::Marker(Marker::Start { pid }) => {
-                if self.tasks.find(pid).is_none() {
-                    let row = self.tasks.add(pid, CommId::default(), false);
-                    self.waits_from_start(row, cpu);
-                }
+            SchedEvent::Marker(Marker::Start { pid }) if self.tasks.find(pid).is_none() => {
+                let row = self.tasks.add(pid, CommId::default(), false);
+                self.waits_from_start(row, cpu);
             }
             SchedEvent::Lost { count } => self.lost(cpu, count),
             _ => {}

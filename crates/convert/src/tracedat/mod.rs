@@ -1,10 +1,11 @@
-//! How do the tools that people use for real traces see a simulated run? As a trace.dat: `trace-cmd report`, KernelShark, and our own
-//! import open it.
+//! How do the tools that people use for real traces see a simulated run? As a trace.dat: `trace-cmd report`,
+//! KernelShark, and our own import open it.
 //!
-//! Each record of the log becomes the event that a kernel would have traced: `sched_switch`, `sched_waking`, `sched_wakeup_new`,
-//! `sched_process_fork` and `_exit`, `sched_migrate_task`; a change of parameters becomes the system call of whoever was on that CPU, a yield
-//! its `sched_yield`. Beside the trace goes the snapshot (`NAME.proc.csv`) of the tasks that were there at the start, which holds what no event
-//! tells: policy, affinity, deadline parameters.
+//! Each record of the log becomes the event that a kernel would have traced: `sched_switch`, `sched_waking`,
+//! `sched_wakeup_new`, `sched_process_fork` and `_exit`, `sched_migrate_task`; a change of parameters becomes
+//! the system call of whoever was on that CPU, a yield its `sched_yield`. Beside the trace goes the snapshot
+//! (`NAME.proc.csv`) of the tasks that were there at the start, which holds what no event tells: policy,
+//! affinity, deadline parameters.
 //!
 //! ```text
 //!         0 cpu0 switch idle -> t0          swapper/0-0   [000]     1.000000: sched_switch: swapper/0:0 [120] R ==> gzip:71 [120]
@@ -13,10 +14,11 @@
 //!
 //! What differs from a trace of a real system:
 //!
-//! * Times are those of the log and 1 s (KernelShark takes 0 for no time), and later by some ns where the order of two events of one task at
-//!   one instant on two CPUs would be lost (`order.rs`).
-//! * With [`TraceDatOptions::tasks_only`] the simulated kernel's own threads are left out: their time, which is none, goes to whom they
-//!   displaced or to idle, and what they wake is woken by an interrupt. So an import gives the tasks of the workload and no others.
+//! * Times are those of the log and 1 s (KernelShark takes 0 for no time), and later by some ns where the
+//!   order of two events of one task at one instant on two CPUs would be lost (`order.rs`).
+//! * With [`TraceDatOptions::tasks_only`] the simulated kernel's own threads are left out: their time, which
+//!   is none, goes to whom they displaced or to idle, and what they wake is woken by an interrupt. So an
+//!   import gives the tasks of the workload and no others.
 //! * A name has 15 bytes at most.
 
 mod records;
@@ -75,7 +77,8 @@ pub enum TraceDatError {
 
 const PAGE: usize = 4096;
 
-/// Time 0 of the log in the trace: KernelShark takes a time of 0 for none, and mixes up the CPUs of a trace that begins at 0.
+/// Time 0 of the log in the trace: KernelShark takes a time of 0 for none, and mixes up the CPUs of a trace
+/// that begins at 0.
 const EPOCH_NS: u64 = 1_000_000_000;
 
 /// Writes the log as a trace.dat, and the snapshot beside it; both appear when they are complete.

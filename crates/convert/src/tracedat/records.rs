@@ -1,6 +1,7 @@
 //! What do the kernel's events look like as bytes? The formats of Linux 6.12 on x86-64, and records of them.
 //!
-//! Readers find fields by the format texts that stand in the file, so these texts and the records below must agree and nothing else.
+//! Readers find fields by the format texts that stand in the file, so these texts and the records below must
+//! agree and nothing else.
 
 use crate::calls::CALLS;
 

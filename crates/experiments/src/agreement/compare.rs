@@ -1,4 +1,5 @@
-//! How alike are two schedules of one workload? Shares, switches, lengths of runs and waits, and the first decision that differs.
+//! How alike are two schedules of one workload? Shares, switches, lengths of runs and waits, and the first
+//! decision that differs.
 //!
 //! ```text
 //! native  cpu0  A...B..A        in common: A at 0, B at 4
@@ -9,7 +10,8 @@ use super::schedule::{By, Decision, Placement, Schedule};
 use schedlab_stdx::percentile::nearest;
 use schedlab_units::TaskId;
 
-/// Tasks with less of the CPU time than this are left out of the worst relative difference: a tick more or less is most of what they get.
+/// Tasks with less of the CPU time than this are left out of the worst relative difference: a tick more or
+/// less is most of what they get.
 pub const SHARE_COUNTED: f64 = 0.01;
 
 /// The first difference.
@@ -23,7 +25,8 @@ pub struct Divergence {
     pub first: Option<Decision>,
     /// What the second does.
     pub second: Option<Decision>,
-    /// The first placement on a queue that differs, if it came no later: the second's, and where the first put the same task.
+    /// The first placement on a queue that differs, if it came no later: the second's, and where the first
+    /// put the same task.
     pub placement: Option<(Placement, Option<Placement>)>,
 }
 
@@ -121,7 +124,8 @@ fn divergence(first: &Schedule, second: &Schedule) -> Option<Divergence> {
     earliest.map(|found| Divergence { placement: placement(first, second, found.time_ns), ..found })
 }
 
-/// The first placement that differs, if it came no later than `until_ns`. Placements of one instant may stand in any order.
+/// The first placement that differs, if it came no later than `until_ns`. Placements of one instant may stand
+/// in any order.
 fn placement(first: &Schedule, second: &Schedule, until_ns: u64) -> Option<(Placement, Option<Placement>)> {
     let sorted = |s: &Schedule| {
         let mut list: Vec<Placement> =

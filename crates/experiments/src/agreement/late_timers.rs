@@ -6,9 +6,9 @@
 //! native        A wakes   B wakes
 //! ```
 //!
-//! The tasks are runnable 880 ns apart; if a third one is running, no decision may differ for seconds, until two virtual deadlines are a few
-//! ns apart that were equal. So the sleeps of the native policy's tasks are lengthened by what the real kernel woke them later, and
-//! the run is repeated.
+//! The tasks are runnable 880 ns apart; if a third one is running, no decision may differ for seconds, until
+//! two virtual deadlines are a few ns apart that were equal. So the sleeps of the native policy's tasks are
+//! lengthened by what the real kernel woke them later, and the run is repeated.
 
 use super::schedule::{By, Schedule};
 use schedlab_units::Span;
@@ -17,8 +17,8 @@ use schedlab_workload::{EventKind, ExternalSource, Wakeup, Workload};
 /// The clock event device of the port cannot be set less than this ahead.
 pub(super) const RESOLUTION_NS: u64 = 1_000;
 
-/// The workload with those sleeps lengthened that real Linux ended later, by at most 1 us, before `until_ns`; `None` if there are none.
-/// `native` is the run of that workload which is compared with `real`.
+/// The workload with those sleeps lengthened that real Linux ended later, by at most 1 us, before `until_ns`;
+/// `None` if there are none. `native` is the run of that workload which is compared with `real`.
 pub fn with_late_timers(
     workload: &Workload,
     native: &Schedule,

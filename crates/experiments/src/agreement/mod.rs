@@ -1,7 +1,8 @@
 //! How far do the native models of Linux's fair classes agree with real Linux of that version?
 //!
-//! The same workload on the same machine, once under the native policy and once through the real kernel: shares of the CPU, numbers
-//! of switches, lengths of runs and waits, and the first decision that differs, with its cause.
+//! The same workload on the same machine, once under the native policy and once through the real kernel:
+//! shares of the CPU, numbers of switches, lengths of runs and waits, and the first decision that differs,
+//! with its cause.
 //!
 //! ```text
 //! workload       cpus   shares     switches         runs    same task   first difference
@@ -9,9 +10,10 @@
 //! responsebench  1      0.01 %     ...                                  none in 20 s (6.1)
 //! ```
 //!
-//! What differs by the kernel's surroundings and not by its policy is separated: the run is repeated with 6.12's fair server (6.1: the
-//! limit of real-time tasks) off, with the kernel's own threads given to the native policy too, and with sleeps as much longer as real timers
-//! are late. What is left is a difference of the policies.
+//! What differs by the kernel's surroundings and not by its policy is separated: the run is repeated with
+//! 6.12's fair server (6.1: the limit of real-time tasks) off, with the kernel's own threads given to the
+//! native policy too, and with sleeps as much longer as real timers are late. What is left is a difference of
+//! the policies.
 
 mod cases;
 mod compare;
@@ -98,20 +100,25 @@ pub struct Agreement {
     pub plain: Comparison,
     /// With 6.12's fair server, or 6.1's limit of real-time tasks, off.
     pub unprotected: Comparison,
-    /// With that, with the kernel's own threads in the native policy's workload too, and with its sleeps as long as real timers make them.
+    /// With that, with the kernel's own threads in the native policy's workload too, and with its sleeps as
+    /// long as real timers make them.
     pub alike: Comparison,
-    /// What explains the first differences, in the order in which they were taken away; the last, if any, is what is left.
+    /// What explains the first differences, in the order in which they were taken away; the last, if any, is
+    /// what is left.
     pub causes: Vec<Cause>,
     /// Length of the native policy's run.
     pub duration_ns: u64,
-    /// Of the first two runs, native and real: a hundredth, two hundredths, ... of the runs are no longer than this, in ns.
+    /// Of the first two runs, native and real: a hundredth, two hundredths, ... of the runs are no longer
+    /// than this, in ns.
     pub run_quantiles_ns: [Vec<u64>; 2],
 }
 
-/// So often at most sleeps are lengthened by what real timers are late: what is late after a difference shows when that is gone.
+/// So often at most sleeps are lengthened by what real timers are late: what is late after a difference shows
+/// when that is gone.
 const TIMER_LOOKS: usize = 200;
 
-/// One run, with its log kept in a file if there is one. Tasks beyond those of the case's workload count as the kernel's.
+/// One run, with its log kept in a file if there is one. Tasks beyond those of the case's workload count as
+/// the kernel's.
 fn run(
     case: &Case,
     workload: &Workload,
@@ -137,7 +144,8 @@ fn run(
     Ok(Schedule::read(&log, case.workload.tasks.len())?)
 }
 
-/// Switches off what protects fair tasks from those above: 6.12's fair server on every CPU, or the limit of real-time tasks before.
+/// Switches off what protects fair tasks from those above: 6.12's fair server on every CPU, or the limit of
+/// real-time tasks before.
 fn unprotected(topology: &Topology, fair_server: bool) -> Vec<(String, String)> {
     if !fair_server {
         return vec![("rt_runtime_us".to_string(), "-1".to_string())];
@@ -148,8 +156,9 @@ fn unprotected(topology: &Topology, fair_server: bool) -> Vec<(String, String)> 
     params
 }
 
-/// Runs a workload under both of a pair and tells why they differ. With a folder, the logs of all runs are kept in it, for
-/// `schedlab diff`: `WORKLOAD-CPUS-SCHEDULER.log`, those of the second look with `-alike`; also the workload with the kernel's own threads.
+/// Runs a workload under both of a pair and tells why they differ. With a folder, the logs of all runs are
+/// kept in it, for `schedlab diff`: `WORKLOAD-CPUS-SCHEDULER.log`, those of the second look with `-alike`;
+/// also the workload with the kernel's own threads.
 ///
 /// # Errors
 /// A run that could not be started or did not end as it should; a log that cannot be written.
@@ -185,7 +194,8 @@ pub fn agree(case: &Case, pair: &Pair, logs: Option<&Path>) -> Result<Agreement,
     if alike.divergence.is_some() && !quiet.own_wakeups.is_empty() {
         let workload = with_own_threads(&case.workload, &quiet);
         let (native, comparison) = repeat(&workload)?;
-        // (at the same time, too: with the same threads on its queues the native policy may do something else, and more to the point)
+        // (at the same time, too: with the same threads on its queues the native policy may do something
+        // else, and more to the point)
         if !explain::moved(&comparison, &alike) {
             (last_workload, last_native, alike) = (workload, native, comparison);
         }

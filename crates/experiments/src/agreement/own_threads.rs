@@ -1,9 +1,11 @@
 //! What does it change that real Linux has threads of its own? Give them to the native policy too.
 //!
-//! `kworker`, `rcu_preempt`, `ksoftirqd` and others wake up now and then, compete on the fair queue like any task, and go to sleep again;
-//! in the port that takes no time, but it moves the mean virtual time, ends slices and renews their protection. A native policy has no
-//! such threads. To see whether they explain a difference, their wakeups are taken from the log of the real kernel and added to the
-//! workload as tasks that need no CPU time. What one of them wakes while it runs (`ksoftirqd` wakes `rcu_preempt`) it wakes here, too.
+//! `kworker`, `rcu_preempt`, `ksoftirqd` and others wake up now and then, compete on the fair queue like any
+//! task, and go to sleep again; in the port that takes no time, but it moves the mean virtual time, ends
+//! slices and renews their protection. A native policy has no such threads. To see whether they explain a
+//! difference, their wakeups are taken from the log of the real kernel and added to the workload as tasks
+//! that need no CPU time. What one of them wakes while it runs (`ksoftirqd` wakes `rcu_preempt`) it wakes
+//! here, too.
 
 use super::schedule::Schedule;
 use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span, TaskId};
@@ -12,7 +14,8 @@ use schedlab_workload::{
 };
 use std::collections::BTreeMap;
 
-/// A wakeup of a thread of the kernel: when, and in the run after which wakeup of which other one, if one of them did it.
+/// A wakeup of a thread of the kernel: when, and in the run after which wakeup of which other one, if one of
+/// them did it.
 type Woken = (u64, Option<(u32, usize)>);
 
 /// The workload with the kernel's own threads as they woke up in `real`, after the workload's own tasks.
@@ -78,9 +81,10 @@ pub fn with_own_threads(workload: &Workload, real: &Schedule) -> Workload {
     out
 }
 
-/// Per thread that ever woke up at the same instant as another: its usual place among those, in thousandths. One interrupt wakes several, in
-/// an order of its own (`rcu_preempt`, then `ksoftirqd`), and each moves the mean virtual time by which the next is placed: with the order
-/// the other way round, the schedules part ways.
+/// Per thread that ever woke up at the same instant as another: its usual place among those, in thousandths.
+/// One interrupt wakes several, in an order of its own (`rcu_preempt`, then `ksoftirqd`), and each moves the
+/// mean virtual time by which the next is placed: with the order the other way round, the schedules part
+/// ways.
 fn ranks(real: &Schedule) -> BTreeMap<u32, u64> {
     let mut sums: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for instant in real.own_wakeups.chunk_by(|a, b| (a.time_ns, a.cpu) == (b.time_ns, b.cpu)) {
@@ -98,7 +102,8 @@ fn ranks(real: &Schedule) -> BTreeMap<u32, u64> {
     sums.into_iter().map(|(pid, (sum, count))| (pid, 1000 * sum / count)).collect()
 }
 
-/// How the kernel schedules its threads: the stopper above all, high-priority workers at nice -20, the others at nice 0.
+/// How the kernel schedules its threads: the stopper above all, high-priority workers at nice -20, the others
+/// at nice 0.
 fn params(name: &str) -> SchedParams {
     let is_high = name.starts_with("kworker/R-") || (name.starts_with("kworker/") && name.ends_with('H'));
     if name.starts_with("migration/") {
@@ -130,7 +135,8 @@ mod tests {
         assert_eq!(params("kworker/0:0").nice.get(), 0);
     }
 
-    /// The timer interrupt wakes rcu_preempt (14), then ksoftirqd (13), which wakes rcu_preempt again: at one instant, in this order.
+    /// The timer interrupt wakes rcu_preempt (14), then ksoftirqd (13), which wakes rcu_preempt again: at one
+    /// instant, in this order.
     #[test]
     fn threads_that_wake_together_keep_their_order() {
         let wakeup = |ms: u64, pid| OwnWakeup { time_ns: ms * 1_000_000, pid, cpu: 0, by: None };
@@ -171,7 +177,8 @@ mod tests {
         assert_eq!(after, [1, 4]);
     }
 
-    /// ksoftirqd (13) is woken at 1 ms, has to wait, and wakes rcu_preempt (14) at 3 ms, when it runs. rcu_preempt is woken by an interrupt at 5.
+    /// ksoftirqd (13) is woken at 1 ms, has to wait, and wakes rcu_preempt (14) at 3 ms, when it runs.
+    /// rcu_preempt is woken by an interrupt at 5.
     #[test]
     fn what_a_thread_wakes_waits_for_it() {
         let wakeup = |ms: u64, pid, by| OwnWakeup { time_ns: ms * 1_000_000, pid, cpu: 0, by };

@@ -1,4 +1,5 @@
-//! A log as the decisions that can be compared: who ran where from when on, who was put where, and how long runs and waits lasted.
+//! A log as the decisions that can be compared: who ran where from when on, who was put where, and how long
+//! runs and waits lasted.
 //!
 //! ```text
 //! log                                             decisions of cpu0
@@ -6,8 +7,8 @@
 //!   1.000 ms  switch k10 sleeping -> t1             1 ms  t1
 //! ```
 //!
-//! Kernel code takes no time here, so that the kernel's own threads run for none: they are left out, as is everything else that lasts
-//! 0 ns.
+//! Kernel code takes no time here, so that the kernel's own threads run for none: they are left out, as is
+//! everything else that lasts 0 ns.
 
 use schedlab_log::{Kind, Log, LogProblem, Observer, Record, Row, Run, Slots, Wait, WaitCause, replay};
 use schedlab_stdx::percentile::nearest;

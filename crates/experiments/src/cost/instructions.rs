@@ -1,4 +1,5 @@
-//! Instructions per operation: this program again, under valgrind, doing each operation so often in a function of its own.
+//! Instructions per operation: this program again, under valgrind, doing each operation so often in a
+//! function of its own.
 
 use super::measure::{AnyStand, CPU, QUANTUM, region_dequeue, region_enqueue, region_select, stand, waiting};
 use super::{Config, Cost, CostError, ProbeCommand, Times, linux};
@@ -9,8 +10,8 @@ use schedlab_stdx::Random;
 use std::path::Path;
 use std::process::Command;
 
-/// How often each operation is done in a probe: often enough that what a scheduler does once in a while (a pass over all counters, a
-/// promotion of all tasks each second) has its part, also among very many.
+/// How often each operation is done in a probe: often enough that what a scheduler does once in a while (a
+/// pass over all counters, a promotion of all tasks each second) has its part, also among very many.
 const ROUNDS: u64 = 200;
 
 /// Rounds before counting starts: tables have grown, first decisions are made.
@@ -45,8 +46,8 @@ pub enum InstructionsError {
     },
 }
 
-/// What the program does when it is started as a probe: `text` as a [`SubjectSpec`], `object` for real Linux. Returns host times of
-/// real Linux (a native policy's are taken without a probe).
+/// What the program does when it is started as a probe: `text` as a [`SubjectSpec`], `object` for real Linux.
+/// Returns host times of real Linux (a native policy's are taken without a probe).
 pub fn probe(text: &str, nr_clients: u32, object: Option<&Path>) -> Result<Times, CostError> {
     if let Some(object) = object {
         return linux::probe(object, text.parse::<SubjectSpec>()?.kernel_params(), nr_clients);
@@ -70,7 +71,8 @@ fn put_and_pick(stand: &mut AnyStand) {
     stand.pick(CPU);
 }
 
-/// Counts for every subject and number of clients and adds the counts to `cost`; two at a time. `seen` hears what is next.
+/// Counts for every subject and number of clients and adds the counts to `cost`; two at a time. `seen` hears
+/// what is next.
 pub fn instructions(
     config: &Config,
     command: &ProbeCommand,

@@ -1,16 +1,17 @@
 //! What do the same operations cost inside real Linux, through the port?
 //!
-//! N tasks that always want the one CPU, nice values spread over -20..19 as on the test stand, run a program of two operations in turn,
-//! 1 ms of CPU time apart: give another task, drawn at random, a new nice value, also drawn (`setpriority`), and yield (`sched_yield`).
-//! The brackets:
+//! N tasks that always want the one CPU, nice values spread over -20..19 as on the test stand, run a program
+//! of two operations in turn, 1 ms of CPU time apart: give another task, drawn at random, a new nice value,
+//! also drawn (`setpriority`), and yield (`sched_yield`). The brackets:
 //!
 //! | operation | instructions: one call, with all that it calls, of | host time: |
 //! |---|---|---|
 //! | select | `pick_next_task_fair()`: the previous task goes back to the queue, the next is found and taken out | the whole system call `sched_yield()`, entry and switch of stacks included |
 //! | dequeue, enqueue | `dequeue_task_fair()`, `enqueue_task_fair()`, for a waiting task whose nice value changes | the whole system call `setpriority()`, which does both |
 //!
-//! Instructions are those of the kernel's own functions; its ticks, accounting and the rest of `schedule()` are not in them. Host times
-//! are medians, and are those of the kernel's way in and out as well: 200 ns or so that the test stand's policies do not have.
+//! Instructions are those of the kernel's own functions; its ticks, accounting and the rest of `schedule()`
+//! are not in them. Host times are medians, and are those of the kernel's way in and out as well: 200 ns or
+//! so that the test stand's policies do not have.
 
 use super::CostError;
 use schedlab_lab::{Standard, judge_machine};
@@ -72,8 +73,8 @@ fn workload(nr_clients: u32) -> Workload {
     builder.finish().expect("clients that yield and change each other keep the rules")
 }
 
-/// Runs the program in this process, which can hold one kernel in its life; under valgrind the functions' instructions from
-/// [`count_from_here`] on are what counts.
+/// Runs the program in this process, which can hold one kernel in its life; under valgrind the functions'
+/// instructions from [`count_from_here`] on are what counts.
 pub(super) fn probe(
     object: &Path,
     params: Vec<(String, String)>,

@@ -1,8 +1,9 @@
 //! What does the machine itself cost per event, against the number of CPUs and of tasks?
 //!
-//! A cheap policy (FIFO decides in constant time) on machines and workloads of many sizes. [`drive`] does one run and says how many events
-//! there were; valgrind counts the instructions of two runs of different length, and the difference of the counts divided by that of
-//! the events is the cost of an event: start, boot and end cancel out. scripts/bench-flat.sh does that.
+//! A cheap policy (FIFO decides in constant time) on machines and workloads of many sizes. [`drive`] does one
+//! run and says how many events there were; valgrind counts the instructions of two runs of different length,
+//! and the difference of the counts divided by that of the events is the cost of an event: start, boot and
+//! end cancel out. scripts/bench-flat.sh does that.
 //!
 //! ```text
 //! load          tasks work 4 ms and sleep                      what it shows
@@ -74,8 +75,8 @@ fn workload(load: Load, nr_cpus: u32, nr_tasks: u32, length: Span) -> Workload {
     builder.finish().expect("tasks that work and sleep keep the rules")
 }
 
-/// Runs the policy, with the log on, for `length` and returns the number of events. The tasks' programs are long enough for `longest`: of
-/// two runs with equal programs only the loop differs.
+/// Runs the policy, with the log on, for `length` and returns the number of events. The tasks' programs are
+/// long enough for `longest`: of two runs with equal programs only the loop differs.
 ///
 /// # Panics
 /// If the policy misbehaves, or if its parameters' defaults do not fit.
@@ -104,8 +105,8 @@ mod tests {
     use super::*;
     use schedlab_policies::find;
 
-    /// Per round a task is woken and blocks; whoever wakes kicks a CPU that is idle, or waits. So events per round are 2 or 3, whatever
-    /// the size: the loads are what they say.
+    /// Per round a task is woken and blocks; whoever wakes kicks a CPU that is idle, or waits. So events per
+    /// round are 2 or 3, whatever the size: the loads are what they say.
     #[test]
     fn events_follow_the_work_done() {
         let fifo = find("fifo").unwrap();

@@ -14,8 +14,8 @@ pub(super) type AnyStand = Stand<Box<dyn Policy>>;
 
 pub(super) const CPU: CpuId = CpuId(0);
 pub(super) const QUANTUM: Span = Span::from_ms(10);
-/// A batch lasts at least this long, so that the clock's resolution does not matter, and not much longer, so that some are not
-/// interrupted.
+/// A batch lasts at least this long, so that the clock's resolution does not matter, and not much longer, so
+/// that some are not interrupted.
 const BATCH: Duration = Duration::from_micros(200);
 /// Expensive operations are timed for this long if that makes ...
 const LONGEST: Duration = Duration::from_millis(500);
@@ -62,8 +62,8 @@ pub(super) fn waiting(stand: &AnyStand, random: &mut Random, nr_clients: u32) ->
     })
 }
 
-/// Host ns per round of `run`, which makes the number of rounds given and returns how many it made: the least of so many batches, and by how
-/// many percent the middle one was longer.
+/// Host ns per round of `run`, which makes the number of rounds given and returns how many it made: the least
+/// of so many batches, and by how many percent the middle one was longer.
 fn timed(repetitions: u32, mut run: impl FnMut(u64) -> u64) -> Option<(f64, f64)> {
     let mut rounds = 16;
     let mut each_ns = Vec::new();
@@ -93,7 +93,8 @@ fn timed(repetitions: u32, mut run: impl FnMut(u64) -> u64) -> Option<(f64, f64)
     Some((*least, (middle / least - 1.0) * 100.0))
 }
 
-/// Measures host time of every subject at every number of clients, real Linux in processes of their own; `seen` hears what is next.
+/// Measures host time of every subject at every number of clients, real Linux in processes of their own;
+/// `seen` hears what is next.
 pub fn measure(config: &Config, probe: &ProbeCommand, seen: &dyn Fn(&str, u32)) -> Result<Cost, CostError> {
     let mut cost = Cost::default();
     for subject in &config.subjects {

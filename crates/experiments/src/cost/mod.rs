@@ -1,16 +1,18 @@
 //! What does a decision cost, in ns and instructions, against the number of clients?
 //!
-//! Each policy stands alone on a test stand ([`Stand`](schedlab_machine::stand::Stand)): one CPU, N runnable clients with nice values
-//! spread over -20..19. Three operations:
+//! Each policy stands alone on a test stand ([`Stand`](schedlab_machine::stand::Stand)): one CPU, N runnable
+//! clients with nice values spread over -20..19. Three operations:
 //!
-//! * *select*: the current client's 10 ms are over; it is put back and the next one chosen (`put_prev`, `pick_next`, `slice`);
+//! * *select*: the current client's 10 ms are over; it is put back and the next one chosen (`put_prev`,
+//!   `pick_next`, `slice`);
 //! * *dequeue*: a waiting client is taken out; *enqueue*: it comes back (`select_cpu`, `enqueue`).
 //!
-//! ns are host time, the least of many short batches (dequeue and enqueue together: a clock's own cost would drown one of them). A batch
-//! takes some 0.2 ms, far less than the time between two interruptions even on a busy host, so that the least is one that nothing
-//! interrupted; `noise_pct` tells by how much the middle batch was longer: what a single measurement would have been off by.
-//! Instructions are counted by valgrind's callgrind, where it is installed, and do not depend on load or caches: a linear cost shows as
-//! a factor of ten from one N to the next, a logarithmic one as a constant step, a constant one as nothing.
+//! ns are host time, the least of many short batches (dequeue and enqueue together: a clock's own cost would
+//! drown one of them). A batch takes some 0.2 ms, far less than the time between two interruptions even on a
+//! busy host, so that the least is one that nothing interrupted; `noise_pct` tells by how much the middle
+//! batch was longer: what a single measurement would have been off by. Instructions are counted by valgrind's
+//! callgrind, where it is installed, and do not depend on load or caches: a linear cost shows as a factor of
+//! ten from one N to the next, a logarithmic one as a constant step, a constant one as nothing.
 //!
 //! ```text
 //! instructions per select     N = 10     1,000     100,000
@@ -90,7 +92,8 @@ pub fn refuses_scx(text: &str) -> SubjectError {
     }
 }
 
-/// How this program is started as a probe: `program arguments... LABEL N [OBJECT]` must call [`probe`] and print what it returns.
+/// How this program is started as a probe: `program arguments... LABEL N [OBJECT]` must call [`probe`] and
+/// print what it returns.
 #[derive(Clone, Debug)]
 pub struct ProbeCommand {
     /// The program.

@@ -38,7 +38,8 @@ impl Cost {
         labels
     }
 
-    /// A quantity against the number of clients for the policies whose label is in `labels`; `None` if nothing was measured.
+    /// A quantity against the number of clients for the policies whose label is in `labels`; `None` if
+    /// nothing was measured.
     pub fn drawing(
         &self,
         name: &str,

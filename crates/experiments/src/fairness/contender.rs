@@ -1,8 +1,9 @@
 //! The proportional share schedulers that a study can compare, one quantum being one unit of service.
 //!
-//! Clients are numbered in the order in which their shares are drawn, not by share: numbers decide who is where in a round, and ties.
-//! That matters: WFQ's highest errors are 1.75 tu on average with ties in random order and 1.9 with ties to the larger share
-//! (S = 2,048, N 4 to 128). VTRR and SFQ break ties by share themselves.
+//! Clients are numbered in the order in which their shares are drawn, not by share: numbers decide who is
+//! where in a round, and ties. That matters: WFQ's highest errors are 1.75 tu on average with ties in random
+//! order and 1.9 with ties to the larger share (S = 2,048, N 4 to 128). VTRR and SFQ break ties by share
+//! themselves.
 
 use schedlab_policies::proportional::Discipline;
 use schedlab_policies::{Drr, Eevdf1995, Insert, Lottery, Reset, Sfq, Stride, Vtrr, Wf2q, Wfq, WfqList, Wrr};

@@ -46,8 +46,9 @@ impl std::str::FromStr for Spread {
     }
 }
 
-/// `nr_clients` shares of at least 1 with sum `total` >= `nr_clients`. Each has 1; the rest is divided in proportion to the drawn
-/// numbers, rounded down, and what rounding leaves goes to the largest remainders (lower place first).
+/// `nr_clients` shares of at least 1 with sum `total` >= `nr_clients`. Each has 1; the rest is divided in
+/// proportion to the drawn numbers, rounded down, and what rounding leaves goes to the largest remainders
+/// (lower place first).
 pub fn draw_shares(random: &mut Random, spread: Spread, nr_clients: usize, total: u64) -> Vec<u64> {
     let uniform = |random: &mut Random| 1 + random.below(1 << 32);
     let drawn: Vec<u64> = match spread {

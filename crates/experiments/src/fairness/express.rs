@@ -1,7 +1,8 @@
 //! Which shares can a scheduler be told that knows only nice values, or only weights of control groups?
 //!
-//! Only ratios matter, so a set of shares may be scaled at will; we look for the scale at which the worst client is off least, and among
-//! those that are less than one percentage point worse for the one nearest to nice 0.
+//! Only ratios matter, so a set of shares may be scaled at will; we look for the scale at which the worst
+//! client is off least, and among those that are less than one percentage point worse for the one nearest to
+//! nice 0.
 //!
 //! ```text
 //! shares 3,2,1          scale          weights            parts asked        parts had          worst
@@ -9,12 +10,12 @@
 //! cpu.weight            x 3325         9975 6650 3325     .500 .333 .167     .500 .333 .167     0
 //! ```
 //!
-//! *nice*: forty weights from 15 to 88761, each about 1.25 times the next (`sched_prio_to_weight`, kernel/sched/core.c), so a share
-//! can be off by up to 12 %, and shares further apart than 5,917 to 1 cannot be had at all. Sets that nice expresses exactly are
-//! those made of its weights: [`Expressed::of_nices`].
+//! *nice*: forty weights from 15 to 88761, each about 1.25 times the next (`sched_prio_to_weight`,
+//! kernel/sched/core.c), so a share can be off by up to 12 %, and shares further apart than 5,917 to 1 cannot
+//! be had at all. Sets that nice expresses exactly are those made of its weights: [`Expressed::of_nices`].
 //!
-//! *cpu.weight*: 1 to 10,000, which the kernel turns into a weight by w x 1024 / 100, rounded: exact for multiples of 25, so any set of
-//! shares up to 400 is exact.
+//! *cpu.weight*: 1 to 10,000, which the kernel turns into a weight by w x 1024 / 100, rounded: exact for
+//! multiples of 25, so any set of shares up to 400 is exact.
 
 use crate::arm::Setting;
 use schedlab_units::Nice;

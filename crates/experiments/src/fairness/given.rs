@@ -3,12 +3,12 @@
 //! An [arm](GivenArm) is a scheduler and the [way](Way) in which it is run:
 //!
 //! * the proportional share schedulers quantum by quantum, without a machine ([`Way::Quanta`]);
-//! * everything else, real Linux included, in the full machine on one CPU, with its own ticks and slices ([`Way::Machine`]). It is told
-//!   the shares as nice values or as weights of control groups; what can be expressed is due, and how far that is from the
-//!   shares asked for stands beside it.
+//! * everything else, real Linux included, in the full machine on one CPU, with its own ticks and slices
+//!   ([`Way::Machine`]). It is told the shares as nice values or as weights of control groups; what can be
+//!   expressed is due, and how far that is from the shares asked for stands beside it.
 //!
-//! All arms serve the same number of whole cycles of the shares; all clients are runnable throughout; one time unit (tu) is one
-//! quantum, 10 ms by default.
+//! All arms serve the same number of whole cycles of the shares; all clients are runnable throughout; one
+//! time unit (tu) is one quantum, 10 ms by default.
 
 use super::express::Expressed;
 use super::served::{ExactRange, Served, curve, measure, settled};
@@ -42,8 +42,8 @@ pub enum Way {
 }
 
 impl Way {
-    /// The ways of a scheduler: quantum by quantum if it is a proportional share scheduler with its default parameters; real Linux
-    /// by nice, by control group, or both.
+    /// The ways of a scheduler: quantum by quantum if it is a proportional share scheduler with its default
+    /// parameters; real Linux by nice, by control group, or both.
     pub fn of(subject: &Subject, linux: &[Told]) -> Vec<Way> {
         let Some(info) = subject.info() else {
             return linux.iter().map(|&told| Way::Machine(Box::new(subject.clone()), told)).collect();

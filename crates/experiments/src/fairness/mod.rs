@@ -1,9 +1,10 @@
 //! How fair are proportional share schedulers? Service time error over many random sets of shares.
 //!
-//! *Error* of client A at time t: e_A(0, t) = w_A(t) - t x S_A / T, what it received less what it was due, in time units (tu) of one
-//! quantum; all clients are runnable throughout. The lowest and highest over all clients and all quantum edges of one cycle (T
-//! quanta, after which the schedule repeats) are one combination's *range*; a point (number of clients N, sum of shares S) has the mean
-//! of the ranges of its combinations, as in the paper on VTRR, and the worst single one. The same over every interval [t1, t2].
+//! *Error* of client A at time t: e_A(0, t) = w_A(t) - t x S_A / T, what it received less what it was due, in
+//! time units (tu) of one quantum; all clients are runnable throughout. The lowest and highest over all
+//! clients and all quantum edges of one cycle (T quanta, after which the schedule repeats) are one
+//! combination's *range*; a point (number of clients N, sum of shares S) has the mean of the ranges of its
+//! combinations, as in the paper on VTRR, and the worst single one. The same over every interval [t1, t2].
 //!
 //! ```text
 //! shares 3,2,1    order    e_A             e_B             e_C             range
@@ -11,8 +12,9 @@
 //! vtrr            ABCABA   +1/2 0 -1/2 ..  -1/3 +1/3 ..    -1/3 +1/2 ..    -1/2 .. +1/2
 //! ```
 //!
-//! Everything is exact: errors are integers over T, sums of errors are integers, and so the result depends on the seed alone, not on
-//! how many threads shared the work. [`dynamic`] has clients that come, go and change their shares.
+//! Everything is exact: errors are integers over T, sums of errors are integers, and so the result depends on
+//! the seed alone, not on how many threads shared the work. [`dynamic`] has clients that come, go and change
+//! their shares.
 
 mod contender;
 mod draw_shares;

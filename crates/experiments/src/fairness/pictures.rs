@@ -28,8 +28,8 @@ impl Study {
         self.results.iter().find(here)
     }
 
-    /// Mean lowest and highest errors of some schedulers as surfaces over (N, S), a panel each, on one scale; `None` if the points are no
-    /// grid of at least 2 x 2.
+    /// Mean lowest and highest errors of some schedulers as surfaces over (N, S), a panel each, on one scale;
+    /// `None` if the points are no grid of at least 2 x 2.
     pub fn surface_drawing(&self, name: &str, scheds: &[&str], caption: &str) -> Option<Drawing> {
         let (clients, totals) = self.axes();
         if clients.len() < 2 || totals.len() < 2 {

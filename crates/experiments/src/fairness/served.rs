@@ -1,11 +1,12 @@
 //! How far from its due was each client, in a schedule of whatever origin?
 //!
-//! From stretches of service (who, from, to) and weights: e_A(0, t) = w_A(t) - t x W_A / W, and over intervals. A client only falls behind
-//! between its stretches and only gets ahead during one, so its extremes lie at their ends. Exact: numerators in ns x W, denominator
-//! W x (ns of a time unit).
+//! From stretches of service (who, from, to) and weights: e_A(0, t) = w_A(t) - t x W_A / W, and over
+//! intervals. A client only falls behind between its stretches and only gets ahead during one, so its
+//! extremes lie at their ends. Exact: numerators in ns x W, denominator W x (ns of a time unit).
 //!
-//! Shares 3, 2, 1 under VTRR (A B C A B A), in sixths of a quantum: A is at +3 after its first, at 0 when it begins its second, at
-//! +3 after that, 0, and +3 - 3 = 0 at the end; C is at -2 when it begins and at +3 after its only quantum.
+//! Shares 3, 2, 1 under VTRR (A B C A B A), in sixths of a quantum: A is at +3 after its first, at 0 when it
+//! begins its second, at +3 after that, 0, and +3 - 3 = 0 at the end; C is at -2 when it begins and at +3
+//! after its only quantum.
 
 use crate::arm::Stretch;
 use schedlab_units::Span;
@@ -121,8 +122,9 @@ fn gcd(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Extremes of e(0, t) over all clients and the times t from `from` on: the error that is left when the start is over. They lie within
-/// those of the whole run. (Errors counted anew from `from` would not: a client that is just then ahead would seem to fall behind.)
+/// Extremes of e(0, t) over all clients and the times t from `from` on: the error that is left when the start
+/// is over. They lie within those of the whole run. (Errors counted anew from `from` would not: a client that
+/// is just then ahead would seem to fall behind.)
 pub fn settled(stretches: &[Stretch], weights: &[u64], length: Span, from: Span) -> ExactRange {
     let total: i128 = weights.iter().map(|&weight| i128::from(weight)).sum();
     let (from_ns, mut received_ns) = (from.as_ns(), vec![0u64; weights.len()]);
@@ -203,7 +205,8 @@ mod tests {
         assert_eq!(rounded, [(0.0, 0.0), (2.0, -2.0), (3.0, 3.0), (6.0, 0.0)]);
     }
 
-    /// A has three quanta at once, then B has three: A is at +3/2, and at 0 after six. Then both take turns, and A is between 0 and +1/2.
+    /// A has three quanta at once, then B has three: A is at +3/2, and at 0 after six. Then both take turns,
+    /// and A is between 0 and +1/2.
     #[test]
     fn what_the_start_caused_is_over_after_it() {
         let order = [0, 0, 0, 1, 1, 1, 0, 1, 0, 1, 0, 1];

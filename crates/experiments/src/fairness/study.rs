@@ -88,7 +88,8 @@ impl Fails for ConfigError {
 }
 
 impl Config {
-    /// The paper's study as far as it is known: N 4 to 128, S 2,048 among others, uniform shares; all schedulers side by side.
+    /// The paper's study as far as it is known: N 4 to 128, S 2,048 among others, uniform shares; all
+    /// schedulers side by side.
     pub fn vtrr_paper() -> Config {
         Config {
             contenders: super::CONTENDERS.iter().filter(|c| c.name != "wfq-list").collect(),
@@ -188,7 +189,8 @@ pub struct PointResult {
     pub from_start: Range,
     /// Error over every interval.
     pub intervals: Range,
-    /// Combinations in which some client did not have exactly its share after S quanta; not asked of arms in the machine.
+    /// Combinations in which some client did not have exactly its share after S quanta; not asked of arms in
+    /// the machine.
     pub inexact: u32,
     /// How far the parts that an arm could be told were from those drawn, at worst; 0.02 = 2 %.
     pub off_worst: f64,
@@ -228,8 +230,8 @@ pub struct Study {
     pub seed: u64,
 }
 
-/// Errors in the machine are rounded to millionths of a time unit: the weights that express the shares, and with them the exact
-/// denominator, differ from one combination to the next.
+/// Errors in the machine are rounded to millionths of a time unit: the weights that express the shares, and
+/// with them the exact denominator, differ from one combination to the next.
 pub const MACHINE_DENOMINATOR: u64 = 1_000_000;
 
 /// Combinations per piece of work: enough to be worth a steal, few enough to balance.
@@ -240,7 +242,8 @@ pub fn study(config: &Config) -> Result<Study, ConfigError> {
     study_seen(config, &|_| {})
 }
 
-/// Runs the study; `seen` hears now and then how many sets of shares have been served by all schedulers quantum by quantum.
+/// Runs the study; `seen` hears now and then how many sets of shares have been served by all schedulers
+/// quantum by quantum.
 pub fn study_seen(config: &Config, seen: &(dyn Fn(u64) + Sync)) -> Result<Study, ConfigError> {
     config.check()?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(config.threads.unwrap_or(0)).build();

@@ -1,7 +1,8 @@
 //! How little load can defeat a global scheduler? Dhall's effect.
 //!
-//! On m CPUs, m light tasks (2e every 1) and one heavy (1 every 1 + e). Global EDF and global rate monotonic run the light ones first, on all
-//! CPUs; the heavy one begins 2e late and misses. Together they use 2em + 1 / (1 + e), which goes to 1 however many CPUs there are.
+//! On m CPUs, m light tasks (2e every 1) and one heavy (1 every 1 + e). Global EDF and global rate monotonic
+//! run the light ones first, on all CPUs; the heavy one begins 2e late and misses. Together they use 2em + 1
+//! / (1 + e), which goes to 1 however many CPUs there are.
 //!
 //! ```text
 //! m = 2, e = 0.1, unit 10 ms     CPU 0  AACCCCCCCCCC      C is due at 11 and ends at 12

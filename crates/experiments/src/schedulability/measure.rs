@@ -1,7 +1,7 @@
 //! One set under one scheduler: when did each job end?
 //!
-//! Jobs are told by CPU time, not by wakeups: job k of a task is complete when the task has had (k + 1) C. A task that is late begins its
-//! next job without sleeping, which no wakeup shows.
+//! Jobs are told by CPU time, not by wakeups: job k of a task is complete when the task has had (k + 1) C. A
+//! task that is late begins its next job without sleeping, which no wakeup shows.
 
 use super::sets::{PeriodicTask, TaskSet};
 use schedlab_lab::{Subject, SubjectError};
@@ -14,7 +14,8 @@ use schedlab_units::{Span, TaskId};
 pub enum Telling {
     /// Runtime, deadline and period (SCHED_DEADLINE's three numbers).
     Deadlines,
-    /// The same, each runtime longer by [`MARGIN`]: a server whose budget ends with the job itself would not see the job's end.
+    /// The same, each runtime longer by [`MARGIN`]: a server whose budget ends with the job itself would not
+    /// see the job's end.
     Reservations,
     /// SCHED_FIFO, higher for shorter periods.
     Priorities,
@@ -39,7 +40,8 @@ pub struct Arm {
 /// What became of a set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    /// The scheduler said that it could not take all tasks as they asked: refused by admission control, or no CPU has room.
+    /// The scheduler said that it could not take all tasks as they asked: refused by admission control, or no
+    /// CPU has room.
     pub refused: bool,
     /// Per task and job: from release to end; `None`: not ended when all was over, twice the horizon.
     pub responses: Vec<Vec<Option<Span>>>,
@@ -167,7 +169,8 @@ impl Measure {
 mod tests {
     use super::*;
 
-    /// Two jobs of 2 ms each 5 ms, run at 0..1, 3..4 (the first ends at 4), 5..6 and 9..10 (the second ends at 10, 5 ms after its release).
+    /// Two jobs of 2 ms each 5 ms, run at 0..1, 3..4 (the first ends at 4), 5..6 and 9..10 (the second ends
+    /// at 10, 5 ms after its release).
     #[test]
     fn jobs_are_told_by_cpu_time() {
         let task = PeriodicTask { run: Span::from_ns(2), period: Span::from_ns(5) };

@@ -1,7 +1,9 @@
-//! Which share of random task sets can a real-time scheduler serve without missing a deadline, and how late are the others?
+//! Which share of random task sets can a real-time scheduler serve without missing a deadline, and how late
+//! are the others?
 //!
-//! Periodic tasks, deadline = period, all released together, utilisations by UUniFast or RandFixedSum ([`sets`]). Each set runs under each
-//! scheduler on the machine ([`measure`]), and what theory can say without running it stands beside it ([`theory`]):
+//! Periodic tasks, deadline = period, all released together, utilisations by UUniFast or RandFixedSum
+//! ([`sets`]). Each set runs under each scheduler on the machine ([`measure`]), and what theory can say
+//! without running it stands beside it ([`theory`]):
 //!
 //! ```text
 //! 1 CPU, 5 tasks, 100 sets at each point      U = 0.70   0.80   0.90   1.00
@@ -9,8 +11,9 @@
 //! rm                                             100 %   97 %   60 %    5 %     exactly those whose response times say so
 //! ```
 //!
-//! Every claim of theory is tried on every set ([`claims`]); one set against it would be a finding. The schedules are exact, not sampled:
-//! periods divide 720 ms, and up to there a schedule without a late job repeats. [`dhall`] has the sets of Dhall's effect.
+//! Every claim of theory is tried on every set ([`claims`]); one set against it would be a finding. The
+//! schedules are exact, not sampled: periods divide 720 ms, and up to there a schedule without a late job
+//! repeats. [`dhall`] has the sets of Dhall's effect.
 
 pub mod claims;
 pub mod dhall;
@@ -187,7 +190,8 @@ fn check(config: &Config) -> Result<(), StudyError> {
     Ok(())
 }
 
-/// Draws the sets, runs each under each arm, and tries the claims of theory on them. `seen` is told how many sets are done.
+/// Draws the sets, runs each under each arm, and tries the claims of theory on them. `seen` is told how many
+/// sets are done.
 ///
 /// # Errors
 /// Numbers out of range; workers that cannot be started.
@@ -246,7 +250,8 @@ mod tests_of_study {
         }
     }
 
-    /// On one CPU: EDF serves all up to U = 1, rate monotonic exactly those that analysis names; and nothing that theory says fails.
+    /// On one CPU: EDF serves all up to U = 1, rate monotonic exactly those that analysis names; and nothing
+    /// that theory says fails.
     #[test]
     fn one_cpu_is_as_theory_says() {
         let study = study(&config(1, 5, 2), &|_| {}).unwrap();

@@ -1,8 +1,9 @@
 //! Random sets of periodic tasks whose schedules can be known to the end.
 //!
-//! Utilisations come from UUniFast (drawn again if a task has more than a CPU) or RandFixedSum, periods log-uniformly from the divisors of
-//! 720 ms between 10 and 90 ms. All tasks are released together at 0, so that under a scheduler that only looks at the jobs at hand a
-//! schedule that meets all deadlines up to 720 ms repeats from there: what is seen up to then is exact, not a sample.
+//! Utilisations come from UUniFast (drawn again if a task has more than a CPU) or RandFixedSum, periods
+//! log-uniformly from the divisors of 720 ms between 10 and 90 ms. All tasks are released together at 0, so
+//! that under a scheduler that only looks at the jobs at hand a schedule that meets all deadlines up to 720
+//! ms repeats from there: what is seen up to then is exact, not a sample.
 
 use schedlab_units::Span;
 use schedlab_workload::generate::{Rng, rand_fixed_sum, uunifast};
@@ -13,7 +14,8 @@ pub const HYPERPERIOD: Span = Span::from_ms(720);
 /// Divisors of 720 from 10 to 90.
 const PERIODS_MS: [u64; 16] = [10, 12, 15, 16, 18, 20, 24, 30, 36, 40, 45, 48, 60, 72, 80, 90];
 
-/// Sets drawn by UUniFast before RandFixedSum, which has the same law, takes over: near full load nearly all are discarded.
+/// Sets drawn by UUniFast before RandFixedSum, which has the same law, takes over: near full load nearly all
+/// are discarded.
 const DRAWS_MAX: u64 = 1_000;
 
 /// A task that is released each period and needs so much CPU time each time, before the next.
@@ -52,8 +54,8 @@ pub enum Draw {
 }
 
 impl TaskSet {
-    /// Set number `stream` of `seed`: `n` tasks that together use `utilisation` CPUs (a little less: run times are whole us, rounded
-    /// down), none of them more than one.
+    /// Set number `stream` of `seed`: `n` tasks that together use `utilisation` CPUs (a little less: run
+    /// times are whole us, rounded down), none of them more than one.
     pub fn draw(draw: Draw, n: u32, utilisation: f64, seed: u64, stream: u64) -> TaskSet {
         let sum = utilisation.min(f64::from(n));
         let mut shares = None;
@@ -88,7 +90,8 @@ impl TaskSet {
     }
 }
 
-/// The period nearest, in ratio, to a log-uniform draw between the shortest and the longest; `unit` is uniform in (0, 1].
+/// The period nearest, in ratio, to a log-uniform draw between the shortest and the longest; `unit` is
+/// uniform in (0, 1].
 fn period(unit: f64) -> Span {
     let log = |ms: u64| (ms as f64).ln();
     let (low, high) = (log(PERIODS_MS[0]), log(PERIODS_MS[PERIODS_MS.len() - 1]));

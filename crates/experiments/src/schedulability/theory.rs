@@ -1,4 +1,5 @@
-//! What can be said of a set without running it: exact tests, sufficient bounds, and how late global EDF can be at most.
+//! What can be said of a set without running it: exact tests, sufficient bounds, and how late global EDF can
+//! be at most.
 //!
 //! ```text
 //! rate monotonic, 1 CPU, exact: R = C + sum over shorter periods j of ceil(R / T_j) C_j, iterated from R = C; all R <= T
@@ -54,13 +55,15 @@ pub fn gfb(set: &TaskSet, nr_cpus: u32) -> bool {
     set.utilisation() <= m - (m - 1.0) * largest(set)
 }
 
-/// Andersson, Baruah and Jonsson 2001: safe under global rate monotonic if U_max <= m / (3m - 2) and U <= m^2 / (3m - 2).
+/// Andersson, Baruah and Jonsson 2001: safe under global rate monotonic if U_max <= m / (3m - 2) and U <= m^2
+/// / (3m - 2).
 pub fn andersson(set: &TaskSet, nr_cpus: u32) -> bool {
     let m = f64::from(nr_cpus);
     largest(set) <= m / (3.0 * m - 2.0) && set.utilisation() <= m * m / (3.0 * m - 2.0)
 }
 
-/// Whether the tasks, one by one in their order, each find room on a CPU, the first that has any: then partitioned EDF is safe. Exact.
+/// Whether the tasks, one by one in their order, each find room on a CPU, the first that has any: then
+/// partitioned EDF is safe. Exact.
 pub fn first_fit(set: &TaskSet, nr_cpus: u32) -> bool {
     let horizon_ns = u128::from(set.horizon.as_ns());
     let mut used_ns = vec![0; nr_cpus as usize];
@@ -71,7 +74,8 @@ pub fn first_fit(set: &TaskSet, nr_cpus: u32) -> bool {
     })
 }
 
-/// The same for rate monotonic: a CPU has room if all tasks on it, the new one too, keep their periods by [`response_times`].
+/// The same for rate monotonic: a CPU has room if all tasks on it, the new one too, keep their periods by
+/// [`response_times`].
 pub fn first_fit_rm(set: &TaskSet, nr_cpus: u32) -> bool {
     let mut cpus = vec![TaskSet { tasks: Vec::new(), horizon: set.horizon }; nr_cpus as usize];
     set.tasks.iter().all(|&task| {
@@ -92,8 +96,8 @@ pub fn lopez(set: &TaskSet, nr_cpus: u32) -> bool {
 
 /// Devi and Anderson 2008: how late each task's jobs are at most under global EDF if U <= m.
 ///
-/// x + C_k, with x = (sum of the m' largest C - smallest C) / (m - sum of the m' - 1 largest U), m' = ceil(U) - 1; on one CPU no job is
-/// late at all.
+/// x + C_k, with x = (sum of the m' largest C - smallest C) / (m - sum of the m' - 1 largest U), m' = ceil(U)
+/// - 1; on one CPU no job is late at all.
 pub fn tardiness_bounds(set: &TaskSet, nr_cpus: u32) -> Vec<Span> {
     let others = (set.utilisation().ceil() as usize).saturating_sub(1);
     if others == 0 || nr_cpus == 1 {
@@ -110,8 +114,8 @@ pub fn tardiness_bounds(set: &TaskSet, nr_cpus: u32) -> Vec<Span> {
     set.tasks.iter().map(|task| Span::from_ns(x_ns + task.run.as_ns())).collect()
 }
 
-/// Whether Linux's admission control, up to `limit_pct` per cent of each CPU, lets all of them have these reservations: bandwidths are
-/// counted in 2^-20, rounded down.
+/// Whether Linux's admission control, up to `limit_pct` per cent of each CPU, lets all of them have these
+/// reservations: bandwidths are counted in 2^-20, rounded down.
 pub fn admitted(reservations: &[PeriodicTask], nr_cpus: u32, limit_pct: u64) -> bool {
     let bandwidth =
         |task: &PeriodicTask| (u128::from(task.run.as_ns()) << 20) / u128::from(task.period.as_ns());

@@ -1,8 +1,9 @@
 //! Every table and figure of the paper on VTRR, beside the published value.
 //!
-//! Nieh, Vaill, Zhong, "Virtual-Time Round-Robin: An O(1) Proportional Share Scheduler", USENIX ATC 2001. The digits of the published
-//! figures could not be checked against the printed paper: they are marked *unverified* wherever they stand. Where the paper's
-//! set-up is unknown (points of the domain, frame lengths, shares of the encoders and the virtual machines), ours is stated.
+//! Nieh, Vaill, Zhong, "Virtual-Time Round-Robin: An O(1) Proportional Share Scheduler", USENIX ATC 2001. The
+//! digits of the published figures could not be checked against the printed paper: they are marked
+//! *unverified* wherever they stand. Where the paper's set-up is unknown (points of the domain, frame
+//! lengths, shares of the encoders and the virtual machines), ours is stated.
 //!
 //! | paper | here |
 //! |---|---|
@@ -101,7 +102,8 @@ impl Reproduction {
         &self.pages
     }
 
-    /// Writes all tables (CSV, JSON), drawings (SVG) and a page (HTML) into a folder; returns the paths, the page first.
+    /// Writes all tables (CSV, JSON), drawings (SVG) and a page (HTML) into a folder; returns the paths, the
+    /// page first.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, OutputError> {
         self.pages.write(folder)
     }

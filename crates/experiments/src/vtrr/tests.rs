@@ -8,7 +8,8 @@ fn client(share: u64) -> Client {
     Client::new("", Setting::Share(share))
 }
 
-/// The simulation quantum by quantum serves in the same order as the policy in the full machine, over random sets of shares.
+/// The simulation quantum by quantum serves in the same order as the policy in the full machine, over random
+/// sets of shares.
 #[test]
 fn simulation_and_machine_agree() {
     let mut random = Random::new(9);
@@ -69,8 +70,8 @@ fn coarse_shares_are_right() {
     assert!(table.rows.len() == 25);
 }
 
-/// The staircase: under WRR the encoder with the largest share waits for a whole round of the others (10 quanta of 10 ms); VTRR and WFQ
-/// give it service within a few quanta. Shares 1 to 5 as published.
+/// The staircase: under WRR the encoder with the largest share waits for a whole round of the others (10
+/// quanta of 10 ms); VTRR and WFQ give it service within a few quanta. Shares 1 to 5 as published.
 #[test]
 fn frames_come_evenly_under_vtrr() {
     let table = workloads::frames_table(&workloads::micro(&[]).unwrap());

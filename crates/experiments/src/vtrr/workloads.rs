@@ -1,7 +1,8 @@
 //! The paper's measured workloads: five micro benchmarks, five MPEG audio encoders, virtual machines.
 //!
-//! All want the CPU throughout, as the paper's do, so one run of five clients with shares 1 to 5 gives the pictures of who ran when, the
-//! parts at coarse grain and the encoders' frames: an encoder is a client that finishes a frame every 8.7 ms of CPU time.
+//! All want the CPU throughout, as the paper's do, so one run of five clients with shares 1 to 5 gives the
+//! pictures of who ran when, the parts at coarse grain and the encoders' frames: an encoder is a client that
+//! finishes a frame every 8.7 ms of CPU time.
 
 use crate::arm::{ArmError, Client, Setting, Stretch, received_and_wait, who_ran};
 use crate::fairness::Expressed;
@@ -53,9 +54,10 @@ fn native(sched: &str) -> Subject {
     Subject::native(sched).expect("the paper's schedulers are registered")
 }
 
-/// Five clients with shares 1 to 5. Old Linux is given nice values whose time slices are as 1 to 5. 2.2 refills 20 - nice ticks of 10
-/// ms and gives one more: nice 19, 17, 15, 13, 11 refill 10, 30, 50, 70, 90 ms (the slices that the paper names, unverified) and run
-/// 20, 40, 60, 80, 100 ms. 2.4 refills (20 - nice)/4 + 1 ticks and runs that.
+/// Five clients with shares 1 to 5. Old Linux is given nice values whose time slices are as 1 to 5. 2.2
+/// refills 20 - nice ticks of 10 ms and gives one more: nice 19, 17, 15, 13, 11 refill 10, 30, 50, 70, 90 ms
+/// (the slices that the paper names, unverified) and run 20, 40, 60, 80, 100 ms. 2.4 refills (20 - nice)/4 +
+/// 1 ticks and runs that.
 pub(super) fn micro(linux: &[Subject]) -> Result<Vec<Run>, ArmError> {
     let shares = || (1..=5).collect::<Vec<u64>>();
     let by_slices = |sched: &str, nices: [i32; 5]| {

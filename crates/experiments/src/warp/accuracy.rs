@@ -1,7 +1,8 @@
-//! Does the simulation give what the real system gives (figures 7 and 10), and what the scheduler's design says (figures 8 and 9)?
+//! Does the simulation give what the real system gives (figures 7 and 10), and what the scheduler's design
+//! says (figures 8 and 9)?
 //!
-//! Real Linux is a guest whose runs were kept, at the same length. The schedulers of the paper exist as native models only: their real
-//! runs are in the paper, drawn without digits.
+//! Real Linux is a guest whose runs were kept, at the same length. The schedulers of the paper exist as
+//! native models only: their real runs are in the paper, drawn without digits.
 
 use super::benchmarks::{self, Benchmark, LEVELS, Levels};
 use super::published::{DESIGN, NICES};

@@ -1,7 +1,8 @@
 //! Fairbench and responsebench: what did each of the five levels get, and how long did it wait at worst?
 //!
-//! Twenty-five tasks in five levels of five. Of fairbench the CPU time counts, of responsebench the longest wait: the sum of the waits
-//! of one burst of 5 ms, from wakeup to block (section V.D: "the time spent on waiting on the runqueue for each of the 5 ms run").
+//! Twenty-five tasks in five levels of five. Of fairbench the CPU time counts, of responsebench the longest
+//! wait: the sum of the waits of one burst of 5 ms, from wakeup to block (section V.D: "the time spent on
+//! waiting on the runqueue for each of the 5 ms run").
 
 use schedlab_lab::{Ended, Standard, Subject};
 use schedlab_log::{Log, LogProblem, Observer, Run, Slots, Wait, replay};
@@ -58,7 +59,8 @@ impl Benchmark {
         spec.build().expect("the defaults can be built")
     }
 
-    /// The workload for a kernel of the paper's time, whose `usleep` is up to 2 ms late; the same for [`Benchmark::Fairbench`].
+    /// The workload for a kernel of the paper's time, whose `usleep` is up to 2 ms late; the same for
+    /// [`Benchmark::Fairbench`].
     pub fn workload_with_usleep(self, duration: Span, seed: u64) -> Workload {
         match self {
             Benchmark::Fairbench => self.workload(duration),

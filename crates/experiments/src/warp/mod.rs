@@ -12,8 +12,8 @@
 //! | figure 10: responsiveness, WARP against real | `figure10`, `warp-response` |
 //! | what the text says of figures 7 to 10 | `warp-text` |
 //!
-//! The paper's three schedulers are native models here; their real runs are in the paper only. Real Linux of today, unmodified, stands
-//! beside them, against the same kernel in a guest.
+//! The paper's three schedulers are native models here; their real runs are in the paper only. Real Linux of
+//! today, unmodified, stands beside them, against the same kernel in a guest.
 
 mod accuracy;
 pub mod benchmarks;
@@ -210,7 +210,8 @@ fn overhead(measured: &[Overhead]) -> Table {
 mod tests {
     use super::*;
 
-    /// Two ways of one event are two rows beside one published figure; what was not measured stays a row without a figure.
+    /// Two ways of one event are two rows beside one published figure; what was not measured stays a row
+    /// without a figure.
     #[test]
     fn overhead_stands_beside_the_published_figures() {
         let row = |way: &str, us| Overhead {

@@ -1,7 +1,7 @@
 //! What the paper prints.
 //!
-//! Haoqiang Zheng, Jason Nieh: WARP: Enabling Fast CPU Scheduler Development and Evaluation. Section V. Figures 7 to 10 carry no digits:
-//! of them, what the text says of them.
+//! Haoqiang Zheng, Jason Nieh: WARP: Enabling Fast CPU Scheduler Development and Evaluation. Section V.
+//! Figures 7 to 10 carry no digits: of them, what the text says of them.
 
 /// A row of figure 6.
 pub(super) struct Speed {

@@ -5,8 +5,8 @@
 //!   speed-up 11 s / 7 ms = 1,570    optimal 11 s / 6 ms = 1,830    replay / optimal = 1.17
 //! ```
 //!
-//! The *optimal* time is, as in the paper, what the scheduler's functions take: here those of the kernel object in the replay (sampled),
-//! where the paper measured them on the system that was recorded.
+//! The *optimal* time is, as in the paper, what the scheduler's functions take: here those of the kernel
+//! object in the replay (sampled), where the paper measured them on the system that was recorded.
 
 use super::WarpError;
 use super::published::{SPEED, Speed};

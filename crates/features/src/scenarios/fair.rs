@@ -56,8 +56,8 @@ fn idle(bench: &Bench) -> Result<Finding, Trouble> {
     weights_60s(bench, &workload, &[1024.0, 3.0], 0.05)
 }
 
-/// Wakeups of the sleeper (task 1), and after how many of them it runs at the same instant: 1 ms of CPU time, 15.3 ms of sleep, 250
-/// times (15.3 ms, so that a wakeup seldom falls on a tick).
+/// Wakeups of the sleeper (task 1), and after how many of them it runs at the same instant: 1 ms of CPU time,
+/// 15.3 ms of sleep, 250 times (15.3 ms, so that a wakeup seldom falls on a tick).
 fn immediate(bench: &Bench, sleeper_words: &str, hog_words: &str) -> Result<(usize, usize), Trouble> {
     let workload = hogs(1, 1, hog_words) + &sleeper(2, "1ms", "15300us", 250, sleeper_words);
     Ok(bench.go(Case::new("1", 10, &workload))?.schedule.at_once(1))

@@ -70,8 +70,9 @@ fn nested(bench: &Bench) -> Result<Finding, Trouble> {
         + &hogs(2, 1, "cgroup=/a/y")
         + &hogs(3, 1, "cgroup=/b");
     let shares = bench.go(Case::new("1", 60, &workload))?.shares(0..3);
-    // at the cut each level is off by a turn at most: CFS sched_latency (6 ms), START_DEBIT's slice (6 ms) and a tick; EEVDF's lag is
-    // limited to a tick, and a turn ends a tick late: 2 x 16 ms of 60 s are 0.053 %
+    // at the cut each level is off by a turn at most: CFS sched_latency (6 ms), START_DEBIT's slice (6 ms)
+    // and a tick; EEVDF's lag is limited to a tick, and a turn ends a tick late: 2 x 16 ms of 60 s are 0.053
+    // %
     Ok(Finding::numbers(&shares, &[25.0, 50.0, 25.0], 0.053, " %"))
 }
 
@@ -122,7 +123,8 @@ fn many_wide(bench: &Bench) -> Result<Finding, Trouble> {
 fn max(bench: &Bench) -> Result<Finding, Trouble> {
     let workload = String::from("CGROUP /a max=20ms/100ms\n") + &hogs(1, 2, "cgroup=/a") + &hogs(3, 2, "");
     let seen = bench.go(Case::new("2", 60, &workload))?;
-    // each CPU may hold a slice of 5 ms (sched_cfs_bandwidth_slice_us) and overrun by a tick, which the next period pays for
+    // each CPU may hold a slice of 5 ms (sched_cfs_bandwidth_slice_us) and overrun by a tick, which the next
+    // period pays for
     Ok(Finding::number(seen.cpu_s(0) + seen.cpu_s(1), 12.0, 0.1, " s"))
 }
 

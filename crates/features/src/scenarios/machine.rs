@@ -181,9 +181,10 @@ fn laptop(bench: &Bench) -> Result<Finding, Trouble> {
 }
 
 fn server(bench: &Bench) -> Result<Finding, Trouble> {
-    // From 5.18 on a fork spreads over sockets at once (adjust_numa_imbalance() asks for idle cores). Before, it may fill one socket
-    // first; then a running task is moved to the other one after cache_nice_tries + 3 = 5 passes of at most 2 x 64 ms
-    // (sd_init(): max_interval), one at a time (SD_SERIALIZE), and 16 at most have to go: 10.24 s
+    // From 5.18 on a fork spreads over sockets at once (adjust_numa_imbalance() asks for idle cores). Before,
+    // it may fill one socket first; then a running task is moved to the other one after cache_nice_tries + 3
+    // = 5 passes of at most 2 x 64 ms (sd_init(): max_interval), one at a time (SD_SERIALIZE), and 16 at most
+    // have to go: 10.24 s
     let seconds = if bench.version < (5, 18) { 11 } else { 1 };
     let seen = bench.go(Case::new("server", seconds, &hogs(1, 32, "")))?;
     let at = seconds * S - 1;
@@ -193,7 +194,8 @@ fn server(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::words(format!("{sockets:?}, {alone} cores"), "[16, 16], 32 cores"))
 }
 
-/// 2 sockets of 2 cores of 2 threads; CPU n and n + 4 are a core, as firmware numbers them; sockets 0,1,4,5 and 2,3,6,7.
+/// 2 sockets of 2 cores of 2 threads; CPU n and n + 4 are a core, as firmware numbers them; sockets 0,1,4,5
+/// and 2,3,6,7.
 fn snapshot(bench: &Bench) -> Result<Finding, Trouble> {
     let folder = tempfile::tempdir().map_err(Trouble::failed)?;
     let system = folder.path().join("devices/system");

@@ -1,4 +1,5 @@
-//! The scenarios, by section. Each says where its expected result is from; tolerances are the granularity of the scenario.
+//! The scenarios, by section. Each says where its expected result is from; tolerances are the granularity of
+//! the scenario.
 
 mod fair;
 mod groups;

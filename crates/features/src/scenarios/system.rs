@@ -160,14 +160,15 @@ fn sysctl(bench: &Bench) -> Result<Finding, Trouble> {
 }
 
 fn slice(bench: &Bench) -> Result<Finding, Trouble> {
-    // HZ=250: a slice is 5 ticks. EEVDF, update_deadline(): the tick at which vruntime reaches the deadline ends the turn, 20 ms.
-    // CFS, check_preempt_tick(): the tick at which it has run for *more* than sched_slice() does, 24 ms
+    // HZ=250: a slice is 5 ticks. EEVDF, update_deadline(): the tick at which vruntime reaches the deadline
+    // ends the turn, 20 ms. CFS, check_preempt_tick(): the tick at which it has run for *more* than
+    // sched_slice() does, 24 ms
     let eevdf = bench.version >= (6, 6);
     let (name, turn_ms) = if eevdf { ("base_slice_ns", 20) } else { ("min_granularity_ns", 24) };
     let params = [(name, "20000000"), ("features", "NO_HRTICK")];
     let seen = bench.go(Case::new("1", 13, &hogs(1, 2, "")).params(&params))?;
-    // the kernel's own threads wake a few times a second and cut the turns around them: the median is exact all the same.
-    // From 1 s on: a new task's first slice is halved
+    // the kernel's own threads wake a few times a second and cut the turns around them: the median is exact
+    // all the same. From 1 s on: a new task's first slice is halved
     let mut turns: Vec<u64> = Vec::new();
     let mut last = None;
     for stay in seen.schedule.within(S, 13 * S) {

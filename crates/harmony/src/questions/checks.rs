@@ -458,7 +458,7 @@ fn amount(view: &View<'_>, detected: &[Detected]) -> (Answer, Answer) {
             } else {
                 answer
             };
-            done(answer, the_cap(*word, *cap, most, total))
+            done(answer, the_cap(word, *cap, most, total))
         }
         Some(_) => {
             let why = format!("several rules agree: {}", words.join(", "));

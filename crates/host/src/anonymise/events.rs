@@ -1,7 +1,8 @@
 //! What becomes of one event: kept, renamed, or left out?
 //!
-//! With [`Others::Drop`], strangers' time is shown as idle: a switch to a stranger becomes one to swapper, a switch
-//! between strangers goes, and so does everything that happens to a stranger. Every CPU's chain of switches stays whole:
+//! With [`Others::Drop`], strangers' time is shown as idle: a switch to a stranger becomes one to swapper, a
+//! switch between strangers goes, and so does everything that happens to a stranger. Every CPU's chain of
+//! switches stays whole:
 //!
 //! ```text
 //! recorded   gzip -> cargo    cargo -> rustc    rustc -> gzip      (on one CPU)

@@ -1,7 +1,7 @@
 //! How is a ring-buffer page taken apart and put together again with fewer or other events in it?
 //!
-//! A page is a head of 16 bytes (timestamp, bytes in use and loss flags) and events, each with a word of 5 bits type and
-//! 27 bits of time since the one before:
+//! A page is a head of 16 bytes (timestamp, bytes in use and loss flags) and events, each with a word of 5
+//! bits type and 27 bits of time since the one before:
 //!
 //! ```text
 //! | type | what follows | bytes |

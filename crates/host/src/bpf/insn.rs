@@ -1,10 +1,12 @@
-//! How is a small program for the kernel's virtual machine put together? Its instructions, eight bytes each, with labels for jumps.
+//! How is a small program for the kernel's virtual machine put together? Its instructions, eight bytes each,
+//! with labels for jumps.
 //!
 //! ```text
 //! mov r0, 0 ; exit          b7 00 00 00 00 00 00 00   95 00 00 00 00 00 00 00
 //! ```
 //!
-//! Only the instructions that the recorder's programs need. include/uapi/linux/bpf.h and Documentation/bpf/standardization/.
+//! Only the instructions that the recorder's programs need. include/uapi/linux/bpf.h and
+//! Documentation/bpf/standardization/.
 
 /// A register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,7 +202,8 @@ mod tests {
 
     #[test]
     fn instructions_are_as_the_assembler_of_llvm_writes_them() {
-        // llvm-mc -triple bpfel: r1 = *(u32 *)(r6 + 8); if r1 != 5 goto +2; *(u64 *)(r10 - 8) = r1; r1 += r2; call 14; exit
+        // llvm-mc -triple bpfel: r1 = *(u32 *)(r6 + 8); if r1 != 5 goto +2; *(u64 *)(r10 - 8) = r1; r1 += r2;
+        // call 14; exit
         let mut asm = Asm::default();
         let end = asm.label();
         asm.load(Size::Word, R1, R6, 8);

@@ -1,17 +1,19 @@
-//! How are events recorded without ftrace? By small programs of ours in the kernel, one per event, which write into a ring per CPU.
+//! How are events recorded without ftrace? By small programs of ours in the kernel, one per event, which
+//! write into a ring per CPU.
 //!
 //! ```text
 //! tracepoint ── program ──> ring of the CPU ── reader thread ──> pages as ftrace has them ──> unnamed file of the CPU
 //!               (programs.rs, loaded by sys.rs)  (this file)        (anonymise/pages.rs)
 //! ```
 //!
-//! Why: the same records cost less than half (docs/decisions/0010). A program writes only what the record holds; ftrace also notes names of
-//! tasks for all tracers of the host, and as soon as it records one system call every other one takes the kernel's slow path.
-//! It needs a kernel with BPF, with a description of its types (/sys/kernel/btf/vmlinux), from 5.8 on, on x86-64; where that is
-//! missing the recorder falls back to ftrace and says why.
+//! Why: the same records cost less than half (docs/decisions/0010). A program writes only what the record
+//! holds; ftrace also notes names of tasks for all tracers of the host, and as soon as it records one system
+//! call every other one takes the kernel's slow path. It needs a kernel with BPF, with a description of its
+//! types (/sys/kernel/btf/vmlinux), from 5.8 on, on x86-64; where that is missing the recorder falls back to
+//! ftrace and says why.
 //!
-//! Events are lost where a ring is full. Each sample carries how many had been lost on its CPU until then, so that the place of a
-//! loss is known: it is put where ftrace puts it, in the head of the next page.
+//! Events are lost where a ring is full. Each sample carries how many had been lost on its CPU until then, so
+//! that the place of a loss is known: it is put where ftrace puts it, in the head of the next page.
 
 mod insn;
 mod programs;
@@ -84,8 +86,8 @@ pub(crate) struct CpuEvents {
 }
 
 impl BpfRecorder {
-    /// Makes rings of `buffer_kb` each, loads and attaches the programs and starts the readers; nothing is recorded until
-    /// [`BpfRecorder::record`].
+    /// Makes rings of `buffer_kb` each, loads and attaches the programs and starts the readers; nothing is
+    /// recorded until [`BpfRecorder::record`].
     ///
     /// # Errors
     /// Why programs cannot be used here: the kernel's answer, or what it lacks.
@@ -184,8 +186,8 @@ impl BpfRecorder {
         Ok(())
     }
 
-    /// The place of the count of interrupts was reckoned, not told: does it tell a timer's wakeup from a task's? Records both of this thread,
-    /// and throws the events away.
+    /// The place of the count of interrupts was reckoned, not told: does it tell a timer's wakeup from a
+    /// task's? Records both of this thread, and throws the events away.
     fn check_interrupts(&self, readers: &mut [Reader], waking: &EventFormat) -> Result<(), String> {
         let place = |name: &str| waking.field(name).map(|field| field.offset as usize);
         let (Some(flags), Some(pid)) = (place("common_flags"), place("pid")) else {
@@ -399,8 +401,8 @@ impl Reader {
                 builder.lost(Missed { count: Some(u64::from(lost.wrapping_sub(lost_before))) });
                 lost_before = lost;
             }
-            // An interrupt between a program's taking its place and its looking at the clock is a hair older than what it
-            // interrupts.
+            // An interrupt between a program's taking its place and its looking at the clock is a hair older
+            // than what it interrupts.
             last_ns = last_ns.max(time_ns);
             copy.clear();
             copy.extend_from_slice(record);

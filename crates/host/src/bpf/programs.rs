@@ -1,5 +1,5 @@
-//! What does each event's program write? The very bytes that ftrace would: its format text says where each field stands, the kernel's
-//! description of its types says where the field's value is.
+//! What does each event's program write? The very bytes that ftrace would: its format text says where each
+//! field stands, the kernel's description of its types says where the field's value is.
 //!
 //! ```text
 //! sched_waking   fields of events/sched/sched_waking/format      from the tracepoint's argument, a task_struct
@@ -8,8 +8,9 @@
 //! sample         time u64 | lost so far u32 | length u32 | the record as ftrace writes it
 //! ```
 //!
-//! So everything that reads a trace reads these records too. Not taken: names of files executed and of interrupts (they are
-//! empty; the readers do not need them), and what is not worth a program: a field without a source is zero.
+//! So everything that reads a trace reads these records too. Not taken: names of files executed and of
+//! interrupts (they are empty; the readers do not need them), and what is not worth a program: a field
+//! without a source is zero.
 
 use schedlab_trace::{EventFormat, Field, FieldKind};
 
@@ -23,8 +24,8 @@ pub(super) const SAMPLE_HEAD: usize = 16;
 const COMM: u32 = 16;
 /// Bytes kept of a control group's path.
 const PATH: u32 = 256;
-/// The state that programs share with the recorder: a switch; then by CPU how many events were lost, and where the kernel counts
-/// the interrupts that it is in.
+/// The state that programs share with the recorder: a switch; then by CPU how many events were lost, and
+/// where the kernel counts the interrupts that it is in.
 pub(super) const STATE_CPUS: usize = 1024;
 /// Bytes of it.
 pub(super) const STATE_BYTES: usize = STATE_HEAD + STATE_PER_CPU * STATE_CPUS;
@@ -110,7 +111,8 @@ pub(super) struct Generator<'a> {
 pub(super) enum InterruptCount {
     /// A variable that programs may name, and the place in it.
     Variable(TypeId, u32),
-    /// A kernel that does not tell programs where its variables are: so far from the CPU's run queue, which the current task knows.
+    /// A kernel that does not tell programs where its variables are: so far from the CPU's run queue, which
+    /// the current task knows.
     FromRunqueue(i32),
 }
 
@@ -166,8 +168,8 @@ const fn call(
     Call { name, function, arguments }
 }
 
-/// The calls. (`sched_yield` is told by the switch that it causes: the registers of a task that leaves its CPU still runnable say
-/// in which call it is.)
+/// The calls. (`sched_yield` is told by the switch that it causes: the registers of a task that leaves its
+/// CPU still runnable say in which call it is.)
 const CALLS: &[Call] = &[
     call("setpriority", "__x64_sys_setpriority", &[("which", "di"), ("who", "si"), ("niceval", "dx")]),
     call(
@@ -502,7 +504,8 @@ impl Generator<'_> {
         Ok(())
     }
 
-    /// r1 = preempt_count. Its address is found once for each CPU: the current task knows its queue, the queue its CPU's.
+    /// r1 = preempt_count. Its address is found once for each CPU: the current task knows its queue, the
+    /// queue its CPU's.
     fn count_by_queue(&self, asm: &mut Asm, distance: i32) -> Result<(), Unsupported> {
         let known = asm.label();
         asm.load(Size::Long, R3, R7, COUNT_AT as u32);
@@ -667,7 +670,8 @@ impl Generator<'_> {
 /// Where a task says on which CPU it is.
 const CPU_OF_TASK: &str = "thread_info.cpu";
 
-/// What ftrace shows for the state that a task left a CPU in (`__trace_sched_switch_state`, include/trace/events/sched.h).
+/// What ftrace shows for the state that a task left a CPU in (`__trace_sched_switch_state`,
+/// include/trace/events/sched.h).
 pub(super) fn reported_state(raw: u64) -> u64 {
     /// What TASK_REPORT covers: S, D, T, t, X, Z, P.
     const REPORT: u32 = 0x7f;
@@ -699,7 +703,8 @@ mod tests {
 
     #[test]
     fn states_are_those_that_ftrace_shows() {
-        // running, S, D, idle (D | NOLOAD), preempted although S, dying as X (EXIT_DEAD | EXIT_ZOMBIE -> Z, as fls gives)
+        // running, S, D, idle (D | NOLOAD), preempted although S, dying as X (EXIT_DEAD | EXIT_ZOMBIE -> Z,
+        // as fls gives)
         for (raw, shown) in [
             (0, 0),
             (1, 1),

@@ -84,7 +84,8 @@ struct RawTracepointOpen {
 }
 
 fn bpf<T>(command: libc::c_int, attr: &T) -> io::Result<RawFd> {
-    // SAFETY: the attribute is a local of the size passed, laid out as the kernel's for this command; what it points to lives as long.
+    // SAFETY: the attribute is a local of the size passed, laid out as the kernel's for this command; what it
+    // points to lives as long.
     let rc = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attr), size_of::<T>()) };
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(rc as RawFd) }
 }
@@ -233,7 +234,8 @@ impl Mapping {
     /// Bytes that the kernel does not change meanwhile.
     pub(super) fn bytes(&self, offset: usize, count: usize) -> &[u8] {
         assert!(offset + count <= self.bytes, "bytes within the mapping");
-        // SAFETY: inside the mapping, as just checked; the caller asks for a sample that is complete and not handed back.
+        // SAFETY: inside the mapping, as just checked; the caller asks for a sample that is complete and not
+        // handed back.
         unsafe { std::slice::from_raw_parts(self.at.add(offset), count) }
     }
 }

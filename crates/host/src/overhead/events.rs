@@ -1,5 +1,6 @@
-//! What does one event of each type cost the task that causes it? An operation that causes little else, some ten thousand times, its events
-//! off and on in turn: recorded by ftrace, and by programs where the kernel takes them.
+//! What does one event of each type cost the task that causes it? An operation that causes little else, some
+//! ten thousand times, its events off and on in turn: recorded by ftrace, and by programs where the kernel
+//! takes them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,8 +12,8 @@ use crate::error::HostError;
 use crate::record::stat;
 use crate::tracefs::{Instance, Tracefs};
 
-/// CPU time of one slice that is aimed at: some 20 times the host's scheduling slices would let others disturb it more, less would leave the
-/// cost of switching the events visible.
+/// CPU time of one slice that is aimed at: some 20 times the host's scheduling slices would let others
+/// disturb it more, less would leave the cost of switching the events visible.
 const SLICE: Duration = Duration::from_millis(15);
 
 /// An operation, and the events that belong to it.
@@ -28,7 +29,8 @@ pub enum Operation {
     Prio,
     /// WARP's EXIT: a thread ends.
     Exit,
-    /// Any other system call, while system calls of some kind are recorded: the kernel then takes its slow path for all of them.
+    /// Any other system call, while system calls of some kind are recorded: the kernel then takes its slow
+    /// path for all of them.
     OtherCall,
 }
 

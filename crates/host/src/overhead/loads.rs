@@ -1,4 +1,5 @@
-//! Three workloads whose recording is measured: one that does nothing but wake and block, one that computes, one that waits for people.
+//! Three workloads whose recording is measured: one that does nothing but wake and block, one that computes,
+//! one that waits for people.
 //!
 //! | load | like WARP's | what |
 //! |---|---|---|

@@ -8,8 +8,8 @@
 //!
 //! Each by ftrace, and by programs where the kernel takes them.
 //!
-//! Every figure is a median with the middle half of its samples beside it: on a busy host the spread says how much it is worth.
-//! CPU time, not elapsed time, is measured wherever that is possible.
+//! Every figure is a median with the middle half of its samples beside it: on a busy host the spread says how
+//! much it is worth. CPU time, not elapsed time, is measured wherever that is possible.
 
 mod events;
 pub mod loads;
@@ -71,7 +71,8 @@ impl Spread {
     }
 }
 
-/// Measures; `progress` is told what is being measured. Takes about 1 s per type of event, and 20 s per run of the workloads.
+/// Measures; `progress` is told what is being measured. Takes about 1 s per type of event, and 20 s per run
+/// of the workloads.
 ///
 /// # Errors
 /// [`HostError`]; ask [`HostError::is_unavailable`] whether this host cannot record at all.

@@ -12,8 +12,8 @@ use schedlab_host::tracefs::Tracefs;
 
 /// The tracing interface, or `None` after saying aloud why the test is skipped.
 pub fn tracefs_or_skip(test: &str) -> Option<Tracefs> {
-    // Even root may be refused to make an instance (a locked-down kernel, a container). Tried once: other tests of this process count
-    // its instances.
+    // Even root may be refused to make an instance (a locked-down kernel, a container). Tried once: other
+    // tests of this process count its instances.
     static REFUSED: OnceLock<Option<String>> = OnceLock::new();
     let tried = || Tracefs::open().and_then(|tracefs| tracefs.make_instance().map(drop));
     match REFUSED.get_or_init(|| tried().err().map(|error| error.to_string())) {

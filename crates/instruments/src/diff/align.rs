@@ -1,15 +1,17 @@
-//! Which decisions of two logs belong together? Per CPU, in order, with a tolerance in time; the logs are read side by side.
+//! Which decisions of two logs belong together? Per CPU, in order, with a tolerance in time; the logs are
+//! read side by side.
 //!
-//! A *decision* is a CPU's turning to another task (or to idle, or to a task that comes back from blocking). On each CPU the next
-//! decisions of both logs agree if they choose the same task at most `within` apart. If not, up to `within` of stays that only one log
-//! has may be skipped:
+//! A *decision* is a CPU's turning to another task (or to idle, or to a task that comes back from blocking).
+//! On each CPU the next decisions of both logs agree if they choose the same task at most `within` apart. If
+//! not, up to `within` of stays that only one log has may be skipped:
 //!
 //! ```text
 //!   a   t1......t2......t1......         the same, as far as a tolerance of two dots can tell:
 //!   b   t1.......t3t2......t1.....       t3's stay is skipped, the others are late by one or two
 //! ```
 //!
-//! What cannot be explained so is a difference. From there on the CPU counts as diverged, until a decision agrees again.
+//! What cannot be explained so is a difference. From there on the CPU counts as diverged, until a decision
+//! agrees again.
 
 use super::map::TaskMap;
 use crate::{LogProblem, Problem};
@@ -353,8 +355,8 @@ impl<'a> Aligner<'a> {
         self.cpus[cpu].lanes[which].pending.pop_front();
     }
 
-    /// The fewest decisions to skip on each side so that the next ones agree, or the CPU is back at the task that both agreed on; stays
-    /// that are skipped last at most `within` together.
+    /// The fewest decisions to skip on each side so that the next ones agree, or the CPU is back at the task
+    /// that both agreed on; stays that are skipped last at most `within` together.
     fn explain(&self, cpu: usize) -> Option<[usize; 2]> {
         let state = &self.cpus[cpu];
         let lists = [0, 1].map(|which| {

@@ -1,7 +1,8 @@
-//! Which is the first decision in which two schedule logs differ, what was the state on both sides, and how much differs later?
+//! Which is the first decision in which two schedule logs differ, what was the state on both sides, and how
+//! much differs later?
 //!
-//! Two logs of the same workload: from two schedulers, two versions, or from real Linux in a guest and from its simulation. On each CPU
-//! the sequences of decisions (who runs next) are laid side by side:
+//! Two logs of the same workload: from two schedulers, two versions, or from real Linux in a guest and from
+//! its simulation. On each CPU the sequences of decisions (who runs next) are laid side by side:
 //!
 //! ```text
 //!                0    4    8    12   16   20   ms
@@ -9,9 +10,10 @@
 //!   b  cpu0      t1...t2...t1...t2...t3...       first difference at 12 ms on cpu0: a picks t3, b picks t2
 //! ```
 //!
-//! With a tolerance (`within`), decisions may lie so far apart and still agree, and stays that one log alone has may add up to as much:
-//! kernel code takes time in a real kernel and none in the simulation. With a tolerance of 0 all stays that have a length must agree to
-//! the nanosecond. Kernel threads are left out unless asked for: the task that they interrupt counts as running on.
+//! With a tolerance (`within`), decisions may lie so far apart and still agree, and stays that one log alone
+//! has may add up to as much: kernel code takes time in a real kernel and none in the simulation. With a
+//! tolerance of 0 all stays that have a length must agree to the nanosecond. Kernel threads are left out
+//! unless asked for: the task that they interrupt counts as running on.
 //!
 //! Memory is bounded by tasks and CPUs; each log is read once, and once more up to the difference.
 

@@ -8,8 +8,9 @@ use schedlab_log::{KernelThread, LogHeader, LogTask, MemLog, PrevState, Record};
 
 const UNIT_NS: u64 = 1_000_000;
 
-/// A log from a drawing: per CPU one character per ms. A letter is a task (all are runnable from 0 on), `.` is idle, a digit is a
-/// kernel thread; a stay drawn in lower-case letters ends by blocking, and the task wakes when it is next drawn.
+/// A log from a drawing: per CPU one character per ms. A letter is a task (all are runnable from 0 on), `.`
+/// is idle, a digit is a kernel thread; a stay drawn in lower-case letters ends by blocking, and the task
+/// wakes when it is next drawn.
 fn drawn(lines: &[&str]) -> MemLog {
     let nr_tasks = 8;
     let ms = lines.iter().map(|line| line.len()).max().unwrap_or(0);

@@ -1,4 +1,5 @@
-//! What does theory say a job's response time can be at most? For sets of periodic tasks on one CPU, beside the longest measured.
+//! What does theory say a job's response time can be at most? For sets of periodic tasks on one CPU, beside
+//! the longest measured.
 //!
 //! ```text
 //! fixed priorities (FIFO, RR), exact for deadlines up to the period (Joseph, Pandya 1986):
@@ -7,8 +8,8 @@
 //! earliest deadline first (SCHED_DEADLINE): no job is late if the sum of C / min(D, T) is at most 1 (Liu, Layland 1973)
 //! ```
 //!
-//! Theory knows no overhead, no throttling and no blocking, and takes every release for exact. A measured response beyond its bound says
-//! that one of these is not so.
+//! Theory knows no overhead, no throttling and no blocking, and takes every release for exact. A measured
+//! response beyond its bound says that one of these is not so.
 
 use super::plan::{Ends, JobPlan};
 use schedlab_units::{ClassKind, Policy, SchedParams};
@@ -31,8 +32,8 @@ struct Periodic {
     params: SchedParams,
 }
 
-/// Bounds of the tasks' response times on one CPU; row i is `TaskId(i)`. `None`: theory has none, because a task of the same class or
-/// above is not periodic, or the set is too much for the CPU.
+/// Bounds of the tasks' response times on one CPU; row i is `TaskId(i)`. `None`: theory has none, because a
+/// task of the same class or above is not periodic, or the set is too much for the CPU.
 ///
 /// `params[i]` are the parameters of `TaskId(i)` at its start.
 pub fn bounds(workload: &Workload, plans: &[Option<JobPlan>], params: &[SchedParams]) -> Vec<Option<Bound>> {

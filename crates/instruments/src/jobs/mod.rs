@@ -1,7 +1,8 @@
 //! Did each job end in time, and if not, how late was it?
 //!
-//! A *job* is one activation of a task: it is *released* when its work is due to begin, and *ends* when the task blocks for the next
-//! release or exits. Its *response time* is end - release. Its *tardiness* is what the response time has beyond the relative deadline.
+//! A *job* is one activation of a task: it is *released* when its work is due to begin, and *ends* when the
+//! task blocks for the next release or exits. Its *response time* is end - release. Its *tardiness* is what
+//! the response time has beyond the relative deadline.
 //!
 //! ```text
 //!   ms     0    5    10   15   20   25   30      a camera: 6 ms of work each 10 ms, beside a hog that has every other 5 ms
@@ -20,9 +21,10 @@
 //! | `grid-restart` | the instant, or the block that came after it | the same |
 //! | any, of a task that is SCHED_DEADLINE from its start | the wakeup, also one that came before the task slept | its `deadline` parameter |
 //!
-//! A SCHED_DEADLINE task with timers for instants is released by these and has the deadline of its parameters. Blocks between two releases
-//! belong to the job. A task whose kind of wakeups says nothing about jobs has no row. Instants count from when the task was first
-//! runnable, so that a start which a perturbation delays moves all of its releases.
+//! A SCHED_DEADLINE task with timers for instants is released by these and has the deadline of its
+//! parameters. Blocks between two releases belong to the job. A task whose kind of wakeups says nothing about
+//! jobs has no row. Instants count from when the task was first runnable, so that a start which a
+//! perturbation delays moves all of its releases.
 
 mod bounds;
 mod plan;
@@ -91,7 +93,8 @@ pub struct TaskJobs {
 pub const JOBS_KEPT: usize = 50_000;
 
 impl TaskJobs {
-    /// Share of missed deadlines with its 95 % interval by Wilson's score: low, estimate, high. `None` without deadlines.
+    /// Share of missed deadlines with its 95 % interval by Wilson's score: low, estimate, high. `None`
+    /// without deadlines.
     ///
     /// It treats jobs as independent. Misses come in bursts, so that the true interval is wider.
     ///

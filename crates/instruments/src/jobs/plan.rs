@@ -1,4 +1,5 @@
-//! Which of a task's blocks end a job, and when is the next one released? From the workload alone, before anything has run.
+//! Which of a task's blocks end a job, and when is the next one released? From the workload alone, before
+//! anything has run.
 
 use schedlab_units::{Policy, SchedParams};
 use schedlab_workload::{EventKind, ExternalSource, Task, Wakeup, Workload};

@@ -81,7 +81,8 @@ fn jobs_that_do_not_sleep_between_are_told_apart() {
              - BLOCK 1 1ms\n- WAKEUP 1 5ms {source}\n- EXIT 1 1ms\n"
         )
     };
-    // grid: released at 0, 5, 10; the first ends at 6 without sleeping, the second at 7, and the third runs from 10 to 11
+    // grid: released at 0, 5, 10; the first ends at 6 without sleeping, the second at 7, and the third runs
+    // from 10 to 11
     let lines = |wake: u64| {
         format!(
             "0 cpu0 new t0 cpu0
@@ -141,7 +142,8 @@ fn jobs_behind_an_unfinished_one_are_missed_too() {
     assert!(share == 1.0 && high == 1.0 && (low - 0.4385).abs() < 1e-3, "{low}");
 }
 
-/// A (1, 4), B (2, 6), C (3, 12) under fixed priorities: C's response is 10 (the module of bounds); EDF's bound is the deadline.
+/// A (1, 4), B (2, 6), C (3, 12) under fixed priorities: C's response is 10 (the module of bounds); EDF's
+/// bound is the deadline.
 #[test]
 fn bounds_are_those_of_the_theory() {
     let set = |policy: &dyn Fn(usize, u64) -> String| {

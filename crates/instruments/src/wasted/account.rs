@@ -1,4 +1,5 @@
-//! At every moment: does a CPU idle while a task that may run there waits? The state that all of this module's readers share.
+//! At every moment: does a CPU idle while a task that may run there waits? The state that all of this
+//! module's readers share.
 
 use super::masks::Masks;
 use super::{Keeper, Unknown};
@@ -59,7 +60,8 @@ pub(crate) struct Account<'a> {
     is_down: Vec<bool>,
     /// Limits that hold tasks back now, and how many.
     exhausted: BTreeMap<Limit, u32>,
-    /// Tasks that may use their own queue's CPU whatever else is not known, by the CPU on whose queue they wait: there they may.
+    /// Tasks that may use their own queue's CPU whatever else is not known, by the CPU on whose queue they
+    /// wait: there they may.
     at_home: Vec<u32>,
     /// CPUs that idle although such a task waits on their own queue.
     nr_at_home: u32,
@@ -109,7 +111,8 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// The log has ended: everything that was found, and tasks of which something was not known while they waited beside an idle CPU.
+    /// The log has ended: everything that was found, and tasks of which something was not known while they
+    /// waited beside an idle CPU.
     pub fn finish(mut self) -> (Keeper, Vec<(TaskId, Unknown)>) {
         self.end_stretch(self.now_ns);
         let unknown = self.tasks.iter().enumerate();

@@ -1,7 +1,8 @@
 //! Sets of CPUs that tasks may use: in which of them does a CPU idle while a task waits?
 //!
-//! Tasks that may use the same CPUs share a set. Per set, waiting tasks and idle CPUs are counted, so that a change costs as many steps
-//! as there are sets that hold its CPU (one, when nothing is pinned), whatever the number of CPUs and tasks.
+//! Tasks that may use the same CPUs share a set. Per set, waiting tasks and idle CPUs are counted, so that a
+//! change costs as many steps as there are sets that hold its CPU (one, when nothing is pinned), whatever the
+//! number of CPUs and tasks.
 
 use schedlab_units::{CpuId, CpuSet};
 use std::collections::BTreeMap;

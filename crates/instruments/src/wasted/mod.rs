@@ -9,9 +9,11 @@
 //!
 //! A *stretch* is a time through which there always is such a CPU and such a task, be they the same or others.
 //!
-//! * A task may run where its affinity and its group's cpuset say, also after they have changed ([`note::SET`], [`note::ALLOWED`]).
-//! * A task that is held back (`cpu.max`, the limit of real time, a SCHED_DEADLINE budget: [`note::HELD`]) does not wait for a CPU. Others
-//!   under the same limit then wait for their own queue's CPU only: what is left of the limit has been given to that CPU.
+//! * A task may run where its affinity and its group's cpuset say, also after they have changed
+//!   ([`note::SET`], [`note::ALLOWED`]).
+//! * A task that is held back (`cpu.max`, the limit of real time, a SCHED_DEADLINE budget: [`note::HELD`])
+//!   does not wait for a CPU. Others under the same limit then wait for their own queue's CPU only: what is
+//!   left of the limit has been given to that CPU.
 //! * A CPU that is down does not idle. The kernel's own threads are bound to their CPUs, and are no work that waits.
 //! * What the log does not tell is *unknown*, neither wasted nor not: where a task may run after a change of
 //!   affinity without the new one; whether a limit held a task back; what the log's observer could not see of

@@ -1,8 +1,8 @@
 //! In which of Debian's suites is a kernel's source package, and how is it had without touching the system's apt?
 //!
-//! A private apt configuration: own source list, package index and cache below a folder of ours. The mirrors are the
-//! system's own (`apt-get indextargets` names them), the suites are all that may have kernels, and every index is verified
-//! with the archive's keyring, as apt does for the system.
+//! A private apt configuration: own source list, package index and cache below a folder of ours. The mirrors
+//! are the system's own (`apt-get indextargets` names them), the suites are all that may have kernels, and
+//! every index is verified with the archive's keyring, as apt does for the system.
 //!
 //! ```text
 //! system: https://MIRROR/debian bookworm      private: https://MIRROR/debian bullseye bookworm trixie forky sid experimental
@@ -44,8 +44,8 @@ impl Drop for Apt {
 }
 
 impl Apt {
-    /// Fetches the package indexes of `suites` (all if empty) from the mirrors that the system uses. `Err(Ok(why))`: cannot be had
-    /// here.
+    /// Fetches the package indexes of `suites` (all if empty) from the mirrors that the system uses.
+    /// `Err(Ok(why))`: cannot be had here.
     pub(super) fn open(dir: PathBuf, suites: &[String]) -> Result<Apt, Result<String, BuildError>> {
         if tools::in_path("apt-get").is_none() {
             return Err(Ok("there is no apt-get".into()));

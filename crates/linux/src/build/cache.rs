@@ -73,8 +73,8 @@ impl Cache {
         self.root.join("downloads")
     }
 
-    /// For whoever removes things: waits until nobody builds, and keeps builds waiting. Held until dropped, or until the process ends
-    /// in whatever way.
+    /// For whoever removes things: waits until nobody builds, and keeps builds waiting. Held until dropped,
+    /// or until the process ends in whatever way.
     pub(super) fn lock(&self) -> Result<File, BuildError> {
         self.flock("all", libc::LOCK_EX)
     }

@@ -1,12 +1,13 @@
 //! Which configuration does a kernel get, and which versions is the port pinned to?
 //!
-//! A configuration is `configs/base.config`, one line for HZ, one for the number of CPUs, `configs/SERIES.config` if there is
-//! one, then the fragment of each flavour: `configs/flavours/NAME.config`, or a file that the user has given (`--fragment`). A
-//! later line for an option replaces an earlier one; `CONFIG_X=absent` says that there is no such option. Everything not named
+//! A configuration is `configs/base.config`, one line for HZ, one for the number of CPUs,
+//! `configs/SERIES.config` if there is one, then the fragment of each flavour:
+//! `configs/flavours/NAME.config`, or a file that the user has given (`--fragment`). A later line for an
+//! option replaces an earlier one; `CONFIG_X=absent` says that there is no such option. Everything not named
 //! is off.
 //!
-//! `versions/SERIES.toml` says how a series is built. A version that was never tried is built like the newest tried series
-//! that is not newer than itself (`from`): 6.6 like 6.12, whose settings hold from 6.2 on.
+//! `versions/SERIES.toml` says how a series is built. A version that was never tried is built like the newest
+//! tried series that is not newer than itself (`from`): 6.6 like 6.12, whose settings hold from 6.2 on.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -132,7 +133,8 @@ pub(super) struct Wanted {
     pub(super) link_args: Vec<String>,
     /// Headers `asm/NAME` that the port takes from `asm-generic/NAME`, from `#! header SINCE NAME` lines of flavours.
     pub(super) headers: Vec<String>,
-    /// The workload that the kernel is trained with (`configs/profiles/FILE`), from a `#! profile FILE` line of a flavour.
+    /// The workload that the kernel is trained with (`configs/profiles/FILE`), from a `#! profile FILE` line
+    /// of a flavour.
     pub(super) profile: Option<PathBuf>,
 }
 

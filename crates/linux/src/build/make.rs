@@ -172,8 +172,8 @@ fn kconfig_changed(objects: &Path, config: &Path) -> Result<bool, BuildError> {
     }))
 }
 
-/// The flavours' `VAR=VALUE`s. Of several values of KCFLAGS on a command line make takes the last: here they are one, with what this
-/// stage needs.
+/// The flavours' `VAR=VALUE`s. Of several values of KCFLAGS on a command line make takes the last: here they
+/// are one, with what this stage needs.
 fn make_args(wanted: &[String], stage: Stage) -> Vec<String> {
     let (mut flags, mut args): (Vec<&str>, Vec<String>) = (Vec::new(), Vec::new());
     for arg in wanted {

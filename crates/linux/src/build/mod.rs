@@ -10,13 +10,14 @@
 //!                                         linux.so, kernel.toml
 //! ```
 //!
-//! The cache is `$SCHEDLAB_CACHE`, or `schedlab` under `$XDG_CACHE_HOME` or `~/.cache`. A kernel's folder is named by a
-//! checksum of everything that goes into it (source tarball, port, configuration, compiler), so asking again is instant,
-//! and a change of the port gives another folder. `kernel.toml` is written last: a folder without it is unfinished.
-//! Processes that want the same kernel (or the same source unpacked) wait for each other at a lock file.
+//! The cache is `$SCHEDLAB_CACHE`, or `schedlab` under `$XDG_CACHE_HOME` or `~/.cache`. A kernel's folder is
+//! named by a checksum of everything that goes into it (source tarball, port, configuration, compiler), so
+//! asking again is instant, and a change of the port gives another folder. `kernel.toml` is written last: a
+//! folder without it is unfinished. Processes that want the same kernel (or the same source unpacked) wait
+//! for each other at a lock file.
 //!
-//! A tree that the user works on (`--source`) and a tarball of the user's have a name (`linux-NAME`). A tree's objects are kept,
-//! so that only what was edited is compiled again before the next run.
+//! A tree that the user works on (`--source`) and a tarball of the user's have a name (`linux-NAME`). A
+//! tree's objects are kept, so that only what was edited is compiled again before the next run.
 
 mod apt;
 mod cache;
@@ -429,8 +430,8 @@ pub fn installed() -> Result<Vec<BuiltKernel>, BuildError> {
     cache::Cache::open()?.kernels()
 }
 
-/// The built kernel with these properties, made with the present port, if there is one; does not build. A tree that the user
-/// works on is never found: whether it is up to date is known by building.
+/// The built kernel with these properties, made with the present port, if there is one; does not build. A
+/// tree that the user works on is never found: whether it is up to date is known by building.
 pub fn find(series: &str, options: &BuildOptions) -> Result<Option<BuiltKernel>, BuildError> {
     let matching =
         |k: &BuiltKernel| k.series == series && k.origin != Origin::Tree && k.options() == *options;
@@ -495,7 +496,8 @@ pub fn newest() -> Result<String, BuildError> {
     source::newest(&cache::Cache::make()?)
 }
 
-/// Remove all kernels of a series or name from the cache, with unpacked source and the name itself. Returns how many kernels.
+/// Remove all kernels of a series or name from the cache, with unpacked source and the name itself. Returns
+/// how many kernels.
 pub fn remove(series: &str) -> Result<usize, BuildError> {
     let cache = cache::Cache::make()?;
     let _lock = cache.lock()?;

@@ -1,7 +1,8 @@
 //! Which kernels has the user given: a tree to work on, or a tarball?
 //!
-//! `schedlab linux add --source ~/linux --name mine` remembers the tree as `mine`; from then on `--sched linux-mine` is that
-//! tree as it is at the start of the run. `--sched linux:~/linux` is the same without a name.
+//! `schedlab linux add --source ~/linux --name mine` remembers the tree as `mine`; from then on `--sched
+//! linux-mine` is that tree as it is at the start of the run. `--sched linux:~/linux` is the same without a
+//! name.
 
 use std::fs;
 use std::path::{Path, PathBuf};

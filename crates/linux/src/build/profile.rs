@@ -1,17 +1,19 @@
 //! What does a kernel do most? The first half of a profile-guided build.
 //!
-//! A flavour with the line `#! profile FILE` is compiled twice. The first kernel counts how often each branch of it is taken
-//! (`CONFIG_GCOV_PROFILE_ALL`, the kernel's own), runs the workload `configs/profiles/FILE` on 4 CPUs, and leaves its counts where
-//! gcc looks for them when it compiles the second (`-fprofile-use`), which is the one that is kept. Both are the same source and
-//! the same configuration but for the counting; the counts say which way a branch goes more often, never what it does.
+//! A flavour with the line `#! profile FILE` is compiled twice. The first kernel counts how often each branch
+//! of it is taken (`CONFIG_GCOV_PROFILE_ALL`, the kernel's own), runs the workload `configs/profiles/FILE` on
+//! 4 CPUs, and leaves its counts where gcc looks for them when it compiles the second (`-fprofile-use`),
+//! which is the one that is kept. Both are the same source and the same configuration but for the counting;
+//! the counts say which way a branch goes more often, never what it does.
 //!
 //! ```text
 //! configure, compile, link -> counting.so ── run of 40 s ──> profile/kernel/sched/fair.gcda, ...
 //! configure, compile, link -> linux.so       (with profile/ laid beside its objects)
 //! ```
 //!
-//! What the workload never calls is compiled as without a profile (`-fprofile-partial-training`). gcc tells what is hot by the largest
-//! count of the whole program, which the kernel does not write; without it gcc takes no notice of the counts and says nothing.
+//! What the workload never calls is compiled as without a profile (`-fprofile-partial-training`). gcc tells
+//! what is hot by the largest count of the whole program, which the kernel does not write; without it gcc
+//! takes no notice of the counts and says nothing.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,7 +42,8 @@ const NR_CPUS: u32 = 4;
 /// The workload ends by itself long before.
 const DURATION_MAX: Span = Span::from_s(600);
 
-/// So long may the training's process compute; it takes half a second. A scheduler that is being worked on may have an endless loop.
+/// So long may the training's process compute; it takes half a second. A scheduler that is being worked on
+/// may have an endless loop.
 const CPU_TIME_MAX_S: u64 = 120;
 
 /// Counts up when something else here changes what the counts are.
@@ -61,8 +64,8 @@ fn program(path: &Path) -> Result<Program, BuildError> {
     Program::new(&workload).map_err(|e| damaged(e.to_string()))
 }
 
-/// Runs the workload on the kernel that counts, in a child of its own, which writes the counts below `to`: for the object
-/// `OBJECTS/kernel/fork.o` into `TO/kernel/fork.gcda`. `to` is complete or not there.
+/// Runs the workload on the kernel that counts, in a child of its own, which writes the counts below `to`:
+/// for the object `OBJECTS/kernel/fork.o` into `TO/kernel/fork.gcda`. `to` is complete or not there.
 pub(super) fn train(
     counting: &Path,
     workload: &Path,
@@ -78,14 +81,16 @@ pub(super) fn train(
     let why = aside.join("why");
     // the kernel runs here, and it may be anybody's
     let (mut yard, _) = schedlab_process::contain::Yard::around(&aside).map_err(io("open", &aside))?;
-    // SAFETY: the child runs code of this program only, keeps panics to itself, and leaves by _exit. Allocation after fork is safe with
-    // glibc's and musl's allocators, which handle fork; no other lock of the parent's is taken.
+    // SAFETY: the child runs code of this program only, keeps panics to itself, and leaves by _exit.
+    // Allocation after fork is safe with glibc's and musl's allocators, which handle fork; no other lock of
+    // the parent's is taken.
     let pid = unsafe { libc::fork() };
     match pid {
         -1 => Err(io("start a child for", counting)(std::io::Error::last_os_error())),
         0 => {
             let most = libc::rlimit { rlim_cur: CPU_TIME_MAX_S, rlim_max: CPU_TIME_MAX_S };
-            // SAFETY: asks the kernel to end this process with its parent, and after this much CPU time; `most` outlives the call.
+            // SAFETY: asks the kernel to end this process with its parent, and after this much CPU time;
+            // `most` outlives the call.
             unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 libc::setrlimit(libc::RLIMIT_CPU, &raw const most);

@@ -1,8 +1,9 @@
 //! Where does the kernel's source come from, and is it what the distributor ships?
 //!
-//! First choice: the installed package's tarball in /usr/src, whose checksum dpkg knows. Else the package is downloaded into
-//! the cache by apt, which verifies it against the archive's signature: from the suites that the system's apt knows, else by
-//! a private apt from whichever suite has it. Nothing of the system is changed.
+//! First choice: the installed package's tarball in /usr/src, whose checksum dpkg knows. Else the package is
+//! downloaded into the cache by apt, which verifies it against the archive's signature: from the suites that
+//! the system's apt knows, else by a private apt from whichever suite has it. Nothing of the system is
+//! changed.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -6,8 +6,8 @@
 //! schedlab run W --sched linux-mine         make compiles fair.c, links  ->  linux.so
 //! ```
 //!
-//! What an earlier build inside the user's tree has left there (`.config`, `include/generated`, ...) is not linked: it would
-//! be taken for ours.
+//! What an earlier build inside the user's tree has left there (`.config`, `include/generated`, ...) is not
+//! linked: it would be taken for ours.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -57,9 +57,10 @@ pub(super) fn commit(tree: &Path) -> Option<String> {
     (output.status.success() && !text.is_empty()).then_some(text)
 }
 
-/// The source tree as the build sees it: symbolic links to `source`, with a copy of the port as arch/warp, so that the
-/// sources stay untouched and every build keeps the port it was made with. An existing one is brought up to date. `headers` are
-/// those of asm/ that are asm-generic's, beyond those that the port names itself.
+/// The source tree as the build sees it: symbolic links to `source`, with a copy of the port as arch/warp, so
+/// that the sources stay untouched and every build keeps the port it was made with. An existing one is
+/// brought up to date. `headers` are those of asm/ that are asm-generic's, beyond those that the port names
+/// itself.
 pub(super) fn lay_beside(
     source: &Path,
     port: &Path,

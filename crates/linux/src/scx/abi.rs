@@ -1,4 +1,5 @@
-//! What do the simulator and a scheduler's object share, byte by byte? The mirror of `linux/scx/scx_abi.h`, which documents the fields.
+//! What do the simulator and a scheduler's object share, byte by byte? The mirror of `linux/scx/scx_abi.h`,
+//! which documents the fields.
 
 use std::ffi::{c_char, c_long, c_void};
 

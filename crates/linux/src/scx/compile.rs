@@ -26,9 +26,9 @@ use schedlab_btf::{Btf, Member};
 
 /// How the scheduler itself is compiled.
 ///
-/// r15 is the virtual CPU in all kernel code; -fwrapv, -fno-strict-aliasing, -fno-delete-null-pointer-checks: BPF has no undefined
-/// behaviour there; no vector registers: the simulated kernel does not save them; -gbtf: the types of maps and
-/// settings; -g1: the line of a fault.
+/// r15 is the virtual CPU in all kernel code; -fwrapv, -fno-strict-aliasing, -fno-delete-null-pointer-checks:
+/// BPF has no undefined behaviour there; no vector registers: the simulated kernel does not save them; -gbtf:
+/// the types of maps and settings; -g1: the line of a fault.
 const FLAGS: [&str; 23] = [
     "-O2",
     "-g1",
@@ -117,7 +117,8 @@ fn bpftool() -> Command {
     Command::new(if sbin.is_file() { sbin.as_os_str() } else { "bpftool".as_ref() })
 }
 
-/// Whether all is here that a kernel with the class ext and a scheduler for it are built with, beyond what every kernel needs.
+/// Whether all is here that a kernel with the class ext and a scheduler for it are built with, beyond what
+/// every kernel needs.
 pub fn check_tools() -> Result<(), ScxError> {
     let in_path = |program: &str| {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -140,7 +141,8 @@ pub fn check_tools() -> Result<(), ScxError> {
     Ok(())
 }
 
-/// A new folder in `dir` for what is to be called `name` when it is done: no other process has it, nor another thread of this one.
+/// A new folder in `dir` for what is to be called `name` when it is done: no other process has it, nor
+/// another thread of this one.
 fn aside(dir: &Path, name: &str) -> Result<PathBuf, ScxError> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -233,8 +235,8 @@ fn kernel_flags(kernel: &BuiltKernel) -> Result<Vec<String>, ScxError> {
     Ok(flags)
 }
 
-/// The files of a scheduler: `source`, and what the build script of its crate links to it (`.add_source("src/bpf/idle.bpf.c")`,
-/// from scx_lavd 1.1 on).
+/// The files of a scheduler: `source`, and what the build script of its crate links to it
+/// (`.add_source("src/bpf/idle.bpf.c")`, from scx_lavd 1.1 on).
 fn sources(source: &Path) -> Vec<PathBuf> {
     let mut found = vec![source.to_owned()];
     // crate/src/bpf/main.bpf.c
@@ -440,8 +442,8 @@ fn steps(
     fs::rename(&aside, &compiled.object).map_err(io("write", &compiled.object))
 }
 
-/// Functions of the kernel's that take the calling program as their last argument (from 6.19 on): a scheduler calls them without
-/// it. A few instructions in between put it in.
+/// Functions of the kernel's that take the calling program as their last argument (from 6.19 on): a scheduler
+/// calls them without it. A few instructions in between put it in.
 fn implicit_arguments(scheduler: &[u8], kernels: &Btf) -> String {
     /// Registers of arguments, in order.
     const ARGUMENTS: [&str; 6] = ["rdi", "rsi", "rdx", "rcx", "r8", "r9"];
@@ -471,8 +473,9 @@ fn configuration(kernel: &BuiltKernel) -> Result<BTreeMap<String, String>, ScxEr
     Ok(options.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// `extern ... CONFIG_X __kconfig`: constants with the configuration's values, as libbpf makes them: y is 1, m is 2 (of an
-/// enumeration libbpf_tristate), numbers and texts are themselves. Weak ones that the kernel has not are 0.
+/// `extern ... CONFIG_X __kconfig`: constants with the configuration's values, as libbpf makes them: y is 1,
+/// m is 2 (of an enumeration libbpf_tristate), numbers and texts are themselves. Weak ones that the kernel
+/// has not are 0.
 fn configuration_values(scheduler: &[u8], configured: &BTreeMap<String, String>) -> String {
     let mut text = String::from(".section .rodata\n");
     let Some(elf) = Elf::parse(scheduler) else { return text };
@@ -520,8 +523,8 @@ fn unresolved(
 
 /// gcc's layout of the types in vmlinux.h against the kernel's own.
 ///
-/// vmlinux.h cannot say that an enumeration is packed into one byte: structures that hold such a one come out differently, and
-/// are let pass (inode, bio, request_queue: none that schedulers look into).
+/// vmlinux.h cannot say that an enumeration is packed into one byte: structures that hold such a one come out
+/// differently, and are let pass (inode, bio, request_queue: none that schedulers look into).
 fn layouts_agree(scheduler: &[u8], theirs: &Btf) -> Result<(), ScxError> {
     let Some(section) = Elf::parse(scheduler).and_then(|e| e.section(".BTF").map(|s| s.data.to_vec())) else {
         return Err(ScxError::Layout("the scheduler's object has no types (.BTF)".into()));

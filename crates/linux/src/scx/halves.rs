@@ -1,8 +1,9 @@
 //! What would a scheduler's user-space half have set before it loaded the BPF half?
 //!
-//! A sched_ext scheduler is two programs. The one in user space fills in what only it knows (how many CPUs there are, sizes of
-//! buffers, the machine's topology) and what its command line says. Here it is replaced by defaults, each stated in the report and
-//! replaceable by `--param NAME=VALUE`. For a scheduler that is not known by name the general ones below are all there is.
+//! A sched_ext scheduler is two programs. The one in user space fills in what only it knows (how many CPUs
+//! there are, sizes of buffers, the machine's topology) and what its command line says. Here it is replaced
+//! by defaults, each stated in the report and replaceable by `--param NAME=VALUE`. For a scheduler that is
+//! not known by name the general ones below are all there is.
 
 use crate::abi::Topo;
 
@@ -20,8 +21,8 @@ pub(super) struct Call {
     pub(super) program: String,
     /// Its argument.
     pub(super) context: Vec<u8>,
-    /// Unless empty: written to where the program's answer, at the start of the argument, points; that address is then the start
-    /// of the next call's argument.
+    /// Unless empty: written to where the program's answer, at the start of the argument, points; that
+    /// address is then the start of the next call's argument.
     pub(super) mask: Vec<u64>,
 }
 

@@ -8,8 +8,8 @@
 use crate::elf::Symbol;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A name without the flavour behind its last `___`, as libbpf looks it up (bpf_core_essential_name_len()): several declarations of
-/// one function or type can differ. Longer rows of `_` separate nothing.
+/// A name without the flavour behind its last `___`, as libbpf looks it up (bpf_core_essential_name_len()):
+/// several declarations of one function or type can differ. Longer rows of `_` separate nothing.
 pub(crate) fn essential(name: &str) -> &str {
     let bytes = name.as_bytes();
     let is_separator =

@@ -139,7 +139,8 @@ unsafe fn peek(address: usize, bytes: u32) -> u64 {
 }
 
 impl Scx {
-    /// Bring a scheduler into this process, beside the kernel; write its settings. Of `params` those that it has are taken.
+    /// Bring a scheduler into this process, beside the kernel; write its settings. Of `params` those that it
+    /// has are taken.
     pub fn load(
         compiled: &CompiledScx,
         kernel: &LinuxKernel,
@@ -270,7 +271,8 @@ impl Scx {
             addresses.entry(&s.name).and_modify(|known| *known = None).or_insert(Some(s.value));
         }
         for (name, id) in self.btf.variables() {
-            // of a static variable within a function the symbol has a number behind the name: those have no name to be set by
+            // of a static variable within a function the symbol has a number behind the name: those have no
+            // name to be set by
             let Some(Some(value)) = addresses.get(name) else { continue };
             let address = base + *value as usize;
             let known = self.variables.entry(name.to_owned()).or_insert(Variable { address, id });
@@ -477,8 +479,8 @@ impl Scx {
         Some(settings::show(place, raw))
     }
 
-    /// All variables that are numbers, and the numbers in variables that are structures or short arrays of either: name, whether
-    /// constant, value. (Constant arrays are tables.)
+    /// All variables that are numbers, and the numbers in variables that are structures or short arrays of
+    /// either: name, whether constant, value. (Constant arrays are tables.)
     fn numbers(&self) -> Vec<(String, bool, i128)> {
         let mut found = Vec::new();
         for (name, variable) in &self.variables {
@@ -766,7 +768,8 @@ fn host_function(name: &str) -> usize {
     }
 }
 
-/// Write the addresses of the kernel's functions and variables where the object refers to them. What the kernel has not stays 0.
+/// Write the addresses of the kernel's functions and variables where the object refers to them. What the
+/// kernel has not stays 0.
 fn link(
     imports: Vec<(u64, i64, String)>,
     base: usize,

@@ -1,5 +1,5 @@
-//! Where in this kernel is a field that a scheduler reads through a type of its own? What libbpf does when it loads a program
-//! (CO-RE, "compile once, run everywhere"), done when the scheduler is compiled.
+//! Where in this kernel is a field that a scheduler reads through a type of its own? What libbpf does when it
+//! loads a program (CO-RE, "compile once, run everywhere"), done when the scheduler is compiled.
 //!
 //! ```text
 //! struct rq___local { u64 clock_pelt, clock_task, no_such; };     the scheduler's: "struct rq, as far as I need it"
@@ -12,9 +12,9 @@
 //! bpf_core_field_exists(q->no_such)     !(*q is a struct rq___local): the kernel's struct rq has no path no_such
 //! ```
 //!
-//! The preprocessed text is changed, not the file; lines keep their numbers. A name without what follows its last `___` is the
-//! kernel's ([`essential`], as in libbpf's relo_core.c). Types of the kernel's vmlinux.h are the kernel's already, and a type that
-//! the kernel does not have stays as it is.
+//! The preprocessed text is changed, not the file; lines keep their numbers. A name without what follows its
+//! last `___` is the kernel's ([`essential`], as in libbpf's relo_core.c). Types of the kernel's vmlinux.h
+//! are the kernel's already, and a type that the kernel does not have stays as it is.
 
 mod syntax;
 
@@ -46,7 +46,8 @@ fn error(text: &str, at: usize, why: &str) -> ScxError {
     ScxError::Relocation(format!("{}: {why}", place(text, at)))
 }
 
-/// The beginning of the text with which a compiler writes down the members of all [`definitions`]; `None` if there are none.
+/// The beginning of the text with which a compiler writes down the members of all [`definitions`]; `None` if
+/// there are none.
 pub(super) fn probe(text: &str, header: &str, kernel: &Btf) -> Result<Option<String>, ScxError> {
     let tokens = tokens(text, header);
     let definitions = definitions(&tokens);
@@ -248,7 +249,8 @@ impl<'a> Types<'a> {
         Types { kernel: Kernel::new(kernel), declared, own: own.collect() }
     }
 
-    /// Whether libbpf takes a field of the kernel's for one of the scheduler's of the same name (bpf_core_fields_are_compat()).
+    /// Whether libbpf takes a field of the kernel's for one of the scheduler's of the same name
+    /// (bpf_core_fields_are_compat()).
     fn is_compatible(&self, mine: TypeId, theirs: TypeId, depth: usize) -> bool {
         let (kernel, declared) = (self.kernel.btf, self.declared);
         match (declared.kind(declared.plain(mine).0), kernel.kind(kernel.plain(theirs).0)) {
@@ -451,8 +453,8 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Whether a type of the scheduler's is laid out as the kernel's: what its fields' fields are read by. `sizes`: of types that
-    /// are relocated.
+    /// Whether a type of the scheduler's is laid out as the kernel's: what its fields' fields are read by.
+    /// `sizes`: of types that are relocated.
     fn is_same_layout(
         &self,
         sizes: &BTreeMap<String, u32>,
@@ -652,8 +654,8 @@ impl<'a> Types<'a> {
     }
 }
 
-/// The text with the scheduler's own types laid out as `kernel` has them, and questions answered. `declared`: what the compiler
-/// says of [`probe`]'s text.
+/// The text with the scheduler's own types laid out as `kernel` has them, and questions answered. `declared`:
+/// what the compiler says of [`probe`]'s text.
 pub(super) fn apply(text: &str, header: &str, declared: &Btf, kernel: &Btf) -> Result<String, ScxError> {
     let tokens = tokens(text, header);
     let definitions = definitions(&tokens);
@@ -667,7 +669,8 @@ pub(super) fn apply(text: &str, header: &str, declared: &Btf, kernel: &Btf) -> R
     answered(&changed, &|question, asked| types.answer(question, asked))
 }
 
-/// Whether the compiler put the fields of relocated types where the kernel has them. `compiled`: the types of [`apply`]'s text.
+/// Whether the compiler put the fields of relocated types where the kernel has them. `compiled`: the types of
+/// [`apply`]'s text.
 pub(super) fn check(compiled: &Btf, kernel: &Btf) -> Result<(), ScxError> {
     let kernel = Kernel::new(kernel);
     for (is_union, name, _, members) in compiled.structures() {
@@ -768,7 +771,8 @@ struct opaque___x;\nint f(struct rq___local *p) { return __schedlab_core_type_ex
         Btf::of(all)
     }
 
-    /// `struct in { u64 x; u32 y, z; }; struct rq { u32 flags; s32 nr; u64 clock; struct in in; struct in many[2]; void *next; }`
+    /// `struct in { u64 x; u32 y, z; }; struct rq { u32 flags; s32 nr; u64 clock; struct in in; struct in
+    /// many[2]; void *next; }`
     fn kernel() -> Btf {
         types(vec![
             structure("in", 16, vec![member("x", U64, 0), member("y", U32, 8), member("z", U32, 12)]),

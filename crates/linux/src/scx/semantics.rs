@@ -1,15 +1,17 @@
 //! What do BPF programs rely on that native code lacks? Division by zero, and loads through bad pointers.
 //!
-//! BPF: `x / 0 = 0`, `x % 0 = x`, `INT_MIN / -1 = INT_MIN`; a load through a bad pointer of a kernel type (0, freed, not an address)
-//! reads 0. x86 traps in all these cases. The signal's handler does what BPF does, if the instruction is the scheduler's:
+//! BPF: `x / 0 = 0`, `x % 0 = x`, `INT_MIN / -1 = INT_MIN`; a load through a bad pointer of a kernel type (0,
+//! freed, not an address) reads 0. x86 traps in all these cases. The signal's handler does what BPF does, if
+//! the instruction is the scheduler's:
 //!
 //! ```text
 //! div %rcx, rcx = 0                  rax = 0, rdx = rax as it was; go on behind it
 //! mov 0x10(%rdi),%eax, rdi = 0       rdi points into a page of zeros; one step; rdi = 0 again, eax = 0
 //! ```
 //!
-//! The second works for every instruction that loads, since the processor executes it; which registers it has is all that is
-//! decoded. A store through a bad pointer is what BPF's verifier refuses: the run ends as a crash.
+//! The second works for every instruction that loads, since the processor executes it; which registers it has
+//! is all that is decoded. A store through a bad pointer is what BPF's verifier refuses: the run ends as a
+//! crash.
 
 use std::ffi::{c_int, c_void};
 use std::io;

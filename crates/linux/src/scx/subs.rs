@@ -1,4 +1,5 @@
-//! Sub-schedulers (7.1 and later): schedulers attached to control groups below the first one. What is asked for, and what of them?
+//! Sub-schedulers (7.1 and later): schedulers attached to control groups below the first one. What is asked
+//! for, and what of them?
 //!
 //! ```text
 //! --param sub@/b=qmap              scx_qmap is the scheduler of the group /b, as `scx_qmap -c /sys/fs/cgroup/b` makes it

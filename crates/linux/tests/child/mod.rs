@@ -1,5 +1,5 @@
-//! A process holds one kernel, once: a test's body runs in a child process (this test program, asked for this one test).
-//! The kernel is built if it is not in the cache.
+//! A process holds one kernel, once: a test's body runs in a child process (this test program, asked for this
+//! one test). The kernel is built if it is not in the cache.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,7 +1,9 @@
-//! Does a policy keep the contract of [`crate::policy`]? [`check`] runs it on random workloads and says which rule it breaks.
+//! Does a policy keep the contract of [`crate::policy`]? [`check`] runs it on random workloads and says which
+//! rule it breaks.
 //!
-//! Each workload mixes all that tasks can do: runs from 0 to 8 ms, sleeps, wakeups by timers, devices and other tasks, forks, exits,
-//! yields, and changes of nice, policy and affinity of oneself and of others; on 1, 2 and 4 CPUs. Whatever the policy decides:
+//! Each workload mixes all that tasks can do: runs from 0 to 8 ms, sleeps, wakeups by timers, devices and
+//! other tasks, forks, exits, yields, and changes of nice, policy and affinity of oneself and of others; on
+//! 1, 2 and 4 CPUs. Whatever the policy decides:
 //!
 //! 1. the run ends by itself, with every task done (none is lost, no rule of the adaptor broken);
 //! 2. the log is a schedule: every CPU's switches follow each other, no task is in two places, time does not go back;
@@ -96,8 +98,8 @@ pub enum Broken {
 /// CPU counts on which a policy is checked.
 pub const CPU_COUNTS: [u32; 3] = [1, 2, 4];
 
-/// Checks a policy on the workloads of these seeds, on each of [`CPU_COUNTS`]; `make` builds it afresh. Returns the number of
-/// records compared. About 1 ms per seed.
+/// Checks a policy on the workloads of these seeds, on each of [`CPU_COUNTS`]; `make` builds it afresh.
+/// Returns the number of records compared. About 1 ms per seed.
 pub fn check(make: &dyn Fn() -> Box<dyn Policy>, seeds: Range<u64>) -> Result<u64, Violation> {
     let mut records = 0;
     for seed in seeds {

@@ -24,8 +24,9 @@ impl Findings {
 
 /// Wraps a policy and checks both sides of the contract at each call.
 ///
-/// Between two instants nothing changes; so the state found at the first call of an instant has lasted since the last call of the
-/// one before: a CPU idle then, with a task owned by the policy that it may run, was idle for that long.
+/// Between two instants nothing changes; so the state found at the first call of an instant has lasted since
+/// the last call of the one before: a CPU idle then, with a task owned by the policy that it may run, was
+/// idle for that long.
 pub struct Probe<P: Policy> {
     policy: P,
     claim: WorkConservation,

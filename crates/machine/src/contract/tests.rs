@@ -126,8 +126,8 @@ fn each_fault_is_named() {
         (Fault::HoldsBack, None, "against the policy's claim of work conservation (Machine)"),
     ];
     for (fault, kind, words) in cases {
-        // the workload that shows it may need two CPUs, a sleep, an affinity: some seed has it. The witness is left out where
-        // it would speak first of idle CPUs.
+        // the workload that shows it may need two CPUs, a sleep, an affinity: some seed has it. The witness
+        // is left out where it would speak first of idle CPUs.
         let found =
             (0..200).find_map(|seed| check(&|| unwitnessed(faulty(fault), kind), seed..seed + 1).err());
         let broken = found.unwrap_or_else(|| panic!("'{words}' was not found")).broken;
@@ -206,8 +206,8 @@ fn a_loss_is_found_at_the_end_of_the_duration() {
     assert!(check_one(&|| faulty(Fault::Nothing), &workload, 2).is_ok());
 }
 
-/// Found by the suite: a task moved to the CPU of whoever changed its affinity, and picked there at once, kept on computing for what it
-/// had computed already on the CPU that it was taken from.
+/// Found by the suite: a task moved to the CPU of whoever changed its affinity, and picked there at once,
+/// kept on computing for what it had computed already on the CPU that it was taken from.
 #[test]
 fn a_task_pulled_by_its_mover_does_not_compute_twice() {
     use schedlab_units::CpuSet;

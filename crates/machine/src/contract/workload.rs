@@ -11,8 +11,8 @@ const RUN_NS_MAX: u64 = 8_000_000;
 /// Longest sleep.
 const SLEEP_NS_MAX: u64 = 20_000_000;
 
-/// The workload of this seed for this many CPUs: 1 to 14 tasks, each of which exits. A task waits only for tasks with lower
-/// numbers, so none waits for ever.
+/// The workload of this seed for this many CPUs: 1 to 14 tasks, each of which exits. A task waits only for
+/// tasks with lower numbers, so none waits for ever.
 pub fn random_workload(seed: u64, nr_cpus: u32) -> Workload {
     let mut random = Random::for_part(seed, u64::from(nr_cpus));
     let nr_tasks = 1 + random.below(14) as u32;

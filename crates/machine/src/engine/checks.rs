@@ -24,8 +24,8 @@ const EVENTS_PER_TASK: u64 = 64;
 const EVENTS_PER_STEP: u64 = 4;
 /// More rounds of spinning than this with nothing else happening are a livelock.
 pub(super) const SPINS_MAX: u64 = 200_000;
-/// Runnable tasks, all CPUs idle and nothing planned but ticks: after this long the tasks are lost (a throttled task's period is
-/// at most seconds).
+/// Runnable tasks, all CPUs idle and nothing planned but ticks: after this long the tasks are lost (a
+/// throttled task's period is at most seconds).
 const LOST_AFTER_NS: u64 = 100_000_000_000;
 
 /// A CPU waits for another that does nothing.

@@ -40,8 +40,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         let blocked = tasks.iter().enumerate().filter(|(_, task)| task.init == Some(SpawnState::Blocked));
         let blocked: Vec<u32> = blocked.map(|(index, _)| index as u32).collect();
         self.spawn_initial(&blocked)?;
-        // start the workload on a full second of the kernel's clock, at least 100 ms from now: boot's own work is over then,
-        // and ticks have the same phase in every run (a perturbed program asks for another)
+        // start the workload on a full second of the kernel's clock, at least 100 ms from now: boot's own
+        // work is over then, and ticks have the same phase in every run (a perturbed program asks for
+        // another)
         let second_ns = Span::from_s(1).as_ns();
         let epoch_ns =
             (self.now_ns + second_ns / 10).next_multiple_of(second_ns) + self.program.phase.as_ns();
@@ -117,8 +118,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
 
     /// Has the kernel create tasks that no other task forks, and waits until it has.
     ///
-    /// In the order given (of their ids), but deadline tasks last: under Linux nothing runs above them, the one who creates them
-    /// included.
+    /// In the order given (of their ids), but deadline tasks last: under Linux nothing runs above them, the
+    /// one who creates them included.
     fn spawn_initial(&mut self, ids: &[u32]) -> Result<(), Box<Fault>> {
         let program = Arc::clone(&self.program);
         let mut spawns: Vec<Spawn<'_>> = ids
@@ -134,8 +135,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         if spawns.is_empty() { Ok(()) } else { self.control(Control::Spawn(&spawns)) }
     }
 
-    /// Hands a request in and goes on until it is carried out: at this instant, unless a task that was just created keeps the
-    /// kernel from it (a deadline task on the only CPU), in which case time goes on.
+    /// Hands a request in and goes on until it is carried out: at this instant, unless a task that was just
+    /// created keeps the kernel from it (a deadline task on the only CPU), in which case time goes on.
     fn control(&mut self, request: Control<'_>) -> Result<(), Box<Fault>> {
         self.order.may_hold(false);
         let done = self.control_at_once(request);

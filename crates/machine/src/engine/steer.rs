@@ -18,7 +18,8 @@ use schedlab_units::{CpuId, TaskId};
 
 /// What the engine remembers of CPUs that stand in the kernel; empty under orders that do not steer.
 pub(super) struct Steer {
-    /// Per CPU that has stopped at a point: who computed before its kernel code began, and what that code is charged as.
+    /// Per CPU that has stopped at a point: who computed before its kernel code began, and what that code is
+    /// charged as.
     halted: Vec<Option<(Cpu, Option<Charge>)>>,
     /// Per CPU: its timer was due while it stood.
     timer_due: Vec<bool>,
@@ -43,7 +44,8 @@ impl Steer {
         self.halted[cpu.index()] = Some((began, charge));
     }
 
-    /// What the kernel code that is about to run costs: a CPU that goes on from a point goes on with what it was charged for.
+    /// What the kernel code that is about to run costs: a CPU that goes on from a point goes on with what it
+    /// was charged for.
     pub(super) fn charge(&mut self, stimulus: &Stimulus<'_>) -> Charge {
         match (self.charge.take(), stimulus) {
             (Some(charge), Stimulus::Continue) => charge,

@@ -1,26 +1,30 @@
 //! BFS, Con Kolivas's scheduler for Linux desktops (2009 to 2016), with the rules of its versions 0.3xx.
 //!
-//! One queue for all CPUs. Each task has a slice (`rr_interval`) and a virtual deadline, renewed when the slice is used up, and kept over
-//! sleep and preemption: deadline = now + rr_interval * ratio / 128, where the ratio grows by a tenth with each nice level.
+//! One queue for all CPUs. Each task has a slice (`rr_interval`) and a virtual deadline, renewed when the
+//! slice is used up, and kept over sleep and preemption: deadline = now + rr_interval * ratio / 128, where
+//! the ratio grows by a tenth with each nice level.
 //!
 //! ```text
 //! nice      -20   -10     0    10    19
 //! ratio     128   328   846  2192  5164 (about)    nice 0: 6.6 x rr_interval away, nice 19: 41 x
 //! ```
 //!
-//! The task with the best level (real time, normal, idle), then the earliest deadline runs, found by looking at all. A woken task takes an
-//! idle CPU, the nearest to its cache first, else preempts where the latest deadline runs, if its own is earlier. A sleeper's deadline
-//! has come near meanwhile: that is all there is for interactivity.
+//! The task with the best level (real time, normal, idle), then the earliest deadline runs, found by looking
+//! at all. A woken task takes an idle CPU, the nearest to its cache first, else preempts where the latest
+//! deadline runs, if its own is earlier. A sleeper's deadline has come near meanwhile: that is all there is
+//! for interactivity.
 //!
-//! Two hogs: the one of nice n runs k + 1 slices to one of the other, where k is by how many rr_intervals their deadlines differ, rounded
-//! down (nice 0 and 5: 5 to 1). The documentation's "square of the ratio" is a rule of thumb for many tasks.
+//! Two hogs: the one of nice n runs k + 1 slices to one of the other, where k is by how many rr_intervals
+//! their deadlines differ, rounded down (nice 0 and 5: 5 to 1). The documentation's "square of the ratio" is
+//! a rule of thumb for many tasks.
 //!
-//! *Sources*: sched-BFS.txt and a later version's source, restated. *Differs*: no SCHED_ISO (workloads do not know it). Ticks of all CPUs
-//! fall together. *Uncertain*: how versions 0.3xx keep tasks near their cache, and whether rr_interval grew with the number of CPUs then
-//! (here not). Three rules can be chosen; by default nothing is kept (`affinity=none`). `distance`: a task that ran last on another CPU
-//! counts as one `rr_interval` later per step (0 for a sibling, 1 for a shared cache, 2 for a package, 3 beyond). `sticky`, of later
-//! versions: a task stopped against its will is reserved for its CPU, and others see its deadline later by that of nice 19. Against Harmony
-//! (0.313, four CPUs, hogs that start on one; 60 s here):
+//! *Sources*: sched-BFS.txt and a later version's source, restated. *Differs*: no SCHED_ISO (workloads do not
+//! know it). Ticks of all CPUs fall together. *Uncertain*: how versions 0.3xx keep tasks near their cache,
+//! and whether rr_interval grew with the number of CPUs then (here not). Three rules can be chosen; by
+//! default nothing is kept (`affinity=none`). `distance`: a task that ran last on another CPU counts as one
+//! `rr_interval` later per step (0 for a sibling, 1 for a shared cache, 2 for a package, 3 beyond). `sticky`,
+//! of later versions: a task stopped against its will is reserved for its CPU, and others see its deadline
+//! later by that of nice 19. Against Harmony (0.313, four CPUs, hogs that start on one; 60 s here):
 //!
 //! | | five: share of each | five: migrations/s | eight: share of each | eight: migrations/s |
 //! |---|---|---|---|---|
@@ -29,9 +33,11 @@
 //! | `distance` | 1, 1, 1, .5, .5 | 0.1 | .33 to 1 | 0.1 |
 //! | `sticky` | 1, 1, 1, .5, .5 | 0.1 | .2 to 1 | 0.1 |
 //!
-//! So 0.313 was fair and kept nothing. Without affinity each end of a slice moves one of five hogs, so that the rate is CPUs / slice: 163 per s tell a
-//! slice of 24.5 ms. With `rr_interval` of 24 "ms" (6 x (1 + log2(8)), or 6 x 4: as remembered, it grew with the number of CPUs) `none` has 160 migrations/s and shares
-//! of 0.80. Eight hogs keep their places as long as nobody else runs; with a background task (300 us each 97 ms) there are 2 to 16 migrations/s, with four of them 39 to 51.
+//! So 0.313 was fair and kept nothing. Without affinity each end of a slice moves one of five hogs, so that
+//! the rate is CPUs / slice: 163 per s tell a slice of 24.5 ms. With `rr_interval` of 24 "ms" (6 x (1 +
+//! log2(8)), or 6 x 4: as remembered, it grew with the number of CPUs) `none` has 160 migrations/s and shares
+//! of 0.80. Eight hogs keep their places as long as nobody else runs; with a background task (300 us each 97
+//! ms) there are 2 to 16 migrations/s, with four of them 39 to 51.
 //!
 //! *Parameters*: `hz` (1000), `rr_interval` (6 "ms" of 2^20 ns), `affinity`.
 

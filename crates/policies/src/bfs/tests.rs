@@ -26,8 +26,8 @@ fn a_sleeper_keeps_its_deadline_and_preempts() {
     assert_eq!(log, ["AAAAAABBAAAAAAAABBAAAAAA"]);
 }
 
-/// Two hogs: the better one runs as long as its new deadline comes before the other's, so that it has one slice more than the number of
-/// slices by which the deadlines differ.
+/// Two hogs: the better one runs as long as its new deadline comes before the other's, so that it has one
+/// slice more than the number of slices by which the deadlines differ.
 #[test]
 fn shares_of_two_hogs_follow_the_deadlines() {
     for nice in 1..=10 {

@@ -1,4 +1,5 @@
-//! What happens to a scheduler that breaks its contract? Policies that are broken on purpose, to be run by name: `--sched broken-lost`.
+//! What happens to a scheduler that breaks its contract? Policies that are broken on purpose, to be run by
+//! name: `--sched broken-lost`.
 //!
 //! Each is first in, first out until its `at`-th pick, at which it breaks one rule of `schedlab_machine::policy`:
 //!

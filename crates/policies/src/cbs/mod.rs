@@ -1,8 +1,10 @@
-//! The constant bandwidth server, as Linux's SCHED_DEADLINE: each task has a budget Q per period P, and a deadline to which it counts.
+//! The constant bandwidth server, as Linux's SCHED_DEADLINE: each task has a budget Q per period P, and a
+//! deadline to which it counts.
 //!
-//! Of the servers with budget, those with the earliest deadlines run. A task that has used up its budget is *throttled* until its server
-//! is replenished (its deadline - D + P), and then has a deadline one period later: it cannot take time from the others, whatever it
-//! does. At a wakeup, budget q and deadline d are kept if q / (d - now) <= Q / D, else the server starts anew with Q and now + D.
+//! Of the servers with budget, those with the earliest deadlines run. A task that has used up its budget is
+//! *throttled* until its server is replenished (its deadline - D + P), and then has a deadline one period
+//! later: it cannot take time from the others, whatever it does. At a wakeup, budget q and deadline d are
+//! kept if q / (d - now) <= Q / D, else the server starts anew with Q and now + D.
 //!
 //! ```text
 //! A is a hog with Q = 2, D = P = 5; B a hog below (SCHED_NORMAL)
@@ -10,21 +12,25 @@
 //!      AABBBAABBBAABBB
 //! ```
 //!
-//! For D < P the wakeup rule is the revised one (Abeni, Lipari, Lelli 2015): the deadline stays and the budget is cut to what fits, and
-//! who wakes after its deadline waits for its next period.
+//! For D < P the wakeup rule is the revised one (Abeni, Lipari, Lelli 2015): the deadline stays and the
+//! budget is cut to what fits, and who wakes after its deadline waits for its next period.
 //!
-//! *Enforcement*: `exact`, or at ticks as Linux has it (without HRTICK): a budget that is used up is noticed at the next tick, what was
-//! too much is taken off the next budgets, and the service per period is right in the mean only.
+//! *Enforcement*: `exact`, or at ticks as Linux has it (without HRTICK): a budget that is used up is noticed
+//! at the next tick, what was too much is taken off the next budgets, and the service per period is right in
+//! the mean only.
 //!
-//! *Admission*: the sum of Q / P over all tasks, in units of 2^-20 rounded down, is at most `limit` (95 per cent) of the CPUs' capacity;
-//! 6.12's fair server holds 5 per cent of each CPU of that, which leaves 90. A task that is refused runs as SCHED_NORMAL, and the run says
-//! so (Linux: sched_setattr fails with EBUSY and the task stays what it was).
+//! *Admission*: the sum of Q / P over all tasks, in units of 2^-20 rounded down, is at most `limit` (95 per
+//! cent) of the CPUs' capacity; 6.12's fair server holds 5 per cent of each CPU of that, which leaves 90. A
+//! task that is refused runs as SCHED_NORMAL, and the run says so (Linux: sched_setattr fails with EBUSY and
+//! the task stays what it was).
 //!
-//! *Sources*: Abeni, Buttazzo, "Integrating Multimedia Applications in Hard Real-Time Systems" (1998); Linux Documentation/scheduler/
-//! sched-deadline.rst and kernel/sched/deadline.c of 6.12, restated. *Differs* from Linux: one queue for all CPUs, with the result that
-//! push and pull aim at (the m earliest run); no reclaiming (GRUB), no bandwidth inheritance; the fair server holds bandwidth but does not
-//! run. With `mode=soft` an exhausted server gets a new budget and a later deadline at once (the original CBS) and may use idle time.
-//! *Uncertain*: nothing known on one CPU (see `schedlab agreement`); on several, which CPU a task runs on.
+//! *Sources*: Abeni, Buttazzo, "Integrating Multimedia Applications in Hard Real-Time Systems" (1998); Linux
+//! Documentation/scheduler/ sched-deadline.rst and kernel/sched/deadline.c of 6.12, restated. *Differs* from
+//! Linux: one queue for all CPUs, with the result that push and pull aim at (the m earliest run); no
+//! reclaiming (GRUB), no bandwidth inheritance; the fair server holds bandwidth but does not run. With
+//! `mode=soft` an exhausted server gets a new budget and a later deadline at once (the original CBS) and may
+//! use idle time. *Uncertain*: nothing known on one CPU (see `schedlab agreement`); on several, which CPU a
+//! task runs on.
 //!
 //! As a scheduler of its own (`cbs`), POSIX real time and EEVDF lie below it (see `stack`).
 //!
@@ -156,7 +162,8 @@ impl Cbs {
         &mut self.tasks[task]
     }
 
-    /// Whether the task's parameters, which it may just have got, make it one of this class. Reserves its bandwidth, once.
+    /// Whether the task's parameters, which it may just have got, make it one of this class. Reserves its
+    /// bandwidth, once.
     pub(crate) fn admit(&mut self, view: &View, task: TaskId) -> bool {
         let params = view.params(task);
         let wanted = params.deadline.filter(|_| params.policy == Class::Deadline);

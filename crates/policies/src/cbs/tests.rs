@@ -43,8 +43,9 @@ fn admission_refuses_what_does_not_fit() {
     assert!(Lab::new("cbs", 2).run(Span::from_s(1), &vec![hog; 4]).unwrap().warnings.is_empty());
 }
 
-/// The wakeup rule. A (Q = 4, P = 10) runs 2 of its 4 ms and sleeps until 7: 2 ms of budget in the 3 ms to its deadline would be more than
-/// 4 in 10, so that it starts anew with 4 ms and the deadline 17. After a sleep until 3 it keeps both: 2 in 7 is less.
+/// The wakeup rule. A (Q = 4, P = 10) runs 2 of its 4 ms and sleeps until 7: 2 ms of budget in the 3 ms to
+/// its deadline would be more than 4 in 10, so that it starts anew with 4 ms and the deadline 17. After a
+/// sleep until 3 it keeps both: 2 in 7 is less.
 #[test]
 fn a_wakeup_keeps_or_renews_the_budget() {
     let hog = TaskSpec::nice(0, &[Run(30)]);

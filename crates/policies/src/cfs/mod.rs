@@ -1,28 +1,33 @@
 //! CFS, the completely fair scheduler of Linux 2.6.23 to 6.5, as of 2.6.32 and as of 6.1.
 //!
-//! Each task has a virtual runtime that grows by 1024 / weight per ns of CPU time; the runnable task with the least runs. In a period
-//! (`latency`, or `min_granularity` per task if there are many) each should run once, for a slice in proportion to its weight.
+//! Each task has a virtual runtime that grows by 1024 / weight per ns of CPU time; the runnable task with the
+//! least runs. In a period (`latency`, or `min_granularity` per task if there are many) each should run once,
+//! for a slice in proportion to its weight.
 //!
 //! ```text
 //! two hogs, nice 0 and 5 (weights 1024 and 335), 2.6.32 on one CPU, HZ 1000: period 5 ms, slices 3.77 and 1.23 ms.
 //! The tick notices: A runs 4 ms (first tick after its slice), B 2 ms (not before B's vruntime, +3.06 per ms, has passed A's), ...
 //! ```
 //!
-//! A new task starts a slice later than the others (START_DEBIT). A sleeper wakes with at least `min_vruntime - latency / 2`, and
-//! preempts if the current task is more than `wakeup_granularity` (in the woken task's virtual time) ahead of it.
+//! A new task starts a slice later than the others (START_DEBIT). A sleeper wakes with at least
+//! `min_vruntime - latency / 2`, and preempts if the current task is more than `wakeup_granularity` (in the woken task's
+//! virtual time) ahead of it.
 //!
-//! *Sources*: kernel/sched_fair.c of 2.6.32.60 and the documented behaviour of 6.1, restated. *Differs*: exact division where the
-//! kernel multiplies with a rounded inverse (less than a ns per event apart); loads are sums of weights, where 6.1 takes decayed
-//! averages (PELT), so that 6.1's placement and balancing on several CPUs are approximations; no groups, no bandwidth limits.
-//! Five equal hogs on four CPUs wander: 2.6.32 (not 6.1) moves one of two that share a CPU to a CPU that has one, which only turns the imbalance around; 25.5
-//! moves per second here, 23 in Harmony's runs. *Not explained*: [8,0,0,0] takes Harmony's kernel 30 moves, this model 6. Against real 6.1 on one CPU: fairbench within 1 %, responsebench within 0.4 % (see `tests`).
-//! *Uncertain*: 2.6.32's choice of a CPU at wakeup (its last or its waker's here; later stable kernels also look for an idle one).
+//! *Sources*: kernel/sched_fair.c of 2.6.32.60 and the documented behaviour of 6.1, restated. *Differs*:
+//! exact division where the kernel multiplies with a rounded inverse (less than a ns per event apart); loads
+//! are sums of weights, where 6.1 takes decayed averages (PELT), so that 6.1's placement and balancing on
+//! several CPUs are approximations; no groups, no bandwidth limits. Five equal hogs on four CPUs wander:
+//! 2.6.32 (not 6.1) moves one of two that share a CPU to a CPU that has one, which only turns the imbalance
+//! around; 25.5 moves per second here, 23 in Harmony's runs. *Not explained*: [8,0,0,0] takes Harmony's
+//! kernel 30 moves, this model 6. Against real 6.1 on one CPU: fairbench within 1 %, responsebench within 0.4
+//! % (see `tests`). *Uncertain*: 2.6.32's choice of a CPU at wakeup (its last or its waker's here; later
+//! stable kernels also look for an idle one).
 //!
-//! *Several CPUs*: a tree per CPU, balancing by scheduling domains (`kit::balance`); defaults of tunables grow with the machine
-//! ([`Tunable`]).
+//! *Several CPUs*: a tree per CPU, balancing by scheduling domains (`kit::balance`); defaults of tunables
+//! grow with the machine ([`Tunable`]).
 //!
-//! *Parameters*: `hz`, `latency`, `min_granularity`, `wakeup_granularity` (on one CPU: 2.6.32: 1000, 5 ms, 1 ms, 1 ms; 6.1: 250,
-//! 6 ms, 0.75 ms, 1 ms), `migration_cost` (0.5 ms).
+//! *Parameters*: `hz`, `latency`, `min_granularity`, `wakeup_granularity` (on one CPU: 2.6.32: 1000, 5 ms, 1
+//! ms, 1 ms; 6.1: 250, 6 ms, 0.75 ms, 1 ms), `migration_cost` (0.5 ms).
 
 use crate::kit::balance::{Balancer, MayLeave, Rules};
 use crate::kit::rate::Rate;
@@ -280,8 +285,8 @@ impl Policy for Cfs {
     fn put_prev(&mut self, view: &View, cpu: CpuId, task: TaskId, ran: Span, stop: Stop) {
         self.queues.charge(cpu, task, ran);
         if stop == Stop::Blocked && ran == Span::ZERO && self.queues.tasks[task].last_ran == Time::ZERO {
-            // it is there, blocked, at the start: the boot's own threads, created after it, move the minimum on by half a period and
-            // more, so that it will wake as a long sleeper
+            // it is there, blocked, at the start: the boot's own threads, created after it, move the minimum
+            // on by half a period and more, so that it will wake as a long sleeper
             self.queues.tasks[task].vruntime -= self.queues.latency_ns();
         }
         self.queues.tasks[task].last_ran = view.now();

@@ -12,7 +12,8 @@ pub(super) struct Rq {
     charged: Span,
     /// How long it had run before it was picked again without having stopped.
     pub(super) before: Span,
-    /// The task that stopped last, still runnable, how long it had run, and when. If it is picked at that instant it has not stopped.
+    /// The task that stopped last, still runnable, how long it had run, and when. If it is picked at that
+    /// instant it has not stopped.
     pub(super) stopped: Option<(TaskId, Span, Time)>,
     /// The current task is to be replaced.
     pub(super) resched: bool,
@@ -142,9 +143,9 @@ impl Queues {
         }
     }
 
-    /// A new task waits for a slice first: it is placed where the current task is, or a slice after the minimum if that is later. In 6.1
-    /// that is the queue of the CPU that creates it; it has the weight that it inherits, and a weight of its own is set at once, which
-    /// is a leaving and joining.
+    /// A new task waits for a slice first: it is placed where the current task is, or a slice after the
+    /// minimum if that is later. In 6.1 that is the queue of the CPU that creates it; it has the weight that
+    /// it inherits, and a weight of its own is set at once, which is a leaving and joining.
     pub(super) fn begin(&mut self, view: &View, cpu: CpuId, task: TaskId, parent: Option<TaskId>) {
         let own = self.tasks[task].weight;
         let (here, inherited) = match self.params.version {
@@ -183,7 +184,8 @@ impl Queues {
         self.queue(task);
     }
 
-    /// A queued task leaves. What it is ahead of the minimum counts where it joins; the minimum may move for its leaving.
+    /// A queued task leaves. What it is ahead of the minimum counts where it joins; the minimum may move for
+    /// its leaving.
     pub(super) fn leave(&mut self, cpu: CpuId, task: TaskId) {
         self.unqueue(task);
         let min = self.cpus[cpu.index()].min_vruntime;
@@ -260,7 +262,8 @@ impl Queues {
         current.vruntime - woken.vruntime > woken.virtual_ns(self.wakeup_granularity)
     }
 
-    /// The leftmost; not the one that yielded, if another may go first; or the next or the last buddy, if that is not unfair.
+    /// The leftmost; not the one that yielded, if another may go first; or the next or the last buddy, if
+    /// that is not unfair.
     pub(super) fn pick(&mut self, now: Time, cpu: CpuId) -> Option<TaskId> {
         let rq = &self.cpus[cpu.index()];
         let mut tasks = rq.tree.iter().map(|&(_, _, task)| task);

@@ -1,18 +1,20 @@
 //! Deficit round robin: as weighted round robin, but in whole quanta, and what is left of a turn counts for the next.
 //!
-//! Made for packets that cannot be cut: each turn adds `credit` x share to a client's deficit; it is served in whole quanta (the
-//! packets) while its deficit covers one; the rest is kept. With a credit of one quantum per share it is weighted round robin; with a
-//! smaller credit turns are shorter and errors smaller, at the price of turns in which nobody's deficit suffices.
+//! Made for packets that cannot be cut: each turn adds `credit` x share to a client's deficit; it is served
+//! in whole quanta (the packets) while its deficit covers one; the rest is kept. With a credit of one quantum
+//! per share it is weighted round robin; with a smaller credit turns are shorter and errors smaller, at the
+//! price of turns in which nobody's deficit suffices.
 //!
 //! ```text
 //! shares 3,2,1, credit = 1 quantum:    A A A B B C | ...
 //! shares 3,2,1, credit = 1/2 quantum:  A B | A A B C | A B | ...      deficits after the first turn: A 1/2, B 0, C 1/2
 //! ```
 //!
-//! *Source*: Shreedhar, Varghese, "Efficient Fair Queuing Using Deficit Round Robin" (SIGCOMM 1995). *Differs*: a quantum of CPU time
-//! takes the place of the packet, all of one size; turns in which no deficit suffices are skipped in one step. A client that
-//! blocks loses its deficit (as an empty queue does there). With nice weights as shares, `credit` is that of nice 0. A share's
-//! credit is rounded down to the unit of time (1 ns), at least 1: exact shares need credit x share to be whole.
+//! *Source*: Shreedhar, Varghese, "Efficient Fair Queuing Using Deficit Round Robin" (SIGCOMM 1995).
+//! *Differs*: a quantum of CPU time takes the place of the packet, all of one size; turns in which no deficit
+//! suffices are skipped in one step. A client that blocks loses its deficit (as an empty queue does there).
+//! With nice weights as shares, `credit` is that of nice 0. A share's credit is rounded down to the unit of
+//! time (1 ns), at least 1: exact shares need credit x share to be whole.
 
 use crate::proportional::{Discipline, May, row};
 use schedlab_units::TaskId;
@@ -44,8 +46,8 @@ impl Drr {
         Drr { quantum, credit, unit, line: VecDeque::new(), clients: Vec::new() }
     }
 
-    /// One turn along the line: the first client that may be served and whose deficit suffices. Those passed over go to the end;
-    /// those that may not be served here keep their place.
+    /// One turn along the line: the first client that may be served and whose deficit suffices. Those passed
+    /// over go to the end; those that may not be served here keep their place.
     fn turn(&mut self, may: May<'_>) -> Option<TaskId> {
         let mut place = 0;
         for _ in 0..self.line.len() {

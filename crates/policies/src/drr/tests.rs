@@ -18,7 +18,8 @@ fn with_a_quantum_per_share_it_is_weighted_round_robin() {
     assert_eq!(drawn(&[("quantum", "1ms"), ("credit", "1us"), ("shares", "3,2,1")]).concat().len(), 12);
 }
 
-/// A client is never owed or ahead by more than its turn's credit and a quantum: exact shares over a cycle that credit divides.
+/// A client is never owed or ahead by more than its turn's credit and a quantum: exact shares over a cycle
+/// that credit divides.
 #[test]
 fn cycles_are_exact() {
     let mut random = Random::new(3);

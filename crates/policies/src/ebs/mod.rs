@@ -1,7 +1,8 @@
 //! EBS, the entitlement based scheduler that Aurema offered for Linux 2.6.2 in 2004.
 //!
-//! Each task has *shares*, and its CPU usage *rate* is estimated by an exponential filter. The task whose usage per share is lowest
-//! compared with the others should run; that comparison is squeezed into O(1)'s priority levels:
+//! Each task has *shares*, and its CPU usage *rate* is estimated by an exponential filter. The task whose
+//! usage per share is lowest compared with the others should run; that comparison is squeezed into O(1)'s
+//! priority levels:
 //!
 //! ```text
 //! shares   nice -20: 420   -10: 120   0: 20   10: 10   19: 1          20 - n, for n < 0: 20 + n^2
@@ -10,24 +11,30 @@
 //! level    = 100 + 20 * u / min(cap / shares, E)                       0 -> 100 (best), 1.0 -> 120 (the middle)
 //! ```
 //!
-//! A worked case, WARP's fairbench: a task of nice 19 that has run for a single slice of 100 ms has a rate of 1.4 % and u = 0.0138;
-//! so E is at least that for the next seconds. For nice -20 and -10 the smaller of cap / shares and E is then cap / shares (1/420 and
-//! 1/120): both get the level 100 + 20 * rate, whatever their shares, and so the same rate. That is the unfairness that WARP found
-//! ("only a 10 % difference"), from the specified formula, without any tuning.
+//! A worked case, WARP's fairbench: a task of nice 19 that has run for a single slice of 100 ms has a rate of
+//! 1.4 % and u = 0.0138; so E is at least that for the next seconds. For nice -20 and -10 the smaller of cap
+//! / shares and E is then cap / shares (1/420 and 1/120): both get the level 100 + 20 * rate, whatever their
+//! shares, and so the same rate. That is the unfairness that WARP found ("only a 10 % difference"), from the
+//! specified formula, without any tuning.
 //!
-//! All runnable tasks of a CPU wait in one array of priority lists (no expired array, no interactivity rules). The slice is fixed.
-//! A waiting task is promoted by a level after the time in which its decayed usage would have earned it.
+//! All runnable tasks of a CPU wait in one array of priority lists (no expired array, no interactivity
+//! rules). The slice is fixed. A waiting task is promoted by a level after the time in which its decayed
+//! usage would have earned it.
 //!
-//! *Source*: J. Lee's description of the patch (linux-kernel, 25 February 2004) and section V.D of the WARP paper. There is no source
-//! code to compare with. *Differs*: the balancing of 2.6.7 (domains) replaces that of 2.6.2; waiting tasks stand in an ordered set by
-//! the time of their promotion instead of lists per due time; caps per task do not exist in workloads, so that `cap` is one for all,
-//! and hard caps (the "sinbin") are not there. Real-time tasks stand above all, as in O(1).
-//! *Uncertain*: the gain of the filter (here the exact exponential of the half-life); how E decays. Fairbench on one CPU for 180 s, total
-//! share of nice -20, -10, 0, 10, 19, by the half-life of E: 1 s .57 .30 .06 .04 .03; 5 s .48 .35 .09 .05 .03; 20 s .43 .38 .10 .06 .03;
-//! 100 s .42 .38 .11 .07 .03. The design shares are .74 .21 .04 .02 .002. Of these, 20 s comes nearest to what WARP states (10 % between
-//! the first two; here 13 %), and so it is the default: a calibration, not knowledge. Also uncertain: the mapping between 0 and 1.0 (here linear), whether a wakeup gives a full slice (here yes).
+//! *Source*: J. Lee's description of the patch (linux-kernel, 25 February 2004) and section V.D of the WARP
+//! paper. There is no source code to compare with. *Differs*: the balancing of 2.6.7 (domains) replaces that
+//! of 2.6.2; waiting tasks stand in an ordered set by the time of their promotion instead of lists per due
+//! time; caps per task do not exist in workloads, so that `cap` is one for all, and hard caps (the "sinbin")
+//! are not there. Real-time tasks stand above all, as in O(1). *Uncertain*: the gain of the filter (here the
+//! exact exponential of the half-life); how E decays. Fairbench on one CPU for 180 s, total share of nice
+//! -20, -10, 0, 10, 19, by the half-life of E: 1 s .57 .30 .06 .04 .03; 5 s .48 .35 .09 .05 .03; 20 s .43 .38
+//! .10 .06 .03; 100 s .42 .38 .11 .07 .03. The design shares are .74 .21 .04 .02 .002. Of these, 20 s comes
+//! nearest to what WARP states (10 % between the first two; here 13 %), and so it is the default: a
+//! calibration, not knowledge. Also uncertain: the mapping between 0 and 1.0 (here linear), whether a wakeup
+//! gives a full slice (here yes).
 //!
-//! *Parameters*: `hz` (1000), `slice` (100 ms; the original allowed 1 to 500 ms), `half_life` (5 s; 1 to 100 s), `highest_half_life` (20 s), `cap` (100 per cent).
+//! *Parameters*: `hz` (1000), `slice` (100 ms; the original allowed 1 to 500 ms), `half_life` (5 s; 1 to 100
+//! s), `highest_half_life` (20 s), `cap` (100 per cent).
 
 use crate::kit::balance::{Balancer, Hot, MayLeave, Pull, Pulled, Rules, RunQueues};
 use crate::kit::decay::decay;

@@ -35,7 +35,8 @@ fn a_sleeper_preempts_hogs() {
     assert_eq!(log, ["BBBBBBBBBBAB"]);
 }
 
-/// WARP, section V.D: "only a 10 % difference" between nice -20 and -10, where the shares say 250 %; a staircase all the same.
+/// WARP, section V.D: "only a 10 % difference" between nice -20 and -10, where the shares say 250 %; a
+/// staircase all the same.
 #[test]
 fn fairbench_is_unfair_as_published() {
     let duration = Span::from_s(180);

@@ -74,8 +74,9 @@ fn dhalls_effect() {
     assert_eq!(misses(&run("pedf", 2, &tasks, 110), &tasks), 0);
 }
 
-/// Three tasks of U = 0.6 on two CPUs: under global EDF each is late by at most 6 ms (Devi and Anderson: ((m - 1) e - e) / (m - (m - 1) u) + e)
-/// and so has all its service but that; a partition must overload a CPU, and says so.
+/// Three tasks of U = 0.6 on two CPUs: under global EDF each is late by at most 6 ms (Devi and
+/// Anderson: ((m - 1) e - e) / (m - (m - 1) u) + e) and so has all its service but that; a partition must overload a CPU,
+/// and says so.
 #[test]
 fn what_no_partition_can_do() {
     let tasks = [(6, 10), (6, 10), (6, 10)];
@@ -105,7 +106,8 @@ fn tasks_without_deadline_run_in_the_background() {
     assert_eq!(Lab::new("gedf", 1).draw(30, &tasks), ["BBAAABBAAABB"]);
 }
 
-/// What deadlines leave of a CPU, divided by those without deadline there: the documented example, with three hogs X, Y, Z.
+/// What deadlines leave of a CPU, divided by those without deadline there: the documented example, with three
+/// hogs X, Y, Z.
 #[test]
 fn background_tasks_go_where_most_is_left() {
     let hog = || TaskSpec::nice(0, &[Run(1_000)]);

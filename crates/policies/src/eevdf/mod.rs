@@ -1,8 +1,9 @@
 //! EEVDF, Linux's fair class since 6.6, with the rules of 6.12.
 //!
-//! *Earliest eligible virtual deadline first*. With v the vruntime of a task and w its weight, V is the weighted mean of all v. A task
-//! is eligible if v <= V (it is owed service: its lag, V - v, is not negative). Each task asks for a *slice*; its virtual deadline is
-//! v + slice * 1024 / w, renewed when v reaches it. Of the eligible tasks, the one with the earliest deadline runs.
+//! *Earliest eligible virtual deadline first*. With v the vruntime of a task and w its weight, V is the
+//! weighted mean of all v. A task is eligible if v <= V (it is owed service: its lag, V - v, is not
+//! negative). Each task asks for a *slice*; its virtual deadline is v + slice * 1024 / w, renewed when v
+//! reaches it. Of the eligible tasks, the one with the earliest deadline runs.
 //!
 //! ```text
 //! A and B, nice 0, slice 3 ms, HZ 1000, one CPU. A runs to its deadline:   V behind A, so that only B is eligible
@@ -10,21 +11,25 @@
 //!      A  A  A  B  B  B  A        each runs for its slice (RUN_TO_PARITY), noticed at the tick
 //! ```
 //!
-//! A task keeps its lag when it leaves and comes back: it is placed at V - lag * (W + w) / W (W: the others' weight), which after its
-//! joining leaves just that lag. A new task gets a first deadline of half a slice. A task that goes to sleep with negative lag stays
-//! queued (*delayed dequeue*) until it would be picked; then it leaves with lag 0. So it cannot shed its debt by a short sleep.
+//! A task keeps its lag when it leaves and comes back: it is placed at V - lag * (W + w) / W (W: the others'
+//! weight), which after its joining leaves just that lag. A new task gets a first deadline of half a slice. A
+//! task that goes to sleep with negative lag stays queued (*delayed dequeue*) until it would be picked; then
+//! it leaves with lag 0. So it cannot shed its debt by a short sleep.
 //!
-//! *Sources*: kernel/sched/fair.c as of 6.12, restated from a specification; Stoica, Abdel-Wahab, "Earliest Eligible Virtual Deadline
-//! First" (1995). *Differs*: V is an exact fraction (the kernel's is too, relative to a moving origin); division is exact where the
-//! kernel multiplies with a rounded inverse; loads in placement and balancing are sums of weights, where the kernel takes decayed
-//! averages: on several CPUs this approximates 6.12. No groups, no bandwidth limits.
-//! *Uncertain*: details of balancing; whether delayed tasks count for it (here yes, as runnable).
+//! *Sources*: kernel/sched/fair.c as of 6.12, restated from a specification; Stoica, Abdel-Wahab, "Earliest
+//! Eligible Virtual Deadline First" (1995). *Differs*: V is an exact fraction (the kernel's is too, relative
+//! to a moving origin); division is exact where the kernel multiplies with a rounded inverse; loads in
+//! placement and balancing are sums of weights, where the kernel takes decayed averages: on several CPUs this
+//! approximates 6.12. No groups, no bandwidth limits. *Uncertain*: details of balancing; whether delayed
+//! tasks count for it (here yes, as runnable).
 //!
-//! *Several CPUs*: a tree per CPU, balancing by scheduling domains; the default slice grows with the machine ([`Tunable`]).
+//! *Several CPUs*: a tree per CPU, balancing by scheduling domains; the default slice grows with the machine
+//! ([`Tunable`]).
 //!
-//! *Parameters*: `hz` (250), `base_slice` (0.70 ms on one CPU, 2.8 ms on 8; 6.12.0 had 0.75), `migration_cost` (0.5 ms), and
-//! the features `run_to_parity`, `delay_dequeue`, `preempt_short` (yes or no). A task's own slice is set, as by `sched_setattr`, by the
-//! runtime of its deadline parameters (0.1 to 100 ms) if its policy is normal.
+//! *Parameters*: `hz` (250), `base_slice` (0.70 ms on one CPU, 2.8 ms on 8; 6.12.0 had 0.75),
+//! `migration_cost` (0.5 ms), and the features `run_to_parity`, `delay_dequeue`, `preempt_short` (yes or no).
+//! A task's own slice is set, as by `sched_setattr`, by the runtime of its deadline parameters (0.1 to 100
+//! ms) if its policy is normal.
 
 use crate::cfs::{Tunable, weight_of};
 use crate::kit::balance::{Balancer, MayLeave, Rules};

@@ -18,7 +18,8 @@ pub(super) struct Rq {
     moment: i128,
     /// Queued, delayed and current tasks.
     nr: u32,
-    /// The task that stopped last, still runnable, with its protection, and when. If it is picked at that instant it has not stopped.
+    /// The task that stopped last, still runnable, with its protection, and when. If it is picked at that
+    /// instant it has not stopped.
     stopped: Option<(TaskId, Option<i64>, Time)>,
     /// V of the last task that left an empty queue.
     last_v: i64,
@@ -98,8 +99,9 @@ impl Queues {
         }
     }
 
-    /// Brings the current task up to now; true if it is to be replaced for what that shows. (The CPU is then kicked too, since this
-    /// may happen at any accounting: a wakeup in the middle of a tick can end a slice.)
+    /// Brings the current task up to now; true if it is to be replaced for what that shows. (The CPU is then
+    /// kicked too, since this may happen at any accounting: a wakeup in the middle of a tick can end a
+    /// slice.)
     pub(super) fn update_current(&mut self, view: &View, cpu: CpuId) -> bool {
         let Some(current) = self.cpus[cpu.index()].current else { return false };
         let over = self.charge(cpu, current, view.ran(cpu));
@@ -110,8 +112,8 @@ impl Queues {
         over
     }
 
-    /// The current task has run for `ran` in all. Tells whether others are to have their turn: its slice is over, or it is not eligible
-    /// and no longer protected by its slice.
+    /// The current task has run for `ran` in all. Tells whether others are to have their turn: its slice is
+    /// over, or it is not eligible and no longer protected by its slice.
     pub(super) fn charge(&mut self, cpu: CpuId, task: TaskId, ran: Span) -> bool {
         let rq = &mut self.cpus[cpu.index()];
         let delta = ran.saturating_sub(rq.charged);
@@ -199,7 +201,8 @@ impl Queues {
         self.queue(task);
     }
 
-    /// A new task: it starts with the weight that it inherits; a weight of its own is set at once, which is a leaving and joining.
+    /// A new task: it starts with the weight that it inherits; a weight of its own is set at once, which is a
+    /// leaving and joining.
     pub(super) fn begin(&mut self, cpu: CpuId, task: TaskId, inherited: u64) {
         let own = self.tasks[task].weight;
         self.tasks[task].set_weight(inherited);
@@ -212,8 +215,8 @@ impl Queues {
         }
     }
 
-    /// The task, which is in no queue, has another weight: what it is owed stays the same in CPU time. (What it has asked for does not:
-    /// 6.12 leaves the distance to the deadline as it was in virtual time.)
+    /// The task, which is in no queue, has another weight: what it is owed stays the same in CPU time. (What
+    /// it has asked for does not: 6.12 leaves the distance to the deadline as it was in virtual time.)
     fn reweigh(&mut self, task: TaskId, weight: u64) {
         let state = &mut self.tasks[task];
         state.lag = (i128::from(state.lag) * i128::from(state.weight) / i128::from(weight)) as i64;
@@ -266,8 +269,8 @@ impl Queues {
         }
     }
 
-    /// A delayed task is woken. It goes on as if it had not slept; if it has come to be owed something, that is clipped to nothing. On
-    /// another CPU (its affinity has changed) it leaves first.
+    /// A delayed task is woken. It goes on as if it had not slept; if it has come to be owed something, that
+    /// is clipped to nothing. On another CPU (its affinity has changed) it leaves first.
     pub(super) fn wake_delayed(&mut self, cpu: CpuId, task: TaskId) {
         let here = self.tasks[task].cpu;
         let lag = self.lag_of(here, task);

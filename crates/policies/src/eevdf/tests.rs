@@ -16,9 +16,10 @@ fn equal_hogs_run_for_their_slices() {
 
 #[test]
 fn a_shorter_slice_preempts_at_wakeup() {
-    // C asks for 1 ms at a time (runtime of its deadline parameters) and sleeps after each; A and B always run. At its wakeup C is
-    // eligible and its slice is shorter: it preempts even one that is eligible and in the middle of its slice. Without that rule it waits
-    // until that one has had too much, or its slice is over.
+    // C asks for 1 ms at a time (runtime of its deadline parameters) and sleeps after each; A and B always
+    // run. At its wakeup C is eligible and its slice is shorter: it preempts even one that is eligible and in
+    // the middle of its slice. Without that rule it waits until that one has had too much, or its slice is
+    // over.
     let mut short =
         TaskSpec::nice(0, &[RunFor(Span::from_us(900)), SleepFor(Span::from_us(4300))]).repeat(80);
     let (runtime, period) = (Span::from_ms(1), Span::from_ms(10));
@@ -33,21 +34,22 @@ fn a_shorter_slice_preempts_at_wakeup() {
     assert!(with < 0.5 * without, "{with} and {without} ms");
 }
 
-/// Protection by RUN_TO_PARITY lasts while the current task is eligible, not longer; and what wakes up accounts for it first, which can
-/// end its slice between two ticks.
+/// Protection by RUN_TO_PARITY lasts while the current task is eligible, not longer; and what wakes up
+/// accounts for it first, which can end its slice between two ticks.
 #[test]
 fn a_wakeup_ends_a_slice_that_is_over_between_two_ticks() {
-    // HZ 100: no tick before 10 ms. A's first deadline is after 1.5 ms; at 2 ms C wakes, and the accounting for that finds A's slice
-    // over: B, who has waited, is chosen, then C
+    // HZ 100: no tick before 10 ms. A's first deadline is after 1.5 ms; at 2 ms C wakes, and the accounting
+    // for that finds A's slice over: B, who has waited, is chosen, then C
     let tasks =
         [TaskSpec::nice(0, &[Run(4)]), TaskSpec::nice(0, &[Run(1)]), TaskSpec::nice(0, &[Run(1)]).from_ms(2)];
     let lab = Lab::new("eevdf", 1).param("hz", "100").param("tick_phase", "0").param("base_slice", "3ms");
     assert_eq!(lab.draw(20, &tasks), ["AABCAA"]);
 }
 
-/// Without sleeps and with slice = quantum, EEVDF is WF2Q: no task is ever a quantum ahead of or behind its share of the time so far.
-/// (In the first round that does not hold: initial tasks get their nice value after their first deadline, which 6.12 then leaves where it
-/// was. Hence from 20 ms on, when all have had their turn.)
+/// Without sleeps and with slice = quantum, EEVDF is WF2Q: no task is ever a quantum ahead of or behind its
+/// share of the time so far. (In the first round that does not hold: initial tasks get their nice value after
+/// their first deadline, which 6.12 then leaves where it was. Hence from 20 ms on, when all have had their
+/// turn.)
 #[test]
 fn service_error_is_below_a_quantum() {
     let nices = [0, 0, -3, 4, 8, -7];
@@ -69,8 +71,8 @@ fn service_error_is_below_a_quantum() {
 
 #[test]
 fn a_debtor_cannot_shed_its_debt_by_a_short_sleep() {
-    // A runs 5.5 ms and sleeps 1 ms, B and C are hogs. With delayed dequeue, or with lag kept over the sleep, A gets no more than
-    // a third; with neither it would.
+    // A runs 5.5 ms and sleeps 1 ms, B and C are hogs. With delayed dequeue, or with lag kept over the sleep,
+    // A gets no more than a third; with neither it would.
     let a = TaskSpec::nice(0, &[Run(5), Sleep(1)]).repeat(1000);
     let hog = TaskSpec::nice(0, &[Run(10_000)]);
     for delay in ["yes", "no"] {
@@ -92,8 +94,9 @@ fn fairbench_agrees_with_real_6_12() {
     assert!((shares[2] - 0.0109).abs() < 0.001, "{shares:?}");
 }
 
-/// Real 6.12 (Debian's kernel in a guest, one CPU, tasks that do not read their CPU clock) gave 969, 937, 874, 704 and 515 ms per task in
-/// 20 s; real 6.12 in the port is within 3 % of that at every level, and this is within a decision in thousands of the port.
+/// Real 6.12 (Debian's kernel in a guest, one CPU, tasks that do not read their CPU clock) gave 969, 937,
+/// 874, 704 and 515 ms per task in 20 s; real 6.12 in the port is within 3 % of that at every level, and this
+/// is within a decision in thousands of the port.
 #[test]
 fn responsebench_agrees_with_real_6_12() {
     let duration = Span::from_s(20);

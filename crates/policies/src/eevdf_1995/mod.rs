@@ -1,24 +1,27 @@
 //! Earliest eligible virtual deadline first, as published in 1995.
 //!
-//! A client asks for `request` of service at a time. Its request is eligible from virtual time *ve*, when it has received its due, and
-//! has the virtual deadline vd = ve + request/share. Among the eligible the earliest deadline is served. With requests of one
-//! quantum this decides as [WF2Q](crate::wf2q); shorter requests mean earlier deadlines and smaller errors, longer ones fewer
-//! switches, without a change of shares.
+//! A client asks for `request` of service at a time. Its request is eligible from virtual time *ve*, when it
+//! has received its due, and has the virtual deadline vd = ve + request/share. Among the eligible the
+//! earliest deadline is served. With requests of one quantum this decides as [WF2Q](crate::wf2q); shorter
+//! requests mean earlier deadlines and smaller errors, longer ones fewer switches, without a change of
+//! shares.
 //!
 //! ```text
 //! shares 3,2,1, request 1    V   0   1/6 2/6 3/6 4/6 5/6
 //!                            A B A B A C
 //! ```
 //!
-//! What a client is owed when it leaves (its lag: share x (V - ve)) is spread over those that stay: V steps by lag / (sum of the shares
-//! that stay). When it comes back, ve = V - lag/share, and V steps back by lag / (sum of shares, its own included). So the sum of lags
-//! is always zero; a client that leaves and comes back at once keeps the part of its lag that the others' shares are of all.
+//! What a client is owed when it leaves (its lag: share x (V - ve)) is spread over those that stay: V steps
+//! by lag / (sum of the shares that stay). When it comes back, ve = V - lag/share, and V steps back by lag /
+//! (sum of shares, its own included). So the sum of lags is always zero; a client that leaves and comes back
+//! at once keeps the part of its lag that the others' shares are of all.
 //!
-//! *Source*: Stoica, Abdel-Wahab, "Earliest Eligible Virtual Deadline First" (ODU TR-95-22, 1995): equations for V at leave and join, and
-//! the strategy in which a client keeps its lag while away. *Differs*: all clients have the same request size (parameter `request`);
-//! a client that stops early is charged what it used and asks anew; service is not preempted within a request; the lag of the
-//! last client to leave is dropped; a request that has become eligible stays so when V steps back at a join. If none of those that may be served is eligible (several CPUs, affinities), the one that
-//! will be first is served.
+//! *Source*: Stoica, Abdel-Wahab, "Earliest Eligible Virtual Deadline First" (ODU TR-95-22, 1995): equations
+//! for V at leave and join, and the strategy in which a client keeps its lag while away. *Differs*: all
+//! clients have the same request size (parameter `request`); a client that stops early is charged what it
+//! used and asks anew; service is not preempted within a request; the lag of the last client to leave is
+//! dropped; a request that has become eligible stays so when V steps back at a join. If none of those that
+//! may be served is eligible (several CPUs, affinities), the one that will be first is served.
 
 use crate::proportional::{Clock, Discipline, Heap, May, MinQueue, Virtual, row};
 use schedlab_units::TaskId;

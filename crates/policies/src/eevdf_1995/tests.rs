@@ -20,7 +20,8 @@ fn with_requests_of_a_quantum_it_is_wf2q() {
     }
 }
 
-/// The sum of lags is zero whatever joins and leaves: the theorem on which the equations for V rest. Rounding: one 2^-64 per step.
+/// The sum of lags is zero whatever joins and leaves: the theorem on which the equations for V rest.
+/// Rounding: one 2^-64 per step.
 #[test]
 fn lags_sum_to_zero() {
     let mut random = Random::new(15);
@@ -54,8 +55,8 @@ fn lags_sum_to_zero() {
     }
 }
 
-/// The equations, on numbers: equal shares, A has 6 where 3 is due, lag -3, V = 3. It leaves: V = 3 - 3/1 = 0. It comes back at once:
-/// ve = 0 + 3, V = 0 + 3/2: it is still ahead, by 3/2.
+/// The equations, on numbers: equal shares, A has 6 where 3 is due, lag -3, V = 3. It leaves: V = 3 - 3/1 =
+/// 0. It comes back at once: ve = 0 + 3, V = 0 + 3/2: it is still ahead, by 3/2.
 #[test]
 fn lag_is_kept_while_away() {
     let mut queue = Eevdf1995::new(10);

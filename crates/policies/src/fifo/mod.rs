@@ -1,10 +1,11 @@
 //! First in, first out: a task runs until it blocks, exits or yields.
 //!
-//! The baseline of every textbook (there also called first-come first-served), and here the yardstick of the machine's own cost:
-//! it decides in constant time and wants no tick. One queue serves all CPUs.
+//! The baseline of every textbook (there also called first-come first-served), and here the yardstick of the
+//! machine's own cost: it decides in constant time and wants no tick. One queue serves all CPUs.
 //!
-//! *Source*: Conway, Maxwell, Miller, "Theory of Scheduling" (1967). *Differs*: several CPUs share the queue (the original has one).
-//! Nice values and policies are ignored. A woken task goes to an idle CPU (where it ran last, if that is one), else waits in line.
+//! *Source*: Conway, Maxwell, Miller, "Theory of Scheduling" (1967). *Differs*: several CPUs share the queue
+//! (the original has one). Nice values and policies are ignored. A woken task goes to an idle CPU (where it
+//! ran last, if that is one), else waits in line.
 
 use crate::queue::GlobalQueue;
 use schedlab_machine::policy::{Arrival, Policy, Stop, View};

@@ -1,21 +1,23 @@
 //! Linux 2.2 and 2.4: one list of runnable tasks, and each pick takes the one with the highest *goodness*.
 //!
-//! A task has a `counter` of ticks left. Goodness is 0 when the counter is, else counter + (20 - nice), with a bonus of 15 on the
-//! CPU where it ran last. When all runnable tasks have used up their counter, *every* task, sleeping ones too, gets
-//! counter = counter/2 + ticks(nice): an *epoch*. So a sleeper saves up to twice its ticks, and wakes with high goodness.
+//! A task has a `counter` of ticks left. Goodness is 0 when the counter is, else counter + (20 - nice), with
+//! a bonus of 15 on the CPU where it ran last. When all runnable tasks have used up their counter, *every*
+//! task, sleeping ones too, gets counter = counter/2 + ticks(nice): an *epoch*. So a sleeper saves up to
+//! twice its ticks, and wakes with high goodness.
 //!
 //! ```text
 //! HZ 100, nice -20, -10, 0, 10, 19: 11, 8, 6, 3, 1 ticks = 110, 80, 60, 30, 10 ms per epoch    (2.4; WARP's figure 8)
 //! two hogs of nice 0 and 10: AAAAAABBBAAAAAABBB (10 ms each letter)
 //! ```
 //!
-//! *Source*: kernel/sched.c of 2.4.16, restated; 2.2 from VTRR's paper and from memory. *Differs*: no task shares its address space
-//! with another or is a kernel thread (goodness +1 for either in the original). Ticks of all CPUs fall together.
-//! *Uncertain* (2.2 only): its tick that takes the counter below zero (210 ms at nice 0), the halving at fork.
+//! *Source*: kernel/sched.c of 2.4.16, restated; 2.2 from VTRR's paper and from memory. *Differs*: no task
+//! shares its address space with another or is a kernel thread (goodness +1 for either in the original).
+//! Ticks of all CPUs fall together. *Uncertain* (2.2 only): its tick that takes the counter below zero (210
+//! ms at nice 0), the halving at fork.
 //!
-//! *Several CPUs*: one queue for all, as in the original. A woken task goes to its last CPU if that is idle, else to the one idle
-//! for longest, else it preempts where goodness(new) - goodness(current) is largest and positive. A task that was preempted looks
-//! for another CPU in the same way.
+//! *Several CPUs*: one queue for all, as in the original. A woken task goes to its last CPU if that is idle,
+//! else to the one idle for longest, else it preempts where goodness(new) - goodness(current) is largest and
+//! positive. A task that was preempted looks for another CPU in the same way.
 //!
 //! *Real time* (FIFO, RR): goodness 1000 + priority; an RR task whose counter is used up goes to the end of the list.
 //!

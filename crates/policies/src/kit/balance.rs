@@ -1,18 +1,22 @@
-//! Which CPU should pull how much from which other? Balancing over scheduling domains as Linux did it from 2.6.7 to 2.6.3x.
+//! Which CPU should pull how much from which other? Balancing over scheduling domains as Linux did it from
+//! 2.6.7 to 2.6.3x.
 //!
-//! Each CPU, at its tick, looks at each of its domains when that domain's interval is over: 1 to 4 ms if the CPU is idle, 64 times
-//! that if it is busy. It finds the group with the highest load per power, and in it the CPU with the highest load, and pulls
+//! Each CPU, at its tick, looks at each of its domains when that domain's interval is over: 1 to 4 ms if the
+//! CPU is idle, 64 times that if it is busy. It finds the group with the highest load per power, and in it
+//! the CPU with the highest load, and pulls
 //!
 //! ```text
 //! amount = min(highest load - mean, what may leave there, mean - own load)
 //! ```
 //!
-//! With 8 equal tasks of load 1 on the first of four CPUs, the mean is 2: the second pulls min(6, 7, 2) = 2, then the third 2, and
-//! the fourth 2, one after the other. With 2,1,1,1 the own load of each reader is 1, the mean 1.25, and nothing moves: 1.25 - 1 is
-//! less than a task, and a move would only swap who is worse off (`small`); 2.6.32 makes it all the same, so that the task too many wanders.
+//! With 8 equal tasks of load 1 on the first of four CPUs, the mean is 2: the second pulls min(6, 7, 2) = 2,
+//! then the third 2, and the fourth 2, one after the other. With 2,1,1,1 the own load of each reader is 1,
+//! the mean 1.25, and nothing moves: 1.25 - 1 is less than a task, and a move would only swap who is worse
+//! off (`small`); 2.6.32 makes it all the same, so that the task too many wanders.
 //!
-//! *Source*: specification of the kernels' behaviour (2.6.18, 2.6.32), restated. What the two differ in is in [`Rules`].
-//! *Uncertain*: powers of SMT cores, the node level's constants, the phase of the first check of each CPU (staggered here).
+//! *Source*: specification of the kernels' behaviour (2.6.18, 2.6.32), restated. What the two differ in is in
+//! [`Rules`]. *Uncertain*: powers of SMT cores, the node level's constants, the phase of the first check of
+//! each CPU (staggered here).
 
 use super::domains::{Domain, Domains, Level, POWER};
 use schedlab_machine::policy::View;
@@ -85,7 +89,8 @@ pub(crate) struct Rules {
     /// Load of a nice-0 task.
     pub(crate) unit: u64,
     pub(crate) may_leave: MayLeave,
-    /// Which remembered load is compared, when busy, idle, newly idle: 0 = that of now, i = remembered with weight 2^-(i-1).
+    /// Which remembered load is compared, when busy, idle, newly idle: 0 = that of now, i = remembered with
+    /// weight 2^-(i-1).
     pub(crate) load_index: [usize; 3],
     /// Tasks at most in one move.
     pub(crate) nr_migrate: u32,
@@ -95,8 +100,8 @@ pub(crate) struct Rules {
     pub(crate) newidle_one: bool,
     /// Only the first idle, else the first, CPU of a group balances for it.
     pub(crate) one_per_group: bool,
-    /// A task is moved also if that only turns the imbalance around: of two that share a CPU to a CPU that has one (2.6.32). So
-    /// one task too many wanders.
+    /// A task is moved also if that only turns the imbalance around: of two that share a CPU to a CPU that
+    /// has one (2.6.32). So one task too many wanders.
     pub(crate) turns_around: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Trees of tasks ordered by virtual deadline, in which the first *eligible* task is found in logarithmic time.
 //!
-//! A task is eligible if its vruntime is at most V. Each node keeps the least vruntime of its subtree, so that a subtree without an
-//! eligible task is not entered. Balance is kept at random, by a number drawn from the task and its sequence number (a treap): the
-//! same operations always build the same tree.
+//! A task is eligible if its vruntime is at most V. Each node keeps the least vruntime of its subtree, so
+//! that a subtree without an eligible task is not entered. Balance is kept at random, by a number drawn from
+//! the task and its sequence number (a treap): the same operations always build the same tree.
 //!
 //! ```text
 //! deadline      5        V = 10: of deadlines 2, 5, 7 the first (2) has vruntime 12, not eligible;
@@ -121,7 +121,8 @@ impl DeadlineTrees {
         at
     }
 
-    /// The task with the earliest deadline among those whose vruntime satisfies `eligible` (true up to some vruntime, then false).
+    /// The task with the earliest deadline among those whose vruntime satisfies `eligible` (true up to some
+    /// vruntime, then false).
     pub(crate) fn first_eligible(&self, tree: usize, eligible: impl Fn(i64) -> bool) -> Option<TaskId> {
         let mut at = self.roots[tree];
         while at != NONE {

@@ -1,4 +1,5 @@
-//! Scheduling domains: at each level of the machine, the CPUs among which load is balanced, in groups that are compared.
+//! Scheduling domains: at each level of the machine, the CPUs among which load is balanced, in groups that
+//! are compared.
 //!
 //! ```text
 //! packages=2,llcs=1,cores=2,smt=2   cpu0: core {0,1}: groups 0 | 1

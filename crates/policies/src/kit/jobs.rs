@@ -1,12 +1,15 @@
-//! The scheduler under EDF and rate monotonic: each activation of a task is a *job* with a number, and the jobs with the least run.
+//! The scheduler under EDF and rate monotonic: each activation of a task is a *job* with a number, and the
+//! jobs with the least run.
 //!
-//! A job begins when its task becomes runnable (wakeup or start) and ends when it blocks. Its number is its absolute deadline (EDF), or
-//! the task's period or relative deadline (fixed priorities). A task that is woken at the very instant at which it blocked was late:
-//! its next job had been released a period after the last one, and its deadline counts from there. Tasks without deadline parameters run in the background, first come,
-//! first served.
+//! A job begins when its task becomes runnable (wakeup or start) and ends when it blocks. Its number is its
+//! absolute deadline (EDF), or the task's period or relative deadline (fixed priorities). A task that is
+//! woken at the very instant at which it blocked was late: its next job had been released a period after the
+//! last one, and its deadline counts from there. Tasks without deadline parameters run in the background,
+//! first come, first served.
 //!
-//! Where tasks are divided among CPUs, a background task gets the CPU that offers it most: what deadlines leave of the CPU, divided
-//! by the background tasks there, itself included. Among equals the CPU with the lower number is chosen.
+//! Where tasks are divided among CPUs, a background task gets the CPU that offers it most: what deadlines
+//! leave of the CPU, divided by the background tasks there, itself included. Among equals the CPU with the
+//! lower number is chosen.
 //!
 //! ```text
 //! cpu0 has a deadline task of U = 0.6, cpu1 none; background tasks X, Y, Z come one by one
@@ -80,8 +83,9 @@ pub struct Jobs {
     warnings: Vec<String>,
 }
 
-/// Whether tasks with these fixed priorities (a low number is a high one) always meet their deadlines on one CPU: response times by Joseph
-/// and Pandya, exact for deadlines up to the period; a later deadline counts as the period.
+/// Whether tasks with these fixed priorities (a low number is a high one) always meet their deadlines on one
+/// CPU: response times by Joseph and Pandya, exact for deadlines up to the period; a later deadline counts as
+/// the period.
 fn responses_fit(tasks: &[(u64, DeadlineParams)]) -> bool {
     tasks.iter().enumerate().all(|(place, &(key, params))| {
         let limit_ns = params.deadline.min(params.period).as_ns();
@@ -140,7 +144,8 @@ impl Jobs {
         if self.order == Order::RelativeDeadline { params.deadline.as_ns() } else { params.period.as_ns() }
     }
 
-    /// Whether a task has room on a CPU: up to U = 1 under EDF, by the analysis of response times under fixed priorities.
+    /// Whether a task has room on a CPU: up to U = 1 under EDF, by the analysis of response times under fixed
+    /// priorities.
     fn fits(&self, cpu: CpuId, params: Option<DeadlineParams>) -> bool {
         let Some(params) = params else { return true };
         let within = self.used[cpu.index()] + utilisation(&params) <= ONE;

@@ -1,4 +1,5 @@
-//! Tasks ordered by a number, least first, for schedulers in which the m least of all run: one queue for all CPUs, or one for each.
+//! Tasks ordered by a number, least first, for schedulers in which the m least of all run: one queue for all
+//! CPUs, or one for each.
 //!
 //! ```text
 //! two CPUs, keys = absolute deadlines; running: 20, 50; waiting: 60, 90
@@ -56,8 +57,8 @@ impl Keyed {
         }
     }
 
-    /// Where a task with this key should go: an idle CPU, one that runs nothing of ours, or the one with the greatest key, if that is
-    /// greater.
+    /// Where a task with this key should go: an idle CPU, one that runs nothing of ours, or the one with the
+    /// greatest key, if that is greater.
     pub(crate) fn place(&self, view: &View, task: TaskId, key: u64) -> Option<CpuId> {
         if let Some(idle) = view.idle_cpu_for(task) {
             return Some(idle);

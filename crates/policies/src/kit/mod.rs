@@ -1,5 +1,6 @@
-//! What several schedulers are built from: a table with a row per task, lists of tasks, arrays of priority lists, a tree ordered by
-//! deadline, decay, and balancing over scheduling domains. Nothing here decides who runs.
+//! What several schedulers are built from: a table with a row per task, lists of tasks, arrays of priority
+//! lists, a tree ordered by deadline, decay, and balancing over scheduling domains. Nothing here decides who
+//! runs.
 
 pub(crate) mod balance;
 pub(crate) mod deadline_tree;

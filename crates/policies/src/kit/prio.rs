@@ -1,4 +1,5 @@
-//! Arrays of priority lists with a bitmap of the lists in use: the first task of the best level is found in constant time.
+//! Arrays of priority lists with a bitmap of the lists in use: the first task of the best level is found in
+//! constant time.
 
 use super::lists::Lists;
 use schedlab_units::TaskId;

@@ -1,7 +1,9 @@
-//! How fast does virtual time pass at a weight? With the kernel's rounding, so that a schedule can agree with Linux to the ns.
+//! How fast does virtual time pass at a weight? With the kernel's rounding, so that a schedule can agree with
+//! Linux to the ns.
 //!
-//! CPU time `d` at weight `w` is `d x 1024 / w` of virtual time. Linux multiplies with an inverse, 2^32 / w as a whole number, of which
-//! it keeps as many upper bits as fit 32; what is lost is less than 2^-26 of the result, and decides who of two is a ns ahead.
+//! CPU time `d` at weight `w` is `d x 1024 / w` of virtual time. Linux multiplies with an inverse, 2^32 / w
+//! as a whole number, of which it keeps as many upper bits as fit 32; what is lost is less than 2^-26 of the
+//! result, and decides who of two is a ns ahead.
 //!
 //! ```text
 //! weight 335 (nice 5): 1 ms of CPU time is 3,056,716 ns of virtual time; the inverse is 12,820,798, and 1024 times that
@@ -58,8 +60,8 @@ mod tests {
     use super::*;
     use schedlab_units::Nice;
 
-    /// Factor and shift as they follow by hand from the kernel's table of inverses (nice -20: 48388, 0: 4194304, 5: 12820798,
-    /// 13: 76695844, 19: 286331153).
+    /// Factor and shift as they follow by hand from the kernel's table of inverses (nice -20: 48388, 0:
+    /// 4194304, 5: 12820798, 13: 76695844, 19: 286331153).
     #[test]
     fn inverses_are_those_of_the_kernel() {
         for (nice, inverse) in

@@ -5,7 +5,8 @@ use super::domains::Domains;
 use schedlab_machine::policy::View;
 use schedlab_units::{CpuId, TaskId};
 
-/// The waker's CPU may be this much more loaded than the task's own, in per cent: half of what balancing tolerates (125).
+/// The waker's CPU may be this much more loaded than the task's own, in per cent: half of what balancing
+/// tolerates (125).
 const IMBALANCE_PCT: u64 = 112;
 
 /// 2.6.18 to 2.6.32: the CPU where it ran last, or its waker's if the load there would not exceed that.
@@ -27,8 +28,8 @@ pub(crate) fn classic<Q: RunQueues>(
     if fits || 100 * (here_load + weight) <= IMBALANCE_PCT * home_load { here } else { home }
 }
 
-/// 5.x and 6.x: the waker's CPU or its own by load, then an idle one that shares a cache with that: it, its own, an idle core, an
-/// idle CPU.
+/// 5.x and 6.x: the waker's CPU or its own by load, then an idle one that shares a cache with that: it, its
+/// own, an idle core, an idle CPU.
 pub(crate) fn modern<Q: RunQueues>(
     queues: &Q,
     view: &View,
@@ -76,8 +77,8 @@ pub(crate) fn idlest<Q: RunQueues>(queues: &Q, view: &View, task: TaskId) -> Cpu
     allowed.min_by_key(|&cpu| (!view.is_idle(cpu), queues.load(cpu), cpu != home, cpu)).unwrap_or(home)
 }
 
-/// 5.x and 6.x: a new task goes to an idle CPU, the first after the CPU of its creator, or else to the least loaded; its creator's if no
-/// other is less loaded. Who creates the tasks of the start runs on CPU 0.
+/// 5.x and 6.x: a new task goes to an idle CPU, the first after the CPU of its creator, or else to the least
+/// loaded; its creator's if no other is less loaded. Who creates the tasks of the start runs on CPU 0.
 pub(crate) fn idlest_modern<Q: RunQueues>(
     queues: &Q,
     view: &View,

@@ -1,8 +1,9 @@
 //! Lottery scheduling: a ticket is drawn, its owner has the next quantum.
 //!
-//! Each client holds as many tickets as its share. Fair by the law of large numbers only: after n quanta the error's standard deviation
-//! is sqrt(n p (1-p)) quanta for a client due the part p, for p = 1/2 and n = 10,000: 50 quanta. A client that uses only the
-//! fraction f of its quantum has its tickets multiplied by 1/f until it next wins (compensation), so that its share holds.
+//! Each client holds as many tickets as its share. Fair by the law of large numbers only: after n quanta the
+//! error's standard deviation is sqrt(n p (1-p)) quanta for a client due the part p, for p = 1/2 and n =
+//! 10,000: 50 quanta. A client that uses only the fraction f of its quantum has its tickets multiplied by 1/f
+//! until it next wins (compensation), so that its share holds.
 //!
 //! ```text
 //! tickets 3,2,1    0 1 2 3 4 5          4 is drawn: B
@@ -11,9 +12,10 @@
 //!
 //! The winner is found in a tree of partial sums (Fenwick's): O(log n), and the same to add or take tickets.
 //!
-//! *Source*: Waldspurger, Weihl, "Lottery Scheduling: Flexible Proportional-Share Resource Management" (OSDI 1994). *Differs*: random
-//! numbers from a seeded generator (`--param seed=N`), not the original's; compensated tickets are rounded down to whole ones and
-//! at most 2^16 times the share; no currencies or ticket transfers. One drawing for all CPUs: of the tickets of waiting clients.
+//! *Source*: Waldspurger, Weihl, "Lottery Scheduling: Flexible Proportional-Share Resource Management" (OSDI
+//! 1994). *Differs*: random numbers from a seeded generator (`--param seed=N`), not the original's;
+//! compensated tickets are rounded down to whole ones and at most 2^16 times the share; no currencies or
+//! ticket transfers. One drawing for all CPUs: of the tickets of waiting clients.
 
 use crate::proportional::{Discipline, May, row};
 use schedlab_stdx::Random;

@@ -12,9 +12,10 @@
 //!      AAAAAAAAAABAAAAAAAAABAAAAAAAAABAAA     B stays on level 0 until it has used 10 ms there in all
 //! ```
 //!
-//! *Sources*: Corbato, Daggett, Daley (CTSS, 1962); R. and A. Arpaci-Dusseau, "Operating Systems: Three Easy Pieces", chapter 8 (rules 1 to 5).
-//! *Differs*: one queue serves all CPUs (the textbook has one CPU). Nice values and policies are ignored. A boost takes effect at the next
-//! decision after it is due. *Uncertain*: nothing; constants are a choice.
+//! *Sources*: Corbato, Daggett, Daley (CTSS, 1962); R. and A. Arpaci-Dusseau, "Operating Systems: Three Easy
+//! Pieces", chapter 8 (rules 1 to 5). *Differs*: one queue serves all CPUs (the textbook has one CPU). Nice
+//! values and policies are ignored. A boost takes effect at the next decision after it is due. *Uncertain*:
+//! nothing; constants are a choice.
 //!
 //! *Parameters*: `levels` (3), `quantum` (10 ms at the highest level, doubled at each below), `boost` (1 s).
 

@@ -23,7 +23,8 @@ fn a_short_task_preempts_until_its_allotment_is_used() {
 
 #[test]
 fn a_boost_lifts_all() {
-    // B, new, would starve A from 500 ms on if it were never boosted: B's pieces of 5 ms stay on level 0 for two turns only
+    // B, new, would starve A from 500 ms on if it were never boosted: B's pieces of 5 ms stay on level 0 for
+    // two turns only
     let tasks = [TaskSpec::nice(0, &[Run(5_000)]), TaskSpec::nice(0, &[Run(5_000)]).from_ms(500)];
     let measured = Lab::new("mlfq", 1).param("boost", "100ms").run(Span::from_s(4), &tasks).unwrap();
     assert!((measured.cpu[1].as_s_f64() - 1.75).abs() < 0.1, "{:?}", measured.cpu);

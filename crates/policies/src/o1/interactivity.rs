@@ -118,7 +118,8 @@ impl Queues {
         view.now() - since >= Span::from_ns(limit_ns) || current_static > rq.best_expired
     }
 
-    /// Whether the slice so far used is a whole number of granules, with at least one left: then the next of equal level has its turn.
+    /// Whether the slice so far used is a whole number of granules, with at least one left: then the next of
+    /// equal level has its turn.
     pub(super) fn ends_granule(&self, view: &View, task: TaskId) -> bool {
         let exponent = (MAX_BONUS - self.bonus(task)).max(1) - 1;
         let cpus = u64::from(view.nr_cpus());

@@ -1,7 +1,8 @@
 //! The O(1) scheduler of Linux 2.6.0 to 2.6.22, as of 2.6.7 and as of 2.6.18.
 //!
-//! Each CPU has two arrays of 140 priority lists, *active* and *expired*. The first task of the best active list runs. A task that
-//! has used up its slice gets a new one and waits in the expired array; when the active one is empty, the two are swapped.
+//! Each CPU has two arrays of 140 priority lists, *active* and *expired*. The first task of the best active
+//! list runs. A task that has used up its slice gets a new one and waits in the expired array; when the
+//! active one is empty, the two are swapped.
 //!
 //! ```text
 //! slices       nice -20  -10    0   10   19
@@ -10,20 +11,23 @@
 //! two hogs, nice 0, 2.6.18: A 100 ms, B 100 ms, swap, A 100 ms, B 100 ms, swap, ...
 //! ```
 //!
-//! *Interactivity*. A task saves time asleep in `sleep_avg` (0 to about 1 s) and spends it running; a tenth of it each is worth a
-//! priority level, from -5 to +5 around the static priority. A task far enough above its static priority counts as interactive: at
-//! the end of its slice it goes back to the *active* array, unless the expired tasks starve. WARP found this to be what makes 2.6
-//! ten times worse than 2.4 in the worst wait of responsebench.
+//! *Interactivity*. A task saves time asleep in `sleep_avg` (0 to about 1 s) and spends it running; a tenth
+//! of it each is worth a priority level, from -5 to +5 around the static priority. A task far enough above
+//! its static priority counts as interactive: at the end of its slice it goes back to the *active* array,
+//! unless the expired tasks starve. WARP found this to be what makes 2.6 ten times worse than 2.4 in the
+//! worst wait of responsebench.
 //!
-//! *Sources*: kernel/sched.c of 2.6.18, restated; for 2.6.7 WARP's slices, formula 10 + 190 (19 - nice) / 39 ms.
-//! *Differs*: every task counts as a user process, every sleep as interruptible; ticks of all CPUs fall together; the smallest
-//! unit of sleep and run time is a nanosecond as there, of slices a tick. A wakeup by an external event counts as by an interrupt.
-//! A task without a parent in the workload is placed as exec would (on the least loaded CPU).
-//! *Uncertain*: for 2.6.7, that a sleep is multiplied by 10 - bonus (a rule of that time, from memory) and its `interactive_credit`
-//! (left out); for both, the detail of exit, and the balancing constants beyond one package (see `kit::balance`).
+//! *Sources*: kernel/sched.c of 2.6.18, restated; for 2.6.7 WARP's slices, formula 10 + 190 (19 - nice) / 39
+//! ms. *Differs*: every task counts as a user process, every sleep as interruptible; ticks of all CPUs fall
+//! together; the smallest unit of sleep and run time is a nanosecond as there, of slices a tick. A wakeup by
+//! an external event counts as by an interrupt. A task without a parent in the workload is placed as exec
+//! would (on the least loaded CPU). *Uncertain*: for 2.6.7, that a sleep is multiplied by 10 - bonus (a rule
+//! of that time, from memory) and its `interactive_credit` (left out); for both, the detail of exit, and the
+//! balancing constants beyond one package (see `kit::balance`).
 //!
-//! *Several CPUs*: an array pair per CPU; balancing by scheduling domains; a woken task stays on its CPU or is pulled to its waker's;
-//! `sleep_avg` and slice travel with the task (the "sticky" state that Harmony saw).
+//! *Several CPUs*: an array pair per CPU; balancing by scheduling domains; a woken task stays on its CPU or
+//! is pulled to its waker's; `sleep_avg` and slice travel with the task (the "sticky" state that Harmony
+//! saw).
 //!
 //! *Parameters*: `hz` (default 1000).
 

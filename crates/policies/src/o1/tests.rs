@@ -38,21 +38,23 @@ fn hogs_take_turns_of_their_slices() {
 
 #[test]
 fn an_interactive_task_preempts_and_stays_active() {
-    // A slept a second before its first run: 2.6.18 lifts it to INTERACTIVE_SLEEP = 1 s * (5 + 2 + 1) / 10 - a tick = 799 ms, so its
-    // bonus is 7 - 5 = 2 levels: interactive. B, a hog, has bonus -5. A preempts at 1000 and needs 250 ms: at the end of its slice of
-    // 100 ms it goes back to the active array (the expired array has B only since its slices ended; it does not starve yet) as long
-    // as its bonus lasts. Running costs a seventh of the time at bonus 7, a sixth at 6, so that 250 ms cost about 40 ms: level 123
-    // at worst, far better than B's 125.
+    // A slept a second before its first run: 2.6.18 lifts it to INTERACTIVE_SLEEP = 1 s * (5 + 2 + 1) / 10 -
+    // a tick = 799 ms, so its bonus is 7 - 5 = 2 levels: interactive. B, a hog, has bonus -5. A preempts at
+    // 1000 and needs 250 ms: at the end of its slice of 100 ms it goes back to the active array (the expired
+    // array has B only since its slices ended; it does not starve yet) as long as its bonus lasts. Running
+    // costs a seventh of the time at bonus 7, a sixth at 6, so that 250 ms cost about 40 ms: level 123 at
+    // worst, far better than B's 125.
     let tasks = [TaskSpec::nice(0, &[Run(250)]).from_ms(1000), TaskSpec::nice(0, &[Run(1300)])];
     assert_eq!(runs("o1-2.6.18", 2000, &tasks), "B1000 A250 B300");
 }
 
 #[test]
 fn a_better_static_priority_among_the_expired_ends_the_favour() {
-    // As above, but B has nice -5: once B is expired, A (nice 0) must go to the expired array at the end of its slice.
-    // B's slice is 400 * 25 / 20 = 500 ms, level 115 + 5 = 120; A has level 118 after its sleep and preempts B at 700, in B's second
-    // slice (B: alone, expired at 500 and swapped at once). A's slice of 100 ms is over at 800; B is active, no one is expired, and
-    // so A stays active: it runs on until it has used up what it saved: level 119, 120 after bonus 6 and 5.
+    // As above, but B has nice -5: once B is expired, A (nice 0) must go to the expired array at the end of
+    // its slice. B's slice is 400 * 25 / 20 = 500 ms, level 115 + 5 = 120; A has level 118 after its sleep
+    // and preempts B at 700, in B's second slice (B: alone, expired at 500 and swapped at once). A's slice of
+    // 100 ms is over at 800; B is active, no one is expired, and so A stays active: it runs on until it has
+    // used up what it saved: level 119, 120 after bonus 6 and 5.
     let tasks = [TaskSpec::nice(0, &[Run(150)]).from_ms(700), TaskSpec::nice(-5, &[Run(1000)])];
     assert_eq!(runs("o1-2.6.18", 2000, &tasks), "B700 A150 B300");
 }
@@ -82,8 +84,8 @@ fn parent_and_child_share_a_slice() {
     assert_eq!(switches, [(0, 0), (40, 1), (70, 0), (100, 1), (150, 0), (200, idle)]);
 }
 
-/// Harmony, findings 1 to 3: [8,0,0,0] on four CPUs becomes 2,2,2,2 within 250 ms by six migrations, then nothing moves, and all
-/// have the same CPU time.
+/// Harmony, findings 1 to 3: [8,0,0,0] on four CPUs becomes 2,2,2,2 within 250 ms by six migrations, then
+/// nothing moves, and all have the same CPU time.
 #[test]
 fn eight_hogs_on_one_cpu_spread_in_steps() {
     let hog = TaskSpec::nice(0, &[Run(20_000)]).bound("0", 1000);

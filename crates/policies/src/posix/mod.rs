@@ -1,7 +1,7 @@
 //! POSIX real time: SCHED_FIFO and SCHED_RR, with a queue per CPU and push and pull between them, as Linux has it.
 //!
-//! The highest priority runs; FIFO until it blocks or yields, RR for its slice, then the next of equal priority. On several CPUs the
-//! aim is that the m highest of all run:
+//! The highest priority runs; FIFO until it blocks or yields, RR for its slice, then the next of equal
+//! priority. On several CPUs the aim is that the m highest of all run:
 //!
 //! ```text
 //! wake   its CPU runs something as high or higher?   go to the CPU that runs the lowest, if that is lower
@@ -10,9 +10,10 @@
 //!        have waiting?
 //! ```
 //!
-//! *Source*: POSIX.1-2001 (Process Scheduling option); kernel/sched/rt.c's behaviour, restated from its documentation. *Differs*: RR slices
-//! are exact, not rounded to ticks; there is no throttling (Linux: 950 ms of each second). As a scheduler of its own (`posix`), all
-//! other tasks share the CPU below, by EEVDF (see `stack`). *Uncertain*: nothing known.
+//! *Source*: POSIX.1-2001 (Process Scheduling option); kernel/sched/rt.c's behaviour, restated from its
+//! documentation. *Differs*: RR slices are exact, not rounded to ticks; there is no throttling (Linux: 950 ms
+//! of each second). As a scheduler of its own (`posix`), all other tasks share the CPU below, by EEVDF (see
+//! `stack`). *Uncertain*: nothing known.
 //!
 //! *Parameter*: `rr_slice` (100 ms).
 
@@ -77,7 +78,8 @@ impl Posix {
         }
     }
 
-    /// The allowed CPU that is occupied lowest, if that is lower than the task; its own CPU on ties, then the lowest number.
+    /// The allowed CPU that is occupied lowest, if that is lower than the task; its own CPU on ties, then the
+    /// lowest number.
     fn lowest(&self, view: &View, task: TaskId) -> Option<CpuId> {
         let home = view.task_cpu(task);
         let allowed = view.topology().ids().filter(|&cpu| view.allowed(task, cpu));

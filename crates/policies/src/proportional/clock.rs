@@ -3,13 +3,14 @@
 /// A virtual time: service per share, in units of 2^-64. Signed, since lags are differences.
 pub type Virtual = i128;
 
-/// Virtual time that advances by service/share and keeps the remainder of each division, so that after service W since the share was
-/// set it has advanced by exactly floor(W x 2^64 / share), however W was divided.
+/// Virtual time that advances by service/share and keeps the remainder of each division, so that after
+/// service W since the share was set it has advanced by exactly floor(W x 2^64 / share), however W was
+/// divided.
 ///
 /// With share 3, three quanta of 1: 1/3, 2/3, 1 (exactly 1, not 0.99).
 ///
-/// Two clocks that started together compare as the exact rationals W1/S1 and W2/S2 do, while S1 x S2 <= 2^64: rationals that differ
-/// then differ by at least 2^-64 and equal ones have equal floors.
+/// Two clocks that started together compare as the exact rationals W1/S1 and W2/S2 do, while S1 x S2 <= 2^64:
+/// rationals that differ then differ by at least 2^-64 and equal ones have equal floors.
 #[derive(Clone, Debug)]
 pub struct Clock {
     time: Virtual,

@@ -38,8 +38,8 @@ const ABSENT: u32 = u32::MAX;
 
 /// A binary heap that knows where each client stands: push, pop and remove cost O(log n), the least key O(1).
 ///
-/// A scheduler mostly takes the least and soon puts it back with a larger key. So the root stays empty after a pop until it is known
-/// what comes next: a push then fills it, at half the cost of closing it first.
+/// A scheduler mostly takes the least and soon puts it back with a larger key. So the root stays empty after
+/// a pop until it is known what comes next: a push then fills it, at half the cost of closing it first.
 #[derive(Debug)]
 pub struct Heap<K> {
     /// If `hole`, the first is no entry.
@@ -170,7 +170,8 @@ impl<K: Key> MinQueue<K> for Heap<K> {
     }
 }
 
-/// An unsorted list, searched at each decision: the way that the paper on VTRR calls usual for fair queueing in kernels.
+/// An unsorted list, searched at each decision: the way that the paper on VTRR calls usual for fair queueing
+/// in kernels.
 #[derive(Debug)]
 pub struct List<K> {
     entries: Vec<K>,

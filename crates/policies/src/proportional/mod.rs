@@ -1,8 +1,9 @@
 //! Who gets which share of the CPU? What the proportional share schedulers have in common.
 //!
-//! A client with share S, of T in all, is due S/T of the CPU. Each scheduler is a [`Discipline`]: one queue of clients with shares,
-//! one decision at a time. [`Proportional`] makes it a [`Policy`], and [`quantum`] serves a set of clients quantum by quantum without a
-//! machine, for studies of millions of decisions. Both run the same code of the discipline.
+//! A client with share S, of T in all, is due S/T of the CPU. Each scheduler is a [`Discipline`]: one queue
+//! of clients with shares, one decision at a time. [`Proportional`] makes it a [`Policy`], and [`quantum`]
+//! serves a set of clients quantum by quantum without a machine, for studies of millions of decisions. Both
+//! run the same code of the discipline.
 //!
 //! Three clients with shares 3, 2, 1 (A, B, C), one cycle of six quanta:
 //!
@@ -13,21 +14,24 @@
 //! wf2q, eevdf-1995         A B A B A C     least finishing time among those not ahead
 //! ```
 //!
-//! *Shares*: the nice weight by default (nice 0 = 1024), or a list by task id (`--param shares=3,2,1`; the last number stands for
-//! all further tasks).
+//! *Shares*: the nice weight by default (nice 0 = 1024), or a list by task id (`--param shares=3,2,1`; the
+//! last number stands for all further tasks).
 //!
-//! *Several CPUs*: all of these were invented for one. Here one queue serves all CPUs (as FIFO's does): a CPU that becomes free asks
-//! for the best client that is not in service and may run there. A client with more than 1/CPUs of all shares cannot use
-//! what it is due; it falls behind for ever, which is the infeasible-weight problem of the literature and not corrected here.
+//! *Several CPUs*: all of these were invented for one. Here one queue serves all CPUs (as FIFO's does): a CPU
+//! that becomes free asks for the best client that is not in service and may run there. A client with more
+//! than 1/CPUs of all shares cannot use what it is due; it falls behind for ever, which is the
+//! infeasible-weight problem of the literature and not corrected here.
 //!
-//! *Virtual time* advances when service is charged: at the end of a quantum, or when a client blocks within one. A client that joins
-//! in the middle of another's quantum finds the time of its beginning, as in VTRR's paper.
+//! *Virtual time* advances when service is charged: at the end of a quantum, or when a client blocks within
+//! one. A client that joins in the middle of another's quantum finds the time of its beginning, as in VTRR's
+//! paper.
 //!
 //! *Wakeups* do not preempt: the quantum in progress ends first, as in the papers.
 //!
-//! *Exactness*: virtual times are fixed-point numbers with 64 fractional bits that keep their remainders ([`Clock`]): no drift, and
-//! comparisons equal those of exact rationals as long as the product of two shares is below 2^64 and no one joins or leaves. A
-//! join rounds once, by 2^-64 of a unit of service per share. *Bound*: 2^62 units of service at share 1; in ns, 146 years.
+//! *Exactness*: virtual times are fixed-point numbers with 64 fractional bits that keep their remainders
+//! ([`Clock`]): no drift, and comparisons equal those of exact rationals as long as the product of two shares
+//! is below 2^64 and no one joins or leaves. A join rounds once, by 2^-64 of a unit of service per share.
+//! *Bound*: 2^62 units of service at share 1; in ns, 146 years.
 
 mod clock;
 mod heap;
@@ -47,8 +51,8 @@ pub type May<'a> = &'a dyn Fn(TaskId) -> bool;
 
 /// One queue of clients that share a resource in proportion to their shares.
 ///
-/// A client is absent, waiting or in service. Service is counted in the unit of the quantum given at construction (ns for a policy,
-/// quanta for a study).
+/// A client is absent, waiting or in service. Service is counted in the unit of the quantum given at
+/// construction (ns for a policy, quanta for a study).
 ///
 /// ```text
 ///   absent ──join──> waiting ──select──> in service ──charge──> in service ──put──> waiting
@@ -71,7 +75,8 @@ pub trait Discipline {
     /// The client in service waits again: its quantum is over, or it gave it up.
     fn put(&mut self, client: TaskId);
 
-    /// The share of a client in service changes. (A waiting one leaves and joins; an absent one joins with the new share.)
+    /// The share of a client in service changes. (A waiting one leaves and joins; an absent one joins with
+    /// the new share.)
     fn set_share(&mut self, client: TaskId, share: u64);
 
     /// How long the client, just selected, may be served before the next decision; more than 0.

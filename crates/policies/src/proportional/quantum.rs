@@ -1,12 +1,15 @@
 //! How far from its due is each client, quantum by quantum? A discipline without a machine around it.
 //!
-//! *Service time error* of client A at time t (in quanta): e_A(0, t) = w_A(t) - t x S_A / T, service received minus service due, from the
-//! start. Over an interval [t1, t2] it is e_A(0, t2) - e_A(0, t1). Positive is ahead, negative is behind.
+//! *Service time error* of client A at time t (in quanta): e_A(0, t) = w_A(t) - t x S_A / T, service received
+//! minus service due, from the start. Over an interval [t1, t2] it is e_A(0, t2) - e_A(0, t1). Positive is
+//! ahead, negative is behind.
 //!
-//! Between two quanta of its own a client only falls behind, during one it only gets ahead: its extremes lie at the beginnings and
-//! ends of its own quanta, so that a decision costs O(1), not O(clients). Errors are exact: integers with the denominator T.
+//! Between two quanta of its own a client only falls behind, during one it only gets ahead: its extremes lie
+//! at the beginnings and ends of its own quanta, so that a decision costs O(1), not O(clients). Errors are
+//! exact: integers with the denominator T.
 //!
-//! Shares 3, 2, 1 under WFQ (A B A A B C), error of C: -1/6, -2/6, ... -5/6 at t = 5, then +1 x its quantum: 0 at t = 6.
+//! Shares 3, 2, 1 under WFQ (A B A A B C), error of C: -1/6, -2/6, ... -5/6 at t = 5, then +1 x its quantum:
+//! 0 at t = 6.
 
 use super::Discipline;
 use schedlab_units::TaskId;
@@ -62,8 +65,9 @@ struct Client {
     highest: i64,
 }
 
-/// Serves clients 0, 1, ... with these shares, always runnable, in order of joining, for `quanta`; a quantum is 1 unit of the
-/// discipline, which is fresh. Returns the errors; `served` sees each decision (client, first quantum, number of quanta).
+/// Serves clients 0, 1, ... with these shares, always runnable, in order of joining, for `quanta`; a quantum
+/// is 1 unit of the discipline, which is fresh. Returns the errors; `served` sees each decision (client,
+/// first quantum, number of quanta).
 ///
 /// Bound: quanta x largest share < 2^63.
 pub fn serve(

@@ -31,7 +31,8 @@ impl Shares {
         }
     }
 
-    /// The share that earns one quantum per round where a scheduler gives quanta in proportion to shares (wrr, drr): nice 0, or 1.
+    /// The share that earns one quantum per round where a scheduler gives quanta in proportion to shares
+    /// (wrr, drr): nice 0, or 1.
     pub(crate) fn unit(&self) -> u64 {
         match self {
             Shares::Weight => NICE_0_WEIGHT.0,

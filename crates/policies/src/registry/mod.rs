@@ -1,7 +1,8 @@
 //! The list of native schedulers, each with its parameters, once.
 //!
-//! A scheduler is registered in the file of its family: `basic` (first in first out, round robin), `proportional` (shares of the
-//! CPU). A family is a `pub(super) const POLICIES: &[PolicyInfo]`, named in [`FAMILIES`].
+//! A scheduler is registered in the file of its family: `basic` (first in first out, round robin),
+//! `proportional` (shares of the CPU). A family is a `pub(super) const POLICIES: &[PolicyInfo]`, named in
+//! [`FAMILIES`].
 
 use crate::cfs::Tunable;
 use schedlab_machine::policy::Policy;
@@ -166,7 +167,8 @@ impl Params<'_> {
 }
 
 impl PolicyInfo {
-    /// A scheduler from outside this crate: it can then be run as the registered ones are. [`extend`] has it listed with them.
+    /// A scheduler from outside this crate: it can then be run as the registered ones are. [`extend`] has it
+    /// listed with them.
     pub const fn new(
         name: &'static str,
         summary: &'static str,
@@ -177,7 +179,8 @@ impl PolicyInfo {
         PolicyInfo { name, summary, source, differs: "", uncertain: "not stated by its author", params, make }
     }
 
-    /// The address of the function that builds it, for another process of the same executable ([`PolicyInfo::with_maker`]).
+    /// The address of the function that builds it, for another process of the same executable
+    /// ([`PolicyInfo::with_maker`]).
     pub fn maker(&self) -> usize {
         self.make as usize
     }

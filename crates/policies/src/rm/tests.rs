@@ -24,7 +24,8 @@ fn the_documented_schedule() {
     assert_eq!(response_time(3, &[(1, 4), (2, 6)], 12), Some(10));
 }
 
-/// All released together is the worst case, so that the first jobs take exactly as long as the analysis says, and no later job longer.
+/// All released together is the worst case, so that the first jobs take exactly as long as the analysis says,
+/// and no later job longer.
 #[test]
 fn response_times_are_those_of_the_analysis() {
     let mut draw = draws(7);
@@ -54,7 +55,8 @@ fn response_times_are_those_of_the_analysis() {
     }
 }
 
-/// Liu and Layland: above n (2^(1/n) - 1) a set may fail. (2, 5) and (4, 7) has U = 0.97, fine for EDF, not for fixed priorities.
+/// Liu and Layland: above n (2^(1/n) - 1) a set may fail. (2, 5) and (4, 7) has U = 0.97, fine for EDF, not
+/// for fixed priorities.
 #[test]
 fn what_edf_can_and_fixed_priorities_cannot() {
     assert_eq!(response_time(4, &[(2, 5)], 7), None);
@@ -64,8 +66,8 @@ fn what_edf_can_and_fixed_priorities_cannot() {
     assert!(worst("gedf") <= Span::from_ms(7));
 }
 
-/// (2, 5) and (4, 7) fill 97 % of a CPU: partitioned EDF puts both on the first, rate monotonic cannot (R = 8 > 7) and uses two. A third of
-/// (1, 7) fits with the first: R = 1 + 2 = 3.
+/// (2, 5) and (4, 7) fill 97 % of a CPU: partitioned EDF puts both on the first, rate monotonic cannot (R = 8
+/// > 7) and uses two. A third of (1, 7) fits with the first: R = 1 + 2 = 3.
 #[test]
 fn fixed_priorities_divide_by_response_times() {
     let specs = [periodic(2, 5, 35), periodic(4, 7, 35), periodic(1, 7, 35)];

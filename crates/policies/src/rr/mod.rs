@@ -1,7 +1,8 @@
 //! Round robin: as FIFO, but a task that has run for a quantum goes to the end of the line if others wait.
 //!
-//! *Source*: Kleinrock, "Analysis of a time-shared processor" (1964). *Differs*: several CPUs share the queue. Nice values and
-//! policies are ignored. Preempted quanta do not occur; a task that blocks starts with a full quantum.
+//! *Source*: Kleinrock, "Analysis of a time-shared processor" (1964). *Differs*: several CPUs share the
+//! queue. Nice values and policies are ignored. Preempted quanta do not occur; a task that blocks starts with
+//! a full quantum.
 //!
 //! *Parameter*: `quantum` (default 10 ms, VTRR's).
 

@@ -1,7 +1,8 @@
 //! Start-time fair queueing: who would start first?
 //!
-//! As [weighted fair queueing](crate::wfq), but the client is chosen whose next quantum *starts* first in virtual time. It is WFQ's
-//! mirror: no client ever gets a whole quantum ahead of its due; it may fall behind by more than one.
+//! As [weighted fair queueing](crate::wfq), but the client is chosen whose next quantum *starts* first in
+//! virtual time. It is WFQ's mirror: no client ever gets a whole quantum ahead of its due; it may fall behind
+//! by more than one.
 //!
 //! ```text
 //! shares 3,2,1    starts  A 0   .   .   1/3 .   2/3        A B C A B A      (ties: larger share first, then lower id)
@@ -9,9 +10,10 @@
 //!                         C .   .   0
 //! ```
 //!
-//! The queue's virtual time is the start of the quantum in service, which costs nothing to know; when all have left it is the latest
-//! finish. *Source*: Goyal, Guo, Vin, "A Hierarchical CPU Scheduler for Multimedia Operating Systems" (OSDI 1996). *Differs*: ties go
-//! to the larger share (the paper leaves them open). With several CPUs the virtual time is the latest start so far.
+//! The queue's virtual time is the start of the quantum in service, which costs nothing to know; when all
+//! have left it is the latest finish. *Source*: Goyal, Guo, Vin, "A Hierarchical CPU Scheduler for Multimedia
+//! Operating Systems" (OSDI 1996). *Differs*: ties go to the larger share (the paper leaves them open). With
+//! several CPUs the virtual time is the latest start so far.
 
 use crate::proportional::{Clock, Discipline, Heap, May, MinQueue, Virtual, row};
 use schedlab_units::TaskId;

@@ -9,8 +9,9 @@ fn the_worked_example() {
     assert_worked("sfq", &|| Box::new(Sfq::new(1)), worked);
 }
 
-/// SFQ is WFQ backwards: least start instead of least finish. Read from the end of a cycle, a start is a finish; so the errors change
-/// signs. Ties are broken differently, by at most the clients that tie; without ties (pairwise coprime shares) it is exact.
+/// SFQ is WFQ backwards: least start instead of least finish. Read from the end of a cycle, a start is a
+/// finish; so the errors change signs. Ties are broken differently, by at most the clients that tie; without
+/// ties (pairwise coprime shares) it is exact.
 #[test]
 fn the_mirror_of_wfq() {
     let primes = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71];
@@ -22,8 +23,8 @@ fn the_mirror_of_wfq() {
         let (sfq, wfq) = (cycle(&mut Sfq::new(1), &shares), cycle(&mut Wfq::new(1), &shares));
         assert!(sfq.from_start.high < sfq.total as i64, "never a quantum ahead: {shares:?}");
         assert!(sfq.exact_at_end);
-        // all clients tie at the beginning (SFQ) and at the end (WFQ) of a cycle: the order among these n is free, and moves an
-        // error by less than n shares of one quantum each
+        // all clients tie at the beginning (SFQ) and at the end (WFQ) of a cycle: the order among these n is
+        // free, and moves an error by less than n shares of one quantum each
         let slack = shares.len() as i64 * shares.iter().max().map_or(0, |&share| share as i64);
         assert!((sfq.from_start.low + wfq.from_start.high).abs() <= slack, "{shares:?}: {sfq:?} {wfq:?}");
         assert!((sfq.from_start.high + wfq.from_start.low).abs() <= slack, "{shares:?}: {sfq:?} {wfq:?}");

@@ -1,7 +1,8 @@
 //! A stack of scheduling classes, as Linux has it: deadline above real time above a fair class.
 //!
-//! Each class is a [`Policy`] of its own that sees only its tasks. A CPU runs the first task that a class offers, asked from the top; a
-//! woken task preempts a current one of a lower class, and is compared by the class itself with one of its own.
+//! Each class is a [`Policy`] of its own that sees only its tasks. A CPU runs the first task that a class
+//! offers, asked from the top; a woken task preempts a current one of a lower class, and is compared by the
+//! class itself with one of its own.
 //!
 //! ```text
 //! SCHED_DEADLINE, admitted   -> Cbs

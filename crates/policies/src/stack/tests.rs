@@ -48,7 +48,8 @@ fn a_task_changes_class_while_it_runs() {
         .filter(|r| r.kind() == Some(schedlab_log::Kind::Switch) && r.other() != TaskId::IDLE)
         .map(|r| (r.time_ns / 1_000_000, r.other().0))
         .collect();
-    // from its first ms on, A runs its 5 real-time ms without a break (at HZ 250 others would have their turn each 4 ms)
+    // from its first ms on, A runs its 5 real-time ms without a break (at HZ 250 others would have their turn
+    // each 4 ms)
     assert_eq!(
         switches.iter().filter(|&&(ms, task)| task == 1 && (1..6).contains(&ms)).count(),
         0,

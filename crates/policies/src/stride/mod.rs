@@ -1,9 +1,10 @@
 //! Stride scheduling: each client takes steps of its own length, the one that would be least far goes next.
 //!
-//! A client's stride is the reciprocal of its tickets (shares); its pass grows by one stride per quantum; the least pass is served.
-//! With all clients runnable throughout this is [weighted fair queueing](crate::wfq), and errors are the same. The difference is
-//! what a client keeps when it leaves: here its distance from the global pass (`remain`), whether ahead or behind, is restored
-//! when it comes back; there being behind is forgiven and forgotten.
+//! A client's stride is the reciprocal of its tickets (shares); its pass grows by one stride per quantum; the
+//! least pass is served. With all clients runnable throughout this is [weighted fair queueing](crate::wfq),
+//! and errors are the same. The difference is what a client keeps when it leaves: here its distance from the
+//! global pass (`remain`), whether ahead or behind, is restored when it comes back; there being behind is
+//! forgiven and forgotten.
 //!
 //! ```text
 //! tickets 3,2,1    pass  A 1/3 2/3 .   1   .   4/3          A B A A B C
@@ -11,9 +12,10 @@
 //!                        C 1   .   .   .   .   .   2
 //! ```
 //!
-//! *Source*: Waldspurger, Weihl, "Stride Scheduling: Deterministic Proportional-Share Resource Management" (MIT TM-528, 1995), with its
-//! dynamic operations: join, leave, ticket changes (what remains of a stride is scaled by old/new tickets), partial quanta.
-//! *Differs*: strides are not rounded to integers (the original truncates 2^20 / tickets, and drifts). One queue for all CPUs.
+//! *Source*: Waldspurger, Weihl, "Stride Scheduling: Deterministic Proportional-Share Resource Management"
+//! (MIT TM-528, 1995), with its dynamic operations: join, leave, ticket changes (what remains of a stride is
+//! scaled by old/new tickets), partial quanta. *Differs*: strides are not rounded to integers (the original
+//! truncates 2^20 / tickets, and drifts). One queue for all CPUs.
 
 use crate::proportional::{Clock, Discipline, Heap, May, MinQueue, Virtual, row};
 use schedlab_units::TaskId;

@@ -20,8 +20,8 @@ fn without_sleep_it_is_wfq() {
     }
 }
 
-/// Equal tickets, quantum 10. After A, B, A the global pass is 15 and B's own start 10. B leaves and comes back at once: it is where it
-/// was. WFQ forgives and forgets: there it starts at the queue's time.
+/// Equal tickets, quantum 10. After A, B, A the global pass is 15 and B's own start 10. B leaves and comes
+/// back at once: it is where it was. WFQ forgives and forgets: there it starts at the queue's time.
 #[test]
 fn what_remains_is_restored() {
     let (a, b) = (TaskId(0), TaskId(1));

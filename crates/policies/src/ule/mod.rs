@@ -1,9 +1,10 @@
 //! A scheduler like FreeBSD's ULE: a queue per CPU, a score for interactivity, and a calendar for the others.
 //!
-//! A task's *score* compares how long it slept (s) and ran (r) in the last seconds: 50 r / s if it slept more, 100 - 50 s / r if it ran
-//! more. Below 30 (with its nice value added) it is *interactive* and goes, with a priority by its score, to a queue that is always served
-//! first. The others are *timeshare*: they go into a calendar of 64 days, as many days ahead of today as their priority is worse (recent
-//! CPU use and nice), so that none starves.
+//! A task's *score* compares how long it slept (s) and ran (r) in the last seconds: 50 r / s if it slept
+//! more, 100 - 50 s / r if it ran more. Below 30 (with its nice value added) it is *interactive* and goes,
+//! with a priority by its score, to a queue that is always served first. The others are *timeshare*: they go
+//! into a calendar of 64 days, as many days ahead of today as their priority is worse (recent CPU use and
+//! nice), so that none starves.
 //!
 //! ```text
 //! A, a hog: r = 5 s, s = 0: score 100, timeshare. B runs 1 ms of each 10: r / s = 1/9, score 5: interactive, preempts A
@@ -11,13 +12,15 @@
 //!
 //! Slices: 94 ms for a timeshare task alone, divided by the number of tasks on the CPU, at least a sixth of that.
 //!
-//! *Sources*: J. Roberson, "ULE: A Modern Scheduler for FreeBSD" (2003); the behaviour described in Bouron et al., "The Battle of the
-//! Schedulers" (2018). *Differs* (hence "like"): priorities within a class by the score or by usage, without FreeBSD's numbers for kernel
-//! threads; real-time tasks stand above all by priority. *Uncertain*: constants are from memory (stathz 127, slice 12 ticks, history of 5 s,
-//! threshold 30).
+//! *Sources*: J. Roberson, "ULE: A Modern Scheduler for FreeBSD" (2003); the behaviour described in Bouron et
+//! al., "The Battle of the Schedulers" (2018). *Differs* (hence "like"): priorities within a class by the
+//! score or by usage, without FreeBSD's numbers for kernel threads; real-time tasks stand above all by
+//! priority. *Uncertain*: constants are from memory (stathz 127, slice 12 ticks, history of 5 s, threshold
+//! 30).
 //!
-//! *Several CPUs*: a woken task goes to its last CPU if that is idle or runs something worse, else to an idle one, else the least loaded; an
-//! idle CPU steals from the most loaded one; once in a while (here each second) the most loaded gives one task to the least loaded.
+//! *Several CPUs*: a woken task goes to its last CPU if that is idle or runs something worse, else to an idle
+//! one, else the least loaded; an idle CPU steals from the most loaded one; once in a while (here each
+//! second) the most loaded gives one task to the least loaded.
 //!
 //! *Parameters*: `hz` (127), `slice` (94 ms), `threshold` (30).
 

@@ -18,11 +18,13 @@ pub enum Insert {
     Neighbours,
     /// By a search tree beside the queue: O(log n).
     Tree,
-    /// Behind the last client with its share, found by an array over share values and a bitmap: O(1), equal shares in order of arrival.
+    /// Behind the last client with its share, found by an array over share values and a bitmap: O(1), equal
+    /// shares in order of arrival.
     Array,
 }
 
-/// Shares from here on (less one) have one list together in [`Insert::Array`] and are walked along; nice weights are all below.
+/// Shares from here on (less one) have one list together in [`Insert::Array`] and are walked along; nice
+/// weights are all below.
 const ARRAY_SHARES: usize = 1 << 18;
 
 #[derive(Clone, Copy, Debug)]
@@ -163,7 +165,8 @@ impl Line {
         before
     }
 
-    /// The former predecessor, if both former neighbours stand side by side as before and the client belongs between them.
+    /// The former predecessor, if both former neighbours stand side by side as before and the client belongs
+    /// between them.
     fn between_neighbours(&self, id: u32) -> Option<u32> {
         let link = self.links[id as usize];
         if link.left_with != link.share {
@@ -186,8 +189,8 @@ impl Line {
     }
 }
 
-/// Per share value the last client that has it, and a bitmap of the values in use: finds the least value in use not below a given
-/// one in four steps.
+/// Per share value the last client that has it, and a bitmap of the values in use: finds the least value in
+/// use not below a given one in four steps.
 #[derive(Debug, Default)]
 struct ShareArray {
     last: Vec<u32>,

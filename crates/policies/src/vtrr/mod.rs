@@ -1,14 +1,16 @@
-//! Virtual-time round robin: go round the clients from the largest share to the smallest, and start again when the next has had its due.
+//! Virtual-time round robin: go round the clients from the largest share to the smallest, and start again
+//! when the next has had its due.
 //!
-//! Round robin costs O(1) but is unfair at short range; fair queueing is fair but must keep clients sorted by how far they are. VTRR
-//! keeps the order fixed (by share, largest first, ties by id) and decides only where to turn back. One quantum each, from the
-//! head; before the next client n runs, after current client c:
+//! Round robin costs O(1) but is unfair at short range; fair queueing is fair but must keep clients sorted by
+//! how far they are. VTRR keeps the order fixed (by share, largest first, ties by id) and decides only where
+//! to turn back. One quantum each, from the head; before the next client n runs, after current client c:
 //!
-//! 1. *Counters.* In a cycle of T quanta (the sum of shares) each client has exactly its share of quanta; its counter holds those that
-//!    are left. If n has more left than c, n runs: counters never grow towards the tail.
-//! 2. *Virtual time.* Otherwise n runs if it will be behind its due after one more quantum: VFT_n - QVT(t + Q) < Q/S_n, where QVT is the
-//!    virtual time of a client that has exactly its due. In integers, within a cycle: w_n x T < (t + 2) x S_n, with w_n quanta had
-//!    by n and t + 1 done in all.
+//! 1. *Counters.* In a cycle of T quanta (the sum of shares) each client has exactly its share of quanta; its
+//!    counter holds those that are left. If n has more left than c, n runs: counters never grow towards the
+//!    tail.
+//! 2. *Virtual time.* Otherwise n runs if it will be behind its due after one more quantum: VFT_n - QVT(t +
+//!    Q) < Q/S_n, where QVT is the virtual time of a client that has exactly its due. In integers, within a
+//!    cycle: w_n x T < (t + 2) x S_n, with w_n quanta had by n and t + 1 done in all.
 //! 3. Otherwise the head runs.
 //!
 //! ```text
@@ -20,22 +22,26 @@
 //!   t=4  B runs          1 0 0        C   6 < 6   no           A        A B C A B A
 //! ```
 //!
-//! *Dynamic rules.* A client that leaves keeps its VFT, its counter and its two neighbours. When it comes back it is put between those
-//! neighbours if they still stand there, else into its place by walking; VFT := max(QVT + Q/S, old VFT): no credit for sleeping;
-//! counter := S x (sum of counters) / T before it is counted, not more than it had if it left in the same cycle, and between those
-//! of its neighbours. A change of share is leaving and coming back.
+//! *Dynamic rules.* A client that leaves keeps its VFT, its counter and its two neighbours. When it comes
+//! back it is put between those neighbours if they still stand there, else into its place by walking; VFT :=
+//! max(QVT + Q/S, old VFT): no credit for sleeping; counter := S x (sum of counters) / T before it is
+//! counted, not more than it had if it left in the same cycle, and between those of its neighbours. A change
+//! of share is leaving and coming back.
 //!
-//! *Costs*: a decision O(1). Insertion O(1) between remembered neighbours, else O(n) by walking; the variants of the paper are there to
-//! be compared (`insert`): `list`, `neighbours`, `tree` (O(log n)), `array` (one list per share value). Counters are reset at the
-//! end of a cycle by a pass over all (`reset=pass`), or each when it is next looked at (`reset=incremental`): equal schedules.
+//! *Costs*: a decision O(1). Insertion O(1) between remembered neighbours, else O(n) by walking; the variants
+//! of the paper are there to be compared (`insert`): `list`, `neighbours`, `tree` (O(log n)), `array` (one
+//! list per share value). Counters are reset at the end of a cycle by a pass over all (`reset=pass`), or each
+//! when it is next looked at (`reset=incremental`): equal schedules.
 //!
-//! *Source*: Nieh, Vaill, Zhong, "Virtual-Time Round-Robin: An O(1) Proportional Share Scheduler" (USENIX ATC 2001). *Differs*, where the
-//! paper leaves it open or knows one CPU and whole quanta only:
+//! *Source*: Nieh, Vaill, Zhong, "Virtual-Time Round-Robin: An O(1) Proportional Share Scheduler" (USENIX ATC
+//! 2001). *Differs*, where the paper leaves it open or knows one CPU and whole quanta only:
 //! - the counter of a joining client is rounded down, then put between its neighbours';
 //! - a quantum used in part is charged to VFT and QVT exactly, and to the counter when the parts add up to a quantum;
-//! - when the current client leaves, its successor is the next in question, judged by the counter that the current one had;
-//! - a client without quanta left that is behind its due (possible after joins) runs by rule 2, and its counter stays at zero. To
-//!   pass it over was tried: errors since the last join grew from -34..25 to -85..34 quanta in the study's dynamic case;
+//! - when the current client leaves, its successor is the next in question, judged by the counter that the
+//!   current one had;
+//! - a client without quanta left that is behind its due (possible after joins) runs by rule 2, and its
+//!   counter stays at zero. To pass it over was tried: errors since the last join grew from -34..25 to
+//!   -85..34 quanta in the study's dynamic case;
 //! - remembered neighbours must also have kept their order relative to the client: their own shares may have changed;
 //! - `insert=array` puts equal shares in order of arrival, not of id, or it would not be O(1);
 //! - several CPUs: a client in service elsewhere, or not allowed here, is passed over.

@@ -15,7 +15,8 @@ fn the_worked_example() {
     assert_worked("vtrr", &|| Box::new(vtrr(Insert::Neighbours, Reset::Incremental)), worked);
 }
 
-/// The rule in integers (specs/vtrr.md): n runs iff its counter is larger, or w_n T < (t+2) S_n. An independent implementation.
+/// The rule in integers (specs/vtrr.md): n runs iff its counter is larger, or w_n T < (t+2) S_n. An
+/// independent implementation.
 fn by_the_book(shares: &[u64], quanta: u64) -> Vec<usize> {
     let total: u64 = shares.iter().sum();
     let mut line: Vec<usize> = (0..shares.len()).collect();
@@ -63,7 +64,8 @@ fn decides_by_the_book_and_exactly() {
     }
 }
 
-/// One life for all variants: joins, leaves, share changes, partial quanta. All must choose alike (array: distinct shares).
+/// One life for all variants: joins, leaves, share changes, partial quanta. All must choose alike (array:
+/// distinct shares).
 #[test]
 fn variants_choose_alike() {
     for seed in 0..40 {

@@ -1,8 +1,8 @@
 //! Worst-case fair weighted fair queueing: who would finish first, among those that are not ahead?
 //!
-//! As [weighted fair queueing](crate::wfq), but only clients are eligible whose next quantum has started in the ideal system: whose
-//! virtual time is not past the queue's. No client is ever a whole quantum ahead nor a whole quantum behind: the best that
-//! whole quanta allow.
+//! As [weighted fair queueing](crate::wfq), but only clients are eligible whose next quantum has started in
+//! the ideal system: whose virtual time is not past the queue's. No client is ever a whole quantum ahead nor
+//! a whole quantum behind: the best that whole quanta allow.
 //!
 //! ```text
 //! shares 3,2,1    t        0   1   2   3   4   5
@@ -12,9 +12,10 @@
 //!
 //! Two heaps: those not yet eligible by start, the eligible by finish; O(log n) per decision.
 //!
-//! *Source*: Bennett, Zhang, "WF2Q: Worst-case Fair Weighted Fair Queueing" (INFOCOM 1996). *Differs*: the fluid system's virtual time
-//! advances by service / (shares of the clients runnable here), as for [`wfq`](crate::wfq). If none of those that may be served is
-//! eligible (several CPUs, affinities), the one that will be first is served: the CPU is not left idle.
+//! *Source*: Bennett, Zhang, "WF2Q: Worst-case Fair Weighted Fair Queueing" (INFOCOM 1996). *Differs*: the
+//! fluid system's virtual time advances by service / (shares of the clients runnable here), as for
+//! [`wfq`](crate::wfq). If none of those that may be served is eligible (several CPUs, affinities), the one
+//! that will be first is served: the CPU is not left idle.
 
 use crate::proportional::{Clock, Discipline, Heap, May, MinQueue, Virtual, row};
 use schedlab_units::TaskId;

@@ -1,7 +1,8 @@
 //! Weighted fair queueing: who would finish first?
 //!
-//! Each client's virtual time advances by service/share. The client is chosen whose *virtual finishing time* (VFT), the virtual time
-//! after one more quantum, is least. No client ever falls a whole quantum behind its due; it may get ahead by more than one.
+//! Each client's virtual time advances by service/share. The client is chosen whose *virtual finishing time*
+//! (VFT), the virtual time after one more quantum, is least. No client ever falls a whole quantum behind its
+//! due; it may get ahead by more than one.
 //!
 //! ```text
 //! shares 3,2,1    VFT   A 1/3 2/3 .   1   .   4/3          A B A A B C      (ties: lowest id first)
@@ -9,13 +10,14 @@
 //!                       C 1   .   .   .   .   .   2
 //! ```
 //!
-//! `wfq` keeps the waiting clients in a binary heap: O(log n) per decision. `wfq-list` is the same scheduler with an unsorted list
-//! searched at each decision, O(n): the two that the paper on VTRR measures.
+//! `wfq` keeps the waiting clients in a binary heap: O(log n) per decision. `wfq-list` is the same scheduler
+//! with an unsorted list searched at each decision, O(n): the two that the paper on VTRR measures.
 //!
-//! *Source*: Demers, Keshav, Shenker (SIGCOMM 1989); Parekh, Gallager (1993); as a CPU scheduler in Nieh, Vaill, Zhong (2001).
-//! *Differs*: the virtual time of the ideal fluid system advances by service / (shares of the clients runnable here), not of those
-//! that the fluid system would still serve. A client that becomes runnable starts at the queue's virtual time, or at its own if
-//! that is later: no credit for sleeping. One queue serves all CPUs.
+//! *Source*: Demers, Keshav, Shenker (SIGCOMM 1989); Parekh, Gallager (1993); as a CPU scheduler in Nieh,
+//! Vaill, Zhong (2001). *Differs*: the virtual time of the ideal fluid system advances by service / (shares
+//! of the clients runnable here), not of those that the fluid system would still serve. A client that becomes
+//! runnable starts at the queue's virtual time, or at its own if that is later: no credit for sleeping. One
+//! queue serves all CPUs.
 
 use crate::proportional::{Clock, Discipline, Heap, List, May, MinQueue, Virtual, row};
 use schedlab_units::TaskId;

@@ -1,15 +1,17 @@
 //! Weighted round robin: each in turn, for a time in proportion to its share.
 //!
-//! The oldest proportional share scheduler: O(1), and right on average, but a client with share S runs S quanta at a stretch, so that
-//! it is far ahead after its turn and far behind before: with shares 3, 2, 1 by up to 1.5 quanta, with 300, 200, 100 by up to 150.
+//! The oldest proportional share scheduler: O(1), and right on average, but a client with share S runs S
+//! quanta at a stretch, so that it is far ahead after its turn and far behind before: with shares 3, 2, 1 by
+//! up to 1.5 quanta, with 300, 200, 100 by up to 150.
 //!
 //! ```text
 //! shares 3,2,1: A A A B B C | A A A B B C | ...
 //! ```
 //!
-//! *Source*: the round robin section of Nieh, Vaill, Zhong, "Virtual-Time Round-Robin" (USENIX ATC 2001), after Kleinrock.
-//! *Differs*: clients stand in order of arrival; one that gives its turn up early (blocks, yields) loses the rest of it. Several CPUs
-//! share the line. With nice weights as shares, nice 0 has one quantum per turn and the others in proportion, at least 1 ns.
+//! *Source*: the round robin section of Nieh, Vaill, Zhong, "Virtual-Time Round-Robin" (USENIX ATC 2001),
+//! after Kleinrock. *Differs*: clients stand in order of arrival; one that gives its turn up early (blocks,
+//! yields) loses the rest of it. Several CPUs share the line. With nice weights as shares, nice 0 has one
+//! quantum per turn and the others in proportion, at least 1 ns.
 
 use crate::proportional::{Discipline, May, row};
 use schedlab_units::TaskId;

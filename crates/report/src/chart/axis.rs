@@ -1,4 +1,5 @@
-//! From values to places: linear, logarithmic, and logarithmic on both sides of zero; and which values are marked, in which words.
+//! From values to places: linear, logarithmic, and logarithmic on both sides of zero; and which values are
+//! marked, in which words.
 
 use crate::units;
 

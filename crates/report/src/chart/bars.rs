@@ -15,9 +15,11 @@ pub struct Bars {
     pub y_scale: Scale,
     /// Names of the bars in each group.
     pub names: Vec<String>,
-    /// Name and values of each group; `None` leaves a gap. Parts of a name after a comma and a space stand below each other.
+    /// Name and values of each group; `None` leaves a gap. Parts of a name after a comma and a space stand
+    /// below each other.
     pub groups: Vec<(String, Vec<Option<f64>>)>,
-    /// Groups that belong together: a row of the drawing has as many such sets as fit. 0 and 1: any groups stand beside each other.
+    /// Groups that belong together: a row of the drawing has as many such sets as fit. 0 and 1: any groups
+    /// stand beside each other.
     pub set: usize,
 }
 

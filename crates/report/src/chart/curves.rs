@@ -182,7 +182,8 @@ impl Chart {
         svg.turned(16.0, TOP + plot.height / 2.0, &self.y_label);
     }
 
-    /// The curves to draw: of several that are the same, or less than a pixel apart, one, with the names of all (it would hide the others).
+    /// The curves to draw: of several that are the same, or less than a pixel apart, one, with the names of
+    /// all (it would hide the others).
     fn curves(&self, y_axis: &Axis) -> Vec<Curve<'_>> {
         let alike = |a: &Series, b: &Series| {
             let near = |(a, b): (&(f64, f64), &(f64, f64))| {
@@ -308,7 +309,8 @@ mod tests {
         Series::new(name, vec![(0.0, 0.0), (1.0, y)], style)
     }
 
-    /// rm and posix are one curve (0.15 pixels apart): it is drawn once and has both names; gedf keeps the third colour.
+    /// rm and posix are one curve (0.15 pixels apart): it is drawn once and has both names; gedf keeps the
+    /// third colour.
     #[test]
     fn equal_curves_share_a_line_and_a_name() {
         let chart = Chart {

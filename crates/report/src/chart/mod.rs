@@ -1,4 +1,5 @@
-//! How does a measurement look? Drawings as SVG text: curves, bars, intervals and boxes in rows, who ran when, surfaces.
+//! How does a measurement look? Drawings as SVG text: curves, bars, intervals and boxes in rows, who ran
+//! when, surfaces.
 //!
 //! ```
 //! use schedlab_report::chart::{Chart, Scale, Series, Style, Unit};
@@ -14,8 +15,9 @@
 //! assert!(chart.svg().text().contains(">10 ms</text>"));
 //! ```
 //!
-//! Own code and no library: five kinds of picture, no font files, the same bytes everywhere. Colours stand in the elements, so that a
-//! drawing is whole as a file of its own. Classes stand beside them, so that a page with a dark ground can change them.
+//! Own code and no library: five kinds of picture, no font files, the same bytes everywhere. Colours stand in
+//! the elements, so that a drawing is whole as a file of its own. Classes stand beside them, so that a page
+//! with a dark ground can change them.
 
 mod axis;
 mod bars;
@@ -70,8 +72,8 @@ pub struct Drawing {
     pub svg: Svg,
 }
 
-/// Drawings beside and below each other, `columns` in a row. `names` are those of the series, common to all; they stand beside the
-/// title, or in lines of their own where there are many.
+/// Drawings beside and below each other, `columns` in a row. `names` are those of the series, common to all;
+/// they stand beside the title, or in lines of their own where there are many.
 pub fn grid(title: &str, names: &[String], drawings: &[Svg], columns: usize) -> Svg {
     const LINE: f64 = 18.0;
     // for the last number of an axis, which is centred on its end

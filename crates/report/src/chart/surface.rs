@@ -1,5 +1,5 @@
-//! Surfaces over two axes, as the paper on VTRR draws its error ranges: the highest and the lowest over (N, S), a panel per scheduler,
-//! all panels with the same upward scale.
+//! Surfaces over two axes, as the paper on VTRR draws its error ranges: the highest and the lowest over (N,
+//! S), a panel per scheduler, all panels with the same upward scale.
 
 use super::axis::{self, Axis, Scale, Unit};
 use super::svg::{Rule, px};

@@ -1,15 +1,19 @@
-//! How does ui.perfetto.dev show a run with its own scheduling tracks, thread states and wakeup arrows? As a trace of ftrace
-//! events: `sched_switch`, `sched_waking`, `sched_wakeup_new`, `task_newtask` and
-//! `sched_process_fork`, `sched_process_exit` and `_free`, in one bundle per CPU. (`schedlab import` reads it again, as any Perfetto trace.)
+//! How does ui.perfetto.dev show a run with its own scheduling tracks, thread states and wakeup arrows? As a
+//! trace of ftrace events: `sched_switch`, `sched_waking`, `sched_wakeup_new`, `task_newtask` and
+//! `sched_process_fork`, `sched_process_exit` and `_free`, in one bundle per CPU. (`schedlab import` reads it
+//! again, as any Perfetto trace.)
 //!
 //! What differs from a trace of a real system:
 //!
-//! * Every task is a process of its own (the log does not know threads of one process); the kernel's own threads are kernel threads.
-//! * Where Perfetto's order of equal times (by CPU number) would turn the order of two events around, the later one is written 1 ns later
-//!   (`order.rs`); [`PerfettoStats`] counts such events. The log itself is not touched.
+//! * Every task is a process of its own (the log does not know threads of one process); the kernel's own
+//!   threads are kernel threads.
+//! * Where Perfetto's order of equal times (by CPU number) would turn the order of two events around, the
+//!   later one is written 1 ns later (`order.rs`); [`PerfettoStats`] counts such events. The log itself is
+//!   not touched.
 //! * A task that is there from the start is woken at 0: nothing else tells Perfetto that it is runnable.
-//! * Yields and changes of parameters are the system calls that would have made them (`sys_enter`, `sys_exit`); what changes nothing in the
-//!   schedule, and who is runnable from the start, is a line of text (`print`, [`Marker`]).
+//! * Yields and changes of parameters are the system calls that would have made them (`sys_enter`,
+//!   `sys_exit`); what changes nothing in the schedule, and who is runnable from the start, is a line of text
+//!   (`print`, [`Marker`]).
 //! * Kernel version 6.12 is stated, so that the states are read as written: R+ preempted, R yielded, S, D, X exited.
 
 mod proto;
@@ -515,7 +519,8 @@ impl<'a> Writer<'a> {
             if events.is_empty() {
                 continue;
             }
-            // Trace { packet { ftrace_events { cpu, events } } }: the lengths of what is around the events, without copying them
+            // Trace { packet { ftrace_events { cpu, events } } }: the lengths of what is around the events,
+            // without copying them
             let mut bundle = Vec::new();
             number(&mut bundle, field::BUNDLE_CPU, cpu as u64);
             let bundle_len = (bundle.len() + events.len()) as u64;

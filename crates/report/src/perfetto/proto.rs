@@ -1,4 +1,5 @@
-//! The part of protobuf's wire format that writing a trace takes. Field numbers: protos/perfetto/trace in google/perfetto.
+//! The part of protobuf's wire format that writing a trace takes. Field numbers: protos/perfetto/trace in
+//! google/perfetto.
 
 /// Fields of the messages written, named as in the `.proto` files.
 pub(crate) mod field {

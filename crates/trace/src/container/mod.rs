@@ -23,8 +23,8 @@ pub enum Mode {
     /// Anything missing or impossible is an error.
     #[default]
     Strict,
-    /// Pages and events that are missing or impossible are left out and counted by reason; the directory of the pages must
-    /// be there.
+    /// Pages and events that are missing or impossible are left out and counted by reason; the directory of
+    /// the pages must be there.
     Lenient,
 }
 
@@ -139,8 +139,8 @@ pub(crate) fn parse(file: &[u8], mode: Mode) -> Result<Contents, Problem> {
     Ok(contents)
 }
 
-/// Event formats and saved command lines as `perf record` keeps them, in its section TRACING_DATA: the start of a trace.dat of
-/// an older version ("0.5", "0.6"), without buffers. The command lines may be missing.
+/// Event formats and saved command lines as `perf record` keeps them, in its section TRACING_DATA: the start
+/// of a trace.dat of an older version ("0.5", "0.6"), without buffers. The command lines may be missing.
 pub(crate) fn parse_tracing_data(data: &[u8], origin: Place) -> Result<(Vec<EventSystem>, Vec<u8>), Problem> {
     let mut cursor = Cursor::at_place(data, origin);
     cursor.expect(b"\x17\x08\x44tracing", "the begin of perf's event formats")?;

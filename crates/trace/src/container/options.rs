@@ -30,8 +30,8 @@ pub(crate) struct Options {
     pub raw: Vec<RawOption>,
 }
 
-/// TSC2NSEC: ns = cycles * mult >> shift. (The option's offset is for lining up guests with hosts; trace-cmd does not add
-/// it when it reads one file either.)
+/// TSC2NSEC: ns = cycles * mult >> shift. (The option's offset is for lining up guests with hosts; trace-cmd
+/// does not add it when it reads one file either.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tsc {
     pub mult: u32,

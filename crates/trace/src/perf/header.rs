@@ -1,4 +1,5 @@
-//! What stands before the samples, or in a file's feature sections behind them: how samples look, and the event formats.
+//! What stands before the samples, or in a file's feature sections behind them: how samples look, and the
+//! event formats.
 
 use super::records::{self, Records, Step};
 use super::sample::{Attr, Layouts};

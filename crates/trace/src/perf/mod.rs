@@ -11,11 +11,11 @@
 //!        FINISHED_ROUND    all CPUs' buffers have been emptied once: what is older than the round before is complete
 //! ```
 //!
-//! The raw bytes are decoded by the formats of the recording kernel, as those of a trace.dat are. Per CPU, records are in order
-//! of time; a merge over the CPUs gives one order, holding at most two rounds in memory.
+//! The raw bytes are decoded by the formats of the recording kernel, as those of a trace.dat are. Per CPU,
+//! records are in order of time; a merge over the CPUs gives one order, holding at most two rounds in memory.
 //!
-//! Layout: tools/perf/Documentation/perf.data-file-format.txt and tools/perf/util/header.c, event.h of Linux 6.12. Why not the
-//! crate linux-perf-data: docs/decisions/perf-data-reader.md.
+//! Layout: tools/perf/Documentation/perf.data-file-format.txt and tools/perf/util/header.c, event.h of Linux
+//! 6.12. Why not the crate linux-perf-data: docs/decisions/perf-data-reader.md.
 
 mod header;
 mod records;
@@ -42,7 +42,8 @@ impl PerfFile {
     /// Opens a recording and reads all but its samples. The file must not be shortened while it is open.
     ///
     /// # Errors
-    /// [`Problem::UnknownRecording`], [`Problem::Truncated`], [`Problem::Unsupported`], [`Problem::NoSchedEvents`], each with its place.
+    /// [`Problem::UnknownRecording`], [`Problem::Truncated`], [`Problem::Unsupported`],
+    /// [`Problem::NoSchedEvents`], each with its place.
     pub fn open(path: &Path, mode: Mode) -> Result<PerfFile, TraceError> {
         let bytes = Bytes::open(path).map_err(|problem| TraceError::new(Some(path), problem))?;
         PerfFile::parse(Some(path), bytes, mode)

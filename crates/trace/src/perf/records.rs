@@ -25,9 +25,10 @@ const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
 
 const HEADER: usize = 8;
-/// The largest that perf makes a compressed record, header included. A piece of the recording whose compressed form does not fit goes on in
-/// the next one; but perf (6.1, `zstd_compress_stream_to_records()`) ends when the piece has been taken in, not when all of it has been put out:
-/// after the last piece the rest stays where it is and is lost. perf itself reads such a file without a word.
+/// The largest that perf makes a compressed record, header included. A piece of the recording whose
+/// compressed form does not fit goes on in the next one; but perf (6.1, `zstd_compress_stream_to_records()`)
+/// ends when the piece has been taken in, not when all of it has been put out: after the last piece the rest
+/// stays where it is and is lost. perf itself reads such a file without a word.
 const FULL: usize = u16::MAX as usize;
 
 /// Unpacked at a time: a compressed record can unpack to gigabytes.

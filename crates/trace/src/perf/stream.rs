@@ -1,7 +1,8 @@
 //! The samples of all CPUs in one order.
 //!
-//! perf empties the CPUs' buffers one after the other, again and again. After two rounds nothing older than the end of the first
-//! can come any more, so what is held is at most two rounds (tools/perf/util/ordered-events.c does the same):
+//! perf empties the CPUs' buffers one after the other, again and again. After two rounds nothing older than
+//! the end of the first can come any more, so what is held is at most two rounds
+//! (tools/perf/util/ordered-events.c does the same):
 //!
 //! ```text
 //! round 1   cpu0: 10 20 30   cpu1: 5 25 35      kept
@@ -27,8 +28,8 @@ struct Queue {
     events: VecDeque<Event>,
 }
 
-/// The events of a perf.data in order. Ask [`PerfStream::next_event`] until it gives `None`; then [`PerfStream::counts`] is
-/// complete.
+/// The events of a perf.data in order. Ask [`PerfStream::next_event`] until it gives `None`; then
+/// [`PerfStream::counts`] is complete.
 pub struct PerfStream<'f> {
     file: &'f PerfFile,
     records: Records<'f>,
@@ -74,8 +75,8 @@ impl<'f> PerfStream<'f> {
     /// The next event, or `None` at the end.
     ///
     /// # Errors
-    /// In [`Mode::Strict`], the first damaged record or sample, with its place. In [`Mode::Lenient`] such are left out and
-    /// counted.
+    /// In [`Mode::Strict`], the first damaged record or sample, with its place. In [`Mode::Lenient`] such are
+    /// left out and counted.
     #[inline]
     pub fn next_event(&mut self) -> Result<Option<Event>, TraceError> {
         loop {

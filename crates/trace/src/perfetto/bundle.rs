@@ -22,7 +22,8 @@ pub(super) struct Common {
     pub comms: CommTable,
     /// Names of a bundle's own table.
     names: Vec<[u8; 16]>,
-    /// Names that tasks got by exec in this bundle, in order: the compact form does not tell the name of who leaves a CPU.
+    /// Names that tasks got by exec in this bundle, in order: the compact form does not tell the name of who
+    /// leaves a CPU.
     exec_names: Vec<(Pid, CommId)>,
 }
 
@@ -98,7 +99,8 @@ impl Common {
         Ok(Some(Event { time_ns, cpu, pid, context, preempt_count: 0, what }))
     }
 
-    /// Field numbers are those of ftrace_event.proto; of the messages, those of sched.proto, irq.proto, raw_syscalls.proto.
+    /// Field numbers are those of ftrace_event.proto; of the messages, those of sched.proto, irq.proto,
+    /// raw_syscalls.proto.
     fn what(&mut self, event: u32, message: &[u8]) -> Result<SchedEvent, Wrong> {
         let other = SchedEvent::Other { id: u16::try_from(event).unwrap_or(u16::MAX) };
         // A field that is left out is 0 (proto2's default).
@@ -254,7 +256,8 @@ fn pid_of(number: u64) -> Result<Pid, Wrong> {
     i32::try_from(pid).map(Pid).map_err(|_| "a thread's number beyond 32 bits")
 }
 
-/// The calls that matter, by their numbers on x86-64 (arch/x86/entry/syscalls/syscall_64.tbl; the trace does not name them).
+/// The calls that matter, by their numbers on x86-64 (arch/x86/entry/syscalls/syscall_64.tbl; the trace does
+/// not name them).
 fn syscall(number: u64) -> Option<SyscallKind> {
     Some(match number {
         24 => SyscallKind::SchedYield,

@@ -1,4 +1,5 @@
-//! What did Perfetto's ftrace data source see? Bundles of events, one CPU's each, in a trace of protocol-buffer packets.
+//! What did Perfetto's ftrace data source see? Bundles of events, one CPU's each, in a trace of
+//! protocol-buffer packets.
 //!
 //! ```text
 //! trace = packet*                packet 1 (length, bytes), again and again
@@ -10,12 +11,14 @@
 //!   waking   +time  pid  target_cpu  prio  comm  flags                the waker is who is on this CPU
 //! ```
 //!
-//! What the compact form does not tell: the priority with which a task leaves its CPU ([`PRIO_UNKNOWN`](crate::PRIO_UNKNOWN)),
-//! who leaves at the first switch of a CPU and after lost events (taken as idle, and counted), and in traces before Perfetto 44
-//! whether a waking came from an interrupt ([`Context::Unknown`](crate::Context::Unknown)).
+//! What the compact form does not tell: the priority with which a task leaves its CPU
+//! ([`PRIO_UNKNOWN`](crate::PRIO_UNKNOWN)), who leaves at the first switch of a CPU and after lost events
+//! (taken as idle, and counted), and in traces before Perfetto 44 whether a waking came from an interrupt
+//! ([`Context::Unknown`](crate::Context::Unknown)).
 //!
-//! Protocol: protos/perfetto/trace/trace_packet.proto, ftrace/ftrace_event_bundle.proto, ftrace/sched.proto of Perfetto 51.
-//! Bundles are found in one pass over the packets' heads (24 bytes of memory each), then decoded one per CPU at a time.
+//! Protocol: protos/perfetto/trace/trace_packet.proto, ftrace/ftrace_event_bundle.proto, ftrace/sched.proto
+//! of Perfetto 51. Bundles are found in one pass over the packets' heads (24 bytes of memory each), then
+//! decoded one per CPU at a time.
 
 mod bundle;
 mod packets;

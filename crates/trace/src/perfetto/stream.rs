@@ -75,7 +75,8 @@ impl<'f> PerfettoStream<'f> {
     /// The next event, or `None` at the end.
     ///
     /// # Errors
-    /// In [`Mode::Strict`], the first damaged bundle, with its place. In [`Mode::Lenient`] such are left out and counted.
+    /// In [`Mode::Strict`], the first damaged bundle, with its place. In [`Mode::Lenient`] such are left out
+    /// and counted.
     #[inline]
     pub fn next_event(&mut self) -> Result<Option<Event>, TraceError> {
         let Some((time_ns, row)) = self.heap.first().copied() else { return Ok(None) };

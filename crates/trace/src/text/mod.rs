@@ -12,11 +12,12 @@
 //! A text holds less than the recording it was made from. What is lost, and what is done about it:
 //!
 //! * Times are rounded to 1 us, unless the text has nine digits: lengths are off by up to 1 us per stay on a CPU.
-//! * Whether an event came from an interrupt stands in the flags (`d.h2.`: hardirq). trace-cmd (without `-l`) and perf script
-//!   leave them out, tracefs does with `noirq-info`: then [`Context::Unknown`].
-//! * trace-cmd's plugin for sched_switch (3.1.6) prints `R+` as `R`, `I` as `W`, and swaps `X` with `Z`. `W` is taken as I; all
-//!   others mean the same to a workload.
-//! * perf script prints -1 as the thread of a task that is being reaped: the one is taken that the CPU was last given to.
+//! * Whether an event came from an interrupt stands in the flags (`d.h2.`: hardirq). trace-cmd (without `-l`)
+//!   and perf script leave them out, tracefs does with `noirq-info`: then [`Context::Unknown`].
+//! * trace-cmd's plugin for sched_switch (3.1.6) prints `R+` as `R`, `I` as `W`, and swaps `X` with `Z`. `W`
+//!   is taken as I; all others mean the same to a workload.
+//! * perf script prints -1 as the thread of a task that is being reaped: the one is taken that the CPU was
+//!   last given to.
 //! * Names may hold blanks and colons; the first place that fits is taken.
 
 mod line;
@@ -164,8 +165,9 @@ impl<'f> TextStream<'f> {
     /// The next event, or `None` at the end.
     ///
     /// # Errors
-    /// In [`Mode::Strict`], the first line of a sched event that cannot be read, and a last line without end. In
-    /// [`Mode::Lenient`] such are left out and counted. Other lines that are no events are left out and counted in both.
+    /// In [`Mode::Strict`], the first line of a sched event that cannot be read, and a last line without end.
+    /// In [`Mode::Lenient`] such are left out and counted. Other lines that are no events are left out and
+    /// counted in both.
     pub fn next_event(&mut self) -> Result<Option<Event>, TraceError> {
         self.next_problem().map_err(|problem| TraceError::new(self.file.path.as_deref(), problem))
     }

@@ -33,8 +33,8 @@ impl<'a> Fields<'a> {
     /// Text up to `end`, which is eaten.
     #[inline]
     fn until<const N: usize>(&mut self, end: &[u8; N], expected: Expected) -> Result<&'a [u8], Expected> {
-        // Most names have no blank: the first place where `end` may begin is the one. They have 15 bytes at most: a search for long texts
-        // would take longer to begin.
+        // Most names have no blank: the first place where `end` may begin is the one. They have 15 bytes at
+        // most: a search for long texts would take longer to begin.
         const NAME: usize = 16;
         let mut from = 0;
         loop {
@@ -275,8 +275,8 @@ fn wake_of_plugin(fields: &mut Fields<'_>, comms: &mut CommTable) -> Result<Wake
     Ok(Wake { pid, comm, prio, target_cpu: CpuId(fields.number(EXPECTED)? as u32) })
 }
 
-/// tracefs: `sys_setpriority(which: 0, who: 4d2, niceval: 5)` in hexadecimal, `sys_setpriority -> 0x0`; trace-cmd and perf:
-/// `sys_enter_setpriority: which: 0x00000000, ...`, `sys_exit_setpriority: 0x0`.
+/// tracefs: `sys_setpriority(which: 0, who: 4d2, niceval: 5)` in hexadecimal, `sys_setpriority -> 0x0`;
+/// trace-cmd and perf: `sys_enter_setpriority: which: 0x00000000, ...`, `sys_exit_setpriority: 0x0`.
 #[cold]
 fn syscall(name: &[u8], payload: &[u8]) -> Result<Option<SchedEvent>, Expected> {
     const EXPECTED: Expected = "the call's arguments in hexadecimal";

@@ -86,8 +86,9 @@ impl Default for TraceMeta {
 }
 
 impl TraceMeta {
-    /// Reads the description of a recording in `instance` (a directory `instances/X`, or `tracefs` itself) from tracefs.
-    /// `keep(system, event)` says which events' formats are wanted: all that were enabled, at least.
+    /// Reads the description of a recording in `instance` (a directory `instances/X`, or `tracefs` itself)
+    /// from tracefs. `keep(system, event)` says which events' formats are wanted: all that were enabled, at
+    /// least.
     ///
     /// The host name is replaced by `localhost`; `kallsyms` stays empty. Call it after the recording and before the
     /// instance is removed, so that saved_cmdlines and stats are complete.

@@ -1,8 +1,9 @@
 //! How do raw ring-buffer pages become a trace.dat that `trace-cmd report` and KernelShark open?
 //!
-//! [`TraceDatWriter`] takes pages of any CPU in any order while the recording runs and keeps them (zstd-compressed unless
-//! told otherwise) in one unnamed spool file beside the target. [`TraceDatWriter::finish`] adds what describes them
-//! ([`TraceMeta`]) and writes the trace aside ([`Aside`]), so that nobody ever sees half a file:
+//! [`TraceDatWriter`] takes pages of any CPU in any order while the recording runs and keeps them
+//! (zstd-compressed unless told otherwise) in one unnamed spool file beside the target.
+//! [`TraceDatWriter::finish`] adds what describes them ([`TraceMeta`]) and writes the trace aside
+//! ([`Aside`]), so that nobody ever sees half a file:
 //!
 //! ```text
 //! append_pages(cpu0) ─┐             ┌ magic, version, page size, "zstd"
@@ -11,9 +12,9 @@
 //!                                   └ cpu0's pages, cpu1's pages (each from a page boundary)
 //! ```
 //!
-//! The directory of the CPUs stands before their data (trace-cmd writes it behind), so that a truncated file loses
-//! pages and not the way to find them. Memory: one chunk of [`PAGES_PER_CHUNK`] pages per CPU that has data, 64 KiB with
-//! pages of 4 KiB, and 24 bytes for each chunk written.
+//! The directory of the CPUs stands before their data (trace-cmd writes it behind), so that a truncated file
+//! loses pages and not the way to find them. Memory: one chunk of [`PAGES_PER_CHUNK`] pages per CPU that has
+//! data, 64 KiB with pages of 4 KiB, and 24 bytes for each chunk written.
 
 mod meta;
 mod pages;
@@ -111,8 +112,8 @@ impl TraceDatWriter {
         self.spool.append(cpu, pages)
     }
 
-    /// Adds everything `data` gives as pages of `cpu`; returns the number of bytes. A last page cut short (as the kernel
-    /// never writes one, but a broken copy may) is an error.
+    /// Adds everything `data` gives as pages of `cpu`; returns the number of bytes. A last page cut short (as
+    /// the kernel never writes one, but a broken copy may) is an error.
     pub fn add_cpu_data(&mut self, cpu: CpuId, mut data: impl Read) -> Result<u64, WriteError> {
         let mut chunk = vec![0; self.options.page_size * PAGES_PER_CHUNK];
         let (mut held, mut total) = (0, 0);

@@ -1,7 +1,7 @@
 //! How do events become ring-buffer pages?
 //!
-//! A page is a head of 16 bytes (timestamp, bytes in use and loss flags) and events, each with a word of 5 bits type and
-//! 27 bits of time since the one before:
+//! A page is a head of 16 bytes (timestamp, bytes in use and loss flags) and events, each with a word of 5
+//! bits type and 27 bits of time since the one before:
 //!
 //! ```text
 //! | type | what follows | bytes |
@@ -54,7 +54,8 @@ impl PageBuilder {
         });
     }
 
-    /// Appends an event. `data` is at most a page less its head, as it came out of one; `time` is not before the last event's.
+    /// Appends an event. `data` is at most a page less its head, as it came out of one; `time` is not before
+    /// the last event's.
     pub fn push(&mut self, time: u64, data: &[u8]) {
         let padded = data.len().next_multiple_of(4);
         let (kind, extra) = if (4..=112).contains(&padded) { (padded as u32 / 4, 0) } else { (0, 4) };

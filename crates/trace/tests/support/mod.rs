@@ -1,5 +1,5 @@
-//! Pages, formats and whole traces made by hand. The fields stand at other places than in any kernel, so that a reader that
-//! knows them in advance fails.
+//! Pages, formats and whole traces made by hand. The fields stand at other places than in any kernel, so that
+//! a reader that knows them in advance fails.
 
 #![allow(dead_code)] // each test file uses its part
 

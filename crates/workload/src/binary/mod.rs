@@ -8,12 +8,14 @@
 //! DATA   = item ...     note | dropped | cgroup | task | run of one task's events
 //! ```
 //!
-//! Integers are little-endian; within items they are LEB128 varints. An event is a tag (type, and whether its identifier is the
-//! previous one's plus one), then the CPU time since the previous event: `- BLOCK 100 4ms` takes 5 bytes instead of 16 as text.
+//! Integers are little-endian; within items they are LEB128 varints. An event is a tag (type, and whether its
+//! identifier is the previous one's plus one), then the CPU time since the previous event: `- BLOCK 100 4ms`
+//! takes 5 bytes instead of 16 as text.
 //!
-//! Every chunk can be decoded by itself (a run states its task and starts from zero), so a reader may map the file and hop from chunk
-//! to chunk by length. The end chunk tells a whole file from one that was cut at a chunk's boundary.
-//! Readers refuse with the byte offset; no input makes them panic or allocate more than the file's size warrants.
+//! Every chunk can be decoded by itself (a run states its task and starts from zero), so a reader may map the
+//! file and hop from chunk to chunk by length. The end chunk tells a whole file from one that was cut at a
+//! chunk's boundary. Readers refuse with the byte offset; no input makes them panic or allocate more than the
+//! file's size warrants.
 
 mod crc;
 mod read;
@@ -34,10 +36,12 @@ const FILE_HEADER: usize = 16;
 const CHUNK_HEADER: usize = 12;
 const DATA: u32 = u32::from_le_bytes(*b"DATA");
 const END: u32 = u32::from_le_bytes(*b"END.");
-/// A chunk is written once it holds this much; readers refuse one above [`CHUNK_BYTES_MAX`](crate::limits::CHUNK_BYTES_MAX).
+/// A chunk is written once it holds this much; readers refuse one above
+/// [`CHUNK_BYTES_MAX`](crate::limits::CHUNK_BYTES_MAX).
 const CHUNK_TARGET: usize = 64 << 10;
 
-/// The checksum of checksums begins with this: from version 3 on it covers the header, so that a changed version is told.
+/// The checksum of checksums begins with this: from version 3 on it covers the header, so that a changed
+/// version is told.
 fn first_of_chain(version: u32, header: &[u8; FILE_HEADER]) -> u32 {
     if version < 3 { 0 } else { crc::crc32(0, header) }
 }

@@ -167,7 +167,8 @@ pub fn read_binary_within(input: impl Read, limits: Limits) -> Result<Workload, 
 }
 
 impl<R: Read> BinaryReader<R> {
-    /// Begins to read: checks magic and version. `input` is read in pieces, up to [`Limits::STREAMED`]; wrap a file in a `BufReader`.
+    /// Begins to read: checks magic and version. `input` is read in pieces, up to [`Limits::STREAMED`]; wrap
+    /// a file in a `BufReader`.
     pub fn new(input: R) -> Result<BinaryReader<R>, BinaryError> {
         let mut reader = BinaryReader {
             input,
@@ -226,7 +227,8 @@ impl<R: Read> BinaryReader<R> {
         }
     }
 
-    /// Takes a piece into account. Rows count as tasks, even if they have none: who keeps something per row has room for those only.
+    /// Takes a piece into account. Rows count as tasks, even if they have none: who keeps something per row
+    /// has room for those only.
     fn room(&mut self, part: &Part) -> Result<(), Exceeded> {
         match part {
             Part::Task(row, task) => {

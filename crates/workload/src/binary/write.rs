@@ -38,7 +38,8 @@ pub fn write_binary(workload: &Workload, out: impl Write) -> io::Result<()> {
     writer.finish().map(drop)
 }
 
-/// Writes a workload piece by piece. Without [`finish`](BinaryWriter::finish) the file stays incomplete, and readers say so.
+/// Writes a workload piece by piece. Without [`finish`](BinaryWriter::finish) the file stays incomplete, and
+/// readers say so.
 pub struct BinaryWriter<W: Write> {
     out: W,
     payload: Vec<u8>,

@@ -92,10 +92,12 @@ pub fn caused_by_scheduler(name: &str) -> bool {
 
 /// Longer than any recording (13 days). A damaged time would otherwise make years of CPU time.
 const DURATION_MAX_NS: u64 = 1 << 50;
-/// As many CPUs as any Linux can have (CONFIG_NR_CPUS, arch/x86/Kconfig). So many times the longest recording fit in 64 bits.
+/// As many CPUs as any Linux can have (CONFIG_NR_CPUS, arch/x86/Kconfig). So many times the longest recording
+/// fit in 64 bits.
 const CPUS_MAX: u32 = 8192;
 
-/// Whether the threads that an event names can be: 0 is the idle task, which is neither woken nor forked, and none is less.
+/// Whether the threads that an event names can be: 0 is the idle task, which is neither woken nor forked, and
+/// none is less.
 #[inline]
 pub fn is_possible(event: &Event) -> bool {
     let task = |pid: Pid| pid.0 > 0;
@@ -312,8 +314,8 @@ impl<'a> Deriver<'a> {
         };
     }
 
-    /// An event shows another task on this CPU than was known to be there: at the trace's begin, after lost events, or where
-    /// the recording leaves out events.
+    /// An event shows another task on this CPU than was known to be there: at the trace's begin, after lost
+    /// events, or where the recording leaves out events.
     #[cold]
     fn found_on(&mut self, cpu: usize, pid: Pid) {
         let before = self.cpus[cpu];
@@ -359,7 +361,8 @@ impl<'a> Deriver<'a> {
     fn begin_on_idle_cpu(&mut self, before: Cpu, found: Option<usize>) -> Option<u64> {
         let Where::Runnable { since_ns, woken } = self.tasks.list[found?].at else { return None };
         if before.left_runnable == found {
-            // Nobody goes idle while a task wants the CPU: a hidden task took it from this one, as a rule for a short time.
+            // Nobody goes idle while a task wants the CPU: a hidden task took it from this one, as a rule for
+            // a short time.
             self.count(
                 "runnable task that gave its CPU to idle (to a task that the recording hides); charged on",
                 1,
@@ -523,7 +526,8 @@ impl<'a> Deriver<'a> {
         }
     }
 
-    /// `sched_wakeup`: where `sched_waking` was recorded it adds nothing, but that an early waking found its task awake.
+    /// `sched_wakeup`: where `sched_waking` was recorded it adds nothing, but that an early waking found its
+    /// task awake.
     fn wakeup<'n>(&mut self, event: &Event, wake: Wake, name: impl Fn(CommId) -> &'n str) {
         let at = self.tasks.find(wake.pid).map(|task| (task, self.tasks.list[task].at));
         match at {

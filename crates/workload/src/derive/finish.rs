@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 type Removed = BTreeMap<EventId, (EventId, u64)>;
 
 impl Deriver<'_> {
-    /// Ends the derivation. `cpu_count` is the number of CPUs of the recorded system, where known: an affinity to all of
-    /// them is none.
+    /// Ends the derivation. `cpu_count` is the number of CPUs of the recorded system, where known: an
+    /// affinity to all of them is none.
     pub fn finish<'n>(mut self, cpu_count: Option<u32>, name: impl Fn(CommId) -> &'n str) -> Derived {
         self.end_of_trace();
         self.drop_unseen_prio();
@@ -110,8 +110,8 @@ impl Deriver<'_> {
         rows
     }
 
-    /// Events that say nothing any more: (next event of the same task, CPU time up to that) by identifier. One that is a task's
-    /// last becomes a BLOCK: it carries the CPU time before it.
+    /// Events that say nothing any more: (next event of the same task, CPU time up to that) by identifier.
+    /// One that is a task's last becomes a BLOCK: it carries the CPU time before it.
     fn removed_events(&mut self, rows: &[Option<TaskId>]) -> Removed {
         let mut removed = BTreeMap::new();
         let mut lost_forks = 0;

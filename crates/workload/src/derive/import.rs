@@ -32,14 +32,16 @@ pub fn snapshot_beside(trace: &Path) -> Result<Option<ProcSnapshot>, SnapshotErr
     }
 }
 
-/// Imports a recording: trace.dat, perf.data, ftrace's text or a Perfetto trace, told by its content. `progress` is called now and then with the number of events read so far.
+/// Imports a recording: trace.dat, perf.data, ftrace's text or a Perfetto trace, told by its content.
+/// `progress` is called now and then with the number of events read so far.
 ///
-/// The memory taken is that of the workload; the recording itself is read page by page (line by line, bundle by bundle, two
-/// rounds of perf at a time).
+/// The memory taken is that of the workload; the recording itself is read page by page (line by line, bundle
+/// by bundle, two rounds of perf at a time).
 ///
 /// # Errors
-/// [`ImportError::Trace`] for a trace that cannot be read (in [`Mode::Strict`]: not in full), [`ImportError::Snapshot`] for
-/// a snapshot that is there but cannot be read. A trace without snapshot is fine.
+/// [`ImportError::Trace`] for a trace that cannot be read (in [`Mode::Strict`]: not in full),
+/// [`ImportError::Snapshot`] for a snapshot that is there but cannot be read. A trace without snapshot is
+/// fine.
 pub fn import_trace(
     path: &Path,
     mode: Mode,

@@ -6,9 +6,10 @@
 //!                     <----- interrupted ---->        (by 7)   <- 7's own -->
 //! ```
 //!
-//! A softirq belongs to whoever raised it. Task 7 that sends over the loopback raises NET_RX in its own context: the work is 7's, and
-//! so is the wakeup at its end. One that an interrupt raised is the interrupt's, and runs right behind it. Where raises were not
-//! recorded, a softirq within 10 us of an interrupt's end is that interrupt's doing (`irq_exit()` runs it at once).
+//! A softirq belongs to whoever raised it. Task 7 that sends over the loopback raises NET_RX in its own
+//! context: the work is 7's, and so is the wakeup at its end. One that an interrupt raised is the
+//! interrupt's, and runs right behind it. Where raises were not recorded, a softirq within 10 us of an
+//! interrupt's end is that interrupt's doing (`irq_exit()` runs it at once).
 
 use schedlab_trace::{Context, Vector};
 
@@ -83,7 +84,8 @@ impl Interrupts {
         self.irq_end_ns = Some(now_ns);
     }
 
-    /// Somebody in this context asks for a softirq. The first one counts: a second raise before it runs changes nothing.
+    /// Somebody in this context asks for a softirq. The first one counts: a second raise before it runs
+    /// changes nothing.
     pub fn raise(&mut self, vec: u32, context: Context) {
         let Some(raised) = self.raised.get_mut(vec as usize) else { return };
         if *raised == Origin::Unknown {

@@ -1,7 +1,8 @@
 //! What did the tasks of a recorded system want, whatever its scheduler made of it?
 //!
-//! [`import_trace`] reads a recording (of trace-cmd, perf, ftrace as text, Perfetto) and the /proc snapshot beside it; [`Deriver`] takes the events one by one and gives a
-//! [`Workload`]. Worked, for one CPU (ms; `.` another task runs):
+//! [`import_trace`] reads a recording (of trace-cmd, perf, ftrace as text, Perfetto) and the /proc snapshot
+//! beside it; [`Deriver`] takes the events one by one and gives a [`Workload`]. Worked, for one CPU (ms; `.`
+//! another task runs):
 //!
 //! ```text
 //! ms      0    1    2    3    4    5    6    7            derived for A (pid 7), counted from its wakeup
@@ -13,25 +14,29 @@
 //!
 //! The rules:
 //!
-//! * CPU time is the sum of a task's stays on CPUs between `sched_switch`es, less the interrupts that hit it meanwhile where those
-//!   were recorded ([`InterruptRule`]).
-//! * prev_state S, D, T, t, I, P: BLOCK. Z, X: EXIT. R, R+: preempted; R after the entry of `sched_yield` and before its
-//!   exit: YIELD ([`DeriveOptions::yields`]).
-//! * Wakeups come from `sched_waking` (its place and time are the waker's); where that was not recorded, from `sched_wakeup`.
-//!   A waking up to 50 us before the switch-out ([`DeriveOptions::early_wake_ns`]) belongs to that block: the waker saw the
-//!   task's state change before it had left its CPU.
-//! * Waker in task context (or in one that the recording does not tell: counted): a dependent wakeup; `event` is the waker's next
-//!   event, `distance` its CPU time from the waking to that. Hardirq, idle task: external. Softirq: see [`SoftIrqRule`]; ksoftirqd's
-//!   are its own. Which it was stands in the workload ([`ExternalSource`](crate::ExternalSource)) and in its notes.
-//! * FORK at `sched_wakeup_new` after `sched_process_fork`; a task first seen by `sched_wakeup_new` alone is INIT, blocked.
+//! * CPU time is the sum of a task's stays on CPUs between `sched_switch`es, less the interrupts that hit it
+//!   meanwhile where those were recorded ([`InterruptRule`]).
+//! * prev_state S, D, T, t, I, P: BLOCK. Z, X: EXIT. R, R+: preempted; R after the entry of `sched_yield` and
+//!   before its exit: YIELD ([`DeriveOptions::yields`]).
+//! * Wakeups come from `sched_waking` (its place and time are the waker's); where that was not recorded, from
+//!   `sched_wakeup`. A waking up to 50 us before the switch-out ([`DeriveOptions::early_wake_ns`]) belongs to
+//!   that block: the waker saw the task's state change before it had left its CPU.
+//! * Waker in task context (or in one that the recording does not tell: counted): a dependent wakeup; `event`
+//!   is the waker's next event, `distance` its CPU time from the waking to that. Hardirq, idle task:
+//!   external. Softirq: see [`SoftIrqRule`]; ksoftirqd's are its own. Which it was stands in the workload
+//!   ([`ExternalSource`](crate::ExternalSource)) and in its notes.
+//! * FORK at `sched_wakeup_new` after `sched_process_fork`; a task first seen by `sched_wakeup_new` alone is
+//!   INIT, blocked.
 //! * INIT for every task that is there when first seen: blocked if it was woken first, else runnable.
-//! * Nice and policy come from the priorities in the events and from the snapshot, which knows SCHED_BATCH, RR and IDLE
-//!   apart. PRIO comes from the system calls that change them, placed at the caller; a change that no call explains is placed
-//!   where it is first seen. A priority that `sched_pi_setprio` lends is never taken for one.
-//! * Control groups with their weights, limits and cpusets come from the snapshot; a move (`cgroup_attach_task`) becomes PRIO of the
-//!   task that made it.
+//! * Nice and policy come from the priorities in the events and from the snapshot, which knows SCHED_BATCH,
+//!   RR and IDLE apart. PRIO comes from the system calls that change them, placed at the caller; a change
+//!   that no call explains is placed where it is first seen. A priority that `sched_pi_setprio` lends is
+//!   never taken for one.
+//! * Control groups with their weights, limits and cpusets come from the snapshot; a move
+//!   (`cgroup_attach_task`) becomes PRIO of the task that made it.
 //! * migration/N, which only the scheduler causes, is left out and counted.
-//! * What contradicts itself or is missing is counted by reason in [`Workload::dropped`]; facts are in [`Workload::notes`].
+//! * What contradicts itself or is missing is counted by reason in [`Workload::dropped`]; facts are in
+//!   [`Workload::notes`].
 //!
 //! A task that is on a CPU or waits for one when the trace ends gets a last BLOCK, so that its CPU time is complete.
 
@@ -81,8 +86,9 @@ impl Default for DeriveOptions {
     }
 }
 
-/// What becomes of the time of recorded interrupts, and of softirqs that interrupts have raised. (A softirq that a task has raised in
-/// its own context is the task's work, wherever the task runs next time, and always counts as its CPU time.)
+/// What becomes of the time of recorded interrupts, and of softirqs that interrupts have raised. (A softirq
+/// that a task has raised in its own context is the task's work, wherever the task runs next time, and always
+/// counts as its CPU time.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptRule {
     /// It is taken out of the tasks' CPU time; how much is in [`Summary::interrupt_ns`].
@@ -103,11 +109,12 @@ pub enum YieldRule {
 /// When a wakeup from a softirq depends on the task that the softirq interrupted, its *current* task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoftIrqRule {
-    /// By evidence. With softirq events in the trace: one that the current task has raised in its own context (`softirq_raise`) runs
-    /// on its behalf (it sent something over the loopback); where raises were not recorded, a network softirq that did not
-    /// follow a hardware interrupt on its CPU (within 10 us). All others are external.
-    /// Without softirq events: if the two tasks wake each other by softirqs, both ways, as client and server do over the loopback.
-    /// A task that merely happened to run when a device's packet came is not woken by its receiver in turn.
+    /// By evidence. With softirq events in the trace: one that the current task has raised in its own context
+    /// (`softirq_raise`) runs on its behalf (it sent something over the loopback); where raises were not
+    /// recorded, a network softirq that did not follow a hardware interrupt on its CPU (within 10 us). All
+    /// others are external. Without softirq events: if the two tasks wake each other by softirqs, both ways,
+    /// as client and server do over the loopback. A task that merely happened to run when a device's packet
+    /// came is not woken by its receiver in turn.
     Evidence,
     /// Always external.
     Never,
@@ -152,7 +159,8 @@ pub struct WakeupCounts {
     pub task: u64,
     /// Dependent: a softirq on behalf of the waker.
     pub softirq_on_behalf: u64,
-    /// Of the dependent softirqs, those whose raise was recorded in the waker's context; the others are told by time or by pairs.
+    /// Of the dependent softirqs, those whose raise was recorded in the waker's context; the others are told
+    /// by time or by pairs.
     pub softirq_raised: u64,
     /// External: a softirq (network, block device, ...).
     pub softirq: u64,

@@ -1,4 +1,5 @@
-//! What nice value and policy has a task, and who changed them? Events show the kernel's priority, which a mutex may have lent.
+//! What nice value and policy has a task, and who changed them? Events show the kernel's priority, which a
+//! mutex may have lent.
 //!
 //! ```text
 //! kernel's prio   -1         deadline
@@ -50,8 +51,8 @@ pub fn prio_of(params: &SchedParams) -> i32 {
     }
 }
 
-/// Parameters that show as `prio`, like `old` (and of policy `asked`) in what a priority does not tell. `None`: deadline
-/// without parameters, or no priority a kernel has.
+/// Parameters that show as `prio`, like `old` (and of policy `asked`) in what a priority does not tell.
+/// `None`: deadline without parameters, or no priority a kernel has.
 pub fn params_for(prio: i32, old: Option<SchedParams>, asked: Option<Policy>) -> Option<SchedParams> {
     let old = old.unwrap_or_default();
     let policy = asked.unwrap_or(old.policy);
@@ -103,7 +104,8 @@ impl Deriver<'_> {
         (state.initial, state.current) = (Some(params), Some(params));
     }
 
-    /// A forked task is seen for the first time, with this priority: its parent's parameters, unless it shows otherwise.
+    /// A forked task is seen for the first time, with this priority: its parent's parameters, unless it shows
+    /// otherwise.
     pub(super) fn inherit(&mut self, child: usize, parent: usize, prio: i32) {
         if self.tasks.list[child].prio.born.as_ref().is_some_and(|born| born.params.is_some()) {
             return; // told in full

@@ -1,5 +1,6 @@
-//! Which settings does an exported run tell in lines of text? All of them, in the words of a workload's PRIO: affinity masks, deadline parameters,
-//! FIFO or RR stand behind a pointer in the system calls and in no event of the scheduler.
+//! Which settings does an exported run tell in lines of text? All of them, in the words of a workload's PRIO:
+//! affinity masks, deadline parameters, FIFO or RR stand behind a pointer in the system calls and in no event
+//! of the scheduler.
 //!
 //! ```text
 //! 815 print: schedlab: sets 816: policy=rr prio=50       the calls that follow say the same once more

@@ -1,7 +1,8 @@
-//! What did no event tell about the tasks at the start? Policies, nice values, CPUs, control groups: the /proc snapshot.
+//! What did no event tell about the tasks at the start? Policies, nice values, CPUs, control groups: the
+//! /proc snapshot.
 //!
-//! `NAME.proc.csv` beside `NAME.dat`: a header line with names of columns, then a row per thread. Columns are found by name;
-//! missing columns and empty fields are unknown, unknown columns ignored.
+//! `NAME.proc.csv` beside `NAME.dat`: a header line with names of columns, then a row per thread. Columns are
+//! found by name; missing columns and empty fields are unknown, unknown columns ignored.
 //!
 //! ```text
 //! pid,tid,comm,policy,nice,rt_priority,affinity,cgroup,cpu_weight,cpu_max,cpuset,ppid

@@ -120,13 +120,13 @@ const GLIMPSED_SHARE: u64 = 4;
 const HIDDEN_ARRIVALS: u64 = 3;
 
 impl Task {
-    /// Whether only glimpses of its life are in the trace: a recording that follows other tasks (set_event_pid) shows it when
-    /// it hands a CPU to them or takes one from them.
+    /// Whether only glimpses of its life are in the trace: a recording that follows other tasks
+    /// (set_event_pid) shows it when it hands a CPU to them or takes one from them.
     pub fn is_glimpsed(&self) -> bool {
         self.broken_stays * GLIMPSED_SHARE > self.stays
     }
-    /// Whether the recording leaves out all that happens in this task's context (set_event_notrace_pid, an agent that hides
-    /// itself): it comes to CPUs and never leaves one.
+    /// Whether the recording leaves out all that happens in this task's context (set_event_notrace_pid, an
+    /// agent that hides itself): it comes to CPUs and never leaves one.
     pub fn is_hidden(&self) -> bool {
         self.stays >= HIDDEN_ARRIVALS && !self.seen_leaving
     }

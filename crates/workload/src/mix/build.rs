@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 const PID_MAX: u64 = 1 << 31;
 
 impl Mix {
-    /// The workload: `load` gives the parts', as a rule each path once. It may have [`Limits::HELD`]; a part whose copies would go
-    /// beyond is refused before they are made.
+    /// The workload: `load` gives the parts', as a rule each path once. It may have [`Limits::HELD`]; a part
+    /// whose copies would go beyond is refused before they are made.
     pub fn build(&self, load: &mut Load<'_>) -> Result<Workload, MixError> {
         self.build_within(load, Limits::HELD)
     }
@@ -128,7 +128,8 @@ impl Mix {
 }
 
 impl Part {
-    /// Takes what this part will add to the whole into account: its copies, the tasks that repeat them, the waits before they begin.
+    /// Takes what this part will add to the whole into account: its copies, the tasks that repeat them, the
+    /// waits before they begin.
     fn count(&self, workload: &Workload, account: &mut Account) -> Result<(), Exceeded> {
         let (copies, repeat) = (u64::from(self.copies), u64::from(self.repeat));
         account.add_copies(workload, copies.saturating_mul(repeat))?;
@@ -176,7 +177,8 @@ impl LoadedParts {
     }
 }
 
-/// Ends tasks when they have had their CPU time; children that are not forked then are gone, and so are wakeups from there.
+/// Ends tasks when they have had their CPU time; children that are not forked then are gone, and so are
+/// wakeups from there.
 fn limited(mut workload: Workload, limits: &[Option<Span>]) -> Result<Workload, crate::stream::StreamError> {
     // events at which a task now ends: by how much earlier; and the events that do not come any more
     let mut ends: BTreeMap<EventId, (Span, Span)> = BTreeMap::new();

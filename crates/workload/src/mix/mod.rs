@@ -1,6 +1,8 @@
-//! What if several workloads ran at once? A mix names them, and says when each begins, how often, and with which settings.
+//! What if several workloads ran at once? A mix names them, and says when each begins, how often, and with
+//! which settings.
 //!
-//! It is WARP's workload specification file (section III.B) as TOML. Four compiles of one recording, each in a group of its own:
+//! It is WARP's workload specification file (section III.B) as TOML. Four compiles of one recording, each in
+//! a group of its own:
 //!
 //! ```toml
 //! duration = "60s"
@@ -21,12 +23,14 @@
 //! weight = 400
 //! ```
 //!
-//! Every part is made a workload of its own first; then, in this order: some of it is taken (`from`, `to`), times are scaled, tasks end at
-//! their `cpu_limit`, settings are overridden, and copies are added up. Pids, events and rows never collide: a copy keeps its pids if they are
-//! free, else they are shifted by a power of ten (pid 123 becomes 10123), so that they can still be told. Errors say line and column, and
-//! show the line with a caret.
+//! Every part is made a workload of its own first; then, in this order: some of it is taken (`from`, `to`),
+//! times are scaled, tasks end at their `cpu_limit`, settings are overridden, and copies are added up. Pids,
+//! events and rows never collide: a copy keeps its pids if they are free, else they are shifted by a power of
+//! ten (pid 123 becomes 10123), so that they can still be told. Errors say line and column, and show the line
+//! with a caret.
 //!
-//! [`Mix::parse`] reads the file, [`Mix::build`] makes the workload; loading the parts is the caller's, who knows traces and recursion.
+//! [`Mix::parse`] reads the file, [`Mix::build`] makes the workload; loading the parts is the caller's, who
+//! knows traces and recursion.
 
 mod build;
 mod error;

@@ -1,7 +1,7 @@
 //! How does a mix give tasks other settings than their workload does?
 //!
-//! What is overridden holds for good: where the workload changes it later, the change sets the overriding value. A child that inherits
-//! inherits overridden settings too, as on any Linux.
+//! What is overridden holds for good: where the workload changes it later, the change sets the overriding
+//! value. A child that inherits inherits overridden settings too, as on any Linux.
 
 use crate::tools::{Delta, at_birth};
 use crate::{Birth, CgroupId, EventKind, ParamChange, Workload};

@@ -1,4 +1,5 @@
-//! How does a workload begin anew when it is over? A task of its own sees to it, as a shell does with `for i in 1 2 3; do make; done`.
+//! How does a workload begin anew when it is over? A task of its own sees to it, as a shell does with `for i
+//! in 1 2 3; do make; done`.
 //!
 //! ```text
 //! repeat   w w w . . . . . . . .WX      w: waits for the end of one task after the other; W: wakes all that are there from the start
@@ -77,8 +78,8 @@ pub(super) fn begin_at(task: &mut Task, conductor: TaskId, event: EventId, mut e
     }
 }
 
-/// Makes a task that is there from the start begin so much later. Timers set for an instant count from the start: the first one
-/// is set later by as much.
+/// Makes a task that is there from the start begin so much later. Timers set for an instant count from the
+/// start: the first one is set later by as much.
 pub(super) fn begin_later(task: &mut Task, by: Span, mut eid: impl FnMut() -> EventId) -> Option<()> {
     let Birth::Init { state, .. } = &mut task.birth else { return Some(()) };
     if by == Span::ZERO {
@@ -108,7 +109,8 @@ pub(super) fn begin_later(task: &mut Task, by: Span, mut eid: impl FnMut() -> Ev
     Some(())
 }
 
-/// Whether a task sets timers for an instant, which count from its start: then it cannot begin at a time that nobody knows.
+/// Whether a task sets timers for an instant, which count from its start: then it cannot begin at a time that
+/// nobody knows.
 pub(super) fn sets_instants(workload: &Workload) -> bool {
     let init = |task: &&Task| matches!(task.birth, Birth::Init { .. });
     workload.tasks.iter().filter(init).any(|task| task.events.iter().any(|event| event.kind.is_instant()))

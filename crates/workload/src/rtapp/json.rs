@@ -1,5 +1,6 @@
-//! JSON as rt-app reads it: keys in order and perhaps twice, `/* */` and `//` comments, commas before a closing bracket.
-//! Every value knows where it stands. Keys without a value (as in `"suspend",`, which rt-app's workgen completes) are null.
+//! JSON as rt-app reads it: keys in order and perhaps twice, `/* */` and `//` comments, commas before a
+//! closing bracket. Every value knows where it stands. Keys without a value (as in `"suspend",`, which
+//! rt-app's workgen completes) are null.
 
 use crate::limits::JSON_DEPTH_MAX;
 

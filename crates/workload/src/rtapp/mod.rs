@@ -1,4 +1,5 @@
-//! What does an rt-app description ask its threads to do? (`rt-app FILE.json`; its doc/tutorial.txt and src/rt-app.c, version 1.0.)
+//! What does an rt-app description ask its threads to do? (`rt-app FILE.json`; its doc/tutorial.txt and
+//! src/rt-app.c, version 1.0.)
 //!
 //! ```text
 //! { "global": { "duration": 1 },                        expanded for 1 s
@@ -11,9 +12,10 @@
 //! 4 BLOCK  1 2ms ...
 //! ```
 //!
-//! Loops and phases are played on an imagined machine where every thread has a CPU of its own: that tells who waits for whom at a
-//! mutex, a condition, a barrier, and how often each loop runs until the duration is over. What depends on nobody (run, sleep,
-//! timers) is then exact under any scheduler; what one thread's action means to another becomes a dependent wakeup.
+//! Loops and phases are played on an imagined machine where every thread has a CPU of its own: that tells who
+//! waits for whom at a mutex, a condition, a barrier, and how often each loop runs until the duration is
+//! over. What depends on nobody (run, sleep, timers) is then exact under any scheduler; what one thread's
+//! action means to another becomes a dependent wakeup.
 //!
 //! | rt-app | workload |
 //! |---|---|

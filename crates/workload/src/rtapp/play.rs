@@ -8,8 +8,8 @@
 //! B    ..........BBBBBBBBBBBBBBB|            WAKEUP dependent on A's next event, 1 ms of A's CPU time before it
 //! ```
 //!
-//! Of the play's times only those survive that hold on any machine: CPU time, sleeps, the timers' grids. How long someone waited
-//! for someone else is kept as `recorded_after` alone.
+//! Of the play's times only those survive that hold on any machine: CPU time, sleeps, the timers' grids. How
+//! long someone waited for someone else is kept as `recorded_after` alone.
 
 use super::describe::{Description, Event, Phase, TaskDescription};
 use crate::limits::{Account, Exceeded, Limits};

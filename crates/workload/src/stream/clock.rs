@@ -1,7 +1,8 @@
 //! When would it happen if nobody ever had to wait? A task's own time.
 //!
-//! A workload holds no schedule, so no event of it has a time. What it has is an *own time*: from the task's birth, CPU time and
-//! blocked time added up, as if the task always had a CPU at once and every block lasted as recorded (or as stated).
+//! A workload holds no schedule, so no event of it has a time. What it has is an *own time*: from the task's
+//! birth, CPU time and blocked time added up, as if the task always had a CPU at once and every block lasted
+//! as recorded (or as stated).
 //!
 //! ```text
 //! FORK  1ms       1 ms        (CPU time since the start)
@@ -10,8 +11,8 @@
 //! EXIT  2ms      12 ms
 //! ```
 //!
-//! A forked task is born at the own time of its parent's FORK. In a recording own times run ahead of the clock on the wall: by what the
-//! task waited for CPUs until then.
+//! A forked task is born at the own time of its parent's FORK. In a recording own times run ahead of the
+//! clock on the wall: by what the task waited for CPUs until then.
 
 use crate::{EventKind, ExternalSource, Wakeup};
 use schedlab_units::Span;

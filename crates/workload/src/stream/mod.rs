@@ -6,8 +6,8 @@
 //!            └─ again, as often as a tool needs to look at all events
 //! ```
 //!
-//! Both forms of a file are read and written so; memory goes with the tasks. A text with labels is read whole instead, and what
-//! is in memory already (an imported trace, a mix) is handed out from there.
+//! Both forms of a file are read and written so; memory goes with the tasks. A text with labels is read whole
+//! instead, and what is in memory already (an imported trace, a mix) is handed out from there.
 
 mod clock;
 mod sink;
@@ -42,7 +42,8 @@ pub struct Head {
     pub lives: Vec<LifeSpan>,
     /// The largest identifier of an event.
     pub eid_max: EventId,
-    /// The highest version of the forms on disk that one of its events needs ([`EventKind::version`](crate::EventKind::version)).
+    /// The highest version of the forms on disk that one of its events needs
+    /// ([`EventKind::version`](crate::EventKind::version)).
     pub needs_version: u32,
 }
 
@@ -112,10 +113,11 @@ const FILE_BUFFER: usize = 1 << 20;
 pub type EachRun<'a> = dyn FnMut(TaskId, &mut Vec<Event>) -> Result<(), StreamError> + 'a;
 
 impl Source {
-    /// Opens a workload file in either form; `None` for a trace or a mix, which must be made a workload first ([`Source::from`]).
+    /// Opens a workload file in either form; `None` for a trace or a mix, which must be made a workload first
+    /// ([`Source::from`]).
     ///
-    /// Reads the file once: every rule of the model that concerns one task, births and groups is checked; that wakeups name
-    /// events that exist is not ([`Workload::check`] does, before a run).
+    /// Reads the file once: every rule of the model that concerns one task, births and groups is checked;
+    /// that wakeups name events that exist is not ([`Workload::check`] does, before a run).
     pub fn open(path: &Path) -> Result<Option<Source>, LoadError> {
         Source::open_within(path, Limits::STREAMED)
     }

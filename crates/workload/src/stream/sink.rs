@@ -30,9 +30,11 @@ impl EventSink<'_> {
     }
 }
 
-/// Writes a workload to `out` in this form: `head`, and the events that `feed` hands to the sink. `path` stands for the output in errors.
+/// Writes a workload to `out` in this form: `head`, and the events that `feed` hands to the sink. `path`
+/// stands for the output in errors.
 ///
-/// `head.forks` must list the children in the order in which `feed` hands over their FORKs, so that a text can number the tasks.
+/// `head.forks` must list the children in the order in which `feed` hands over their FORKs, so that a text
+/// can number the tasks.
 pub fn write_stream<'a>(
     out: Box<dyn Write + 'a>,
     path: &Path,

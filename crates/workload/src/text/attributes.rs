@@ -140,7 +140,8 @@ impl Attributes {
     }
 }
 
-/// Reads the words of a PRIO, without `target=`; the control group's path stands beside, since its number is the workload's. `None`: not such words.
+/// Reads the words of a PRIO, without `target=`; the control group's path stands beside, since its number is
+/// the workload's. `None`: not such words.
 pub fn parse_change_words(words: &str) -> Option<(ParamChange, Option<String>)> {
     let mut list = Vec::new();
     split(words, &mut list).ok()?;

@@ -1,8 +1,8 @@
 //! Words of a line, and quoting.
 //!
-//! A line is words between spaces; `#` at the start of a word begins a comment. In a word, `"..."` holds spaces and anything else:
-//! `name="a \"b\" \t \x1b \u{2028}"`. Bare values are letters, digits and `_-./:,+@%()[]*~^!?=<>|&$` and every printable character
-//! beyond ASCII; the writer quotes all others.
+//! A line is words between spaces; `#` at the start of a word begins a comment. In a word, `"..."` holds
+//! spaces and anything else: `name="a \"b\" \t \x1b \u{2028}"`. Bare values are letters, digits and
+//! `_-./:,+@%()[]*~^!?=<>|&$` and every printable character beyond ASCII; the writer quotes all others.
 
 use std::borrow::Cow;
 

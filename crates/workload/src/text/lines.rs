@@ -38,8 +38,8 @@ impl<'a> LineSource<'a> {
         Ok(LineSource::Text(text))
     }
 
-    /// Calls `each` with the number (from 1) and the text of every line; returns how many there are. A file that ends in a
-    /// line feed has an empty line after it, as `split` says.
+    /// Calls `each` with the number (from 1) and the text of every line; returns how many there are. A file
+    /// that ends in a line feed has an empty line after it, as `split` says.
     pub fn each(self, file: &str, each: EachLine<'_>) -> Result<usize, Box<TextError>> {
         let path = match self {
             LineSource::Text(text) => {

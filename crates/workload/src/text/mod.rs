@@ -32,17 +32,22 @@
 //!             affinity=0-3,8 cgroup=/path kernel=yes|no
 //! ```
 //!
-//! * Times: `4ms`, `1.5us`; a bare integer is ns. `+1ms` counts from the task's previous event instead of its last wakeup.
-//! * `absolute`: the length counts from the task's previous such wakeup (from its birth for the first), as in a periodic task.
-//! * eid: a number from 1, `-` (numbered by the reader), or a label `@name`. As deid a label means that event; within REPEAT, the one
-//!   of the same iteration (`@name-1` the one before, `@name[7]` iteration 7, from 0). dpid `-` is then the label's task.
-//! * pid: `101..105` instead of a pid stands for the same line five times (the pid of an event, the new task of INIT and FORK).
-//! * PRIO with `nice=` alone (or a bare number, as WARP's) is `setpriority`: the policy stays. With `policy=` it is `sched_setattr`.
-//!   `renice=` is `setpriority` after that.
-//! * source: what is behind an external wakeup: `timer` (the default), `device`; timers set for an instant, `absolute`, `grid` and
-//!   `grid-restart` (see [`ExternalSource`](crate::ExternalSource)); what only a recording tells, `hardirq` (timer or device), `softirq`,
-//!   `timer-softirq`, `idle`, `unknown`, `made-up`, `task` (a task, by choice). `device` and `softirq` are replayed by a device's
-//!   interrupt, the others by a timer.
+//! * Times: `4ms`, `1.5us`; a bare integer is ns. `+1ms` counts from the task's previous event instead of its
+//!   last wakeup.
+//! * `absolute`: the length counts from the task's previous such wakeup (from its birth for the first), as in
+//!   a periodic task.
+//! * eid: a number from 1, `-` (numbered by the reader), or a label `@name`. As deid a label means that
+//!   event; within REPEAT, the one of the same iteration (`@name-1` the one before, `@name[7]` iteration 7,
+//!   from 0). dpid `-` is then the label's task.
+//! * pid: `101..105` instead of a pid stands for the same line five times (the pid of an event, the new task
+//!   of INIT and FORK).
+//! * PRIO with `nice=` alone (or a bare number, as WARP's) is `setpriority`: the policy stays. With `policy=`
+//!   it is `sched_setattr`. `renice=` is `setpriority` after that.
+//! * source: what is behind an external wakeup: `timer` (the default), `device`; timers set for an instant,
+//!   `absolute`, `grid` and `grid-restart` (see [`ExternalSource`](crate::ExternalSource)); what only a
+//!   recording tells, `hardirq` (timer or device), `softirq`, `timer-softirq`, `idle`, `unknown`, `made-up`,
+//!   `task` (a task, by choice). `device` and `softirq` are replayed by a device's interrupt, the others by a
+//!   timer.
 //! * `REPEAT n {` ... `}` repeats the lines between; blocks nest.
 //! * `CGROUP path [weight=] [max=quota/period] [cpuset=]` declares a control group, parents first.
 //! * `OBJECT name channel [capacity=N] [start=N] [low=N] [sync]`, `OBJECT name semaphore [start=N]`, `OBJECT name
@@ -51,13 +56,14 @@
 //!   docs/objects.md. `slept` and `awake` say what a recording had.
 //! * `DEADLINE` is kept for a later version.
 //! * `NOTE key value` and `DROPPED count "reason"` keep an import's notes and what it left out.
-//! * A child without words inherits its parent's settings; a task without a name is called `task-PID`; `row=` (written only where the
-//!   order of the lines does not tell) is the task's number in results.
+//! * A child without words inherits its parent's settings; a task without a name is called `task-PID`; `row=`
+//!   (written only where the order of the lines does not tell) is the task's number in results.
 //! * Version 1 of the form has of the sources `timer` and `device`, version 2 those set for an instant, version 3
 //!   all; version 4 has objects. The lowest that has what occurs is written.
 //! * A file without the header line is taken for version 1 if its first line is an event.
 //!
-//! The writer's form is canonical: INIT lines first, then task by task, each in its order; durations in the shortest exact unit.
+//! The writer's form is canonical: INIT lines first, then task by task, each in its order; durations in the
+//! shortest exact unit.
 
 mod attributes;
 mod error;

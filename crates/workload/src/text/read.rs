@@ -431,7 +431,8 @@ impl<'a> Reader<'a> {
         pids.within(whole.add_bytes(attributes.nr_bytes().saturating_mul(pids.count())))
     }
 
-    /// Refuses a range that alone has too many tasks, or that would make too many events, before the first of them is looked up.
+    /// Refuses a range that alone has too many tasks, or that would make too many events, before the first of
+    /// them is looked up.
     fn enough(&self, pids: Pids, nr_events: u64) -> Parsed<()> {
         pids.within(self.account.check_tasks(pids.count()))?;
         let mut whole = self.account;

@@ -1,4 +1,5 @@
-//! How is a text read whose events do not fit into memory? Twice: first who the tasks are, then the events, line by line.
+//! How is a text read whose events do not fit into memory? Twice: first who the tasks are, then the events,
+//! line by line.
 //!
 //! Everything of the text form can be streamed but labels, which stand for events far away.
 

@@ -14,8 +14,9 @@ const BUFFER: usize = 1 << 16;
 
 /// Writes a workload in canonical text form. Reading it gives the same workload again.
 ///
-/// Fails with [`io::ErrorKind::InvalidInput`] on a workload that the text cannot hold: one that names a task or control group that it
-/// lacks, or a task to be forked that no FORK creates ([`Workload::check`] tells which).
+/// Fails with [`io::ErrorKind::InvalidInput`] on a workload that the text cannot hold: one that names a task
+/// or control group that it lacks, or a task to be forked that no FORK creates ([`Workload::check`] tells
+/// which).
 pub fn write_text(workload: &Workload, out: &mut impl Write) -> io::Result<()> {
     let forks = workload.tasks.iter().flat_map(|task| &task.events).filter_map(|event| match event.kind {
         EventKind::Fork { child, .. } => Some(child),
@@ -28,7 +29,8 @@ pub fn write_text(workload: &Workload, out: &mut impl Write) -> io::Result<()> {
     writer.finish()
 }
 
-/// What a PRIO of this workload sets, in the words of the text form, without `target=`. A control group that the workload lacks is left out.
+/// What a PRIO of this workload sets, in the words of the text form, without `target=`. A control group that
+/// the workload lacks is left out.
 pub fn change_words(change: &ParamChange, workload: &Workload) -> String {
     let mut writer = Writer { workload, line: Vec::new(), rows: false };
     let cgroup = change.cgroup.filter(|id| (id.0 as usize) < workload.cgroups.len());
@@ -45,8 +47,8 @@ pub(crate) struct TextWriter<'a, W: Write> {
 }
 
 impl<'a, W: Write> TextWriter<'a, W> {
-    /// Begins with all but the events of `workload`, which may be missing from it; `forks` are the children in the order in which
-    /// the FORKs will come.
+    /// Begins with all but the events of `workload`, which may be missing from it; `forks` are the children
+    /// in the order in which the FORKs will come.
     pub fn begin(
         workload: &'a Workload,
         forks: impl Iterator<Item = TaskId>,
@@ -117,8 +119,8 @@ fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// Whether the order of the lines (INITs, then children in the order of the FORKs) differs from the order of the tasks, so that
-/// forked tasks must state their row.
+/// Whether the order of the lines (INITs, then children in the order of the FORKs) differs from the order of
+/// the tasks, so that forked tasks must state their row.
 fn rows_needed(workload: &Workload, forks: impl Iterator<Item = TaskId>) -> bool {
     let inits = workload.tasks.iter().take_while(|task| matches!(task.birth, Birth::Init { .. })).count();
     forks.enumerate().any(|(i, child)| child.0 as usize != inits + i)

@@ -1,6 +1,7 @@
 //! What happens between two times? A window of own time ([`OwnClock`]), which begins anew at 0.
 //!
-//! A workload holds no schedule, so the window is one of *own time*: when things would happen if nobody ever waited for a CPU.
+//! A workload holds no schedule, so the window is one of *own time*: when things would happen if nobody ever
+//! waited for a CPU.
 //!
 //! ```text
 //! own time    0    2    4    6    8    10   12   14           --from 3ms --to 12ms
@@ -9,10 +10,12 @@
 //! c                                         RRRRRRX           comes later: left out
 //! ```
 //!
-//! * A task in the midst of running when the window begins starts runnable, with what is left; one in the midst of a block starts blocked.
-//!   Its settings are those that it has by then. A task that runs when the window ends gets a last BLOCK there.
-//! * A wakeup by another task stays one if the place from where it comes lies in the window of that task's own time too; else it
-//!   happens after the recorded time. How many do is counted: the two own times of waker and sleeper drift apart by what they waited.
+//! * A task in the midst of running when the window begins starts runnable, with what is left; one in the
+//!   midst of a block starts blocked. Its settings are those that it has by then. A task that runs when the
+//!   window ends gets a last BLOCK there.
+//! * A wakeup by another task stays one if the place from where it comes lies in the window of that task's
+//!   own time too; else it happens after the recorded time. How many do is counted: the two own times of
+//!   waker and sleeper drift apart by what they waited.
 //! * Objects are closed, so that nobody waits at them, and counted: how they stand when the window begins depends on
 //!   the schedule.
 //! * A task that has ended before the window, or comes after it, is left out.
@@ -257,8 +260,8 @@ impl Cut {
         Span::from_ns(own.as_ns().saturating_add(self.births[row.index()].as_ns()))
     }
 
-    /// The length of a running event, counted from the window's begin if that lies in the same stretch; `before`: the task's own time
-    /// before it.
+    /// The length of a running event, counted from the window's begin if that lies in the same stretch;
+    /// `before`: the task's own time before it.
     fn shortened(&self, row: TaskId, before: &OwnClock, length: Span) -> Span {
         length.saturating_sub(self.from.saturating_sub(self.absolute(row, before.woken())))
     }

@@ -11,8 +11,8 @@
 //! * a wakeup by it happens after the recorded time (`0 0 0`, timer);
 //! * a child of it is there from the start, blocked, and wakes at the own time of its FORK ([`OwnClock`]);
 //! * an object that it used is closed: nobody waits at it;
-//! * FORKs and PRIOs that concern it are left out. A wakeup that depended on such an event depends on the waker's next one, at the
-//!   same place of the waker's CPU time.
+//! * FORKs and PRIOs that concern it are left out. A wakeup that depended on such an event depends on the
+//!   waker's next one, at the same place of the waker's CPU time.
 
 use super::Edit;
 use super::settings::{Delta, Settings, at_birth};
@@ -38,7 +38,8 @@ pub struct Filter {
     arrivals: BTreeMap<u32, Event>,
     /// Those that have begun in this pass.
     arrived: BTreeSet<u32>,
-    /// When such children are born, until they have set their first timer for an instant in this pass: it counted from the birth.
+    /// When such children are born, until they have set their first timer for an instant in this pass: it
+    /// counted from the birth.
     instants: BTreeMap<u32, Span>,
     /// Objects that tasks use which go.
     closed: BTreeSet<ObjectId>,

@@ -10,8 +10,8 @@
 //! cpu times of the lives in a compile, from 100 ms on   ->   { pareto = { min = "100ms", shape = 1.2, max = "3.7s" } }
 //! ```
 //!
-//! Quantiles stand close at both ends, where heavy tails live. All lengths are kept and sorted; of more than four million a random four
-//! million, always the same.
+//! Quantiles stand close at both ends, where heavy tails live. All lengths are kept and sorted; of more than
+//! four million a random four million, always the same.
 
 use crate::generate::{Distribution, Drawn, Quantile, Rng};
 use crate::stream::{OwnClock, Source, StreamError};
@@ -159,7 +159,8 @@ pub fn measure(source: &Source, rows: &[bool], measure: Measure) -> Result<Sampl
 pub enum Law {
     /// `exponential`: arrivals that know nothing of each other.
     Exponential,
-    /// `pareto`: P(length > T) = (min/T)^shape; with a shape near 1 the 1/T law of process lifetimes (WARP, section II).
+    /// `pareto`: P(length > T) = (min/T)^shape; with a shape near 1 the 1/T law of process lifetimes (WARP,
+    /// section II).
     Pareto,
     /// `log_normal`.
     LogNormal,
@@ -181,10 +182,12 @@ impl Sample {
         self
     }
 
-    /// The law of this kind that makes the sample most likely, and the largest distance of its distribution function from the
-    /// sample's (Kolmogorov and Smirnov's, 0 to 1). `None` if there are no two different lengths above 0.
+    /// The law of this kind that makes the sample most likely, and the largest distance of its distribution
+    /// function from the sample's (Kolmogorov and Smirnov's, 0 to 1). `None` if there are no two different
+    /// lengths above 0.
     ///
-    /// Maximum likelihood: the mean; Hill's n / sum ln(x/min) (a length at the longest counts as what it is); mean and deviation of ln x.
+    /// Maximum likelihood: the mean; Hill's n / sum ln(x/min) (a length at the longest counts as what it is);
+    /// mean and deviation of ln x.
     pub fn fitted(&self, law: Law) -> Option<(Distribution, f64)> {
         let lengths: Vec<f64> =
             self.lengths.iter().map(|length| length.as_ns() as f64).filter(|ns| *ns > 0.0).collect();
@@ -282,7 +285,8 @@ mod tests {
         assert_eq!(none.distribution(), None);
     }
 
-    // A law, drawn from: its parameters are found again, within four deviations of their estimators (shape/sqrt(n), sigma/sqrt(2n)).
+    // A law, drawn from: its parameters are found again, within four deviations of their estimators
+    // (shape/sqrt(n), sigma/sqrt(2n)).
     #[test]
     fn the_parameters_of_a_law_are_found_again() {
         const N: usize = 40_000;
@@ -330,7 +334,8 @@ mod tests {
         assert!(distance < 1.63 / n.sqrt(), "{distance}");
     }
 
-    // A law, drawn from; the quantiles of what was drawn; drawn from these: the same law within what the quantiles leave out.
+    // A law, drawn from; the quantiles of what was drawn; drawn from these: the same law within what the
+    // quantiles leave out.
     #[test]
     fn what_was_fitted_is_drawn_again() {
         for law in [

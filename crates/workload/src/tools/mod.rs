@@ -1,7 +1,8 @@
 //! What can be done with a workload but run it? Look at it, take a part of it, stretch it, give it away.
 //!
-//! Every tool is an [`Edit`] of a stream: it looks at the [`Source`] first (as often as it must), then rewrites the events as they
-//! pass by. Memory goes with the tasks, so that 100 million events are no trouble.
+//! Every tool is an [`Edit`] of a stream: it looks at the [`Source`] first (as often as it must), then
+//! rewrites the events as they pass by. Memory goes with the tasks, so that 100 million events are no
+//! trouble.
 //!
 //! | tool | gives |
 //! |---|---|

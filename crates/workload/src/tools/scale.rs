@@ -4,8 +4,9 @@
 //! cpu 0.5, sleep 2:     BLOCK 4ms, WAKEUP 6ms   ->   BLOCK 2ms, WAKEUP 12ms
 //! ```
 //!
-//! Products are rounded down to whole ns, exactly (no floating point): so lengths stay in order, and the place of a wakeup stays
-//! between the same two events of its waker. Deadline parameters and limits of groups stay as they are.
+//! Products are rounded down to whole ns, exactly (no floating point): so lengths stay in order, and the
+//! place of a wakeup stays between the same two events of its waker. Deadline parameters and limits of groups
+//! stay as they are.
 
 use super::Edit;
 use crate::stream::{Head, Source};

@@ -4,8 +4,9 @@
 //! names cc1* as       pids 4711       cgroups /build       kernel no       children
 //! ```
 //!
-//! A task is meant if it fits one of the names (if any are given), one of the pids, one of the groups, and is a kernel thread or not as
-//! asked. With `children` everything that such a task forked is meant too, whatever it is called.
+//! A task is meant if it fits one of the names (if any are given), one of the pids, one of the groups, and is
+//! a kernel thread or not as asked. With `children` everything that such a task forked is meant too, whatever
+//! it is called.
 
 use crate::{Birth, Task, Workload};
 

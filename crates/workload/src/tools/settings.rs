@@ -1,4 +1,5 @@
-//! What are a task's settings when it is born, or later? As far as the workload tells: a child inherits what its parent has at the FORK.
+//! What are a task's settings when it is born, or later? As far as the workload tells: a child inherits what
+//! its parent has at the FORK.
 
 use crate::{Birth, CgroupId, ParamChange, Task, Workload};
 use schedlab_units::{CpuSet, Nice, SchedParams};
@@ -59,7 +60,8 @@ impl Settings {
     }
 }
 
-/// The settings of every task at its birth. `inherited` tells per row what the parent had changed of itself until the FORK.
+/// The settings of every task at its birth. `inherited` tells per row what the parent had changed of itself
+/// until the FORK.
 pub(crate) fn at_birth(workload: &Workload, inherited: &[Delta]) -> Vec<Settings> {
     let nr = workload.tasks.len();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); nr];

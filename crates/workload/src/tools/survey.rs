@@ -131,7 +131,8 @@ impl Histogram {
     }
 }
 
-/// Looks at all events once. `life` asks for one task's life, drawn in so many columns, and for so many of its first events.
+/// Looks at all events once. `life` asks for one task's life, drawn in so many columns, and for so many of
+/// its first events.
 pub fn survey(source: &Source, life: Option<(TaskId, usize, usize)>) -> Result<Survey, StreamError> {
     let head = source.head();
     let mut kinds = [0u64; 8];

@@ -1,7 +1,8 @@
 //! What is each client owed, while others come and go?
 //!
-//! An ideal clock runs at one unit of service per unit of time, divided by the shares of all runnable clients. Between two moments at
-//! which it read v1 and v2, a runnable client with share S was due (v2 - v1) x S.
+//! An ideal clock runs at one unit of service per unit of time, divided by the shares of all runnable
+//! clients. Between two moments at which it read v1 and v2, a runnable client with share S was due (v2 - v1)
+//! x S.
 //!
 //! Shares 3 and 1 from 0; the second sleeps from 4 to 8: the first is due 3 by time 4, then all of the 4 that follow.
 

@@ -1,7 +1,8 @@
 //! In the full machine: the plan's clients as tasks, and the same errors read off the log.
 //!
-//! A client is a task that computes and sleeps; a task of SCHED_FIFO above them all changes nice values at the planned times and takes
-//! no CPU time. Runnable is what the log says: from a wakeup to the switch in which the task blocks.
+//! A client is a task that computes and sleeps; a task of SCHED_FIFO above them all changes nice values at
+//! the planned times and takes no CPU time. Runnable is what the log says: from a wakeup to the switch in
+//! which the task blocks.
 
 use super::ledger::Ledger;
 use super::plan::{Action, Plan, Turns};
@@ -13,7 +14,8 @@ use schedlab_log::{Log, LogProblem, MemLog, Observer, Row, Run, Slots, WaitCause
 use schedlab_units::{CpuId, Nice, Span, TaskId};
 use schedlab_workload::{Builder, ParamChange, Workload};
 
-/// Serves the plan's clients under this arm. Shares are told as nice values; control groups would have to be moved between.
+/// Serves the plan's clients under this arm. Shares are told as nice values; control groups would have to be
+/// moved between.
 pub(super) fn run(way: &Way, plan: &Plan, unit: Span) -> Result<DynamicResult, ArmError> {
     let Way::Machine(subject, _) = way else { unreachable!("quanta are simulated") };
     let subject = with_quantum(subject, unit);
@@ -159,9 +161,9 @@ mod tests {
     use crate::fairness::{Told, find};
     use schedlab_lab::Subject;
 
-    /// The same clients under the same discipline, once simulated and once in the machine, have the same errors: nothing is lost in the
-    /// log's reading. With quanta of 1 us both count in the same unit, so that ties between equal virtual times, which joins round, are
-    /// broken alike.
+    /// The same clients under the same discipline, once simulated and once in the machine, have the same
+    /// errors: nothing is lost in the log's reading. With quanta of 1 us both count in the same unit, so that
+    /// ties between equal virtual times, which joins round, are broken alike.
     #[test]
     fn machine_and_simulation_agree() {
         for name in ["wfq", "vtrr", "eevdf-1995", "stride"] {

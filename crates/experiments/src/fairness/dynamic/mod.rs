@@ -1,20 +1,22 @@
 //! How fair are they when clients sleep, join, leave and change their shares?
 //!
-//! *Error, defined for this.* The ideal serves all clients that are runnable now, at rates in proportion to their shares now: client A,
-//! while runnable, is due S_A(t)/T(t) of each unit of time, T being the sum over the clients that are runnable under the scheduler
-//! studied. A sleeping client is due nothing. Its error is what it received less what it was due:
+//! *Error, defined for this.* The ideal serves all clients that are runnable now, at rates in proportion to
+//! their shares now: client A, while runnable, is due S_A(t)/T(t) of each unit of time, T being the sum over
+//! the clients that are runnable under the scheduler studied. A sleeping client is due nothing. Its error is
+//! what it received less what it was due:
 //!
 //! * *since the start*: kept over sleeps, so that a client which left ahead comes back ahead;
 //! * *since it last joined*: from zero at each wakeup; what a client sees that does not remember.
 //!
-//! A share change counts from its instant. Extremes are taken at the edges of a client's own service, between which its error only
-//! falls, and when it leaves. Errors are exact but for one rounding of 2^-64 of a unit per change of T (see
-//! [`Clock`](schedlab_policies::proportional::Clock)).
+//! A share change counts from its instant. Extremes are taken at the edges of a client's own service, between
+//! which its error only falls, and when it leaves. Errors are exact but for one rounding of 2^-64 of a unit
+//! per change of T (see [`Clock`](schedlab_policies::proportional::Clock)).
 //!
-//! What clients do is [drawn](DynamicConfig), each alternating between work (an amount of CPU time) and sleep (a length of time) and
-//! changing its share at given times; or [written down](Script). It is the same for every scheduler. The proportional share schedulers
-//! are simulated quantum by quantum; others, real Linux included, run in the full machine, where shares are weights of nice values, and the
-//! same errors are read off the log.
+//! What clients do is [drawn](DynamicConfig), each alternating between work (an amount of CPU time) and sleep
+//! (a length of time) and changing its share at given times; or [written down](Script). It is the same for
+//! every scheduler. The proportional share schedulers are simulated quantum by quantum; others, real Linux
+//! included, run in the full machine, where shares are weights of nice values, and the same errors are read
+//! off the log.
 
 mod ledger;
 mod logged;
@@ -46,7 +48,8 @@ pub struct DynamicConfig {
     pub nr_clients: u32,
     /// Sum of their shares at the start.
     pub total: u64,
-    /// Shares are weights of nice values from -10 to 10 instead, which all schedulers can be told; `total` does not count then.
+    /// Shares are weights of nice values from -10 to 10 instead, which all schedulers can be told; `total`
+    /// does not count then.
     pub nice_weights: bool,
     /// Length, in quanta.
     pub quanta: u64,

@@ -4,8 +4,9 @@
 //! shares 3,2,1    6:B:sleep    9:A:share=5    12:B:wake
 //! ```
 //!
-//! Each happening stands for itself, whatever the scheduler does: times are elapsed time, work is CPU time. Work and sleep of a drawn
-//! client come from one sequence of random numbers, its share changes from another, so that every scheduler sees the same client.
+//! Each happening stands for itself, whatever the scheduler does: times are elapsed time, work is CPU time.
+//! Work and sleep of a drawn client come from one sequence of random numbers, its share changes from another,
+//! so that every scheduler sees the same client.
 
 use super::UNITS_PER_QUANTUM;
 use crate::fairness::{Spread, draw_shares};

@@ -34,7 +34,8 @@ fn without_changes_it_is_the_static_error() {
     }
 }
 
-/// EEVDF keeps lags while away: since the start its errors stay near a quantum or two, where WFQ's, which forgets, wander.
+/// EEVDF keeps lags while away: since the start its errors stay near a quantum or two, where WFQ's, which
+/// forgets, wander.
 #[test]
 fn kept_lags_keep_errors_small() {
     let results = simulate(&config(vec![find("eevdf-1995").unwrap(), find("wfq").unwrap()])).unwrap().results;

@@ -1,4 +1,5 @@
-//! What does scx_lavd's user-space half set? CPUs in the order of preference, and compute domains: CPUs of one last-level cache and one capacity.
+//! What does scx_lavd's user-space half set? CPUs in the order of preference, and compute domains: CPUs of
+//! one last-level cache and one capacity.
 //!
 //! ```text
 //! laptop: 2 big cores with 2 threads, 4 little     domains 0 (CPUs 0-3, big), 1 (CPUs 4-7); each is the other's alternative

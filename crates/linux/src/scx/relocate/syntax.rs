@@ -1,4 +1,5 @@
-//! How is preprocessed C read? As words; of what they say only definitions of types with a flavour, and accesses to fields.
+//! How is preprocessed C read? As words; of what they say only definitions of types with a flavour, and
+//! accesses to fields.
 //!
 //! ```text
 //! struct rq___local { u64 clock; } __attribute__((preserve_access_index));      a definition, marked

@@ -136,8 +136,8 @@ fn task(workload: &Workload, pid: u32) -> &Task {
     workload.tasks.iter().find(|task| task.pid == pid).unwrap_or_else(|| panic!("no task {pid}"))
 }
 
-/// A task's life in one line, times in us: `runnable B3 W2 E2`; dependent: `W2<-7@1.5`, the waker's pid and the CPU time
-/// until its event, whose place in the waker's list follows: `#0`.
+/// A task's life in one line, times in us: `runnable B3 W2 E2`; dependent: `W2<-7@1.5`, the waker's pid and
+/// the CPU time until its event, whose place in the waker's list follows: `#0`.
 fn life(workload: &Workload, pid: u32) -> String {
     let us = |span: Span| span.as_ns() as f64 / 1000.0;
     let task = task(workload, pid);
@@ -414,7 +414,8 @@ fn recorded_softirqs_and_interrupts_are_better_evidence() {
 #[test]
 fn births() {
     let mut trace = Trace::default();
-    // 7 runs since before; 8 was blocked; 9's fork is not in the trace; 10 waited for a CPU; 11 is forked twice with one pid.
+    // 7 runs since before; 8 was blocked; 9's fork is not in the trace; 10 waited for a CPU; 11 is forked
+    // twice with one pid.
     trace.timer(10, 0, 7, 8).wakeup_new(20, 0, 7, 9).switch(100, 0, 7, 'S', 10).switch(105, 0, 10, 'S', 8);
     trace.switch(110, 0, 8, 'S', 9).fork(115, 0, 9, 11).wakeup_new(116, 0, 9, 11);
     trace
@@ -608,7 +609,8 @@ fn tasks_that_are_only_glimpsed_are_left_out() {
     assert_eq!(life(&derived.workload, 20), "blocked W5<-7@5#0");
 }
 
-/// 20 hides: nothing that happens in its context is recorded, its departures neither. 7 gets the CPU back from it each time.
+/// 20 hides: nothing that happens in its context is recorded, its departures neither. 7 gets the CPU back
+/// from it each time.
 #[test]
 fn successors_of_a_hidden_task_are_charged_from_its_arrival() {
     let mut trace = Trace::default();
