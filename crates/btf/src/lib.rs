@@ -539,8 +539,10 @@ impl Btf {
             in_order && length > 1 && (values.len() == length || values.len() == length + 1)
         };
         let speaks = |(name, values): &(&str, &[(String, i64)])| {
-            let mut words = std::iter::once(*name).chain(values.iter().map(|(name, _)| name.as_str()));
-            words.any(|word| word.to_ascii_lowercase().contains(about))
+            let names = std::iter::once(*name).chain(values.iter().map(|(name, _)| name.as_str()));
+            // whole words: the kernel's BPF_ITER_STATE_NEXT does not speak of "stat"
+            let mut words = names.flat_map(|name| name.split('_')).map(str::to_ascii_lowercase);
+            words.any(|word| word.strip_suffix('s').unwrap_or(&word) == about)
         };
         let found: Vec<_> = self.enums().filter(counts).filter(speaks).collect();
         let [(_, values)] = found.as_slice() else { return None };
@@ -641,6 +643,8 @@ mod tests {
         assert_eq!((names(&types, 1), names(&types, 4)), (None, None));
         types.push(enumeration("stat_kind", &["A", "B"]));
         assert_eq!(names(&types, 2), None, "two of them");
+        let other = [Kind::Opaque, enumeration("bpf_iter_state", &["ITER_STATE_NEW", "ITER_STATE_DONE"])];
+        assert_eq!(names(&other, 2), None, "a state is no statistic");
     }
 
     /// `u64 masks[64][8]` as gcc 12 writes it: an array of 8 arrays of 64. `masks[1]` is 64 bytes into it, not 512.

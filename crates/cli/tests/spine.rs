@@ -113,7 +113,7 @@ fn a_loop_at_one_instant_is_found_by_its_log() {
     let (code, errors) = fails(&args);
     assert_eq!(code, 3, "{errors}");
     assert!(errors.contains("livelock") && errors.contains("records at one instant"), "{errors}");
-    assert!(errors.contains("sched_cpu_wait_empty"), "{errors}");
+    assert!(errors.contains("balance_push"), "{errors}");
 }
 
 fn log_bytes(workload: &str, sched: &str, cpus: &str, duration: &str) -> Vec<u8> {

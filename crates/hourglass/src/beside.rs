@@ -26,9 +26,11 @@ impl Beside {
             let mut shell = Command::new("sh");
             shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
             shell.process_group(0);
-            // SAFETY: between fork and exec only this system call is made.
+            // SAFETY: between fork and exec only these system calls are made. A program that was started in the
+            // background has SIGINT ignored, and a shell could not trap it then.
             unsafe {
                 shell.pre_exec(|| {
+                    libc::signal(libc::SIGINT, libc::SIG_DFL);
                     libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                     Ok(())
                 });

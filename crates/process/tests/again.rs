@@ -46,6 +46,12 @@ fn it_has_one_thread_and_no_file_of_ours() {
 
 /// Starts a command that ends with this process, tells its number, and waits to be killed.
 fn start_one(mut socket: UnixStream) {
+    // (a test that runs in the background has SIGINT ignored)
+    // SAFETY: sets dispositions before any thread or handler exists.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_DFL);
+        libc::signal(libc::SIGTERM, libc::SIG_DFL);
+    }
     let mut command = Command::new("nice");
     command.args(["-n", "1", "sleep", "100"]);
     schedlab_process::ends_with_us(&mut command, libc::SIGKILL);

@@ -23,7 +23,7 @@ const STILL_LONG: [&str; 9] = [
     "crates/workload/tests/mix.rs every_mistake_is_shown_where_it_stands",
 ];
 /// Lines that were longer when the rule came. The number may only fall.
-const STILL_WIDE: usize = 1936;
+const STILL_WIDE: usize = 434;
 /// Public names that nobody in this repository uses, each with why it is public.
 const API: &str = include_str!("../api.txt");
 /// Where the drawing of the floors stands in ARCHITECTURE.md.

@@ -35,6 +35,7 @@
 mod lower;
 
 use schedlab_units::{CpuSet, Nice, Span};
+use schedlab_workload::generate::duration;
 use serde::Deserialize;
 use std::path::Path;
 
@@ -47,6 +48,7 @@ pub struct Plan {
     /// CPUs of the machine.
     pub cpus: u32,
     /// How long a run lasts.
+    #[serde(deserialize_with = "duration::deserialize")]
     pub duration: Span,
     /// So many runs: seeds 1 to this.
     #[serde(default = "one")]
@@ -73,7 +75,7 @@ pub struct Tasks {
     #[serde(default = "thirty")]
     pub percent: u32,
     /// Light ones: how long they run at a time, in the mean.
-    #[serde(default = "ten_ms")]
+    #[serde(default = "ten_ms", deserialize_with = "duration::deserialize")]
     pub mean: Span,
     /// Light ones: every run and every sleep is as long as the others; else from half to one and a half times the mean.
     #[serde(default)]
@@ -127,13 +129,13 @@ pub enum PolicyWord {
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// When, from the start.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "duration::deserialize_some")]
     pub at: Option<Span>,
     /// Drawn, from here on,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "duration::deserialize_some")]
     pub from: Option<Span>,
     /// to here.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "duration::deserialize_some")]
     pub to: Option<Span>,
     /// What.
     #[serde(rename = "do")]

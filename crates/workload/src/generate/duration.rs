@@ -28,8 +28,20 @@ pub(super) fn serialize<S: Serializer>(span: &Span, serializer: S) -> Result<S::
     serializer.collect_str(span)
 }
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
+/// A duration; for `#[serde(deserialize_with = ...)]`.
+///
+/// # Errors
+/// What is neither a text such as `"4ms"` nor a number of ns.
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
     deserializer.deserialize_any(DurationVisitor)
+}
+
+/// A duration that may be left out (with `#[serde(default)]`).
+///
+/// # Errors
+/// As [`deserialize`].
+pub fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Span>, D::Error> {
+    deserialize(deserializer).map(Some)
 }
 
 /// Lists of durations.

@@ -21,7 +21,7 @@
 mod arrivals;
 mod distribution;
 mod docs;
-mod duration;
+pub mod duration;
 mod fixed_sum;
 mod hackbench;
 mod loops;
