@@ -403,7 +403,7 @@ mod tests {
         let plan = with("[[steps]]\nfrom = \"1s\"\nto = \"2s\"\ndo = \"release\"\ncpus = \"0-1\"\n").unwrap();
         assert_eq!((plan.steps.len(), plan.steps[0].act, plan.repeats), (1, Act::Release, 1));
         for (more, word) in [
-            ("[[steps]]\nat = \"1s\"\ndo = \"release\"\ncpus = \"2\"\n", "CPU 2"),
+            ("[[steps]]\nat = \"1s\"\ndo = \"release\"\ncpus = \"2\"\n", "cpu2 is not there"),
             ("[[steps]]\nat = \"9s\"\ndo = \"release\"\n", "after the run's end"),
             ("[[steps]]\nfrom = \"1s\"\ndo = \"release\"\n", "`from`"),
             ("[[steps]]\nat = \"1s\"\ndo = \"release\"\ntasks = \"dog\"\n", "no tasks 'dog'"),
