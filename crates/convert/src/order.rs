@@ -11,9 +11,29 @@
 //!              5000 ns cpu1 switch idle -> t7              5001 ns cpu1 switch idle -> t7
 //! ```
 
-use schedlab_log::{LogTask, Record, note};
+use schedlab_log::{Fact, Kind, Log, LogError, LogTask, Record, for_each, note};
 use schedlab_trace::{Marker, Pid};
-use schedlab_units::{DeadlineParams, SchedParams, Span};
+use schedlab_units::{DeadlineParams, SchedParams, Span, TaskId};
+use std::collections::BTreeSet;
+
+/// Tasks that somebody forks; with `tasks_only`, that a task of the workload forks (the simulated kernel's own
+/// thread that starts the workload is no parent if it is left out).
+///
+/// # Errors
+/// The log cannot be read, or its observer could not see what each CPU did at all times: then it is no
+/// recording that other tools could show.
+pub fn forked(log: &dyn Log, tasks_only: bool) -> Result<BTreeSet<TaskId>, LogError> {
+    log.header().needs("what each CPU did at all times", &[Fact::Spans, Fact::Stops, Fact::Idle])?;
+    let mut forked = BTreeSet::new();
+    for_each(log, |_, record| -> Result<(), LogError> {
+        let by_task = !tasks_only || record.task().is_workload();
+        if record.kind == Kind::Fork as u8 && by_task {
+            forked.insert(record.other());
+        }
+        Ok(())
+    })?;
+    Ok(forked)
+}
 
 /// What was written later than it happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

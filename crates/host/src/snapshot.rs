@@ -329,26 +329,15 @@ fn policy_name(policy: u32) -> String {
     }
 }
 
-/// struct sched_attr in its first version.
-#[repr(C)]
-#[derive(Default)]
-struct SchedAttr {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
-}
-
+/// Runtime, deadline and period in ns.
 fn deadline_parameters(tid: i32) -> Option<(u64, u64, u64)> {
-    let mut attr = SchedAttr::default();
+    // SAFETY: a structure of plain numbers.
+    let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes at most the size passed, which is that of the local.
-    let rc =
-        unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, size_of::<SchedAttr>(), 0u32) };
-    (rc == 0).then_some((attr.runtime_ns, attr.deadline_ns, attr.period_ns))
+    let rc = unsafe {
+        libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, size_of::<libc::sched_attr>(), 0u32)
+    };
+    (rc == 0).then_some((attr.sched_runtime, attr.sched_deadline, attr.sched_period))
 }
 
 #[cfg(test)]

@@ -386,35 +386,19 @@ impl Alarm for Rtc {
     }
 }
 
-/// Of `sched_setattr(2)`; the C library has no declaration of it.
-#[repr(C)]
-#[derive(Default)]
-struct SchedAttr {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-
-const SCHED_FLAG_RESET_ON_FORK: u64 = 1;
-
 fn set_class(thread: u32, class: Class) -> io::Result<()> {
     let params = class.params;
     let deadline = params.deadline.map(|d| [d.runtime, d.deadline, d.period].map(|span| span.as_ns()));
-    let [runtime, deadline, period] = deadline.unwrap_or_default();
-    let attr = SchedAttr {
-        size: size_of::<SchedAttr>() as u32,
-        policy: params.policy.number().into(),
-        flags: if class.is_real_time() { SCHED_FLAG_RESET_ON_FORK } else { 0 },
-        nice: params.nice.get(),
-        priority: params.rt_priority.into(),
-        runtime,
-        deadline,
-        period,
+    let [sched_runtime, sched_deadline, sched_period] = deadline.unwrap_or_default();
+    let attr = libc::sched_attr {
+        size: size_of::<libc::sched_attr>() as u32,
+        sched_policy: params.policy.number().into(),
+        sched_flags: if class.is_real_time() { libc::SCHED_FLAG_RESET_ON_FORK as u64 } else { 0 },
+        sched_nice: params.nice.get(),
+        sched_priority: params.rt_priority.into(),
+        sched_runtime,
+        sched_deadline,
+        sched_period,
     };
     // SAFETY: the kernel reads `size` bytes.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &attr, 0) };

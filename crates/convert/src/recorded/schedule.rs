@@ -184,18 +184,7 @@ impl Schedule {
             return Ok(());
         }
         let cpu = event.cpu.index();
-        if self.cpus.len() <= cpu {
-            let unknown = Cpu {
-                on: On::Unknown,
-                pid: None,
-                busy_from_start: true,
-                seen: false,
-                left_runnable: None,
-                mark: Mark::default(),
-                last_event: Mark::default(),
-            };
-            self.cpus.resize(cpu + 1, unknown);
-        }
+        self.see_cpu(event.cpu);
         let (current, comm) = match event.what {
             SchedEvent::Switch { prev, .. } => (prev.pid, prev.comm),
             _ => (event.pid, CommId::default()),
@@ -565,7 +554,7 @@ impl Schedule {
         }
     }
 
-    /// A CPU that only other CPUs' events name.
+    /// A CPU of which nothing is known yet, if it is named for the first time.
     fn see_cpu(&mut self, cpu: CpuId) {
         if cpu.index() >= self.cpus.len() && cpu.0 < CPUS_MAX {
             let unknown = Cpu {

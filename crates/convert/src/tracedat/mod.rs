@@ -29,9 +29,9 @@ mod tests;
 pub use snapshot::Extra;
 
 use crate::calls::{Call, calls_for};
-use crate::order::{Order, birth_words, marker, prio, thread_ids};
+use crate::order::{Order, birth_words, forked, marker, prio, thread_ids};
 use records::{COMM, Common, HARDIRQ, HEADER_EVENT, HEADER_PAGE, Record as Bytes, Side, comm, formats, id};
-use schedlab_log::{Fact, Kind, Log, LogError, LogHeader, PrevState, Record, SetWords, for_each, note};
+use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, SetWords, for_each, note};
 use schedlab_trace::write::{
     Compression, EventSystem, FileVersion, PageBuilder, TraceDatWriter, TraceMeta, WriteOptions,
 };
@@ -90,15 +90,7 @@ pub fn trace_dat(
     options: &TraceDatOptions,
 ) -> Result<TraceDatStats, TraceDatError> {
     let header = log.header();
-    header.needs("what each CPU did at all times", &[Fact::Spans, Fact::Stops, Fact::Idle])?;
-    let mut forked = BTreeSet::new();
-    for_each(log, |_, record| -> Result<(), LogError> {
-        let by_task = !options.tasks_only || record.task().is_workload();
-        if record.kind == Kind::Fork as u8 && by_task {
-            forked.insert(record.other());
-        }
-        Ok(())
-    })?;
+    let forked = forked(log, options.tasks_only)?;
     let level = if options.compress { Compression::Zstd(1) } else { Compression::None };
     let file =
         TraceDatWriter::create(path, WriteOptions { version: FileVersion::V7(level), page_size: PAGE })?;

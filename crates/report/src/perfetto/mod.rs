@@ -20,8 +20,8 @@ mod proto;
 
 use crate::jobs::DeadlineMark;
 use proto::{bytes, field, message, number, varint};
-use schedlab_convert::{Call, Order, birth_words, calls_for, marker, prio, thread_ids};
-use schedlab_log::{Fact, Kind, Log, LogError, LogHeader, PrevState, Record, SetWords, for_each, note};
+use schedlab_convert::{Call, Order, birth_words, calls_for, forked, marker, prio, thread_ids};
+use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, SetWords, for_each, note};
 use schedlab_stdx::aside;
 use schedlab_trace::{Marker, Pid, settings_line};
 use schedlab_units::{Policy, TaskId};
@@ -64,16 +64,7 @@ pub fn write_perfetto(
     out: &mut dyn Write,
     name: &Path,
 ) -> Result<PerfettoStats, LogError> {
-    log.header().needs("what each CPU did at all times", &[Fact::Spans, Fact::Stops, Fact::Idle])?;
-    let mut forked = BTreeSet::new();
-    for_each(log, |_, record| -> Result<(), LogError> {
-        // the simulated kernel's own thread that starts the workload is no parent if it is left out
-        let by_task = !options.tasks_only || record.task().is_workload();
-        if record.kind == Kind::Fork as u8 && by_task {
-            forked.insert(record.other());
-        }
-        Ok(())
-    })?;
+    let forked = forked(log, options.tasks_only)?;
     let mut writer = Writer::new(log.header(), options, forked, out, name);
     writer.preamble(log.header())?;
     let mut marks = options.marks.iter().peekable();
