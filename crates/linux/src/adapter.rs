@@ -1,6 +1,6 @@
-//! How does the loaded kernel look to the machine? `impl Kernel for LinuxMachine`.
+//! How does the loaded kernel look to the machine? `impl Kernel for LinuxKernel`.
 //!
-//! [`LinuxMachine`] implements [`schedlab_machine::kernel::Kernel`] on a [`LinuxKernel`]. The machine speaks
+//! [`LinuxKernel`] implements [`schedlab_machine::kernel::Kernel`] on a [`LoadedKernel`]. The machine speaks
 //! of CPUs and workload tasks only; what it does not see is done here: the boot up to a user space with
 //! `/proc`, `/sys` and cgroup2 mounted, tunables, and the control task (pid 1), which carries out the
 //! experimenter's requests in process context.
@@ -29,7 +29,7 @@ use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span, TaskId, Time};
 use schedlab_workload::Cgroup;
 
 use crate::abi::{self, Operation, Topo, irq, op};
-use crate::kernel::{BootOptions, KernelError, LinuxKernel, State};
+use crate::kernel::{BootOptions, KernelError, LoadedKernel, State};
 use crate::params::{self, Params};
 use crate::scx::{CompiledScx, Scx, Subs, sub_of};
 
@@ -40,8 +40,8 @@ const MAKING_GROUP: &str = "making the control group ";
 const FILE_MAX: usize = 4 << 20;
 
 /// A loaded kernel as the machine sees it.
-pub struct LinuxMachine<S: Sink> {
-    kernel: LinuxKernel,
+pub struct LinuxKernel<S: Sink> {
+    kernel: LoadedKernel,
     sink: S,
     command_line: String,
     kicks: VecDeque<CpuId>,
@@ -163,10 +163,10 @@ impl Batch {
                 }
             }
             FileRequest::Read { name } => self.read(name, &params::path_of(name, version), op::READ),
-            // handed to the kernel object before the run: LinuxKernel::ask
+            // handed to the kernel object before the run: LoadedKernel::ask
             FileRequest::Explain { .. } => {}
             FileRequest::List { path } => self.read(path, path, op::LIST),
-            // LinuxMachine::control; the machine itself
+            // LinuxKernel::control; the machine itself
             FileRequest::Change { .. } | FileRequest::Cut { .. } => {}
         }
     }
@@ -295,11 +295,11 @@ impl Batch {
     }
 }
 
-impl<S: Sink> LinuxMachine<S> {
+impl<S: Sink> LinuxKernel<S> {
     /// Around a loaded kernel; its log goes to `sink`. `command_line` is the kernel's; parameters `boot.NAME`
     /// are added to it.
-    pub fn new(kernel: LinuxKernel, command_line: &str, sink: S) -> LinuxMachine<S> {
-        LinuxMachine {
+    pub fn new(kernel: LoadedKernel, command_line: &str, sink: S) -> LinuxKernel<S> {
+        LinuxKernel {
             kernel,
             sink,
             command_line: command_line.to_string(),
@@ -328,17 +328,17 @@ impl<S: Sink> LinuxMachine<S> {
     }
 
     /// With this sched_ext scheduler, attached as the last step of the boot.
-    pub fn with_scx(mut self, compiled: Option<CompiledScx>) -> LinuxMachine<S> {
+    pub fn with_scx(mut self, compiled: Option<CompiledScx>) -> LinuxKernel<S> {
         self.compiled = compiled;
         self
     }
 
     /// The kernel underneath: banner, HZ, console.
-    pub fn kernel(&self) -> &LinuxKernel {
+    pub fn kernel(&self) -> &LoadedKernel {
         &self.kernel
     }
 
-    /// The decisions that were asked about ([`LinuxKernel::ask`]) and have come.
+    /// The decisions that were asked about ([`LoadedKernel::ask`]) and have come.
     pub fn decisions(&mut self) -> Vec<crate::decision::Decision> {
         self.kernel.decisions()
     }
@@ -630,7 +630,7 @@ fn fault_of(error: &KernelError) -> Fault {
     }
 }
 
-impl<S: Sink> Kernel for LinuxMachine<S> {
+impl<S: Sink> Kernel for LinuxKernel<S> {
     const OWNS_TASK_TIMERS: bool = true;
 
     fn boot(&mut self, boot: &Boot<'_>) -> Result<(), Fault> {

@@ -5,7 +5,7 @@ mod child;
 use std::path::{Path, PathBuf};
 
 use child::in_child;
-use schedlab_linux::{LinuxKernel, LinuxMachine};
+use schedlab_linux::{LinuxKernel, LoadedKernel};
 use schedlab_log::Record;
 use schedlab_machine::kernel::{Kernel, TaskCounters};
 use schedlab_machine::{End, Machine, Outcome, Program, Setup};
@@ -30,7 +30,7 @@ fn run(object: PathBuf, text: &str, cpus: &str, duration: Option<Span>, params: 
         params: params.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
     };
     let mut log = Vec::new();
-    let kernel = LinuxMachine::new(LinuxKernel::load(&object).unwrap(), "noautogroup", &mut log);
+    let kernel = LinuxKernel::new(LoadedKernel::load(&object).unwrap(), "noautogroup", &mut log);
     let mut machine = Machine::new(kernel, program, setup);
     let outcome = machine.run();
     let kernel = machine.kernel();

@@ -3,7 +3,7 @@
 use crate::control::ControlPage;
 use crate::scheduler::policy_params;
 use crate::{ChildReport, ExitKind, ExitReport, RunEnd, Scheduler};
-use schedlab_linux::{KernelObject, LinuxKernel, LinuxMachine};
+use schedlab_linux::{KernelObject, LinuxKernel, LoadedKernel};
 use schedlab_machine::kernel::{Action, Fault, FaultKind, FileRequest, Kernel};
 use schedlab_machine::native::Native;
 use schedlab_machine::sink::Spill;
@@ -33,7 +33,7 @@ pub(crate) fn run(
             drive(&mut machine, actions, nr_tasks, control)
         }
         Scheduler::Linux(linux) => {
-            let loaded = opened.map_or_else(|| LinuxKernel::load(&linux.object), LinuxKernel::of);
+            let loaded = opened.map_or_else(|| LoadedKernel::load(&linux.object), LoadedKernel::of);
             let mut kernel = match loaded {
                 Ok(kernel) => kernel,
                 Err(error) => {
@@ -47,7 +47,7 @@ pub(crate) fn run(
             if !questions.is_empty() {
                 kernel.ask(questions);
             }
-            let kernel = LinuxMachine::new(kernel, COMMAND_LINE, Spill::through(&control.log, spill));
+            let kernel = LinuxKernel::new(kernel, COMMAND_LINE, Spill::through(&control.log, spill));
             let kernel = kernel.with_scx(linux.scx.clone());
             let mut machine = Machine::new(kernel, program, setup);
             let mut report = drive(&mut machine, actions, nr_tasks, control);

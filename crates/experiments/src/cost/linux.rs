@@ -15,7 +15,7 @@
 
 use super::CostError;
 use schedlab_lab::{Standard, judge_machine};
-use schedlab_linux::{LinuxKernel, LinuxMachine};
+use schedlab_linux::{LinuxKernel, LoadedKernel};
 use schedlab_log::{KernelThread, Record};
 use schedlab_machine::kernel::{Boot, Control, Fault, Kernel, Op, Stimulus, TaskCounters, Yield};
 use schedlab_machine::sink::Sink;
@@ -80,9 +80,9 @@ pub(super) fn probe(
     params: Vec<(String, String)>,
     nr_clients: u32,
 ) -> Result<Times, CostError> {
-    let kernel = LinuxKernel::load(object)?;
+    let kernel = LoadedKernel::load(object)?;
     let kernel = Timed {
-        inner: LinuxMachine::new(kernel, schedlab_runner::COMMAND_LINE, Nowhere),
+        inner: LinuxKernel::new(kernel, schedlab_runner::COMMAND_LINE, Nowhere),
         yields_ns: Vec::new(),
         changes_ns: Vec::new(),
         warm_up: WARM_UP,

@@ -23,7 +23,7 @@ use super::names::{essential, lookup};
 use super::{semantics, settings};
 use crate::abi::Topo;
 use crate::elf::{Elf, Symbol, SymbolKind};
-use crate::kernel::LinuxKernel;
+use crate::kernel::LoadedKernel;
 use crate::symbols::{Symbols, TEXT_START};
 use maps::MapInfo;
 use schedlab_btf::{Btf, Kind, TypeId};
@@ -143,7 +143,7 @@ impl Scx {
     /// has are taken.
     pub fn load(
         compiled: &CompiledScx,
-        kernel: &LinuxKernel,
+        kernel: &LoadedKernel,
         kernel_object: &Path,
         cpus: &[Topo],
         params: &[(String, String)],
@@ -154,7 +154,7 @@ impl Scx {
     /// The same for a sub-scheduler, which is to be attached to the control group `group`.
     pub(crate) fn load_sub(
         compiled: &CompiledScx,
-        kernel: &LinuxKernel,
+        kernel: &LoadedKernel,
         kernel_object: &Path,
         cpus: &[Topo],
         params: &[(String, String)],
@@ -165,7 +165,7 @@ impl Scx {
 
     fn load_for(
         compiled: &CompiledScx,
-        kernel: &LinuxKernel,
+        kernel: &LoadedKernel,
         kernel_object: &Path,
         cpus: &[Topo],
         params: &[(String, String)],
