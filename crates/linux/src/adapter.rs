@@ -25,7 +25,7 @@ use schedlab_machine::kernel::{
     TaskCounters, Yield,
 };
 use schedlab_machine::sink::Sink;
-use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span, TaskId, Time};
+use schedlab_units::{CpuId, CpuSet, SchedParams, SchedPolicy, Span, TaskId, Time};
 use schedlab_workload::Cgroup;
 
 use crate::abi::{self, Operation, Topo, irq, op};
@@ -215,7 +215,7 @@ impl Batch {
 
     fn sched(&mut self, if_refused: IfRefused, target: u64, params: &SchedParams, flags: u32) {
         let number = match params.policy {
-            Policy::Fifo | Policy::RoundRobin => u32::from(params.rt_priority),
+            SchedPolicy::Fifo | SchedPolicy::RoundRobin => u32::from(params.rt_priority),
             _ => params.nice.get() as u32,
         };
         let span = params.deadline.map_or([0; 3], |d| [d.runtime, d.deadline, d.period].map(Span::as_ns));
@@ -367,7 +367,7 @@ impl<S: Sink> LinuxKernel<S> {
         for (what, function, argument) in self.scx.iter_mut().flat_map(Scx::preparations) {
             b.push(what, Stop, op::CALL, 0, [function, argument, 0, 0, 0]);
         }
-        let highest = SchedParams { policy: Policy::Fifo, rt_priority: 99, ..SchedParams::default() };
+        let highest = SchedParams { policy: SchedPolicy::Fifo, rt_priority: 99, ..SchedParams::default() };
         b.sched(Stop, op::SELF, &highest, op::F_RESET_ON_FORK);
         b
     }

@@ -16,7 +16,7 @@
 
 use schedlab_log::{KernelThread, Record};
 use schedlab_topology::Topology;
-use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span, TaskId, Time};
+use schedlab_units::{CpuId, CpuSet, Nice, SchedParams, SchedPolicy, Span, TaskId, Time};
 use schedlab_workload::Cgroup;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -220,7 +220,7 @@ impl<'a> Spawn<'a> {
     /// Whether it is to be a deadline task.
     pub fn is_deadline(&self) -> bool {
         let params = self.change.and_then(|change| change.params);
-        params.is_some_and(|params| params.policy == Policy::Deadline)
+        params.is_some_and(|params| params.policy == SchedPolicy::Deadline)
     }
 
     /// The CPUs that it may use, if it has a set of its own.

@@ -6,7 +6,7 @@ use crate::guest;
 use crate::output;
 use crate::ui::Ui;
 use schedlab_guest::{Asked, GuestKernel, GuestReport, Options, Present};
-use schedlab_units::Policy;
+use schedlab_units::SchedPolicy;
 use schedlab_validate::{Case, Golden, Measures, Question, Source, tolerance};
 use schedlab_workload::{Task, Workload};
 
@@ -95,7 +95,8 @@ fn on_host(case: &Case, workload: &Workload, ui: &Ui) -> Result<Real> {
 /// machine to itself, refused nothing.
 fn refusal(workload: &Workload, report: &GuestReport, cpus: u32) -> Option<String> {
     let refused = report.nr_refused;
-    let wants_deadline = |task: &Task| task.params.is_some_and(|params| params.policy == Policy::Deadline);
+    let wants_deadline =
+        |task: &Task| task.params.is_some_and(|params| params.policy == SchedPolicy::Deadline);
     (refused > 0).then(|| {
         let mut why = format!(
             "nothing is compared: this machine's kernel refused {refused} of the workload's operations, so that other tasks ran than were asked for"

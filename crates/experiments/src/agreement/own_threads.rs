@@ -8,7 +8,7 @@
 //! here, too.
 
 use super::schedule::Schedule;
-use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span, TaskId};
+use schedlab_units::{CpuId, CpuSet, Nice, SchedParams, SchedPolicy, Span, TaskId};
 use schedlab_workload::{
     Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload,
 };
@@ -107,7 +107,7 @@ fn ranks(real: &Schedule) -> BTreeMap<u32, u64> {
 fn params(name: &str) -> SchedParams {
     let is_high = name.starts_with("kworker/R-") || (name.starts_with("kworker/") && name.ends_with('H'));
     if name.starts_with("migration/") {
-        SchedParams { policy: Policy::Fifo, rt_priority: 99, ..SchedParams::default() }
+        SchedParams { policy: SchedPolicy::Fifo, rt_priority: 99, ..SchedParams::default() }
     } else if is_high {
         SchedParams::normal(Nice::new(-20).expect("-20 is a nice value"))
     } else {

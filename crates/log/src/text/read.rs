@@ -6,7 +6,7 @@ use crate::source::BATCH_RECORDS;
 use crate::{
     Batches, KernelThread, Kind, Log, LogError, LogGroup, LogHeader, LogTask, MemLog, PrevState, Record,
 };
-use schedlab_units::{DeadlineParams, Policy, Span, TaskId};
+use schedlab_units::{DeadlineParams, SchedPolicy, Span, TaskId};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
@@ -413,7 +413,7 @@ fn record_line(line: &[u8]) -> Result<Record, Problem> {
                 record.value = words.number("value")?;
             } else {
                 let policy = std::str::from_utf8(words.keyed(b"policy=")?).map_err(|_| "expected UTF-8")?;
-                let policy: Policy = policy.parse()?;
+                let policy: SchedPolicy = policy.parse()?;
                 let nice: i8 = parse_bytes(words.keyed(b"nice=")?).ok_or("nice is not a number")?;
                 let rt_priority: u8 =
                     parse_bytes(words.keyed(b"rt_priority=")?).ok_or("rt_priority is not 0..=255")?;
