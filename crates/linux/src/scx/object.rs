@@ -26,7 +26,7 @@ use crate::elf::{Elf, Symbol, SymbolKind};
 use crate::kernel::LoadedKernel;
 use crate::symbols::{Symbols, TEXT_START};
 use maps::MapInfo;
-use schedlab_btf::{Btf, Kind, TypeId};
+use schedlab_btf::{Btf, TypeId, TypeKind};
 
 mod maps;
 
@@ -287,7 +287,7 @@ impl Scx {
         let all: Vec<(String, TypeId)> =
             [".struct_ops.link", ".struct_ops"].iter().flat_map(|s| self.btf.section(s)).collect();
         let of = |id: TypeId| match self.btf.kind(self.btf.plain(id).0) {
-            Kind::Composite { name, members, bytes, .. } if name.starts_with("sched_ext_ops") => {
+            TypeKind::Composite { name, members, bytes, .. } if name.starts_with("sched_ext_ops") => {
                 Some((members.clone(), *bytes, name == "sched_ext_ops_cid"))
             }
             _ => None,
@@ -304,7 +304,9 @@ impl Scx {
             let offset = m.offset_bits / 8;
             let size = self.btf.size(m.id);
             let is_function = match self.btf.kind(self.btf.plain(m.id).0) {
-                Kind::Pointer(to) => matches!(self.btf.kind(self.btf.plain(*to).0), Kind::Prototype(_)),
+                TypeKind::Pointer(to) => {
+                    matches!(self.btf.kind(self.btf.plain(*to).0), TypeKind::Prototype(_))
+                }
                 _ => false,
             };
             // SAFETY: within the object's struct sched_ext_ops.
@@ -488,11 +490,11 @@ impl Scx {
             const ELEMENTS: u32 = 64;
             let is_map = self.maps.iter().any(|m| m.name == *name);
             let paths: Vec<String> = match self.btf.kind(self.btf.plain(variable.id).0) {
-                Kind::Array { element, length }
+                TypeKind::Array { element, length }
                     if *length <= ELEMENTS && !is_map && !self.btf.plain(variable.id).1 =>
                 {
                     let inner = match self.btf.kind(self.btf.plain(*element).0) {
-                        Kind::Composite { members, .. } => {
+                        TypeKind::Composite { members, .. } => {
                             members.iter().map(|m| format!(".{}", m.name)).collect()
                         }
                         _ => vec![String::new()],
@@ -501,12 +503,12 @@ impl Scx {
                     (0..*length).flat_map(of).collect()
                 }
                 // (the operations, maps, and what libbpf's user_exit_info is for are no statistics)
-                Kind::Composite { members, name: kind, .. }
+                TypeKind::Composite { members, name: kind, .. }
                     if kind != "user_exit_info" && !kind.starts_with("sched_ext_ops") && !is_map =>
                 {
                     members.iter().map(|m| format!(".{}", m.name)).collect()
                 }
-                Kind::Composite { .. } => continue,
+                TypeKind::Composite { .. } => continue,
                 _ => vec![String::new()],
             };
             for path in paths {
