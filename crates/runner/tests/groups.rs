@@ -1,7 +1,7 @@
 //! Control groups that real Linux refuses to make: the run ends and says which, why, and what to do.
 
 use schedlab_linux::build::{self, BuildOptions};
-use schedlab_runner::{ExitKind, LinuxObject, Request, RunEnd, Scheduler, run};
+use schedlab_runner::{ExitKind, LinuxObject, RunEnd, RunRequest, Scheduler, run};
 use schedlab_topology::Topology;
 use schedlab_workload::Workload;
 
@@ -22,7 +22,7 @@ fn end(groups: &[&str]) -> RunEnd {
         "schedlab-workload 1\n{declared}- INIT 0 0 1 runnable name=member cgroup={last}\n- EXIT 1 10ms\n"
     );
     let workload: Workload = schedlab_workload::text::parse_text("test", text.as_bytes()).unwrap();
-    run(&Request::new(&workload, &scheduler, Topology::flat(2).unwrap())).unwrap().report.end
+    run(&RunRequest::new(&workload, &scheduler, Topology::flat(2).unwrap())).unwrap().report.end
 }
 
 fn refusal(groups: &[&str]) -> String {

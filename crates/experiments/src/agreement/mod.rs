@@ -33,7 +33,7 @@ pub use schedule::{By, Decision, OwnWakeup, Placement, Schedule};
 
 use schedlab_lab::{Ended, Fails, FailureKind, Standard};
 use schedlab_log::{LogError, LogProblem};
-use schedlab_runner::{Request, Scheduler};
+use schedlab_runner::{RunRequest, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::{Form, Workload, save};
@@ -126,10 +126,10 @@ fn run(
     params: Vec<(String, String)>,
     keep: Option<PathBuf>,
 ) -> Result<Schedule, AgreementError> {
-    let request = Request {
+    let request = RunRequest {
         duration: Some(case.duration),
         params,
-        ..Request::new(workload, scheduler, case.topology.clone())
+        ..RunRequest::new(workload, scheduler, case.topology.clone())
     };
     let log = match schedlab_lab::run(&request, Standard::NoWarning) {
         Ok(finished) => finished.log,
