@@ -7,7 +7,7 @@ use crate::stats::{Interval, holm, mean, paired};
 
 /// What can be said of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Significance {
     /// It changed: the interval, corrected for the number of questions asked, does not hold zero.
     Changed,
     /// It changed, by less than means anything ([`Metric::grain`](crate::metric::Metric::grain)).
@@ -34,7 +34,7 @@ pub struct Change {
     /// In how many pairs the difference has the sign of its mean.
     pub same_sign: usize,
     /// The judgement.
-    pub verdict: Verdict,
+    pub verdict: Significance,
     /// |ln(other / base)|, both enlarged by the metric's grain: by this the changes are ranked.
     pub size: f64,
 }
@@ -93,7 +93,7 @@ impl Comparison {
 
     /// What the ensemble shows to have changed, most first.
     pub fn changed(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter().filter(|change| change.verdict == Verdict::Changed)
+        self.changes.iter().filter(|change| change.verdict == Significance::Changed)
     }
 }
 
@@ -115,7 +115,7 @@ fn change(
     let (base, other) = (mean(&a, confidence), mean(&b, confidence));
     let grain = metric.get().grain;
     let size = ((other.mean + grain) / (base.mean + grain)).ln().abs();
-    let verdict = Verdict::NotShown;
+    let verdict = Significance::NotShown;
     Some(Change { metric, subject, base, other, difference, p_adjusted: 1.0, same_sign, verdict, size })
 }
 
@@ -125,21 +125,24 @@ fn judge(mut changes: Vec<Change>, confidence: f64) -> Vec<Change> {
     for (change, p_adjusted) in changes.iter_mut().zip(holm(&p)) {
         change.p_adjusted = p_adjusted;
         change.verdict = if p_adjusted >= 1.0 - confidence {
-            Verdict::NotShown
+            Significance::NotShown
         } else if change.difference.mean.abs() < change.metric.get().grain {
-            Verdict::Negligible
+            Significance::Negligible
         } else {
-            Verdict::Changed
+            Significance::Changed
         };
     }
-    let rank = |verdict: Verdict| match verdict {
-        Verdict::Changed => 0,
-        Verdict::Negligible => 1,
-        Verdict::NotShown => 2,
+    let rank = |verdict: Significance| match verdict {
+        Significance::Changed => 0,
+        Significance::Negligible => 1,
+        Significance::NotShown => 2,
     };
     changes.sort_by(|a, b| {
-        let size =
-            if a.verdict == Verdict::Changed { b.size.total_cmp(&a.size) } else { std::cmp::Ordering::Equal };
+        let size = if a.verdict == Significance::Changed {
+            b.size.total_cmp(&a.size)
+        } else {
+            std::cmp::Ordering::Equal
+        };
         rank(a.verdict)
             .cmp(&rank(b.verdict))
             .then(size)

@@ -25,7 +25,7 @@ pub mod stats;
 mod subjects;
 
 pub use compared::{Compared, GateResult};
-pub use comparison::{Change, Comparison, Verdict};
+pub use comparison::{Change, Comparison, Significance};
 pub use ensemble::{RunOutcome, Samples};
 pub use gate::{Gate, GateError};
 pub use measure::Measures;
