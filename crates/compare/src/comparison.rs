@@ -1,7 +1,7 @@
 //! What changed between two schedulers, most first, and what the ensemble cannot tell?
 
 use crate::ensemble::Samples;
-use crate::measure::Measures;
+use crate::measure::MetricValues;
 use crate::metric::{MetricId, ids};
 use crate::stats::{Interval, holm, mean, paired};
 
@@ -72,14 +72,14 @@ impl Comparison {
     /// Compares a contender with the first one, at this confidence (0 to 1).
     pub fn new(samples: &Samples, contender: usize, confidence: f64) -> Comparison {
         let runs = samples.runs[0].iter().zip(&samples.runs[contender]);
-        let pairs: Vec<(&Measures, &Measures)> =
+        let pairs: Vec<(&MetricValues, &MetricValues)> =
             runs.filter_map(|(a, b)| Some((a.as_ref().ok()?, b.as_ref().ok()?))).collect();
         let of_all = |id: MetricId| change(id, None, &pairs, confidence, |measures| measures.values[id.0]);
         let changes = ids().filter_map(of_all).collect();
         let mut subjects = Vec::new();
         for subject in 0..samples.subjects.len() {
             for id in ids().filter(|id| id.get().per_task) {
-                let get = |measures: &Measures| measures.subjects[subject][id.0];
+                let get = |measures: &MetricValues| measures.subjects[subject][id.0];
                 subjects.extend(change(id, Some(subject), &pairs, confidence, get));
             }
         }
@@ -101,9 +101,9 @@ impl Comparison {
 fn change(
     metric: MetricId,
     subject: Option<usize>,
-    pairs: &[(&Measures, &Measures)],
+    pairs: &[(&MetricValues, &MetricValues)],
     confidence: f64,
-    get: impl Fn(&Measures) -> Option<f64>,
+    get: impl Fn(&MetricValues) -> Option<f64>,
 ) -> Option<Change> {
     let values = pairs.iter().filter_map(|(a, b)| Some((get(a)?, get(b)?)));
     let (a, b): (Vec<f64>, Vec<f64>) = values.unzip();

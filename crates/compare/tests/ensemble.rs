@@ -3,7 +3,7 @@
 
 use schedlab_compare::metric::find;
 use schedlab_compare::show::Tasks;
-use schedlab_compare::{Compared, Comparison, Gate, Measures, Samples, Significance, show};
+use schedlab_compare::{Compared, Comparison, Gate, MetricValues, Samples, Significance, show};
 use schedlab_lab::{Ensemble, FailureKind, Subject};
 use schedlab_machine::drawn::Life::{self, Run, Sleep};
 use schedlab_machine::drawn::workload;
@@ -39,7 +39,7 @@ fn ensemble<'a>(
     }
 }
 
-fn measures(samples: &Samples, contender: usize) -> Vec<&Measures> {
+fn measures(samples: &Samples, contender: usize) -> Vec<&MetricValues> {
     samples.runs[contender].iter().map(|run| run.as_ref().unwrap()).collect()
 }
 
