@@ -23,7 +23,7 @@ mod own_threads;
 mod page;
 mod schedule;
 
-pub use cases::{Case, cases};
+pub use cases::{Setup, cases};
 pub use compare::{Comparison, Divergence, SHARE_COUNTED, compare, kolmogorov_smirnov};
 pub use explain::Cause;
 pub use late_timers::with_late_timers;
@@ -120,7 +120,7 @@ const TIMER_LOOKS: usize = 200;
 /// One run, with its log kept in a file if there is one. Tasks beyond those of the case's workload count as
 /// the kernel's.
 fn run(
-    case: &Case,
+    case: &Setup,
     workload: &Workload,
     scheduler: &Scheduler,
     params: Vec<(String, String)>,
@@ -162,7 +162,7 @@ fn unprotected(topology: &Topology, fair_server: bool) -> Vec<(String, String)> 
 ///
 /// # Errors
 /// A run that could not be started or did not end as it should; a log that cannot be written.
-pub fn agree(case: &Case, pair: &Pair, logs: Option<&Path>) -> Result<Agreement, AgreementError> {
+pub fn agree(case: &Setup, pair: &Pair, logs: Option<&Path>) -> Result<Agreement, AgreementError> {
     let keep = |scheduler: &Scheduler, suffix: &str| {
         let name = format!("{}-{}-{}{suffix}.log", case.name, case.topology.nr_cpus(), scheduler.name());
         logs.map(|folder| folder.join(name))
