@@ -2,7 +2,7 @@
 
 use super::compare::{Comparison, Divergence};
 use super::late_timers::RESOLUTION_NS;
-use super::schedule::{By, Decision, Schedule};
+use super::schedule::{By, ComparedRun, Decision};
 use schedlab_units::{SchedPolicy, TaskId};
 use schedlab_workload::{Birth, InitState, Workload};
 
@@ -155,8 +155,8 @@ impl Cause {
 pub fn cause(
     found: &Divergence,
     workload: &Workload,
-    native: &Schedule,
-    real: &Schedule,
+    native: &ComparedRun,
+    real: &ComparedRun,
     start_debit: bool,
 ) -> Cause {
     let nr_cpus = real.decisions.len();
@@ -194,8 +194,8 @@ pub fn cause(
 }
 
 /// Whether the native policy woke a task within the last us that real Linux woke, or wakes, up to 1 us later.
-fn wakes_early(found: &Divergence, native: &Schedule, real: &Schedule) -> bool {
-    let window = |schedule: &Schedule, from_ns: u64, to_ns: u64| -> Vec<(u64, TaskId)> {
+fn wakes_early(found: &Divergence, native: &ComparedRun, real: &ComparedRun) -> bool {
+    let window = |schedule: &ComparedRun, from_ns: u64, to_ns: u64| -> Vec<(u64, TaskId)> {
         let first = schedule.placements.partition_point(|placement| placement.time_ns < from_ns);
         let within = schedule.placements[first..].iter().take_while(|placement| placement.time_ns <= to_ns);
         within

@@ -29,7 +29,7 @@ pub use explain::Cause;
 pub use late_timers::with_late_timers;
 pub use own_threads::with_own_threads;
 pub use page::{Row, pages};
-pub use schedule::{By, Decision, OwnWakeup, Placement, Schedule};
+pub use schedule::{By, ComparedRun, Decision, OwnWakeup, Placement};
 
 use schedlab_lab::{Ended, Fails, FailureKind, Standard};
 use schedlab_log::{LogError, LogProblem};
@@ -125,7 +125,7 @@ fn run(
     scheduler: &Scheduler,
     params: Vec<(String, String)>,
     keep: Option<PathBuf>,
-) -> Result<Schedule, AgreementError> {
+) -> Result<ComparedRun, AgreementError> {
     let request = RunRequest {
         duration: Some(case.duration),
         params,
@@ -141,7 +141,7 @@ fn run(
     if let Some(path) = keep {
         schedlab_log::write(&path, &log)?;
     }
-    Ok(Schedule::read(&log, case.workload.tasks.len())?)
+    Ok(ComparedRun::read(&log, case.workload.tasks.len())?)
 }
 
 /// Switches off what protects fair tasks from those above: 6.12's fair server on every CPU, or the limit of
@@ -172,7 +172,7 @@ pub fn agree(case: &Setup, pair: &Pair, logs: Option<&Path>) -> Result<Agreement
     let native = plain_run(&pair.native)?;
     let real = plain_run(&pair.real)?;
     let plain = compare(&native, &real);
-    let run_quantiles_ns = [&native, &real].map(Schedule::run_quantiles_ns);
+    let run_quantiles_ns = [&native, &real].map(ComparedRun::run_quantiles_ns);
     // (the real run to which the native one is compared last)
     let (quiet, unprotected_comparison) = if plain.divergence.is_some() {
         let params = unprotected(&case.topology, pair.fair_server);
@@ -186,7 +186,7 @@ pub fn agree(case: &Setup, pair: &Pair, logs: Option<&Path>) -> Result<Agreement
     let mut last_native = native;
     let mut alike = unprotected_comparison.clone();
     let mut last_workload = case.workload.clone();
-    let repeat = |workload: &Workload| -> Result<(Schedule, Comparison), AgreementError> {
+    let repeat = |workload: &Workload| -> Result<(ComparedRun, Comparison), AgreementError> {
         let native = run(case, workload, &pair.native, Vec::new(), keep(&pair.native, "-alike"))?;
         let comparison = compare(&native, &quiet);
         Ok((native, comparison))
