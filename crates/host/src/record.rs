@@ -24,7 +24,7 @@ use schedlab_trace::write::{TraceDatWriter, TraceMeta, WriteOptions};
 use schedlab_units::CpuId;
 
 use crate::anonymise::{Anonymised, Others, anonymise};
-use crate::capture::{self, Backend, Collected, Started, Way, page_size_of_memory};
+use crate::capture::{self, Backend, CaptureMethod, Collected, Started, page_size_of_memory};
 use crate::cgroup::GroupTable;
 use crate::command::{Command, CommandEnd};
 use crate::drain::{CpuPages, DrainCost, Gap, PageLoss, thread_cpu_time};
@@ -255,7 +255,7 @@ pub struct Recorded {
     /// When tracing was switched on, in ns of the trace's clock.
     pub start_ns: u64,
     /// By which way events came from the kernel.
-    pub way: Way,
+    pub method: CaptureMethod,
     /// What draining has cost, while it was recorded and just after.
     pub drain: DrainCost,
     /// CPU time of writing the files.
@@ -364,7 +364,7 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
     let removed_instances = tracefs.remove_stale();
     // Order of drops, last first: the command is let go, the drain closes the instance's files, the instance goes.
     let instance = tracefs.make_instance()?;
-    let Started { capture, enabled, page_size, way } = capture::start(&tracefs, &instance, options)?;
+    let Started { capture, enabled, page_size, method } = capture::start(&tracefs, &instance, options)?;
     let mut target = Target::prepare(&instance, &options.what, options.user.as_ref())?;
     if let Some(signal) = options.start_on {
         if let Some(command) = &mut target.command {
@@ -397,7 +397,7 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
     let write_began = thread_cpu_time();
     let mut meta = describe(&tracefs, &instance, &enabled, &snapshot, options)?;
     meta.page_size = page_size_of_memory();
-    if matches!(way, Way::Bpf { .. }) {
+    if matches!(method, CaptureMethod::Bpf { .. }) {
         // The instance has not recorded all of it.
         meta.cpu_stats = counts.iter().map(CpuCount::to_stats).collect();
         meta.cpus = counts.len() as u32;
@@ -455,7 +455,7 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
         command: target.end,
         duration,
         start_ns,
-        way,
+        method,
         drain: cost,
         write_cpu,
         events: enabled,
