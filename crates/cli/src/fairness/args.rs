@@ -84,7 +84,7 @@ pub(crate) struct StudyArgs {
 
 impl StudyArgs {
     /// What real Linux is told.
-    pub(crate) fn told(&self) -> &'static [ShareForm] {
+    pub(crate) fn share_forms(&self) -> &'static [ShareForm] {
         match self.express.as_str() {
             "weight" => &[ShareForm::GroupWeight],
             "nice" => &[ShareForm::Nice],

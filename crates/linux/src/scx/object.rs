@@ -18,8 +18,8 @@ use std::ptr;
 use super::CompiledScx;
 use super::abi::{Abi, ExitRecord, MAX_MEMBERS, Map, OpsMember, Request, Syscall, Userland};
 use super::compile::KERNEL_PREFIX;
-use super::halves::{self, Call, Half, Machine};
 use super::names::{essential, lookup};
+use super::userspace::{self, Call, Hardware, UserSpace};
 use super::{semantics, settings};
 use crate::abi::Topo;
 use crate::elf::{Elf, Symbol, SymbolKind};
@@ -108,7 +108,7 @@ pub struct Scx {
     _userland: Option<Box<Userland>>,
     _names: Vec<CString>,
     calls: Vec<PreparedCall>,
-    /// What stands for the user-space half.
+    /// What stands for the user-space part.
     defaults: Vec<(String, String)>,
     given: BTreeSet<String>,
     /// Values when the run began.
@@ -254,12 +254,12 @@ impl Scx {
             scx.find_group(group)?;
         }
         let enumerators = read_enumerators(&compiled.enumerators).map_err(say(&compiled.enumerators))?;
-        let half = scx.half(cpus);
-        scx.find_maps(&half)?;
-        if half.decides {
+        let user_space = scx.user_space(cpus);
+        scx.find_maps(&user_space)?;
+        if user_space.decides {
             scx.find_userland();
         }
-        scx.configure(half, params, &enumerators)?;
+        scx.configure(user_space, params, &enumerators)?;
         scx.find_programs(&elf, &symbols);
         Ok(scx)
     }
@@ -358,7 +358,7 @@ impl Scx {
         Ok(())
     }
 
-    /// Where a half that decides is told of tasks and tells its decisions, by the names that scx_userland has for it.
+    /// Where a user-space part that decides is told of tasks and tells its decisions, by the names that scx_userland has for it.
     fn find_userland(&mut self) {
         /// Its option -b.
         const BATCH: u32 = 8;
@@ -372,23 +372,23 @@ impl Scx {
         self.request.userland = &raw const **self._userland.insert(Box::new(meeting));
     }
 
-    fn half(&self, cpus: &[Topo]) -> Half {
+    fn user_space(&self, cpus: &[Topo]) -> UserSpace {
         let names: Vec<&str> = self.variables.keys().map(String::as_str).collect();
         let size_of = |wanted: &str| {
             self.btf.composites().filter(|(name, ..)| *name == wanted).map(|(_, bytes, _)| bytes).max()
         };
-        halves::defaults(&self.name, &names, &Machine { cpus, size_of: &size_of })
+        userspace::defaults(&self.name, &names, &Hardware { cpus, size_of: &size_of })
     }
 
     fn configure(
         &mut self,
-        half: Half,
+        user_space: UserSpace,
         params: &[(String, String)],
         enumerators: &BTreeMap<String, i64>,
     ) -> Result<(), String> {
         let given: Vec<(String, String)> =
             params.iter().filter(|(name, _)| self.has(name)).cloned().collect();
-        for (path, value) in &half.settings {
+        for (path, value) in &user_space.settings {
             // enumerators of other versions stay 0, as in every loader
             if !path.starts_with("__SCX_") || enumerators.contains_key(value) {
                 self.set(path, value, enumerators)?;
@@ -398,13 +398,13 @@ impl Scx {
             self.set(path, value, enumerators)?;
         }
         self.given = given.iter().map(|(name, _)| name.clone()).collect();
-        let stated = half.settings.into_iter().filter(|(name, _)| !self.given.contains(name));
+        let stated = user_space.settings.into_iter().filter(|(name, _)| !self.given.contains(name));
         self.defaults = stated.filter(|(name, _)| !name.starts_with("__SCX_")).collect();
-        self.missing = half.missing;
-        if let Some(cpu) = half.init_on.and_then(|name| self.get(name, "")) {
+        self.missing = user_space.missing;
+        if let Some(cpu) = user_space.init_on.and_then(|name| self.get(name, "")) {
             self.request.init_cpu = cpu as i64;
         }
-        for Call { program, context, mask } in half.calls {
+        for Call { program, context, mask } in user_space.calls {
             let call = Syscall {
                 program: ptr::null_mut(),
                 context: ptr::null_mut(),

@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::abi::{Field, MAX_FIELDS, Map};
-use super::super::halves::Half;
+use super::super::userspace::UserSpace;
 use super::{Scx, peek};
 use schedlab_btf::{Member, TypeId, TypeKind};
 
@@ -33,7 +33,7 @@ const MAP_ARENA: u32 = 33;
 const PAGE: u64 = 4096;
 
 impl Scx {
-    pub(super) fn find_maps(&mut self, half: &Half) -> Result<(), String> {
+    pub(super) fn find_maps(&mut self, user_space: &UserSpace) -> Result<(), String> {
         for (name, id) in self.btf.section(".maps") {
             // several files may define one map together
             if self.maps.iter().any(|known| known.name == name) {
@@ -47,7 +47,7 @@ impl Scx {
             };
             let members = members.clone();
             let (mut map, value) = self.describe(&name, &members, variable.address)?;
-            if let Some((_, entries)) = half.entries.iter().find(|(map, _)| *map == name) {
+            if let Some((_, entries)) = user_space.entries.iter().find(|(map, _)| *map == name) {
                 map.max_entries = *entries;
             }
             if map.kind == MAP_ARENA {
@@ -56,7 +56,7 @@ impl Scx {
                     .map_err(|e| format!("its arena of {pages} pages cannot be had below 4 GiB: {e}"))?;
                 (self.request.arena, self.request.arena_pages) = (memory, pages);
             }
-            if let Some((_, count)) = half.filled.iter().find(|(map, _)| *map == name) {
+            if let Some((_, count)) = user_space.filled.iter().find(|(map, _)| *map == name) {
                 let pattern = members.iter().find(|m| m.name == "values").and_then(|m| self.pattern(m.id));
                 let Some((inner, inner_members)) = pattern else {
                     return Err(format!("the map {name} does not say what its elements are"));
