@@ -61,7 +61,7 @@ pub struct LinuxKernel<S: Sink> {
     /// Operations of tasks that consist of several; kept until the task is back in user mode.
     batches: BTreeMap<TaskId, Batch>,
     /// How each control group is entered.
-    groups: Vec<Entrance>,
+    groups: Vec<GroupFiles>,
     /// Of each, which sub-scheduler has the tasks that are forked in it.
     governed: Vec<Option<usize>>,
     /// Tasks that a sub-scheduler has.
@@ -240,7 +240,7 @@ impl Batch {
         self.push(format!("affinity {cpus}"), Count, op::AFFINITY, 0, arg);
     }
 
-    fn change(&mut self, target: u64, change: &Change, groups: &[Entrance], nr_cpus: u32) {
+    fn change(&mut self, target: u64, change: &Change, groups: &[GroupFiles], nr_cpus: u32) {
         if let Some(group) = change.cgroup.and_then(|g| groups.get(g as usize)) {
             for file in group {
                 let arg = [target, file.as_ptr() as u64, 0, 0, 0];
@@ -267,7 +267,7 @@ impl Batch {
         }
     }
 
-    fn fork(&mut self, spawn: &Spawn<'_>, groups: &[Entrance], nr_cpus: u32) {
+    fn fork(&mut self, spawn: &Spawn<'_>, groups: &[GroupFiles], nr_cpus: u32) {
         let arg = [u64::from(spawn.id.0), self.text(spawn.name), 0, 0, 0];
         self.push(format!("forking {} ({})", spawn.id, spawn.name), Stop, op::FORK, 0, arg);
         if let Some(change) = spawn.change {
@@ -482,7 +482,7 @@ impl<S: Sink> LinuxKernel<S> {
 
     /// What a CPU's state means to the machine; a task that is in user mode for a request of ours goes on with it.
     #[inline(never)]
-    fn settle(&mut self, cpu: CpuId, mut state: Option<State>) -> Yield {
+    fn after_run(&mut self, cpu: CpuId, mut state: Option<State>) -> Yield {
         loop {
             let sink = &mut self.sink;
             let came = match state {
@@ -705,7 +705,7 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
         match self.kernel.run(cpu) {
             Some(State::User(task)) if task != CONTROL && self.nothing_asked() => Yield::User(task),
             Some(State::Idle) if self.scx.is_none() => Yield::Idle,
-            state => self.settle(cpu, state),
+            state => self.after_run(cpu, state),
         }
     }
 
@@ -749,7 +749,7 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
                             self.sub_of_task.insert(spawn.id, sub);
                             batch.enter(&self.groups[group as usize]);
                             batch.fork(spawn, &self.groups, nr_cpus);
-                            batch.enter(&root_entrance());
+                            batch.enter(&root_files());
                         }
                         _ => batch.fork(spawn, &self.groups, nr_cpus),
                     }
@@ -894,10 +894,10 @@ fn start_cpu(spawn: &Spawn<'_>) -> Option<CpuId> {
 }
 
 /// Files that a task's pid is written to, in this order, to bring it into a group.
-type Entrance = Vec<CString>;
+type GroupFiles = Vec<CString>;
 
 /// The group of process 1.
-fn root_entrance() -> Entrance {
+fn root_files() -> GroupFiles {
     vec![CString::new(format!("{CGROUP_ROOT}/cgroup.procs")).unwrap_or_default()]
 }
 
@@ -924,9 +924,9 @@ fn group_remedy(errno: i32) -> &'static str {
 /// below it, as the root's tasks are and as version 1 of control groups allows; a task enters by the domain
 /// (`cgroup.procs` of /web), then goes on to its group (`cgroup.threads` of /web/log). The cpu and cpuset
 /// controllers treat both kinds alike.
-fn make_group(batch: &mut Batch, group: &Cgroup, made: &mut BTreeSet<String>) -> Entrance {
+fn make_group(batch: &mut Batch, group: &Cgroup, made: &mut BTreeSet<String>) -> GroupFiles {
     let mut path = CGROUP_ROOT.to_owned();
-    let mut entrance = Vec::new();
+    let mut files = Vec::new();
     let parts: Vec<&str> = group.path.split('/').filter(|part| !part.is_empty()).collect();
     for (depth, part) in parts.iter().enumerate() {
         if depth > 0 {
@@ -938,15 +938,15 @@ fn make_group(batch: &mut Batch, group: &Cgroup, made: &mut BTreeSet<String>) ->
             batch.mkdir(&path);
         }
         if depth == 0 {
-            entrance.push(format!("{path}/cgroup.procs"));
+            files.push(format!("{path}/cgroup.procs"));
         } else {
             batch.write_or(Ignore, &format!("{path}/cgroup.type"), "threaded");
         }
     }
     match parts.len() {
-        0 => entrance.push(format!("{CGROUP_ROOT}/cgroup.procs")),
+        0 => files.push(format!("{CGROUP_ROOT}/cgroup.procs")),
         1 => {}
-        _ => entrance.push(format!("{path}/cgroup.threads")),
+        _ => files.push(format!("{path}/cgroup.threads")),
     }
     if let Some(weight) = group.weight {
         batch.write_or(Count, &format!("{path}/cpu.weight"), &weight.to_string());
@@ -959,5 +959,5 @@ fn make_group(batch: &mut Batch, group: &Cgroup, made: &mut BTreeSet<String>) ->
     if let Some(cpus) = &group.cpuset {
         batch.write_or(Count, &format!("{path}/cpuset.cpus"), &cpus.to_string());
     }
-    entrance.into_iter().map(|path| CString::new(path).unwrap_or_default()).collect()
+    files.into_iter().map(|path| CString::new(path).unwrap_or_default()).collect()
 }

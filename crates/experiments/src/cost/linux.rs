@@ -1,6 +1,6 @@
 //! What do the same operations cost inside real Linux, through the port?
 //!
-//! N tasks that always want the one CPU, nice values spread over -20..19 as on the test stand, run a program
+//! N tasks that always want the one CPU, nice values spread over -20..19 as on the test bench, run a program
 //! of two operations in turn, 1 ms of CPU time apart: give another task, drawn at random, a new nice value,
 //! also drawn (`setpriority`), and yield (`sched_yield`). The brackets:
 //!
@@ -11,7 +11,7 @@
 //!
 //! Instructions are those of the kernel's own functions; its ticks, accounting and the rest of `schedule()`
 //! are not in them. Host times are medians, and are those of the kernel's way in and out as well: 200 ns or
-//! so that the test stand's policies do not have.
+//! so that the test bench's policies do not have.
 
 use super::CostError;
 use schedlab_lab::{Standard, judge_machine};
