@@ -17,7 +17,7 @@
 use crate::failure::{Fails, FailureKind};
 use schedlab_instruments::{LogProblem, Summary, summarize};
 use schedlab_log::{Log, LogError, LogHeader, LogTask, MemLog, RawLog};
-use schedlab_machine::kernel::Kernel;
+use schedlab_machine::kernel::{Kernel, ReadOut};
 use schedlab_machine::native::Native;
 use schedlab_machine::{Machine, Outcome, Program, Setup, WaitsFor};
 use schedlab_policies::PolicyInfo;
@@ -307,7 +307,7 @@ pub fn judge_machine(
     (workload, nr_cpus): (&Workload, u32),
     standard: Standard,
 ) -> Result<(), Ended> {
-    let (warnings, refused) = (kernel.warnings(), kernel.refused());
+    let ReadOut { warnings, refused, .. } = kernel.read_out();
     let end = RunEnd::of(outcome.end, outcome.duration);
     let mut changed = workload.changed_experiment(nr_cpus);
     changed.extend(refused);

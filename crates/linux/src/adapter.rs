@@ -21,14 +21,15 @@ use std::ffi::CString;
 
 use schedlab_log::{KernelThread, Record};
 use schedlab_machine::kernel::{
-    Boot, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Refusal, Spawn, SpawnState, Stimulus,
-    TaskCounters, Yield,
+    Boot, Carried, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, ReadOut, Refusal, Spawn,
+    SpawnState, Stimulus, TaskCounters, Yield,
 };
 use schedlab_machine::sink::Sink;
 use schedlab_units::{CpuId, CpuSet, SchedParams, SchedPolicy, Span, TaskId, Time};
 use schedlab_workload::Cgroup;
 
 use crate::abi::{self, Operation, Topo, irq, op};
+use crate::console::Warning;
 use crate::kernel::{BootOptions, KernelError, LoadedKernel, State};
 use crate::params::{self, Params};
 use crate::scx::{CompiledScx, Scx, Subs, sub_of};
@@ -68,6 +69,8 @@ pub struct LinuxKernel<S: Sink> {
     sub_of_task: BTreeMap<TaskId, usize>,
     params: Params,
     refused: BTreeMap<String, u64>,
+    /// Of the workload, once the kernel has booted.
+    nr_tasks: u32,
     fault: Option<Fault>,
     /// Where process 1 is bound to, by the last [`FileRequest::Change`].
     control_cpu: Option<CpuId>,
@@ -319,6 +322,7 @@ impl<S: Sink> LinuxKernel<S> {
             sub_of_task: BTreeMap::new(),
             params: Params::default(),
             refused: BTreeMap::new(),
+            nr_tasks: 0,
             fault: None,
             control_cpu: None,
             compiled: None,
@@ -691,6 +695,7 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
             now: boot.now,
         };
         self.kernel.boot(&options).map_err(|e| fault_of(&e))?;
+        self.nr_tasks = boot.nr_tasks;
         refusal.map_or(Ok(()), Err)
     }
 
@@ -810,11 +815,11 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
         Ok(())
     }
 
-    fn control_done(&mut self) -> Option<Result<(), Fault>> {
+    fn control_done(&mut self) -> Option<Carried> {
         if !(self.to_block.is_empty() && self.to_lead.is_empty()) {
             return None;
         }
-        let done = self.request_result.take()?;
+        let result = self.request_result.take()?;
         if !self.to_wake.is_empty() {
             self.woken = std::mem::take(&mut self.to_wake);
             // SAFETY: the list stays in `woken` until the next control request, before which CPU 0 has been resumed.
@@ -822,7 +827,7 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
             self.kernel.kick(CpuId(0));
             self.kicks.push_back(CpuId(0));
         }
-        Some(done)
+        Some(Carried { result, readings: std::mem::take(&mut self.read) })
     }
 
     fn start_log(&mut self, epoch: Time) {
@@ -838,43 +843,25 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
         self.kernel.append(record, &mut |window| sink.push_all(window));
     }
 
-    fn kernel_threads(&mut self) -> Vec<KernelThread> {
-        self.kernel.threads().into_iter().map(|t| KernelThread { pid: t.pid, name: t.name }).collect()
-    }
-
-    fn task_counters(&mut self, task: TaskId) -> Option<TaskCounters> {
-        let s = self.kernel.stats(task);
-        Some(TaskCounters {
-            cpu: Span::from_ns(s.cpu_ns),
-            voluntary: s.nvcsw,
-            involuntary: s.nivcsw,
-            migrations: s.migrations,
-        })
-    }
-
-    fn warnings(&mut self) -> Vec<String> {
-        let warnings = self.kernel.console().warnings().iter();
-        warnings
-            .map(|w| std::iter::once(&w.head).chain(&w.text).cloned().collect::<Vec<_>>().join("\n"))
-            .collect()
-    }
-
-    fn readings(&mut self) -> Vec<(String, Result<String, i32>)> {
-        std::mem::take(&mut self.read)
-    }
-
-    fn refused(&mut self) -> BTreeMap<String, u64> {
-        std::mem::take(&mut self.refused)
-    }
-
-    fn account(&mut self) -> Vec<(String, String, String)> {
-        let mut rows = self.scx.as_ref().map(Scx::account).unwrap_or_default();
-        rows.extend(self.subs.account());
-        rows
-    }
-
-    fn coverage(&mut self) -> Vec<(String, Vec<u8>)> {
-        self.kernel.coverage()
+    fn read_out(&mut self) -> ReadOut {
+        let counters = |id: u32| {
+            let s = self.kernel.stats(TaskId(id));
+            let cpu = Span::from_ns(s.cpu_ns);
+            TaskCounters { cpu, voluntary: s.nvcsw, involuntary: s.nivcsw, migrations: s.migrations }
+        };
+        let text =
+            |w: &Warning| std::iter::once(&w.head).chain(&w.text).cloned().collect::<Vec<_>>().join("\n");
+        let mut loaded_scheduler = self.scx.as_ref().map(Scx::account).unwrap_or_default();
+        loaded_scheduler.extend(self.subs.account());
+        let threads = self.kernel.threads().into_iter();
+        ReadOut {
+            kernel_threads: threads.map(|t| KernelThread { pid: t.pid, name: t.name }).collect(),
+            tasks: (0..self.nr_tasks).map(counters).collect(),
+            warnings: self.kernel.console().warnings().iter().map(text).collect(),
+            refused: self.refused.clone(),
+            loaded_scheduler,
+            coverage: self.kernel.coverage(),
+        }
     }
 
     fn fault(&mut self) -> Fault {

@@ -5,14 +5,14 @@
 //! else the run ends with the rule broken.
 
 use crate::kernel::{
-    Boot, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, SKEW_TICK, Spawn, SpawnState, Stimulus,
-    TaskCounters, Yield,
+    Boot, Carried, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, ReadOut, SKEW_TICK, Spawn,
+    SpawnState, Stimulus, TaskCounters, Yield,
 };
 use crate::policy::{
     Arrival, BlockedBirth, Policy, Request, Resched, Stop, TaskView, View, Wants, WorkConservation,
 };
 use crate::sink::Sink;
-use schedlab_log::{KernelThread, Kind, PrevState, Record};
+use schedlab_log::{Kind, PrevState, Record};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, CpuSet, Span, TaskId, Time};
 use std::collections::VecDeque;
@@ -486,6 +486,23 @@ impl<P: Policy, S: Sink> Native<P, S> {
         }
     }
 
+    fn counters(&self, task: TaskId) -> TaskCounters {
+        let state = self.tasks[task.index()];
+        let running: Span = self
+            .view
+            .cpus
+            .iter()
+            .filter(|cpu| cpu.current == task)
+            .map(|cpu| self.view.now.saturating_since(cpu.since))
+            .sum();
+        TaskCounters {
+            cpu: state.cpu_time + running,
+            voluntary: state.voluntary,
+            involuntary: state.involuntary,
+            migrations: state.migrations,
+        }
+    }
+
     fn apply_and_log(&mut self, here: CpuId, task: TaskId, change: &Change) {
         self.apply(task, change);
         let is_logged = change.params.is_some() || change.nice.is_some() || change.affinity.is_some();
@@ -745,8 +762,8 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         Ok(())
     }
 
-    fn control_done(&mut self) -> Option<Result<(), Fault>> {
-        Some(Ok(()))
+    fn control_done(&mut self) -> Option<Carried> {
+        Some(Carried { result: Ok(()), readings: Vec::new() })
     }
 
     fn start_log(&mut self, epoch: Time) {
@@ -760,29 +777,9 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         }
     }
 
-    fn kernel_threads(&mut self) -> Vec<KernelThread> {
-        Vec::new()
-    }
-
-    fn task_counters(&mut self, task: TaskId) -> Option<TaskCounters> {
-        let state = self.tasks[task.index()];
-        let running: Span = self
-            .view
-            .cpus
-            .iter()
-            .filter(|cpu| cpu.current == task)
-            .map(|cpu| self.view.now.saturating_since(cpu.since))
-            .sum();
-        Some(TaskCounters {
-            cpu: state.cpu_time + running,
-            voluntary: state.voluntary,
-            involuntary: state.involuntary,
-            migrations: state.migrations,
-        })
-    }
-
-    fn warnings(&mut self) -> Vec<String> {
-        self.policy.warnings()
+    fn read_out(&mut self) -> ReadOut {
+        let tasks = (0..self.tasks.len() as u32).map(|id| self.counters(TaskId(id))).collect();
+        ReadOut { tasks, warnings: self.policy.warnings(), ..ReadOut::default() }
     }
 
     fn check_end(&mut self, now: Time) -> Result<(), Fault> {

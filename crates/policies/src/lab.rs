@@ -248,7 +248,7 @@ impl Lab {
         let outcome = {
             let mut machine = Machine::new(Native::new(policy, &mut records), program, setup);
             let outcome = machine.run();
-            warnings.append(&mut schedlab_machine::kernel::Kernel::warnings(machine.kernel()));
+            warnings.append(&mut schedlab_machine::kernel::Kernel::read_out(machine.kernel()).warnings);
             outcome
         };
         if let End::Fault(fault) = &outcome.end {

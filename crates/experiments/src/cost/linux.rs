@@ -16,8 +16,8 @@
 use super::CostError;
 use schedlab_lab::{Standard, judge_machine};
 use schedlab_linux::{LinuxKernel, LoadedKernel};
-use schedlab_log::{KernelThread, Record};
-use schedlab_machine::kernel::{Boot, Control, Fault, Kernel, Op, Stimulus, TaskCounters, Yield};
+use schedlab_log::Record;
+use schedlab_machine::kernel::{Boot, Carried, Control, Fault, Kernel, Op, ReadOut, Stimulus, Yield};
 use schedlab_machine::sink::Sink;
 use schedlab_machine::{Machine, Program, Setup};
 use schedlab_runner::RunError;
@@ -26,7 +26,6 @@ use schedlab_stdx::percentile::upper_median;
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Nice, Span, TaskId, Time};
 use schedlab_workload::{Builder, ParamChange, Workload};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -179,7 +178,7 @@ impl<K: Kernel> Kernel for Timed<K> {
     fn control(&mut self, now: Time, request: Control<'_>) -> Result<(), Fault> {
         self.inner.control(now, request)
     }
-    fn control_done(&mut self) -> Option<Result<(), Fault>> {
+    fn control_done(&mut self) -> Option<Carried> {
         self.inner.control_done()
     }
     fn start_log(&mut self, epoch: Time) {
@@ -188,20 +187,11 @@ impl<K: Kernel> Kernel for Timed<K> {
     fn note(&mut self, now: Time, note: Record) {
         self.inner.note(now, note);
     }
-    fn kernel_threads(&mut self) -> Vec<KernelThread> {
-        self.inner.kernel_threads()
-    }
-    fn task_counters(&mut self, task: TaskId) -> Option<TaskCounters> {
-        self.inner.task_counters(task)
-    }
-    fn warnings(&mut self) -> Vec<String> {
-        self.inner.warnings()
+    fn read_out(&mut self) -> ReadOut {
+        self.inner.read_out()
     }
     fn check_end(&mut self, now: Time) -> Result<(), Fault> {
         self.inner.check_end(now)
-    }
-    fn refused(&mut self) -> BTreeMap<String, u64> {
-        self.inner.refused()
     }
     fn fault(&mut self) -> Fault {
         self.inner.fault()

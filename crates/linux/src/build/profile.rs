@@ -166,7 +166,7 @@ fn count(counting: &Path, program: Program, objects: &Path, to: &Path) -> Result
     if outcome.end != End::AllDone {
         return Err(format!("the training's workload did not come to its end: {:?}", outcome.end));
     }
-    let counts = machine.kernel().coverage();
+    let counts = machine.kernel().read_out().coverage;
     if counts.is_empty() {
         return Err("the kernel did not count".into());
     }
