@@ -60,8 +60,8 @@ impl<'a> Case<'a> {
 
     /// At this time set a file, a tunable or a CPU; a refusal is noted.
     pub(crate) fn set(mut self, at_ms: u64, name: &str, value: &str) -> Case<'a> {
-        let (name, value, refusal) = (name.to_owned(), value.to_owned(), Refusal::Noted);
-        let files = vec![FileRequest::Write { name, value, refusal }];
+        let request = FileRequest::set(name, value, Refusal::Noted).expect("a scenario's CPUs are on or off");
+        let files = vec![request];
         self.actions.push(Action { at: Span::from_ms(at_ms), files });
         self
     }

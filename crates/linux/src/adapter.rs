@@ -21,8 +21,8 @@ use std::ffi::CString;
 
 use schedlab_log::{KernelThread, Record};
 use schedlab_machine::kernel::{
-    Boot, Carried, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, ReadOut, Refusal, Spawn,
-    SpawnState, Stimulus, TaskCounters, Yield,
+    Boot, Carried, Change, Control, Fault, FaultKind, FileRequest, Hotplug, Kernel, Op, ReadOut, Refusal,
+    Spawn, SpawnState, Stimulus, TaskCounters, Yield,
 };
 use schedlab_machine::sink::Sink;
 use schedlab_units::{CpuId, CpuSet, SchedParams, SchedPolicy, Span, TaskId, Time};
@@ -157,13 +157,15 @@ impl Batch {
         match request {
             FileRequest::Write { name, value, refusal } => {
                 for (path, value) in params::writes(name, value, version) {
-                    if *refusal == Refusal::Noted {
-                        self.wanted.push((self.ops.len(), name.clone(), None));
-                        self.write_or(Ignore, &path, &value);
-                    } else {
-                        self.write_or(Stop, &path, &value);
-                    }
+                    self.write_refusable(*refusal, name, &path, &value);
                 }
+            }
+            FileRequest::Hotplug { cpu, to, refusal } => {
+                let value = match to {
+                    Hotplug::On => "1",
+                    Hotplug::Off => "0",
+                };
+                self.write_refusable(*refusal, &format!("cpu{}", cpu.0), &params::online_file(cpu.0), value);
             }
             FileRequest::Read { name } => self.read(name, &params::path_of(name, version), op::READ),
             // handed to the kernel object before the run: LoadedKernel::ask
@@ -171,6 +173,16 @@ impl Batch {
             FileRequest::List { path } => self.read(path, path, op::LIST),
             // LinuxKernel::control; the machine itself
             FileRequest::Change { .. } | FileRequest::Cut { .. } => {}
+        }
+    }
+
+    /// A write of the experimenter's, by the name that it was asked for with.
+    fn write_refusable(&mut self, refusal: Refusal, name: &str, path: &str, value: &str) {
+        if refusal == Refusal::Noted {
+            self.wanted.push((self.ops.len(), name.to_owned(), None));
+            self.write_or(Ignore, path, value);
+        } else {
+            self.write_or(Stop, path, value);
         }
     }
 

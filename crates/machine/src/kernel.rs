@@ -275,12 +275,21 @@ pub struct Action {
 /// An access to one of the kernel's files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FileRequest {
-    /// Set a tunable by the name that `--param` has for it, a file by its path, or a CPU on or off (`cpu3`, `off`).
+    /// Set a tunable by the name that `--param` has for it, or a file by its path.
     Write {
         /// Tunable or path.
         name: String,
         /// Its value.
         value: String,
+        /// What a refusal means.
+        refusal: Refusal,
+    },
+    /// Bring a CPU up or take it down.
+    Hotplug {
+        /// Which.
+        cpu: CpuId,
+        /// What it is to be.
+        to: Hotplug,
         /// What a refusal means.
         refusal: Refusal,
     },
@@ -320,7 +329,43 @@ pub enum FileRequest {
     },
 }
 
-/// What it means that the kernel refuses a [`FileRequest::Write`].
+impl FileRequest {
+    /// Sets what `name` stands for: a CPU (`cpu3`, with `on` or `off`), a tunable, or a file by its path.
+    ///
+    /// # Errors
+    /// A CPU's value that is neither: what was given, what is possible.
+    pub fn set(name: &str, value: &str, refusal: Refusal) -> Result<FileRequest, String> {
+        let Some(cpu) = name.strip_prefix("cpu").and_then(|number| number.parse().ok()) else {
+            return Ok(FileRequest::Write { name: name.to_owned(), value: value.to_owned(), refusal });
+        };
+        let to = match value {
+            "on" | "1" => Hotplug::On,
+            "off" | "0" => Hotplug::Off,
+            _ => return Err(format!("'{value}' is no state of a CPU: {name}=on or {name}=off")),
+        };
+        Ok(FileRequest::Hotplug { cpu: CpuId(cpu), to, refusal })
+    }
+}
+
+/// What [`FileRequest::Hotplug`] makes of a CPU. `Display`: `on`, `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Hotplug {
+    /// Online.
+    On,
+    /// Offline: nothing runs on it.
+    Off,
+}
+
+impl std::fmt::Display for Hotplug {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Hotplug::On => "on",
+            Hotplug::Off => "off",
+        })
+    }
+}
+
+/// What it means that the kernel refuses a [`FileRequest::Write`] or a [`FileRequest::Hotplug`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     /// The run ends.
@@ -329,7 +374,7 @@ pub enum Refusal {
     Noted,
 }
 
-/// What came of a [`FileRequest::Read`] or [`FileRequest::List`], or of a write whose refusal is noted.
+/// What came of a [`FileRequest::Read`] or [`FileRequest::List`], or of a write or hotplug whose refusal is noted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// When it was asked for, from the workload's start.
