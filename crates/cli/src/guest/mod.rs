@@ -6,9 +6,9 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use clap::{Args, Subcommand};
-use schedlab_guest::{GuestError, GuestKernel, GuestRun, Options, Progress, list, workloads};
 use schedlab_instruments::summarize;
 use schedlab_lab::SubjectSpec;
+use schedlab_real::{Arm, GuestKernel, Options, Progress, RealError, RealRun, list, workloads};
 use schedlab_report::{Detail, NextStep, PerfettoOptions, RunFacts, RunReport, Style};
 use schedlab_units::Span;
 use schedlab_workload::Workload;
@@ -202,7 +202,7 @@ fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     };
     let what = format!("guest {}", kernel.package);
     let mut guest =
-        schedlab_guest::run(&kernel, &workload, &options, &mut stages(ui, &what)).map_err(failure)?;
+        Arm::Guest(kernel.clone()).perform(&workload, &options, &mut stages(ui, &what)).map_err(failure)?;
     guest.log.header.params.extend(args.kernel_arg.iter().map(|word| (word.clone(), String::new())));
     let summary = summarize(&guest.log)
         .map_err(|error| Failure::Internal(format!("the guest's log contradicts itself: {error}")))?;
@@ -231,7 +231,7 @@ fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-fn facts(args: &RunArgs, guest: &GuestRun, (workload, changed): (String, BTreeMap<String, u64>)) -> RunFacts {
+fn facts(args: &RunArgs, guest: &RealRun, (workload, changed): (String, BTreeMap<String, u64>)) -> RunFacts {
     let report = &guest.report;
     let mut notes = vec![
         format!("{}; {}", report.package, report.qemu),
@@ -274,9 +274,9 @@ fn facts(args: &RunArgs, guest: &GuestRun, (workload, changed): (String, BTreeMa
 }
 
 /// A guest's failure by kind: the kernel died or the program inside gave up, or the input was wrong.
-pub(crate) fn failure(error: GuestError) -> Failure {
+pub(crate) fn failure(error: RealError) -> Failure {
     match error {
-        GuestError::Output { .. } => Failure::Internal(error.to_string()),
+        RealError::Output { .. } => Failure::Internal(error.to_string()),
         other => Failure::input(other),
     }
 }
