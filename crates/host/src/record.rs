@@ -23,7 +23,7 @@ use schedlab_stdx::aside::folder_of;
 use schedlab_trace::write::{TraceDatWriter, TraceMeta, WriteOptions};
 use schedlab_units::CpuId;
 
-use crate::anonymise::{Anonymised, Others, anonymise};
+use crate::anonymise::{Anonymised, Others, Ours, anonymise};
 use crate::capture::{self, Backend, CaptureMethod, Collected, Started, page_size_of_memory};
 use crate::cgroup::GroupTable;
 use crate::command::{Command, CommandEnd};
@@ -404,35 +404,8 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
     }
     let options_of_file = WriteOptions { page_size, ..options.write };
     let snapshot_path = Snapshot::path_beside(&options.output);
-    let (trace_bytes, anonymised) = match options.anonymise {
-        None => {
-            let _private = Private::begin();
-            let bytes = write_trace(&options.output, pages, &meta, options_of_file)?;
-            snapshot.write(&snapshot_path)?;
-            (bytes, None)
-        }
-        Some(others) => {
-            // The full recording lies in a folder that only its owner may enter, and goes with it.
-            let folder = folder_of(&options.output);
-            let folder = tempfile::Builder::new()
-                .prefix(".schedlab-")
-                .tempdir_in(folder)
-                .map_err(HostError::io("cannot make a temporary folder in", folder))?;
-            let full = folder.path().join("full.dat");
-            write_trace(&full, pages, &meta, options_of_file)?;
-            let full_snapshot = Snapshot::path_beside(&full);
-            snapshot.write(&full_snapshot)?;
-            let done = anonymise(
-                &full,
-                Some(&full_snapshot),
-                &target.ours,
-                others,
-                &options.output,
-                options_of_file,
-            )?;
-            (done.bytes, Some(done))
-        }
-    };
+    let (trace_bytes, anonymised) =
+        write_out(options, pages, &meta, options_of_file, (&snapshot, &snapshot_path), &target.ours)?;
     if let Some(user) = &options.user {
         let groups = GroupTable::path_beside_snapshot(&snapshot_path);
         let written = [&options.output, &snapshot_path, &groups];
@@ -526,6 +499,35 @@ impl Drop for Private {
         // SAFETY: as above.
         unsafe { libc::umask(self.0) };
     }
+}
+
+/// Writes the recording and the snapshot beside it, anonymised if that is asked for; how many bytes the recording has.
+fn write_out(
+    options: &RecordOptions,
+    pages: Vec<CpuPages>,
+    meta: &TraceMeta,
+    options_of_file: WriteOptions,
+    (snapshot, snapshot_path): (&Snapshot, &Path),
+    ours: &Ours,
+) -> Result<(u64, Option<Anonymised>), HostError> {
+    let Some(others) = options.anonymise else {
+        let _private = Private::begin();
+        let bytes = write_trace(&options.output, pages, meta, options_of_file)?;
+        snapshot.write(snapshot_path)?;
+        return Ok((bytes, None));
+    };
+    // The full recording lies in a folder that only its owner may enter, and goes with it.
+    let folder = folder_of(&options.output);
+    let folder = tempfile::Builder::new()
+        .prefix(".schedlab-")
+        .tempdir_in(folder)
+        .map_err(HostError::io("cannot make a temporary folder in", folder))?;
+    let full = folder.path().join("full.dat");
+    write_trace(&full, pages, meta, options_of_file)?;
+    let full_snapshot = Snapshot::path_beside(&full);
+    snapshot.write(&full_snapshot)?;
+    let done = anonymise(&full, Some(&full_snapshot), ours, others, &options.output, options_of_file)?;
+    Ok((done.bytes, Some(done)))
 }
 
 fn write_trace(

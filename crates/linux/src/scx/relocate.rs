@@ -526,6 +526,56 @@ impl<'a> Types<'a> {
         Ok(found)
     }
 
+    /// A field's type in C as the kernel has it, and its bytes; or what keeps it from being relocated.
+    fn as_kernels(
+        &self,
+        sizes: &BTreeMap<String, u32>,
+        (mine, theirs): (TypeId, TypeId),
+        value: &str,
+    ) -> Result<(String, u32), String> {
+        let (declared, kernel) = (self.declared, self.kernel.btf);
+        let (mut of, mut bytes) = (format!("__typeof__({value})"), self.size(sizes, mine));
+        match (declared.kind(declared.plain(mine).0), kernel.kind(kernel.plain(theirs).0)) {
+            // as libbpf: an unsigned integer has the kernel's width
+            (TypeKind::Int { bytes: m, signed: ms }, TypeKind::Int { bytes: t, signed: ts }) if m != t => {
+                let width = match t {
+                    1 => "char",
+                    2 => "short",
+                    4 => "int",
+                    8 => "long",
+                    _ => return Err("is an integer of an unusual width in the kernel".into()),
+                };
+                if *ms || *ts {
+                    return Err(format!(
+                        "has {m} bytes here and {t} in the kernel; libbpf changes the width of unsigned integers only: declare it as the kernel does"
+                    ));
+                }
+                (of, bytes) = (format!("unsigned {width}"), *t);
+            }
+            _ if !self.is_same_layout(sizes, mine, theirs, 0) => {
+                let (mine, theirs) = (element(declared, mine), element(kernel, theirs));
+                return Err(match (declared.kind(mine), kernel.kind(theirs)) {
+                    (TypeKind::Composite { name: mine, .. }, TypeKind::Composite { name, bytes, .. })
+                        if sizes.contains_key(mine) =>
+                    {
+                        format!(
+                            "is made of {name} ({bytes} bytes) in the kernel: {mine} stands for another type, or holds a field that the kernel lacks and that is larger; give it the name of that type and such fields only as fit"
+                        )
+                    }
+                    (_, TypeKind::Composite { is_union, name, .. }) if !name.is_empty() => format!(
+                        "has a type that the kernel lays out otherwise; give it a name of its own and the mark: {} {name}___own",
+                        if *is_union { "union" } else { "struct" }
+                    ),
+                    _ => {
+                        "has a type that the kernel lays out otherwise; declare it as the kernel does".into()
+                    }
+                });
+            }
+            _ => {}
+        }
+        Ok((of, bytes))
+    }
+
     /// A definition with every field where the kernel has it; `None` if it stays as it is. `sizes` gets the new type's.
     fn relocated(
         &self,
@@ -572,47 +622,10 @@ impl<'a> Types<'a> {
                     essential(name)
                 ));
             }
-            let (declared, kernel) = (self.declared, self.kernel.btf);
-            let (mut of, mut bytes) = (format!("__typeof__({value})"), self.size(sizes, mine.id));
-            match (declared.kind(declared.plain(mine.id).0), kernel.kind(kernel.plain(theirs.id).0)) {
-                // as libbpf: an unsigned integer has the kernel's width
-                (TypeKind::Int { bytes: m, signed: ms }, TypeKind::Int { bytes: t, signed: ts })
-                    if m != t =>
-                {
-                    let width = match t {
-                        1 => "char",
-                        2 => "short",
-                        4 => "int",
-                        8 => "long",
-                        _ => return refuse("is an integer of an unusual width in the kernel"),
-                    };
-                    if *ms || *ts {
-                        return refuse(&format!(
-                            "has {m} bytes here and {t} in the kernel; libbpf changes the width of unsigned integers only: declare it as the kernel does"
-                        ));
-                    }
-                    (of, bytes) = (format!("unsigned {width}"), *t);
-                }
-                _ if !self.is_same_layout(sizes, mine.id, theirs.id, 0) => {
-                    let (mine, theirs) = (element(declared, mine.id), element(kernel, theirs.id));
-                    return refuse(&match (declared.kind(mine), kernel.kind(theirs)) {
-                        (TypeKind::Composite { name: mine, .. }, TypeKind::Composite { name, bytes, .. })
-                            if sizes.contains_key(mine) =>
-                        {
-                            format!(
-                                "is made of {name} ({bytes} bytes) in the kernel: {mine} stands for another type, or holds a field that the kernel lacks and that is larger; give it the name of that type and such fields only as fit"
-                            )
-                        }
-                        (_, TypeKind::Composite { is_union, name, .. }) if !name.is_empty() => format!(
-                            "has a type that the kernel lays out otherwise; give it a name of its own and the mark: {} {name}___own",
-                            if *is_union { "union" } else { "struct" }
-                        ),
-                        _ => "has a type that the kernel lays out otherwise; declare it as the kernel does"
-                            .into(),
-                    });
-                }
-                _ => {}
-            }
+            let (of, bytes) = match self.as_kernels(sizes, (mine.id, theirs.id), &value) {
+                Ok(fits) => fits,
+                Err(why) => return refuse(&why),
+            };
             items.push((theirs.offset_bits / 8, bytes, format!("{of} {field};")));
         }
         items.sort_by_key(|(offset, ..)| *offset);
