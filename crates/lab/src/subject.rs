@@ -107,7 +107,7 @@ impl SubjectSpec {
     pub fn resolve(&self, setting: Setting<'_>) -> Result<Subject, SubjectError> {
         self.check_machine()?;
         let params = if self.is_linux() { self.kernel_params() } else { self.params().to_vec() };
-        let built = |kernel: &BuiltKernel| Scheduler::Linux(kernels::object(kernel));
+        let built = |kernel: &BuiltKernel| Scheduler::Linux(LinuxObject::of(kernel));
         let scheduler = match self.form() {
             Form::Named { name, flavours } => match kernels::series_of(name).filter(|_| self.is_linux()) {
                 Some(series) => built(&kernels::packaged(series, flavours, self.with_hz(setting)?)?),

@@ -76,14 +76,7 @@ fn main() {
         println!("Linux 6.12 is not built (schedlab linux add 6.12)");
         return;
     };
-    let linux = Scheduler::Linux(LinuxObject {
-        name: kernel.name(),
-        version: kernel.version.clone(),
-        hz: kernel.hz,
-        nr_cpus: kernel.nr_cpus,
-        object: kernel.object(),
-        scx: None,
-    });
+    let linux = Scheduler::Linux(LinuxObject::of(&kernel));
     measure("empty, linux-6.12", &empty, &linux, None, runs);
     measure("8 sleepers 1 s, linux-6.12", &small, &linux, second, runs);
     for path in args {

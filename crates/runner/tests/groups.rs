@@ -8,14 +8,7 @@ use schedlab_workload::Workload;
 /// How a run ends whose one task is in the last of these groups.
 fn end(groups: &[&str]) -> RunEnd {
     let kernel = build::add("6.12", &BuildOptions::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
-    let scheduler = Scheduler::Linux(LinuxObject {
-        name: kernel.name(),
-        version: kernel.version.clone(),
-        hz: kernel.hz,
-        nr_cpus: kernel.nr_cpus,
-        object: kernel.object(),
-        scx: None,
-    });
+    let scheduler = Scheduler::Linux(LinuxObject::of(&kernel));
     let declared: String = groups.iter().map(|group| format!("CGROUP {group} weight=200\n")).collect();
     let last = groups.last().unwrap();
     let text = format!(

@@ -40,14 +40,7 @@ fn broken(dir: &Path, code: impl Fn(u64, &dyn Fn(&str) -> u64) -> Vec<u8>) -> Sc
     data[from..from + code.len()].copy_from_slice(&code);
     let object: PathBuf = dir.join("linux.so");
     std::fs::write(&object, data).unwrap();
-    Scheduler::Linux(LinuxObject {
-        name: kernel.name(),
-        version: kernel.version.clone(),
-        hz: kernel.hz,
-        nr_cpus: kernel.nr_cpus,
-        object,
-        scx: None,
-    })
+    Scheduler::Linux(LinuxObject { object, ..LinuxObject::of(&kernel) })
 }
 
 /// `call` or `jmp` to a function, from the instruction's end.

@@ -35,11 +35,8 @@ fn scheduler(series: &str, what: &str, params: &[(&str, &str)]) -> Scheduler {
     }
     Scheduler::Linux(LinuxObject {
         name: format!("scx:{what}"),
-        version: kernel.version.clone(),
-        hz: kernel.hz,
-        nr_cpus: kernel.nr_cpus,
-        object: kernel.object(),
         scx: Some(compiled),
+        ..LinuxObject::of(&kernel)
     })
 }
 

@@ -72,15 +72,8 @@ pub(crate) struct RunArgs {
     /// Keep the kernel's trace as a trace.dat.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Write a file for ui.perfetto.dev.
-    #[arg(long, value_name = "FILE")]
-    pub perfetto: Option<PathBuf>,
-    /// Write an HTML report.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Write the results as JSON, `-` = standard output.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub results: output::ResultArgs,
     /// Move time 0 within the tick: another sample of the same run. Below 100 ms.
     #[arg(long, value_name = "TIME", default_value = "0ns")]
     pub phase: Span,
@@ -213,19 +206,19 @@ fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     if let Some(path) = &args.log {
         schedlab_log::write(path, &guest.log).map_err(Failure::input)?;
     }
-    if let Some(path) = &args.perfetto {
+    if let Some(path) = &args.results.perfetto {
         schedlab_report::perfetto(path, &guest.log, PerfettoOptions::default()).map_err(Failure::input)?;
     }
     let report = |detail| {
         RunReport::with_summary(&guest.log, summary.clone(), facts.clone(), detail)
             .map_err(|error| Failure::Internal(format!("the guest's log contradicts itself: {error}")))
     };
-    if let Some(path) = &args.html {
+    if let Some(path) = &args.results.html {
         let title = format!("{} on {}", facts.workload, guest.log.header.sched);
         schedlab_report::html(path, &title, &[report(Detail::for_html(1))?]).map_err(Failure::input)?;
     }
     let text = report(Detail::for_terminal(args.cpus))?;
-    if !output::json(args.json.as_deref(), |out| schedlab_report::json(text.view(), out))? {
+    if !output::json(args.results.json.as_deref(), |out| schedlab_report::json(text.view(), out))? {
         print!("{}", schedlab_report::terminal(&text, Style::detect()));
     }
     Ok(())
