@@ -9,7 +9,6 @@ use crate::ui::Ui;
 use clap::Args;
 use schedlab_features::table::{self, Column, Results};
 use schedlab_features::{Bench, Cell, Feature};
-use schedlab_lab::kernels;
 use schedlab_linux::build::{self, Origin};
 use schedlab_linux::{BuildOptions, BuiltKernel};
 use schedlab_runner::LinuxObject;

@@ -21,8 +21,8 @@ use std::ffi::CString;
 
 use schedlab_log::{KernelThread, Record};
 use schedlab_machine::kernel::{
-    Boot, Carried, Change, Control, Fault, FaultKind, FileRequest, Hotplug, Kernel, Op, ReadOut, Refusal,
-    Spawn, SpawnState, Stimulus, TaskCounters, Yield,
+    Boot, Carried, Change, Control, Fault, FaultKind, FileRequest, Hotplug, Kernel, Op, Point, PointSet,
+    ReadOut, Refusal, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
 };
 use schedlab_machine::sink::Sink;
 use schedlab_units::{CpuId, CpuSet, SchedParams, SchedPolicy, Span, TaskId, Time};
@@ -513,6 +513,7 @@ impl<S: Sink> LinuxKernel<S> {
                 Ok(State::Idle) => return Yield::Idle,
                 Ok(State::Relax) => return Yield::Spin,
                 Ok(State::Paused) => return Yield::Paused,
+                Ok(State::Point) => return Yield::Point,
                 Ok(State::User(CONTROL)) => {
                     self.direct_control();
                     if self.fault.is_some() {
@@ -728,6 +729,14 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
 
     fn set_resched(&mut self, span: Span) {
         self.kernel.set_resched(span);
+    }
+
+    fn set_points(&mut self, kinds: PointSet) {
+        self.kernel.set_points(kinds);
+    }
+
+    fn point(&self, cpu: CpuId) -> Point {
+        self.kernel.point(cpu)
     }
 
     #[inline]

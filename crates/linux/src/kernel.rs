@@ -20,6 +20,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use schedlab_log::Record;
+use schedlab_machine::kernel::{Point, PointKind, PointSet};
 use schedlab_units::{CpuId, Span, TaskId, Time};
 
 use crate::abi::{self, Abi, Cpu, Task, Thread, Topo, call, why};
@@ -96,6 +97,8 @@ pub enum State {
     /// Working in the kernel until [`LoadedKernel::deadline`], at which it is to be resumed
     /// ([`LoadedKernel::set_resched`]).
     Paused,
+    /// Stopped inside the kernel at a point that was asked for ([`LoadedKernel::set_points`]): it waits for nothing.
+    Point,
 }
 
 /// What to boot.
@@ -382,6 +385,7 @@ impl LoadedKernel {
             why::IDLE => Some(State::Idle),
             why::RELAX => Some(State::Relax),
             why::PAUSED => Some(State::Paused),
+            why::POINT => Some(State::Point),
             _ => None,
         }
     }
@@ -529,6 +533,30 @@ impl LoadedKernel {
     pub fn set_resched(&mut self, span: Span) {
         // SAFETY: `abi` is valid; nothing runs.
         unsafe { (*self.abi).resched_ns = u32::try_from(span.as_ns()).unwrap_or(u32::MAX) }
+    }
+
+    /// CPUs stop from now on at points of these kinds. Without effect on a kernel that was built without the flavour
+    /// points.
+    pub fn set_points(&mut self, kinds: PointSet) {
+        // SAFETY: `abi` is valid, and so is the set if there is one; nothing runs.
+        unsafe {
+            if let Some(points) = (*self.abi).points.as_mut() {
+                *points = kinds.bits();
+            }
+        }
+    }
+
+    /// Where a CPU stands that spins or has stopped at a point.
+    pub fn point(&self, cpu: CpuId) -> Point {
+        // SAFETY: `cpu()` points into the table; nothing runs.
+        let (c, text) = unsafe { (&*self.cpu(cpu), (*self.abi).text_start as usize) };
+        let stopped = PointKind::from_number(c.point).filter(|_| c.why == why::POINT);
+        stopped.map_or(Point { interrupts_on: c.irq_on != 0, ..Point::RELAX }, |kind| Point {
+            kind,
+            address: c.point_address as u64,
+            code: c.point_code.wrapping_sub(text) as u64,
+            interrupts_on: c.irq_on != 0,
+        })
     }
 
     /// Interrupts of [`abi::irq`] arrive at a CPU; resume it to have them taken. A timer that fires is off

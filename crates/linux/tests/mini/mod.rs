@@ -129,6 +129,7 @@ impl Mini {
         }
         match state {
             State::Idle | State::Paused => {}
+            State::Point => unreachable!("no points are asked for"),
             State::Relax => self.relaxing.push_back(cpu),
             State::User(task) => {
                 self.user[c] = Some((task, self.now));
