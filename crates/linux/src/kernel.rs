@@ -1,6 +1,6 @@
 //! How does a simulator drive a Linux kernel that is loaded as a library?
 //!
-//! [`LoadedKernel::load`] opens the object, [`LoadedKernel::boot`] powers the machine on, and from then on the simulator
+//! [`LoadedKernel::load`] opens the object, [`LoadedKernel::boot`] powers the machine on. From then on the simulator
 //! calls [`LoadedKernel::resume`] for a CPU that has an interrupt pending, an operation to carry out, or was spinning:
 //!
 //! ```text
