@@ -108,7 +108,14 @@ fn read_at_start<'b>(file: Option<&File>, buffer: &'b mut [u8; 4096]) -> Option<
 }
 
 impl Probes for LinuxProbes {
+    fn was_preempted(&mut self) -> Option<bool> {
+        let torn = self.sequence.as_ref()?.is_forgotten();
+        Some(torn)
+    }
+
     fn read(&mut self, long: bool) -> Reading {
+        // first of all: what comes behind this is the reading's own
+        let preempted = self.sequence.as_mut().is_some_and(Sequence::was_preempted);
         // SAFETY: a zeroed rusage is valid, and the kernel writes one.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: as above.
@@ -118,7 +125,7 @@ impl Probes for LinuxProbes {
             involuntary: usage.ru_nivcsw as u32,
             faults: (usage.ru_minflt + usage.ru_majflt) as u32,
             cpu_ns: clock_ns(libc::CLOCK_THREAD_CPUTIME_ID),
-            preempted: self.sequence.as_mut().is_some_and(Sequence::was_preempted),
+            preempted,
             ..self.last
         };
         if let Some(text) = read_at_start(self.schedstat.as_ref(), &mut self.buffer) {
@@ -202,6 +209,12 @@ impl Sequence {
     #[cfg(not(target_arch = "x86_64"))]
     fn open() -> Option<Sequence> {
         None
+    }
+
+    /// Whether the kernel has forgotten it since [`Sequence::was_preempted`] was called.
+    fn is_forgotten(&self) -> bool {
+        // SAFETY: as in was_preempted.
+        unsafe { self.field.read_volatile() == 0 }
     }
 
     /// Whether the kernel has forgotten it since the last call.

@@ -42,6 +42,9 @@ pub(crate) const LONG_GAP_NS: u64 = 1_000_000;
 pub(crate) trait Probes {
     /// Reads them; `long`: the slow ones too.
     fn read(&mut self, long: bool) -> Reading;
+    /// Whether the kernel took the CPU from this thread since [`Probes::read`] began; `None`: not known. The
+    /// next reading says of its gap that it did, then.
+    fn was_preempted(&mut self) -> Option<bool>;
 }
 
 /// Something that wakes a thread.

@@ -4,7 +4,7 @@
 //! knows whose log it reads.
 
 use super::period::{Moment, fit, frequency};
-use super::seen::{Ending, HANDOVER_NS, Seen, Stretch, Wake};
+use super::seen::{Ending, HANDOVER_NS, Seen, Stretch, TickClock, Wake};
 use super::{Answer, Finding, Question};
 use crate::plan::Timer;
 use crate::stats::{Estimate, mean, median, wilson};
@@ -33,6 +33,7 @@ pub(crate) fn answer(question: Question, seen: &Seen) -> Finding {
         Question::CpuMaxPeriod => cpu_max(seen, true),
         Question::HiddenShare => hidden_share(seen),
         Question::Reservation => reservation(seen),
+        Question::NiceShare => nice_share(seen),
         Question::Family => family(seen),
     };
     Finding { question, answer, remark }
@@ -76,13 +77,17 @@ const TICK_WOULD: &str = "a thread that computes for 2 s or more (-w CPU -d 2s)"
 
 /// Moments of ticks, and about how many there are in a second. Handlers come first: switches may have a clock
 /// of their own.
-fn tick_clock(seen: &Seen) -> Option<(Vec<Moment>, f64, &'static str)> {
+fn tick_clock(seen: &Seen) -> Option<&TickClock> {
     let by = |moments: Vec<Moment>, what| {
         let hz = frequency(&moments, &tick_candidates())?;
         Some((moments, hz, what))
     };
-    by(handlers(seen), "by the phases of gaps")
-        .or_else(|| by(displaced(seen), "by the phases of switches: it may be the slice"))
+    let find = || {
+        by(handlers(seen), "by the phases of gaps")
+            .or_else(|| by(displaced(seen), "by the phases of switches: it may be the slice"))
+    };
+    // several rules ask, and the search takes longer than all else
+    seen.tick_clock.get_or_init(find).as_ref()
 }
 
 fn tick(seen: &Seen) -> Found {
@@ -96,7 +101,7 @@ fn tick(seen: &Seen) -> Found {
             TICK_WOULD,
         );
     };
-    match fit(&moments, 1e9 / hz) {
+    match fit(moments, 1e9 / hz) {
         Some(found) if found.n as usize >= LEAST => {
             let remark = format!("{hz:.0} Hz, {what}; who runs every n-th tick only sees n ticks as one");
             (Answer::Is(found), remark)
@@ -182,10 +187,10 @@ fn tick_part(seen: &Seen) -> impl Fn(u32, u64) -> Option<f64> {
         _ => None,
     };
     let clock = tick_clock(seen);
-    let period = clock.as_ref().and_then(|(moments, hz, _)| fit(moments, 1e9 / hz)).map(|found| found.value);
-    let moments = clock.map(|clock| clock.0).unwrap_or_default();
+    let period = clock.and_then(|(moments, hz, _)| fit(moments, 1e9 / hz)).map(|found| found.value);
+    let moments = clock.map_or(&[][..], |clock| &clock.0);
     let last = moments.iter().map(|moment| moment.0).max().unwrap_or(0);
-    let of = |period: f64| (0..=last).map(|cpu| Clockwork::through(&of_cpu(&moments, cpu), period)).collect();
+    let of = |period: f64| (0..=last).map(|cpu| Clockwork::through(&of_cpu(moments, cpu), period)).collect();
     let clockworks: Vec<Clockwork> = period.map(of).unwrap_or_default();
     move |cpu, at| match clockworks.get(cpu as usize) {
         Some(clockwork) if clockwork.off_ns(at) < NEAR_TICK_NS => cost,
@@ -486,9 +491,32 @@ fn weights(seen: &Seen) -> Option<(Estimate, f64)> {
     Some((found, (weight(a) / weight(b)).ln()))
 }
 
+const NICER_WOULD: &str =
+    "two threads that compute on one CPU, one of them nicer (-n 2 -a 0 -w CPU -t 1 -p NICE 5 -d 2s)";
+
+fn nice_share(seen: &Seen) -> Found {
+    let Some((had, due)) = weights(seen) else {
+        return cannot("no two normal threads of different nice values shared a CPU", NICER_WOULD);
+    };
+    // more for whom is less nice, whichever thread of the log that is
+    let sign = if due < 0.0 { -1.0 } else { 1.0 };
+    let [low, high] = [had.low * sign, had.high * sign].map(f64::exp);
+    let found =
+        Estimate { value: (had.value * sign).exp(), low: low.min(high), high: low.max(high), n: had.n };
+    let linux = (due * sign).exp();
+    match useful(Some(found)) {
+        Some(found) => (
+            Answer::Is(found),
+            format!(
+                "CPU time of a thread beside that of a nicer one; Linux's weights would give {linux:.2} : 1"
+            ),
+        ),
+        None => cannot("shares differ too much from one part of the run to the next", NICER_WOULD),
+    }
+}
+
 fn family(seen: &Seen) -> Found {
-    const WOULD: &str =
-        "two threads that compute on one CPU, one of them nicer (-n 2 -a 0 -t 1 -p NICE 5 -d 2s)";
+    const WOULD: &str = NICER_WOULD;
     let n = seen.handovers().count() as u64;
     if let Some((had, due)) = weights(seen) {
         // blocks end within turns: what that makes of a share is no doubt about the weights
