@@ -37,7 +37,7 @@ fn nothing_is_left(times: u64) {
             .spawn()
             .unwrap();
         // spread over the run's length, without a pattern
-        let at_us = (time * 2_654_435_761) % 400_000;
+        let at_us = (time * 2_654_435_761) % 900_000;
         std::thread::sleep(Duration::from_micros(at_us));
         child.kill().unwrap();
         child.wait().unwrap();

@@ -36,6 +36,9 @@ use std::time::Duration;
 /// The clocks of trace and map agree to less.
 const CLOCKS_NS: u64 = 3_000;
 
+/// Switches without a gap that are shown.
+const UNSEEN_SHOWN: usize = 5;
+
 /// Time that a thread was off its CPU although it could have run, by the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Away {
@@ -53,6 +56,8 @@ pub struct Checked {
     pub switches: u64,
     /// Of them, in a gap that says so.
     pub found: u64,
+    /// Some that were not found, as sentences.
+    pub unseen: Vec<String>,
     /// Of the switches, those whose end the trace does not have: its length is by the thread's own counters.
     pub open: u64,
     /// Of them, in a gap that says otherwise.
@@ -219,6 +224,17 @@ fn one(thread: &ThreadMap, away: &[Away], threshold_ns: u64, span: (u64, u64), c
         match hits.any(|gap| gap.missed.cause.is_off_cpu()) {
             true => checked.found += 1,
             false if is_seen => checked.otherwise += 1,
+            false if checked.unseen.len() < UNSEEN_SHOWN => {
+                let before = gaps[..end].last().map(|gap| away.from_ns as i64 - gap.resumed_ns as i64);
+                checked.unseen.push(format!(
+                    "thread {} at {} ns for {} ns{}, {} ns behind the gap before it",
+                    thread.tid,
+                    away.from_ns,
+                    away.to_ns - away.from_ns,
+                    if away.is_open { " or more" } else { "" },
+                    before.map_or("-".into(), |ns| ns.to_string())
+                ));
+            }
             false => {}
         }
     }
@@ -286,10 +302,11 @@ impl Checked {
                 time(over.value.abs() as u64)
             );
         }
+        self.unseen.iter().for_each(|line| text += &format!("not found  {line}\n"));
         if self.open > 0 {
             text += &format!(
                 "holes      of {} switches the trace has the beginning and not the end; their gaps ({} of the claimed) \
-                 are as long as getrusage and schedstat let them be\n",
+                 \n           are as long as getrusage and schedstat let them be\n",
                 count(self.open),
                 count(self.real_open)
             );

@@ -179,7 +179,9 @@ impl<'a, C: Counter> Poller<'a, C> {
             computed_ticks: 0,
         };
         // warm, so that the quickest reading is known before the first gap
-        (0..8).for_each(|time| drop(poller.take(time % 2 == 0)));
+        for time in 0..8 {
+            poller.take(time % 2 == 0);
+        }
         let mut taken = poller.take(true);
         for _ in 0..READINGS_MAX {
             if !taken.torn {

@@ -92,7 +92,7 @@ pub(crate) struct Truth {
     pub(crate) turns: u64,
     /// Share of the time on a CPU at whose end a tick took it away.
     pub(crate) ended_by_tick_hz: f64,
-    /// Times that a group was held back.
+    /// Times that the first thread was held back with its group.
     pub(crate) pauses: u64,
     /// CPU time of the first thread by that of the second, where they are alone on a CPU.
     pub(crate) nice_share: Option<f64>,
@@ -301,7 +301,8 @@ impl Case {
         let held = schedlab_log::note::HELD_GROUP;
         let mut pauses = 0;
         schedlab_log::for_each(log, |_, record| -> Result<(), LogProblem> {
-            pauses += u64::from(record.arg == schedlab_log::note::HELD && record.value == held);
+            let is_first = record.task().index() == 0;
+            pauses += u64::from(is_first && record.arg == schedlab_log::note::HELD && record.value == held);
             Ok(())
         })?;
         Ok(Truth {

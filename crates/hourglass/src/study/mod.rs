@@ -135,10 +135,10 @@ fn mark(case: &Case, question: Question, answer: &Answer, of: &Truth) -> Mark {
             (mark.held, mark.width) = (Some(held), Some((found.high - found.low) / truth));
             if !held {
                 let said = format!(
-                    "{:.1} ({:.1} to {:.1}, {} samples)",
+                    "{:.6} ({:.6} to {:.6}, {} samples)",
                     found.value, found.low, found.high, found.n
                 );
-                mark.off = Some(format!("{}: {said}, truth {truth:.1}", about()));
+                mark.off = Some(format!("{}: {said}, truth {truth:.6}", about()));
             }
         }
         (Answer::Named { name, .. }, _) if is_identifiable => {
