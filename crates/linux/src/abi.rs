@@ -43,6 +43,8 @@ pub mod why {
     pub const CALL: u8 = 4;
     /// Kernel code takes time: resume at [`super::Cpu::paused_until_ns`].
     pub const PAUSED: u8 = 5;
+    /// Stopped at a point, as asked ([`crate::race`]).
+    pub const POINT: u8 = 6;
 }
 
 /// Values of [`Cpu::call`].

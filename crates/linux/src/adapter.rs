@@ -21,8 +21,8 @@ use std::ffi::CString;
 
 use schedlab_log::{KernelThread, Record};
 use schedlab_machine::kernel::{
-    Boot, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Refusal, Spawn, SpawnState, Stimulus,
-    TaskCounters, Yield,
+    Boot, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Point, Refusal, Spawn, SpawnState,
+    Stimulus, TaskCounters, Yield,
 };
 use schedlab_machine::sink::Sink;
 use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span, TaskId, Time};
@@ -497,6 +497,7 @@ impl<S: Sink> LinuxMachine<S> {
                 Ok(State::Idle) => return Yield::Idle,
                 Ok(State::Relax) => return Yield::Spin,
                 Ok(State::Paused) => return Yield::Paused,
+                Ok(State::Point) => return Yield::Point,
                 Ok(State::User(CONTROL)) => {
                     self.direct_control();
                     if self.fault.is_some() {
@@ -711,6 +712,13 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
 
     fn set_resched(&mut self, span: Span) {
         self.kernel.set_resched(span);
+    }
+
+    fn point(&self, cpu: CpuId) -> Point {
+        match self.kernel.race() {
+            Some(race) if self.kernel.is_at_point(cpu) => race.point(cpu),
+            _ => Point::RELAX,
+        }
     }
 
     #[inline]

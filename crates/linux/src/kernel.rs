@@ -26,6 +26,7 @@ use crate::abi::{self, Abi, Cpu, Task, Thread, Topo, call, why};
 use crate::console::Console;
 use crate::decision::{Decision, MAX_ENTITIES};
 use crate::memory::{Contents, Memory};
+use crate::race::RaceControl;
 use crate::stack;
 
 /// Why a kernel cannot be loaded or booted, or stopped.
@@ -96,6 +97,8 @@ pub enum State {
     /// Working in the kernel until [`LinuxKernel::deadline`], at which it is to be resumed
     /// ([`LinuxKernel::set_resched`]).
     Paused,
+    /// Stopped inside the kernel before an access, as asked ([`crate::race`]): resume it at will.
+    Point,
 }
 
 /// What to boot.
@@ -221,8 +224,17 @@ pub struct LinuxKernel {
     questions: Vec<(u64, TaskId)>,
     decisions: Vec<Decision>,
     entities: Vec<abi::Entity>,
+    race: Option<RaceControl>,
     // last: the code everything above points into
     _library: libloading::os::unix::Library,
+}
+
+fn find_race(library: &libloading::os::unix::Library, max_cpus: u32) -> Option<RaceControl> {
+    // SAFETY: the signature is race.c's; only kernels of the flavour export the name.
+    unsafe {
+        let get = library.get::<unsafe extern "C" fn() -> *mut c_void>(b"warp_race_get\0").ok()?;
+        RaceControl::new(get(), max_cpus)
+    }
 }
 
 impl LinuxKernel {
@@ -270,6 +282,7 @@ impl LinuxKernel {
             questions: Vec::new(),
             decisions: Vec::new(),
             entities: Vec::new(),
+            race: find_race(&library, table.max_cpus),
             _library: library,
         }
     }
@@ -327,6 +340,11 @@ impl LinuxKernel {
         Ok(())
     }
 
+    /// The points at which this kernel can stop; `None`: it was not built with the flavour `race`.
+    pub fn race(&self) -> Option<RaceControl> {
+        self.race
+    }
+
     #[inline]
     fn cpu(&self, cpu: CpuId) -> *mut Cpu {
         assert!(cpu.0 < self.nr_cpus);
@@ -382,6 +400,7 @@ impl LinuxKernel {
             why::IDLE => Some(State::Idle),
             why::RELAX => Some(State::Relax),
             why::PAUSED => Some(State::Paused),
+            why::POINT => Some(State::Point),
             _ => None,
         }
     }
@@ -513,6 +532,12 @@ impl LinuxKernel {
     pub fn is_online(&self, cpu: CpuId) -> bool {
         // SAFETY: `cpu()` points into the table.
         unsafe { (*self.cpu(cpu)).online != 0 }
+    }
+
+    /// Whether this CPU has stopped at a point ([`State::Point`]).
+    pub fn is_at_point(&self, cpu: CpuId) -> bool {
+        // SAFETY: `cpu()` points into the table.
+        unsafe { (*self.cpu(cpu)).why == why::POINT }
     }
 
     /// When this CPU's timer fires, `None` if it is off; while it is paused, the end of that.

@@ -19,6 +19,7 @@ struct task_struct;
 #define WARP_USER  2		/* the current task is in user mode: resume with an interrupt pending, or with an operation */
 #define WARP_RELAX 3		/* spinning in cpu_relax(): resume after other CPUs have had a chance to run */
 #define WARP_CALL  4		/* wants the simulator (warp_cpu.call): serve, then resume this same CPU */
+#define WARP_POINT 6		/* stopped before an access, as asked (flavour race, race.c): resume at will */
 #define WARP_PAUSED 5		/* kernel code takes time, interrupts off: resume at paused_until_ns */
 
 /* warp_cpu.call */

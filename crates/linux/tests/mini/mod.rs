@@ -128,7 +128,7 @@ impl Mini {
             }
         }
         match state {
-            State::Idle | State::Paused => {}
+            State::Idle | State::Paused | State::Point => {}
             State::Relax => self.relaxing.push_back(cpu),
             State::User(task) => {
                 self.user[c] = Some((task, self.now));
