@@ -5,14 +5,13 @@
 //!
 //! ```text
 //! control.set_on(true); control.stop_before(cpu0, Some(812))
-//! resume(cpu0) -> Point          control.point(cpu0): a read of rq->nr_running in pick_next_task()
+//! resume(cpu0) -> Point          kernel.point(cpu0): a read of rq->nr_running in pick_next_task()
 //! resume(cpu1) -> Idle           meanwhile
 //! resume(cpu0) -> User(t3)       the read is made now
 //! ```
 
 use std::ffi::{CStr, c_char};
 
-use schedlab_machine::kernel::{Point, PointKind};
 use schedlab_units::CpuId;
 
 const VERSION: u32 = 1;
@@ -21,11 +20,6 @@ const VERSION: u32 = 1;
 struct RaceCpu {
     at: u64,
     stop_at: u64,
-    address: u64,
-    code: u64,
-    what: u32,
-    irq_on: u32,
-    reserved: [u64; 2],
 }
 
 /// Something that a CPU did at a point, as the kernel writes it.
@@ -40,7 +34,7 @@ pub struct RaceEvent {
     pub at: u32,
     /// Which CPU.
     pub cpu: u16,
-    /// [`PointKind`]'s number; 16: it has taken the lock there, 17: it is about to release it.
+    /// [`PointKind`](schedlab_machine::kernel::PointKind)'s number; 16: it has taken the lock there, 17: it is about to release it.
     pub kind: u8,
     /// Bytes; 255: more.
     pub size: u8,
@@ -123,18 +117,6 @@ impl RaceControl {
     pub fn stop_before(&self, cpu: CpuId, at: Option<u64>) {
         // SAFETY: `cpu()` points into the table; nothing runs.
         unsafe { (*self.cpu(cpu)).stop_at = at.unwrap_or(u64::MAX) };
-    }
-
-    /// Where the CPU has stopped last.
-    pub fn point(&self, cpu: CpuId) -> Point {
-        // SAFETY: `cpu()` points into the table.
-        let c = unsafe { &*self.cpu(cpu) };
-        Point {
-            kind: PointKind::from_number((c.what & 0xff) as u8).unwrap_or(PointKind::Relax),
-            address: c.address,
-            code: c.code,
-            interrupts_on: c.irq_on != 0,
-        }
     }
 
     /// All that happens at points is written there from now on, from its beginning; `None`: nothing is.

@@ -23,12 +23,6 @@
 struct warp_race_cpu {
 	unsigned long long at;		/* kernel: points so far */
 	unsigned long long stop_at;	/* simulator: the point to stop before; ~0: none */
-	/* kernel: where it has stopped */
-	unsigned long long address;
-	unsigned long long code;	/* offset into the text */
-	unsigned int what;		/* kind, size << 8 */
-	unsigned int irq_on;
-	unsigned long long reserved[2];
 };
 struct warp_race_event {
 	unsigned long long address;
@@ -111,10 +105,9 @@ static __always_inline void warp_race_at(unsigned int what, const volatile void 
 		return;
 	}
 	c->stop_at = ~0ULL;
-	c->address = (unsigned long)address;
-	c->code = code - (unsigned long)warp_abi.text_start;
-	c->what = what;
-	c->irq_on = warp_this->irq_on;
+	warp_this->point = what;
+	warp_this->point_address = address;
+	warp_this->point_code = (const void *)code;
 	warp_leave(WARP_POINT);
 	if (warp_this->irq_on && warp_this->pending)
 		warp_interrupt_kernel();

@@ -220,7 +220,7 @@ impl<F: Fork> Order for Explorer<F> {
         if self.is_started && !self.is_live && self.may_hold && self.ready.is_empty() {
             let epoch = *self.epoch.get_or_insert(now);
             if now >= epoch + self.from {
-                self.begin(kernel.warnings().len());
+                self.begin(kernel.read_out().warnings.len());
             }
         }
         if self.ready.is_empty() {

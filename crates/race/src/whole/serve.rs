@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use schedlab_linux::race::{RaceControl, RaceEvent};
 use schedlab_linux::symbols::Symbols;
-use schedlab_linux::{LinuxKernel, LinuxMachine};
+use schedlab_linux::{LinuxKernel, LoadedKernel};
 use schedlab_log::Record;
 use schedlab_machine::kernel::{Action, Fault, FaultKind, FileRequest, Kernel, Refusal};
 use schedlab_machine::sink::Sink;
@@ -109,7 +109,7 @@ fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
     let workload =
         schedlab_workload::parse_text(&job.name, scenario.workload.as_bytes()).map_err(|e| e.to_string())?;
     let program = Program::new(&workload).map_err(|e| format!("{}: {e}", job.name))?;
-    let kernel = LinuxKernel::load(&job.object).map_err(|e| e.to_string())?;
+    let kernel = LoadedKernel::load(&job.object).map_err(|e| e.to_string())?;
     let control = kernel.race().ok_or(
         "this kernel was built without points: 'schedlab linux add VERSION --with race' builds one with them",
     )?;
@@ -125,6 +125,7 @@ fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
     let trace = shared_memory(TRACE_MAX * size_of::<RaceEvent>()).map_err(no_memory)?.cast();
     PAGE.store(page, Ordering::Relaxed);
     catch_crashes();
+    let name = job.name.clone();
     let server = Server {
         nr_cpus: scenario.cpus,
         text_start,
@@ -140,15 +141,16 @@ fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
     explorer.set_control(control);
     let setup =
         Setup { topology, duration: Some(scenario.from + scenario.length), params: scenario.params.clone() };
-    let kernel = LinuxMachine::new(kernel, COMMAND_LINE, Nowhere);
+    let kernel = LinuxKernel::new(kernel, COMMAND_LINE, Nowhere);
     let mut machine = Machine::with_order(kernel, program, setup, explorer);
-    let action = |(at, name, value): &(Span, String, String)| Action {
-        at: *at,
-        files: vec![FileRequest::Write { name: name.clone(), value: value.clone(), refusal: Refusal::Noted }],
+    let action = |(at, name, value): &(Span, String, String)| {
+        let request = FileRequest::set(name, value, Refusal::Noted);
+        request.map(|request| Action { at: *at, files: vec![request] })
     };
-    machine.set_actions(scenario.writes.iter().map(action).collect());
+    let actions: Result<Vec<Action>, String> = scenario.writes.iter().map(action).collect();
+    machine.set_actions(actions.map_err(|e| format!("{name}: {e}"))?);
     let outcome = machine.run();
-    let warnings = machine.kernel().warnings();
+    let warnings = machine.kernel().read_out().warnings;
     // here comes a child, and a server whose scenario has ended before it began
     machine.order_mut().end(outcome, &warnings)
 }

@@ -8,6 +8,7 @@
  */
 #include <linux/compiler.h>
 #include <linux/types.h>
+#include <asm/cpu.h>
 #include <asm/race.h>
 #ifdef CONFIG_WARP_RACE
 /* one step, for code in which other CPUs may come between any two: asm/race.h */
@@ -39,11 +40,13 @@ static __always_inline __int128 warp_cmpxchg128(volatile void *p, __int128 old, 
 #define arch_xchg(p, v) ({						\
 	__typeof__(p) __xp = (p);					\
 	__typeof__(*__xp) __xn = (__typeof__(*__xp))(v), __xo;		\
+	warp_point(WARP_POINT_ATOMIC, __xp);				\
 	barrier(); __xo = *__xp; *__xp = __xn; barrier(); __xo; })
 #define arch_cmpxchg(p, o, n) ({					\
 	__typeof__(p) __cp = (p);					\
 	__typeof__(*__cp) __co = (__typeof__(*__cp))(o), __cc;		\
 	__typeof__(*__cp) __cn = (__typeof__(*__cp))(n);		\
+	warp_point(WARP_POINT_ATOMIC, __cp);				\
 	barrier(); __cc = *__cp; if (__cc == __co) *__cp = __cn; barrier(); __cc; })
 /* Linux >= 6.5: a slab's list and counters change in one step, as on x86-64; kmalloc_nolock() gives no memory without */
 #define arch_cmpxchg128 arch_cmpxchg

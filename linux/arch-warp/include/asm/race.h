@@ -10,10 +10,8 @@
  * Numbers of kinds are PointKind's (crates/machine/src/kernel.rs); those from 16 on are no points.
  */
 #ifdef CONFIG_WARP_RACE
-#define WARP_POINT_ATOMIC	1
-#define WARP_POINT_LOCK		2
-#define WARP_POINT_UNLOCK	3
-#define WARP_POINT_IRQ_ON	4
+#include <warp_cpu.h>
+/* 1 to 4 are WARP_POINT_ATOMIC, _LOCK, _UNLOCK, _IRQ_ON (warp_cpu.h) */
 #define WARP_POINT_READ		5
 #define WARP_POINT_WRITE	6
 #define WARP_POINT_MARKED_READ	7

@@ -32,6 +32,7 @@ static __always_inline void arch_spin_unlock(arch_spinlock_t *l)
 #else
 static __always_inline int arch_spin_trylock(arch_spinlock_t *l)
 {
+	warp_point(WARP_POINT_LOCK, l);
 	if (l->locked)
 		return 0;
 	l->locked = 1;
@@ -42,6 +43,7 @@ static __always_inline void arch_spin_unlock(arch_spinlock_t *l)
 {
 	barrier();
 	l->locked = 0;
+	warp_point(WARP_POINT_UNLOCK, l);
 }
 #endif
 static __always_inline void arch_spin_lock(arch_spinlock_t *l)
