@@ -362,6 +362,11 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         &self.order
     }
 
+    /// As [`Self::order`], for orders that have something left to do.
+    pub fn order_mut(&mut self) -> &mut O {
+        &mut self.order
+    }
+
     /// Boots the kernel, starts the workload, and runs it to its end.
     pub fn run(&mut self) -> Outcome {
         let mut epoch_ns = self.now_ns;
