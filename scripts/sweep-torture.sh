@@ -37,6 +37,7 @@ row() {
 	printf '%-8s %6s %6s  %s\n' "$@" | tee -a "$work/table" >&2
 	faults=$((faults + $3))
 }
+# (not for the background: there its number would be that of a shell)
 sweep() { "$schedlab" --quiet sweep "$work/sweep.toml" "$@"; }
 hash_of() { "$schedlab" --quiet sweep status "$1" | sed -n 's/^hash //p'; }
 # The bytes of the files themselves: equal datasets are equal files.
@@ -64,7 +65,7 @@ echo "$runs runs in $length_ms ms, hash $reference" >&2
 hit=0
 : >"$work/made"
 while :; do
-	sweep -o "$work/parent" --json "$work/last.json" >/dev/null 2>&1 &
+	"$schedlab" --quiet sweep "$work/sweep.toml" -o "$work/parent" --json "$work/last.json" >/dev/null 2>&1 &
 	pid=$!
 	if [ "$hit" -lt "$kills" ]; then
 		sleep 0.05
@@ -89,7 +90,7 @@ same parent "$hit" "$work/parent" "the last life made $(sed -n 's/.*"done": \([0
 hit=0
 while [ "$hit" -lt "$kills" ]; do
 	rm -rf "$work/worker"
-	sweep -o "$work/worker" >/dev/null 2>&1 &
+	"$schedlab" --quiet sweep "$work/sweep.toml" -o "$work/worker" >/dev/null 2>&1 &
 	pid=$!
 	while kill -0 "$pid" 2>/dev/null && [ "$hit" -lt "$kills" ]; do
 		pause 40
@@ -110,9 +111,9 @@ done
 # two
 for round in 1 2 3; do
 	rm -rf "$work/two"
-	sweep -o "$work/two" --jobs 1 --json "$work/a.json" >/dev/null 2>&1 &
+	"$schedlab" --quiet sweep "$work/sweep.toml" -o "$work/two" --jobs 1 --json "$work/a.json" >/dev/null 2>&1 &
 	one=$!
-	sweep -o "$work/two" --jobs 1 --json "$work/b.json" >/dev/null 2>&1 &
+	"$schedlab" --quiet sweep "$work/sweep.toml" -o "$work/two" --jobs 1 --json "$work/b.json" >/dev/null 2>&1 &
 	other=$!
 	if [ "$round" != 1 ]; then
 		sleep 0.1
@@ -131,7 +132,7 @@ done
 
 # shards
 for part in 1 2 3 4; do
-	sweep -o "$work/shard-$part" --shard "$part/4" --jobs 1 >/dev/null 2>&1 &
+	"$schedlab" --quiet sweep "$work/sweep.toml" -o "$work/shard-$part" --shard "$part/4" --jobs 1 >/dev/null 2>&1 &
 	pid=$!
 	if [ $((part % 2)) = 0 ]; then
 		pause 200

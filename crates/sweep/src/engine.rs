@@ -473,7 +473,7 @@ pub fn estimate(
     let planned = check(sweep, &bench, listener)?;
     let begun = Instant::now();
     let (mut outcomes, mut wall_s) = (Vec::new(), 0.0);
-    let step = (sweep.nr_candidates() / TRIALS).max(1);
+    let step = sweep.nr_candidates().div_ceil(TRIALS).max(1);
     // one without being counted: workers are started, workloads are lowered
     let mut is_first = true;
     for from in (0..sweep.nr_candidates()).step_by(step as usize) {
