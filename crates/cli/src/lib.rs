@@ -56,10 +56,10 @@ mod seeds;
 mod sweep;
 mod tunables;
 mod ui;
-mod unknown;
 mod validate;
 mod values;
 mod wasted;
+mod window;
 mod workload;
 
 use args::{Cli, Command};
