@@ -316,8 +316,13 @@ impl Bench {
 
 fn generated(trial: &Trial, settings: &str) -> Result<Loaded, SweepError> {
     let kind = trial.generate.as_deref().unwrap_or_default();
-    let wrong =
-        |error: schedlab_workload::generate::GenerateError| SweepError::setting("generate", kind, error);
+    let wrong = |error: schedlab_workload::generate::GenerateError| {
+        let text = error.to_string();
+        match trial.set.iter().find(|(name, _)| text.contains(name.as_str())) {
+            Some((name, value)) => SweepError::setting(&format!("set.{name}"), &value.to_string(), text),
+            None => SweepError::setting("generate", kind, text),
+        }
+    };
     let workload = Spec::from_toml("its settings", settings).and_then(|spec| spec.build()).map_err(wrong)?;
     let (name, path) = (String::new(), PathBuf::new());
     Ok(Loaded { workload, name, notes: Vec::new(), path, derived: None, duration: None, format: None })

@@ -430,8 +430,11 @@ fn probe(bench: &Bench, trial: &Trial) -> Result<(), SweepError> {
     let prepared = bench.prepare(&tiny, &Silent)?;
     match schedlab_lab::run(&prepared.request(schedlab_runner::STALL_LIMIT), Standard::Shown) {
         Err(Ended::Refused { reason }) => {
+            // (else it refuses something else, an object of another port for one)
             let named = trial.params.iter().find(|(name, _)| reason.contains(name.as_str()));
-            let (name, value) = named.or(trial.params.iter().next()).expect("a trial with parameters");
+            let Some((name, value)) = named else {
+                return Err(SweepError::setting("sched", &trial.sched, reason));
+            };
             let what = format!("{reason}; 'schedlab schedulers {}' lists what it takes", trial.sched);
             Err(SweepError::setting(&format!("param.{name}"), value, what))
         }

@@ -117,7 +117,7 @@ impl Sweep {
             file: name.clone(),
             what: format!("cannot be read: {error}"),
         })?;
-        let base = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let base = path.parent().unwrap_or(Path::new(""));
         Sweep::parse(&name, &text, base)
     }
 

@@ -42,7 +42,7 @@ const ABOUT_TEXT: &str = "{\"format\":\"schedlab sweep\",\"schema\":1}\n";
 const WORK: &str = ".work";
 
 /// Results in memory that become Parquet at once.
-const ROWS_MAX: usize = 5_000;
+const ROWS_MAX: usize = 2_500;
 const BYTES_MAX: usize = 16 << 20;
 /// At first rows become Parquet so often; a long sweep does it in ever longer intervals, so that its files stay few.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -291,7 +291,7 @@ impl Store {
             return Ok(());
         }
         let stem = part_of(&journal_name(own.journal.path()));
-        write_part(&self.dir, &stem, own.rows.clone())?;
+        write_part(&self.dir, &stem, &mut own.rows)?;
         lock(&self.others).parts.insert(stem);
         // the next journal is there before this one goes: others see that somebody is at work
         own.number += 1;
@@ -385,12 +385,14 @@ fn part_of(journal: &str) -> String {
 }
 
 /// A pair of files, whole or not at all: `tasks` first. Doing it twice is doing it once.
-fn write_part(dir: &Path, stem: &str, mut outcomes: Vec<Outcome>) -> Result<(), SweepError> {
+fn write_part(dir: &Path, stem: &str, outcomes: &mut Vec<Outcome>) -> Result<(), SweepError> {
     outcomes.sort_by_key(Outcome::key);
-    outcomes = merged::without_doubles(outcomes)?;
+    if outcomes.windows(2).any(|two| two[0].key() == two[1].key()) {
+        *outcomes = merged::without_doubles(outcomes.clone())?; // (after an error all of them are there)
+    }
     let new = dir.join(WORK).join("new");
     let (runs, tasks) = (new.join(format!("{stem}-runs")), new.join(format!("{stem}-tasks")));
-    write_pair(&runs, &tasks, &outcomes)?;
+    write_pair(&runs, &tasks, outcomes)?;
     for (from, table) in [(&tasks, "tasks"), (&runs, "runs")] {
         let to = file_of(dir, table, stem);
         fs::rename(from, &to).map_err(SweepError::io("rename", from))?;
@@ -431,9 +433,9 @@ fn recover(dir: &Path) -> Result<(), SweepError> {
     let folder = dir.join(WORK).join("journal");
     for name in names(&folder)? {
         let path = folder.join(&name);
-        let outcomes = journal::outcomes(&path)?;
+        let mut outcomes = journal::outcomes(&path)?;
         if !outcomes.is_empty() {
-            write_part(dir, &part_of(&name), outcomes)?;
+            write_part(dir, &part_of(&name), &mut outcomes)?;
         }
         fs::remove_file(&path).map_err(SweepError::io("remove", &path))?;
     }
