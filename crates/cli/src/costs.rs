@@ -8,11 +8,12 @@
 
 use crate::failure::{Failure, Result};
 use schedlab_machine::Costs;
+use schedlab_stdx::limits::read_toml;
 use std::path::Path;
 
 /// Reads a file of costs. Strings at the top level; tables say where the numbers come from and are not read.
 pub(crate) fn load(path: &Path) -> Result<Costs> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = read_toml(path).map_err(|error| {
         Failure::Input(format!("{}: cannot be read: {error}; costs/ has files to begin with", path.display()))
     })?;
     parse(&text).map_err(|problem| Failure::Input(format!("{}: {problem}", path.display())))

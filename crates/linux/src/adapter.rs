@@ -608,6 +608,26 @@ impl<S: Sink> LinuxMachine<S> {
         }
     }
 
+    /// A line of the kernel's on the clock of all other messages: the log's, once it has begun.
+    fn in_log_time(&self, line: &str) -> String {
+        match self.kernel.log_epoch() {
+            Some(epoch) => crate::console::in_log_time(line, epoch.as_ns()),
+            None => line.to_owned(),
+        }
+    }
+
+    /// What a sched_ext scheduler printed, as rows of its account: how many lines, and the last of them.
+    fn printed(&self) -> Vec<(String, String, String)> {
+        let (lines, count) = self.kernel.console().printed();
+        let row = |name: &str, value: String| ("printed".to_owned(), name.to_owned(), value);
+        let mut rows: Vec<_> =
+            lines.map(|line| row("line", self.in_log_time(line).replacen("bpf_printk: ", "", 1))).collect();
+        if count > 0 {
+            rows.push(row("lines", count.to_string()));
+        }
+        rows
+    }
+
     #[cold]
     fn fail(&mut self, error: &KernelError) -> Yield {
         const SHOWN: usize = 30;
@@ -615,7 +635,7 @@ impl<S: Sink> LinuxMachine<S> {
         let lines: Vec<&str> = self.kernel.console().lines().collect();
         for line in &lines[lines.len().saturating_sub(SHOWN)..] {
             fault.reason.push_str("\n    ");
-            fault.reason.push_str(line);
+            fault.reason.push_str(&self.in_log_time(line));
         }
         self.fault.get_or_insert(fault);
         Yield::Fault
@@ -870,6 +890,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
     fn account(&mut self) -> Vec<(String, String, String)> {
         let mut rows = self.scx.as_ref().map(Scx::account).unwrap_or_default();
         rows.extend(self.subs.account());
+        rows.extend(self.printed());
         rows
     }
 

@@ -50,6 +50,35 @@ fn is_known(head: &str) -> bool {
     functions.any(|function| KNOWN.iter().any(|(known, _)| *known == function))
 }
 
+/// What `bpf_printk()` of a scheduler writes begins with (`linux/scx/support.c`).
+const PRINTED: &str = "bpf_printk: ";
+/// Lines of it that are kept: the report shows them.
+pub const KEPT_PRINTED: usize = 100;
+
+/// A line of the kernel's with its time stamp in the log's time, whose 0 is `epoch_ns` of the kernel's clock. Lines from
+/// before have a minus.
+///
+/// ```
+/// use schedlab_linux::console::in_log_time;
+/// assert_eq!(in_log_time("[    3.250000] late", 3_000_000_000), "[    0.250000] late");
+/// assert_eq!(in_log_time("[    2.900000] early", 3_000_000_000), "[   -0.100000] early");
+/// assert_eq!(in_log_time("no stamp", 3_000_000_000), "no stamp");
+/// ```
+pub fn in_log_time(line: &str, epoch_ns: u64) -> String {
+    let stamped = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let time_us = stamped.and_then(|(stamp, rest)| {
+        let (seconds, micros) = stamp.trim().split_once('.')?;
+        let micros = micros.parse::<i64>().ok().filter(|_| micros.len() == 6)?;
+        Some((seconds.parse::<i64>().ok()?.checked_mul(1_000_000)? + micros, rest))
+    });
+    let Some((time_us, rest)) = time_us else { return line.to_owned() };
+    let time_us = time_us - (epoch_ns / 1000) as i64;
+    let sign = if time_us < 0 { "-" } else { "" };
+    let number =
+        format!("{sign}{}.{:06}", time_us.unsigned_abs() / 1_000_000, time_us.unsigned_abs() % 1_000_000);
+    format!("[{number:>12}]{rest}")
+}
+
 /// The console.
 pub struct Console {
     object: PathBuf,
@@ -59,6 +88,9 @@ pub struct Console {
     lines: VecDeque<String>,
     warnings: Vec<Warning>,
     nr_warnings: u64,
+    /// The last lines of `bpf_printk()`, and how many there were.
+    printed: VecDeque<String>,
+    nr_printed: u64,
     open: bool,
     echo: bool,
 }
@@ -74,6 +106,8 @@ impl Console {
             lines: VecDeque::new(),
             warnings: Vec::new(),
             nr_warnings: 0,
+            printed: VecDeque::new(),
+            nr_printed: 0,
             open: false,
             echo: std::env::var_os("SCHEDLAB_CONSOLE").is_some(),
         }
@@ -92,6 +126,12 @@ impl Console {
     /// The first warnings, at most 64 are kept.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    /// The last lines of a scheduler's `bpf_printk()`, at most [`KEPT_PRINTED`], with the kernel's time stamps; and how
+    /// many there were.
+    pub fn printed(&self) -> (impl Iterator<Item = &str>, u64) {
+        (self.printed.iter().map(String::as_str), self.nr_printed)
     }
 
     /// How many warnings there were.
@@ -125,6 +165,13 @@ impl Console {
             self.open = false;
         } else if let (true, Some(warning)) = (self.open, self.warnings.last_mut()) {
             warning.text.push(body.to_owned());
+        }
+        if body.starts_with(PRINTED) {
+            self.nr_printed += 1;
+            if self.printed.len() == KEPT_PRINTED {
+                self.printed.pop_front();
+            }
+            self.printed.push_back(line.clone());
         }
         if self.lines.len() == KEPT_LINES {
             self.lines.pop_front();
