@@ -722,3 +722,39 @@ fn a_fault_names_the_line_of_the_source() {
     let named = places.iter().any(|line| reason.contains(&format!("hostile.bpf.c:{line})")));
     assert!(reason.contains("in hostile_enqueue+") && named, "{reason}");
 }
+
+/// B5: what a scheduler prints is in the report of a run that ends well: the last 100 lines, with the log's time, and how
+/// many there were.
+#[test]
+fn what_a_scheduler_prints_is_kept() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/printing.bpf.c");
+    let report = report(file.to_str().unwrap(), 1, 10, &hogs(2), &[]);
+    assert!(matches!(report.end, RunEnd::Duration), "{:?}", report.end);
+    let rows = |name: &str| {
+        let rows = report.account.iter().filter(|(group, n, _)| group == "printed" && n == name);
+        rows.map(|(_, _, value)| value.clone()).collect::<Vec<_>>()
+    };
+    let queued = value(&report, "statistics", "queued").unwrap();
+    // (the first ones were printed before the log began, by the boot's own tasks)
+    assert_eq!(rows("lines"), [queued.clone()]);
+    let lines = rows("line");
+    assert_eq!(lines.len(), 100);
+    assert!(lines[99].ends_with(&format!("as number {queued}")), "{}", lines[99]);
+    // "[    9.980000] queued ...": no clock but the log's
+    let time = |line: &str| line[1..].split(']').next().unwrap().trim().parse::<f64>().unwrap();
+    assert!((9.0..=10.0).contains(&time(&lines[99])), "{}", lines[99]);
+}
+
+/// B5: a scheduler whose half decides is refused with the reason.
+#[test]
+fn a_scheduler_that_waits_for_its_half_is_refused() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/printing.bpf.c");
+    let folder = tempfile::tempdir().unwrap();
+    let with_half = folder.path().join("half.bpf.c");
+    let text = std::fs::read_to_string(file).unwrap();
+    std::fs::write(&with_half, format!("#define WITH_A_HALF\n{text}")).unwrap();
+    let one = Topology::flat(1).unwrap();
+    let report = try_on("6.12", with_half.to_str().unwrap(), one, 1, &hogs(1), &[]);
+    let said = format!("{report:?}");
+    assert!(said.contains("the map decided is a user ring buffer"), "{said}");
+}
