@@ -241,7 +241,7 @@ fn a_target_that_reaches_for_the_host_is_ended() {
         let body = format!(
             "#include <fcntl.h>\n#include <signal.h>\n#include <sys/socket.h>\n#include <unistd.h>\n\
              __attribute__((constructor)) static void at_once(void) {{ {act} }}\n\
-             static long nothing(int cpu, const long *args) {{ return 0; }}\n\
+             static long nothing(int cpu, const long *x, int n) {{ return 0; }}\n\
              static const struct race_op ops[] = {{ {{ \"nothing\", nothing, \"\", 0 }}, {{ NULL }} }};"
         );
         let plan = plan_of(&made(&dir, &body, "cpus 1\ncpu0 nothing\n"), &[], Model::Sc, Strategy::Mix);
