@@ -68,6 +68,7 @@ fn write(folder: &tempfile::TempDir, name: &str, text: &str) -> PathBuf {
     path
 }
 
+/// C1: one line, and what it asks for.
 #[test]
 fn one_line_cannot_ask_for_thousands_of_millions() {
     let folder = tempfile::tempdir().unwrap();
@@ -88,6 +89,7 @@ fn one_line_cannot_ask_for_thousands_of_millions() {
     refused(&bytes, &["bytes.txt:1:12:", "8204000000 bytes", "may have 1073741824", "shorter names"]);
 }
 
+/// C2: copies of copies, and files that name each other.
 #[test]
 fn mixes_cannot_multiply_without_end() {
     let folder = tempfile::tempdir().unwrap();
@@ -143,7 +145,7 @@ fn settings_are_short() {
     refused(&json, &["long.json", "67108879 bytes; such a file may have 67108864"]);
 }
 
-/// Every command that reads a small file whole, on one that has no end: 1 TiB that takes no room on the disk.
+/// C1: every command that reads a small file whole, on one that has no end: 1 TiB that takes no room on the disk.
 #[test]
 fn files_without_end_are_refused() {
     let folder = tempfile::tempdir().unwrap();

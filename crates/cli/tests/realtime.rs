@@ -179,7 +179,7 @@ fn recordings_agree_to_the_last_decision() {
     }
 }
 
-/// Three FIFO tasks whose longest responses theory knows: 2, 8 and 34 ms. A policy without throttling keeps
+/// B1: three FIFO tasks whose longest responses theory knows: 2, 8 and 34 ms. A policy without throttling keeps
 /// them to the nanosecond, and the longest one is reached; Linux's fair server makes the same tasks late.
 #[test]
 fn response_times_stand_beside_their_bounds() {

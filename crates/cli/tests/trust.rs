@@ -204,7 +204,7 @@ fn a_full_temporary_folder_is_bad_input() {
     }
 }
 
-/// Every command that writes JSON or a page, twice into two folders: the same bytes.
+/// C13: every command that writes JSON or a page, twice into two folders: the same bytes.
 #[test]
 fn reproducible_results_are_equal_byte_by_byte() {
     let figure = "samples/hand/figure1.txt";
@@ -431,7 +431,7 @@ fn a_wrong_parameter_leads_to_the_right_one() {
     );
 }
 
-/// Jobs are compared: five periodic tasks that FIFO, in order of arrival, makes late, and one late job is enough for
+/// B1: jobs are compared: five periodic tasks that FIFO, in order of arrival, makes late, and one late job is enough for
 /// the gate.
 #[test]
 fn missed_deadlines_are_compared() {

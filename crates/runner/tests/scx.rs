@@ -232,7 +232,7 @@ fn what_bpf_defines_holds() {
     assert!(loads >= 5, "{loads}");
 }
 
-/// bpf_get_prandom_u32() has a state for each CPU, seeded when the program is loaded (the verifier does it).
+/// A8: bpf_get_prandom_u32() has a state for each CPU, seeded when the program is loaded (the verifier does it).
 /// Equal runs draw equal numbers; a perturbed run begins at another time of the kernel's, and draws others.
 #[test]
 fn random_numbers_are_drawn() {
@@ -664,7 +664,7 @@ fn hostile(act: u32) -> (String, String) {
     misbehaved(&run(&request).unwrap().report)
 }
 
-/// Native code from a file computes and reads; whatever else it asks the host for ends its run, and is named.
+/// C9: native code from a file computes and reads; whatever else it asks the host for ends its run, and is named.
 #[test]
 fn a_scheduler_that_reaches_for_the_host_is_ended() {
     let (kind, reason) = hostile(1);
@@ -688,7 +688,7 @@ fn a_scheduler_that_reaches_for_the_host_is_ended() {
     assert!(!Path::new("/tmp/schedlab-hostile").exists());
 }
 
-/// A fault has its function, file and line, and those of its callers: no left-overs, none twice.
+/// B5: A fault has its function, file and line, and those of its callers: no left-overs, none twice.
 #[test]
 fn a_fault_names_the_line_of_the_source() {
     let source = std::fs::read_to_string(
