@@ -608,20 +608,16 @@ impl<S: Sink> LinuxMachine<S> {
         }
     }
 
-    /// A line of the kernel's on the clock of all other messages: the log's, once it has begun.
-    fn in_log_time(&self, line: &str) -> String {
-        match self.kernel.log_epoch() {
-            Some(epoch) => crate::console::in_log_time(line, epoch.as_ns()),
-            None => line.to_owned(),
-        }
-    }
-
     /// What a sched_ext scheduler printed, as rows of its account: how many lines, and the last of them.
     fn printed(&self) -> Vec<(String, String, String)> {
         let (lines, count) = self.kernel.console().printed();
         let row = |name: &str, value: String| ("printed".to_owned(), name.to_owned(), value);
-        let mut rows: Vec<_> =
-            lines.map(|line| row("line", self.in_log_time(line).replacen("bpf_printk: ", "", 1))).collect();
+        let epoch_ns = self.kernel.log_epoch().map_or(0, |epoch| epoch.as_ns());
+        let stamped = |(now_ns, line): (u64, &str)| match now_ns.checked_sub(epoch_ns) {
+            Some(ns) => format!("{}.{:06} s  {line}", ns / 1_000_000_000, ns / 1000 % 1_000_000),
+            None => format!("before 0 s  {line}"), // the boot
+        };
+        let mut rows: Vec<_> = lines.map(|line| row("line", stamped(line))).collect();
         if count > 0 {
             rows.push(row("lines", count.to_string()));
         }
@@ -635,7 +631,7 @@ impl<S: Sink> LinuxMachine<S> {
         let lines: Vec<&str> = self.kernel.console().lines().collect();
         for line in &lines[lines.len().saturating_sub(SHOWN)..] {
             fault.reason.push_str("\n    ");
-            fault.reason.push_str(&self.in_log_time(line));
+            fault.reason.push_str(line);
         }
         self.fault.get_or_insert(fault);
         Yield::Fault

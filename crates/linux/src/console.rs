@@ -55,30 +55,6 @@ const PRINTED: &str = "bpf_printk: ";
 /// Lines of it that are kept: the report shows them.
 pub const KEPT_PRINTED: usize = 100;
 
-/// A line of the kernel's with its time stamp in the log's time, whose 0 is `epoch_ns` of the kernel's clock. Lines from
-/// before have a minus.
-///
-/// ```
-/// use schedlab_linux::console::in_log_time;
-/// assert_eq!(in_log_time("[    3.250000] late", 3_000_000_000), "[    0.250000] late");
-/// assert_eq!(in_log_time("[    2.900000] early", 3_000_000_000), "[   -0.100000] early");
-/// assert_eq!(in_log_time("no stamp", 3_000_000_000), "no stamp");
-/// ```
-pub fn in_log_time(line: &str, epoch_ns: u64) -> String {
-    let stamped = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-    let time_us = stamped.and_then(|(stamp, rest)| {
-        let (seconds, micros) = stamp.trim().split_once('.')?;
-        let micros = micros.parse::<i64>().ok().filter(|_| micros.len() == 6)?;
-        Some((seconds.parse::<i64>().ok()?.checked_mul(1_000_000)? + micros, rest))
-    });
-    let Some((time_us, rest)) = time_us else { return line.to_owned() };
-    let time_us = time_us - (epoch_ns / 1000) as i64;
-    let sign = if time_us < 0 { "-" } else { "" };
-    let number =
-        format!("{sign}{}.{:06}", time_us.unsigned_abs() / 1_000_000, time_us.unsigned_abs() % 1_000_000);
-    format!("[{number:>12}]{rest}")
-}
-
 /// The console.
 pub struct Console {
     object: PathBuf,
@@ -88,9 +64,10 @@ pub struct Console {
     lines: VecDeque<String>,
     warnings: Vec<Warning>,
     nr_warnings: u64,
-    /// The last lines of `bpf_printk()`, and how many there were.
-    printed: VecDeque<String>,
+    /// The last lines of `bpf_printk()` with the kernel's time in ns, and how many there were.
+    printed: VecDeque<(u64, String)>,
     nr_printed: u64,
+    now_ns: u64,
     open: bool,
     echo: bool,
 }
@@ -108,6 +85,7 @@ impl Console {
             nr_warnings: 0,
             printed: VecDeque::new(),
             nr_printed: 0,
+            now_ns: 0,
             open: false,
             echo: std::env::var_os("SCHEDLAB_CONSOLE").is_some(),
         }
@@ -128,10 +106,10 @@ impl Console {
         &self.warnings
     }
 
-    /// The last lines of a scheduler's `bpf_printk()`, at most [`KEPT_PRINTED`], with the kernel's time stamps; and how
-    /// many there were.
-    pub fn printed(&self) -> (impl Iterator<Item = &str>, u64) {
-        (self.printed.iter().map(String::as_str), self.nr_printed)
+    /// The last lines of a scheduler's `bpf_printk()`, at most [`KEPT_PRINTED`], each with the kernel's time in ns; and
+    /// how many there were.
+    pub fn printed(&self) -> (impl Iterator<Item = (u64, &str)>, u64) {
+        (self.printed.iter().map(|(now_ns, line)| (*now_ns, line.as_str())), self.nr_printed)
     }
 
     /// How many warnings there were.
@@ -139,7 +117,13 @@ impl Console {
         self.nr_warnings
     }
 
-    pub(crate) fn print(&mut self, text: &[u8]) {
+    /// What the kernel prints, at `now_ns` of its clock.
+    pub(crate) fn print_at(&mut self, now_ns: u64, text: &[u8]) {
+        self.now_ns = now_ns;
+        self.print(text);
+    }
+
+    fn print(&mut self, text: &[u8]) {
         self.partial.push_str(&String::from_utf8_lossy(text));
         while let Some(end) = self.partial.find('\n') {
             let line: String = self.partial.drain(..=end).collect();
@@ -166,12 +150,12 @@ impl Console {
         } else if let (true, Some(warning)) = (self.open, self.warnings.last_mut()) {
             warning.text.push(body.to_owned());
         }
-        if body.starts_with(PRINTED) {
+        if let Some(text) = body.strip_prefix(PRINTED) {
             self.nr_printed += 1;
             if self.printed.len() == KEPT_PRINTED {
                 self.printed.pop_front();
             }
-            self.printed.push_back(line.clone());
+            self.printed.push_back((self.now_ns, text.to_owned()));
         }
         if self.lines.len() == KEPT_LINES {
             self.lines.pop_front();
