@@ -8,7 +8,7 @@
 
 use crate::{LogProblem, LongWait};
 use schedlab_log::{Hidden, Kind, Log, note};
-use schedlab_units::{CpuId, TaskId};
+use schedlab_units::TaskId;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -18,18 +18,25 @@ use std::collections::BTreeMap;
 /// # Errors
 /// The log cannot be read.
 pub fn meanwhile(log: &dyn Log, waits: &[LongWait]) -> Result<Vec<Vec<(TaskId, u64)>>, LogProblem> {
-    let mut of_cpu: BTreeMap<CpuId, Vec<usize>> = BTreeMap::new();
+    // by CPU: its waits, and the time from the first one's begin to the last one's end
+    let mut of_cpu: Vec<Vec<usize>> = Vec::new();
+    let mut reach: Vec<(u64, u64)> = Vec::new();
     for (index, wait) in waits.iter().enumerate() {
-        of_cpu.entry(wait.cpu).or_default().push(index);
+        let cpu = wait.cpu.0 as usize;
+        if of_cpu.len() <= cpu {
+            of_cpu.resize(cpu + 1, Vec::new());
+            reach.resize(cpu + 1, (u64::MAX, 0));
+        }
+        of_cpu[cpu].push(index);
+        reach[cpu] = (reach[cpu].0.min(wait.start_ns), reach[cpu].1.max(wait.end_ns));
     }
     let mut had: Vec<BTreeMap<TaskId, u64>> = vec![BTreeMap::new(); waits.len()];
     // who is there, since when; an observer that does not see everything tells from when on it does not
     let is_complete = log.header().hidden == Hidden::default();
-    let mut now: BTreeMap<CpuId, (Option<TaskId>, u64)> =
-        of_cpu.keys().map(|cpu| (*cpu, (is_complete.then_some(TaskId::IDLE), 0))).collect();
-    let mut ends = |cpu: CpuId, (task, since_ns): (Option<TaskId>, u64), until_ns: u64| {
-        let (Some(task), Some(waits_there)) = (task, of_cpu.get(&cpu)) else { return };
-        for index in waits_there {
+    let mut now = vec![(is_complete.then_some(TaskId::IDLE), 0); of_cpu.len()];
+    let mut ends = |cpu: usize, (task, since_ns): (Option<TaskId>, u64), until_ns: u64| {
+        let Some(task) = task.filter(|_| since_ns < reach[cpu].1 && until_ns > reach[cpu].0) else { return };
+        for index in &of_cpu[cpu] {
             let wait = &waits[*index];
             let part = until_ns.min(wait.end_ns).saturating_sub(since_ns.max(wait.start_ns));
             if part > 0 {
@@ -38,19 +45,21 @@ pub fn meanwhile(log: &dyn Log, waits: &[LongWait]) -> Result<Vec<Vec<(TaskId, u
         }
     };
     schedlab_log::for_each(log, |_, record| -> Result<(), LogProblem> {
-        let next = match record.kind() {
-            Some(Kind::Switch) => Some(TaskId(record.other)),
-            Some(Kind::Note) if record.arg == note::UNKNOWN_CPU => None,
-            _ => return Ok(()),
+        let next = if record.kind == Kind::Switch as u8 {
+            Some(TaskId(record.other))
+        } else if record.kind == Kind::Note as u8 && record.arg == note::UNKNOWN_CPU {
+            None
+        } else {
+            return Ok(());
         };
-        let cpu = CpuId(u32::from(record.cpu));
-        if let Some(here) = now.get_mut(&cpu) {
+        let cpu = usize::from(record.cpu);
+        if let Some(here) = now.get_mut(cpu) {
             ends(cpu, *here, record.time_ns);
             *here = (next, record.time_ns);
         }
         Ok(())
     })?;
-    for (cpu, here) in now {
+    for (cpu, here) in now.into_iter().enumerate() {
         ends(cpu, here, log.header().duration.as_ns());
     }
     let sorted = had.into_iter().map(|tasks| {
@@ -66,7 +75,7 @@ mod tests {
     use super::*;
     use crate::WaitCause;
     use schedlab_log::{LogHeader, MemLog, Record};
-    use schedlab_units::Span;
+    use schedlab_units::{CpuId, Span};
 
     fn switch(time_ns: u64, cpu: u16, task: TaskId, other: u32) -> Record {
         Record { time_ns, kind: Kind::Switch as u8, cpu, task: task.0, other, ..Record::default() }
