@@ -501,3 +501,21 @@ fn the_seed_is_a_number() {
     assert_eq!(json(&[&args[..], &["--seed", "7"]].concat())["seed"], 7);
     assert_eq!(json(&[&args[..], &["--perturb", "5,slack=0"]].concat())["seed"], 5);
 }
+
+/// C6: a path is no name of a kernel. (`linux remove DIR/x` removed DIR/x.toml, and then said that there was no such kernel.)
+#[test]
+fn what_is_no_kernel_is_not_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (precious, cache) = (folder.path().join("precious.toml"), folder.path().join("cache"));
+    std::fs::write(&precious, "a = 1\n").unwrap();
+    let path = folder.path().join("precious").display().to_string();
+    for name in [path.as_str(), "../../precious", "-x", ""] {
+        let output = Command::new(env!("CARGO_BIN_EXE_schedlab"))
+            .args(["linux", "remove", "--", name])
+            .env("SCHEDLAB_CACHE", &cache)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
+        assert!(precious.is_file(), "{name}");
+    }
+}
