@@ -249,7 +249,7 @@ impl Scx {
             nr_cpus: cpus.len() as u32,
             source: format!("{} (sha256 {})", compiled.source.display(), &compiled.source_sha256[..12]),
             kernel_text,
-            kernel_end: kernel.text().end,
+            kernel_end: kernel.text().end as usize,
             text: (compiled.object.clone(), base + low as usize..base + high as usize),
             kernel_object: kernel_object.to_owned(),
             btf,
