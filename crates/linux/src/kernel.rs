@@ -430,8 +430,10 @@ impl LoadedKernel {
                 self.check_instant(c)
             }
             call::PRINT => {
+                // SAFETY: the clock is a word that this simulator owns.
+                let now_ns = unsafe { *self.now_ns };
                 // SAFETY: the kernel says so in call_text and call_len, valid until the CPU is resumed.
-                self.console.print(unsafe { std::slice::from_raw_parts(text, len) });
+                self.console.print_at(now_ns, unsafe { std::slice::from_raw_parts(text, len) });
                 Ok(())
             }
             call::DECISION => {

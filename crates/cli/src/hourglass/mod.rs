@@ -14,6 +14,7 @@ use schedlab_hourglass::{
 use schedlab_report::pages::Pages;
 use schedlab_report::table::Table;
 use schedlab_report::units::count;
+use schedlab_stdx::limits::read_toml;
 use schedlab_units::Span;
 use std::path::{Path, PathBuf};
 
@@ -178,7 +179,7 @@ fn planned(words: &[String]) -> Result<Line> {
     let Some(path) = words.get(place + 1) else {
         return Err(Failure::Input("--plan: the line ends where a file should stand".into()));
     };
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = read_toml(Path::new(path)).map_err(|error| {
         Failure::Input(format!("{path}: {error}; give a TOML file, see docs/hourglass.md"))
     })?;
     let mut all = PlanFile::parse(&text).map_err(|error| Failure::Input(format!("{path}: {error}")))?.words();
