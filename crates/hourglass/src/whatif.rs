@@ -17,11 +17,11 @@ use crate::poll::What;
 use schedlab_instruments::LogProblem;
 use schedlab_instruments::jobs::job_report;
 use schedlab_lab::{Ended, Standard, Subject, run};
-use schedlab_runner::Request;
+use schedlab_runner::RunRequest;
 use schedlab_stdx::Random;
 use schedlab_stdx::percentile::nearest;
 use schedlab_topology::Topology;
-use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span};
+use schedlab_units::{CpuId, CpuSet, SchedParams, SchedPolicy, Span};
 use schedlab_workload::{Builder, Life, Workload};
 
 /// A stretch of time, in ns from the start.
@@ -84,7 +84,7 @@ impl Map {
             if stolen.is_empty() {
                 continue;
             }
-            let above = SchedParams { policy: Policy::Fifo, rt_priority: 99, ..SchedParams::default() };
+            let above = SchedParams { policy: SchedPolicy::Fifo, rt_priority: 99, ..SchedParams::default() };
             let mut life = builder
                 .task(format!("stolen-cpu{cpu}"))
                 .params(above)
@@ -279,7 +279,7 @@ pub fn predict(
     (nr_cpus, duration): (u32, Span),
 ) -> Result<Vec<Option<Deadlines>>, WhatIfError> {
     let topology = Topology::flat(nr_cpus).map_err(|_| WhatIfError::Cpus(nr_cpus))?;
-    let request = Request { duration: Some(duration), ..subject.on(workload, topology) };
+    let request = RunRequest { duration: Some(duration), ..subject.on(workload, topology) };
     let finished = run(&request, Standard::Shown)?;
     let report = job_report(&finished.log, workload)?.ok_or(WhatIfError::NoJobs)?;
     let of = |(index, plan): (usize, &ThreadPlan)| {

@@ -226,7 +226,7 @@ pub fn run(request: &RunRequest<'_>, standard: Standard) -> Result<Finished, End
 /// # Errors
 /// As [`run`]; [`RunError::Stopped`] if it was not to go on.
 pub fn run_while(
-    request: &Request<'_>,
+    request: &RunRequest<'_>,
     standard: Standard,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Finished, Ended> {

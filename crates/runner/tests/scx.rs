@@ -747,7 +747,7 @@ fn what_a_scheduler_prints_is_kept() {
     };
     let queued = value(&report, "statistics", "queued").unwrap();
     // (the first ones were printed before the log began, by the boot's own tasks)
-    assert_eq!(rows("lines"), [queued.clone()]);
+    assert_eq!(rows("lines"), std::slice::from_ref(&queued));
     let lines = rows("line");
     assert_eq!(lines.len(), 100);
     assert!(lines[99].ends_with(&format!("as number {queued}")), "{}", lines[99]);

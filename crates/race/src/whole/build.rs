@@ -39,11 +39,7 @@ pub fn packaged(
     let mut flavours = flavours.to_vec();
     flavours.retain(|flavour| flavour != FLAVOUR);
     flavours.push(FLAVOUR.to_owned());
-    let edits: Vec<Edit> = seeded.map_or_else(Vec::new, |seeded| {
-        let edit =
-            |e: &crate::compile::Edit| Edit { file: e.file.clone(), old: e.old.clone(), new: e.new.clone() };
-        seeded.edits.iter().map(edit).collect()
-    });
+    let edits: Vec<Edit> = seeded.map_or_else(Vec::new, |seeded| seeded.edits.clone());
     let mut inputs = vec![packaged.key.clone().into_bytes()];
     for known in build::flavours()?.iter().filter(|known| flavours.contains(&known.name)) {
         inputs.push(fs::read(&known.path).map_err(io("read", &known.path))?);

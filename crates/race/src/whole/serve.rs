@@ -278,7 +278,7 @@ fn stops(choices: &[Choice]) -> Vec<Stop> {
 /// A child is to go on with these stops; or the job is done.
 enum Turned {
     Child(Vec<Stop>),
-    Done(Done),
+    Done(Box<Done>),
 }
 
 impl Server<'_> {
@@ -299,7 +299,7 @@ impl Server<'_> {
                 done.findings.extend(self.found(verdict, 0, &given));
                 done.points = self.page.points[..self.nr_cpus as usize].iter().sum();
                 super::replay::tell(self.events(), &given, self.text_start, self.places, &mut done);
-                Ok(Turned::Done(done))
+                Ok(Turned::Done(Box::new(done)))
             }
             WholeTask::Shrink { choices, kind, text } => self.shrink(control, stops(&choices), &kind, &text),
         }
@@ -339,7 +339,7 @@ impl Server<'_> {
             }
             index += stride;
         }
-        Ok(Turned::Done(done))
+        Ok(Turned::Done(Box::new(done)))
     }
 
     /// Each stop in turn is left out, and made as short as it can be.
@@ -387,7 +387,7 @@ impl Server<'_> {
             }
         }
         let findings = last.into_iter().collect();
-        Ok(Turned::Done(Done { findings, ..Done::default() }))
+        Ok(Turned::Done(Box::new(Done { findings, ..Done::default() })))
     }
 
     fn leave(&mut self, control: &RaceControl) -> ! {
@@ -404,7 +404,7 @@ impl Fork for Server<'_> {
     fn fork(&mut self, control: &RaceControl) -> Vec<Stop> {
         let done = match self.job(control) {
             Ok(Turned::Child(stops)) => return stops,
-            Ok(Turned::Done(done)) => done,
+            Ok(Turned::Done(done)) => *done,
             Err(why) => Done { refused: Some(why), ..Done::default() },
         };
         let sent = send(self.socket, &done);
