@@ -1,6 +1,6 @@
 //! How does a simulator drive a Linux kernel that is loaded as a library?
 //!
-//! [`LoadedKernel::load`] opens the object, [`LoadedKernel::boot`] powers the machine on, and from then on the simulator
+//! [`LoadedKernel::load`] opens the object, [`LoadedKernel::boot`] powers the machine on. From then on the simulator
 //! calls [`LoadedKernel::resume`] for a CPU that has an interrupt pending, an operation to carry out, or was spinning:
 //!
 //! ```text
@@ -430,8 +430,10 @@ impl LoadedKernel {
                 self.check_instant(c)
             }
             call::PRINT => {
+                // SAFETY: the clock is a word that this simulator owns.
+                let now_ns = unsafe { *self.now_ns };
                 // SAFETY: the kernel says so in call_text and call_len, valid until the CPU is resumed.
-                self.console.print(unsafe { std::slice::from_raw_parts(text, len) });
+                self.console.print_at(now_ns, unsafe { std::slice::from_raw_parts(text, len) });
                 Ok(())
             }
             call::DECISION => {

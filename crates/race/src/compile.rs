@@ -18,6 +18,7 @@ use std::process::{Command, Stdio};
 use schedlab_linux::BuiltKernel;
 use schedlab_linux::bugs::Edit;
 use schedlab_linux::build::{self, Origin};
+use schedlab_stdx::limits::{SOURCE_BYTES_MAX, read_bytes, read_text};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -306,7 +307,7 @@ pub fn seeds() -> Result<Vec<Seeded>, RaceError> {
 /// # Errors
 /// No such file; the compiler's errors.
 pub fn own_target(path: &Path, defines: &[String]) -> Result<Compiled, RaceError> {
-    let source = fs::read(path).map_err(io("read", path))?;
+    let source = read_bytes(path, SOURCE_BYTES_MAX).map_err(io("read", path))?;
     let dir = tempfile::tempdir().map_err(io("create", &std::env::temp_dir()))?;
     let mut objects = vec![hooks(dir.path())?];
     let object = dir.path().join("own.o");
@@ -342,7 +343,7 @@ pub fn own_target(path: &Path, defines: &[String]) -> Result<Compiled, RaceError
 /// # Errors
 /// No such file, or none that is understood.
 pub fn litmus_target(path: &Path) -> Result<(Compiled, crate::litmus::Litmus), RaceError> {
-    let text = fs::read_to_string(path).map_err(io("read", path))?;
+    let text = read_text(path, SOURCE_BYTES_MAX).map_err(io("read", path))?;
     let litmus = crate::litmus::Litmus::parse(&path.display().to_string(), &text)?;
     let dir = tempfile::tempdir().map_err(io("create", &std::env::temp_dir()))?;
     let source = dir.path().join("litmus.c");

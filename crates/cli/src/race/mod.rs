@@ -15,6 +15,7 @@ use schedlab_linux::{BuildOptions, BuiltKernel};
 use schedlab_race::compile::{self, Compiled, Seeded};
 use schedlab_race::explore::{Explored, Plan};
 use schedlab_race::{Model, RaceError, Scenario, Strategy, study, whole};
+use schedlab_stdx::limits::{RACE_BYTES_MAX, read_text};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -312,7 +313,8 @@ fn scenarios(plan: &Plan, target: &str, wanted: Option<&str>) -> Result<Vec<Scen
     };
     match wanted {
         Some(path) if Path::new(path).is_file() => {
-            let text = std::fs::read_to_string(path).map_err(|e| Failure::Input(format!("{path}: {e}")))?;
+            let text = read_text(Path::new(path), RACE_BYTES_MAX)
+                .map_err(|e| Failure::Input(format!("{path}: {e}")))?;
             Ok(vec![scenario_of(plan, path, &text)?])
         }
         Some(name) => {

@@ -6,12 +6,13 @@ use crate::output;
 use crate::ui::Ui;
 use schedlab_race::explore::Plan;
 use schedlab_race::{Model, RaceError, Schedule, study};
+use schedlab_stdx::limits::{RACE_BYTES_MAX, read_text};
 use serde_json::json;
 use std::path::Path;
 
 pub(super) fn replay(path: &Path, args: &RaceArgs, ui: &Ui) -> Result<()> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
+    let text = read_text(path, RACE_BYTES_MAX)
         .map_err(|e| Failure::Input(format!("{name}: {e}; give a file that 'race' wrote")))?;
     let schedule = Schedule::parse(&name, &text).map_err(fault)?;
     let seeded = Some(schedule.seeded.as_str()).filter(|s| !s.is_empty());

@@ -1,6 +1,6 @@
 //! `schedlab run`: a workload, under a scheduler, on a simulated machine.
 
-mod many;
+pub(crate) mod many;
 
 use crate::execute::{Files, Finished, Plan, command_line, conclude, execute, report, write_files};
 use crate::failure::{Failure, Result};
