@@ -34,7 +34,8 @@ pub struct RaceEvent {
     pub at: u32,
     /// Which CPU.
     pub cpu: u16,
-    /// [`PointKind`](schedlab_machine::kernel::PointKind)'s number; 16: it has taken the lock there, 17: it is about to release it.
+    /// [`PointKind`](schedlab_machine::kernel::PointKind)'s number; 16: it has taken the lock there, 17: it is
+    /// about to release it.
     pub kind: u8,
     /// Bytes; 255: more.
     pub size: u8,

@@ -73,7 +73,8 @@ impl WholeScenario {
                     scenario.writes.push((span(time)?, name.to_owned(), value.to_owned()));
                 }
                 _ => {
-                    let expected = "'cpus N', 'from TIME', 'for TIME', 'param NAME VALUE', 'at TIME NAME VALUE' or a workload's first line";
+                    let expected = "'cpus N', 'from TIME', 'for TIME', 'param NAME VALUE', 'at TIME NAME VALUE' \
+                                    or a workload's first line";
                     return Err(bad(n, whole, expected));
                 }
             }
