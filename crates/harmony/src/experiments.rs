@@ -204,12 +204,8 @@ impl What {
         };
         let s = Span::from_s;
         match self {
-            What::Spread => {
-                self.released(vec![Tasks::heavy("hog", one(2 * nr))], nr, s(10)).scenario(self.drawn(seed))
-            }
-            What::Cores => {
-                self.released(vec![Tasks::heavy("hog", one(nr / 2))], nr, s(6)).scenario(self.drawn(seed))
-            }
+            What::Spread => self.arranged(&one(2 * nr), s(10)).scenario(self.drawn(seed)),
+            What::Cores => self.arranged(&one(nr / 2), s(6)).scenario(self.drawn(seed)),
             What::Intrinsic => {
                 let scenario = self.arranged(&one(nr + 1), s(16)).scenario(self.drawn(seed))?;
                 Ok(Scenario { window: s(4), ..scenario })
@@ -285,6 +281,8 @@ impl What {
             let special = special(topology, seed + number);
             if number == 0 {
                 plan.tasks.push(Tasks::heavy("hog", counts(special)));
+                // were they bound for long, Linux's balancers would look less and less often, up to each 0.4 s
+                plan.steps.push(Step::at(Span::from_ms(1), Act::Release));
             }
             let from = Span::from_ns(length.as_ns() * (number + 1));
             let to = from + Span::from_ns(length.as_ns() / 3);

@@ -32,6 +32,8 @@ pub struct Scenario {
 pub struct Mark {
     /// When.
     pub at: Span,
+    /// How long it took: 0 in the simulated machine.
+    pub took: Span,
     /// What.
     pub act: Act,
     /// Where each task of the workload is bound to, or was last.

@@ -189,6 +189,7 @@ fn wake(view: &View<'_>) -> Answer {
         .of(What::Wake { all_busy: false })
         .iter()
         .flat_map(|one| &one.facts.placements)
+        .filter(|p| is_released(p))
         .filter(|p| {
             p.lengths[p.from.index()] == 0 && p.lengths.iter().filter(|length| **length == 0).count() > 1
         })
