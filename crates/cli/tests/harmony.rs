@@ -104,3 +104,39 @@ fn logs_from_elsewhere_are_judged_the_same() {
     let (code, error) = fails(&["harmony", "judge", &dir]);
     assert!(code == 2 && error.contains("expected 27"), "{error}");
 }
+
+/// What is set in the domains of real Linux is found: after a move a busy CPU looks again after 4 ms x busy_factor less
+/// a tick, after a look that found nothing after twice as long; imbalance_pct is how much longer a queue must be.
+#[test]
+#[ignore = "long: real Linux is asked six times"]
+fn what_is_set_in_real_linux_is_found() {
+    if !common::has_linux() {
+        return;
+    }
+    let ask = |settings: &str| {
+        let sched = format!("linux-6.12{settings}");
+        json(&["--quiet", "harmony", "--quick", "--sched", &sched, "--json", "-"])
+    };
+    let find = |answers: &serde_json::Value, id: &str| -> [f64; 2] {
+        let questions = answers["questions"].as_array().unwrap();
+        let answer = questions.iter().find(|question| question["id"] == id).unwrap();
+        ["low", "high"].map(|end| answer[end].as_f64().unwrap_or_else(|| panic!("{answer}")))
+    };
+    let domains = |name: &str, value: u32| {
+        let one = |cpu: u32| format!(":domains/cpu{cpu}/domain0/{name}={value}");
+        format!(":boot.sched_verbose={}", (0..4).map(one).collect::<String>())
+    };
+    for (settings, id, expected) in [
+        (String::new(), "rest_after_move_ms", 60.0),
+        (String::new(), "period_ms", 124.0),
+        (domains("busy_factor", 8), "rest_after_move_ms", 28.0),
+        (domains("busy_factor", 32), "rest_after_move_ms", 124.0),
+        (domains("busy_factor", 32), "period_ms", 252.0),
+        (domains("imbalance_pct", 150), "threshold", 2.0),
+    ] {
+        let [low, high] = find(&ask(&settings), id);
+        assert!(low <= expected && expected <= high, "{settings} {id}: {low} to {high}, expected {expected}");
+    }
+    let always = find(&ask(":features=NO_NI_RANDOM"), "newidle");
+    assert!(always[1] >= 1.0 && always[0] > find(&ask(""), "newidle")[0], "{always:?}");
+}

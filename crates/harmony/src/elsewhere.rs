@@ -18,7 +18,7 @@ use crate::facts::{BETWEEN_STEPS_NS, Cast, Facts};
 use crate::scenario::Scenario;
 use schedlab_instruments::LogProblem;
 use schedlab_lab::{Fails, FailureKind, RunFailure, Silent, load_recording};
-use schedlab_log::{Log, LogHeader, Observer, ObservedBy, Row, Run, Slots, Wait, replay};
+use schedlab_log::{Log, LogHeader, ObservedBy, Observer, Row, Run, Slots, Wait, replay};
 use schedlab_machine::kernel::FileRequest;
 use schedlab_topology::Topology;
 use schedlab_trace::Mode;
@@ -292,7 +292,12 @@ pub fn parts(topology: &Topology, depth: Depth, seed: u64) -> Result<Vec<Part>, 
 ///
 /// # Errors
 /// It cannot be written.
-pub fn write(folder: &Path, topology: &Topology, depth: Depth, seed: u64) -> Result<Manifest, ElsewhereError> {
+pub fn write(
+    folder: &Path,
+    topology: &Topology,
+    depth: Depth,
+    seed: u64,
+) -> Result<Manifest, ElsewhereError> {
     let parts = parts(topology, depth, seed)?;
     std::fs::create_dir_all(folder).map_err(|error| unreadable(folder, &error))?;
     for part in &parts {
@@ -427,7 +432,8 @@ fn facts_of(path: &Path, part: &Part) -> Result<One, ElsewhereError> {
         let recording = load_recording(path, Mode::Strict, &Silent)?;
         let (events, places) = recording.recorded.lost;
         if places > 0 {
-            let why = format!("{events} events or more in {places} places; record again with a larger buffer");
+            let why =
+                format!("{events} events or more in {places} places; record again with a larger buffer");
             return Err(not_of_plan(path, "lost events", why));
         }
         return one(path, &recording.recorded.log, part);
@@ -485,7 +491,8 @@ fn cast(path: &Path, header: &LogHeader, part: &Part) -> Result<Cast, ElsewhereE
         let found = number(&task.name).filter(|number| (*number as usize) < *tasks);
         if let Some(number) = found {
             if seen[number as usize] {
-                let why = format!("two are called {prefix}.{number}; expected one: are two runs in this log?");
+                let why =
+                    format!("two are called {prefix}.{number}; expected one: are two runs in this log?");
                 return Err(not_of_plan(path, "tasks", why));
             }
             seen[number as usize] = true;
@@ -495,9 +502,13 @@ fn cast(path: &Path, header: &LogHeader, part: &Part) -> Result<Cast, ElsewhereE
         }
         cast.tasks.push(found.map(TaskId));
     }
-    let missing: Vec<usize> = (0..*tasks).filter(|number| !seen[*number] && !part.may_be_unborn(*number)).collect();
+    let missing: Vec<usize> =
+        (0..*tasks).filter(|number| !seen[*number] && !part.may_be_unborn(*number)).collect();
     if let Some(first) = missing.first() {
-        let other = header.tasks.iter().find_map(|task| task.name.strip_prefix('h')?.split_once('.').map(|_| &task.name));
+        let other = header
+            .tasks
+            .iter()
+            .find_map(|task| task.name.strip_prefix('h')?.split_once('.').map(|_| &task.name));
         let hint = match other {
             Some(name) if !name.starts_with(prefix.as_str()) => {
                 format!("; it has '{name}', as a run of another plan or another run of this one has")
@@ -512,7 +523,8 @@ fn cast(path: &Path, header: &LogHeader, part: &Part) -> Result<Cast, ElsewhereE
     }
     let (has, wants) = (header.nr_cpus, part.nr_cpus());
     if has != wants {
-        let why = format!("{has}: the plan is for {wants}; record on a machine with as many, or plan for {has}");
+        let why =
+            format!("{has}: the plan is for {wants}; record on a machine with as many, or plan for {has}");
         return Err(not_of_plan(path, "CPUs", why));
     }
     Ok(cast)

@@ -21,6 +21,8 @@ pub struct Facts {
     pub lengths: Vec<(u64, CpuId, u32)>,
     /// CPU time of each task in the scenario's window.
     pub cpu_ns: Vec<u64>,
+    /// CPU time of each task in each of the scenario's windows.
+    pub in_windows: Vec<Vec<u64>>,
     /// Where each task was first seen.
     pub first: Vec<Option<CpuId>>,
     /// Wakeups and births of the tasks that were watched.
@@ -109,11 +111,13 @@ impl Facts {
             nr_cpus,
             duration_ns: cast.duration_ns,
             cpu_ns: vec![0; cast.nr_tasks],
+            in_windows: vec![vec![0; cast.nr_tasks]; scenario.windows.len()],
             first: vec![None; cast.nr_tasks],
             ..Facts::default()
         };
         for_each_move(log, |moved| {
-            let Some(Some(task)) = cast.tasks.get(moved.task.index()).filter(|_| moved.task.is_workload()) else {
+            let Some(Some(task)) = cast.tasks.get(moved.task.index()).filter(|_| moved.task.is_workload())
+            else {
                 return;
             };
             if (0..=cast.duration_ns).contains(&moved.time_ns.wrapping_sub(cast.zero_ns)) {
@@ -125,6 +129,7 @@ impl Facts {
             cast,
             now_ns: 0,
             window_ns: scenario.window.as_ns(),
+            windows: scenario.windows.iter().map(|(from, to)| (from.as_ns(), to.as_ns())).collect(),
             now: vec![0; nr_cpus],
             last: vec![CpuId(0); cast.nr_tasks],
             watched: &scenario.watched,
@@ -213,6 +218,7 @@ struct Reader<'a> {
     /// Time of the plan; before it begins 0.
     now_ns: u64,
     window_ns: u64,
+    windows: Vec<(u64, u64)>,
     now: Vec<u32>,
     /// Where each task was last.
     last: Vec<CpuId>,
@@ -290,6 +296,9 @@ impl Observer for Reader<'_> {
         match self.task(run.row) {
             Some(task) => {
                 self.facts.cpu_ns[task.index()] += until_ns.saturating_sub(since_ns.max(self.window_ns));
+                for ((from_ns, to_ns), cpu_ns) in self.windows.iter().zip(&mut self.facts.in_windows) {
+                    cpu_ns[task.index()] += until_ns.min(*to_ns).saturating_sub(since_ns.max(*from_ns));
+                }
             }
             None if self.is_controller(run.row) => {}
             None => self.facts.strangers_ns += until_ns - since_ns,

@@ -28,7 +28,9 @@ mod start;
 mod steer;
 mod steps;
 
-use crate::kernel::{Action, Change, Control, Fault, FaultKind, FileRequest, Kernel, Reading, Stimulus, Yield};
+use crate::kernel::{
+    Action, Change, Control, Fault, FaultKind, FileRequest, Kernel, Reading, Stimulus, Yield,
+};
 use crate::objects::Objects;
 use crate::order::{FirstPosted, Order, Turn};
 use crate::program::{Code, Program};

@@ -106,7 +106,9 @@ fn plan(args: &PlanArgs, ui: &Ui) -> Result<()> {
 fn perform(args: &PerformArgs, ui: &Ui) -> Result<()> {
     let (topology, parts) = read(&args.folder)?;
     let is_wanted = |part: &Part| args.only.is_empty() || args.only.contains(&part.entry.experiment);
-    if let Some(unknown) = args.only.iter().find(|name| parts.iter().all(|part| part.entry.experiment != **name)) {
+    if let Some(unknown) =
+        args.only.iter().find(|name| parts.iter().all(|part| part.entry.experiment != **name))
+    {
         let mut known: Vec<&str> = parts.iter().map(|part| part.entry.experiment.as_str()).collect();
         known.dedup();
         return Err(Failure::Input(format!("--only {unknown}: the plan has {}", known.join(", "))));
@@ -208,6 +210,7 @@ fn judge(args: &JudgeArgs, ui: &Ui) -> Result<()> {
     let step = ui.step(format!("reading {}", args.folder.display()));
     let data = judged(&args.folder, |done, all| step.progress(format!("{done} of {all} logs")))?;
     drop(step);
-    let model = Model::of(&data, &args.folder.display().to_string(), &command_line());
+    let folder = args.folder.display().to_string();
+    let model = Model { folder: Some(folder.clone()), ..Model::of(&data, &folder, &command_line()) };
     print_model(&model, &args.explain, &args.html, &args.json, ui)
 }

@@ -44,7 +44,8 @@ impl Settings {
             }
             let both = of_a.zip(of_b).filter(|_| !name.starts_with(CONFIG));
             // what was asked for stays: the two were given different values on purpose
-            let is_given = subjects.iter().any(|subject| subject.params.iter().any(|(given, _)| given == name));
+            let is_given =
+                subjects.iter().any(|subject| subject.params.iter().any(|(given, _)| given == name));
             let alike = both.filter(|_| !is_given).and_then(|(of_a, of_b)| alike(name, of_a, of_b));
             let shown = |value: Option<&String>| value.map(|value| differing(value, of_a, of_b));
             rows.push((name.clone(), shown(of_a), shown(of_b), alike));
@@ -115,7 +116,8 @@ fn differing(value: &str, a: Option<&String>, b: Option<&String>) -> String {
     if !is_list {
         return value.to_string();
     }
-    let common: Vec<&str> = a.split_whitespace().filter(|word| b.split_whitespace().any(|w| w == *word)).collect();
+    let common: Vec<&str> =
+        a.split_whitespace().filter(|word| b.split_whitespace().any(|w| w == *word)).collect();
     let own: Vec<&str> = value.split_whitespace().filter(|word| !common.contains(word)).collect();
     own.join(" ")
 }

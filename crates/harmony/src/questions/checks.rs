@@ -5,6 +5,7 @@ use super::{AT_ONCE_NS, InRun, View, is_balance, ms};
 use crate::answer::{Answer, by_majority, plain};
 use crate::experiments::{SHAPES, THRESHOLD_MAX, What, special};
 use crate::stats::{Range, mean, median, mode, share, uniform_chance, uniform_max};
+use schedlab_instruments::Move;
 use schedlab_report::chart::{Chart, Series, Style};
 use schedlab_units::CpuId;
 use std::collections::BTreeMap;
@@ -16,10 +17,14 @@ const SAME: f64 = 0.02;
 /// Fewer times than these say little of a period.
 const FEW: usize = 8;
 
-/// Tasks moved at one instant, from one queue to another, by one CPU.
+/// Moves that follow each other sooner are one batch: real kernels need some microseconds for each.
+const BATCH_NS: u64 = 50_000;
+
+/// Tasks moved one after the other, from one queue to another, by one CPU.
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     time_ns: u64,
+    last_ns: u64,
     from: CpuId,
     size: usize,
     mover: Option<CpuId>,
@@ -75,14 +80,15 @@ fn detected(view: &View<'_>) -> Vec<Detected> {
             for moved in round.moves.iter().filter(|m| m.to.index() == target && is_balance(m)) {
                 match batches.last_mut() {
                     Some(last)
-                        if (last.time_ns, last.from, last.mover)
-                            == (moved.time_ns, moved.from, moved.mover) =>
+                        if (last.from, last.mover) == (moved.from, moved.mover)
+                            && moved.time_ns - last.last_ns <= BATCH_NS =>
                     {
                         last.size += 1;
+                        last.last_ns = moved.time_ns;
                     }
                     _ => {
-                        let (time_ns, from, mover) = (moved.time_ns, moved.from, moved.mover);
-                        batches.push(Batch { time_ns, from, size: 1, mover });
+                        let Move { time_ns, from, mover, .. } = **moved;
+                        batches.push(Batch { time_ns, last_ns: time_ns, from, size: 1, mover });
                     }
                 }
             }
@@ -96,7 +102,8 @@ fn detected(view: &View<'_>) -> Vec<Detected> {
 fn newidle(view: &View<'_>) -> Answer {
     const ID: &str = "newidle";
     let waits = idle_waits(view, What::FallIdle);
-    let (n, at_once) = (waits.len(), waits.iter().filter(|wait| wait.is_some_and(|ns| ns <= AT_ONCE_NS)).count());
+    let (n, at_once) =
+        (waits.len(), waits.iter().filter(|wait| wait.is_some_and(|ns| ns <= AT_ONCE_NS)).count());
     let range = share(at_once, n);
     let told = format!(
         "of {n} times that a CPU fell idle beside waiting tasks it got one within 10 us in {at_once}; yes: in more \
@@ -233,7 +240,9 @@ impl Times {
                 let Some(mover) = batch.mover else { continue };
                 match last.insert(mover, batch.time_ns) {
                     None if mover.index() == chosen => firsts.push(ms(batch.time_ns - round.at_ns)),
-                    Some(before) if before < batch.time_ns => gaps.push(ms(batch.time_ns - before)),
+                    Some(before) if before + BATCH_NS < batch.time_ns => {
+                        gaps.push(ms(batch.time_ns - before))
+                    }
                     None | Some(_) => {}
                 }
             }
