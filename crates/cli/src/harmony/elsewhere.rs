@@ -6,13 +6,13 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use clap::{Args, Subcommand};
-use schedlab_guest::{GuestKernel, Options, run, run_on_host};
 use schedlab_harmony::elsewhere::{MANIFEST, Part, judged, read, write};
 use schedlab_harmony::experiments::Depth;
 use schedlab_harmony::model::Model;
 use schedlab_harmony::toy::toy;
 use schedlab_lab::{Form, Real, Subject, SubjectSpec};
 use schedlab_log::Log;
+use schedlab_real::{Arm, GuestKernel, Options};
 use schedlab_runner::pool;
 use schedlab_topology::Topology;
 use std::path::{Path, PathBuf};
@@ -150,10 +150,9 @@ fn perform_here(args: &PerformArgs, topology: &Topology, parts: &[Part], ui: &Ui
 
 /// By a real kernel: as real processes, one run after the other.
 fn perform_really(args: &PerformArgs, topology: &Topology, parts: &[Part], ui: &Ui) -> Result<()> {
-    let real = args.sched.real("harmony perform")?;
-    let kernel = match real {
-        Real::Guest(name) => Some(GuestKernel::find(name).map_err(crate::guest::failure)?),
-        Real::Host => None,
+    let arm = match args.sched.real("harmony perform")? {
+        Real::Guest(name) => Arm::Guest(GuestKernel::find(name).map_err(crate::guest::failure)?),
+        Real::Host => Arm::Host,
     };
     if *topology != Topology::flat(topology.nr_cpus()).map_err(Failure::input)? {
         return Err(Failure::Input(format!(
@@ -176,21 +175,17 @@ fn perform_really(args: &PerformArgs, topology: &Topology, parts: &[Part], ui: &
             wall_limit_s: 1800,
             ..Options::default()
         };
-        let guest = match &kernel {
-            Some(kernel) => run(kernel, &workload, &options, &mut |_| {}),
-            None => run_on_host(&workload, &options),
-        };
-        let guest = guest.map_err(crate::guest::failure)?;
+        let real = arm.perform(&workload, &options, &mut |_| {}).map_err(crate::guest::failure)?;
         drop(step);
-        if guest.report.nr_refused > 0 {
-            let refused: Vec<String> = guest.report.refused().into_keys().collect();
+        if real.report.nr_refused > 0 {
+            let refused: Vec<String> = real.report.refused().into_keys().collect();
             return Err(Failure::Input(format!(
                 "{}: the kernel refused part of it: {}",
                 part.entry.run,
                 refused.join("; ")
             )));
         }
-        let log: &dyn Log = &guest.log;
+        let log: &dyn Log = &real.log;
         schedlab_log::write(&path_of(&args.folder, part), log).map_err(Failure::input)?;
         performed += 1;
     }
