@@ -20,7 +20,7 @@ use schedlab_topology::Topology;
 use schedlab_trace::Mode;
 use schedlab_units::Span;
 use schedlab_workload::derive::{DeriveOptions, InterruptRule};
-use schedlab_workload::{Dependencies, Workload};
+use schedlab_workload::{Dependencies, Messages, Workload};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +40,10 @@ pub(crate) struct FidelityArgs {
     /// compared with it.
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
+    /// Where channels come from: none (each block waits for its recorded wakeup), inferred (from who woke whom), or
+    /// recorded (`record --objects`).
+    #[arg(long, value_name = "CHOICE", default_value_t = Messages::None)]
+    pub messages: Messages,
     /// Timer ticks per second of real Linux: 100, 250 or 1000.
     #[arg(long, default_value_t = 250, value_name = "HZ")]
     pub hz: u32,
@@ -139,7 +143,8 @@ impl Study<'_> {
     }
 
     fn compare(&self, finished: &Finished) -> Result<Fidelity> {
-        Ok(Fidelity::of(&self.truth_side, &self.side(finished)?, self.by, self.grain_ns))
+        let side = self.side(finished)?.at_objects(finished.report.waits_skipped, finished.report.waits_gained);
+        Ok(Fidelity::of(&self.truth_side, &side, self.by, self.grain_ns))
     }
 
     fn variant(&self, without: Option<Cause>, finished: &Finished) -> Result<Variant> {
@@ -165,7 +170,8 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
     let recording = load_recording(input, mode, ui)?;
     let other = args.against.as_ref().map(|path| load_recording(path, mode, ui)).transpose()?;
     let truth = other.as_ref().unwrap_or(&recording);
-    let loaded = load_as(input, mode, DeriveOptions::default(), ui)?;
+    let options = DeriveOptions { messages: args.messages, ..DeriveOptions::default() };
+    let loaded = load_as(input, mode, options, ui)?;
     let topology = match (&args.cpus, truth.recorded.log.header().nr_cpus) {
         (Some(topology), _) => topology.clone(),
         (None, nr_cpus) => Topology::flat(nr_cpus).map_err(Failure::input)?,
@@ -202,6 +208,7 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         Some(other) => format!("{} for {}", recording.name, other.name),
         None => recording.name.clone(),
     };
+    found.messages = loaded.workload.notes.get("messages").cloned();
     found.warnings = warnings(&recording, other.as_ref(), &finished);
     if study.by == MatchBy::Pid {
         follow(&study, &finished, &mut found)?;
@@ -267,13 +274,20 @@ fn causes(
         drop(step);
         Ok(())
     };
-    let mut asleep = workload.clone();
+    let mode = if args.lenient { Mode::Lenient } else { Mode::Strict };
+    let mut asleep = match args.messages {
+        Messages::None => workload.clone(),
+        _ => load_as(input, mode, DeriveOptions::default(), ui)?.workload,
+    };
     Dependencies::None.apply(&mut asleep);
     without(Cause::Messages, &asleep, None, None)?;
     without(Cause::Costs, workload, None, Some(costs::measured()?))?;
     if study.loaded.derived.is_some_and(|derived| derived.interrupt_ns > 0) {
-        let mode = if args.lenient { Mode::Lenient } else { Mode::Strict };
-        let options = DeriveOptions { interrupts: InterruptRule::Keep, ..DeriveOptions::default() };
+        let options = DeriveOptions {
+            interrupts: InterruptRule::Keep,
+            messages: args.messages,
+            ..DeriveOptions::default()
+        };
         let kept = load_as(input, mode, options, ui)?;
         without(Cause::Interrupts, &kept.workload, None, None)?;
     }

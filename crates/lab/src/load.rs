@@ -135,12 +135,16 @@ pub fn load_as(
 ///
 /// # Panics
 /// Without a path.
-pub fn load_all(paths: &[PathBuf], progress: &dyn Progress) -> Result<Loaded, LoadError> {
+pub fn load_all(
+    paths: &[PathBuf],
+    options: DeriveOptions,
+    progress: &dyn Progress,
+) -> Result<Loaded, LoadError> {
     let [first, rest @ ..] = paths else { panic!("no path") };
     if rest.is_empty() {
-        return load(first, progress);
+        return load_as(first, Mode::Strict, options, progress);
     }
-    let mut within = Within::new(Mode::Strict, DeriveOptions::default(), progress);
+    let mut within = Within::new(Mode::Strict, options, progress);
     let mut names = Vec::new();
     let workload = Mix::of(paths).build(&mut |path| {
         names.push(title(path));
@@ -173,7 +177,8 @@ fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded, LoadError
                 step.progress(format!("importing {}: {events} events", path.display()));
             })?;
             let Derived { workload, summary } = derived;
-            let (notes, derived) = (notes(&summary), Some(summary));
+            let (mut notes, derived) = (notes(&summary), Some(summary));
+            notes.extend(workload.notes.get("messages").map(|note| format!("messages {note}")));
             Ok(Loaded { workload, notes, derived, format: Some(format), ..Loaded::at(path, name) })
         }
         Found::Mix { path } => {
@@ -269,7 +274,7 @@ mod tests {
         let mix = load("mix/desktop.toml");
         assert!(mix.derived.is_none() && !mix.workload.tasks.is_empty());
         let two = [sample("hand/figure1.txt"), sample("hand/rt.txt")];
-        let two = load_all(&two, &Silent).unwrap();
+        let two = load_all(&two, DeriveOptions::default(), &Silent).unwrap();
         assert_eq!(two.name, "figure1 + rt");
         let error = super::load(Path::new("/nowhere.txt"), &Silent).unwrap_err();
         assert!(error.kind() == FailureKind::Input && error.to_string().contains("/nowhere.txt"));

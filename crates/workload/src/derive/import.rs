@@ -2,6 +2,7 @@
 
 use super::snapshot::{ProcSnapshot, SnapshotError};
 use super::{DeriveOptions, Derived, Deriver};
+use crate::Messages;
 use schedlab_trace::{Mode, Recording, RecordingFormat, TraceError};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,15 @@ pub enum ImportError {
     /// The snapshot beside it.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// Pipes and sockets were asked for.
+    #[error(
+        "{}: it has no events of pipes and sockets, expected those of 'schedlab record --objects'; record again with it, \
+         or use --messages inferred", path.display()
+    )]
+    NoObjects {
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 /// Where the snapshot of a trace is: `NAME.proc.csv` beside `NAME.dat`.
@@ -62,6 +72,9 @@ pub fn import_trace(
         }
     }
     progress(count);
+    if options.messages == Messages::Recorded && deriver.object_calls() == 0 {
+        return Err(ImportError::NoObjects { path: path.to_path_buf() });
+    }
     let mut derived = deriver.finish(file.cpu_count(), |comm| stream.comm(comm));
     for (reason, times) in stream.counts() {
         derived.workload.count_dropped(reason, *times);

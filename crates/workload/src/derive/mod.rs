@@ -59,7 +59,7 @@ pub use import::{ImportError, import_trace, snapshot_beside};
 pub use prio::{params_for, prio_of};
 pub use snapshot::{GroupRow, ProcRow, ProcSnapshot, SnapshotError};
 
-use crate::Workload;
+use crate::{Messages, Workload};
 
 /// What may be chosen. [`DeriveOptions::default`] are the rules above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,8 @@ pub struct DeriveOptions {
     pub early_wake_ns: u64,
     /// Whether interrupts count as CPU time of the task that they hit.
     pub interrupts: InterruptRule,
+    /// Whether tasks wait at channels, and which.
+    pub messages: Messages,
 }
 
 impl Default for DeriveOptions {
@@ -82,6 +84,7 @@ impl Default for DeriveOptions {
             softirq: SoftIrqRule::Evidence,
             early_wake_ns: 50_000,
             interrupts: InterruptRule::Subtract,
+            messages: Messages::None,
         }
     }
 }
