@@ -7,13 +7,13 @@ use crate::parse::parse_cpus;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_compare::fidelity::{
-    Cause, Fidelity, MatchBy, Side, Variant, exit_of_idle_ns, first_stop_differences, json, page, table,
+    Cause, Fidelity, MatchBy, Side, Variant, exits_of_idle, first_stop_differences, json, page, table,
     terminal, wakeup_order,
 };
 use schedlab_instruments::{LogProblem, summarize_seen};
 use schedlab_lab::{Finished, Loaded, Recording, Standard, Subject, SubjectSpec, load_as, load_recording};
 use schedlab_log::Log;
-use schedlab_machine::{Costs, Perturb};
+use schedlab_machine::{COST_MAX, Costs, Perturb};
 use schedlab_report::Style;
 use schedlab_runner::Request;
 use schedlab_topology::Topology;
@@ -44,6 +44,10 @@ pub(crate) struct FidelityArgs {
     /// recorded (`record --objects`).
     #[arg(long, value_name = "CHOICE", default_value_t = Messages::None)]
     pub messages: Messages,
+    /// What kernel code takes: none, or recorded (an idle CPU answers another one's wakeup as late as the recorded
+    /// machine's did, at the median).
+    #[arg(long, value_name = "CHOICE", default_value = "none")]
+    pub costs: FidelityCosts,
     /// Timer ticks per second of real Linux: 100, 250 or 1000.
     #[arg(long, default_value_t = 250, value_name = "HZ")]
     pub hz: u32,
@@ -61,6 +65,17 @@ pub(crate) struct FidelityArgs {
     pub json: Option<PathBuf>,
 }
 
+/// What kernel code takes in a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FidelityCosts {
+    /// Nothing.
+    None,
+    /// What the recording shows.
+    Recorded,
+}
+
+/// Nine tenths of the ways out of idle are shorter than the grain.
+const GRAIN_PER_MILLE: u32 = 900;
 /// Tasks whose first difference is looked for.
 const TASKS_FOLLOWED: usize = 20;
 /// A replay that takes so many times as long as the recording is stopped.
@@ -143,7 +158,8 @@ impl Study<'_> {
     }
 
     fn compare(&self, finished: &Finished) -> Result<Fidelity> {
-        let side = self.side(finished)?.at_objects(finished.report.waits_skipped, finished.report.waits_gained);
+        let side =
+            self.side(finished)?.at_objects(finished.report.waits_skipped, finished.report.waits_gained);
         Ok(Fidelity::of(&self.truth_side, &side, self.by, self.grain_ns))
     }
 
@@ -190,6 +206,7 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
     let truth_counted = counted(truth);
     let tasks = &log.header().tasks;
     let is_counted = |row: u32| tasks.get(row as usize).is_some_and(|task| truth_counted.contains(&task.pid));
+    let exits = exits_of_idle(log).map_err(contradicts)?;
     let study = Study {
         loaded: &loaded,
         subject,
@@ -198,10 +215,18 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         truth_side: Side::of(log, &summary, is_counted).map_err(contradicts)?,
         by: if other.is_some() { MatchBy::Name } else { MatchBy::Pid },
         wanted: counted(&recording),
-        grain_ns: exit_of_idle_ns(log).map_err(contradicts)?,
+        grain_ns: exits.percentile_ns(GRAIN_PER_MILLE),
+    };
+    let costs = match args.costs {
+        FidelityCosts::None => None,
+        FidelityCosts::Recorded => {
+            // what is longer is no cost of kernel code
+            let idle_exit = Span::from_ns(exits.percentile_ns(500)).min(COST_MAX);
+            Some(Costs { idle_exit, ..Costs::default() })
+        }
     };
     let step = ui.step(format!("replaying {} under {}", recording.name, study.subject.label));
-    let finished = study.replay(&loaded.workload, None, None)?;
+    let finished = study.replay(&loaded.workload, None, costs)?;
     drop(step);
     let mut found = study.compare(&finished)?;
     found.name = match &other {
@@ -214,7 +239,7 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         follow(&study, &finished, &mut found)?;
     }
     if !args.no_causes {
-        found.variants = causes(input, args, &study, &finished, ui)?;
+        found.variants = causes(input, (args, costs), &study, &finished, ui)?;
     }
     Ok(found)
 }
@@ -257,7 +282,7 @@ fn follow(study: &Study<'_>, finished: &Finished, found: &mut Fidelity) -> Resul
 /// The replay as it is, and without each cause.
 fn causes(
     input: &Path,
-    args: &FidelityArgs,
+    (args, own_costs): (&FidelityArgs, Option<Costs>),
     study: &Study<'_>,
     plain: &Finished,
     ui: &Ui,
@@ -280,7 +305,7 @@ fn causes(
         _ => load_as(input, mode, DeriveOptions::default(), ui)?.workload,
     };
     Dependencies::None.apply(&mut asleep);
-    without(Cause::Messages, &asleep, None, None)?;
+    without(Cause::Messages, &asleep, None, own_costs)?;
     without(Cause::Costs, workload, None, Some(costs::measured()?))?;
     if study.loaded.derived.is_some_and(|derived| derived.interrupt_ns > 0) {
         let options = DeriveOptions {
@@ -289,8 +314,8 @@ fn causes(
             ..DeriveOptions::default()
         };
         let kept = load_as(input, mode, options, ui)?;
-        without(Cause::Interrupts, &kept.workload, None, None)?;
+        without(Cause::Interrupts, &kept.workload, None, own_costs)?;
     }
-    without(Cause::Chance, workload, Some(Perturb::new(1)), None)?;
+    without(Cause::Chance, workload, Some(Perturb::new(1)), own_costs)?;
     Ok(variants)
 }

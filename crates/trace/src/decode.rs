@@ -3,7 +3,10 @@
 
 use crate::comm::CommTable;
 use crate::error::Problem;
-use crate::event::{ChannelKind, CommId, Context, OBJECT_CALLS, ObjectCall, Pid, SchedEvent, SwitchSide, SyscallKind, Vector, Wake};
+use crate::event::{
+    ChannelKind, CommId, Context, OBJECT_CALLS, ObjectCall, Pid, SchedEvent, SwitchSide, SyscallKind, Vector,
+    Wake,
+};
 use crate::format::{EventFormat, FieldKind, Number, Text, bytes_at, format_error, name_and_id};
 use crate::marker;
 use crate::state::StateDecoder;
@@ -363,13 +366,15 @@ impl Decoder {
                 let known = ChannelKind::ALL.iter().find(|(number, ..)| *number == kind.get(record));
                 let called = OBJECT_CALLS.iter().find(|(number, _)| *number == call.get(record));
                 match (known, called, u32::try_from(ret.get_i32(record))) {
-                    (Some((_, kind, _)), Some((_, direction)), Ok(amount)) => SchedEvent::Object(ObjectCall {
-                        key: key.get(record) as u64,
-                        kind: *kind,
-                        direction: *direction,
-                        amount,
-                        room: room.get(record) as u32,
-                    }),
+                    (Some((_, kind, _)), Some((_, direction)), Ok(amount)) => {
+                        SchedEvent::Object(ObjectCall {
+                            key: key.get(record) as u64,
+                            kind: *kind,
+                            direction: *direction,
+                            amount,
+                            room: room.get(record) as u32,
+                        })
+                    }
                     _ => SchedEvent::Other { id: common.id },
                 }
             }

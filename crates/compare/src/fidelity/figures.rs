@@ -109,13 +109,7 @@ impl Side {
             .collect();
         let last = tasks.iter().filter_map(|(row, ..)| summary.tasks[*row as usize].last_ns).max();
         let sched = format!("{} {}", header.sched, header.sched_version);
-        Ok(Side {
-            sched,
-            nr_cpus: header.nr_cpus,
-            duration_ns: last.unwrap_or(0),
-            at_objects: [0; 2],
-            tasks,
-        })
+        Ok(Side { sched, nr_cpus: header.nr_cpus, duration_ns: last.unwrap_or(0), at_objects: [0; 2], tasks })
     }
 
     /// The same, with how many waits at objects were skipped and gained in the replay.
@@ -141,12 +135,12 @@ impl Side {
     }
 }
 
-/// How long the recorded kernel takes from a wakeup to the switch where nothing is in the way: the 90th
-/// percentile of the waits of woken tasks that found their CPU idle. 0: there was none.
+/// How long the recorded kernel takes from a wakeup to the switch where nothing is in the way: the waits of woken tasks
+/// that found their CPU idle.
 ///
 /// # Errors
 /// [`LogProblem`] if the log cannot be read.
-pub fn exit_of_idle_ns(log: &dyn Log) -> Result<u64, LogProblem> {
+pub fn exits_of_idle(log: &dyn Log) -> Result<Distribution, LogProblem> {
     #[derive(Default)]
     struct Watch {
         busy: Vec<bool>,
@@ -188,5 +182,5 @@ pub fn exit_of_idle_ns(log: &dyn Log) -> Result<u64, LogProblem> {
         waits: Distribution::default(),
     };
     replay(log, &slots, &mut watch)?;
-    Ok(watch.waits.percentile_ns(900))
+    Ok(watch.waits)
 }

@@ -14,8 +14,8 @@
 
 use schedlab_trace::{EventFormat, Field, FieldKind};
 
-use super::objects;
 use super::insn::{Asm, FRAME, Helper, If, Label, R0, R1, R2, R3, R6, R7, R8, R9, Size};
+use super::objects;
 use schedlab_btf::{Btf, Named, TypeId};
 use std::collections::BTreeMap;
 

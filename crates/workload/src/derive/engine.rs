@@ -8,7 +8,8 @@ use super::{DeriveOptions, Summary, YieldRule};
 use crate::messages::Channels;
 use crate::{Birth, EventKind, ExternalSource, InitState, Messages, ObjectOp, Recorded};
 use schedlab_trace::{
-    CommId, Counts, Direction, Event, Marker, ObjectCall, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Wake,
+    CommId, Counts, Direction, Event, Marker, ObjectCall, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind,
+    TaskState, Wake,
 };
 use schedlab_units::TaskId;
 use std::collections::{BTreeMap, BTreeSet, HashSet};

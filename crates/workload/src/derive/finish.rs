@@ -6,8 +6,8 @@ use super::tasks::{Evidence, Task, Wake, Where, count_outside};
 use super::{Derived, InterruptRule, Summary};
 use crate::messages::{infer, put_in};
 use crate::{
-    Birth, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, Messages, ParamChange, Task as WorkloadTask,
-    Wakeup, Workload,
+    Birth, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, Messages, ParamChange,
+    Task as WorkloadTask, Wakeup, Workload,
 };
 use schedlab_trace::{CommId, Pid};
 use schedlab_units::{Span, TaskId};

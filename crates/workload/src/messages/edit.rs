@@ -79,11 +79,8 @@ fn rewrite(
         }
         while let Some(insert) = inserted.next_if(|insert| insert.before <= row) {
             *fresh += 1;
-            let kind = EventKind::Object {
-                length: base + insert.length,
-                op: insert.op,
-                recorded: insert.recorded,
-            };
+            let kind =
+                EventKind::Object { length: base + insert.length, op: insert.op, recorded: insert.recorded };
             out.push(Event { eid: EventId(*fresh), kind });
         }
         let Some(length) = event.kind.length().map(|length| base + length) else {

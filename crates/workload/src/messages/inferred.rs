@@ -18,9 +18,7 @@
 //! ahead of the other. Wakers of one name make one channel per sleeper.
 
 use super::edit::{Edits, Insert, apply};
-use crate::{
-    EventId, EventKind, Object, ObjectId, ObjectKind, ObjectOp, Recorded, Wakes, Wakeup, Workload,
-};
+use crate::{EventId, EventKind, Object, ObjectId, ObjectKind, ObjectOp, Recorded, Wakes, Wakeup, Workload};
 use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -185,7 +183,9 @@ pub(crate) fn infer(workload: &mut Workload, timeline: &Timeline) {
         Some(error) => format!("; the rate of the median channel is known to {:.0} %", 100.0 * error),
         None => format!("; no task was woken {WAITS_MIN} times by tasks of one name"),
     };
-    let note = format!("inferred: {nr} channels, {recorded} messages that woke, {inferred} that did not{confidence}");
+    let note = format!(
+        "inferred: {nr} channels, {recorded} messages that woke, {inferred} that did not{confidence}"
+    );
     workload.notes.insert("messages".to_string(), note);
     workload.objects = objects;
 }

@@ -80,7 +80,9 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) {
     for op in workload.tasks.iter().flat_map(|task| &task.events).filter_map(op_of) {
         let of = &mut traffic[op.object().0 as usize];
         match op {
-            ObjectOp::Send { amount, .. } => (of.sends, of.sent) = (of.sends + 1, of.sent + u64::from(amount)),
+            ObjectOp::Send { amount, .. } => {
+                (of.sends, of.sent) = (of.sends + 1, of.sent + u64::from(amount))
+            }
             ObjectOp::Receive { amount, .. } => {
                 (of.receives, of.received) = (of.receives + 1, of.received + u64::from(amount));
             }
@@ -106,10 +108,8 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) {
     let nr = |kind: ChannelKind| {
         channels.list.iter().zip(&traffic).filter(|(seen, of)| seen.kind == kind && of.is_usable()).count()
     };
-    let kinds: Vec<String> = ChannelKind::ALL
-        .into_iter()
-        .map(|(_, kind, word)| format!("{} {word}", nr(kind)))
-        .collect();
+    let kinds: Vec<String> =
+        ChannelKind::ALL.into_iter().map(|(_, kind, word)| format!("{} {word}", nr(kind))).collect();
     let sends: u64 = traffic.iter().filter(|of| of.is_usable()).map(|of| of.sends).sum();
     let (nr_channels, kinds) = (workload.objects.len(), kinds.join(", "));
     let note = format!(

@@ -3,15 +3,22 @@ use crate::{Messages, ObjectId, ObjectKind, ObjectOp, Recorded, Wakes};
 use schedlab_trace::{ChannelKind, Direction, ObjectCall};
 
 impl Trace {
-    fn call(&mut self, us: u64, cpu: u32, pid: i32, key: u64, direction: Direction, amount: u32) -> &mut Trace {
+    fn call(
+        &mut self,
+        us: u64,
+        cpu: u32,
+        pid: i32,
+        key: u64,
+        direction: Direction,
+        amount: u32,
+    ) -> &mut Trace {
         let call = ObjectCall { key, kind: ChannelKind::Pipe, direction, amount, room: 65536 };
         self.push(us, cpu, pid, Context::Task, SchedEvent::Object(call))
     }
 }
 
 fn derive(trace: &Trace, messages: Messages) -> Workload {
-    let workload =
-        trace.derive_with(DeriveOptions { messages, ..DeriveOptions::default() }, None).workload;
+    let workload = trace.derive_with(DeriveOptions { messages, ..DeriveOptions::default() }, None).workload;
     workload.check().unwrap_or_else(|error| panic!("{error}"));
     workload
 }
@@ -142,11 +149,21 @@ fn a_sender_is_taken_to_go_on_while_its_reader_is_awake() {
     assert!(sent == received && (24..=30).contains(&sent), "{sent} {received}");
     let reader = task(&long, 2);
     let slept = reader.events.iter().filter(|event| {
-        matches!(event.kind, EventKind::Object { op: ObjectOp::Receive { object: ObjectId(0), .. }, recorded: Recorded::Slept, .. })
+        matches!(
+            event.kind,
+            EventKind::Object {
+                op: ObjectOp::Receive { object: ObjectId(0), .. },
+                recorded: Recorded::Slept,
+                ..
+            }
+        )
     });
     assert_eq!(slept.count(), 21);
     let cpu = |workload: &Workload| workload.tasks.iter().map(|task| task.cpu_demand().as_ns()).sum::<u64>();
     assert_eq!(cpu(&long), cpu(&derive(&sender(45), Messages::None)), "no CPU time is lost or made");
     let note = &long.notes["messages"];
-    assert!(note.starts_with("inferred: 1 channels, 21 messages that woke") && note.contains("22 %"), "{note}");
+    assert!(
+        note.starts_with("inferred: 1 channels, 21 messages that woke") && note.contains("22 %"),
+        "{note}"
+    );
 }
