@@ -24,6 +24,7 @@ pub mod generate;
 mod index;
 pub mod limits;
 mod load;
+mod messages;
 pub mod mix;
 mod model;
 mod objects;
@@ -39,6 +40,7 @@ pub use deadlock::{Deadlock, find_deadlock};
 pub use dependencies::{Between, Chosen, Dependencies, DependenciesError};
 pub use index::{EventIndex, EventPlace};
 pub use load::{FileKind, Form, LoadError, Loaded, TraceFormat, identify, load, load_within, save};
+pub use messages::{Messages, MessagesError};
 pub use model::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,
