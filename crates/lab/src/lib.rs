@@ -41,6 +41,6 @@ pub use failure::{Error, Fails, FailureKind, RunFailure};
 pub use load::{LoadError, Loaded, is_recording, load, load_all, load_as, title};
 pub use progress::{Progress, Silent, Step};
 pub use recording::{Recording, RecordingError, load_recording};
-pub use run::{Ended, Finished, NamedWait, Standard, judge_machine, run, run_here};
+pub use run::{Ended, Finished, NamedWait, Standard, judge_machine, run, run_here, run_while};
 pub use spec::{Form, Scx, SubjectList, SubjectSpec};
 pub use subject::{Real, Setting, Subject, SubjectError};
