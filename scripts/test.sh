@@ -20,6 +20,10 @@ if [ "$all" = --all ]; then
 	cargo test --workspace --release --no-fail-fast -- --include-ignored
 	step "torture"
 	scripts/torture.sh
+	step "Python: wheel, tests, all notebooks"
+	scripts/python.sh --all
 else
 	cargo test --workspace --release --no-fail-fast
+	step "Python: wheel, tests, two notebooks"
+	scripts/python.sh
 fi

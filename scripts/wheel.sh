@@ -4,7 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$(scripts/venv.sh build)
-cargo build --release --quiet --package schedlab
+# (both at once: alone the program would be compiled with other features of shared crates, all of it a second time)
+cargo build --release --quiet --package schedlab --package schedlab-py
 
 stage=target/wheel/python
 rm -rf "$stage"

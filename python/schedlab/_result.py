@@ -211,9 +211,10 @@ def plot_waits(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
 def _axes(width: float, height: float) -> Axes:
     from matplotlib import pyplot
 
-    figure, ax = pyplot.subplots(figsize=(width, height), layout="constrained")
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax
+    _, ax = pyplot.subplots(figsize=(width, height), layout="constrained")
+    axes: Axes = ax
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
 
 
 def _unit(length_ns: int) -> tuple[str, float]:

@@ -78,7 +78,8 @@ class Table:
         """A pyarrow Table, without a copy."""
         import pyarrow
 
-        return pyarrow.table(self)
+        table: Any = pyarrow.table
+        return table(self)
 
     def addresses(self) -> dict[str, list[int | None]]:
         """Where the values of each column lie in memory, piece by piece."""
@@ -90,11 +91,17 @@ class Table:
     def _repr_html_(self) -> str:
         names = self.column_names
         columns = [self[name][:_ROWS_SHOWN] for name in names]
-        cell = lambda value: html.escape("" if value is None else f"{value:,}" if type(value) is int else str(value))  # noqa: E731
         head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-        rows = ("<tr>" + "".join(f"<td>{cell(value)}</td>" for value in row) + "</tr>" for row in zip(*columns, strict=True))
+        lines = ("".join(f"<td>{_cell(value)}</td>" for value in row) for row in zip(*columns, strict=True))
+        rows = [f"<tr>{line}</tr>" for line in lines]
         shown = f"the first {_ROWS_SHOWN} of {len(self):,} rows" if len(self) > _ROWS_SHOWN else f"{len(self):,} rows"
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table><p>{shown}</p>"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if type(value) is int else html.escape(str(value))
 
 
 class Log:
@@ -143,7 +150,8 @@ class Log:
         """A pyarrow Table, without a copy."""
         import pyarrow
 
-        return pyarrow.table(self)
+        table: Any = pyarrow.table
+        return table(self)
 
     def addresses(self) -> dict[str, list[int | None]]:
         """Where the values of each column lie in memory, piece by piece."""

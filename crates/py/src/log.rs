@@ -174,12 +174,12 @@ impl Log {
 
     /// Every run of a task on a CPU, from switch to switch.
     fn runs(&self, py: Python<'_>) -> PyResult<Table> {
-        self.table(py, spans::runs)
+        self.spans(py, spans::runs)
     }
 
     /// Every wait of a runnable task for a CPU.
     fn waits(&self, py: Python<'_>) -> PyResult<Table> {
-        self.table(py, spans::waits)
+        self.spans(py, spans::waits)
     }
 
     /// The page of `--html`, with so many cells and so many exact runs in its timeline.
@@ -198,7 +198,7 @@ impl Log {
 }
 
 impl Log {
-    fn table(
+    fn spans(
         &self,
         py: Python<'_>,
         of: fn(&dyn schedlab_log::Log) -> Result<RecordBatch, spans::SpansError>,
