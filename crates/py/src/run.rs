@@ -31,7 +31,7 @@ impl Workload {
     /// Events of all tasks.
     #[getter]
     fn nr_events(&self) -> u64 {
-        self.loaded.workload.nr_events() as u64
+        self.loaded.workload.nr_events()
     }
 
     /// Remarks of the import.
