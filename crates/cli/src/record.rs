@@ -7,7 +7,7 @@ use clap::Args;
 use schedlab_host::anonymise::Others;
 use schedlab_host::overhead::{self, Overhead, OverheadOptions, Spread, loads};
 use schedlab_host::{
-    Backend, Ended, EventChoice, HostError, RecordOptions, Recorded, Scope, Stage, User, Way, What,
+    Backend, CaptureMethod, Ended, EventChoice, HostError, RecordOptions, Recorded, Scope, Stage, User, What,
     signal_by_name,
 };
 use schedlab_units::Span;
@@ -164,8 +164,8 @@ fn json(overhead: &Overhead) -> Value {
 
 /// What the recorder itself has used.
 fn cost(recorded: &Recorded) -> String {
-    let way = match &recorded.way {
-        Way::Bpf { rest } => match rest.first() {
+    let way = match &recorded.method {
+        CaptureMethod::Bpf { rest } => match rest.first() {
             None => "by programs in the kernel (bpf)".to_string(),
             Some((name, why)) => format!(
                 "by programs in the kernel (bpf), {} kinds of events by ftrace (first {name}: {})",
@@ -173,7 +173,7 @@ fn cost(recorded: &Recorded) -> String {
                 why.trim()
             ),
         },
-        Way::Ftrace { why } => format!("by ftrace ({why})"),
+        CaptureMethod::Ftrace { why } => format!("by ftrace ({why})"),
     };
     format!(
         "recorded {way}; the recorder's own CPU time: {:.3} s draining ({} wakes), {:.3} s writing",

@@ -13,7 +13,7 @@ use crate::failure::{Fails, FailureKind};
 use crate::progress::Progress;
 use schedlab_trace::Mode;
 use schedlab_units::Span;
-use schedlab_workload::derive::{DeriveOptions, Derived, ImportError, Summary, import_trace};
+use schedlab_workload::derive::{DeriveOptions, Derived, ImportError, Summary, Window, import_trace};
 use schedlab_workload::generate::{GenerateError, Spec};
 use schedlab_workload::limits::{MIX_DEPTH_MAX, MIX_FILES_MAX, read_toml};
 use schedlab_workload::mix::{Mix, MixError};
@@ -48,6 +48,17 @@ pub enum LoadError {
     /// A recording that cannot be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// A part was asked for of what is no recording.
+    #[error(
+        "{}: --from and --to are times of a recording, and this is {found}; give the file of a recording",
+        path.display()
+    )]
+    NoPart {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
     /// A description for rt-app that is not understood.
     #[error(transparent)]
     RtApp(#[from] RtAppError),
@@ -128,19 +139,20 @@ pub fn load_as(
     load_within(path, &mut Within::new(mode, options, progress))
 }
 
-/// Loads one workload, or several side by side as one.
+/// Loads one workload, or several side by side as one; of a recording this part.
 ///
 /// # Errors
-/// There is none at one of the paths.
+/// There is none at one of the paths; a part is asked for of what is no recording, or that it does not have.
 ///
 /// # Panics
 /// Without a path.
-pub fn load_all(paths: &[PathBuf], progress: &dyn Progress) -> Result<Loaded, LoadError> {
+pub fn load_all(paths: &[PathBuf], window: Window, progress: &dyn Progress) -> Result<Loaded, LoadError> {
     let [first, rest @ ..] = paths else { panic!("no path") };
+    let options = DeriveOptions { window, ..DeriveOptions::default() };
     if rest.is_empty() {
-        return load(first, progress);
+        return load_as(first, Mode::Strict, options, progress);
     }
-    let mut within = Within::new(Mode::Strict, DeriveOptions::default(), progress);
+    let mut within = Within::new(Mode::Strict, options, progress);
     let mut names = Vec::new();
     let workload = Mix::of(paths).build(&mut |path| {
         names.push(title(path));
@@ -159,7 +171,13 @@ impl Loaded {
 fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded, LoadError> {
     let step = within.progress.step(format!("loading {}", path.display()));
     let name = title(path);
-    match schedlab_workload::load(path)? {
+    let found = schedlab_workload::load(path)?;
+    if !within.options.window.is_all()
+        && let Some(found) = no_recording(&found)
+    {
+        return Err(LoadError::NoPart { path: path.to_path_buf(), found });
+    }
+    match found {
         Found::Workload { path, workload, .. } => Ok(Loaded { workload, ..Loaded::at(path, name) }),
         Found::Trace { path, format: TraceFormat::RtApp } => {
             let workload = read_rtapp(&path)?;
@@ -180,6 +198,16 @@ fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded, LoadError
             drop(step);
             load_toml(&path, name, within)
         }
+    }
+}
+
+/// What it is, if it is no recording.
+fn no_recording(found: &Found) -> Option<&'static str> {
+    match found {
+        Found::Workload { .. } => Some("a workload"),
+        Found::Mix { .. } => Some("a mix of workloads, or a generator's settings"),
+        Found::Trace { format: TraceFormat::RtApp, .. } => Some("a description for rt-app"),
+        Found::Trace { .. } => None,
     }
 }
 
@@ -269,7 +297,7 @@ mod tests {
         let mix = load("mix/desktop.toml");
         assert!(mix.derived.is_none() && !mix.workload.tasks.is_empty());
         let two = [sample("hand/figure1.txt"), sample("hand/rt.txt")];
-        let two = load_all(&two, &Silent).unwrap();
+        let two = load_all(&two, Window::default(), &Silent).unwrap();
         assert_eq!(two.name, "figure1 + rt");
         let error = super::load(Path::new("/nowhere.txt"), &Silent).unwrap_err();
         assert!(error.kind() == FailureKind::Input && error.to_string().contains("/nowhere.txt"));

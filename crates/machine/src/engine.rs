@@ -499,11 +499,11 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     #[cold]
     fn act_on(&mut self) -> Result<(), Box<Fault>> {
         let Some((at, limit_ns)) = self.acting else { return Ok(()) };
-        if let Some(result) = self.kernel.control_done() {
+        if let Some(carried) = self.kernel.control_done() {
             self.acting = None;
-            let read = self.kernel.readings().into_iter();
+            let read = carried.readings.into_iter();
             self.readings.extend(read.map(|(name, result)| Reading { at, name, result }));
-            return result.map_err(Box::new);
+            return carried.result.map_err(Box::new);
         }
         if self.now_ns > limit_ns {
             let reason = format!("an action asked for at {at} was not done {CONTROL_MAX} later");

@@ -1,7 +1,7 @@
 //! From a recording of whatever tool, and the snapshot beside it, to a workload.
 
 use super::snapshot::{ProcSnapshot, SnapshotError};
-use super::{DeriveOptions, Derived, Deriver};
+use super::{DeriveOptions, Derived, Deriver, TraceTime, WindowError};
 use crate::limits::{Account, Exceeded, Limits};
 use schedlab_trace::{Mode, Recording, RecordingFormat, TraceError};
 use std::path::{Path, PathBuf};
@@ -22,6 +22,14 @@ pub enum ImportError {
         path: PathBuf,
         /// What there is too much of.
         exceeded: Exceeded,
+    },
+    /// The part that was asked for.
+    #[error("{}: {problem}", path.display())]
+    Window {
+        /// The recording.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: WindowError,
     },
 }
 
@@ -58,20 +66,29 @@ fn within(deriver: &Deriver, limits: Limits, path: &Path) -> Result<(), ImportEr
 /// # Errors
 /// [`ImportError::Trace`] for a trace that cannot be read (in [`Mode::Strict`]: not in full),
 /// [`ImportError::Snapshot`] for a snapshot that is there but cannot be read. A trace without snapshot is
-/// fine. [`ImportError::TooMuch`] beyond [`Limits::HELD`].
+/// fine. [`ImportError::Window`] for a part ([`DeriveOptions::window`]) that the recording does not have.
+/// [`ImportError::TooMuch`] beyond [`Limits::HELD`].
 pub fn import_trace(
     path: &Path,
     mode: Mode,
     options: DeriveOptions,
     mut progress: impl FnMut(u64),
 ) -> Result<Derived, ImportError> {
+    let no_such_part = |problem| ImportError::Window { path: path.to_path_buf(), problem };
+    let window = options.window;
+    window.check().map_err(no_such_part)?;
     let file = Recording::open(path, mode)?;
     let snapshot = snapshot_beside(path)?;
     let mut stream = file.events()?;
     let mut deriver = Deriver::new(options, snapshot.as_ref());
     let mut count = 0;
+    let mut extent: Option<(u64, u64)> = None;
     while let Some(event) = stream.next_event()? {
-        deriver.event(&event, |comm| stream.comm(comm));
+        let (first, last) = extent.get_or_insert((event.time_ns, event.time_ns));
+        (*first, *last) = ((*first).min(event.time_ns), (*last).max(event.time_ns));
+        if window.holds(event.time_ns) {
+            deriver.event(&event, |comm| stream.comm(comm));
+        }
         count += 1;
         if count % (1 << 18) == 0 {
             progress(count);
@@ -81,6 +98,7 @@ pub fn import_trace(
     }
     within(&deriver, Limits::HELD, path)?;
     progress(count);
+    window.check_within(extent).map_err(no_such_part)?;
     let mut derived = deriver.finish(file.cpu_count(), |comm| stream.comm(comm));
     for (reason, times) in stream.counts() {
         derived.workload.count_dropped(reason, *times);
@@ -91,6 +109,13 @@ pub fn import_trace(
             notes.insert(key.to_string(), value);
         }
     };
+    if let (false, Some((first, last))) = (window.is_all(), extent) {
+        let (from, to) = (window.from.unwrap_or(TraceTime(first)), window.to.unwrap_or(TraceTime(last)));
+        note(
+            "part of the recording",
+            Some(format!("{from} to {to} of {} to {}", TraceTime(first), TraceTime(last))),
+        );
+    }
     note("source", path.file_name().map(|name| name.to_string_lossy().into_owned()));
     note("recorded by", file.tool().map(str::to_string));
     note("recorded CPUs", file.cpu_count().map(|count| count.to_string()));

@@ -53,11 +53,13 @@ mod tasks;
 
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub use engine::{Deriver, caused_by_scheduler, is_possible};
 pub use import::{ImportError, import_trace, snapshot_beside};
 pub use prio::{params_for, prio_of};
 pub use snapshot::{GroupRow, ProcRow, ProcSnapshot, SnapshotError};
+pub use window::{TraceTime, Window, WindowError};
 
 use crate::Workload;
 
@@ -73,6 +75,8 @@ pub struct DeriveOptions {
     pub early_wake_ns: u64,
     /// Whether interrupts count as CPU time of the task that they hit.
     pub interrupts: InterruptRule,
+    /// Which part of the recording is taken.
+    pub window: Window,
 }
 
 impl Default for DeriveOptions {
@@ -82,6 +86,7 @@ impl Default for DeriveOptions {
             softirq: SoftIrqRule::Evidence,
             early_wake_ns: 50_000,
             interrupts: InterruptRule::Subtract,
+            window: Window::default(),
         }
     }
 }
