@@ -221,6 +221,18 @@ pub fn run(request: &RunRequest<'_>, standard: Standard) -> Result<Finished, End
     judge(schedlab_runner::run(request)?, request.workload, standard)
 }
 
+/// The same; `go_on` is asked some twenty times a second, and a false ends the run.
+///
+/// # Errors
+/// As [`run`]; [`RunError::Stopped`] if it was not to go on.
+pub fn run_while(
+    request: &RunRequest<'_>,
+    standard: Standard,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Finished, Ended> {
+    judge(schedlab_runner::run_while(request, go_on)?, request.workload, standard)
+}
+
 /// What to make of a run whose process has ended.
 fn judge(result: RunResult, workload: &Workload, standard: Standard) -> Result<Finished, Ended> {
     let RunResult { header, spill, report, dropped } = result;

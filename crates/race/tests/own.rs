@@ -20,6 +20,7 @@ fn plan_of(path: &Path, defines: &[&str], model: Model, strategy: Strategy) -> P
         jobs: 2,
         findings: 10,
         without: Vec::new(),
+        races: false,
     }
 }
 

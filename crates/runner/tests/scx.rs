@@ -134,7 +134,10 @@ fn an_error_exit_is_reported_with_its_dump() {
     // B5: who called, from the kernel's function that threw it on, each once, and no second list of them in the dump. (The
     // kernel's walk knows its own code only: the scheduler's frame, between the first and the second, is not in it.)
     let frames: Vec<&str> = reason.lines().filter_map(|line| line.strip_prefix("    at ")).collect();
-    assert!(frames[0].starts_with("scx_bpf_error_bstr+") && frames[1].starts_with("do_enqueue_task+"), "{reason}");
+    assert!(
+        frames[0].starts_with("scx_bpf_error_bstr+") && frames[1].starts_with("do_enqueue_task+"),
+        "{reason}"
+    );
     assert!(frames.iter().all(|frame| frames.iter().filter(|f| f == &frame).count() == 1), "{reason}");
     assert!(!reason.contains("Backtrace:"), "{reason}");
     // of each CPU the kernel's part and qmap's own
@@ -745,7 +748,7 @@ fn what_a_scheduler_prints_is_kept() {
     };
     let queued = value(&report, "statistics", "queued").unwrap();
     // (the first ones were printed before the log began, by the boot's own tasks)
-    assert_eq!(rows("lines"), [queued.clone()]);
+    assert_eq!(rows("lines"), std::slice::from_ref(&queued));
     let lines = rows("line");
     assert_eq!(lines.len(), 100);
     assert!(lines[99].ends_with(&format!("as number {queued}")), "{}", lines[99]);

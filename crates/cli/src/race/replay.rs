@@ -1,11 +1,11 @@
 //! `race --replay F`: one schedule, again, with all that happens in it.
 
-use super::{RaceArgs, compiled, fault, plan};
+use super::{RaceArgs, compiled, fault, plan, scenario_of};
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use schedlab_race::explore::Plan;
-use schedlab_race::{Model, RaceError, Scenario, Schedule, study};
+use schedlab_race::{Model, RaceError, Schedule, study};
 use schedlab_stdx::limits::{RACE_BYTES_MAX, read_text};
 use serde_json::json;
 use std::path::Path;
@@ -29,8 +29,9 @@ pub(super) fn replay(path: &Path, args: &RaceArgs, ui: &Ui) -> Result<()> {
     let model = model.ok_or_else(|| {
         Failure::Input(format!("{name}: model '{}', expected sc, tso or lkmm", schedule.model))
     })?;
-    let scenario = Scenario::parse(&schedule.scenario.0, &schedule.scenario.1).map_err(fault)?;
     let mut plan = Plan { model, ..plan(args, compiled)? };
+    plan.races |= schedule.finding.0 == "race";
+    let scenario = scenario_of(&plan, &schedule.scenario.0, &schedule.scenario.1)?;
     plan.without = study::barriers_at(&plan, &scenario, &schedule.without).map_err(fault)?;
     let (finding, story) = plan.replay(&scenario, &schedule.choices).map_err(fault)?;
     let title =

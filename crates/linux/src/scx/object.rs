@@ -365,7 +365,8 @@ impl Scx {
         Ok(())
     }
 
-    /// Where a user-space part that decides is told of tasks and tells its decisions, by the names that scx_userland has for it.
+    /// Where a user-space part that decides hears of tasks and says what it decides, by the names that scx_userland
+    /// has for it.
     fn find_userland(&mut self) {
         /// Its option -b.
         const BATCH: u32 = 8;

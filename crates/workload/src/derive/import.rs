@@ -2,6 +2,7 @@
 
 use super::snapshot::{ProcSnapshot, SnapshotError};
 use super::{DeriveOptions, Derived, Deriver, TraceTime, WindowError};
+use crate::Messages;
 use crate::limits::{Account, Exceeded, Limits};
 use schedlab_trace::{Mode, Recording, RecordingFormat, TraceError};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,14 @@ pub enum ImportError {
     /// The snapshot beside it.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// The part that was asked for.
+    #[error("{}: {problem}", path.display())]
+    Window {
+        /// The recording.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: WindowError,
+    },
     /// More than a workload in memory may hold.
     #[error("{path}: {exceeded}; {}", .exceeded.remedy())]
     TooMuch {
@@ -23,13 +32,14 @@ pub enum ImportError {
         /// What there is too much of.
         exceeded: Exceeded,
     },
-    /// The part that was asked for.
-    #[error("{}: {problem}", path.display())]
-    Window {
-        /// The recording.
+    /// Pipes and sockets were asked for.
+    #[error(
+        "{}: it has no events of pipes and sockets, expected those of 'schedlab record --objects'; record again with it, \
+         or use --messages inferred", path.display()
+    )]
+    NoObjects {
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
-        problem: WindowError,
     },
 }
 
@@ -99,6 +109,9 @@ pub fn import_trace(
     within(&deriver, Limits::HELD, path)?;
     progress(count);
     window.check_within(extent).map_err(no_such_part)?;
+    if options.messages == Messages::Recorded && deriver.object_calls() == 0 {
+        return Err(ImportError::NoObjects { path: path.to_path_buf() });
+    }
     let mut derived = deriver.finish(file.cpu_count(), |comm| stream.comm(comm));
     for (reason, times) in stream.counts() {
         derived.workload.count_dropped(reason, *times);
