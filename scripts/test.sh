@@ -20,6 +20,7 @@ if [ "$all" = --all ]; then
 	cargo test --workspace --release --no-fail-fast -- --include-ignored
 	step "torture"
 	scripts/torture.sh
+	scripts/sweep-torture.sh
 else
 	cargo test --workspace --release --no-fail-fast
 fi

@@ -56,6 +56,8 @@ pub(crate) enum Command {
     /// Several schedulers or parameters on the same workload, over an ensemble of perturbed replays: what
     /// changed, most first.
     Compare(crate::compare::CompareArgs),
+    /// Many runs from one description, each made once, whoever is killed meanwhile: a dataset of Parquet files.
+    Sweep(Box<crate::sweep::SweepArgs>),
     /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if
     /// there is one.
     Diff(crate::diff::DiffArgs),

@@ -6,7 +6,7 @@ use crate::output;
 use crate::tunables::meant;
 use crate::ui::Ui;
 use schedlab_instruments::jobs::job_report;
-use schedlab_instruments::{Summary, TaskStats, for_each_picture};
+use schedlab_instruments::{Summary, TaskStats, for_each_picture, meanwhile};
 use schedlab_lab::{Ended, Fails, Loaded, Standard, Subject};
 use schedlab_log::{Log, LogHeader, RawLog};
 use schedlab_machine::kernel::Action;
@@ -127,6 +127,7 @@ fn finish(run: schedlab_lab::Finished, plan: &Plan<'_>) -> Result<Finished> {
     let mut stretches = Vec::new();
     for_each_picture(&run.log, &worst_stretches(&run.summary), |picture| stretches.push(picture.clone()))
         .map_err(Ended::from)?;
+    let meanwhile = meanwhile(&run.log, &run.summary.system.longest_waits).map_err(Ended::from)?;
     let jobs = job_report(&run.log, &plan.loaded.workload).map_err(Ended::from)?;
     let differing = differing_accounts(plan, &run.report, &run.summary);
     let facts = RunFacts {
@@ -149,6 +150,7 @@ fn finish(run: schedlab_lab::Finished, plan: &Plan<'_>) -> Result<Finished> {
         account_differs_ns: differing.iter().map(Differing::by_ns).max().unwrap_or(0),
         jobs,
         stretches,
+        meanwhile,
         explain: String::new(),
         next_steps: Vec::new(),
     };

@@ -53,6 +53,7 @@ mod run;
 mod schedulability;
 mod schedulers;
 mod seeds;
+mod sweep;
 mod tunables;
 mod ui;
 mod validate;
@@ -98,6 +99,7 @@ pub fn main_with(policies: &[PolicyInfo]) -> ExitCode {
         Command::Report(args) => report::report(args, &ui),
         Command::Fidelity(args) => fidelity::fidelity(args, &ui),
         Command::Compare(args) => compare::compare(args, &ui),
+        Command::Sweep(args) => sweep::sweep(args, &ui),
         Command::Diff(args) => diff::diff(args, &ui),
         Command::Wasted(args) => wasted::wasted(args, &ui),
         Command::Race(args) => race::race(args, &ui),

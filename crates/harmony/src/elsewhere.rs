@@ -456,7 +456,7 @@ fn one(path: &Path, log: &dyn Log, part: &Part) -> Result<One, ElsewhereError> {
     // a log of ours begins when the plan does; a recording was begun before
     let mut first = FirstSeen { cast: &cast, first_ns: None };
     if matches!(log.header().observer, ObservedBy::Recorder | ObservedBy::Poller) {
-        replay(log, &Slots::new(log.header()), &mut first).map_err(|error| contradicts(error.into()))?;
+        replay(log, &Slots::new(log.header()), &mut first).map_err(contradicts)?;
         cast.zero_ns = first.first_ns.unwrap_or(0);
     }
     let has_ns = log.header().duration.as_ns().saturating_sub(cast.zero_ns);

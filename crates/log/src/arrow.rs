@@ -31,6 +31,7 @@ use arrow_ipc::CompressionType;
 use arrow_ipc::reader::FileReader;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
+use schedlab_stdx::limits::LOG_RECORDS_MAX;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -187,7 +188,13 @@ impl Log for ArrowLog {
         &self.header
     }
     fn batches(&self) -> Result<Box<dyn Batches + '_>, LogError> {
-        Ok(Box::new(ArrowBatches { log: self, reader: reader(&self.path)?, records: Vec::new(), start: 0 }))
+        Ok(Box::new(ArrowBatches {
+            log: self,
+            reader: reader(&self.path)?,
+            records: Vec::new(),
+            start: 0,
+            most: LOG_RECORDS_MAX,
+        }))
     }
 }
 
@@ -196,6 +203,8 @@ struct ArrowBatches<'a> {
     reader: FileReader<BufReader<File>>,
     records: Vec<Record>,
     start: u64,
+    /// Records that there may be.
+    most: u64,
 }
 
 impl Batches for ArrowBatches<'_> {
@@ -209,6 +218,12 @@ impl Batches for ArrowBatches<'_> {
                 }
                 Some(Ok(batch)) => batch,
             };
+            let (rows, most) = (batch.num_rows() as u64, self.most);
+            if rows > most.saturating_sub(self.start) {
+                return Err(wrong(format!(
+                    "more than {most} records, which is the most that is read (docs/results.md)"
+                )));
+            }
             decode(&batch, &mut self.records).map_err(wrong)?;
             check_kinds(&self.records, self.start)?;
             self.start += self.records.len() as u64;
@@ -262,4 +277,29 @@ fn decode(batch: &RecordBatch, records: &mut Vec<Record>) -> Result<(), String> 
         value: value[i],
     }));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemLog;
+
+    /// As many records as there may be, and one more.
+    #[test]
+    fn records_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.arrow");
+        let header = LogHeader { nr_cpus: 1, ..LogHeader::default() };
+        let records = vec![Record { kind: Kind::Note as u8, ..Record::default() }; 3];
+        crate::write(&path, &MemLog { header, records }).unwrap();
+        let log = ArrowLog::open(&path).unwrap();
+        let read = |most: u64| {
+            let (records, reader) = (Vec::new(), reader(&path).unwrap());
+            let mut batches = ArrowBatches { log: &log, reader, records, start: 0, most };
+            batches.next_batch().map(|batch| batch.map_or(0, <[Record]>::len))
+        };
+        assert_eq!(read(3).unwrap(), 3);
+        let error = read(2).unwrap_err().to_string();
+        assert!(error.contains("more than 2 records, which is the most that is read"), "{error}");
+    }
 }

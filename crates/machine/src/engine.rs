@@ -250,6 +250,21 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     asymmetric: bool,
     /// Kernel code takes time.
     costly: bool,
+    /// How long an idle CPU takes to answer an interrupt from another one.
+    idle_exit_ns: u64,
+    /// Per CPU; of use only if that takes time.
+    rest: Vec<Rest>,
+}
+
+/// Whether a CPU is idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// It is not.
+    Awake,
+    /// It is.
+    Idle,
+    /// Another CPU has posted it an interrupt, which it is about to take.
+    Leaving,
 }
 
 impl<K: Kernel> Machine<K> {
@@ -308,6 +323,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             sampled_whole: 0,
             pulse: None,
             costly: !program.costs.is_none(),
+            idle_exit_ns: 0,
+            rest: vec![Rest::Awake; nr_cpus],
             program: Arc::new(program),
             actions: Vec::new(),
             masks: Vec::new(),
@@ -368,6 +385,11 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         &self.order
     }
 
+    /// As [`Self::order`], for orders that have something left to do.
+    pub fn order_mut(&mut self) -> &mut O {
+        &mut self.order
+    }
+
     /// Boots the kernel, starts the workload, and runs it to its end.
     pub fn run(&mut self) -> Outcome {
         let mut epoch_ns = self.now_ns;
@@ -377,6 +399,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             started = Some(std::time::Instant::now());
             self.start(epoch_ns)?;
             self.kernel.set_resched(self.program.costs.resched);
+            self.idle_exit_ns = self.program.costs.idle_exit.as_ns();
+            let rest = |cpu: &Cpu| if cpu.user.is_idle() { Rest::Idle } else { Rest::Awake };
+            self.rest = self.cpus.iter().map(rest).collect();
             (self.events, self.sample_at, self.sample) = (0, SAMPLE_EVERY, None);
             (self.sampled_inside, self.sampled_whole) = (0, 0);
             let end_ns = self
@@ -562,6 +587,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             if O::STEERS {
                 return self.go_on(turn.cpu).map(|()| true);
             }
+            if self.idle_exit_ns > 0 && self.leaves_idle(turn) {
+                return Ok(true);
+            }
             (turn.cpu, Stimulus::Continue)
         } else {
             if O::STEERS && self.deliver_held()? {
@@ -607,6 +635,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                     }
                     (cpu, Stimulus::Timer(&[]))
                 }
+                // no other event of a CPU's own has the class of devices
+                _ if key == cpu_key && self.rest[cpu.index()] == Rest::Leaving => (cpu, Stimulus::Continue),
                 _ => {
                     if self.kernel.wakes_sleepers_with_ticks() {
                         return self.wake_first_due().map(|()| true);
@@ -621,6 +651,25 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         };
         // the one place where the kernel is entered: the rest of the loop is around it
         self.step_here(cpu, stimulus).map(|()| true)
+    }
+
+    /// Whether a CPU that has been posted an interrupt is idle, and takes it only when it has come out of that.
+    #[cold]
+    fn leaves_idle(&mut self, turn: Turn) -> bool {
+        let cpu = turn.cpu.index();
+        match self.rest[cpu] {
+            _ if turn.spins => return false,
+            Rest::Awake => return false,
+            // it takes both at once
+            Rest::Leaving => {}
+            Rest::Idle => {
+                self.rest[cpu] = Rest::Leaving;
+                let until_ns = self.now_ns.saturating_add(self.idle_exit_ns);
+                let key = Key::new(until_ns, CLASS_DEVICE).min(self.cpus[cpu].timer);
+                self.queue.set(cpu, key);
+            }
+        }
+        true
     }
 
     /// Too many turns in a row of CPUs that spin are a livelock.
@@ -739,6 +788,10 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             self.kernel.resume(cpu, Time::from_ns(now_ns), stimulus)
         };
         let timer = Key::new(self.program.late.of(cpu, self.kernel.timer(cpu).as_ns()), CLASS_TIMER);
+        if self.idle_exit_ns > 0 {
+            let is_idle = matches!(yielded, Yield::Idle);
+            self.rest[cpu.index()] = if is_idle { Rest::Idle } else { Rest::Awake };
+        }
         let state = &mut self.cpus[cpu.index()];
         let key = match yielded {
             Yield::User(task) => {

@@ -1,6 +1,6 @@
 //! `schedlab run`: a workload, under a scheduler, on a simulated machine.
 
-mod many;
+pub(crate) mod many;
 
 use crate::execute::{Files, Finished, Plan, command_line, conclude, execute, report, write_files};
 use crate::failure::{Failure, Result};
@@ -15,6 +15,8 @@ use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_report::{Detail, NextStep, Style};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
+use schedlab_workload::Messages;
+use schedlab_workload::derive::DeriveOptions;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,6 +35,10 @@ pub(crate) struct RunArgs {
     /// real Linux with other ticks).
     #[arg(long, value_name = "NAME")]
     pub sched: SubjectSpec,
+    /// Where the channels of a recording come from: none (each block waits for its recorded wakeup), inferred (from who
+    /// woke whom), or recorded (`record --objects`).
+    #[arg(long, value_name = "CHOICE", default_value_t = Messages::None)]
+    pub messages: Messages,
     /// Number of CPUs, all alike.
     #[arg(long, value_name = "N", conflicts_with = "machine", value_parser = parse_cpus)]
     pub cpus: Option<Topology>,
@@ -127,7 +133,23 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
 fn load(args: &RunArgs, ui: &Ui) -> Result<Loaded> {
     let more = if args.together { &args.more[..] } else { &[] };
     let all: Vec<PathBuf> = std::iter::once(&args.workload).chain(more).cloned().collect();
-    Ok(load_all(&all, args.window.window(), ui)?)
+    load_these(args, &all, ui)
+}
+
+/// These as one, as the command line wants recordings to be understood.
+fn load_these(args: &RunArgs, all: &[PathBuf], ui: &Ui) -> Result<Loaded> {
+    if args.messages != Messages::None
+        && let Some(path) = all.iter().find(|path| !schedlab_lab::is_recording(path))
+    {
+        return Err(Failure::Input(format!(
+            "{}: --messages {} needs a recording: a workload has its channels, or has none; leave --messages out",
+            path.display(),
+            args.messages
+        )));
+    }
+    let options =
+        DeriveOptions { window: args.window.window(), messages: args.messages, ..DeriveOptions::default() };
+    Ok(load_all(all, options, ui)?)
 }
 
 /// The scheduler with everything that the command line sets, and `more`; real Linux is built if it is not there yet.

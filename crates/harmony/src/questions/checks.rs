@@ -527,7 +527,7 @@ fn from_below(firsts: &[((u32, u32), usize)], n: f64) -> Option<Below> {
     let most = firsts.iter().map(|first| first.1).max()?;
     for cap in [None, Some(most)] {
         let most = cap.map_or(f64::INFINITY, |cap| cap as f64);
-        let below = |(word, rule): (&'static str, fn(f64, f64, f64) -> f64)| {
+        let below = |(word, rule): Rule| {
             let wanted = |shape: &(u32, u32)| rule(f64::from(shape.0), f64::from(shape.1), n).min(most);
             let is_near = |(shape, size): &&((u32, u32), usize)| {
                 let (wanted, size) = (wanted(shape), *size as f64);
