@@ -224,6 +224,9 @@ impl Part {
         if !self.can_be_controlled() {
             return Ok(None);
         }
+        if self.scenario.actions.is_empty() {
+            return Ok(Some(self.scenario.workload.clone()));
+        }
         let mut builder = Builder::of(self.scenario.workload.clone());
         let name = format!("{}.ctl", self.entry.prefix);
         let mut since = Span::ZERO;
