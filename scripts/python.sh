@@ -17,7 +17,7 @@ all=docs/notebooks/*.ipynb
 case $what in
 --notebooks) pytest -q -p no:cacheprovider --nbmake $all ;;
 --all)
-	pytest -q -p no:cacheprovider -c python/pyproject.toml python/tests
+	pytest -q -p no:cacheprovider -c python/pyproject.toml -m '' python/tests
 	pytest -q -p no:cacheprovider --nbmake $all
 	;;
 *)

@@ -55,8 +55,8 @@ class SchedlabError(Exception):
                 return
 
     def __str__(self) -> str:
-        if self.text is None or self.line is None:
-            return self.sentence
+        if self.text is None or self.line is None or f"{self.line} | " in self.sentence:
+            return self.sentence  # (most readers show the line themselves)
         margin = len(str(self.line))
         shown = f"{self.sentence}\n{self.line} | {self.text}"
         if self.column is not None:

@@ -31,8 +31,9 @@ class Result:
 
     @property
     def command(self) -> str:
-        """The command that gives the same run in a shell; `--json -` and `--log FILE` behind it give the same bytes, but
-        for `wall_ns` and `kernel_ns`, which are host time. Of a generated workload the file is written first."""
+        """The command that gives the same run in a shell. With `--reproducible --json -` behind it it prints the bytes of
+        `json`, but for `wall_ns` and `kernel_ns`, which are host time and 0 there; `--log FILE` writes those of `log`.
+        Of a generated workload the file is written first."""
         return " && ".join([*self._made_by, self._native.command])
 
     @cached_property

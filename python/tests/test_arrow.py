@@ -77,7 +77,7 @@ def test_nothing_is_copied(result: sl.Result) -> None:
         # asked again, the same memory
         assert table.addresses() == ours
     frame = polars.DataFrame(result.log)
-    assert frame["time_ns"]._get_buffer_info()[0] == result.log.addresses()["time_ns"][0]
+    assert frame["time_ns"].to_arrow().buffers()[1].address == result.log.addresses()["time_ns"][0]
 
 
 def test_unknown_is_null_and_not_zero() -> None:
@@ -132,3 +132,21 @@ assert r._repr_html_() and r.tasks._repr_html_()
 def test_pandas_without_pyarrow(result: sl.Result) -> None:
     frame = pandas.DataFrame(result.tasks.to_dict())
     assert frame["cpu_ns"].sum() == result.json["cpu_ns"]
+
+
+@pytest.mark.long
+def test_a_hundred_million_records_stream_in_little_memory() -> None:
+    code = """
+import resource
+import pyarrow
+import schedlab as sl
+hogs = sl.generate("hogs", nice=[0, 0])
+log = sl.run(hogs, sched="rr", cpus=1, params={"quantum": "100ns"}, duration="10s").log
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+rows = sum(batch.num_rows for batch in pyarrow.RecordBatchReader.from_stream(log))
+assert rows == len(log) >= 100_000_000, rows
+most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(f"{rows:,} records, at most {most / 1024:.0f} MiB")
+assert most < 1024 * 1024
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

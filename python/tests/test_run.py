@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import schedlab as sl
+from schedlab._errors import of_status
 
 
 def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -18,6 +20,10 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, shell=True, cwd=folder, env={"PATH": path, "HOME": str(Path.home())}, capture_output=True, text=True
     )
+
+
+def host_time_hidden(line: str) -> str:
+    return re.sub(r'"(wall_ns|kernel_ns)":\d+', r'"\1":0', line)
 
 
 def without_host_time(result: dict[str, Any]) -> dict[str, Any]:
@@ -35,9 +41,10 @@ def without_host_time(result: dict[str, Any]) -> dict[str, Any]:
 )
 def test_the_command_repeats_the_run_to_the_byte(sched: str, options: dict[str, Any], folder: Path) -> None:
     result = sl.run(sl.sample("gzip"), sched=sched, **options)
-    done = shell(f"{result.command} --json - --log run.txt", folder)
+    done = shell(f"{result.command} --reproducible --json - --log run.txt", folder)
     assert done.returncode == 0, done.stderr
-    assert without_host_time(json.loads(done.stdout)) == without_host_time(result.json)
+    # host time is 0 in reproducible files; all else is the same, byte by byte
+    assert done.stdout == host_time_hidden(result._native.json())
     result.log.write(folder / "own.txt")
     assert (folder / "own.txt").read_bytes() == (folder / "run.txt").read_bytes()
 
@@ -97,7 +104,12 @@ def test_errors_say_where(folder: Path) -> None:
         sl.load(path)
     error = caught.value
     assert (error.status, error.path, error.line, error.column) == (2, str(path), 3, 11)
-    assert str(error).splitlines()[-2:] == ["3 | 2 BLOCK 1 8parsecs", "  |           ^^^^^^^^"]
+    assert str(error).splitlines()[-2:] == ["  3 | 2 BLOCK 1 8parsecs", "    |           ^^^^^^^^"]
+    assert error.text == "2 BLOCK 1 8parsecs" and error.width == 8
+    # a sentence without the line gets it
+    path.write_text("a\n\tb = 7\n")
+    shown = str(of_status(2, f"{path}:2: 'b' is no name here"))
+    assert shown.splitlines()[-2:] == ["2 | \tb = 7", "  | \t^"]
     assert isinstance(error, ValueError)
 
 
@@ -163,7 +175,7 @@ def test_real_linux_where_it_is_built(crowd: sl.Workload, folder: Path) -> None:
     if "linux-6.12" not in built:
         pytest.skip("linux-6.12 is not built here; scripts/test.sh builds it before")
     result = sl.run(crowd, sched="linux-6.12", cpus=2, params={"base_slice_ns": 700000}, duration="5s")
-    done = shell(f"{result.command} --json -", folder)
-    assert without_host_time(json.loads(done.stdout)) == without_host_time(result.json)
+    done = shell(f"{result.command} --reproducible --json -", folder)
+    assert done.stdout == host_time_hidden(result._native.json())
     with pytest.raises(sl.InputError, match="base_slice_nss"):
         sl.run(crowd, sched="linux-6.12", cpus=2, params={"base_slice_nss": 1})

@@ -154,7 +154,11 @@ pub(crate) fn one(
         None => subject(args, &[], topology, ui)?,
     };
     let plan = Plan { command, ..plan(args, loaded, &subject, topology, &variations[0]) };
-    execute_while(&plan, go_on, ui)
+    let mut finished = execute_while(&plan, go_on, ui)?;
+    if subject.linux().is_some() {
+        finished.facts.explain = format!("{} --explain", plan.command);
+    }
+    Ok(finished)
 }
 
 /// The machine, if what is asked for can be run at all.
