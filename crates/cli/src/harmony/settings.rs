@@ -22,10 +22,12 @@ const WORDS: [&str; 11] =
 /// Sets nothing that balancing could depend on, or changes with the kernel's version alone.
 const IDLE: [&str; 3] = ["verbose", "latency_warn_ms", "latency_warn_once"];
 
+/// A setting: its name, both values, and what the second is set to when it is set as the first is.
+type Row = (String, Option<String>, Option<String>, Option<String>);
+
 /// What differs.
 pub(super) struct Settings {
-    /// Name, value of a, value of b, what b is set to when it is set as a is.
-    rows: Vec<(String, Option<String>, Option<String>, Option<String>)>,
+    rows: Vec<Row>,
     names: [String; 2],
 }
 
