@@ -163,6 +163,8 @@ pub struct Part {
     /// Its tasks, renamed, and its steps.
     pub scenario: Scenario,
     what: What,
+    /// CPUs of the plan's machine.
+    nr_cpus: u32,
 }
 
 impl Part {
@@ -180,7 +182,7 @@ impl Part {
             tasks: scenario.workload.tasks.len(),
             duration_ns: scenario.duration.as_ns(),
         };
-        Ok(Part { entry, scenario, what })
+        Ok(Part { entry, scenario, what, nr_cpus: topology.nr_cpus() })
     }
 
     /// The seed of what else varies.
@@ -524,7 +526,7 @@ fn cast(path: &Path, header: &LogHeader, part: &Part) -> Result<Cast, ElsewhereE
         );
         return Err(not_of_plan(path, "tasks", why));
     }
-    let (has, wants) = (header.nr_cpus, part.nr_cpus());
+    let (has, wants) = (header.nr_cpus, part.nr_cpus);
     if has != wants {
         let why =
             format!("{has}: the plan is for {wants}; record on a machine with as many, or plan for {has}");
@@ -534,15 +536,6 @@ fn cast(path: &Path, header: &LogHeader, part: &Part) -> Result<Cast, ElsewhereE
 }
 
 impl Part {
-    fn nr_cpus(&self) -> u32 {
-        let homes = self.scenario.actions.iter().flat_map(|action| &action.files);
-        let all = homes.filter_map(|file| match file {
-            FileRequest::Change { change, .. } => change.affinity.as_ref(),
-            _ => None,
-        });
-        all.flat_map(|cpus| cpus.iter()).map(|cpu| cpu.0 + 1).max().unwrap_or(1)
-    }
-
     /// Children may be born after the end, or never.
     fn may_be_unborn(&self, task: usize) -> bool {
         matches!(self.scenario.workload.tasks[task].birth, schedlab_workload::Birth::Fork { .. })
