@@ -17,7 +17,7 @@ use schedlab_report::chart::Drawing;
 use schedlab_report::pages::Pages;
 use schedlab_report::table::{Column, Table};
 use schedlab_stdx::percentile::nearest;
-use schedlab_units::{CpuId, CpuSet, Policy, Span};
+use schedlab_units::{CpuId, CpuSet, SchedPolicy, Span};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -75,7 +75,7 @@ fn periodic() -> ThreadPlan {
     ThreadPlan {
         model: Model::Periodic { compute: Span::from_ms(4), period: Span::from_ms(5) },
         timer: Timer::Rtc,
-        class: Class::real_time(Policy::Fifo, 98),
+        class: Class::real_time(SchedPolicy::Fifo, 98),
         ..ThreadPlan::default()
     }
 }
@@ -203,7 +203,7 @@ fn measured(map: &Map, load: &str) -> Vec<Value> {
 
 /// Lateness of a real-time thread that wakes every 5 ms: in ns, in order.
 fn ours(each: Span) -> Result<(Vec<u64>, String), HourglassError> {
-    let class = Class::real_time(Policy::Fifo, 98);
+    let class = Class::real_time(SchedPolicy::Fifo, 98);
     let model = Model::Latency { period: Span::from_ms(5) };
     let thread = ThreadPlan { model, class, cpus: Some(CpuSet::single(CpuId(0))), ..ThreadPlan::default() };
     let map = run(&Plan { duration: each, threads: vec![thread], ..Plan::default() }, &|_| {})?;

@@ -8,8 +8,8 @@
 //!               stolen-cpu0 (above all others)  at 1.3 ms for 8 us, at 6.1 ms for 40 us, ...
 //! ```
 //!
-//! Nobody sees what is stolen while no thread polls a CPU. Such stretches get what was stolen in others of equal
-//! length, drawn by a seed.
+//! A wakeup comes as late as it was measured to: whatever makes it late, no thread polls then. Nobody sees what is
+//! stolen while all threads sleep. Such stretches get what was stolen in others of equal length, drawn by a seed.
 
 use crate::map::{Map, ThreadMap};
 use crate::plan::{Model, Step, ThreadPlan};
@@ -17,12 +17,12 @@ use crate::poll::What;
 use schedlab_instruments::LogProblem;
 use schedlab_instruments::jobs::job_report;
 use schedlab_lab::{Ended, Standard, Subject, run};
-use schedlab_runner::Request;
+use schedlab_runner::RunRequest;
 use schedlab_stdx::Random;
-use schedlab_stdx::percentile::nearest;
 use schedlab_topology::Topology;
-use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span};
+use schedlab_units::{CpuId, CpuSet, SchedParams, SchedPolicy, Span};
 use schedlab_workload::{Builder, Life, Workload};
+use std::collections::BTreeMap;
 
 /// A stretch of time, in ns from the start.
 type Stretch = (u64, u64);
@@ -84,7 +84,7 @@ impl Map {
             if stolen.is_empty() {
                 continue;
             }
-            let above = SchedParams { policy: Policy::Fifo, rt_priority: 99, ..SchedParams::default() };
+            let above = SchedParams { policy: SchedPolicy::Fifo, rt_priority: 99, ..SchedParams::default() };
             let mut life = builder
                 .task(format!("stolen-cpu{cpu}"))
                 .params(above)
@@ -104,29 +104,28 @@ impl Map {
     fn life(&self, mut life: Life<'_>, thread: &ThreadMap, compute_pct: u32, mut random: Random) {
         let end_ns = self.duration_ns;
         let scaled = |span: Span| Span::from_ns(span.as_ns() * u64::from(compute_pct) / 100);
-        // what a wakeup takes by itself: others wait for a CPU too, which the machine adds
-        let late_ns = nearest(&thread.lateness_ns(), 250).unwrap_or(0);
-        let late = Span::from_ns(late_ns);
+        let late = lateness(thread);
+        let late = |due_ns: u64| Span::from_ns(late.get(&due_ns).copied().unwrap_or(0));
         let mut at_ns = 0;
         match &thread.plan.model {
             Model::Periodic { compute, period } => {
                 while at_ns < end_ns {
-                    life = life.run(scaled(*compute)).sleep_until(*period).run(late);
                     at_ns += period.as_ns();
+                    life = life.run(scaled(*compute)).sleep_until(*period).run(late(at_ns));
                 }
             }
             Model::Sporadic { compute, period } => {
                 while at_ns < end_ns {
                     let beyond = -f64::ln(1.0 - random.unit_f64());
                     let next = Span::from_ns(period.as_ns() + (beyond * period.as_ns() as f64) as u64);
-                    life = life.run(scaled(*compute)).sleep_until(next).run(late);
                     at_ns += next.as_ns();
+                    life = life.run(scaled(*compute)).sleep_until(next).run(late(at_ns));
                 }
             }
             Model::Latency { period } => {
                 while at_ns < end_ns {
-                    life = life.run(Span::from_us(1)).sleep_until(*period).run(late);
                     at_ns += period.as_ns();
+                    life = life.run(Span::from_us(1)).sleep_until(*period).run(late(at_ns));
                 }
             }
             Model::OnOff { on, off } => {
@@ -152,7 +151,10 @@ impl Map {
                     life = match step {
                         Step::Run(span) => life.run(scaled(*span)),
                         Step::Sleep(span) => life.sleep(*span),
-                        Step::Grid { after, .. } => life.sleep_until(*after).run(late),
+                        Step::Grid { after, .. } => {
+                            at_ns += after.as_ns();
+                            life.sleep_until(*after).run(late(at_ns))
+                        }
                         Step::Yield => life.yields(),
                     };
                 }
@@ -182,6 +184,10 @@ impl Map {
                     _ => {
                         spans.extend(at.map(|at| (at, piece.from_ns)));
                         ran.extend(at.map(|at| (at, piece.from_ns)));
+                        // what makes a wakeup late stands in the thread's own life
+                        if piece.what == What::Sleep && piece.due_ns > 0 && piece.cpu_to == cpu {
+                            spans.push((piece.due_ns, piece.resumed_ns));
+                        }
                     }
                 }
             }
@@ -189,6 +195,12 @@ impl Map {
         let stolen = without(&union(away), &union(ran));
         Watched { spans: union(spans), stolen }
     }
+}
+
+/// How late each wakeup came, by the time that was asked for; both in ns.
+fn lateness(thread: &ThreadMap) -> BTreeMap<u64, u64> {
+    let sleeps = thread.pieces.iter().filter(|piece| piece.what == What::Sleep && piece.due_ns > 0);
+    sleeps.map(|piece| (piece.due_ns, piece.resumed_ns.saturating_sub(piece.due_ns))).collect()
 }
 
 /// Stretches in order of time, put together where they touch.
@@ -279,7 +291,7 @@ pub fn predict(
     (nr_cpus, duration): (u32, Span),
 ) -> Result<Vec<Option<Deadlines>>, WhatIfError> {
     let topology = Topology::flat(nr_cpus).map_err(|_| WhatIfError::Cpus(nr_cpus))?;
-    let request = Request { duration: Some(duration), ..subject.on(workload, topology) };
+    let request = RunRequest { duration: Some(duration), ..subject.on(workload, topology) };
     let finished = run(&request, Standard::Shown)?;
     let report = job_report(&finished.log, workload)?.ok_or(WhatIfError::NoJobs)?;
     let of = |(index, plan): (usize, &ThreadPlan)| {

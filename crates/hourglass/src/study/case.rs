@@ -14,10 +14,10 @@ use crate::plan::{Model, ThreadPlan, Timer};
 use schedlab_instruments::{Stay, stays};
 use schedlab_lab::{Ended, Standard, Subject, run, run_here};
 use schedlab_log::{Log, LogProblem, PrevState};
-use schedlab_runner::{LinuxObject, Request};
+use schedlab_runner::{LinuxObject, RunRequest};
 use schedlab_stdx::Random;
 use schedlab_topology::Topology;
-use schedlab_units::{Nice, Policy, SchedParams, Span};
+use schedlab_units::{Nice, SchedParams, SchedPolicy, Span};
 use schedlab_workload::{Builder, Cgroup, CpuMax, Workload};
 
 /// Who runs in a case.
@@ -228,9 +228,9 @@ impl Case {
                     life = life.nice(Nice::new(self.nicer).expect("1 to 10 is one"));
                 }
                 if self.load == Load::RealTime && place == 0 {
-                    plan.class = crate::plan::Class::real_time(Policy::Fifo, 50);
+                    plan.class = crate::plan::Class::real_time(SchedPolicy::Fifo, 50);
                     life = life.params(SchedParams {
-                        policy: Policy::Fifo,
+                        policy: SchedPolicy::Fifo,
                         rt_priority: 50,
                         ..SchedParams::default()
                     });
@@ -276,8 +276,11 @@ impl Case {
             None => {
                 let mut params = self.params.clone();
                 params.sort();
-                let request =
-                    Request { params, duration, ..Request::new(&workload, &subject.scheduler, topology) };
+                let request = RunRequest {
+                    params,
+                    duration,
+                    ..RunRequest::new(&workload, &subject.scheduler, topology)
+                };
                 let finished = run(&request, Standard::NoWarning)?;
                 read(&finished.log).map_err(internal)
             }
