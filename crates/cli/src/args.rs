@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Workload(crate::workload::WorkloadCommand),
     /// Run a workload under a scheduler, on a simulated machine.
     Run(Box<crate::run::RunArgs>),
+    #[command(hide = true)]
+    Resolve(Box<crate::run::RunArgs>),
     /// A recording as it happened: the recorded schedule through every instrument, with a run's tables and pictures.
     Report(crate::report::ReportArgs),
     /// Does the replay of a recording behave as the recorded machine did? Both side by side, what differs most first.

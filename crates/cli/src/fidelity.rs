@@ -7,20 +7,20 @@ use crate::parse::parse_cpus;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_compare::fidelity::{
-    Cause, Fidelity, MatchBy, Side, Variant, exit_of_idle_ns, first_stop_differences, json, page, table,
+    Cause, Fidelity, MatchBy, Side, Variant, exits_of_idle, first_stop_differences, json, page, table,
     terminal, wakeup_order,
 };
 use schedlab_instruments::{LogProblem, summarize_seen};
 use schedlab_lab::{Finished, Loaded, Recording, Standard, Subject, SubjectSpec, load_as, load_recording};
 use schedlab_log::Log;
-use schedlab_machine::{Costs, Perturb};
+use schedlab_machine::{COST_MAX, Costs, Perturb};
 use schedlab_report::Style;
 use schedlab_runner::RunRequest;
 use schedlab_topology::Topology;
 use schedlab_trace::Mode;
 use schedlab_units::Span;
 use schedlab_workload::derive::{DeriveOptions, InterruptRule};
-use schedlab_workload::{Dependencies, Workload};
+use schedlab_workload::{Dependencies, Messages, Workload};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +40,14 @@ pub(crate) struct FidelityArgs {
     /// compared with it.
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
+    /// Where channels come from: none (each block waits for its recorded wakeup), inferred (from who woke whom), or
+    /// recorded (`record --objects`).
+    #[arg(long, value_name = "CHOICE", default_value_t = Messages::None)]
+    pub messages: Messages,
+    /// What kernel code takes: none, or recorded (an idle CPU answers another one's wakeup as late as the recorded
+    /// machine's did, at the median).
+    #[arg(long, value_name = "CHOICE", default_value = "none")]
+    pub costs: FidelityCosts,
     /// Timer ticks per second of real Linux: 100, 250 or 1000.
     #[arg(long, default_value_t = 250, value_name = "HZ")]
     pub hz: u32,
@@ -57,6 +65,17 @@ pub(crate) struct FidelityArgs {
     pub json: Option<PathBuf>,
 }
 
+/// What kernel code takes in a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FidelityCosts {
+    /// Nothing.
+    None,
+    /// What the recording shows.
+    Recorded,
+}
+
+/// Nine tenths of the ways out of idle are shorter than the grain.
+const GRAIN_PER_MILLE: u32 = 900;
 /// Tasks whose first difference is looked for.
 const TASKS_FOLLOWED: usize = 20;
 /// A replay that takes so many times as long as the recording is stopped.
@@ -139,7 +158,9 @@ impl Study<'_> {
     }
 
     fn compare(&self, finished: &Finished) -> Result<Fidelity> {
-        Ok(Fidelity::of(&self.truth_side, &self.side(finished)?, self.by, self.grain_ns))
+        let side =
+            self.side(finished)?.at_objects(finished.report.waits_skipped, finished.report.waits_gained);
+        Ok(Fidelity::of(&self.truth_side, &side, self.by, self.grain_ns))
     }
 
     fn variant(&self, without: Option<Cause>, finished: &Finished) -> Result<Variant> {
@@ -165,7 +186,8 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
     let recording = load_recording(input, mode, ui)?;
     let other = args.against.as_ref().map(|path| load_recording(path, mode, ui)).transpose()?;
     let truth = other.as_ref().unwrap_or(&recording);
-    let loaded = load_as(input, mode, DeriveOptions::default(), ui)?;
+    let options = DeriveOptions { messages: args.messages, ..DeriveOptions::default() };
+    let loaded = load_as(input, mode, options, ui)?;
     let topology = match (&args.cpus, truth.recorded.log.header().nr_cpus) {
         (Some(topology), _) => topology.clone(),
         (None, nr_cpus) => Topology::flat(nr_cpus).map_err(Failure::input)?,
@@ -184,6 +206,7 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
     let truth_counted = counted(truth);
     let tasks = &log.header().tasks;
     let is_counted = |row: u32| tasks.get(row as usize).is_some_and(|task| truth_counted.contains(&task.pid));
+    let exits = exits_of_idle(log).map_err(contradicts)?;
     let study = Study {
         loaded: &loaded,
         subject,
@@ -192,22 +215,31 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         truth_side: Side::of(log, &summary, is_counted).map_err(contradicts)?,
         by: if other.is_some() { MatchBy::Name } else { MatchBy::Pid },
         wanted: counted(&recording),
-        grain_ns: exit_of_idle_ns(log).map_err(contradicts)?,
+        grain_ns: exits.percentile_ns(GRAIN_PER_MILLE),
+    };
+    let costs = match args.costs {
+        FidelityCosts::None => None,
+        FidelityCosts::Recorded => {
+            // what is longer is no cost of kernel code
+            let idle_exit = Span::from_ns(exits.percentile_ns(500)).min(COST_MAX);
+            Some(Costs { idle_exit, ..Costs::default() })
+        }
     };
     let step = ui.step(format!("replaying {} under {}", recording.name, study.subject.label));
-    let finished = study.replay(&loaded.workload, None, None)?;
+    let finished = study.replay(&loaded.workload, None, costs)?;
     drop(step);
     let mut found = study.compare(&finished)?;
     found.name = match &other {
         Some(other) => format!("{} for {}", recording.name, other.name),
         None => recording.name.clone(),
     };
+    found.messages = loaded.workload.notes.get("messages").cloned();
     found.warnings = warnings(&recording, other.as_ref(), &finished);
     if study.by == MatchBy::Pid {
         follow(&study, &finished, &mut found)?;
     }
     if !args.no_causes {
-        found.variants = causes(input, args, &study, &finished, ui)?;
+        found.variants = causes(input, (args, costs), &study, &finished, ui)?;
     }
     Ok(found)
 }
@@ -250,7 +282,7 @@ fn follow(study: &Study<'_>, finished: &Finished, found: &mut Fidelity) -> Resul
 /// The replay as it is, and without each cause.
 fn causes(
     input: &Path,
-    args: &FidelityArgs,
+    (args, own_costs): (&FidelityArgs, Option<Costs>),
     study: &Study<'_>,
     plain: &Finished,
     ui: &Ui,
@@ -267,16 +299,23 @@ fn causes(
         drop(step);
         Ok(())
     };
-    let mut asleep = workload.clone();
+    let mode = if args.lenient { Mode::Lenient } else { Mode::Strict };
+    let mut asleep = match args.messages {
+        Messages::None => workload.clone(),
+        _ => load_as(input, mode, DeriveOptions::default(), ui)?.workload,
+    };
     Dependencies::None.apply(&mut asleep);
-    without(Cause::Messages, &asleep, None, None)?;
+    without(Cause::Messages, &asleep, None, own_costs)?;
     without(Cause::Costs, workload, None, Some(costs::measured()?))?;
     if study.loaded.derived.is_some_and(|derived| derived.interrupt_ns > 0) {
-        let mode = if args.lenient { Mode::Lenient } else { Mode::Strict };
-        let options = DeriveOptions { interrupts: InterruptRule::Keep, ..DeriveOptions::default() };
+        let options = DeriveOptions {
+            interrupts: InterruptRule::Keep,
+            messages: args.messages,
+            ..DeriveOptions::default()
+        };
         let kept = load_as(input, mode, options, ui)?;
-        without(Cause::Interrupts, &kept.workload, None, None)?;
+        without(Cause::Interrupts, &kept.workload, None, own_costs)?;
     }
-    without(Cause::Chance, workload, Some(Perturb::new(1)), None)?;
+    without(Cause::Chance, workload, Some(Perturb::new(1)), own_costs)?;
     Ok(variants)
 }

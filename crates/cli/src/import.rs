@@ -10,7 +10,7 @@ use schedlab_report::units::{count, time};
 use schedlab_trace::Mode;
 use schedlab_units::Span;
 use schedlab_workload::derive::{DeriveOptions, InterruptRule, SoftIrqRule};
-use schedlab_workload::{Chosen, Dependencies, EventKind, Form, TraceFormat, Wakeup, Workload};
+use schedlab_workload::{Chosen, Dependencies, EventKind, Form, Messages, TraceFormat, Wakeup, Workload};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,6 +33,10 @@ pub(crate) struct ImportArgs {
     /// text).
     #[arg(long, value_name = "CHOICE", default_value = "infer")]
     pub dependencies: Dependencies,
+    /// Where channels come from: none (each block waits for its recorded wakeup), inferred (from who woke whom), or
+    /// recorded (`record --objects`).
+    #[arg(long, value_name = "CHOICE", default_value_t = Messages::None)]
+    pub messages: Messages,
     /// Leave the time of recorded interrupts in the tasks' CPU time.
     #[arg(long)]
     pub keep_interrupts: bool,
@@ -53,6 +57,13 @@ pub(crate) fn import(args: &ImportArgs, ui: &Ui) -> Result<()> {
         return Err(Failure::Input(format!(
             "{}: --dependencies all needs the trace: a workload no longer holds what it was not derived to depend on",
             loaded.path.display()
+        )));
+    }
+    if args.messages != Messages::None && loaded.derived.is_none() {
+        return Err(Failure::Input(format!(
+            "{}: --messages {} needs the recording: a workload has its channels, or has none; leave --messages out",
+            loaded.path.display(),
+            args.messages
         )));
     }
     let chosen = args.dependencies.apply(&mut loaded.workload);
@@ -105,7 +116,8 @@ fn counts(loaded: &Loaded) -> Vec<(&'static str, u64)> {
 }
 
 fn derive_options(args: &ImportArgs) -> DeriveOptions {
-    let mut options = DeriveOptions { window: args.window.window(), ..DeriveOptions::default() };
+    let mut options =
+        DeriveOptions { window: args.window.window(), messages: args.messages, ..DeriveOptions::default() };
     if args.dependencies == Dependencies::All {
         options.softirq = SoftIrqRule::Always;
     }
@@ -224,6 +236,10 @@ fn print(loaded: &Loaded, wall_ns: u64) {
     if let Some(choice) = workload.notes.get("dependencies, by choice") {
         println!();
         println!("  dependencies {choice}");
+    }
+    if let Some(messages) = workload.notes.get("messages") {
+        println!();
+        println!("  messages {messages}");
     }
     print_pairs(workload);
     if let Some(derived) = &loaded.derived {

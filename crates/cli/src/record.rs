@@ -54,6 +54,10 @@ pub(crate) struct RecordArgs {
     /// Record interrupts and softirqs too: their time is taken out of the tasks', and wakeups are told apart by them.
     #[arg(long, alias = "irq")]
     pub interrupts: bool,
+    /// Record what is sent and received at pipes and sockets too: what a replay needs to know whether a task waits
+    /// (`--messages recorded`). Needs programs (bpf).
+    #[arg(long)]
+    pub objects: bool,
     /// Measure what recording costs here, per type of event and per event from the buffer to the file, beside
     /// WARP's published values (about a minute); RUNS runs of each workload, 0 for the types of event alone.
     #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "5", conflicts_with_all = ["command", "pid", "cgroup", "system"])]
@@ -137,7 +141,7 @@ fn json(overhead: &Overhead) -> Value {
     let spread = |s: Spread| json!({"median": s.median, "low": s.low, "high": s.high});
     let events = overhead.events.iter().map(|cost| {
         json!({
-            "type": cost.operation.name(), "recorded_as": cost.operation.events(), "ftrace_us": spread(cost.us),
+            "type": cost.operation.name(), "recorded_as": cost.operation.events(), "ftrace_us": cost.us.map(spread),
             "bpf_us": cost.bpf_us.map(spread), "operation_us": cost.operation_us, "warp_us": cost.published_us(),
             "events": cost.events,
         })
@@ -214,6 +218,7 @@ fn options(args: &RecordArgs) -> Result<RecordOptions> {
     if args.interrupts {
         options.events = EventChoice::default().with_interrupts();
     }
+    options.events.objects = args.objects;
     options.backend = args.backend;
     (options.start_on, options.stop_on) = (args.start_on, args.stop_on);
     options.user = match &args.user {

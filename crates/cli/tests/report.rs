@@ -96,3 +96,25 @@ fn a_replay_is_laid_beside_its_recording() {
     );
     assert!(root().join("docs/fidelity.md").exists());
 }
+
+/// With channels blocks are gained as well as lost, and no CPU time is.
+#[test]
+fn channels_are_inferred_and_those_that_were_not_recorded_are_refused() {
+    let args = ["--quiet", "fidelity", "samples/hackbench", "--sched", "eevdf", "--no-causes", "--json", "-"];
+    let value = json(&[&args[..], &["--messages", "inferred"]].concat());
+    assert!(value["gained_blocks"].as_u64() > Some(100), "{}", value["gained_blocks"]);
+    assert!(value["messages"].as_str().unwrap().starts_with("inferred: "), "{}", value["messages"]);
+    let quantities = value["quantities"].as_array().unwrap();
+    let cpu = quantities.iter().find(|row| row["name"] == "cpu" && row["task"].is_null()).unwrap();
+    let [recorded, replayed] = ["recorded", "replayed"].map(|side| cpu[side].as_f64().unwrap());
+    assert!((recorded / replayed - 1.0).abs() < 0.01, "the same work: {recorded} {replayed}");
+    for (input, choice, says) in [
+        ("samples/hackbench", "recorded", "record --objects"),
+        ("samples/hand/figure1.txt", "inferred", "needs the recording"),
+        ("samples/hackbench", "some", "expected none, inferred or recorded"),
+    ] {
+        let output = schedlab(&["--quiet", "import", input, "--messages", choice]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && text.contains(says), "{input} {choice}: {text}");
+    }
+}

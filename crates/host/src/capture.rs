@@ -99,7 +99,7 @@ pub(crate) fn start(
 
 fn programs(tracefs: &Tracefs, instance: &Instance, options: &RecordOptions) -> Result<Started, String> {
     let folder = folder_of(&options.output);
-    let (recorder, made) = BpfRecorder::new(
+    let (recorder, mut made) = BpfRecorder::new(
         tracefs,
         options.events.names(),
         hierarchy(),
@@ -112,6 +112,9 @@ fn programs(tracefs: &Tracefs, instance: &Instance, options: &RecordOptions) -> 
     let (page_size, wait_mark) = configure(instance, options).map_err(text)?;
     let mut enabled = EnabledEvents { enabled: made.enabled, missing: Vec::new() };
     let mut rest = None;
+    // nobody else can record these
+    let (own, others) = made.rest.into_iter().partition(|(name, _)| name == events::OBJECT);
+    (enabled.missing, made.rest) = (own, others);
     if !made.rest.is_empty() {
         if page_size != bpf::PAGE {
             return Err(format!("ftrace's pages have {page_size} bytes here"));
@@ -122,7 +125,7 @@ fn programs(tracefs: &Tracefs, instance: &Instance, options: &RecordOptions) -> 
             rest = Some(Drain::start(instance, folder, page_size, wait_mark).map_err(text)?);
         }
         enabled.enabled.extend(by_ftrace.enabled);
-        enabled.missing = by_ftrace.missing;
+        enabled.missing.extend(by_ftrace.missing);
     }
     let missing = |name: &String| enabled.missing.iter().any(|(other, _)| other == name);
     let left: Vec<(String, String)> = made.rest.into_iter().filter(|(name, _)| !missing(name)).collect();

@@ -11,6 +11,7 @@
 //! | cgroup_attach_task | moves between control groups, of the hierarchy that has the cpu controller |
 //! | irq, softirq (optional) | time taken by interrupts, and on whose behalf |
 //! | irq_vectors (optional, x86) | the CPU's own interrupts: its timer, messages of other CPUs |
+//! | schedlab:object (optional) | what was sent and received, and where: no kernel has it, a program writes it |
 //! | sched_stat_runtime (optional) | the kernel's own account of CPU time; up to 97 % of the volume |
 //!
 //! An event that is missing is reported and skipped, except sched_switch.
@@ -55,6 +56,9 @@ pub(crate) const CGROUP: &str = "cgroup:cgroup_attach_task";
 const SOFTIRQ: &[&str] = &["irq:softirq_entry", "irq:softirq_exit", "irq:softirq_raise"];
 const STAT_RUNTIME: &[&str] = &["sched:sched_stat_runtime"];
 
+/// What happens at pipes and sockets; only programs can record it.
+pub const OBJECT: &str = "schedlab:object";
+
 /// Which events to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventChoice {
@@ -68,11 +72,20 @@ pub struct EventChoice {
     pub softirq: bool,
     /// The kernel's own account of CPU time: many events.
     pub stat_runtime: bool,
+    /// What is sent and received, at which pipe or socket.
+    pub objects: bool,
 }
 
 impl Default for EventChoice {
     fn default() -> Self {
-        EventChoice { syscalls: true, cgroups: true, irq: false, softirq: false, stat_runtime: false }
+        EventChoice {
+            syscalls: true,
+            cgroups: true,
+            irq: false,
+            softirq: false,
+            stat_runtime: false,
+            objects: false,
+        }
     }
 }
 
@@ -98,6 +111,7 @@ impl EventChoice {
             (self.irq, vectors),
             (self.softirq, SOFTIRQ),
             (self.stat_runtime, STAT_RUNTIME),
+            (self.objects, &[OBJECT][..]),
         ] {
             if wanted {
                 names.extend(list.iter().map(|&name| name.to_owned()));
@@ -130,7 +144,9 @@ pub(crate) fn enable_these(instance: &Instance, names: Vec<String>) -> Result<En
     for name in names {
         let (system, event) = split(&name);
         let folder = format!("events/{system}/{event}");
-        let problem = if !instance.has(&folder) {
+        let problem = if name == OBJECT {
+            "only programs in the kernel can record it (--backend bpf)".to_owned()
+        } else if !instance.has(&folder) {
             "this kernel does not have it".to_owned()
         } else if let Err(e) = instance.set(&format!("{folder}/enable"), "1", "") {
             match e {

@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use schedlab_stdx::aside::folder_of;
-use schedlab_trace::write::{TraceDatWriter, TraceMeta, WriteOptions};
+use schedlab_trace::OBJECT_FORMAT;
+use schedlab_trace::write::{EventSystem, TraceDatWriter, TraceMeta, WriteOptions};
 use schedlab_units::CpuId;
 
 use crate::anonymise::{Anonymised, Others, Ours, anonymise};
@@ -461,6 +462,10 @@ fn describe(
         |system: &str, event: &str| enabled.enabled.iter().any(|name| events::split(name) == (system, event));
     let mut meta = TraceMeta::from_tracefs(tracefs.root(), instance.path(), wanted)
         .map_err(|e| HostError::Trace { path: options.output.clone(), problem: e.to_string() })?;
+    if wanted("schedlab", "object") {
+        let formats = vec![OBJECT_FORMAT.as_bytes().to_vec()];
+        meta.systems.push(EventSystem { name: "schedlab".to_owned(), formats });
+    }
     meta.saved_cmdlines = merge_names(&meta.saved_cmdlines, snapshot);
     // The host's name may say more than the host's owner wants; from_tracefs has replaced it.
     if let Ok(machine) = read_text(Path::new("/proc/sys/kernel/osrelease")) {

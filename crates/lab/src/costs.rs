@@ -27,7 +27,7 @@ impl Fails for CostsError {
 /// It cannot be read, or holds a cost that cannot be: which, and what was expected.
 pub fn load_costs(path: &Path) -> Result<Costs, CostsError> {
     let fail = |problem: String| CostsError(format!("{}: {problem}", path.display()));
-    let text = std::fs::read_to_string(path)
+    let text = schedlab_stdx::limits::read_toml(path)
         .map_err(|error| fail(format!("cannot be read: {error}; costs/ has files to begin with")))?;
     parse_costs(&text).map_err(|error| fail(error.0))
 }

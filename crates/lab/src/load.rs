@@ -13,7 +13,7 @@ use crate::failure::{Fails, FailureKind};
 use crate::progress::Progress;
 use schedlab_trace::Mode;
 use schedlab_units::Span;
-use schedlab_workload::derive::{DeriveOptions, Derived, ImportError, Summary, Window, import_trace};
+use schedlab_workload::derive::{DeriveOptions, Derived, ImportError, Summary, import_trace};
 use schedlab_workload::generate::{GenerateError, Spec};
 use schedlab_workload::limits::{MIX_DEPTH_MAX, MIX_FILES_MAX, read_toml};
 use schedlab_workload::mix::{Mix, MixError};
@@ -146,9 +146,12 @@ pub fn load_as(
 ///
 /// # Panics
 /// Without a path.
-pub fn load_all(paths: &[PathBuf], window: Window, progress: &dyn Progress) -> Result<Loaded, LoadError> {
+pub fn load_all(
+    paths: &[PathBuf],
+    options: DeriveOptions,
+    progress: &dyn Progress,
+) -> Result<Loaded, LoadError> {
     let [first, rest @ ..] = paths else { panic!("no path") };
-    let options = DeriveOptions { window, ..DeriveOptions::default() };
     if rest.is_empty() {
         return load_as(first, Mode::Strict, options, progress);
     }
@@ -191,7 +194,8 @@ fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded, LoadError
                 step.progress(format!("importing {}: {events} events", path.display()));
             })?;
             let Derived { workload, summary } = derived;
-            let (notes, derived) = (notes(&summary), Some(summary));
+            let (mut notes, derived) = (notes(&summary), Some(summary));
+            notes.extend(workload.notes.get("messages").map(|note| format!("messages {note}")));
             Ok(Loaded { workload, notes, derived, format: Some(format), ..Loaded::at(path, name) })
         }
         Found::Mix { path } => {
@@ -297,7 +301,7 @@ mod tests {
         let mix = load("mix/desktop.toml");
         assert!(mix.derived.is_none() && !mix.workload.tasks.is_empty());
         let two = [sample("hand/figure1.txt"), sample("hand/rt.txt")];
-        let two = load_all(&two, Window::default(), &Silent).unwrap();
+        let two = load_all(&two, DeriveOptions::default(), &Silent).unwrap();
         assert_eq!(two.name, "figure1 + rt");
         let error = super::load(Path::new("/nowhere.txt"), &Silent).unwrap_err();
         assert!(error.kind() == FailureKind::Input && error.to_string().contains("/nowhere.txt"));

@@ -19,6 +19,7 @@
 //! | `tick` | at a timer interrupt | of the task that computes next |
 //! | `interrupt` | at an interrupt that wakes sleepers | of the task that computes next |
 //! | `ipi` | at an interrupt from another CPU | of the task that computes next |
+//! | `idle_exit` | between an interrupt from another CPU to one that is idle and its handler | nobody's: who was woken waits |
 //! | `migration` | before a task computes on another CPU than before (a cold cache) | its |
 //!
 //! An idle CPU's interrupts cost nothing by themselves. Recorded CPU time holds the kernel's work already,
@@ -51,6 +52,9 @@ pub struct Costs {
     pub ipi: Span,
     /// A task's first computing on another CPU.
     pub migration: Span,
+    /// How long an idle CPU takes to answer another CPU's interrupt: it comes out of a sleep state, or its
+    /// hypervisor gives it a CPU again.
+    pub idle_exit: Span,
     /// Costs come on top of the workload's CPU time, instead of being part of it.
     pub added: bool,
 }
@@ -61,7 +65,7 @@ pub const COST_MAX: Span = Span::from_ms(10);
 /// A cost that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "cost '{name}': {problem}; expected one of wakeup, block, fork, switch, resched, tick, interrupt, ipi, migration = \"TIME\" up to 10ms, or total = \"kept\" or \"added\""
+    "cost '{name}': {problem}; expected one of wakeup, block, fork, switch, resched, tick, interrupt, ipi, migration, idle_exit = \"TIME\" up to 10ms, or total = \"kept\" or \"added\""
 )]
 pub struct CostError {
     /// Which.
@@ -72,7 +76,7 @@ pub struct CostError {
 
 impl Costs {
     /// Names and values, in the order of the module's table.
-    pub fn named(&self) -> [(&'static str, Span); 9] {
+    pub fn named(&self) -> [(&'static str, Span); 10] {
         [
             ("wakeup", self.wakeup),
             ("block", self.block),
@@ -83,6 +87,7 @@ impl Costs {
             ("interrupt", self.interrupt),
             ("ipi", self.ipi),
             ("migration", self.migration),
+            ("idle_exit", self.idle_exit),
         ]
     }
 
@@ -110,6 +115,7 @@ impl Costs {
             "interrupt" => &mut self.interrupt,
             "ipi" => &mut self.ipi,
             "migration" => &mut self.migration,
+            "idle_exit" => &mut self.idle_exit,
             _ => return Err(wrong("there is no such cost".to_string())),
         };
         let span: Span = value.parse().map_err(|error| wrong(format!("{error}")))?;
@@ -151,7 +157,7 @@ mod tests {
         for (name, _) in costs.named() {
             costs.set(name, "2us").unwrap();
         }
-        assert_eq!(costs.named().map(|(_, span)| span), [Span::from_us(2); 9]);
+        assert_eq!(costs.named().map(|(_, span)| span), [Span::from_us(2); 10]);
         costs = Costs::default();
         costs.set("switch", "1500ns").unwrap();
         costs.set("total", "added").unwrap();

@@ -28,14 +28,17 @@ mod start;
 mod steer;
 mod steps;
 
-use crate::kernel::{Action, Control, Fault, FaultKind, FileRequest, Kernel, Reading, Stimulus, Yield};
+use crate::kernel::{
+    Action, Change, Control, Fault, FaultKind, FileRequest, Kernel, Reading, Stimulus, Yield,
+};
 use crate::objects::Objects;
 use crate::order::{FirstPosted, Order, Turn};
 use crate::program::{Code, Program};
 use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
 use crate::wheel::Wheel;
+use schedlab_log::{Kind, Record, note};
 use schedlab_topology::{CAPACITY_SCALE, Topology};
-use schedlab_units::{CpuId, Span, TaskId, Time};
+use schedlab_units::{CpuId, CpuSet, Span, TaskId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -238,6 +241,8 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     setup: Setup,
     /// The experimenter's actions, the next one last.
     actions: Vec<Action>,
+    /// Where tasks may run by the action under way, in its order.
+    masks: Vec<(TaskId, CpuSet)>,
     /// The action under way: when it was asked for, and when it is too late for it to be done.
     acting: Option<(Span, u64)>,
     readings: Vec<Reading>,
@@ -245,6 +250,21 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     asymmetric: bool,
     /// Kernel code takes time.
     costly: bool,
+    /// How long an idle CPU takes to answer an interrupt from another one.
+    idle_exit_ns: u64,
+    /// Per CPU; of use only if that takes time.
+    rest: Vec<Rest>,
+}
+
+/// Whether a CPU is idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// It is not.
+    Awake,
+    /// It is.
+    Idle,
+    /// Another CPU has posted it an interrupt, which it is about to take.
+    Leaving,
 }
 
 impl<K: Kernel> Machine<K> {
@@ -303,8 +323,11 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             sampled_whole: 0,
             pulse: None,
             costly: !program.costs.is_none(),
+            idle_exit_ns: 0,
+            rest: vec![Rest::Awake; nr_cpus],
             program: Arc::new(program),
             actions: Vec::new(),
+            masks: Vec::new(),
             acting: None,
             readings: Vec::new(),
             asymmetric: setup.topology.is_asymmetric(),
@@ -362,6 +385,11 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         &self.order
     }
 
+    /// As [`Self::order`], for orders that have something left to do.
+    pub fn order_mut(&mut self) -> &mut O {
+        &mut self.order
+    }
+
     /// Boots the kernel, starts the workload, and runs it to its end.
     pub fn run(&mut self) -> Outcome {
         let mut epoch_ns = self.now_ns;
@@ -371,6 +399,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             started = Some(std::time::Instant::now());
             self.start(epoch_ns)?;
             self.kernel.set_resched(self.program.costs.resched);
+            self.idle_exit_ns = self.program.costs.idle_exit.as_ns();
+            let rest = |cpu: &Cpu| if cpu.user.is_idle() { Rest::Idle } else { Rest::Awake };
+            self.rest = self.cpus.iter().map(rest).collect();
             (self.events, self.sample_at, self.sample) = (0, SAMPLE_EVERY, None);
             (self.sampled_inside, self.sampled_whole) = (0, 0);
             let end_ns = self
@@ -480,7 +511,33 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
         self.kernel.control(Time::from_ns(self.now_ns), Control::Files(&files))?;
         self.acting = Some((at, self.now_ns + CONTROL_MAX.as_ns()));
+        for file in files {
+            if let FileRequest::Change { tasks, change: Change { affinity: Some(cpus), .. }, .. } = file {
+                self.masks.extend(tasks.into_iter().map(|task| (task, cpus.clone())));
+            }
+        }
         Ok(())
+    }
+
+    /// Says in the log where tasks may run by the experimenter's action: no task of the log did that.
+    fn note_masks(&mut self) {
+        let nr_words = CpuSet::first(self.cpus.len() as u32).words().len();
+        for (task, cpus) in std::mem::take(&mut self.masks) {
+            let words = cpus.words().iter().copied().chain(std::iter::repeat(0));
+            for (number, value) in words.take(nr_words).enumerate() {
+                let record = Record {
+                    time_ns: 0,
+                    kind: Kind::Note as u8,
+                    flags: number as u8,
+                    cpu: 0,
+                    task: task.0,
+                    other: TaskId::IDLE.0,
+                    arg: note::ALLOWED,
+                    value,
+                };
+                self.kernel.note(Time::from_ns(self.now_ns), record);
+            }
+        }
     }
 
     /// A task needs no more CPU time until its next step. One that computes takes that step at this instant.
@@ -501,6 +558,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         let Some((at, limit_ns)) = self.acting else { return Ok(()) };
         if let Some(carried) = self.kernel.control_done() {
             self.acting = None;
+            self.note_masks();
             let read = carried.readings.into_iter();
             self.readings.extend(read.map(|(name, result)| Reading { at, name, result }));
             return carried.result.map_err(Box::new);
@@ -528,6 +586,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             }
             if O::STEERS {
                 return self.go_on(turn.cpu).map(|()| true);
+            }
+            if self.idle_exit_ns > 0 && self.leaves_idle(turn) {
+                return Ok(true);
             }
             (turn.cpu, Stimulus::Continue)
         } else {
@@ -574,6 +635,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                     }
                     (cpu, Stimulus::Timer(&[]))
                 }
+                // no other event of a CPU's own has the class of devices
+                _ if key == cpu_key && self.rest[cpu.index()] == Rest::Leaving => (cpu, Stimulus::Continue),
                 _ => {
                     if self.kernel.wakes_sleepers_with_ticks() {
                         return self.wake_first_due().map(|()| true);
@@ -588,6 +651,25 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         };
         // the one place where the kernel is entered: the rest of the loop is around it
         self.step_here(cpu, stimulus).map(|()| true)
+    }
+
+    /// Whether a CPU that has been posted an interrupt is idle, and takes it only when it has come out of that.
+    #[cold]
+    fn leaves_idle(&mut self, turn: Turn) -> bool {
+        let cpu = turn.cpu.index();
+        match self.rest[cpu] {
+            _ if turn.spins => return false,
+            Rest::Awake => return false,
+            // it takes both at once
+            Rest::Leaving => {}
+            Rest::Idle => {
+                self.rest[cpu] = Rest::Leaving;
+                let until_ns = self.now_ns.saturating_add(self.idle_exit_ns);
+                let key = Key::new(until_ns, CLASS_DEVICE).min(self.cpus[cpu].timer);
+                self.queue.set(cpu, key);
+            }
+        }
+        true
     }
 
     /// Too many turns in a row of CPUs that spin are a livelock.
@@ -706,6 +788,10 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             self.kernel.resume(cpu, Time::from_ns(now_ns), stimulus)
         };
         let timer = Key::new(self.program.late.of(cpu, self.kernel.timer(cpu).as_ns()), CLASS_TIMER);
+        if self.idle_exit_ns > 0 {
+            let is_idle = matches!(yielded, Yield::Idle);
+            self.rest[cpu.index()] = if is_idle { Rest::Idle } else { Rest::Awake };
+        }
         let state = &mut self.cpus[cpu.index()];
         let key = match yielded {
             Yield::User(task) => {

@@ -18,7 +18,7 @@ use schedlab_lab::{
 };
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_machine::{Costs, Perturb};
-use schedlab_runner::{ExitKind, Request, RunError, Scheduler};
+use schedlab_runner::{ExitKind, RunError, RunRequest, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::generate::Spec;
@@ -89,8 +89,8 @@ impl Prepared {
         self.subject.linux().is_some()
     }
 
-    pub(crate) fn request(&self, stall_limit: Duration) -> Request<'_> {
-        Request {
+    pub(crate) fn request(&self, stall_limit: Duration) -> RunRequest<'_> {
+        RunRequest {
             duration: self.duration,
             perturb: self.perturb,
             costs: self.costs,

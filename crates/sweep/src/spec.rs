@@ -267,6 +267,9 @@ fn kernel_name(chosen: &[Chosen<'_>]) -> Option<String> {
 }
 
 /// Reading.
+/// An axis with its place in the text, and what is said of it.
+type Entry<'a> = ((Axis, usize), &'a Spanned<DeValue<'a>>);
+
 impl Sweep {
     fn section(
         &mut self,
@@ -278,7 +281,7 @@ impl Sweep {
         match (name, section.get_ref()) {
             ("grid", DeValue::Table(table)) => {
                 for (axis, value) in self.entries(table)? {
-                    let values = values_of(&axis.0, &value, &self.text)?;
+                    let values = values_of(&axis.0, value, &self.text)?;
                     let axis = self.add(axis)?;
                     self.blocks.push(Block::Axis(axis, values));
                 }
@@ -301,10 +304,7 @@ impl Sweep {
     }
 
     /// The entries of a table in order of the text, `param` and `set` opened.
-    fn entries<'a>(
-        &self,
-        table: &'a DeTable<'a>,
-    ) -> Result<Vec<((Axis, usize), &'a Spanned<DeValue<'a>>)>, SweepError> {
+    fn entries<'a>(&self, table: &'a DeTable<'a>) -> Result<Vec<Entry<'a>>, SweepError> {
         let mut all = Vec::new();
         for (name, value) in table.iter() {
             let (text, at) = (name.get_ref().as_ref(), name.span().start);

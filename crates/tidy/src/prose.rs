@@ -89,7 +89,10 @@ mod tests {
 
     #[test]
     fn sentences_end_at_stops_and_versions_do_not() {
-        assert_eq!(counts("Linux 6.12 runs. It does\nso on 4 CPUs (always). Yes\n"), [(1, 3), (1, 6), (1, 1)]);
+        assert_eq!(
+            counts("Linux 6.12 runs. It does\nso on 4 CPUs (always). Yes\n"),
+            [(1, 3), (1, 6), (1, 1)]
+        );
     }
 
     #[test]

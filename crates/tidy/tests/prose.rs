@@ -11,7 +11,8 @@ const MEAN_WORDS: usize = 20;
 /// The pages of the repository: README and its like, docs, the notes beside code, samples.
 fn pages() -> Vec<PathBuf> {
     let root = root();
-    let top = std::fs::read_dir(&root).expect("the checkout").filter_map(Result::ok).map(|entry| entry.path());
+    let top =
+        std::fs::read_dir(&root).expect("the checkout").filter_map(Result::ok).map(|entry| entry.path());
     let mut pages: Vec<PathBuf> = top.filter(|path| path.extension().is_some_and(|e| e == "md")).collect();
     for folder in ["docs", "linux", "samples", "python"] {
         pages.extend(files(&root.join(folder), ".md"));
@@ -35,7 +36,9 @@ fn no_sentence_is_longer_than_one_breath() {
             .filter(|sentence| !sentence.in_table)
             .fold((0, 0), |(number, words), sentence| (number + 1, words + sentence.nr_words));
         if words >= MEAN_WORDS * number.max(1) {
-            faults.push(format!("{name}: {words} words in {number} sentences, {MEAN_WORDS} on average are too many"));
+            faults.push(format!(
+                "{name}: {words} words in {number} sentences, {MEAN_WORDS} on average are too many"
+            ));
         }
     }
     assert!(faults.is_empty(), "{} faults against short sentences:\n{}", faults.len(), faults.join("\n"));

@@ -3,7 +3,10 @@
 
 use crate::comm::CommTable;
 use crate::error::Problem;
-use crate::event::{CommId, Context, Pid, SchedEvent, SwitchSide, SyscallKind, Vector, Wake};
+use crate::event::{
+    ChannelKind, CommId, Context, OBJECT_CALLS, ObjectCall, Pid, SchedEvent, SwitchSide, SyscallKind, Vector,
+    Wake,
+};
 use crate::format::{EventFormat, FieldKind, Number, Text, bytes_at, format_error, name_and_id};
 use crate::marker;
 use crate::state::StateDecoder;
@@ -101,6 +104,13 @@ enum What {
     },
     SysExit {
         call: SyscallKind,
+        ret: Number,
+    },
+    Object {
+        key: Number,
+        kind: Number,
+        room: Number,
+        call: Number,
         ret: Number,
     },
     /// A text from here to the end.
@@ -253,6 +263,7 @@ impl Decoder {
             "irq" => IRQ_EVENTS.contains(&event),
             "irq_vectors" => vector(event).is_some(),
             "cgroup" => event == "cgroup_attach_task",
+            "schedlab" => event == "object",
             "syscalls" => syscall(event).is_some(),
             _ => false,
         }
@@ -351,6 +362,22 @@ impl Decoder {
                 SchedEvent::SysEnter(call.with(arguments.map(|a| a.map_or(0, |a| a.get_i32(record)))))
             }
             What::SysExit { call, ret } => SchedEvent::SysExit { call: *call, ret: ret.get(record) },
+            What::Object { key, kind, room, call, ret } => {
+                let known = ChannelKind::ALL.iter().find(|(number, ..)| *number == kind.get(record));
+                let called = OBJECT_CALLS.iter().find(|(number, _)| *number == call.get(record));
+                match (known, called, u32::try_from(ret.get_i32(record))) {
+                    (Some((_, kind, _)), Some((_, direction)), Ok(amount)) => {
+                        SchedEvent::Object(ObjectCall {
+                            key: key.get(record) as u64,
+                            kind: *kind,
+                            direction: *direction,
+                            amount,
+                            room: room.get(record) as u32,
+                        })
+                    }
+                    _ => SchedEvent::Other { id: common.id },
+                }
+            }
             What::Print { at } => {
                 marker::event(&record[*at..], comms).unwrap_or(SchedEvent::Other { id: common.id })
             }
@@ -512,6 +539,13 @@ fn what(system: &str, fields: &mut Fields<'_>) -> Result<Option<What>, Problem> 
             pid: fields.number("pid")?,
             path: fields.text("dst_path")?,
             root: fields.number("dst_root")?,
+        },
+        "object" => What::Object {
+            key: fields.number("key")?,
+            kind: fields.number("kind")?,
+            room: fields.number("room")?,
+            call: fields.number("call")?,
+            ret: fields.number("ret")?,
         },
         "softirq_raise" => What::SoftIrq { vec: fields.number("vec")?, phase: SoftIrqPhase::Raise },
         "softirq_entry" => What::SoftIrq { vec: fields.number("vec")?, phase: SoftIrqPhase::Entry },

@@ -220,6 +220,8 @@ pub enum SchedEvent {
         /// The kernel's number of the hierarchy that the path is in (version 1 has several; version 2 is one).
         root: i32,
     },
+    /// A call at a pipe or socket returns (`schedlab:object`, of `record --objects`).
+    Object(ObjectCall),
     /// A line of text by an export of ours: what no other event tells.
     Marker(Marker),
     /// Settings that a task of the trace has got, which no other event tells in full: by a line of text
@@ -243,6 +245,81 @@ pub enum SchedEvent {
         id: u16,
     },
 }
+
+/// A task has sent or received something; the event comes when the call returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectCall {
+    /// At which pipe or socket: a number without meaning, the same for both ends.
+    pub key: u64,
+    /// What it is.
+    pub kind: ChannelKind,
+    /// In which direction.
+    pub direction: Direction,
+    /// How many bytes.
+    pub amount: u32,
+    /// Bytes that it holds: of a pipe the room in its ring, of a socket the sender's buffer with all overhead; 0: not
+    /// known.
+    pub room: u32,
+}
+
+/// What messages went through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ChannelKind {
+    /// A pipe, with a name or without.
+    Pipe,
+    /// A socket of this machine's own.
+    Unix,
+    /// A socket of the internet's protocols.
+    Inet,
+}
+
+/// Which way data went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// Into the pipe or socket.
+    Send,
+    /// Out of it.
+    Receive,
+}
+
+impl ChannelKind {
+    /// All, with the numbers that `schedlab:object` has for them and their words.
+    pub const ALL: [(i64, ChannelKind, &'static str); 3] =
+        [(1, ChannelKind::Pipe, "pipe"), (2, ChannelKind::Unix, "unix"), (3, ChannelKind::Inet, "inet")];
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        ChannelKind::ALL.iter().find(|(_, kind, _)| *kind == self).map_or("pipe", |(_, _, name)| name)
+    }
+}
+
+/// The format of `schedlab:object`, as ftrace writes formats. No kernel has this event: programs of `record
+/// --objects` write it when a system call that sends or receives returns. `call` is the number of the system call
+/// (x86-64), `ret` what it returned; the number of the event is above those that kernels give.
+pub const OBJECT_FORMAT: &str = "name: object\nID: 65000\nformat:\n\
+    \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+    \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
+    \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
+    \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\
+    \n\
+    \tfield:unsigned long key;\toffset:8;\tsize:8;\tsigned:0;\n\
+    \tfield:unsigned int kind;\toffset:16;\tsize:4;\tsigned:0;\n\
+    \tfield:unsigned int room;\toffset:20;\tsize:4;\tsigned:0;\n\
+    \tfield:int call;\toffset:24;\tsize:4;\tsigned:1;\n\
+    \tfield:int ret;\toffset:28;\tsize:4;\tsigned:1;\n\
+    \n\
+    print fmt: \"key=%lx kind=%u room=%u call=%d ret=%d\", REC->key, REC->kind, REC->room, REC->call, REC->ret\n";
+
+/// System calls that send or receive (arch/x86/entry/syscalls/syscall_64.tbl), with the direction.
+pub const OBJECT_CALLS: [(i64, Direction); 8] = [
+    (0, Direction::Receive),  // read
+    (1, Direction::Send),     // write
+    (19, Direction::Receive), // readv
+    (20, Direction::Send),    // writev
+    (44, Direction::Send),    // sendto
+    (45, Direction::Receive), // recvfrom
+    (46, Direction::Send),    // sendmsg
+    (47, Direction::Receive), // recvmsg
+];
 
 /// Which of a CPU's own interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

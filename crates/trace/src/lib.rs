@@ -49,7 +49,8 @@ pub mod write;
 pub use container::{Buffer, Counts, CpuPages, CpuStats, Mode};
 pub use error::{Place, Problem, TraceError, WriteError};
 pub use event::{
-    CommId, Context, Event, PRIO_UNKNOWN, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, Vector, Wake,
+    ChannelKind, CommId, Context, Direction, Event, OBJECT_CALLS, OBJECT_FORMAT, ObjectCall, PRIO_UNKNOWN,
+    Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, Vector, Wake,
 };
 pub use file::TraceFile;
 pub use format::{EventFormat, Field, FieldKind};

@@ -24,6 +24,7 @@ pub mod generate;
 mod index;
 pub mod limits;
 mod load;
+mod messages;
 pub mod mix;
 mod model;
 mod objects;
@@ -33,12 +34,13 @@ pub mod text;
 pub mod tools;
 
 pub use binary::{BinaryError, read_binary, write_binary};
-pub use build::{BuildError, Builder};
+pub use build::{BuildError, Builder, Life};
 pub use check::WorkloadError;
 pub use deadlock::{Deadlock, find_deadlock};
 pub use dependencies::{Between, Chosen, Dependencies, DependenciesError};
 pub use index::{EventIndex, EventPlace};
 pub use load::{FileKind, Form, LoadError, Loaded, TraceFormat, identify, load, load_within, save};
+pub use messages::{Messages, MessagesError};
 pub use model::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,

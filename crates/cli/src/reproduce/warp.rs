@@ -132,7 +132,7 @@ fn overhead_rows(measured: &overhead::Overhead) -> Vec<Overhead> {
     let mut rows = Vec::new();
     for cost in measured.events.iter().filter(|cost| cost.published_us().is_some()) {
         let name = cost.operation.name();
-        rows.push(row(&cost.operation.events().join(" + "), name, "ftrace", cost.us));
+        rows.extend(cost.us.map(|us| row(&cost.operation.events().join(" + "), name, "ftrace", us)));
         rows.extend(cost.bpf_us.map(|us| row(&cost.operation.events().join(" + "), name, "bpf", us)));
     }
     for cost in &measured.workloads {

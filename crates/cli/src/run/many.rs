@@ -9,7 +9,7 @@ use crate::output;
 use crate::seeds::Variation;
 use crate::ui::Ui;
 use crate::values::Params;
-use schedlab_lab::{FailureKind, Loaded, Subject, load_all};
+use schedlab_lab::{FailureKind, Loaded, Subject};
 use schedlab_report::Style;
 use schedlab_report::units::{count, time};
 use schedlab_runner::pool;
@@ -69,10 +69,9 @@ pub(crate) fn run_many(
         vec![super::load(args, ui)?]
     } else {
         let paths = std::iter::once(&args.workload).chain(&args.more);
-        let window = args.window.window();
         paths
-            .map(|path| load_all(std::slice::from_ref(path), window, ui))
-            .collect::<std::result::Result<Vec<Loaded>, _>>()?
+            .map(|path| super::load_these(args, std::slice::from_ref(path), ui))
+            .collect::<Result<Vec<Loaded>>>()?
     };
     for loaded in &workloads {
         changes::refuse(&loaded.workload.changed_experiment(topology.nr_cpus()), ui)?;

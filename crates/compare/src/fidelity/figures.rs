@@ -71,6 +71,8 @@ pub struct Side {
     pub nr_cpus: u32,
     /// Until the last of the tasks looked at stopped.
     pub duration_ns: u64,
+    /// Waits at objects that the recording has and this side does not, and the other way round.
+    pub(super) at_objects: [u64; 2],
     /// Row in the log, pid, name and figures of the tasks looked at.
     tasks: Vec<(u32, u32, String, Figures)>,
 }
@@ -107,7 +109,13 @@ impl Side {
             .collect();
         let last = tasks.iter().filter_map(|(row, ..)| summary.tasks[*row as usize].last_ns).max();
         let sched = format!("{} {}", header.sched, header.sched_version);
-        Ok(Side { sched, nr_cpus: header.nr_cpus, duration_ns: last.unwrap_or(0), tasks })
+        Ok(Side { sched, nr_cpus: header.nr_cpus, duration_ns: last.unwrap_or(0), at_objects: [0; 2], tasks })
+    }
+
+    /// The same, with how many waits at objects were skipped and gained in the replay.
+    #[must_use]
+    pub fn at_objects(self, skipped: u64, gained: u64) -> Side {
+        Side { at_objects: [skipped, gained], ..self }
     }
 
     pub(super) fn keyed(&self, by: MatchBy) -> Keyed {
@@ -127,12 +135,12 @@ impl Side {
     }
 }
 
-/// How long the recorded kernel takes from a wakeup to the switch where nothing is in the way: the 90th
-/// percentile of the waits of woken tasks that found their CPU idle. 0: there was none.
+/// How long the recorded kernel takes from a wakeup to the switch where nothing is in the way: the waits of woken tasks
+/// that found their CPU idle.
 ///
 /// # Errors
 /// [`LogProblem`] if the log cannot be read.
-pub fn exit_of_idle_ns(log: &dyn Log) -> Result<u64, LogProblem> {
+pub fn exits_of_idle(log: &dyn Log) -> Result<Distribution, LogProblem> {
     #[derive(Default)]
     struct Watch {
         busy: Vec<bool>,
@@ -174,5 +182,5 @@ pub fn exit_of_idle_ns(log: &dyn Log) -> Result<u64, LogProblem> {
         waits: Distribution::default(),
     };
     replay(log, &slots, &mut watch)?;
-    Ok(watch.waits.percentile_ns(900))
+    Ok(watch.waits)
 }

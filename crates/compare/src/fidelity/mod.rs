@@ -21,7 +21,7 @@ mod show;
 mod stops;
 
 pub use causes::{Cause, Variant, taken_away};
-pub use figures::{Figures, Side, exit_of_idle_ns};
+pub use figures::{Figures, Side, exits_of_idle};
 pub use order::{WakeupOrder, wakeup_order};
 pub use page::{page, table};
 pub use show::{json, terminal};
@@ -57,6 +57,8 @@ pub struct Fidelity {
     pub skipped_blocks: u64,
     /// Blocks of the replay that the recording does not have.
     pub gained_blocks: u64,
+    /// What the recording's channels are, if it was given any.
+    pub messages: Option<String>,
     /// In which order wakeups came.
     pub order: Option<WakeupOrder>,
     /// What was taken away, and what that left.
@@ -158,7 +160,8 @@ impl Fidelity {
                 .then(b.weight_ns().cmp(&a.weight_ns()))
                 .then_with(|| a.label.cmp(&b.label))
         });
-        let skipped_blocks = all[1].skipped;
+        let [skipped_at_objects, gained_blocks] = replayed.at_objects;
+        let skipped_blocks = all[1].skipped + skipped_at_objects;
         let unknown = tasks.iter().filter(|pair| !pair.is_known()).count();
         Fidelity {
             name: String::new(),
@@ -172,8 +175,9 @@ impl Fidelity {
             unmatched,
             unknown,
             skipped_blocks,
-            // a replayed block is one of the recording's: the model has no other (docs/dependencies.md)
-            gained_blocks: 0,
+            // only objects have waits that are not recorded ones (docs/objects.md)
+            gained_blocks,
+            messages: None,
             order: None,
             variants: Vec::new(),
             warnings: Vec::new(),

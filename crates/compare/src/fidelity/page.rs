@@ -40,6 +40,7 @@ pub fn table(all: &[Fidelity]) -> Table {
         Column::new("voluntary", "", "change of the number of switches by blocking"),
         Column::new("preempted", "", "change of the number of forced switches"),
         Column::new("skipped", "", "blocks that did not sleep"),
+        Column::new("gained", "", "blocks that the recording does not have"),
         Column::new("in_order", "%", "pairs of wakeups in recorded order"),
         Column::new("cause", "", "found by taking causes away"),
     ];
@@ -59,6 +60,7 @@ pub fn table(all: &[Fidelity]) -> Table {
             change(a.voluntary, b.voluntary).into(),
             change(a.preempted, b.preempted).into(),
             fidelity.skipped_blocks.into(),
+            fidelity.gained_blocks.into(),
             in_order.map_or("-".to_string(), |share| format!("{:.1}", 100.0 * share)).into(),
             taken_away(&fidelity.variants).map_or("-", |cause| cause.name()).into(),
         ]);

@@ -61,6 +61,9 @@ pub fn terminal(fidelity: &Fidelity, style: Style) -> String {
         "{}",
         style.dim(&clip(&format!("{} beside {}", fidelity.recorded_sched, fidelity.sched), 100))
     );
+    if let Some(messages) = &fidelity.messages {
+        wrapped(&mut text, &format!("messages {messages}"));
+    }
     for warning in &fidelity.warnings {
         wrapped(&mut text, &format!("warning: {warning}"));
     }
@@ -242,6 +245,7 @@ pub fn json(fidelity: &Fidelity) -> Value {
         "distance": fidelity.all.distance(fidelity.grain_ns),
         "skipped_blocks": fidelity.skipped_blocks,
         "gained_blocks": fidelity.gained_blocks,
+        "messages": fidelity.messages,
         "wakeup_pairs": fidelity.order.map(|order| json!({
             "pairs": order.pairs, "in_order": order.in_order, "recorded": order.wakeups[0],
             "replayed": order.wakeups[1],

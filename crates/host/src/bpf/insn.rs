@@ -128,6 +128,13 @@ impl Asm {
     pub(super) fn shift_left(&mut self, dst: Reg, bits: i32) {
         self.put(0x67, dst, R0, 0, bits);
     }
+    pub(super) fn shift_right(&mut self, dst: Reg, bits: i32) {
+        self.put(0x77, dst, R0, 0, bits);
+    }
+    /// Swaps the lower two bytes; the others are 0 then.
+    pub(super) fn swap16(&mut self, dst: Reg) {
+        self.put(0xdc, dst, R0, 0, 16);
+    }
     /// dst = *(src + off)
     pub(super) fn load(&mut self, size: Size, dst: Reg, src: Reg, off: impl Into<i64>) {
         self.put(0x61 | size.code(), dst, src, off.into() as i16, 0);

@@ -16,10 +16,12 @@
 //! that the place of a loss is known: it is put where ftrace puts it, in the head of the next page.
 
 mod insn;
+mod objects;
 mod programs;
 mod sys;
 
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
@@ -28,11 +30,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use schedlab_trace::EventFormat;
+use schedlab_trace::{EventFormat, OBJECT_FORMAT};
 
 use crate::drain::{CpuPages, DrainCost, Drained, thread_cpu_time};
 use crate::error::HostError;
-use crate::events::{ESSENTIAL, split};
+use crate::events::{ESSENTIAL, OBJECT, split};
 use crate::signals::{event_fd, raise_event_fd};
 use crate::tracefs::{Tracefs, read_text};
 use programs::{
@@ -51,6 +53,10 @@ const YIELD_END: &str = "syscalls:sys_exit_sched_yield";
 const CPUS_PER_THREAD: usize = 8;
 /// Longest sleep of a reader.
 const POLL_MS: i32 = 1000;
+
+/// Number of `schedlab:object`, and where its key stands ([`OBJECT_FORMAT`]).
+const OBJECT_ID: u16 = 65000;
+const OBJECT_KEY: std::ops::Range<usize> = 8..16;
 
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
@@ -131,6 +137,9 @@ impl BpfRecorder {
             yields: None,
         };
         let format = |name: &str| {
+            if name == OBJECT {
+                return EventFormat::parse(OBJECT_FORMAT.as_bytes()).map_err(|e| e.to_string());
+            }
             let (system, event) = split(name);
             let path = tracefs.root().join(format!("events/{system}/{event}/format"));
             let text = read_text(&path).map_err(|_| "this kernel does not have it".to_owned())?;
@@ -159,10 +168,10 @@ impl BpfRecorder {
             cpus,
         };
         let mut readers = Vec::new();
+        let secret = RandomState::new();
         for (cpu, ring) in (0..).zip(rings) {
-            readers.push(
-                Reader::new(cpu, ring, ring_bytes as usize, switch, folder).map_err(|e| e.to_string())?,
-            );
+            let reader = Reader::new(cpu, ring, ring_bytes as usize, switch, secret.clone(), folder);
+            readers.push(reader.map_err(|e| e.to_string())?);
         }
         if let (InterruptCount::FromRunqueue(_), Some(waking)) = (generator.interrupts, &waking) {
             recorder.check_interrupts(&mut readers, waking)?;
@@ -322,6 +331,8 @@ struct Reader {
     mask: u64,
     /// Number of sched_switch, and where its state stands.
     switch: (u16, usize),
+    /// By which the kernel's addresses of objects become numbers without meaning.
+    secret: RandomState,
     builder: PageBuilder,
     file: File,
     bytes: u64,
@@ -337,6 +348,7 @@ impl Reader {
         ring: OwnedFd,
         ring_bytes: usize,
         switch: (u16, usize),
+        secret: RandomState,
         folder: &Path,
     ) -> std::io::Result<Reader> {
         let page = page_size();
@@ -347,6 +359,7 @@ impl Reader {
             ring,
             mask: ring_bytes as u64 - 1,
             switch,
+            secret,
             builder: PageBuilder::new(PAGE),
             file: tempfile::tempfile_in(folder)?,
             bytes: 0,
@@ -393,9 +406,11 @@ impl Reader {
     /// Puts all samples that are complete into pages; how many.
     fn take(&mut self) -> u64 {
         let (id, at) = (self.switch.0.to_le_bytes(), self.switch.1);
+        let object = OBJECT_ID.to_le_bytes();
         let mut builder = std::mem::replace(&mut self.builder, PageBuilder::new(PAGE));
         let mut copy = std::mem::take(&mut self.record);
         let (mut events, mut lost_before, mut last_ns) = (0, self.lost, self.last_ns);
+        let secret = self.secret.clone();
         self.take_with(|time_ns, lost, record| {
             if lost != lost_before {
                 builder.lost(Missed { count: Some(u64::from(lost.wrapping_sub(lost_before))) });
@@ -410,6 +425,10 @@ impl Reader {
                 let mut raw = [0; 8];
                 raw.copy_from_slice(state);
                 state.copy_from_slice(&reported_state(u64::from_le_bytes(raw)).to_le_bytes());
+            }
+            if let (true, Some(key)) = (record.starts_with(&object), copy.get_mut(OBJECT_KEY)) {
+                let hidden = secret.hash_one(&*key);
+                key.copy_from_slice(&hidden.to_le_bytes());
             }
             builder.push(last_ns, &copy);
             events += 1;

@@ -15,6 +15,7 @@
 use schedlab_trace::{EventFormat, Field, FieldKind};
 
 use super::insn::{Asm, FRAME, Helper, If, Label, R0, R1, R2, R3, R6, R7, R8, R9, Size};
+use super::objects;
 use schedlab_btf::{Btf, Named, TypeId};
 use std::collections::BTreeMap;
 
@@ -57,7 +58,7 @@ pub(super) enum Attach {
 
 /// Where a field's value comes from. Arguments are counted from 0.
 #[derive(Debug, Clone, Copy)]
-enum Source {
+pub(super) enum Source {
     /// An argument.
     Arg(u32),
     /// A member, by its path, of what an argument points to.
@@ -76,6 +77,8 @@ enum Source {
     Through(u32, &'static str, &'static str),
     /// What a function returns, behind so many arguments.
     Returned(u32),
+    /// What stands on the program's own stack.
+    Stack(i32),
 }
 
 /// Fields of a record with their sources.
@@ -150,6 +153,9 @@ const SCHED_YIELD: i32 = 24;
 /// `PF_KTHREAD` (include/linux/sched.h): its place for registers holds none.
 const KERNEL_THREAD: i32 = 0x0020_0000;
 
+/// The event of what happens at an object, without its system.
+const OBJECT: &str = "object";
+
 /// A system call.
 struct Call {
     /// Its name in the events, behind sys_enter_.
@@ -190,6 +196,7 @@ pub(super) fn wanted_types() -> Vec<(Named, String)> {
     let structs = ["task_struct", "cfs_rq", "pt_regs", "cgroup", "cgroup_root", "kernfs_node", "pcpu_hot"];
     let mut wanted: Vec<(Named, String)> =
         structs.iter().map(|name| (Named::Struct, (*name).to_owned())).collect();
+    wanted.extend(objects::STRUCTS.iter().map(|name| (Named::Struct, (*name).to_owned())));
     wanted
         .extend(["__preempt_count", "pcpu_hot", "runqueues"].map(|name| (Named::Variable, name.to_owned())));
     wanted.extend(CALLS.iter().map(|call| (Named::Function, call.function.to_owned())));
@@ -198,6 +205,8 @@ pub(super) fn wanted_types() -> Vec<(Named, String)> {
 
 /// The name of the type that describes a tracepoint.
 pub(super) fn trace_type(event: &str) -> String {
+    // what happens at objects is told by the ends of system calls
+    let event = if event == OBJECT { "sys_exit" } else { event };
     format!("btf_trace_{event}")
 }
 
@@ -207,7 +216,7 @@ impl Generator<'_> {
         id.copied().ok_or_else(|| format!("the kernel does not describe {name}"))
     }
 
-    fn offset(&self, of: &str, path: &str) -> Result<u32, Unsupported> {
+    pub(super) fn offset(&self, of: &str, path: &str) -> Result<u32, Unsupported> {
         let id = self.type_of(Named::Struct, of)?;
         self.btf.path(id, path).ok_or_else(|| format!("struct {of} has no {path} here"))
     }
@@ -251,6 +260,7 @@ impl Generator<'_> {
         parameters.remove(0);
         let is_task = |name: &&str| *name == "task_struct";
         Ok(match event {
+            OBJECT => objects::fields(),
             "sched_switch" => {
                 let tasks: Vec<u32> =
                     (0..).zip(&parameters).filter(|(_, name)| is_task(name)).map(|(i, _)| i).collect();
@@ -320,7 +330,7 @@ impl Generator<'_> {
     /// The struct that a member belongs to, by the event.
     fn struct_of(event: &str, argument: u32) -> &'static str {
         match event {
-            _ if event.starts_with("sys_") => "pt_regs",
+            _ if event.starts_with("sys_") || event == OBJECT => "pt_regs",
             "cgroup_attach_task" if argument == 0 => "cgroup",
             _ => "task_struct",
         }
@@ -360,6 +370,9 @@ impl Generator<'_> {
         if let (Some(wanted), "cgroup_attach_task") = (self.hierarchy, event) {
             self.through(&mut asm, event, 0, "root", "hierarchy_id")?;
             asm.jump(If::Ne(wanted as i32), R2, out);
+        }
+        if event == OBJECT {
+            self.object_of_call(&mut asm, out)?;
         }
         asm.call(Helper::SmpProcessorId);
         asm.mov(R8, R0);
@@ -607,6 +620,11 @@ impl Generator<'_> {
                 asm.set(R2, room as i32);
                 asm.load(Size::Long, R3, R6, 8 * argument);
                 asm.call(Helper::ProbeReadKernelStr);
+            }
+            Source::Stack(at) => {
+                let size = size()?;
+                asm.load(size, R2, FRAME, at);
+                asm.store(size, R8, place, R2);
             }
             Source::Empty => {}
             Source::State { prev, state } => self.state(asm, field, prev, state)?,

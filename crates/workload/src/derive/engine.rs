@@ -5,9 +5,11 @@ use super::interrupts::Interrupts;
 use super::snapshot::{ProcRow, ProcSnapshot};
 use super::tasks::{Cause, Evidence, Tasks, Where};
 use super::{DeriveOptions, Summary, YieldRule};
-use crate::{Birth, EventKind, ExternalSource, InitState};
+use crate::messages::Channels;
+use crate::{Birth, EventKind, ExternalSource, InitState, Messages, ObjectOp, Recorded};
 use schedlab_trace::{
-    CommId, Counts, Event, Marker, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Wake,
+    CommId, Counts, Direction, Event, Marker, ObjectCall, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind,
+    TaskState, Wake,
 };
 use schedlab_units::TaskId;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -25,6 +27,8 @@ pub struct Deriver<'a> {
     pub(super) facts: Facts,
     /// Control groups that tasks were moved to, in order of the moves.
     pub(super) moves: Moves,
+    /// Pipes and sockets, if they are asked for.
+    pub(super) channels: Channels,
     /// Numbers of tasks that are left out.
     left_out: BTreeSet<Pid>,
     /// Wakeups that came before their sleep, by the number that an export gave them.
@@ -48,6 +52,8 @@ pub(super) struct Facts {
     pub raise_events: bool,
     pub wakeup_fallback: u64,
     pub unknown_context: u64,
+    /// Calls at pipes and sockets.
+    pub object_calls: u64,
     pub uncharged_ns: u64,
     /// Places where events were lost: CPU, last event before, first after, how many.
     pub gaps: Vec<(u32, u64, u64, Option<u64>)>,
@@ -121,7 +127,7 @@ impl<'a> Deriver<'a> {
         Deriver {
             options,
             snapshot,
-            tasks: Tasks::new(),
+            tasks: Tasks::new(options.messages == Messages::Inferred),
             cpus: Vec::new(),
             start_ns: options.window.from.map(|from| from.0),
             now_ns: 0,
@@ -129,10 +135,16 @@ impl<'a> Deriver<'a> {
             summary: Summary::default(),
             facts: Facts::default(),
             moves: Moves::default(),
+            channels: Channels::default(),
             left_out: BTreeSet::new(),
             early: BTreeMap::new(),
             softirq_pairs: HashSet::new(),
         }
+    }
+
+    /// Calls at pipes and sockets that the recording has.
+    pub fn object_calls(&self) -> u64 {
+        self.facts.object_calls
     }
 
     /// Counts something left out or made up.
@@ -150,6 +162,12 @@ impl<'a> Deriver<'a> {
             Birth::Init { .. } => self.snapshot?.row(task.tid.0),
             Birth::Fork { .. } => None,
         }
+    }
+
+    /// Tasks and events of the workload so far. Takes time with the number of tasks.
+    pub fn size(&self) -> (u64, u64) {
+        let tasks = &self.tasks.list;
+        (tasks.len() as u64, tasks.iter().map(|task| task.events.len() as u64).sum())
     }
 
     /// Takes in one event; `name` gives the names behind [`CommId`]s. Events come in order of time.
@@ -226,6 +244,7 @@ impl<'a> Deriver<'a> {
             SchedEvent::Marker(marker) => self.marked(cpu, marker),
             SchedEvent::Settings { pid, born, words } => self.settings(cpu, pid, born, name(words)),
             SchedEvent::CgroupAttach { pid, path, root } => self.moved(cpu, pid, name(path), root),
+            SchedEvent::Object(call) => self.object(event.pid, call),
             SchedEvent::Exit { .. }
             | SchedEvent::Exec { .. }
             | SchedEvent::Migrate { .. }
@@ -639,6 +658,22 @@ impl<'a> Deriver<'a> {
     /// The task, if it is known to be on a CPU.
     fn running(&mut self, pid: Pid) -> Option<usize> {
         self.tasks.find(pid).filter(|task| matches!(self.tasks.list[*task].at, Where::Running { .. }))
+    }
+
+    /// A call at a pipe or socket has returned.
+    fn object(&mut self, pid: Pid, call: ObjectCall) {
+        self.facts.object_calls += 1;
+        if self.options.messages != Messages::Recorded {
+            return;
+        }
+        let Some(task) = self.running(pid) else { return };
+        let (object, amount) = (self.channels.row(call), call.amount);
+        let op = match call.direction {
+            Direction::Send => ObjectOp::Send { object, amount },
+            Direction::Receive => ObjectOp::Receive { object, amount },
+        };
+        let recorded = Recorded::Awake;
+        self.tasks.emit(task, self.now_ns, |length| EventKind::Object { length, op, recorded });
     }
 
     fn sys_enter(&mut self, pid: Pid, call: Syscall) {

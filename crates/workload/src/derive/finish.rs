@@ -4,9 +4,10 @@ use super::engine::Deriver;
 use super::groups::Cgroups;
 use super::tasks::{Evidence, Task, Wake, Where, count_outside};
 use super::{Derived, InterruptRule, Summary};
+use crate::messages::{infer, put_in};
 use crate::{
-    Birth, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task as WorkloadTask,
-    Wakeup, Workload,
+    Birth, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, Messages, ParamChange,
+    Task as WorkloadTask, Wakeup, Workload,
 };
 use schedlab_trace::{CommId, Pid};
 use schedlab_units::{Span, TaskId};
@@ -79,7 +80,13 @@ impl Deriver<'_> {
         self.count("control group with cpu.idle, taken as one of weight 1", cgroups.idle);
         workload.cgroups = cgroups.list;
         self.notes(&mut workload);
-        workload.dropped = self.counts;
+        workload.dropped = std::mem::take(&mut self.counts);
+        if let Some(mut timeline) = self.tasks.timeline.take() {
+            timeline.renumber(&rows);
+            infer(&mut workload, &timeline);
+        } else if self.options.messages == Messages::Recorded {
+            put_in(&mut workload, &self.channels);
+        }
         Derived { workload, summary: self.summary }
     }
 

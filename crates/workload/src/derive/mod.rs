@@ -61,7 +61,7 @@ pub use prio::{params_for, prio_of};
 pub use snapshot::{GroupRow, ProcRow, ProcSnapshot, SnapshotError};
 pub use window::{TraceTime, Window, WindowError};
 
-use crate::Workload;
+use crate::{Messages, Workload};
 
 /// What may be chosen. [`DeriveOptions::default`] are the rules above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +75,8 @@ pub struct DeriveOptions {
     pub early_wake_ns: u64,
     /// Whether interrupts count as CPU time of the task that they hit.
     pub interrupts: InterruptRule,
+    /// Whether tasks wait at channels, and which.
+    pub messages: Messages,
     /// Which part of the recording is taken.
     pub window: Window,
 }
@@ -86,6 +88,7 @@ impl Default for DeriveOptions {
             softirq: SoftIrqRule::Evidence,
             early_wake_ns: 50_000,
             interrupts: InterruptRule::Subtract,
+            messages: Messages::None,
             window: Window::default(),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::WakeupCounts;
 use super::prio::PrioState;
+use crate::messages::Timeline;
 use crate::{Birth, Event, EventId, EventKind, ExternalSource, InitState, Wakeup};
 use schedlab_trace::{CommId, Pid};
 use schedlab_units::{Span, TaskId};
@@ -149,6 +150,8 @@ pub(super) struct Tasks {
     pub wakes: Vec<Wake>,
     next_eid: u64,
     next_fresh_pid: u32,
+    /// When everything happened, if that is wanted.
+    pub timeline: Option<Timeline>,
 }
 
 const CACHE_ROWS: usize = 1 << 12;
@@ -156,8 +159,9 @@ const CACHE_ROWS: usize = 1 << 12;
 const FIRST_FRESH_PID: u32 = (1 << 22) + 1;
 
 impl Tasks {
-    pub fn new() -> Tasks {
+    pub fn new(with_times: bool) -> Tasks {
         Tasks {
+            timeline: with_times.then(Timeline::default),
             cache: vec![(0, u32::MAX); CACHE_ROWS],
             next_eid: 1,
             next_fresh_pid: FIRST_FRESH_PID,
@@ -240,6 +244,9 @@ impl Tasks {
             wake.event = eid.0;
             wake.cpu_ns = length_ns.saturating_sub(wake.cpu_ns);
         }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.event(eid, now_ns);
+        }
         task.last_length_ns = length_ns;
         task.events.push(Event { eid, kind: kind(Span::from_ns(length_ns)) });
         task.events.len() - 1
@@ -263,6 +270,9 @@ impl Tasks {
                 Wakeup::External { after, source }
             }
         };
+        if let Some(timeline) = &mut self.timeline {
+            timeline.event(eid, now_ns);
+        }
         task.events.push(Event { eid, kind: EventKind::Wakeup(wakeup) });
         task.cpu_ns = 0;
         task.last_length_ns = 0;
@@ -283,6 +293,9 @@ impl Tasks {
     pub fn pause(&mut self, index: usize, now_ns: u64) {
         let task = &mut self.list[index];
         if let Where::Running { since_ns, .. } = &mut task.at {
+            if let Some(timeline) = &mut self.timeline {
+                timeline.stay(index, *since_ns, now_ns);
+            }
             let ran_ns = now_ns.saturating_sub(*since_ns);
             *since_ns = PAUSED;
             task.cpu_ns += ran_ns;
@@ -303,6 +316,9 @@ impl Tasks {
         if let Where::Running { since_ns, .. } = task.at {
             let ran_ns =
                 until_ns.saturating_sub(since_ns).max(task.last_length_ns.saturating_sub(task.cpu_ns));
+            if let Some(timeline) = &mut self.timeline {
+                timeline.stay(index, since_ns, until_ns);
+            }
             task.cpu_ns += ran_ns;
             task.total_cpu_ns += ran_ns;
             task.at = Where::Runnable { since_ns: now_ns, woken: false };

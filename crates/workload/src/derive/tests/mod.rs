@@ -2,6 +2,7 @@
 
 mod groups;
 mod interrupts;
+mod messages;
 
 use super::*;
 use crate::{Birth, EventKind, ExternalSource, InitState, Task, Wakeup, Workload};

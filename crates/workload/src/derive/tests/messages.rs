@@ -1,0 +1,169 @@
+use super::*;
+use crate::{Messages, ObjectId, ObjectKind, ObjectOp, Recorded, Wakes};
+use schedlab_trace::{ChannelKind, Direction, ObjectCall};
+
+impl Trace {
+    fn call(
+        &mut self,
+        us: u64,
+        cpu: u32,
+        pid: i32,
+        key: u64,
+        direction: Direction,
+        amount: u32,
+    ) -> &mut Trace {
+        let call = ObjectCall { key, kind: ChannelKind::Pipe, direction, amount, room: 65536 };
+        self.push(us, cpu, pid, Context::Task, SchedEvent::Object(call))
+    }
+}
+
+fn derive(trace: &Trace, messages: Messages) -> Workload {
+    let workload = trace.derive_with(DeriveOptions { messages, ..DeriveOptions::default() }, None).workload;
+    workload.check().unwrap_or_else(|error| panic!("{error}"));
+    workload
+}
+
+/// `S100@10` sends 100 after 10 us of CPU time, `r` and `R` receive awake and after a sleep; B, W, E as elsewhere.
+fn life(task: &Task) -> String {
+    let us = |length: Span| length.as_ns() / 1000;
+    let word = |kind: &EventKind| match kind {
+        EventKind::Object { length, op: ObjectOp::Send { amount, .. }, recorded } => {
+            let word = if *recorded == Recorded::Slept { "X" } else { "S" };
+            format!("{word}{amount}@{}", us(*length))
+        }
+        EventKind::Object { length, op: ObjectOp::Receive { amount, .. }, recorded } => {
+            let word = if *recorded == Recorded::Slept { "R" } else { "r" };
+            format!("{word}{amount}@{}", us(*length))
+        }
+        EventKind::Wakeup(Wakeup::External { after, .. }) => format!("W{}", us(*after)),
+        EventKind::Wakeup(Wakeup::Dependent { distance, .. }) => format!("W<-{}", us(*distance)),
+        other => format!("{}{}", &other.name()[..1], us(other.length().unwrap_or(Span::ZERO))),
+    };
+    task.events.iter().map(|event| word(&event.kind)).collect::<Vec<_>>().join(" ")
+}
+
+// us     0         1         2         3
+//        0123456789012345678901234567890
+// cpu0   11111111w1s1s1111111111111E          w wakes 2 within write, s: a write returns (8 w, 10, 12)
+// cpu1   22222B....2r2222r22B......T2E        2 blocks in read at 5, runs at 10; reads return at 11 and 16
+fn pipe() -> Trace {
+    let mut trace = Trace::default();
+    trace
+        .switch(0, 0, 0, 'R', 1)
+        .switch(0, 1, 0, 'R', 2)
+        .switch(5, 1, 2, 'S', 0)
+        .waking(8, 0, 1, 2)
+        .call(10, 0, 1, 77, Direction::Send, 100)
+        .switch(10, 1, 0, 'R', 2)
+        .call(11, 1, 2, 77, Direction::Receive, 100)
+        .call(12, 0, 1, 77, Direction::Send, 50)
+        .call(16, 1, 2, 77, Direction::Receive, 50)
+        .call(17, 1, 2, 99, Direction::Receive, 1)
+        .switch(19, 1, 2, 'S', 0)
+        .timer(26, 1, 0, 2)
+        .switch(27, 1, 0, 'R', 2)
+        .switch(27, 0, 1, 'X', 0)
+        .switch(29, 1, 2, 'X', 0);
+    trace
+}
+
+#[test]
+fn a_block_in_a_call_at_a_pipe_is_a_wait_there() {
+    let workload = derive(&pipe(), Messages::Recorded);
+    assert_eq!(life(task(&workload, 1)), "S100@10 S50@12 E27");
+    // read at 5, and 16 - 10 us later; the timer's block counts on from there
+    assert_eq!(life(task(&workload, 2)), "R100@5 r50@11 B14 W7 E2");
+    let [pipe] = &workload.objects[..] else { panic!("{:?}", workload.objects) };
+    assert_eq!(pipe.wakes, Wakes::Sync, "pipes wake synchronously");
+    // messages of 75 bytes on average: 54 of them share a page
+    let kind = ObjectKind::Channel { capacity: Some(16 * 54 * 75), start: 0, low: Some(15 * 54 * 75) };
+    assert_eq!(pipe.kind, kind);
+    let text = workload.to_text().unwrap();
+    assert_eq!(crate::parse_text("x", text.as_bytes()).unwrap().to_text().unwrap(), text);
+    assert!(workload.notes["messages"].contains("1 of 1 blocks"), "{}", workload.notes["messages"]);
+    assert_eq!(workload.dropped.get("pipe or socket with one end outside the workload, left out"), Some(&1));
+}
+
+#[test]
+fn without_channels_nothing_changes() {
+    let workload = derive(&pipe(), Messages::None);
+    assert!(workload.objects.is_empty() && !workload.notes.contains_key("messages"));
+    assert_eq!(life(task(&workload, 2)), "B5 W<-19 B9 W7 E2");
+}
+
+// A wakeup that is none of the pipe's waits for the waker's next event that stays: writes to what nobody reads go.
+#[test]
+fn places_of_wakeups_move_to_the_next_event_that_stays() {
+    let mut trace = Trace::default();
+    trace
+        .switch(0, 0, 0, 'R', 1)
+        .switch(0, 1, 0, 'R', 2)
+        .switch(5, 1, 2, 'S', 0)
+        .waking(8, 0, 1, 2)
+        .call(10, 0, 1, 77, Direction::Send, 100)
+        .switch(10, 1, 0, 'R', 2)
+        .switch(27, 0, 1, 'X', 0)
+        .switch(29, 1, 2, 'X', 0);
+    let workload = derive(&trace, Messages::Recorded);
+    assert_eq!((life(task(&workload, 1)), life(task(&workload, 2))), ("E27".into(), "B5 W<-19 E19".into()));
+    assert!(workload.objects.is_empty());
+}
+
+// In turn, 20 times: 1 runs 10 us and wakes 2, which runs 5 us. Once more 2 runs for 40 us, while 1 runs, too, and
+// wakes nobody: it has sent as often as it does otherwise.
+fn sender(long_us: u64) -> Trace {
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 1).switch(0, 1, 0, 'R', 2).switch(1, 1, 2, 'S', 0);
+    let mut now = 1;
+    for round in 0..20 {
+        now += 10;
+        trace.waking(now, 0, 1, 2).switch(now, 1, 0, 'R', 2);
+        now += if round == 10 { long_us } else { 5 };
+        trace.switch(now, 1, 2, 'S', 0);
+    }
+    now += 10;
+    trace.waking(now, 0, 1, 2).switch(now, 1, 0, 'R', 2);
+    trace.switch(now + 3, 1, 2, 'X', 0).switch(now + 4, 0, 1, 'X', 0);
+    trace
+}
+
+fn amounts(workload: &Workload) -> [u64; 2] {
+    let mut sums = [0; 2];
+    for event in workload.tasks.iter().flat_map(|task| &task.events) {
+        match event.kind {
+            EventKind::Object { op: ObjectOp::Send { amount, .. }, .. } => sums[0] += u64::from(amount),
+            EventKind::Object { op: ObjectOp::Receive { amount, .. }, .. } => sums[1] += u64::from(amount),
+            _ => {}
+        }
+    }
+    sums
+}
+
+#[test]
+fn a_sender_is_taken_to_go_on_while_its_reader_is_awake() {
+    let [short, long] = [5, 45].map(|us| derive(&sender(us), Messages::Inferred));
+    // each 10 us of the sender a message; half of them fell into the 5 us of a burst, but a burst of 5 us is one message
+    assert_eq!(amounts(&short), [21, 21]);
+    // 4 in 45 us, and what is left over of the rounds before
+    let [sent, received] = amounts(&long);
+    assert!(sent == received && (24..=30).contains(&sent), "{sent} {received}");
+    let reader = task(&long, 2);
+    let slept = reader.events.iter().filter(|event| {
+        matches!(
+            event.kind,
+            EventKind::Object {
+                op: ObjectOp::Receive { object: ObjectId(0), .. },
+                recorded: Recorded::Slept,
+                ..
+            }
+        )
+    });
+    assert_eq!(slept.count(), 21);
+    let cpu = |workload: &Workload| workload.tasks.iter().map(|task| task.cpu_demand().as_ns()).sum::<u64>();
+    assert_eq!(cpu(&long), cpu(&derive(&sender(45), Messages::None)), "no CPU time is lost or made");
+    let note = &long.notes["messages"];
+    assert!(
+        note.starts_with("inferred: 1 channels, 21 messages that woke") && note.contains("22 %"),
+        "{note}"
+    );
+}

@@ -1,0 +1,134 @@
+//! Puts operations at objects in the place of recorded blocks, and between other events, without moving any CPU time.
+//!
+//! ```text
+//! before   BLOCK 5us   WAKEUP (by 7)   BLOCK 3us   WAKEUP (timer)        lengths count from the WAKEUP
+//! after    RECV 5us pipe               BLOCK 8us   WAKEUP (timer)        an operation is no WAKEUP: 5 + 3
+//! ```
+
+use crate::{Event, EventId, EventKind, ObjectOp, Recorded, Wakeup, Workload};
+use schedlab_units::Span;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// An operation to be put before an event of a task.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Insert {
+    /// Row of the event, which is no WAKEUP.
+    pub before: usize,
+    /// CPU time since the last WAKEUP, at most the event's.
+    pub length: Span,
+    pub op: ObjectOp,
+    pub recorded: Recorded,
+}
+
+/// What changes in a task's list of events.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Edits {
+    /// Rows of BLOCKs that go with the WAKEUP behind them; an operation that may come in their place.
+    pub blocks: BTreeMap<usize, Option<ObjectOp>>,
+    /// Rows of operations that go.
+    pub removed: BTreeSet<usize>,
+    /// In order of place.
+    pub inserted: Vec<Insert>,
+}
+
+/// Where the place of an event that is gone is found now.
+#[derive(Clone, Copy)]
+struct Moved {
+    /// The event that comes next.
+    next: EventId,
+    /// CPU time from the place of the event that is gone until there.
+    more: Span,
+}
+
+/// Makes the changes; `edits` has one entry for each task.
+pub(super) fn apply(workload: &mut Workload, edits: &[Edits]) {
+    let mut fresh = workload.eids().map(|eid| eid.0).max().unwrap_or(0);
+    let mut moved: HashMap<EventId, Moved> = HashMap::new();
+    for (task, edits) in workload.tasks.iter_mut().zip(edits) {
+        if edits.blocks.is_empty() && edits.removed.is_empty() && edits.inserted.is_empty() {
+            continue;
+        }
+        let events = std::mem::take(&mut task.events);
+        task.events = rewrite(events, edits, &mut fresh, &mut moved);
+    }
+    for event in workload.tasks.iter_mut().flat_map(|task| &mut task.events) {
+        if let EventKind::Wakeup(Wakeup::Dependent { event, distance, .. }) = &mut event.kind
+            && let Some(moved) = moved.get(event)
+        {
+            (*event, *distance) = (moved.next, *distance + moved.more);
+        }
+    }
+}
+
+fn rewrite(
+    events: Vec<Event>,
+    edits: &Edits,
+    fresh: &mut u64,
+    moved: &mut HashMap<EventId, Moved>,
+) -> Vec<Event> {
+    let mut out = Vec::with_capacity(events.len() + edits.inserted.len());
+    let mut inserted = edits.inserted.iter().peekable();
+    // CPU time of the stretch before the WAKEUPs that are gone
+    let mut base = Span::ZERO;
+    // events that are gone and wait for the next one that stays, with their places
+    let mut open: Vec<(EventId, Span)> = Vec::new();
+    let mut over = 0;
+    for (row, mut event) in events.into_iter().enumerate() {
+        if row < over {
+            continue;
+        }
+        while let Some(insert) = inserted.next_if(|insert| insert.before <= row) {
+            *fresh += 1;
+            let kind =
+                EventKind::Object { length: base + insert.length, op: insert.op, recorded: insert.recorded };
+            out.push(Event { eid: EventId(*fresh), kind });
+        }
+        let Some(length) = event.kind.length().map(|length| base + length) else {
+            base = Span::ZERO;
+            out.push(event);
+            continue;
+        };
+        if let Some(op) = edits.blocks.get(&row) {
+            over = row + 2;
+            base = length;
+            match op {
+                Some(op) => {
+                    event.kind = EventKind::Object { length, op: *op, recorded: Recorded::Slept };
+                }
+                None => {
+                    open.push((event.eid, length));
+                    continue;
+                }
+            }
+        } else if edits.removed.contains(&row) {
+            open.push((event.eid, length));
+            continue;
+        } else {
+            set_length(&mut event.kind, length);
+        }
+        for (eid, place) in open.drain(..) {
+            moved.insert(eid, Moved { next: event.eid, more: length.saturating_sub(place) });
+        }
+        out.push(event);
+    }
+    // the CPU time before an event that is gone stays
+    if let Some((eid, length)) = open.pop() {
+        for (gone, place) in open {
+            moved.insert(gone, Moved { next: eid, more: length.saturating_sub(place) });
+        }
+        out.push(Event { eid, kind: EventKind::Block { length } });
+    }
+    out
+}
+
+fn set_length(kind: &mut EventKind, to: Span) {
+    match kind {
+        EventKind::Fork { length, .. }
+        | EventKind::Prio { length, .. }
+        | EventKind::Yield { length }
+        | EventKind::Block { length }
+        | EventKind::Object { length, .. }
+        | EventKind::Exit { length } => *length = to,
+        EventKind::Wakeup(_) => {}
+    }
+}
