@@ -48,7 +48,7 @@ pub struct Status {
     pub bytes: u64,
     /// Runs by engine: rows of different engines are different runs.
     pub engines: BTreeMap<String, u64>,
-    /// Failures by sentence, most first: how often, and the command that repeats one of them.
+    /// Failures by scheduler and end, most first: the first one's sentence, how often, the first one's command.
     pub failures: Vec<(String, u64, String)>,
     /// SHA-256 over all rows in order of keys: equal datasets have equal ones, however their files are cut.
     pub hash: String,
@@ -65,7 +65,7 @@ pub fn status(dir: &Path) -> Result<Status, SweepError> {
         status.bytes += std::fs::metadata(path).map_or(0, |about| about.len());
     }
     let mut sum = Summing::default();
-    let mut failures: BTreeMap<String, (u64, String)> = BTreeMap::new();
+    let mut failures: BTreeMap<(String, String), (String, u64, String)> = BTreeMap::new();
     for_each(dir, |outcome| {
         sum.write_all(&outcome.to_bytes()).expect("a sum takes every byte");
         let text = |name: &str| outcome.column(name).map(ToString::to_string).unwrap_or_default();
@@ -74,12 +74,13 @@ pub fn status(dir: &Path) -> Result<Status, SweepError> {
         *status.by_status.entry(text("status")).or_default() += 1;
         *status.engines.entry(text("engine")).or_default() += 1;
         if outcome.is_failed() {
-            failures.entry(text("failure")).or_insert_with(|| (0, text("command"))).0 += 1;
+            let of = failures.entry((text("sched"), text("end")));
+            of.or_insert_with(|| (text("failure"), 0, text("command"))).1 += 1;
         }
         Ok(())
     })?;
-    status.failures = failures.into_iter().map(|(failure, (nr, command))| (failure, nr, command)).collect();
-    status.failures.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    status.failures = failures.into_values().collect();
+    status.failures.sort_by_key(|(_, nr, _)| std::cmp::Reverse(*nr)); // (stable: of equal ones by name)
     status.hash = hex(&sum.sum());
     Ok(status)
 }

@@ -303,7 +303,9 @@ fn what_comes_from_elsewhere_is_taken_once_and_only_if_it_was_asked() {
     bytes[..32].copy_from_slice(&key.0);
     assert!(Outcome::from_bytes(&bytes).is_err(), "a row with another key");
     assert!(Outcome::from_bytes(b"cos\nsystem\n(S'true'\ntR.").is_err());
+    assert_eq!(asking.under_way(), 2);
     assert!(asking.tell(outcome.clone()).unwrap());
+    assert_eq!(asking.under_way(), 1);
     assert!(!asking.tell(outcome.clone()).unwrap(), "told twice");
     assert_eq!(asking.propose(&trial).unwrap(), Asked::Known(key));
     // it vanishes: asked again
@@ -356,9 +358,10 @@ fn a_journal_that_was_left_is_taken_up_to_its_last_whole_entry() {
     let dir = folder.path().join("d");
     let sweep = Sweep::parse("s.toml", SMALL, folder.path()).unwrap();
     let bench = Bench::new(folder.path());
+    let outcomes: Vec<Outcome> = sweep.trials().take(5).map(|trial| bench.run(&trial).unwrap()).collect();
     let store = Store::open(&dir).unwrap();
-    for trial in sweep.trials().take(5) {
-        store.tell(bench.run(&trial).unwrap()).unwrap();
+    for outcome in outcomes {
+        store.tell(outcome).unwrap();
     }
     drop(store); // nothing was flushed
     let journals = dir.join(".work/journal");
