@@ -20,12 +20,14 @@ from ._program import program, sample, samples
 from ._result import Result, plot_waits
 from ._run import run
 from ._schedulers import schedulers
+from ._sweep import Dataset, estimate, merge, query, sweep
 from ._table import Log, Table, open_log
 from ._workload import Workload, generate, load
 
 __all__ = [
     "ENGINE",
     "Comparison",
+    "Dataset",
     "Difference",
     "Finding",
     "FindingWarning",
@@ -40,14 +42,18 @@ __all__ = [
     "__version__",
     "compare",
     "diff",
+    "estimate",
     "generate",
     "linux",
     "load",
+    "merge",
     "open_log",
     "plot_waits",
     "program",
+    "query",
     "run",
     "sample",
     "samples",
     "schedulers",
+    "sweep",
 ]
