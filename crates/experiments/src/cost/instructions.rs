@@ -121,6 +121,7 @@ fn count(command: &ProbeCommand, subject: &Subject, nr_clients: u32) -> Result<C
     let out = std::env::temp_dir().join(name);
     let mut valgrind = Command::new("valgrind");
     valgrind
+        .env(linux::COUNTED, "1")
         .args(["--tool=callgrind", "--compress-strings=no", "--compress-pos=no"])
         .arg(format!("--callgrind-out-file={}", out.display()));
     if subject.linux().is_some() {
