@@ -36,7 +36,7 @@ pub struct Member {
 
 /// A type, or a variable, function or section.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TypeKind {
     /// A whole number, a truth value or a character.
     Int {
         /// Its size.
@@ -107,7 +107,7 @@ pub enum Kind {
     Function {
         /// Its name.
         name: String,
-        /// A [`Kind::Prototype`].
+        /// A [`TypeKind::Prototype`].
         prototype: TypeId,
     },
     /// Forward declarations, floats, tags of declarations.
@@ -127,25 +127,25 @@ pub enum Named {
     Variable,
 }
 
-impl Kind {
+impl TypeKind {
     /// The same with all numbers of types raised; `void` stays 0.
-    fn shifted(mut self, by: TypeId) -> Kind {
+    fn shifted(mut self, by: TypeId) -> TypeKind {
         let shift = |id: &mut TypeId| {
             if *id != 0 {
                 *id += by;
             }
         };
         match &mut self {
-            Kind::Pointer(id)
-            | Kind::Array { element: id, .. }
-            | Kind::Typedef { id, .. }
-            | Kind::Qualified { id, .. }
-            | Kind::Var { id, .. }
-            | Kind::Function { prototype: id, .. } => shift(id),
-            Kind::Composite { members, .. } => members.iter_mut().for_each(|m| shift(&mut m.id)),
-            Kind::Section { variables, .. } => variables.iter_mut().for_each(|(id, _)| shift(id)),
-            Kind::Prototype(parameters) => parameters.iter_mut().for_each(|(_, id)| shift(id)),
-            Kind::Int { .. } | Kind::Enum { .. } | Kind::Opaque => {}
+            TypeKind::Pointer(id)
+            | TypeKind::Array { element: id, .. }
+            | TypeKind::Typedef { id, .. }
+            | TypeKind::Qualified { id, .. }
+            | TypeKind::Var { id, .. }
+            | TypeKind::Function { prototype: id, .. } => shift(id),
+            TypeKind::Composite { members, .. } => members.iter_mut().for_each(|m| shift(&mut m.id)),
+            TypeKind::Section { variables, .. } => variables.iter_mut().for_each(|(id, _)| shift(id)),
+            TypeKind::Prototype(parameters) => parameters.iter_mut().for_each(|(_, id)| shift(id)),
+            TypeKind::Int { .. } | TypeKind::Enum { .. } | TypeKind::Opaque => {}
         }
         self
     }
@@ -157,7 +157,7 @@ const PROBE: &str = "schedlab_dimensions";
 /// All types of an object.
 #[derive(Clone, Debug, Default)]
 pub struct Btf {
-    types: Vec<Kind>,
+    types: Vec<TypeKind>,
 }
 
 /// What is wrong with most damaged files.
@@ -176,7 +176,7 @@ impl Reader<'_> {
     }
 
     /// The next type; numbers are those of include/uapi/linux/btf.h.
-    fn kind(&mut self, names: &[u8]) -> Option<Kind> {
+    fn kind(&mut self, names: &[u8]) -> Option<TypeKind> {
         let name = |at: u32| -> Option<String> {
             let bytes = names.get(at as usize..)?.split(|&b| b == 0).next()?;
             Some(String::from_utf8_lossy(bytes).into_owned())
@@ -186,12 +186,12 @@ impl Reader<'_> {
         Some(match info >> 24 & 0x1f {
             1 => {
                 let encoding = self.u32()?;
-                Kind::Int { bytes: size, signed: encoding >> 24 & 1 == 1 }
+                TypeKind::Int { bytes: size, signed: encoding >> 24 & 1 == 1 }
             }
-            2 => Kind::Pointer(size),
+            2 => TypeKind::Pointer(size),
             3 => {
                 let (element, _index, length) = (self.u32()?, self.u32()?, self.u32()?);
-                Kind::Array { element, length }
+                TypeKind::Array { element, length }
             }
             kind @ (4 | 5) => {
                 let is_union = kind == 5;
@@ -202,7 +202,7 @@ impl Reader<'_> {
                         if flag { (offset & 0xff_ffff, offset >> 24) } else { (offset, 0) };
                     members.push(Member { name: member, id, offset_bits, width_bits });
                 }
-                Kind::Composite { is_union, name: name(name_at)?, bytes: size, members }
+                TypeKind::Composite { is_union, name: name(name_at)?, bytes: size, members }
             }
             6 => {
                 let mut values = Vec::with_capacity(count);
@@ -210,7 +210,7 @@ impl Reader<'_> {
                     let (value, number) = (name(self.u32()?)?, self.u32()?);
                     values.push((value, if flag { i64::from(number as i32) } else { i64::from(number) }));
                 }
-                Kind::Enum { name: name(name_at)?, bytes: size, values }
+                TypeKind::Enum { name: name(name_at)?, bytes: size, values }
             }
             19 => {
                 let mut values = Vec::with_capacity(count);
@@ -218,22 +218,22 @@ impl Reader<'_> {
                     let (value, low, high) = (name(self.u32()?)?, self.u32()?, self.u32()?);
                     values.push((value, (u64::from(high) << 32 | u64::from(low)) as i64));
                 }
-                Kind::Enum { name: name(name_at)?, bytes: size, values }
+                TypeKind::Enum { name: name(name_at)?, bytes: size, values }
             }
-            7 | 16 => Kind::Opaque,
-            8 => Kind::Typedef { name: name(name_at)?, id: size },
-            kind @ (9 | 10 | 11 | 18) => Kind::Qualified { id: size, is_const: kind == 10 },
-            12 => Kind::Function { name: name(name_at)?, prototype: size },
+            7 | 16 => TypeKind::Opaque,
+            8 => TypeKind::Typedef { name: name(name_at)?, id: size },
+            kind @ (9 | 10 | 11 | 18) => TypeKind::Qualified { id: size, is_const: kind == 10 },
+            12 => TypeKind::Function { name: name(name_at)?, prototype: size },
             13 => {
                 let mut parameters = Vec::with_capacity(count);
                 for _ in 0..count {
                     parameters.push((name(self.u32()?)?, self.u32()?));
                 }
-                Kind::Prototype(parameters)
+                TypeKind::Prototype(parameters)
             }
             14 => {
                 self.u32()?;
-                Kind::Var { name: name(name_at)?, id: size }
+                TypeKind::Var { name: name(name_at)?, id: size }
             }
             15 => {
                 let mut variables = Vec::with_capacity(count);
@@ -241,11 +241,11 @@ impl Reader<'_> {
                     let (id, offset, _bytes) = (self.u32()?, self.u32()?, self.u32()?);
                     variables.push((id, offset));
                 }
-                Kind::Section { name: name(name_at)?, variables }
+                TypeKind::Section { name: name(name_at)?, variables }
             }
             17 => {
                 self.u32()?;
-                Kind::Opaque
+                TypeKind::Opaque
             }
             _ => return None,
         })
@@ -254,7 +254,7 @@ impl Reader<'_> {
 
 impl Btf {
     /// Of types, by number: the first stands for `void`.
-    pub fn of(types: Vec<Kind>) -> Btf {
+    pub fn of(types: Vec<TypeKind>) -> Btf {
         Btf { types }
     }
 
@@ -277,7 +277,7 @@ impl Btf {
     }
 
     /// The types of one object, and what follows them.
-    fn parse_one(data: &[u8]) -> Result<(Vec<Kind>, &[u8]), &'static str> {
+    fn parse_one(data: &[u8]) -> Result<(Vec<TypeKind>, &[u8]), &'static str> {
         if data.len() < 24 {
             return Err("it is too short for a header");
         }
@@ -291,7 +291,7 @@ impl Btf {
         let types = data.get(header + type_at..header + type_at + type_len).ok_or(SHORT)?;
         let names = data.get(header + text_at..header + text_at + text_len).ok_or(SHORT)?;
         let mut reader = Reader { data: types, at: 0 };
-        let mut kinds = vec![Kind::Opaque];
+        let mut kinds = vec![TypeKind::Opaque];
         while reader.at < types.len() {
             kinds.push(
                 reader
@@ -307,7 +307,7 @@ impl Btf {
     /// [`PROBE`], that tells.
     fn put_dimensions_right(&mut self) {
         let probe = self.variables().find(|(name, _)| *name == PROBE).map(|(_, id)| self.plain(id).0);
-        let is_wrong = probe.is_some_and(|id| matches!(self.kind(id), Kind::Array { length: 3, .. }));
+        let is_wrong = probe.is_some_and(|id| matches!(self.kind(id), TypeKind::Array { length: 3, .. }));
         if !is_wrong {
             return;
         }
@@ -315,7 +315,7 @@ impl Btf {
         for id in 0..original.len() {
             let (mut lengths, mut inner) = (Vec::new(), id as TypeId);
             // (types refer to any others: a damaged object could have a loop)
-            while let Some(Kind::Array { element, length }) = original.get(inner as usize)
+            while let Some(TypeKind::Array { element, length }) = original.get(inner as usize)
                 && lengths.len() < 16
             {
                 lengths.push(*length);
@@ -326,16 +326,16 @@ impl Btf {
             }
             let Some((outer, rest)) = lengths.split_last() else { continue };
             for &length in rest {
-                self.types.push(Kind::Array { element: inner, length });
+                self.types.push(TypeKind::Array { element: inner, length });
                 inner = (self.types.len() - 1) as TypeId;
             }
-            self.types[id] = Kind::Array { element: inner, length: *outer };
+            self.types[id] = TypeKind::Array { element: inner, length: *outer };
         }
     }
 
-    /// The type of this number; [`Kind::Opaque`] for `void` and for numbers that there are not.
-    pub fn kind(&self, id: TypeId) -> &Kind {
-        self.types.get(id as usize).unwrap_or(&Kind::Opaque)
+    /// The type of this number; [`TypeKind::Opaque`] for `void` and for numbers that there are not.
+    pub fn kind(&self, id: TypeId) -> &TypeKind {
+        self.types.get(id as usize).unwrap_or(&TypeKind::Opaque)
     }
 
     /// The type without its typedefs and qualifiers; and whether one was `const`.
@@ -344,13 +344,13 @@ impl Btf {
         // a damaged object could have a loop
         for _ in 0..64 {
             match self.kind(id) {
-                Kind::Typedef { id: inner, .. } => id = *inner,
-                Kind::Qualified { id: inner, is_const } => {
+                TypeKind::Typedef { id: inner, .. } => id = *inner,
+                TypeKind::Qualified { id: inner, is_const } => {
                     constant |= is_const;
                     id = *inner;
                 }
                 // `const` is on the elements of an array
-                Kind::Array { element, .. } => return (id, constant || self.plain(*element).1),
+                TypeKind::Array { element, .. } => return (id, constant || self.plain(*element).1),
                 _ => break,
             }
         }
@@ -360,9 +360,11 @@ impl Btf {
     /// Size in bytes.
     pub fn size(&self, id: TypeId) -> u32 {
         match self.kind(self.plain(id).0) {
-            Kind::Int { bytes, .. } | Kind::Composite { bytes, .. } | Kind::Enum { bytes, .. } => *bytes,
-            Kind::Pointer(_) => 8,
-            Kind::Array { element, length } => self.size(*element).saturating_mul(*length),
+            TypeKind::Int { bytes, .. }
+            | TypeKind::Composite { bytes, .. }
+            | TypeKind::Enum { bytes, .. } => *bytes,
+            TypeKind::Pointer(_) => 8,
+            TypeKind::Array { element, length } => self.size(*element).saturating_mul(*length),
             _ => 0,
         }
     }
@@ -370,7 +372,7 @@ impl Btf {
     /// All variables: name and type, in the object's order.
     pub fn variables(&self) -> impl Iterator<Item = (&str, TypeId)> {
         self.types.iter().filter_map(|kind| match kind {
-            Kind::Var { name, id } => Some((name.as_str(), *id)),
+            TypeKind::Var { name, id } => Some((name.as_str(), *id)),
             _ => None,
         })
     }
@@ -379,11 +381,11 @@ impl Btf {
     pub fn section(&self, wanted: &str) -> Vec<(String, TypeId)> {
         let mut found = Vec::new();
         for kind in &self.types {
-            if let Kind::Section { name, variables } = kind
+            if let TypeKind::Section { name, variables } = kind
                 && name == wanted
             {
                 found.extend(variables.iter().filter_map(|(id, _)| match self.kind(*id) {
-                    Kind::Var { name, id } => Some((name.clone(), *id)),
+                    TypeKind::Var { name, id } => Some((name.clone(), *id)),
                     _ => None,
                 }));
             }
@@ -399,7 +401,7 @@ impl Btf {
     /// The same; and whether each is a union.
     pub fn structures(&self) -> impl Iterator<Item = (bool, &str, u32, &[Member])> {
         self.types.iter().filter_map(|kind| match kind {
-            Kind::Composite { is_union, name, bytes, members } => {
+            TypeKind::Composite { is_union, name, bytes, members } => {
                 Some((*is_union, name.as_str(), *bytes, members.as_slice()))
             }
             _ => None,
@@ -411,11 +413,11 @@ impl Btf {
     pub fn with_program(&self) -> BTreeMap<&str, usize> {
         let mut found = BTreeMap::new();
         for kind in &self.types {
-            let Kind::Function { name, prototype } = kind else { continue };
-            let Kind::Prototype(parameters) = self.kind(*prototype) else { continue };
+            let TypeKind::Function { name, prototype } = kind else { continue };
+            let TypeKind::Prototype(parameters) = self.kind(*prototype) else { continue };
             let Some((_, last)) = parameters.last() else { continue };
-            let Kind::Pointer(to) = self.kind(self.plain(*last).0) else { continue };
-            if matches!(self.kind(self.plain(*to).0), Kind::Composite { name, .. } if name == "bpf_prog_aux")
+            let TypeKind::Pointer(to) = self.kind(self.plain(*last).0) else { continue };
+            if matches!(self.kind(self.plain(*to).0), TypeKind::Composite { name, .. } if name == "bpf_prog_aux")
             {
                 found.insert(name.as_str(), parameters.len() - 1);
             }
@@ -429,10 +431,10 @@ impl Btf {
         let mut found = BTreeMap::new();
         for (id, kind) in (0..).zip(&self.types) {
             let (named, name) = match kind {
-                Kind::Composite { is_union: false, name, .. } => (Named::Struct, name),
-                Kind::Typedef { name, .. } => (Named::Typedef, name),
-                Kind::Function { name, .. } => (Named::Function, name),
-                Kind::Var { name, .. } => (Named::Variable, name),
+                TypeKind::Composite { is_union: false, name, .. } => (Named::Struct, name),
+                TypeKind::Typedef { name, .. } => (Named::Typedef, name),
+                TypeKind::Function { name, .. } => (Named::Function, name),
+                TypeKind::Var { name, .. } => (Named::Variable, name),
                 _ => continue,
             };
             if wanted.contains(&(named, name)) {
@@ -449,7 +451,7 @@ impl Btf {
     }
 
     fn member_within(&self, of: TypeId, wanted: &str, depth: u32) -> Option<(u32, TypeId)> {
-        let Kind::Composite { members, .. } = self.kind(self.plain(of).0) else { return None };
+        let TypeKind::Composite { members, .. } = self.kind(self.plain(of).0) else { return None };
         // a damaged file could have a structure within itself
         let inner = |id| if depth < 16 { self.member_within(id, wanted, depth + 1) } else { None };
         members.iter().find_map(|Member { name, id, offset_bits, width_bits }| match name.as_str() {
@@ -472,7 +474,7 @@ impl Btf {
     /// Where a variable stands within the kernel's data of each CPU.
     pub fn place_per_cpu(&self, variable: TypeId) -> Option<u32> {
         self.types.iter().find_map(|kind| match kind {
-            Kind::Section { name, variables } if name == ".data..percpu" => {
+            TypeKind::Section { name, variables } if name == ".data..percpu" => {
                 variables.iter().find(|(id, _)| *id == variable).map(|(_, offset)| *offset)
             }
             _ => None,
@@ -482,7 +484,7 @@ impl Btf {
     /// What a member of pointer type points to.
     pub fn pointed_to(&self, id: TypeId) -> Option<TypeId> {
         match self.kind(self.plain(id).0) {
-            Kind::Pointer(to) => Some(self.plain(*to).0),
+            TypeKind::Pointer(to) => Some(self.plain(*to).0),
             _ => None,
         }
     }
@@ -492,12 +494,12 @@ impl Btf {
     pub fn parameters(&self, id: TypeId) -> Option<Vec<&str>> {
         let id = self.plain(id).0;
         let id = match self.kind(id) {
-            Kind::Pointer(to) | Kind::Function { prototype: to, .. } => self.plain(*to).0,
+            TypeKind::Pointer(to) | TypeKind::Function { prototype: to, .. } => self.plain(*to).0,
             _ => id,
         };
-        let Kind::Prototype(parameters) = self.kind(id) else { return None };
+        let TypeKind::Prototype(parameters) = self.kind(id) else { return None };
         let name = |id| match self.kind(self.pointed_to(id)?) {
-            Kind::Composite { is_union: false, name, .. } => Some(name.as_str()),
+            TypeKind::Composite { is_union: false, name, .. } => Some(name.as_str()),
             _ => None,
         };
         Some(parameters.iter().map(|(_, id)| name(*id).unwrap_or_default()).collect())
@@ -506,11 +508,11 @@ impl Btf {
     /// Whether one of the members is, or holds, an enumeration of one byte.
     pub fn holds_packed_enum(&self, members: &[Member]) -> bool {
         members.iter().any(|m| match self.kind(self.plain(m.id).0) {
-            Kind::Enum { bytes: 1, .. } => true,
-            Kind::Composite { members, .. } => self.holds_packed_enum(members),
-            Kind::Array { element, .. } => match self.kind(self.plain(*element).0) {
-                Kind::Enum { bytes: 1, .. } => true,
-                Kind::Composite { members, .. } => self.holds_packed_enum(members),
+            TypeKind::Enum { bytes: 1, .. } => true,
+            TypeKind::Composite { members, .. } => self.holds_packed_enum(members),
+            TypeKind::Array { element, .. } => match self.kind(self.plain(*element).0) {
+                TypeKind::Enum { bytes: 1, .. } => true,
+                TypeKind::Composite { members, .. } => self.holds_packed_enum(members),
                 _ => false,
             },
             _ => false,
@@ -520,7 +522,7 @@ impl Btf {
     /// Enumerations: names and values.
     pub fn enums(&self) -> impl Iterator<Item = (&str, &[(String, i64)])> {
         self.types.iter().filter_map(|kind| match kind {
-            Kind::Enum { name, values, .. } => Some((name.as_str(), values.as_slice())),
+            TypeKind::Enum { name, values, .. } => Some((name.as_str(), values.as_slice())),
             _ => None,
         })
     }
@@ -557,13 +559,13 @@ impl Btf {
     /// Where in a value of this type structures of this name lie: offsets in bytes, also within members and arrays.
     pub fn find_inside(&self, id: TypeId, wanted: &str, base: u32, found: &mut Vec<(u32, u32)>) {
         match self.kind(self.plain(id).0) {
-            Kind::Composite { name, bytes, .. } if name == wanted => found.push((base, *bytes)),
-            Kind::Composite { members, .. } => {
+            TypeKind::Composite { name, bytes, .. } if name == wanted => found.push((base, *bytes)),
+            TypeKind::Composite { members, .. } => {
                 for member in members {
                     self.find_inside(member.id, wanted, base + member.offset_bits / 8, found);
                 }
             }
-            Kind::Array { element, length } => {
+            TypeKind::Array { element, length } => {
                 let size = self.size(*element);
                 // special fields in arrays are few
                 for i in 0..(*length).min(16) {
@@ -610,7 +612,7 @@ mod tests {
         assert_eq!(btf.plain(3), (1, true));
         assert_eq!((btf.size(3), btf.size(6)), (4, 28));
         assert_eq!(btf.section(".data"), [("x".to_owned(), 3)]);
-        assert_eq!(btf.kind(1), &Kind::Int { bytes: 4, signed: true });
+        assert_eq!(btf.kind(1), &TypeKind::Int { bytes: 4, signed: true });
         for cut in [0, 3, 23, bytes.len() - text.len() - 1] {
             assert!(Btf::parse(&bytes[..cut]).is_err(), "cut at {cut}");
         }
@@ -627,14 +629,14 @@ mod tests {
     fn counters_have_the_names_of_their_enumeration() {
         let enumeration = |name: &str, values: &[&str]| {
             let values = values.iter().enumerate().map(|(i, name)| ((*name).to_owned(), i as i64)).collect();
-            Kind::Enum { name: name.into(), values, bytes: 4 }
+            TypeKind::Enum { name: name.into(), values, bytes: 4 }
         };
         let mut types = vec![
-            Kind::Opaque,
+            TypeKind::Opaque,
             enumeration("", &["STAT_LOCAL", "STAT_GLOBAL", "NR_STATS"]),
             enumeration("color", &["RED", "GREEN", "BLUE"]),
         ];
-        let names = |types: &[Kind], length| {
+        let names = |types: &[TypeKind], length| {
             let btf = Btf { types: types.to_vec() };
             btf.names_of_counters(length, "stat").map(|names| names.join(" "))
         };
@@ -643,19 +645,19 @@ mod tests {
         assert_eq!((names(&types, 1), names(&types, 4)), (None, None));
         types.push(enumeration("stat_kind", &["A", "B"]));
         assert_eq!(names(&types, 2), None, "two of them");
-        let other = [Kind::Opaque, enumeration("bpf_iter_state", &["ITER_STATE_NEW", "ITER_STATE_DONE"])];
+        let other = [TypeKind::Opaque, enumeration("bpf_iter_state", &["ITER_STATE_NEW", "ITER_STATE_DONE"])];
         assert_eq!(names(&other, 2), None, "a state is no statistic");
     }
 
     /// `u64 masks[64][8]` as gcc 12 writes it: an array of 8 arrays of 64. `masks[1]` is 64 bytes into it, not 512.
     #[test]
     fn dimensions_are_put_right() {
-        let array = |element, length| Kind::Array { element, length };
+        let array = |element, length| TypeKind::Array { element, length };
         let types = |probe: [u32; 2]| {
-            let var = |name: &str, id| Kind::Var { name: name.into(), id };
-            let int = Kind::Int { bytes: 8, signed: false };
+            let var = |name: &str, id| TypeKind::Var { name: name.into(), id };
+            let int = TypeKind::Int { bytes: 8, signed: false };
             vec![
-                Kind::Opaque,
+                TypeKind::Opaque,
                 int,
                 array(1, probe[1]),
                 array(2, probe[0]),
@@ -668,7 +670,7 @@ mod tests {
         let stride = |probe| {
             let mut btf = Btf { types: types(probe) };
             btf.put_dimensions_right();
-            let Kind::Array { element, length } = btf.kind(6).clone() else { panic!() };
+            let TypeKind::Array { element, length } = btf.kind(6).clone() else { panic!() };
             (btf.size(element), length, btf.size(6))
         };
         assert_eq!(stride([3, 2]), (64, 64, 4096));

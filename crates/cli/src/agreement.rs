@@ -4,7 +4,7 @@ use crate::failure::{Failure, Result};
 use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::Args;
-use schedlab_experiments::agreement::{Case, Pair, Row, agree, cases, pages};
+use schedlab_experiments::agreement::{Pair, Row, Setup, agree, cases, pages};
 use schedlab_lab::{RunFailure, Subject, SubjectSpec};
 use schedlab_runner::pool;
 use schedlab_topology::Topology;
@@ -60,7 +60,7 @@ pub(crate) fn agreement(args: &AgreementArgs, ui: &Ui) -> Result<()> {
     }
     let pairs = args.linux.iter().map(|series| pair(series, ui)).collect::<Result<Vec<_>>>()?;
     let cases = all_cases(args, ui)?;
-    let all: Vec<(&Case, &Pair)> =
+    let all: Vec<(&Setup, &Pair)> =
         cases.iter().flat_map(|case| pairs.iter().map(move |pair| (case, pair))).collect();
     let step = ui.step(format!("{} workloads under {} pairs", cases.len(), pairs.len()));
     let work = |index: usize| {
@@ -102,13 +102,13 @@ fn pair(series: &str, ui: &Ui) -> Result<Pair> {
     Ok(Pair { native, real, fair_server, start_debit })
 }
 
-fn all_cases(args: &AgreementArgs, ui: &Ui) -> Result<Vec<Case>> {
+fn all_cases(args: &AgreementArgs, ui: &Ui) -> Result<Vec<Setup>> {
     let mut out = Vec::new();
     let mut add = |path: &std::path::Path, machines: &[u32]| -> Result<()> {
         let loaded = schedlab_lab::load(path, ui)?;
         for &nr_cpus in machines {
             crate::changes::tell_of(&loaded.name, &loaded.workload, Some(nr_cpus), ui)?;
-            out.push(Case {
+            out.push(Setup {
                 name: loaded.name.clone(),
                 workload: loaded.workload.clone(),
                 topology: Topology::flat(nr_cpus).map_err(Failure::input)?,

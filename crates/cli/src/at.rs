@@ -39,8 +39,7 @@ fn parse_at(text: &str) -> Result<Action, String> {
     let (at, rest) = split(text)?;
     match rest.split_once('=') {
         Some((name, value)) if !name.is_empty() => {
-            let (name, value) = (name.to_owned(), value.to_owned());
-            Ok(Action { at, files: vec![FileRequest::Write { name, value, refusal: Refusal::Ends }] })
+            Ok(Action { at, files: vec![FileRequest::set(name, value, Refusal::Ends)?] })
         }
         _ => Err(format!("'{rest}' is not NAME=VALUE")),
     }
@@ -75,13 +74,19 @@ pub(crate) fn print(readings: &[(u64, String, Result<String, i32>)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_machine::kernel::Hotplug;
+    use schedlab_units::CpuId;
 
     #[test]
     fn what_is_wrong_is_said() {
         assert_eq!(parse_at("cpu3=off").unwrap_err(), "'cpu3=off' has no TIME: in front, e.g. 2s:");
         assert_eq!(parse_at("2s:cpu3").unwrap_err(), "'cpu3' is not NAME=VALUE");
         assert!(parse_at("soon:cpu3=off").unwrap_err().starts_with("'soon' is not a time"));
+        assert_eq!(parse_at("2s:cpu3=of").unwrap_err(), "'of' is no state of a CPU: cpu3=on or cpu3=off");
         assert_eq!(parse_show("2s:").unwrap_err(), "which file?");
+        let hotplug = |to| FileRequest::Hotplug { cpu: CpuId(3), to, refusal: Refusal::Ends };
+        assert_eq!(parse_at("2s:cpu3=off").unwrap().files, [hotplug(Hotplug::Off)]);
+        assert_eq!(parse_at("2s:cpu3=1").unwrap().files, [hotplug(Hotplug::On)]);
         let action = parse_at("2s:/a/b=1:2=3").unwrap();
         assert_eq!(action.at, Span::from_s(2));
         let FileRequest::Write { name, value, .. } = &action.files[0] else { panic!("{action:?}") };

@@ -14,7 +14,7 @@ use schedlab_machine::{Costs, Perturb};
 use schedlab_report::{
     Detail, PerfettoOptions, RunFacts, RunReport, RunView, deadline_marks, worst_stretches,
 };
-use schedlab_runner::{ChildReport, Request};
+use schedlab_runner::{ChildReport, RunRequest};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use std::path::PathBuf;
@@ -71,7 +71,7 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
     let (name, cpus) = (plan.subject.scheduler.name(), plan.topology.nr_cpus());
     changes::refuse(&plan.loaded.workload.changed_experiment(cpus), ui)?;
     let step = ui.step(format!("running {} under {name} on {cpus} CPUs", plan.loaded.name));
-    let request = Request {
+    let request = RunRequest {
         duration: plan.duration.or(plan.loaded.duration),
         perturb: plan.perturb,
         costs: plan.costs,

@@ -9,9 +9,9 @@ use crate::ui::Ui;
 use clap::Args;
 use schedlab_features::table::{self, Column, Results};
 use schedlab_features::{Bench, Cell, Feature};
-use schedlab_lab::kernels;
 use schedlab_linux::build::{self, Origin};
 use schedlab_linux::{BuildOptions, BuiltKernel};
+use schedlab_runner::LinuxObject;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io::IsTerminal;
@@ -153,5 +153,5 @@ fn not_built(series: &str, feature: &Feature, flavour: Option<&str>) -> Cell {
 
 /// Scenarios run on this object.
 fn bench(kernel: &BuiltKernel) -> Bench {
-    Bench { version: kernel.linux_version(), kernel: kernels::object(kernel) }
+    Bench { version: kernel.linux_version(), kernel: LinuxObject::of(kernel) }
 }

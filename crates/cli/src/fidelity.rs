@@ -15,7 +15,7 @@ use schedlab_lab::{Finished, Loaded, Recording, Standard, Subject, SubjectSpec, 
 use schedlab_log::Log;
 use schedlab_machine::{COST_MAX, Costs, Perturb};
 use schedlab_report::Style;
-use schedlab_runner::Request;
+use schedlab_runner::RunRequest;
 use schedlab_topology::Topology;
 use schedlab_trace::Mode;
 use schedlab_units::Span;
@@ -141,7 +141,7 @@ impl Study<'_> {
         costs: Option<Costs>,
     ) -> Result<Finished> {
         let recorded_ns = self.truth.recorded.log.header().duration.as_ns();
-        let request = Request {
+        let request = RunRequest {
             duration: Some(Span::from_ns(recorded_ns.saturating_mul(PATIENCE).saturating_add(1_000_000_000))),
             perturb,
             costs,

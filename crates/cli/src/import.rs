@@ -40,6 +40,8 @@ pub(crate) struct ImportArgs {
     /// Leave the time of recorded interrupts in the tasks' CPU time.
     #[arg(long)]
     pub keep_interrupts: bool,
+    #[command(flatten)]
+    pub window: crate::window::WindowArgs,
     /// Summary as JSON, to a file or `-`.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -114,7 +116,8 @@ fn counts(loaded: &Loaded) -> Vec<(&'static str, u64)> {
 }
 
 fn derive_options(args: &ImportArgs) -> DeriveOptions {
-    let mut options = DeriveOptions { messages: args.messages, ..DeriveOptions::default() };
+    let mut options =
+        DeriveOptions { window: args.window.window(), messages: args.messages, ..DeriveOptions::default() };
     if args.dependencies == Dependencies::All {
         options.softirq = SoftIrqRule::Always;
     }

@@ -55,10 +55,10 @@ mod schedulers;
 mod seeds;
 mod tunables;
 mod ui;
-mod unknown;
 mod validate;
 mod values;
 mod wasted;
+mod window;
 mod workload;
 
 use args::{Cli, Command};

@@ -7,11 +7,26 @@
 //! ```
 
 use crate::failure::{Failure, Result};
+use clap::Args;
 use schedlab_log::LogError;
 use schedlab_stdx::{aside, escape::Shown};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where the results of one run go, beside the terminal.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ResultArgs {
+    /// Write a file for ui.perfetto.dev.
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
+    /// Write an HTML report.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write the results as JSON, `-` = standard output (then nothing else is printed there).
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
 
 /// `--reproducible`.
 static REPRODUCIBLE: AtomicBool = AtomicBool::new(false);

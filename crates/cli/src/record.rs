@@ -7,7 +7,7 @@ use clap::Args;
 use schedlab_host::anonymise::Others;
 use schedlab_host::overhead::{self, Overhead, OverheadOptions, Spread, loads};
 use schedlab_host::{
-    Backend, Ended, EventChoice, HostError, RecordOptions, Recorded, Scope, Stage, User, Way, What,
+    Backend, CaptureMethod, Ended, EventChoice, HostError, RecordOptions, Recorded, Scope, Stage, User, What,
     signal_by_name,
 };
 use schedlab_units::Span;
@@ -141,7 +141,7 @@ fn json(overhead: &Overhead) -> Value {
     let spread = |s: Spread| json!({"median": s.median, "low": s.low, "high": s.high});
     let events = overhead.events.iter().map(|cost| {
         json!({
-            "type": cost.operation.name(), "recorded_as": cost.operation.events(), "ftrace_us": spread(cost.us),
+            "type": cost.operation.name(), "recorded_as": cost.operation.events(), "ftrace_us": cost.us.map(spread),
             "bpf_us": cost.bpf_us.map(spread), "operation_us": cost.operation_us, "warp_us": cost.published_us(),
             "events": cost.events,
         })
@@ -168,8 +168,8 @@ fn json(overhead: &Overhead) -> Value {
 
 /// What the recorder itself has used.
 fn cost(recorded: &Recorded) -> String {
-    let way = match &recorded.way {
-        Way::Bpf { rest } => match rest.first() {
+    let way = match &recorded.method {
+        CaptureMethod::Bpf { rest } => match rest.first() {
             None => "by programs in the kernel (bpf)".to_string(),
             Some((name, why)) => format!(
                 "by programs in the kernel (bpf), {} kinds of events by ftrace (first {name}: {})",
@@ -177,7 +177,7 @@ fn cost(recorded: &Recorded) -> String {
                 why.trim()
             ),
         },
-        Way::Ftrace { why } => format!("by ftrace ({why})"),
+        CaptureMethod::Ftrace { why } => format!("by ftrace ({why})"),
     };
     format!(
         "recorded {way}; the recorder's own CPU time: {:.3} s draining ({} wakes), {:.3} s writing",

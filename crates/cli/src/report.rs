@@ -4,8 +4,8 @@ use crate::execute::{Files, command_line, write_log_files};
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
-use crate::unknown::UnknownAsThread;
 use clap::Args;
+use schedlab_convert::UnknownAsThread;
 use schedlab_instruments::{Summary, for_each_picture, summarize_seen};
 use schedlab_lab::{Recording, load_recording};
 use schedlab_log::{Log, LogHeader};
@@ -30,22 +30,15 @@ pub(crate) struct ReportArgs {
     /// Write the schedule log: Arrow if the name ends in .arrow, else text.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Write a file for ui.perfetto.dev.
-    #[arg(long, value_name = "FILE")]
-    pub perfetto: Option<PathBuf>,
-    /// Write an HTML report.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
     /// Write a row per task as CSV.
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Write the results as JSON, `-` = standard output (then nothing else is printed there).
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub results: output::ResultArgs,
 }
 
 pub(crate) fn report(args: &ReportArgs, ui: &Ui) -> Result<()> {
-    let outputs = [&args.log, &args.perfetto, &args.html, &args.csv, &args.json];
+    let outputs = [&args.log, &args.results.perfetto, &args.results.html, &args.csv, &args.results.json];
     outputs.into_iter().flatten().try_for_each(|path| output::check(path))?;
     let mode = if args.lenient { Mode::Lenient } else { Mode::Strict };
     let recording = load_recording(&args.input, mode, ui)?;
@@ -60,9 +53,9 @@ pub(crate) fn report(args: &ReportArgs, ui: &Ui) -> Result<()> {
     drop(step);
     let step = ui.step("writing results");
     let title = format!("{} as it happened", recording.name);
-    let files = Files { log: args.log.clone(), perfetto: None, html: args.html.clone() };
+    let files = Files { log: args.log.clone(), perfetto: None, html: args.results.html.clone() };
     write_log_files(&files, &title, log, &summary, &facts)?;
-    if let Some(path) = &args.perfetto {
+    if let Some(path) = &args.results.perfetto {
         let shown = UnknownAsThread::new(log);
         schedlab_report::perfetto(path, &shown, PerfettoOptions::default()).map_err(Failure::input)?;
     }
@@ -71,7 +64,7 @@ pub(crate) fn report(args: &ReportArgs, ui: &Ui) -> Result<()> {
     }
     drop(step);
     let view = RunView { header: log.header(), summary: &summary, facts: &facts };
-    if !output::json(args.json.as_deref(), |out| write_json(&recording, view, out))? {
+    if !output::json(args.results.json.as_deref(), |out| write_json(&recording, view, out))? {
         let detail = Detail::for_terminal(log.header().nr_cpus);
         let report = RunReport::with_summary(log, summary, facts, detail).map_err(contradicts)?;
         print!("{}", schedlab_report::terminal(&report, Style::detect()));
@@ -79,8 +72,8 @@ pub(crate) fn report(args: &ReportArgs, ui: &Ui) -> Result<()> {
     recording.warnings().iter().for_each(|warning| ui.say(format!("warning: {warning}")));
     let written = [
         ("log", &args.log),
-        ("Perfetto file", &args.perfetto),
-        ("HTML report", &args.html),
+        ("Perfetto file", &args.results.perfetto),
+        ("HTML report", &args.results.html),
         ("table", &args.csv),
     ];
     for (what, path) in written {
@@ -126,7 +119,7 @@ fn facts(recording: &Recording) -> RunFacts {
 fn next_steps(args: &ReportArgs) -> Vec<NextStep> {
     let input = args.input.display();
     let mut steps = Vec::new();
-    if args.html.is_none() {
+    if args.results.html.is_none() {
         let command = format!("schedlab report {input} --html report.html");
         steps.push(NextStep { what: "see who ran when".into(), command });
     }

@@ -6,7 +6,7 @@ use crate::ui::Ui;
 use schedlab_lab::{Standard, run};
 use schedlab_linux::{NO_SUCH_PARAMETER, tunable_name};
 use schedlab_machine::kernel::{Action, FileRequest};
-use schedlab_runner::{LinuxObject, Request, Scheduler};
+use schedlab_runner::{LinuxObject, RunRequest, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::generate::from_toml;
@@ -198,9 +198,9 @@ fn ask(
     let workload =
         from_toml("tunables", "kind = 'hogs'\nnices = [0]\ncpu = '1ms'").map_err(Failure::input)?;
     let scheduler = Scheduler::Linux(linux.clone());
-    let request = Request {
+    let request = RunRequest {
         actions: &[Action { at: Span::ZERO, files }],
-        ..Request::new(&workload, &scheduler, Topology::flat(nr_cpus).map_err(Failure::input)?)
+        ..RunRequest::new(&workload, &scheduler, Topology::flat(nr_cpus).map_err(Failure::input)?)
     };
     let report = run(&request, Standard::Shown)?.report;
     for warning in report.warnings.iter().filter_map(|warning| warning.lines().next()) {

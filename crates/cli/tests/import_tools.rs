@@ -93,3 +93,52 @@ fn damage_is_refused_or_counted() {
     assert_eq!(code, 2);
     assert!(text.contains("line 1, column 28") && text.contains("a whole number"), "{text}");
 }
+
+#[test]
+fn a_part_of_a_recording_is_taken_in_its_own_time() {
+    let import = |more: &[&str]| {
+        let all = ["--quiet", "import", "samples/gzip", "--keep-interrupts", "--json", "-"];
+        json(&[&all[..], more].concat())
+    };
+    // outside: refused, with the times that the recording has
+    let (code, text) = fails(&["import", "samples/gzip", "--from", "0"]);
+    assert_eq!(code, 2, "{text}");
+    let held = text.split_once("which holds ").expect("the times that there are").1;
+    let times: Vec<f64> = held.split([' ', ':']).filter_map(|word| word.parse().ok()).collect();
+    let (first, last) = (times[0], times[1]);
+    assert!(text.contains("trace.dat: --from 0.000000000 is outside"), "{text}");
+    let middle = format!("{:.9}", (first + last) / 2.0);
+    let beyond = format!("{:.9}", last + 1.0);
+    for (args, says) in [
+        (["--to", &beyond], "is outside the recording"),
+        (["--from", "soon"], "is not a time of a recording: seconds as tools print them, 12345.678901"),
+    ] {
+        let (code, text) = fails(&[&["import", "samples/gzip"], &args[..]].concat());
+        assert!(code == 2 && text.contains(says), "{text}");
+    }
+    let empty = ["run", "samples/gzip", "--sched", "fifo", "--cpus", "1", "--from", &middle, "--to", &middle];
+    let (code, text) = fails(&empty);
+    assert!(code == 2 && text.contains("is empty: --to is to be later than --from"), "{text}");
+    for path in ["samples/hand/figure1.txt", "samples/rtapp/player.json", "samples/mix/desktop.toml"] {
+        let (code, text) = fails(&["run", path, "--sched", "fifo", "--cpus", "1", "--from", "1"]);
+        assert!(code == 2 && text.contains("--from and --to are times of a recording"), "{text}");
+    }
+    // the two halves have all events of the whole, and each its own time
+    let (whole, early, late) = (import(&[]), import(&["--to", &middle]), import(&["--from", &middle]));
+    for count in ["trace_events", "switches", "trace_duration_ns"] {
+        assert_eq!(number(&early, count) + number(&late, count), number(&whole, count), "{count}");
+        assert!(number(&early, count).min(number(&late, count)) > 0, "{count}");
+    }
+    assert!(late["notes"]["part of the recording"].as_str().unwrap().starts_with(&middle), "{late}");
+    // a run of a part is a run of its workload
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("late.txt");
+    let kept = kept.to_str().unwrap();
+    assert!(schedlab(&["--quiet", "import", "samples/gzip", "--from", &middle, "-o", kept]).status.success());
+    let run = |args: &[&str]| {
+        let all = [&["--quiet", "run"], args, &["--sched", "fifo", "--cpus", "2", "--json", "-"]].concat();
+        let result = json(&all);
+        (number(&result, "duration_ns"), number(&result, "switches"), number(&result, "cpu_ns"))
+    };
+    assert_eq!(run(&["samples/gzip", "--from", &middle]), run(&[kept]));
+}

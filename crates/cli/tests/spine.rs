@@ -262,7 +262,7 @@ fn generated_workloads_run() {
     assert_eq!(number(&result, "idle_ns"), 0);
 }
 
-/// CPU time per task of responsebench on real 6.12 (6.12.117-1~deb12u1 in a guest, crates/guest; 1 CPU,
+/// CPU time per task of responsebench on real 6.12 (6.12.117-1~deb12u1 in a guest, crates/real; 1 CPU,
 /// HZ=250, 20 s), in s. The guest's tasks do not read their CPU clock while they compute; docs/validate.md
 /// says what differs if they do.
 const REAL_RESPONSEBENCH: [(&str, f64); 5] = [

@@ -3,7 +3,7 @@
 use crate::comparison::Comparison;
 use crate::ensemble::Samples;
 use crate::gate::{Gate, Judgement, Outcome};
-use crate::measure::Measures;
+use crate::measure::MetricValues;
 use crate::show::letter;
 use schedlab_lab::{Ensemble, FailureKind, Subject};
 use schedlab_machine::Perturb;
@@ -94,7 +94,7 @@ impl Compared {
     }
 
     /// Runs of a contender that gave numbers.
-    pub fn measured(&self, contender: usize) -> impl Iterator<Item = &Measures> {
+    pub fn measured(&self, contender: usize) -> impl Iterator<Item = &MetricValues> {
         self.samples.runs[contender].iter().filter_map(|run| run.as_ref().ok())
     }
 

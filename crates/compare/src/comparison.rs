@@ -1,13 +1,13 @@
 //! What changed between two schedulers, most first, and what the ensemble cannot tell?
 
 use crate::ensemble::Samples;
-use crate::measure::Measures;
+use crate::measure::MetricValues;
 use crate::metric::{MetricId, ids};
 use crate::stats::{Interval, holm, mean, paired};
 
 /// What can be said of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Significance {
     /// It changed: the interval, corrected for the number of questions asked, does not hold zero.
     Changed,
     /// It changed, by less than means anything ([`Metric::grain`](crate::metric::Metric::grain)).
@@ -34,7 +34,7 @@ pub struct Change {
     /// In how many pairs the difference has the sign of its mean.
     pub same_sign: usize,
     /// The judgement.
-    pub verdict: Verdict,
+    pub verdict: Significance,
     /// |ln(other / base)|, both enlarged by the metric's grain: by this the changes are ranked.
     pub size: f64,
 }
@@ -72,14 +72,14 @@ impl Comparison {
     /// Compares a contender with the first one, at this confidence (0 to 1).
     pub fn new(samples: &Samples, contender: usize, confidence: f64) -> Comparison {
         let runs = samples.runs[0].iter().zip(&samples.runs[contender]);
-        let pairs: Vec<(&Measures, &Measures)> =
+        let pairs: Vec<(&MetricValues, &MetricValues)> =
             runs.filter_map(|(a, b)| Some((a.as_ref().ok()?, b.as_ref().ok()?))).collect();
         let of_all = |id: MetricId| change(id, None, &pairs, confidence, |measures| measures.values[id.0]);
         let changes = ids().filter_map(of_all).collect();
         let mut subjects = Vec::new();
         for subject in 0..samples.subjects.len() {
             for id in ids().filter(|id| id.get().per_task) {
-                let get = |measures: &Measures| measures.subjects[subject][id.0];
+                let get = |measures: &MetricValues| measures.subjects[subject][id.0];
                 subjects.extend(change(id, Some(subject), &pairs, confidence, get));
             }
         }
@@ -93,7 +93,7 @@ impl Comparison {
 
     /// What the ensemble shows to have changed, most first.
     pub fn changed(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter().filter(|change| change.verdict == Verdict::Changed)
+        self.changes.iter().filter(|change| change.verdict == Significance::Changed)
     }
 }
 
@@ -101,9 +101,9 @@ impl Comparison {
 fn change(
     metric: MetricId,
     subject: Option<usize>,
-    pairs: &[(&Measures, &Measures)],
+    pairs: &[(&MetricValues, &MetricValues)],
     confidence: f64,
-    get: impl Fn(&Measures) -> Option<f64>,
+    get: impl Fn(&MetricValues) -> Option<f64>,
 ) -> Option<Change> {
     let values = pairs.iter().filter_map(|(a, b)| Some((get(a)?, get(b)?)));
     let (a, b): (Vec<f64>, Vec<f64>) = values.unzip();
@@ -115,7 +115,7 @@ fn change(
     let (base, other) = (mean(&a, confidence), mean(&b, confidence));
     let grain = metric.get().grain;
     let size = ((other.mean + grain) / (base.mean + grain)).ln().abs();
-    let verdict = Verdict::NotShown;
+    let verdict = Significance::NotShown;
     Some(Change { metric, subject, base, other, difference, p_adjusted: 1.0, same_sign, verdict, size })
 }
 
@@ -125,21 +125,24 @@ fn judge(mut changes: Vec<Change>, confidence: f64) -> Vec<Change> {
     for (change, p_adjusted) in changes.iter_mut().zip(holm(&p)) {
         change.p_adjusted = p_adjusted;
         change.verdict = if p_adjusted >= 1.0 - confidence {
-            Verdict::NotShown
+            Significance::NotShown
         } else if change.difference.mean.abs() < change.metric.get().grain {
-            Verdict::Negligible
+            Significance::Negligible
         } else {
-            Verdict::Changed
+            Significance::Changed
         };
     }
-    let rank = |verdict: Verdict| match verdict {
-        Verdict::Changed => 0,
-        Verdict::Negligible => 1,
-        Verdict::NotShown => 2,
+    let rank = |verdict: Significance| match verdict {
+        Significance::Changed => 0,
+        Significance::Negligible => 1,
+        Significance::NotShown => 2,
     };
     changes.sort_by(|a, b| {
-        let size =
-            if a.verdict == Verdict::Changed { b.size.total_cmp(&a.size) } else { std::cmp::Ordering::Equal };
+        let size = if a.verdict == Significance::Changed {
+            b.size.total_cmp(&a.size)
+        } else {
+            std::cmp::Ordering::Equal
+        };
         rank(a.verdict)
             .cmp(&rank(b.verdict))
             .then(size)

@@ -1,13 +1,13 @@
 //! What an ensemble of perturbed replays ([`Ensemble`]) gives: the samples that comparisons are made of.
 
-use crate::measure::Measures;
+use crate::measure::MetricValues;
 use crate::subjects::{TaskGroup, subjects};
 use schedlab_instruments::jobs::plans;
 use schedlab_lab::{Ended, Ensemble, RunFailure, Standard};
 use schedlab_runner::pool::PoolError;
 
 /// One run's result.
-pub type RunOutcome = Result<Measures, RunFailure>;
+pub type RunOutcome = Result<MetricValues, RunFailure>;
 
 /// All runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,14 +20,14 @@ pub struct Samples {
 
 impl Samples {
     /// Runs everything; `done` hears how many runs are finished. Warnings do not end a run: they are in its
-    /// [`Measures`].
+    /// [`MetricValues`].
     ///
     /// # Errors
     /// Workers cannot be started.
     pub fn of(ensemble: &Ensemble<'_>, done: impl FnMut(usize)) -> Result<Samples, PoolError> {
         let subjects = subjects(ensemble.workload);
         let plans = plans(ensemble.workload);
-        let measure = |run: &_| Measures::of(run, &subjects, &plans).map_err(Ended::from);
+        let measure = |run: &_| MetricValues::of(run, &subjects, &plans).map_err(Ended::from);
         let runs = ensemble.run(Standard::Shown, measure, done)?;
         Ok(Samples { runs, subjects })
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// What is measured of one run. A metric without samples (no wakeups, nobody exits) has no value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Measures {
+pub struct MetricValues {
     /// By metric.
     pub values: Vec<Option<f64>>,
     /// By subject, then by metric.
@@ -31,14 +31,14 @@ pub const CURVE: [u32; 37] = [
     910, 920, 930, 940, 950, 960, 970, 980, 985, 990, 992, 994, 996, 998, 999, 1000,
 ];
 
-impl Measures {
-    /// Measures a run; `subjects`: whose numbers are wanted, `plans`: which jobs its workload asks for, row i
+impl MetricValues {
+    /// MetricValues a run; `subjects`: whose numbers are wanted, `plans`: which jobs its workload asks for, row i
     /// `TaskId(i)`.
     pub fn of(
         run: &Finished,
         subjects: &[TaskGroup],
         plans: &[Option<JobPlan>],
-    ) -> Result<Measures, LogProblem> {
+    ) -> Result<MetricValues, LogProblem> {
         let summary = &run.summary;
         let share = fair_share(&run.log)?;
         let has_jobs = plans.iter().any(Option::is_some);
@@ -56,7 +56,7 @@ impl Measures {
             let gathered = Gathered::of(subject, summary, &share, &jobs);
             ids().map(|id| if id.get().per_task { value(id, &gathered, None) } else { None }).collect()
         };
-        Ok(Measures {
+        Ok(MetricValues {
             values: ids().map(|id| value(id, &all, Some(&machine))).collect(),
             subjects: subjects.iter().map(of_subject).collect(),
             wakeup_latency_curve: curve(&summary.system.wakeup_latency),

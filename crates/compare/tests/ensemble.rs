@@ -3,7 +3,7 @@
 
 use schedlab_compare::metric::find;
 use schedlab_compare::show::Tasks;
-use schedlab_compare::{Compared, Comparison, Gate, Measures, Samples, Verdict, show};
+use schedlab_compare::{Compared, Comparison, Gate, MetricValues, Samples, Significance, show};
 use schedlab_lab::{Ensemble, FailureKind, Subject};
 use schedlab_machine::drawn::Life::{self, Run, Sleep};
 use schedlab_machine::drawn::workload;
@@ -39,7 +39,7 @@ fn ensemble<'a>(
     }
 }
 
-fn measures(samples: &Samples, contender: usize) -> Vec<&Measures> {
+fn measures(samples: &Samples, contender: usize) -> Vec<&MetricValues> {
     samples.runs[contender].iter().map(|run| run.as_ref().unwrap()).collect()
 }
 
@@ -86,13 +86,13 @@ fn first_in_first_out_against_round_robin_by_formula() {
     let change = comparison.subjects.iter().find(|s| s.subject == Some(c) && s.metric == delay).unwrap();
     let mean = expected.iter().map(|[fifo, rr]| *rr as f64 - *fifo as f64).sum::<f64>() / 24.0;
     assert!((change.difference.mean - mean).abs() < 1.0);
-    assert_eq!(change.verdict, Verdict::Changed);
+    assert_eq!(change.verdict, Significance::Changed);
     // what the machine as a whole does: one CPU that always works is done at the same time under both
     let makespan = comparison.changes.iter().find(|s| s.metric == find("makespan", "").unwrap()).unwrap();
-    assert_eq!((makespan.verdict, makespan.difference.mean), (Verdict::NotShown, 0.0));
+    assert_eq!((makespan.verdict, makespan.difference.mean), (Significance::NotShown, 0.0));
     // the share error of first in, first out is the larger one
     let share = comparison.changes.iter().find(|s| s.metric == find("share_error", "").unwrap()).unwrap();
-    assert!(share.verdict == Verdict::Changed && share.difference.high < 0.0);
+    assert!(share.verdict == Significance::Changed && share.difference.high < 0.0);
 }
 
 fn sleepers(nr_tasks: usize) -> Workload {
@@ -113,7 +113,7 @@ fn nothing_differs_from_itself() {
     let comparison = Comparison::new(&samples, 1, 0.95);
     assert!(comparison.changes.len() > 15);
     for change in comparison.changes.iter().chain(&comparison.subjects) {
-        assert_eq!((change.verdict, change.difference.mean), (Verdict::NotShown, 0.0));
+        assert_eq!((change.verdict, change.difference.mean), (Significance::NotShown, 0.0));
     }
 }
 

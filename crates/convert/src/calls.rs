@@ -1,6 +1,6 @@
 //! Which system calls would have changed a task's settings as the log says?
 
-use schedlab_units::Policy;
+use schedlab_units::SchedPolicy;
 
 /// System calls, their number on x86-64 and their arguments.
 pub(crate) const CALLS: [(&str, u32, &[&str]); 4] = [
@@ -42,7 +42,9 @@ pub fn calls_for(
     affinity: bool,
     who: i64,
 ) -> impl Iterator<Item = (Call, [i64; 3])> {
-    let fair = [Policy::Normal, Policy::Batch, Policy::Idle].iter().any(|policy| policy.number() == new.0);
+    let fair = [SchedPolicy::Normal, SchedPolicy::Batch, SchedPolicy::Idle]
+        .iter()
+        .any(|policy| policy.number() == new.0);
     let set = if old.0 == new.0 && fair && (old.1 != new.1 || !affinity) {
         // the argument is a C int in a 64-bit place
         Some((Call::SetPriority, [0, who, i64::from(new.1)]))

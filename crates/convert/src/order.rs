@@ -138,11 +138,11 @@ pub fn unique_tids(wanted: impl Iterator<Item = u32>) -> Vec<u32> {
 }
 
 /// The kernel's priority of these parameters: 120 + nice, 99 - real-time priority, -1 for deadline.
-pub fn prio(policy: schedlab_units::Policy, nice: i32, rt_priority: u8) -> i32 {
-    use schedlab_units::Policy;
+pub fn prio(policy: schedlab_units::SchedPolicy, nice: i32, rt_priority: u8) -> i32 {
+    use schedlab_units::SchedPolicy;
     match policy {
-        Policy::Fifo | Policy::RoundRobin => 99 - i32::from(rt_priority),
-        Policy::Deadline => -1,
-        Policy::Normal | Policy::Batch | Policy::Idle | Policy::Ext => 120 + nice,
+        SchedPolicy::Fifo | SchedPolicy::RoundRobin => 99 - i32::from(rt_priority),
+        SchedPolicy::Deadline => -1,
+        SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle | SchedPolicy::Ext => 120 + nice,
     }
 }

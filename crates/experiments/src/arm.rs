@@ -21,7 +21,7 @@
 use schedlab_instruments::{Stay, stays};
 use schedlab_lab::{Ended, Fails, FailureKind, Standard, Subject, run, run_here};
 use schedlab_log::MemLog;
-use schedlab_runner::Request;
+use schedlab_runner::RunRequest;
 use schedlab_topology::Topology;
 use schedlab_units::{Nice, Span};
 use schedlab_workload::{Builder, Cgroup, Workload};
@@ -130,7 +130,7 @@ pub(crate) fn log(subject: &Subject, workload: &Workload, length: Span) -> Resul
         let (what, length) = ((workload, topology), Some(length));
         return run_here(info, &subject.params, what, length, Standard::AsAsked).map_err(ended);
     }
-    let request = Request { duration: Some(length), ..subject.on(workload, topology) };
+    let request = RunRequest { duration: Some(length), ..subject.on(workload, topology) };
     let log = run(&request, Standard::AsAsked).map_err(ended)?.log;
     MemLog::read(&log).map_err(|error| ArmError::Run(error.into()))
 }

@@ -2,7 +2,7 @@
 
 use schedlab_lab::{Ended, Standard};
 use schedlab_machine::kernel::{Action, FileRequest, Refusal};
-use schedlab_runner::{ChildReport, LinuxObject, Request, Scheduler};
+use schedlab_runner::{ChildReport, LinuxObject, RunRequest, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::Workload;
@@ -60,8 +60,8 @@ impl<'a> Case<'a> {
 
     /// At this time set a file, a tunable or a CPU; a refusal is noted.
     pub(crate) fn set(mut self, at_ms: u64, name: &str, value: &str) -> Case<'a> {
-        let (name, value, refusal) = (name.to_owned(), value.to_owned(), Refusal::Noted);
-        let files = vec![FileRequest::Write { name, value, refusal }];
+        let request = FileRequest::set(name, value, Refusal::Noted).expect("a scenario's CPUs are on or off");
+        let files = vec![request];
         self.actions.push(Action { at: Span::from_ms(at_ms), files });
         self
     }
@@ -136,12 +136,12 @@ impl Bench {
         let topology: Topology = case.machine.parse().map_err(Trouble::failed)?;
         let scheduler = Scheduler::Linux(self.kernel.clone());
         let params = case.params.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        let request = Request {
+        let request = RunRequest {
             duration: Some(case.duration),
             params,
             actions: &case.actions,
             stall_limit: Duration::from_secs(20),
-            ..Request::new(&workload, &scheduler, topology)
+            ..RunRequest::new(&workload, &scheduler, topology)
         };
         let finished = schedlab_lab::run(&request, Standard::NoWarning).map_err(|ended| match ended {
             Ended::Misbehaved { report, .. } => {

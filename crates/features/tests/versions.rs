@@ -9,14 +9,7 @@ use schedlab_runner::LinuxObject;
 fn every_scenario(series: &str, options: &BuildOptions) {
     let kernel = build::add(series, options, &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
     let version = kernel.linux_version();
-    let object = LinuxObject {
-        name: kernel.name(),
-        version: kernel.version.clone(),
-        hz: kernel.hz,
-        nr_cpus: kernel.nr_cpus,
-        object: kernel.object(),
-        scx: None,
-    };
+    let object = LinuxObject::of(&kernel);
     let bench = Bench { kernel: object, version };
     let mut wrong = Vec::new();
     let mut ran = 0;

@@ -5,7 +5,7 @@ use crate::plan::Act;
 use schedlab_lab::{Ended, Fails, Finished, RunFailure, Standard, Subject};
 use schedlab_machine::Perturb;
 use schedlab_machine::kernel::Action;
-use schedlab_runner::Request;
+use schedlab_runner::RunRequest;
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Span, TaskId};
 use schedlab_workload::Workload;
@@ -59,7 +59,7 @@ impl Scenario {
     pub fn finished(&self, subject: &Subject, topology: &Topology, seed: u64) -> Result<Finished, Ended> {
         let perturb = Perturb { slack: Span::ZERO, start: Span::ZERO, ..Perturb::new(seed) };
         let subject = subject.clone().seeded(seed);
-        let request = Request {
+        let request = RunRequest {
             duration: Some(self.duration),
             perturb: Some(perturb),
             actions: &self.actions,

@@ -28,7 +28,7 @@ pub enum Truth {
 
 /// A toy and what is known of it.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct KnownToy {
     /// Its parameters, `NAME=VALUE` with colons between.
     pub params: String,
     /// It is tried on two caches of four CPUs; else on four CPUs.
@@ -52,7 +52,7 @@ pub enum Score {
 #[derive(Clone, Debug)]
 pub struct Tried {
     /// The toy.
-    pub case: Case,
+    pub case: KnownToy,
     /// Question, truth, answer, score.
     pub rows: Vec<(&'static str, Truth, Answer, Score)>,
     /// Runs that did not end as they should.
@@ -127,7 +127,7 @@ impl Made {
         words.join(":")
     }
 
-    fn case(self, has_caches: bool) -> Case {
+    fn case(self, has_caches: bool) -> KnownToy {
         let mut truths: Vec<(&'static str, Truth)> = Vec::new();
         let word = |word: &'static str| Truth::Word(word);
         let number = |number: u64| Truth::Number(number as f64);
@@ -166,7 +166,7 @@ impl Made {
                 other => other,
             }),
         ));
-        Case { params: self.params(), has_caches, truths }
+        KnownToy { params: self.params(), has_caches, truths }
     }
 
     /// Truths of what busy CPUs do.
@@ -207,7 +207,7 @@ impl Made {
 }
 
 /// Toys with and without each part.
-pub fn named() -> Vec<Case> {
+pub fn named() -> Vec<KnownToy> {
     let busy = Made { busy: 60, ..PLAIN };
     let list = [
         PLAIN,
@@ -241,14 +241,14 @@ pub fn named() -> Vec<Case> {
         Made { wake: "random", fork: "random", ..busy },
         Made { wake: "waker", ..busy },
     ];
-    let mut cases: Vec<Case> = list.into_iter().map(|made| made.case(false)).collect();
+    let mut cases: Vec<KnownToy> = list.into_iter().map(|made| made.case(false)).collect();
     let scopes = ["all", "near", "wall", "far"];
     cases.extend(scopes.map(|scope| Made { scope, ..busy }.case(true)));
     cases
 }
 
 /// Toys drawn from a seed: period, amount, cap, threshold, scope.
-pub fn drawn(seed: u64, count: u64) -> Vec<Case> {
+pub fn drawn(seed: u64, count: u64) -> Vec<KnownToy> {
     let one = |index: u64| {
         let mut random = Random::for_part(seed, index);
         let has_caches = random.below(4) == 0;
@@ -280,7 +280,7 @@ fn score(answer: &Answer, truth: &Truth) -> Score {
     }
 }
 
-impl Case {
+impl KnownToy {
     /// Asks everything of the toy.
     ///
     /// # Errors

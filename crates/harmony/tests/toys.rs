@@ -2,9 +2,9 @@
 
 use schedlab_harmony::data::Effort;
 use schedlab_harmony::experiments::Depth;
-use schedlab_harmony::toys::{self, Case, Score};
+use schedlab_harmony::toys::{self, KnownToy, Score};
 
-fn tried(cases: &[Case], depth: Depth) -> Vec<toys::Tried> {
+fn tried(cases: &[KnownToy], depth: Depth) -> Vec<toys::Tried> {
     let effort = Effort { depth, seed: 1, jobs: schedlab_runner::pool::cores() };
     cases.iter().map(|case| case.tried(effort).unwrap()).collect()
 }
@@ -28,7 +28,7 @@ fn check(tried: &[toys::Tried]) {
 #[test]
 fn verdicts_on_some_toys_are_right() {
     let cases = toys::named();
-    let some: Vec<Case> = cases.into_iter().step_by(6).collect();
+    let some: Vec<KnownToy> = cases.into_iter().step_by(6).collect();
     assert!(some.len() >= 5);
     check(&tried(&some, Depth::Full));
 }

@@ -37,7 +37,7 @@ pub enum Backend {
 
 /// The way that a recording took.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum CaptureMethod {
     /// ftrace, because programs could not be used, or were not asked for.
     Ftrace {
         /// Why not programs.
@@ -69,7 +69,7 @@ pub(crate) struct Started {
     pub capture: Capture,
     pub enabled: EnabledEvents,
     pub page_size: usize,
-    pub way: Way,
+    pub method: CaptureMethod,
 }
 
 /// Sets up what was asked for; nothing is recorded yet.
@@ -94,7 +94,7 @@ pub(crate) fn start(
     let (page_size, wait_mark) = configure(instance, options)?;
     let enabled = enable(instance, options)?;
     let drain = Drain::start(instance, folder_of(&options.output), page_size, wait_mark)?;
-    Ok(Started { capture: Capture::Ftrace(drain), enabled, page_size, way: Way::Ftrace { why } })
+    Ok(Started { capture: Capture::Ftrace(drain), enabled, page_size, method: CaptureMethod::Ftrace { why } })
 }
 
 fn programs(tracefs: &Tracefs, instance: &Instance, options: &RecordOptions) -> Result<Started, String> {
@@ -133,7 +133,7 @@ fn programs(tracefs: &Tracefs, instance: &Instance, options: &RecordOptions) -> 
         capture: Capture::Bpf(recorder, rest),
         enabled,
         page_size: bpf::PAGE,
-        way: Way::Bpf { rest: left },
+        method: CaptureMethod::Bpf { rest: left },
     })
 }
 

@@ -32,7 +32,7 @@ pub mod tracefs;
 mod user;
 
 pub use anonymise::{Anonymised, Others, Ours, anonymise};
-pub use capture::{Backend, Way};
+pub use capture::{Backend, CaptureMethod};
 pub use cgroup::GroupTable;
 pub use command::CommandEnd;
 pub use drain::{DrainCost, Gap, PageLoss};

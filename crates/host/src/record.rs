@@ -24,8 +24,8 @@ use schedlab_trace::OBJECT_FORMAT;
 use schedlab_trace::write::{EventSystem, TraceDatWriter, TraceMeta, WriteOptions};
 use schedlab_units::CpuId;
 
-use crate::anonymise::{Anonymised, Others, anonymise};
-use crate::capture::{self, Backend, Collected, Started, Way, page_size_of_memory};
+use crate::anonymise::{Anonymised, Others, Ours, anonymise};
+use crate::capture::{self, Backend, CaptureMethod, Collected, Started, page_size_of_memory};
 use crate::cgroup::GroupTable;
 use crate::command::{Command, CommandEnd};
 use crate::drain::{CpuPages, DrainCost, Gap, PageLoss, thread_cpu_time};
@@ -256,7 +256,7 @@ pub struct Recorded {
     /// When tracing was switched on, in ns of the trace's clock.
     pub start_ns: u64,
     /// By which way events came from the kernel.
-    pub way: Way,
+    pub method: CaptureMethod,
     /// What draining has cost, while it was recorded and just after.
     pub drain: DrainCost,
     /// CPU time of writing the files.
@@ -365,7 +365,7 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
     let removed_instances = tracefs.remove_stale();
     // Order of drops, last first: the command is let go, the drain closes the instance's files, the instance goes.
     let instance = tracefs.make_instance()?;
-    let Started { capture, enabled, page_size, way } = capture::start(&tracefs, &instance, options)?;
+    let Started { capture, enabled, page_size, method } = capture::start(&tracefs, &instance, options)?;
     let mut target = Target::prepare(&instance, &options.what, options.user.as_ref())?;
     if let Some(signal) = options.start_on {
         if let Some(command) = &mut target.command {
@@ -398,42 +398,15 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
     let write_began = thread_cpu_time();
     let mut meta = describe(&tracefs, &instance, &enabled, &snapshot, options)?;
     meta.page_size = page_size_of_memory();
-    if matches!(way, Way::Bpf { .. }) {
+    if matches!(method, CaptureMethod::Bpf { .. }) {
         // The instance has not recorded all of it.
         meta.cpu_stats = counts.iter().map(CpuCount::to_stats).collect();
         meta.cpus = counts.len() as u32;
     }
     let options_of_file = WriteOptions { page_size, ..options.write };
     let snapshot_path = Snapshot::path_beside(&options.output);
-    let (trace_bytes, anonymised) = match options.anonymise {
-        None => {
-            let _private = Private::begin();
-            let bytes = write_trace(&options.output, pages, &meta, options_of_file)?;
-            snapshot.write(&snapshot_path)?;
-            (bytes, None)
-        }
-        Some(others) => {
-            // The full recording lies in a folder that only its owner may enter, and goes with it.
-            let folder = folder_of(&options.output);
-            let folder = tempfile::Builder::new()
-                .prefix(".schedlab-")
-                .tempdir_in(folder)
-                .map_err(HostError::io("cannot make a temporary folder in", folder))?;
-            let full = folder.path().join("full.dat");
-            write_trace(&full, pages, &meta, options_of_file)?;
-            let full_snapshot = Snapshot::path_beside(&full);
-            snapshot.write(&full_snapshot)?;
-            let done = anonymise(
-                &full,
-                Some(&full_snapshot),
-                &target.ours,
-                others,
-                &options.output,
-                options_of_file,
-            )?;
-            (done.bytes, Some(done))
-        }
-    };
+    let (trace_bytes, anonymised) =
+        write_out(options, pages, &meta, options_of_file, (&snapshot, &snapshot_path), &target.ours)?;
     if let Some(user) = &options.user {
         let groups = GroupTable::path_beside_snapshot(&snapshot_path);
         let written = [&options.output, &snapshot_path, &groups];
@@ -456,7 +429,7 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
         command: target.end,
         duration,
         start_ns,
-        way,
+        method,
         drain: cost,
         write_cpu,
         events: enabled,
@@ -531,6 +504,35 @@ impl Drop for Private {
         // SAFETY: as above.
         unsafe { libc::umask(self.0) };
     }
+}
+
+/// Writes the recording and the snapshot beside it, anonymised if that is asked for; how many bytes the recording has.
+fn write_out(
+    options: &RecordOptions,
+    pages: Vec<CpuPages>,
+    meta: &TraceMeta,
+    options_of_file: WriteOptions,
+    (snapshot, snapshot_path): (&Snapshot, &Path),
+    ours: &Ours,
+) -> Result<(u64, Option<Anonymised>), HostError> {
+    let Some(others) = options.anonymise else {
+        let _private = Private::begin();
+        let bytes = write_trace(&options.output, pages, meta, options_of_file)?;
+        snapshot.write(snapshot_path)?;
+        return Ok((bytes, None));
+    };
+    // The full recording lies in a folder that only its owner may enter, and goes with it.
+    let folder = folder_of(&options.output);
+    let folder = tempfile::Builder::new()
+        .prefix(".schedlab-")
+        .tempdir_in(folder)
+        .map_err(HostError::io("cannot make a temporary folder in", folder))?;
+    let full = folder.path().join("full.dat");
+    write_trace(&full, pages, meta, options_of_file)?;
+    let full_snapshot = Snapshot::path_beside(&full);
+    snapshot.write(&full_snapshot)?;
+    let done = anonymise(&full, Some(&full_snapshot), ours, others, &options.output, options_of_file)?;
+    Ok((done.bytes, Some(done)))
 }
 
 fn write_trace(

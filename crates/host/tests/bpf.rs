@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::{example, tracefs_or_skip, wait_until};
-use schedlab_host::{Backend, HostError, RecordOptions, Way, What};
+use schedlab_host::{Backend, CaptureMethod, HostError, RecordOptions, What};
 use schedlab_trace::{Context, Mode, Pid, SchedEvent, TraceFile};
 use schedlab_units::CpuId;
 
@@ -228,7 +228,7 @@ fn programs_record_what_ftrace_records() {
         }
         other => other.expect("recorded"),
     };
-    assert!(matches!(recorded.way, Way::Bpf { .. }) && recorded.nr_lost() == 0, "{recorded}");
+    assert!(matches!(recorded.method, CaptureMethod::Bpf { .. }) && recorded.nr_lost() == 0, "{recorded}");
 
     let hidden = hidden(&path("ftrace.dat"));
     let (ours, theirs) = (events(&path("bpf.dat"), &hidden), events(&path("ftrace.dat"), &hidden));

@@ -14,7 +14,7 @@
 //! ```
 
 use crate::plan::{Class, Model, Plan, Step, THREADS_MAX, ThreadPlan, Timer};
-use schedlab_units::{CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span};
+use schedlab_units::{CpuSet, DeadlineParams, Nice, SchedParams, SchedPolicy, Span};
 use std::path::PathBuf;
 
 /// What the user wants to see of a run.
@@ -224,11 +224,11 @@ fn class(words: &mut Words<'_>) -> Result<Class, LineError> {
         word.split_once(':').map_or((word, None), |(name, value)| (name, Some(value.to_string())));
     let name = name.to_ascii_uppercase();
     if let Some((_, priority)) = RT_WORDS.iter().find(|(word, _)| *word == name) {
-        return Ok(Class::real_time(Policy::Fifo, *priority));
+        return Ok(Class::real_time(SchedPolicy::Fifo, *priority));
     }
     let normal = |policy, nice| Class { params: SchedParams { policy, ..SchedParams::normal(nice) } };
     if let Some((_, nice)) = NORMAL_WORDS.iter().find(|(word, _)| *word == name) {
-        return Ok(normal(Policy::Normal, Nice::new(*nice).expect("the table's are")));
+        return Ok(normal(SchedPolicy::Normal, Nice::new(*nice).expect("the table's are")));
     }
     // a number behind a colon or as the next word
     let number = |words: &mut Words<'_>| -> Option<(usize, String)> {
@@ -247,11 +247,11 @@ fn class(words: &mut Words<'_>) -> Result<Class, LineError> {
         }
     };
     match name.as_str() {
-        "NICE" => Ok(normal(Policy::Normal, nice(words)?)),
-        "BATCH" => Ok(normal(Policy::Batch, nice(words)?)),
-        "IDLE" => Ok(normal(Policy::Idle, Nice::default())),
+        "NICE" => Ok(normal(SchedPolicy::Normal, nice(words)?)),
+        "BATCH" => Ok(normal(SchedPolicy::Batch, nice(words)?)),
+        "IDLE" => Ok(normal(SchedPolicy::Idle, Nice::default())),
         "FIFO" | "RR" => {
-            let policy = if name == "FIFO" { Policy::Fifo } else { Policy::RoundRobin };
+            let policy = if name == "FIFO" { SchedPolicy::Fifo } else { SchedPolicy::RoundRobin };
             let (at, text) = number(words).unwrap_or((at, "50".into()));
             match text.parse::<u8>() {
                 Ok(priority @ 1..=99) => Ok(Class::real_time(policy, priority)),
@@ -263,7 +263,7 @@ fn class(words: &mut Words<'_>) -> Result<Class, LineError> {
             let period = words.span("the period of DEADLINE")?;
             let params = DeadlineParams { runtime, deadline: period, period };
             let deadline = Some(params);
-            Ok(Class { params: SchedParams { policy: Policy::Deadline, deadline, ..SchedParams::default() } })
+            Ok(Class { params: SchedParams { policy: SchedPolicy::Deadline, deadline, ..SchedParams::default() } })
         }
         _ => words.fail(
             at,
@@ -382,7 +382,7 @@ mod tests {
         let thread = &line.plan.threads[0];
         assert_eq!(thread.model, Model::Periodic { compute: Span::from_ms(4), period: Span::from_ms(5) });
         assert_eq!((thread.timer, thread.class.params.rt_priority), (Timer::Rtc, 98));
-        assert_eq!(thread.class.params.policy, Policy::Fifo);
+        assert_eq!(thread.class.params.policy, SchedPolicy::Fifo);
     }
 
     #[test]

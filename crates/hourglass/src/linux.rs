@@ -3,7 +3,7 @@
 use crate::counter::clock_ns;
 use crate::os::{Alarm, Missing, Probes, Reading, System};
 use crate::plan::{Class, THREADS_MAX, Timer};
-use schedlab_units::{CpuSet, Policy};
+use schedlab_units::{CpuSet, SchedPolicy};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -609,8 +609,10 @@ pub(crate) fn take_dead_mans_signal() {
 /// What to do about a class that was refused.
 pub(crate) fn class_remedy(class: Class) -> &'static str {
     match class.params.policy {
-        Policy::Fifo | Policy::RoundRobin => "run as root, give CAP_SYS_NICE, or raise 'ulimit -r'",
-        Policy::Deadline => "run as root, and leave out -a: a thread bound to few CPUs is refused (EPERM)",
+        SchedPolicy::Fifo | SchedPolicy::RoundRobin => "run as root, give CAP_SYS_NICE, or raise 'ulimit -r'",
+        SchedPolicy::Deadline => {
+            "run as root, and leave out -a: a thread bound to few CPUs is refused (EPERM)"
+        }
         _ => "run as root, or raise 'ulimit -e'; an unprivileged user may only be nicer",
     }
 }

@@ -5,7 +5,7 @@
 //!     a thread of class FIFO 98 that computes 4 ms in each period of 5 ms, woken by the real-time clock's interrupt
 //! ```
 
-use schedlab_units::{CpuSet, Nice, Policy, SchedParams, Span};
+use schedlab_units::{CpuSet, Nice, SchedParams, SchedPolicy, Span};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -167,13 +167,13 @@ impl Default for Class {
 
 impl Class {
     /// A policy with a real-time priority.
-    pub(crate) fn real_time(policy: Policy, rt_priority: u8) -> Class {
+    pub(crate) fn real_time(policy: SchedPolicy, rt_priority: u8) -> Class {
         Class { params: SchedParams { policy, rt_priority, ..SchedParams::default() } }
     }
 
     /// Whether threads of this class come before all others.
     pub(crate) fn is_real_time(self) -> bool {
-        matches!(self.params.policy, Policy::Fifo | Policy::RoundRobin | Policy::Deadline)
+        matches!(self.params.policy, SchedPolicy::Fifo | SchedPolicy::RoundRobin | SchedPolicy::Deadline)
     }
 }
 
@@ -181,7 +181,9 @@ impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let params = &self.params;
         match (params.policy, params.deadline) {
-            (Policy::Fifo | Policy::RoundRobin, _) => write!(f, "{} {}", params.policy, params.rt_priority),
+            (SchedPolicy::Fifo | SchedPolicy::RoundRobin, _) => {
+                write!(f, "{} {}", params.policy, params.rt_priority)
+            }
             (_, Some(deadline)) => write!(f, "deadline {} in {}", deadline.runtime, deadline.period),
             _ => write!(f, "{} nice {}", params.policy, params.nice),
         }
@@ -335,7 +337,7 @@ fn check_thread(thread: usize, plan: &ThreadPlan, nr_cpus: u32) -> Result<(), Pl
         if let Some(cpu) = cpus.iter().find(|cpu| cpu.0 >= nr_cpus) {
             return Err(PlanError::NoCpu { thread, cpu: cpu.0, nr_cpus });
         }
-        if plan.class.params.policy == Policy::Deadline && cpus.len() < nr_cpus as usize {
+        if plan.class.params.policy == SchedPolicy::Deadline && cpus.len() < nr_cpus as usize {
             return Err(PlanError::BoundDeadline { thread });
         }
     }
@@ -354,7 +356,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_with_a_sentence() {
         let mut hog = Plan::default();
-        hog.threads[0].class = Class::real_time(Policy::Fifo, 98);
+        hog.threads[0].class = Class::real_time(SchedPolicy::Fifo, 98);
         let bound = Some(CpuSet::single(schedlab_units::CpuId(7)));
         let far =
             Plan { threads: vec![ThreadPlan { cpus: bound, ..ThreadPlan::default() }], ..Plan::default() };

@@ -13,7 +13,7 @@
 //! may use at that moment, unless the header has its own.
 
 use schedlab_log::{Fact, Kind, LogGroup, LogHeader, Record, Row, SetWords, Slots, note};
-use schedlab_units::{CpuId, CpuSet, Policy};
+use schedlab_units::{CpuId, CpuSet, SchedPolicy};
 use std::collections::BTreeMap;
 
 /// What is known of where a task may run.
@@ -224,11 +224,11 @@ pub(crate) enum Limit {
 }
 
 /// The innermost limit of a task of this policy and group.
-pub(crate) fn limit(header: &LogHeader, policy: Policy, group: Option<u32>) -> Option<Limit> {
-    if matches!(policy, Policy::Fifo | Policy::RoundRobin) {
+pub(crate) fn limit(header: &LogHeader, policy: SchedPolicy, group: Option<u32>) -> Option<Limit> {
+    if matches!(policy, SchedPolicy::Fifo | SchedPolicy::RoundRobin) {
         return Some(Limit::RealTime);
     }
-    if policy == Policy::Deadline {
+    if policy == SchedPolicy::Deadline {
         return None;
     }
     let group = header.groups.get(group? as usize)?;

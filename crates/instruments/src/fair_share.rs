@@ -20,7 +20,7 @@
 
 use crate::LogProblem;
 use schedlab_log::{Fact, Kind, Log, LogHeader, Observer, Record, Row, Run, Slots, Wait, WaitCause, replay};
-use schedlab_units::{ClassKind, CpuId, Nice, Policy, SchedParams};
+use schedlab_units::{ClassKind, CpuId, Nice, SchedParams, SchedPolicy};
 
 /// What one task received and was due, while it was of the fair class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,9 +96,9 @@ const IDLE_WEIGHT: u64 = 3;
 const ONE: u64 = 1 << 32;
 
 /// The weight class of these parameters; `None`: not of the fair class.
-fn class_of(policy: Policy, nice: Nice) -> Option<u8> {
+fn class_of(policy: SchedPolicy, nice: Nice) -> Option<u8> {
     match policy {
-        Policy::Idle => Some(IDLE_CLASS),
+        SchedPolicy::Idle => Some(IDLE_CLASS),
         _ if policy.class() == ClassKind::Fair => Some((nice.get() + 20) as u8),
         _ => None,
     }
@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn other_classes_take_their_cpu_away() {
         let mut log = log(&[0, 0], 1, 20, &[(0, 0, -1, 0, Preempted), (10, 0, 0, 1, Preempted)]);
-        log.header.tasks[0].params.policy = Policy::Fifo;
+        log.header.tasks[0].params.policy = SchedPolicy::Fifo;
         let share = fair_share(&log).unwrap();
         assert_eq!(share.tasks[0], Due::default());
         assert_eq!((share.tasks[1].service_ns, share.tasks[1].ideal_ns), (10 * MS, 10 * MS));

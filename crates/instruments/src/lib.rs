@@ -49,7 +49,7 @@ pub use summary::{
     summarize, summarize_seen,
 };
 pub use unknown::{Quantity, WhyUnknown};
-pub use verify::{VIOLATIONS_KEPT, Verdict, Violation, verify};
+pub use verify::{VIOLATIONS_KEPT, Verification, Violation, verify};
 pub use waited_for::{IDLE_EXIT_NS, Owner, WaitedFor, waited_for};
 pub use wasted::{
     Conservation, Picture, STRETCHES_KEPT, Stretch, Unknown, WaitingTask, Wasted, for_each_picture, wasted,

@@ -28,7 +28,7 @@ pub struct Violation {
 
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Verification {
     /// The first [`VIOLATIONS_KEPT`] violations.
     pub violations: Vec<Violation>,
     /// Number of violations.
@@ -40,18 +40,18 @@ pub struct Verdict {
     pub wakeups_of_runnable: u64,
 }
 
-impl Verdict {
+impl Verification {
     /// Nothing impossible.
     pub fn is_clean(&self) -> bool {
         self.nr_violations == 0
     }
 }
 
-/// Violations kept in a [`Verdict`].
+/// Violations kept in a [`Verification`].
 pub const VIOLATIONS_KEPT: usize = 100;
 
 /// Checks the whole log. After a violation the record is believed and the check goes on.
-pub fn verify(log: &dyn Log) -> Result<Verdict, LogError> {
+pub fn verify(log: &dyn Log) -> Result<Verification, LogError> {
     let mut checker = Checker::new(log.header());
     for_each(log, |index, record| -> Result<(), LogError> {
         checker.check(index, record);
@@ -74,7 +74,7 @@ enum Place {
 struct Checker<'a> {
     header: &'a LogHeader,
     slots: Slots,
-    verdict: Verdict,
+    verdict: Verification,
     now: u64,
     places: Vec<Place>,
     /// The CPU a task is assigned to, where known.
@@ -97,7 +97,7 @@ impl<'a> Checker<'a> {
         Checker {
             header,
             slots,
-            verdict: Verdict::default(),
+            verdict: Verification::default(),
             now: 0,
             places: vec![unseen; rows],
             assigned: vec![None; rows],

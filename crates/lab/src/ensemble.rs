@@ -12,7 +12,7 @@ use crate::failure::{Fails, RunFailure};
 use crate::run::{Ended, Finished, Standard, run};
 use crate::subject::Subject;
 use schedlab_machine::Perturb;
-use schedlab_runner::Request;
+use schedlab_runner::RunRequest;
 use schedlab_runner::pool::{self, PoolError};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
@@ -70,7 +70,7 @@ impl Ensemble<'_> {
     /// One run. Deterministic.
     fn one(&self, contender: &Subject, seed: u64, standard: Standard) -> Result<Finished, Ended> {
         let contender = contender.clone().seeded(seed);
-        let request = Request {
+        let request = RunRequest {
             duration: self.duration,
             perturb: self.perturb.map(|perturb| Perturb { seed, ..perturb }),
             ..contender.on(self.workload, self.topology.clone())

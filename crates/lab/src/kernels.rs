@@ -5,7 +5,6 @@ use crate::progress::Progress;
 use crate::subject::Setting;
 use schedlab_linux::build::{self, Origin};
 use schedlab_linux::{BuildError, BuildOptions, BuiltKernel};
-use schedlab_runner::LinuxObject;
 use std::path::Path;
 
 /// CPUs up to which the small, faster build serves.
@@ -97,18 +96,6 @@ pub(crate) fn is_known(name: &str) -> bool {
 pub(crate) fn is_known_series(series: &str) -> bool {
     packaged_series().iter().any(|known| known == series)
         || build::named().unwrap_or_default().iter().any(|named| named.name == series)
-}
-
-/// A kernel object as runs take it.
-pub fn object(kernel: &BuiltKernel) -> LinuxObject {
-    LinuxObject {
-        name: kernel.name(),
-        version: kernel.version.clone(),
-        hz: kernel.hz,
-        nr_cpus: kernel.nr_cpus,
-        object: kernel.object(),
-        scx: None,
-    }
 }
 
 fn options(flavours: &[String], setting: Setting<'_>) -> BuildOptions {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   "rr:quantum=5ms" ── SubjectSpec ── resolve ──> Subject ─┐
-//!                                                           ├─ on ──> Request ── run ──> Finished  or  Ended
+//!                                                           ├─ on ──> RunRequest ── run ──> Finished  or  Ended
 //!   "samples/compile" ──── load ─────────────────> Loaded ──┘                  (judged once, for all)
 //!                                                             Ensemble: many of them
 //! ```

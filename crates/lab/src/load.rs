@@ -48,6 +48,17 @@ pub enum LoadError {
     /// A recording that cannot be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// A part was asked for of what is no recording.
+    #[error(
+        "{}: --from and --to are times of a recording, and this is {found}; give the file of a recording",
+        path.display()
+    )]
+    NoPart {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
     /// A description for rt-app that is not understood.
     #[error(transparent)]
     RtApp(#[from] RtAppError),
@@ -128,10 +139,10 @@ pub fn load_as(
     load_within(path, &mut Within::new(mode, options, progress))
 }
 
-/// Loads one workload, or several side by side as one.
+/// Loads one workload, or several side by side as one; of a recording this part.
 ///
 /// # Errors
-/// There is none at one of the paths.
+/// There is none at one of the paths; a part is asked for of what is no recording, or that it does not have.
 ///
 /// # Panics
 /// Without a path.
@@ -163,7 +174,13 @@ impl Loaded {
 fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded, LoadError> {
     let step = within.progress.step(format!("loading {}", path.display()));
     let name = title(path);
-    match schedlab_workload::load(path)? {
+    let found = schedlab_workload::load(path)?;
+    if !within.options.window.is_all()
+        && let Some(found) = no_recording(&found)
+    {
+        return Err(LoadError::NoPart { path: path.to_path_buf(), found });
+    }
+    match found {
         Found::Workload { path, workload, .. } => Ok(Loaded { workload, ..Loaded::at(path, name) }),
         Found::Trace { path, format: TraceFormat::RtApp } => {
             let workload = read_rtapp(&path)?;
@@ -185,6 +202,16 @@ fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded, LoadError
             drop(step);
             load_toml(&path, name, within)
         }
+    }
+}
+
+/// What it is, if it is no recording.
+fn no_recording(found: &Found) -> Option<&'static str> {
+    match found {
+        Found::Workload { .. } => Some("a workload"),
+        Found::Mix { .. } => Some("a mix of workloads, or a generator's settings"),
+        Found::Trace { format: TraceFormat::RtApp, .. } => Some("a description for rt-app"),
+        Found::Trace { .. } => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A run, from a plan to its judged end: [`Finished`], or [`Ended`] with why.
 //!
-//! The plan is a [`Request`], which [`Subject::on`](crate::Subject::on) begins. There is one judge for all runs,
+//! The plan is a [`RunRequest`], which [`Subject::on`](crate::Subject::on) begins. There is one judge for all runs,
 //! whoever wants them and wherever they were made:
 //!
 //! | what happened | judged as | exit status |
@@ -17,12 +17,13 @@
 use crate::failure::{Fails, FailureKind};
 use schedlab_instruments::{LogProblem, Summary, summarize};
 use schedlab_log::{Log, LogError, LogHeader, LogTask, MemLog, RawLog};
-use schedlab_machine::kernel::Kernel;
+use schedlab_machine::kernel::{Kernel, ReadOut};
 use schedlab_machine::native::Native;
 use schedlab_machine::{Machine, Outcome, Program, Setup, WaitsFor};
 use schedlab_policies::PolicyInfo;
 use schedlab_runner::{
-    ChildReport, ExitKind, ExitReport, Request, RunEnd, RunError, RunResult, Scheduler, SchedulerError, Wait,
+    ChildReport, ExitKind, ExitReport, RunEnd, RunError, RunRequest, RunResult, Scheduler, SchedulerError,
+    Wait,
 };
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
@@ -216,7 +217,7 @@ impl NamedWait {
 ///
 /// # Errors
 /// [`Ended`]: it could not be started, or did not end as it should.
-pub fn run(request: &Request<'_>, standard: Standard) -> Result<Finished, Ended> {
+pub fn run(request: &RunRequest<'_>, standard: Standard) -> Result<Finished, Ended> {
     judge(schedlab_runner::run(request)?, request.workload, standard)
 }
 
@@ -306,7 +307,7 @@ pub fn judge_machine(
     (workload, nr_cpus): (&Workload, u32),
     standard: Standard,
 ) -> Result<(), Ended> {
-    let (warnings, refused) = (kernel.warnings(), kernel.refused());
+    let ReadOut { warnings, refused, .. } = kernel.read_out();
     let end = RunEnd::of(outcome.end, outcome.duration);
     let mut changed = workload.changed_experiment(nr_cpus);
     changed.extend(refused);

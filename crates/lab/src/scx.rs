@@ -54,7 +54,7 @@ pub(crate) fn object(
         name: name.to_owned(),
         version: format!("{programs} on {}", kernel.version),
         scx: Some(compiled),
-        ..kernels::object(&kernel)
+        ..LinuxObject::of(&kernel)
     })
 }
 

@@ -17,7 +17,7 @@ use schedlab_linux::{BuildError, BuiltKernel, ScxError};
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_machine::policy::Policy;
 use schedlab_policies::{PolicyError, PolicyInfo};
-use schedlab_runner::{LinuxObject, Request, Scheduler};
+use schedlab_runner::{LinuxObject, RunRequest, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_workload::Workload;
 
@@ -107,7 +107,7 @@ impl SubjectSpec {
     pub fn resolve(&self, setting: Setting<'_>) -> Result<Subject, SubjectError> {
         self.check_machine()?;
         let params = if self.is_linux() { self.kernel_params() } else { self.params().to_vec() };
-        let built = |kernel: &BuiltKernel| Scheduler::Linux(kernels::object(kernel));
+        let built = |kernel: &BuiltKernel| Scheduler::Linux(LinuxObject::of(kernel));
         let scheduler = match self.form() {
             Form::Named { name, flavours } => match kernels::series_of(name).filter(|_| self.is_linux()) {
                 Some(series) => built(&kernels::packaged(series, flavours, self.with_hz(setting)?)?),
@@ -287,10 +287,10 @@ impl Subject {
     }
 
     /// A run of this workload under it, to the workload's end, with nothing varied.
-    pub fn on<'a>(&'a self, workload: &'a Workload, topology: Topology) -> Request<'a> {
+    pub fn on<'a>(&'a self, workload: &'a Workload, topology: Topology) -> RunRequest<'a> {
         let mut params = self.params.clone();
         params.sort_by(|(a, _), (b, _)| a.cmp(b)); // of equal names the later one counts
-        Request { params, ..Request::new(workload, &self.scheduler, topology) }
+        RunRequest { params, ..RunRequest::new(workload, &self.scheduler, topology) }
     }
 }
 

@@ -12,7 +12,7 @@ mod mini;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use mini::{Mini, Step, flat, hog, sleeper};
+use mini::{Mini, Program, Step, flat, hog, sleeper};
 use schedlab_linux::abi::op;
 use schedlab_units::TaskId;
 
@@ -46,6 +46,95 @@ fn cpu_ns() -> u64 {
     // SAFETY: a valid clock and a valid place for the answer.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Two groups, one with thrice the weight, one with a limit; two hogs in each.
+fn cgroup(m: &mut Mini, tasks: &mut Vec<TaskId>) {
+    println!("mkdir {} mount {}", m.mkdir("/cg"), m.mount("cgroup2", "/cg"));
+    println!("controllers {}", m.write("/cg/cgroup.subtree_control", "+cpu +cpuset"));
+    println!("groups {} {}", m.mkdir("/cg/a"), m.mkdir("/cg/b"));
+    println!(
+        "weight {} max {}",
+        m.write("/cg/a/cpu.weight", "300"),
+        m.write("/cg/b/cpu.max", "20000 100000")
+    );
+    for i in 0..4 {
+        let t = m.spawn(hog());
+        let path = std::ffi::CString::new(if i < 2 { "/cg/a/cgroup.procs" } else { "/cg/b/cgroup.procs" });
+        let r = m.control(op::ATTACH, [u64::from(t.0), path.unwrap().as_ptr() as u64, 0, 0, 0]);
+        assert!(r > 0, "attach: {r}");
+        tasks.push(t);
+    }
+}
+
+/// What the kernel's own files say.
+fn files(m: &mut Mini) {
+    println!("proc {} {}", m.mkdir("/proc"), m.mount("proc", "/proc"));
+    println!("sys {} {}", m.mkdir("/sys"), m.mount("sysfs", "/sys"));
+    println!("debugfs {}", m.mount("debugfs", "/sys/kernel/debug"));
+    println!("{:?}", m.read("/proc/sys/kernel/sched_rt_runtime_us"));
+    println!("{:?}", m.read("/sys/kernel/debug/sched/base_slice_ns"));
+    println!("{:?}", m.read("/sys/kernel/debug/sched/features"));
+    println!("{:?}", m.read("/sys/kernel/debug/sched/preempt"));
+    println!("{:?} {:?}", m.read("/proc/sys/kernel/pid_max"), m.read("/proc/sys/kernel/threads-max"));
+    println!("{:?}", m.read("/proc/meminfo"));
+    println!("{}", m.read("/sys/kernel/debug/sched/debug").unwrap());
+}
+
+/// More control groups than were announced: what each takes, and when there is no room.
+fn groups(m: &mut Mini, nr_groups: u32) {
+    println!("proc {} {}", m.mkdir("/proc"), m.mount("proc", "/proc"));
+    println!("cgroup2 {} {}", m.mkdir("/cg"), m.mount("cgroup2", "/cg"));
+    println!("controllers {}", m.write("/cg/cgroup.subtree_control", "+cpu +cpuset"));
+    let free = |m: &mut Mini| {
+        let text = m.read("/proc/meminfo").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("MemFree:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    let before = free(m);
+    for n in 0..8 * nr_groups {
+        if n == nr_groups {
+            let used = before - free(m);
+            println!("{n} groups: {used} of {before} KB, {:.1} each", used as f64 / f64::from(n));
+        }
+        let result = m.mkdir(&format!("/cg/g{n}"));
+        if result != 0 {
+            println!("group {n} is refused: {result}; {} KB are free", free(m));
+            break;
+        }
+    }
+}
+
+/// One parent, a child every 0.5 ms that runs 0.2 ms and exits.
+fn forks() -> Program {
+    let mut forks = 0;
+    let mut running = false;
+    Box::new(move |_| {
+        running = !running;
+        if running || forks == 20_000 {
+            return if forks == 20_000 { Step::Op(op::EXIT, 0, [0; 5]) } else { Step::Run(500_000) };
+        }
+        forks += 1;
+        let mut ran = false;
+        Step::Fork(Box::new(move |_| {
+            ran = !ran;
+            if ran { Step::Run(200_000) } else { Step::Op(op::EXIT, 0, [0; 5]) }
+        }))
+    })
+}
+
+fn show_end(m: &Mini, tasks: &[TaskId]) {
+    if tasks.len() <= 8 {
+        show(m, tasks, "end");
+    } else {
+        let run: Vec<f64> = tasks.iter().map(|t| m.cpu_s(*t)).collect();
+        println!(
+            "{} tasks ran {:.6} to {:.6} s",
+            run.len(),
+            run.iter().copied().fold(f64::MAX, f64::min),
+            run.iter().copied().fold(0.0, f64::max)
+        );
+    }
 }
 
 fn main() {
@@ -114,75 +203,10 @@ fn main() {
                 tasks.push(m.spawn(hog()));
             }
         }
-        "cgroup" => {
-            println!("mkdir {} mount {}", m.mkdir("/cg"), m.mount("cgroup2", "/cg"));
-            println!("controllers {}", m.write("/cg/cgroup.subtree_control", "+cpu +cpuset"));
-            println!("groups {} {}", m.mkdir("/cg/a"), m.mkdir("/cg/b"));
-            println!(
-                "weight {} max {}",
-                m.write("/cg/a/cpu.weight", "300"),
-                m.write("/cg/b/cpu.max", "20000 100000")
-            );
-            for i in 0..4 {
-                let t = m.spawn(hog());
-                let path =
-                    std::ffi::CString::new(if i < 2 { "/cg/a/cgroup.procs" } else { "/cg/b/cgroup.procs" });
-                let r = m.control(op::ATTACH, [u64::from(t.0), path.unwrap().as_ptr() as u64, 0, 0, 0]);
-                assert!(r > 0, "attach: {r}");
-                tasks.push(t);
-            }
-        }
-        "fork" => {
-            // one parent, a child every 0.5 ms that runs 0.2 ms and exits
-            let mut forks = 0;
-            let mut running = false;
-            tasks.push(m.spawn(Box::new(move |_| {
-                running = !running;
-                if running || forks == 20_000 {
-                    return if forks == 20_000 { Step::Op(op::EXIT, 0, [0; 5]) } else { Step::Run(500_000) };
-                }
-                forks += 1;
-                let mut ran = false;
-                Step::Fork(Box::new(move |_| {
-                    ran = !ran;
-                    if ran { Step::Run(200_000) } else { Step::Op(op::EXIT, 0, [0; 5]) }
-                }))
-            })));
-        }
-        "files" => {
-            println!("proc {} {}", m.mkdir("/proc"), m.mount("proc", "/proc"));
-            println!("sys {} {}", m.mkdir("/sys"), m.mount("sysfs", "/sys"));
-            println!("debugfs {}", m.mount("debugfs", "/sys/kernel/debug"));
-            println!("{:?}", m.read("/proc/sys/kernel/sched_rt_runtime_us"));
-            println!("{:?}", m.read("/sys/kernel/debug/sched/base_slice_ns"));
-            println!("{:?}", m.read("/sys/kernel/debug/sched/features"));
-            println!("{:?}", m.read("/sys/kernel/debug/sched/preempt"));
-            println!("{:?} {:?}", m.read("/proc/sys/kernel/pid_max"), m.read("/proc/sys/kernel/threads-max"));
-            println!("{:?}", m.read("/proc/meminfo"));
-            println!("{}", m.read("/sys/kernel/debug/sched/debug").unwrap());
-        }
-        "groups" => {
-            println!("proc {} {}", m.mkdir("/proc"), m.mount("proc", "/proc"));
-            println!("cgroup2 {} {}", m.mkdir("/cg"), m.mount("cgroup2", "/cg"));
-            println!("controllers {}", m.write("/cg/cgroup.subtree_control", "+cpu +cpuset"));
-            let free = |m: &mut Mini| {
-                let text = m.read("/proc/meminfo").unwrap();
-                let line = text.lines().find_map(|line| line.strip_prefix("MemFree:")).unwrap();
-                line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
-            };
-            let before = free(&mut m);
-            for n in 0..8 * nr_groups {
-                if n == nr_groups {
-                    let used = before - free(&mut m);
-                    println!("{n} groups: {used} of {before} KB, {:.1} each", used as f64 / f64::from(n));
-                }
-                let result = m.mkdir(&format!("/cg/g{n}"));
-                if result != 0 {
-                    println!("group {n} is refused: {result}; {} KB are free", free(&mut m));
-                    break;
-                }
-            }
-        }
+        "cgroup" => cgroup(&mut m, &mut tasks),
+        "fork" => tasks.push(m.spawn(forks())),
+        "files" => files(&mut m),
+        "groups" => groups(&mut m, nr_groups),
         _ => panic!("unknown scenario {scenario}"),
     }
     m.control_sleeps();
@@ -193,17 +217,7 @@ fn main() {
     m.run_until(m.now + (seconds * 1e9) as u64);
     let wall = (cpu_ns() - w0) as f64 * 1e-9;
     m.flush_log();
-    if tasks.len() <= 8 {
-        show(&m, &tasks, "end");
-    } else {
-        let run: Vec<f64> = tasks.iter().map(|t| m.cpu_s(*t)).collect();
-        println!(
-            "{} tasks ran {:.6} to {:.6} s",
-            run.len(),
-            run.iter().copied().fold(f64::MAX, f64::min),
-            run.iter().copied().fold(0.0, f64::max)
-        );
-    }
+    show_end(&m, &tasks);
     let (resumes, timers) = (m.resumes - r0, m.timers - t0);
     println!(
         "{:.3} s simulated in {wall:.3} CPU s ({:.0} x); {resumes} resumes, {timers} timers, {} records (hash {:016x}); {:.0} ns/resume {:.0} ns/timer {:.0} ns/record",

@@ -11,7 +11,7 @@ use std::ffi::{c_char, c_int, c_void};
 use schedlab_log::Record;
 
 /// The version of the boundary that this crate speaks.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// Interrupts, as bits of [`Cpu::pending`] and [`Cpu::posted`].
 pub mod irq {
@@ -43,6 +43,9 @@ pub mod why {
     pub const CALL: u8 = 4;
     /// Kernel code takes time: resume at [`super::Cpu::paused_until_ns`].
     pub const PAUSED: u8 = 5;
+    /// Stopped at a point that was asked for ([`super::Abi::points`]): see [`super::Cpu::point`], whose numbers are
+    /// those of [`PointKind`](schedlab_machine::kernel::PointKind).
+    pub const POINT: u8 = 6;
 }
 
 /// Values of [`Cpu::call`].
@@ -131,14 +134,16 @@ pub struct Cpu {
     pub why: u8,
     pub online: u8,
     pub call: u8,
-    pub reserved0: u8,
+    pub point: u8,
     pub nr_device_tasks: u32,
     pub reserved1: u32,
     pub device_tasks: *const u32,
     pub call_text: *const u8,
     pub call_len: u64,
     pub paused_until_ns: u64,
-    pub reserved2: [u64; 4],
+    pub point_address: usize,
+    pub point_code: usize,
+    pub reserved2: [u64; 2],
 }
 
 /// A task's mailbox, and what the kernel says about the task.
@@ -291,6 +296,7 @@ pub struct Abi {
     pub reserved2: u32,
     pub coverage: Option<unsafe extern "C" fn(u32, *mut *const c_char, *mut u8, u64) -> u64>,
     pub coverage_reset: Option<unsafe extern "C" fn()>,
+    pub points: *mut u32,
 }
 
 impl Abi {

@@ -1,6 +1,6 @@
-//! How does the loaded kernel look to the machine? `impl Kernel for LinuxMachine`.
+//! How does the loaded kernel look to the machine? `impl Kernel for LinuxKernel`.
 //!
-//! [`LinuxMachine`] implements [`schedlab_machine::kernel::Kernel`] on a [`LinuxKernel`]. The machine speaks
+//! [`LinuxKernel`] implements [`schedlab_machine::kernel::Kernel`] on a [`LoadedKernel`]. The machine speaks
 //! of CPUs and workload tasks only; what it does not see is done here: the boot up to a user space with
 //! `/proc`, `/sys` and cgroup2 mounted, tunables, and the control task (pid 1), which carries out the
 //! experimenter's requests in process context.
@@ -21,15 +21,16 @@ use std::ffi::CString;
 
 use schedlab_log::{KernelThread, Record};
 use schedlab_machine::kernel::{
-    Boot, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Refusal, Spawn, SpawnState, Stimulus,
-    TaskCounters, Yield,
+    Boot, Carried, Change, Control, Fault, FaultKind, FileRequest, Hotplug, Kernel, Op, Point, PointSet,
+    ReadOut, Refusal, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
 };
 use schedlab_machine::sink::Sink;
-use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span, TaskId, Time};
+use schedlab_units::{CpuId, CpuSet, SchedParams, SchedPolicy, Span, TaskId, Time};
 use schedlab_workload::Cgroup;
 
 use crate::abi::{self, Operation, Topo, irq, op};
-use crate::kernel::{BootOptions, KernelError, LinuxKernel, State};
+use crate::console::Warning;
+use crate::kernel::{BootOptions, KernelError, LoadedKernel, State};
 use crate::params::{self, Params};
 use crate::scx::{CompiledScx, Scx, Subs, sub_of};
 
@@ -40,8 +41,8 @@ const MAKING_GROUP: &str = "making the control group ";
 const FILE_MAX: usize = 4 << 20;
 
 /// A loaded kernel as the machine sees it.
-pub struct LinuxMachine<S: Sink> {
-    kernel: LinuxKernel,
+pub struct LinuxKernel<S: Sink> {
+    kernel: LoadedKernel,
     sink: S,
     command_line: String,
     kicks: VecDeque<CpuId>,
@@ -61,13 +62,15 @@ pub struct LinuxMachine<S: Sink> {
     /// Operations of tasks that consist of several; kept until the task is back in user mode.
     batches: BTreeMap<TaskId, Batch>,
     /// How each control group is entered.
-    groups: Vec<Entrance>,
+    groups: Vec<GroupFiles>,
     /// Of each, which sub-scheduler has the tasks that are forked in it.
     governed: Vec<Option<usize>>,
     /// Tasks that a sub-scheduler has.
     sub_of_task: BTreeMap<TaskId, usize>,
     params: Params,
     refused: BTreeMap<String, u64>,
+    /// Of the workload, once the kernel has booted.
+    nr_tasks: u32,
     fault: Option<Fault>,
     /// Where process 1 is bound to, by the last [`FileRequest::Change`].
     control_cpu: Option<CpuId>,
@@ -154,20 +157,32 @@ impl Batch {
         match request {
             FileRequest::Write { name, value, refusal } => {
                 for (path, value) in params::writes(name, value, version) {
-                    if *refusal == Refusal::Noted {
-                        self.wanted.push((self.ops.len(), name.clone(), None));
-                        self.write_or(Ignore, &path, &value);
-                    } else {
-                        self.write_or(Stop, &path, &value);
-                    }
+                    self.write_refusable(*refusal, name, &path, &value);
                 }
             }
+            FileRequest::Hotplug { cpu, to, refusal } => {
+                let value = match to {
+                    Hotplug::On => "1",
+                    Hotplug::Off => "0",
+                };
+                self.write_refusable(*refusal, &format!("cpu{}", cpu.0), &params::online_file(cpu.0), value);
+            }
             FileRequest::Read { name } => self.read(name, &params::path_of(name, version), op::READ),
-            // handed to the kernel object before the run: LinuxKernel::ask
+            // handed to the kernel object before the run: LoadedKernel::ask
             FileRequest::Explain { .. } => {}
             FileRequest::List { path } => self.read(path, path, op::LIST),
-            // LinuxMachine::control; the machine itself
+            // LinuxKernel::control; the machine itself
             FileRequest::Change { .. } | FileRequest::Cut { .. } => {}
+        }
+    }
+
+    /// A write of the experimenter's, by the name that it was asked for with.
+    fn write_refusable(&mut self, refusal: Refusal, name: &str, path: &str, value: &str) {
+        if refusal == Refusal::Noted {
+            self.wanted.push((self.ops.len(), name.to_owned(), None));
+            self.write_or(Ignore, path, value);
+        } else {
+            self.write_or(Stop, path, value);
         }
     }
 
@@ -215,7 +230,7 @@ impl Batch {
 
     fn sched(&mut self, if_refused: IfRefused, target: u64, params: &SchedParams, flags: u32) {
         let number = match params.policy {
-            Policy::Fifo | Policy::RoundRobin => u32::from(params.rt_priority),
+            SchedPolicy::Fifo | SchedPolicy::RoundRobin => u32::from(params.rt_priority),
             _ => params.nice.get() as u32,
         };
         let span = params.deadline.map_or([0; 3], |d| [d.runtime, d.deadline, d.period].map(Span::as_ns));
@@ -240,7 +255,7 @@ impl Batch {
         self.push(format!("affinity {cpus}"), Count, op::AFFINITY, 0, arg);
     }
 
-    fn change(&mut self, target: u64, change: &Change, groups: &[Entrance], nr_cpus: u32) {
+    fn change(&mut self, target: u64, change: &Change, groups: &[GroupFiles], nr_cpus: u32) {
         if let Some(group) = change.cgroup.and_then(|g| groups.get(g as usize)) {
             for file in group {
                 let arg = [target, file.as_ptr() as u64, 0, 0, 0];
@@ -267,7 +282,7 @@ impl Batch {
         }
     }
 
-    fn fork(&mut self, spawn: &Spawn<'_>, groups: &[Entrance], nr_cpus: u32) {
+    fn fork(&mut self, spawn: &Spawn<'_>, groups: &[GroupFiles], nr_cpus: u32) {
         let arg = [u64::from(spawn.id.0), self.text(spawn.name), 0, 0, 0];
         self.push(format!("forking {} ({})", spawn.id, spawn.name), Stop, op::FORK, 0, arg);
         if let Some(change) = spawn.change {
@@ -295,11 +310,11 @@ impl Batch {
     }
 }
 
-impl<S: Sink> LinuxMachine<S> {
+impl<S: Sink> LinuxKernel<S> {
     /// Around a loaded kernel; its log goes to `sink`. `command_line` is the kernel's; parameters `boot.NAME`
     /// are added to it.
-    pub fn new(kernel: LinuxKernel, command_line: &str, sink: S) -> LinuxMachine<S> {
-        LinuxMachine {
+    pub fn new(kernel: LoadedKernel, command_line: &str, sink: S) -> LinuxKernel<S> {
+        LinuxKernel {
             kernel,
             sink,
             command_line: command_line.to_string(),
@@ -319,6 +334,7 @@ impl<S: Sink> LinuxMachine<S> {
             sub_of_task: BTreeMap::new(),
             params: Params::default(),
             refused: BTreeMap::new(),
+            nr_tasks: 0,
             fault: None,
             control_cpu: None,
             compiled: None,
@@ -328,17 +344,17 @@ impl<S: Sink> LinuxMachine<S> {
     }
 
     /// With this sched_ext scheduler, attached as the last step of the boot.
-    pub fn with_scx(mut self, compiled: Option<CompiledScx>) -> LinuxMachine<S> {
+    pub fn with_scx(mut self, compiled: Option<CompiledScx>) -> LinuxKernel<S> {
         self.compiled = compiled;
         self
     }
 
     /// The kernel underneath: banner, HZ, console.
-    pub fn kernel(&self) -> &LinuxKernel {
+    pub fn kernel(&self) -> &LoadedKernel {
         &self.kernel
     }
 
-    /// The decisions that were asked about ([`LinuxKernel::ask`]) and have come.
+    /// The decisions that were asked about ([`LoadedKernel::ask`]) and have come.
     pub fn decisions(&mut self) -> Vec<crate::decision::Decision> {
         self.kernel.decisions()
     }
@@ -367,7 +383,7 @@ impl<S: Sink> LinuxMachine<S> {
         for (what, function, argument) in self.scx.iter_mut().flat_map(Scx::preparations) {
             b.push(what, Stop, op::CALL, 0, [function, argument, 0, 0, 0]);
         }
-        let highest = SchedParams { policy: Policy::Fifo, rt_priority: 99, ..SchedParams::default() };
+        let highest = SchedParams { policy: SchedPolicy::Fifo, rt_priority: 99, ..SchedParams::default() };
         b.sched(Stop, op::SELF, &highest, op::F_RESET_ON_FORK);
         b
     }
@@ -482,7 +498,7 @@ impl<S: Sink> LinuxMachine<S> {
 
     /// What a CPU's state means to the machine; a task that is in user mode for a request of ours goes on with it.
     #[inline(never)]
-    fn settle(&mut self, cpu: CpuId, mut state: Option<State>) -> Yield {
+    fn after_run(&mut self, cpu: CpuId, mut state: Option<State>) -> Yield {
         loop {
             let sink = &mut self.sink;
             let came = match state {
@@ -497,6 +513,7 @@ impl<S: Sink> LinuxMachine<S> {
                 Ok(State::Idle) => return Yield::Idle,
                 Ok(State::Relax) => return Yield::Spin,
                 Ok(State::Paused) => return Yield::Paused,
+                Ok(State::Point) => return Yield::Point,
                 Ok(State::User(CONTROL)) => {
                     self.direct_control();
                     if self.fault.is_some() {
@@ -630,7 +647,7 @@ fn fault_of(error: &KernelError) -> Fault {
     }
 }
 
-impl<S: Sink> Kernel for LinuxMachine<S> {
+impl<S: Sink> Kernel for LinuxKernel<S> {
     const OWNS_TASK_TIMERS: bool = true;
 
     fn boot(&mut self, boot: &Boot<'_>) -> Result<(), Fault> {
@@ -691,6 +708,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
             now: boot.now,
         };
         self.kernel.boot(&options).map_err(|e| fault_of(&e))?;
+        self.nr_tasks = boot.nr_tasks;
         refusal.map_or(Ok(()), Err)
     }
 
@@ -705,12 +723,20 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         match self.kernel.run(cpu) {
             Some(State::User(task)) if task != CONTROL && self.nothing_asked() => Yield::User(task),
             Some(State::Idle) if self.scx.is_none() => Yield::Idle,
-            state => self.settle(cpu, state),
+            state => self.after_run(cpu, state),
         }
     }
 
     fn set_resched(&mut self, span: Span) {
         self.kernel.set_resched(span);
+    }
+
+    fn set_points(&mut self, kinds: PointSet) {
+        self.kernel.set_points(kinds);
+    }
+
+    fn point(&self, cpu: CpuId) -> Point {
+        self.kernel.point(cpu)
     }
 
     #[inline]
@@ -749,7 +775,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
                             self.sub_of_task.insert(spawn.id, sub);
                             batch.enter(&self.groups[group as usize]);
                             batch.fork(spawn, &self.groups, nr_cpus);
-                            batch.enter(&root_entrance());
+                            batch.enter(&root_files());
                         }
                         _ => batch.fork(spawn, &self.groups, nr_cpus),
                     }
@@ -810,11 +836,11 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         Ok(())
     }
 
-    fn control_done(&mut self) -> Option<Result<(), Fault>> {
+    fn control_done(&mut self) -> Option<Carried> {
         if !(self.to_block.is_empty() && self.to_lead.is_empty()) {
             return None;
         }
-        let done = self.request_result.take()?;
+        let result = self.request_result.take()?;
         if !self.to_wake.is_empty() {
             self.woken = std::mem::take(&mut self.to_wake);
             // SAFETY: the list stays in `woken` until the next control request, before which CPU 0 has been resumed.
@@ -822,7 +848,7 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
             self.kernel.kick(CpuId(0));
             self.kicks.push_back(CpuId(0));
         }
-        Some(done)
+        Some(Carried { result, readings: std::mem::take(&mut self.read) })
     }
 
     fn start_log(&mut self, epoch: Time) {
@@ -838,43 +864,25 @@ impl<S: Sink> Kernel for LinuxMachine<S> {
         self.kernel.append(record, &mut |window| sink.push_all(window));
     }
 
-    fn kernel_threads(&mut self) -> Vec<KernelThread> {
-        self.kernel.threads().into_iter().map(|t| KernelThread { pid: t.pid, name: t.name }).collect()
-    }
-
-    fn task_counters(&mut self, task: TaskId) -> Option<TaskCounters> {
-        let s = self.kernel.stats(task);
-        Some(TaskCounters {
-            cpu: Span::from_ns(s.cpu_ns),
-            voluntary: s.nvcsw,
-            involuntary: s.nivcsw,
-            migrations: s.migrations,
-        })
-    }
-
-    fn warnings(&mut self) -> Vec<String> {
-        let warnings = self.kernel.console().warnings().iter();
-        warnings
-            .map(|w| std::iter::once(&w.head).chain(&w.text).cloned().collect::<Vec<_>>().join("\n"))
-            .collect()
-    }
-
-    fn readings(&mut self) -> Vec<(String, Result<String, i32>)> {
-        std::mem::take(&mut self.read)
-    }
-
-    fn refused(&mut self) -> BTreeMap<String, u64> {
-        std::mem::take(&mut self.refused)
-    }
-
-    fn account(&mut self) -> Vec<(String, String, String)> {
-        let mut rows = self.scx.as_ref().map(Scx::account).unwrap_or_default();
-        rows.extend(self.subs.account());
-        rows
-    }
-
-    fn coverage(&mut self) -> Vec<(String, Vec<u8>)> {
-        self.kernel.coverage()
+    fn read_out(&mut self) -> ReadOut {
+        let counters = |id: u32| {
+            let s = self.kernel.stats(TaskId(id));
+            let cpu = Span::from_ns(s.cpu_ns);
+            TaskCounters { cpu, voluntary: s.nvcsw, involuntary: s.nivcsw, migrations: s.migrations }
+        };
+        let text =
+            |w: &Warning| std::iter::once(&w.head).chain(&w.text).cloned().collect::<Vec<_>>().join("\n");
+        let mut loaded_scheduler = self.scx.as_ref().map(Scx::account).unwrap_or_default();
+        loaded_scheduler.extend(self.subs.account());
+        let threads = self.kernel.threads().into_iter();
+        ReadOut {
+            kernel_threads: threads.map(|t| KernelThread { pid: t.pid, name: t.name }).collect(),
+            tasks: (0..self.nr_tasks).map(counters).collect(),
+            warnings: self.kernel.console().warnings().iter().map(text).collect(),
+            refused: self.refused.clone(),
+            loaded_scheduler,
+            coverage: self.kernel.coverage(),
+        }
     }
 
     fn fault(&mut self) -> Fault {
@@ -894,10 +902,10 @@ fn start_cpu(spawn: &Spawn<'_>) -> Option<CpuId> {
 }
 
 /// Files that a task's pid is written to, in this order, to bring it into a group.
-type Entrance = Vec<CString>;
+type GroupFiles = Vec<CString>;
 
 /// The group of process 1.
-fn root_entrance() -> Entrance {
+fn root_files() -> GroupFiles {
     vec![CString::new(format!("{CGROUP_ROOT}/cgroup.procs")).unwrap_or_default()]
 }
 
@@ -924,9 +932,9 @@ fn group_remedy(errno: i32) -> &'static str {
 /// below it, as the root's tasks are and as version 1 of control groups allows; a task enters by the domain
 /// (`cgroup.procs` of /web), then goes on to its group (`cgroup.threads` of /web/log). The cpu and cpuset
 /// controllers treat both kinds alike.
-fn make_group(batch: &mut Batch, group: &Cgroup, made: &mut BTreeSet<String>) -> Entrance {
+fn make_group(batch: &mut Batch, group: &Cgroup, made: &mut BTreeSet<String>) -> GroupFiles {
     let mut path = CGROUP_ROOT.to_owned();
-    let mut entrance = Vec::new();
+    let mut files = Vec::new();
     let parts: Vec<&str> = group.path.split('/').filter(|part| !part.is_empty()).collect();
     for (depth, part) in parts.iter().enumerate() {
         if depth > 0 {
@@ -938,15 +946,15 @@ fn make_group(batch: &mut Batch, group: &Cgroup, made: &mut BTreeSet<String>) ->
             batch.mkdir(&path);
         }
         if depth == 0 {
-            entrance.push(format!("{path}/cgroup.procs"));
+            files.push(format!("{path}/cgroup.procs"));
         } else {
             batch.write_or(Ignore, &format!("{path}/cgroup.type"), "threaded");
         }
     }
     match parts.len() {
-        0 => entrance.push(format!("{CGROUP_ROOT}/cgroup.procs")),
+        0 => files.push(format!("{CGROUP_ROOT}/cgroup.procs")),
         1 => {}
-        _ => entrance.push(format!("{path}/cgroup.threads")),
+        _ => files.push(format!("{path}/cgroup.threads")),
     }
     if let Some(weight) = group.weight {
         batch.write_or(Count, &format!("{path}/cpu.weight"), &weight.to_string());
@@ -959,5 +967,5 @@ fn make_group(batch: &mut Batch, group: &Cgroup, made: &mut BTreeSet<String>) ->
     if let Some(cpus) = &group.cpuset {
         batch.write_or(Count, &format!("{path}/cpuset.cpus"), &cpus.to_string());
     }
-    entrance.into_iter().map(|path| CString::new(path).unwrap_or_default()).collect()
+    files.into_iter().map(|path| CString::new(path).unwrap_or_default()).collect()
 }

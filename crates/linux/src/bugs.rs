@@ -118,7 +118,7 @@ pub struct Fix {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
-    /// The file, from the tree's top; below `kernel/sched`.
+    /// The file, from the tree's top. A bug's file lies below `kernel/sched`.
     pub file: String,
     /// What is there, exactly once.
     pub old: String,

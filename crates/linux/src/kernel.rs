@@ -1,7 +1,7 @@
 //! How does a simulator drive a Linux kernel that is loaded as a library?
 //!
-//! [`LinuxKernel::load`] opens the object, [`LinuxKernel::boot`] powers the machine on, and from then on the simulator
-//! calls [`LinuxKernel::resume`] for a CPU that has an interrupt pending, an operation to carry out, or was spinning:
+//! [`LoadedKernel::load`] opens the object, [`LoadedKernel::boot`] powers the machine on, and from then on the simulator
+//! calls [`LoadedKernel::resume`] for a CPU that has an interrupt pending, an operation to carry out, or was spinning:
 //!
 //! ```text
 //! now 4,000,000   raise(cpu0, TIMER)   resume(cpu0) -> User(t7)      t7 computes on
@@ -9,8 +9,8 @@
 //! now 5,200,000   operate(t7, Op::block(None))   resume(cpu0) -> Idle
 //! ```
 //!
-//! After each resume: read that CPU's [`LinuxKernel::deadline`] (only its own can have changed), and before
-//! the next one drain [`LinuxKernel::drain_kicks`] (interrupts sent to other CPUs). The kernel is one host
+//! After each resume: read that CPU's [`LoadedKernel::deadline`] (only its own can have changed), and before
+//! the next one drain [`LoadedKernel::drain_kicks`] (interrupts sent to other CPUs). The kernel is one host
 //! thread's: the type is not `Send`.
 
 use std::collections::VecDeque;
@@ -20,6 +20,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use schedlab_log::Record;
+use schedlab_machine::kernel::{Point, PointKind, PointSet};
 use schedlab_units::{CpuId, Span, TaskId, Time};
 
 use crate::abi::{self, Abi, Cpu, Task, Thread, Topo, call, why};
@@ -84,7 +85,7 @@ pub enum KernelError {
     },
 }
 
-/// What a CPU does after [`LinuxKernel::resume`].
+/// What a CPU does after [`LoadedKernel::resume`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Halted until an interrupt.
@@ -93,9 +94,11 @@ pub enum State {
     User(TaskId),
     /// Spinning in the kernel until another CPU does something: resume it after the others.
     Relax,
-    /// Working in the kernel until [`LinuxKernel::deadline`], at which it is to be resumed
-    /// ([`LinuxKernel::set_resched`]).
+    /// Working in the kernel until [`LoadedKernel::deadline`], at which it is to be resumed
+    /// ([`LoadedKernel::set_resched`]).
     Paused,
+    /// Stopped inside the kernel at a point that was asked for ([`LoadedKernel::set_points`]): it waits for nothing.
+    Point,
 }
 
 /// What to boot.
@@ -165,8 +168,8 @@ static LOADED: AtomicBool = AtomicBool::new(false);
 ///
 /// ```text
 /// worker   KernelObject::open   0.2 to 0.4 ms: 15,711 relocations in 146 pages
-///   child    LinuxKernel::of(object)     its pages are the worker's until it writes to them
-///   child    LinuxKernel::of(object)
+///   child    LoadedKernel::of(object)     its pages are the worker's until it writes to them
+///   child    LoadedKernel::of(object)
 /// ```
 pub struct KernelObject {
     path: PathBuf,
@@ -198,7 +201,7 @@ impl KernelObject {
 }
 
 /// A loaded kernel.
-pub struct LinuxKernel {
+pub struct LoadedKernel {
     abi: *mut Abi,
     cpus: *mut Cpu,
     resume: unsafe extern "C" fn(*mut Cpu),
@@ -225,32 +228,32 @@ pub struct LinuxKernel {
     _library: libloading::os::unix::Library,
 }
 
-impl LinuxKernel {
+impl LoadedKernel {
     /// Open the kernel object and check that it speaks this crate's version of the boundary.
     ///
     /// # Errors
     /// The loader refuses it; it is of another version; this process has a kernel already.
-    pub fn load(object: &Path) -> Result<LinuxKernel, KernelError> {
+    pub fn load(object: &Path) -> Result<LoadedKernel, KernelError> {
         if LOADED.swap(true, Ordering::SeqCst) {
             return Err(KernelError::Second);
         }
-        Ok(LinuxKernel::new(KernelObject::open(object)?))
+        Ok(LoadedKernel::new(KernelObject::open(object)?))
     }
 
     /// The kernel of an object that has been opened.
-    pub fn of(object: KernelObject) -> Result<LinuxKernel, KernelError> {
+    pub fn of(object: KernelObject) -> Result<LoadedKernel, KernelError> {
         if LOADED.swap(true, Ordering::SeqCst) {
             return Err(KernelError::Second);
         }
-        Ok(LinuxKernel::new(object))
+        Ok(LoadedKernel::new(object))
     }
 
-    fn new(object: KernelObject) -> LinuxKernel {
+    fn new(object: KernelObject) -> LoadedKernel {
         let KernelObject { path, abi, library } = object;
         // SAFETY: the object has been checked: the table is laid out as `Abi`, and valid as long as the library.
         let table = unsafe { &*abi };
         let console = Console::new(&path, table.text_start as usize..table.text_end as usize);
-        LinuxKernel {
+        LoadedKernel {
             abi,
             cpus: table.cpus,
             resume: table.resume,
@@ -274,7 +277,7 @@ impl LinuxKernel {
         }
     }
 
-    /// Power on. Nothing runs yet: resume CPU 0 until [`LinuxKernel::booted`], with time advancing to each deadline.
+    /// Power on. Nothing runs yet: resume CPU 0 until [`LoadedKernel::booted`], with time advancing to each deadline.
     pub fn boot(&mut self, options: &BootOptions) -> Result<(), KernelError> {
         let nr = options.topology.len();
         // SAFETY: `abi` is valid as long as the library is loaded, that is, as long as `self`.
@@ -382,6 +385,7 @@ impl LinuxKernel {
             why::IDLE => Some(State::Idle),
             why::RELAX => Some(State::Relax),
             why::PAUSED => Some(State::Paused),
+            why::POINT => Some(State::Point),
             _ => None,
         }
     }
@@ -531,6 +535,30 @@ impl LinuxKernel {
         unsafe { (*self.abi).resched_ns = u32::try_from(span.as_ns()).unwrap_or(u32::MAX) }
     }
 
+    /// CPUs stop from now on at points of these kinds. Without effect on a kernel that was built without the flavour
+    /// points.
+    pub fn set_points(&mut self, kinds: PointSet) {
+        // SAFETY: `abi` is valid, and so is the set if there is one; nothing runs.
+        unsafe {
+            if let Some(points) = (*self.abi).points.as_mut() {
+                *points = kinds.bits();
+            }
+        }
+    }
+
+    /// Where a CPU stands that spins or has stopped at a point.
+    pub fn point(&self, cpu: CpuId) -> Point {
+        // SAFETY: `cpu()` points into the table; nothing runs.
+        let (c, text) = unsafe { (&*self.cpu(cpu), (*self.abi).text_start as usize) };
+        let stopped = PointKind::from_number(c.point).filter(|_| c.why == why::POINT);
+        stopped.map_or(Point { interrupts_on: c.irq_on != 0, ..Point::RELAX }, |kind| Point {
+            kind,
+            address: c.point_address as u64,
+            code: c.point_code.wrapping_sub(text) as u64,
+            interrupts_on: c.irq_on != 0,
+        })
+    }
+
     /// Interrupts of [`abi::irq`] arrive at a CPU; resume it to have them taken. A timer that fires is off
     /// afterwards. The end of a pause is no interrupt: the timer's comes with it only if its own time has
     /// come, too.
@@ -561,7 +589,7 @@ impl LinuxKernel {
         }
     }
 
-    /// Whether there is anything for [`LinuxKernel::drain_kicks`].
+    /// Whether there is anything for [`LoadedKernel::drain_kicks`].
     #[inline]
     pub fn has_kicks(&self) -> bool {
         // SAFETY: `abi` is valid; nothing runs.

@@ -5,7 +5,7 @@
 //! loads and drives the object.
 //!
 //! * [`kernel`]: the loaded kernel, its CPUs, its tasks, its log;
-//! * [`LinuxMachine`]: the kernel as the machine sees it (`impl Kernel`);
+//! * [`LinuxKernel`]: the kernel as the machine sees it (`impl Kernel`);
 //! * [`abi`]: the boundary, byte by byte;
 //! * [`build`]: source package -> object, cached; list, check, remove;
 //! * [`scx`]: sched_ext schedulers in BPF C, compiled natively beside it;
@@ -27,12 +27,12 @@ pub mod scx;
 pub mod stack;
 pub mod symbols;
 
-pub use adapter::LinuxMachine;
+pub use adapter::LinuxKernel;
 pub use build::{BuildError, BuildOptions, BuiltKernel, Progress};
 pub use console::{Console, Warning};
 pub use elf::loads_quietly;
 pub use kernel::{
-    BootOptions, KernelError, KernelObject, KernelThreadInfo, LinuxKernel, LogSink, State, TaskStats,
+    BootOptions, KernelError, KernelObject, KernelThreadInfo, LoadedKernel, LogSink, State, TaskStats,
 };
 pub use params::{NO_SUCH_PARAMETER, tunable_name};
 pub use scx::{CompiledScx, Scx, ScxError};

@@ -137,10 +137,15 @@ fn cpu_number(name: &str) -> Option<u32> {
     name.strip_prefix("cpu")?.parse().ok()
 }
 
+/// The file that says whether a CPU is online.
+pub(crate) fn online_file(cpu: u32) -> String {
+    format!("/sys/devices/system/cpu/cpu{cpu}/online")
+}
+
 /// The file that a name stands for.
 pub(crate) fn path_of(name: &str, version: (u32, u32)) -> String {
     if let Some(cpu) = cpu_number(name) {
-        return format!("/sys/devices/system/cpu/cpu{cpu}/online");
+        return online_file(cpu);
     }
     if name == "autogroup" {
         return "/proc/sys/kernel/sched_autogroup_enabled".to_owned();

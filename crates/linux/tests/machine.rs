@@ -5,12 +5,12 @@ mod child;
 use std::path::{Path, PathBuf};
 
 use child::in_child;
-use schedlab_linux::{LinuxKernel, LinuxMachine};
+use schedlab_linux::{LinuxKernel, LoadedKernel};
 use schedlab_log::Record;
-use schedlab_machine::kernel::{Kernel, TaskCounters};
+use schedlab_machine::kernel::{Kernel, ReadOut, TaskCounters};
 use schedlab_machine::{End, Machine, Outcome, Program, Setup};
 use schedlab_topology::Topology;
-use schedlab_units::{Span, TaskId};
+use schedlab_units::Span;
 use schedlab_workload::Workload;
 
 struct Ran {
@@ -30,15 +30,16 @@ fn run(object: PathBuf, text: &str, cpus: &str, duration: Option<Span>, params: 
         params: params.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
     };
     let mut log = Vec::new();
-    let kernel = LinuxMachine::new(LinuxKernel::load(&object).unwrap(), "noautogroup", &mut log);
+    let kernel = LinuxKernel::new(LoadedKernel::load(&object).unwrap(), "noautogroup", &mut log);
     let mut machine = Machine::new(kernel, program, setup);
     let outcome = machine.run();
     let kernel = machine.kernel();
     kernel.flush_log().unwrap();
-    let tasks = (0..workload.tasks.len()).map(|i| kernel.task_counters(TaskId(i as u32)).unwrap()).collect();
-    let (warnings, refused) = (kernel.warnings(), kernel.refused().len());
+    let mut read_out = kernel.read_out();
     drop(machine);
-    Ran { outcome, tasks, log, warnings, refused }
+    read_out.tasks.truncate(workload.tasks.len());
+    let ReadOut { tasks, warnings, refused, .. } = read_out;
+    Ran { outcome, tasks, log, warnings, refused: refused.len() }
 }
 
 fn sample(name: &str) -> String {

@@ -4,7 +4,7 @@
 //! in which the machine carried them out. The layout is shared with the kernel object
 //! (`linux/arch-warp/include/warp_abi.h`).
 
-use schedlab_units::{CpuId, Policy, TaskId, Time};
+use schedlab_units::{CpuId, SchedPolicy, TaskId, Time};
 
 /// What a [`Record`] says. The comment gives the meaning of `task`, `other`, `arg`, `value` and `flags`;
 /// `cpu` is the CPU on which it happened unless stated.
@@ -214,7 +214,7 @@ impl Record {
     }
     /// Policy, nice and real-time priority that a [`Kind::Params`] sets; `None` for other kinds and for a
     /// value that holds anything else.
-    pub fn params(&self) -> Option<(Policy, i8, u8)> {
+    pub fn params(&self) -> Option<(SchedPolicy, i8, u8)> {
         if self.kind == Kind::Params as u8 { crate::text::decode_params(self.value) } else { None }
     }
     /// With the fields that have no meaning for its kind cleared (0; a task: idle), as the text form keeps

@@ -53,10 +53,6 @@ impl RawLog {
     pub fn trailing_bytes(&self) -> u64 {
         self.trailing_bytes
     }
-    /// The header may be amended (for instance the duration of a run that died).
-    pub fn header_mut(&mut self) -> &mut LogHeader {
-        &mut self.header
-    }
 }
 
 impl Log for RawLog {

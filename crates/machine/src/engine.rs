@@ -389,6 +389,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             self.start(epoch_ns)?;
             self.kernel.set_resched(self.program.costs.resched);
             self.idle_exit_ns = self.program.costs.idle_exit.as_ns();
+            let rest = |cpu: &Cpu| if cpu.user.is_idle() { Rest::Idle } else { Rest::Awake };
+            self.rest = self.cpus.iter().map(rest).collect();
             (self.events, self.sample_at, self.sample) = (0, SAMPLE_EVERY, None);
             (self.sampled_inside, self.sampled_whole) = (0, 0);
             let end_ns = self
@@ -517,11 +519,11 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     #[cold]
     fn act_on(&mut self) -> Result<(), Box<Fault>> {
         let Some((at, limit_ns)) = self.acting else { return Ok(()) };
-        if let Some(result) = self.kernel.control_done() {
+        if let Some(carried) = self.kernel.control_done() {
             self.acting = None;
-            let read = self.kernel.readings().into_iter();
+            let read = carried.readings.into_iter();
             self.readings.extend(read.map(|(name, result)| Reading { at, name, result }));
-            return result.map_err(Box::new);
+            return carried.result.map_err(Box::new);
         }
         if self.now_ns > limit_ns {
             let reason = format!("an action asked for at {at} was not done {CONTROL_MAX} later");

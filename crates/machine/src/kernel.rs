@@ -16,7 +16,7 @@
 
 use schedlab_log::{KernelThread, Record};
 use schedlab_topology::Topology;
-use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span, TaskId, Time};
+use schedlab_units::{CpuId, CpuSet, Nice, SchedParams, SchedPolicy, Span, TaskId, Time};
 use schedlab_workload::Cgroup;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 ///
 /// Call order: [`boot`](Kernel::boot) once; then any number of [`resume`](Kernel::resume);
 /// [`control`](Kernel::control) only when no CPU is spinning. After a fault only [`fault`](Kernel::fault),
-/// [`warnings`](Kernel::warnings) and [`flush_log`](Kernel::flush_log) are called.
+/// [`read_out`](Kernel::read_out) and [`flush_log`](Kernel::flush_log) are called.
 pub trait Kernel {
     /// Whether the kernel arms its own timers for [`Op::BlockUntil`]. If not, the machine keeps all wakeup
     /// times itself, sends [`Op::Block`] only, and delivers [`Stimulus::Timer`] or [`Stimulus::Device`] when
@@ -83,8 +83,8 @@ pub trait Kernel {
     /// resuming kicked CPUs at this instant; [`control_done`](Kernel::control_done) says when.
     fn control(&mut self, now: Time, request: Control<'_>) -> Result<(), Fault>;
 
-    /// Whether the last request is done; its result, if so.
-    fn control_done(&mut self) -> Option<Result<(), Fault>>;
+    /// Whether the last request is done; what came of it, if so. Handed over once.
+    fn control_done(&mut self) -> Option<Carried>;
 
     /// Turns the schedule log on: every record from here on has its time counted from `epoch`.
     fn start_log(&mut self, epoch: Time);
@@ -93,14 +93,8 @@ pub trait Kernel {
     /// far; only the time is left to be put in, as for every record. Nothing happens while the log is off.
     fn note(&mut self, now: Time, note: Record);
 
-    /// Threads of the kernel itself that may occur in the log, by pid.
-    fn kernel_threads(&mut self) -> Vec<KernelThread>;
-
-    /// What the kernel itself counted for a task: a second opinion on the log.
-    fn task_counters(&mut self, task: TaskId) -> Option<TaskCounters>;
-
-    /// Warnings since boot: each the kernel's own text.
-    fn warnings(&mut self) -> Vec<String>;
+    /// What the kernel says of the run so far: asked when the run is over. May be asked again.
+    fn read_out(&mut self) -> ReadOut;
 
     /// The run ends here, not because every task is done: has the scheduler forgotten a runnable task? The
     /// port leaves that to the kernel's own watchdogs.
@@ -108,33 +102,40 @@ pub trait Kernel {
         Ok(())
     }
 
-    /// Requests of the workload's tasks that the kernel refused: what and why -> how often.
-    fn refused(&mut self) -> BTreeMap<String, u64> {
-        BTreeMap::new()
-    }
-
-    /// What the last [`Control::Files`] read, or noted as refused: name and result, in order. Handed over once.
-    fn readings(&mut self) -> Vec<(String, Result<String, i32>)> {
-        Vec::new()
-    }
-
-    /// What a scheduler that is loaded into the kernel says about itself when the run is over: group
-    /// (settings, statistics, ...), name, value.
-    fn account(&mut self) -> Vec<(String, String, String)> {
-        Vec::new()
-    }
-
-    /// Line coverage since [`start_log`](Kernel::start_log) of a kernel that was built for it: per compiled
-    /// file its name and gcov's data.
-    fn coverage(&mut self) -> Vec<(String, Vec<u8>)> {
-        Vec::new()
-    }
-
     /// After [`Yield::Fault`]: what happened.
     fn fault(&mut self) -> Fault;
 
     /// Hands on every record logged so far.
     fn flush_log(&mut self) -> std::io::Result<()>;
+}
+
+/// What came of a [`Kernel::control`] request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// Whether it was carried out.
+    pub result: Result<(), Fault>,
+    /// What a [`Control::Files`] read, or noted as refused: name and result, in order. Also if the request failed.
+    pub readings: Vec<(String, Result<String, i32>)>,
+}
+
+/// What a kernel says of a run when it is over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReadOut {
+    /// Threads of the kernel itself that may occur in the log, by pid.
+    pub kernel_threads: Vec<KernelThread>,
+    /// What the kernel itself counted for each task of the workload, by id: a second opinion on the log. Empty if
+    /// the kernel did not boot.
+    pub tasks: Vec<TaskCounters>,
+    /// Warnings since boot: each the kernel's own text.
+    pub warnings: Vec<String>,
+    /// Requests of the workload's tasks that the kernel refused: what and why -> how often.
+    pub refused: BTreeMap<String, u64>,
+    /// What a scheduler that is loaded into the kernel says about itself: group (settings, statistics, ...), name,
+    /// value.
+    pub loaded_scheduler: Vec<(String, String, String)>,
+    /// Line coverage since [`start_log`](Kernel::start_log) of a kernel that was built for it: per compiled file its
+    /// name and gcov's data.
+    pub coverage: Vec<(String, Vec<u8>)>,
 }
 
 /// The tunable that spreads the CPUs' ticks over half a tick (`--ticks staggered`): "1" = spread. Real Linux
@@ -220,7 +221,7 @@ impl<'a> Spawn<'a> {
     /// Whether it is to be a deadline task.
     pub fn is_deadline(&self) -> bool {
         let params = self.change.and_then(|change| change.params);
-        params.is_some_and(|params| params.policy == Policy::Deadline)
+        params.is_some_and(|params| params.policy == SchedPolicy::Deadline)
     }
 
     /// The CPUs that it may use, if it has a set of its own.
@@ -258,7 +259,7 @@ pub enum Control<'a> {
     Spawn(&'a [Spawn<'a>]),
     /// Create these control groups, parents first; they are numbered from 0 in this order.
     Cgroups(&'a [Cgroup]),
-    /// Read and write the kernel's own files, in this order. [`Kernel::readings`] has what was read.
+    /// Read and write the kernel's own files, in this order. [`Carried::readings`] has what was read.
     Files(&'a [FileRequest]),
 }
 
@@ -274,12 +275,21 @@ pub struct Action {
 /// An access to one of the kernel's files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FileRequest {
-    /// Set a tunable by the name that `--param` has for it, a file by its path, or a CPU on or off (`cpu3`, `off`).
+    /// Set a tunable by the name that `--param` has for it, or a file by its path.
     Write {
         /// Tunable or path.
         name: String,
         /// Its value.
         value: String,
+        /// What a refusal means.
+        refusal: Refusal,
+    },
+    /// Bring a CPU up or take it down.
+    Hotplug {
+        /// Which.
+        cpu: CpuId,
+        /// What it is to be.
+        to: Hotplug,
         /// What a refusal means.
         refusal: Refusal,
     },
@@ -319,7 +329,43 @@ pub enum FileRequest {
     },
 }
 
-/// What it means that the kernel refuses a [`FileRequest::Write`].
+impl FileRequest {
+    /// Sets what `name` stands for: a CPU (`cpu3`, with `on` or `off`), a tunable, or a file by its path.
+    ///
+    /// # Errors
+    /// A CPU's value that is neither: what was given, what is possible.
+    pub fn set(name: &str, value: &str, refusal: Refusal) -> Result<FileRequest, String> {
+        let Some(cpu) = name.strip_prefix("cpu").and_then(|number| number.parse().ok()) else {
+            return Ok(FileRequest::Write { name: name.to_owned(), value: value.to_owned(), refusal });
+        };
+        let to = match value {
+            "on" | "1" => Hotplug::On,
+            "off" | "0" => Hotplug::Off,
+            _ => return Err(format!("'{value}' is no state of a CPU: {name}=on or {name}=off")),
+        };
+        Ok(FileRequest::Hotplug { cpu: CpuId(cpu), to, refusal })
+    }
+}
+
+/// What [`FileRequest::Hotplug`] makes of a CPU. `Display`: `on`, `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Hotplug {
+    /// Online.
+    On,
+    /// Offline: nothing runs on it.
+    Off,
+}
+
+impl std::fmt::Display for Hotplug {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Hotplug::On => "on",
+            Hotplug::Off => "off",
+        })
+    }
+}
+
+/// What it means that the kernel refuses a [`FileRequest::Write`] or a [`FileRequest::Hotplug`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     /// The run ends.
@@ -328,7 +374,7 @@ pub enum Refusal {
     Noted,
 }
 
-/// What came of a [`FileRequest::Read`] or [`FileRequest::List`], or of a write whose refusal is noted.
+/// What came of a [`FileRequest::Read`] or [`FileRequest::List`], or of a write or hotplug whose refusal is noted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// When it was asked for, from the workload's start.

@@ -9,6 +9,7 @@
 //! The machine owns time and knows what each task does next; the [`Kernel`](kernel::Kernel) knows who runs.
 //! Neither scans all CPUs or all tasks for an event.
 
+pub mod bench;
 pub mod contract;
 mod costs;
 pub mod drawn;
@@ -22,7 +23,6 @@ pub mod policy;
 mod program;
 mod queue;
 pub mod sink;
-pub mod stand;
 mod wheel;
 
 pub use costs::{COST_MAX, CostError, Costs};

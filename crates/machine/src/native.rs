@@ -5,20 +5,20 @@
 //! else the run ends with the rule broken.
 
 use crate::kernel::{
-    Boot, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, SKEW_TICK, Spawn, SpawnState, Stimulus,
-    TaskCounters, Yield,
+    Boot, Carried, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, ReadOut, SKEW_TICK, Spawn,
+    SpawnState, Stimulus, TaskCounters, Yield,
 };
 use crate::policy::{
     Arrival, BlockedBirth, Policy, Request, Resched, Stop, TaskView, View, Wants, WorkConservation,
 };
 use crate::sink::Sink;
-use schedlab_log::{KernelThread, Kind, PrevState, Record};
+use schedlab_log::{Kind, PrevState, Record};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, CpuSet, Span, TaskId, Time};
 use std::collections::VecDeque;
 
 /// How often a policy may make a CPU pick again at one instant by kicking it while it picks.
-const SETTLE_MAX: u32 = 1000;
+const PICKS_MAX: u32 = 1000;
 
 /// "Here" of the experimenter's requests: no CPU, so that every CPU that gets work is kicked; logged as CPU 0.
 const NOWHERE: CpuId = CpuId(u32::MAX);
@@ -44,7 +44,7 @@ struct CpuState {
     need_resched: bool,
     kicked: bool,
     /// The task for which this CPU, idle, was asked to pick; it may pick another.
-    claim: TaskId,
+    kicked_for: TaskId,
     slice_end: Time,
     next_tick: Time,
     /// When that was set: at the last tick, or when the CPU ceased to be idle.
@@ -171,20 +171,20 @@ impl<P: Policy, S: Sink> Native<P, S> {
 
     /// Lets a CPU pick again that was kicked while it picked.
     #[cold]
-    fn settle_again(&mut self, cpu: CpuId) {
-        for _ in 0..SETTLE_MAX {
+    fn pick_again(&mut self, cpu: CpuId) {
+        for _ in 0..PICKS_MAX {
             if !self.cpus[cpu.index()].need_resched || self.fault.is_some() {
                 return;
             }
             self.schedule(cpu, Stop::Preempted);
         }
-        self.broken(format!("it kicked {cpu} at each of {SETTLE_MAX} picks at one instant"));
+        self.broken(format!("it kicked {cpu} at each of {PICKS_MAX} picks at one instant"));
     }
 
     #[inline]
-    fn settle(&mut self, cpu: CpuId) {
+    fn pick_if_asked(&mut self, cpu: CpuId) {
         if self.cpus[cpu.index()].need_resched {
-            self.settle_again(cpu);
+            self.pick_again(cpu);
         }
     }
 
@@ -209,7 +209,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         }
         self.policy.enqueue(&self.view, cpu, task, arrival);
         match self.view.current(cpu) {
-            None => self.claim(here, cpu, task),
+            None => self.kick_idle(here, cpu, task),
             Some(current) => {
                 if self.policy.preempts(&self.view, cpu, current, task) == Resched::Yes {
                     self.kick(here, cpu);
@@ -254,7 +254,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         let now = self.view.now;
         let previous = self.stop_current(cpu, stop);
         self.cpus[cpu.index()].need_resched = false;
-        let claim = std::mem::replace(&mut self.cpus[cpu.index()].claim, TaskId::IDLE);
+        let kicked_for = std::mem::replace(&mut self.cpus[cpu.index()].kicked_for, TaskId::IDLE);
         let picked = self.policy.pick_next(&self.view, cpu);
         if self.wants.requests {
             self.requests(cpu);
@@ -317,25 +317,25 @@ impl<P: Policy, S: Sink> Native<P, S> {
         self.view.set_idle(cpu, next.is_idle());
         self.arm(cpu, next);
         if stop.is_runnable() && !previous.is_idle() {
-            self.offer(cpu, previous);
+            self.kick_idle_for(cpu, previous);
         }
-        if !claim.is_idle()
-            && claim != next
+        if !kicked_for.is_idle()
+            && kicked_for != next
             && !next.is_idle()
-            && self.tasks[claim.index()].place == Place::Queued
+            && self.tasks[kicked_for.index()].place == Place::Queued
         {
-            self.offer(cpu, claim);
+            self.kick_idle_for(cpu, kicked_for);
         }
     }
 
     /// Lets an idle CPU pick, for this task; from here on the CPU does not count as idle, and the next
     /// arrival looks elsewhere.
     #[inline]
-    fn claim(&mut self, here: CpuId, idle: CpuId, task: TaskId) {
+    fn kick_idle(&mut self, here: CpuId, idle: CpuId, task: TaskId) {
         self.view.set_idle(idle, false);
-        let claim = &mut self.cpus[idle.index()].claim;
-        if claim.is_idle() {
-            *claim = task; // a later one chose this CPU though it was taken
+        let kicked_for = &mut self.cpus[idle.index()].kicked_for;
+        if kicked_for.is_idle() {
+            *kicked_for = task; // a later one chose this CPU though it was taken
         }
         self.kick(here, idle);
     }
@@ -344,11 +344,11 @@ impl<P: Policy, S: Sink> Native<P, S> {
     /// an idle CPU may have it, if the policy has one queue for all. (With a queue per CPU it is for the
     /// policy to balance, when its rules say so.)
     #[cold]
-    fn offer(&mut self, here: CpuId, task: TaskId) {
+    fn kick_idle_for(&mut self, here: CpuId, task: TaskId) {
         if self.policy.work_conservation() == WorkConservation::Machine
             && let Some(idle) = self.view.idle_cpu_for(task)
         {
-            self.claim(here, idle, task);
+            self.kick_idle(here, idle, task);
         }
     }
 
@@ -481,15 +481,32 @@ impl<P: Policy, S: Sink> Native<P, S> {
         {
             self.schedule(cpu, Stop::Blocked);
             if self.wants.requests {
-                self.settle(cpu);
+                self.pick_if_asked(cpu);
             }
+        }
+    }
+
+    fn counters(&self, task: TaskId) -> TaskCounters {
+        let state = self.tasks[task.index()];
+        let running: Span = self
+            .view
+            .cpus
+            .iter()
+            .filter(|cpu| cpu.current == task)
+            .map(|cpu| self.view.now.saturating_since(cpu.since))
+            .sum();
+        TaskCounters {
+            cpu: state.cpu_time + running,
+            voluntary: state.voluntary,
+            involuntary: state.involuntary,
+            migrations: state.migrations,
         }
     }
 
     fn apply_and_log(&mut self, here: CpuId, task: TaskId, change: &Change) {
         self.apply(task, change);
-        let told = change.params.is_some() || change.nice.is_some() || change.affinity.is_some();
-        if told && self.logging {
+        let is_logged = change.params.is_some() || change.nice.is_some() || change.affinity.is_some();
+        if is_logged && self.logging {
             let params = self.view.tasks[task.index()].params;
             let [nice] = (params.nice.get() as i8).to_le_bytes();
             self.sink.push(Record {
@@ -612,7 +629,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             CpuState {
                 need_resched: false,
                 kicked: false,
-                claim: TaskId::IDLE,
+                kicked_for: TaskId::IDLE,
                 slice_end: Time::NEVER,
                 next_tick: Time::NEVER,
                 tick_set: Time::ZERO,
@@ -681,7 +698,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             }
             self.schedule(cpu, Stop::Preempted);
             if self.wants.requests {
-                self.settle(cpu);
+                self.pick_if_asked(cpu);
             }
         }
         if !self.logging {
@@ -745,8 +762,8 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         Ok(())
     }
 
-    fn control_done(&mut self) -> Option<Result<(), Fault>> {
-        Some(Ok(()))
+    fn control_done(&mut self) -> Option<Carried> {
+        Some(Carried { result: Ok(()), readings: Vec::new() })
     }
 
     fn start_log(&mut self, epoch: Time) {
@@ -760,35 +777,15 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         }
     }
 
-    fn kernel_threads(&mut self) -> Vec<KernelThread> {
-        Vec::new()
-    }
-
-    fn task_counters(&mut self, task: TaskId) -> Option<TaskCounters> {
-        let state = self.tasks[task.index()];
-        let running: Span = self
-            .view
-            .cpus
-            .iter()
-            .filter(|cpu| cpu.current == task)
-            .map(|cpu| self.view.now.saturating_since(cpu.since))
-            .sum();
-        Some(TaskCounters {
-            cpu: state.cpu_time + running,
-            voluntary: state.voluntary,
-            involuntary: state.involuntary,
-            migrations: state.migrations,
-        })
-    }
-
-    fn warnings(&mut self) -> Vec<String> {
-        self.policy.warnings()
+    fn read_out(&mut self) -> ReadOut {
+        let tasks = (0..self.tasks.len() as u32).map(|id| self.counters(TaskId(id))).collect();
+        ReadOut { tasks, warnings: self.policy.warnings(), ..ReadOut::default() }
     }
 
     fn check_end(&mut self, now: Time) -> Result<(), Fault> {
         self.view.now = now;
-        let claim = self.policy.work_conservation();
-        let forgotten_by = |task: TaskId| match claim {
+        let promise = self.policy.work_conservation();
+        let forgotten_by = |task: TaskId| match promise {
             WorkConservation::Never => None,
             WorkConservation::PerCpu => Some(self.view.task_cpu(task)).filter(|&cpu| self.view.is_idle(cpu)),
             WorkConservation::Machine => self.view.idle_cpu_for(task),

@@ -69,7 +69,7 @@ struct Visit {
 
 /// An object as it stands.
 #[derive(Clone, Debug)]
-struct Stand {
+struct ObjectState {
     kind: ObjectKind,
     closed: bool,
     /// What is in a channel or semaphore.
@@ -85,7 +85,7 @@ struct Stand {
 /// All objects of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Objects {
-    stands: Vec<Stand>,
+    states: Vec<ObjectState>,
     visits: Vec<Visit>,
     /// Last expiry of each timer.
     expiries_ns: Vec<u64>,
@@ -105,7 +105,7 @@ pub(crate) struct Counts {
 
 impl Objects {
     pub fn new(objects: &[Object], nr_tasks: usize) -> Objects {
-        let stand = |object: &Object| Stand {
+        let state = |object: &Object| ObjectState {
             kind: object.kind,
             closed: object.is_closed,
             level: match object.kind {
@@ -118,7 +118,7 @@ impl Objects {
         };
         let nr_visits = if objects.is_empty() { 0 } else { nr_tasks };
         Objects {
-            stands: objects.iter().map(stand).collect(),
+            states: objects.iter().map(state).collect(),
             visits: vec![Visit::default(); nr_visits],
             expiries_ns: vec![0; objects.len()],
             counts: Counts::default(),
@@ -132,16 +132,16 @@ impl Objects {
 
     /// When a task that waits for a timer goes on; `None`: at once.
     pub fn tick(&mut self, id: ObjectId, period: Span, now_ns: u64) -> Option<u64> {
-        let (stand, expiry_ns) = (&self.stands[id.0 as usize], &mut self.expiries_ns[id.0 as usize]);
+        let (state, expiry_ns) = (&self.states[id.0 as usize], &mut self.expiries_ns[id.0 as usize]);
         let next_ns = expiry_ns.saturating_add(period.as_ns());
-        if stand.closed {
+        if state.closed {
             return None;
         }
         if next_ns > now_ns {
             *expiry_ns = next_ns;
             return Some(next_ns);
         }
-        let restarts = stand.kind == ObjectKind::Timer(Late::Restart);
+        let restarts = state.kind == ObjectKind::Timer(Late::Restart);
         *expiry_ns = if restarts { now_ns } else { next_ns };
         None
     }
@@ -149,7 +149,7 @@ impl Objects {
     /// The object that a sleeping task stands in line at, and who holds it.
     pub fn awaited(&self, task: TaskId) -> (u32, Option<TaskId>) {
         let object = self.visits[task.index()].object;
-        (object, self.stands[object as usize].owner)
+        (object, self.states[object as usize].owner)
     }
 
     /// The task begins an operation, or goes on with it; `recorded`: what it did where it was recorded.
@@ -208,7 +208,7 @@ impl Objects {
             }
             Stage::InLine => {
                 visit.stage = Stage::Asleep;
-                let kind = self.stands[visit.object as usize].kind;
+                let kind = self.states[visit.object as usize].kind;
                 visit.goes_on =
                     matches!(op, ObjectOp::Wait { .. }) || kind == ObjectKind::Mutex(Handover::Competing);
                 if visit.goes_on { Did::SleepsAndGoesOn } else { Did::Sleeps }
@@ -221,7 +221,7 @@ impl Objects {
 
     fn begin(&mut self, task: TaskId, op: ObjectOp) {
         let id = op.object().0;
-        if self.stands[id as usize].closed {
+        if self.states[id as usize].closed {
             self.counts.lost += u64::from(matches!(op, ObjectOp::Send { .. }));
             return;
         }
@@ -235,15 +235,15 @@ impl Objects {
                 self.stand_in_line(task, id);
             }
             ObjectOp::Signal { .. } => {
-                if let Some(first) = self.stands[id as usize].line.pop_front() {
+                if let Some(first) = self.states[id as usize].line.pop_front() {
                     self.serve(task, first, Stage::TriesAgain);
                 }
             }
             ObjectOp::Broadcast { .. } => self.serve_all(task, id, Stage::TriesAgain),
             ObjectOp::Arrive { .. } => {
-                let stand = &self.stands[id as usize];
-                match stand.kind {
-                    ObjectKind::Barrier { parties } if stand.line.len() + 1 < parties as usize => {
+                let state = &self.states[id as usize];
+                match state.kind {
+                    ObjectKind::Barrier { parties } if state.line.len() + 1 < parties as usize => {
                         self.stand_in_line(task, id);
                     }
                     _ => self.serve_all(task, id, Stage::Begins),
@@ -255,7 +255,7 @@ impl Objects {
     }
 
     fn stand_in_line(&mut self, task: TaskId, id: u32) {
-        self.stands[id as usize].line.push_back(task);
+        self.states[id as usize].line.push_back(task);
         let visit = &mut self.visits[task.index()];
         (visit.stage, visit.object) = (Stage::InLine, id);
     }
@@ -274,80 +274,80 @@ impl Objects {
     }
 
     fn serve_all(&mut self, by: TaskId, id: u32, then: Stage) {
-        for task in std::mem::take(&mut self.stands[id as usize].line) {
+        for task in std::mem::take(&mut self.states[id as usize].line) {
             self.serve(by, task, then);
         }
     }
 
     /// Puts in what there is room for, and waits with the rest.
     fn send(&mut self, task: TaskId, id: u32, amount: u32) {
-        let stand = &mut self.stands[id as usize];
-        if stand.line.is_empty() && stand.senders.is_empty() && stand.room() >= amount.into() {
-            stand.level += u64::from(amount);
+        let state = &mut self.states[id as usize];
+        if state.line.is_empty() && state.senders.is_empty() && state.room() >= amount.into() {
+            state.level += u64::from(amount);
             return;
         }
         // what most sends meet: one who waits for just this
-        if stand.line.len() == 1 && stand.level == 0 && stand.senders.is_empty() {
-            let first = stand.line[0];
+        if state.line.len() == 1 && state.level == 0 && state.senders.is_empty() {
+            let first = state.line[0];
             if self.visits[first.index()].left == amount {
-                stand.line.clear();
+                state.line.clear();
                 self.serve(task, first, Stage::Begins);
                 return;
             }
         }
         // nobody comes before those who wait for room
-        let room = if stand.senders.is_empty() { stand.room() } else { 0 };
+        let room = if state.senders.is_empty() { state.room() } else { 0 };
         let put = room.min(amount.into());
-        stand.level += put;
+        state.level += put;
         let left = amount - put as u32;
         if left > 0 {
-            stand.senders.push_back(task);
+            state.senders.push_back(task);
             let visit = &mut self.visits[task.index()];
             (visit.stage, visit.object, visit.left) = (Stage::InLine, id, left);
         }
-        self.settle(task, id);
+        self.serve_waiting(task, id);
     }
 
     /// Takes what there is, and waits for the rest.
     fn receive(&mut self, task: TaskId, id: u32, amount: u32) {
-        let stand = &mut self.stands[id as usize];
-        if stand.line.is_empty() && stand.level >= u64::from(amount.max(1)) {
-            stand.level -= if amount == ALL { stand.level } else { amount.into() };
-            if !stand.senders.is_empty() {
-                self.settle(task, id);
+        let state = &mut self.states[id as usize];
+        if state.line.is_empty() && state.level >= u64::from(amount.max(1)) {
+            state.level -= if amount == ALL { state.level } else { amount.into() };
+            if !state.senders.is_empty() {
+                self.serve_waiting(task, id);
             }
             return;
         }
         self.visits[task.index()].left = amount;
-        let is_empty = stand.level == 0 && stand.senders.is_empty();
+        let is_empty = state.level == 0 && state.senders.is_empty();
         self.stand_in_line(task, id);
         if !is_empty {
-            self.settle(task, id);
+            self.serve_waiting(task, id);
         }
     }
 
     /// Serves receivers and senders, in order, until nothing more moves.
-    fn settle(&mut self, by: TaskId, id: u32) {
+    fn serve_waiting(&mut self, by: TaskId, id: u32) {
         loop {
-            while let Some(&first) = self.stands[id as usize].line.front() {
-                let stand = &mut self.stands[id as usize];
+            while let Some(&first) = self.states[id as usize].line.front() {
+                let state = &mut self.states[id as usize];
                 let left = &mut self.visits[first.index()].left;
-                let whole = matches!(stand.kind, ObjectKind::Semaphore { .. });
+                let whole = matches!(state.kind, ObjectKind::Semaphore { .. });
                 let taken = match *left {
-                    ALL => stand.level,
-                    left if whole && stand.level < left.into() => 0,
-                    left => stand.level.min(left.into()),
+                    ALL => state.level,
+                    left if whole && state.level < left.into() => 0,
+                    left => state.level.min(left.into()),
                 };
                 if taken == 0 {
                     break;
                 }
-                stand.level -= taken;
+                state.level -= taken;
                 if *left != ALL && u64::from(*left) > taken {
                     *left -= taken as u32;
                     break; // it waits for the rest, nothing is left
                 }
                 *left = 0;
-                stand.line.pop_front();
+                state.line.pop_front();
                 self.serve(by, first, Stage::Begins);
             }
             if !self.let_senders_in(by, id) {
@@ -359,37 +359,37 @@ impl Objects {
     /// Senders who wait put in what they have, in order, if enough has been taken out; whether anything came in.
     fn let_senders_in(&mut self, by: TaskId, id: u32) -> bool {
         let mut moved = false;
-        let stand = &self.stands[id as usize];
-        let low = match stand.kind {
+        let state = &self.states[id as usize];
+        let low = match state.kind {
             ObjectKind::Channel { low: Some(low), .. } => u64::from(low),
             _ => u64::MAX,
         };
-        if stand.level > low {
+        if state.level > low {
             return false;
         }
-        while let Some(&first) = self.stands[id as usize].senders.front() {
-            let stand = &mut self.stands[id as usize];
+        while let Some(&first) = self.states[id as usize].senders.front() {
+            let state = &mut self.states[id as usize];
             let left = &mut self.visits[first.index()].left;
-            let put = stand.room().min((*left).into());
+            let put = state.room().min((*left).into());
             if put == 0 {
                 break;
             }
             moved = true;
-            stand.level += put;
+            state.level += put;
             *left -= put as u32;
             if *left > 0 {
                 break;
             }
-            stand.senders.pop_front();
+            state.senders.pop_front();
             self.serve(by, first, Stage::Begins);
         }
         moved
     }
 
     fn lock(&mut self, task: TaskId, id: u32) {
-        let stand = &mut self.stands[id as usize];
-        if stand.closed || stand.owner.is_none() {
-            stand.owner = (!stand.closed).then_some(task);
+        let state = &mut self.states[id as usize];
+        if state.closed || state.owner.is_none() {
+            state.owner = (!state.closed).then_some(task);
             self.visits[task.index()].stage = Stage::Begins;
         } else {
             self.stand_in_line(task, id);
@@ -397,22 +397,22 @@ impl Objects {
     }
 
     fn unlock(&mut self, task: TaskId, id: u32) {
-        let stand = &mut self.stands[id as usize];
-        let first = stand.line.pop_front();
-        let fifo = stand.kind == ObjectKind::Mutex(Handover::Fifo);
-        stand.owner = first.filter(|_| fifo);
+        let state = &mut self.states[id as usize];
+        let first = state.line.pop_front();
+        let fifo = state.kind == ObjectKind::Mutex(Handover::Fifo);
+        state.owner = first.filter(|_| fifo);
         if let Some(first) = first {
             self.serve(task, first, if fifo { Stage::Begins } else { Stage::TriesAgain });
         }
     }
 
     fn close(&mut self, task: TaskId, id: u32) {
-        let stand = &mut self.stands[id as usize];
-        stand.closed = true;
-        stand.owner = None;
-        let senders = std::mem::take(&mut stand.senders);
+        let state = &mut self.states[id as usize];
+        state.closed = true;
+        state.owner = None;
+        let senders = std::mem::take(&mut state.senders);
         self.counts.lost += senders.len() as u64;
-        let then = match stand.kind {
+        let then = match state.kind {
             ObjectKind::Condition => Stage::TriesAgain,
             _ => Stage::Begins,
         };
@@ -421,7 +421,7 @@ impl Objects {
     }
 }
 
-impl Stand {
+impl ObjectState {
     fn room(&self) -> u64 {
         match self.kind {
             ObjectKind::Channel { capacity: Some(capacity), .. } => {

@@ -124,6 +124,7 @@ pub trait Choose {
     fn choose(&mut self, now: Time, ready: &[Ready]) -> Option<usize>;
 }
 
+#[deny(clippy::missing_trait_methods)] // a default would hide what is in the box
 impl<C: Choose + ?Sized> Choose for Box<C> {
     fn points(&self) -> PointSet {
         (**self).points()

@@ -418,7 +418,9 @@ impl View {
     }
 }
 
-/// A policy chosen at run time.
+/// A policy chosen at run time. Every method is handed on, those with a default too: clippy refuses this block if one
+/// is missing.
+#[deny(clippy::missing_trait_methods)]
 impl Policy for Box<dyn Policy> {
     fn work_conservation(&self) -> WorkConservation {
         (**self).work_conservation()

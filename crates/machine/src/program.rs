@@ -159,6 +159,31 @@ pub struct ProgramTask {
     pub start_cpu: Option<CpuId>,
 }
 
+impl ProgramTask {
+    fn new(task: &schedlab_workload::Task, first_step: usize, idle_forever: bool) -> ProgramTask {
+        let is_set = task.params.is_some() || task.affinity.is_some() || task.cgroup.is_some();
+        ProgramTask {
+            name: task.name.clone(),
+            kernel_thread: task.kernel_thread,
+            init: match task.birth {
+                Birth::Init { state: InitState::Runnable, .. } => Some(SpawnState::Runnable),
+                Birth::Init { state: InitState::Blocked, .. } => Some(SpawnState::Blocked),
+                Birth::Fork { .. } => None,
+            },
+            change: is_set.then(|| Change {
+                params: task.params,
+                nice: None,
+                affinity: task.affinity.clone(),
+                cgroup: task.cgroup.map(|c| c.0),
+            }),
+            first_step,
+            idle_forever,
+            start_after: Span::ZERO,
+            start_cpu: None,
+        }
+    }
+}
+
 /// All that the machine needs of a workload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Program {
@@ -434,17 +459,7 @@ impl Program {
             at_ns = length_ns;
             let code = match &event.kind {
                 EventKind::Fork { child, .. } => Code::Fork(child.0),
-                EventKind::Prio { change, .. } => {
-                    let lowered = Change {
-                        params: change.params,
-                        nice: change.nice,
-                        affinity: change.affinity.clone(),
-                        cgroup: change.cgroup.map(|c| c.0),
-                    };
-                    self.changes.push((change.target, lowered));
-                    self.change_words.push(change_words(change, workload).into());
-                    Code::Set(self.changes.len() as u32 - 1)
-                }
+                EventKind::Prio { change, .. } => self.lower_change(change, workload),
                 EventKind::Yield { .. } => Code::Yield,
                 EventKind::Object { op, recorded, .. } => Code::Object(acts[&self.at_object(*op, *recorded)]),
                 EventKind::Exit { .. } => {
@@ -477,28 +492,22 @@ impl Program {
             self.steps.push(Step::new(0, Code::BlockForever));
         }
         self.count("wakeup placed outside its waker's run and moved into it", clamped);
-        self.tasks.push(ProgramTask {
-            name: task.name.clone(),
-            kernel_thread: task.kernel_thread,
-            init: match task.birth {
-                Birth::Init { state: InitState::Runnable, .. } => Some(SpawnState::Runnable),
-                Birth::Init { state: InitState::Blocked, .. } => Some(SpawnState::Blocked),
-                Birth::Fork { .. } => None,
-            },
-            change: (task.params.is_some() || task.affinity.is_some() || task.cgroup.is_some()).then(|| {
-                Change {
-                    params: task.params,
-                    nice: None,
-                    affinity: task.affinity.clone(),
-                    cgroup: task.cgroup.map(|c| c.0),
-                }
-            }),
-            first_step,
-            idle_forever: init_blocked && self.steps[first_step].code() == Code::BlockForever,
-            start_after: Span::ZERO,
-            start_cpu: None,
-        });
+        let idle_forever = init_blocked && self.steps[first_step].code() == Code::BlockForever;
+        self.tasks.push(ProgramTask::new(task, first_step, idle_forever));
         debug_assert_eq!(self.tasks.len(), id.index() + 1);
+    }
+
+    /// New settings of a task, which a step refers to.
+    fn lower_change(&mut self, change: &schedlab_workload::ParamChange, workload: &Workload) -> Code {
+        let lowered = Change {
+            params: change.params,
+            nice: change.nice,
+            affinity: change.affinity.clone(),
+            cgroup: change.cgroup.map(|c| c.0),
+        };
+        self.changes.push((change.target, lowered));
+        self.change_words.push(change_words(change, workload).into());
+        Code::Set(self.changes.len() as u32 - 1)
     }
 
     fn count(&mut self, reason: &str, count: u64) {

@@ -56,3 +56,17 @@ fn without_costs_nothing_takes_time() {
     let at: Vec<u64> = plain.iter().map(|(us, _)| *us).collect();
     assert_eq!(at, [0, 1000, 1000, 1500, 6000, 7000]);
 }
+
+// us   0  30       1030 1060       1560      6030       7030
+//  a   ..│1000 us of work│ sleeps 5 ms       │ 1000 us   │    an own timer's interrupt finds its CPU awake
+//  b                     .....│ 500 us │                      its CPU was idle: 30 us until it takes the interrupt
+#[test]
+fn an_idle_cpu_takes_time_to_answer_another_one() {
+    let at = |exit: &str| -> Vec<u64> {
+        let mut costs = Costs::default();
+        costs.set("idle_exit", exit).unwrap();
+        switches(costs).into_iter().map(|(us, _)| us).collect()
+    };
+    assert_eq!(at("30us"), [30, 1030, 1060, 1560, 6030, 7030]);
+    assert_eq!(at("0"), [0, 1000, 1000, 1500, 6000, 7000]);
+}

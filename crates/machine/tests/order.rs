@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use schedlab_instruments::verify;
-use schedlab_log::{KernelThread, LogHeader, LogTask, MemLog, Record};
+use schedlab_log::{LogHeader, LogTask, MemLog, Record};
 use schedlab_machine::drawn::{Life::*, draw, draw_in_order, workload};
 use schedlab_machine::kernel::*;
 use schedlab_machine::native::Native;
@@ -156,7 +156,7 @@ impl<K: Kernel> Kernel for Stops<K> {
     fn control(&mut self, now: Time, request: Control<'_>) -> Result<(), Fault> {
         self.kernel.control(now, request)
     }
-    fn control_done(&mut self) -> Option<Result<(), Fault>> {
+    fn control_done(&mut self) -> Option<Carried> {
         self.kernel.control_done()
     }
     fn start_log(&mut self, epoch: Time) {
@@ -165,14 +165,8 @@ impl<K: Kernel> Kernel for Stops<K> {
     fn note(&mut self, now: Time, note: Record) {
         self.kernel.note(now, note);
     }
-    fn kernel_threads(&mut self) -> Vec<KernelThread> {
-        self.kernel.kernel_threads()
-    }
-    fn task_counters(&mut self, task: TaskId) -> Option<TaskCounters> {
-        self.kernel.task_counters(task)
-    }
-    fn warnings(&mut self) -> Vec<String> {
-        self.kernel.warnings()
+    fn read_out(&mut self) -> ReadOut {
+        self.kernel.read_out()
     }
     fn fault(&mut self) -> Fault {
         self.kernel.fault()

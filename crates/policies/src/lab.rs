@@ -15,7 +15,7 @@ use schedlab_machine::native::Native;
 use schedlab_machine::{End, Machine, Outcome, Program, Setup};
 use schedlab_stdx::Random;
 use schedlab_topology::{CPUS_MAX, Topology};
-use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
+use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, SchedParams, SchedPolicy, Span, TaskId};
 use schedlab_workload::build::Life;
 use schedlab_workload::{Builder, ParamChange, Workload};
 
@@ -76,12 +76,12 @@ impl TaskSpec {
     }
     /// SCHED_FIFO.
     pub fn fifo(rt_priority: u8, steps: &[Step]) -> TaskSpec {
-        TaskSpec::new(SchedParams { policy: Policy::Fifo, rt_priority, ..SchedParams::default() }, steps)
+        TaskSpec::new(SchedParams { policy: SchedPolicy::Fifo, rt_priority, ..SchedParams::default() }, steps)
     }
     /// SCHED_RR.
     pub fn rr(rt_priority: u8, steps: &[Step]) -> TaskSpec {
         TaskSpec::new(
-            SchedParams { policy: Policy::RoundRobin, rt_priority, ..SchedParams::default() },
+            SchedParams { policy: SchedPolicy::RoundRobin, rt_priority, ..SchedParams::default() },
             steps,
         )
     }
@@ -93,7 +93,10 @@ impl TaskSpec {
     /// SCHED_DEADLINE with these parameters.
     pub fn deadline_of(runtime: Span, deadline: Span, period: Span, steps: &[Step]) -> TaskSpec {
         let deadline = Some(DeadlineParams { runtime, deadline, period });
-        TaskSpec::new(SchedParams { policy: Policy::Deadline, deadline, ..SchedParams::default() }, steps)
+        TaskSpec::new(
+            SchedParams { policy: SchedPolicy::Deadline, deadline, ..SchedParams::default() },
+            steps,
+        )
     }
     /// Released each `period_ms`, `times` times; its deadline parameters stay what they are.
     pub fn periodic(mut self, period_ms: u64, times: u64) -> TaskSpec {
@@ -245,7 +248,7 @@ impl Lab {
         let outcome = {
             let mut machine = Machine::new(Native::new(policy, &mut records), program, setup);
             let outcome = machine.run();
-            warnings.append(&mut schedlab_machine::kernel::Kernel::warnings(machine.kernel()));
+            warnings.append(&mut schedlab_machine::kernel::Kernel::read_out(machine.kernel()).warnings);
             outcome
         };
         if let End::Fault(fault) = &outcome.end {

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use schedlab_linux::BuiltKernel;
+use schedlab_linux::bugs::Edit;
 use schedlab_linux::build::{self, Origin};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -66,18 +67,6 @@ pub struct Compiled {
     pub defines: Vec<String>,
     /// What an object that is built for one run lies in.
     _keep: Option<std::sync::Arc<tempfile::TempDir>>,
-}
-
-/// A substitution in one file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Edit {
-    /// The file, from the tree's top.
-    pub file: String,
-    /// What is there, exactly once.
-    pub old: String,
-    /// What takes its place.
-    pub new: String,
 }
 
 /// A bug that is put into a target: an upstream fix undone, or a mutation.

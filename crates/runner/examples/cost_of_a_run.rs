@@ -9,7 +9,7 @@
 //! ```
 
 use schedlab_linux::build::{self, BuildOptions};
-use schedlab_runner::{LinuxObject, Request, Scheduler, run};
+use schedlab_runner::{LinuxObject, RunRequest, Scheduler, run};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::{Workload, parse_text};
@@ -41,8 +41,10 @@ fn measure(name: &str, workload: &Workload, scheduler: &Scheduler, duration: Opt
         let (cpu, begun) = (cpu_ns(), Instant::now());
         let mut loop_ns = 0;
         for _ in 0..runs {
-            let request =
-                Request { duration, ..Request::new(workload, scheduler, Topology::flat(2).expect("2 CPUs")) };
+            let request = RunRequest {
+                duration,
+                ..RunRequest::new(workload, scheduler, Topology::flat(2).expect("2 CPUs"))
+            };
             loop_ns += run(&request).expect("it runs").report.loop_wall_ns;
         }
         let wall_ns = begun.elapsed().as_nanos() as u64;
@@ -74,14 +76,7 @@ fn main() {
         println!("Linux 6.12 is not built (schedlab linux add 6.12)");
         return;
     };
-    let linux = Scheduler::Linux(LinuxObject {
-        name: kernel.name(),
-        version: kernel.version.clone(),
-        hz: kernel.hz,
-        nr_cpus: kernel.nr_cpus,
-        object: kernel.object(),
-        scx: None,
-    });
+    let linux = Scheduler::Linux(LinuxObject::of(&kernel));
     measure("empty, linux-6.12", &empty, &linux, None, runs);
     measure("8 sleepers 1 s, linux-6.12", &small, &linux, second, runs);
     for path in args {

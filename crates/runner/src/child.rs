@@ -3,13 +3,12 @@
 use crate::control::ControlPage;
 use crate::scheduler::policy_params;
 use crate::{ChildReport, ExitKind, ExitReport, RunEnd, Scheduler};
-use schedlab_linux::{KernelObject, LinuxKernel, LinuxMachine};
-use schedlab_machine::kernel::{Action, Fault, FaultKind, FileRequest, Kernel};
+use schedlab_linux::{KernelObject, LinuxKernel, LoadedKernel};
+use schedlab_machine::kernel::{Action, Fault, FaultKind, FileRequest, Kernel, ReadOut};
 use schedlab_machine::native::Native;
 use schedlab_machine::sink::Spill;
 use schedlab_machine::{End, Machine, Outcome, Program, Setup};
 use schedlab_units::{Span, TaskId};
-use std::collections::BTreeMap;
 use std::fs::File;
 
 /// Runs to the end; returns what to report. `opened`: the scheduler's kernel object, if it is in memory already.
@@ -30,10 +29,10 @@ pub(crate) fn run(
                 info.build(&policy_params(&setup.params)).expect("the caller has checked the parameters");
             let native = Native::new(policy, Spill::through(&control.log, spill));
             let mut machine = Machine::new(native, program, setup);
-            drive(&mut machine, actions, nr_tasks, control)
+            drive(&mut machine, actions, control)
         }
         Scheduler::Linux(linux) => {
-            let loaded = opened.map_or_else(|| LinuxKernel::load(&linux.object), LinuxKernel::of);
+            let loaded = opened.map_or_else(|| LoadedKernel::load(&linux.object), LoadedKernel::of);
             let mut kernel = match loaded {
                 Ok(kernel) => kernel,
                 Err(error) => {
@@ -47,10 +46,10 @@ pub(crate) fn run(
             if !questions.is_empty() {
                 kernel.ask(questions);
             }
-            let kernel = LinuxMachine::new(kernel, COMMAND_LINE, Spill::through(&control.log, spill));
+            let kernel = LinuxKernel::new(kernel, COMMAND_LINE, Spill::through(&control.log, spill));
             let kernel = kernel.with_scx(linux.scx.clone());
             let mut machine = Machine::new(kernel, program, setup);
-            let mut report = drive(&mut machine, actions, nr_tasks, control);
+            let mut report = drive(&mut machine, actions, control);
             report.decisions = machine.kernel().decisions();
             report
         }
@@ -93,13 +92,12 @@ fn not_started(fault: Fault, nr_tasks: u32) -> ChildReport {
         kernel_wall_ns: 0,
         boot: Span::ZERO,
     };
-    report(outcome, Vec::new(), BTreeMap::new(), Vec::new(), Vec::new())
+    report(outcome, ReadOut::default())
 }
 
 fn drive<K: Kernel>(
     machine: &mut Machine<K>,
     actions: Vec<Action>,
-    nr_tasks: u32,
     control: &'static ControlPage,
 ) -> ChildReport {
     machine.set_pulse(&control.pulse);
@@ -109,20 +107,8 @@ fn drive<K: Kernel>(
         machine.readings().iter().map(|r| (r.at.as_ns(), r.name.clone(), r.result.clone())).collect();
     let kernel = machine.kernel();
     let flushed = kernel.flush_log();
-    let kernel_threads =
-        kernel.kernel_threads().into_iter().map(|thread| (thread.pid, thread.name)).collect();
-    let warnings = kernel.warnings();
-    let refused = kernel.refused();
-    let account = kernel.account();
-    let coverage = kernel.coverage();
-    let kernel_cpu_ns = (0..nr_tasks)
-        .map_while(|id| kernel.task_counters(TaskId(id)))
-        .map(|counters| counters.cpu.as_ns())
-        .collect();
-    let mut report = report(outcome, kernel_threads, refused, warnings, kernel_cpu_ns);
+    let mut report = report(outcome, kernel.read_out());
     report.readings = readings;
-    report.account = account;
-    report.coverage = coverage;
     if let Err(error) = flushed {
         report.end = RunEnd::Misbehaved {
             report: ExitReport {
@@ -137,13 +123,8 @@ fn drive<K: Kernel>(
     report
 }
 
-fn report(
-    outcome: Outcome,
-    kernel_threads: Vec<(u32, String)>,
-    refused: BTreeMap<String, u64>,
-    warnings: Vec<String>,
-    kernel_cpu_ns: Vec<u64>,
-) -> ChildReport {
+fn report(outcome: Outcome, read_out: ReadOut) -> ChildReport {
+    let ReadOut { kernel_threads, tasks, warnings, refused, loaded_scheduler, coverage } = read_out;
     let duration_ns = outcome.duration.as_ns();
     ChildReport {
         end: RunEnd::of(outcome.end, outcome.duration),
@@ -157,13 +138,13 @@ fn report(
         loop_wall_ns: outcome.loop_wall_ns,
         kernel_wall_ns: outcome.kernel_wall_ns,
         boot_ns: outcome.boot.as_ns(),
-        kernel_threads,
+        kernel_threads: kernel_threads.into_iter().map(|thread| (thread.pid, thread.name)).collect(),
         refused,
         warnings,
-        kernel_cpu_ns,
+        kernel_cpu_ns: tasks.iter().map(|counters| counters.cpu.as_ns()).collect(),
         readings: Vec::new(),
-        account: Vec::new(),
-        coverage: Vec::new(),
+        account: loaded_scheduler,
+        coverage,
         decisions: Vec::new(),
         uncontained: None,
     }

@@ -51,7 +51,7 @@ use std::time::Duration;
 
 /// What to run, on what, under which scheduler.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct RunRequest<'a> {
     /// The workload.
     pub workload: &'a Workload,
     /// The scheduler.
@@ -77,10 +77,10 @@ pub struct Request<'a> {
     pub stall_limit: Duration,
 }
 
-impl<'a> Request<'a> {
+impl<'a> RunRequest<'a> {
     /// Exactly what the workload says, to its end, with the scheduler's defaults.
-    pub fn new(workload: &'a Workload, scheduler: &'a Scheduler, topology: Topology) -> Request<'a> {
-        Request {
+    pub fn new(workload: &'a Workload, scheduler: &'a Scheduler, topology: Topology) -> RunRequest<'a> {
+        RunRequest {
             workload,
             scheduler,
             topology,
@@ -95,7 +95,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// [`Request::stall_limit`] unless something else is asked for.
+/// [`RunRequest::stall_limit`] unless something else is asked for.
 pub const STALL_LIMIT: Duration = Duration::from_secs(60);
 
 /// How a run ended, as the child reports it.
@@ -170,7 +170,7 @@ pub enum ExitKind {
     /// The run's process died: a bad pointer, an assertion, no memory.
     #[serde(rename = "crash")]
     Crash,
-    /// Nothing happened for [`Request::stall_limit`].
+    /// Nothing happened for [`RunRequest::stall_limit`].
     #[serde(rename = "stall")]
     Stall,
     /// The log could not be written.
@@ -353,7 +353,7 @@ pub enum RunError {
 /// # Errors
 /// Nothing was run: the workload or the scheduler's settings are wrong, the host refuses a resource. Or the
 /// run is lost.
-pub fn run(request: &Request<'_>) -> Result<RunResult, RunError> {
+pub fn run(request: &RunRequest<'_>) -> Result<RunResult, RunError> {
     perform(request, None)
 }
 
@@ -361,11 +361,11 @@ pub fn run(request: &Request<'_>) -> Result<RunResult, RunError> {
 ///
 /// # Errors
 /// As [`run()`].
-pub fn run_while(request: &Request<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<RunResult, RunError> {
+pub fn run_while(request: &RunRequest<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<RunResult, RunError> {
     perform(request, Some(go_on))
 }
 
-fn perform(request: &Request<'_>, go_on: Option<&mut dyn FnMut() -> bool>) -> Result<RunResult, RunError> {
+fn perform(request: &RunRequest<'_>, go_on: Option<&mut dyn FnMut() -> bool>) -> Result<RunResult, RunError> {
     let prepared = store::prepared(request.workload)?;
     request.scheduler.check(&request.topology, &prepared.cgroups, &request.params)?;
     let mut spill = outcome::spill()?;
@@ -384,7 +384,7 @@ fn perform(request: &Request<'_>, go_on: Option<&mut dyn FnMut() -> bool>) -> Re
     Ok(RunResult { header, spill, report, dropped })
 }
 
-fn header(request: &Request<'_>, report: &ChildReport) -> LogHeader {
+fn header(request: &RunRequest<'_>, report: &ChildReport) -> LogHeader {
     let workload = request.workload;
     let parent = |birth: Birth| match birth {
         Birth::Init { parent, .. } => parent,
@@ -438,7 +438,7 @@ pub const COSTS: &str = "costs";
 /// The name under which a log's header keeps where tasks began: `2,0,0,-`.
 pub const PLACEMENT: &str = "placement";
 
-fn recorded_params(request: &Request<'_>) -> Vec<(String, String)> {
+fn recorded_params(request: &RunRequest<'_>) -> Vec<(String, String)> {
     let mut params = request.params.clone();
     if let Some(perturb) = &request.perturb {
         params.push((PERTURB.to_string(), perturb.to_string()));

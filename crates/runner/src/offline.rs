@@ -17,7 +17,7 @@
 
 use crate::RunError;
 use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, RawLog, Record, for_each, note, to_bytes};
-use schedlab_machine::kernel::{Action, FileRequest};
+use schedlab_machine::kernel::{Action, FileRequest, Hotplug};
 use schedlab_units::TaskId;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -26,7 +26,8 @@ use std::io::{BufWriter, Seek, Write};
 /// Whether these take a CPU down.
 fn take_down(actions: &[Action]) -> bool {
     actions.iter().flat_map(|action| &action.files).any(|request| match request {
-        FileRequest::Write { name, .. } => name.starts_with("cpu") || name.ends_with("/online"),
+        FileRequest::Hotplug { to, .. } => *to == Hotplug::Off,
+        FileRequest::Write { name, .. } => name.ends_with("/online"),
         _ => false,
     })
 }

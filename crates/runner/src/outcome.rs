@@ -3,7 +3,7 @@
 use crate::crash::Scene;
 use crate::wire::Ended;
 use crate::workers::Worker;
-use crate::{ChildReport, ExitKind, ExitReport, LinuxObject, Request, RunEnd, RunError, Scheduler};
+use crate::{ChildReport, ExitKind, ExitReport, LinuxObject, RunEnd, RunError, RunRequest, Scheduler};
 use schedlab_log::Record;
 use schedlab_machine::sink::bytes;
 use std::fs::File;
@@ -25,7 +25,7 @@ pub(crate) fn spill() -> Result<File, RunError> {
 
 /// The report of a run that has ended; its spill file is completed, and rewound.
 pub(crate) fn report(
-    request: &Request<'_>,
+    request: &RunRequest<'_>,
     ended: Ended,
     worker: &Worker,
     spill: &mut File,
@@ -89,7 +89,7 @@ fn schedulers(scheduler: &Scheduler) -> Vec<&Path> {
     std::iter::once(&*compiled.object).chain(subs).collect()
 }
 
-fn stall_reason(request: &Request<'_>, scene: &Scene, schedulers: &[&Path]) -> String {
+fn stall_reason(request: &RunRequest<'_>, scene: &Scene, schedulers: &[&Path]) -> String {
     let limit = request.stall_limit;
     let mut reason = format!("nothing happened for {limit:?}: an endless loop inside the scheduler");
     if let Scheduler::Linux(linux) = request.scheduler

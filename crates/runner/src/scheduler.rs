@@ -1,7 +1,7 @@
 //! What can `--sched NAME` be? A native policy, or real Linux.
 
-use schedlab_linux::CompiledScx;
 use schedlab_linux::scx::{ATTACHED, sub_of};
+use schedlab_linux::{BuiltKernel, CompiledScx};
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_policies::{PolicyError, PolicyInfo};
 use schedlab_topology::Topology;
@@ -41,6 +41,18 @@ pub struct LinuxObject {
 }
 
 impl LinuxObject {
+    /// A kernel that is built, without a sched_ext scheduler.
+    pub fn of(kernel: &BuiltKernel) -> LinuxObject {
+        LinuxObject {
+            name: kernel.name(),
+            version: kernel.version.clone(),
+            hz: kernel.hz,
+            nr_cpus: kernel.nr_cpus,
+            object: kernel.object(),
+            scx: None,
+        }
+    }
+
     /// Its version as numbers: `(6, 12)`.
     pub fn linux_version(&self) -> (u32, u32) {
         let mut parts = self.version.split('.').map(|p| p.parse().unwrap_or(0));

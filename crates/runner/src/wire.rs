@@ -7,7 +7,7 @@
 //! worker ──> caller   Ended::Exited(0)
 //! ```
 
-use crate::{LinuxObject, Request, RunError, Scheduler};
+use crate::{LinuxObject, RunError, RunRequest, Scheduler};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags,
@@ -80,7 +80,7 @@ pub(crate) enum Ended {
 
 impl Job {
     /// `is_own`: the worker is this very executable.
-    pub(crate) fn new(request: &Request<'_>, workload: Hash, is_own: bool) -> Result<Job, RunError> {
+    pub(crate) fn new(request: &RunRequest<'_>, workload: Hash, is_own: bool) -> Result<Job, RunError> {
         Ok(Job {
             workload,
             scheduler: Named::new(request.scheduler, is_own)?,

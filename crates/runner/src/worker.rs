@@ -64,7 +64,7 @@ const EXIT_SYSTEM: i32 = 71;
 const EXIT_PROTOCOL: i32 = 76;
 
 fn serve(line: UnixStream) {
-    settle();
+    become_worker();
     let status = match Worker::new(line).map(Worker::work) {
         Ok(Ok(())) => 0,
         Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
@@ -82,7 +82,7 @@ fn serve(line: UnixStream) {
 }
 
 /// Makes this process a worker.
-fn settle() {
+fn become_worker() {
     // SAFETY: plain calls on this process, with constants. Ctrl-C is meant for the caller, which has its way
     // to stop a run: it ends the line. (Else a scheduler would be blamed for a run that its user stopped.)
     // Orphans among the descendants come here.

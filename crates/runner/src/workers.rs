@@ -12,7 +12,7 @@ use crate::control::SharedPage;
 use crate::store::Prepared;
 use crate::wire::{self, Ended, Hash, Hello, Job, ObjectKey};
 use crate::worker::RUNS;
-use crate::{ENGINE, Request, RunError, Scheduler};
+use crate::{ENGINE, RunError, RunRequest, Scheduler};
 use schedlab_process::Started;
 use std::fs::File;
 use std::io;
@@ -84,7 +84,7 @@ pub fn end_idle() {
 }
 
 /// A worker for this request: idle, or new.
-pub(crate) fn take(request: &Request<'_>, workload: Hash) -> Result<Worker, RunError> {
+pub(crate) fn take(request: &RunRequest<'_>, workload: Hash) -> Result<Worker, RunError> {
     let object = match request.scheduler {
         Scheduler::Linux(linux) => ObjectKey::of(linux),
         Scheduler::Native(_) => None,

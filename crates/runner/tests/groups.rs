@@ -1,28 +1,21 @@
 //! Control groups that real Linux refuses to make: the run ends and says which, why, and what to do.
 
 use schedlab_linux::build::{self, BuildOptions};
-use schedlab_runner::{ExitKind, LinuxObject, Request, RunEnd, Scheduler, run};
+use schedlab_runner::{ExitKind, LinuxObject, RunEnd, RunRequest, Scheduler, run};
 use schedlab_topology::Topology;
 use schedlab_workload::Workload;
 
 /// How a run ends whose one task is in the last of these groups.
 fn end(groups: &[&str]) -> RunEnd {
     let kernel = build::add("6.12", &BuildOptions::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
-    let scheduler = Scheduler::Linux(LinuxObject {
-        name: kernel.name(),
-        version: kernel.version.clone(),
-        hz: kernel.hz,
-        nr_cpus: kernel.nr_cpus,
-        object: kernel.object(),
-        scx: None,
-    });
+    let scheduler = Scheduler::Linux(LinuxObject::of(&kernel));
     let declared: String = groups.iter().map(|group| format!("CGROUP {group} weight=200\n")).collect();
     let last = groups.last().unwrap();
     let text = format!(
         "schedlab-workload 1\n{declared}- INIT 0 0 1 runnable name=member cgroup={last}\n- EXIT 1 10ms\n"
     );
     let workload: Workload = schedlab_workload::text::parse_text("test", text.as_bytes()).unwrap();
-    run(&Request::new(&workload, &scheduler, Topology::flat(2).unwrap())).unwrap().report.end
+    run(&RunRequest::new(&workload, &scheduler, Topology::flat(2).unwrap())).unwrap().report.end
 }
 
 fn refusal(groups: &[&str]) -> String {

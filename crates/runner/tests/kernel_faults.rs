@@ -7,7 +7,7 @@
 use schedlab_linux::build::{self, BuildOptions};
 use schedlab_linux::symbols::Symbols;
 use schedlab_log::{Log, RawLog};
-use schedlab_runner::{LinuxObject, Request, RunEnd, RunResult, Scheduler, run};
+use schedlab_runner::{LinuxObject, RunEnd, RunRequest, RunResult, Scheduler, run};
 use schedlab_topology::Topology;
 use schedlab_workload::Workload;
 use std::path::{Path, PathBuf};
@@ -40,14 +40,7 @@ fn broken(dir: &Path, code: impl Fn(u64, &dyn Fn(&str) -> u64) -> Vec<u8>) -> Sc
     data[from..from + code.len()].copy_from_slice(&code);
     let object: PathBuf = dir.join("linux.so");
     std::fs::write(&object, data).unwrap();
-    Scheduler::Linux(LinuxObject {
-        name: kernel.name(),
-        version: kernel.version.clone(),
-        hz: kernel.hz,
-        nr_cpus: kernel.nr_cpus,
-        object,
-        scx: None,
-    })
+    Scheduler::Linux(LinuxObject { object, ..LinuxObject::of(&kernel) })
 }
 
 /// `call` or `jmp` to a function, from the instruction's end.
@@ -61,9 +54,9 @@ fn replay(scheduler: &Scheduler) -> RunResult {
     let text = "schedlab-workload 1\n- INIT 0 0 1 runnable name=yields\n- INIT 0 0 2 runnable name=other\n\
                 - YIELD 1 3ms\n- EXIT 1 1ms\n- EXIT 2 10ms\n";
     let workload: Workload = schedlab_workload::text::parse_text("test", text.as_bytes()).unwrap();
-    let request = Request {
+    let request = RunRequest {
         stall_limit: Duration::from_millis(1500),
-        ..Request::new(&workload, scheduler, Topology::flat(2).unwrap())
+        ..RunRequest::new(&workload, scheduler, Topology::flat(2).unwrap())
     };
     run(&request).unwrap()
 }

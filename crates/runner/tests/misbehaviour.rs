@@ -3,7 +3,7 @@
 use schedlab_machine::drawn::{Life::*, workload};
 use schedlab_machine::policy::{Arrival, Policy, Stop, View};
 use schedlab_policies::PolicyInfo;
-use schedlab_runner::{Request, RunEnd, Scheduler, run};
+use schedlab_runner::{RunEnd, RunRequest, Scheduler, run};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Span, TaskId};
 use std::time::Duration;
@@ -44,9 +44,9 @@ impl Policy for Broken {
 fn end(info: &'static PolicyInfo) -> (String, String) {
     let workload = workload(&[&[Run(1), Sleep(1), Run(1)], &[Run(1)]]);
     let scheduler = Scheduler::Native(info);
-    let request = Request {
+    let request = RunRequest {
         stall_limit: Duration::from_millis(700),
-        ..Request::new(&workload, &scheduler, Topology::flat(1).unwrap())
+        ..RunRequest::new(&workload, &scheduler, Topology::flat(1).unwrap())
     };
     match run(&request).unwrap().report.end {
         RunEnd::Misbehaved { report } => (report.kind.to_string(), report.reason),
@@ -121,9 +121,9 @@ fn sleeps() {
 fn a_run_that_is_stopped_for_a_while_goes_on() {
     let workload = workload(&[&[Run(1), Sleep(1), Run(1)], &[Run(1)]]);
     let scheduler = Scheduler::Native(&STOPPED);
-    let request = Request {
+    let request = RunRequest {
         stall_limit: Duration::from_millis(700),
-        ..Request::new(&workload, &scheduler, Topology::flat(1).unwrap())
+        ..RunRequest::new(&workload, &scheduler, Topology::flat(1).unwrap())
     };
     let begun = std::time::Instant::now();
     assert_eq!(run(&request).unwrap().report.end, RunEnd::AllDone);

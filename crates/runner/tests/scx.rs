@@ -3,7 +3,9 @@
 use schedlab_linux::build::{self, BuildOptions, BuiltKernel};
 use schedlab_linux::scx;
 use schedlab_machine::drawn::{Life::*, workload};
-use schedlab_runner::{ChildReport, LinuxObject, Request, RunEnd, RunError, Scheduler, SchedulerError, run};
+use schedlab_runner::{
+    ChildReport, LinuxObject, RunEnd, RunError, RunRequest, Scheduler, SchedulerError, run,
+};
 use schedlab_topology::Topology;
 use schedlab_units::{Nice, SchedParams, Span};
 use schedlab_workload::{Cgroup, CgroupId, Workload};
@@ -33,11 +35,8 @@ fn scheduler(series: &str, what: &str, params: &[(&str, &str)]) -> Scheduler {
     }
     Scheduler::Linux(LinuxObject {
         name: format!("scx:{what}"),
-        version: kernel.version.clone(),
-        hz: kernel.hz,
-        nr_cpus: kernel.nr_cpus,
-        object: kernel.object(),
         scx: Some(compiled),
+        ..LinuxObject::of(&kernel)
     })
 }
 
@@ -65,10 +64,10 @@ fn try_on(
     params: &[(&str, &str)],
 ) -> Result<ChildReport, RunError> {
     let scheduler = scheduler(series, what, params);
-    let request = Request {
+    let request = RunRequest {
         duration: Some(Span::from_ms(seconds * 1000)),
         params: params.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
-        ..Request::new(workload, &scheduler, machine)
+        ..RunRequest::new(workload, &scheduler, machine)
     };
     run(&request).map(|result| result.report)
 }
@@ -240,10 +239,10 @@ fn random_numbers_are_drawn() {
     let scheduler = scheduler("6.12", file.to_str().unwrap(), &[]);
     let work = hogs(4);
     let drawn = |perturb: Option<&str>| {
-        let request = Request {
+        let request = RunRequest {
             duration: Some(Span::from_ms(10_000)),
             perturb: perturb.map(|p| p.parse().unwrap()),
-            ..Request::new(&work, &scheduler, Topology::flat(2).unwrap())
+            ..RunRequest::new(&work, &scheduler, Topology::flat(2).unwrap())
         };
         let report = run(&request).unwrap_or_else(|e| panic!("{e}")).report;
         seconds(&report);
@@ -655,11 +654,11 @@ fn hostile(act: u32) -> (String, String) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/hostile.bpf.c");
     let scheduler = scheduler("6.12", file.to_str().unwrap(), &[]);
     let work = hogs(4);
-    let request = Request {
+    let request = RunRequest {
         duration: Some(Span::from_ms(2000)),
         params: vec![("act".to_owned(), act.to_string())],
         stall_limit: std::time::Duration::from_millis(500),
-        ..Request::new(&work, &scheduler, Topology::flat(2).unwrap())
+        ..RunRequest::new(&work, &scheduler, Topology::flat(2).unwrap())
     };
     misbehaved(&run(&request).unwrap().report)
 }

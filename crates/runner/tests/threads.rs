@@ -3,7 +3,7 @@
 
 use schedlab_machine::drawn::Life::*;
 use schedlab_machine::drawn::workload;
-use schedlab_runner::{Request, RunEnd, Scheduler, end_idle, pool, run};
+use schedlab_runner::{RunEnd, RunRequest, Scheduler, end_idle, pool, run};
 use schedlab_topology::Topology;
 use std::io::Write;
 use std::sync::Mutex;
@@ -54,7 +54,7 @@ fn a_thousand_jobs_of_a_program_with_sixteen_threads() {
     let schedulers =
         ["fifo", "rr", "eevdf"].map(|name| Scheduler::Native(schedlab_policies::find(name).unwrap()));
     let one = |index: usize| {
-        let request = Request::new(
+        let request = RunRequest::new(
             &workloads[index % workloads.len()],
             &schedulers[index % schedulers.len()],
             Topology::flat(1 + index as u32 % 3).unwrap(),

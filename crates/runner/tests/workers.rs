@@ -4,7 +4,7 @@ use schedlab_machine::drawn::Life::*;
 use schedlab_machine::drawn::workload;
 use schedlab_machine::policy::{Arrival, Policy, Stop, View};
 use schedlab_policies::PolicyInfo;
-use schedlab_runner::{Request, RunEnd, RunError, RunResult, Scheduler, pool, run, run_while};
+use schedlab_runner::{RunEnd, RunError, RunRequest, RunResult, Scheduler, pool, run, run_while};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Span, TaskId};
 use schedlab_workload::Workload;
@@ -67,7 +67,7 @@ fn small() -> Workload {
 
 fn result_of(info: &'static PolicyInfo) -> Result<RunResult, RunError> {
     let (workload, scheduler) = (small(), Scheduler::Native(info));
-    run(&Request::new(&workload, &scheduler, Topology::flat(1).unwrap()))
+    run(&RunRequest::new(&workload, &scheduler, Topology::flat(1).unwrap()))
 }
 
 /// The environment of this user's processes, by pid.
@@ -211,7 +211,7 @@ fn a_caller_that_is_killed_leaves_nothing() {
 fn a_run_that_nobody_wants_ends() {
     alone("a_run_that_nobody_wants_ends", |mark| {
         let (workload, scheduler) = (small(), Scheduler::Native(&WAITS));
-        let request = Request::new(&workload, &scheduler, Topology::flat(1).unwrap());
+        let request = RunRequest::new(&workload, &scheduler, Topology::flat(1).unwrap());
         let mut asked = 0;
         let begun = Instant::now();
         let result = run_while(&request, &mut || {
@@ -225,7 +225,7 @@ fn a_run_that_nobody_wants_ends() {
         assert!(left.is_empty(), "{left:?}");
         assert_eq!(
             run_while(
-                &Request::new(&workload, &Scheduler::Native(&NOTHING), Topology::flat(1).unwrap()),
+                &RunRequest::new(&workload, &Scheduler::Native(&NOTHING), Topology::flat(1).unwrap()),
                 &mut || true
             )
             .unwrap()
@@ -257,7 +257,7 @@ fn a_policy_need_not_be_a_static() {
         Ok(Box::new(Doing { queue: Vec::new(), first: None }))
     });
     let (workload, scheduler) = (small(), Scheduler::Native(Box::leak(Box::new(made))));
-    let mut request = Request::new(&workload, &scheduler, Topology::flat(1).unwrap());
+    let mut request = RunRequest::new(&workload, &scheduler, Topology::flat(1).unwrap());
     request.params = vec![("first".into(), "yes".into())];
     assert_eq!(run(&request).unwrap().report.end, RunEnd::AllDone);
 }

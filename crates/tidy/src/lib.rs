@@ -1,5 +1,5 @@
 //! Does the house keep its rules? Columns, lengths of functions, floors of crates, circles of files, names
-//! that nobody uses.
+//! that nobody uses, sentences.
 //!
 //! Everything here reads the checkout as text; nothing of the project is run. The rules themselves are in
 //! `tests/tidy.rs`.
@@ -13,10 +13,12 @@
 
 mod circles;
 mod floors;
+mod prose;
 mod source;
 
 pub use circles::circles;
 pub use floors::{Manifest, drawing, manifests};
+pub use prose::{Sentence, sentences};
 pub use source::{Function, PublicName, SourceFile, words};
 
 use std::path::{Path, PathBuf};

@@ -42,10 +42,6 @@ impl TaskState {
     pub fn is_runnable(self) -> bool {
         matches!(self, TaskState::Running | TaskState::RunningPreempted)
     }
-    /// Whether the task will never run again.
-    pub fn is_dead(self) -> bool {
-        matches!(self, TaskState::Dead | TaskState::Zombie)
-    }
 }
 
 /// Turns `prev_state` into a [`TaskState`].

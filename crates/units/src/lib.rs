@@ -15,7 +15,9 @@ mod params;
 mod span;
 
 pub use cpuset::{CpuSet, ParseCpuSetError};
-pub use params::{ClassKind, DeadlineParams, NICE_0_WEIGHT, Nice, NiceError, Policy, SchedParams, Weight};
+pub use params::{
+    ClassKind, DeadlineParams, NICE_0_WEIGHT, Nice, NiceError, SchedParams, SchedPolicy, Weight,
+};
 pub use span::{ParseSpanError, Span, Time};
 
 use serde::{Deserialize, Serialize};

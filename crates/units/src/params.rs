@@ -64,7 +64,7 @@ impl FromStr for Nice {
 /// SCHED_* (include/uapi/linux/sched.h); the discriminant is the kernel's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
-pub enum Policy {
+pub enum SchedPolicy {
     /// SCHED_NORMAL, also called SCHED_OTHER.
     #[default]
     Normal = 0,
@@ -95,15 +95,15 @@ pub enum ClassKind {
     Ext,
 }
 
-impl Policy {
-    const ALL: [(Policy, &'static str); 7] = [
-        (Policy::Normal, "normal"),
-        (Policy::Fifo, "fifo"),
-        (Policy::RoundRobin, "rr"),
-        (Policy::Batch, "batch"),
-        (Policy::Idle, "idle"),
-        (Policy::Deadline, "deadline"),
-        (Policy::Ext, "ext"),
+impl SchedPolicy {
+    const ALL: [(SchedPolicy, &'static str); 7] = [
+        (SchedPolicy::Normal, "normal"),
+        (SchedPolicy::Fifo, "fifo"),
+        (SchedPolicy::RoundRobin, "rr"),
+        (SchedPolicy::Batch, "batch"),
+        (SchedPolicy::Idle, "idle"),
+        (SchedPolicy::Deadline, "deadline"),
+        (SchedPolicy::Ext, "ext"),
     ];
     /// The name used in workload files, logs and JSON.
     pub fn name(self) -> &'static str {
@@ -114,42 +114,42 @@ impl Policy {
         self as u8
     }
     /// From the kernel's number.
-    pub fn from_number(number: u32) -> Option<Policy> {
+    pub fn from_number(number: u32) -> Option<SchedPolicy> {
         Self::ALL.iter().map(|(policy, _)| *policy).find(|policy| u32::from(policy.number()) == number)
     }
     /// As a system's tools write it, in capitals or not: `ps` (its column CLS: TS, FF, RR, B, IDL, DLN, EXT)
     /// and `chrt` (SCHED_OTHER, SCHED_FIFO, ...), or by its [`name`](Policy::name).
-    pub fn from_tool(text: &str) -> Option<Policy> {
+    pub fn from_tool(text: &str) -> Option<SchedPolicy> {
         let lower = text.to_ascii_lowercase();
         let word = lower.strip_prefix("sched_").unwrap_or(&lower);
         Some(match word {
-            "ts" => Policy::Normal,
-            "ff" => Policy::Fifo,
-            "b" => Policy::Batch,
-            "idl" => Policy::Idle,
-            "dl" | "dln" => Policy::Deadline,
+            "ts" => SchedPolicy::Normal,
+            "ff" => SchedPolicy::Fifo,
+            "b" => SchedPolicy::Batch,
+            "idl" => SchedPolicy::Idle,
+            "dl" | "dln" => SchedPolicy::Deadline,
             word => return word.parse().ok(),
         })
     }
     /// Which class serves it.
     pub fn class(self) -> ClassKind {
         match self {
-            Policy::Deadline => ClassKind::Deadline,
-            Policy::Fifo | Policy::RoundRobin => ClassKind::RealTime,
-            Policy::Normal | Policy::Batch | Policy::Idle => ClassKind::Fair,
-            Policy::Ext => ClassKind::Ext,
+            SchedPolicy::Deadline => ClassKind::Deadline,
+            SchedPolicy::Fifo | SchedPolicy::RoundRobin => ClassKind::RealTime,
+            SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle => ClassKind::Fair,
+            SchedPolicy::Ext => ClassKind::Ext,
         }
     }
 }
 
-impl fmt::Display for Policy {
+impl fmt::Display for SchedPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
-impl FromStr for Policy {
+impl FromStr for SchedPolicy {
     type Err = String;
-    fn from_str(s: &str) -> Result<Policy, String> {
+    fn from_str(s: &str) -> Result<SchedPolicy, String> {
         let name = if s == "other" { "normal" } else { s };
         Self::ALL.iter().find(|(_, n)| *n == name).map(|(policy, _)| *policy).ok_or_else(|| {
             format!("'{s}' is not a policy; expected normal, batch, idle, fifo, rr, deadline or ext")
@@ -172,7 +172,7 @@ pub struct DeadlineParams {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SchedParams {
     /// Policy.
-    pub policy: Policy,
+    pub policy: SchedPolicy,
     /// Nice value; used by the fair policies, remembered by the others.
     pub nice: Nice,
     /// Real-time priority, 1..=99 for FIFO and RR, else 0.
@@ -203,17 +203,17 @@ mod tests {
     #[test]
     fn policies_have_the_kernels_numbers() {
         for (policy, number) in [
-            (Policy::Normal, 0),
-            (Policy::Fifo, 1),
-            (Policy::RoundRobin, 2),
-            (Policy::Batch, 3),
-            (Policy::Idle, 5),
-            (Policy::Deadline, 6),
-            (Policy::Ext, 7),
+            (SchedPolicy::Normal, 0),
+            (SchedPolicy::Fifo, 1),
+            (SchedPolicy::RoundRobin, 2),
+            (SchedPolicy::Batch, 3),
+            (SchedPolicy::Idle, 5),
+            (SchedPolicy::Deadline, 6),
+            (SchedPolicy::Ext, 7),
         ] {
-            assert_eq!(Policy::from_number(number), Some(policy));
-            assert_eq!(policy.name().parse::<Policy>(), Ok(policy));
+            assert_eq!(SchedPolicy::from_number(number), Some(policy));
+            assert_eq!(policy.name().parse::<SchedPolicy>(), Ok(policy));
         }
-        assert_eq!(Policy::from_number(4), None);
+        assert_eq!(SchedPolicy::from_number(4), None);
     }
 }

@@ -17,7 +17,7 @@
 //! times in 10 s without them, 98 times with, 105 to 148 in a guest.
 
 use schedlab_machine::Costs;
-use schedlab_units::{CpuId, CpuSet, Policy, SchedParams, Span};
+use schedlab_units::{CpuId, CpuSet, SchedParams, SchedPolicy, Span};
 use schedlab_workload::{
     Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload,
 };
@@ -83,8 +83,15 @@ impl Setup {
         self.event(EventKind::Wakeup(Wakeup::External { after, source: ExternalSource::Timer }))
     }
 
-    fn add(&mut self, name: &str, cpu: Option<u32>, policy: Policy, state: InitState, events: Vec<Event>) {
-        let rt_priority = if policy == Policy::Fifo { 99 } else { 0 };
+    fn add(
+        &mut self,
+        name: &str,
+        cpu: Option<u32>,
+        policy: SchedPolicy,
+        state: InitState,
+        events: Vec<Event>,
+    ) {
+        let rt_priority = if policy == SchedPolicy::Fifo { 99 } else { 0 };
         let birth = Birth::Init { eid: self.eid(), parent: None, state };
         self.workload.tasks.push(Task {
             pid: self.next_pid,
@@ -99,7 +106,7 @@ impl Setup {
         self.next_pid += 1;
     }
 
-    fn add_thread(&mut self, thread: &Thread, policy: Policy, duration: Span) {
+    fn add_thread(&mut self, thread: &Thread, policy: SchedPolicy, duration: Span) {
         let rounds = (duration.as_ns().saturating_sub(thread.first.as_ns()) / thread.period.as_ns()) as usize;
         let mut events = Vec::with_capacity(2 * rounds + 2);
         for round in 0..=rounds {
@@ -119,7 +126,7 @@ pub fn as_in_guest(workload: Workload, held_until_ns: &[u64], duration: Span) ->
     let let_go = Span::from_ns(held_until_ns.first().copied().unwrap_or(0));
     for index in 0..setup.workload.tasks.len() {
         let task = &setup.workload.tasks[index];
-        let is_deadline = task.params.is_some_and(|params| params.policy == Policy::Deadline);
+        let is_deadline = task.params.is_some_and(|params| params.policy == SchedPolicy::Deadline);
         if is_deadline && matches!(task.birth, Birth::Init { state: InitState::Runnable, .. }) {
             let wakeup = setup.sleep(let_go);
             let task = &mut setup.workload.tasks[index];
@@ -131,11 +138,11 @@ pub fn as_in_guest(workload: Workload, held_until_ns: &[u64], duration: Span) ->
     }
     for (cpu, until_ns) in (0..).zip(held_until_ns) {
         let held = setup.event(EventKind::Block { length: Span::from_ns(*until_ns) });
-        setup.add("holder", Some(cpu), Policy::Fifo, InitState::Runnable, vec![held]);
-        setup.add_thread(&Thread { cpu: Some(cpu), ..WATCHDOG }, Policy::Fifo, duration);
+        setup.add("holder", Some(cpu), SchedPolicy::Fifo, InitState::Runnable, vec![held]);
+        setup.add_thread(&Thread { cpu: Some(cpu), ..WATCHDOG }, SchedPolicy::Fifo, duration);
     }
     for thread in &THREADS {
-        setup.add_thread(thread, Policy::Normal, duration);
+        setup.add_thread(thread, SchedPolicy::Normal, duration);
     }
     setup.workload
 }

@@ -39,7 +39,7 @@ use crate::{
     Birth, Cgroup, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, Object, ObjectId,
     ObjectOp, ParamChange, Task, Wakeup, Workload, WorkloadError,
 };
-use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
+use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, SchedParams, SchedPolicy, Span, TaskId};
 
 /// More CPU time than any run gives: a task that computes so long never ends.
 pub const ENDLESS: Span = Span::from_s(100_000);
@@ -291,18 +291,18 @@ impl Life<'_> {
 
     /// SCHED_FIFO, 1 to 99.
     pub fn fifo(self, rt_priority: u8) -> Self {
-        self.params(SchedParams { policy: Policy::Fifo, rt_priority, ..SchedParams::default() })
+        self.params(SchedParams { policy: SchedPolicy::Fifo, rt_priority, ..SchedParams::default() })
     }
 
     /// SCHED_RR, 1 to 99.
     pub fn rr(self, rt_priority: u8) -> Self {
-        self.params(SchedParams { policy: Policy::RoundRobin, rt_priority, ..SchedParams::default() })
+        self.params(SchedParams { policy: SchedPolicy::RoundRobin, rt_priority, ..SchedParams::default() })
     }
 
     /// SCHED_DEADLINE.
     pub fn deadline(self, deadline: DeadlineParams) -> Self {
         let deadline = Some(deadline);
-        self.params(SchedParams { policy: Policy::Deadline, deadline, ..SchedParams::default() })
+        self.params(SchedParams { policy: SchedPolicy::Deadline, deadline, ..SchedParams::default() })
     }
 
     /// Allowed on these CPUs only.

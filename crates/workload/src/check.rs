@@ -14,7 +14,7 @@ use crate::{
     Birth, CgroupId, Event, EventId, EventKind, InitState, ObjectKind, ObjectOp, ParamChange, Task, Wakeup,
     Workload,
 };
-use schedlab_units::{CpuSet, Policy, SchedParams, Span, TaskId};
+use schedlab_units::{CpuSet, SchedParams, SchedPolicy, Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -256,7 +256,7 @@ pub enum Flaw {
     #[error("policy {policy} with real-time priority {priority}; expected {expected}")]
     RtPriority {
         /// The policy.
-        policy: Policy,
+        policy: SchedPolicy,
         /// The priority given.
         priority: u8,
         /// What it should be.
@@ -264,7 +264,7 @@ pub enum Flaw {
     },
     /// Deadline parameters where there should be none, or none where there should be some.
     #[error("policy {0} {1}")]
-    DeadlineMismatch(Policy, &'static str),
+    DeadlineMismatch(SchedPolicy, &'static str),
     /// Deadline parameters that the kernel refuses.
     #[error(
         "deadline parameters {runtime} in {deadline} every {period}: expected 1024ns <= runtime <= deadline <= period"
@@ -658,17 +658,17 @@ impl<'a> Checker<'a> {
 /// What is wrong with scheduling parameters, if anything.
 pub(crate) fn params_flaw(params: &SchedParams) -> Option<Flaw> {
     let policy = params.policy;
-    let real_time = matches!(policy, Policy::Fifo | Policy::RoundRobin);
+    let real_time = matches!(policy, SchedPolicy::Fifo | SchedPolicy::RoundRobin);
     let priority = params.rt_priority;
     if real_time != (1..=99).contains(&priority) || (!real_time && priority != 0) {
         let expected = if real_time { "prio=1 to prio=99" } else { "none (only fifo and rr have one)" };
         return Some(Flaw::RtPriority { policy, priority, expected });
     }
     match (policy, params.deadline) {
-        (Policy::Deadline, None) => {
+        (SchedPolicy::Deadline, None) => {
             Some(Flaw::DeadlineMismatch(policy, "needs runtime=, deadline= and period="))
         }
-        (Policy::Deadline, Some(p)) => {
+        (SchedPolicy::Deadline, Some(p)) => {
             let ordered =
                 DEADLINE_RUNTIME_MIN <= p.runtime && p.runtime <= p.deadline && p.deadline <= p.period;
             (!ordered).then_some(Flaw::DeadlineOrder {

@@ -39,7 +39,7 @@ pub use check::WorkloadError;
 pub use deadlock::{Deadlock, find_deadlock};
 pub use dependencies::{Between, Chosen, Dependencies, DependenciesError};
 pub use index::{EventIndex, EventPlace};
-pub use load::{Form, Kind, LoadError, Loaded, TraceFormat, identify, load, load_within, save};
+pub use load::{FileKind, Form, LoadError, Loaded, TraceFormat, identify, load, load_within, save};
 pub use messages::{Messages, MessagesError};
 pub use model::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,

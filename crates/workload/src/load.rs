@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// A workload as text.
     Text,
     /// A workload in binary form.
@@ -184,7 +184,7 @@ fn list(names: &[OsString]) -> String {
 }
 
 /// Tells what a path holds, without reading all of it. For a folder: the one file in it that can be run.
-pub fn identify(path: &Path) -> Result<(PathBuf, Kind), LoadError> {
+pub fn identify(path: &Path) -> Result<(PathBuf, FileKind), LoadError> {
     let io_error = |error| LoadError::Io { path: path.to_path_buf(), error };
     let metadata = fs::metadata(path).map_err(io_error)?;
     if metadata.is_dir() {
@@ -206,7 +206,7 @@ pub fn identify(path: &Path) -> Result<(PathBuf, Kind), LoadError> {
 
 /// The one file of a folder that can be run; a mix beside its parts goes first, other TOML files (provenance)
 /// do not count.
-fn identify_folder(folder: &Path) -> Result<(PathBuf, Kind), LoadError> {
+fn identify_folder(folder: &Path) -> Result<(PathBuf, FileKind), LoadError> {
     let io_error = |error| LoadError::Io { path: folder.to_path_buf(), error };
     let mut names = fs::read_dir(folder)
         .and_then(|entries| {
@@ -224,8 +224,8 @@ fn identify_folder(folder: &Path) -> Result<(PathBuf, Kind), LoadError> {
             found.push((name, path, kind));
         }
     }
-    if found.iter().any(|(.., kind)| *kind != Kind::Mix) {
-        found.retain(|(.., kind)| *kind != Kind::Mix);
+    if found.iter().any(|(.., kind)| *kind != FileKind::Mix) {
+        found.retain(|(.., kind)| *kind != FileKind::Mix);
     }
     match found.len() {
         0 => Err(LoadError::EmptyFolder { path: folder.to_path_buf() }),
@@ -241,7 +241,7 @@ fn identify_folder(folder: &Path) -> Result<(PathBuf, Kind), LoadError> {
 }
 
 /// By first bytes: what it is, or what it is instead and what to do.
-fn kind(start: &[u8], path: &Path) -> Result<Kind, (&'static str, &'static str)> {
+fn kind(start: &[u8], path: &Path) -> Result<FileKind, (&'static str, &'static str)> {
     const OTHERS: [(&[u8], &str, &str); 8] = [
         (b"ARROW1", "an Arrow file (a schedule log?)", "logs are results: name the workload they came from"),
         (b"\x7fELF", "a program", "record it: schedlab record -o trace.dat -- PROGRAM"),
@@ -253,16 +253,16 @@ fn kind(start: &[u8], path: &Path) -> Result<Kind, (&'static str, &'static str)>
         (b"2ELIFREP", "a perf.data of a big-endian machine", "record on a little-endian machine"),
     ];
     if start.starts_with(&BINARY_MAGIC[..start.len().min(8)]) {
-        return Ok(Kind::Binary);
+        return Ok(FileKind::Binary);
     }
     if let Some(&(_, found, remedy)) = OTHERS.iter().find(|(magic, ..)| start.starts_with(magic)) {
         return Err((found, remedy));
     }
     if looks_like_text(start) {
-        return Ok(Kind::Text);
+        return Ok(FileKind::Text);
     }
     if let Some(format) = RecordingFormat::of(start) {
-        return Ok(Kind::Trace(match format {
+        return Ok(FileKind::Trace(match format {
             RecordingFormat::TraceDat => TraceFormat::TraceDat,
             RecordingFormat::PerfData => TraceFormat::PerfData,
             RecordingFormat::Text => TraceFormat::FtraceText,
@@ -271,7 +271,7 @@ fn kind(start: &[u8], path: &Path) -> Result<Kind, (&'static str, &'static str)>
     }
     let extension = path.extension().unwrap_or_default();
     if extension == "toml" {
-        return Ok(Kind::Mix);
+        return Ok(FileKind::Mix);
     }
     if skip_comments(start).starts_with(b"{") {
         let quoted = |key: &[u8]| start.windows(key.len()).any(|window| window == key);
@@ -279,7 +279,7 @@ fn kind(start: &[u8], path: &Path) -> Result<Kind, (&'static str, &'static str)>
             return Err(("a trace for Chrome's viewer", "export it as a Perfetto trace instead"));
         }
         if quoted(b"\"tasks\"") || quoted(b"\"global\"") {
-            return Ok(Kind::Trace(TraceFormat::RtApp));
+            return Ok(FileKind::Trace(TraceFormat::RtApp));
         }
         return Err((
             "JSON, but not of rt-app (no \"tasks\")",
@@ -330,13 +330,13 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
 pub fn load_within(path: &Path, limits: Limits) -> Result<Loaded, LoadError> {
     let (path, kind) = identify(path)?;
     match kind {
-        Kind::Trace(format) => Ok(Loaded::Trace { path, format }),
-        Kind::Mix => Ok(Loaded::Mix { path }),
-        Kind::Text => {
+        FileKind::Trace(format) => Ok(Loaded::Trace { path, format }),
+        FileKind::Mix => Ok(Loaded::Mix { path }),
+        FileKind::Text => {
             let workload = read_text_file(&path, limits)?;
             Ok(Loaded::Workload { path, form: Form::Text, workload })
         }
-        Kind::Binary => {
+        FileKind::Binary => {
             let binary_error = |error| LoadError::Binary { path: path.clone(), error };
             let file = File::open(&path).map_err(|error| {
                 binary_error(BinaryError { offset: 0, problem: BinaryProblem::Io(error) })

@@ -1,6 +1,6 @@
 //! Every rule of the model is broken once, and told in its own words.
 
-use schedlab_units::{CpuSet, DeadlineParams, Policy, SchedParams, Span, TaskId};
+use schedlab_units::{CpuSet, DeadlineParams, SchedParams, SchedPolicy, Span, TaskId};
 use schedlab_workload::{
     Birth, CgroupId, Event, EventId, EventKind, InitState, ParamChange, Task, Wakeup, Workload, parse_text,
 };
@@ -239,7 +239,7 @@ fn rules_that_only_a_program_can_break() {
     let mut deadline = tasks(vec![task(1, init(1))]);
     let params = DeadlineParams { runtime: Span::ZERO, deadline: Span::ZERO, period: Span::ZERO };
     deadline.tasks[0].params =
-        Some(SchedParams { policy: Policy::Deadline, deadline: Some(params), ..SchedParams::default() });
+        Some(SchedParams { policy: SchedPolicy::Deadline, deadline: Some(params), ..SchedParams::default() });
     for (workload, says) in [
         (tasks(vec![task(1, init(1)), task(1, init(2))]), "pid 1 belongs to an earlier task too"),
         (tasks(vec![task(0, init(1))]), "pid 0 means"),

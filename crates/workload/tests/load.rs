@@ -3,7 +3,7 @@
 mod common;
 
 use schedlab_workload::stream::Source;
-use schedlab_workload::{Form, Kind, LoadError, Loaded, TraceFormat, identify, load, save};
+use schedlab_workload::{FileKind, Form, LoadError, Loaded, TraceFormat, identify, load, save};
 use std::fs;
 use std::path::Path;
 
@@ -92,21 +92,21 @@ fn files_are_recognised_by_content() {
     // two Perfetto packets: trusted_uid 0, then a clock snapshot of no bytes
     let perfetto = [0x0a, 0x02, 0x18, 0x00, 0x0a, 0x02, 0x32, 0x00];
     for (content, kind) in [
-        (&b"schedlab-workload 1\n"[..], Kind::Text),
-        (b"\n# comment\n1 INIT 0 0 7 runnable", Kind::Text),
-        (b"\x89SLW", Kind::Binary), // cut, but recognisable
-        (b"\x17\x08\x44tracing6\0", Kind::Trace(TraceFormat::TraceDat)),
-        (b"PERFILE2....", Kind::Trace(TraceFormat::PerfData)),
-        (b"# tracer: nop\n#\n", Kind::Trace(TraceFormat::FtraceText)),
-        (&perfetto, Kind::Trace(TraceFormat::Perfetto)),
-        (b"  {\n \"tasks\": { } }", Kind::Trace(TraceFormat::RtApp)),
+        (&b"schedlab-workload 1\n"[..], FileKind::Text),
+        (b"\n# comment\n1 INIT 0 0 7 runnable", FileKind::Text),
+        (b"\x89SLW", FileKind::Binary), // cut, but recognisable
+        (b"\x17\x08\x44tracing6\0", FileKind::Trace(TraceFormat::TraceDat)),
+        (b"PERFILE2....", FileKind::Trace(TraceFormat::PerfData)),
+        (b"# tracer: nop\n#\n", FileKind::Trace(TraceFormat::FtraceText)),
+        (&perfetto, FileKind::Trace(TraceFormat::Perfetto)),
+        (b"  {\n \"tasks\": { } }", FileKind::Trace(TraceFormat::RtApp)),
     ] {
         fs::write(&file, content).unwrap();
         assert_eq!(identify(&file).unwrap(), (file.clone(), kind));
     }
     let mix = folder.path().join("mix.toml");
     fs::write(&mix, "# a mix\n").unwrap();
-    assert_eq!(identify(&mix).unwrap().1, Kind::Mix);
+    assert_eq!(identify(&mix).unwrap().1, FileKind::Mix);
     for (content, says) in [
         (&b""[..], "is empty"),
         (b"\0\0\0\0\0", "nothing but zero bytes"),

@@ -254,6 +254,10 @@ fn every_mistake_is_shown_where_it_stands() {
         let told = try_mix(toml).expect_err(toml);
         assert!(told.contains(says), "{toml}\n{told}\nexpected: {says}");
     }
+}
+
+#[test]
+fn timers_for_an_instant_and_groups_with_two_settings_are_refused() {
     // timers for an instant count from the start: later copies set the first one later, repetitions cannot
     let clock = |_: &Path| {
         let text = "- INIT 0 0 1 runnable\n- BLOCK 1 1ms\n- WAKEUP 1 5ms absolute\n- BLOCK 1 1ms\n- WAKEUP 1 5ms absolute\n- EXIT 1 0\n";

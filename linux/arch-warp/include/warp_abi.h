@@ -24,7 +24,7 @@
 #ifndef WARP_ABI_H
 #define WARP_ABI_H
 
-#define WARP_ABI_VERSION 7
+#define WARP_ABI_VERSION 8
 
 #include "warp_cpu.h"
 
@@ -255,6 +255,8 @@ struct warp_abi {
 	/* flavour gcov, else NULL. The nth compiled file's name and coverage data, their size (written if there is room), 0: no such */
 	unsigned long (*coverage)(unsigned int n, const char **name, char *out, unsigned long room);
 	void (*coverage_reset)(void);
+	/* flavour points, else NULL. Simulator: CPUs stop at points of these kinds (1 << WARP_POINT_*). 0: at none */
+	unsigned int *points;
 };
 
 /* the only exported symbol */

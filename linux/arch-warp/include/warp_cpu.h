@@ -20,6 +20,13 @@ struct task_struct;
 #define WARP_RELAX 3		/* spinning in cpu_relax(): resume after other CPUs have had a chance to run */
 #define WARP_CALL  4		/* wants the simulator (warp_cpu.call): serve, then resume this same CPU */
 #define WARP_PAUSED 5		/* kernel code takes time, interrupts off: resume at paused_until_ns */
+#define WARP_POINT 6		/* stopped at a point that was asked for (warp_abi.points): resume when it is to go on */
+
+/* warp_cpu.point: what the CPU is about to do, or has just done. Bits of *warp_abi.points. 0 is WARP_RELAX's. */
+#define WARP_POINT_ATOMIC 1	/* before an atomic operation that reads and writes */
+#define WARP_POINT_LOCK	  2	/* before an attempt to take a spin lock */
+#define WARP_POINT_UNLOCK 3	/* after a spin lock was released */
+#define WARP_POINT_IRQ_ON 4	/* after interrupts were enabled, and those that waited were taken */
 
 /* warp_cpu.call */
 #define WARP_CALL_PRINT	   1	/* console text at call_text, call_len bytes */
@@ -50,7 +57,7 @@ struct warp_cpu {
 	unsigned char why;		/* kernel: WARP_OFF ... */
 	unsigned char online;		/* kernel: takes part in scheduling */
 	unsigned char call;		/* kernel: WARP_CALL_*, valid when why == WARP_CALL */
-	unsigned char reserved0;
+	unsigned char point;		/* kernel: WARP_POINT_*, valid when why == WARP_POINT */
 	unsigned int nr_device_tasks;	/* simulator: length of device_tasks; the handler sets it to 0 */
 	unsigned int reserved1;
 	/* second line: cold */
@@ -58,7 +65,9 @@ struct warp_cpu {
 	const char *call_text;
 	unsigned long long call_len;
 	unsigned long long paused_until_ns; /* kernel: valid when why == WARP_PAUSED */
-	unsigned long long reserved2[4];
+	const volatile void *point_address; /* kernel: the lock or variable concerned, or NULL; valid when why == WARP_POINT */
+	const void *point_code;		/* kernel: where in its text, likewise */
+	unsigned long long reserved2[2];
 } __attribute__((aligned(64)));
 
 #endif

@@ -34,6 +34,21 @@ void warp_relax(void)
 		warp_interrupt_kernel();
 }
 
+#ifdef CONFIG_WARP_POINTS
+unsigned int warp_points;
+
+/* Ours: a CPU stops here until the simulator lets it go on; interrupts that came meanwhile are taken if they are on. */
+noinline void warp_stop(unsigned int point, const volatile void *address)
+{
+	warp_this->point = point;
+	warp_this->point_address = address;
+	warp_this->point_code = __builtin_return_address(0);
+	warp_leave(WARP_POINT);
+	if (warp_this->irq_on && warp_this->pending)
+		warp_interrupt_kernel();
+}
+#endif
+
 /* A device raised an interrupt on behalf of sleeping tasks, as a disk or a network card does. */
 static void warp_device_interrupt(void)
 {

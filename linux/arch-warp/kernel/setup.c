@@ -271,6 +271,9 @@ struct warp_abi warp_abi = {
 	.coverage = warp_coverage,
 	.coverage_reset = warp_coverage_reset,
 #endif
+#ifdef CONFIG_WARP_POINTS
+	.points = &warp_points,
+#endif
 };
 
 struct warp_abi *warp_abi_get(void)

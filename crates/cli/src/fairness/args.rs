@@ -4,7 +4,7 @@ use super::cost::CostArgs;
 use super::dynamic::DynamicArgs;
 use crate::pages::OutputArgs;
 use clap::{Args, Subcommand};
-use schedlab_experiments::fairness::{Spread, Told};
+use schedlab_experiments::fairness::{ShareForm, Spread};
 use schedlab_lab::SubjectList;
 use schedlab_units::{Nice, Span};
 
@@ -84,11 +84,11 @@ pub(crate) struct StudyArgs {
 
 impl StudyArgs {
     /// What real Linux is told.
-    pub(crate) fn told(&self) -> &'static [Told] {
+    pub(crate) fn share_forms(&self) -> &'static [ShareForm] {
         match self.express.as_str() {
-            "weight" => &[Told::GroupWeight],
-            "nice" => &[Told::Nice],
-            _ => &[Told::Nice, Told::GroupWeight],
+            "weight" => &[ShareForm::GroupWeight],
+            "nice" => &[ShareForm::Nice],
+            _ => &[ShareForm::Nice, ShareForm::GroupWeight],
         }
     }
 }

@@ -1,13 +1,13 @@
 //! `schedlab fairness dynamic`: clients that sleep, join, leave and change their shares.
 
 use super::args::PROPORTIONAL;
-use super::ways;
+use super::executions;
 use crate::failure::{Failure, Result};
 use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_experiments::fairness::dynamic::{DynamicConfig, Happening, Script, follow, simulate};
-use schedlab_experiments::fairness::{Contender, Told, Way};
+use schedlab_experiments::fairness::{Contender, Execution, ShareForm};
 use schedlab_lab::SubjectList;
 use schedlab_units::Span;
 
@@ -62,11 +62,11 @@ pub(crate) struct DynamicArgs {
 
 pub(super) fn dynamic(args: &DynamicArgs, ui: &Ui) -> Result<()> {
     args.output.check()?;
-    let (mut contenders, mut machine): (Vec<&'static Contender>, Vec<Way>) = (Vec::new(), Vec::new());
-    for way in ways(&args.sched, args.hz, &[Told::Nice], ui)? {
-        match way {
-            Way::Quanta(contender) => contenders.push(contender),
-            way => machine.push(way),
+    let (mut contenders, mut machine): (Vec<&'static Contender>, Vec<Execution>) = (Vec::new(), Vec::new());
+    for execution in executions(&args.sched, args.hz, &[ShareForm::Nice], ui)? {
+        match execution {
+            Execution::Quanta(contender) => contenders.push(contender),
+            execution => machine.push(execution),
         }
     }
     let result = if args.shares.is_empty() {
@@ -89,11 +89,11 @@ pub(super) fn dynamic(args: &DynamicArgs, ui: &Ui) -> Result<()> {
         let _step = ui.step("serving clients that come and go");
         simulate(&config)?
     } else {
-        if let Some(way) = machine.first() {
+        if let Some(execution) = machine.first() {
             return Err(Failure::Input(format!(
                 "{}: a case that is written down takes clients off the CPU at given times, which a task in the machine does only by \
                  itself; leave out --shares, or take a proportional share scheduler with its default parameters",
-                way.label()
+                execution.label()
             )));
         }
         let quanta = args.quanta.unwrap_or(60);

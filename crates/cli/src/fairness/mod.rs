@@ -11,7 +11,7 @@ pub(crate) use cost::{ProbeArgs, ProbeMachineArgs, measure, probe, probe_machine
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
 use args::FairnessCommand;
-use schedlab_experiments::fairness::{Told, Way};
+use schedlab_experiments::fairness::{Execution, ShareForm};
 use schedlab_lab::{Subject, SubjectList, SubjectSpec, kernels};
 use schedlab_topology::Topology;
 
@@ -40,10 +40,10 @@ pub(crate) fn built_linux(hz: u32, ui: &Ui) -> Result<Vec<Subject>> {
 }
 
 /// The arms of these schedulers.
-fn ways(scheds: &[SubjectList], hz: u32, express: &[Told], ui: &Ui) -> Result<Vec<Way>> {
-    let mut ways = Vec::new();
+fn executions(scheds: &[SubjectList], hz: u32, express: &[ShareForm], ui: &Ui) -> Result<Vec<Execution>> {
+    let mut executions = Vec::new();
     for spec in scheds.iter().flat_map(|list| &list.0) {
-        ways.extend(Way::of(&subject(spec, hz, ui)?, express));
+        executions.extend(Execution::of(&subject(spec, hz, ui)?, express));
     }
-    Ok(ways)
+    Ok(executions)
 }

@@ -1,10 +1,10 @@
 //! A given set of shares, or the paper's study over random ones.
 
 use super::args::StudyArgs;
-use super::ways;
+use super::executions;
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
-use schedlab_experiments::fairness::{Config, GivenConfig, Way, given, study_seen};
+use schedlab_experiments::fairness::{Config, Execution, GivenConfig, given, study_seen};
 use std::time::Instant;
 
 /// Shares beyond this are not counted exactly any more.
@@ -15,15 +15,15 @@ pub(super) fn study(args: &StudyArgs, ui: &Ui) -> Result<()> {
     if args.quantum.as_ns() == 0 {
         return Err(Failure::Input("--quantum 0: a quantum is longer than zero; the default is 10ms".into()));
     }
-    let ways = ways(&args.sched, args.hz, args.told(), ui)?;
+    let executions = executions(&args.sched, args.hz, args.share_forms(), ui)?;
     if args.shares.is_empty() && args.nice.is_empty() {
-        drawn(args, ways, ui)
+        drawn(args, executions, ui)
     } else {
-        by_hand(args, ways, ui)
+        by_hand(args, executions, ui)
     }
 }
 
-fn by_hand(args: &StudyArgs, ways: Vec<Way>, ui: &Ui) -> Result<()> {
+fn by_hand(args: &StudyArgs, executions: Vec<Execution>, ui: &Ui) -> Result<()> {
     let nices = (!args.nice.is_empty()).then(|| args.nice.clone());
     let shares: Vec<u64> = match &nices {
         Some(nices) => nices.iter().map(|nice| nice.weight().0).collect(),
@@ -46,13 +46,13 @@ fn by_hand(args: &StudyArgs, ways: Vec<Way>, ui: &Ui) -> Result<()> {
         )));
     }
     let step = ui.step("serving the shares under each scheduler");
-    let config = GivenConfig { shares, nices, ways, unit: args.quantum, quanta, seed: args.seed };
+    let config = GivenConfig { shares, nices, executions, unit: args.quantum, quanta, seed: args.seed };
     let given = given(&config)?;
     drop(step);
     args.output.deliver(&given.pages(), &given.summary(), ui)
 }
 
-fn drawn(args: &StudyArgs, ways: Vec<Way>, ui: &Ui) -> Result<()> {
+fn drawn(args: &StudyArgs, executions: Vec<Execution>, ui: &Ui) -> Result<()> {
     let mut config = Config {
         contenders: Vec::new(),
         machine: Vec::new(),
@@ -64,9 +64,9 @@ fn drawn(args: &StudyArgs, ways: Vec<Way>, ui: &Ui) -> Result<()> {
         seed: args.seed,
         threads: args.threads,
     };
-    for way in ways {
-        match way {
-            Way::Quanta(contender) => config.contenders.push(contender),
+    for execution in executions {
+        match execution {
+            Execution::Quanta(contender) => config.contenders.push(contender),
             machine => config.machine.push(machine),
         }
     }

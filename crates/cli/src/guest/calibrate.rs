@@ -14,9 +14,9 @@ use super::{KernelArgs, failure, stages};
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
 use clap::Args;
-use schedlab_guest::{GuestRun, Options, workloads};
 use schedlab_instruments::summarize;
 use schedlab_log::Kind;
+use schedlab_real::{Arm, Options, RealRun, workloads};
 use schedlab_units::Span;
 use std::path::PathBuf;
 
@@ -62,8 +62,9 @@ pub(crate) fn calibrate(args: &CalibrateArgs, ui: &Ui) -> Result<()> {
     for name in WORKLOADS {
         let workload = workloads::named(name, args.duration).map_err(failure)?;
         let what = format!("guest {}, {name}", kernel.package);
-        let guest =
-            schedlab_guest::run(&kernel, &workload, &options, &mut stages(ui, &what)).map_err(failure)?;
+        let guest = Arm::Guest(kernel.clone())
+            .perform(&workload, &options, &mut stages(ui, &what))
+            .map_err(failure)?;
         rows.push(row(name, &guest, options.shift)?);
         source = format!("{} {}, {}", guest.report.package, guest.report.package_version, guest.report.qemu);
     }
@@ -80,7 +81,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-fn row(name: &str, guest: &GuestRun, shift: u32) -> Result<Row> {
+fn row(name: &str, guest: &RealRun, shift: u32) -> Result<Row> {
     let summary = summarize(&guest.log).map_err(|error| Failure::Internal(error.to_string()))?;
     let cpu_ns: u64 = summary.tasks.iter().map(|task| task.cpu_ns).sum();
     let computed_ns: u64 = guest.report.instructions.iter().map(|count| count << shift).sum();

@@ -6,9 +6,9 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use clap::{Args, Subcommand};
-use schedlab_guest::{GuestError, GuestKernel, GuestRun, Options, Progress, list, workloads};
 use schedlab_instruments::summarize;
 use schedlab_lab::SubjectSpec;
+use schedlab_real::{Arm, GuestKernel, Options, Progress, RealError, RealRun, list, workloads};
 use schedlab_report::{Detail, NextStep, PerfettoOptions, RunFacts, RunReport, Style};
 use schedlab_units::Span;
 use schedlab_workload::Workload;
@@ -72,15 +72,8 @@ pub(crate) struct RunArgs {
     /// Keep the kernel's trace as a trace.dat.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Write a file for ui.perfetto.dev.
-    #[arg(long, value_name = "FILE")]
-    pub perfetto: Option<PathBuf>,
-    /// Write an HTML report.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Write the results as JSON, `-` = standard output.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub results: output::ResultArgs,
     /// Move time 0 within the tick: another sample of the same run. Below 100 ms.
     #[arg(long, value_name = "TIME", default_value = "0ns")]
     pub phase: Span,
@@ -202,7 +195,7 @@ fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     };
     let what = format!("guest {}", kernel.package);
     let mut guest =
-        schedlab_guest::run(&kernel, &workload, &options, &mut stages(ui, &what)).map_err(failure)?;
+        Arm::Guest(kernel.clone()).perform(&workload, &options, &mut stages(ui, &what)).map_err(failure)?;
     guest.log.header.params.extend(args.kernel_arg.iter().map(|word| (word.clone(), String::new())));
     let summary = summarize(&guest.log)
         .map_err(|error| Failure::Internal(format!("the guest's log contradicts itself: {error}")))?;
@@ -213,25 +206,25 @@ fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     if let Some(path) = &args.log {
         schedlab_log::write(path, &guest.log).map_err(Failure::input)?;
     }
-    if let Some(path) = &args.perfetto {
+    if let Some(path) = &args.results.perfetto {
         schedlab_report::perfetto(path, &guest.log, PerfettoOptions::default()).map_err(Failure::input)?;
     }
     let report = |detail| {
         RunReport::with_summary(&guest.log, summary.clone(), facts.clone(), detail)
             .map_err(|error| Failure::Internal(format!("the guest's log contradicts itself: {error}")))
     };
-    if let Some(path) = &args.html {
+    if let Some(path) = &args.results.html {
         let title = format!("{} on {}", facts.workload, guest.log.header.sched);
         schedlab_report::html(path, &title, &[report(Detail::for_html(1))?]).map_err(Failure::input)?;
     }
     let text = report(Detail::for_terminal(args.cpus))?;
-    if !output::json(args.json.as_deref(), |out| schedlab_report::json(text.view(), out))? {
+    if !output::json(args.results.json.as_deref(), |out| schedlab_report::json(text.view(), out))? {
         print!("{}", schedlab_report::terminal(&text, Style::detect()));
     }
     Ok(())
 }
 
-fn facts(args: &RunArgs, guest: &GuestRun, (workload, changed): (String, BTreeMap<String, u64>)) -> RunFacts {
+fn facts(args: &RunArgs, guest: &RealRun, (workload, changed): (String, BTreeMap<String, u64>)) -> RunFacts {
     let report = &guest.report;
     let mut notes = vec![
         format!("{}; {}", report.package, report.qemu),
@@ -274,9 +267,9 @@ fn facts(args: &RunArgs, guest: &GuestRun, (workload, changed): (String, BTreeMa
 }
 
 /// A guest's failure by kind: the kernel died or the program inside gave up, or the input was wrong.
-pub(crate) fn failure(error: GuestError) -> Failure {
+pub(crate) fn failure(error: RealError) -> Failure {
     match error {
-        GuestError::Output { .. } => Failure::Internal(error.to_string()),
+        RealError::Output { .. } => Failure::Internal(error.to_string()),
         other => Failure::input(other),
     }
 }

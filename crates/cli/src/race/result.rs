@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A finding with what was made of it.
-struct Told {
+struct ReportedFinding {
     finding: Finding,
     scenario: String,
     file: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub(super) fn report(
     known.retain(|k| k.covers(&plan.compiled.name, plan.model, seeded));
     let is_known = |f: &Finding| known.iter().find(|k| k.text == f.text);
     let mut explained: Vec<(Explained, u64)> = Vec::new();
-    let mut told: Vec<Told> = Vec::new();
+    let mut reported: Vec<ReportedFinding> = Vec::new();
     let step = ui.step("shrinking");
     for explored in &all {
         for finding in &explored.findings {
@@ -46,28 +46,33 @@ pub(super) fn report(
                 }
                 continue;
             }
-            if told.iter().any(|t| t.finding.text == finding.text && t.finding.kind == finding.kind) {
+            if reported.iter().any(|t| t.finding.text == finding.text && t.finding.kind == finding.kind) {
                 continue;
             }
             step.now(format!("shrinking: {}", finding.text));
             let shrunk = plan.shrink(finding).map_err(fault)?;
             let weak_only = plan.model != Model::Sc && !is_found_by_order(plan, scenarios, finding)?;
-            told.push(Told { finding: shrunk, scenario: explored.scenario.clone(), file: None, weak_only });
+            reported.push(ReportedFinding {
+                finding: shrunk,
+                scenario: explored.scenario.clone(),
+                file: None,
+                weak_only,
+            });
         }
     }
     drop(step);
-    for (n, told) in told.iter_mut().enumerate() {
-        told.file = Some(write(args, plan, &told.finding, n + 1)?);
+    for (n, reported) in reported.iter_mut().enumerate() {
+        reported.file = Some(write(args, plan, &reported.finding, n + 1)?);
     }
-    if let (Some(path), Some(first)) = (&args.html, told.first()) {
+    if let (Some(path), Some(first)) = (&args.html, reported.first()) {
         let (_, story) = plan.replay(&first.finding.scenario, &first.finding.choices).map_err(fault)?;
         output::text(path, &story.html(&first.finding.text))?;
     }
-    let value = as_json(plan, &all, &told, &explained);
+    let value = as_json(plan, &all, &reported, &explained);
     if !output::json_value(args.json.as_deref(), &value)? {
-        print!("{}", text(plan, &all, &told, &explained, took));
+        print!("{}", text(plan, &all, &reported, &explained, took));
     }
-    match told.is_empty() {
+    match reported.is_empty() {
         true => Ok(()),
         false => Err(Failure::Finding(String::new())),
     }
@@ -95,9 +100,14 @@ pub(super) fn write(args: &RaceArgs, plan: &Plan, finding: &Finding, number: usi
     Ok(path)
 }
 
-fn as_json(plan: &Plan, all: &[Explored], told: &[Told], explained: &[(Explained, u64)]) -> Value {
+fn as_json(
+    plan: &Plan,
+    all: &[Explored],
+    reported: &[ReportedFinding],
+    explained: &[(Explained, u64)],
+) -> Value {
     let compiled = &plan.compiled;
-    let findings = told.iter().map(|t| {
+    let findings = reported.iter().map(|t| {
         let f = &t.finding;
         json!({
             "kind": f.kind, "text": f.text, "scenario": t.scenario,
@@ -129,7 +139,7 @@ fn as_json(plan: &Plan, all: &[Explored], told: &[Told], explained: &[(Explained
 fn text(
     plan: &Plan,
     all: &[Explored],
-    told: &[Told],
+    reported: &[ReportedFinding],
     explained: &[(Explained, u64)],
     took: Duration,
 ) -> String {
@@ -175,7 +185,7 @@ fn text(
         plan.jobs,
         if plan.jobs == 1 { "" } else { "es" }
     ));
-    for (n, t) in told.iter().enumerate() {
+    for (n, t) in reported.iter().enumerate() {
         let f = &t.finding;
         let weak = if t.weak_only { "; by late stores only" } else { "" };
         text.push_str(&format!(

@@ -8,8 +8,8 @@ use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_experiments::warp::{Benchmark, Levels, Overhead, Real, Recording, WarpConfig, reproduce};
-use schedlab_guest::{GuestKernel, Options};
 use schedlab_host::overhead::{self, Spread};
+use schedlab_real::{Arm, GuestKernel, Options};
 use schedlab_units::Span;
 use schedlab_validate::{Case, case::SERIES};
 use std::path::{Path, PathBuf};
@@ -132,7 +132,7 @@ fn overhead_rows(measured: &overhead::Overhead) -> Vec<Overhead> {
     let mut rows = Vec::new();
     for cost in measured.events.iter().filter(|cost| cost.published_us().is_some()) {
         let name = cost.operation.name();
-        rows.push(row(&cost.operation.events().join(" + "), name, "ftrace", cost.us));
+        rows.extend(cost.us.map(|us| row(&cost.operation.events().join(" + "), name, "ftrace", us)));
         rows.extend(cost.bpf_us.map(|us| row(&cost.operation.events().join(" + "), name, "bpf", us)));
     }
     for cost in &measured.workloads {
@@ -175,7 +175,8 @@ fn refresh(path: &Path, duration: Span, ui: &Ui) -> Result<Vec<Real>> {
                 };
                 let what = format!("guest {series}, {} for {duration}, run {}", benchmark.name(), index + 1);
                 let workload = benchmark.workload(duration);
-                let run = schedlab_guest::run(&kernel, &workload, &options, &mut guest::stages(ui, &what));
+                let run =
+                    Arm::Guest(kernel.clone()).perform(&workload, &options, &mut guest::stages(ui, &what));
                 let run = run.map_err(guest::failure)?;
                 runs.push(Real {
                     series: series.to_string(),

@@ -9,7 +9,7 @@ use crate::output;
 use crate::seeds::Variation;
 use crate::ui::Ui;
 use crate::values::Params;
-use schedlab_lab::{FailureKind, Loaded, Subject, load};
+use schedlab_lab::{FailureKind, Loaded, Subject};
 use schedlab_report::Style;
 use schedlab_report::units::{count, time};
 use schedlab_runner::pool;
@@ -61,7 +61,7 @@ pub(crate) fn run_many(
     let nr_workloads = if args.together { 1 } else { 1 + args.more.len() };
     let (nr_combinations, nr_variations) = (combinations.len(), variations.len());
     let nr_runs = nr_workloads * nr_combinations * nr_variations;
-    let templates = [&args.log, &args.perfetto, &args.html];
+    let templates = [&args.log, &args.results.perfetto, &args.results.html];
     for path in templates.into_iter().flatten() {
         check_template(path, args, nr_workloads, nr_variations, nr_runs)?;
     }
@@ -69,7 +69,9 @@ pub(crate) fn run_many(
         vec![super::load(args, ui)?]
     } else {
         let paths = std::iter::once(&args.workload).chain(&args.more);
-        paths.map(|path| load(path, ui)).collect::<std::result::Result<Vec<Loaded>, _>>()?
+        paths
+            .map(|path| super::load_these(args, std::slice::from_ref(path), ui))
+            .collect::<Result<Vec<Loaded>>>()?
     };
     for loaded in &workloads {
         changes::refuse(&loaded.workload.changed_experiment(topology.nr_cpus()), ui)?;
@@ -89,7 +91,11 @@ pub(crate) fn run_many(
             variation: &variations[index % nr_variations],
         };
         let files = |template: &Option<PathBuf>| template.as_ref().map(|path| expand(path, index, &choice));
-        let files = Files { log: files(&args.log), perfetto: files(&args.perfetto), html: files(&args.html) };
+        let files = Files {
+            log: files(&args.log),
+            perfetto: files(&args.results.perfetto),
+            html: files(&args.results.html),
+        };
         let plan = Plan {
             crash_log: files.log.clone(),
             ..plan(args, choice.loaded, choice.subject, topology, choice.variation)
@@ -167,7 +173,7 @@ impl Numbers {
 }
 
 fn show(args: &RunArgs, topology: &Topology, sched: &str, results: &[One]) -> Result<()> {
-    let to_stdout = output::json(args.json.as_deref(), |out| {
+    let to_stdout = output::json(args.results.json.as_deref(), |out| {
         results.iter().try_for_each(|one| out.write_all(one.json.as_bytes()))
     })?;
     if to_stdout {

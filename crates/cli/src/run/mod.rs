@@ -45,6 +45,8 @@ pub(crate) struct RunArgs {
     /// The machine: a number, or packages=2,llcs=2,cores=4,smt=2, or a preset, or /sys or a copy: `schedlab machines`.
     #[arg(long, value_name = "TOPO")]
     pub machine: Option<Topology>,
+    #[command(flatten)]
+    pub window: crate::window::WindowArgs,
     /// Stop after this much simulated time.
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Span>,
@@ -61,15 +63,8 @@ pub(crate) struct RunArgs {
     /// Write the schedule log: Arrow if the name ends in .arrow, else text.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Write a file for ui.perfetto.dev.
-    #[arg(long, value_name = "FILE")]
-    pub perfetto: Option<PathBuf>,
-    /// Write an HTML report.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Write the results as JSON, `-` = standard output (then nothing else is printed there).
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub results: output::ResultArgs,
     #[command(flatten)]
     pub at: crate::at::AtArgs,
     /// End the run if the scheduler does nothing for this long: an endless loop. (Time in which this machine does not
@@ -138,6 +133,11 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
 fn load(args: &RunArgs, ui: &Ui) -> Result<Loaded> {
     let more = if args.together { &args.more[..] } else { &[] };
     let all: Vec<PathBuf> = std::iter::once(&args.workload).chain(more).cloned().collect();
+    load_these(args, &all, ui)
+}
+
+/// These as one, as the command line wants recordings to be understood.
+fn load_these(args: &RunArgs, all: &[PathBuf], ui: &Ui) -> Result<Loaded> {
     if args.messages != Messages::None
         && let Some(path) = all.iter().find(|path| !schedlab_lab::is_recording(path))
     {
@@ -147,8 +147,9 @@ fn load(args: &RunArgs, ui: &Ui) -> Result<Loaded> {
             args.messages
         )));
     }
-    let options = DeriveOptions { messages: args.messages, ..DeriveOptions::default() };
-    Ok(load_all(&all, options, ui)?)
+    let options =
+        DeriveOptions { window: args.window.window(), messages: args.messages, ..DeriveOptions::default() };
+    Ok(load_all(all, options, ui)?)
 }
 
 /// The scheduler with everything that the command line sets, and `more`; real Linux is built if it is not there yet.
@@ -184,11 +185,11 @@ fn plan<'a>(
 /// The same run again, with a picture.
 fn next_steps(args: &RunArgs, command: &str) -> Vec<NextStep> {
     let mut steps = Vec::new();
-    if args.html.is_none() {
+    if args.results.html.is_none() {
         let command = format!("{command} --html report.html");
         steps.push(NextStep { what: "see who ran when".into(), command });
     }
-    if args.perfetto.is_none() {
+    if args.results.perfetto.is_none() {
         let command = format!("{command} --perfetto run.pftrace");
         steps.push(NextStep { what: "open it in ui.perfetto.dev".into(), command });
     }
@@ -197,23 +198,29 @@ fn next_steps(args: &RunArgs, command: &str) -> Vec<NextStep> {
 
 /// Refuses outputs that cannot be written before anything is run.
 fn check_outputs(args: &RunArgs) -> Result<()> {
-    let paths = [&args.log, &args.perfetto, &args.html, &args.json];
+    let paths = [&args.log, &args.results.perfetto, &args.results.html, &args.results.json];
     paths.into_iter().flatten().try_for_each(|path| output::check(path))
 }
 
 fn write_outputs(args: &RunArgs, finished: &Finished, ui: &Ui) -> Result<()> {
     let step = ui.step("writing results");
-    let files = Files { log: args.log.clone(), perfetto: args.perfetto.clone(), html: args.html.clone() };
+    let files = Files {
+        log: args.log.clone(),
+        perfetto: args.results.perfetto.clone(),
+        html: args.results.html.clone(),
+    };
     write_files(&files, finished)?;
     args.explain.write(&finished.decisions)?;
     drop(step);
-    if !output::json(args.json.as_deref(), |out| schedlab_report::json(finished.view(), out))? {
+    if !output::json(args.results.json.as_deref(), |out| schedlab_report::json(finished.view(), out))? {
         let report = report(finished, Detail::for_terminal(finished.header().nr_cpus))?;
         print!("{}", schedlab_report::terminal(&report, Style::detect()));
         crate::at::print(&finished.readings);
         args.explain.show(&finished.decisions, finished.header());
     }
-    for (what, path) in [("log", &args.log), ("Perfetto file", &args.perfetto), ("HTML report", &args.html)] {
+    for (what, path) in
+        [("log", &args.log), ("Perfetto file", &args.results.perfetto), ("HTML report", &args.results.html)]
+    {
         if let Some(path) = path {
             ui.say(format!("{what}: {}", path.display()));
         }

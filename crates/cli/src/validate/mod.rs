@@ -10,12 +10,12 @@ use crate::output;
 use crate::ui::Ui;
 use clap::Args;
 use real::Real;
-use schedlab_guest::{GuestKernel, workloads};
 use schedlab_instruments::{Stay, for_each_stay};
 use schedlab_lab::{Real as Arm, Standard, SubjectSpec};
 use schedlab_log::MemLog;
 use schedlab_machine::{Costs, Perturb, Program};
-use schedlab_runner::{Request, Scheduler};
+use schedlab_real::{GuestKernel, workloads};
+use schedlab_runner::{RunRequest, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Span};
 use schedlab_validate::{Case, Judged, Measures, Verdict, Width, case, csv, effect, html, matrix, table};
@@ -297,7 +297,7 @@ fn simulate(
             varied = schedlab_validate::as_in_guest(varied, &real.held_ns, case.span());
             placement = real.start.iter().map(|cpu| u32::try_from(*cpu).ok().map(CpuId)).collect();
         }
-        let request = Request {
+        let request = RunRequest {
             duration: Some(case.span()),
             perturb: Some(perturb),
             placement,
@@ -329,7 +329,7 @@ fn tick_offset(scheduler: &Scheduler, tick_ns: u64) -> Result<u64> {
     let topology: Topology = "1".parse().map_err(Failure::input)?;
     let duration = Span::from_ns(50 * tick_ns);
     let hogs = workloads::named("hogs:0,0", duration).map_err(guest::failure)?;
-    let request = Request { duration: Some(duration), ..Request::new(&hogs, scheduler, topology) };
+    let request = RunRequest { duration: Some(duration), ..RunRequest::new(&hogs, scheduler, topology) };
     let log = schedlab_lab::run(&request, Standard::NoWarning)?.log;
     let mut last_ns = 0;
     let last_stop = |stay: &Stay| last_ns = if stay.stop.is_some() { stay.end_ns } else { last_ns };

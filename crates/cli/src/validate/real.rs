@@ -5,8 +5,8 @@ use crate::failure::{Failure, Result};
 use crate::guest;
 use crate::output;
 use crate::ui::Ui;
-use schedlab_guest::{Asked, GuestKernel, GuestReport, Options, Present};
-use schedlab_units::Policy;
+use schedlab_real::{Arm, Asked, GuestKernel, Options, Present, RealReport};
+use schedlab_units::SchedPolicy;
 use schedlab_validate::{Case, Golden, Measures, Question, Source, tolerance};
 use schedlab_workload::{Task, Workload};
 
@@ -68,7 +68,7 @@ fn of_golden(golden: Golden, arm: &str) -> Real {
 fn on_host(case: &Case, workload: &Workload, ui: &Ui) -> Result<Real> {
     let options = Options { cpus: case.cpus, duration: case.span(), ..Options::default() };
     let step = ui.step(format!("this machine: {} on {} CPUs", case.workload, case.cpus));
-    let run = schedlab_guest::run_on_host(workload, &options).map_err(guest::failure)?;
+    let run = Arm::Host.perform(workload, &options, &mut |_| {}).map_err(guest::failure)?;
     drop(step);
     let measures = Measures::of(&run.log).map_err(|error| Failure::Input(error.to_string()))?;
     let others =
@@ -93,9 +93,10 @@ fn on_host(case: &Case, workload: &Workload, ui: &Ui) -> Result<Real> {
 
 /// Why a workload of which this machine refused a part cannot be compared: the simulation, which has a
 /// machine to itself, refused nothing.
-fn refusal(workload: &Workload, report: &GuestReport, cpus: u32) -> Option<String> {
+fn refusal(workload: &Workload, report: &RealReport, cpus: u32) -> Option<String> {
     let refused = report.nr_refused;
-    let wants_deadline = |task: &Task| task.params.is_some_and(|params| params.policy == Policy::Deadline);
+    let wants_deadline =
+        |task: &Task| task.params.is_some_and(|params| params.policy == SchedPolicy::Deadline);
     (refused > 0).then(|| {
         let mut why = format!(
             "nothing is compared: this machine's kernel refused {refused} of the workload's operations, so that other tasks ran than were asked for"
@@ -131,7 +132,7 @@ fn kept(args: &ValidateArgs, case: &Case, workload: &Workload, mut golden: Golde
     let question = Question {
         guest_program: asked.first().map(|asked| asked.guest_program.clone()).unwrap_or_default(),
         workloads: asked.into_iter().map(|asked| asked.workload).collect(),
-        command_line: schedlab_guest::command_line(workload, &options(case, 0), golden.hz)
+        command_line: schedlab_real::command_line(workload, &options(case, 0), golden.hz)
             .map_err(guest::failure)?,
     };
     golden.check(&args.golden, case, &question).map_err(Failure::input)?;
@@ -158,7 +159,7 @@ fn boot(
         let options = Options { kvm: args.kvm, ..options(case, index) };
         let what =
             format!("guest {} on {} CPUs, {}, run {}", case.series, case.cpus, case.workload, index + 1);
-        let run = schedlab_guest::run(kernel, workload, &options, &mut guest::stages(ui, &what));
+        let run = Arm::Guest(kernel.clone()).perform(workload, &options, &mut guest::stages(ui, &what));
         let run = run.map_err(guest::failure)?;
         if index == 0 {
             super::keep_log(args, case, "real", &run.log)?;
@@ -172,7 +173,7 @@ fn boot(
         golden.package_version = run.report.package_version;
         golden.qemu = run.report.qemu;
         if index == 0 {
-            golden.command_line = schedlab_guest::without_memory(&run.report.command_line);
+            golden.command_line = schedlab_real::without_memory(&run.report.command_line);
         }
     }
     Ok(golden)
@@ -184,8 +185,8 @@ mod tests {
 
     #[test]
     fn a_workload_that_was_refused_a_part_is_not_compared() {
-        let report = |nr_refused| GuestReport { nr_refused, ..GuestReport::default() };
-        let named = |name| schedlab_guest::workloads::named(name, schedlab_units::Span::from_s(1)).unwrap();
+        let report = |nr_refused| RealReport { nr_refused, ..RealReport::default() };
+        let named = |name| schedlab_real::workloads::named(name, schedlab_units::Span::from_s(1)).unwrap();
         assert_eq!(refusal(&named("deadline"), &report(0), 1), None);
         let why = refusal(&named("deadline"), &report(2), 1).unwrap();
         assert!(why.contains("refused 2 of") && why.contains("SCHED_DEADLINE"), "{why}");

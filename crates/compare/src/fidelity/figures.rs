@@ -81,7 +81,7 @@ pub struct Side {
 pub(super) type Keyed = BTreeMap<(u32, String), (String, Option<u32>, Figures)>;
 
 impl Side {
-    /// Measures a log with its summary; `wanted` says which rows count.
+    /// MetricValues a log with its summary; `wanted` says which rows count.
     ///
     /// # Errors
     /// [`LogProblem`] if the log cannot be read.

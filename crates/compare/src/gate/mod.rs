@@ -143,7 +143,7 @@ impl Gate {
         };
         let interval = if self.quantity == Quantity::Value {
             // the contender's own runs, whether or not the baseline has the metric
-            let get = |run: &crate::measure::Measures| match subject {
+            let get = |run: &crate::measure::MetricValues| match subject {
                 None => run.values[self.metric.0],
                 Some(subject) => run.subjects[subject][self.metric.0],
             };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::comparison::Comparison;
-use crate::measure::Measures;
+use crate::measure::MetricValues;
 use crate::metric::{METRICS, find, ids};
 use crate::subjects::TaskGroup;
 use proptest::prelude::*;
@@ -80,7 +80,7 @@ fn samples(base: &[f64], other: &[f64]) -> Samples {
     let run = |ms: &f64| {
         let value = |id: MetricId| (id == p99).then_some(ms * 1e6);
         let values: Vec<Option<f64>> = ids().map(value).collect();
-        Ok(Measures { subjects: vec![values.clone()], values, ..Measures::default() })
+        Ok(MetricValues { subjects: vec![values.clone()], values, ..MetricValues::default() })
     };
     let subject = TaskGroup { label: "cc1".into(), tasks: vec![], group: None };
     Samples {

@@ -4,7 +4,7 @@
 use super::{change_text, is_better, letter};
 use crate::compared::Compared;
 use crate::comparison::Change;
-use crate::measure::{CURVE, Measures};
+use crate::measure::{CURVE, MetricValues};
 use crate::metric::METRICS;
 use schedlab_report::chart::{self, Chart, Mark, Row, Rows, Scale, Series, Style, Svg, Unit, colour};
 
@@ -66,7 +66,11 @@ pub(super) fn replays(compared: &Compared, name: &str) -> Option<Svg> {
 
 /// The part of waits that last longer than so long: mean over seeds as a line, all seeds as a band. Both axes
 /// logarithmic.
-pub(super) fn tails(title: &str, compared: &Compared, curve: impl Fn(&Measures) -> &[u64]) -> Option<Svg> {
+pub(super) fn tails(
+    title: &str,
+    compared: &Compared,
+    curve: impl Fn(&MetricValues) -> &[u64],
+) -> Option<Svg> {
     /// Shorter waits are drawn here: a microsecond.
     const SHORTEST_NS: f64 = 1e3;
     /// The part that is drawn last: one in a thousand and less.

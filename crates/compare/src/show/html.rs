@@ -6,7 +6,7 @@ use super::{
     subject_label,
 };
 use crate::compared::Compared;
-use crate::comparison::{Change, Comparison, Verdict};
+use crate::comparison::{Change, Comparison, Significance};
 use crate::gate::{Gate, Outcome};
 use crate::metric::METRICS;
 use schedlab_report::chart::colour;
@@ -127,11 +127,11 @@ fn changes(compared: &Compared, comparison: &Comparison, changes: &[&Change]) ->
             Some(_) => format!("{}: {}", subject_label(compared, change), metric.label),
         };
         let (tone, judgement) = match (change.verdict, is_better(change)) {
-            (Verdict::Changed, Some(true)) => (Tone::Good, "better"),
-            (Verdict::Changed, Some(false)) => (Tone::Bad, "worse"),
-            (Verdict::Changed, None) => (Tone::Changed, "changed"),
-            (Verdict::Negligible, _) => (Tone::Soft, "less than matters"),
-            (Verdict::NotShown, _) => (Tone::Faint, "not shown"),
+            (Significance::Changed, Some(true)) => (Tone::Good, "better"),
+            (Significance::Changed, Some(false)) => (Tone::Bad, "worse"),
+            (Significance::Changed, None) => (Tone::Changed, "changed"),
+            (Significance::Negligible, _) => (Tone::Soft, "less than matters"),
+            (Significance::NotShown, _) => (Tone::Faint, "not shown"),
         };
         vec![
             Cell::text(name).help(metric.help),

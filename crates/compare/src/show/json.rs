@@ -2,7 +2,7 @@
 
 use super::letter;
 use crate::compared::Compared;
-use crate::comparison::{Change, Verdict};
+use crate::comparison::{Change, Significance};
 use crate::ensemble::RunOutcome;
 use crate::gate::{Gate, Outcome};
 use crate::metric::{Better, METRICS, Unit, ids};
@@ -103,9 +103,9 @@ fn values(runs: &[RunOutcome]) -> Map<String, Value> {
 
 fn change(compared: &Compared, change: &Change) -> Value {
     let verdict = match change.verdict {
-        Verdict::Changed => "changed",
-        Verdict::Negligible => "negligible",
-        Verdict::NotShown => "not shown",
+        Significance::Changed => "changed",
+        Significance::Negligible => "negligible",
+        Significance::NotShown => "not shown",
     };
     let mut row = json!({
         "metric": change.metric.get().name(),

@@ -10,7 +10,7 @@ pub use json::json;
 pub use terminal::terminal;
 
 use crate::compared::Compared;
-use crate::comparison::{Change, Comparison, Verdict};
+use crate::comparison::{Change, Comparison, Significance};
 use crate::metric::{Better, Unit};
 use crate::stats::Interval;
 
@@ -98,7 +98,7 @@ pub(crate) fn subject_changes<'a>(
     tasks: Tasks,
 ) -> (Vec<&'a Change>, usize) {
     let all: Vec<&Change> =
-        comparison.subjects.iter().filter(|change| change.verdict == Verdict::Changed).collect();
+        comparison.subjects.iter().filter(|change| change.verdict == Significance::Changed).collect();
     let Tasks::Most(most) = tasks else { return (all, 0) };
     let has_changed = |subject: usize, change: &Change| {
         all.iter().any(|other| other.subject == Some(subject) && other.metric == change.metric)

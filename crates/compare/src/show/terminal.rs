@@ -5,7 +5,7 @@ use super::{
     subject_label,
 };
 use crate::compared::Compared;
-use crate::comparison::{Change, Comparison, Verdict};
+use crate::comparison::{Change, Comparison, Significance};
 use crate::gate::{Gate, Outcome};
 use schedlab_report::{Style, clip, units, wrapped};
 
@@ -143,7 +143,7 @@ fn one(text: &mut String, compared: &Compared, comparison: &Comparison, tasks: T
         line(text, &head("all tasks", comparison, style));
         changed.iter().for_each(|change| line(text, &row(change, change.metric.get().label, style)));
     }
-    let of = |verdict: Verdict| -> Vec<&Change> {
+    let of = |verdict: Significance| -> Vec<&Change> {
         comparison.changes.iter().filter(|change| change.verdict == verdict).collect()
     };
     let list = |changes: &[&Change]| {
@@ -165,9 +165,9 @@ fn one(text: &mut String, compared: &Compared, comparison: &Comparison, tasks: T
             text.push('\n');
         }
     };
-    say(text, "changed by less than matters", &of(Verdict::Negligible));
+    say(text, "changed by less than matters", &of(Significance::Negligible));
     let rest = if changed.is_empty() { "the differences lie within" } else { "no difference shown" };
-    say(text, rest, &of(Verdict::NotShown));
+    say(text, rest, &of(Significance::NotShown));
     let (subjects, hidden) = subject_changes(compared, comparison, tasks);
     if !subjects.is_empty() {
         line(text, &head("by task", comparison, style));

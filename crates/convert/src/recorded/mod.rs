@@ -24,7 +24,7 @@ pub use whose::Whose;
 
 use schedlab_log::{Fact, Hidden, KernelThread, LogError, LogHeader, ObservedBy, RawLog};
 use schedlab_trace::{Mode, Recording, TraceError};
-use schedlab_units::{Policy, Span};
+use schedlab_units::{SchedPolicy, Span};
 use schedlab_workload::derive::{ProcSnapshot, SnapshotError, snapshot_beside};
 use schedule::{Ended, Schedule, Seen};
 use std::collections::BTreeMap;
@@ -140,7 +140,7 @@ fn hidden(seen: &Seen, tasks: &Tasks, snapshot: Option<&ProcSnapshot>) -> Hidden
     // no event tells when a group has used up its limit: it matters where there are limits
     let limited = |snapshot: &ProcSnapshot| {
         snapshot.rows().any(|(_, row)| {
-            let is_deadline = row.params.is_some_and(|params| params.policy == Policy::Deadline);
+            let is_deadline = row.params.is_some_and(|params| params.policy == SchedPolicy::Deadline);
             is_deadline || row.cpu_max.is_some_and(|max| max.is_some())
         })
     };

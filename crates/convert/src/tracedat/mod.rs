@@ -36,7 +36,7 @@ use schedlab_trace::write::{
     Compression, EventSystem, FileVersion, PageBuilder, TraceDatWriter, TraceMeta, WriteOptions,
 };
 use schedlab_trace::{Pid, WriteError, settings_line};
-use schedlab_units::{CpuId, Policy, TaskId};
+use schedlab_units::{CpuId, SchedPolicy, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -156,7 +156,7 @@ impl Writer {
         file: TraceDatWriter,
     ) -> Writer {
         let tids = thread_ids(header);
-        let task = |tid: u32, name: &str, params: (Policy, i32, u8), forked: bool| Task {
+        let task = |tid: u32, name: &str, params: (SchedPolicy, i32, u8), forked: bool| Task {
             side: Side { comm: comm(name), pid: tid as i32, prio: prio(params.0, params.1, params.2) },
             cpu: 0,
             params: (params.0.number(), params.1 as i8, params.2),
@@ -187,7 +187,7 @@ impl Writer {
         let mut kernel_rows = BTreeMap::new();
         for (thread, tid) in header.kernel_threads.iter().zip(&tids[nr_tasks as usize..]) {
             kernel_rows.insert(thread.pid, tasks.len() as u32);
-            tasks.push(task(*tid, &thread.name, (Policy::Normal, 0, 0), false));
+            tasks.push(task(*tid, &thread.name, (SchedPolicy::Normal, 0, 0), false));
         }
         let cpu = |cpu: u32| Cpu {
             idle: Side { comm: comm(&format!("swapper/{cpu}")), pid: 0, prio: 120 },
@@ -385,7 +385,7 @@ impl Writer {
 
     fn params(&mut self, record: &Record, cpu: u32, row: u32) {
         let [policy, nice, rt_priority, ..] = record.value.to_le_bytes();
-        let Some(kind) = Policy::from_number(policy.into()) else { return };
+        let Some(kind) = SchedPolicy::from_number(policy.into()) else { return };
         let (new, affinity) = ((policy, nice as i8, rt_priority), record.flags & 1 != 0);
         let task = &mut self.tasks[row as usize];
         let old = std::mem::replace(&mut task.params, new);

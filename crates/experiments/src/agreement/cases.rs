@@ -7,7 +7,7 @@ use schedlab_workload::generate::{GenerateError, from_toml};
 
 /// A workload on a machine.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct Setup {
     /// Its name in tables.
     pub name: String,
     /// The workload.
@@ -43,11 +43,11 @@ const GENERATED: [(&str, &str, &[u32]); 9] = [
 ///
 /// # Errors
 /// None with the settings as they are written here.
-pub fn cases(duration: Span) -> Result<Vec<Case>, GenerateError> {
+pub fn cases(duration: Span) -> Result<Vec<Setup>, GenerateError> {
     let mut cases = Vec::new();
     for (name, settings, machines) in GENERATED {
         let workload = from_toml(name, settings)?;
-        cases.extend(machines.iter().map(|&nr_cpus| Case {
+        cases.extend(machines.iter().map(|&nr_cpus| Setup {
             name: name.to_string(),
             workload: workload.clone(),
             topology: Topology::flat(nr_cpus).expect("a few CPUs are a machine"),

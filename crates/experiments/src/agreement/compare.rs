@@ -6,7 +6,7 @@
 //! real    cpu0  A...B....A      first difference: at 7 native lets A run, real goes on with B (A at 9)
 //! ```
 
-use super::schedule::{By, Decision, Placement, Schedule};
+use super::schedule::{By, ComparedRun, Decision, Placement};
 use schedlab_stdx::percentile::nearest;
 use schedlab_units::TaskId;
 
@@ -60,8 +60,8 @@ pub struct Comparison {
 }
 
 /// Compares two schedules of the same workload on the same machine.
-pub fn compare(first: &Schedule, second: &Schedule) -> Comparison {
-    let total = |s: &Schedule| s.cpu_ns.iter().sum::<u64>().max(1) as f64;
+pub fn compare(first: &ComparedRun, second: &ComparedRun) -> Comparison {
+    let total = |s: &ComparedRun| s.cpu_ns.iter().sum::<u64>().max(1) as f64;
     let (total_first, total_second) = (total(first), total(second));
     let (mut distance, mut worst) = (0.0, 0.0f64);
     for (&a, &b) in first.cpu_ns.iter().zip(&second.cpu_ns) {
@@ -74,7 +74,7 @@ pub fn compare(first: &Schedule, second: &Schedule) -> Comparison {
     let divergence = divergence(first, second);
     let before = divergence.map_or(u64::MAX, |d| d.time_ns);
     let common = second.decisions.iter().flatten().filter(|d| d.time_ns < before).count();
-    let both = |f: fn(&Schedule) -> u64| (f(first), f(second));
+    let both = |f: fn(&ComparedRun) -> u64| (f(first), f(second));
     Comparison {
         share_distance: distance,
         share_worst: worst,
@@ -110,7 +110,7 @@ pub fn kolmogorov_smirnov(first: &[u64], second: &[u64]) -> Option<f64> {
     Some(largest)
 }
 
-fn divergence(first: &Schedule, second: &Schedule) -> Option<Divergence> {
+fn divergence(first: &ComparedRun, second: &ComparedRun) -> Option<Divergence> {
     let mut earliest: Option<Divergence> = None;
     for (cpu, (a, b)) in first.decisions.iter().zip(&second.decisions).enumerate() {
         let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
@@ -126,8 +126,12 @@ fn divergence(first: &Schedule, second: &Schedule) -> Option<Divergence> {
 
 /// The first placement that differs, if it came no later than `until_ns`. Placements of one instant may stand
 /// in any order.
-fn placement(first: &Schedule, second: &Schedule, until_ns: u64) -> Option<(Placement, Option<Placement>)> {
-    let sorted = |s: &Schedule| {
+fn placement(
+    first: &ComparedRun,
+    second: &ComparedRun,
+    until_ns: u64,
+) -> Option<(Placement, Option<Placement>)> {
+    let sorted = |s: &ComparedRun| {
         let mut list: Vec<Placement> =
             s.placements.iter().take_while(|p| p.time_ns <= until_ns).copied().collect();
         list.sort_by_key(|p| (p.time_ns, p.task));
@@ -148,7 +152,7 @@ fn placement(first: &Schedule, second: &Schedule, until_ns: u64) -> Option<(Plac
 }
 
 /// The part of the busy time in which a task runs in both.
-fn overlap(first: &Schedule, second: &Schedule) -> f64 {
+fn overlap(first: &ComparedRun, second: &ComparedRun) -> f64 {
     let (a, b) = (stays(first), stays(second));
     let (mut shared_ns, mut i, mut j) = (0, 0, 0);
     while i < a.len() && j < b.len() {
@@ -164,7 +168,7 @@ fn overlap(first: &Schedule, second: &Schedule) -> f64 {
 }
 
 /// (task, from, to) of each stay on a CPU, by task and time.
-fn stays(schedule: &Schedule) -> Vec<(TaskId, u64, u64)> {
+fn stays(schedule: &ComparedRun) -> Vec<(TaskId, u64, u64)> {
     let mut stays = Vec::with_capacity(schedule.nr_decisions());
     for decisions in &schedule.decisions {
         for (place, decision) in decisions.iter().enumerate() {
@@ -194,9 +198,9 @@ mod tests {
     use super::*;
 
     /// A schedule of one CPU from letters, one per ms; `.` = idle.
-    fn drawn(line: &str) -> Schedule {
+    fn drawn(line: &str) -> ComparedRun {
         let mut schedule =
-            Schedule { duration_ns: line.len() as u64, decisions: vec![vec![]], ..Schedule::default() };
+            ComparedRun { duration_ns: line.len() as u64, decisions: vec![vec![]], ..ComparedRun::default() };
         let mut last = '.';
         for (ms, letter) in line.chars().enumerate() {
             if letter != last {

@@ -2,8 +2,8 @@
 
 use super::compare::{Comparison, Divergence};
 use super::late_timers::RESOLUTION_NS;
-use super::schedule::{By, Decision, Schedule};
-use schedlab_units::{Policy, TaskId};
+use super::schedule::{By, ComparedRun, Decision};
+use schedlab_units::{SchedPolicy, TaskId};
 use schedlab_workload::{Birth, InitState, Workload};
 
 /// A cause of a first difference.
@@ -155,8 +155,8 @@ impl Cause {
 pub fn cause(
     found: &Divergence,
     workload: &Workload,
-    native: &Schedule,
-    real: &Schedule,
+    native: &ComparedRun,
+    real: &ComparedRun,
     start_debit: bool,
 ) -> Cause {
     let nr_cpus = real.decisions.len();
@@ -172,11 +172,12 @@ pub fn cause(
     if start_debit && concerned().any(|decision| was_blocked_at_start(decision.task, workload)) {
         return Cause::BlockedAtStart;
     }
-    if start_debit && concerned().any(|decision| class_of(decision.task, workload) == Some(Policy::Deadline))
+    if start_debit
+        && concerned().any(|decision| class_of(decision.task, workload) == Some(SchedPolicy::Deadline))
     {
         return Cause::OlderDeadline;
     }
-    if concerned().any(|decision| class_of(decision.task, workload) == Some(Policy::RoundRobin)) {
+    if concerned().any(|decision| class_of(decision.task, workload) == Some(SchedPolicy::RoundRobin)) {
         return Cause::RoundRobin;
     }
     match found.placement {
@@ -193,8 +194,8 @@ pub fn cause(
 }
 
 /// Whether the native policy woke a task within the last us that real Linux woke, or wakes, up to 1 us later.
-fn wakes_early(found: &Divergence, native: &Schedule, real: &Schedule) -> bool {
-    let window = |schedule: &Schedule, from_ns: u64, to_ns: u64| -> Vec<(u64, TaskId)> {
+fn wakes_early(found: &Divergence, native: &ComparedRun, real: &ComparedRun) -> bool {
+    let window = |schedule: &ComparedRun, from_ns: u64, to_ns: u64| -> Vec<(u64, TaskId)> {
         let first = schedule.placements.partition_point(|placement| placement.time_ns < from_ns);
         let within = schedule.placements[first..].iter().take_while(|placement| placement.time_ns <= to_ns);
         within
@@ -214,15 +215,18 @@ fn wakes_early(found: &Divergence, native: &Schedule, real: &Schedule) -> bool {
 }
 
 /// A task's policy at the start, if it was stated or the task is one of the workload's.
-fn class_of(task: TaskId, workload: &Workload) -> Option<Policy> {
+fn class_of(task: TaskId, workload: &Workload) -> Option<SchedPolicy> {
     let task = workload.tasks.get(task.0 as usize).filter(|_| !task.is_idle())?;
-    Some(task.params.map_or(Policy::Normal, |params| params.policy))
+    Some(task.params.map_or(SchedPolicy::Normal, |params| params.policy))
 }
 
 /// Whether the first placement that differs, or else a task concerned, is of a class above the fair one.
 fn is_real_time_placement(found: &Divergence, workload: &Workload) -> bool {
     let is_above = |task: TaskId| {
-        matches!(class_of(task, workload), Some(Policy::Deadline | Policy::Fifo | Policy::RoundRobin))
+        matches!(
+            class_of(task, workload),
+            Some(SchedPolicy::Deadline | SchedPolicy::Fifo | SchedPolicy::RoundRobin)
+        )
     };
     match found.placement {
         Some((placement, _)) => is_above(placement.task),

@@ -10,7 +10,7 @@
 //! two virtual deadlines are a few ns apart that were equal. So the sleeps of the native policy's tasks are
 //! lengthened by what the real kernel woke them later, and the run is repeated.
 
-use super::schedule::{By, Schedule};
+use super::schedule::{By, ComparedRun};
 use schedlab_units::Span;
 use schedlab_workload::{EventKind, ExternalSource, Wakeup, Workload};
 
@@ -21,13 +21,13 @@ pub(super) const RESOLUTION_NS: u64 = 1_000;
 /// `None` if there are none. `native` is the run of that workload which is compared with `real`.
 pub fn with_late_timers(
     workload: &Workload,
-    native: &Schedule,
-    real: &Schedule,
+    native: &ComparedRun,
+    real: &ComparedRun,
     until_ns: u64,
 ) -> Option<Workload> {
     let mut out = workload.clone();
     let mut any = false;
-    let wakeups = |schedule: &Schedule| {
+    let wakeups = |schedule: &ComparedRun| {
         let mut times_ns = vec![Vec::new(); workload.tasks.len()];
         for placement in schedule.placements.iter().filter(|placement| placement.by == By::Wakeup) {
             times_ns[placement.task.index()].push(placement.time_ns);
@@ -73,9 +73,9 @@ mod tests {
     use schedlab_machine::drawn::{Life, workload};
     use schedlab_units::TaskId;
 
-    fn woken(times_ns: &[u64]) -> Schedule {
+    fn woken(times_ns: &[u64]) -> ComparedRun {
         let placement = |&time_ns: &u64| Placement { time_ns, task: TaskId(0), cpu: 0, by: By::Wakeup };
-        Schedule { placements: times_ns.iter().map(placement).collect(), ..Schedule::default() }
+        ComparedRun { placements: times_ns.iter().map(placement).collect(), ..ComparedRun::default() }
     }
 
     fn sleeps_ns(workload: &Workload) -> Vec<u64> {

@@ -23,17 +23,17 @@ mod own_threads;
 mod page;
 mod schedule;
 
-pub use cases::{Case, cases};
+pub use cases::{Setup, cases};
 pub use compare::{Comparison, Divergence, SHARE_COUNTED, compare, kolmogorov_smirnov};
 pub use explain::Cause;
 pub use late_timers::with_late_timers;
 pub use own_threads::with_own_threads;
 pub use page::{Row, pages};
-pub use schedule::{By, Decision, OwnWakeup, Placement, Schedule};
+pub use schedule::{By, ComparedRun, Decision, OwnWakeup, Placement};
 
 use schedlab_lab::{Ended, Fails, FailureKind, Standard};
 use schedlab_log::{LogError, LogProblem};
-use schedlab_runner::{Request, Scheduler};
+use schedlab_runner::{RunRequest, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::{Form, Workload, save};
@@ -120,16 +120,16 @@ const TIMER_LOOKS: usize = 200;
 /// One run, with its log kept in a file if there is one. Tasks beyond those of the case's workload count as
 /// the kernel's.
 fn run(
-    case: &Case,
+    case: &Setup,
     workload: &Workload,
     scheduler: &Scheduler,
     params: Vec<(String, String)>,
     keep: Option<PathBuf>,
-) -> Result<Schedule, AgreementError> {
-    let request = Request {
+) -> Result<ComparedRun, AgreementError> {
+    let request = RunRequest {
         duration: Some(case.duration),
         params,
-        ..Request::new(workload, scheduler, case.topology.clone())
+        ..RunRequest::new(workload, scheduler, case.topology.clone())
     };
     let log = match schedlab_lab::run(&request, Standard::NoWarning) {
         Ok(finished) => finished.log,
@@ -141,7 +141,7 @@ fn run(
     if let Some(path) = keep {
         schedlab_log::write(&path, &log)?;
     }
-    Ok(Schedule::read(&log, case.workload.tasks.len())?)
+    Ok(ComparedRun::read(&log, case.workload.tasks.len())?)
 }
 
 /// Switches off what protects fair tasks from those above: 6.12's fair server on every CPU, or the limit of
@@ -162,7 +162,7 @@ fn unprotected(topology: &Topology, fair_server: bool) -> Vec<(String, String)> 
 ///
 /// # Errors
 /// A run that could not be started or did not end as it should; a log that cannot be written.
-pub fn agree(case: &Case, pair: &Pair, logs: Option<&Path>) -> Result<Agreement, AgreementError> {
+pub fn agree(case: &Setup, pair: &Pair, logs: Option<&Path>) -> Result<Agreement, AgreementError> {
     let keep = |scheduler: &Scheduler, suffix: &str| {
         let name = format!("{}-{}-{}{suffix}.log", case.name, case.topology.nr_cpus(), scheduler.name());
         logs.map(|folder| folder.join(name))
@@ -172,7 +172,7 @@ pub fn agree(case: &Case, pair: &Pair, logs: Option<&Path>) -> Result<Agreement,
     let native = plain_run(&pair.native)?;
     let real = plain_run(&pair.real)?;
     let plain = compare(&native, &real);
-    let run_quantiles_ns = [&native, &real].map(Schedule::run_quantiles_ns);
+    let run_quantiles_ns = [&native, &real].map(ComparedRun::run_quantiles_ns);
     // (the real run to which the native one is compared last)
     let (quiet, unprotected_comparison) = if plain.divergence.is_some() {
         let params = unprotected(&case.topology, pair.fair_server);
@@ -186,7 +186,7 @@ pub fn agree(case: &Case, pair: &Pair, logs: Option<&Path>) -> Result<Agreement,
     let mut last_native = native;
     let mut alike = unprotected_comparison.clone();
     let mut last_workload = case.workload.clone();
-    let repeat = |workload: &Workload| -> Result<(Schedule, Comparison), AgreementError> {
+    let repeat = |workload: &Workload| -> Result<(ComparedRun, Comparison), AgreementError> {
         let native = run(case, workload, &pair.native, Vec::new(), keep(&pair.native, "-alike"))?;
         let comparison = compare(&native, &quiet);
         Ok((native, comparison))

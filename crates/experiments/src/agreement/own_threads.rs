@@ -7,8 +7,8 @@
 //! that need no CPU time. What one of them wakes while it runs (`ksoftirqd` wakes `rcu_preempt`) it wakes
 //! here, too.
 
-use super::schedule::Schedule;
-use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span, TaskId};
+use super::schedule::ComparedRun;
+use schedlab_units::{CpuId, CpuSet, Nice, SchedParams, SchedPolicy, Span, TaskId};
 use schedlab_workload::{
     Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload,
 };
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 type Woken = (u64, Option<(u32, usize)>);
 
 /// The workload with the kernel's own threads as they woke up in `real`, after the workload's own tasks.
-pub fn with_own_threads(workload: &Workload, real: &Schedule) -> Workload {
+pub fn with_own_threads(workload: &Workload, real: &ComparedRun) -> Workload {
     let mut out = workload.clone();
     let next_pid = workload.free_pid();
     let mut next_eid = workload.eids().max().map_or(0, |eid| eid.0);
@@ -85,7 +85,7 @@ pub fn with_own_threads(workload: &Workload, real: &Schedule) -> Workload {
 /// One interrupt wakes several, in an order of its own (`rcu_preempt`, then `ksoftirqd`), and each moves the
 /// mean virtual time by which the next is placed: with the order the other way round, the schedules part
 /// ways.
-fn ranks(real: &Schedule) -> BTreeMap<u32, u64> {
+fn ranks(real: &ComparedRun) -> BTreeMap<u32, u64> {
     let mut sums: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for instant in real.own_wakeups.chunk_by(|a, b| (a.time_ns, a.cpu) == (b.time_ns, b.cpu)) {
         let mut seen: Vec<u32> = Vec::new();
@@ -107,7 +107,7 @@ fn ranks(real: &Schedule) -> BTreeMap<u32, u64> {
 fn params(name: &str) -> SchedParams {
     let is_high = name.starts_with("kworker/R-") || (name.starts_with("kworker/") && name.ends_with('H'));
     if name.starts_with("migration/") {
-        SchedParams { policy: Policy::Fifo, rt_priority: 99, ..SchedParams::default() }
+        SchedParams { policy: SchedPolicy::Fifo, rt_priority: 99, ..SchedParams::default() }
     } else if is_high {
         SchedParams::normal(Nice::new(-20).expect("-20 is a nice value"))
     } else {
@@ -140,10 +140,10 @@ mod tests {
     #[test]
     fn threads_that_wake_together_keep_their_order() {
         let wakeup = |ms: u64, pid| OwnWakeup { time_ns: ms * 1_000_000, pid, cpu: 0, by: None };
-        let real = Schedule {
+        let real = ComparedRun {
             own_wakeups: vec![wakeup(1, 13), wakeup(5, 14), wakeup(37, 14), wakeup(37, 13), wakeup(37, 14)],
             own_names: vec![(13, "ksoftirqd/0".into()), (14, "rcu_preempt".into())],
-            ..Schedule::default()
+            ..ComparedRun::default()
         };
         let workload = schedlab_machine::drawn::workload(&[&[schedlab_machine::drawn::Life::Run(1)]]);
         let with = with_own_threads(&workload, &real);
@@ -154,10 +154,10 @@ mod tests {
     #[test]
     fn wakeups_become_tasks() {
         let wakeup = |ms: u64, pid| OwnWakeup { time_ns: ms * 1_000_000, pid, cpu: 0, by: None };
-        let real = Schedule {
+        let real = ComparedRun {
             own_wakeups: vec![wakeup(0, 1), wakeup(1, 10), wakeup(5, 10)],
             own_names: vec![(1, "swapper/0".into()), (10, "kworker/0:1".into())],
-            ..Schedule::default()
+            ..ComparedRun::default()
         };
         let mut workload = schedlab_machine::drawn::workload(&[&[schedlab_machine::drawn::Life::Run(1)]]);
         // (a drawn task has no identifier of its birth)
@@ -182,10 +182,10 @@ mod tests {
     #[test]
     fn what_a_thread_wakes_waits_for_it() {
         let wakeup = |ms: u64, pid, by| OwnWakeup { time_ns: ms * 1_000_000, pid, cpu: 0, by };
-        let real = Schedule {
+        let real = ComparedRun {
             own_wakeups: vec![wakeup(1, 13, None), wakeup(3, 14, Some(13)), wakeup(5, 14, None)],
             own_names: vec![(13, "ksoftirqd/0".into()), (14, "rcu_preempt".into())],
-            ..Schedule::default()
+            ..ComparedRun::default()
         };
         let mut workload = schedlab_machine::drawn::workload(&[&[schedlab_machine::drawn::Life::Run(1)]]);
         workload.tasks[0].birth = Birth::Init { eid: EventId(900), parent: None, state: InitState::Runnable };

@@ -2,7 +2,7 @@
 
 use super::compare::{Comparison, Divergence};
 use super::explain::Cause;
-use super::{Agreement, Case, Pair, ms, ms_text};
+use super::{Agreement, Pair, Setup, ms, ms_text};
 use schedlab_report::chart::{Chart, Drawing, Scale, Series, Style};
 use schedlab_report::pages::Pages;
 use schedlab_report::table::{Column, Table};
@@ -64,7 +64,7 @@ pub struct Row {
 
 impl Row {
     /// Of this agreement.
-    pub fn new(case: &Case, pair: &Pair, agreement: &Agreement) -> Row {
+    pub fn new(case: &Setup, pair: &Pair, agreement: &Agreement) -> Row {
         let Agreement { plain, alike, .. } = agreement;
         Row {
             native: pair.native.name().to_string(),

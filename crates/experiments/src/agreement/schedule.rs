@@ -62,7 +62,7 @@ pub struct OwnWakeup {
 
 /// What is compared of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Schedule {
+pub struct ComparedRun {
     /// The scheduler's name.
     pub sched: String,
     /// Length of the run.
@@ -93,30 +93,30 @@ pub struct Schedule {
 struct Reader {
     nr_tasks: usize,
     now_ns: u64,
-    out: Schedule,
+    out: ComparedRun,
     /// Per task: its last wait, if that began with its birth or a wakeup.
     waited_ns: Vec<Option<u64>>,
     last_cpu: Vec<Option<CpuId>>,
     exiting: Vec<bool>,
 }
 
-impl Schedule {
+impl ComparedRun {
     /// Of this log; tasks from number `nr_tasks` on count as threads of the kernel's own.
     ///
     /// # Errors
     /// [`LogProblem`] if the log is no schedule.
-    pub fn read(log: &dyn Log, nr_tasks: usize) -> Result<Schedule, LogProblem> {
+    pub fn read(log: &dyn Log, nr_tasks: usize) -> Result<ComparedRun, LogProblem> {
         let header = log.header();
         let nr_cpus = header.nr_cpus as usize;
         let mut reader = Reader {
             nr_tasks,
-            out: Schedule {
+            out: ComparedRun {
                 sched: header.sched.clone(),
                 duration_ns: header.duration.as_ns(),
                 decisions: vec![Vec::new(); nr_cpus],
                 cpu_ns: vec![0; nr_tasks],
                 own_names: header.kernel_threads.iter().map(|t| (t.pid, t.name.clone())).collect(),
-                ..Schedule::default()
+                ..ComparedRun::default()
             },
             now_ns: 0,
             waited_ns: vec![None; nr_tasks],
@@ -240,14 +240,14 @@ mod tests {
     use schedlab_log::TextLog;
     use std::path::Path;
 
-    fn read(lines: &str) -> Schedule {
+    fn read(lines: &str) -> ComparedRun {
         let header = "# schedlab log 1\n# sched \"x\"\n# sched_version \"1\"\n# cpus 1\n# hz 250\n# duration_ns 9000000\n\
                       # task t0 pid=1 policy=normal nice=0 name=\"a\"\n# task t1 pid=2 policy=normal nice=0 name=\"b\"\n\
                       # kernel_thread k10 name=\"kworker\"\n";
         let log =
             TextLog::parse(&format!("{header}{lines}# end {}\n", lines.lines().count()), Path::new("drawn"))
                 .unwrap();
-        Schedule::read(&log, 2).unwrap()
+        ComparedRun::read(&log, 2).unwrap()
     }
 
     /// ms    0        9

@@ -1,7 +1,7 @@
 //! Instructions per operation: this program again, under valgrind, doing each operation so often in a
 //! function of its own.
 
-use super::measure::{AnyStand, CPU, QUANTUM, region_dequeue, region_enqueue, region_select, stand, waiting};
+use super::measure::{AnyBench, CPU, QUANTUM, bench, region_dequeue, region_enqueue, region_select, waiting};
 use super::{Config, Cost, CostError, ProbeCommand, Times, linux};
 use rayon::prelude::*;
 use schedlab_lab::{Subject, SubjectSpec};
@@ -53,22 +53,22 @@ pub fn probe(text: &str, nr_clients: u32, object: Option<&Path>) -> Result<Times
         return linux::probe(object, text.parse::<SubjectSpec>()?.kernel_params(), nr_clients);
     }
     let policy = Subject::native(text)?.policy().expect("a native scheduler has a policy");
-    let mut stand = stand(policy, nr_clients);
+    let mut bench = bench(policy, nr_clients);
     let mut random = Random::new(u64::from(nr_clients));
-    put_and_pick(&mut stand);
-    (0..WARM_UP).for_each(|_| put_and_pick(&mut stand));
-    region_select(&mut stand, ROUNDS);
+    put_and_pick(&mut bench);
+    (0..WARM_UP).for_each(|_| put_and_pick(&mut bench));
+    region_select(&mut bench, ROUNDS);
     for _ in 0..ROUNDS {
-        let Some(client) = waiting(&stand, &mut random, nr_clients) else { break };
-        region_dequeue(&mut stand, client);
-        region_enqueue(&mut stand, client);
+        let Some(client) = waiting(&bench, &mut random, nr_clients) else { break };
+        region_dequeue(&mut bench, client);
+        region_enqueue(&mut bench, client);
     }
     Ok(Times::default())
 }
 
-fn put_and_pick(stand: &mut AnyStand) {
-    stand.put(CPU, QUANTUM, Stop::Preempted);
-    stand.pick(CPU);
+fn put_and_pick(bench: &mut AnyBench) {
+    bench.put(CPU, QUANTUM, Stop::Preempted);
+    bench.pick(CPU);
 }
 
 /// Counts for every subject and number of clients and adds the counts to `cost`; two at a time. `seen` hears

@@ -1,6 +1,6 @@
 //! What do the same operations cost inside real Linux, through the port?
 //!
-//! N tasks that always want the one CPU, nice values spread over -20..19 as on the test stand, run a program
+//! N tasks that always want the one CPU, nice values spread over -20..19 as on the test bench, run a program
 //! of two operations in turn, 1 ms of CPU time apart: give another task, drawn at random, a new nice value,
 //! also drawn (`setpriority`), and yield (`sched_yield`). The brackets:
 //!
@@ -11,13 +11,13 @@
 //!
 //! Instructions are those of the kernel's own functions; its ticks, accounting and the rest of `schedule()`
 //! are not in them. Host times are medians, and are those of the kernel's way in and out as well: 200 ns or
-//! so that the test stand's policies do not have.
+//! so that the test bench's policies do not have.
 
 use super::CostError;
 use schedlab_lab::{Standard, judge_machine};
-use schedlab_linux::{LinuxKernel, LinuxMachine};
-use schedlab_log::{KernelThread, Record};
-use schedlab_machine::kernel::{Boot, Control, Fault, Kernel, Op, Stimulus, TaskCounters, Yield};
+use schedlab_linux::{LinuxKernel, LoadedKernel};
+use schedlab_log::Record;
+use schedlab_machine::kernel::{Boot, Carried, Control, Fault, Kernel, Op, ReadOut, Stimulus, Yield};
 use schedlab_machine::sink::Sink;
 use schedlab_machine::{Machine, Program, Setup};
 use schedlab_runner::RunError;
@@ -26,7 +26,6 @@ use schedlab_stdx::percentile::upper_median;
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Nice, Span, TaskId, Time};
 use schedlab_workload::{Builder, ParamChange, Workload};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -80,9 +79,9 @@ pub(super) fn probe(
     params: Vec<(String, String)>,
     nr_clients: u32,
 ) -> Result<Times, CostError> {
-    let kernel = LinuxKernel::load(object)?;
+    let kernel = LoadedKernel::load(object)?;
     let kernel = Timed {
-        inner: LinuxMachine::new(kernel, schedlab_runner::COMMAND_LINE, Nowhere),
+        inner: LinuxKernel::new(kernel, schedlab_runner::COMMAND_LINE, Nowhere),
         yields_ns: Vec::new(),
         changes_ns: Vec::new(),
         warm_up: WARM_UP,
@@ -179,7 +178,7 @@ impl<K: Kernel> Kernel for Timed<K> {
     fn control(&mut self, now: Time, request: Control<'_>) -> Result<(), Fault> {
         self.inner.control(now, request)
     }
-    fn control_done(&mut self) -> Option<Result<(), Fault>> {
+    fn control_done(&mut self) -> Option<Carried> {
         self.inner.control_done()
     }
     fn start_log(&mut self, epoch: Time) {
@@ -188,20 +187,11 @@ impl<K: Kernel> Kernel for Timed<K> {
     fn note(&mut self, now: Time, note: Record) {
         self.inner.note(now, note);
     }
-    fn kernel_threads(&mut self) -> Vec<KernelThread> {
-        self.inner.kernel_threads()
-    }
-    fn task_counters(&mut self, task: TaskId) -> Option<TaskCounters> {
-        self.inner.task_counters(task)
-    }
-    fn warnings(&mut self) -> Vec<String> {
-        self.inner.warnings()
+    fn read_out(&mut self) -> ReadOut {
+        self.inner.read_out()
     }
     fn check_end(&mut self, now: Time) -> Result<(), Fault> {
         self.inner.check_end(now)
-    }
-    fn refused(&mut self) -> BTreeMap<String, u64> {
-        self.inner.refused()
     }
     fn fault(&mut self) -> Fault {
         self.inner.fault()

@@ -1,16 +1,16 @@
-//! Timings on the test stand, in this process.
+//! Timings on the test bench, in this process.
 
 use super::{Config, Cost, CostError, ProbeCommand, Row, Times};
 use schedlab_lab::{FailureKind, Subject};
+use schedlab_machine::bench::PolicyBench;
 use schedlab_machine::policy::{Policy, Stop};
-use schedlab_machine::stand::Stand;
 use schedlab_stdx::Random;
 use schedlab_stdx::percentile::upper_median;
 use schedlab_units::{CpuId, Nice, SchedParams, Span, TaskId};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-pub(super) type AnyStand = Stand<Box<dyn Policy>>;
+pub(super) type AnyBench = PolicyBench<Box<dyn Policy>>;
 
 pub(super) const CPU: CpuId = CpuId(0);
 pub(super) const QUANTUM: Span = Span::from_ms(10);
@@ -23,39 +23,39 @@ const LONGEST: Duration = Duration::from_millis(500);
 const FEWEST: usize = 5;
 
 /// N runnable clients, one of them current. Nice values ascend with ids: each joins behind those before it.
-pub(super) fn stand(policy: Box<dyn Policy>, nr_clients: u32) -> AnyStand {
-    let mut stand = Stand::new(policy, 1, nr_clients);
+pub(super) fn bench(policy: Box<dyn Policy>, nr_clients: u32) -> AnyBench {
+    let mut bench = PolicyBench::new(policy, 1, nr_clients);
     for id in 0..nr_clients {
         let nice = Nice::new((u64::from(id) * 40 / u64::from(nr_clients)) as i32 - 20).expect("-20 to 19");
-        stand.create(TaskId(id), SchedParams::normal(nice));
-        stand.wake(TaskId(id));
+        bench.create(TaskId(id), SchedParams::normal(nice));
+        bench.wake(TaskId(id));
     }
-    stand.pick(CPU);
-    stand
+    bench.pick(CPU);
+    bench
 }
 
 /// Ends the current client's quantum and chooses the next, so often.
 #[inline(never)]
-pub(super) fn region_select(stand: &mut AnyStand, rounds: u64) {
+pub(super) fn region_select(bench: &mut AnyBench, rounds: u64) {
     for _ in 0..rounds {
-        stand.put(CPU, QUANTUM, Stop::Preempted);
-        stand.pick(CPU);
+        bench.put(CPU, QUANTUM, Stop::Preempted);
+        bench.pick(CPU);
     }
 }
 
 #[inline(never)]
-pub(super) fn region_dequeue(stand: &mut AnyStand, client: TaskId) {
-    stand.dequeue(client);
+pub(super) fn region_dequeue(bench: &mut AnyBench, client: TaskId) {
+    bench.dequeue(client);
 }
 
 #[inline(never)]
-pub(super) fn region_enqueue(stand: &mut AnyStand, client: TaskId) {
-    stand.wake(client);
+pub(super) fn region_enqueue(bench: &mut AnyBench, client: TaskId) {
+    bench.wake(client);
 }
 
 /// A random client that waits; none if there is but the current one.
-pub(super) fn waiting(stand: &AnyStand, random: &mut Random, nr_clients: u32) -> Option<TaskId> {
-    let current = stand.view().current(CPU)?;
+pub(super) fn waiting(bench: &AnyBench, random: &mut Random, nr_clients: u32) -> Option<TaskId> {
+    let current = bench.view().current(CPU)?;
     (nr_clients > 1).then(|| {
         let other = random.below(u64::from(nr_clients) - 1) as u32;
         TaskId(if other >= current.0 { other + 1 } else { other })
@@ -104,7 +104,7 @@ pub fn measure(config: &Config, probe: &ProbeCommand, seen: &dyn Fn(&str, u32)) 
         for &nr_clients in config.clients.iter().filter(|&&n| config.measures(subject, n)) {
             seen(&subject.label, nr_clients);
             let Times { select_wall_ns, sleep_wake_wall_ns, noise_pct } = match subject.policy() {
-                Some(policy) => on_stand(policy, config.repetitions, nr_clients),
+                Some(policy) => on_bench(policy, config.repetitions, nr_clients),
                 None => in_process(subject, probe, config.repetitions, nr_clients)?,
             };
             let label = subject.label.clone();
@@ -115,18 +115,18 @@ pub fn measure(config: &Config, probe: &ProbeCommand, seen: &dyn Fn(&str, u32)) 
     Ok(cost)
 }
 
-fn on_stand(policy: Box<dyn Policy>, repetitions: u32, nr_clients: u32) -> Times {
-    let mut stand = stand(policy, nr_clients);
+fn on_bench(policy: Box<dyn Policy>, repetitions: u32, nr_clients: u32) -> Times {
+    let mut bench = bench(policy, nr_clients);
     let select = timed(repetitions, |rounds| {
-        region_select(&mut stand, rounds);
+        region_select(&mut bench, rounds);
         rounds
     });
     let mut random = Random::new(u64::from(nr_clients));
     let sleep_wake = timed(repetitions, |rounds| {
         for made in 0..rounds {
-            let Some(client) = waiting(&stand, &mut random, nr_clients) else { return made };
-            region_dequeue(&mut stand, client);
-            region_enqueue(&mut stand, client);
+            let Some(client) = waiting(&bench, &mut random, nr_clients) else { return made };
+            region_dequeue(&mut bench, client);
+            region_enqueue(&mut bench, client);
         }
         rounds
     });

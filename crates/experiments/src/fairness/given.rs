@@ -1,10 +1,10 @@
 //! One set of shares, given by hand: who ran when, and how far from its due was each client, under any scheduler?
 //!
-//! An [arm](GivenArm) is a scheduler and the [way](Way) in which it is run:
+//! An [arm](GivenArm) is a scheduler and the [way](Execution) in which it is run:
 //!
-//! * the proportional share schedulers quantum by quantum, without a machine ([`Way::Quanta`]);
+//! * the proportional share schedulers quantum by quantum, without a machine ([`Execution::Quanta`]);
 //! * everything else, real Linux included, in the full machine on one CPU, with its own ticks and slices
-//!   ([`Way::Machine`]). It is told the shares as nice values or as weights of control groups; what can be
+//!   ([`Execution::Machine`]). It is told the shares as nice values or as weights of control groups; what can be
 //!   expressed is due, and how far that is from the shares asked for stands beside it.
 //!
 //! All arms serve the same number of whole cycles of the shares; all clients are runnable throughout; one
@@ -21,9 +21,9 @@ use schedlab_report::pages::Pages;
 use schedlab_report::table::{Column, Table};
 use schedlab_units::{Nice, Span};
 
-/// What a scheduler in the machine is told.
+/// In which form a scheduler in the machine is given its shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ShareForm {
     /// Shares as such (native proportional share schedulers).
     Shares,
     /// Nice values.
@@ -34,47 +34,47 @@ pub enum Told {
 
 /// How an arm is run.
 #[derive(Clone, Debug)]
-pub enum Way {
+pub enum Execution {
     /// Quantum by quantum, exactly.
     Quanta(&'static Contender),
     /// On one CPU of the machine.
-    Machine(Box<Subject>, Told),
+    Machine(Box<Subject>, ShareForm),
 }
 
-impl Way {
-    /// The ways of a scheduler: quantum by quantum if it is a proportional share scheduler with its default
+impl Execution {
+    /// The executions of a scheduler: quantum by quantum if it is a proportional share scheduler with its default
     /// parameters; real Linux by nice, by control group, or both.
-    pub fn of(subject: &Subject, linux: &[Told]) -> Vec<Way> {
+    pub fn of(subject: &Subject, linux: &[ShareForm]) -> Vec<Execution> {
         let Some(info) = subject.info() else {
-            return linux.iter().map(|&told| Way::Machine(Box::new(subject.clone()), told)).collect();
+            return linux.iter().map(|&form| Execution::Machine(Box::new(subject.clone()), form)).collect();
         };
         match find(info.name) {
-            Some(contender) if subject.params.is_empty() => vec![Way::Quanta(contender)],
+            Some(contender) if subject.params.is_empty() => vec![Execution::Quanta(contender)],
             _ if info.params.iter().any(|param| param.name == "shares") => {
-                vec![Way::Machine(Box::new(subject.clone()), Told::Shares)]
+                vec![Execution::Machine(Box::new(subject.clone()), ShareForm::Shares)]
             }
-            _ => vec![Way::Machine(Box::new(subject.clone()), Told::Nice)],
+            _ => vec![Execution::Machine(Box::new(subject.clone()), ShareForm::Nice)],
         }
     }
 
     /// Name in tables: real Linux says what it was told.
     pub fn label(&self) -> String {
         match self {
-            Way::Quanta(contender) => contender.name.to_string(),
-            Way::Machine(subject, Told::Nice) if subject.linux().is_some() => {
+            Execution::Quanta(contender) => contender.name.to_string(),
+            Execution::Machine(subject, ShareForm::Nice) if subject.linux().is_some() => {
                 format!("{} nice", subject.label)
             }
-            Way::Machine(subject, Told::GroupWeight) => format!("{} cpu.weight", subject.label),
-            Way::Machine(subject, _) => subject.label.clone(),
+            Execution::Machine(subject, ShareForm::GroupWeight) => format!("{} cpu.weight", subject.label),
+            Execution::Machine(subject, _) => subject.label.clone(),
         }
     }
 
-    /// These shares in this way's terms.
+    /// These shares as this execution can express them.
     pub fn express(&self, shares: &[u64], nices: Option<&[Nice]>) -> Expressed {
         match (self, nices) {
-            (Way::Machine(_, Told::Nice), Some(nices)) => Expressed::of_nices(nices),
-            (Way::Machine(_, Told::Nice), None) => Expressed::by_nice(shares),
-            (Way::Machine(_, Told::GroupWeight), _) => Expressed::by_group_weight(shares),
+            (Execution::Machine(_, ShareForm::Nice), Some(nices)) => Expressed::of_nices(nices),
+            (Execution::Machine(_, ShareForm::Nice), None) => Expressed::by_nice(shares),
+            (Execution::Machine(_, ShareForm::GroupWeight), _) => Expressed::by_group_weight(shares),
             _ => Expressed::as_shares(shares),
         }
     }
@@ -89,7 +89,7 @@ impl Way {
         seed: u64,
     ) -> Result<Vec<Stretch>, ArmError> {
         match self {
-            Way::Quanta(contender) => {
+            Execution::Quanta(contender) => {
                 let mut stretches = Vec::new();
                 let mut discipline = (contender.make)(expressed.weights.len(), seed);
                 quantum::serve(&mut *discipline, &expressed.weights, quanta, |client, from, length| {
@@ -98,7 +98,7 @@ impl Way {
                 });
                 Ok(stretches)
             }
-            Way::Machine(subject, _) => {
+            Execution::Machine(subject, _) => {
                 let settings = names.iter().zip(&expressed.settings);
                 let clients: Vec<Client> =
                     settings.map(|(name, &setting)| Client::new(name, setting)).collect();
@@ -125,7 +125,7 @@ pub struct GivenConfig {
     /// The nice values that these shares are the weights of, if they were given so.
     pub nices: Option<Vec<Nice>>,
     /// The arms.
-    pub ways: Vec<Way>,
+    pub executions: Vec<Execution>,
     /// A time unit.
     pub unit: Span,
     /// How many time units; see [`GivenConfig::default_quanta`].
@@ -171,18 +171,18 @@ pub struct Given {
 /// Serves the shares under each arm.
 pub fn given(config: &GivenConfig) -> Result<Given, ArmError> {
     let names = names(config.shares.len());
-    let arm = |way: &Way| {
-        let expressed = way.express(&config.shares, config.nices.as_deref());
-        let stretches = way.serve(&expressed, &names, config.unit, config.quanta, config.seed)?;
+    let arm = |execution: &Execution| {
+        let expressed = execution.express(&config.shares, config.nices.as_deref());
+        let stretches = execution.serve(&expressed, &names, config.unit, config.quanta, config.seed)?;
         let length = Span::from_ns(config.unit.as_ns() * config.quanta);
         let served = measure(&stretches, &expressed.weights, length, config.unit);
         let start = Span::from_ns(config.unit.as_ns() * (config.quanta / 10));
         let settled = settled(&stretches, &expressed.weights, length, start);
         let whole = |ns: u64| ns.is_multiple_of(config.unit.as_ns());
         let whole_quanta = stretches.iter().all(|stretch| whole(stretch.from_ns) && whole(stretch.to_ns));
-        Ok(GivenArm { label: way.label(), expressed, stretches, served, settled, whole_quanta })
+        Ok(GivenArm { label: execution.label(), expressed, stretches, served, settled, whole_quanta })
     };
-    let arms = config.ways.iter().map(arm).collect::<Result<Vec<GivenArm>, ArmError>>()?;
+    let arms = config.executions.iter().map(arm).collect::<Result<Vec<GivenArm>, ArmError>>()?;
     Ok(Given { config: config.clone(), arms })
 }
 
@@ -379,9 +379,9 @@ impl Given {
         ];
         if self
             .config
-            .ways
+            .executions
             .iter()
-            .any(|way| matches!(way, Way::Machine(subject, _) if subject.linux().is_some()))
+            .any(|execution| matches!(execution, Execution::Machine(subject, _) if subject.linux().is_some()))
         {
             remarks.push(super::LINUX_TICKS.to_string());
         }

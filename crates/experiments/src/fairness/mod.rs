@@ -28,7 +28,7 @@ mod study;
 pub use contender::{CONTENDERS, Contender, find};
 pub use draw_shares::{ParseSpreadError, Spread, draw_shares};
 pub use express::Expressed;
-pub use given::{Given, GivenArm, GivenConfig, Told, Way, given};
+pub use given::{Execution, Given, GivenArm, GivenConfig, ShareForm, given};
 pub use served::{ClientServed, ExactRange, Served, curve, measure, settled};
 pub use study::{
     Config, ConfigError, MACHINE_DENOMINATOR, Point, PointResult, Range, Study, study, study_seen,

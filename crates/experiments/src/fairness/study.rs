@@ -1,7 +1,7 @@
 //! The study over a domain of points, in parallel.
 
 use super::served::measure;
-use super::{Contender, Spread, Way, draw_shares};
+use super::{Contender, Execution, Spread, draw_shares};
 use crate::arm::ArmError;
 use rayon::prelude::*;
 use schedlab_lab::{Fails, FailureKind};
@@ -26,7 +26,7 @@ pub struct Config {
     /// Which schedulers, quantum by quantum.
     pub contenders: Vec<&'static Contender>,
     /// Which arms in the full machine; they are some hundred times slower.
-    pub machine: Vec<Way>,
+    pub machine: Vec<Execution>,
     /// How many of the combinations those serve: the first ones.
     pub machine_combinations: u32,
     /// A time unit in the machine.
@@ -268,8 +268,8 @@ pub fn study_seen(config: &Config, seen: &(dyn Fn(u64) + Sync)) -> Result<Study,
         };
     }
     for (point, results) in config.points.iter().zip(&mut results) {
-        for way in &config.machine {
-            results.push(in_machine(config, *point, way)?);
+        for execution in &config.machine {
+            results.push(in_machine(config, *point, execution)?);
         }
     }
     Ok(Study { results: results.concat(), spread: config.spread, seed: config.seed })
@@ -291,14 +291,14 @@ fn nothing(sched: Cow<'static, str>, point: Point, denominator: u64) -> PointRes
 }
 
 /// The first combinations of one point, in the machine.
-fn in_machine(config: &Config, point: Point, way: &Way) -> Result<PointResult, ArmError> {
-    let mut result = nothing(way.label().into(), point, MACHINE_DENOMINATOR);
+fn in_machine(config: &Config, point: Point, execution: &Execution) -> Result<PointResult, ArmError> {
+    let mut result = nothing(execution.label().into(), point, MACHINE_DENOMINATOR);
     let names = super::given::names(point.nr_clients as usize);
     let length = Span::from_ns(config.unit.as_ns() * point.total);
     for combination in 0..config.combinations.min(config.machine_combinations) {
-        let expressed = way.express(&shares_of(config, point, combination), None);
+        let expressed = execution.express(&shares_of(config, point, combination), None);
         let seed = u64::from(combination) ^ config.seed;
-        let stretches = way.serve(&expressed, &names, config.unit, point.total, seed)?;
+        let stretches = execution.serve(&expressed, &names, config.unit, point.total, seed)?;
         let served = measure(&stretches, &expressed.weights, length, config.unit);
         let round = |numerator: i128| (served.tu(numerator) * MACHINE_DENOMINATOR as f64).round() as i64;
         let (start, interval) = (served.from_start, served.intervals);
@@ -307,7 +307,7 @@ fn in_machine(config: &Config, point: Point, way: &Way) -> Result<PointResult, A
             from_start: Range::of(round(start.low), round(start.high), combination),
             intervals: Range::of(round(interval.low), round(interval.high), combination),
             off_worst: expressed.worst,
-            ..nothing(way.label().into(), point, MACHINE_DENOMINATOR)
+            ..nothing(execution.label().into(), point, MACHINE_DENOMINATOR)
         });
     }
     Ok(result)

@@ -8,7 +8,7 @@ use schedlab_lab::{Ended, Standard, Subject};
 use schedlab_log::{Log, LogProblem, Observer, Run, Slots, Wait, replay};
 use schedlab_machine::Perturb;
 use schedlab_policies::lab;
-use schedlab_runner::Request;
+use schedlab_runner::RunRequest;
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::Workload;
@@ -135,7 +135,7 @@ pub(crate) fn run(
     perturb: Option<Perturb>,
 ) -> Result<Levels, Ended> {
     let one = Topology::flat(1).expect("one CPU is a machine");
-    let request = Request { duration: Some(duration), perturb, ..subject.on(workload, one) };
+    let request = RunRequest { duration: Some(duration), perturb, ..subject.on(workload, one) };
     let finished = schedlab_lab::run(&request, Standard::NoWarning)?;
     Levels::of(&finished.log).map_err(Ended::from)
 }

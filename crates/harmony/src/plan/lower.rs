@@ -4,7 +4,7 @@ use super::{Act, Class, Plan, PolicyWord, Step, Tasks};
 use crate::scenario::{Mark, Scenario};
 use schedlab_machine::kernel::{Action, Change, FileRequest};
 use schedlab_stdx::Random;
-use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span, TaskId};
+use schedlab_units::{CpuId, CpuSet, Nice, SchedParams, SchedPolicy, Span, TaskId};
 use schedlab_workload::build::ENDLESS;
 use schedlab_workload::{BuildError, Builder, Cgroup, CgroupId};
 
@@ -82,8 +82,8 @@ impl Tasks {
         let real_time = |policy| SchedParams { policy, rt_priority: self.priority, ..SchedParams::default() };
         match self.policy {
             PolicyWord::Normal => SchedParams::normal(Nice::new(self.nice).unwrap_or_default()),
-            PolicyWord::Fifo => real_time(Policy::Fifo),
-            PolicyWord::Rr => real_time(Policy::RoundRobin),
+            PolicyWord::Fifo => real_time(SchedPolicy::Fifo),
+            PolicyWord::Rr => real_time(SchedPolicy::RoundRobin),
         }
     }
 

@@ -9,6 +9,7 @@ use super::Spread;
 use super::pipe::Pipe;
 use crate::bpf::BpfRecorder;
 use crate::error::HostError;
+use crate::events::OBJECT;
 use crate::record::stat;
 use crate::tracefs::{Instance, Tracefs};
 
@@ -32,17 +33,20 @@ pub enum Operation {
     /// Any other system call, while system calls of some kind are recorded: the kernel then takes its slow
     /// path for all of them.
     OtherCall,
+    /// A send or a receipt, with `--objects`: a byte into a pipe and out of it. Programs alone record it.
+    Message,
 }
 
 impl Operation {
     /// All, in WARP's order.
-    pub const ALL: [Operation; 6] = [
+    pub const ALL: [Operation; 7] = [
         Operation::Fork,
         Operation::Block,
         Operation::Wakeup,
         Operation::Prio,
         Operation::Exit,
         Operation::OtherCall,
+        Operation::Message,
     ];
 
     /// Its name in the table.
@@ -54,6 +58,7 @@ impl Operation {
             Operation::Prio => "PRIO",
             Operation::Exit => "EXIT",
             Operation::OtherCall => "other call",
+            Operation::Message => "MESSAGE",
         }
     }
 
@@ -66,6 +71,7 @@ impl Operation {
             Operation::Prio => &["syscalls:sys_enter_setpriority", "syscalls:sys_exit_setpriority"],
             Operation::Exit => &["sched:sched_process_exit"],
             Operation::OtherCall => &["syscalls:sys_enter_sched_yield", "syscalls:sys_exit_sched_yield"],
+            Operation::Message => &[OBJECT],
         }
     }
 
@@ -101,6 +107,12 @@ impl Operation {
                     unsafe { libc::syscall(libc::SYS_getppid) };
                 }
             }
+            Operation::Message => {
+                for _ in 0..times {
+                    turns.own.put();
+                    turns.own.get();
+                }
+            }
         }
     }
 }
@@ -110,8 +122,8 @@ impl Operation {
 pub struct EventCost {
     /// Which.
     pub operation: Operation,
-    /// By ftrace: CPU time per event of WARP's type (for other calls: per call), in us.
-    pub us: Spread,
+    /// By ftrace, where it has the event: CPU time per event of WARP's type (for other calls: per call), in us.
+    pub us: Option<Spread>,
     /// By programs, where the kernel takes them for this event.
     pub bpf_us: Option<Spread>,
     /// CPU time of the operation itself without recording, in us per event.
@@ -124,6 +136,8 @@ pub struct EventCost {
 struct Turns {
     there: Pipe,
     back: Pipe,
+    /// The first thread's alone.
+    own: Pipe,
     stop: AtomicBool,
 }
 
@@ -153,9 +167,10 @@ pub(super) fn measure(pairs: u32, progress: &mut dyn FnMut(&str)) -> Result<Vec<
     instance.set("trace_clock", "mono", "The clock mono is in every kernel since 3.17; use a newer one")?;
     // Nobody empties it: older events are overwritten, at the same cost.
     instance.set("buffer_size_kb", "4096", "It is per CPU and must fit into memory")?;
-    let turns = Turns { there: Pipe::new()?, back: Pipe::new()?, stop: AtomicBool::new(false) };
+    let (there, back, own) = (Pipe::new()?, Pipe::new()?, Pipe::new()?);
+    let turns = Turns { there, back, own, stop: AtomicBool::new(false) };
     let former = pin_to_one_cpu()?;
-    let there = |event: &str| instance.has(&format!("events/{}", event.replace(':', "/")));
+    let there = |event: &str| event == OBJECT || instance.has(&format!("events/{}", event.replace(':', "/")));
     let costs = std::thread::scope(|scope| {
         let second = scope.spawn(|| turns.answer());
         let costs: Result<Vec<EventCost>, HostError> = Operation::ALL
@@ -196,7 +211,8 @@ fn cost(
     }
     instance.set("tracing_on", "1", "")?;
     let mut differences = Differences::default();
-    for _ in 0..pairs {
+    let by_ftrace = if operation == Operation::Message { 0 } else { pairs };
+    for _ in 0..by_ftrace {
         let off = slice(operation, times, turns);
         let before = nr_events(instance)?;
         switch("1")?;
@@ -205,24 +221,27 @@ fn cost(
         differences.add(operation, times, nr_events(instance)? - before, off, on);
     }
     instance.set("tracing_on", "0", "")?;
-    let bpf_us = by_programs(operation, pairs.div_ceil(3), times, tracefs, turns);
+    let by_bpf = by_programs(operation, pairs.div_ceil(3), times, tracefs, turns);
+    let (bpf_us, alone) = by_bpf.map_or((None, Vec::new()), |(us, alone)| (Some(us), alone));
+    let off = if by_ftrace > 0 { differences.off } else { alone };
     Ok(EventCost {
         operation,
-        us: Spread::of(differences.on),
+        us: (by_ftrace > 0).then(|| Spread::of(differences.on)),
         bpf_us,
-        operation_us: Spread::of(differences.off).median,
+        operation_us: Spread::of(off).median,
         events: differences.events,
     })
 }
 
-/// The same with programs, which are loaded anew each time; `None`: the kernel takes none for these events.
+/// The same with programs, which are loaded anew each time, and the operation alone; `None`: the kernel takes none for
+/// these events.
 fn by_programs(
     operation: Operation,
     pairs: u32,
     times: u64,
     tracefs: &Tracefs,
     turns: &Turns,
-) -> Option<Spread> {
+) -> Option<(Spread, Vec<f64>)> {
     /// Large enough that no reader is woken, whose time would count.
     const BUFFER_KB: u32 = 32 << 10;
     if operation == Operation::OtherCall {
@@ -244,7 +263,7 @@ fn by_programs(
         let events = counts.iter().map(|count| count.written + count.lost).sum();
         differences.add(operation, times, events, off, on);
     }
-    Some(Spread::of(differences.on))
+    Some((Spread::of(differences.on), differences.off))
 }
 
 #[derive(Default)]

@@ -54,16 +54,17 @@ impl fmt::Display for Overhead {
                 Operation::Fork => "process_fork, wakeup_new".to_owned(),
                 other => other.events().iter().map(|e| e.rsplit(':').next().unwrap_or(e)).collect(),
             };
-            let bpf = cost
-                .bpf_us
-                .map_or(("-".to_owned(), String::new()), |us| (format!("{:.2}", us.median), range(us)));
+            let shown = |us: Option<Spread>| {
+                us.map_or(("-".to_owned(), String::new()), |us| (format!("{:.2}", us.median), range(us)))
+            };
+            let (ftrace, bpf) = (shown(cost.us), shown(cost.bpf_us));
             let published = cost.published_us().map_or("-".to_owned(), |us| format!("{us:.2}"));
             writeln!(
                 f,
-                "{:<10} {events:<26} {:>8.2}  {:>11}  {:>8}  {:>11}  {published:>6}  {:>10.2}",
+                "{:<10} {events:<26} {:>8}  {:>11}  {:>8}  {:>11}  {published:>6}  {:>10.2}",
                 cost.operation.name(),
-                cost.us.median,
-                range(cost.us),
+                ftrace.0,
+                ftrace.1,
                 bpf.0,
                 bpf.1,
                 cost.operation_us

@@ -10,7 +10,7 @@ use crate::plan::Timer;
 use crate::stats::{Estimate, mean, median, wilson};
 use schedlab_log::MissedCause;
 use schedlab_report::units::time;
-use schedlab_units::Policy;
+use schedlab_units::SchedPolicy;
 
 /// Fewer samples say nothing.
 const LEAST: usize = 10;
@@ -335,7 +335,8 @@ impl Clockwork {
 
 fn rt_limit(seen: &Seen) -> Found {
     const WOULD: &str = "a real-time thread that computes for 5 s (-p FIFO 1 -w CPU -a 0 -d 5s, as root)";
-    let is_rt = |thread: usize| matches!(seen.threads[thread].0.policy, Policy::Fifo | Policy::RoundRobin);
+    let is_rt =
+        |thread: usize| matches!(seen.threads[thread].0.policy, SchedPolicy::Fifo | SchedPolicy::RoundRobin);
     if !(0..seen.threads.len()).any(|thread| is_rt(thread) && seen.computes(thread)) {
         return cannot("no real-time thread computes in this log", WOULD);
     }
@@ -459,7 +460,7 @@ fn reservation(seen: &Seen) -> Found {
 fn weights(seen: &Seen) -> Option<(Estimate, f64)> {
     const BLOCKS: u64 = 10;
     let normal: Vec<usize> = (0..seen.threads.len())
-        .filter(|thread| seen.computes(*thread) && seen.threads[*thread].0.policy == Policy::Normal)
+        .filter(|thread| seen.computes(*thread) && seen.threads[*thread].0.policy == SchedPolicy::Normal)
         .collect();
     let [a, b] = *normal.as_slice() else { return None };
     let cpus = |thread: usize| {

@@ -12,7 +12,7 @@
 //! response beyond its bound says that one of these is not so.
 
 use super::plan::{Ends, JobPlan};
-use schedlab_units::{ClassKind, Policy, SchedParams};
+use schedlab_units::{ClassKind, SchedParams, SchedPolicy};
 use schedlab_workload::{EventKind, Workload};
 
 /// What theory says of a task.
@@ -44,7 +44,7 @@ pub fn bounds(workload: &Workload, plans: &[Option<JobPlan>], params: &[SchedPar
     let set: Option<Vec<Periodic>> =
         urgent.iter().map(|row| periodic(workload, *row, plans[*row].as_ref()?, params[*row])).collect();
     let Some(set) = set else { return found };
-    let is_deadline = |task: &&Periodic| task.params.policy == Policy::Deadline;
+    let is_deadline = |task: &&Periodic| task.params.policy == SchedPolicy::Deadline;
     if set.iter().filter(is_deadline).count() == set.len() {
         let density: f64 =
             set.iter().map(|task| task.run_ns as f64 / task.deadline_ns.min(task.period_ns) as f64).sum();

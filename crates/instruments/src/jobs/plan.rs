@@ -1,7 +1,7 @@
 //! Which of a task's blocks end a job, and when is the next one released? From the workload alone, before
 //! anything has run.
 
-use schedlab_units::{Policy, SchedParams};
+use schedlab_units::{SchedParams, SchedPolicy};
 use schedlab_workload::{EventKind, ExternalSource, Task, Wakeup, Workload};
 
 /// What a block means for the task's jobs.
@@ -85,7 +85,7 @@ pub fn plans(workload: &Workload) -> Vec<Option<JobPlan>> {
 
 fn plan(task: &Task, params: Option<SchedParams>) -> Option<JobPlan> {
     let reserved =
-        params.filter(|params| params.policy == Policy::Deadline).and_then(|params| params.deadline);
+        params.filter(|params| params.policy == SchedPolicy::Deadline).and_then(|params| params.deadline);
     let deadline_ns = reserved.map(|reserved| reserved.deadline.as_ns());
     let has_instants = task.events.iter().any(|event| event.kind.is_instant());
     if !has_instants && deadline_ns.is_none() {

@@ -5,7 +5,7 @@ use super::masks::Masks;
 use super::{Keeper, Unknown};
 use crate::allowed::{Allowed, Limit, May, limit};
 use schedlab_log::{Fact, Kind, LogHeader, Observer, Record, Row, Slots, Unseen, Wait, WaitCause, note};
-use schedlab_units::{CpuId, Policy, TaskId};
+use schedlab_units::{CpuId, SchedPolicy, TaskId};
 use std::collections::BTreeMap;
 
 /// One of the workload's tasks.
@@ -15,7 +15,7 @@ pub(super) struct Task {
     may: May,
     /// A limit that it shares with others.
     limit: Option<Limit>,
-    policy: Policy,
+    policy: SchedPolicy,
     /// Since when it waits, and on whose queue.
     pub waits: Option<(u64, CpuId)>,
     /// How its wait is counted now.
@@ -161,7 +161,7 @@ impl<'a> Account<'a> {
 
     /// How a task that waits and is not held back counts.
     fn how(&self, task: &Task) -> Counted {
-        let may_be_held = !self.tells_holds && (task.limit.is_some() || task.policy == Policy::Deadline);
+        let may_be_held = !self.tells_holds && (task.limit.is_some() || task.policy == SchedPolicy::Deadline);
         match (may_be_held, task.may.is_known) {
             (true, _) => Counted::Perhaps,
             (false, false) if !self.tells_queues => Counted::Perhaps,

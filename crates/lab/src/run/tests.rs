@@ -35,7 +35,7 @@ fn a_run_that_ends_well_is_finished() {
     let finished = run(&fifo.on(&workload, flat(1)), Standard::AsAsked).unwrap();
     assert!(finished.is_done());
     assert_eq!(finished.summary.tasks[0].cpu_ns + finished.summary.tasks[1].cpu_ns, 7_000_000);
-    let cut = Request { duration: Some(Span::from_ms(2)), ..fifo.on(&workload, flat(1)) };
+    let cut = RunRequest { duration: Some(Span::from_ms(2)), ..fifo.on(&workload, flat(1)) };
     assert!(!run(&cut, Standard::AsAsked).unwrap().is_done());
 }
 

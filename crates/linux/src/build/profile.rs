@@ -27,7 +27,7 @@ use schedlab_workload::parse_text;
 
 use super::cache::{files_below, remove_dir, sha256_file, sorted_entries};
 use super::{BuildError, Progress, io};
-use crate::{LinuxKernel, LinuxMachine};
+use crate::{LinuxKernel, LoadedKernel};
 
 /// Lines that make a kernel count all its branches.
 pub(super) const COUNTING: &str = "CONFIG_GCOV_KERNEL=y\nCONFIG_GCOV_PROFILE_ALL=y\nCONFIG_CONSTRUCTORS=y\n";
@@ -157,8 +157,8 @@ fn count(counting: &Path, program: Program, objects: &Path, to: &Path) -> Result
     // gcc names the counts by the real path
     let objects =
         &fs::canonicalize(objects).map_err(|e| format!("cannot find {}: {e}", objects.display()))?;
-    let kernel = LinuxKernel::load(counting).map_err(|e| e.to_string())?;
-    let kernel = LinuxMachine::new(kernel, "noautogroup", Vec::new());
+    let kernel = LoadedKernel::load(counting).map_err(|e| e.to_string())?;
+    let kernel = LinuxKernel::new(kernel, "noautogroup", Vec::new());
     let topology = Topology::flat(NR_CPUS).map_err(|e| e.to_string())?;
     let setup = Setup { topology, duration: Some(DURATION_MAX), params: Vec::new() };
     let mut machine = Machine::new(kernel, program, setup);
@@ -166,7 +166,7 @@ fn count(counting: &Path, program: Program, objects: &Path, to: &Path) -> Result
     if outcome.end != End::AllDone {
         return Err(format!("the training's workload did not come to its end: {:?}", outcome.end));
     }
-    let counts = machine.kernel().coverage();
+    let counts = machine.kernel().read_out().coverage;
     if counts.is_empty() {
         return Err("the kernel did not count".into());
     }

@@ -313,6 +313,76 @@ fn types_in(section: &[u8]) -> Result<Btf, ScxError> {
     Btf::parse(section).map_err(|why| ScxError::Layout(format!("the types (.BTF) are unreadable: {why}")))
 }
 
+/// One of the scheduler's files becomes an object, its accesses to the kernel's types relocated.
+fn compile_part(
+    (number, source): (usize, &Path),
+    (header, kernels): (&str, &Btf),
+    work: &Path,
+    arguments: &[std::ffi::OsString],
+    gcc: &dyn Fn() -> Command,
+) -> Result<PathBuf, ScxError> {
+    let read = |path: &Path| fs::read(path).map_err(io("read", path));
+    let compile = |from: &Path, to: &Path| {
+        let mut gcc = gcc();
+        gcc.args(arguments).args(["-gbtf", "-c", "-o"]).arg(to).arg(from);
+        run(&mut gcc, "compiling the scheduler", "gcc")
+    };
+    let types_of = |object: &Path| {
+        let object = read(object)?;
+        let types = Elf::parse(&object).and_then(|e| e.section(".BTF").map(|s| s.data.to_vec()));
+        types_in(&types.unwrap_or_default())
+    };
+    let mut preprocess = gcc();
+    preprocess.args(arguments).arg("-E").arg(source);
+    if number > 0 {
+        // libraries have functions that are both weak and always_inline, which gcc refuses
+        preprocess.arg("-Dalways_inline=unused");
+    }
+    let text = run(&mut preprocess, "reading the scheduler's source", "gcc")?;
+    let mut text = relocate::decoded(&text);
+    let is_needed = relocate::is_needed(&text, header);
+    if is_needed {
+        let declared = match relocate::probe(&text, header, kernels)? {
+            Some(probe) => {
+                let (from, to) =
+                    (work.join(format!("probe{number}.i")), work.join(format!("probe{number}.o")));
+                fs::write(&from, relocate::encoded(&probe)).map_err(io("write", &from))?;
+                compile(&from, &to)?;
+                types_of(&to)?
+            }
+            None => Btf::default(),
+        };
+        text = relocate::apply(&text, header, &declared, kernels)?;
+    }
+    let (from, part) = (work.join(format!("part{number}.i")), work.join(format!("part{number}.o")));
+    fs::write(&from, relocate::encoded(&text)).map_err(io("write", &from))?;
+    compile(&from, &part)?;
+    if is_needed {
+        relocate::check(&types_of(&part)?, kernels)?;
+    }
+    Ok(part)
+}
+
+/// The kernel's names in support.o are set apart from the scheduler's.
+fn set_names_apart(support: &Path, work: &Path) -> Result<(), ScxError> {
+    let data = fs::read(support).map_err(io("read", support))?;
+    let damaged = || ScxError::Damaged { path: support.to_owned(), why: "not an object".into() };
+    let elf = Elf::parse(&data).ok_or_else(damaged)?;
+    let renames: String = elf
+        .symbols()
+        .iter()
+        .filter(|s| s.section == 0 && !s.name.is_empty() && !s.name.starts_with("schedlab_"))
+        .filter(|s| !s.name.starts_with("_GLOBAL_"))
+        .map(|s| format!("{} {KERNEL_PREFIX}{}\n", s.name, s.name))
+        .collect();
+    let list = work.join("renames");
+    fs::write(&list, renames).map_err(io("write", &list))?;
+    let mut option = std::ffi::OsString::from("--redefine-syms=");
+    option.push(&list);
+    run(Command::new("objcopy").arg(option).arg("--weaken").arg(support), "renaming", "binutils")?;
+    Ok(())
+}
+
 fn steps(
     kernel: &BuiltKernel,
     compiled: &CompiledScx,
@@ -323,51 +393,12 @@ fn steps(
 ) -> Result<(), ScxError> {
     let (scheduler, glue, support) = (work.join("scheduler.o"), work.join("glue.o"), work.join("support.o"));
     let read = |path: &Path| fs::read(path).map_err(io("read", path));
-    let damaged = |path: &Path| ScxError::Damaged { path: path.to_owned(), why: "not an object".into() };
     let kernels = types_in(&read(&compiled.enumerators.with_file_name("vmlinux.btf"))?)?;
     let header = compiled.enumerators.with_file_name("vmlinux.h");
     let header = relocate::decoded(header.as_os_str().as_encoded_bytes());
     let mut parts = Vec::new();
     for (number, source) in sources(&compiled.source).iter().enumerate() {
-        let compile = |from: &Path, to: &Path| {
-            let mut gcc = gcc();
-            gcc.args(arguments).args(["-gbtf", "-c", "-o"]).arg(to).arg(from);
-            run(&mut gcc, "compiling the scheduler", "gcc")
-        };
-        let types_of = |object: &Path| {
-            let object = read(object)?;
-            let types = Elf::parse(&object).and_then(|e| e.section(".BTF").map(|s| s.data.to_vec()));
-            types_in(&types.unwrap_or_default())
-        };
-        let mut preprocess = gcc();
-        preprocess.args(arguments).arg("-E").arg(source);
-        if number > 0 {
-            // libraries have functions that are both weak and always_inline, which gcc refuses
-            preprocess.arg("-Dalways_inline=unused");
-        }
-        let text = run(&mut preprocess, "reading the scheduler's source", "gcc")?;
-        let mut text = relocate::decoded(&text);
-        let is_needed = relocate::is_needed(&text, &header);
-        if is_needed {
-            let declared = match relocate::probe(&text, &header, &kernels)? {
-                Some(probe) => {
-                    let (from, to) =
-                        (work.join(format!("probe{number}.i")), work.join(format!("probe{number}.o")));
-                    fs::write(&from, relocate::encoded(&probe)).map_err(io("write", &from))?;
-                    compile(&from, &to)?;
-                    types_of(&to)?
-                }
-                None => Btf::default(),
-            };
-            text = relocate::apply(&text, &header, &declared, &kernels)?;
-        }
-        let (from, part) = (work.join(format!("part{number}.i")), work.join(format!("part{number}.o")));
-        fs::write(&from, relocate::encoded(&text)).map_err(io("write", &from))?;
-        compile(&from, &part)?;
-        if is_needed {
-            relocate::check(&types_of(&part)?, &kernels)?;
-        }
-        parts.push(part);
+        parts.push(compile_part((number, source), (&header, &kernels), work, arguments, gcc)?);
     }
     run(
         Command::new("ld").arg("-r").arg("-o").arg(&scheduler).args(&parts),
@@ -398,21 +429,7 @@ fn steps(
     )?;
     let object = read(&scheduler)?;
     layouts_agree(&object, &kernels)?;
-    // the kernel's names in support.o apart from the scheduler's
-    let data = read(&support)?;
-    let elf = Elf::parse(&data).ok_or_else(|| damaged(&support))?;
-    let renames: String = elf
-        .symbols()
-        .iter()
-        .filter(|s| s.section == 0 && !s.name.is_empty() && !s.name.starts_with("schedlab_"))
-        .filter(|s| !s.name.starts_with("_GLOBAL_"))
-        .map(|s| format!("{} {KERNEL_PREFIX}{}\n", s.name, s.name))
-        .collect();
-    let list = work.join("renames");
-    fs::write(&list, renames).map_err(io("write", &list))?;
-    let mut option = std::ffi::OsString::from("--redefine-syms=");
-    option.push(&list);
-    run(Command::new("objcopy").arg(option).arg("--weaken").arg(&support), "renaming", "binutils")?;
+    set_names_apart(&support, work)?;
     let configured = configuration(kernel)?;
     unresolved(kernel, &object, &configured)?;
     let stubs = work.join("stubs.o");

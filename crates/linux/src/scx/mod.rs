@@ -11,11 +11,10 @@
 //! * [`sub_of`]: which `--param` is about a sub-scheduler;
 //! * `relocate`: fields of the kernel's that it reads through types of its own (CO-RE);
 //! * `semantics`: what BPF promises and C does not;
-//! * `halves`: defaults in place of the scheduler's user-space half.
+//! * `userspace`: defaults in place of the scheduler's user-space part.
 
 mod abi;
 mod compile;
-mod halves;
 mod names;
 mod object;
 mod published;
@@ -23,6 +22,7 @@ mod relocate;
 mod semantics;
 mod settings;
 mod subs;
+mod userspace;
 
 use std::path::PathBuf;
 

@@ -18,15 +18,15 @@ use std::ptr;
 use super::CompiledScx;
 use super::abi::{Abi, ExitRecord, MAX_MEMBERS, Map, OpsMember, Request, Syscall, Userland};
 use super::compile::KERNEL_PREFIX;
-use super::halves::{self, Call, Half, Machine};
 use super::names::{essential, lookup};
+use super::userspace::{self, Call, Hardware, UserSpace};
 use super::{semantics, settings};
 use crate::abi::Topo;
 use crate::elf::{Elf, Symbol, SymbolKind};
-use crate::kernel::LinuxKernel;
+use crate::kernel::LoadedKernel;
 use crate::symbols::{Symbols, TEXT_START};
 use maps::MapInfo;
-use schedlab_btf::{Btf, Kind, TypeId};
+use schedlab_btf::{Btf, TypeId, TypeKind};
 
 mod maps;
 
@@ -108,7 +108,7 @@ pub struct Scx {
     _userland: Option<Box<Userland>>,
     _names: Vec<CString>,
     calls: Vec<PreparedCall>,
-    /// What stands for the user-space half.
+    /// What stands for the user-space part.
     defaults: Vec<(String, String)>,
     given: BTreeSet<String>,
     /// Values when the run began.
@@ -143,7 +143,7 @@ impl Scx {
     /// has are taken.
     pub fn load(
         compiled: &CompiledScx,
-        kernel: &LinuxKernel,
+        kernel: &LoadedKernel,
         kernel_object: &Path,
         cpus: &[Topo],
         params: &[(String, String)],
@@ -154,7 +154,7 @@ impl Scx {
     /// The same for a sub-scheduler, which is to be attached to the control group `group`.
     pub(crate) fn load_sub(
         compiled: &CompiledScx,
-        kernel: &LinuxKernel,
+        kernel: &LoadedKernel,
         kernel_object: &Path,
         cpus: &[Topo],
         params: &[(String, String)],
@@ -165,7 +165,7 @@ impl Scx {
 
     fn load_for(
         compiled: &CompiledScx,
-        kernel: &LinuxKernel,
+        kernel: &LoadedKernel,
         kernel_object: &Path,
         cpus: &[Topo],
         params: &[(String, String)],
@@ -254,12 +254,12 @@ impl Scx {
             scx.find_group(group)?;
         }
         let enumerators = read_enumerators(&compiled.enumerators).map_err(say(&compiled.enumerators))?;
-        let half = scx.half(cpus);
-        scx.find_maps(&half)?;
-        if half.decides {
+        let user_space = scx.user_space(cpus);
+        scx.find_maps(&user_space)?;
+        if user_space.decides {
             scx.find_userland();
         }
-        scx.configure(half, params, &enumerators)?;
+        scx.configure(user_space, params, &enumerators)?;
         scx.find_programs(&elf, &symbols);
         Ok(scx)
     }
@@ -287,7 +287,7 @@ impl Scx {
         let all: Vec<(String, TypeId)> =
             [".struct_ops.link", ".struct_ops"].iter().flat_map(|s| self.btf.section(s)).collect();
         let of = |id: TypeId| match self.btf.kind(self.btf.plain(id).0) {
-            Kind::Composite { name, members, bytes, .. } if name.starts_with("sched_ext_ops") => {
+            TypeKind::Composite { name, members, bytes, .. } if name.starts_with("sched_ext_ops") => {
                 Some((members.clone(), *bytes, name == "sched_ext_ops_cid"))
             }
             _ => None,
@@ -304,7 +304,9 @@ impl Scx {
             let offset = m.offset_bits / 8;
             let size = self.btf.size(m.id);
             let is_function = match self.btf.kind(self.btf.plain(m.id).0) {
-                Kind::Pointer(to) => matches!(self.btf.kind(self.btf.plain(*to).0), Kind::Prototype(_)),
+                TypeKind::Pointer(to) => {
+                    matches!(self.btf.kind(self.btf.plain(*to).0), TypeKind::Prototype(_))
+                }
                 _ => false,
             };
             // SAFETY: within the object's struct sched_ext_ops.
@@ -356,7 +358,7 @@ impl Scx {
         Ok(())
     }
 
-    /// Where a half that decides is told of tasks and tells its decisions, by the names that scx_userland has for it.
+    /// Where a user-space part that decides is told of tasks and tells its decisions, by the names that scx_userland has for it.
     fn find_userland(&mut self) {
         /// Its option -b.
         const BATCH: u32 = 8;
@@ -370,23 +372,23 @@ impl Scx {
         self.request.userland = &raw const **self._userland.insert(Box::new(meeting));
     }
 
-    fn half(&self, cpus: &[Topo]) -> Half {
+    fn user_space(&self, cpus: &[Topo]) -> UserSpace {
         let names: Vec<&str> = self.variables.keys().map(String::as_str).collect();
         let size_of = |wanted: &str| {
             self.btf.composites().filter(|(name, ..)| *name == wanted).map(|(_, bytes, _)| bytes).max()
         };
-        halves::defaults(&self.name, &names, &Machine { cpus, size_of: &size_of })
+        userspace::defaults(&self.name, &names, &Hardware { cpus, size_of: &size_of })
     }
 
     fn configure(
         &mut self,
-        half: Half,
+        user_space: UserSpace,
         params: &[(String, String)],
         enumerators: &BTreeMap<String, i64>,
     ) -> Result<(), String> {
         let given: Vec<(String, String)> =
             params.iter().filter(|(name, _)| self.has(name)).cloned().collect();
-        for (path, value) in &half.settings {
+        for (path, value) in &user_space.settings {
             // enumerators of other versions stay 0, as in every loader
             if !path.starts_with("__SCX_") || enumerators.contains_key(value) {
                 self.set(path, value, enumerators)?;
@@ -396,13 +398,13 @@ impl Scx {
             self.set(path, value, enumerators)?;
         }
         self.given = given.iter().map(|(name, _)| name.clone()).collect();
-        let stated = half.settings.into_iter().filter(|(name, _)| !self.given.contains(name));
+        let stated = user_space.settings.into_iter().filter(|(name, _)| !self.given.contains(name));
         self.defaults = stated.filter(|(name, _)| !name.starts_with("__SCX_")).collect();
-        self.missing = half.missing;
-        if let Some(cpu) = half.init_on.and_then(|name| self.get(name, "")) {
+        self.missing = user_space.missing;
+        if let Some(cpu) = user_space.init_on.and_then(|name| self.get(name, "")) {
             self.request.init_cpu = cpu as i64;
         }
-        for Call { program, context, mask } in half.calls {
+        for Call { program, context, mask } in user_space.calls {
             let call = Syscall {
                 program: ptr::null_mut(),
                 context: ptr::null_mut(),
@@ -488,11 +490,11 @@ impl Scx {
             const ELEMENTS: u32 = 64;
             let is_map = self.maps.iter().any(|m| m.name == *name);
             let paths: Vec<String> = match self.btf.kind(self.btf.plain(variable.id).0) {
-                Kind::Array { element, length }
+                TypeKind::Array { element, length }
                     if *length <= ELEMENTS && !is_map && !self.btf.plain(variable.id).1 =>
                 {
                     let inner = match self.btf.kind(self.btf.plain(*element).0) {
-                        Kind::Composite { members, .. } => {
+                        TypeKind::Composite { members, .. } => {
                             members.iter().map(|m| format!(".{}", m.name)).collect()
                         }
                         _ => vec![String::new()],
@@ -501,12 +503,12 @@ impl Scx {
                     (0..*length).flat_map(of).collect()
                 }
                 // (the operations, maps, and what libbpf's user_exit_info is for are no statistics)
-                Kind::Composite { members, name: kind, .. }
+                TypeKind::Composite { members, name: kind, .. }
                     if kind != "user_exit_info" && !kind.starts_with("sched_ext_ops") && !is_map =>
                 {
                     members.iter().map(|m| format!(".{}", m.name)).collect()
                 }
-                Kind::Composite { .. } => continue,
+                TypeKind::Composite { .. } => continue,
                 _ => vec![String::new()],
             };
             for path in paths {

@@ -23,7 +23,7 @@ use std::fmt::Write as _;
 
 use super::ScxError;
 use super::names::essential;
-use schedlab_btf::{Btf, Kind, Member, TypeId};
+use schedlab_btf::{Btf, Member, TypeId, TypeKind};
 use syntax::{
     Access, Definition, Step, Token, access, bare, closing, definitions, named_type, place, pointed_to,
     source, tokens,
@@ -151,7 +151,7 @@ fn flattened(btf: &Btf, members: &[Member], base_bits: u32, depth: usize, found:
         if !member.name.is_empty() {
             let is_bit_field = member.width_bits != 0;
             found.push((member.name.clone(), Field { offset_bits, is_bit_field, id: member.id }));
-        } else if let Kind::Composite { members, .. } = btf.kind(btf.plain(member.id).0)
+        } else if let TypeKind::Composite { members, .. } = btf.kind(btf.plain(member.id).0)
             && depth < DEPTH
         {
             flattened(btf, members, offset_bits, depth + 1, found);
@@ -163,7 +163,7 @@ fn flattened(btf: &Btf, members: &[Member], base_bits: u32, depth: usize, found:
 fn element(btf: &Btf, id: TypeId) -> TypeId {
     let mut id = btf.plain(id).0;
     for _ in 0..DEPTH {
-        let Kind::Array { element, .. } = btf.kind(id) else { break };
+        let TypeKind::Array { element, .. } = btf.kind(id) else { break };
         id = btf.plain(*element).0;
     }
     id
@@ -254,14 +254,14 @@ impl<'a> Types<'a> {
     fn is_compatible(&self, mine: TypeId, theirs: TypeId, depth: usize) -> bool {
         let (kernel, declared) = (self.kernel.btf, self.declared);
         match (declared.kind(declared.plain(mine).0), kernel.kind(kernel.plain(theirs).0)) {
-            (Kind::Composite { .. }, Kind::Composite { .. })
-            | (Kind::Pointer(_), Kind::Pointer(_))
-            | (Kind::Int { .. }, Kind::Int { .. })
-            | (Kind::Opaque, Kind::Opaque) => true,
-            (Kind::Enum { name: mine, .. }, Kind::Enum { name: theirs, .. }) => {
+            (TypeKind::Composite { .. }, TypeKind::Composite { .. })
+            | (TypeKind::Pointer(_), TypeKind::Pointer(_))
+            | (TypeKind::Int { .. }, TypeKind::Int { .. })
+            | (TypeKind::Opaque, TypeKind::Opaque) => true,
+            (TypeKind::Enum { name: mine, .. }, TypeKind::Enum { name: theirs, .. }) => {
                 mine.is_empty() || theirs.is_empty() || essential(mine) == essential(theirs)
             }
-            (Kind::Array { element: mine, .. }, Kind::Array { element: theirs, .. }) => {
+            (TypeKind::Array { element: mine, .. }, TypeKind::Array { element: theirs, .. }) => {
                 depth < DEPTH && self.is_compatible(*mine, *theirs, depth + 1)
             }
             _ => false,
@@ -284,23 +284,23 @@ impl<'a> Types<'a> {
         for (_, number) in &step.indices {
             theirs = match kernel.kind(kernel.plain(theirs).0) {
                 // (0: it has no end)
-                Kind::Array { element, length } if *length == 0 || number.is_none_or(|n| n < *length) => {
+                TypeKind::Array { element, length } if *length == 0 || number.is_none_or(|n| n < *length) => {
                     *element
                 }
-                Kind::Pointer(to) => *to,
+                TypeKind::Pointer(to) => *to,
                 _ => return None,
             };
             mine = mine.and_then(|mine| match declared.kind(declared.plain(mine).0) {
-                Kind::Array { element, .. } | Kind::Pointer(element) => Some(*element),
+                TypeKind::Array { element, .. } | TypeKind::Pointer(element) => Some(*element),
                 _ => None,
             });
         }
         if rest.is_empty() {
             return Some(theirs);
         }
-        let Kind::Composite { members, .. } = kernel.kind(kernel.plain(theirs).0) else { return None };
+        let TypeKind::Composite { members, .. } = kernel.kind(kernel.plain(theirs).0) else { return None };
         let own = mine.and_then(|mine| match declared.kind(declared.plain(mine).0) {
-            Kind::Composite { members, .. } => Some(members.as_slice()),
+            TypeKind::Composite { members, .. } => Some(members.as_slice()),
             _ => None,
         });
         self.reached(members, own, rest)
@@ -467,16 +467,16 @@ impl<'a> Types<'a> {
             return false;
         }
         match (declared.kind(declared.plain(mine).0), kernel.kind(kernel.plain(theirs).0)) {
-            (Kind::Composite { name, .. }, Kind::Composite { name: known, .. })
+            (TypeKind::Composite { name, .. }, TypeKind::Composite { name: known, .. })
                 if sizes.contains_key(name) =>
             {
                 essential(name) == known
             }
-            (Kind::Composite { members, .. }, Kind::Composite { members: known, .. }) => {
+            (TypeKind::Composite { members, .. }, TypeKind::Composite { members: known, .. }) => {
                 let known = fields(kernel, known);
                 // a relocated one moves what is around it
                 let is_relocated = |id| match declared.kind(element(declared, id)) {
-                    Kind::Composite { name, .. } => sizes.contains_key(name),
+                    TypeKind::Composite { name, .. } => sizes.contains_key(name),
                     _ => false,
                 };
                 fields(declared, members).iter().all(|(name, field)| {
@@ -488,7 +488,7 @@ impl<'a> Types<'a> {
                     })
                 })
             }
-            (Kind::Array { element: mine, .. }, Kind::Array { element: theirs, .. }) => {
+            (TypeKind::Array { element: mine, .. }, TypeKind::Array { element: theirs, .. }) => {
                 self.size(sizes, *mine) == kernel.size(*theirs)
                     && self.is_same_layout(sizes, *mine, *theirs, depth + 1)
             }
@@ -501,7 +501,7 @@ impl<'a> Types<'a> {
         let declared = self.declared;
         let (one, all) = (element(declared, id), declared.size(id));
         match declared.kind(one) {
-            Kind::Composite { name, bytes, .. } if sizes.contains_key(name) => {
+            TypeKind::Composite { name, bytes, .. } if sizes.contains_key(name) => {
                 all.checked_div(*bytes).unwrap_or(1).saturating_mul(sizes[name])
             }
             _ => all,
@@ -524,6 +524,56 @@ impl<'a> Types<'a> {
             found = Some(field);
         }
         Ok(found)
+    }
+
+    /// A field's type in C as the kernel has it, and its bytes; or what keeps it from being relocated.
+    fn as_kernels(
+        &self,
+        sizes: &BTreeMap<String, u32>,
+        (mine, theirs): (TypeId, TypeId),
+        value: &str,
+    ) -> Result<(String, u32), String> {
+        let (declared, kernel) = (self.declared, self.kernel.btf);
+        let (mut of, mut bytes) = (format!("__typeof__({value})"), self.size(sizes, mine));
+        match (declared.kind(declared.plain(mine).0), kernel.kind(kernel.plain(theirs).0)) {
+            // as libbpf: an unsigned integer has the kernel's width
+            (TypeKind::Int { bytes: m, signed: ms }, TypeKind::Int { bytes: t, signed: ts }) if m != t => {
+                let width = match t {
+                    1 => "char",
+                    2 => "short",
+                    4 => "int",
+                    8 => "long",
+                    _ => return Err("is an integer of an unusual width in the kernel".into()),
+                };
+                if *ms || *ts {
+                    return Err(format!(
+                        "has {m} bytes here and {t} in the kernel; libbpf changes the width of unsigned integers only: declare it as the kernel does"
+                    ));
+                }
+                (of, bytes) = (format!("unsigned {width}"), *t);
+            }
+            _ if !self.is_same_layout(sizes, mine, theirs, 0) => {
+                let (mine, theirs) = (element(declared, mine), element(kernel, theirs));
+                return Err(match (declared.kind(mine), kernel.kind(theirs)) {
+                    (TypeKind::Composite { name: mine, .. }, TypeKind::Composite { name, bytes, .. })
+                        if sizes.contains_key(mine) =>
+                    {
+                        format!(
+                            "is made of {name} ({bytes} bytes) in the kernel: {mine} stands for another type, or holds a field that the kernel lacks and that is larger; give it the name of that type and such fields only as fit"
+                        )
+                    }
+                    (_, TypeKind::Composite { is_union, name, .. }) if !name.is_empty() => format!(
+                        "has a type that the kernel lays out otherwise; give it a name of its own and the mark: {} {name}___own",
+                        if *is_union { "union" } else { "struct" }
+                    ),
+                    _ => {
+                        "has a type that the kernel lays out otherwise; declare it as the kernel does".into()
+                    }
+                });
+            }
+            _ => {}
+        }
+        Ok((of, bytes))
     }
 
     /// A definition with every field where the kernel has it; `None` if it stays as it is. `sizes` gets the new type's.
@@ -572,45 +622,10 @@ impl<'a> Types<'a> {
                     essential(name)
                 ));
             }
-            let (declared, kernel) = (self.declared, self.kernel.btf);
-            let (mut of, mut bytes) = (format!("__typeof__({value})"), self.size(sizes, mine.id));
-            match (declared.kind(declared.plain(mine.id).0), kernel.kind(kernel.plain(theirs.id).0)) {
-                // as libbpf: an unsigned integer has the kernel's width
-                (Kind::Int { bytes: m, signed: ms }, Kind::Int { bytes: t, signed: ts }) if m != t => {
-                    let width = match t {
-                        1 => "char",
-                        2 => "short",
-                        4 => "int",
-                        8 => "long",
-                        _ => return refuse("is an integer of an unusual width in the kernel"),
-                    };
-                    if *ms || *ts {
-                        return refuse(&format!(
-                            "has {m} bytes here and {t} in the kernel; libbpf changes the width of unsigned integers only: declare it as the kernel does"
-                        ));
-                    }
-                    (of, bytes) = (format!("unsigned {width}"), *t);
-                }
-                _ if !self.is_same_layout(sizes, mine.id, theirs.id, 0) => {
-                    let (mine, theirs) = (element(declared, mine.id), element(kernel, theirs.id));
-                    return refuse(&match (declared.kind(mine), kernel.kind(theirs)) {
-                        (Kind::Composite { name: mine, .. }, Kind::Composite { name, bytes, .. })
-                            if sizes.contains_key(mine) =>
-                        {
-                            format!(
-                                "is made of {name} ({bytes} bytes) in the kernel: {mine} stands for another type, or holds a field that the kernel lacks and that is larger; give it the name of that type and such fields only as fit"
-                            )
-                        }
-                        (_, Kind::Composite { is_union, name, .. }) if !name.is_empty() => format!(
-                            "has a type that the kernel lays out otherwise; give it a name of its own and the mark: {} {name}___own",
-                            if *is_union { "union" } else { "struct" }
-                        ),
-                        _ => "has a type that the kernel lays out otherwise; declare it as the kernel does"
-                            .into(),
-                    });
-                }
-                _ => {}
-            }
+            let (of, bytes) = match self.as_kernels(sizes, (mine.id, theirs.id), &value) {
+                Ok(fits) => fits,
+                Err(why) => return refuse(&why),
+            };
             items.push((theirs.offset_bits / 8, bytes, format!("{of} {field};")));
         }
         items.sort_by_key(|(offset, ..)| *offset);
@@ -755,8 +770,8 @@ struct opaque___x;\nint f(struct rq___local *p) { return __schedlab_core_type_ex
         Member { name: name.into(), id, offset_bits: 8 * offset, width_bits: 0 }
     }
 
-    fn structure(name: &str, bytes: u32, members: Vec<Member>) -> Kind {
-        Kind::Composite { is_union: false, name: name.into(), bytes, members }
+    fn structure(name: &str, bytes: u32, members: Vec<Member>) -> TypeKind {
+        TypeKind::Composite { is_union: false, name: name.into(), bytes, members }
     }
 
     const U32: TypeId = 1;
@@ -764,9 +779,10 @@ struct opaque___x;\nint f(struct rq___local *p) { return __schedlab_core_type_ex
     const S32: TypeId = 3;
     const POINTER: TypeId = 4;
 
-    fn types(more: Vec<Kind>) -> Btf {
-        let int = |bytes, signed| Kind::Int { bytes, signed };
-        let mut all = vec![Kind::Opaque, int(4, false), int(8, false), int(4, true), Kind::Pointer(0)];
+    fn types(more: Vec<TypeKind>) -> Btf {
+        let int = |bytes, signed| TypeKind::Int { bytes, signed };
+        let mut all =
+            vec![TypeKind::Opaque, int(4, false), int(8, false), int(4, true), TypeKind::Pointer(0)];
         all.extend(more);
         Btf::of(all)
     }
@@ -776,7 +792,7 @@ struct opaque___x;\nint f(struct rq___local *p) { return __schedlab_core_type_ex
     fn kernel() -> Btf {
         types(vec![
             structure("in", 16, vec![member("x", U64, 0), member("y", U32, 8), member("z", U32, 12)]),
-            Kind::Array { element: 5, length: 2 },
+            TypeKind::Array { element: 5, length: 2 },
             structure(
                 "rq",
                 72,
@@ -789,7 +805,7 @@ struct opaque___x;\nint f(struct rq___local *p) { return __schedlab_core_type_ex
                     member("next", POINTER, 64),
                 ],
             ),
-            Kind::Enum { name: "state".into(), bytes: 4, values: vec![("UP".into(), 3)] },
+            TypeKind::Enum { name: "state".into(), bytes: 4, values: vec![("UP".into(), 3)] },
         ])
     }
 
@@ -797,7 +813,7 @@ struct opaque___x;\nint f(struct rq___local *p) { return __schedlab_core_type_ex
     fn declared(members: Vec<Member>) -> Btf {
         types(vec![
             structure("in___own", 4, vec![member("y", U32, 0)]),
-            Kind::Array { element: 5, length: 2 },
+            TypeKind::Array { element: 5, length: 2 },
             structure("rq___own", 99, members),
         ])
     }
@@ -1000,9 +1016,9 @@ struct b { struct b___1 { int x; } *p; };\nvoid f(void) { struct c___1 { int x; 
             let members = [vec![member("y", U32, 0)], more].concat();
             let types = types(vec![
                 structure(name, 44, members),
-                Kind::Array { element: 5, length: 2 },
+                TypeKind::Array { element: 5, length: 2 },
                 structure("rq___own", 99, vec![member("many", 6, 0), member("in", of, 88)]),
-                Kind::Array { element: U64, length: 5 },
+                TypeKind::Array { element: U64, length: 5 },
                 structure("", 44, vec![member("in", 5, 0)]),
             ]);
             let text = OWN.replace("in___own", name);

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_btf::{Btf, Kind, TypeId};
+use schedlab_btf::{Btf, TypeId, TypeKind};
 
 /// A place for a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,13 +40,13 @@ pub(crate) fn resolve(btf: &Btf, mut id: TypeId, path: &str) -> Result<Place, St
         let (plain, constant) = btf.plain(id);
         is_const |= constant;
         match btf.kind(plain) {
-            Kind::Int { bytes, signed } if rest.is_empty() => {
+            TypeKind::Int { bytes, signed } if rest.is_empty() => {
                 return Ok(Place { offset, bytes: *bytes, signed: *signed, is_const });
             }
-            Kind::Enum { bytes, .. } if rest.is_empty() => {
+            TypeKind::Enum { bytes, .. } if rest.is_empty() => {
                 return Ok(Place { offset, bytes: *bytes, signed: false, is_const });
             }
-            Kind::Array { element, length } => {
+            TypeKind::Array { element, length } => {
                 let Some((index, after)) = rest.strip_prefix('[').and_then(|r| r.split_once(']')) else {
                     return Err(format!("it is an array of {length}: write NAME[0]"));
                 };
@@ -57,7 +57,7 @@ pub(crate) fn resolve(btf: &Btf, mut id: TypeId, path: &str) -> Result<Place, St
                 offset += u64::from(index) * u64::from(btf.size(*element));
                 (id, rest) = (*element, after);
             }
-            Kind::Composite { members, .. } => {
+            TypeKind::Composite { members, .. } => {
                 let known = || members.iter().map(|m| m.name.as_str()).collect::<Vec<_>>().join(", ");
                 let Some(inner) = rest.strip_prefix('.') else {
                     return Err(format!("it is a structure of {}: write NAME.MEMBER", known()));

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::{CompiledScx, Scx, ScxExit};
 use crate::abi::Topo;
-use crate::kernel::LinuxKernel;
+use crate::kernel::LoadedKernel;
 
 /// The name that attaches one: `sub@/GROUP`.
 pub const ATTACHED: &str = "sub";
@@ -33,7 +33,7 @@ impl Subs {
     /// Load those of a scheduler, each with its settings among `params`.
     pub(crate) fn load(
         compiled: &CompiledScx,
-        kernel: &LinuxKernel,
+        kernel: &LoadedKernel,
         kernel_object: &Path,
         cpus: &[Topo],
         params: &[(String, String)],

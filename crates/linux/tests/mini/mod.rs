@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use schedlab_linux::abi::{self, Topo, irq, op};
-use schedlab_linux::{BootOptions, KernelError, LinuxKernel, State};
+use schedlab_linux::{BootOptions, KernelError, LoadedKernel, State};
 use schedlab_log::Record;
 use schedlab_units::{CpuId, TaskId, Time};
 
@@ -29,7 +29,7 @@ struct TaskState {
 }
 
 pub struct Mini {
-    pub kernel: LinuxKernel,
+    pub kernel: LoadedKernel,
     pub now: u64,
     queue: BinaryHeap<Reverse<(u64, u8, u32, u64)>>,
     ready: VecDeque<CpuId>,
@@ -63,7 +63,7 @@ impl Mini {
         cmdline: &str,
         nr_groups: u32,
     ) -> Mini {
-        let mut kernel = LinuxKernel::load(object).unwrap();
+        let mut kernel = LoadedKernel::load(object).unwrap();
         let now = 1_000_000;
         kernel
             .boot(&BootOptions {
@@ -129,6 +129,7 @@ impl Mini {
         }
         match state {
             State::Idle | State::Paused => {}
+            State::Point => unreachable!("no points are asked for"),
             State::Relax => self.relaxing.push_back(cpu),
             State::User(task) => {
                 self.user[c] = Some((task, self.now));

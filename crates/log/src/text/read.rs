@@ -6,7 +6,7 @@ use crate::source::BATCH_RECORDS;
 use crate::{
     Batches, KernelThread, Kind, Log, LogError, LogGroup, LogHeader, LogTask, MemLog, PrevState, Record,
 };
-use schedlab_units::{DeadlineParams, Policy, Span, TaskId};
+use schedlab_units::{DeadlineParams, SchedPolicy, Span, TaskId};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
@@ -234,12 +234,6 @@ impl<R: BufRead> Batches for Reader<'_, R> {
 }
 
 fn header_line(header: &mut LogHeader, key: &str, rest: &str) -> Result<(), Problem> {
-    fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Problem> {
-        text.parse().map_err(|_| format!("'{text}' is not a {what}"))
-    }
-    fn string(text: &str) -> Result<String, Problem> {
-        serde_json::from_str(text).map_err(|error| format!("expected a JSON string: {error}"))
-    }
     match key {
         "sched" => header.sched = string(rest)?,
         "sched_version" => header.sched_version = string(rest)?,
@@ -286,71 +280,76 @@ fn header_line(header: &mut LogHeader, key: &str, rest: &str) -> Result<(), Prob
         }
         _ => {} // a comment
     }
-    return Ok(());
+    Ok(())
+}
 
-    fn group_number(text: &str) -> Result<u32, Problem> {
-        let digits = text.strip_prefix('g').ok_or_else(|| format!("'{text}' is not a group, gN"))?;
-        number(digits, "group's number")
-    }
+fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Problem> {
+    text.parse().map_err(|_| format!("'{text}' is not a {what}"))
+}
 
-    fn group_fields(text: &str) -> Result<LogGroup, Problem> {
-        let mut group = LogGroup::default();
-        let (fields, path) = text.split_once("path=").ok_or("expected path=\"...\" at the end")?;
-        group.path = string(path)?;
-        for field in fields.split_whitespace() {
-            match field.split_once('=') {
-                Some(("max_ns", value)) => {
-                    let (quota, period) = value.split_once('/').ok_or("expected max_ns=QUOTA/PERIOD")?;
-                    let span = |text| number(text, "time in ns").map(Span::from_ns);
-                    group.max = Some((span(quota)?, span(period)?));
-                }
-                Some(("cpuset", value)) => {
-                    let set = value.parse();
-                    group.cpuset =
-                        Some(set.map_err(|error: schedlab_units::ParseCpuSetError| error.to_string())?);
-                }
-                _ => return Err(format!("unknown field '{field}'; expected max_ns= or cpuset=")),
+fn string(text: &str) -> Result<String, Problem> {
+    serde_json::from_str(text).map_err(|error| format!("expected a JSON string: {error}"))
+}
+
+fn group_number(text: &str) -> Result<u32, Problem> {
+    let digits = text.strip_prefix('g').ok_or_else(|| format!("'{text}' is not a group, gN"))?;
+    number(digits, "group's number")
+}
+
+fn group_fields(text: &str) -> Result<LogGroup, Problem> {
+    let mut group = LogGroup::default();
+    let (fields, path) = text.split_once("path=").ok_or("expected path=\"...\" at the end")?;
+    group.path = string(path)?;
+    for field in fields.split_whitespace() {
+        match field.split_once('=') {
+            Some(("max_ns", value)) => {
+                let (quota, period) = value.split_once('/').ok_or("expected max_ns=QUOTA/PERIOD")?;
+                let span = |text| number(text, "time in ns").map(Span::from_ns);
+                group.max = Some((span(quota)?, span(period)?));
             }
-        }
-        Ok(group)
-    }
-
-    fn task_fields(text: &str) -> Result<LogTask, Problem> {
-        let mut task = LogTask::default();
-        let (fields, name) = text.split_once("name=").ok_or("expected name=\"...\" at the end")?;
-        task.name = string(name)?;
-        for field in fields.split_whitespace() {
-            let (key, value) = field.split_once('=').ok_or_else(|| format!("'{field}' is not key=value"))?;
-            let params = &mut task.params;
-            match key {
-                "pid" => task.pid = number(value, "pid")?,
-                "policy" => params.policy = value.parse()?,
-                "nice" => {
-                    params.nice =
-                        value.parse().map_err(|error: schedlab_units::NiceError| error.to_string())?
-                }
-                "rt_priority" => params.rt_priority = number(value, "priority")?,
-                "deadline_ns" => {
-                    let mut parts =
-                        value.split('/').map(|part| number(part, "time in ns").map(Span::from_ns));
-                    let mut next = || {
-                        parts.next().unwrap_or_else(|| Err("expected runtime/deadline/period".to_string()))
-                    };
-                    params.deadline =
-                        Some(DeadlineParams { runtime: next()?, deadline: next()?, period: next()? });
-                }
-                "affinity" => {
-                    let set =
-                        value.parse().map_err(|error: schedlab_units::ParseCpuSetError| error.to_string())?;
-                    task.affinity = Some(set);
-                }
-                "parent" => task.parent = Some(value.parse()?),
-                "group" => task.group = Some(group_number(value)?),
-                _ => return Err(format!("unknown field '{key}'")),
+            Some(("cpuset", value)) => {
+                let set = value.parse();
+                group.cpuset =
+                    Some(set.map_err(|error: schedlab_units::ParseCpuSetError| error.to_string())?);
             }
+            _ => return Err(format!("unknown field '{field}'; expected max_ns= or cpuset=")),
         }
-        Ok(task)
     }
+    Ok(group)
+}
+
+fn task_fields(text: &str) -> Result<LogTask, Problem> {
+    let mut task = LogTask::default();
+    let (fields, name) = text.split_once("name=").ok_or("expected name=\"...\" at the end")?;
+    task.name = string(name)?;
+    for field in fields.split_whitespace() {
+        let (key, value) = field.split_once('=').ok_or_else(|| format!("'{field}' is not key=value"))?;
+        let params = &mut task.params;
+        match key {
+            "pid" => task.pid = number(value, "pid")?,
+            "policy" => params.policy = value.parse()?,
+            "nice" => {
+                params.nice = value.parse().map_err(|error: schedlab_units::NiceError| error.to_string())?
+            }
+            "rt_priority" => params.rt_priority = number(value, "priority")?,
+            "deadline_ns" => {
+                let mut parts = value.split('/').map(|part| number(part, "time in ns").map(Span::from_ns));
+                let mut next =
+                    || parts.next().unwrap_or_else(|| Err("expected runtime/deadline/period".to_string()));
+                params.deadline =
+                    Some(DeadlineParams { runtime: next()?, deadline: next()?, period: next()? });
+            }
+            "affinity" => {
+                let set =
+                    value.parse().map_err(|error: schedlab_units::ParseCpuSetError| error.to_string())?;
+                task.affinity = Some(set);
+            }
+            "parent" => task.parent = Some(value.parse()?),
+            "group" => task.group = Some(group_number(value)?),
+            _ => return Err(format!("unknown field '{key}'")),
+        }
+    }
+    Ok(task)
 }
 
 fn parse_bytes<T: std::str::FromStr>(bytes: &[u8]) -> Option<T> {
@@ -413,7 +412,7 @@ fn record_line(line: &[u8]) -> Result<Record, Problem> {
                 record.value = words.number("value")?;
             } else {
                 let policy = std::str::from_utf8(words.keyed(b"policy=")?).map_err(|_| "expected UTF-8")?;
-                let policy: Policy = policy.parse()?;
+                let policy: SchedPolicy = policy.parse()?;
                 let nice: i8 = parse_bytes(words.keyed(b"nice=")?).ok_or("nice is not a number")?;
                 let rt_priority: u8 =
                     parse_bytes(words.keyed(b"rt_priority=")?).ok_or("rt_priority is not 0..=255")?;

@@ -3,7 +3,7 @@ use crate::{
     Fact, Hidden, KernelThread, Kind, LogError, LogGroup, LogHeader, LogTask, MemLog, ObservedBy, Record,
 };
 use proptest::prelude::*;
-use schedlab_units::{CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
+use schedlab_units::{CpuSet, DeadlineParams, Nice, SchedParams, SchedPolicy, Span, TaskId};
 use std::path::Path;
 
 /// The example of the module's documentation.
@@ -163,8 +163,14 @@ fn any_record() -> impl Strategy<Value = Record> {
 }
 
 pub(crate) fn any_header() -> impl Strategy<Value = LogHeader> {
-    let policies =
-        [Policy::Normal, Policy::Fifo, Policy::RoundRobin, Policy::Batch, Policy::Idle, Policy::Deadline];
+    let policies = [
+        SchedPolicy::Normal,
+        SchedPolicy::Fifo,
+        SchedPolicy::RoundRobin,
+        SchedPolicy::Batch,
+        SchedPolicy::Idle,
+        SchedPolicy::Deadline,
+    ];
     let deadline = proptest::option::of((any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(r, d, p)| {
         DeadlineParams { runtime: Span::from_ns(r), deadline: Span::from_ns(d), period: Span::from_ns(p) }
     }));

@@ -2,7 +2,7 @@
 
 use super::MAGIC;
 use crate::{Kind, Log, LogError, LogGroup, LogHeader, LogTask, ObservedBy, PrevState, Record, for_each};
-use schedlab_units::{Policy, TaskId};
+use schedlab_units::{SchedPolicy, TaskId};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
@@ -164,8 +164,8 @@ pub fn format_record(out: &mut Vec<u8>, record: &Record) {
 }
 
 /// Policy, nice and real-time priority of a [`Kind::Params`] record; `None` if the value holds anything else.
-pub(crate) fn decode_params(value: u64) -> Option<(Policy, i8, u8)> {
-    let policy = Policy::from_number((value & 0xff) as u32)?;
+pub(crate) fn decode_params(value: u64) -> Option<(SchedPolicy, i8, u8)> {
+    let policy = SchedPolicy::from_number((value & 0xff) as u32)?;
     (value >> 24 == 0).then_some((policy, (value >> 8) as u8 as i8, (value >> 16) as u8))
 }
 

@@ -143,9 +143,7 @@ fn run(policy: Box<dyn Policy>, workload: &Workload, nr_cpus: u32) -> Result<Vec
     let setup = Setup { topology, duration: None, params: Vec::new() };
     let mut machine = Machine::new(Native::new(probe, &mut records), program, setup);
     let outcome = machine.run();
-    let counted: Vec<_> = (0..workload.tasks.len() as u32)
-        .map(|id| machine.kernel().task_counters(TaskId(id)).map(|counters| counters.cpu))
-        .collect();
+    let counted = machine.kernel().read_out().tasks;
     drop(machine);
     if let Some(broken) = seen.take() {
         return Err(Broken::Probe(broken));
@@ -156,7 +154,7 @@ fn run(policy: Box<dyn Policy>, workload: &Workload, nr_cpus: u32) -> Result<Vec
         end => return Err(Broken::Unfinished(end)),
     }
     for (index, (task, got)) in workload.tasks.iter().zip(counted).enumerate() {
-        let (asked, got) = (task.cpu_demand(), got.unwrap_or_default());
+        let (asked, got) = (task.cpu_demand(), got.cpu);
         if got != asked {
             return Err(Broken::Demand { task: TaskId(index as u32), got, asked });
         }

@@ -29,7 +29,7 @@ impl Findings {
 /// idle for that long.
 pub struct Probe<P: Policy> {
     policy: P,
-    claim: WorkConservation,
+    promise: WorkConservation,
     findings: Findings,
     /// Tasks that exist.
     known: BTreeSet<TaskId>,
@@ -47,7 +47,7 @@ impl<P: Policy> Probe<P> {
     pub fn new(policy: P) -> (Probe<P>, Findings) {
         let findings = Findings::default();
         let probe = Probe {
-            claim: policy.work_conservation(),
+            promise: policy.work_conservation(),
             policy,
             findings: findings.clone(),
             known: BTreeSet::new(),
@@ -76,7 +76,7 @@ impl<P: Policy> Probe<P> {
         }
         for &task in &self.owned {
             let mut idle = (0..view.nr_cpus()).map(CpuId).filter(|&cpu| view.is_idle(cpu));
-            let waste = match self.claim {
+            let waste = match self.promise {
                 WorkConservation::Never => None,
                 WorkConservation::PerCpu => idle.find(|&cpu| view.task_cpu(task) == cpu),
                 WorkConservation::Machine => idle.find(|&cpu| view.allowed(task, cpu)),
@@ -88,7 +88,7 @@ impl<P: Policy> Probe<P> {
                         "{cpu} was idle for {length} until {} ns while {task}, which it may run, waited: \
                          against the policy's claim of work conservation ({:?})",
                         view.now().as_ns(),
-                        self.claim
+                        self.promise
                     )
                 });
             }
@@ -102,7 +102,7 @@ impl<P: Policy> Probe<P> {
 
 impl<P: Policy> Policy for Probe<P> {
     fn work_conservation(&self) -> WorkConservation {
-        self.claim
+        self.promise
     }
 
     fn timing(&self) -> Timing {

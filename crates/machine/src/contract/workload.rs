@@ -1,7 +1,7 @@
 //! Random workloads in which everything happens that a task can do, and which always end.
 
 use schedlab_stdx::Random;
-use schedlab_units::{CpuId, CpuSet, Nice, Policy, SchedParams, Span, TaskId};
+use schedlab_units::{CpuId, CpuSet, Nice, SchedParams, SchedPolicy, Span, TaskId};
 use schedlab_workload::{
     Birth, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task, Wakeup, Workload,
 };
@@ -58,16 +58,19 @@ pub fn random_workload(seed: u64, nr_cpus: u32) -> Workload {
 fn random_params(random: &mut Random) -> SchedParams {
     let nice = Nice::new(random.below(40) as i32 - 20).expect("-20 to 19");
     let policy = *random.pick(&[
-        Policy::Normal,
-        Policy::Normal,
-        Policy::Normal,
-        Policy::Batch,
-        Policy::Idle,
-        Policy::Fifo,
-        Policy::RoundRobin,
+        SchedPolicy::Normal,
+        SchedPolicy::Normal,
+        SchedPolicy::Normal,
+        SchedPolicy::Batch,
+        SchedPolicy::Idle,
+        SchedPolicy::Fifo,
+        SchedPolicy::RoundRobin,
     ]);
-    let rt_priority =
-        if matches!(policy, Policy::Fifo | Policy::RoundRobin) { 1 + random.below(99) as u8 } else { 0 };
+    let rt_priority = if matches!(policy, SchedPolicy::Fifo | SchedPolicy::RoundRobin) {
+        1 + random.below(99) as u8
+    } else {
+        0
+    };
     SchedParams { policy, nice, rt_priority, deadline: None }
 }
 

@@ -150,8 +150,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         loop {
             if let Some(turn) = self.next_turn() {
                 self.go_on(turn.cpu)?;
-            } else if let Some(result) = self.kernel.control_done() {
-                return result.map_err(Box::new);
+            } else if let Some(carried) = self.kernel.control_done() {
+                return carried.result.map_err(Box::new);
             } else if !self.next_event(limit)? {
                 let reason =
                     format!("a control request was not carried out within {CONTROL_MAX} of simulated time");

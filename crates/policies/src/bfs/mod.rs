@@ -46,7 +46,7 @@ use crate::kit::requests::Requests;
 use crate::kit::table::Table;
 use schedlab_machine::policy::{Arrival, Policy, Request, Resched, Stop, Timing, View, Wants};
 use schedlab_topology::Topology;
-use schedlab_units::{CpuId, Policy as Class, SchedParams, Span, TaskId, Time};
+use schedlab_units::{CpuId, SchedParams, SchedPolicy, Span, TaskId, Time};
 
 #[cfg(test)]
 mod tests;
@@ -119,7 +119,7 @@ fn distance(topology: &Topology, a: CpuId, b: CpuId) -> u64 {
 fn level(params: &SchedParams) -> usize {
     match params.policy {
         _ if params.rt_priority > 0 => 99 - usize::from(params.rt_priority.min(99)),
-        Class::Idle => IDLE,
+        SchedPolicy::Idle => IDLE,
         _ => NORMAL,
     }
 }
@@ -272,7 +272,7 @@ impl Policy for Bfs {
             return;
         }
         let level = self.tasks[task].level;
-        match stop == Stop::Preempted && level < NORMAL && view.params(task).policy == Class::Fifo {
+        match stop == Stop::Preempted && level < NORMAL && view.params(task).policy == SchedPolicy::Fifo {
             true => self.queue.push_front(0, level, task),
             false => self.queue.push_back(0, level, task),
         }
@@ -287,7 +287,7 @@ impl Policy for Bfs {
     }
 
     fn tick(&mut self, view: &View, cpu: CpuId, current: TaskId, ran: Span) -> Resched {
-        if view.params(current).policy == Class::Fifo {
+        if view.params(current).policy == SchedPolicy::Fifo {
             return Resched::No;
         }
         let left = self.tasks[current].left.saturating_sub(ran);

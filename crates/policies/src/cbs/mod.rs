@@ -40,7 +40,7 @@ use crate::kit::keyed::Keyed;
 use crate::kit::requests::Requests;
 use crate::kit::table::Table;
 use schedlab_machine::policy::{Arrival, Policy, Request, Resched, Stop, View, Wants, WorkConservation};
-use schedlab_units::{CpuId, DeadlineParams, Policy as Class, Span, TaskId, Time};
+use schedlab_units::{CpuId, DeadlineParams, SchedPolicy, Span, TaskId, Time};
 use std::collections::BTreeSet;
 
 #[cfg(test)]
@@ -166,7 +166,7 @@ impl Cbs {
     /// bandwidth, once.
     pub(crate) fn admit(&mut self, view: &View, task: TaskId) -> bool {
         let params = view.params(task);
-        let wanted = params.deadline.filter(|_| params.policy == Class::Deadline);
+        let wanted = params.deadline.filter(|_| params.policy == SchedPolicy::Deadline);
         let asked = self.row(task).asked;
         if asked.map(|(asked, _)| asked) == wanted {
             return asked.is_some_and(|(_, granted)| granted);

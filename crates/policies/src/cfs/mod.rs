@@ -36,7 +36,7 @@ use crate::kit::wake;
 use schedlab_machine::policy::{
     Arrival, BlockedBirth, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
 };
-use schedlab_units::{CpuId, NICE_0_WEIGHT, Nice, Policy as Class, SchedParams, Span, TaskId, Time};
+use schedlab_units::{CpuId, NICE_0_WEIGHT, Nice, SchedParams, SchedPolicy, Span, TaskId, Time};
 use std::collections::BTreeSet;
 
 mod queues;
@@ -93,7 +93,7 @@ const IDLE_WEIGHT: u64 = 3;
 /// A task's weight in a fair class.
 pub(crate) fn weight_of(params: &SchedParams) -> u64 {
     match params.policy {
-        Class::Idle => IDLE_WEIGHT,
+        SchedPolicy::Idle => IDLE_WEIGHT,
         _ => params.nice.weight().0,
     }
 }
@@ -178,10 +178,10 @@ impl Cfs {
             return true;
         }
         let (current_policy, woken_policy) = (view.params(current).policy, view.params(woken).policy);
-        let by_class = current_policy == Class::Idle && woken_policy != Class::Idle;
+        let by_class = current_policy == SchedPolicy::Idle && woken_policy != SchedPolicy::Idle;
         if !by_class {
             self.queues.update_current(view, cpu);
-            if woken_policy != Class::Normal || !self.queues.ahead(current, woken) {
+            if woken_policy != SchedPolicy::Normal || !self.queues.ahead(current, woken) {
                 return false;
             }
         }
@@ -192,7 +192,7 @@ impl Cfs {
         if is_modern && !by_class {
             rq.next_buddy = Some(woken);
         }
-        if u64::from(rq.nr_running) >= nr_latency && current_policy != Class::Idle {
+        if u64::from(rq.nr_running) >= nr_latency && current_policy != SchedPolicy::Idle {
             rq.last_buddy = Some(current);
         }
         true
@@ -260,7 +260,7 @@ impl Policy for Cfs {
         self.queues.update_current(view, cpu);
         self.queues.take_over(task, cpu);
         if matches!(arrival, Arrival::Wakeup { .. }) {
-            self.queues.place_woken(cpu, task, view.params(task).policy == Class::Idle);
+            self.queues.place_woken(cpu, task, view.params(task).policy == SchedPolicy::Idle);
         }
         self.queues.note_runnable(cpu, task);
         self.queues.queue(task);

@@ -44,7 +44,7 @@ use crate::kit::table::Table;
 use schedlab_machine::policy::{
     Arrival, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
 };
-use schedlab_units::{CpuId, Nice, Policy as Class, Span, TaskId, Time};
+use schedlab_units::{CpuId, Nice, SchedPolicy, Span, TaskId, Time};
 use std::collections::BTreeSet;
 
 #[cfg(test)]
@@ -398,7 +398,7 @@ impl Policy for Ebs {
     }
 
     fn slice(&mut self, view: &View, _cpu: CpuId, task: TaskId) -> Option<Span> {
-        (view.params(task).policy != Class::Fifo).then_some(self.queues.tasks[task].left)
+        (view.params(task).policy != SchedPolicy::Fifo).then_some(self.queues.tasks[task].left)
     }
 
     fn tick(&mut self, view: &View, cpu: CpuId, current: TaskId, _ran: Span) -> Resched {

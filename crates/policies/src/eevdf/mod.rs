@@ -40,7 +40,7 @@ use crate::kit::wake;
 use schedlab_machine::policy::{
     Arrival, BlockedBirth, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
 };
-use schedlab_units::{CpuId, NICE_0_WEIGHT, Policy as Class, Span, TaskId, Time};
+use schedlab_units::{CpuId, NICE_0_WEIGHT, SchedPolicy, Span, TaskId, Time};
 
 mod queues;
 #[cfg(test)]
@@ -254,11 +254,11 @@ impl Policy for Eevdf {
             return Resched::Yes;
         }
         let (current_policy, woken_policy) = (view.params(current).policy, view.params(woken).policy);
-        if current_policy == Class::Idle && woken_policy != Class::Idle {
+        if current_policy == SchedPolicy::Idle && woken_policy != SchedPolicy::Idle {
             self.queues.unprotect(cpu);
             return Resched::Yes;
         }
-        if woken_policy != Class::Normal {
+        if woken_policy != SchedPolicy::Normal {
             return Resched::No;
         }
         let over = self.queues.update_current(view, cpu);

@@ -231,7 +231,7 @@ impl Policy for Goodness {
             Stop::Preempted | Stop::Yielded => {
                 self.tasks[task].yielded = stop == Stop::Yielded;
                 self.previous[cpu.index()] = Some(task);
-                if view.params(task).policy == schedlab_units::Policy::RoundRobin
+                if view.params(task).policy == schedlab_units::SchedPolicy::RoundRobin
                     && self.tasks[task].counter == 0
                 {
                     self.tasks[task].counter = self.ticks(view, task);

@@ -37,7 +37,7 @@ use crate::kit::table::Table;
 use schedlab_machine::policy::{
     Arrival, Policy, Request, Resched, Stop, Timing, View, Wants, WorkConservation,
 };
-use schedlab_units::{CpuId, Policy as Class, Span, TaskId, Time};
+use schedlab_units::{CpuId, SchedPolicy, Span, TaskId, Time};
 
 mod interactivity;
 mod queues;
@@ -272,7 +272,7 @@ impl Policy for O1 {
         if queues.tasks[task].array == Some(queues.expired_array(cpu)) {
             resched = Resched::Yes; // already expired, waits for this CPU to notice
         } else if queues.tasks[task].real_time {
-            if class == Class::RoundRobin {
+            if class == SchedPolicy::RoundRobin {
                 queues.tasks[task].slice_ticks = queues.tasks[task].slice_ticks.saturating_sub(1);
                 if queues.tasks[task].slice_ticks == 0 {
                     queues.tasks[task].slice_ticks = queues.full_slice(view, task);

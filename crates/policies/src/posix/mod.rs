@@ -21,7 +21,7 @@ use crate::kit::prio::PrioArrays;
 use crate::kit::requests::Requests;
 use crate::kit::table::Table;
 use schedlab_machine::policy::{Arrival, Policy, Request, Resched, Stop, View, Wants, WorkConservation};
-use schedlab_units::{CpuId, Policy as Class, Span, TaskId};
+use schedlab_units::{CpuId, SchedPolicy, Span, TaskId};
 use std::collections::BTreeSet;
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ impl Posix {
             Some(current) => self.tasks[current].level,
             None if view.is_idle(cpu) => IDLE,
             None => match view.current(cpu).map(|current| view.params(current).policy) {
-                Some(Class::Deadline) => 0, // a higher class
+                Some(SchedPolicy::Deadline) => 0, // a higher class
                 _ => NOT_REAL_TIME,
             },
         }
@@ -207,8 +207,8 @@ impl Policy for Posix {
         self.current[cpu.index()] = None;
         let state = &mut self.tasks[task];
         state.left = state.left.saturating_sub(ran);
-        let used_up = view.params(task).policy == Class::RoundRobin && state.left == Span::ZERO;
-        if used_up || view.params(task).policy != Class::RoundRobin {
+        let used_up = view.params(task).policy == SchedPolicy::RoundRobin && state.left == Span::ZERO;
+        if used_up || view.params(task).policy != SchedPolicy::RoundRobin {
             state.left = self.rr_slice;
         }
         match stop {
@@ -227,7 +227,7 @@ impl Policy for Posix {
     }
 
     fn slice(&mut self, view: &View, _cpu: CpuId, task: TaskId) -> Option<Span> {
-        (view.params(task).policy == Class::RoundRobin).then_some(self.tasks[task].left)
+        (view.params(task).policy == SchedPolicy::RoundRobin).then_some(self.tasks[task].left)
     }
 
     fn next_request(&mut self) -> Option<Request> {

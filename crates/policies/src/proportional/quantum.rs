@@ -49,10 +49,6 @@ impl Errors {
     pub fn from_start_tu(&self) -> (f64, f64) {
         self.in_tu(self.from_start)
     }
-    /// Lowest and highest error over any interval, in quanta.
-    pub fn intervals_tu(&self) -> (f64, f64) {
-        self.in_tu(self.intervals)
-    }
     fn in_tu(&self, range: Range) -> (f64, f64) {
         (range.low as f64 / self.total as f64, range.high as f64 / self.total as f64)
     }

@@ -18,14 +18,14 @@ fn classes_stand_above_each_other() {
 /// A running task that becomes real time, and one that ceases to be.
 #[test]
 fn a_task_changes_class_while_it_runs() {
-    use schedlab_units::{Policy, SchedParams, Span, TaskId};
+    use schedlab_units::{SchedParams, SchedPolicy, Span, TaskId};
     use schedlab_workload::{EventKind, ParamChange};
     let mut workload = crate::lab::workload(&[TaskSpec::nice(0, &[Run(9)]), TaskSpec::nice(0, &[Run(3)])]);
     let set = |ms, params| {
         let change = ParamChange { params: Some(params), ..ParamChange::default() };
         EventKind::Prio { length: Span::from_ms(ms), change: Box::new(change) }
     };
-    let fifo = SchedParams { policy: Policy::Fifo, rt_priority: 1, ..SchedParams::default() };
+    let fifo = SchedParams { policy: SchedPolicy::Fifo, rt_priority: 1, ..SchedParams::default() };
     let mut events = vec![set(1, fifo), set(6, SchedParams::default())];
     events.extend(workload.tasks[0].events.drain(..).map(|event| event.kind));
     workload.tasks[0].events = events

@@ -347,7 +347,7 @@ impl Policy for Ule {
     }
 
     fn slice(&mut self, view: &View, cpu: CpuId, task: TaskId) -> Option<Span> {
-        let fifo = view.params(task).policy == schedlab_units::Policy::Fifo;
+        let fifo = view.params(task).policy == schedlab_units::SchedPolicy::Fifo;
         (!fifo).then(|| self.tasks[task].left.min(self.full_slice(cpu)))
     }
 

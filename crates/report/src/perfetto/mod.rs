@@ -24,7 +24,7 @@ use schedlab_convert::{Call, Order, birth_words, calls_for, forked, marker, prio
 use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, SetWords, for_each, note};
 use schedlab_stdx::aside;
 use schedlab_trace::{Marker, Pid, settings_line};
-use schedlab_units::{Policy, TaskId};
+use schedlab_units::{SchedPolicy, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
@@ -439,7 +439,7 @@ impl<'a> Writer<'a> {
     /// Parameters of a task change: the system calls by which whoever runs there could have done it.
     fn params(&mut self, record: &Record, cpu: u32, row: u32) {
         let [policy, nice, rt_priority, ..] = record.value.to_le_bytes();
-        let Some(kind) = Policy::from_number(policy.into()) else { return };
+        let Some(kind) = SchedPolicy::from_number(policy.into()) else { return };
         let (new, affinity) = ((policy, nice as i8, rt_priority), record.flags & 1 != 0);
         let task = &mut self.tasks[row as usize];
         let old = std::mem::replace(&mut task.params, new);

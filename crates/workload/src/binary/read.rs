@@ -11,7 +11,7 @@ use crate::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, Handover, InitState, Late,
     Object, ObjectId, ObjectKind, ObjectOp, ParamChange, Recorded, Task, Wakes, Wakeup, Workload,
 };
-use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
+use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, SchedParams, SchedPolicy, Span, TaskId};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
@@ -548,7 +548,7 @@ type Settings = (Option<SchedParams>, Option<CpuSet>, Option<CgroupId>);
 fn settings(c: &mut Cursor<'_>, bits: u8) -> Option<Settings> {
     let params = if bits & has::PARAMS != 0 {
         let number = c.byte()?;
-        let policy = Policy::from_number(u32::from(number & 0x7f))?;
+        let policy = SchedPolicy::from_number(u32::from(number & 0x7f))?;
         let nice = nice(c)?;
         let rt_priority = c.byte()?;
         let deadline = if number & 0x80 != 0 {

@@ -129,7 +129,7 @@ impl<'a> Deriver<'a> {
             snapshot,
             tasks: Tasks::new(options.messages == Messages::Inferred),
             cpus: Vec::new(),
-            start_ns: None,
+            start_ns: options.window.from.map(|from| from.0),
             now_ns: 0,
             counts: Counts::new(),
             summary: Summary::default(),
@@ -220,38 +220,13 @@ impl<'a> Deriver<'a> {
             }
             SchedEvent::SysEnter(call) => self.sys_enter(event.pid, call),
             SchedEvent::SysExit { call, ret } => self.sys_exit(event.pid, call, ret),
-            SchedEvent::IrqEntry { .. } => {
-                self.facts.irq_events = true;
-                self.cpus[cpu].interrupts.device_entry();
-                self.interrupted(cpu);
-            }
-            SchedEvent::IrqExit { .. } => {
-                self.cpus[cpu].interrupts.device_exit(event.time_ns);
-                self.interrupted(cpu);
-            }
-            SchedEvent::VectorEntry(vector) => {
-                self.facts.vector_events = true;
-                self.cpus[cpu].interrupts.vector_entry(vector);
-                self.interrupted(cpu);
-            }
-            SchedEvent::VectorExit(_) => {
-                self.cpus[cpu].interrupts.vector_exit(event.time_ns);
-                self.interrupted(cpu);
-            }
-            SchedEvent::SoftIrqRaise { vec } => {
-                self.facts.raise_events = true;
-                self.cpus[cpu].interrupts.raise(vec, event.context);
-            }
-            SchedEvent::SoftIrqEntry { vec } => {
-                self.facts.softirq_events = true;
-                let irq_events = self.facts.irq_events;
-                self.cpus[cpu].interrupts.softirq_entry(vec, event.time_ns, irq_events);
-                self.interrupted(cpu);
-            }
-            SchedEvent::SoftIrqExit { .. } => {
-                self.cpus[cpu].interrupts.softirq_exit(event.time_ns);
-                self.interrupted(cpu);
-            }
+            SchedEvent::IrqEntry { .. }
+            | SchedEvent::IrqExit { .. }
+            | SchedEvent::VectorEntry(_)
+            | SchedEvent::VectorExit(_)
+            | SchedEvent::SoftIrqRaise { .. }
+            | SchedEvent::SoftIrqEntry { .. }
+            | SchedEvent::SoftIrqExit { .. } => self.interrupt(event),
             SchedEvent::Exec { pid, old_pid } if pid != old_pid => {
                 if let Some(task) = self.tasks.find(old_pid) {
                     self.tasks.renumber(task, pid);
@@ -271,6 +246,42 @@ impl<'a> Deriver<'a> {
             | SchedEvent::Other { .. } => {}
         }
         self.cpus[cpu].last_event_ns = event.time_ns;
+    }
+
+    /// An interrupt, or a softirq, begins or ends.
+    fn interrupt(&mut self, event: &Event) {
+        let cpu = event.cpu.index();
+        match event.what {
+            SchedEvent::IrqEntry { .. } => {
+                self.facts.irq_events = true;
+                self.cpus[cpu].interrupts.device_entry();
+            }
+            SchedEvent::IrqExit { .. } => {
+                self.cpus[cpu].interrupts.device_exit(event.time_ns);
+            }
+            SchedEvent::VectorEntry(vector) => {
+                self.facts.vector_events = true;
+                self.cpus[cpu].interrupts.vector_entry(vector);
+            }
+            SchedEvent::VectorExit(_) => {
+                self.cpus[cpu].interrupts.vector_exit(event.time_ns);
+            }
+            SchedEvent::SoftIrqRaise { vec } => {
+                self.facts.raise_events = true;
+                self.cpus[cpu].interrupts.raise(vec, event.context);
+                return;
+            }
+            SchedEvent::SoftIrqEntry { vec } => {
+                self.facts.softirq_events = true;
+                let irq_events = self.facts.irq_events;
+                self.cpus[cpu].interrupts.softirq_entry(vec, event.time_ns, irq_events);
+            }
+            SchedEvent::SoftIrqExit { .. } => {
+                self.cpus[cpu].interrupts.softirq_exit(event.time_ns);
+            }
+            _ => unreachable!("not an interrupt"),
+        }
+        self.interrupted(cpu);
     }
 
     fn is_softirq_thread(name: &str) -> bool {

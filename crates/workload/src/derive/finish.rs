@@ -20,6 +20,9 @@ impl Deriver<'_> {
     /// Ends the derivation. `cpu_count` is the number of CPUs of the recorded system, where known: an
     /// affinity to all of them is none.
     pub fn finish<'n>(mut self, cpu_count: Option<u32>, name: impl Fn(CommId) -> &'n str) -> Derived {
+        if let Some(to) = self.options.window.to {
+            self.now_ns = self.now_ns.max(to.0);
+        }
         self.end_of_trace();
         self.drop_unseen_prio();
         self.count(
@@ -27,7 +30,7 @@ impl Deriver<'_> {
             self.facts.unknown_context,
         );
         let start_ns = self.start_ns.unwrap_or(0);
-        self.summary.duration_ns = self.now_ns - start_ns;
+        self.summary.duration_ns = self.now_ns.saturating_sub(start_ns);
 
         let rows = self.kept_rows();
         let removed = self.removed_events(&rows);

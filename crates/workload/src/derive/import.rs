@@ -1,7 +1,7 @@
 //! From a recording of whatever tool, and the snapshot beside it, to a workload.
 
 use super::snapshot::{ProcSnapshot, SnapshotError};
-use super::{DeriveOptions, Derived, Deriver};
+use super::{DeriveOptions, Derived, Deriver, TraceTime, WindowError};
 use crate::Messages;
 use schedlab_trace::{Mode, Recording, RecordingFormat, TraceError};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,14 @@ pub enum ImportError {
     /// The snapshot beside it.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// The part that was asked for.
+    #[error("{}: {problem}", path.display())]
+    Window {
+        /// The recording.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: WindowError,
+    },
     /// Pipes and sockets were asked for.
     #[error(
         "{}: it has no events of pipes and sockets, expected those of 'schedlab record --objects'; record again with it, \
@@ -51,20 +59,28 @@ pub fn snapshot_beside(trace: &Path) -> Result<Option<ProcSnapshot>, SnapshotErr
 /// # Errors
 /// [`ImportError::Trace`] for a trace that cannot be read (in [`Mode::Strict`]: not in full),
 /// [`ImportError::Snapshot`] for a snapshot that is there but cannot be read. A trace without snapshot is
-/// fine.
+/// fine. [`ImportError::Window`] for a part ([`DeriveOptions::window`]) that the recording does not have.
 pub fn import_trace(
     path: &Path,
     mode: Mode,
     options: DeriveOptions,
     mut progress: impl FnMut(u64),
 ) -> Result<Derived, ImportError> {
+    let no_such_part = |problem| ImportError::Window { path: path.to_path_buf(), problem };
+    let window = options.window;
+    window.check().map_err(no_such_part)?;
     let file = Recording::open(path, mode)?;
     let snapshot = snapshot_beside(path)?;
     let mut stream = file.events()?;
     let mut deriver = Deriver::new(options, snapshot.as_ref());
     let mut count = 0;
+    let mut extent: Option<(u64, u64)> = None;
     while let Some(event) = stream.next_event()? {
-        deriver.event(&event, |comm| stream.comm(comm));
+        let (first, last) = extent.get_or_insert((event.time_ns, event.time_ns));
+        (*first, *last) = ((*first).min(event.time_ns), (*last).max(event.time_ns));
+        if window.holds(event.time_ns) {
+            deriver.event(&event, |comm| stream.comm(comm));
+        }
         count += 1;
         if count % (1 << 18) == 0 {
             progress(count);
@@ -72,6 +88,7 @@ pub fn import_trace(
         }
     }
     progress(count);
+    window.check_within(extent).map_err(no_such_part)?;
     if options.messages == Messages::Recorded && deriver.object_calls() == 0 {
         return Err(ImportError::NoObjects { path: path.to_path_buf() });
     }
@@ -85,6 +102,13 @@ pub fn import_trace(
             notes.insert(key.to_string(), value);
         }
     };
+    if let (false, Some((first, last))) = (window.is_all(), extent) {
+        let (from, to) = (window.from.unwrap_or(TraceTime(first)), window.to.unwrap_or(TraceTime(last)));
+        note(
+            "part of the recording",
+            Some(format!("{from} to {to} of {} to {}", TraceTime(first), TraceTime(last))),
+        );
+    }
     note("source", path.file_name().map(|name| name.to_string_lossy().into_owned()));
     note("recorded by", file.tool().map(str::to_string));
     note("recorded CPUs", file.cpu_count().map(|count| count.to_string()));

@@ -53,11 +53,13 @@ mod tasks;
 
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub use engine::{Deriver, caused_by_scheduler, is_possible};
 pub use import::{ImportError, import_trace, snapshot_beside};
 pub use prio::{params_for, prio_of};
 pub use snapshot::{GroupRow, ProcRow, ProcSnapshot, SnapshotError};
+pub use window::{TraceTime, Window, WindowError};
 
 use crate::{Messages, Workload};
 
@@ -75,6 +77,8 @@ pub struct DeriveOptions {
     pub interrupts: InterruptRule,
     /// Whether tasks wait at channels, and which.
     pub messages: Messages,
+    /// Which part of the recording is taken.
+    pub window: Window,
 }
 
 impl Default for DeriveOptions {
@@ -85,6 +89,7 @@ impl Default for DeriveOptions {
             early_wake_ns: 50_000,
             interrupts: InterruptRule::Subtract,
             messages: Messages::None,
+            window: Window::default(),
         }
     }
 }

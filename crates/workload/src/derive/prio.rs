@@ -16,7 +16,7 @@ use super::tasks::Where;
 use crate::changed::{UNKNOWN_AFFINITY, UNKNOWN_CHANGE, UNKNOWN_DEADLINE};
 use crate::{CgroupId, EventKind, ParamChange};
 use schedlab_trace::{PRIO_UNKNOWN, Pid, Syscall};
-use schedlab_units::{Nice, Policy, SchedParams, TaskId};
+use schedlab_units::{Nice, SchedParams, SchedPolicy, TaskId};
 
 /// A task's parameters as far as they are known.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ pub(super) struct PrioState {
     /// Affinity and control group that it was forked with, where the trace tells.
     pub born: Option<Box<ParamChange>>,
     /// PRIO events, at (task, index), that wait for this task's next priority, with the policy asked for.
-    awaiting: Vec<(u32, u32, Option<Policy>)>,
+    awaiting: Vec<(u32, u32, Option<SchedPolicy>)>,
     /// A change seen while it was blocked: its PRIO follows its WAKEUP.
     late: Option<SchedParams>,
     /// A move to another control group while it was blocked: its PRIO follows its WAKEUP too.
@@ -45,31 +45,33 @@ const RESET_ON_FORK: i32 = 0x4000_0000;
 /// The kernel's priority for these parameters.
 pub fn prio_of(params: &SchedParams) -> i32 {
     match params.policy {
-        Policy::Deadline => -1,
-        Policy::Fifo | Policy::RoundRobin => 99 - i32::from(params.rt_priority),
-        Policy::Normal | Policy::Batch | Policy::Idle | Policy::Ext => 120 + params.nice.get(),
+        SchedPolicy::Deadline => -1,
+        SchedPolicy::Fifo | SchedPolicy::RoundRobin => 99 - i32::from(params.rt_priority),
+        SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle | SchedPolicy::Ext => {
+            120 + params.nice.get()
+        }
     }
 }
 
 /// Parameters that show as `prio`, like `old` (and of policy `asked`) in what a priority does not tell.
 /// `None`: deadline without parameters, or no priority a kernel has.
-pub fn params_for(prio: i32, old: Option<SchedParams>, asked: Option<Policy>) -> Option<SchedParams> {
+pub fn params_for(prio: i32, old: Option<SchedParams>, asked: Option<SchedPolicy>) -> Option<SchedParams> {
     let old = old.unwrap_or_default();
     let policy = asked.unwrap_or(old.policy);
     match prio {
         100..=139 => {
             let policy = match policy {
-                Policy::Normal | Policy::Batch | Policy::Idle | Policy::Ext => policy,
-                _ => Policy::Normal,
+                SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle | SchedPolicy::Ext => policy,
+                _ => SchedPolicy::Normal,
             };
             Some(SchedParams { policy, ..SchedParams::normal(Nice::new(prio - 120).ok()?) })
         }
         0..=98 => {
-            let policy = if policy == Policy::RoundRobin { policy } else { Policy::Fifo };
+            let policy = if policy == SchedPolicy::RoundRobin { policy } else { SchedPolicy::Fifo };
             Some(SchedParams { policy, nice: old.nice, rt_priority: (99 - prio) as u8, deadline: None })
         }
         -1 => old.deadline.map(|deadline| SchedParams {
-            policy: Policy::Deadline,
+            policy: SchedPolicy::Deadline,
             nice: old.nice,
             rt_priority: 0,
             deadline: Some(deadline),
@@ -242,7 +244,7 @@ impl Deriver<'_> {
         }
         let policy = match call {
             Syscall::SchedSetScheduler { policy, .. } => {
-                Policy::from_number((policy & !RESET_ON_FORK) as u32)
+                SchedPolicy::from_number((policy & !RESET_ON_FORK) as u32)
             }
             _ => None,
         };
@@ -263,7 +265,7 @@ impl Deriver<'_> {
     }
 
     /// Marks PRIO events as setting nothing; [`Deriver::finish`] takes them out (indices are in use until then).
-    fn remove_prio_events(&mut self, events: &[(u32, u32, Option<Policy>)]) {
+    fn remove_prio_events(&mut self, events: &[(u32, u32, Option<SchedPolicy>)]) {
         for (caller, event, _) in events {
             if let EventKind::Prio { change, .. } =
                 &mut self.tasks.list[*caller as usize].events[*event as usize].kind

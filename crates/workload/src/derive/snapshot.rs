@@ -22,7 +22,7 @@
 use crate::CpuMax;
 use crate::limits::{SNAPSHOT_BYTES_MAX, read_bytes};
 use schedlab_stdx::csv::records;
-use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span};
+use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, SchedParams, SchedPolicy, Span};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -224,7 +224,7 @@ impl RowReader<'_> {
         let ns = |column| self.parse(column, "a number of ns", |field| field.parse().ok().map(Span::from_ns));
         let policy = match self.field("policy") {
             Some("-" | "?") => None, // ps knows none
-            _ => self.parse("policy", POLICIES, Policy::from_tool)?,
+            _ => self.parse("policy", POLICIES, SchedPolicy::from_tool)?,
         };
         let nice = self.parse("nice", "-20 to 19", |field| field.parse::<Nice>().ok())?;
         let rt_priority =
@@ -239,10 +239,10 @@ impl RowReader<'_> {
             policy,
             nice: nice.unwrap_or_default(),
             rt_priority: match policy {
-                Policy::Fifo | Policy::RoundRobin => rt_priority.unwrap_or(1).max(1),
+                SchedPolicy::Fifo | SchedPolicy::RoundRobin => rt_priority.unwrap_or(1).max(1),
                 _ => 0,
             },
-            deadline: deadline.filter(|_| policy == Policy::Deadline),
+            deadline: deadline.filter(|_| policy == SchedPolicy::Deadline),
         });
         let group = self.group()?;
         Ok(ProcRow {
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(snapshot.len(), 3);
         let row = snapshot.row(7).unwrap();
         let params = row.params.unwrap();
-        assert_eq!((params.policy, params.nice.get()), (Policy::Batch, -5));
+        assert_eq!((params.policy, params.nice.get()), (SchedPolicy::Batch, -5));
         assert_eq!(row.comm.as_deref(), Some("a \"b\", c"));
         assert_eq!(row.affinity.as_ref().unwrap().iter().map(|cpu| cpu.0).collect::<Vec<_>>(), [0, 1, 3]);
         let limit = row.cpu_max.unwrap().unwrap();

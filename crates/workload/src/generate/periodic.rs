@@ -14,7 +14,7 @@ use super::fixed_sum::rand_fixed_sum;
 use super::rng::Rng;
 use super::{GenerateError, duration, finished, positive};
 use crate::{Builder, Workload};
-use schedlab_units::{DeadlineParams, Nice, Policy, SchedParams, Span};
+use schedlab_units::{DeadlineParams, Nice, SchedParams, SchedPolicy, Span};
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
@@ -125,13 +125,13 @@ impl Periodic {
                 PeriodicPolicy::RateMonotonic => {
                     let rank = by_period.binary_search(&period).unwrap_or_else(|rank| rank);
                     let rt_priority = 98usize.saturating_sub(rank).max(1) as u8;
-                    SchedParams { policy: Policy::Fifo, rt_priority, ..SchedParams::default() }
+                    SchedParams { policy: SchedPolicy::Fifo, rt_priority, ..SchedParams::default() }
                 }
                 PeriodicPolicy::Deadline => {
                     let reserved = Span::from_ns((run.as_ns() as f64 * self.reserve) as u64);
                     let runtime = reserved.max(RUNTIME_MIN).min(period);
                     let deadline = Some(DeadlineParams { runtime, deadline: period, period });
-                    SchedParams { policy: Policy::Deadline, deadline, ..SchedParams::default() }
+                    SchedParams { policy: SchedPolicy::Deadline, deadline, ..SchedParams::default() }
                 }
             };
             let mut life = builder.task(format!("periodic-{i}")).params(params);

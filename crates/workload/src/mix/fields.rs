@@ -3,7 +3,7 @@
 use super::MixError;
 use crate::text::near;
 use crate::tools::Factor;
-use schedlab_units::{CpuSet, Nice, Policy, Span};
+use schedlab_units::{CpuSet, Nice, SchedPolicy, Span};
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
@@ -92,7 +92,7 @@ impl<'d> Document<'d> {
         Nice::new(nice as i32).or_else(|_| self.fault(&value.span(), "expected a nice value, -20 to 19", ""))
     }
 
-    pub fn policy(self, value: &Value<'d>) -> Found<Policy> {
+    pub fn policy(self, value: &Value<'d>) -> Found<SchedPolicy> {
         self.parsed(value, |text| {
             text.parse().map_err(|_| "expected normal, batch, idle, fifo, rr, deadline or ext".to_string())
         })

@@ -8,7 +8,7 @@ use crate::generate::{GenerateError, Spec};
 use crate::limits::TIMES_MAX;
 use crate::tools::Selector;
 use crate::{Cgroup, CpuMax};
-use schedlab_units::{DeadlineParams, Policy, Span};
+use schedlab_units::{DeadlineParams, SchedPolicy, Span};
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -198,10 +198,10 @@ fn rule(fields: &mut Fields<'_>, select: Selector) -> Found<Rule> {
     let affinity = fields.value("affinity", Document::cpus)?;
     let cgroup = fields.value("cgroup", Document::group)?;
     for (given, needs) in [
-        (prio.as_ref().map(|(_, at)| at), [Policy::Fifo, Policy::RoundRobin]),
-        (runtime.as_ref().map(|(_, at)| at), [Policy::Deadline; 2]),
-        (deadline.as_ref().map(|(_, at)| at), [Policy::Deadline; 2]),
-        (period.as_ref().map(|(_, at)| at), [Policy::Deadline; 2]),
+        (prio.as_ref().map(|(_, at)| at), [SchedPolicy::Fifo, SchedPolicy::RoundRobin]),
+        (runtime.as_ref().map(|(_, at)| at), [SchedPolicy::Deadline; 2]),
+        (deadline.as_ref().map(|(_, at)| at), [SchedPolicy::Deadline; 2]),
+        (period.as_ref().map(|(_, at)| at), [SchedPolicy::Deadline; 2]),
     ] {
         if let Some(at) = given
             && !policy.as_ref().is_some_and(|(policy, _)| needs.contains(policy))

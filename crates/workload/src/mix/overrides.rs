@@ -5,13 +5,13 @@
 
 use crate::tools::{Delta, at_birth};
 use crate::{Birth, CgroupId, EventKind, ParamChange, Workload};
-use schedlab_units::{CpuSet, DeadlineParams, Nice, Policy, SchedParams};
+use schedlab_units::{CpuSet, DeadlineParams, Nice, SchedParams, SchedPolicy};
 
 /// Settings that tasks get; `None`: as the workload has it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Override {
     pub nice: Option<Nice>,
-    pub policy: Option<Policy>,
+    pub policy: Option<SchedPolicy>,
     /// With the policies that have one.
     pub rt_priority: u8,
     pub deadline: Option<DeadlineParams>,

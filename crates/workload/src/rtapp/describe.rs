@@ -1,7 +1,7 @@
 //! From JSON to tasks, phases and events, with the keys and defaults of rt-app's src/rt-app_parse_config.c.
 
 use super::json::{Json, Place, What};
-use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span};
+use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, SchedParams, SchedPolicy, Span};
 use std::collections::BTreeMap;
 
 /// Something that cannot be.
@@ -159,7 +159,7 @@ fn loops(json: &Json, what: &str) -> Result<Option<u64>> {
 pub(super) fn describe(root: &Json) -> Result<Description> {
     let members = object(root, "the description")?;
     let mut description = Description::default();
-    let mut default_policy = Policy::Normal;
+    let mut default_policy = SchedPolicy::Normal;
     if let Some(global) = get(members, "global") {
         let global = object(global, "global")?;
         if let Some(duration) = get(global, "duration") {
@@ -190,14 +190,14 @@ pub(super) fn describe(root: &Json) -> Result<Description> {
     Ok(description)
 }
 
-fn policy(json: &Json) -> Result<Policy> {
+fn policy(json: &Json) -> Result<SchedPolicy> {
     Ok(match text(json, "policy")? {
-        "SCHED_OTHER" | "SCHED_NORMAL" => Policy::Normal,
-        "SCHED_BATCH" => Policy::Batch,
-        "SCHED_IDLE" => Policy::Idle,
-        "SCHED_FIFO" => Policy::Fifo,
-        "SCHED_RR" => Policy::RoundRobin,
-        "SCHED_DEADLINE" => Policy::Deadline,
+        "SCHED_OTHER" | "SCHED_NORMAL" => SchedPolicy::Normal,
+        "SCHED_BATCH" => SchedPolicy::Batch,
+        "SCHED_IDLE" => SchedPolicy::Idle,
+        "SCHED_FIFO" => SchedPolicy::Fifo,
+        "SCHED_RR" => SchedPolicy::RoundRobin,
+        "SCHED_DEADLINE" => SchedPolicy::Deadline,
         _ => {
             return fault(
                 json,
@@ -212,19 +212,19 @@ fn policy(json: &Json) -> Result<Policy> {
 const DEFAULT_PRIORITY: i64 = 10;
 
 /// Policy with its parameters; `inherited` is the policy where none is given.
-fn params(members: &[(String, Json)], at: &Json, inherited: Policy) -> Result<SchedParams> {
+fn params(members: &[(String, Json)], at: &Json, inherited: SchedPolicy) -> Result<SchedParams> {
     let policy = get(members, "policy").map_or(Ok(inherited), policy)?;
     let priority = get(members, "priority").map(|json| Ok((int(json, "priority")?, json))).transpose()?;
     let mut params = SchedParams { policy, ..SchedParams::default() };
     match policy {
-        Policy::Fifo | Policy::RoundRobin => {
+        SchedPolicy::Fifo | SchedPolicy::RoundRobin => {
             let (value, json) = priority.unwrap_or((DEFAULT_PRIORITY, at));
             match u8::try_from(value) {
                 Ok(value @ 1..=99) => params.rt_priority = value,
                 _ => return fault(json, "priority", "1 to 99 for a real-time policy"),
             }
         }
-        Policy::Deadline => {
+        SchedPolicy::Deadline => {
             // "dl-*" are in us; the older keys in ns, of which "runtime" is also an event without phases.
             let span = |new: &str, old: &str| -> Result<Option<Span>> {
                 if let Some(json) = get(members, new) {
@@ -321,7 +321,7 @@ impl Description {
         *self.left_out.entry(reason.to_string()).or_default() += count;
     }
 
-    fn task(&mut self, name: &str, json: &Json, default_policy: Policy) -> Result<TaskDescription> {
+    fn task(&mut self, name: &str, json: &Json, default_policy: SchedPolicy) -> Result<TaskDescription> {
         let members = object(json, name)?;
         let params = params(members, json, default_policy)?;
         let instances = match get(members, "instance") {
@@ -344,7 +344,7 @@ impl Description {
         match get(members, "phases") {
             None => {
                 // Without phases the task is its only phase, and goes on for ever; "loop" is the phase's.
-                let mut phase = self.phase(name, members, params.policy == Policy::Deadline)?;
+                let mut phase = self.phase(name, members, params.policy == SchedPolicy::Deadline)?;
                 (phase.cpus, phase.group) = (None, None);
                 task.phases.push(phase);
             }

@@ -20,7 +20,7 @@ use crate::binary::{BinaryReader, Part};
 use crate::limits::Limits;
 use crate::text::TextStream;
 use crate::{
-    BinaryError, Event, EventId, EventKind, Kind, LoadError, Wakeup, Workload, identify, load_within,
+    BinaryError, Event, EventId, EventKind, FileKind, LoadError, Wakeup, Workload, identify, load_within,
 };
 use schedlab_units::{Span, TaskId};
 use skim::Skim;
@@ -126,8 +126,8 @@ impl Source {
     /// ([`Limits::HELD`]), if they are lower.
     pub fn open_within(path: &Path, limits: Limits) -> Result<Option<Source>, LoadError> {
         match identify(path)? {
-            (_, Kind::Trace(_) | Kind::Mix) => Ok(None),
-            (path, Kind::Binary) => {
+            (_, FileKind::Trace(_) | FileKind::Mix) => Ok(None),
+            (path, FileKind::Binary) => {
                 let (mut head, mut skim) = (Head::default(), Skim::default());
                 binary_parts(&path, limits, &mut |part| {
                     match part {
@@ -149,7 +149,7 @@ impl Source {
                 skim.finish(&path, &mut head)?;
                 Ok(Some(Source { head, events: Events::Binary(path, limits) }))
             }
-            (path, Kind::Text) => match TextStream::open(&path, limits)? {
+            (path, FileKind::Text) => match TextStream::open(&path, limits)? {
                 Some(stream) => {
                     let mut skim = Skim::default();
                     let mut head = Head { workload: stream.skeleton.clone(), ..Head::default() };

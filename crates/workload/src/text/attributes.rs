@@ -4,7 +4,7 @@ use super::TextProblem;
 use super::lex::{Word, split, unquote};
 use super::statement::{Parsed, Pids, cpus, fault, near, number, one_pid, span};
 use crate::ParamChange;
-use schedlab_units::{CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span};
+use schedlab_units::{CpuSet, DeadlineParams, Nice, SchedParams, SchedPolicy, Span};
 
 /// The words given.
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl Attributes {
             match key {
                 "name" => attributes.name = Some(unquote(value)?.into_owned()),
                 "policy" => {
-                    policy = Some(value.text.parse::<Policy>().or_else(|_| {
+                    policy = Some(value.text.parse::<SchedPolicy>().or_else(|_| {
                         let expected = "expected normal, batch, idle, fifo, rr, deadline or ext";
                         fault(value, TextProblem::Value, expected, "")
                     })?);

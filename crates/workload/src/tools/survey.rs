@@ -208,17 +208,7 @@ pub fn survey(source: &Source, life: Option<(TaskId, usize, usize)>) -> Result<S
         }
         Ok(())
     })?;
-    let mut by_name: BTreeMap<&str, NameRow> = BTreeMap::new();
-    for (task, row) in head.workload.tasks.iter().zip(&rows) {
-        let all = by_name.entry(&task.name).or_default();
-        all.tasks += 1;
-        all.cpu = saturating(all.cpu, row.cpu);
-        all.blocks += row.blocks;
-        all.blocked = saturating(all.blocked, row.blocked);
-    }
-    let mut names: Vec<NameRow> =
-        by_name.into_iter().map(|(name, row)| NameRow { name: name.to_string(), ..row }).collect();
-    names.sort_by(|a, b| (b.cpu, &a.name).cmp(&(a.cpu, &b.name)));
+    let names = by_name(head.workload.tasks.iter().map(|task| task.name.as_str()).zip(&rows));
     kinds[0] = head.workload.tasks.iter().filter(|task| task.birth_eid().is_some()).count() as u64;
     Ok(Survey {
         events: std::array::from_fn(|i| (TYPES[i], kinds[i])),
@@ -233,6 +223,22 @@ pub fn survey(source: &Source, life: Option<(TaskId, usize, usize)>) -> Result<S
         names,
         life: drawn,
     })
+}
+
+/// The tasks' rows, those of one name together; what computes most first.
+fn by_name<'a>(tasks: impl Iterator<Item = (&'a str, &'a NameRow)>) -> Vec<NameRow> {
+    let mut by_name: BTreeMap<&str, NameRow> = BTreeMap::new();
+    for (name, row) in tasks {
+        let all = by_name.entry(name).or_default();
+        all.tasks += 1;
+        all.cpu = saturating(all.cpu, row.cpu);
+        all.blocks += row.blocks;
+        all.blocked = saturating(all.blocked, row.blocked);
+    }
+    let mut names: Vec<NameRow> =
+        by_name.into_iter().map(|(name, row)| NameRow { name: name.to_string(), ..row }).collect();
+    names.sort_by(|a, b| (b.cpu, &a.name).cmp(&(a.cpu, &b.name)));
+    names
 }
 
 fn saturating(a: Span, b: Span) -> Span {

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use schedlab_stdx::Random;
-use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, Policy, SchedParams, Span, TaskId};
+use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, SchedParams, SchedPolicy, Span, TaskId};
 use schedlab_workload::{
     ALL, Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, Handover, InitState,
     Late, Object, ObjectId, ObjectKind, ObjectOp, ParamChange, Recorded, Task, Wakes, Wakeup, Workload,
@@ -41,10 +41,10 @@ impl Draw {
         (0..self.below(8)).map(|_| ODD[self.below(16) as usize]).collect()
     }
     fn params(&mut self) -> SchedParams {
-        let policy = Policy::from_number([0, 0, 1, 2, 3, 5, 6, 7][self.below(8) as usize]).unwrap();
-        let real_time = matches!(policy, Policy::Fifo | Policy::RoundRobin);
+        let policy = SchedPolicy::from_number([0, 0, 1, 2, 3, 5, 6, 7][self.below(8) as usize]).unwrap();
+        let real_time = matches!(policy, SchedPolicy::Fifo | SchedPolicy::RoundRobin);
         let rt_priority = if real_time { 1 + self.below(99) as u8 } else { 0 };
-        let deadline = (policy == Policy::Deadline).then(|| {
+        let deadline = (policy == SchedPolicy::Deadline).then(|| {
             let runtime = Span::from_ns(1024 + self.below(1 << 30));
             let deadline = runtime + self.span();
             DeadlineParams { runtime, deadline, period: deadline + self.span() }

@@ -15,11 +15,13 @@
 #define WARP_ATOMIC(pfx, T, V, op, c_op)				\
 static __always_inline void arch_##pfx##_##op(T i, V *v)		\
 {									\
+	warp_point(WARP_POINT_ATOMIC, v);				\
 	barrier(); v->counter = v->counter c_op i; barrier();		\
 }									\
 static __always_inline T arch_##pfx##_fetch_##op(T i, V *v)		\
 {									\
 	T old;								\
+	warp_point(WARP_POINT_ATOMIC, v);				\
 	barrier(); old = v->counter; v->counter = old c_op i; barrier(); \
 	return old;							\
 }
@@ -27,6 +29,7 @@ static __always_inline T arch_##pfx##_fetch_##op(T i, V *v)		\
 static __always_inline T arch_##pfx##_##op##_return(T i, V *v)		\
 {									\
 	T now;								\
+	warp_point(WARP_POINT_ATOMIC, v);				\
 	barrier(); now = v->counter c_op i; v->counter = now; barrier(); \
 	return now;							\
 }

@@ -8,14 +8,17 @@
  */
 #include <linux/compiler.h>
 #include <linux/types.h>
+#include <asm/cpu.h>
 #define arch_xchg(p, v) ({						\
 	__typeof__(p) __xp = (p);					\
 	__typeof__(*__xp) __xn = (__typeof__(*__xp))(v), __xo;		\
+	warp_point(WARP_POINT_ATOMIC, __xp);				\
 	barrier(); __xo = *__xp; *__xp = __xn; barrier(); __xo; })
 #define arch_cmpxchg(p, o, n) ({					\
 	__typeof__(p) __cp = (p);					\
 	__typeof__(*__cp) __co = (__typeof__(*__cp))(o), __cc;		\
 	__typeof__(*__cp) __cn = (__typeof__(*__cp))(n);		\
+	warp_point(WARP_POINT_ATOMIC, __cp);				\
 	barrier(); __cc = *__cp; if (__cc == __co) *__cp = __cn; barrier(); __cc; })
 #define arch_cmpxchg_local arch_cmpxchg
 #define arch_cmpxchg64 arch_cmpxchg

@@ -16,6 +16,8 @@ static __always_inline void arch_local_irq_restore(unsigned long flags)
 	warp_this->irq_on = flags;
 	if (flags && __builtin_expect(warp_this->pending, 0))
 		warp_interrupt_kernel();
+	if (flags)
+		warp_point(WARP_POINT_IRQ_ON, 0);
 	barrier();
 }
 #include <asm-generic/irqflags.h>

@@ -13,6 +13,7 @@
 #define arch_spin_value_unlocked(l) ((l).locked == 0)
 static __always_inline int arch_spin_trylock(arch_spinlock_t *l)
 {
+	warp_point(WARP_POINT_LOCK, l);
 	if (l->locked)
 		return 0;
 	l->locked = 1;
@@ -28,6 +29,7 @@ static __always_inline void arch_spin_unlock(arch_spinlock_t *l)
 {
 	barrier();
 	l->locked = 0;
+	warp_point(WARP_POINT_UNLOCK, l);
 }
 #include <asm/qrwlock.h>
 #endif

@@ -8,23 +8,23 @@ use super::ledger::Ledger;
 use super::plan::{Action, Plan, Turns};
 use super::{DynamicResult, SHOWN, UNITS_PER_QUANTUM};
 use crate::arm::{ArmError, log};
-use crate::fairness::given::{Told, with_quantum};
-use crate::fairness::{Expressed, Way};
+use crate::fairness::given::{ShareForm, with_quantum};
+use crate::fairness::{Execution, Expressed};
 use schedlab_log::{Log, LogProblem, MemLog, Observer, Row, Run, Slots, WaitCause, replay};
 use schedlab_units::{CpuId, Nice, Span, TaskId};
 use schedlab_workload::{Builder, ParamChange, Workload};
 
 /// Serves the plan's clients under this arm. Shares are told as nice values; control groups would have to be
 /// moved between.
-pub(super) fn run(way: &Way, plan: &Plan, unit: Span) -> Result<DynamicResult, ArmError> {
-    let Way::Machine(subject, _) = way else { unreachable!("quanta are simulated") };
+pub(super) fn run(execution: &Execution, plan: &Plan, unit: Span) -> Result<DynamicResult, ArmError> {
+    let Execution::Machine(subject, _) = execution else { unreachable!("quanta are simulated") };
     let subject = with_quantum(subject, unit);
     let unit_ns = unit.as_ns() / UNITS_PER_QUANTUM;
     let length = Span::from_ns(plan.length * unit_ns);
     let log = log(&subject, &workload(plan, unit_ns), length)?;
     let (ledger, stretches) = read(&log, plan, unit_ns).map_err(|problem| ArmError::Run(problem.into()))?;
     Ok(DynamicResult::of(
-        Way::Machine(Box::new(subject), Told::Nice).label(),
+        Execution::Machine(Box::new(subject), ShareForm::Nice).label(),
         &ledger,
         unit.as_ns(),
         stretches,
@@ -158,7 +158,7 @@ impl Observer for Accounts<'_> {
 mod tests {
     use super::super::{DynamicConfig, simulate};
     use super::*;
-    use crate::fairness::{Told, find};
+    use crate::fairness::{ShareForm, find};
     use schedlab_lab::Subject;
 
     /// The same clients under the same discipline, once simulated and once in the machine, have the same
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn machine_and_simulation_agree() {
         for name in ["wfq", "vtrr", "eevdf-1995", "stride"] {
-            let machine = Way::Machine(Box::new(Subject::native(name).unwrap()), Told::Nice);
+            let machine = Execution::Machine(Box::new(Subject::native(name).unwrap()), ShareForm::Nice);
             let config = DynamicConfig {
                 machine: vec![machine],
                 nice_weights: true,

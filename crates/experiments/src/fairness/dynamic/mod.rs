@@ -27,7 +27,7 @@ mod simulation;
 pub use pictures::Dynamic;
 pub use plan::{Action, Happening, ParseHappeningError, PlanError};
 
-use super::{ConfigError, Contender, Way};
+use super::{ConfigError, Contender, Execution};
 use ledger::Ledger;
 use plan::Plan;
 use schedlab_units::Span;
@@ -41,7 +41,7 @@ pub struct DynamicConfig {
     /// Which schedulers, quantum by quantum.
     pub contenders: Vec<&'static Contender>,
     /// Which arms in the full machine.
-    pub machine: Vec<Way>,
+    pub machine: Vec<Execution>,
     /// A time unit in the machine.
     pub unit: Span,
     /// Number of clients.
@@ -160,8 +160,8 @@ pub fn simulate(config: &DynamicConfig) -> Result<Dynamic, ConfigError> {
     let plan = Plan::drawn(config);
     let mut results: Vec<DynamicResult> =
         config.contenders.iter().map(|contender| simulation::simulate(contender, &plan)).collect();
-    for way in &config.machine {
-        results.push(logged::run(way, &plan, config.unit)?);
+    for execution in &config.machine {
+        results.push(logged::run(execution, &plan, config.unit)?);
     }
     let sharing = match config.nice_weights {
         true => "shares are weights of nice values".to_string(),

@@ -13,9 +13,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::abi::{Field, MAX_FIELDS, Map};
-use super::super::halves::Half;
+use super::super::userspace::UserSpace;
 use super::{Scx, peek};
-use schedlab_btf::{Kind, Member, TypeId};
+use schedlab_btf::{Member, TypeId, TypeKind};
 
 /// A map, for reading.
 pub(super) struct MapInfo {
@@ -33,7 +33,7 @@ const MAP_ARENA: u32 = 33;
 const PAGE: u64 = 4096;
 
 impl Scx {
-    pub(super) fn find_maps(&mut self, half: &Half) -> Result<(), String> {
+    pub(super) fn find_maps(&mut self, user_space: &UserSpace) -> Result<(), String> {
         for (name, id) in self.btf.section(".maps") {
             // several files may define one map together
             if self.maps.iter().any(|known| known.name == name) {
@@ -42,12 +42,12 @@ impl Scx {
             let Some(variable) = self.variables.get(&name).copied() else {
                 return Err(format!("the map {name} has no symbol"));
             };
-            let Kind::Composite { members, .. } = self.btf.kind(self.btf.plain(id).0) else {
+            let TypeKind::Composite { members, .. } = self.btf.kind(self.btf.plain(id).0) else {
                 return Err(format!("the map {name} is not defined as libbpf asks for"));
             };
             let members = members.clone();
             let (mut map, value) = self.describe(&name, &members, variable.address)?;
-            if let Some((_, entries)) = half.entries.iter().find(|(map, _)| *map == name) {
+            if let Some((_, entries)) = user_space.entries.iter().find(|(map, _)| *map == name) {
                 map.max_entries = *entries;
             }
             if map.kind == MAP_ARENA {
@@ -56,7 +56,7 @@ impl Scx {
                     .map_err(|e| format!("its arena of {pages} pages cannot be had below 4 GiB: {e}"))?;
                 (self.request.arena, self.request.arena_pages) = (memory, pages);
             }
-            if let Some((_, count)) = half.filled.iter().find(|(map, _)| *map == name) {
+            if let Some((_, count)) = user_space.filled.iter().find(|(map, _)| *map == name) {
                 let pattern = members.iter().find(|m| m.name == "values").and_then(|m| self.pattern(m.id));
                 let Some((inner, inner_members)) = pattern else {
                     return Err(format!("the map {name} does not say what its elements are"));
@@ -76,10 +76,10 @@ impl Scx {
 
     /// Name and members of what an array of maps holds: `__array(values, struct inner)`.
     fn pattern(&self, id: TypeId) -> Option<(String, Vec<Member>)> {
-        let Kind::Array { element, .. } = self.btf.kind(self.btf.plain(id).0) else { return None };
-        let Kind::Pointer(to) = self.btf.kind(self.btf.plain(*element).0) else { return None };
+        let TypeKind::Array { element, .. } = self.btf.kind(self.btf.plain(id).0) else { return None };
+        let TypeKind::Pointer(to) = self.btf.kind(self.btf.plain(*element).0) else { return None };
         match self.btf.kind(self.btf.plain(*to).0) {
-            Kind::Composite { name, members, .. } => Some((name.clone(), members.clone())),
+            TypeKind::Composite { name, members, .. } => Some((name.clone(), members.clone())),
             _ => None,
         }
     }
@@ -107,12 +107,12 @@ impl Scx {
         for m in members {
             // __uint(x, n): pointer to an array of n; __type(x, T): pointer to T
             let to = match self.btf.kind(self.btf.plain(m.id).0) {
-                Kind::Pointer(to) => *to,
-                Kind::Array { .. } => 0,
+                TypeKind::Pointer(to) => *to,
+                TypeKind::Array { .. } => 0,
                 _ => continue,
             };
             let length = match self.btf.kind(self.btf.plain(to).0) {
-                Kind::Array { length, .. } => *length,
+                TypeKind::Array { length, .. } => *length,
                 _ => 0,
             };
             match m.name.as_str() {
@@ -156,9 +156,9 @@ impl Scx {
     pub(super) fn sums(&self, map: &MapInfo) -> Vec<u64> {
         const LARGEST: u32 = 64;
         let is_counter = match self.btf.kind(self.btf.plain(map.value).0) {
-            Kind::Int { bytes, .. } => *bytes == 8,
+            TypeKind::Int { bytes, .. } => *bytes == 8,
             // value_size only: counters, if the name says so
-            Kind::Opaque => map.name.contains("stat"),
+            TypeKind::Opaque => map.name.contains("stat"),
             _ => false,
         };
         if !is_counter || map.max_entries > LARGEST || ![MAP_ARRAY, MAP_PERCPU_ARRAY].contains(&map.kind) {

@@ -9,7 +9,7 @@ use crate::{Birth, EventKind, ExternalSource, InitState, Task, Wakeup, Workload}
 use schedlab_trace::{
     CommId, Context, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Wake,
 };
-use schedlab_units::{CpuId, Nice, Policy, Span};
+use schedlab_units::{CpuId, Nice, SchedPolicy, Span};
 
 /// A trace as a list of events. Task N is called "tN", its priority is 120 unless set.
 #[derive(Default)]
@@ -549,10 +549,10 @@ fn the_snapshot_refines_what_priorities_do_not_tell() {
     let params = |pid| task(&workload, pid).params.unwrap();
     assert_eq!(
         (params(7).policy, params(8).policy, params(8).rt_priority),
-        (Policy::Batch, Policy::RoundRobin, 10)
+        (SchedPolicy::Batch, SchedPolicy::RoundRobin, 10)
     );
-    assert_eq!((params(9).policy, params(9).nice), (Policy::Idle, Nice::new(5).unwrap()));
-    assert_eq!(params(10).policy, Policy::Normal);
+    assert_eq!((params(9).policy, params(9).nice), (SchedPolicy::Idle, Nice::new(5).unwrap()));
+    assert_eq!(params(10).policy, SchedPolicy::Normal);
     let affinity = task(&workload, 7).affinity.as_ref().unwrap();
     assert_eq!(affinity.iter().collect::<Vec<_>>(), [CpuId(1)]);
     assert_eq!(task(&workload, 8).affinity, None, "all CPUs there are");

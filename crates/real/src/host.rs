@@ -3,7 +3,7 @@
 //! Times are physical and costs are real; but other processes of the machine take part, and no run is like another.
 
 use crate::{
-    GuestError, GuestReport, GuestRun, Options, convert, frames, header, initramfs, kernel, program, release,
+    Options, RealError, RealReport, RealRun, convert, frames, header, initramfs, kernel, program, release,
 };
 use schedlab_host::{Backend, EventChoice, RecordOptions, Scope, What};
 use schedlab_log::{LogHeader, MemLog};
@@ -18,12 +18,12 @@ const BUFFER_KIB: u32 = 32 * 1024;
 /// Runs `workload` on the first CPUs of this machine. Needs root: tracing, real-time tasks, chosen pids.
 ///
 /// # Errors
-/// See [`GuestError`]: control groups and settings are refused (they would change the machine), and what the
+/// See [`RealError`]: control groups and settings are refused (they would change the machine), and what the
 /// host refuses.
-pub fn run_on_host(workload: &Workload, options: &Options) -> Result<GuestRun, GuestError> {
+pub(crate) fn run(workload: &Workload, options: &Options) -> Result<RealRun, RealError> {
     options.check()?;
     let refuse = |what: &str, value: String, expected: &str| {
-        Err(GuestError::Unsupported { what: what.to_string(), value, expected: expected.to_string() })
+        Err(RealError::Unsupported { what: what.to_string(), value, expected: expected.to_string() })
     };
     if !workload.cgroups.is_empty() || !options.settings.is_empty() {
         return refuse(
@@ -42,7 +42,7 @@ pub fn run_on_host(workload: &Workload, options: &Options) -> Result<GuestRun, G
     }
     let program = Program::new(workload)?;
     let first_pid = free_pids(program.tasks.len() as u32)?;
-    let work = tempfile::tempdir().map_err(GuestError::io("make a directory in", &std::env::temp_dir()))?;
+    let work = tempfile::tempdir().map_err(RealError::io("make a directory in", &std::env::temp_dir()))?;
     let at = |name: &str| work.path().join(name);
     crate::cache::write(&at("program"), &program::encode(&program, options, first_pid)?)?;
     let runner = initramfs::init_binary(initramfs::Runs::Host)?;
@@ -56,7 +56,7 @@ pub fn run_on_host(workload: &Workload, options: &Options) -> Result<GuestRun, G
     };
     let recorded = schedlab_host::record(&record, &mut |_| {})?;
     let output = at("output");
-    let bytes = std::fs::read(&output).map_err(GuestError::io("read", &output))?;
+    let bytes = std::fs::read(&output).map_err(RealError::io("read", &output))?;
     let said = frames::parse(&bytes)?;
     let converted = convert::convert_host(&recorded.trace, &said, first_pid, workload, options)?;
     let mut dropped = program.dropped.clone();
@@ -70,9 +70,9 @@ pub fn run_on_host(workload: &Workload, options: &Options) -> Result<GuestRun, G
         kernel_threads: converted.kernel_threads,
         ..header(workload, options, hz(&release_name), converted.duration_ns)
     };
-    Ok(GuestRun {
+    Ok(RealRun {
         log: MemLog { header, records: converted.records },
-        report: GuestReport {
+        report: RealReport {
             package: "this machine".to_string(),
             package_version: release_name,
             kernel: converted.kernel,
@@ -99,9 +99,9 @@ fn hz(release: &str) -> u32 {
 }
 
 /// As many free pids in a row, high up: tasks are told from others by their pids.
-fn free_pids(count: u32) -> Result<u32, GuestError> {
+fn free_pids(count: u32) -> Result<u32, RealError> {
     let path = Path::new("/proc/sys/kernel/pid_max");
-    let text = std::fs::read_to_string(path).map_err(GuestError::io("read", path))?;
+    let text = std::fs::read_to_string(path).map_err(RealError::io("read", path))?;
     let pid_max: u32 = text.trim().parse().unwrap_or(32_768);
     let taken = |pid: u32| Path::new("/proc").join(pid.to_string()).exists();
     let mut first = pid_max.saturating_sub(count + 1000);
@@ -111,7 +111,7 @@ fn free_pids(count: u32) -> Result<u32, GuestError> {
             Some(pid) => first = pid.saturating_sub(count + 1),
         }
     }
-    Err(GuestError::Unsupported {
+    Err(RealError::Unsupported {
         what: "the number of tasks".to_string(),
         value: count.to_string(),
         expected: format!("as many free process numbers in a row (of {pid_max})"),

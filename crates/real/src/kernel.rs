@@ -6,7 +6,7 @@
 //!        -> apt-get download, dpkg-deb -x -> cache/kernels/linux-image-..._6.12.117-1~deb12u1/{vmlinuz,config}
 //! ```
 
-use crate::{GuestError, cache};
+use crate::{RealError, cache};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -50,9 +50,9 @@ impl GuestKernel {
     /// the series.
     ///
     /// # Errors
-    /// [`GuestError::Kernel`] for a name that is neither, [`GuestError::Missing`] without apt,
-    /// [`GuestError::Command`] if the download fails.
-    pub fn find(name: &str) -> Result<GuestKernel, GuestError> {
+    /// [`RealError::Kernel`] for a name that is neither, [`RealError::Missing`] without apt,
+    /// [`RealError::Command`] if the download fails.
+    pub fn find(name: &str) -> Result<GuestKernel, RealError> {
         if name.contains('/') || Path::new(name).is_file() {
             return GuestKernel::from_file(Path::new(name));
         }
@@ -61,7 +61,7 @@ impl GuestKernel {
             && series.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
         if !valid {
             let why = "it is neither a series nor an existing file".to_string();
-            return Err(GuestError::Kernel { name: name.to_string(), why });
+            return Err(RealError::Kernel { name: name.to_string(), why });
         }
         if let Some(kernel) = cached(series)?.pop() {
             return Ok(kernel);
@@ -80,15 +80,14 @@ impl GuestKernel {
     /// `.config`, `config`) tells HZ.
     ///
     /// # Errors
-    /// [`GuestError::Kernel`] if there is no such file, or it is no such image.
-    pub fn from_file(image: &Path) -> Result<GuestKernel, GuestError> {
+    /// [`RealError::Kernel`] if there is no such file, or it is no such image.
+    pub fn from_file(image: &Path) -> Result<GuestKernel, RealError> {
         let name = image.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         if !image.is_file() {
             let why = "there is no such file".to_string();
-            return Err(GuestError::Kernel { name: image.display().to_string(), why });
+            return Err(RealError::Kernel { name: image.display().to_string(), why });
         }
-        let wrong =
-            |why: &str| GuestError::Kernel { name: image.display().to_string(), why: why.to_string() };
+        let wrong = |why: &str| RealError::Kernel { name: image.display().to_string(), why: why.to_string() };
         let release = release_in(image)?.ok_or_else(|| {
             wrong("it is no compressed kernel for x86 (of a build, give arch/x86/boot/bzImage)")
         })?;
@@ -109,8 +108,8 @@ impl GuestKernel {
 /// The release that a bzImage says it is, `6.12.117`; `None`: it is none. Its header has "HdrS" at byte
 /// 0x202, and at 0x20e where its version's text is, less 0x200 (the kernel's
 /// Documentation/arch/x86/boot.rst).
-fn release_in(image: &Path) -> Result<Option<String>, GuestError> {
-    let io = || GuestError::io("read", image);
+fn release_in(image: &Path) -> Result<Option<String>, RealError> {
+    let io = || RealError::io("read", image);
     let mut head = Vec::new();
     fs::File::open(image).map_err(io())?.take(HEAD_BYTES).read_to_end(&mut head).map_err(io())?;
     if head.get(0x202..0x206) != Some(&b"HdrS"[..]) {
@@ -123,8 +122,8 @@ fn release_in(image: &Path) -> Result<Option<String>, GuestError> {
     Ok(Some(String::from_utf8_lossy(text).into_owned()))
 }
 
-fn read_hz(config: &Path) -> Result<u32, GuestError> {
-    let text = fs::read_to_string(config).map_err(GuestError::io("read", config))?;
+fn read_hz(config: &Path) -> Result<u32, RealError> {
+    let text = fs::read_to_string(config).map_err(RealError::io("read", config))?;
     Ok(text.lines().find_map(|line| line.strip_prefix("CONFIG_HZ=")?.parse().ok()).unwrap_or(0))
 }
 
@@ -142,7 +141,7 @@ fn in_series(version: &str, series: &str) -> bool {
 }
 
 /// Kernels of a series in the cache, oldest first.
-fn cached(series: &str) -> Result<Vec<GuestKernel>, GuestError> {
+fn cached(series: &str) -> Result<Vec<GuestKernel>, RealError> {
     let directory = kernels_directory();
     let Ok(entries) = fs::read_dir(&directory) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
@@ -173,7 +172,7 @@ pub(crate) fn newest_kept(series: &str) -> Option<String> {
 }
 
 /// The package behind a series, with its version, as apt has it now.
-fn candidate(series: &str) -> Result<(String, String), GuestError> {
+fn candidate(series: &str) -> Result<(String, String), RealError> {
     let metas = [format!("linux-image-{series}-cloud-amd64"), "linux-image-cloud-amd64".to_string()];
     for meta in metas {
         let Ok(shown) = output(Command::new("apt-cache").args(["--no-all-versions", "show", &meta])) else {
@@ -188,7 +187,7 @@ fn candidate(series: &str) -> Result<(String, String), GuestError> {
             return Ok((package.to_string(), version));
         }
     }
-    Err(GuestError::Missing {
+    Err(RealError::Missing {
         what: format!("a cloud kernel of series {series} among this system's packages"),
         remedy: format!(
             "run `apt-get update` (Debian 12 and 13 have one), or give the path of an image instead of '{series}'"
@@ -196,11 +195,11 @@ fn candidate(series: &str) -> Result<(String, String), GuestError> {
     })
 }
 
-fn download(series: &str) -> Result<GuestKernel, GuestError> {
+fn download(series: &str) -> Result<GuestKernel, RealError> {
     let (package, _) = candidate(series)?;
     let target = kernels_directory();
     cache::make(&target)?;
-    let work = tempfile::tempdir_in(&target).map_err(GuestError::io("make a directory in", &target))?;
+    let work = tempfile::tempdir_in(&target).map_err(RealError::io("make a directory in", &target))?;
     output(Command::new("apt-get").args(["-q", "download", &package]).current_dir(work.path()))?;
     let deb = first_file(work.path(), |name| name.ends_with(".deb"))?;
     let version = output(Command::new("dpkg-deb").arg("-f").arg(&deb).arg("Version"))?.trim().to_string();
@@ -211,25 +210,25 @@ fn download(series: &str) -> Result<GuestKernel, GuestError> {
     cache::make(&keep)?;
     for (prefix, name) in [("vmlinuz-", "vmlinuz"), ("config-", "config")] {
         let from = first_file(&boot, |file| file.starts_with(prefix))?;
-        fs::copy(&from, keep.join(name)).map_err(GuestError::io("copy", &from))?;
+        fs::copy(&from, keep.join(name)).map_err(RealError::io("copy", &from))?;
     }
     let home = target.join(format!("{package}_{version}"));
     if !home.exists() {
-        fs::rename(&keep, &home).map_err(GuestError::io("rename into place", &home))?;
+        fs::rename(&keep, &home).map_err(RealError::io("rename into place", &home))?;
     }
-    cached(series)?.pop().ok_or_else(|| GuestError::Kernel {
+    cached(series)?.pop().ok_or_else(|| RealError::Kernel {
         name: series.to_string(),
         why: format!("package {package} has version {version}"),
     })
 }
 
-pub(crate) fn first_file(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf, GuestError> {
-    let entries = fs::read_dir(directory).map_err(GuestError::io("read", directory))?;
+pub(crate) fn first_file(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf, RealError> {
+    let entries = fs::read_dir(directory).map_err(RealError::io("read", directory))?;
     let mut names: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     names.sort();
     let found =
         names.into_iter().find(|path| path.file_name().is_some_and(|name| wanted(&name.to_string_lossy())));
-    found.ok_or_else(|| GuestError::Missing {
+    found.ok_or_else(|| RealError::Missing {
         what: format!("the kernel image in {}", directory.display()),
         remedy: "the package has another layout than Debian's cloud kernels; give the path of an image"
             .to_string(),
@@ -237,20 +236,20 @@ pub(crate) fn first_file(directory: &Path, wanted: impl Fn(&str) -> bool) -> Res
 }
 
 /// Runs a program to its end and gives what it printed.
-pub(crate) fn output(command: &mut Command) -> Result<String, GuestError> {
+pub(crate) fn output(command: &mut Command) -> Result<String, RealError> {
     let line = format!("{command:?}").replace('"', "");
     let program = command.get_program().to_string_lossy().into_owned();
     let result = command.output().map_err(|source| match source.kind() {
-        std::io::ErrorKind::NotFound => GuestError::Missing {
+        std::io::ErrorKind::NotFound => RealError::Missing {
             what: format!("the program {program}"),
             remedy: remedy(&program).to_string(),
         },
-        _ => GuestError::Io { doing: "run", path: program.into(), source },
+        _ => RealError::Io { doing: "run", path: program.into(), source },
     })?;
     if !result.status.success() {
         let said = String::from_utf8_lossy(&result.stderr);
         let output = said.lines().rev().take(12).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>();
-        return Err(GuestError::Command {
+        return Err(RealError::Command {
             command: line,
             status: result.status.to_string(),
             output: output.join("\n"),
@@ -268,7 +267,7 @@ fn remedy(program: &str) -> &'static str {
 }
 
 /// What `schedlab guest list` shows: kernels in the cache, and what apt offers for the known series.
-pub fn list() -> Result<Vec<Listed>, GuestError> {
+pub fn list() -> Result<Vec<Listed>, RealError> {
     let mut rows = Vec::new();
     for series in SERIES {
         for kernel in cached(series)? {
@@ -299,9 +298,9 @@ mod tests {
         assert!(!in_series("6.12.117-1", "6.1") && !in_series("5.10.1", "6.1"));
         assert!(version_order("6.12.117-1~deb12u1") > version_order("6.12.99-1"));
         for bad in ["", "six", "6", "6..1", "6.x", "latest"] {
-            assert!(matches!(GuestKernel::find(bad), Err(GuestError::Kernel { .. })), "{bad}");
+            assert!(matches!(GuestKernel::find(bad), Err(RealError::Kernel { .. })), "{bad}");
         }
-        assert!(matches!(GuestKernel::find("/no/such/vmlinuz"), Err(GuestError::Kernel { .. })));
+        assert!(matches!(GuestKernel::find("/no/such/vmlinuz"), Err(RealError::Kernel { .. })));
     }
 
     #[test]

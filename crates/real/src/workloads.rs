@@ -1,7 +1,7 @@
 //! Which workloads is truth measured with? Small ones whose right outcome is known or published, each in the
 //! workload model, so that guest and simulation run the same.
 
-use crate::GuestError;
+use crate::RealError;
 use schedlab_units::{DeadlineParams, Span, TaskId};
 use schedlab_workload::build::{ENDLESS, Life, Place};
 use schedlab_workload::generate::{self, Spec, StartState};
@@ -162,7 +162,7 @@ pub const NAMES: [(&str, &str); 11] = [
 ///
 /// # Errors
 /// Says which names there are, or what is wrong with the numbers.
-pub fn named(name: &str, duration: Span) -> Result<Workload, GuestError> {
+pub fn named(name: &str, duration: Span) -> Result<Workload, RealError> {
     let (kind, list) = name.split_once(':').unwrap_or((name, ""));
     let generated = match (kind, list) {
         ("fairbench", "") => Spec::Fairbench(generate::Fairbench::default()),
@@ -198,18 +198,18 @@ pub fn named(name: &str, duration: Span) -> Result<Workload, GuestError> {
     generated.build().map_err(|error| unsupported(name, error.to_string()))
 }
 
-fn unsupported(name: &str, expected: String) -> GuestError {
-    GuestError::Unsupported { what: "the workload".to_string(), value: format!("'{name}'"), expected }
+fn unsupported(name: &str, expected: String) -> RealError {
+    RealError::Unsupported { what: "the workload".to_string(), value: format!("'{name}'"), expected }
 }
 
 /// `0,0,5,-5`
-fn numbers<T: std::str::FromStr>(name: &str, list: &str) -> Result<Vec<T>, GuestError> {
+fn numbers<T: std::str::FromStr>(name: &str, list: &str) -> Result<Vec<T>, RealError> {
     let numbers: Result<Vec<T>, _> = list.split(',').map(|number| number.trim().parse()).collect();
     numbers.map_err(|_| unsupported(name, "a list of numbers after the colon, such as start:8,0,0,0".into()))
 }
 
 /// `8,4ms,6ms`
-fn sleepers(name: &str, list: &str, duration: Span) -> Result<generate::Sleepers, GuestError> {
+fn sleepers(name: &str, list: &str, duration: Span) -> Result<generate::Sleepers, RealError> {
     let default = generate::Sleepers { duration, ..Default::default() };
     if list.is_empty() {
         return Ok(default);

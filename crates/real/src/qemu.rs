@@ -7,7 +7,7 @@
 //! delay loop's calibration, seconds per CPU, is spared.
 
 use crate::emulator::{Emulator, QEMU};
-use crate::{GuestError, GuestKernel, Options, Progress, cache, initramfs, program};
+use crate::{GuestKernel, Options, Progress, RealError, cache, initramfs, program};
 use schedlab_machine::{Code, Program};
 use schedlab_process::contain::Yard;
 use std::fs;
@@ -52,7 +52,7 @@ struct Contents {
 }
 
 impl Contents {
-    fn new(program: &Program, options: &Options) -> Result<Contents, GuestError> {
+    fn new(program: &Program, options: &Options) -> Result<Contents, RealError> {
         let mut events = EVENTS.to_vec();
         if program.steps.iter().any(|step| step.code() == Code::Yield) {
             events.push(YIELD_EVENT);
@@ -82,7 +82,7 @@ impl Asked {
     ///
     /// # Errors
     /// A workload that guests cannot run.
-    pub fn of(workload: &schedlab_workload::Workload, options: &Options) -> Result<Asked, GuestError> {
+    pub fn of(workload: &schedlab_workload::Workload, options: &Options) -> Result<Asked, RealError> {
         Ok(Asked::of_contents(&Contents::new(&Program::new(workload)?, options)?))
     }
 
@@ -103,7 +103,7 @@ pub fn command_line(
     workload: &schedlab_workload::Workload,
     options: &Options,
     hz: u32,
-) -> Result<String, GuestError> {
+) -> Result<String, RealError> {
     let contents = Contents::new(&Program::new(workload)?, options)?;
     Ok(without_memory(&joined(&arguments(options, hz, &contents.events, 0))))
 }
@@ -147,7 +147,7 @@ pub(crate) struct Output {
 }
 
 impl Guest {
-    pub fn new(kernel: &GuestKernel, program: &Program, options: &Options) -> Result<Guest, GuestError> {
+    pub fn new(kernel: &GuestKernel, program: &Program, options: &Options) -> Result<Guest, RealError> {
         let emulator = Emulator::find(options.cpus)?;
         let contents = Contents::new(program, options)?;
         let list = contents.event_list();
@@ -176,15 +176,11 @@ impl Guest {
     }
 
     /// Boots it, or takes what it said from the cache.
-    pub fn output(
-        &self,
-        options: &Options,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Output, GuestError> {
+    pub fn output(&self, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Output, RealError> {
         let kept = cache::directory().join("runs").join(format!("{}.zst", self.key));
         if !options.fresh && !options.kvm && kept.is_file() {
-            let packed = fs::read(&kept).map_err(GuestError::io("read", &kept))?;
-            let bytes = zstd::decode_all(packed.as_slice()).map_err(GuestError::io("unpack", &kept))?;
+            let packed = fs::read(&kept).map_err(RealError::io("read", &kept))?;
+            let bytes = zstd::decode_all(packed.as_slice()).map_err(RealError::io("unpack", &kept))?;
             progress(Progress::Done);
             return Ok(Output { bytes, wall_ms: 0 });
         }
@@ -192,12 +188,12 @@ impl Guest {
         let work = tempfile::Builder::new()
             .prefix(&format!("{WORK}{}-", std::process::id()))
             .tempdir()
-            .map_err(GuestError::io("make a directory in", &std::env::temp_dir()))?;
+            .map_err(RealError::io("make a directory in", &std::env::temp_dir()))?;
         let started = Instant::now();
         let bytes = self.boot(work.path(), options, progress)?;
         let wall_ms = started.elapsed().as_millis() as u64;
         if !options.kvm {
-            let packed = zstd::encode_all(bytes.as_slice(), 3).map_err(GuestError::io("pack", &kept))?;
+            let packed = zstd::encode_all(bytes.as_slice(), 3).map_err(RealError::io("pack", &kept))?;
             cache::write(&kept, &packed)?;
         }
         progress(Progress::Done);
@@ -209,11 +205,11 @@ impl Guest {
         work: &Path,
         options: &Options,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Vec<u8>, GuestError> {
-        fs::copy(&self.kernel, work.join("kernel")).map_err(GuestError::io("copy", &self.kernel))?;
+    ) -> Result<Vec<u8>, RealError> {
+        fs::copy(&self.kernel, work.join("kernel")).map_err(RealError::io("copy", &self.kernel))?;
         cache::write(&work.join("initramfs"), &self.initramfs)?;
         let log = work.join("qemu.log");
-        let stderr = fs::File::create(&log).map_err(GuestError::io("write", &log))?;
+        let stderr = fs::File::create(&log).map_err(RealError::io("write", &log))?;
         // in the background: a guest is nothing to wait for
         let mut command = Command::new("nice");
         command
@@ -227,27 +223,27 @@ impl Guest {
             .stderr(stderr);
         schedlab_process::ends_with_us(&mut command, libc::SIGKILL);
         // a guest that gets out of its machine finds itself in this folder, without a network
-        let (yard, _) = Yard::around(work).map_err(GuestError::io("open", work))?;
+        let (yard, _) = Yard::around(work).map_err(RealError::io("open", work))?;
         yard.hold(&mut command);
-        let child = command.spawn().map_err(GuestError::io("start", Path::new(QEMU)))?;
+        let child = command.spawn().map_err(RealError::io("start", Path::new(QEMU)))?;
         let mut child = Reaper(child);
         let started = Instant::now();
         progress(Progress::Booting);
         let mut watch = Watch::new(work.join("output"), options);
         loop {
-            let ended = child.0.try_wait().map_err(GuestError::io("wait for", Path::new(QEMU)))?;
+            let ended = child.0.try_wait().map_err(RealError::io("wait for", Path::new(QEMU)))?;
             watch.look(progress)?;
             let died = |how: String| {
                 let mut console = tail(&work.join("console"));
                 console.push_str(&tail(&log));
                 let wall_s = started.elapsed().as_secs();
                 match options.kvm && !watch.begun() {
-                    true => GuestError::Kvm { how, wall_s, console },
-                    false => GuestError::Died { how, wall_s, console },
+                    true => RealError::Kvm { how, wall_s, console },
+                    false => RealError::Died { how, wall_s, console },
                 }
             };
             if let Some(message) = watch.error() {
-                return Err(GuestError::Inside(message));
+                return Err(RealError::Inside(message));
             }
             if watch.complete() {
                 return Ok(watch.bytes);
@@ -363,10 +359,10 @@ impl Watch {
         Watch { path, bytes: Vec::new(), at: 0, duration: options.duration, last: None }
     }
 
-    fn look(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), GuestError> {
+    fn look(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), RealError> {
         use crate::frames::Kind;
         let Ok(mut file) = fs::File::open(&self.path) else { return Ok(()) };
-        let io = || GuestError::io("read", &self.path);
+        let io = || RealError::io("read", &self.path);
         std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(self.bytes.len() as u64)).map_err(io())?;
         file.read_to_end(&mut self.bytes).map_err(io())?;
         while let Some((frame, next)) = crate::frames::next(&self.bytes, self.at)? {

@@ -1,6 +1,6 @@
 //! What can be chosen about a guest? Everything here is part of what names a run.
 
-use crate::GuestError;
+use crate::RealError;
 use schedlab_units::Span;
 use std::path::PathBuf;
 
@@ -73,9 +73,9 @@ impl Options {
         if self.cpus == 1 || self.kvm { 0 } else { (self.interleave.as_ns() / 1000) as u32 }
     }
 
-    pub(crate) fn check(&self) -> Result<(), GuestError> {
+    pub(crate) fn check(&self) -> Result<(), RealError> {
         let wrong = |what: &str, value: String, expected: &str| {
-            Err(GuestError::Unsupported { what: what.to_string(), value, expected: expected.to_string() })
+            Err(RealError::Unsupported { what: what.to_string(), value, expected: expected.to_string() })
         };
         if !(1..=64).contains(&self.cpus) {
             return wrong("the number of CPUs", self.cpus.to_string(), "1 to 64");
@@ -101,7 +101,7 @@ impl Options {
                 "run it as root or as a member of the group kvm, or leave out --kvm"
             };
             let what = if missing { KVM.to_string() } else { format!("the right to use {KVM} ({error})") };
-            return Err(GuestError::Missing { what, remedy: remedy.to_string() });
+            return Err(RealError::Missing { what, remedy: remedy.to_string() });
         }
         if self.shift > 5 {
             return wrong("the shift", self.shift.to_string(), "0 to 5");

@@ -1,6 +1,6 @@
-//! What does real Linux do with this workload? Boots a distributor's kernel in QEMU, runs the workload as
-//! real processes that spend real CPU time and real sleeps, records the kernel's own trace, and gives it as a
-//! schedule log.
+//! What does real Linux do with this workload? Runs it as real processes that spend real CPU time and real sleeps,
+//! records the kernel's own trace, and gives it as a schedule log: in a guest, a distributor's kernel in QEMU, or on
+//! this machine's own kernel. The two are [`Arm`]s; the program that performs the workload is the same (`init/init.c`).
 //!
 //! ```text
 //!   Workload ──Program──> /program in an initramfs ─┐
@@ -15,13 +15,13 @@
 //! below a tick mean nothing; what is decided by the scheduler on ticks, timers and CPU time is real.
 //!
 //! ```no_run
-//! use schedlab_guest::{GuestKernel, Options, run, workloads};
-//! let kernel = GuestKernel::find("6.12")?;
+//! use schedlab_real::{Arm, GuestKernel, Options, workloads};
+//! let arm = Arm::Guest(GuestKernel::find("6.12")?);
 //! let fairbench = workloads::named("fairbench", "20s".parse().unwrap())?;
 //! let options = Options { cpus: 1, duration: "20s".parse().unwrap(), ..Options::default() };
-//! let guest = run(&kernel, &fairbench, &options, &mut |_| {})?;
-//! println!("{} records of {}", guest.log.records.len(), guest.log.header.sched_version);
-//! # Ok::<(), schedlab_guest::GuestError>(())
+//! let run = arm.perform(&fairbench, &options, &mut |_| {})?;
+//! println!("{} records of {}", run.log.records.len(), run.log.header.sched_version);
+//! # Ok::<(), schedlab_real::RealError>(())
 //! ```
 
 pub mod cache;
@@ -38,8 +38,7 @@ mod progress;
 mod qemu;
 pub mod workloads;
 
-pub use error::GuestError;
-pub use host::run_on_host;
+pub use error::RealError;
 pub use kernel::{GuestKernel, Listed, SERIES, list};
 pub use options::Options;
 pub use progress::{Progress, on_stderr};
@@ -51,18 +50,46 @@ use schedlab_units::Span;
 use schedlab_workload::{Birth, Cgroup, Task, Workload};
 use std::collections::BTreeMap;
 
+/// Where real Linux performs a workload.
+#[derive(Clone, Debug)]
+pub enum Arm {
+    /// In QEMU: this kernel, which has the machine to itself.
+    Guest(GuestKernel),
+    /// On this machine, beside all else that it does.
+    Host,
+}
+
+impl Arm {
+    /// Performs a workload. A guest's run that was made before comes from the cache, unless [`Options::fresh`]. On the
+    /// host `progress` is not called.
+    ///
+    /// # Errors
+    /// See [`RealError`]: what is missing on the host, what a guest or this machine cannot do, what went wrong inside.
+    pub fn perform(
+        &self,
+        workload: &Workload,
+        options: &Options,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<RealRun, RealError> {
+        match self {
+            Arm::Guest(kernel) => run(kernel, workload, options, progress),
+            Arm::Host => host::run(workload, options),
+        }
+    }
+}
+
 /// A finished run.
 #[derive(Clone, Debug)]
-pub struct GuestRun {
+pub struct RealRun {
     /// What happened, in the schema that the machine writes.
     pub log: MemLog,
     /// What the kernel's own books say, and how to make this again.
-    pub report: GuestReport,
+    pub report: RealReport,
 }
 
 /// Everything about a run besides its log.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
-pub struct GuestReport {
+pub struct RealReport {
     /// Kernel package (or file name).
     pub package: String,
     /// Its version.
@@ -94,7 +121,7 @@ pub struct GuestReport {
     pub wall_ms: u64,
 }
 
-impl GuestReport {
+impl RealReport {
     /// Of `dropped`, what the kernel refused.
     pub fn refused(&self) -> BTreeMap<String, u64> {
         let is_refusal = |(reason, _): &(&String, &u64)| reason.contains(convert::REFUSED);
@@ -113,16 +140,13 @@ pub struct Schedstat {
     pub slices: u64,
 }
 
-/// Runs `workload` on real Linux. A run that was made before comes from the cache, unless `options.fresh`.
-///
-/// # Errors
-/// See [`GuestError`]: what is missing on the host, what a guest cannot do, what went wrong inside.
-pub fn run(
+/// Runs `workload` in a guest.
+fn run(
     kernel: &GuestKernel,
     workload: &Workload,
     options: &Options,
     progress: &mut dyn FnMut(Progress),
-) -> Result<GuestRun, GuestError> {
+) -> Result<RealRun, RealError> {
     options.check()?;
     let program = Program::new(workload)?;
     progress(Progress::Preparing);
@@ -140,9 +164,9 @@ pub fn run(
         kernel_threads: converted.kernel_threads,
         ..header(workload, options, kernel.hz, converted.duration_ns)
     };
-    Ok(GuestRun {
+    Ok(RealRun {
         log: MemLog { header, records: converted.records },
-        report: GuestReport {
+        report: RealReport {
             package: kernel.package.clone(),
             package_version: kernel.version.clone(),
             kernel: converted.kernel,

@@ -1,8 +1,8 @@
 //! A real kernel boots, does what it is told, and does the same again to the byte.
 
-use schedlab_guest::{GuestError, GuestKernel, Options, run, workloads};
 use schedlab_instruments::summarize;
 use schedlab_log::{MemLog, write_text};
+use schedlab_real::{Arm, GuestKernel, Options, RealError, workloads};
 
 /// The kernel, or `None` (said aloud) where guests cannot be had.
 fn kernel() -> Option<GuestKernel> {
@@ -18,9 +18,13 @@ fn kernel() -> Option<GuestKernel> {
 /// Boots afresh; `None` (said aloud) without QEMU.
 fn boot(kernel: &GuestKernel, workload: &str, options: &Options) -> Option<MemLog> {
     let workload = workloads::named(workload, options.duration).expect("a known name");
-    match run(kernel, &workload, &Options { fresh: true, ..options.clone() }, &mut |_| {}) {
+    match Arm::Guest(kernel.clone()).perform(
+        &workload,
+        &Options { fresh: true, ..options.clone() },
+        &mut |_| {},
+    ) {
         Ok(run) => Some(run.log),
-        Err(GuestError::Missing { what, remedy }) => {
+        Err(RealError::Missing { what, remedy }) => {
             eprintln!("SKIPPED: {what}; {remedy}");
             None
         }

@@ -11,7 +11,7 @@
 //! ```
 
 use crate::kernel::{first_file, output};
-use crate::{GuestError, cache};
+use crate::{RealError, cache};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,7 +35,7 @@ pub(crate) struct Emulator {
 
 impl Emulator {
     /// An emulator fit for so many CPUs.
-    pub fn find(cpus: u32) -> Result<Emulator, GuestError> {
+    pub fn find(cpus: u32) -> Result<Emulator, RealError> {
         if let Some(chosen) = std::env::var_os("SCHEDLAB_QEMU").filter(|value| !value.is_empty()) {
             let emulator = Emulator::at(PathBuf::from(chosen))?;
             return if cpus == 1 || emulator.fair() { Ok(emulator) } else { Err(too_old(&emulator)) };
@@ -59,7 +59,7 @@ impl Emulator {
         system.or_else(|| if cpus == 1 { None } else { Emulator::kept().ok().flatten() })
     }
 
-    fn at(program: PathBuf) -> Result<Emulator, GuestError> {
+    fn at(program: PathBuf) -> Result<Emulator, RealError> {
         let firmware = firmware(&program);
         let version = output(Command::new(&program).arg("--version"))?;
         Ok(Emulator { program, firmware, version: version.lines().next().unwrap_or_default().to_string() })
@@ -70,7 +70,7 @@ impl Emulator {
     }
 
     /// The one in the cache.
-    fn kept() -> Result<Option<Emulator>, GuestError> {
+    fn kept() -> Result<Option<Emulator>, RealError> {
         let program = home().join("usr/bin").join(QEMU);
         if !program.is_file() {
             return Ok(None);
@@ -84,8 +84,8 @@ fn home() -> PathBuf {
     cache::directory().join("qemu")
 }
 
-fn too_old(emulator: &Emulator) -> GuestError {
-    GuestError::Missing {
+fn too_old(emulator: &Emulator) -> RealError {
+    RealError::Missing {
         what: format!(
             "QEMU 8.1 or newer (this is '{}'), which guests with several CPUs need,",
             emulator.version
@@ -112,21 +112,21 @@ fn firmware(program: &Path) -> Vec<String> {
 }
 
 /// Gets the newest QEMU that this system's backports have into the cache.
-fn fetch() -> Result<(), GuestError> {
+fn fetch() -> Result<(), RealError> {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let codename =
         release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).unwrap_or_default();
     let indexes = output(Command::new("apt-get").args(["indextargets", "--format", "$(SITE) $(CODENAME)"]))?;
     let site = indexes.lines().find_map(|line| line.strip_suffix(codename)?.strip_suffix(' '));
     let (Some(site), false) = (site, codename.is_empty()) else {
-        return Err(GuestError::Missing {
+        return Err(RealError::Missing {
             what: "the package index of this distribution".into(),
             remedy: "run `apt-get update`, or set SCHEDLAB_QEMU to a QEMU 8.1 or newer".into(),
         });
     };
     cache::make(&cache::directory())?;
     let parent = cache::directory();
-    let work = tempfile::tempdir_in(&parent).map_err(GuestError::io("make a directory in", &parent))?;
+    let work = tempfile::tempdir_in(&parent).map_err(RealError::io("make a directory in", &parent))?;
     let at = |name: &str| work.path().join(name);
     for folder in ["sources", "lists/partial", "debs"] {
         cache::make(&at(folder))?;
@@ -162,7 +162,7 @@ fn fetch() -> Result<(), GuestError> {
     let missing: Vec<&str> =
         libraries.lines().filter(|line| line.contains("not found")).map(str::trim).collect();
     if !missing.is_empty() {
-        return Err(GuestError::Missing {
+        return Err(RealError::Missing {
             what: format!("libraries of QEMU ({})", missing.join("; ")),
             remedy: "install the distribution's own QEMU, which has them: apt-get install qemu-system-x86"
                 .into(),
@@ -170,9 +170,9 @@ fn fetch() -> Result<(), GuestError> {
     }
     let home = home();
     if home.exists() {
-        fs::remove_dir_all(&home).map_err(GuestError::io("remove the old", &home))?;
+        fs::remove_dir_all(&home).map_err(RealError::io("remove the old", &home))?;
     }
-    fs::rename(&tree, &home).map_err(GuestError::io("rename into place", &home))
+    fs::rename(&tree, &home).map_err(RealError::io("rename into place", &home))
 }
 
 #[cfg(test)]

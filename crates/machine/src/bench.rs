@@ -1,8 +1,8 @@
-//! What does one call of a policy do and cost? A test stand: the calls of the contract, in the right order
+//! What does one call of a policy do and cost? A bench: the calls of the contract, in the right order
 //! and with a truthful [`View`], but without tasks' programs, events or a log.
 //!
 //! ```
-//! use schedlab_machine::{policy::*, stand::Stand};
+//! use schedlab_machine::{policy::*, bench::PolicyBench};
 //! # use schedlab_units::*;
 //! # #[derive(Default)] struct Mine(std::collections::VecDeque<TaskId>);
 //! # impl Policy for Mine {
@@ -13,14 +13,14 @@
 //! #     fn pick_next(&mut self, _: &View, _: CpuId) -> Option<TaskId> { self.0.pop_front() }
 //! #     fn put_prev(&mut self, _: &View, _: CpuId, t: TaskId, _: Span, s: Stop) { if s.is_runnable() { self.0.push_back(t) } }
 //! # }
-//! let mut stand = Stand::new(Mine::default(), 1, 2);
-//! stand.create(TaskId(0), SchedParams::default());
-//! stand.create(TaskId(1), SchedParams::default());
-//! stand.wake(TaskId(0));
-//! stand.wake(TaskId(1));
-//! assert_eq!(stand.pick(CpuId(0)), Some(TaskId(0)));
-//! stand.put(CpuId(0), Span::from_ms(10), Stop::Preempted);
-//! assert_eq!(stand.pick(CpuId(0)), Some(TaskId(1)));
+//! let mut bench = PolicyBench::new(Mine::default(), 1, 2);
+//! bench.create(TaskId(0), SchedParams::default());
+//! bench.create(TaskId(1), SchedParams::default());
+//! bench.wake(TaskId(0));
+//! bench.wake(TaskId(1));
+//! assert_eq!(bench.pick(CpuId(0)), Some(TaskId(0)));
+//! bench.put(CpuId(0), Span::from_ms(10), Stop::Preempted);
+//! assert_eq!(bench.pick(CpuId(0)), Some(TaskId(1)));
 //! ```
 
 use crate::policy::{Arrival, CpuView, Policy, Request, Stop, View, Wants};
@@ -28,19 +28,19 @@ use schedlab_topology::Topology;
 use schedlab_units::{CpuId, SchedParams, Span, TaskId};
 
 /// See the module. The caller keeps the contract's order; nothing is checked.
-pub struct Stand<P: Policy> {
+pub struct PolicyBench<P: Policy> {
     policy: P,
     view: View,
     wants: Wants,
 }
 
-impl<P: Policy> Stand<P> {
+impl<P: Policy> PolicyBench<P> {
     /// A machine of equal CPUs, on which up to `nr_tasks` tasks may be created.
-    pub fn new(mut policy: P, nr_cpus: u32, nr_tasks: u32) -> Stand<P> {
-        let topology = Topology::flat(nr_cpus).expect("a test stand has from 1 to 1,024 CPUs");
+    pub fn new(mut policy: P, nr_cpus: u32, nr_tasks: u32) -> PolicyBench<P> {
+        let topology = Topology::flat(nr_cpus).expect("a test bench has from 1 to 1,024 CPUs");
         let view = View::new(topology, nr_tasks);
         let wants = policy.boot(&view);
-        Stand { policy, view, wants }
+        PolicyBench { policy, view, wants }
     }
 
     /// The policy.

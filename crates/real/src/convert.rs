@@ -3,7 +3,7 @@
 
 use crate::frames::Frames;
 use crate::program::FIRST_PID;
-use crate::{GuestError, Options, Schedstat};
+use crate::{Options, RealError, Schedstat};
 use schedlab_convert::{ProgramLog, with_hidden_switches, without_strangers};
 use schedlab_log::{KernelThread, Record};
 use schedlab_trace::write::{EventSystem, TraceDatWriter, TraceMeta, WriteOptions};
@@ -28,13 +28,13 @@ pub(crate) fn convert(
     frames: &Frames<'_>,
     workload: &Workload,
     options: &Options,
-) -> Result<Converted, GuestError> {
+) -> Result<Converted, RealError> {
     let directory = match options.keep_trace.as_deref().and_then(|path| path.parent()) {
         Some(directory) if !directory.as_os_str().is_empty() => directory.to_path_buf(),
         Some(_) => ".".into(),
         None => std::env::temp_dir(),
     };
-    let work = tempfile::tempdir_in(&directory).map_err(GuestError::io("make a directory in", &directory))?;
+    let work = tempfile::tempdir_in(&directory).map_err(RealError::io("make a directory in", &directory))?;
     let path = work.path().join("trace.dat");
     write_trace(frames, options, &path)?;
     let trace = TraceFile::open(&path, Mode::Strict)?;
@@ -54,10 +54,10 @@ pub(crate) fn convert(
     }
     drop(events);
     if let Some(keep) = &options.keep_trace {
-        std::fs::rename(&path, keep).map_err(GuestError::io("rename the trace to", keep))?;
+        std::fs::rename(&path, keep).map_err(RealError::io("rename the trace to", keep))?;
     }
     let Some(run) = log.finish() else {
-        return Err(GuestError::Output { offset: 0, what: "the trace has not both markers".to_string() });
+        return Err(RealError::Output { offset: 0, what: "the trace has not both markers".to_string() });
     };
     Ok(Converted {
         duration_ns: run.duration_ns,
@@ -82,12 +82,12 @@ pub(crate) fn convert_host(
     first_pid: u32,
     workload: &Workload,
     options: &Options,
-) -> Result<Converted, GuestError> {
+) -> Result<Converted, RealError> {
     let start_ns = frames
         .file("start")?
         .first_chunk::<8>()
         .map(|bytes| u64::from_le_bytes(*bytes))
-        .ok_or_else(|| GuestError::Output { offset: 0, what: "the start is no number".to_string() })?;
+        .ok_or_else(|| RealError::Output { offset: 0, what: "the start is no number".to_string() })?;
     let end_ns = start_ns + options.duration.as_ns();
     let trace = TraceFile::open(trace, Mode::Strict)?;
     let mut log = ProgramLog::new(workload.tasks.len() as u32, first_pid, options.duration).without_markers();
@@ -110,7 +110,7 @@ pub(crate) fn convert_host(
     }
     drop(events);
     let Some(run) = log.finish() else {
-        return Err(GuestError::Output { offset: 0, what: "the trace ends before the workload".to_string() });
+        return Err(RealError::Output { offset: 0, what: "the trace ends before the workload".to_string() });
     };
     let (records, hidden) = with_hidden_switches(without_strangers(run.records));
     let mut dropped = refused(frames, "this machine's kernel")?;
@@ -131,7 +131,7 @@ pub(crate) fn convert_host(
     })
 }
 
-fn write_trace(frames: &Frames<'_>, options: &Options, path: &std::path::Path) -> Result<(), GuestError> {
+fn write_trace(frames: &Frames<'_>, options: &Options, path: &std::path::Path) -> Result<(), RealError> {
     let mut writer = TraceDatWriter::create(path, WriteOptions::default())?;
     for (cpu, pages) in &frames.pages {
         for page in pages {
@@ -171,9 +171,9 @@ fn write_trace(frames: &Frames<'_>, options: &Options, path: &std::path::Path) -
 }
 
 /// The number of `ftrace:print`, which trace_marker writes.
-fn print_id(format: &str) -> Result<u16, GuestError> {
+fn print_id(format: &str) -> Result<u16, RealError> {
     format.lines().find_map(|line| line.strip_prefix("ID: ")?.trim().parse().ok()).ok_or_else(|| {
-        GuestError::Output { offset: 0, what: "the format of ftrace/print has no ID".to_string() }
+        RealError::Output { offset: 0, what: "the format of ftrace/print has no ID".to_string() }
     })
 }
 
@@ -191,7 +191,7 @@ fn schedstats(text: &str, nr_tasks: usize) -> Vec<Option<Schedstat>> {
 pub(crate) const REFUSED: &str = "kernel refused";
 
 /// What the kernel refused to tasks, by operation and error; each contains [`REFUSED`].
-fn refused(frames: &Frames<'_>, whose: &str) -> Result<BTreeMap<String, u64>, GuestError> {
+fn refused(frames: &Frames<'_>, whose: &str) -> Result<BTreeMap<String, u64>, RealError> {
     let mut counts = BTreeMap::new();
     let mut listed = 0;
     for row in frames.file("refused")?.chunks_exact(16) {

@@ -1,7 +1,7 @@
 //! Where are kernels, initial file systems and finished runs kept? Under one directory, each by a name that
 //! says what is in it.
 
-use crate::GuestError;
+use crate::RealError;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ pub fn directory() -> PathBuf {
     root.join("guest")
 }
 
-pub(crate) fn make(path: &Path) -> Result<(), GuestError> {
-    fs::create_dir_all(path).map_err(GuestError::io("make the directory", path))
+pub(crate) fn make(path: &Path) -> Result<(), RealError> {
+    fs::create_dir_all(path).map_err(RealError::io("make the directory", path))
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -34,14 +34,14 @@ pub(crate) fn key(parts: &[&[u8]]) -> String {
 }
 
 /// SHA-256 of a file.
-pub(crate) fn file_sum(path: &Path) -> Result<String, GuestError> {
-    let bytes = fs::read(path).map_err(GuestError::io("read", path))?;
+pub(crate) fn file_sum(path: &Path) -> Result<String, RealError> {
+    let bytes = fs::read(path).map_err(RealError::io("read", path))?;
     Ok(hex(Sha256::digest(&bytes).as_slice()))
 }
 
 /// Writes a file of the cache, which is there whole or not at all.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), GuestError> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), RealError> {
     let directory = path.parent().unwrap_or(Path::new("."));
     make(directory)?;
-    schedlab_stdx::aside::write(path, bytes).map_err(GuestError::io("write", path))
+    schedlab_stdx::aside::write(path, bytes).map_err(RealError::io("write", path))
 }

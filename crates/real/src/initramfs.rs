@@ -1,7 +1,7 @@
 //! What does the guest find in its file system? `/init` (our static program), `/program`, `/events`,
 //! `/settings`: a cpio archive ("newc") without times or owners, so that the same input gives the same bytes.
 
-use crate::{GuestError, cache, kernel};
+use crate::{RealError, cache, kernel};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,7 +18,7 @@ pub(crate) enum Runs {
 }
 
 /// Compiles the program, or takes it from the cache.
-pub(crate) fn init_binary(runs: Runs) -> Result<PathBuf, GuestError> {
+pub(crate) fn init_binary(runs: Runs) -> Result<PathBuf, RealError> {
     let gcc = kernel::output(Command::new("gcc").arg("--version"))?;
     let mut flags = FLAGS.to_vec();
     if runs == Runs::Host {
@@ -32,11 +32,11 @@ pub(crate) fn init_binary(runs: Runs) -> Result<PathBuf, GuestError> {
     }
     let directory = cache::directory();
     cache::make(&directory)?;
-    let work = tempfile::tempdir_in(&directory).map_err(GuestError::io("make a directory in", &directory))?;
+    let work = tempfile::tempdir_in(&directory).map_err(RealError::io("make a directory in", &directory))?;
     let (source, binary) = (work.path().join("init.c"), work.path().join("init"));
     cache::write(&source, SOURCE.as_bytes())?;
     kernel::output(Command::new("gcc").args(&flags).arg("-o").arg(&binary).arg(&source))?;
-    std::fs::rename(&binary, &target).map_err(GuestError::io("rename into place", &target))?;
+    std::fs::rename(&binary, &target).map_err(RealError::io("rename into place", &target))?;
     Ok(target)
 }
 
@@ -46,8 +46,8 @@ pub(crate) fn source_sum() -> String {
 }
 
 /// The archive with `/init` and these files.
-pub(crate) fn archive(init: &Path, files: &[(&str, &[u8])]) -> Result<Vec<u8>, GuestError> {
-    let binary = std::fs::read(init).map_err(GuestError::io("read", init))?;
+pub(crate) fn archive(init: &Path, files: &[(&str, &[u8])]) -> Result<Vec<u8>, RealError> {
+    let binary = std::fs::read(init).map_err(RealError::io("read", init))?;
     let mut cpio = Cpio::default();
     for directory in ["dev", "proc", "sys", "cg"] {
         cpio.entry(directory, 0o040755, &[], (0, 0));

@@ -14,7 +14,7 @@ use schedlab_log::{
 use schedlab_units::TaskId;
 
 /// A log that hides nothing, for viewers: what was unknown is somebody's named `unknown`.
-pub(crate) struct UnknownAsThread<'a> {
+pub struct UnknownAsThread<'a> {
     log: &'a dyn Log,
     header: LogHeader,
     hidden: Hidden,
@@ -23,7 +23,7 @@ pub(crate) struct UnknownAsThread<'a> {
 
 impl<'a> UnknownAsThread<'a> {
     /// The log, with a thread for each CPU.
-    pub(crate) fn new(log: &'a dyn Log) -> UnknownAsThread<'a> {
+    pub fn new(log: &'a dyn Log) -> UnknownAsThread<'a> {
         let hidden = log.header().hidden;
         let mut header = LogHeader { hidden: Hidden::NOTHING, ..log.header().clone() };
         let tasks = header.tasks.iter().map(|task| task.pid);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a guest gave no log.
 #[derive(Debug, thiserror::Error)]
-pub enum GuestError {
+pub enum RealError {
     /// A program or package that is needed is not there.
     #[error("{what} is missing; {remedy}")]
     Missing {
@@ -118,15 +118,15 @@ fn remedy(path: &Path) -> &'static str {
     }
 }
 
-impl GuestError {
-    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> GuestError {
+impl RealError {
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> RealError {
         let path = path.to_path_buf();
-        move |source| GuestError::Io { doing, path, source }
+        move |source| RealError::Io { doing, path, source }
     }
 }
 
-impl From<schedlab_convert::EventsLost> for GuestError {
-    fn from(lost: schedlab_convert::EventsLost) -> GuestError {
-        GuestError::Lost { cpu: lost.cpu }
+impl From<schedlab_convert::EventsLost> for RealError {
+    fn from(lost: schedlab_convert::EventsLost) -> RealError {
+        RealError::Lost { cpu: lost.cpu }
     }
 }

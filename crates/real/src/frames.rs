@@ -1,7 +1,7 @@
 //! What did the guest say? A sequence of frames, each with a name or a number and its length:
 //! "SGF1", kind, index, length of the name (32 bits each), length of the data (64 bits), name, data.
 
-use crate::GuestError;
+use crate::RealError;
 use schedlab_units::CpuId;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -33,10 +33,10 @@ pub(crate) struct Frame {
 const HEADER: usize = 24;
 
 /// The frame at `at` and where the next one begins; `None` if it is not complete.
-pub(crate) fn next(bytes: &[u8], at: usize) -> Result<Option<(Frame, usize)>, GuestError> {
+pub(crate) fn next(bytes: &[u8], at: usize) -> Result<Option<(Frame, usize)>, RealError> {
     let Some(header) = bytes.get(at..at + HEADER) else { return Ok(None) };
     let word = |i: usize| u32::from_le_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
-    let wrong = |what: &str| Err(GuestError::Output { offset: at, what: what.to_string() });
+    let wrong = |what: &str| Err(RealError::Output { offset: at, what: what.to_string() });
     if &header[..4] != b"SGF1" {
         return wrong("no frame begins here");
     }
@@ -70,25 +70,25 @@ pub(crate) struct Frames<'a> {
 
 impl Frames<'_> {
     /// A file that must be there.
-    pub fn file(&self, name: &str) -> Result<&[u8], GuestError> {
+    pub fn file(&self, name: &str) -> Result<&[u8], RealError> {
         self.files
             .get(name)
             .map(Vec::as_slice)
-            .ok_or_else(|| GuestError::Output { offset: 0, what: format!("it has no file {name}") })
+            .ok_or_else(|| RealError::Output { offset: 0, what: format!("it has no file {name}") })
     }
     /// As text.
-    pub fn text(&self, name: &str) -> Result<String, GuestError> {
+    pub fn text(&self, name: &str) -> Result<String, RealError> {
         Ok(String::from_utf8_lossy(self.file(name)?).into_owned())
     }
 }
 
 /// Sorts out a complete output.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Frames<'_>, GuestError> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Frames<'_>, RealError> {
     let mut frames = Frames::default();
     let mut at = 0;
     loop {
         let Some((frame, following)) = next(bytes, at)? else {
-            return Err(GuestError::Output { offset: at, what: "it ends before its last frame".to_string() });
+            return Err(RealError::Output { offset: at, what: "it ends before its last frame".to_string() });
         };
         let data = &bytes[frame.data];
         match frame.kind {
@@ -98,7 +98,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Frames<'_>, GuestError> {
             }
             Kind::Pages => frames.pages.entry(CpuId(frame.index)).or_default().push(data),
             Kind::State => {}
-            Kind::Error => return Err(GuestError::Inside(String::from_utf8_lossy(data).into_owned())),
+            Kind::Error => return Err(RealError::Inside(String::from_utf8_lossy(data).into_owned())),
             Kind::End => {
                 frames.nr_refused = frame.index;
                 return Ok(frames);
@@ -135,12 +135,12 @@ mod tests {
         assert_eq!(frames.pages[&CpuId(1)], [[7; 4096].as_slice()]);
         assert_eq!(frames.nr_refused, 2);
         for cut in 0..bytes.len() {
-            assert!(matches!(parse(&bytes[..cut]), Err(GuestError::Output { .. })), "cut at {cut}");
+            assert!(matches!(parse(&bytes[..cut]), Err(RealError::Output { .. })), "cut at {cut}");
         }
         let mut damaged = bytes.clone();
         damaged[0] = b'x';
-        assert!(matches!(parse(&damaged), Err(GuestError::Output { offset: 0, .. })));
+        assert!(matches!(parse(&damaged), Err(RealError::Output { offset: 0, .. })));
         let error = frame(4, 0, "init", b"no memory");
-        assert!(matches!(parse(&error), Err(GuestError::Inside(text)) if text == "no memory"));
+        assert!(matches!(parse(&error), Err(RealError::Inside(text)) if text == "no memory"));
     }
 }

@@ -4,7 +4,7 @@
 //! same steps, with the same tokens for dependent wakeups. The rows are the C structures of `init/init.c`,
 //! little-endian, without gaps of their own.
 
-use crate::{GuestError, Options};
+use crate::{Options, RealError};
 use schedlab_machine::kernel::{Change, SpawnState};
 use schedlab_machine::{Code, Program};
 use schedlab_units::{CpuSet, TaskId};
@@ -20,16 +20,16 @@ pub(crate) const FIRST_PID: u32 = 1000;
 pub(crate) const MAX_TASKS: usize = 30_000;
 
 /// The bytes of `/program`; task i is to be process `first_pid + i`.
-pub(crate) fn encode(program: &Program, options: &Options, first_pid: u32) -> Result<Vec<u8>, GuestError> {
+pub(crate) fn encode(program: &Program, options: &Options, first_pid: u32) -> Result<Vec<u8>, RealError> {
     if !program.objects.is_empty() {
-        return Err(GuestError::Unsupported {
+        return Err(RealError::Unsupported {
             what: "what tasks wait at".to_string(),
             value: format!("{} objects (channels, mutexes, ...)", program.objects.len()),
             expected: "BLOCKs and WAKEUPs alone: the guest has no objects yet".to_string(),
         });
     }
     if program.tasks.len() > MAX_TASKS {
-        return Err(GuestError::Unsupported {
+        return Err(RealError::Unsupported {
             what: "the number of tasks".to_string(),
             value: program.tasks.len().to_string(),
             expected: format!("at most {MAX_TASKS}"),
@@ -103,7 +103,7 @@ fn pack(code: Code) -> u64 {
     tag << 56 | operand
 }
 
-fn encode_change(file: &mut Vec<u8>, target: u32, change: &Change, nr_cpus: u32) -> Result<(), GuestError> {
+fn encode_change(file: &mut Vec<u8>, target: u32, change: &Change, nr_cpus: u32) -> Result<(), RealError> {
     let params = change.params.unwrap_or_default();
     let what = u32::from(change.params.is_some())
         | u32::from(change.affinity.is_some()) << 1
@@ -125,7 +125,7 @@ fn encode_change(file: &mut Vec<u8>, target: u32, change: &Change, nr_cpus: u32)
     if let Some(affinity) = &change.affinity {
         if affinity.intersection(&CpuSet::first(nr_cpus)).is_empty() {
             let who = if target == NONE { "a task".to_string() } else { TaskId(target).to_string() };
-            return Err(GuestError::Unsupported {
+            return Err(RealError::Unsupported {
                 what: format!("the affinity of {who}"),
                 value: format!("{affinity:?}"),
                 expected: format!("at least one of its {nr_cpus} CPUs; give it more CPUs"),
@@ -139,9 +139,9 @@ fn encode_change(file: &mut Vec<u8>, target: u32, change: &Change, nr_cpus: u32)
     Ok(())
 }
 
-fn encode_cgroup(file: &mut Vec<u8>, group: &Cgroup) -> Result<(), GuestError> {
+fn encode_cgroup(file: &mut Vec<u8>, group: &Cgroup) -> Result<(), RealError> {
     if group.path.len() >= 128 || !group.path.starts_with('/') {
-        return Err(GuestError::Unsupported {
+        return Err(RealError::Unsupported {
             what: "the path of a control group".to_string(),
             value: group.path.clone(),
             expected: "a path from the root of at most 127 bytes".to_string(),

@@ -1,4 +1,4 @@
-//! What does scx_lavd's user-space half set? CPUs in the order of preference, and compute domains: CPUs of
+//! What does scx_lavd's user-space part set? CPUs in the order of preference, and compute domains: CPUs of
 //! one last-level cache and one capacity.
 //!
 //! ```text
@@ -6,21 +6,21 @@
 //! order for performance                            first threads of cores before second ones
 //! ```
 
-use super::{Half, Machine};
+use super::{Hardware, UserSpace};
 use crate::abi::Topo;
 
 /// scx_lavd 1.0: a compute domain for each last-level cache and capacity.
-pub(super) fn until_1_0(half: &mut Half, machine: &Machine<'_>) {
-    half.set("is_smt_active", machine.has_smt());
+pub(super) fn until_1_0(user_space: &mut UserSpace, machine: &Hardware<'_>) {
+    user_space.set("is_smt_active", machine.has_smt());
     let strongest = machine.strongest();
     let mut order: Vec<usize> = (0..machine.cpus.len()).collect();
     order.sort_by_key(|&cpu| std::cmp::Reverse(machine.cpus[cpu].capacity));
     for (place, &cpu) in order.iter().enumerate() {
-        half.set(format!("cpu_order_performance[{place}]"), cpu);
-        half.set(format!("__cpu_capacity_hint[{cpu}]"), machine.cpus[cpu].capacity);
+        user_space.set(format!("cpu_order_performance[{place}]"), cpu);
+        user_space.set(format!("__cpu_capacity_hint[{cpu}]"), machine.cpus[cpu].capacity);
     }
     for (place, &cpu) in order.iter().rev().enumerate() {
-        half.set(format!("cpu_order_powersave[{place}]"), cpu);
+        user_space.set(format!("cpu_order_powersave[{place}]"), cpu);
     }
     let domains = machine.domains();
     let of = |domain: usize| &machine.cpus[domains[domain][0]];
@@ -36,18 +36,18 @@ pub(super) fn until_1_0(half: &mut Half, machine: &Machine<'_>) {
             ("is_big", usize::from(is_big)),
             ("is_active", 1),
         ] {
-            half.set(format!("{path}.{member}"), value);
+            user_space.set(format!("{path}.{member}"), value);
         }
-        half.mask(&format!("{path}.__cpumask"), members.iter().copied());
+        user_space.mask(&format!("{path}.__cpumask"), members.iter().copied());
         // neighbours of the same kind: in the node, then beyond
         let near = |same_node: bool| {
             let others = (0..domains.len()).filter(|&d| d != id && of(d).capacity == of(id).capacity);
             others.filter(|&d| (of(d).node == of(id).node) == same_node).collect::<Vec<_>>()
         };
         for (distance, neighbours) in [near(true), near(false)].iter().filter(|n| !n.is_empty()).enumerate() {
-            half.set(format!("{path}.nr_neighbors[{distance}]"), neighbours.len());
+            user_space.set(format!("{path}.nr_neighbors[{distance}]"), neighbours.len());
             let bits = neighbours.iter().fold(0u64, |bits, d| bits | 1 << d);
-            half.set(format!("{path}.neighbor_bits[{distance}]"), format!("{bits:#x}"));
+            user_space.set(format!("{path}.neighbor_bits[{distance}]"), format!("{bits:#x}"));
         }
     }
 }
@@ -63,7 +63,7 @@ struct Place {
     llc: usize,
 }
 
-fn places(machine: &Machine<'_>) -> Vec<Place> {
+fn places(machine: &Hardware<'_>) -> Vec<Place> {
     let cpus = machine.cpus;
     // how many different values come before this CPU's own, among the CPUs of a kind
     let rank = |cpu: usize, same: &dyn Fn(&Topo) -> bool, value: &dyn Fn(&Topo) -> u32| {
@@ -101,7 +101,7 @@ fn around(start: usize, others: &[usize]) -> Vec<usize> {
 }
 
 /// scx_lavd from 1.1 on, with the defaults of its options.
-pub(super) fn from_1_1(half: &mut Half, machine: &Machine<'_>) {
+pub(super) fn from_1_1(user_space: &mut UserSpace, machine: &Hardware<'_>) {
     let cpus = machine.cpus;
     let strongest = machine.strongest();
     let has_little = cpus.iter().any(|cpu| cpu.capacity != strongest);
@@ -119,19 +119,19 @@ pub(super) fn from_1_1(half: &mut Half, machine: &Machine<'_>) {
         ("tree_height_max", 32),
         ("ops.exit_dump_len", 262_144),
     ] {
-        half.set(option, value);
+        user_space.set(option, value);
     }
-    half.set("is_smt_active", machine.has_smt());
-    half.set(
+    user_space.set("is_smt_active", machine.has_smt());
+    user_space.set(
         "ops.flags",
         "SCX_OPS_ENQ_EXITING|SCX_OPS_ENQ_LAST|SCX_OPS_ENQ_MIGRATION_DISABLED|SCX_OPS_KEEP_BUILTIN_IDLE",
     );
     for (number, cpu) in cpus.iter().enumerate() {
-        half.set(format!("cpu_capacity[{number}]"), cpu.capacity);
-        half.set(format!("cpu_big[{number}]"), u32::from(cpu.capacity == strongest));
+        user_space.set(format!("cpu_capacity[{number}]"), cpu.capacity);
+        user_space.set(format!("cpu_big[{number}]"), u32::from(cpu.capacity == strongest));
         let beside = (0..cpus.len()).find(|&b| b != number && cpus[b].core == cpu.core);
         // none: -1
-        half.set(format!("cpu_sibling[{number}]"), beside.map_or(u32::MAX, |b| b as u32));
+        user_space.set(format!("cpu_sibling[{number}]"), beside.map_or(u32::MAX, |b| b as u32));
     }
     // without an energy model: two orders, all CPUs in each
     let mut performance = places(machine);
@@ -149,23 +149,25 @@ pub(super) fn from_1_1(half: &mut Half, machine: &Machine<'_>) {
     if least == total {
         states.remove(0);
     }
-    half.set("nr_pco_states", states.len());
+    user_space.set("nr_pco_states", states.len());
     for (state, (bound, order)) in states.into_iter().enumerate() {
-        half.set(format!("pco_bounds[{state}]"), bound);
-        half.set(format!("pco_nr_primary[{state}]"), 1);
+        user_space.set(format!("pco_bounds[{state}]"), bound);
+        user_space.set(format!("pco_nr_primary[{state}]"), 1);
         for (at, place) in order.iter().enumerate() {
-            half.set(format!("pco_table[{state}][{at}]"), place.cpu);
+            user_space.set(format!("pco_table[{state}][{at}]"), place.cpu);
         }
     }
-    domains(half, machine, strongest);
-    arena(half, machine);
-    half.missing.push("the energy model is not read (--no-use-em)");
-    half.missing.push("futexes are not seen (--no-futex-boost)");
-    half.missing.push("ops.cpu_release stays, as before 6.19; the program on sched_switch is not attached");
+    domains(user_space, machine, strongest);
+    arena(user_space, machine);
+    user_space.missing.push("the energy model is not read (--no-use-em)");
+    user_space.missing.push("futexes are not seen (--no-futex-boost)");
+    user_space
+        .missing
+        .push("ops.cpu_release stays, as before 6.19; the program on sched_switch is not attached");
 }
 
 /// Compute domains, and for each the others by their distance.
-fn domains(half: &mut Half, machine: &Machine<'_>, strongest: u32) {
+fn domains(user_space: &mut UserSpace, machine: &Hardware<'_>, strongest: u32) {
     /// `LAVD_CPDOM_MAX_NR`
     const LARGEST: usize = 128;
     let cpus = machine.cpus;
@@ -175,7 +177,7 @@ fn domains(half: &mut Half, machine: &Machine<'_>, strongest: u32) {
     let mut caches: Vec<u32> = cpus.iter().map(|cpu| cpu.llc).collect();
     caches.sort_unstable();
     caches.dedup();
-    half.set("nr_llcs", caches.len());
+    user_space.set("nr_llcs", caches.len());
     for (id, members) in domains.iter().enumerate() {
         let path = format!("cpdom_ctxs[{id}]");
         // another kind of core first, then another node, then another cache (by its place and by its number)
@@ -208,25 +210,25 @@ fn domains(half: &mut Half, machine: &Machine<'_>, strongest: u32) {
             ("is_big", usize::from(is_big(id))),
             ("is_valid", 1),
         ] {
-            half.set(format!("{path}.{member}"), value);
+            user_space.set(format!("{path}.{member}"), value);
         }
-        half.mask(&format!("{path}.__cpumask"), members.iter().copied());
+        user_space.mask(&format!("{path}.__cpumask"), members.iter().copied());
         for (ring, neighbours) in rings.iter().enumerate() {
-            half.set(format!("{path}.nr_neighbors[{ring}]"), neighbours.len());
+            user_space.set(format!("{path}.nr_neighbors[{ring}]"), neighbours.len());
             for (at, neighbour) in neighbours.iter().enumerate() {
-                half.set(format!("{path}.neighbor_ids[{}]", ring * LARGEST + at), neighbour);
+                user_space.set(format!("{path}.neighbor_ids[{}]", ring * LARGEST + at), neighbour);
             }
         }
     }
 }
 
 /// What scx_arena's library does before a scheduler is attached: memory, then the machine from the top down.
-fn arena(half: &mut Half, machine: &Machine<'_>) {
+fn arena(user_space: &mut UserSpace, machine: &Hardware<'_>) {
     /// Pages that its allocator takes at a time.
     const PAGES: u64 = 8;
     let cpus = machine.cpus;
     let task = u64::from((machine.size_of)("task_ctx").unwrap_or(0));
-    half.call_with("arena_init", &[PAGES, task, 0], Vec::new());
+    user_space.call_with("arena_init", &[PAGES, task, 0], Vec::new());
     // CPUs of each node, cache, core, CPU
     let groups = |value: &dyn Fn(usize, &Topo) -> u32| {
         let mut found: Vec<(u32, Vec<usize>)> = Vec::new();
@@ -250,23 +252,23 @@ fn arena(half: &mut Half, machine: &Machine<'_>) {
         levels.get(level + 1).map_or(0, |_| levels[level].iter().map(within).max().unwrap_or(0))
     };
     let most: Vec<i32> = (0..levels.len()).map(|level| children(level) as i32).collect();
-    half.call("arena_topology_init", &most);
+    user_space.call("arena_topology_init", &most);
     for groups in &levels {
         for (id, members) in groups.iter().enumerate() {
             let mut mask = vec![0u64; cpus.len().div_ceil(64)];
             for cpu in members {
                 mask[cpu / 64] |= 1 << (cpu % 64);
             }
-            half.call_with("arena_alloc_mask", &[0], mask);
+            user_space.call_with("arena_alloc_mask", &[0], mask);
             // the mask, bytes of data, its number
-            half.call_with("arena_topology_node_init", &[0, 0, id as u64], Vec::new());
+            user_space.call_with("arena_topology_node_init", &[0, 0, id as u64], Vec::new());
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Machine, defaults};
+    use super::super::{Hardware, defaults};
     use super::*;
 
     /// scx_lavd's own example: from 0 among eight the order is 1, 7, 2, 6, 3, 5, 4; from 7 it is 0, 6, 1, 5, 2, 4, 3.
@@ -283,9 +285,9 @@ mod tests {
         let cpus: Vec<Topo> = (0..8)
             .map(|i| Topo { core: i / 2, cluster: i / 2, llc: i / 4, package: 0, node: 0, capacity: 1024 })
             .collect();
-        let machine = Machine { cpus: &cpus, size_of: &|name| (name == "task_ctx").then_some(640) };
-        let half = defaults("lavd", &["pco_table"], &machine);
-        let value = |name: &str| half.settings.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+        let machine = Hardware { cpus: &cpus, size_of: &|name| (name == "task_ctx").then_some(640) };
+        let user_space = defaults("lavd", &["pco_table"], &machine);
+        let value = |name: &str| user_space.settings.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
         let order = |state: usize| -> Vec<String> {
             (0..8).map(|at| value(&format!("pco_table[{state}][{at}]")).unwrap().to_owned()).collect()
         };
@@ -295,10 +297,10 @@ mod tests {
         assert_eq!((value("cpdom_ctxs[1].neighbor_ids[0]"), value("nr_llcs")), (Some("0"), Some("2")));
         assert_eq!(value("cpu_sibling[5]"), Some("4"));
         // a top, a node, 2 caches, 4 cores, 8 CPUs: two calls each, and two before
-        assert_eq!(half.calls.len(), 2 + 2 * (1 + 1 + 2 + 4 + 8));
-        assert_eq!(half.calls[0].context[8..10], 640u16.to_le_bytes());
+        assert_eq!(user_space.calls.len(), 2 + 2 * (1 + 1 + 2 + 4 + 8));
+        assert_eq!(user_space.calls[0].context[8..10], 640u16.to_le_bytes());
         // children at most: a node, 2 caches, 2 cores, 2 CPUs
-        let most: Vec<u8> = half.calls[1].context.iter().step_by(4).copied().collect();
+        let most: Vec<u8> = user_space.calls[1].context.iter().step_by(4).copied().collect();
         assert_eq!(most, [1, 2, 2, 2, 0]);
     }
 }

@@ -1,0 +1,45 @@
+//! What people read: one thought a sentence.
+
+use schedlab_tidy::{files, root, sentences};
+use std::path::PathBuf;
+
+/// A sentence has no more words.
+const MOST_WORDS: usize = 40;
+/// The sentences of a page have fewer words on average.
+const MEAN_WORDS: usize = 20;
+
+/// The pages of the repository: README and its like, docs, the notes beside code, samples.
+fn pages() -> Vec<PathBuf> {
+    let root = root();
+    let top =
+        std::fs::read_dir(&root).expect("the checkout").filter_map(Result::ok).map(|entry| entry.path());
+    let mut pages: Vec<PathBuf> = top.filter(|path| path.extension().is_some_and(|e| e == "md")).collect();
+    for folder in ["docs", "linux", "samples", "python"] {
+        pages.extend(files(&root.join(folder), ".md"));
+    }
+    pages.sort();
+    pages
+}
+
+#[test]
+fn no_sentence_is_longer_than_one_breath() {
+    let mut faults = Vec::new();
+    for path in pages() {
+        let text = std::fs::read_to_string(&path).expect("a page");
+        let name = path.strip_prefix(root()).expect("below the root").display().to_string();
+        let found = sentences(&text);
+        for long in found.iter().filter(|sentence| sentence.nr_words > MOST_WORDS) {
+            faults.push(format!("{name}:{}: {} words: {}", long.line, long.nr_words, long.text));
+        }
+        let (number, words) = found
+            .iter()
+            .filter(|sentence| !sentence.in_table)
+            .fold((0, 0), |(number, words), sentence| (number + 1, words + sentence.nr_words));
+        if words >= MEAN_WORDS * number.max(1) {
+            faults.push(format!(
+                "{name}: {words} words in {number} sentences, {MEAN_WORDS} on average are too many"
+            ));
+        }
+    }
+    assert!(faults.is_empty(), "{} faults against short sentences:\n{}", faults.len(), faults.join("\n"));
+}
