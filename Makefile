@@ -4,7 +4,7 @@
 SCHEDLAB := target/release/schedlab
 OUT ?= out
 
-.PHONY: demo test test-all fuzz lint bench validate port-back fidelity book build setup clean
+.PHONY: demo test test-all wheel notebooks fuzz lint bench validate port-back fidelity book build setup clean
 
 demo: build
 	@$(SCHEDLAB) demo --output $(OUT)
@@ -16,6 +16,14 @@ test: build
 # What takes too long for every change: long runs, every HZ, 1,024 CPUs.
 test-all: test
 	@scripts/test.sh --all
+
+# The Python package, one file for Python 3.10 and later: dist/schedlab-*.whl (docs/python.md).
+wheel: setup
+	@scripts/wheel.sh
+
+# Every notebook of docs/notebooks is executed; real Linux 6.12 and 6.1 are built if they are not there.
+notebooks: setup
+	@scripts/python.sh --notebooks
 
 # Every reader against damaged input, FUZZ_S seconds each.
 FUZZ_S ?= 180
@@ -45,7 +53,7 @@ book: build
 	@scripts/book.sh $(OUT)/book
 
 build: setup
-	@cargo build --release --quiet --package schedlab
+	@cargo build --release --quiet --package schedlab --package schedlab-py
 
 setup:
 	@scripts/setup.sh

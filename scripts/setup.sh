@@ -5,14 +5,18 @@ set -eu
 
 # package:command or package:/file that shows it is there
 needed="gcc:gcc make:make flex:flex bison:bison bc:bc xz-utils:xz cpio:cpio rsync:rsync
-qemu-system-x86:qemu-system-x86_64 valgrind:valgrind gdb:gdb libelf-dev:/usr/include/libelf.h dwarves:pahole bpftool:/usr/sbin/bpftool libssl-dev:/usr/include/openssl/ssl.h"
+qemu-system-x86:qemu-system-x86_64 valgrind:valgrind gdb:gdb libelf-dev:/usr/include/libelf.h dwarves:pahole bpftool:/usr/sbin/bpftool libssl-dev:/usr/include/openssl/ssl.h
+python3:python3 python3-venv:/usr/lib/python3*/ensurepip"
 for extra in "$@"; do needed="$needed $extra:$extra"; done
 
 missing=""
 for pair in $needed; do
 	package=${pair%%:*} sign=${pair#*:}
 	case $sign in
-	/*) [ -e "$sign" ] || missing="$missing $package" ;;
+	/*)
+		for file in $sign; do break; done # (it may be a pattern)
+		[ -e "$file" ] || missing="$missing $package"
+		;;
 	*) command -v "$sign" >/dev/null 2>&1 || missing="$missing $package" ;;
 	esac
 done

@@ -20,6 +20,11 @@ if [ "$all" = --all ]; then
 	cargo test --workspace --release --no-fail-fast -- --include-ignored
 	step "torture"
 	scripts/torture.sh
+	scripts/sweep-torture.sh
+	step "Python: wheel, tests, all notebooks"
+	scripts/python.sh --all
 else
 	cargo test --workspace --release --no-fail-fast
+	step "Python: wheel, tests, two notebooks"
+	scripts/python.sh
 fi

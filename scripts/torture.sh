@@ -124,7 +124,8 @@ kill_at_random "run, Arrow log" out.arrow "$schedlab" --quiet run "$compile" --s
 kill_at_random "import" out.txt "$schedlab" --quiet import "$compile" -o out.txt
 kill_at_random "compare" 'none' "$schedlab" --quiet compare "$gzip" --sched fifo --sched rr --cpus 2 --jobs 2
 "$schedlab" --quiet run "$compile" --sched fifo --cpus 4 --log "$work/compile.arrow" >/dev/null
-kill_at_random "export" out.dat "$schedlab" --quiet export "$work/compile.arrow" -o out.dat
+# (the tasks' settings, out.proc.csv, come first: a recording that is there is never without them)
+kill_at_random "export" 'out.*' "$schedlab" --quiet export "$work/compile.arrow" -o out.dat
 if [ "$linux" -gt 0 ]; then
 	kill_at_random "run, real Linux" out.txt "$schedlab" --quiet run "$compile" --sched linux-6.12 --cpus 4 --log out.txt
 else

@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Workload(crate::workload::WorkloadCommand),
     /// Run a workload under a scheduler, on a simulated machine.
     Run(Box<crate::run::RunArgs>),
+    #[command(hide = true)]
+    Resolve(Box<crate::run::RunArgs>),
     /// A recording as it happened: the recorded schedule through every instrument, with a run's tables and pictures.
     Report(crate::report::ReportArgs),
     /// Does the replay of a recording behave as the recorded machine did? Both side by side, what differs most first.
@@ -56,6 +58,8 @@ pub(crate) enum Command {
     /// Several schedulers or parameters on the same workload, over an ensemble of perturbed replays: what
     /// changed, most first.
     Compare(crate::compare::CompareArgs),
+    /// Many runs from one description, each made once, whoever is killed meanwhile: a dataset of Parquet files.
+    Sweep(Box<crate::sweep::SweepArgs>),
     /// The first decision in which two schedule logs differ, with the state on both sides; exit status 1 if
     /// there is one.
     Diff(crate::diff::DiffArgs),

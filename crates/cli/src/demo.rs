@@ -47,6 +47,16 @@ pub(crate) fn demo(args: &DemoArgs, ui: &Ui) -> Result<()> {
     let mut runs: Vec<Finished> = Vec::new();
     let one = Topology::flat(1).map_err(Failure::input)?;
     let linux: SubjectSpec = LINUX.parse()?;
+    let native = || NATIVE.iter().map(|name| one_run(&loaded, &Subject::native(name)?, CPUS[0], &trace, ui));
+    let mut natives: Vec<Finished> = Vec::new();
+    if !linux.is_ready(ui.setting(HZ, &one)).unwrap_or(false) {
+        // a build takes minutes, and the first picture does not wait for it
+        natives = native().collect::<Result<_>>()?;
+        ui.say(format!(
+            "a first picture, without real Linux: {}",
+            draw(&natives, &loaded, &args.output)?.display()
+        ));
+    }
     match linux.resolve(ui.setting(HZ, &one)) {
         Ok(linux) => {
             for cpus in CPUS {
@@ -58,9 +68,10 @@ pub(crate) fn demo(args: &DemoArgs, ui: &Ui) -> Result<()> {
             ui.say("native schedulers, reports and everything else work without it");
         }
     }
-    for name in NATIVE {
-        runs.push(one_run(&loaded, &Subject::native(name)?, CPUS[0], &trace, ui)?);
+    if natives.is_empty() {
+        natives = native().collect::<Result<_>>()?;
     }
+    runs.append(&mut natives);
     show(&runs, &loaded, &args.output, ui)?;
     runs.iter().try_for_each(conclude)
 }
@@ -151,11 +162,7 @@ fn show(runs: &[Finished], loaded: &Loaded, output: &Path, ui: &Ui) -> Result<()
             header.duration.as_ns() as f64 / run.facts.wall_ns.max(1) as f64
         );
     }
-    let html = output.join("demo.html");
-    let reports: Vec<_> =
-        runs.iter().map(|run| report(run, Detail::for_html(runs.len()))).collect::<Result<Vec<_>>>()?;
-    schedlab_report::html(&html, &format!("{}: one workload, several schedulers", loaded.name), &reports)
-        .map_err(Failure::input)?;
+    let html = draw(runs, loaded, output)?;
     let perfetto = output.join("demo.pftrace");
     let first = runs.first().ok_or_else(|| Failure::Internal("the demo ran nothing".into()))?;
     schedlab_report::perfetto(&perfetto, &first.log, PerfettoOptions::default()).map_err(Failure::input)?;
@@ -164,4 +171,14 @@ fn show(runs: &[Finished], loaded: &Loaded, output: &Path, ui: &Ui) -> Result<()
     println!("Perfetto file: {}   (open it at ui.perfetto.dev)", perfetto.display());
     ui.say("delay: time from runnable to running; x rt: times real time");
     Ok(())
+}
+
+/// The page with all runs.
+fn draw(runs: &[Finished], loaded: &Loaded, output: &Path) -> Result<PathBuf> {
+    let html = output.join("demo.html");
+    let reports: Vec<_> =
+        runs.iter().map(|run| report(run, Detail::for_html(runs.len()))).collect::<Result<Vec<_>>>()?;
+    schedlab_report::html(&html, &format!("{}: one workload, several schedulers", loaded.name), &reports)
+        .map_err(Failure::input)?;
+    Ok(html)
 }

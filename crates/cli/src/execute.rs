@@ -6,7 +6,7 @@ use crate::output;
 use crate::tunables::meant;
 use crate::ui::Ui;
 use schedlab_instruments::jobs::job_report;
-use schedlab_instruments::{Summary, TaskStats, for_each_picture};
+use schedlab_instruments::{Summary, TaskStats, for_each_picture, meanwhile};
 use schedlab_lab::{Ended, Fails, Loaded, Standard, Subject};
 use schedlab_log::{Log, LogHeader, RawLog};
 use schedlab_machine::kernel::Action;
@@ -68,6 +68,11 @@ pub(crate) struct Plan<'a> {
 
 /// Runs in a child process and turns the log into tables.
 pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
+    execute_while(plan, &mut || true, ui)
+}
+
+/// The same; `go_on` is asked some twenty times a second, and a false ends the run with an error.
+pub(crate) fn execute_while(plan: &Plan<'_>, go_on: &mut dyn FnMut() -> bool, ui: &Ui) -> Result<Finished> {
     let (name, cpus) = (plan.subject.scheduler.name(), plan.topology.nr_cpus());
     changes::refuse(&plan.loaded.workload.changed_experiment(cpus), ui)?;
     let step = ui.step(format!("running {} under {name} on {cpus} CPUs", plan.loaded.name));
@@ -83,7 +88,8 @@ pub(crate) fn execute(plan: &Plan<'_>, ui: &Ui) -> Result<Finished> {
     if request.stall_limit == Duration::MAX {
         schedlab_run_begins();
     }
-    let run = schedlab_lab::run(&request, Standard::Shown).map_err(|ended| failed(&ended, plan, ui))?;
+    let run = schedlab_lab::run_while(&request, Standard::Shown, go_on);
+    let run = run.map_err(|ended| failed(&ended, plan, ui))?;
     drop(step);
     changes::refuse(&run.changed, ui)?;
     finish(run, plan)
@@ -127,6 +133,7 @@ fn finish(run: schedlab_lab::Finished, plan: &Plan<'_>) -> Result<Finished> {
     let mut stretches = Vec::new();
     for_each_picture(&run.log, &worst_stretches(&run.summary), |picture| stretches.push(picture.clone()))
         .map_err(Ended::from)?;
+    let meanwhile = meanwhile(&run.log, &run.summary.system.longest_waits).map_err(Ended::from)?;
     let jobs = job_report(&run.log, &plan.loaded.workload).map_err(Ended::from)?;
     let differing = differing_accounts(plan, &run.report, &run.summary);
     let facts = RunFacts {
@@ -149,6 +156,7 @@ fn finish(run: schedlab_lab::Finished, plan: &Plan<'_>) -> Result<Finished> {
         account_differs_ns: differing.iter().map(Differing::by_ns).max().unwrap_or(0),
         jobs,
         stretches,
+        meanwhile,
         explain: String::new(),
         next_steps: Vec::new(),
     };
@@ -222,6 +230,11 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, differing: &[Differing<'_>]) -> 
 
 /// The command as typed, with the program's plain name; with `--reproducible` without what has no part in its result.
 pub(crate) fn command_line() -> String {
+    command_of(std::env::args().skip(1).collect())
+}
+
+/// The same of any words behind the program's name.
+pub(crate) fn command_of(mut words: Vec<String>) -> String {
     let quote = |word: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
         if !word.is_empty() && word.chars().all(plain) {
@@ -230,7 +243,6 @@ pub(crate) fn command_line() -> String {
             format!("'{}'", word.replace('\'', r"'\''"))
         }
     };
-    let mut words: Vec<String> = std::env::args().skip(1).collect();
     if output::is_reproducible() {
         words = output::without_outputs(words);
     }

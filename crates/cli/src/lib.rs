@@ -25,6 +25,7 @@ mod debug;
 mod demo;
 mod dependencies;
 mod diff;
+pub mod embed;
 mod execute;
 mod explain;
 mod export;
@@ -53,6 +54,7 @@ mod run;
 mod schedulability;
 mod schedulers;
 mod seeds;
+mod sweep;
 mod tunables;
 mod ui;
 mod validate;
@@ -75,6 +77,7 @@ pub fn main_with(policies: &[PolicyInfo]) -> ExitCode {
     // a closed pipe (`schedlab ... | head`) ends the program quietly, as other tools do
     // SAFETY: sets a disposition before any thread or handler exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    embed::end_with_parent();
     if !policies.is_empty()
         && let Err(error) = schedlab_policies::extend(policies)
     {
@@ -95,9 +98,11 @@ pub fn main_with(policies: &[PolicyInfo]) -> ExitCode {
         Command::Generate(args) => generate::generate(args, &ui),
         Command::Workload(command) => workload::workload(command, &ui),
         Command::Run(args) => run::run(args, &ui),
+        Command::Resolve(args) => run::resolve(args, &ui),
         Command::Report(args) => report::report(args, &ui),
         Command::Fidelity(args) => fidelity::fidelity(args, &ui),
         Command::Compare(args) => compare::compare(args, &ui),
+        Command::Sweep(args) => sweep::sweep(args, &ui),
         Command::Diff(args) => diff::diff(args, &ui),
         Command::Wasted(args) => wasted::wasted(args, &ui),
         Command::Race(args) => race::race(args, &ui),

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// A file of the project: from the working directory, the program or this crate upwards.
+/// A file of the project: from the working directory, the program or this crate upwards. (In an installed package the
+/// files lie above the program, too. A library inside a foreign executable has named its own program.)
 pub(crate) fn project_file(name: &str) -> Option<PathBuf> {
-    let program = std::env::current_exe().ok();
+    let program = schedlab_process::program().or_else(|| std::env::current_exe().ok());
     let working = std::env::current_dir().ok();
     // a program of one's own lies elsewhere: the crate that it was built from is the project's
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));

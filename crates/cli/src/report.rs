@@ -6,7 +6,7 @@ use crate::output;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_convert::UnknownAsThread;
-use schedlab_instruments::{Summary, for_each_picture, summarize_seen};
+use schedlab_instruments::{Summary, for_each_picture, meanwhile, summarize_seen};
 use schedlab_lab::{Recording, load_recording};
 use schedlab_log::{Log, LogHeader};
 use schedlab_report::{
@@ -49,6 +49,7 @@ pub(crate) fn report(args: &ReportArgs, ui: &Ui) -> Result<()> {
     let mut facts = facts(&recording);
     for_each_picture(log, &worst_stretches(&summary), |picture| facts.stretches.push(picture.clone()))
         .map_err(contradicts)?;
+    facts.meanwhile = meanwhile(log, &summary.system.longest_waits).map_err(contradicts)?;
     facts.next_steps = next_steps(args);
     drop(step);
     let step = ui.step("writing results");

@@ -90,7 +90,7 @@ fn obeyed(bytes: &[u8]) -> Option<char> {
     text.chars().find(|c| c.is_control() && !"\n\t".contains(*c) || ('\u{202a}'..='\u{202e}').contains(c))
 }
 
-/// What a file or the command line says is shown, not obeyed: in messages, on the terminal, on pages.
+/// C7: what a file or the command line says is shown, not obeyed: in messages, on the terminal, on pages.
 #[test]
 fn foreign_text_is_shown_and_not_obeyed() {
     let escaped = "\\u001b]0;owned\\u0007\\u202e";

@@ -185,7 +185,7 @@ fn many_runs_come_in_order() {
     assert!(error.contains("1 of 2 runs failed") && error.contains("deadlocks"), "{error}");
 }
 
-/// A mix says when its runs end: `run` and `compare` stop there alike, and a `--duration` goes before it.
+/// A1: a mix says when its runs end: `run` and `compare` stop there alike, and a `--duration` goes before it.
 #[test]
 fn a_mix_ends_after_its_own_duration() {
     let folder = tempfile::tempdir().unwrap();

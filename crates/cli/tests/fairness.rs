@@ -96,7 +96,7 @@ fn nice_values_side_by_side() {
     }
 }
 
-/// Real Linux, by nice and in control groups: once the start is over, nobody is more than a tick and a slice
+/// A7: real Linux, by nice and in control groups: once the start is over, nobody is more than a tick and a slice
 /// (8 ms of 10) from its due.
 #[test]
 fn real_linux_side_by_side() {

@@ -50,3 +50,93 @@ fn bad_input_is_said_with_a_remedy() {
         assert!(code == 2 && error.contains(word), "{args:?}: {code}: {error}");
     }
 }
+
+/// Plans are performed, and the logs judged: as if all had been done at once. A recording (trace.dat) of a run says the
+/// same as its log, a workload with a controller that takes the steps nearly the same.
+#[test]
+fn logs_from_elsewhere_are_judged_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let dir = at("d");
+    let done = |args: &[&str]| {
+        let output = schedlab(&[&["--quiet"], args].concat());
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    done(&["harmony", "plan", "-o", &dir, "--quick", "--cpus", "3"]);
+    let (code, error) = fails(&["harmony", "judge", &dir]);
+    assert!(code == 2 && error.contains("no run has a log"), "{error}");
+    const TOY: &str = "toy:busy=60ms:newidle=yes";
+    done(&["harmony", "perform", &dir, "--sched", TOY]);
+    let here = json(&[&QUICK[..], &["--sched", TOY, "--json", "-"]].concat());
+    let there = json(&["--quiet", "harmony", "judge", &dir, "--json", "-"]);
+    assert_eq!(here["questions"], there["questions"]);
+
+    // the same, seen by a recorder: times count from the first task that it saw
+    let (log, recording) = (at("d/detect-4+16-1.arrow"), at("d/detect-4+16-1.dat"));
+    done(&["export", &log, "-o", &recording]);
+    let (code, error) = fails(&["harmony", "judge", &dir]);
+    assert!(code == 2 && error.contains("two logs of one run"), "{error}");
+    std::fs::rename(&log, at("kept.arrow")).unwrap();
+    let recorded = json(&["--quiet", "harmony", "judge", &dir, "--json", "-"]);
+    let answers = |value: &serde_json::Value| -> Vec<String> {
+        let questions = value["questions"].as_array().unwrap().iter();
+        questions.map(|question| format!("{}: {}", question["id"], question["answer"])).collect()
+    };
+    assert_eq!(answers(&recorded), answers(&there));
+    std::fs::remove_file(&recording).unwrap();
+
+    // the workload of a run has a task that takes the steps
+    let workload = at("d/detect-4+16-1.workload");
+    done(&["run", &workload, "--sched", "rr", "--cpus", "3", "--duration", "27s", "--log", &log]);
+    let controlled = json(&["--quiet", "harmony", "judge", &dir, "--json", "-"]);
+    assert!(controlled["failed"].as_array().unwrap().is_empty(), "{}", controlled["failed"]);
+
+    for (from, word) in [("d/detect-4+8-1.arrow", "another run"), ("d/threshold-1-1.arrow", "another run")] {
+        std::fs::copy(at(from), &log).unwrap();
+        let (code, error) = fails(&["harmony", "judge", &dir]);
+        assert!(code == 2 && error.contains(word) && error.contains("detect-4+16-1.arrow"), "{error}");
+    }
+    let bytes = std::fs::read(at("kept.arrow")).unwrap();
+    std::fs::write(&log, &bytes[..bytes.len() / 2]).unwrap();
+    let (code, error) = fails(&["harmony", "judge", &dir]);
+    assert!(code == 2 && error.contains("detect-4+16-1.arrow"), "{error}");
+    done(&["run", &workload, "--sched", "rr", "--cpus", "3", "--duration", "20s", "--log", &log]);
+    let (code, error) = fails(&["harmony", "judge", &dir]);
+    assert!(code == 2 && error.contains("expected 27"), "{error}");
+}
+
+/// What is set in the domains of real Linux is found: after a move a busy CPU looks again after 4 ms x busy_factor less
+/// a tick, after a look that found nothing after twice as long; imbalance_pct is how much longer a queue must be.
+#[test]
+#[ignore = "long: real Linux is asked six times"]
+fn what_is_set_in_real_linux_is_found() {
+    if !common::has_linux() {
+        return;
+    }
+    let ask = |settings: &str| {
+        let sched = format!("linux-6.12{settings}");
+        json(&["--quiet", "harmony", "--quick", "--sched", &sched, "--json", "-"])
+    };
+    let find = |answers: &serde_json::Value, id: &str| -> [f64; 2] {
+        let questions = answers["questions"].as_array().unwrap();
+        let answer = questions.iter().find(|question| question["id"] == id).unwrap();
+        ["low", "high"].map(|end| answer[end].as_f64().unwrap_or_else(|| panic!("{answer}")))
+    };
+    let domains = |name: &str, value: u32| {
+        let one = |cpu: u32| format!(":domains/cpu{cpu}/domain0/{name}={value}");
+        format!(":boot.sched_verbose={}", (0..4).map(one).collect::<String>())
+    };
+    for (settings, id, expected) in [
+        (String::new(), "rest_after_move_ms", 60.0),
+        (String::new(), "period_ms", 124.0),
+        (domains("busy_factor", 8), "rest_after_move_ms", 28.0),
+        (domains("busy_factor", 32), "rest_after_move_ms", 124.0),
+        (domains("busy_factor", 32), "period_ms", 252.0),
+        (domains("imbalance_pct", 150), "threshold", 2.0),
+    ] {
+        let [low, high] = find(&ask(&settings), id);
+        assert!(low <= expected && expected <= high, "{settings} {id}: {low} to {high}, expected {expected}");
+    }
+    let always = find(&ask(":features=NO_NI_RANDOM"), "newidle");
+    assert!(always[1] >= 1.0 && always[0] > find(&ask(""), "newidle")[0], "{always:?}");
+}

@@ -68,6 +68,7 @@ fn write(folder: &tempfile::TempDir, name: &str, text: &str) -> PathBuf {
     path
 }
 
+/// C1: one line, and what it asks for.
 #[test]
 fn one_line_cannot_ask_for_thousands_of_millions() {
     let folder = tempfile::tempdir().unwrap();
@@ -88,6 +89,7 @@ fn one_line_cannot_ask_for_thousands_of_millions() {
     refused(&bytes, &["bytes.txt:1:12:", "8204000000 bytes", "may have 1073741824", "shorter names"]);
 }
 
+/// C2: copies of copies, and files that name each other.
 #[test]
 fn mixes_cannot_multiply_without_end() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,4 +143,141 @@ fn settings_are_short() {
     let json = folder.path().join("long.json");
     std::fs::write(&json, format!("{{ \"tasks\": {{}} }}{}", " ".repeat(64 << 20))).unwrap();
     refused(&json, &["long.json", "67108879 bytes; such a file may have 67108864"]);
+}
+
+/// C1: every command that reads a small file whole, on one that has no end: 1 TiB that takes no room on the disk.
+#[test]
+fn files_without_end_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let names =
+        ["x.toml", "x.c", "x.bpf.c", "x.litmus", "x.txt", "copy.proc.csv", "devices/system/cpu/online"];
+    std::fs::create_dir_all(folder.path().join("devices/system/cpu")).unwrap();
+    for name in names {
+        std::fs::File::create(path(name)).unwrap().set_len(1 << 40).unwrap();
+    }
+    std::fs::copy(root().join("samples/gzip/trace.dat"), path("copy.dat")).unwrap();
+    let (toml, out) = (path("x.toml"), path("out"));
+    let (c, litmus, txt) = (path("x.c"), path("x.litmus"), path("x.txt"));
+    let (copy, machine, scx) = (path("copy.dat"), path(""), format!("scx:{}", path("x.bpf.c")));
+    let work = "samples/hand/figure1.txt";
+    let commands: [(&[&str], &str); 12] = [
+        (&["run", &toml, "--sched", "fifo", "--cpus", "1"], "4194304"),
+        (&["generate", "--from", &toml, "-o", &out], "4194304"),
+        (&["harmony", "--sched", "fifo", "--plan", &toml], "4194304"),
+        (&["hourglass", "--plan", &toml], "4194304"),
+        (&["run", work, "--sched", "fifo", "--cpus", "1", "--costs", &toml], "4194304"),
+        (&["race", &c], "16777216"),
+        (&["race", &litmus], "16777216"),
+        (&["race", "samples/race/lowest.c", "--scenario", &txt], "67108864"),
+        (&["race", "--replay", &txt], "67108864"),
+        (&["import", &copy, "-o", &out], "268435456"),
+        (&["run", work, "--sched", "fifo", "--machine", &machine], "1048576"),
+        (&["run", work, "--sched", &scx, "--cpus", "1"], "16777216"),
+    ];
+    for (args, limit) in commands {
+        let output = schedlab(args);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
+        let says = format!("1099511627776 bytes; such a file may have {limit}: divide it");
+        assert!(errors.contains(&says), "{args:?}: {errors}");
+        assert!(!Path::new(&out).exists() && output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+/// A file as long as may be is read.
+#[test]
+fn files_at_the_limit_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let filled = |name: &str, text: &str, bytes: usize| {
+        let path = folder.path().join(name);
+        let comment = format!("{text}# {}", "x".repeat(bytes - text.len() - 2));
+        std::fs::write(&path, comment).unwrap();
+        path.display().to_string()
+    };
+    const TOML: usize = 4 << 20;
+    let work = "samples/hand/figure1.txt";
+    for (extra, status) in [(0, 0), (1, 2)] {
+        let costs = filled("costs.toml", "switch = \"2us\"\n", TOML + extra);
+        let plan = filled("plan.toml", "cpus = 0\n", TOML + extra);
+        let output = schedlab(&["run", work, "--sched", "fifo", "--cpus", "1", "--costs", &costs]);
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        // a plan that has been read is then told what is missing in it
+        let output = schedlab(&["harmony", "--sched", "fifo", "--plan", &plan]);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(errors.contains("such a file may have 4194304"), extra == 1, "{errors}");
+    }
+}
+
+/// Brackets within brackets, 200,000 of them, are an error and no overflow of the stack.
+#[test]
+fn nesting_has_an_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let deep = format!("a = {}{}\n", "[".repeat(200_000), "]".repeat(200_000));
+    let toml = write(&folder, "deep.toml", &deep).display().to_string();
+    let keys =
+        write(&folder, "keys.toml", &format!("{} = 1\n", vec!["a"; 200_000].join("."))).display().to_string();
+    let work = "samples/hand/figure1.txt";
+    for file in [&toml, &keys] {
+        for args in [
+            &["run", file, "--sched", "fifo", "--cpus", "1"][..],
+            &["harmony", "--sched", "fifo", "--plan", file],
+            &["hourglass", "--plan", file],
+            &["run", work, "--sched", "fifo", "--cpus", "1", "--costs", file],
+        ] {
+            let output = schedlab(args);
+            assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");
+        }
+    }
+}
+
+/// The table of docs/results.md has every limit, as the code has it.
+#[test]
+fn the_page_states_the_limits() {
+    use schedlab_stdx::limits as files;
+    use schedlab_workload::limits::{self as workloads, Limits};
+    let page = std::fs::read_to_string(root().join("docs/results.md")).unwrap();
+    let limits: [(&str, u64); 23] = [
+        ("HELD.events", Limits::HELD.events),
+        ("HELD.tasks", Limits::HELD.tasks),
+        ("HELD.bytes", Limits::HELD.bytes),
+        ("STREAMED.events", Limits::STREAMED.events),
+        ("LINE_BYTES_MAX", files::LINE_BYTES_MAX),
+        ("REPEAT_DEPTH_MAX", workloads::REPEAT_DEPTH_MAX as u64),
+        ("CHUNK_BYTES_MAX", workloads::CHUNK_BYTES_MAX as u64),
+        ("TOML_BYTES_MAX", files::TOML_BYTES_MAX),
+        ("MIX_DEPTH_MAX", workloads::MIX_DEPTH_MAX as u64),
+        ("MIX_FILES_MAX", workloads::MIX_FILES_MAX as u64),
+        ("TIMES_MAX", workloads::TIMES_MAX.into()),
+        ("JSON_BYTES_MAX", files::JSON_BYTES_MAX),
+        ("JSON_DEPTH_MAX", files::JSON_DEPTH_MAX.into()),
+        ("SNAPSHOT_BYTES_MAX", files::SNAPSHOT_BYTES_MAX),
+        ("RECORDING_EVENTS_MAX", files::RECORDING_EVENTS_MAX),
+        ("UNPACKED_BYTES_MAX", files::UNPACKED_BYTES_MAX),
+        ("PACKETS_MAX", files::PACKETS_MAX as u64),
+        ("LOG_RECORDS_MAX", files::LOG_RECORDS_MAX),
+        ("LOG_LINE_BYTES_MAX", files::LOG_LINE_BYTES_MAX),
+        ("LOG_HEADER_LINES_MAX", files::LOG_HEADER_LINES_MAX),
+        ("SYSFS_BYTES_MAX", files::SYSFS_BYTES_MAX),
+        ("SOURCE_BYTES_MAX", files::SOURCE_BYTES_MAX),
+        ("RACE_BYTES_MAX", files::RACE_BYTES_MAX),
+    ];
+    let rows: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("| ") && line.ends_with("` |")).collect();
+    for (name, value) in limits {
+        let row = rows.iter().find(|row| row.ends_with(&format!("| `{name}` |")));
+        let row = row.unwrap_or_else(|| panic!("{name} is missing"));
+        let stated: String = row.split('|').nth(2).unwrap().replace(',', "");
+        let mut words = stated.split_whitespace();
+        let number: u64 = words.next().unwrap().parse().unwrap();
+        let unit = match words.next() {
+            Some("MiB") => 1 << 20,
+            Some("GiB") => 1 << 30,
+            _ => 1,
+        };
+        assert_eq!(number * unit, value, "{name}");
+    }
+    let constants =
+        rows.iter().filter(|row| row.contains("_MAX`") || row.contains("HELD.") || row.contains("STREAMED."));
+    assert_eq!(constants.count(), limits.len(), "a row without a limit");
 }

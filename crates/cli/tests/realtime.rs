@@ -179,7 +179,7 @@ fn recordings_agree_to_the_last_decision() {
     }
 }
 
-/// Three FIFO tasks whose longest responses theory knows: 2, 8 and 34 ms. A policy without throttling keeps
+/// B1: three FIFO tasks whose longest responses theory knows: 2, 8 and 34 ms. A policy without throttling keeps
 /// them to the nanosecond, and the longest one is reached; Linux's fair server makes the same tasks late.
 #[test]
 fn response_times_stand_beside_their_bounds() {
@@ -226,5 +226,40 @@ fn response_times_stand_beside_their_bounds() {
         assert_eq!(Some(response_ns), camera["response_max_ns"].as_u64());
         let low = camera["miss_share_low"].as_f64().unwrap();
         assert!(low > 0.0 && low < camera["miss_share"].as_f64().unwrap());
+    }
+}
+
+/// B1: four SCHED_DEADLINE tasks of generate periodic, 60 % of one CPU. Under earliest deadline first no job is shorter than its
+/// own work, and the real kernel's response times are those of the native policy.
+#[test]
+fn reserved_tasks_have_response_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rt.wl").display().to_string();
+    let made = ["generate", "periodic", "--set", "tasks=4", "--set", "utilisation=0.6", "-o", &path];
+    assert!(schedlab(&made).status.success());
+    let of = |sched: &str| -> Vec<(u64, u64, u64)> {
+        let run = json(&["run", &path, "--sched", sched, "--cpus", "1", "--duration", "2s", "--json", "-"]);
+        let tasks = run["tasks"].as_array().unwrap();
+        let jobs = run["jobs"].as_array().unwrap().iter().map(|task| {
+            let number = |value: &Value, name: &str| value[name].as_u64().unwrap();
+            let index = number(task, "task") as usize;
+            let cpu_ns = number(&tasks[index], "cpu_ns") / number(task, "jobs").max(1);
+            let row = (index as u64, number(task, "response_mean_ns"), number(task, "misses"));
+            // the last job may not have ended
+            assert!(row.1 * 100 >= cpu_ns * 95, "{sched}: {task}: a job is work of {cpu_ns} ns");
+            row
+        });
+        let mut rows: Vec<_> = jobs.collect();
+        rows.sort_unstable();
+        rows
+    };
+    let native = of("gedf");
+    assert!(native.len() == 4 && native.iter().all(|row| row.2 == 0), "{native:?}");
+    if has_linux() {
+        let linux = of("linux-6.12");
+        for (ours, theirs) in native.iter().zip(&linux) {
+            assert_eq!((ours.0, ours.2), (theirs.0, theirs.2));
+            assert!(ours.1.abs_diff(theirs.1) * 20 < ours.1, "{native:?} {linux:?}");
+        }
     }
 }

@@ -94,7 +94,7 @@ fn a_device_answers_although_its_cpu_is_off() {
     assert!((211..216).contains(&ended_ms), "{ended_ms} ms");
 }
 
-/// CPUs go off and on 10 ms apart, 200 times. In 6.12 the hotplug thread of a CPU whose fair server runs wakes
+/// C3: CPUs go off and on 10 ms apart, 200 times. In 6.12 the hotplug thread of a CPU whose fair server runs wakes
 /// and sleeps for ever (linux/NOTES.md, limit 10). That is a livelock, found by what it logs and not by
 /// `--stall`, and its log is bounded.
 #[test]

@@ -204,7 +204,7 @@ fn a_full_temporary_folder_is_bad_input() {
     }
 }
 
-/// Every command that writes JSON or a page, twice into two folders: the same bytes.
+/// C13: every command that writes JSON or a page, twice into two folders: the same bytes.
 #[test]
 fn reproducible_results_are_equal_byte_by_byte() {
     let figure = "samples/hand/figure1.txt";
@@ -431,7 +431,7 @@ fn a_wrong_parameter_leads_to_the_right_one() {
     );
 }
 
-/// Jobs are compared: five periodic tasks that FIFO, in order of arrival, makes late, and one late job is enough for
+/// B1: jobs are compared: five periodic tasks that FIFO, in order of arrival, makes late, and one late job is enough for
 /// the gate.
 #[test]
 fn missed_deadlines_are_compared() {
@@ -500,4 +500,22 @@ fn the_seed_is_a_number() {
     assert_eq!(json(&args)["seed"], serde_json::Value::Null);
     assert_eq!(json(&[&args[..], &["--seed", "7"]].concat())["seed"], 7);
     assert_eq!(json(&[&args[..], &["--perturb", "5,slack=0"]].concat())["seed"], 5);
+}
+
+/// C6: a path is no name of a kernel. (`linux remove DIR/x` removed DIR/x.toml, and then said that there was no such kernel.)
+#[test]
+fn what_is_no_kernel_is_not_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (precious, cache) = (folder.path().join("precious.toml"), folder.path().join("cache"));
+    std::fs::write(&precious, "a = 1\n").unwrap();
+    let path = folder.path().join("precious").display().to_string();
+    for name in [path.as_str(), "../../precious", "-x", ""] {
+        let output = Command::new(env!("CARGO_BIN_EXE_schedlab"))
+            .args(["linux", "remove", "--", name])
+            .env("SCHEDLAB_CACHE", &cache)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
+        assert!(precious.is_file(), "{name}");
+    }
 }

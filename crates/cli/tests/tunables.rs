@@ -70,6 +70,7 @@ fn a_default_that_is_set_changes_nothing_under(sched: &str, expected: &[&str]) {
 const OF_EEVDF: [&str; 1] = ["base_slice_ns"];
 const OF_CFS: [&str; 3] = ["latency_ns", "min_granularity_ns", "wakeup_granularity_ns"];
 
+/// A5: the default that is shown, set by hand, is the one that is in force.
 #[test]
 fn a_default_that_is_set_changes_nothing() {
     if !has_linux() {
@@ -88,7 +89,7 @@ fn a_default_that_is_set_changes_nothing_in_other_versions() {
     a_default_that_is_set_changes_nothing_under("linux-7.2", &OF_EEVDF);
 }
 
-/// With a CPU off from the start the value that is set is in force, too: the kernel scales its defaults when
+/// A5: with a CPU off from the start the value that is set is in force, too: the kernel scales its defaults when
 /// a CPU goes off.
 #[test]
 fn a_value_stands_beside_a_cpu_that_is_off() {

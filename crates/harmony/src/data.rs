@@ -55,14 +55,9 @@ impl Data {
         effort: Effort,
         mut done: impl FnMut(usize, usize),
     ) -> Result<Data, PoolError> {
-        let list: Vec<(What, u64)> = experiments(topology, effort.depth)
-            .into_iter()
-            .flat_map(|(what, times)| (0..times).map(move |number| (what, number)))
-            .collect();
-        let seed_of = |number: u64| effort.seed.wrapping_mul(1000).saturating_sub(999) + number;
+        let list: Vec<(What, u64)> = seeds(topology, effort.depth, effort.seed).collect();
         let one = |index: usize| {
-            let (what, number) = list[index];
-            let seed = seed_of(number);
+            let (what, seed) = list[index];
             let made = what.scenario(topology, seed);
             let mut scenario = made.map_err(|error| internal(&error))?;
             let facts = scenario.run(subject, topology, what.drawn(seed))?;
@@ -71,10 +66,10 @@ impl Data {
         };
         let results = pool::map(list.len(), effort.jobs, one, |n| done(n, list.len()))?;
         let mut data = Data { runs: BTreeMap::new(), failed: Vec::new(), topology: topology.clone() };
-        for ((what, number), result) in list.iter().zip(results) {
+        for ((what, seed), result) in list.iter().zip(results) {
             match result.unwrap_or_else(|lost| Err(RunFailure::of(&lost))) {
                 Ok(one) => data.runs.entry(*what).or_default().push(one),
-                Err(failure) => data.failed.push((what.name(), seed_of(*number), failure)),
+                Err(failure) => data.failed.push((what.name(), *seed, failure)),
             }
         }
         Ok(data)
@@ -84,6 +79,13 @@ impl Data {
     pub fn of(&self, what: What) -> &[One] {
         self.runs.get(&what).map_or(&[], Vec::as_slice)
     }
+}
+
+/// The runs of all experiments on this machine, each with its seed.
+pub fn seeds(topology: &Topology, depth: Depth, seed: u64) -> impl Iterator<Item = (What, u64)> {
+    let first = seed.wrapping_mul(1000).saturating_sub(999);
+    let list = experiments(topology, depth).into_iter();
+    list.flat_map(move |(what, times)| (0..times).map(move |number| (what, first + number)))
 }
 
 fn internal(error: &dyn std::fmt::Display) -> RunFailure {

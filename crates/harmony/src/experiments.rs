@@ -9,7 +9,10 @@
 //! | idle | [9,9,9,0] | the same, of a CPU that has been idle |
 //! | detect | [4+x,4+x,4+x,4] | when does the busy CPU take its first tasks, how many, when the next |
 //! | threshold | [3+d,3,3,3] | does anything move |
-//! | mixed | 4 heavy and 4 light on one CPU | is each CPU given one of each |
+//! | mixed | 4 heavy and 4 light on one CPU | is each CPU given one of each; CPU time of the heavy |
+//! | mixed-bound | one of each bound to each CPU | what the heavy would have |
+//! | priorities | 4 at nice -10, 4 at nice 10 | who shares a CPU, who is moved |
+//! | capacity | as many as CPUs of the largest capacity, on a small one | do they end on those |
 //! | weighted | one at nice -10, seven at nice 0 | has the one company in the end |
 //! | wake, fork | a sleeper, a parent, beside hogs | where tasks are put |
 //! | near and far | two long queues, one in another cache or node | which of them is taken from |
@@ -76,6 +79,9 @@ pub enum What {
     Detect { base: u32, excess: u32 },
     Threshold { difference: u32 },
     Mixed,
+    MixedBound,
+    Priorities,
+    Capacity,
     Weighted,
     Wake { all_busy: bool },
     Fork { all_busy: bool },
@@ -94,6 +100,9 @@ impl What {
             What::Detect { base, excess } => format!("detect-{base}+{excess}"),
             What::Threshold { difference } => format!("threshold-{difference}"),
             What::Mixed => "mixed".into(),
+            What::MixedBound => "mixed-bound".into(),
+            What::Priorities => "priorities".into(),
+            What::Capacity => "capacity".into(),
             What::Weighted => "weighted".into(),
             What::Wake { all_busy } => format!("wake-{}", if all_busy { "busy" } else { "idle" }),
             What::Fork { all_busy } => format!("fork-{}", if all_busy { "busy" } else { "idle" }),
@@ -140,6 +149,8 @@ pub fn experiments(topology: &Topology, depth: Depth) -> Vec<(What, u64)> {
     );
     list.extend((1..=THRESHOLD_MAX).map(|difference| (What::Threshold { difference }, 1)));
     list.push((What::Mixed, runs(10, 24)));
+    list.push((What::MixedBound, runs(4, 6)));
+    list.push((What::Priorities, runs(4, 10)));
     list.push((What::Weighted, runs(4, 10)));
     if full {
         for all_busy in [false, true] {
@@ -150,6 +161,9 @@ pub fn experiments(topology: &Topology, depth: Depth) -> Vec<(What, u64)> {
             for both in [false, true] {
                 list.push((What::Between { level, both }, 8));
             }
+        }
+        if topology.is_asymmetric() {
+            list.push((What::Capacity, 8));
         }
         if has_siblings(topology) {
             list.push((What::Cores, 8));
@@ -204,20 +218,39 @@ impl What {
         };
         let s = Span::from_s;
         match self {
-            What::Spread => {
-                self.released(vec![Tasks::heavy("hog", one(2 * nr))], nr, s(10)).scenario(self.drawn(seed))
-            }
-            What::Cores => {
-                self.released(vec![Tasks::heavy("hog", one(nr / 2))], nr, s(6)).scenario(self.drawn(seed))
-            }
+            What::Spread => self.arranged(&one(2 * nr), s(10)).scenario(self.drawn(seed)),
+            What::Cores => self.arranged(&one(nr / 2), s(6)).scenario(self.drawn(seed)),
             What::Intrinsic => {
                 let scenario = self.arranged(&one(nr + 1), s(16)).scenario(self.drawn(seed))?;
                 Ok(Scenario { window: s(4), ..scenario })
             }
             What::Mixed => {
-                let light = Tasks { class: Class::Light, percent: 30, ..Tasks::heavy("light", one(nr)) };
-                self.released(vec![Tasks::heavy("heavy", one(nr)), light], nr, s(8))
-                    .scenario(self.drawn(seed))
+                let tasks = vec![Tasks::heavy("heavy", one(nr)), light(one(nr))];
+                let scenario = self.released(tasks, nr, s(14)).scenario(self.drawn(seed))?;
+                let at = scenario.marks[0].at;
+                Ok(Scenario { windows: vec![(at + s(1), at + s(2)), (s(8), s(14))], ..scenario })
+            }
+            What::MixedBound => {
+                let each = vec![1; nr as usize];
+                let tasks = vec![Tasks::heavy("heavy", each.clone()), light(each)];
+                let scenario = self.plan(nr, s(14), tasks).scenario(self.drawn(seed))?;
+                Ok(Scenario { windows: vec![(s(2), s(3)), (s(8), s(14))], ..scenario })
+            }
+            What::Priorities => {
+                let each = vec![1; nr as usize];
+                let mut plan = self.arranged(&one(2 * nr), s(12));
+                let high = Tasks { nice: -10, ..Tasks::heavy("high", each.clone()) };
+                plan.tasks = vec![high, Tasks { nice: 10, ..Tasks::heavy("low", each) }];
+                Ok(Scenario { window: s(6), ..plan.scenario(self.drawn(seed))? })
+            }
+            What::Capacity => {
+                let most = topology.cpus().iter().map(|cpu| cpu.capacity).max().unwrap_or(0);
+                let big = topology.cpus().iter().filter(|cpu| cpu.capacity == most).count() as u32;
+                let least = topology.cpus().iter().map(|cpu| cpu.capacity).min().unwrap_or(0);
+                let small = |cpu: &usize| topology.cpus()[*cpu].capacity == least;
+                let at = (0..nr as usize).filter(small).nth(seed as usize % (nr - big) as usize).unwrap_or(0);
+                let counts: Vec<u32> = (0..nr as usize).map(|cpu| if cpu == at { big } else { 0 }).collect();
+                self.arranged(&counts, s(8)).scenario(self.drawn(seed))
             }
             What::Weighted => {
                 let mut plan = self.arranged(&one(2 * nr), s(8));
@@ -285,6 +318,8 @@ impl What {
             let special = special(topology, seed + number);
             if number == 0 {
                 plan.tasks.push(Tasks::heavy("hog", counts(special)));
+                // were they bound for long, Linux's balancers would look less and less often, up to each 0.4 s
+                plan.steps.push(Step::at(Span::from_ms(1), Act::Release));
             }
             let from = Span::from_ns(length.as_ns() * (number + 1));
             let to = from + Span::from_ns(length.as_ns() / 3);
@@ -408,6 +443,10 @@ impl What {
         scenario.workload = builder.finish()?;
         Ok(scenario)
     }
+}
+
+fn light(counts: Vec<u32>) -> Tasks {
+    Tasks { class: Class::Light, percent: 30, ..Tasks::heavy("light", counts) }
 }
 
 fn is_cut(file: &FileRequest) -> bool {

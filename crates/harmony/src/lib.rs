@@ -21,6 +21,7 @@
 pub mod answer;
 pub mod compared;
 pub mod data;
+pub mod elsewhere;
 pub mod experiments;
 pub mod facts;
 pub mod model;

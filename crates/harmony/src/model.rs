@@ -15,6 +15,8 @@ pub struct Model {
     pub machine: String,
     /// The command that repeats all of it.
     pub command: String,
+    /// The folder that its logs lie in, if they were made elsewhere.
+    pub folder: Option<String>,
     /// The answers.
     pub answers: Vec<Answer>,
     /// Runs that did not end as they should.
@@ -30,6 +32,7 @@ impl Model {
             subject: subject.to_string(),
             machine: machine_name(&data.topology),
             command: command.to_string(),
+            folder: None,
             answers: crate::questions::answers(data),
             failed: data
                 .failed
@@ -133,7 +136,10 @@ impl Model {
                 first.to_string()
             };
             let what = if what == "detect-4" { "detect-4+16".to_string() } else { what };
-            text += &format!("a run of it: {} --experiment {what} --log FILE\n", self.command);
+            text += &match &self.folder {
+                Some(folder) => format!("its logs: {folder}/{first}-*\n"),
+                None => format!("a run of it: {} --experiment {what} --log FILE\n", self.command),
+            };
         }
         Some(text)
     }

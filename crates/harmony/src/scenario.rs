@@ -23,6 +23,8 @@ pub struct Scenario {
     pub duration: Span,
     /// CPU time is counted from here to the end.
     pub window: Span,
+    /// CPU time is counted within each of these, too: from, to.
+    pub windows: Vec<(Span, Span)>,
     /// Tasks whose wakeups and births are looked at.
     pub watched: Vec<TaskId>,
 }
@@ -32,6 +34,8 @@ pub struct Scenario {
 pub struct Mark {
     /// When.
     pub at: Span,
+    /// How long it took: 0 in the simulated machine.
+    pub took: Span,
     /// What.
     pub act: Act,
     /// Where each task of the workload is bound to, or was last.

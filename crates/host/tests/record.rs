@@ -310,6 +310,7 @@ fn ctrl_c_for_the_whole_group_reaches_the_command_and_the_file_is_whole() {
     assert!(instances_of(&tracefs, child.id()).is_empty());
 }
 
+/// C10: a killed recorder leaves an instance of tracefs, until the next recording.
 #[test]
 fn what_a_killed_recorder_leaves_is_removed_by_the_next() {
     let Some(tracefs) = tracefs_or_skip("what_a_killed_recorder_leaves_is_removed_by_the_next") else {

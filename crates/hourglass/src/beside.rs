@@ -1,7 +1,8 @@
 //! Which load runs beside the pollers, and what did it say of itself? `--beside CMD`, any number of times.
 //!
 //! Each command is a shell's, in a process group of its own. It is asked to end (SIGINT, so that tools print
-//! their results) when the run is over, then killed. It dies with us, however we end.
+//! their results) when the run is over, then killed. It dies with us, however we end: a guard, a shell that waits for
+//! the end of a pipe of ours, kills the group then, with all that the command has started.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -16,12 +17,20 @@ const LINES: usize = 6;
 /// Commands that run.
 pub(crate) struct Beside {
     running: Vec<(String, Child, std::thread::JoinHandle<String>)>,
+    guards: Vec<Child>,
+}
+
+/// Kills a process group as soon as we are gone.
+fn guard(group: u32) -> std::io::Result<Child> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("trap '' INT TERM HUP; read -r _; kill -s KILL -- -{group} 2>/dev/null")]);
+    shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn()
 }
 
 impl Beside {
     /// Starts them.
     pub(crate) fn start(commands: &[String]) -> Result<Beside, String> {
-        let mut beside = Beside { running: Vec::new() };
+        let mut beside = Beside { running: Vec::new(), guards: Vec::new() };
         for command in commands {
             let mut shell = Command::new("sh");
             shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -48,7 +57,9 @@ impl Beside {
                 }
                 String::from_utf8_lossy(&tail).into_owned()
             });
+            let group = child.id();
             beside.running.push((command.clone(), child, reader));
+            beside.guards.push(guard(group).map_err(|error| format!("--beside '{command}': {error}"))?);
         }
         Ok(beside)
     }
@@ -75,6 +86,7 @@ impl Beside {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.signal(libc::SIGKILL);
+        self.dismiss();
         let said = std::mem::take(&mut self.running).into_iter().map(|(command, mut child, reader)| {
             child.wait().ok();
             let text = reader.join().unwrap_or_default();
@@ -82,6 +94,14 @@ impl Beside {
             (command, lines[lines.len().saturating_sub(LINES)..].join("\n"))
         });
         said.collect()
+    }
+
+    /// Ends the guards, before the numbers of their groups can be another's.
+    fn dismiss(&mut self) {
+        for mut guard in self.guards.drain(..) {
+            guard.kill().ok();
+            guard.wait().ok();
+        }
     }
 
     fn signal(&self, signal: i32) {
@@ -96,6 +116,7 @@ impl Beside {
 impl Drop for Beside {
     fn drop(&mut self) {
         self.signal(libc::SIGKILL);
+        self.dismiss();
         self.running.iter_mut().for_each(|(_, child, _)| drop(child.wait()));
     }
 }

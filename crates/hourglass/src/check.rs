@@ -7,8 +7,17 @@
 //! ```
 //!
 //! Recall: switches out above the threshold that lie in a gap claimed as one. Precision: claimed gaps in
-//! which the trace has a switch. The trace is evidence too: where it lost events, the thread's own counters
-//! say how many switches there were, and the result says so.
+//! which the trace has a switch. The trace is evidence too, and may have holes:
+//!
+//! ```text
+//!   trace, CPU 0   t0 -> X at 10 us                     t0 -> Y at 90 us
+//!                                   X -> t0 is missing
+//!   gap            10 ......... 24 us                    schedstat: t0 was runnable for 14 us
+//! ```
+//!
+//! Some virtual machines never record the switch away from certain threads (samples/README.md). The trace then
+//! knows when the thread left, and not when it came back. Such a switch is one of the trace; the thread's own
+//! counters (getrusage, schedstat) say how long it took, and each number says how many of these it rests on.
 
 use crate::map::{Map, ThreadMap};
 use crate::plan::Plan;
@@ -18,7 +27,7 @@ use crate::stats::{Estimate, median, wilson};
 use schedlab_host::{RecordOptions, Stage, What as Recorded, record};
 use schedlab_report::table::{Column, Table};
 use schedlab_report::units::{count, time};
-use schedlab_trace::{Mode, SchedEvent, TraceFile};
+use schedlab_trace::{Event, Mode, SchedEvent, TraceFile};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -27,11 +36,17 @@ use std::time::Duration;
 /// The clocks of trace and map agree to less.
 const CLOCKS_NS: u64 = 3_000;
 
+/// Switches without a gap that are shown.
+const UNSEEN_SHOWN: usize = 5;
+
 /// Time that a thread was off its CPU although it could have run, by the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Away {
     pub(crate) from_ns: u64,
+    /// When it came back, or the latest time at which the trace has it away.
     pub(crate) to_ns: u64,
+    /// The trace does not have it coming back.
+    pub(crate) is_open: bool,
 }
 
 /// How a map compares with the trace.
@@ -41,12 +56,18 @@ pub struct Checked {
     pub switches: u64,
     /// Of them, in a gap that says so.
     pub found: u64,
+    /// Some that were not found, as sentences.
+    pub unseen: Vec<String>,
+    /// Of the switches, those whose end the trace does not have: its length is by the thread's own counters.
+    pub open: u64,
     /// Of them, in a gap that says otherwise.
     pub otherwise: u64,
     /// Gaps that claim a switch.
     pub claimed: u64,
     /// Of them, with a switch in the trace.
     pub real: u64,
+    /// Of the real ones, those of which the trace has the beginning only.
+    pub real_open: u64,
     /// By how much gaps are longer than the trace has the thread away, in ns, in order.
     pub over_ns: Vec<f64>,
     /// By stated confidence in per cent: gaps, and those whose cause is what the trace says (switched out, or not).
@@ -96,28 +117,69 @@ type Traced = (Vec<Vec<Away>>, (u64, u64));
 /// Per thread of the map, when the trace has it runnable and off its CPU; and from when to when there is a
 /// trace. Times are the map's.
 fn off_cpu(path: &std::path::Path, map: &Map) -> Result<Traced, schedlab_trace::TraceError> {
-    let place: BTreeMap<i32, usize> =
-        map.threads.iter().enumerate().map(|(index, thread)| (thread.tid as i32, index)).collect();
-    let mut away = vec![Vec::new(); map.threads.len()];
-    let mut left: Vec<Option<u64>> = vec![None; map.threads.len()];
+    let place = map.threads.iter().enumerate().map(|(index, thread)| (thread.tid as i32, index)).collect();
+    let mut tracks = Tracks { place, left: vec![None; map.threads.len()], ..Tracks::default() };
+    tracks.away = vec![Vec::new(); map.threads.len()];
     let file = TraceFile::open(path, Mode::Lenient)?;
     let mut events = file.events()?;
-    let mut span: Option<(u64, u64)> = None;
     while let Some(event) = events.next_event()? {
-        let now_ns = event.time_ns.saturating_sub(map.start_ns);
-        span = Some((span.map_or(now_ns, |span| span.0), now_ns));
-        let SchedEvent::Switch { prev, prev_state, next } = event.what else { continue };
-        if let Some(index) = place.get(&prev.pid.0) {
-            left[*index] = prev_state.is_runnable().then_some(event.time_ns);
+        tracks.event(&event);
+    }
+    let ours = |ns: u64| ns.saturating_sub(map.start_ns);
+    let own = |list: Vec<Away>| -> Vec<Away> {
+        let begun = list.into_iter().filter(|away| away.from_ns >= map.start_ns);
+        begun.map(|a| Away { from_ns: ours(a.from_ns), to_ns: ours(a.to_ns), ..a }).collect()
+    };
+    let span = tracks.span.map_or((0, 0), |(from, to)| (ours(from), ours(to)));
+    Ok((tracks.away.into_iter().map(own).collect(), span))
+}
+
+/// Follows some threads through a trace. Times are the trace's.
+#[derive(Debug, Default)]
+struct Tracks {
+    /// By the kernel's number of a thread.
+    place: BTreeMap<i32, usize>,
+    /// Per thread, since when it is runnable and off its CPU, and the last time that this is certain.
+    left: Vec<Option<(u64, u64)>>,
+    /// Per CPU, the thread of ours that was switched out there last.
+    last: BTreeMap<u32, usize>,
+    away: Vec<Vec<Away>>,
+    span: Option<(u64, u64)>,
+}
+
+impl Tracks {
+    fn event(&mut self, event: &Event) {
+        let now_ns = event.time_ns;
+        self.span = Some((self.span.map_or(now_ns, |span| span.0), now_ns));
+        let SchedEvent::Switch { prev, prev_state, next } = event.what else {
+            self.runs(event.cpu.0, event.pid.0, now_ns);
+            return;
+        };
+        self.runs(event.cpu.0, prev.pid.0, now_ns);
+        if let Some(index) = self.place.get(&prev.pid.0) {
+            self.left[*index] = prev_state.is_runnable().then_some((now_ns, now_ns));
+            self.last.insert(event.cpu.0, *index);
         }
-        if let Some(index) = place.get(&next.pid.0)
-            && let Some(from) = left[*index].take()
-            && let Some(from_ns) = from.checked_sub(map.start_ns)
+        if let Some(index) = self.place.get(&next.pid.0)
+            && let Some((from_ns, _)) = self.left[*index].take()
         {
-            away[*index].push(Away { from_ns, to_ns: event.time_ns - map.start_ns });
+            self.away[*index].push(Away { from_ns, to_ns: now_ns, is_open: false });
         }
     }
-    Ok((away, span.unwrap_or_default()))
+
+    /// An event in a thread's context. If it is ours and away, its switch in is missing; if it is another one's,
+    /// ours is away still.
+    fn runs(&mut self, cpu: u32, pid: i32, now_ns: u64) {
+        if let Some(index) = self.place.get(&pid) {
+            if let Some((from_ns, to_ns)) = self.left[*index].take() {
+                self.away[*index].push(Away { from_ns, to_ns, is_open: true });
+            }
+        } else if let Some(index) = self.last.get(&cpu)
+            && let Some((_, to_ns)) = &mut self.left[*index]
+        {
+            *to_ns = now_ns;
+        }
+    }
 }
 
 /// Map against trace.
@@ -134,11 +196,9 @@ fn one(thread: &ThreadMap, away: &[Away], threshold_ns: u64, span: (u64, u64), c
     let (Some(first), Some(last)) = (thread.pieces.first(), thread.pieces.last()) else { return };
     // where both saw
     let (begin_ns, end_ns) = (first.to_ns.max(span.0), last.from_ns.min(span.1));
-    // the kernel may preempt a thread on its way into and out of sleep, and while it reads its counters:
-    // those are in no gap of its own
+    // the kernel may preempt a thread on its way into and out of sleep: those are in no gap of its own
     let asleep: Vec<(u64, u64)> =
         thread.pieces.iter().filter(|p| p.what == What::Sleep).map(|p| (p.from_ns, p.resumed_ns)).collect();
-    let reading: Vec<(u64, u64)> = thread.gaps().map(|p| (p.to_ns, p.resumed_ns)).collect();
     let within = |spans: &[(u64, u64)], at: u64| {
         let next = spans.partition_point(|span| span.0 <= at + CLOCKS_NS);
         spans[..next].iter().rev().take(2).any(|span| at <= span.1 + CLOCKS_NS)
@@ -149,11 +209,13 @@ fn one(thread: &ThreadMap, away: &[Away], threshold_ns: u64, span: (u64, u64), c
     };
     let counted: Vec<&Away> = away
         .iter()
-        .filter(|a| a.from_ns > begin_ns && a.to_ns < end_ns && a.to_ns - a.from_ns > threshold_ns)
-        .filter(|a| !within(&asleep, a.from_ns) && !within(&reading, a.from_ns))
+        .filter(|a| a.from_ns > begin_ns && a.to_ns < end_ns)
+        .filter(|a| a.is_open || a.to_ns - a.from_ns > threshold_ns)
+        .filter(|a| !within(&asleep, a.from_ns))
         .collect();
     for away in &counted {
         checked.switches += 1;
+        checked.open += u64::from(away.is_open);
         let end = gaps.partition_point(|gap| gap.from_ns < away.to_ns + CLOCKS_NS);
         let near = gaps[..end].iter().rev().take(4);
         let mut hits =
@@ -162,6 +224,17 @@ fn one(thread: &ThreadMap, away: &[Away], threshold_ns: u64, span: (u64, u64), c
         match hits.any(|gap| gap.missed.cause.is_off_cpu()) {
             true => checked.found += 1,
             false if is_seen => checked.otherwise += 1,
+            false if checked.unseen.len() < UNSEEN_SHOWN => {
+                let before = gaps[..end].last().map(|gap| away.from_ns as i64 - gap.resumed_ns as i64);
+                checked.unseen.push(format!(
+                    "thread {} at {} ns for {} ns{}, {} ns behind the gap before it",
+                    thread.tid,
+                    away.from_ns,
+                    away.to_ns - away.from_ns,
+                    if away.is_open { " or more" } else { "" },
+                    before.map_or("-".into(), |ns| ns.to_string())
+                ));
+            }
             false => {}
         }
     }
@@ -181,7 +254,8 @@ fn one(thread: &ThreadMap, away: &[Away], threshold_ns: u64, span: (u64, u64), c
         if claims {
             checked.claimed += 1;
             checked.real += u64::from(is_off);
-            if is_off {
+            checked.real_open += u64::from(is_off && inside.iter().all(|a| a.is_open));
+            if is_off && inside.iter().all(|a| !a.is_open) {
                 let away_ns: u64 = inside.iter().map(|a| a.to_ns - a.from_ns).sum();
                 checked.over_ns.push(gap.ns() as f64 - away_ns as f64);
             }
@@ -228,8 +302,17 @@ impl Checked {
                 time(over.value.abs() as u64)
             );
         }
+        self.unseen.iter().for_each(|line| text += &format!("not found  {line}\n"));
+        if self.open > 0 {
+            text += &format!(
+                "holes      of {} switches the trace has the beginning and not the end; their gaps ({} of the claimed) \
+                 \n           are as long as getrusage and schedstat let them be\n",
+                count(self.open),
+                count(self.real_open)
+            );
+        }
         if self.lost > 0 {
-            text += &format!("the trace lost {} events: its side has holes\n", count(self.lost));
+            text += &format!("the trace lost {} events: its side has more holes\n", count(self.lost));
         }
         text + &format!(
             "\nstated confidence against being right (switched out or not)\n{}",
@@ -292,7 +375,7 @@ mod tests {
         ];
         let plan = ThreadPlan::default();
         let thread = ThreadMap { plan, tid: 1, pieces, lost: 0, computed_ns: 0, reading_ns: 0, cpu_ns: 0 };
-        let at = |from: u64, to: u64| Away { from_ns: from * 1000, to_ns: to * 1000 };
+        let at = |from: u64, to: u64| Away { from_ns: from * 1000, to_ns: to * 1000, is_open: false };
         let mut checked = Checked::default();
         let away = [at(100, 140), at(250, 280), at(450, 460), at(950, 960)];
         one(&thread, &away, 300, (0, 2_000_000), &mut checked);
@@ -300,5 +383,38 @@ mod tests {
         assert_eq!((checked.claimed, checked.real), (2, 1));
         assert_eq!(checked.over_ns, [2000.0]);
         assert_eq!(checked.confidence[&99], (3, 1));
+    }
+
+    /// ```text
+    /// us      10         20           40          50
+    /// cpu0    t5 -> t9                            t5 -> t9      the switch back to t5 is missing
+    ///                    t9 wakes     t9 -> t7                 until 40 the trace has t5 away
+    /// ```
+    #[test]
+    fn a_switch_without_an_end_has_a_beginning() {
+        use schedlab_trace::{CommId, Pid, SwitchSide, TaskState};
+        let side = |pid| SwitchSide { pid: Pid(pid), comm: CommId(0), prio: 120 };
+        let runnable = TaskState::Running;
+        let event = |us: u64, pid, what| Event {
+            time_ns: us * 1000,
+            cpu: schedlab_units::CpuId(0),
+            pid: Pid(pid),
+            context: schedlab_trace::Context::Task,
+            preempt_count: 0,
+            what,
+        };
+        let switch = |us, prev, next| {
+            event(us, prev, SchedEvent::Switch { prev: side(prev), prev_state: runnable, next: side(next) })
+        };
+        let mut tracks =
+            Tracks { place: [(5, 0)].into(), left: vec![None], away: vec![vec![]], ..Tracks::default() };
+        let exec = SchedEvent::Exec { pid: Pid(9), old_pid: Pid(9) };
+        for event in
+            [switch(10, 5, 9), event(20, 9, exec), switch(40, 9, 7), switch(50, 5, 9), switch(60, 9, 5)]
+        {
+            tracks.event(&event);
+        }
+        let open = Away { from_ns: 10_000, to_ns: 40_000, is_open: true };
+        assert_eq!(tracks.away[0], [open, Away { from_ns: 50_000, to_ns: 60_000, is_open: false }]);
     }
 }

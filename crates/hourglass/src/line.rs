@@ -26,6 +26,8 @@ pub struct Outputs {
     pub json: Option<PathBuf>,
     /// Write a page.
     pub html: Option<PathBuf>,
+    /// Write a file for ui.perfetto.dev.
+    pub perfetto: Option<PathBuf>,
     /// Print the raw execution trace of slide 8.
     pub raw: bool,
     /// Print the histogram of the loop's steps and of the gaps.
@@ -153,6 +155,7 @@ pub fn parse(words: &[String]) -> Result<Line, LineError> {
             "--all-cpus" => plan.all_cpus = true,
             "--log" => outputs.log = Some(words.take("a file")?.into()),
             "--json" => outputs.json = Some(words.take("a file or -")?.into()),
+            "--perfetto" => outputs.perfetto = Some(words.take("a file")?.into()),
             "--html" => outputs.html = Some(words.take("a file")?.into()),
             other => {
                 return words.fail(

@@ -108,7 +108,14 @@ fn read_at_start<'b>(file: Option<&File>, buffer: &'b mut [u8; 4096]) -> Option<
 }
 
 impl Probes for LinuxProbes {
+    fn was_preempted(&mut self) -> Option<bool> {
+        let torn = self.sequence.as_ref()?.is_forgotten();
+        Some(torn)
+    }
+
     fn read(&mut self, long: bool) -> Reading {
+        // first of all: what comes behind this is the reading's own
+        let preempted = self.sequence.as_mut().is_some_and(Sequence::was_preempted);
         // SAFETY: a zeroed rusage is valid, and the kernel writes one.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: as above.
@@ -118,7 +125,7 @@ impl Probes for LinuxProbes {
             involuntary: usage.ru_nivcsw as u32,
             faults: (usage.ru_minflt + usage.ru_majflt) as u32,
             cpu_ns: clock_ns(libc::CLOCK_THREAD_CPUTIME_ID),
-            preempted: self.sequence.as_mut().is_some_and(Sequence::was_preempted),
+            preempted,
             ..self.last
         };
         if let Some(text) = read_at_start(self.schedstat.as_ref(), &mut self.buffer) {
@@ -202,6 +209,12 @@ impl Sequence {
     #[cfg(not(target_arch = "x86_64"))]
     fn open() -> Option<Sequence> {
         None
+    }
+
+    /// Whether the kernel has forgotten it since [`Sequence::was_preempted`] was called.
+    fn is_forgotten(&self) -> bool {
+        // SAFETY: as in was_preempted.
+        unsafe { self.field.read_volatile() == 0 }
     }
 
     /// Whether the kernel has forgotten it since the last call.
@@ -418,6 +431,17 @@ extern "C" fn demote(_signal: i32) {
     }
 }
 
+/// The dead man's timer, set. Without this guard the timer of one run would demote the threads of the next.
+struct DeadMan(libc::timer_t);
+
+impl Drop for DeadMan {
+    fn drop(&mut self) {
+        // SAFETY: the timer is ours.
+        unsafe { libc::timer_delete(self.0) };
+        DEAD_MAN_COUNT.store(0, Ordering::Relaxed);
+    }
+}
+
 impl System for Linux {
     fn nr_cpus(&self) -> u32 {
         self.nr_cpus
@@ -561,18 +585,18 @@ impl System for Linux {
         steal_ms(&text("/proc/stat").ok()?)
     }
 
-    fn dead_man(&self, at_ns: u64, threads: Vec<u32>) -> Result<(), String> {
+    fn dead_man(&self, at_ns: u64, threads: Vec<u32>) -> Result<Box<dyn std::any::Any>, String> {
         if threads.is_empty() {
-            return Ok(());
+            return Ok(Box::new(()));
         }
         let count = threads.len().min(THREADS_MAX);
         for (place, thread) in DEAD_MAN_THREADS.iter().zip(&threads) {
             place.store(*thread as i32, Ordering::Relaxed);
         }
         DEAD_MAN_COUNT.store(count, Ordering::Relaxed);
-        // SAFETY: the handler makes system calls only; zeroed structures are valid; the timer lives until the
-        // process ends.
-        unsafe {
+        // SAFETY: the handler makes system calls only; zeroed structures are valid; the timer lives as long as
+        // the guard that is given back.
+        let guard = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = demote as *const () as usize;
             action.sa_flags = libc::SA_RESTART;
@@ -581,13 +605,16 @@ impl System for Linux {
             event.sigev_notify = libc::SIGEV_SIGNAL;
             event.sigev_signo = libc::SIGUSR2;
             let mut timer: libc::timer_t = std::ptr::null_mut();
-            if libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) < 0
-                || libc::timer_settime(timer, libc::TIMER_ABSTIME, &once(at_ns), std::ptr::null_mut()) < 0
-            {
+            if libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) < 0 {
                 return Err(last_error().to_string());
             }
-        }
-        Ok(())
+            let guard = DeadMan(timer);
+            if libc::timer_settime(timer, libc::TIMER_ABSTIME, &once(at_ns), std::ptr::null_mut()) < 0 {
+                return Err(last_error().to_string());
+            }
+            guard
+        };
+        Ok(Box::new(guard))
     }
 
     fn is_virtual(&self) -> bool {
@@ -652,6 +679,26 @@ mod tests {
             alarm.wait_until(at_ns);
             assert!(clock_ns(libc::CLOCK_MONOTONIC) >= at_ns, "{timer:?} came early");
         }
+    }
+
+    /// A run that is over demotes nobody: its timer is gone.
+    #[test]
+    fn the_dead_mans_timer_ends_with_its_run() {
+        let linux = Linux::detect();
+        block_timer_signals();
+        let at_ns = clock_ns(libc::CLOCK_MONOTONIC) + 20_000_000;
+        let armed = linux.dead_man(at_ns, vec![linux.thread()]).unwrap();
+        assert_eq!(DEAD_MAN_COUNT.load(Ordering::Relaxed), 1);
+        drop(armed);
+        assert_eq!(DEAD_MAN_COUNT.load(Ordering::Relaxed), 0);
+        std::thread::sleep(std::time::Duration::from_millis(40));
+        // SAFETY: zeroed sets are valid, and the kernel writes one.
+        let pending = unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigpending(&mut set);
+            libc::sigismember(&set, libc::SIGUSR2)
+        };
+        assert_eq!(pending, 0, "the timer of a run that is over has fired");
     }
 
     #[test]

@@ -65,9 +65,21 @@ pub(crate) fn drive<C: Counter>(
         }
         Model::Scan { bytes } => scan(poller, *bytes),
         Model::OnOff { on, off } => {
-            steps(poller, &[Step::Run(*on), Step::Sleep(*off)], alarm);
+            let mut grid_ns = times.start_ns;
+            while !poller.is_over() {
+                steps(poller, &[Step::Run(*on), Step::Sleep(*off)], alarm, &mut grid_ns);
+            }
         }
-        Model::Steps(list) => steps(poller, list, alarm),
+        Model::Steps(list) => {
+            while !poller.is_over() {
+                let mut grid_ns = times.start_ns;
+                steps(poller, list, alarm, &mut grid_ns);
+            }
+        }
+        Model::Script { steps: list, .. } => {
+            let mut grid_ns = times.start_ns;
+            steps(poller, list, alarm, &mut grid_ns);
+        }
     }
 }
 
@@ -129,20 +141,29 @@ fn jobs<C: Counter>(
     }
 }
 
-fn steps<C: Counter>(poller: &mut Poller<'_, C>, steps: &[Step], alarm: &mut dyn Alarm) {
-    while !poller.is_over() {
-        for step in steps {
-            match step {
-                Step::Run(span) => poller.compute(poller.scale().ticks_of(span.as_ns())),
-                Step::Sleep(span) => {
-                    let now_ns = poller.scale().ns_at(poller.now());
-                    poller.sleep_until(alarm, now_ns + span.as_ns());
+/// Does each step once; `grid_ns` is the last time of the grid.
+fn steps<C: Counter>(poller: &mut Poller<'_, C>, steps: &[Step], alarm: &mut dyn Alarm, grid_ns: &mut u64) {
+    for step in steps {
+        match step {
+            Step::Run(span) => poller.compute(poller.scale().ticks_of(span.as_ns())),
+            Step::Sleep(span) => {
+                let now_ns = poller.scale().ns_at(poller.now());
+                poller.sleep_until(alarm, now_ns + span.as_ns());
+            }
+            Step::Yield => std::thread::yield_now(),
+            Step::Grid { after, restarts } => {
+                *grid_ns += after.as_ns();
+                poller.job(What::Job, *grid_ns);
+                let now_ns = poller.scale().ns_at(poller.now());
+                if now_ns < *grid_ns {
+                    poller.sleep_until(alarm, *grid_ns);
+                } else if *restarts {
+                    *grid_ns = now_ns;
                 }
-                Step::Yield => std::thread::yield_now(),
             }
-            if poller.is_over() {
-                break;
-            }
+        }
+        if poller.is_over() {
+            break;
         }
     }
 }

@@ -31,6 +31,8 @@ pub struct View {
     pub switch_ns: u64,
     /// From a timer's time to a sleeper's running on an idle CPU.
     pub wake_ns: u64,
+    /// Timers go off at multiples of this only: a wakeup was asked for up to so long before; 0: at any time.
+    pub timer_grain_ns: f64,
     /// Other handlers per second of running.
     pub noise_hz: f64,
     /// Their length, from and to.
@@ -158,7 +160,8 @@ impl Watch<'_> {
             let mut missing = piece(what, stay.end_ns, at, (stay.cpu.0, next.cpu.0));
             if slept {
                 let waited_ns = next.waited.map_or(0, |(_, ns)| ns);
-                missing.due_ns = (next.start_ns - waited_ns).max(1);
+                let early_ns = (self.view.timer_grain_ns * self.random.unit_f64()) as u64;
+                missing.due_ns = (next.start_ns - waited_ns).saturating_sub(early_ns).max(1);
             } else {
                 missing.missed = self.evidence(stay, next, at);
             }

@@ -42,6 +42,9 @@ pub(crate) const LONG_GAP_NS: u64 = 1_000_000;
 pub(crate) trait Probes {
     /// Reads them; `long`: the slow ones too.
     fn read(&mut self, long: bool) -> Reading;
+    /// Whether the kernel took the CPU from this thread since [`Probes::read`] began; `None`: not known. The
+    /// next reading says of its gap that it did, then.
+    fn was_preempted(&mut self) -> Option<bool>;
 }
 
 /// Something that wakes a thread.
@@ -80,8 +83,9 @@ pub(crate) trait System: Send + Sync + 'static {
     fn preconditions(&self) -> Vec<(&'static str, String)>;
     /// Time that the hypervisor has taken from all CPUs, in ms; `None`: not known.
     fn steal_ms(&self) -> Option<u64>;
-    /// These threads of this process become normal ones at a time of the monotonic clock, whatever they do.
-    fn dead_man(&self, at_ns: u64, threads: Vec<u32>) -> Result<(), String>;
+    /// These threads of this process become normal ones at a time of the monotonic clock, whatever they do, as
+    /// long as what comes back lives.
+    fn dead_man(&self, at_ns: u64, threads: Vec<u32>) -> Result<Box<dyn std::any::Any>, String>;
     /// Whether this is a virtual machine.
     fn is_virtual(&self) -> bool;
 }

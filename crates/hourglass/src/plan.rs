@@ -58,6 +58,13 @@ pub enum Model {
     },
     /// A list of steps.
     Steps(Vec<Step>),
+    /// Steps that are done once; then the thread is done.
+    Script {
+        /// What to call it.
+        name: String,
+        /// What it does.
+        steps: Vec<Step>,
+    },
 }
 
 /// A step of [`Model::Steps`].
@@ -69,6 +76,14 @@ pub enum Step {
     Sleep(Span),
     /// `sched_yield`.
     Yield,
+    /// The end of a job, then a sleep to the next time of a grid that begins with the run; that time is the
+    /// job's deadline. Scripts only.
+    Grid {
+        /// From the grid's time before.
+        after: Span,
+        /// A time that has passed moves the grid: the next one counts from now.
+        restarts: bool,
+    },
 }
 
 impl fmt::Display for Model {
@@ -81,6 +96,7 @@ impl fmt::Display for Model {
             Model::Scan { bytes } => write!(f, "SCAN {bytes}"),
             Model::Sporadic { compute, period } => write!(f, "SPORADIC {compute} {period}"),
             Model::OnOff { on, off } => write!(f, "ONOFF {on} {off}"),
+            Model::Script { name, .. } => write!(f, "SCRIPT {name}"),
             Model::Steps(steps) => {
                 f.write_str("STEPS ")?;
                 for (place, step) in steps.iter().enumerate() {
@@ -89,6 +105,7 @@ impl fmt::Display for Model {
                         Step::Run(span) => write!(f, "{comma}run={span}")?,
                         Step::Sleep(span) => write!(f, "{comma}sleep={span}")?,
                         Step::Yield => write!(f, "{comma}yield")?,
+                        Step::Grid { after, .. } => write!(f, "{comma}grid={after}")?,
                     }
                 }
                 Ok(())
@@ -322,6 +339,7 @@ fn check_thread(thread: usize, plan: &ThreadPlan, nr_cpus: u32) -> Result<(), Pl
         Model::Steps(steps) => {
             let all = steps.iter().map(|step| match step {
                 Step::Run(span) | Step::Sleep(span) => span.as_ns(),
+                Step::Grid { after, .. } => after.as_ns(),
                 Step::Yield => 1,
             });
             if all.sum::<u64>() == 0 {

@@ -7,6 +7,14 @@
 //!
 //! Between gaps nothing is done but reading the counter: two instructions to compare, one to remember. Behind
 //! a gap the thread's counters are read; the time that takes is ours, and is neither a gap nor missing.
+//!
+//! The CPU may be taken away while counters are read, too. Such a reading is torn: what it says belongs partly
+//! to the gap before it. It is made again, and the time it took becomes a gap of its own:
+//!
+//! ```text
+//!   loop | gap | reading ....off the CPU.... | reading | loop
+//!              ^to of the first gap          ^to of the second, which has the switch
+//! ```
 
 use crate::counter::{Counter, NO_CPU};
 use crate::os::{LONG_GAP_NS, Probes, Reading, System};
@@ -111,12 +119,30 @@ pub(crate) struct Poller<'a, C: Counter> {
     end: u64,
     last: u64,
     cpu: u16,
+    /// What the counters said last.
+    reading: Reading,
+    /// The quickest readings so far in ticks: without the slow counters, with them.
+    quickest: [u64; 2],
     /// Set from outside to end the run early.
     stop: &'a AtomicBool,
     stopped: bool,
     /// Ticks computed between gaps.
     pub(crate) computed_ticks: u64,
 }
+
+/// A look at the thread's counters.
+struct Taken {
+    reading: Reading,
+    /// When it began.
+    begun: u64,
+    /// When it was over.
+    resumed: u64,
+    /// The CPU was taken away meanwhile.
+    torn: bool,
+}
+
+/// A reading is made again so many times at most: a thread that is torn from each of them gets no further.
+const READINGS_MAX: u32 = 16;
 
 /// What a run of pollers has in common.
 #[derive(Clone, Copy, Debug)]
@@ -135,25 +161,36 @@ impl<'a, C: Counter> Poller<'a, C> {
         bounds: Bounds,
         stop: &'a AtomicBool,
     ) -> Poller<'a, C> {
-        let mut probes = system.probes();
-        let reading = probes.read(true);
-        let (last, _) = counter.read();
-        let cpu = system.cpu() as u16;
         let Bounds { scale, threshold, end } = bounds;
         let mut poller = Poller {
             counter,
             system,
-            probes,
+            probes: system.probes(),
             buffer,
             scale,
             threshold,
             end,
-            last,
-            cpu,
+            last: counter.read().0,
+            cpu: 0,
+            reading: Reading::default(),
+            quickest: [u64::MAX; 2],
             stop,
             stopped: false,
             computed_ticks: 0,
         };
+        // warm, so that the quickest reading is known before the first gap
+        for time in 0..8 {
+            poller.take(time % 2 == 0);
+        }
+        let mut taken = poller.take(true);
+        for _ in 0..READINGS_MAX {
+            if !taken.torn {
+                break;
+            }
+            taken = poller.take(true);
+        }
+        let (last, cpu, reading) = (taken.resumed, system.cpu() as u16, taken.reading);
+        (poller.last, poller.cpu, poller.reading) = (last, cpu, reading);
         // the first entry says where the thread began, and what its counters were: a sleep of no length
         poller.buffer.push(Entry {
             from: last,
@@ -260,17 +297,49 @@ impl<'a, C: Counter> Poller<'a, C> {
         });
     }
 
+    /// Reads the thread's counters; `long`: the slow ones too.
+    fn take(&mut self, long: bool) -> Taken {
+        let (begun, _) = self.counter.read();
+        let reading = self.probes.read(long);
+        let (resumed, _) = self.counter.read();
+        let took = resumed.wrapping_sub(begun);
+        let quickest = &mut self.quickest[usize::from(long)];
+        *quickest = took.min(*quickest);
+        // without sequences only a reading that took long can have been torn
+        let torn = self.probes.was_preempted().unwrap_or(took > 4 * *quickest + self.threshold);
+        Taken { reading, begun, resumed, torn }
+    }
+
     /// Keeps a gap that ended at `to`, reads the counters, and goes on.
     #[cold]
     fn gap(&mut self, to: u64, cpu: u32, what: What, due_ns: u64) {
         let cpu_to = if cpu == NO_CPU { self.system.cpu() } else { cpu } as u16;
-        let is_long = to - self.last > self.scale.ticks_of(LONG_GAP_NS) && what == What::Gap;
-        let reading = self.probes.read(is_long);
-        let (resumed, _) = self.counter.read();
-        let entry = Entry { from: self.last, to, resumed, due_ns, cpu_from: self.cpu, cpu_to, what, reading };
+        let mut entry =
+            Entry { from: self.last, to, due_ns, cpu_from: self.cpu, cpu_to, what, ..Entry::default() };
+        for attempt in 0..READINGS_MAX {
+            let is_long = entry.to - entry.from > self.scale.ticks_of(LONG_GAP_NS) && entry.what == What::Gap;
+            let taken = self.take(is_long);
+            (entry.reading, entry.resumed) = (taken.reading, taken.resumed);
+            if entry.what == What::Gap && (attempt > 0 || taken.begun - entry.to > self.threshold) {
+                entry.to = taken.begun;
+            }
+            if !taken.torn || attempt + 1 == READINGS_MAX {
+                break;
+            }
+            let cpu = self.system.cpu() as u16;
+            if tear(&mut entry, &self.reading) {
+                // counters that belong to both cannot be parted: one gap
+                (entry.to, entry.cpu_to) = (taken.resumed, cpu);
+            } else {
+                entry.resumed = entry.to;
+                self.buffer.push(entry);
+                self.reading = entry.reading;
+                let (from, cpu_from) = (entry.to, entry.cpu_to);
+                entry = Entry { from, to: taken.resumed, cpu_from, cpu_to: cpu, ..Entry::default() };
+            }
+        }
         self.buffer.push(entry);
-        self.last = resumed;
-        self.cpu = cpu_to;
+        (self.last, self.cpu, self.reading) = (entry.resumed, entry.cpu_to, entry.reading);
     }
 
     /// The buffer, with a last entry that says when polling ended.
@@ -297,6 +366,25 @@ impl<'a, C: Counter> Poller<'a, C> {
     }
 }
 
+/// Takes out of a gap's torn reading what happened behind the gap; `before` is the reading before it. Whether
+/// that cannot be known, because the counters grew and the scheduler was there in both.
+fn tear(entry: &mut Entry, before: &Reading) -> bool {
+    let reading = &mut entry.reading;
+    let grew = reading.involuntary != before.involuntary
+        || (entry.what == What::Gap && reading.voluntary != before.voluntary);
+    if entry.what == What::Gap && grew && reading.preempted {
+        return true;
+    }
+    // a sleep ends with a switch of its own will; what came against it came behind
+    reading.involuntary = before.involuntary;
+    if entry.what == What::Gap {
+        (reading.voluntary, reading.cpu_ns) = (before.voluntary, before.cpu_ns);
+    }
+    (reading.run_delay_ns, reading.throttled_us, reading.steal_ms) =
+        (before.run_delay_ns, before.throttled_us, before.steal_ms);
+    false
+}
+
 /// What a thread leaves behind.
 #[derive(Debug)]
 pub(crate) struct Finished {
@@ -318,6 +406,30 @@ mod tests {
             assert!(scale.ns_at(scale.ticks_at(ns)).abs_diff(ns) <= 1, "{ns}");
         }
         assert_eq!(scale.ticks_of(1000), 2600);
+    }
+
+    /// A switch while counters are read is charged to no gap that has none.
+    #[test]
+    fn a_torn_reading_is_parted() {
+        let at = |involuntary, voluntary, preempted| Reading {
+            involuntary,
+            voluntary,
+            preempted,
+            run_delay_ns: 1000 * u64::from(involuntary),
+            ..Reading::default()
+        };
+        let gap = |what, reading| Entry { what, reading, ..Entry::default() };
+        let before = at(7, 3, false);
+        // an interrupt, then a switch while its counters were read
+        let mut interrupt = gap(What::Gap, at(8, 3, false));
+        assert!(!tear(&mut interrupt, &before));
+        assert_eq!((interrupt.reading.involuntary, interrupt.reading.run_delay_ns), (7, 7000));
+        // a sleep is a switch of its own will; the other one came behind it
+        let mut sleep = gap(What::Sleep, at(8, 4, true));
+        assert!(!tear(&mut sleep, &before));
+        assert_eq!((sleep.reading.involuntary, sleep.reading.voluntary), (7, 4));
+        // a switch in the gap, and perhaps another one behind it
+        assert!(tear(&mut gap(What::Gap, at(8, 3, true)), &before));
     }
 
     #[test]

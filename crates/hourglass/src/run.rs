@@ -230,14 +230,16 @@ fn crew<'a, C: Counter>(
         let real_time: Vec<u32> = threads.iter().filter_map(|_| are_ready.recv().ok().flatten()).collect();
         let start_ns = clock_ns(libc::CLOCK_MONOTONIC) + 20_000_000 + 50_000 * plan.threads.len() as u64;
         let times = Times { start_ns, end_ns: start_ns + plan.duration.as_ns() };
-        if let Err(error) = system.dead_man(times.end_ns + GRACE_NS, real_time) {
+        let armed = system.dead_man(times.end_ns + GRACE_NS, real_time).map_err(|error| {
             gate.open(None);
-            return Err(HourglassError::System(format!("no dead-man timer for real-time threads: {error}")));
-        }
+            HourglassError::System(format!("no dead-man timer for real-time threads: {error}"))
+        })?;
         gate.open(Some(times));
         let anchors = watch(common.counter, first_anchor, times, common.stop);
         let done = threads.into_iter().filter_map(|thread| thread.join().expect("a poller does not panic"));
-        Ok(Crew { times, done: done.collect(), anchors })
+        let done = done.collect();
+        drop(armed);
+        Ok(Crew { times, done, anchors })
     })
 }
 

@@ -24,7 +24,7 @@ const RAW_ROWS: usize = 2000;
 
 /// The colour of each cause, in the order of [`MissedCause::ALL`].
 const CAUSE_COLOURS: [&str; 8] =
-    ["#999999", "#ffffff", "#d55e00", "#cc79a7", "#b8a800", "#e69f00", "#56b4e9", "#009e73"];
+    ["#000000", "#b0b0b0", "#d55e00", "#cc79a7", "#b8a800", "#e69f00", "#56b4e9", "#009e73"];
 
 fn ns(value: f64) -> String {
     if value < 1000.0 { format!("{value:.1} ns") } else { time(value as u64) }
@@ -283,7 +283,11 @@ impl Map {
             raw.title = format!("{}: the first {RAW_ROWS} of {all} rows (--json has all)", raw.title);
         }
         let summary = self.summary();
-        let remarks = summary.lines().take(12).map(str::to_string).filter(|line| !line.is_empty());
+        // what stands above the tables of the summary, and what was missed
+        let head = summary.lines().take_while(|line| !line.is_empty());
+        let said =
+            summary.lines().filter(|line| line.contains("deadlines missed") || line.starts_with("beside:"));
+        let remarks = head.chain(said).map(str::to_string);
         Pages {
             title: title.to_string(),
             remarks: remarks.collect(),
@@ -302,13 +306,17 @@ impl Map {
             for (piece, from) in visible(thread, until) {
                 let bar = |from: u64, to: u64| Bar { client, from: from as f64, to: to.min(until) as f64 };
                 bars.push(bar(from, piece.from_ns));
-                if piece.what == What::Gap && !piece.missed.cause.is_off_cpu() {
+                if piece.what == What::Gap {
                     let missed = piece.missed;
-                    let sure = f64::from(missed.confidence_pct) / 100.0;
+                    // from half sure, which is hardly seen, to sure
+                    let sure = (f64::from(missed.confidence_pct) / 100.0 - 0.5).max(0.0) * 2.0;
+                    let strength =
+                        if missed.cause.is_off_cpu() { 0.1 + 0.5 * sure } else { 0.1 + 0.9 * sure };
                     let tip =
                         format!("{} {}, {} %", missed.cause.name(), time(missed.ns), missed.confidence_pct);
                     let colour = CAUSE_COLOURS[missed.cause as usize];
-                    shades.push(Shade { bar: bar(piece.from_ns, piece.to_ns), colour, opacity: sure, tip });
+                    let bar = bar(piece.from_ns, piece.to_ns);
+                    shades.push(Shade { bar, colour, opacity: strength, tip });
                 }
             }
         }
@@ -320,8 +328,9 @@ impl Map {
             clients: &clients,
             width: 1000.0,
         };
-        let caption =
-            "Bars: the thread computes. Marks: time is missing; the stronger, the surer is the cause.";
+        let caption = "Bars: the thread computes. White: it sleeps. Grey: switched out. Marks in colour: interrupt (red), \
+                       hypervisor (pink), cpu.max (yellow), RT limit (orange), migration (blue), page fault (green), \
+                       unexplained (black). The stronger, the surer is the cause.";
         Drawing { name: "map".into(), caption: caption.into(), svg: gantt.shaded(&bars, &shades) }
     }
 

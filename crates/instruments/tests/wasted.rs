@@ -123,6 +123,7 @@ fn only_stretches_longer_than_the_bound_count() {
     assert_eq!(pictures, [expected]);
 }
 
+/// A3: a task whose affinity changes is not lost.
 #[test]
 fn a_new_affinity_is_followed() {
     // B is bound to cpu0, is released for cpu0-1 at 4 (by t0), bound to cpu0 again at 10, and released by
@@ -204,6 +205,7 @@ fn a_cpu_that_is_down_does_not_idle() {
     assert_eq!(found(&log, 0), (vec![(0, 3), (12, 20)], 0));
 }
 
+/// A3: a throttled task has no CPU to wait for.
 #[test]
 fn a_task_that_is_held_back_does_not_wait() {
     // ms    0         1

@@ -119,6 +119,11 @@ pub(crate) fn packaged(
     }
 }
 
+/// Whether [`packaged`] finds it built.
+pub(crate) fn is_built(series: &str, flavours: &[String], setting: Setting<'_>) -> Result<bool, BuildError> {
+    Ok(build::find(series, &options(flavours, setting))?.is_some())
+}
+
 /// A build takes minutes, and nobody asked for it: what is built, why another one does not serve, and how long it
 /// took before.
 fn announce(series: &str, options: &BuildOptions, progress: &dyn Progress) {

@@ -11,6 +11,7 @@
 //! * [`load()`]: a workload, from whatever a path leads to.
 //! * [`load_recording`]: a recording, as it happened.
 //! * [`run()`]: a run and its judged end; [`Ensemble`]: many.
+//! * [`load_costs`]: what kernel code takes, from a file.
 //! * [`Error`], [`FailureKind`]: what went wrong, and whose fault it is.
 //! * [`Progress`]: who hears how far a long step is.
 //!
@@ -25,6 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod costs;
 mod ensemble;
 mod failure;
 pub mod kernels;
@@ -36,11 +38,12 @@ mod scx;
 mod spec;
 mod subject;
 
+pub use costs::{CostsError, load_costs, parse_costs};
 pub use ensemble::Ensemble;
 pub use failure::{Error, Fails, FailureKind, RunFailure};
 pub use load::{LoadError, Loaded, is_recording, load, load_all, load_as, title};
 pub use progress::{Progress, Silent, Step};
 pub use recording::{Recording, RecordingError, load_recording};
-pub use run::{Ended, Finished, NamedWait, Standard, judge_machine, run, run_here};
+pub use run::{Ended, Finished, NamedWait, Standard, judge_machine, run, run_here, run_while};
 pub use spec::{Form, Scx, SubjectList, SubjectSpec};
 pub use subject::{Real, Setting, Subject, SubjectError};

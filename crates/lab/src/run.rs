@@ -221,6 +221,18 @@ pub fn run(request: &RunRequest<'_>, standard: Standard) -> Result<Finished, End
     judge(schedlab_runner::run(request)?, request.workload, standard)
 }
 
+/// The same; `go_on` is asked some twenty times a second, and a false ends the run.
+///
+/// # Errors
+/// As [`run`]; [`RunError::Stopped`] if it was not to go on.
+pub fn run_while(
+    request: &RunRequest<'_>,
+    standard: Standard,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Finished, Ended> {
+    judge(schedlab_runner::run_while(request, go_on)?, request.workload, standard)
+}
+
 /// What to make of a run whose process has ended.
 fn judge(result: RunResult, workload: &Workload, standard: Standard) -> Result<Finished, Ended> {
     let RunResult { header, spill, report, dropped } = result;
@@ -402,7 +414,12 @@ fn first_line(texts: &[String]) -> &str {
 fn misbehaved(sched: &str, report: &ExitReport, warnings: &[String], last: &[String]) -> String {
     let ExitReport { kind, reason, time_ns } = report;
     let after = Span::from_ns(*time_ns);
-    let mut text = format!("{sched} misbehaved after {after} of simulated time: {kind}: {reason}");
+    // without a record it is the kernel's boot, whose clock is another one
+    let when = match last.is_empty() && *time_ns > 0 {
+        true => format!("before the workload began, {after} after power-on"),
+        false => format!("after {after} of simulated time"),
+    };
+    let mut text = format!("{sched} misbehaved {when}: {kind}: {reason}");
     for warning in warnings {
         text.push_str(&format!("\n  it had warned: {}", warning.lines().next().unwrap_or_default()));
     }

@@ -125,6 +125,25 @@ impl SubjectSpec {
         Ok(Subject { label: self.text().to_string(), scheduler, params })
     }
 
+    /// The scheduler as real Linux in a kernel object that another process has found or built for this very text.
+    pub fn with_object(&self, object: LinuxObject) -> Subject {
+        let scheduler = Scheduler::Linux(object);
+        Subject { label: self.text().to_string(), scheduler, params: self.kernel_params() }
+    }
+
+    /// Whether [`resolve`](SubjectSpec::resolve) has nothing to compile or fetch. (It asks compilers about trees and
+    /// sched_ext schedulers each time.)
+    ///
+    /// # Errors
+    /// The kernels that are there cannot be looked at.
+    pub fn is_ready(&self, setting: Setting<'_>) -> Result<bool, SubjectError> {
+        let Form::Named { name, flavours } = self.form() else { return Ok(!self.is_linux()) };
+        match kernels::series_of(name).filter(|_| self.is_linux()) {
+            Some(series) => Ok(kernels::is_built(series, flavours, self.with_hz(setting)?)?),
+            None => Ok(true),
+        }
+    }
+
     /// Refuses what does not run in the simulated machine, and says which commands take it.
     ///
     /// # Errors

@@ -625,6 +625,22 @@ impl<S: Sink> LinuxKernel<S> {
         }
     }
 
+    /// What a sched_ext scheduler printed, as rows of its account: how many lines, and the last of them.
+    fn printed(&self) -> Vec<(String, String, String)> {
+        let (lines, count) = self.kernel.console().printed();
+        let row = |name: &str, value: String| ("printed".to_owned(), name.to_owned(), value);
+        let epoch_ns = self.kernel.log_epoch().map_or(0, |epoch| epoch.as_ns());
+        let stamped = |(now_ns, line): (u64, &str)| match now_ns.checked_sub(epoch_ns) {
+            Some(ns) => format!("{}.{:06} s  {line}", ns / 1_000_000_000, ns / 1000 % 1_000_000),
+            None => format!("before 0 s  {line}"), // the boot
+        };
+        let mut rows: Vec<_> = lines.map(|line| row("line", stamped(line))).collect();
+        if count > 0 {
+            rows.push(row("lines", count.to_string()));
+        }
+        rows
+    }
+
     #[cold]
     fn fail(&mut self, error: &KernelError) -> Yield {
         const SHOWN: usize = 30;
@@ -874,6 +890,7 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
             |w: &Warning| std::iter::once(&w.head).chain(&w.text).cloned().collect::<Vec<_>>().join("\n");
         let mut loaded_scheduler = self.scx.as_ref().map(Scx::account).unwrap_or_default();
         loaded_scheduler.extend(self.subs.account());
+        loaded_scheduler.extend(self.printed());
         let threads = self.kernel.threads().into_iter();
         ReadOut {
             kernel_threads: threads.map(|t| KernelThread { pid: t.pid, name: t.name }).collect(),

@@ -377,8 +377,12 @@ fn parse(path: &Path, text: &str) -> Result<Bug, BugError> {
 
 /// The files of a tree with the bug, by their names from the top; `source` is a tree without it.
 pub fn edited(bug: &Bug, source: &Path) -> Result<BTreeMap<PathBuf, String>, BugError> {
+    edited_by(&bug.name, &bug.edits, source)
+}
+
+fn edited_by(name: &str, edits: &[Edit], source: &Path) -> Result<BTreeMap<PathBuf, String>, BugError> {
     let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
-    for (number, edit) in bug.edits.iter().enumerate().map(|(i, e)| (i + 1, e)) {
+    for (number, edit) in edits.iter().enumerate().map(|(i, e)| (i + 1, e)) {
         let file = PathBuf::from(&edit.file);
         let text = match files.remove(&file) {
             Some(text) => text,
@@ -389,7 +393,7 @@ pub fn edited(bug: &Bug, source: &Path) -> Result<BTreeMap<PathBuf, String>, Bug
         };
         let found = text.matches(&edit.old).count();
         if found != 1 {
-            return Err(BugError::Edit { bug: bug.name.clone(), edit: number, file, found });
+            return Err(BugError::Edit { bug: name.to_owned(), edit: number, file, found });
         }
         files.insert(file, text.replacen(&edit.old, &edit.new, 1));
     }
@@ -436,7 +440,12 @@ impl BugTree {
 
     /// Put the bug in, and no other.
     pub fn apply(&self, bug: &Bug) -> Result<(), BugError> {
-        let files = edited(bug, &self.source)?;
+        self.put(&bug.name, &bug.edits)
+    }
+
+    /// Put these edits of kernel/sched in, and no others; none: the tree is the original. `name` is for messages.
+    pub fn put(&self, name: &str, edits: &[Edit]) -> Result<(), BugError> {
+        let files = edited_by(name, edits, &self.source)?;
         self.restore()?;
         for (file, text) in files {
             let path = self.root.join(file);

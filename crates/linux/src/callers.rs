@@ -84,6 +84,14 @@ impl Code {
         section.data.get(begin..end)
     }
 
+    /// Where, in the file, the direct call before a return address goes.
+    fn target(&self, returns_to: u64) -> Option<u64> {
+        let behind = self.in_file(returns_to);
+        let call = self.bytes(behind.checked_sub(5)?, 5).filter(|call| call[0] == 0xe8)?;
+        let distance = i32::from_le_bytes([call[1], call[2], call[3], call[4]]);
+        Some(behind.wrapping_add_signed(distance.into()))
+    }
+
     /// First address, in the file, of the function around one.
     fn function(&self, in_file: u64) -> Option<u64> {
         self.symbols.find(in_file).map(|(_, offset)| in_file - offset)
@@ -150,14 +158,24 @@ pub fn chain(at: u64, candidates: &[u64], code: &[Code]) -> (Option<Place>, Vec<
     (holder(at).and_then(|code| code.place(at)), callers)
 }
 
+/// Who called whom, innermost first, of a stack that the kernel itself saved: return addresses in their order, left-overs
+/// among them. The first whose call names a function that `begins` a report is where it begins; without one, the first.
+pub fn told(saved: &[u64], code: &[Code], begins: impl Fn(&str) -> bool) -> Vec<Place> {
+    let calls = |address: &u64| {
+        let code = code.iter().find(|code| code.holds(address.wrapping_sub(1)))?;
+        code.symbols.find(code.target(*address)?).map(|(name, _)| begins(name))
+    };
+    let first = saved.iter().position(|address| calls(address) == Some(true)).unwrap_or(0);
+    let Some(at) = saved.get(first) else { return Vec::new() };
+    let (place, callers) = chain(at.wrapping_sub(1), &saved[first + 1..], code);
+    place.into_iter().chain(callers).collect()
+}
+
 /// Whether the call before a return address can have led to this function.
 fn may_call(code: &Code, returns_to: u64, inside: &Code, function: u64) -> bool {
-    let behind = code.in_file(returns_to);
-    let Some(call) = code.bytes(behind - 5, 5).filter(|call| call[0] == 0xe8) else {
+    let Some(target) = code.target(returns_to) else {
         return true; // through a pointer: to anybody
     };
-    let distance = i32::from_le_bytes([call[1], call[2], call[3], call[4]]);
-    let target = behind.wrapping_add_signed(distance.into());
     let is_same = std::ptr::eq(code, inside);
     match code.function(target) {
         Some(called) if is_same => called == function || code.jumps(called, function),

@@ -50,6 +50,11 @@ fn is_known(head: &str) -> bool {
     functions.any(|function| KNOWN.iter().any(|(known, _)| *known == function))
 }
 
+/// What `bpf_printk()` of a scheduler writes begins with (`linux/scx/support.c`).
+const PRINTED: &str = "bpf_printk: ";
+/// Lines of it that are kept: the report shows them.
+pub const KEPT_PRINTED: usize = 100;
+
 /// The console.
 pub struct Console {
     object: PathBuf,
@@ -59,6 +64,10 @@ pub struct Console {
     lines: VecDeque<String>,
     warnings: Vec<Warning>,
     nr_warnings: u64,
+    /// The last lines of `bpf_printk()` with the kernel's time in ns, and how many there were.
+    printed: VecDeque<(u64, String)>,
+    nr_printed: u64,
+    now_ns: u64,
     open: bool,
     echo: bool,
 }
@@ -74,6 +83,9 @@ impl Console {
             lines: VecDeque::new(),
             warnings: Vec::new(),
             nr_warnings: 0,
+            printed: VecDeque::new(),
+            nr_printed: 0,
+            now_ns: 0,
             open: false,
             echo: std::env::var_os("SCHEDLAB_CONSOLE").is_some(),
         }
@@ -94,12 +106,24 @@ impl Console {
         &self.warnings
     }
 
+    /// The last lines of a scheduler's `bpf_printk()`, at most [`KEPT_PRINTED`], each with the kernel's time in ns; and
+    /// how many there were.
+    pub fn printed(&self) -> (impl Iterator<Item = (u64, &str)>, u64) {
+        (self.printed.iter().map(|(now_ns, line)| (*now_ns, line.as_str())), self.nr_printed)
+    }
+
     /// How many warnings there were.
     pub fn nr_warnings(&self) -> u64 {
         self.nr_warnings
     }
 
-    pub(crate) fn print(&mut self, text: &[u8]) {
+    /// What the kernel prints, at `now_ns` of its clock.
+    pub(crate) fn print_at(&mut self, now_ns: u64, text: &[u8]) {
+        self.now_ns = now_ns;
+        self.print(text);
+    }
+
+    fn print(&mut self, text: &[u8]) {
         self.partial.push_str(&String::from_utf8_lossy(text));
         while let Some(end) = self.partial.find('\n') {
             let line: String = self.partial.drain(..=end).collect();
@@ -125,6 +149,13 @@ impl Console {
             self.open = false;
         } else if let (true, Some(warning)) = (self.open, self.warnings.last_mut()) {
             warning.text.push(body.to_owned());
+        }
+        if let Some(text) = body.strip_prefix(PRINTED) {
+            self.nr_printed += 1;
+            if self.printed.len() == KEPT_PRINTED {
+                self.printed.pop_front();
+            }
+            self.printed.push_back((self.now_ns, text.to_owned()));
         }
         if self.lines.len() == KEPT_LINES {
             self.lines.pop_front();

@@ -1,6 +1,6 @@
 //! How does a simulator drive a Linux kernel that is loaded as a library?
 //!
-//! [`LoadedKernel::load`] opens the object, [`LoadedKernel::boot`] powers the machine on, and from then on the simulator
+//! [`LoadedKernel::load`] opens the object, [`LoadedKernel::boot`] powers the machine on. From then on the simulator
 //! calls [`LoadedKernel::resume`] for a CPU that has an interrupt pending, an operation to carry out, or was spinning:
 //!
 //! ```text
@@ -27,6 +27,7 @@ use crate::abi::{self, Abi, Cpu, Task, Thread, Topo, call, why};
 use crate::console::Console;
 use crate::decision::{Decision, MAX_ENTITIES};
 use crate::memory::{Contents, Memory};
+use crate::race::RaceControl;
 use crate::stack;
 
 /// Why a kernel cannot be loaded or booted, or stopped.
@@ -224,8 +225,17 @@ pub struct LoadedKernel {
     questions: Vec<(u64, TaskId)>,
     decisions: Vec<Decision>,
     entities: Vec<abi::Entity>,
+    race: Option<RaceControl>,
     // last: the code everything above points into
     _library: libloading::os::unix::Library,
+}
+
+fn find_race(library: &libloading::os::unix::Library, max_cpus: u32) -> Option<RaceControl> {
+    // SAFETY: the signature is race.c's; only kernels of the flavour export the name.
+    unsafe {
+        let get = library.get::<unsafe extern "C" fn() -> *mut c_void>(b"warp_race_get\0").ok()?;
+        RaceControl::new(get(), max_cpus)
+    }
 }
 
 impl LoadedKernel {
@@ -273,6 +283,7 @@ impl LoadedKernel {
             questions: Vec::new(),
             decisions: Vec::new(),
             entities: Vec::new(),
+            race: find_race(&library, table.max_cpus),
             _library: library,
         }
     }
@@ -328,6 +339,11 @@ impl LoadedKernel {
         self.tasks = Some(tasks);
         self.ram = Some(ram);
         Ok(())
+    }
+
+    /// The points at which this kernel can stop; `None`: it was not built with the flavour `race`.
+    pub fn race(&self) -> Option<RaceControl> {
+        self.race
     }
 
     #[inline]
@@ -414,8 +430,10 @@ impl LoadedKernel {
                 self.check_instant(c)
             }
             call::PRINT => {
+                // SAFETY: the clock is a word that this simulator owns.
+                let now_ns = unsafe { *self.now_ns };
                 // SAFETY: the kernel says so in call_text and call_len, valid until the CPU is resumed.
-                self.console.print(unsafe { std::slice::from_raw_parts(text, len) });
+                self.console.print_at(now_ns, unsafe { std::slice::from_raw_parts(text, len) });
                 Ok(())
             }
             call::DECISION => {

@@ -9,6 +9,7 @@
 //! * [`abi`]: the boundary, byte by byte;
 //! * [`build`]: source package -> object, cached; list, check, remove;
 //! * [`scx`]: sched_ext schedulers in BPF C, compiled natively beside it;
+//! * [`race`]: stopping CPUs at accesses, for whoever explores interleavings;
 //! * [`decision`]: what the kernel's structures said at one decision;
 //! * [`console`], [`symbols`], [`stack`], [`callers`]: what it prints, with names in stack traces.
 
@@ -23,6 +24,7 @@ mod elf;
 pub mod kernel;
 mod memory;
 mod params;
+pub mod race;
 pub mod scx;
 pub mod stack;
 pub mod symbols;

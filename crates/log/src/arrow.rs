@@ -21,6 +21,7 @@
 
 use crate::source::check_kinds;
 use crate::{Batches, Fact, Kind, Log, LogError, LogHeader, PrevState, Record, header_json};
+use arrow_array::builder::UInt8Builder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{
@@ -31,6 +32,7 @@ use arrow_ipc::CompressionType;
 use arrow_ipc::reader::FileReader;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
+use schedlab_stdx::limits::LOG_RECORDS_MAX;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -66,44 +68,103 @@ fn schema(header: &LogHeader) -> Schema {
     Schema::new_with_metadata(fields, metadata)
 }
 
+/// Turns records into columns: those of the file, for whoever hands them on without one.
+///
+/// ```
+/// use schedlab_log::{Columns, Log, synthetic::Config};
+/// let log = Config::default().log();
+/// let batch = Columns::new(log.header()).batch(&log.records).unwrap();
+/// assert_eq!((batch.num_rows(), batch.num_columns()), (log.records.len(), 9));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Columns {
+    schema: Arc<Schema>,
+    kinds: ArrayRef,
+    states: ArrayRef,
+    /// Whether a task may be switched out for reasons that nobody saw: a state like others then.
+    has_unknown_stops: bool,
+}
+
+/// Records that are turned at once: 128 KiB, which stay in the first caches for all nine columns.
+const TURNED_ROWS: usize = 4096;
+
+impl Columns {
+    /// Those of a log with this header.
+    pub fn new(header: &LogHeader) -> Columns {
+        let has_unknown_stops = header.hidden.has(Fact::Stops);
+        let states = (0..).map_while(PrevState::from_number);
+        let states = states.filter(|state| *state != PrevState::Unknown || has_unknown_stops);
+        Columns {
+            schema: Arc::new(schema(header)),
+            kinds: Arc::new(StringArray::from_iter_values(Kind::ALL.map(Kind::name))),
+            states: Arc::new(StringArray::from_iter_values(states.map(PrevState::name))),
+            has_unknown_stops,
+        }
+    }
+
+    /// Their names and types, with the header as metadata.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// These records as rows. Their kinds must be known, as those are that [`Batches`] gives.
+    ///
+    /// # Errors
+    /// A kind is not known.
+    pub fn batch(&self, records: &[Record]) -> Result<RecordBatch, ArrowError> {
+        let nr = records.len();
+        let (mut time_ns, mut value) = (Vec::with_capacity(nr), Vec::with_capacity(nr));
+        let (mut task, mut other, mut arg) =
+            (Vec::with_capacity(nr), Vec::with_capacity(nr), Vec::with_capacity(nr));
+        let mut cpu = Vec::with_capacity(nr);
+        let (mut kind, mut flags) = (Vec::<u8>::with_capacity(nr), Vec::with_capacity(nr));
+        let mut state = UInt8Builder::with_capacity(nr);
+        for rows in records.chunks(TURNED_ROWS) {
+            time_ns.extend(rows.iter().map(|r| r.time_ns));
+            cpu.extend(rows.iter().map(|r| r.cpu));
+            kind.extend(rows.iter().map(|r| r.kind.wrapping_sub(1)));
+            task.extend(rows.iter().map(|r| r.task));
+            other.extend(rows.iter().map(|r| r.other));
+            rows.iter().for_each(|r| state.append_option(self.state(r)));
+            flags.extend(rows.iter().map(|r| r.flags));
+            arg.extend(rows.iter().map(|r| r.arg));
+            value.extend(rows.iter().map(|r| r.value));
+        }
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt64Array::from(time_ns)),
+            Arc::new(UInt16Array::from(cpu)),
+            Arc::new(DictionaryArray::try_new(UInt8Array::from(kind), self.kinds.clone())?),
+            Arc::new(UInt32Array::from(task)),
+            Arc::new(UInt32Array::from(other)),
+            Arc::new(DictionaryArray::try_new(state.finish(), self.states.clone())?),
+            Arc::new(UInt8Array::from(flags)),
+            Arc::new(UInt32Array::from(arg)),
+            Arc::new(UInt64Array::from(value)),
+        ];
+        RecordBatch::try_new(self.schema.clone(), columns)
+    }
+
+    /// Why a task stops: the row of `states`.
+    fn state(&self, record: &Record) -> Option<u8> {
+        if record.kind != Kind::Switch as u8 || record.task().is_idle() {
+            return None;
+        }
+        let state = record.prev_state()?;
+        (state != PrevState::Unknown || self.has_unknown_stops).then_some(state as u8)
+    }
+}
+
 /// Writes the whole log as an Arrow IPC file; `name` stands for the output in errors.
 pub fn write_arrow(log: &dyn Log, out: &mut (dyn Write + Send), name: &Path) -> Result<(), LogError> {
     let wrap = |error: ArrowError| match error {
         ArrowError::IoError(_, source) => LogError::Io { doing: "write", path: name.to_path_buf(), source },
         error => LogError::Arrow { path: name.to_path_buf(), problem: error.to_string() },
     };
-    let schema = Arc::new(schema(log.header()));
+    let columns = Columns::new(log.header());
     let options =
         IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD)).map_err(wrap)?;
-    let mut writer = FileWriter::try_new_with_options(out, &schema, options).map_err(wrap)?;
-    let kinds: ArrayRef = Arc::new(StringArray::from_iter_values(Kind::ALL.map(Kind::name)));
-    let declared = |state: PrevState| state != PrevState::Unknown || log.header().hidden.has(Fact::Stops);
-    let states =
-        (0..).map_while(PrevState::from_number).filter(|state| declared(*state)).map(PrevState::name);
-    let states: ArrayRef = Arc::new(StringArray::from_iter_values(states));
-    let mut write = |rows: &[Record]| {
-        let kind = UInt8Array::from_iter_values(rows.iter().map(|r| r.kind - 1));
-        let state: UInt8Array = rows
-            .iter()
-            .map(|r| {
-                r.prev_state()
-                    .filter(|state| !r.task().is_idle() && declared(*state))
-                    .map(|state| state as u8)
-            })
-            .collect();
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.time_ns))),
-            Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.cpu))),
-            Arc::new(DictionaryArray::try_new(kind, kinds.clone())?),
-            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.task))),
-            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.other))),
-            Arc::new(DictionaryArray::try_new(state, states.clone())?),
-            Arc::new(UInt8Array::from_iter_values(rows.iter().map(|r| r.flags))),
-            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.arg))),
-            Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.value))),
-        ];
-        writer.write(&RecordBatch::try_new(schema.clone(), columns)?)
-    };
+    let mut writer = FileWriter::try_new_with_options(out, &columns.schema, options).map_err(wrap)?;
+    let mut write = |rows: &[Record]| writer.write(&columns.batch(rows)?);
     let mut rows: Vec<Record> = Vec::with_capacity(BATCH_ROWS);
     let mut batches = log.batches()?;
     while let Some(mut batch) = batches.next_batch()? {
@@ -187,7 +248,13 @@ impl Log for ArrowLog {
         &self.header
     }
     fn batches(&self) -> Result<Box<dyn Batches + '_>, LogError> {
-        Ok(Box::new(ArrowBatches { log: self, reader: reader(&self.path)?, records: Vec::new(), start: 0 }))
+        Ok(Box::new(ArrowBatches {
+            log: self,
+            reader: reader(&self.path)?,
+            records: Vec::new(),
+            start: 0,
+            most: LOG_RECORDS_MAX,
+        }))
     }
 }
 
@@ -196,6 +263,8 @@ struct ArrowBatches<'a> {
     reader: FileReader<BufReader<File>>,
     records: Vec<Record>,
     start: u64,
+    /// Records that there may be.
+    most: u64,
 }
 
 impl Batches for ArrowBatches<'_> {
@@ -209,6 +278,12 @@ impl Batches for ArrowBatches<'_> {
                 }
                 Some(Ok(batch)) => batch,
             };
+            let (rows, most) = (batch.num_rows() as u64, self.most);
+            if rows > most.saturating_sub(self.start) {
+                return Err(wrong(format!(
+                    "more than {most} records, which is the most that is read (docs/results.md)"
+                )));
+            }
             decode(&batch, &mut self.records).map_err(wrong)?;
             check_kinds(&self.records, self.start)?;
             self.start += self.records.len() as u64;
@@ -262,4 +337,29 @@ fn decode(batch: &RecordBatch, records: &mut Vec<Record>) -> Result<(), String> 
         value: value[i],
     }));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemLog;
+
+    /// As many records as there may be, and one more.
+    #[test]
+    fn records_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.arrow");
+        let header = LogHeader { nr_cpus: 1, ..LogHeader::default() };
+        let records = vec![Record { kind: Kind::Note as u8, ..Record::default() }; 3];
+        crate::write(&path, &MemLog { header, records }).unwrap();
+        let log = ArrowLog::open(&path).unwrap();
+        let read = |most: u64| {
+            let (records, reader) = (Vec::new(), reader(&path).unwrap());
+            let mut batches = ArrowBatches { log: &log, reader, records, start: 0, most };
+            batches.next_batch().map(|batch| batch.map_or(0, <[Record]>::len))
+        };
+        assert_eq!(read(3).unwrap(), 3);
+        let error = read(2).unwrap_err().to_string();
+        assert!(error.contains("more than 2 records, which is the most that is read"), "{error}");
+    }
 }

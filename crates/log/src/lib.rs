@@ -46,7 +46,7 @@ mod text;
 mod words;
 
 #[cfg(feature = "arrow")]
-pub use arrow::{ArrowLog, write_arrow};
+pub use arrow::{ArrowLog, Columns, write_arrow};
 pub use error::LogError;
 pub use file::{open, write};
 pub use header::{KernelThread, LogGroup, LogHeader, LogTask};

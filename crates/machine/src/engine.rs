@@ -28,14 +28,17 @@ mod start;
 mod steer;
 mod steps;
 
-use crate::kernel::{Action, Control, Fault, FaultKind, FileRequest, Kernel, Reading, Stimulus, Yield};
+use crate::kernel::{
+    Action, Change, Control, Fault, FaultKind, FileRequest, Kernel, Reading, Stimulus, Yield,
+};
 use crate::objects::Objects;
 use crate::order::{FirstPosted, Order, Turn};
 use crate::program::{Code, Program};
 use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
 use crate::wheel::Wheel;
+use schedlab_log::{Kind, Record, note};
 use schedlab_topology::{CAPACITY_SCALE, Topology};
-use schedlab_units::{CpuId, Span, TaskId, Time};
+use schedlab_units::{CpuId, CpuSet, Span, TaskId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -238,6 +241,8 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     setup: Setup,
     /// The experimenter's actions, the next one last.
     actions: Vec<Action>,
+    /// Where tasks may run by the action under way, in its order.
+    masks: Vec<(TaskId, CpuSet)>,
     /// The action under way: when it was asked for, and when it is too late for it to be done.
     acting: Option<(Span, u64)>,
     readings: Vec<Reading>,
@@ -322,6 +327,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             rest: vec![Rest::Awake; nr_cpus],
             program: Arc::new(program),
             actions: Vec::new(),
+            masks: Vec::new(),
             acting: None,
             readings: Vec::new(),
             asymmetric: setup.topology.is_asymmetric(),
@@ -377,6 +383,11 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     /// The order of ready CPUs, for read-outs after the run.
     pub fn order(&self) -> &O {
         &self.order
+    }
+
+    /// As [`Self::order`], for orders that have something left to do.
+    pub fn order_mut(&mut self) -> &mut O {
+        &mut self.order
     }
 
     /// Boots the kernel, starts the workload, and runs it to its end.
@@ -500,7 +511,33 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
         self.kernel.control(Time::from_ns(self.now_ns), Control::Files(&files))?;
         self.acting = Some((at, self.now_ns + CONTROL_MAX.as_ns()));
+        for file in files {
+            if let FileRequest::Change { tasks, change: Change { affinity: Some(cpus), .. }, .. } = file {
+                self.masks.extend(tasks.into_iter().map(|task| (task, cpus.clone())));
+            }
+        }
         Ok(())
+    }
+
+    /// Says in the log where tasks may run by the experimenter's action: no task of the log did that.
+    fn note_masks(&mut self) {
+        let nr_words = CpuSet::first(self.cpus.len() as u32).words().len();
+        for (task, cpus) in std::mem::take(&mut self.masks) {
+            let words = cpus.words().iter().copied().chain(std::iter::repeat(0));
+            for (number, value) in words.take(nr_words).enumerate() {
+                let record = Record {
+                    time_ns: 0,
+                    kind: Kind::Note as u8,
+                    flags: number as u8,
+                    cpu: 0,
+                    task: task.0,
+                    other: TaskId::IDLE.0,
+                    arg: note::ALLOWED,
+                    value,
+                };
+                self.kernel.note(Time::from_ns(self.now_ns), record);
+            }
+        }
     }
 
     /// A task needs no more CPU time until its next step. One that computes takes that step at this instant.
@@ -521,6 +558,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         let Some((at, limit_ns)) = self.acting else { return Ok(()) };
         if let Some(carried) = self.kernel.control_done() {
             self.acting = None;
+            self.note_masks();
             let read = carried.readings.into_iter();
             self.readings.extend(read.map(|(name, result)| Reading { at, name, result }));
             return carried.result.map_err(Box::new);

@@ -50,7 +50,9 @@ pub use lottery::Lottery;
 pub use mlfq::Mlfq;
 pub use o1::{O1, Version as O1Version};
 pub use posix::Posix;
-pub use registry::{ExtendError, ParamInfo, Params, PolicyError, PolicyInfo, extend, find, registry};
+pub use registry::{
+    ExtendError, ParamInfo, Params, PolicyError, PolicyInfo, extend, find, is_extra, registry,
+};
 pub use rr::RoundRobin;
 pub use sfq::Sfq;
 pub use stack::Stack;

@@ -212,6 +212,9 @@ pub fn ended(status: ExitStatus) -> String {
         (None, Some(libc::SIGKILL)) => {
             "was ended by signal 9 (SIGKILL: from outside, or out of memory)".into()
         }
+        (None, Some(libc::SIGSYS)) => {
+            "was ended by signal 31 (SIGSYS: it asked the host for something that it may not)".into()
+        }
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None) => "ended".into(),
     }

@@ -18,6 +18,7 @@ use std::process::{Command, Stdio};
 use schedlab_linux::BuiltKernel;
 use schedlab_linux::bugs::Edit;
 use schedlab_linux::build::{self, Origin};
+use schedlab_stdx::limits::{SOURCE_BYTES_MAX, read_bytes, read_text};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -66,7 +67,15 @@ pub struct Compiled {
     /// Macros, of a C file.
     pub defines: Vec<String>,
     /// What an object that is built for one run lies in.
-    _keep: Option<std::sync::Arc<tempfile::TempDir>>,
+    #[doc(hidden)]
+    pub keep: Option<std::sync::Arc<tempfile::TempDir>>,
+}
+
+impl Compiled {
+    /// Whether it is a kernel with its whole scheduler, not a part of one.
+    pub fn is_whole(&self) -> bool {
+        self.name.starts_with(crate::whole::PREFIX)
+    }
 }
 
 /// A bug that is put into a target: an upstream fix undone, or a mutation.
@@ -99,7 +108,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn sum(parts: &[&[u8]]) -> String {
+pub(crate) fn sum(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_le_bytes());
@@ -201,7 +210,7 @@ pub fn kernel_target(
         source: ((*file).to_owned(), sum_of_file(&source)),
         seeded: seeded.map(|s| s.name.clone()).unwrap_or_default(),
         defines: Vec::new(),
-        _keep: None,
+        keep: None,
     };
     if compiled.object.is_file() {
         return Ok(compiled);
@@ -238,7 +247,7 @@ pub fn kernel_target(
 }
 
 /// As `sha256sum` prints it.
-fn sum_of_file(bytes: &[u8]) -> String {
+pub(crate) fn sum_of_file(bytes: &[u8]) -> String {
     let mut hash = Sha256::new();
     hash.update(bytes);
     hex(&hash.finalize())
@@ -298,7 +307,7 @@ pub fn seeds() -> Result<Vec<Seeded>, RaceError> {
 /// # Errors
 /// No such file; the compiler's errors.
 pub fn own_target(path: &Path, defines: &[String]) -> Result<Compiled, RaceError> {
-    let source = fs::read(path).map_err(io("read", path))?;
+    let source = read_bytes(path, SOURCE_BYTES_MAX).map_err(io("read", path))?;
     let dir = tempfile::tempdir().map_err(io("create", &std::env::temp_dir()))?;
     let mut objects = vec![hooks(dir.path())?];
     let object = dir.path().join("own.o");
@@ -325,7 +334,7 @@ pub fn own_target(path: &Path, defines: &[String]) -> Result<Compiled, RaceError
         source: (path.display().to_string(), sum_of_file(&source)),
         seeded: String::new(),
         defines: defines.to_vec(),
-        _keep: Some(std::sync::Arc::new(dir)),
+        keep: Some(std::sync::Arc::new(dir)),
     })
 }
 
@@ -334,7 +343,7 @@ pub fn own_target(path: &Path, defines: &[String]) -> Result<Compiled, RaceError
 /// # Errors
 /// No such file, or none that is understood.
 pub fn litmus_target(path: &Path) -> Result<(Compiled, crate::litmus::Litmus), RaceError> {
-    let text = fs::read_to_string(path).map_err(io("read", path))?;
+    let text = read_text(path, SOURCE_BYTES_MAX).map_err(io("read", path))?;
     let litmus = crate::litmus::Litmus::parse(&path.display().to_string(), &text)?;
     let dir = tempfile::tempdir().map_err(io("create", &std::env::temp_dir()))?;
     let source = dir.path().join("litmus.c");
@@ -355,7 +364,11 @@ pub fn scenarios(target: &str) -> Result<Vec<crate::Scenario>, RaceError> {
     paths.sort();
     let read = |path: PathBuf| {
         let text = fs::read_to_string(&path).map_err(io("read", &path))?;
-        crate::Scenario::parse(&path.file_stem().unwrap_or_default().to_string_lossy(), &text)
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        match target {
+            "linux" => crate::whole::scenario(&name, &text),
+            _ => crate::Scenario::parse(&name, &text),
+        }
     };
     paths.into_iter().map(read).collect()
 }

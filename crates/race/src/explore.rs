@@ -33,6 +33,8 @@ pub struct Plan {
     pub findings: usize,
     /// Barriers that do nothing: addresses in the object.
     pub without: Vec<usize>,
+    /// Of a whole scheduler: accesses that nothing orders are findings, too.
+    pub races: bool,
 }
 
 /// Something that does not hold.
@@ -54,6 +56,8 @@ pub struct Finding {
     pub choices: Vec<Choice>,
     /// The scenario, shrunk if it was.
     pub scenario: Scenario,
+    /// What the process that found it calls it.
+    pub(crate) told_as: String,
 }
 
 /// What was explored.
@@ -91,6 +95,50 @@ fn ask(job: &Job) -> Result<Done, RaceError> {
     }
 }
 
+/// What several processes answered, as one.
+pub(crate) fn merged(
+    plan: &Plan,
+    scenario: &Scenario,
+    answers: Vec<Result<Done, RaceError>>,
+) -> Result<Explored, RaceError> {
+    let mut explored = Explored {
+        scenario: scenario.name.clone(),
+        schedules: 0,
+        points: 0,
+        is_complete: true,
+        redundant: 0,
+        findings: Vec::new(),
+        barriers: Vec::new(),
+    };
+    let mut found: BTreeMap<(String, String), Found> = BTreeMap::new();
+    for answer in answers {
+        let done = answer?;
+        explored.schedules += done.schedules;
+        explored.points += done.points;
+        explored.redundant += done.redundant;
+        explored.is_complete &= done.is_complete;
+        explored.barriers = done.barriers.iter().map(|(at, kind, _)| (*at, *kind)).collect();
+        for new in done.findings {
+            match found.entry((new.kind.clone(), new.text.clone())) {
+                std::collections::btree_map::Entry::Vacant(place) => {
+                    place.insert(new);
+                }
+                std::collections::btree_map::Entry::Occupied(mut place) => {
+                    let old = place.get_mut();
+                    let times = old.times + new.times;
+                    if new.index < old.index {
+                        *old = new;
+                    }
+                    old.times = times;
+                }
+            }
+        }
+    }
+    explored.findings = found.into_values().map(|f| plan.finding(f, scenario)).collect();
+    explored.findings.sort_by_key(|f| f.first_schedule);
+    Ok(explored)
+}
+
 impl Plan {
     fn job(&self, scenario: Option<&Scenario>, task: Task) -> Job {
         Job {
@@ -104,12 +152,24 @@ impl Plan {
         }
     }
 
-    fn finding(&self, found: Found, scenario: &Scenario) -> Finding {
+    pub(crate) fn finding(&self, found: Found, scenario: &Scenario) -> Finding {
         let mut sites = places(&self.compiled.object, &found.sites);
         sites.dedup();
+        let text = match found.kind.as_str() {
+            // by functions: lines differ from version to version, and stand among the places
+            "race" => {
+                let function = |site: &String| site.rsplit(' ').next().unwrap_or_default().to_owned();
+                let mut functions: Vec<String> = sites.iter().map(function).collect();
+                functions.sort();
+                functions.dedup();
+                format!("nothing orders {}", functions.join("() and ") + "()")
+            }
+            _ => found.text.clone(),
+        };
         Finding {
             kind: found.kind,
-            text: found.text,
+            text,
+            told_as: found.text,
             sites,
             first_schedule: found.index,
             times: found.times,
@@ -133,6 +193,9 @@ impl Plan {
     /// # Errors
     /// The scenario asks for what the target does not have; a process was lost.
     pub fn explore(&self, scenario: &Scenario) -> Result<Explored, RaceError> {
+        if self.compiled.is_whole() {
+            return self.explore_whole(scenario);
+        }
         let jobs = if self.strategy.is_exhaustive() { 1 } else { self.jobs.max(1) as u64 };
         let task =
             |first| Task::Explore { first, stride: jobs, schedules: self.schedules, findings: self.findings };
@@ -145,42 +208,7 @@ impl Plan {
             let lost = |_| Err(RaceError::Lost("a thread was lost".into()));
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
         });
-        let mut explored = Explored {
-            scenario: scenario.name.clone(),
-            schedules: 0,
-            points: 0,
-            is_complete: true,
-            redundant: 0,
-            findings: Vec::new(),
-            barriers: Vec::new(),
-        };
-        let mut found: BTreeMap<(String, String), Found> = BTreeMap::new();
-        for answer in answers {
-            let done = answer?;
-            explored.schedules += done.schedules;
-            explored.points += done.points;
-            explored.redundant += done.redundant;
-            explored.is_complete &= done.is_complete;
-            explored.barriers = done.barriers.iter().map(|(at, kind, _)| (*at, *kind)).collect();
-            for new in done.findings {
-                match found.entry((new.kind.clone(), new.text.clone())) {
-                    std::collections::btree_map::Entry::Vacant(place) => {
-                        place.insert(new);
-                    }
-                    std::collections::btree_map::Entry::Occupied(mut place) => {
-                        let old = place.get_mut();
-                        let times = old.times + new.times;
-                        if new.index < old.index {
-                            *old = new;
-                        }
-                        old.times = times;
-                    }
-                }
-            }
-        }
-        explored.findings = found.into_values().map(|f| self.finding(f, scenario)).collect();
-        explored.findings.sort_by_key(|f| f.first_schedule);
-        Ok(explored)
+        merged(self, scenario, answers)
     }
 
     /// Fewer calls, fewer choices, the same finding.
@@ -188,6 +216,9 @@ impl Plan {
     /// # Errors
     /// It does not show again.
     pub fn shrink(&self, finding: &Finding) -> Result<Finding, RaceError> {
+        if self.compiled.is_whole() {
+            return self.shrink_whole(finding);
+        }
         let task = Task::Shrink {
             choices: finding.choices.clone(),
             kind: finding.kind.clone(),
@@ -210,7 +241,10 @@ impl Plan {
         scenario: &Scenario,
         choices: &[Choice],
     ) -> Result<(Option<Finding>, Story), RaceError> {
-        let mut done = ask(&self.job(Some(scenario), Task::Replay { choices: choices.to_vec() }))?;
+        let mut done = match self.compiled.is_whole() {
+            true => self.replay_whole(scenario, choices)?,
+            false => ask(&self.job(Some(scenario), Task::Replay { choices: choices.to_vec() }))?,
+        };
         let finding = done.findings.pop().map(|f| self.finding(f, scenario));
         let mut codes: Vec<usize> = done.events.iter().map(|e| e.code).filter(|c| *c != 0).collect();
         codes.sort_unstable();

@@ -23,6 +23,7 @@
 //! ```
 
 use crate::RaceError;
+use schedlab_units::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -35,6 +36,9 @@ pub enum What {
     Flush(u8),
     /// The load sees a value that is so many stores old.
     Stale(u8),
+    /// Of a whole scheduler: the CPU stands before this point for so many ns of simulated time; 0: until nothing else
+    /// happens at this instant.
+    Hold(u64),
 }
 
 /// Stands for the CPU before any CPU has begun: `start -> cpu1` in the text.
@@ -59,6 +63,7 @@ impl fmt::Display for Choice {
             What::To(to) => write!(f, "cpu{cpu} at {at} -> cpu{to}"),
             What::Flush(place) => write!(f, "cpu{cpu} at {at} flush {place}"),
             What::Stale(age) => write!(f, "cpu{cpu} at {at} stale {age}"),
+            What::Hold(ns) => write!(f, "cpu{cpu} at {at} hold {}", Span::from_ns(*ns)),
         }
     }
 }
@@ -75,6 +80,7 @@ impl Choice {
             "->" => What::To(number(value)?),
             "flush" => What::Flush(value.parse().ok()?),
             "stale" => What::Stale(value.parse().ok()?),
+            "hold" => What::Hold(value.parse::<Span>().ok()?.as_ns()),
             _ => return None,
         };
         Some(Choice { cpu: number(cpu)?, at: at.parse().ok()?, what })
@@ -194,7 +200,8 @@ impl Schedule {
                 }
                 "end" => return Ok(schedule),
                 _ => {
-                    let expected = "'cpu0 at 4 -> cpu1', '... flush N', '... stale N', or 'end'";
+                    let expected =
+                        "'cpu0 at 4 -> cpu1', '... flush N', '... stale N', '... hold TIME', or 'end'";
                     schedule.choices.push(Choice::parse(line).ok_or_else(|| bad(n, line, expected))?);
                 }
             }
@@ -224,6 +231,8 @@ mod tests {
                 Choice { cpu: NOBODY, at: 1, what: What::To(1) },
                 Choice { cpu: 0, at: 4, what: What::Flush(2) },
                 Choice { cpu: 1, at: 9, what: What::Stale(1) },
+                Choice { cpu: 1, at: 12, what: What::Hold(4_100_000) },
+                Choice { cpu: 0, at: 812, what: What::Hold(0) },
             ],
         };
         let text = schedule.to_string();

@@ -215,6 +215,7 @@ pub fn score(
                 jobs: 1,
                 findings: 4,
                 without: Vec::new(),
+                races: false,
             };
             let mut first: Option<(u64, Finding)> = None;
             let mut is_complete = true;

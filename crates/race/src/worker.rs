@@ -4,7 +4,9 @@
 //! code does wrong becomes a finding here: a bad pointer by SIGSEGV and its like, a loop without points by a timer of
 //! the process's own CPU time.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -95,10 +97,14 @@ pub(crate) struct Done {
     pub(crate) own_scenario: Option<String>,
 }
 
-pub(crate) fn send<T: Serialize>(mut socket: &UnixStream, value: &T) -> io::Result<()> {
+pub(crate) fn send<T: Serialize>(socket: &UnixStream, value: &T) -> io::Result<()> {
+    write(socket, value)
+}
+
+fn write<T: Serialize>(mut to: impl Write, value: &T) -> io::Result<()> {
     let bytes = serde_json::to_vec(value)?;
-    socket.write_all(&(bytes.len() as u64).to_le_bytes())?;
-    socket.write_all(&bytes)
+    to.write_all(&(bytes.len() as u64).to_le_bytes())?;
+    to.write_all(&bytes)
 }
 
 pub(crate) fn receive<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<T> {
@@ -113,8 +119,15 @@ fn serve(socket: UnixStream) {
     // SAFETY: a process without threads ends with its parent.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let Ok(job) = receive::<Job>(&socket) else { return };
+    // the handlers and the timer of crashes first: inside, nobody sets a timer
+    catch_crashes();
+    // where the host's kernel cannot, the limits hold all the same (docs/race.md)
+    drop(schedlab_process::contain::enter_cell(socket.as_fd()));
     let done = carry_out(&job).unwrap_or_else(|why| Done { refused: Some(why), ..Done::default() });
-    drop(send(&socket, &done));
+    // as a file: inside, nobody sends
+    if let Ok(line) = socket.try_clone() {
+        drop(write(File::from(OwnedFd::from(line)), &done));
+    }
 }
 
 /// Finds the operations that calls name.
@@ -153,7 +166,6 @@ fn carry_out(job: &Job) -> Result<Done, String> {
     };
     let all = programs(&target, scenario)?;
     let first = prepare(&target, scenario, &scenario.first)?;
-    catch_crashes();
     let engine = Engine::start(target, all, first, job.model)?;
     // SAFETY: no schedule runs, and no other reference is alive; so below.
     let base = unsafe {

@@ -23,6 +23,7 @@ fn plan(target: &str, seeded: &str, model: Model, schedules: u64) -> Plan {
         jobs: 2,
         findings: 10,
         without: Vec::new(),
+        races: false,
     }
 }
 

@@ -32,6 +32,7 @@ fn seen(litmus: &Litmus, schedules: u64) -> [bool; 3] {
             jobs: 1,
             findings: 1,
             without: Vec::new(),
+            races: false,
         };
         let scenario = Scenario::parse("own", &plan.describe().unwrap().1.unwrap()).unwrap();
         !plan.explore(&scenario).unwrap().findings.is_empty()

@@ -20,6 +20,7 @@ fn plan_of(path: &Path, defines: &[&str], model: Model, strategy: Strategy) -> P
         jobs: 2,
         findings: 10,
         without: Vec::new(),
+        races: false,
     }
 }
 
@@ -225,4 +226,28 @@ static const struct race_op ops[] = { { \"loop\", loop, \"\", 0 }, { NULL } };";
     let scenario = own_scenario(&plan);
     let explored = plan.explore(&scenario).unwrap();
     assert_eq!(kinds(&explored), ["livelock"]);
+}
+
+/// C9: a target is anybody's program. It can compute; asking the host for a file or a process ends it, and the caller says so.
+#[test]
+fn a_target_that_reaches_for_the_host_is_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let victim = dir.path().join("written");
+    for act in [
+        format!("open(\"{}\", O_CREAT | O_WRONLY, 0600);", victim.display()),
+        "fork();".to_owned(),
+        "socket(AF_INET, SOCK_STREAM, 0);".to_owned(),
+        "kill(getppid(), 0);".to_owned(),
+    ] {
+        let body = format!(
+            "#include <fcntl.h>\n#include <signal.h>\n#include <sys/socket.h>\n#include <unistd.h>\n\
+             __attribute__((constructor)) static void at_once(void) {{ {act} }}\n\
+             static long nothing(int cpu, const long *x, int n) {{ return 0; }}\n\
+             static const struct race_op ops[] = {{ {{ \"nothing\", nothing, \"\", 0 }}, {{ NULL }} }};"
+        );
+        let plan = plan_of(&made(&dir, &body, "cpus 1\ncpu0 nothing\n"), &[], Model::Sc, Strategy::Mix);
+        let error = plan.describe().map(drop).unwrap_err().to_string();
+        assert!(error.contains("SIGSYS: it asked the host for something that it may not"), "{act}: {error}");
+    }
+    assert!(!victim.exists());
 }

@@ -489,6 +489,7 @@ function waitsTable(run, timeline) {
   return table([
     ns("waited", w => w[4] - w[3], { bar: "bar2" }), ["task", w => taskName(run, w[0]), w => taskName(run, w[0]), { text: true }], ["pid", w => taskPid(run, w[0]), w => taskPid(run, w[0])],
     ["why", w => w[2], w => w[2], { text: true }], ["CPU", w => w[1], w => "cpu" + w[1] + (w[5] === w[1] ? "" : ", then cpu" + w[5]), { text: true }], ["from", w => w[3], w => at(w[3])],
+    ["who had that CPU", w => w[7].length, w => w[7].slice(0, 3).map(([name, ns]) => `${name} ${time(ns)}`).join(", ") + (w[7].length > 3 ? ", ..." : ""), { text: true, tip: "on the CPU where the wait began, from its begin to its end" }],
     ...explained(run.waits, w => w[6]),
   ], run.waits, { click: w => timeline.jump(w[3], w[4], w[0]) });
 }

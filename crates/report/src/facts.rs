@@ -3,6 +3,7 @@
 use schedlab_instruments::jobs::JobReport;
 use schedlab_instruments::{Picture, Summary};
 use schedlab_log::LogHeader;
+use schedlab_units::TaskId;
 use std::collections::BTreeMap;
 
 /// Facts about a run that its log does not hold. Everything may be left at its default.
@@ -41,6 +42,9 @@ pub struct RunFacts {
     /// The longest times in which a CPU idled while work waited, in order of time
     /// ([`worst_stretches`](crate::worst_stretches)).
     pub stretches: Vec<Picture>,
+    /// For each of the summary's longest waits, who had the CPU meanwhile, and for how long
+    /// ([`meanwhile`](schedlab_instruments::meanwhile)).
+    pub meanwhile: Vec<Vec<(TaskId, u64)>>,
     /// The command that explains a decision, up to where `TASK@TIME` follows; empty: this scheduler cannot be asked.
     pub explain: String,
     /// What to do next: commands, with a word on what they give.

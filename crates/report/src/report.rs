@@ -4,7 +4,7 @@ use crate::groups::Groups;
 use crate::timeline::{Detail, Timeline};
 use crate::worst::worst_stretches;
 use crate::{RunFacts, RunView};
-use schedlab_instruments::{LogProblem, Summary, WaitCause, for_each_picture, summarize_seen};
+use schedlab_instruments::{LogProblem, Summary, WaitCause, for_each_picture, meanwhile, summarize_seen};
 use schedlab_log::{Log, LogHeader};
 
 /// A run, ready to be shown. Its size is bounded by tasks and [`Detail`], not by the log.
@@ -40,6 +40,9 @@ impl RunReport {
         if facts.stretches.is_empty() {
             let stretches = worst_stretches(&summary);
             for_each_picture(log, &stretches, |picture| facts.stretches.push(picture.clone()))?;
+        }
+        if facts.meanwhile.is_empty() {
+            facts.meanwhile = meanwhile(log, &summary.system.longest_waits)?;
         }
         let groups = Groups::new(log.header(), &summary);
         let timeline = Timeline::new(log, &summary, &groups, detail)?;

@@ -392,6 +392,7 @@ fn account(text: &mut String, rows: &[(String, String, String)], style: Style) {
         ("statistics", "its own statistics"),
         ("emulated", "what BPF defines and C does not"),
     ];
+    printed(text, rows, style);
     for (group, title) in titles {
         let of_group: Vec<_> = rows.iter().filter(|(g, _, _)| g == group).collect();
         if of_group.is_empty() {
@@ -410,6 +411,31 @@ fn account(text: &mut String, rows: &[(String, String, String)], style: Style) {
             "scheduler" => shown.iter().for_each(|row| wrapped(text, row)),
             _ => wrapped(text, &shown.join("  ")),
         }
+    }
+}
+
+/// What a scheduler wrote with `bpf_printk()`: the last lines, each with the log's time.
+fn printed(text: &mut String, rows: &[(String, String, String)], style: Style) {
+    /// Lines on the terminal; the JSON has those that are kept.
+    const SHOWN: usize = 20;
+    let of = |wanted: &'static str| {
+        rows.iter()
+            .filter(move |(group, name, _)| group == "printed" && name == wanted)
+            .map(|(_, _, value)| value)
+    };
+    let lines: Vec<&String> = of("line").collect();
+    let shown = &lines[lines.len().saturating_sub(SHOWN)..];
+    let count: u64 = of("lines").next().and_then(|count| count.parse().ok()).unwrap_or(0);
+    if shown.is_empty() {
+        return;
+    }
+    let which = match count > shown.len() as u64 {
+        true => format!(", the last {} of {count} lines", shown.len()),
+        false => String::new(),
+    };
+    line(text, &format!("\n{}", style.dim(&format!("what it printed (bpf_printk){which}"))));
+    for row in shown {
+        line(text, &format!("  {}", visible(row)));
     }
 }
 

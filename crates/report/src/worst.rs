@@ -158,14 +158,24 @@ struct WaitJson<'a> {
     moves: u32,
     start_ns: u64,
     end_ns: u64,
+    /// Who had the CPU meanwhile: `task`, `pid`, `name`, `ns`; most first.
+    meanwhile: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     explain: Option<String>,
+}
+
+/// Tasks that had the CPU meanwhile in a row.
+const MEANWHILE_SHOWN: usize = 8;
+
+/// Who had the CPU meanwhile, of the wait of this number: the first few.
+fn had(facts: &RunFacts, index: usize) -> impl Iterator<Item = &(TaskId, u64)> {
+    facts.meanwhile.get(index).into_iter().flatten().take(MEANWHILE_SHOWN)
 }
 
 /// `longest_waits` of a run's JSON.
 pub(crate) fn waits_json(run: RunView<'_>) -> impl Serialize {
     let RunView { header, summary, facts } = run;
-    let row = |wait: &LongWait| WaitJson {
+    let row = |(index, wait): (usize, &LongWait)| WaitJson {
         task: wait.task.0,
         pid: header.tasks[wait.task.index()].pid,
         name: &header.tasks[wait.task.index()].name,
@@ -175,9 +185,15 @@ pub(crate) fn waits_json(run: RunView<'_>) -> impl Serialize {
         moves: wait.moves,
         start_ns: wait.start_ns,
         end_ns: wait.end_ns,
+        meanwhile: had(facts, index)
+            .map(|(task, ns)| {
+                let (pid, name) = named(header, *task);
+                json!({ "task": task.0, "pid": pid, "name": name, "ns": ns })
+            })
+            .collect(),
         explain: command(header, facts, wait.task, wait.start_ns),
     };
-    let waits = summary.system.longest_waits.iter().filter(|wait| wait.ns() > 0);
+    let waits = summary.system.longest_waits.iter().enumerate().filter(|(_, wait)| wait.ns() > 0);
     waits.map(row).collect::<Vec<_>>()
 }
 
@@ -225,9 +241,28 @@ pub(crate) fn stretches_json(run: RunView<'_>) -> impl Serialize {
     facts.stretches.iter().map(row).collect::<Vec<_>>()
 }
 
-/// `waits` of the HTML report's data: row, CPU, why, from, to, CPU at the end, command.
+/// Number and name of whoever can have a CPU.
+fn named(header: &LogHeader, task: TaskId) -> (u32, &str) {
+    if task.is_idle() {
+        return (0, "idle");
+    }
+    match task.kernel_pid() {
+        None => (header.tasks[task.index()].pid, &header.tasks[task.index()].name),
+        Some(pid) => {
+            let thread = header.kernel_threads.iter().find(|thread| thread.pid == pid);
+            (pid, thread.map_or("kernel thread", |thread| thread.name.as_str()))
+        }
+    }
+}
+
+/// `waits` of the HTML report's data: row, CPU, why, from, to, CPU at the end, command, who had the CPU meanwhile (name
+/// and number, ns).
 pub(crate) fn waits_page(run: &RunReport) -> Value {
-    let row = |wait: &LongWait| {
+    let row = |(index, wait): (usize, &LongWait)| {
+        let had = had(&run.facts, index).map(|(task, ns)| {
+            let (pid, name) = named(&run.header, *task);
+            json!([if pid == 0 { name.to_owned() } else { format!("{name} ({pid})") }, ns])
+        });
         let command = command(&run.header, &run.facts, wait.task, wait.start_ns);
         json!([
             wait.task.0,
@@ -236,10 +271,11 @@ pub(crate) fn waits_page(run: &RunReport) -> Value {
             wait.start_ns,
             wait.end_ns,
             wait.end_cpu.0,
-            command
+            command,
+            had.collect::<Vec<_>>()
         ])
     };
-    run.summary.system.longest_waits.iter().filter(|wait| wait.ns() > 0).map(row).collect()
+    run.summary.system.longest_waits.iter().enumerate().filter(|(_, wait)| wait.ns() > 0).map(row).collect()
 }
 
 /// `stretches` of the HTML report's data: from, to, idle CPUs, waiting tasks (row, CPU), row asked about,

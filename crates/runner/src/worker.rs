@@ -20,6 +20,7 @@ use crate::{ENGINE, Scheduler};
 use schedlab_linux::KernelObject;
 use schedlab_machine::Setup;
 use schedlab_policies::{ParamInfo, PolicyInfo};
+use schedlab_process::contain::{self, Cell};
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::mem::ManuallyDrop;
@@ -57,6 +58,8 @@ struct Worker {
     /// The object that a child has loaded well.
     proven: Option<ObjectKey>,
     policies: Vec<&'static PolicyInfo>,
+    /// Where kernel objects are run: prepared for the first, entered by each child; or why this host has none.
+    cell: Option<Result<Cell, String>>,
 }
 
 /// How a worker ends if it cannot go on: EX_OSERR and EX_PROTOCOL of sysexits.h.
@@ -121,6 +124,7 @@ impl Worker {
             kernel: None,
             proven: None,
             policies: Vec::new(),
+            cell: None,
         })
     }
 
@@ -156,6 +160,9 @@ impl Worker {
             Scheduler::Native(_) => None,
         };
         self.open_kernel(object.as_ref(), &scheduler);
+        if matches!(scheduler, Scheduler::Linux(_)) {
+            self.cell.get_or_insert_with(|| Cell::prepare().map_err(|why| why.to_string()));
+        }
         self.page.clear();
         self.answer.set_len(0)?;
         self.answer.rewind()?;
@@ -281,14 +288,20 @@ impl Worker {
                 // (what cannot be copied cannot be loaded either, and is reported then)
                 let _ = linux.scx.as_mut().map(|compiled| compiled.copy_subs());
                 hush();
-                schedlab_process::contain::enter_cell(spill.as_fd()).err()
+                match self.cell.as_ref().expect("it was prepared for kernel objects") {
+                    Ok(cell) => cell.enter(spill.as_fd()).err().map(|why| why.to_string()),
+                    Err(why) => {
+                        contain::limit_resources(spill.as_fd());
+                        Some(why.clone())
+                    }
+                }
             }
             Scheduler::Native(_) => None,
         };
         let setup =
             Setup { topology: job.topology.clone(), duration: job.duration, params: job.params.clone() };
         let mut report = child::run(&scheduler, kernel, program, setup, &job.actions, spill, self.page);
-        report.uncontained = uncontained.map(|why| why.to_string());
+        report.uncontained = uncontained;
         let json = serde_json::to_vec(&report).map_err(io::Error::from);
         self.page.leaves.store(1, Ordering::Release);
         match json.and_then(|json| (&self.answer).write_all(&json)) {

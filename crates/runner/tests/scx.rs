@@ -130,7 +130,16 @@ fn an_error_exit_is_reported_with_its_dump() {
     let (kind, reason) = misbehaved(&report("qmap", 2, 10, &hogs(4), &[("test_error_cnt", "50")]));
     assert_eq!(kind, "scheduler exit");
     assert!(reason.starts_with("the kernel threw it out: scx_bpf_error (test triggering error)"), "{reason}");
-    assert!(reason.contains("\n    at ") && reason.contains("the kernel's dump:"), "{reason}");
+    assert!(reason.contains("the kernel's dump:"), "{reason}");
+    // B5: who called, from the kernel's function that threw it on, each once, and no second list of them in the dump. (The
+    // kernel's walk knows its own code only: the scheduler's frame, between the first and the second, is not in it.)
+    let frames: Vec<&str> = reason.lines().filter_map(|line| line.strip_prefix("    at ")).collect();
+    assert!(
+        frames[0].starts_with("scx_bpf_error_bstr+") && frames[1].starts_with("do_enqueue_task+"),
+        "{reason}"
+    );
+    assert!(frames.iter().all(|frame| frames.iter().filter(|f| f == &frame).count() == 1), "{reason}");
+    assert!(!reason.contains("Backtrace:"), "{reason}");
     // of each CPU the kernel's part and qmap's own
     assert!(reason.contains("CPU states") && reason.contains("QMAP"), "{reason}");
 }
@@ -146,6 +155,10 @@ fn the_kernels_watchdog_finds_a_stall() {
     let (_, after) = reason.split_once("failed to run for ").expect(&reason);
     let seconds: f64 = after.split('s').next().unwrap().parse().unwrap();
     assert!((5.0..=7.5).contains(&seconds), "{reason}");
+    // B5: no left-overs of calls that are over: the watchdog looked, and its worker called it
+    let frames: Vec<&str> = reason.lines().filter_map(|line| line.strip_prefix("    at ")).collect();
+    let names: Vec<&str> = frames.iter().filter_map(|frame| frame.split('+').next()).collect();
+    assert_eq!(names[..3], ["scx_watchdog_workfn", "process_one_work", "worker_thread"], "{reason}");
     assert!((5_000..8_500).contains(&(report.duration_ns / 1_000_000)), "{}", report.duration_ns);
 }
 
@@ -231,7 +244,7 @@ fn what_bpf_defines_holds() {
     assert!(loads >= 5, "{loads}");
 }
 
-/// bpf_get_prandom_u32() has a state for each CPU, seeded when the program is loaded (the verifier does it).
+/// A8: bpf_get_prandom_u32() has a state for each CPU, seeded when the program is loaded (the verifier does it).
 /// Equal runs draw equal numbers; a perturbed run begins at another time of the kernel's, and draws others.
 #[test]
 fn random_numbers_are_drawn() {
@@ -663,7 +676,7 @@ fn hostile(act: u32) -> (String, String) {
     misbehaved(&run(&request).unwrap().report)
 }
 
-/// Native code from a file computes and reads; whatever else it asks the host for ends its run, and is named.
+/// C9: native code from a file computes and reads; whatever else it asks the host for ends its run, and is named.
 #[test]
 fn a_scheduler_that_reaches_for_the_host_is_ended() {
     let (kind, reason) = hostile(1);
@@ -687,7 +700,7 @@ fn a_scheduler_that_reaches_for_the_host_is_ended() {
     assert!(!Path::new("/tmp/schedlab-hostile").exists());
 }
 
-/// A fault has its function, file and line, and those of its callers: no left-overs, none twice.
+/// B5: A fault has its function, file and line, and those of its callers: no left-overs, none twice.
 #[test]
 fn a_fault_names_the_line_of_the_source() {
     let source = std::fs::read_to_string(
@@ -720,4 +733,40 @@ fn a_fault_names_the_line_of_the_source() {
     let places = [line("asm volatile(\"\");") - 1, line("asm volatile(\"\");")];
     let named = places.iter().any(|line| reason.contains(&format!("hostile.bpf.c:{line})")));
     assert!(reason.contains("in hostile_enqueue+") && named, "{reason}");
+}
+
+/// B5: what a scheduler prints is in the report of a run that ends well: the last 100 lines, with the log's time, and how
+/// many there were.
+#[test]
+fn what_a_scheduler_prints_is_kept() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/printing.bpf.c");
+    let report = report(file.to_str().unwrap(), 1, 10, &hogs(2), &[]);
+    assert!(matches!(report.end, RunEnd::Duration), "{:?}", report.end);
+    let rows = |name: &str| {
+        let rows = report.account.iter().filter(|(group, n, _)| group == "printed" && n == name);
+        rows.map(|(_, _, value)| value.clone()).collect::<Vec<_>>()
+    };
+    let queued = value(&report, "statistics", "queued").unwrap();
+    // (the first ones were printed before the log began, by the boot's own tasks)
+    assert_eq!(rows("lines"), std::slice::from_ref(&queued));
+    let lines = rows("line");
+    assert_eq!(lines.len(), 100);
+    assert!(lines[99].ends_with(&format!("as number {queued}")), "{}", lines[99]);
+    // "9.980000 s  queued ...": no clock but the log's
+    let time = |line: &str| line.split(" s").next().unwrap().parse::<f64>().unwrap();
+    assert!((9.0..=10.0).contains(&time(&lines[99])), "{}", lines[99]);
+}
+
+/// B5: a scheduler whose half decides is refused with the reason.
+#[test]
+fn a_scheduler_that_waits_for_its_half_is_refused() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/printing.bpf.c");
+    let folder = tempfile::tempdir().unwrap();
+    let with_half = folder.path().join("half.bpf.c");
+    let text = std::fs::read_to_string(file).unwrap();
+    std::fs::write(&with_half, format!("#define WITH_A_HALF\n{text}")).unwrap();
+    let one = Topology::flat(1).unwrap();
+    let report = try_on("6.12", with_half.to_str().unwrap(), one, 1, &hogs(1), &[]);
+    let said = format!("{report:?}");
+    assert!(said.contains("the map decided is a user ring buffer"), "{said}");
 }

@@ -245,6 +245,7 @@ mod tests {
         }
     }
 
+    /// C6: a name that somebody has planted.
     #[test]
     fn a_symlink_is_replaced_and_not_followed() {
         let folder = tempfile::tempdir().unwrap();

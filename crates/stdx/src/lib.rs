@@ -1,10 +1,11 @@
-//! What does every crate need that the standard library lacks? Five small things, each of them once.
+//! What does every crate need that the standard library lacks? Six small things, each of them once.
 //!
 //! | module | what it answers |
 //! |---|---|
 //! | [`aside`] | how is a file written so that nobody ever sees half of it? |
 //! | [`csv`] | how does a text become one field of a table, and a table its records? |
 //! | [`escape`] | how is foreign text shown on a terminal or a page without being obeyed? |
+//! | [`limits`] | how much may a file ask for? |
 //! | [`percentile`] | which of the sorted samples is the 99th percentile? |
 //! | [`Random`] | which numbers does a seed stand for? |
 //!
@@ -13,6 +14,7 @@
 pub mod aside;
 pub mod csv;
 pub mod escape;
+pub mod limits;
 pub mod percentile;
 mod random;
 

@@ -91,7 +91,7 @@ mod tests {
     fn sentences_end_at_stops_and_versions_do_not() {
         assert_eq!(
             counts("Linux 6.12 runs. It does\nso on 4 CPUs (always). Yes\n"),
-            [(1, 3), (1, 6), (1, 1)]
+            [(1, 3), (1, 7), (1, 1)]
         );
     }
 

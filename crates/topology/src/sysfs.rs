@@ -12,6 +12,7 @@
 //! | nodes, distances | `node/nodeN/{cpulist,distance}` |
 
 use crate::{CAPACITY_SCALE, Cpu, DISTANCE_LOCAL, Topology, TopologyError};
+use schedlab_stdx::limits::{SYSFS_BYTES_MAX, read_bytes, read_text};
 use schedlab_units::{CpuId, CpuSet};
 use std::collections::BTreeMap;
 use std::fs;
@@ -172,7 +173,7 @@ fn copy(from: &Path, files: &[PathBuf], to: &Path) -> Result<usize, TopologyErro
     let mut copied = 0;
     for file in files {
         // what is not there (cpu_capacity on equal CPUs) is not there in the copy
-        let Ok(data) = fs::read(from.join(file)) else { continue };
+        let Ok(data) = read_bytes(&from.join(file), SYSFS_BYTES_MAX) else { continue };
         let target = to.join(file);
         let parent = target.parent().unwrap_or(to);
         fs::create_dir_all(parent).map_err(|e| wrong(parent, format!("cannot be created: {e}")))?;
@@ -187,7 +188,7 @@ fn wrong(path: &Path, problem: String) -> TopologyError {
 }
 
 fn text(path: &Path) -> Result<String, TopologyError> {
-    let text = fs::read_to_string(path).map_err(|e| {
+    let text = read_text(path, SYSFS_BYTES_MAX).map_err(|e| {
         wrong(path, format!("{e}; a folder like /sys is expected, with devices/system/cpu in it"))
     })?;
     Ok(text.trim().to_owned())

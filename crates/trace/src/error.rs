@@ -152,6 +152,14 @@ pub enum Problem {
         /// What may stand there.
         expected: String,
     },
+    /// More events than a recording may have.
+    #[error(
+        "more than {limit} events, which is the most that is read (docs/results.md); record for a shorter time, or divide it (trace-cmd split)"
+    )]
+    TooMany {
+        /// How many there may be.
+        limit: u64,
+    },
     /// A format text that cannot be used.
     #[error(
         "format of event {event}: {problem}; the recording kernel is too old, too new, or the file is damaged"

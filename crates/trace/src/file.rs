@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// An opened trace.dat. The pages stay in the file (mapped into memory) until they are read.
 pub struct TraceFile {
-    path: Option<PathBuf>,
+    pub(crate) path: Option<PathBuf>,
     pub(crate) bytes: Bytes,
     mode: Mode,
     contents: Contents,

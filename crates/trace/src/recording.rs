@@ -16,6 +16,7 @@ use crate::perf::{PerfFile, PerfStream};
 use crate::perfetto::{PerfettoFile, PerfettoStream};
 use crate::stream::EventStream;
 use crate::text::{TextFile, TextStream, looks_like_trace_text};
+use schedlab_stdx::limits::RECORDING_EVENTS_MAX;
 use std::path::Path;
 
 /// Format of a recording.
@@ -114,12 +115,22 @@ impl Recording {
 
     /// The scheduler's events of all CPUs in order of time.
     pub fn events(&self) -> Result<RecordingStream<'_>, TraceError> {
-        Ok(match self {
-            Recording::TraceDat(file) => RecordingStream::TraceDat(Box::new(file.events()?)),
-            Recording::PerfData(file) => RecordingStream::PerfData(Box::new(file.events()?)),
-            Recording::Text(file) => RecordingStream::Text(Box::new(file.events()?)),
-            Recording::Perfetto(file) => RecordingStream::Perfetto(Box::new(file.events()?)),
-        })
+        let stream = match self {
+            Recording::TraceDat(file) => Stream::TraceDat(Box::new(file.events()?)),
+            Recording::PerfData(file) => Stream::PerfData(Box::new(file.events()?)),
+            Recording::Text(file) => Stream::Text(Box::new(file.events()?)),
+            Recording::Perfetto(file) => Stream::Perfetto(Box::new(file.events()?)),
+        };
+        Ok(RecordingStream { stream, path: self.path(), meter: Meter::default() })
+    }
+
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Recording::TraceDat(file) => file.path.as_deref(),
+            Recording::PerfData(file) => file.path.as_deref(),
+            Recording::Text(file) => file.path.as_deref(),
+            Recording::Perfetto(file) => file.path.as_deref(),
+        }
     }
 
     /// Lets the system take back the memory that the file has taken so far, so that a reader of a large one needs
@@ -165,7 +176,13 @@ impl Recording {
 
 /// The events of a recording. Ask [`RecordingStream::next_event`] until it gives `None`; then
 /// [`RecordingStream::counts`] is complete.
-pub enum RecordingStream<'f> {
+pub struct RecordingStream<'f> {
+    stream: Stream<'f>,
+    path: Option<&'f Path>,
+    meter: Meter,
+}
+
+enum Stream<'f> {
     /// See [`EventStream`].
     TraceDat(Box<EventStream<'f>>),
     /// See [`PerfStream`].
@@ -176,38 +193,120 @@ pub enum RecordingStream<'f> {
     Perfetto(Box<PerfettoStream<'f>>),
 }
 
+/// Counts events up to a limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meter {
+    left: u64,
+    limit: u64,
+}
+
+impl Default for Meter {
+    fn default() -> Meter {
+        Meter::of(RECORDING_EVENTS_MAX)
+    }
+}
+
+impl Meter {
+    pub(crate) fn of(limit: u64) -> Meter {
+        Meter { left: limit, limit }
+    }
+
+    /// Another event has come.
+    #[inline]
+    pub(crate) fn count(&mut self, path: Option<&Path>) -> Result<(), TraceError> {
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(TraceError::new(path, Problem::TooMany { limit: self.limit })),
+        }
+    }
+}
+
 impl RecordingStream<'_> {
+    /// With another limit than [`RECORDING_EVENTS_MAX`].
+    pub fn at_most(mut self, events: u64) -> Self {
+        self.meter = Meter::of(events);
+        self
+    }
+
     /// The next event, or `None` at the end.
     ///
     /// # Errors
     /// In [`Mode::Strict`], the first thing that is damaged, with its place. In [`Mode::Lenient`] such are
-    /// left out and counted.
+    /// left out and counted. In both, [`Problem::TooMany`].
     #[inline]
     pub fn next_event(&mut self) -> Result<Option<Event>, TraceError> {
-        match self {
-            RecordingStream::TraceDat(stream) => stream.next_event(),
-            RecordingStream::PerfData(stream) => stream.next_event(),
-            RecordingStream::Text(stream) => stream.next_event(),
-            RecordingStream::Perfetto(stream) => stream.next_event(),
+        let event = match &mut self.stream {
+            Stream::TraceDat(stream) => stream.next_event(),
+            Stream::PerfData(stream) => stream.next_event(),
+            Stream::Text(stream) => stream.next_event(),
+            Stream::Perfetto(stream) => stream.next_event(),
+        }?;
+        if event.is_some() {
+            self.meter.count(self.path)?;
         }
+        Ok(event)
     }
     /// The name behind a number in an event of this stream.
     #[inline]
     pub fn comm(&self, id: CommId) -> &str {
-        match self {
-            RecordingStream::TraceDat(stream) => stream.comm(id),
-            RecordingStream::PerfData(stream) => stream.comm(id),
-            RecordingStream::Text(stream) => stream.comm(id),
-            RecordingStream::Perfetto(stream) => stream.comm(id),
+        match &self.stream {
+            Stream::TraceDat(stream) => stream.comm(id),
+            Stream::PerfData(stream) => stream.comm(id),
+            Stream::Text(stream) => stream.comm(id),
+            Stream::Perfetto(stream) => stream.comm(id),
         }
     }
     /// What was left out or assumed so far, by reason.
     pub fn counts(&self) -> &Counts {
-        match self {
-            RecordingStream::TraceDat(stream) => stream.counts(),
-            RecordingStream::PerfData(stream) => stream.counts(),
-            RecordingStream::Text(stream) => stream.counts(),
-            RecordingStream::Perfetto(stream) => stream.counts(),
+        match &self.stream {
+            Stream::TraceDat(stream) => stream.counts(),
+            Stream::PerfData(stream) => stream.counts(),
+            Stream::Text(stream) => stream.counts(),
+            Stream::Perfetto(stream) => stream.counts(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many events as there may be, and one more, which no mode leaves out.
+    #[test]
+    fn events_are_counted() {
+        let line = |at: u32| {
+            let (prev, next) = (1 + at % 2, 2 - at % 2);
+            format!(
+                "  a-{prev} [000] d..2. 1.00000{at}: sched_switch: prev_comm=a prev_pid={prev} prev_prio=120 prev_state=S ==> \
+                 next_comm=a next_pid={next} next_prio=120\n"
+            )
+        };
+        let text: String = (0..3).map(line).collect();
+        for mode in [Mode::Strict, Mode::Lenient] {
+            let file = Recording::from_bytes(format!("# tracer: nop\n#\n{text}").into_bytes(), mode).unwrap();
+            let read = |most: u64| {
+                let mut events = file.events().unwrap().at_most(most);
+                let mut count = 0;
+                while events.next_event()?.is_some() {
+                    count += 1;
+                }
+                Ok::<_, TraceError>(count)
+            };
+            assert_eq!(read(3).unwrap(), 3);
+            let error = read(2).unwrap_err();
+            assert!(matches!(error.problem(), Problem::TooMany { limit: 2 }), "{error}");
+        }
+    }
+
+    /// trace.dat's own stream, which some readers use without the others, counts as well.
+    #[test]
+    fn a_meter_ends_with_its_limit() {
+        let mut meter = Meter::of(1);
+        meter.count(None).unwrap();
+        assert!(matches!(meter.count(None).unwrap_err().problem(), Problem::TooMany { limit: 1 }));
+        assert_eq!(Meter::default().limit, RECORDING_EVENTS_MAX);
     }
 }

@@ -17,6 +17,7 @@ use crate::event::{CommId, Event, Pid, SchedEvent};
 use crate::file::TraceFile;
 use crate::merge::replace_first;
 use crate::pages::{Pages, Resident};
+use crate::recording::Meter;
 use crate::ring::{PageFormat, Step, step};
 use schedlab_units::CpuId;
 use std::path::Path;
@@ -173,6 +174,7 @@ pub struct EventStream<'f> {
     /// Streams that have events left, as a heap: least (time, index) first. Streams are in order of CPU.
     heap: Vec<(u64, u32)>,
     pub(crate) counts: Counts,
+    meter: Meter,
 }
 
 impl<'f> EventStream<'f> {
@@ -214,7 +216,8 @@ impl<'f> EventStream<'f> {
             }
         }
         heap.sort_unstable(); // a sorted list is a heap
-        Ok(EventStream { path: file.path(), shared, decoder, comms: CommTable::new(), streams, heap, counts })
+        let (path, comms, meter) = (file.path(), CommTable::new(), Meter::default());
+        Ok(EventStream { path, shared, decoder, comms, streams, heap, counts, meter })
     }
 
     /// Whether any event of the buffer is a context switch; stops at the first.
@@ -297,6 +300,7 @@ impl<'f> EventStream<'f> {
             let next_ns = (!matches!(stream.item, Item::End)).then_some(stream.time_ns);
             replace_first(&mut self.heap, next_ns);
             if event.is_some() {
+                self.meter.count(self.path)?;
                 return Ok(event);
             }
         }

@@ -34,7 +34,7 @@ pub mod text;
 pub mod tools;
 
 pub use binary::{BinaryError, read_binary, write_binary};
-pub use build::{BuildError, Builder};
+pub use build::{BuildError, Builder, Life};
 pub use check::WorkloadError;
 pub use deadlock::{Deadlock, find_deadlock};
 pub use dependencies::{Between, Chosen, Dependencies, DependenciesError};

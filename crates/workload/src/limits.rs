@@ -1,4 +1,5 @@
-//! How large may a workload be? Every bound that a reader of workloads keeps stands here, with its reason.
+//! How large may a workload be? Every bound that a reader of workloads keeps stands here, with its reason. (Limits
+//! of files, of whatever kind, stand in `schedlab_stdx::limits`; all of them together in docs/results.md.)
 //!
 //! A text of one line can ask for four thousand million tasks: `1 INIT 0 0 1..4000000000 runnable`. Whoever
 //! reads a file is therefore held to what it *expands to*, not to its length:
@@ -31,35 +32,25 @@
 //! **Time** needs no limit of its own: reading takes about 1.5 us per event of a text and 0.1 us per event of
 //! the binary form, so that the longest read takes some five minutes. An empty REPEAT costs nothing.
 //!
-//! A recording (trace.dat, perf.data, ...) is bounded by its own length: each event of it takes at least 8
-//! bytes in the file, and at most 100 bytes in memory.
+//! A recording (trace.dat, perf.data, ...) has at most 200 million events, of which a workload in memory keeps 100
+//! million: a packed file can have a thousand times as many as its length tells.
 
 use crate::{EventKind, Task, Workload};
+pub use schedlab_stdx::limits::{
+    JSON_BYTES_MAX, JSON_DEPTH_MAX, LINE_BYTES_MAX, SNAPSHOT_BYTES_MAX, TOML_BYTES_MAX, read_bytes, read_toml,
+};
 use schedlab_units::{CpuSet, Span};
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
 
-/// A line of a text, in bytes. A longer one is none of ours.
-pub const LINE_BYTES_MAX: u64 = 16 << 20;
 /// REPEAT blocks within REPEAT blocks; far more than anyone can read.
 pub const REPEAT_DEPTH_MAX: usize = 16;
 /// A chunk of the binary form, in bytes. They are written at 64 KiB; one item, such as a note, may be long.
 pub const CHUNK_BYTES_MAX: usize = 16 << 20;
-/// A mix or a generator's settings, in bytes of TOML: some 50,000 parts.
-pub const TOML_BYTES_MAX: u64 = 4 << 20;
 /// Mixes that name mixes that name mixes.
 pub const MIX_DEPTH_MAX: usize = 8;
 /// Files that one mix reads, those of the mixes within it included.
 pub const MIX_FILES_MAX: usize = 10_000;
 /// `copies` and `repeat` of a part of a mix, each.
 pub const TIMES_MAX: u32 = 1_000_000;
-/// A description for rt-app, in bytes of JSON.
-pub const JSON_BYTES_MAX: u64 = 64 << 20;
-/// Lists and objects within each other in a description for rt-app.
-pub const JSON_DEPTH_MAX: u32 = 64;
-/// A snapshot of `/proc` beside a recording, in bytes of CSV: some two million threads.
-pub const SNAPSHOT_BYTES_MAX: u64 = 256 << 20;
 /// A length of time among a generator's settings: 11 days.
 pub const TIME_MAX: Span = Span::from_s(1_000_000);
 
@@ -277,33 +268,6 @@ fn workload_bytes(workload: &Workload) -> u64 {
     workload.tasks.iter().map(of_task).sum()
 }
 
-/// Reads a file of TOML whole, up to [`TOML_BYTES_MAX`].
-///
-/// # Errors
-/// As [`read_bytes`]; text that is not UTF-8 is [`io::ErrorKind::InvalidData`].
-pub fn read_toml(path: &Path) -> io::Result<String> {
-    let bytes = read_bytes(path, TOML_BYTES_MAX)?;
-    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
-}
-
-/// Reads a file whole that should be small (TOML, JSON, CSV), up to `bytes_max`.
-///
-/// # Errors
-/// [`io::ErrorKind::FileTooLarge`] for a longer one, with its length, the limit and what to do.
-pub fn read_bytes(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    let file = File::open(path)?;
-    let stated = file.metadata()?.len();
-    // a pipe states no length: what comes is counted
-    let got = file.take(bytes_max + 1).read_to_end(&mut text)? as u64;
-    if got > bytes_max {
-        let bytes = stated.max(got);
-        let message = format!("{bytes} bytes; such a file may have {bytes_max}: divide it");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
-    }
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,16 +293,5 @@ mod tests {
             assert_eq!(account.add_events(u64::MAX).unwrap_err().value, u64::MAX);
             assert_eq!(account.nr_events(), limits.events);
         }
-    }
-
-    #[test]
-    fn settings_are_read_up_to_the_limit() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.toml");
-        std::fs::write(&path, "12345").unwrap();
-        assert_eq!(read_bytes(&path, 5).unwrap(), b"12345");
-        let error = read_bytes(&path, 4).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
-        assert!(error.to_string().contains("5 bytes; such a file may have 4"), "{error}");
     }
 }

@@ -20,7 +20,7 @@ struct task_struct;
 #define WARP_RELAX 3		/* spinning in cpu_relax(): resume after other CPUs have had a chance to run */
 #define WARP_CALL  4		/* wants the simulator (warp_cpu.call): serve, then resume this same CPU */
 #define WARP_PAUSED 5		/* kernel code takes time, interrupts off: resume at paused_until_ns */
-#define WARP_POINT 6		/* stopped at a point that was asked for (warp_abi.points): resume when it is to go on */
+#define WARP_POINT 6		/* stopped at a point that was asked for (warp_abi.points; race.c): resume when it is to go on */
 
 /* warp_cpu.point: what the CPU is about to do, or has just done. Bits of *warp_abi.points. 0 is WARP_RELAX's. */
 #define WARP_POINT_ATOMIC 1	/* before an atomic operation that reads and writes */

@@ -60,8 +60,10 @@ static void warp_device_interrupt(void)
 		unsigned int id = cpu->device_tasks[i];
 		struct warp_task *box = id == WARP_TASK_CONTROL ? warp_abi.control : &warp_boot_info.tasks[id];
 
-		if (box->task)
+		if (box->task) {
+			warp_ask_wakeup(box->task);
 			wake_up_process(box->task);
+		}
 	}
 }
 

@@ -40,11 +40,15 @@ static long warp_block(u64 wake_ns, unsigned int flags)
 	ktime_t expires = ns_to_ktime(wake_ns - warp_now_ns) + ktime_get();
 
 	set_current_state(flags & WARP_F_UNINTERRUPTIBLE ? TASK_UNINTERRUPTIBLE : TASK_INTERRUPTIBLE);
-	if (wake_ns == ~0ULL)
+	/* the sleeper's side: state first, then the condition (warp_ask_wakeup() has the other) */
+	if (warp_is_woken(current))
+		;
+	else if (wake_ns == ~0ULL)
 		schedule();
 	else
 		schedule_hrtimeout_range(&expires, 0, HRTIMER_MODE_ABS);
 	__set_current_state(TASK_RUNNING);
+	warp_forget_wakeup(current);
 	return 0;
 }
 
@@ -53,6 +57,7 @@ static long warp_wake(struct task_struct *p, unsigned int flags)
 {
 	if (!p)
 		return -ESRCH;
+	warp_ask_wakeup(p);
 	if (flags & WARP_F_SYNC) {
 		DECLARE_WAIT_QUEUE_HEAD_ONSTACK(queue);
 		wait_queue_entry_t entry = { .private = p, .func = default_wake_function };
@@ -71,6 +76,7 @@ static long warp_fork(u64 child, const char *name)
 	struct kernel_clone_args args = { .flags = CLONE_FS | CLONE_FILES, .exit_signal = SIGCHLD };
 	struct warp_task *box;
 	char comm[TASK_COMM_LEN];
+	struct task_struct *task;
 	pid_t pid;
 
 	if (child >= warp_boot_info.max_tasks)
@@ -80,11 +86,14 @@ static long warp_fork(u64 child, const char *name)
 	pid = kernel_clone(&args);
 	if (pid < 0)
 		return pid;
-	/* nothing else has run since: kernel_clone() does not block */
+	/* nothing else has run since: kernel_clone() does not block. With the flavour race others may have, the child too */
 	rcu_read_lock();
-	box->task = find_task_by_pid_ns(pid, &init_pid_ns);
+	task = find_task_by_pid_ns(pid, &init_pid_ns);
 	rcu_read_unlock();
 	box->pid = pid;
+	if (IS_ENABLED(CONFIG_WARP_RACE) && (!task || task->flags & PF_EXITING))
+		return pid;
+	box->task = task;
 	if (name) {
 		strscpy_pad(comm, name, sizeof(comm));
 		set_task_comm(box->task, comm);

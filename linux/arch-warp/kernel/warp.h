@@ -24,6 +24,20 @@ static inline unsigned int warp_task_id(const struct task_struct *p)
 	return p->pid ? WARP_TASK_KTHREAD | p->pid : WARP_TASK_IDLE;
 }
 
+/*
+ * Flavour race: a wakeup can come at any point of the way to sleep. As everywhere in the kernel, the waker says so first,
+ * and the sleeper looks once its state is set. Else a task sleeps before anything else can happen.
+ */
+#ifdef CONFIG_WARP_RACE
+static inline void warp_ask_wakeup(struct task_struct *p) { WRITE_ONCE(p->thread.woken, 1); }
+static inline bool warp_is_woken(struct task_struct *p) { return READ_ONCE(p->thread.woken); }
+static inline void warp_forget_wakeup(struct task_struct *p) { WRITE_ONCE(p->thread.woken, 0); }
+#else
+static inline void warp_ask_wakeup(struct task_struct *p) { }
+static inline bool warp_is_woken(struct task_struct *p) { return false; }
+static inline void warp_forget_wakeup(struct task_struct *p) { }
+#endif
+
 /* entry.c */
 void __noreturn warp_user_mode(void);
 

@@ -14,7 +14,8 @@ use schedlab_linux::build;
 use schedlab_linux::{BuildOptions, BuiltKernel};
 use schedlab_race::compile::{self, Compiled, Seeded};
 use schedlab_race::explore::{Explored, Plan};
-use schedlab_race::{Model, RaceError, Scenario, Strategy, study};
+use schedlab_race::{Model, RaceError, Scenario, Strategy, study, whole};
+use schedlab_stdx::limits::{RACE_BYTES_MAX, read_text};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -47,8 +48,8 @@ enum StrategyName {
 
 #[derive(Args, Debug)]
 pub(crate) struct RaceArgs {
-    /// What is explored: cpupri, cpudl, a C file with the hooks of schedlab_race.h, or a kernel's litmus test
-    /// (.litmus).
+    /// What is explored: cpupri, cpudl, a whole scheduler (linux-6.12), a C file with the hooks of schedlab_race.h, or
+    /// a kernel's litmus test (.litmus).
     #[arg(value_name = "TARGET", required_unless_present_any = ["replay", "scoreboard", "header"])]
     target: Option<String>,
     /// Of which kernel: a version, or a name given by 'linux add'; built if it is not there.
@@ -78,6 +79,9 @@ pub(crate) struct RaceArgs {
     /// Processes; the result does not depend on it. Default: one per CPU.
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+    /// Of a whole scheduler: accesses that nothing orders are findings, too.
+    #[arg(long)]
+    races: bool,
     /// Put a bug into the target: a name from linux/race/seeds.
     #[arg(long, value_name = "NAME")]
     seeded: Option<String>,
@@ -113,7 +117,8 @@ pub(crate) struct RaceArgs {
 /// An error of the explorer, with whose fault it is.
 fn fault(error: RaceError) -> Failure {
     let kind = match &error {
-        RaceError::Lost(_) => FailureKind::Internal,
+        // whatever ended the process, it was not what was asked for, and nothing is known of the target
+        RaceError::Lost(_) => FailureKind::Misbehaved,
         _ => FailureKind::Input,
     };
     Failure::of(kind, error.to_string())
@@ -187,6 +192,9 @@ fn compiled(
         }
         return compile::own_target(Path::new(target), defines).map_err(fault);
     }
+    if target.starts_with(whole::PREFIX) {
+        return whole_scheduler(target, seeded, ui);
+    }
     let seeded = seeded.map(|name| seed_named(name, target)).transpose()?;
     let known = compile::KERNEL_TARGETS.map(|(name, _)| name);
     if !known.contains(&target) {
@@ -197,6 +205,39 @@ fn compiled(
     let compiled = compile::kernel_target(target, &kernel, seeded.as_ref()).map_err(fault);
     drop(step);
     compiled
+}
+
+/// `linux-6.12`, `linux-6.12+psi`, `linux-NAME`: with points.
+fn whole_scheduler(target: &str, seeded: Option<&str>, ui: &Ui) -> Result<Compiled> {
+    let mut parts = target.split('+').map(str::to_owned);
+    let series = parts.next().unwrap_or_default();
+    let series = series.strip_prefix(whole::PREFIX).unwrap_or(&series);
+    let flavours: Vec<String> = parts.collect();
+    let seeded = seeded.map(|name| seed_named(name, whole::PREFIX.trim_end_matches('-'))).transpose()?;
+    let is_named = build::named().map_err(|e| fault(e.into()))?.iter().any(|n| n.name == series);
+    if is_named {
+        if let Some(seeded) = seeded {
+            return Err(Failure::Input(format!(
+                "--seeded {}: only packaged kernels have seeded bugs; edit the tree of {target}",
+                seeded.name
+            )));
+        }
+        let mut flavours = flavours;
+        flavours.retain(|flavour| flavour != whole::build::FLAVOUR);
+        flavours.push(whole::build::FLAVOUR.to_owned());
+        let options = BuildOptions { flavours, ..BuildOptions::default() };
+        let kernel = kernels::obtain(series, &options, ui).map_err(|e| fault(e.into()))?;
+        return whole::build::named(&kernel).map_err(fault);
+    }
+    let packaged = kernel(series, ui)?;
+    let what = match &seeded {
+        Some(seeded) => format!("Linux {series} with points and the bug '{}'", seeded.name),
+        None => format!("Linux {series} with points"),
+    };
+    whole::build::packaged(&packaged, &flavours, seeded.as_ref(), &mut |tree, options| {
+        kernels::with_progress(&what, ui, |progress| build::add_tree(tree, options, progress))
+    })
+    .map_err(fault)
 }
 
 fn seed_named(name: &str, target: &str) -> Result<Seeded> {
@@ -237,7 +278,17 @@ fn plan(args: &RaceArgs, compiled: Compiled) -> Result<Plan> {
         jobs,
         findings: FINDINGS_MAX,
         without: Vec::new(),
+        races: args.races,
     })
+}
+
+/// A scenario in the words of its target.
+fn scenario_of(plan: &Plan, name: &str, text: &str) -> Result<Scenario> {
+    match plan.compiled.is_whole() {
+        true => whole::scenario(name, text),
+        false => Scenario::parse(name, text),
+    }
+    .map_err(fault)
 }
 
 /// The scenarios that are meant: one by name or path, or all of the target's.
@@ -257,12 +308,14 @@ fn scenarios(plan: &Plan, target: &str, wanted: Option<&str>) -> Result<Vec<Scen
     };
     let all = || match study::is_file(target) {
         true => own(),
+        false if plan.compiled.is_whole() => compile::scenarios("linux").map_err(fault),
         false => compile::scenarios(target).map_err(fault),
     };
     match wanted {
         Some(path) if Path::new(path).is_file() => {
-            let text = std::fs::read_to_string(path).map_err(|e| Failure::Input(format!("{path}: {e}")))?;
-            Ok(vec![Scenario::parse(path, &text).map_err(fault)?])
+            let text = read_text(Path::new(path), RACE_BYTES_MAX)
+                .map_err(|e| Failure::Input(format!("{path}: {e}")))?;
+            Ok(vec![scenario_of(plan, path, &text)?])
         }
         Some(name) => {
             let all = all()?;

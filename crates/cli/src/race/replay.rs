@@ -1,17 +1,18 @@
 //! `race --replay F`: one schedule, again, with all that happens in it.
 
-use super::{RaceArgs, compiled, fault, plan};
+use super::{RaceArgs, compiled, fault, plan, scenario_of};
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use schedlab_race::explore::Plan;
-use schedlab_race::{Model, RaceError, Scenario, Schedule, study};
+use schedlab_race::{Model, RaceError, Schedule, study};
+use schedlab_stdx::limits::{RACE_BYTES_MAX, read_text};
 use serde_json::json;
 use std::path::Path;
 
 pub(super) fn replay(path: &Path, args: &RaceArgs, ui: &Ui) -> Result<()> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
+    let text = read_text(path, RACE_BYTES_MAX)
         .map_err(|e| Failure::Input(format!("{name}: {e}; give a file that 'race' wrote")))?;
     let schedule = Schedule::parse(&name, &text).map_err(fault)?;
     let seeded = Some(schedule.seeded.as_str()).filter(|s| !s.is_empty());
@@ -28,8 +29,9 @@ pub(super) fn replay(path: &Path, args: &RaceArgs, ui: &Ui) -> Result<()> {
     let model = model.ok_or_else(|| {
         Failure::Input(format!("{name}: model '{}', expected sc, tso or lkmm", schedule.model))
     })?;
-    let scenario = Scenario::parse(&schedule.scenario.0, &schedule.scenario.1).map_err(fault)?;
     let mut plan = Plan { model, ..plan(args, compiled)? };
+    plan.races |= schedule.finding.0 == "race";
+    let scenario = scenario_of(&plan, &schedule.scenario.0, &schedule.scenario.1)?;
     plan.without = study::barriers_at(&plan, &scenario, &schedule.without).map_err(fault)?;
     let (finding, story) = plan.replay(&scenario, &schedule.choices).map_err(fault)?;
     let title =

@@ -136,6 +136,10 @@ fn as_json(
     })
 }
 
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 fn text(
     plan: &Plan,
     all: &[Explored],
@@ -189,9 +193,18 @@ fn text(
         let f = &t.finding;
         let weak = if t.weak_only { "; by late stores only" } else { "" };
         text.push_str(&format!(
-            "\n{}. {}: {}\n   {} of {}'s schedules, first number {}{weak}; shrunk to {} call{}, {} preemption{}\n",
-            n + 1, f.kind, f.text, f.times, t.scenario, f.first_schedule, f.scenario.nr_calls(),
-            if f.scenario.nr_calls() == 1 { "" } else { "s" }, f.preemptions, if f.preemptions == 1 { "" } else { "s" }
+            "\n{}. {}: {}\n   {} of {}'s schedules, first number {}{weak}; shrunk to {}{}\n",
+            n + 1,
+            f.kind,
+            f.text,
+            f.times,
+            t.scenario,
+            f.first_schedule,
+            match compiled.is_whole() {
+                true => String::new(),
+                false => format!("{}, ", counted(f.scenario.nr_calls(), "call")),
+            },
+            counted(f.preemptions as usize, "preemption"),
         ));
         f.sites.iter().for_each(|site| text.push_str(&format!("     at {site}\n")));
         if let Some(file) = &t.file {

@@ -2,6 +2,7 @@
 
 mod harmony;
 mod history;
+mod hourglass;
 mod vtrr;
 mod warp;
 
@@ -20,6 +21,8 @@ pub(crate) enum ReproduceCommand {
     /// Linux 2.4, O(1), EBS, BFS, CFS as WARP and Harmony measured them, and real 6.1 and 6.12: every number
     /// beside the native model's.
     History(history::HistoryArgs),
+    /// Regehr: Inferring Scheduling Behavior with Hourglass (FREENIX 2002), slides 8, 9, 17, 18, beside this machine.
+    Hourglass(hourglass::ReproduceHourglassArgs),
 }
 
 pub(crate) fn reproduce(command: &ReproduceCommand, ui: &Ui) -> Result<()> {
@@ -28,5 +31,6 @@ pub(crate) fn reproduce(command: &ReproduceCommand, ui: &Ui) -> Result<()> {
         ReproduceCommand::Warp(args) => warp::warp(args, ui),
         ReproduceCommand::Harmony(args) => harmony::harmony(args, ui),
         ReproduceCommand::History(args) => history::history(args, ui),
+        ReproduceCommand::Hourglass(args) => hourglass::hourglass(args, ui),
     }
 }

@@ -229,7 +229,7 @@ fn show_means(results: &[One], swept: &[&str], style: Style) {
 }
 
 /// Columns as wide as their widest cell; text to the left in the first column and in `end`, else to the right.
-fn print_table(head: &[&str], rows: &[Vec<String>], style: Style) {
+pub(crate) fn print_table(head: &[&str], rows: &[Vec<String>], style: Style) {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.chain([head[column].len()]).max().unwrap_or(0)

@@ -1,8 +1,10 @@
 //! `schedlab run`: a workload, under a scheduler, on a simulated machine.
 
-mod many;
+pub(crate) mod many;
 
-use crate::execute::{Files, Finished, Plan, command_line, conclude, execute, report, write_files};
+use crate::execute::{
+    Files, Finished, Plan, command_line, conclude, execute, execute_while, report, write_files,
+};
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::parse::{parse_cpus, parse_param};
@@ -13,6 +15,7 @@ use clap::Args;
 use schedlab_lab::{Loaded, Subject, SubjectSpec, load_all};
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_report::{Detail, NextStep, Style};
+use schedlab_runner::LinuxObject;
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::Messages;
@@ -92,16 +95,9 @@ impl RunArgs {
 }
 
 pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
-    let topology = args.topology().ok_or_else(|| {
-        Failure::Input("how many CPUs? Give --cpus N, or --machine packages=2,cores=4,smt=2".to_string())
-    })?;
+    let topology = checked_topology(args)?;
     check_outputs(args)?;
     args.coverage.check()?;
-    if args.stall == Span::ZERO {
-        return Err(Failure::Input(
-            "--stall 0: expected a time greater than zero, for example 5s".to_string(),
-        ));
-    }
     let variations = args.many.variations()?;
     let combinations = combinations(&args.sweep)?;
     let several = (!args.more.is_empty() && !args.together) || variations.len() > 1 || !args.sweep.is_empty();
@@ -127,6 +123,67 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     args.coverage.write(&finished.coverage)?;
     crate::profile::profile(&args.profile, ui)?;
     conclude(&finished)
+}
+
+/// One run for a program around this library: nothing is printed or written. The workload may have been loaded before,
+/// and a kernel object found.
+pub(crate) fn one(
+    args: &RunArgs,
+    given: (Option<&Loaded>, Option<LinuxObject>),
+    command: String,
+    go_on: &mut dyn FnMut() -> bool,
+    ui: &Ui,
+) -> Result<Finished> {
+    let topology = checked_topology(args)?;
+    let variations = args.many.variations()?;
+    let is_several = !args.more.is_empty() && !args.together;
+    if is_several || variations.len() > 1 || !args.sweep.is_empty() {
+        return Err(Failure::Input(
+            "these are several runs; ask for one: one workload (or together), one seed, no list of values"
+                .into(),
+        ));
+    }
+    let (loaded, object) = given;
+    let mut own = None;
+    let loaded = match loaded {
+        Some(loaded) => loaded,
+        None => own.insert(load(args, ui)?),
+    };
+    let subject = match object {
+        Some(object) => with_ticks(args, args.sched.and(&args.param).with_object(object)),
+        None => subject(args, &[], topology, ui)?,
+    };
+    let plan = Plan { command, ..plan(args, loaded, &subject, topology, &variations[0]) };
+    let mut finished = execute_while(&plan, go_on, ui)?;
+    if subject.linux().is_some() {
+        finished.facts.explain = format!("{} --explain", plan.command);
+    }
+    Ok(finished)
+}
+
+/// The machine, if what is asked for can be run at all.
+fn checked_topology(args: &RunArgs) -> Result<&Topology> {
+    let topology = args.topology().ok_or_else(|| {
+        Failure::Input("how many CPUs? Give --cpus N, or --machine packages=2,cores=4,smt=2".to_string())
+    })?;
+    if args.stall == Span::ZERO {
+        return Err(Failure::Input(
+            "--stall 0: expected a time greater than zero, for example 5s".to_string(),
+        ));
+    }
+    Ok(topology)
+}
+
+/// The kernel object of a run's scheduler, as JSON on standard output; it is built if it is not there yet. For a
+/// program around this library: whose compilers are started by a process of their own.
+pub(crate) fn resolve(args: &RunArgs, ui: &Ui) -> Result<()> {
+    let subject = subject(args, &[], checked_topology(args)?, ui)?;
+    output::print_json(&subject.linux())
+}
+
+/// Whether a run has nothing to compile first.
+pub(crate) fn is_ready(args: &RunArgs, ui: &Ui) -> Result<bool> {
+    Ok(args.sched.and(&args.param).is_ready(ui.setting(args.hz, checked_topology(args)?))?)
 }
 
 /// The workload of one run: with `--together` all that are given, side by side.
@@ -155,7 +212,11 @@ fn load_these(args: &RunArgs, all: &[PathBuf], ui: &Ui) -> Result<Loaded> {
 /// The scheduler with everything that the command line sets, and `more`; real Linux is built if it is not there yet.
 fn subject(args: &RunArgs, more: &[(String, String)], topology: &Topology, ui: &Ui) -> Result<Subject> {
     let subject = args.sched.and(&args.param).and(more).resolve(ui.setting(args.hz, topology))?;
-    Ok(if args.ticks == "staggered" { subject.with(SKEW_TICK, "1") } else { subject })
+    Ok(with_ticks(args, subject))
+}
+
+fn with_ticks(args: &RunArgs, subject: Subject) -> Subject {
+    if args.ticks == "staggered" { subject.with(SKEW_TICK, "1") } else { subject }
 }
 
 /// One run as the command line describes it.

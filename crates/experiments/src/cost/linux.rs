@@ -20,12 +20,14 @@ use schedlab_log::Record;
 use schedlab_machine::kernel::{Boot, Carried, Control, Fault, Kernel, Op, ReadOut, Stimulus, Yield};
 use schedlab_machine::sink::Sink;
 use schedlab_machine::{Machine, Program, Setup};
+use schedlab_process::contain;
 use schedlab_runner::RunError;
 use schedlab_stdx::Random;
 use schedlab_stdx::percentile::upper_median;
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Nice, Span, TaskId, Time};
 use schedlab_workload::{Builder, ParamChange, Workload};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Instant;
 
@@ -79,6 +81,10 @@ pub(super) fn probe(
     params: Vec<(String, String)>,
     nr_clients: u32,
 ) -> Result<Times, CostError> {
+    // as each run of a kernel object; what it wants to write is one line
+    if let Err(why) = contain::enter_cell(std::io::stdout().as_fd()) {
+        eprintln!("not contained: {why}");
+    }
     let kernel = LoadedKernel::load(object)?;
     let kernel = Timed {
         inner: LinuxKernel::new(kernel, schedlab_runner::COMMAND_LINE, Nowhere),

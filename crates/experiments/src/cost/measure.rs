@@ -155,8 +155,15 @@ fn in_process(
         let text = String::from_utf8_lossy(&output.stdout);
         let times: Option<Times> = text.lines().last().and_then(Times::parse);
         let times = times.filter(|_| output.status.success()).ok_or_else(|| {
-            let kind = FailureKind::of_exit_status(output.status.code().unwrap_or_default());
-            failed(kind, String::from_utf8_lossy(&output.stderr).trim().to_string())
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
+            match output.status.code() {
+                Some(code) => failed(FailureKind::of_exit_status(code), said),
+                // it died of a signal: of a crash, or of a call that its cage refuses
+                None => failed(
+                    FailureKind::Misbehaved,
+                    format!("{} {said}", schedlab_process::ended(output.status)),
+                ),
+            }
         })?;
         let less = |a: Option<f64>, b: Option<f64>| match (a, b) {
             (Some(a), Some(b)) => Some(a.min(b)),

@@ -1,7 +1,7 @@
 //! What does a decision cost, in ns and instructions, against the number of clients?
 //!
-//! Each policy stands alone on a test bench ([`PolicyBench`](schedlab_machine::bench::PolicyBench)): one CPU, N runnable
-//! clients with nice values spread over -20..19. Three operations:
+//! Each policy is alone on a test bench ([`PolicyBench`](schedlab_machine::bench::PolicyBench)): one CPU, N
+//! runnable clients with nice values spread over -20..19. Three operations:
 //!
 //! * *select*: the current client's 10 ms are over; it is put back and the next one chosen (`put_prev`,
 //!   `pick_next`, `slice`);

@@ -181,7 +181,7 @@ impl Lowering<'_> {
             Act::Start | Act::Continue => {}
         }
         let homes = self.homes.iter().map(|cpu| CpuId(*cpu)).collect();
-        self.marks.push(Mark { at, act: step.act, homes, tasks });
+        self.marks.push(Mark { at, took: Span::ZERO, act: step.act, homes, tasks });
     }
 
     fn change(&mut self, at: Span, tasks: &[TaskId], change: Change) {

@@ -34,6 +34,7 @@
 
 mod lower;
 
+use schedlab_stdx::limits::read_toml;
 use schedlab_units::{CpuSet, Nice, Span};
 use schedlab_workload::generate::duration;
 use serde::Deserialize;
@@ -234,7 +235,7 @@ impl Plan {
     /// It cannot be read, or is no plan.
     pub fn read(path: &Path) -> Result<Plan, PlanError> {
         let place = path.display().to_string();
-        match std::fs::read_to_string(path) {
+        match read_toml(path) {
             Ok(text) => Plan::parse(&place, &text),
             Err(error) => Err(PlanError::Read { place, why: error.to_string() }),
         }
@@ -301,8 +302,9 @@ impl Plan {
             return Err("`arrange` needs `counts`".into());
         }
         if let Some(counts) = &step.counts {
-            let has: u32 = concerned.iter().flat_map(|tasks| &tasks.counts).sum();
-            let sum: u32 = counts.iter().sum();
+            let total = |counts: &[u32]| counts.iter().map(|count| u64::from(*count)).sum::<u64>();
+            let has: u64 = concerned.iter().map(|tasks| total(&tasks.counts)).sum();
+            let sum = total(counts);
             if sum != has || counts.len() > self.cpus as usize {
                 let cpus = self.cpus;
                 return Err(format!("counts {counts:?}: expected {has} tasks on the CPUs 0 to {}", cpus - 1));

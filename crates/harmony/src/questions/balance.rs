@@ -304,22 +304,27 @@ fn intrinsic(view: &View<'_>) -> Answer {
     }
     let fair = 1.0 - (1.0 - affine) * 0.1;
     let at_most = affine + (1.0 - affine) * 0.25;
-    let count = |test: &dyn Fn(f64) -> bool| indices.iter().filter(|index| test(**index)).count();
-    let counts = [
-        ("fair", count(&|index| index >= fair)),
-        ("affine", count(&|index| index <= at_most)),
-        ("between", count(&|index| index > at_most && index < fair)),
-    ];
     let range = mean(&indices);
-    by_majority(ID, &counts, runs.len()).with(range, "Jain's index").of(indices).by("intrinsic").because(
-        format!(
-            "{} tasks on {n} CPUs for 12 s; nobody moves: {}; fair: {} or more; affine: {} or less",
-            n + 1.0,
-            plain(affine),
-            plain(fair),
-            plain(at_most)
-        ),
-    )
+    let told = format!(
+        "{} tasks on {n} CPUs for 12 s; nobody moves: {}; fair: {} or more; affine: {} or less; the interval of the \
+        mean decides",
+        n + 1.0,
+        plain(affine),
+        plain(fair),
+        plain(at_most)
+    );
+    let word = match () {
+        () if runs.len() < 4 => None,
+        () if range.low >= fair => Some("fair"),
+        () if range.high <= at_most => Some("affine"),
+        () if range.low > at_most && range.high < fair => Some("between"),
+        () => None,
+    };
+    let answer = match word {
+        Some(word) => Answer::word(ID, word, 0.95, runs.len()),
+        None => Answer { runs: runs.len(), ..Answer::undecided(ID, "the interval has more than one answer") },
+    };
+    answer.with(range, "Jain's index").of(indices).by("intrinsic").because(told)
 }
 
 /// Whether those that were moved last are moved again, more often than chance has it.

@@ -5,6 +5,7 @@ use super::{AT_ONCE_NS, InRun, View, is_balance, ms};
 use crate::answer::{Answer, by_majority, plain};
 use crate::experiments::{SHAPES, THRESHOLD_MAX, What, special};
 use crate::stats::{Range, mean, median, mode, share, uniform_chance, uniform_max};
+use schedlab_instruments::Move;
 use schedlab_report::chart::{Chart, Series, Style};
 use schedlab_units::CpuId;
 use std::collections::BTreeMap;
@@ -16,10 +17,14 @@ const SAME: f64 = 0.02;
 /// Fewer times than these say little of a period.
 const FEW: usize = 8;
 
-/// Tasks moved at one instant, from one queue to another, by one CPU.
+/// Moves that follow each other sooner are one batch: real kernels need some microseconds for each.
+const BATCH_NS: u64 = 50_000;
+
+/// Tasks moved one after the other, from one queue to another, by one CPU.
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     time_ns: u64,
+    last_ns: u64,
     from: CpuId,
     size: usize,
     mover: Option<CpuId>,
@@ -75,14 +80,15 @@ fn detected(view: &View<'_>) -> Vec<Detected> {
             for moved in round.moves.iter().filter(|m| m.to.index() == target && is_balance(m)) {
                 match batches.last_mut() {
                     Some(last)
-                        if (last.time_ns, last.from, last.mover)
-                            == (moved.time_ns, moved.from, moved.mover) =>
+                        if (last.from, last.mover) == (moved.from, moved.mover)
+                            && moved.time_ns - last.last_ns <= BATCH_NS =>
                     {
                         last.size += 1;
+                        last.last_ns = moved.time_ns;
                     }
                     _ => {
-                        let (time_ns, from, mover) = (moved.time_ns, moved.from, moved.mover);
-                        batches.push(Batch { time_ns, from, size: 1, mover });
+                        let Move { time_ns, from, mover, .. } = **moved;
+                        batches.push(Batch { time_ns, last_ns: time_ns, from, size: 1, mover });
                     }
                 }
             }
@@ -96,10 +102,21 @@ fn detected(view: &View<'_>) -> Vec<Detected> {
 fn newidle(view: &View<'_>) -> Answer {
     const ID: &str = "newidle";
     let waits = idle_waits(view, What::FallIdle);
-    let at_once = waits.iter().filter(|wait| wait.is_some_and(|ns| ns <= AT_ONCE_NS)).count();
-    let counts = [("yes", at_once), ("no", waits.len() - at_once)];
-    by_majority(ID, &counts, waits.len())
-        .because("yes: a CPU that falls idle beside waiting tasks gets one within 10 us")
+    let (n, at_once) =
+        (waits.len(), waits.iter().filter(|wait| wait.is_some_and(|ns| ns <= AT_ONCE_NS)).count());
+    let range = share(at_once, n);
+    let told = format!(
+        "of {n} times that a CPU fell idle beside waiting tasks it got one within 10 us in {at_once}; yes: in more \
+        than a tenth (95 %), far more than periodic checks meet that instant; no: in none of ten or more"
+    );
+    let word = match () {
+        () if n >= 10 && range.low > 0.1 => "yes",
+        () if n >= 10 && at_once == 0 => "no",
+        () => return Answer { runs: n, ..Answer::undecided(ID, told) },
+    };
+    Answer::word(ID, word, if word == "yes" { 0.95 } else { 1.0 - range.high }, n)
+        .with(range, "of the times")
+        .because(told)
         .of(waits.iter().map(|wait| wait.map_or(1e6, ms)).collect())
         .by("fall-idle")
 }
@@ -223,7 +240,9 @@ impl Times {
                 let Some(mover) = batch.mover else { continue };
                 match last.insert(mover, batch.time_ns) {
                     None if mover.index() == chosen => firsts.push(ms(batch.time_ns - round.at_ns)),
-                    Some(before) if before < batch.time_ns => gaps.push(ms(batch.time_ns - before)),
+                    Some(before) if before + BATCH_NS < batch.time_ns => {
+                        gaps.push(ms(batch.time_ns - before))
+                    }
                     None | Some(_) => {}
                 }
             }
@@ -464,6 +483,16 @@ fn amount(view: &View<'_>, detected: &[Detected]) -> (Answer, Answer) {
             let why = format!("several rules agree: {}", words.join(", "));
             done(Answer { runs: total, ..Answer::undecided(ID, why) }, Answer::undecided(CAP, line.clone()))
         }
+        None if from_below(&firsts, n).is_some() => {
+            let (word, k, part, cap) = from_below(&firsts, n).expect("just asked");
+            let why = format!(
+                "{k} are what the rule '{word}' says, or a little less: {} % of it in the mean; tasks are taken while \
+                what they weigh fits, and that differs by some per cent",
+                plain(100.0 * part)
+            );
+            let answer = Answer::word(ID, word, share(k, total).low, total).because(why);
+            done(answer, the_cap(word, cap, most, total))
+        }
         None => {
             // anything up to half of the difference, each size as likely
             let large: Vec<f64> = firsts
@@ -488,6 +517,34 @@ fn amount(view: &View<'_>, detected: &[Detected]) -> (Answer, Answer) {
             }
         }
     }
+}
+
+/// A rule that sizes stay a little below: how many agree, what part of the rule's number they are in the mean, its cap.
+type Below = (&'static str, usize, f64, Option<usize>);
+
+/// The one rule that sizes stay a little below, by one task or by a fifth of it; with a cap only if none does without.
+fn from_below(firsts: &[((u32, u32), usize)], n: f64) -> Option<Below> {
+    let most = firsts.iter().map(|first| first.1).max()?;
+    for cap in [None, Some(most)] {
+        let most = cap.map_or(f64::INFINITY, |cap| cap as f64);
+        let below = |(word, rule): Rule| {
+            let wanted = |shape: &(u32, u32)| rule(f64::from(shape.0), f64::from(shape.1), n).min(most);
+            let is_near = |(shape, size): &&((u32, u32), usize)| {
+                let (wanted, size) = (wanted(shape), *size as f64);
+                size >= (0.8 * wanted).min(wanted - 1.0) && size <= wanted.ceil().max(1.0)
+            };
+            let k = firsts.iter().filter(is_near).count();
+            let large = firsts.iter().filter(|(shape, _)| wanted(shape) >= 4.0);
+            let parts: Vec<f64> = large.map(|(shape, size)| *size as f64 / wanted(shape)).collect();
+            (k * 10 >= firsts.len() * 9 && parts.len() >= FEW).then(|| (word, k, mean(&parts).mean, cap))
+        };
+        let mut fits: Vec<Below> = RULES.into_iter().filter_map(below).collect();
+        if !fits.is_empty() {
+            // one rule, not two
+            return if fits.len() == 1 { fits.pop() } else { None };
+        }
+    }
+    None
 }
 
 fn the_cap(word: &str, cap: Option<usize>, most: usize, n: usize) -> Answer {

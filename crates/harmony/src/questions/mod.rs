@@ -59,7 +59,9 @@ impl<'a> View<'a> {
                 let end_ns = one.facts.duration_ns;
                 let until_ns = marks.get(number + 1).map_or(end_ns, |next| next.at.as_ns());
                 let round = one.facts.round(mark, until_ns);
-                rounds.push(InRun { one, number: number as u64, round });
+                if !round.is_spoiled {
+                    rounds.push(InRun { one, number: number as u64, round });
+                }
             }
         }
         rounds

@@ -9,7 +9,9 @@ use crate::stats::{mean, share, uniform_chance, uniform_max};
 use schedlab_units::TaskId;
 
 pub(super) fn answers(view: &View<'_>) -> Vec<Answer> {
-    let mut answers = vec![weighted(view), choice(view), wake(view), fork(view)];
+    let mut answers = vec![weighted(view), choice(view)];
+    answers.extend(heavy_loss(view));
+    answers.extend([priorities(view), affinity_by_priority(view), wake(view), fork(view)]);
     let why = "no experiment of this version tells: the log has no dynamic priorities";
     answers.push(Answer::undecided("sticky", why));
     let why = "no experiment of this version tells: a task of the simulated machine has no exec()";
@@ -18,6 +20,7 @@ pub(super) fn answers(view: &View<'_>) -> Vec<Answer> {
         answers.extend(near(view, level));
     }
     answers.push(smt(view));
+    answers.push(capacity(view));
     answers
 }
 
@@ -114,6 +117,148 @@ fn choice(view: &View<'_>) -> Answer {
     Answer { runs: runs.len(), ..Answer::undecided(ID, told) }.of(per_run).by("mixed")
 }
 
+/// How much less CPU time the heavy tasks have than if one of each were bound to each CPU: soon after the release, and
+/// in the last 6 s.
+fn heavy_loss(view: &View<'_>) -> Vec<Answer> {
+    let n = view.data.topology.nr_cpus() as usize;
+    let of = |what: What, window: usize| -> Vec<f64> {
+        let heavy =
+            |one: &One| one.facts.in_windows.get(window).map(|cpu_ns| cpu_ns[..n].iter().sum::<u64>() as f64);
+        view.data.of(what).iter().filter_map(heavy).collect()
+    };
+    let ids = ["heavy_loss_short", "heavy_loss_long"];
+    let whens = ["from 1 to 2 s after the release", "in the last 6 s"];
+    let loss = |window: usize| {
+        let (bound, free) = (of(What::MixedBound, window), of(What::Mixed, window));
+        let ideal = mean(&bound).mean;
+        if bound.len() < 2 || free.len() < 4 || ideal <= 0.0 {
+            let why =
+                format!("{} runs with bound tasks, {} without; 2 and 4 are needed", bound.len(), free.len());
+            return Answer::undecided(ids[window], why);
+        }
+        let losses: Vec<f64> = free.iter().map(|cpu_ns| 100.0 * (1.0 - cpu_ns / ideal)).collect();
+        Answer::number(ids[window], mean(&losses), "% of CPU time", losses.len())
+            .because(format!(
+                "CPU time of {n} heavy tasks beside {n} light ones, {}, against the same tasks bound one of each to a CPU",
+                whens[window]
+            ))
+            .of(losses)
+            .by("mixed, mixed-bound")
+    };
+    vec![loss(0), loss(1)]
+}
+
+/// High and low priority: who shares a CPU in the end?
+fn priorities(view: &View<'_>) -> Answer {
+    const ID: &str = "priorities";
+    if let Some(answer) = view.no_queues(ID) {
+        return answer;
+    }
+    let n = view.data.topology.nr_cpus() as usize;
+    let most =
+        |places: &[usize]| (0..n).map(|cpu| places.iter().filter(|place| **place == cpu).count()).max();
+    let word = |one: &One| {
+        let (mut apart, mut even, mut all) = (0, 0, 0);
+        for ns in late_instants(one) {
+            let places = places(one, ns);
+            let (high, low) = (most(&places[..n]) == Some(1), most(&places[n..]) == Some(1));
+            all += 1;
+            apart += usize::from(high);
+            even += usize::from(high && low);
+        }
+        match () {
+            () if even * 10 >= all * 8 => "spread",
+            () if apart * 10 >= all * 8 => "weight",
+            () if apart * 10 <= all * 2 => "clustered",
+            () => "mixed",
+        }
+    };
+    let words: Vec<&str> = view.data.of(What::Priorities).iter().map(word).collect();
+    if words.is_empty() {
+        return Answer::undecided(ID, "no run of the experiment ended as it should");
+    }
+    let counts =
+        ["spread", "weight", "clustered"].map(|w| (w, words.iter().filter(|word| **word == w).count()));
+    by_majority(ID, &counts, words.len()).by("priorities").because(
+        "tasks at nice -10 and 10, as many of each as CPUs; spread: one of each on each CPU; weight: the high ones \
+        apart, the low ones anywhere; clustered: high ones share a CPU",
+    )
+}
+
+/// Moves per second of CPU time of low and of high priority.
+fn affinity_by_priority(view: &View<'_>) -> Answer {
+    const ID: &str = "affinity_by_priority";
+    if let Some(answer) = view.no_queues(ID) {
+        return answer;
+    }
+    let n = view.data.topology.nr_cpus() as usize;
+    let (mut moves, mut cpu_ns) = ([0usize; 2], [0u64; 2]);
+    for one in view.data.of(What::Priorities) {
+        let from_ns = one.scenario.window.as_ns();
+        for moved in one.facts.moves.iter().filter(|moved| moved.time_ns >= from_ns) {
+            moves[usize::from(moved.task.index() < n)] += 1;
+        }
+        for (task, ns) in one.facts.cpu_ns.iter().enumerate() {
+            cpu_ns[usize::from(task < n)] += ns;
+        }
+    }
+    let all = moves[0] + moves[1];
+    let rate = |which: usize| moves[which] as f64 * 1e9 / (cpu_ns[which] as f64).max(1.0);
+    let told = format!(
+        "moves per second of CPU time in the last 6 s: nice 10 {} ({} moves), nice -10 {} ({})",
+        plain(rate(0)),
+        moves[0],
+        plain(rate(1)),
+        moves[1]
+    );
+    let n_runs = view.data.of(What::Priorities).len();
+    if n_runs < 4 || (1..20).contains(&all) {
+        return Answer { runs: n_runs, ..Answer::undecided(ID, told) }
+            .because("fewer than 20 moves or 4 runs");
+    }
+    let range = share(moves[0], all);
+    let expected = cpu_ns[0] as f64 / (cpu_ns[0] + cpu_ns[1]).max(1) as f64;
+    let word = match () {
+        () if all == 0 => "none",
+        () if range.low > expected => "high",
+        () if range.high < expected => "low",
+        () => "none",
+    };
+    Answer::word(ID, word, 0.95, n_runs)
+        .because(told)
+        .because("high: high priority stays where it is, low priority is moved more often; low: the other way round")
+        .by("priorities")
+}
+
+/// CPUs of other capacities: do as many tasks as there are large ones end on those?
+fn capacity(view: &View<'_>) -> Answer {
+    const ID: &str = "capacity";
+    if !view.data.topology.is_asymmetric() {
+        return Answer::not_applicable(ID, "all CPUs have the same capacity");
+    }
+    let cpus = view.data.topology.cpus();
+    let most = cpus.iter().map(|cpu| cpu.capacity).max().unwrap_or(0);
+    let of = |one: &One| {
+        let places = places(one, one.facts.duration_ns);
+        let large =
+            places.iter().filter(|cpu| cpus.get(**cpu).is_some_and(|cpu| cpu.capacity == most)).count();
+        large as f64 / places.len() as f64
+    };
+    let shares: Vec<f64> = view.data.of(What::Capacity).iter().map(of).collect();
+    if shares.is_empty() {
+        return Answer::undecided(ID, "no run of the experiment ended as it should");
+    }
+    let count = |test: &dyn Fn(f64) -> bool| shares.iter().filter(|share| test(**share)).count();
+    let counts = [
+        ("aware", count(&|share| share == 1.0)),
+        ("reversed", count(&|share| share == 0.0)),
+        ("blind", count(&|share| share > 0.0 && share < 1.0)),
+    ];
+    by_majority(ID, &counts, shares.len()).with(mean(&shares), "share").of(shares).by("capacity").because(
+        "as many tasks as CPUs of the largest capacity began on a CPU of the smallest; aware: all end on the largest",
+    )
+}
+
 /// Those that were put somewhere while they stood on CPU 0.
 fn fresh(view: &View<'_>, what: What) -> Vec<Placement> {
     let all = view.data.of(what).iter().flat_map(|one| &one.facts.placements);
@@ -189,6 +334,7 @@ fn wake(view: &View<'_>) -> Answer {
         .of(What::Wake { all_busy: false })
         .iter()
         .flat_map(|one| &one.facts.placements)
+        .filter(|p| is_released(p))
         .filter(|p| {
             p.lengths[p.from.index()] == 0 && p.lengths.iter().filter(|length| **length == 0).count() > 1
         })

@@ -46,13 +46,15 @@ pub enum Question {
     HiddenShare,
     /// Which share of deadlines is missed?
     Reservation,
+    /// How much more CPU time than a nicer thread does a thread get beside it?
+    NiceShare,
     /// Which family of schedulers is it likely?
     Family,
 }
 
 impl Question {
     /// All, in the order of their rows.
-    pub const ALL: [Question; 12] = {
+    pub const ALL: [Question; 13] = {
         use Question::*;
         [
             Tick,
@@ -66,6 +68,7 @@ impl Question {
             CpuMaxPeriod,
             HiddenShare,
             Reservation,
+            NiceShare,
             Family,
         ]
     };
@@ -85,6 +88,7 @@ impl Question {
             CpuMaxPeriod => "cpu_max_period_ns",
             HiddenShare => "hidden_share",
             Reservation => "reservation",
+            NiceShare => "nice_share",
             Family => "family",
         }
     }
@@ -264,8 +268,10 @@ impl Findings {
         let mut text = format!("{:<21}{:>12}   {:<26}{:>9}\n", "", "estimate", "95 % interval", "samples");
         for Finding { question, answer, remark } in &self.findings {
             let is_time = question.id().ends_with("_ns");
-            let show = |value: f64| {
-                if is_time { time(value.max(0.0).round() as u64) } else { format!("{:.3} %", 100.0 * value) }
+            let show = |value: f64| match question {
+                _ if is_time => time(value.max(0.0).round() as u64),
+                Question::NiceShare => format!("{value:.2} : 1"),
+                _ => format!("{:.3} %", 100.0 * value),
             };
             let line = match answer {
                 Answer::Is(e) => {

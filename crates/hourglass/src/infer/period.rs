@@ -15,7 +15,7 @@ pub(crate) type Moment = (u32, u64);
 /// Phases agree so well by chance less than once in 10^5 searches of a thousand frequencies.
 const SIGNIFICANT: f64 = 18.0;
 /// More moments than these are thinned out.
-const MOMENTS_MAX: usize = 20_000;
+const MOMENTS_MAX: usize = 6_000;
 
 /// Sum over clocks of |sum of e^(i 2 pi t f)|^2 / n: n times the share of moments on the grid, squared; about
 /// the number of clocks by chance.

@@ -4,7 +4,7 @@
 //! knows whose log it reads.
 
 use super::period::{Moment, fit, frequency};
-use super::seen::{Ending, HANDOVER_NS, Seen, Stretch, Wake};
+use super::seen::{Ending, HANDOVER_NS, Seen, Stretch, TickClock, Wake};
 use super::{Answer, Finding, Question};
 use crate::plan::Timer;
 use crate::stats::{Estimate, mean, median, wilson};
@@ -33,6 +33,7 @@ pub(crate) fn answer(question: Question, seen: &Seen) -> Finding {
         Question::CpuMaxPeriod => cpu_max(seen, true),
         Question::HiddenShare => hidden_share(seen),
         Question::Reservation => reservation(seen),
+        Question::NiceShare => nice_share(seen),
         Question::Family => family(seen),
     };
     Finding { question, answer, remark }
@@ -76,13 +77,52 @@ const TICK_WOULD: &str = "a thread that computes for 2 s or more (-w CPU -d 2s)"
 
 /// Moments of ticks, and about how many there are in a second. Handlers come first: switches may have a clock
 /// of their own.
-fn tick_clock(seen: &Seen) -> Option<(Vec<Moment>, f64, &'static str)> {
+fn tick_clock(seen: &Seen) -> Option<&TickClock> {
     let by = |moments: Vec<Moment>, what| {
         let hz = frequency(&moments, &tick_candidates())?;
         Some((moments, hz, what))
     };
-    by(handlers(seen), "by the phases of gaps")
-        .or_else(|| by(displaced(seen), "by the phases of switches: it may be the slice"))
+    let find = || {
+        let by_gaps = by(handlers(seen), "by the phases of gaps").map(|clock| with_switches(seen, clock));
+        by_gaps.or_else(|| by(displaced(seen), "by the phases of switches: it may be the slice"))
+    };
+    // several rules ask, and the search takes longer than all else
+    seen.tick_clock.get_or_init(find).as_ref()
+}
+
+/// Where every other tick is a switch, gaps alone show half of the ticks: if the switches lie on a finer grid
+/// through the gaps, that is the tick's.
+fn with_switches(seen: &Seen, (moments, hz, what): TickClock) -> TickClock {
+    const FINER_MAX: u32 = 8;
+    let switches = displaced(seen);
+    let Some(period) = fit(&moments, 1e9 / hz).map(|found| found.value).filter(|_| switches.len() >= LEAST)
+    else {
+        return (moments, hz, what);
+    };
+    let share = |times: u32| {
+        let mut on_grid = 0;
+        for (cpu, own) in by_cpu(&switches) {
+            let clockwork = Clockwork::through(&of_cpu(&moments, cpu), period).finer(times);
+            on_grid += own.iter().filter(|(_, at)| clockwork.off_ns(*at) < NEAR_TICK_NS).count();
+        }
+        on_grid as f64 / switches.len() as f64
+    };
+    let finer = (1..=FINER_MAX).find(|times| hz * f64::from(*times) <= 1200.0 && share(*times) > 0.8);
+    match finer {
+        Some(times) if times > 1 => {
+            let mut all = [moments, switches].concat();
+            all.sort_unstable();
+            (all, hz * f64::from(times), "by the phases of gaps and switches")
+        }
+        _ => (moments, hz, what),
+    }
+}
+
+/// Moments of each CPU.
+fn by_cpu(moments: &[Moment]) -> Vec<(u32, Vec<Moment>)> {
+    let mut sorted = moments.to_vec();
+    sorted.sort_unstable();
+    sorted.chunk_by(|a, b| a.0 == b.0).map(|own| (own[0].0, own.to_vec())).collect()
 }
 
 fn tick(seen: &Seen) -> Found {
@@ -96,7 +136,7 @@ fn tick(seen: &Seen) -> Found {
             TICK_WOULD,
         );
     };
-    match fit(&moments, 1e9 / hz) {
+    match fit(moments, 1e9 / hz) {
         Some(found) if found.n as usize >= LEAST => {
             let remark = format!("{hz:.0} Hz, {what}; who runs every n-th tick only sees n ticks as one");
             (Answer::Is(found), remark)
@@ -121,7 +161,7 @@ fn tick_cost(seen: &Seen) -> Found {
     for cpu in 0..=moments.iter().map(|moment| moment.0).max().unwrap_or(0) {
         let clockwork = Clockwork::through(&of_cpu(&moments, cpu), found.value);
         let gaps = seen.gaps.iter().filter(|gap| gap.is_on_cpu() && gap.missed.ns < TICK_NS_MAX);
-        let ticks = gaps.filter(|gap| gap.cpu == cpu && clockwork.has(gap.from_ns));
+        let ticks = gaps.filter(|gap| gap.cpu == cpu && clockwork.off_ns(gap.from_ns) < NEAR_TICK_NS);
         lengths.extend(ticks.map(|gap| gap.missed.ns as f64 - seen.loop_ns));
     }
     match useful(median(&sorted(lengths))) {
@@ -182,10 +222,10 @@ fn tick_part(seen: &Seen) -> impl Fn(u32, u64) -> Option<f64> {
         _ => None,
     };
     let clock = tick_clock(seen);
-    let period = clock.as_ref().and_then(|(moments, hz, _)| fit(moments, 1e9 / hz)).map(|found| found.value);
-    let moments = clock.map(|clock| clock.0).unwrap_or_default();
+    let period = clock.and_then(|(moments, hz, _)| fit(moments, 1e9 / hz)).map(|found| found.value);
+    let moments = clock.map_or(&[][..], |clock| &clock.0);
     let last = moments.iter().map(|moment| moment.0).max().unwrap_or(0);
-    let of = |period: f64| (0..=last).map(|cpu| Clockwork::through(&of_cpu(&moments, cpu), period)).collect();
+    let of = |period: f64| (0..=last).map(|cpu| Clockwork::through(&of_cpu(moments, cpu), period)).collect();
     let clockworks: Vec<Clockwork> = period.map(of).unwrap_or_default();
     move |cpu, at| match clockworks.get(cpu as usize) {
         Some(clockwork) if clockwork.off_ns(at) < NEAR_TICK_NS => cost,
@@ -198,6 +238,7 @@ fn switch_cost(seen: &Seen) -> Found {
     let gap = |(a, b): (&Stretch, &Stretch)| (b.from_ns - a.to_ns) as f64 - seen.loop_ns;
     let slept: Vec<f64> = seen.handovers().filter(|(a, _)| a.ending == Ending::Slept).map(gap).collect();
     let forced: Vec<_> = seen.handovers().filter(|(a, _)| a.ending == Ending::Preempted).take(2000).collect();
+    let mut unsure = (0.0, 0.0);
     let (values, what) = if slept.len() >= LEAST.max(forced.len()) {
         (slept, "from a thread that goes to sleep to the next")
     } else {
@@ -205,6 +246,9 @@ fn switch_cost(seen: &Seen) -> Found {
         let less =
             |pair: &(&Stretch, &Stretch)| Some((gap(*pair) - part(pair.0.cpu, pair.0.to_ns)?).max(0.0));
         let values: Vec<f64> = forced.iter().filter_map(less).collect();
+        if let Answer::Is(cost) = tick_cost(seen).0 {
+            unsure = (cost.high - cost.value, cost.value - cost.low);
+        }
         if values.len() * 2 < forced.len() {
             return cannot("switches lie on ticks, and what a tick alone costs is not known", WOULD);
         }
@@ -214,7 +258,13 @@ fn switch_cost(seen: &Seen) -> Found {
         let times = values.len();
         return cannot(format!("{times} times did one thread of the log take over from another"), WOULD);
     }
-    match useful(median(&sorted(values))) {
+    // how well the tick's part is known belongs to the interval
+    let with = |found: Estimate| {
+        let down = (found.value - found.low).hypot(unsure.0);
+        let up = (found.high - found.value).hypot(unsure.1);
+        Estimate { low: (found.value - down).max(0.0), high: found.value + up, ..found }
+    };
+    match useful(median(&sorted(values)).map(with)) {
         Some(found) => (Answer::Is(found), format!("median {what}, without the loop's own time")),
         None => cannot("the times between two threads differ too much", WOULD),
     }
@@ -241,7 +291,8 @@ fn dispatch_latency(seen: &Seen) -> Found {
     let Some((timer, wakes)) = latest(seen, |_| true).filter(|(_, wakes)| wakes.len() >= LEAST) else {
         return cannot(format!("{} wakeups were asked for", seen.wakes.len()), WOULD);
     };
-    let late = sorted(wakes.iter().map(|wake| wake.ran_ns.saturating_sub(wake.due_ns) as f64).collect());
+    let late = |wake: &&Wake| (wake.ran_ns.saturating_sub(wake.due_ns) as f64 - seen.loop_ns).max(0.0);
+    let late = sorted(wakes.iter().map(late).collect());
     let preempting = wakes.iter().filter(|wake| wake.preempts).count();
     match median(&late) {
         Some(found) => {
@@ -280,8 +331,9 @@ fn timer_grain(seen: &Seen) -> Found {
     if let (Answer::Is(found), _) = tick(seen) {
         candidates.push(found.value);
     }
-    let ran: Vec<Moment> = wakes.iter().map(|wake| (0, wake.ran_ns)).collect();
-    let due: Vec<Moment> = wakes.iter().map(|wake| (0, wake.due_ns)).collect();
+    // each thread for itself: the first of several on one place of the grid would be the least late one
+    let ran: Vec<Moment> = wakes.iter().map(|wake| (wake.thread as u32, wake.ran_ns)).collect();
+    let due: Vec<Moment> = wakes.iter().map(|wake| (wake.thread as u32, wake.due_ns)).collect();
     candidates.sort_by(|a, b| b.total_cmp(a));
     for grain in candidates {
         let hz = [1e9 / grain];
@@ -314,11 +366,29 @@ fn angle(at: u64, period: f64) -> f64 {
 }
 
 impl Clockwork {
-    /// Through the mean phase of these moments.
+    /// Through the mean phase of these moments, then of those of them that are near it: others, which mean
+    /// nothing, would pull it away.
     fn through(moments: &[Moment], period: f64) -> Clockwork {
-        let angles = moments.iter().map(|(_, at)| angle(*at, period));
-        let (re, im) = angles.fold((0.0, 0.0), |(re, im), angle| (re + angle.cos(), im + angle.sin()));
-        Clockwork { period, phase: im.atan2(re) }
+        let mean = |moments: &mut dyn Iterator<Item = u64>| {
+            let angles = moments.map(|at| angle(at, period));
+            let (re, im) = angles.fold((0.0, 0.0), |(re, im), angle| (re + angle.cos(), im + angle.sin()));
+            im.atan2(re)
+        };
+        let mut clockwork = Clockwork { period, phase: mean(&mut moments.iter().map(|moment| moment.1)) };
+        for width in [0.1, 0.04, 0.015, 0.005] {
+            let near =
+                moments.iter().map(|moment| moment.1).filter(|at| clockwork.off_ns(*at) < width * period);
+            let near: Vec<u64> = near.collect();
+            if near.len() >= 3 {
+                clockwork.phase = mean(&mut near.into_iter());
+            }
+        }
+        clockwork
+    }
+
+    /// With so many more times in each period.
+    fn finer(self, times: u32) -> Clockwork {
+        Clockwork { period: self.period / f64::from(times), phase: self.phase * f64::from(times) }
     }
 
     /// How far a moment lies from the grid.
@@ -353,13 +423,26 @@ fn rt_limit(seen: &Seen) -> Found {
     }
 }
 
+/// When a group that was held back went on. Of threads that were held back together the first to run tells: one that
+/// shares its CPU comes a turn later.
+fn refills(seen: &Seen) -> Vec<u64> {
+    let mut held: Vec<(u64, u64)> =
+        seen.of_cause(MissedCause::CpuMax).map(|gap| (gap.from_ns, gap.end_ns())).collect();
+    held.sort_unstable();
+    let mut ends: Vec<u64> = Vec::new();
+    for (from, end) in held {
+        match ends.last_mut().filter(|last| from < **last) {
+            Some(last) => *last = end.min(*last),
+            None => ends.push(end),
+        }
+    }
+    ends
+}
+
 /// Stretches and pauses of a group under cpu.max: the ends of pauses lie on the grid of its periods.
 fn cpu_max(seen: &Seen, period: bool) -> Found {
     const WOULD: &str = "threads that compute in the group for 10 of its periods (-c DIR -n 2 -w CPU)";
-    let mut ends: Vec<u64> = seen.of_cause(MissedCause::CpuMax).map(|gap| gap.end_ns()).collect();
-    ends.sort_unstable();
-    // all threads of the group go on at one refill
-    ends.dedup_by(|b, a| *b - *a < 500_000);
+    let ends = refills(seen);
     if ends.len() < 6 {
         return cannot(format!("a group was held back {} times", ends.len()), WOULD);
     }
@@ -487,9 +570,32 @@ fn weights(seen: &Seen) -> Option<(Estimate, f64)> {
     Some((found, (weight(a) / weight(b)).ln()))
 }
 
+const NICER_WOULD: &str =
+    "two threads that compute on one CPU, one of them nicer (-n 2 -a 0 -w CPU -t 1 -p NICE 5 -d 2s)";
+
+fn nice_share(seen: &Seen) -> Found {
+    let Some((had, due)) = weights(seen) else {
+        return cannot("no two normal threads of different nice values shared a CPU", NICER_WOULD);
+    };
+    // more for whom is less nice, whichever thread of the log that is
+    let sign = if due < 0.0 { -1.0 } else { 1.0 };
+    let [low, high] = [had.low * sign, had.high * sign].map(f64::exp);
+    let found =
+        Estimate { value: (had.value * sign).exp(), low: low.min(high), high: low.max(high), n: had.n };
+    let linux = (due * sign).exp();
+    match useful(Some(found)) {
+        Some(found) => (
+            Answer::Is(found),
+            format!(
+                "CPU time of a thread beside that of a nicer one; Linux's weights would give {linux:.2} : 1"
+            ),
+        ),
+        None => cannot("shares differ too much from one part of the run to the next", NICER_WOULD),
+    }
+}
+
 fn family(seen: &Seen) -> Found {
-    const WOULD: &str =
-        "two threads that compute on one CPU, one of them nicer (-n 2 -a 0 -t 1 -p NICE 5 -d 2s)";
+    const WOULD: &str = NICER_WOULD;
     let n = seen.handovers().count() as u64;
     if let Some((had, due)) = weights(seen) {
         // blocks end within turns: what that makes of a share is no doubt about the weights

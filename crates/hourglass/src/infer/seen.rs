@@ -1,9 +1,11 @@
 //! What does a poller's log hold, in the form in which inference asks for it?
 
+use super::period::Moment;
 use crate::line::parse_thread;
 use crate::plan::{Model, Timer};
 use schedlab_log::{Kind, Log, LogProblem, Missed, MissedCause, PrevState, Record, for_each, note};
 use schedlab_units::SchedParams;
+use std::cell::OnceCell;
 
 /// Why a stretch of running ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +77,12 @@ pub(crate) struct Seen {
     pub(crate) gaps: Vec<Gap>,
     pub(crate) wakes: Vec<Wake>,
     pub(crate) jobs: Vec<Job>,
+    /// What the rules have found of the tick.
+    pub(crate) tick_clock: OnceCell<Option<TickClock>>,
 }
+
+/// Moments of ticks, about how many there are in a second, and by what they were found.
+pub(crate) type TickClock = (Vec<Moment>, f64, &'static str);
 
 impl Seen {
     /// Reads a log once.

@@ -160,6 +160,9 @@ pub fn jobs(log: &dyn Log, plans: &[Option<JobPlan>]) -> Result<Jobs, LogProblem
 struct Track<'a> {
     plan: &'a JobPlan,
     blocks: plan::Blocks<'a>,
+    /// Since when it has its CPU; whether it has had any CPU time.
+    on_ns: Option<u64>,
+    has_worked: bool,
     /// Release of the job that is not over.
     release_ns: Option<u64>,
     number: u64,
@@ -180,7 +183,15 @@ impl Observer for Reader<'_> {
             self.early.insert(record.value, now_ns);
             return;
         }
+        if kind == Kind::Switch
+            && let Some(Some(track)) = self.tracks.get_mut(record.other as usize)
+        {
+            track.on_ns = Some(now_ns);
+        }
         let Some(Some(track)) = row.and_then(|row| self.tracks.get_mut(row.index())) else { return };
+        if kind == Kind::Switch {
+            track.has_worked |= track.on_ns.take().is_some_and(|on_ns| on_ns < now_ns);
+        }
         match kind {
             Kind::New | Kind::Wakeup => track.runnable(now_ns),
             Kind::Switch => match record.prev_state() {
@@ -200,7 +211,8 @@ impl Observer for Reader<'_> {
 impl<'a> Track<'a> {
     fn new(task: TaskId, plan: &'a JobPlan) -> Track<'a> {
         let jobs = TaskJobs { task, ..TaskJobs::default() };
-        Track { plan, blocks: plan.blocks(), release_ns: None, number: 0, jobs }
+        let (on_ns, has_worked) = (None, false);
+        Track { plan, blocks: plan.blocks(), on_ns, has_worked, release_ns: None, number: 0, jobs }
     }
 
     /// It is woken, or new: the release of a job whose instant is not set.
@@ -211,6 +223,9 @@ impl<'a> Track<'a> {
     /// It blocks, or would (`woken_ns`: when the wakeup came for which it need not).
     fn block(&mut self, now_ns: u64, woken_ns: Option<u64>, room: &mut usize) {
         let (Some(release_ns), false) = (self.release_ns, self.jobs.lost_track) else { return };
+        if self.plan.begins_with_work && !self.has_worked && woken_ns.is_none() {
+            return; // not its own: several SCHED_DEADLINE tasks wait until all are there
+        }
         match self.blocks.next() {
             None => self.jobs.lost_track = true,
             Some(Ends::Nothing) => {}

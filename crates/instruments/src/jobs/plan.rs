@@ -1,7 +1,7 @@
 //! Which of a task's blocks end a job, and when is the next one released? From the workload alone, before
 //! anything has run.
 
-use schedlab_units::{SchedParams, SchedPolicy};
+use schedlab_units::{SchedParams, SchedPolicy, Span};
 use schedlab_workload::{EventKind, ExternalSource, Task, Wakeup, Workload};
 
 /// What a block means for the task's jobs.
@@ -27,6 +27,8 @@ pub struct JobPlan {
     blocks: Vec<(Ends, u64)>,
     /// The deadline that its parameters give; `None`: the time to the next release.
     pub deadline_ns: Option<u64>,
+    /// Whether there is work before its first block.
+    pub(super) begins_with_work: bool,
     /// Whether there is work between the last release and its exit.
     pub ends_in_job: bool,
 }
@@ -96,6 +98,10 @@ fn plan(task: &Task, params: Option<SchedParams>) -> Option<JobPlan> {
         Some((last, number)) if *last == ends => *number += 1,
         _ => blocks.push((ends, 1)),
     };
+    let first = task.events.iter().position(|event| matches!(event.kind, EventKind::Block { .. }));
+    let until_first = task.events.iter().take(first.map_or(0, |first| first + 1));
+    let begins_with_work =
+        until_first.filter_map(|event| event.kind.length()).any(|length| length > Span::ZERO);
     let mut is_blocked = false;
     let mut ends_in_job = false;
     for event in &task.events {
@@ -120,5 +126,5 @@ fn plan(task: &Task, params: Option<SchedParams>) -> Option<JobPlan> {
         add(Ends::AtWakeup);
         ends_in_job = false;
     }
-    Some(JobPlan { blocks, deadline_ns, ends_in_job })
+    Some(JobPlan { blocks, deadline_ns, begins_with_work, ends_in_job })
 }

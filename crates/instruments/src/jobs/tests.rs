@@ -168,3 +168,39 @@ fn bounds_are_those_of_the_theory() {
     let mixed = |task: usize, period: u64| if task == 0 { fifo(0, period) } else { edf(task, period) };
     assert_eq!(set(&mixed), [None, None, None]);
 }
+
+/// B1: two SCHED_DEADLINE tasks wait for each other before their first job: those blocks are not theirs. (Counted, they gave
+/// each job the end of the one before: response times of 0.)
+#[test]
+fn what_is_blocked_before_any_work_ends_no_job() {
+    let one = |pid: u32| {
+        format!(
+            "- INIT 0 0 {pid} runnable policy=deadline runtime=3ms deadline=10ms period=10ms\n- BLOCK {pid} 2ms\n\
+             - WAKEUP {pid} 10ms absolute\n- BLOCK {pid} 2ms\n- WAKEUP {pid} 10ms absolute\n- EXIT {pid} 0\n"
+        )
+    };
+    let both = workload(&format!("schedlab-workload 2\n{}{}", one(1), one(2)));
+    // ms     0    5    10   15   20
+    // cpu0   AABB......AABB......
+    let text = "0 cpu0 new t0 cpu0
+        0 cpu0 switch idle -> t0
+        0 cpu0 switch t0 sleeping -> idle
+        0 cpu0 new t1 cpu0
+        0 cpu0 switch idle -> t1
+        0 cpu0 switch t1 sleeping -> idle
+        0 cpu0 wakeup t0 cpu0
+        0 cpu0 wakeup t1 cpu0
+        0 cpu0 switch idle -> t0
+        2 cpu0 switch t0 sleeping -> t1
+        4 cpu0 switch t1 sleeping -> idle
+        10 cpu0 wakeup t0 cpu0
+        10 cpu0 wakeup t1 cpu0
+        10 cpu0 switch idle -> t0
+        12 cpu0 switch t0 sleeping -> t1
+        14 cpu0 switch t1 sleeping -> idle
+    ";
+    let found = read(&both, &log(20, 2, text));
+    assert_eq!(shown(&found.tasks[0], 20), [(0, 2, 0), (10, 2, 0)]);
+    assert_eq!(shown(&found.tasks[1], 20), [(0, 4, 0), (10, 4, 0)]);
+    assert!(found.tasks.iter().all(|task| !task.lost_track && task.misses == 0));
+}

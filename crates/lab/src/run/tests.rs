@@ -88,6 +88,19 @@ fn every_kind_of_exit_has_its_status() {
     }
 }
 
+/// B5: a message has one clock: the log's, or, before there is a log, the machine's own.
+#[test]
+fn what_fails_during_the_boot_says_so() {
+    let report = ExitReport { kind: ExitKind::Crash, reason: "said so".to_string(), time_ns: 45_001_000 };
+    let text = misbehaved("x", &report, &[], &[]);
+    assert!(
+        text.starts_with("x misbehaved before the workload began, 45001us after power-on: crash: said so\n"),
+        "{text}"
+    );
+    let text = misbehaved("x", &report, &[], &["45 cpu0 switch".to_string()]);
+    assert!(text.starts_with("x misbehaved after 45001us of simulated time: crash: said so\n"), "{text}");
+}
+
 #[test]
 fn warnings_and_refused_requests_end_a_run_only_where_the_caller_says_so() {
     let workload = drawn();

@@ -500,6 +500,10 @@ pub fn newest() -> Result<String, BuildError> {
 /// how many kernels.
 pub fn remove(series: &str) -> Result<usize, BuildError> {
     let cache = cache::Cache::make()?;
+    if named::check_name(series).is_err() {
+        // a path, for instance: nothing of that name is in the cache, and nothing outside is ours
+        return Err(BuildError::NotInstalled { name: series.to_owned(), cache: cache.root().to_owned() });
+    }
     let _lock = cache.lock()?;
     let known = Named::read(&cache, series)?.is_some();
     let n = cache.remove(series)?;

@@ -61,7 +61,7 @@ impl Named {
     }
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+pub(super) fn check_name(name: &str) -> Result<(), String> {
     if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return Err("it must begin with a letter or digit".into());
     }

@@ -38,14 +38,19 @@ const LEFT_OUT: [&str; 9] = [
     "tools/testing/*",
 ];
 
-/// The folder `linux/` of this repository.
+/// The folder `linux/` of this repository, or of the installed package: it lies above the program's folder there
+/// (for a library inside a foreign executable: above the program that makes its runs).
 pub(crate) fn port_dir() -> Result<PathBuf, BuildError> {
     let is_port = |dir: &Path| dir.join("arch-warp/include/warp_abi.h").is_file();
     if let Some(dir) = std::env::var_os("SCHEDLAB_LINUX_DIR").map(PathBuf::from) {
         return if is_port(&dir) { absolute(&dir) } else { Err(BuildError::Port) };
     }
-    let starts =
-        [std::env::current_exe().ok(), std::env::current_dir().ok(), Some(env!("CARGO_MANIFEST_DIR").into())];
+    let starts = [
+        schedlab_process::program(),
+        std::env::current_exe().ok(),
+        std::env::current_dir().ok(),
+        Some(env!("CARGO_MANIFEST_DIR").into()),
+    ];
     for start in starts.into_iter().flatten() {
         if let Some(dir) = start.ancestors().map(|above| above.join("linux")).find(|dir| is_port(dir)) {
             return absolute(&dir);

@@ -23,6 +23,7 @@ use super::relocate;
 use crate::build::BuiltKernel;
 use crate::elf::Elf;
 use schedlab_btf::{Btf, Member};
+use schedlab_stdx::limits::{SOURCE_BYTES_MAX, read_bytes};
 
 /// How the scheduler itself is compiled.
 ///
@@ -253,6 +254,7 @@ fn sources(source: &Path) -> Vec<PathBuf> {
 /// Compile a scheduler for this kernel, or find it compiled.
 pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxError> {
     let source = fs::canonicalize(source).map_err(io("find", source))?;
+    let text = read_bytes(&source, SOURCE_BYTES_MAX).map_err(io("read", &source))?;
     let ours = crate::build::port_dir().map_err(|e| ScxError::Kernel(e.to_string()))?.join("scx");
     let dir = types(kernel)?;
     let mut arguments: Vec<std::ffi::OsString> = FLAGS.iter().map(|f| f.into()).collect();
@@ -296,7 +298,6 @@ pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxEr
     let stem = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let stem = stem.split('.').next().unwrap_or_default();
     let object = dir.join(format!("{stem}-{key}.so"));
-    let text = fs::read(&source).map_err(io("read", &source))?;
     let sum: String = Sha256::digest(&text).iter().map(|b| format!("{b:02x}")).collect();
     let enumerators = dir.join("enumerators");
     let compiled = CompiledScx { object, source, source_sha256: sum, enumerators, subs: BTreeMap::new() };

@@ -22,12 +22,14 @@ use super::names::{essential, lookup};
 use super::userspace::{self, Call, Hardware, UserSpace};
 use super::{semantics, settings};
 use crate::abi::Topo;
+use crate::callers::{Code, told};
 use crate::elf::{Elf, Symbol, SymbolKind};
 use crate::kernel::LoadedKernel;
 use crate::symbols::{Symbols, TEXT_START};
 use maps::MapInfo;
 use schedlab_btf::{Btf, TypeId, TypeKind};
 
+mod dump;
 mod maps;
 
 /// What `bpf_get_prandom_u32()` is: the kernel has to be asked for numbers before the first one is drawn.
@@ -118,6 +120,9 @@ pub struct Scx {
     nr_cpus: u32,
     source: String,
     kernel_text: usize,
+    kernel_end: usize,
+    /// Its own object, and where the code of that lies.
+    text: (PathBuf, std::ops::Range<usize>),
     kernel_object: std::path::PathBuf,
     _library: libloading::os::unix::Library,
 }
@@ -244,6 +249,8 @@ impl Scx {
             nr_cpus: cpus.len() as u32,
             source: format!("{} (sha256 {})", compiled.source.display(), &compiled.source_sha256[..12]),
             kernel_text,
+            kernel_end: kernel.text().end as usize,
+            text: (compiled.object.clone(), base + low as usize..base + high as usize),
             kernel_object: kernel_object.to_owned(),
             btf,
             _library: library,
@@ -358,7 +365,8 @@ impl Scx {
         Ok(())
     }
 
-    /// Where a user-space part that decides is told of tasks and tells its decisions, by the names that scx_userland has for it.
+    /// Where a user-space part that decides hears of tasks and says what it decides, by the names that scx_userland
+    /// has for it.
     fn find_userland(&mut self) {
         /// Its option -b.
         const BATCH: u32 = 8;
@@ -569,16 +577,23 @@ impl Scx {
         let r = unsafe { &*self.record() };
         let names = Names::read(&self.kernel_object, self.kernel_text);
         let names = names.unwrap_or_default();
-        let frame = |&address: &u64| {
-            names.of(address).unwrap_or_else(|| format!("{:#x}", address.wrapping_sub(names.base)))
-        };
+        let (start, end) = (self.kernel_text as u64, self.kernel_end as u64);
+        let (object, text) = &self.text;
+        let code: Vec<Code> = Code::of_kernel(&self.kernel_object, start, end)
+            .into_iter()
+            .chain(Code::of_scheduler(object, text.start as u64, text.end as u64))
+            .collect();
+        // (scx_ops_exit_kind(), scx_vexit(): what saved the stack)
+        let begins =
+            |name: &str| name.starts_with("scx_") && (name.contains("exit") || name.contains("error"));
+        let saved = &r.stack[..(r.nr_stack as usize).min(r.stack.len())];
         Some(ScxExit {
             kind: r.kind,
             code: r.code,
             reason: text_of(&r.reason),
             message: text_of(&r.message),
-            stack: r.stack.iter().take(r.nr_stack as usize).map(frame).collect(),
-            dump: names.replace(&text_of(&r.dump)),
+            stack: told(saved, &code, begins).iter().map(ToString::to_string).collect(),
+            dump: names.replace(&dump::with_callers(&text_of(&r.dump), &code)),
         })
     }
 

@@ -6,6 +6,7 @@ use crate::source::BATCH_RECORDS;
 use crate::{
     Batches, KernelThread, Kind, Log, LogError, LogGroup, LogHeader, LogTask, MemLog, PrevState, Record,
 };
+use schedlab_stdx::limits::{LOG_HEADER_LINES_MAX, LOG_LINE_BYTES_MAX, LOG_RECORDS_MAX};
 use schedlab_units::{DeadlineParams, SchedPolicy, Span, TaskId};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -63,9 +64,6 @@ impl Read for FromStart<'_> {
     }
 }
 
-/// Longest line accepted: a name of any length, but not a binary file without line ends.
-const LINE_BYTES_MAX: u64 = 1 << 20;
-
 struct Reader<'a, R> {
     input: R,
     path: &'a Path,
@@ -77,6 +75,8 @@ struct Reader<'a, R> {
     pending: bool,
     ended: bool,
     nr_records: u64,
+    /// Records, and lines of the header, that there may be.
+    most: (u64, u64),
     batch: Vec<Record>,
 }
 
@@ -85,6 +85,10 @@ type Problem = String;
 
 impl<'a, R: BufRead> Reader<'a, R> {
     fn new(input: R, path: &'a Path) -> Result<Reader<'a, R>, LogError> {
+        Reader::within(input, path, (LOG_RECORDS_MAX, LOG_HEADER_LINES_MAX))
+    }
+
+    fn within(input: R, path: &'a Path, most: (u64, u64)) -> Result<Reader<'a, R>, LogError> {
         let mut reader = Reader {
             input,
             path,
@@ -94,6 +98,7 @@ impl<'a, R: BufRead> Reader<'a, R> {
             pending: false,
             ended: false,
             nr_records: 0,
+            most,
             batch: Vec::with_capacity(BATCH_RECORDS),
         };
         reader.read_header()?;
@@ -104,10 +109,10 @@ impl<'a, R: BufRead> Reader<'a, R> {
     fn read_line(&mut self) -> Result<bool, LogError> {
         self.line.clear();
         self.line_number += 1;
-        let mut limited = (&mut self.input).take(LINE_BYTES_MAX);
+        let mut limited = (&mut self.input).take(LOG_LINE_BYTES_MAX);
         let count = limited.read_until(b'\n', &mut self.line).map_err(LogError::io("read", self.path))?;
-        if count as u64 == LINE_BYTES_MAX && self.line.last() != Some(&b'\n') {
-            return Err(self.wrong(format!("a line of more than {LINE_BYTES_MAX} bytes")));
+        if count as u64 == LOG_LINE_BYTES_MAX && self.line.last() != Some(&b'\n') {
+            return Err(self.wrong(format!("a line of more than {LOG_LINE_BYTES_MAX} bytes")));
         }
         if self.line.last() == Some(&b'\n') {
             self.line.pop();
@@ -155,6 +160,10 @@ impl<'a, R: BufRead> Reader<'a, R> {
         }
         let mut missing: Vec<&str> = vec!["sched", "cpus", "duration_ns"];
         while self.read_line()? {
+            if self.line_number > self.most.1 + 1 {
+                let most = self.most.1;
+                return Err(self.wrong(format!("more than {most} lines of a header (docs/results.md)")));
+            }
             let Some(comment) = self.line.strip_prefix(b"#") else {
                 if self.line.trim_ascii().is_empty() {
                     continue;
@@ -207,6 +216,12 @@ impl<'a, R: BufRead> Reader<'a, R> {
             return Err(self.wrong("a record after '# end'".to_string()));
         }
         let record = record_line(text).map_err(|problem| self.wrong(problem))?;
+        if self.nr_records == self.most.0 {
+            let most = self.most.0;
+            return Err(self.wrong(format!(
+                "more than {most} records, which is the most that is read (docs/results.md)"
+            )));
+        }
         self.nr_records += 1;
         Ok(Some(record))
     }
@@ -500,5 +515,40 @@ impl<'a> Words<'a> {
     }
     fn task(&mut self) -> Result<TaskId, Problem> {
         task_id(self.take("a task (tN, kN or idle)")?)
+    }
+}
+
+#[cfg(test)]
+mod limits {
+    use super::*;
+
+    fn read(most: (u64, u64), records: usize) -> Result<usize, LogError> {
+        let log = crate::MemLog {
+            header: LogHeader {
+                sched: "x".into(),
+                nr_cpus: 1,
+                duration: Span::from_ns(5),
+                ..LogHeader::default()
+            },
+            records: vec![Record { kind: Kind::Note as u8, ..Record::default() }; records],
+        };
+        let mut text = Vec::new();
+        crate::write_text(&log, &mut text, Path::new("x.txt")).unwrap();
+        let mut reader = Reader::within(&text[..], Path::new("x.txt"), most)?;
+        Ok(reader.next_batch()?.map_or(0, <[Record]>::len))
+    }
+
+    /// As many records, and lines of the header, as there may be, and one more of either.
+    #[test]
+    fn records_and_lines_of_the_header_are_counted() {
+        assert_eq!(read((3, 100), 3).unwrap(), 3);
+        let error = read((2, 100), 3).unwrap_err().to_string();
+        assert!(error.contains("more than 2 records, which is the most that is read"), "{error}");
+        let lines = (0..100).find(|lines| read((3, *lines), 3).is_ok()).unwrap();
+        let error = read((3, lines - 1), 3).unwrap_err().to_string();
+        assert!(
+            lines > 2 && error.contains(&format!("more than {} lines of a header", lines - 1)),
+            "{error}"
+        );
     }
 }

@@ -106,7 +106,7 @@ fn tasks_without_deadline_run_in_the_background() {
     assert_eq!(Lab::new("gedf", 1).draw(30, &tasks), ["BBAAABBAAABB"]);
 }
 
-/// What deadlines leave of a CPU, divided by those without deadline there: the documented example, with three
+/// A9: what deadlines leave of a CPU, divided by those without deadline there: the documented example, with three
 /// hogs X, Y, Z.
 #[test]
 fn background_tasks_go_where_most_is_left() {

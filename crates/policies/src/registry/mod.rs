@@ -265,6 +265,11 @@ pub fn extend(extra: &[PolicyInfo]) -> Result<(), ExtendError> {
     EXTRA.set(extra.to_vec()).map_err(|_| ExtendError::TooLate)
 }
 
+/// Whether a scheduler of this name was added by the program itself ([`extend`]).
+pub fn is_extra(name: &str) -> bool {
+    EXTRA.get().is_some_and(|extra| extra.iter().any(|info| info.name == name))
+}
+
 static BROKEN: [PolicyInfo; 8] = crate::broken::POLICIES;
 
 /// All native schedulers, in the order in which they are listed; those of the program itself ([`extend`]) last.

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 
 /// A section that we read whole unpacks to at most this. (2 MiB of formats is usual; symbols we do not read.)
-const MAX_UNPACKED: u64 = 64 << 20;
+const MAX_UNPACKED: u64 = schedlab_stdx::limits::UNPACKED_BYTES_MAX;
 
 const COMPRESSED: u16 = 1;
 const OPTIONS: u16 = 0;

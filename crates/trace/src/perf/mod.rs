@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 /// An opened perf.data.
 pub struct PerfFile {
-    path: Option<PathBuf>,
+    pub(crate) path: Option<PathBuf>,
     pub(crate) bytes: Bytes,
     mode: Mode,
     head: Head,

@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 
 /// An opened Perfetto trace.
 pub struct PerfettoFile {
-    path: Option<PathBuf>,
+    pub(crate) path: Option<PathBuf>,
     pub(crate) bytes: Bytes,
     mode: Mode,
     packets: Packets,

@@ -3,6 +3,7 @@
 use super::wire::{Fields, Value, Wrong, varint};
 use crate::container::{Counts, Mode, count, invalid};
 use crate::error::{Place, Problem};
+use schedlab_stdx::limits::{PACKETS_MAX, UNPACKED_BYTES_MAX};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -13,7 +14,7 @@ const COMPRESSED_PACKETS: u32 = 50;
 const SEQUENCE: u32 = 10;
 
 /// A packed packet unpacks to at most this. (Perfetto packs at most 512 KiB at a time.)
-const UNPACKED_MAX: usize = 64 << 20;
+const UNPACKED_MAX: usize = UNPACKED_BYTES_MAX as usize;
 /// Unpacked packets kept at a time: CPUs' bundles of one round lie near each other.
 const KEPT: usize = 16;
 /// More CPUs than any Linux has.
@@ -40,13 +41,20 @@ pub(super) struct Packets {
     pub release: Option<String>,
     pub tool: Option<String>,
     pub counts: Counts,
+    /// Bundles so far, and how many there may be.
+    nr_parts: usize,
+    parts_max: usize,
 }
 
 /// While the packets are read: bundles by writer, since two data sources may have seen the same CPUs.
 type Writers = BTreeMap<u64, BTreeMap<u32, Vec<Part>>>;
 
 pub(super) fn scan(file: &[u8], mode: Mode) -> Result<Packets, Problem> {
-    let mut packets = Packets::default();
+    scan_within(file, mode, PACKETS_MAX)
+}
+
+fn scan_within(file: &[u8], mode: Mode, parts_max: usize) -> Result<Packets, Problem> {
+    let mut packets = Packets { parts_max, ..Packets::default() };
     let mut writers = Writers::new();
     if file.is_empty() {
         return Err(Problem::UnknownRecording { found: "an empty file".to_string() });
@@ -66,7 +74,7 @@ pub(super) fn scan(file: &[u8], mode: Mode) -> Result<Packets, Problem> {
         Ok(())
     });
     if let Err((offset, why)) = ended {
-        if mode == Mode::Strict || writers.is_empty() {
+        if mode == Mode::Strict || writers.is_empty() || why == TOO_MANY {
             return Err(problem(file, offset, why));
         }
         count(&mut packets.counts, &format!("rest of the trace left out: {why}"), 1);
@@ -102,6 +110,8 @@ fn problem(file: &[u8], offset: usize, why: Wrong) -> Problem {
     }
 }
 
+/// Whatever the mode is: each is remembered.
+const TOO_MANY: Wrong = "more packets with events than a trace may have (docs/results.md)";
 const PACKET_CUT: Wrong = "cut short within a packet";
 
 /// Calls `each` with every packet and its offset. An error says where and why it ended.
@@ -157,6 +167,10 @@ impl Packets {
             let cpu = cpu_of(bytes).map_err(|why| (offset, why))?;
             let length = u32::try_from(bytes.len()).map_err(|_| (offset, "a bundle of more than 4 GiB"))?;
             let parts = writers.entry(sequence).or_default().entry(cpu).or_default();
+            self.nr_parts += 1;
+            if self.nr_parts > self.parts_max {
+                return Err((offset, TOO_MANY));
+            }
             parts.push(Part { offset: at, length, packed });
         }
         Ok(())
@@ -251,6 +265,23 @@ impl<'f> Content<'f> {
         match part.packed {
             None => Place::at(part.offset as u64),
             Some(row) => Place::unpacked(self.packets.packed(row).0 as u64, part.offset as u64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many packets with events as there may be, and one more, which no mode leaves out.
+    #[test]
+    fn packets_are_counted() {
+        // packet { ftrace_events { cpu: 0 } }, twice
+        let trace = [0x0a, 4, 0x0a, 2, 0x08, 0].repeat(2);
+        for mode in [Mode::Strict, Mode::Lenient] {
+            assert_eq!(scan_within(&trace, mode, 2).map(|found| found.bundles[&0].len()).unwrap(), 2);
+            let error = scan_within(&trace, mode, 1).map(drop).unwrap_err().to_string();
+            assert!(error.contains("more packets with events than a trace may have"), "{error}");
         }
     }
 }

@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 
 /// An opened text.
 pub struct TextFile {
-    path: Option<PathBuf>,
+    pub(crate) path: Option<PathBuf>,
     pub(crate) bytes: Bytes,
     mode: Mode,
 }

@@ -164,6 +164,12 @@ impl<'a> Deriver<'a> {
         }
     }
 
+    /// Tasks and events of the workload so far. Takes time with the number of tasks.
+    pub fn size(&self) -> (u64, u64) {
+        let tasks = &self.tasks.list;
+        (tasks.len() as u64, tasks.iter().map(|task| task.events.len() as u64).sum())
+    }
+
     /// Takes in one event; `name` gives the names behind [`CommId`]s. Events come in order of time.
     pub fn event<'n>(&mut self, event: &Event, name: impl Fn(CommId) -> &'n str + Copy) {
         self.summary.trace_events += 1;

@@ -3,6 +3,7 @@
 use super::snapshot::{ProcSnapshot, SnapshotError};
 use super::{DeriveOptions, Derived, Deriver, TraceTime, WindowError};
 use crate::Messages;
+use crate::limits::{Account, Exceeded, Limits};
 use schedlab_trace::{Mode, Recording, RecordingFormat, TraceError};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,14 @@ pub enum ImportError {
         path: PathBuf,
         /// What is wrong with it.
         problem: WindowError,
+    },
+    /// More than a workload in memory may hold.
+    #[error("{path}: {exceeded}; {}", .exceeded.remedy())]
+    TooMuch {
+        /// The recording.
+        path: PathBuf,
+        /// What there is too much of.
+        exceeded: Exceeded,
     },
     /// Pipes and sockets were asked for.
     #[error(
@@ -50,6 +59,14 @@ pub fn snapshot_beside(trace: &Path) -> Result<Option<ProcSnapshot>, SnapshotErr
     }
 }
 
+/// Whether what has been derived so far is as much as a workload in memory may hold.
+fn within(deriver: &Deriver, limits: Limits, path: &Path) -> Result<(), ImportError> {
+    let (tasks, events) = deriver.size();
+    let account = Account::new(limits);
+    let checked = account.check_tasks(tasks).and_then(|()| account.check_events(events));
+    checked.map_err(|exceeded| ImportError::TooMuch { path: path.to_path_buf(), exceeded })
+}
+
 /// Imports a recording: trace.dat, perf.data, ftrace's text or a Perfetto trace, told by its content.
 /// `progress` is called now and then with the number of events read so far.
 ///
@@ -60,6 +77,7 @@ pub fn snapshot_beside(trace: &Path) -> Result<Option<ProcSnapshot>, SnapshotErr
 /// [`ImportError::Trace`] for a trace that cannot be read (in [`Mode::Strict`]: not in full),
 /// [`ImportError::Snapshot`] for a snapshot that is there but cannot be read. A trace without snapshot is
 /// fine. [`ImportError::Window`] for a part ([`DeriveOptions::window`]) that the recording does not have.
+/// [`ImportError::TooMuch`] beyond [`Limits::HELD`].
 pub fn import_trace(
     path: &Path,
     mode: Mode,
@@ -85,8 +103,10 @@ pub fn import_trace(
         if count % (1 << 18) == 0 {
             progress(count);
             file.give_back();
+            within(&deriver, Limits::HELD, path)?;
         }
     }
+    within(&deriver, Limits::HELD, path)?;
     progress(count);
     window.check_within(extent).map_err(no_such_part)?;
     if options.messages == Messages::Recorded && deriver.object_calls() == 0 {
@@ -122,4 +142,44 @@ pub fn import_trace(
     note("form of the recording", form.map(str::to_string));
     note("snapshot", Some(snapshot.as_ref().map_or("none".to_string(), |s| format!("{} threads", s.len()))));
     Ok(derived)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_trace::{CommId, Event};
+
+    /// Two tasks that run in turn: as many tasks and events as there may be, and one more of either.
+    #[test]
+    fn what_is_derived_is_bounded() {
+        let text = "# tracer: nop\n#\n\
+            a-1 [000] d..2. 1.000001: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> \
+            next_comm=b next_pid=2 next_prio=120\n\
+            b-2 [000] d..2. 1.000002: sched_switch: prev_comm=b prev_pid=2 prev_prio=120 prev_state=S ==> \
+            next_comm=a next_pid=1 next_prio=120\n";
+        let file = Recording::from_bytes(text.as_bytes().to_vec(), Mode::Strict).unwrap();
+        let mut stream = file.events().unwrap();
+        let mut deriver = Deriver::new(DeriveOptions::default(), None);
+        let name = |_: CommId| "x";
+        let mut all: Vec<Event> = Vec::new();
+        while let Some(event) = stream.next_event().unwrap() {
+            all.push(event);
+        }
+        all.iter().for_each(|event| deriver.event(event, name));
+        let (tasks, events) = deriver.size();
+        assert!(tasks == 2 && events >= 2, "{tasks} {events}");
+        let path = Path::new("x.dat");
+        let limits = Limits { tasks, events, ..Limits::HELD };
+        within(&deriver, limits, path).unwrap();
+        for (limits, says) in [
+            (
+                Limits { tasks: tasks - 1, ..limits },
+                "x.dat: this makes 2 tasks; a workload may have 1 in memory",
+            ),
+            (Limits { events: events - 1, ..limits }, "events; a workload may have"),
+        ] {
+            let error = within(&deriver, limits, path).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
 }

@@ -12,6 +12,25 @@
 #define arch_atomic64_read(v) READ_ONCE((v)->counter)
 #define arch_atomic64_set(v, i) WRITE_ONCE((v)->counter, (i))
 
+#ifdef CONFIG_WARP_RACE
+/* one step: asm/race.h */
+#define WARP_ATOMIC(pfx, T, V, op, c_op)				\
+static __always_inline T arch_##pfx##_fetch_##op(T i, V *v)		\
+{									\
+	T old, now;							\
+	WARP_RACE_POINT(WARP_POINT_ATOMIC, &v->counter);		\
+	asm volatile("mov %1,%0" : "=r"(old) : "m"(v->counter) : "memory"); \
+	now = old c_op i;						\
+	asm volatile("mov %1,%0" : "=m"(v->counter) : "r"(now) : "memory"); \
+	return old;							\
+}									\
+static __always_inline void arch_##pfx##_##op(T i, V *v) { arch_##pfx##_fetch_##op(i, v); }
+#define WARP_ATOMIC_RETURN(pfx, T, V, op, c_op)				\
+static __always_inline T arch_##pfx##_##op##_return(T i, V *v)		\
+{									\
+	return arch_##pfx##_fetch_##op(i, v) c_op i;			\
+}
+#else
 #define WARP_ATOMIC(pfx, T, V, op, c_op)				\
 static __always_inline void arch_##pfx##_##op(T i, V *v)		\
 {									\
@@ -33,6 +52,7 @@ static __always_inline T arch_##pfx##_##op##_return(T i, V *v)		\
 	barrier(); now = v->counter c_op i; v->counter = now; barrier(); \
 	return now;							\
 }
+#endif
 WARP_ATOMIC(atomic, int, atomic_t, add, +)
 WARP_ATOMIC(atomic, int, atomic_t, sub, -)
 WARP_ATOMIC(atomic, int, atomic_t, and, &)

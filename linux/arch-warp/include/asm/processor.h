@@ -15,6 +15,9 @@ struct thread_struct {
 	unsigned int child_id;		/* during WARP_OP_FORK: id + 1 of the child */
 	unsigned char yielding;		/* in sched_yield() */
 	unsigned char held;		/* WARP_HELD_*, as the log knows */
+#ifdef CONFIG_WARP_RACE
+	unsigned char woken;		/* someone has asked for its wakeup since it was told to block: ops.c */
+#endif
 	unsigned long long allowed;	/* a sum of the CPUs that it may use, as the log knows */
 	struct warp_task *box;		/* mailbox; NULL for kernel threads */
 	struct pt_regs regs;		/* "user" registers */

@@ -8,9 +8,28 @@
  */
 #include <linux/compiler.h>
 #include <asm/processor.h>
+#include <asm/race.h>
 #define arch_spin_is_locked(l) ((l)->locked != 0)
 #define arch_spin_is_contended(l) 0
 #define arch_spin_value_unlocked(l) ((l).locked == 0)
+#ifdef CONFIG_WARP_RACE
+static __always_inline int arch_spin_trylock(arch_spinlock_t *l)
+{
+	unsigned int was = 1;
+
+	WARP_RACE_POINT(WARP_POINT_LOCK, &l->locked);
+	asm volatile("xchg %0,%1" : "+r"(was), "+m"(l->locked) : : "memory");
+	if (!was)
+		WARP_RACE_SAYS(WARP_SAYS_LOCKED, l);
+	return !was;
+}
+static __always_inline void arch_spin_unlock(arch_spinlock_t *l)
+{
+	WARP_RACE_SAYS(WARP_SAYS_RELEASE, l);
+	asm volatile("movl $0,%0" : "=m"(l->locked) : : "memory");
+	WARP_RACE_POINT(WARP_POINT_UNLOCK, &l->locked);
+}
+#else
 static __always_inline int arch_spin_trylock(arch_spinlock_t *l)
 {
 	warp_point(WARP_POINT_LOCK, l);
@@ -20,16 +39,17 @@ static __always_inline int arch_spin_trylock(arch_spinlock_t *l)
 	barrier();
 	return 1;
 }
-static __always_inline void arch_spin_lock(arch_spinlock_t *l)
-{
-	while (unlikely(!arch_spin_trylock(l)))
-		cpu_relax();
-}
 static __always_inline void arch_spin_unlock(arch_spinlock_t *l)
 {
 	barrier();
 	l->locked = 0;
 	warp_point(WARP_POINT_UNLOCK, l);
+}
+#endif
+static __always_inline void arch_spin_lock(arch_spinlock_t *l)
+{
+	while (unlikely(!arch_spin_trylock(l)))
+		cpu_relax();
 }
 #include <asm/qrwlock.h>
 #endif

@@ -28,6 +28,7 @@ pub(super) struct MapInfo {
 
 const MAP_ARRAY: u32 = 2;
 const MAP_PERCPU_ARRAY: u32 = 6;
+const MAP_USER_RINGBUF: u32 = 31;
 const MAP_ARENA: u32 = 33;
 
 const PAGE: u64 = 4096;
@@ -49,6 +50,12 @@ impl Scx {
             let (mut map, value) = self.describe(&name, &members, variable.address)?;
             if let Some((_, entries)) = user_space.entries.iter().find(|(map, _)| *map == name) {
                 map.max_entries = *entries;
+            }
+            if map.kind == MAP_USER_RINGBUF {
+                return Err(format!(
+                    "the map {name} is a user ring buffer: the scheduler's user-space half decides and writes into it, and no half \
+                     runs here (of those that decide there, scx:userland has a stand-in)"
+                ));
             }
             if map.kind == MAP_ARENA {
                 let pages = u64::from(map.max_entries).min(largest_arena() / PAGE);

@@ -1,5 +1,8 @@
 //! `schedlab harmony`: a scheduler's balancing policy, told from what it does.
 
+mod elsewhere;
+mod settings;
+
 use crate::execute::command_line;
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -15,10 +18,14 @@ use schedlab_harmony::toys::{self, Score};
 use schedlab_lab::{FailureKind, Subject, SubjectSpec};
 use schedlab_runner::pool;
 use schedlab_topology::Topology;
+use settings::Settings;
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct HarmonyArgs {
+    #[command(subcommand)]
+    pub elsewhere: Option<elsewhere::Elsewhere>,
     /// The scheduler: NAME[:KEY=VALUE]..., scx:FILE.bpf.c, linux:DIR; toy:KEY=VALUE... is one whose policy is known.
     #[arg(long, value_name = "SPEC", required_unless_present_any = ["compare", "toys"], conflicts_with = "compare")]
     pub sched: Option<SubjectSpec>,
@@ -92,6 +99,9 @@ impl HarmonyArgs {
 }
 
 pub(crate) fn harmony(args: &HarmonyArgs, ui: &Ui) -> Result<()> {
+    if let Some(part) = &args.elsewhere {
+        return elsewhere::elsewhere(part, ui);
+    }
     [&args.html, &args.json, &args.log].into_iter().flatten().try_for_each(|path| output::check(path))?;
     if let Some(path) = &args.plan {
         return plan(args, path, ui);
@@ -101,9 +111,7 @@ pub(crate) fn harmony(args: &HarmonyArgs, ui: &Ui) -> Result<()> {
     }
     let topology = args.topology();
     if topology.nr_cpus() < 2 {
-        return Err(Failure::Input(
-            "--cpus 1: balancing needs two CPUs at least; give --cpus 4, or --machine".to_string(),
-        ));
+        return Err(one_cpu());
     }
     if let Some(name) = &args.experiment {
         return experiment(args, name, ui);
@@ -117,11 +125,14 @@ pub(crate) fn harmony(args: &HarmonyArgs, ui: &Ui) -> Result<()> {
 
 /// All experiments and answers of a subject.
 fn model(args: &HarmonyArgs, spec: &SubjectSpec, command: &str, ui: &Ui) -> Result<Model> {
+    model_of(args, &args.subject(spec, args.topology(), ui)?, command, ui)
+}
+
+fn model_of(args: &HarmonyArgs, subject: &Subject, command: &str, ui: &Ui) -> Result<Model> {
     let topology = args.topology();
-    let subject = args.subject(spec, topology, ui)?;
     let step = ui.step(format!("asking {}", subject.label));
     let told = |done: usize, all: usize| step.progress(format!("{}: {done} of {all} runs", subject.label));
-    let data = Data::collect(&subject, topology, args.effort(), told).map_err(Failure::input)?;
+    let data = Data::collect(subject, topology, args.effort(), told).map_err(Failure::input)?;
     drop(step);
     if data.runs.is_empty() {
         let (name, seed, failure) = data.failed.first().expect("no run ended as it should, and none did not");
@@ -138,26 +149,43 @@ fn one(args: &HarmonyArgs, spec: &SubjectSpec, ui: &Ui) -> Result<()> {
         None => format!(" --cpus {}", args.cpus.nr_cpus()),
     };
     let command = if args.machine.is_none() {
-        format!("schedlab harmony --sched {}{machine} --seed {}", spec.text(), args.seed)
+        let quick = if args.quick { " --quick" } else { "" };
+        let hz = if args.hz == 250 { String::new() } else { format!(" --hz {}", args.hz) };
+        format!("schedlab harmony --sched {}{machine}{hz} --seed {}{quick}", spec.text(), args.seed)
     } else {
         command_line()
     };
     let model = model(args, spec, &command, ui)?;
-    if let Some(unknown) = args.explain.iter().find(|id| model.answer(id).is_none()) {
-        return Err(no_question(unknown, &model));
+    print_model(&model, &args.explain, &args.html, &args.json, ui)
+}
+
+/// The answers in the forms that were asked for.
+fn print_model(
+    model: &Model,
+    explain: &[String],
+    html: &Option<PathBuf>,
+    json: &Option<PathBuf>,
+    ui: &Ui,
+) -> Result<()> {
+    if let Some(unknown) = explain.iter().find(|id| model.answer(id).is_none()) {
+        return Err(no_question(unknown, model));
     }
-    if let Some(path) = &args.html {
+    if let Some(path) = html {
         output::text(path, &model.html())?;
         ui.say(format!("wrote {}", path.display()));
     }
-    if !output::json_value(args.json.as_deref(), &model.json())? {
-        if args.explain.is_empty() {
+    if !output::json_value(json.as_deref(), &model.json())? {
+        if explain.is_empty() {
             print!("{}", model.text());
         }
-        let told: Vec<String> = args.explain.iter().filter_map(|id| model.explain(id)).collect();
+        let told: Vec<String> = explain.iter().filter_map(|id| model.explain(id)).collect();
         print!("{}", told.join("\n"));
     }
     Ok(())
+}
+
+fn one_cpu() -> Failure {
+    Failure::Input("--cpus 1: balancing needs two CPUs at least; give --cpus 4, or --machine".to_string())
 }
 
 fn no_question(id: &str, model: &Model) -> Failure {
@@ -165,16 +193,41 @@ fn no_question(id: &str, model: &Model) -> Failure {
     Failure::Input(format!("there is no question '{id}'; there are {}", known.join(", ")))
 }
 
+/// Settings that differ come first; what differs when both are set alike is the code's.
 fn compare(args: &HarmonyArgs, specs: [&SubjectSpec; 2], ui: &Ui) -> Result<()> {
     let command = command_line();
-    let [a, b] = specs.map(|spec| model(args, spec, &command, ui));
-    let (a, b) = (a?, b?);
+    let topology = args.topology();
+    let subjects = [args.subject(specs[0], topology, ui)?, args.subject(specs[1], topology, ui)?];
+    let settings = Settings::of([&subjects[0], &subjects[1]], topology.nr_cpus(), ui)?;
+    let a = model_of(args, &subjects[0], &command, ui)?;
+    let b = model_of(args, &subjects[1], &command, ui)?;
     if let Some(unknown) = args.fail_if.iter().chain(&args.explain).find(|id| a.answer(id).is_none()) {
         return Err(no_question(unknown, &a));
     }
     let compared = Comparison::of(&a, &b);
-    if !output::json_value(args.json.as_deref(), &compared.json())? {
+    let for_b = settings.for_b();
+    let alike = if for_b.is_empty() {
+        None
+    } else {
+        let mut subject = subjects[1].clone();
+        let told: Vec<String> = for_b.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        subject.label = format!("{}:{}", subject.label, told.join(":"));
+        subject.params.retain(|(name, _)| for_b.iter().all(|(set, _)| set != name));
+        subject.params.extend(for_b);
+        Some(Comparison::of(&a, &model_of(args, &subject, &command, ui)?))
+    };
+    let mut json = compared.json();
+    json["settings"] = settings.table().map_or(serde_json::Value::Null, |table| table.to_json());
+    json["alike"] = alike.as_ref().map_or(serde_json::Value::Null, Comparison::json);
+    if !output::json_value(args.json.as_deref(), &json)? {
+        match settings.table() {
+            Some(table) => println!("{}\n\n{}", table.title, table.to_text()),
+            None => println!("no setting that both have differs\n"),
+        }
         print!("{}", compared.text());
+        if let Some(alike) = &alike {
+            print!("\nb set as a is; what differs now is the code's:\n{}", alike.text());
+        }
         for id in &args.explain {
             let told: Vec<String> = [&a, &b].iter().filter_map(|model| model.explain(id)).collect();
             print!("\n{}", told.join("\n"));

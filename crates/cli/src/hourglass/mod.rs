@@ -1,14 +1,20 @@
 //! `schedlab hourglass`: what does this machine's scheduler do, as seen from user level?
 
+mod study;
+mod whatif;
+
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::{Args, Parser};
-use schedlab_hourglass::{Findings, Line, Map, PlanFile, check, compare, infer, parse, run, suite};
+use schedlab_hourglass::{
+    Findings, Line, Map, PlanFile, check, compare, infer, parse, run, suite, threads_of,
+};
 use schedlab_report::pages::Pages;
 use schedlab_report::table::Table;
 use schedlab_report::units::count;
+use schedlab_stdx::limits::read_toml;
 use schedlab_units::Span;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +25,9 @@ use std::path::{Path, PathBuf};
 /// hourglass infer [--from LOG]   tick, slice, switch cost, ...: each with an interval, or "cannot tell"
 /// hourglass check [OPTIONS]      the map beside the kernel's own trace (root)
 /// hourglass compare A B          two logs: what differs, and is it more than chance
+/// hourglass study                how often infer is right, on schedules whose truth is known
+/// hourglass whatif [OPTIONS]     deadlines under other schedulers, CPUs, computing times; measured afterwards.
+///                                --sched NAME, --cpus N, --compute PCT, --draws N, --workload FILE
 ///
 /// -d TIME           how long (2s)
 /// -n N              threads (1)
@@ -32,8 +41,9 @@ use std::path::{Path, PathBuf};
 /// -g TIME           shortest gap (found by calibration); -gh prints the histogram of the loop
 /// --raw             the raw execution trace; -x leaves it out
 /// --plan FILE       all of this as TOML; what stands behind it on the line comes on top
+/// --rt-app FILE     the threads of an rt-app description (JSON); -w, -p and -a do not apply then
 /// --beside CMD      a command that runs beside it; may be given several times
-/// --log FILE        a schedule log as any other; --html FILE a page; --json FILE or -
+/// --log FILE        a schedule log as any other; --html FILE a page; --perfetto FILE; --json FILE or -
 /// --buffer N        gaps that each thread has room for
 /// --all-cpus        real-time threads may have every CPU
 /// --seed N          of what is drawn at random
@@ -50,6 +60,8 @@ pub(crate) fn hourglass(args: &HourglassArgs, ui: &Ui) -> Result<()> {
         Some("infer") => inferred(&sub(&args.words), ui),
         Some("check") => checked(&args.words[1..], ui),
         Some("compare") => compared(&sub(&args.words), ui),
+        Some("study") => study::studied(&sub(&args.words), ui),
+        Some("whatif") => whatif::whatif(&args.words[1..], ui),
         _ => map(&args.words, ui),
     }
 }
@@ -144,15 +156,30 @@ fn compared(args: &CompareArgs, ui: &Ui) -> Result<()> {
     args.output.deliver(&pages, &summary, ui)
 }
 
-/// The line, with what a file of its says in front.
+/// The line, with what a file of its says in front, or with the threads of an rt-app description.
 fn line(words: &[String]) -> Result<Line> {
+    let Some(place) = words.iter().position(|word| word == "--rt-app") else { return planned(words) };
+    let Some(path) = words.get(place + 1) else {
+        return Err(Failure::Input("--rt-app: the line ends where a file should stand".into()));
+    };
+    let workload = schedlab_workload::read_rtapp(Path::new(path)).map_err(Failure::input)?;
+    let (threads, otherwise) = threads_of(&workload);
+    let rest: Vec<String> = [&words[..place], &words[place + 2..]].concat();
+    let mut line = planned(&rest)?;
+    line.plan.threads = threads;
+    otherwise.iter().for_each(|what| eprintln!("note: {path}: {what}"));
+    Ok(line)
+}
+
+/// The line, with what a file of its says in front.
+fn planned(words: &[String]) -> Result<Line> {
     let Some(place) = words.iter().position(|word| word == "--plan") else {
         return parse(words).map_err(Failure::input);
     };
     let Some(path) = words.get(place + 1) else {
         return Err(Failure::Input("--plan: the line ends where a file should stand".into()));
     };
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = read_toml(Path::new(path)).map_err(|error| {
         Failure::Input(format!("{path}: {error}; give a TOML file, see docs/hourglass.md"))
     })?;
     let mut all = PlanFile::parse(&text).map_err(|error| Failure::Input(format!("{path}: {error}")))?.words();
@@ -183,7 +210,7 @@ fn checked(words: &[String], ui: &Ui) -> Result<()> {
 
 fn check_outputs(line: &Line) -> Result<()> {
     let outputs = &line.outputs;
-    for path in [&outputs.log, &outputs.json, &outputs.html].into_iter().flatten() {
+    for path in [&outputs.log, &outputs.json, &outputs.html, &outputs.perfetto].into_iter().flatten() {
         output::check(path)?;
     }
     Ok(())
@@ -199,6 +226,10 @@ fn deliver(map: &Map, line: &Line, more: &str, tables: &[Table], words: &[String
         let mut pages = map.pages(&format!("schedlab hourglass {}", words.join(" ")));
         pages.tables.splice(0..0, tables.iter().cloned());
         output::text(path, &pages.html())?;
+        ui.say(format!("wrote {}", path.display()));
+    }
+    if let Some(path) = &outputs.perfetto {
+        output::text(path, &map.perfetto().to_string())?;
         ui.say(format!("wrote {}", path.display()));
     }
     let mut json = map.to_json();

@@ -1,0 +1,149 @@
+//! How does a kernel of the flavour `race` stop at points, and say what does not hold?
+//!
+//! Such a kernel counts, per CPU, the accesses of kernel/sched and its neighbours (`linux/arch-warp/kernel/race.c`).
+//! A CPU that comes to the point that it is to stop before goes back to the simulator: [`crate::State::Point`].
+//!
+//! ```text
+//! control.set_on(true); control.stop_before(cpu0, Some(812))
+//! resume(cpu0) -> Point          kernel.point(cpu0): a read of rq->nr_running in pick_next_task()
+//! resume(cpu1) -> Idle           meanwhile
+//! resume(cpu0) -> User(t3)       the read is made now
+//! ```
+
+use std::ffi::{CStr, c_char};
+
+use schedlab_units::CpuId;
+
+const VERSION: u32 = 1;
+
+#[repr(C)]
+struct RaceCpu {
+    at: u64,
+    stop_at: u64,
+}
+
+/// Something that a CPU did at a point, as the kernel writes it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct RaceEvent {
+    /// The memory concerned; 0: none.
+    pub address: u64,
+    /// The code behind it, as an offset into the kernel object's text.
+    pub code: u64,
+    /// The CPU's points so far.
+    pub at: u32,
+    /// Which CPU.
+    pub cpu: u16,
+    /// [`PointKind`](schedlab_machine::kernel::PointKind)'s number; 16: it has taken the lock there, 17: it is
+    /// about to release it.
+    pub kind: u8,
+    /// Bytes; 255: more.
+    pub size: u8,
+    /// What was there before, up to 8 bytes of it.
+    pub value: u64,
+}
+
+/// [`RaceEvent::kind`]: the lock is taken.
+pub const SAYS_LOCKED: u8 = 16;
+/// [`RaceEvent::kind`]: the lock is about to be free.
+pub const SAYS_RELEASE: u8 = 17;
+
+#[repr(C)]
+struct Race {
+    version: u32,
+    sizeof_race: u32,
+    sizeof_cpu: u32,
+    sizeof_event: u32,
+    on: u32,
+    reserved: u32,
+    cpus: *mut RaceCpu,
+    trace: *mut RaceEvent,
+    trace_max: u64,
+    trace_len: u64,
+    check: unsafe extern "C" fn(u32) -> *const c_char,
+}
+
+/// The points of one loaded kernel. Valid as long as that is loaded; of no use while a CPU is being resumed.
+#[derive(Clone, Copy, Debug)]
+pub struct RaceControl {
+    race: *mut Race,
+    nr_cpus: u32,
+}
+
+impl RaceControl {
+    /// From what `warp_race_get()` returned; `None`: of another version of the boundary.
+    ///
+    /// # Safety
+    /// `race` is that function's result, and the kernel stays loaded.
+    pub(crate) unsafe fn new(race: *mut std::ffi::c_void, nr_cpus: u32) -> Option<RaceControl> {
+        let race = race.cast::<Race>();
+        // SAFETY: version and sizes are the first words in every version.
+        let fits = unsafe {
+            let r = &*race;
+            [r.version, r.sizeof_race, r.sizeof_cpu, r.sizeof_event]
+                == [
+                    VERSION,
+                    size_of::<Race>() as u32,
+                    size_of::<RaceCpu>() as u32,
+                    size_of::<RaceEvent>() as u32,
+                ]
+        };
+        fits.then_some(RaceControl { race, nr_cpus })
+    }
+
+    fn cpu(&self, cpu: CpuId) -> *mut RaceCpu {
+        assert!(cpu.0 < self.nr_cpus, "a CPU of this machine");
+        // SAFETY: the table has an entry for each CPU that the kernel is built for.
+        unsafe { (*self.race).cpus.add(cpu.index()) }
+    }
+
+    /// Whether points count from now on. The counts begin at 0.
+    pub fn set_on(&self, on: bool) {
+        for cpu in 0..self.nr_cpus {
+            let c = self.cpu(CpuId(cpu));
+            // SAFETY: `c` points into the table; nothing runs.
+            unsafe { ((*c).at, (*c).stop_at) = (0, u64::MAX) };
+        }
+        // SAFETY: the table is valid; nothing runs.
+        unsafe { (*self.race).on = u32::from(on) };
+    }
+
+    /// The CPU's points since they count.
+    pub fn points(&self, cpu: CpuId) -> u64 {
+        // SAFETY: `cpu()` points into the table.
+        unsafe { (*self.cpu(cpu)).at }
+    }
+
+    /// The CPU is to stop before its point of this number, from 1; one that is past: before the next. `None`: nowhere.
+    pub fn stop_before(&self, cpu: CpuId, at: Option<u64>) {
+        // SAFETY: `cpu()` points into the table; nothing runs.
+        unsafe { (*self.cpu(cpu)).stop_at = at.unwrap_or(u64::MAX) };
+    }
+
+    /// All that happens at points is written there from now on, from its beginning; `None`: nothing is.
+    ///
+    /// # Safety
+    /// The memory stays, and nobody else uses it while a CPU is resumed.
+    pub unsafe fn trace(&self, into: Option<(*mut RaceEvent, usize)>) {
+        let (start, len) = into.unwrap_or((std::ptr::null_mut(), 0));
+        // SAFETY: the table is valid; nothing runs.
+        unsafe {
+            ((*self.race).trace, (*self.race).trace_max, (*self.race).trace_len) = (start, len as u64, 0);
+        }
+    }
+
+    /// Events so far, those that found no room included.
+    pub fn traced(&self) -> u64 {
+        // SAFETY: the table is valid.
+        unsafe { (*self.race).trace_len }
+    }
+
+    /// What does not hold among queues whose locks are free; more is asked when all CPUs are at rest.
+    pub fn check(&self, at_rest: bool) -> Option<String> {
+        // SAFETY: a function of the kernel's that reads, and takes no lock; its text lies in the kernel.
+        unsafe {
+            let why = ((*self.race).check)(u32::from(at_rest));
+            (!why.is_null()).then(|| CStr::from_ptr(why).to_string_lossy().into_owned())
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A whole scheduler under every order of events: kernel/sched in its kernel, in simulated time.
+//!
+//! ```text
+//! linux-6.12, flavour race        each access of kernel/sched is a point: linux/arch-warp/kernel/race.c
+//! scenario rt-push                CPUs, tasks, what the experimenter writes: scenario.rs
+//! a schedule                      which CPU stands at which of its points, for how long: order.rs
+//! many schedules                  one boot, a fork for each: serve.rs; drawn where memory is shared: draw.rs
+//! ```
+//!
+//! What must hold is asked at each stop of the queues whose locks are free, of all when every CPU is at rest, and at
+//! the end: linux/arch-warp/kernel/race.c. The kernel's own warnings and crashes are findings, as is an end that the
+//! scenario does not have. With `--races` accesses that nothing orders are findings, too (hb.rs).
+
+pub mod build;
+mod draw;
+mod hb;
+mod order;
+mod page;
+mod replay;
+mod scenario;
+mod serve;
+
+use crate::RaceError;
+use crate::explore::{Finding, Plan, merged};
+use crate::scenario::Scenario;
+use crate::strategy::Strategy;
+use crate::worker::{Done, receive, send};
+use serve::{WHOLE, WholeJob, WholeTask};
+
+pub(crate) use crate::explore::Explored;
+
+/// What a target's name begins with that is a whole scheduler.
+pub const PREFIX: &str = "linux-";
+
+/// A scenario of a whole scheduler.
+///
+/// # Errors
+/// The line, what it holds and what was expected.
+pub fn scenario(name: &str, text: &str) -> Result<Scenario, RaceError> {
+    let whole = scenario::WholeScenario::parse(name, text)?;
+    schedlab_workload::parse_text(name, whole.workload.as_bytes())
+        .map_err(|e| RaceError::Refused(e.to_string()))?;
+    Ok(Scenario {
+        name: name.to_owned(),
+        text: text.to_owned(),
+        first: Vec::new(),
+        cpus: vec![Vec::new(); whole.cpus as usize],
+    })
+}
+
+fn ask(job: &WholeJob) -> Result<Done, RaceError> {
+    let lost = |why: String| RaceError::Lost(format!("the process that runs the kernel was lost: {why}"));
+    let mut started = WHOLE.start().map_err(|e| lost(e.to_string()))?;
+    send(&started.socket, job).map_err(|e| lost(e.to_string()))?;
+    let answer = receive::<Done>(&started.socket);
+    if answer.is_err() {
+        let _ = started.child.kill();
+    }
+    let status = started.child.wait().map_err(|e| lost(e.to_string()))?;
+    let done = answer.map_err(|_| lost(format!("it {}", schedlab_process::ended(status))))?;
+    match done.refused {
+        Some(why) => Err(RaceError::Refused(why)),
+        None => Ok(done),
+    }
+}
+
+impl Plan {
+    fn whole_job(&self, scenario: &Scenario, task: WholeTask) -> WholeJob {
+        WholeJob {
+            object: self.compiled.object.clone(),
+            name: scenario.name.clone(),
+            scenario: scenario.text.clone(),
+            strategy: self.strategy,
+            seed: self.seed,
+            races: self.races,
+            task,
+        }
+    }
+
+    pub(crate) fn explore_whole(&self, scenario: &Scenario) -> Result<Explored, RaceError> {
+        if self.strategy == Strategy::Dpor {
+            return Err(RaceError::Refused(
+                "a whole scheduler has too many orders for --strategy exhaustive: add --preemptions 1".into(),
+            ));
+        }
+        let jobs = self.jobs.max(1) as u64;
+        let task = |first| WholeTask::Explore {
+            first,
+            stride: jobs,
+            schedules: self.schedules,
+            findings: self.findings,
+        };
+        let answers: Vec<Result<Done, RaceError>> = std::thread::scope(|scope| {
+            let ask = |first| {
+                let job = self.whole_job(scenario, task(first));
+                scope.spawn(move || ask(&job))
+            };
+            let threads: Vec<_> = (0..jobs).map(ask).collect();
+            let lost = |_| Err(RaceError::Lost("a thread was lost".into()));
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
+        });
+        merged(self, scenario, answers)
+    }
+
+    pub(crate) fn shrink_whole(&self, finding: &Finding) -> Result<Finding, RaceError> {
+        let task = WholeTask::Shrink {
+            choices: finding.choices.clone(),
+            kind: finding.kind.clone(),
+            text: finding.told_as.clone(),
+        };
+        let mut done = ask(&self.whole_job(&finding.scenario, task))?;
+        let Some(found) = done.findings.pop() else { return Ok(finding.clone()) };
+        let shrunk = self.finding(found, &finding.scenario);
+        Ok(Finding { first_schedule: finding.first_schedule, times: finding.times, ..shrunk })
+    }
+
+    pub(crate) fn replay_whole(
+        &self,
+        scenario: &Scenario,
+        choices: &[crate::Choice],
+    ) -> Result<Done, RaceError> {
+        ask(&self.whole_job(scenario, WholeTask::Replay { choices: choices.to_vec() }))
+    }
+}

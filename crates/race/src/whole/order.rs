@@ -1,0 +1,288 @@
+//! Which CPU of a whole scheduler goes on? Every one as it would, save those that a schedule stops.
+//!
+//! A [`Stop`] is "CPU n stops before its kth point, for so long". It stands inside the kernel, with the locks that it
+//! holds; the others go on, and time passes:
+//!
+//! ```text
+//! cpu0  ..wakes t: reads t->on_rq ┤ stop ├─ goes on: takes the lock ..
+//! cpu1                    schedule(): t leaves the queue ..
+//! ```
+//!
+//! So may a hypervisor stop a virtual CPU, anywhere and for any time: each schedule is possible. Without stops the
+//! order is that of every run ([`in_posted_order`]).
+//!
+//! The order is also where one boot serves many schedules. When the scenario's first instant has come, [`Fork`] has
+//! its say: it forks, and what comes back is a child with a schedule.
+
+use schedlab_linux::race::RaceControl;
+use schedlab_machine::kernel::{Kernel, Point, PointKind};
+use schedlab_machine::order::{Order, Ready, Turn, in_posted_order};
+use schedlab_units::{CpuId, Span, Time};
+use serde::{Deserialize, Serialize};
+
+/// A CPU stops before one of its points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Stop {
+    pub(crate) cpu: u32,
+    /// Which of its points, from 1.
+    pub(crate) at: u64,
+    /// How long it stands. 0: until nothing else happens at this instant.
+    pub(crate) hold: Span,
+}
+
+/// What happens at the boundary between a boot and its schedules, and at the end of one.
+pub(crate) trait Fork {
+    /// The first instant of the scenario: comes back in a process that runs one schedule, with its stops.
+    fn fork(&mut self, control: &RaceControl) -> Vec<Stop>;
+    /// Something does not hold: the process ends here.
+    fn wrong(&mut self, control: &RaceControl, why: String, sites: &[u64]) -> !;
+}
+
+#[derive(Clone, Copy)]
+struct Held {
+    until: Time,
+    /// Who was stopped first goes on first.
+    turn: u64,
+}
+
+/// See the module.
+pub(crate) struct Explorer<F: Fork> {
+    fork: F,
+    control: Option<RaceControl>,
+    from: Span,
+    /// The boot is over; when it was.
+    is_started: bool,
+    epoch: Option<Time>,
+    is_live: bool,
+    /// Warnings of the kernel's before the first schedule.
+    warned: usize,
+    may_hold: bool,
+    ready: Vec<Ready>,
+    held: Vec<Option<Held>>,
+    /// Of each CPU, next one last.
+    stops: Vec<Vec<Stop>>,
+    /// Turns so far, and at which a CPU that spins had its last.
+    turns: u64,
+    changes: u64,
+    spun: Vec<u64>,
+    /// A CPU that spins has its turn.
+    spinning: Option<CpuId>,
+    /// The code before which CPUs have stopped, first ones first.
+    reached: Vec<u64>,
+    /// Something has happened since all was asked for the last time.
+    is_dirty: bool,
+    now: Time,
+}
+
+impl<F: Fork> Explorer<F> {
+    /// From `from` after time 0 on, schedules differ.
+    pub(crate) fn new(fork: F, nr_cpus: u32, from: Span) -> Explorer<F> {
+        let nr = nr_cpus as usize;
+        Explorer {
+            fork,
+            control: None,
+            from,
+            is_started: false,
+            epoch: None,
+            is_live: false,
+            warned: 0,
+            may_hold: true,
+            ready: Vec::new(),
+            held: vec![None; nr],
+            stops: vec![Vec::new(); nr],
+            turns: 0,
+            changes: 1,
+            spun: vec![0; nr],
+            spinning: None,
+            reached: Vec::new(),
+            is_dirty: false,
+            now: Time::ZERO,
+        }
+    }
+
+    fn becomes(&mut self, cpu: CpuId, reason: impl FnOnce(&mut Ready)) {
+        let known = self.ready.iter().position(|ready| ready.cpu == cpu).map(|at| self.ready.remove(at));
+        let mut ready = known.unwrap_or(Ready { cpu, posted: false, stands: None });
+        reason(&mut ready);
+        self.ready.push(ready);
+    }
+
+    /// The CPU's next stop, if one is planned, is told to the kernel.
+    fn arm(&mut self, cpu: usize) {
+        let Some(control) = &self.control else { return };
+        let at = control.points(CpuId(cpu as u32));
+        while self.stops[cpu].last().is_some_and(|stop| stop.at <= at) {
+            self.stops[cpu].pop();
+        }
+        control.stop_before(CpuId(cpu as u32), self.stops[cpu].last().map(|stop| stop.at));
+    }
+
+    fn begin(&mut self, warned: usize) {
+        let Some(control) = self.control else { return };
+        self.warned = warned;
+        let stops = self.fork.fork(&control);
+        self.is_live = true;
+        control.set_on(true);
+        for stop in stops {
+            if let Some(list) = self.stops.get_mut(stop.cpu as usize) {
+                list.push(stop);
+            }
+        }
+        for cpu in 0..self.stops.len() {
+            self.stops[cpu].sort_by_key(|stop| std::cmp::Reverse(stop.at));
+            self.arm(cpu);
+        }
+    }
+
+    /// Whether a CPU that is ready may go on now: it is not held, and does not spin in vain.
+    fn may_go(&self, ready: &Ready, now: Time) -> bool {
+        let cpu = ready.cpu.index();
+        let spins = ready.stands.is_some_and(|point| point.kind == PointKind::Relax);
+        match self.held[cpu] {
+            Some(held) => now > held.until,
+            None => !spins || ready.posted || self.spun[cpu] != self.changes,
+        }
+    }
+
+    fn choose(&self, now: Time) -> Option<usize> {
+        let able: Vec<usize> = (0..self.ready.len()).filter(|n| self.may_go(&self.ready[*n], now)).collect();
+        if able.is_empty() {
+            let any_held = self.ready.iter().any(|ready| self.held[ready.cpu.index()].is_some());
+            return match any_held && self.may_hold {
+                true => None,
+                // nobody may be held: who was stopped first goes on first, then whoever spins
+                false => {
+                    let turn = |n: &usize| self.held[self.ready[*n].cpu.index()].map_or(u64::MAX, |h| h.turn);
+                    (0..self.ready.len()).min_by_key(turn)
+                }
+            };
+        }
+        let those: Vec<Ready> = able.iter().map(|n| self.ready[*n]).collect();
+        // those whose time is over last: what can happen at this instant has happened
+        let free = those.iter().position(|ready| self.held[ready.cpu.index()].is_none());
+        let first = in_posted_order(&those);
+        match free {
+            Some(_) if self.held[those[first].cpu.index()].is_some() => {
+                let others: Vec<usize> =
+                    (0..those.len()).filter(|n| self.held[those[*n].cpu.index()].is_none()).collect();
+                let free: Vec<Ready> = others.iter().map(|n| those[*n]).collect();
+                Some(able[others[in_posted_order(&free)]])
+            }
+            _ => Some(able[first]),
+        }
+    }
+
+    /// All CPUs are idle or compute, and nothing is on its way.
+    fn check(&mut self, at_rest: bool) {
+        if let Some(control) = self.control
+            && let Some(why) = control.check(at_rest)
+        {
+            self.fork.wrong(&control, why, &self.reached);
+        }
+    }
+
+    /// What the kernel can do and say; without it nothing stops.
+    pub(crate) fn set_control(&mut self, control: RaceControl) {
+        self.control = Some(control);
+    }
+
+    pub(crate) fn control(&self) -> Option<RaceControl> {
+        self.control
+    }
+
+    /// Warnings of the kernel's before the first schedule.
+    pub(crate) fn warned(&self) -> usize {
+        self.warned
+    }
+
+    /// The code before which CPUs have stopped, first ones first.
+    pub(crate) fn reached(&self) -> &[u64] {
+        &self.reached
+    }
+
+    pub(crate) fn fork_mut(&mut self) -> &mut F {
+        &mut self.fork
+    }
+}
+
+impl<F: Fork> Order for Explorer<F> {
+    const STEERS: bool = true;
+
+    fn next<K: Kernel>(&mut self, kernel: &mut K, now: Time) -> Option<Turn> {
+        while let Some(cpu) = kernel.next_kick() {
+            self.becomes(cpu, |ready| ready.posted = true);
+        }
+        self.now = now;
+        if self.spinning.take().is_some() {
+            // it has found what it waited for
+            self.changes += 1;
+        }
+        if self.is_started && !self.is_live && self.may_hold && self.ready.is_empty() {
+            let epoch = *self.epoch.get_or_insert(now);
+            if now >= epoch + self.from {
+                self.begin(kernel.read_out().warnings.len());
+            }
+        }
+        if self.ready.is_empty() {
+            if self.is_live && self.is_dirty {
+                self.is_dirty = false;
+                self.check(true);
+            }
+            return None;
+        }
+        let index = match self.is_live {
+            false => in_posted_order(&self.ready),
+            true => self.choose(now)?,
+        };
+        let Ready { cpu, posted, stands } = self.ready[index];
+        let spins = !posted && stands.is_some_and(|point| point.kind == PointKind::Relax);
+        if spins {
+            self.spun[cpu.index()] = self.changes;
+            self.spinning = Some(cpu);
+        }
+        Some(Turn { cpu, spins })
+    }
+
+    fn stopped<K: Kernel>(&mut self, kernel: &K, cpu: CpuId) {
+        let point = kernel.point(cpu);
+        self.becomes(cpu, |ready| ready.stands = Some(point));
+        if point.kind == PointKind::Relax {
+            if self.spinning == Some(cpu) {
+                self.spinning = None;
+            }
+            return;
+        }
+        self.changes += 1;
+        if let Some(stop) = self.stops[cpu.index()].pop() {
+            self.turns += 1;
+            self.reached.push(point.code);
+            self.held[cpu.index()] = Some(Held { until: self.now + stop.hold, turn: self.turns });
+        }
+        self.arm(cpu.index());
+        self.check(false);
+    }
+
+    fn entered(&mut self, cpu: CpuId) {
+        let spins = self.ready.iter().find(|ready| ready.cpu == cpu).is_some_and(|ready| {
+            !ready.posted && ready.stands.is_some_and(|point| point.kind == PointKind::Relax)
+        });
+        if !spins {
+            self.changes += 1;
+        }
+        self.is_dirty = true;
+        self.ready.retain(|ready| ready.cpu != cpu);
+        self.held[cpu.index()] = None;
+    }
+
+    fn stands(&self, cpu: CpuId) -> Option<Point> {
+        self.ready.iter().find(|ready| ready.cpu == cpu).and_then(|ready| ready.stands)
+    }
+
+    fn start(&mut self) {
+        self.is_started = true;
+    }
+
+    fn may_hold(&mut self, hold: bool) {
+        self.may_hold = hold;
+    }
+}

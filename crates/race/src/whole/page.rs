@@ -1,0 +1,94 @@
+//! What a child that ran one schedule leaves behind: a page that it shares with its server.
+
+use std::io;
+
+/// Code addresses that are kept.
+pub(super) const SITES: usize = 20;
+const TEXT: usize = 2000;
+
+/// How a schedule ended; plain data.
+#[repr(C)]
+pub(super) struct Page {
+    /// 0: the child died; 1: nothing was found; 2: `kind` and `text`.
+    status: u32,
+    kind: u32,
+    len: u32,
+    nr_sites: u32,
+    text: [u8; TEXT],
+    /// Offsets into the kernel's text.
+    sites: [u64; SITES],
+    /// Per CPU: its points.
+    pub(super) points: [u64; 64],
+}
+
+/// Kinds of findings, as the page numbers them.
+pub(super) const KINDS: [&str; 7] =
+    ["invariant", "deadlock", "livelock", "lost_wakeup", "crash", "warn", "race"];
+
+/// How a schedule ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Died,
+    Good,
+    Wrong { kind: &'static str, text: String, sites: Vec<u64> },
+}
+
+impl Page {
+    /// A page that later children share, all zero.
+    pub(super) fn shared() -> io::Result<&'static mut Page> {
+        // SAFETY: a new mapping, zeroed, which is a valid Page; it stays until the process ends.
+        unsafe { Ok(&mut *shared_memory(size_of::<Page>())?.cast::<Page>()) }
+    }
+
+    pub(super) fn clear(&mut self) {
+        (self.status, self.nr_sites, self.len) = (0, 0, 0);
+    }
+
+    fn put(&mut self, text: &str) {
+        let len = text.len().min(TEXT);
+        self.text[..len].copy_from_slice(&text.as_bytes()[..len]);
+        self.len = len as u32;
+    }
+
+    pub(super) fn good(&mut self) {
+        self.status = 1;
+    }
+
+    pub(super) fn wrong(&mut self, kind: &str, text: &str, sites: &[u64]) {
+        self.kind = KINDS.iter().position(|k| *k == kind).unwrap_or(0) as u32;
+        self.put(text);
+        let nr = sites.len().min(SITES);
+        self.sites[..nr].copy_from_slice(&sites[..nr]);
+        self.nr_sites = nr as u32;
+        self.status = 2;
+    }
+
+    pub(super) fn verdict(&self) -> Verdict {
+        let text = || String::from_utf8_lossy(&self.text[..self.len as usize]).into_owned();
+        match self.status {
+            1 => Verdict::Good,
+            2 => Verdict::Wrong {
+                kind: KINDS[self.kind as usize],
+                text: text(),
+                sites: self.sites[..self.nr_sites as usize].to_vec(),
+            },
+            _ => Verdict::Died,
+        }
+    }
+}
+
+/// Memory that children share with their server; only what is touched costs anything.
+pub(super) fn shared_memory(bytes: usize) -> io::Result<*mut u8> {
+    // SAFETY: a new anonymous mapping.
+    let start = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(start.cast()) }
+}

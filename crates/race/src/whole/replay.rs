@@ -1,0 +1,120 @@
+//! A schedule of a whole scheduler as a story: what each CPU did around its stops.
+
+use schedlab_linux::race::{RaceEvent, SAYS_LOCKED, SAYS_RELEASE};
+
+use super::order::Stop;
+use crate::story::{Event, Happened};
+use crate::worker::Done;
+
+/// Points before and behind a stop that are shown; and from the end.
+const BEFORE: usize = 12;
+const AFTER: usize = 40;
+const LAST: usize = 60;
+
+/// Where the kernel object lies in this process, and where the simulated memory does. The first differs from process to
+/// process, so addresses in both are told by names.
+#[derive(Clone, Copy)]
+pub(super) struct Places {
+    pub(super) object: usize,
+    pub(super) object_len: usize,
+}
+
+/// `crates/linux/src/memory.rs`.
+const RAM: usize = 0x0100_0000_0000;
+const RAM_LEN: usize = 1 << 40;
+
+impl Places {
+    fn name(&self, at: usize) -> Option<String> {
+        if (self.object..self.object + self.object_len).contains(&at) {
+            return Some(format!("linux+{:#x}", at - self.object));
+        }
+        (RAM..RAM + RAM_LEN).contains(&at).then(|| format!("ram+{:#x}", at - RAM))
+    }
+}
+
+/// The events around the stops and at the end, as a story has them. What others do while a CPU stands is shown from
+/// the stop on, up to a bound.
+pub(super) fn tell(events: &[RaceEvent], stops: &[Stop], text_start: u64, places: Places, done: &mut Done) {
+    let mut shown = vec![false; events.len()];
+    let is_point = |e: &RaceEvent| e.kind < 16;
+    for stop in stops {
+        // its event is noted when the CPU goes on again: what comes before it in the list are the others' doings
+        let at = |e: &RaceEvent| u32::from(e.cpu) == stop.cpu && u64::from(e.at) == stop.at && is_point(e);
+        let Some(resumed) = events.iter().position(at) else { continue };
+        let stood = events[..resumed]
+            .iter()
+            .rposition(|e| u32::from(e.cpu) == stop.cpu)
+            .map_or(0, |before| before + 1);
+        let mark = |from: usize, to: usize, shown: &mut Vec<bool>| {
+            shown[from..to.min(events.len())].iter_mut().for_each(|s| *s = true);
+        };
+        mark(stood.saturating_sub(BEFORE), (stood + AFTER).min(resumed), &mut shown);
+        mark(resumed.saturating_sub(BEFORE).max(stood), resumed + AFTER, &mut shown);
+    }
+    let from = events.len().saturating_sub(LAST);
+    shown[from..].iter_mut().for_each(|s| *s = true);
+    let mut gap = 0u64;
+    for (event, is_shown) in events.iter().zip(&shown).filter(|(e, _)| is_point(e) || e.kind == SAYS_LOCKED) {
+        if !is_shown {
+            gap += 1;
+            continue;
+        }
+        if gap > 0 {
+            let text = format!("... {gap} points");
+            done.events.push(Event {
+                cpu: event.cpu as u8,
+                at: 0,
+                code: 0,
+                happened: Happened::Note { text },
+            });
+            gap = 0;
+        }
+        if let Some(stop) = stops
+            .iter()
+            .find(|s| s.cpu == u32::from(event.cpu) && s.at == u64::from(event.at) && is_point(event))
+        {
+            let text = match stop.hold.as_ns() {
+                0 => "stood here, now goes on:".to_owned(),
+                _ => format!("stood here for {}, now goes on:", stop.hold),
+            };
+            done.events.push(Event {
+                cpu: event.cpu as u8,
+                at: event.at,
+                code: 0,
+                happened: Happened::Note { text },
+            });
+        }
+        done.events.push(as_story(event, text_start));
+        for at in [event.address as usize, event.value as usize] {
+            done.names.extend(places.name(at).map(|name| (at, name)));
+        }
+    }
+    done.names.sort();
+    done.names.dedup();
+}
+
+fn as_story(event: &RaceEvent, text_start: u64) -> Event {
+    let (address, size) = (event.address as usize, u32::from(event.size));
+    let access = |is_write, marked| Happened::Access {
+        address,
+        size,
+        is_write,
+        marked,
+        value: event.value,
+        late: false,
+    };
+    let happened = match event.kind {
+        1 => Happened::Note { text: "atomic".into() },
+        2 => Happened::Note { text: "tries the lock".into() },
+        3 => Happened::Unlock { address },
+        4 => Happened::Note { text: "interrupts are on".into() },
+        5 => access(false, false),
+        6 => access(true, false),
+        7 => access(false, true),
+        8 => access(true, true),
+        SAYS_LOCKED => Happened::Lock { address },
+        SAYS_RELEASE => Happened::Unlock { address },
+        _ => Happened::Note { text: "?".into() },
+    };
+    Event { cpu: event.cpu as u8, at: event.at, code: (event.code + text_start) as usize, happened }
+}

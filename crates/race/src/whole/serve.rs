@@ -1,0 +1,503 @@
+//! How are many schedules run on one boot? In a process that boots once, and forks for each.
+//!
+//! ```text
+//! asker            server (started by exec)                    child
+//! job ───────────> loads the object, boots, runs to `from`
+//!                  fork ─────────────────────────────────────> a schedule, to its end
+//!                  waits   <──────────────────────────────────  its page: nothing, or what went wrong
+//!                  fork ...
+//! answer <──────── counts, findings
+//! ```
+//!
+//! The first child records all its points and stops nowhere: where the others may stop is drawn from that.
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use schedlab_linux::race::{RaceControl, RaceEvent};
+use schedlab_linux::symbols::Symbols;
+use schedlab_linux::{LinuxKernel, LoadedKernel};
+use schedlab_log::Record;
+use schedlab_machine::kernel::{Action, Fault, FaultKind, FileRequest, Kernel, Refusal};
+use schedlab_machine::sink::Sink;
+use schedlab_machine::{End, Machine, Outcome, Program, Setup, WaitsFor};
+use schedlab_topology::Topology;
+use schedlab_units::{CpuId, Span};
+use serde::{Deserialize, Serialize};
+
+use super::draw::Places;
+use super::hb;
+use super::order::{Explorer, Fork, Stop};
+use super::page::{Page, SITES, Verdict, shared_memory};
+use super::scenario::WholeScenario;
+use crate::schedule::{Choice, What};
+use crate::strategy::Strategy;
+use crate::worker::{Done, Found, receive, send};
+
+schedlab_process::entrance! {
+    /// Where whole schedulers are run.
+    pub(crate) static WHOLE = ("whole", serve);
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum WholeTask {
+    /// Schedules `first`, `first + stride`, ... below `schedules`.
+    Explore { first: u64, stride: u64, schedules: u64, findings: usize },
+    /// One, with all that happens in it.
+    Replay { choices: Vec<Choice> },
+    /// Fewer stops, the same finding.
+    Shrink { choices: Vec<Choice>, kind: String, text: String },
+}
+
+/// A job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct WholeJob {
+    pub(super) object: PathBuf,
+    pub(super) name: String,
+    pub(super) scenario: String,
+    pub(super) strategy: Strategy,
+    pub(super) seed: u64,
+    /// Accesses that nothing orders are findings, too.
+    pub(super) races: bool,
+    pub(super) task: WholeTask,
+}
+
+/// The kernel's command line, as in other runs.
+const COMMAND_LINE: &str = "noautogroup";
+/// Events of one schedule that are kept: 40 bytes each.
+const TRACE_MAX: usize = 4 << 20;
+/// A schedule that takes longer than this, of CPU time, has no end.
+const LIMIT_S: i64 = 10;
+
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn push(&mut self, _: Record) {}
+    fn push_all(&mut self, _: &[Record]) {}
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn serve(socket: UnixStream) {
+    // SAFETY: a process without threads ends with its parent.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    let Ok(job) = receive::<WholeJob>(&socket) else { return };
+    if let Err(why) = carry_out(job, &socket) {
+        drop(send(&socket, &Done { refused: Some(why), ..Done::default() }));
+    }
+}
+
+/// The server's side of [`Fork`]: in the server it does the whole job and ends the process; in a child it returns.
+struct Server<'a> {
+    job: WholeJob,
+    nr_cpus: u32,
+    text_start: u64,
+    places: super::replay::Places,
+    socket: &'a UnixStream,
+    page: &'static mut Page,
+    trace: *mut RaceEvent,
+    /// Of a child: what the kernel had warned of before.
+    is_child: bool,
+    traces: bool,
+}
+
+fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
+    let scenario = WholeScenario::parse(&job.name, &job.scenario).map_err(|e| e.to_string())?;
+    let workload =
+        schedlab_workload::parse_text(&job.name, scenario.workload.as_bytes()).map_err(|e| e.to_string())?;
+    let program = Program::new(&workload).map_err(|e| format!("{}: {e}", job.name))?;
+    let kernel = LoadedKernel::load(&job.object).map_err(|e| e.to_string())?;
+    let control = kernel.race().ok_or(
+        "this kernel was built without points: 'schedlab linux add VERSION --with race' builds one with them",
+    )?;
+    let text_start = Symbols::read(&job.object).map_err(|e| e.to_string())?.text_start();
+    let places = super::replay::Places {
+        object: (kernel.text().start as usize).wrapping_sub(text_start as usize),
+        object_len: std::fs::metadata(&job.object).map_or(0, |m| m.len() as usize),
+    };
+    TEXT.store(kernel.text().start as *mut u8, Ordering::Relaxed);
+    let topology = Topology::flat(scenario.cpus).map_err(|e| e.to_string())?;
+    let no_memory = |e: std::io::Error| format!("no memory to share with children: {e}");
+    let page = Page::shared().map_err(no_memory)?;
+    let trace = shared_memory(TRACE_MAX * size_of::<RaceEvent>()).map_err(no_memory)?.cast();
+    PAGE.store(page, Ordering::Relaxed);
+    catch_crashes();
+    let name = job.name.clone();
+    let server = Server {
+        nr_cpus: scenario.cpus,
+        text_start,
+        places,
+        socket,
+        page,
+        trace,
+        is_child: false,
+        traces: false,
+        job,
+    };
+    let mut explorer = Explorer::new(server, scenario.cpus, scenario.from);
+    explorer.set_control(control);
+    let setup =
+        Setup { topology, duration: Some(scenario.from + scenario.length), params: scenario.params.clone() };
+    let kernel = LinuxKernel::new(kernel, COMMAND_LINE, Nowhere);
+    let mut machine = Machine::with_order(kernel, program, setup, explorer);
+    let action = |(at, name, value): &(Span, String, String)| {
+        let request = FileRequest::set(name, value, Refusal::Noted);
+        request.map(|request| Action { at: *at, files: vec![request] })
+    };
+    let actions: Result<Vec<Action>, String> = scenario.writes.iter().map(action).collect();
+    machine.set_actions(actions.map_err(|e| format!("{name}: {e}"))?);
+    let outcome = machine.run();
+    let warnings = machine.kernel().read_out().warnings;
+    // here comes a child, and a server whose scenario has ended before it began
+    machine.order_mut().end(outcome, &warnings)
+}
+
+/// The kernel's own words, without those that differ from one time to the next:
+/// `WARNING: CPU: 0 PID: 30 at /.../kernel/sched/core.c:3278 set_task_cpu+0x318` at `kernel/sched/core.c:3278
+/// set_task_cpu`.
+fn without_numbers(line: &str) -> String {
+    let Some((_, place)) = line.strip_prefix("WARNING: CPU: ").and_then(|rest| rest.split_once(" at "))
+    else {
+        return line.to_owned();
+    };
+    let place = place.find("kernel/").map_or(place, |at| &place[at..]);
+    format!("WARNING at {}", place.split("+0x").next().unwrap_or(place))
+}
+
+/// What the machine's end means as a finding.
+fn judge(outcome: &Outcome, new_warnings: &[String]) -> Option<(&'static str, String)> {
+    if let Some(warning) = new_warnings.first() {
+        return Some(("warn", without_numbers(warning.lines().next().unwrap_or_default())));
+    }
+    match &outcome.end {
+        End::AllDone | End::Duration => None,
+        End::Deadlock(waits) => {
+            let who = |wait: &schedlab_machine::Wait| match wait.waits_for {
+                WaitsFor::Event { waker, .. } => format!("task {} waits for task {}", wait.task.0, waker.0),
+                WaitsFor::Object { object, .. } => format!("task {} waits at object {object}", wait.task.0),
+            };
+            Some(("deadlock", waits.iter().map(who).collect::<Vec<_>>().join("; ")))
+        }
+        End::Fault(Fault { kind, reason }) => {
+            let first = reason.lines().next().unwrap_or_default().to_owned();
+            Some(match kind {
+                FaultKind::Panic => ("crash", first),
+                FaultKind::Livelock => ("livelock", first),
+                FaultKind::LostTask => ("lost_wakeup", first),
+                _ => ("invariant", first),
+            })
+        }
+    }
+}
+
+impl Server<'_> {
+    /// Runs one schedule; in the child it returns `None`.
+    fn one(&mut self, control: &RaceControl, traces: bool) -> Result<Option<Verdict>, String> {
+        self.page.clear();
+        // SAFETY: a process with one thread; the child goes on as its parent would have.
+        let pid = unsafe { libc::fork() };
+        match pid {
+            -1 => Err(format!("cannot fork for a schedule: {}", std::io::Error::last_os_error())),
+            0 => {
+                self.is_child = true;
+                self.traces = traces;
+                // SAFETY: the memory is shared with the server, which waits.
+                unsafe {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    let limit = libc::timeval { tv_sec: LIMIT_S, tv_usec: 0 };
+                    let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
+                    let timer = libc::itimerval { it_interval: never, it_value: limit };
+                    libc::setitimer(libc::ITIMER_VIRTUAL, &raw const timer, std::ptr::null_mut());
+                    control.trace(traces.then_some((self.trace, TRACE_MAX)));
+                }
+                Ok(None)
+            }
+            pid => {
+                let mut status = 0;
+                // SAFETY: our child.
+                while unsafe { libc::waitpid(pid, &raw mut status, 0) } < 0 {
+                    if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+                        return Err("a child was lost".into());
+                    }
+                }
+                Ok(Some(self.page.verdict()))
+            }
+        }
+    }
+
+    /// What the last schedule recorded.
+    fn events(&self) -> &[RaceEvent] {
+        // SAFETY: the child that wrote there is gone; `points[63]` holds how many events it wrote.
+        unsafe { std::slice::from_raw_parts(self.trace, (self.page.points[63] as usize).min(TRACE_MAX)) }
+    }
+
+    /// What a verdict says: nothing, one finding, or each race by itself.
+    fn found(&self, verdict: Verdict, index: u64, stops: &[Stop]) -> Vec<Found> {
+        let (kind, text, sites) = match verdict {
+            Verdict::Good => return Vec::new(),
+            Verdict::Died => ("crash", "the process died".to_owned(), Vec::new()),
+            Verdict::Wrong { kind, text, sites } => (kind, text, sites),
+        };
+        let found = |text: String, sites: &[u64]| Found {
+            kind: kind.to_owned(),
+            text,
+            sites: sites.iter().map(|site| (site + self.text_start) as usize).collect(),
+            index,
+            times: 1,
+            preemptions: stops.len() as u32,
+            choices: stops.iter().map(choice).collect(),
+        };
+        if kind == "race" {
+            // told apart by their places; these are put into words by whoever asked
+            let race = |pair: &[u64]| found(format!("{:x} {:x}", pair[0], pair[1]), pair);
+            return sites.chunks_exact(2).map(race).collect();
+        }
+        vec![found(text, &sites)]
+    }
+}
+
+/// A stop as a schedule's line.
+fn choice(stop: &Stop) -> Choice {
+    Choice { cpu: stop.cpu as u8, at: stop.at as u32, what: What::Hold(stop.hold.as_ns()) }
+}
+
+/// A schedule's lines as stops.
+fn stops(choices: &[Choice]) -> Vec<Stop> {
+    let stop = |choice: &Choice| match choice.what {
+        What::Hold(ns) => {
+            Some(Stop { cpu: u32::from(choice.cpu), at: u64::from(choice.at), hold: Span::from_ns(ns) })
+        }
+        _ => None,
+    };
+    choices.iter().filter_map(stop).collect()
+}
+
+/// A child is to go on with these stops; or the job is done.
+enum Turned {
+    Child(Vec<Stop>),
+    Done(Box<Done>),
+}
+
+impl Server<'_> {
+    fn job(&mut self, control: &RaceControl) -> Result<Turned, String> {
+        // the schedule without stops: it counts as number 0 of the first server's
+        let Some(verdict) = self.one(control, true)? else { return Ok(Turned::Child(Vec::new())) };
+        let plain = self.found(verdict, 0, &[]);
+        let all = self.page.points[..self.nr_cpus as usize].to_vec();
+        let places = Places::of(self.events(), all);
+        match self.job.task.clone() {
+            WholeTask::Explore { first, stride, schedules, findings } => {
+                self.explore(control, &places, plain, (first, stride, schedules), findings)
+            }
+            WholeTask::Replay { choices } => {
+                let given = stops(&choices);
+                let Some(verdict) = self.one(control, true)? else { return Ok(Turned::Child(given)) };
+                let mut done = Done::default();
+                done.findings.extend(self.found(verdict, 0, &given));
+                done.points = self.page.points[..self.nr_cpus as usize].iter().sum();
+                super::replay::tell(self.events(), &given, self.text_start, self.places, &mut done);
+                Ok(Turned::Done(Box::new(done)))
+            }
+            WholeTask::Shrink { choices, kind, text } => self.shrink(control, stops(&choices), &kind, &text),
+        }
+    }
+
+    fn explore(
+        &mut self,
+        control: &RaceControl,
+        places: &Places,
+        plain: Vec<Found>,
+        (first, stride, schedules): (u64, u64, u64),
+        findings: usize,
+    ) -> Result<Turned, String> {
+        let mut done = Done { schedules: u64::from(first == 0), ..Done::default() };
+        done.points = if first == 0 { places.count().0 } else { 0 };
+        if first == 0 {
+            done.findings.extend(plain);
+        }
+        let mut index = if first == 0 { stride } else { first };
+        while index < schedules {
+            let Some(given) = places.draw(self.job.strategy, self.job.seed, index - 1) else {
+                done.is_complete = true;
+                break;
+            };
+            let races = self.job.races;
+            let Some(verdict) = self.one(control, races)? else { return Ok(Turned::Child(given)) };
+            done.schedules += 1;
+            done.points += self.page.points[..self.nr_cpus as usize].iter().sum::<u64>();
+            for found in self.found(verdict, index, &given) {
+                match done.findings.iter_mut().find(|f| f.kind == found.kind && f.text == found.text) {
+                    Some(known) => known.times += 1,
+                    None => done.findings.push(found),
+                }
+            }
+            if done.findings.len() >= findings {
+                break;
+            }
+            index += stride;
+        }
+        Ok(Turned::Done(Box::new(done)))
+    }
+
+    /// Each stop in turn is left out, and made as short as it can be.
+    fn shrink(
+        &mut self,
+        control: &RaceControl,
+        mut best: Vec<Stop>,
+        kind: &str,
+        text: &str,
+    ) -> Result<Turned, String> {
+        let mut last = None;
+        let mut at = 0;
+        let mut shortens = false;
+        loop {
+            let mut fewer = best.clone();
+            if last.is_some() {
+                if at >= best.len() {
+                    if shortens {
+                        break;
+                    }
+                    (at, shortens) = (0, true);
+                    continue;
+                }
+                if !shortens {
+                    fewer.remove(at);
+                } else if fewer[at].hold == Span::ZERO {
+                    at += 1;
+                    continue;
+                } else {
+                    fewer[at].hold = Span::ZERO;
+                }
+            }
+            let races = self.job.races;
+            let Some(verdict) = self.one(control, races)? else { return Ok(Turned::Child(fewer)) };
+            let again = self.found(verdict, 0, &fewer).into_iter().find(|f| f.kind == kind && f.text == text);
+            match again {
+                Some(found) => (best, last) = (fewer, Some(found)),
+                None if last.is_none() => {
+                    return Err(
+                        "the schedule does not show its finding again; run with the seed that found it"
+                            .into(),
+                    );
+                }
+                None => at += 1,
+            }
+        }
+        let findings = last.into_iter().collect();
+        Ok(Turned::Done(Box::new(Done { findings, ..Done::default() })))
+    }
+
+    fn leave(&mut self, control: &RaceControl) -> ! {
+        for cpu in 0..self.nr_cpus {
+            self.page.points[cpu as usize] = control.points(CpuId(cpu));
+        }
+        self.page.points[63] = control.traced();
+        // SAFETY: a child ends here; nothing of it is to be cleaned up.
+        unsafe { libc::_exit(0) }
+    }
+}
+
+impl Fork for Server<'_> {
+    fn fork(&mut self, control: &RaceControl) -> Vec<Stop> {
+        let done = match self.job(control) {
+            Ok(Turned::Child(stops)) => return stops,
+            Ok(Turned::Done(done)) => *done,
+            Err(why) => Done { refused: Some(why), ..Done::default() },
+        };
+        let sent = send(self.socket, &done);
+        // SAFETY: the job is done.
+        unsafe { libc::_exit(i32::from(sent.is_err())) }
+    }
+
+    fn wrong(&mut self, control: &RaceControl, why: String, sites: &[u64]) -> ! {
+        self.page.wrong("invariant", &why, sites);
+        self.leave(control)
+    }
+}
+
+impl Explorer<Server<'_>> {
+    /// The machine has come to its end, in a child or, too early, in the server.
+    fn end(&mut self, outcome: Outcome, warnings: &[String]) -> Result<(), String> {
+        let warned = self.warned().min(warnings.len());
+        let Some(control) = self.control() else { return Err("no control".into()) };
+        let mut sites = self.reached().to_vec();
+        let server = self.fork_mut();
+        if !server.is_child {
+            let how = judge(&outcome, &[]).map_or_else(|| "has ended".to_owned(), |(_, text)| text);
+            return Err(format!(
+                "{}: the scenario is over before 'from': {how}; begin earlier, or give the tasks more to do",
+                server.job.name
+            ));
+        }
+        let mut wrong = judge(&outcome, &warnings[warned..]);
+        if wrong.is_none() && server.job.races && server.traces {
+            server.page.points[63] = control.traced();
+            let races = hb::races(server.events(), SITES / 2);
+            if !races.is_empty() {
+                sites = races.iter().flat_map(|(a, b)| [a.code, b.code]).collect();
+                wrong = Some(("race", "nothing orders".to_owned()));
+            }
+        }
+        match wrong {
+            Some((kind, text)) => server.page.wrong(kind, &text, &sites),
+            None => server.page.good(),
+        }
+        server.leave(&control)
+    }
+}
+
+static PAGE: AtomicPtr<Page> = AtomicPtr::new(std::ptr::null_mut());
+static TEXT: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+
+const CRASHES: [(i32, &str); 5] = [
+    (libc::SIGSEGV, "a bad pointer (SIGSEGV)"),
+    (libc::SIGBUS, "a bad pointer (SIGBUS)"),
+    (libc::SIGFPE, "a division by zero or its like (SIGFPE)"),
+    (libc::SIGILL, "no instruction (SIGILL): BUG(), or a wild jump"),
+    (libc::SIGVTALRM, "kernel code that does not come back"),
+];
+
+extern "C" fn on_signal(signal: i32, _info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let page = PAGE.load(Ordering::Relaxed);
+    // SAFETY: the kernel's description of where we were; the page is shared memory of this process.
+    unsafe {
+        let code = (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
+        let text = CRASHES.iter().find(|(number, _)| *number == signal).map_or("a signal", |(_, text)| text);
+        let kind = if signal == libc::SIGVTALRM { "livelock" } else { "crash" };
+        // a return address stands behind its call, and so does this
+        let site = code.wrapping_sub(TEXT.load(Ordering::Relaxed) as u64) + 1;
+        (*page).wrong(kind, text, &[site]);
+        libc::_exit(0);
+    }
+}
+
+fn catch_crashes() {
+    let stack = Box::leak(vec![0u8; 64 << 10].into_boxed_slice());
+    // SAFETY: handlers for a process without threads, on a stack that stays.
+    unsafe {
+        let alternative =
+            libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
+        libc::sigaltstack(&raw const alternative, std::ptr::null_mut());
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_signal as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        for (signal, _) in CRASHES {
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_the_same_on_every_cpu() {
+        let line = "WARNING: CPU: 1 PID: 30 at /src/kernel/sched/core.c:3278 set_task_cpu+0x318";
+        assert_eq!(without_numbers(line), "WARNING at kernel/sched/core.c:3278 set_task_cpu");
+        assert_eq!(without_numbers("BUG: sleeping function"), "BUG: sleeping function");
+    }
+}

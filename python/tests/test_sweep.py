@@ -1,0 +1,79 @@
+"""Sweeps from Python: each run once, whoever makes it; questions in SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import schedlab as sl
+from schedlab._sweep import _toml
+
+
+def grid(seeds: str) -> dict[str, Any]:
+    return {"grid": {"workload": str(sl.sample("gzip")), "sched": ["rr", "fifo"], "cpus": [1, 2], "seed": seeds}}
+
+
+def test_each_run_is_made_once(folder: Path) -> None:
+    first = sl.sweep(grid("1-2"), folder / "data")
+    assert (first.json["done"], first.json["known"], first.json["failed"]) == (8, 0, 0)
+    again = sl.sweep(grid("1-3"), folder / "data")
+    assert (again.json["done"], again.json["known"]) == (4, 8)
+    rows = first.query("SELECT sched, cpus, seed, switches FROM runs ORDER BY sched, cpus, seed").fetchall()
+    assert len(rows) == 12
+    for sched, cpus, seed, switches in rows[:3]:
+        one = sl.run(sl.sample("gzip"), sched=sched, cpus=cpus, seed=seed)
+        assert one.summary["switches"] == switches
+    joined = sl.query(folder / "data", "SELECT count(*), sum(cpu_ns) FROM tasks JOIN runs USING (key) WHERE runs.sched = 'rr'")
+    assert joined.fetchall()[0][0] > 0
+
+
+def test_shards_are_the_whole(folder: Path) -> None:
+    whole = sl.sweep(grid("1-2"), folder / "whole")
+    parts = [sl.sweep(grid("1-2"), folder / f"part{n}", shard=f"{n}/3") for n in (1, 2, 3)]
+    joined = sl.merge(*parts, output=folder / "joined")
+    assert sum(part.json["done"] for part in parts) == 8
+    assert joined.status()["hash"] == whole.status()["hash"]
+    assert joined.status()["hash"] != parts[0].status()["hash"]
+
+
+def test_failures_are_rows(folder: Path) -> None:
+    description = {
+        "grid": {"workload": str(sl.sample("hand/sleepers8.txt")), "sched": ["broken-lost", "rr"], "cpus": 2, "duration": "2s"}
+    }
+    data = sl.sweep(description, folder / "data")
+    assert (data.json["done"], data.json["failed"]) == (2, 1)
+    rows = data.query("SELECT sched, status, exit_status FROM runs ORDER BY sched").fetchall()
+    assert rows[0][:3] == ("broken-lost", "failed", 3) and rows[1][1] == "done"
+
+
+def test_mistakes_are_told(folder: Path) -> None:
+    mistakes: list[tuple[dict[str, Any], str]] = [
+        ({"grid": {"workload": "/nowhere", "sched": "rr", "cpus": 1}}, "/nowhere"),
+        ({"grid": {"workload": str(sl.sample("gzip")), "sched": "rr", "cpuss": 1}}, "cpuss"),
+        ({"grid": {"workload": str(sl.sample("gzip")), "sched": "rr", "cpus": []}}, "cpus"),
+    ]
+    for wrong, word in mistakes:
+        with pytest.raises(sl.InputError) as caught:
+            sl.sweep(wrong, folder / "data")
+        assert word in str(caught.value)
+    with pytest.raises(sl.InputError, match="no dataset"):
+        sl.query(folder, "SELECT 1")
+    estimate = sl.estimate(write(folder / "sweep.toml", grid("1-50")))
+    assert estimate["planned"] == 200 and estimate["bytes"] > 0
+
+
+def write(path: Path, description: dict[str, Any]) -> Path:
+    path.write_text(_toml(description))
+    return path
+
+
+def test_dictionaries_are_toml() -> None:
+    tomllib: Any = pytest.importorskip("tomllib")  # from 3.11 on
+    for description in (
+        grid("1-3"),
+        {"grid": {"param": {"a b": [0.5, 1e-9, 3], "x": 'quote " and \\ line\nend'}, "on": True}, "list": [{"cpus": 1}, {"cpus": 2}]},
+        {"except": [{"cpus": {"min": 8}}], "empty": {"list": []}},
+    ):
+        assert tomllib.loads(_toml(description)) == description
