@@ -53,7 +53,7 @@ fn no_line_is_longer_than_a_screen_is_wide() {
 #[test]
 fn no_function_is_longer_than_a_hundred_lines() {
     let mut faults = Vec::new();
-    let mut tables: BTreeSet<&str> = TABLES.into_iter().collect();
+    let mut tables: BTreeSet<&str> = TABLES.into_iter().chain(STILL_LONG).collect();
     for file in sources("crates") {
         for function in file.functions().iter().filter(|function| function.nr_lines > FUNCTION_LINES) {
             let name = format!("{} {}", file.path.display(), function.name);
@@ -62,7 +62,7 @@ fn no_function_is_longer_than_a_hundred_lines() {
             }
         }
     }
-    faults.extend(tables.iter().map(|name| format!("{name} is short enough: take it off TABLES")));
+    faults.extend(tables.iter().map(|name| format!("{name} is short enough: take it off the list")));
     none(faults, "100 lines a function, tables excepted");
 }
 
