@@ -188,7 +188,7 @@ fn files(linux: &LinuxObject, ui: &Ui) -> Result<Vec<String>> {
 }
 
 /// Boots the kernel on so many CPUs with next to nothing to do and accesses its files. A warning does not
-/// spoil what they hold; it is told.
+/// spoil what they hold; a warning says so.
 fn ask(
     linux: &LinuxObject,
     nr_cpus: u32,

@@ -254,7 +254,7 @@ fn reproducible_results_are_equal_byte_by_byte() {
     in_two_folders(&["workload", "show", figure, "--json"], &[]);
     in_two_folders(&["schedulers", "--json"], &[]);
     let plain = json(&["--quiet", "run", rt, "--sched", "eevdf", "--cpus", "2", "--json", "-"]);
-    assert!(plain["wall_ns"].as_u64().unwrap() > 0, "without --reproducible host time is told");
+    assert!(plain["wall_ns"].as_u64().unwrap() > 0, "without --reproducible host time is there");
 }
 
 /// C11: what led to a crash is in the log that was asked for.

@@ -388,7 +388,7 @@ impl<S: Sink> LinuxKernel<S> {
         b
     }
 
-    /// pid 1 is in user mode on this CPU: give it something to do. Returns false when it has been told to sleep.
+    /// pid 1 is in user mode on this CPU: give it something to do. Returns false when it shall sleep.
     #[cold]
     fn direct_control(&mut self) {
         if self.request_taken

@@ -44,7 +44,7 @@ pub enum LogError {
     },
     /// The question needs what the log's observer could not see.
     #[error(
-        "{what} cannot be told from this log: {} are hidden from its observer, the {observer}; \
+        "{what} cannot be known from this log: {} are hidden from its observer, the {observer}; \
          ask a log that shows them",
         .fact.name()
     )]

@@ -634,7 +634,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Writes down what it is told, in ms.
+    /// Writes down what the replay says, in ms.
     #[derive(Default)]
     struct Scribe(Vec<String>);
 

@@ -343,7 +343,7 @@ pub enum RunError {
     /// has another worker.
     #[error("the run is lost: its worker process {0}")]
     Worker(String),
-    /// [`run_while`] was told not to go on.
+    /// The caller of [`run_while`] ended it.
     #[error("the run was stopped")]
     Stopped,
 }

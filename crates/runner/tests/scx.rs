@@ -616,7 +616,7 @@ mod newest {
         assert_eq!(value(&report, "scheduler", "name").as_deref(), Some("bpfland"));
     }
 
-    /// scx_lavd 1.1 is linked from 22 files, keeps its tasks in an arena, and is told of the machine by
+    /// scx_lavd 1.1 is linked from 22 files, keeps its tasks in an arena, and gets the machine from
     /// calls, each of which answers with the address of a mask. Four CPUs and eight hogs; then two caches and
     /// two kinds of cores.
     #[test]

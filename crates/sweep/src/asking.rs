@@ -128,7 +128,7 @@ impl<'a> Asking<'a> {
         self.claim(key, trial)
     }
 
-    /// Keeps the result of a run that was asked. `false`: it was told before; that does no harm.
+    /// Keeps the result of a run that was asked. `false`: it was there before; that does no harm.
     ///
     /// # Errors
     /// It was not asked; or it cannot be written.
@@ -167,7 +167,7 @@ impl<'a> Asking<'a> {
         self.open.len()
     }
 
-    /// Everything that was told becomes Parquet; in order, if nobody else is at work.
+    /// All results become Parquet; in order, if nobody else is at work.
     ///
     /// # Errors
     /// Those of [`Store::finish`].

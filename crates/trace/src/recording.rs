@@ -66,7 +66,7 @@ pub enum Recording {
 }
 
 impl Recording {
-    /// Opens a recording; its format is told by its content. The file must not be shortened while it is open.
+    /// Opens a recording; its content shows its format. The file must not be shortened while it is open.
     ///
     /// # Errors
     /// Those of the format's reader; [`Problem::UnknownRecording`] for none of them.

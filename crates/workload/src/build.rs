@@ -358,7 +358,7 @@ impl Life<'_> {
         self
     }
 
-    /// An event in its own running, at this length; whoever it wakes before it is told its number.
+    /// An event in its own running, at this length; whoever it wakes before gets its number.
     fn running(mut self, kind: impl FnOnce(Span) -> EventKind) -> Self {
         let length = self.now().length;
         let eid = self.builder.push(self.id, kind(length));

@@ -4,7 +4,7 @@
 //! task 100 (worker), event 3 (YIELD): a blocked task cannot run; put a WAKEUP between the BLOCK before it and this event
 //! ```
 //!
-//! A workload that passes can be executed, written and read back. What cannot be told from single events, a
+//! A workload that passes can be executed, written and read back. What single events do not show, a
 //! cycle of wakeups that wait for each other, is [`find_deadlock`](crate::find_deadlock)'s business.
 
 pub use self::objects::ObjectFlaw;
@@ -325,7 +325,7 @@ impl Workload {
         if checker.error.nr_problems == 0 { Ok(()) } else { Err(checker.error) }
     }
 
-    /// Checks what can be told of a workload whose tasks have their FORKs only: groups, births and settings.
+    /// Checks what is known of a workload whose tasks have their FORKs only: groups, births and settings.
     pub(crate) fn check_skeleton(&self) -> Result<(), WorkloadError> {
         let mut checker =
             Checker { workload: self, error: WorkloadError { problems: Vec::new(), nr_problems: 0 } };
@@ -470,7 +470,7 @@ impl<'a> Checker<'a> {
                 }
             }
         }
-        // a line of parents must end at an INIT: 0 unknown, 1 on the way, 2 known (each cycle is told once)
+        // a line of parents must end at an INIT: 0 unknown, 1 on the way, 2 known (each cycle is reported once)
         let mut state = vec![0u8; tasks.len()];
         for (row, task) in tasks.iter().enumerate() {
             if let Birth::Fork { parent } = task.birth

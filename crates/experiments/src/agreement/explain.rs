@@ -74,7 +74,7 @@ impl Cause {
         }
     }
 
-    /// How it is told, and where it lies.
+    /// How to see it, and where it lies.
     pub fn explanation(self) -> &'static str {
         match self {
             Cause::FairServer => {

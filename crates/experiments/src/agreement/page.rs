@@ -123,7 +123,7 @@ pub fn pages(rows: &[Row]) -> Pages {
         vec![
             Column::new("cause", "", "as named in the table of agreement"),
             Column::new("workloads", "", "on how many rows it has a part"),
-            Column::new("explanation", "", "how it is told, and where in the kernel it lies"),
+            Column::new("explanation", "", "how to see it, and where in the kernel it lies"),
         ],
     );
     for cause in seen {

@@ -182,7 +182,7 @@ impl Study {
         if self.results.iter().any(|result| result.denominator == super::MACHINE_DENOMINATOR) {
             remarks.push(
                 "Schedulers that are not among the paper's ran in the full machine, with their own ticks and slices, and on fewer \
-                 combinations (nr_combinations); their errors are against the shares that they could be told (off_percent)."
+                 combinations (nr_combinations); their errors are against the shares that they could express (off_percent)."
                     .to_string(),
             );
         }

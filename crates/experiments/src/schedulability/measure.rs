@@ -1,6 +1,6 @@
 //! One set under one scheduler: when did each job end?
 //!
-//! Jobs are told by CPU time, not by wakeups: job k of a task is complete when the task has had (k + 1) C. A
+//! CPU time counts jobs, not wakeups: job k of a task is complete when the task has had (k + 1) C. A
 //! task that is late begins its next job without sleeping, which no wakeup shows.
 
 use super::sets::{PeriodicTask, TaskSet};
@@ -9,7 +9,7 @@ use schedlab_policies::PolicyError;
 use schedlab_policies::lab::{Lab, Step, TaskSpec};
 use schedlab_units::{Span, TaskId};
 
-/// How a scheduler is told what the tasks need.
+/// How a scheduler gets what the tasks need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Telling {
     /// Runtime, deadline and period (SCHED_DEADLINE's three numbers).
@@ -33,7 +33,7 @@ pub struct Arm {
     pub label: String,
     sched: String,
     params: Vec<(String, String)>,
-    /// How it is told what the tasks need.
+    /// How it gets what the tasks need.
     pub telling: Telling,
 }
 

@@ -220,7 +220,7 @@ impl Findings {
             Column::new("low", "", "lower end of the 95 % interval"),
             Column::new("high", "", "upper end"),
             Column::new("samples", "", "how many"),
-            Column::new("remark", "", "the evidence, or why nothing can be told and what would tell"),
+            Column::new("remark", "", "the evidence, or why there is no answer and what would give one"),
         ];
         let mut table = Table::new("inference", "What the log says of the scheduler", columns);
         for Finding { question, answer, remark } in &self.findings {

@@ -1,4 +1,4 @@
-//! Which parameters can be told in which cases? Written down before any run.
+//! Which parameters can be inferred in which cases? Written down before any run.
 //!
 //! A case is identifiable if a poller could tell in principle: enough of the evidence exists, and nothing that looks
 //! the same covers it. "Cannot tell" in any other case is the right answer, and is not counted.
@@ -6,7 +6,7 @@
 use super::case::{Case, Load, Truth};
 use crate::infer::Question;
 
-/// A case that a parameter can be told in.
+/// A case in which a parameter can be inferred.
 pub(crate) struct Identifiable {
     pub(crate) question: Question,
     /// For at least so long.

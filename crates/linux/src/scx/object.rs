@@ -274,7 +274,7 @@ impl Scx {
     fn find_variables(&mut self, symbols: &[Symbol], base: usize) {
         let mut addresses: BTreeMap<&str, Option<u64>> = BTreeMap::new();
         for s in symbols.iter().filter(|s| s.section != 0 && s.kind == SymbolKind::Variable) {
-            // static variables of one name in several files cannot be told apart
+            // static variables of one name in several files cannot be distinguished
             addresses.entry(&s.name).and_modify(|known| *known = None).or_insert(Some(s.value));
         }
         for (name, id) in self.btf.variables() {

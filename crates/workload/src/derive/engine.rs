@@ -387,7 +387,7 @@ impl<'a> Deriver<'a> {
         self.cpus[cpu].since_ns = since_ns;
     }
 
-    /// When a task that is found on a CPU that was idle began to run there, where that can be told.
+    /// When a task that is found on a CPU that was idle began to run there, where that is known.
     fn begin_on_idle_cpu(&mut self, before: Cpu, found: Option<usize>) -> Option<u64> {
         let Where::Runnable { since_ns, woken } = self.tasks.list[found?].at else { return None };
         if before.left_runnable == found {

@@ -1,7 +1,7 @@
 //! Which lines of ext.c's debug dump are true, and said once?
 //!
 //! The kernel prints stacks as the port finds them: every word behind a call, left-overs too. In those of tasks the
-//! callers are told from left-overs as everywhere ([`told`]). The exit's own stack is left out: the report has it above.
+//! callers are distinguished from left-overs as everywhere ([`told`]). The exit's own stack is left out: the report has it above.
 
 use crate::callers::{Code, told};
 
