@@ -44,7 +44,8 @@ const HELP: &[(&str, &str)] = &[
     ),
     (
         "tunable_scaling",
-        "how defaults grow with the number of CPUs, from the next one that goes on or off: 0 not, 1 by its logarithm, 2 linearly",
+        "how defaults grow with the number of CPUs, from the next one that goes on or off: 0 not, 1 by its logarithm, \
+            2 linearly",
     ),
     ("migration_cost_ns", "a task that ran less long ago counts as cache-hot"),
     ("nr_migrate", "most tasks that a balancing step looks at"),

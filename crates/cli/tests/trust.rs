@@ -431,8 +431,8 @@ fn a_wrong_parameter_leads_to_the_right_one() {
     );
 }
 
-/// B1: jobs are compared: five periodic tasks that FIFO, in order of arrival, makes late, and one late job is enough for
-/// the gate.
+/// B1: jobs are compared: five periodic tasks that FIFO, in order of arrival, makes late, and one late job is enough
+/// for the gate.
 #[test]
 fn missed_deadlines_are_compared() {
     let cameras = "samples/hand/cameras.txt";
@@ -502,7 +502,8 @@ fn the_seed_is_a_number() {
     assert_eq!(json(&[&args[..], &["--perturb", "5,slack=0"]].concat())["seed"], 5);
 }
 
-/// C6: a path is no name of a kernel. (`linux remove DIR/x` removed DIR/x.toml, and then said that there was no such kernel.)
+/// C6: a path is no name of a kernel. (`linux remove DIR/x` removed DIR/x.toml, and then said that there was no such
+/// kernel.)
 #[test]
 fn what_is_no_kernel_is_not_removed() {
     let folder = tempfile::tempdir().unwrap();

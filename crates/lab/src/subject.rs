@@ -41,8 +41,8 @@ pub enum SubjectError {
     )]
     NoName { text: String },
     #[error(
-        "'{part}' in '{text}' is not KEY=VALUE; expected NAME[:KEY=VALUE]..., for example linux-6.12:base_slice_ns=700000 \
-         (a colon within a path or value is written '\\:')"
+        "'{part}' in '{text}' is not KEY=VALUE; expected NAME[:KEY=VALUE]..., for example \
+         linux-6.12:base_slice_ns=700000 (a colon within a path or value is written '\\:')"
     )]
     NotAParam { text: String, part: String },
     #[error("there is no scheduler '{name}'; {hint}'schedlab schedulers' lists them")]

@@ -584,7 +584,8 @@ impl<S: Sink> LinuxKernel<S> {
         if let Some(sub) = change.and_then(|change| self.sub_of_change(change))
             && sub.as_ref() != self.sub_of_task.get(&target)
         {
-            const WHAT: &str = "a task moved to a group of another sched_ext scheduler, and stayed with the one it was forked under, as in Linux";
+            const WHAT: &str = "a task moved to a group of another sched_ext scheduler, and stayed with the one it \
+                was forked under, as in Linux";
             self.count(vec![WHAT.to_owned()]);
         }
     }

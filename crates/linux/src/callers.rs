@@ -158,8 +158,9 @@ pub fn chain(at: u64, candidates: &[u64], code: &[Code]) -> (Option<Place>, Vec<
     (holder(at).and_then(|code| code.place(at)), callers)
 }
 
-/// Who called whom, innermost first, of a stack that the kernel itself saved: return addresses in their order, left-overs
-/// among them. The first whose call names a function that `begins` a report is where it begins; without one, the first.
+/// Who called whom, innermost first, of a stack that the kernel itself saved: return addresses in their order,
+/// left-overs among them. The first whose call names a function that `begins` a report is where it begins; without
+/// one, the first.
 pub fn told(saved: &[u64], code: &[Code], begins: impl Fn(&str) -> bool) -> Vec<Place> {
     let calls = |address: &u64| {
         let code = code.iter().find(|code| code.holds(address.wrapping_sub(1)))?;

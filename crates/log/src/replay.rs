@@ -697,7 +697,8 @@ mod tests {
 
     fn try_told(nr_cpus: u32, hidden: &str, lines: &str) -> Result<Vec<String>, LogProblem> {
         let header = format!(
-            "# schedlab log 2\n# sched \"x\"\n# sched_version \"1\"\n# cpus {nr_cpus}\n# hz 250\n# duration_ns 4000000\n\
+            "# schedlab log 2\n# sched \"x\"\n# sched_version \"1\"\n# cpus {nr_cpus}\n# hz 250\n\
+                # duration_ns 4000000\n\
              {hidden}# task t0 pid=1 policy=normal nice=0 name=\"a\"\n# task t1 pid=2 policy=normal nice=0 name=\"b\"\n"
         );
         let text = format!("{header}{lines}# end {}\n", lines.lines().count());
@@ -748,7 +749,8 @@ mod tests {
     fn a_task_that_ran_before_the_log_runs_from_its_start() {
         let calls = told(
             2,
-            "1000000 cpu1 switch t0 preempted -> idle\n2000000 cpu1 migrate t0 cpu1 -> cpu0\n2000000 cpu0 switch idle -> t0\n",
+            "1000000 cpu1 switch t0 preempted -> idle\n2000000 cpu1 migrate t0 cpu1 -> cpu0\n\
+                2000000 cpu0 switch idle -> t0\n",
         );
         let expected = [
             "idle_begin cpu0",

@@ -14,7 +14,7 @@ const TABLES: [&str; 1] = ["crates/experiments/src/vtrr/published.rs table"];
 const STILL_LONG: [&str; 2] =
     ["crates/linux/src/scx/object.rs load_for", "crates/trace/src/decode.rs decode"];
 /// Lines that were longer when the rule came. The number may only fall.
-const STILL_WIDE: usize = 465;
+const STILL_WIDE: usize = 169;
 /// Public names that nobody in this repository uses, each with why it is public.
 const API: &str = include_str!("../api.txt");
 /// Where the drawing of the floors stands in ARCHITECTURE.md.

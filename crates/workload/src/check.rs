@@ -193,7 +193,8 @@ pub enum Flaw {
     AfterExit,
     /// Length below the previous event's.
     #[error(
-        "its length {length} is less than the {previous} of the event before it; lengths count from the last wakeup and cannot decrease"
+        "its length {length} is less than the {previous} of the event before it; lengths count from the last wakeup \
+            and cannot decrease"
     )]
     LengthDecreases {
         /// This event's.
@@ -209,7 +210,8 @@ pub enum Flaw {
     WaitsForItself,
     /// Dependence on an event that does not exist.
     #[error(
-        "waits for event {event} of task {task}, but no event has that identifier; correct deid, or make the wakeup external (0 0 0)"
+        "waits for event {event} of task {task}, but no event has that identifier; correct deid, or make the wakeup \
+            external (0 0 0)"
     )]
     UnknownEvent {
         /// deid.
@@ -229,7 +231,8 @@ pub enum Flaw {
     },
     /// Dependence on an event that takes no CPU time.
     #[error(
-        "waits for event {event}, which is {kind}; a waker must be running, so name its next FORK, PRIO, YIELD, BLOCK or EXIT"
+        "waits for event {event}, which is {kind}; a waker must be running, so name its next FORK, PRIO, YIELD, BLOCK \
+            or EXIT"
     )]
     NotARunningEvent {
         /// deid.
@@ -239,7 +242,8 @@ pub enum Flaw {
     },
     /// A wakeup before the waker itself ran.
     #[error(
-        "is to happen {distance} of CPU time before event {event}, but that is only {length} after the waker's own wakeup; shorten distance or name an earlier event"
+        "is to happen {distance} of CPU time before event {event}, but that is only {length} after the waker's own \
+            wakeup; shorten distance or name an earlier event"
     )]
     DistanceTooLong {
         /// distance.

@@ -46,7 +46,8 @@ pub struct Between {
 /// A choice that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "dependencies \"{text}\": {problem}; expected infer, all, none, or tasks=NAME,WAKER>SLEEPER,... (* stands for any text)"
+    "dependencies \"{text}\": {problem}; expected infer, all, none, or tasks=NAME,WAKER>SLEEPER,... (* stands for any \
+        text)"
 )]
 pub struct DependenciesError {
     /// What was given.

@@ -17,7 +17,8 @@ fn bytes(workload: &Workload) -> Vec<u8> {
 /// About 500 KiB: several chunks.
 fn large() -> Workload {
     let text = "NOTE kernel 6.12\nCGROUP /a max=20ms/100ms cpuset=0-3,900\n- INIT 0 0 1..3 runnable name=w cgroup=/a\n\
-        REPEAT 20000 {\n @x BLOCK 1 4ms\n - WAKEUP 1 6ms\n - BLOCK 2 1ms\n - WAKEUP 2 0 @x 1 10us\n}\n- PRIO 3 1ms nice=4\n";
+        REPEAT 20000 {\n @x BLOCK 1 4ms\n - WAKEUP 1 6ms\n - BLOCK 2 1ms\n - WAKEUP 2 0 @x 1 10us\n}\n\
+        - PRIO 3 1ms nice=4\n";
     parse_text("large", text.as_bytes()).unwrap()
 }
 

@@ -340,7 +340,8 @@ impl Given {
         let legend = if nr_clients <= 26 { &names[..] } else { &[] };
         let errors = Drawing {
             name: "error-by-time".into(),
-            caption: "A line per client: it rises while the client is served and falls while it waits. Each panel has its own scale."
+            caption: "A line per client: it rises while the client is served and falls while it waits. Each panel has \
+                its own scale."
                 .into(),
             svg: grid(&title, legend, &panels, 2),
         };
@@ -372,8 +373,8 @@ impl Given {
         let mut remarks = vec![
             super::ERROR_IS.to_string(),
             format!(
-                "1 tu = {unit}; {} tu are served. off_percent: nice values and cpu.weight express some shares only; errors are against \
-                 what the scheduler got.",
+                "1 tu = {unit}; {} tu are served. off_percent: nice values and cpu.weight express some shares only; \
+                 errors are against what the scheduler got.",
                 self.config.quanta
             ),
         ];

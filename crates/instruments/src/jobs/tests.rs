@@ -169,8 +169,8 @@ fn bounds_are_those_of_the_theory() {
     assert_eq!(set(&mixed), [None, None, None]);
 }
 
-/// B1: two SCHED_DEADLINE tasks wait for each other before their first job: those blocks are not theirs. (Counted, they gave
-/// each job the end of the one before: response times of 0.)
+/// B1: two SCHED_DEADLINE tasks wait for each other before their first job: those blocks are not theirs. (Counted,
+/// they gave each job the end of the one before: response times of 0.)
 #[test]
 fn what_is_blocked_before_any_work_ends_no_job() {
     let one = |pid: u32| {

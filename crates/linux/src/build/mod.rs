@@ -171,7 +171,8 @@ pub enum BuildError {
     },
     /// No such kernel.
     #[error(
-        "there is no port for Linux '{asked}'; there is one for {known}, and for any tree or tarball from 5.10 on ('schedlab linux add --source DIR', '--tarball FILE')"
+        "there is no port for Linux '{asked}'; there is one for {known}, and for any tree or tarball from 5.10 on \
+            ('schedlab linux add --source DIR', '--tarball FILE')"
     )]
     Version {
         /// What was asked for.
@@ -209,7 +210,8 @@ pub enum BuildError {
     },
     /// Not a kernel tree.
     #[error(
-        "{path} is not a Linux source tree (no Makefile with VERSION, PATCHLEVEL and SUBLEVEL beside kernel/sched); give the folder that holds both"
+        "{path} is not a Linux source tree (no Makefile with VERSION, PATCHLEVEL and SUBLEVEL beside kernel/sched); \
+            give the folder that holds both"
     )]
     NoTree {
         /// The folder.
@@ -217,7 +219,8 @@ pub enum BuildError {
     },
     /// A version that the port was never tried with does not build.
     #[error(
-        "Linux {version} is none of the versions that the port was tried with ({known}); it was tried with the settings of {settings}, and failed: {source}"
+        "Linux {version} is none of the versions that the port was tried with ({known}); it was tried with the \
+            settings of {settings}, and failed: {source}"
     )]
     Untried {
         /// Its version.
@@ -231,7 +234,8 @@ pub enum BuildError {
     },
     /// The source package cannot be had.
     #[error(
-        "no source of Linux {series}: {why}; install it with 'apt-get install linux-source-{series}', or give a tree (--source DIR) or a tarball (--tarball FILE)"
+        "no source of Linux {series}: {why}; install it with 'apt-get install linux-source-{series}', or give a tree \
+            (--source DIR) or a tarball (--tarball FILE)"
     )]
     Source {
         /// Series.
@@ -253,7 +257,8 @@ pub enum BuildError {
     },
     /// The port's folder is not there.
     #[error(
-        "the folder 'linux' with the port is not found; looked at $SCHEDLAB_LINUX_DIR, above the program, above the current folder; set SCHEDLAB_LINUX_DIR"
+        "the folder 'linux' with the port is not found; looked at $SCHEDLAB_LINUX_DIR, above the program, above the \
+            current folder; set SCHEDLAB_LINUX_DIR"
     )]
     Port,
     /// The kernel's configuration does not come out as written.

@@ -119,7 +119,8 @@ pub fn add_fragment(path: &Path) -> Result<String, BuildError> {
                 || line.starts_with("CONFIG_") && line.contains('='))
         {
             let why = format!(
-                "line {number}: '{line}' is not CONFIG_NAME=VALUE (what is not named is off; CONFIG_NAME=absent takes a line of ours away)"
+                "line {number}: '{line}' is not CONFIG_NAME=VALUE (what is not named is off; CONFIG_NAME=absent takes \
+                    a line of ours away)"
             );
             return Err(BuildError::Damaged { path: path.to_owned(), why });
         }
@@ -229,7 +230,8 @@ pub(super) fn with_version(
     match result {
         Ok(mut remarks) => {
             let text = format!(
-                "Linux {version} is none of the versions that the port was tried with ({known}); it was built with the settings of {}",
+                "Linux {version} is none of the versions that the port was tried with ({known}); it was built with \
+                    the settings of {}",
                 pin.series
             );
             remarks.insert(0, text);

@@ -477,7 +477,8 @@ fn implicit_arguments(scheduler: &[u8], kernels: &Btf) -> String {
         let Some((function, place)) = found.filter(|_| is_of_scx) else { continue };
         let Some(register) = ARGUMENTS.get(*place) else { continue };
         text.push_str(&format!(
-            ".globl {name}\n.weak {KERNEL_PREFIX}{function}\n.type {name}, @function\n{name}:\n\tlea scx_aux_shared(%rip), %{register}\n\tjmp {KERNEL_PREFIX}{function}@PLT\n"
+            ".globl {name}\n.weak {KERNEL_PREFIX}{function}\n.type {name}, @function\n{name}:\n\
+                \tlea scx_aux_shared(%rip), %{register}\n\tjmp {KERNEL_PREFIX}{function}@PLT\n"
         ));
     }
     text

@@ -47,7 +47,8 @@ pub use subs::{ATTACHED, sub_of};
 pub enum ScxError {
     /// A program is missing.
     #[error(
-        "a sched_ext scheduler and its kernel are built with {program}, which is not there; on Debian: apt-get install {package}"
+        "a sched_ext scheduler and its kernel are built with {program}, which is not there; on Debian: apt-get \
+            install {package}"
     )]
     Tool {
         /// Which.

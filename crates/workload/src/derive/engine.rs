@@ -364,7 +364,11 @@ impl<'a> Deriver<'a> {
             On::Unknown => Some(before.since_ns),
             // It handed the CPU over at some time since; as a rule soon.
             On::Task(other) if self.tasks.list[other].is_hidden() => {
-                self.count("switch away from a task that the recording hides; its successor charged from its arrival", 1);
+                self.count(
+                    "switch away from a task that the recording hides; its successor charged from its \
+                    arrival",
+                    1,
+                );
                 Some(before.since_ns)
             }
             On::Idle => self.begin_on_idle_cpu(before, found),

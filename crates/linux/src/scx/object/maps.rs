@@ -53,8 +53,8 @@ impl Scx {
             }
             if map.kind == MAP_USER_RINGBUF {
                 return Err(format!(
-                    "the map {name} is a user ring buffer: the scheduler's user-space half decides and writes into it, and no half \
-                     runs here (of those that decide there, scx:userland has a stand-in)"
+                    "the map {name} is a user ring buffer: the scheduler's user-space half decides and writes into \
+                     it, and no half runs here (of those that decide there, scx:userland has a stand-in)"
                 ));
             }
             if map.kind == MAP_ARENA {
