@@ -88,7 +88,7 @@ fn a_reservation_that_linux_refuses_is_said_first() {
 
 /// A4. The longest waits name the CPU on whose queue each began, which the log's own lines tell; and where it ended.
 #[test]
-fn a_wait_is_told_where_it_began() {
+fn a_wait_is_reported_where_it_began() {
     let folder = tempfile::tempdir().unwrap();
     let (w, log) = (folder.path().join("w.txt"), folder.path().join("w.log"));
     let mut text = String::new();

@@ -710,7 +710,7 @@ mod tests {
 
     /// The drawing at the top of this module.
     #[test]
-    fn the_drawn_schedule_is_told_call_by_call() {
+    fn the_drawn_schedule_is_reported_call_by_call() {
         let calls = told(
             1,
             "0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n1000000 cpu0 wakeup t1 cpu0\n\

@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told_at_the_end() {
+    fn what_cannot_be_is_reported_at_the_end() {
         let mut w = Builder::new();
         let sleeper = w.task("sleeper").blocked().id();
         w.task("waker").run(MS(1)).wakes(sleeper); // and does nothing after it

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_choice_is_told() {
+    fn a_wrong_choice_is_reported() {
         for text in ["", "some", "tasks=", "tasks=a,,b", "tasks=>b", "tasks=a>"] {
             let error = text.parse::<Dependencies>().unwrap_err().to_string();
             assert!(error.contains("expected infer, all, none, or tasks="), "{error}");

@@ -81,7 +81,7 @@ proptest! {
 }
 
 #[test]
-fn every_cut_is_told() {
+fn every_cut_is_reported() {
     let whole = bytes(&common::workload(7, 12));
     assert!(whole.len() > 200);
     for length in 0..whole.len() {
@@ -138,7 +138,7 @@ fn files_of_older_versions_are_read() {
 }
 
 #[test]
-fn every_flipped_bit_is_told() {
+fn every_flipped_bit_is_reported() {
     let whole = bytes(&common::workload(7, 12));
     for bit in 0..whole.len() * 8 {
         let mut damaged = whole.clone();
@@ -149,7 +149,7 @@ fn every_flipped_bit_is_told() {
 }
 
 #[test]
-fn missing_doubled_and_swapped_chunks_are_told() {
+fn missing_doubled_and_swapped_chunks_are_reported() {
     let whole = bytes(&large());
     let mut at = 16;
     let mut chunks = Vec::new();

@@ -216,7 +216,7 @@ fn uses_what_it_says(spec: &Periodic) {
 }
 
 #[test]
-fn mistakes_in_the_toml_are_told_where_they_are() {
+fn mistakes_in_the_toml_are_reported_where_they_are() {
     for (toml, says) in [
         ("kind = 'fairbanks'", &["kind \"fairbanks\"", "expected fairbench, responsebench"][..]),
         ("tasks = 5", &["kind \"\""]),

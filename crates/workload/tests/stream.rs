@@ -84,7 +84,7 @@ fn a_text_by_hand_streams_like_it_is_read_whole() {
 }
 
 #[test]
-fn broken_rules_and_lines_are_told_when_it_is_opened() {
+fn broken_rules_and_lines_are_reported_when_it_is_opened() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("w.txt");
     for (text, says) in [

@@ -153,7 +153,7 @@ fn nested_blocks_multiply() {
 }
 
 #[test]
-fn mistakes_are_told_with_place_and_remedy() {
+fn mistakes_are_reported_with_place_and_remedy() {
     use TextProblem as P;
     let init = "- INIT 0 0 1 runnable\n";
     for (text, line, column, problem, says) in [

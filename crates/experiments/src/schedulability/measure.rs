@@ -172,7 +172,7 @@ mod tests {
     /// Two jobs of 2 ms each 5 ms, run at 0..1, 3..4 (the first ends at 4), 5..6 and 9..10 (the second ends
     /// at 10, 5 ms after its release).
     #[test]
-    fn jobs_are_told_by_cpu_time() {
+    fn jobs_are_known_by_cpu_time() {
         let task = PeriodicTask { run: Span::from_ns(2), period: Span::from_ns(5) };
         let ends = |stays: &[(u64, u64)]| responses(stays.iter().copied(), task, 2);
         let ns = |value| Some(Span::from_ns(value));

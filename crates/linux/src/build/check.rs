@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tarball_is_told_by_its_first_bytes() {
+    fn a_tarball_is_known_by_its_first_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let tar = dir.path().join("t");
         for program in ["xz", "gzip"] {

@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 
 use super::CompiledScx;
-use super::abi::{Abi, ExitRecord, MAX_MEMBERS, Map, OpsMember, Request, Syscall, Userland};
+use super::abi::{Abi, ExitRecord, MAX_MEMBERS, Map, OpsMember, ScxRequest, Syscall, Userland};
 use super::compile::KERNEL_PREFIX;
 use super::names::{essential, lookup};
 use super::userspace::{self, Call, Hardware, UserSpace};
 use super::{semantics, settings};
 use crate::abi::Topo;
-use crate::callers::{Code, told};
+use crate::callers::{Code, call_chain};
 use crate::elf::{Elf, Symbol, SymbolKind};
 use crate::kernel::LoadedKernel;
 use crate::symbols::{Symbols, TEXT_START};
@@ -104,7 +104,7 @@ pub struct Scx {
     btf: Btf,
     variables: BTreeMap<String, Variable>,
     maps: Vec<MapInfo>,
-    request: Box<Request>,
+    request: Box<ScxRequest>,
     _maps: Vec<Map>,
     _members: Vec<OpsMember>,
     _userland: Option<Box<Userland>>,
@@ -219,23 +219,7 @@ impl Scx {
             name: String::new(),
             variables: BTreeMap::new(),
             maps: Vec::new(),
-            request: Box::new(Request {
-                maps: ptr::null_mut(),
-                nr_maps: 0,
-                nr_members: 0,
-                members: ptr::null_mut(),
-                ops: ptr::null_mut(),
-                ops_size: 0,
-                init_cpu: -1,
-                arena: ptr::null_mut(),
-                arena_pages: 0,
-                is_cid: 0,
-                draws_random: u32::from(draws_random),
-                userland: ptr::null(),
-                cgroup: ptr::null(),
-                cgroup_ids: [ptr::null_mut(); 2],
-                failed: [0; 128],
-            }),
+            request: Box::new(ScxRequest::new(draws_random)),
             _maps: Vec::new(),
             _members: Vec::new(),
             _userland: None,
@@ -533,7 +517,7 @@ impl Scx {
     pub(crate) fn preparations(&mut self) -> Vec<(String, u64, u64)> {
         // SAFETY: the table is a static of the object.
         let table = unsafe { &*self.abi };
-        let request: *mut Request = &mut *self.request;
+        let request: *mut ScxRequest = &mut *self.request;
         let name = &self.name;
         let mut list = vec![(format!("making the maps of {name}"), table.load as u64, request as u64)];
         for PreparedCall { program, call, .. } in &mut self.calls {
@@ -592,7 +576,7 @@ impl Scx {
             code: r.code,
             reason: text_of(&r.reason),
             message: text_of(&r.message),
-            stack: told(saved, &code, begins).iter().map(ToString::to_string).collect(),
+            stack: call_chain(saved, &code, begins).iter().map(ToString::to_string).collect(),
             dump: names.replace(&dump::with_callers(&text_of(&r.dump), &code)),
         })
     }

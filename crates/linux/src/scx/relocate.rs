@@ -873,7 +873,7 @@ struct b { struct b___1 { int x; } *p; };\nvoid f(void) { struct c___1 { int x; 
 
     /// Only what a compiler's own line says is a file's name; only the kernel's header is the kernel's.
     #[test]
-    fn the_kernels_header_is_told_from_others() {
+    fn the_kernels_header_is_distinguished_from_others() {
         let names = |lines: &str| found(&format!("{lines}\nstruct a___1 {{ int x; }};")).len();
         assert_eq!(names("# 1 \"/k/vmlinux.h\" 1"), 0);
         assert_eq!(names("# 1 \"/home/me/vmlinux.h\" 1"), 1);

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn topology_is_told() {
+    fn topology_is_reported() {
         let cpus = cpus();
         let machine = Hardware { cpus: &cpus, size_of: &|_| None };
         let user_space = defaults("rusty", &[], &machine);
