@@ -5,9 +5,9 @@ use crate::output;
 use crate::tunables::Tunable;
 use crate::ui::Ui;
 use schedlab_lab::{Form, SubjectSpec, kernels};
-use schedlab_linux::scx;
 use schedlab_policies::{PolicyInfo, registry};
 use schedlab_runner::{LinuxObject, Scheduler};
+use schedlab_scx as scx;
 use schedlab_topology::Topology;
 use serde_json::json;
 

@@ -13,11 +13,12 @@ use crate::kernels;
 use crate::progress::Progress;
 use crate::scx;
 use crate::spec::{Form, SubjectSpec};
-use schedlab_linux::{BuildError, BuiltKernel, ScxError};
+use schedlab_linux::{BuildError, BuiltKernel};
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_machine::policy::Policy;
 use schedlab_policies::{PolicyError, PolicyInfo};
 use schedlab_runner::{LinuxObject, RunRequest, Scheduler};
+use schedlab_scx::ScxError;
 use schedlab_topology::Topology;
 use schedlab_workload::Workload;
 

@@ -161,7 +161,7 @@ pub fn chain(at: u64, candidates: &[u64], code: &[Code]) -> (Option<Place>, Vec<
 /// Who called whom, innermost first, of a stack that the kernel itself saved: return addresses in their order,
 /// left-overs among them. The first whose call names a function that `begins` a report is where it begins; without
 /// one, the first.
-pub fn call_chain(saved: &[u64], code: &[Code], begins: impl Fn(&str) -> bool) -> Vec<Place> {
+pub fn saved_chain(saved: &[u64], code: &[Code], begins: impl Fn(&str) -> bool) -> Vec<Place> {
     let calls = |address: &u64| {
         let code = code.iter().find(|code| code.holds(address.wrapping_sub(1)))?;
         code.symbols.find(code.target(*address)?).map(|(name, _)| begins(name))

@@ -1,9 +1,9 @@
 //! What can `--sched NAME` be? A native policy, or real Linux.
 
-use schedlab_linux::scx::{ATTACHED, sub_of};
-use schedlab_linux::{BuiltKernel, CompiledScx};
+use schedlab_linux::BuiltKernel;
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_policies::{PolicyError, PolicyInfo};
+use schedlab_scx::{ATTACHED, CompiledScx, sub_of};
 use schedlab_topology::Topology;
 use schedlab_workload::Cgroup;
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,11 @@
 //! sched_ext schedulers, as the kernel ships them, on the kernel's own ext.c.
 
 use schedlab_linux::build::{self, BuildOptions, BuiltKernel};
-use schedlab_linux::scx;
 use schedlab_machine::drawn::{Life::*, workload};
 use schedlab_runner::{
     ChildReport, LinuxObject, RunEnd, RunError, RunRequest, Scheduler, SchedulerError, run,
 };
+use schedlab_scx as scx;
 use schedlab_topology::Topology;
 use schedlab_units::{Nice, SchedParams, Span};
 use schedlab_workload::{Cgroup, CgroupId, Workload};

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 use config::Pin;
 
-pub(crate) use source::port_dir;
+pub use source::port_dir;
 
 pub use check::{CheckReport, Difference, SchedPin, check};
 pub use config::Flavour;
@@ -322,7 +322,7 @@ pub enum BuildError {
 }
 
 /// What to do about a file that cannot be written: nearly all that this crate writes is in the cache.
-pub(crate) fn remedy(doing: &str, error: &std::io::Error) -> &'static str {
+pub fn remedy(doing: &str, error: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     if !["create", "list", "write", "lock", "remove"].contains(&doing) {
         return "";

@@ -21,13 +21,14 @@ use super::compile::KERNEL_PREFIX;
 use super::names::{essential, lookup};
 use super::userspace::{self, Call, Hardware, UserSpace};
 use super::{semantics, settings};
-use crate::abi::Topo;
-use crate::callers::{Code, call_chain};
-use crate::elf::{Elf, Symbol, SymbolKind};
-use crate::kernel::LoadedKernel;
-use crate::symbols::{Symbols, TEXT_START};
 use maps::MapInfo;
 use schedlab_btf::{Btf, TypeId, TypeKind};
+use schedlab_linux::Call as KernelCall;
+use schedlab_linux::abi::Topo;
+use schedlab_linux::callers::{Code, saved_chain};
+use schedlab_linux::elf::{Elf, Symbol, SymbolKind};
+use schedlab_linux::kernel::LoadedKernel;
+use schedlab_linux::symbols::{Symbols, TEXT_START};
 
 mod dump;
 mod maps;
@@ -513,18 +514,19 @@ impl Scx {
         found
     }
 
-    /// What process 1 has to call, in this order: purpose, function, argument.
-    pub(crate) fn preparations(&mut self) -> Vec<(String, u64, u64)> {
+    /// What process 1 has to call, in this order.
+    pub(crate) fn calls(&mut self) -> Vec<KernelCall> {
         // SAFETY: the table is a static of the object.
         let table = unsafe { &*self.abi };
         let request: *mut ScxRequest = &mut *self.request;
         let name = &self.name;
-        let mut list = vec![(format!("making the maps of {name}"), table.load as u64, request as u64)];
+        let one = |what: String, function: u64, argument: u64| KernelCall { what, function, argument };
+        let mut list = vec![one(format!("making the maps of {name}"), table.load as u64, request as u64)];
         for PreparedCall { program, call, .. } in &mut self.calls {
             let call: *mut Syscall = &mut **call;
-            list.push((format!("running {program}"), table.call as u64, call as u64));
+            list.push(one(format!("running {program}"), table.call as u64, call as u64));
         }
-        list.push((format!("attaching {name}"), table.attach as u64, request as u64));
+        list.push(one(format!("attaching {name}"), table.attach as u64, request as u64));
         list
     }
 
@@ -576,7 +578,7 @@ impl Scx {
             code: r.code,
             reason: text_of(&r.reason),
             message: text_of(&r.message),
-            stack: call_chain(saved, &code, begins).iter().map(ToString::to_string).collect(),
+            stack: saved_chain(saved, &code, begins).iter().map(ToString::to_string).collect(),
             dump: names.replace(&dump::with_callers(&text_of(&r.dump), &code)),
         })
     }

@@ -12,9 +12,9 @@ use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::abi::{Field, MAX_FIELDS, Map};
-use super::super::userspace::UserSpace;
 use super::{Scx, peek};
+use crate::abi::{Field, MAX_FIELDS, Map};
+use crate::userspace::UserSpace;
 use schedlab_btf::{Member, TypeId, TypeKind};
 
 /// A map, for reading.

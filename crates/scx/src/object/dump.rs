@@ -1,10 +1,10 @@
 //! Which lines of ext.c's debug dump are true, and said once?
 //!
 //! The kernel prints stacks as the port finds them: every word behind a call, left-overs too. In those of tasks the
-//! callers are distinguished from left-overs as everywhere ([`call_chain`]). The exit's own stack is left out: the
+//! callers are distinguished from left-overs as everywhere ([`saved_chain`]). The exit's own stack is left out: the
 //! report has it above.
 
-use crate::callers::{Code, call_chain};
+use schedlab_linux::callers::{Code, saved_chain};
 
 /// The dump with callers in place of addresses, and without the exit's own stack.
 pub(super) fn with_callers(dump: &str, code: &[Code]) -> String {
@@ -26,7 +26,7 @@ pub(super) fn with_callers(dump: &str, code: &[Code]) -> String {
             continue;
         }
         let indent = &line[..line.len() - line.trim_start().len()];
-        let callers = call_chain(&saved, code, |_| false);
+        let callers = saved_chain(&saved, code, |_| false);
         if callers.is_empty() {
             saved.iter().for_each(|address| out.push_str(&format!("{indent}{address:#018x}\n")));
         }

@@ -5,7 +5,7 @@
 //! by defaults, each stated in the report and replaceable by `--param NAME=VALUE`. For a scheduler that is
 //! not known by name the general ones below are all there is.
 
-use crate::abi::Topo;
+use schedlab_linux::abi::Topo;
 
 mod lavd;
 
