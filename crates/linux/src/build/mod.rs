@@ -396,8 +396,9 @@ impl Wish<'_> {
         if let Some(built) = cache::read_kernel(&dir) {
             return Ok(built);
         }
-        progress(step("waiting for another build"));
-        let _lock = cache.lock_one(&dir.file_name().unwrap_or_default().to_string_lossy())?;
+        let _lock = cache.lock_one(&dir.file_name().unwrap_or_default().to_string_lossy(), &mut || {
+            progress(step("waiting for another build"));
+        })?;
         if let Some(built) = cache::read_kernel(&dir) {
             return Ok(built);
         }

@@ -178,8 +178,9 @@ fn build_tree(
     // whatever of ours changes begins anew; what the user edits does not
     let key = cache::key(port, &[&path_sum, wanted.text(), &compiler])?;
     let dir = cache.kernel_dir(&format!("{}-{}-{}", named.name, options.tag(), &key[..12]));
-    progress(Progress { step: "waiting for another build", done: 0, total: 0 });
-    let _lock = cache.lock_one(&dir.file_name().unwrap_or_default().to_string_lossy())?;
+    let _lock = cache.lock_one(&dir.file_name().unwrap_or_default().to_string_lossy(), &mut || {
+        progress(Progress { step: "waiting for another build", done: 0, total: 0 });
+    })?;
     let tried = config::is_tried(port, &version)?;
     let job = make::Job {
         dir: &dir,

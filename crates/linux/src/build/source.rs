@@ -287,7 +287,9 @@ pub(super) fn unpack(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<PathBuf, BuildError> {
     let folder = format!("{name}-{}", &tarball.sha256[..12]);
-    let _lock = cache.lock_one(&format!("source-{folder}"))?;
+    let _lock = cache.lock_one(&format!("source-{folder}"), &mut || {
+        progress(Progress { step: "waiting for another that unpacks the source", done: 0, total: 0 });
+    })?;
     let dir = cache.source_dir(&folder);
     let complete = dir.join("complete");
     if !complete.is_file() {
