@@ -48,7 +48,7 @@ def test_failures_are_rows(folder: Path) -> None:
     assert rows[0][:3] == ("broken-lost", "failed", 3) and rows[1][1] == "done"
 
 
-def test_mistakes_are_told(folder: Path) -> None:
+def test_mistakes_are_reported(folder: Path) -> None:
     mistakes: list[tuple[dict[str, Any], str]] = [
         ({"grid": {"workload": "/nowhere", "sched": "rr", "cpus": 1}}, "/nowhere"),
         ({"grid": {"workload": str(sl.sample("gzip")), "sched": "rr", "cpuss": 1}}, "cpuss"),

@@ -49,7 +49,7 @@ const TO_BE: [&str; 7] = ["is", "are", "was", "were", "be", "been", "being"];
 /// Its comment says so, too; but its bytes are in the keys of all kernels and of all kept results.
 const KEPT: &str = "linux/arch-warp/include/asm/processor.h";
 
-/// "What the scheduler was told" hides who tells what, and "told apart" is not "distinguished".
+/// The passive hides who says what to whom; and to see a difference is to distinguish.
 #[test]
 fn nothing_is_a_passive_of_tell() {
     let root = root();
