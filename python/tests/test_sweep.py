@@ -25,7 +25,7 @@ def test_each_run_is_made_once(folder: Path) -> None:
     for sched, cpus, seed, switches in rows[:3]:
         one = sl.run(sl.sample("gzip"), sched=sched, cpus=cpus, seed=seed)
         assert one.summary["switches"] == switches
-    joined = sl.query(folder / "data", "SELECT count(*), sum(cpu_ns) FROM tasks JOIN runs USING (key) WHERE runs.sched = 'rr'")
+    joined = sl.query(folder / "data", "SELECT count(*), sum(tasks.cpu_ns) FROM tasks JOIN runs USING (key) WHERE runs.sched = 'rr'")
     assert joined.fetchall()[0][0] > 0
 
 
