@@ -8,6 +8,11 @@ use std::time::{Duration, Instant};
 
 /// Starts `sleep 60` and says its number, then waits for ever.
 fn starter(mut socket: UnixStream) {
+    // a shell that starts tests in the background has SIGINT ignored, and that is inherited: then nothing would end here
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: a disposition.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
     let mut command = Command::new("sleep");
     command.arg("60");
     schedlab_process::ends_with_us(&mut command, libc::SIGKILL);
