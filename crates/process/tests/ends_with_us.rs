@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Starts `sleep 60` and says its number, then waits for ever.
 fn starter(mut socket: UnixStream) {
-    // a shell that starts tests in the background has SIGINT ignored, and that is inherited: then nothing would end here
+    // a shell that starts tests in the background has SIGINT ignored, and that is inherited: nothing would end here
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: a disposition.
         unsafe { libc::signal(signal, libc::SIG_DFL) };

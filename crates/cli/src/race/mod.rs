@@ -98,7 +98,8 @@ pub(crate) struct RaceArgs {
     #[arg(long, conflicts_with_all = ["target", "audit"])]
     scoreboard: bool,
     /// Seeds over which the scoreboard takes the median.
-    #[arg(long, value_name = "N", default_value_t = 5, requires = "scoreboard", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "scoreboard")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     /// Print schedlab_race.h, for an editor or a compiler.
     #[arg(long)]
