@@ -21,8 +21,8 @@ use crate::costs::Costs;
 use crate::perturb::Late;
 use schedlab_units::{CpuId, CpuSet, Span, TaskId};
 use schedlab_workload::{
-    Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Object, ObjectOp, Recorded, WaitCosts,
-    Wakes, Wakeup, Workload, change_words,
+    Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Object, ObjectOp, Recorded,
+    WaitCosts, Wakes, Wakeup, Workload, change_words,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};

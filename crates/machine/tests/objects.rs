@@ -436,7 +436,13 @@ fn program(seed: u64) -> Workload {
     kinds.extend([ObjectKind::Mutex(Handover::Competing), ObjectKind::Condition]);
     for (i, kind) in kinds.iter().enumerate() {
         let wakes = if below(2) == 0 { Wakes::Sync } else { Wakes::Plain };
-        workload.add_object(Object { name: format!("o{i}"), kind: *kind, wakes, costs: WaitCosts::default(), is_closed: below(16) == 0 });
+        workload.add_object(Object {
+            name: format!("o{i}"),
+            kind: *kind,
+            wakes,
+            costs: WaitCosts::default(),
+            is_closed: below(16) == 0,
+        });
     }
     let (mutex, condition) = (ObjectId(kinds.len() as u32 - 2), ObjectId(kinds.len() as u32 - 1));
     let mut eid = 0;

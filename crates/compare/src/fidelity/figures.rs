@@ -148,8 +148,8 @@ pub struct IdleExits {
 const EXITS_MIN: u64 = 32;
 
 impl IdleExits {
-    /// Medians of the ways out of shallow and of deep idleness, and where the one begins to be the other: so that waits are as
-    /// near to their median as they can be. Without a difference between the two, both are the median of all.
+    /// Medians of the ways out of shallow and of deep idleness, and where the one begins to be the other: so that
+    /// waits are as near to their median as they can be. Without a difference, both are the median of all.
     pub fn depths_ns(&self) -> (u64, u64, Option<u64>) {
         let all = self.waits.percentile_ns(500);
         let merged = |rows: &[Distribution]| {

@@ -1,7 +1,7 @@
 //! What a sleep at a channel takes of CPU time, as far as the recording shows it.
 //!
-//! A task that finds a message reads it and goes on; one that finds none also leaves its CPU and comes back, which takes
-//! some us of its own CPU time, and its waker some more. The recorded lengths hold that time. A replay in which other
+//! A task that finds a message reads it and goes on; one that finds none also leaves its CPU and comes back. That takes
+//! some us of its CPU time, and its waker some more. The recorded lengths hold that time. A replay in which other
 //! operations sleep would keep it where nobody sleeps, and miss it where somebody does:
 //!
 //! ```text
@@ -74,9 +74,8 @@ pub(super) fn measure(
             *nr += u128::from(nr_more.min(nr_less));
         }
     }
-    let all: [(u128, u128); 2] = [0, 1].map(|which| {
-        sums.iter().fold((0, 0), |(sum, nr), of| (sum + of[which].0, nr + of[which].1))
-    });
+    let all: [(u128, u128); 2] =
+        [0, 1].map(|which| sums.iter().fold((0, 0), |(sum, nr), of| (sum + of[which].0, nr + of[which].1)));
     let cost = |of: &[(u128, u128); 2], which: usize| {
         // what cannot be told of one kind is as with the others
         let (sum, nr) = if of[which].1 > 0 { of[which] } else { all[which] };

@@ -13,7 +13,9 @@
 
 use super::costs::{Waits, measure, take_out};
 use super::edit::{Edits, apply};
-use crate::{Event, EventId, EventKind, Object, ObjectId, ObjectKind, ObjectOp, WaitCosts, Wakes, Wakeup, Workload};
+use crate::{
+    Event, EventId, EventKind, Object, ObjectId, ObjectKind, ObjectOp, WaitCosts, Wakes, Wakeup, Workload,
+};
 use schedlab_trace::{ChannelKind, ObjectCall};
 use schedlab_units::TaskId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -275,7 +277,8 @@ fn add_objects(
             low: held.map(|(_, low)| small(low)),
         };
         let name = format!("{}-{}", seen.kind.name(), number + 1);
-        let object = Object { name, kind, wakes: Wakes::Sync, costs: costs[seen.kind as usize], is_closed: false };
+        let object =
+            Object { name, kind, wakes: Wakes::Sync, costs: costs[seen.kind as usize], is_closed: false };
         rows.push(Some(workload.add_object(object)));
     }
     workload.count_dropped("pipe or socket of which not all was read, taken as one without limit", unlimited);

@@ -196,7 +196,13 @@ impl<'d> Play<'d> {
             workload.notes.insert("duration of the description".to_string(), duration.to_string());
         }
         let mut object = |name: String, kind| {
-            workload.add_object(Object { name, kind, wakes: Wakes::Plain, costs: WaitCosts::default(), is_closed: false })
+            workload.add_object(Object {
+                name,
+                kind,
+                wakes: Wakes::Plain,
+                costs: WaitCosts::default(),
+                is_closed: false,
+            })
         };
         let exclude = exclusive(description);
         let mutexes = (0..).zip(&exclude).map(|(row, excludes)| Mutex {
