@@ -7,9 +7,13 @@ use std::path::{Path, PathBuf};
 pub(crate) fn project_file(name: &str) -> Option<PathBuf> {
     let program = schedlab_process::program().or_else(|| std::env::current_exe().ok());
     let working = std::env::current_dir().ok();
-    // a program of one's own lies elsewhere: the crate that it was built from is the project's
-    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let starts = [working.as_deref(), program.as_deref(), Some(crate_folder)];
+    // a program of one's own lies elsewhere: the crate that it was built from is the project's; an installed package
+    // has its own files, and takes none from a checkout
+    let is_project = |folder: &Path| folder.join("linux/arch-warp").is_dir();
+    let near = [working.as_deref(), program.as_deref()];
+    let is_near = near.into_iter().flatten().flat_map(Path::ancestors).any(is_project);
+    let crate_folder = (!is_near).then(|| Path::new(env!("CARGO_MANIFEST_DIR")));
+    let starts = [working.as_deref(), program.as_deref(), crate_folder];
     let found = starts
         .into_iter()
         .flatten()

@@ -260,8 +260,10 @@ fn switch_cost(seen: &Seen) -> Found {
     }
     // how well the tick's part is known belongs to the interval
     let with = |found: Estimate| {
-        let down = (found.value - found.low).hypot(unsure.0);
-        let up = (found.high - found.value).hypot(unsure.1);
+        // (f64::hypot() would ask for glibc 2.35)
+        let both = |a: f64, b: f64| (a * a + b * b).sqrt();
+        let down = both(found.value - found.low, unsure.0);
+        let up = both(found.high - found.value, unsure.1);
         Estimate { low: (found.value - down).max(0.0), high: found.value + up, ..found }
     };
     match useful(median(&sorted(values)).map(with)) {
