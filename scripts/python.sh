@@ -9,8 +9,10 @@ venv=$(scripts/venv.sh test)
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall dist/schedlab-*.whl
 
 # matplotlib and Jupyter keep their things where nobody misses them
-export MPLBACKEND=agg MPLCONFIGDIR=$PWD/target/python/matplotlib IPYTHONDIR=$PWD/target/python/ipython
+export MPLCONFIGDIR=$PWD/target/python/matplotlib IPYTHONDIR=$PWD/target/python/ipython
 export JUPYTER_PLATFORM_DIRS=1 PATH=$venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1
+# with another backend a notebook draws nothing, and no error in a drawing is seen
+export MPLBACKEND=module://matplotlib_inline.backend_inline
 few="docs/notebooks/who-ran-when.ipynb docs/notebooks/nice-to-share.ipynb"
 all=docs/notebooks/*.ipynb
 # shellcheck disable=SC2086 # lists of files

@@ -1,5 +1,5 @@
 //! Any bytes as a schedule log in Arrow form: an error, or records that are written and read as the same. The
-//! library behind it panics on some damage; the reader catches that, so the panics are told from ours by
+//! library behind it panics on some damage; the reader catches that, so the panics are distinguished from ours by
 //! their place.
 #![no_main]
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The boundary between the simulator and a sched_ext scheduler that is loaded beside the kernel object.
- * Mirrored in crates/linux/src/scx/abi.rs. Functions run in process context inside the kernel (WARP_OP_CALL), unless it says
+ * Mirrored in crates/scx/src/abi.rs. Functions run in process context inside the kernel (WARP_OP_CALL), unless it says
  * otherwise, and return 0 or a negative error number.
  */
 #ifndef SCHEDLAB_SCX_ABI_H

@@ -27,7 +27,7 @@ class SchedlabError(Exception):
         self.path: str | None = None
         self.line: int | None = None
         self.text: str | None = None
-        #: Where in the line the wrong value stands, from 1, and how long it is; `None` if it cannot be told.
+        #: Where in the line the wrong value stands, from 1, and how long it is; `None` if it is unknown.
         self.column: int | None = None
         self.width: int = 1
         self._find_place()

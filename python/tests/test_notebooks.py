@@ -79,6 +79,7 @@ def kernel() -> Iterator[Kernel]:
 
 MANY = """
 from concurrent.futures import ThreadPoolExecutor
+import schedlab as sl
 w = sl.load(sl.sample("gzip"))
 def one(n):
     return sl.run(w, sched="rr", cpus=2, seed=1 + n % 4).summary["switches"]
@@ -91,6 +92,7 @@ print("all done")
 """
 
 LONG = """
+import schedlab as sl
 hogs = sl.generate("hogs", nice=[0, 0])
 print("begun", flush=True)
 sl.run(hogs, sched="rr", cpus=1, params={"quantum": "100ns"}, duration="1000s")

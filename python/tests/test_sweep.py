@@ -25,7 +25,7 @@ def test_each_run_is_made_once(folder: Path) -> None:
     for sched, cpus, seed, switches in rows[:3]:
         one = sl.run(sl.sample("gzip"), sched=sched, cpus=cpus, seed=seed)
         assert one.summary["switches"] == switches
-    joined = sl.query(folder / "data", "SELECT count(*), sum(cpu_ns) FROM tasks JOIN runs USING (key) WHERE runs.sched = 'rr'")
+    joined = sl.query(folder / "data", "SELECT count(*), sum(tasks.cpu_ns) FROM tasks JOIN runs USING (key) WHERE runs.sched = 'rr'")
     assert joined.fetchall()[0][0] > 0
 
 
@@ -48,7 +48,7 @@ def test_failures_are_rows(folder: Path) -> None:
     assert rows[0][:3] == ("broken-lost", "failed", 3) and rows[1][1] == "done"
 
 
-def test_mistakes_are_told(folder: Path) -> None:
+def test_mistakes_are_reported(folder: Path) -> None:
     mistakes: list[tuple[dict[str, Any], str]] = [
         ({"grid": {"workload": "/nowhere", "sched": "rr", "cpus": 1}}, "/nowhere"),
         ({"grid": {"workload": str(sl.sample("gzip")), "sched": "rr", "cpuss": 1}}, "cpuss"),

@@ -114,7 +114,7 @@ def test_nothing_outlives_a_killed_process() -> None:
     for code in (
         LONG,
         "import schedlab as sl; print('begin', flush=True)\n"
-        "sl.compare(sl.sample('compile'), ['cfs', 'eevdf'], cpus=2, runs=500)",
+        "sl.compare(sl.sample('compile'), ['cfs-2.6.32', 'eevdf'], cpus=2, runs=500)",
     ):
         before = workers()
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
@@ -131,7 +131,7 @@ def test_a_command_ends_with_ctrl_c() -> None:
     before = workers()
     code = (
         "import schedlab as sl\nprint('begin', flush=True)\ntry:\n"
-        "    sl.compare(sl.sample('compile'), ['cfs', 'eevdf'], cpus=2, runs=500)\n"
+        "    sl.compare(sl.sample('compile'), ['cfs-2.6.32', 'eevdf'], cpus=2, runs=500)\n"
         "except KeyboardInterrupt:\n    print('interrupted')\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:

@@ -729,7 +729,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_and_never_panics() {
+    fn damage_is_reported_and_never_panics() {
         let whole = by_hand();
         for length in 0..whole.len() {
             assert!(Btf::parse(&whole[..length]).is_err(), "{length}");

@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn pages_are_read_as_a_person_does() {
-        let page = "schedlab run x `schedlab list`\n```sh\n$ schedlab run 'a b' --cpus 2 | head # x\nls\n  sudo schedlab record -- ls\n```\nschedlab y";
+        let page = "schedlab run x `schedlab list`\n```sh\n$ schedlab run 'a b' --cpus 2 | head # x\n\
+            ls\n  sudo schedlab record -- ls\n```\nschedlab y";
         let found = commands_of(page);
         let of = |nth: usize| (found[nth].line, found[nth].words.join("+"), found[nth].whole);
         assert_eq!(of(0), (1, "list".into(), false));

@@ -343,8 +343,9 @@ mod tests {
     }
 
     #[test]
-    fn an_exit_report_is_told_from_its_first_line() {
-        let errors = "schedlab: linux-x misbehaved after 5ms of simulated time: crash: SIGSEGV in pick_task_fair+0x53, on cpu1\n  called from\n";
+    fn an_exit_report_is_distinguished_from_its_first_line() {
+        let errors = "schedlab: linux-x misbehaved after 5ms of simulated time: crash: SIGSEGV in \
+            pick_task_fair+0x53, on cpu1\n  called from\n";
         assert_eq!(ending(errors), "crash: SIGSEGV in pick_task_fair+0x53, on cpu1");
     }
 }

@@ -87,7 +87,8 @@ impl CoverageArgs {
         let Some(dir) = &self.coverage else { return Ok(()) };
         if data.is_empty() {
             return Err(Failure::Input(
-                "--coverage: this scheduler counts no lines; take real Linux of the flavour gcov: --sched linux-6.12+gcov"
+                "--coverage: this scheduler counts no lines; take real Linux of the flavour gcov: --sched \
+                    linux-6.12+gcov"
                     .into(),
             ));
         }

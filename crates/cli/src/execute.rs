@@ -218,7 +218,8 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, differing: &[Differing<'_>]) -> 
     }
     if let Some(Differing { task, kernel_ns }) = differing.iter().max_by_key(|d| d.by_ns()) {
         notes.push(format!(
-            "the scheduler's own account of CPU time differs from the log's for {} tasks, most for pid {}: {}, in the log {}",
+            "the scheduler's own account of CPU time differs from the log's for {} tasks, most for pid {}: {}, in the \
+                log {}",
             differing.len(),
             plan.loaded.workload.task(task.id).pid,
             Span::from_ns(*kernel_ns),

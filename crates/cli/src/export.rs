@@ -53,7 +53,8 @@ fn form(path: &Path) -> Result<Form> {
         Some("arrow") => Ok(Form::Arrow),
         Some("log" | "txt") => Ok(Form::Text),
         _ => Err(Failure::Input(format!(
-            "{}: its name does not tell what to write; give it an end of .dat (trace-cmd), .pftrace (Perfetto), .arrow, .log or .txt",
+            "{}: its name does not tell what to write; give it an end of .dat (trace-cmd), .pftrace (Perfetto), \
+                .arrow, .log or .txt",
             path.display()
         ))),
     }

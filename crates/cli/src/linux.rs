@@ -217,7 +217,8 @@ fn print_check(kernel: &BuiltKernel, report: &CheckReport) {
         SchedPin::Same => println!("  kernel/sched is the one that the port was last tested with"),
         SchedPin::OtherRelease { pinned } => {
             println!(
-                "  kernel/sched differs from that of {pinned}, which the port was last tested with: accepted, to be watched"
+                "  kernel/sched differs from that of {pinned}, which the port was last tested with: accepted, to be \
+                    watched"
             );
         }
         SchedPin::None => println!("  kernel/sched is your tarball's: nothing vouches for it"),

@@ -86,8 +86,9 @@ fn cell(text: &str) -> String {
 /// The book's page of native schedulers.
 pub(crate) fn native_schedulers(all: &[PolicyInfo]) -> String {
     let mut page = String::from(
-        "# Native schedulers\n\nEach is written in Rust after a paper or a kernel. `schedlab schedulers NAME` shows the same on the terminal. \
-         [How a scheduler is written](../schedulers.md) has the form of NAME and its parameters.\n",
+        "# Native schedulers\n\nEach is written in Rust after a paper or a kernel. `schedlab schedulers NAME` shows \
+         the same on the terminal. [How a scheduler is written](../schedulers.md) has the form of NAME and its \
+         parameters.\n",
     );
     for info in all {
         let _ = write!(page, "\n## {}\n\n{}\n\n*Source:* {}\n", info.name, info.summary, info.source);

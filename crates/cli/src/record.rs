@@ -51,7 +51,7 @@ pub(crate) struct RecordArgs {
     /// (every kernel), or auto (bpf where the kernel takes it).
     #[arg(long, value_name = "WAY", default_value = "auto", value_parser = parse_backend)]
     pub backend: Backend,
-    /// Record interrupts and softirqs too: their time is taken out of the tasks', and wakeups are told apart by them.
+    /// Record interrupts and softirqs too: their time is taken out of the tasks', and they show which wakeups are theirs.
     #[arg(long, alias = "irq")]
     pub interrupts: bool,
     /// Record what is sent and received at pipes and sockets too: what a replay needs to know whether a task waits
@@ -189,7 +189,7 @@ fn cost(recorded: &Recorded) -> String {
 
 fn options(args: &RecordArgs) -> Result<RecordOptions> {
     let duration = args.duration.map(|span| Duration::from_nanos(span.as_ns()));
-    // always the whole system: what a recording of some tasks only shows of the others cannot be told from
+    // always the whole system: what a recording of some tasks only shows of the others looks like
     // the truth. Those that were not asked for are taken out afterwards
     let scope = Scope::Whole;
     let what = match (args.command.is_empty(), args.pid.is_empty(), args.cgroup.is_empty()) {

@@ -103,7 +103,8 @@ fn facts(recording: &Recording) -> RunFacts {
             ms(waited.idle_ns + waited.exit_ns),
         ));
     } else {
-        let unknown = "whether others had the CPUs is unknown: the recording does not tell which tasks are the program's";
+        let unknown = "whether others had the CPUs is unknown: the recording does not tell which tasks are the \
+            program's";
         notes.push(unknown.to_string());
     }
     notes.extend(recorded.notes.iter().map(|(name, value)| format!("{name}: {value}")));

@@ -5,9 +5,9 @@ use crate::output;
 use crate::tunables::Tunable;
 use crate::ui::Ui;
 use schedlab_lab::{Form, SubjectSpec, kernels};
-use schedlab_linux::scx;
 use schedlab_policies::{PolicyInfo, registry};
 use schedlab_runner::{LinuxObject, Scheduler};
+use schedlab_scx as scx;
 use schedlab_topology::Topology;
 use serde_json::json;
 
@@ -66,13 +66,15 @@ pub(crate) fn schedulers(name: Option<&SubjectSpec>, nr_cpus: u32, as_json: bool
     }
     if name.is_none() {
         println!(
-            "\n'schedlab schedulers NAME' shows source, parameters (--param) and what differs; [?]: and what is not certain. Of real Linux it\n\
+            "\n'schedlab schedulers NAME' shows source, parameters (--param) and what differs; [?]: and what is not \
+                certain. Of real Linux it\n\
              shows every tunable with its default, as the kernel itself has them."
         );
     }
     if name.is_none() {
         println!(
-            "\nsched_ext, in BPF C, on the kernel's own ext.c ('schedlab schedulers scx:simple' lists a scheduler's options)"
+            "\nsched_ext, in BPF C, on the kernel's own ext.c ('schedlab schedulers scx:simple' lists a scheduler's \
+                options)"
         );
         println!("  {:<14} a file of yours", "scx:FILE.bpf.c");
         println!("  {:<14} of the kernel's tools/sched_ext: also qmap, central, flatcg", "scx:simple");
@@ -144,7 +146,8 @@ fn scx_in_full(name: &str, kernel: &str, object: &LinuxObject, as_json: bool) ->
     }
     println!("{name}: {}, on Linux {kernel}", compiled.source.display());
     println!(
-        "options (--param NAME=VALUE); some are replaced by what its user-space half would set, which each report states"
+        "options (--param NAME=VALUE); some are replaced by what its user-space half would set, which each report \
+            states"
     );
     for s in &options {
         println!("  {:<28} {}", s.name, s.default);

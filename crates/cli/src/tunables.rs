@@ -44,7 +44,8 @@ const HELP: &[(&str, &str)] = &[
     ),
     (
         "tunable_scaling",
-        "how defaults grow with the number of CPUs, from the next one that goes on or off: 0 not, 1 by its logarithm, 2 linearly",
+        "how defaults grow with the number of CPUs, from the next one that goes on or off: 0 not, 1 by its logarithm, \
+            2 linearly",
     ),
     ("migration_cost_ns", "a task that ran less long ago counts as cache-hot"),
     ("nr_migrate", "most tasks that a balancing step looks at"),
@@ -188,7 +189,7 @@ fn files(linux: &LinuxObject, ui: &Ui) -> Result<Vec<String>> {
 }
 
 /// Boots the kernel on so many CPUs with next to nothing to do and accesses its files. A warning does not
-/// spoil what they hold; it is told.
+/// spoil what they hold; a warning says so.
 fn ask(
     linux: &LinuxObject,
     nr_cpus: u32,

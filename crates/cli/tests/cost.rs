@@ -1,4 +1,4 @@
-//! What operations cost, counted in instructions by valgrind: flat, logarithmic and linear costs are told
+//! What operations cost, counted in instructions by valgrind: flat, logarithmic and linear costs are known
 //! apart whatever the host's load.
 
 mod common;

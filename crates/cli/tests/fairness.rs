@@ -84,7 +84,7 @@ fn a_small_study() {
     }
 }
 
-/// Native schedulers that are told nice values run in the machine: CFS gives each its weight's part within
+/// Native schedulers that get nice values run in the machine: CFS gives each its weight's part within
 /// half a per cent in 10 s.
 #[test]
 fn nice_values_side_by_side() {

@@ -164,7 +164,7 @@ REPEAT 7 {
 }
 
 #[test]
-fn a_scheduler_that_counts_no_lines_is_told_so() {
+fn a_scheduler_that_counts_no_lines_is_reported_so() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("cov");
     let args = ["run", "samples/hand/fairbench.txt", "--sched", "fifo", "--cpus", "1", "--duration", "1s"];

@@ -18,7 +18,8 @@ struct Change {
 /// The script judges: each real kernel agrees with its own simulation in every quantity, and with the other's
 /// in no case.
 #[test]
-#[ignore = "long: builds a kernel for x86-64 (some 10 minutes on two cores), boots it and the unchanged one six times each"]
+#[ignore = "long: builds a kernel for x86-64 (some 10 minutes on two cores), boots it and the unchanged one six times \
+    each"]
 fn a_changed_kernel_agrees_with_its_simulation_and_not_with_the_unchanged_one() {
     let out = tempfile::tempdir().unwrap();
     let output = Command::new(root().join("scripts/port-back.sh"))

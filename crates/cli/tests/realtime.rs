@@ -229,8 +229,8 @@ fn response_times_stand_beside_their_bounds() {
     }
 }
 
-/// B1: four SCHED_DEADLINE tasks of generate periodic, 60 % of one CPU. Under earliest deadline first no job is shorter than its
-/// own work, and the real kernel's response times are those of the native policy.
+/// B1: four SCHED_DEADLINE tasks of generate periodic, 60 % of one CPU. Under earliest deadline first no job is
+/// shorter than its own work, and the real kernel's response times are those of the native policy.
 #[test]
 fn reserved_tasks_have_response_times() {
     let folder = tempfile::tempdir().unwrap();

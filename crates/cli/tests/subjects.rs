@@ -96,7 +96,7 @@ fn fault(taker: &Taker, form: &Form) -> Option<String> {
     let output = schedlab(&[&["--quiet"][..], taker.args, &[form.text]].concat());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     let code = output.status.code();
-    // a name that nothing has is told as such everywhere but where only real Linux is looked for
+    // a name that nothing has is called so everywhere but where only real Linux is looked for
     let is_taken = taker.takes.contains(&form.kind);
     let word = if is_taken { form.missing } else { taker.says };
     let expected = if is_taken && form.missing.is_empty() { 0 } else { 2 };

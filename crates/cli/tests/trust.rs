@@ -88,7 +88,7 @@ fn a_reservation_that_linux_refuses_is_said_first() {
 
 /// A4. The longest waits name the CPU on whose queue each began, which the log's own lines tell; and where it ended.
 #[test]
-fn a_wait_is_told_where_it_began() {
+fn a_wait_is_reported_where_it_began() {
     let folder = tempfile::tempdir().unwrap();
     let (w, log) = (folder.path().join("w.txt"), folder.path().join("w.log"));
     let mut text = String::new();
@@ -254,7 +254,7 @@ fn reproducible_results_are_equal_byte_by_byte() {
     in_two_folders(&["workload", "show", figure, "--json"], &[]);
     in_two_folders(&["schedulers", "--json"], &[]);
     let plain = json(&["--quiet", "run", rt, "--sched", "eevdf", "--cpus", "2", "--json", "-"]);
-    assert!(plain["wall_ns"].as_u64().unwrap() > 0, "without --reproducible host time is told");
+    assert!(plain["wall_ns"].as_u64().unwrap() > 0, "without --reproducible host time is there");
 }
 
 /// C11: what led to a crash is in the log that was asked for.
@@ -431,8 +431,8 @@ fn a_wrong_parameter_leads_to_the_right_one() {
     );
 }
 
-/// B1: jobs are compared: five periodic tasks that FIFO, in order of arrival, makes late, and one late job is enough for
-/// the gate.
+/// B1: jobs are compared: five periodic tasks that FIFO, in order of arrival, makes late, and one late job is enough
+/// for the gate.
 #[test]
 fn missed_deadlines_are_compared() {
     let cameras = "samples/hand/cameras.txt";
@@ -502,7 +502,8 @@ fn the_seed_is_a_number() {
     assert_eq!(json(&[&args[..], &["--perturb", "5,slack=0"]].concat())["seed"], 5);
 }
 
-/// C6: a path is no name of a kernel. (`linux remove DIR/x` removed DIR/x.toml, and then said that there was no such kernel.)
+/// C6: a path is no name of a kernel. (`linux remove DIR/x` removed DIR/x.toml, and then said that there was no such
+/// kernel.)
 #[test]
 fn what_is_no_kernel_is_not_removed() {
     let folder = tempfile::tempdir().unwrap();

@@ -29,7 +29,7 @@ fn memory_does_not_grow_with_the_events() {
         .unwrap();
     let (source, binary) = (at("w.txt"), at("w.wlb"));
     let memory = |told: &str| -> u64 {
-        let words = told.split("at most ").nth(1).unwrap_or_else(|| panic!("no memory is told: {told}"));
+        let words = told.split("at most ").nth(1).unwrap_or_else(|| panic!("no memory is stated: {told}"));
         words.split(' ').next().unwrap().parse().unwrap()
     };
     let (_, told) = run(&["workload", "convert", text(&source), "-o", text(&binary)]);

@@ -118,7 +118,8 @@ pub const METRICS: &[Metric] = &[
         "",
         "share error",
         (Unit::Share, Better::Lower, 0.001, false),
-        "CPU time that went to others than it was due to by weight (generalised processor sharing over the runnable tasks)",
+        "CPU time that went to others than it was due to by weight (generalised processor sharing over the runnable \
+            tasks)",
     ),
     metric(
         "service_error",

@@ -218,7 +218,7 @@ fn a_misbehaving_scheduler_costs_its_own_runs_only() {
     assert!(text.contains(&format!("{nr_failures} of 12 runs failed")), "{text}");
 }
 
-/// Lines fit the terminal, pages load nothing, and the conditions' outcomes are told.
+/// Lines fit the terminal, pages load nothing, and the page has the conditions' outcomes.
 #[test]
 fn results_are_shown() {
     let workload = sleepers(9);

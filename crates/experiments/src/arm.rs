@@ -26,7 +26,7 @@ use schedlab_topology::Topology;
 use schedlab_units::{Nice, Span};
 use schedlab_workload::{Builder, Cgroup, Workload};
 
-/// How a scheduler is told what a client is due.
+/// How a scheduler gets what a client is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// A share as such.

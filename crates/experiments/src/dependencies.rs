@@ -128,7 +128,7 @@ pub fn recorded_links(trace: &Path, workload: &Workload) -> Result<Recorded, Tra
     Ok(Recorded { links, end_ns })
 }
 
-/// So many sleeps in a row may be told differently by the trace and the workload.
+/// So many sleeps in a row may differ between the trace and the workload.
 const LOOK_AHEAD: usize = 4;
 
 #[derive(Default)]

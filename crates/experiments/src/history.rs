@@ -146,31 +146,35 @@ const FINDINGS: [(&str, &str, &str, &str); 4] = [
         "real kernel",
         "eevdf",
         "responsebench",
-        "The published tasks polled their CPU clock, at each reading of which the kernel accounts for the running task and can end its slice between \
-      two ticks; with a tick of 0.1 ms (hz 10000) the model agrees within 3 %, and in the guest our program without polling gives the model's \
-      numbers (docs/validate.md: responsebench). Explained.",
+        "The published tasks polled their CPU clock, at each reading of which the kernel accounts for the running \
+      task and can end its slice between two ticks; with a tick of 0.1 ms (hz 10000) the model agrees within 3 %, and \
+      in the guest our program without polling gives the model's numbers (docs/validate.md: responsebench). Explained.",
     ),
     (
         "Harmony 3",
         "cfs-2.6.32",
         "[8,0,0,0]",
-        "Harmony's kernel moved hogs 30 times before it was balanced, this one 6 times, also with background tasks and with hogs that are released one by one. Harmony's \
-      was Fedora's 2.6.32.21, which differs from 2.6.32 (groups, patches); the model follows 2.6.32.60. Not explained.",
+        "Harmony's kernel moved hogs 30 times before it was balanced, this one 6 times, also with background tasks \
+      and with hogs that are released one by one. Harmony's was Fedora's 2.6.32.21, which differs from 2.6.32 \
+      (groups, patches); the model follows 2.6.32.60. Not explained.",
     ),
     (
         "Harmony 3",
         "bfs",
         "[8,0,0,0]",
-        "With nobody else on the machine two hogs a CPU keep their places, whatever the slice: when a slice ends, who has waited longest is who ran there before. Each other task that runs \
-      puts the queue out of step: with one that runs 300 us each 97 ms the model has 16 migrations a second (2 with rr_interval=24 ms), with four of them 39 (44). Harmony's \
-      13 lie in between; what else ran on its machine is not known. Explained in kind.",
+        "With nobody else on the machine two hogs a CPU keep their places, whatever the slice: when a slice ends, who \
+      has waited longest is who ran there before. Each other task that runs puts the queue out of step: with one that \
+      runs 300 us each 97 ms the model has 16 migrations a second (2 with rr_interval=24 ms), with four of them 39 \
+      (44). Harmony's 13 lie in between; what else ran on its machine is not known. Explained in kind.",
     ),
     (
         "Harmony 10",
         "bfs",
         "[5,0,0,0]",
-        "Without affinity each end of a slice moves a task, so that the rate is CPUs / slice: 4 / 163 per s is a slice of 24.5 ms, not of 6. BFS made rr_interval longer with \
-      the number of CPUs (as remembered; by how much is not certain); with 24 of its ms (2^20 ns), 6 x (1 + log2(8)) or 6 x 4, the model has 160 (next row). Shares agree (0.8 each) either way. Explained.",
+        "Without affinity each end of a slice moves a task, so that the rate is CPUs / slice: 4 / 163 per s is a \
+      slice of 24.5 ms, not of 6. BFS made rr_interval longer with the number of CPUs (as remembered; by how much is \
+      not certain); with 24 of its ms (2^20 ns), 6 x (1 + log2(8)) or 6 x 4, the model has 160 (next row). Shares \
+      agree (0.8 each) either way. Explained.",
     ),
 ];
 
@@ -201,8 +205,8 @@ pub fn pages() -> Result<Pages, PolicyError> {
         }
     }
     let remark = format!(
-        "{} numbers: {} agree, {} differ, {} have nothing to compare with (figures without numbers). Sources: WARP (figures 7 to 10), Harmony (tables \
-         and figures 3, 5, 9, 10), and real 6.1 and 6.12 on one virtual CPU.",
+        "{} numbers: {} agree, {} differ, {} have nothing to compare with (figures without numbers). Sources: WARP \
+         (figures 7 to 10), Harmony (tables and figures 3, 5, 9, 10), and real 6.1 and 6.12 on one virtual CPU.",
         table.rows.len(),
         count("agrees"),
         count("differs"),

@@ -83,10 +83,13 @@ mod tests {
     // cpu1        t2...idle
     #[test]
     fn stays_are_cut_from_switches() {
-        let header = "# schedlab log 1\n# sched \"x\"\n# cpus 2\n# duration_ns 4000000\n# task t0 name=\"a\"\n# task t1 name=\"b\"\n# task t2 name=\"c\"\n";
-        let lines = "0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n1000000 cpu0 wakeup t1 cpu0\n1000000 cpu0 wakeup t2 cpu1\n\
+        let header = "# schedlab log 1\n# sched \"x\"\n# cpus 2\n# duration_ns 4000000\n# task t0 name=\"a\"\n\
+            # task t1 name=\"b\"\n# task t2 name=\"c\"\n";
+        let lines = "0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n1000000 cpu0 wakeup t1 cpu0\n\
+            1000000 cpu0 wakeup t2 cpu1\n\
             1000000 cpu0 switch t0 sleeping -> t1\n1000000 cpu1 switch idle -> t2\n2000000 cpu0 wakeup t0 cpu0\n\
-            2000000 cpu0 switch t1 sleeping -> t0\n2000000 cpu1 switch t2 sleeping -> idle\n3000000 cpu0 wakeup t0 cpu0\n";
+            2000000 cpu0 switch t1 sleeping -> t0\n2000000 cpu1 switch t2 sleeping -> idle\n\
+            3000000 cpu0 wakeup t0 cpu0\n";
         let log = TextLog::parse(&format!("{header}{lines}# end 10\n"), Path::new("drawn")).unwrap();
         let s = Schedule::new(&log).unwrap();
         assert_eq!(s.cpu_ns(0, 0, u64::MAX), 3_000_000);

@@ -257,7 +257,7 @@ fn configure(instance: &Instance, options: &RecordOptions) -> Result<(usize, boo
     Ok((page_size, wait_mark))
 }
 
-/// The events, and which moves between control groups are told: those in the hierarchy that has the cpu controller.
+/// The events, and which moves between control groups are recorded: those in the hierarchy that has the cpu controller.
 fn enable(instance: &Instance, options: &RecordOptions) -> Result<EnabledEvents, HostError> {
     let enabled = events::enable(instance, options.events)?;
     if let Some(hierarchy) = hierarchy()

@@ -51,7 +51,7 @@ pub enum HostError {
 
     /// An event without which nothing can be derived is missing from this kernel.
     #[error(
-        "this kernel has no event {event} ({}), without which no schedule can be told. \
+        "this kernel has no event {event} ({}), without which no schedule is known. \
          A kernel with CONFIG_EVENT_TRACING and CONFIG_SMP or a newer one is needed. {WORKS_WITHOUT}",
         path.display()
     )]

@@ -4,7 +4,7 @@
 //!  1 remove what dead recorders left; make the instance; clock mono, buffer size, fill mark, events
 //!  2 hold the command (or look for the processes, the control groups); filter by pid if asked; start draining
 //!  3 if a signal is to begin it: let the command run and wait for the signal
-//!  4 tracing on, then the snapshot (a task born in between is told by its fork event), then the command runs
+//!  4 tracing on, then the snapshot (the fork event of a task born in between describes it), then the command runs
 //!  5 wait: command's end, duration, signal, a full disk
 //!  6 tracing off, drain the rest, read the counters, write NAME.dat and NAME.proc.csv, remove the instance
 //!  7 if the command is still running (a duration or a signal has ended the recording): wait for its end

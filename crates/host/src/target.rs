@@ -30,7 +30,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(crate) struct Target {
     pub command: Option<Command>,
     processes: Vec<OwnedFd>,
-    /// Whose names may be told; complete when the recording has begun.
+    /// Whose names may be written; complete when the recording has begun.
     pub ours: Ours,
     deadline: Option<Duration>,
     pub end: Option<CommandEnd>,
@@ -151,7 +151,7 @@ impl Target {
                 if let Some(command) = self.command.as_ref().filter(|_| stop.forward) {
                     command.signal(stop.signal);
                 }
-                return Err(HostError::NeverBegan { why: "it was told to stop" });
+                return Err(HostError::NeverBegan { why: "a signal stopped it" });
             }
             if self.ended(&ready[1..])? {
                 return Err(HostError::NeverBegan { why: "what was to be recorded has ended" });

@@ -98,7 +98,7 @@ struct Found {
 /// The place in `theirs`, and what to leave out on either side, with the least left out (2 an event) and the
 /// fewest that are not close to each other (1 a pair). What is said before that place and after it is no
 /// difference. (To go along both lists and take what comes first does not do: two tasks that wake each other
-/// say the same again every 30 us, and whoever begins a round too early is told of a difference in every
+/// say the same again every 30 us, and whoever begins a round too early sees a difference in every
 /// one.)
 fn find(ours: &[(u64, Said)], theirs: &[(u64, Said)]) -> Found {
     #[derive(Clone, Copy, PartialEq, Eq)]
@@ -199,7 +199,7 @@ fn programs_record_what_ftrace_records() {
     let folder = tempfile::tempdir().expect("folder");
     let path = |name: &str| folder.path().join(name);
     // In another process: both have signal handlers. It begins first and ends last, however slow this host
-    // is: it records until its command, and what there is to see (naps, pipes, births and deaths), is told to
+    // is: it records until its command, and what there is to see (naps, pipes, births and deaths), goes to
     // end.
     let load = format!(
         "cd {}; touch started; (for i in $(seq 5000); do [ -e stop ] && break; sleep 0.003; done) & \
@@ -254,6 +254,6 @@ fn programs_record_what_ftrace_records() {
     );
     // One reads the clock just behind the other.
     assert!(median_ns < 20_000, "{median_ns} ns apart");
-    // A host may hide tasks from ftrace now and then; nothing else may be told by one of them alone.
+    // A host may hide tasks from ftrace now and then; nothing else may stand in one of them alone.
     assert!((only_ours.len() + only_theirs.len()) * 200 <= compared, "{only_ours:?} {only_theirs:?}");
 }

@@ -249,7 +249,7 @@ fn a_running_process_is_recorded_until_it_ends() {
     assert!(error.expect_err("no such process").to_string().starts_with("there is no process"));
 }
 
-/// Starts the example recorder on a command that runs until it is told to stop, and waits until it records.
+/// Starts the example recorder on a command that runs until a signal stops it, and waits until it records.
 fn start_recorder(tracefs: &Tracefs, output: &Path, script: &str) -> Child {
     // whoever runs the tests in the background, or with nohup, has these ignored, and commands inherit that
     for signal in [libc::SIGINT, libc::SIGHUP] {
@@ -305,7 +305,7 @@ fn ctrl_c_for_the_whole_group_reaches_the_command_and_the_file_is_whole() {
     // SAFETY: the group was made for this child.
     assert_eq!(unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) }, 0);
     assert_eq!(child.wait().expect("its end").code(), Some(3));
-    assert!(std::fs::read_to_string(told).expect("the command was told").starts_with("INT\n"));
+    assert!(std::fs::read_to_string(told).expect("the command saw a signal").starts_with("INT\n"));
     assert!(TraceFile::open(&output, Mode::Strict).is_ok());
     assert!(instances_of(&tracefs, child.id()).is_empty());
 }

@@ -67,7 +67,7 @@ fn a_command_outlives_its_recording_and_its_status_comes_back() {
     let _lock = lock();
     let folder = tempfile::tempdir().expect("folder");
     let mark = folder.path().join("mark");
-    // the command goes on until it is told, or for 20 s
+    // the command goes on until a signal, or for 20 s
     let go = folder.path().join("go");
     let script = format!(
         "for i in $(seq 400); do [ -e {} ] && break; sleep 0.05; done; touch {}; exit 7",

@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// A container that is throttled, a VM that is robbed, and a busy neighbour are told apart.
+    /// A container that is throttled, a VM that is robbed, and a busy neighbour are distinguished.
     #[test]
     fn each_cause_has_its_evidence() {
         let out = Evidence { involuntary: 1, run_delay_ns: Some(4_000_000), ..seen(4_003_000) };

@@ -364,7 +364,7 @@ mod tests {
     /// map     |--------x         |-----i        s      100..142 and 350..360 switched, 250..281 not
     /// ```
     #[test]
-    fn found_wrong_and_missed_are_told_apart() {
+    fn found_wrong_and_missed_are_distinguished() {
         use MissedCause::*;
         let pieces = vec![
             piece(What::Sleep, 0, 1, Unexplained),

@@ -328,9 +328,9 @@ impl Map {
             clients: &clients,
             width: 1000.0,
         };
-        let caption = "Bars: the thread computes. White: it sleeps. Grey: switched out. Marks in colour: interrupt (red), \
-                       hypervisor (pink), cpu.max (yellow), RT limit (orange), migration (blue), page fault (green), \
-                       unexplained (black). The stronger, the surer is the cause.";
+        let caption = "Bars: the thread computes. White: it sleeps. Grey: switched out. Marks in colour: interrupt \
+                       (red), hypervisor (pink), cpu.max (yellow), RT limit (orange), migration (blue), page fault \
+                       (green), unexplained (black). The stronger, the surer is the cause.";
         Drawing { name: "map".into(), caption: caption.into(), svg: gantt.shaded(&bars, &shades) }
     }
 

@@ -1,5 +1,5 @@
-//! What if the scheduler, the number of CPUs or the computing time were another? Measured threads, and the time that was
-//! stolen from them, as a workload.
+//! What if the scheduler, the number of CPUs or the computing time were another? Measured threads, and the time that
+//! was stolen from them, as a workload.
 //!
 //! ```text
 //!   measured    t0  ███x█████......███x████......      x: time that something else had: a tick, an interrupt,

@@ -239,7 +239,7 @@ mod tests {
 
     // the same, but a goes on when its recorded 2 ms are over, and b has had 2 of its 3 ms
     #[test]
-    fn an_effect_before_its_cause_is_told() {
+    fn an_effect_before_its_cause_is_reported() {
         let link = link(PAIR, &[(0, 0, 1, true), (1, 1, 3, false), (0, 3, 4, true), (1, 4, 6, true)]);
         assert_eq!(link.latency_ns(), Some(-2_000_000));
         assert!(link.is_violated());

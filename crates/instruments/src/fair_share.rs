@@ -182,7 +182,7 @@ impl Share {
     }
 
     fn set_runnable(&mut self, row: Row, runnable: bool) {
-        self.settle(row);
+        self.bring_up_to_date(row);
         let row = &mut self.rows[row.index()];
         if row.runnable == runnable {
             return;
@@ -200,7 +200,7 @@ impl Share {
     }
 
     /// Brings what a task is due up to now.
-    fn settle(&mut self, row: Row) {
+    fn bring_up_to_date(&mut self, row: Row) {
         let row = &mut self.rows[row.index()];
         if let Some(class) = row.class {
             let clock = self.clocks[usize::from(class)];
@@ -213,7 +213,7 @@ impl Share {
 
     /// Notes the error at an edge of the task's own service.
     fn note(&mut self, row: Row) {
-        self.settle(row);
+        self.bring_up_to_date(row);
         let row = &mut self.rows[row.index()];
         if row.class.is_none() {
             return;

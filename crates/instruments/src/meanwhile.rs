@@ -85,7 +85,7 @@ mod tests {
     // cpu0 AAABBB.AC    C waits there from 1 to 8
     // cpu1 BB........   who is elsewhere does not count
     #[test]
-    fn who_had_the_cpu_is_told_with_times() {
+    fn who_had_the_cpu_is_reported_with_times() {
         let idle = TaskId::IDLE;
         let records = vec![
             switch(0, 0, idle, 0),

@@ -39,7 +39,7 @@ impl QueueLength {
 }
 
 /// Calls `f` at 0, `grid`, 2 `grid`, ... as long as that is before the log's end: with the instant in ns and
-/// a row per CPU. What is told is what holds from that instant on, after everything that happens at it.
+/// a row per CPU. Each row is what holds from that instant on, after everything that happens at it.
 ///
 /// # Errors
 /// [`LogProblem`] if the log is no schedule, or if its observer could not see who waits where.

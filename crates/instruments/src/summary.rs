@@ -282,11 +282,11 @@ struct Queue {
 impl Queue {
     #[inline]
     fn change(&mut self, now: u64, by: i32) {
-        self.settle(now);
+        self.bring_up_to_date(now);
         self.waiting = self.waiting.checked_add_signed(by).expect("waits begin before they end");
     }
     #[inline]
-    fn settle(&mut self, now: u64) {
+    fn bring_up_to_date(&mut self, now: u64) {
         if now > self.since {
             self.task_ns += u64::from(self.waiting) * (now - self.since);
             self.max = self.max.max(self.waiting);
@@ -456,9 +456,9 @@ impl Collector<'_> {
     }
 
     fn finish(mut self, duration_ns: u64) -> Summary {
-        self.queue.settle(duration_ns);
+        self.queue.bring_up_to_date(duration_ns);
         for (cpu, queue) in self.cpus.iter_mut().zip(&mut self.queues) {
-            queue.settle(duration_ns);
+            queue.bring_up_to_date(duration_ns);
             (cpu.waiting_task_ns, cpu.waiting_max) = (queue.task_ns, queue.max);
         }
         let mut tasks: Vec<TaskStats> = self.rows.into_iter().map(|row| row.stats).collect();

@@ -215,7 +215,8 @@ mod tests {
         let log = log(
             "spans",
             "0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n0 cpu1 new t1 cpu1\n0 cpu1 switch idle -> t1\n\
-             1000000 cpu0 note idle note=2147483680 other=idle value=0 flags=0\n3000000 cpu0 switch t0 sleeping -> idle\n",
+             1000000 cpu0 note idle note=2147483680 other=idle value=0 flags=0\n\
+             3000000 cpu0 switch t0 sleeping -> idle\n",
         );
         let s = summarize_seen(&log).unwrap();
         s.check_time().unwrap();

@@ -107,7 +107,7 @@ impl Watch<'_> {
     }
 
     /// What was so on this CPU up to now is counted.
-    fn settle(&mut self, cpu: CpuId, now_ns: u64) {
+    fn bring_up_to_date(&mut self, cpu: CpuId, now_ns: u64) {
         let place = &mut self.cpus[cpu.index()];
         let ns = place.waiting * (now_ns - place.since_ns);
         place.since_ns = now_ns;
@@ -123,7 +123,7 @@ impl Watch<'_> {
         if self.owner(row) != Owner::Program {
             return;
         }
-        self.settle(cpu, now_ns);
+        self.bring_up_to_date(cpu, now_ns);
         let place = &mut self.cpus[cpu.index()];
         if begins {
             if place.waiting == 0 {
@@ -162,12 +162,12 @@ impl Observer for Watch<'_> {
         self.change(wait.row, wait.cpu, wait.until_ns, false);
     }
     fn run_begin(&mut self, row: Row, cpu: CpuId) {
-        self.settle(cpu, self.now_ns);
+        self.bring_up_to_date(cpu, self.now_ns);
         self.idle_over(cpu, self.now_ns);
         self.cpus[cpu.index()].runs = Some(self.owner(row));
     }
     fn run_end(&mut self, run: &Run) {
-        self.settle(run.cpu, run.until_ns);
+        self.bring_up_to_date(run.cpu, run.until_ns);
         let place = &mut self.cpus[run.cpu.index()];
         (place.runs, place.idle_from_ns) = (None, run.until_ns);
     }
@@ -181,7 +181,7 @@ mod tests {
 
     /// The drawing at the top of this module; then the same with nothing idle.
     #[test]
-    fn waiting_is_told_by_who_had_the_cpu() {
+    fn waiting_is_known_by_who_had_the_cpu() {
         let header = "# schedlab log 1\n# sched \"x\"\n# sched_version \"1\"\n# cpus 1\n# hz 250\n\
                       # duration_ns 4000000\n\
                       # task t0 pid=1 policy=normal nice=0 name=\"a\"\n\

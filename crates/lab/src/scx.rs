@@ -16,8 +16,8 @@ use crate::kernels;
 use crate::spec::Scx;
 use crate::subject::{Setting, SubjectError};
 use schedlab_linux::BuiltKernel;
-use schedlab_linux::scx::{self, CompiledScx, Published};
 use schedlab_runner::LinuxObject;
+use schedlab_scx::{self as scx, CompiledScx, Published};
 use std::path::{Path, PathBuf};
 
 /// The flavour of kernel that has the class ext.

@@ -13,11 +13,12 @@ use crate::kernels;
 use crate::progress::Progress;
 use crate::scx;
 use crate::spec::{Form, SubjectSpec};
-use schedlab_linux::{BuildError, BuiltKernel, ScxError};
+use schedlab_linux::{BuildError, BuiltKernel};
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_machine::policy::Policy;
 use schedlab_policies::{PolicyError, PolicyInfo};
 use schedlab_runner::{LinuxObject, RunRequest, Scheduler};
+use schedlab_scx::ScxError;
 use schedlab_topology::Topology;
 use schedlab_workload::Workload;
 
@@ -41,8 +42,8 @@ pub enum SubjectError {
     )]
     NoName { text: String },
     #[error(
-        "'{part}' in '{text}' is not KEY=VALUE; expected NAME[:KEY=VALUE]..., for example linux-6.12:base_slice_ns=700000 \
-         (a colon within a path or value is written '\\:')"
+        "'{part}' in '{text}' is not KEY=VALUE; expected NAME[:KEY=VALUE]..., for example \
+         linux-6.12:base_slice_ns=700000 (a colon within a path or value is written '\\:')"
     )]
     NotAParam { text: String, part: String },
     #[error("there is no scheduler '{name}'; {hint}'schedlab schedulers' lists them")]

@@ -220,7 +220,8 @@ fn main() {
     show_end(&m, &tasks);
     let (resumes, timers) = (m.resumes - r0, m.timers - t0);
     println!(
-        "{:.3} s simulated in {wall:.3} CPU s ({:.0} x); {resumes} resumes, {timers} timers, {} records (hash {:016x}); {:.0} ns/resume {:.0} ns/timer {:.0} ns/record",
+        "{:.3} s simulated in {wall:.3} CPU s ({:.0} x); {resumes} resumes, {timers} timers, {} records (hash \
+            {:016x}); {:.0} ns/resume {:.0} ns/timer {:.0} ns/record",
         (m.now - v0) as f64 * 1e-9,
         (m.now - v0) as f64 * 1e-9 / wall,
         m.records,

@@ -17,28 +17,25 @@
 //! it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ffi::CString;
 
 use schedlab_log::{KernelThread, Record};
 use schedlab_machine::kernel::{
-    Boot, Carried, Change, Control, Fault, FaultKind, FileRequest, Hotplug, Kernel, Op, Point, PointSet,
-    ReadOut, Refusal, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
+    Boot, Carried, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Point, PointSet, ReadOut,
+    Spawn, SpawnState, Stimulus, TaskCounters, Yield,
 };
 use schedlab_machine::sink::Sink;
 use schedlab_units::{CpuId, CpuSet, SchedParams, SchedPolicy, Span, TaskId, Time};
-use schedlab_workload::Cgroup;
 
-use crate::abi::{self, Operation, Topo, irq, op};
+use crate::abi::{self, Topo, irq, op};
+use crate::batch::Batch;
+use crate::batch::IfRefused::{Ignore, Stop};
 use crate::console::Warning;
+use crate::extension::Extension;
+use crate::groups::{CGROUP_ROOT, GroupFiles, make_group, root_files};
 use crate::kernel::{BootOptions, KernelError, LoadedKernel, State};
-use crate::params::{self, Params};
-use crate::scx::{CompiledScx, Scx, Subs, sub_of};
+use crate::params::Params;
 
 const CONTROL: TaskId = TaskId(abi::CONTROL);
-const CGROUP_ROOT: &str = "/sys/fs/cgroup";
-const MAKING_GROUP: &str = "making the control group ";
-/// As much of a file is read (`sched/debug` of 64 CPUs has some 200 KB).
-const FILE_MAX: usize = 4 << 20;
 
 /// A loaded kernel as the machine sees it.
 pub struct LinuxKernel<S: Sink> {
@@ -74,11 +71,8 @@ pub struct LinuxKernel<S: Sink> {
     fault: Option<Fault>,
     /// Where process 1 is bound to, by the last [`FileRequest::Change`].
     control_cpu: Option<CpuId>,
-    /// A sched_ext scheduler to be attached, and once the kernel boots the loaded one.
-    compiled: Option<CompiledScx>,
-    scx: Option<Scx>,
-    /// Its sub-schedulers, attached once the control groups are there.
-    subs: Subs,
+    /// A scheduler to be loaded beside the kernel (sched_ext), and once the kernel boots the loaded one.
+    extension: Option<Box<dyn Extension>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,226 +82,6 @@ enum Phase {
     /// pid 1 mounts file systems and sets tunables.
     Preparing,
     Up,
-}
-
-/// Several operations in one system call, with the memory they point to.
-#[derive(Default)]
-struct Batch {
-    ops: Vec<Operation>,
-    /// What each operation is for, for messages.
-    what: Vec<String>,
-    /// What a refusal means.
-    if_refused: Vec<IfRefused>,
-    text: Vec<CString>,
-    words: Vec<Vec<u64>>,
-    /// Operations whose result is wanted: index, name; and for a read the buffer.
-    wanted: Vec<(usize, String, Option<Vec<u8>>)>,
-}
-
-/// What it means that the kernel refuses an operation.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum IfRefused {
-    /// A request of the experimenter: the run cannot go on.
-    Stop,
-    /// A request of the workload, like a system call's error to a program: counted, and the run goes on.
-    Count,
-    /// Expected, or among the results.
-    Ignore,
-}
-use IfRefused::{Count, Ignore, Stop};
-
-impl Batch {
-    fn push(&mut self, what: String, if_refused: IfRefused, op: u32, flags: u32, arg: [u64; 5]) {
-        self.ops.push(Operation { op, flags, arg, result: 0 });
-        self.what.push(what);
-        self.if_refused.push(if_refused);
-    }
-
-    /// Address of a copy of the text that lives as long as the batch.
-    fn text(&mut self, text: &str) -> u64 {
-        // a NUL cannot be part of a path or name that the kernel accepts: cut there
-        let text = text.split('\0').next().unwrap_or_default();
-        self.text.push(CString::new(text).unwrap_or_default());
-        self.text.last().map_or(0, |t| t.as_ptr() as u64)
-    }
-
-    /// Address of a page that begins with the text: mount(2) takes its options as one, and the kernel ends it
-    /// with a NUL.
-    fn page(&mut self, text: &str) -> u64 {
-        const PAGE: usize = 4096;
-        let mut words = vec![0u64; PAGE / 8];
-        for (at, byte) in text.bytes().take(PAGE - 1).enumerate() {
-            words[at / 8] |= u64::from(byte) << (at % 8 * 8);
-        }
-        self.words.push(words);
-        self.words.last().map_or(0, |w| w.as_ptr() as u64)
-    }
-
-    fn write(&mut self, path: &str, data: &str) {
-        self.write_or(Stop, path, data);
-    }
-
-    fn write_or(&mut self, if_refused: IfRefused, path: &str, data: &str) {
-        let arg = [self.text(path), self.text(data), data.len() as u64, 0, 0];
-        self.push(format!("writing '{data}' to {path}"), if_refused, op::WRITE, 0, arg);
-    }
-
-    /// Read or write what a name of `--param` stands for.
-    fn file(&mut self, request: &FileRequest, version: (u32, u32)) {
-        match request {
-            FileRequest::Write { name, value, refusal } => {
-                for (path, value) in params::writes(name, value, version) {
-                    self.write_refusable(*refusal, name, &path, &value);
-                }
-            }
-            FileRequest::Hotplug { cpu, to, refusal } => {
-                let value = match to {
-                    Hotplug::On => "1",
-                    Hotplug::Off => "0",
-                };
-                self.write_refusable(*refusal, &format!("cpu{}", cpu.0), &params::online_file(cpu.0), value);
-            }
-            FileRequest::Read { name } => self.read(name, &params::path_of(name, version), op::READ),
-            // handed to the kernel object before the run: LoadedKernel::ask
-            FileRequest::Explain { .. } => {}
-            FileRequest::List { path } => self.read(path, path, op::LIST),
-            // LinuxKernel::control; the machine itself
-            FileRequest::Change { .. } | FileRequest::Cut { .. } => {}
-        }
-    }
-
-    /// A write of the experimenter's, by the name that it was asked for with.
-    fn write_refusable(&mut self, refusal: Refusal, name: &str, path: &str, value: &str) {
-        if refusal == Refusal::Noted {
-            self.wanted.push((self.ops.len(), name.to_owned(), None));
-            self.write_or(Ignore, path, value);
-        } else {
-            self.write_or(Stop, path, value);
-        }
-    }
-
-    fn read(&mut self, name: &str, path: &str, op: u32) {
-        let mut buffer = vec![0u8; FILE_MAX];
-        let arg = [self.text(path), buffer.as_mut_ptr() as u64, FILE_MAX as u64, 0, 0];
-        self.wanted.push((self.ops.len(), name.to_owned(), Some(buffer)));
-        self.push(format!("reading {name}"), Ignore, op, 0, arg);
-    }
-
-    /// Results that are wanted: the text read, or the error.
-    fn results(&mut self) -> Vec<(String, Result<String, i32>)> {
-        let wanted = std::mem::take(&mut self.wanted);
-        let result = |(at, name, buffer): (usize, String, Option<Vec<u8>>)| {
-            let result = self.ops[at].result;
-            let outcome = match buffer {
-                _ if result < 0 => Err(i32::try_from(-result).unwrap_or(i32::MAX)),
-                None => Ok(String::new()),
-                // a folder's names end in NUL each
-                Some(bytes) => Ok(String::from_utf8_lossy(&bytes[..result as usize]).replace('\0', "\n")),
-            };
-            (name, outcome)
-        };
-        wanted.into_iter().map(result).collect()
-    }
-
-    fn mkdir(&mut self, path: &str) {
-        let arg = [self.text(path), 0o755, 0, 0, 0];
-        let what = match path.strip_prefix(CGROUP_ROOT) {
-            Some(group) => format!("{MAKING_GROUP}{group}"),
-            None => format!("creating {path}"),
-        };
-        self.push(what, Stop, op::MKDIR, 0, arg);
-    }
-
-    fn mount(&mut self, kind: &str, dir: &str) {
-        self.mount_with(kind, dir, "");
-    }
-
-    fn mount_with(&mut self, kind: &str, dir: &str, options: &str) {
-        let options = if options.is_empty() { 0 } else { self.page(options) };
-        let arg = [self.text(kind), self.text(dir), options, 0, 0];
-        self.push(format!("mounting {kind} on {dir}"), Stop, op::MOUNT, 0, arg);
-    }
-
-    fn sched(&mut self, if_refused: IfRefused, target: u64, params: &SchedParams, flags: u32) {
-        let number = match params.policy {
-            SchedPolicy::Fifo | SchedPolicy::RoundRobin => u32::from(params.rt_priority),
-            _ => params.nice.get() as u32,
-        };
-        let span = params.deadline.map_or([0; 3], |d| [d.runtime, d.deadline, d.period].map(Span::as_ns));
-        let arg =
-            [target, u64::from(params.policy.number()) | u64::from(number) << 32, span[0], span[1], span[2]];
-        self.push(
-            format!("policy {}, nice {}", params.policy, params.nice),
-            if_refused,
-            op::SCHED,
-            flags,
-            arg,
-        );
-    }
-
-    fn affinity(&mut self, target: u64, cpus: &CpuSet, nr_cpus: u32) {
-        let mut words = vec![0u64; nr_cpus.div_ceil(64) as usize];
-        for cpu in cpus.iter().filter(|cpu| cpu.0 < nr_cpus) {
-            words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
-        }
-        let arg = [target, words.as_ptr() as u64, words.len() as u64, 0, 0];
-        self.words.push(words);
-        self.push(format!("affinity {cpus}"), Count, op::AFFINITY, 0, arg);
-    }
-
-    fn change(&mut self, target: u64, change: &Change, groups: &[GroupFiles], nr_cpus: u32) {
-        if let Some(group) = change.cgroup.and_then(|g| groups.get(g as usize)) {
-            for file in group {
-                let arg = [target, file.as_ptr() as u64, 0, 0, 0];
-                self.push(format!("moving to {}", file.to_string_lossy()), Count, op::ATTACH, 0, arg);
-            }
-        }
-        if let Some(cpus) = &change.affinity {
-            self.affinity(target, cpus, nr_cpus);
-        }
-        if let Some(params) = &change.params {
-            self.sched(Count, target, params, 0);
-        }
-        if let Some(nice) = change.nice {
-            self.push(format!("nice {nice}"), Count, op::NICE, 0, [target, nice.get() as u64, 0, 0, 0]);
-        }
-    }
-
-    /// Process 1 goes into a group.
-    fn enter(&mut self, group: &[CString]) {
-        for file in group {
-            let path = file.to_string_lossy();
-            let arg = [op::SELF, self.text(&path), 0, 0, 0];
-            self.push(format!("process 1 moving to {path}"), Stop, op::ATTACH, 0, arg);
-        }
-    }
-
-    fn fork(&mut self, spawn: &Spawn<'_>, groups: &[GroupFiles], nr_cpus: u32) {
-        let arg = [u64::from(spawn.id.0), self.text(spawn.name), 0, 0, 0];
-        self.push(format!("forking {} ({})", spawn.id, spawn.name), Stop, op::FORK, 0, arg);
-        if let Some(change) = spawn.change {
-            self.change(u64::from(spawn.id.0), change, groups, nr_cpus);
-        }
-    }
-
-    /// What the kernel refused: the first that stops the run, and what is to be counted.
-    fn refusals(&self) -> (Option<Fault>, Vec<String>) {
-        let (mut stop, mut counted) = (None, Vec::new());
-        for (i, op) in self.ops.iter().enumerate().filter(|(_, op)| op.result < 0) {
-            let number = i32::try_from(-op.result).unwrap_or(0);
-            let errno = std::io::Error::from_raw_os_error(number);
-            let remedy = if self.what[i].starts_with(MAKING_GROUP) { group_remedy(number) } else { "" };
-            let reason = format!("{}: refused by the kernel ({errno}){remedy}", self.what[i]);
-            match self.if_refused[i] {
-                Stop => {
-                    stop.get_or_insert(Fault { kind: FaultKind::Refused, reason });
-                }
-                Count => counted.push(reason),
-                Ignore => {}
-            }
-        }
-        (stop, counted)
-    }
 }
 
 impl<S: Sink> LinuxKernel<S> {
@@ -337,15 +111,13 @@ impl<S: Sink> LinuxKernel<S> {
             nr_tasks: 0,
             fault: None,
             control_cpu: None,
-            compiled: None,
-            scx: None,
-            subs: Subs::default(),
+            extension: None,
         }
     }
 
-    /// With this sched_ext scheduler, attached as the last step of the boot.
-    pub fn with_scx(mut self, compiled: Option<CompiledScx>) -> LinuxKernel<S> {
-        self.compiled = compiled;
+    /// With this scheduler, attached as the last step of the boot.
+    pub fn with_extension(mut self, extension: Option<Box<dyn Extension>>) -> LinuxKernel<S> {
+        self.extension = extension;
         self
     }
 
@@ -380,15 +152,13 @@ impl<S: Sink> LinuxKernel<S> {
             b.write(path, value);
         }
         // from an ordinary task, as a loader in user space is one
-        for (what, function, argument) in self.scx.iter_mut().flat_map(Scx::preparations) {
-            b.push(what, Stop, op::CALL, 0, [function, argument, 0, 0, 0]);
-        }
+        self.extension.iter_mut().flat_map(|e| e.first_calls()).for_each(|call| b.call(call));
         let highest = SchedParams { policy: SchedPolicy::Fifo, rt_priority: 99, ..SchedParams::default() };
         b.sched(Stop, op::SELF, &highest, op::F_RESET_ON_FORK);
         b
     }
 
-    /// pid 1 is in user mode on this CPU: give it something to do. Returns false when it has been told to sleep.
+    /// pid 1 is in user mode on this CPU: give it something to do. Returns false when it shall sleep.
     #[cold]
     fn direct_control(&mut self) {
         if self.request_taken
@@ -400,10 +170,11 @@ impl<S: Sink> LinuxKernel<S> {
             self.read = batch.results();
             self.count(counted);
             let preparing = self.phase == Phase::Preparing;
-            let of_scx = preparing || self.subs.refused().is_some();
+            let of_extension =
+                preparing || self.extension.as_ref().is_some_and(|e| e.refused_later().is_some());
             let explain = |fault| {
                 let fault = self.params.explain(fault);
-                if of_scx { self.explain_scx(fault) } else { fault }
+                if of_extension { self.explain_extension(fault) } else { fault }
             };
             self.request_result = Some(stop.map_or(Ok(()), |fault| Err(explain(fault))));
             if preparing {
@@ -429,12 +200,12 @@ impl<S: Sink> LinuxKernel<S> {
 
     /// The kernel did not take the sched_ext scheduler: say what it said.
     #[cold]
-    fn explain_scx(&self, mut fault: Fault) -> Fault {
-        let Some(scx) = &self.scx else { return fault };
-        if let Some(fault) = self.exit_of_scx() {
+    fn explain_extension(&self, mut fault: Fault) -> Fault {
+        let Some(extension) = &self.extension else { return fault };
+        if let Some(fault) = self.exit_of_extension() {
             return fault;
         }
-        let failed = self.subs.refused().unwrap_or_else(|| scx.refused());
+        let failed = extension.refused();
         if !failed.is_empty() {
             fault.reason.push_str(&format!("; {failed}"));
         }
@@ -448,21 +219,15 @@ impl<S: Sink> LinuxKernel<S> {
 
     /// Which sched_ext scheduler has been thrown out or has left, if one has, and why.
     #[cold]
-    fn exit_of_scx(&self) -> Option<Fault> {
-        let reason = match self.scx.as_ref()?.exit() {
-            Some(exit) => exit.to_string(),
-            None => {
-                let (group, exit) = self.subs.exit()?;
-                format!("the sub-scheduler of {group}: {exit}")
-            }
-        };
+    fn exit_of_extension(&self) -> Option<Fault> {
+        let reason = self.extension.as_ref()?.exit()?;
         Some(Fault { kind: FaultKind::Scheduler, reason })
     }
 
     /// A sched_ext scheduler has been thrown out, or has left: the run is not its any more.
     #[cold]
-    fn scx_gone(&mut self) -> Yield {
-        if let Some(fault) = self.exit_of_scx() {
+    fn extension_gone(&mut self) -> Yield {
+        if let Some(fault) = self.exit_of_extension() {
             self.fault.get_or_insert(fault);
         }
         Yield::Fault
@@ -493,7 +258,10 @@ impl<S: Sink> LinuxKernel<S> {
     /// A task in user mode is there because it computes, whoever it is: no request of ours is under way.
     #[inline]
     fn nothing_asked(&self) -> bool {
-        self.batches.is_empty() && self.to_lead.is_empty() && self.to_block.is_empty() && self.scx.is_none()
+        self.batches.is_empty()
+            && self.to_lead.is_empty()
+            && self.to_block.is_empty()
+            && self.extension.is_none()
     }
 
     /// What a CPU's state means to the machine; a task that is in user mode for a request of ours goes on with it.
@@ -505,9 +273,8 @@ impl<S: Sink> LinuxKernel<S> {
                 Some(state) => Ok(state),
                 None => self.kernel.serve_on(cpu, &mut |window| sink.push_all(window)),
             };
-            let gone = |scx: &Scx| scx.has_exited() || self.subs.have_exited();
-            if self.scx.as_ref().is_some_and(gone) && came.is_ok() {
-                return self.scx_gone();
+            if self.extension.as_ref().is_some_and(|e| e.has_exited()) && came.is_ok() {
+                return self.extension_gone();
             }
             match came {
                 Ok(State::Idle) => return Yield::Idle,
@@ -584,14 +351,15 @@ impl<S: Sink> LinuxKernel<S> {
         if let Some(sub) = change.and_then(|change| self.sub_of_change(change))
             && sub.as_ref() != self.sub_of_task.get(&target)
         {
-            const WHAT: &str = "a task moved to a group of another sched_ext scheduler, and stayed with the one it was forked under, as in Linux";
+            const WHAT: &str = "a task moved to a group of another sched_ext scheduler, and stayed with the one it \
+                was forked under, as in Linux";
             self.count(vec![WHAT.to_owned()]);
         }
     }
 
     #[cold]
     fn operate_batch(&mut self, task: TaskId, operation: Op<'_>) {
-        if self.subs.len() > 0 {
+        if self.extension.as_ref().is_some_and(|e| e.nr_schedulers() > 1) {
             self.count_strangers(task, &operation);
         }
         let mut batch = Batch::default();
@@ -681,23 +449,15 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
             })
             .collect();
         let mut refusal = None;
-        if let Some(compiled) = self.compiled.take() {
+        if let Some(extension) = &mut self.extension {
             let object = self.kernel.console().object().to_owned();
-            match Scx::load(&compiled, &self.kernel, &object, &topology, boot.params) {
-                Ok(scx) => self.scx = Some(scx),
-                Err(reason) => refusal = Some(Fault { kind: FaultKind::Refused, reason }),
-            }
-            match Subs::load(&compiled, &self.kernel, &object, &topology, boot.params) {
-                Ok(subs) => self.subs = subs,
-                Err(reason) => {
-                    refusal.get_or_insert(Fault { kind: FaultKind::Refused, reason });
-                }
+            if let Err(reason) = extension.load(&self.kernel, &object, &topology, boot.params) {
+                refusal = Some(Fault { kind: FaultKind::Refused, reason });
+                self.extension = None;
             }
         }
-        let scx = &self.scx;
-        let is_theirs = |name: &str| {
-            scx.as_ref().is_some_and(|scx| scx.has(name)) || self.subs.len() > 0 && sub_of(name).is_some()
-        };
+        let is_theirs = |name: &str| self.extension.as_ref().is_some_and(|e| e.takes(name));
+        let nr_schedulers = self.extension.as_ref().map_or(0, |e| e.nr_schedulers());
         let params: Vec<_> = boot.params.iter().filter(|(name, _)| !is_theirs(name)).cloned().collect();
         self.params = Params::new(&params, self.kernel.version());
         // hash tables of fixed size: their default follows from the size of memory, and so from the number of tasks
@@ -716,8 +476,7 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
             distances: boot.topology.distances(),
             max_tasks: boot.nr_tasks,
             // maps, and what BPF's allocator keeps in store: 128 MiB
-            live_tasks: boot.nr_tasks
-                + if self.scx.is_some() { 2048 * (1 + self.subs.len() as u32) } else { 0 },
+            live_tasks: boot.nr_tasks + 2048 * nr_schedulers,
             nr_groups: boot.nr_groups,
             nr_sessions: if self.params.sessions() { boot.nr_initial } else { 0 },
             command_line: command_line.trim_end(),
@@ -738,7 +497,7 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
         self.stimulate(cpu, stimulus);
         match self.kernel.run(cpu) {
             Some(State::User(task)) if task != CONTROL && self.nothing_asked() => Yield::User(task),
-            Some(State::Idle) if self.scx.is_none() => Yield::Idle,
+            Some(State::Idle) if self.extension.is_none() => Yield::Idle,
             state => self.after_run(cpu, state),
         }
     }
@@ -818,11 +577,9 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
                 let mut made = BTreeSet::new();
                 for group in groups {
                     self.groups.push(make_group(&mut batch, group, &mut made));
-                    self.governed.push(self.subs.of(&group.path));
+                    self.governed.push(self.extension.as_ref().and_then(|e| e.of_group(&group.path)));
                 }
-                for (what, function, argument) in self.subs.preparations() {
-                    batch.push(what, Stop, op::CALL, 0, [function, argument, 0, 0, 0]);
-                }
+                self.extension.iter_mut().flat_map(|e| e.later_calls()).for_each(|call| batch.call(call));
             }
             Control::Files(files) => {
                 let version = self.kernel.version();
@@ -888,8 +645,7 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
         };
         let text =
             |w: &Warning| std::iter::once(&w.head).chain(&w.text).cloned().collect::<Vec<_>>().join("\n");
-        let mut loaded_scheduler = self.scx.as_ref().map(Scx::account).unwrap_or_default();
-        loaded_scheduler.extend(self.subs.account());
+        let mut loaded_scheduler = self.extension.as_ref().map(|e| e.account()).unwrap_or_default();
         loaded_scheduler.extend(self.printed());
         let threads = self.kernel.threads().into_iter();
         ReadOut {
@@ -916,73 +672,4 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
 /// The CPU that a task is bound to until all are there. Admission control lets no deadline task be bound.
 fn start_cpu(spawn: &Spawn<'_>) -> Option<CpuId> {
     spawn.cpu.filter(|_| !spawn.is_deadline())
-}
-
-/// Files that a task's pid is written to, in this order, to bring it into a group.
-type GroupFiles = Vec<CString>;
-
-/// The group of process 1.
-fn root_files() -> GroupFiles {
-    vec![CString::new(format!("{CGROUP_ROOT}/cgroup.procs")).unwrap_or_default()]
-}
-
-/// What to do about a control group that the kernel does not make.
-fn group_remedy(errno: i32) -> &'static str {
-    match errno {
-        libc::ENOMEM => {
-            "; it has no memory left for one more group on every CPU: ask for fewer groups or fewer CPUs"
-        }
-        libc::EEXIST => "; the file system of control groups has a file of that name: give the group another",
-        libc::ENAMETOOLONG | libc::EINVAL => {
-            "; a path has at most 4,000 bytes and no line break: give the group another"
-        }
-        _ => "; without it the run would not be what the workload says: change or leave out the group",
-    }
-}
-
-/// Add the creation of a group to the batch, and of those on the way to it that are not in `made` yet;
-/// returns how it is entered.
-///
-/// A group that the kernel refuses to make ends the run: its tasks would run elsewhere.
-///
-/// Groups at the top are domains, all below them are threaded. So tasks may be in a group that has groups
-/// below it, as the root's tasks are and as version 1 of control groups allows; a task enters by the domain
-/// (`cgroup.procs` of /web), then goes on to its group (`cgroup.threads` of /web/log). The cpu and cpuset
-/// controllers treat both kinds alike.
-fn make_group(batch: &mut Batch, group: &Cgroup, made: &mut BTreeSet<String>) -> GroupFiles {
-    let mut path = CGROUP_ROOT.to_owned();
-    let mut files = Vec::new();
-    let parts: Vec<&str> = group.path.split('/').filter(|part| !part.is_empty()).collect();
-    for (depth, part) in parts.iter().enumerate() {
-        if depth > 0 {
-            // children of a group can have cpu and cpuset settings only if it delegates them
-            batch.write(&format!("{path}/cgroup.subtree_control"), "+cpu +cpuset");
-        }
-        path = format!("{path}/{part}");
-        if made.insert(path.clone()) {
-            batch.mkdir(&path);
-        }
-        if depth == 0 {
-            files.push(format!("{path}/cgroup.procs"));
-        } else {
-            batch.write_or(Ignore, &format!("{path}/cgroup.type"), "threaded");
-        }
-    }
-    match parts.len() {
-        0 => files.push(format!("{CGROUP_ROOT}/cgroup.procs")),
-        1 => {}
-        _ => files.push(format!("{path}/cgroup.threads")),
-    }
-    if let Some(weight) = group.weight {
-        batch.write_or(Count, &format!("{path}/cpu.weight"), &weight.to_string());
-    }
-    if let Some(max) = group.max {
-        let microseconds = |span: Span| span.as_ns() / 1000;
-        let text = format!("{} {}", microseconds(max.quota), microseconds(max.period));
-        batch.write_or(Count, &format!("{path}/cpu.max"), &text);
-    }
-    if let Some(cpus) = &group.cpuset {
-        batch.write_or(Count, &format!("{path}/cpuset.cpus"), &cpus.to_string());
-    }
-    files.into_iter().map(|path| CString::new(path).unwrap_or_default()).collect()
 }

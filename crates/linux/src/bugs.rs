@@ -287,7 +287,8 @@ pub enum BugError {
     },
     /// The source is not the one that the edit was written for.
     #[error(
-        "{bug}: edit {edit} of {file}: its old text occurs {found} times, expected once; the source is another than the edit was written for"
+        "{bug}: edit {edit} of {file}: its old text occurs {found} times, expected once; the source is another than \
+            the edit was written for"
     )]
     Edit {
         /// The bug.

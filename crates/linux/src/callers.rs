@@ -1,7 +1,7 @@
 //! Which words of a stack are callers, and where in the source are they?
 //!
 //! [`stack::walk`](crate::stack::walk) finds every word that stands behind a call instruction. Some are
-//! left-overs of calls that are over. A caller is told from them by the call itself: a direct call names its
+//! left-overs of calls that are over. The call itself distinguishes a caller from them: a direct call names its
 //! target, which must be the function above it on the stack.
 //!
 //! ```text
@@ -158,9 +158,10 @@ pub fn chain(at: u64, candidates: &[u64], code: &[Code]) -> (Option<Place>, Vec<
     (holder(at).and_then(|code| code.place(at)), callers)
 }
 
-/// Who called whom, innermost first, of a stack that the kernel itself saved: return addresses in their order, left-overs
-/// among them. The first whose call names a function that `begins` a report is where it begins; without one, the first.
-pub fn told(saved: &[u64], code: &[Code], begins: impl Fn(&str) -> bool) -> Vec<Place> {
+/// Who called whom, innermost first, of a stack that the kernel itself saved: return addresses in their order,
+/// left-overs among them. The first whose call names a function that `begins` a report is where it begins; without
+/// one, the first.
+pub fn saved_chain(saved: &[u64], code: &[Code], begins: impl Fn(&str) -> bool) -> Vec<Place> {
     let calls = |address: &u64| {
         let code = code.iter().find(|code| code.holds(address.wrapping_sub(1)))?;
         code.symbols.find(code.target(*address)?).map(|(name, _)| begins(name))
@@ -179,7 +180,7 @@ fn may_call(code: &Code, returns_to: u64, inside: &Code, function: u64) -> bool 
     let is_same = std::ptr::eq(code, inside);
     match code.function(target) {
         Some(called) if is_same => called == function || code.jumps(called, function),
-        // a function of this object that jumped, or was called through a pointer and left no address: not to be told
+        // a function of this object that jumped, or was called through a pointer and left no address: unknown
         Some(_) => false,
         // the table of imports: to another object
         None => !is_same,

@@ -259,7 +259,10 @@ mod tests {
             b"[    0.1] ==================================================================\n[    0.2] calm\n",
         );
         console.print(b"[    0.3] UBSAN: shift-out-of-bounds in kernel/sched/pelt.c:44:6\n");
-        console.print(b"[    0.4] WARNING: possible circular locking dependency detected\n[    0.4] at: linux+0x20/0x9, linux+0x30/0x9\n");
+        console.print(
+            b"[    0.4] WARNING: possible circular locking dependency detected\n\
+            [    0.4] at: linux+0x20/0x9, linux+0x30/0x9\n",
+        );
         let heads: Vec<&str> = console.warnings().iter().map(|w| w.head.as_str()).collect();
         assert_eq!(
             heads,

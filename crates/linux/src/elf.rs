@@ -14,47 +14,59 @@ use std::path::Path;
 
 /// A section.
 #[derive(Clone, Debug)]
-pub(crate) struct Section<'a> {
-    pub(crate) name: String,
-    pub(crate) is_code: bool,
+pub struct Section<'a> {
+    /// Such as `.text`.
+    pub name: String,
+    /// Whether it is executed.
+    pub is_code: bool,
     /// Whether it is in memory when the object is loaded.
-    pub(crate) is_loaded: bool,
-    pub(crate) address: u64,
-    pub(crate) size: u64,
+    pub is_loaded: bool,
+    /// Where it lies when it is loaded at 0.
+    pub address: u64,
+    /// In bytes.
+    pub size: u64,
     /// Its bytes in the file: none of one that begins as zeros.
-    pub(crate) data: &'a [u8],
+    pub data: &'a [u8],
 }
 
 /// A symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Symbol {
-    pub(crate) name: String,
-    pub(crate) value: u64,
-    pub(crate) size: u64,
-    pub(crate) kind: SymbolKind,
-    pub(crate) is_weak: bool,
+pub struct Symbol {
+    /// Such as `pick_eevdf`.
+    pub name: String,
+    /// Its address when the object is loaded at 0.
+    pub value: u64,
+    /// In bytes.
+    pub size: u64,
+    /// What it names.
+    pub kind: SymbolKind,
+    /// Whether another symbol of that name has precedence.
+    pub is_weak: bool,
     /// Index of its section; 0: undefined.
-    pub(crate) section: u16,
+    pub section: u16,
 }
 
 /// What a symbol names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SymbolKind {
+pub enum SymbolKind {
+    /// Code.
     Function,
+    /// Data.
     Variable,
+    /// A section, a file, nothing.
     Other,
 }
 
 /// An ELF file in memory.
-pub(crate) struct Elf<'a> {
+pub struct Elf<'a> {
     file: ElfFile64<'a, LittleEndian>,
     /// All sections, by index; number 0 is none.
-    pub(crate) sections: Vec<Section<'a>>,
+    pub sections: Vec<Section<'a>>,
 }
 
 impl<'a> Elf<'a> {
     /// `None`: it is no such file, or damaged.
-    pub(crate) fn parse(data: &'a [u8]) -> Option<Elf<'a>> {
+    pub fn parse(data: &'a [u8]) -> Option<Elf<'a>> {
         let file = ElfFile64::<LittleEndian>::parse(data).ok()?;
         let table = file.elf_section_table();
         let section = |header: &elf::SectionHeader64<LittleEndian>| {
@@ -72,12 +84,13 @@ impl<'a> Elf<'a> {
         Some(Elf { file, sections })
     }
 
-    pub(crate) fn section(&self, name: &str) -> Option<&Section<'a>> {
+    /// The section of this name.
+    pub fn section(&self, name: &str) -> Option<&Section<'a>> {
         self.sections.iter().find(|s| s.name == name)
     }
 
     /// The full symbol table.
-    pub(crate) fn symbols(&self) -> Vec<Symbol> {
+    pub fn symbols(&self) -> Vec<Symbol> {
         let table = self.file.elf_symbol_table();
         let symbol = |symbol: &elf::Sym64<LittleEndian>| Symbol {
             name: lossy(table.symbol_name(LittleEndian, symbol).unwrap_or_default()),
@@ -95,7 +108,7 @@ impl<'a> Elf<'a> {
     }
 
     /// Dynamic relocations against symbols that the object does not define: address, addend, name.
-    pub(crate) fn imports(&self) -> Vec<(u64, i64, String)> {
+    pub fn imports(&self) -> Vec<(u64, i64, String)> {
         let table = self.file.elf_dynamic_symbol_table();
         let import = |(at, relocation): (u64, object::Relocation)| {
             let RelocationTarget::Symbol(index) = relocation.target() else { return None };

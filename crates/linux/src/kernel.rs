@@ -43,7 +43,8 @@ pub enum KernelError {
     },
     /// The object was built for another version of this program.
     #[error(
-        "the kernel object {path} does not fit this program: {why}; remove it with `schedlab linux remove` and add it again"
+        "the kernel object {path} does not fit this program: {why}; remove it with `schedlab linux remove` and add it \
+            again"
     )]
     Abi {
         /// The object.

@@ -8,24 +8,26 @@
 //! * [`LinuxKernel`]: the kernel as the machine sees it (`impl Kernel`);
 //! * [`abi`]: the boundary, byte by byte;
 //! * [`build`]: source package -> object, cached; list, check, remove;
-//! * [`scx`]: sched_ext schedulers in BPF C, compiled natively beside it;
+//! * [`Extension`]: what a scheduler that is loaded beside the kernel answers (sched_ext: the crate `scx`);
 //! * [`race`]: stopping CPUs at accesses, for whoever explores interleavings;
 //! * [`decision`]: what the kernel's structures said at one decision;
 //! * [`console`], [`symbols`], [`stack`], [`callers`]: what it prints, with names in stack traces.
 
 pub mod abi;
 mod adapter;
+mod batch;
 pub mod bugs;
 pub mod build;
 pub mod callers;
 pub mod console;
 pub mod decision;
-mod elf;
+pub mod elf;
+mod extension;
+mod groups;
 pub mod kernel;
 mod memory;
 mod params;
 pub mod race;
-pub mod scx;
 pub mod stack;
 pub mod symbols;
 
@@ -33,8 +35,8 @@ pub use adapter::LinuxKernel;
 pub use build::{BuildError, BuildOptions, BuiltKernel, Progress};
 pub use console::{Console, Warning};
 pub use elf::loads_quietly;
+pub use extension::{Call, Extension};
 pub use kernel::{
     BootOptions, KernelError, KernelObject, KernelThreadInfo, LoadedKernel, LogSink, State, TaskStats,
 };
 pub use params::{NO_SUCH_PARAMETER, tunable_name};
-pub use scx::{CompiledScx, Scx, ScxError};

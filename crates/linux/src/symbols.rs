@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 
 /// The symbol at which kernel code starts.
-pub(crate) const TEXT_START: &str = "warp_text_start";
+pub const TEXT_START: &str = "warp_text_start";
 
 /// Functions by address.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ impl Symbols {
     }
 
     /// What these kinds of symbols name.
-    pub(crate) fn of(elf: &Elf<'_>, kinds: &[SymbolKind]) -> Symbols {
+    pub fn of(elf: &Elf<'_>, kinds: &[SymbolKind]) -> Symbols {
         let symbols = elf.symbols();
         let text_start = symbols.iter().find(|s| s.name == TEXT_START).map_or(0, |s| s.value);
         let named = symbols.into_iter().filter(|s| s.section != 0 && s.size > 0 && kinds.contains(&s.kind));

@@ -44,7 +44,7 @@ pub enum LogError {
     },
     /// The question needs what the log's observer could not see.
     #[error(
-        "{what} cannot be told from this log: {} are hidden from its observer, the {observer}; \
+        "{what} cannot be known from this log: {} are hidden from its observer, the {observer}; \
          ask a log that shows them",
         .fact.name()
     )]
@@ -90,7 +90,8 @@ pub enum LogError {
         kind: u8,
     },
     /// The program was built without Arrow.
-    #[error("{} is an Arrow file, which this program was built without; use the text form (a name without .arrow), or build with the feature `arrow` of schedlab-log", path.display())]
+    #[error("{} is an Arrow file, which this program was built without; use the text form (a name without .arrow), or \
+        build with the feature `arrow` of schedlab-log", path.display())]
     NoArrow {
         /// The file.
         path: PathBuf,

@@ -41,7 +41,8 @@ pub enum Problem {
     MigratedWhileRunning { task: TaskId, cpu: u32, to_cpu: u32 },
     #[error("{task} starts on cpu{cpu}, where it is not allowed to run")]
     NotAllowed { task: TaskId, cpu: u32 },
-    #[error("it says that something was not seen, but the header does not hide {}; name it in '# hidden'", .fact.name())]
+    #[error("it says that something was not seen, but the header does not hide {}; name it in '# \
+        hidden'", .fact.name())]
     NotDeclared { fact: Fact },
     #[error(
         "{task} stops on cpu{cpu}, which nobody saw, but was known to be elsewhere: write an UNKNOWN_TASK before"

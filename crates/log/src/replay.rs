@@ -634,7 +634,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Writes down what it is told, in ms.
+    /// Writes down what the replay says, in ms.
     #[derive(Default)]
     struct Scribe(Vec<String>);
 
@@ -697,7 +697,8 @@ mod tests {
 
     fn try_told(nr_cpus: u32, hidden: &str, lines: &str) -> Result<Vec<String>, LogProblem> {
         let header = format!(
-            "# schedlab log 2\n# sched \"x\"\n# sched_version \"1\"\n# cpus {nr_cpus}\n# hz 250\n# duration_ns 4000000\n\
+            "# schedlab log 2\n# sched \"x\"\n# sched_version \"1\"\n# cpus {nr_cpus}\n# hz 250\n\
+                # duration_ns 4000000\n\
              {hidden}# task t0 pid=1 policy=normal nice=0 name=\"a\"\n# task t1 pid=2 policy=normal nice=0 name=\"b\"\n"
         );
         let text = format!("{header}{lines}# end {}\n", lines.lines().count());
@@ -709,7 +710,7 @@ mod tests {
 
     /// The drawing at the top of this module.
     #[test]
-    fn the_drawn_schedule_is_told_call_by_call() {
+    fn the_drawn_schedule_is_reported_call_by_call() {
         let calls = told(
             1,
             "0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n1000000 cpu0 wakeup t1 cpu0\n\
@@ -748,7 +749,8 @@ mod tests {
     fn a_task_that_ran_before_the_log_runs_from_its_start() {
         let calls = told(
             2,
-            "1000000 cpu1 switch t0 preempted -> idle\n2000000 cpu1 migrate t0 cpu1 -> cpu0\n2000000 cpu0 switch idle -> t0\n",
+            "1000000 cpu1 switch t0 preempted -> idle\n2000000 cpu1 migrate t0 cpu1 -> cpu0\n\
+                2000000 cpu0 switch idle -> t0\n",
         );
         let expected = [
             "idle_begin cpu0",

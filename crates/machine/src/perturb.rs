@@ -86,7 +86,8 @@ const RANGE_MAX: Span = Span::from_s(10);
 /// A perturbation that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{part}' in the perturbation '{text}': {problem}; expected SEED[,phase=TIME|,at=TIME][,slack=TIME][,start=TIME][,late=TIME], for example 7 or 7,slack=0"
+    "'{part}' in the perturbation '{text}': {problem}; expected \
+        SEED[,phase=TIME|,at=TIME][,slack=TIME][,start=TIME][,late=TIME], for example 7 or 7,slack=0"
 )]
 pub struct PerturbError {
     /// All of it.

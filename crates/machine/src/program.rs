@@ -218,7 +218,8 @@ pub struct Program {
 pub enum ProgramError {
     /// A wakeup names an event or a task that does not exist.
     #[error(
-        "task {pid} ('{name}'): a wakeup depends on event {event} of task {waker}, which has no such event; correct the wakeup's deid and dpid, or make it external (0 0 0)"
+        "task {pid} ('{name}'): a wakeup depends on event {event} of task {waker}, which has no such event; correct \
+            the wakeup's deid and dpid, or make it external (0 0 0)"
     )]
     UnknownEvent {
         /// The sleeper.

@@ -439,7 +439,7 @@ fn program(seed: u64) -> Workload {
                     closed.insert(object);
                     vec![ObjectOp::Close { object }]
                 }
-                // (no broadcast: who of several that are woken at one instant gets the mutex is told by their CPUs,
+                // (no broadcast: who of several that are woken at one instant gets the mutex depends on their CPUs,
                 // not by these rules)
                 _ if below(4) == 0 => match below(2) {
                     0 => vec![

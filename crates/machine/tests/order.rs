@@ -216,7 +216,8 @@ fn run(
 
 #[test]
 fn a_cpu_that_stands_is_not_interrupted() {
-    // B's block at 2 ms stands until 5 (the event after that which lets it go on is A's exit). Its timer is due at 4, and waits.
+    // B's block at 2 ms stands until 5 (the event after that which lets it go on is A's exit). Its timer is due at 4,
+    // and waits.
     // ms   0123456789
     // cpu0 AAA.A
     // cpu1 BB___BBBB       _ = stands in B's block

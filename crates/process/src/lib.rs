@@ -113,7 +113,8 @@ pub struct Started {
 pub enum StartError {
     /// The executable is someone else's.
     #[error(
-        "this code is a library inside {program}, which cannot be started for a run; name the schedlab program that can (set_program)"
+        "this code is a library inside {program}, which cannot be started for a run; name the schedlab program that \
+            can (set_program)"
     )]
     NotOwn {
         /// The executable.

@@ -12,7 +12,7 @@
 //! What is checked at each point sees only the states of the orders that are executed; what a call returns is complete.
 
 use crate::abi::CPUS_MAX;
-use crate::strategy::{Kind, Pending};
+use crate::strategy::{Pending, StepKind};
 
 type Clock = [u32; CPUS_MAX];
 
@@ -58,7 +58,7 @@ impl Dpor {
             numbers.push(counts[node.chosen]);
         }
         for (p, next) in pending.iter().enumerate().take(CPUS_MAX) {
-            if next.kind == Kind::Over || next.size == 0 && next.kind != Kind::Boundary {
+            if next.kind == StepKind::Over || next.size == 0 && next.kind != StepKind::Boundary {
                 continue;
             }
             let clock = self.clock_of(p, n);
@@ -156,7 +156,7 @@ mod tests {
     /// Pairs of steps that conflict, first ones first: CPU and number of each.
     type Class = Vec<(usize, usize, usize, usize)>;
 
-    fn access(at: usize, kind: Kind) -> Pending {
+    fn access(at: usize, kind: StepKind) -> Pending {
         Pending { at, size: 4, kind, code: 0 }
     }
 
@@ -166,9 +166,9 @@ mod tests {
         let step = |word: &str| {
             let at = word[1..].parse::<usize>().unwrap_or(0) * 8 + 64;
             match &word[..1] {
-                "r" => access(at, Kind::Read),
-                "w" => access(at, Kind::Write),
-                "a" => access(at, Kind::Atomic),
+                "r" => access(at, StepKind::Read),
+                "w" => access(at, StepKind::Write),
+                "a" => access(at, StepKind::Atomic),
                 _ => Pending::default(),
             }
         };
@@ -220,7 +220,7 @@ mod tests {
             let mut order = Vec::new();
             let mut cur = CPUS_MAX;
             let is_cut = loop {
-                let mut pending = [Pending { kind: Kind::Over, ..Pending::default() }; CPUS_MAX + 1];
+                let mut pending = [Pending { kind: StepKind::Over, ..Pending::default() }; CPUS_MAX + 1];
                 let mut mask = 0;
                 for (cpu, steps) in program.iter().enumerate() {
                     if let Some(step) = steps.get(next[cpu]) {

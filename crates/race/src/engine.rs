@@ -20,7 +20,7 @@ use crate::memory::{self, Memory, Model};
 use crate::object::Target;
 use crate::schedule::{Choice, What};
 use crate::story::{Event, Happened};
-use crate::strategy::{Fork, Kind, Pending, Search};
+use crate::strategy::{Fork, Pending, Search, StepKind};
 use crate::switch::{self, Stacks};
 
 /// A schedule that has so many points is a livelock.
@@ -357,7 +357,7 @@ impl Engine {
             self.pending[n] = Pending::default();
         }
         for n in self.nr..CPUS_MAX {
-            self.pending[n] = Pending { kind: Kind::Over, ..Pending::default() };
+            self.pending[n] = Pending { kind: StepKind::Over, ..Pending::default() };
         }
         self.cpus[CPUS_MAX].at = 0;
         if let Some(trace) = &mut self.trace {
@@ -376,11 +376,11 @@ impl Engine {
     fn can_go_on(&self, n: usize) -> bool {
         let pending = &self.pending[n];
         match pending.kind {
-            Kind::Over => false,
+            StepKind::Over => false,
             // SAFETY: a lock of the target's.
-            Kind::Lock => unsafe { *(pending.at as *const u32) == 0 },
-            Kind::Sleep => !self.cpus[n].asleep,
-            Kind::Relax => self.writes != self.cpus[n].waited[0],
+            StepKind::Lock => unsafe { *(pending.at as *const u32) == 0 },
+            StepKind::Sleep => !self.cpus[n].asleep,
+            StepKind::Relax => self.writes != self.cpus[n].waited[0],
             _ => true,
         }
     }
@@ -395,7 +395,7 @@ impl Engine {
         if mask == 0 {
             // who waits may look once more at what was written before it began to wait
             for n in 0..self.nr {
-                let again = self.pending[n].kind == Kind::Relax && self.writes != self.cpus[n].waited[1];
+                let again = self.pending[n].kind == StepKind::Relax && self.writes != self.cpus[n].waited[1];
                 mask |= u32::from(again) << n;
             }
         }
@@ -443,19 +443,19 @@ impl Engine {
 
     /// Nobody can go on.
     fn stuck(&mut self) -> Option<usize> {
-        let waiting: Vec<usize> = (0..self.nr).filter(|n| self.pending[*n].kind != Kind::Over).collect();
+        let waiting: Vec<usize> = (0..self.nr).filter(|n| self.pending[*n].kind != StepKind::Over).collect();
         if waiting.is_empty() {
             return Some(HOST);
         }
-        let locks = waiting.iter().filter(|n| self.pending[**n].kind == Kind::Lock).count();
-        let sleepers = waiting.iter().filter(|n| self.pending[**n].kind == Kind::Sleep).count();
+        let locks = waiting.iter().filter(|n| self.pending[**n].kind == StepKind::Lock).count();
+        let sleepers = waiting.iter().filter(|n| self.pending[**n].kind == StepKind::Sleep).count();
         let kind = match (locks, sleepers) {
             (1.., _) => "deadlock",
             (0, 1..) => "lost_wakeup",
             _ => "livelock",
         };
         let who = |&n: &usize| match self.pending[n].kind {
-            Kind::Lock => {
+            StepKind::Lock => {
                 let lock = self.pending[n].at;
                 // SAFETY: the lock's word: its holder and one.
                 let holder = unsafe { *(lock as *const u32) };
@@ -465,7 +465,7 @@ impl Engine {
                     holder - 1
                 )
             }
-            Kind::Sleep => format!("cpu{n} sleeps, and nobody is left to wake it"),
+            StepKind::Sleep => format!("cpu{n} sleeps, and nobody is left to wake it"),
             _ => format!("cpu{n} waits in a loop for a store that does not come"),
         };
         let text = waiting.iter().map(who).collect::<Vec<_>>().join("; ");
@@ -640,7 +640,7 @@ extern "C" fn cpu_entry() -> ! {
             (*e).memory.settle(cpu);
             (*e).memory.nr_late(cpu) > 0
         } {
-            point(e, Pending { kind: Kind::Drain, ..Pending::default() });
+            point(e, Pending { kind: StepKind::Drain, ..Pending::default() });
             let me = &mut *e;
             if me.memory.nr_late(cpu) == 0 {
                 continue;
@@ -656,7 +656,7 @@ extern "C" fn cpu_entry() -> ! {
             let place = given.filter(may).or_else(|| me.memory.flushable(cpu).nth(nth)).unwrap_or(0);
             flush(e, cpu, place, at);
         }
-        point(e, Pending { kind: Kind::Over, ..Pending::default() });
+        point(e, Pending { kind: StepKind::Over, ..Pending::default() });
         unreachable!("a CPU goes on after its end")
     }
 }
@@ -742,7 +742,7 @@ unsafe fn one(e: *mut Engine) -> End {
         }
         (*e).quiet = false;
         (*e).cur = CPUS_MAX;
-        (*e).pending[CPUS_MAX] = Pending { kind: Kind::Over, ..Pending::default() };
+        (*e).pending[CPUS_MAX] = Pending { kind: StepKind::Over, ..Pending::default() };
         match (*e).decide() {
             Some(HOST) | None => {}
             Some(to) => {
@@ -814,7 +814,7 @@ extern "C" fn access(at: usize, kind: u64, code: usize) {
             return;
         }
         let (size, is_write) = ((kind & 0xff) as u32, kind & abi::WRITE != 0);
-        let kind_of = if is_write { Kind::Write } else { Kind::Read };
+        let kind_of = if is_write { StepKind::Write } else { StepKind::Read };
         point(e, Pending { at, size, kind: kind_of, code });
         if let Some(why) = (*e).is_stray(at) {
             fail_here(e, why.into());
@@ -883,7 +883,7 @@ extern "C" fn atomic(at: usize, how: u32, value: u64, expected: u64, code: usize
         let is_private = at.wrapping_sub((*e).private[0]) < (*e).private[1];
         let is_point = !(*e).quiet && !is_private && !(*e).is_own_stack(at);
         if is_point {
-            point(e, Pending { at, size, kind: Kind::Atomic, code });
+            point(e, Pending { at, size, kind: StepKind::Atomic, code });
             if let Some(why) = (*e).is_stray(at) {
                 fail_here(e, why.into());
             }
@@ -928,7 +928,7 @@ extern "C" fn barrier(kind: u32, code: usize) {
             let cpu = (*e).cur;
             (*e).memory.settle(cpu);
         } else {
-            point(e, Pending { at: 0, size: 0, kind: Kind::Barrier, code });
+            point(e, Pending { at: 0, size: 0, kind: StepKind::Barrier, code });
         }
         let cpu = (*e).cur;
         (*e).memory.barrier(cpu, kind);
@@ -943,7 +943,7 @@ extern "C" fn lock(at: usize, code: usize) {
         let word = at as *mut u32;
         let holder = ((*e).cur + 1) as u32;
         if !(*e).quiet {
-            point(e, Pending { at, size: 4, kind: Kind::Lock, code });
+            point(e, Pending { at, size: 4, kind: StepKind::Lock, code });
             let cpu = (*e).cur;
             if (*e).model != Model::Sc {
                 (*e).memory.locked(cpu);
@@ -962,7 +962,7 @@ extern "C" fn trylock(at: usize, code: usize) -> c_int {
     unsafe {
         let word = at as *mut u32;
         if !(*e).quiet {
-            point(e, Pending { at, size: 4, kind: Kind::Atomic, code });
+            point(e, Pending { at, size: 4, kind: StepKind::Atomic, code });
             if *word != 0 {
                 return 0;
             }
@@ -983,7 +983,7 @@ extern "C" fn unlock(at: usize, code: usize) {
     // SAFETY: as above.
     unsafe {
         if !(*e).quiet {
-            point(e, Pending { at, size: 4, kind: Kind::Unlock, code });
+            point(e, Pending { at, size: 4, kind: StepKind::Unlock, code });
             let cpu = (*e).cur;
             if (*e).model != Model::Sc {
                 (*e).memory.flush_all(cpu);
@@ -1011,7 +1011,7 @@ extern "C" fn relax(code: usize) {
         }
         let writes = (*e).writes;
         (*e).cpus[cpu].waited = [writes, (*e).cpus[cpu].waited[0]];
-        point(e, Pending { at: 0, size: 0, kind: Kind::Relax, code });
+        point(e, Pending { at: 0, size: 0, kind: StepKind::Relax, code });
     }
 }
 
@@ -1029,7 +1029,7 @@ extern "C" fn sleep(what: u32, other: c_int, code: usize) {
         match what {
             0 => {
                 // set_current_state(): the state, then a full barrier
-                point(e, Pending { at: 0, size: 0, kind: Kind::Barrier, code });
+                point(e, Pending { at: 0, size: 0, kind: StepKind::Barrier, code });
                 (*e).cpus[cpu].asleep = true;
                 if (*e).model != Model::Sc {
                     (*e).memory.flush_all(cpu);
@@ -1038,12 +1038,12 @@ extern "C" fn sleep(what: u32, other: c_int, code: usize) {
                 (*e).tell(Happened::Sleep { what: "will sleep".into() }, code);
             }
             1 => {
-                point(e, Pending { at: 0, size: 0, kind: Kind::Sleep, code });
+                point(e, Pending { at: 0, size: 0, kind: StepKind::Sleep, code });
                 (*e).tell(Happened::Sleep { what: "is awake".into() }, code);
             }
             2 => (*e).cpus[cpu].asleep = false,
             _ => {
-                point(e, Pending { at: 0, size: 0, kind: Kind::Barrier, code });
+                point(e, Pending { at: 0, size: 0, kind: StepKind::Barrier, code });
                 if (*e).model != Model::Sc {
                     (*e).memory.flush_all(cpu);
                 }

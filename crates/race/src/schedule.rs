@@ -106,7 +106,7 @@ pub struct Schedule {
     pub model: String,
     /// Barriers that are left out, as `FILE:LINE`.
     pub without: Vec<String>,
-    /// Kind and text of what it shows.
+    /// StepKind and text of what it shows.
     pub finding: (String, String),
     /// The scenario's name and text.
     pub scenario: (String, String),

@@ -55,13 +55,13 @@ impl Strategy {
 pub(crate) struct Pending {
     pub(crate) at: usize,
     pub(crate) size: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: StepKind,
     pub(crate) code: usize,
 }
 
 /// What kind of step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum StepKind {
     /// The first, or between two calls: conflicts with all of its kind.
     #[default]
     Boundary,
@@ -81,15 +81,24 @@ pub(crate) enum Kind {
 
 impl Pending {
     fn writes(&self) -> bool {
-        matches!(self.kind, Kind::Write | Kind::Atomic | Kind::Lock | Kind::Unlock | Kind::Sleep)
+        matches!(
+            self.kind,
+            StepKind::Write | StepKind::Atomic | StepKind::Lock | StepKind::Unlock | StepKind::Sleep
+        )
     }
 
     /// Whether the order of the two matters.
     pub(crate) fn conflicts(&self, other: &Pending) -> bool {
         match (self.kind, other.kind) {
-            (Kind::Boundary, Kind::Boundary) => true,
-            (Kind::Boundary | Kind::Barrier | Kind::Relax | Kind::Drain | Kind::Over, _)
-            | (_, Kind::Boundary | Kind::Barrier | Kind::Relax | Kind::Drain | Kind::Over) => false,
+            (StepKind::Boundary, StepKind::Boundary) => true,
+            (
+                StepKind::Boundary | StepKind::Barrier | StepKind::Relax | StepKind::Drain | StepKind::Over,
+                _,
+            )
+            | (
+                _,
+                StepKind::Boundary | StepKind::Barrier | StepKind::Relax | StepKind::Drain | StepKind::Over,
+            ) => false,
             _ => {
                 (self.writes() || other.writes())
                     && self.at < other.at + other.size as usize
@@ -185,7 +194,7 @@ impl Search {
                         priority[cur] = -(i as i64);
                     }
                 }
-                if pending[cur].kind == Kind::Relax && cur < CPUS_MAX {
+                if pending[cur].kind == StepKind::Relax && cur < CPUS_MAX {
                     // who waits for others lets them go first
                     priority[cur] = -1000 - *step as i64;
                 }

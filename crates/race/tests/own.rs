@@ -228,7 +228,8 @@ static const struct race_op ops[] = { { \"loop\", loop, \"\", 0 }, { NULL } };";
     assert_eq!(kinds(&explored), ["livelock"]);
 }
 
-/// C9: a target is anybody's program. It can compute; asking the host for a file or a process ends it, and the caller says so.
+/// C9: a target is anybody's program. It can compute; asking the host for a file or a process ends it, and the caller
+/// says so.
 #[test]
 fn a_target_that_reaches_for_the_host_is_ended() {
     let dir = tempfile::tempdir().unwrap();

@@ -72,8 +72,10 @@ pub enum RealError {
     },
     /// The host's own CPU did not run it.
     #[error(
-        "this machine's own CPU does not run the guest: it {how} after {wall_s} s{console}\nleave out --kvm: an emulated CPU does the same, slower and deterministic. KVM needs a machine whose \
-         virtualization is whole: on a virtual machine, nested virtualization passed on by its host (cat /sys/module/kvm_*/parameters/nested says Y there)"
+        "this machine's own CPU does not run the guest: it {how} after {wall_s} s{console}\n\
+            leave out --kvm: an emulated CPU does the same, slower and deterministic. KVM needs a machine whose \
+         virtualization is whole: on a virtual machine, nested virtualization passed on by its host (cat \
+         /sys/module/kvm_*/parameters/nested says Y there)"
     )]
     Kvm {
         /// How.
@@ -95,7 +97,8 @@ pub enum RealError {
     },
     /// The kernel's trace buffer was too small.
     #[error(
-        "{cpu}: the guest's trace buffer was full and events were lost; give it a larger `trace_buffer_mb` or a shorter duration"
+        "{cpu}: the guest's trace buffer was full and events were lost; give it a larger `trace_buffer_mb` or a \
+            shorter duration"
     )]
     Lost {
         /// Where.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// A file of the guest.
     File = 1,
     /// Ring-buffer pages of CPU `index`.
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 /// A frame's parts, as places in the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    pub kind: Kind,
+    pub kind: FrameKind,
     pub index: u32,
     pub name: Range<usize>,
     pub data: Range<usize>,
@@ -40,7 +40,7 @@ pub(crate) fn next(bytes: &[u8], at: usize) -> Result<Option<(Frame, usize)>, Re
     if &header[..4] != b"SGF1" {
         return wrong("no frame begins here");
     }
-    let kinds = [Kind::File, Kind::Pages, Kind::State, Kind::Error, Kind::End];
+    let kinds = [FrameKind::File, FrameKind::Pages, FrameKind::State, FrameKind::Error, FrameKind::End];
     let Some(kind) = kinds.into_iter().find(|kind| *kind as u32 == word(4)) else {
         return wrong("a frame of unknown kind");
     };
@@ -92,14 +92,14 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Frames<'_>, RealError> {
         };
         let data = &bytes[frame.data];
         match frame.kind {
-            Kind::File => {
+            FrameKind::File => {
                 let name = String::from_utf8_lossy(&bytes[frame.name]).into_owned();
                 frames.files.entry(name).or_default().extend_from_slice(data);
             }
-            Kind::Pages => frames.pages.entry(CpuId(frame.index)).or_default().push(data),
-            Kind::State => {}
-            Kind::Error => return Err(RealError::Inside(String::from_utf8_lossy(data).into_owned())),
-            Kind::End => {
+            FrameKind::Pages => frames.pages.entry(CpuId(frame.index)).or_default().push(data),
+            FrameKind::State => {}
+            FrameKind::Error => return Err(RealError::Inside(String::from_utf8_lossy(data).into_owned())),
+            FrameKind::End => {
                 frames.nr_refused = frame.index;
                 return Ok(frames);
             }

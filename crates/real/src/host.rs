@@ -98,7 +98,7 @@ fn hz(release: &str) -> u32 {
     text.lines().find_map(|line| line.strip_prefix("CONFIG_HZ=")?.parse().ok()).unwrap_or(250)
 }
 
-/// As many free pids in a row, high up: tasks are told from others by their pids.
+/// As many free pids in a row, high up: their pids distinguish the tasks from others.
 fn free_pids(count: u32) -> Result<u32, RealError> {
     let path = Path::new("/proc/sys/kernel/pid_max");
     let text = std::fs::read_to_string(path).map_err(RealError::io("read", path))?;

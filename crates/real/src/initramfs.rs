@@ -120,7 +120,8 @@ mod tests {
         let archive = archive(&init, &[("program", b"12345"), ("settings", b"")]).unwrap();
         let file = directory.path().join("a.cpio");
         std::fs::write(&file, archive).unwrap();
-        let script = "cd \"$1\" && cpio -idm --quiet --no-absolute-filenames init program settings dev < a.cpio && cat program";
+        let script = "cd \"$1\" && cpio -idm --quiet --no-absolute-filenames init program settings dev < a.cpio && \
+            cat program";
         let output = Command::new("sh").args(["-c", script, "sh"]).arg(directory.path()).output().unwrap();
         assert_eq!(output.stdout, b"12345", "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(std::fs::read(directory.path().join("init")).unwrap(), b"#!init");

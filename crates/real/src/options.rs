@@ -95,8 +95,8 @@ impl Options {
         {
             let missing = error.kind() == std::io::ErrorKind::NotFound;
             let remedy = if missing {
-                "this machine cannot run guests on its own CPU (or its firmware forbids it, or the module kvm_intel or kvm_amd is not \
-                 loaded); leave out --kvm"
+                "this machine cannot run guests on its own CPU (or its firmware forbids it, or the module kvm_intel \
+                 or kvm_amd is not loaded); leave out --kvm"
             } else {
                 "run it as root or as a member of the group kvm, or leave out --kvm"
             };

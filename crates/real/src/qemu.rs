@@ -360,16 +360,18 @@ impl Watch {
     }
 
     fn look(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), RealError> {
-        use crate::frames::Kind;
+        use crate::frames::FrameKind;
         let Ok(mut file) = fs::File::open(&self.path) else { return Ok(()) };
         let io = || RealError::io("read", &self.path);
         std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(self.bytes.len() as u64)).map_err(io())?;
         file.read_to_end(&mut self.bytes).map_err(io())?;
         while let Some((frame, next)) = crate::frames::next(&self.bytes, self.at)? {
             match (frame.kind, &self.bytes[frame.name.clone()]) {
-                (Kind::State, b"booted") => progress(Progress::Starting),
-                (Kind::State, b"started") => progress(Progress::Running(self.duration)),
-                (Kind::State, b"ended") | (Kind::Pages, _) => progress(Progress::Receiving(next as u64)),
+                (FrameKind::State, b"booted") => progress(Progress::Starting),
+                (FrameKind::State, b"started") => progress(Progress::Running(self.duration)),
+                (FrameKind::State, b"ended") | (FrameKind::Pages, _) => {
+                    progress(Progress::Receiving(next as u64))
+                }
                 _ => {}
             }
             self.at = next;
@@ -384,11 +386,11 @@ impl Watch {
     }
 
     fn complete(&self) -> bool {
-        self.last.as_ref().is_some_and(|frame| frame.kind == crate::frames::Kind::End)
+        self.last.as_ref().is_some_and(|frame| frame.kind == crate::frames::FrameKind::End)
     }
 
     fn error(&self) -> Option<String> {
-        let frame = self.last.as_ref().filter(|frame| frame.kind == crate::frames::Kind::Error)?;
+        let frame = self.last.as_ref().filter(|frame| frame.kind == crate::frames::FrameKind::Error)?;
         Some(String::from_utf8_lossy(&self.bytes[frame.data.clone()]).into_owned())
     }
 }

@@ -1,4 +1,4 @@
-//! A real kernel boots, does what it is told, and does the same again to the byte.
+//! A real kernel boots, does its work, and does the same again to the byte.
 
 use schedlab_instruments::summarize;
 use schedlab_log::{MemLog, write_text};

@@ -36,8 +36,9 @@ impl Page {
     pub fn html(&self) -> String {
         let (title, style) = (escape(&self.title), include_str!("../assets/report.css"));
         format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-             <meta name=\"color-scheme\" content=\"light dark\"><title>{title}</title>\n<style>\n{style}</style></head>\n\
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+             content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light \
+             dark\"><title>{title}</title>\n<style>\n{style}</style></head>\n\
              <body><main class=\"page\">\n{}</main></body></html>\n",
             self.body
         )

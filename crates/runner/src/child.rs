@@ -3,11 +3,12 @@
 use crate::control::ControlPage;
 use crate::scheduler::policy_params;
 use crate::{ChildReport, ExitKind, ExitReport, RunEnd, Scheduler};
-use schedlab_linux::{KernelObject, LinuxKernel, LoadedKernel};
+use schedlab_linux::{Extension, KernelObject, LinuxKernel, LoadedKernel};
 use schedlab_machine::kernel::{Action, Fault, FaultKind, FileRequest, Kernel, ReadOut};
 use schedlab_machine::native::Native;
 use schedlab_machine::sink::Spill;
 use schedlab_machine::{End, Machine, Outcome, Program, Setup};
+use schedlab_scx::ScxExtension;
 use schedlab_units::{Span, TaskId};
 use std::fs::File;
 
@@ -47,7 +48,9 @@ pub(crate) fn run(
                 kernel.ask(questions);
             }
             let kernel = LinuxKernel::new(kernel, COMMAND_LINE, Spill::through(&control.log, spill));
-            let kernel = kernel.with_scx(linux.scx.clone());
+            let scx =
+                linux.scx.clone().map(|compiled| Box::new(ScxExtension::new(compiled)) as Box<dyn Extension>);
+            let kernel = kernel.with_extension(scx);
             let mut machine = Machine::new(kernel, program, setup);
             let mut report = drive(&mut machine, actions, control);
             report.decisions = machine.kernel().decisions();

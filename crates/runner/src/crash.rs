@@ -18,9 +18,9 @@
 use schedlab_linux::abi::{Abi, Cpu};
 use schedlab_linux::callers::{Code, chain};
 use schedlab_linux::kernel::WINDOW;
-use schedlab_linux::scx;
 use schedlab_linux::stack;
 use schedlab_log::Record;
+use schedlab_scx as scx;
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 

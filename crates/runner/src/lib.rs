@@ -317,8 +317,8 @@ pub enum RunError {
     Start(#[from] schedlab_process::StartError),
     /// The program that was named for runs is another release.
     #[error(
-        "the program that was started for runs has the engine {theirs}, and this one {ENGINE}: their results may differ; install the same \
-         release of both"
+        "the program that was started for runs has the engine {theirs}, and this one {ENGINE}: their results may \
+         differ; install the same release of both"
     )]
     OtherEngine {
         /// Its [`ENGINE`].
@@ -332,8 +332,8 @@ pub enum RunError {
     },
     /// A native policy that no other process can find.
     #[error(
-        "the policy '{name}' is in a library that was loaded later, not in the executable: a process for its runs would not have it; link it \
-         into the executable"
+        "the policy '{name}' is in a library that was loaded later, not in the executable: a process for its runs \
+         would not have it; link it into the executable"
     )]
     NotInExecutable {
         /// The policy.
@@ -343,7 +343,7 @@ pub enum RunError {
     /// has another worker.
     #[error("the run is lost: its worker process {0}")]
     Worker(String),
-    /// [`run_while`] was told not to go on.
+    /// The caller of [`run_while`] ended it.
     #[error("the run was stopped")]
     Stopped,
 }

@@ -1,9 +1,9 @@
 //! What can `--sched NAME` be? A native policy, or real Linux.
 
-use schedlab_linux::scx::{ATTACHED, sub_of};
-use schedlab_linux::{BuiltKernel, CompiledScx};
+use schedlab_linux::BuiltKernel;
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_policies::{PolicyError, PolicyInfo};
+use schedlab_scx::{ATTACHED, CompiledScx, sub_of};
 use schedlab_topology::Topology;
 use schedlab_workload::Cgroup;
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,8 @@ pub enum SchedulerError {
     },
     /// A kernel object that is too small.
     #[error(
-        "{asked} CPUs were asked for, but this build of {name} has at most {built}; build a larger one with --nr-cpus 1024"
+        "{asked} CPUs were asked for, but this build of {name} has at most {built}; build a larger one with --nr-cpus \
+            1024"
     )]
     TooManyCpus {
         /// The scheduler.
@@ -95,7 +96,8 @@ pub enum SchedulerError {
     },
     /// A parameter for a sub-scheduler that is not asked for.
     #[error(
-        "--param {param}: no sub-scheduler is attached to {group}; --param {ATTACHED}@{group}=NAME attaches one, below a scheduler scx:..."
+        "--param {param}: no sub-scheduler is attached to {group}; --param {ATTACHED}@{group}=NAME attaches one, \
+            below a scheduler scx:..."
     )]
     NoSub {
         /// The parameter's name.

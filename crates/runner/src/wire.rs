@@ -118,7 +118,7 @@ impl Named {
 
 /// A worker may have been started in another folder.
 fn absolute(mut object: LinuxObject) -> Result<LinuxObject, RunError> {
-    fn of_scx(scx: &mut schedlab_linux::CompiledScx) -> io::Result<()> {
+    fn of_scx(scx: &mut schedlab_scx::CompiledScx) -> io::Result<()> {
         for path in [&mut scx.object, &mut scx.source, &mut scx.enumerators] {
             *path = std::path::absolute(&*path)?;
         }

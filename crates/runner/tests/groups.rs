@@ -36,8 +36,8 @@ fn a_path_that_is_too_long_ends_the_run() {
     assert_eq!(
         refusal(&["/good", &long, "/other"]),
         format!(
-            "making the control group {long}: refused by the kernel (File name too long (os error 36)); a path has at most 4,000 bytes and \
-             no line break: give the group another"
+            "making the control group {long}: refused by the kernel (File name too long (os error 36)); a path has at \
+             most 4,000 bytes and no line break: give the group another"
         )
     );
 }
@@ -47,7 +47,7 @@ fn a_path_that_is_too_long_ends_the_run() {
 fn a_name_that_is_a_file_ends_the_run() {
     assert_eq!(
         refusal(&["/cgroup.procs"]),
-        "making the control group /cgroup.procs: refused by the kernel (File exists (os error 17)); the file system of control groups has \
-         a file of that name: give the group another"
+        "making the control group /cgroup.procs: refused by the kernel (File exists (os error 17)); the file system \
+         of control groups has a file of that name: give the group another"
     );
 }

@@ -28,7 +28,7 @@ fn file_offset(data: &[u8], address: u64) -> usize {
     panic!("{address:#x} is in no segment");
 }
 
-/// A copy of the kernel object whose `yield_task_fair()` begins with this code; `code` is told where it will be.
+/// A copy of the kernel object whose `yield_task_fair()` begins with this code; `code` gets its address.
 fn broken(dir: &Path, code: impl Fn(u64, &dyn Fn(&str) -> u64) -> Vec<u8>) -> Scheduler {
     let kernel = build::add("6.12", &BuildOptions::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
     let symbols = Symbols::read(&kernel.object()).unwrap();

@@ -1,11 +1,11 @@
 //! sched_ext schedulers, as the kernel ships them, on the kernel's own ext.c.
 
 use schedlab_linux::build::{self, BuildOptions, BuiltKernel};
-use schedlab_linux::scx;
 use schedlab_machine::drawn::{Life::*, workload};
 use schedlab_runner::{
     ChildReport, LinuxObject, RunEnd, RunError, RunRequest, Scheduler, SchedulerError, run,
 };
+use schedlab_scx as scx;
 use schedlab_topology::Topology;
 use schedlab_units::{Nice, SchedParams, Span};
 use schedlab_workload::{Cgroup, CgroupId, Workload};
@@ -131,8 +131,9 @@ fn an_error_exit_is_reported_with_its_dump() {
     assert_eq!(kind, "scheduler exit");
     assert!(reason.starts_with("the kernel threw it out: scx_bpf_error (test triggering error)"), "{reason}");
     assert!(reason.contains("the kernel's dump:"), "{reason}");
-    // B5: who called, from the kernel's function that threw it on, each once, and no second list of them in the dump. (The
-    // kernel's walk knows its own code only: the scheduler's frame, between the first and the second, is not in it.)
+    // B5: who called, from the kernel's function that threw it on, each once, and no second list of them in the dump.
+    // (The kernel's walk knows its own code only: the scheduler's frame, between the first and the second, is not in
+    // it.)
     let frames: Vec<&str> = reason.lines().filter_map(|line| line.strip_prefix("    at ")).collect();
     assert!(
         frames[0].starts_with("scx_bpf_error_bstr+") && frames[1].starts_with("do_enqueue_task+"),
@@ -516,7 +517,8 @@ mod newest {
     fn a_task_that_moves_keeps_its_scheduler() {
         let text = |moves: &str| {
             let text = format!(
-                "schedlab-workload 1\nCGROUP /a\nCGROUP /b\n- INIT 0 0 1 runnable cgroup=/a\n- INIT 0 0 2 runnable cgroup=/a\n{moves}- EXIT 2 100s\n"
+                "schedlab-workload 1\nCGROUP /a\nCGROUP /b\n- INIT 0 0 1 runnable cgroup=/a\n\
+                    - INIT 0 0 2 runnable cgroup=/a\n{moves}- EXIT 2 100s\n"
             );
             schedlab_workload::parse_text("moves", text.as_bytes()).unwrap_or_else(|e| panic!("{e}"))
         };
@@ -616,7 +618,7 @@ mod newest {
         assert_eq!(value(&report, "scheduler", "name").as_deref(), Some("bpfland"));
     }
 
-    /// scx_lavd 1.1 is linked from 22 files, keeps its tasks in an arena, and is told of the machine by
+    /// scx_lavd 1.1 is linked from 22 files, keeps its tasks in an arena, and gets the machine from
     /// calls, each of which answers with the address of a mask. Four CPUs and eight hogs; then two caches and
     /// two kinds of cores.
     #[test]
@@ -735,8 +737,8 @@ fn a_fault_names_the_line_of_the_source() {
     assert!(reason.contains("in hostile_enqueue+") && named, "{reason}");
 }
 
-/// B5: what a scheduler prints is in the report of a run that ends well: the last 100 lines, with the log's time, and how
-/// many there were.
+/// B5: what a scheduler prints is in the report of a run that ends well: the last 100 lines, with the log's time, and
+/// how many there were.
 #[test]
 fn what_a_scheduler_prints_is_kept() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/printing.bpf.c");

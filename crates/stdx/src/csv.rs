@@ -79,7 +79,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(table in prop::collection::vec(prop::collection::vec("[a,\"\r\n ]{0,4}", 2..4), 0..4)) {
+        fn what_is_written_is_read_back(table in prop::collection::vec(prop::collection::vec("[a,\"\r\n \
+            ]{0,4}", 2..4), 0..4)) {
             let text: String =
                 table.iter().map(|row| row.iter().map(|f| field(f)).collect::<Vec<_>>().join(",") + "\n").collect();
             let read: Vec<Vec<String>> = records(&text).map(|(_, record)| record).collect();

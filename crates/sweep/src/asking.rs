@@ -150,10 +150,10 @@ impl Asking {
         self.claim(&prepared, trial)
     }
 
-    /// Keeps the result of a run that was asked. `false`: it was told before, with the same result; that does no harm.
+    /// Keeps the result of a run that was asked. `false`: it was there before, with the same result; that does no harm.
     ///
     /// # Errors
-    /// It was not asked, or is the result of something else, or differs from what was told before; or it cannot be
+    /// It was not asked, or is the result of something else, or differs from what came before; or it cannot be
     /// written.
     pub fn tell(&mut self, outcome: Outcome) -> Result<bool, SweepError> {
         let key = outcome.key();
@@ -210,7 +210,7 @@ impl Asking {
         self.open.len()
     }
 
-    /// Everything that was told becomes Parquet; in order, if nobody else is at work.
+    /// All results become Parquet; in order, if nobody else is at work.
     ///
     /// # Errors
     /// Those of [`Store::finish`].

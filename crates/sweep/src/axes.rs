@@ -112,7 +112,7 @@ impl Axis {
         }
     }
 
-    /// What is wrong with a value here, as far as it can be told without any file.
+    /// What is wrong with a value here, as far as no file is needed to know it.
     fn check(&self, value: &Value) -> Result<(), String> {
         let fail = |what: String| Err(format!("{self} = {value}: {what}"));
         let whole = |max: i64| match value {

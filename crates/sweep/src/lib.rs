@@ -10,7 +10,7 @@
 //! * [`Trial`]: one run that is to be made, by names and values; JSON on its way to a worker.
 //! * [`Bench`]: makes runs. A [`Key`] names a run by what made it: SHA-256 over contents, never paths or hosts.
 //! * [`Outcome`]: a run's rows. A run that fails has one too.
-//! * [`Store`]: the folder. A result that was told stays, whatever happens to the process from then on.
+//! * [`Store`]: the folder. A result that was kept stays, whatever happens to the process from then on.
 //! * [`run()`]: everything that is missing, on all cores; [`estimate()`]: what it would cost.
 //! * [`Asking`]: the same one by one, for whoever makes the runs elsewhere; [`Order`]: what such a machine is sent.
 //! * [`dataset`]: files, counts, the hash, [`dataset::merge`] of shards, [`dataset::retry`].

@@ -146,7 +146,7 @@ pub const RUNS: &[Column] = &[
     int("idle_while_waiting_ns", "a CPU idle beside a task that it may run: time"),
     int("idle_while_waiting_max_ns", "longest"),
     int("idle_while_waiting_stretches", "how often"),
-    int("idle_while_waiting_unknown_ns", "time in which it cannot be told"),
+    int("idle_while_waiting_unknown_ns", "time in which it is unknown"),
     int("misses", "missed deadlines; NULL: the workload has none"),
     int("tardiness_max_ns", "the latest job"),
     text("changed_experiment", "what makes it another experiment than was asked for: JSON"),

@@ -180,7 +180,8 @@ mod tests {
     #[test]
     fn functions_and_names_are_found_where_they_stand() {
         let file = file(
-            "/// Doc.\npub fn one() {\n    fn inner() {}\n}\nimpl A {\n    pub fn two(&self) -> u8 {\n        1\n    }\n}\n\
+            "/// Doc.\npub fn one() {\n    fn inner() {}\n}\nimpl A {\n    pub fn two(&self) -> u8 {\n        1\n    \
+                }\n}\n\
              #[cfg(test)]\nmod tests {\n    pub fn three() {}\n}\npub(crate) struct Four;\n",
         );
         let functions = file.functions();

@@ -10,11 +10,8 @@ const COLUMNS: usize = 120;
 const FUNCTION_LINES: usize = 100;
 /// Longer functions that are tables: a row a line.
 const TABLES: [&str; 1] = ["crates/experiments/src/vtrr/published.rs table"];
-/// Functions that two merges at once made a little longer. None may join them.
-const STILL_LONG: [&str; 2] =
-    ["crates/linux/src/scx/object.rs load_for", "crates/trace/src/decode.rs decode"];
 /// Lines that were longer when the rule came. The number may only fall.
-const STILL_WIDE: usize = 465;
+const STILL_WIDE: usize = 169;
 /// Public names that nobody in this repository uses, each with why it is public.
 const API: &str = include_str!("../api.txt");
 /// Where the drawing of the floors stands in ARCHITECTURE.md.
@@ -53,7 +50,7 @@ fn no_line_is_longer_than_a_screen_is_wide() {
 #[test]
 fn no_function_is_longer_than_a_hundred_lines() {
     let mut faults = Vec::new();
-    let mut tables: BTreeSet<&str> = TABLES.into_iter().chain(STILL_LONG).collect();
+    let mut tables: BTreeSet<&str> = TABLES.into_iter().collect();
     for file in sources("crates") {
         for function in file.functions().iter().filter(|function| function.nr_lines > FUNCTION_LINES) {
             let name = format!("{} {}", file.path.display(), function.name);

@@ -80,7 +80,8 @@ pub enum TopologyError {
     TooManyNodes(u64),
     /// Not understood.
     #[error(
-        "machine '{text}': {problem}; write for example 8, or packages=2,llcs=2,cores=4,smt=2, or {}, or a folder like /sys",
+        "machine '{text}': {problem}; write for example 8, or packages=2,llcs=2,cores=4,smt=2, or {}, or a folder \
+            like /sys",
         presets::names()
     )]
     Syntax {

@@ -17,12 +17,14 @@ pub struct Preset {
 pub const PRESETS: [Preset; 6] = [
     Preset {
         name: "laptop",
-        summary: "hybrid laptop: 4 big cores with a cache of their own, 4 small ones in a cluster (without SMT, as Intel's Lunar Lake; the small cores' capacity of 600 is a round figure, not a measurement)",
+        summary: "hybrid laptop: 4 big cores with a cache of their own, 4 small ones in a cluster (without SMT, as \
+            Intel's Lunar Lake; the small cores' capacity of 600 is a round figure, not a measurement)",
         parts: &["cores=4", "cores=4,cluster=4,capacity=600"],
     },
     Preset {
         name: "phone",
-        summary: "2 big, 2 middle, 4 little cores that share a cache (capacities of Google's gs101 device tree: 1024, 620, 250)",
+        summary: "2 big, 2 middle, 4 little cores that share a cache (capacities of Google's gs101 device tree: 1024, \
+            620, 250)",
         parts: &["cores=8,capacity=250*4+620*2+1024*2"],
     },
     Preset {

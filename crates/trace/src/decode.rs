@@ -363,20 +363,8 @@ impl Decoder {
             }
             What::SysExit { call, ret } => SchedEvent::SysExit { call: *call, ret: ret.get(record) },
             What::Object { key, kind, room, call, ret } => {
-                let known = ChannelKind::ALL.iter().find(|(number, ..)| *number == kind.get(record));
-                let called = OBJECT_CALLS.iter().find(|(number, _)| *number == call.get(record));
-                match (known, called, u32::try_from(ret.get_i32(record))) {
-                    (Some((_, kind, _)), Some((_, direction)), Ok(amount)) => {
-                        SchedEvent::Object(ObjectCall {
-                            key: key.get(record) as u64,
-                            kind: *kind,
-                            direction: *direction,
-                            amount,
-                            room: room.get(record) as u32,
-                        })
-                    }
-                    _ => SchedEvent::Other { id: common.id },
-                }
+                let numbers = [*key, *kind, *room, *call, *ret];
+                object(numbers, record).unwrap_or(SchedEvent::Other { id: common.id })
             }
             What::Print { at } => {
                 marker::event(&record[*at..], comms).unwrap_or(SchedEvent::Other { id: common.id })
@@ -408,6 +396,19 @@ impl Decoder {
             },
         })
     }
+}
+
+/// What a call did to a channel: its fields key, kind, room, call and ret. `None`: kind, call or amount is not known.
+fn object([key, kind, room, call, ret]: [Number; 5], record: &[u8]) -> Option<SchedEvent> {
+    let (_, kind, _) = ChannelKind::ALL.iter().find(|(number, ..)| *number == kind.get(record))?;
+    let (_, direction) = OBJECT_CALLS.iter().find(|(number, _)| *number == call.get(record))?;
+    Some(SchedEvent::Object(ObjectCall {
+        key: key.get(record) as u64,
+        kind: *kind,
+        direction: *direction,
+        amount: u32::try_from(ret.get_i32(record)).ok()?,
+        room: room.get(record) as u32,
+    }))
 }
 
 #[inline(always)]

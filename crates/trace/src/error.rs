@@ -84,7 +84,8 @@ pub enum Problem {
     Io(#[source] std::io::Error),
     /// Not a file of the format that was asked for.
     #[error(
-        "byte 0: found {found}, expected 17 08 44 \"tracing\"; this is no trace.dat (perf.data and text traces are other formats)"
+        "byte 0: found {found}, expected 17 08 44 \"tracing\"; this is no trace.dat (perf.data and text traces are \
+            other formats)"
     )]
     WrongMagic {
         /// The first bytes, as hexadecimal and text.
@@ -92,7 +93,8 @@ pub enum Problem {
     },
     /// None of the formats that are read here.
     #[error(
-        "byte 0: found {found}, expected a recording: trace.dat, perf.data, ftrace's text or a Perfetto trace; record with `schedlab record`"
+        "byte 0: found {found}, expected a recording: trace.dat, perf.data, ftrace's text or a Perfetto trace; record \
+            with `schedlab record`"
     )]
     UnknownRecording {
         /// The first bytes, as hexadecimal and text.
@@ -127,7 +129,8 @@ pub enum Problem {
         remedy: &'static str,
     },
     /// The file ends too early.
-    #[error("{at}: {what} needs {needed} bytes, {available} are left; the file is cut short: record or copy it again{}", lenient_hint(*.lenient))]
+    #[error("{at}: {what} needs {needed} bytes, {available} are left; the file is cut short: record or copy it \
+        again{}", lenient_hint(*.lenient))]
     Truncated {
         /// Where.
         at: Place,
@@ -154,7 +157,8 @@ pub enum Problem {
     },
     /// More events than a recording may have.
     #[error(
-        "more than {limit} events, which is the most that is read (docs/results.md); record for a shorter time, or divide it (trace-cmd split)"
+        "more than {limit} events, which is the most that is read (docs/results.md); record for a shorter time, or \
+            divide it (trace-cmd split)"
     )]
     TooMany {
         /// How many there may be.
@@ -172,7 +176,8 @@ pub enum Problem {
     },
     /// Nothing to see about scheduling.
     #[error(
-        "no sched events: {detail}; record with `schedlab record` or `trace-cmd record -e sched:sched_switch -e sched:sched_waking -e sched:sched_wakeup_new`"
+        "no sched events: {detail}; record with `schedlab record` or `trace-cmd record -e sched:sched_switch -e \
+            sched:sched_waking -e sched:sched_wakeup_new`"
     )]
     NoSchedEvents {
         /// What there is instead.
@@ -199,7 +204,8 @@ pub enum WriteError {
     },
     /// Pages come whole.
     #[error(
-        "{cpu}: {bytes} bytes of ring-buffer data are no whole number of {page_size}-byte pages; read trace_pipe_raw in multiples of the page size"
+        "{cpu}: {bytes} bytes of ring-buffer data are no whole number of {page_size}-byte pages; read trace_pipe_raw \
+            in multiples of the page size"
     )]
     PartialPage {
         /// Whose pages.

@@ -66,7 +66,7 @@ pub enum Recording {
 }
 
 impl Recording {
-    /// Opens a recording; its format is told by its content. The file must not be shortened while it is open.
+    /// Opens a recording; its content shows its format. The file must not be shortened while it is open.
     ///
     /// # Errors
     /// Those of the format's reader; [`Problem::UnknownRecording`] for none of them.
@@ -280,8 +280,8 @@ mod tests {
         let line = |at: u32| {
             let (prev, next) = (1 + at % 2, 2 - at % 2);
             format!(
-                "  a-{prev} [000] d..2. 1.00000{at}: sched_switch: prev_comm=a prev_pid={prev} prev_prio=120 prev_state=S ==> \
-                 next_comm=a next_pid={next} next_prio=120\n"
+                "  a-{prev} [000] d..2. 1.00000{at}: sched_switch: prev_comm=a prev_pid={prev} prev_prio=120 \
+                 prev_state=S ==> next_comm=a next_pid={next} next_prio=120\n"
             )
         };
         let text: String = (0..3).map(line).collect();

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn nearer_and_farther_are_told_apart() {
+    fn nearer_and_farther_are_distinguished() {
         let text = effect(&[judged([0.8, -0.1])], &[judged([0.2, -0.5])]);
         assert!(text.contains("1 nearer, 1 farther, 0 as before"), "{text}");
         assert!(text.contains("0.450 without, 0.350 with"), "{text}");

@@ -70,7 +70,8 @@ pub enum GoldenError {
         what: String,
     },
     /// It answers another question.
-    #[error("{}: it is of another {what} than this version's; make it anew with `schedlab validate {workload} --kernel {series} --cpus {cpus} --refresh`", path.display())]
+    #[error("{}: it is of another {what} than this version's; make it anew with `schedlab validate {workload} \
+        --kernel {series} --cpus {cpus} --refresh`", path.display())]
     Stale {
         /// The file.
         path: PathBuf,

@@ -22,7 +22,8 @@ pub fn html(cases: &[Judged]) -> String {
         (", ", Tone::Plain),
         (&format!("{fail} failed"), Tone::Bad),
         (
-            ". Real Linux ran in a guest whose clock counts instructions: what lasts less than a tick has no ground truth there.",
+            ". Real Linux ran in a guest whose clock counts instructions: what lasts less than a tick has no ground \
+                truth there.",
             Tone::Plain,
         ),
     ]);

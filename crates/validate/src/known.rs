@@ -40,10 +40,15 @@ const fn known(
     Known { series, cpus, workload, row, bound, within_runs: false, cause }
 }
 
-const SHARED_CLOCK: &str = "kernel code takes time, and longer with several CPUs, which share the guest's clock; --costs of N times the size brings it near";
-const OUTCOMES: &str = "which tasks share a CPU differs from run to run, in one and the same kernel; real Linux is within the simulation's runs";
-const LENGTH_OF_CODE: &str = "how long kernel code takes decides who shares a CPU with whom: -2.5 % and +1.3 % with --costs costs/guest-6.1.toml; real Linux itself gives the hog 5.66 to 6.70 s with shorter or longer instructions and turns of CPUs";
-const BETWEEN: &str = "kernel code takes time, and longer with several CPUs: 5.7 migrations without, 88 with --costs costs/guest-6.1.toml; the two runs of real Linux, 14 and 65, lie between";
+const SHARED_CLOCK: &str = "kernel code takes time, and longer with several CPUs, which share the guest's clock; \
+    --costs of N times the size brings it near";
+const OUTCOMES: &str = "which tasks share a CPU differs from run to run, in one and the same kernel; real Linux is \
+    within the simulation's runs";
+const LENGTH_OF_CODE: &str = "how long kernel code takes decides who shares a CPU with whom: -2.5 % and +1.3 % with \
+    --costs costs/guest-6.1.toml; real Linux itself gives the hog 5.66 to 6.70 s with shorter or longer instructions \
+    and turns of CPUs";
+const BETWEEN: &str = "kernel code takes time, and longer with several CPUs: 5.7 migrations without, 88 with --costs \
+    costs/guest-6.1.toml; the two runs of real Linux, 14 and 65, lie between";
 
 /// All of them; see docs/validate.md.
 pub const KNOWN: &[Known] = &[
@@ -53,8 +58,8 @@ pub const KNOWN: &[Known] = &[
         "fairbench",
         "run delay p99",
         8.1,
-        "a delay of 1.9 s is the sum of 480 ticks among tasks whose virtual times are equal to the microsecond: 0.4 %; two real kernels of one \
-         source differ by as much",
+        "a delay of 1.9 s is the sum of 480 ticks among tasks whose virtual times are equal to the microsecond: 0.4 \
+         %; two real kernels of one source differ by as much",
     ),
     known(
         "",

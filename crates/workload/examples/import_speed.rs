@@ -75,7 +75,8 @@ fn write_text(out: &mut impl Write, round: &Round, rounds: u64) -> Result<()> {
             match event.what {
                 SchedEvent::Switch { prev, prev_state, next } => writeln!(
                     out,
-                    "sched_switch: prev_comm={first} prev_pid={} prev_prio={} prev_state={} ==> next_comm={second} next_pid={} next_prio={}",
+                    "sched_switch: prev_comm={first} prev_pid={} prev_prio={} prev_state={} ==> next_comm={second} \
+                        next_pid={} next_prio={}",
                     prev.pid,
                     prev.prio,
                     letter(prev_state).0,

@@ -29,8 +29,8 @@ fn best<T>(mut run: impl FnMut() -> T) -> (f64, T) {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let events: u64 = std::env::args().nth(1).map_or(Ok(4_000_000), |n| n.parse())?;
     let text = format!(
-        "- INIT 0 0 1..10 runnable name=worker\n- INIT 0 0 11 blocked\nREPEAT {} {{\n @x BLOCK 1 1234567\n - WAKEUP 1 7654321\n \
-         - BLOCK 2..9 4ms\n - WAKEUP 2..9 6ms\n - WAKEUP 11 0 @x 1 10us\n - BLOCK 11 300us\n}}\n",
+        "- INIT 0 0 1..10 runnable name=worker\n- INIT 0 0 11 blocked\nREPEAT {} {{\n @x BLOCK 1 1234567\n - WAKEUP 1 \
+         7654321\n - BLOCK 2..9 4ms\n - WAKEUP 2..9 6ms\n - WAKEUP 11 0 @x 1 10us\n - BLOCK 11 300us\n}}\n",
         events / 20
     );
     let (seconds, workload) = best(|| parse_text("generated", text.as_bytes()));

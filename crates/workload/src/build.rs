@@ -358,7 +358,7 @@ impl Life<'_> {
         self
     }
 
-    /// An event in its own running, at this length; whoever it wakes before it is told its number.
+    /// An event in its own running, at this length; whoever it wakes before gets its number.
     fn running(mut self, kind: impl FnOnce(Span) -> EventKind) -> Self {
         let length = self.now().length;
         let eid = self.builder.push(self.id, kind(length));
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told_at_the_end() {
+    fn what_cannot_be_is_reported_at_the_end() {
         let mut w = Builder::new();
         let sleeper = w.task("sleeper").blocked().id();
         w.task("waker").run(MS(1)).wakes(sleeper); // and does nothing after it

@@ -4,7 +4,7 @@
 //! task 100 (worker), event 3 (YIELD): a blocked task cannot run; put a WAKEUP between the BLOCK before it and this event
 //! ```
 //!
-//! A workload that passes can be executed, written and read back. What cannot be told from single events, a
+//! A workload that passes can be executed, written and read back. What single events do not show, a
 //! cycle of wakeups that wait for each other, is [`find_deadlock`](crate::find_deadlock)'s business.
 
 pub use self::objects::ObjectFlaw;
@@ -193,7 +193,8 @@ pub enum Flaw {
     AfterExit,
     /// Length below the previous event's.
     #[error(
-        "its length {length} is less than the {previous} of the event before it; lengths count from the last wakeup and cannot decrease"
+        "its length {length} is less than the {previous} of the event before it; lengths count from the last wakeup \
+            and cannot decrease"
     )]
     LengthDecreases {
         /// This event's.
@@ -209,7 +210,8 @@ pub enum Flaw {
     WaitsForItself,
     /// Dependence on an event that does not exist.
     #[error(
-        "waits for event {event} of task {task}, but no event has that identifier; correct deid, or make the wakeup external (0 0 0)"
+        "waits for event {event} of task {task}, but no event has that identifier; correct deid, or make the wakeup \
+            external (0 0 0)"
     )]
     UnknownEvent {
         /// deid.
@@ -229,7 +231,8 @@ pub enum Flaw {
     },
     /// Dependence on an event that takes no CPU time.
     #[error(
-        "waits for event {event}, which is {kind}; a waker must be running, so name its next FORK, PRIO, YIELD, BLOCK or EXIT"
+        "waits for event {event}, which is {kind}; a waker must be running, so name its next FORK, PRIO, YIELD, BLOCK \
+            or EXIT"
     )]
     NotARunningEvent {
         /// deid.
@@ -239,7 +242,8 @@ pub enum Flaw {
     },
     /// A wakeup before the waker itself ran.
     #[error(
-        "is to happen {distance} of CPU time before event {event}, but that is only {length} after the waker's own wakeup; shorten distance or name an earlier event"
+        "is to happen {distance} of CPU time before event {event}, but that is only {length} after the waker's own \
+            wakeup; shorten distance or name an earlier event"
     )]
     DistanceTooLong {
         /// distance.
@@ -325,7 +329,7 @@ impl Workload {
         if checker.error.nr_problems == 0 { Ok(()) } else { Err(checker.error) }
     }
 
-    /// Checks what can be told of a workload whose tasks have their FORKs only: groups, births and settings.
+    /// Checks what is known of a workload whose tasks have their FORKs only: groups, births and settings.
     pub(crate) fn check_skeleton(&self) -> Result<(), WorkloadError> {
         let mut checker =
             Checker { workload: self, error: WorkloadError { problems: Vec::new(), nr_problems: 0 } };
@@ -470,7 +474,7 @@ impl<'a> Checker<'a> {
                 }
             }
         }
-        // a line of parents must end at an INIT: 0 unknown, 1 on the way, 2 known (each cycle is told once)
+        // a line of parents must end at an INIT: 0 unknown, 1 on the way, 2 known (each cycle is reported once)
         let mut state = vec![0u8; tasks.len()];
         for (row, task) in tasks.iter().enumerate() {
             if let Birth::Fork { parent } = task.birth

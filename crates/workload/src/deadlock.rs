@@ -165,7 +165,8 @@ mod tests {
     // p waits for its own child's turn, which comes only after p has forked it
     #[test]
     fn a_child_that_cannot_be_forked_closes_the_circle() {
-        let text = "1 INIT 0 0 1 runnable name=p\n- BLOCK 1 0\n- WAKEUP 1 0 9 2 0\n- FORK 1 1ms 2 name=c\n9 EXIT 2 1ms\n";
+        let text = "1 INIT 0 0 1 runnable name=p\n- BLOCK 1 0\n- WAKEUP 1 0 9 2 0\n- FORK 1 1ms 2 name=c\n\
+            9 EXIT 2 1ms\n";
         let told = find(text).unwrap();
         assert!(told.contains("task 2 (c) starts only when task 1 forks it"), "{told}");
         assert!(told.contains("task 1 (p)"), "{told}");

@@ -46,7 +46,8 @@ pub struct Between {
 /// A choice that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "dependencies \"{text}\": {problem}; expected infer, all, none, or tasks=NAME,WAKER>SLEEPER,... (* stands for any text)"
+    "dependencies \"{text}\": {problem}; expected infer, all, none, or tasks=NAME,WAKER>SLEEPER,... (* stands for any \
+        text)"
 )]
 pub struct DependenciesError {
     /// What was given.
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_choice_is_told() {
+    fn a_wrong_choice_is_reported() {
         for text in ["", "some", "tasks=", "tasks=a,,b", "tasks=>b", "tasks=a>"] {
             let error = text.parse::<Dependencies>().unwrap_err().to_string();
             assert!(error.contains("expected infer, all, none, or tasks="), "{error}");

@@ -137,13 +137,15 @@ pub enum LoadError {
         remedy: &'static str,
     },
     /// A folder with nothing to run.
-    #[error("{}: the folder holds no workload and no trace; name a file, or put one trace.dat, workload.txt or the like there", path.display())]
+    #[error("{}: the folder holds no workload and no trace; name a file, or put one trace.dat, workload.txt or the \
+        like there", path.display())]
     EmptyFolder {
         /// The folder.
         path: PathBuf,
     },
     /// A folder with too much to run.
-    #[error("{}: the folder holds {} workloads or traces ({}); name one of them", path.display(), names.len(), list(names))]
+    #[error("{}: the folder holds {} workloads or traces ({}); name one of \
+        them", path.display(), names.len(), list(names))]
     Ambiguous {
         /// The folder.
         path: PathBuf,

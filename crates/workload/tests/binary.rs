@@ -17,7 +17,8 @@ fn bytes(workload: &Workload) -> Vec<u8> {
 /// About 500 KiB: several chunks.
 fn large() -> Workload {
     let text = "NOTE kernel 6.12\nCGROUP /a max=20ms/100ms cpuset=0-3,900\n- INIT 0 0 1..3 runnable name=w cgroup=/a\n\
-        REPEAT 20000 {\n @x BLOCK 1 4ms\n - WAKEUP 1 6ms\n - BLOCK 2 1ms\n - WAKEUP 2 0 @x 1 10us\n}\n- PRIO 3 1ms nice=4\n";
+        REPEAT 20000 {\n @x BLOCK 1 4ms\n - WAKEUP 1 6ms\n - BLOCK 2 1ms\n - WAKEUP 2 0 @x 1 10us\n}\n\
+        - PRIO 3 1ms nice=4\n";
     parse_text("large", text.as_bytes()).unwrap()
 }
 
@@ -80,7 +81,7 @@ proptest! {
 }
 
 #[test]
-fn every_cut_is_told() {
+fn every_cut_is_reported() {
     let whole = bytes(&common::workload(7, 12));
     assert!(whole.len() > 200);
     for length in 0..whole.len() {
@@ -137,7 +138,7 @@ fn files_of_older_versions_are_read() {
 }
 
 #[test]
-fn every_flipped_bit_is_told() {
+fn every_flipped_bit_is_reported() {
     let whole = bytes(&common::workload(7, 12));
     for bit in 0..whole.len() * 8 {
         let mut damaged = whole.clone();
@@ -148,7 +149,7 @@ fn every_flipped_bit_is_told() {
 }
 
 #[test]
-fn missing_doubled_and_swapped_chunks_are_told() {
+fn missing_doubled_and_swapped_chunks_are_reported() {
     let whole = bytes(&large());
     let mut at = 16;
     let mut chunks = Vec::new();

@@ -76,7 +76,8 @@ fn seeds_and_only_seeds_change_what_is_drawn() {
 // Computed apart from this program: splitmix64 and xoshiro256** in Python integers, then floor(10 ms x u + 0.5).
 #[test]
 fn a_seed_means_the_same_for_ever() {
-    let toml = "kind = 'arrivals'\nseed = 7\ntasks = 4\nbetween = { uniform = { min = 0, max = '10ms' } }\nservice = '1ms'\n";
+    let toml = "kind = 'arrivals'\nseed = 7\ntasks = 4\nbetween = { uniform = { min = 0, max = '10ms' } }\n\
+        service = '1ms'\n";
     let workload = from_toml("a.toml", toml).unwrap();
     let mut previous = 0;
     let between: Vec<u64> = workload
@@ -215,7 +216,7 @@ fn uses_what_it_says(spec: &Periodic) {
 }
 
 #[test]
-fn mistakes_in_the_toml_are_told_where_they_are() {
+fn mistakes_in_the_toml_are_reported_where_they_are() {
     for (toml, says) in [
         ("kind = 'fairbanks'", &["kind \"fairbanks\"", "expected fairbench, responsebench"][..]),
         ("tasks = 5", &["kind \"\""]),

@@ -80,7 +80,8 @@ fn events_of_a_text() {
     // many at once, and in blocks within blocks
     fits("- INIT 0 0 1..4 runnable\nREPEAT 1 {\n- YIELD 1..4 0\n}\n", FEW, 8);
     refused("- INIT 0 0 1..4 runnable\nREPEAT 2 {\n- YIELD 1..4 0\n}\n", FEW, &[":5:1:", "12 events"]);
-    let nested = "- INIT 0 0 1 runnable\nREPEAT 4000000000 {\nREPEAT 4000000000 {\nREPEAT 4000000000 {\n- YIELD 1 0\n}\n}\n}\n";
+    let nested = "- INIT 0 0 1 runnable\nREPEAT 4000000000 {\nREPEAT 4000000000 {\nREPEAT 4000000000 {\n- YIELD 1 0\n\
+        }\n}\n}\n";
     refused(nested, FEW, &["18446744073709551615 events"]);
     refused(nested, Limits::HELD, &["a workload may have 100000000"]);
     // what repeats nothing costs nothing
@@ -132,7 +133,8 @@ fn bytes_of_a_text() {
     let [whole, streamed] = both_ways(change, Limits { bytes: 16 << 20, ..Limits::HELD });
     assert!(whole.unwrap_err().contains("16777216 in memory"));
     assert_eq!(streamed, Ok(3_001), "changes pass by");
-    let labels = "- INIT 0 0 1 runnable\n- INIT 0 0 2 blocked\nREPEAT 2 {\n@x YIELD 1 0\n- WAKEUP 2 0 @x 1 0\n- BLOCK 2 0\n}\n";
+    let labels = "- INIT 0 0 1 runnable\n- INIT 0 0 2 blocked\nREPEAT 2 {\n@x YIELD 1 0\n- WAKEUP 2 0 @x 1 0\n\
+        - BLOCK 2 0\n}\n";
     let [whole, _] = both_ways(labels, FEW);
     assert_eq!(whole, Ok(8));
     refused(labels, Limits { bytes: 100, ..FEW }, &["bytes of names, CPU lists, settings and labels"]);

@@ -146,7 +146,7 @@ fn a_folder_stands_for_the_one_file_in_it() {
 }
 
 #[test]
-fn a_broken_rule_in_a_binary_file_is_told() {
+fn a_broken_rule_in_a_binary_file_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut workload = common::workload(3, 10);
     workload.tasks.truncate(1);

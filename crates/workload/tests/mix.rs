@@ -7,7 +7,8 @@ use schedlab_workload::mix::Mix;
 use schedlab_workload::{EventKind, InitState, Wakeup, Workload, find_deadlock, parse_text};
 use std::path::Path;
 
-const A: &str = "CGROUP /g weight=50\n1 INIT 0 0 1 runnable name=make nice=3\n2 FORK 1 1ms 2 name=cc1 cgroup=/g\n3 EXIT 1 2ms\n\
+const A: &str = "CGROUP /g weight=50\n1 INIT 0 0 1 runnable name=make nice=3\n2 FORK 1 1ms 2 name=cc1 cgroup=/g\n\
+    3 EXIT 1 2ms\n\
     4 BLOCK 2 1ms\n5 WAKEUP 2 3ms\n6 EXIT 2 1ms\n";
 const B: &str = "1 INIT 0 0 1 runnable name=ping\n2 INIT 0 0 12 blocked name=pong\n3 INIT 0 0 3 blocked name=late\n\
     4 EXIT 1 5ms\n5 WAKEUP 12 0 4 1 2ms\n6 EXIT 12 1ms\n7 WAKEUP 3 4ms\n8 PRIO 3 1ms nice=7 target=1\n9 EXIT 3 1ms\n";
@@ -64,7 +65,8 @@ fn copies_begin_one_after_the_other_each_in_its_group() {
         "CGROUP /s2 weight=400 max=20ms/50ms cpuset=0-3\nCGROUP /s1\nCGROUP /s1/g weight=50\nCGROUP /s2/g weight=50\n\
          1 INIT 0 0 1 runnable name=s1/make policy=normal nice=3 cgroup=/s1\n\
          7 INIT 0 0 11 blocked name=s2/make policy=normal nice=3 cgroup=/s2\n\
-         2 FORK 1 1ms 2 name=s1/cc1 cgroup=/s1/g row=1\n3 EXIT 1 2ms\n4 BLOCK 2 1ms\n5 WAKEUP 2 3ms 0 0 0\n6 EXIT 2 1ms\n\
+         2 FORK 1 1ms 2 name=s1/cc1 cgroup=/s1/g row=1\n3 EXIT 1 2ms\n4 BLOCK 2 1ms\n5 WAKEUP 2 3ms 0 0 0\n\
+         6 EXIT 2 1ms\n\
          13 WAKEUP 11 1s 0 0 0\n8 FORK 11 1ms 12 name=s2/cc1 cgroup=/s2/g row=3\n9 EXIT 11 2ms\n\
          10 BLOCK 12 1ms\n11 WAKEUP 12 3ms 0 0 0\n12 EXIT 12 1ms"
     );
@@ -120,14 +122,16 @@ fn what_is_repeated_begins_when_all_before_it_has_ended() {
 #[test]
 fn overrides_hold_whatever_the_workload_changes_later() {
     let toml = "[[part]]\nworkload = 'b'\nnice = 5\naffinity = '1'\n\
-        [[part.task]]\nname = 'p*ng'\npolicy = 'rr'\nprio = 7\n[[part.task]]\npid = [12, 3]\ncgroup = '/x/y'\naffinity = '0'\n";
+        [[part.task]]\nname = 'p*ng'\npolicy = 'rr'\nprio = 7\n[[part.task]]\npid = [12, 3]\ncgroup = '/x/y'\n\
+        affinity = '0'\n";
     assert_eq!(
         lines(&mixed(toml)),
         "CGROUP /x\nCGROUP /x/y\n\
          1 INIT 0 0 1 runnable name=ping policy=rr nice=5 prio=7 affinity=1\n\
          2 INIT 0 0 12 blocked name=pong policy=rr nice=5 prio=7 affinity=0 cgroup=/x/y\n\
          3 INIT 0 0 3 blocked name=late policy=normal nice=5 affinity=0 cgroup=/x/y\n\
-         4 EXIT 1 5ms\n5 WAKEUP 12 0 4 1 2ms\n6 EXIT 12 1ms\n7 WAKEUP 3 4ms 0 0 0\n8 PRIO 3 1ms nice=5 target=1\n9 EXIT 3 1ms"
+         4 EXIT 1 5ms\n5 WAKEUP 12 0 4 1 2ms\n6 EXIT 12 1ms\n7 WAKEUP 3 4ms 0 0 0\n8 PRIO 3 1ms nice=5 target=1\n\
+         9 EXIT 3 1ms"
     );
     // a child inherits what its parent got, and what it alone gets is stated
     let inherit = mixed("[[part]]\nworkload = 'a'\n[[part.task]]\nname = 'make'\nnice = 9\n");
@@ -156,9 +160,11 @@ fn windows_factors_and_limits_apply_before_all_else() {
     let limited = mixed("[[part]]\nworkload = 'b'\ncpu_limit = '2ms'\nsleep_scale = 0.5\n");
     assert_eq!(
         lines(&limited),
-        "DROPPED 1 \"task ended at its CPU limit\"\nDROPPED 1 \"wakeup by a task that has ended at its CPU limit, made external\"\n\
+        "DROPPED 1 \"task ended at its CPU limit\"\nDROPPED 1 \"wakeup by a task that has ended at its CPU limit, \
+            made external\"\n\
          1 INIT 0 0 1 runnable name=ping\n2 INIT 0 0 12 blocked name=pong\n3 INIT 0 0 3 blocked name=late\n\
-         4 EXIT 1 2ms\n5 WAKEUP 12 0 0 0 0\n6 EXIT 12 1ms\n7 WAKEUP 3 2ms 0 0 0\n8 PRIO 3 1ms nice=7 target=1\n9 EXIT 3 1ms"
+         4 EXIT 1 2ms\n5 WAKEUP 12 0 0 0 0\n6 EXIT 12 1ms\n7 WAKEUP 3 2ms 0 0 0\n8 PRIO 3 1ms nice=7 target=1\n\
+         9 EXIT 3 1ms"
     );
     // make ends before it forks
     let childless = mixed("[[part]]\nworkload = 'a'\n[[part.task]]\nname = 'make'\ncpu_limit = '500us'\n");
@@ -168,7 +174,8 @@ fn windows_factors_and_limits_apply_before_all_else() {
 
 #[test]
 fn a_generator_may_stand_for_a_workload() {
-    let toml = "duration = '2s'\n[[part]]\ngenerate = { kind = 'hogs', nices = [0, 5], cpu = '1s' }\n[[part]]\nworkload = 'b'\n";
+    let toml = "duration = '2s'\n[[part]]\ngenerate = { kind = 'hogs', nices = [0, 5], cpu = '1s' }\n[[part]]\n\
+        workload = 'b'\n";
     assert_eq!(Mix::parse(Path::new("m"), toml).unwrap().duration, Some("2s".parse().unwrap()));
     let names: Vec<String> =
         mixed(toml).tasks.iter().map(|task| format!("{} {}", task.pid, task.name)).collect();
@@ -260,7 +267,8 @@ fn every_mistake_is_shown_where_it_stands() {
 fn timers_for_an_instant_and_groups_with_two_settings_are_refused() {
     // timers for an instant count from the start: later copies set the first one later, repetitions cannot
     let clock = |_: &Path| {
-        let text = "- INIT 0 0 1 runnable\n- BLOCK 1 1ms\n- WAKEUP 1 5ms absolute\n- BLOCK 1 1ms\n- WAKEUP 1 5ms absolute\n- EXIT 1 0\n";
+        let text = "- INIT 0 0 1 runnable\n- BLOCK 1 1ms\n- WAKEUP 1 5ms absolute\n- BLOCK 1 1ms\n\
+            - WAKEUP 1 5ms absolute\n- EXIT 1 0\n";
         Ok(parse_text("part", text.as_bytes()).unwrap())
     };
     let build = |toml: &str| Mix::parse(Path::new("m"), toml).unwrap().build(&mut { clock });

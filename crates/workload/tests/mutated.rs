@@ -107,7 +107,8 @@ proptest! {
     fn mixes(which in any::<prop::sample::Index>(), changes in prop::collection::vec(change(), 1..4)) {
         let all = self::texts("fuzz/seeds/mix_toml");
         let text = changed(&all[which.index(all.len())], &changes);
-        let part = "schedlab-workload 1\n- INIT 0 0 1 runnable name=worker\n- BLOCK 1 4ms\n- WAKEUP 1 6ms\n- EXIT 1 1ms\n";
+        let part = "schedlab-workload 1\n- INIT 0 0 1 runnable name=worker\n- BLOCK 1 4ms\n- WAKEUP 1 6ms\n\
+            - EXIT 1 1ms\n";
         let part = parse_text("part", part.as_bytes()).unwrap();
         let built = Mix::parse(Path::new("mutated.toml"), &text).and_then(|mix| mix.build(&mut |_| Ok(part.clone())));
         match built {

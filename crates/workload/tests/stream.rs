@@ -77,13 +77,14 @@ fn a_text_by_hand_streams_like_it_is_read_whole() {
     assert!(expected.len() > 300_000, "several chunks: {}", expected.len());
     assert!(std::fs::read(&copy).unwrap() == expected);
     // labels need the whole text
-    let labelled = "- INIT 0 0 1 runnable\n- INIT 0 0 2 blocked\nREPEAT 3 {\n@x BLOCK 1 1ms\n- WAKEUP 1 1ms\n- WAKEUP 2 0 @x 1 0\n- BLOCK 2 1ms\n}\n";
+    let labelled = "- INIT 0 0 1 runnable\n- INIT 0 0 2 blocked\nREPEAT 3 {\n@x BLOCK 1 1ms\n- WAKEUP 1 1ms\n\
+        - WAKEUP 2 0 @x 1 0\n- BLOCK 2 1ms\n}\n";
     std::fs::write(&file, labelled).unwrap();
     assert_eq!(drained(&opened(&file)), parse_text("w", labelled.as_bytes()).unwrap());
 }
 
 #[test]
-fn broken_rules_and_lines_are_told_when_it_is_opened() {
+fn broken_rules_and_lines_are_reported_when_it_is_opened() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("w.txt");
     for (text, says) in [

@@ -77,7 +77,8 @@ fn the_life_cycle_of_figure_1() {
 #[test]
 fn plain_warp_lines_need_no_header() {
     let workload = read(
-        "1 INIT 0 0 100 runnable\n2 BLOCK 100 4000000\n3 WAKEUP 100 6000000 0 0 0\n4 PRIO 100 1000 -5\n5 EXIT 100 2000000\n",
+        "1 INIT 0 0 100 runnable\n2 BLOCK 100 4000000\n3 WAKEUP 100 6000000 0 0 0\n4 PRIO 100 1000 -5\n\
+            5 EXIT 100 2000000\n",
     );
     assert_eq!(lengths(&workload, 0).len(), 4);
     assert_eq!(workload.tasks[0].name, "task-100");
@@ -88,7 +89,8 @@ fn plain_warp_lines_need_no_header() {
 #[test]
 fn repetition_and_ranges_expand() {
     let workload = read(
-        "schedlab-workload 1\n- INIT 0 0 11..13 runnable name=w\nREPEAT 2 {\n - BLOCK 11..13 1ms\n - WAKEUP 11..13 2ms\n}\n- FORK 12 0 20..21 nice=3\n",
+        "schedlab-workload 1\n- INIT 0 0 11..13 runnable name=w\nREPEAT 2 {\n - BLOCK 11..13 1ms\n - WAKEUP 11..13 \
+            2ms\n}\n- FORK 12 0 20..21 nice=3\n",
     );
     let names: Vec<(u32, &str)> = workload.tasks.iter().map(|task| (task.pid, task.name.as_str())).collect();
     assert_eq!(names, [(11, "w"), (12, "w"), (13, "w"), (20, "task-20"), (21, "task-21")]);
@@ -106,7 +108,8 @@ fn repetition_and_ranges_expand() {
 #[test]
 fn repeated_labels_mean_the_same_iteration() {
     let workload = read(
-        "- INIT 0 0 1 runnable\n- INIT 0 0 2 blocked\nREPEAT 3 {\n @sent BLOCK 1 1ms\n - WAKEUP 1 5ms\n - WAKEUP 2 0 @sent - 10us\n - BLOCK 2 2ms\n}\n- WAKEUP 2 0 @sent[0] 1 1us\n",
+        "- INIT 0 0 1 runnable\n- INIT 0 0 2 blocked\nREPEAT 3 {\n @sent BLOCK 1 1ms\n - WAKEUP 1 5ms\n - WAKEUP 2 0 \
+            @sent - 10us\n - BLOCK 2 2ms\n}\n- WAKEUP 2 0 @sent[0] 1 1us\n",
     );
     let sent: Vec<EventId> = workload.tasks[0].events.iter().step_by(2).map(|event| event.eid).collect();
     let waits: Vec<EventId> = workload.tasks[1]
@@ -143,13 +146,14 @@ fn plus_counts_from_the_previous_event() {
 #[test]
 fn nested_blocks_multiply() {
     let workload = read(
-        "- INIT 0 0 1 runnable\nREPEAT 3 {\n REPEAT 4 {\n - BLOCK 1 1ms\n - WAKEUP 1 1ms\n }\n - BLOCK 1 0\n - WAKEUP 1 1s\n}\n",
+        "- INIT 0 0 1 runnable\nREPEAT 3 {\n REPEAT 4 {\n - BLOCK 1 1ms\n - WAKEUP 1 1ms\n }\n - BLOCK 1 0\n - WAKEUP \
+            1 1s\n}\n",
     );
     assert_eq!(workload.tasks[0].events.len(), 3 * (4 * 2 + 2));
 }
 
 #[test]
-fn mistakes_are_told_with_place_and_remedy() {
+fn mistakes_are_reported_with_place_and_remedy() {
     use TextProblem as P;
     let init = "- INIT 0 0 1 runnable\n";
     for (text, line, column, problem, says) in [

@@ -89,7 +89,8 @@ fn a_filtered_parent_leaves_a_child_that_comes_by_itself() {
     );
     // a timer that was set for an instant since its birth is set for the same instant since the start
     let workload = parsed(
-        "1 INIT 0 0 1 runnable\n2 FORK 1 4ms 2\n3 BLOCK 2 1ms\n4 WAKEUP 2 9ms absolute\n5 BLOCK 2 1ms\n6 WAKEUP 2 9ms absolute\n",
+        "1 INIT 0 0 1 runnable\n2 FORK 1 4ms 2\n3 BLOCK 2 1ms\n4 WAKEUP 2 9ms absolute\n5 BLOCK 2 1ms\n\
+            6 WAKEUP 2 9ms absolute\n",
     );
     let source = Source::from(workload.clone());
     let left = done(&source, &mut Filter::new(&source, &keep(&workload, &[2])).unwrap());
@@ -115,7 +116,8 @@ fn a_filtered_parent_leaves_a_child_that_comes_by_itself() {
 // 2                   -----(by 1 at 3.5)RRRRX
 // 3                                            RRRRX
 const WINDOW: &str = "1 INIT 0 0 1 runnable\n2 INIT 0 0 2 blocked\n3 INIT 0 0 3 blocked\n\
-    4 BLOCK 1 5ms\n5 WAKEUP 1 5ms\n6 EXIT 1 5ms\n7 WAKEUP 2 8ms 4 1 1500us\n8 EXIT 2 2ms\n9 WAKEUP 3 13ms\n10 EXIT 3 1ms\n";
+    4 BLOCK 1 5ms\n5 WAKEUP 1 5ms\n6 EXIT 1 5ms\n7 WAKEUP 2 8ms 4 1 1500us\n8 EXIT 2 2ms\n9 WAKEUP 3 13ms\n\
+    10 EXIT 3 1ms\n";
 
 #[test]
 fn a_window_takes_what_is_left_and_ends_with_a_block() {
@@ -160,7 +162,8 @@ fn a_window_takes_what_is_left_and_ends_with_a_block() {
 #[test]
 fn settings_at_the_windows_begin_are_those_reached_by_then() {
     let text = "1 INIT 0 0 1 runnable nice=1\n2 INIT 0 0 2 runnable policy=batch\n\
-        3 PRIO 1 1ms nice=3\n4 FORK 1 2ms 3\n5 PRIO 1 3ms policy=idle target=2\n6 PRIO 1 4ms nice=7 target=2\n7 EXIT 1 9ms\n\
+        3 PRIO 1 1ms nice=3\n4 FORK 1 2ms 3\n5 PRIO 1 3ms policy=idle target=2\n6 PRIO 1 4ms nice=7 target=2\n\
+        7 EXIT 1 9ms\n\
         8 EXIT 2 9ms\n9 BLOCK 3 9ms\n";
     let source = Source::from(parsed(text));
     let left = done(&source, &mut Cut::new(&source, Span::from_ms(5), Span::MAX).unwrap());

@@ -42,7 +42,7 @@ pub(crate) struct StudyArgs {
     /// Serve this set of shares: 3,2,1.
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "nice")]
     pub shares: Vec<u64>,
-    /// Serve the shares that are the weights of these nice values: 0,5,-5. All schedulers can be told these exactly.
+    /// Serve the shares that are the weights of these nice values: 0,5,-5. All schedulers take these exactly.
     #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
     pub nice: Vec<Nice>,
     /// Numbers of clients of the drawn sets.
@@ -69,7 +69,7 @@ pub(crate) struct StudyArgs {
     /// How many quanta a given set is served for; whole cycles, at least 1,000 quanta, if left out.
     #[arg(long, value_name = "N")]
     pub quanta: Option<u64>,
-    /// How real Linux is told shares: weight (cpu.weight of a control group per client), nice, or both.
+    /// How real Linux gets shares: weight (cpu.weight of a control group per client), nice, or both.
     #[arg(long, value_name = "HOW", default_value = "both", value_parser = ["weight", "nice", "both"])]
     pub express: String,
     /// Timer ticks per second of real Linux.
@@ -83,7 +83,7 @@ pub(crate) struct StudyArgs {
 }
 
 impl StudyArgs {
-    /// What real Linux is told.
+    /// What real Linux gets.
     pub(crate) fn share_forms(&self) -> &'static [ShareForm] {
         match self.express.as_str() {
             "weight" => &[ShareForm::GroupWeight],

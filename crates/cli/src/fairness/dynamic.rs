@@ -91,8 +91,9 @@ pub(super) fn dynamic(args: &DynamicArgs, ui: &Ui) -> Result<()> {
     } else {
         if let Some(execution) = machine.first() {
             return Err(Failure::Input(format!(
-                "{}: a case that is written down takes clients off the CPU at given times, which a task in the machine does only by \
-                 itself; leave out --shares, or take a proportional share scheduler with its default parameters",
+                "{}: a case that is written down takes clients off the CPU at given times, which a task in the \
+                 machine does only by itself; leave out --shares, or take a proportional share scheduler with its \
+                 default parameters",
                 execution.label()
             )));
         }

@@ -41,7 +41,8 @@ fn by_hand(args: &StudyArgs, executions: Vec<Execution>, ui: &Ui) -> Result<()> 
         || quanta.checked_mul(args.quantum.as_ns()).is_none_or(|ns| ns >> 60 > 0)
     {
         return Err(Failure::Input(format!(
-            "{quanta} quanta of {} with {total} shares in all cannot be served; take fewer or smaller ones (--quanta, --quantum)",
+            "{quanta} quanta of {} with {total} shares in all cannot be served; take fewer or smaller ones (--quanta, \
+                --quantum)",
             args.quantum
         )));
     }
@@ -81,8 +82,8 @@ fn drawn(args: &StudyArgs, executions: Vec<Execution>, ui: &Ui) -> Result<()> {
     if !config.contenders.is_empty() && config.machine.is_empty() {
         let per_minute = |seconds: f64| sets as f64 / seconds.max(1e-9) * 60.0;
         ui.say(format!(
-            "{sets} share combinations, each under {} schedulers, in {wall:.1} s: {:.0} combinations/s, {:.0} a minute; \
-             {cpu:.1} s of CPU time: {:.0} a minute on two cores of their own",
+            "{sets} share combinations, each under {} schedulers, in {wall:.1} s: {:.0} combinations/s, {:.0} a \
+             minute; {cpu:.1} s of CPU time: {:.0} a minute on two cores of their own",
             config.contenders.len(),
             per_minute(wall) / 60.0,
             per_minute(wall),

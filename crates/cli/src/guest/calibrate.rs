@@ -151,7 +151,8 @@ fn to_text(rows: &[Row], costs_ns: [f64; 4]) -> String {
 
 fn to_toml(rows: &[Row], costs_ns: [f64; 4], source: &str) -> String {
     let mut text = String::from(
-        "# What kernel code costs, by `schedlab guest calibrate`. A clock that counts instructions: sizes are made up, orders hold.\n",
+        "# What kernel code costs, by `schedlab guest calibrate`. A clock that counts instructions: sizes are made \
+            up, orders hold.\n",
     );
     for (name, ns) in NAMES.iter().zip(costs_ns) {
         text += &format!("{name} = \"{ns:.0}ns\"\n");

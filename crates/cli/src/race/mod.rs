@@ -19,7 +19,7 @@ use schedlab_stdx::limits::{RACE_BYTES_MAX, read_text};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Findings of one scenario that are told apart.
+/// How many different findings of one scenario are kept.
 const FINDINGS_MAX: usize = 20;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -249,7 +249,7 @@ pub(crate) fn print_table(head: &[&str], rows: &[Vec<String>], style: Style) {
     }
 }
 
-/// Every failure is told; the worst decides the exit status.
+/// Every failure is printed; the worst decides the exit status.
 fn conclude_all(results: &[One]) -> Result<()> {
     let failures: Vec<&(u8, String)> = results.iter().filter_map(|one| one.failure.as_ref()).collect();
     let Some(worst) = failures.iter().map(|(code, _)| *code).max() else { return Ok(()) };

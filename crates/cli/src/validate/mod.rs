@@ -181,7 +181,8 @@ pub(crate) fn validate(args: &ValidateArgs, ui: &Ui) -> Result<()> {
     }
     if judged.is_empty() {
         return Err(Failure::Input(
-            "there is nothing to compare: no case of the matrix matches, or none is kept; leave out --golden-only to boot guests"
+            "there is nothing to compare: no case of the matrix matches, or none is kept; leave out --golden-only to \
+                boot guests"
                 .to_string(),
         ));
     }
@@ -356,7 +357,8 @@ fn version_note(judged: &mut Judged) {
         let note = format!("versions differ: real {}, simulated {simulated}", judged.real.version);
         judged.notes.push(note);
         if judged.real.arm == "host" {
-            let note = "a port of the running kernel: schedlab linux add --source ITS_TREE --name NAME, then --sched linux-NAME";
+            let note = "a port of the running kernel: schedlab linux add --source ITS_TREE --name NAME, then --sched \
+                linux-NAME";
             judged.notes.push(note.to_string());
         }
     }
@@ -381,7 +383,8 @@ fn conclude(judged: &[Judged], (skipped, not_judged): (usize, usize), ui: &Ui) -
     let not_judged =
         if not_judged > 0 { format!(", {not_judged} of them not judged") } else { String::new() };
     ui.say(format!(
-        "{} cases{not_judged}: {pass} quantities within tolerance, {known} beyond it for a known cause, {fail} failed{skipped}",
+        "{} cases{not_judged}: {pass} quantities within tolerance, {known} beyond it for a known cause, {fail} \
+            failed{skipped}",
         judged.len()
     ));
     if fail == 0 {

@@ -99,11 +99,13 @@ fn refusal(workload: &Workload, report: &RealReport, cpus: u32) -> Option<String
         |task: &Task| task.params.is_some_and(|params| params.policy == SchedPolicy::Deadline);
     (refused > 0).then(|| {
         let mut why = format!(
-            "nothing is compared: this machine's kernel refused {refused} of the workload's operations, so that other tasks ran than were asked for"
+            "nothing is compared: this machine's kernel refused {refused} of the workload's operations, so that other \
+                tasks ran than were asked for"
         );
         if workload.tasks.iter().any(wants_deadline) {
             why.push_str(&format!(
-                "; it gives SCHED_DEADLINE only to tasks that may run on all CPUs of the machine, and these are bound to {cpus} of them"
+                "; it gives SCHED_DEADLINE only to tasks that may run on all CPUs of the machine, and these are bound \
+                    to {cpus} of them"
             ));
         }
         why

@@ -315,7 +315,8 @@ fn task(text: &mut String, head: &Head, life: &Life, style: Style) {
         text,
         &format!(
             "  {}",
-            style.dim("height: share of the time with work; · blocked; marks: F fork, P prio, Y yield, w woken by a task, X exit")
+            style.dim("height: share of the time with work; · blocked; marks: F fork, P prio, Y yield, w woken by a \
+                task, X exit")
         ),
     );
     line(text, "");

@@ -47,7 +47,8 @@ fn scenario(page: &mut Page, compared: &Compared, gates: &[Gate]) {
     let duration =
         compared.duration.map(|d| format!(", at most {}", units::time(d.as_ns()))).unwrap_or_default();
     page.note(&format!(
-        "{} perturbed replays each (seed {}){duration}; intervals of the mean difference at {} %, in pairs of one seed.",
+        "{} perturbed replays each (seed {}){duration}; intervals of the mean difference at {} %, in pairs of one \
+            seed.",
         compared.seeds.len(),
         seeds_text(&compared.seeds),
         percentage(compared.confidence)

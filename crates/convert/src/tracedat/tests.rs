@@ -131,7 +131,7 @@ fn the_order_of_one_instant_is_kept() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Every run of every task, within the shifts that were told.
+    /// Every run of every task, within the shifts that the conversion reports.
     #[test]
     fn every_run_of_the_log_is_in_the_trace(seed in any::<u64>(), nr_cpus in 1..6u32, jobs in 0..8u32) {
         let config = Config { nr_cpus, jobs, seed, duration: Span::from_ms(120), ..Config::default() };

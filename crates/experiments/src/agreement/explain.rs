@@ -74,78 +74,85 @@ impl Cause {
         }
     }
 
-    /// How it is told, and where it lies.
+    /// How to see it, and where it lies.
     pub fn explanation(self) -> &'static str {
         match self {
             Cause::FairServer => {
-                "Since 6.8 a deadline server stands in for the fair class (50 ms per s, deferred). Coming out of the boot it runs at first \
-                 (dl_defer_running), charges fair tasks, and when its budget is used up calls resched_curr(): a slice ends early, and \
-                 as RUN_TO_PARITY protects only an eligible task, another is chosen. Told by: with the server's runtime set to 0 \
-                 (--param sched/fair_server/cpuN/runtime=0) the difference is gone or later. Shares are the same. (kernel/sched/deadline.c: \
-                 dl_server_start, update_curr_dl_se)"
+                "Since 6.8 a deadline server stands in for the fair class (50 ms per s, deferred). Coming out of the \
+                 boot it runs at first (dl_defer_running), charges fair tasks, and when its budget is used up calls \
+                 resched_curr(): a slice ends early, and as RUN_TO_PARITY protects only an eligible task, another is \
+                 chosen. Told by: with the server's runtime set to 0 (--param sched/fair_server/cpuN/runtime=0) the \
+                 difference is gone or later. Shares are the same. (kernel/sched/deadline.c: dl_server_start, \
+                 update_curr_dl_se)"
             }
             Cause::RealTimeLimit => {
-                "Before 6.8 FIFO and RR tasks together have 950 ms of each second (sched_rt_runtime_us) while others wait. The native policy \
-                 has no such limit. Told by: with the limit off (--param rt_runtime_us=-1) the difference is gone or later. \
-                 (kernel/sched/rt.c: sched_rt_runtime_exceeded)"
+                "Before 6.8 FIFO and RR tasks together have 950 ms of each second (sched_rt_runtime_us) while others \
+                 wait. The native policy has no such limit. Told by: with the limit off (--param rt_runtime_us=-1) \
+                 the difference is gone or later. (kernel/sched/rt.c: sched_rt_runtime_exceeded)"
             }
             Cause::OwnThreads => {
-                "kworkers (vmstat, random), rcu_preempt and others of the kernel's own threads wake up, are placed on the fair queue, move \
-                 the mean virtual time, and make the kernel account for the current task, which can end its slice between two ticks. \
-                 A native policy has no such threads. Told by: with the same wakeups in its workload, as tasks that need no CPU \
-                 time, the difference is gone or later."
+                "kworkers (vmstat, random), rcu_preempt and others of the kernel's own threads wake up, are placed on \
+                 the fair queue, move the mean virtual time, and make the kernel account for the current task, which \
+                 can end its slice between two ticks. A native policy has no such threads. Told by: with the same \
+                 wakeups in its workload, as tasks that need no CPU time, the difference is gone or later."
             }
             Cause::TimerResolution => {
-                "The clock event device of the port cannot be programmed less than 1 us ahead (as real ones cannot, min_delta_ns); a \
-                 shorter sleep of the workload ends then. Native policies wake to the ns. Told by: with sleeps lengthened by what real Linux \
-                 woke the tasks later (1 us at most each), the difference is gone or later; or the same decision comes less than 1 us apart."
+                "The clock event device of the port cannot be programmed less than 1 us ahead (as real ones cannot, \
+                 min_delta_ns); a shorter sleep of the workload ends then. Native policies wake to the ns. Told by: \
+                 with sleeps lengthened by what real Linux woke the tasks later (1 us at most each), the difference \
+                 is gone or later; or the same decision comes less than 1 us apart."
             }
             Cause::BlockedAtStart => {
-                "The port creates tasks that are blocked at the start before the start: each is placed a slice after the others \
-                 (START_DEBIT) and blocks without having run, so that their virtual times differ by up to a period at their first \
-                 wakeup. The native policy lets them begin equal. Told by: the task concerned was blocked at the start. \
-                 (kernel/sched/fair.c: place_entity)"
+                "The port creates tasks that are blocked at the start before the start: each is placed a slice after \
+                 the others (START_DEBIT) and blocks without having run, so that their virtual times differ by up to \
+                 a period at their first wakeup. The native policy lets them begin equal. Told by: the task concerned \
+                 was blocked at the start. (kernel/sched/fair.c: place_entity)"
             }
             Cause::Exit => {
-                "6.1 takes an exiting task out of its autogroup and puts it back among the runnable ones, which reschedules: the task is \
-                 preempted in the middle of its exit, others run, and it dies when its turn comes again. (kernel/sched/autogroup.c: \
-                 sched_autogroup_exit_task; kernel/sched/core.c: sched_move_task.) Under the native policy a task is gone when it exits, as \
-                 in 6.12. Told by: one CPU, and an exiting task was preempted in the real log before the difference."
+                "6.1 takes an exiting task out of its autogroup and puts it back among the runnable ones, which \
+                 reschedules: the task is preempted in the middle of its exit, others run, and it dies when its turn \
+                 comes again. (kernel/sched/autogroup.c: sched_autogroup_exit_task; kernel/sched/core.c: \
+                 sched_move_task.) Under the native policy a task is gone when it exits, as in 6.12. Told by: one \
+                 CPU, and an exiting task was preempted in the real log before the difference."
             }
             Cause::OlderDeadline => {
-                "The native servers (cbs) follow 6.12. When 6.1 chooses anew, it first puts the current task back, which accounts for it (core.c: \
-                 put_prev_task_balance; deadline.c: put_prev_task_dl calls update_curr_dl): a budget that is used up is found then, and the task \
-                 throttled. 6.12 chooses first and puts nobody back if the same task is chosen (sched.h: put_prev_set_next_task), so \
-                 that the overrun is found at the next tick. A task that wakes while throttled asks for such a choice (its old deadline is the \
-                 earlier one). Told by: one CPU, 6.1, and a task concerned is SCHED_DEADLINE."
+                "The native servers (cbs) follow 6.12. When 6.1 chooses anew, it first puts the current task back, \
+                 which accounts for it (core.c: put_prev_task_balance; deadline.c: put_prev_task_dl calls \
+                 update_curr_dl): a budget that is used up is found then, and the task throttled. 6.12 chooses first \
+                 and puts nobody back if the same task is chosen (sched.h: put_prev_set_next_task), so that the \
+                 overrun is found at the next tick. A task that wakes while throttled asks for such a choice (its old \
+                 deadline is the earlier one). Told by: one CPU, 6.1, and a task concerned is SCHED_DEADLINE."
             }
             Cause::RealTimePlacement => {
-                "Which CPU a deadline or real-time task runs on: Linux keeps a queue per CPU and pushes and pulls (cpudl, cpupri), the native \
-                 policy has one queue for all. Which tasks run is the same by design: see same_pct, which does not ask on which CPU. Told by: the \
-                 task placed, or the one that runs, is DEADLINE, FIFO or RR, and there are several CPUs."
+                "Which CPU a deadline or real-time task runs on: Linux keeps a queue per CPU and pushes and pulls \
+                 (cpudl, cpupri), the native policy has one queue for all. Which tasks run is the same by design: see \
+                 same_pct, which does not ask on which CPU. Told by: the task placed, or the one that runs, is \
+                 DEADLINE, FIFO or RR, and there are several CPUs."
             }
             Cause::RoundRobin => {
-                "A slice of SCHED_RR is 25 ticks in which the task is found running (HZ=250); the native policy counts its CPU time, exactly \
-                 100 ms. Told by: a task concerned is SCHED_RR. (kernel/sched/rt.c: task_tick_rt)"
+                "A slice of SCHED_RR is 25 ticks in which the task is found running (HZ=250); the native policy \
+                 counts its CPU time, exactly 100 ms. Told by: a task concerned is SCHED_RR. (kernel/sched/rt.c: \
+                 task_tick_rt)"
             }
             Cause::ForkPlacement => {
-                "sched_balance_find_dst_cpu() classifies groups of CPUs by decayed utilisation and load (PELT) and looks for the \
-                 one with most spare capacity. The native policy counts runnable weights."
+                "sched_balance_find_dst_cpu() classifies groups of CPUs by decayed utilisation and load (PELT) and \
+                 looks for the one with most spare capacity. The native policy counts runnable weights."
             }
             Cause::WakeupPlacement => {
-                "select_task_rq_fair(): wake_affine() compares decayed loads (PELT), wake_wide() looks at who wakes whom how often, and \
-                 SIS_UTIL ends the search for an idle CPU early by the cache domain's utilisation. The native policy compares \
-                 runnable weights and searches all."
+                "select_task_rq_fair(): wake_affine() compares decayed loads (PELT), wake_wide() looks at who wakes \
+                 whom how often, and SIS_UTIL ends the search for an idle CPU early by the cache domain's \
+                 utilisation. The native policy compares runnable weights and searches all."
             }
             Cause::Balancing => {
-                "sched_balance_rq(): since 5.5 the amount to move is decided by group types (has spare, fully busy, overloaded, ...) and by \
-                 decayed loads; when it is tried depends on the cost measured and, when newly idle, on a random number. The native policy \
-                 has the older rule: the mean of runnable weights, at fixed intervals."
+                "sched_balance_rq(): since 5.5 the amount to move is decided by group types (has spare, fully busy, \
+                 overloaded, ...) and by decayed loads; when it is tried depends on the cost measured and, when newly \
+                 idle, on a random number. The native policy has the older rule: the mean of runnable weights, at \
+                 fixed intervals."
             }
             Cause::Unexplained => {
-                "None of the above tells it. Where such differences were followed through the kernel's own run queues (schedlab linux debug), \
-                 virtual times agreed to a few ns until then: the kernel's own threads had woken in another order, or two deadlines \
-                 were closer than rounding."
+                "None of the above tells it. Where such differences were followed through the kernel's own run queues \
+                 (schedlab linux debug), virtual times agreed to a few ns until then: the kernel's own threads had \
+                 woken in another order, or two deadlines were closer than rounding."
             }
         }
     }

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bound_threads_are_told_by_their_name() {
+    fn bound_threads_are_known_by_their_name() {
         assert_eq!(cpu_of("kworker/0:1"), Some(0));
         assert_eq!(cpu_of("ksoftirqd/13"), Some(13));
         assert_eq!([cpu_of("kworker/u4:0"), cpu_of("rcu_preempt"), cpu_of("kworker/R-sync_")], [None; 3]);

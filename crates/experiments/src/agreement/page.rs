@@ -123,7 +123,7 @@ pub fn pages(rows: &[Row]) -> Pages {
         vec![
             Column::new("cause", "", "as named in the table of agreement"),
             Column::new("workloads", "", "on how many rows it has a part"),
-            Column::new("explanation", "", "how it is told, and where in the kernel it lies"),
+            Column::new("explanation", "", "how to see it, and where in the kernel it lies"),
         ],
     );
     for cause in seen {
@@ -133,9 +133,10 @@ pub fn pages(rows: &[Row]) -> Pages {
     Pages {
         title: "Native policies and the real kernels that they model".into(),
         remarks: vec![
-            "Each row: one workload on one machine, under the native policy and through the unmodified kernel of that version. Times are \
-             simulated. 'Alike' is the second look: 6.12's fair server or 6.1's limit of real-time tasks off, and the wakeups of the kernel's own threads in the native \
-             policy's workload too; what differs then differs by policy."
+            "Each row: one workload on one machine, under the native policy and through the unmodified kernel of that \
+             version. Times are simulated. 'Alike' is the second look: 6.12's fair server or 6.1's limit of real-time \
+             tasks off, and the wakeups of the kernel's own threads in the native policy's workload too; what differs \
+             then differs by policy."
                 .into(),
         ],
         drawings: drawings(rows),

@@ -241,8 +241,10 @@ mod tests {
     use std::path::Path;
 
     fn read(lines: &str) -> ComparedRun {
-        let header = "# schedlab log 1\n# sched \"x\"\n# sched_version \"1\"\n# cpus 1\n# hz 250\n# duration_ns 9000000\n\
-                      # task t0 pid=1 policy=normal nice=0 name=\"a\"\n# task t1 pid=2 policy=normal nice=0 name=\"b\"\n\
+        let header = "# schedlab log 1\n# sched \"x\"\n# sched_version \"1\"\n# cpus 1\n# hz 250\n\
+            # duration_ns 9000000\n\
+                      # task t0 pid=1 policy=normal nice=0 name=\"a\"\n# task t1 pid=2 policy=normal nice=0 \
+                      name=\"b\"\n\
                       # kernel_thread k10 name=\"kworker\"\n";
         let log =
             TextLog::parse(&format!("{header}{lines}# end {}\n", lines.lines().count()), Path::new("drawn"))
@@ -257,7 +259,8 @@ mod tests {
         let schedule = read(
             "0 cpu0 new t0 cpu0\n0 cpu0 new t1 cpu0\n0 cpu0 switch idle -> t0\n\
              2000000 cpu0 waking k10 by t0 irq\n2000000 cpu0 wakeup k10 cpu0\n2000000 cpu0 switch t0 preempted -> k10\n\
-             2000000 cpu0 switch k10 sleeping -> t1\n6000000 cpu0 switch t1 preempted -> t0\n7000000 cpu0 switch t0 sleeping -> idle\n",
+             2000000 cpu0 switch k10 sleeping -> t1\n6000000 cpu0 switch t1 preempted -> t0\n\
+             7000000 cpu0 switch t0 sleeping -> idle\n",
         );
         let decisions: Vec<(u64, u32)> =
             schedule.decisions[0].iter().map(|d| (d.time_ns / 1_000_000, d.task.0)).collect();

@@ -86,8 +86,8 @@ pub fn refuses_scx(text: &str) -> SubjectError {
     SubjectError::NotTaken {
         by: "fairness cost",
         text: text.to_string(),
-        why: "what is timed and counted are the functions of the kernel's fair class, which a sched_ext scheduler replaces; \
-              'schedlab run --profile' counts what it does"
+        why: "what is timed and counted are the functions of the kernel's fair class, which a sched_ext scheduler \
+              replaces; 'schedlab run --profile' counts what it does"
             .to_string(),
     }
 }

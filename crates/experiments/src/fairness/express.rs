@@ -1,4 +1,4 @@
-//! Which shares can a scheduler be told that knows only nice values, or only weights of control groups?
+//! Which shares can be expressed to a scheduler that knows only nice values, or only weights of control groups?
 //!
 //! Only ratios matter, so a set of shares may be scaled at will; we look for the scale at which the worst
 //! client is off least, and among those that are less than one percentage point worse for the one nearest to

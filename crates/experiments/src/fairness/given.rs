@@ -4,7 +4,7 @@
 //!
 //! * the proportional share schedulers quantum by quantum, without a machine ([`Execution::Quanta`]);
 //! * everything else, real Linux included, in the full machine on one CPU, with its own ticks and slices
-//!   ([`Execution::Machine`]). It is told the shares as nice values or as weights of control groups; what can be
+//!   ([`Execution::Machine`]). It gets the shares as nice values or as weights of control groups; what can be
 //!   expressed is due, and how far that is from the shares asked for stands beside it.
 //!
 //! All arms serve the same number of whole cycles of the shares; all clients are runnable throughout; one
@@ -57,7 +57,7 @@ impl Execution {
         }
     }
 
-    /// Name in tables: real Linux says what it was told.
+    /// Name in tables: real Linux says what it got.
     pub fn label(&self) -> String {
         match self {
             Execution::Quanta(contender) => contender.name.to_string(),
@@ -147,11 +147,11 @@ impl GivenConfig {
 pub struct GivenArm {
     /// Its name.
     pub label: String,
-    /// What it was told.
+    /// What it got.
     pub expressed: Expressed,
     /// Who ran when.
     pub stretches: Vec<Stretch>,
-    /// The errors, against what it was told.
+    /// The errors, against what it got.
     pub served: Served,
     /// The errors from the start, at times from a tenth of the run on.
     pub settled: ExactRange,
@@ -240,7 +240,7 @@ impl Given {
             Column::new(
                 "off_percent",
                 "%",
-                "how far the parts that it was told are from those asked for, at worst",
+                "how far the parts that it got are from those asked for, at worst",
             ),
             Column::new("order", "", "first cycle, a letter per quantum; - = it does not serve in quanta"),
         ];
@@ -274,9 +274,9 @@ impl Given {
             Column::new("sched", "", "scheduler"),
             Column::new("client", "", "client"),
             Column::new("share", "", "share asked for"),
-            Column::new("told", "", "what the scheduler was told"),
+            Column::new("told", "", "what the scheduler got"),
             Column::new("part_asked", "", "share / sum of shares"),
-            Column::new("part_due", "", "the same of what it was told"),
+            Column::new("part_due", "", "the same of what it got"),
             Column::new("part_received", "", "part of the CPU received"),
             Column::new("error_low_tu", "tu", "most behind, from the start"),
             Column::new("error_high_tu", "tu", "most ahead, from the start"),
@@ -340,7 +340,8 @@ impl Given {
         let legend = if nr_clients <= 26 { &names[..] } else { &[] };
         let errors = Drawing {
             name: "error-by-time".into(),
-            caption: "A line per client: it rises while the client is served and falls while it waits. Each panel has its own scale."
+            caption: "A line per client: it rises while the client is served and falls while it waits. Each panel has \
+                its own scale."
                 .into(),
             svg: grid(&title, legend, &panels, 2),
         };
@@ -372,8 +373,8 @@ impl Given {
         let mut remarks = vec![
             super::ERROR_IS.to_string(),
             format!(
-                "1 tu = {unit}; {} tu are served. off_percent: nice values and cpu.weight express some shares only; errors are against \
-                 what the scheduler was told.",
+                "1 tu = {unit}; {} tu are served. off_percent: nice values and cpu.weight express some shares only; \
+                 errors are against what the scheduler got.",
                 self.config.quanta
             ),
         ];

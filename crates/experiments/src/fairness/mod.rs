@@ -35,8 +35,9 @@ pub use study::{
 };
 
 /// For readers of any output.
-pub(crate) const ERROR_IS: &str = "Error of a client at time t: service received less service due, t x share / sum of shares, in time units (tu) \
-     of one quantum; positive is ahead. All clients are always runnable; extremes over all clients and times.";
+pub(crate) const ERROR_IS: &str = "Error of a client at time t: service received less service due, t x share / sum of \
+     shares, in time units (tu) of one quantum; positive is ahead. All clients are always runnable; extremes over all \
+     clients and times.";
 
 /// For readers of an output with real Linux in it.
 pub(crate) const LINUX_TICKS: &str =

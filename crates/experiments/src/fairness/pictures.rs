@@ -174,15 +174,16 @@ impl Study {
     fn remarks(&self) -> Vec<String> {
         let mut remarks = vec![
             super::ERROR_IS.to_string(),
-            "One combination is one cycle (as many quanta as there are shares) of one random set of shares. Means are those of the paper: \
-             over the combinations of a point (number of clients, sum of shares), of their highest and of their lowest error; the \
-             worst single combination stands beside them."
+            "One combination is one cycle (as many quanta as there are shares) of one random set of shares. Means are \
+             those of the paper: over the combinations of a point (number of clients, sum of shares), of their \
+             highest and of their lowest error; the worst single combination stands beside them."
                 .to_string(),
         ];
         if self.results.iter().any(|result| result.denominator == super::MACHINE_DENOMINATOR) {
             remarks.push(
-                "Schedulers that are not among the paper's ran in the full machine, with their own ticks and slices, and on fewer \
-                 combinations (nr_combinations); their errors are against the shares that they could be told (off_percent)."
+                "Schedulers that are not among the paper's ran in the full machine, with their own ticks and slices, \
+                 and on fewer combinations (nr_combinations); their errors are against the shares that they could \
+                 express (off_percent)."
                     .to_string(),
             );
         }
@@ -223,7 +224,9 @@ impl Study {
             .map(|r| r.inexact)
             .sum();
         text += &match inexact {
-            0 => "Every cycle gave each client exactly its share (lottery and machine arms are not meant to).\n".to_string(),
+            0 => "Every cycle gave each client exactly its share (lottery and machine arms are not meant \
+                to).\n"
+                .to_string(),
             n => format!(
                 "{n} cycles did NOT give each client exactly its share: see nr_inexact in fairness-points.\n"
             ),

@@ -192,7 +192,7 @@ pub struct PointResult {
     /// Combinations in which some client did not have exactly its share after S quanta; not asked of arms in
     /// the machine.
     pub inexact: u32,
-    /// How far the parts that an arm could be told were from those drawn, at worst; 0.02 = 2 %.
+    /// How far the parts that an arm could express were from those drawn, at worst; 0.02 = 2 %.
     pub off_worst: f64,
 }
 
@@ -367,7 +367,7 @@ const POINT_COLUMNS: [Column; 16] = [
     Column::new(
         "off_percent",
         "%",
-        "how far the parts that it could be told were from those drawn, at worst",
+        "how far the parts that it could express were from those drawn, at worst",
     ),
 ];
 

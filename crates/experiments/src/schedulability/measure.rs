@@ -1,6 +1,6 @@
 //! One set under one scheduler: when did each job end?
 //!
-//! Jobs are told by CPU time, not by wakeups: job k of a task is complete when the task has had (k + 1) C. A
+//! CPU time counts jobs, not wakeups: job k of a task is complete when the task has had (k + 1) C. A
 //! task that is late begins its next job without sleeping, which no wakeup shows.
 
 use super::sets::{PeriodicTask, TaskSet};
@@ -9,7 +9,7 @@ use schedlab_policies::PolicyError;
 use schedlab_policies::lab::{Lab, Step, TaskSpec};
 use schedlab_units::{Span, TaskId};
 
-/// How a scheduler is told what the tasks need.
+/// How a scheduler gets what the tasks need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Telling {
     /// Runtime, deadline and period (SCHED_DEADLINE's three numbers).
@@ -33,7 +33,7 @@ pub struct Arm {
     pub label: String,
     sched: String,
     params: Vec<(String, String)>,
-    /// How it is told what the tasks need.
+    /// How it gets what the tasks need.
     pub telling: Telling,
 }
 
@@ -172,7 +172,7 @@ mod tests {
     /// Two jobs of 2 ms each 5 ms, run at 0..1, 3..4 (the first ends at 4), 5..6 and 9..10 (the second ends
     /// at 10, 5 ms after its release).
     #[test]
-    fn jobs_are_told_by_cpu_time() {
+    fn jobs_are_known_by_cpu_time() {
         let task = PeriodicTask { run: Span::from_ns(2), period: Span::from_ns(5) };
         let ends = |stays: &[(u64, u64)]| responses(stays.iter().copied(), task, 2);
         let ns = |value| Some(Span::from_ns(value));

@@ -190,7 +190,7 @@ fn check(config: &Config) -> Result<(), StudyError> {
     Ok(())
 }
 
-/// Draws the sets, runs each under each arm, and tries the claims of theory on them. `seen` is told how many
+/// Draws the sets, runs each under each arm, and tries the claims of theory on them. `seen` gets how many
 /// sets are done.
 ///
 /// # Errors

@@ -5,12 +5,14 @@ use schedlab_report::chart::{Chart, Drawing, Series, Style};
 use schedlab_report::pages::Pages;
 use schedlab_report::table::{Column, Table};
 
-const DEFINITION: &str = "Periodic tasks, deadline = period, released together at 0. A set counts as schedulable if the scheduler took all tasks as they \
-     asked and no job ended after its deadline. Tardiness: end less deadline, 0 if in time; response: end less release. Jobs are released for 720 ms, \
-     which all periods divide; a job that has not ended by 1440 ms counts as late up to then.";
+const DEFINITION: &str = "Periodic tasks, deadline = period, released together at 0. A set counts as schedulable if \
+     the scheduler took all tasks as they asked and no job ended after its deadline. Tardiness: end less deadline, 0 \
+     if in time; response: end less release. Jobs are released for 720 ms, which all periods divide; a job that has \
+     not ended by 1440 ms counts as late up to then.";
 
-const HEARD: &str = "rm, gedf and pedf know runtime, deadline and period; posix is SCHED_FIFO, a higher priority for a shorter period, one queue of all CPUs; \
-     cbs is SCHED_DEADLINE with reservations 1 us longer than the jobs, and refuses what is beyond 95 % of the CPUs.";
+const HEARD: &str = "rm, gedf and pedf know runtime, deadline and period; posix is SCHED_FIFO, a higher priority for \
+     a shorter period, one queue of all CPUs; cbs is SCHED_DEADLINE with reservations 1 us longer than the jobs, and \
+     refuses what is beyond 95 % of the CPUs.";
 
 fn pct(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 0.0 } else { 100.0 * part / whole }
@@ -158,15 +160,15 @@ impl Study {
         vec![
             Drawing {
                 name: "schedulability".into(),
-                caption: "Solid: what ran without a late job. Dashed: what theory promises without running it; a sufficient test lies below, an \
-                          exact one on the curve of its scheduler."
+                caption: "Solid: what ran without a late job. Dashed: what theory promises without running it; a \
+                          sufficient test lies below, an exact one on the curve of its scheduler."
                     .into(),
                 svg: curves.svg(),
             },
             Drawing {
                 name: "tardiness".into(),
-                caption: "How late the latest job of a set is, mean over the sets. Global EDF keeps it bounded up to full load; fixed priorities \
-                          let the longest periods wait."
+                caption: "How late the latest job of a set is, mean over the sets. Global EDF keeps it bounded up to \
+                          full load; fixed priorities let the longest periods wait."
                     .into(),
                 svg: tardiness.svg(),
             },

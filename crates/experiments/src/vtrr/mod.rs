@@ -65,13 +65,14 @@ pub fn reproduce(config: &ReproduceConfig) -> Result<Reproduction, ConfigError> 
     let mut pages = Pages {
         title: "VTRR: every table and figure beside the published value".into(),
         remarks: vec![
-            "Nieh, Vaill, Zhong: Virtual-Time Round-Robin: An O(1) Proportional Share Scheduler. USENIX Annual Technical Conference, 2001."
+            "Nieh, Vaill, Zhong: Virtual-Time Round-Robin: An O(1) Proportional Share Scheduler. USENIX Annual \
+                Technical Conference, 2001."
                 .into(),
-            "Published values marked 'unverified' are from memory and could not be checked against the printed paper; those marked 'from the \
-             text' stand in its text."
+            "Published values marked 'unverified' are from memory and could not be checked against the printed paper; \
+             those marked 'from the text' stand in its text."
                 .into(),
-            "tu: one quantum of 10 ms. Where the paper's set-up is unknown (the domain's points, CPU time per frame, shares of encoders and \
-             virtual machines), ours is stated."
+            "tu: one quantum of 10 ms. Where the paper's set-up is unknown (the domain's points, CPU time per frame, \
+             shares of encoders and virtual machines), ours is stated."
                 .into(),
         ],
         drawings: study_pages.drawings,

@@ -99,9 +99,10 @@ pub(super) fn sequences(name: &str, shown: Span, runs: &[Run]) -> Drawing {
     let panels: Vec<Svg> = panels.collect();
     Drawing {
         name: name.into(),
-        caption: "Five always runnable clients with shares 1 to 5 (linux-2.2, linux-2.4: nice values whose time slices are as 1 to 5; linux-6.x: \
-                  real Linux, control groups)."
-            .into(),
+        caption:
+            "Five always runnable clients with shares 1 to 5 (linux-2.2, linux-2.4: nice values whose time \
+                  slices are as 1 to 5; linux-6.x: real Linux, control groups)."
+                .into(),
         svg: grid(&format!("Who ran when within {} ms, five clients", shown.as_ms_f64()), &[], &panels, 2),
     }
 }
@@ -174,7 +175,8 @@ pub(super) fn frames(runs: &[Run]) -> Drawing {
     Drawing {
         name: "frames".into(),
         caption: format!(
-            "{:.1} ms of CPU time per frame (our choice). Steps are bursts: a long flat stretch is a time without service, jitter to a listener.",
+            "{:.1} ms of CPU time per frame (our choice). Steps are bursts: a long flat stretch is a time without \
+                service, jitter to a listener.",
             FRAME_NS as f64 * 1e-6
         ),
         svg: grid("MPEG audio encoders: frames encoded against time", &names, &panels, 2),
@@ -269,7 +271,8 @@ pub(super) fn machines(linux: &[Subject]) -> Result<(Drawing, Table), ArmError> 
     let names: Vec<String> = (1..=3).map(|share| format!("share {share}")).collect();
     let drawing = Drawing {
         name: "machines".into(),
-        caption: "Loops done since 3 s after the start, divided by the share: under an ideal scheduler all three are one line.".into(),
+        caption: "Loops done since 3 s after the start, divided by the share: under an ideal scheduler all three are \
+            one line.".into(),
         svg: grid("Virtual machines: progress per share", &names, &panels, 2),
     };
     Ok((drawing, table))

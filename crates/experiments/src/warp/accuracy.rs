@@ -143,12 +143,12 @@ pub(super) fn against_real(found: &[Found], real: &[Real], duration: Span) -> (V
         .svg();
         let caption = match benchmark {
             Benchmark::Fairbench => {
-                "Five tasks at each nice value compute all the time. The paper: 2.4 and 2.6 show a clear staircase of more than 30 % a \
-                 step; under EBS nice -20 has only 10 % more than -10."
+                "Five tasks at each nice value compute all the time. The paper: 2.4 and 2.6 show a clear staircase of \
+                 more than 30 % a step; under EBS nice -20 has only 10 % more than -10."
             }
             Benchmark::Responsebench => {
-                "Tasks compute 5 ms and sleep. The paper: EBS is at par with 2.4, and both are an order of magnitude better than 2.6 with \
-                 its second chance for interactive tasks."
+                "Tasks compute 5 ms and sleep. The paper: EBS is at par with 2.4, and both are an order of magnitude \
+                 better than 2.6 with its second chance for interactive tasks."
             }
         };
         drawings.push(Drawing { name: figure.into(), caption: caption.into(), svg });
@@ -216,8 +216,8 @@ pub(super) fn nice_to_share(linux: &[Subject]) -> Result<(Drawing, Table), WarpE
         chart("Share (20 at nice 0)", "share, logarithmic", Scale::Log, shares),
     ];
     let svg = grid("Figure 8: what a nice value means", &[], &panels, 2);
-    let caption = "Left: the slices that hogs get under the native models, with those that the paper's text gives. Right: EBS's shares in \
-                   the paper, and Linux's weights, at the same scale.";
+    let caption = "Left: the slices that hogs get under the native models, with those that the paper's text gives. \
+                   Right: EBS's shares in the paper, and Linux's weights, at the same scale.";
     Ok((Drawing { name: "figure8".into(), caption: caption.into(), svg }, table))
 }
 

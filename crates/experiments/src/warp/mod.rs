@@ -136,8 +136,9 @@ pub fn reproduce(config: &WarpConfig) -> Result<Pages, WarpError> {
         title: "WARP: every figure of the evaluation beside the published value".into(),
         remarks: vec![
             "Haoqiang Zheng, Jason Nieh: WARP: Enabling Fast CPU Scheduler Development and Evaluation.".into(),
-            "linux-2.4, o1-2.6.7 and ebs are native models of the paper's schedulers; linux-5.10, -6.1, -6.12 and -7.2 are unmodified kernel code. Figures 7, 9 and \
-             10 were published without digits: what the text says of them is in the last table."
+            "linux-2.4, o1-2.6.7 and ebs are native models of the paper's schedulers; linux-5.10, -6.1, -6.12 and \
+             -7.2 are unmodified kernel code. Figures 7, 9 and 10 were published without digits: what the text says \
+             of them is in the last table."
                 .into(),
         ],
         ..Pages::default()

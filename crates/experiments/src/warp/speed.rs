@@ -160,15 +160,16 @@ fn drawings(measured: &[Measured], subjects: usize) -> Vec<Drawing> {
     vec![
         Drawing {
             name: "figure5".into(),
-            caption: "Time of the recorded run, of its replay (reading the workload included), and of the scheduler's own functions \
-                      within it."
+            caption: "Time of the recorded run, of its replay (reading the workload included), and of the scheduler's \
+                      own functions within it."
                 .into(),
             svg: time.svg(),
         },
         Drawing {
             name: "figure6".into(),
-            caption: "The recorded time over that of the replay, and over that of the scheduler's own functions. The paper's values \
-                      are of 2.6.7 on one CPU of 2.8 GHz, and of other recordings: their order and ratio compare, not their size."
+            caption: "The recorded time over that of the replay, and over that of the scheduler's own functions. The \
+                      paper's values are of 2.6.7 on one CPU of 2.8 GHz, and of other recordings: their order and \
+                      ratio compare, not their size."
                 .into(),
             svg: speedup.svg(),
         },

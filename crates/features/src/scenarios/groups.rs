@@ -15,7 +15,8 @@ pub(super) fn features() -> Vec<Feature> {
         f("nested", "within the group of 3/4, subgroups of weight 100 and 200: 25, 50, 25 %", nested),
         f(
             "2,000 groups",
-            "among 2,000 groups on 2 CPUs, one hog each in 300 and 100 on CPU 0, 200 and 100 on CPU 1: 75, 25, 66.7, 33.3 %",
+            "among 2,000 groups on 2 CPUs, one hog each in 300 and 100 on CPU 0, 200 and 100 on CPU 1: 75, 25, 66.7, \
+                33.3 %",
             two_thousand,
         ),
         f(

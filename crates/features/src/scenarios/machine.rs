@@ -39,12 +39,14 @@ pub(super) fn features() -> Vec<Feature> {
         f("laptop", "preset: 4 hogs on 4 big and 4 little cores: all end on the big ones", laptop),
         f(
             "server",
-            "preset: 2 x 16 cores x 2 threads, 32 hogs: 16 on each socket, one on each core after 1 s (11 s before 5.18)",
+            "preset: 2 x 16 cores x 2 threads, 32 hogs: 16 on each socket, one on each core after 1 s (11 s before \
+                5.18)",
             server,
         ),
         f(
             "/sys snapshot",
-            "a machine from a folder (threads 0,4 1,5 2,6 3,7; 2 nodes): the kernel's own /sys says the same, 4 hogs take a core each",
+            "a machine from a folder (threads 0,4 1,5 2,6 3,7; 2 nodes): the kernel's own /sys says the same, 4 hogs \
+                take a core each",
             snapshot,
         ),
         f("WARP's machine", "preset: 16 sockets of 4 cores, 64 hogs: one on each CPU after 2 s", warp),

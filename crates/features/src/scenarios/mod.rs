@@ -37,6 +37,7 @@ fn hogs(first: u32, n: u32, words: &str) -> String {
 /// A task that computes and sleeps, over and over.
 fn sleeper(pid: u32, run: &str, sleep: &str, times: u32, words: &str) -> String {
     format!(
-        "- INIT 0 0 {pid} runnable name=sleeper {words}\nREPEAT {times} {{\n- BLOCK {pid} {run}\n- WAKEUP {pid} {sleep}\n}}\n- EXIT {pid} 1ms\n"
+        "- INIT 0 0 {pid} runnable name=sleeper {words}\nREPEAT {times} {{\n- BLOCK {pid} {run}\n\
+            - WAKEUP {pid} {sleep}\n}}\n- EXIT {pid} 1ms\n"
     )
 }

@@ -21,7 +21,8 @@ pub(super) fn features() -> Vec<Feature> {
         ),
         f(
             "RT limit set",
-            "the same with 20 % kept (rt_runtime_us=800000; from 6.12 the fair server's runtime, 200 ms): 20 % are left",
+            "the same with 20 % kept (rt_runtime_us=800000; from 6.12 the fair server's runtime, 200 ms): 20 % are \
+                left",
             rt_limit_set,
         ),
         f(

@@ -33,7 +33,8 @@ pub(super) fn features() -> Vec<Feature> {
         ),
         f(
             "slice",
-            "base_slice_ns of 20 ms: of 2 hogs each runs 5 ticks at a time, in the median (CFS, min_granularity_ns: 6 ticks)",
+            "base_slice_ns of 20 ms: of 2 hogs each runs 5 ticks at a time, in the median (CFS, min_granularity_ns: 6 \
+                ticks)",
             slice,
         ),
         f("preempt mode", "debugfs sched/preempt names the mode that is in force", preempt_mode),

@@ -1,4 +1,4 @@
-//! Which tasks, and where to? What weighs, what is told apart, where tasks wake up and are born, what is near.
+//! Which tasks, and where to? What weighs, what is distinguished, where tasks wake up and are born, what is near.
 
 use super::{AT_ONCE_NS, View, is_balance, ms};
 use crate::answer::{Answer, by_majority, plain};

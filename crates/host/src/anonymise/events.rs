@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedlab_trace::{EventFormat, FieldKind};
 
 use super::Others;
-use super::names::{Kind, Tasks};
+use super::names::{Owner, Tasks};
 
 /// A number's place.
 #[derive(Debug, Clone, Copy)]
@@ -289,7 +289,7 @@ impl Text {
 /// An executed file's name without its folder, for the command's own tasks.
 fn program(pid: i32, path: &str, tasks: &Tasks) -> String {
     match tasks.kind_by_pid(pid) {
-        Kind::Kept => path.rsplit('/').next().unwrap_or_default().to_owned(),
+        Owner::Kept => path.rsplit('/').next().unwrap_or_default().to_owned(),
         _ => tasks.name(pid, "", 0),
     }
 }

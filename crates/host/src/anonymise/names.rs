@@ -19,7 +19,7 @@ pub(super) const KTHREADD: i32 = 2;
 
 /// Whose task is it?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Owner {
     /// pid 0.
     Idle,
     /// The recorded command's.
@@ -98,32 +98,32 @@ impl Tasks {
     }
 
     /// Whose is it, if it bears this name?
-    pub(super) fn kind(&self, pid: i32, name: &str) -> Kind {
+    pub(super) fn kind(&self, pid: i32, name: &str) -> Owner {
         if pid == 0 {
-            Kind::Idle
+            Owner::Idle
         } else if self.kept.contains(&pid) {
-            Kind::Kept
+            Owner::Kept
         } else if self.kernel.contains(&pid) && standard_kernel_thread(name).is_some() {
-            Kind::Kernel
+            Owner::Kernel
         } else {
-            Kind::Foreign
+            Owner::Foreign
         }
     }
 
     /// Whose is it, where no name stands by? Kernel threads without a standard name count as the kernel's: only their
     /// name is replaced.
-    pub(super) fn kind_by_pid(&self, pid: i32) -> Kind {
+    pub(super) fn kind_by_pid(&self, pid: i32) -> Owner {
         match pid {
-            0 => Kind::Idle,
-            _ if self.kept.contains(&pid) => Kind::Kept,
-            _ if self.kernel.contains(&pid) => Kind::Kernel,
-            _ => Kind::Foreign,
+            0 => Owner::Idle,
+            _ if self.kept.contains(&pid) => Owner::Kept,
+            _ if self.kernel.contains(&pid) => Owner::Kernel,
+            _ => Owner::Foreign,
         }
     }
 
     /// True when the task stays in the result.
     pub(super) fn stays(&self, pid: i32, others: Others) -> bool {
-        others == Others::Rename || self.kind_by_pid(pid) != Kind::Foreign
+        others == Others::Rename || self.kind_by_pid(pid) != Owner::Foreign
     }
 
     /// The path for a control group in the result.
@@ -134,13 +134,13 @@ impl Tasks {
     /// The name for a task in the result, whose name was `name`, met on `cpu`.
     pub(super) fn name(&self, pid: i32, name: &str, cpu: u32) -> String {
         match self.kind(pid, name) {
-            Kind::Idle => match name.strip_prefix("swapper/") {
+            Owner::Idle => match name.strip_prefix("swapper/") {
                 Some(number) if number.parse::<u32>().is_ok() => name.to_owned(),
                 _ => format!("swapper/{cpu}"),
             },
-            Kind::Kept => name.to_owned(),
-            Kind::Kernel => standard_kernel_thread(name).unwrap_or_default(),
-            Kind::Foreign => self.others.get(&pid).cloned().unwrap_or_else(|| "other".to_owned()),
+            Owner::Kept => name.to_owned(),
+            Owner::Kernel => standard_kernel_thread(name).unwrap_or_default(),
+            Owner::Foreign => self.others.get(&pid).cloned().unwrap_or_else(|| "other".to_owned()),
         }
     }
 }

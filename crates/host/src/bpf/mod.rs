@@ -239,7 +239,7 @@ impl BpfRecorder {
             Ok(())
         } else {
             Err(format!(
-                "interrupts cannot be told from tasks (flags {by_timer:x?} of a timer's, {by_task:x?} of a task's wakeup)"
+                "interrupts cannot be distinguished from tasks (flags {by_timer:x?} of a timer's, {by_task:x?} of a task's wakeup)"
             ))
         }
     }
@@ -519,7 +519,7 @@ fn attach_all(
     let (mut programs, mut switch, mut waking) = (Vec::new(), None, None);
     for name in names {
         let event = split(&name).1;
-        // Yields are told by switches, and their ends by nobody.
+        // Switches show yields, and nothing shows their ends.
         if name == YIELD || name == YIELD_END {
             continue;
         }

@@ -174,7 +174,7 @@ const fn call(
     Call { name, function, arguments }
 }
 
-/// The calls. (`sched_yield` is told by the switch that it causes: the registers of a task that leaves its
+/// The calls. (`sched_yield` shows in the switch that it causes: the registers of a task that leaves its
 /// CPU still runnable say in which call it is.)
 const CALLS: &[Call] = &[
     call("setpriority", "__x64_sys_setpriority", &[("which", "di"), ("who", "si"), ("niceval", "dx")]),
@@ -205,7 +205,7 @@ pub(super) fn wanted_types() -> Vec<(Named, String)> {
 
 /// The name of the type that describes a tracepoint.
 pub(super) fn trace_type(event: &str) -> String {
-    // what happens at objects is told by the ends of system calls
+    // the ends of system calls say what happens at objects
     let event = if event == OBJECT { "sys_exit" } else { event };
     format!("btf_trace_{event}")
 }

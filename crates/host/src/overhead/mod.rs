@@ -71,7 +71,7 @@ impl Spread {
     }
 }
 
-/// Measures; `progress` is told what is being measured. Takes about 1 s per type of event, and 20 s per run
+/// Measures; `progress` gets what is being measured. Takes about 1 s per type of event, and 20 s per run
 /// of the workloads.
 ///
 /// # Errors

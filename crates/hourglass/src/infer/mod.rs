@@ -126,7 +126,7 @@ pub enum Answer {
 
 /// A question with its answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
+pub struct Inference {
     /// What was asked.
     pub question: Question,
     /// What was found.
@@ -139,7 +139,7 @@ pub struct Finding {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     /// One for each question, in their order.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<Inference>,
 }
 
 /// Asks a log every question.
@@ -171,7 +171,7 @@ impl Findings {
         if self.findings.is_empty() {
             return other;
         }
-        let better = |(a, b): (Finding, Finding)| {
+        let better = |(a, b): (Inference, Inference)| {
             let (ranked_a, ranked_b) = (a.answer.rank(), b.answer.rank());
             if ranked_b.0 < ranked_a.0 || (ranked_b.0 == ranked_a.0 && ranked_b.1 < ranked_a.1) {
                 b
@@ -186,7 +186,7 @@ impl Findings {
     ///
     /// # Panics
     /// If these are findings of no log.
-    pub fn on(&self, question: Question) -> &Finding {
+    pub fn on(&self, question: Question) -> &Inference {
         self.findings
             .iter()
             .find(|finding| finding.question == question)
@@ -220,10 +220,10 @@ impl Findings {
             Column::new("low", "", "lower end of the 95 % interval"),
             Column::new("high", "", "upper end"),
             Column::new("samples", "", "how many"),
-            Column::new("remark", "", "the evidence, or why nothing can be told and what would tell"),
+            Column::new("remark", "", "the evidence, or why there is no answer and what would give one"),
         ];
         let mut table = Table::new("inference", "What the log says of the scheduler", columns);
-        for Finding { question, answer, remark } in &self.findings {
+        for Inference { question, answer, remark } in &self.findings {
             let id = json!(question.id());
             let row = match answer {
                 Answer::Is(e) => {
@@ -266,7 +266,7 @@ impl Findings {
     /// For a terminal.
     pub fn summary(&self) -> String {
         let mut text = format!("{:<21}{:>12}   {:<26}{:>9}\n", "", "estimate", "95 % interval", "samples");
-        for Finding { question, answer, remark } in &self.findings {
+        for Inference { question, answer, remark } in &self.findings {
             let is_time = question.id().ends_with("_ns");
             let show = |value: f64| match question {
                 _ if is_time => time(value.max(0.0).round() as u64),

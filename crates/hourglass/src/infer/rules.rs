@@ -5,7 +5,7 @@
 
 use super::period::{Moment, fit, frequency};
 use super::seen::{Ending, HANDOVER_NS, Seen, Stretch, TickClock, Wake};
-use super::{Answer, Finding, Question};
+use super::{Answer, Inference, Question};
 use crate::plan::Timer;
 use crate::stats::{Estimate, mean, median, wilson};
 use schedlab_log::MissedCause;
@@ -20,7 +20,7 @@ const TICK_NS_MAX: u64 = 200_000;
 const WIDTH_MAX: f64 = 0.5;
 
 /// Answers one question.
-pub(crate) fn answer(question: Question, seen: &Seen) -> Finding {
+pub(crate) fn answer(question: Question, seen: &Seen) -> Inference {
     let (answer, remark) = match question {
         Question::Tick => tick(seen),
         Question::TickCost => tick_cost(seen),
@@ -36,7 +36,7 @@ pub(crate) fn answer(question: Question, seen: &Seen) -> Finding {
         Question::NiceShare => nice_share(seen),
         Question::Family => family(seen),
     };
-    Finding { question, answer, remark }
+    Inference { question, answer, remark }
 }
 
 type Found = (Answer, String);

@@ -53,7 +53,7 @@ impl Load {
 
 /// A drawn case.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct DrawnCase {
     /// Of what it was drawn.
     pub seed: u64,
     /// The scheduler's name.
@@ -107,9 +107,9 @@ const PERIODS_MS: [u64; 4] = [20, 50, 100, 100];
 /// Grids on which a timer may fire: a jiffy, a millisecond, powers of two of a second; 0 is none.
 const GRAINS_NS: [f64; 8] = [0.0, 0.0, 0.0, 0.0, 1e6, 4e6, 1e9 / 1024.0, 1e9 / 256.0];
 
-impl Case {
+impl DrawnCase {
     /// Draws a case for one of these schedulers.
-    pub(crate) fn draw(seed: u64, subjects: &[Subject]) -> Case {
+    pub(crate) fn draw(seed: u64, subjects: &[Subject]) -> DrawnCase {
         let mut random = Random::for_part(seed, 0x484f_5552);
         let subject = random.below(subjects.len() as u64) as usize;
         let linux = subjects[subject].linux();
@@ -127,7 +127,7 @@ impl Case {
         };
         let load = *random.pick(loads);
         let hz = linux.map_or_else(|| *random.pick(&[100, 250, 300, 1000]), |object| object.hz);
-        let mut case = Case {
+        let mut case = DrawnCase {
             seed,
             sched: subjects[subject].scheduler.name().to_string(),
             params: subjects[subject].params.clone(),

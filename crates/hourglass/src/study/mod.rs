@@ -13,7 +13,7 @@
 mod case;
 mod table;
 
-pub use case::{Case, Load};
+pub use case::{DrawnCase, Load};
 
 use crate::infer::{Answer, Question, infer};
 use crate::stats::wilson;
@@ -84,7 +84,7 @@ const OFF_SHOWN: usize = 3;
 pub fn study(config: &StudyConfig, done: impl FnMut(usize)) -> Result<Study, PoolError> {
     assert!(!config.subjects.is_empty(), "a study needs a scheduler");
     let one = |index: usize| {
-        let case = Case::draw(config.seed + index as u64, &config.subjects);
+        let case = DrawnCase::draw(config.seed + index as u64, &config.subjects);
         let judged = judge(&case, &config.subjects);
         (case, judged)
     };
@@ -113,7 +113,7 @@ struct Mark {
     off: Option<String>,
 }
 
-fn judge(case: &Case, subjects: &[Subject]) -> Result<Vec<Mark>, String> {
+fn judge(case: &DrawnCase, subjects: &[Subject]) -> Result<Vec<Mark>, String> {
     let ran = case.run(subjects).map_err(|ended| ended.short())?;
     let verdict = schedlab_instruments::verify(&ran.seen).map_err(|problem| problem.to_string())?;
     if !verdict.is_clean() {
@@ -123,7 +123,7 @@ fn judge(case: &Case, subjects: &[Subject]) -> Result<Vec<Mark>, String> {
     Ok(Question::ALL.into_iter().map(|q| mark(case, q, &findings.on(q).answer, &ran.truth)).collect())
 }
 
-fn mark(case: &Case, question: Question, answer: &Answer, of: &Truth) -> Mark {
+fn mark(case: &DrawnCase, question: Question, answer: &Answer, of: &Truth) -> Mark {
     let row = TABLE.iter().find(|row| row.question == question);
     let is_identifiable = row.is_some_and(|row| case.duration_ms >= row.least_ms && (row.is_given)(case, of));
     let is_silent = matches!(answer, Answer::CannotTell { .. } | Answer::AtMost { .. });

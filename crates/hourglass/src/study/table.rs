@@ -1,32 +1,32 @@
-//! Which parameters can be told in which cases? Written down before any run.
+//! Which parameters can be inferred in which cases? Written down before any run.
 //!
 //! A case is identifiable if a poller could tell in principle: enough of the evidence exists, and nothing that looks
 //! the same covers it. "Cannot tell" in any other case is the right answer, and is not counted.
 
-use super::case::{Case, Load, Truth};
+use super::case::{DrawnCase, Load, Truth};
 use crate::infer::Question;
 
-/// A case that a parameter can be told in.
+/// A case in which a parameter can be inferred.
 pub(crate) struct Identifiable {
     pub(crate) question: Question,
     /// For at least so long.
     pub(crate) least_ms: u64,
     /// By whom.
     pub(crate) needs: &'static str,
-    pub(crate) is_given: fn(&Case, &Truth) -> bool,
+    pub(crate) is_given: fn(&DrawnCase, &Truth) -> bool,
 }
 
-fn computes(case: &Case) -> bool {
+fn computes(case: &DrawnCase) -> bool {
     case.load != Load::Sleepers
 }
 
 /// Turns end by ticks, and each thread sees ticks within its turns too.
-fn has_spare_ticks(case: &Case, truth: &Truth) -> bool {
+fn has_spare_ticks(case: &DrawnCase, truth: &Truth) -> bool {
     truth.turn_ns.is_none_or(|turn_ns| turn_ns > 1.9 * case.view.tick_ns)
 }
 
 /// Schedulers whose nice values are Linux's weights.
-fn is_fair(case: &Case) -> bool {
+fn is_fair(case: &DrawnCase) -> bool {
     ["eevdf", "cfs", "linux"].iter().any(|name| case.sched.starts_with(name))
 }
 

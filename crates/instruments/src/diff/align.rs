@@ -171,9 +171,9 @@ impl<'a> Aligner<'a> {
                 self.switch(which, index, &record)?;
             }
             let read_ns = sides[0].time_ns().min(sides[1].time_ns());
-            self.settle(read_ns);
+            self.decide_until(read_ns);
         }
-        self.settle(u64::MAX);
+        self.decide_until(u64::MAX);
         for cpu in 0..self.cpus.len() {
             self.account(cpu, self.end_ns);
             for which in 0..2 {
@@ -313,7 +313,7 @@ impl<'a> Aligner<'a> {
     }
 
     /// Decides about every CPU whose next decisions have waited long enough: both logs have been read up to `read_ns`.
-    fn settle(&mut self, read_ns: u64) {
+    fn decide_until(&mut self, read_ns: u64) {
         let patience_ns = self.within_ns.saturating_mul(2);
         while let Some(&(first_ns, cpu)) = self.waiting.first() {
             let cpu = cpu as usize;

@@ -4,7 +4,7 @@ use schedlab_log::{LogHeader, Row, Slots};
 use schedlab_units::TaskId;
 use std::collections::BTreeMap;
 
-/// How tasks were told apart.
+/// How tasks were matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappedBy {
     /// Both logs list the same names in the same order.

@@ -156,7 +156,7 @@ fn late_decisions_are_within_the_tolerance() {
     assert_eq!(compare(&a, &b, 3).largest_shift_ns, 3 * UNIT_NS);
     assert_eq!(first(&compare(&a, &b, 2)), expect(8, 0, "t2", "-"));
     assert_eq!(first(&compare(&a, &b, 0)), expect(4, 0, "t1", "-"));
-    // the logs end before it can be told whether the last decision has a partner
+    // the logs end before it shows whether the last decision has a partner
     assert_eq!(first(&compare(&["AAAAAAAB"], &["AAAAAAAA"], 2)), None);
     assert_eq!(first(&compare(&["AAAAAAAB"], &["AAAAAAAA"], 0)), expect(7, 0, "t1", "-"));
 }

@@ -85,7 +85,7 @@ pub struct TaskJobs {
     pub worst: Option<Job>,
     /// Jobs in order, for pictures: the first [`JOBS_KEPT`] of all tasks together.
     pub kept: Vec<Job>,
-    /// The log has blocks that the workload does not ask for, so that jobs could not be told from then on.
+    /// The log has blocks that the workload does not ask for, so that jobs are unknown from then on.
     pub lost_track: bool,
 }
 

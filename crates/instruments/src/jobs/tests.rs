@@ -74,7 +74,7 @@ fn a_job_that_overruns_delays_the_next_but_not_its_release() {
 
 /// A grid's expiry that has passed does not let the task sleep: the note AWAKE ends the job.
 #[test]
-fn jobs_that_do_not_sleep_between_are_told_apart() {
+fn jobs_that_do_not_sleep_between_are_distinguished() {
     let text = |source: &str| {
         format!(
             "schedlab-workload 2\n- INIT 0 0 1 runnable name=a\n- BLOCK 1 6ms\n- WAKEUP 1 5ms {source}\n\
@@ -169,8 +169,8 @@ fn bounds_are_those_of_the_theory() {
     assert_eq!(set(&mixed), [None, None, None]);
 }
 
-/// B1: two SCHED_DEADLINE tasks wait for each other before their first job: those blocks are not theirs. (Counted, they gave
-/// each job the end of the one before: response times of 0.)
+/// B1: two SCHED_DEADLINE tasks wait for each other before their first job: those blocks are not theirs. (Counted,
+/// they gave each job the end of the one before: response times of 0.)
 #[test]
 fn what_is_blocked_before_any_work_ends_no_job() {
     let one = |pid: u32| {

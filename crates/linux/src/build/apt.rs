@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn only_debian_mirrors_of_the_system_are_used() {
-        let text = "http://a.example/debian/\nhttp://a.example/debian/\nhttp://a.example/debian-security/\nhttps://b.example/node_20.x/\n";
+        let text = "http://a.example/debian/\nhttp://a.example/debian/\nhttp://a.example/debian-security/\n\
+            https://b.example/node_20.x/\n";
         let found = debian_mirrors(text);
         assert_eq!(
             found,

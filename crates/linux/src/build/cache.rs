@@ -76,23 +76,36 @@ impl Cache {
     /// For whoever removes things: waits until nobody builds, and keeps builds waiting. Held until dropped,
     /// or until the process ends in whatever way.
     pub(super) fn lock(&self) -> Result<File, BuildError> {
-        self.flock("all", libc::LOCK_EX)
+        Ok(self.flock("all", libc::LOCK_EX)?.expect("it waited"))
     }
 
-    /// For whoever builds this kernel or unpacks this source; others can be built meanwhile.
-    pub(super) fn lock_one(&self, what: &str) -> Result<(File, File), BuildError> {
-        Ok((self.flock("all", libc::LOCK_SH)?, self.flock(what, libc::LOCK_EX)?))
+    /// For whoever builds this kernel or unpacks this source; others can be built meanwhile. `waits` is called once
+    /// if another process has the lock.
+    pub(super) fn lock_one(&self, what: &str, waits: &mut dyn FnMut()) -> Result<(File, File), BuildError> {
+        let mut once = Some(waits);
+        let mut flock = |what: &str, how| match self.flock(what, how | libc::LOCK_NB)? {
+            Some(file) => Ok(file),
+            None => {
+                once.take().into_iter().for_each(|waits| waits());
+                Ok(self.flock(what, how)?.expect("it waited"))
+            }
+        };
+        Ok((flock("all", libc::LOCK_SH)?, flock(what, libc::LOCK_EX)?))
     }
 
-    fn flock(&self, what: &str, how: i32) -> Result<File, BuildError> {
+    /// `None`: another process has it, and `how` says not to wait.
+    fn flock(&self, what: &str, how: i32) -> Result<Option<File>, BuildError> {
         let path = self.root.join("locks").join(what);
         let file = File::create(&path).map_err(io("create", &path))?;
         loop {
             // SAFETY: a valid descriptor.
             if unsafe { libc::flock(file.as_raw_fd(), how) } == 0 {
-                return Ok(file);
+                return Ok(Some(file));
             }
             let error = std::io::Error::last_os_error();
+            if error.kind() == std::io::ErrorKind::WouldBlock {
+                return Ok(None);
+            }
             if error.kind() != std::io::ErrorKind::Interrupted {
                 return Err(io("lock", &path)(error));
             }

@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tarball_is_told_by_its_first_bytes() {
+    fn a_tarball_is_known_by_its_first_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let tar = dir.path().join("t");
         for program in ["xz", "gzip"] {
@@ -357,7 +357,9 @@ mod tests {
 
     #[test]
     fn dependency_files_are_read() {
-        let text = "savedcmd_k/a.o := gcc -Wp,-MMD,k/.a.o.d -o k/a.o /s/k/a.c\n\nsource_k/a.o := /s/k/a.c\n\ndeps_k/a.o := \\\n    $(wildcard include/config/SMP) \\\n  /s/include/linux/x.h \\\n  include/generated/y.h \\\n\nk/a.o: $(deps_k/a.o)\n\n$(deps_k/a.o):\n";
+        let text = "savedcmd_k/a.o := gcc -Wp,-MMD,k/.a.o.d -o k/a.o /s/k/a.c\n\nsource_k/a.o := /s/k/a.c\n\n\
+            deps_k/a.o := \\\n    $(wildcard include/config/SMP) \\\n  /s/include/linux/x.h \\\n  \
+            include/generated/y.h \\\n\nk/a.o: $(deps_k/a.o)\n\n$(deps_k/a.o):\n";
         assert_eq!(
             named_in(text).collect::<Vec<_>>(),
             ["/s/k/a.c", "/s/include/linux/x.h", "include/generated/y.h"]

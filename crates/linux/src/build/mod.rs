@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 use config::Pin;
 
-pub(crate) use source::port_dir;
+pub use source::port_dir;
 
 pub use check::{CheckReport, Difference, SchedPin, check};
 pub use config::Flavour;
@@ -171,7 +171,8 @@ pub enum BuildError {
     },
     /// No such kernel.
     #[error(
-        "there is no port for Linux '{asked}'; there is one for {known}, and for any tree or tarball from 5.10 on ('schedlab linux add --source DIR', '--tarball FILE')"
+        "there is no port for Linux '{asked}'; there is one for {known}, and for any tree or tarball from 5.10 on \
+            ('schedlab linux add --source DIR', '--tarball FILE')"
     )]
     Version {
         /// What was asked for.
@@ -209,7 +210,8 @@ pub enum BuildError {
     },
     /// Not a kernel tree.
     #[error(
-        "{path} is not a Linux source tree (no Makefile with VERSION, PATCHLEVEL and SUBLEVEL beside kernel/sched); give the folder that holds both"
+        "{path} is not a Linux source tree (no Makefile with VERSION, PATCHLEVEL and SUBLEVEL beside kernel/sched); \
+            give the folder that holds both"
     )]
     NoTree {
         /// The folder.
@@ -217,7 +219,8 @@ pub enum BuildError {
     },
     /// A version that the port was never tried with does not build.
     #[error(
-        "Linux {version} is none of the versions that the port was tried with ({known}); it was tried with the settings of {settings}, and failed: {source}"
+        "Linux {version} is none of the versions that the port was tried with ({known}); it was tried with the \
+            settings of {settings}, and failed: {source}"
     )]
     Untried {
         /// Its version.
@@ -231,7 +234,8 @@ pub enum BuildError {
     },
     /// The source package cannot be had.
     #[error(
-        "no source of Linux {series}: {why}; install it with 'apt-get install linux-source-{series}', or give a tree (--source DIR) or a tarball (--tarball FILE)"
+        "no source of Linux {series}: {why}; install it with 'apt-get install linux-source-{series}', or give a tree \
+            (--source DIR) or a tarball (--tarball FILE)"
     )]
     Source {
         /// Series.
@@ -253,7 +257,8 @@ pub enum BuildError {
     },
     /// The port's folder is not there.
     #[error(
-        "the folder 'linux' with the port is not found; looked at $SCHEDLAB_LINUX_DIR, above the program, above the current folder; set SCHEDLAB_LINUX_DIR"
+        "the folder 'linux' with the port is not found; looked at $SCHEDLAB_LINUX_DIR, above the program, above the \
+            current folder; set SCHEDLAB_LINUX_DIR"
     )]
     Port,
     /// The kernel's configuration does not come out as written.
@@ -317,7 +322,7 @@ pub enum BuildError {
 }
 
 /// What to do about a file that cannot be written: nearly all that this crate writes is in the cache.
-pub(crate) fn remedy(doing: &str, error: &std::io::Error) -> &'static str {
+pub fn remedy(doing: &str, error: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     if !["create", "list", "write", "lock", "remove"].contains(&doing) {
         return "";
@@ -391,8 +396,9 @@ impl Wish<'_> {
         if let Some(built) = cache::read_kernel(&dir) {
             return Ok(built);
         }
-        progress(step("waiting for another build"));
-        let _lock = cache.lock_one(&dir.file_name().unwrap_or_default().to_string_lossy())?;
+        let _lock = cache.lock_one(&dir.file_name().unwrap_or_default().to_string_lossy(), &mut || {
+            progress(step("waiting for another build"));
+        })?;
         if let Some(built) = cache::read_kernel(&dir) {
             return Ok(built);
         }

@@ -119,7 +119,8 @@ pub fn add_fragment(path: &Path) -> Result<String, BuildError> {
                 || line.starts_with("CONFIG_") && line.contains('='))
         {
             let why = format!(
-                "line {number}: '{line}' is not CONFIG_NAME=VALUE (what is not named is off; CONFIG_NAME=absent takes a line of ours away)"
+                "line {number}: '{line}' is not CONFIG_NAME=VALUE (what is not named is off; CONFIG_NAME=absent takes \
+                    a line of ours away)"
             );
             return Err(BuildError::Damaged { path: path.to_owned(), why });
         }
@@ -177,8 +178,9 @@ fn build_tree(
     // whatever of ours changes begins anew; what the user edits does not
     let key = cache::key(port, &[&path_sum, wanted.text(), &compiler])?;
     let dir = cache.kernel_dir(&format!("{}-{}-{}", named.name, options.tag(), &key[..12]));
-    progress(Progress { step: "waiting for another build", done: 0, total: 0 });
-    let _lock = cache.lock_one(&dir.file_name().unwrap_or_default().to_string_lossy())?;
+    let _lock = cache.lock_one(&dir.file_name().unwrap_or_default().to_string_lossy(), &mut || {
+        progress(Progress { step: "waiting for another build", done: 0, total: 0 });
+    })?;
     let tried = config::is_tried(port, &version)?;
     let job = make::Job {
         dir: &dir,
@@ -229,7 +231,8 @@ pub(super) fn with_version(
     match result {
         Ok(mut remarks) => {
             let text = format!(
-                "Linux {version} is none of the versions that the port was tried with ({known}); it was built with the settings of {}",
+                "Linux {version} is none of the versions that the port was tried with ({known}); it was built with \
+                    the settings of {}",
                 pin.series
             );
             remarks.insert(0, text);

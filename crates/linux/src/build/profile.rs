@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_that_uses_no_counts_is_told() {
+    fn a_build_that_uses_no_counts_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let object = dir.path().join("kernel/sched/fair.o");
         write_below(dir.path(), Path::new("kernel/sched/fair.o"), b"\x7fELF .text .text.unlikely").unwrap();

@@ -40,7 +40,7 @@ const LEFT_OUT: [&str; 9] = [
 
 /// The folder `linux/` of this repository, or of the installed package: it lies above the program's folder there
 /// (for a library inside a foreign executable: above the program that makes its runs).
-pub(crate) fn port_dir() -> Result<PathBuf, BuildError> {
+pub fn port_dir() -> Result<PathBuf, BuildError> {
     let is_port = |dir: &Path| dir.join("arch-warp/include/warp_abi.h").is_file();
     if let Some(dir) = std::env::var_os("SCHEDLAB_LINUX_DIR").map(PathBuf::from) {
         return if is_port(&dir) { absolute(&dir) } else { Err(BuildError::Port) };
@@ -287,7 +287,9 @@ pub(super) fn unpack(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<PathBuf, BuildError> {
     let folder = format!("{name}-{}", &tarball.sha256[..12]);
-    let _lock = cache.lock_one(&format!("source-{folder}"))?;
+    let _lock = cache.lock_one(&format!("source-{folder}"), &mut || {
+        progress(Progress { step: "waiting for another that unpacks the source", done: 0, total: 0 });
+    })?;
     let dir = cache.source_dir(&folder);
     let complete = dir.join("complete");
     if !complete.is_file() {

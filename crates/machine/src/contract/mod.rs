@@ -90,7 +90,8 @@ pub enum Broken {
     Probe(String),
     /// Two runs differ.
     #[error(
-        "two runs of the same workload differ from record {0} on: the policy depends on something outside (hash order, addresses, clocks)"
+        "two runs of the same workload differ from record {0} on: the policy depends on something outside (hash \
+            order, addresses, clocks)"
     )]
     NotDeterministic(usize),
 }

@@ -72,7 +72,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         Fault {
             kind: FaultKind::LostTask,
             reason: format!(
-                "nothing can happen any more, but {} runnable ({} in all): a task that becomes runnable must be picked by some CPU",
+                "nothing can happen any more, but {} runnable ({} in all): a task that becomes runnable must be \
+                    picked by some CPU",
                 format_args!("{} is", TaskId(first as u32)),
                 self.runs.iter().filter(lost).count()
             ),

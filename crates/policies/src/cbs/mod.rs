@@ -359,7 +359,8 @@ impl Policy for Cbs {
         state.budget_ns -= ran.as_ns() as i64;
         state.place = Place::Away;
         if stop == Stop::Yielded {
-            state.budget_ns = state.budget_ns.min(0); // as Linux has it: the job is done, the rest of the budget is forfeit
+            // as Linux has it: the job is done, the rest of the budget is forfeit
+            state.budget_ns = state.budget_ns.min(0);
         }
         if stop.is_runnable() {
             self.add_or_park(view.now(), cpu, task);

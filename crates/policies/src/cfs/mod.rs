@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A new task starts a slice later than the others (START_DEBIT). A sleeper wakes with at least
-//! `min_vruntime - latency / 2`, and preempts if the current task is more than `wakeup_granularity` (in the woken task's
-//! virtual time) ahead of it.
+//! `min_vruntime - latency / 2`, and preempts if the current task is more than `wakeup_granularity` (in the woken
+//! task's virtual time) ahead of it.
 //!
 //! *Sources*: kernel/sched_fair.c of 2.6.32.60 and the documented behaviour of 6.1, restated. *Differs*:
 //! exact division where the kernel multiplies with a rounded inverse (less than a ns per event apart); loads

@@ -31,8 +31,8 @@ fn cycles_are_exact() {
 
 #[test]
 fn a_block_loses_the_deficit() {
-    // quantum 2 ms; credits 3 and 2 ms. A blocks at 1 with 2 of its 3 ms left, which are lost: at 3 it has 3, one quantum, not 5, two.
-    // The ms left over from that turn counts for the next: 4, two quanta.
+    // quantum 2 ms; credits 3 and 2 ms. A blocks at 1 with 2 of its 3 ms left, which are lost: at 3 it has 3, one
+    // quantum, not 5, two. The ms left over from that turn counts for the next: 4, two quanta.
     // ms   0         1
     //      0123456789012
     // cpu0 ABBAABBAAAABB

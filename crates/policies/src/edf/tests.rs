@@ -75,8 +75,8 @@ fn dhalls_effect() {
 }
 
 /// Three tasks of U = 0.6 on two CPUs: under global EDF each is late by at most 6 ms (Devi and
-/// Anderson: ((m - 1) e - e) / (m - (m - 1) u) + e) and so has all its service but that; a partition must overload a CPU,
-/// and says so.
+/// Anderson: ((m - 1) e - e) / (m - (m - 1) u) + e) and so has all its service but that; a partition must overload a
+/// CPU, and says so.
 #[test]
 fn what_no_partition_can_do() {
     let tasks = [(6, 10), (6, 10), (6, 10)];

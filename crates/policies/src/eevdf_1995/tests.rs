@@ -75,7 +75,8 @@ fn lag_is_kept_while_away() {
 
 #[test]
 fn a_sleeper_has_no_credit() {
-    // as in wfq/tests.rs, where the times are explained; V steps to 2 when B leaves at 3, and to 7.75 when it is back at 9
+    // as in wfq/tests.rs, where the times are explained; V steps to 2 when B leaves at 3, and to 7.75 when it is back
+    // at 9
     // ms   0         1         2
     //      012345678901234567890123456789
     // cpu0 AABAAAAAAAABBBBAABBAABBAABAAAA

@@ -36,8 +36,9 @@ fn a_sleeper_saves_half_and_wakes_with_more() {
     // 10 ms  0         1         2         3         4
     //        01234567890123456789012345678901234567890
     // cpu0   BBBBBBABBBBBBBBBBBBBBBAAAAAAAAAABBBBBBBBB
-    // B, new last, is first in the list. A sleeps at 7 with a counter of 5; epochs at 7, 13, 19 make it 5/2 + 6 = 8, 8/2 + 6 = 10,
-    // 10/2 + 6 = 11: at 22 it is better than B (counter 3), preempts it, and its 11 ticks are enough for its 100 ms.
+    // B, new last, is first in the list. A sleeps at 7 with a counter of 5; epochs at 7, 13, 19 make it 5/2 + 6 = 8,
+    // 8/2 + 6 = 10, 10/2 + 6 = 11: at 22 it is better than B (counter 3), preempts it, and its 11 ticks are enough
+    // for its 100 ms.
     let log = Lab::new("linux-2.4", 1)
         .unit_ms(10)
         .draw(60, &[TaskSpec::nice(0, &[Run(10), Sleep(150), Run(100)]), TaskSpec::nice(0, &[Run(300)])]);

@@ -36,14 +36,16 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "rr",
         summary: "round robin: a fixed quantum each; one queue for all CPUs",
         source: "Kleinrock 1964",
-        differs: "several CPUs share the queue; nice values and policies are ignored; who blocks starts with a full quantum",
+        differs: "several CPUs share the queue; nice values and policies are ignored; who blocks starts with a full \
+            quantum",
         uncertain: "",
         params: &[QUANTUM],
         make: |params| Ok(Box::new(RoundRobin::new(params.span(&QUANTUM)?))),
     },
     PolicyInfo {
         name: "mlfq",
-        summary: "multi-level feedback queue: who uses up its allotment sinks, a boost lifts all; one queue for all CPUs",
+        summary: "multi-level feedback queue: who uses up its allotment sinks, a boost lifts all; one queue for all \
+            CPUs",
         source: "Corbato 1962; Arpaci-Dusseau, Three Easy Pieces, chapter 8",
         differs: "one queue for all CPUs; nice values and policies are ignored",
         uncertain: "constants are a choice, not the textbook's",
@@ -58,7 +60,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         summary: "like FreeBSD's ULE: interactivity score, calendar for the others, a queue per CPU with stealing",
         source: "Roberson 2003; Bouron et al. 2018 (constants from memory)",
         differs: "priorities within a class by score or usage, without FreeBSD's numbers for kernel threads",
-        uncertain: "all constants are from memory (stathz 127, slice 12 ticks, history of 5 s, threshold 30); FreeBSD's code was not read; no number of it was checked",
+        uncertain: "all constants are from memory (stathz 127, slice 12 ticks, history of 5 s, threshold 30); \
+            FreeBSD's code was not read; no number of it was checked",
         params: &[STATHZ, ULE_SLICE, THRESHOLD],
         make: |params| {
             Ok(Box::new(Ule::new(UleParams {

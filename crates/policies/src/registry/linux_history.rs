@@ -30,7 +30,8 @@ const HZ_250: ParamInfo = ParamInfo { name: "hz", default: "250", help: "ticks p
 const TICK_PHASE: ParamInfo = ParamInfo {
     name: "tick_phase",
     default: "1ms",
-    help: "when in its period the tick comes (1 ms: as in real Linux here, whose clock starts 1 ms before its first tick)",
+    help: "when in its period the tick comes (1 ms: as in real Linux here, whose clock starts 1 ms before its first \
+        tick)",
 };
 const TICK_PHASE_0: ParamInfo =
     ParamInfo { name: "tick_phase", default: "0ms", help: "when in its period the tick comes" };
@@ -47,7 +48,8 @@ const MIN_GRANULARITY_075: ParamInfo =
 const WAKEUP_GRANULARITY: ParamInfo = ParamInfo {
     name: "wakeup_granularity",
     default: "1ms*log",
-    help: "how far ahead the current task must be for a woken one to preempt it; *log: times 1 + log2(CPUs), at most 4 times",
+    help: "how far ahead the current task must be for a woken one to preempt it; *log: times 1 + log2(CPUs), at most \
+        4 times",
 };
 const MIGRATION_COST: ParamInfo = ParamInfo {
     name: "migration_cost",
@@ -105,8 +107,10 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "o1-2.6.7",
         summary: "O(1): active and expired arrays per CPU, slices of 10 to 200 ms, interactive tasks stay active",
         source: "Linux 2.6.7 (slices as WARP states them, rules of 2.6.18 where not known)",
-        differs: "every task counts as a user process, every sleep as interruptible; 2.6.18's rules where 2.6.7's are not known",
-        uncertain: "from memory: that a sleep is multiplied by 10 - bonus; interactive_credit is left out; the slices are WARP's, 10 + 190 (19 - n) / 39 fits them",
+        differs: "every task counts as a user process, every sleep as interruptible; 2.6.18's rules where 2.6.7's are \
+            not known",
+        uncertain: "from memory: that a sleep is multiplied by 10 - bonus; interactive_credit is left out; the slices \
+            are WARP's, 10 + 190 (19 - n) / 39 fits them",
         params: &[HZ_1000],
         make: |params| Ok(Box::new(O1::new(O1Version::V2_6_7, params.number(&HZ_1000, 1, 10_000)?))),
     },
@@ -115,7 +119,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         summary: "O(1): active and expired arrays per CPU, slices of 5 to 800 ms, balancing by scheduling domains",
         source: "Linux 2.6.18",
         differs: "every task counts as a user process, every sleep as interruptible; ticks of all CPUs fall together",
-        uncertain: "from memory: the divisor of sleep_avg while running, the mixing of sleep_avg at exit, which remembered load counts for the own CPU, load weight ~ slice; balancing constants beyond one package",
+        uncertain: "from memory: the divisor of sleep_avg while running, the mixing of sleep_avg at exit, which \
+            remembered load counts for the own CPU, load weight ~ slice; balancing constants beyond one package",
         params: &[HZ_1000],
         make: |params| Ok(Box::new(O1::new(O1Version::V2_6_18, params.number(&HZ_1000, 1, 10_000)?))),
     },
@@ -123,8 +128,11 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "ebs",
         summary: "entitlement based: usage per share by an exponential filter, in O(1)'s priority levels",
         source: "Aurema's patch for Linux 2.6.2 (description of 2004, and WARP)",
-        differs: "2.6.7's balancing; waiting tasks in an ordered set instead of lists per due time; one cap for all tasks, no sinbin",
-        uncertain: "no source is known, only a description of 2004: the filter's gain (here the exact exponential), the decay of the highest usage (half-life 20 s is calibrated on WARP's 10 % between nice -20 and -10: here 13 %), the mapping of ratios to priorities",
+        differs: "2.6.7's balancing; waiting tasks in an ordered set instead of lists per due time; one cap for all \
+            tasks, no sinbin",
+        uncertain: "no source is known, only a description of 2004: the filter's gain (here the exact exponential), \
+            the decay of the highest usage (half-life 20 s is calibrated on WARP's 10 % between nice -20 and -10: \
+            here 13 %), the mapping of ratios to priorities",
         params: &[HZ_1000, EBS_SLICE, EBS_HALF_LIFE, EBS_HIGHEST, EBS_CAP],
         make: |params| {
             Ok(Box::new(Ebs::new(EbsParams {
@@ -141,7 +149,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         summary: "CFS: least virtual runtime first; latency 5 ms, granularity 1 ms, buddies, balancing by domains",
         source: "Linux 2.6.32.60",
         differs: "loads are sums of weights (as there); no groups, no bandwidth limits",
-        uncertain: "the choice of a CPU at wakeup; Harmony's kernel moves hogs more often (30 moves from [8,0,0,0], 6 here; 23 per second in [5,0,0,0], none here), not explained",
+        uncertain: "the choice of a CPU at wakeup; Harmony's kernel moves hogs more often (30 moves from [8,0,0,0], 6 \
+            here; 23 per second in [5,0,0,0], none here), not explained",
         params: &[HZ_1000, TICK_PHASE_0, LATENCY_5, MIN_GRANULARITY_1, WAKEUP_GRANULARITY, MIGRATION_COST],
         make: |params| {
             Ok(above(
@@ -156,10 +165,13 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
     },
     PolicyInfo {
         name: "cfs-6.1",
-        summary: "CFS with the rules and constants of 6.1 (latency 6 ms, granularity 0.75 ms, idle CPU search at wakeup)",
+        summary: "CFS with the rules and constants of 6.1 (latency 6 ms, granularity 0.75 ms, idle CPU search at \
+            wakeup)",
         source: "Linux 6.1 as specified; loads without decay",
-        differs: "on several CPUs placement and balancing count runnable weights, where 6.1 takes decayed averages (PELT) and group types; exits do not reschedule; no groups, no bandwidth limits",
-        uncertain: "nothing known on one CPU, where it decides as real 6.1 does (schedlab agreement); on several the choice of CPUs is an approximation",
+        differs: "on several CPUs placement and balancing count runnable weights, where 6.1 takes decayed averages \
+            (PELT) and group types; exits do not reschedule; no groups, no bandwidth limits",
+        uncertain: "nothing known on one CPU, where it decides as real 6.1 does (schedlab agreement); on several the \
+            choice of CPUs is an approximation",
         params: &[HZ_250, TICK_PHASE, LATENCY_6, MIN_GRANULARITY_075, WAKEUP_GRANULARITY, MIGRATION_COST],
         make: |params| {
             Ok(above(
@@ -176,8 +188,10 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "eevdf",
         summary: "EEVDF as in Linux 6.12: earliest virtual deadline among the eligible, delayed dequeue, run to parity",
         source: "Linux 6.12 as specified; Stoica, Abdel-Wahab 1995",
-        differs: "on several CPUs placement and balancing count runnable weights, where 6.12 takes decayed averages (PELT) and group types; the fair server holds bandwidth but does not run; no groups, no bandwidth limits",
-        uncertain: "nothing known on one CPU, where it decides as real 6.12 does (schedlab agreement); on several the choice of CPUs, and whether delayed tasks count for it, is an approximation",
+        differs: "on several CPUs placement and balancing count runnable weights, where 6.12 takes decayed averages \
+            (PELT) and group types; the fair server holds bandwidth but does not run; no groups, no bandwidth limits",
+        uncertain: "nothing known on one CPU, where it decides as real 6.12 does (schedlab agreement); on several the \
+            choice of CPUs, and whether delayed tasks count for it, is an approximation",
         params: &[
             HZ_250,
             TICK_PHASE,
@@ -207,7 +221,9 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         summary: "BFS: one queue, earliest virtual deadline by a scan of all, slices of 6 ms",
         source: "Con Kolivas's patches for Linux 2.6.31 and 2.6.32 (v0.3xx as far as known)",
         differs: "no SCHED_ISO; ticks of all CPUs fall together",
-        uncertain: "how versions 0.3xx keep tasks near their cache (three rules can be chosen; Harmony's shares fit none); rr_interval grew with the number of CPUs (from memory; here it does not; Harmony's 163 migrations/s fit 24 ms: rr_interval=25165824ns)",
+        uncertain: "how versions 0.3xx keep tasks near their cache (three rules can be chosen; Harmony's shares fit \
+            none); rr_interval grew with the number of CPUs (from memory; here it does not; Harmony's 163 \
+            migrations/s fit 24 ms: rr_interval=25165824ns)",
         params: &[HZ_1000, RR_INTERVAL, BFS_AFFINITY],
         make: |params| {
             Ok(Box::new(Bfs::new(BfsParams {

@@ -230,7 +230,8 @@ pub enum ExtendError {
     Taken(&'static str),
     /// A name that `--sched` cannot take.
     #[error(
-        "'{0}' cannot be a scheduler's name: expected letters, digits, '-', '_' and '.', beginning with a letter or digit, and none of {RESERVED:?}"
+        "'{0}' cannot be a scheduler's name: expected letters, digits, '-', '_' and '.', beginning with a letter or \
+            digit, and none of {RESERVED:?}"
     )]
     NotAName(&'static str),
     /// The registry has been read, or extended, before.

@@ -10,7 +10,8 @@ const QUANTUM: ParamInfo =
 const SHARES: ParamInfo = ParamInfo {
     name: "shares",
     default: "weight",
-    help: "'weight': the weight of the nice value; or a list by task id such as 3,2,1, whose last number stands for all further tasks",
+    help: "'weight': the weight of the nice value; or a list by task id such as 3,2,1, whose last number stands for \
+        all further tasks",
 };
 const CREDIT: ParamInfo = ParamInfo {
     name: "credit",
@@ -26,7 +27,8 @@ const SEED: ParamInfo = ParamInfo { name: "seed", default: "1", help: "seed of t
 const INSERT: ParamInfo = ParamInfo {
     name: "insert",
     default: "neighbours",
-    help: "how a joining task's place is found: list, neighbours, tree or array (equal shares then in order of arrival)",
+    help: "how a joining task's place is found: list, neighbours, tree or array (equal shares then in order of \
+        arrival)",
 };
 const RESET: ParamInfo = ParamInfo {
     name: "reset",
@@ -60,7 +62,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
     },
     PolicyInfo {
         name: "drr",
-        summary: "deficit round robin: whole quanta per turn, what is left of a turn counts for the next; one queue for all CPUs",
+        summary: "deficit round robin: whole quanta per turn, what is left of a turn counts for the next; one queue \
+            for all CPUs",
         source: "Shreedhar, Varghese 1995",
         differs: "quanta of CPU time take the place of packets; who blocks loses its deficit",
         uncertain: "",
@@ -74,14 +77,16 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "wfq",
         summary: "weighted fair queueing by a heap: least virtual finishing time; one queue for all CPUs",
         source: "Demers, Keshav, Shenker 1989; Parekh, Gallager 1993",
-        differs: "virtual time advances by service over the shares of the runnable, not of those that the fluid system would still serve; no credit for sleeping",
+        differs: "virtual time advances by service over the shares of the runnable, not of those that the fluid \
+            system would still serve; no credit for sleeping",
         uncertain: "",
         params: &[QUANTUM, SHARES],
         make: |params| make(params, Wfq::new(quantum_ns(params)?)),
     },
     PolicyInfo {
         name: "wfq-list",
-        summary: "weighted fair queueing by a list searched at each decision, as VTRR's paper compares; one queue for all CPUs",
+        summary: "weighted fair queueing by a list searched at each decision, as VTRR's paper compares; one queue for \
+            all CPUs",
         source: "Nieh, Vaill, Zhong 2001 (section 4.2)",
         differs: "as wfq, found by a search of the whole list at each decision",
         uncertain: "",
@@ -99,7 +104,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
     },
     PolicyInfo {
         name: "wf2q",
-        summary: "worst-case fair weighted fair queueing: least finishing time of those not ahead; one queue for all CPUs",
+        summary: "worst-case fair weighted fair queueing: least finishing time of those not ahead; one queue for all \
+            CPUs",
         source: "Bennett, Zhang 1996",
         differs: "virtual time as for wfq; if nobody is eligible, who will be first is served",
         uncertain: "",
@@ -129,10 +135,13 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
     },
     PolicyInfo {
         name: "vtrr",
-        summary: "virtual-time round robin: from the largest share on, back to it when the next has had its due; O(1); one queue for all CPUs",
+        summary: "virtual-time round robin: from the largest share on, back to it when the next has had its due; \
+            O(1); one queue for all CPUs",
         source: "Nieh, Vaill, Zhong 2001",
-        differs: "where the paper leaves it open: the counter of a joining client is rounded down and put between its neighbours'; parts of quanta are charged exactly; see the essay",
-        uncertain: "the formulas are restored from a text that had lost its digits, and checked by worked examples; figures of the paper that are not in that text are from memory and marked so by 'reproduce vtrr'",
+        differs: "where the paper leaves it open: the counter of a joining client is rounded down and put between its \
+            neighbours'; parts of quanta are charged exactly; see the essay",
+        uncertain: "the formulas are restored from a text that had lost its digits, and checked by worked examples; \
+            figures of the paper that are not in that text are from memory and marked so by 'reproduce vtrr'",
         params: &[QUANTUM, SHARES, INSERT, RESET],
         make: |params| {
             let insert = params.read(&INSERT, |value| match value {
@@ -154,8 +163,10 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "eevdf-1995",
         summary: "earliest eligible virtual deadline first, as published; one queue for all CPUs",
         source: "Stoica, Abdel-Wahab 1995",
-        differs: "one request size for all; a client that stops early is charged what it used; service is not preempted within a request",
-        uncertain: "the rules for joining with lag, leaving and V's steps are from memory of the paper, which was not at hand: of its three strategies the one that keeps the lag",
+        differs: "one request size for all; a client that stops early is charged what it used; service is not \
+            preempted within a request",
+        uncertain: "the rules for joining with lag, leaving and V's steps are from memory of the paper, which was not \
+            at hand: of its three strategies the one that keeps the lag",
         params: &[REQUEST, SHARES],
         make: |params| make(params, Eevdf1995::new(quantum_ns(params)?)),
     },

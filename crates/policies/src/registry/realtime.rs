@@ -52,7 +52,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "posix",
         summary: "SCHED_FIFO and SCHED_RR with push and pull between CPUs, SCHED_DEADLINE above, EEVDF below",
         source: "POSIX.1-2001, Linux",
-        differs: "slices of SCHED_RR are exact, not rounded to ticks; no throttling (Linux before 6.8: 950 ms of each second)",
+        differs: "slices of SCHED_RR are exact, not rounded to ticks; no throttling (Linux before 6.8: 950 ms of each \
+            second)",
         uncertain: "nothing known on one CPU; on several, which of equal CPUs is chosen",
         params: &[RR_SLICE, LIMIT, MODE, ENFORCE, FAIR_SERVER],
         make: stack,
@@ -61,7 +62,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "cbs",
         summary: "SCHED_DEADLINE (constant bandwidth servers, admission control), POSIX real time and EEVDF below",
         source: "Abeni, Buttazzo 1998; Linux",
-        differs: "one queue for all CPUs: the m earliest run; no reclaiming (GRUB), no bandwidth inheritance; the fair server holds bandwidth but does not run",
+        differs: "one queue for all CPUs: the m earliest run; no reclaiming (GRUB), no bandwidth inheritance; the \
+            fair server holds bandwidth but does not run",
         uncertain: "nothing known on one CPU (schedlab agreement); on several, which CPU a task runs on",
         params: &[LIMIT, MODE, ENFORCE, FAIR_SERVER, RR_SLICE],
         make: stack,
@@ -79,7 +81,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         name: "pedf",
         summary: "partitioned earliest deadline first: each task has its CPU",
         source: "Liu, Layland 1973; Dhall, Liu 1978",
-        differs: "jobs are seen through wakeups and blocks only; tasks are assigned one by one, in the order in which they come",
+        differs: "jobs are seen through wakeups and blocks only; tasks are assigned one by one, in the order in which \
+            they come",
         uncertain: "",
         params: &[FIT],
         make: |params| Ok(Box::new(edf::partitioned(fit(params, &FIT)?))),

@@ -33,7 +33,8 @@ fn the_mirror_of_wfq() {
 
 #[test]
 fn a_sleeper_starts_at_the_start_in_service() {
-    // equal shares, quantum 2 ms. B sleeps from 3 to 9; the quantum then in service started at virtual time 8, and so does B
+    // equal shares, quantum 2 ms. B sleeps from 3 to 9; the quantum then in service started at virtual time 8, and so
+    // does B
     // ms   0         1         2
     //      012345678901234567890123456789
     // cpu0 AABAAAAAAAABBAABBAABBAABBAABAA

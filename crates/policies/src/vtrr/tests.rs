@@ -140,8 +140,8 @@ fn check_state(queue: &Vtrr, present: &[bool], shares: &[u64]) {
 #[test]
 fn a_sleeper_comes_back_without_credit() {
     // C blocks at once when first served, at 2, and is back at 6, in the second cycle. Its counter is then
-    // floor(1 x (sum of the counters, 4) / (sum of the shares, 5)) = 0. At 7, after B, rule 1 says no (0 > 1), but it is behind:
-    // 1.133 < 1.3 + 1/6, so it runs by rule 2, once: it has no credit for the time asleep.
+    // floor(1 x (sum of the counters, 4) / (sum of the shares, 5)) = 0. At 7, after B, rule 1 says no (0 > 1), but it
+    // is behind: 1.133 < 1.3 + 1/6, so it runs by rule 2, once: it has no credit for the time asleep.
     // ms   0         1
     //      01234567890       cycles: ABABA (T = 5), then ABCABA with C counted from 6 on (T = 6)
     // cpu0 ABABAABCABA
@@ -152,9 +152,9 @@ fn a_sleeper_comes_back_without_credit() {
 
 #[test]
 fn the_current_client_leaves_and_its_successor_is_asked() {
-    // quantum 2 ms. A blocks at 1 with counter 3 (half a quantum used). B is asked next: counter 2 > 3? no. Behind its due? 0 < QVT +
-    // 2 ms/3: yes. Then C. A is back at 3, with counter min(3, floor(3 x 2/3)) = 2, and its turn is at 5, after C. Its half quantum
-    // and the whole one since make the counter 1, with a half in hand.
+    // quantum 2 ms. A blocks at 1 with counter 3 (half a quantum used). B is asked next: counter 2 > 3? no. Behind
+    // its due? 0 < QVT + 2 ms/3: yes. Then C. A is back at 3, with counter min(3, floor(3 x 2/3)) = 2, and its turn
+    // is at 5, after C. Its half quantum and the whole one since make the counter 1, with a half in hand.
     // ms   0123456789
     // cpu0 ABBCCAABBA
     let params = [("quantum", "2ms"), ("shares", "3,2,1")];

@@ -23,8 +23,8 @@ fn always_within_a_quantum() {
 
 #[test]
 fn a_large_share_is_not_served_ahead() {
-    // shares 4,1,1,1,1, quantum 1 ms. WFQ would serve A four times in a row (finishes 1/4, 2/4, 3/4, 1); here A is eligible again
-    // only when it has had its due: every other quantum
+    // shares 4,1,1,1,1, quantum 1 ms. WFQ would serve A four times in a row (finishes 1/4, 2/4, 3/4, 1); here A is
+    // eligible again only when it has had its due: every other quantum
     // ms   01234567
     // cpu0 ABACADAE
     let params = [("quantum", "1ms"), ("shares", "4,1")];

@@ -23,8 +23,9 @@ fn never_a_quantum_behind() {
 
 #[test]
 fn a_sleeper_has_no_credit() {
-    // equal shares, quantum 2 ms. B sleeps from 3 to 9 at virtual time 1 and comes back at the queue's, 7.5 (which advances at the end
-    // of quanta): it is served twice until it is where A is, 12, not nine times; then they alternate.
+    // equal shares, quantum 2 ms. B sleeps from 3 to 9 at virtual time 1 and comes back at the queue's, 7.5 (which
+    // advances at the end of quanta): it is served twice until it is where A is, 12, not nine times; then they
+    // alternate.
     // ms   0         1         2
     //      012345678901234567890123456789
     // cpu0 AABAAAAAAAABBBBAABBAABBAABAAAA

@@ -10,8 +10,8 @@ fn the_worked_example() {
 
 #[test]
 fn a_block_gives_the_rest_of_the_turn_up() {
-    // A blocks at 2 for 1 ms: its third quantum is lost, and it stands behind B and C. C blocks at once when first served, at 4, and
-    // is back in line at 10.
+    // A blocks at 2 for 1 ms: its third quantum is lost, and it stands behind B and C. C blocks at once when first
+    // served, at 4, and is back in line at 10.
     // ms   0         1
     //      0123456789012
     // cpu0 AABBAAABBAACC

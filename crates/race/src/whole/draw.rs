@@ -1,6 +1,6 @@
 //! Which stops are tried? Drawn from the seed and the schedule's number alone.
 //!
-//! A stop is of use before an access to memory that another CPU changes, too. Which those are is told by the schedule
+//! A stop is of use before an access to memory that another CPU changes, too. Those are known from the schedule
 //! without stops, whose accesses are recorded:
 //!
 //! ```text

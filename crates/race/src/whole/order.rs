@@ -107,7 +107,7 @@ impl<F: Fork> Explorer<F> {
         self.ready.push(ready);
     }
 
-    /// The CPU's next stop, if one is planned, is told to the kernel.
+    /// Gives the kernel the CPU's next stop, if one is planned.
     fn arm(&mut self, cpu: usize) {
         let Some(control) = &self.control else { return };
         let at = control.points(CpuId(cpu as u32));

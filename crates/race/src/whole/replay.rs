@@ -12,7 +12,7 @@ const AFTER: usize = 40;
 const LAST: usize = 60;
 
 /// Where the kernel object lies in this process, and where the simulated memory does. The first differs from process to
-/// process, so addresses in both are told by names.
+/// process, so names stand for the addresses in both.
 #[derive(Clone, Copy)]
 pub(super) struct Places {
     pub(super) object: usize,

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scenario_is_read_and_its_mistakes_are_told() {
+    fn a_scenario_is_read_and_its_mistakes_are_reported() {
         let text = "cpus 2 # two\nfrom 20ms\nfor 4ms\nat 21ms cpu1 off\nschedlab-workload 1\n- INIT 0 0 1 runnable\n";
         let scenario = WholeScenario::parse("s", text).unwrap();
         assert_eq!((scenario.cpus, scenario.from, scenario.length), (2, Span::from_ms(20), Span::from_ms(4)));

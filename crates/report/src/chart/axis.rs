@@ -45,7 +45,7 @@ pub(super) const UP: f64 = 18.0;
 /// Pixels for a text along an axis to the right: `500 us`.
 pub(super) const RIGHT: f64 = 56.0;
 
-/// Nothing below is told apart on a logarithmic axis.
+/// Values below fall together on a logarithmic axis.
 const SMALLEST: f64 = 1e-12;
 
 /// An axis from `low` to `high` over `length` pixels.

@@ -116,8 +116,9 @@ fn draw_surface(svg: &mut Svg, heights: &[Vec<f64>], up: &Axis, colour: &str) {
         let opacity = (0.42 + 0.9 * slope).clamp(0.16, 0.78);
         let points = corners.map(|(x, y)| format!("{},{}", px(x), px(y))).join(" ");
         svg.raw(&format!(
-            "<polygon points=\"{points}\" fill=\"#fff\" fill-opacity=\"0.75\"/><polygon points=\"{points}\" fill=\"{colour}\" \
-             fill-opacity=\"{opacity:.2}\" stroke=\"{colour}\" stroke-width=\"0.8\" stroke-linejoin=\"round\"/>\n"
+            "<polygon points=\"{points}\" fill=\"#fff\" fill-opacity=\"0.75\"/><polygon points=\"{points}\" \
+             fill=\"{colour}\" fill-opacity=\"{opacity:.2}\" stroke=\"{colour}\" stroke-width=\"0.8\" \
+             stroke-linejoin=\"round\"/>\n"
         ));
     }
 }

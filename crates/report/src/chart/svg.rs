@@ -58,8 +58,9 @@ impl Svg {
     pub fn text(&self) -> String {
         let (width, height) = (px(self.width), px(self.height));
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
-             font-family=\"system-ui,sans-serif\" font-size=\"12\"><rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{}</svg>\n",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {width} {height}\" \
+             width=\"{width}\" height=\"{height}\" font-family=\"system-ui,sans-serif\" font-size=\"12\"><rect \
+             class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{}</svg>\n",
             self.body
         )
     }
@@ -121,7 +122,8 @@ impl Svg {
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(px);
         let _ = writeln!(
             self.body,
-            "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" stroke=\"{colour}\" stroke-width=\"{width}\"{extra}/>"
+            "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" stroke=\"{colour}\" \
+                stroke-width=\"{width}\"{extra}/>"
         );
     }
 

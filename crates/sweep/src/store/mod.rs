@@ -230,7 +230,7 @@ impl Store {
         self.len() == 0
     }
 
-    /// Takes the run for this process; `false`: somebody makes it now. To be given up when it is told, or not made.
+    /// Takes the run for this process; `false`: somebody makes it now. To be given up when its result is kept, or when it was not made.
     /// What others have finished is seen then.
     ///
     /// # Errors

@@ -179,7 +179,8 @@ mod tests {
 
     #[test]
     fn stats_are_read_per_cpu() {
-        let text = "CPU: 3\nentries: 188\noverrun: 2\ncommit overrun: 1\nbytes: 7448\noldest event ts:   931.3\ndropped events: 4\n";
+        let text = "CPU: 3\nentries: 188\noverrun: 2\ncommit overrun: 1\nbytes: 7448\noldest event ts:   931.3\n\
+            dropped events: 4\n";
         let stats = CpuStats::parse(text).unwrap();
         assert_eq!((stats.cpu, stats.entries, stats.lost()), (CpuId(3), 188, 7));
         assert_eq!(CpuStats::parse(&stats.text()), Some(stats));

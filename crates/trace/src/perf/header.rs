@@ -69,7 +69,8 @@ pub(super) fn parse(file: &[u8], mode: Mode) -> Result<Head, Problem> {
     }
     match &head.decoder {
         None => Err(Problem::NoSchedEvents {
-            detail: "the file has no event formats (TRACING_DATA): no tracepoint was recorded, or the file is cut short".to_string(),
+            detail: "the file has no event formats (TRACING_DATA): no tracepoint was recorded, or the file is cut \
+                short".to_string(),
         }),
         Some(decoder) if !head.layouts.records(decoder.switch_id()) => Err(Problem::NoSchedEvents {
             detail: "sched_switch was not among the recorded events".to_string(),

@@ -333,7 +333,8 @@ mod tests {
         use TaskState::*;
         let kernel = |state: &str| {
             format!(
-                "prev_comm=a b prev_pid=7 prev_prio=-1 prev_state={state} ==> next_comm=: 1] ==> next_pid=8 next_prio=120"
+                "prev_comm=a b prev_pid=7 prev_prio=-1 prev_state={state} ==> next_comm=: 1] ==> next_pid=8 \
+                    next_prio=120"
             )
         };
         for (text, state) in [

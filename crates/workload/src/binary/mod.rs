@@ -41,7 +41,7 @@ const END: u32 = u32::from_le_bytes(*b"END.");
 const CHUNK_TARGET: usize = 64 << 10;
 
 /// The checksum of checksums begins with this: from version 3 on it covers the header, so that a changed
-/// version is told.
+/// version is named.
 fn first_of_chain(version: u32, header: &[u8; FILE_HEADER]) -> u32 {
     if version < 3 { 0 } else { crc::crc32(0, header) }
 }

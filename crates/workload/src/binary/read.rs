@@ -39,7 +39,8 @@ pub enum BinaryProblem {
     Magic,
     /// A newer version.
     #[error(
-        "version {0} of the binary form; this program reads versions 1 to {BINARY_VERSION}: use a newer schedlab, or convert the file to text"
+        "version {0} of the binary form; this program reads versions 1 to {BINARY_VERSION}: use a newer schedlab, or \
+            convert the file to text"
     )]
     Version(u32),
     /// The file ends too early.
@@ -49,7 +50,8 @@ pub enum BinaryProblem {
     Truncated(&'static str),
     /// Bytes changed.
     #[error(
-        "checksum {found:08x}, expected {stated:08x}: the chunk that begins here is damaged; make or copy the file again"
+        "checksum {found:08x}, expected {stated:08x}: the chunk that begins here is damaged; make or copy the file \
+            again"
     )]
     Checksum {
         /// Of the bytes as they are.

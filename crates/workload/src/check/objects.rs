@@ -1,4 +1,4 @@
-//! What can be told of objects without a schedule: names, numbers, the order of one task's operations.
+//! What is known of objects without a schedule: names, numbers, the order of one task's operations.
 
 use crate::{Object, ObjectId, ObjectKind, ObjectOp};
 use std::collections::BTreeSet;

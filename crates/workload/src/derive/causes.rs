@@ -96,7 +96,7 @@ impl Deriver<'_> {
                 on_behalf(if recorded { Evidence::SoftIrqRaised } else { Evidence::SoftIrq })
             }
             (SoftIrqRule::Evidence, Some(SoftIrq { origin: Origin::Interrupt, .. })) => external,
-            // Whether a hardware interrupt came before can be told only if those were recorded.
+            // Whether a hardware interrupt came before is known only if those were recorded.
             (SoftIrqRule::Evidence, Some(SoftIrq { vec: softirq::NET_TX | softirq::NET_RX, .. }) | None) => {
                 self.softirq_pairs.insert((current as u32, wakee as u32));
                 self.tasks.token(current, wakee, event.time_ns, Evidence::SoftIrqMaybe)

@@ -364,7 +364,11 @@ impl<'a> Deriver<'a> {
             On::Unknown => Some(before.since_ns),
             // It handed the CPU over at some time since; as a rule soon.
             On::Task(other) if self.tasks.list[other].is_hidden() => {
-                self.count("switch away from a task that the recording hides; its successor charged from its arrival", 1);
+                self.count(
+                    "switch away from a task that the recording hides; its successor charged from its \
+                    arrival",
+                    1,
+                );
                 Some(before.since_ns)
             }
             On::Idle => self.begin_on_idle_cpu(before, found),
@@ -387,7 +391,7 @@ impl<'a> Deriver<'a> {
         self.cpus[cpu].since_ns = since_ns;
     }
 
-    /// When a task that is found on a CPU that was idle began to run there, where that can be told.
+    /// When a task that is found on a CPU that was idle began to run there, where that is known.
     fn begin_on_idle_cpu(&mut self, before: Cpu, found: Option<usize>) -> Option<u64> {
         let Where::Runnable { since_ns, woken } = self.tasks.list[found?].at else { return None };
         if before.left_runnable == found {

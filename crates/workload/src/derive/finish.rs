@@ -26,7 +26,8 @@ impl Deriver<'_> {
         self.end_of_trace();
         self.drop_unseen_prio();
         self.count(
-            "wakeup while a task ran, by it or by an interrupt (not told by this form of recording); taken as the task's",
+            "wakeup while a task ran, by it or by an interrupt (not told by this form of recording); taken as the \
+                task's",
             self.facts.unknown_context,
         );
         let start_ns = self.start_ns.unwrap_or(0);
@@ -267,7 +268,8 @@ impl Deriver<'_> {
         note(
             "wakeups",
             format!(
-                "{} in all: {} by tasks, {} by softirqs on behalf of tasks; external {} ({:.1} %): {} hardirq ({} timer, {} device, {} not told), {} softirq ({} timer), {} idle task, {} waker unknown, {} made up",
+                "{} in all: {} by tasks, {} by softirqs on behalf of tasks; external {} ({:.1} %): {} hardirq ({} \
+                    timer, {} device, {} not told), {} softirq ({} timer), {} idle task, {} waker unknown, {} made up",
                 wakeups.total(),
                 wakeups.task,
                 wakeups.softirq_on_behalf,
@@ -296,7 +298,8 @@ impl Deriver<'_> {
         let raised = wakeups.softirq_raised;
         let evidence = match (self.facts.irq_events, self.facts.softirq_events) {
             _ if self.facts.raise_events => format!(
-                "softirq_raise in the waker's own context ({raised}); for the others, interrupts before the softirq, and pairs"
+                "softirq_raise in the waker's own context ({raised}); for the others, interrupts before the softirq, \
+                    and pairs"
             ),
             (true, true) => "softirq and interrupt events in the trace".to_string(),
             (false, true) => {

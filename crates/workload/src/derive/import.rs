@@ -34,8 +34,8 @@ pub enum ImportError {
     },
     /// Pipes and sockets were asked for.
     #[error(
-        "{}: it has no events of pipes and sockets, expected those of 'schedlab record --objects'; record again with it, \
-         or use --messages inferred", path.display()
+        "{}: it has no events of pipes and sockets, expected those of 'schedlab record --objects'; record again with \
+         it, or use --messages inferred", path.display()
     )]
     NoObjects {
         /// The file.

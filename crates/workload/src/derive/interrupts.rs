@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_was_not_recorded_is_told() {
+    fn an_end_that_was_not_recorded_is_reported() {
         let mut cpu = Interrupts::default();
         cpu.device_entry();
         assert!(cpu.over());

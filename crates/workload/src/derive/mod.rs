@@ -167,7 +167,7 @@ pub struct WakeupCounts {
     pub task: u64,
     /// Dependent: a softirq on behalf of the waker.
     pub softirq_on_behalf: u64,
-    /// Of the dependent softirqs, those whose raise was recorded in the waker's context; the others are told
+    /// Of the dependent softirqs, those whose raise was recorded in the waker's context; the others are known
     /// by time or by pairs.
     pub softirq_raised: u64,
     /// External: a softirq (network, block device, ...).

@@ -80,7 +80,8 @@ pub enum SnapshotError {
     },
     /// A line that cannot be.
     #[error(
-        "{path}, line {line}: {what} is \"{value}\", expected {expected}; correct the line, or remove the snapshot to import without it"
+        "{path}, line {line}: {what} is \"{value}\", expected {expected}; correct the line, or remove the snapshot to \
+            import without it"
     )]
     Line {
         /// File.
@@ -276,7 +277,8 @@ impl RowReader<'_> {
     }
 }
 
-const POLICIES: &str = "normal, batch, idle, fifo, rr, deadline or ext; or as ps and chrt write it: OTHER, TS, FF, RR, B, IDL, DL";
+const POLICIES: &str = "normal, batch, idle, fifo, rr, deadline or ext; or as ps and chrt write it: OTHER, TS, FF, \
+    RR, B, IDL, DL";
 const CPUS: &str = "a list of CPUs such as 0-3,8";
 
 fn cpu_list(field: &str) -> Option<CpuSet> {

@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     untagged,
-    expecting = "expected a duration such as \"4ms\", or one of { uniform = { min, max } }, { exponential = { mean } }, \
-                 { pareto = { min, shape, max } }, { log_normal = { median, sigma } }, \
+    expecting = "expected a duration such as \"4ms\", or one of { uniform = { min, max } }, { exponential = { mean } \
+                 }, { pareto = { min, shape, max } }, { log_normal = { median, sigma } }, \
                  { empirical = [[share, length], ...] }"
 )]
 pub enum Distribution {
@@ -122,7 +122,8 @@ impl Distribution {
                 let whole = ends.is_some_and(|(first, last)| first.0 == 0.0 && last.0 == 1.0);
                 let ascend = |pair: &[Quantile]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
                 if !whole || !quantiles.windows(2).all(ascend) || quantiles.iter().any(|q| q.1 > TIME_MAX) {
-                    let expected = "at least two quantiles, shares ascending from 0 to 1, lengths not descending, at most 1000000s";
+                    let expected = "at least two quantiles, shares ascending from 0 to 1, lengths not descending, at \
+                        most 1000000s";
                     return fail(format!("{} quantiles", quantiles.len()), expected);
                 }
                 Ok(())

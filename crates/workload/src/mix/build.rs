@@ -344,7 +344,8 @@ impl<'m> Assembly<'m> {
             self.out.notes.insert(format!("part {}: {key}", index + 1), value.clone());
         }
         if part.repeat > 1 && sets_instants(&workload) {
-            let why = "this workload sets timers for an instant (absolute, grid), which count from its start: it cannot begin anew at a time that is not known beforehand";
+            let why = "this workload sets timers for an instant (absolute, grid), which count from its start: it \
+                cannot begin anew at a time that is not known beforehand";
             let remedy = "use copies and every instead";
             return Err(MixError::at((&self.mix.path, &self.mix.text), &part.repeat_at, why, remedy));
         }

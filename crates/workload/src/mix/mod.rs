@@ -26,7 +26,7 @@
 //! Every part is made a workload of its own first; then, in this order: some of it is taken (`from`, `to`),
 //! times are scaled, tasks end at their `cpu_limit`, settings are overridden, and copies are added up. Pids,
 //! events and rows never collide: a copy keeps its pids if they are free, else they are shifted by a power of
-//! ten (pid 123 becomes 10123), so that they can still be told. Errors say line and column, and show the line
+//! ten (pid 123 becomes 10123), so that they stay known. Errors say line and column, and show the line
 //! with a caret.
 //!
 //! [`Mix::parse`] reads the file, [`Mix::build`] makes the workload; loading the parts is the caller's, who

@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn what_rt_app_reads() {
-        let text = "/* a */ { \"b\" : [1, -2, 3.5,], // c\n \"b\": \"x\\\"\\u00e9\", \"d\": {\"e\": true, \"f\": null,} }";
+        let text = "/* a */ { \"b\" : [1, -2, 3.5,], // c\n \"b\": \"x\\\"\\u00e9\", \"d\": {\"e\": true, \"f\": \
+            null,} }";
         let Json { what: What::Object(members), .. } = parse(text).unwrap() else { panic!() };
         let keys: Vec<&str> = members.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(keys, ["b", "b", "d"]);

@@ -69,7 +69,8 @@ pub enum RtAppError {
         expected: String,
     },
     /// Too much to expand.
-    #[error("{}: {exceeded}; give a shorter duration (\"global\": {{ \"duration\": seconds }}), smaller loops or fewer instances", path.display())]
+    #[error("{}: {exceeded}; give a shorter duration (\"global\": {{ \"duration\": seconds }}), smaller loops or \
+        fewer instances", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -77,7 +78,8 @@ pub enum RtAppError {
         exceeded: Exceeded,
     },
     /// A loop that never ends and takes no time.
-    #[error("{}: task \"{task}\" loops without run, sleep or timer: no time would pass; add one, or a \"loop\" count", path.display())]
+    #[error("{}: task \"{task}\" loops without run, sleep or timer: no time would pass; add one, or a \"loop\" \
+        count", path.display())]
     NoTime {
         /// The file.
         path: PathBuf,
@@ -85,7 +87,8 @@ pub enum RtAppError {
         task: String,
     },
     /// A mutex that is locked for ever: rt-app, too, would go on after its duration until somebody stops it.
-    #[error("{}: task \"{task}\" still holds a mutex long after the end, and rt-app ends no thread that does; add an \"unlock\" for each \"lock\"", path.display())]
+    #[error("{}: task \"{task}\" still holds a mutex long after the end, and rt-app ends no thread that does; add \
+        an \"unlock\" for each \"lock\"", path.display())]
     NeverUnlocks {
         /// The file.
         path: PathBuf,

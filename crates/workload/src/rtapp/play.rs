@@ -478,7 +478,11 @@ impl<'d> Play<'d> {
         match event {
             Event::Run(span) | Event::Runtime(span) => {
                 if matches!(event, Event::Runtime(_)) {
-                    self.count("\"runtime\", taken as CPU time (rt-app counts the time in which others have the CPU too)", 1);
+                    self.count(
+                        "\"runtime\", taken as CPU time (rt-app counts the time in which others have the CPU \
+                        too)",
+                        1,
+                    );
                 }
                 self.threads[number].cpu_ns += span.as_ns();
                 self.later(number, *span)
@@ -559,7 +563,8 @@ impl<'d> Play<'d> {
             self.threads[number].expiry_ns = if late && !absolute { self.now_ns } else { expiry_ns };
             return self.later(number, Span::from_ns(expiry_ns.saturating_sub(self.now_ns)));
         }
-        self.count("wait for a timer that other tasks use too, or for a task's second one: as long as with a CPU for each", 1);
+        self.count("wait for a timer that other tasks use too, or for a task's second one: as long as with a CPU for \
+            each", 1);
         let begin_ns = self.threads[number].task.delay.as_ns();
         let last_ns = self.timers.entry((timer, own.then_some(number))).or_insert(begin_ns);
         let expiry_ns = last_ns.saturating_add(period.as_ns());

@@ -8,7 +8,7 @@ use crate::{Birth, EventKind, Wakeup, Workload};
 use schedlab_units::TaskId;
 use std::collections::BTreeMap;
 
-/// Which line said what, for mistakes that only the whole shows. Filled only if the reader was told to remember lines.
+/// Which line said what, for mistakes that only the whole shows. Filled only if the caller asked for lines.
 pub(super) struct Lines {
     /// Per row: line of its INIT or FORK, lines of its events.
     tasks: Vec<(usize, Vec<u32>)>,

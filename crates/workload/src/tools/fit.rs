@@ -307,7 +307,7 @@ mod tests {
         };
         near(shape, 1.05, 4.0 / n.sqrt());
         assert!(min < Span::from_us(1001) && distance < 1.63 / n.sqrt(), "{min} {distance}");
-        // of another law it is told
+        // of another law the fit says so
         assert!(sample.fitted(Law::Exponential).unwrap().1 > 0.3);
         // the tail of a Pareto law is one, with the same shape
         let tail = sample.from_length(ms(10));

@@ -25,7 +25,8 @@ pub struct Factor {
 /// A text that is no factor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is not a factor; expected a number from 0 to 1000000 with at most 9 decimals, such as 0.5 or 2, or a fraction such as 1/3"
+    "'{0}' is not a factor; expected a number from 0 to 1000000 with at most 9 decimals, such as 0.5 or 2, or a \
+        fraction such as 1/3"
 )]
 pub struct FactorError(String);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef _WARP_BARRIER_H
 #define _WARP_BARRIER_H
-/* Barriers between CPUs are told to the explorer, which has an effect in its weak models of memory. */
+/* Barriers between CPUs reach the explorer, which has an effect in its weak models of memory. */
 #ifndef __ASSEMBLY__
 #include <schedlab_race.h>
 #define mb()		race_barrier(RACE_MB)

@@ -4,7 +4,7 @@
 /*
  * What libbpf would relocate when it loads a program. A scheduler is compiled against the types of the very kernel that it runs
  * in; a type of its own (struct rq___local) is laid out as the kernel's, and these questions are answered, in the preprocessed
- * text (crates/linux/src/scx/relocate.rs). The attribute preserve_access_index is left in it, too: gcc knows none of that name.
+ * text (crates/scx/src/relocate.rs). The attribute preserve_access_index is left in it, too: gcc knows none of that name.
  * Could falsify: bit fields in such types, which are refused.
  */
 #define bpf_core_field_exists(f...) __schedlab_core_field_exists(f)

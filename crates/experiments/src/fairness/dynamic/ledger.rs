@@ -128,7 +128,7 @@ impl Ledger {
     }
 
     /// Brings a runnable client's errors up to now.
-    fn settle(&mut self, client: usize) {
+    fn bring_up_to_date(&mut self, client: usize) {
         if self.serving.is_some_and(|(serving, _)| serving == client) {
             self.credit();
         }
@@ -145,14 +145,14 @@ impl Ledger {
 
     /// Service of a runnable client begins.
     pub fn begin(&mut self, client: usize) {
-        self.settle(client);
+        self.bring_up_to_date(client);
         self.serving = Some((client, self.now));
     }
 
     /// Service ends, if there is any.
     pub fn end(&mut self) {
         if let Some((client, _)) = self.serving {
-            self.settle(client);
+            self.bring_up_to_date(client);
             self.serving = None;
         }
     }
@@ -182,7 +182,7 @@ impl Ledger {
 
     /// The client, not in service, stops being runnable.
     pub fn leave(&mut self, client: usize) {
-        self.settle(client);
+        self.bring_up_to_date(client);
         self.clients[client].runnable = false;
         self.ideal.set_share(self.ideal.share() - self.clients[client].share);
     }
@@ -191,7 +191,7 @@ impl Ledger {
     pub fn change(&mut self, client: usize, share: u64) {
         self.nr_changes += 1;
         if self.clients[client].runnable {
-            self.settle(client);
+            self.bring_up_to_date(client);
             self.ideal.set_share(self.ideal.share() - self.clients[client].share + share);
         }
         self.clients[client].share = share;
@@ -207,7 +207,7 @@ impl Ledger {
         self.end();
         for client in 0..self.clients.len() {
             if self.clients[client].runnable {
-                self.settle(client);
+                self.bring_up_to_date(client);
             }
         }
     }

@@ -14,7 +14,7 @@ use schedlab_log::{Log, LogProblem, MemLog, Observer, Row, Run, Slots, WaitCause
 use schedlab_units::{CpuId, Nice, Span, TaskId};
 use schedlab_workload::{Builder, ParamChange, Workload};
 
-/// Serves the plan's clients under this arm. Shares are told as nice values; control groups would have to be
+/// Serves the plan's clients under this arm. Shares are nice values; control groups would have to be
 /// moved between.
 pub(super) fn run(execution: &Execution, plan: &Plan, unit: Span) -> Result<DynamicResult, ArmError> {
     let Execution::Machine(subject, _) = execution else { unreachable!("quanta are simulated") };

@@ -48,7 +48,7 @@ pub struct DynamicConfig {
     pub nr_clients: u32,
     /// Sum of their shares at the start.
     pub total: u64,
-    /// Shares are weights of nice values from -10 to 10 instead, which all schedulers can be told; `total`
+    /// Shares are weights of nice values from -10 to 10 instead, which all schedulers take; `total`
     /// does not count then.
     pub nice_weights: bool,
     /// Length, in quanta.

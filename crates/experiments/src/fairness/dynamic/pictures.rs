@@ -18,10 +18,10 @@ pub struct Dynamic {
     pub results: Vec<DynamicResult>,
 }
 
-const DEFINITION: &str = "The error's definition here: a client is due share / (sum of the shares of all clients that are runnable now) of \
-     each unit of time while it is runnable, and nothing while it sleeps; a share counts from the instant of its change. The error is \
-     service received less service due, in quanta (tu): since the start (kept over sleeps, so that who left ahead comes back ahead) or since \
-     the client last joined (from zero at each wakeup).";
+const DEFINITION: &str = "The error's definition here: a client is due share / (sum of the shares of all clients that \
+     are runnable now) of each unit of time while it is runnable, and nothing while it sleeps; a share counts from \
+     the instant of its change. The error is service received less service due, in quanta (tu): since the start (kept \
+     over sleeps, so that who left ahead comes back ahead) or since the client last joined (from zero at each wakeup).";
 
 impl Dynamic {
     /// A row per scheduler.

@@ -38,7 +38,8 @@ pub struct Happening {
 /// A text that is no happening.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{text}': {problem}; write TIME:CLIENT:ACTION such as 6:B:sleep, 8.5:B:wake, 4:D:join, 9:C:leave, 5:A:share=7 (time in quanta)"
+    "'{text}': {problem}; write TIME:CLIENT:ACTION such as 6:B:sleep, 8.5:B:wake, 4:D:join, 9:C:leave, 5:A:share=7 \
+        (time in quanta)"
 )]
 pub struct ParseHappeningError {
     text: String,

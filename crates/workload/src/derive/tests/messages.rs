@@ -142,7 +142,8 @@ fn amounts(workload: &Workload) -> [u64; 2] {
 #[test]
 fn a_sender_is_taken_to_go_on_while_its_reader_is_awake() {
     let [short, long] = [5, 45].map(|us| derive(&sender(us), Messages::Inferred));
-    // each 10 us of the sender a message; half of them fell into the 5 us of a burst, but a burst of 5 us is one message
+    // each 10 us of the sender a message; half of them fell into the 5 us of a burst, but a burst of 5 us is one
+    // message
     assert_eq!(amounts(&short), [21, 21]);
     // 4 in 45 us, and what is left over of the rounds before
     let [sent, received] = amounts(&long);

@@ -64,7 +64,8 @@ impl Published {
         let dir = std::env::temp_dir().join(format!("schedlab-fetch-{}", std::process::id()));
         let io = |source| ScxError::Io { doing: "write", path: dir.clone(), source };
         let manifest = format!(
-            "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[workspace]\n[dependencies]\nscx_{} = \"={}\"\n{} = \"={}\"\n",
+            "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[workspace]\n[dependencies]\n\
+                scx_{} = \"={}\"\n{} = \"={}\"\n",
             self.name,
             self.version,
             self.headers(),

@@ -5,7 +5,7 @@
 //! sched.so  .rela.plt JUMP_SLOT scx_bpf_kick_cpu at 0x4018   ->   base of linux.so + 0x1a2b40 is written there
 //! ```
 
-use crate::elf::Symbol;
+use schedlab_linux::elf::Symbol;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A name without the flavour behind its last `___`, as libbpf looks it up (bpf_core_essential_name_len()):

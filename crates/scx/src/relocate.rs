@@ -547,7 +547,8 @@ impl<'a> Types<'a> {
                 };
                 if *ms || *ts {
                     return Err(format!(
-                        "has {m} bytes here and {t} in the kernel; libbpf changes the width of unsigned integers only: declare it as the kernel does"
+                        "has {m} bytes here and {t} in the kernel; libbpf changes the width of unsigned integers \
+                            only: declare it as the kernel does"
                     ));
                 }
                 (of, bytes) = (format!("unsigned {width}"), *t);
@@ -559,11 +560,14 @@ impl<'a> Types<'a> {
                         if sizes.contains_key(mine) =>
                     {
                         format!(
-                            "is made of {name} ({bytes} bytes) in the kernel: {mine} stands for another type, or holds a field that the kernel lacks and that is larger; give it the name of that type and such fields only as fit"
+                            "is made of {name} ({bytes} bytes) in the kernel: {mine} stands for another type, or \
+                                holds a field that the kernel lacks and that is larger; give it the name of that type \
+                                and such fields only as fit"
                         )
                     }
                     (_, TypeKind::Composite { is_union, name, .. }) if !name.is_empty() => format!(
-                        "has a type that the kernel lays out otherwise; give it a name of its own and the mark: {} {name}___own",
+                        "has a type that the kernel lays out otherwise; give it a name of its own and the mark: {} \
+                            {name}___own",
                         if *is_union { "union" } else { "struct" }
                     ),
                     _ => {
@@ -591,7 +595,9 @@ impl<'a> Types<'a> {
         // (libbpf relocates some accesses through such a type: BPF_CORE_READ())
         let unmarked = |why: &str| {
             format!(
-                "{keyword} {name} is not marked, and does not fit the kernel's type of this name ({why}): if it stands for the kernel's, add __attribute__((preserve_access_index)); if it is the scheduler's own, change its name"
+                "{keyword} {name} is not marked, and does not fit the kernel's type of this name ({why}): if it \
+                    stands for the kernel's, add __attribute__((preserve_access_index)); if it is the scheduler's \
+                    own, change its name"
             )
         };
         let (mut items, mut absent) = (Vec::new(), Vec::new());
@@ -618,7 +624,8 @@ impl<'a> Types<'a> {
             };
             if mine.is_bit_field || theirs.is_bit_field {
                 return refuse(&format!(
-                    "is a bit field; those are not relocated: take it out, and read it through {keyword} {} of vmlinux.h",
+                    "is a bit field; those are not relocated: take it out, and read it through {keyword} {} of \
+                        vmlinux.h",
                     essential(name)
                 ));
             }
@@ -704,7 +711,8 @@ pub(super) fn check(compiled: &Btf, kernel: &Btf) -> Result<(), ScxError> {
             let mut known = kernel.named(is_union, name).iter().flat_map(|(_, m)| fields(kernel.btf, m));
             if !is_absent && !known.any(|(n, k)| n == field && k.offset_bits == mine.offset_bits) {
                 return Err(ScxError::Relocation(format!(
-                    "the compiler puts {field} of {name} elsewhere than the kernel has it; this is an error of the simulator's"
+                    "the compiler puts {field} of {name} elsewhere than the kernel has it; this is an error of the \
+                        simulator's"
                 )));
             }
         }
@@ -759,7 +767,8 @@ mod tests {
     const TEXT: &str = "# 1 \"main.bpf.c\"\n# 1 \"/k/vmlinux.h\" 1\nstruct rq___2 { int a; };\n# 2 \"main.bpf.c\" 2
 struct rq___local {\n\tlong clock; struct in___x { char c[2]; } in;\n} __attribute__((preserve_access_index));
 struct plain { int b; };\nchar *s = \"struct no___t { int a; };\"; int c = '{';
-struct opaque___x;\nint f(struct rq___local *p) { return __schedlab_core_type_exists(struct irq___l) ? p->clock : 0; }\n";
+struct opaque___x;\nint f(struct rq___local *p) { return __schedlab_core_type_exists(struct irq___l) ? p->clock : 0; \
+}\n";
 
     fn found(text: &str) -> Vec<(String, bool, bool)> {
         let tokens = tokens(text, HEADER);
@@ -818,7 +827,8 @@ struct opaque___x;\nint f(struct rq___local *p) { return __schedlab_core_type_ex
         ])
     }
 
-    const OWN: &str = "# 7 \"a.c\"\nstruct in___own { u32 y; } __attribute__((preserve_access_index));\nstruct rq___own {} __attribute__((preserve_access_index));\n";
+    const OWN: &str = "# 7 \"a.c\"\nstruct in___own { u32 y; } __attribute__((preserve_access_index));\n\
+        struct rq___own {} __attribute__((preserve_access_index));\n";
 
     fn applied(text: &str, members: Vec<Member>) -> Result<String, String> {
         let text = format!("{OWN}{text}");
@@ -863,7 +873,7 @@ struct b { struct b___1 { int x; } *p; };\nvoid f(void) { struct c___1 { int x; 
 
     /// Only what a compiler's own line says is a file's name; only the kernel's header is the kernel's.
     #[test]
-    fn the_kernels_header_is_told_from_others() {
+    fn the_kernels_header_is_distinguished_from_others() {
         let names = |lines: &str| found(&format!("{lines}\nstruct a___1 {{ int x; }};")).len();
         assert_eq!(names("# 1 \"/k/vmlinux.h\" 1"), 0);
         assert_eq!(names("# 1 \"/home/me/vmlinux.h\" 1"), 1);
@@ -962,14 +972,23 @@ struct b { struct b___1 { int x; } *p; };\nvoid f(void) { struct c___1 { int x; 
         let text = text.unwrap();
         let rq = text.lines().nth(2).unwrap();
         assert!(
-            rq.starts_with("struct rq___own { struct { char schedlab_rq___own_pad[0 * sizeof(struct schedlab_declared_rq___own {})]; unsigned int flags; char schedlab_rq___own_pad"),
+            rq.starts_with(
+                "struct rq___own { struct { char schedlab_rq___own_pad[0 * sizeof(struct \
+                schedlab_declared_rq___own {})]; unsigned int flags; char schedlab_rq___own_pad"
+            ),
             "{rq}"
         );
         assert!(
             rq.contains("[4]; __typeof__(((struct schedlab_declared_rq___own *)0)->clock) clock; char"),
             "{rq}"
         );
-        assert!(rq.contains("[48]; __typeof__(((struct schedlab_declared_rq___own *)0)->next) next; } __attribute__((packed)); } __attribute__"), "{rq}");
+        assert!(
+            rq.contains(
+                "[48]; __typeof__(((struct schedlab_declared_rq___own *)0)->next) next; } \
+            __attribute__((packed)); } __attribute__"
+            ),
+            "{rq}"
+        );
         // u64 over a pointer is another field
         let text = applied("", vec![member("clock", U64, 0), member("next", U64, 8), member("many", 6, 16)])
             .unwrap();

@@ -16,18 +16,19 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 
 use super::CompiledScx;
-use super::abi::{Abi, ExitRecord, MAX_MEMBERS, Map, OpsMember, Request, Syscall, Userland};
+use super::abi::{Abi, ExitRecord, MAX_MEMBERS, Map, OpsMember, ScxRequest, Syscall, Userland};
 use super::compile::KERNEL_PREFIX;
 use super::names::{essential, lookup};
 use super::userspace::{self, Call, Hardware, UserSpace};
 use super::{semantics, settings};
-use crate::abi::Topo;
-use crate::callers::{Code, told};
-use crate::elf::{Elf, Symbol, SymbolKind};
-use crate::kernel::LoadedKernel;
-use crate::symbols::{Symbols, TEXT_START};
 use maps::MapInfo;
 use schedlab_btf::{Btf, TypeId, TypeKind};
+use schedlab_linux::Call as KernelCall;
+use schedlab_linux::abi::Topo;
+use schedlab_linux::callers::{Code, saved_chain};
+use schedlab_linux::elf::{Elf, Symbol, SymbolKind};
+use schedlab_linux::kernel::LoadedKernel;
+use schedlab_linux::symbols::{Symbols, TEXT_START};
 
 mod dump;
 mod maps;
@@ -104,7 +105,7 @@ pub struct Scx {
     btf: Btf,
     variables: BTreeMap<String, Variable>,
     maps: Vec<MapInfo>,
-    request: Box<Request>,
+    request: Box<ScxRequest>,
     _maps: Vec<Map>,
     _members: Vec<OpsMember>,
     _userland: Option<Box<Userland>>,
@@ -219,23 +220,7 @@ impl Scx {
             name: String::new(),
             variables: BTreeMap::new(),
             maps: Vec::new(),
-            request: Box::new(Request {
-                maps: ptr::null_mut(),
-                nr_maps: 0,
-                nr_members: 0,
-                members: ptr::null_mut(),
-                ops: ptr::null_mut(),
-                ops_size: 0,
-                init_cpu: -1,
-                arena: ptr::null_mut(),
-                arena_pages: 0,
-                is_cid: 0,
-                draws_random: u32::from(draws_random),
-                userland: ptr::null(),
-                cgroup: ptr::null(),
-                cgroup_ids: [ptr::null_mut(); 2],
-                failed: [0; 128],
-            }),
+            request: Box::new(ScxRequest::new(draws_random)),
             _maps: Vec::new(),
             _members: Vec::new(),
             _userland: None,
@@ -274,7 +259,7 @@ impl Scx {
     fn find_variables(&mut self, symbols: &[Symbol], base: usize) {
         let mut addresses: BTreeMap<&str, Option<u64>> = BTreeMap::new();
         for s in symbols.iter().filter(|s| s.section != 0 && s.kind == SymbolKind::Variable) {
-            // static variables of one name in several files cannot be told apart
+            // static variables of one name in several files cannot be distinguished
             addresses.entry(&s.name).and_modify(|known| *known = None).or_insert(Some(s.value));
         }
         for (name, id) in self.btf.variables() {
@@ -529,18 +514,19 @@ impl Scx {
         found
     }
 
-    /// What process 1 has to call, in this order: purpose, function, argument.
-    pub(crate) fn preparations(&mut self) -> Vec<(String, u64, u64)> {
+    /// What process 1 has to call, in this order.
+    pub(crate) fn calls(&mut self) -> Vec<KernelCall> {
         // SAFETY: the table is a static of the object.
         let table = unsafe { &*self.abi };
-        let request: *mut Request = &mut *self.request;
+        let request: *mut ScxRequest = &mut *self.request;
         let name = &self.name;
-        let mut list = vec![(format!("making the maps of {name}"), table.load as u64, request as u64)];
+        let one = |what: String, function: u64, argument: u64| KernelCall { what, function, argument };
+        let mut list = vec![one(format!("making the maps of {name}"), table.load as u64, request as u64)];
         for PreparedCall { program, call, .. } in &mut self.calls {
             let call: *mut Syscall = &mut **call;
-            list.push((format!("running {program}"), table.call as u64, call as u64));
+            list.push(one(format!("running {program}"), table.call as u64, call as u64));
         }
-        list.push((format!("attaching {name}"), table.attach as u64, request as u64));
+        list.push(one(format!("attaching {name}"), table.attach as u64, request as u64));
         list
     }
 
@@ -592,7 +578,7 @@ impl Scx {
             code: r.code,
             reason: text_of(&r.reason),
             message: text_of(&r.message),
-            stack: told(saved, &code, begins).iter().map(ToString::to_string).collect(),
+            stack: saved_chain(saved, &code, begins).iter().map(ToString::to_string).collect(),
             dump: names.replace(&dump::with_callers(&text_of(&r.dump), &code)),
         })
     }

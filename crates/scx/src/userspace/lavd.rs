@@ -7,7 +7,7 @@
 //! ```
 
 use super::{Hardware, UserSpace};
-use crate::abi::Topo;
+use schedlab_linux::abi::Topo;
 
 /// scx_lavd 1.0: a compute domain for each last-level cache and capacity.
 pub(super) fn until_1_0(user_space: &mut UserSpace, machine: &Hardware<'_>) {

@@ -12,9 +12,9 @@ use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::abi::{Field, MAX_FIELDS, Map};
-use super::super::userspace::UserSpace;
 use super::{Scx, peek};
+use crate::abi::{Field, MAX_FIELDS, Map};
+use crate::userspace::UserSpace;
 use schedlab_btf::{Member, TypeId, TypeKind};
 
 /// A map, for reading.
@@ -53,8 +53,8 @@ impl Scx {
             }
             if map.kind == MAP_USER_RINGBUF {
                 return Err(format!(
-                    "the map {name} is a user ring buffer: the scheduler's user-space half decides and writes into it, and no half \
-                     runs here (of those that decide there, scx:userland has a stand-in)"
+                    "the map {name} is a user ring buffer: the scheduler's user-space half decides and writes into \
+                     it, and no half runs here (of those that decide there, scx:userland has a stand-in)"
                 ));
             }
             if map.kind == MAP_ARENA {

@@ -2,6 +2,7 @@
 //! which documents the fields.
 
 use std::ffi::{c_char, c_long, c_void};
+use std::ptr;
 
 pub(super) const VERSION: u32 = 5;
 pub(super) const MAX_FIELDS: usize = 8;
@@ -56,7 +57,7 @@ pub(super) struct Userland {
 }
 
 #[repr(C)]
-pub(super) struct Request {
+pub(super) struct ScxRequest {
     pub(super) maps: *mut Map,
     pub(super) nr_maps: u32,
     pub(super) nr_members: u32,
@@ -72,6 +73,29 @@ pub(super) struct Request {
     pub(super) cgroup: *const c_char,
     pub(super) cgroup_ids: [*mut c_void; 2],
     pub(super) failed: [u8; 128],
+}
+
+impl ScxRequest {
+    /// Nothing is asked yet. `draws_random`: the scheduler calls `bpf_get_prandom_u32()`.
+    pub(super) fn new(draws_random: bool) -> Self {
+        Self {
+            maps: ptr::null_mut(),
+            nr_maps: 0,
+            nr_members: 0,
+            members: ptr::null_mut(),
+            ops: ptr::null_mut(),
+            ops_size: 0,
+            init_cpu: -1,
+            arena: ptr::null_mut(),
+            arena_pages: 0,
+            is_cid: 0,
+            draws_random: u32::from(draws_random),
+            userland: ptr::null(),
+            cgroup: ptr::null(),
+            cgroup_ids: [ptr::null_mut(); 2],
+            failed: [0; 128],
+        }
+    }
 }
 
 #[repr(C)]
@@ -125,7 +149,7 @@ impl Abi {
             ("version", self.version, VERSION as usize),
             ("size of scx_map", self.sizeof_map, size_of::<Map>()),
             ("size of scx_member", self.sizeof_member, size_of::<OpsMember>()),
-            ("size of scx_request", self.sizeof_request, size_of::<Request>()),
+            ("size of scx_request", self.sizeof_request, size_of::<ScxRequest>()),
             ("size of scx_exit_record", self.sizeof_exit, size_of::<ExitRecord>()),
             ("size of task_struct", self.glue_task_size, self.task_size as usize),
             ("size of bpf_prog_aux", self.glue_prog_aux_size, self.prog_aux_size as usize),

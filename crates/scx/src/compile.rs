@@ -20,9 +20,9 @@ use sha2::{Digest, Sha256};
 use super::ScxError;
 use super::names::essential;
 use super::relocate;
-use crate::build::BuiltKernel;
-use crate::elf::Elf;
 use schedlab_btf::{Btf, Member};
+use schedlab_linux::build::BuiltKernel;
+use schedlab_linux::elf::Elf;
 use schedlab_stdx::limits::{SOURCE_BYTES_MAX, read_bytes};
 
 /// How the scheduler itself is compiled.
@@ -227,8 +227,9 @@ pub fn of_kernel(kernel: &BuiltKernel) -> Vec<String> {
 
 /// The compiler's arguments for files of the kernel, without what hides names: what is referred to is elsewhere.
 fn kernel_flags(kernel: &BuiltKernel) -> Result<Vec<String>, ScxError> {
-    let damaged = |e: crate::BuildError| ScxError::Damaged { path: kernel.dir.clone(), why: e.to_string() };
-    let mut flags = crate::build::sched_flags(kernel).map_err(damaged)?;
+    let damaged =
+        |e: schedlab_linux::BuildError| ScxError::Damaged { path: kernel.dir.clone(), why: e.to_string() };
+    let mut flags = schedlab_linux::build::sched_flags(kernel).map_err(damaged)?;
     flags.retain(|flag| flag != "-fvisibility=hidden");
     if let Some(at) = flags.iter().position(|flag| flag.ends_with("warp_hidden.h")) {
         flags.drain(at - 1..=at);
@@ -255,7 +256,7 @@ fn sources(source: &Path) -> Vec<PathBuf> {
 pub fn compile(kernel: &BuiltKernel, source: &Path) -> Result<CompiledScx, ScxError> {
     let source = fs::canonicalize(source).map_err(io("find", source))?;
     let text = read_bytes(&source, SOURCE_BYTES_MAX).map_err(io("read", &source))?;
-    let ours = crate::build::port_dir().map_err(|e| ScxError::Kernel(e.to_string()))?.join("scx");
+    let ours = schedlab_linux::build::port_dir().map_err(|e| ScxError::Kernel(e.to_string()))?.join("scx");
     let dir = types(kernel)?;
     let mut arguments: Vec<std::ffi::OsString> = FLAGS.iter().map(|f| f.into()).collect();
     let mut include = |dir: &Path| {
@@ -477,7 +478,8 @@ fn implicit_arguments(scheduler: &[u8], kernels: &Btf) -> String {
         let Some((function, place)) = found.filter(|_| is_of_scx) else { continue };
         let Some(register) = ARGUMENTS.get(*place) else { continue };
         text.push_str(&format!(
-            ".globl {name}\n.weak {KERNEL_PREFIX}{function}\n.type {name}, @function\n{name}:\n\tlea scx_aux_shared(%rip), %{register}\n\tjmp {KERNEL_PREFIX}{function}@PLT\n"
+            ".globl {name}\n.weak {KERNEL_PREFIX}{function}\n.type {name}, @function\n{name}:\n\
+                \tlea scx_aux_shared(%rip), %{register}\n\tjmp {KERNEL_PREFIX}{function}@PLT\n"
         ));
     }
     text

@@ -1,9 +1,10 @@
 //! Which lines of ext.c's debug dump are true, and said once?
 //!
 //! The kernel prints stacks as the port finds them: every word behind a call, left-overs too. In those of tasks the
-//! callers are told from left-overs as everywhere ([`told`]). The exit's own stack is left out: the report has it above.
+//! callers are distinguished from left-overs as everywhere ([`saved_chain`]). The exit's own stack is left out: the
+//! report has it above.
 
-use crate::callers::{Code, told};
+use schedlab_linux::callers::{Code, saved_chain};
 
 /// The dump with callers in place of addresses, and without the exit's own stack.
 pub(super) fn with_callers(dump: &str, code: &[Code]) -> String {
@@ -25,7 +26,7 @@ pub(super) fn with_callers(dump: &str, code: &[Code]) -> String {
             continue;
         }
         let indent = &line[..line.len() - line.trim_start().len()];
-        let callers = told(&saved, code, |_| false);
+        let callers = saved_chain(&saved, code, |_| false);
         if callers.is_empty() {
             saved.iter().for_each(|address| out.push_str(&format!("{indent}{address:#018x}\n")));
         }
@@ -46,8 +47,9 @@ mod tests {
 
     /// The exit's own stack goes, a task's stays (as addresses, since no code is known here), and all else, too.
     #[test]
-    fn stacks_are_told_from_the_rest() {
-        let dump = "x[1] triggered exit kind 1026:\n  stall\n\nBacktrace:\n  0x00007f0000000001\n  0x00007f0000000002\n\n\
+    fn stacks_are_distinguished_from_the_rest() {
+        let dump = "x[1] triggered exit kind 1026:\n  stall\n\nBacktrace:\n  0x00007f0000000001\n  \
+            0x00007f0000000002\n\n\
                     CPU states\n  R hog[3]\n    0x00007f0000000003\n  no_mig=0x123 0x00007f0000000004\n";
         let wanted = "x[1] triggered exit kind 1026:\n  stall\n\n\nCPU states\n  R hog[3]\n    0x00007f0000000003\n  \
                       no_mig=0x123 0x00007f0000000004\n";

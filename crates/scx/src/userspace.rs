@@ -5,7 +5,7 @@
 //! by defaults, each stated in the report and replaceable by `--param NAME=VALUE`. For a scheduler that is
 //! not known by name the general ones below are all there is.
 
-use crate::abi::Topo;
+use schedlab_linux::abi::Topo;
 
 mod lavd;
 
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn topology_is_told() {
+    fn topology_is_reported() {
         let cpus = cpus();
         let machine = Hardware { cpus: &cpus, size_of: &|_| None };
         let user_space = defaults("rusty", &[], &machine);

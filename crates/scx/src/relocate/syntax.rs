@@ -8,15 +8,15 @@
 
 use std::ops::Range;
 
-use crate::scx::names::essential;
+use crate::names::essential;
 
 /// A file's bytes as text in which each byte is one character: C need not be UTF-8.
-pub(in crate::scx) fn decoded(bytes: &[u8]) -> String {
+pub(crate) fn decoded(bytes: &[u8]) -> String {
     bytes.iter().map(|b| char::from(*b)).collect()
 }
 
 /// The bytes of [`decoded`] text.
-pub(in crate::scx) fn encoded(text: &str) -> Vec<u8> {
+pub(crate) fn encoded(text: &str) -> Vec<u8> {
     text.chars().map(|c| u8::try_from(c).unwrap_or(b'?')).collect()
 }
 

@@ -8,12 +8,14 @@
 //!
 //! * [`compile`]: source -> object, cached; layouts of types compared with the kernel's;
 //! * [`Scx`]: the object in the simulated kernel's process: settings, maps, statistics, exit;
+//! * [`ScxExtension`]: it beside the kernel, with its sub-schedulers;
 //! * [`sub_of`]: which `--param` is about a sub-scheduler;
 //! * `relocate`: fields of the kernel's that it reads through types of its own (CO-RE);
 //! * `semantics`: what BPF promises and C does not;
 //! * `userspace`: defaults in place of the scheduler's user-space part.
 
 mod abi;
+mod beside;
 mod compile;
 mod names;
 mod object;
@@ -26,10 +28,10 @@ mod userspace;
 
 use std::path::PathBuf;
 
+pub use beside::ScxExtension;
 pub use compile::{CompiledScx, check_tools, compile, of_kernel};
 pub use object::{Scx, ScxExit, ScxSetting, settings_of};
 pub use published::Published;
-pub(crate) use subs::Subs;
 
 /// Schedulers that a run can have, with sub-schedulers.
 pub const MOST: usize = semantics::MOST;
@@ -47,7 +49,8 @@ pub use subs::{ATTACHED, sub_of};
 pub enum ScxError {
     /// A program is missing.
     #[error(
-        "a sched_ext scheduler and its kernel are built with {program}, which is not there; on Debian: apt-get install {package}"
+        "a sched_ext scheduler and its kernel are built with {program}, which is not there; on Debian: apt-get \
+            install {package}"
     )]
     Tool {
         /// Which.
@@ -89,7 +92,7 @@ pub enum ScxError {
     #[error("{0}")]
     Kernel(String),
     /// The file system refuses something.
-    #[error("cannot {doing} {path}: {source}{}", crate::build::remedy(doing, source))]
+    #[error("cannot {doing} {path}: {source}{}", schedlab_linux::build::remedy(doing, source))]
     Io {
         /// Verb.
         doing: &'static str,

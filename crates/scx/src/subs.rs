@@ -10,8 +10,9 @@
 use std::path::Path;
 
 use super::{CompiledScx, Scx, ScxExit};
-use crate::abi::Topo;
-use crate::kernel::LoadedKernel;
+use schedlab_linux::Call;
+use schedlab_linux::abi::Topo;
+use schedlab_linux::kernel::LoadedKernel;
 
 /// The name that attaches one: `sub@/GROUP`.
 pub const ATTACHED: &str = "sub";
@@ -67,12 +68,12 @@ impl Subs {
         self.0.iter().rposition(|(group, _)| is_below(group))
     }
 
-    /// What process 1 has to call once the groups are there: purpose, function, argument.
-    pub(crate) fn preparations(&mut self) -> Vec<(String, u64, u64)> {
+    /// What process 1 has to call once the groups are there.
+    pub(crate) fn calls(&mut self) -> Vec<Call> {
         let of = |(group, scx): &mut (String, Scx)| {
-            let calls = scx.preparations().into_iter();
+            let calls = scx.calls().into_iter();
             calls
-                .map(|(what, f, a)| (format!("{what}, the sub-scheduler of {group}"), f, a))
+                .map(|call| Call { what: format!("{}, the sub-scheduler of {group}", call.what), ..call })
                 .collect::<Vec<_>>()
         };
         self.0.iter_mut().flat_map(of).collect()
