@@ -26,7 +26,7 @@ pub(crate) struct AgreementArgs {
     #[arg(long, value_name = "TIME", default_value = "20s")]
     pub duration: Span,
     /// Workloads at once; all cores unless given.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::parse::parse_jobs)]
     pub jobs: Option<usize>,
     /// Keep the logs of all runs in this folder, for `schedlab diff`.
     #[arg(long, value_name = "DIR")]

@@ -50,7 +50,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Span>,
     /// Timer ticks per second of real Linux: 100, 250 or 1000.
-    #[arg(long, default_value_t = 250, value_name = "HZ")]
+    #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
     /// Ticks of all CPUs at one instant, or spread over half a tick.
     #[arg(long, value_name = "PHASE", default_value = "aligned", value_parser = ["aligned", "staggered"])]
@@ -65,7 +65,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "SPEC")]
     pub perturb: Option<PerturbSpec>,
     /// Most runs at once; all cores unless given.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::parse::parse_jobs)]
     pub jobs: Option<usize>,
     /// Confidence of the intervals, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]

@@ -49,7 +49,7 @@ pub(crate) struct FidelityArgs {
     #[arg(long, value_name = "CHOICE", default_value = "none")]
     pub costs: FidelityCosts,
     /// Timer ticks per second of real Linux: 100, 250 or 1000.
-    #[arg(long, default_value_t = 250, value_name = "HZ")]
+    #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
     /// Do not look for the cause: one replay instead of up to five.
     #[arg(long)]

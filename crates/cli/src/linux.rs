@@ -52,7 +52,7 @@ pub(crate) struct AddArgs {
     #[arg(long, conflicts_with = "version")]
     pub name: Option<String>,
     /// Ticks per second.
-    #[arg(long, default_value_t = 250)]
+    #[arg(long, default_value_t = 250, value_parser = crate::parse::parse_hz)]
     pub hz: u32,
     /// Most CPUs it can have: 64 (faster) or 1024.
     #[arg(long, default_value_t = 64)]

@@ -13,3 +13,15 @@ pub(crate) fn parse_param(text: &str) -> Result<(String, String), String> {
         _ => Err(format!("'{text}' is not NAME=VALUE")),
     }
 }
+
+/// Of `--jobs`: runs at once.
+pub(crate) fn parse_jobs(text: &str) -> Result<usize, String> {
+    let jobs = text.parse().ok().filter(|jobs| (1..=4096).contains(jobs));
+    jobs.ok_or_else(|| format!("'{text}' is no number of runs at once; expected 1 to 4096"))
+}
+
+/// Of `--hz`: ticks per second. Which of them a kernel can have is for its build to say.
+pub(crate) fn parse_hz(text: &str) -> Result<u32, String> {
+    let hz = text.parse().ok().filter(|hz| (1..=10_000).contains(hz));
+    hz.ok_or_else(|| format!("'{text}' is no number of ticks per second; expected 100, 250, 300 or 1000"))
+}

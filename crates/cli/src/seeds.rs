@@ -22,7 +22,7 @@ pub(crate) struct ManyArgs {
     #[arg(long, value_name = "FILE")]
     pub costs: Option<PathBuf>,
     /// Most runs at once, if there are several; all cores unless given.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::parse::parse_jobs)]
     pub jobs: Option<usize>,
 }
 

@@ -182,7 +182,11 @@ fn what_is_wrong_is_said_before_anything_is_run() {
         ("\"rr\"", "\"nosuch\"", &["s.toml: line 8", "no scheduler 'nosuch'"][..]),
         ("\"rr\"", "\"rr:quantum=0\"", &["line 8", "greater than zero"]),
         ("generate = \"sleepers\"", "workload = \"nowhere.txt\"", &["nowhere.txt"]),
-        ("set.tasks = 4", "set.task = 4", &["task"]),
+        ("set.tasks = 4", "set.task = 4", &["line 4", "task"]),
+        ("set.run = \"1ms\"", "set.run = \"1 weeks\"", &["line 5", "set.run"]),
+        ("set.sleep = \"2ms\"", "set.sleep = [\"2ms\", [1]]", &["line 6", "set.sleep"]),
+        ("set.duration = \"50ms\"", "set.duration = \"0s\"", &["line 7", "set.duration", "more than 0"]),
+        ("set.tasks = 4", "set.\"a = 1\\ntasks\" = 4", &["line 4", "letters"]),
         ("cpus = [1, 2]", "cpus = [0]", &["line 9", "at least 1 CPU"]),
         ("cpus = [1, 2]", "cpus = 1\ncosts = \"none.toml\"", &["line 10", "none.toml"]),
     ] {

@@ -520,3 +520,37 @@ fn what_is_no_kernel_is_not_removed() {
         assert!(precious.is_file(), "{name}");
     }
 }
+
+/// A10: pipes and sockets wake with `WF_SYNC`, and so does a replay at their channels. Two packages of two CPUs: where
+/// the waker is alone on its queue, `wake_affine_idle()` takes a synchronous wakeup to the waker's CPU, and
+/// `select_idle_sibling()` from there to that package's idle CPU. Any other goes to the sleeper's own idle one.
+#[test]
+fn a_channel_wakes_synchronously() {
+    if !has_linux() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (w, log) = (folder.path().join("w.txt"), folder.path().join("w.log"));
+    // where the reader, task 1, began, and where it is woken
+    let cpus = |word: &str| -> Vec<String> {
+        let text = format!(
+            "schedlab-workload 4\nOBJECT pipe channel {word}\n- INIT 0 0 1 runnable name=writer affinity=0\n\
+             - INIT 0 0 2 runnable name=reader\n- RECV 2 +100us pipe\n- EXIT 2 +100us\n- SEND 1 +500us pipe\n\
+             - EXIT 1 +0\n"
+        );
+        write(&w, text).unwrap();
+        let (w, log_name) = (w.to_str().unwrap(), log.to_str().unwrap());
+        let machine = ["--machine", "packages=2,cores=2", "--log", log_name];
+        let run = schedlab(&[&["--quiet", "run", w, "--sched", "linux-6.12"][..], &machine].concat());
+        assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+        let log = read_to_string(&log).unwrap();
+        let of_reader =
+            log.lines().filter_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
+                [_, _, "new" | "wakeup", "t1", cpu] => Some(cpu.to_owned()),
+                _ => None,
+            });
+        of_reader.collect()
+    };
+    assert_eq!(cpus("sync"), ["cpu2", "cpu1"]);
+    assert_eq!(cpus(""), ["cpu2", "cpu2"]);
+}

@@ -76,6 +76,19 @@ impl Beside {
         ended.collect()
     }
 
+    /// One that the shell could not run at all (its statuses 126 and 127); the run was not beside it.
+    pub(crate) fn not_run(&mut self) -> Option<String> {
+        let is_of_shell = |child: &mut Child| {
+            let status = child.try_wait().ok().flatten();
+            status.and_then(|status| status.code()).is_some_and(|code| matches!(code, 126 | 127))
+        };
+        let found =
+            self.running.iter_mut().find_map(|(command, child, _)| is_of_shell(child).then_some(command));
+        found.map(|command| {
+            format!("--beside '{command}': the shell cannot run it; give a command that 'sh -c' can run")
+        })
+    }
+
     /// Ends them; what each printed last.
     pub(crate) fn finish(mut self) -> Vec<(String, String)> {
         self.signal(libc::SIGINT);

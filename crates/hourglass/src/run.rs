@@ -145,6 +145,9 @@ fn run_on<C: Counter>(
     let Crew { times, done, mut anchors } = crew;
     anchors.push(anchor(counter, 64));
     let steal_ms = steal_before.and_then(|before| Some(system.steal_ms()?.saturating_sub(before)));
+    if let Some(problem) = beside.not_run() {
+        return Err(HourglassError::System(problem));
+    }
     notes.extend(beside.ended_early());
     let said = beside.finish();
     let (error_ns, events) = clock_events(&anchors);

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 /// Starts `sleep 60` and says its number, then waits for ever.
 fn starter(mut socket: UnixStream) {
-    // a test run in the background of a script begins with SIGINT ignored, and so would this program
-    // SAFETY: the default action; no handler runs.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+    // a shell that starts tests in the background has SIGINT ignored, and that is inherited: nothing would end here
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: a disposition.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
     let mut command = Command::new("sleep");
     command.arg("60");
     schedlab_process::ends_with_us(&mut command, libc::SIGKILL);

@@ -79,7 +79,11 @@ impl Axis {
         match name.split_once('.') {
             Some(("param", "hz")) => Err("ticks per second are the axis hz, no parameter".to_owned()),
             Some(("param", param)) if !param.is_empty() => Ok(Axis::Param(param.to_owned())),
-            Some(("set", setting)) if !setting.is_empty() => Ok(Axis::Set(setting.to_owned())),
+            // (it becomes a key of TOML by itself)
+            Some(("set", setting)) if is_bare_key(setting) => Ok(Axis::Set(setting.to_owned())),
+            Some(("set", _)) => {
+                Err("a generator's setting has a name of letters, digits, '-' and '_'".to_owned())
+            }
             _ => Err(format!(
                 "there is no axis '{name}'; expected one of {}, param.NAME (of the scheduler), set.NAME (of the \
                  generator)",
@@ -170,6 +174,10 @@ impl Axis {
             _ => Ok(()),
         }
     }
+}
+
+fn is_bare_key(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
 fn machine(text: &str) -> Result<(), String> {

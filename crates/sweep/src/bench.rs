@@ -22,7 +22,7 @@ use schedlab_machine::{Costs, Perturb};
 use schedlab_runner::{ExitKind, RunError, RunRequest, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
-use schedlab_workload::generate::Spec;
+use schedlab_workload::generate::{GenerateError, Spec};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -354,17 +354,35 @@ pub(crate) fn dressed(mut subject: Subject, trial: &Trial) -> Result<Subject, Sw
 }
 
 fn generated(trial: &Trial, settings: &str) -> Result<Loaded, SweepError> {
-    let kind = trial.generate.as_deref().unwrap_or_default();
-    let wrong = |error: schedlab_workload::generate::GenerateError| {
-        let text = error.to_string();
-        match trial.set.iter().find(|(name, _)| text.contains(name.as_str())) {
-            Some((name, value)) => SweepError::setting(&format!("set.{name}"), &value.to_string(), text),
-            None => SweepError::setting("generate", kind, text),
-        }
-    };
-    let workload = Spec::from_toml("its settings", settings).and_then(|spec| spec.build()).map_err(wrong)?;
+    let workload = Spec::from_toml("", settings)
+        .and_then(|spec| spec.build())
+        .map_err(|error| wrong_setting(trial, settings, &error))?;
     let (name, path) = (String::new(), PathBuf::new());
     Ok(Loaded { workload, name, notes: Vec::new(), path, derived: None, duration: None, format: None })
+}
+
+/// Which of the generator's settings an error is of: the one it stands at, or the one it names.
+fn wrong_setting(trial: &Trial, settings: &str, error: &GenerateError) -> SweepError {
+    let (number, what) = match error {
+        GenerateError::Toml { message, place, .. } => {
+            let before = settings.get(..place.as_ref().map_or(0, |place| place.start)).unwrap_or_default();
+            // (the kind has the first line, and each setting one)
+            (before.matches('\n').count().checked_sub(1), message.clone())
+        }
+        GenerateError::Parameter { name, expected, .. } => {
+            (trial.set.keys().position(|known| known == name), format!("expected {expected}"))
+        }
+        GenerateError::Kind { .. } | GenerateError::TooLarge(_) => (None, error.to_string()),
+    };
+    match number.and_then(|number| trial.set.iter().nth(number)) {
+        Some((name, value)) => SweepError::setting(&format!("set.{name}"), &value.to_string(), what),
+        None => {
+            let kind = trial.generate.as_deref().unwrap_or_default();
+            let said =
+                if matches!(error, GenerateError::Parameter { .. }) { error.to_string() } else { what };
+            SweepError::setting("generate", kind, said)
+        }
+    }
 }
 
 /// SHA-256 of the workload's binary form without notes: those say where it came from.

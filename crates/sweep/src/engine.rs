@@ -384,13 +384,14 @@ pub fn check(sweep: &Sweep, bench: &Bench, listener: &dyn Listener) -> Result<u6
             ("machine", trial.machine.clone()),
             ("costs", trial.costs.clone().unwrap_or_default()),
         ] {
-            if kind == "workload" && trial.generate.is_some() {
+            let key = (kind, name);
+            if kind == "workload" && trial.generate.is_some() && !seen.contains(&key) {
                 generated += 1;
                 if generated > PROBES_MAX {
                     continue; // each is a file of settings by itself; the others are checked when they are made
                 }
             }
-            is_new |= seen.insert((kind, name));
+            is_new |= seen.insert(key);
         }
         if !is_new {
             continue;

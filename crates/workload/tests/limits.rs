@@ -189,6 +189,35 @@ fn everything_of_the_binary_form() {
     assert!(error.contains("1000001 tasks; a workload may have 1000000"), "{error}");
 }
 
+/// What is written in one piece fits into a chunk, or is refused; a chunk that says it is longer is no chunk.
+#[test]
+fn chunks_of_the_binary_form() {
+    let write = |length: usize| {
+        let mut workload = parse_text("t", b"- INIT 0 0 1 blocked\n").unwrap();
+        workload.notes.insert("a".into(), "x".repeat(length));
+        let mut bytes = Vec::new();
+        write_binary(&workload, &mut bytes).map(|()| bytes).map_err(|error| error.to_string())
+    };
+    let (mut fits, mut beyond) = (limits::CHUNK_BYTES_MAX - 256, limits::CHUNK_BYTES_MAX + 1);
+    while beyond - fits > 1 {
+        let middle = usize::midpoint(fits, beyond);
+        match write(middle) {
+            Ok(_) => fits = middle,
+            Err(_) => beyond = middle,
+        }
+    }
+    let mut bytes = write(fits).unwrap();
+    assert_eq!(read_binary(bytes.as_slice()).unwrap().notes["a"].len(), fits);
+    let error = write(beyond).unwrap_err();
+    assert!(error.contains("16777217 bytes; at most 16 MiB can be stored"), "{error}");
+    // the length of that chunk, one more
+    let length = (limits::CHUNK_BYTES_MAX as u32).to_le_bytes();
+    let at = bytes.windows(4).position(|four| four == length).expect("a chunk is as long as may be");
+    bytes[at] += 1;
+    let error = read_binary(bytes.as_slice()).unwrap_err().to_string();
+    assert!(error.contains("no chunk begins here"), "{error}");
+}
+
 fn mix(text: &str, limits: Limits) -> Result<Workload, String> {
     let mix = Mix::parse(Path::new("mix.toml"), text).map_err(|error| error.to_string())?;
     let part = "- INIT 0 0 1..2 runnable\n- YIELD 1 0\n";

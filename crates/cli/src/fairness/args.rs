@@ -73,7 +73,7 @@ pub(crate) struct StudyArgs {
     #[arg(long, value_name = "HOW", default_value = "both", value_parser = ["weight", "nice", "both"])]
     pub express: String,
     /// Timer ticks per second of real Linux.
-    #[arg(long, default_value_t = 250, value_name = "HZ")]
+    #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
     /// Worker threads; the result does not depend on them. All cores if left out.
     #[arg(long, value_name = "N")]

@@ -37,7 +37,7 @@ pub(crate) struct CostArgs {
     #[arg(long)]
     pub no_instructions: bool,
     /// Timer ticks per second of real Linux.
-    #[arg(long, default_value_t = 250, value_name = "HZ")]
+    #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
     #[command(flatten)]
     pub output: OutputArgs,

@@ -54,7 +54,7 @@ pub(crate) struct DynamicArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Timer ticks per second of real Linux.
-    #[arg(long, default_value_t = 250, value_name = "HZ")]
+    #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
     #[command(flatten)]
     pub output: OutputArgs,

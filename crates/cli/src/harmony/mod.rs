@@ -40,7 +40,7 @@ pub(crate) struct HarmonyArgs {
     #[arg(long, value_name = "TOPO")]
     pub machine: Option<Topology>,
     /// Timer ticks per second of real Linux: 100, 250 or 1000.
-    #[arg(long, default_value_t = 250, value_name = "HZ")]
+    #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
     /// Fewer runs, and only the questions of the paper's table 1 and those near them.
     #[arg(long)]
@@ -49,7 +49,7 @@ pub(crate) struct HarmonyArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub seed: u64,
     /// Most runs at once; all cores unless given. The results are the same.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::parse::parse_jobs)]
     pub jobs: Option<usize>,
     /// Print the reasoning behind an answer; may be given several times.
     #[arg(long, value_name = "ID")]
@@ -70,7 +70,12 @@ pub(crate) struct HarmonyArgs {
     /// Instead of a scheduler: policies that are known, and so many more drawn from --seed; what is found of each
     /// beside the truth.
     /// Exit status 1 if an answer is wrong.
-    #[arg(long, value_name = "N", conflicts_with_all = ["sched", "compare", "plan", "experiment", "explain"])]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(..=100_000),
+        conflicts_with_all = ["sched", "compare", "plan", "experiment", "explain"]
+    )]
     pub toys: Option<u64>,
     /// Write a page with a picture per answer.
     #[arg(long, value_name = "FILE", conflicts_with = "compare")]

@@ -18,37 +18,41 @@ use schedlab_stdx::limits::read_toml;
 use schedlab_units::Span;
 use std::path::{Path, PathBuf};
 
-/// Threads that poll the clock show when they run and when not, without privilege: an execution map with a
-/// cause for every gap.
-///
-/// hourglass [OPTIONS]            runs threads and shows the map
-/// hourglass infer [--from LOG]   tick, slice, switch cost, ...: each with an interval, or "cannot tell"
-/// hourglass check [OPTIONS]      the map beside the kernel's own trace (root)
-/// hourglass compare A B          two logs: what differs, and is it more than chance
-/// hourglass study                how often infer is right, on schedules whose truth is known
-/// hourglass whatif [OPTIONS]     deadlines under other schedulers, CPUs, computing times; measured afterwards.
-///                                --sched NAME, --cpus N, --compute PCT, --draws N, --workload FILE
-///
-/// -d TIME           how long (2s)
-/// -n N              threads (1)
-/// -t K              the options that follow are for thread K, or for all
-/// -w MODEL          CPU | PERIODIC C T | NONBLOCKING C T | LATENCY T | SCAN SIZE | SPORADIC C T | ONOFF ON OFF |
-///                   STEPS run=2ms,sleep=3ms,yield
-/// -p CLASS          RTHIGH RTMED RTLOW NORMAL HIGH LOW, NICE n, BATCH, IDLE, FIFO n, RR n, DEADLINE C T
-/// -i TIMER          SLEEP ABSOLUTE TIMERFD ITIMER POSIX RTC BUSY
-/// -a CPUS           where the threads may run, e.g. 0-3
-/// -c DIR            a control group's folder to enter
-/// -g TIME           shortest gap (found by calibration); -gh prints the histogram of the loop
-/// --raw             the raw execution trace; -x leaves it out
-/// --plan FILE       all of this as TOML; what stands behind it on the line comes on top
-/// --rt-app FILE     the threads of an rt-app description (JSON); -w, -p and -a do not apply then
-/// --beside CMD      a command that runs beside it; may be given several times
-/// --log FILE        a schedule log as any other; --html FILE a page; --perfetto FILE; --json FILE or -
-/// --buffer N        gaps that each thread has room for
-/// --all-cpus        real-time threads may have every CPU
-/// --seed N          of what is drawn at random
+/// The forms of the command and its options, which clap does not read.
+const GRAMMAR: &str = "\
+Threads that poll the clock show when they run and when not, without privilege: an execution map with a
+cause for every gap.
+
+hourglass [OPTIONS]            runs threads and shows the map
+hourglass infer [--from LOG]   tick, slice, switch cost, ...: each with an interval, or \"cannot tell\"
+hourglass check [OPTIONS]      the map beside the kernel's own trace (root)
+hourglass compare A B          two logs: what differs, and is it more than chance
+hourglass study                how often infer is right, on schedules whose truth is known
+hourglass whatif [OPTIONS]     deadlines under other schedulers, CPUs, computing times; measured afterwards.
+                               --sched NAME, --cpus N, --compute PCT, --draws N, --workload FILE
+
+-d TIME           how long (2s)
+-n N              threads (1)
+-t K              the options that follow are for thread K, or for all
+-w MODEL          CPU | PERIODIC C T | NONBLOCKING C T | LATENCY T | SCAN SIZE | SPORADIC C T | ONOFF ON OFF |
+                  STEPS run=2ms,sleep=3ms,yield
+-p CLASS          RTHIGH RTMED RTLOW NORMAL HIGH LOW, NICE n, BATCH, IDLE, FIFO n, RR n, DEADLINE C T
+-i TIMER          SLEEP ABSOLUTE TIMERFD ITIMER POSIX RTC BUSY
+-a CPUS           where the threads may run, e.g. 0-3
+-c DIR            a control group's folder to enter
+-g TIME           shortest gap (found by calibration); -gh prints the histogram of the loop
+--raw             the raw execution trace; -x leaves it out
+--plan FILE       all of this as TOML; what stands behind it on the line comes on top
+--rt-app FILE     the threads of an rt-app description (JSON); -w, -p and -a do not apply then
+--beside CMD      a command that runs beside it; may be given several times
+--log FILE        a schedule log as any other; --html FILE a page; --perfetto FILE; --json FILE or -
+--buffer N        gaps that each thread has room for
+--all-cpus        real-time threads may have every CPU
+--seed N          of what is drawn at random";
+
+/// The words behind `hourglass`; [`GRAMMAR`] says which there are.
 #[derive(Args, Debug)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = GRAMMAR)]
 pub(crate) struct HourglassArgs {
     /// As on the slides: -d 20s -n 1 -t 0 -p RTHIGH -w PERIODIC 4ms 5ms -i RTC.
     #[arg(value_name = "OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
@@ -56,6 +60,13 @@ pub(crate) struct HourglassArgs {
 }
 
 pub(crate) fn hourglass(args: &HourglassArgs, ui: &Ui) -> Result<()> {
+    if let [first, second, ..] = &args.words[..]
+        && ["check", "whatif"].contains(&first.as_str())
+        && ["--help", "-h"].contains(&second.as_str())
+    {
+        crate::print::stdout(&format!("{GRAMMAR}\n"));
+        return Ok(());
+    }
     match args.words.first().map(String::as_str) {
         Some("infer") => inferred(&sub(&args.words), ui),
         Some("check") => checked(&args.words[1..], ui),

@@ -24,7 +24,7 @@ pub(super) struct StudyArgs {
     #[arg(long, value_name = "LIST", default_value = "eevdf,cfs-6.1,rr,linux-6.12")]
     sched: SubjectList,
     /// Most runs at once; all cores unless given.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::parse::parse_jobs)]
     jobs: Option<usize>,
     #[command(flatten)]
     output: OutputArgs,

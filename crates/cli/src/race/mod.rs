@@ -71,13 +71,13 @@ pub(crate) struct RaceArgs {
     #[arg(long, value_name = "NAME|FILE")]
     scenario: Option<String>,
     /// Schedules of each scenario.
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     schedules: u64,
     /// Another seed, other schedules.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// Processes; the result does not depend on it. Default: one per CPU.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::parse::parse_jobs)]
     jobs: Option<usize>,
     /// Of a whole scheduler: accesses that nothing orders are findings, too.
     #[arg(long)]
@@ -99,6 +99,7 @@ pub(crate) struct RaceArgs {
     scoreboard: bool,
     /// Seeds over which the scoreboard takes the median.
     #[arg(long, value_name = "N", default_value_t = 5, requires = "scoreboard")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     /// Print schedlab_race.h, for an editor or a compiler.
     #[arg(long)]
@@ -189,6 +190,10 @@ fn compiled(
                 ui.say(format!("{target}: herd7's verdict in the file is '{}'", litmus.verdict));
             }
             return Ok(compiled);
+        }
+        if !target.ends_with(".c") {
+            let known = compile::KERNEL_TARGETS.map(|(name, _)| name).join(", ");
+            return Err(fault(RaceError::Target { asked: target.to_owned(), known }));
         }
         return compile::own_target(Path::new(target), defines).map_err(fault);
     }

@@ -17,7 +17,7 @@ pub(crate) struct ReproduceHarmonyArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Most runs at once; all cores unless given.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::parse::parse_jobs)]
     pub jobs: Option<usize>,
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Span>,
     /// Timer ticks per second of real Linux: 100, 250 or 1000.
-    #[arg(long, default_value_t = 250, value_name = "HZ")]
+    #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
     /// A tunable of the scheduler, NAME=VALUE; may be given several times.
     #[arg(long, value_name = "K=V", value_parser = parse_param)]

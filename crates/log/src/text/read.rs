@@ -551,4 +551,27 @@ mod limits {
             "{error}"
         );
     }
+
+    /// A line as long as it may be, with its end, and one that is a byte longer.
+    #[test]
+    fn lines_have_an_end() {
+        let text = |name: usize| {
+            let task = crate::LogTask { name: "x".repeat(name), pid: 1, ..crate::LogTask::default() };
+            let header =
+                LogHeader { sched: "x".into(), nr_cpus: 1, tasks: vec![task], ..LogHeader::default() };
+            let mut text = Vec::new();
+            crate::write_text(&crate::MemLog { header, records: Vec::new() }, &mut text, Path::new("x.txt"))
+                .unwrap();
+            text
+        };
+        let longest =
+            |text: &[u8]| text.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap();
+        let rest = longest(&text(100)) - 100;
+        let fits = text(LOG_LINE_BYTES_MAX as usize - rest);
+        assert_eq!(longest(&fits) as u64, LOG_LINE_BYTES_MAX);
+        Reader::new(&fits[..], Path::new("x.txt")).unwrap();
+        let beyond = text(LOG_LINE_BYTES_MAX as usize - rest + 1);
+        let error = Reader::new(&beyond[..], Path::new("x.txt")).map(drop).unwrap_err().to_string();
+        assert!(error.contains("a line of more than 1048576 bytes"), "{error}");
+    }
 }

@@ -203,3 +203,28 @@ fn buffer(file: &[u8], mut cursor: Cursor<'_>) -> Result<Buffer, Problem> {
     }
     Ok(Buffer { name, clock, page_size: page_size as usize, cpus })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A section that unpacks to as much as it may, and one that says it has a byte more.
+    #[test]
+    fn what_a_section_unpacks_to_is_bounded() {
+        let read = |stated: u64| {
+            let content = zstd::bulk::compress(&vec![0; MAX_UNPACKED as usize], 1).unwrap();
+            let mut file = Vec::new();
+            file.extend(7_u16.to_le_bytes());
+            file.extend(COMPRESSED.to_le_bytes());
+            file.extend(0_u32.to_le_bytes());
+            file.extend((content.len() as u64 + 8).to_le_bytes());
+            file.extend((content.len() as u32).to_le_bytes());
+            file.extend((stated as u32).to_le_bytes());
+            file.extend(content);
+            section(&file, 0, 7).map(|(bytes, _)| bytes.len() as u64)
+        };
+        assert_eq!(read(MAX_UNPACKED).unwrap(), MAX_UNPACKED);
+        let error = read(MAX_UNPACKED + 1).unwrap_err().to_string();
+        assert!(error.contains("67108865") && error.contains("at most 64 MiB"), "{error}");
+    }
+}

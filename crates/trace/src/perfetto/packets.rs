@@ -284,4 +284,12 @@ mod tests {
             assert!(error.contains("more packets with events than a trace may have"), "{error}");
         }
     }
+
+    /// Packed packets that unpack to as much as they may, and to a byte more.
+    #[test]
+    fn what_a_packet_unpacks_to_is_bounded() {
+        let packed = |bytes: usize| miniz_oxide::deflate::compress_to_vec_zlib(&vec![0; bytes], 1);
+        assert_eq!(inflate(&packed(UNPACKED_MAX)).map(|bytes| bytes.len()), Ok(UNPACKED_MAX));
+        assert!(inflate(&packed(UNPACKED_MAX + 1)).is_err());
+    }
 }

@@ -67,6 +67,7 @@ fn pipe() -> Trace {
     trace
 }
 
+/// Also A10: what a recording saw at a pipe wakes synchronously in the replay.
 #[test]
 fn a_block_in_a_call_at_a_pipe_is_a_wait_there() {
     let workload = derive(&pipe(), Messages::Recorded);
