@@ -138,7 +138,8 @@ class Cluster:
         try:
             while True:
                 self._fill(asking, waiting)
-                if not self._tasks and not waiting:
+                # (a task may still be under way whose runs others have made: nobody waits for it)
+                if not self._open and not waiting:
                     if asking.elsewhere == 0:
                         return {"done": done, "failed": failed, "sent": self.sent, "again": self.again}
                     time.sleep(0.05)  # another process makes them
@@ -155,7 +156,7 @@ class Cluster:
             self._tasks.clear()
 
     def _threads(self) -> int:
-        return max(1, sum(self.client.nthreads().values()))
+        return max(1, sum(int(threads) for threads in self.client.nthreads().values()))
 
     def _fill(self, asking: Asking, waiting: list[_Run]) -> None:
         """Two tasks a thread are under way."""
@@ -297,7 +298,7 @@ def client_of(cluster: Any) -> Iterator[Any]:
         address, security = cluster.scheduler.address, cluster.security
     plain = ["dask", "msgpack"]
     try:
-        client = Client(
+        client = Client(  # type: ignore[no-untyped-call]
             address, security=security, set_as_default=False, timeout=10, serializers=["dask", "msgpack", "pickle"], deserializers=plain
         )
     except (OSError, ValueError) as error:
@@ -308,4 +309,4 @@ def client_of(cluster: Any) -> Iterator[Any]:
     try:
         yield client
     finally:
-        client.close()
+        client.close()  # type: ignore[no-untyped-call]
