@@ -215,14 +215,20 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         truth_side: Side::of(log, &summary, is_counted).map_err(contradicts)?,
         by: if other.is_some() { MatchBy::Name } else { MatchBy::Pid },
         wanted: counted(&recording),
-        grain_ns: exits.percentile_ns(GRAIN_PER_MILLE),
+        grain_ns: exits.waits.percentile_ns(GRAIN_PER_MILLE),
     };
     let costs = match args.costs {
         FidelityCosts::None => None,
         FidelityCosts::Recorded => {
             // what is longer is no cost of kernel code
-            let idle_exit = Span::from_ns(exits.percentile_ns(500)).min(COST_MAX);
-            Some(Costs { idle_exit, ..Costs::default() })
+            let cost = |ns| Span::from_ns(ns).min(COST_MAX);
+            let (shallow_ns, deep_ns, after_ns) = exits.depths_ns();
+            Some(Costs {
+                idle_exit: cost(shallow_ns),
+                idle_exit_deep: cost(deep_ns),
+                idle_deep_after: after_ns.map_or(Span::ZERO, cost),
+                ..Costs::default()
+            })
         }
     };
     let step = ui.step(format!("replaying {} under {}", recording.name, study.subject.label));

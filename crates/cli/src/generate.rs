@@ -89,7 +89,9 @@ fn as_toml(kind: &str, args: &GenerateArgs) -> String {
         text.push_str(&format!("nices = [{nices}]\n"));
     }
     for (name, value) in &args.set {
-        let plain = value.parse::<f64>().is_ok() || value.starts_with(['[', '{', '"']);
+        let plain = value.parse::<f64>().is_ok()
+            || matches!(&value[..], "true" | "false")
+            || value.starts_with(['[', '{', '"']);
         text.push_str(&format!("{name} = {}\n", if plain { value.clone() } else { quoted(value) }));
     }
     text

@@ -16,6 +16,10 @@
 //! | weighted | one at nice -10, seven at nice 0 | has the one company in the end |
 //! | wake, fork | a sleeper, a parent, beside hogs | where tasks are put |
 //! | near and far | two long queues, one in another cache or node | which of them is taken from |
+//! | far | all queues of the other caches or nodes are long | when does one of them give a task away |
+//! | across | [3+d,3+d,3,3] on two caches or nodes | does anything cross |
+//! | demand | 4 heavy and 4 light of another size on one CPU | what difference is left alone |
+//! | sticky | one of 85 % and two heavy on one CPU; also after 16 others were there | what the one is given |
 
 use crate::plan::{Act, Class, Plan, Step, Tasks};
 use crate::scenario::Scenario;
@@ -86,6 +90,9 @@ pub enum What {
     Wake { all_busy: bool },
     Fork { all_busy: bool },
     Between { level: Level, both: bool },
+    Across { level: Level, difference: u32 },
+    Demand { percent: u32 },
+    Sticky { warm: bool },
     Cores,
 }
 
@@ -109,6 +116,9 @@ impl What {
             What::Between { level, both } => {
                 format!("{}-{}", level.name(), if both { "near-and-far" } else { "far" })
             }
+            What::Across { level, difference } => format!("{}-across-{difference}", level.name()),
+            What::Demand { percent } => format!("demand-{percent}"),
+            What::Sticky { warm } => format!("sticky-{}", if warm { "warm" } else { "cold" }),
             What::Cores => "cores".into(),
         }
     }
@@ -161,7 +171,12 @@ pub fn experiments(topology: &Topology, depth: Depth) -> Vec<(What, u64)> {
             for both in [false, true] {
                 list.push((What::Between { level, both }, 8));
             }
+            list.extend(
+                across(topology).into_iter().map(|difference| (What::Across { level, difference }, 1)),
+            );
         }
+        list.extend([5, 10, 60].map(|percent| (What::Demand { percent }, 6)));
+        list.extend([false, true].map(|warm| (What::Sticky { warm }, 8)));
         if topology.is_asymmetric() {
             list.push((What::Capacity, 8));
         }
@@ -170,6 +185,14 @@ pub fn experiments(topology: &Topology, depth: Depth) -> Vec<(What, u64)> {
         }
     }
     list
+}
+
+/// What light tasks want of a CPU, in %, in the experiments on unequal demand: 30 is `mixed`.
+pub const DEMANDS: [u32; 4] = [5, 10, 30, 60];
+
+/// The differences that `across` tries: all on a small machine.
+pub fn across(topology: &Topology) -> Vec<u32> {
+    (1..=THRESHOLD_MAX).filter(|d| topology.nr_cpus() <= 16 || d.is_power_of_two()).collect()
 }
 
 /// Whether a core has several CPUs.
@@ -189,13 +212,18 @@ pub fn special(topology: &Topology, seed: u64) -> usize {
     ((seed - 1) % u64::from(topology.nr_cpus())) as usize
 }
 
-/// The CPU of the last part that `Between` takes from: far from the special one, or near it.
-fn sources(topology: &Topology, level: Level, special: usize) -> (Option<usize>, Option<usize>) {
+/// Each CPU's tasks in a round of `Between`: one near and one far queue are long; or all far ones, which leaves enough
+/// for whoever comes last.
+pub fn between(topology: &Topology, level: Level, special: usize, both: bool) -> Vec<u32> {
     let cpus = topology.cpus();
-    let own = level.part(&cpus[special]);
-    let find =
-        |near: bool| (0..cpus.len()).find(|cpu| (level.part(&cpus[*cpu]) == own) == near && *cpu != special);
-    (find(true), find(false))
+    let is_near = |cpu: usize| level.part(&cpus[cpu]) == level.part(&cpus[special]);
+    let find = |near: bool| (0..cpus.len()).find(|cpu| is_near(*cpu) == near && *cpu != special);
+    let (near, far) = (find(true), find(false));
+    let is_long = |cpu: usize| match both {
+        true => Some(cpu) == near || Some(cpu) == far,
+        false => !is_near(cpu),
+    };
+    (0..cpus.len()).map(|cpu| if is_long(cpu) { 12 } else { 2 }).collect()
 }
 
 impl What {
@@ -218,7 +246,10 @@ impl What {
         };
         let s = Span::from_s;
         match self {
-            What::Spread => self.arranged(&one(2 * nr), s(10)).scenario(self.drawn(seed)),
+            What::Spread => {
+                let scenario = self.arranged(&one(2 * nr), s(10)).scenario(self.drawn(seed))?;
+                Ok(Scenario { windows: vec![(s(2), s(10))], ..scenario })
+            }
             What::Cores => self.arranged(&one(nr / 2), s(6)).scenario(self.drawn(seed)),
             What::Intrinsic => {
                 let scenario = self.arranged(&one(nr + 1), s(16)).scenario(self.drawn(seed))?;
@@ -272,12 +303,23 @@ impl What {
                 self.rounds(topology, seed, counts)
             }
             What::Between { level, both } => {
-                let counts = |low: usize| {
-                    let (near, far) = sources(topology, level, low);
-                    let is_long = |cpu| Some(cpu) == far || both && Some(cpu) == near;
-                    (0..nr as usize).map(|cpu| if is_long(cpu) { 12 } else { 2 }).collect()
+                self.rounds(topology, seed, |low| between(topology, level, low, both))
+            }
+            What::Across { level, difference } => {
+                let part = |cpu: usize| level.part(&topology.cpus()[cpu]);
+                let counts = |high: usize| {
+                    let longer = |cpu| if part(cpu) == part(high) { difference } else { 0 };
+                    (0..nr as usize).map(|cpu| 3 + longer(cpu)).collect()
                 };
                 self.rounds(topology, seed, counts)
+            }
+            What::Demand { percent } => {
+                let tasks = vec![Tasks::heavy("heavy", one(nr)), Tasks { percent, ..light(one(nr)) }];
+                self.released(tasks, nr, s(14)).scenario(self.drawn(seed))
+            }
+            What::Sticky { warm } => {
+                let scenario = self.beside_heavies([one(1), one(2), one(if warm { 16 } else { 0 })], s(12));
+                Ok(Scenario { windows: vec![(s(11), s(12))], ..scenario.scenario(self.drawn(seed))? })
             }
             What::Wake { all_busy } => self.sleeper(nr, all_busy),
             What::Fork { all_busy } => self.parent(nr, all_busy),
@@ -286,6 +328,16 @@ impl What {
 
     fn plan(self, nr_cpus: u32, duration: Span, tasks: Vec<Tasks>) -> Plan {
         Plan { name: self.name(), cpus: nr_cpus, duration, repeats: 1, tasks, steps: Vec::new() }
+    }
+
+    /// A task that wants 85 % of its CPU, beside heavy ones; others are there for the first 10 s. All are bound.
+    fn beside_heavies(self, [light, heavy, load]: [Vec<u32>; 3], duration: Span) -> Plan {
+        let nr = light.len() as u32;
+        let (percent, mean) = (85, Span::from_ms(17));
+        let light = Tasks { class: Class::Light, percent, mean, ..Tasks::heavy("light", light) };
+        let tasks = vec![light, Tasks::heavy("heavy", heavy), Tasks::heavy("load", load)];
+        let end = Step { tasks: Some("load".into()), ..Step::at(Span::from_s(10), Act::End) };
+        Plan { steps: vec![end], ..self.plan(nr, duration, tasks) }
     }
 
     /// Hogs that are spread evenly and bound at first, and arranged so at one instant. (Were they bound as they are to

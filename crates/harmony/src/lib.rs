@@ -18,6 +18,7 @@
 //!
 //! Whether the rules are right is tried on [toys], whose policy is known.
 
+pub mod again;
 pub mod answer;
 pub mod compared;
 pub mod data;

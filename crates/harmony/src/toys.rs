@@ -11,6 +11,7 @@
 use crate::answer::{Answer, NOT_APPLICABLE, UNDECIDED, plain};
 use crate::data::{Data, Effort};
 use crate::model::Model;
+use crate::stats::Range;
 use crate::toy::toy;
 use schedlab_report::table::{Column, Table};
 use schedlab_runner::pool::PoolError;
@@ -44,6 +45,8 @@ pub enum Score {
     Right,
     /// Nothing was said.
     Undecided,
+    /// A 95 % interval does not hold the truth: one in twenty need not.
+    Outside,
     /// Something else.
     Wrong,
 }
@@ -140,6 +143,12 @@ impl Made {
                 _ => "blind",
             };
             truths.push(("llc", word(scope)));
+            let across = ["cross_llc_period_ms", "cross_llc_threshold"];
+            if self.scope == "wall" {
+                truths.extend(across.map(|id| (id, word(NOT_APPLICABLE))));
+            } else if self.busy > 0 && !self.event && self.jitter == 0 {
+                truths.extend(across.into_iter().zip([number(self.busy), number(self.threshold)]));
+            }
         } else {
             truths.push(("llc", word(NOT_APPLICABLE)));
             self.moves(&mut truths);
@@ -276,8 +285,14 @@ fn score(answer: &Answer, truth: &Truth) -> Score {
     match (is_true, answer.answer.as_str()) {
         (true, _) => Score::Right,
         (false, UNDECIDED) => Score::Undecided,
+        (false, _) if matches!(truth, Truth::Number(_)) && interval(answer).is_some() => Score::Outside,
         (false, _) => Score::Wrong,
     }
+}
+
+/// An answer's interval, if it has one: a number of tasks that is exact has none.
+fn interval(answer: &Answer) -> Option<Range> {
+    answer.value.filter(|range| range.low < range.high)
 }
 
 impl KnownToy {
@@ -315,7 +330,7 @@ pub fn table(tried: &[Tried], all: bool) -> Table {
         Column::new("question", "", "identifier"),
         Column::new("truth", "", "what the parameters say"),
         Column::new("found", "", "the answer, with its interval"),
-        Column::new("score", "", "right, undecided, wrong"),
+        Column::new("score", "", "right, undecided, outside (the interval does not hold the truth), wrong"),
     ];
     let mut table = Table::new("toys", "Toys: truth and answer", columns);
     for toy in tried {
@@ -348,13 +363,13 @@ pub fn count(tried: &[Tried], score: Score) -> usize {
     tried.iter().flat_map(|toy| &toy.rows).filter(|row| row.3 == score).count()
 }
 
-/// The share of decided numbers whose interval holds the truth, their number, and the middle width of the intervals,
-/// relative to the truth.
+/// The share of intervals that hold the truth, their number, and their middle width, relative to the truth. Numbers of
+/// tasks that are exact have no interval.
 pub fn coverage(tried: &[Tried]) -> (f64, usize, f64) {
     let mut held = 0;
     let mut widths = Vec::new();
     for (_, truth, answer, score) in tried.iter().flat_map(|toy| &toy.rows) {
-        if let (Truth::Number(number), Some(range)) = (truth, &answer.value) {
+        if let (Truth::Number(number), Some(range)) = (truth, interval(answer)) {
             held += usize::from(*score == Score::Right);
             widths.push((range.high - range.low) / number);
         }

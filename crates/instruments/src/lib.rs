@@ -54,5 +54,6 @@ pub use unknown::{Quantity, WhyUnknown};
 pub use verify::{VIOLATIONS_KEPT, Verification, Violation, verify};
 pub use waited_for::{IDLE_EXIT_NS, Owner, WaitedFor, waited_for};
 pub use wasted::{
-    Conservation, Picture, STRETCHES_KEPT, Stretch, Unknown, WaitingTask, Wasted, for_each_picture, wasted,
+    Began, Conservation, Picture, Present, STRETCHES_KEPT, Stretch, Unknown, WaitingTask, Wasted,
+    for_each_picture, wasted,
 };

@@ -119,6 +119,15 @@ fn only_stretches_longer_than_the_bound_count() {
         idle_throughout: vec![cpu(1)],
         waiting: vec![waiting],
         queues: vec![queue(1, 1), queue(0, 0)],
+        began: vec![Began::FellIdle(cpu(1))],
+        present: [(0, 0), (1, 0)]
+            .map(|(task, on)| Present {
+                task: TaskId(task),
+                cpu: cpu(on),
+                cpus: CpuSet::first(2),
+                params: Default::default(),
+            })
+            .to_vec(),
     };
     assert_eq!(pictures, [expected]);
 }

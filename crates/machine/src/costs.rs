@@ -20,6 +20,7 @@
 //! | `interrupt` | at an interrupt that wakes sleepers | of the task that computes next |
 //! | `ipi` | at an interrupt from another CPU | of the task that computes next |
 //! | `idle_exit` | between an interrupt from another CPU to one that is idle and its handler | nobody's: who was woken waits |
+//! | `idle_exit_deep` | the same, in place of `idle_exit`, if it has been idle for `idle_deep_after` | nobody's |
 //! | `migration` | before a task computes on another CPU than before (a cold cache) | its |
 //!
 //! An idle CPU's interrupts cost nothing by themselves. Recorded CPU time holds the kernel's work already,
@@ -55,6 +56,10 @@ pub struct Costs {
     /// How long an idle CPU takes to answer another CPU's interrupt: it comes out of a sleep state, or its
     /// hypervisor gives it a CPU again.
     pub idle_exit: Span,
+    /// The same of a CPU that has been idle for [`Costs::idle_deep_after`]: a guest polls at first, then it halts.
+    pub idle_exit_deep: Span,
+    /// From when on a CPU's idleness is deep; 0: there is no such depth.
+    pub idle_deep_after: Span,
     /// Costs come on top of the workload's CPU time, instead of being part of it.
     pub added: bool,
 }
@@ -65,7 +70,7 @@ pub const COST_MAX: Span = Span::from_ms(10);
 /// A cost that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "cost '{name}': {problem}; expected one of wakeup, block, fork, switch, resched, tick, interrupt, ipi, migration, idle_exit = \"TIME\" up to 10ms, or total = \"kept\" or \"added\""
+    "cost '{name}': {problem}; expected one of wakeup, block, fork, switch, resched, tick, interrupt, ipi, migration, idle_exit, idle_exit_deep, idle_deep_after = \"TIME\" up to 10ms, or total = \"kept\" or \"added\""
 )]
 pub struct CostError {
     /// Which.
@@ -76,7 +81,7 @@ pub struct CostError {
 
 impl Costs {
     /// Names and values, in the order of the module's table.
-    pub fn named(&self) -> [(&'static str, Span); 10] {
+    pub fn named(&self) -> [(&'static str, Span); 12] {
         [
             ("wakeup", self.wakeup),
             ("block", self.block),
@@ -88,6 +93,8 @@ impl Costs {
             ("ipi", self.ipi),
             ("migration", self.migration),
             ("idle_exit", self.idle_exit),
+            ("idle_exit_deep", self.idle_exit_deep),
+            ("idle_deep_after", self.idle_deep_after),
         ]
     }
 
@@ -116,6 +123,8 @@ impl Costs {
             "ipi" => &mut self.ipi,
             "migration" => &mut self.migration,
             "idle_exit" => &mut self.idle_exit,
+            "idle_exit_deep" => &mut self.idle_exit_deep,
+            "idle_deep_after" => &mut self.idle_deep_after,
             _ => return Err(wrong("there is no such cost".to_string())),
         };
         let span: Span = value.parse().map_err(|error| wrong(format!("{error}")))?;
@@ -124,6 +133,13 @@ impl Costs {
         }
         *field = span;
         Ok(())
+    }
+
+    /// How long a CPU that has been idle for so long takes to answer.
+    #[inline]
+    pub fn exit_after(&self, idle: Span) -> Span {
+        let is_deep = self.idle_deep_after > Span::ZERO && idle >= self.idle_deep_after;
+        if is_deep { self.idle_exit_deep } else { self.idle_exit }
     }
 
     /// Whether nothing costs anything.
@@ -157,7 +173,7 @@ mod tests {
         for (name, _) in costs.named() {
             costs.set(name, "2us").unwrap();
         }
-        assert_eq!(costs.named().map(|(_, span)| span), [Span::from_us(2); 10]);
+        assert_eq!(costs.named().map(|(_, span)| span), [Span::from_us(2); 12]);
         costs = Costs::default();
         costs.set("switch", "1500ns").unwrap();
         costs.set("total", "added").unwrap();

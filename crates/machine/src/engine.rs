@@ -250,8 +250,8 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     asymmetric: bool,
     /// Kernel code takes time.
     costly: bool,
-    /// How long an idle CPU takes to answer an interrupt from another one.
-    idle_exit_ns: u64,
+    /// An idle CPU takes time to answer an interrupt from another one.
+    idles_out: bool,
     /// Per CPU; of use only if that takes time.
     rest: Vec<Rest>,
 }
@@ -261,8 +261,8 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
 enum Rest {
     /// It is not.
     Awake,
-    /// It is.
-    Idle,
+    /// It is, since then.
+    Idle { since_ns: u64 },
     /// Another CPU has posted it an interrupt, which it is about to take.
     Leaving,
 }
@@ -323,7 +323,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             sampled_whole: 0,
             pulse: None,
             costly: !program.costs.is_none(),
-            idle_exit_ns: 0,
+            idles_out: false,
             rest: vec![Rest::Awake; nr_cpus],
             program: Arc::new(program),
             actions: Vec::new(),
@@ -399,8 +399,12 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             started = Some(std::time::Instant::now());
             self.start(epoch_ns)?;
             self.kernel.set_resched(self.program.costs.resched);
-            self.idle_exit_ns = self.program.costs.idle_exit.as_ns();
-            let rest = |cpu: &Cpu| if cpu.user.is_idle() { Rest::Idle } else { Rest::Awake };
+            let costs = &self.program.costs;
+            self.idles_out = costs.idle_exit.max(costs.idle_exit_deep) > Span::ZERO;
+            let rest = |cpu: &Cpu| match cpu.user.is_idle() {
+                true => Rest::Idle { since_ns: epoch_ns },
+                false => Rest::Awake,
+            };
             self.rest = self.cpus.iter().map(rest).collect();
             (self.events, self.sample_at, self.sample) = (0, SAMPLE_EVERY, None);
             (self.sampled_inside, self.sampled_whole) = (0, 0);
@@ -587,7 +591,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             if O::STEERS {
                 return self.go_on(turn.cpu).map(|()| true);
             }
-            if self.idle_exit_ns > 0 && self.leaves_idle(turn) {
+            if self.idles_out && self.leaves_idle(turn) {
                 return Ok(true);
             }
             (turn.cpu, Stimulus::Continue)
@@ -662,9 +666,10 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             Rest::Awake => return false,
             // it takes both at once
             Rest::Leaving => {}
-            Rest::Idle => {
+            Rest::Idle { since_ns } => {
                 self.rest[cpu] = Rest::Leaving;
-                let until_ns = self.now_ns.saturating_add(self.idle_exit_ns);
+                let exit = self.program.costs.exit_after(Span::from_ns(self.now_ns - since_ns));
+                let until_ns = self.now_ns.saturating_add(exit.as_ns());
                 let key = Key::new(until_ns, CLASS_DEVICE).min(self.cpus[cpu].timer);
                 self.queue.set(cpu, key);
             }
@@ -788,9 +793,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             self.kernel.resume(cpu, Time::from_ns(now_ns), stimulus)
         };
         let timer = Key::new(self.program.late.of(cpu, self.kernel.timer(cpu).as_ns()), CLASS_TIMER);
-        if self.idle_exit_ns > 0 {
+        if self.idles_out {
             let is_idle = matches!(yielded, Yield::Idle);
-            self.rest[cpu.index()] = if is_idle { Rest::Idle } else { Rest::Awake };
+            self.rest[cpu.index()] = if is_idle { Rest::Idle { since_ns: now_ns } } else { Rest::Awake };
         }
         let state = &mut self.cpus[cpu.index()];
         let key = match yielded {

@@ -21,8 +21,8 @@ use crate::costs::Costs;
 use crate::perturb::Late;
 use schedlab_units::{CpuId, CpuSet, Span, TaskId};
 use schedlab_workload::{
-    Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Object, ObjectOp, Recorded, Wakes,
-    Wakeup, Workload, change_words,
+    Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Object, ObjectOp, Recorded,
+    WaitCosts, Wakes, Wakeup, Workload, change_words,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -133,6 +133,8 @@ pub struct AtObject {
     pub op: ObjectOp,
     /// How it wakes others.
     pub wakes: Wakes,
+    /// What sleeping and waking there takes.
+    pub costs: WaitCosts,
     /// Whether it slept where it was recorded.
     pub recorded: Recorded,
 }
@@ -389,7 +391,8 @@ impl Program {
     }
 
     fn at_object(&self, op: ObjectOp, recorded: Recorded) -> AtObject {
-        AtObject { op, wakes: self.objects[op.object().0 as usize].wakes, recorded }
+        let Object { wakes, costs, .. } = self.objects[op.object().0 as usize];
+        AtObject { op, wakes, costs, recorded }
     }
 
     /// Lists what is done at objects, each once; where in the list each stands.

@@ -76,6 +76,22 @@ fn a_receiver_that_comes_late_does_not_sleep_and_one_that_comes_early_does() {
     assert_eq!(drawn(2, &of(3, 1)), [(31, 0), (31, 10)]);
 }
 
+// ms      0         1
+//         01234567
+// writer  ===w=X            sends at 3, 1 ms to wake, 1 ms until its end        it need not wake: it ends at 4
+// reader  =..SS=X           sleeps from 1, is woken at 3, 2 ms for that         it comes at 5: it ends at 6
+#[test]
+fn who_sleeps_and_who_wakes_take_time_for_it() {
+    let of = |reader: u32| {
+        format!(
+            "OBJECT p channel sleep=2ms wake=1ms\n- INIT 0 0 1 runnable\n- INIT 0 0 2 runnable\n\
+             - SEND 1 +3ms p\n- RECV 2 +{reader}ms p\n- EXIT 1 +1ms\n- EXIT 2 +1ms\n"
+        )
+    };
+    assert_eq!(drawn(2, &of(1)), [(5, 0), (6, 1)]);
+    assert_eq!(drawn(2, &of(5)), [(4, 0), (6, 0)]);
+}
+
 #[test]
 fn a_stream_moves_in_pieces_and_a_semaphore_at_once() {
     let lines = |kind: &str| {
@@ -420,7 +436,13 @@ fn program(seed: u64) -> Workload {
     kinds.extend([ObjectKind::Mutex(Handover::Competing), ObjectKind::Condition]);
     for (i, kind) in kinds.iter().enumerate() {
         let wakes = if below(2) == 0 { Wakes::Sync } else { Wakes::Plain };
-        workload.add_object(Object { name: format!("o{i}"), kind: *kind, wakes, is_closed: below(16) == 0 });
+        workload.add_object(Object {
+            name: format!("o{i}"),
+            kind: *kind,
+            wakes,
+            costs: WaitCosts::default(),
+            is_closed: below(16) == 0,
+        });
     }
     let (mutex, condition) = (ObjectId(kinds.len() as u32 - 2), ObjectId(kinds.len() as u32 - 1));
     let mut eid = 0;

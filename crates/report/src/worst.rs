@@ -13,8 +13,10 @@ use crate::report::{RunReport, cause_text};
 use crate::terminal::{Style, clip, line};
 use crate::units::{count, percent, time};
 use crate::{RunFacts, RunView};
-use schedlab_instruments::{LongWait, Picture, Quantity, Stretch, Summary, Unknown, WaitingTask, Wasted};
-use schedlab_log::LogHeader;
+use schedlab_instruments::{
+    Began, LongWait, Picture, Quantity, Stretch, Summary, Unknown, WaitingTask, Wasted,
+};
+use schedlab_log::{LogHeader, WaitCause};
 use schedlab_units::{CpuId, CpuSet, TaskId};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -206,6 +208,8 @@ struct StretchJson {
     waiting: Vec<Value>,
     /// Per CPU: its running task and those that wait there.
     queues: Vec<u32>,
+    /// What happened at its beginning.
+    began: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     explain: Option<String>,
 }
@@ -226,7 +230,22 @@ fn stretch_json(header: &LogHeader, picture: &Picture, explain: Option<String>) 
         idle_throughout: numbers(&picture.idle_throughout),
         waiting: waiting.collect(),
         queues: picture.queues.iter().map(|queue| queue.total()).collect(),
+        began: picture.began.iter().map(began_json).collect(),
         explain,
+    }
+}
+
+fn began_json(began: &Began) -> Value {
+    match began {
+        Began::FellIdle(cpu) => json!({ "what": "fell_idle", "cpu": cpu.0 }),
+        Began::Came { task, cpu, cause, by } => {
+            let what = match cause {
+                WaitCause::New => "new",
+                WaitCause::Wakeup => "wakeup",
+                WaitCause::Preempted => "preempted",
+            };
+            json!({ "what": what, "task": task.0, "cpu": cpu.0, "by": by.0 })
+        }
     }
 }
 
@@ -343,6 +362,7 @@ pub fn wasted_terminal(header: &LogHeader, found: &Wasted, pictures: &[Picture],
     }
     for picture in pictures.iter().take(WASTED_SHOWN) {
         line(&mut text, &wasted_row(header, picture));
+        line(&mut text, &style.dim(&format!("            {}", who_could(header, picture))));
     }
     if found.nr_stretches > WASTED_SHOWN as u64 {
         let rest = count(found.nr_stretches - WASTED_SHOWN as u64);
@@ -375,6 +395,42 @@ fn wasted_row(header: &LogHeader, picture: &Picture) -> String {
         clip(&cpus(&picture.idle_cpus), 12),
         clip(&queues.join(" "), 20),
         names.join(", ")
+    )
+}
+
+/// What began a stretch, and which CPUs could have ended it: those that idled could pull, those with the tasks push.
+fn who_could(header: &LogHeader, picture: &Picture) -> String {
+    let mut fell = Vec::new();
+    let mut came = Vec::new();
+    for began in &picture.began {
+        match began {
+            Began::FellIdle(cpu) => fell.push(*cpu),
+            Began::Came { task, cpu, cause, by } => {
+                let why = match cause {
+                    WaitCause::New => "was created by",
+                    WaitCause::Wakeup => "was woken by",
+                    WaitCause::Preempted => "was put back by",
+                };
+                came.push(format!("{} {why} {by} for {cpu}", who(header, *task, 15)));
+            }
+        }
+    }
+    let mut began = Vec::new();
+    if !fell.is_empty() {
+        began.push(format!("{} fell idle", cpus(&fell)));
+    }
+    began.extend(came.iter().take(1).cloned());
+    if came.len() > 1 {
+        began.push(format!("{} more came", came.len() - 1));
+    }
+    let began = if began.is_empty() { "where tasks may run changed".to_string() } else { began.join(", ") };
+    let mut queues: Vec<CpuId> = picture.waiting.iter().map(|waiting| waiting.cpu).collect();
+    queues.sort_unstable();
+    queues.dedup();
+    format!(
+        "{began}; {} could pull, {} could push",
+        clip(&cpus(&picture.idle_cpus), 12),
+        clip(&cpus(&queues), 12)
     )
 }
 

@@ -45,6 +45,6 @@ pub use model::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,
     Wakeup, Workload,
 };
-pub use objects::{ALL, Handover, Late, Object, ObjectId, ObjectKind, ObjectOp, Recorded, Wakes};
+pub use objects::{ALL, Handover, Late, Object, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes};
 pub use rtapp::{RtAppError, read_rtapp};
 pub use text::{TextError, change_words, parse_change_words, parse_text, read_text, write_text};

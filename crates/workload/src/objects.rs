@@ -27,9 +27,20 @@ pub struct Object {
     pub kind: ObjectKind,
     /// How it wakes: as the kernel does for this kind of thing.
     pub wakes: Wakes,
+    /// What waiting there takes.
+    pub costs: WaitCosts,
     /// Out of use from the start: nobody waits at it, and nothing that is done at it matters. Tools close the objects
     /// of tasks that they leave out.
     pub is_closed: bool,
+}
+
+/// CPU time that a sleep takes, which lengths of events do not hold: who does not sleep does not use it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct WaitCosts {
+    /// Of who sleeps, after it was woken.
+    pub sleep: Span,
+    /// Of who wakes, after it has done so.
+    pub wake: Span,
 }
 
 /// What an object is.

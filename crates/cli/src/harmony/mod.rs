@@ -68,8 +68,8 @@ pub(crate) struct HarmonyArgs {
     #[arg(long, value_name = "FILE", requires = "experiment")]
     pub log: Option<PathBuf>,
     /// Instead of a scheduler: policies that are known, and so many more drawn from --seed; what is found of each
-    /// beside the truth.
-    /// Exit status 1 if an answer is wrong.
+    /// beside the truth. Exit status 1 if an answer is wrong, or if of 20 intervals or more fewer than nine in ten
+    /// hold the truth.
     #[arg(
         long,
         value_name = "N",
@@ -279,18 +279,17 @@ fn toys(args: &HarmonyArgs, drawn: u64, ui: &Ui) -> Result<()> {
         tried.push(case.tried(args.effort()).map_err(Failure::input)?);
     }
     drop(step);
+    let (held, n, width) = toys::coverage(&tried);
     let all = toys::table(&tried, true);
     if !output::json_value(args.json.as_deref(), &all.to_json())? {
         println!("{}", toys::table(&tried, false).to_text());
-        let [right, undecided, wrong] =
-            [Score::Right, Score::Undecided, Score::Wrong].map(|s| toys::count(&tried, s));
-        let (held, n, width) = toys::coverage(&tried);
+        let [right, undecided, outside, wrong] =
+            [Score::Right, Score::Undecided, Score::Outside, Score::Wrong].map(|s| toys::count(&tried, s));
         println!(
-            "{} toys, {} questions: {right} right, {undecided} undecided, {wrong} wrong; of {n} intervals {:.0} % \
-            hold the truth, \
-             the middle one is {:.1} % wide",
+            "{} toys, {} questions: {right} right, {undecided} undecided, {outside} outside their interval, {wrong} \
+            wrong; of {n} intervals {:.0} % hold the truth, the middle one is {:.1} % wide",
             tried.len(),
-            right + undecided + wrong,
+            right + undecided + outside + wrong,
             100.0 * held,
             100.0 * width
         );
@@ -299,6 +298,10 @@ fn toys(args: &HarmonyArgs, drawn: u64, ui: &Ui) -> Result<()> {
         }
     }
     match toys::count(&tried, Score::Wrong) {
+        0 if n >= 20 && held < 0.9 => Err(Failure::Finding(format!(
+            "of {n} intervals {:.0} % hold the truth; nine in ten should",
+            100.0 * held
+        ))),
         0 => Ok(()),
         wrong => Err(Failure::Finding(format!("{wrong} answers are wrong"))),
     }

@@ -135,52 +135,100 @@ impl Side {
     }
 }
 
-/// How long the recorded kernel takes from a wakeup to the switch where nothing is in the way: the waits of woken tasks
-/// that found their CPU idle.
+/// How long the recorded kernel takes from a wakeup to the switch where nothing is in the way.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IdleExits {
+    /// The waits of woken tasks that found their CPU idle.
+    pub waits: Distribution,
+    /// The same by how long the CPU had been idle: row k has from 2^k ns up to twice that.
+    by_idle: Vec<Distribution>,
+}
+
+/// Ways out of idle of which there are fewer tell no depth.
+const EXITS_MIN: u64 = 32;
+
+impl IdleExits {
+    /// Medians of the ways out of shallow and of deep idleness, and where the one begins to be the other: so that
+    /// waits are as near to their median as they can be. Without a difference, both are the median of all.
+    pub fn depths_ns(&self) -> (u64, u64, Option<u64>) {
+        let all = self.waits.percentile_ns(500);
+        let merged = |rows: &[Distribution]| {
+            let mut sum = Distribution::default();
+            rows.iter().for_each(|row| sum.merge(row));
+            sum
+        };
+        let mut best = (spread(&self.waits), (all, all, None));
+        for row in 1..self.by_idle.len() {
+            let [shallow, deep] = [merged(&self.by_idle[..row]), merged(&self.by_idle[row..])];
+            if shallow.count().min(deep.count()) < EXITS_MIN {
+                continue;
+            }
+            let left = spread(&shallow) + spread(&deep);
+            if left < best.0 {
+                best = (left, (shallow.percentile_ns(500), deep.percentile_ns(500), Some(1 << row)));
+            }
+        }
+        best.1
+    }
+}
+
+/// Sum of the distances from the median, by twenty quantiles.
+fn spread(of: &Distribution) -> u64 {
+    let middle = of.percentile_ns(500);
+    let sum: u64 = (0..20).map(|k| of.percentile_ns(25 + 50 * k).abs_diff(middle)).sum();
+    sum * of.count() / 20
+}
+
+/// How long the recorded kernel takes from a wakeup to the switch on an idle CPU.
 ///
 /// # Errors
 /// [`LogProblem`] if the log cannot be read.
-pub fn exits_of_idle(log: &dyn Log) -> Result<Distribution, LogProblem> {
+pub fn exits_of_idle(log: &dyn Log) -> Result<IdleExits, LogProblem> {
     #[derive(Default)]
     struct Watch {
-        busy: Vec<bool>,
+        /// Since when each CPU is idle; `None`: it is not.
+        idle_since_ns: Vec<Option<u64>>,
         waiting: Vec<u32>,
-        /// Rows that were woken onto an idle CPU without another waiting there.
-        alone: Vec<bool>,
-        waits: Distribution,
+        /// Of rows that were woken onto an idle CPU without another waiting there: since when that was idle.
+        alone: Vec<Option<u64>>,
+        exits: IdleExits,
     }
     impl Observer for Watch {
         fn wait_begin(&mut self, row: Row, cpu: CpuId, cause: WaitCause) {
-            let alone =
-                cause == WaitCause::Wakeup && !self.busy[cpu.index()] && self.waiting[cpu.index()] == 0;
-            self.alone[row.index()] = alone;
+            let is_first = cause == WaitCause::Wakeup && self.waiting[cpu.index()] == 0;
+            self.alone[row.index()] = self.idle_since_ns[cpu.index()].filter(|_| is_first);
             self.waiting[cpu.index()] += 1;
         }
         fn wait_moved(&mut self, row: Row, from: CpuId, to: CpuId) {
-            self.alone[row.index()] = false;
+            self.alone[row.index()] = None;
             self.waiting[from.index()] -= 1;
             self.waiting[to.index()] += 1;
         }
         fn wait_end(&mut self, wait: &schedlab_log::Wait) {
             self.waiting[wait.cpu.index()] -= 1;
-            if std::mem::take(&mut self.alone[wait.row.index()]) {
-                self.waits.add(wait.until_ns - wait.since_ns);
+            if let Some(idle_ns) = self.alone[wait.row.index()].take() {
+                let waited_ns = wait.until_ns - wait.since_ns;
+                let row = wait.since_ns.saturating_sub(idle_ns).checked_ilog2().unwrap_or(0) as usize;
+                let by_idle = &mut self.exits.by_idle;
+                by_idle.resize(by_idle.len().max(row + 1), Distribution::default());
+                by_idle[row].add(waited_ns);
+                self.exits.waits.add(waited_ns);
             }
         }
         fn run_begin(&mut self, _row: Row, cpu: CpuId) {
-            self.busy[cpu.index()] = true;
+            self.idle_since_ns[cpu.index()] = None;
         }
         fn run_end(&mut self, run: &Run) {
-            self.busy[run.cpu.index()] = false;
+            self.idle_since_ns[run.cpu.index()] = Some(run.until_ns);
         }
     }
     let (slots, nr_cpus) = (Slots::new(log.header()), log.header().nr_cpus as usize);
     let mut watch = Watch {
-        busy: vec![false; nr_cpus],
+        idle_since_ns: vec![Some(0); nr_cpus],
         waiting: vec![0; nr_cpus],
-        alone: vec![false; slots.len()],
-        waits: Distribution::default(),
+        alone: vec![None; slots.len()],
+        exits: IdleExits::default(),
     };
     replay(log, &slots, &mut watch)?;
-    Ok(watch.waits)
+    Ok(watch.exits)
 }

@@ -87,7 +87,7 @@ fn what_the_kernel_itself_takes_is_no_difference() {
         )
     };
     let (a, b) = (log(&["a"], 3, &woken(20)), log(&["a"], 3, &woken(0)));
-    let grain_ns = exits_of_idle(&a).unwrap().percentile_ns(900);
+    let grain_ns = exits_of_idle(&a).unwrap().waits.percentile_ns(900);
     assert_eq!(grain_ns, 20_000);
     let fidelity = Fidelity::of(&side(&a), &side(&b), MatchBy::Pid, grain_ns);
     assert_eq!(

@@ -2,6 +2,7 @@
 
 mod balance;
 mod checks;
+mod levels;
 mod places;
 
 use crate::answer::{Answer, plain};

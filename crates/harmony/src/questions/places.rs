@@ -1,23 +1,22 @@
 //! Which tasks, and where to? What weighs, what is distinguished, where tasks wake up and are born, what is near.
 
-use super::{AT_ONCE_NS, View, is_balance, ms};
+use super::View;
 use crate::answer::{Answer, by_majority, plain};
 use crate::data::One;
-use crate::experiments::{Level, What, has_siblings, special};
+use crate::experiments::{DEMANDS, Level, What, has_siblings};
 use crate::facts::Placement;
-use crate::stats::{mean, share, uniform_chance, uniform_max};
+use crate::stats::{Range, mean, rank_chance, share};
 use schedlab_units::TaskId;
 
 pub(super) fn answers(view: &View<'_>) -> Vec<Answer> {
     let mut answers = vec![weighted(view), choice(view)];
     answers.extend(heavy_loss(view));
     answers.extend([priorities(view), affinity_by_priority(view), wake(view), fork(view)]);
-    let why = "no experiment of this version tells: the log has no dynamic priorities";
-    answers.push(Answer::undecided("sticky", why));
+    answers.extend([tolerated_imbalance(view), sticky(view)]);
     let why = "no experiment of this version tells: a task of the simulated machine has no exec()";
     answers.push(Answer::undecided("exec", why));
     for level in [Level::Cache, Level::Node] {
-        answers.extend(near(view, level));
+        answers.extend(super::levels::answers(view, level));
     }
     answers.push(smt(view));
     answers.push(capacity(view));
@@ -146,6 +145,91 @@ fn heavy_loss(view: &View<'_>) -> Vec<Answer> {
             .by("mixed, mixed-bound")
     };
     vec![loss(0), loss(1)]
+}
+
+/// How much more CPU time may be wanted on one CPU than on another without anything being moved? The largest
+/// difference that was left alone at the end of a run, of heavy tasks and light ones of several sizes.
+fn tolerated_imbalance(view: &View<'_>) -> Answer {
+    const ID: &str = "tolerated_imbalance";
+    /// For so long nothing was moved.
+    const ALONE_NS: u64 = 4_000_000_000;
+    if let Some(answer) = view.no_queues(ID) {
+        return answer;
+    }
+    let n = view.data.topology.nr_cpus() as usize;
+    let mut found = Vec::new();
+    let (mut runs, mut told) = (0, Vec::new());
+    for percent in DEMANDS {
+        let what = if percent == 30 { What::Mixed } else { What::Demand { percent } };
+        let (mut left, mut most) = (0, 0);
+        for one in view.data.of(what) {
+            runs += 1;
+            let end_ns = one.facts.duration_ns;
+            let is_late = |time_ns: u64| time_ns + ALONE_NS > end_ns;
+            if one.facts.moves.iter().any(|moved| is_late(moved.time_ns) && super::is_balance(moved)) {
+                continue;
+            }
+            let mut demands = vec![0; n];
+            for (task, cpu) in places(one, end_ns).into_iter().enumerate().filter(|(_, cpu)| *cpu < n) {
+                demands[cpu] += if task < n { 100 } else { percent };
+            }
+            let apart = demands.iter().max().unwrap_or(&0) - demands.iter().min().unwrap_or(&0);
+            left += 1;
+            most = most.max(apart);
+            found.push(f64::from(apart));
+        }
+        told.push(format!("{percent} %: {left} left alone, {most} % of a CPU at most"));
+    }
+    let told = format!(
+        "light tasks of so much of a CPU each beside as many heavy ones, runs at rest in the last 4 s, \
+        and the difference between the CPUs' demands: {}",
+        told.join("; ")
+    );
+    if found.len() < 10 {
+        return Answer { runs, ..Answer::undecided(ID, told) }
+            .because(format!("{} of {runs} runs were at rest, 10 are needed", found.len()));
+    }
+    let most = found.iter().copied().fold(0.0, f64::max);
+    let range = Range { mean: most, low: most, high: most };
+    Answer::number(ID, range, "% of a CPU", found.len()).because(told).of(found).by("demand, mixed")
+}
+
+/// Whether a task that had to wait long is served better for a while after the others have gone.
+fn sticky(view: &View<'_>) -> Answer {
+    const ID: &str = "sticky";
+    /// Less of a CPU than this is no bonus.
+    const CLEAR: f64 = 5.0;
+    let of = |warm: bool| -> Vec<f64> {
+        let percent = |one: &One| {
+            let (from, to) = one.scenario.windows.first()?;
+            let cpu_ns = one.facts.in_windows.first()?.first()?;
+            Some(100.0 * *cpu_ns as f64 / (to.as_ns() - from.as_ns()) as f64)
+        };
+        view.data.of(What::Sticky { warm }).iter().filter_map(percent).collect()
+    };
+    let (cold, warm) = (of(false), of(true));
+    if cold.len() < 6 || warm.len() < 6 {
+        let why = format!("{} and {} runs, 6 are needed of each", cold.len(), warm.len());
+        return Answer::undecided(ID, why);
+    }
+    let chance = rank_chance(&cold, &warm);
+    let (without, with) = (mean(&cold), mean(&warm));
+    let gain = with.mean - without.mean;
+    let range = Range { mean: gain, low: with.low - without.high, high: with.high - without.low };
+    let told = format!(
+        "a task that wants 85 % of a CPU, beside two that want all of it, has {} % of it; from 1 to 2 s after 16 \
+        others have gone {} %; that this is chance has a chance of {}",
+        plain(without.mean),
+        plain(with.mean),
+        plain(chance)
+    );
+    let n = cold.len() + warm.len();
+    let word = match () {
+        () if chance < 0.01 && gain > CLEAR => "yes",
+        () if range.high < CLEAR => "no",
+        () => return Answer { runs: n, ..Answer::undecided(ID, told) }.of(warm),
+    };
+    Answer::word(ID, word, 0.95, n).with(range, "% of a CPU").because(told).of(warm).by("sticky")
 }
 
 /// High and low priority: who shares a CPU in the end?
@@ -404,83 +488,6 @@ fn fork(view: &View<'_>) -> Answer {
     answer
         .of(beside_idle.iter().map(|p| f64::from(p.lengths[p.to.index()])).collect())
         .by("fork-idle, fork-busy")
-}
-
-/// Whether work is taken from near queues first, and across at all.
-fn near(view: &View<'_>, level: Level) -> Vec<Answer> {
-    let (id, period) = match level {
-        Level::Cache => ("llc", "cross_llc_period_ms"),
-        Level::Node => ("numa", "cross_numa_period_ms"),
-    };
-    if !level.exists(&view.data.topology) {
-        let why = format!(
-            "the machine has one {}",
-            if level == Level::Cache { "last-level cache" } else { "node" }
-        );
-        return [id, period].map(|id| Answer::not_applicable(id, why.clone())).to_vec();
-    }
-    if let Some(answer) = view.no_queues(id) {
-        let second = Answer::not_applicable(period, answer.evidence[0].clone());
-        return vec![answer, second];
-    }
-    let cpus = view.data.topology.cpus();
-    let first = |what| {
-        let rounds = view.rounds(what);
-        let n = rounds.len();
-        let firsts: Vec<(bool, u64)> = rounds
-            .iter()
-            .filter_map(|round| {
-                let target = special(&view.data.topology, round.one.seed + round.number);
-                let moved = round.round.moves.iter().find(|m| m.to.index() == target && is_balance(m))?;
-                let is_near = level.part(&cpus[moved.from.index()]) == level.part(&cpus[target]);
-                Some((is_near, moved.time_ns - round.round.at_ns))
-            })
-            .collect();
-        (n, firsts)
-    };
-    let (n_both, both) = first(What::Between { level, both: true });
-    let (n_far, far) = first(What::Between { level, both: false });
-    let nearer = both.iter().filter(|(is_near, _)| *is_near).count();
-    let range = share(nearer, both.len());
-    let told = format!(
-        "two queues longer by 10, one near and one far: of {n_both} rounds {} had the short queue served, {nearer} \
-        of them from near; with the far one only: {} of {n_far}",
-        both.len(),
-        far.len()
-    );
-    let word = match () {
-        () if n_far >= 10 && far.is_empty() && nearer > 0 => Some("wall"),
-        () if both.len() < 10 => None,
-        () if range.low > 0.6 => Some("aware"),
-        () if range.high < 0.4 => Some("reversed"),
-        () if range.low > 0.25 && range.high < 0.75 => Some("blind"),
-        () => None,
-    };
-    let samples: Vec<f64> = both.iter().map(|(is_near, _)| f64::from(u8::from(*is_near))).collect();
-    let name = format!("{}-near-and-far, {}-far", level.name(), level.name());
-    let answer = match word {
-        None => Answer { runs: both.len(), ..Answer::undecided(id, told) },
-        Some(word) => Answer::word(id, word, 0.95, both.len()).with(range, "share").because(told),
-    };
-    let times: Vec<f64> = far.iter().filter(|(_, ns)| *ns > AT_ONCE_NS).map(|(_, ns)| ms(*ns)).collect();
-    let second = if word == Some("wall") {
-        Answer::not_applicable(period, "nothing crosses")
-    } else if times.len() < 10 {
-        Answer::undecided(period, format!("{} first moves from afar, 10 are needed", times.len()))
-    } else {
-        let whole = uniform_max(&times);
-        let chance = uniform_chance(&times, whole.mean);
-        let told = format!(
-            "{} times to the first move from afar; uniform with a chance of {}",
-            times.len(),
-            plain(chance)
-        );
-        match chance >= 0.01 {
-            true => Answer::number(period, whole, "ms", times.len()).because(told),
-            false => Answer::undecided(period, told),
-        }
-    };
-    vec![answer.of(samples).by(name.clone()), second.of(times).by(name)]
 }
 
 fn smt(view: &View<'_>) -> Answer {

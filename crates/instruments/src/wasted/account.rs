@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub(super) struct Task {
     /// Its number among the [`Masks`].
     mask: u32,
-    may: May,
+    pub may: May,
     /// A limit that it shares with others.
     limit: Option<Limit>,
     policy: SchedPolicy,

@@ -4,7 +4,7 @@ use super::account::{Account, Task};
 use super::{Keeper, Stretch};
 use crate::{LogProblem, QueueLength};
 use schedlab_log::{Kind, Log, Observer, Record, Row, Run, Slots, Unseen, Wait, WaitCause, replay};
-use schedlab_units::{CpuId, TaskId};
+use schedlab_units::{CpuId, CpuSet, Nice, SchedParams, TaskId};
 
 /// The machine at the beginning of a stretch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,41 @@ pub struct Picture {
     pub waiting: Vec<WaitingTask>,
     /// Every CPU's queue at its beginning; a row per CPU.
     pub queues: Vec<QueueLength>,
+    /// What happened at its beginning: whoever did it could have acted. Nothing: where tasks may run has changed.
+    pub began: Vec<Began>,
+    /// The workload's tasks that ran or waited at its beginning, in order.
+    pub present: Vec<Present>,
+}
+
+/// What began a stretch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Began {
+    /// This CPU fell idle, and took none of the tasks that wait.
+    FellIdle(CpuId),
+    /// A task came to this queue although a CPU that it may use idled.
+    Came {
+        /// Who.
+        task: TaskId,
+        /// On whose queue.
+        cpu: CpuId,
+        /// Why.
+        cause: WaitCause,
+        /// The CPU that put it there: the waker's, the parent's, its own.
+        by: CpuId,
+    },
+}
+
+/// A task that was on a CPU's queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// Who.
+    pub task: TaskId,
+    /// On whose queue, or on which CPU.
+    pub cpu: CpuId,
+    /// Where it might run; all CPUs of its cpuset if that was not known.
+    pub cpus: CpuSet,
+    /// Policy, nice value and priority.
+    pub params: SchedParams,
 }
 
 /// A task that waits while a CPU that it may use idles.
@@ -48,14 +83,31 @@ pub fn for_each_picture(
         return Ok(());
     }
     let slots = Slots::new(log.header());
-    let queues = vec![QueueLength::default(); log.header().nr_cpus as usize];
-    let account = Account::new(log.header(), &slots, Keeper::new(u64::MAX, 0));
-    replay(log, &slots, &mut Painter { account, queues, stretches, picture: None, f })
+    let header = log.header();
+    let queues = vec![QueueLength::default(); header.nr_cpus as usize];
+    let account = Account::new(header, &slots, Keeper::new(u64::MAX, 0));
+    let running = vec![None; header.nr_cpus as usize];
+    let came = header.tasks.iter().map(|task| Came { params: task.params, ..Came::default() }).collect();
+    replay(log, &slots, &mut Painter { account, queues, running, came, stretches, picture: None, f })
+}
+
+/// What is known of a task besides its place.
+#[derive(Clone, Copy, Debug, Default)]
+struct Came {
+    params: SchedParams,
+    /// Why it waits.
+    cause: Option<WaitCause>,
+    /// The CPU that last woke or created it, or let it be taken off.
+    by: CpuId,
 }
 
 struct Painter<'a, F> {
     account: Account<'a>,
     queues: Vec<QueueLength>,
+    /// Who runs on each CPU, of the workload.
+    running: Vec<Option<Row>>,
+    /// A row per task.
+    came: Vec<Came>,
     /// Those that have not ended yet.
     stretches: &'a [Stretch],
     picture: Option<Picture>,
@@ -79,7 +131,41 @@ impl<F: FnMut(&Picture)> Painter<'_, F> {
             idle_throughout: Vec::new(),
             waiting: waiting.collect(),
             queues: self.queues.clone(),
+            began: self.began(stretch.from_ns, &candidates),
+            present: self.present(),
         }
+    }
+
+    fn began(&self, from_ns: u64, candidates: &[(usize, &Task)]) -> Vec<Began> {
+        let account = &self.account;
+        let fell_idle =
+            |cpu: &CpuId| account.idle_since_ns[cpu.index()] == Some(from_ns) && account.masks.is_idle(*cpu);
+        let is_wanted = |cpu: &CpuId| candidates.iter().any(|(_, task)| account.may_use(task, *cpu));
+        let cpus = (0..account.idle_since_ns.len() as u32).map(CpuId);
+        let mut began: Vec<Began> = cpus.filter(fell_idle).filter(is_wanted).map(Began::FellIdle).collect();
+        for (row, task) in candidates {
+            let came = &self.came[*row];
+            if let (Some((since_ns, cpu)), Some(cause)) = (task.waits, came.cause)
+                && since_ns == from_ns
+            {
+                let by = if cause == WaitCause::Preempted { cpu } else { came.by };
+                began.push(Began::Came { task: TaskId(*row as u32), cpu, cause, by });
+            }
+        }
+        began
+    }
+
+    fn present(&self) -> Vec<Present> {
+        let mut present = Vec::new();
+        for (row, task) in self.account.tasks.iter().enumerate() {
+            let runs =
+                self.running.iter().position(|running| running.is_some_and(|there| there.index() == row));
+            let cpu = task.waits.map(|(_, cpu)| cpu).or(runs.map(|cpu| CpuId(cpu as u32)));
+            let Some(cpu) = cpu else { continue };
+            let (cpus, params) = (task.may.cpus.clone(), self.came[row].params);
+            present.push(Present { task: TaskId(row as u32), cpu, cpus, params });
+        }
+        present
     }
 
     /// Just before its end.
@@ -118,6 +204,9 @@ impl<F: FnMut(&Picture)> Observer for Painter<'_, F> {
     }
     fn wait_begin(&mut self, row: Row, cpu: CpuId, cause: WaitCause) {
         self.account.wait_begin(row, cpu, cause);
+        if let Some(came) = self.came.get_mut(row.index()) {
+            came.cause = Some(cause);
+        }
         self.queue(row, cpu).into_iter().for_each(|queue| queue.waiting += 1);
     }
     fn wait_moved(&mut self, row: Row, from: CpuId, to: CpuId) {
@@ -130,9 +219,11 @@ impl<F: FnMut(&Picture)> Observer for Painter<'_, F> {
         self.queue(wait.row, wait.cpu).into_iter().for_each(|queue| queue.waiting -= 1);
     }
     fn run_begin(&mut self, row: Row, cpu: CpuId) {
+        self.running[cpu.index()] = Some(row).filter(|row| row.index() < self.came.len());
         self.queue(row, cpu).into_iter().for_each(|queue| queue.running = 1);
     }
     fn run_end(&mut self, run: &Run) {
+        self.running[run.cpu.index()] = None;
         self.queue(run.row, run.cpu).into_iter().for_each(|queue| queue.running = 0);
     }
     fn idle_begin(&mut self, cpu: CpuId) {
@@ -154,6 +245,17 @@ impl<F: FnMut(&Picture)> Observer for Painter<'_, F> {
         self.account.cpu_unknown_end(cpu, since_ns, now_ns);
     }
     fn record(&mut self, record: &Record, kind: Kind, row: Option<Row>) {
+        let came = row.and_then(|row| self.came.get_mut(row.index()));
+        match (came, kind) {
+            (Some(came), Kind::Waking | Kind::New) => came.by = record.cpu(),
+            (Some(came), Kind::Params) => {
+                if let Some((policy, nice, rt_priority)) = record.params() {
+                    let nice = Nice::new(nice.into()).unwrap_or_default();
+                    came.params = SchedParams { policy, nice, rt_priority, ..came.params };
+                }
+            }
+            _ => {}
+        }
         self.account.record(record, kind, row);
     }
 }

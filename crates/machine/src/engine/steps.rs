@@ -14,7 +14,7 @@ use crate::program::{AtObject, Code, Step};
 use crate::queue::{CLASS_OP, Key};
 use schedlab_log::{Kind, Record, note};
 use schedlab_units::{CpuId, Span, TaskId, Time};
-use schedlab_workload::{ObjectOp, Recorded, Wakes};
+use schedlab_workload::{ObjectOp, Recorded, WaitCosts, Wakes};
 use std::sync::Arc;
 
 /// What comes of a step of a task's program.
@@ -116,7 +116,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
 
     /// Something at an object. The step is done again if it is not over.
     fn at_object(&mut self, id: TaskId, act: u32) -> Act {
-        let AtObject { op, wakes, recorded } = self.program.acts[act as usize];
+        let AtObject { op, wakes, costs, recorded } = self.program.acts[act as usize];
         if let ObjectOp::Tick { object, period } = op {
             let Some(until_ns) = self.objects.tick(object, period, self.now_ns) else {
                 self.objects.counts.skipped += u64::from(recorded == Recorded::Slept);
@@ -128,15 +128,15 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
         match self.objects.operate(id, op, recorded) {
             Did::Goes => Act::Nothing,
-            Did::Wakes(task) => self.let_on(id, task, wakes),
+            Did::Wakes(task) => self.let_on(id, task, (wakes, costs)),
             Did::WakesAndGoesOn(task) => {
                 self.step_again(id);
-                self.let_on(id, task, wakes)
+                self.let_on(id, task, (wakes, costs))
             }
-            Did::Sleeps => self.sleep_at_object(id),
+            Did::Sleeps => self.sleep_at_object(id, costs),
             Did::SleepsAndGoesOn => {
                 self.step_again(id);
-                self.sleep_at_object(id)
+                self.sleep_at_object(id, costs)
             }
         }
     }
@@ -147,9 +147,10 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         (run.step, run.remaining_ns) = (run.step - 1, 0);
     }
 
-    fn sleep_at_object(&mut self, id: TaskId) -> Act {
+    fn sleep_at_object(&mut self, id: TaskId, own: WaitCosts) -> Act {
         let (costs, run) = (&self.program.costs, &mut self.runs[id.index()]);
         run.token = AT_OBJECT;
+        pay(run, own.sleep.as_ns(), true);
         self.waiting += 1;
         if self.costly {
             pay(run, costs.block.as_ns(), costs.added);
@@ -159,9 +160,10 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     }
 
     /// A task that sleeps at an object is woken.
-    fn let_on(&mut self, by: TaskId, task: TaskId, wakes: Wakes) -> Act {
+    fn let_on(&mut self, by: TaskId, task: TaskId, (wakes, own): (Wakes, WaitCosts)) -> Act {
         self.runs[task.index()].token = NO_TOKEN;
         self.waiting -= 1;
+        pay(&mut self.runs[by.index()], own.wake.as_ns(), true);
         if self.costly {
             let costs = &self.program.costs;
             pay(&mut self.runs[by.index()], costs.wakeup.as_ns(), costs.added);

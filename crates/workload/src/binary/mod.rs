@@ -119,6 +119,8 @@ mod object {
     pub const CLOSED: u8 = 2;
     pub const FIRST: u8 = 4;
     pub const SECOND: u8 = 8;
+    /// Its costs follow, of a sleep and of a wakeup.
+    pub const COSTS: u8 = 16;
 }
 
 /// Bits that say which optional fields follow.

@@ -9,7 +9,7 @@ use super::{
 use crate::limits::{Account, CHUNK_BYTES_MAX, Exceeded, Limits};
 use crate::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, Handover, InitState, Late,
-    Object, ObjectId, ObjectKind, ObjectOp, ParamChange, Recorded, Task, Wakes, Wakeup, Workload,
+    Object, ObjectId, ObjectKind, ObjectOp, ParamChange, Recorded, Task, WaitCosts, Wakes, Wakeup, Workload,
 };
 use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, SchedParams, SchedPolicy, Span, TaskId};
 use std::collections::BTreeMap;
@@ -489,7 +489,11 @@ fn object_item(c: &mut Cursor<'_>) -> Option<Object> {
         _ => return None,
     };
     let wakes = if bits & object::SYNC != 0 { Wakes::Sync } else { Wakes::Plain };
-    (bits >> 4 == 0).then_some(Object { name, kind, wakes, is_closed: bits & object::CLOSED != 0 })
+    let costs = match bits & object::COSTS {
+        0 => WaitCosts::default(),
+        _ => WaitCosts { sleep: span(c)?, wake: span(c)? },
+    };
+    (bits >> 5 == 0).then_some(Object { name, kind, wakes, costs, is_closed: bits & object::CLOSED != 0 })
 }
 
 fn op(c: &mut Cursor<'_>) -> Option<(ObjectOp, Recorded)> {

@@ -9,7 +9,7 @@ use super::{
 use crate::limits::CHUNK_BYTES_MAX;
 use crate::{
     Birth, Cgroup, CgroupId, Event, EventKind, ExternalSource, Handover, InitState, Late, Object, ObjectKind,
-    ObjectOp, ParamChange, Recorded, Task, Wakes, Wakeup, Workload,
+    ObjectOp, ParamChange, Recorded, Task, WaitCosts, Wakes, Wakeup, Workload,
 };
 use schedlab_units::{CpuSet, SchedParams, TaskId};
 use std::io::{self, Write};
@@ -289,8 +289,13 @@ fn put_object(out: &mut Vec<u8>, it: &Object) {
         ObjectKind::Timer(late) => (object::TIMER, bit(late == Late::Restart, object::FIRST), [None; 3]),
     };
     let sync = bit(it.wakes == Wakes::Sync, object::SYNC);
-    out.extend([kind, bits | sync | bit(it.is_closed, object::CLOSED)]);
+    let costs = bit(it.costs != WaitCosts::default(), object::COSTS);
+    out.extend([kind, bits | sync | costs | bit(it.is_closed, object::CLOSED)]);
     numbers.into_iter().flatten().for_each(|number| put(out, u64::from(number)));
+    if costs != 0 {
+        put(out, it.costs.sleep.as_ns());
+        put(out, it.costs.wake.as_ns());
+    }
 }
 
 fn put_op(out: &mut Vec<u8>, op: ObjectOp, recorded: Recorded) {

@@ -15,7 +15,7 @@
 use super::{GenerateError, duration, finished, nice};
 use crate::build::Place;
 use crate::limits::TIME_MAX;
-use crate::{Builder, Object, ObjectId, ObjectKind, ObjectOp, Wakes, Workload};
+use crate::{Builder, Object, ObjectId, ObjectKind, ObjectOp, WaitCosts, Wakes, Workload};
 use schedlab_units::{Nice, Span, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -117,7 +117,13 @@ impl Hackbench {
         let sockets: Vec<ObjectId> = (0..self.receivers)
             .map(|receiver| {
                 let name = format!("socket-{}-{}", group + 1, receiver + 1);
-                builder.object(Object { name, kind, wakes: Wakes::Sync, is_closed: false })
+                builder.object(Object {
+                    name,
+                    kind,
+                    wakes: Wakes::Sync,
+                    costs: WaitCosts::default(),
+                    is_closed: false,
+                })
             })
             .collect();
         for _ in 0..self.senders {

@@ -121,7 +121,7 @@ fn rewrite(
     out
 }
 
-fn set_length(kind: &mut EventKind, to: Span) {
+pub(super) fn set_length(kind: &mut EventKind, to: Span) {
     match kind {
         EventKind::Fork { length, .. }
         | EventKind::Prio { length, .. }

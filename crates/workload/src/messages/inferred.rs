@@ -18,7 +18,9 @@
 //! ahead of the other. Wakers of one name make one channel per sleeper.
 
 use super::edit::{Edits, Insert, apply};
-use crate::{EventId, EventKind, Object, ObjectId, ObjectKind, ObjectOp, Recorded, Wakes, Wakeup, Workload};
+use crate::{
+    EventId, EventKind, Object, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes, Wakeup, Workload,
+};
 use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -169,7 +171,13 @@ pub(crate) fn infer(workload: &mut Workload, timeline: &Timeline) {
             let kind = ObjectKind::Channel { capacity: None, start: 0, low: None };
             let sleeper = &inference.workload.tasks[found.sleeper];
             let name = format!("{name}-to-{}-{}", sleeper.name, sleeper.pid);
-            objects.push(Object { name, kind, wakes: Wakes::Plain, is_closed: false });
+            objects.push(Object {
+                name,
+                kind,
+                wakes: Wakes::Plain,
+                costs: WaitCosts::default(),
+                is_closed: false,
+            });
         }
     }
     let (mut edits, mut sum) = (inference.edits, inference.sum);

@@ -10,6 +10,7 @@
 //! | `inferred` | between wakers and sleepers, with the messages that the waker's progress makes likely ([`Inferred`]) |
 //! | `recorded` | the pipes and sockets that `record --objects` saw |
 
+mod costs;
 mod edit;
 mod inferred;
 mod recorded;

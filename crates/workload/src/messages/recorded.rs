@@ -11,8 +11,11 @@
 //! A wait in `poll` or `epoll_wait` is taken the same way: for the receipt that follows it before the next block. Other
 //! blocks (timers, disks, children, futexes) stay as they are.
 
+use super::costs::{Waits, measure, take_out};
 use super::edit::{Edits, apply};
-use crate::{Event, EventId, EventKind, Object, ObjectId, ObjectKind, ObjectOp, Wakes, Wakeup, Workload};
+use crate::{
+    Event, EventId, EventKind, Object, ObjectId, ObjectKind, ObjectOp, WaitCosts, Wakes, Wakeup, Workload,
+};
 use schedlab_trace::{ChannelKind, ObjectCall};
 use schedlab_units::TaskId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -91,15 +94,18 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) {
     }
     let places = places(workload);
     let nr_blocks = dependent_blocks(workload);
-    let (mut edits, mut waits) = (Vec::new(), 0);
+    let (mut edits, mut waits) = (Vec::new(), Waits::default());
     for task in 0..workload.tasks.len() {
-        let mut found = edits_of(workload, task, &traffic, &places);
-        waits += found.blocks.len();
+        let mut found = edits_of(workload, task, &traffic, &places, &mut waits);
         found.removed.extend(unusable(&workload.tasks[task].events, &traffic));
         edits.push(found);
     }
+    let kind_of = |id: ObjectId| channels.list[id.0 as usize].kind as usize;
+    let op_kind = |event: &Event| op_of(event).map(side).map(|(object, sends)| (kind_of(object), sends));
+    let costs = measure(workload, &waits, ChannelKind::ALL.len(), op_kind);
+    take_out(workload, &waits, |id| costs[kind_of(id)]);
     apply(workload, &edits);
-    let rows = add_objects(workload, channels, &traffic);
+    let rows = add_objects(workload, channels, &traffic, &costs);
     for event in workload.tasks.iter_mut().flat_map(|task| &mut task.events) {
         if let EventKind::Object { op, .. } = &mut event.kind {
             *op = op.mapped(|id| rows[id.0 as usize].unwrap_or(id));
@@ -112,8 +118,9 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) {
         ChannelKind::ALL.into_iter().map(|(_, kind, word)| format!("{} {word}", nr(kind))).collect();
     let sends: u64 = traffic.iter().filter(|of| of.is_usable()).map(|of| of.sends).sum();
     let (nr_channels, kinds) = (workload.objects.len(), kinds.join(", "));
+    let nr_waits = waits.slept.len();
     let note = format!(
-        "recorded: {nr_channels} channels ({kinds}), {sends} sends; {waits} of {nr_blocks} blocks that a task ended are \
+        "recorded: {nr_channels} channels ({kinds}), {sends} sends; {nr_waits} of {nr_blocks} blocks that a task ended are \
          waits at them"
     );
     workload.notes.insert("messages".to_string(), note);
@@ -156,6 +163,7 @@ fn edits_of(
     task: usize,
     traffic: &[Traffic],
     places: &HashMap<EventId, (usize, usize)>,
+    waits: &mut Waits,
 ) -> Edits {
     let events = &workload.tasks[task].events;
     let mut edits = Edits::default();
@@ -166,7 +174,8 @@ fn edits_of(
         else {
             continue;
         };
-        let Some(by) = waker_is_in(workload, *waker, places.get(event)) else { continue };
+        let Some(place) = places.get(event) else { continue };
+        let Some(by) = waker_is_in(workload, *waker, Some(place)) else { continue };
         if !traffic[by.object().0 as usize].is_usable() {
             continue;
         }
@@ -176,6 +185,8 @@ fn edits_of(
         let first = taken.insert(own);
         edits.blocks.insert(row, first.then(|| op_of(&events[own])).flatten());
         edits.removed.insert(own);
+        waits.slept.insert((task, row), object);
+        waits.woke.entry(*place).or_default().push(object);
     }
     edits
 }
@@ -228,7 +239,12 @@ fn unix_holds(room: u64, mean: u64) -> u64 {
 }
 
 /// The channels that have two ends, in order of appearance; by row of `channels`.
-fn add_objects(workload: &mut Workload, channels: &Channels, traffic: &[Traffic]) -> Vec<Option<ObjectId>> {
+fn add_objects(
+    workload: &mut Workload,
+    channels: &Channels,
+    traffic: &[Traffic],
+    costs: &[WaitCosts],
+) -> Vec<Option<ObjectId>> {
     let mut unlimited = 0;
     let mut rows = Vec::new();
     for (number, (seen, of)) in channels.list.iter().zip(traffic).enumerate() {
@@ -261,7 +277,8 @@ fn add_objects(workload: &mut Workload, channels: &Channels, traffic: &[Traffic]
             low: held.map(|(_, low)| small(low)),
         };
         let name = format!("{}-{}", seen.kind.name(), number + 1);
-        let object = Object { name, kind, wakes: Wakes::Sync, is_closed: false };
+        let object =
+            Object { name, kind, wakes: Wakes::Sync, costs: costs[seen.kind as usize], is_closed: false };
         rows.push(Some(workload.add_object(object)));
     }
     workload.count_dropped("pipe or socket of which not all was read, taken as one without limit", unlimited);

@@ -15,7 +15,7 @@ use super::describe::{Description, Event, Phase, TaskDescription};
 use crate::limits::{Account, Exceeded, Limits};
 use crate::{
     Birth, Cgroup, CgroupId, Event as WorkloadEvent, EventId, EventKind, ExternalSource, Handover, InitState,
-    Object, ObjectId, ObjectKind, ObjectOp, ParamChange, Task, Wakes, Wakeup, Workload,
+    Object, ObjectId, ObjectKind, ObjectOp, ParamChange, Task, WaitCosts, Wakes, Wakeup, Workload,
 };
 use schedlab_units::{CpuSet, SchedParams, Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -196,7 +196,13 @@ impl<'d> Play<'d> {
             workload.notes.insert("duration of the description".to_string(), duration.to_string());
         }
         let mut object = |name: String, kind| {
-            workload.add_object(Object { name, kind, wakes: Wakes::Plain, is_closed: false })
+            workload.add_object(Object {
+                name,
+                kind,
+                wakes: Wakes::Plain,
+                costs: WaitCosts::default(),
+                is_closed: false,
+            })
         };
         let exclude = exclusive(description);
         let mutexes = (0..).zip(&exclude).map(|(row, excludes)| Mutex {

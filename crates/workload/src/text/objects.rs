@@ -3,7 +3,7 @@
 use super::TextProblem;
 use super::lex::Word;
 use super::statement::{Parsed, Rest, fault, number, span};
-use crate::{ALL, Handover, Late, Object, ObjectId, ObjectKind, ObjectOp, Recorded, Wakes};
+use crate::{ALL, Handover, Late, Object, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes};
 
 /// What is done at objects.
 pub(super) const ACTS: [&str; 10] =
@@ -31,12 +31,13 @@ pub(super) fn declaration(rest: &mut Rest<'_>) -> Parsed<Object> {
     let kind = rest.word(KINDS)?;
     let (mut capacity, mut start, mut low, mut parties) = (None, None, None, None);
     let (mut fifo, mut restart, mut sync, mut is_closed) = (false, false, false, false);
+    let mut costs = WaitCosts::default();
     let keys: &[&str] = match kind.text {
-        "channel" => &["capacity", "start", "low", "sync", "closed"],
-        "semaphore" => &["start", "sync", "closed"],
-        "mutex" => &["fifo", "sync", "closed"],
-        "condition" => &["sync", "closed"],
-        "barrier" => &["parties", "sync", "closed"],
+        "channel" => &["capacity", "start", "low", "sync", "sleep", "wake", "closed"],
+        "semaphore" => &["start", "sync", "sleep", "wake", "closed"],
+        "mutex" => &["fifo", "sync", "sleep", "wake", "closed"],
+        "condition" => &["sync", "sleep", "wake", "closed"],
+        "barrier" => &["parties", "sync", "sleep", "wake", "closed"],
         "timer" => &["restart", "closed"],
         _ => return fault(kind, TextProblem::Word, format!("expected {KINDS}"), ""),
     };
@@ -57,6 +58,8 @@ pub(super) fn declaration(rest: &mut Rest<'_>) -> Parsed<Object> {
             "start" => amount(&mut start)?,
             "low" => amount(&mut low)?,
             "parties" => amount(&mut parties)?,
+            "sleep" => costs.sleep = span(value)?,
+            "wake" => costs.wake = span(value)?,
             "fifo" => fifo = true,
             "restart" => restart = true,
             "sync" => sync = true,
@@ -81,7 +84,7 @@ pub(super) fn declaration(rest: &mut Rest<'_>) -> Parsed<Object> {
         },
         _ => ObjectKind::Timer(if restart { Late::Restart } else { Late::Grid }),
     };
-    Ok(Object { name, kind, wakes: if sync { Wakes::Sync } else { Wakes::Plain }, is_closed })
+    Ok(Object { name, kind, wakes: if sync { Wakes::Sync } else { Wakes::Plain }, costs, is_closed })
 }
 
 const KINDS: &str = "channel, semaphore, mutex, condition, barrier or timer";

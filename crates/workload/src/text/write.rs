@@ -292,6 +292,12 @@ impl Writer<'_> {
                 self.digits(u64::from(number));
             }
         }
+        for (key, cost) in [("sleep=", object.costs.sleep), ("wake=", object.costs.wake)] {
+            if cost > Span::ZERO {
+                self.word(key);
+                self.line.extend_from_slice(cost.to_string().as_bytes());
+            }
+        }
         let sync = if object.wakes == Wakes::Sync { "sync" } else { "" };
         let closed = if object.is_closed { "closed" } else { "" };
         [word, sync, closed].into_iter().filter(|word| !word.is_empty()).for_each(|word| self.word(word));

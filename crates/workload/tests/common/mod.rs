@@ -6,7 +6,8 @@ use schedlab_stdx::Random;
 use schedlab_units::{CpuId, CpuSet, DeadlineParams, Nice, SchedParams, SchedPolicy, Span, TaskId};
 use schedlab_workload::{
     ALL, Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, Handover, InitState,
-    Late, Object, ObjectId, ObjectKind, ObjectOp, ParamChange, Recorded, Task, Wakes, Wakeup, Workload,
+    Late, Object, ObjectId, ObjectKind, ObjectOp, ParamChange, Recorded, Task, WaitCosts, Wakes, Wakeup,
+    Workload,
 };
 
 /// The workload is drawn from one seed, so that a failure is one number.
@@ -191,7 +192,11 @@ fn objects(draw: &mut Draw, workload: &mut Workload) {
         let timer = matches!(kind, ObjectKind::Timer(_));
         let wakes = if draw.one_in(2) && !timer { Wakes::Sync } else { Wakes::Plain };
         let name = format!("{}{i}", draw.text());
-        workload.add_object(Object { name, kind, wakes, is_closed: draw.one_in(4) });
+        let costs = match draw.one_in(2) && !timer {
+            true => WaitCosts { sleep: Span::from_ns(2997), wake: Span::from_us(4) },
+            false => WaitCosts::default(),
+        };
+        workload.add_object(Object { name, kind, wakes, costs, is_closed: draw.one_in(4) });
     }
 }
 

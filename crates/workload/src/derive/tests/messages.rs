@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Messages, ObjectId, ObjectKind, ObjectOp, Recorded, Wakes};
+use crate::{Messages, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes};
 use schedlab_trace::{ChannelKind, Direction, ObjectCall};
 
 impl Trace {
@@ -90,6 +90,41 @@ fn without_channels_nothing_changes() {
     let workload = derive(&pipe(), Messages::None);
     assert!(workload.objects.is_empty() && !workload.notes.contains_key("messages"));
     assert_eq!(life(task(&workload, 2)), "B5 W<-19 B9 W7 E2");
+}
+
+// us     0         1
+//        0123456789012345       twenty times, 10 us each
+// cpu0   111s11w111s11s111       s: a write returns; at w it wakes its reader, and returns 4 us later than it would
+// cpu1   2222rB222222r.          a read that finds its message takes 3 us; one that sleeps 6 us, of which 1 before
+#[test]
+fn what_a_sleep_takes_is_taken_out_of_the_lengths() {
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 1).switch(0, 1, 0, 'R', 2);
+    for start in (0..200).step_by(10) {
+        trace
+            .call(start + 3, 0, 1, 77, Direction::Send, 100)
+            .call(start + 4, 1, 2, 77, Direction::Receive, 100)
+            .switch(start + 5, 1, 2, 'S', 0)
+            .waking(start + 6, 0, 1, 2)
+            .switch(start + 6, 1, 0, 'R', 2)
+            .call(start + 10, 0, 1, 77, Direction::Send, 100)
+            .call(start + 11, 1, 2, 77, Direction::Receive, 100);
+    }
+    trace.switch(214, 0, 1, 'X', 0).switch(215, 1, 2, 'X', 0);
+    let workload = derive(&trace, Messages::Recorded);
+    let [pipe] = &workload.objects[..] else { panic!("{:?}", workload.objects) };
+    assert_eq!(pipe.costs, WaitCosts { sleep: Span::from_us(3), wake: Span::from_us(4) });
+    let begins = |pid| life(task(&workload, pid)).split(' ').take(6).collect::<Vec<_>>().join(" ");
+    assert_eq!(begins(1), "S100@3 S100@6 S100@9 S100@12 S100@15 S100@18");
+    assert_eq!(begins(2), "r100@4 R100@5 r100@10 R100@11 r100@16 R100@17");
+    let text = workload.to_text().unwrap();
+    assert!(text.contains(" sleep=3us wake=4us sync"), "{text}");
+    let mut binary = Vec::new();
+    crate::write_binary(&workload, &mut binary).unwrap();
+    for back in [crate::parse_text("x", text.as_bytes()).unwrap(), crate::read_binary(&binary[..]).unwrap()] {
+        assert_eq!(back.objects, workload.objects);
+        assert_eq!(back.to_text().unwrap(), text);
+    }
 }
 
 // A wakeup that is none of the pipe's waits for the waker's next event that stays: writes to what nobody reads go.

@@ -1,0 +1,166 @@
+//! What a sleep at a channel takes of CPU time, as far as the recording shows it.
+//!
+//! A task that finds a message reads it and goes on; one that finds none also leaves its CPU and comes back. That takes
+//! some us of its CPU time, and its waker some more. The recorded lengths hold that time. A replay in which other
+//! operations sleep would keep it where nobody sleeps, and miss it where somebody does:
+//!
+//! ```text
+//! recorded     write ==3us==> write ==3us==> write ====7us====> write        the last one woke its reader: 4 us
+//! workload     write ==3us==> write ==3us==> write ==3us==> write            OBJECT ... wake=4us
+//! ```
+//!
+//! Intervals between operations of one kind after one kind are compared: those that neither slept nor woke, those that
+//! slept once, those that woke once. The difference of the medians is the cost, and is taken out of the lengths.
+
+use super::edit::set_length;
+use crate::{Event, EventId, EventKind, ObjectId, WaitCosts, Wakeup, Workload};
+use schedlab_units::Span;
+use std::collections::{BTreeMap, HashMap};
+
+/// Where recorded sleeps at channels were, and who ended them.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    /// The channel of each BLOCK that is a wait, by task and row.
+    pub slept: BTreeMap<(usize, usize), ObjectId>,
+    /// The channels of the wakeups before an event, by task and row of the event.
+    pub woke: BTreeMap<(usize, usize), Vec<ObjectId>>,
+}
+
+/// Intervals of which there are fewer tell nothing.
+const SEEN_MIN: usize = 16;
+/// More than this is no cost of a sleep.
+const COST_MAX: Span = Span::from_us(50);
+
+/// What an operation did besides what it is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Extra {
+    Nothing,
+    Slept,
+    Woke,
+    SleptAndWoke,
+}
+
+/// A kind of channel, and whether the operation sends.
+pub(super) type OpKind = (usize, bool);
+
+/// Task's name, the operation, the one before, what it did besides; the CPU times from the one to the other (ns).
+type Intervals<'a> = BTreeMap<(&'a str, OpKind, OpKind), BTreeMap<Extra, Vec<u64>>>;
+
+/// What sleeping and waking takes at channels of each kind; `kind_of` an event is that of its operation.
+pub(super) fn measure(
+    workload: &Workload,
+    waits: &Waits,
+    nr_kinds: usize,
+    kind_of: impl Fn(&Event) -> Option<OpKind>,
+) -> Vec<WaitCosts> {
+    let mut intervals = Intervals::new();
+    for (task, of) in workload.tasks.iter().enumerate() {
+        add_intervals(&mut intervals, (&of.name, task), &of.events, waits, &kind_of);
+    }
+    let mut sums = vec![[(0, 0); 2]; nr_kinds];
+    for ((_, (kind, _), _), seen) in &mut intervals {
+        let median = |of: Extra, seen: &mut BTreeMap<Extra, Vec<u64>>| {
+            let times = seen.get_mut(&of).filter(|times| times.len() >= SEEN_MIN)?;
+            let middle = times.len() / 2;
+            Some((*times.select_nth_unstable(middle).1, times.len() as u64))
+        };
+        let [quiet, slept, woke, both] =
+            [Extra::Nothing, Extra::Slept, Extra::Woke, Extra::SleptAndWoke].map(|of| median(of, seen));
+        let pairs = [(0, slept, quiet), (0, both, woke), (1, woke, quiet), (1, both, slept)];
+        for (which, more, less) in pairs {
+            let (Some((more_ns, nr_more)), Some((less_ns, nr_less))) = (more, less) else { continue };
+            let (sum, nr) = &mut sums[*kind][which];
+            *sum += u128::from(more_ns.saturating_sub(less_ns)) * u128::from(nr_more.min(nr_less));
+            *nr += u128::from(nr_more.min(nr_less));
+        }
+    }
+    let all: [(u128, u128); 2] =
+        [0, 1].map(|which| sums.iter().fold((0, 0), |(sum, nr), of| (sum + of[which].0, nr + of[which].1)));
+    let cost = |of: &[(u128, u128); 2], which: usize| {
+        // what cannot be told of one kind is as with the others
+        let (sum, nr) = if of[which].1 > 0 { of[which] } else { all[which] };
+        Span::from_ns(sum.checked_div(nr).unwrap_or(0) as u64).min(COST_MAX)
+    };
+    sums.iter().map(|of| WaitCosts { sleep: cost(of, 0), wake: cost(of, 1) }).collect()
+}
+
+/// The intervals of one task in which nothing else happened.
+fn add_intervals<'a>(
+    intervals: &mut Intervals<'a>,
+    (name, task): (&'a str, usize),
+    events: &[Event],
+    waits: &Waits,
+    kind_of: &impl Fn(&Event) -> Option<OpKind>,
+) {
+    let (mut before, mut is_pure) = (None, false);
+    let (mut cpu_ns, mut last_ns, mut sleeps, mut wakes) = (0, 0, 0, 0);
+    for (row, event) in events.iter().enumerate() {
+        let Some(length) = event.kind.length() else {
+            last_ns = 0;
+            continue;
+        };
+        cpu_ns += length.as_ns().saturating_sub(last_ns);
+        last_ns = length.as_ns();
+        wakes += waits.woke.get(&(task, row)).map_or(0, Vec::len);
+        match &event.kind {
+            EventKind::Block { .. } if waits.slept.contains_key(&(task, row)) => sleeps += 1,
+            EventKind::Object { .. } => {
+                let kind = kind_of(event);
+                if let (true, Some(kind), Some(before)) = (is_pure, kind, before) {
+                    let extra = match (sleeps, wakes) {
+                        (0, 0) => Some(Extra::Nothing),
+                        (1, 0) => Some(Extra::Slept),
+                        (0, 1) => Some(Extra::Woke),
+                        (1, 1) => Some(Extra::SleptAndWoke),
+                        _ => None,
+                    };
+                    if let Some(extra) = extra {
+                        let of = intervals.entry((name, kind, before)).or_default();
+                        of.entry(extra).or_default().push(cpu_ns);
+                    }
+                }
+                (before, is_pure) = (kind, true);
+                (cpu_ns, sleeps, wakes) = (0, 0, 0);
+            }
+            _ => is_pure = false,
+        }
+    }
+}
+
+/// Takes the costs out of the lengths: of a sleep after it, of a wakeup before the operation that made it and, as far as
+/// there is not so much, after it.
+pub(super) fn take_out(workload: &mut Workload, waits: &Waits, cost_of: impl Fn(ObjectId) -> WaitCosts) {
+    let mut gaps: HashMap<EventId, (Span, Span)> = HashMap::new();
+    for (task, of) in workload.tasks.iter_mut().enumerate() {
+        let (mut owed, mut old, mut new) = (Span::ZERO, Span::ZERO, Span::ZERO);
+        for (row, event) in of.events.iter_mut().enumerate() {
+            let Some(length) = event.kind.length() else {
+                (old, new) = (Span::ZERO, Span::ZERO);
+                continue;
+            };
+            for object in waits.woke.get(&(task, row)).into_iter().flatten() {
+                owed += cost_of(*object).wake;
+            }
+            let gap = length.saturating_sub(old);
+            let off = gap.min(owed);
+            owed = owed.saturating_sub(off);
+            (old, new) = (length, new + gap.saturating_sub(off));
+            if off > Span::ZERO {
+                gaps.insert(event.eid, (gap, gap.saturating_sub(off)));
+            }
+            set_length(&mut event.kind, new);
+            if let Some(object) = waits.slept.get(&(task, row)) {
+                owed += cost_of(*object).sleep;
+            }
+        }
+    }
+    // wakeups that are none of a channel's keep their place, as far as there is room before the waker's next event
+    for event in workload.tasks.iter_mut().flat_map(|task| &mut task.events) {
+        if let EventKind::Wakeup(Wakeup::Dependent { event, distance, .. }) = &mut event.kind
+            && let Some((gap, left)) = gaps.get(event)
+            && *distance <= *gap
+        {
+            *distance = (*distance).min(*left);
+        }
+    }
+}

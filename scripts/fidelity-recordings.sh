@@ -1,0 +1,57 @@
+#!/bin/sh
+# Records programs of this host with their pipes and sockets, on two CPUs and on one, and replays each without channels, with
+# inferred and with recorded ones: the table of docs/fidelity.md. Needs root, perf, and for some rows redis, nginx with ab, sqlite3;
+# what is not there is left out. Usage: scripts/fidelity-recordings.sh [FOLDER]
+set -eu
+schedlab=$(pwd)/target/release/schedlab
+out=${1:-out/fidelity}
+mkdir -p "$out/www" "$out/make"
+cd "$out"
+cat > redis.sh <<'S'
+redis-server --port 7777 --save "" --appendonly no > /dev/null & server=$!
+sleep .3; redis-benchmark -p 7777 -n 8000 -c 4 -t set,get -q > /dev/null; kill $server; wait
+S
+echo hello > www/index.html
+cat > nginx.conf <<S
+worker_processes 1; daemon off; error_log $(pwd)/nginx.log; pid $(pwd)/nginx.pid;
+events { worker_connections 64; }
+http { access_log off; server { listen 127.0.0.1:7778; root $(pwd)/www; } }
+S
+cat > nginx.sh <<S
+nginx -c $(pwd)/nginx.conf & server=\$!
+sleep .3; ab -q -n 3000 -c 4 http://127.0.0.1:7778/ > /dev/null 2>&1; kill \$server; wait
+S
+cat > sqlite.sh <<'S'
+rm -f sqlite.db
+(echo "create table t(a, b);"; for i in $(seq 300); do echo "insert into t values($i, 'x');"; done) | sqlite3 sqlite.db
+S
+echo "head -c 12000000 $schedlab | gzip | gzip -d | md5sum > /dev/null" > gzip.sh
+for i in 1 2 3 4 5 6 7 8; do echo "int f$i(int a) { return a * $i; }" > make/f$i.c; done
+printf 'all: f1.o f2.o f3.o f4.o f5.o f6.o f7.o f8.o\n%%.o: %%.c\n\tcc -O2 -c $< -o $@\n' > make/Makefile
+
+recorded=
+take() {
+    name=$1 needs=$2
+    shift 2
+    command -v "$needs" > /dev/null || { echo "$name: there is no $needs, left out"; return; }
+    "$schedlab" record --objects -o "$name.dat" -- "$@" > "$name.log" 2>&1 || { cat "$name.log"; return; }
+    recorded="$recorded $name.dat"
+}
+for cpus in 2 1; do
+    bind=; [ $cpus = 1 ] && bind="taskset -c 0"
+    # ($bind is two words or none)
+    take sockets-$cpus perf $bind perf bench sched messaging -g 1 -l 100
+    take pipes-$cpus perf $bind perf bench sched messaging -p -g 1 -l 100
+    take threads-$cpus perf $bind perf bench sched messaging -t -g 1 -l 100
+    take turns-$cpus perf $bind perf bench sched pipe -l 10000
+    take gzip-$cpus gzip $bind sh gzip.sh
+    rm -f make/*.o
+    take make-$cpus make $bind make -s -C make -j4
+    take redis-$cpus redis-server $bind sh redis.sh
+    take nginx-$cpus ab $bind sh nginx.sh
+    take sqlite-$cpus sqlite3 $bind sh sqlite.sh
+done
+for messages in none inferred recorded; do
+    echo "--messages $messages"
+    "$schedlab" fidelity $recorded --messages $messages --no-causes --html "$messages.html"
+done
