@@ -20,12 +20,14 @@ from ._program import program, sample, samples
 from ._result import Result, plot_waits
 from ._run import run
 from ._schedulers import schedulers
-from ._sweep import Dataset, estimate, merge, query, sweep
+from ._sweep import Answer, Asking, Dataset, Trial, estimate, merge, query, sweep
 from ._table import Log, Table, open_log
 from ._workload import Workload, generate, load
 
 __all__ = [
     "ENGINE",
+    "Answer",
+    "Asking",
     "Comparison",
     "Dataset",
     "Difference",
@@ -38,6 +40,7 @@ __all__ = [
     "Result",
     "SchedlabError",
     "Table",
+    "Trial",
     "Workload",
     "__version__",
     "compare",

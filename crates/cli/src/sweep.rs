@@ -8,7 +8,7 @@ use schedlab_report::Style;
 use schedlab_report::units::{count, time};
 use schedlab_runner::pool;
 use schedlab_sweep::{
-    Cell, Estimate, Outcome, Progress, RUNS, RunOptions, Shard, Summary, Sweep, TASKS, dataset,
+    Bench, Cell, Estimate, Outcome, Progress, RUNS, RunOptions, Shard, Summary, Sweep, TASKS, dataset,
 };
 use schedlab_units::Span;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,14 @@ pub(crate) struct SweepArgs {
     #[arg(required = true, value_name = "FILE.toml")]
     pub file: Option<PathBuf>,
     /// The dataset's folder; runs that are in it already are not made again.
-    #[arg(short, long, value_name = "DIR", required_unless_present = "dry_run")]
+    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["dry_run", "check"])]
     pub output: Option<PathBuf>,
+    /// Look up everything that the description names, build its kernels, and make no run.
+    #[arg(long)]
+    pub check: bool,
+    /// Have a dask cluster make the runs: 'python -m schedlab sweep ... --dask ADDRESS', of the Python package.
+    #[arg(long, value_name = "ADDRESS")]
+    pub dask: Option<String>,
     /// Make some runs only, and tell what all would cost: how many, how long, how large.
     #[arg(long)]
     pub dry_run: bool,
@@ -144,9 +150,22 @@ pub(crate) fn sweep(args: &SweepArgs, ui: &Ui) -> Result<()> {
 
 fn begin(args: &SweepArgs, ui: &Ui) -> Result<()> {
     let file = args.file.as_deref().expect("clap demands it");
+    if let Some(address) = &args.dask {
+        let text = format!(
+            "--dask {address}: clusters are reached from Python; install the package (make wheel), and begin with \
+             'python -m schedlab sweep'"
+        );
+        return Err(Failure::Input(text));
+    }
     let sweep = Sweep::load(file)?;
     let options = args.how.options(args.shard)?;
     let step = ui.step(format!("{}: looking up what it names", file.display()));
+    if args.check {
+        let planned = schedlab_sweep::check(&sweep, &Bench::new(sweep.base()), ui)?;
+        drop(step);
+        println!("{} runs", count(planned));
+        return Ok(());
+    }
     if args.dry_run {
         step.now("trial runs");
         let estimate = schedlab_sweep::estimate(&sweep, &options, ui)?;

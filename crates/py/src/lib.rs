@@ -15,6 +15,7 @@ mod errors;
 mod log;
 mod run;
 mod spans;
+mod sweep;
 mod table;
 
 use pyo3::prelude::*;
@@ -28,10 +29,13 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<run::Run>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<log::Log>()?;
+    module.add_class::<sweep::Asking>()?;
+    module.add_class::<sweep::Depot>()?;
     module.add_function(wrap_pyfunction!(run::set_program, module)?)?;
     module.add_function(wrap_pyfunction!(run::load, module)?)?;
     module.add_function(wrap_pyfunction!(run::is_ready, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
+    module.add_function(wrap_pyfunction!(sweep::rows_of, module)?)?;
     module.add_function(wrap_pyfunction!(log::open_log, module)?)?;
     module.add_function(wrap_pyfunction!(table::table_of_json, module)?)
 }

@@ -10,6 +10,7 @@
 
 use crate::error::SweepError;
 use crate::key::{Key, Naming, Summing, hex};
+use crate::order::ObjectFacts;
 use crate::row::{self, Cell, FAILED, Outcome, RUNS, Row};
 use crate::trial::Trial;
 use schedlab_instruments::jobs::job_report;
@@ -34,13 +35,15 @@ pub struct Bench {
     subjects: Mutex<HashMap<(String, u32, bool), Arc<Known>>>,
     machines: Mutex<HashMap<String, Topology>>,
     costs: Mutex<HashMap<String, Costs>>,
+    /// Kernel objects by path, for orders.
+    pub(crate) objects: Mutex<HashMap<PathBuf, ObjectFacts>>,
     stall_limit: Duration,
 }
 
 /// A workload with its name by content.
-struct Ready {
-    loaded: Loaded,
-    sha256: [u8; 32],
+pub(crate) struct Ready {
+    pub(crate) loaded: Loaded,
+    pub(crate) sha256: [u8; 32],
 }
 
 /// Those used last are last; what files held when they were first read is remembered for all.
@@ -74,13 +77,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Prepared {
     /// The run's name.
     pub key: Key,
-    ready: Arc<Ready>,
-    subject: Subject,
-    kernel_key: Option<String>,
-    topology: Topology,
+    pub(crate) ready: Arc<Ready>,
+    pub(crate) subject: Subject,
+    pub(crate) kernel_key: Option<String>,
+    pub(crate) topology: Topology,
     duration: Option<Span>,
     perturb: Option<Perturb>,
-    costs: Option<Costs>,
+    pub(crate) costs: Option<Costs>,
 }
 
 impl Prepared {
@@ -109,6 +112,7 @@ impl Bench {
             subjects: Mutex::default(),
             machines: Mutex::default(),
             costs: Mutex::default(),
+            objects: Mutex::default(),
             stall_limit: schedlab_runner::STALL_LIMIT,
         }
     }
@@ -144,13 +148,26 @@ impl Bench {
     pub fn prepare(&self, trial: &Trial, progress: &dyn Progress) -> Result<Prepared, SweepError> {
         let topology = self.machine(&trial.machine)?;
         let ready = self.workload(trial, progress)?;
-        let (subject, kernel_key) = self.subject(trial, topology.nr_cpus(), progress)?;
+        let subject = self.subject(trial, topology.nr_cpus(), progress)?;
         let costs = self.costs(trial)?;
+        let duration = ready.loaded.duration;
+        self.assembled(trial, (ready, duration), subject, topology, costs)
+    }
+
+    /// What was looked up, with the run's name. Of the workload also when a run of it ends.
+    pub(crate) fn assembled(
+        &self,
+        trial: &Trial,
+        (ready, duration): (Arc<Ready>, Option<Span>),
+        (subject, kernel_key): (Subject, Option<String>),
+        topology: Topology,
+        costs: Option<Costs>,
+    ) -> Result<Prepared, SweepError> {
         let duration = match &trial.duration {
             Some(text) => {
                 Some(text.parse::<Span>().map_err(|error| SweepError::setting("duration", text, error))?)
             }
-            None => ready.loaded.duration,
+            None => duration,
         };
         let perturb = perturb(trial)?;
         let key =
@@ -193,7 +210,7 @@ impl Bench {
         Ok(outcome)
     }
 
-    fn machine(&self, text: &str) -> Result<Topology, SweepError> {
+    pub(crate) fn machine(&self, text: &str) -> Result<Topology, SweepError> {
         if let Some(known) = lock(&self.machines).get(text) {
             return Ok(known.clone());
         }
@@ -216,7 +233,11 @@ impl Bench {
         Ok(Some(costs))
     }
 
-    fn workload(&self, trial: &Trial, progress: &dyn Progress) -> Result<Arc<Ready>, SweepError> {
+    pub(crate) fn workload(
+        &self,
+        trial: &Trial,
+        progress: &dyn Progress,
+    ) -> Result<Arc<Ready>, SweepError> {
         let settings = trial.settings_toml();
         let name = settings.clone().or_else(|| trial.workload.clone());
         let Some(name) = name else {
@@ -226,37 +247,50 @@ impl Bench {
                 "a run has a workload: a path, or a generator's kind",
             ));
         };
-        let mut workloads = lock(&self.workloads);
-        if let Some(at) = workloads.kept.iter().position(|(known, ..)| *known == name) {
-            let kept = workloads.kept.remove(at).expect("it is there");
-            let ready = kept.1.clone();
-            workloads.kept.push_back(kept);
+        if let Some(ready) = self.known_workload(&name) {
             return Ok(ready);
         }
-        drop(workloads); // others go on meanwhile; two may make the same one
+        // (others go on meanwhile; two may make the same one)
         let mut loaded = match &settings {
             Some(settings) => generated(trial, settings)?,
             None => schedlab_lab::load(&self.base.join(&name), progress)
                 .map_err(|error| SweepError::setting("workload", &name, error))?,
         };
-        loaded.name = trial.workload_name();
         let sha256 = content(&mut loaded)?;
-        let mut workloads = lock(&self.workloads);
-        if settings.is_none() && *workloads.first_seen.entry(name.clone()).or_insert(sha256) != sha256 {
+        if settings.is_none()
+            && *lock(&self.workloads).first_seen.entry(name.clone()).or_insert(sha256) != sha256
+        {
             return Err(SweepError::Changed { workload: name });
         }
-        let bytes = loaded.workload.nr_events() * 48 + loaded.workload.tasks.len() as u64 * 300;
-        let ready = Arc::new(Ready { loaded, sha256 });
+        Ok(self.keep(name, Ready { loaded, sha256 }))
+    }
+
+    /// A workload that is in memory.
+    pub(crate) fn known_workload(&self, name: &str) -> Option<Arc<Ready>> {
+        let mut workloads = lock(&self.workloads);
+        let at = workloads.kept.iter().position(|(known, ..)| *known == name)?;
+        let kept = workloads.kept.remove(at).expect("it is there");
+        let ready = kept.1.clone();
+        workloads.kept.push_back(kept);
+        Some(ready)
+    }
+
+    /// Keeps a workload in memory, for as long as there is room.
+    pub(crate) fn keep(&self, name: String, ready: Ready) -> Arc<Ready> {
+        let workload = &ready.loaded.workload;
+        let bytes = workload.nr_events() * 48 + workload.tasks.len() as u64 * 300;
+        let ready = Arc::new(ready);
+        let mut workloads = lock(&self.workloads);
         workloads.kept.push_back((name, ready.clone(), bytes));
         let mut total: u64 = workloads.kept.iter().map(|(.., bytes)| bytes).sum();
         while workloads.kept.len() > KEPT_MAX || (total > KEPT_BYTES && workloads.kept.len() > 1) {
             total -= workloads.kept.pop_front().map_or(0, |(.., bytes)| bytes);
         }
-        Ok(ready)
+        ready
     }
 
     /// The scheduler with the trial's parameters and seed, and the key of its kernel.
-    fn subject(
+    pub(crate) fn subject(
         &self,
         trial: &Trial,
         nr_cpus: u32,
@@ -279,7 +313,7 @@ impl Bench {
         let is_linux = spec.is_linux();
         // sub-schedulers are compiled with the scheduler
         let builds = params.iter().any(|(name, _)| name.contains('@'));
-        let (mut subject, kernel_key) = if !is_linux || builds {
+        let (subject, kernel_key) = if !is_linux || builds {
             let subject = spec.and(&params).resolve(setting).map_err(of_param)?;
             let kernel_key = kernel_key(&subject)?;
             (subject, kernel_key)
@@ -302,16 +336,21 @@ impl Bench {
             subject.params.extend(params);
             (subject, known.kernel_key.clone())
         };
-        match trial.ticks.as_deref() {
-            None | Some("aligned") => {}
-            Some("staggered") => subject = subject.with(SKEW_TICK, "1"),
-            Some(other) => return Err(SweepError::setting("ticks", other, "expected aligned or staggered")),
-        }
-        if let Some(seed) = trial.seed {
-            subject = subject.seeded(seed);
-        }
-        Ok((subject, kernel_key))
+        Ok((dressed(subject, trial)?, kernel_key))
     }
+}
+
+/// A scheduler with the trial's ticks and seed.
+pub(crate) fn dressed(mut subject: Subject, trial: &Trial) -> Result<Subject, SweepError> {
+    match trial.ticks.as_deref() {
+        None | Some("aligned") => {}
+        Some("staggered") => subject = subject.with(SKEW_TICK, "1"),
+        Some(other) => return Err(SweepError::setting("ticks", other, "expected aligned or staggered")),
+    }
+    Ok(match trial.seed {
+        Some(seed) => subject.seeded(seed),
+        None => subject,
+    })
 }
 
 fn generated(trial: &Trial, settings: &str) -> Result<Loaded, SweepError> {
@@ -347,7 +386,7 @@ fn wrong_setting(trial: &Trial, settings: &str, error: &GenerateError) -> SweepE
 }
 
 /// SHA-256 of the workload's binary form without notes: those say where it came from.
-fn content(loaded: &mut Loaded) -> Result<[u8; 32], SweepError> {
+pub(crate) fn content(loaded: &mut Loaded) -> Result<[u8; 32], SweepError> {
     let notes = std::mem::take(&mut loaded.workload.notes);
     let mut sum = Summing::default();
     let written = schedlab_workload::write_binary(&loaded.workload, &mut sum);
@@ -499,7 +538,7 @@ fn head(trial: &Trial, prepared: &Prepared, head: Head<'_>) -> Row {
     }
     row.push(Cell::text(trial.command()));
     row.push(Cell::text(trial.to_json()));
-    row.push(Cell::text(prepared.ready.loaded.name.as_str()));
+    row.push(Cell::text(trial.workload_name()));
     row.push(Cell::text(hex(&prepared.ready.sha256)));
     row.push(Cell::text(scheduler.name()));
     row.push(Cell::text(scheduler.version()));

@@ -12,7 +12,7 @@
 //! * [`Outcome`]: a run's rows. A run that fails has one too.
 //! * [`Store`]: the folder. A result that was kept stays, whatever happens to the process from then on.
 //! * [`run()`]: everything that is missing, on all cores; [`estimate()`]: what it would cost.
-//! * [`Asking`]: the same one by one, for whoever makes the runs elsewhere.
+//! * [`Asking`]: the same one by one, for whoever makes the runs elsewhere; [`Order`]: what such a machine is sent.
 //! * [`dataset`]: files, counts, the hash, [`dataset::merge`] of shards, [`dataset::retry`].
 //!
 //! ```
@@ -45,6 +45,7 @@ mod engine;
 mod error;
 mod key;
 mod only;
+mod order;
 mod row;
 mod spec;
 mod store;
@@ -57,6 +58,7 @@ pub use bench::{Bench, Prepared};
 pub use engine::{Estimate, Progress, RunOptions, Shard, ShardError, Summary, check, estimate, run};
 pub use error::SweepError;
 pub use key::{Key, KeyError};
+pub use order::{Depot, Order};
 pub use row::{Cell, Column, Kind, Outcome, RUNS, Row, TASKS};
 pub use spec::{RUNS_MAX, Sweep};
 pub use store::Store;

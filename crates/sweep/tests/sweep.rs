@@ -290,7 +290,7 @@ fn what_comes_from_elsewhere_is_taken_once_and_only_if_it_was_asked() {
     make(SMALL, &folder.path().join("plain"), &jobs(2)).unwrap();
     let sweep = Sweep::parse("s.toml", SMALL, folder.path()).unwrap();
     let elsewhere = Bench::new(folder.path());
-    let mut asking = Asking::new(&sweep, &dir, None).unwrap();
+    let mut asking = Asking::new(sweep, &dir, None).unwrap();
     let (key, trial) = asking.ask().unwrap().unwrap();
     let outcome = elsewhere.run(&Trial::from_json(&trial.to_json()).unwrap()).unwrap();
     let outcome = Outcome::from_bytes(&outcome.to_bytes()).unwrap();
