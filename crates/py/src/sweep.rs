@@ -4,7 +4,9 @@ use crate::errors;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use schedlab_lab::Fails;
-use schedlab_sweep::{Asked, Bench, Cell, Column, Key, Order, Outcome, RUNS, Sweep, SweepError, TASKS, Trial};
+use schedlab_sweep::{
+    Asked, Bench, Cell, Column, Key, Order, Outcome, RUNS, Sweep, SweepError, TASKS, Trial,
+};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -106,8 +106,7 @@ impl Asking {
 
     fn take(&mut self, index: u64) -> Result<Option<(Key, Trial)>, SweepError> {
         let Some(trial) = self.sweep.candidate(index) else { return Ok(None) };
-        let prepared =
-            self.bench.prepare(&trial, &Silent).map_err(|error| self.sweep.place(index, error))?;
+        let prepared = self.bench.prepare(&trial, &Silent).map_err(|error| self.sweep.place(index, error))?;
         if self.shard.is_some_and(|shard| !shard.has(prepared.key)) {
             return Ok(None);
         }
@@ -173,11 +172,14 @@ impl Asking {
             let why = "no run of this key is under way here; a worker with another engine or workload has other keys";
             return Err(SweepError::NotAsked { key, why });
         };
-        let is = |name: &str, text: Option<&str>| outcome.column(name).is_some_and(|cell| cell.as_str() == text);
+        let is =
+            |name: &str, text: Option<&str>| outcome.column(name).is_some_and(|cell| cell.as_str() == text);
         if !is("trial", Some(&open.trial)) || !is("engine", Some(schedlab_runner::ENGINE)) {
             return Err(SweepError::NotAsked { key, why: "its row is that of another trial or engine" });
         }
-        if !is("workload_sha256", Some(&open.workload_sha256)) || !is("kernel_key", open.kernel_key.as_deref()) {
+        if !is("workload_sha256", Some(&open.workload_sha256))
+            || !is("kernel_key", open.kernel_key.as_deref())
+        {
             return Err(SweepError::NotAsked { key, why: "its row is that of another workload or kernel" });
         }
         let told = self.store.tell(outcome)?;

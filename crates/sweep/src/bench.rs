@@ -233,11 +233,7 @@ impl Bench {
         Ok(Some(costs))
     }
 
-    pub(crate) fn workload(
-        &self,
-        trial: &Trial,
-        progress: &dyn Progress,
-    ) -> Result<Arc<Ready>, SweepError> {
+    pub(crate) fn workload(&self, trial: &Trial, progress: &dyn Progress) -> Result<Arc<Ready>, SweepError> {
         let settings = trial.settings_toml();
         let name = settings.clone().or_else(|| trial.workload.clone());
         let Some(name) = name else {

@@ -147,7 +147,8 @@ fn needed_glibc(object: &[u8]) -> (u32, u32) {
     for at in 0..object.len().saturating_sub(NAME.len()) {
         if object[at..].starts_with(NAME) {
             let rest = &object[at + NAME.len()..];
-            let digits = rest.iter().take(8).take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+            let digits =
+                rest.iter().take(8).take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
             needed = needed.max(version(&rest[..digits]));
         }
     }
@@ -198,7 +199,8 @@ impl Depot {
 
     fn has(&self, hash: &str) -> Result<bool, SweepError> {
         let path = self.path(hash)?;
-        let checked = |depot: &Depot| depot.checked.lock().unwrap_or_else(|held| held.into_inner()).contains(hash);
+        let checked =
+            |depot: &Depot| depot.checked.lock().unwrap_or_else(|held| held.into_inner()).contains(hash);
         if checked(self) && path.exists() {
             return Ok(true);
         }
@@ -334,7 +336,8 @@ impl Bench {
         };
         let (subject, kernel_key) = match &order.kernel {
             Some(kernel) => {
-                let wrong = |error: schedlab_lab::SubjectError| SweepError::setting("sched", &trial.sched, error);
+                let wrong =
+                    |error: schedlab_lab::SubjectError| SweepError::setting("sched", &trial.sched, error);
                 let spec: SubjectSpec = trial.sched.parse().map_err(wrong)?;
                 let object = LinuxObject {
                     name: kernel.name.clone(),
@@ -390,7 +393,8 @@ mod tests {
     const SWEEP: &str = r#"{"workload":"w.txt","sched":"rr","machine":"2","seed":7}"#;
 
     fn bench(folder: &Path) -> (Bench, Trial) {
-        let text = "schedlab-workload 1\n- INIT 0 0 1 runnable\n- BLOCK 1 5ms\n- WAKEUP 1 3ms\n- EXIT 1 1ms\n";
+        let text =
+            "schedlab-workload 1\n- INIT 0 0 1 runnable\n- BLOCK 1 5ms\n- WAKEUP 1 3ms\n- EXIT 1 1ms\n";
         std::fs::write(folder.join("w.txt"), text).unwrap();
         (Bench::new(folder), Trial::from_json(SWEEP).unwrap())
     }
