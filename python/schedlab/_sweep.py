@@ -171,7 +171,7 @@ class Asking:
         return Answer(self._native.run(trial._json))
 
     def tell(self, answer: Answer | bytes) -> bool:
-        """Keeps it. False: it was told before.
+        """Keeps it. False: it was there before.
 
         Raises InputError: nobody asked for it, or it is the result of something else.
         """
@@ -197,7 +197,7 @@ class Asking:
         return self._native.elsewhere()
 
     def finish(self) -> bool:
-        """Everything that was told becomes Parquet. True: in order, as nobody else is at work."""
+        """All results become Parquet. True: in order, as nobody else is at work."""
         return self._native.finish()
 
     def __enter__(self) -> Asking:

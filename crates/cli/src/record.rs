@@ -51,7 +51,8 @@ pub(crate) struct RecordArgs {
     /// (every kernel), or auto (bpf where the kernel takes it).
     #[arg(long, value_name = "WAY", default_value = "auto", value_parser = parse_backend)]
     pub backend: Backend,
-    /// Record interrupts and softirqs too: their time is taken out of the tasks', and they show which wakeups are theirs.
+    /// Record interrupts and softirqs too: their time is taken out of the tasks', and they show which wakeups are
+    /// theirs.
     #[arg(long, alias = "irq")]
     pub interrupts: bool,
     /// Record what is sent and received at pipes and sockets too: what a replay needs to know whether a task waits

@@ -98,8 +98,8 @@ pub enum ElsewhereError {
     },
     /// No log at all.
     #[error(
-        "{place}: no run has a log here: expected {example}.arrow, .log, .txt, .dat, .data, ... ('schedlab harmony perform' makes \
-         them)"
+        "{place}: no run has a log here: expected {example}.arrow, .log, .txt, .dat, .data, ... ('schedlab harmony \
+         perform' makes them)"
     )]
     Nothing {
         /// The folder.

@@ -19,7 +19,8 @@ pub enum HostError {
     #[error(
         "recording needs root: {doing} was refused ({source}) for effective user id {euid}. \
          Run it again with sudo{}. {WORKS_WITHOUT}",
-        if *.euid == 0 { ", outside the container or with CAP_SYS_ADMIN and no kernel lockdown (this user is root already)" } else { "" }
+        if *.euid == 0 { ", outside the container or with CAP_SYS_ADMIN and no kernel lockdown (this user is root \
+            already)" } else { "" }
     )]
     NotPermitted {
         /// The step that was refused.
@@ -189,7 +190,8 @@ impl HostError {
 fn room(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull => {
-            ". Nothing is left of the recording. While it runs it takes some 50 bytes an event beside the output: choose another place with -o, or a shorter --duration"
+            ". Nothing is left of the recording. While it runs it takes some 50 bytes an event beside the output: \
+                choose another place with -o, or a shorter --duration"
         }
         _ => "",
     }

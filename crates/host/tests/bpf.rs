@@ -203,7 +203,8 @@ fn programs_record_what_ftrace_records() {
     // end.
     let load = format!(
         "cd {}; touch started; (for i in $(seq 5000); do [ -e stop ] && break; sleep 0.003; done) & \
-         for i in $(seq 400); do [ -e stop ] && break; sleep 0.03; seq 20000 | sort -n | tail -1 >/dev/null; done; wait",
+         for i in $(seq 400); do [ -e stop ] && break; sleep 0.03; seq 20000 | sort -n | tail -1 >/dev/null; done; \
+         wait",
         folder.path().display()
     );
     let mut ftrace = Command::new(example("record"))
@@ -250,7 +251,8 @@ fn programs_record_what_ftrace_records() {
     apart_ns.sort_unstable();
     let median_ns = apart_ns[compared / 2];
     eprintln!(
-        "{compared} events are the same, half of them within {median_ns} ns; only programs have {only_ours:?}, only ftrace {only_theirs:?}"
+        "{compared} events are the same, half of them within {median_ns} ns; only programs have {only_ours:?}, only \
+            ftrace {only_theirs:?}"
     );
     // One reads the clock just behind the other.
     assert!(median_ns < 20_000, "{median_ns} ns apart");

@@ -100,7 +100,8 @@ fn signals_begin_and_end_a_recording() {
     let us = std::process::id();
     // The command tells the recorder itself: what lies between the two signals is recorded.
     let script = format!(
-        "sh -c 'exit 0'; sleep 0.2; kill -USR1 {us}; sleep 0.3; sh -c 'exec true; : inside'; sleep 0.1; kill -USR2 {us}; sleep 0.3"
+        "sh -c 'exit 0'; sleep 0.2; kill -USR1 {us}; sleep 0.3; sh -c 'exec true; : inside'; sleep 0.1; kill -USR2 \
+            {us}; sleep 0.3"
     );
     let mut options = RecordOptions::new(folder.path().join("t.dat"), shell(&script, None));
     (options.start_on, options.stop_on) = (Some(libc::SIGUSR1), Some(libc::SIGUSR2));

@@ -1,6 +1,7 @@
 //! Who ran when, and who waited when? The log read once, a row per stretch.
 //!
-//! Columns: `task` (the number of the workload's task; kernel threads follow behind the last one), `pid`, `name`, `cpu`,
+//! Columns: `task` (the number of the workload's task; kernel threads follow behind the last one), `pid`, `name`,
+//! `cpu`,
 //! `start_ns`, `end_ns`; of a run also `stop`, why it stopped (null: the log ends), and `waited_ns`, how long it had
 //! waited (null: nobody saw); of a wait `cause`: new, wakeup or preempted.
 

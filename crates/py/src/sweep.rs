@@ -106,7 +106,7 @@ impl Asking {
         bytes.map(|bytes| PyBytes::new(py, &bytes)).map_err(|error| raised(py, &error))
     }
 
-    /// Keeps the result of a run that was asked; `False`: it was told before.
+    /// Keeps the result of a run that was asked; `False`: it was there before.
     fn tell(&self, py: Python<'_>, answer: &[u8]) -> PyResult<bool> {
         self.with(py, |asking| asking.tell(Outcome::from_bytes(answer)?))
     }
@@ -120,7 +120,7 @@ impl Asking {
         })
     }
 
-    /// Everything that was told becomes Parquet; `True`: in order, as nobody else is at work.
+    /// All results become Parquet; `True`: in order, as nobody else is at work.
     fn finish(&self, py: Python<'_>) -> PyResult<bool> {
         let done = py.detach(|| match self.held().take() {
             Some(asking) => asking.finish(),

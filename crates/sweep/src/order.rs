@@ -240,7 +240,8 @@ impl Bench {
     /// The order of a run, for another machine.
     ///
     /// # Errors
-    /// The trial makes no run, or not one that another machine can make: a sched_ext scheduler is compiled where it runs.
+    /// The trial makes no run, or not one that another machine can make: a sched_ext scheduler is compiled where it
+    /// runs.
     pub fn order(&self, trial: &Trial) -> Result<Order, SweepError> {
         let prepared = self.prepare(trial, &schedlab_lab::Silent)?;
         let kernel = match prepared.subject.linux() {

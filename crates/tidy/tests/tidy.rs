@@ -11,7 +11,7 @@ const FUNCTION_LINES: usize = 100;
 /// Longer functions that are tables: a row a line.
 const TABLES: [&str; 1] = ["crates/experiments/src/vtrr/published.rs table"];
 /// Lines that were longer when the rule came. The number may only fall.
-const STILL_WIDE: usize = 169;
+const STILL_WIDE: usize = 137;
 /// Public names that nobody in this repository uses, each with why it is public.
 const API: &str = include_str!("../api.txt");
 /// Where the drawing of the floors stands in ARCHITECTURE.md.

@@ -57,7 +57,8 @@ fn parsed(text: &str) -> MemLog {
 }
 
 const HEAD: &str = "# schedlab log 1\n# sched \"fifo\"\n# sched_version \"1\"\n# cpus 2\n# hz 0\n# duration_ns 9000\n\
-    # task t0 pid=10 policy=normal nice=5 name=\"make\"\n# task t1 pid=11 policy=fifo nice=0 rt_priority=7 parent=t0 name=\"a rather long name\"\n\
+    # task t0 pid=10 policy=normal nice=5 name=\"make\"\n# task t1 pid=11 policy=fifo nice=0 rt_priority=7 parent=t0 \
+    name=\"a rather long name\"\n\
     # kernel_thread k17 name=\"migration/0\"\n";
 
 // ns    0    1000    2000     3000
@@ -66,12 +67,18 @@ const HEAD: &str = "# schedlab log 1\n# sched \"fifo\"\n# sched_version \"1\"\n#
 #[test]
 fn every_record_becomes_the_kernels_event() {
     let text = format!(
-        "{HEAD}0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n1000 cpu0 fork t0 -> t1\n1000 cpu0 new t1 cpu1\n1000 cpu1 switch idle -> t1\n\
-         1500 cpu0 note t0 note=2147483667 other=t0 value=60736833546606 flags=0\n1500 cpu0 params t0 policy=normal nice=7 rt_priority=0\n1600 cpu0 params t1 policy=batch nice=7 rt_priority=0\n\
+        "{HEAD}0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n1000 cpu0 fork t0 -> t1\n1000 cpu0 new t1 cpu1\n\
+            1000 cpu1 switch idle -> t1\n\
+         1500 cpu0 note t0 note=2147483667 other=t0 value=60736833546606 flags=0\n\
+         1500 cpu0 params t0 policy=normal nice=7 rt_priority=0\n1600 cpu0 params t1 policy=batch nice=7 \
+         rt_priority=0\n\
          1700 cpu0 params t0 policy=normal nice=7 rt_priority=0 affinity\n\
-         2000 cpu0 switch t0 preempted -> k17\n2000 cpu0 switch k17 sleeping -> t0\n2500 cpu0 switch t0 yielded -> idle\n2500 cpu0 switch idle -> t0\n\
-         3000 cpu0 switch t0 sleeping -> idle\n3000 cpu1 waking t0 by t1\n3000 cpu1 migrate t0 cpu0 -> cpu1\n3000 cpu1 wakeup t0 cpu1\n\
-         3500 cpu1 exit t1\n3500 cpu1 switch t1 dead -> t0\n4000 cpu1 switch t0 disk -> idle\n5000 cpu0 waking t0 by idle irq\n5000 cpu0 wakeup t0 cpu0\n"
+         2000 cpu0 switch t0 preempted -> k17\n2000 cpu0 switch k17 sleeping -> t0\n\
+         2500 cpu0 switch t0 yielded -> idle\n2500 cpu0 switch idle -> t0\n\
+         3000 cpu0 switch t0 sleeping -> idle\n3000 cpu1 waking t0 by t1\n3000 cpu1 migrate t0 cpu0 -> cpu1\n\
+         3000 cpu1 wakeup t0 cpu1\n\
+         3500 cpu1 exit t1\n3500 cpu1 switch t1 dead -> t0\n4000 cpu1 switch t0 disk -> idle\n\
+         5000 cpu0 waking t0 by idle irq\n5000 cpu0 wakeup t0 cpu0\n"
     );
     let log = parsed(&text);
     let (_folder, path, stats) =
@@ -119,7 +126,8 @@ fn every_record_becomes_the_kernels_event() {
 #[test]
 fn the_order_of_one_instant_is_kept() {
     let text = format!(
-        "{HEAD}0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n100 cpu1 switch idle -> t1\n1000 cpu0 switch t0 sleeping -> idle\n\
+        "{HEAD}0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n100 cpu1 switch idle -> t1\n\
+            1000 cpu0 switch t0 sleeping -> idle\n\
          2000 cpu1 waking t0 by t1\n2000 cpu1 wakeup t0 cpu0\n2000 cpu0 switch idle -> t0\n"
     );
     let (_folder, path, stats) = exported(&parsed(&text), &TraceDatOptions::default());
@@ -162,7 +170,8 @@ proptest! {
         found.sort_unstable();
         prop_assert_eq!(expected.len(), found.len());
         for (a, b) in expected.iter().zip(&found) {
-            prop_assert!(a.0 == b.0 && b.1 - a.1 <= stats.shift_max_ns && b.2 - a.2 <= stats.shift_max_ns, "{a:?} {b:?}");
+            prop_assert!(a.0 == b.0 && b.1 - a.1 <= stats.shift_max_ns && b.2 - a.2 <= stats.shift_max_ns, "{a:?} \
+                {b:?}");
         }
     }
 }

@@ -78,8 +78,7 @@ fn preference(view: &View<'_>, level: Level) -> Answer {
     let crosses = |moved: &&Move| {
         is_balance(moved) && part(view, level, moved.from.index()) != part(view, level, moved.to.index())
     };
-    let crossed =
-        far_rounds.iter().filter(|round| round.round.moves.iter().any(crosses)).count();
+    let crossed = far_rounds.iter().filter(|round| round.round.moves.iter().any(crosses)).count();
     let n_far = far_rounds.len();
     let nearer = all.iter().filter(|is_near| **is_near).count();
     let range = share(nearer, all.len());

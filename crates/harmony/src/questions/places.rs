@@ -138,7 +138,8 @@ fn heavy_loss(view: &View<'_>) -> Vec<Answer> {
         let losses: Vec<f64> = free.iter().map(|cpu_ns| 100.0 * (1.0 - cpu_ns / ideal)).collect();
         Answer::number(ids[window], mean(&losses), "% of CPU time", losses.len())
             .because(format!(
-                "CPU time of {n} heavy tasks beside {n} light ones, {}, against the same tasks bound one of each to a CPU",
+                "CPU time of {n} heavy tasks beside {n} light ones, {}, against the same tasks bound one of each to a \
+                    CPU",
                 whens[window]
             ))
             .of(losses)

@@ -239,7 +239,8 @@ impl BpfRecorder {
             Ok(())
         } else {
             Err(format!(
-                "interrupts cannot be distinguished from tasks (flags {by_timer:x?} of a timer's, {by_task:x?} of a task's wakeup)"
+                "interrupts cannot be distinguished from tasks (flags {by_timer:x?} of a timer's, {by_task:x?} of a \
+                    task's wakeup)"
             ))
         }
     }

@@ -1,7 +1,8 @@
 //! At which pipe or socket did a system call that has just returned send or receive, and how much?
 //!
 //! One program at the end of every system call: the number of the call says the direction, its first argument the file,
-//! the file's inode what it is. A call that waited and one that did not look alike; which of them slept the switches say.
+//! the file's inode what it is. A call that waited and one that did not look alike; which of them slept the switches
+//! say.
 //!
 //! ```text
 //! write(5, ..., 100) = 100   file 5 of the task ── inode: a pipe ── pipe_inode_info: both ends' number, size of the ring
@@ -61,7 +62,8 @@ fn follow(asm: &mut Asm, offset: u32) {
 }
 
 impl Generator<'_> {
-    /// Puts key, kind and room on the stack, or goes to `out` if the call is none that sends or receives something here.
+    /// Puts key, kind and room on the stack, or goes to `out` if the call is none that sends or receives something
+    /// here.
     pub(super) fn object_of_call(&self, asm: &mut Asm, out: Label) -> Result<(), Unsupported> {
         let (found, send) = (asm.label(), asm.label());
         asm.load(Size::Long, R1, R6, 8);

@@ -76,7 +76,8 @@ impl fmt::Display for Overhead {
         writeln!(f)?;
         writeln!(
             f,
-            "buffer to file, us of CPU time per event           draining  writing      sum    WARP  bytes each    events"
+            "buffer to file, us of CPU time per event           draining  writing      sum    WARP  bytes each    \
+                events"
         )?;
         for cost in &self.workloads {
             if let Some(missing) = cost.missing {
@@ -104,7 +105,8 @@ impl fmt::Display for Overhead {
         writeln!(f)?;
         writeln!(
             f,
-            "all in: the workload's own CPU time                       s  middle half     added  us/event  middle half  events/s"
+            "all in: the workload's own CPU time                       s  middle half     added  us/event  middle \
+                half  events/s"
         )?;
         for cost in self.workloads.iter().filter(|cost| cost.missing.is_none()) {
             writeln!(

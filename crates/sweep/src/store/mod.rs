@@ -230,8 +230,8 @@ impl Store {
         self.len() == 0
     }
 
-    /// Takes the run for this process; `false`: somebody makes it now. To be given up when its result is kept, or when it was not made.
-    /// What others have finished is seen then.
+    /// Takes the run for this process; `false`: somebody makes it now. To be given up when its result is kept, or
+    /// when it was not made. What others have finished is seen then.
     ///
     /// # Errors
     /// The host refuses.

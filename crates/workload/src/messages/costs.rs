@@ -77,7 +77,7 @@ pub(super) fn measure(
     let all: [(u128, u128); 2] =
         [0, 1].map(|which| sums.iter().fold((0, 0), |(sum, nr), of| (sum + of[which].0, nr + of[which].1)));
     let cost = |of: &[(u128, u128); 2], which: usize| {
-        // what cannot be told of one kind is as with the others
+        // what is unknown of one kind is as with the others
         let (sum, nr) = if of[which].1 > 0 { of[which] } else { all[which] };
         Span::from_ns(sum.checked_div(nr).unwrap_or(0) as u64).min(COST_MAX)
     };
@@ -127,8 +127,8 @@ fn add_intervals<'a>(
     }
 }
 
-/// Takes the costs out of the lengths: of a sleep after it, of a wakeup before the operation that made it and, as far as
-/// there is not so much, after it.
+/// Takes the costs out of the lengths: of a sleep after it, of a wakeup before the operation that made it and, as far
+/// as there is not so much, after it.
 pub(super) fn take_out(workload: &mut Workload, waits: &Waits, cost_of: impl Fn(ObjectId) -> WaitCosts) {
     let mut gaps: HashMap<EventId, (Span, Span)> = HashMap::new();
     for (task, of) in workload.tasks.iter_mut().enumerate() {

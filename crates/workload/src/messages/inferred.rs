@@ -1,8 +1,8 @@
 //! Channels between wakers and sleepers, where a recording has only who woke whom.
 //!
-//! A message that finds its reader awake wakes nobody. Were there any? While the sleeper *slept*, each message of the waker
-//! woke it: so the CPU time that the waker spent meanwhile says how often it sends. While the sleeper is *awake*, the
-//! waker is taken to go on at that rate.
+//! A message that finds its reader awake wakes nobody. Were there any? While the sleeper *slept*, each message of the
+//! waker woke it: so the CPU time that the waker spent meanwhile says how often it sends. While the sleeper is
+//! *awake*, the waker is taken to go on at that rate.
 //!
 //! ```text
 //! sleeper   zzzzW-----------zzzW-------z      z asleep, W woken, - runs
@@ -10,8 +10,8 @@
 //!               recorded  inferred            in the next 12 ms (W, -) it has sent 3 more, and they were read by then
 //! ```
 //!
-//! The sleeper takes them out one by one, spread over its CPU time until it sleeps again, each after it was sent. So the
-//! recorded schedule is one that these channels allow, without one more sleep than was recorded. As a channel only
+//! The sleeper takes them out one by one, spread over its CPU time until it sleeps again, each after it was sent. So
+//! the recorded schedule is one that these channels allow, without one more sleep than was recorded. As a channel only
 //! counts, no other schedule can end in a deadlock either.
 //!
 //! A waker that waits for room is a sleeper too, woken by its reader: what a pipe holds shows in how far the one may be

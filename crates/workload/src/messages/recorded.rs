@@ -1,7 +1,7 @@
 //! Recorded pipes and sockets as channels.
 //!
-//! A recording has an event when a call that sends or receives returns, and the switches and wakeups in between. A block is
-//! a wait at a channel if its waker was inside a call at that very channel, in the other direction:
+//! A recording has an event when a call that sends or receives returns, and the switches and wakeups in between. A
+//! block is a wait at a channel if its waker was inside a call at that very channel, in the other direction:
 //!
 //! ```text
 //! recorded   A: ............ waking B .. write(pipe) returns        B: BLOCK ... runs ... read(pipe) returns
@@ -120,8 +120,8 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) {
     let (nr_channels, kinds) = (workload.objects.len(), kinds.join(", "));
     let nr_waits = waits.slept.len();
     let note = format!(
-        "recorded: {nr_channels} channels ({kinds}), {sends} sends; {nr_waits} of {nr_blocks} blocks that a task ended are \
-         waits at them"
+        "recorded: {nr_channels} channels ({kinds}), {sends} sends; {nr_waits} of {nr_blocks} blocks that a task \
+         ended are waits at them"
     );
     workload.notes.insert("messages".to_string(), note);
     let one_sided = traffic.iter().filter(|of| !of.is_usable() && of.sends + of.receives > 0).count();
@@ -223,15 +223,16 @@ fn waits_for(events: &[Event], from: usize, wanted: (ObjectId, bool)) -> Option<
 /// Bytes of a pipe's page.
 const PAGE: u64 = 4096;
 
-/// What a pipe with so many bytes of ring holds of messages of this size, and what one of its pages holds: small messages
-/// share a page as far as they fit whole (`pipe_write` in fs/pipe.c).
+/// What a pipe with so many bytes of ring holds of messages of this size, and what one of its pages holds: small
+/// messages share a page as far as they fit whole (`pipe_write` in fs/pipe.c).
 fn pipe_holds(room: u64, mean: u64) -> (u64, u64) {
     let of_page = if mean < PAGE { PAGE / mean * mean } else { PAGE };
     (room / PAGE * of_page, of_page)
 }
 
 /// What a unix socket holds of messages of this size: each is charged with the memory that it takes, its `truesize`
-/// (`SKB_TRUESIZE`: sk_buff of 256 bytes, the data with 320 bytes of skb_shared_info in an allocation of a power of two).
+/// (`SKB_TRUESIZE`: sk_buff of 256 bytes, the data with 320 bytes of skb_shared_info in an allocation of a power of
+/// two).
 fn unix_holds(room: u64, mean: u64) -> u64 {
     let whole = mean.min((room / 2).saturating_sub(64).max(1));
     let charged = 256 + (whole + 320).next_power_of_two();
