@@ -62,7 +62,7 @@ const fn taker(args: &'static [&'static str], takes: &'static [Kind], says: &'st
     Taker { args, takes, says }
 }
 
-const TAKERS: [Taker; 10] = [
+const TAKERS: [Taker; 12] = [
     taker(&["run", HOGS, "--cpus", "1", "--duration", "20ms", "--sched"], MACHINE, ELSEWHERE),
     taker(&["run", HOGS, HOGS, "--cpus", "1", "--duration", "20ms", "--sched"], MACHINE, ELSEWHERE),
     taker(
@@ -82,6 +82,8 @@ const TAKERS: [Taker; 10] = [
         ELSEWHERE,
     ),
     taker(&["schedulers"], MACHINE, ELSEWHERE),
+    taker(&["fidelity", "samples/gzip", "--cpus", "1", "--sched"], MACHINE, ELSEWHERE),
+    taker(&["hourglass", "study", "--runs", "1", "--sched"], MACHINE, ELSEWHERE),
     taker(
         &["schedulability", "--sets", "1", "--load", "50", "--tasks", "2", "--sched"],
         &[Native],
