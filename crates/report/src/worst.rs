@@ -146,6 +146,10 @@ fn unknown(tasks: &[(TaskId, Unknown)], unknown_ns: u64) -> Option<String> {
         .filter(|(number, _)| *number > 0)
         .map(|(number, what)| format!("of {} tasks, {what}", count(*number)))
         .collect();
+    // what is unknown of no task is unknown of the CPUs
+    if reasons.is_empty() && unknown_ns > 0 {
+        return Some(format!("unknown for {}: whether a CPU idled (nobody saw it)", time(unknown_ns)));
+    }
     (!reasons.is_empty()).then(|| format!("unknown for {}: {}", time(unknown_ns), reasons.join("; ")))
 }
 
@@ -334,7 +338,8 @@ pub fn wasted_terminal(header: &LogHeader, found: &Wasted, pictures: &[Picture],
     line(
         &mut text,
         &format!(
-            "a CPU idle beside a task that it may run: {} {plural}{bound}, {} ({} of the time)",
+            "a CPU idle beside a task that it may run: {}{} {plural}{bound}, {} ({} of the time)",
+            if all.unknown_ns > 0 { "at least " } else { "" },
             style.bold(&count(found.nr_stretches)),
             style.bold(&time(found.total_ns)),
             percent(found.total_ns, duration_ns)
@@ -343,7 +348,8 @@ pub fn wasted_terminal(header: &LogHeader, found: &Wasted, pictures: &[Picture],
     line(
         &mut text,
         &style.dim(&format!(
-            "of any length: {}, {} ({} of the time), the longest {}",
+            "of any length: {}{}, {} ({} of the time), the longest {}",
+            if all.unknown_ns > 0 { "at least " } else { "" },
             count(all.stretches),
             time(all.idle_while_waiting_ns),
             percent(all.idle_while_waiting_ns, duration_ns),
@@ -445,6 +451,9 @@ pub fn wasted_json(header: &LogHeader, found: &Wasted) -> Value {
         };
         json!({ "task": task.0, "what": why })
     });
+    // (of no task: whether a CPU idled)
+    let of_cpus =
+        (all.unknown.is_empty() && all.unknown_ns > 0).then(|| json!({ "task": null, "what": "idle" }));
     json!({
         "schema": 1,
         "sched": header.sched,
@@ -454,7 +463,7 @@ pub fn wasted_json(header: &LogHeader, found: &Wasted) -> Value {
         "nr_stretches": found.nr_stretches,
         "total_ns": found.total_ns,
         "unknown_ns": all.unknown_ns,
-        "unknown": unknown.collect::<Vec<_>>(),
+        "unknown": unknown.chain(of_cpus).collect::<Vec<_>>(),
         "any_length": {
             "stretches": all.stretches, "total_ns": all.idle_while_waiting_ns, "longest_ns": all.longest_ns,
         },

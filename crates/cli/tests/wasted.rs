@@ -1,0 +1,54 @@
+//! When did a CPU idle beside work, and does a small scenario show it again?
+
+mod common;
+
+use common::{fails, has_linux, json, schedlab};
+use std::path::Path;
+
+fn path(folder: &Path, name: &str) -> String {
+    folder.join(name).to_str().unwrap().to_owned()
+}
+
+/// A8. Eight hogs on one of four CPUs, released at 1 s: real Linux leaves three CPUs idle for a while. Two of them are
+/// enough to show that.
+#[test]
+fn a_scenario_of_few_tasks_shows_the_longest_stretch_again() {
+    if !has_linux() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [load, log, again, log_again] =
+        ["load.txt", "load.log", "again.txt", "again.log"].map(|name| path(folder.path(), name));
+    schedlab(&["--quiet", "generate", "start", "-o", &load]);
+    let on = ["--sched", "linux-6.12", "--cpus", "4", "--duration"];
+    schedlab(&[&["--quiet", "run", &load][..], &on, &["2s", "--log", &log]].concat());
+    let found = json(&["--quiet", "wasted", &log, "--json", "-"]);
+    assert_eq!((&found["nr_stretches"], &found["unknown_ns"]), (&1.into(), &0.into()), "{found}");
+    schedlab(&["--quiet", "wasted", &log, "-o", &again]);
+    let text = std::fs::read_to_string(&again).expect("a scenario");
+    assert!(text.lines().filter(|line| line.contains("name=hog")).count() < 8, "{text}");
+    schedlab(&[&["--quiet", "run", &again][..], &on, &["1s", "--log", &log_again]].concat());
+    let shown = json(&["--quiet", "wasted", &log_again, "--json", "-"]);
+    assert!(shown["any_length"]["longest_ns"].as_u64().unwrap() > 10_000_000, "{shown}");
+}
+
+/// A recorder that does not see idling cannot say that no CPU was wasted.
+#[test]
+fn what_a_recording_hides_is_unknown() {
+    let found = json(&["--quiet", "wasted", "samples/compile", "--json", "-"]);
+    assert!(found["unknown_ns"].as_u64().unwrap() > 0, "{found}");
+    assert_eq!(found["unknown"], serde_json::json!([{"task": null, "what": "idle"}]));
+    let out = schedlab(&["--quiet", "wasted", "samples/compile"]);
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(text.contains("at least ") && text.contains("whether a CPU idled (nobody saw it)"), "{text}");
+}
+
+#[test]
+fn there_may_be_nothing_to_show_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let [log, again] = ["run.log", "again.txt"].map(|name| path(folder.path(), name));
+    schedlab(&["--quiet", "run", "samples/hand/figure1.txt", "--sched", "rr", "--cpus", "1", "--log", &log]);
+    let (code, message) = fails(&["--quiet", "wasted", &log, "-o", &again]);
+    assert_eq!(code, 2, "{message}");
+    assert!(message.contains("no stretch is longer than") && !Path::new(&again).exists(), "{message}");
+}
