@@ -97,7 +97,7 @@ def test_answers_that_are_wrong_are_not_taken(folder: Path, whole: str) -> None:
     assert sl.Dataset(folder / "data").status()["hash"] == whole
 
 
-def test_mistakes_are_told_before_anything_is_begun(folder: Path) -> None:
+def test_mistakes_are_reported_before_anything_is_begun(folder: Path) -> None:
     for wrong, word in (("cpus = 0", "line 3"), ("cpus = 1\nnosuch = 1", "nosuch"), ('cpus = 1\nhz = "x"', "hz")):
         file = folder / "bad.toml"
         file.write_text(f'[grid]\ngenerate = "hogs"\n{wrong}\nsched = "rr"\n')

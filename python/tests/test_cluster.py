@@ -135,7 +135,7 @@ def test_runs_that_nobody_makes_end_the_sweep_with_a_sentence(cluster: Any, fold
     assert sl.sweep(some(folder, "1-2"), folder / "data").json["done"] == 8
 
 
-def test_a_wrong_address_is_told(folder: Path) -> None:
+def test_a_wrong_address_is_refused(folder: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

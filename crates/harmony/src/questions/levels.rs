@@ -166,9 +166,9 @@ fn threshold(view: &View<'_>, level: Level, is_wall: bool) -> Answer {
         };
         parts.push((difference, rounds.iter().filter(crosses).count(), rounds.len()));
     }
-    let told: Vec<String> = parts.iter().map(|(d, k, n)| format!("{d}: {k} of {n}")).collect();
+    let shown: Vec<String> = parts.iter().map(|(d, k, n)| format!("{d}: {k} of {n}")).collect();
     let line =
-        format!("rounds in which tasks crossed, by how much longer the queues were: {}", told.join(", "));
+        format!("rounds in which tasks crossed, by how much longer the queues were: {}", shown.join(", "));
     let runs = parts.iter().map(|(_, _, n)| n).sum();
     let first = parts.iter().position(|(_, k, n)| *n > 0 && k * 10 >= n * 9);
     let name = format!("{}-across", level.name());
