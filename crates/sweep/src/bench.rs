@@ -69,7 +69,7 @@ const TRIES: u32 = 10;
 const SMALL_BUILD_CPUS: u32 = 64;
 
 /// (What is kept is changed by single steps: it stays whole when a thread panics.)
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 

@@ -11,7 +11,7 @@
 //! there. A kernel object travels as it is. The run's key is computed again there: if anything of it differs, the key
 //! does, and the run is refused.
 
-use crate::bench::{Bench, Prepared, Ready, content};
+use crate::bench::{Bench, Prepared, Ready, content, lock};
 use crate::error::SweepError;
 use crate::key::{Key, hex};
 use crate::trial::Trial;
@@ -199,14 +199,12 @@ impl Depot {
 
     fn has(&self, hash: &str) -> Result<bool, SweepError> {
         let path = self.path(hash)?;
-        let checked =
-            |depot: &Depot| depot.checked.lock().unwrap_or_else(|held| held.into_inner()).contains(hash);
-        if checked(self) && path.exists() {
+        if lock(&self.checked).contains(hash) && path.exists() {
             return Ok(true);
         }
         match std::fs::read(&path) {
             Ok(bytes) if hex(&Sha256::digest(&bytes)) == hash => {
-                self.checked.lock().unwrap_or_else(|held| held.into_inner()).insert(hash.to_owned());
+                lock(&self.checked).insert(hash.to_owned());
                 Ok(true)
             }
             _ => Ok(false),
@@ -226,7 +224,7 @@ impl Depot {
             )));
         }
         schedlab_stdx::aside::write(&path, bytes).map_err(SweepError::io("write", &path))?;
-        self.checked.lock().unwrap_or_else(|held| held.into_inner()).insert(hash.to_owned());
+        lock(&self.checked).insert(hash.to_owned());
         Ok(())
     }
 
@@ -272,7 +270,7 @@ impl Bench {
     }
 
     fn object_facts(&self, path: &Path) -> Result<ObjectFacts, SweepError> {
-        let mut known = self.objects.lock().unwrap_or_else(|held| held.into_inner());
+        let mut known = lock(&self.objects);
         if let Some(facts) = known.get(path) {
             return Ok(facts.clone());
         }

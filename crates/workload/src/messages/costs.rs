@@ -14,6 +14,7 @@
 
 use super::edit::set_length;
 use crate::{Event, EventId, EventKind, ObjectId, WaitCosts, Wakeup, Workload};
+use schedlab_stdx::percentile::upper_median;
 use schedlab_units::Span;
 use std::collections::{BTreeMap, HashMap};
 
@@ -58,14 +59,14 @@ pub(super) fn measure(
         add_intervals(&mut intervals, (&of.name, task), &of.events, waits, &kind_of);
     }
     let mut sums = vec![[(0, 0); 2]; nr_kinds];
-    for ((_, (kind, _), _), seen) in &mut intervals {
-        let median = |of: Extra, seen: &mut BTreeMap<Extra, Vec<u64>>| {
-            let times = seen.get_mut(&of).filter(|times| times.len() >= SEEN_MIN)?;
-            let middle = times.len() / 2;
-            Some((*times.select_nth_unstable(middle).1, times.len() as u64))
+    intervals.values_mut().flat_map(BTreeMap::values_mut).for_each(|times| times.sort_unstable());
+    for ((_, (kind, _), _), seen) in &intervals {
+        let median = |of: Extra| {
+            let times = seen.get(&of).filter(|times| times.len() >= SEEN_MIN)?;
+            Some((upper_median(times)?, times.len() as u64))
         };
         let [quiet, slept, woke, both] =
-            [Extra::Nothing, Extra::Slept, Extra::Woke, Extra::SleptAndWoke].map(|of| median(of, seen));
+            [Extra::Nothing, Extra::Slept, Extra::Woke, Extra::SleptAndWoke].map(median);
         let pairs = [(0, slept, quiet), (0, both, woke), (1, woke, quiet), (1, both, slept)];
         for (which, more, less) in pairs {
             let (Some((more_ns, nr_more)), Some((less_ns, nr_less))) = (more, less) else { continue };
