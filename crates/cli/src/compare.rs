@@ -9,7 +9,7 @@ use crate::tunables::meant;
 use crate::ui::Ui;
 use crate::values::{Params, Swept, combinations};
 use clap::Args;
-use schedlab_compare::gate::Outcome;
+use schedlab_compare::gate::ConditionOutcome;
 use schedlab_compare::show::Tasks;
 use schedlab_compare::{Compared, Gate, Samples, show};
 use schedlab_lab::{Ensemble, FailureKind, Loaded, Subject, SubjectSpec, load};
@@ -233,7 +233,8 @@ fn conclude(args: &CompareArgs, scenarios: &[Compared], ui: &Ui) -> Result<()> {
         return Err(Failure::of(kind, sentence.into()));
     }
     for compared in scenarios {
-        let no_data = compared.gates.iter().find(|result| result.judgement.outcome == Outcome::NoData);
+        let no_data =
+            compared.gates.iter().find(|result| result.judgement.outcome == ConditionOutcome::NoData);
         if let Some(result) = no_data {
             return Err(Failure::Input(format!(
                 "--fail-if '{}' cannot be judged: {} gives no such numbers (no wakeups, no task that exits, or no job \

@@ -9,7 +9,7 @@ use crate::project::project_file;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_host::anonymise::Others;
-use schedlab_host::{RecordOptions, Scope, What};
+use schedlab_host::{RecordOptions, RecordRequest, Scope};
 use schedlab_lab::{Loaded, Subject, SubjectSpec, load};
 use schedlab_report::{Detail, PerfettoOptions, Style};
 use schedlab_topology::Topology;
@@ -113,7 +113,7 @@ fn obtain_trace(args: &DemoArgs, ui: &Ui) -> Result<PathBuf> {
 fn record(output: &Path, ui: &Ui) -> std::result::Result<PathBuf, String> {
     let script = project_file("scripts/demo-workload.sh").ok_or("scripts/demo-workload.sh is not here")?;
     let trace = output.join("trace.dat");
-    let what = What::Command { argv: vec![script.into()], duration: None, scope: Scope::Whole };
+    let what = RecordRequest::Command { argv: vec![script.into()], duration: None, scope: Scope::Whole };
     ui.say("recording a real workload (a parallel compile, a compressor, a metronome): about 15 s");
     let mut options = RecordOptions::new(&trace, what);
     options.anonymise = Some(Others::Drop); // what else runs here is nobody's business

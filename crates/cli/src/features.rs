@@ -8,7 +8,7 @@ use crate::output;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_features::table::{self, Column, Results};
-use schedlab_features::{Bench, Cell, Feature};
+use schedlab_features::{Feature, FeatureCell, ScenarioBench};
 use schedlab_linux::build::{self, Origin};
 use schedlab_linux::{BuildOptions, BuiltKernel};
 use schedlab_runner::LinuxObject;
@@ -44,7 +44,7 @@ pub(crate) fn check_all(args: &CheckArgs, ui: &Ui) -> Result<()> {
     for series in &series {
         columns.push(column(series, args.refresh, ui)?);
     }
-    if columns.iter().all(|c| c.cells.values().all(|cell| matches!(cell, Cell::NotBuilt { .. }))) {
+    if columns.iter().all(|c| c.cells.values().all(|cell| matches!(cell, FeatureCell::NotBuilt { .. }))) {
         return Err(Failure::Input(format!(
             "none of {} is built; 'schedlab linux add 6.12' builds one",
             series.join(", ")
@@ -145,13 +145,13 @@ fn find(series: &str, feature: &Feature, flavour: Option<&str>, refresh: bool) -
     Ok(None)
 }
 
-fn not_built(series: &str, feature: &Feature, flavour: Option<&str>) -> Cell {
+fn not_built(series: &str, feature: &Feature, flavour: Option<&str>) -> FeatureCell {
     let large = if feature.nr_cpus > 64 { format!(" --nr-cpus {}", feature.nr_cpus) } else { String::new() };
     let with = flavour.map_or(String::new(), |f| format!(" --with {f}"));
-    Cell::NotBuilt { how: format!("schedlab linux add {series}{large}{with}") }
+    FeatureCell::NotBuilt { how: format!("schedlab linux add {series}{large}{with}") }
 }
 
 /// Scenarios run on this object.
-fn bench(kernel: &BuiltKernel) -> Bench {
-    Bench { version: kernel.linux_version(), kernel: LinuxObject::of(kernel) }
+fn bench(kernel: &BuiltKernel) -> ScenarioBench {
+    ScenarioBench { version: kernel.linux_version(), kernel: LinuxObject::of(kernel) }
 }

@@ -11,7 +11,9 @@ use schedlab_compare::fidelity::{
     terminal, wakeup_order,
 };
 use schedlab_instruments::{LogProblem, summarize_seen};
-use schedlab_lab::{Finished, Loaded, Recording, Standard, Subject, SubjectSpec, load_as, load_recording};
+use schedlab_lab::{
+    Finished, KnownRecording, Loaded, Standard, Subject, SubjectSpec, load_as, load_recording,
+};
 use schedlab_log::Log;
 use schedlab_machine::{COST_MAX, Costs, Perturb};
 use schedlab_report::Style;
@@ -120,7 +122,7 @@ struct Study<'a> {
     loaded: &'a Loaded,
     subject: Subject,
     topology: Topology,
-    truth: &'a Recording,
+    truth: &'a KnownRecording,
     truth_side: Side,
     by: MatchBy,
     /// Numbers of the tasks that count in the replay.
@@ -171,7 +173,7 @@ impl Study<'_> {
 }
 
 /// Numbers of the tasks that count: the program's; if that is not known, all but the kernel's threads.
-fn counted(recording: &Recording) -> BTreeSet<u32> {
+fn counted(recording: &KnownRecording) -> BTreeSet<u32> {
     let whose = &recording.recorded.whose;
     let tasks = recording.recorded.log.header().tasks.iter().enumerate();
     let counts = |row: usize| match &whose.program {
@@ -250,9 +252,9 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
     Ok(found)
 }
 
-fn warnings(recording: &Recording, other: Option<&Recording>, finished: &Finished) -> Vec<String> {
+fn warnings(recording: &KnownRecording, other: Option<&KnownRecording>, finished: &Finished) -> Vec<String> {
     let mut warnings = recording.warnings();
-    warnings.extend(other.into_iter().flat_map(Recording::warnings));
+    warnings.extend(other.into_iter().flat_map(KnownRecording::warnings));
     if !finished.is_done() {
         warnings.push(format!(
             "the replay was stopped after {PATIENCE} times the recording's length: not every task was done"

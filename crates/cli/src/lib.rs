@@ -118,7 +118,7 @@ pub fn main_with(policies: &[PolicyInfo]) -> ExitCode {
         Command::Validate(args) => validate::validate(args, &ui),
         Command::Agreement(args) => agreement::agreement(args, &ui),
         Command::Schedulability(args) => schedulability::schedulability(args, &ui),
-        Command::Manual(command) => manual::manual(command, Cli::command()),
+        Command::Manual(command) => manual::manual(command, Cli::command(), &ui),
         Command::Machines(args) => machines::machines(args),
         Command::Schedulers { name, cpus, json } => schedulers::schedulers(name.as_ref(), *cpus, *json, &ui),
     };

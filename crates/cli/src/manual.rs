@@ -1,19 +1,22 @@
 //! `schedlab manual`: how does a person look up what can be asked for, without the program's help?
 //!
 //! ```text
-//! schedlab manual man -o DIR           DIR/schedlab.1, DIR/schedlab-run.1, ...: then man -M, or man DIR/schedlab-run.1
-//! schedlab manual completions bash     what the shell reads to complete commands and options
-//! schedlab manual book -o DIR          the reference in the book: DIR/commands.md, DIR/native-schedulers.md (make book)
+//! schedlab manual man -o DIR          DIR/schedlab.1, DIR/schedlab-run.1, ...: then man -M, or man DIR/schedlab-run.1
+//! schedlab manual completions bash    what the shell reads to complete commands and options
+//! schedlab manual book -o DIR         the reference in the book: DIR/commands.md, DIR/native-schedulers.md (make book)
 //! ```
 //!
 //! All three are written from the command line's own definition, so they cannot say anything else than it.
 
 use crate::failure::{Failure, Result};
 use crate::output;
+use crate::ui::Ui;
 use clap::{Command, Subcommand};
 use clap_complete::Shell;
 use schedlab_log::LogError;
 use schedlab_policies::{PolicyInfo, registry};
+use schedlab_report::json_fields::json_schema;
+use schedlab_sweep::ColumnType;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -31,8 +34,10 @@ pub(crate) enum ManualCommand {
         /// The shell that reads them.
         shell: Shell,
     },
-    /// The pages of the book that are written from the program: its commands, its native schedulers with
-    /// their parameters.
+    /// JSON Schema of the result of a run (run --json, report --json), on standard output.
+    Schema,
+    /// The pages of the book that are written from the program: commands, native schedulers and real Linux with
+    /// their parameters, columns of a sweep's tables, the JSON Schema of a run.
     Book {
         /// The folder that they go to; it is made if it is not there.
         #[arg(short, long, value_name = "DIR")]
@@ -41,7 +46,7 @@ pub(crate) enum ManualCommand {
 }
 
 /// `program` is the command line itself.
-pub(crate) fn manual(command: &ManualCommand, mut program: Command) -> Result<()> {
+pub(crate) fn manual(command: &ManualCommand, mut program: Command, ui: &Ui) -> Result<()> {
     match command {
         ManualCommand::Man { output } => man(output, program),
         ManualCommand::Completions { shell } => {
@@ -50,8 +55,13 @@ pub(crate) fn manual(command: &ManualCommand, mut program: Command) -> Result<()
             print!("{}", String::from_utf8_lossy(&text));
             Ok(())
         }
+        ManualCommand::Schema => output::print_json(&json_schema()),
         ManualCommand::Book { output } => {
             folder(output)?;
+            let schema = serde_json::to_string_pretty(&json_schema()).expect("it is JSON");
+            output::text(&output.join("run.schema.json"), &(schema + "\n"))?;
+            output::text(&output.join("dataset.md"), &dataset())?;
+            output::text(&output.join("linux-parameters.md"), &linux_parameters(ui)?)?;
             output::text(&output.join("commands.md"), &commands(&program))?;
             output::text(&output.join("native-schedulers.md"), &native_schedulers(registry()))
         }
@@ -81,6 +91,46 @@ pub(crate) fn commands(program: &Command) -> String {
 /// Text within a cell of a table in Markdown.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
+}
+
+/// The book's page of what can be set in real Linux, asked of the kernel that most commands run.
+fn linux_parameters(ui: &Ui) -> Result<String> {
+    let (linux, tunables) = crate::schedulers::default_kernel(ui)?;
+    let mut page = format!(
+        "# Parameters of real Linux\n\n`--param NAME=VALUE` sets these. Defaults are those of `{}` ({}) on one CPU, at \
+         HZ={}. `schedlab schedulers NAME --cpus N` asks another kernel or machine.\n\n| parameter | default | what it \
+         does |\n|---|---|---|\n",
+        linux.name, linux.version, linux.hz
+    );
+    for tunable in &tunables {
+        let more = tunable.by_cpus.iter().filter(|(cpus, _)| *cpus > 1);
+        let more: Vec<String> = more.map(|(cpus, value)| format!("from {cpus} CPUs on {value}")).collect();
+        let default = [vec![tunable.default.clone()], more].concat().join("; ");
+        let _ = writeln!(page, "| `{}` | {} | {} |", tunable.name, cell(&default), cell(tunable.help));
+    }
+    Ok(page)
+}
+
+/// The book's page of a sweep's tables.
+pub(crate) fn dataset() -> String {
+    let mut page = String::from(
+        "# Tables of a sweep\n\n`schedlab sweep FILE -o DIR` writes two tables in Parquet ([many \
+         runs](../sweeps.md)).\n",
+    );
+    let tables =
+        [("runs", "a row for each run", schedlab_sweep::RUNS), ("tasks", "a row for each task of a run", schedlab_sweep::TASKS)];
+    for (name, what, columns) in tables {
+        let _ = write!(page, "\n## `{name}`: {what}\n\n| column | type | meaning |\n|---|---|---|\n");
+        for column in columns {
+            let holds = match column.kind {
+                ColumnType::Int => "int64",
+                ColumnType::Bool => "bool",
+                ColumnType::Text => "string",
+            };
+            let _ = writeln!(page, "| `{}` | {holds} | {} |", column.name, cell(column.help));
+        }
+    }
+    page
 }
 
 /// The book's page of native schedulers.

@@ -7,8 +7,8 @@ use clap::Args;
 use schedlab_host::anonymise::Others;
 use schedlab_host::overhead::{self, Overhead, OverheadOptions, Spread, loads};
 use schedlab_host::{
-    Backend, CaptureMethod, Ended, EventChoice, HostError, RecordOptions, Recorded, Scope, Stage, User, What,
-    signal_by_name,
+    Backend, CaptureMethod, EventChoice, HostError, RecordEnd, RecordOptions, RecordRequest, RecordedTrace,
+    Scope, Stage, User, signal_by_name,
 };
 use schedlab_units::Span;
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ pub(crate) fn record(args: &RecordArgs, ui: &Ui) -> Result<()> {
     let recorded = capture(&options, ui).map_err(Failure::input)?;
     ui.say(recorded.to_string().trim_end());
     ui.say(cost(&recorded));
-    if !args.command.is_empty() && recorded.ended == Ended::Duration {
+    if !args.command.is_empty() && recorded.ended == RecordEnd::Duration {
         ui.say("the command ran on after the recording");
     }
     ui.say(format!("next: schedlab run {} --sched linux-6.12 --cpus 4", recorded.trace.display()));
@@ -168,7 +168,7 @@ fn json(overhead: &Overhead) -> Value {
 }
 
 /// What the recorder itself has used.
-fn cost(recorded: &Recorded) -> String {
+fn cost(recorded: &RecordedTrace) -> String {
     let way = match &recorded.method {
         CaptureMethod::Bpf { rest } => match rest.first() {
             None => "by programs in the kernel (bpf)".to_string(),
@@ -195,13 +195,15 @@ fn options(args: &RecordArgs) -> Result<RecordOptions> {
     let scope = Scope::Whole;
     let what = match (args.command.is_empty(), args.pid.is_empty(), args.cgroup.is_empty()) {
         (false, true, true) => {
-            What::Command { argv: args.command.iter().map(Into::into).collect(), duration, scope }
+            RecordRequest::Command { argv: args.command.iter().map(Into::into).collect(), duration, scope }
         }
-        (true, false, true) => {
-            What::Processes { pids: args.pid.iter().map(|&pid| pid as i32).collect(), duration, scope }
-        }
-        (true, true, false) => What::Cgroups { paths: args.cgroup.clone(), duration },
-        (true, true, true) if args.system => What::System { duration },
+        (true, false, true) => RecordRequest::Processes {
+            pids: args.pid.iter().map(|&pid| pid as i32).collect(),
+            duration,
+            scope,
+        },
+        (true, true, false) => RecordRequest::Cgroups { paths: args.cgroup.clone(), duration },
+        (true, true, true) if args.system => RecordRequest::System { duration },
         (true, true, true) => {
             return Err(Failure::Input(
                 "nothing to record: give a command after `--`, or --pid, --cgroup or --system".into(),
@@ -230,7 +232,7 @@ fn options(args: &RecordArgs) -> Result<RecordOptions> {
 }
 
 /// Records with a progress line.
-pub(crate) fn capture(options: &RecordOptions, ui: &Ui) -> std::result::Result<Recorded, HostError> {
+pub(crate) fn capture(options: &RecordOptions, ui: &Ui) -> std::result::Result<RecordedTrace, HostError> {
     let step = ui.step("recording");
     let mut options = options.clone();
     options.progress_every = ui.is_interactive().then_some(PROGRESS_EVERY);

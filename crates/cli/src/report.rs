@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use clap::Args;
 use schedlab_convert::UnknownAsThread;
 use schedlab_instruments::{Summary, for_each_picture, meanwhile, summarize_seen};
-use schedlab_lab::{Recording, load_recording};
+use schedlab_lab::{KnownRecording, load_recording};
 use schedlab_log::{Log, LogHeader};
 use schedlab_report::{
     Detail, NextStep, PerfettoOptions, RunFacts, RunReport, RunView, Style, worst_stretches,
@@ -85,7 +85,7 @@ pub(crate) fn report(args: &ReportArgs, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-fn facts(recording: &Recording) -> RunFacts {
+fn facts(recording: &KnownRecording) -> RunFacts {
     let recorded = &recording.recorded;
     let header = recorded.log.header();
     let mut notes = recording.warnings();
@@ -133,7 +133,7 @@ fn next_steps(args: &ReportArgs) -> Vec<NextStep> {
 }
 
 /// A run's JSON, and what only a recording has.
-fn write_json(recording: &Recording, view: RunView<'_>, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_json(recording: &KnownRecording, view: RunView<'_>, out: &mut dyn Write) -> std::io::Result<()> {
     let mut text = Vec::new();
     schedlab_report::json(view, &mut text)?;
     let mut value: Value = serde_json::from_slice(&text)?;

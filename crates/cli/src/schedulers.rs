@@ -4,7 +4,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::tunables::Tunable;
 use crate::ui::Ui;
-use schedlab_lab::{Form, SubjectSpec, kernels};
+use schedlab_lab::{SpecForm, SubjectSpec, kernels};
 use schedlab_policies::{PolicyInfo, registry};
 use schedlab_runner::{LinuxObject, Scheduler};
 use schedlab_scx as scx;
@@ -21,7 +21,7 @@ pub(crate) fn schedulers(name: Option<&SubjectSpec>, nr_cpus: u32, as_json: bool
             let subject = name.resolve(ui.setting(HZ, &Topology::flat(nr_cpus).map_err(Failure::input)?))?;
             match (&subject.scheduler, name.form()) {
                 (Scheduler::Native(info), _) => vec![*info],
-                (Scheduler::Linux(linux), Form::Scx(asked)) => {
+                (Scheduler::Linux(linux), SpecForm::Scx(asked)) => {
                     return scx_in_full(name.text(), &asked.kernel, linux, as_json);
                 }
                 (Scheduler::Linux(linux), _) => return linux_in_full(linux, nr_cpus, as_json, ui),
@@ -81,6 +81,15 @@ pub(crate) fn schedulers(name: Option<&SubjectSpec>, nr_cpus: u32, as_json: bool
         println!("  {:<14} of a published crate, fetched by cargo: also bpfland, rusty", "scx:lavd");
     }
     Ok(())
+}
+
+/// The kernel that most examples run, and what can be set in it on one CPU.
+pub(crate) fn default_kernel(ui: &Ui) -> Result<(LinuxObject, Vec<Tunable>)> {
+    let name: SubjectSpec = "linux-6.12".parse().map_err(Failure::input)?;
+    let subject = name.resolve(ui.setting(HZ, &Topology::flat(1).map_err(Failure::input)?))?;
+    let Scheduler::Linux(linux) = subject.scheduler else { unreachable!("the name is real Linux's") };
+    let tunables = crate::tunables::tunables(&linux, 1, ui)?;
+    Ok((linux, tunables))
 }
 
 /// All tunables of a kernel, with their defaults on so many CPUs, from the kernel itself.

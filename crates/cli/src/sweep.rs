@@ -8,7 +8,8 @@ use schedlab_report::Style;
 use schedlab_report::units::{count, time};
 use schedlab_runner::pool;
 use schedlab_sweep::{
-    Bench, Cell, Estimate, Outcome, Progress, RUNS, RunOptions, Shard, Summary, Sweep, TASKS, dataset,
+    Bench, Cell, CostEstimate, RUNS, RunOptions, Shard, Sweep, SweepProgress, SweepSummary, SweptRun, TASKS,
+    dataset,
 };
 use schedlab_units::Span;
 use std::path::{Path, PathBuf};
@@ -182,13 +183,13 @@ fn begin(args: &SweepArgs, ui: &Ui) -> Result<()> {
 fn listen(
     ui: &Ui,
     work: impl FnOnce(
-        &mut dyn FnMut(&Progress) -> bool,
-    ) -> std::result::Result<Summary, schedlab_sweep::SweepError>,
-) -> Result<Summary> {
+        &mut dyn FnMut(&SweepProgress) -> bool,
+    ) -> std::result::Result<SweepSummary, schedlab_sweep::SweepError>,
+) -> Result<SweepSummary> {
     const PAUSE: Duration = Duration::from_millis(100);
     let step = ui.step("sweep");
     let mut shown: Option<Instant> = None;
-    let mut heard = |progress: &Progress| {
+    let mut heard = |progress: &SweepProgress| {
         if shown.is_none_or(|shown| shown.elapsed() >= PAUSE) {
             shown = Some(Instant::now());
             step.progress(line(progress));
@@ -199,8 +200,8 @@ fn listen(
 }
 
 /// `1,200 of 20,000 runs done, 300 were there, 2 failed; 410 a second, 46 s left`
-fn line(progress: &Progress) -> String {
-    let Progress { planned, known, done, failed, per_s, rest_s, .. } = *progress;
+fn line(progress: &SweepProgress) -> String {
+    let SweepProgress { planned, known, done, failed, per_s, rest_s, .. } = *progress;
     let mut text = format!("{} of {} runs done", count(done), count(planned));
     if known > 0 {
         text.push_str(&format!(", {} were there", count(known)));
@@ -224,8 +225,8 @@ fn host_time(s: f64) -> String {
     }
 }
 
-fn show_estimate(estimate: &Estimate, options: &RunOptions, json: Option<&Path>) -> Result<()> {
-    let Estimate { planned, tried, failed, run_s, total_s, bytes } = estimate;
+fn show_estimate(estimate: &CostEstimate, options: &RunOptions, json: Option<&Path>) -> Result<()> {
+    let CostEstimate { planned, tried, failed, run_s, total_s, bytes } = estimate;
     let value = serde_json::json!({
         "schema": 1, "planned": planned, "tried": tried, "failed": failed,
         "run_wall_s": run_s, "total_wall_s": total_s, "bytes": bytes, "jobs": options.jobs,
@@ -245,8 +246,8 @@ fn show_estimate(estimate: &Estimate, options: &RunOptions, json: Option<&Path>)
 }
 
 /// Says what came of it. Runs that failed now are a finding; they are rows.
-fn conclude(summary: &Summary, dir: &Path, how: &HowArgs) -> Result<()> {
-    let Progress { planned, known, done, failed, warned, per_s, .. } = summary.progress;
+fn conclude(summary: &SweepSummary, dir: &Path, how: &HowArgs) -> Result<()> {
+    let SweepProgress { planned, known, done, failed, warned, per_s, .. } = summary.progress;
     let value = serde_json::json!({
         "schema": 1, "planned": planned, "known": known, "done": done, "failed": failed, "warned": warned,
         "compact": summary.is_compact,
@@ -359,7 +360,7 @@ const SHOWN: [&str; 11] = [
     "end",
 ];
 
-fn cells(outcome: &Outcome) -> Vec<String> {
+fn cells(outcome: &SweptRun) -> Vec<String> {
     let text = |name: &str| outcome.column(name).map(Cell::to_string).unwrap_or_default();
     let span = |name: &str| {
         outcome.column(name).and_then(Cell::int).map_or("-".to_string(), |ns| time(ns.unsigned_abs()))

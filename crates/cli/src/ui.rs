@@ -75,7 +75,7 @@ impl Ui {
 }
 
 impl Progress for Ui {
-    fn step(&self, what: String) -> Box<dyn schedlab_lab::Step + '_> {
+    fn step(&self, what: String) -> Box<dyn schedlab_lab::ProgressStep + '_> {
         Box::new(Ui::step(self, what))
     }
     fn say(&self, sentence: &str) {
@@ -83,7 +83,7 @@ impl Progress for Ui {
     }
 }
 
-impl schedlab_lab::Step for Step {
+impl schedlab_lab::ProgressStep for Step {
     fn now(&self, what: String) {
         Step::now(self, what);
     }

@@ -2,7 +2,7 @@
 
 use crate::comparison::Comparison;
 use crate::ensemble::Samples;
-use crate::gate::{Gate, Judgement, Outcome};
+use crate::gate::{ConditionOutcome, Gate, Judgement};
 use crate::measure::MetricValues;
 use crate::show::letter;
 use schedlab_lab::{Ensemble, FailureKind, Subject};
@@ -120,7 +120,7 @@ impl Compared {
 
     /// Whether any condition is met.
     pub fn is_gate_met(&self) -> bool {
-        self.gates.iter().any(|result| result.judgement.outcome == Outcome::Met)
+        self.gates.iter().any(|result| result.judgement.outcome == ConditionOutcome::Met)
     }
 
     /// Whether any run's scheduler warned.

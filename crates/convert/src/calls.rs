@@ -12,7 +12,7 @@ pub(crate) const CALLS: [(&str, u32, &[&str]); 4] = [
 
 /// Index into [`CALLS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum RecordedCall {
     /// `sched_yield()`.
     Yield = 0,
     /// `setpriority(2)`.
@@ -23,7 +23,7 @@ pub enum Call {
     SetAffinity = 3,
 }
 
-impl Call {
+impl RecordedCall {
     /// Its number on x86-64.
     pub fn number(self) -> u32 {
         CALLS[self as usize].1
@@ -41,15 +41,15 @@ pub fn calls_for(
     new: (u8, i8, u8),
     affinity: bool,
     who: i64,
-) -> impl Iterator<Item = (Call, [i64; 3])> {
+) -> impl Iterator<Item = (RecordedCall, [i64; 3])> {
     let fair = [SchedPolicy::Normal, SchedPolicy::Batch, SchedPolicy::Idle]
         .iter()
         .any(|policy| policy.number() == new.0);
     let set = if old.0 == new.0 && fair && (old.1 != new.1 || !affinity) {
         // the argument is a C int in a 64-bit place
-        Some((Call::SetPriority, [0, who, i64::from(new.1)]))
+        Some((RecordedCall::SetPriority, [0, who, i64::from(new.1)]))
     } else {
-        (old != new).then_some((Call::SetScheduler, [who, i64::from(new.0), 0]))
+        (old != new).then_some((RecordedCall::SetScheduler, [who, i64::from(new.0), 0]))
     };
-    affinity.then_some((Call::SetAffinity, [who, 8, 0])).into_iter().chain(set)
+    affinity.then_some((RecordedCall::SetAffinity, [who, 8, 0])).into_iter().chain(set)
 }

@@ -45,17 +45,17 @@ pub struct Shifts {
 }
 
 /// When and where the last event was written, per task and CPU.
-pub struct Order {
+pub struct LastWritten {
     tasks: Vec<(u64, u32)>,
     cpus: Vec<u64>,
     /// What was written later so far.
     pub shifts: Shifts,
 }
 
-impl Order {
+impl LastWritten {
     /// For so many tasks and CPUs.
-    pub fn new(nr_tasks: usize, nr_cpus: usize) -> Order {
-        Order { tasks: vec![(0, 0); nr_tasks], cpus: vec![0; nr_cpus], shifts: Shifts::default() }
+    pub fn new(nr_tasks: usize, nr_cpus: usize) -> LastWritten {
+        LastWritten { tasks: vec![(0, 0); nr_tasks], cpus: vec![0; nr_cpus], shifts: Shifts::default() }
     }
 
     /// When an event on `cpu` that changes the state of these tasks is written: not before the CPU's last

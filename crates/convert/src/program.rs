@@ -8,7 +8,7 @@
 //! ```
 
 use schedlab_log::{KernelThread, Kind, PrevState, Record};
-use schedlab_trace::{Context, Event, Pid, SchedEvent, Syscall, TaskState};
+use schedlab_trace::{Context, Pid, SchedEvent, Syscall, TaskState, TraceEvent};
 use schedlab_units::{CpuId, Span, TaskId};
 use std::collections::BTreeMap;
 
@@ -183,7 +183,7 @@ impl ProgramLog {
 
     /// # Errors
     /// [`EventsLost`].
-    pub fn event(&mut self, event: &Event) -> Result<(), EventsLost> {
+    pub fn event(&mut self, event: &TraceEvent) -> Result<(), EventsLost> {
         let Some(start_ns) = self.start_ns else {
             return self.before(event);
         };
@@ -237,7 +237,7 @@ impl ProgramLog {
     }
 
     /// Keeps track of who is where until time 0.
-    fn before(&mut self, event: &Event) -> Result<(), EventsLost> {
+    fn before(&mut self, event: &TraceEvent) -> Result<(), EventsLost> {
         let (first_pid, nr_tasks) = (self.first_pid, self.nr_tasks);
         let mut set = |pid: Pid, early: Early| {
             let task = match (pid.0 as u32).checked_sub(first_pid) {

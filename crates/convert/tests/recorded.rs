@@ -1,6 +1,6 @@
 //! Recordings as logs: drawn ones record by record, those of other tools and the samples against what is known of them.
 
-use schedlab_convert::{Recorded, recorded_log};
+use schedlab_convert::{RecordedSchedule, recorded_log};
 use schedlab_instruments::{Summary, summarize_seen};
 use schedlab_log::{Fact, Log, format_record, note};
 use schedlab_trace::Mode;
@@ -10,19 +10,19 @@ fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples").join(name)
 }
 
-fn recorded(path: &Path) -> Recorded {
+fn recorded(path: &Path) -> RecordedSchedule {
     recorded_log(path, Mode::Strict, |_| {}).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// No record contradicts another, and all time that was seen is somebody's.
-fn agrees(name: &str, recorded: &Recorded) -> Summary {
+fn agrees(name: &str, recorded: &RecordedSchedule) -> Summary {
     let summary = summarize_seen(&recorded.log).unwrap_or_else(|error| panic!("{name}: {error}"));
     summary.check_time().unwrap_or_else(|error| panic!("{name}: {error}"));
     summary
 }
 
 /// A text of ftrace with these lines: "task-pid [cpu] flags us: event".
-fn drawn(lines: &[(&str, u32, &str, u64, &str)]) -> (Recorded, Vec<String>) {
+fn drawn(lines: &[(&str, u32, &str, u64, &str)]) -> (RecordedSchedule, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.txt");
     let mut text = String::from("# tracer: nop\n#\n");

@@ -1,7 +1,7 @@
 //! Run scenarios on a kernel object by hand: `cargo run --release -p schedlab-features --example object --
 //! linux.so 6.12 [NAME...]`.
 
-use schedlab_features::{Bench, Cell, all};
+use schedlab_features::{FeatureCell, ScenarioBench, all};
 use schedlab_runner::LinuxObject;
 
 fn main() {
@@ -19,7 +19,8 @@ fn main() {
         object: object.into(),
         scx: None,
     };
-    let bench = Bench { kernel: kernel.clone(), version: (major.parse().unwrap(), minor.parse().unwrap()) };
+    let bench =
+        ScenarioBench { kernel: kernel.clone(), version: (major.parse().unwrap(), minor.parse().unwrap()) };
     for feature in all().iter().filter(|f| names.is_empty() || names.iter().any(|n| n == f.name)) {
         if feature.nr_cpus > kernel.nr_cpus {
             continue;
@@ -27,7 +28,7 @@ fn main() {
         let start = std::time::Instant::now();
         let cell = bench.run(feature);
         let text = match &cell {
-            Cell::Ran(f) => {
+            FeatureCell::Ran(f) => {
                 format!(
                     "{:<8} {}   expected {}",
                     if f.as_expected { "ok" } else { "DIFFERS" },
@@ -35,9 +36,9 @@ fn main() {
                     f.expected
                 )
             }
-            Cell::Absent { why } => format!("absent   {why}"),
-            Cell::Failed { why } => format!("FAILED   {why}"),
-            Cell::NotBuilt { how } => format!("not built {how}"),
+            FeatureCell::Absent { why } => format!("absent   {why}"),
+            FeatureCell::Failed { why } => format!("FAILED   {why}"),
+            FeatureCell::NotBuilt { how } => format!("not built {how}"),
         };
         println!("{:<16} {:>5.2} s  {text}", feature.name, start.elapsed().as_secs_f64());
     }

@@ -10,10 +10,10 @@ use schedlab_workload::Workload;
 use std::time::Duration;
 
 use crate::schedule::Schedule;
-use crate::{Cell, Feature};
+use crate::{Feature, FeatureCell};
 
 /// Where scenarios run: one kernel object.
-pub struct Bench {
+pub struct ScenarioBench {
     /// The kernel.
     pub kernel: LinuxObject,
     /// Its version, as `(6, 12)`.
@@ -116,16 +116,16 @@ impl Observed {
     }
 }
 
-impl Bench {
+impl ScenarioBench {
     /// Runs the scenario of a feature, if this version has it.
-    pub fn run(&self, feature: &Feature) -> Cell {
+    pub fn run(&self, feature: &Feature) -> FeatureCell {
         if self.version < feature.since {
-            return Cell::Absent { why: format!("since {}.{}", feature.since.0, feature.since.1) };
+            return FeatureCell::Absent { why: format!("since {}.{}", feature.since.0, feature.since.1) };
         }
         match (feature.run)(self) {
-            Ok(finding) => Cell::Ran(finding),
-            Err(Trouble::Absent(why)) => Cell::Absent { why },
-            Err(Trouble::Failed(why)) => Cell::Failed { why },
+            Ok(finding) => FeatureCell::Ran(finding),
+            Err(Trouble::Absent(why)) => FeatureCell::Absent { why },
+            Err(Trouble::Failed(why)) => FeatureCell::Failed { why },
         }
     }
 

@@ -8,7 +8,7 @@
 //! found   22.31 7.30 67.99 2.40 %                expected 22.31 7.30 67.99 2.40 %        works
 //! ```
 //!
-//! [`all`] lists them; [`Bench::run`] runs one; [`table`] lays versions beside each other. `schedlab linux
+//! [`all`] lists them; [`ScenarioBench::run`] runs one; [`table`] lays versions beside each other. `schedlab linux
 //! check --all` prints it.
 
 mod bench;
@@ -16,7 +16,7 @@ mod scenarios;
 mod schedule;
 pub mod table;
 
-pub use bench::{Bench, Trouble};
+pub use bench::{ScenarioBench, Trouble};
 pub use scenarios::all;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub struct Feature {
     /// A short name, the same in every version.
     pub name: &'static str,
     /// What it belongs to: the table's sections.
-    pub group: Group,
+    pub group: FeatureGroup,
     /// What is set up, and where the expected result is from.
     pub what: &'static str,
     /// The first version that has it, as `(6, 12)`.
@@ -39,7 +39,7 @@ pub struct Feature {
     pub flavour: Option<(&'static str, (u32, u32))>,
     /// Most CPUs of the kernel that it needs: 64 or 1024.
     pub nr_cpus: u32,
-    pub(crate) run: fn(&Bench) -> Result<Finding, Trouble>,
+    pub(crate) run: fn(&ScenarioBench) -> Result<Finding, Trouble>,
 }
 
 impl Feature {
@@ -51,7 +51,7 @@ impl Feature {
 
 /// Sections of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Group {
+pub enum FeatureGroup {
     /// nice, policies of the fair class.
     Fair,
     /// FIFO, RR, DEADLINE.
@@ -64,15 +64,15 @@ pub enum Group {
     System,
 }
 
-impl Group {
+impl FeatureGroup {
     /// The section's title.
     pub fn title(self) -> &'static str {
         match self {
-            Group::Fair => "fair class",
-            Group::RealTime => "real-time classes",
-            Group::Groups => "groups and sets",
-            Group::Machine => "machines",
-            Group::System => "ticks, isolation, tunables",
+            FeatureGroup::Fair => "fair class",
+            FeatureGroup::RealTime => "real-time classes",
+            FeatureGroup::Groups => "groups and sets",
+            FeatureGroup::Machine => "machines",
+            FeatureGroup::System => "ticks, isolation, tunables",
         }
     }
 }
@@ -125,7 +125,7 @@ impl Finding {
 /// A cell of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
-pub enum Cell {
+pub enum FeatureCell {
     /// The scenario ran.
     Ran(Finding),
     /// This version, or this configuration of it, has no such thing.
@@ -145,13 +145,13 @@ pub enum Cell {
     },
 }
 
-impl Cell {
+impl FeatureCell {
     /// Whether there is nothing to worry about.
     pub fn is_fine(&self) -> bool {
         match self {
-            Cell::Ran(finding) => finding.as_expected,
-            Cell::Absent { .. } | Cell::NotBuilt { .. } => true,
-            Cell::Failed { .. } => false,
+            FeatureCell::Ran(finding) => finding.as_expected,
+            FeatureCell::Absent { .. } | FeatureCell::NotBuilt { .. } => true,
+            FeatureCell::Failed { .. } => false,
         }
     }
 }

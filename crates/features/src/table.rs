@@ -6,7 +6,7 @@
 //!   cpu.idle         -       ok     ok      ok
 //! ```
 
-use crate::{Cell, Feature, Group, SUITE, all};
+use crate::{Feature, FeatureCell, FeatureGroup, SUITE, all};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub struct Results {
     /// [`SUITE`] when they were found.
     pub suite: u32,
     /// Cells by the feature's name.
-    pub cells: BTreeMap<String, Cell>,
+    pub cells: BTreeMap<String, FeatureCell>,
 }
 
 impl Results {
@@ -46,7 +46,7 @@ pub struct Column {
     /// The exact version.
     pub version: String,
     /// Cells by the feature's name.
-    pub cells: BTreeMap<String, Cell>,
+    pub cells: BTreeMap<String, FeatureCell>,
 }
 
 /// The table as text. `colour` marks what differs.
@@ -70,12 +70,12 @@ pub fn text(columns: &[Column], colour: bool) -> String {
         let mut line = format!("  {:<w$}", feature.name, w = first - 2);
         for column in columns {
             let (mark, code) = match column.cells.get(feature.name) {
-                Some(Cell::Ran(f)) if f.as_expected => ("ok", "32"),
-                Some(Cell::Ran(_)) => ("DIFFERS", "31"),
-                Some(Cell::Absent { why }) if why.starts_with("since ") => (why.as_str(), "2"),
-                Some(Cell::Absent { .. }) => ("not in it", "2"),
-                Some(Cell::NotBuilt { .. }) => ("not built", "2"),
-                Some(Cell::Failed { .. }) => ("FAILED", "31"),
+                Some(FeatureCell::Ran(f)) if f.as_expected => ("ok", "32"),
+                Some(FeatureCell::Ran(_)) => ("DIFFERS", "31"),
+                Some(FeatureCell::Absent { why }) if why.starts_with("since ") => (why.as_str(), "2"),
+                Some(FeatureCell::Absent { .. }) => ("not in it", "2"),
+                Some(FeatureCell::NotBuilt { .. }) => ("not built", "2"),
+                Some(FeatureCell::Failed { .. }) => ("FAILED", "31"),
                 None => ("", "0"),
             };
             line.push_str("  ");
@@ -100,18 +100,18 @@ fn notes(columns: &[Column], features: &[Feature]) -> String {
     for feature in features {
         for column in columns {
             match column.cells.get(feature.name) {
-                Some(Cell::Ran(f)) if !f.as_expected => {
+                Some(FeatureCell::Ran(f)) if !f.as_expected => {
                     line(
                         feature,
                         column,
                         format!("found {}, expected {} ({})", f.found, f.expected, feature.what),
                     );
                 }
-                Some(Cell::Failed { why }) => line(feature, column, why.clone()),
-                Some(Cell::Absent { why }) if !why.starts_with("since ") => {
+                Some(FeatureCell::Failed { why }) => line(feature, column, why.clone()),
+                Some(FeatureCell::Absent { why }) if !why.starts_with("since ") => {
                     line(feature, column, why.clone())
                 }
-                Some(Cell::NotBuilt { how }) => line(feature, column, how.clone()),
+                Some(FeatureCell::NotBuilt { how }) => line(feature, column, how.clone()),
                 _ => {}
             }
         }
@@ -125,7 +125,7 @@ pub fn details(columns: &[Column]) -> String {
     for feature in all() {
         out.push_str(&format!("{}: {}\n", feature.name, feature.what));
         for column in columns {
-            if let Some(Cell::Ran(f)) = column.cells.get(feature.name) {
+            if let Some(FeatureCell::Ran(f)) = column.cells.get(feature.name) {
                 let mark = if f.as_expected { "ok" } else { "DIFFERS" };
                 out.push_str(&format!(
                     "  {:<14} {mark:<8} {}   expected {}\n",
@@ -147,8 +147,14 @@ pub fn json(columns: &[Column]) -> serde_json::Value {
 }
 
 /// The section titles in order, for other layouts.
-pub fn groups() -> [Group; 5] {
-    [Group::Fair, Group::RealTime, Group::Groups, Group::Machine, Group::System]
+pub fn groups() -> [FeatureGroup; 5] {
+    [
+        FeatureGroup::Fair,
+        FeatureGroup::RealTime,
+        FeatureGroup::Groups,
+        FeatureGroup::Machine,
+        FeatureGroup::System,
+    ]
 }
 
 #[cfg(test)]
@@ -156,7 +162,7 @@ mod tests {
     use super::*;
     use crate::Finding;
 
-    fn column(cells: &[(&str, Cell)]) -> Column {
+    fn column(cells: &[(&str, FeatureCell)]) -> Column {
         Column {
             name: "linux-6.12".into(),
             version: "6.12.1".into(),
@@ -167,9 +173,9 @@ mod tests {
     #[test]
     fn what_differs_is_explained_below() {
         let columns = [column(&[
-            ("nice", Cell::Ran(Finding::number(1.0, 1.0, 0.1, ""))),
-            ("spread", Cell::Ran(Finding::words("[8, 0, 0, 0]", "[2, 2, 2, 2]"))),
-            ("cpu.idle", Cell::Absent { why: "since 5.15".into() }),
+            ("nice", FeatureCell::Ran(Finding::number(1.0, 1.0, 0.1, ""))),
+            ("spread", FeatureCell::Ran(Finding::words("[8, 0, 0, 0]", "[2, 2, 2, 2]"))),
+            ("cpu.idle", FeatureCell::Absent { why: "since 5.15".into() }),
         ])];
         let text = text(&columns, false);
         let line = |name: &str| text.lines().find(|l| l.trim_start().starts_with(name)).unwrap().to_owned();
@@ -185,7 +191,7 @@ mod tests {
         let path = dir.path().join("features.json");
         let mut results = Results::read(&path);
         assert!(results.cells.is_empty());
-        results.cells.insert("nice".into(), Cell::Ran(Finding::words("a", "a")));
+        results.cells.insert("nice".into(), FeatureCell::Ran(Finding::words("a", "a")));
         results.write(&path).unwrap();
         assert_eq!(Results::read(&path), results);
         Results { suite: SUITE + 1, ..results }.write(&path).unwrap();

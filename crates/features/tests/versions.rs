@@ -1,7 +1,7 @@
 //! Every scenario on real kernels. 6.12 and 6.1 in every test run; the other versions and the large builds in
 //! the long one.
 
-use schedlab_features::{Bench, Cell, all};
+use schedlab_features::{FeatureCell, ScenarioBench, all};
 use schedlab_linux::build::{self, BuildOptions};
 use schedlab_runner::LinuxObject;
 
@@ -10,7 +10,7 @@ fn every_scenario(series: &str, options: &BuildOptions) {
     let kernel = build::add(series, options, &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
     let version = kernel.linux_version();
     let object = LinuxObject::of(&kernel);
-    let bench = Bench { kernel: object, version };
+    let bench = ScenarioBench { kernel: object, version };
     let mut wrong = Vec::new();
     let mut ran = 0;
     for feature in all() {
@@ -24,9 +24,9 @@ fn every_scenario(series: &str, options: &BuildOptions) {
             continue;
         }
         let cell = bench.run(&feature);
-        ran += usize::from(matches!(cell, Cell::Ran(_)));
+        ran += usize::from(matches!(cell, FeatureCell::Ran(_)));
         // what a flavour is for must be there
-        if !cell.is_fine() || flavoured && !matches!(cell, Cell::Ran(_)) {
+        if !cell.is_fine() || flavoured && !matches!(cell, FeatureCell::Ran(_)) {
             wrong.push(format!("{}: {cell:?}", feature.name));
         }
     }

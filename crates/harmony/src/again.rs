@@ -10,14 +10,14 @@
 //! A task of SCHED_DEADLINE is a normal one here: a log does not have what it reserved at every moment. Control groups
 //! are left out.
 
-use schedlab_instruments::{LogProblem, Picture, Present, Stretch, wasted};
+use schedlab_instruments::{LogProblem, Picture, QueuedTask, Stretch, wasted};
 use schedlab_lab::{Ended, Fails, FailureKind, Standard, Subject};
 use schedlab_log::LogHeader;
 use schedlab_runner::RunRequest;
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Nice, SchedParams, SchedPolicy, Span, TaskId};
 use schedlab_workload::build::ENDLESS;
-use schedlab_workload::{BuildError, Builder, ParamChange, Workload};
+use schedlab_workload::{Builder, ParamChange, Workload, WorkloadBuildError};
 
 /// The tasks are bound to their queues for so long: a tick finds them so at most once.
 const RELEASE: Span = Span::from_ms(1);
@@ -32,7 +32,7 @@ const RELEASE_PRIORITY: u8 = 98;
 /// A scenario that is to show a stretch again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Again {
-    tasks: Vec<Present>,
+    tasks: Vec<QueuedTask>,
     names: Vec<String>,
     nr_cpus: u32,
     stretch: Stretch,
@@ -60,7 +60,7 @@ pub enum AgainError {
     Log(#[from] LogProblem),
     /// The workload breaks a rule of its model.
     #[error(transparent)]
-    Build(#[from] BuildError),
+    Build(#[from] WorkloadBuildError),
     /// There are no such CPUs.
     #[error(transparent)]
     Machine(#[from] schedlab_topology::TopologyError),
@@ -78,7 +78,7 @@ impl Fails for AgainError {
 impl Again {
     /// Of what was there when a stretch began.
     pub fn of(header: &LogHeader, picture: &Picture) -> Again {
-        let name = |present: &Present| header.tasks[present.task.index()].name.clone();
+        let name = |present: &QueuedTask| header.tasks[present.task.index()].name.clone();
         Again {
             names: picture.present.iter().map(name).collect(),
             tasks: picture.present.clone(),
@@ -95,8 +95,8 @@ impl Again {
     /// The workload: a task for each that was there, and one that releases them.
     ///
     /// # Errors
-    /// [`BuildError`]: never, for tasks of a log.
-    pub fn workload(&self) -> Result<Workload, BuildError> {
+    /// [`WorkloadBuildError`]: never, for tasks of a log.
+    pub fn workload(&self) -> Result<Workload, WorkloadBuildError> {
         let mut builder = Builder::new();
         for (present, name) in self.tasks.iter().zip(&self.names) {
             let life = builder.task(name.clone()).params(params(present.params)).cpu(present.cpu.0);
@@ -194,15 +194,15 @@ mod tests {
     use crate::toy::toy;
     use schedlab_units::CpuSet;
 
-    fn present(task: u32, cpu: u32) -> Present {
+    fn present(task: u32, cpu: u32) -> QueuedTask {
         let cpus = CpuSet::first(4);
-        Present { task: TaskId(task), cpu: CpuId(cpu), cpus, params: SchedParams::default() }
+        QueuedTask { task: TaskId(task), cpu: CpuId(cpu), cpus, params: SchedParams::default() }
     }
 
     /// [5,1,1,1] under a policy that never balances, and cpu3's task asleep: two tasks on one CPU show it.
     #[test]
     fn two_tasks_of_seven_are_enough() {
-        let tasks: Vec<Present> =
+        let tasks: Vec<QueuedTask> =
             (0..7).map(|task| present(task, if task < 5 { 0 } else { task - 4 })).collect();
         let names = vec!["hog".to_string(); 7];
         let stretch = Stretch { from_ns: 0, to_ns: 300_000_000 };

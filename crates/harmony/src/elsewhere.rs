@@ -24,7 +24,7 @@ use schedlab_topology::Topology;
 use schedlab_trace::Mode;
 use schedlab_units::{CpuId, CpuSet, Span, TaskId};
 use schedlab_workload::build::ENDLESS;
-use schedlab_workload::{BuildError, Builder, CgroupId, ParamChange, Workload};
+use schedlab_workload::{Builder, CgroupId, ParamChange, Workload, WorkloadBuildError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -143,7 +143,7 @@ pub enum ElsewhereError {
     },
     /// A workload that breaks a rule of its model.
     #[error(transparent)]
-    Build(#[from] BuildError),
+    Build(#[from] WorkloadBuildError),
 }
 
 impl Fails for ElsewhereError {
@@ -168,7 +168,7 @@ pub struct Part {
 }
 
 impl Part {
-    fn of(what: What, topology: &Topology, seed: u64) -> Result<Part, BuildError> {
+    fn of(what: What, topology: &Topology, seed: u64) -> Result<Part, WorkloadBuildError> {
         let mut scenario = what.scenario(topology, seed)?;
         let prefix = prefix(what, topology, seed, &scenario);
         for (number, task) in scenario.workload.tasks.iter_mut().enumerate() {
@@ -222,7 +222,7 @@ impl Part {
     ///
     /// # Errors
     /// It breaks a rule of its model: never, for the experiments that there are.
-    pub fn controlled(&self) -> Result<Option<Workload>, BuildError> {
+    pub fn controlled(&self) -> Result<Option<Workload>, WorkloadBuildError> {
         if !self.can_be_controlled() {
             return Ok(None);
         }
@@ -288,8 +288,8 @@ fn prefix(what: What, topology: &Topology, seed: u64, scenario: &Scenario) -> St
 /// All runs that the questions need on this machine.
 ///
 /// # Errors
-/// [`BuildError`]: never, for the machines that can be built.
-pub fn parts(topology: &Topology, depth: Depth, seed: u64) -> Result<Vec<Part>, BuildError> {
+/// [`WorkloadBuildError`]: never, for the machines that can be built.
+pub fn parts(topology: &Topology, depth: Depth, seed: u64) -> Result<Vec<Part>, WorkloadBuildError> {
     crate::data::seeds(topology, depth, seed).map(|(what, seed)| Part::of(what, topology, seed)).collect()
 }
 

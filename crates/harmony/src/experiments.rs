@@ -28,7 +28,7 @@ use schedlab_stdx::Random;
 use schedlab_topology::{Cpu, Topology};
 use schedlab_units::{Span, TaskId};
 use schedlab_workload::build::ENDLESS;
-use schedlab_workload::{BuildError, Builder};
+use schedlab_workload::{Builder, WorkloadBuildError};
 
 /// How much is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,7 +238,7 @@ impl What {
     ///
     /// # Errors
     /// The workload breaks a rule of its model: never, for the machines that can be built.
-    pub fn scenario(self, topology: &Topology, seed: u64) -> Result<Scenario, BuildError> {
+    pub fn scenario(self, topology: &Topology, seed: u64) -> Result<Scenario, WorkloadBuildError> {
         let nr = topology.nr_cpus();
         let special = special(topology, seed);
         let one = |count: u32| -> Vec<u32> {
@@ -362,7 +362,7 @@ impl What {
         topology: &Topology,
         seed: u64,
         counts: impl Fn(usize) -> Vec<u32>,
-    ) -> Result<Scenario, BuildError> {
+    ) -> Result<Scenario, WorkloadBuildError> {
         let nr = topology.nr_cpus();
         let length = round(topology);
         let mut plan = self.plan(nr, Span::from_ns(length.as_ns() * (ROUNDS + 1)), Vec::new());
@@ -383,7 +383,7 @@ impl What {
     /// A task is alone on the special CPU, and sleeps: just after many others come to the other CPUs, or long before.
     /// Those others are bound only while they sleep: a balancer that finds nothing but bound tasks may look less often
     /// from then on.
-    fn emptied(self, topology: &Topology, seed: u64) -> Result<Scenario, BuildError> {
+    fn emptied(self, topology: &Topology, seed: u64) -> Result<Scenario, WorkloadBuildError> {
         let nr = topology.nr_cpus();
         let special = special(topology, seed);
         let on_others = |count: u32| -> Vec<u32> {
@@ -444,7 +444,7 @@ impl What {
     }
 
     /// A waker on CPU 1 wakes a sleeper that was last on CPU 0.
-    fn sleeper(self, nr_cpus: u32, all_busy: bool) -> Result<Scenario, BuildError> {
+    fn sleeper(self, nr_cpus: u32, all_busy: bool) -> Result<Scenario, WorkloadBuildError> {
         const TIMES: u64 = 40;
         let mut plan = self.plan(
             nr_cpus,
@@ -474,7 +474,7 @@ impl What {
     }
 
     /// A parent on CPU 0 has a child now and then.
-    fn parent(self, nr_cpus: u32, all_busy: bool) -> Result<Scenario, BuildError> {
+    fn parent(self, nr_cpus: u32, all_busy: bool) -> Result<Scenario, WorkloadBuildError> {
         const TIMES: u64 = 40;
         let mut plan = self.plan(
             nr_cpus,

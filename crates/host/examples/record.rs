@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use schedlab_host::{Backend, EventChoice, Others, RecordOptions, Scope, What, record};
+use schedlab_host::{Backend, EventChoice, Others, RecordOptions, RecordRequest, Scope, record};
 use schedlab_trace::write::{Compression, FileVersion};
 
 fn main() -> ExitCode {
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<ExitCode, String> {
-    let mut options = RecordOptions::new("trace.dat", What::System { duration: None });
+    let mut options = RecordOptions::new("trace.dat", RecordRequest::System { duration: None });
     let (mut argv, mut pids, mut duration, mut scope) =
         (Vec::<OsString>::new(), Vec::new(), None, Scope::Whole);
     let mut events = EventChoice::default();
@@ -64,9 +64,9 @@ fn run() -> Result<ExitCode, String> {
     }
     options.events = events;
     options.what = match (argv.is_empty(), pids.is_empty()) {
-        (false, true) => What::Command { argv, duration, scope },
-        (true, false) => What::Processes { pids, duration, scope },
-        (true, true) => What::System { duration },
+        (false, true) => RecordRequest::Command { argv, duration, scope },
+        (true, false) => RecordRequest::Processes { pids, duration, scope },
+        (true, true) => RecordRequest::System { duration },
         (false, false) => return Err("--pid and a command exclude each other".to_owned()),
     };
     let recorded = record(&options, &mut |_| {}).map_err(|e| e.to_string())?;

@@ -20,7 +20,7 @@ use crate::cgroup::Cgroups;
 use crate::drain::{CpuPages, Drain, DrainCost};
 use crate::error::HostError;
 use crate::events::{self, EnabledEvents};
-use crate::record::{CpuCount, RecordOptions, Scope, What, stat};
+use crate::record::{CpuCount, RecordOptions, RecordRequest, Scope, stat};
 use crate::tracefs::{Instance, Tracefs, read_text};
 
 /// The way in which events are taken from the kernel.
@@ -83,7 +83,8 @@ pub(crate) fn start(
         // set_event_pid is ftrace's
         (
             Backend::Auto,
-            What::Command { scope: Scope::Tree, .. } | What::Processes { scope: Scope::Tree, .. },
+            RecordRequest::Command { scope: Scope::Tree, .. }
+            | RecordRequest::Processes { scope: Scope::Tree, .. },
         ) => "only ftrace follows some tasks".to_owned(),
         _ => match programs(tracefs, instance, options) {
             Ok(started) => return Ok(started),

@@ -38,7 +38,7 @@ pub use command::CommandEnd;
 pub use drain::{DrainCost, Gap, PageLoss};
 pub use error::HostError;
 pub use events::EventChoice;
-pub use record::{Ended, RecordOptions, Recorded, Scope, Stage, What, record};
+pub use record::{RecordEnd, RecordOptions, RecordRequest, RecordedTrace, Scope, Stage, record};
 pub use signals::signal_by_name;
 pub use snapshot::{Snapshot, SnapshotRow};
 pub use user::User;

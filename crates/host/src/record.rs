@@ -49,7 +49,7 @@ pub enum Scope {
 
 /// What to record, and until when.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum RecordRequest {
     /// The whole system, for a while or until a stopping signal.
     System {
         /// How long; `None` is until Ctrl-C.
@@ -88,7 +88,7 @@ pub struct RecordOptions {
     /// The trace to write; the snapshot goes beside it.
     pub output: PathBuf,
     /// What.
-    pub what: What,
+    pub what: RecordRequest,
     /// Which events.
     pub events: EventChoice,
     /// Ring buffer per CPU in KiB.
@@ -118,7 +118,7 @@ pub struct RecordOptions {
 impl RecordOptions {
     /// Defaults: 4 MiB per CPU drained at 50 %, no progress. At 50 bytes an event that is 40,000 events between two
     /// drains of a CPU: 0.1 s at the 400,000 events/s of a CPU that does nothing but switch, minutes when compressing.
-    pub fn new(output: impl Into<PathBuf>, what: What) -> RecordOptions {
+    pub fn new(output: impl Into<PathBuf>, what: RecordRequest) -> RecordOptions {
         RecordOptions {
             output: output.into(),
             what,
@@ -152,10 +152,10 @@ impl RecordOptions {
             });
         }
         let nothing = match &self.what {
-            What::Command { argv, .. } => argv.is_empty().then_some("command"),
-            What::Processes { pids, .. } => pids.is_empty().then_some("pid"),
-            What::Cgroups { paths, .. } => paths.is_empty().then_some("cgroup"),
-            What::System { .. } => None,
+            RecordRequest::Command { argv, .. } => argv.is_empty().then_some("command"),
+            RecordRequest::Processes { pids, .. } => pids.is_empty().then_some("pid"),
+            RecordRequest::Cgroups { paths, .. } => paths.is_empty().then_some("cgroup"),
+            RecordRequest::System { .. } => None,
         };
         for (option, signal) in [("start_on", self.start_on), ("stop_on", self.stop_on)] {
             if let Some(signal) = signal
@@ -203,7 +203,7 @@ pub enum Stage {
 
 /// Why a recording ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum RecordEnd {
     /// The command ended, or all processes did.
     TargetEnded,
     /// The time was over.
@@ -238,7 +238,7 @@ impl CpuCount {
 
 /// What was recorded.
 #[derive(Debug, Clone)]
-pub struct Recorded {
+pub struct RecordedTrace {
     /// The trace.
     pub trace: PathBuf,
     /// The snapshot beside it.
@@ -246,7 +246,7 @@ pub struct Recorded {
     /// Bytes of the trace file.
     pub trace_bytes: u64,
     /// Why it ended.
-    pub ended: Ended,
+    pub ended: RecordEnd,
     /// How the command ended, if one was run.
     pub command: Option<CommandEnd>,
     /// The command's process id, if one was run: the root of its tree.
@@ -271,7 +271,7 @@ pub struct Recorded {
     pub removed_instances: Vec<String>,
 }
 
-impl Recorded {
+impl RecordedTrace {
     /// Events in the file.
     pub fn nr_events(&self) -> u64 {
         self.cpus.iter().map(|cpu| cpu.events).sum()
@@ -295,10 +295,10 @@ impl Recorded {
     }
 }
 
-/// Gaps that [`Recorded`] prints one by one.
+/// Gaps that [`RecordedTrace`] prints one by one.
 const GAPS_SHOWN: usize = 5;
 
-impl fmt::Display for Recorded {
+impl fmt::Display for RecordedTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.duration.as_secs_f64();
         writeln!(
@@ -354,7 +354,7 @@ impl fmt::Display for Recorded {
 ///
 /// # Errors
 /// [`HostError`]; ask [`HostError::is_unavailable`] whether this host cannot record at all.
-pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Result<Recorded, HostError> {
+pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Result<RecordedTrace, HostError> {
     options.check()?;
     let chosen: Vec<i32> = options.start_on.into_iter().chain(options.stop_on).collect();
     let signals = Signals::install(&chosen)?;
@@ -419,7 +419,7 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
         target.wait_for_end(&signals)?;
     }
 
-    Ok(Recorded {
+    Ok(RecordedTrace {
         trace: options.output.clone(),
         snapshot: snapshot_path,
         trace_bytes,
@@ -578,21 +578,24 @@ mod tests {
     #[test]
     fn senseless_options_are_refused_before_anything_is_touched() {
         let said = |change: fn(&mut RecordOptions)| {
-            let mut options = RecordOptions::new("x.dat", What::System { duration: None });
+            let mut options = RecordOptions::new("x.dat", RecordRequest::System { duration: None });
             change(&mut options);
             options.check().expect_err("senseless").to_string()
         };
         assert!(said(|o| o.buffer_kb = 0).starts_with("buffer_kb is \"0\", expected at least 1"));
         assert!(said(|o| o.buffer_percent = 101).contains("expected 0 to 100"));
         assert!(
-            said(|o| o.what = What::Command { argv: vec![], duration: None, scope: Scope::Whole })
+            said(|o| o.what = RecordRequest::Command { argv: vec![], duration: None, scope: Scope::Whole })
                 .starts_with("command is")
         );
         let none = |o: &mut RecordOptions| {
-            o.what = What::Processes { pids: vec![], duration: None, scope: Scope::Tree };
+            o.what = RecordRequest::Processes { pids: vec![], duration: None, scope: Scope::Tree };
         };
         assert!(said(none).starts_with("pid is"));
-        assert!(said(|o| o.what = What::Cgroups { paths: vec![], duration: None }).starts_with("cgroup is"));
+        assert!(
+            said(|o| o.what = RecordRequest::Cgroups { paths: vec![], duration: None })
+                .starts_with("cgroup is")
+        );
         assert!(said(|o| o.start_on = Some(libc::SIGINT)).starts_with("start_on is \"2\""));
         let same =
             |o: &mut RecordOptions| (o.start_on, o.stop_on) = (Some(libc::SIGUSR1), Some(libc::SIGUSR1));

@@ -13,7 +13,7 @@ use crate::capture::Capture;
 use crate::cgroup::Cgroups;
 use crate::command::{Command, CommandEnd, pidfd_of};
 use crate::error::HostError;
-use crate::record::{Ended, RecordOptions, Scope, Stage, What};
+use crate::record::{RecordEnd, RecordOptions, RecordRequest, Scope, Stage};
 use crate::signals::{Signals, poll};
 use crate::snapshot::{Snapshot, numbers_in};
 use crate::tracefs::{Instance, read_text};
@@ -40,18 +40,18 @@ impl Target {
     /// Holds the command, looks for the processes or the groups; with [`Scope::Tree`], has the kernel follow them.
     pub(crate) fn prepare(
         instance: &Instance,
-        what: &What,
+        what: &RecordRequest,
         user: Option<&User>,
     ) -> Result<Target, HostError> {
         let mut target =
             Target { command: None, processes: Vec::new(), ours: Ours::default(), deadline: None, end: None };
         let mut threads = BTreeSet::new();
         let scope = match what {
-            What::System { duration } => {
+            RecordRequest::System { duration } => {
                 target.deadline = *duration;
                 Scope::Whole
             }
-            What::Command { argv, duration, scope } => {
+            RecordRequest::Command { argv, duration, scope } => {
                 let command = Command::hold(argv, user)?;
                 threads.insert(command.pid());
                 target.ours.pids.insert(command.pid());
@@ -59,7 +59,7 @@ impl Target {
                 target.deadline = *duration;
                 *scope
             }
-            What::Processes { pids, duration, scope } => {
+            RecordRequest::Processes { pids, duration, scope } => {
                 target.deadline = *duration;
                 for &pid in pids {
                     target.processes.push(pidfd_of(pid)?);
@@ -73,7 +73,7 @@ impl Target {
                 }
                 *scope
             }
-            What::Cgroups { paths, duration } => {
+            RecordRequest::Cgroups { paths, duration } => {
                 target.deadline = *duration;
                 let cgroups = Cgroups::new(&read_text(Path::new("/proc/self/mounts")).unwrap_or_default());
                 for path in paths {
@@ -101,16 +101,16 @@ impl Target {
     }
 
     /// The recording has begun: who is there now and belongs to it.
-    pub(crate) fn began(&mut self, snapshot: &Snapshot, what: &What) {
+    pub(crate) fn began(&mut self, snapshot: &Snapshot, what: &RecordRequest) {
         match what {
-            What::Processes { pids, .. } => self.ours.pids.extend(snapshot.family(pids)),
+            RecordRequest::Processes { pids, .. } => self.ours.pids.extend(snapshot.family(pids)),
             // A command that has been running until a signal came has children by now.
-            What::Command { .. } => {
+            RecordRequest::Command { .. } => {
                 let command: Vec<i32> = self.command.iter().map(Command::pid).collect();
                 self.ours.pids.extend(snapshot.family(&command));
             }
-            What::Cgroups { .. } => self.ours.pids.extend(snapshot.members(&self.ours.cgroups)),
-            What::System { .. } => {}
+            RecordRequest::Cgroups { .. } => self.ours.pids.extend(snapshot.members(&self.ours.cgroups)),
+            RecordRequest::System { .. } => {}
         }
     }
 
@@ -167,7 +167,7 @@ impl Target {
         began: Instant,
         options: &RecordOptions,
         progress: &mut dyn FnMut(Stage),
-    ) -> Result<Ended, HostError> {
+    ) -> Result<RecordEnd, HostError> {
         let mut stopped: Option<(Instant, i32, u32)> = None;
         loop {
             let elapsed = began.elapsed();
@@ -175,7 +175,7 @@ impl Target {
             if let Some(deadline) = self.deadline {
                 match deadline.checked_sub(elapsed) {
                     Some(left) if !left.is_zero() => sleeps[0] = Some(left),
-                    _ => return Ok(Ended::Duration),
+                    _ => return Ok(RecordEnd::Duration),
                 }
             }
             if let Some((since, signal, _)) = stopped {
@@ -183,7 +183,7 @@ impl Target {
                     Some(left) => sleeps[2] = Some(left),
                     None => {
                         self.end = Some(CommandEnd::StillRunning);
-                        return Ok(Ended::Signal(signal));
+                        return Ok(RecordEnd::Signal(signal));
                     }
                 }
             }
@@ -199,15 +199,15 @@ impl Target {
             let ready = poll(&fds, timeout)?;
             if self.ended(&ready[own..])? {
                 std::thread::sleep(LAST_SWITCH);
-                return Ok(stopped.map_or(Ended::TargetEnded, |(_, signal, _)| Ended::Signal(signal)));
+                return Ok(stopped.map_or(RecordEnd::TargetEnded, |(_, signal, _)| RecordEnd::Signal(signal)));
             }
             if ready[1..own].contains(&true) {
                 // A draining thread gave up; what it said comes out of finish(). A running command is not ours to kill.
-                return Ok(Ended::TargetEnded);
+                return Ok(RecordEnd::TargetEnded);
             }
             let stop = signals.take();
             if let Some(signal) = options.stop_on.filter(|signal| signals.has_come(*signal)) {
-                return Ok(Ended::Signal(signal));
+                return Ok(RecordEnd::Signal(signal));
             }
             if let Some(stop) = stop {
                 match (&self.command, stopped) {
@@ -219,10 +219,10 @@ impl Target {
                     }
                     (Some(_), Some((_, signal, count))) if stop.count > count => {
                         self.end = Some(CommandEnd::StillRunning);
-                        return Ok(Ended::Signal(signal));
+                        return Ok(RecordEnd::Signal(signal));
                     }
                     (Some(_), Some(_)) => {}
-                    (None, _) => return Ok(Ended::Signal(stop.signal)),
+                    (None, _) => return Ok(RecordEnd::Signal(stop.signal)),
                 }
             }
             if options.progress_every.is_some() {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::tracefs_or_skip;
-use schedlab_host::{Others, Ours, RecordOptions, Scope, Snapshot, What, anonymise};
+use schedlab_host::{Others, Ours, RecordOptions, RecordRequest, Scope, Snapshot, anonymise};
 use schedlab_trace::write::{Compression, FileVersion, WriteOptions};
 use schedlab_trace::{Mode, Pid, SchedEvent, TraceFile};
 
@@ -89,7 +89,7 @@ fn a_recording_given_away_tells_the_commands_story_and_no_strangers_name() {
         let script =
             "for i in 1 2 3 4 5; do head -c 2000000 /dev/zero | gzip | wc -c; sleep 0.02; done >/dev/null";
         let argv = ["sh", "-c", script].map(Into::into).to_vec();
-        let what = What::Command { argv, duration: None, scope: Scope::Whole };
+        let what = RecordRequest::Command { argv, duration: None, scope: Scope::Whole };
         // Uncompressed, so that the name is found by looking at the file.
         let write = WriteOptions { version: FileVersion::V7(Compression::None), ..WriteOptions::default() };
         let options = RecordOptions { write, ..RecordOptions::new(&full, what) };
@@ -139,7 +139,7 @@ fn a_recording_given_away_tells_the_commands_story_and_no_strangers_name() {
     // The same in one go.
     let out = folder.path().join("direct.dat");
     let argv = ["sleep", "0.05"].map(Into::into).to_vec();
-    let what = What::Command { argv, duration: None, scope: Scope::Whole };
+    let what = RecordRequest::Command { argv, duration: None, scope: Scope::Whole };
     let mut options = RecordOptions::new(&out, what);
     options.anonymise = Some(Others::Drop);
     let recorded = schedlab_host::record(&options, &mut |_| {}).expect("recorded");

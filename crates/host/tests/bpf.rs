@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::{example, tracefs_or_skip, wait_until};
-use schedlab_host::{Backend, CaptureMethod, HostError, RecordOptions, What};
+use schedlab_host::{Backend, CaptureMethod, HostError, RecordOptions, RecordRequest};
 use schedlab_trace::{Context, Mode, Pid, SchedEvent, TraceFile};
 use schedlab_units::CpuId;
 
@@ -215,7 +215,7 @@ fn programs_record_what_ftrace_records() {
         .spawn()
         .expect("the recorder starts");
     wait_until("ftrace to record", || path("started").exists());
-    let what = What::System { duration: Some(Duration::from_millis(500)) };
+    let what = RecordRequest::System { duration: Some(Duration::from_millis(500)) };
     let mut options = RecordOptions::new(path("bpf.dat"), what);
     options.events = options.events.with_interrupts();
     options.backend = Backend::Bpf;

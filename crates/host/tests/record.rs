@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use common::{example, has_trace_cmd, instances_of, record, tracefs_or_skip, wait_until};
 use schedlab_host::tracefs::Tracefs;
-use schedlab_host::{Backend, Ended, GroupTable, RecordOptions, Recorded, Scope, Snapshot, What};
+use schedlab_host::{
+    Backend, GroupTable, RecordEnd, RecordOptions, RecordRequest, RecordedTrace, Scope, Snapshot,
+};
 use schedlab_trace::{Mode, Pid, SchedEvent, TraceFile};
 
 /// Recordings in this process share its signal handlers: one at a time.
@@ -22,9 +24,9 @@ fn lock() -> std::sync::MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn shell(script: &str) -> What {
+fn shell(script: &str) -> RecordRequest {
     let argv = ["sh", "-c", script].map(Into::into).to_vec();
-    What::Command { argv, duration: None, scope: Scope::Whole }
+    RecordRequest::Command { argv, duration: None, scope: Scope::Whole }
 }
 
 fn send(child: &Child, signal: i32) {
@@ -49,7 +51,7 @@ fn from_birth_to_death(tracefs: &Tracefs, way: Backend) {
     let what = shell("sleep 0.05; sleep 0.05; sleep 0.05; exit 7");
     let options = RecordOptions { backend: way, ..RecordOptions::new(&output, what) };
     let recorded = schedlab_host::record(&options, &mut |_| {}).expect("recorded");
-    assert_eq!((recorded.status(), recorded.ended, recorded.nr_lost()), (7, Ended::TargetEnded, 0));
+    assert_eq!((recorded.status(), recorded.ended, recorded.nr_lost()), (7, RecordEnd::TargetEnded, 0));
     assert!(recorded.events.missing.is_empty(), "{:?}", recorded.events.missing);
     assert!(instances_of(tracefs, std::process::id()).is_empty());
     let left: Vec<_> = std::fs::read_dir(folder.path()).expect("folder").collect();
@@ -99,13 +101,13 @@ fn trace_cmd_counts_the_same(way: Backend) {
     let folder = tempfile::tempdir().expect("folder");
     let output = folder.path().join("t.dat");
     let mut options =
-        RecordOptions::new(&output, What::System { duration: Some(Duration::from_millis(700)) });
+        RecordOptions::new(&output, RecordRequest::System { duration: Some(Duration::from_millis(700)) });
     options.backend = way;
     options.events.irq = true;
     options.events.softirq = true;
     options.events.stat_runtime = true;
     let recorded = schedlab_host::record(&options, &mut |_| {}).expect("recorded");
-    assert_eq!(recorded.ended, Ended::Duration);
+    assert_eq!(recorded.ended, RecordEnd::Duration);
     let report = Command::new("trace-cmd").arg("report").arg("-i").arg(&output).output().expect("trace-cmd");
     assert!(report.status.success());
     assert_eq!(String::from_utf8_lossy(&report.stderr), "", "no complaint");
@@ -132,14 +134,15 @@ fn become_fifo() {
 }
 
 /// A recording of 300 ms whose tiny buffer overflows while it goes on, so that a page after the gap tells of it.
-fn record_with_losses(output: &Path, way: Backend) -> Recorded {
+fn record_with_losses(output: &Path, way: Backend) -> RecordedTrace {
     // In 50 ms of every 150 ms two FIFO threads per CPU yield to each other as fast as they can: that fills
     // two pages in some 50 us, and nothing else runs meanwhile, the drain least of all. (They are FIFO from
     // the start. Whoever became so first would keep the others from it, and a thread alone on its CPU yields
     // to nobody.)
     const EVERY: Duration = Duration::from_millis(150);
     const BURST: Duration = Duration::from_millis(50);
-    let mut options = RecordOptions::new(output, What::System { duration: Some(Duration::from_millis(300)) });
+    let mut options =
+        RecordOptions::new(output, RecordRequest::System { duration: Some(Duration::from_millis(300)) });
     options.backend = way;
     options.buffer_kb = 8;
     options.buffer_percent = 100;
@@ -169,7 +172,7 @@ fn record_with_losses(output: &Path, way: Backend) -> Recorded {
 fn losses_are_counted(way: Backend) {
     let folder = tempfile::tempdir().expect("folder");
     let output = folder.path().join("t.dat");
-    let told = |recorded: &Recorded| recorded.cpus.iter().map(|cpu| cpu.pages.events).sum::<u64>();
+    let told = |recorded: &RecordedTrace| recorded.cpus.iter().map(|cpu| cpu.pages.events).sum::<u64>();
     let recorded = record_with_losses(&output, way);
     assert!(told(&recorded) > 0, "a buffer of 8 KiB cannot hold 50 ms of yielding: {recorded}");
     let (in_pages, all) = (told(&recorded), recorded.nr_lost());
@@ -206,8 +209,8 @@ fn a_tree_recording_holds_no_switch_between_strangers() {
     let _lock = lock();
     let folder = tempfile::tempdir().expect("folder");
     let output = folder.path().join("t.dat");
-    let What::Command { argv, .. } = shell("sleep 0.1; (sleep 0.1; true) & wait") else { return };
-    let what = What::Command { argv, duration: None, scope: Scope::Tree };
+    let RecordRequest::Command { argv, .. } = shell("sleep 0.1; (sleep 0.1; true) & wait") else { return };
+    let what = RecordRequest::Command { argv, duration: None, scope: Scope::Tree };
     let recorded = schedlab_host::record(&RecordOptions::new(&output, what), &mut |_| {}).expect("recorded");
     let mut tree = std::collections::BTreeSet::from([Pid(recorded.command_pid.expect("command"))]);
     let file = TraceFile::open(&output, Mode::Strict).expect("own file");
@@ -238,13 +241,13 @@ fn a_running_process_is_recorded_until_it_ends() {
     let _lock = lock();
     let folder = tempfile::tempdir().expect("folder");
     let mut child = Command::new("sh").args(["-c", "sleep 0.3; sleep 0.3"]).spawn().expect("sh");
-    let what = What::Processes { pids: vec![child.id() as i32], duration: None, scope: Scope::Tree };
+    let what = RecordRequest::Processes { pids: vec![child.id() as i32], duration: None, scope: Scope::Tree };
     let recorded = schedlab_host::record(&RecordOptions::new(folder.path().join("t.dat"), what), &mut |_| {})
         .expect("ok");
-    assert_eq!(recorded.ended, Ended::TargetEnded);
+    assert_eq!(recorded.ended, RecordEnd::TargetEnded);
     assert!(recorded.nr_events() > 0);
     child.wait().expect("its end");
-    let gone = What::Processes { pids: vec![child.id() as i32], duration: None, scope: Scope::Tree };
+    let gone = RecordRequest::Processes { pids: vec![child.id() as i32], duration: None, scope: Scope::Tree };
     let error = schedlab_host::record(&RecordOptions::new(folder.path().join("u.dat"), gone), &mut |_| {});
     assert!(error.expect_err("no such process").to_string().starts_with("there is no process"));
 }
@@ -331,7 +334,7 @@ fn what_a_killed_recorder_leaves_is_removed_by_the_next() {
     assert_eq!(left, ["t.started"], "no half file");
 
     let _lock = lock();
-    let what = What::System { duration: Some(Duration::from_millis(50)) };
+    let what = RecordRequest::System { duration: Some(Duration::from_millis(50)) };
     let recorded = schedlab_host::record(&RecordOptions::new(&output, what), &mut |_| {}).expect("recorded");
     // Another recorder on this host may have been quicker to clean up; gone it must be.
     assert!(instances_of(&tracefs, child.id()).is_empty(), "removed: {:?}", recorded.removed_instances);

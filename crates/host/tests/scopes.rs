@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use common::{tracefs_or_skip, wait_until};
 use schedlab_host::{
-    Ended, EventChoice, GroupTable, Others, RecordOptions, Recorded, Scope, Snapshot, Stage, What,
+    EventChoice, GroupTable, Others, RecordEnd, RecordOptions, RecordRequest, RecordedTrace, Scope, Snapshot,
+    Stage,
 };
 use schedlab_trace::{Context, Mode, Pid, SchedEvent, TraceFile, Vector};
 
@@ -23,12 +24,12 @@ fn lock() -> std::sync::MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn shell(script: &str, duration: Option<Duration>) -> What {
+fn shell(script: &str, duration: Option<Duration>) -> RecordRequest {
     let argv = ["sh", "-c", script].map(Into::into).to_vec();
-    What::Command { argv, duration, scope: Scope::Whole }
+    RecordRequest::Command { argv, duration, scope: Scope::Whole }
 }
 
-fn record(options: &RecordOptions) -> Recorded {
+fn record(options: &RecordOptions) -> RecordedTrace {
     schedlab_host::record(options, &mut |_| {}).expect("recorded")
 }
 
@@ -84,7 +85,7 @@ fn a_command_outlives_its_recording_and_its_status_comes_back() {
             }
         })
         .expect("recorded");
-    assert_eq!((recorded.ended, recorded.status()), (Ended::Duration, 7));
+    assert_eq!((recorded.ended, recorded.status()), (RecordEnd::Duration, 7));
     assert_eq!(there_when_written, Some((false, true)), "the file was written while the command ran");
     assert!(recorded.duration < Duration::from_millis(500), "{:?}", recorded.duration);
     assert!(mark.exists());
@@ -106,7 +107,7 @@ fn signals_begin_and_end_a_recording() {
     let mut options = RecordOptions::new(folder.path().join("t.dat"), shell(&script, None));
     (options.start_on, options.stop_on) = (Some(libc::SIGUSR1), Some(libc::SIGUSR2));
     let recorded = record(&options);
-    assert_eq!((recorded.ended, recorded.status()), (Ended::Signal(libc::SIGUSR2), 0));
+    assert_eq!((recorded.ended, recorded.status()), (RecordEnd::Signal(libc::SIGUSR2), 0));
     let seconds = recorded.duration.as_secs_f64();
     assert!((0.3..0.9).contains(&seconds), "from one signal to the other: {seconds}");
     // The command's process was there when the recording began, some of its children had come and gone.
@@ -143,7 +144,8 @@ fn a_process_is_recorded_with_the_processes_below_it() {
     });
     let shells: Vec<i32> = ["1", "2", "3"].iter().filter_map(|name| said(name)).collect();
     let pids = vec![family.0.id() as i32];
-    let what = What::Processes { pids, duration: Some(Duration::from_millis(400)), scope: Scope::Whole };
+    let what =
+        RecordRequest::Processes { pids, duration: Some(Duration::from_millis(400)), scope: Scope::Whole };
     let mut options = RecordOptions::new(&output, what);
     options.anonymise = Some(Others::Drop);
     record(&options);
@@ -265,7 +267,8 @@ fn a_control_group_is_recorded_with_what_is_moved_to_it_and_with_its_settings() 
         procs.display(),
         std::process::id()
     ));
-    let what = What::Cgroups { paths: vec![group.path.clone()], duration: Some(Duration::from_secs(20)) };
+    let what =
+        RecordRequest::Cgroups { paths: vec![group.path.clone()], duration: Some(Duration::from_secs(20)) };
     let mut options = RecordOptions::new(&output, what);
     options.anonymise = Some(Others::Drop);
     options.stop_on = Some(libc::SIGUSR2);
@@ -276,7 +279,7 @@ fn a_control_group_is_recorded_with_what_is_moved_to_it_and_with_its_settings() 
         }
     })
     .expect("recorded");
-    assert_eq!(recorded.ended, Ended::Signal(libc::SIGUSR2));
+    assert_eq!(recorded.ended, RecordEnd::Signal(libc::SIGUSR2));
     let ran = ran(&output);
     let pid = |process: &Background| process.0.id() as i32;
     assert!(ran.contains(&pid(&member)) && ran.contains(&pid(&late)), "{ran:?}");

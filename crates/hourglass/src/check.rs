@@ -24,10 +24,10 @@ use crate::plan::Plan;
 use crate::poll::What;
 use crate::run::{HourglassError, run};
 use crate::stats::{Estimate, median, wilson};
-use schedlab_host::{RecordOptions, Stage, What as Recorded, record};
+use schedlab_host::{RecordOptions, RecordRequest as RecordedTrace, Stage, record};
 use schedlab_report::table::{Column, Table};
 use schedlab_report::units::{count, time};
-use schedlab_trace::{Event, Mode, SchedEvent, TraceFile};
+use schedlab_trace::{Mode, SchedEvent, TraceEvent, TraceFile};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -85,7 +85,7 @@ pub fn check(plan: &Plan, progress: &dyn Fn(&str)) -> Result<(Map, Checked), Hou
     let folder = tempfile::tempdir().map_err(|error| system(format!("a temporary folder: {error}")))?;
     let path = folder.path().join("check.dat");
     let duration = Duration::from_nanos(plan.duration.as_ns()) + Duration::from_secs(6);
-    let mut options = RecordOptions::new(&path, Recorded::System { duration: Some(duration) });
+    let mut options = RecordOptions::new(&path, RecordedTrace::System { duration: Some(duration) });
     options.buffer_kb = 16 * 1024;
     options.progress_every = Some(Duration::from_millis(200));
     let (begun, has_begun) = mpsc::channel();
@@ -148,7 +148,7 @@ struct Tracks {
 }
 
 impl Tracks {
-    fn event(&mut self, event: &Event) {
+    fn event(&mut self, event: &TraceEvent) {
         let now_ns = event.time_ns;
         self.span = Some((self.span.map_or(now_ns, |span| span.0), now_ns));
         let SchedEvent::Switch { prev, prev_state, next } = event.what else {
@@ -395,7 +395,7 @@ mod tests {
         use schedlab_trace::{CommId, Pid, SwitchSide, TaskState};
         let side = |pid| SwitchSide { pid: Pid(pid), comm: CommId(0), prio: 120 };
         let runnable = TaskState::Running;
-        let event = |us: u64, pid, what| Event {
+        let event = |us: u64, pid, what| TraceEvent {
             time_ns: us * 1000,
             cpu: schedlab_units::CpuId(0),
             pid: Pid(pid),

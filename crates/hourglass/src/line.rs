@@ -13,7 +13,7 @@
 //!                 ^^^^^^ '5weeks' is not a duration: unknown unit; write for example 500ns, 250us, 1.5ms or 20s
 //! ```
 
-use crate::plan::{Class, Model, Plan, Step, THREADS_MAX, ThreadPlan, Timer};
+use crate::plan::{Class, Model, ModelStep, Plan, THREADS_MAX, ThreadPlan, Timer};
 use schedlab_units::{CpuSet, DeadlineParams, Nice, SchedParams, SchedPolicy, Span};
 use std::path::PathBuf;
 
@@ -326,7 +326,7 @@ fn model(words: &mut Words<'_>) -> Result<Model, LineError> {
         "STEPS" => {
             let at = words.next;
             let text = words.take("steps")?;
-            let steps: Result<Vec<Step>, String> = text.split(',').map(step).collect();
+            let steps: Result<Vec<ModelStep>, String> = text.split(',').map(step).collect();
             steps.map(Model::Steps).or_else(|problem| words.fail(at, problem))
         }
         _ => words.fail(
@@ -339,13 +339,13 @@ fn model(words: &mut Words<'_>) -> Result<Model, LineError> {
     }
 }
 
-fn step(text: &str) -> Result<Step, String> {
+fn step(text: &str) -> Result<ModelStep, String> {
     let wrong =
         || format!("'{text}' is no step; expected run=TIME, sleep=TIME or yield, with commas between");
     match text.split_once('=') {
-        None if text == "yield" => Ok(Step::Yield),
-        Some(("run", span)) => span.parse().map(Step::Run).map_err(|error| format!("{error}")),
-        Some(("sleep", span)) => span.parse().map(Step::Sleep).map_err(|error| format!("{error}")),
+        None if text == "yield" => Ok(ModelStep::Yield),
+        Some(("run", span)) => span.parse().map(ModelStep::Run).map_err(|error| format!("{error}")),
+        Some(("sleep", span)) => span.parse().map(ModelStep::Sleep).map_err(|error| format!("{error}")),
         _ => Err(wrong()),
     }
 }

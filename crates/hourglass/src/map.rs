@@ -182,7 +182,7 @@ pub struct CauseSum {
 
 /// Jobs of a thread with releases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Jobs {
+pub struct JobCounts {
     /// Done or given up, with their deadline within the run.
     pub count: u64,
     /// Not done at their deadline.
@@ -221,8 +221,8 @@ impl ThreadMap {
     }
 
     /// Its jobs; `None` if its model has none.
-    pub fn jobs(&self) -> Option<Jobs> {
-        let mut jobs = Jobs::default();
+    pub fn jobs(&self) -> Option<JobCounts> {
+        let mut jobs = JobCounts::default();
         for piece in &self.pieces {
             match piece.what {
                 What::Job => {

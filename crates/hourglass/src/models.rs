@@ -11,7 +11,7 @@
 
 use crate::counter::Counter;
 use crate::os::Alarm;
-use crate::plan::{Model, Step, ThreadPlan, Timer};
+use crate::plan::{Model, ModelStep, ThreadPlan, Timer};
 use crate::poll::{Poller, What};
 use schedlab_stdx::Random;
 use schedlab_units::Span;
@@ -67,7 +67,7 @@ pub(crate) fn drive<C: Counter>(
         Model::OnOff { on, off } => {
             let mut grid_ns = times.start_ns;
             while !poller.is_over() {
-                steps(poller, &[Step::Run(*on), Step::Sleep(*off)], alarm, &mut grid_ns);
+                steps(poller, &[ModelStep::Run(*on), ModelStep::Sleep(*off)], alarm, &mut grid_ns);
             }
         }
         Model::Steps(list) => {
@@ -142,16 +142,21 @@ fn jobs<C: Counter>(
 }
 
 /// Does each step once; `grid_ns` is the last time of the grid.
-fn steps<C: Counter>(poller: &mut Poller<'_, C>, steps: &[Step], alarm: &mut dyn Alarm, grid_ns: &mut u64) {
+fn steps<C: Counter>(
+    poller: &mut Poller<'_, C>,
+    steps: &[ModelStep],
+    alarm: &mut dyn Alarm,
+    grid_ns: &mut u64,
+) {
     for step in steps {
         match step {
-            Step::Run(span) => poller.compute(poller.scale().ticks_of(span.as_ns())),
-            Step::Sleep(span) => {
+            ModelStep::Run(span) => poller.compute(poller.scale().ticks_of(span.as_ns())),
+            ModelStep::Sleep(span) => {
                 let now_ns = poller.scale().ns_at(poller.now());
                 poller.sleep_until(alarm, now_ns + span.as_ns());
             }
-            Step::Yield => std::thread::yield_now(),
-            Step::Grid { after, restarts } => {
+            ModelStep::Yield => std::thread::yield_now(),
+            ModelStep::Grid { after, restarts } => {
                 *grid_ns += after.as_ns();
                 poller.job(What::Job, *grid_ns);
                 let now_ns = poller.scale().ns_at(poller.now());

@@ -57,19 +57,19 @@ pub enum Model {
         off: Span,
     },
     /// A list of steps.
-    Steps(Vec<Step>),
+    Steps(Vec<ModelStep>),
     /// Steps that are done once; then the thread is done.
     Script {
         /// What to call it.
         name: String,
         /// What it does.
-        steps: Vec<Step>,
+        steps: Vec<ModelStep>,
     },
 }
 
 /// A step of [`Model::Steps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ModelStep {
     /// Compute.
     Run(Span),
     /// Sleep.
@@ -102,10 +102,10 @@ impl fmt::Display for Model {
                 for (place, step) in steps.iter().enumerate() {
                     let comma = if place > 0 { "," } else { "" };
                     match step {
-                        Step::Run(span) => write!(f, "{comma}run={span}")?,
-                        Step::Sleep(span) => write!(f, "{comma}sleep={span}")?,
-                        Step::Yield => write!(f, "{comma}yield")?,
-                        Step::Grid { after, .. } => write!(f, "{comma}grid={after}")?,
+                        ModelStep::Run(span) => write!(f, "{comma}run={span}")?,
+                        ModelStep::Sleep(span) => write!(f, "{comma}sleep={span}")?,
+                        ModelStep::Yield => write!(f, "{comma}yield")?,
+                        ModelStep::Grid { after, .. } => write!(f, "{comma}grid={after}")?,
                     }
                 }
                 Ok(())
@@ -131,7 +131,7 @@ impl Model {
         match self {
             Model::Cpu | Model::NonBlocking { .. } | Model::Scan { .. } => true,
             Model::Periodic { compute, period } => compute >= period,
-            Model::Steps(steps) => !steps.iter().any(|step| matches!(step, Step::Sleep(_))),
+            Model::Steps(steps) => !steps.iter().any(|step| matches!(step, ModelStep::Sleep(_))),
             _ => false,
         }
     }
@@ -338,9 +338,9 @@ fn check_thread(thread: usize, plan: &ThreadPlan, nr_cpus: u32) -> Result<(), Pl
         }
         Model::Steps(steps) => {
             let all = steps.iter().map(|step| match step {
-                Step::Run(span) | Step::Sleep(span) => span.as_ns(),
-                Step::Grid { after, .. } => after.as_ns(),
-                Step::Yield => 1,
+                ModelStep::Run(span) | ModelStep::Sleep(span) => span.as_ns(),
+                ModelStep::Grid { after, .. } => after.as_ns(),
+                ModelStep::Yield => 1,
             });
             if all.sum::<u64>() == 0 {
                 return Err(PlanError::NoStep { thread });

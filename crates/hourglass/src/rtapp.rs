@@ -8,7 +8,7 @@
 //! What threads do to each other (locks, signals, barriers, forks) they do not do here: each waits as long as it
 //! does where every thread has a CPU of its own. How often that stands in for something else is counted.
 
-use crate::plan::{Class, Model, Step, ThreadPlan, Timer};
+use crate::plan::{Class, Model, ModelStep, ThreadPlan, Timer};
 use schedlab_workload::{EventKind, ExternalSource, Task, Wakeup, Workload};
 use std::collections::BTreeMap;
 
@@ -29,25 +29,25 @@ fn thread(task: &Task, otherwise: &mut BTreeMap<&'static str, u64>) -> ThreadPla
         if let Some(length) = event.kind.length() {
             let more = length.as_ns().saturating_sub(ran_ns);
             if more > 0 {
-                steps.push(Step::Run(schedlab_units::Span::from_ns(more)));
+                steps.push(ModelStep::Run(schedlab_units::Span::from_ns(more)));
             }
             ran_ns = length.as_ns();
         }
         match &event.kind {
-            EventKind::Yield { .. } => steps.push(Step::Yield),
+            EventKind::Yield { .. } => steps.push(ModelStep::Yield),
             EventKind::Wakeup(wakeup) => {
                 ran_ns = 0;
                 steps.push(match wakeup {
                     Wakeup::External { after, source: ExternalSource::Grid | ExternalSource::Absolute } => {
-                        Step::Grid { after: *after, restarts: false }
+                        ModelStep::Grid { after: *after, restarts: false }
                     }
                     Wakeup::External { after, source: ExternalSource::GridRestart } => {
-                        Step::Grid { after: *after, restarts: true }
+                        ModelStep::Grid { after: *after, restarts: true }
                     }
-                    Wakeup::External { after, .. } => Step::Sleep(*after),
+                    Wakeup::External { after, .. } => ModelStep::Sleep(*after),
                     Wakeup::Dependent { recorded_after, .. } => {
                         count("a wait for another thread is a sleep of the length imagined");
-                        Step::Sleep(*recorded_after)
+                        ModelStep::Sleep(*recorded_after)
                     }
                 });
             }
@@ -85,10 +85,11 @@ mod tests {
         assert!(otherwise.is_empty(), "{otherwise:?}");
         let Model::Script { name, steps } = &threads[0].model else { panic!("{threads:?}") };
         assert_eq!(name, "sensor");
-        let job = [Step::Run(Span::from_ms(2)), Step::Grid { after: Span::from_ms(10), restarts: true }];
+        let job =
+            [ModelStep::Run(Span::from_ms(2)), ModelStep::Grid { after: Span::from_ms(10), restarts: true }];
         assert_eq!(steps[..4], [job, job].concat());
         assert_eq!(threads[0].class.params.rt_priority, 20);
         let Model::Script { steps, .. } = &threads[1].model else { panic!("{threads:?}") };
-        assert_eq!(steps[..2], [Step::Run(Span::from_ms(3)), Step::Sleep(Span::from_ms(4))]);
+        assert_eq!(steps[..2], [ModelStep::Run(Span::from_ms(3)), ModelStep::Sleep(Span::from_ms(4))]);
     }
 }

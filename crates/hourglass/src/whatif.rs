@@ -12,7 +12,7 @@
 //! stolen while all threads sleep. Such stretches get what was stolen in others of equal length, drawn by a seed.
 
 use crate::map::{Map, ThreadMap};
-use crate::plan::{Model, Step, ThreadPlan};
+use crate::plan::{Model, ModelStep, ThreadPlan};
 use crate::poll::What;
 use schedlab_instruments::LogProblem;
 use schedlab_instruments::jobs::job_report;
@@ -138,10 +138,12 @@ impl Map {
                 while at_ns < end_ns {
                     for step in steps {
                         (life, at_ns) = match step {
-                            Step::Run(span) => (life.run(*span), at_ns + span.as_ns()),
-                            Step::Sleep(span) => (life.sleep(*span), at_ns + span.as_ns()),
-                            Step::Grid { after, .. } => (life.sleep_until(*after), at_ns + after.as_ns()),
-                            Step::Yield => (life.yields(), at_ns + 1),
+                            ModelStep::Run(span) => (life.run(*span), at_ns + span.as_ns()),
+                            ModelStep::Sleep(span) => (life.sleep(*span), at_ns + span.as_ns()),
+                            ModelStep::Grid { after, .. } => {
+                                (life.sleep_until(*after), at_ns + after.as_ns())
+                            }
+                            ModelStep::Yield => (life.yields(), at_ns + 1),
                         };
                     }
                 }
@@ -149,13 +151,13 @@ impl Map {
             Model::Script { steps, .. } => {
                 for step in steps {
                     life = match step {
-                        Step::Run(span) => life.run(scaled(*span)),
-                        Step::Sleep(span) => life.sleep(*span),
-                        Step::Grid { after, .. } => {
+                        ModelStep::Run(span) => life.run(scaled(*span)),
+                        ModelStep::Sleep(span) => life.sleep(*span),
+                        ModelStep::Grid { after, .. } => {
                             at_ns += after.as_ns();
                             life.sleep_until(*after).run(late(at_ns))
                         }
-                        Step::Yield => life.yields(),
+                        ModelStep::Yield => life.yields(),
                     };
                 }
             }

@@ -44,7 +44,7 @@ pub use fair_share::{Due, FairShare, fair_share};
 pub use meanwhile::meanwhile;
 pub use moves::{Move, MoveKind, for_each_move};
 pub use queues::{QUEUE_GRID, QueueLength, for_each_queue};
-pub use schedlab_log::{LogProblem, Problem, WaitCause};
+pub use schedlab_log::{Impossible, LogProblem, WaitCause};
 pub use stays::{Stay, for_each_stay, stays};
 pub use summary::{
     CpuStats, LONGEST_STRETCHES, LONGEST_WAITS, LongWait, Summary, SystemStats, TaskStats, TimeNotConserved,
@@ -54,6 +54,6 @@ pub use unknown::{Quantity, WhyUnknown};
 pub use verify::{VIOLATIONS_KEPT, Verification, Violation, verify};
 pub use waited_for::{IDLE_EXIT_NS, Owner, WaitedFor, waited_for};
 pub use wasted::{
-    Began, Conservation, Picture, Present, STRETCHES_KEPT, Stretch, Unknown, WaitingTask, Wasted,
+    Began, Conservation, Picture, QueuedTask, STRETCHES_KEPT, Stretch, Unknown, WaitingTask, Wasted,
     for_each_picture, wasted,
 };

@@ -10,7 +10,7 @@
 //! What the header hides is not held against a record: a task or a CPU that nobody saw may do anything until it
 //! is seen again.
 
-use crate::Problem;
+use crate::Impossible;
 use schedlab_log::{Fact, Kind, Log, LogError, LogHeader, PrevState, Record, Row, Slots, for_each, note};
 use schedlab_units::{CpuId, TaskId};
 
@@ -23,7 +23,7 @@ pub struct Violation {
     /// Its time.
     pub time_ns: u64,
     /// What is impossible.
-    pub problem: Problem,
+    pub problem: Impossible,
 }
 
 /// What a check found.
@@ -111,12 +111,12 @@ impl<'a> Checker<'a> {
         let time_ns = record.time_ns;
         let before = self.verdict.violations.len();
         if time_ns < self.now {
-            self.found(Problem::TimeBackwards { previous_ns: self.now });
+            self.found(Impossible::TimeBackwards { previous_ns: self.now });
         }
         self.now = time_ns;
         let duration_ns = self.header.duration.as_ns();
         if time_ns > duration_ns {
-            self.found(Problem::TimeBeyondEnd { duration_ns });
+            self.found(Impossible::TimeBeyondEnd { duration_ns });
         }
         if let Err(problem) = self.record(record) {
             self.found(problem);
@@ -126,36 +126,36 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn found(&mut self, problem: Problem) {
+    fn found(&mut self, problem: Impossible) {
         self.verdict.nr_violations += 1;
         if self.verdict.violations.len() < VIOLATIONS_KEPT {
             self.verdict.violations.push(Violation { index: 0, time_ns: 0, problem });
         }
     }
 
-    fn cpu(&self, cpu: u32) -> Result<u32, Problem> {
+    fn cpu(&self, cpu: u32) -> Result<u32, Impossible> {
         let nr_cpus = self.header.nr_cpus;
-        if cpu < nr_cpus { Ok(cpu) } else { Err(Problem::UnknownCpu { cpu, nr_cpus }) }
+        if cpu < nr_cpus { Ok(cpu) } else { Err(Impossible::UnknownCpu { cpu, nr_cpus }) }
     }
 
     /// Row of a task that must be named in the header; `None`: idle.
-    fn row(&self, task: TaskId) -> Result<Option<usize>, Problem> {
+    fn row(&self, task: TaskId) -> Result<Option<usize>, Impossible> {
         match self.slots.row(task) {
             Some(row) => Ok(Some(row.index())),
             None if task.is_idle() => Ok(None),
-            None => Err(Problem::UnknownTask { task }),
+            None => Err(Impossible::UnknownTask { task }),
         }
     }
 
-    fn record(&mut self, record: &Record) -> Result<(), Problem> {
+    fn record(&mut self, record: &Record) -> Result<(), Impossible> {
         let cpu = self.cpu(record.cpu.into())?;
-        let kind = record.kind().ok_or(Problem::UnknownKind { kind: record.kind })?;
+        let kind = record.kind().ok_or(Impossible::UnknownKind { kind: record.kind })?;
         let task = record.task();
         let row = self.row(task)?;
         match (kind, row) {
             (Kind::Switch, _) => {
                 let state = PrevState::from_number(record.flags);
-                let state = state.ok_or(Problem::UnknownPrevState { state: record.flags })?;
+                let state = state.ok_or(Impossible::UnknownPrevState { state: record.flags })?;
                 self.row(record.other())?;
                 self.stop(cpu, task, state);
                 self.start(cpu, record.other());
@@ -164,8 +164,8 @@ impl<'a> Checker<'a> {
             (Kind::New | Kind::Wakeup, Some(row)) => {
                 let to = self.cpu(record.arg)?;
                 match (kind, self.places[row]) {
-                    (_, Place::Gone) => self.found(Problem::WokenAfterExit { task }),
-                    (Kind::New, Place::Queued | Place::On(_)) => self.found(Problem::NewTwice { task }),
+                    (_, Place::Gone) => self.found(Impossible::WokenAfterExit { task }),
+                    (Kind::New, Place::Queued | Place::On(_)) => self.found(Impossible::NewTwice { task }),
                     (_, Place::Queued | Place::On(_)) => {
                         self.verdict.wakeups_of_runnable += 1;
                         return Ok(());
@@ -179,9 +179,9 @@ impl<'a> Checker<'a> {
                 let (from, to) = (self.cpu(record.arg)?, self.cpu(record.other)?);
                 let assigned = self.assigned[row].replace(to);
                 if let Place::On(cpu) = self.places[row] {
-                    self.found(Problem::MigratedWhileRunning { task, cpu, to_cpu: to });
+                    self.found(Impossible::MigratedWhileRunning { task, cpu, to_cpu: to });
                 } else if let Some(assigned_cpu) = assigned.filter(|assigned| *assigned != from) {
-                    self.found(Problem::MigratedFromElsewhere { task, cpu: from, assigned_cpu });
+                    self.found(Impossible::MigratedFromElsewhere { task, cpu: from, assigned_cpu });
                 }
             }
             (Kind::Fork, _) => {
@@ -189,7 +189,7 @@ impl<'a> Checker<'a> {
             }
             (Kind::Note, row) if matches!(record.arg, note::UNKNOWN_CPU | note::UNKNOWN_TASK) => {
                 if !self.header.hidden.has(Fact::Spans) {
-                    return Err(Problem::NotDeclared { fact: Fact::Spans });
+                    return Err(Impossible::NotDeclared { fact: Fact::Spans });
                 }
                 match (record.arg, row) {
                     (note::UNKNOWN_CPU, _) => self.lose_cpu(cpu),
@@ -206,10 +206,10 @@ impl<'a> Checker<'a> {
     /// `task` stops on `cpu`.
     fn stop(&mut self, cpu: u32, task: TaskId, state: PrevState) {
         if let Some(current) = self.current[cpu as usize].filter(|current| *current != task) {
-            self.found(Problem::PrevNotCurrent { cpu, prev: task, current });
+            self.found(Impossible::PrevNotCurrent { cpu, prev: task, current });
         }
         if state == PrevState::Unknown && !self.header.hidden.has(Fact::Stops) {
-            self.found(Problem::NotDeclared { fact: Fact::Stops });
+            self.found(Impossible::NotDeclared { fact: Fact::Stops });
         }
         if let Some(row) = self.slots.row(task) {
             self.assigned[row.index()] = Some(cpu);
@@ -255,20 +255,20 @@ impl<'a> Checker<'a> {
     fn start(&mut self, cpu: u32, task: TaskId) {
         let Some(row) = self.slots.row(task).map(Row::index) else { return };
         match self.places[row] {
-            Place::On(other_cpu) => self.found(Problem::AlreadyRunning { task, cpu, other_cpu }),
-            Place::Asleep => self.found(Problem::RanWhileBlocked { task, cpu }),
-            Place::Gone => self.found(Problem::RanAfterExit { task, cpu }),
-            Place::Unseen if task.is_workload() => self.found(Problem::NeverMadeRunnable { task, cpu }),
+            Place::On(other_cpu) => self.found(Impossible::AlreadyRunning { task, cpu, other_cpu }),
+            Place::Asleep => self.found(Impossible::RanWhileBlocked { task, cpu }),
+            Place::Gone => self.found(Impossible::RanAfterExit { task, cpu }),
+            Place::Unseen if task.is_workload() => self.found(Impossible::NeverMadeRunnable { task, cpu }),
             Place::Queued | Place::Unseen | Place::Unknown => {}
         }
         let assigned = self.assigned[row].filter(|_| !self.header.hidden.has(Fact::Assignments));
         if let Some(assigned_cpu) = assigned.filter(|assigned| *assigned != cpu) {
-            self.found(Problem::RanElsewhere { task, cpu, assigned_cpu });
+            self.found(Impossible::RanElsewhere { task, cpu, assigned_cpu });
         }
         if task.is_workload() && self.affinity_known[row] && !self.header.hidden.has(Fact::Affinity) {
             let affinity = &self.header.tasks[row].affinity;
             if affinity.as_ref().is_some_and(|affinity| !affinity.contains(CpuId(cpu))) {
-                self.found(Problem::NotAllowed { task, cpu });
+                self.found(Impossible::NotAllowed { task, cpu });
             }
         }
         self.places[row] = Place::On(cpu);

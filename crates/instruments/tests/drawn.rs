@@ -38,7 +38,7 @@ fn summary(log: &MemLog) -> Summary {
 fn two_tasks_share_a_cpu() {
     // ms    0         1         2
     //       0123456789012345678901
-    // cpu0  AAAABBBBAA....AAAAAAAA     A blocks at 10, is woken at 14, runs until the end at 22; B is new at 2, exits at 8
+    // cpu0  AAAABBBBAA....AAAAAAAA  A blocks at 10, is woken at 14, runs until the end at 22; B is new at 2, exits at 8
     let log = log(
         1,
         2,
@@ -221,41 +221,41 @@ fn an_empty_log_is_all_idle() {
 fn impossible_logs_are_named() {
     let [t0, t1, idle] = [TaskId(0), TaskId(1), TaskId::IDLE];
     let on0 = "0 cpu0 new t0 cpu0\n 0 cpu0 switch idle -> t0\n";
-    let cases: &[(&str, u64, Problem)] = &[
-        ("2 cpu1 switch idle -> t0", 2, Problem::AlreadyRunning { task: t0, cpu: 1, other_cpu: 0 }),
-        ("2 cpu0 switch t1 sleeping -> t1", 2, Problem::PrevNotCurrent { cpu: 0, prev: t1, current: t0 }),
-        ("2 cpu1 switch t1 sleeping -> idle", 2, Problem::PrevNotCurrent { cpu: 1, prev: t1, current: idle }),
+    let cases: &[(&str, u64, Impossible)] = &[
+        ("2 cpu1 switch idle -> t0", 2, Impossible::AlreadyRunning { task: t0, cpu: 1, other_cpu: 0 }),
+        ("2 cpu0 switch t1 sleeping -> t1", 2, Impossible::PrevNotCurrent { cpu: 0, prev: t1, current: t0 }),
+        ("2 cpu1 switch t1 sleeping -> idle", 2, Impossible::PrevNotCurrent { cpu: 1, prev: t1, current: idle }),
         (
             "2 cpu0 switch t0 sleeping -> idle\n 3 cpu0 switch idle -> t0",
             3,
-            Problem::RanWhileBlocked { task: t0, cpu: 0 },
+            Impossible::RanWhileBlocked { task: t0, cpu: 0 },
         ),
         (
             "2 cpu0 switch t0 dead -> idle\n 3 cpu0 switch idle -> t0",
             3,
-            Problem::RanAfterExit { task: t0, cpu: 0 },
+            Impossible::RanAfterExit { task: t0, cpu: 0 },
         ),
-        ("2 cpu0 switch t0 dead -> idle\n 3 cpu0 wakeup t0 cpu0", 3, Problem::WokenAfterExit { task: t0 }),
-        ("2 cpu1 switch idle -> t1", 2, Problem::NeverMadeRunnable { task: t1, cpu: 1 }),
-        ("2 cpu0 new t1 cpu0\n 1 cpu0 exit t0", 3, Problem::TimeBackwards { previous_ns: 2 * MS }),
-        ("11 cpu0 exit t0", 2, Problem::TimeBeyondEnd { duration_ns: 10 * MS }),
-        ("2 cpu0 wakeup t7 cpu0", 2, Problem::UnknownTask { task: TaskId(7) }),
-        ("2 cpu5 exit t0", 2, Problem::UnknownCpu { cpu: 5, nr_cpus: 2 }),
-        ("2 cpu0 wakeup t1 cpu2", 2, Problem::UnknownCpu { cpu: 2, nr_cpus: 2 }),
-        ("2 cpu0 switch t0 state=9 -> idle", 2, Problem::UnknownPrevState { state: 9 }),
-        ("2 cpu0 new t0 cpu0", 2, Problem::NewTwice { task: t0 }),
+        ("2 cpu0 switch t0 dead -> idle\n 3 cpu0 wakeup t0 cpu0", 3, Impossible::WokenAfterExit { task: t0 }),
+        ("2 cpu1 switch idle -> t1", 2, Impossible::NeverMadeRunnable { task: t1, cpu: 1 }),
+        ("2 cpu0 new t1 cpu0\n 1 cpu0 exit t0", 3, Impossible::TimeBackwards { previous_ns: 2 * MS }),
+        ("11 cpu0 exit t0", 2, Impossible::TimeBeyondEnd { duration_ns: 10 * MS }),
+        ("2 cpu0 wakeup t7 cpu0", 2, Impossible::UnknownTask { task: TaskId(7) }),
+        ("2 cpu5 exit t0", 2, Impossible::UnknownCpu { cpu: 5, nr_cpus: 2 }),
+        ("2 cpu0 wakeup t1 cpu2", 2, Impossible::UnknownCpu { cpu: 2, nr_cpus: 2 }),
+        ("2 cpu0 switch t0 state=9 -> idle", 2, Impossible::UnknownPrevState { state: 9 }),
+        ("2 cpu0 new t0 cpu0", 2, Impossible::NewTwice { task: t0 }),
         (
             "2 cpu0 new t1 cpu0\n 3 cpu1 switch idle -> t1",
             3,
-            Problem::RanElsewhere { task: t1, cpu: 1, assigned_cpu: 0 },
+            Impossible::RanElsewhere { task: t1, cpu: 1, assigned_cpu: 0 },
         ),
         (
             "2 cpu0 new t1 cpu0\n 3 cpu0 migrate t1 cpu1 -> cpu0",
             3,
-            Problem::MigratedFromElsewhere { task: t1, cpu: 1, assigned_cpu: 0 },
+            Impossible::MigratedFromElsewhere { task: t1, cpu: 1, assigned_cpu: 0 },
         ),
-        ("2 cpu0 migrate t0 cpu0 -> cpu1", 2, Problem::MigratedWhileRunning { task: t0, cpu: 0, to_cpu: 1 }),
-        ("2 cpu1 new t2 cpu1\n 2 cpu1 switch idle -> t2", 3, Problem::NotAllowed { task: TaskId(2), cpu: 1 }),
+        ("2 cpu0 migrate t0 cpu0 -> cpu1", 2, Impossible::MigratedWhileRunning { task: t0, cpu: 0, to_cpu: 1 }),
+        ("2 cpu1 new t2 cpu1\n 2 cpu1 switch idle -> t2", 3, Impossible::NotAllowed { task: TaskId(2), cpu: 1 }),
     ];
     for (lines, index, problem) in cases {
         let mut log = log(2, 3, 10, &format!("{on0}{lines}"));

@@ -121,7 +121,7 @@ fn only_stretches_longer_than_the_bound_count() {
         queues: vec![queue(1, 1), queue(0, 0)],
         began: vec![Began::FellIdle(cpu(1))],
         present: [(0, 0), (1, 0)]
-            .map(|(task, on)| Present {
+            .map(|(task, on)| QueuedTask {
                 task: TaskId(task),
                 cpu: cpu(on),
                 cpus: CpuSet::first(2),

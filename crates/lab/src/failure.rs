@@ -7,7 +7,7 @@
 //! assert_eq!((error.kind(), error.kind().exit_status()), (FailureKind::Input, 2));
 //! ```
 
-use crate::load::LoadError;
+use crate::load::NoWorkload;
 use crate::run::Ended;
 use crate::subject::SubjectError;
 use schedlab_runner::pool::{JobLost, PoolError};
@@ -61,7 +61,7 @@ pub enum Error {
     Subject(#[from] SubjectError),
     /// There is no such workload, or it cannot be read.
     #[error(transparent)]
-    Load(#[from] LoadError),
+    Load(#[from] NoWorkload),
     /// The run did not end as it should.
     #[error(transparent)]
     Run(#[from] Ended),

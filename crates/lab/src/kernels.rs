@@ -187,7 +187,7 @@ fn remark(kernel: &BuiltKernel, progress: &dyn Progress) {
 pub fn with_progress<T>(
     what: &str,
     progress: &dyn Progress,
-    work: impl FnOnce(&mut dyn FnMut(build::Progress)) -> Result<T, BuildError>,
+    work: impl FnOnce(&mut dyn FnMut(build::BuildProgress)) -> Result<T, BuildError>,
 ) -> Result<T, BuildError> {
     let step = progress.step(format!("{what}: looking for it"));
     let mut last = "";

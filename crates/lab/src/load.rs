@@ -17,7 +17,7 @@ use schedlab_workload::derive::{DeriveOptions, Derived, ImportError, Summary, im
 use schedlab_workload::generate::{GenerateError, Spec};
 use schedlab_workload::limits::{MIX_DEPTH_MAX, MIX_FILES_MAX, read_toml};
 use schedlab_workload::mix::{Mix, MixError};
-use schedlab_workload::{Loaded as Found, RtAppError, TraceFormat, Workload, read_rtapp};
+use schedlab_workload::{LoadedFile as Found, RtAppError, TraceFormat, Workload, read_rtapp};
 use std::path::{Path, PathBuf};
 
 /// A workload with what reports say of it.
@@ -41,7 +41,7 @@ pub struct Loaded {
 
 /// A path that gives no workload.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum NoWorkload {
     /// There is nothing of the kind, or it is damaged.
     #[error(transparent)]
     File(#[from] schedlab_workload::LoadError),
@@ -96,7 +96,7 @@ pub enum LoadError {
     },
 }
 
-impl Fails for LoadError {
+impl Fails for NoWorkload {
     fn kind(&self) -> FailureKind {
         FailureKind::Input
     }
@@ -122,7 +122,7 @@ impl Within<'_> {
 ///
 /// # Errors
 /// There is none at this path.
-pub fn load(path: &Path, progress: &dyn Progress) -> Result<Loaded, LoadError> {
+pub fn load(path: &Path, progress: &dyn Progress) -> Result<Loaded, NoWorkload> {
     load_as(path, Mode::Strict, DeriveOptions::default(), progress)
 }
 
@@ -135,7 +135,7 @@ pub fn load_as(
     mode: Mode,
     options: DeriveOptions,
     progress: &dyn Progress,
-) -> Result<Loaded, LoadError> {
+) -> Result<Loaded, NoWorkload> {
     load_within(path, &mut Within::new(mode, options, progress))
 }
 
@@ -150,7 +150,7 @@ pub fn load_all(
     paths: &[PathBuf],
     options: DeriveOptions,
     progress: &dyn Progress,
-) -> Result<Loaded, LoadError> {
+) -> Result<Loaded, NoWorkload> {
     let [first, rest @ ..] = paths else { panic!("no path") };
     if rest.is_empty() {
         return load_as(first, Mode::Strict, options, progress);
@@ -171,14 +171,14 @@ impl Loaded {
     }
 }
 
-fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded, LoadError> {
+fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded, NoWorkload> {
     let step = within.progress.step(format!("loading {}", path.display()));
     let name = title(path);
     let found = schedlab_workload::load(path)?;
     if !within.options.window.is_all()
         && let Some(found) = no_recording(&found)
     {
-        return Err(LoadError::NoPart { path: path.to_path_buf(), found });
+        return Err(NoWorkload::NoPart { path: path.to_path_buf(), found });
     }
     match found {
         Found::Workload { path, workload, .. } => Ok(Loaded { workload, ..Loaded::at(path, name) }),
@@ -216,18 +216,18 @@ fn no_recording(found: &Found) -> Option<&'static str> {
 }
 
 /// A mix, or the settings of a generator.
-fn load_toml(path: &Path, name: String, within: &mut Within<'_>) -> Result<Loaded, LoadError> {
-    let text = read_toml(path).map_err(|error| LoadError::Read { path: path.to_path_buf(), error })?;
+fn load_toml(path: &Path, name: String, within: &mut Within<'_>) -> Result<Loaded, NoWorkload> {
+    let text = read_toml(path).map_err(|error| NoWorkload::Read { path: path.to_path_buf(), error })?;
     let mut loaded = Loaded::at(path.to_path_buf(), name);
     if Spec::is_spec(&text) {
-        let spec = Spec::from_toml(&path.display().to_string(), &text).map_err(LoadError::Settings)?;
+        let spec = Spec::from_toml(&path.display().to_string(), &text).map_err(NoWorkload::Settings)?;
         loaded.workload =
-            spec.build().map_err(|error| LoadError::Generate { path: path.to_path_buf(), error })?;
+            spec.build().map_err(|error| NoWorkload::Generate { path: path.to_path_buf(), error })?;
         return Ok(loaded);
     }
     let here = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     if within.above.len() == MIX_DEPTH_MAX {
-        return Err(LoadError::TooDeep { path: path.to_path_buf() });
+        return Err(NoWorkload::TooDeep { path: path.to_path_buf() });
     }
     within.above.push(here);
     let mix = Mix::parse(path, &text)?;

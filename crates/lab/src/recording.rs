@@ -3,15 +3,15 @@
 use crate::failure::{Fails, FailureKind};
 use crate::load::title;
 use crate::progress::Progress;
-use schedlab_convert::{Recorded, RecordedError, recorded_log};
+use schedlab_convert::{RecordedError, RecordedSchedule, recorded_log};
 use schedlab_instruments::{LogProblem, Owner, WaitedFor, waited_for};
 use schedlab_log::Log;
 use schedlab_trace::Mode;
-use schedlab_workload::{Loaded as Found, TraceFormat};
+use schedlab_workload::{LoadedFile as Found, TraceFormat};
 use std::path::{Path, PathBuf};
 
 /// A recording, and what is known of how it was made.
-pub struct Recording {
+pub struct KnownRecording {
     /// The file.
     pub path: PathBuf,
     /// For titles: the file's name, or its folder's.
@@ -19,7 +19,7 @@ pub struct Recording {
     /// Its format.
     pub format: TraceFormat,
     /// The schedule and its facts.
-    pub recorded: Recorded,
+    pub recorded: RecordedSchedule,
     /// Whose CPU the program's tasks waited for; `None`: which tasks are the program's is not known.
     pub waited_for: Option<WaitedFor>,
 }
@@ -64,7 +64,7 @@ const CONTENDED_SHARE: f64 = 0.10;
 /// Less waiting than this is none, whoever it was for.
 const CONTENDED_NS: u64 = 1_000_000;
 
-impl Recording {
+impl KnownRecording {
     /// Whether others took part: more than a tenth of the program's waiting was for CPUs that they had.
     /// `None`: not known.
     pub fn is_contended(&self) -> Option<bool> {
@@ -100,7 +100,11 @@ impl Recording {
 ///
 /// # Errors
 /// There is none, or it is damaged (with [`Mode::Lenient`] what is damaged is left out).
-pub fn load_recording(path: &Path, mode: Mode, progress: &dyn Progress) -> Result<Recording, RecordingError> {
+pub fn load_recording(
+    path: &Path,
+    mode: Mode,
+    progress: &dyn Progress,
+) -> Result<KnownRecording, RecordingError> {
     let name = title(path);
     let not = |path: PathBuf, found| RecordingError::NotRecorded { path, found };
     let (path, format) = match schedlab_workload::load(path)? {
@@ -126,5 +130,5 @@ pub fn load_recording(path: &Path, mode: Mode, progress: &dyn Progress) -> Resul
     let waited = owners.map(|owners| waited_for(&recorded.log, &owners)).transpose();
     let waited_for = waited.map_err(|problem| RecordingError::Contradicts { path: path.clone(), problem })?;
     debug_assert_eq!(recorded.log.header().tasks.len(), recorded.whose.kernel.len());
-    Ok(Recording { path, name, format, recorded, waited_for })
+    Ok(KnownRecording { path, name, format, recorded, waited_for })
 }

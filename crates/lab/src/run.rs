@@ -19,11 +19,10 @@ use schedlab_instruments::{LogProblem, Summary, summarize};
 use schedlab_log::{Log, LogError, LogHeader, LogTask, MemLog, RawLog};
 use schedlab_machine::kernel::{Kernel, ReadOut};
 use schedlab_machine::native::Native;
-use schedlab_machine::{Machine, Outcome, Program, Setup, WaitsFor};
+use schedlab_machine::{EndlessWait, Machine, Outcome, Program, Setup, WaitsFor};
 use schedlab_policies::PolicyInfo;
 use schedlab_runner::{
     ChildReport, ExitKind, ExitReport, RunEnd, RunError, RunRequest, RunResult, Scheduler, SchedulerError,
-    Wait,
 };
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
@@ -193,18 +192,18 @@ pub struct NamedWait {
 }
 
 impl NamedWait {
-    fn new(workload: &Workload, wait: Wait) -> NamedWait {
-        let name = |id: u32| {
-            let task = workload.task(TaskId(id));
+    fn new(workload: &Workload, wait: EndlessWait) -> NamedWait {
+        let name = |id: TaskId| {
+            let task = workload.task(id);
             format!("task {} ('{}')", task.pid, task.name)
         };
         let waits_for = match wait.waits_for {
             WaitsFor::Event { waker, before_event } => {
-                format!("{}, which wakes it before its event {before_event}", name(waker.0))
+                format!("{}, which wakes it before its event {before_event}", name(waker))
             }
             WaitsFor::Object { object, owner } => {
                 let it = workload.object(ObjectId(object));
-                let held = owner.map_or(String::new(), |owner| format!(", which {} holds", name(owner.0)));
+                let held = owner.map_or(String::new(), |owner| format!(", which {} holds", name(owner)));
                 format!("{} {}{held}", it.kind.name(), it.name)
             }
         };

@@ -13,7 +13,7 @@
 //! kernel.
 
 use crate::kernels;
-use crate::spec::Scx;
+use crate::spec::ScxSpec;
 use crate::subject::{Setting, SubjectError};
 use schedlab_linux::BuiltKernel;
 use schedlab_runner::LinuxObject;
@@ -25,19 +25,19 @@ const FLAVOUR: &str = "scx";
 
 /// The kernel with the class, and the scheduler compiled for it.
 pub(crate) fn object(
-    asked: &Scx,
+    asked: &ScxSpec,
     name: &str,
     params: &[(String, String)],
     setting: Setting<'_>,
 ) -> Result<LinuxObject, SubjectError> {
     let subs = params.iter().filter_map(|(param, what)| match scx::sub_of(param) {
         Some((scx::ATTACHED, group)) => {
-            let sub = Scx { what: what.clone(), kernel: asked.kernel.clone() };
+            let sub = ScxSpec { what: what.clone(), kernel: asked.kernel.clone() };
             Some((group.to_owned(), sub, format!("--param {param}={what}")))
         }
         _ => None,
     });
-    let subs: Vec<(String, Scx, String)> = subs.collect();
+    let subs: Vec<(String, ScxSpec, String)> = subs.collect();
     // a misspelt path should not cost a kernel build
     check(asked, format!("--sched {name}"))?;
     subs.iter().try_for_each(|(_, sub, option)| check(sub, option.clone()))?;
@@ -58,21 +58,25 @@ pub(crate) fn object(
     })
 }
 
-fn check(asked: &Scx, option: String) -> Result<(), SubjectError> {
+fn check(asked: &ScxSpec, option: String) -> Result<(), SubjectError> {
     if asked.is_path() && !Path::new(&asked.what).is_file() {
         return Err(SubjectError::NoFile { path: asked.what.clone(), option });
     }
     Ok(())
 }
 
-fn compiled(asked: &Scx, kernel: &BuiltKernel, setting: Setting<'_>) -> Result<CompiledScx, SubjectError> {
+fn compiled(
+    asked: &ScxSpec,
+    kernel: &BuiltKernel,
+    setting: Setting<'_>,
+) -> Result<CompiledScx, SubjectError> {
     let source = source(asked, kernel, setting)?;
     let _step = setting.progress.step(format!("compiling {} for Linux {}", source.display(), kernel.version));
     scx::compile(kernel, &source)
         .map_err(|error| SubjectError::Compile { path: source.display().to_string(), error })
 }
 
-fn source(asked: &Scx, kernel: &BuiltKernel, setting: Setting<'_>) -> Result<PathBuf, SubjectError> {
+fn source(asked: &ScxSpec, kernel: &BuiltKernel, setting: Setting<'_>) -> Result<PathBuf, SubjectError> {
     if asked.is_path() {
         return Ok(PathBuf::from(&asked.what));
     }

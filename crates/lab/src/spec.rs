@@ -44,13 +44,13 @@ const SCX_KERNEL: &str = "6.12";
 pub struct SubjectSpec {
     text: String,
     name: String,
-    form: Form,
+    form: SpecForm,
     params: Vec<(String, String)>,
 }
 
 /// Which of the forms of the grammar.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum SpecForm {
     /// `NAME`: a native scheduler, or `linux-V` (there are both: `linux-6.12`, `linux-2.4`).
     Named {
         /// All of it but flavours.
@@ -66,7 +66,7 @@ pub enum Form {
         flavours: Vec<String>,
     },
     /// `scx:WHAT` or `scx:WHAT@KERNEL`.
-    Scx(Scx),
+    Scx(ScxSpec),
     /// `guest:V` or `guest:FILE`.
     Guest {
         /// A series, or the path of a kernel image.
@@ -78,23 +78,23 @@ pub enum Form {
 
 /// A sched_ext scheduler that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scx {
+pub struct ScxSpec {
     /// A path, or a name.
     pub what: String,
     /// A series, or the name of a tree.
     pub kernel: String,
 }
 
-impl Scx {
+impl ScxSpec {
     /// What stands behind `scx:`, without parameters: `WHAT` or `WHAT@KERNEL`. A file's name can have an `@`.
-    pub(crate) fn parse(text: &str) -> Scx {
+    pub(crate) fn parse(text: &str) -> ScxSpec {
         let (what, kernel) = match marks(text, '@').last() {
             Some(at) if !text[at + 1..].contains('/') && !text.ends_with(".c") => {
                 (&text[..at], &text[at + 1..])
             }
             _ => (text, SCX_KERNEL),
         };
-        Scx { what: plain(what), kernel: plain(kernel) }
+        ScxSpec { what: plain(what), kernel: plain(kernel) }
     }
 
     /// Whether it is a file, and not a name.
@@ -119,7 +119,7 @@ impl SubjectSpec {
     }
 
     /// Which form.
-    pub fn form(&self) -> &Form {
+    pub fn form(&self) -> &SpecForm {
         &self.form
     }
 
@@ -177,16 +177,16 @@ impl FromStr for SubjectSpec {
         let form = match name {
             "linux:" => {
                 let (path, flavours) = flavoured(rest);
-                Form::Tree { path, flavours }
+                SpecForm::Tree { path, flavours }
             }
-            "scx:" => Form::Scx(Scx::parse(rest)),
-            "guest:" => Form::Guest { kernel: plain(rest) },
-            _ if rest == "host" => Form::Host,
+            "scx:" => SpecForm::Scx(ScxSpec::parse(rest)),
+            "guest:" => SpecForm::Guest { kernel: plain(rest) },
+            _ if rest == "host" => SpecForm::Host,
             _ if rest.starts_with("linux-") => {
                 let (name, flavours) = flavoured(rest);
-                Form::Named { name, flavours }
+                SpecForm::Named { name, flavours }
             }
-            _ => Form::Named { name: plain(rest), flavours: Vec::new() },
+            _ => SpecForm::Named { name: plain(rest), flavours: Vec::new() },
         };
         Ok(SubjectSpec { text: text.to_string(), name: bare.to_string(), form, params })
     }
@@ -261,20 +261,20 @@ mod tests {
         text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    fn named(name: &str, flavours: &[&str]) -> Form {
-        Form::Named { name: name.into(), flavours: flavours.iter().map(|f| f.to_string()).collect() }
+    fn named(name: &str, flavours: &[&str]) -> SpecForm {
+        SpecForm::Named { name: name.into(), flavours: flavours.iter().map(|f| f.to_string()).collect() }
     }
 
-    fn tree(path: &str, flavours: &[&str]) -> Form {
-        Form::Tree { path: path.into(), flavours: flavours.iter().map(|f| f.to_string()).collect() }
+    fn tree(path: &str, flavours: &[&str]) -> SpecForm {
+        SpecForm::Tree { path: path.into(), flavours: flavours.iter().map(|f| f.to_string()).collect() }
     }
 
-    fn scx(what: &str, kernel: &str) -> Form {
-        Form::Scx(Scx { what: what.into(), kernel: kernel.into() })
+    fn scx(what: &str, kernel: &str) -> SpecForm {
+        SpecForm::Scx(ScxSpec { what: what.into(), kernel: kernel.into() })
     }
 
-    fn guest(kernel: &str) -> Form {
-        Form::Guest { kernel: kernel.into() }
+    fn guest(kernel: &str) -> SpecForm {
+        SpecForm::Guest { kernel: kernel.into() }
     }
 
     #[test]
@@ -304,7 +304,7 @@ mod tests {
             ("scx:qmap:sub@/g=simple", "scx:qmap", scx("qmap", "6.12"), &[("sub@/g", "simple")]),
             ("guest:6.12", "guest:6.12", guest("6.12"), &[]),
             ("guest:./bzImage", "guest:./bzImage", guest("./bzImage"), &[]),
-            ("host", "host", Form::Host, &[]),
+            ("host", "host", SpecForm::Host, &[]),
         ] {
             let found = spec(text);
             assert_eq!((found.text(), found.name(), found.form()), (text, name, &form));

@@ -12,7 +12,7 @@ use crate::failure::{Fails, FailureKind};
 use crate::kernels;
 use crate::progress::Progress;
 use crate::scx;
-use crate::spec::{Form, SubjectSpec};
+use crate::spec::{SpecForm, SubjectSpec};
 use schedlab_linux::{BuildError, BuiltKernel};
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_machine::policy::Policy;
@@ -110,18 +110,22 @@ impl SubjectSpec {
         let params = if self.is_linux() { self.kernel_params() } else { self.params().to_vec() };
         let built = |kernel: &BuiltKernel| Scheduler::Linux(LinuxObject::of(kernel));
         let scheduler = match self.form() {
-            Form::Named { name, flavours } => match kernels::series_of(name).filter(|_| self.is_linux()) {
-                Some(series) => built(&kernels::packaged(series, flavours, self.with_hz(setting)?)?),
-                None => {
-                    let info = schedlab_policies::find(name).ok_or_else(|| unknown(self.name()))?;
-                    return Subject::of(info, &params, self.text());
+            SpecForm::Named { name, flavours } => {
+                match kernels::series_of(name).filter(|_| self.is_linux()) {
+                    Some(series) => built(&kernels::packaged(series, flavours, self.with_hz(setting)?)?),
+                    None => {
+                        let info = schedlab_policies::find(name).ok_or_else(|| unknown(self.name()))?;
+                        return Subject::of(info, &params, self.text());
+                    }
                 }
-            },
-            Form::Tree { path, flavours } => built(&kernels::tree(path, flavours, self.with_hz(setting)?)?),
-            Form::Scx(asked) => {
+            }
+            SpecForm::Tree { path, flavours } => {
+                built(&kernels::tree(path, flavours, self.with_hz(setting)?)?)
+            }
+            SpecForm::Scx(asked) => {
                 Scheduler::Linux(scx::object(asked, self.name(), &params, self.with_hz(setting)?)?)
             }
-            Form::Guest { .. } | Form::Host => unreachable!("refused above"),
+            SpecForm::Guest { .. } | SpecForm::Host => unreachable!("refused above"),
         };
         Ok(Subject { label: self.text().to_string(), scheduler, params })
     }
@@ -138,7 +142,7 @@ impl SubjectSpec {
     /// # Errors
     /// The kernels that are there cannot be looked at.
     pub fn is_ready(&self, setting: Setting<'_>) -> Result<bool, SubjectError> {
-        let Form::Named { name, flavours } = self.form() else { return Ok(!self.is_linux()) };
+        let SpecForm::Named { name, flavours } = self.form() else { return Ok(!self.is_linux()) };
         match kernels::series_of(name).filter(|_| self.is_linux()) {
             Some(series) => Ok(kernels::is_built(series, flavours, self.with_hz(setting)?)?),
             None => Ok(true),
@@ -151,11 +155,11 @@ impl SubjectSpec {
     /// `guest:...` and `host`.
     pub fn check_machine(&self) -> Result<(), SubjectError> {
         let why = match self.form() {
-            Form::Guest { .. } => {
+            SpecForm::Guest { .. } => {
                 "it is real Linux in a virtual machine, and this needs the simulated one; \
                  'schedlab guest run', 'schedlab guest calibrate' and 'schedlab validate --against' take it"
             }
-            Form::Host => {
+            SpecForm::Host => {
                 "it is this machine's own kernel, and this needs a simulated one; \
                  'schedlab validate --against host' takes it"
             }
@@ -168,9 +172,9 @@ impl SubjectSpec {
     /// Whether it is real Linux in the simulated machine: packaged, a tree, or below a sched_ext scheduler.
     pub fn is_linux(&self) -> bool {
         match self.form() {
-            Form::Named { name, .. } => kernels::is_known(name),
-            Form::Tree { .. } | Form::Scx(_) => true,
-            Form::Guest { .. } | Form::Host => false,
+            SpecForm::Named { name, .. } => kernels::is_known(name),
+            SpecForm::Tree { .. } | SpecForm::Scx(_) => true,
+            SpecForm::Guest { .. } | SpecForm::Host => false,
         }
     }
 
@@ -187,9 +191,9 @@ impl SubjectSpec {
     /// It is something else; or it has parameters, which real machines get in other ways.
     pub fn real(&self, by: &'static str) -> Result<Real<'_>, SubjectError> {
         let why = match (self.form(), self.params()) {
-            (Form::Guest { kernel }, []) => return Ok(Real::Guest(kernel)),
-            (Form::Host, []) => return Ok(Real::Host),
-            (Form::Guest { .. } | Form::Host, _) => {
+            (SpecForm::Guest { kernel }, []) => return Ok(Real::Guest(kernel)),
+            (SpecForm::Host, []) => return Ok(Real::Host),
+            (SpecForm::Guest { .. } | SpecForm::Host, _) => {
                 "parameters are for the simulated machine; \
                  'schedlab guest run' has --set PATH=VALUE and --kernel-arg WORD"
             }
@@ -243,7 +247,7 @@ impl Subject {
         let spec: SubjectSpec = text.parse()?;
         let not_native = || SubjectError::NotNative { text: text.to_string() };
         match spec.form() {
-            Form::Named { name, .. } => match schedlab_policies::find(name) {
+            SpecForm::Named { name, .. } => match schedlab_policies::find(name) {
                 Some(info) => Subject::of(info, spec.params(), text),
                 None if kernels::is_known(name) => Err(not_native()),
                 None => Err(unknown(name)),

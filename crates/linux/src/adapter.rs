@@ -6,8 +6,8 @@
 //! experimenter's requests in process context.
 //!
 //! ```text
-//! machine: control(Spawn [t0, t1])      here: interrupt on cpu0 that wakes pid 1
-//!          next_kick() -> cpu0          pid 1 (FIFO 99) preempts, forks t0, t1, sets them up in one system call, blocks
+//! machine: control(Spawn [t0, t1])     here: interrupt on cpu0 that wakes pid 1
+//!          next_kick() -> cpu0         pid 1 (FIFO 99) preempts, forks t0, t1, sets them up in one system call, blocks
 //!          resume(cpu0) -> User(t0)
 //!          control_done() -> Ok
 //! ```

@@ -11,7 +11,7 @@ use schedlab_machine::kernel::{Change, Fault, FaultKind, FileRequest, Hotplug, R
 use schedlab_units::{CpuSet, SchedParams, SchedPolicy, Span};
 
 use crate::abi::{Operation, op};
-use crate::extension::Call;
+use crate::extension::InitCall;
 use crate::groups::{CGROUP_ROOT, GroupFiles, MAKING_GROUP, group_remedy};
 use crate::params;
 
@@ -138,7 +138,7 @@ impl Batch {
     }
 
     /// A call that a loaded scheduler asks for.
-    pub(crate) fn call(&mut self, call: Call) {
+    pub(crate) fn call(&mut self, call: InitCall) {
         self.push(call.what, Stop, op::CALL, 0, [call.function, call.argument, 0, 0, 0]);
     }
 

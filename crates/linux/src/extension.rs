@@ -17,7 +17,7 @@ use crate::kernel::LoadedKernel;
 
 /// A function that process 1 has to call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct InitCall {
     /// Its purpose, for messages: `attaching simple`.
     pub what: String,
     /// Its address.
@@ -44,9 +44,9 @@ pub trait Extension {
     /// Whether a `--param` of this name is meant for one of them.
     fn takes(&self, name: &str) -> bool;
     /// What process 1 calls as the last step of the boot, in this order.
-    fn first_calls(&mut self) -> Vec<Call>;
+    fn first_calls(&mut self) -> Vec<InitCall>;
     /// What process 1 calls once the control groups are there, in this order.
-    fn later_calls(&mut self) -> Vec<Call>;
+    fn later_calls(&mut self) -> Vec<InitCall>;
     /// Which of the schedulers below the first has the tasks that are forked in this group.
     fn of_group(&self, path: &str) -> Option<usize>;
     /// What the kernel said when it refused one of `later_calls`.

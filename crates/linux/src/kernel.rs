@@ -138,7 +138,7 @@ pub struct KernelThreadInfo {
 
 /// What the kernel says about a task: `se.sum_exec_runtime` and its neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TaskStats {
+pub struct KernelTaskStats {
     /// CPU time, ns.
     pub cpu_ns: u64,
     /// Voluntary switches.
@@ -675,13 +675,13 @@ impl LoadedKernel {
     }
 
     /// What the kernel says about a task, dead or alive. A running task's CPU time is as of its last accounting.
-    pub fn stats(&self, task: TaskId) -> TaskStats {
+    pub fn stats(&self, task: TaskId) -> KernelTaskStats {
         let t = self.task(task);
         // SAFETY: `task()` points into the table of tasks; nothing runs, so the kernel's structures are at rest.
         unsafe {
             ((*self.abi).task_stats)(t);
             let t = &*t;
-            TaskStats {
+            KernelTaskStats {
                 cpu_ns: t.cpu_ns,
                 nvcsw: t.nvcsw,
                 nivcsw: t.nivcsw,

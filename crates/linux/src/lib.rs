@@ -32,11 +32,11 @@ pub mod stack;
 pub mod symbols;
 
 pub use adapter::LinuxKernel;
-pub use build::{BuildError, BuildOptions, BuiltKernel, Progress};
+pub use build::{BuildError, BuildOptions, BuildProgress, BuiltKernel};
 pub use console::{Console, Warning};
 pub use elf::loads_quietly;
-pub use extension::{Call, Extension};
+pub use extension::{Extension, InitCall};
 pub use kernel::{
-    BootOptions, KernelError, KernelObject, KernelThreadInfo, LoadedKernel, LogSink, State, TaskStats,
+    BootOptions, KernelError, KernelObject, KernelTaskStats, KernelThreadInfo, LoadedKernel, LogSink, State,
 };
 pub use params::{NO_SUCH_PARAMETER, tunable_name};

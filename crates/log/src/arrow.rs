@@ -1,14 +1,6 @@
 //! How do pandas, DuckDB or Polars read a log? As an Arrow IPC file (`*.arrow`), one row per record.
 //!
-//! | column | type | meaning |
-//! |---|---|---|
-//! | `time_ns` | uint64 | from the start of the run |
-//! | `cpu` | uint16 | where it happened |
-//! | `kind` | dictionary of strings | switch, waking, wakeup, new, migrate, fork, exit, params, note |
-//! | `task` | uint32 | row of `tasks` in the header; a kernel thread: 2^31 + pid; idle: 2^32 - 1 |
-//! | `other` | uint32 | by kind: next task, waker, child, or for migrate the CPU it goes to |
-//! | `prev_state` | dictionary, null unless a task is switched out | preempted, yielded, sleeping, disk, dead; unknown where stops are hidden |
-//! | `flags`, `arg`, `value` | uint8, uint32, uint64 | by kind, see [`Kind`](crate::Kind) |
+//! [`LOG_COLUMNS`] names the columns.
 //!
 //! Schema metadata: `schedlab.log.version` and, as JSON, `schedlab.log.header`. Batches are compressed with
 //! zstd. A file that was cut off is refused when it is opened, and so is one whose lengths ask for more
@@ -48,19 +40,80 @@ const HEADER_KEY: &str = "schedlab.log.header";
 /// Rows per batch: large enough to compress well, 2 MB of columns at a time.
 const BATCH_ROWS: usize = 64 * 1024;
 
+/// A column of a log as a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogColumn {
+    /// Its name, unit last.
+    pub name: &'static str,
+    /// What it means.
+    pub help: &'static str,
+    holds: Holds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holds {
+    U8,
+    U16,
+    U32,
+    U64,
+    Name,
+    NameOrNull,
+}
+
+impl LogColumn {
+    /// Its type in Arrow's words.
+    pub fn type_name(&self) -> &'static str {
+        match self.holds {
+            Holds::U8 => "uint8",
+            Holds::U16 => "uint16",
+            Holds::U32 => "uint32",
+            Holds::U64 => "uint64",
+            Holds::Name => "dictionary of strings",
+            Holds::NameOrNull => "dictionary of strings, or null",
+        }
+    }
+
+    fn field(&self) -> Field {
+        let names = || DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8));
+        let (holds, is_nullable) = match self.holds {
+            Holds::U8 => (DataType::UInt8, false),
+            Holds::U16 => (DataType::UInt16, false),
+            Holds::U32 => (DataType::UInt32, false),
+            Holds::U64 => (DataType::UInt64, false),
+            Holds::Name => (names(), false),
+            Holds::NameOrNull => (names(), true),
+        };
+        Field::new(self.name, holds, is_nullable)
+    }
+}
+
+const fn column(name: &'static str, holds: Holds, help: &'static str) -> LogColumn {
+    LogColumn { name, help, holds }
+}
+
+/// The columns, in order.
+pub const LOG_COLUMNS: [LogColumn; 9] = [
+    column("time_ns", Holds::U64, "from the start of the run"),
+    column("cpu", Holds::U16, "where it happened"),
+    column("kind", Holds::Name, "switch, waking, wakeup, new, migrate, fork, exit, params, note"),
+    column("task", Holds::U32, "row of `tasks` in the header; a kernel thread: 2^31 + pid; idle: 2^32 - 1"),
+    column(
+        "other",
+        Holds::U32,
+        "by kind: the next task, the waker, the child, or for migrate the CPU it goes to",
+    ),
+    column(
+        "prev_state",
+        Holds::NameOrNull,
+        "of a switch: preempted, yielded, sleeping, disk, dead; unknown where stops are hidden",
+    ),
+    column("flags", Holds::U8, "by kind"),
+    column("arg", Holds::U32, "by kind: for wakeup, new and migrate a CPU"),
+    column("value", Holds::U64, "by kind"),
+];
+
 fn schema(header: &LogHeader) -> Schema {
-    let names = || DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8));
-    let fields = vec![
-        Field::new("time_ns", DataType::UInt64, false),
-        Field::new("cpu", DataType::UInt16, false),
-        Field::new("kind", names(), false),
-        Field::new("task", DataType::UInt32, false),
-        Field::new("other", DataType::UInt32, false),
-        Field::new("prev_state", names(), true),
-        Field::new("flags", DataType::UInt8, false),
-        Field::new("arg", DataType::UInt32, false),
-        Field::new("value", DataType::UInt64, false),
-    ];
+    let fields: Vec<Field> = LOG_COLUMNS.iter().map(LogColumn::field).collect();
     let metadata = HashMap::from([
         (VERSION_KEY.to_string(), header.version().to_string()),
         (HEADER_KEY.to_string(), header_json::to_json(header)),

@@ -46,13 +46,13 @@ mod text;
 mod words;
 
 #[cfg(feature = "arrow")]
-pub use arrow::{ArrowLog, Columns, write_arrow};
+pub use arrow::{ArrowLog, Columns, LOG_COLUMNS, LogColumn, write_arrow};
 pub use error::LogError;
 pub use file::{open, write};
 pub use header::{KernelThread, LogGroup, LogHeader, LogTask};
 pub use missed::{Missed, MissedCause};
 pub use observer::{Fact, Hidden, ObservedBy};
-pub use problem::{LogProblem, Problem};
+pub use problem::{Impossible, LogProblem};
 pub use record::{Kind, PrevState, Record, note};
 pub use replay::{Observer, Run, Unseen, Wait, WaitCause, replay};
 pub use slots::{Row, Slots};

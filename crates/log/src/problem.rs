@@ -6,7 +6,7 @@ use schedlab_units::TaskId;
 /// Something impossible in one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it; the fields are the values in them
-pub enum Problem {
+pub enum Impossible {
     #[error("time goes back from {previous_ns} ns")]
     TimeBackwards { previous_ns: u64 },
     #[error("it lies beyond the log's end at {duration_ns} ns")]
@@ -64,7 +64,7 @@ pub enum LogProblem {
         /// Its time.
         time_ns: u64,
         /// What is impossible.
-        problem: Problem,
+        problem: Impossible,
     },
     /// Sums could exceed 64 bits.
     #[error(

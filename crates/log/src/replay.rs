@@ -21,10 +21,10 @@
 //! an observer hears of that:
 //!
 //! ```text
-//!   ms       0    1    2    3    4         # hidden wakeups idle
-//!   cpu0     AAAAAAAAAA?????AAAAA          0 switch idle -> A            at 2 ms A goes to sleep, at 3 ms it runs again
-//!                                          2 switch A sleeping -> idle   task_unknown_begin(A, OffCpu), cpu_unknown_begin(cpu0)
-//!                                          3 switch idle -> A            task_unknown_end(A, ..), cpu_unknown_end(cpu0, ..)
+//!   ms      0    1    2    3    4  # hidden wakeups idle
+//!   cpu0    AAAAAAAAAA?????AAAAA   0 switch idle -> A           at 2 ms A goes to sleep, at 3 ms it runs again
+//!                                  2 switch A sleeping -> idle  task_unknown_begin(A, OffCpu), cpu_unknown_begin(cpu0)
+//!                                  3 switch idle -> A           task_unknown_end(A, ..), cpu_unknown_end(cpu0, ..)
 //! ```
 //!
 //! * Wakeups hidden: a task that went to sleep is [`Unseen::OffCpu`] until it is seen again. Stops hidden: so
@@ -63,7 +63,7 @@
 //! The drawing is a test of this module.
 
 use crate::{
-    Fact, Hidden, Kind, Log, LogHeader, LogProblem, PrevState, Problem, Record, Row, Slots, for_each, note,
+    Fact, Hidden, Impossible, Kind, Log, LogHeader, LogProblem, PrevState, Record, Row, Slots, for_each, note,
 };
 use schedlab_units::{CpuId, TaskId};
 
@@ -348,7 +348,7 @@ impl<'a, O: Observer> Replay<'a, O> {
             None if !id.is_idle() => Err(LogProblem::Record {
                 index,
                 time_ns: record.time_ns,
-                problem: Problem::UnknownTask { task: id },
+                problem: Impossible::UnknownTask { task: id },
             }),
             row => Ok(row),
         }
@@ -359,27 +359,27 @@ impl<'a, O: Observer> Replay<'a, O> {
         let fail = |problem| LogProblem::Record { index, time_ns: record.time_ns, problem };
         if record.time_ns != self.now_ns {
             if record.time_ns < self.now_ns {
-                return Err(fail(Problem::TimeBackwards { previous_ns: self.now_ns }));
+                return Err(fail(Impossible::TimeBackwards { previous_ns: self.now_ns }));
             }
             if record.time_ns > self.duration_ns {
-                return Err(fail(Problem::TimeBeyondEnd { duration_ns: self.duration_ns }));
+                return Err(fail(Impossible::TimeBeyondEnd { duration_ns: self.duration_ns }));
             }
             self.observer.elapse(self.now_ns, record.time_ns);
             self.now_ns = record.time_ns;
         }
         let nr_cpus = self.cpus.len() as u32;
         let known = |cpu: u32| {
-            if cpu < nr_cpus { Ok(CpuId(cpu)) } else { Err(fail(Problem::UnknownCpu { cpu, nr_cpus })) }
+            if cpu < nr_cpus { Ok(CpuId(cpu)) } else { Err(fail(Impossible::UnknownCpu { cpu, nr_cpus })) }
         };
         let cpu = known(record.cpu.into())?;
         let Some(kind) = record.kind() else {
-            return Err(fail(Problem::UnknownKind { kind: record.kind }));
+            return Err(fail(Impossible::UnknownKind { kind: record.kind }));
         };
         let row = self.row(index, record, record.task())?;
         match kind {
             Kind::Switch => {
                 let Some(state) = PrevState::from_number(record.flags) else {
-                    return Err(fail(Problem::UnknownPrevState { state: record.flags }));
+                    return Err(fail(Impossible::UnknownPrevState { state: record.flags }));
                 };
                 let next = self.row(index, record, record.other())?;
                 self.switch(cpu, row, state, record.other(), next).map_err(fail)?;
@@ -406,7 +406,7 @@ impl<'a, O: Observer> Replay<'a, O> {
             }
             Kind::Note if matches!(record.arg, note::UNKNOWN_CPU | note::UNKNOWN_TASK) => {
                 if !self.hidden.has(Fact::Spans) {
-                    return Err(fail(Problem::NotDeclared { fact: Fact::Spans }));
+                    return Err(fail(Impossible::NotDeclared { fact: Fact::Spans }));
                 }
                 match (record.arg, row) {
                     (note::UNKNOWN_CPU, _) => self.cpu_unknown(cpu),
@@ -444,7 +444,7 @@ impl<'a, O: Observer> Replay<'a, O> {
         state: PrevState,
         next_id: TaskId,
         next: Option<Row>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), Impossible> {
         let now_ns = self.now_ns;
         let prev_id = prev.map_or(TaskId::IDLE, |row| self.slots.id(row));
         let CpuState { current, since_ns, is_unknown } = self.cpus[cpu.index()];
@@ -456,7 +456,7 @@ impl<'a, O: Observer> Replay<'a, O> {
             }
         } else {
             if current != prev_id {
-                return Err(Problem::PrevNotCurrent { cpu: cpu.0, prev: prev_id, current });
+                return Err(Impossible::PrevNotCurrent { cpu: cpu.0, prev: prev_id, current });
             }
             match prev {
                 None => self.observer.idle_end(cpu, since_ns, now_ns),
@@ -495,10 +495,10 @@ impl<'a, O: Observer> Replay<'a, O> {
                     }
                     Phase::Running => {
                         let (cpu, other_cpu) = (cpu.0, task.cpu.0);
-                        return Err(Problem::AlreadyRunning { task: next_id, cpu, other_cpu });
+                        return Err(Impossible::AlreadyRunning { task: next_id, cpu, other_cpu });
                     }
-                    Phase::Blocked => return Err(Problem::RanWhileBlocked { task: next_id, cpu: cpu.0 }),
-                    Phase::Dead => return Err(Problem::RanAfterExit { task: next_id, cpu: cpu.0 }),
+                    Phase::Blocked => return Err(Impossible::RanWhileBlocked { task: next_id, cpu: cpu.0 }),
+                    Phase::Dead => return Err(Impossible::RanAfterExit { task: next_id, cpu: cpu.0 }),
                 };
                 *task = TaskState { phase: Phase::Running, since_ns: now_ns, cpu, waited };
                 self.observer.run_begin(row, cpu);
@@ -509,7 +509,7 @@ impl<'a, O: Observer> Replay<'a, O> {
 
     /// The task has left its CPU.
     #[inline]
-    fn stop(&mut self, cpu: CpuId, row: Row, state: PrevState) -> Result<(), Problem> {
+    fn stop(&mut self, cpu: CpuId, row: Row, state: PrevState) -> Result<(), Impossible> {
         let task = &mut self.tasks[row.index()];
         (task.since_ns, task.cpu) = (self.now_ns, cpu);
         task.phase = match state {
@@ -518,7 +518,7 @@ impl<'a, O: Observer> Replay<'a, O> {
             PrevState::Sleeping | PrevState::Disk => Phase::Unknown(Unseen::OffCpu),
             PrevState::Dead => Phase::Dead,
             PrevState::Unknown if self.hidden.has(Fact::Stops) => Phase::Unknown(Unseen::OffCpu),
-            PrevState::Unknown => return Err(Problem::NotDeclared { fact: Fact::Stops }),
+            PrevState::Unknown => return Err(Impossible::NotDeclared { fact: Fact::Stops }),
         };
         match task.phase {
             Phase::Waiting(cause) => self.observer.wait_begin(row, cpu, cause),
@@ -530,7 +530,7 @@ impl<'a, O: Observer> Replay<'a, O> {
 
     /// A CPU that nobody saw is seen again, at the moment at which this task leaves it.
     #[cold]
-    fn seen_to_stop(&mut self, cpu: CpuId, row: Row) -> Result<(), Problem> {
+    fn seen_to_stop(&mut self, cpu: CpuId, row: Row) -> Result<(), Impossible> {
         let (id, task) = (self.slots.id(row), &self.tasks[row.index()]);
         match task.phase {
             Phase::Unknown(what) => {
@@ -538,9 +538,9 @@ impl<'a, O: Observer> Replay<'a, O> {
                 Ok(())
             }
             Phase::Unseen => Ok(()),
-            Phase::Running => Err(Problem::AlreadyRunning { task: id, cpu: cpu.0, other_cpu: task.cpu.0 }),
-            Phase::Dead => Err(Problem::RanAfterExit { task: id, cpu: cpu.0 }),
-            Phase::Waiting(_) | Phase::Blocked => Err(Problem::StoppedUnseen { task: id, cpu: cpu.0 }),
+            Phase::Running => Err(Impossible::AlreadyRunning { task: id, cpu: cpu.0, other_cpu: task.cpu.0 }),
+            Phase::Dead => Err(Impossible::RanAfterExit { task: id, cpu: cpu.0 }),
+            Phase::Waiting(_) | Phase::Blocked => Err(Impossible::StoppedUnseen { task: id, cpu: cpu.0 }),
         }
     }
 

@@ -65,14 +65,14 @@ pub enum End {
     /// The duration is over.
     Duration,
     /// The tasks left wait for each other: who waits for whom.
-    Deadlock(Vec<Wait>),
+    Deadlock(Vec<EndlessWait>),
     /// The scheduler misbehaved.
     Fault(Fault),
 }
 
 /// A task that waits for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wait {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct EndlessWait {
     /// The sleeper.
     pub task: TaskId,
     /// What for.

@@ -155,12 +155,12 @@ pub const LATE_ONE_IN: u64 = 8;
 
 /// How late timer interrupts come.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Late {
+pub struct LateTimers {
     seed: u64,
     range_ns: u64,
 }
 
-impl Late {
+impl LateTimers {
     /// When a timer that is set to `at_ns` interrupts this CPU: the same answer each time that it is asked.
     #[inline]
     pub fn of(&self, cpu: CpuId, at_ns: u64) -> u64 {
@@ -194,7 +194,7 @@ impl Program {
             (None, Span::ZERO) => Span::ZERO,
             (None, range) => Span::from_ns(machine.below(range.as_ns())),
         };
-        self.late = Late { seed: perturb.seed, range_ns: perturb.late.as_ns() };
+        self.late = LateTimers { seed: perturb.seed, range_ns: perturb.late.as_ns() };
         let ends: Vec<usize> =
             self.tasks.iter().skip(1).map(|task| task.first_step).chain([self.steps.len()]).collect();
         for (index, (task, end)) in self.tasks.iter_mut().zip(ends).enumerate() {

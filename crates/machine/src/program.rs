@@ -18,7 +18,7 @@
 //! (as with a futex whose value has changed).
 
 use crate::costs::Costs;
-use crate::perturb::Late;
+use crate::perturb::LateTimers;
 use schedlab_units::{CpuId, CpuSet, Span, TaskId};
 use schedlab_workload::{
     Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Object, ObjectOp, Recorded,
@@ -210,7 +210,7 @@ pub struct Program {
     /// The workload starts this long after a full second of the kernel's clock.
     pub phase: Span,
     /// How late timer interrupts come.
-    pub late: Late,
+    pub late: LateTimers,
     /// What kernel code costs.
     pub costs: Costs,
 }

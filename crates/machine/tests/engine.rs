@@ -5,7 +5,7 @@ use schedlab_log::{Kind, PrevState, Record};
 use schedlab_machine::kernel::{Fault, FaultKind, Kernel};
 use schedlab_machine::native::Native;
 use schedlab_machine::policy::{Arrival, Policy, Stop, View};
-use schedlab_machine::{End, Machine, Outcome, Program, Setup, Wait, WaitsFor};
+use schedlab_machine::{End, EndlessWait, Machine, Outcome, Program, Setup, WaitsFor};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Nice, SchedParams, Span, TaskId};
 use schedlab_workload::*;
@@ -222,7 +222,7 @@ fn tasks_that_wait_for_each_other_are_a_deadlock_not_a_hang() {
     let End::Deadlock(waits) = outcome.end else { panic!("{:?}", outcome.end) };
     assert_eq!(outcome.duration, ms(2));
     let waits_for = WaitsFor::Event { waker: TaskId(1), before_event: 2002 };
-    assert_eq!(waits[0], Wait { task: TaskId(0), waits_for });
+    assert_eq!(waits[0], EndlessWait { task: TaskId(0), waits_for });
     assert!(matches!(waits[1].waits_for, WaitsFor::Event { waker: TaskId(0), .. }));
     assert_eq!(waits[1].task, TaskId(1));
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use schedlab_log::{Kind, PrevState, Record};
 use schedlab_machine::native::Native;
-use schedlab_machine::{End, Machine, Outcome, Program, Setup, Wait, WaitsFor};
+use schedlab_machine::{End, EndlessWait, Machine, Outcome, Program, Setup, WaitsFor};
 use schedlab_stdx::Random;
 use schedlab_topology::Topology;
 use schedlab_units::{Span, TaskId};
@@ -171,7 +171,7 @@ fn a_deadlock_names_the_objects_and_their_holders() {
     let lines = "OBJECT a mutex\nOBJECT b mutex\n- INIT 0 0 1 runnable\n- INIT 0 0 2 runnable\n\
         - LOCK 1 0 a\n- LOCK 1 1ms b\n- EXIT 1 2ms\n- LOCK 2 0 b\n- LOCK 2 1ms a\n- EXIT 2 2ms\n";
     let (outcome, _) = run("fifo", 2, &text(lines));
-    let waits = |task: u32, object: u32, owner: u32| Wait {
+    let waits = |task: u32, object: u32, owner: u32| EndlessWait {
         task: TaskId(task),
         waits_for: WaitsFor::Object { object, owner: Some(TaskId(owner)) },
     };

@@ -41,7 +41,7 @@ pub use cbs::{Cbs, CbsParams, Exhaustion};
 pub use cfs::{Cfs, CfsParams, CfsVersion, Tunable};
 pub use drr::Drr;
 pub use ebs::{Ebs, EbsParams};
-pub use edf::{Jobs, Order, Placement};
+pub use edf::{JobOrder, Jobs, Placement};
 pub use eevdf::{Eevdf, EevdfParams};
 pub use eevdf_1995::Eevdf1995;
 pub use fifo::Fifo;

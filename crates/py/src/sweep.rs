@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use schedlab_lab::Fails;
 use schedlab_sweep::{
-    Asked, Bench, Cell, Column, Key, Order, Outcome, RUNS, Sweep, SweepError, TASKS, Trial,
+    Asked, Bench, Cell, Column, Key, RUNS, Sweep, SweepError, SweptRun, TASKS, Trial, WorkOrder,
 };
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -108,7 +108,7 @@ impl Asking {
 
     /// Keeps the result of a run that was asked; `False`: it was there before.
     fn tell(&self, py: Python<'_>, answer: &[u8]) -> PyResult<bool> {
-        self.with(py, |asking| asking.tell(Outcome::from_bytes(answer)?))
+        self.with(py, |asking| asking.tell(SweptRun::from_bytes(answer)?))
     }
 
     /// Whoever had the run will not tell.
@@ -149,7 +149,7 @@ impl Depot {
     /// Hashes of what an order needs and is not here.
     fn missing(&self, py: Python<'_>, order: &str) -> PyResult<Vec<String>> {
         let missing = py.detach(|| {
-            let order = Order::from_json(order)?;
+            let order = WorkOrder::from_json(order)?;
             order.check()?;
             self.depot.missing(&order)
         });
@@ -163,14 +163,14 @@ impl Depot {
 
     /// Makes the run.
     fn fulfil<'py>(&self, py: Python<'py>, order: &str) -> PyResult<Bound<'py, PyBytes>> {
-        made(py, |go_on| self.bench.fulfil(&Order::from_json(order)?, &self.depot, go_on))
+        made(py, |go_on| self.bench.fulfil(&WorkOrder::from_json(order)?, &self.depot, go_on))
     }
 }
 
 /// Makes a run with Python's lock free; Ctrl-C ends it in the main thread.
 fn made<'py>(
     py: Python<'py>,
-    work: impl Send + FnOnce(&mut dyn FnMut() -> bool) -> Result<Outcome, SweepError>,
+    work: impl Send + FnOnce(&mut dyn FnMut() -> bool) -> Result<SweptRun, SweepError>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let mut interrupted = None;
     let done = py.detach(|| {
@@ -189,7 +189,7 @@ fn made<'py>(
 /// An answer's rows as JSON: that of the table `runs`, and those of `tasks`.
 #[pyfunction]
 pub fn rows_of(py: Python<'_>, answer: &[u8]) -> PyResult<(String, String)> {
-    let outcome = Outcome::from_bytes(answer).map_err(|error| raised(py, &error))?;
+    let outcome = SweptRun::from_bytes(answer).map_err(|error| raised(py, &error))?;
     let tasks: Vec<serde_json::Value> = outcome.tasks().iter().map(|row| object(TASKS, row)).collect();
     Ok((object(RUNS, outcome.run()).to_string(), serde_json::Value::Array(tasks).to_string()))
 }

@@ -16,9 +16,9 @@ use std::ffi::{CStr, c_char, c_int, c_long};
 use std::ptr;
 
 use crate::abi::{self, CPUS_MAX, Table};
-use crate::memory::{self, Memory, Model};
+use crate::memory::{self, Memory, MemoryModel};
 use crate::object::Target;
-use crate::schedule::{Choice, What};
+use crate::schedule::{Choice, ChoiceKind};
 use crate::story::{Event, Happened};
 use crate::strategy::{Fork, Pending, Search, StepKind};
 use crate::switch::{self, Stacks};
@@ -99,7 +99,7 @@ pub(crate) struct Engine {
     steps: u64,
     writes: u64,
     dirty: bool,
-    model: Model,
+    model: MemoryModel,
     memory: Memory,
     search: Search,
     /// Choices that differ from the rule.
@@ -164,7 +164,7 @@ impl Engine {
         target: Target,
         programs: Vec<Vec<Prepared>>,
         first: Vec<Prepared>,
-        model: Model,
+        model: MemoryModel,
     ) -> Result<*mut Engine, String> {
         let stacks = Stacks::new(CPUS_MAX + 1).map_err(|e| format!("no memory for stacks: {e}"))?;
         let arena = Box::leak(vec![0u8; ARENA].into_boxed_slice()).as_mut_ptr() as usize;
@@ -224,7 +224,7 @@ impl Engine {
                 cpu,
                 alloc,
                 free,
-                is_weak: u64::from(model != Model::Sc),
+                is_weak: u64::from(model != MemoryModel::Sc),
             };
             ptr::write((*engine).target.table, table);
             (*engine).service = Service::Init;
@@ -348,7 +348,7 @@ impl Engine {
         self.choices.clear();
         self.end = None;
         (self.steps, self.writes, self.dirty, self.preemptions) = (0, 0, false, 0);
-        if self.model != Model::Sc {
+        if self.model != MemoryModel::Sc {
             self.memory.reset();
         }
         for n in 0..self.nr {
@@ -424,7 +424,7 @@ impl Engine {
             return Some(HOST);
         };
         if to != rule {
-            self.choices.push(Choice { cpu: cur as u8, at, what: What::To(to as u8) });
+            self.choices.push(Choice { cpu: cur as u8, at, what: ChoiceKind::To(to as u8) });
         }
         if to == cur {
             return None;
@@ -524,7 +524,7 @@ unsafe fn hop(e: *mut Engine, to: usize) {
         if to == HOST {
             leave(e);
         }
-        if (*e).model != Model::Sc {
+        if (*e).model != MemoryModel::Sc {
             if from < CPUS_MAX {
                 (*e).memory.retract(from);
             }
@@ -542,7 +542,7 @@ unsafe fn point(e: *mut Engine, pending: Pending) {
     unsafe {
         let cur = (*e).cur;
         (*e).pending[cur] = pending;
-        if (*e).model != Model::Sc {
+        if (*e).model != MemoryModel::Sc {
             settle(e);
         }
         if (*e).dirty {
@@ -566,7 +566,7 @@ unsafe fn settle(e: *mut Engine) {
             .search
             .given(cpu, at)
             .filter_map(|what| match what {
-                What::Flush(place) => Some(place),
+                ChoiceKind::Flush(place) => Some(place),
                 _ => None,
             })
             .collect();
@@ -597,7 +597,7 @@ unsafe fn flush(e: *mut Engine, cpu: usize, place: usize, at: u32) {
     }
     me.memory.flush(cpu, place);
     me.writes += 1;
-    me.choices.push(Choice { cpu: cpu as u8, at, what: What::Flush(place as u8) });
+    me.choices.push(Choice { cpu: cpu as u8, at, what: ChoiceKind::Flush(place as u8) });
 }
 
 /// What must hold at every point is looked at after each store.
@@ -606,7 +606,7 @@ unsafe fn check(e: *mut Engine) {
     unsafe {
         (*e).dirty = false;
         let Some(check) = (*e).target.check else { return };
-        if (*e).model != Model::Sc && !(*e).memory.is_settled() {
+        if (*e).model != MemoryModel::Sc && !(*e).memory.is_settled() {
             return;
         }
         (*e).quiet = true;
@@ -636,7 +636,7 @@ extern "C" fn cpu_entry() -> ! {
             (*e).tell(Happened::End { call: n, result }, 0);
         }
         // what is late becomes visible at last, in an order that others may see
-        while (*e).model != Model::Sc && {
+        while (*e).model != MemoryModel::Sc && {
             (*e).memory.settle(cpu);
             (*e).memory.nr_late(cpu) > 0
         } {
@@ -647,7 +647,7 @@ extern "C" fn cpu_entry() -> ! {
             }
             let at = me.cpus[cpu].at;
             let given = me.search.given(cpu, at).find_map(|what| match what {
-                What::Flush(place) => Some(usize::from(place)),
+                ChoiceKind::Flush(place) => Some(usize::from(place)),
                 _ => None,
             });
             let n = me.memory.flushable(cpu).count();
@@ -746,7 +746,7 @@ unsafe fn one(e: *mut Engine) -> End {
         match (*e).decide() {
             Some(HOST) | None => {}
             Some(to) => {
-                if (*e).model != Model::Sc {
+                if (*e).model != MemoryModel::Sc {
                     (*e).memory.apply(to);
                 }
                 (*e).cur = to;
@@ -819,7 +819,7 @@ extern "C" fn access(at: usize, kind: u64, code: usize) {
         if let Some(why) = (*e).is_stray(at) {
             fail_here(e, why.into());
         }
-        if (*e).model != Model::Sc {
+        if (*e).model != MemoryModel::Sc {
             before(e, at, size, is_write);
         }
         if is_write {
@@ -829,7 +829,7 @@ extern "C" fn access(at: usize, kind: u64, code: usize) {
         if (*e).trace.is_some() {
             let value = memory::load(at, size);
             let marked = kind & abi::MARKED != 0;
-            let late = (*e).model != Model::Sc && is_write;
+            let late = (*e).model != MemoryModel::Sc && is_write;
             (*e).tell(Happened::Access { address: at, size, is_write, marked, value, late }, code);
         }
     }
@@ -849,7 +849,7 @@ unsafe fn before(e: *mut Engine, at: usize, size: u32, is_write: bool) {
         if older > 0 {
             let here = me.cpus[cpu].at;
             let given = me.search.given(cpu, here).find_map(|what| match what {
-                What::Stale(age) => Some(usize::from(age)),
+                ChoiceKind::Stale(age) => Some(usize::from(age)),
                 _ => None,
             });
             age = given.unwrap_or_else(|| match me.search.pick(2) {
@@ -860,7 +860,7 @@ unsafe fn before(e: *mut Engine, at: usize, size: u32, is_write: bool) {
         }
         if age > 0 {
             let at = me.cpus[cpu].at;
-            me.choices.push(Choice { cpu: cpu as u8, at, what: What::Stale(age as u8) });
+            me.choices.push(Choice { cpu: cpu as u8, at, what: ChoiceKind::Stale(age as u8) });
             me.tell(Happened::Stale { age: age as u8 }, 0);
         }
         me.memory.will_load(cpu, at, size, age);
@@ -890,7 +890,7 @@ extern "C" fn atomic(at: usize, how: u32, value: u64, expected: u64, code: usize
             (*e).dirty = true;
             (*e).writes += 1;
         }
-        let old = if is_point && (*e).model != Model::Sc {
+        let old = if is_point && (*e).model != MemoryModel::Sc {
             let cpu = (*e).cur;
             (*e).memory.atomic(cpu, (at, size), (op, value, expected), order, has_result)
         } else {
@@ -919,7 +919,7 @@ extern "C" fn barrier(kind: u32, code: usize) {
         if !(*e).without.is_empty() && (*e).without.contains(&code) {
             return;
         }
-        if (*e).model == Model::Sc {
+        if (*e).model == MemoryModel::Sc {
             (*e).tell(Happened::Barrier { kind }, code);
             return;
         }
@@ -945,7 +945,7 @@ extern "C" fn lock(at: usize, code: usize) {
         if !(*e).quiet {
             point(e, Pending { at, size: 4, kind: StepKind::Lock, code });
             let cpu = (*e).cur;
-            if (*e).model != Model::Sc {
+            if (*e).model != MemoryModel::Sc {
                 (*e).memory.locked(cpu);
             }
             (*e).writes += 1;
@@ -967,7 +967,7 @@ extern "C" fn trylock(at: usize, code: usize) -> c_int {
                 return 0;
             }
             let cpu = (*e).cur;
-            if (*e).model != Model::Sc {
+            if (*e).model != MemoryModel::Sc {
                 (*e).memory.locked(cpu);
             }
             (*e).writes += 1;
@@ -985,7 +985,7 @@ extern "C" fn unlock(at: usize, code: usize) {
         if !(*e).quiet {
             point(e, Pending { at, size: 4, kind: StepKind::Unlock, code });
             let cpu = (*e).cur;
-            if (*e).model != Model::Sc {
+            if (*e).model != MemoryModel::Sc {
                 (*e).memory.flush_all(cpu);
             }
             (*e).writes += 1;
@@ -1004,7 +1004,7 @@ extern "C" fn relax(code: usize) {
             return;
         }
         let cpu = (*e).cur;
-        if (*e).model != Model::Sc {
+        if (*e).model != MemoryModel::Sc {
             (*e).memory.settle(cpu);
             (*e).memory.catch_up(cpu);
             (*e).memory.flush_all(cpu);
@@ -1023,7 +1023,7 @@ extern "C" fn sleep(what: u32, other: c_int, code: usize) {
             return;
         }
         let cpu = (*e).cur;
-        if (*e).model != Model::Sc {
+        if (*e).model != MemoryModel::Sc {
             (*e).memory.settle(cpu);
         }
         match what {
@@ -1031,7 +1031,7 @@ extern "C" fn sleep(what: u32, other: c_int, code: usize) {
                 // set_current_state(): the state, then a full barrier
                 point(e, Pending { at: 0, size: 0, kind: StepKind::Barrier, code });
                 (*e).cpus[cpu].asleep = true;
-                if (*e).model != Model::Sc {
+                if (*e).model != MemoryModel::Sc {
                     (*e).memory.flush_all(cpu);
                     (*e).memory.catch_up(cpu);
                 }
@@ -1044,7 +1044,7 @@ extern "C" fn sleep(what: u32, other: c_int, code: usize) {
             2 => (*e).cpus[cpu].asleep = false,
             _ => {
                 point(e, Pending { at: 0, size: 0, kind: StepKind::Barrier, code });
-                if (*e).model != Model::Sc {
+                if (*e).model != MemoryModel::Sc {
                     (*e).memory.flush_all(cpu);
                 }
                 (*e).tell(Happened::Sleep { what: format!("wakes cpu{other}") }, code);

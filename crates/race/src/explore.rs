@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::RaceError;
 use crate::compile::{Compiled, places};
-use crate::memory::Model;
+use crate::memory::MemoryModel;
 use crate::scenario::Scenario;
 use crate::schedule::{Choice, Schedule};
 use crate::story::Story;
@@ -20,7 +20,7 @@ pub struct Plan {
     /// The target.
     pub compiled: Compiled,
     /// Memory.
-    pub model: Model,
+    pub model: MemoryModel,
     /// The search.
     pub strategy: Strategy,
     /// Its seed.

@@ -33,9 +33,9 @@ mod switch;
 pub mod whole;
 mod worker;
 
-pub use memory::Model;
+pub use memory::MemoryModel;
 pub use scenario::{Call, Scenario};
-pub use schedule::{Choice, NOBODY, Schedule, What};
+pub use schedule::{Choice, ChoiceKind, NOBODY, Schedule};
 pub use strategy::Strategy;
 
 use std::path::{Path, PathBuf};

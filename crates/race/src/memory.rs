@@ -27,7 +27,7 @@ use crate::abi::CPUS_MAX;
 /// Which model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Model {
+pub enum MemoryModel {
     /// Sequentially consistent.
     #[default]
     Sc,
@@ -37,19 +37,19 @@ pub enum Model {
     Lkmm,
 }
 
-impl Model {
+impl MemoryModel {
     /// As the command line has it.
     pub fn name(self) -> &'static str {
         match self {
-            Model::Sc => "sc",
-            Model::Tso => "tso",
-            Model::Lkmm => "lkmm",
+            MemoryModel::Sc => "sc",
+            MemoryModel::Tso => "tso",
+            MemoryModel::Lkmm => "lkmm",
         }
     }
 
     /// From the command line's word.
-    pub fn parse(name: &str) -> Option<Model> {
-        [Model::Sc, Model::Tso, Model::Lkmm].into_iter().find(|model| model.name() == name)
+    pub fn parse(name: &str) -> Option<MemoryModel> {
+        [MemoryModel::Sc, MemoryModel::Tso, MemoryModel::Lkmm].into_iter().find(|model| model.name() == name)
     }
 }
 
@@ -171,7 +171,7 @@ struct View {
 
 /// Memory under a weak model. Without one, nothing here is used.
 pub(crate) struct Memory {
-    model: Model,
+    model: MemoryModel,
     now: u64,
     history: Vec<Old>,
     views: Vec<View>,
@@ -182,7 +182,7 @@ fn overlap(a: usize, a_size: u32, b: usize, b_size: u32) -> bool {
 }
 
 impl Memory {
-    pub(crate) fn new(model: Model) -> Memory {
+    pub(crate) fn new(model: MemoryModel) -> Memory {
         Memory { model, now: 1, history: Vec::new(), views: vec![View::default(); CPUS_MAX] }
     }
 
@@ -259,7 +259,7 @@ impl Memory {
     /// The entries that may be flushed now, of the running CPU.
     pub(crate) fn flushable(&self, cpu: usize) -> impl Iterator<Item = usize> + '_ {
         let late = &self.views[cpu].late;
-        let tso = self.model == Model::Tso;
+        let tso = self.model == MemoryModel::Tso;
         (0..late.len()).filter(move |&i| {
             if tso {
                 return i == 0;
@@ -308,7 +308,7 @@ impl Memory {
 
     /// How many older values a load of the running CPU may see.
     pub(crate) fn nr_older(&mut self, cpu: usize, at: usize, size: u32) -> usize {
-        if self.model != Model::Lkmm {
+        if self.model != MemoryModel::Lkmm {
             return 0;
         }
         let view = &self.views[cpu];
@@ -357,7 +357,7 @@ impl Memory {
     }
 
     fn note_loaded(&mut self, cpu: usize, size: u32, value: u64) {
-        if size == 8 && self.model == Model::Lkmm && value > MEMBER {
+        if size == 8 && self.model == MemoryModel::Lkmm && value > MEMBER {
             let loaded = &mut self.views[cpu].loaded;
             if loaded.len() == 16 {
                 loaded.remove(0);
@@ -376,22 +376,22 @@ impl Memory {
     pub(crate) fn barrier(&mut self, cpu: usize, kind: u32) {
         use crate::abi::{ACQUIRE, MB, RELEASE, RMB, WMB};
         match (self.model, kind) {
-            (Model::Sc, _) => {}
-            (Model::Tso, MB) => self.flush_all(cpu),
-            (Model::Tso, _) => {}
-            (Model::Lkmm, MB) => {
+            (MemoryModel::Sc, _) => {}
+            (MemoryModel::Tso, MB) => self.flush_all(cpu),
+            (MemoryModel::Tso, _) => {}
+            (MemoryModel::Lkmm, MB) => {
                 self.flush_all(cpu);
                 self.read_barrier(cpu);
             }
-            (Model::Lkmm, RMB | ACQUIRE) => self.read_barrier(cpu),
-            (Model::Lkmm, WMB | RELEASE) => self.views[cpu].epoch += 1,
-            (Model::Lkmm, _) => {}
+            (MemoryModel::Lkmm, RMB | ACQUIRE) => self.read_barrier(cpu),
+            (MemoryModel::Lkmm, WMB | RELEASE) => self.views[cpu].epoch += 1,
+            (MemoryModel::Lkmm, _) => {}
         }
     }
 
     /// A lock is taken: what its holder did is seen.
     pub(crate) fn locked(&mut self, cpu: usize) {
-        if self.model == Model::Tso {
+        if self.model == MemoryModel::Tso {
             self.flush_all(cpu);
         }
         self.read_barrier(cpu);
@@ -407,7 +407,7 @@ impl Memory {
         has_result: bool,
     ) -> u64 {
         use crate::abi::{ORDER_ACQ, ORDER_FULL, ORDER_REL};
-        if self.model == Model::Lkmm && !has_result && order != ORDER_FULL && op < 4 {
+        if self.model == MemoryModel::Lkmm && !has_result && order != ORDER_FULL && op < 4 {
             // late as an operation
             if self.views[cpu].late.len() >= LATE_MAX
                 || self.views[cpu].late.iter().any(|e| e.at != at && overlap(e.at, e.size, at, size))
@@ -432,7 +432,7 @@ impl Memory {
                 return under;
             }
         }
-        if self.model == Model::Tso || order >= ORDER_REL {
+        if self.model == MemoryModel::Tso || order >= ORDER_REL {
             self.flush_all(cpu);
         } else if self.views[cpu].late.iter().any(|e| overlap(e.at, e.size, at, size)) {
             // what it is done upon must be there; fewer stores stay late than might

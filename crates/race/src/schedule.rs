@@ -29,7 +29,7 @@ use std::fmt;
 
 /// What a choice is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum What {
+pub enum ChoiceKind {
     /// This CPU goes on now.
     To(u8),
     /// The late store in this place of the CPU's buffer becomes visible.
@@ -52,18 +52,18 @@ pub struct Choice {
     /// Which of its points, from 1.
     pub at: u32,
     /// What.
-    pub what: What,
+    pub what: ChoiceKind,
 }
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Choice { cpu, at, what } = self;
         match what {
-            What::To(to) if *cpu == NOBODY => write!(f, "start -> cpu{to}"),
-            What::To(to) => write!(f, "cpu{cpu} at {at} -> cpu{to}"),
-            What::Flush(place) => write!(f, "cpu{cpu} at {at} flush {place}"),
-            What::Stale(age) => write!(f, "cpu{cpu} at {at} stale {age}"),
-            What::Hold(ns) => write!(f, "cpu{cpu} at {at} hold {}", Span::from_ns(*ns)),
+            ChoiceKind::To(to) if *cpu == NOBODY => write!(f, "start -> cpu{to}"),
+            ChoiceKind::To(to) => write!(f, "cpu{cpu} at {at} -> cpu{to}"),
+            ChoiceKind::Flush(place) => write!(f, "cpu{cpu} at {at} flush {place}"),
+            ChoiceKind::Stale(age) => write!(f, "cpu{cpu} at {at} stale {age}"),
+            ChoiceKind::Hold(ns) => write!(f, "cpu{cpu} at {at} hold {}", Span::from_ns(*ns)),
         }
     }
 }
@@ -73,14 +73,14 @@ impl Choice {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |text: &str| text.strip_prefix("cpu").and_then(|n| n.parse().ok());
         if let ["start", "->", to] = words[..] {
-            return Some(Choice { cpu: NOBODY, at: 1, what: What::To(number(to)?) });
+            return Some(Choice { cpu: NOBODY, at: 1, what: ChoiceKind::To(number(to)?) });
         }
         let [cpu, "at", at, verb, value] = words[..] else { return None };
         let what = match verb {
-            "->" => What::To(number(value)?),
-            "flush" => What::Flush(value.parse().ok()?),
-            "stale" => What::Stale(value.parse().ok()?),
-            "hold" => What::Hold(value.parse::<Span>().ok()?.as_ns()),
+            "->" => ChoiceKind::To(number(value)?),
+            "flush" => ChoiceKind::Flush(value.parse().ok()?),
+            "stale" => ChoiceKind::Stale(value.parse().ok()?),
+            "hold" => ChoiceKind::Hold(value.parse::<Span>().ok()?.as_ns()),
             _ => return None,
         };
         Some(Choice { cpu: number(cpu)?, at: at.parse().ok()?, what })
@@ -228,11 +228,11 @@ mod tests {
             finding: ("invariant".into(), "an empty mask".into()),
             scenario: ("raise".into(), "cpus 2\ncpu0 set 0 60\n".into()),
             choices: vec![
-                Choice { cpu: NOBODY, at: 1, what: What::To(1) },
-                Choice { cpu: 0, at: 4, what: What::Flush(2) },
-                Choice { cpu: 1, at: 9, what: What::Stale(1) },
-                Choice { cpu: 1, at: 12, what: What::Hold(4_100_000) },
-                Choice { cpu: 0, at: 812, what: What::Hold(0) },
+                Choice { cpu: NOBODY, at: 1, what: ChoiceKind::To(1) },
+                Choice { cpu: 0, at: 4, what: ChoiceKind::Flush(2) },
+                Choice { cpu: 1, at: 9, what: ChoiceKind::Stale(1) },
+                Choice { cpu: 1, at: 12, what: ChoiceKind::Hold(4_100_000) },
+                Choice { cpu: 0, at: 812, what: ChoiceKind::Hold(0) },
             ],
         };
         let text = schedule.to_string();

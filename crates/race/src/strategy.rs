@@ -10,7 +10,7 @@
 
 use crate::abi::CPUS_MAX;
 use crate::dpor::Dpor;
-use crate::schedule::{Choice, What};
+use crate::schedule::{Choice, ChoiceKind};
 use schedlab_stdx::Random;
 use serde::{Deserialize, Serialize};
 
@@ -225,7 +225,7 @@ impl Search {
             Search::Given { choices } => {
                 let is_here = |c: &&Choice| usize::from(c.cpu) == cur && c.at == at;
                 let given = choices.iter().filter(is_here).find_map(|c| match c.what {
-                    What::To(to) => Some(usize::from(to)),
+                    ChoiceKind::To(to) => Some(usize::from(to)),
                     _ => None,
                 });
                 given.filter(|to| mask >> to & 1 == 1).unwrap_or(rule)
@@ -244,7 +244,7 @@ impl Search {
     }
 
     /// What a given schedule says of the model's choices here.
-    pub(crate) fn given(&self, cpu: usize, at: u32) -> impl Iterator<Item = What> + '_ {
+    pub(crate) fn given(&self, cpu: usize, at: u32) -> impl Iterator<Item = ChoiceKind> + '_ {
         let choices: &[Choice] = match self {
             Search::Given { choices } => choices,
             _ => &[],

@@ -9,7 +9,7 @@ use crate::RaceError;
 use crate::abi;
 use crate::compile::{self, Compiled, Seeded, places};
 use crate::explore::{Finding, Plan};
-use crate::memory::Model;
+use crate::memory::MemoryModel;
 use crate::scenario::Scenario;
 use crate::strategy::Strategy;
 use schedlab_linux::build;
@@ -35,7 +35,7 @@ pub struct Explained {
 impl Explained {
     /// Whether it explains findings of this target, as it is or with a bug, under this model. A bug that needs late
     /// stores may show the same text for a reason of its own, and is believed.
-    pub fn covers(&self, target: &str, model: Model, seeded: Option<&Seeded>) -> bool {
+    pub fn covers(&self, target: &str, model: MemoryModel, seeded: Option<&Seeded>) -> bool {
         let is_mended = |s: &Seeded| {
             !self.mended_by.is_empty()
                 && (s.base == self.mended_by || s.name == self.mended_by || s.needs == "weak")
@@ -173,7 +173,7 @@ pub struct Score {
     /// The search.
     pub strategy: Strategy,
     /// Memory.
-    pub model: Model,
+    pub model: MemoryModel,
     /// Schedules up to the first finding, the median over the seeds; `None`: at most half of the seeds found it.
     pub schedules: Option<u64>,
     /// CPU time of that, s, estimated from the rate of the whole search.
@@ -194,7 +194,7 @@ const FIRST: u64 = 1000;
 pub fn score(
     compiled: &Compiled,
     scenarios: &[Scenario],
-    (strategy, model): (Strategy, Model),
+    (strategy, model): (Strategy, MemoryModel),
     (seeds, most): (u64, u64),
     known: &[String],
 ) -> Result<Score, RaceError> {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::engine::{self, End, Engine, Failure, Prepared, abandon};
-use crate::memory::Model;
+use crate::memory::MemoryModel;
 use crate::object::Target;
 use crate::scenario::{Call, Scenario};
 use crate::schedule::Choice;
@@ -45,7 +45,7 @@ pub(crate) enum Task {
 pub(crate) struct Job {
     pub(crate) object: PathBuf,
     pub(crate) scenario: Option<Scenario>,
-    pub(crate) model: Model,
+    pub(crate) model: MemoryModel,
     pub(crate) strategy: Strategy,
     pub(crate) seed: u64,
     /// Barriers that do nothing: addresses in the object.
@@ -262,8 +262,8 @@ fn replay(engine: *mut Engine, choices: &[Choice]) -> Result<Option<Found>, Stri
 }
 
 /// How often late stores become visible at a point, by schedule: soon, late, or when they must.
-fn flush_chance(model: Model, seed: u64, index: u64) -> u64 {
-    if model == Model::Sc {
+fn flush_chance(model: MemoryModel, seed: u64, index: u64) -> u64 {
+    if model == MemoryModel::Sc {
         return 0;
     }
     *Random::for_part(!seed, index).pick(&[128, 64, 8, 0])
@@ -385,7 +385,7 @@ fn shrink(
     scenario.text = written(&scenario);
     use_scenario(&scenario)?;
     // fewer preemptions
-    if job.model == Model::Sc {
+    if job.model == MemoryModel::Sc {
         for bound in 0..BOUND.min(best.preemptions) {
             if let Some(hit) = meets(engine, job, Strategy::Bounded(bound), BOUNDED_TRIES, (kind, text))? {
                 best = hit;

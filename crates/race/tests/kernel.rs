@@ -4,14 +4,14 @@ use schedlab_linux::BuiltKernel;
 use schedlab_linux::build::{self, BuildOptions};
 use schedlab_race::compile::{self, kernel_target, seeds};
 use schedlab_race::explore::Plan;
-use schedlab_race::{Model, Strategy, study};
+use schedlab_race::{MemoryModel, Strategy, study};
 use sha2::{Digest, Sha256};
 
 fn kernel() -> BuiltKernel {
     build::add("6.12", &BuildOptions::default(), &mut |_| {}).unwrap()
 }
 
-fn plan(target: &str, seeded: &str, model: Model, schedules: u64) -> Plan {
+fn plan(target: &str, seeded: &str, model: MemoryModel, schedules: u64) -> Plan {
     let all = seeds().unwrap();
     let seeded = (!seeded.is_empty()).then(|| all.iter().find(|s| s.name == seeded).unwrap());
     Plan {
@@ -44,11 +44,11 @@ fn found(plan: &Plan) -> Vec<String> {
 fn unmodified_files_show_what_is_explained_and_nothing_else() {
     let explained = study::explained().unwrap();
     for (target, file) in compile::KERNEL_TARGETS {
-        let compiled = plan(target, "", Model::Sc, 1).compiled;
+        let compiled = plan(target, "", MemoryModel::Sc, 1).compiled;
         let bytes = std::fs::read(kernel().source.join(file)).unwrap();
         let sum: String = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
         assert_eq!(compiled.source, (file.to_owned(), sum), "what was compiled is the package's file");
-        for model in [Model::Sc, Model::Tso, Model::Lkmm] {
+        for model in [MemoryModel::Sc, MemoryModel::Tso, MemoryModel::Lkmm] {
             let new: Vec<String> = found(&plan(target, "", model, 3000))
                 .into_iter()
                 .filter(|text| !explained.iter().any(|e| e.covers(target, model, None) && e.text == *text))
@@ -60,7 +60,7 @@ fn unmodified_files_show_what_is_explained_and_nothing_else() {
 
 #[test]
 fn an_undone_fix_is_found_shrunk_and_named() {
-    let plan = plan("cpupri", "empty-mask", Model::Sc, 3000);
+    let plan = plan("cpupri", "empty-mask", MemoryModel::Sc, 3000);
     let scenarios = compile::scenarios("cpupri").unwrap();
     let raise = scenarios.iter().find(|s| s.name == "raise").unwrap();
     let explored = plan.explore(raise).unwrap();
@@ -78,11 +78,14 @@ fn an_undone_fix_is_found_shrunk_and_named() {
 
 #[test]
 fn a_barrier_is_missed_by_the_weak_model_alone() {
-    assert_eq!(found(&plan("cpupri", "no-read-barriers", Model::Sc, 2000)), Vec::<String>::new());
-    assert_eq!(found(&plan("cpupri", "no-read-barriers", Model::Tso, 2000)), Vec::<String>::new());
-    let weak = found(&plan("cpupri", "no-read-barriers", Model::Lkmm, 2000));
+    assert_eq!(found(&plan("cpupri", "no-read-barriers", MemoryModel::Sc, 2000)), Vec::<String>::new());
+    assert_eq!(found(&plan("cpupri", "no-read-barriers", MemoryModel::Tso, 2000)), Vec::<String>::new());
+    let weak = found(&plan("cpupri", "no-read-barriers", MemoryModel::Lkmm, 2000));
     assert_eq!(weak, ["cpupri_find() misses a CPU that could take the task during the whole call"]);
-    assert_eq!(found(&plan("cpupri", "read-barrier-per-level", Model::Lkmm, 20_000)), Vec::<String>::new());
+    assert_eq!(
+        found(&plan("cpupri", "read-barrier-per-level", MemoryModel::Lkmm, 20_000)),
+        Vec::<String>::new()
+    );
 }
 
 #[test]

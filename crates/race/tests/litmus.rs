@@ -4,7 +4,7 @@ use schedlab_linux::build::{self, BuildOptions};
 use schedlab_race::compile::own_target;
 use schedlab_race::explore::Plan;
 use schedlab_race::litmus::Litmus;
-use schedlab_race::{Model, Scenario, Strategy};
+use schedlab_race::{MemoryModel, Scenario, Strategy};
 
 /// Allowed, and not modelled: a load that sees a store which comes later (LB), the inside of a lock that is seen before
 /// the lock (MP+polockonce), stores that reach two CPUs in different order (Z6.0).
@@ -22,7 +22,7 @@ fn seen(litmus: &Litmus, schedules: u64) -> [bool; 3] {
     std::fs::write(&path, &litmus.source).unwrap();
     let compiled =
         own_target(&path, &[]).unwrap_or_else(|e| panic!("{}: {e}\n{}", litmus.name, litmus.source));
-    [Model::Sc, Model::Tso, Model::Lkmm].map(|model| {
+    [MemoryModel::Sc, MemoryModel::Tso, MemoryModel::Lkmm].map(|model| {
         let plan = Plan {
             compiled: compiled.clone(),
             model,

@@ -2,14 +2,14 @@
 
 use schedlab_race::compile::own_target;
 use schedlab_race::explore::{Explored, Finding, Plan};
-use schedlab_race::{Model, RaceError, Scenario, Schedule, Strategy};
+use schedlab_race::{MemoryModel, RaceError, Scenario, Schedule, Strategy};
 use std::path::{Path, PathBuf};
 
 fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/race/lowest.c")
 }
 
-fn plan_of(path: &Path, defines: &[&str], model: Model, strategy: Strategy) -> Plan {
+fn plan_of(path: &Path, defines: &[&str], model: MemoryModel, strategy: Strategy) -> Plan {
     let defines: Vec<String> = defines.iter().map(|d| (*d).to_owned()).collect();
     Plan {
         compiled: own_target(path, &defines).unwrap(),
@@ -41,7 +41,7 @@ fn made(dir: &tempfile::TempDir, body: &str, scenario: &str) -> PathBuf {
     path
 }
 
-fn explore_made(body: &str, scenario: &str, model: Model, strategy: Strategy) -> Explored {
+fn explore_made(body: &str, scenario: &str, model: MemoryModel, strategy: Strategy) -> Explored {
     let dir = tempfile::tempdir().unwrap();
     let plan = plan_of(&made(&dir, body, scenario), &[], model, strategy);
     plan.explore(&own_scenario(&plan)).unwrap()
@@ -53,19 +53,19 @@ fn kinds(explored: &Explored) -> Vec<&str> {
 
 #[test]
 fn the_worked_example_has_a_bug_and_the_mended_one_has_none() {
-    let plan = plan_of(&sample(), &[], Model::Sc, Strategy::Mix);
+    let plan = plan_of(&sample(), &[], MemoryModel::Sc, Strategy::Mix);
     let scenario = own_scenario(&plan);
     let explored = plan.explore(&scenario).unwrap();
     assert_eq!(explored.schedules, 3000);
     let texts: Vec<&str> = explored.findings.iter().map(|f| f.text.as_str()).collect();
     assert_eq!(texts, ["find() returns none, and a CPU was lower during the whole call"]);
-    let mended = plan_of(&sample(), &["MENDED"], Model::Sc, Strategy::Mix);
+    let mended = plan_of(&sample(), &["MENDED"], MemoryModel::Sc, Strategy::Mix);
     assert_eq!(mended.explore(&scenario).unwrap().findings, []);
 }
 
 #[test]
 fn the_result_does_not_depend_on_the_number_of_processes() {
-    let plan = plan_of(&sample(), &[], Model::Sc, Strategy::Mix);
+    let plan = plan_of(&sample(), &[], MemoryModel::Sc, Strategy::Mix);
     let scenario = own_scenario(&plan);
     let of = |jobs| Plan { jobs, ..plan.clone() }.explore(&scenario).unwrap().findings;
     assert_eq!(of(1), of(3));
@@ -73,7 +73,7 @@ fn the_result_does_not_depend_on_the_number_of_processes() {
 
 #[test]
 fn a_shrunk_schedule_repeats_to_the_byte_in_other_processes() {
-    let plan = plan_of(&sample(), &[], Model::Sc, Strategy::Mix);
+    let plan = plan_of(&sample(), &[], MemoryModel::Sc, Strategy::Mix);
     let explored = plan.explore(&own_scenario(&plan)).unwrap();
     let shrunk = plan.shrink(&explored.findings[0]).unwrap();
     assert!(shrunk.scenario.nr_calls() <= 3, "{}", shrunk.scenario.text);
@@ -100,12 +100,12 @@ static const struct race_op ops[] = { { \"ab\", ab, \"\", 0 }, { \"ba\", ba, \"\
 
 #[test]
 fn locks_in_two_orders_are_a_deadlock_with_who_waits_for_whom() {
-    let explored = explore_made(TWO_LOCKS, "cpus 2\ncpu0 ab\ncpu1 ba\n", Model::Sc, Strategy::Dpor);
+    let explored = explore_made(TWO_LOCKS, "cpus 2\ncpu0 ab\ncpu1 ba\n", MemoryModel::Sc, Strategy::Dpor);
     assert!(explored.is_complete);
     let texts: Vec<&str> = explored.findings.iter().map(|f| f.text.as_str()).collect();
     let wanted = "cpu0 waits for the lock b that cpu1 holds; cpu1 waits for the lock a that cpu0 holds";
     assert_eq!((kinds(&explored), texts), (vec!["deadlock"], vec![wanted]));
-    let same = explore_made(TWO_LOCKS, "cpus 2\ncpu0 ab\ncpu1 ab\n", Model::Sc, Strategy::Dpor);
+    let same = explore_made(TWO_LOCKS, "cpus 2\ncpu0 ab\ncpu1 ab\n", MemoryModel::Sc, Strategy::Dpor);
     assert!(same.is_complete && same.findings.is_empty());
 }
 
@@ -122,7 +122,7 @@ static const struct race_op ops[] = {{ {{ \"wait\", wait, \"\", 0 }}, {{ \"wake\
     let scenario = "cpus 2\ncpu0 wait\ncpu1 wake\n";
     let wrong = body("if (!ready) { race_will_sleep(); race_sleep(); }");
     let right = body("race_will_sleep(); if (!ready) race_sleep(); else race_awake();");
-    for model in [Model::Sc, Model::Lkmm] {
+    for model in [MemoryModel::Sc, MemoryModel::Lkmm] {
         assert_eq!(kinds(&explore_made(&wrong, scenario, model, Strategy::Mix)), ["lost_wakeup"]);
         assert!(explore_made(&right, scenario, model, Strategy::Mix).findings.is_empty());
     }
@@ -133,7 +133,7 @@ fn cpus_that_wait_for_each_other_in_loops_are_a_livelock() {
     let body = "static _Atomic int flag[2];
 static long meet(int cpu, const long *x, int n) { while (!flag[1 - cpu]) race_relax(); flag[cpu] = 1; return 0; }
 static const struct race_op ops[] = { { \"meet\", meet, \"\", 0 }, { NULL } };";
-    let explored = explore_made(body, "cpus 2\ncpu0 meet\ncpu1 meet\n", Model::Sc, Strategy::Mix);
+    let explored = explore_made(body, "cpus 2\ncpu0 meet\ncpu1 meet\n", MemoryModel::Sc, Strategy::Mix);
     assert_eq!(kinds(&explored), ["livelock"]);
     assert_eq!(explored.findings[0].times, 3000);
 }
@@ -144,7 +144,7 @@ fn bad_pointers_and_memory_that_was_given_back_are_findings() {
 static long publish(int cpu, const long *x, int n) { shared = race_alloc(4); race_free(shared); return 0; }
 static long use(int cpu, const long *x, int n) { int *p = shared; return *p; }
 static const struct race_op ops[] = { { \"publish\", publish, \"\", 0 }, { \"use\", use, \"\", 0 }, { NULL } };";
-    let explored = explore_made(body, "cpus 2\ncpu0 publish\ncpu1 use\n", Model::Sc, Strategy::Mix);
+    let explored = explore_made(body, "cpus 2\ncpu0 publish\ncpu1 use\n", MemoryModel::Sc, Strategy::Mix);
     let mut found: Vec<(&str, &str)> =
         explored.findings.iter().map(|f| (f.kind.as_str(), f.text.as_str())).collect();
     found.sort_unstable();
@@ -155,7 +155,7 @@ static const struct race_op ops[] = { { \"publish\", publish, \"\", 0 }, { \"use
 }
 
 /// Store buffering and message passing, as every model of memory has them: which outcomes there are.
-fn outcomes(left: &str, right: &str, bad: &str, model: Model) -> bool {
+fn outcomes(left: &str, right: &str, bad: &str, model: MemoryModel) -> bool {
     let body = format!(
         "static int x, y, r0, r1, r2;
 #define ONCE(v) (*(volatile int *)&(v))
@@ -175,26 +175,32 @@ fn late_stores_are_seen_as_the_models_say() {
         let right = format!("ONCE(y) = 1; {between} r1 = ONCE(x);");
         outcomes(&left, &right, "r0 == 0 && r1 == 0", model)
     };
-    assert_eq!([Model::Sc, Model::Tso, Model::Lkmm].map(|m| sb("", m)), [false, true, true]);
-    assert_eq!([Model::Tso, Model::Lkmm].map(|m| sb(mb, m)), [false, false]);
+    assert_eq!(
+        [MemoryModel::Sc, MemoryModel::Tso, MemoryModel::Lkmm].map(|m| sb("", m)),
+        [false, true, true]
+    );
+    assert_eq!([MemoryModel::Tso, MemoryModel::Lkmm].map(|m| sb(mb, m)), [false, false]);
     let mp = |write: &str, read: &str, model| {
         let left = format!("ONCE(x) = 1; {write} ONCE(y) = 1;");
         let right = format!("r0 = ONCE(y); {read} r1 = ONCE(x);");
         outcomes(&left, &right, "r0 == 1 && r1 == 0", model)
     };
-    assert_eq!([Model::Sc, Model::Tso, Model::Lkmm].map(|m| mp("", "", m)), [false, false, true]);
-    assert!(mp(wmb, "", Model::Lkmm) && mp("", rmb, Model::Lkmm));
-    assert!(!mp(wmb, rmb, Model::Lkmm));
+    assert_eq!(
+        [MemoryModel::Sc, MemoryModel::Tso, MemoryModel::Lkmm].map(|m| mp("", "", m)),
+        [false, false, true]
+    );
+    assert!(mp(wmb, "", MemoryModel::Lkmm) && mp("", rmb, MemoryModel::Lkmm));
+    assert!(!mp(wmb, rmb, MemoryModel::Lkmm));
     // coherence: what was seen is not unseen
     let corr = |model| outcomes("ONCE(x) = 1;", "r0 = ONCE(x); r1 = ONCE(x);", "r0 == 1 && r1 == 0", model);
-    assert!(!corr(Model::Lkmm));
+    assert!(!corr(MemoryModel::Lkmm));
 }
 
 #[test]
 fn mistakes_say_where_and_what() {
     let dir = tempfile::tempdir().unwrap();
     let path = made(&dir, TWO_LOCKS, "cpus 1\ncpu0 ab\n");
-    let plan = plan_of(&path, &[], Model::Sc, Strategy::Mix);
+    let plan = plan_of(&path, &[], MemoryModel::Sc, Strategy::Mix);
     for (text, wanted) in [
         ("cpus 1\ncpu0 take\n", "t:2: 'take', expected one of 'ab "),
         ("cpus 1\ncpu0 ab 1\n", "t:2: 'ab' has 1 arguments, expected 0"),
@@ -221,7 +227,7 @@ static const struct race_op ops[] = { { \"loop\", loop, \"\", 0 }, { NULL } };";
     let plan = Plan {
         schedules: 1,
         jobs: 1,
-        ..plan_of(&made(&dir, body, "cpus 1\ncpu0 loop\n"), &[], Model::Sc, Strategy::Mix)
+        ..plan_of(&made(&dir, body, "cpus 1\ncpu0 loop\n"), &[], MemoryModel::Sc, Strategy::Mix)
     };
     let scenario = own_scenario(&plan);
     let explored = plan.explore(&scenario).unwrap();
@@ -246,7 +252,7 @@ fn a_target_that_reaches_for_the_host_is_ended() {
              static long nothing(int cpu, const long *x, int n) {{ return 0; }}\n\
              static const struct race_op ops[] = {{ {{ \"nothing\", nothing, \"\", 0 }}, {{ NULL }} }};"
         );
-        let plan = plan_of(&made(&dir, &body, "cpus 1\ncpu0 nothing\n"), &[], Model::Sc, Strategy::Mix);
+        let plan = plan_of(&made(&dir, &body, "cpus 1\ncpu0 nothing\n"), &[], MemoryModel::Sc, Strategy::Mix);
         let error = plan.describe().map(drop).unwrap_err().to_string();
         assert!(error.contains("SIGSYS: it asked the host for something that it may not"), "{act}: {error}");
     }

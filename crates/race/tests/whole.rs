@@ -4,7 +4,7 @@ use schedlab_linux::BuiltKernel;
 use schedlab_linux::build::{self, BuildOptions};
 use schedlab_race::compile::{self, Compiled, seeds};
 use schedlab_race::explore::Plan;
-use schedlab_race::{Model, Scenario, Schedule, Strategy, whole};
+use schedlab_race::{MemoryModel, Scenario, Schedule, Strategy, whole};
 
 fn kernel(seeded: &str) -> Compiled {
     let packaged = build::add("6.12", &BuildOptions::default(), &mut |_| {}).unwrap();
@@ -19,7 +19,7 @@ fn kernel(seeded: &str) -> Compiled {
 fn plan(seeded: &str, schedules: u64) -> Plan {
     Plan {
         compiled: kernel(seeded),
-        model: Model::Sc,
+        model: MemoryModel::Sc,
         strategy: Strategy::Mix,
         seed: 1,
         schedules,

@@ -5,7 +5,7 @@
 use crate::{
     Options, RealError, RealReport, RealRun, convert, frames, header, initramfs, kernel, program, release,
 };
-use schedlab_host::{Backend, EventChoice, RecordOptions, Scope, What};
+use schedlab_host::{Backend, EventChoice, RecordOptions, RecordRequest, Scope};
 use schedlab_log::{LogHeader, MemLog};
 use schedlab_machine::Program;
 use schedlab_workload::Workload;
@@ -47,7 +47,7 @@ pub(crate) fn run(workload: &Workload, options: &Options) -> Result<RealRun, Rea
     crate::cache::write(&at("program"), &program::encode(&program, options, first_pid)?)?;
     let runner = initramfs::init_binary(initramfs::Runs::Host)?;
     let argv = [runner, at("program"), at("output")].map(Into::into).to_vec();
-    let what = What::Command { argv, scope: Scope::Whole, duration: None };
+    let what = RecordRequest::Command { argv, scope: Scope::Whole, duration: None };
     let record = RecordOptions {
         backend: Backend::Ftrace, // with which the agreement was measured
         buffer_kb: BUFFER_KIB,
@@ -79,7 +79,7 @@ pub(crate) fn run(workload: &Workload, options: &Options) -> Result<RealRun, Rea
             qemu: String::new(),
             command_line: String::new(),
             key: String::new(),
-            asked: crate::Asked::default(),
+            asked: crate::GuestRequest::default(),
             schedstat: converted.schedstat,
             instructions: converted.instructions,
             dropped,

@@ -41,8 +41,8 @@ pub mod workloads;
 pub use error::RealError;
 pub use kernel::{GuestKernel, Listed, SERIES, list};
 pub use options::Options;
-pub use progress::{Progress, on_stderr};
-pub use qemu::{Asked, Present, command_line, without_memory};
+pub use progress::{RunStage, on_stderr};
+pub use qemu::{GuestRequest, Present, command_line, without_memory};
 
 use schedlab_log::{LogGroup, LogHeader, LogTask, MemLog};
 use schedlab_machine::Program;
@@ -69,7 +69,7 @@ impl Arm {
         &self,
         workload: &Workload,
         options: &Options,
-        progress: &mut dyn FnMut(Progress),
+        progress: &mut dyn FnMut(RunStage),
     ) -> Result<RealRun, RealError> {
         match self {
             Arm::Guest(kernel) => run(kernel, workload, options, progress),
@@ -103,7 +103,7 @@ pub struct RealReport {
     /// Names this run: of kernel, initramfs, QEMU and command line. Same key, same bytes.
     pub key: String,
     /// What was asked of the guest, whatever kernel and QEMU it ran on.
-    pub asked: Asked,
+    pub asked: GuestRequest,
     /// Per task, the kernel's own account (`/proc/PID/schedstat`); `None` for a task that never came to be.
     pub schedstat: Vec<Option<Schedstat>>,
     /// Per task, instructions of computing (those of the kernel and of system calls are not in it). With one
@@ -145,11 +145,11 @@ fn run(
     kernel: &GuestKernel,
     workload: &Workload,
     options: &Options,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(RunStage),
 ) -> Result<RealRun, RealError> {
     options.check()?;
     let program = Program::new(workload)?;
-    progress(Progress::Preparing);
+    progress(RunStage::Preparing);
     let guest = qemu::Guest::new(kernel, &program, options)?;
     let output = guest.output(options, progress)?;
     let frames = frames::parse(&output.bytes)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Stages of a run, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum RunStage {
     /// Finding the kernel, building the initramfs.
     Preparing,
     /// The kernel boots.
@@ -22,18 +22,18 @@ pub enum Progress {
 }
 
 /// Shows the stages on standard error if that is a terminal.
-pub fn on_stderr() -> impl FnMut(Progress) {
+pub fn on_stderr() -> impl FnMut(RunStage) {
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} guest: {msg} ({elapsed})") {
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(200));
     move |progress| match progress {
-        Progress::Preparing => bar.set_message("preparing"),
-        Progress::Booting => bar.set_message("the kernel boots"),
-        Progress::Starting => bar.set_message("setting up the workload"),
-        Progress::Running(duration) => bar.set_message(format!("runs for {duration} of its time")),
-        Progress::Receiving(bytes) => bar.set_message(format!("hands over its trace, {} kB", bytes / 1000)),
-        Progress::Done => bar.finish_and_clear(),
+        RunStage::Preparing => bar.set_message("preparing"),
+        RunStage::Booting => bar.set_message("the kernel boots"),
+        RunStage::Starting => bar.set_message("setting up the workload"),
+        RunStage::Running(duration) => bar.set_message(format!("runs for {duration} of its time")),
+        RunStage::Receiving(bytes) => bar.set_message(format!("hands over its trace, {} kB", bytes / 1000)),
+        RunStage::Done => bar.finish_and_clear(),
     }
 }

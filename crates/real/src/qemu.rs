@@ -7,7 +7,7 @@
 //! delay loop's calibration, seconds per CPU, is spared.
 
 use crate::emulator::{Emulator, QEMU};
-use crate::{GuestKernel, Options, Progress, RealError, cache, initramfs, program};
+use crate::{GuestKernel, Options, RealError, RunStage, cache, initramfs, program};
 use schedlab_machine::{Code, Program};
 use schedlab_process::contain::Yard;
 use std::fs;
@@ -41,7 +41,7 @@ pub(crate) struct Guest {
     emulator: Emulator,
     pub command_line: String,
     pub key: String,
-    pub asked: Asked,
+    pub asked: GuestRequest,
 }
 
 /// What a guest is given besides kernel and program.
@@ -70,25 +70,25 @@ impl Contents {
 /// What this version of schedlab asks of a guest, whatever kernel, QEMU and compiler there are. Runs that
 /// were asked the same are comparable; what is kept of a run (`schedlab validate`) says what was asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Asked {
+pub struct GuestRequest {
     /// Names the guest's own program, by its source.
     pub guest_program: String,
     /// Names what that program is to do: the workload's steps, duration, phase, events and settings.
     pub workload: String,
 }
 
-impl Asked {
+impl GuestRequest {
     /// What [`crate::run`] would ask.
     ///
     /// # Errors
     /// A workload that guests cannot run.
-    pub fn of(workload: &schedlab_workload::Workload, options: &Options) -> Result<Asked, RealError> {
-        Ok(Asked::of_contents(&Contents::new(&Program::new(workload)?, options)?))
+    pub fn of(workload: &schedlab_workload::Workload, options: &Options) -> Result<GuestRequest, RealError> {
+        Ok(GuestRequest::of_contents(&Contents::new(&Program::new(workload)?, options)?))
     }
 
-    fn of_contents(contents: &Contents) -> Asked {
+    fn of_contents(contents: &Contents) -> GuestRequest {
         let parts = [contents.event_list().into_bytes(), contents.settings.clone().into_bytes()];
-        Asked {
+        GuestRequest {
             guest_program: initramfs::source_sum(),
             workload: cache::key(&[&contents.program, &parts[0], &parts[1]]),
         }
@@ -166,7 +166,7 @@ impl Guest {
             emulator.version.as_bytes(),
             command_line.as_bytes(),
         ]);
-        let asked = Asked::of_contents(&contents);
+        let asked = GuestRequest::of_contents(&contents);
         Ok(Guest { arguments, initramfs, kernel: kernel.image.clone(), emulator, command_line, key, asked })
     }
 
@@ -176,12 +176,12 @@ impl Guest {
     }
 
     /// Boots it, or takes what it said from the cache.
-    pub fn output(&self, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Output, RealError> {
+    pub fn output(&self, options: &Options, progress: &mut dyn FnMut(RunStage)) -> Result<Output, RealError> {
         let kept = cache::directory().join("runs").join(format!("{}.zst", self.key));
         if !options.fresh && !options.kvm && kept.is_file() {
             let packed = fs::read(&kept).map_err(RealError::io("read", &kept))?;
             let bytes = zstd::decode_all(packed.as_slice()).map_err(RealError::io("unpack", &kept))?;
-            progress(Progress::Done);
+            progress(RunStage::Done);
             return Ok(Output { bytes, wall_ms: 0 });
         }
         schedlab_process::sweep(&std::env::temp_dir(), WORK);
@@ -196,7 +196,7 @@ impl Guest {
             let packed = zstd::encode_all(bytes.as_slice(), 3).map_err(RealError::io("pack", &kept))?;
             cache::write(&kept, &packed)?;
         }
-        progress(Progress::Done);
+        progress(RunStage::Done);
         Ok(Output { bytes, wall_ms })
     }
 
@@ -204,7 +204,7 @@ impl Guest {
         &self,
         work: &Path,
         options: &Options,
-        progress: &mut dyn FnMut(Progress),
+        progress: &mut dyn FnMut(RunStage),
     ) -> Result<Vec<u8>, RealError> {
         fs::copy(&self.kernel, work.join("kernel")).map_err(RealError::io("copy", &self.kernel))?;
         cache::write(&work.join("initramfs"), &self.initramfs)?;
@@ -228,7 +228,7 @@ impl Guest {
         let child = command.spawn().map_err(RealError::io("start", Path::new(QEMU)))?;
         let mut child = Reaper(child);
         let started = Instant::now();
-        progress(Progress::Booting);
+        progress(RunStage::Booting);
         let mut watch = Watch::new(work.join("output"), options);
         loop {
             let ended = child.0.try_wait().map_err(RealError::io("wait for", Path::new(QEMU)))?;
@@ -359,7 +359,7 @@ impl Watch {
         Watch { path, bytes: Vec::new(), at: 0, duration: options.duration, last: None }
     }
 
-    fn look(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), RealError> {
+    fn look(&mut self, progress: &mut dyn FnMut(RunStage)) -> Result<(), RealError> {
         use crate::frames::FrameKind;
         let Ok(mut file) = fs::File::open(&self.path) else { return Ok(()) };
         let io = || RealError::io("read", &self.path);
@@ -367,10 +367,10 @@ impl Watch {
         file.read_to_end(&mut self.bytes).map_err(io())?;
         while let Some((frame, next)) = crate::frames::next(&self.bytes, self.at)? {
             match (frame.kind, &self.bytes[frame.name.clone()]) {
-                (FrameKind::State, b"booted") => progress(Progress::Starting),
-                (FrameKind::State, b"started") => progress(Progress::Running(self.duration)),
+                (FrameKind::State, b"booted") => progress(RunStage::Starting),
+                (FrameKind::State, b"started") => progress(RunStage::Running(self.duration)),
                 (FrameKind::State, b"ended") | (FrameKind::Pages, _) => {
-                    progress(Progress::Receiving(next as u64))
+                    progress(RunStage::Receiving(next as u64))
                 }
                 _ => {}
             }
@@ -411,13 +411,13 @@ mod tests {
         let duration = schedlab_units::Span::from_s(1);
         let hogs = crate::workloads::named("hogs:0,0", duration).unwrap();
         let options = Options { cpus: 2, duration, ..Options::default() };
-        let asked = Asked::of(&hogs, &options).unwrap();
-        assert_eq!(asked, Asked::of(&hogs, &options).unwrap());
+        let asked = GuestRequest::of(&hogs, &options).unwrap();
+        assert_eq!(asked, GuestRequest::of(&hogs, &options).unwrap());
         let other = crate::workloads::named("hogs:0,1", duration).unwrap();
-        assert_ne!(asked.workload, Asked::of(&other, &options).unwrap().workload);
+        assert_ne!(asked.workload, GuestRequest::of(&other, &options).unwrap().workload);
         let late = Options { phase: schedlab_units::Span::from_us(1), ..options.clone() };
-        assert_ne!(asked.workload, Asked::of(&hogs, &late).unwrap().workload);
-        assert_eq!(asked.guest_program, Asked::of(&other, &late).unwrap().guest_program);
+        assert_ne!(asked.workload, GuestRequest::of(&hogs, &late).unwrap().workload);
+        assert_eq!(asked.guest_program, GuestRequest::of(&other, &late).unwrap().guest_program);
         let line = command_line(&hogs, &options, 250).unwrap();
         assert!(line.contains("-smp 2,") && !line.contains(" -m "), "{line}");
         let whole = joined(&arguments(&options, 250, &EVENTS, 900_000));

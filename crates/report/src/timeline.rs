@@ -2,8 +2,8 @@
 //! and exact runs for as much of it as the budget allows.
 //!
 //! ```text
-//!   whole run   |▇▇▆▂ ▁▅▇▇▇▇▆|▇▇▇▇▇▇▇▇▇▇▇▇|...    buckets: which groups had which share of the CPU's time
-//!   windows     |exact|         |exact|           each run: task, start, length, why it stopped, how long it had waited
+//!   whole run   |▇▇▆▂ ▁▅▇▇▇▇▆|▇▇▇▇▇▇▇▇▇▇▇▇|...   buckets: which groups had which share of the CPU's time
+//!   windows     |exact|         |exact|          each run: task, start, length, why it stopped, how long it had waited
 //! ```
 //!
 //! A log with no more runs than the budget gets one window over everything. Otherwise the windows are the
@@ -20,7 +20,7 @@ pub const CELL_GROUPS: usize = 3;
 
 /// What a CPU did in one bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cell {
+pub struct Bucket {
     /// Busy part, 0..=255.
     pub busy: u8,
     /// The groups with the most time: index into [`Groups::list`] and part of the bucket, 0..=255.
@@ -61,7 +61,7 @@ pub struct Timeline {
     /// Length of a bucket; the last one may reach beyond the end.
     pub bucket_ns: u64,
     /// By CPU, each CPU's buckets in order.
-    pub cells: Vec<Vec<Cell>>,
+    pub cells: Vec<Vec<Bucket>>,
     /// Ordered, not overlapping.
     pub windows: Vec<Window>,
     /// Number of runs in the log.
@@ -216,7 +216,7 @@ fn plan_windows(summary: &Summary, nr_runs: u64, budget: usize) -> Vec<Window> {
 
 #[derive(Default)]
 struct CpuCells {
-    done: Vec<Cell>,
+    done: Vec<Bucket>,
     /// Time by group in the bucket under way (number `done.len()`).
     open: Vec<(u32, u64)>,
 }
@@ -227,7 +227,7 @@ impl CpuCells {
             |ns: u64| ((u128::from(ns) * 255 + u128::from(bucket_ns / 2)) / u128::from(bucket_ns)) as u8;
         let busy: u64 = self.open.iter().map(|(_, ns)| ns).sum();
         self.open.sort_unstable_by_key(|(group, ns)| (std::cmp::Reverse(*ns), *group));
-        let mut cell = Cell { busy: part(busy), ..Cell::default() };
+        let mut cell = Bucket { busy: part(busy), ..Bucket::default() };
         for (top, (group, ns)) in cell.top.iter_mut().zip(&self.open) {
             *top = (*group, part(*ns));
         }

@@ -40,7 +40,7 @@ pub const ENGINE: &str = env!("SCHEDLAB_ENGINE");
 
 use schedlab_log::{KernelThread, LogGroup, LogHeader, LogTask};
 use schedlab_machine::kernel::{Action, Fault, FaultKind};
-use schedlab_machine::{Costs, End, Perturb, ProgramError, WaitsFor};
+use schedlab_machine::{Costs, End, EndlessWait, Perturb, ProgramError};
 use schedlab_topology::Topology;
 use schedlab_units::{ClassKind, CpuId, Span, TaskId};
 use schedlab_workload::{Birth, Cgroup, Workload};
@@ -109,7 +109,7 @@ pub enum RunEnd {
     /// The tasks left wait for each other.
     Deadlock {
         /// Who waits for whom.
-        waits: Vec<Wait>,
+        waits: Vec<EndlessWait>,
     },
     /// The scheduler misbehaved.
     Misbehaved {
@@ -124,26 +124,13 @@ impl RunEnd {
         match end {
             End::AllDone => RunEnd::AllDone,
             End::Duration => RunEnd::Duration,
-            End::Deadlock(waits) => {
-                let waits = waits.into_iter();
-                let waits = waits.map(|wait| Wait { task: wait.task.0, waits_for: wait.waits_for });
-                RunEnd::Deadlock { waits: waits.collect() }
-            }
+            End::Deadlock(waits) => RunEnd::Deadlock { waits },
             End::Fault(Fault { kind, reason }) => {
                 let report = ExitReport { kind: kind.into(), reason, time_ns: duration.as_ns() };
                 RunEnd::Misbehaved { report }
             }
         }
     }
-}
-
-/// A task that waits for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wait {
-    /// The sleeper's task id.
-    pub task: u32,
-    /// What for.
-    pub waits_for: WaitsFor,
 }
 
 /// How a run was brought to an end before its time. As JSON and for people: the words of [`ExitKind::as_str`].

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use schedlab_linux::abi::Topo;
-use schedlab_linux::{Call, Extension, LoadedKernel};
+use schedlab_linux::{Extension, InitCall, LoadedKernel};
 
 use crate::subs::Subs;
 use crate::{CompiledScx, Scx, sub_of};
@@ -44,11 +44,11 @@ impl Extension for ScxExtension {
         self.scx.as_ref().is_some_and(|scx| scx.has(name)) || self.subs.len() > 0 && sub_of(name).is_some()
     }
 
-    fn first_calls(&mut self) -> Vec<Call> {
+    fn first_calls(&mut self) -> Vec<InitCall> {
         self.scx.iter_mut().flat_map(Scx::calls).collect()
     }
 
-    fn later_calls(&mut self) -> Vec<Call> {
+    fn later_calls(&mut self) -> Vec<InitCall> {
         self.subs.calls()
     }
 

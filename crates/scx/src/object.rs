@@ -23,7 +23,7 @@ use super::userspace::{self, Call, Hardware, UserSpace};
 use super::{semantics, settings};
 use maps::MapInfo;
 use schedlab_btf::{Btf, TypeId, TypeKind};
-use schedlab_linux::Call as KernelCall;
+use schedlab_linux::InitCall as KernelCall;
 use schedlab_linux::abi::Topo;
 use schedlab_linux::callers::{Code, saved_chain};
 use schedlab_linux::elf::{Elf, Symbol, SymbolKind};

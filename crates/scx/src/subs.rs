@@ -2,15 +2,15 @@
 //! for, and what of them?
 //!
 //! ```text
-//! --param sub@/b=qmap              scx_qmap is the scheduler of the group /b, as `scx_qmap -c /sys/fs/cgroup/b` makes it
-//! --param slice_ns@/b=5000000      its setting slice_ns
-//! report: nr_dispatched@/b         its statistics
+//! --param sub@/b=qmap            scx_qmap is the scheduler of the group /b, as `scx_qmap -c /sys/fs/cgroup/b` makes it
+//! --param slice_ns@/b=5000000    its setting slice_ns
+//! report: nr_dispatched@/b       its statistics
 //! ```
 
 use std::path::Path;
 
 use super::{CompiledScx, Scx, ScxExit};
-use schedlab_linux::Call;
+use schedlab_linux::InitCall;
 use schedlab_linux::abi::Topo;
 use schedlab_linux::kernel::LoadedKernel;
 
@@ -69,11 +69,11 @@ impl Subs {
     }
 
     /// What process 1 has to call once the groups are there.
-    pub(crate) fn calls(&mut self) -> Vec<Call> {
+    pub(crate) fn calls(&mut self) -> Vec<InitCall> {
         let of = |(group, scx): &mut (String, Scx)| {
             let calls = scx.calls().into_iter();
             calls
-                .map(|call| Call { what: format!("{}, the sub-scheduler of {group}", call.what), ..call })
+                .map(|call| InitCall { what: format!("{}, the sub-scheduler of {group}", call.what), ..call })
                 .collect::<Vec<_>>()
         };
         self.0.iter_mut().flat_map(of).collect()

@@ -1,8 +1,8 @@
 //! How does a text become one field of a table, and a table its records? As RFC 4180 has it.
 //!
 //! ```text
-//! make -j4, "fast"     ->     "make -j4, ""fast"""      a comma or a quote: the field is quoted, its quotes are doubled
-//! hog                  ->     hog                       nothing special: as it is
+//! make -j4, "fast"     ->     "make -j4, ""fast"""     a comma or a quote: the field is quoted, its quotes are doubled
+//! hog                  ->     hog                      nothing special: as it is
 //! ```
 //!
 //! ```

@@ -2,10 +2,10 @@
 //! each by name.
 //!
 //! ```text
-//! samples 10 20 30 40          p50   p75   p99
-//! nearest                       20    30    40    the smallest sample that at least this share of all do not exceed
-//! interpolated                  25  32.5  39.7    between two samples, in proportion (definition 7 of Hyndman and Fan 1996)
-//! upper_median                  30                the sample behind the middle
+//! samples 10 20 30 40       p50   p75   p99
+//! nearest                    20    30    40  the smallest sample that at least this share of all do not exceed
+//! interpolated               25  32.5  39.7  between two samples, in proportion (definition 7 of Hyndman and Fan 1996)
+//! upper_median               30              the sample behind the middle
 //! ```
 //!
 //! `nearest` is what every report means by p50, p90 and p99: it is a value that occurred.

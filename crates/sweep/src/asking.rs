@@ -19,7 +19,7 @@ use crate::bench::{Bench, Prepared};
 use crate::engine::Shard;
 use crate::error::SweepError;
 use crate::key::{Key, hex};
-use crate::row::Outcome;
+use crate::row::SweptRun;
 use crate::spec::Sweep;
 use crate::store::Store;
 use crate::trial::Trial;
@@ -154,7 +154,7 @@ impl Asking {
     /// # Errors
     /// It was not asked, or is the result of something else, or differs from what came before; or it cannot be
     /// written.
-    pub fn tell(&mut self, outcome: Outcome) -> Result<bool, SweepError> {
+    pub fn tell(&mut self, outcome: SweptRun) -> Result<bool, SweepError> {
         let key = outcome.key();
         let digest = Sha256::digest(outcome.to_bytes());
         let sum = u64::from_be_bytes(digest[..8].try_into().expect("eight of 32 bytes"));

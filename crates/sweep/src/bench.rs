@@ -11,7 +11,7 @@
 use crate::error::SweepError;
 use crate::key::{Key, Naming, Summing, hex};
 use crate::order::ObjectFacts;
-use crate::row::{self, Cell, FAILED, Outcome, RUNS, Row};
+use crate::row::{self, Cell, FAILED, RUNS, SweptRun, TableRow};
 use crate::trial::Trial;
 use schedlab_instruments::jobs::job_report;
 use schedlab_lab::{
@@ -136,7 +136,7 @@ impl Bench {
     ///
     /// # Errors
     /// As [`Bench::key`]; or the host could not make it. A run that fails is no error.
-    pub fn run(&self, trial: &Trial) -> Result<Outcome, SweepError> {
+    pub fn run(&self, trial: &Trial) -> Result<SweptRun, SweepError> {
         let prepared = self.prepare(trial, &Silent)?;
         self.perform(trial, &prepared, None, &mut || true)
     }
@@ -186,7 +186,7 @@ impl Bench {
         prepared: &Prepared,
         log: Option<&Path>,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Outcome, SweepError> {
+    ) -> Result<SweptRun, SweepError> {
         let request = prepared.request(self.stall_limit);
         let mut tries = 0;
         let ended = loop {
@@ -517,10 +517,10 @@ struct Head<'a> {
     duration_ns: Option<u64>,
 }
 
-fn head(trial: &Trial, prepared: &Prepared, head: Head<'_>) -> Row {
+fn head(trial: &Trial, prepared: &Prepared, head: Head<'_>) -> TableRow {
     let text = |text: Option<String>| text.map_or(Cell::Null, Cell::text);
     let scheduler = &prepared.subject.scheduler;
-    let mut row: Row = Vec::with_capacity(RUNS.len());
+    let mut row: TableRow = Vec::with_capacity(RUNS.len());
     row.push(Cell::text(prepared.key.to_string()));
     row.push(Cell::text(head.status));
     row.push(Cell::Int(head.exit_status.into()));
@@ -564,7 +564,7 @@ fn changed(changed: &BTreeMap<String, u64>) -> String {
     list.collect::<serde_json::Value>().to_string()
 }
 
-fn finished_row(trial: &Trial, prepared: &Prepared, finished: &Finished) -> Result<Outcome, SweepError> {
+fn finished_row(trial: &Trial, prepared: &Prepared, finished: &Finished) -> Result<SweptRun, SweepError> {
     let workload = &prepared.ready.loaded.workload;
     let header = schedlab_log::Log::header(&finished.log);
     let end = if finished.is_done() {
@@ -611,11 +611,11 @@ fn finished_row(trial: &Trial, prepared: &Prepared, finished: &Finished) -> Resu
         row::task(&key, id, task, stats, done)
     });
     let tasks = tasks.collect();
-    Ok(Outcome::new(prepared.key, row, tasks))
+    Ok(SweptRun::new(prepared.key, row, tasks))
 }
 
 /// A run without numbers, if it is the run that failed.
-fn failed_row(trial: &Trial, prepared: &Prepared, ended: Ended) -> Result<Outcome, SweepError> {
+fn failed_row(trial: &Trial, prepared: &Prepared, ended: Ended) -> Result<SweptRun, SweepError> {
     let exit = match &ended {
         Ended::NotStarted(RunError::Program(_) | RunError::Scheduler(_))
         | Ended::Deadlock { .. }
@@ -656,5 +656,5 @@ fn failed_row(trial: &Trial, prepared: &Prepared, ended: Ended) -> Result<Outcom
     };
     let mut row = head(trial, prepared, of);
     row.resize(RUNS.len(), Cell::Null);
-    Ok(Outcome::new(prepared.key, row, Vec::new()))
+    Ok(SweptRun::new(prepared.key, row, Vec::new()))
 }

@@ -1,9 +1,9 @@
 //! What is in a dataset? Files for whoever reads Parquet, counts, one hash, rows.
 
-use crate::engine::{self, Progress, RunOptions, Summary};
+use crate::engine::{self, RunOptions, SweepProgress, SweepSummary};
 use crate::error::SweepError;
 use crate::key::{Summing, hex};
-use crate::row::Outcome;
+use crate::row::SweptRun;
 use crate::spec::Sweep;
 use crate::store::{self, Merged, Reading, Store, compact_with};
 use crate::trial::Trial;
@@ -104,7 +104,7 @@ pub fn hash(dir: &Path) -> Result<String, SweepError> {
 /// As [`status`], and the caller's.
 pub fn for_each(
     dir: &Path,
-    mut each: impl FnMut(&Outcome) -> Result<(), SweepError>,
+    mut each: impl FnMut(&SweptRun) -> Result<(), SweepError>,
 ) -> Result<(), SweepError> {
     let mut reading = Reading::open(dir)?;
     let mut merged = Merged::new(std::mem::take(&mut reading.sources))?;
@@ -173,8 +173,8 @@ pub fn retry(
     base: &Path,
     options: &RunOptions,
     listener: &dyn Listener,
-    progress: &mut dyn FnMut(&Progress) -> bool,
-) -> Result<Summary, SweepError> {
+    progress: &mut dyn FnMut(&SweepProgress) -> bool,
+) -> Result<SweepSummary, SweepError> {
     let mut trials = Vec::new();
     for_each(dir, |outcome| {
         if outcome.is_failed() {
@@ -184,7 +184,7 @@ pub fn retry(
         Ok(())
     })?;
     if trials.is_empty() {
-        return Ok(Summary { is_compact: true, ..Summary::default() });
+        return Ok(SweepSummary { is_compact: true, ..SweepSummary::default() });
     }
     let sweep = Sweep::of_trials(&format!("{}: runs that failed", dir.display()), trials, base);
     let options = RunOptions { again: true, ..options.clone() };
@@ -195,8 +195,8 @@ pub fn retry(
 ///
 /// # Errors
 /// There is none, or there are several.
-pub fn find(dir: &Path, key: &str) -> Result<Outcome, SweepError> {
-    let mut found: Vec<Outcome> = Vec::new();
+pub fn find(dir: &Path, key: &str) -> Result<SweptRun, SweepError> {
+    let mut found: Vec<SweptRun> = Vec::new();
     let mut nr = 0;
     for_each(dir, |outcome| {
         if outcome.key().to_string().starts_with(key) {

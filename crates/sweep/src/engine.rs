@@ -11,7 +11,7 @@
 use crate::bench::{Bench, Prepared};
 use crate::error::SweepError;
 use crate::key::Key;
-use crate::row::Outcome;
+use crate::row::SweptRun;
 use crate::spec::Sweep;
 use crate::store::Store;
 use crate::trial::Trial;
@@ -93,7 +93,7 @@ impl Default for RunOptions {
 
 /// How far a sweep is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Progress {
+pub struct SweepProgress {
     /// Runs of the description, of all shards.
     pub planned: u64,
     /// Of them: looked at.
@@ -114,9 +114,9 @@ pub struct Progress {
 
 /// What a sweep came to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Summary {
+pub struct SweepSummary {
     /// Counts.
-    pub progress: Progress,
+    pub progress: SweepProgress,
     /// Whether the dataset's files are in order: nobody else is at work in it.
     pub is_compact: bool,
     /// The first runs that failed: command and sentence.
@@ -173,8 +173,8 @@ pub fn run(
     dir: &Path,
     options: &RunOptions,
     listener: &dyn Listener,
-    progress: &mut dyn FnMut(&Progress) -> bool,
-) -> Result<Summary, SweepError> {
+    progress: &mut dyn FnMut(&SweepProgress) -> bool,
+) -> Result<SweepSummary, SweepError> {
     let bench = Bench::new(sweep.base()).with_stall_limit(options.stall_limit);
     let planned = check(sweep, &bench, listener)?;
     let store = Store::open(dir)?;
@@ -225,7 +225,7 @@ pub fn run(
             let _ = store.flush(); // what cannot be flushed stays in the journal
             Err(error)
         }
-        None => Ok(Summary { progress, is_compact: store.finish()?, failures }),
+        None => Ok(SweepSummary { progress, is_compact: store.finish()?, failures }),
     }
 }
 
@@ -241,13 +241,13 @@ impl Work<'_> {
         first.get_or_insert(error);
     }
 
-    fn progress(&self, planned: u64, begun: Instant) -> Progress {
+    fn progress(&self, planned: u64, begun: Instant) -> SweepProgress {
         let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let (seen, known, done) = (load(&self.seen), load(&self.known), load(&self.done));
         let elapsed_s = begun.elapsed().as_secs_f64();
         let rest_s = (done > 0)
             .then(|| elapsed_s / (seen - known).max(1) as f64 * planned.saturating_sub(seen) as f64);
-        Progress {
+        SweepProgress {
             planned,
             seen,
             known,
@@ -354,7 +354,7 @@ impl Work<'_> {
         Ok(Looked::Made)
     }
 
-    fn note(&self, outcome: &Outcome) {
+    fn note(&self, outcome: &SweptRun) {
         let mut failures = self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if failures.len() < FAILURES_SHOWN {
             let text = |name: &str| outcome.column(name).map(ToString::to_string).unwrap_or_default();
@@ -445,7 +445,7 @@ fn probe(bench: &Bench, trial: &Trial) -> Result<(), SweepError> {
 
 /// What a sweep would cost.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Estimate {
+pub struct CostEstimate {
     /// Runs of the description.
     pub planned: u64,
     /// Trial runs that were made for this.
@@ -472,7 +472,7 @@ pub fn estimate(
     sweep: &Sweep,
     options: &RunOptions,
     listener: &dyn Listener,
-) -> Result<Estimate, SweepError> {
+) -> Result<CostEstimate, SweepError> {
     let bench = Bench::new(sweep.base()).with_stall_limit(options.stall_limit);
     let planned = check(sweep, &bench, listener)?;
     let begun = Instant::now();
@@ -505,13 +505,13 @@ pub fn estimate(
     let nr = planned as f64 / of_shard;
     let bytes = bytes_of_row(&outcomes)? * nr;
     let jobs = options.jobs.min(pool::cores()).max(1) as f64;
-    Ok(Estimate { planned, tried, failed, run_s, total_s: run_s * nr / jobs, bytes: bytes as u64 })
+    Ok(CostEstimate { planned, tried, failed, run_s, total_s: run_s * nr / jobs, bytes: bytes as u64 })
 }
 
 /// Bytes that one more run takes in Parquet: what all take beyond half of them.
-fn bytes_of_row(outcomes: &[Outcome]) -> Result<f64, SweepError> {
+fn bytes_of_row(outcomes: &[SweptRun]) -> Result<f64, SweepError> {
     let folder = tempfile::tempdir().map_err(SweepError::io("create a folder in", &std::env::temp_dir()))?;
-    let size = |outcomes: &[Outcome]| crate::store::part_bytes(folder.path(), outcomes);
+    let size = |outcomes: &[SweptRun]| crate::store::part_bytes(folder.path(), outcomes);
     let half = outcomes.len() / 2;
     let all = size(outcomes)? as f64;
     if half == 0 {

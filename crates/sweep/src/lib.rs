@@ -9,10 +9,10 @@
 //! * [`Sweep`]: the description: grids, zips, lists, Latin hypercubes, less what is left out.
 //! * [`Trial`]: one run that is to be made, by names and values; JSON on its way to a worker.
 //! * [`Bench`]: makes runs. A [`Key`] names a run by what made it: SHA-256 over contents, never paths or hosts.
-//! * [`Outcome`]: a run's rows. A run that fails has one too.
+//! * [`SweptRun`]: a run's rows. A run that fails has one too.
 //! * [`Store`]: the folder. A result that was kept stays, whatever happens to the process from then on.
 //! * [`run()`]: everything that is missing, on all cores; [`estimate()`]: what it would cost.
-//! * [`Asking`]: the same one by one, for whoever makes the runs elsewhere; [`Order`]: what such a machine is sent.
+//! * [`Asking`]: the same one by one, for whoever makes the runs elsewhere; [`WorkOrder`]: what such a machine is sent.
 //! * [`dataset`]: files, counts, the hash, [`dataset::merge`] of shards, [`dataset::retry`].
 //!
 //! ```
@@ -55,11 +55,13 @@ mod value;
 
 pub use asking::{Asked, Asking};
 pub use bench::{Bench, Prepared};
-pub use engine::{Estimate, Progress, RunOptions, Shard, ShardError, Summary, check, estimate, run};
+pub use engine::{
+    CostEstimate, RunOptions, Shard, ShardError, SweepProgress, SweepSummary, check, estimate, run,
+};
 pub use error::SweepError;
 pub use key::{Key, KeyError};
-pub use order::{Depot, Order};
-pub use row::{Cell, Column, Kind, Outcome, RUNS, Row, TASKS};
+pub use order::{Depot, WorkOrder};
+pub use row::{Cell, Column, ColumnType, RUNS, SweptRun, TASKS, TableRow};
 pub use spec::{RUNS_MAX, Sweep};
 pub use store::Store;
 pub use trial::{HZ, Trial};

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex};
 /// A run that another machine is to make.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Order {
+pub struct WorkOrder {
     /// The engine that the key is of.
     engine: String,
     key: String,
@@ -69,7 +69,7 @@ struct KernelOrder {
 /// A kernel object's hash and glibc: read once.
 pub(crate) type ObjectFacts = (String, (u32, u32));
 
-impl Order {
+impl WorkOrder {
     /// Which run.
     ///
     /// # Errors
@@ -83,11 +83,11 @@ impl Order {
         serde_json::to_string(self).expect("a struct of texts and numbers has a JSON form")
     }
 
-    /// From what [`Order::to_json`] gives.
+    /// From what [`WorkOrder::to_json`] gives.
     ///
     /// # Errors
     /// It is no JSON, or of another release.
-    pub fn from_json(text: &str) -> Result<Order, SweepError> {
+    pub fn from_json(text: &str) -> Result<WorkOrder, SweepError> {
         serde_json::from_str(text).map_err(|error| {
             SweepError::Host(format!(
                 "this is no order of a run ({error}); install one release of schedlab on all machines"
@@ -187,7 +187,7 @@ impl Depot {
     ///
     /// # Errors
     /// The order names something that is no hash.
-    pub fn missing(&self, order: &Order) -> Result<Vec<String>, SweepError> {
+    pub fn missing(&self, order: &WorkOrder) -> Result<Vec<String>, SweepError> {
         let mut missing = Vec::new();
         for hash in order.names() {
             if !self.has(hash)? {
@@ -240,7 +240,7 @@ impl Bench {
     /// # Errors
     /// The trial makes no run, or not one that another machine can make: a sched_ext scheduler is compiled where it
     /// runs.
-    pub fn order(&self, trial: &Trial) -> Result<Order, SweepError> {
+    pub fn order(&self, trial: &Trial) -> Result<WorkOrder, SweepError> {
         let prepared = self.prepare(trial, &schedlab_lab::Silent)?;
         let kernel = match prepared.subject.linux() {
             Some(linux) if linux.scx.is_some() => {
@@ -257,7 +257,7 @@ impl Bench {
             None => None,
         };
         let of_folder = trial.machine.contains('/').then(|| prepared.topology.clone());
-        Ok(Order {
+        Ok(WorkOrder {
             engine: schedlab_runner::ENGINE.to_owned(),
             key: prepared.key.to_string(),
             trial: trial.clone(),
@@ -305,13 +305,13 @@ impl Bench {
     /// Makes a run for another machine. `go_on` as in [`Bench::perform`].
     ///
     /// # Errors
-    /// This machine cannot make it ([`Order::check`]), something is missing, or what is here has another key.
+    /// This machine cannot make it ([`WorkOrder::check`]), something is missing, or what is here has another key.
     pub fn fulfil(
         &self,
-        order: &Order,
+        order: &WorkOrder,
         depot: &Depot,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<crate::Outcome, SweepError> {
+    ) -> Result<crate::SweptRun, SweepError> {
         order.check()?;
         let prepared = self.prepare_order(order, depot)?;
         if prepared.key.to_string() != order.key {
@@ -323,7 +323,7 @@ impl Bench {
         self.perform(&order.trial, &prepared, None, go_on)
     }
 
-    fn prepare_order(&self, order: &Order, depot: &Depot) -> Result<Prepared, SweepError> {
+    fn prepare_order(&self, order: &WorkOrder, depot: &Depot) -> Result<Prepared, SweepError> {
         let trial = &order.trial;
         let topology = match &order.topology {
             Some(topology) => topology.clone(),
@@ -403,7 +403,7 @@ mod tests {
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (bench, trial) = bench(here.path());
         let own = bench.run(&trial).unwrap();
-        let order = Order::from_json(&bench.order(&trial).unwrap().to_json()).unwrap();
+        let order = WorkOrder::from_json(&bench.order(&trial).unwrap().to_json()).unwrap();
         let (other, depot) = (Bench::new(there.path()), Depot::open(there.path()).unwrap());
         let missing = depot.missing(&order).unwrap();
         assert_eq!(missing.len(), 1);

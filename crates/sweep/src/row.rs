@@ -62,11 +62,11 @@ impl std::fmt::Display for Cell {
 }
 
 /// Cells in the order of the table's columns.
-pub type Row = Vec<Cell>;
+pub type TableRow = Vec<Cell>;
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnType {
     /// Whole numbers.
     Int,
     /// Yes or no.
@@ -81,16 +81,16 @@ pub struct Column {
     /// As in `run --json`; unit last.
     pub name: &'static str,
     /// What it holds.
-    pub kind: Kind,
+    pub kind: ColumnType,
     /// What it means, for documentation.
     pub help: &'static str,
 }
 
 const fn int(name: &'static str, help: &'static str) -> Column {
-    Column { name, kind: Kind::Int, help }
+    Column { name, kind: ColumnType::Int, help }
 }
 const fn text(name: &'static str, help: &'static str) -> Column {
-    Column { name, kind: Kind::Text, help }
+    Column { name, kind: ColumnType::Text, help }
 }
 
 /// Columns of the table `runs`.
@@ -185,15 +185,15 @@ pub const TASKS: &[Column] = &[
     int("assignments", "times that it was assigned to another CPU"),
     int("first_ns", "when it was first runnable"),
     int("last_ns", "when it last stopped"),
-    Column { name: "finished", kind: Kind::Bool, help: "the workload asks for nothing more of it" },
+    Column { name: "finished", kind: ColumnType::Bool, help: "the workload asks for nothing more of it" },
 ];
 
 /// What came of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct SweptRun {
     key: [u8; 32],
-    run: Row,
-    tasks: Vec<Row>,
+    run: TableRow,
+    tasks: Vec<TableRow>,
 }
 
 /// The place of a column, which there is.
@@ -204,11 +204,11 @@ pub(crate) fn place(columns: &[Column], name: &str) -> usize {
 /// The status of a run without numbers.
 pub(crate) const FAILED: &str = "failed";
 
-impl Outcome {
+impl SweptRun {
     /// From rows in the columns' order.
-    pub(crate) fn new(key: Key, run: Row, tasks: Vec<Row>) -> Outcome {
+    pub(crate) fn new(key: Key, run: TableRow, tasks: Vec<TableRow>) -> SweptRun {
         debug_assert_eq!(run.len(), RUNS.len());
-        Outcome { key: key.0, run, tasks }
+        SweptRun { key: key.0, run, tasks }
     }
 
     /// Which run.
@@ -217,12 +217,12 @@ impl Outcome {
     }
 
     /// Its row, in the order of [`RUNS`].
-    pub fn run(&self) -> &Row {
+    pub fn run(&self) -> &TableRow {
         &self.run
     }
 
     /// A row for each task, in the order of [`TASKS`].
-    pub fn tasks(&self) -> &[Row] {
+    pub fn tasks(&self) -> &[TableRow] {
         &self.tasks
     }
 
@@ -241,26 +241,26 @@ impl Outcome {
         postcard::to_stdvec(self).expect("memory takes every byte")
     }
 
-    /// From what [`Outcome::to_bytes`] gives.
+    /// From what [`SweptRun::to_bytes`] gives.
     ///
     /// # Errors
     /// It is something else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Outcome, SweepError> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<SweptRun, SweepError> {
         let wrong = |why: String| {
             SweepError::Host(format!(
                 "this is no outcome of a run ({why}); send what Outcome::to_bytes gives"
             ))
         };
-        let outcome: Outcome = postcard::from_bytes(bytes).map_err(|error| wrong(error.to_string()))?;
-        let fits = |columns: &[Column], row: &Row| {
+        let outcome: SweptRun = postcard::from_bytes(bytes).map_err(|error| wrong(error.to_string()))?;
+        let fits = |columns: &[Column], row: &TableRow| {
             row.len() == columns.len()
                 && columns.iter().zip(row).all(|(column, cell)| {
                     matches!(
                         (column.kind, cell),
                         (_, Cell::Null)
-                            | (Kind::Int, Cell::Int(_))
-                            | (Kind::Bool, Cell::Bool(_))
-                            | (Kind::Text, Cell::Text(_))
+                            | (ColumnType::Int, Cell::Int(_))
+                            | (ColumnType::Bool, Cell::Bool(_))
+                            | (ColumnType::Text, Cell::Text(_))
                     )
                 })
         };
@@ -272,8 +272,8 @@ impl Outcome {
     }
 
     /// The first column in which two results of one run differ, with both values.
-    pub(crate) fn difference(&self, other: &Outcome) -> Option<(String, String, String)> {
-        let differ = |columns: &[Column], one: &Row, other: &Row| {
+    pub(crate) fn difference(&self, other: &SweptRun) -> Option<(String, String, String)> {
+        let differ = |columns: &[Column], one: &TableRow, other: &TableRow| {
             let at = (0..columns.len()).find(|at| one[*at] != other[*at])?;
             Some((columns[at].name.to_owned(), one[at].to_string(), other[at].to_string()))
         };
@@ -287,7 +287,7 @@ impl Outcome {
             return Some(found);
         }
         if self.tasks.len() != other.tasks.len() {
-            let nr = |outcome: &Outcome| outcome.tasks.len().to_string();
+            let nr = |outcome: &SweptRun| outcome.tasks.len().to_string();
             return Some(("rows of tasks".to_owned(), nr(self), nr(other)));
         }
         self.tasks.iter().zip(&other.tasks).find_map(|(one, other)| differ(TASKS, one, other))
@@ -295,13 +295,13 @@ impl Outcome {
 }
 
 /// The five columns of a distribution.
-fn distribution(row: &mut Row, of: &Distribution) {
+fn distribution(row: &mut TableRow, of: &Distribution) {
     let numbers = [of.sum_ns(), of.mean_ns(), of.percentile_ns(500), of.percentile_ns(990), of.max_ns()];
     row.extend(numbers.map(Cell::count));
 }
 
 /// The columns from `records` to `idle_while_waiting_unknown_ns`.
-pub(crate) fn numbers(row: &mut Row, summary: &Summary) {
+pub(crate) fn numbers(row: &mut TableRow, summary: &Summary) {
     let (system, conservation) = (&summary.system, &summary.system.conservation);
     let counts = [
         system.records,
@@ -328,7 +328,7 @@ pub(crate) fn numbers(row: &mut Row, summary: &Summary) {
 }
 
 /// A row of the table `tasks`.
-pub(crate) fn task(key: &str, id: usize, task: &LogTask, stats: &TaskStats, finished: bool) -> Row {
+pub(crate) fn task(key: &str, id: usize, task: &LogTask, stats: &TaskStats, finished: bool) -> TableRow {
     let mut row = Vec::with_capacity(TASKS.len());
     row.push(Cell::text(key));
     row.push(Cell::Int(id as i64));

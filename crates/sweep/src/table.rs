@@ -5,7 +5,7 @@
 
 use crate::error::SweepError;
 use crate::key::Summing;
-use crate::row::{Cell, Column, Kind, Row};
+use crate::row::{Cell, Column, ColumnType, TableRow};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int64Type};
@@ -28,9 +28,9 @@ const BATCH: usize = 256;
 fn schema(columns: &[Column]) -> Result<TypePtr, ParquetError> {
     let field = |column: &Column| {
         let (physical, logical) = match column.kind {
-            Kind::Int => (Physical::INT64, None),
-            Kind::Bool => (Physical::BOOLEAN, None),
-            Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            ColumnType::Int => (Physical::INT64, None),
+            ColumnType::Bool => (Physical::BOOLEAN, None),
+            ColumnType::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         };
         Type::primitive_type_builder(column.name, physical)
             .with_repetition(Repetition::OPTIONAL)
@@ -48,7 +48,7 @@ pub(crate) struct TableWriter {
     writer: SerializedFileWriter<Sink>,
     path: PathBuf,
     /// Rows of the group that is being collected.
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
     nr_rows: u64,
 }
 
@@ -103,7 +103,7 @@ impl TableWriter {
         Ok(TableWriter { columns, writer, path: path.to_owned(), rows: Vec::new(), nr_rows: 0 })
     }
 
-    pub(crate) fn push(&mut self, row: Row) -> Result<(), SweepError> {
+    pub(crate) fn push(&mut self, row: TableRow) -> Result<(), SweepError> {
         self.rows.push(row);
         self.nr_rows += 1;
         if self.rows.len() == GROUP { self.group() } else { Ok(()) }
@@ -122,16 +122,16 @@ impl TableWriter {
             let levels: Vec<i16> = rows.iter().map(|row| i16::from(row[at] != Cell::Null)).collect();
             let cells = rows.iter().map(|row| &row[at]);
             let written = match column.kind {
-                Kind::Int => {
+                ColumnType::Int => {
                     let values: Vec<i64> = cells.filter_map(Cell::int).collect();
                     writer.typed::<Int64Type>().write_batch(&values, Some(&levels), None)
                 }
-                Kind::Bool => {
+                ColumnType::Bool => {
                     let is = |cell: &Cell| if let Cell::Bool(is) = cell { Some(*is) } else { None };
                     let values: Vec<bool> = cells.filter_map(is).collect();
                     writer.typed::<BoolType>().write_batch(&values, Some(&levels), None)
                 }
-                Kind::Text => {
+                ColumnType::Text => {
                     let values: Vec<ByteArray> =
                         cells.filter_map(Cell::as_str).map(ByteArray::from).collect();
                     writer.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None)
@@ -162,11 +162,11 @@ pub(crate) struct TableReader {
     path: PathBuf,
     file: SerializedFileReader<File>,
     /// The file's column for each that is wanted, and what it holds.
-    wanted: Vec<(usize, Kind)>,
+    wanted: Vec<(usize, ColumnType)>,
     next_group: usize,
     readers: Vec<ColumnReader>,
     left: usize,
-    batch: VecDeque<Row>,
+    batch: VecDeque<TableRow>,
 }
 
 impl TableReader {
@@ -204,7 +204,7 @@ impl TableReader {
     }
 
     /// The next row; `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<Row>, SweepError> {
+    pub(crate) fn next(&mut self) -> Result<Option<TableRow>, SweepError> {
         while self.batch.is_empty() {
             if self.left == 0 {
                 if self.next_group == self.file.num_row_groups() {
@@ -225,16 +225,16 @@ impl TableReader {
 
     fn fill(&mut self) -> Result<(), SweepError> {
         let nr = self.left.min(BATCH);
-        let mut rows: Vec<Row> = (0..nr).map(|_| Vec::with_capacity(self.wanted.len())).collect();
+        let mut rows: Vec<TableRow> = (0..nr).map(|_| Vec::with_capacity(self.wanted.len())).collect();
         for (reader, (_, kind)) in self.readers.iter_mut().zip(&self.wanted) {
             let cells = match (kind, reader) {
-                (Kind::Int, ColumnReader::Int64ColumnReader(reader)) => {
+                (ColumnType::Int, ColumnReader::Int64ColumnReader(reader)) => {
                     cells(reader, nr, |number| Some(Cell::Int(*number)))
                 }
-                (Kind::Bool, ColumnReader::BoolColumnReader(reader)) => {
+                (ColumnType::Bool, ColumnReader::BoolColumnReader(reader)) => {
                     cells(reader, nr, |is| Some(Cell::Bool(*is)))
                 }
-                (Kind::Text, ColumnReader::ByteArrayColumnReader(reader)) => {
+                (ColumnType::Text, ColumnReader::ByteArrayColumnReader(reader)) => {
                     cells(reader, nr, |text| Some(Cell::text(std::str::from_utf8(text.data()).ok()?)))
                 }
                 _ => Err("a column has another type".to_owned()),
@@ -275,12 +275,12 @@ mod tests {
     use super::*;
 
     const COLUMNS: &[Column] = &[
-        Column { name: "a", kind: Kind::Int, help: "" },
-        Column { name: "b", kind: Kind::Text, help: "" },
-        Column { name: "c", kind: Kind::Bool, help: "" },
+        Column { name: "a", kind: ColumnType::Int, help: "" },
+        Column { name: "b", kind: ColumnType::Text, help: "" },
+        Column { name: "c", kind: ColumnType::Bool, help: "" },
     ];
 
-    fn row(number: i64) -> Row {
+    fn row(number: i64) -> TableRow {
         let null = |cell: Cell, every: i64| if number % every == 0 { Cell::Null } else { cell };
         vec![
             null(Cell::Int(number - 5), 3),
@@ -323,7 +323,7 @@ mod tests {
             assert!(matches!(error, SweepError::Damaged { .. }), "{error}");
         }
         std::fs::write(&path, &bytes).unwrap();
-        let other = [Column { name: "nosuch", kind: Kind::Int, help: "" }];
+        let other = [Column { name: "nosuch", kind: ColumnType::Int, help: "" }];
         let error = TableReader::open(&path, &other).err().expect("no such column").to_string();
         assert!(error.contains("no column 'nosuch'"), "{error}");
     }

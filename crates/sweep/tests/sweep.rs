@@ -2,7 +2,8 @@
 
 use schedlab_lab::{Fails, FailureKind, Silent};
 use schedlab_sweep::{
-    Asked, Asking, Bench, Key, Outcome, RunOptions, Store, Summary, Sweep, SweepError, Trial, dataset, run,
+    Asked, Asking, Bench, Key, RunOptions, Store, Sweep, SweepError, SweepSummary, SweptRun, Trial, dataset,
+    run,
 };
 use std::path::Path;
 
@@ -177,7 +178,7 @@ const SMALL: &str = r#"
     seed = "1-4"
 "#;
 
-fn make(text: &str, dir: &Path, options: &RunOptions) -> Result<Summary, SweepError> {
+fn make(text: &str, dir: &Path, options: &RunOptions) -> Result<SweepSummary, SweepError> {
     let base = dir.parent().unwrap();
     run(&Sweep::parse("s.toml", text, base)?, dir, options, &Silent, &mut |_| true)
 }
@@ -293,7 +294,7 @@ fn what_comes_from_elsewhere_is_taken_once_and_only_if_it_was_asked() {
     let mut asking = Asking::new(sweep, &dir, None).unwrap();
     let (key, trial) = asking.ask().unwrap().unwrap();
     let outcome = elsewhere.run(&Trial::from_json(&trial.to_json()).unwrap()).unwrap();
-    let outcome = Outcome::from_bytes(&outcome.to_bytes()).unwrap();
+    let outcome = SweptRun::from_bytes(&outcome.to_bytes()).unwrap();
     assert_eq!(outcome.key(), key);
     assert_eq!(asking.propose(&trial).unwrap(), Asked::UnderWay(key));
     // the next run's result under this one's key
@@ -301,8 +302,8 @@ fn what_comes_from_elsewhere_is_taken_once_and_only_if_it_was_asked() {
     let other = elsewhere.run(&other_trial).unwrap();
     let mut bytes = other.to_bytes();
     bytes[..32].copy_from_slice(&key.0);
-    assert!(Outcome::from_bytes(&bytes).is_err(), "a row with another key");
-    assert!(Outcome::from_bytes(b"cos\nsystem\n(S'true'\ntR.").is_err());
+    assert!(SweptRun::from_bytes(&bytes).is_err(), "a row with another key");
+    assert!(SweptRun::from_bytes(b"cos\nsystem\n(S'true'\ntR.").is_err());
     assert_eq!(asking.under_way(), 2);
     assert!(asking.tell(outcome.clone()).unwrap());
     assert_eq!(asking.under_way(), 1);
@@ -329,7 +330,7 @@ fn two_stores_share_a_folder() {
     let sweep = Sweep::parse("s.toml", SMALL, folder.path()).unwrap();
     let bench = Bench::new(folder.path());
     let (one, other) = (Store::open(&dir).unwrap(), Store::open(&dir).unwrap());
-    let outcomes: Vec<Outcome> = sweep.trials().map(|trial| bench.run(&trial).unwrap()).collect();
+    let outcomes: Vec<SweptRun> = sweep.trials().map(|trial| bench.run(&trial).unwrap()).collect();
     let key = outcomes[0].key();
     assert!(one.claim(key).unwrap() && !other.claim(key).unwrap());
     assert!(one.tell(outcomes[0].clone()).unwrap());
@@ -358,7 +359,7 @@ fn a_journal_that_was_left_is_taken_up_to_its_last_whole_entry() {
     let dir = folder.path().join("d");
     let sweep = Sweep::parse("s.toml", SMALL, folder.path()).unwrap();
     let bench = Bench::new(folder.path());
-    let outcomes: Vec<Outcome> = sweep.trials().take(5).map(|trial| bench.run(&trial).unwrap()).collect();
+    let outcomes: Vec<SweptRun> = sweep.trials().take(5).map(|trial| bench.run(&trial).unwrap()).collect();
     let store = Store::open(&dir).unwrap();
     for outcome in outcomes {
         store.tell(outcome).unwrap();

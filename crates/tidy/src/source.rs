@@ -67,6 +67,58 @@ impl SourceFile {
         names.0.sort();
         names.0
     }
+
+    /// Types and traits that this file, a crate's `lib.rs`, gives to other crates by name: defined here, or taken up
+    /// from the crate's own modules by `pub use`. What it passes on from other crates is not among them.
+    pub fn types_given(&self) -> Vec<String> {
+        let modules: Vec<String> = self
+            .parsed
+            .items
+            .iter()
+            .filter_map(
+                |item| if let syn::Item::Mod(item) = item { Some(item.ident.to_string()) } else { None },
+            )
+            .collect();
+        let mut given = Vec::new();
+        for item in &self.parsed.items {
+            let (visibility, name) = match item {
+                syn::Item::Use(item) => (&item.vis, None),
+                syn::Item::Struct(item) => (&item.vis, Some(&item.ident)),
+                syn::Item::Enum(item) => (&item.vis, Some(&item.ident)),
+                syn::Item::Trait(item) => (&item.vis, Some(&item.ident)),
+                syn::Item::Type(item) => (&item.vis, Some(&item.ident)),
+                _ => continue,
+            };
+            if !matches!(visibility, syn::Visibility::Public(_)) {
+                continue;
+            }
+            given.extend(name.map(syn::Ident::to_string));
+            if let syn::Item::Use(item) = item
+                && let syn::UseTree::Path(path) = &item.tree
+                && (path.ident == "crate"
+                    || path.ident == "self"
+                    || modules.contains(&path.ident.to_string()))
+            {
+                names_used(&path.tree, &mut given);
+            }
+        }
+        // constants are all capitals, functions begin small
+        given.retain(|name| name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase));
+        given.sort();
+        given.dedup();
+        given
+    }
+}
+
+/// The names that a `use` brings, by the name that it gives them.
+fn names_used(tree: &syn::UseTree, names: &mut Vec<String>) {
+    match tree {
+        syn::UseTree::Path(path) => names_used(&path.tree, names),
+        syn::UseTree::Name(name) => names.push(name.ident.to_string()),
+        syn::UseTree::Rename(rename) => names.push(rename.rename.to_string()),
+        syn::UseTree::Glob(_) => {}
+        syn::UseTree::Group(group) => group.items.iter().for_each(|tree| names_used(tree, names)),
+    }
 }
 
 struct Functions(Vec<Function>);
@@ -190,6 +242,13 @@ mod tests {
         let names: Vec<String> = file.public_names().into_iter().map(|name| name.name).collect();
         assert_eq!(names, ["one", "two"]);
         assert_eq!(file.long_lines(27), [(6, 29)]);
+    }
+
+    #[test]
+    fn a_crate_gives_its_own_types_and_not_those_of_others() {
+        let text = "mod a;\npub use a::{One, b::Two as Three, CONST, function};\npub use other::Four;\nuse a::Five;\n\
+                    pub struct Six;\npub(crate) struct Seven;\n";
+        assert_eq!(file(text).types_given(), ["One", "Six", "Three"]);
     }
 
     #[test]

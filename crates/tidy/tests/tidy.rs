@@ -11,7 +11,7 @@ const FUNCTION_LINES: usize = 100;
 /// Longer functions that are tables: a row a line.
 const TABLES: [&str; 1] = ["crates/experiments/src/vtrr/published.rs table"];
 /// Lines that were longer when the rule came. The number may only fall.
-const STILL_WIDE: usize = 137;
+const STILL_WIDE: usize = 117;
 /// Public names that nobody in this repository uses, each with why it is public.
 const API: &str = include_str!("../api.txt");
 /// Where the drawing of the floors stands in ARCHITECTURE.md.
@@ -106,6 +106,35 @@ fn the_command_lines_files_stand_in_no_circle() {
         named.retain(|name| modules.contains(name));
     }
     none(circles(&edges).into_iter().map(|circle| circle.join(" ")).collect(), "no circle of files");
+}
+
+/// Two crates may give their types the same name only if no crate can see both.
+#[test]
+fn one_name_means_one_thing_in_all_that_a_crate_sees() {
+    let root = root();
+    let manifests = manifests(&root);
+    let mut given: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for manifest in &manifests {
+        let lib = root.join("crates").join(&manifest.name).join("src/lib.rs");
+        if lib.exists() {
+            given.insert(&manifest.name, SourceFile::read(&root, &lib).types_given());
+        }
+    }
+    let mut faults = BTreeSet::new();
+    for manifest in &manifests {
+        let seen = manifest.needs.iter().chain([&manifest.name]);
+        let mut owners: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for name in seen {
+            for given in given.get(name.as_str()).into_iter().flatten() {
+                owners.entry(given).or_default().push(name);
+            }
+        }
+        for (name, owners) in owners.iter_mut().filter(|(_, owners)| owners.len() > 1) {
+            owners.sort_unstable();
+            faults.insert(format!("{name} is a type of {}", owners.join(" and of ")));
+        }
+    }
+    none(faults.into_iter().collect(), "one name for one idea: rename one of them");
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub struct CommId(pub u32);
 
 /// One event of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct TraceEvent {
     /// When, in ns of the clock that was traced with; never less than the CPU's event before.
     pub time_ns: u64,
     /// On which CPU.

@@ -1,7 +1,7 @@
 //! What is in this trace file, and which of its buffers has the scheduler's events?
 
 use crate::bytes::Bytes;
-use crate::container::{self, Buffer, Contents, Counts, CpuStats, Mode};
+use crate::container::{self, Buffer, BufferStats, Contents, Counts, Mode};
 use crate::decode::Decoder;
 use crate::error::{Problem, TraceError};
 use crate::event::Pid;
@@ -149,7 +149,7 @@ impl TraceFile {
         self.contents.options.tool.as_deref()
     }
     /// The kernel's own counts of written and lost events of one buffer, per CPU.
-    pub fn cpu_stats(&self, buffer: usize) -> impl Iterator<Item = CpuStats> {
+    pub fn cpu_stats(&self, buffer: usize) -> impl Iterator<Item = BufferStats> {
         let name = self.contents.buffers[buffer].name.as_str();
         let stats = self.contents.options.cpu_stats.iter();
         stats.filter(move |(buffer, _)| buffer == name).map(|(_, stats)| *stats)

@@ -46,11 +46,11 @@ mod stream;
 pub mod text;
 pub mod write;
 
-pub use container::{Buffer, Counts, CpuPages, CpuStats, Mode};
+pub use container::{Buffer, BufferStats, Counts, CpuPages, Mode};
 pub use error::{Place, Problem, TraceError, WriteError};
 pub use event::{
-    ChannelKind, CommId, Context, Direction, Event, OBJECT_CALLS, OBJECT_FORMAT, ObjectCall, PRIO_UNKNOWN,
-    Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, Vector, Wake,
+    ChannelKind, CommId, Context, Direction, OBJECT_CALLS, OBJECT_FORMAT, ObjectCall, PRIO_UNKNOWN, Pid,
+    SchedEvent, SwitchSide, Syscall, SyscallKind, TraceEvent, Vector, Wake,
 };
 pub use file::TraceFile;
 pub use format::{EventFormat, Field, FieldKind};

@@ -10,7 +10,7 @@
 use crate::bytes::Bytes;
 use crate::container::{Counts, Mode};
 use crate::error::{Problem, TraceError};
-use crate::event::{CommId, Event};
+use crate::event::{CommId, TraceEvent};
 use crate::file::TraceFile;
 use crate::perf::{PerfFile, PerfStream};
 use crate::perfetto::{PerfettoFile, PerfettoStream};
@@ -237,7 +237,7 @@ impl RecordingStream<'_> {
     /// In [`Mode::Strict`], the first thing that is damaged, with its place. In [`Mode::Lenient`] such are
     /// left out and counted. In both, [`Problem::TooMany`].
     #[inline]
-    pub fn next_event(&mut self) -> Result<Option<Event>, TraceError> {
+    pub fn next_event(&mut self) -> Result<Option<TraceEvent>, TraceError> {
         let event = match &mut self.stream {
             Stream::TraceDat(stream) => stream.next_event(),
             Stream::PerfData(stream) => stream.next_event(),

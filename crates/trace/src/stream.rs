@@ -13,7 +13,7 @@ use crate::comm::CommTable;
 use crate::container::{Counts, Mode, Tsc, count};
 use crate::decode::Decoder;
 use crate::error::{Problem, TraceError};
-use crate::event::{CommId, Event, Pid, SchedEvent};
+use crate::event::{CommId, Pid, SchedEvent, TraceEvent};
 use crate::file::TraceFile;
 use crate::merge::replace_first;
 use crate::pages::{Pages, Resident};
@@ -260,14 +260,14 @@ impl<'f> EventStream<'f> {
     /// In [`Mode::Strict`], the first damaged page or event, with its place. In [`Mode::Lenient`] such are left out and
     /// counted.
     #[inline]
-    pub fn next_event(&mut self) -> Result<Option<Event>, TraceError> {
+    pub fn next_event(&mut self) -> Result<Option<TraceEvent>, TraceError> {
         loop {
             let Some((time_ns, index)) = self.heap.first().copied() else { return Ok(None) };
             let stream = &mut self.streams[index as usize];
             let decoded = match stream.item {
                 Item::Event { data, length } => {
                     let record = &stream.pages.bytes()[data..data + length];
-                    self.decoder.decode(record, &mut self.comms).map(|(common, what)| Event {
+                    self.decoder.decode(record, &mut self.comms).map(|(common, what)| TraceEvent {
                         time_ns,
                         cpu: stream.cpu,
                         pid: common.pid,
@@ -276,7 +276,7 @@ impl<'f> EventStream<'f> {
                         what,
                     })
                 }
-                Item::Lost { count } => Ok(Event {
+                Item::Lost { count } => Ok(TraceEvent {
                     time_ns,
                     cpu: stream.cpu,
                     pid: Pid::IDLE,
@@ -331,7 +331,7 @@ impl CpuStream<'_> {
 }
 
 impl Iterator for EventStream<'_> {
-    type Item = Result<Event, TraceError>;
+    type Item = Result<TraceEvent, TraceError>;
     fn next(&mut self) -> Option<Self::Item> {
         self.next_event().transpose()
     }

@@ -3,7 +3,7 @@
 mod support;
 
 use schedlab_trace::write::{Compression, FileVersion, TraceDatWriter, WriteOptions};
-use schedlab_trace::{Event, EventStream, Mode, SchedEvent, Syscall, TaskState, TraceFile, Wake};
+use schedlab_trace::{EventStream, Mode, SchedEvent, Syscall, TaskState, TraceEvent, TraceFile, Wake};
 use support::{data, read_all};
 
 /// One line of the report: `comm-PID [CPU] SECONDS.NANOSECONDS: event: fields`, as `time cpu pid event: fields`.
@@ -29,7 +29,7 @@ fn report(name: &str) -> Vec<String> {
 }
 
 /// The same text from our events. Fields that [`SchedEvent`] does not keep are cut from the report by [`shortened`].
-fn line(events: &EventStream<'_>, event: &Event) -> String {
+fn line(events: &EventStream<'_>, event: &TraceEvent) -> String {
     let comm = |id| events.comm(id);
     let wake = |name: &str, w: Wake| {
         format!(

@@ -5,7 +5,7 @@ mod support;
 
 use proptest::prelude::*;
 use schedlab_trace::write::{Compression, FileVersion, TraceMeta, WriteOptions};
-use schedlab_trace::{Event, Mode, Problem, TraceFile};
+use schedlab_trace::{Mode, Problem, TraceEvent, TraceFile};
 use support::{Page, data, fork, meta, open, read_all, switch, trace, waking};
 
 const DATA: [&str; 3] = ["small-v6.dat", "small-v7.dat", "lost.dat"];
@@ -214,7 +214,7 @@ fn records_shorter_than_their_format_and_texts_outside_are_noticed() {
     assert_refused(&bytes, &["an event", "shorter than its format"]);
     let file = open(&bytes, Mode::Lenient).unwrap();
     let (events, stream) = read_all(&file).unwrap();
-    let times: Vec<u64> = events.iter().map(|event: &Event| event.time_ns).collect();
+    let times: Vec<u64> = events.iter().map(|event: &TraceEvent| event.time_ns).collect();
     assert_eq!(times, [1, 4]);
     assert_eq!(stream.counts().len(), 2, "{:?}", stream.counts());
 }

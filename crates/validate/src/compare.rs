@@ -23,7 +23,7 @@ pub enum Verdict {
 
 /// One quantity of one case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct MeasureRow {
     /// What is compared.
     pub what: String,
     /// The unit of both values.
@@ -108,7 +108,7 @@ pub fn ks_distance(a: &BTreeMap<u64, u64>, b: &BTreeMap<u64, u64>, blur: u64) ->
 }
 
 /// Judges one case. `hz` gives the length of a tick; the two sides may have different numbers of runs.
-pub fn compare(nr_cpus: u32, hz: u32, real: &[Measures], simulated: &[Measures]) -> Vec<Row> {
+pub fn compare(nr_cpus: u32, hz: u32, real: &[Measures], simulated: &[Measures]) -> Vec<MeasureRow> {
     let mut all = rows(nr_cpus, hz, real, simulated);
     let widen = |range: &mut [f64; 2], value: f64| {
         if !value.is_nan() {
@@ -134,7 +134,7 @@ pub fn compare(nr_cpus: u32, hz: u32, real: &[Measures], simulated: &[Measures])
     all
 }
 
-fn rows(nr_cpus: u32, hz: u32, real: &[Measures], simulated: &[Measures]) -> Vec<Row> {
+fn rows(nr_cpus: u32, hz: u32, real: &[Measures], simulated: &[Measures]) -> Vec<MeasureRow> {
     let (real, simulated) = (Pool { runs: real }, Pool { runs: simulated });
     let tick_ns = 1e9 / f64::from(hz.max(1));
     let mut rows = Vec::new();
@@ -155,7 +155,14 @@ fn rows(nr_cpus: u32, hz: u32, real: &[Measures], simulated: &[Measures]) -> Vec
 }
 
 /// Judged relative to `real`, or absolutely where that many more or less mean nothing.
-fn relative(what: &str, unit: &'static str, real: f64, simulated: f64, tolerance: f64, least: f64) -> Row {
+fn relative(
+    what: &str,
+    unit: &'static str,
+    real: f64,
+    simulated: f64,
+    tolerance: f64,
+    least: f64,
+) -> MeasureRow {
     let mut row = absolute(what, unit, real, simulated, least);
     if tolerance * real > least {
         let percent = 100.0 * (simulated - real) / real;
@@ -165,9 +172,9 @@ fn relative(what: &str, unit: &'static str, real: f64, simulated: f64, tolerance
     row
 }
 
-fn absolute(what: &str, unit: &'static str, real: f64, simulated: f64, tolerance: f64) -> Row {
+fn absolute(what: &str, unit: &'static str, real: f64, simulated: f64, tolerance: f64) -> MeasureRow {
     let difference = simulated - real;
-    Row {
+    MeasureRow {
         what: what.to_string(),
         unit,
         real,
@@ -183,7 +190,7 @@ fn absolute(what: &str, unit: &'static str, real: f64, simulated: f64, tolerance
 }
 
 /// CPU time of each class, in ms.
-fn cpu_times(nr_cpus: u32, tick_ns: f64, real: &Pool<'_>, simulated: &Pool<'_>, rows: &mut Vec<Row>) {
+fn cpu_times(nr_cpus: u32, tick_ns: f64, real: &Pool<'_>, simulated: &Pool<'_>, rows: &mut Vec<MeasureRow>) {
     let capacity_ns = real.mean(|run| run.duration_ns as f64) * f64::from(nr_cpus);
     let other = simulated.classes();
     for (name, real_ns) in real.classes() {
@@ -203,7 +210,7 @@ fn cpu_times(nr_cpus: u32, tick_ns: f64, real: &Pool<'_>, simulated: &Pool<'_>, 
 }
 
 /// Where one class of tasks uses the whole machine: the smallest and the largest share that a task has, in points.
-fn equal_shares(nr_cpus: u32, real: &Pool<'_>, simulated: &Pool<'_>, rows: &mut Vec<Row>) {
+fn equal_shares(nr_cpus: u32, real: &Pool<'_>, simulated: &Pool<'_>, rows: &mut Vec<MeasureRow>) {
     let hogs = |run: &Measures| -> Vec<f64> {
         let all = run.tasks.iter().map(|task| task.cpu_ns).max().unwrap_or(0) as f64;
         let busy: Vec<_> = run.tasks.iter().filter(|task| task.cpu_ns as f64 > 0.01 * all).collect();
@@ -222,7 +229,7 @@ fn equal_shares(nr_cpus: u32, real: &Pool<'_>, simulated: &Pool<'_>, rows: &mut 
     rows.push(absolute("largest share of a task", "%", real.mean(most), simulated.mean(most), points));
 }
 
-fn delays(tick_ns: f64, real: &Pool<'_>, simulated: &Pool<'_>, rows: &mut Vec<Row>) {
+fn delays(tick_ns: f64, real: &Pool<'_>, simulated: &Pool<'_>, rows: &mut Vec<MeasureRow>) {
     let (r, s) = (real.delays(), simulated.delays());
     for per_cent in [50, 90, 99] {
         let [r, s] = [&r, &s].map(|delays| (percentile(delays, per_cent) * DELAY_STEP_NS) as f64 / 1e6);
@@ -233,7 +240,7 @@ fn delays(tick_ns: f64, real: &Pool<'_>, simulated: &Pool<'_>, rows: &mut Vec<Ro
     rows.push(absolute("run delay K-S distance", "", 0.0, distance, limit::DELAY_KS));
 }
 
-fn balance(real: &Pool<'_>, simulated: &Pool<'_>, rows: &mut Vec<Row>) {
+fn balance(real: &Pool<'_>, simulated: &Pool<'_>, rows: &mut Vec<MeasureRow>) {
     let times = |pool: &Pool<'_>| {
         let mut times = BTreeMap::new();
         for balance in pool.runs.iter().filter_map(|run| run.balance) {
@@ -300,7 +307,7 @@ mod tests {
         }
     }
 
-    fn failed(rows: &[Row]) -> Vec<&str> {
+    fn failed(rows: &[MeasureRow]) -> Vec<&str> {
         rows.iter().filter(|row| row.verdict == Verdict::Fail).map(|row| row.what.as_str()).collect()
     }
 

@@ -60,14 +60,14 @@ pub fn csv(cases: &[Judged]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Case, Judged, Row, Source, Verdict};
+    use crate::{Case, Judged, MeasureRow, Source, Verdict};
 
     #[test]
     fn names_with_commas_stay_one_field() {
         let workload = "hogs:0,5".into();
         let case = Case { series: "6.12".into(), cpus: 2, workload, duration: "1s".into(), runs: 1 };
         let mut judged = Judged::new(case, 250, (Source::default(), Vec::new()), (String::new(), Vec::new()));
-        judged.rows = vec![Row {
+        judged.rows = vec![MeasureRow {
             what: "time to balance, median".into(),
             unit: "ms",
             real: 4.0,

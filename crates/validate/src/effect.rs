@@ -1,11 +1,11 @@
 //! Is a simulation with costs of kernel code nearer to real Linux than one without? Every quantity, in tolerances.
 
 use crate::text::number;
-use crate::{Judged, Row};
+use crate::{Judged, MeasureRow};
 use std::fmt::Write;
 
 /// A difference as a share of what is tolerated; `None` where nothing is.
-fn off(row: &Row) -> Option<f64> {
+fn off(row: &MeasureRow) -> Option<f64> {
     (row.tolerance.is_finite() && row.tolerance > 0.0).then(|| row.difference.abs() / row.tolerance)
 }
 
@@ -32,7 +32,7 @@ pub fn effect(without: &[Judged], with: &[Judged]) -> String {
             let verdict = if b < a { "nearer" } else { "farther" };
             *if b < a { &mut nearer } else { &mut farther } += 1;
             let case = format!("{} {} CPU, {}", before.case.series, before.case.cpus, before.case.workload);
-            let difference = |row: &Row| format!("{}{}", number(row.difference), row.difference_unit);
+            let difference = |row: &MeasureRow| format!("{}{}", number(row.difference), row.difference_unit);
             let real = format!("{} {}", number(plain.real), plain.unit);
             let _ = writeln!(
                 text,
@@ -60,7 +60,7 @@ mod tests {
     use crate::{Case, Source, Verdict};
 
     fn judged(differences: [f64; 2]) -> Judged {
-        let row = |difference| Row {
+        let row = |difference| MeasureRow {
             what: "CPU time".into(),
             unit: "ms",
             real: 10.0,

@@ -39,7 +39,7 @@ pub struct Golden {
 
 /// What this version of schedlab would ask a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Question {
+pub struct GuestQuestion {
     /// What names the guest's own program.
     pub guest_program: String,
     /// Per run, what names that which it is to do.
@@ -118,7 +118,7 @@ impl Golden {
     ///
     /// # Errors
     /// [`GoldenError::Stale`], with what differs.
-    pub fn check(&self, directory: &Path, case: &Case, question: &Question) -> Result<(), GoldenError> {
+    pub fn check(&self, directory: &Path, case: &Case, question: &GuestQuestion) -> Result<(), GoldenError> {
         let parts = [
             ("guest program", self.guest_program == question.guest_program),
             ("number of runs", !self.runs.is_empty() && self.runs.len() == self.workloads.len()),
@@ -188,17 +188,20 @@ mod tests {
             runs: vec![Measures::default()],
             ..Golden::new()
         };
-        let same =
-            Question { guest_program: "p".into(), workloads: vec!["w".into()], command_line: "qemu".into() };
-        let check = |question: &Question| golden.check(Path::new("d"), &case, question);
+        let same = GuestQuestion {
+            guest_program: "p".into(),
+            workloads: vec!["w".into()],
+            command_line: "qemu".into(),
+        };
+        let check = |question: &GuestQuestion| golden.check(Path::new("d"), &case, question);
         check(&same).unwrap();
         let others = [
-            ("guest program", Question { guest_program: "q".into(), ..same.clone() }),
-            ("workload", Question { workloads: vec!["v".into()], ..same.clone() }),
-            ("workload", Question { workloads: Vec::new(), ..same.clone() }),
-            ("command line", Question { command_line: "qemu -smp 2".into(), ..same.clone() }),
+            ("guest program", GuestQuestion { guest_program: "q".into(), ..same.clone() }),
+            ("workload", GuestQuestion { workloads: vec!["v".into()], ..same.clone() }),
+            ("workload", GuestQuestion { workloads: Vec::new(), ..same.clone() }),
+            ("command line", GuestQuestion { command_line: "qemu -smp 2".into(), ..same.clone() }),
         ];
-        check(&Question { workloads: vec!["w".into(), "x".into()], ..same.clone() }).unwrap(); // one of two runs
+        check(&GuestQuestion { workloads: vec!["w".into(), "x".into()], ..same.clone() }).unwrap(); // one of two runs
         for (what, question) in others {
             let said = check(&question).unwrap_err().to_string();
             assert!(

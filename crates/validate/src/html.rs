@@ -3,7 +3,7 @@
 
 use crate::measure::{DELAY_STEP_NS, Measures};
 use crate::text::number;
-use crate::{Judged, Row, Verdict};
+use crate::{Judged, MeasureRow, Verdict};
 use schedlab_report::chart::{Chart, Series, Style, Svg, Unit};
 use schedlab_report::page::Page;
 use schedlab_report::table::{Cell, Grid, Tone};
@@ -99,7 +99,7 @@ fn case(page: &mut Page, index: usize, judged: &Judged) {
 }
 
 /// A quantity, and below it the cause of a known difference.
-fn rows(row: &Row) -> Vec<Vec<Cell>> {
+fn rows(row: &MeasureRow) -> Vec<Vec<Cell>> {
     let (tone, word) = match row.verdict {
         Verdict::Pass => (Tone::Good, "pass"),
         Verdict::Known => (Tone::Known, "known"),

@@ -1,7 +1,7 @@
 //! Which differences beyond tolerance are understood? Each with its cause and a bound: beyond the bound it
 //! fails after all.
 
-use crate::{Case, Row, Verdict};
+use crate::{Case, MeasureRow, Verdict};
 
 /// A difference with a cause.
 pub struct Known {
@@ -119,7 +119,7 @@ fn within([least, largest]: [f64; 2], value: f64) -> bool {
 }
 
 /// Turns failures that are understood into known differences.
-pub(crate) fn explain(case: &Case, rows: &mut [Row]) {
+pub(crate) fn explain(case: &Case, rows: &mut [MeasureRow]) {
     for row in rows.iter_mut().filter(|row| row.verdict == Verdict::Fail) {
         let found = KNOWN.iter().find(|known| {
             (known.series.is_empty() || known.series == case.series)

@@ -23,10 +23,10 @@ pub mod tolerance;
 mod vary;
 
 pub use case::{Case, matrix};
-pub use compare::{Row, Verdict, compare, ks_distance};
+pub use compare::{MeasureRow, Verdict, compare, ks_distance};
 pub use csv::csv;
 pub use effect::effect;
-pub use golden::{Golden, GoldenError, Question};
+pub use golden::{Golden, GoldenError, GuestQuestion};
 pub use html::html;
 pub use measure::Measures;
 pub use start::{as_in_guest, of_guest};
@@ -48,7 +48,7 @@ pub struct Judged {
     /// The simulated kernel's version.
     pub simulated_version: String,
     /// The rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<MeasureRow>,
     /// Both sides, for pictures; not part of the JSON.
     #[serde(skip)]
     pub sides: [Vec<Measures>; 2],

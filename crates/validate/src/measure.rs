@@ -3,7 +3,7 @@
 //! ```text
 //!   ms    0         1         2
 //!         0123456789012345678901
-//!   cpu0  AAAABBBBAAAABBBBAAAABB      A: 12 ms, B: 10 ms; run delays 4 4 4 4 4 ms (and the 2 ms that A waits at the end)
+//!   cpu0  AAAABBBBAAAABBBBAAAABB    A: 12 ms, B: 10 ms; run delays 4 4 4 4 4 ms (and the 2 ms that A waits at the end)
 //! ```
 
 use schedlab_instruments::{LogProblem, Stay, for_each_stay, summarize};

@@ -6,8 +6,8 @@
 //! the same tasks on each CPU, which are held until the start, too:
 //!
 //! ```text
-//! guest, 6.1, 4 CPUs, cgroup    cpu0 t1 t2 t4   cpu1 -    cpu2 t0 t3   cpu3 t5       kept as `start`: 2 0 0 2 0 3
-//!                 held until    131 us          206 us    27 us        25 us         (by init, the holders, kworkers, RCU)
+//! guest, 6.1, 4 CPUs, cgroup    cpu0 t1 t2 t4   cpu1 -    cpu2 t0 t3   cpu3 t5   kept as `start`: 2 0 0 2 0 3
+//!                 held until    131 us          206 us    27 us        25 us     (by init, the holders, kworkers, RCU)
 //! simulation                    the same; a FIFO task on each CPU sleeps then
 //! first decision to be judged   cpu1, with nothing to do, pulls t2 from cpu0
 //! ```

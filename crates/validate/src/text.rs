@@ -1,6 +1,6 @@
 //! The table that a person reads: a line per quantity, the worst first to see.
 
-use crate::{Judged, Row, Verdict};
+use crate::{Judged, MeasureRow, Verdict};
 use std::fmt::Write;
 
 /// What is shown of each case.
@@ -71,7 +71,7 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-fn row_line(row: &Row) -> String {
+fn row_line(row: &MeasureRow) -> String {
     let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", row.unit) };
     let tolerance = if row.tolerance.is_finite() {
         format!("±{}{}", number(row.tolerance), row.difference_unit)

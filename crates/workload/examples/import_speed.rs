@@ -6,7 +6,7 @@
 //! (a busy host does not count), the best of three; memory is the process's peak after the first import of
 //! each. trace.dat is the sample itself, 20 times.
 
-use schedlab_trace::{Context, Event, Mode, Recording, SchedEvent, SwitchSide, TaskState, Wake};
+use schedlab_trace::{Context, Mode, Recording, SchedEvent, SwitchSide, TaskState, TraceEvent, Wake};
 use schedlab_workload::derive::{DeriveOptions, import_trace};
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -27,7 +27,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// One round of events with names, and how long it lasts.
 struct Round {
-    events: Vec<(Event, [String; 2])>,
+    events: Vec<(TraceEvent, [String; 2])>,
     length_ns: u64,
 }
 
@@ -150,7 +150,7 @@ fn tracing_data() -> Vec<u8> {
     data
 }
 
-fn raw(event: &Event, names: &[String; 2]) -> Vec<u8> {
+fn raw(event: &TraceEvent, names: &[String; 2]) -> Vec<u8> {
     let mut raw = Vec::with_capacity(64);
     let id = if matches!(event.what, SchedEvent::Switch { .. }) { 1u16 } else { 2 };
     raw.extend_from_slice(&id.to_le_bytes());

@@ -46,7 +46,7 @@ pub const ENDLESS: Span = Span::from_s(100_000);
 
 /// A workload that a [`Builder`] cannot give.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BuildError {
+pub enum WorkloadBuildError {
     /// More than fits.
     #[error("{0}; {remedy}", remedy = .0.remedy())]
     TooLarge(#[from] Exceeded),
@@ -199,7 +199,7 @@ impl Builder {
     }
 
     /// The workload, if it fits and keeps every rule ([`Workload::check`]).
-    pub fn finish(self) -> Result<Workload, BuildError> {
+    pub fn finish(self) -> Result<Workload, WorkloadBuildError> {
         self.room()?;
         self.workload.check()?;
         Ok(self.workload)
@@ -557,7 +557,7 @@ mod tests {
         let mut w = Builder::new();
         let sleeper = w.task("sleeper").blocked().id();
         w.task("waker").run(MS(1)).wakes(sleeper); // and does nothing after it
-        let BuildError::Rules(error) = w.finish().unwrap_err() else { panic!("a rule is broken") };
+        let WorkloadBuildError::Rules(error) = w.finish().unwrap_err() else { panic!("a rule is broken") };
         assert!(matches!(error.problems[0].flaw, Flaw::UnknownEvent { .. }), "{error}");
         let mut w = Builder::new().within(Limits { bytes: 3 * 8192, ..Limits::HELD });
         w.task("").affinity("65535".parse().unwrap()).exit();

@@ -36,7 +36,7 @@ const DEADLINE_RUNTIME_MIN: Span = Span::from_ns(1 << 10);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct WorkloadError {
     /// The first problems, in the order of the tasks; never empty.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<BrokenRule>,
     /// All of them, listed or not.
     pub nr_problems: u64,
 }
@@ -56,14 +56,14 @@ impl fmt::Display for WorkloadError {
 
 /// One broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct BrokenRule {
     /// Where.
     pub place: Place,
     /// What, and what to do.
     pub flaw: Flaw,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for BrokenRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.flaw)
     }
@@ -354,7 +354,7 @@ impl<'a> Checker<'a> {
     fn report(&mut self, place: impl FnOnce() -> Place, flaw: Flaw) {
         self.error.nr_problems += 1;
         if self.error.problems.len() < LISTED_MAX {
-            self.error.problems.push(Problem { place: place(), flaw });
+            self.error.problems.push(BrokenRule { place: place(), flaw });
         }
     }
 

@@ -34,12 +34,12 @@ pub mod text;
 pub mod tools;
 
 pub use binary::{BinaryError, read_binary, write_binary};
-pub use build::{BuildError, Builder, Life};
+pub use build::{Builder, Life, WorkloadBuildError};
 pub use check::WorkloadError;
 pub use deadlock::{Deadlock, find_deadlock};
 pub use dependencies::{Between, Chosen, Dependencies, DependenciesError};
 pub use index::{EventIndex, EventPlace};
-pub use load::{FileKind, Form, LoadError, Loaded, TraceFormat, identify, load, load_within, save};
+pub use load::{FileKind, Form, LoadError, LoadedFile, TraceFormat, identify, load, load_within, save};
 pub use messages::{Messages, MessagesError};
 pub use model::{
     Birth, Cgroup, CgroupId, CpuMax, Event, EventId, EventKind, ExternalSource, InitState, ParamChange, Task,

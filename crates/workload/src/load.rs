@@ -63,7 +63,7 @@ impl std::fmt::Display for TraceFormat {
 
 /// What [`load`] found.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Loaded {
+pub enum LoadedFile {
     /// A workload, read and checked.
     Workload {
         /// The file it was in.
@@ -324,19 +324,19 @@ fn skip_comments(mut text: &[u8]) -> &[u8] {
 ///
 /// `path` is a file or a folder with one. Files are read piece by piece, so that memory goes with the events
 /// alone; of those there may be [`Limits::HELD`].
-pub fn load(path: &Path) -> Result<Loaded, LoadError> {
+pub fn load(path: &Path) -> Result<LoadedFile, LoadError> {
     load_within(path, Limits::HELD)
 }
 
 /// As [`load`], with limits of the caller's.
-pub fn load_within(path: &Path, limits: Limits) -> Result<Loaded, LoadError> {
+pub fn load_within(path: &Path, limits: Limits) -> Result<LoadedFile, LoadError> {
     let (path, kind) = identify(path)?;
     match kind {
-        FileKind::Trace(format) => Ok(Loaded::Trace { path, format }),
-        FileKind::Mix => Ok(Loaded::Mix { path }),
+        FileKind::Trace(format) => Ok(LoadedFile::Trace { path, format }),
+        FileKind::Mix => Ok(LoadedFile::Mix { path }),
         FileKind::Text => {
             let workload = read_text_file(&path, limits)?;
-            Ok(Loaded::Workload { path, form: Form::Text, workload })
+            Ok(LoadedFile::Workload { path, form: Form::Text, workload })
         }
         FileKind::Binary => {
             let binary_error = |error| LoadError::Binary { path: path.clone(), error };
@@ -346,7 +346,7 @@ pub fn load_within(path: &Path, limits: Limits) -> Result<Loaded, LoadError> {
             let file = BufReader::with_capacity(1 << 20, file);
             let workload = read_binary_within(file, limits).map_err(binary_error)?;
             match workload.check() {
-                Ok(()) => Ok(Loaded::Workload { path, form: Form::Binary, workload }),
+                Ok(()) => Ok(LoadedFile::Workload { path, form: Form::Binary, workload }),
                 Err(error) => Err(LoadError::Rules { path, error }),
             }
         }

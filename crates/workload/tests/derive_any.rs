@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use schedlab_trace::{
-    CommId, Context, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Vector, Wake,
+    CommId, Context, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, TraceEvent, Vector, Wake,
 };
 use schedlab_units::CpuId;
 use schedlab_workload::derive::{DeriveOptions, Deriver, SoftIrqRule, YieldRule};
@@ -111,7 +111,7 @@ proptest! {
                 _ => Pid(pid),
             };
             let context = [Context::Task, Context::Task, Context::HardIrq, Context::SoftIrq][context];
-            deriver.event(&Event { time_ns, cpu: CpuId(cpu), pid, context, preempt_count: 0, what }, name);
+            deriver.event(&TraceEvent { time_ns, cpu: CpuId(cpu), pid, context, preempt_count: 0, what }, name);
         }
         let derived = deriver.finish(Some(3), name);
         prop_assert_eq!(derived.workload.check().map_err(|error| error.to_string()), Ok(()));

@@ -5,13 +5,13 @@ use schedlab_workload::generate::{
     Arrivals, Distribution, Execstorm, Fairbench, Forkstorm, GenerateError, Hackbench, Hogs, KINDS, Method,
     Periodic, Random, Responsebench, Server, ServerMode, Sleepers, Spec, from_toml,
 };
-use schedlab_workload::{EventKind, Loaded, ObjectOp, Wakeup, Workload, find_deadlock, load};
+use schedlab_workload::{EventKind, LoadedFile, ObjectOp, Wakeup, Workload, find_deadlock, load};
 use std::path::Path;
 
 fn sample(name: &str) -> Workload {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/hand").join(name);
     match load(&path).unwrap() {
-        Loaded::Workload { workload, .. } => workload,
+        LoadedFile::Workload { workload, .. } => workload,
         other => panic!("{other:?}"),
     }
 }

@@ -33,7 +33,7 @@ fn both_ways(text: &str, limits: Limits) -> [Result<u64, String>; 2] {
     let file = File::new();
     let path = file.write("w.txt", format!("schedlab-workload 1\n{text}"));
     let whole = match load_within(&path, limits) {
-        Ok(schedlab_workload::Loaded::Workload { workload, .. }) => Ok(workload.nr_events()),
+        Ok(schedlab_workload::LoadedFile::Workload { workload, .. }) => Ok(workload.nr_events()),
         Ok(other) => panic!("{other:?}"),
         Err(error) => Err(error.to_string()),
     };

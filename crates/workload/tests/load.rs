@@ -3,7 +3,7 @@
 mod common;
 
 use schedlab_workload::stream::Source;
-use schedlab_workload::{FileKind, Form, LoadError, Loaded, TraceFormat, identify, load, save};
+use schedlab_workload::{FileKind, Form, LoadError, LoadedFile, TraceFormat, identify, load, save};
 use std::fs;
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn both_forms_are_saved_and_loaded() {
             let file = folder.path().join("w");
             save(&file, &workload, form).unwrap();
             match load(&file).unwrap() {
-                Loaded::Workload { path, form: found, workload: again } => {
+                LoadedFile::Workload { path, form: found, workload: again } => {
                     assert_eq!((path, found), (file, form));
                     assert_eq!(again, workload);
                 }
@@ -76,7 +76,7 @@ fn every_hand_written_sample_loads() {
     assert_eq!(names, expected);
     for name in names {
         match load(&folder.join(&name)) {
-            Ok(Loaded::Workload { workload, .. }) => {
+            Ok(LoadedFile::Workload { workload, .. }) => {
                 let deadlock = schedlab_workload::find_deadlock(&workload);
                 assert_eq!(deadlock.is_some(), name == "deadlock.txt", "{name}: {deadlock:?}");
             }
@@ -138,7 +138,7 @@ fn a_folder_stands_for_the_one_file_in_it() {
     fs::write(path("trace.dat"), b"\x17\x08\x44tracing6\0").unwrap();
     assert_eq!(
         load(folder.path()).unwrap(),
-        Loaded::Trace { path: path("trace.dat"), format: TraceFormat::TraceDat }
+        LoadedFile::Trace { path: path("trace.dat"), format: TraceFormat::TraceDat }
     );
     fs::write(path("second.txt"), "schedlab-workload 1\n").unwrap();
     let told = told(folder.path());

@@ -11,7 +11,7 @@
 //! 2. Workloads: the same tasks, the same events, the same wakers. Lengths are sums of differences of such
 //!    times, one for each stay on a CPU; they may differ by as much as the times of step 1 do, for each stay.
 
-use schedlab_trace::{Event, Mode, PRIO_UNKNOWN, Pid, Recording, SchedEvent, TaskState};
+use schedlab_trace::{Mode, PRIO_UNKNOWN, Pid, Recording, SchedEvent, TaskState, TraceEvent};
 use schedlab_units::Span;
 use schedlab_workload::derive::{DeriveOptions, import_trace};
 use schedlab_workload::{Birth, EventKind, Task, Wakeup, Workload};
@@ -38,7 +38,7 @@ fn import(path: &Path) -> Workload {
 }
 
 /// All events that have to do with tasks.
-fn events(path: &Path) -> Vec<Event> {
+fn events(path: &Path) -> Vec<TraceEvent> {
     let file = Recording::open(path, Mode::Strict).unwrap();
     let mut stream = file.events().unwrap();
     let mut events = Vec::new();
@@ -51,7 +51,7 @@ fn events(path: &Path) -> Vec<Event> {
 }
 
 /// What an event says, without what some tool leaves out: names, priorities of who leaves, R or R+.
-fn essence(event: &Event) -> String {
+fn essence(event: &TraceEvent) -> String {
     match event.what {
         SchedEvent::Switch { prev, prev_state, next } => {
             let state = match prev_state {
@@ -71,8 +71,8 @@ fn essence(event: &Event) -> String {
     }
 }
 
-fn by_cpu(events: &[Event]) -> BTreeMap<u32, Vec<&Event>> {
-    let mut cpus: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();
+fn by_cpu(events: &[TraceEvent]) -> BTreeMap<u32, Vec<&TraceEvent>> {
+    let mut cpus: BTreeMap<u32, Vec<&TraceEvent>> = BTreeMap::new();
     for event in events {
         cpus.entry(event.cpu.0).or_default().push(event);
     }
@@ -81,7 +81,7 @@ fn by_cpu(events: &[Event]) -> BTreeMap<u32, Vec<&Event>> {
 
 /// The greatest and least time of `other` after the reference's for the same event.
 #[track_caller]
-fn offsets(name: &str, reference: &[Event], other: &[Event]) -> (i64, i64) {
+fn offsets(name: &str, reference: &[TraceEvent], other: &[TraceEvent]) -> (i64, i64) {
     let (mut least, mut most) = (i64::MAX, i64::MIN);
     let (reference, other) = (by_cpu(reference), by_cpu(other));
     assert_eq!(reference.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>(), "{name}");
@@ -140,7 +140,7 @@ fn length(kind: &EventKind) -> Span {
 }
 
 /// The most stays on a CPU that one length of this task is the sum of: from one wakeup to the next.
-fn most_stays(events: &[Event], pid: u32) -> i64 {
+fn most_stays(events: &[TraceEvent], pid: u32) -> i64 {
     let (mut stays, mut most) = (0, 1);
     for event in events {
         if let SchedEvent::Switch { prev, prev_state, next } = event.what {
@@ -159,7 +159,7 @@ fn most_stays(events: &[Event], pid: u32) -> i64 {
 /// an interrupt woke a task: then wakeups of the reference from outside may be dependent ones, and each such
 /// is counted.
 #[track_caller]
-fn same_workload(path: &Path, reference: (&Workload, &[Event]), spread_ns: i64, contexts: bool) {
+fn same_workload(path: &Path, reference: (&Workload, &[TraceEvent]), spread_ns: i64, contexts: bool) {
     let name = path.display();
     let workload = import(path);
     let (own, theirs) = (family(reference.0), family(&workload));

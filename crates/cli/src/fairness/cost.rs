@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use clap::Args;
 use schedlab_experiments::cost::machine::{Load, drive};
 use schedlab_experiments::cost::{self, Config, Cost, ProbeCommand, all_subjects, instructions};
-use schedlab_lab::{Form, Subject, SubjectList, SubjectSpec};
+use schedlab_lab::{SpecForm, Subject, SubjectList, SubjectSpec};
 use schedlab_units::Span;
 use std::path::PathBuf;
 
@@ -63,7 +63,7 @@ pub(super) fn cost(args: &CostArgs, ui: &Ui) -> Result<()> {
         true => everything(args.hz, ui)?,
         false => {
             let specs: Vec<&SubjectSpec> = args.sched.iter().flat_map(|list| &list.0).collect();
-            if let Some(spec) = specs.iter().find(|spec| matches!(spec.form(), Form::Scx(_))) {
+            if let Some(spec) = specs.iter().find(|spec| matches!(spec.form(), SpecForm::Scx(_))) {
                 return Err(cost::refuses_scx(spec.text()).into());
             }
             specs.into_iter().map(|spec| subject(spec, args.hz, ui)).collect::<Result<_>>()?

@@ -8,7 +8,7 @@ use crate::ui::Ui;
 use clap::{Args, Subcommand};
 use schedlab_instruments::summarize;
 use schedlab_lab::SubjectSpec;
-use schedlab_real::{Arm, GuestKernel, Options, Progress, RealError, RealRun, list, workloads};
+use schedlab_real::{Arm, GuestKernel, Options, RealError, RealRun, RunStage, list, workloads};
 use schedlab_report::{Detail, NextStep, PerfettoOptions, RunFacts, RunReport, Style};
 use schedlab_units::Span;
 use schedlab_workload::Workload;
@@ -153,19 +153,19 @@ pub(crate) fn workload(name: &str, duration: Span, ui: &Ui) -> Result<(Workload,
 }
 
 /// Shows a guest's stages.
-pub(crate) fn stages<'a>(ui: &'a Ui, what: &'a str) -> impl FnMut(Progress) + 'a {
+pub(crate) fn stages<'a>(ui: &'a Ui, what: &'a str) -> impl FnMut(RunStage) + 'a {
     let step = ui.step(format!("{what}: preparing"));
     let mut last = String::new();
     move |progress| {
         let text = match progress {
-            Progress::Preparing => "preparing".to_string(),
-            Progress::Booting => "the kernel boots".to_string(),
-            Progress::Starting => "setting up the workload".to_string(),
-            Progress::Running(duration) => format!("runs for {duration} of its time"),
-            Progress::Receiving(bytes) => {
+            RunStage::Preparing => "preparing".to_string(),
+            RunStage::Booting => "the kernel boots".to_string(),
+            RunStage::Starting => "setting up the workload".to_string(),
+            RunStage::Running(duration) => format!("runs for {duration} of its time"),
+            RunStage::Receiving(bytes) => {
                 return step.progress(format!("{what}: hands over its trace, {} kB", bytes / 1000));
             }
-            Progress::Done => return,
+            RunStage::Done => return,
         };
         if text != last {
             step.now(format!("{what}: {text}"));

@@ -10,7 +10,7 @@ use schedlab_harmony::elsewhere::{MANIFEST, Part, judged, read, write};
 use schedlab_harmony::experiments::Depth;
 use schedlab_harmony::model::Model;
 use schedlab_harmony::toy::toy;
-use schedlab_lab::{Form, Real, Subject, SubjectSpec};
+use schedlab_lab::{Real, SpecForm, Subject, SubjectSpec};
 use schedlab_log::Log;
 use schedlab_real::{Arm, GuestKernel, Options};
 use schedlab_runner::pool;
@@ -115,7 +115,7 @@ fn perform(args: &PerformArgs, ui: &Ui) -> Result<()> {
     }
     let parts: Vec<Part> = parts.into_iter().filter(is_wanted).collect();
     match args.sched.form() {
-        Form::Guest { .. } | Form::Host => perform_really(args, &topology, &parts, ui),
+        SpecForm::Guest { .. } | SpecForm::Host => perform_really(args, &topology, &parts, ui),
         _ => perform_here(args, &topology, &parts, ui),
     }
 }

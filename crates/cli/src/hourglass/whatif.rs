@@ -74,7 +74,7 @@ fn scaled(plan: &Plan, pct: u32) -> Plan {
 }
 
 fn measured(map: &Map) -> Vec<Option<Deadlines>> {
-    let of = |jobs: schedlab_hourglass::Jobs| Deadlines { jobs: jobs.count, missed: jobs.missed };
+    let of = |jobs: schedlab_hourglass::JobCounts| Deadlines { jobs: jobs.count, missed: jobs.missed };
     map.threads.iter().map(|thread| thread.jobs().map(of)).collect()
 }
 

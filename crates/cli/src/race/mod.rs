@@ -14,7 +14,7 @@ use schedlab_linux::build;
 use schedlab_linux::{BuildOptions, BuiltKernel};
 use schedlab_race::compile::{self, Compiled, Seeded};
 use schedlab_race::explore::{Explored, Plan};
-use schedlab_race::{Model, RaceError, Scenario, Strategy, study, whole};
+use schedlab_race::{MemoryModel, RaceError, Scenario, Strategy, study, whole};
 use schedlab_stdx::limits::{RACE_BYTES_MAX, read_text};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -254,10 +254,10 @@ fn seed_named(name: &str, target: &str) -> Result<Seeded> {
 
 fn plan(args: &RaceArgs, compiled: Compiled) -> Result<Plan> {
     let model = match (args.model, args.audit) {
-        (ModelName::Sc, false) => Model::Sc,
-        (ModelName::Tso, _) => Model::Tso,
+        (ModelName::Sc, false) => MemoryModel::Sc,
+        (ModelName::Tso, _) => MemoryModel::Tso,
         // without late stores no barrier does anything
-        (ModelName::Lkmm, _) | (ModelName::Sc, true) => Model::Lkmm,
+        (ModelName::Lkmm, _) | (ModelName::Sc, true) => MemoryModel::Lkmm,
     };
     let strategy = match args.strategy {
         StrategyName::Mix => Strategy::Mix,
@@ -266,7 +266,7 @@ fn plan(args: &RaceArgs, compiled: Compiled) -> Result<Plan> {
         StrategyName::Pos => Strategy::Pos,
         StrategyName::Exhaustive => args.preemptions.map_or(Strategy::Dpor, Strategy::Bounded),
     };
-    if strategy.is_exhaustive() && model != Model::Sc {
+    if strategy.is_exhaustive() && model != MemoryModel::Sc {
         return Err(Failure::Input(format!(
             "--strategy exhaustive goes with --model sc; late stores of {} are searched \
              at random: leave one of the two out",

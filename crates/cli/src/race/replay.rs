@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use schedlab_race::explore::Plan;
-use schedlab_race::{Model, RaceError, Schedule, study};
+use schedlab_race::{MemoryModel, RaceError, Schedule, study};
 use schedlab_stdx::limits::{RACE_BYTES_MAX, read_text};
 use serde_json::json;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(super) fn replay(path: &Path, args: &RaceArgs, ui: &Ui) -> Result<()> {
             remedy: "explore again: 'schedlab race', with the same target and seed".into(),
         }));
     }
-    let model = Model::parse(&schedule.model);
+    let model = MemoryModel::parse(&schedule.model);
     let model = model.ok_or_else(|| {
         Failure::Input(format!("{name}: model '{}', expected sc, tso or lkmm", schedule.model))
     })?;

@@ -6,7 +6,7 @@ use crate::output;
 use crate::ui::Ui;
 use schedlab_race::explore::{Explored, Finding, Plan};
 use schedlab_race::study::{self, Explained};
-use schedlab_race::{Model, Scenario, compile};
+use schedlab_race::{MemoryModel, Scenario, compile};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub(super) fn report(
             }
             step.now(format!("shrinking: {}", finding.text));
             let shrunk = plan.shrink(finding).map_err(fault)?;
-            let weak_only = plan.model != Model::Sc && !is_found_by_order(plan, scenarios, finding)?;
+            let weak_only = plan.model != MemoryModel::Sc && !is_found_by_order(plan, scenarios, finding)?;
             reported.push(ReportedFinding {
                 finding: shrunk,
                 scenario: explored.scenario.clone(),
@@ -80,7 +80,7 @@ pub(super) fn report(
 
 /// Whether interleaving alone shows it, too.
 fn is_found_by_order(plan: &Plan, scenarios: &[Scenario], finding: &Finding) -> Result<bool> {
-    let plan = Plan { model: Model::Sc, ..plan.clone() };
+    let plan = Plan { model: MemoryModel::Sc, ..plan.clone() };
     for scenario in scenarios.iter().filter(|s| s.name == finding.scenario.name) {
         let explored = plan.explore(scenario).map_err(fault)?;
         if explored.findings.iter().any(|f| f.text == finding.text) {

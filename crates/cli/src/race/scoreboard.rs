@@ -5,16 +5,16 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use schedlab_race::study::{self, Explained, Score};
-use schedlab_race::{Model, Strategy, compile};
+use schedlab_race::{MemoryModel, Strategy, compile};
 use serde_json::json;
 
 /// Searches of the table. The last one is the weak model's.
-const SEARCHES: [(Strategy, Model, &str); 5] = [
-    (Strategy::Random, Model::Sc, "random"),
-    (Strategy::Pct(3), Model::Sc, "pct-3"),
-    (Strategy::Pos, Model::Sc, "pos"),
-    (Strategy::Dpor, Model::Sc, "exhaustive"),
-    (Strategy::Mix, Model::Lkmm, "lkmm"),
+const SEARCHES: [(Strategy, MemoryModel, &str); 5] = [
+    (Strategy::Random, MemoryModel::Sc, "random"),
+    (Strategy::Pct(3), MemoryModel::Sc, "pct-3"),
+    (Strategy::Pos, MemoryModel::Sc, "pos"),
+    (Strategy::Dpor, MemoryModel::Sc, "exhaustive"),
+    (Strategy::Mix, MemoryModel::Lkmm, "lkmm"),
 ];
 
 fn cell(score: &Score) -> String {
@@ -75,7 +75,7 @@ pub(super) fn scoreboard(args: &RaceArgs, ui: &Ui) -> Result<()> {
             scores.iter().map(cell).collect::<Vec<_>>().join(" | "),
             if agrees { "yes" } else { "**no**" }
         ));
-        type Row<'a> = (&'a (Strategy, Model, &'static str), &'a Score);
+        type Row<'a> = (&'a (Strategy, MemoryModel, &'static str), &'a Score);
         let search = |((_, _, name), score): Row<'_>| {
             let Score { schedules, wall_s, .. } = score;
             json!({"name": name, "schedules": schedules, "wall_s": wall_s})

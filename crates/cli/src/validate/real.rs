@@ -5,9 +5,9 @@ use crate::failure::{Failure, Result};
 use crate::guest;
 use crate::output;
 use crate::ui::Ui;
-use schedlab_real::{Arm, Asked, GuestKernel, Options, Present, RealReport};
+use schedlab_real::{Arm, GuestKernel, GuestRequest, Options, Present, RealReport};
 use schedlab_units::SchedPolicy;
-use schedlab_validate::{Case, Golden, Measures, Question, Source, tolerance};
+use schedlab_validate::{Case, Golden, GuestQuestion, Measures, Source, tolerance};
 use schedlab_workload::{Task, Workload};
 
 /// A guest with several CPUs takes three times its own time on a quiet host, and hosts are not always quiet.
@@ -129,9 +129,9 @@ fn kept(args: &ValidateArgs, case: &Case, workload: &Workload, mut golden: Golde
         golden.runs.truncate(case.runs as usize);
         golden.workloads.truncate(case.runs as usize);
     }
-    let asked = (0..case.runs).map(|index| Asked::of(workload, &options(case, index)));
+    let asked = (0..case.runs).map(|index| GuestRequest::of(workload, &options(case, index)));
     let asked = asked.collect::<std::result::Result<Vec<_>, _>>().map_err(guest::failure)?;
-    let question = Question {
+    let question = GuestQuestion {
         guest_program: asked.first().map(|asked| asked.guest_program.clone()).unwrap_or_default(),
         workloads: asked.into_iter().map(|asked| asked.workload).collect(),
         command_line: schedlab_real::command_line(workload, &options(case, 0), golden.hz)

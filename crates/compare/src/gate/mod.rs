@@ -109,7 +109,7 @@ pub struct GateError {
 
 /// How a condition turned out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ConditionOutcome {
     /// The ensemble shows that it holds.
     Met,
     /// The estimate satisfies it, but the interval reaches back over the threshold.
@@ -124,7 +124,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     /// How it turned out.
-    pub outcome: Outcome,
+    pub outcome: ConditionOutcome,
     /// The quantity, in the threshold's unit.
     pub interval: Interval,
 }
@@ -133,7 +133,7 @@ impl Gate {
     /// Applies the condition to a comparison with the baseline.
     pub fn judge(&self, samples: &Samples, comparison: &Comparison, confidence: f64) -> Judgement {
         let nothing = Interval { mean: f64::NAN, low: f64::NAN, high: f64::NAN, n: 0, p: 1.0 };
-        let no_data = Judgement { outcome: Outcome::NoData, interval: nothing };
+        let no_data = Judgement { outcome: ConditionOutcome::NoData, interval: nothing };
         let subject = match &self.subject {
             None => None,
             Some(label) => match samples.subjects.iter().position(|subject| subject.label == *label) {
@@ -154,7 +154,7 @@ impl Gate {
             }
             // nothing that is measured is negative: one value above zero shows that their mean is
             if self.op == Op::Above && self.threshold == 0.0 && values.iter().any(|value| *value > 0.0) {
-                return Judgement { outcome: Outcome::Met, interval: mean(&values, confidence) };
+                return Judgement { outcome: ConditionOutcome::Met, interval: mean(&values, confidence) };
             }
             mean(&values, confidence)
         } else {
@@ -173,11 +173,11 @@ impl Gate {
             Op::Below | Op::AtMost => interval.high,
         };
         let outcome = if self.op.holds(worst, self.threshold) {
-            Outcome::Met
+            ConditionOutcome::Met
         } else if self.op.holds(interval.mean, self.threshold) {
-            Outcome::Open
+            ConditionOutcome::Open
         } else {
-            Outcome::NotMet
+            ConditionOutcome::NotMet
         };
         Judgement { outcome, interval }
     }

@@ -89,7 +89,7 @@ fn samples(base: &[f64], other: &[f64]) -> Samples {
     }
 }
 
-fn outcome(text: &str, base: &[f64], other: &[f64]) -> Outcome {
+fn outcome(text: &str, base: &[f64], other: &[f64]) -> ConditionOutcome {
     let samples = samples(base, other);
     gate(text).judge(&samples, &Comparison::new(&samples, 1, 0.95), 0.95).outcome
 }
@@ -98,34 +98,34 @@ fn outcome(text: &str, base: &[f64], other: &[f64]) -> Outcome {
 fn conditions_are_met_when_the_ensemble_shows_them() {
     let base = [10.0, 12.0, 11.0, 13.0];
     let sure = [12.0, 14.0, 13.0, 15.0]; // +2 ms in every pair: +17.4 % of 11.5 ms
-    assert_eq!(outcome("p99>5%", &base, &sure), Outcome::Met);
-    assert_eq!(outcome("cc1:p99>5%", &base, &sure), Outcome::Met);
-    assert_eq!(outcome("p99>17.3%", &base, &sure), Outcome::Met);
-    assert_eq!(outcome("p99>17.4%", &base, &sure), Outcome::NotMet);
-    assert_eq!(outcome("p99>+1.9ms", &base, &sure), Outcome::Met);
-    assert_eq!(outcome("p99>+2ms", &base, &sure), Outcome::NotMet);
-    assert_eq!(outcome("p99>=+2ms", &base, &sure), Outcome::Met);
-    assert_eq!(outcome("p99<5%", &base, &sure), Outcome::NotMet);
+    assert_eq!(outcome("p99>5%", &base, &sure), ConditionOutcome::Met);
+    assert_eq!(outcome("cc1:p99>5%", &base, &sure), ConditionOutcome::Met);
+    assert_eq!(outcome("p99>17.3%", &base, &sure), ConditionOutcome::Met);
+    assert_eq!(outcome("p99>17.4%", &base, &sure), ConditionOutcome::NotMet);
+    assert_eq!(outcome("p99>+1.9ms", &base, &sure), ConditionOutcome::Met);
+    assert_eq!(outcome("p99>+2ms", &base, &sure), ConditionOutcome::NotMet);
+    assert_eq!(outcome("p99>=+2ms", &base, &sure), ConditionOutcome::Met);
+    assert_eq!(outcome("p99<5%", &base, &sure), ConditionOutcome::NotMet);
     // its own value: mean 13.5, interval of 3 degrees of freedom 13.5 -+ 3.182 * 0.6455
-    assert_eq!(outcome("p99>11.4ms", &base, &sure), Outcome::Met);
-    assert_eq!(outcome("p99>11.5ms", &base, &sure), Outcome::Open);
-    assert_eq!(outcome("p99<15.6ms", &base, &sure), Outcome::Met);
-    assert_eq!(outcome("p99>14ms", &base, &sure), Outcome::NotMet);
+    assert_eq!(outcome("p99>11.4ms", &base, &sure), ConditionOutcome::Met);
+    assert_eq!(outcome("p99>11.5ms", &base, &sure), ConditionOutcome::Open);
+    assert_eq!(outcome("p99<15.6ms", &base, &sure), ConditionOutcome::Met);
+    assert_eq!(outcome("p99>14ms", &base, &sure), ConditionOutcome::NotMet);
     // once more, once less: not shown
     let noisy = [18.0, 7.0, 19.0, 8.0];
-    assert_eq!(outcome("p99>5%", &base, &noisy), Outcome::Open);
+    assert_eq!(outcome("p99>5%", &base, &noisy), ConditionOutcome::Open);
     // one run: the estimate
-    assert_eq!(outcome("p99>5%", &[10.0], &[11.0]), Outcome::Met);
+    assert_eq!(outcome("p99>5%", &[10.0], &[11.0]), ConditionOutcome::Met);
     assert_eq!(
         outcome("p99>5%", &[0.0], &[1.0]),
-        Outcome::Met,
+        ConditionOutcome::Met,
         "from nothing to something is infinitely more"
     );
-    assert_eq!(outcome("p99>5%", &[0.0], &[0.0]), Outcome::NotMet);
+    assert_eq!(outcome("p99>5%", &[0.0], &[0.0]), ConditionOutcome::NotMet);
     // nothing to judge
-    assert_eq!(outcome("latency.p99>5%", &base, &sure), Outcome::NoData);
-    assert_eq!(outcome("latency.p99>5ms", &base, &sure), Outcome::NoData);
-    assert_eq!(outcome("ld:p99>5%", &base, &sure), Outcome::NoData);
+    assert_eq!(outcome("latency.p99>5%", &base, &sure), ConditionOutcome::NoData);
+    assert_eq!(outcome("latency.p99>5ms", &base, &sure), ConditionOutcome::NoData);
+    assert_eq!(outcome("ld:p99>5%", &base, &sure), ConditionOutcome::NoData);
 }
 
 proptest! {

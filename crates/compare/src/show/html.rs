@@ -7,7 +7,7 @@ use super::{
 };
 use crate::compared::Compared;
 use crate::comparison::{Change, Comparison, Significance};
-use crate::gate::{Gate, Outcome};
+use crate::gate::{ConditionOutcome, Gate};
 use crate::metric::METRICS;
 use schedlab_report::chart::colour;
 use schedlab_report::page::Page;
@@ -161,13 +161,13 @@ fn judgements(compared: &Compared, gates: &[Gate]) -> Grid {
         let gate = &gates[result.gate];
         let interval = &result.judgement.interval;
         let (tone, verdict) = match result.judgement.outcome {
-            Outcome::Met => (Tone::Bad, "met"),
-            Outcome::NotMet => (Tone::Good, "not met"),
-            Outcome::Open => (Tone::Bad, "not shown: more runs would tell"),
-            Outcome::NoData => (Tone::Bad, "nothing of the kind was measured"),
+            ConditionOutcome::Met => (Tone::Bad, "met"),
+            ConditionOutcome::NotMet => (Tone::Good, "not met"),
+            ConditionOutcome::Open => (Tone::Bad, "not shown: more runs would tell"),
+            ConditionOutcome::NoData => (Tone::Bad, "nothing of the kind was measured"),
         };
         let numbers = match result.judgement.outcome {
-            Outcome::NoData => String::new(),
+            ConditionOutcome::NoData => String::new(),
             _ if interval.n < 2 || interval.low == interval.high => gate.number_text(interval.mean),
             _ => format!(
                 "{} ({} .. {})",

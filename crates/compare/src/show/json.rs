@@ -4,7 +4,7 @@ use super::letter;
 use crate::compared::Compared;
 use crate::comparison::{Change, Significance};
 use crate::ensemble::RunOutcome;
-use crate::gate::{Gate, Outcome};
+use crate::gate::{ConditionOutcome, Gate};
 use crate::metric::{Better, METRICS, Unit, ids};
 use crate::stats::Interval;
 use serde_json::{Map, Value, json};
@@ -70,10 +70,10 @@ fn scenario(compared: &Compared, gates: &[Gate]) -> Value {
     });
     let gates = compared.gates.iter().map(|result| {
         let outcome = match result.judgement.outcome {
-            Outcome::Met => "met",
-            Outcome::NotMet => "not met",
-            Outcome::Open => "not shown",
-            Outcome::NoData => "no data",
+            ConditionOutcome::Met => "met",
+            ConditionOutcome::NotMet => "not met",
+            ConditionOutcome::Open => "not shown",
+            ConditionOutcome::NoData => "no data",
         };
         json!({"condition": gates[result.gate].text, "contender": result.contender, "outcome": outcome,
                "quantity": interval(&result.judgement.interval)})

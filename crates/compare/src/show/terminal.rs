@@ -6,7 +6,7 @@ use super::{
 };
 use crate::compared::Compared;
 use crate::comparison::{Change, Comparison, Significance};
-use crate::gate::{Gate, Outcome};
+use crate::gate::{ConditionOutcome, Gate};
 use schedlab_report::{Style, clip, units, wrapped};
 
 /// One scenario, lines of at most 100 columns; of single tasks those of `tasks`.
@@ -211,19 +211,19 @@ fn judgements(text: &mut String, compared: &Compared, gates: &[Gate], style: Sty
         let interval = &result.judgement.interval;
         let number = |x: f64| gate.number_text(x);
         let verdict = match result.judgement.outcome {
-            Outcome::Met => style.paint("31", "MET"),
-            Outcome::NotMet => "not met".to_string(),
-            Outcome::Open => style.warn("not shown"),
-            Outcome::NoData => style.warn("no data"),
+            ConditionOutcome::Met => style.paint("31", "MET"),
+            ConditionOutcome::NotMet => "not met".to_string(),
+            ConditionOutcome::Open => style.warn("not shown"),
+            ConditionOutcome::NoData => style.warn("no data"),
         };
         let quantity = match result.judgement.outcome {
-            Outcome::NoData => "nothing of the kind was measured".to_string(),
+            ConditionOutcome::NoData => "nothing of the kind was measured".to_string(),
             _ if interval.n < 2 => number(interval.mean),
             _ if interval.low == interval.high => format!("{}, always", number(interval.mean)),
             _ => format!("{} ({} .. {})", number(interval.mean), number(interval.low), number(interval.high)),
         };
         let open = match result.judgement.outcome {
-            Outcome::Open => "; more --runs would tell",
+            ConditionOutcome::Open => "; more --runs would tell",
             _ => "",
         };
         let content =

@@ -62,7 +62,7 @@ pub enum RecordedError {
 }
 
 /// A recording as it happened.
-pub struct Recorded {
+pub struct RecordedSchedule {
     /// The schedule.
     pub log: RecordedLog,
     /// Events read.
@@ -85,7 +85,7 @@ pub fn recorded_log(
     path: &Path,
     mode: Mode,
     mut progress: impl FnMut(u64),
-) -> Result<Recorded, RecordedError> {
+) -> Result<RecordedSchedule, RecordedError> {
     let file = Recording::open(path, mode)?;
     let snapshot = snapshot_beside(path)?;
     let mut stream = file.events()?;
@@ -129,7 +129,7 @@ pub fn recorded_log(
     let notes = notes(path, &file, snapshot.as_ref());
     let whose = whose::whose(&tasks, snapshot.as_ref(), |comm| stream.comm(comm));
     let log = RecordedLog { head, body: RawLog::open(body, header)? };
-    Ok(Recorded { log, events, dropped: counts, notes, lost: (seen.lost_events, seen.gaps), whose })
+    Ok(RecordedSchedule { log, events, dropped: counts, notes, lost: (seen.lost_events, seen.gaps), whose })
 }
 
 /// What these events cannot tell.

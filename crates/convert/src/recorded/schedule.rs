@@ -8,8 +8,8 @@ use super::spool::Spool;
 use super::tasks::{At, Mark, Tasks};
 use schedlab_log::{Kind, PrevState, Record, note};
 use schedlab_trace::{
-    CommId, Context, Counts, Event, Marker, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState,
-    Wake,
+    CommId, Context, Counts, Marker, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState,
+    TraceEvent, Wake,
 };
 use schedlab_units::{CpuId, SchedParams, TaskId};
 use schedlab_workload::derive::{caused_by_scheduler, is_possible};
@@ -170,7 +170,11 @@ impl Schedule {
     ///
     /// # Errors
     /// The records cannot be written.
-    pub fn event<'n>(&mut self, event: &Event, name: impl Fn(CommId) -> &'n str + Copy) -> io::Result<()> {
+    pub fn event<'n>(
+        &mut self,
+        event: &TraceEvent,
+        name: impl Fn(CommId) -> &'n str + Copy,
+    ) -> io::Result<()> {
         self.events += 1;
         let start_ns = *self.start_ns.get_or_insert(event.time_ns);
         let since_ns = event.time_ns.saturating_sub(start_ns);
@@ -200,7 +204,7 @@ impl Schedule {
     }
 
     #[inline]
-    fn take<'n>(&mut self, event: &Event, name: impl Fn(CommId) -> &'n str + Copy) {
+    fn take<'n>(&mut self, event: &TraceEvent, name: impl Fn(CommId) -> &'n str + Copy) {
         let cpu = event.cpu;
         match event.what {
             SchedEvent::Switch { prev, prev_state, next } => self.switch(cpu, prev, prev_state, next, name),
@@ -518,7 +522,7 @@ impl Schedule {
     }
 
     /// `sched_waking`, or `sched_wakeup` in its place (`late`).
-    fn waking<'n>(&mut self, event: &Event, wake: Wake, late: bool, name: impl Fn(CommId) -> &'n str) {
+    fn waking<'n>(&mut self, event: &TraceEvent, wake: Wake, late: bool, name: impl Fn(CommId) -> &'n str) {
         let row = self.tasks.find(wake.pid);
         let row =
             row.unwrap_or_else(|| self.tasks.add(wake.pid, wake.comm, caused_by_scheduler(name(wake.comm))));
@@ -572,7 +576,7 @@ impl Schedule {
 
     /// `sched_wakeup`: where `sched_waking` was recorded it tells the CPU that was chosen, and that an early
     /// waking found its task awake.
-    fn wakeup<'n>(&mut self, event: &Event, wake: Wake, name: impl Fn(CommId) -> &'n str) {
+    fn wakeup<'n>(&mut self, event: &TraceEvent, wake: Wake, name: impl Fn(CommId) -> &'n str) {
         let Some(row) = self.tasks.find(wake.pid) else { return self.waking(event, wake, true, name) };
         match self.tasks.list[row].at {
             At::Blocked { woken_early: true } => {

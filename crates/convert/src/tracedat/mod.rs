@@ -28,8 +28,8 @@ mod tests;
 
 pub use snapshot::Extra;
 
-use crate::calls::{Call, calls_for};
-use crate::order::{Order, birth_words, forked, marker, prio, thread_ids};
+use crate::calls::{RecordedCall, calls_for};
+use crate::order::{LastWritten, birth_words, forked, marker, prio, thread_ids};
 use records::{COMM, Common, HARDIRQ, HEADER_EVENT, HEADER_PAGE, Record as Bytes, Side, comm, formats, id};
 use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, SetWords, for_each, note};
 use schedlab_trace::write::{
@@ -137,7 +137,7 @@ struct Writer {
     nr_tasks: u32,
     kernel_rows: BTreeMap<u32, u32>,
     cpus: Vec<Cpu>,
-    order: Order,
+    order: LastWritten,
     words: SetWords,
     buffer: Vec<u8>,
     stats: TraceDatStats,
@@ -200,7 +200,7 @@ impl Writer {
             tasks_only: options.tasks_only,
             nr_tasks,
             kernel_rows,
-            order: Order::new(tasks.len(), header.nr_cpus as usize),
+            order: LastWritten::new(tasks.len(), header.nr_cpus as usize),
             words: SetWords::default(),
             tasks,
             cpus: (0..header.nr_cpus).map(cpu).collect(),
@@ -361,7 +361,7 @@ impl Writer {
     }
 
     /// A call of whoever is on the CPU.
-    fn call(&mut self, time_ns: u64, cpu: u32, call: Call, arguments: &[i64], returns: bool) {
+    fn call(&mut self, time_ns: u64, cpu: u32, call: RecordedCall, arguments: &[i64], returns: bool) {
         let at = self.order.written_ns(time_ns, cpu, [None, None]);
         let common = self.common(cpu, 0);
         let number = call.number() as i32;
@@ -375,7 +375,7 @@ impl Writer {
         }
     }
 
-    fn call_returns(&mut self, time_ns: u64, cpu: u32, call: Call) {
+    fn call_returns(&mut self, time_ns: u64, cpu: u32, call: RecordedCall) {
         let at = self.order.written_ns(time_ns, cpu, [None, None]);
         let common = self.common(cpu, 0);
         let number = call.number() as i32;
@@ -441,7 +441,7 @@ impl Writer {
         let state = PrevState::from_number(flags);
         if let (Some(row), Some(PrevState::Yielded)) = (prev, state) {
             self.tasks[row as usize].yields = true;
-            self.call(time_ns, cpu, Call::Yield, &[], false);
+            self.call(time_ns, cpu, RecordedCall::Yield, &[], false);
         }
         if prev.is_some() || next.is_some() {
             let at = self.order.written_ns(time_ns, cpu, [prev, next]);
@@ -463,7 +463,7 @@ impl Writer {
             let task = &mut self.tasks[row as usize];
             (task.cpu, task.is_new) = (cpu, false);
             if std::mem::take(&mut task.yields) {
-                self.call_returns(time_ns, cpu, Call::Yield);
+                self.call_returns(time_ns, cpu, RecordedCall::Yield);
             }
         }
     }

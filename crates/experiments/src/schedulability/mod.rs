@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! 1 CPU, 5 tasks, 100 sets at each point      U = 0.70   0.80   0.90   1.00
-//! gedf   sets without a late job                 100 %  100 %  100 %  100 %     Liu, Layland: U <= 1 is enough
-//! rm                                             100 %   97 %   60 %    5 %     exactly those whose response times say so
+//! gedf   sets without a late job                 100 %  100 %  100 %  100 %  Liu, Layland: U <= 1 is enough
+//! rm                                             100 %   97 %   60 %    5 %  exactly those whose response times say so
 //! ```
 //!
 //! Every claim of theory is tried on every set ([`claims`]); one set against it would be a finding. The

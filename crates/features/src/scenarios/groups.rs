@@ -2,10 +2,10 @@
 
 use super::{MS, S, feature, hogs, sleeper};
 use crate::bench::{Case, Observed};
-use crate::{Bench, Feature, Finding, Group, Trouble};
+use crate::{Feature, FeatureGroup, Finding, ScenarioBench, Trouble};
 
 pub(super) fn features() -> Vec<Feature> {
-    let f = |name, what, run| feature(name, Group::Groups, what, run);
+    let f = |name, what, run| feature(name, FeatureGroup::Groups, what, run);
     vec![
         f(
             "cpu.weight",
@@ -55,7 +55,7 @@ fn share_of(shares: &[f64], tasks: std::ops::Range<usize>) -> f64 {
     shares[tasks].iter().sum()
 }
 
-fn weight(bench: &Bench) -> Result<Finding, Trouble> {
+fn weight(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let workload = String::from("CGROUP /a weight=300\nCGROUP /b weight=100\n")
         + &hogs(1, 1, "cgroup=/a")
         + &hogs(2, 2, "cgroup=/b");
@@ -64,7 +64,7 @@ fn weight(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::numbers(&[shares[0], share_of(&shares, 1..3)], &[75.0, 25.0], 0.053, " %"))
 }
 
-fn nested(bench: &Bench) -> Result<Finding, Trouble> {
+fn nested(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let workload = String::from(
         "CGROUP /a weight=300\nCGROUP /a/x weight=100\nCGROUP /a/y weight=200\nCGROUP /b weight=100\n",
     ) + &hogs(1, 1, "cgroup=/a/x")
@@ -93,7 +93,7 @@ fn nr_groups(seen: &Observed) -> Result<u32, Trouble> {
 
 const GROUP_STATISTICS: &str = "/sys/fs/cgroup/cgroup.stat";
 
-fn two_thousand(bench: &Bench) -> Result<Finding, Trouble> {
+fn two_thousand(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     // the first and the last made, and two between
     let workload = groups(2000, &[(0, 300), (1333, 200)])
         + &hogs(1, 1, "cgroup=/g0 affinity=0")
@@ -110,7 +110,7 @@ fn two_thousand(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::numbers(&shares, &[75.0, 25.0, 200.0 / 3.0, 100.0 / 3.0], 0.053, " %"))
 }
 
-fn many_wide(bench: &Bench) -> Result<Finding, Trouble> {
+fn many_wide(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let busy: String = (0..64).map(|n| hogs(n + 1, 1, &format!("cgroup=/g{}", 7 * n))).collect();
     let workload = groups(500, &[]) + &busy;
     let seen = bench.go(Case::new("64", 3, &workload).read(1000, GROUP_STATISTICS))?;
@@ -121,7 +121,7 @@ fn many_wide(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::words(found, "500 groups, 64 CPUs busy"))
 }
 
-fn max(bench: &Bench) -> Result<Finding, Trouble> {
+fn max(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let workload = String::from("CGROUP /a max=20ms/100ms\n") + &hogs(1, 2, "cgroup=/a") + &hogs(3, 2, "");
     let seen = bench.go(Case::new("2", 60, &workload))?;
     // each CPU may hold a slice of 5 ms (sched_cfs_bandwidth_slice_us) and overrun by a tick, which the next
@@ -129,7 +129,7 @@ fn max(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::number(seen.cpu_s(0) + seen.cpu_s(1), 12.0, 0.1, " s"))
 }
 
-fn group_idle(bench: &Bench) -> Result<Finding, Trouble> {
+fn group_idle(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let workload = String::from("CGROUP /a weight=100\nCGROUP /b weight=100\n")
         + &hogs(1, 1, "cgroup=/a")
         + &hogs(2, 1, "cgroup=/b");
@@ -141,7 +141,7 @@ fn group_idle(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::number(shares[1], 100.0 * 3.0 / 1027.0, 0.06, " %"))
 }
 
-fn cpuset(bench: &Bench) -> Result<Finding, Trouble> {
+fn cpuset(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let workload = String::from("CGROUP /s cpuset=2-3\n") + &hogs(1, 3, "cgroup=/s") + &hogs(4, 4, "");
     let case = Case::new("4", 2, &workload).set(1000, "/sys/fs/cgroup/s/cpuset.cpus", "0");
     let seen = bench.go(case)?;
@@ -156,13 +156,13 @@ fn cpuset(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::words(found, "[2, 3], then [0]"))
 }
 
-fn affinity(bench: &Bench) -> Result<Finding, Trouble> {
+fn affinity(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let workload = hogs(1, 8, "") + &hogs(9, 1, "affinity=1");
     let seen = bench.go(Case::new("4", 2, &workload))?;
     Ok(Finding::words(format!("{:?}", seen.schedule.cpus_of(8, 0, u64::MAX)), "[1]"))
 }
 
-fn uclamp(bench: &Bench) -> Result<Finding, Trouble> {
+fn uclamp(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let machine = "cores=4,capacity=1024*2+350*2";
     let workload =
         String::from("CGROUP /top\n") + &sleeper(1, "1ms", "9ms", 1000, "cgroup=/top affinity=0-3");
@@ -182,7 +182,7 @@ fn uclamp(bench: &Bench) -> Result<Finding, Trouble> {
     })
 }
 
-fn autogroup(bench: &Bench) -> Result<Finding, Trouble> {
+fn autogroup(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     // task 0 alone in its session; task 1 and its two children in another
     let workload = "- INIT 0 0 1 runnable name=alone\n- INIT 0 0 2 runnable name=three\n\
         - FORK 2 0 3\n- FORK 2 0 4\n- EXIT 1 100000s\n- EXIT 2 100000s\n- EXIT 3 100000s\n- EXIT 4 100000s\n";

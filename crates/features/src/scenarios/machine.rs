@@ -2,10 +2,10 @@
 
 use super::{MS, S, feature, hogs};
 use crate::bench::{Case, Observed};
-use crate::{Bench, Feature, Finding, Group, Trouble};
+use crate::{Feature, FeatureGroup, Finding, ScenarioBench, Trouble};
 
 pub(super) fn features() -> Vec<Feature> {
-    let f = |name, what, run| feature(name, Group::Machine, what, run);
+    let f = |name, what, run| feature(name, FeatureGroup::Machine, what, run);
     vec![
         f("SMT", "4 cores of 2 threads: 4 hogs take a core each", smt),
         f("LLC", "2 caches of 4 cores: 4 hogs take 2 cores at each cache", llc),
@@ -67,20 +67,20 @@ fn count_by(seen: &Observed, ns: u64, groups: usize, group: impl Fn(u32) -> usiz
     count
 }
 
-fn smt(bench: &Bench) -> Result<Finding, Trouble> {
+fn smt(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let seen = bench.go(Case::new("cores=4,smt=2", 2, &hogs(1, 4, "")))?;
     let found = count_by(&seen, 2 * S - 1, 4, |cpu| cpu as usize / 2);
     Ok(Finding::words(format!("{found:?}"), "[1, 1, 1, 1]"))
 }
 
-fn llc(bench: &Bench) -> Result<Finding, Trouble> {
+fn llc(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let seen = bench.go(Case::new("llcs=2,cores=4", 2, &hogs(1, 4, "")))?;
     let found = count_by(&seen, 2 * S - 1, 2, |cpu| cpu as usize / 4);
     Ok(Finding::words(format!("{found:?}"), "[2, 2]"))
 }
 
 /// Names of cpu0's scheduling domains, lowest first.
-fn domain_names(bench: &Bench, machine: &str) -> Result<Vec<String>, Trouble> {
+fn domain_names(bench: &ScenarioBench, machine: &str) -> Result<Vec<String>, Trouble> {
     // debugfs from 5.13 on, sysctl before
     let folder = if bench.version < (5, 13) {
         "/proc/sys/kernel/sched_domain/cpu0"
@@ -96,45 +96,45 @@ fn domain_names(bench: &Bench, machine: &str) -> Result<Vec<String>, Trouble> {
     Ok((0..6).map_while(|n| seen.reading(n).ok()).collect())
 }
 
-fn domains(bench: &Bench) -> Result<Finding, Trouble> {
+fn domains(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let names = domain_names(bench, "packages=2,llcs=2,cores=2,smt=2")?;
     let package = if bench.version < (6, 7) { "DIE" } else { "PKG" };
     Ok(Finding::words(names.join(" "), format!("SMT MC {package} NUMA")))
 }
 
-fn numa_levels(bench: &Bench) -> Result<Finding, Trouble> {
+fn numa_levels(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let names = domain_names(bench, "packages=2,nodes=2,cores=4,distance=32")?;
     // with the cache as wide as the package, MC is the node's own level
     let numa = names.iter().filter(|n| *n == "NUMA").count();
     Ok(Finding::words(format!("{numa}"), "2"))
 }
 
-fn numa_distance(bench: &Bench) -> Result<Finding, Trouble> {
+fn numa_distance(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let case = Case::new("packages=2,nodes=2,cores=4,distance=32", 1, &hogs(1, 1, ""));
     let seen = bench.go(case.read(1, "/sys/devices/system/node/node1/distance"))?;
     Ok(Finding::words(seen.text(0)?, "12 10 32 32"))
 }
 
-fn one_each(bench: &Bench, machine: &str, nr_cpus: u32, seconds: u64) -> Result<Finding, Trouble> {
+fn one_each(bench: &ScenarioBench, machine: &str, nr_cpus: u32, seconds: u64) -> Result<Finding, Trouble> {
     let seen = bench.go(Case::new(machine, seconds + 1, &hogs(1, nr_cpus, "")))?;
     let (from, to) = (seconds * S, (seconds + 1) * S);
     let busy = (0..nr_cpus).filter(|c| seen.schedule.busy_ns(*c, from, to) == to - from).count();
     Ok(Finding::words(format!("{busy} busy"), format!("{nr_cpus} busy")))
 }
 
-fn numa_balance(bench: &Bench) -> Result<Finding, Trouble> {
+fn numa_balance(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     one_each(bench, "packages=2,cores=4,distance=21", 8, 1)
 }
 
-fn warp(bench: &Bench) -> Result<Finding, Trouble> {
+fn warp(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     one_each(bench, "warp", 64, 2)
 }
 
-fn thousand(bench: &Bench) -> Result<Finding, Trouble> {
+fn thousand(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     one_each(bench, "packages=8,llcs=4,cores=16,smt=2", 1024, 3)
 }
 
-fn capacity(bench: &Bench) -> Result<Finding, Trouble> {
+fn capacity(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     // born on the little cores, then free to go anywhere
     let mut workload = String::new();
     for pid in 1..=2 {
@@ -151,7 +151,7 @@ fn capacity(bench: &Bench) -> Result<Finding, Trouble> {
     })
 }
 
-fn hotplug(bench: &Bench) -> Result<Finding, Trouble> {
+fn hotplug(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let case = Case::new("2", 6, &hogs(1, 2, "")).set(2000, "cpu1", "off").set(4000, "cpu1", "on");
     let seen = bench.go(case)?;
     for n in 0..2 {
@@ -164,7 +164,7 @@ fn hotplug(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::numbers(&found, &[0.0, 1.7, 10.0], 0.2, " s"))
 }
 
-fn hotplug_bound(bench: &Bench) -> Result<Finding, Trouble> {
+fn hotplug_bound(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     // a real-time hog without limit would keep the CPU's own hotplug thread from its work, on hardware too
     let case = Case::new("2", 4, &hogs(1, 1, "affinity=1")).set(2000, "cpu1", "off");
     let seen = bench.go(case)?;
@@ -177,12 +177,12 @@ fn hotplug_bound(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::words(found, "[1], then [0]"))
 }
 
-fn laptop(bench: &Bench) -> Result<Finding, Trouble> {
+fn laptop(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let seen = bench.go(Case::new("laptop", 3, &hogs(1, 4, "")))?;
     Ok(Finding::words(format!("{:?}", count_by(&seen, 3 * S - 1, 2, |cpu| cpu as usize / 4)), "[4, 0]"))
 }
 
-fn server(bench: &Bench) -> Result<Finding, Trouble> {
+fn server(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     // From 5.18 on a fork spreads over sockets at once (adjust_numa_imbalance() asks for idle cores). Before,
     // it may fill one socket first; then a running task is moved to the other one after cache_nice_tries + 3
     // = 5 passes of at most 2 x 64 ms (sd_init(): max_interval), one at a time (SD_SERIALIZE), and 16 at most
@@ -198,7 +198,7 @@ fn server(bench: &Bench) -> Result<Finding, Trouble> {
 
 /// 2 sockets of 2 cores of 2 threads; CPU n and n + 4 are a core, as firmware numbers them; sockets 0,1,4,5
 /// and 2,3,6,7.
-fn snapshot(bench: &Bench) -> Result<Finding, Trouble> {
+fn snapshot(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let folder = tempfile::tempdir().map_err(Trouble::failed)?;
     let system = folder.path().join("devices/system");
     let write = |name: String, text: &str| -> Result<(), Trouble> {
@@ -233,7 +233,7 @@ fn snapshot(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::words(found, "1,5; 2-3,6-7; 21 10; [1, 1, 1, 1]"))
 }
 
-fn multi_llc(bench: &Bench) -> Result<Finding, Trouble> {
+fn multi_llc(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let seen = bench.go(Case::new("multi-llc", 3, &hogs(1, 64, "")))?;
     let found = count_by(&seen, 3 * S - 1, 16, |cpu| cpu as usize / 8);
     let even = found.iter().filter(|n| **n == 4).count();

@@ -7,7 +7,7 @@ mod machine;
 mod realtime;
 mod system;
 
-use crate::{Bench, Feature, Finding, Group, Trouble};
+use crate::{Feature, FeatureGroup, Finding, ScenarioBench, Trouble};
 
 /// All features, in the order of the table.
 pub fn all() -> Vec<Feature> {
@@ -18,9 +18,9 @@ pub fn all() -> Vec<Feature> {
 /// A feature of the plain configuration that every version has.
 fn feature(
     name: &'static str,
-    group: Group,
+    group: FeatureGroup,
     what: &'static str,
-    run: fn(&Bench) -> Result<Finding, Trouble>,
+    run: fn(&ScenarioBench) -> Result<Finding, Trouble>,
 ) -> Feature {
     Feature { name, group, what, since: (5, 10), flavour: None, nr_cpus: 64, run }
 }

@@ -2,10 +2,10 @@
 
 use super::{MS, S, feature, hogs, sleeper};
 use crate::bench::Case;
-use crate::{Bench, Feature, Finding, Group, Trouble};
+use crate::{Feature, FeatureGroup, Finding, ScenarioBench, Trouble};
 
 pub(super) fn features() -> Vec<Feature> {
-    let f = |name, what, run| feature(name, Group::RealTime, what, run);
+    let f = |name, what, run| feature(name, FeatureGroup::RealTime, what, run);
     vec![
         f("FIFO", "2 hogs of equal priority on 1 CPU: the first has it for ever, the second never", fifo),
         f("RR", "2 hogs on 1 CPU take turns of 100 ms (RR_TIMESLICE): 99 changes within 10 s", round_robin),
@@ -48,19 +48,19 @@ pub(super) fn features() -> Vec<Feature> {
 /// Throttling off, and, where there is one, the fair server: real-time tasks may have all.
 const UNLIMITED: &[(&str, &str)] = &[("rt_runtime_us", "-1")];
 
-fn fifo(bench: &Bench) -> Result<Finding, Trouble> {
+fn fifo(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let case = Case::new("1", 10, &hogs(1, 2, "policy=fifo prio=50")).params(UNLIMITED);
     Ok(Finding::numbers(&bench.go(case)?.all_cpu_s(0..2), &[10.0, 0.0], 0.001, " s"))
 }
 
-fn round_robin(bench: &Bench) -> Result<Finding, Trouble> {
+fn round_robin(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let seen = bench.go(Case::new("1", 10, &hogs(1, 2, "policy=rr prio=50")).params(UNLIMITED))?;
     let turns: Vec<u32> = seen.schedule.stays.iter().map(|s| s.task.0).collect();
     let changes = turns.windows(2).filter(|w| w[0] != w[1]).count();
     Ok(Finding::number(changes as f64, 99.0, 1.0, ""))
 }
 
-fn push_pull(bench: &Bench) -> Result<Finding, Trouble> {
+fn push_pull(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let workload = hogs(1, 1, "policy=fifo prio=20")
         + &sleeper(2, "5ms", "5ms", 1000, "policy=fifo prio=30")
         + &hogs(3, 1, "policy=fifo prio=10");
@@ -68,14 +68,14 @@ fn push_pull(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::numbers(&seen.all_cpu_s(0..3), &[10.0, 5.0, 5.0], 0.006, " s"))
 }
 
-fn rt_limit(bench: &Bench) -> Result<Finding, Trouble> {
+fn rt_limit(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let workload = hogs(1, 1, "policy=fifo prio=50") + &hogs(2, 1, "");
     let seen = bench.go(Case::new("1", 20, &workload))?;
     // the window is 1 s long: the cut may fall before the last one's 50 ms
     Ok(Finding::number(seen.shares(0..2)[1], 5.0, 0.3, " %"))
 }
 
-fn rt_limit_set(bench: &Bench) -> Result<Finding, Trouble> {
+fn rt_limit_set(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let workload = hogs(1, 1, "policy=fifo prio=50") + &hogs(2, 1, "");
     let case = Case::new("1", 20, &workload);
     let case = if bench.version < (6, 12) {
@@ -88,7 +88,7 @@ fn rt_limit_set(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::number(seen.shares(0..2)[1], 20.0, 1.5, " %"))
 }
 
-fn rt_limit_off(bench: &Bench) -> Result<Finding, Trouble> {
+fn rt_limit_off(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let workload = hogs(1, 1, "policy=fifo prio=50") + &hogs(2, 1, "");
     let server = "/sys/kernel/debug/sched/fair_server/cpu0/runtime";
     let case = Case::new("1", 20, &workload).params(UNLIMITED).set(0, server, "0");
@@ -98,14 +98,14 @@ fn rt_limit_off(bench: &Bench) -> Result<Finding, Trouble> {
 
 const DL_30_100: &str = "policy=deadline runtime=30ms deadline=100ms period=100ms";
 
-fn deadline(bench: &Bench) -> Result<Finding, Trouble> {
+fn deadline(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let workload = hogs(1, 5, "") + &hogs(6, 1, DL_30_100);
     let seen = bench.go(Case::new("4", 10, &workload))?;
     // the budget is checked at ticks: up to 4 ms too much, subtracted from the next
     Ok(Finding::number(seen.cpu_s(5), 3.0, 0.034, " s"))
 }
 
-fn deadline_throttles(bench: &Bench) -> Result<Finding, Trouble> {
+fn deadline_throttles(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let seen = bench.go(Case::new("1", 10, &hogs(1, 1, DL_30_100)))?;
     let most = (0..100).map(|p| seen.schedule.cpu_ns(0, p * 100 * MS, (p + 1) * 100 * MS)).max();
     let most_ms = most.unwrap_or(0) as f64 / 1e6;
@@ -117,7 +117,7 @@ fn deadline_throttles(bench: &Bench) -> Result<Finding, Trouble> {
     })
 }
 
-fn deadline_admission(bench: &Bench) -> Result<Finding, Trouble> {
+fn deadline_admission(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let words = "policy=deadline runtime=50ms deadline=100ms period=100ms";
     let seen = bench.go(Case::new("1", 2, &hogs(1, 2, words)))?;
     let refused: Vec<String> = seen.report.refused.iter().map(|(what, n)| format!("{n} x {what}")).collect();
@@ -130,7 +130,7 @@ fn deadline_admission(bench: &Bench) -> Result<Finding, Trouble> {
 }
 
 /// Task 0 has its deadline 40 ms after its wakeups, task 1 20 ms; both wake at 100 ms and want 10 ms.
-fn deadline_order(bench: &Bench) -> Result<Finding, Trouble> {
+fn deadline_order(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let task = |pid: u32, deadline: &str| {
         let words = format!("policy=deadline runtime=12ms deadline={deadline} period=100ms");
         format!("- INIT 0 0 {pid} blocked name=dl {words}\n- WAKEUP {pid} 100ms\n- EXIT {pid} 10ms\n")

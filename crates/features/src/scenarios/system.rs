@@ -2,11 +2,11 @@
 
 use super::{S, feature, hogs};
 use crate::bench::Case;
-use crate::{Bench, Feature, Finding, Group, Trouble};
+use crate::{Feature, FeatureGroup, Finding, ScenarioBench, Trouble};
 use schedlab_stdx::percentile::upper_median;
 
 pub(super) fn features() -> Vec<Feature> {
-    let f = |name, what, run| feature(name, Group::System, what, run);
+    let f = |name, what, run| feature(name, FeatureGroup::System, what, run);
     vec![
         f("isolcpus", "boot.isolcpus=2-3: 8 hogs on 4 CPUs stay on 0 and 1", isolcpus),
         f(
@@ -43,7 +43,7 @@ pub(super) fn features() -> Vec<Feature> {
     ]
 }
 
-fn isolcpus(bench: &Bench) -> Result<Finding, Trouble> {
+fn isolcpus(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let seen = bench.go(Case::new("4", 2, &hogs(1, 8, "")).params(&[("boot.isolcpus", "2-3")]))?;
     let mut cpus: Vec<u32> = (0..8).flat_map(|t| seen.schedule.cpus_of(t, 0, u64::MAX)).collect();
     cpus.sort_unstable();
@@ -61,7 +61,7 @@ fn tick_stopped(text: &str) -> Vec<bool> {
         .collect()
 }
 
-fn nohz_full(bench: &Bench) -> Result<Finding, Trouble> {
+fn nohz_full(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let with = |params| -> Result<bool, Trouble> {
         let case = Case::new("2", 4, &hogs(1, 1, "affinity=1")).params(params).read(3500, "/proc/timer_list");
         let text = bench.go(case)?.text(0)?;
@@ -75,7 +75,7 @@ fn nohz_full(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::words(format!("{}; without: {}", word(found.0), word(found.1)), "stopped; without: ticks"))
 }
 
-fn nohz_idle(bench: &Bench) -> Result<Finding, Trouble> {
+fn nohz_idle(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let case = Case::new("4", 2, &hogs(1, 1, "affinity=0")).read(1500, "/proc/timer_list");
     let text = bench.go(case)?.text(0)?;
     let stopped = tick_stopped(&text);
@@ -91,7 +91,7 @@ fn nohz_idle(bench: &Bench) -> Result<Finding, Trouble> {
 }
 
 /// Per CPU, the phase within a tick at which its hogs take turns; none if there are several.
-fn phases(bench: &Bench, params: &[(&str, &str)]) -> Result<Vec<Option<u64>>, Trouble> {
+fn phases(bench: &ScenarioBench, params: &[(&str, &str)]) -> Result<Vec<Option<u64>>, Trouble> {
     let workload: String = (0..4).map(|cpu| hogs(1 + 2 * cpu, 2, &format!("affinity={cpu}"))).collect();
     // the high-resolution tick (on from 7.0) would end slices between ticks
     let mut all = vec![("features", "NO_HRTICK")];
@@ -121,11 +121,11 @@ fn phase_words(found: &[Option<u64>]) -> String {
     format!("{} us", found.iter().map(tick).collect::<Vec<_>>().join(" "))
 }
 
-fn aligned(bench: &Bench) -> Result<Finding, Trouble> {
+fn aligned(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     Ok(Finding::words(phase_words(&phases(bench, &[])?), "0 0 0 0 us"))
 }
 
-fn skewed(bench: &Bench) -> Result<Finding, Trouble> {
+fn skewed(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     // tick_setup_sched_timer(): TICK_NSEC / 2, divided by the number of possible CPUs, times the CPU's number
     let step = 1_000_000 / u64::from(bench.kernel.hz) / 2 / 4;
     let expected = format!("0 {} {} {} us", step, 2 * step, 3 * step);
@@ -133,7 +133,7 @@ fn skewed(bench: &Bench) -> Result<Finding, Trouble> {
 }
 
 /// Where the scheduler's debugfs files are: in a folder of their own from 5.13 on.
-fn features_path(bench: &Bench) -> &'static str {
+fn features_path(bench: &ScenarioBench) -> &'static str {
     if bench.version < (5, 13) {
         "/sys/kernel/debug/sched_features"
     } else {
@@ -141,7 +141,7 @@ fn features_path(bench: &Bench) -> &'static str {
     }
 }
 
-fn features_file(bench: &Bench) -> Result<Finding, Trouble> {
+fn features_file(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let path = features_path(bench);
     let case = Case::new("1", 1, &hogs(1, 1, "")).set(1, "features", "NO_WAKEUP_PREEMPTION").read(2, path);
     let text = bench.go(case)?.text(1)?;
@@ -150,7 +150,7 @@ fn features_file(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::words(found, "NO_WAKEUP_PREEMPTION"))
 }
 
-fn sysctl(bench: &Bench) -> Result<Finding, Trouble> {
+fn sysctl(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let case = Case::new("1", 1, &hogs(1, 1, ""))
         .set(1, "rt_runtime_us", "900000")
         .read(2, "rt_runtime_us")
@@ -160,7 +160,7 @@ fn sysctl(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::words(format!("{}, {refused}", seen.text(1)?), "900000, error 22"))
 }
 
-fn slice(bench: &Bench) -> Result<Finding, Trouble> {
+fn slice(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     // HZ=250: a slice is 5 ticks. EEVDF, update_deadline(): the tick at which vruntime reaches the deadline
     // ends the turn, 20 ms. CFS, check_preempt_tick(): the tick at which it has run for *more* than
     // sched_slice() does, 24 ms
@@ -187,7 +187,7 @@ fn slice(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::number(median_ms, f64::from(turn_ms), 0.0, " ms"))
 }
 
-fn preempt_mode(bench: &Bench) -> Result<Finding, Trouble> {
+fn preempt_mode(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let read = |params| -> Result<String, Trouble> {
         let case =
             Case::new("1", 1, &hogs(1, 1, "")).params(params).read(1, "/sys/kernel/debug/sched/preempt");
@@ -205,13 +205,13 @@ fn preempt_mode(bench: &Bench) -> Result<Finding, Trouble> {
     Ok(Finding::words(found, format!("{default}, full")))
 }
 
-fn schedstat(bench: &Bench) -> Result<Finding, Trouble> {
+fn schedstat(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let text = bench.go(Case::new("3", 1, &hogs(1, 1, "")).read(500, "/proc/schedstat"))?.text(0)?;
     let cpus = text.lines().filter(|l| l.starts_with("cpu")).count();
     Ok(Finding::words(format!("{cpus} CPUs"), "3 CPUs"))
 }
 
-fn sched_debug(bench: &Bench) -> Result<Finding, Trouble> {
+fn sched_debug(bench: &ScenarioBench) -> Result<Finding, Trouble> {
     let path = if bench.version < (5, 13) { "/proc/sched_debug" } else { "/sys/kernel/debug/sched/debug" };
     let text = bench.go(Case::new("1", 1, &hogs(1, 1, "")).read(500, path))?.text(0)?;
     let found = if text.contains("hog") { "names it" } else { "does not name it" };

@@ -6,7 +6,7 @@ use schedlab_machine::kernel::{Action, Change, FileRequest};
 use schedlab_stdx::Random;
 use schedlab_units::{CpuId, CpuSet, Nice, SchedParams, SchedPolicy, Span, TaskId};
 use schedlab_workload::build::ENDLESS;
-use schedlab_workload::{BuildError, Builder, Cgroup, CgroupId};
+use schedlab_workload::{Builder, Cgroup, CgroupId, WorkloadBuildError};
 
 /// Streams of random numbers: the steps' times, then a stream per task.
 const STEPS: u64 = 1 << 32;
@@ -27,7 +27,7 @@ impl Plan {
     ///
     /// # Errors
     /// The workload breaks a rule of its model.
-    pub fn scenario(&self, seed: u64) -> Result<Scenario, BuildError> {
+    pub fn scenario(&self, seed: u64) -> Result<Scenario, WorkloadBuildError> {
         let mut times = Random::for_part(seed, STEPS);
         let mut steps: Vec<(Span, &Step)> =
             self.steps.iter().map(|step| (step.time(&mut times), step)).collect();

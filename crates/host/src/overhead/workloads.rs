@@ -7,7 +7,7 @@ use super::{OverheadOptions, Spread, loads};
 use crate::capture::{self, Backend};
 use crate::error::HostError;
 use crate::events::EventChoice;
-use crate::record::{RecordOptions, Scope, What, record};
+use crate::record::{RecordOptions, RecordRequest, Scope, record};
 
 /// What recording one workload costs.
 #[derive(Debug, Clone)]
@@ -85,7 +85,7 @@ pub(super) fn measure(
             cpu.push(plain_cpu);
             elapsed.push(plain_elapsed);
             for ((_, backend, events), samples) in ways.iter().zip(&mut samples) {
-                let what = What::Command { argv: argv.clone(), duration: None, scope: Scope::Whole };
+                let what = RecordRequest::Command { argv: argv.clone(), duration: None, scope: Scope::Whole };
                 let recording = RecordOptions {
                     backend: *backend,
                     events: *events,

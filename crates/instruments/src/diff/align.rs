@@ -14,7 +14,7 @@
 //! agrees again.
 
 use super::map::TaskMap;
-use crate::{LogProblem, Problem};
+use crate::{Impossible, LogProblem};
 use schedlab_log::{Kind, Log, Record, Records, Slots};
 use schedlab_units::{CpuId, TaskId};
 use std::collections::{BTreeSet, VecDeque};
@@ -118,7 +118,7 @@ impl<'a> Side<'a> {
         let Some(record) = self.next else { return Ok(None) };
         let index = self.index;
         if record.time_ns < self.now_ns {
-            let problem = Problem::TimeBackwards { previous_ns: self.now_ns };
+            let problem = Impossible::TimeBackwards { previous_ns: self.now_ns };
             return Err(LogProblem::Record { index, time_ns: record.time_ns, problem });
         }
         self.now_ns = record.time_ns;
@@ -201,8 +201,11 @@ impl<'a> Aligner<'a> {
     }
 
     fn number(&self, which: usize, index: u64, record: &Record, task: TaskId) -> Result<u32, LogProblem> {
-        let unknown =
-            || LogProblem::Record { index, time_ns: record.time_ns, problem: Problem::UnknownTask { task } };
+        let unknown = || LogProblem::Record {
+            index,
+            time_ns: record.time_ns,
+            problem: Impossible::UnknownTask { task },
+        };
         let row = self.slots[which].row(task).ok_or_else(unknown)?;
         Ok(self.map.of_row[which][row.index()])
     }

@@ -5,7 +5,7 @@
 //! the response time has beyond the relative deadline.
 //!
 //! ```text
-//!   ms     0    5    10   15   20   25   30      a camera: 6 ms of work each 10 ms, beside a hog that has every other 5 ms
+//!   ms     0    5    10   15   20   25   30  a camera: 6 ms of work each 10 ms, beside a hog that has every other 5 ms
 //!   cpu0   CCCCChhhhhChhhhCCCCChhhhhCC...
 //!          ^r0       ^r1       ^r2
 //!

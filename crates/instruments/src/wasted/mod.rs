@@ -29,7 +29,7 @@ mod masks;
 mod picture;
 
 pub(crate) use account::Account;
-pub use picture::{Began, Picture, Present, WaitingTask, for_each_picture};
+pub use picture::{Began, Picture, QueuedTask, WaitingTask, for_each_picture};
 
 use crate::LogProblem;
 use schedlab_log::{Log, Slots, replay};

@@ -22,7 +22,7 @@ pub struct Picture {
     /// What happened at its beginning: whoever did it could have acted. Nothing: where tasks may run has changed.
     pub began: Vec<Began>,
     /// The workload's tasks that ran or waited at its beginning, in order.
-    pub present: Vec<Present>,
+    pub present: Vec<QueuedTask>,
 }
 
 /// What began a stretch.
@@ -45,7 +45,7 @@ pub enum Began {
 
 /// A task that was on a CPU's queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Present {
+pub struct QueuedTask {
     /// Who.
     pub task: TaskId,
     /// On whose queue, or on which CPU.
@@ -155,7 +155,7 @@ impl<F: FnMut(&Picture)> Painter<'_, F> {
         began
     }
 
-    fn present(&self) -> Vec<Present> {
+    fn present(&self) -> Vec<QueuedTask> {
         let mut present = Vec::new();
         for (row, task) in self.account.tasks.iter().enumerate() {
             let runs =
@@ -163,7 +163,7 @@ impl<F: FnMut(&Picture)> Painter<'_, F> {
             let cpu = task.waits.map(|(_, cpu)| cpu).or(runs.map(|cpu| CpuId(cpu as u32)));
             let Some(cpu) = cpu else { continue };
             let (cpus, params) = (task.may.cpus.clone(), self.came[row].params);
-            present.push(Present { task: TaskId(row as u32), cpu, cpus, params });
+            present.push(QueuedTask { task: TaskId(row as u32), cpu, cpus, params });
         }
         present
     }

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 use super::cache::{files_below, hex, sha256_file, sorted_entries};
 use super::config::Pin;
-use super::{BuildError, BuiltKernel, Progress, io, source};
+use super::{BuildError, BuildProgress, BuiltKernel, io, source};
 
 /// A kernel file that is not the package's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,12 +76,15 @@ impl CheckReport {
 }
 
 /// Check a kernel of the cache.
-pub fn check(kernel: &BuiltKernel, progress: &mut dyn FnMut(Progress)) -> Result<CheckReport, BuildError> {
+pub fn check(
+    kernel: &BuiltKernel,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<CheckReport, BuildError> {
     let tree = fs::canonicalize(&kernel.source).map_err(io("find", &kernel.source))?;
     let (src, objects) = (kernel.dir.join("src"), kernel.dir.join("build"));
     let port = fs::canonicalize(src.join("arch/warp")).map_err(io("find", &src))?;
     let objects_real = fs::canonicalize(&objects).map_err(io("find", &objects))?;
-    progress(Progress { step: "reading dependency files", done: 0, total: 0 });
+    progress(BuildProgress { step: "reading dependency files", done: 0, total: 0 });
     let mut report = CheckReport {
         identical: 0,
         differ: Vec::new(),
@@ -107,7 +110,7 @@ pub fn check(kernel: &BuiltKernel, progress: &mut dyn FnMut(Progress)) -> Result
     let total = kernel_files.len() as u64;
     let wanted = kernel_files.keys().map(String::as_str).collect();
     let packaged = from_tarball(&kernel.tarball, &wanted, &mut |done| {
-        progress(Progress { step: "comparing with the tarball", done, total });
+        progress(BuildProgress { step: "comparing with the tarball", done, total });
     })?;
     for (path, compiled) in &kernel_files {
         match packaged.get(path) {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::cache::files_below;
 use super::config::{Pin, Wanted};
-use super::{BuildError, Progress, io, profile, tools, tree};
+use super::{BuildError, BuildProgress, io, profile, tools, tree};
 use schedlab_process::contain::Yard;
 
 pub(super) struct Job<'a> {
@@ -23,7 +23,10 @@ pub(super) struct Job<'a> {
 }
 
 /// Builds `linux.so` in the job's folder; returns remarks for the user.
-pub(super) fn build(job: &Job<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Vec<String>, BuildError> {
+pub(super) fn build(
+    job: &Job<'_>,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<Vec<String>, BuildError> {
     let (tree, objects) = (job.dir.join("src"), job.dir.join("build"));
     fs::create_dir_all(&objects).map_err(io("create", &objects))?;
     tree::lay_beside(job.source, job.port, &job.wanted.headers, &tree)?;
@@ -71,12 +74,12 @@ fn stage(
     objects: &Path,
     stage: Stage,
     object: &Path,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Vec<String>, BuildError> {
-    progress(Progress { step: "configuring", done: 0, total: 0 });
+    progress(BuildProgress { step: "configuring", done: 0, total: 0 });
     let remarks = configure(job, tree, objects, stage, progress)?;
     compile(job, objects, stage, progress)?;
-    progress(Progress { step: "linking", done: 0, total: 0 });
+    progress(BuildProgress { step: "linking", done: 0, total: 0 });
     link(job, tree, objects, object)?;
     Ok(remarks)
 }
@@ -104,11 +107,11 @@ fn make(directory: &Path) -> Command {
 fn contain(
     command: &mut Command,
     job: &Job<'_>,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<(), BuildError> {
     let (yard, missing) = Yard::around(job.dir).map_err(io("open", job.dir))?;
     if !missing.is_empty() {
-        progress(Progress {
+        progress(BuildProgress {
             step: "this host cannot keep a build to its folder: it has your rights",
             done: 0,
             total: 0,
@@ -127,7 +130,7 @@ fn configure(
     tree: &Path,
     objects: &Path,
     stage: Stage,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Vec<String>, BuildError> {
     fs::create_dir_all(objects).map_err(io("create", objects))?;
     let (wanted, config) = (objects.join("wanted.config"), objects.join(".config"));
@@ -195,7 +198,7 @@ fn compile(
     job: &Job<'_>,
     objects: &Path,
     stage: Stage,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<(), BuildError> {
     let mut done = 0;
     let mut command = make(objects);
@@ -209,7 +212,7 @@ fn compile(
         if line.trim_start().starts_with("CC ") {
             done += 1;
             let total = if job.incremental { 0 } else { job.pin.files.max(done) };
-            progress(Progress { step: "compiling", done, total });
+            progress(BuildProgress { step: "compiling", done, total });
         }
     })
 }

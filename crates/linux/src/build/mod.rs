@@ -73,7 +73,7 @@ pub fn plus(flavours: &[String]) -> String {
 
 /// Where the work stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct BuildProgress {
     /// What is being done now, e.g. `compiling`.
     pub step: &'static str,
     /// Units done of this step; files, for `compiling`.
@@ -349,9 +349,9 @@ pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error
 pub fn add(
     series: &str,
     options: &BuildOptions,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<BuiltKernel, BuildError> {
-    let step = |step| Progress { step, done: 0, total: 0 };
+    let step = |step| BuildProgress { step, done: 0, total: 0 };
     let port = source::port_dir()?;
     let cache = cache::Cache::make()?;
     let pin = match Pin::read(&port, series) {
@@ -385,10 +385,10 @@ impl Wish<'_> {
         &self,
         tarball: source::Tarball,
         origin: Origin,
-        progress: &mut dyn FnMut(Progress),
+        progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<BuiltKernel, BuildError> {
         let started = std::time::Instant::now();
-        let step = |step| Progress { step, done: 0, total: 0 };
+        let step = |step| BuildProgress { step, done: 0, total: 0 };
         let Wish { cache, port, name, pin, wanted, options } = self;
         let compiler = tools::compiler_version()?;
         let key = cache::key(port, &[&tarball.sha256, wanted.text(), &compiler])?;

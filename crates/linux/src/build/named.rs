@@ -12,7 +12,9 @@ use sha2::{Digest, Sha256};
 
 use super::cache::{self, Cache, entries_if_any, hex};
 use super::config::{self, Pin};
-use super::{BuildError, BuildOptions, BuiltKernel, Origin, Progress, Wish, io, make, source, tools, tree};
+use super::{
+    BuildError, BuildOptions, BuildProgress, BuiltKernel, Origin, Wish, io, make, source, tools, tree,
+};
 
 /// A tree or a tarball with a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,10 +137,10 @@ pub(super) fn build(
     port: &Path,
     named: &Named,
     options: &BuildOptions,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<BuiltKernel, BuildError> {
     tools::check()?;
-    progress(Progress { step: "finding the source", done: 0, total: 0 });
+    progress(BuildProgress { step: "finding the source", done: 0, total: 0 });
     match named.origin {
         Origin::Tree => build_tree(cache, port, named, options, progress),
         Origin::Package | Origin::Tarball => {
@@ -157,7 +159,7 @@ pub(super) fn build(
 pub fn add_tree(
     path: &Path,
     options: &BuildOptions,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<BuiltKernel, BuildError> {
     build(&Cache::make()?, &source::port_dir()?, &Named::tree(path)?, options, progress)
 }
@@ -167,7 +169,7 @@ fn build_tree(
     port: &Path,
     named: &Named,
     options: &BuildOptions,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<BuiltKernel, BuildError> {
     let started = std::time::Instant::now();
     let version = tree::version(&named.path)?;
@@ -179,7 +181,7 @@ fn build_tree(
     let key = cache::key(port, &[&path_sum, wanted.text(), &compiler])?;
     let dir = cache.kernel_dir(&format!("{}-{}-{}", named.name, options.tag(), &key[..12]));
     let _lock = cache.lock_one(&dir.file_name().unwrap_or_default().to_string_lossy(), &mut || {
-        progress(Progress { step: "waiting for another build", done: 0, total: 0 });
+        progress(BuildProgress { step: "waiting for another build", done: 0, total: 0 });
     })?;
     let tried = config::is_tried(port, &version)?;
     let job = make::Job {
@@ -212,7 +214,7 @@ fn build_tree(
         dir: dir.clone(),
     };
     cache::write_kernel(&built)?;
-    progress(Progress { step: "done", done: 0, total: 0 });
+    progress(BuildProgress { step: "done", done: 0, total: 0 });
     Ok(built)
 }
 

@@ -26,7 +26,7 @@ use schedlab_units::Span;
 use schedlab_workload::parse_text;
 
 use super::cache::{files_below, remove_dir, sha256_file, sorted_entries};
-use super::{BuildError, Progress, io};
+use super::{BuildError, BuildProgress, io};
 use crate::{LinuxKernel, LoadedKernel};
 
 /// Lines that make a kernel count all its branches.
@@ -71,9 +71,9 @@ pub(super) fn train(
     workload: &Path,
     objects: &Path,
     to: &Path,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<(), BuildError> {
-    progress(Progress { step: "training", done: 0, total: 0 });
+    progress(BuildProgress { step: "training", done: 0, total: 0 });
     let program = program(workload)?;
     let aside = to.with_extension("new");
     remove_dir(&aside)?;

@@ -15,7 +15,7 @@ use schedlab_stdx::aside::Aside;
 use super::apt::{self, Apt};
 use super::cache::{Cache, remove_dir, sorted_entries};
 use super::config::Pin;
-use super::{BuildError, Progress, io, tools};
+use super::{BuildError, BuildProgress, io, tools};
 
 /// A verified source tarball.
 pub(super) struct Tarball {
@@ -67,7 +67,7 @@ fn absolute(dir: &Path) -> Result<PathBuf, BuildError> {
 pub(super) fn find(
     cache: &Cache,
     pin: &Pin,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Tarball, BuildError> {
     let package = format!("linux-source-{}", pin.series);
     let installed = PathBuf::from(format!("/usr/src/{package}.tar.xz"));
@@ -77,7 +77,7 @@ pub(super) fn find(
     if let Some(tarball) = from_downloads(cache, &package)? {
         return Ok(tarball);
     }
-    progress(Progress { step: "downloading the source", done: 0, total: 0 });
+    progress(BuildProgress { step: "downloading the source", done: 0, total: 0 });
     let mut tried = vec![format!("{} is not there", installed.display())];
     if let Err(why) = download(cache, &package)? {
         tried.push(why);
@@ -201,12 +201,12 @@ fn download_privately(
     cache: &Cache,
     pin: &Pin,
     package: &str,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Result<(), String>, BuildError> {
     sweep(cache);
     let mut why = String::new();
     for suites in [&pin.suites[..], &[]] {
-        progress(Progress { step: "looking for the suite that has it", done: 0, total: 0 });
+        progress(BuildProgress { step: "looking for the suite that has it", done: 0, total: 0 });
         let apt = match Apt::open(cache.downloads().join(format!("apt-{}", std::process::id())), suites) {
             Ok(apt) => apt,
             Err(Ok(reason)) => {
@@ -219,7 +219,7 @@ fn download_privately(
             why = "none of Debian's suites has it".into();
             continue;
         };
-        progress(Progress { step: "downloading the source", done: 0, total: 0 });
+        progress(BuildProgress { step: "downloading the source", done: 0, total: 0 });
         match apt.download(&newest, &cache.downloads())? {
             Ok(()) => return Ok(Ok(())),
             Err(reason) => why = format!("{} has {}: {reason}", newest.suite, newest.version),
@@ -284,16 +284,16 @@ pub(super) fn unpack(
     cache: &Cache,
     name: &str,
     tarball: &Tarball,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<PathBuf, BuildError> {
     let folder = format!("{name}-{}", &tarball.sha256[..12]);
     let _lock = cache.lock_one(&format!("source-{folder}"), &mut || {
-        progress(Progress { step: "waiting for another that unpacks the source", done: 0, total: 0 });
+        progress(BuildProgress { step: "waiting for another that unpacks the source", done: 0, total: 0 });
     })?;
     let dir = cache.source_dir(&folder);
     let complete = dir.join("complete");
     if !complete.is_file() {
-        progress(Progress { step: "unpacking", done: 0, total: 0 });
+        progress(BuildProgress { step: "unpacking", done: 0, total: 0 });
         remove_dir(&dir)?;
         fs::create_dir_all(&dir).map_err(io("create", &dir))?;
         let top = top_folder(&tarball.path)?;

@@ -9,7 +9,7 @@
 //!
 //! The first and the last are seen at once; for the others [`Machine::check`] looks at one event in [`SAMPLE_EVERY`].
 
-use super::{AT_OBJECT, Machine, NO_TOKEN, Run, SAMPLE_EVERY, Wait, WaitsFor};
+use super::{AT_OBJECT, EndlessWait, Machine, NO_TOKEN, Run, SAMPLE_EVERY, WaitsFor};
 use crate::kernel::{Fault, FaultKind, Kernel, Stimulus};
 use crate::order::Order;
 use schedlab_units::{CpuId, TaskId};
@@ -81,7 +81,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     }
 
     /// Who waits for whom, when nobody else is left.
-    pub(super) fn waits(&self) -> Vec<Wait> {
+    pub(super) fn waits(&self) -> Vec<EndlessWait> {
         let waiting = self.runs.iter().enumerate().filter(|(_, run)| run.token != NO_TOKEN);
         waiting
             .map(|(index, run)| {
@@ -93,7 +93,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                     let token = self.program.tokens[run.token as usize];
                     WaitsFor::Event { waker: token.waker, before_event: token.before.0 }
                 };
-                Wait { task, waits_for }
+                EndlessWait { task, waits_for }
             })
             .collect()
     }

@@ -24,18 +24,18 @@
 //!
 //! *Parameter* (`pedf`): `fit` = first, best or worst (default first).
 
-pub use crate::kit::jobs::{Jobs, Order, Placement};
+pub use crate::kit::jobs::{JobOrder, Jobs, Placement};
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 /// Global EDF.
 pub fn global() -> Jobs {
-    Jobs::new(Order::Deadline, Placement::Global)
+    Jobs::new(JobOrder::Deadline, Placement::Global)
 }
 
 /// Partitioned EDF.
 pub fn partitioned(placement: Placement) -> Jobs {
     assert!(placement != Placement::Global, "a partition divides the tasks");
-    Jobs::new(Order::Deadline, placement)
+    Jobs::new(JobOrder::Deadline, placement)
 }

@@ -26,7 +26,7 @@ use schedlab_units::{CpuId, DeadlineParams, Span, TaskId, Time};
 
 /// What orders jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum JobOrder {
     /// Absolute deadline: release + relative deadline.
     Deadline,
     /// Period: rate monotonic.
@@ -70,7 +70,7 @@ const ONE: u64 = 1 << 32;
 /// See the module.
 #[derive(Debug)]
 pub struct Jobs {
-    order: Order,
+    order: JobOrder,
     placement: Placement,
     tasks: Table<Task>,
     keyed: Keyed,
@@ -113,7 +113,7 @@ pub(crate) fn utilisation(params: &DeadlineParams) -> u64 {
 }
 
 impl Jobs {
-    pub(crate) fn new(order: Order, placement: Placement) -> Jobs {
+    pub(crate) fn new(order: JobOrder, placement: Placement) -> Jobs {
         Jobs {
             order,
             placement,
@@ -134,14 +134,14 @@ impl Jobs {
     fn key(&self, view: &View, task: TaskId) -> u64 {
         let Some(params) = view.params(task).deadline else { return BACKGROUND };
         match self.order {
-            Order::Deadline => self.tasks[task].released.saturating_add(params.deadline).as_ns(),
-            Order::Period | Order::RelativeDeadline => self.priority(&params),
+            JobOrder::Deadline => self.tasks[task].released.saturating_add(params.deadline).as_ns(),
+            JobOrder::Period | JobOrder::RelativeDeadline => self.priority(&params),
         }
     }
 
     /// What fixed priorities go by.
     fn priority(&self, params: &DeadlineParams) -> u64 {
-        if self.order == Order::RelativeDeadline { params.deadline.as_ns() } else { params.period.as_ns() }
+        if self.order == JobOrder::RelativeDeadline { params.deadline.as_ns() } else { params.period.as_ns() }
     }
 
     /// Whether a task has room on a CPU: up to U = 1 under EDF, by the analysis of response times under fixed
@@ -149,7 +149,7 @@ impl Jobs {
     fn fits(&self, cpu: CpuId, params: Option<DeadlineParams>) -> bool {
         let Some(params) = params else { return true };
         let within = self.used[cpu.index()] + utilisation(&params) <= ONE;
-        if !within || self.order == Order::Deadline {
+        if !within || self.order == JobOrder::Deadline {
             return within;
         }
         let others = self.assigned[cpu.index()].iter().map(|(_, other)| *other);
@@ -252,7 +252,7 @@ impl Policy for Jobs {
             let state = &mut self.tasks[task];
             state.released = period.map_or(view.now(), |period| (state.released + period).min(view.now()));
         }
-        if is_release || self.tasks[task].sequence == 0 || self.order != Order::Deadline {
+        if is_release || self.tasks[task].sequence == 0 || self.order != JobOrder::Deadline {
             let key = self.key(view, task);
             self.sequence += 1;
             let state = &mut self.tasks[task];

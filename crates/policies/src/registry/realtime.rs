@@ -2,7 +2,7 @@
 
 use super::{ParamInfo, Params, PolicyError, PolicyInfo};
 use crate::cbs::{Cbs, CbsParams, Enforcement, Exhaustion};
-use crate::edf::{self, Order, Placement};
+use crate::edf::{self, JobOrder, Placement};
 use crate::posix::Posix;
 use crate::stack::Stack;
 use crate::{Eevdf, EevdfParams, rm};
@@ -96,8 +96,8 @@ pub(super) const POLICIES: &[PolicyInfo] = &[
         params: &[ORDER, FIT_NONE],
         make: |params| {
             let order = params.read(&ORDER, |value| match value {
-                "period" => Ok(Order::Period),
-                "deadline" => Ok(Order::RelativeDeadline),
+                "period" => Ok(JobOrder::Period),
+                "deadline" => Ok(JobOrder::RelativeDeadline),
                 _ => Err("expected period or deadline".into()),
             })?;
             Ok(Box::new(rm::fixed_priority(order, fit(params, &FIT_NONE)?)))

@@ -19,13 +19,13 @@
 //!
 //! *Parameters*: `order` = period or deadline; `fit` = none (one queue), first, best, worst.
 
-use crate::kit::jobs::{Jobs, Order, Placement};
+use crate::kit::jobs::{JobOrder, Jobs, Placement};
 
 #[cfg(test)]
 mod tests;
 
 /// Fixed priorities by period or by relative deadline.
-pub fn fixed_priority(order: Order, placement: Placement) -> Jobs {
-    assert!(order != Order::Deadline, "an absolute deadline is not a fixed priority");
+pub fn fixed_priority(order: JobOrder, placement: Placement) -> Jobs {
+    assert!(order != JobOrder::Deadline, "an absolute deadline is not a fixed priority");
     Jobs::new(order, placement)
 }

@@ -31,7 +31,7 @@ use super::hb;
 use super::order::{Explorer, Fork, Stop};
 use super::page::{Page, SITES, Verdict, shared_memory};
 use super::scenario::WholeScenario;
-use crate::schedule::{Choice, What};
+use crate::schedule::{Choice, ChoiceKind};
 use crate::strategy::Strategy;
 use crate::worker::{Done, Found, receive, send};
 
@@ -175,7 +175,7 @@ fn judge(outcome: &Outcome, new_warnings: &[String]) -> Option<(&'static str, St
     match &outcome.end {
         End::AllDone | End::Duration => None,
         End::Deadlock(waits) => {
-            let who = |wait: &schedlab_machine::Wait| match wait.waits_for {
+            let who = |wait: &schedlab_machine::EndlessWait| match wait.waits_for {
                 WaitsFor::Event { waker, .. } => format!("task {} waits for task {}", wait.task.0, waker.0),
                 WaitsFor::Object { object, .. } => format!("task {} waits at object {object}", wait.task.0),
             };
@@ -261,13 +261,13 @@ impl Server<'_> {
 
 /// A stop as a schedule's line.
 fn choice(stop: &Stop) -> Choice {
-    Choice { cpu: stop.cpu as u8, at: stop.at as u32, what: What::Hold(stop.hold.as_ns()) }
+    Choice { cpu: stop.cpu as u8, at: stop.at as u32, what: ChoiceKind::Hold(stop.hold.as_ns()) }
 }
 
 /// A schedule's lines as stops.
 fn stops(choices: &[Choice]) -> Vec<Stop> {
     let stop = |choice: &Choice| match choice.what {
-        What::Hold(ns) => {
+        ChoiceKind::Hold(ns) => {
             Some(Stop { cpu: u32::from(choice.cpu), at: u64::from(choice.at), hold: Span::from_ns(ns) })
         }
         _ => None,

@@ -20,7 +20,7 @@ mod proto;
 
 use crate::jobs::DeadlineMark;
 use proto::{bytes, field, message, number, varint};
-use schedlab_convert::{Call, Order, birth_words, calls_for, forked, marker, prio, thread_ids};
+use schedlab_convert::{LastWritten, RecordedCall, birth_words, calls_for, forked, marker, prio, thread_ids};
 use schedlab_log::{Kind, Log, LogError, LogHeader, PrevState, Record, SetWords, for_each, note};
 use schedlab_stdx::aside;
 use schedlab_trace::{Marker, Pid, settings_line};
@@ -131,7 +131,7 @@ struct Writer<'a> {
     cpus: Vec<(Task, Vec<u8>)>,
     /// Per CPU: the row of the task that the trace shows there.
     current: Vec<Option<u32>>,
-    order: Order,
+    order: LastWritten,
     words: SetWords,
     buffered: usize,
     scratch: (Vec<u8>, Vec<u8>),
@@ -175,7 +175,7 @@ impl<'a> Writer<'a> {
         }
         let cpus = (0..header.nr_cpus)
             .map(|cpu| (Task::new(0, &format!("swapper/{cpu}"), 120, (0, 0, 0)), Vec::new()));
-        let order = Order::new(tasks.len(), header.nr_cpus as usize);
+        let order = LastWritten::new(tasks.len(), header.nr_cpus as usize);
         Writer {
             out,
             name,
@@ -294,7 +294,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A call of whoever is on the CPU.
-    fn enter(&mut self, time_ns: u64, cpu: u32, call: Call, arguments: &[i64; 3]) {
+    fn enter(&mut self, time_ns: u64, cpu: u32, call: RecordedCall, arguments: &[i64; 3]) {
         let at = self.written_ns(time_ns, cpu, [None, None]);
         let content = &mut self.scratch.0;
         content.clear();
@@ -303,7 +303,7 @@ impl<'a> Writer<'a> {
         self.event(cpu, at, self.current_tid(cpu), field::SYS_ENTER, 0);
     }
 
-    fn leave(&mut self, time_ns: u64, cpu: u32, call: Call) {
+    fn leave(&mut self, time_ns: u64, cpu: u32, call: RecordedCall) {
         let at = self.written_ns(time_ns, cpu, [None, None]);
         let content = &mut self.scratch.0;
         content.clear();
@@ -463,7 +463,7 @@ impl<'a> Writer<'a> {
         let yields = PrevState::from_number(record.flags) == Some(PrevState::Yielded);
         if let Some(row) = prev_row.filter(|row| yields && self.current[cpu as usize] == Some(*row)) {
             self.tasks[row as usize].yields = true;
-            self.enter(record.time_ns, cpu, Call::Yield, &[0; 3]);
+            self.enter(record.time_ns, cpu, RecordedCall::Yield, &[0; 3]);
         }
         self.current[cpu as usize] = next_row;
         let at = self.written_ns(record.time_ns, cpu, [prev_row, next_row]);
@@ -498,7 +498,7 @@ impl<'a> Writer<'a> {
             let task = &mut self.tasks[row as usize];
             task.is_new = false;
             if std::mem::take(&mut task.yields) {
-                self.leave(record.time_ns, cpu, Call::Yield);
+                self.leave(record.time_ns, cpu, RecordedCall::Yield);
             }
         }
     }

@@ -9,7 +9,7 @@
 
 use crate::error::SweepError;
 use crate::key::Key;
-use crate::row::Outcome;
+use crate::row::SweptRun;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -41,7 +41,7 @@ impl Journal {
     }
 
     /// All of it, or nothing. Gives its bytes.
-    pub(crate) fn append(&mut self, outcome: &Outcome) -> Result<usize, SweepError> {
+    pub(crate) fn append(&mut self, outcome: &SweptRun) -> Result<usize, SweepError> {
         let body = outcome.to_bytes();
         let mut entry = Vec::with_capacity(HEAD + KEY + body.len());
         entry.extend(((KEY + body.len()) as u32).to_le_bytes());
@@ -98,10 +98,10 @@ pub(crate) fn read(
 }
 
 /// All outcomes of a journal.
-pub(crate) fn outcomes(path: &Path) -> Result<Vec<Outcome>, SweepError> {
+pub(crate) fn outcomes(path: &Path) -> Result<Vec<SweptRun>, SweepError> {
     let mut all = Vec::new();
     read(path, 0, |_, bytes| {
-        all.push(Outcome::from_bytes(bytes).map_err(SweepError::damaged(path))?);
+        all.push(SweptRun::from_bytes(bytes).map_err(SweepError::damaged(path))?);
         Ok(())
     })?;
     Ok(all)

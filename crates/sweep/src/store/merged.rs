@@ -3,7 +3,7 @@
 use super::file_of;
 use crate::error::SweepError;
 use crate::key::Key;
-use crate::row::{Cell, Outcome, RUNS, Row, TASKS};
+use crate::row::{Cell, RUNS, SweptRun, TASKS, TableRow};
 use crate::table::TableReader;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -14,7 +14,7 @@ pub(crate) enum Source {
     /// A pair of files.
     Files(Box<Pair>),
     /// Out of a journal.
-    Held(VecDeque<Outcome>),
+    Held(VecDeque<SweptRun>),
     /// A pair that is not open yet.
     Later { dir: PathBuf, stem: String, first: Key },
 }
@@ -24,7 +24,7 @@ pub(crate) struct Pair {
     runs: TableReader,
     tasks: TableReader,
     /// A row of `tasks` whose run has not come yet.
-    next_task: Option<Row>,
+    next_task: Option<TableRow>,
 }
 
 impl Source {
@@ -54,7 +54,7 @@ impl Source {
         }
     }
 
-    fn next(&mut self) -> Result<Option<Outcome>, SweepError> {
+    fn next(&mut self) -> Result<Option<SweptRun>, SweepError> {
         if let Source::Later { dir, stem, .. } = self {
             *self = Source::open(dir, stem)?;
         }
@@ -77,7 +77,7 @@ fn first_key(stem: &str) -> Option<Key> {
 }
 
 impl Pair {
-    fn next(&mut self) -> Result<Option<Outcome>, SweepError> {
+    fn next(&mut self) -> Result<Option<SweptRun>, SweepError> {
         let Some(run) = self.runs.next()? else { return Ok(None) };
         let key = run[0].as_str().and_then(|key| key.parse::<Key>().ok());
         let key = key.ok_or_else(|| SweepError::damaged(&self.path)("a key is no key"))?;
@@ -96,14 +96,14 @@ impl Pair {
             }
             tasks.push(task);
         }
-        Ok(Some(Outcome::new(key, run, tasks)))
+        Ok(Some(SweptRun::new(key, run, tasks)))
     }
 }
 
 /// All outcomes of several sources.
 pub(crate) struct Merged {
     sources: Vec<Source>,
-    heads: Vec<Option<Outcome>>,
+    heads: Vec<Option<SweptRun>>,
     order: BinaryHeap<Reverse<(Key, usize)>>,
 }
 
@@ -129,7 +129,7 @@ impl Merged {
     }
 
     /// The next run; `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<Outcome>, SweepError> {
+    pub(crate) fn next(&mut self) -> Result<Option<SweptRun>, SweepError> {
         let Some(mut outcome) = self.pop()? else { return Ok(None) };
         while self.order.peek().is_some_and(|Reverse((key, _))| *key == outcome.key()) {
             let other = self.pop()?.expect("it has just been seen");
@@ -138,7 +138,7 @@ impl Merged {
         Ok(Some(outcome))
     }
 
-    fn pop(&mut self) -> Result<Option<Outcome>, SweepError> {
+    fn pop(&mut self) -> Result<Option<SweptRun>, SweepError> {
         while let Some(Reverse((_, at))) = self.order.pop() {
             let outcome = self.heads[at].take();
             self.pull(at)?;
@@ -151,8 +151,8 @@ impl Merged {
 }
 
 /// Of sorted outcomes each run once.
-pub(crate) fn without_doubles(outcomes: Vec<Outcome>) -> Result<Vec<Outcome>, SweepError> {
-    let mut once: Vec<Outcome> = Vec::with_capacity(outcomes.len());
+pub(crate) fn without_doubles(outcomes: Vec<SweptRun>) -> Result<Vec<SweptRun>, SweepError> {
+    let mut once: Vec<SweptRun> = Vec::with_capacity(outcomes.len());
     for outcome in outcomes {
         match once.pop() {
             Some(last) if last.key() == outcome.key() => once.push(better(last, outcome)?),
@@ -167,7 +167,7 @@ pub(crate) fn without_doubles(outcomes: Vec<Outcome>) -> Result<Vec<Outcome>, Sw
 
 /// Which of two results of one run stays? One with numbers before one without; of equal ones, or of two failures, the
 /// one whose text comes first: that does not depend on who was first.
-fn better(one: Outcome, other: Outcome) -> Result<Outcome, SweepError> {
+fn better(one: SweptRun, other: SweptRun) -> Result<SweptRun, SweepError> {
     match (one.is_failed(), other.is_failed()) {
         (false, true) => return Ok(one),
         (true, false) => return Ok(other),
@@ -178,6 +178,6 @@ fn better(one: Outcome, other: Outcome) -> Result<Outcome, SweepError> {
             }
         }
     }
-    let text = |outcome: &Outcome| outcome.run().iter().map(Cell::to_string).collect::<Vec<_>>();
+    let text = |outcome: &SweptRun| outcome.run().iter().map(Cell::to_string).collect::<Vec<_>>();
     Ok(if text(&one) <= text(&other) { one } else { other })
 }

@@ -23,7 +23,7 @@ pub(crate) use merged::{Merged, Source};
 
 use crate::error::SweepError;
 use crate::key::Key;
-use crate::row::{self, Outcome, RUNS, TASKS};
+use crate::row::{self, RUNS, SweptRun, TASKS};
 use crate::table::{TableReader, TableWriter};
 use journal::Journal;
 use locks::{Claims, FolderLock};
@@ -62,7 +62,7 @@ pub struct Store {
 struct Own {
     journal: Journal,
     number: u32,
-    rows: Vec<Outcome>,
+    rows: Vec<SweptRun>,
     bytes: usize,
     begun: Instant,
     flushed: Instant,
@@ -253,7 +253,7 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be written; then it is not kept, and all others are.
-    pub fn tell(&self, outcome: Outcome) -> Result<bool, SweepError> {
+    pub fn tell(&self, outcome: SweptRun) -> Result<bool, SweepError> {
         if self.has(outcome.key()) {
             return Ok(false);
         }
@@ -265,7 +265,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::tell`].
-    pub fn tell_again(&self, outcome: Outcome) -> Result<(), SweepError> {
+    pub fn tell_again(&self, outcome: SweptRun) -> Result<(), SweepError> {
         let mut own = lock(&self.own);
         own.bytes += own.journal.append(&outcome)?;
         self.know(outcome.key(), outcome.is_failed());
@@ -317,7 +317,7 @@ impl Store {
                 continue;
             }
             let to = journal::read(&path, from, |key, bytes| {
-                let is_failed = Outcome::from_bytes(bytes).is_ok_and(|outcome| outcome.is_failed());
+                let is_failed = SweptRun::from_bytes(bytes).is_ok_and(|outcome| outcome.is_failed());
                 self.know(key, is_failed);
                 Ok(())
             })?;
@@ -385,8 +385,8 @@ fn part_of(journal: &str) -> String {
 }
 
 /// A pair of files, whole or not at all: `tasks` first. Doing it twice is doing it once.
-fn write_part(dir: &Path, stem: &str, outcomes: &mut Vec<Outcome>) -> Result<(), SweepError> {
-    outcomes.sort_by_key(Outcome::key);
+fn write_part(dir: &Path, stem: &str, outcomes: &mut Vec<SweptRun>) -> Result<(), SweepError> {
+    outcomes.sort_by_key(SweptRun::key);
     if outcomes.windows(2).any(|two| two[0].key() == two[1].key()) {
         *outcomes = merged::without_doubles(outcomes.clone())?; // (after an error all of them are there)
     }
@@ -401,7 +401,7 @@ fn write_part(dir: &Path, stem: &str, outcomes: &mut Vec<Outcome>) -> Result<(),
     Ok(())
 }
 
-fn write_pair(runs: &Path, tasks: &Path, outcomes: &[Outcome]) -> Result<(), SweepError> {
+fn write_pair(runs: &Path, tasks: &Path, outcomes: &[SweptRun]) -> Result<(), SweepError> {
     let mut of_runs = TableWriter::create(runs, RUNS)?;
     let mut of_tasks = TableWriter::create(tasks, TASKS)?;
     for outcome in outcomes {
@@ -414,7 +414,7 @@ fn write_pair(runs: &Path, tasks: &Path, outcomes: &[Outcome]) -> Result<(), Swe
 }
 
 /// Bytes of a pair with these rows, tried in a folder.
-pub(crate) fn part_bytes(folder: &Path, outcomes: &[Outcome]) -> Result<u64, SweepError> {
+pub(crate) fn part_bytes(folder: &Path, outcomes: &[SweptRun]) -> Result<u64, SweepError> {
     let paths = [folder.join("runs"), folder.join("tasks")];
     write_pair(&paths[0], &paths[1], outcomes)?;
     let size =
@@ -473,7 +473,7 @@ impl Reading {
         // journals first: one that becomes Parquet meanwhile is seen twice, not never
         for name in names(&folder)? {
             let mut outcomes = journal::outcomes(&folder.join(name))?;
-            outcomes.sort_by_key(Outcome::key);
+            outcomes.sort_by_key(SweptRun::key);
             if !outcomes.is_empty() {
                 sources.push(Source::Held(merged::without_doubles(outcomes)?.into()));
             }

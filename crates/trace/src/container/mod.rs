@@ -7,7 +7,7 @@ mod options;
 mod v6;
 mod v7;
 
-pub use options::CpuStats;
+pub use options::BufferStats;
 pub(crate) use options::{Options, Tsc};
 pub(crate) use v7::unpack;
 

@@ -17,7 +17,7 @@ pub(crate) struct Options {
     pub offset_ns: i64,
     pub tsc: Option<Tsc>,
     /// By buffer name.
-    pub cpu_stats: Vec<(String, CpuStats)>,
+    pub cpu_stats: Vec<(String, BufferStats)>,
     /// The buffer whose stats come next.
     stats_buffer: String,
     /// Places of sections (version 7): number, place.
@@ -40,7 +40,7 @@ pub(crate) struct Tsc {
 
 /// What `per_cpu/cpuN/stats` said at the end of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuStats {
+pub struct BufferStats {
     /// Which CPU.
     pub cpu: CpuId,
     /// Events in its buffer.
@@ -53,10 +53,10 @@ pub struct CpuStats {
     pub dropped_events: u64,
 }
 
-impl CpuStats {
+impl BufferStats {
     /// Reads the text, if it is of a CPU.
-    fn parse(text: &str) -> Option<CpuStats> {
-        let mut stats = CpuStats::default();
+    fn parse(text: &str) -> Option<BufferStats> {
+        let mut stats = BufferStats::default();
         let mut cpu = None;
         for line in text.lines() {
             let Some((key, value)) = line.split_once(':') else { continue };
@@ -121,7 +121,7 @@ impl Options {
                     CPUSTAT => match text().trim().strip_prefix("Buffer:") {
                         Some(name) => self.stats_buffer = name.trim().to_string(),
                         None => {
-                            let stats = CpuStats::parse(&text());
+                            let stats = BufferStats::parse(&text());
                             self.cpu_stats.extend(stats.map(|stats| (self.stats_buffer.clone(), stats)));
                         }
                     },
@@ -181,9 +181,9 @@ mod tests {
     fn stats_are_read_per_cpu() {
         let text = "CPU: 3\nentries: 188\noverrun: 2\ncommit overrun: 1\nbytes: 7448\noldest event ts:   931.3\n\
             dropped events: 4\n";
-        let stats = CpuStats::parse(text).unwrap();
+        let stats = BufferStats::parse(text).unwrap();
         assert_eq!((stats.cpu, stats.entries, stats.lost()), (CpuId(3), 188, 7));
-        assert_eq!(CpuStats::parse(&stats.text()), Some(stats));
-        assert_eq!(CpuStats::parse("\nBuffer: x\n"), None);
+        assert_eq!(BufferStats::parse(&stats.text()), Some(stats));
+        assert_eq!(BufferStats::parse("\nBuffer: x\n"), None);
     }
 }

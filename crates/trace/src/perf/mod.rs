@@ -1,8 +1,8 @@
 //! What did `perf sched record` see? Its perf.data, as a file, from a pipe, or compressed.
 //!
 //! ```text
-//! file   "PERFILE2", 104   attrs: which events, how samples look   data: records   features: event formats, kernel, CPUs
-//! pipe   "PERFILE2", 16    records: HEADER_ATTR, HEADER_FEATURE, TRACING_DATA (event formats), then as in a file
+//! file  "PERFILE2", 104  attrs: which events, how samples look   data: records   features: event formats, kernel, CPUs
+//! pipe  "PERFILE2", 16   records: HEADER_ATTR, HEADER_FEATURE, TRACING_DATA (event formats), then as in a file
 //!
 //! data   COMM MMAP ...     of the tasks that were there
 //!        SAMPLE            time, CPU, and the raw bytes of the tracepoint, as in a trace.dat

@@ -15,7 +15,7 @@ use super::sample::Stamp;
 use crate::comm::CommTable;
 use crate::container::{Counts, Mode, count, invalid};
 use crate::error::{Problem, TraceError};
-use crate::event::{CommId, Context, Event, Pid, SchedEvent};
+use crate::event::{CommId, Context, Pid, SchedEvent, TraceEvent};
 use crate::format::bytes_at;
 use crate::merge::{replace_first, sift_down};
 use crate::stream::BACKWARDS;
@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 /// One CPU's events that cannot go out yet, in order of time.
 struct Queue {
     cpu: CpuId,
-    events: VecDeque<Event>,
+    events: VecDeque<TraceEvent>,
 }
 
 /// The events of a perf.data in order. Ask [`PerfStream::next_event`] until it gives `None`; then
@@ -78,7 +78,7 @@ impl<'f> PerfStream<'f> {
     /// In [`Mode::Strict`], the first damaged record or sample, with its place. In [`Mode::Lenient`] such are
     /// left out and counted.
     #[inline]
-    pub fn next_event(&mut self) -> Result<Option<Event>, TraceError> {
+    pub fn next_event(&mut self) -> Result<Option<TraceEvent>, TraceError> {
         loop {
             if let Some((time_ns, index)) = self.heap.first().copied()
                 && (time_ns <= self.flush_ns || self.ended)
@@ -142,7 +142,7 @@ impl<'f> PerfStream<'f> {
                 return Ok(None);
             };
             let (common, what) = decoder.decode(&body[raw], &mut self.comms)?;
-            let event = Event {
+            let event = TraceEvent {
                 time_ns,
                 cpu,
                 pid: common.pid,
@@ -164,7 +164,7 @@ impl<'f> PerfStream<'f> {
     }
 
     #[inline]
-    fn push(&mut self, event: Event) {
+    fn push(&mut self, event: TraceEvent) {
         self.latest_ns = self.latest_ns.max(event.time_ns);
         let row = match self.queues.binary_search_by_key(&event.cpu, |queue| queue.cpu) {
             Ok(row) => row,
@@ -187,7 +187,7 @@ impl<'f> PerfStream<'f> {
         let body = self.records.body(record);
         let lost = u64::from_le_bytes(bytes_at(body, at));
         match self.file.head().layouts.trailer(body) {
-            Stamp { time_ns: Some(time_ns), cpu: Some(cpu) } => self.push(Event {
+            Stamp { time_ns: Some(time_ns), cpu: Some(cpu) } => self.push(TraceEvent {
                 time_ns,
                 cpu,
                 pid: Pid::IDLE,

@@ -2,7 +2,9 @@
 
 use super::wire::{Fields, Packed, Value, Wrong};
 use crate::comm::CommTable;
-use crate::event::{CommId, Context, Event, PRIO_UNKNOWN, Pid, SchedEvent, SwitchSide, SyscallKind, Wake};
+use crate::event::{
+    CommId, Context, PRIO_UNKNOWN, Pid, SchedEvent, SwitchSide, SyscallKind, TraceEvent, Wake,
+};
 use crate::marker;
 use crate::state::StateDecoder;
 use schedlab_units::CpuId;
@@ -41,7 +43,7 @@ impl Common {
         bundle: &[u8],
         cpu: CpuId,
         state: &mut CpuState,
-        events: &mut Vec<Event>,
+        events: &mut Vec<TraceEvent>,
     ) -> Result<(), Wrong> {
         let mut fields = Fields::new(bundle);
         let mut lost = false;
@@ -68,7 +70,7 @@ impl Common {
             let what = SchedEvent::Lost { count: None };
             events.insert(
                 0,
-                Event { time_ns, cpu, pid: Pid::IDLE, context: Context::Task, preempt_count: 0, what },
+                TraceEvent { time_ns, cpu, pid: Pid::IDLE, context: Context::Task, preempt_count: 0, what },
             );
         }
         for event in events {
@@ -83,7 +85,7 @@ impl Common {
     }
 
     /// A lone event; `None`: one without time or kind.
-    fn event(&mut self, bytes: &[u8], cpu: CpuId) -> Result<Option<Event>, Wrong> {
+    fn event(&mut self, bytes: &[u8], cpu: CpuId) -> Result<Option<TraceEvent>, Wrong> {
         let mut fields = Fields::new(bytes);
         let (mut time_ns, mut pid, mut context, mut what) = (None, CURRENT, Context::Unknown, None);
         while let Some((field, value)) = fields.next()? {
@@ -96,7 +98,7 @@ impl Common {
             }
         }
         let (Some(time_ns), Some(what)) = (time_ns, what) else { return Ok(None) };
-        Ok(Some(Event { time_ns, cpu, pid, context, preempt_count: 0, what }))
+        Ok(Some(TraceEvent { time_ns, cpu, pid, context, preempt_count: 0, what }))
     }
 
     /// Field numbers are those of ftrace_event.proto; of the messages, those of sched.proto, irq.proto,
@@ -196,7 +198,7 @@ impl Common {
     }
 
     /// Columns of switches and wakings.
-    fn compact(&mut self, bytes: &[u8], cpu: CpuId, events: &mut Vec<Event>) -> Result<(), Wrong> {
+    fn compact(&mut self, bytes: &[u8], cpu: CpuId, events: &mut Vec<TraceEvent>) -> Result<(), Wrong> {
         let mut columns = [Packed::default(); 13];
         self.names.clear();
         let mut fields = Fields::new(bytes);
@@ -226,7 +228,14 @@ impl Common {
                 prev_state,
                 next: SwitchSide { pid, comm, prio },
             };
-            events.push(Event { time_ns, cpu, pid: CURRENT, context: Context::Task, preempt_count: 0, what });
+            events.push(TraceEvent {
+                time_ns,
+                cpu,
+                pid: CURRENT,
+                context: Context::Task,
+                preempt_count: 0,
+                what,
+            });
         }
         let [.., mut times, mut pids, mut targets, mut prios, mut names, mut flags] = columns;
         let mut time_ns = 0u64;
@@ -239,7 +248,7 @@ impl Common {
             // Traces before Perfetto 44 have no such column.
             let context = flags.next()?.map_or(Context::Unknown, |flags| Context::from_flags(flags as u8));
             let what = SchedEvent::Waking(Wake { pid, comm, prio, target_cpu });
-            events.push(Event { time_ns, cpu, pid: CURRENT, context, preempt_count: 0, what });
+            events.push(TraceEvent { time_ns, cpu, pid: CURRENT, context, preempt_count: 0, what });
         }
         Ok(())
     }
@@ -278,7 +287,7 @@ impl CpuState {
 
     /// Puts in who is on the CPU where the event leaves that open, and notes who is from now on.
     #[inline]
-    fn complete(&mut self, event: &mut Event) {
+    fn complete(&mut self, event: &mut TraceEvent) {
         if event.pid == CURRENT {
             match self.current {
                 Some((pid, _)) => event.pid = pid,

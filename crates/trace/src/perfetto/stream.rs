@@ -5,7 +5,7 @@ use super::bundle::{Common, CpuState};
 use super::packets::{Content, Part};
 use crate::container::{Counts, Mode, count, invalid};
 use crate::error::{Problem, TraceError};
-use crate::event::{CommId, Event};
+use crate::event::{CommId, TraceEvent};
 use crate::merge::replace_first;
 use crate::state::StateDecoder;
 use crate::stream::BACKWARDS;
@@ -14,7 +14,7 @@ use schedlab_units::CpuId;
 struct CpuStream<'f> {
     cpu: CpuId,
     parts: std::slice::Iter<'f, Part>,
-    events: Vec<Event>,
+    events: Vec<TraceEvent>,
     at: usize,
     time_ns: u64,
     state: CpuState,
@@ -78,7 +78,7 @@ impl<'f> PerfettoStream<'f> {
     /// In [`Mode::Strict`], the first damaged bundle, with its place. In [`Mode::Lenient`] such are left out
     /// and counted.
     #[inline]
-    pub fn next_event(&mut self) -> Result<Option<Event>, TraceError> {
+    pub fn next_event(&mut self) -> Result<Option<TraceEvent>, TraceError> {
         let Some((time_ns, row)) = self.heap.first().copied() else { return Ok(None) };
         let stream = &mut self.streams[row as usize];
         let mut event = stream.events[stream.at];

@@ -27,7 +27,7 @@ use crate::bytes::Bytes;
 use crate::comm::CommTable;
 use crate::container::{Counts, Mode, count, invalid};
 use crate::error::{Place, Problem, TraceError};
-use crate::event::{CommId, Context, Event, Pid, SchedEvent};
+use crate::event::{CommId, Context, Pid, SchedEvent, TraceEvent};
 use crate::stream::BACKWARDS;
 use line::{Head, Line};
 use schedlab_units::CpuId;
@@ -168,11 +168,11 @@ impl<'f> TextStream<'f> {
     /// In [`Mode::Strict`], the first line of a sched event that cannot be read, and a last line without end.
     /// In [`Mode::Lenient`] such are left out and counted. Other lines that are no events are left out and
     /// counted in both.
-    pub fn next_event(&mut self) -> Result<Option<Event>, TraceError> {
+    pub fn next_event(&mut self) -> Result<Option<TraceEvent>, TraceError> {
         self.next_problem().map_err(|problem| TraceError::new(self.file.path.as_deref(), problem))
     }
 
-    fn next_problem(&mut self) -> Result<Option<Event>, Problem> {
+    fn next_problem(&mut self) -> Result<Option<TraceEvent>, Problem> {
         let bytes = self.file.bytes.as_slice();
         loop {
             if self.at >= bytes.len() {
@@ -248,14 +248,14 @@ impl<'f> TextStream<'f> {
 
     /// The note that events are missing before this one, if that is its place.
     #[cold]
-    fn lost_before(&mut self, head: &Head, time_ns: u64) -> Option<Event> {
+    fn lost_before(&mut self, head: &Head, time_ns: u64) -> Option<TraceEvent> {
         let (cpu, count) = self.lost?;
         if cpu.is_some_and(|cpu| cpu != head.cpu) {
             return None;
         }
         self.lost = None;
         self.time_ns = self.time_ns.max(time_ns);
-        Some(Event {
+        Some(TraceEvent {
             time_ns: self.time_ns,
             cpu: CpuId(head.cpu),
             pid: Pid::IDLE,
@@ -273,7 +273,7 @@ impl<'f> TextStream<'f> {
         name: &[u8],
         payload: &[u8],
         place: Place,
-    ) -> Result<Option<Event>, Problem> {
+    ) -> Result<Option<TraceEvent>, Problem> {
         if time.digits == 0 {
             return Err(Problem::Unsupported {
                 at: place,
@@ -304,7 +304,7 @@ impl<'f> TextStream<'f> {
         }
         self.time_ns = self.time_ns.max(time.ns);
         let pid = self.pid(head, &what);
-        Ok(Some(Event {
+        Ok(Some(TraceEvent {
             time_ns: self.time_ns,
             cpu: CpuId(head.cpu),
             pid,

@@ -4,7 +4,7 @@
 #![allow(dead_code)] // each test file uses its part
 
 use schedlab_trace::write::{EventSystem, TraceDatWriter, TraceMeta, WriteOptions};
-use schedlab_trace::{Event, EventStream, Mode, TraceError, TraceFile};
+use schedlab_trace::{EventStream, Mode, TraceError, TraceEvent, TraceFile};
 use schedlab_units::CpuId;
 use std::path::PathBuf;
 
@@ -211,7 +211,7 @@ pub fn trace(meta: &TraceMeta, options: WriteOptions, cpus: &[(u32, Vec<Page>)])
 }
 
 /// All events, and the stream at its end.
-pub fn read_all(file: &TraceFile) -> Result<(Vec<Event>, EventStream<'_>), TraceError> {
+pub fn read_all(file: &TraceFile) -> Result<(Vec<TraceEvent>, EventStream<'_>), TraceError> {
     let mut stream = file.events()?;
     let mut events = Vec::new();
     while let Some(event) = stream.next_event()? {

@@ -5,7 +5,7 @@ use super::interrupts::{Origin, SoftIrq, softirq};
 use super::tasks::{Cause, Evidence};
 use super::{InterruptRule, SoftIrqRule};
 use crate::ExternalSource;
-use schedlab_trace::{Context, Event, Pid, Vector};
+use schedlab_trace::{Context, Pid, TraceEvent, Vector};
 
 impl Deriver<'_> {
     /// Interrupts begin or end on this CPU: the clock of its task stands or goes on.
@@ -43,7 +43,7 @@ impl Deriver<'_> {
     }
 
     /// Who or what is behind the wakeup of `wakee` by this event.
-    pub(super) fn cause(&mut self, event: &Event, wakee: usize, late: bool) -> Cause {
+    pub(super) fn cause(&mut self, event: &TraceEvent, wakee: usize, late: bool) -> Cause {
         let cpu = self.cpus[event.cpu.index()];
         let waker = match cpu.on {
             On::Task(task) if task != wakee => Some(task),
@@ -75,7 +75,7 @@ impl Deriver<'_> {
 
     fn softirq_cause(
         &mut self,
-        event: &Event,
+        event: &TraceEvent,
         running: Option<SoftIrq>,
         current: Option<usize>,
         wakee: usize,

@@ -8,8 +8,8 @@ use super::{DeriveOptions, Summary, YieldRule};
 use crate::messages::Channels;
 use crate::{Birth, EventKind, ExternalSource, InitState, Messages, ObjectOp, Recorded};
 use schedlab_trace::{
-    CommId, Counts, Direction, Event, Marker, ObjectCall, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind,
-    TaskState, Wake,
+    CommId, Counts, Direction, Marker, ObjectCall, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind,
+    TaskState, TraceEvent, Wake,
 };
 use schedlab_units::TaskId;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -105,7 +105,7 @@ const CPUS_MAX: u32 = 8192;
 /// Whether the threads that an event names can be: 0 is the idle task, which is neither woken nor forked, and
 /// none is less.
 #[inline]
-pub fn is_possible(event: &Event) -> bool {
+pub fn is_possible(event: &TraceEvent) -> bool {
     let task = |pid: Pid| pid.0 > 0;
     let any = |pid: Pid| pid.0 >= 0;
     any(event.pid)
@@ -171,7 +171,7 @@ impl<'a> Deriver<'a> {
     }
 
     /// Takes in one event; `name` gives the names behind [`CommId`]s. Events come in order of time.
-    pub fn event<'n>(&mut self, event: &Event, name: impl Fn(CommId) -> &'n str + Copy) {
+    pub fn event<'n>(&mut self, event: &TraceEvent, name: impl Fn(CommId) -> &'n str + Copy) {
         self.summary.trace_events += 1;
         let start_ns = *self.start_ns.get_or_insert(event.time_ns);
         if event.time_ns.saturating_sub(start_ns) > DURATION_MAX_NS || event.cpu.0 >= CPUS_MAX {
@@ -180,7 +180,7 @@ impl<'a> Deriver<'a> {
         }
         // times of a damaged recording may go back
         self.now_ns = self.now_ns.max(event.time_ns);
-        let event = &Event { time_ns: self.now_ns, ..*event };
+        let event = &TraceEvent { time_ns: self.now_ns, ..*event };
         let cpu = event.cpu.index();
         if self.cpus.len() <= cpu {
             let unknown = Cpu {
@@ -255,7 +255,7 @@ impl<'a> Deriver<'a> {
     }
 
     /// An interrupt, or a softirq, begins or ends.
-    fn interrupt(&mut self, event: &Event) {
+    fn interrupt(&mut self, event: &TraceEvent) {
         let cpu = event.cpu.index();
         match event.what {
             SchedEvent::IrqEntry { .. } => {
@@ -523,7 +523,7 @@ impl<'a> Deriver<'a> {
     }
 
     /// `sched_waking`, or `sched_wakeup` in its place (`late`).
-    fn waking<'n>(&mut self, event: &Event, wake: Wake, late: bool, name: impl Fn(CommId) -> &'n str) {
+    fn waking<'n>(&mut self, event: &TraceEvent, wake: Wake, late: bool, name: impl Fn(CommId) -> &'n str) {
         if caused_by_scheduler(name(wake.comm)) {
             return;
         }
@@ -562,7 +562,7 @@ impl<'a> Deriver<'a> {
 
     /// `sched_wakeup`: where `sched_waking` was recorded it adds nothing, but that an early waking found its
     /// task awake.
-    fn wakeup<'n>(&mut self, event: &Event, wake: Wake, name: impl Fn(CommId) -> &'n str) {
+    fn wakeup<'n>(&mut self, event: &TraceEvent, wake: Wake, name: impl Fn(CommId) -> &'n str) {
         let at = self.tasks.find(wake.pid).map(|task| (task, self.tasks.list[task].at));
         match at {
             Some((task, Where::Blocked { since_ns })) => match self.tasks.list[task].early_wake {

@@ -147,7 +147,7 @@ pub fn import_trace(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_trace::{CommId, Event};
+    use schedlab_trace::{CommId, TraceEvent};
 
     /// Two tasks that run in turn: as many tasks and events as there may be, and one more of either.
     #[test]
@@ -161,7 +161,7 @@ mod tests {
         let mut stream = file.events().unwrap();
         let mut deriver = Deriver::new(DeriveOptions::default(), None);
         let name = |_: CommId| "x";
-        let mut all: Vec<Event> = Vec::new();
+        let mut all: Vec<TraceEvent> = Vec::new();
         while let Some(event) = stream.next_event().unwrap() {
             all.push(event);
         }

@@ -5,11 +5,11 @@
 //! another task runs):
 //!
 //! ```text
-//! ms      0    1    2    3    4    5    6    7            derived for A (pid 7), counted from its wakeup
-//! cpu0    A    A    .    A   idle idle  A    A|           INIT 0, runnable
-//!                 R |  switch   S |    | waking   Z       BLOCK 3ms      (ran 2 + 1; the 1 ms of waiting is not its wish)
-//!                                                         WAKEUP 2ms     (elapsed since the block)
-//!                                                         EXIT 2ms
+//! ms      0    1    2    3    4    5    6    7         derived for A (pid 7), counted from its wakeup
+//! cpu0    A    A    .    A   idle idle  A    A|        INIT 0, runnable
+//!                 R |  switch   S |    | waking   Z    BLOCK 3ms      (ran 2 + 1; the 1 ms of waiting is not its wish)
+//!                                                      WAKEUP 2ms     (elapsed since the block)
+//!                                                      EXIT 2ms
 //! ```
 //!
 //! The rules:

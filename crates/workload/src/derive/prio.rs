@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! kernel's prio   -1         deadline
-//!                 0..=98     real-time, rt_priority = 99 - prio          (FIFO or RR: the snapshot or the call tells)
-//!                 100..=139  nice = prio - 120                           (normal, batch, idle: the snapshot or the call tells)
+//!                 0..=98     real-time, rt_priority = 99 - prio  (FIFO or RR: the snapshot or the call tells)
+//!                 100..=139  nice = prio - 120                   (normal, batch, idle: the snapshot or the call tells)
 //! ```
 //!
 //! `setpriority(2)` and `nice(2)` say what they set. `sched_setscheduler(2)` says the policy, `sched_setattr(2)` and

@@ -1,9 +1,9 @@
 //! Groups of senders and receivers, every sender to every receiver of its group, as in `hackbench`.
 //!
 //! ```text
-//! sender 0   sssS----------sssS          s a message sent; S the last of a window: then the sender waits
-//! receiver 0 .r....r                     r a message received: until it comes, the receiver is blocked
-//! receiver 1 ..r....r                    (a message that comes while the receiver is busy is waiting for it, and it goes on)
+//! sender 0   sssS----------sssS    s a message sent; S the last of a window: then the sender waits
+//! receiver 0 .r....r               r a message received: until it comes, the receiver is blocked
+//! receiver 1 ..r....r              (a message that comes while the receiver is busy is waiting for it, and it goes on)
 //! ```
 //!
 //! Message (turn, sender, receiver): in each turn a sender sends one message to every receiver of its group,

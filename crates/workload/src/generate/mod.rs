@@ -48,7 +48,7 @@ pub use storms::{Execstorm, Forkstorm};
 
 use crate::Workload;
 use crate::limits::{Exceeded, TIME_MAX};
-use crate::{BuildError, Builder};
+use crate::{Builder, WorkloadBuildError};
 use schedlab_units::{Nice, Span};
 use serde::{Deserialize, Serialize};
 
@@ -245,8 +245,8 @@ fn default_nices() -> Vec<i32> {
 fn finished(builder: Builder) -> Result<Workload, GenerateError> {
     match builder.finish() {
         Ok(workload) => Ok(workload),
-        Err(BuildError::TooLarge(error)) => Err(error.into()),
-        Err(BuildError::Rules(error)) => {
+        Err(WorkloadBuildError::TooLarge(error)) => Err(error.into()),
+        Err(WorkloadBuildError::Rules(error)) => {
             panic!("the generator made a workload that breaks the rules: {error}")
         }
     }

@@ -1,11 +1,11 @@
 //! Storms of short tasks: everything that `fork` and program starts ask of a scheduler.
 //!
 //! ```text
-//! forkstorm, at_once = 2                     execstorm, one shell
-//! parent  FF-----F---F----X                  sh   F--------F--------F------X    forks, waits for the command, forks the next
-//! child   .RRRRX                             cmd  .EE--RRX .EE--RRX             E: the new program begins, -: reads its file
+//! forkstorm, at_once = 2               execstorm, one shell
+//! parent  FF-----F---F----X            sh   F--------F--------F------X    forks, waits for the command, forks the next
+//! child   .RRRRX                       cmd  .EE--RRX .EE--RRX             E: the new program begins, -: reads its file
 //! child    .RRRRRRRX
-//! child          .RRX                        F: a fork, after which the parent waits if enough children live
+//! child          .RRX                  F: a fork, after which the parent waits if enough children live
 //! ```
 //!
 //! Workloads know no exec: what Linux' balancing does at that moment (`sched_exec`) is not modelled, only the

@@ -165,7 +165,7 @@ impl Source {
                     Ok(Some(Source { head, events: Events::Text(Box::new(stream)) }))
                 }
                 None => match load_within(&path, limits.held())? {
-                    crate::Loaded::Workload { workload, .. } => Ok(Some(Source::from(workload))),
+                    crate::LoadedFile::Workload { workload, .. } => Ok(Some(Source::from(workload))),
                     _ => Ok(None),
                 },
             },

@@ -1,7 +1,7 @@
 //! The first pass over a stream: what its head is, and whether every task's life keeps the rules.
 
 use super::{Head, LifeSpan, OwnClock, refers_within};
-use crate::check::{Flaw, Life, Place, Problem};
+use crate::check::{BrokenRule, Flaw, Life, Place};
 use crate::limits::Limits;
 use crate::{Birth, Event, EventId, EventKind, InitState, LoadError, Task, WorkloadError};
 use schedlab_units::{Span, TaskId};
@@ -89,7 +89,7 @@ impl Skim {
     pub fn finish(mut self, path: &Path, head: &mut Head) -> Result<(), LoadError> {
         let nr = self.rows.len();
         let broken = |place: Place, flaw: Flaw| {
-            let error = WorkloadError { problems: vec![Problem { place, flaw }], nr_problems: 1 };
+            let error = WorkloadError { problems: vec![BrokenRule { place, flaw }], nr_problems: 1 };
             LoadError::Rules { path: path.to_path_buf(), error }
         };
         let missing = |role, row| broken(Place::Workload, Flaw::MissingTask { role, row, nr });

@@ -7,14 +7,14 @@ mod messages;
 use super::*;
 use crate::{Birth, EventKind, ExternalSource, InitState, Task, Wakeup, Workload};
 use schedlab_trace::{
-    CommId, Context, Event, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, Wake,
+    CommId, Context, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind, TaskState, TraceEvent, Wake,
 };
 use schedlab_units::{CpuId, Nice, SchedPolicy, Span};
 
 /// A trace as a list of events. Task N is called "tN", its priority is 120 unless set.
 #[derive(Default)]
 struct Trace {
-    events: Vec<Event>,
+    events: Vec<TraceEvent>,
     prio: std::collections::BTreeMap<i32, i32>,
 }
 
@@ -72,7 +72,7 @@ fn state(letter: char) -> TaskState {
 
 impl Trace {
     fn push(&mut self, us: u64, cpu: u32, pid: i32, context: Context, what: SchedEvent) -> &mut Trace {
-        self.events.push(Event {
+        self.events.push(TraceEvent {
             time_ns: us * 1000,
             cpu: CpuId(cpu),
             pid: Pid(pid),
