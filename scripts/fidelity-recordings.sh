@@ -34,24 +34,25 @@ take() {
     name=$1 needs=$2
     shift 2
     command -v "$needs" > /dev/null || { echo "$name: there is no $needs, left out"; return; }
-    "$schedlab" record --objects -o "$name.dat" -- "$@" > "$name.log" 2>&1 || { cat "$name.log"; return; }
+    # shellcheck disable=SC2086 # $bind is words or nothing
+    "$schedlab" record --objects -o "$name.dat" -- $bind "$@" > "$name.log" 2>&1 || { cat "$name.log"; return; }
     recorded="$recorded $name.dat"
 }
 for cpus in 2 1; do
     bind=; [ $cpus = 1 ] && bind="taskset -c 0"
-    # ($bind is two words or none)
-    take sockets-$cpus perf $bind perf bench sched messaging -g 1 -l 100
-    take pipes-$cpus perf $bind perf bench sched messaging -p -g 1 -l 100
-    take threads-$cpus perf $bind perf bench sched messaging -t -g 1 -l 100
-    take turns-$cpus perf $bind perf bench sched pipe -l 10000
-    take gzip-$cpus gzip $bind sh gzip.sh
+    take "sockets-$cpus" perf perf bench sched messaging -g 1 -l 100
+    take "pipes-$cpus" perf perf bench sched messaging -p -g 1 -l 100
+    take "threads-$cpus" perf perf bench sched messaging -t -g 1 -l 100
+    take "turns-$cpus" perf perf bench sched pipe -l 10000
+    take "gzip-$cpus" gzip sh gzip.sh
     rm -f make/*.o
-    take make-$cpus make $bind make -s -C make -j4
-    take redis-$cpus redis-server $bind sh redis.sh
-    take nginx-$cpus ab $bind sh nginx.sh
-    take sqlite-$cpus sqlite3 $bind sh sqlite.sh
+    take "make-$cpus" make make -s -C make -j4
+    take "redis-$cpus" redis-server sh redis.sh
+    take "nginx-$cpus" ab sh nginx.sh
+    take "sqlite-$cpus" sqlite3 sh sqlite.sh
 done
 for messages in none inferred recorded; do
     echo "--messages $messages"
+    # shellcheck disable=SC2086 # a list of files, whose names are above
     "$schedlab" fidelity $recorded --messages $messages --no-causes --html "$messages.html"
 done

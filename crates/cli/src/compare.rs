@@ -10,8 +10,8 @@ use crate::ui::Ui;
 use crate::values::{Params, Swept, combinations};
 use clap::Args;
 use schedlab_compare::gate::ConditionOutcome;
-use schedlab_compare::show::Tasks;
-use schedlab_compare::{Compared, Gate, Samples, show};
+use schedlab_compare::page::Tasks;
+use schedlab_compare::{Compared, Gate, Samples, page};
 use schedlab_lab::{Ensemble, FailureKind, Loaded, Subject, SubjectSpec, load};
 use schedlab_machine::Perturb;
 use schedlab_machine::kernel::SKEW_TICK;
@@ -201,15 +201,15 @@ fn write(args: &CompareArgs, scenarios: &[Compared]) -> Result<()> {
     if let Some(path) = &args.html {
         let names: Vec<&str> = args.sched.iter().map(SubjectSpec::text).collect();
         let title = format!("{} compared", names.join(", "));
-        output::text(path, &show::html(&title, scenarios, &args.fail_if, &command_line()))?;
+        output::text(path, &page::html(&title, scenarios, &args.fail_if, &command_line()))?;
     }
-    if output::json(args.json.as_deref(), |out| writeln!(out, "{}", show::json(scenarios, &args.fail_if)))? {
+    if output::json(args.json.as_deref(), |out| writeln!(out, "{}", page::json(scenarios, &args.fail_if)))? {
         return Ok(());
     }
     let style = Style::detect();
     let tasks = if args.all_tasks { Tasks::All } else { Tasks::Most(TASKS_SHOWN) };
     for compared in scenarios {
-        print!("{}", show::terminal(compared, &args.fail_if, tasks, style));
+        print!("{}", page::terminal(compared, &args.fail_if, tasks, style));
     }
     Ok(())
 }

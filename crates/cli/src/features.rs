@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use clap::Args;
-use schedlab_features::table::{self, Column, Results};
+use schedlab_features::page::{self, Column, Results};
 use schedlab_features::{Feature, FeatureCell, ScenarioBench};
 use schedlab_linux::build::{self, Origin};
 use schedlab_linux::{BuildOptions, BuiltKernel};
@@ -52,13 +52,13 @@ pub(crate) fn check_all(args: &CheckArgs, ui: &Ui) -> Result<()> {
     }
     match &args.json {
         Some(path) => {
-            output::json_value(Some(path), &table::json(&columns))?;
+            output::json_value(Some(path), &page::json(&columns))?;
         }
         None => {
             let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            print!("{}", table::text(&columns, colour));
+            print!("{}", page::text(&columns, colour));
             if args.details {
-                print!("\n{}", table::details(&columns));
+                print!("\n{}", page::details(&columns));
             }
         }
     }

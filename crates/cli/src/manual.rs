@@ -117,8 +117,10 @@ pub(crate) fn dataset() -> String {
         "# Tables of a sweep\n\n`schedlab sweep FILE -o DIR` writes two tables in Parquet ([many \
          runs](../sweeps.md)).\n",
     );
-    let tables =
-        [("runs", "a row for each run", schedlab_sweep::RUNS), ("tasks", "a row for each task of a run", schedlab_sweep::TASKS)];
+    let tables = [
+        ("runs", "a row for each run", schedlab_sweep::RUNS),
+        ("tasks", "a row for each task of a run", schedlab_sweep::TASKS),
+    ];
     for (name, what, columns) in tables {
         let _ = write!(page, "\n## `{name}`: {what}\n\n| column | type | meaning |\n|---|---|---|\n");
         for column in columns {

@@ -4,8 +4,8 @@ use crate::failure::{Failure, Result};
 use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::Args;
+use schedlab_experiments::schedulability::cases::Draw;
 use schedlab_experiments::schedulability::measure::Arm;
-use schedlab_experiments::schedulability::sets::Draw;
 use schedlab_experiments::schedulability::{Config, study};
 
 /// Random sets of periodic tasks (UUniFast or RandFixedSum, log-uniform periods) under real-time schedulers:

@@ -61,7 +61,8 @@ fn check(value: &Value, schema: &Value, place: &str, seen: &mut BTreeSet<String>
     let beyond = |limit: &str, is_beyond: fn(f64, f64) -> bool| {
         number.zip(schema[limit].as_f64()).is_some_and(|(number, limit)| is_beyond(number, limit))
     };
-    if beyond("minimum", |number, limit| number < limit) || beyond("maximum", |number, limit| number > limit) {
+    if beyond("minimum", |number, limit| number < limit) || beyond("maximum", |number, limit| number > limit)
+    {
         faults.push(format!("{place} is {value}, beyond its limit"));
     }
     if schema["const"] != Value::Null && schema["const"] != *value {
@@ -101,7 +102,19 @@ fn results_obey_the_json_schema_which_has_no_field_that_never_comes() {
     let schema = json_schema();
     let (mut seen, mut faults) = (BTreeSet::new(), Vec::new());
     let run = |workload: &'static str, cpus: &'static str, more: &[&'static str]| {
-        let run = ["--quiet", "run", workload, "--sched", "eevdf", "--cpus", cpus, "--duration", "2s", "--json", "-"];
+        let run = [
+            "--quiet",
+            "run",
+            workload,
+            "--sched",
+            "eevdf",
+            "--cpus",
+            cpus,
+            "--duration",
+            "2s",
+            "--json",
+            "-",
+        ];
         json(&[&run, more].concat())
     };
     let results = [
@@ -118,7 +131,8 @@ fn results_obey_the_json_schema_which_has_no_field_that_never_comes() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     let mut described = BTreeSet::new();
     all(&schema, "", &mut described);
-    let never: Vec<&String> = described.difference(&seen).filter(|name| !RARE.contains(&name.as_str())).collect();
+    let never: Vec<&String> =
+        described.difference(&seen).filter(|name| !RARE.contains(&name.as_str())).collect();
     assert!(never.is_empty(), "no result has {never:?}");
 }
 

@@ -13,20 +13,15 @@
 //! A worked number: under FIFO on one CPU, a task of 1 ms that comes behind two of 100 ms waits 200 ms; under
 //! round robin with a quantum of 10 ms it waits 20 ms. Whatever the seeds, the comparison says -90 %.
 
-mod compared;
-mod comparison;
-mod ensemble;
+mod cases;
 pub mod fidelity;
-pub mod gate;
+mod judge;
 pub mod measure;
-pub mod metric;
-pub mod show;
-pub mod stats;
-mod subjects;
+pub mod page;
 
-pub use compared::{Compared, GateResult};
-pub use comparison::{Change, Comparison, Significance};
-pub use ensemble::{RunOutcome, Samples};
-pub use gate::{Gate, GateError};
-pub use measure::MetricValues;
-pub use subjects::{TaskGroup, subjects};
+pub use cases::ensemble::{RunOutcome, Samples};
+pub use cases::subjects::{TaskGroup, subjects};
+pub use judge::compared::{Compared, GateResult};
+pub use judge::comparison::{Change, Comparison, Significance};
+pub use judge::gate::{self, Gate, GateError};
+pub use measure::{MetricValues, metric, stats};

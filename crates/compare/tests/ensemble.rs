@@ -2,8 +2,8 @@
 //! number of workers.
 
 use schedlab_compare::metric::find;
-use schedlab_compare::show::Tasks;
-use schedlab_compare::{Compared, Comparison, Gate, MetricValues, Samples, Significance, show};
+use schedlab_compare::page::Tasks;
+use schedlab_compare::{Compared, Comparison, Gate, MetricValues, Samples, Significance, page};
 use schedlab_lab::{Ensemble, FailureKind, Subject};
 use schedlab_machine::drawn::Life::{self, Run, Sleep};
 use schedlab_machine::drawn::workload;
@@ -149,7 +149,7 @@ fn the_number_of_workers_changes_nothing() {
             let ensemble = ensemble(&workload, 2, &contenders, &seeds, jobs);
             let samples = Samples::of(&ensemble, |_| {}).unwrap();
             let compared = Compared::new("sleepers", &ensemble, samples.clone(), 0.95, &[]);
-            (samples, show::json(&[compared], &[]).to_string())
+            (samples, page::json(&[compared], &[]).to_string())
         })
         .collect();
     assert!(
@@ -214,7 +214,7 @@ fn a_misbehaving_scheduler_costs_its_own_runs_only() {
     let compared = Compared::new("w", &ensemble, samples, 0.95, &[]);
     assert_eq!(compared.comparisons[0].nr_pairs, 12 - nr_failures);
     assert_eq!(compared.worst_failure(), Some(FailureKind::Misbehaved));
-    let text = show::terminal(&compared, &[], Tasks::Most(8), Style::PLAIN);
+    let text = page::terminal(&compared, &[], Tasks::Most(8), Style::PLAIN);
     assert!(text.contains(&format!("{nr_failures} of 12 runs failed")), "{text}");
 }
 
@@ -230,13 +230,13 @@ fn results_are_shown() {
         ["p99>5%", "A:delay.p99>1s", "migrations>+1"].map(|text| text.parse().unwrap()).to_vec();
     let compared =
         Compared::new("sleepers", &ensemble, Samples::of(&ensemble, |_| {}).unwrap(), 0.95, &gates);
-    let text = show::terminal(&compared, &gates, Tasks::Most(8), Style::PLAIN);
+    let text = page::terminal(&compared, &gates, Tasks::Most(8), Style::PLAIN);
     for line in text.lines() {
         assert!(line.chars().count() <= 100, "{line}");
     }
     assert!(text.contains("B against A") && text.contains("rr:quantum=1ms") && text.contains("preemptions"));
     assert!(text.contains("A:delay.p99>1s") && text.contains("not met"));
-    let page = show::html("t < u", std::slice::from_ref(&compared), &gates, "schedlab compare");
+    let page = page::html("t < u", std::slice::from_ref(&compared), &gates, "schedlab compare");
     let without_names = page.replace("http://www.w3.org/2000/svg", "");
     assert!(
         ["http:", "https:", "@import", "src=", "<script"]
@@ -244,7 +244,7 @@ fn results_are_shown() {
             .all(|outside| !without_names.contains(outside))
     );
     assert!(page.contains("t &lt; u") && page.matches("<svg").count() >= 3);
-    let json = show::json(&[compared], &gates);
+    let json = page::json(&[compared], &gates);
     assert_eq!(json["schema"], 1);
     let scenario = &json["scenarios"][0];
     assert_eq!(scenario["contenders"][1]["params"]["quantum"], "1ms");

@@ -224,7 +224,11 @@ fn impossible_logs_are_named() {
     let cases: &[(&str, u64, Impossible)] = &[
         ("2 cpu1 switch idle -> t0", 2, Impossible::AlreadyRunning { task: t0, cpu: 1, other_cpu: 0 }),
         ("2 cpu0 switch t1 sleeping -> t1", 2, Impossible::PrevNotCurrent { cpu: 0, prev: t1, current: t0 }),
-        ("2 cpu1 switch t1 sleeping -> idle", 2, Impossible::PrevNotCurrent { cpu: 1, prev: t1, current: idle }),
+        (
+            "2 cpu1 switch t1 sleeping -> idle",
+            2,
+            Impossible::PrevNotCurrent { cpu: 1, prev: t1, current: idle },
+        ),
         (
             "2 cpu0 switch t0 sleeping -> idle\n 3 cpu0 switch idle -> t0",
             3,
@@ -254,8 +258,16 @@ fn impossible_logs_are_named() {
             3,
             Impossible::MigratedFromElsewhere { task: t1, cpu: 1, assigned_cpu: 0 },
         ),
-        ("2 cpu0 migrate t0 cpu0 -> cpu1", 2, Impossible::MigratedWhileRunning { task: t0, cpu: 0, to_cpu: 1 }),
-        ("2 cpu1 new t2 cpu1\n 2 cpu1 switch idle -> t2", 3, Impossible::NotAllowed { task: TaskId(2), cpu: 1 }),
+        (
+            "2 cpu0 migrate t0 cpu0 -> cpu1",
+            2,
+            Impossible::MigratedWhileRunning { task: t0, cpu: 0, to_cpu: 1 },
+        ),
+        (
+            "2 cpu1 new t2 cpu1\n 2 cpu1 switch idle -> t2",
+            3,
+            Impossible::NotAllowed { task: TaskId(2), cpu: 1 },
+        ),
     ];
     for (lines, index, problem) in cases {
         let mut log = log(2, 3, 10, &format!("{on0}{lines}"));

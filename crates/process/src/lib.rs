@@ -17,6 +17,7 @@
 //! has to do anything, and what is started is always what runs already: nothing can be stale. A shared
 //! library in someone else's executable (Python) names a program: [`set_program`].
 
+use schedlab_stdx::lock;
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -145,12 +146,12 @@ static PROGRAM: Mutex<Option<PathBuf>> = Mutex::new(None);
 /// Names the executable that is started from now on; `None`: this process's own. For libraries inside a
 /// foreign executable.
 pub fn set_program(program: Option<PathBuf>) {
-    *PROGRAM.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = program;
+    *lock(&PROGRAM) = program;
 }
 
 /// What has been given to [`set_program`].
 pub fn program() -> Option<PathBuf> {
-    PROGRAM.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    lock(&PROGRAM).clone()
 }
 
 /// The command ends with this process, whatever ends that: a `kill -9`, Ctrl-C, a crash. It then gets this

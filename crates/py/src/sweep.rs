@@ -4,6 +4,7 @@ use crate::errors;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use schedlab_lab::Fails;
+use schedlab_stdx::lock;
 use schedlab_sweep::{
     Asked, Bench, Cell, Column, Key, RUNS, Sweep, SweepError, SweptRun, TASKS, Trial, WorkOrder,
 };
@@ -26,7 +27,7 @@ pub struct Asking {
 impl Asking {
     /// (Python's lock is never waited for while this one is held.)
     fn held(&self) -> MutexGuard<'_, Option<schedlab_sweep::Asking>> {
-        self.asking.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.asking)
     }
 
     fn with<T: Send>(

@@ -39,7 +39,9 @@ enum Holds {
     /// A list of texts.
     Texts,
 }
-use Holds::{Bool, Distribution, Int, IntOrNull, Ints, Names, Object, Objects, Share, Text, TextOrNull, Texts};
+use Holds::{
+    Bool, Distribution, Int, IntOrNull, Ints, Names, Object, Objects, Share, Text, TextOrNull, Texts,
+};
 
 /// Fields that are explained together.
 struct Fields {
@@ -139,7 +141,11 @@ const TABLES: &[Table] = &[
         rows: &[
             row("job", Int, "its number, from 0"),
             row("release_ns", Int, "when it was released"),
-            row("end_ns deadline_ns", IntOrNull, "when it ended, and when it should have; null: it did not, there is none"),
+            row(
+                "end_ns deadline_ns",
+                IntOrNull,
+                "when it ended, and when it should have; null: it did not, there is none",
+            ),
         ],
     },
     Table {
@@ -178,7 +184,11 @@ const TABLES: &[Table] = &[
     Table {
         places: &["recording"],
         rows: &[
-            row("events lost_events lost_places", Int, "events read, lost by the recorder, and at how many places"),
+            row(
+                "events lost_events lost_places",
+                Int,
+                "events read, lost by the recorder, and at how many places",
+            ),
             row("observer", Text, "who recorded"),
             row("hidden", Texts, "what it cannot see"),
             row("contended", Bool, "other programs had a part of the recorded machine's CPUs"),
@@ -312,7 +322,8 @@ fn written(name: &str, holds: Holds) -> Vec<String> {
 }
 
 fn object(place: &str) -> Value {
-    let table = TABLES.iter().find(|table| table.places.contains(&place)).expect("every object has its table");
+    let table =
+        TABLES.iter().find(|table| table.places.contains(&place)).expect("every object has its table");
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for row in table.rows {
         for name in row.names().flat_map(|name| written(name, row.holds)) {

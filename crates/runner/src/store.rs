@@ -16,6 +16,7 @@ use crate::wire::Hash;
 use crate::{RunError, is_real_time};
 use rustix::fs::SealFlags;
 use schedlab_machine::Program;
+use schedlab_stdx::lock;
 use schedlab_units::TaskId;
 use schedlab_workload::{Cgroup, Workload};
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::hash::Hash as _;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 /// A workload as a worker has it.
 #[derive(Serialize, Deserialize)]
@@ -56,11 +57,6 @@ type Slot = Arc<Mutex<Option<Arc<Prepared>>>>;
 
 /// Those used last are last.
 static STORE: Mutex<VecDeque<(Hash, Slot)>> = Mutex::new(VecDeque::new());
-
-/// What is kept stays whole when a thread panics: it is changed by single steps.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
 
 /// 128 bits over every field.
 pub(crate) fn hash(workload: &Workload) -> Hash {

@@ -14,6 +14,7 @@ use crate::wire::{self, Ended, Hash, Hello, Job, ObjectKey};
 use crate::worker::RUNS;
 use crate::{ENGINE, RunError, RunRequest, Scheduler};
 use schedlab_process::Started;
+use schedlab_stdx::lock;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -42,7 +43,7 @@ static SET: Mutex<Set> = Mutex::new(Set { owner: 0, idle: Vec::new() });
 
 fn set() -> MutexGuard<'static, Set> {
     // (changed by single steps: whole whatever panicked)
-    let mut set = SET.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut set = lock(&SET);
     let me = std::process::id();
     if set.owner != me {
         std::mem::forget(std::mem::take(&mut set.idle));

@@ -1,4 +1,4 @@
-//! What does every crate need that the standard library lacks? Six small things, each of them once.
+//! What does every crate need that the standard library lacks? Seven small things, each of them once.
 //!
 //! | module | what it answers |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | [`csv`] | how does a text become one field of a table, and a table its records? |
 //! | [`escape`] | how is foreign text shown on a terminal or a page without being obeyed? |
 //! | [`limits`] | how much may a file ask for? |
+//! | [`lock`] | how is a lock taken that a panic may have poisoned? |
 //! | [`percentile`] | which of the sorted samples is the 99th percentile? |
 //! | [`Random`] | which numbers does a seed stand for? |
 //!
@@ -15,7 +16,9 @@ pub mod aside;
 pub mod csv;
 pub mod escape;
 pub mod limits;
+mod locked;
 pub mod percentile;
 mod random;
 
+pub use locked::lock;
 pub use random::Random;

@@ -20,12 +20,13 @@ use schedlab_lab::{
 use schedlab_machine::kernel::SKEW_TICK;
 use schedlab_machine::{Costs, Perturb};
 use schedlab_runner::{ExitKind, RunError, RunRequest, Scheduler};
+use schedlab_stdx::lock;
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::generate::{GenerateError, Spec};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Where trials become runs. Used by all threads of a sweep.
@@ -67,11 +68,6 @@ const KEPT_MAX: usize = 64;
 const TRIES: u32 = 10;
 /// CPUs up to which a kernel is built small.
 const SMALL_BUILD_CPUS: u32 = 64;
-
-/// (What is kept is changed by single steps: it stays whole when a thread panics.)
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
 
 /// Everything that a trial names, looked up.
 pub struct Prepared {

@@ -17,6 +17,7 @@ use crate::store::Store;
 use crate::trial::Trial;
 use schedlab_lab::{Ended, Progress as Listener, Silent, Standard};
 use schedlab_runner::pool;
+use schedlab_stdx::lock;
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -215,8 +216,8 @@ pub fn run(
     work.wait_for_others(&mut tell)?;
     tell(&work);
     let Work { error, failures, .. } = &work;
-    let error = error.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-    let failures = std::mem::take(&mut *failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+    let error = lock(&error).take();
+    let failures = std::mem::take(&mut *lock(&failures));
     let progress = work.progress(planned, begun);
     drop(work);
     let stopped = || options.stop.load(Ordering::Relaxed).then_some(SweepError::Stopped);
@@ -237,7 +238,7 @@ impl Work<'_> {
     /// The first error ends it all.
     fn fail(&self, error: SweepError) {
         self.stop.store(true, Ordering::Relaxed);
-        let mut first = self.error.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut first = lock(&self.error);
         first.get_or_insert(error);
     }
 
@@ -266,7 +267,7 @@ impl Work<'_> {
             }
             match self.look(lot[at]) {
                 Ok(Looked::Claimed) => {
-                    self.deferred.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(lot[at]);
+                    lock(&self.deferred).push(lot[at]);
                     return;
                 }
                 Ok(Looked::Known) => drop(self.known.fetch_add(1, Ordering::Relaxed)),
@@ -286,14 +287,13 @@ impl Work<'_> {
     /// Runs that another process makes: they are there in the end, or ours if that process is gone.
     fn wait_for_others(&self, tell: &mut dyn FnMut(&Work<'_>)) -> Result<(), SweepError> {
         loop {
-            let deferred =
-                std::mem::take(&mut *self.deferred.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+            let deferred = std::mem::take(&mut *lock(&self.deferred));
             if deferred.is_empty() || self.is_stopped() {
                 return Ok(());
             }
             let before = deferred.len();
             self.lot(&deferred, tell)?;
-            let left = self.deferred.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).len();
+            let left = lock(&self.deferred).len();
             if left == before {
                 tell(self);
                 std::thread::sleep(PATIENCE);
@@ -308,7 +308,7 @@ impl Work<'_> {
         }
         let is_failed = self.store.has_failed(key);
         if is_failed && self.options.again {
-            let again = self.again.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let again = lock(&self.again);
             return again.contains(&key.short());
         }
         is_failed || !self.options.logs || self.log(key).exists()
@@ -344,7 +344,7 @@ impl Work<'_> {
         if is_failed {
             self.failed.fetch_add(1, Ordering::Relaxed);
             self.note(&outcome);
-            self.again.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(prepared.key.short());
+            lock(&self.again).insert(prepared.key.short());
         } else if status.as_str() == Some("warned") {
             self.warned.fetch_add(1, Ordering::Relaxed);
         }
@@ -355,7 +355,7 @@ impl Work<'_> {
     }
 
     fn note(&self, outcome: &SweptRun) {
-        let mut failures = self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut failures = lock(&self.failures);
         if failures.len() < FAILURES_SHOWN {
             let text = |name: &str| outcome.column(name).map(ToString::to_string).unwrap_or_default();
             failures.push((text("command"), text("failure")));

@@ -11,13 +11,14 @@
 //! there. A kernel object travels as it is. The run's key is computed again there: if anything of it differs, the key
 //! does, and the run is refused.
 
-use crate::bench::{Bench, Prepared, Ready, content, lock};
+use crate::bench::{Bench, Prepared, Ready, content};
 use crate::error::SweepError;
 use crate::key::{Key, hex};
 use crate::trial::Trial;
 use schedlab_lab::{Loaded, SubjectSpec};
 use schedlab_machine::Costs;
 use schedlab_runner::LinuxObject;
+use schedlab_stdx::lock;
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use serde::{Deserialize, Serialize};

@@ -137,6 +137,25 @@ fn one_name_means_one_thing_in_all_that_a_crate_sees() {
     none(faults.into_iter().collect(), "one name for one idea: rename one of them");
 }
 
+/// Whoever knows one study finds the way in the others (ARCHITECTURE.md).
+#[test]
+fn a_study_consists_of_cases_measures_judgement_and_page() {
+    let root = root().join("crates");
+    let mut faults = Vec::new();
+    for study in
+        ["validate", "features", "compare", "experiments/src/agreement", "experiments/src/schedulability"]
+    {
+        let folder = root.join(study);
+        let folder = if folder.join("src").exists() { folder.join("src") } else { folder };
+        for stage in ["cases", "measure", "judge", "page"] {
+            if !folder.join(stage).join("mod.rs").exists() && !folder.join(format!("{stage}.rs")).exists() {
+                faults.push(format!("{study}: there is no module '{stage}'"));
+            }
+        }
+    }
+    none(faults, "a study has cases, measure, judge and page");
+}
+
 #[test]
 fn a_public_name_is_used_or_stands_in_the_list_with_its_reason() {
     let sources = sources("crates");

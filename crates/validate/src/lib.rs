@@ -9,29 +9,18 @@
 //! A [`Case`] is a kernel version, a number of CPUs and a workload. What real Linux did is kept as a small
 //! [`Golden`] file, so that a change of the simulation can be judged in seconds, without booting anything.
 
-pub mod case;
-pub mod compare;
-mod csv;
-mod effect;
-pub mod golden;
-mod html;
-pub mod known;
+mod cases;
+mod judge;
 pub mod measure;
-mod start;
-mod text;
-pub mod tolerance;
-mod vary;
+mod page;
 
-pub use case::{Case, matrix};
-pub use compare::{MeasureRow, Verdict, compare, ks_distance};
-pub use csv::csv;
-pub use effect::effect;
-pub use golden::{Golden, GoldenError, GuestQuestion};
-pub use html::html;
+pub use cases::{BURST_END_NS, Case, SERIES, as_in_guest, matrix, of_guest, vary};
+pub use judge::{
+    Golden, GoldenError, GuestQuestion, MeasureRow, Verdict, compare, effect, golden, known, ks_distance,
+    tolerance,
+};
 pub use measure::Measures;
-pub use start::{as_in_guest, of_guest};
-pub use text::{Width, table};
-pub use vary::{BURST_END_NS, vary};
+pub use page::{Width, csv, html, table};
 
 use serde::Serialize;
 

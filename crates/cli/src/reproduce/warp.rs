@@ -11,7 +11,7 @@ use schedlab_experiments::warp::{Benchmark, Levels, Overhead, Real, Recording, W
 use schedlab_host::overhead::{self, Spread};
 use schedlab_real::{Arm, GuestKernel, Options};
 use schedlab_units::Span;
-use schedlab_validate::{Case, case::SERIES};
+use schedlab_validate::{Case, SERIES};
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]

@@ -18,7 +18,7 @@ use schedlab_real::{GuestKernel, workloads};
 use schedlab_runner::{RunRequest, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Span};
-use schedlab_validate::{Case, Judged, Measures, Verdict, Width, case, csv, effect, html, matrix, table};
+use schedlab_validate::{Case, Judged, Measures, SERIES, Verdict, Width, csv, effect, html, matrix, table};
 use schedlab_workload::Workload;
 use std::path::{Path, PathBuf};
 
@@ -199,7 +199,7 @@ fn cases(args: &ValidateArgs, image: Option<&GuestKernel>) -> Vec<Case> {
         None => selected(args, &args.kernel),
         Some(image) => {
             // the newest of the matrix: what it asks of a kernel is asked of this one
-            let newest = case::SERIES[case::SERIES.len() - 1].to_string();
+            let newest = SERIES[SERIES.len() - 1].to_string();
             let mut cases = selected(args, &[newest]);
             cases.iter_mut().for_each(|case| case.series = image.series());
             cases
@@ -236,7 +236,7 @@ fn selected(args: &ValidateArgs, kernels: &[String]) -> Vec<Case> {
             continue;
         }
         let kernels =
-            if kernels.is_empty() { case::SERIES.map(String::from).to_vec() } else { kernels.to_vec() };
+            if kernels.is_empty() { SERIES.map(String::from).to_vec() } else { kernels.to_vec() };
         for cpus in if args.cpus.is_empty() { &[1] } else { args.cpus.as_slice() } {
             for series in &kernels {
                 let (duration, runs) = (args.duration.to_string(), 2);

@@ -1,8 +1,8 @@
 //! Why do two schedules differ at first? Each cause with the evidence that tells it, and where in the kernel it lies.
 
-use super::compare::{Comparison, Divergence};
+use super::judge::{Comparison, Divergence};
 use super::late_timers::RESOLUTION_NS;
-use super::schedule::{By, ComparedRun, Decision};
+use super::measure::{By, ComparedRun, Decision};
 use schedlab_units::{SchedPolicy, TaskId};
 use schedlab_workload::{Birth, InitState, Workload};
 

@@ -10,7 +10,7 @@
 //! two virtual deadlines are a few ns apart that were equal. So the sleeps of the native policy's tasks are
 //! lengthened by what the real kernel woke them later, and the run is repeated.
 
-use super::schedule::{By, ComparedRun};
+use super::measure::{By, ComparedRun};
 use schedlab_units::Span;
 use schedlab_workload::{EventKind, ExternalSource, Wakeup, Workload};
 
@@ -68,7 +68,7 @@ pub fn with_late_timers(
 
 #[cfg(test)]
 mod tests {
-    use super::super::schedule::Placement;
+    use super::super::measure::Placement;
     use super::*;
     use schedlab_machine::drawn::{Life, workload};
     use schedlab_units::TaskId;

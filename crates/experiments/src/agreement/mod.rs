@@ -16,20 +16,20 @@
 //! the policies.
 
 mod cases;
-mod compare;
 mod explain;
+mod judge;
 mod late_timers;
+mod measure;
 mod own_threads;
 mod page;
-mod schedule;
 
 pub use cases::{Setup, cases};
-pub use compare::{Comparison, Divergence, SHARE_COUNTED, compare, kolmogorov_smirnov};
 pub use explain::Cause;
+pub use judge::{Comparison, Divergence, SHARE_COUNTED, compare, kolmogorov_smirnov};
 pub use late_timers::with_late_timers;
+pub use measure::{By, ComparedRun, Decision, OwnWakeup, Placement};
 pub use own_threads::with_own_threads;
 pub use page::{Row, pages};
-pub use schedule::{By, ComparedRun, Decision, OwnWakeup, Placement};
 
 use schedlab_lab::{Ended, Fails, FailureKind, Standard};
 use schedlab_log::{LogError, LogProblem};

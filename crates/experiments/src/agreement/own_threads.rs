@@ -7,7 +7,7 @@
 //! that need no CPU time. What one of them wakes while it runs (`ksoftirqd` wakes `rcu_preempt`) it wakes
 //! here, too.
 
-use super::schedule::ComparedRun;
+use super::measure::ComparedRun;
 use schedlab_units::{CpuId, CpuSet, Nice, SchedParams, SchedPolicy, Span, TaskId};
 use schedlab_workload::{
     Birth, Event, EventId, EventKind, ExternalSource, InitState, Task, Wakeup, Workload,
@@ -123,7 +123,7 @@ fn cpu_of(name: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::schedule::OwnWakeup;
+    use super::super::measure::OwnWakeup;
     use super::*;
 
     #[test]

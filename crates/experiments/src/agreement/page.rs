@@ -1,7 +1,7 @@
 //! The figures of agreement as tables and drawings.
 
-use super::compare::{Comparison, Divergence};
 use super::explain::Cause;
+use super::judge::{Comparison, Divergence};
 use super::{Agreement, Pair, Setup, ms, ms_text};
 use schedlab_report::chart::{Chart, Drawing, Scale, Series, Style};
 use schedlab_report::pages::Pages;

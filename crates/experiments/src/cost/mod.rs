@@ -22,16 +22,16 @@
 //! ```
 
 mod instructions;
+mod judge;
 mod linux;
 pub mod machine;
 mod measure;
-mod pictures;
-mod ratios;
+mod page;
 
 pub use instructions::{Count, InstructionsError, instructions, probe};
+pub(crate) use judge::PAPER;
 pub use linux::Times;
 pub use measure::measure;
-pub(crate) use ratios::PAPER;
 
 use schedlab_lab::{Ended, Fails, FailureKind, Subject, SubjectError};
 use schedlab_linux::KernelError;
@@ -189,7 +189,7 @@ impl Cost {
 
     /// The paper's ratios beside those of this run, if it has any of them.
     pub fn ratios(&self) -> Option<Table> {
-        ratios::table(self)
+        judge::table(self)
     }
 
     /// All rows.

@@ -11,7 +11,7 @@
 //! time unit (tu) is one quantum, 10 ms by default.
 
 use super::express::Expressed;
-use super::served::{ExactRange, Served, curve, measure, settled};
+use super::measure::{ExactRange, Served, curve, measure, settled};
 use super::{Contender, find};
 use crate::arm::{ArmError, Client, Stretch, who_ran};
 use schedlab_lab::Subject;

@@ -16,20 +16,20 @@
 //! the seed alone, not on how many threads shared the work. [`dynamic`] has clients that come, go and change
 //! their shares.
 
+mod cases;
 mod contender;
-mod draw_shares;
 pub mod dynamic;
 mod express;
 mod given;
-mod pictures;
-mod served;
+mod measure;
+mod page;
 mod study;
 
+pub use cases::{ParseSpreadError, Spread, draw_shares};
 pub use contender::{CONTENDERS, Contender, find};
-pub use draw_shares::{ParseSpreadError, Spread, draw_shares};
 pub use express::Expressed;
 pub use given::{Execution, Given, GivenArm, GivenConfig, ShareForm, given};
-pub use served::{ClientServed, ExactRange, Served, curve, measure, settled};
+pub use measure::{ClientServed, ExactRange, Served, curve, measure, settled};
 pub use study::{
     Config, ConfigError, MACHINE_DENOMINATOR, Point, PointResult, Range, Study, study, study_seen,
 };

@@ -1,6 +1,6 @@
 //! The study over a domain of points, in parallel.
 
-use super::served::measure;
+use super::measure::measure;
 use super::{Contender, Execution, Spread, draw_shares};
 use crate::arm::ArmError;
 use rayon::prelude::*;

@@ -9,8 +9,8 @@
 //!                                CPU 1  BB
 //! ```
 
+use super::cases::{PeriodicTask, TaskSet};
 use super::measure::Arm;
-use super::sets::{PeriodicTask, TaskSet};
 use schedlab_policies::PolicyError;
 use schedlab_units::Span;
 

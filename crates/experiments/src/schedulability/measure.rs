@@ -3,7 +3,7 @@
 //! CPU time counts jobs, not wakeups: job k of a task is complete when the task has had (k + 1) C. A
 //! task that is late begins its next job without sleeping, which no wakeup shows.
 
-use super::sets::{PeriodicTask, TaskSet};
+use super::cases::{PeriodicTask, TaskSet};
 use schedlab_lab::{Subject, SubjectError};
 use schedlab_policies::PolicyError;
 use schedlab_policies::lab::{Lab, Step, TaskSpec};

@@ -2,7 +2,7 @@
 //! are the others?
 //!
 //! Periodic tasks, deadline = period, all released together, utilisations by UUniFast or RandFixedSum
-//! ([`sets`]). Each set runs under each scheduler on the machine ([`measure`]), and what theory can say
+//! ([`cases`]). Each set runs under each scheduler on the machine ([`measure`]), and what theory can say
 //! without running it stands beside it ([`theory`]):
 //!
 //! ```text
@@ -11,22 +11,22 @@
 //! rm                                             100 %   97 %   60 %    5 %  exactly those whose response times say so
 //! ```
 //!
-//! Every claim of theory is tried on every set ([`claims`]); one set against it would be a finding. The
+//! Every claim of theory is tried on every set ([`judge`]); one set against it would be a finding. The
 //! schedules are exact, not sampled: periods divide 720 ms, and up to there a schedule without a late job
 //! repeats. [`dhall`] has the sets of Dhall's effect.
 
-pub mod claims;
+pub mod cases;
 pub mod dhall;
+pub mod judge;
 pub mod measure;
-mod pictures;
-pub mod sets;
+mod page;
 pub mod theory;
 
-use claims::Claims;
+use cases::{Draw, TaskSet};
+use judge::Claims;
 use measure::{Arm, Measure};
 use rayon::prelude::*;
 use schedlab_policies::PolicyError;
-use sets::{Draw, TaskSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What to study.

@@ -6,7 +6,7 @@
 //! (run, period) A (1, 4), B (2, 6), C (3, 12): R_C = 3 -> 6 -> 8 -> 10 -> 10; 10 <= 12
 //! ```
 
-use super::sets::{PeriodicTask, TaskSet};
+use super::cases::{PeriodicTask, TaskSet};
 use schedlab_units::Span;
 
 /// The worst response of each task under rate monotonic on one CPU (Joseph, Pandya 1986); `None`: more than its period.

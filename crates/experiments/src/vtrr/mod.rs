@@ -17,8 +17,8 @@
 //!
 //! Real Linux of today, where it is given, stands beside the paper's schedulers in all but the study.
 
-mod published;
-mod workloads;
+mod cases;
+mod judge;
 
 use crate::cost::Cost;
 use crate::fairness::{Config, ConfigError, Study, study};
@@ -59,7 +59,7 @@ pub struct Reproduction {
 /// Runs everything; a few seconds, most of it the study.
 pub fn reproduce(config: &ReproduceConfig) -> Result<Reproduction, ConfigError> {
     let study = study(&config.study)?;
-    let published = published::table(&study, config.cost.as_ref());
+    let published = judge::table(&study, config.cost.as_ref());
     let example = example_table();
     let study_pages = study.pages();
     let mut pages = Pages {
@@ -84,13 +84,13 @@ pub fn reproduce(config: &ReproduceConfig) -> Result<Reproduction, ConfigError> 
         pages.tables.extend(cost.tables);
         pages.remarks.extend(cost.remarks);
     }
-    let micro = workloads::micro(&config.linux)?;
-    pages.drawings.push(workloads::sequences("sequences-100ms", Span::from_ms(100), &micro));
-    pages.drawings.push(workloads::sequences("sequences", Span::from_ms(300), &micro));
-    pages.drawings.push(workloads::frames(&micro));
-    pages.tables.push(workloads::coarse(&micro));
-    pages.tables.push(workloads::frames_table(&micro));
-    let (drawing, table) = workloads::machines(&config.linux)?;
+    let micro = cases::micro(&config.linux)?;
+    pages.drawings.push(cases::sequences("sequences-100ms", Span::from_ms(100), &micro));
+    pages.drawings.push(cases::sequences("sequences", Span::from_ms(300), &micro));
+    pages.drawings.push(cases::frames(&micro));
+    pages.tables.push(cases::coarse(&micro));
+    pages.tables.push(cases::frames_table(&micro));
+    let (drawing, table) = cases::machines(&config.linux)?;
     pages.drawings.push(drawing);
     pages.tables.push(table);
     pages.tables.extend(study_pages.tables);

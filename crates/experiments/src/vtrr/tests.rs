@@ -61,7 +61,7 @@ fn all_is_written() {
 /// At coarse grain all are alike: each of five clients has its share within half a per cent in 30 s, Linux's included.
 #[test]
 fn coarse_shares_are_right() {
-    let table = workloads::coarse(&workloads::micro(&[]).unwrap());
+    let table = cases::coarse(&cases::micro(&[]).unwrap());
     for row in 0..table.rows.len() {
         let (due, received) =
             (table.number(row, "due_part").unwrap(), table.number(row, "received_part").unwrap());
@@ -74,7 +74,7 @@ fn coarse_shares_are_right() {
 /// quanta of 10 ms); VTRR and WFQ give it service within a few quanta. Shares 1 to 5 as published.
 #[test]
 fn frames_come_evenly_under_vtrr() {
-    let table = workloads::frames_table(&workloads::micro(&[]).unwrap());
+    let table = cases::frames_table(&cases::micro(&[]).unwrap());
     let longest = |sched: &str, share: u64| {
         let row = (0..table.rows.len())
             .find(|&row| table.text(row, "sched") == sched && table.rows[row][1] == share)
@@ -91,7 +91,7 @@ fn frames_come_evenly_under_vtrr() {
 /// Loops per share differ by less than one cycle's worth, of the 5,000 that each share is due in 30 s.
 #[test]
 fn virtual_machines_progress_by_share() {
-    let (_, table) = workloads::machines(&[]).unwrap();
+    let (_, table) = cases::machines(&[]).unwrap();
     for row in 0..table.rows.len() {
         let loops = table.number(row, "loops_per_share").unwrap();
         assert!((loops - 5_000.0).abs() <= 25.0, "{:?}", table.rows[row]);

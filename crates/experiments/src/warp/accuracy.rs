@@ -4,7 +4,7 @@
 //! Real Linux is a guest whose runs were kept, at the same length. The schedulers of the paper exist as
 //! native models only: their real runs are in the paper, drawn without digits.
 
-use super::benchmarks::{self, Benchmark, LEVELS, Levels};
+use super::cases::{self, Benchmark, LEVELS, Levels};
 use super::published::{DESIGN, NICES};
 use super::{Real, WarpConfig, WarpError};
 use crate::history::usual_run_ms;
@@ -53,10 +53,10 @@ pub(super) fn simulate(config: &WarpConfig) -> Result<Vec<Found>, WarpError> {
         let run = |seed| {
             if of_paper {
                 let workload = benchmark.workload_with_usleep(config.duration, seed);
-                return benchmarks::run(subject, &workload, config.duration, None);
+                return cases::run(subject, &workload, config.duration, None);
             }
             let perturb = Perturb::of_guest(seed);
-            benchmarks::run(subject, &benchmark.workload(config.duration), config.duration, Some(perturb))
+            cases::run(subject, &benchmark.workload(config.duration), config.duration, Some(perturb))
         };
         // hogs of the native models have nothing to differ in
         let all_equal = of_paper && benchmark == Benchmark::Fairbench;
@@ -244,8 +244,7 @@ pub(super) fn against_ideal(found: &[Found], duration: Span) -> (Drawing, Table)
             (_, "ebs") => "a huge difference".into(),
             _ => "precisely maintained".into(),
         };
-        let per_share =
-            duration.as_ms_f64() / (shares.iter().sum::<f64>() * benchmarks::TASKS_PER_LEVEL as f64);
+        let per_share = duration.as_ms_f64() / (shares.iter().sum::<f64>() * cases::TASKS_PER_LEVEL as f64);
         let ideal: Vec<f64> = shares.iter().map(|share| share * per_share).collect();
         let simulated = |level| mean(&found.samples, |levels| &levels.cpu_ms, level);
         for (level, name) in Benchmark::Fairbench.levels().into_iter().enumerate() {

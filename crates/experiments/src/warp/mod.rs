@@ -16,11 +16,11 @@
 //! today, unmodified, stands beside them, against the same kernel in a guest.
 
 mod accuracy;
-pub mod benchmarks;
+pub mod cases;
 mod published;
 mod speed;
 
-pub use benchmarks::{Benchmark, Levels};
+pub use cases::{Benchmark, Levels};
 pub use speed::Recording;
 
 use schedlab_lab::{Ended, Fails, FailureKind, Subject};

@@ -8,6 +8,7 @@
 
 use crate::error::SweepError;
 use crate::key::Key;
+use schedlab_stdx::lock;
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::os::fd::AsRawFd;
@@ -85,7 +86,7 @@ impl Claims {
     /// Whether the run is now this caller's to make; `false`: somebody makes it.
     pub(crate) fn take(&self, key: Key) -> Result<bool, SweepError> {
         let byte = Claims::byte(key);
-        let mut ours = self.ours.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut ours = lock(&self.ours);
         if !ours.insert(byte) {
             return Ok(false);
         }
@@ -104,7 +105,7 @@ impl Claims {
     /// It is made, or nobody makes it after all.
     pub(crate) fn give_up(&self, key: Key) {
         let byte = Claims::byte(key);
-        let mut ours = self.ours.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut ours = lock(&self.ours);
         let _ = self.set(byte, libc::F_UNLCK); // (it ends with the file in any case)
         ours.remove(&byte);
     }

@@ -27,12 +27,13 @@ use crate::row::{self, RUNS, SweptRun, TASKS};
 use crate::table::{TableReader, TableWriter};
 use journal::Journal;
 use locks::{Claims, FolderLock};
+use schedlab_stdx::lock;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, RwLock};
+use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 /// The file that says what the folder is.
@@ -80,11 +81,6 @@ struct Known {
 struct Others {
     journals: BTreeMap<String, u64>,
     parts: BTreeSet<String>,
-}
-
-/// (What is kept is changed by single steps: it stays whole when a thread panics.)
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Names of the files in a folder, in order; none if there is no folder.

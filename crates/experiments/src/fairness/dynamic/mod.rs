@@ -20,11 +20,11 @@
 
 mod ledger;
 mod logged;
-mod pictures;
+mod page;
 mod plan;
 mod simulation;
 
-pub use pictures::Dynamic;
+pub use page::Dynamic;
 pub use plan::{Action, Happening, ParseHappeningError, PlanError};
 
 use super::{ConfigError, Contender, Execution};

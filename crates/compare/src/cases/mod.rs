@@ -1,0 +1,4 @@
+//! What is run? A workload under several schedulers and seeds, and whose numbers are compared.
+
+pub mod ensemble;
+pub mod subjects;
