@@ -216,8 +216,8 @@ pub fn run(
     work.wait_for_others(&mut tell)?;
     tell(&work);
     let Work { error, failures, .. } = &work;
-    let error = lock(&error).take();
-    let failures = std::mem::take(&mut *lock(&failures));
+    let error = lock(error).take();
+    let failures = std::mem::take(&mut *lock(failures));
     let progress = work.progress(planned, begun);
     drop(work);
     let stopped = || options.stop.load(Ordering::Relaxed).then_some(SweepError::Stopped);

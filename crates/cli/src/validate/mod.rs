@@ -235,8 +235,7 @@ fn selected(args: &ValidateArgs, kernels: &[String]) -> Vec<Case> {
             cases.extend(matching);
             continue;
         }
-        let kernels =
-            if kernels.is_empty() { SERIES.map(String::from).to_vec() } else { kernels.to_vec() };
+        let kernels = if kernels.is_empty() { SERIES.map(String::from).to_vec() } else { kernels.to_vec() };
         for cpus in if args.cpus.is_empty() { &[1] } else { args.cpus.as_slice() } {
             for series in &kernels {
                 let (duration, runs) = (args.duration.to_string(), 2);
