@@ -41,7 +41,8 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "K=V,V")]
     pub sweep: Vec<Swept>,
     /// Numbers of CPUs, all alike: 4 or 2,4,8; each is compared by itself.
-    #[arg(long, value_name = "N", conflicts_with = "machine", value_delimiter = ',', value_parser = crate::parse::parse_cpus)]
+    #[arg(long, value_name = "N", conflicts_with = "machine", value_delimiter = ',')]
+    #[arg(value_parser = crate::parse::parse_cpus)]
     pub cpus: Vec<Topology>,
     /// A machine: a number, or packages=2,llcs=2,cores=4,smt=2; may be given several times.
     #[arg(long, value_name = "TOPO")]

@@ -3,7 +3,7 @@
 //! ```text
 //! schedlab linux debug --stop-at 40ms W --sched linux-6.12 --cpus 1         stops at the first event from 40 ms on
 //! schedlab linux debug --wakeup hog:3 W --sched linux-6.12 --cpus 4         at the third wakeup of 'hog'
-//! schedlab linux debug --decision 100 --gdb 'bt' --batch W ...              prints a backtrace at the 100th switch and goes on
+//! schedlab linux debug --decision 100 --gdb 'bt' --batch W ...              prints a backtrace at the 100th switch
 //! ```
 //!
 //! Simulated time stands still while gdb has the run, so that nothing changes by it: the log is the same,

@@ -2,7 +2,8 @@
 //! own read-outs.
 //!
 //! ```text
-//! --explain 'hog@40ms'            the next decision about the task at or after 40 ms: a pick on its CPU, or its placement at a wakeup
+//! --explain 'hog@40ms'            the next decision about the task at or after 40 ms: a pick on its CPU, or
+//!                                 its placement at a wakeup
 //! --read-out sched_debug@1s       the kernel's own dump of its runqueues at that time
 //! ```
 

@@ -61,7 +61,8 @@ pub(crate) struct RecordArgs {
     pub objects: bool,
     /// Measure what recording costs here, per type of event and per event from the buffer to the file, beside
     /// WARP's published values (about a minute); RUNS runs of each workload, 0 for the types of event alone.
-    #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "5", conflicts_with_all = ["command", "pid", "cgroup", "system"])]
+    #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "5")]
+    #[arg(conflicts_with_all = ["command", "pid", "cgroup", "system"])]
     pub measure_overhead: Option<u32>,
     /// What --measure-overhead found, as JSON, to a file or `-`.
     #[arg(long, value_name = "FILE", requires = "measure_overhead")]
@@ -156,7 +157,8 @@ fn json(overhead: &Overhead) -> Value {
             })
         });
         json!({
-            "name": cost.name, "missing": cost.missing, "cpu_s": spread(cost.cpu_s), "elapsed_s": spread(cost.elapsed_s),
+            "name": cost.name, "missing": cost.missing,
+            "cpu_s": spread(cost.cpu_s), "elapsed_s": spread(cost.elapsed_s),
             "ways": ways.collect::<Vec<_>>(), "warp_like": cost.published().map(|(like, _)| like),
             "warp_us": cost.published().map(|(_, us)| us),
         })

@@ -101,8 +101,8 @@ fn linux_in_full(linux: &LinuxObject, nr_cpus: u32, as_json: bool, ui: &Ui) -> R
             json!({"name": t.name, "default": t.default, "by_cpus": by_cpus, "help": t.help})
         };
         let params: Vec<_> = tunables.iter().map(param).collect();
-        let all = json!([{"name": linux.name, "kind": "linux", "version": linux.version, "hz": linux.hz, "cpus": nr_cpus,
-                          "params": params}]);
+        let all = json!([{"name": linux.name, "kind": "linux", "version": linux.version, "hz": linux.hz,
+                          "cpus": nr_cpus, "params": params}]);
         return output::print_json(&all);
     }
     println!("  {:<11} Linux {}, unmodified", linux.name, linux.version);

@@ -62,7 +62,9 @@ const fn taker(args: &'static [&'static str], takes: &'static [Kind], says: &'st
     Taker { args, takes, says }
 }
 
-const TAKERS: [Taker; 12] = [
+const HARMONY_LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/subjects-harmony.log");
+
+const TAKERS: [Taker; 13] = [
     taker(&["run", HOGS, "--cpus", "1", "--duration", "20ms", "--sched"], MACHINE, ELSEWHERE),
     taker(&["run", HOGS, HOGS, "--cpus", "1", "--duration", "20ms", "--sched"], MACHINE, ELSEWHERE),
     taker(
@@ -83,6 +85,11 @@ const TAKERS: [Taker; 12] = [
     ),
     taker(&["schedulers"], MACHINE, ELSEWHERE),
     taker(&["fidelity", "samples/gzip", "--cpus", "1", "--sched"], MACHINE, ELSEWHERE),
+    taker(
+        &["harmony", "--experiment", "wake-idle", "--cpus", "2", "--log", HARMONY_LOG, "--sched"],
+        MACHINE,
+        ELSEWHERE,
+    ),
     taker(&["hourglass", "study", "--runs", "1", "--sched"], MACHINE, ELSEWHERE),
     taker(
         &["schedulability", "--sets", "1", "--load", "50", "--tasks", "2", "--sched"],

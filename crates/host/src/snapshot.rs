@@ -3,7 +3,7 @@
 //! A CSV beside the trace (`NAME.proc.csv` beside `NAME.dat`), one row per thread, in order of tid:
 //!
 //! ```text
-//! pid,tid,comm,policy,nice,rt_priority,affinity,cgroup,cpu_weight,cpu_max,cpuset,ppid,state,cpu,dl_runtime_ns,dl_deadline_ns,dl_period_ns
+//! pid,tid,comm,policy,nice,rt_priority,affinity,cgroup,cpu_weight,cpu_max,cpuset,ppid,state,cpu,dl_runtime_ns,...
 //! 812,812,sshd,normal,0,0,0-7,/system.slice/ssh.service,100,max 100000,0-7,1,S,3,,,
 //! 18,18,migration/0,fifo,0,99,0,/,,,0-7,2,S,0,,,
 //! ```

@@ -7,7 +7,7 @@
 //! ```text
 //! /sys/kernel/tracing/                      shared: read only by us (event formats, saved_cmdlines)
 //!   instances/
-//!     schedlab.4711.183204.0/               ours: pid 4711, started 183204 clock ticks after boot, first of its process
+//!     schedlab.4711.183204.0/               ours: pid 4711, started 183204 ticks after boot, first of its process
 //!       trace_clock  buffer_size_kb  set_event_pid  tracing_on  events/...
 //!       per_cpu/cpu0/trace_pipe_raw         what is drained
 //! ```

@@ -4,8 +4,8 @@
 //! a kernel tree:
 //!
 //! ```text
-//! linux/bugs/yield-again.toml     kernel/sched/fair.c: "se->vruntime = se->deadline;" -> ""     fixed in 6.19 by 79104becf42b
-//! ~/.cache/schedlab/linux/bugs/6.12    symbolic links to the packaged source; kernel/sched copied, edited, put back
+//! linux/bugs/yield-again.toml   kernel/sched/fair.c: "se->vruntime = se->deadline;" -> ""  fixed in 6.19: 79104becf42b
+//! ~/.cache/schedlab/linux/bugs/6.12  symbolic links to the packaged source; kernel/sched copied, edited, put back
 //! ```
 //!
 //! A bug that the packaged kernel has itself ([`Origin::Open`]) is described the same way; its edits mend it.

@@ -3,7 +3,7 @@
 //! all of them are compared with the file first.
 //!
 //! ```text
-//! "ARROW1" ... | batch: 4 -1, 4 length, metadata | body: 8 unpacked length, zstd ... | ... | footer, 4 its length, "ARROW1"
+//! "ARROW1" ... | batch: 4 -1, 4 length, metadata | body: 8 unpacked length, zstd ... | ... | footer, length, "ARROW1"
 //!                                                        ^ at most 16 bytes a row, and 4 GiB for all columns together
 //! ```
 //!

@@ -7,11 +7,15 @@
 //! # #[derive(Default)] struct Mine(std::collections::VecDeque<TaskId>);
 //! # impl Policy for Mine {
 //! #     fn task_new(&mut self, _: &View, _: TaskId) {}
-//! #     fn select_cpu(&mut self, v: &View, t: TaskId, _: Arrival) -> CpuId { v.idle_cpu_for(t).unwrap_or(v.home_cpu(t)) }
+//! #     fn select_cpu(&mut self, v: &View, t: TaskId, _: Arrival) -> CpuId {
+//! #         v.idle_cpu_for(t).unwrap_or(v.home_cpu(t))
+//! #     }
 //! #     fn enqueue(&mut self, _: &View, _: CpuId, t: TaskId, _: Arrival) { self.0.push_back(t) }
 //! #     fn dequeue(&mut self, _: &View, _: CpuId, t: TaskId) { self.0.retain(|&x| x != t) }
 //! #     fn pick_next(&mut self, _: &View, _: CpuId) -> Option<TaskId> { self.0.pop_front() }
-//! #     fn put_prev(&mut self, _: &View, _: CpuId, t: TaskId, _: Span, s: Stop) { if s.is_runnable() { self.0.push_back(t) } }
+//! #     fn put_prev(&mut self, _: &View, _: CpuId, t: TaskId, _: Span, s: Stop) {
+//! #         if s.is_runnable() { self.0.push_back(t) }
+//! #     }
 //! # }
 //! let mut bench = PolicyBench::new(Mine::default(), 1, 2);
 //! bench.create(TaskId(0), SchedParams::default());

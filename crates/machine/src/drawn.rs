@@ -6,11 +6,15 @@
 //! # #[derive(Default)] struct Fifo(std::collections::VecDeque<TaskId>);
 //! # impl Policy for Fifo {
 //! #     fn task_new(&mut self, _: &View, _: TaskId) {}
-//! #     fn select_cpu(&mut self, v: &View, t: TaskId, _: Arrival) -> CpuId { v.idle_cpu_for(t).unwrap_or(v.home_cpu(t)) }
+//! #     fn select_cpu(&mut self, v: &View, t: TaskId, _: Arrival) -> CpuId {
+//! #         v.idle_cpu_for(t).unwrap_or(v.home_cpu(t))
+//! #     }
 //! #     fn enqueue(&mut self, _: &View, _: CpuId, t: TaskId, _: Arrival) { self.0.push_back(t) }
 //! #     fn dequeue(&mut self, _: &View, _: CpuId, t: TaskId) { self.0.retain(|&x| x != t) }
 //! #     fn pick_next(&mut self, _: &View, _: CpuId) -> Option<TaskId> { self.0.pop_front() }
-//! #     fn put_prev(&mut self, _: &View, _: CpuId, t: TaskId, _: Span, s: Stop) { if s.is_runnable() { self.0.push_back(t) } }
+//! #     fn put_prev(&mut self, _: &View, _: CpuId, t: TaskId, _: Span, s: Stop) {
+//! #         if s.is_runnable() { self.0.push_back(t) }
+//! #     }
 //! # }
 //! // A runs 3 ms, sleeps 2, runs 1; B runs 4
 //! let drawing = schedule(Box::new(Fifo::default()), 1, 20, &[&[Run(3), Sleep(2), Run(1)], &[Run(4)]]);

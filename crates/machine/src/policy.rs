@@ -7,7 +7,7 @@
 //! The life of a task, as the policy sees it:
 //!
 //! ```text
-//!   task_new ─> select_cpu ─> enqueue ─> pick_next ─> (runs: tick, slice end) ─> put_prev(Blocked) ─> select_cpu ─> ...
+//!   task_new ─> select_cpu ─> enqueue ─> pick_next ─> (runs: tick, slice end) ─> put_prev(Blocked) ─> select_cpu ...
 //!                                ^                                    │
 //!                                └──── the policy queues it again <── put_prev(Preempted | Yielded)
 //! ```

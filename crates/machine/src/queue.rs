@@ -131,7 +131,10 @@ mod tests {
     proptest! {
         /// Against the obvious implementation: a scan over all CPUs.
         #[test]
-        fn equals_a_scan(nr_cpus in 1usize..70, sets in proptest::collection::vec((0usize..70, 0u64..9, 0u64..3), 1..200)) {
+        fn equals_a_scan(
+            nr_cpus in 1usize..70,
+            sets in proptest::collection::vec((0usize..70, 0u64..9, 0u64..3), 1..200),
+        ) {
             let mut queue = CpuQueue::new(nr_cpus);
             let mut keys = vec![Key::NEVER; nr_cpus];
             for (cpu, time, class) in sets {
@@ -139,7 +142,8 @@ mod tests {
                 keys[cpu % nr_cpus] = key;
                 queue.set(cpu % nr_cpus, key);
                 let (earliest, first) = keys.iter().enumerate().map(|(cpu, key)| (*key, cpu)).min().unwrap();
-                prop_assert_eq!(queue.first(), (earliest, if earliest == Key::NEVER { queue.first().1 } else { first }));
+                let first = if earliest == Key::NEVER { queue.first().1 } else { first };
+                prop_assert_eq!(queue.first(), (earliest, first));
             }
         }
     }

@@ -174,7 +174,12 @@ mod tests {
         #[test]
         fn equals_a_sorted_map(seed in any::<u64>(), scale in 1u32..40, n in 1usize..300) {
             let mut random = seed | 1;
-            let mut draw = move |bound: u64| { random ^= random << 13; random ^= random >> 7; random ^= random << 17; random % bound };
+            let mut draw = move |bound: u64| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                random % bound
+            };
             let mut wheel = Wheel::new(64);
             let mut map = BTreeMap::new();
             let (mut now, mut order) = (0u64, 0u64);

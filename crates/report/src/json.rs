@@ -5,7 +5,8 @@
 //! A number that the log's observer could not know is `null`, and the object has a field `unknown` that says why:
 //!
 //! ```json
-//! "run_delay_ns": null, ..., "unknown": [{"field": "run_delay_ns", "why": "hidden from the poller: why tasks stop", "seen": 0}, ...]
+//! "run_delay_ns": null, ...,
+//! "unknown": [{"field": "run_delay_ns", "why": "hidden from the poller: why tasks stop", "seen": 0}, ...]
 //! ```
 //!
 //! `seen` is what was seen of it. Logs that hide nothing have neither `null` there nor `unknown`.

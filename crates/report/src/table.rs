@@ -2,7 +2,8 @@
 //!
 //! ```
 //! use schedlab_report::table::{Column, Table};
-//! let columns = vec![Column::new("sched", "", "scheduler"), Column::new("error_high_tu", "tu", "most ahead, in quanta")];
+//! let error = Column::new("error_high_tu", "tu", "most ahead, in quanta");
+//! let columns = vec![Column::new("sched", "", "scheduler"), error];
 //! let mut table = Table::new("errors", "Service time error", columns);
 //! table.push(vec!["vtrr".into(), 0.5.into()]);
 //! assert_eq!(table.to_csv(), "sched,error_high_tu\nvtrr,0.5\n");
@@ -97,7 +98,8 @@ impl Table {
             let cells = self.columns.iter().zip(row).map(|(c, cell)| (c.name.to_string(), cell.clone()));
             Value::Object(cells.collect::<Map<_, _>>())
         });
-        json!({"schema": 1, "name": self.name, "title": self.title, "columns": columns, "rows": rows.collect::<Vec<_>>()})
+        let rows: Vec<_> = rows.collect();
+        json!({"schema": 1, "name": self.name, "title": self.title, "columns": columns, "rows": rows})
     }
 
     /// For a terminal: columns in line, numbers to the right.

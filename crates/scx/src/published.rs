@@ -1,7 +1,8 @@
 //! Where is a scheduler that is published as a crate? Fetched by cargo, as any crate is, into its own registry folder.
 //!
 //! ```text
-//! bpfland  ->  scx_bpfland =1.0.6 and scx_utils =1.0.6 (headers; from 1.1 on scx_cargo)  ->  ~/.cargo/registry/src/INDEX/scx_bpfland-1.0.6/src/bpf/main.bpf.c
+//! bpfland  ->  scx_bpfland =1.0.6 and scx_utils =1.0.6 (headers; from 1.1 on scx_cargo)
+//!          ->  ~/.cargo/registry/src/INDEX/scx_bpfland-1.0.6/src/bpf/main.bpf.c
 //! ```
 //!
 //! cargo checks what it fetches against the index. Only the C files are used; nothing of the crates is built or run.

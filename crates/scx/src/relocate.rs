@@ -6,7 +6,7 @@
 //!        |                in struct rq of 6.12 (3,712 bytes): bytes 3016, 3008, none
 //!        v
 //! struct rq___local { union {
-//!         struct { char pad1[3008]; u64 clock_task; u64 clock_pelt; char pad2[688]; } packed;     as large as the kernel's
+//!         struct { char pad1[3008]; u64 clock_task; u64 clock_pelt; char pad2[688]; } packed; as large as the kernel's
 //!         struct { u64 no_such; } packed;                         not there: it compiles, and no question finds it
 //! }; };
 //! bpf_core_field_exists(q->no_such)     !(*q is a struct rq___local): the kernel's struct rq has no path no_such

@@ -103,7 +103,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nearest_is_what_its_definition_says(mut samples in prop::collection::vec(0u64..9, 1..40), per_mille in 1u32..=1000) {
+        fn nearest_is_what_its_definition_says(
+            mut samples in prop::collection::vec(0u64..9, 1..40),
+            per_mille in 1u32..=1000,
+        ) {
             samples.sort_unstable();
             let not_more = |value: u64| samples.iter().filter(|sample| **sample <= value).count() as u64 * 1000;
             let enough = |value: &u64| not_more(*value) >= samples.len() as u64 * u64::from(per_mille);
@@ -114,7 +117,10 @@ mod tests {
         }
 
         #[test]
-        fn interpolated_lies_between_two_samples(mut samples in prop::collection::vec(-9.0f64..9.0, 1..40), share in 0.0f64..=1.0) {
+        fn interpolated_lies_between_two_samples(
+            mut samples in prop::collection::vec(-9.0f64..9.0, 1..40),
+            share in 0.0f64..=1.0,
+        ) {
             samples.sort_by(f64::total_cmp);
             let value = interpolated(&samples, share).unwrap();
             let rounding = 1e-12;

@@ -10,8 +10,20 @@ const COLUMNS: usize = 120;
 const FUNCTION_LINES: usize = 100;
 /// Longer functions that are tables: a row a line.
 const TABLES: [&str; 1] = ["crates/experiments/src/vtrr/published.rs table"];
-/// Lines that were longer when the rule came. The number may only fall.
-const STILL_WIDE: usize = 117;
+/// Files with longer lines, and how many: texts of other programs' formats, bytes, a regular expression. A row of a
+/// table in a comment may be longer, too: no row can be broken.
+const WIDE_LITERALS: [(&str, usize); 10] = [
+    ("crates/cli/src/coverage.rs", 1),
+    ("crates/compare/src/judge/gate/tests.rs", 1),
+    ("crates/convert/src/tracedat/records.rs", 3),
+    ("crates/convert/src/tracedat/snapshot.rs", 1),
+    ("crates/report/tests/outputs.rs", 4),
+    ("crates/trace/src/state.rs", 2),
+    ("crates/trace/tests/support/mod.rs", 1),
+    ("crates/workload/examples/import_speed.rs", 1),
+    ("crates/workload/tests/binary.rs", 3),
+    ("crates/workload/tests/limits.rs", 1),
+];
 /// Public names that nobody in this repository uses, each with why it is public.
 const API: &str = include_str!("../api.txt");
 /// Where the drawing of the floors stands in ARCHITECTURE.md.
@@ -30,21 +42,22 @@ fn none(faults: Vec<String>, rule: &str) {
 
 #[test]
 fn no_line_is_longer_than_a_screen_is_wide() {
-    let mut wide = Vec::new();
+    let mut literals: BTreeMap<&str, usize> = WIDE_LITERALS.into_iter().collect();
+    let mut faults = Vec::new();
     for file in sources("crates") {
-        for (line, length) in file.long_lines(COLUMNS) {
-            wide.push(format!("{}:{line}: {length} columns", file.path.display()));
+        let is_row = |line: usize| {
+            let text = file.text.lines().nth(line - 1).unwrap_or_default().trim_start();
+            ["//! |", "/// |", "// |"].iter().any(|start| text.starts_with(start))
+        };
+        let wide: Vec<_> = file.long_lines(COLUMNS).into_iter().filter(|(line, _)| !is_row(*line)).collect();
+        let path = file.path.display().to_string();
+        if literals.remove(path.as_str()).unwrap_or(0) != wide.len() {
+            faults.extend(wide.iter().map(|(line, length)| format!("{path}:{line}: {length} columns")));
+            faults.push(format!("{path}: {} wide lines are not what WIDE_LITERALS says", wide.len()));
         }
     }
-    let (number, places) = (wide.len(), wide.join("\n"));
-    assert!(
-        number <= STILL_WIDE,
-        "{number} lines are wider than {COLUMNS} columns, {STILL_WIDE} were:\n{places}"
-    );
-    assert!(
-        number == STILL_WIDE,
-        "only {number} lines are too wide now: write that into STILL_WIDE, so that it stays"
-    );
+    faults.extend(literals.keys().map(|path| format!("WIDE_LITERALS: there is no {path}")));
+    none(faults, "120 columns");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! [`EventStream`]: the events of all CPUs in order of time, as small values without text.
 //!
 //! ```text
-//! trace.dat ── container ──> places of each CPU's pages ── pages, ring ──> records ── decode ──> Event ── stream ──> in order
+//! trace.dat ── container ──> places of each CPU's pages ── pages, ring ──> records ── decode ──> TraceEvent ──> order
 //!               header, options, format texts                                 ^ places of fields from the format texts
 //! ```
 //!

@@ -2,7 +2,7 @@
 //! things in different kernels; the print format of `sched_switch` in the trace itself tells which.
 //!
 //! ```text
-//! 6.x:  prev_state & ((... + 1) << 1) - 1 ? __print_flags(..., { 0x0001, "S" }, { 0x0002, "D" }, ..., { 0x0080, "I" }) : "R",
+//! 6.x:  prev_state & ((... + 1) << 1) - 1 ? __print_flags(..., { 0x0001, "S" }, ..., { 0x0080, "I" }) : "R",
 //!       prev_state & (0x100) ? "+" : ""
 //! 4.9:  prev_state & (2048-1) ? __print_flags(..., { 1, "S" }, { 2, "D" }, { 16, "Z" }, { 1024, "N" }) : "R",
 //!       prev_state & 2048 ? "+" : ""

@@ -85,7 +85,8 @@ proptest! {
         which in 0..3usize,
         writes in prop::collection::vec((any::<prop::sample::Index>(), prop_oneof![
             any::<u8>().prop_map(|byte| vec![byte]),
-            prop::sample::select(vec![0u32, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX]).prop_map(|v| v.to_le_bytes().to_vec()),
+            prop::sample::select(vec![0u32, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX])
+                .prop_map(|v| v.to_le_bytes().to_vec()),
             any::<u64>().prop_map(|v| v.to_le_bytes().to_vec()),
         ]), 1..12),
         cut in prop::option::of(any::<prop::sample::Index>()),

@@ -1,7 +1,7 @@
 //! Can this workload happen at all? Every rule of the model, each broken one told in a sentence.
 //!
 //! ```text
-//! task 100 (worker), event 3 (YIELD): a blocked task cannot run; put a WAKEUP between the BLOCK before it and this event
+//! task 100 (worker), event 3 (YIELD): a blocked task cannot run; put a WAKEUP between the BLOCK before it and this
 //! ```
 //!
 //! A workload that passes can be executed, written and read back. What single events do not show, a

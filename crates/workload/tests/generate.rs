@@ -288,8 +288,9 @@ fn storms_fork_everything_and_wait_for_it() {
             match event.kind {
                 EventKind::Fork { .. } => alive += 1,
                 EventKind::Wakeup(Wakeup::Dependent { task, .. }) => {
+                    let birth = &workload.task(task).birth;
                     assert!(
-                        matches!(workload.task(task).birth, schedlab_workload::Birth::Fork { parent } if parent.index() == row)
+                        matches!(birth, schedlab_workload::Birth::Fork { parent } if parent.index() == row)
                     );
                     alive -= 1;
                 }

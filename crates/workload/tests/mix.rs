@@ -309,7 +309,12 @@ proptest! {
 
     // Whatever is mixed, every copy does what the workload does, and the whole keeps the rules.
     #[test]
-    fn copies_of_anything_are_that_thing(seed in any::<u64>(), size in 1..10u64, copies in 1..4usize, start in 0..3u64) {
+    fn copies_of_anything_are_that_thing(
+        seed in any::<u64>(),
+        size in 1..10u64,
+        copies in 1..4usize,
+        start in 0..3u64,
+    ) {
         let workload = common::workload(seed, size);
         prop_assume!(!workload.tasks.is_empty());
         let toml = format!("[[part]]\nworkload = 'w'\ncopies = {copies}\nstart = '{start}s'\n");
@@ -331,7 +336,9 @@ proptest! {
             prop_assert!(inserted <= 1);
             for (new, old) in task.events[inserted..].iter().zip(&old.events) {
                 prop_assert_eq!(new.kind.length(), old.kind.length());
-                if let (EventKind::Wakeup(Wakeup::Dependent { task: waker, .. }), EventKind::Wakeup(Wakeup::Dependent { task: old_waker, .. })) = (&new.kind, &old.kind) {
+                if let EventKind::Wakeup(Wakeup::Dependent { task: waker, .. }) = &new.kind
+                    && let EventKind::Wakeup(Wakeup::Dependent { task: old_waker, .. }) = &old.kind
+                {
                     // within its own copy
                     prop_assert_eq!((waker.index() / nr, waker.index() % nr), (row / nr, old_waker.index()));
                 }

@@ -162,8 +162,10 @@ fn suspend_resume_sync_and_fork() {
             "a": { "loop": 1, "phases": { "p": { "suspend", "run": 1000, "fork": "child" } } },
             "b": { "loop": 1, "phases": { "p": { "run": 2000, "resume": "a", "run1": 1000 } } },
             "child": { "instance": 0, "loop": 1, "phases": { "p": { "run": 4000 } } },
-            "ping": { "loop": 2, "phases": { "p": { "lock": "m", "sync": { "ref": "c", "mutex": "m" }, "unlock": "m", "run": 1000 } } },
-            "pong": { "loop": 2, "phases": { "p": { "run": 1000, "lock": "m", "sync": { "ref": "c", "mutex": "m" }, "unlock": "m" } } }
+            "ping": { "loop": 2, "phases": { "p":
+                { "lock": "m", "sync": { "ref": "c", "mutex": "m" }, "unlock": "m", "run": 1000 } } },
+            "pong": { "loop": 2, "phases": { "p":
+                { "run": 1000, "lock": "m", "sync": { "ref": "c", "mutex": "m" }, "unlock": "m" } } }
         } }"#,
     );
     assert_eq!(life(&workload, "a"), "B0 <-b@1 F1:child E1");
@@ -178,8 +180,10 @@ fn suspend_resume_sync_and_fork() {
 fn policies_and_groups() {
     let workload = read(
         r#"{ "global": { "default_policy": "SCHED_RR" }, "tasks": {
-            "rr": { "loop": 1, "phases": { "p": { "run": 1000 }, "q": { "policy": "SCHED_OTHER", "priority": 3, "run": 1000 } } },
-            "dl": { "policy": "SCHED_DEADLINE", "dl-runtime": 2000, "dl-period": 10000, "taskgroup": "/a/b", "loop": 1, "run": 1000 } },
+            "rr": { "loop": 1, "phases": { "p": { "run": 1000 },
+                "q": { "policy": "SCHED_OTHER", "priority": 3, "run": 1000 } } },
+            "dl": { "policy": "SCHED_DEADLINE", "dl-runtime": 2000, "dl-period": 10000,
+                "taskgroup": "/a/b", "loop": 1, "run": 1000 } },
             "comment": "ignored" }"#,
     );
     let rr = task(&workload, "rr").params.unwrap();
@@ -305,7 +309,8 @@ proptest! {
                 text.truncate(cut);
             }
         }
-        if let Ok(workload) = parse_rtapp_within(Path::new("damaged.json"), &text, Limits { events: 20_000, ..Limits::HELD }) {
+        let limits = Limits { events: 20_000, ..Limits::HELD };
+        if let Ok(workload) = parse_rtapp_within(Path::new("damaged.json"), &text, limits) {
             prop_assert_eq!(workload.check().map_err(|error| error.to_string()), Ok(()));
             prop_assert!(find_deadlock(&workload).is_none());
         }

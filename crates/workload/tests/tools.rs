@@ -190,9 +190,14 @@ proptest! {
             prop_assert_eq!((old.pid, old.cpu_demand()), (new.pid, new.cpu_demand()));
             // whoever still depends on another is woken at the same place of the waker's life
             for event in &new.events {
-                let EventKind::Wakeup(Wakeup::Dependent { event: deid, task, distance, .. }) = event.kind else { continue };
+                let EventKind::Wakeup(Wakeup::Dependent { event: deid, task, distance, .. }) = event.kind else {
+                    continue;
+                };
                 let before = old.events.iter().find(|other| other.eid == event.eid).unwrap();
-                let EventKind::Wakeup(Wakeup::Dependent { event: old_deid, task: old_task, distance: old_distance, .. }) = before.kind else {
+                let EventKind::Wakeup(Wakeup::Dependent {
+                    event: old_deid, task: old_task, distance: old_distance, ..
+                }) = before.kind
+                else {
                     panic!("it became dependent")
                 };
                 let place = |w: &Workload, task: TaskId, deid, distance: Span| {
@@ -242,7 +247,12 @@ proptest! {
     }
 
     #[test]
-    fn any_factor_keeps_the_rules(workload in common::workloads(), n in 0u64..50, d in 1u64..50, chosen in any::<u64>()) {
+    fn any_factor_keeps_the_rules(
+        workload in common::workloads(),
+        n in 0u64..50,
+        d in 1u64..50,
+        chosen in any::<u64>(),
+    ) {
         let source = Source::from(workload.clone());
         let rows: Vec<bool> = (0..workload.tasks.len()).map(|row| chosen >> (row % 64) & 1 == 1).collect();
         let factor: Factor = format!("{n}/{d}").parse().unwrap();

@@ -8,8 +8,8 @@
 //! affinity, deadline parameters.
 //!
 //! ```text
-//!         0 cpu0 switch idle -> t0          swapper/0-0   [000]     1.000000: sched_switch: swapper/0:0 [120] R ==> gzip:71 [120]
-//!   4000000 cpu0 switch t0 sleeping -> idle gzip-71       [000]     1.004000: sched_switch: gzip:71 [120] S ==> swapper/0:0 [120]
+//!         0 cpu0 switch idle -> t0     swapper/0-0 [000] 1.000000: sched_switch: swapper/0:0 [120] R ==> gzip:71 [120]
+//!   4000000 cpu0 switch t0 sleeping .. gzip-71     [000] 1.004000: sched_switch: gzip:71 [120] S ==> swapper/0:0 [120]
 //! ```
 //!
 //! What differs from a trace of a real system:

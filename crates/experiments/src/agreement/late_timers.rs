@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! us            0         0.12               1
-//! real Linux    A wakes   (B's sleep ends)   B wakes      the device is set for B's timer in A's interrupt: 1 us ahead at least
+//! real Linux    A wakes   (B's sleep ends)   B wakes      the device is set for B's timer in A's interrupt, 1 us ahead
 //! native        A wakes   B wakes
 //! ```
 //!

@@ -2,7 +2,7 @@
 //! be at most.
 //!
 //! ```text
-//! rate monotonic, 1 CPU, exact: R = C + sum over shorter periods j of ceil(R / T_j) C_j, iterated from R = C; all R <= T
+//! rate monotonic, 1 CPU, exact: R = C + sum over shorter periods j of ceil(R / T_j) C_j, from R = C on; all R <= T
 //! (run, period) A (1, 4), B (2, 6), C (3, 12): R_C = 3 -> 6 -> 8 -> 10 -> 10; 10 <= 12
 //! ```
 

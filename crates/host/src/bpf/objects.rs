@@ -5,7 +5,7 @@
 //! say.
 //!
 //! ```text
-//! write(5, ..., 100) = 100   file 5 of the task ── inode: a pipe ── pipe_inode_info: both ends' number, size of the ring
+//! write(5, ..., 100) = 100   file 5 of the task ── inode: a pipe ── pipe_inode_info: number, size of the ring
 //! sendto(7, ..., 100) = 100  file 7 ── a socket ── unix: the peer that will receive; inet: the two ports
 //! ```
 //!

@@ -5,7 +5,7 @@
 //! fixed priorities (FIFO, RR), exact for deadlines up to the period (Joseph, Pandya 1986):
 //!   R = C + sum over tasks of the same or a higher priority of ceil(R / T) C, iterated from R = C
 //!   (C, T) A (1, 4), B (2, 6), C (3, 12): R_C = 3 -> 6 -> 8 -> 10 -> 10
-//! earliest deadline first (SCHED_DEADLINE): no job is late if the sum of C / min(D, T) is at most 1 (Liu, Layland 1973)
+//! earliest deadline first (SCHED_DEADLINE): no job is late if the sum of C / min(D, T) <= 1 (Liu, Layland 1973)
 //! ```
 //!
 //! Theory knows no overhead, no throttling and no blocking, and takes every release for exact. A measured

@@ -5,9 +5,9 @@
 //! every index is verified with the archive's keyring, as apt does for the system.
 //!
 //! ```text
-//! system: https://MIRROR/debian bookworm      private: https://MIRROR/debian bullseye bookworm trixie forky sid experimental
+//! system: https://MIRROR/debian bookworm      private: https://MIRROR/debian bullseye bookworm trixie forky sid ...
 //!         https://MIRROR/debian-security              https://MIRROR/debian-security bullseye-security ...
-//! apt-cache madison linux-source-7.2  ->  7.2.13-1 sid, 7.2.12-1 forky   ->  apt-get download linux-source-7.2=7.2.13-1
+//! apt-cache madison linux-source-7.2  ->  7.2.13-1 sid, 7.2.12-1 forky -> apt-get download linux-source-7.2=7.2.13-1
 //! ```
 
 use std::collections::BTreeSet;

@@ -4,7 +4,7 @@
 //! cpu1 stands at a point, interrupts off, held back from 3.0 ms
 //! 4.0 ms   its timer is due            noted; nothing happens on cpu1
 //! 4.2 ms   a device wakes t3 there     noted
-//! 4.5 ms   the order lets it go on     the timer's interrupt is pending; the kernel takes it when it enables interrupts
+//! 4.5 ms   the order lets it go on     the timer's interrupt is pending; the kernel takes it once it enables them
 //!          it returns to user mode     the device's interrupt comes, at 4.5 ms
 //! ```
 //!

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! name             what it does at that pick                     how the run ends
-//! broken-blocked   returns a task that is blocked                broken contract: pick_next returned t0, which is blocked
+//! broken-blocked   returns a task that is blocked                broken contract: pick_next returned t0, blocked
 //! broken-running   returns a task that runs elsewhere, or exited broken contract
 //! broken-lost      forgets the tasks that wait                   lost task, when nothing can happen any more
 //! broken-kept      says that nobody waits, though some do        lost task, at the end of the run

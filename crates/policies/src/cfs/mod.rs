@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! two hogs, nice 0 and 5 (weights 1024 and 335), 2.6.32 on one CPU, HZ 1000: period 5 ms, slices 3.77 and 1.23 ms.
-//! The tick notices: A runs 4 ms (first tick after its slice), B 2 ms (not before B's vruntime, +3.06 per ms, has passed A's), ...
+//! The tick notices: A runs 4 ms (first tick after its slice), B 2 ms (not before B's vruntime, +3.06 per ms, has
+//! passed A's), ...
 //! ```
 //!
 //! A new task starts a slice later than the others (START_DEBIT). A sleeper wakes with at least

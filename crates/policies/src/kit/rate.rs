@@ -6,8 +6,8 @@
 //! result, and decides who of two is a ns ahead.
 //!
 //! ```text
-//! weight 335 (nice 5): 1 ms of CPU time is 3,056,716 ns of virtual time; the inverse is 12,820,798, and 1024 times that
-//! fits 34 bits: two are dropped
+//! weight 335 (nice 5): 1 ms of CPU time is 3,056,716 ns of virtual time; the inverse is 12,820,798, and 1024 times
+//! that fits 34 bits: two are dropped
 //! ```
 //!
 //! *Source*: the arithmetic of Linux's fair class (2.6.32 to 6.12), restated.

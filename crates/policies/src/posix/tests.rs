@@ -37,7 +37,8 @@ fn a_yield_goes_behind_equals() {
 fn the_highest_run_on_several_cpus() {
     // ms    0         1
     //       0123456789
-    // cpu0  AAAAACCCC      A (10) and B (20) run; C (30), bound to nothing, pushes A away at 2: A, lowest, waits and is pulled when B ends
+    // cpu0  AAAAACCCC      A (10) and B (20) run; C (30), bound to nothing, pushes A, the lowest, away at 2;
+    //                      A waits and is pulled when B ends
     // cpu1  ...
     let tasks = [
         TaskSpec::fifo(10, &[Run(5)]),

@@ -7,7 +7,7 @@
 //! nice), so that none starves.
 //!
 //! ```text
-//! A, a hog: r = 5 s, s = 0: score 100, timeshare. B runs 1 ms of each 10: r / s = 1/9, score 5: interactive, preempts A
+//! A, a hog: r = 5 s, s = 0: score 100, timeshare. B runs 1 ms of each 10: r / s = 1/9, score 5: interactive, before A
 //! ```
 //!
 //! Slices: 94 ms for a timeshare task alone, divided by the number of tasks on the CPU, at least a sixth of that.

@@ -1,7 +1,8 @@
 //! Which maps does a scheduler define, and what is in the small ones?
 //!
 //! ```text
-//! struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 4); __type(key, u32); __type(value, u64); } stats SEC(".maps");
+//! struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 4); __type(key, u32); __type(value, u64); }
+//!     stats SEC(".maps");
 //!   type: pointer to an array of 2      key: pointer to u32      value: pointer to u64      -> a map of 4 x 8 bytes
 //! ```
 //!

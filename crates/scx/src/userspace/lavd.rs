@@ -2,8 +2,8 @@
 //! one last-level cache and one capacity.
 //!
 //! ```text
-//! laptop: 2 big cores with 2 threads, 4 little     domains 0 (CPUs 0-3, big), 1 (CPUs 4-7); each is the other's alternative
-//! order for performance                            first threads of cores before second ones
+//! laptop: 2 big cores with 2 threads, 4 little  domains 0 (CPUs 0-3, big), 1 (CPUs 4-7); each the other's alternative
+//! order for performance                         first threads of cores before second ones
 //! ```
 
 use super::{Hardware, UserSpace};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 4 type, 2 misc, 2 size | body          size counts the header
-//! COMPRESSED  8 bytes of header | zstd   what it unpacks to goes on where the record before it ended, within a record too
+//! COMPRESSED  8 bytes of header | zstd   what it unpacks to goes on where the one before it ended, within a record too
 //! TRACING_DATA, AUXTRACE                 more bytes follow the record, as many as its first field says
 //! ```
 

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! trace = packet*                packet 1 (length, bytes), again and again
-//! packet                         1 bundle | 2 names of tasks | 45 kernel and CPUs | 50 packed packets (deflate)   10 which writer
+//! packet                         1 bundle | 2 names of tasks | 45 kernel and CPUs | 50 packed packets | 10 writer
 //! bundle                         1 cpu  2 event*  3 events before are lost  4 compact
-//! event                          1 time  2 thread  5 flags  4 sched_switch | 20 sched_waking | 239 sched_process_fork | ...
+//! event                          1 time  2 thread  5 flags  4 sched_switch | 20 sched_waking | 239 fork | ...
 //! compact                        columns, times as differences, names by number in the bundle's own table:
 //!   switch   +time  prev_state  next_pid  next_prio  next_comm        who leaves is who came last on this CPU
 //!   waking   +time  pid  target_cpu  prio  comm  flags                the waker is who is on this CPU

@@ -1,12 +1,12 @@
 //! What does ftrace's text say? The file `trace` (or `trace_pipe`) of tracefs, `trace-cmd report`, `perf script`.
 //!
 //! ```text
-//!            bash-812     [001] d..2.  1234.567890: sched_waking: comm=cat pid=813 prio=120 target_cpu=000      tracefs
-//!            bash-812     [001]  1234.567890: sched_waking: comm=...                                            ... without irq-info
-//!            bash-812     (    812) [001] d..2. 1234.567890: sched_waking: comm=...                             ... with record-tgid
-//! inst:      bash-812     [001] 1234.567890123: sched_switch:  bash:812 [120] S ==> cat:813 [120]               trace-cmd report -t
-//! inst:  bash-812     1d..2. 1234.567890: sched_waking: comm=...                                                trace-cmd report -l
-//!            bash   812 [001]  1234.567890:       sched:sched_waking: comm=...                                  perf script
+//!            bash-812     [001] d..2.  1234.567890: sched_waking: comm=cat pid=813 prio=120 target_cpu=000  tracefs
+//!            bash-812     [001]  1234.567890: sched_waking: comm=...                            ... without irq-info
+//!            bash-812     (    812) [001] d..2. 1234.567890: sched_waking: comm=...             ... with record-tgid
+//! inst:      bash-812     [001] 1234.567890123: sched_switch:  bash:812 [120] S ==> cat:813 [120]  trace-cmd report -t
+//! inst:  bash-812     1d..2. 1234.567890: sched_waking: comm=...                                trace-cmd report -l
+//!            bash   812 [001]  1234.567890:       sched:sched_waking: comm=...                  perf script
 //! ```
 //!
 //! A text holds less than the recording it was made from. What is lost, and what is done about it:

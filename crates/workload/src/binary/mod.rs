@@ -3,7 +3,8 @@
 //! ```text
 //! file   = 89 "SLWLOAD"  version u32       0 u32      16 bytes
 //!          chunk ...                                  data, about 64 KiB each
-//!          end chunk                                  number of chunks, tasks, events; checksum of the checksums (and of the header, version 3)
+//!          end chunk                                  number of chunks, tasks, events; checksum of checksums
+//!                                                     (from version 3 on with the header)
 //! chunk  = kind u32 ('DATA' or 'END.')  length u32  crc32 u32 (of kind, length and payload)   payload
 //! DATA   = item ...     note | dropped | cgroup | task | run of one task's events
 //! ```

@@ -4,10 +4,10 @@
 //! "6ms"                                                              always 6 ms
 //! { uniform = { min = "1ms", max = "3ms" } }                         min + (max - min) u
 //! { exponential = { mean = "10ms" } }                                -mean ln u
-//! { pareto = { min = "1ms", shape = 1.05, max = "100s" } }           min u^(-1/shape), cut at max; P(length > T) = (min/T)^shape
-//! { log_normal = { median = "1ms", sigma = 1.2 } }                   median e^(sigma n), n standard normal (Box and Muller 1958)
-//! { empirical = [[0, "1us"], [0.5, "20us"], [1, "3ms"]] }            quantiles (share, length), a straight line between two: what
-//!                                                                    `schedlab workload fit` measures in a trace
+//! { pareto = { min = "1ms", shape = 1.05, max = "100s" } }           min u^(-1/shape), cut at max
+//! { log_normal = { median = "1ms", sigma = 1.2 } }                   median e^(sigma n), n normal (Box, Muller 1958)
+//! { empirical = [[0, "1us"], [0.5, "20us"], [1, "3ms"]] }            quantiles (share, length), straight lines
+//!                                                                    between: what `workload fit` measures
 //! ```
 //!
 //! Pareto with a shape of 1.05 to 1.25 is the law of process lifetimes that the WARP paper cites (section

@@ -2,7 +2,7 @@
 //! latencies tell a scheduler for servers.
 //!
 //! ```text
-//! message thread  dw--dw---dw-------dw      d: takes a request, w: wakes the next worker in turn, -: until the next request
+//! message thread  dw--dw---dw-------dw      d: takes a request, w: wakes the next worker in turn, -: till the next
 //! worker 0         ..RR-RR------------..RR-RR
 //! worker 1             ..RRRR-RR               R: works, - within: waits for something else (think)
 //! ```

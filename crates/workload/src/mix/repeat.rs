@@ -2,7 +2,7 @@
 //! in 1 2 3; do make; done`.
 //!
 //! ```text
-//! repeat   w w w . . . . . . . .WX      w: waits for the end of one task after the other; W: wakes all that are there from the start
+//! repeat   w w w . . . . . . . .WX      w: waits for the end of one task after the other; W: wakes all of the start
 //! make     RRR---RR---RRX
 //! make                          RRR---RR---RRX
 //! ```
