@@ -53,7 +53,7 @@ struct Fields {
 
 /// An object: where it stands, and its fields.
 struct Table {
-    /// Places that have such objects, as `tasks[]`; the run itself is the empty text.
+    /// Places that have such objects, as `tasks[]`; the run itself is the empty text. A place can stand in two tables.
     places: &'static [&'static str],
     rows: &'static [Fields],
 }
@@ -162,8 +162,6 @@ const TABLES: &[Table] = &[
         rows: &[
             row("id pid", Int, "number in the log, pid"),
             row("name", Text, "its name"),
-            maybe("nice", Int, "at the start (tasks only)"),
-            maybe("policy", Text, "at the start (tasks only)"),
             row("cpu_ns blocked_ns", IntOrNull, "time on a CPU, time asleep"),
             row("run_delay wakeup_latency", Distribution, "as above, of this task"),
             row(
@@ -177,8 +175,15 @@ const TABLES: &[Table] = &[
                 "counts",
             ),
             row("first_ns last_ns", IntOrNull, "first and last time on a CPU"),
-            maybe("finished", Bool, "the workload asks for nothing more of it (tasks only)"),
             maybe("unknown", Objects, "what nobody could know of it"),
+        ],
+    },
+    Table {
+        places: &["tasks[]"],
+        rows: &[
+            row("nice", Int, "at the start"),
+            row("policy", Text, "at the start"),
+            row("finished", Bool, "the workload asks for nothing more of it"),
         ],
     },
     Table {
