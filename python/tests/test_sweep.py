@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,29 @@ def test_each_run_is_made_once(folder: Path) -> None:
         assert one.summary["switches"] == switches
     joined = sl.query(folder / "data", "SELECT count(*), sum(tasks.cpu_ns) FROM tasks JOIN runs USING (key) WHERE runs.sched = 'rr'")
     assert joined.fetchall()[0][0] > 0
+
+
+def test_a_dataset_is_asked_while_it_grows_and_is_put_in_order(folder: Path) -> None:
+    """Two sweeps, one after the other, each of which puts all files in order at its end. Every answer is of one moment."""
+    counts: list[tuple[int, int]] = []
+    sql = "SELECT count(*), count(DISTINCT key) FROM runs"
+    with ThreadPoolExecutor(1) as pool:
+        sweeps = pool.submit(lambda: [sl.sweep(small(seeds), folder / "data", jobs=2) for seeds in ("1-250", "200-500")])
+        while not sweeps.done():
+            try:
+                counts.append(sl.query(folder / "data", sql).fetchall()[0])
+            except sl.InputError as error:  # nothing is there yet
+                assert not counts and ("there is no dataset" in str(error) or "nothing is in this dataset yet" in str(error))
+        sweeps.result()
+    counts.append(sl.query(folder / "data", sql).fetchall()[0])
+    assert counts[-1] == (2000, 2000)
+    assert counts == sorted(counts) and all(runs == keys for runs, keys in counts)
+    assert len({runs for runs, _ in counts}) >= 3, "it did not grow meanwhile"
+
+
+def small(seeds: str) -> dict[str, Any]:
+    settings = {"tasks": 4, "run": "1ms", "sleep": "2ms", "duration": "50ms"}
+    return {"grid": {"generate": "sleepers", "set": settings, "sched": ["rr", "eevdf"], "cpus": [1, 2], "seed": seeds}}
 
 
 def test_shards_are_the_whole(folder: Path) -> None:
@@ -58,7 +82,7 @@ def test_mistakes_are_reported(folder: Path) -> None:
         with pytest.raises(sl.InputError) as caught:
             sl.sweep(wrong, folder / "data")
         assert word in str(caught.value)
-    with pytest.raises(sl.InputError, match="no dataset"):
+    with pytest.raises(sl.InputError, match="there is no dataset"):
         sl.query(folder, "SELECT 1")
     estimate = sl.estimate(write(folder / "sweep.toml", grid("1-50")))
     assert estimate["planned"] == 200 and estimate["bytes"] > 0
