@@ -25,4 +25,6 @@ if [ "$all" = --all ]; then
 	scripts/python.sh --all
 else
 	cargo test --workspace --release --no-fail-fast
+	step "Python: wheel, tests, two notebooks"
+	scripts/python.sh
 fi

@@ -245,9 +245,10 @@ def query(dataset: str | PathLike[str] | Dataset, sql: str) -> Any:
                     raise _errors.InputError(f"{folder}: nothing is in this dataset yet ({table}/*.parquet)")
                 connection.read_parquet([str(path) for path in files]).create_view(table)
             relation = connection.sql(sql)
-            if relation is not None:
-                relation.execute()
-            return relation
+            if relation is None:
+                return None
+            # asked now, while the files are there (DuckDB 1 and 2 have other words for it)
+            return relation.materialize() if hasattr(relation, "materialize") else relation.execute()
         except duckdb.IOException:  # files were put in order under its feet
             tries += 1
             if tries == _QUERY_TRIES:
