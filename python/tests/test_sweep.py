@@ -58,7 +58,7 @@ def test_a_million_rows_are_grouped_in_a_second(folder: Path) -> None:
     sql = "SELECT sched, cpus, name, count(*), avg(t.cpu_ns), max(t.run_delay_max_ns) FROM tasks t JOIN runs USING (key) GROUP BY ALL"
     with ThreadPoolExecutor(1) as pool:
         sweep = pool.submit(sl.sweep, small("24001-28000", tasks=10), folder / "data")
-        took = []
+        took: list[float] = []
         while len(took) < 5 or not sweep.done():
             begin = time.perf_counter()
             rows = sl.query(folder / "data", sql).fetchall()
