@@ -4,7 +4,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-}
+scripts/venv.sh test >/dev/null & # it downloads, while the wheel is built
+packages=$!
 scripts/wheel.sh >&2
+wait "$packages"
 venv=$(scripts/venv.sh test)
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall dist/schedlab-*.whl
 

@@ -1,13 +1,18 @@
 #!/bin/sh
 # Installs what the build needs, by apt; says what is missing and what still works where it cannot.
-# Usage: scripts/setup.sh [PACKAGE...]     (further packages beside the standard ones)
+# Usage: scripts/setup.sh [PACKAGE[:SIGN]...]     (further packages beside the standard ones; SIGN as below)
 set -eu
 
 # package:command or package:/file that shows it is there
 needed="gcc:gcc make:make flex:flex bison:bison bc:bc xz-utils:xz cpio:cpio rsync:rsync
 qemu-system-x86:qemu-system-x86_64 valgrind:valgrind gdb:gdb libelf-dev:/usr/include/libelf.h dwarves:pahole bpftool:/usr/sbin/bpftool libssl-dev:/usr/include/openssl/ssl.h
 python3:python3 python3-venv:/usr/lib/python3*/ensurepip"
-for extra in "$@"; do needed="$needed $extra:$extra"; done
+for extra in "$@"; do
+	case $extra in
+	*:*) needed="$needed $extra" ;;
+	*) needed="$needed $extra:$extra" ;;
+	esac
+done
 
 missing=""
 for pair in $needed; do

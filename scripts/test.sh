@@ -24,6 +24,11 @@ if [ "$all" = --all ]; then
 	scripts/sweep-torture.sh
 	step "Python: wheel, tests, all notebooks"
 	scripts/python.sh --all
+	step "a sweep by Slurm's job arrays, and by dask in Slurm"
+	scripts/setup.sh slurmctld:/usr/sbin/slurmctld slurmd:/usr/sbin/slurmd slurm-client:sbatch munge:/usr/sbin/munged
+	PYTHON=$(scripts/venv.sh test)/bin/python scripts/slurm.sh || [ $? = 77 ] # (77: this user cannot start a node)
 else
 	cargo test --workspace --release --no-fail-fast
+	step "Python: wheel, tests, two notebooks"
+	scripts/python.sh
 fi

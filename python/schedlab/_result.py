@@ -20,6 +20,7 @@ _TABLES = ("tasks", "kernel_threads", "per_cpu", "longest_waits", "idle_while_wa
 
 #: Colours that colour-blind readers tell apart, too (Okabe, Ito 2008).
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#b8a800")
+_OTHERS = "#c8c8c8"
 
 
 class Result:
@@ -119,32 +120,38 @@ class Result:
     # Pictures (matplotlib).
 
     def plot_timeline(self, start_ns: int = 0, end_ns: int | None = None, ax: Axes | None = None) -> Axes:
-        """Who ran when: a row per CPU, a colour per name. Unless told otherwise the first 400 runs or so."""
+        """Who ran when: a row per CPU; a colour for each of the eight names with the most CPU time, grey for all others.
+        Unless told otherwise the first 400 runs or so."""
         runs = self.df_runs()
+        start_ns = max(start_ns, 0)
         rows = sorted(zip(runs["start_ns"], runs["end_ns"], runs["cpu"], runs["name"], strict=True))
         if end_ns is None:
             inside = [row for row in rows if row[1] > start_ns]
             end_ns = inside[min(len(inside), 400) - 1][1] if inside else start_ns + 1
-        rows = [row for row in rows if row[1] > start_ns and row[0] < end_ns]
-        ax = ax or _axes(9, 1.2 + 0.32 * int(self.summary["cpus"]))
+        rows = [(max(s, start_ns), min(e, end_ns), on, who) for s, e, on, who in rows if e > start_ns and s < end_ns]
+        time_of: dict[str, int] = {}
+        for start, end, _, name in rows:
+            time_of[name] = time_of.get(name, 0) + end - start
+        names = sorted(time_of, key=lambda name: (-time_of[name], name))
+        colours = dict(zip(names, _COLOURS, strict=False))
+        nr_cpus, nr_labels = int(self.summary["cpus"]), min(len(names), len(_COLOURS) + 1)
+        ax = ax or _axes(9, max(1.2 + 0.32 * nr_cpus, 0.6 + 0.21 * nr_labels))
         unit, scale = _unit(end_ns - start_ns)
-        names = sorted({row[3] for row in rows}, key=lambda name: -sum(r[1] - r[0] for r in rows if r[3] == name))
-        for place, name in enumerate(names):
-            colour = _COLOURS[place % len(_COLOURS)]
-            for cpu in range(int(self.summary["cpus"])):
-                mine = [(s, e) for s, e, on, who in rows if on == cpu and who == name]
-                bars = [((max(s, start_ns)) / scale, (min(e, end_ns) - max(s, start_ns)) / scale) for s, e in mine]
-                if bars:
-                    ax.broken_barh(bars, (cpu - 0.4, 0.8), facecolors=colour, edgecolor="white", linewidth=0.3)
-            if place < len(_COLOURS):
-                ax.plot([], [], color=colour, linewidth=6, label=name)
-        ax.set_yticks(range(int(self.summary["cpus"])), [f"cpu{cpu}" for cpu in range(int(self.summary["cpus"]))])
+        bars: dict[tuple[int, str], list[tuple[float, float]]] = {}
+        for start, end, cpu, name in rows:
+            bars.setdefault((cpu, colours.get(name, _OTHERS)), []).append((start / scale, (end - start) / scale))
+        for (cpu, colour), mine in bars.items():
+            ax.broken_barh(mine, (cpu - 0.4, 0.8), facecolors=colour, edgecolor="white", linewidth=0.3)
+        labels = [*colours.items(), ("others", _OTHERS)][:nr_labels]
+        for name, colour in labels:
+            ax.plot([], [], color=colour, linewidth=6, label=name)
+        ax.set_yticks(range(nr_cpus), [f"cpu{cpu}" for cpu in range(nr_cpus)])
         ax.set_xlim(start_ns / scale, end_ns / scale)
-        ax.set_ylim(int(self.summary["cpus"]) - 0.4, -0.6)
+        ax.set_ylim(nr_cpus - 0.4, -0.6)
         ax.set_xlabel(f"time in {unit}")
         ax.set_title(f"{self.summary['workload']} under {self.summary['sched']}", loc="left")
-        if names:
-            ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+        if labels:
+            ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
         return ax
 
     def plot_waits(self, ax: Axes | None = None, label: str | None = None) -> Axes:

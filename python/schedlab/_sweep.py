@@ -18,6 +18,10 @@ from ._cluster import Cluster, client_of
 from ._program import Output, Value, start, words_of
 
 
+#: So often a question is asked again whose files were put in order meanwhile.
+_QUERY_TRIES = 10
+
+
 class Dataset:
     """A folder of runs: `runs/*.parquet` has a row a run, `tasks/*.parquet` a row a task (`key` joins them)."""
 
@@ -225,17 +229,30 @@ def merge(*datasets: str | PathLike[str] | Dataset, output: str | PathLike[str])
 
 
 def query(dataset: str | PathLike[str] | Dataset, sql: str) -> Any:
-    """Asks a dataset in SQL: the tables are `runs` and `tasks`. Gives DuckDB's relation (`.pl()`, `.df()`, `.fetchall()`)."""
+    """Asks a dataset in SQL: the tables are `runs` and `tasks`. Gives DuckDB's relation (`.pl()`, `.df()`, `.fetchall()`).
+
+    The dataset may grow meanwhile, and its files may be put in order: the answer has each row once that was in a file at
+    one moment."""
     import duckdb
 
     folder = Path(dataset.path if isinstance(dataset, Dataset) else dataset)
-    connection = duckdb.connect()
-    for table in ("runs", "tasks"):
-        files = sorted(str(path) for path in (folder / table).glob("*.parquet"))
-        if not files:
-            raise _errors.InputError(f"{folder}: no dataset of a sweep, or nothing in it yet ({table}/*.parquet)")
-        connection.read_parquet(files).create_view(table)
-    return connection.sql(sql)
+    tries = 0
+    while True:
+        connection = duckdb.connect()
+        try:
+            for table, files in zip(("runs", "tasks"), _native.dataset_files(folder), strict=True):
+                if not files:
+                    raise _errors.InputError(f"{folder}: nothing is in this dataset yet ({table}/*.parquet)")
+                connection.read_parquet([str(path) for path in files]).create_view(table)
+            relation = connection.sql(sql)
+            if relation is None:
+                return None
+            # asked now, while the files are there (DuckDB 1 and 2 have other words for it)
+            return relation.materialize() if hasattr(relation, "materialize") else relation.execute()
+        except duckdb.IOException:  # files were put in order under its feet
+            tries += 1
+            if tries == _QUERY_TRIES:
+                raise
 
 
 def _toml(value: Mapping[str, object], path: str = "") -> str:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import pytest
 
 import schedlab as sl
 from schedlab._cluster import Cluster, client_of, work
+from schedlab._sweep import _toml
 
 distributed: Any = pytest.importorskip("distributed")
 
@@ -174,6 +175,32 @@ def listening() -> set[str]:
             if fields[3] == "0A" and address not in ("0100007F", "0" * 24 + "01000000"):
                 found.add(fields[1])
     return found
+
+
+@pytest.mark.long
+def test_twenty_thousand_runs_have_one_hash_whoever_makes_them(cluster: Any, folder: Path) -> None:
+    """Here, on dask, and as four shards that are joined in another order. The figures of docs/sweeps.md."""
+    settings = {"tasks": 4, "run": "1ms", "sleep": "2ms", "duration": "50ms"}
+    grid = {"generate": "sleepers", "set": settings, "sched": ["rr", "eevdf"], "cpus": [1, 2], "seed": "1-5000"}
+    description = folder / "s.toml"
+    description.write_text(_toml({"grid": grid}))
+
+    def timed(what: str, make: Callable[[], object]) -> None:
+        begin, cpu = time.monotonic(), os.times()
+        make()
+        after = os.times()
+        own, children = after.user + after.system - cpu.user - cpu.system, after.children_user - cpu.children_user
+        children += after.children_system - cpu.children_system
+        print(f"{what}: {time.monotonic() - begin:.1f} s, CPU {own:.1f} s here, {children:.1f} s of children that ended")
+
+    timed("local", lambda: sl.sweep(description, folder / "local"))
+    timed("dask", lambda: sl.sweep(description, folder / "dask", dask=cluster.scheduler.address))
+    timed("shards", lambda: [sl.sweep(description, folder / f"part{n}", shard=f"{n}/4") for n in (1, 2, 3, 4)])
+    timed("merge", lambda: sl.merge(*(folder / f"part{n}" for n in (3, 1, 4, 2)), output=folder / "shards"))
+    whole = sl.Dataset(folder / "local").status()
+    assert whole["runs"] == 20_000 and whole["files"] == 2
+    assert [hash_of(folder / name) for name in ("dask", "shards")] == [whole["hash"]] * 2
+    print(f"hash {whole['hash']}, {whole['bytes'] / 1e6:.1f} MB")
 
 
 @pytest.mark.long

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,52 @@ def test_each_run_is_made_once(folder: Path) -> None:
         assert one.summary["switches"] == switches
     joined = sl.query(folder / "data", "SELECT count(*), sum(tasks.cpu_ns) FROM tasks JOIN runs USING (key) WHERE runs.sched = 'rr'")
     assert joined.fetchall()[0][0] > 0
+
+
+def test_a_dataset_is_asked_while_it_grows_and_is_put_in_order(folder: Path) -> None:
+    """Ten sweeps, one after the other, each of which puts all files in order at its end. Every answer is of one moment."""
+    counts: list[tuple[int, int]] = []
+    sql = "SELECT count(*), count(DISTINCT key) FROM runs"
+    with ThreadPoolExecutor(1) as pool:
+        sweeps = pool.submit(lambda: [sl.sweep(small(f"1-{last}"), folder / "data", jobs=2) for last in range(40, 401, 40)])
+        while not sweeps.done():
+            try:
+                counts.append(sl.query(folder / "data", sql).fetchall()[0])
+            except sl.InputError as error:  # nothing is there yet
+                assert not counts and ("no dataset" in str(error) or "nothing is in this dataset yet" in str(error))
+        sweeps.result()
+    counts.append(sl.query(folder / "data", sql).fetchall()[0])
+    assert counts[-1] == (1600, 1600)
+    assert counts == sorted(counts) and all(runs == keys for runs, keys in counts)
+    assert len(set(counts)) >= 5, "it did not grow meanwhile"
+
+
+@pytest.mark.long
+def test_a_million_rows_are_grouped_in_a_second(folder: Path) -> None:
+    """100,000 runs of ten tasks, while another sweep adds to them."""
+    sl.sweep(small("1-25000", tasks=10), folder / "data")
+    whole = sl.Dataset(folder / "data").status()
+    assert whole["runs"] == 100_000 and whole["tasks"] >= 1_000_000 and whole["files"] == 10
+    sql = "SELECT sched, cpus, name, count(*), avg(t.cpu_ns), max(t.run_delay_max_ns) FROM tasks t JOIN runs USING (key) GROUP BY ALL"
+    with ThreadPoolExecutor(1) as pool:
+        sweep = pool.submit(sl.sweep, small("24001-28000", tasks=10), folder / "data")
+        took: list[float] = []
+        while len(took) < 5 or not sweep.done():
+            begin = time.perf_counter()
+            rows = sl.query(folder / "data", sql).fetchall()
+            took.append(time.perf_counter() - begin)
+            assert sum(row[3] for row in rows) >= whole["tasks"]
+        sweep.result()
+    print(f"{whole['tasks']:,} rows, {len(took)} questions while it grew: {min(took):.2f} to {max(took):.2f} s")
+    # the best: other programs, the growing sweep among them, take the CPUs
+    assert min(took) < 1.0
+    after = sl.Dataset(folder / "data").status()
+    assert after["runs"] == 112_000 and after["files"] == 12
+
+
+def small(seeds: str, tasks: int = 4) -> dict[str, Any]:
+    settings = {"tasks": tasks, "run": "1ms", "sleep": "2ms", "duration": "50ms"}
+    return {"grid": {"generate": "sleepers", "set": settings, "sched": ["rr", "eevdf"], "cpus": [1, 2], "seed": seeds}}
 
 
 def test_shards_are_the_whole(folder: Path) -> None:

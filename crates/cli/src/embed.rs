@@ -123,8 +123,7 @@ pub fn run(
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Run, Failed> {
     let (args, ui) = parse(words)?;
-    let command = execute::command_of(words.to_vec());
-    let finished = run::one(&args, (loaded, object), command, go_on, &ui)?;
+    let finished = run::one(&args, (loaded, object), words, go_on, &ui)?;
     Ok(Run { finished })
 }
 

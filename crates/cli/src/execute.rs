@@ -250,6 +250,12 @@ pub(crate) fn command_of(mut words: Vec<String>) -> String {
     std::iter::once("schedlab".to_string()).chain(words.into_iter().map(quote)).collect::<Vec<_>>().join(" ")
 }
 
+/// What asks real Linux about a run of these words, up to `PID@TIME`. Options about how the answer is written are no part
+/// of the question: `--reproducible` may be put behind it.
+pub(crate) fn question_of(words: Vec<String>) -> String {
+    format!("{} --explain", command_of(words.into_iter().filter(|word| word != "--reproducible").collect()))
+}
+
 /// Files that a run writes.
 pub(crate) struct Files {
     pub log: Option<PathBuf>,
@@ -302,4 +308,18 @@ pub(crate) fn conclude(finished: &Finished) -> Result<()> {
         return Ok(());
     }
     Err(Ended::Warned { sched: finished.header().sched.clone(), warnings }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_about_a_run_takes_reproducible_once() {
+        let question = |words: &str| question_of(words.split(' ').map(str::to_owned).collect());
+        let plain = question("run w.txt --sched linux-6.12 --cpus 2");
+        assert_eq!(plain, "schedlab run w.txt --sched linux-6.12 --cpus 2 --explain");
+        assert_eq!(question("--reproducible run w.txt --sched linux-6.12 --cpus 2"), plain);
+        assert_eq!(question("run w.txt --sched linux-6.12 --cpus 2 --reproducible"), plain);
+    }
 }

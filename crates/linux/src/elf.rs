@@ -118,6 +118,21 @@ impl<'a> Elf<'a> {
         };
         self.file.dynamic_relocations().into_iter().flatten().filter_map(import).collect()
     }
+
+    /// Versions that the object asks of its libraries, as the dynamic loader checks them: `GLIBC_2.34`, `GCC_3.0`.
+    /// `None`: their table is damaged.
+    pub fn needed_versions(&self) -> Option<Vec<String>> {
+        let (table, data) = (self.file.elf_section_table(), self.file.data());
+        let Some((needs, link)) = table.gnu_verneed(LittleEndian, data).ok()? else { return Some(Vec::new()) };
+        let strings = table.strings(LittleEndian, data, link).ok()?;
+        let mut names = Vec::new();
+        for library in needs {
+            for version in library.ok()?.1 {
+                names.push(lossy(version.ok()?.name(LittleEndian, strings).ok()?));
+            }
+        }
+        Some(names)
+    }
 }
 
 /// Whether the dynamic loader executes nothing of this object's own when it opens it: no constructors beside
@@ -169,6 +184,7 @@ mod tests {
         assert_eq!(elf.sections[usize::from(main.section)].name, ".text");
         // libc is imported
         assert!(elf.imports().iter().any(|(_, _, name)| name.starts_with("malloc")));
+        assert!(elf.needed_versions().unwrap().iter().any(|name| name.starts_with("GLIBC_2.")));
         assert!(Elf::parse(&data[..100]).is_none());
     }
 }

@@ -36,6 +36,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::is_ready, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(sweep::rows_of, module)?)?;
+    module.add_function(wrap_pyfunction!(sweep::dataset_files, module)?)?;
     module.add_function(wrap_pyfunction!(log::open_log, module)?)?;
     module.add_function(wrap_pyfunction!(table::table_of_json, module)?)
 }

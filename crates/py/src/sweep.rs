@@ -187,6 +187,13 @@ fn made<'py>(
     }
 }
 
+/// The Parquet files of a dataset that hold each row once: those of the table `runs`, and those of `tasks`.
+#[pyfunction]
+pub fn dataset_files(py: Python<'_>, folder: PathBuf) -> PyResult<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let files = schedlab_sweep::dataset::files(&folder).map_err(|error| raised(py, &error))?;
+    Ok((files.runs, files.tasks))
+}
+
 /// An answer's rows as JSON: that of the table `runs`, and those of `tasks`.
 #[pyfunction]
 pub fn rows_of(py: Python<'_>, answer: &[u8]) -> PyResult<(String, String)> {

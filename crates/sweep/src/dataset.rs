@@ -5,6 +5,7 @@ use crate::error::SweepError;
 use crate::key::{Summing, hex};
 use crate::row::SweptRun;
 use crate::spec::Sweep;
+pub use crate::store::Files;
 use crate::store::{self, Merged, Reading, Store, compact_with};
 use crate::trial::Trial;
 use schedlab_lab::Progress as Listener;
@@ -12,25 +13,14 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Files of a dataset.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Files {
-    /// A row a run.
-    pub runs: Vec<PathBuf>,
-    /// A row a task.
-    pub tasks: Vec<PathBuf>,
-}
-
-/// The files as they are now; a sweep that is at work adds others.
+/// The files as they are now, each row once, also while files are put in order, or after a kill in the midst of that.
+/// A sweep that is at work adds others, and may take these away: who then finds one missing asks again.
 ///
 /// # Errors
 /// There is no dataset, or one of another version.
 pub fn files(dir: &Path) -> Result<Files, SweepError> {
-    let _reading = Reading::open(dir)?;
-    let of =
-        |table: &str, stems: &[String]| stems.iter().map(|stem| store::file_of(dir, table, stem)).collect();
-    let stems = store::stems(dir)?;
-    Ok(Files { runs: of("runs", &stems), tasks: of("tasks", &stems) })
+    store::existing(dir)?;
+    store::whole_files(dir)
 }
 
 /// What a dataset holds.

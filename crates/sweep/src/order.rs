@@ -16,6 +16,7 @@ use crate::error::SweepError;
 use crate::key::{Key, hex};
 use crate::trial::Trial;
 use schedlab_lab::{Loaded, SubjectSpec};
+use schedlab_linux::elf::Elf;
 use schedlab_machine::Costs;
 use schedlab_runner::LinuxObject;
 use schedlab_stdx::lock;
@@ -141,19 +142,12 @@ fn version(text: &[u8]) -> (u32, u32) {
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }
 
-/// The youngest glibc whose symbols an object asks for.
-fn needed_glibc(object: &[u8]) -> (u32, u32) {
-    const NAME: &[u8] = b"GLIBC_";
-    let mut needed = (0, 0);
-    for at in 0..object.len().saturating_sub(NAME.len()) {
-        if object[at..].starts_with(NAME) {
-            let rest = &object[at + NAME.len()..];
-            let digits =
-                rest.iter().take(8).take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
-            needed = needed.max(version(&rest[..digits]));
-        }
-    }
-    needed
+/// The oldest glibc on which the dynamic loader takes an object, by the versions that it asks for; `None`: this is no
+/// object.
+fn needed_glibc(object: &[u8]) -> Option<(u32, u32)> {
+    let names = Elf::parse(object)?.needed_versions()?;
+    let versions = names.iter().filter_map(|name| name.strip_prefix("GLIBC_")).map(|text| version(text.as_bytes()));
+    Some(versions.max().unwrap_or((0, 0)))
 }
 
 /// What came from other machines, by hash: a folder that all processes of a machine share.
@@ -276,7 +270,11 @@ impl Bench {
             return Ok(facts.clone());
         }
         let bytes = std::fs::read(path).map_err(SweepError::io("read", path))?;
-        let facts = (hex(&Sha256::digest(&bytes)), needed_glibc(&bytes));
+        let glibc = needed_glibc(&bytes).ok_or_else(|| {
+            let path = path.display();
+            SweepError::Host(format!("{path}: this is no kernel object; remove it, and it is built again"))
+        })?;
+        let facts = (hex(&Sha256::digest(&bytes)), glibc);
         known.insert(path.to_owned(), facts.clone());
         Ok(facts)
     }
@@ -451,8 +449,12 @@ mod tests {
 
     #[test]
     fn the_youngest_version_of_glibc_counts() {
-        assert_eq!(needed_glibc(b"..GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.4\0GLIBC_PRIVATE"), (2, 34));
-        assert_eq!(needed_glibc(b""), (0, 0));
-        assert!(glibc() >= (2, 17));
+        // a name that only lies in the object's data is no need: this test's own, GLIBC_2.77
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert!(own.windows(10).any(|bytes| bytes == b"GLIBC_2.77"));
+        let needed = needed_glibc(&own).unwrap();
+        assert!((2, 17) <= needed && needed <= glibc(), "{needed:?}");
+        assert_eq!(needed_glibc(b"..GLIBC_2.2.5\0GLIBC_2.34"), None);
+        assert_eq!(version(b"2.2.5").max(version(b"2.34")), (2, 34));
     }
 }

@@ -3,7 +3,8 @@
 pub(crate) mod many;
 
 use crate::execute::{
-    Files, Finished, Plan, command_line, conclude, execute, execute_while, report, write_files,
+    Files, Finished, Plan, command_line, command_of, conclude, execute, execute_while, question_of, report,
+    write_files,
 };
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -117,7 +118,7 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
     let mut finished = execute(&plan, ui)?;
     finished.facts.next_steps = next_steps(args, &plan.command);
     if version.is_some() {
-        finished.facts.explain = format!("{} --explain", plan.command);
+        finished.facts.explain = question_of(std::env::args().skip(1).collect());
     }
     write_outputs(args, &finished, ui)?;
     args.coverage.write(&finished.coverage)?;
@@ -130,7 +131,7 @@ pub(crate) fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
 pub(crate) fn one(
     args: &RunArgs,
     given: (Option<&Loaded>, Option<LinuxObject>),
-    command: String,
+    words: &[String],
     go_on: &mut dyn FnMut() -> bool,
     ui: &Ui,
 ) -> Result<Finished> {
@@ -153,10 +154,10 @@ pub(crate) fn one(
         Some(object) => with_ticks(args, args.sched.and(&args.param).with_object(object)),
         None => subject(args, &[], topology, ui)?,
     };
-    let plan = Plan { command, ..plan(args, loaded, &subject, topology, &variations[0]) };
+    let plan = Plan { command: command_of(words.to_vec()), ..plan(args, loaded, &subject, topology, &variations[0]) };
     let mut finished = execute_while(&plan, go_on, ui)?;
     if subject.linux().is_some() {
-        finished.facts.explain = format!("{} --explain", plan.command);
+        finished.facts.explain = question_of(words.to_vec());
     }
     Ok(finished)
 }

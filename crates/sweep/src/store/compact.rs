@@ -9,7 +9,7 @@
 //! The new files are in order of keys, 10,000 runs each. They are named by their first key and their bytes: equal
 //! datasets are equal files.
 
-use super::{Merged, Reading, Source, WORK, names, stems, sync_folder, write_durably};
+use super::{Files, Merged, Reading, Source, WORK, names, stems, sync_folder, write_durably};
 use crate::error::SweepError;
 use crate::key::{Key, hex};
 use crate::row::{RUNS, TASKS};
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const RUNS_PER_FILE: u64 = 10_000;
 
 /// Paths are below the dataset's folder.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Intent {
     rename: Vec<(PathBuf, PathBuf)>,
     remove: Vec<PathBuf>,
@@ -109,15 +109,49 @@ fn replace(dir: &Path, sources: Vec<Source>) -> Result<(), SweepError> {
     finish_begun(dir)
 }
 
+/// The step that was begun, if there is one.
+fn begun(dir: &Path) -> Result<Option<Intent>, SweepError> {
+    let path = intent_file(dir);
+    match fs::read(&path) {
+        Ok(text) => Ok(Some(serde_json::from_slice(&text).map_err(SweepError::damaged(&path))?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(SweepError::io("read", &path)(error)),
+    }
+}
+
+/// The files that hold each row once, whoever is at work: before a step the old ones, from its beginning on the new
+/// ones, wherever they lie at that moment. A run's tasks are there if the run is.
+pub(crate) fn whole_files(dir: &Path) -> Result<Files, SweepError> {
+    let mut before = (begun(dir)?, stems(dir)?);
+    // (seen twice alike: nothing was renamed meanwhile)
+    let (intent, stems) = loop {
+        let now = (begun(dir)?, stems(dir)?);
+        if now == before {
+            break now;
+        }
+        before = now;
+    };
+    let intent = intent.unwrap_or_default();
+    let mut files = Files::default();
+    for (table, paths) in [("runs", &mut files.runs), ("tasks", &mut files.tasks)] {
+        let stays = |path: &PathBuf| {
+            !intent.remove.contains(path) && intent.rename.iter().all(|(_, to)| to != path)
+        };
+        let old = stems.iter().map(|stem| Path::new(table).join(format!("{stem}.parquet"))).filter(stays);
+        let new = intent.rename.iter().filter(|(_, to)| to.starts_with(table)).map(|(from, to)| {
+            let is_there = dir.join(to).exists();
+            if is_there { to.clone() } else { from.clone() }
+        });
+        paths.extend(old.chain(new).map(|path| dir.join(path)));
+        paths.sort();
+    }
+    Ok(files)
+}
+
 /// Does what an intent says, if there is one; what has been done already is passed over.
 pub(super) fn finish_begun(dir: &Path) -> Result<(), SweepError> {
     let path = intent_file(dir);
-    let text = match fs::read(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(SweepError::io("read", &path)(error)),
-    };
-    let intent: Intent = serde_json::from_slice(&text).map_err(SweepError::damaged(&path))?;
+    let Some(intent) = begun(dir)? else { return Ok(()) };
     let passed = |done: io::Result<()>| match done {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
@@ -137,4 +171,49 @@ pub(super) fn finish_begun(dir: &Path) -> Result<(), SweepError> {
     }
     passed(fs::remove_file(&path)).map_err(SweepError::io("remove", &path))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(path: &Path) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    }
+
+    /// A step in its midst: one of two new files has its place, the old ones are all there. Each row counts once.
+    #[test]
+    fn files_of_a_step_in_its_midst_are_the_new_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        for table in ["runs", "tasks"] {
+            touch(&at(&format!("{table}/part-a.parquet")));
+            touch(&at(&format!("{table}/later.parquet")));
+        }
+        let names = |files: &[PathBuf]| -> Vec<String> {
+            let short = |path: &PathBuf| path.strip_prefix(folder.path()).unwrap().display().to_string();
+            files.iter().map(short).collect()
+        };
+        let before = whole_files(folder.path()).unwrap();
+        assert_eq!(names(&before.runs), ["runs/later.parquet", "runs/part-a.parquet"]);
+        let path = |text: &str| PathBuf::from(text);
+        let intent = Intent {
+            rename: vec![
+                (path(".work/new/0-tasks"), path("tasks/0a.parquet")),
+                (path(".work/new/0-runs"), path("runs/0a.parquet")),
+            ],
+            remove: vec![path("runs/part-a.parquet"), path("tasks/part-a.parquet")],
+        };
+        touch(&at("tasks/0a.parquet"));
+        touch(&at(".work/new/0-runs"));
+        fs::write(intent_file(folder.path()), serde_json::to_vec(&intent).unwrap()).unwrap();
+        let files = whole_files(folder.path()).unwrap();
+        assert_eq!(names(&files.runs), [".work/new/0-runs", "runs/later.parquet"]);
+        assert_eq!(names(&files.tasks), ["tasks/0a.parquet", "tasks/later.parquet"]);
+        finish_begun(folder.path()).unwrap();
+        let files = whole_files(folder.path()).unwrap();
+        assert_eq!(names(&files.runs), ["runs/0a.parquet", "runs/later.parquet"]);
+        assert_eq!(names(&files.tasks), ["tasks/0a.parquet", "tasks/later.parquet"]);
+    }
 }

@@ -18,7 +18,7 @@ mod journal;
 mod locks;
 mod merged;
 
-pub(crate) use compact::compact_with;
+pub(crate) use compact::{compact_with, whole_files};
 pub(crate) use merged::{Merged, Source};
 
 use crate::error::SweepError;
@@ -47,6 +47,15 @@ const ROWS_MAX: usize = 2_500;
 const BYTES_MAX: usize = 16 << 20;
 /// At first rows become Parquet so often; a long sweep does it in ever longer intervals, so that its files stay few.
 const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Files of a dataset.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// A row a run.
+    pub runs: Vec<PathBuf>,
+    /// A row a task.
+    pub tasks: Vec<PathBuf>,
+}
 
 /// A dataset that is open for more results. Several processes may have it open at once.
 pub struct Store {
@@ -123,6 +132,18 @@ fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), SweepError> {
     out.file().sync_all().map_err(fail)?;
     out.finish().map_err(fail)?;
     sync_folder(schedlab_stdx::aside::folder_of(path))
+}
+
+/// # Errors
+/// There is no dataset, or one of another version.
+pub(crate) fn existing(dir: &Path) -> Result<(), SweepError> {
+    match is_dataset(dir)? {
+        true => Ok(()),
+        false => Err(SweepError::NoDataset {
+            path: dir.to_owned(),
+            what: "there is no dataset; 'schedlab sweep FILE.toml -o DIR' makes one".to_owned(),
+        }),
+    }
 }
 
 /// Whether the folder is a dataset of this version; `false`: it is not there, or empty.
@@ -449,12 +470,7 @@ impl Reading {
     /// # Errors
     /// There is no dataset, or one of another version.
     pub(crate) fn open(dir: &Path) -> Result<Reading, SweepError> {
-        if !is_dataset(dir)? {
-            return Err(SweepError::NoDataset {
-                path: dir.to_owned(),
-                what: "there is no dataset; 'schedlab sweep FILE.toml -o DIR' makes one".to_owned(),
-            });
-        }
+        existing(dir)?;
         // a folder that may only be read has nobody at work
         let lock = match FolderLock::new(&dir.join(WORK)) {
             Ok(lock) => {
