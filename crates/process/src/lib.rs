@@ -30,8 +30,10 @@ use std::time::Duration;
 
 pub mod contain;
 mod image;
+mod pids;
 
 pub use image::{address_of_offset, offset_of_address};
+pub use pids::PROCESSES_MAX;
 
 /// The environment variable that names the entrance.
 pub const VARIABLE: &str = "SCHEDLAB_SERVE";
