@@ -207,6 +207,18 @@ pub fn sweep(folder: &Path, prefix: &str) {
     }
 }
 
+/// A prefix for names of temporary files or folders, with this process's number in it; what others of the same name
+/// left when they were killed is removed first ([`sweep`]).
+///
+/// ```
+/// let prefix = schedlab_process::prefix_in(&std::env::temp_dir(), "schedlab-doc-");
+/// assert_eq!(prefix, format!("schedlab-doc-{}-", std::process::id()));
+/// ```
+pub fn prefix_in(folder: &Path, name: &str) -> String {
+    sweep(folder, name);
+    format!("{name}{}-", std::process::id())
+}
+
 /// In words, as a shell's user knows it: how a process ended.
 pub fn ended(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
