@@ -107,7 +107,7 @@ impl CoverageArgs {
 
 /// Has gcov read the counters, in a folder of their own beside the notes that the compiler has left (`.gcno`).
 fn read(data: &[(String, Vec<u8>)]) -> Result<Vec<Object>> {
-    let dir = tempfile::tempdir().map_err(Failure::input)?;
+    let dir = crate::output::temporary_folder()?;
     let mut objects = Vec::new();
     for (number, (name, bytes)) in data.iter().enumerate() {
         let notes = Path::new(name).with_extension("gcno");

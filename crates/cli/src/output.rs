@@ -46,6 +46,15 @@ pub(crate) fn host_ns(ns: u64) -> u64 {
     if is_reproducible() { 0 } else { ns }
 }
 
+/// A folder for what another program is to read or write; those of killed processes of ours go.
+///
+/// # Errors
+/// None can be made where temporary files lie.
+pub(crate) fn temporary_folder() -> Result<tempfile::TempDir> {
+    let prefix = schedlab_process::prefix_in(&std::env::temp_dir(), "schedlab-cli-");
+    tempfile::Builder::new().prefix(&prefix).tempdir().map_err(Failure::input)
+}
+
 /// A command line without the options that have no part in its result.
 pub(crate) fn without_outputs(words: Vec<String>) -> Vec<String> {
     const WITH_VALUE: [&str; 11] = [

@@ -93,7 +93,7 @@ fn only_boot(given: Vec<OsString>) -> Vec<OsString> {
 
 /// Functions of the kernel object in a run of this program under callgrind; none if it executed no kernel object.
 fn callgrind(args: &[OsString]) -> Result<BTreeMap<String, Function>> {
-    let dir = tempfile::tempdir().map_err(Failure::input)?;
+    let dir = crate::output::temporary_folder()?;
     let program = std::env::current_exe().map_err(Failure::input)?;
     let status = Command::new("valgrind")
         .args(["-q", "--tool=callgrind", "--trace-children=yes"]) // (the worker is started by exec)

@@ -185,6 +185,148 @@ fn files_without_end_are_refused() {
     }
 }
 
+/// What a command of the help reads: with each of these arguments it meets a file that asks for too much.
+struct Reads {
+    command: &'static str,
+    /// Its words, with `WORK` for a workload of four thousand million tasks, `LOG` for a log and `TRACE` for a
+    /// recording of 1 TiB each, `TOML`, `C`, `SETS` (a dataset) and `PLANS` (a folder of plans) likewise.
+    words: &'static [&'static str],
+    /// Why it reads nothing that anybody can give it, or what stands elsewhere.
+    none: &'static str,
+}
+
+const fn reads(command: &'static str, words: &'static [&'static str]) -> Reads {
+    Reads { command, words, none: "" }
+}
+
+const fn reads_none(command: &'static str, none: &'static str) -> Reads {
+    Reads { command, words: &[], none }
+}
+
+/// Every command that the help names.
+const COMMANDS: [Reads; 29] = [
+    reads_none("demo", "its own sample or recording"),
+    reads_none("record", "the running system"),
+    reads("anonymise", &["TRACE -o OUT"]),
+    reads("import", &["WORK -o OUT", "TRACE -o OUT"]),
+    reads("dependencies", &["WORK --sched fifo --cpus 2", "TRACE --sched fifo --cpus 2"]),
+    reads("generate", &["--from TOML -o OUT"]),
+    reads(
+        "workload",
+        &[
+            "show WORK",
+            "convert WORK -o OUT",
+            "filter WORK --name x -o OUT",
+            "scale WORK --cpu 0.5 -o OUT",
+            "fit WORK",
+        ],
+    ),
+    reads(
+        "run",
+        &["WORK --sched fifo --cpus 1", "TRACE --sched fifo --cpus 1", "TOML --sched fifo --cpus 1"],
+    ),
+    reads("report", &["TRACE"]),
+    reads("fidelity", &["TRACE --sched fifo"]),
+    reads("compare", &["WORK --sched fifo --sched rr --cpus 1", "TRACE --sched fifo --sched rr --cpus 1"]),
+    reads(
+        "sweep",
+        &["TOML -o OUT", "TOML --dry-run", "status SETS", "show SETS", "retry SETS", "merge SETS -o OUT"],
+    ),
+    reads("diff", &["LOG LOG", "LOG WORK"]),
+    reads("wasted", &["LOG", "TRACE"]),
+    reads("race", &["C", "samples/race/lowest.c --scenario C", "--replay C"]),
+    reads("export", &["LOG -o OUT"]),
+    reads("linux", &["debug WORK --sched fifo --cpus 1"]),
+    reads_none("fairness", "shares on the command line; a case is a workload of its own reader"),
+    reads_none("reproduce", "what the paper says, which is in the program"),
+    reads("harmony", &["--sched fifo --plan TOML", "judge PLANS"]),
+    reads("hourglass", &["--plan TOML", "infer --from LOG", "compare LOG LOG"]),
+    reads("guest", &["run WORK"]),
+    reads_none("validate", "its own cases"),
+    reads_none("agreement", "its own cases"),
+    reads_none("schedulability", "drawn sets"),
+    reads_none("manual", "itself"),
+    reads("machines", &["FOLDER"]),
+    reads_none("schedulers", "names"),
+    reads_none("help", "itself"),
+];
+
+/// C1: every command that the help names is in the list, and whatever it reads ends with 2, soon, in little memory.
+#[test]
+fn every_command_that_reads_a_file_is_under_the_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("work.txt"), "- INIT 0 0 1..4000000000 runnable\n").unwrap();
+    let log = schedlab(&[
+        "run",
+        "samples/hand/figure1.txt",
+        "--sched",
+        "fifo",
+        "--cpus",
+        "1",
+        "--log",
+        &path("run.log"),
+    ]);
+    assert!(log.status.success(), "{log:?}");
+    std::fs::copy(root().join("samples/tools/ftrace.txt"), path("trace.txt")).unwrap();
+    for name in ["d/runs", "d/tasks", "plans", "machine/devices/system/cpu"] {
+        std::fs::create_dir_all(path(name)).unwrap();
+    }
+    let endless = [
+        "run.log",
+        "trace.txt",
+        "x.toml",
+        "x.c",
+        "d/dataset.json",
+        "plans/plan.json",
+        "machine/devices/system/cpu/online",
+    ];
+    for name in endless {
+        let file = std::fs::File::options().create(true).append(true).open(path(name)).unwrap();
+        file.set_len(1 << 40).unwrap();
+    }
+    let names = [
+        ("WORK", "work.txt"),
+        ("LOG", "run.log"),
+        ("TRACE", "trace.txt"),
+        ("TOML", "x.toml"),
+        ("C", "x.c"),
+        ("SETS", "d"),
+        ("PLANS", "plans"),
+        ("FOLDER", "machine"),
+        ("OUT", "out"),
+    ];
+    let place = |word: &str| {
+        let known = names.iter().find(|(name, _)| *name == word);
+        known.map_or(word.to_owned(), |(_, name)| path(name))
+    };
+    let help = schedlab(&["--help"]);
+    let help = String::from_utf8(help.stdout).unwrap();
+    let part = help.split("Commands:").nth(1).unwrap().split("Options:").next().unwrap();
+    let lines = part.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    for command in lines.map(|line| line.split_whitespace().next().unwrap()) {
+        let known = COMMANDS.iter().find(|known| known.command == command);
+        let known = known.unwrap_or_else(|| panic!("{command} is new: what does it read?"));
+        assert!(known.words.is_empty() != known.none.is_empty(), "{command}");
+        for words in known.words {
+            let words: Vec<String> = words.split(' ').map(place).collect();
+            let mut args = vec!["--quiet", command];
+            args.extend(words.iter().map(String::as_str));
+            let output = schedlab(&args);
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
+            assert!(
+                !errors.contains("memory (os error") && !errors.contains("out of memory"),
+                "{args:?}: {errors}"
+            );
+            let stated =
+                ["may have", "more than 1048576 bytes", "at most", "no such", "not a log", "no schedule log"];
+            assert!(stated.iter().any(|words| errors.contains(words)), "{args:?}: {errors}");
+            assert!(!Path::new(&path("out")).exists(), "{args:?}");
+        }
+    }
+}
+
 /// A file as long as may be is read.
 #[test]
 fn files_at_the_limit_are_read() {
@@ -237,7 +379,7 @@ fn the_page_states_the_limits() {
     use schedlab_stdx::limits as files;
     use schedlab_workload::limits::{self as workloads, Limits};
     let page = std::fs::read_to_string(root().join("docs/results.md")).unwrap();
-    let limits: [(&str, u64); 23] = [
+    let limits: [(&str, u64); 24] = [
         ("HELD.events", Limits::HELD.events),
         ("HELD.tasks", Limits::HELD.tasks),
         ("HELD.bytes", Limits::HELD.bytes),
@@ -253,6 +395,7 @@ fn the_page_states_the_limits() {
         ("JSON_DEPTH_MAX", files::JSON_DEPTH_MAX.into()),
         ("SNAPSHOT_BYTES_MAX", files::SNAPSHOT_BYTES_MAX),
         ("RECORDING_EVENTS_MAX", files::RECORDING_EVENTS_MAX),
+        ("RECORDING_BYTES_MAX", files::RECORDING_BYTES_MAX),
         ("UNPACKED_BYTES_MAX", files::UNPACKED_BYTES_MAX),
         ("PACKETS_MAX", files::PACKETS_MAX as u64),
         ("LOG_RECORDS_MAX", files::LOG_RECORDS_MAX),

@@ -1,4 +1,4 @@
-//! docs/write-a-scheduler.md to its end: a crate outside the workspace that is the whole command line with one
+//! B6: docs/write-a-scheduler.md to its end: a crate outside the workspace that is the whole command line with one
 //! scheduler more.
 
 mod common;

@@ -5,7 +5,7 @@ mod common;
 use common::{json, root, schedlab};
 use std::fs;
 
-/// A sample's report has a run's tables, says what is hidden, and writes every file.
+/// B3: a sample's report has a run's tables, says what is hidden, and writes every file.
 #[test]
 fn a_recording_is_reported_as_it_happened() {
     let folder = tempfile::tempdir().unwrap();

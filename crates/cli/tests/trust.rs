@@ -554,3 +554,183 @@ fn a_channel_wakes_synchronously() {
     assert_eq!(cpus("sync"), ["cpu2", "cpu1"]);
     assert_eq!(cpus(""), ["cpu2", "cpu2"]);
 }
+
+/// Eight hogs on one of four CPUs, released at 100 ms: three CPUs idle beside seven tasks for a while.
+fn released_hogs(folder: &Path) -> String {
+    let path = folder.join("hogs.txt").to_str().unwrap().to_owned();
+    let out = schedlab(&["--quiet", "generate", "start", "-o", &path]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    path
+}
+
+/// B2: the longest waits and the longest idle stretches are rows with time, CPU, task, and the command that explains
+/// them, which does; the page has the same rows, and each leads to its place of the timeline.
+#[test]
+fn the_worst_is_dated_placed_named_and_explained() {
+    if !has_linux() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (hogs, page) = (released_hogs(folder.path()), folder.path().join("run.html"));
+    let run = ["--quiet", "run", &hogs, "--sched", "linux-6.12", "--cpus", "4", "--duration", "1500ms"];
+    let result = json(&[&run[..], &["--json", "-"]].concat());
+    let rows = |field: &str| result[field].as_array().unwrap().clone();
+    let (waits, stretches) = (rows("longest_waits"), rows("idle_while_waiting_longest"));
+    assert!(waits.len() >= 3 && !stretches.is_empty(), "{waits:?} {stretches:?}");
+    let number = |row: &serde_json::Value, field: &str| row[field].as_u64().unwrap();
+    for wait in &waits {
+        assert!(number(wait, "end_ns") > number(wait, "start_ns") && wait["name"].is_string(), "{wait}");
+        assert!(number(wait, "cpu") < 4, "{wait}");
+    }
+    let longest = stretches.iter().max_by_key(|row| number(row, "to_ns") - number(row, "from_ns")).unwrap();
+    assert!(number(longest, "to_ns") - number(longest, "from_ns") > 1_000_000, "{longest}");
+    assert!(longest["waiting"][0]["name"] == "hog", "{longest}");
+    for (row, task) in [(&waits[0], &waits[0]["pid"]), (longest, &longest["waiting"][0]["pid"])] {
+        let command = row["explain"].as_str().unwrap();
+        let program = env!("CARGO_BIN_EXE_schedlab");
+        let command = command.strip_prefix("schedlab ").unwrap().replace("--json -", "");
+        assert!(command.contains(&format!("--explain {task}@")), "{command}");
+        let script = format!("cd '{}' && '{program}' {command}", root().display());
+        let out = Command::new("sh").args(["-c", &script]).output().unwrap();
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert_eq!(out.status.code(), Some(0), "{command}: {}", String::from_utf8_lossy(&out.stderr));
+        assert!(text.contains("vruntime") || text.contains("is placed"), "{command}: {text}");
+    }
+    let out = schedlab(&[&run[..], &["--html", page.to_str().unwrap()]].concat());
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(text.contains("the longest waits") && text.contains("idle while work waits"), "{text}");
+    let page = read_to_string(page).unwrap();
+    for row in [&waits[0], longest] {
+        let from = row.get("start_ns").or(row.get("from_ns")).unwrap();
+        assert!(page.contains(&from.to_string()), "the page has no {from}");
+    }
+    assert!(page.contains(".jump("), "nothing leads to the timeline");
+}
+
+/// B7: the axis of an error of hundreds of time units has labels over its whole range, and the page's tables have
+/// every row of the answer.
+#[test]
+fn a_plot_of_large_errors_has_labels() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("fairness.html");
+    let study = ["--quiet", "fairness", "--shares", "1000,1,1", "--sched", "rr,vtrr,wfq"];
+    let more = ["--json", "-", "--html", page.to_str().unwrap()];
+    let answer = json(&[&study[..], &more].concat());
+    let page = read_to_string(page).unwrap();
+    let drawing = page.split("<svg").find(|part| part.contains(">error, tu<")).expect("a plot of errors");
+    let rr = page.split("<svg").find(|part| part.contains(">rr<")).unwrap_or(drawing);
+    let labels = rr.split("</text>").filter_map(|text| text.rsplit('>').next()?.parse::<f64>().ok());
+    let (low, high) = labels.fold((0.0_f64, 0.0_f64), |(low, high), label| (low.min(label), high.max(label)));
+    assert!(low <= -10.0 && high >= 10.0, "labels from {low} to {high}");
+    let mut nr_rows = 0;
+    for table in answer["tables"].as_array().unwrap() {
+        nr_rows += table["rows"].as_array().unwrap().len();
+    }
+    let shown = page.split("<tbody>").skip(1).map(|body| {
+        let body = body.split("</tbody>").next().unwrap();
+        body.matches("<tr").count()
+    });
+    assert_eq!(shown.sum::<usize>(), nr_rows);
+    assert_eq!(page.matches("<table").count(), page.matches("<div class=\"scroll\"><table").count());
+}
+
+/// B8: records of migrations, those of the kernel's threads among them, are one number, and runs that began on
+/// another CPU another one. Both are what the log's own lines say.
+#[test]
+fn migrations_and_assignments_are_told_apart() {
+    if !has_linux() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("run.log");
+    let run = ["--quiet", "run", "samples/gzip", "--sched", "linux-6.12", "--cpus", "4", "--json", "-"];
+    let result = json(&[&run[..], &["--log", log.to_str().unwrap()]].concat());
+    let text = read_to_string(&log).unwrap();
+    let (mut records, mut migrations) = (0, 0);
+    let mut last = std::collections::HashMap::new();
+    let is_task = |name: &str| name.starts_with('t');
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [_, _, "migrate", ..] => records += 1,
+            [_, cpu, "switch", .., next] if is_task(next) => {
+                migrations += u64::from(last.insert(next, cpu).is_some_and(|before| before != cpu));
+            }
+            _ => {}
+        }
+    }
+    let number = |field: &str| result[field].as_u64().unwrap();
+    assert_eq!(records, number("assignments") + number("kernel_thread_assignments"));
+    assert_eq!(migrations, number("migrations"));
+    assert!(migrations > 0 && records > migrations, "{records} {migrations}");
+}
+
+/// B8: a machine of more CPUs than the built kernel has needs a second one, and that is said before minutes pass.
+#[test]
+fn a_second_kernel_is_announced() {
+    let out = Command::new(env!("CARGO_BIN_EXE_schedlab"))
+        .current_dir(root())
+        .args(["run", "samples/hand/figure1.txt", "--sched", "linux-6.12", "--cpus", "128"])
+        .env("SCHEDLAB_CACHE", "/proc/nowhere") // it is announced and then cannot be built
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    for words in
+        ["up to 1024 CPUs) is built first, once: ", "machines of more than 64 CPUs have a build of their own"]
+    {
+        assert!(said.contains(words), "'{words}' is missing in: {said}");
+    }
+}
+
+/// C8: `sudo schedlab record -- CMD` runs CMD as whoever called sudo, and the recording of a whole system is that
+/// user's alone.
+#[test]
+fn a_recorded_command_runs_as_who_called_sudo() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    if folder.path().metadata().unwrap().uid() != 0 || !Path::new("/sys/kernel/tracing/instances").is_dir() {
+        return eprintln!("SKIPPED: recording needs root and tracefs");
+    }
+    let nobody = 65534;
+    let record = |more: &[&str]| {
+        let output = folder.path().join("t.dat");
+        let out = Command::new(env!("CARGO_BIN_EXE_schedlab"))
+            .current_dir(folder.path())
+            .args(["--quiet", "record", "-o", output.to_str().unwrap()])
+            .args(more)
+            .env("SUDO_UID", nobody.to_string())
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{more:?}: {}", String::from_utf8_lossy(&out.stderr));
+        output.metadata().unwrap()
+    };
+    let who = || read_to_string(folder.path().join("who")).unwrap().trim().to_owned();
+    record(&["--", "sh", "-c", "id -u > who"]);
+    assert_eq!(who(), nobody.to_string());
+    std::fs::remove_file(folder.path().join("who")).unwrap();
+    record(&["--user", "root", "--", "sh", "-c", "id -u > who"]);
+    assert_eq!(who(), "0");
+    let whole = record(&["--system", "--duration", "200ms"]);
+    assert_eq!((whole.mode() & 0o777, whole.uid()), (0o600, nobody));
+}
+
+/// C10: what cannot be added leaves no name behind, and no half of a tree.
+#[test]
+fn a_tarball_that_cannot_be_added_leaves_no_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tarball, cache) = (folder.path().join("bad.tar"), folder.path().join("cache"));
+    write(&tarball, "this is no tarball\n".repeat(100)).unwrap();
+    let out = Command::new(env!("CARGO_BIN_EXE_schedlab"))
+        .current_dir(root())
+        .args(["--quiet", "linux", "add", "--name", "mine", "--tarball", tarball.to_str().unwrap()])
+        .env("SCHEDLAB_CACHE", &cache)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    assert!(said.contains("bad.tar"), "{said}");
+    let left = Command::new("find").arg(&cache).args(["-name", "*mine*"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+}

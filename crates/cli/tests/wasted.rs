@@ -9,7 +9,7 @@ fn path(folder: &Path, name: &str) -> String {
     folder.join(name).to_str().unwrap().to_owned()
 }
 
-/// A8. Eight hogs on one of four CPUs, released at 1 s: real Linux leaves three CPUs idle for a while. Two of them are
+/// B2: eight hogs on one of four CPUs, released at 1 s: real Linux leaves three CPUs idle for a while. Two of them are
 /// enough to show that.
 #[test]
 fn a_scenario_of_few_tasks_shows_the_longest_stretch_again() {

@@ -20,6 +20,7 @@ use schedlab_instruments::LogProblem;
 use schedlab_lab::{Fails, FailureKind, RunFailure, Silent, load_recording};
 use schedlab_log::{Log, LogHeader, ObservedBy, Observer, Row, Run, Slots, Wait, replay};
 use schedlab_machine::kernel::FileRequest;
+use schedlab_stdx::limits::{JSON_BYTES_MAX, read_text};
 use schedlab_topology::Topology;
 use schedlab_trace::Mode;
 use schedlab_units::{CpuId, CpuSet, Span, TaskId};
@@ -339,7 +340,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> ElsewhereError {
 pub fn read(folder: &Path) -> Result<(Topology, Vec<Part>), ElsewhereError> {
     let path = folder.join(MANIFEST);
     let wrong = |what: String| ElsewhereError::Manifest { place: path.display().to_string(), what };
-    let text = std::fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
+    let text = read_text(&path, JSON_BYTES_MAX).map_err(|error| unreadable(&path, &error))?;
     let manifest: Manifest = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     if manifest.schema != 1 {
         return Err(wrong(format!("schema {}: this version reads 1", manifest.schema)));

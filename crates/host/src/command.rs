@@ -298,7 +298,7 @@ mod tests {
         }
     }
 
-    /// As `sudo schedlab record -- id`: the user's ids, its groups alone, its home.
+    /// C8: as `sudo schedlab record -- id`: the user's ids, its groups alone, its home.
     #[test]
     fn a_command_runs_as_its_user() {
         // SAFETY: asks for a number.

@@ -524,7 +524,7 @@ fn write_out(
     // The full recording lies in a folder that only its owner may enter, and goes with it.
     let folder = folder_of(&options.output);
     let folder = tempfile::Builder::new()
-        .prefix(".schedlab-")
+        .prefix(&schedlab_process::prefix_in(folder, ".schedlab-record-"))
         .tempdir_in(folder)
         .map_err(HostError::io("cannot make a temporary folder in", folder))?;
     let full = folder.path().join("full.dat");

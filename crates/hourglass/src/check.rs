@@ -82,7 +82,9 @@ pub struct Checked {
 /// [`HourglassError`]: no recording without root and tracefs, or the plan cannot be run.
 pub fn check(plan: &Plan, progress: &dyn Fn(&str)) -> Result<(Map, Checked), HourglassError> {
     let system = |error: String| HourglassError::System(error);
-    let folder = tempfile::tempdir().map_err(|error| system(format!("a temporary folder: {error}")))?;
+    let prefix = schedlab_process::prefix_in(&std::env::temp_dir(), "schedlab-check-");
+    let folder = tempfile::Builder::new().prefix(&prefix).tempdir();
+    let folder = folder.map_err(|error| system(format!("a temporary folder: {error}")))?;
     let path = folder.path().join("check.dat");
     let duration = Duration::from_nanos(plan.duration.as_ns()) + Duration::from_secs(6);
     let mut options = RecordOptions::new(&path, RecordedTrace::System { duration: Some(duration) });

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                  a scheduler's process (Cell)                      a command that builds (Yard)
-//! new processes    none                                              yes, as many as the user's limit allows
+//! new processes    none                                              4,096 at once (root: by a control group)
 //! files            read                                              read; write in its folder alone (Landlock)
 //! network          none                                              none (no socket at all)
 //! other processes  no signal, no ptrace                              none outside (Landlock, from Linux 6.12 on)
@@ -18,6 +18,7 @@
 //! What is left: both may read what their user may read. A build may change modes and times of files that
 //! belong to its user.
 
+use crate::pids::{Group, PROCESSES_MAX, nr_user_threads};
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, Scope,
@@ -115,6 +116,7 @@ fn uncontained<E: ToString>(what: &'static str) -> impl FnOnce(E) -> Uncontained
 }
 
 const SECCOMP: &str = "the host's kernel filters no system calls (seccomp)";
+const GROUP: &str = "this host does not count root's processes (a control group with pids.max)";
 const LANDLOCK: &str = "the host's kernel keeps no process to a folder (Landlock)";
 
 fn condition(argument: u8, operation: SeccompCmpOp, value: u64) -> SeccompCondition {
@@ -296,6 +298,10 @@ const NOT_FOR_BUILDS: &[(i64, &str)] = calls![
 pub struct Yard {
     filter: Option<BpfProgram>,
     ruleset: Option<RulesetCreated>,
+    /// Root's; `None` for others, and where the host has none.
+    group: Option<Group>,
+    /// The user's threads and [`PROCESSES_MAX`] more.
+    processes: Option<u64>,
     file_bytes: u64,
     memory_bytes: u64,
 }
@@ -306,16 +312,26 @@ impl Yard {
     /// # Errors
     /// The folder cannot be opened.
     pub fn around(folder: &Path) -> io::Result<(Yard, Vec<Uncontained>)> {
+        Yard::bounded(folder, PROCESSES_MAX)
+    }
+
+    /// As [`Yard::around`], with so many processes.
+    fn bounded(folder: &Path, processes_max: u64) -> io::Result<(Yard, Vec<Uncontained>)> {
         let opened = File::open(folder)?;
         let mut missing = Vec::new();
         let refused = NOT_FOR_BUILDS.iter().map(|(call, _)| (*call, Vec::new())).collect();
         let filter = program(refused, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32));
         let filter = filter.map_err(|why| missing.push(why)).ok();
         let ruleset = ruleset(folder).map_err(|why| missing.push(why)).ok();
+        // SAFETY: asks for a number.
+        let is_root = unsafe { libc::geteuid() } == 0;
+        let group = is_root
+            .then(|| Group::new(processes_max).map_err(|why| missing.push(uncontained(GROUP)(why))).ok())
+            .flatten();
+        let processes = nr_user_threads().map(|nr| nr + processes_max);
         use std::os::fd::AsFd;
-        let yard =
-            Yard { filter, ruleset, file_bytes: file_bytes(opened.as_fd()), memory_bytes: memory_bytes() };
-        Ok((yard, missing))
+        let (file_bytes, memory_bytes) = (file_bytes(opened.as_fd()), memory_bytes());
+        Ok((Yard { filter, ruleset, group, processes, file_bytes, memory_bytes }, missing))
     }
 
     /// The command starts inside. It may be started once.
@@ -332,6 +348,13 @@ impl Yard {
     /// # Errors
     /// The kernel's answer, to what it said before that it can do.
     pub fn enter(&mut self) -> io::Result<()> {
+        // first: from then on no file can be written that is not below the folder
+        if let Some(group) = &self.group {
+            group.enter()?;
+        }
+        if let Some(processes) = self.processes {
+            limit(libc::RLIMIT_NPROC, processes);
+        }
         limit(libc::RLIMIT_CORE, 0);
         limit(libc::RLIMIT_CPU, CPU_TIME_S);
         limit(libc::RLIMIT_FSIZE, self.file_bytes);
@@ -526,5 +549,94 @@ mod tests {
         assert!(victim.try_wait().unwrap().is_none(), "a signal went outside");
         victim.kill().unwrap();
         victim.wait().unwrap();
+    }
+
+    /// How many processes a fork bomb in this yard comes to. It stops at a few thousand, and ends what it
+    /// started.
+    fn bomb(yard: &mut Yard, user: Option<u32>) -> u64 {
+        use std::io::Read;
+        let (mut read, write) = io::pipe().unwrap();
+        // SAFETY: the child makes plain calls, and those of [`Yard::enter`], and leaves by a signal or _exit.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            let mut nr = 0_u64;
+            // SAFETY: as above.
+            unsafe {
+                libc::setpgid(0, 0);
+                if user.is_some_and(|user| libc::setuid(user) != 0) || yard.enter().is_err() {
+                    libc::_exit(7);
+                }
+                while nr < PROCESSES_MAX {
+                    match libc::fork() {
+                        -1 => break,
+                        0 => loop {
+                            libc::pause();
+                        },
+                        _ => nr += 1,
+                    }
+                }
+                libc::write(write.as_raw_fd(), (&raw const nr).cast(), 8);
+                libc::kill(0, libc::SIGKILL);
+                libc::_exit(8)
+            }
+        }
+        drop(write);
+        let mut nr = [0; 8];
+        let got = read.read_exact(&mut nr);
+        let mut status = 0;
+        // SAFETY: waits for the child that was started above.
+        unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        got.unwrap_or_else(|error| panic!("{error}, status {status:x}"));
+        u64::from_ne_bytes(nr)
+    }
+
+    /// C9: a fork bomb comes to an end, whoever builds: root's by its control group, others' by their limit.
+    #[test]
+    fn processes_have_an_end_in_a_yard() {
+        const MOST: u64 = 200;
+        let inside = tempfile::tempdir().unwrap();
+        let (mut yard, missing) = Yard::bounded(inside.path(), MOST).unwrap();
+        // SAFETY: asks for a number.
+        let is_root = unsafe { libc::getuid() } == 0;
+        match &yard.group {
+            Some(group) => {
+                let folder = group.folder().to_owned();
+                let nr = bomb(&mut yard, None);
+                // it counts itself
+                assert_eq!(nr, MOST - 1, "root's");
+                drop(yard);
+                assert!(!folder.exists(), "{} is left", folder.display());
+            }
+            None if is_root => {
+                let all: Vec<String> = missing.iter().map(ToString::to_string).collect();
+                assert!(all.iter().any(|why| why.starts_with(GROUP)), "nothing is said: {all:?}");
+                eprintln!("not tried: {all:?}");
+            }
+            None => {}
+        }
+        let (mut yard, _) = Yard::bounded(inside.path(), MOST).unwrap();
+        yard.group = None;
+        let most = yard.processes.unwrap();
+        let nobody = 65534;
+        let nr = bomb(&mut yard, is_root.then_some(nobody));
+        assert!(nr >= MOST / 2 && nr <= most, "{nr} of {most}");
+    }
+
+    /// What a build leaves running ends with it, where the host has groups.
+    #[test]
+    fn nothing_stays_of_a_yard_with_a_group() {
+        let inside = tempfile::tempdir().unwrap();
+        let (yard, _) = Yard::around(inside.path()).unwrap();
+        if yard.group.is_none() {
+            return eprintln!("not tried: this user or host makes no groups");
+        }
+        let mut command = Command::new("sh");
+        command.args(["-c", "setsid sleep 300 & echo $! > here"]).current_dir(inside.path());
+        yard.hold(&mut command);
+        assert!(command.status().unwrap().success());
+        drop(command);
+        let pid = std::fs::read_to_string(inside.path().join("here")).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", pid.trim())).unwrap_or_default();
+        assert!(status.is_empty() || status.contains("Z (zombie)"), "{status}");
     }
 }

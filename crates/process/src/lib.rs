@@ -31,8 +31,10 @@ use std::time::Duration;
 
 pub mod contain;
 mod image;
+mod pids;
 
 pub use image::{address_of_offset, offset_of_address};
+pub use pids::PROCESSES_MAX;
 
 /// The environment variable that names the entrance.
 pub const VARIABLE: &str = "SCHEDLAB_SERVE";
@@ -204,6 +206,18 @@ pub fn sweep(folder: &Path, prefix: &str) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// A prefix for names of temporary files or folders, with this process's number in it; what others of the same name
+/// left when they were killed is removed first ([`sweep`]).
+///
+/// ```
+/// let prefix = schedlab_process::prefix_in(&std::env::temp_dir(), "schedlab-doc-");
+/// assert_eq!(prefix, format!("schedlab-doc-{}-", std::process::id()));
+/// ```
+pub fn prefix_in(folder: &Path, name: &str) -> String {
+    sweep(folder, name);
+    format!("{name}{}-", std::process::id())
 }
 
 /// In words, as a shell's user knows it: how a process ended.

@@ -215,7 +215,7 @@ pub fn kernel_target(
     if compiled.object.is_file() {
         return Ok(compiled);
     }
-    let work = tempfile::tempdir_in(&dir).map_err(io("create", &dir))?;
+    let work = temporary(&dir)?;
     if let Some(text) = &edited {
         let name = Path::new(file).file_name().unwrap_or_default();
         write(&work.path().join(name), text)?;
@@ -302,13 +302,19 @@ pub fn seeds() -> Result<Vec<Seeded>, RaceError> {
     Ok(all)
 }
 
+/// A folder that goes with this process; those of killed ones go now.
+fn temporary(parent: &Path) -> Result<tempfile::TempDir, RaceError> {
+    let prefix = schedlab_process::prefix_in(parent, "schedlab-race-");
+    tempfile::Builder::new().prefix(&prefix).tempdir_in(parent).map_err(io("create", parent))
+}
+
 /// A C file of one's own, with macros (`NAME`, `NAME=VALUE`).
 ///
 /// # Errors
 /// No such file; the compiler's errors.
 pub fn own_target(path: &Path, defines: &[String]) -> Result<Compiled, RaceError> {
     let source = read_bytes(path, SOURCE_BYTES_MAX).map_err(io("read", path))?;
-    let dir = tempfile::tempdir().map_err(io("create", &std::env::temp_dir()))?;
+    let dir = temporary(&std::env::temp_dir())?;
     let mut objects = vec![hooks(dir.path())?];
     let object = dir.path().join("own.o");
     let mut gcc = Command::new("gcc");
@@ -345,7 +351,7 @@ pub fn own_target(path: &Path, defines: &[String]) -> Result<Compiled, RaceError
 pub fn litmus_target(path: &Path) -> Result<(Compiled, crate::litmus::Litmus), RaceError> {
     let text = read_text(path, SOURCE_BYTES_MAX).map_err(io("read", path))?;
     let litmus = crate::litmus::Litmus::parse(&path.display().to_string(), &text)?;
-    let dir = tempfile::tempdir().map_err(io("create", &std::env::temp_dir()))?;
+    let dir = temporary(&std::env::temp_dir())?;
     let source = dir.path().join("litmus.c");
     write(&source, &litmus.source)?;
     let compiled = own_target(&source, &[])?;

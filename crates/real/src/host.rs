@@ -42,7 +42,11 @@ pub(crate) fn run(workload: &Workload, options: &Options) -> Result<RealRun, Rea
     }
     let program = Program::new(workload)?;
     let first_pid = free_pids(program.tasks.len() as u32)?;
-    let work = tempfile::tempdir().map_err(RealError::io("make a directory in", &std::env::temp_dir()))?;
+    let temporary = std::env::temp_dir();
+    let work = tempfile::Builder::new()
+        .prefix(&schedlab_process::prefix_in(&temporary, "schedlab-host-"))
+        .tempdir()
+        .map_err(RealError::io("make a directory in", &temporary))?;
     let at = |name: &str| work.path().join(name);
     crate::cache::write(&at("program"), &program::encode(&program, options, first_pid)?)?;
     let runner = initramfs::init_binary(initramfs::Runs::Host)?;

@@ -199,7 +199,10 @@ fn download(series: &str) -> Result<GuestKernel, RealError> {
     let (package, _) = candidate(series)?;
     let target = kernels_directory();
     cache::make(&target)?;
-    let work = tempfile::tempdir_in(&target).map_err(RealError::io("make a directory in", &target))?;
+    let work = tempfile::Builder::new()
+        .prefix(&schedlab_process::prefix_in(&target, "download-"))
+        .tempdir_in(&target)
+        .map_err(RealError::io("make a directory in", &target))?;
     output(Command::new("apt-get").args(["-q", "download", &package]).current_dir(work.path()))?;
     let deb = first_file(work.path(), |name| name.ends_with(".deb"))?;
     let version = output(Command::new("dpkg-deb").arg("-f").arg(&deb).arg("Version"))?.trim().to_string();

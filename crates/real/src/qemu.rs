@@ -184,9 +184,8 @@ impl Guest {
             progress(RunStage::Done);
             return Ok(Output { bytes, wall_ms: 0 });
         }
-        schedlab_process::sweep(&std::env::temp_dir(), WORK);
         let work = tempfile::Builder::new()
-            .prefix(&format!("{WORK}{}-", std::process::id()))
+            .prefix(&schedlab_process::prefix_in(&std::env::temp_dir(), WORK))
             .tempdir()
             .map_err(RealError::io("make a directory in", &std::env::temp_dir()))?;
         let started = Instant::now();

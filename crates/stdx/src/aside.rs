@@ -7,8 +7,10 @@
 //! ```
 //!
 //! The new file has no name while it grows (`O_TMPFILE`). A process that is killed at byte 700 leaves nothing
-//! in the folder, and the old file stays. At the end the file gets a random name, which must be new
-//! (`O_EXCL`), and is renamed at once. No name can be foreseen, so no planted symlink is followed.
+//! in the folder, and the old file stays. At the end the file gets its name, if that is free. To replace a file it
+//! first gets a random name, which must be new (`O_EXCL`), and is renamed at once. No name can be foreseen, so no
+//! planted symlink is followed. (A `kill -9` between these two calls leaves the file under the random name,
+//! `.schedlab-XXXXXX.tmp`, whole.)
 //!
 //! Some file systems (NFS, for one) have no files without names. There the file has a random name from the
 //! start, made with `O_EXCL`. It is removed after an error, but not after `kill -9`.
@@ -103,6 +105,10 @@ impl Aside {
                     let number = format!("/proc/self/fd/{}", file.as_raw_fd());
                     Ok(rustix::fs::linkat(CWD, number, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
                 };
+                // a name that is free is taken in one step; another's file is replaced in two
+                if link(&self.path).is_ok() {
+                    return Ok(());
+                }
                 let named = builder().make_in(folder_of(&self.path), link)?;
                 named.persist(&self.path).map(drop).map_err(|error| error.error)
             }

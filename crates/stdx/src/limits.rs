@@ -45,6 +45,9 @@ pub const LOG_HEADER_LINES_MAX: u64 = 4_000_000;
 /// Events of a recording, after it was unpacked: two hours of a kernel that is compiled on two CPUs. The longest
 /// read takes a minute. A packed file has up to a thousand times as many as its length tells.
 pub const RECORDING_EVENTS_MAX: u64 = 200_000_000;
+/// A recording's file, in bytes: as many events as may be, in the longest form (a text). Where a text has no lines, or
+/// none of events, nothing else ends the search for one.
+pub const RECORDING_BYTES_MAX: u64 = 64 << 30;
 /// Bytes that one packed part of a recording (a section, a packet) unpacks to.
 pub const UNPACKED_BYTES_MAX: u64 = 64 << 20;
 /// Packets with events in a Perfetto trace: each is remembered, in 24 bytes.

@@ -63,8 +63,8 @@ pub enum SweepError {
     },
     /// A file of the dataset that is not what was written.
     #[error(
-        "{}: this file of the dataset is damaged ({why}); remove it, and run the sweep again: \
-         only its runs are repeated", path.display()
+        "{}: this file of the dataset is damaged ({why}); remove {}, and run the sweep again: \
+         only its runs are repeated", path.display(), to_remove(path)
     )]
     Damaged {
         /// The file.
@@ -144,6 +144,15 @@ impl SweepError {
     pub(crate) fn setting(axis: &str, value: &str, what: impl std::fmt::Display) -> SweepError {
         let (axis, value) = (axis.to_owned(), value.to_owned());
         SweepError::Setting { axis, value, what: what.to_string(), kind: FailureKind::Input }
+    }
+}
+
+/// What has to go with a damaged file so that its runs are made again: a run is known by its row in `runs`.
+fn to_remove(path: &Path) -> String {
+    let folder = path.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "tasks"));
+    match (folder.and_then(Path::parent), path.file_name()) {
+        (Some(dataset), Some(name)) => format!("it and {}", dataset.join("runs").join(name).display()),
+        _ => "it".to_owned(),
     }
 }
 

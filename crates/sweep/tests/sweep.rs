@@ -422,3 +422,33 @@ fn what_is_no_dataset_is_refused() {
     assert_eq!(make(SMALL, &at("d"), &jobs(2)).unwrap().progress.done, 16);
     assert_eq!(files(&at("d")), whole);
 }
+
+/// Also where all runs are known, and a sweep would have nothing to do: a file of `tasks` that is cut, changed or
+/// gone is named, with what brings its runs back.
+#[test]
+fn damaged_tasks_are_found_though_all_runs_are_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("d");
+    make(SMALL, &dir, &jobs(2)).unwrap();
+    let whole = files(&dir);
+    let tasks = dir.join(&whole[1].0);
+    assert!(tasks.starts_with(dir.join("tasks")), "{}", tasks.display());
+    let runs = dir.join(&whole[0].0);
+    let bytes = whole[1].1.clone();
+    let mut changed = bytes.clone();
+    changed[bytes.len() / 2] ^= 1;
+    for damaged in [&bytes[..bytes.len() / 2], &changed, &[]] {
+        std::fs::write(&tasks, damaged).unwrap();
+        if damaged.is_empty() {
+            std::fs::remove_file(&tasks).unwrap();
+        }
+        let error = make(SMALL, &dir, &jobs(2)).unwrap_err();
+        assert_eq!(error.kind(), FailureKind::Input);
+        let said = error.to_string();
+        let remedy = format!("remove it and {}", runs.display());
+        assert!(said.contains(&tasks.display().to_string()) && said.contains(&remedy), "{said}");
+    }
+    std::fs::remove_file(&runs).unwrap();
+    assert_eq!(make(SMALL, &dir, &jobs(2)).unwrap().progress.done, 16);
+    assert_eq!(files(&dir), whole);
+}

@@ -1,6 +1,7 @@
 //! A file's bytes, mapped into memory, or bytes that are there already.
 
 use crate::error::Problem;
+use schedlab_stdx::limits::RECORDING_BYTES_MAX;
 use std::fs::File;
 use std::path::Path;
 
@@ -18,6 +19,9 @@ impl Bytes {
         if !metadata.is_file() {
             let error = std::io::Error::other("not a regular file; a trace is read from a file on disk");
             return Err(Problem::Io(error));
+        }
+        if metadata.len() > RECORDING_BYTES_MAX {
+            return Err(Problem::TooLong { bytes: metadata.len(), limit: RECORDING_BYTES_MAX });
         }
         if metadata.len() == 0 {
             return Ok(Bytes::Owned(Vec::new()));
@@ -40,5 +44,21 @@ impl Bytes {
             Bytes::Mapped(map) => map,
             Bytes::Owned(bytes) => bytes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C1: a file as long as may be is mapped, one byte more is refused. (It takes no room on the disk.)
+    #[test]
+    fn a_recording_is_as_long_as_may_be() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(RECORDING_BYTES_MAX).unwrap();
+        assert_eq!(Bytes::open(file.path()).unwrap().as_slice().len() as u64, RECORDING_BYTES_MAX);
+        file.as_file().set_len(RECORDING_BYTES_MAX + 1).unwrap();
+        let Err(Problem::TooLong { bytes, limit }) = Bytes::open(file.path()) else { panic!("it was taken") };
+        assert_eq!((bytes, limit), (RECORDING_BYTES_MAX + 1, RECORDING_BYTES_MAX));
     }
 }

@@ -164,6 +164,16 @@ pub enum Problem {
         /// How many there may be.
         limit: u64,
     },
+    /// A longer file than a recording may be.
+    #[error(
+        "{bytes} bytes; a recording may have {limit}: record for a shorter time, or divide it (trace-cmd split)"
+    )]
+    TooLong {
+        /// How long it is.
+        bytes: u64,
+        /// How long it may be.
+        limit: u64,
+    },
     /// A format text that cannot be used.
     #[error(
         "format of event {event}: {problem}; the recording kernel is too old, too new, or the file is damaged"

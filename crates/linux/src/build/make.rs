@@ -20,6 +20,8 @@ pub(super) struct Job<'a> {
     pub(super) tried: bool,
     /// Objects stay for the next build of the same tree.
     pub(super) incremental: bool,
+    /// The distributor's package, whose checksum is known: its scripts are not somebody's.
+    pub(super) is_pinned: bool,
 }
 
 /// Builds `linux.so` in the job's folder; returns remarks for the user.
@@ -49,7 +51,8 @@ pub(super) fn build(
         profile::lay_beside(&counts, &objects)?;
         last = Stage::Profiled;
     }
-    let remarks = stage(job, &tree, &objects, last, &job.dir.join("linux.so"), progress)?;
+    let mut remarks = stage(job, &tree, &objects, last, &job.dir.join("linux.so"), progress)?;
+    remarks.extend(uncontained(job)?);
     if last == Stage::Profiled {
         profile::check_use(&objects)?;
     }
@@ -77,7 +80,7 @@ fn stage(
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Vec<String>, BuildError> {
     progress(BuildProgress { step: "configuring", done: 0, total: 0 });
-    let remarks = configure(job, tree, objects, stage, progress)?;
+    let remarks = configure(job, tree, objects, stage)?;
     compile(job, objects, stage, progress)?;
     progress(BuildProgress { step: "linking", done: 0, total: 0 });
     link(job, tree, objects, object)?;
@@ -102,21 +105,18 @@ fn make(directory: &Path) -> Command {
     make
 }
 
+/// What this host could not do to contain the build of somebody's tree, if there is something.
+fn uncontained(job: &Job<'_>) -> Result<Option<String>, BuildError> {
+    let (_, missing) = Yard::around(job.dir).map_err(io("open", job.dir))?;
+    let all: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    let is_said = !job.is_pinned && !all.is_empty();
+    Ok(is_said.then(|| format!("its build was contained in part only: {}", all.join("; "))))
+}
+
 /// A tree's Makefiles and scripts are programs of whoever made it: they write into the folder of this build,
 /// and have no network.
-fn contain(
-    command: &mut Command,
-    job: &Job<'_>,
-    progress: &mut dyn FnMut(BuildProgress),
-) -> Result<(), BuildError> {
-    let (yard, missing) = Yard::around(job.dir).map_err(io("open", job.dir))?;
-    if !missing.is_empty() {
-        progress(BuildProgress {
-            step: "this host cannot keep a build to its folder: it has your rights",
-            done: 0,
-            total: 0,
-        });
-    }
+fn contain(command: &mut Command, job: &Job<'_>) -> Result<(), BuildError> {
+    let (yard, _) = Yard::around(job.dir).map_err(io("open", job.dir))?;
     // of compilers and scripts
     let temporary = job.dir.join("tmp");
     fs::create_dir_all(&temporary).map_err(io("create", &temporary))?;
@@ -125,13 +125,7 @@ fn contain(
     Ok(())
 }
 
-fn configure(
-    job: &Job<'_>,
-    tree: &Path,
-    objects: &Path,
-    stage: Stage,
-    progress: &mut dyn FnMut(BuildProgress),
-) -> Result<Vec<String>, BuildError> {
+fn configure(job: &Job<'_>, tree: &Path, objects: &Path, stage: Stage) -> Result<Vec<String>, BuildError> {
     fs::create_dir_all(objects).map_err(io("create", objects))?;
     let (wanted, config) = (objects.join("wanted.config"), objects.join(".config"));
     let mut text = job.wanted.text().to_owned();
@@ -141,7 +135,7 @@ fn configure(
     let same = fs::read_to_string(&wanted).is_ok_and(|old| old == text);
     if !same || !config.is_file() || kconfig_changed(objects, &config)? {
         let mut command = make(tree);
-        contain(&mut command, job, progress)?;
+        contain(&mut command, job)?;
         command.arg(format!("O={}", objects.display()));
         let aside = objects.join("asked.config");
         fs::write(&aside, text).map_err(io("write", &aside))?;
@@ -202,7 +196,7 @@ fn compile(
 ) -> Result<(), BuildError> {
     let mut done = 0;
     let mut command = make(objects);
-    contain(&mut command, job, progress)?;
+    contain(&mut command, job)?;
     command.arg(format!("-j{}", tools::jobs())).arg("KCONFIG_NOSILENTUPDATE=");
     command.args(make_args(&job.wanted.make_args, stage));
     command.args(job.pin.target.split(' '));

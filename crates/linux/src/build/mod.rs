@@ -406,7 +406,9 @@ impl Wish<'_> {
         let source = source::unpack(cache, name, &tarball, progress)?;
         let version = if origin == Origin::Package { tarball.version } else { tree::version(&source)? };
         let tried = config::is_tried(port, &version)?;
-        let job = make::Job { dir: &dir, source: &source, port, wanted, pin, tried, incremental: false };
+        let is_pinned = origin == Origin::Package;
+        let job =
+            make::Job { dir: &dir, source: &source, port, wanted, pin, tried, incremental: false, is_pinned };
         let remarks = named::with_version(port, &version, pin, tried, make::build(&job, progress))?;
         let built = BuiltKernel {
             series: (*name).to_owned(),

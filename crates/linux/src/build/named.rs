@@ -192,6 +192,7 @@ fn build_tree(
         pin: &pin,
         tried,
         incremental: true,
+        is_pinned: false,
     };
     let remarks = with_version(port, &version, &pin, tried, make::build(&job, progress))?;
     let object = cache::sha256_file(&dir.join("linux.so"))?;

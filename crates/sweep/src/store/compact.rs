@@ -9,7 +9,7 @@
 //! The new files are in order of keys, 10,000 runs each. They are named by their first key and their bytes: equal
 //! datasets are equal files.
 
-use super::{Files, Merged, Reading, Source, WORK, names, stems, sync_folder, write_durably};
+use super::{Files, Merged, Reading, Source, WORK, file_of, names, stems, sync_folder, write_durably};
 use crate::error::SweepError;
 use crate::key::{Key, hex};
 use crate::row::{RUNS, TASKS};
@@ -39,10 +39,34 @@ pub(super) fn compact(dir: &Path) -> Result<(), SweepError> {
     let stems = stems(dir)?;
     if stems.iter().all(|stem| !stem.starts_with("part-")) && names(&dir.join("tasks"))?.len() == stems.len()
     {
-        return Ok(());
+        return stems.iter().try_for_each(|stem| check(dir, stem));
     }
     let sources = stems.iter().map(|stem| Source::of(dir, stem)).collect::<Result<_, _>>()?;
     replace(dir, sources)
+}
+
+/// Whether a pair is what was written: its name ends with the sum of both files.
+fn check(dir: &Path, stem: &str) -> Result<(), SweepError> {
+    let (runs, tasks) = (file_of(dir, "runs", stem), file_of(dir, "tasks", stem));
+    let sum = |path: &Path| -> io::Result<[u8; 32]> {
+        let mut sum = Sha256::new();
+        io::copy(&mut fs::File::open(path)?, &mut sum)?;
+        Ok(sum.finalize().into())
+    };
+    let whole = match (sum(&runs), sum(&tasks)) {
+        (Ok(runs), Ok(tasks)) => {
+            let sums = Sha256::new().chain_update(runs).chain_update(tasks).finalize();
+            stem.ends_with(&format!("-{}", hex(&sums[..8])))
+        }
+        _ => false,
+    };
+    if whole {
+        return Ok(());
+    }
+    // a reader knows which of the two it is, and what is wrong
+    let mut source = Source::of(dir, stem)?;
+    while source.next()?.is_some() {}
+    Err(SweepError::damaged(&tasks)("its bytes, or those of its runs, are not those that its name states"))
 }
 
 /// The same with what other datasets hold.

@@ -40,7 +40,11 @@ impl Source {
     fn open(dir: &Path, stem: &str) -> Result<Source, SweepError> {
         let path = file_of(dir, "runs", stem);
         let runs = TableReader::open(&path, RUNS)?;
-        let tasks = TableReader::open(&file_of(dir, "tasks", stem), TASKS)?;
+        let tasks = file_of(dir, "tasks", stem);
+        if !tasks.exists() {
+            return Err(SweepError::damaged(&tasks)("it is gone"));
+        }
+        let tasks = TableReader::open(&tasks, TASKS)?;
         Ok(Source::Files(Box::new(Pair { path, runs, tasks, next_task: None })))
     }
 
@@ -54,7 +58,7 @@ impl Source {
         }
     }
 
-    fn next(&mut self) -> Result<Option<SweptRun>, SweepError> {
+    pub(super) fn next(&mut self) -> Result<Option<SweptRun>, SweepError> {
         if let Source::Later { dir, stem, .. } = self {
             *self = Source::open(dir, stem)?;
         }

@@ -28,6 +28,7 @@ use crate::table::{TableReader, TableWriter};
 use journal::Journal;
 use locks::{Claims, FolderLock};
 use schedlab_stdx::lock;
+use schedlab_stdx::limits::{TOML_BYTES_MAX, read_text};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
@@ -152,7 +153,7 @@ pub(crate) fn existing(dir: &Path) -> Result<(), SweepError> {
 /// It is something else.
 pub(crate) fn is_dataset(dir: &Path) -> Result<bool, SweepError> {
     let wrong = |what: String| SweepError::NoDataset { path: dir.to_owned(), what };
-    match fs::read_to_string(dir.join(ABOUT)) {
+    match read_text(&dir.join(ABOUT), TOML_BYTES_MAX) {
         Ok(text) if text == ABOUT_TEXT => Ok(true),
         Ok(text) => Err(wrong(format!(
             "{ABOUT} says {}, and this version of schedlab writes {}; take a new folder, or the version that made it",
