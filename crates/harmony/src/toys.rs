@@ -64,7 +64,9 @@ pub enum ToyError {
     #[error(transparent)]
     Subject(#[from] SubjectError),
     /// A sched_ext toy, and nobody said where they are.
-    #[error("the toy '{0}' is a sched_ext scheduler: its source, crates/harmony/toys/queues.bpf.c, is needed")]
+    #[error(
+        "the toy '{0}' is a sched_ext scheduler: its source, crates/harmony/toys/queues.bpf.c, is needed"
+    )]
     NoSource(String),
 }
 
@@ -436,6 +438,26 @@ impl KnownToy {
         };
         Ok(Tried { case: self.clone(), rows: self.truths.iter().map(row).collect(), failed: model.failed })
     }
+}
+
+/// Asks each toy everything, with a seed of its own: toys that are asked at the same drawn instants would be right and
+/// wrong together, and their number would say less than it seems. `done` hears how many have been asked.
+///
+/// # Errors
+/// See [`ToyError`].
+pub fn asked(
+    cases: &[KnownToy],
+    effort: Effort,
+    sched_ext: Option<SchedExt<'_>>,
+    mut done: impl FnMut(usize),
+) -> Result<Vec<Tried>, ToyError> {
+    let mut tried = Vec::new();
+    for (case, index) in cases.iter().zip(0..) {
+        done(tried.len());
+        let seed = 1 + Random::for_part(effort.seed, index).below(1_000_000);
+        tried.push(case.tried(Effort { seed, ..effort }, sched_ext)?);
+    }
+    Ok(tried)
 }
 
 /// A row per toy and question; `all`: also those that are right.

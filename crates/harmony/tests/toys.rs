@@ -10,7 +10,7 @@ fn tried(cases: &[KnownToy], depth: Depth) -> Vec<toys::Tried> {
     let effort = Effort { depth, seed: 1, jobs: schedlab_runner::pool::cores() };
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("toys/queues.bpf.c");
     let sched_ext = Some(SchedExt { source: &source, hz: 250, progress: &Silent });
-    cases.iter().map(|case| case.tried(effort, sched_ext).unwrap_or_else(|error| panic!("{error}"))).collect()
+    toys::asked(cases, effort, sched_ext, |_| {}).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn check(tried: &[toys::Tried]) {

@@ -286,11 +286,8 @@ fn toys(args: &HarmonyArgs, drawn: u64, ui: &Ui) -> Result<()> {
     };
     let sched_ext = source.as_deref().map(|source| SchedExt { source, hz: args.hz, progress: ui });
     let step = ui.step(format!("asking {} toys", cases.len()));
-    let mut tried = Vec::new();
-    for case in &cases {
-        step.progress(format!("{} of {} toys", tried.len(), cases.len()));
-        tried.push(case.tried(args.effort(), sched_ext).map_err(Failure::input)?);
-    }
+    let told = |done: usize| step.progress(format!("{done} of {} toys", cases.len()));
+    let tried = toys::asked(&cases, args.effort(), sched_ext, told).map_err(Failure::input)?;
     drop(step);
     let coverage = toys::coverage(&tried);
     let all = toys::table(&tried, true);

@@ -165,8 +165,7 @@ pub(super) fn idle_waits(view: &View<'_>, what: What) -> Vec<Option<u64>> {
             let until_ns = bound.map_or(one.facts.duration_ns, |next| next.at.as_ns());
             // any task: those that were on the other CPUs all the time may be taken as well as those that came
             let comes = |moved: &&schedlab_instruments::Move| {
-                moved.to.index() == target
-                    && (mark.at.as_ns()..until_ns).contains(&moved.time_ns)
+                moved.to.index() == target && (mark.at.as_ns()..until_ns).contains(&moved.time_ns)
             };
             let first = one.facts.moves.iter().find(comes);
             if first.is_some_and(|moved| moved.time_ns < from_ns) {

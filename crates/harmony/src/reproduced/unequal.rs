@@ -40,7 +40,8 @@ fn pairs(
     }
     let found = made(&trials, subject, effort, terms)?;
     let of = |x: u32, is_second: bool| -> Vec<[Term; 2]> {
-        let mine = trials.iter().zip(&found).filter(|(trial, _)| (trial.x, trial.is_second) == (x, is_second));
+        let mine =
+            trials.iter().zip(&found).filter(|(trial, _)| (trial.x, trial.is_second) == (x, is_second));
         mine.filter_map(|(_, found)| *found).collect()
     };
     Ok(xs.iter().map(|x| (*x, of(*x, false), of(*x, true))).collect())
@@ -65,7 +66,11 @@ fn gain([dynamic, bound]: [f64; 2]) -> f64 {
 const TERMS: [&str; 2] = ["short", "long"];
 
 /// The mean of a number over some x.
-fn over(pairs: &Pairs, within: impl Fn(u32) -> bool, of: impl Fn(&(u32, Vec<[Term; 2]>, Vec<[Term; 2]>)) -> Option<f64>) -> Option<f64> {
+fn over(
+    pairs: &Pairs,
+    within: impl Fn(u32) -> bool,
+    of: impl Fn(&(u32, Vec<[Term; 2]>, Vec<[Term; 2]>)) -> Option<f64>,
+) -> Option<f64> {
     mean_of(pairs.iter().filter(|pair| within(pair.0)).filter_map(of))
 }
 
@@ -116,12 +121,23 @@ pub(super) fn mixes(
         }
         statements(name, &pairs, figures);
     }
-    let match_svg = curve("variance of the queues against the ideal", "SMAPE, %", "light task's demand, % of a CPU", matches);
+    let match_svg = curve(
+        "variance of the queues against the ideal",
+        "SMAPE, %",
+        "light task's demand, % of a CPU",
+        matches,
+    );
     let caption = "Published, long term: O(1) and CFS mostly within 25 %, O(1) bad at 5 to 10 and 65 to 90 %; short: O(1) \
         as long, CFS not.";
     figures.drawings.push(Drawing { name: "figure-13".into(), caption: caption.into(), svg: match_svg });
-    let loss_svg = curve("CPU time of heavy tasks against the ideal", "more or less, %", "light task's demand, % of a CPU", losses);
-    let caption = "Published: O(1) none below 60 %; CFS -20 % in the short and -10 % in the long term; BFS within 4 %.";
+    let loss_svg = curve(
+        "CPU time of heavy tasks against the ideal",
+        "more or less, %",
+        "light task's demand, % of a CPU",
+        losses,
+    );
+    let caption =
+        "Published: O(1) none below 60 %; CFS -20 % in the short and -10 % in the long term; BFS within 4 %.";
     figures.add(Drawing { name: "figure-16".into(), caption: caption.into(), svg: loss_svg }, table);
     Ok(())
 }
@@ -147,11 +163,35 @@ fn statements(name: &str, pairs: &Pairs, figures: &mut Figures) {
     match name {
         "o1-2.6.18" => {
             let far = "SMAPE, long, light 5 and 10 %";
-            say("figure 13", "SMAPE, long, light 20 to 60 %", "25 % or less", (0.0, 25.0), error(1, |x| (20..=60).contains(&x)));
+            say(
+                "figure 13",
+                "SMAPE, long, light 20 to 60 %",
+                "25 % or less",
+                (0.0, 25.0),
+                error(1, |x| (20..=60).contains(&x)),
+            );
             say("figure 13", far, "bad", (25.0, 100.0), error(1, |x| x <= 10));
-            say("figure 13", "SMAPE, long, light 65 to 90 %", "bad", (25.0, 100.0), error(1, |x| (65..=90).contains(&x)));
-            say("figure 16", "heavy, long, light below 60 %", "nearly identical", (-5.0, 5.0), heavy(1, |x| x < 60));
-            say("figure 16", "heavy, short, light 65 to 90 %", "a significant loss", (-60.0, -5.0), heavy(0, |x| (65..=90).contains(&x)));
+            say(
+                "figure 13",
+                "SMAPE, long, light 65 to 90 %",
+                "bad",
+                (25.0, 100.0),
+                error(1, |x| (65..=90).contains(&x)),
+            );
+            say(
+                "figure 16",
+                "heavy, long, light below 60 %",
+                "nearly identical",
+                (-5.0, 5.0),
+                heavy(1, |x| x < 60),
+            );
+            say(
+                "figure 16",
+                "heavy, short, light 65 to 90 %",
+                "a significant loss",
+                (-60.0, -5.0),
+                heavy(0, |x| (65..=90).contains(&x)),
+            );
         }
         "cfs-2.6.32" => {
             say("figure 13", "SMAPE, long, all", "about 25 %", (12.5, 50.0), error(1, |_| true));
@@ -241,15 +281,21 @@ pub(super) fn bonus(
     let columns = vec![
         Column::new("heavy", "tasks", "beside the light one, on its CPU"),
         Column::new("case", "", "cold; warm: 16 others were there for 10 s and have ended"),
-        Column::new("percent", "%", "of the CPU that the light task has, from 1 to 2 s after their end, mean of 5 runs"),
+        Column::new(
+            "percent",
+            "%",
+            "of the CPU that the light task has, from 1 to 2 s after their end, mean of 5 runs",
+        ),
     ];
     let mut table = Table::new("figure-14", "CPU time of a light task of 85 % under O(1)", columns);
     let mut trials = Vec::new();
     for is_second in [false, true] {
         for x in 1..=8 {
             let windows = vec![SHORT_S];
-            trials.extend((1..=5).map(|seed| {
-                Trial { is_second, windows: windows.clone(), ..Trial::new(x, seed, sticky(x, is_second)) }
+            trials.extend((1..=5).map(|seed| Trial {
+                is_second,
+                windows: windows.clone(),
+                ..Trial::new(x, seed, sticky(x, is_second))
             }));
         }
     }
@@ -259,7 +305,8 @@ pub(super) fn bonus(
     for (is_second, case) in [(false, "without"), (true, "with")] {
         let mut points = Vec::new();
         for x in 1..=8 {
-            let mine = trials.iter().zip(&found).filter(|(trial, _)| (trial.x, trial.is_second) == (x, is_second));
+            let mine =
+                trials.iter().zip(&found).filter(|(trial, _)| (trial.x, trial.is_second) == (x, is_second));
             let percents = mine.filter_map(|(_, ns)| ns.map(|ns| percent_of(ns as f64, 1e9)));
             let Some(percent) = mean_of(percents) else { continue };
             points.push((f64::from(x), percent));
@@ -298,7 +345,11 @@ pub(super) fn levels(
         Column::new("term", "", "short: from 1 to 2 s after the release; long: from 30 to 60 s"),
         Column::new("high_moves", "1/CPU s", "of the four high ones, per second of their CPU time"),
         Column::new("low_moves", "1/CPU s", "of the four low ones"),
-        Column::new("high", "%", "CPU time of the high ones, more or less than bound one of each to each CPU"),
+        Column::new(
+            "high",
+            "%",
+            "CPU time of the high ones, more or less than bound one of each to each CPU",
+        ),
     ];
     let mut table = Table::new("figure-17", "Four tasks of high and four of low priority", columns);
     let mut series = Vec::new();
@@ -321,13 +372,15 @@ pub(super) fn levels(
         }
         if name == "bfs" {
             for (class, which) in ["high", "low"].into_iter().zip(0..2) {
-                let points = pairs.iter().filter_map(|pair| Some((f64::from(pair.0), normal(pair, 1)?[which])));
+                let points =
+                    pairs.iter().filter_map(|pair| Some((f64::from(pair.0), normal(pair, 1)?[which])));
                 series.push(Series::new(format!("{name}, {class}"), points.collect(), Style::Line));
             }
         }
         level_statements(name, &pairs, |pair| normal(pair, 1), figures);
     }
-    let svg = curve("moves per second of CPU time under BFS", "moves", "nice levels between high and low", series);
+    let svg =
+        curve("moves per second of CPU time under BFS", "moves", "nice levels between high and low", series);
     let caption = "Published: high ones move 1.9 times as often at differences of 2 to 6, low ones 2.3 times from 16 on.";
     figures.add(Drawing { name: "figure-17".into(), caption: caption.into(), svg }, table);
     Ok(())
@@ -352,19 +405,55 @@ fn level_statements(
     match name {
         "o1-2.6.18" => {
             say("section 4.6", "low ones' moves per s, from 26 levels on", "1.5", (0.75, 3.0), low);
-            say("section 4.6", "high ones' CPU, worst, up to 6 levels", "up to -20 %", (-30.0, -10.0), worst(1, |x| x <= 6));
+            say(
+                "section 4.6",
+                "high ones' CPU, worst, up to 6 levels",
+                "up to -20 %",
+                (-30.0, -10.0),
+                worst(1, |x| x <= 6),
+            );
         }
         "cfs-2.6.32" => {
-            say("section 4.6", "high ones' CPU, worst, short", "up to -75 %", (-85.0, -50.0), worst(0, |_| true));
-            say("section 4.6", "high ones' CPU, worst, long", "-4 % at most", (-4.0, 0.0), worst(1, |_| true));
+            say(
+                "section 4.6",
+                "high ones' CPU, worst, short",
+                "up to -75 %",
+                (-85.0, -50.0),
+                worst(0, |_| true),
+            );
+            say(
+                "section 4.6",
+                "high ones' CPU, worst, long",
+                "-4 % at most",
+                (-4.0, 0.0),
+                worst(1, |_| true),
+            );
         }
         _ => {
             let ratio = |within: fn(u32) -> bool| {
-                over(pairs, within, |pair| normal(pair).map(|[high, low]| high / low.max(1e-9)))
+                over(pairs, within, |pair| normal(pair).map(|[high, low]| low / high.max(1e-9)))
             };
-            say("figure 17", "moves of high by low, 2 to 6 levels", "1.9", (1.3, 2.8), ratio(|x| x <= 6));
-            say("figure 17", "moves of high by low, from 16 levels on", "0.43", (0.3, 0.65), ratio(|x| x >= 16));
-            say("section 4.6", "high ones' CPU, worst, short", "up to -12 %", (-18.0, -6.0), worst(0, |_| true));
+            say(
+                "figure 17",
+                "moves of low by high, 2 to 6 levels",
+                "1 / 1.9",
+                (0.36, 0.77),
+                ratio(|x| x <= 6),
+            );
+            say(
+                "figure 17",
+                "moves of low by high, from 16 levels on",
+                "2.3",
+                (1.5, 3.5),
+                ratio(|x| x >= 16),
+            );
+            say(
+                "section 4.6",
+                "high ones' CPU, worst, short",
+                "up to -12 %",
+                (-18.0, -6.0),
+                worst(0, |_| true),
+            );
         }
     }
 }
