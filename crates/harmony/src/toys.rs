@@ -8,7 +8,7 @@
 //!
 //! A question is not among the truths of a toy where its rule does not follow from the toy's parameters alone.
 //!
-//! Native toys are [`crate::toy`]; sched_ext ones are `crates/harmony/toys/queues.bpf.c`, on Linux's own ext.c.
+//! Native toys are [`crate::toy`]; sched_ext ones are `linux/scx/tests/queues.bpf.c`, on Linux's own ext.c.
 
 use crate::answer::{Answer, NOT_APPLICABLE, UNDECIDED, plain};
 use crate::data::{Data, Effort};
@@ -52,7 +52,7 @@ pub struct SchedExt<'a> {
 }
 
 /// Where `queues.bpf.c` lies in the project.
-pub const SCHED_EXT_SOURCE: &str = "crates/harmony/toys/queues.bpf.c";
+pub const SCHED_EXT_SOURCE: &str = "linux/scx/tests/queues.bpf.c";
 
 /// A toy that could not be asked.
 #[derive(Debug, thiserror::Error)]
@@ -64,9 +64,7 @@ pub enum ToyError {
     #[error(transparent)]
     Subject(#[from] SubjectError),
     /// A sched_ext toy, and nobody said where they are.
-    #[error(
-        "the toy '{0}' is a sched_ext scheduler: its source, crates/harmony/toys/queues.bpf.c, is needed"
-    )]
+    #[error("the toy '{0}' is a sched_ext scheduler: its source, linux/scx/tests/queues.bpf.c, is needed")]
     NoSource(String),
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 fn tried(cases: &[KnownToy], depth: Depth) -> Vec<toys::Tried> {
     let effort = Effort { depth, seed: 1, jobs: schedlab_runner::pool::cores() };
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("toys/queues.bpf.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/queues.bpf.c");
     let sched_ext = Some(SchedExt { source: &source, hz: 250, progress: &Silent });
     toys::asked(cases, effort, sched_ext, |_| {}).unwrap_or_else(|error| panic!("{error}"))
 }
