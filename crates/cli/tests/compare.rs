@@ -37,6 +37,22 @@ fn a_gate_fails_when_its_condition_is_met() {
     assert!(values.as_array().unwrap().iter().all(|value| value.as_f64().unwrap() > 100.0), "{values}");
 }
 
+/// Eight hogs are let go on one of four CPUs: bfs has one queue for all and wastes nothing, cfs-6.1 leaves CPUs idle.
+#[test]
+fn wasted_cores_are_a_gate() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = folder.path().join("load.txt").display().to_string();
+    assert_eq!(text(&["--quiet", "generate", "start", "-o", &load]).0, 0);
+    let gate = |a: &str, b: &str| {
+        let what = ["--quiet", "compare", &load, "--sched", a, "--sched", b, "--cpus", "4"];
+        text(&[&what[..], &["--duration", "2s", "--runs", "5", "--fail-if", "wasted>1%"]].concat())
+    };
+    let (code, told) = gate("bfs", "cfs-6.1");
+    assert!(code == 1 && told.contains("wasted>1%") && told.contains("MET"), "{code}: {told}");
+    let (code, told) = gate("cfs-6.1", "bfs");
+    assert!(code == 0 && told.contains("not met"), "{code}: {told}");
+}
+
 #[test]
 fn conditions_that_cannot_be_judged_are_errors() {
     let compare = |extra: &[&str]| {

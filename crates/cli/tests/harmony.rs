@@ -140,3 +140,27 @@ fn what_is_set_in_real_linux_is_found() {
     let always = find(&ask(":features=NO_NI_RANDOM"), "newidle");
     assert!(always[1] >= 1.0 && always[0] > find(&ask(""), "newidle")[0], "{always:?}");
 }
+
+/// Every figure of the paper and its table 1, each as a file, with a verdict and a cause for every difference.
+#[test]
+#[ignore = "long: three models are asked everything, and 700 runs of a minute, a minute on two cores"]
+fn the_papers_figures_are_beside_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out").display().to_string();
+    let done = schedlab(&["--quiet", "reproduce", "harmony", "-o", &out]);
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+    let has = |name: &str| folder.path().join("out").join(name).is_file();
+    let drawn =
+        ["figures-3-10", "figure-4", "figure-5", "figure-6", "figure-7", "figure-9", "figure-11-bound"];
+    let more =
+        ["figure-11-released", "figure-12", "figure-13", "figure-14", "figure-15", "figure-16", "figure-17"];
+    for name in drawn.iter().chain(&more) {
+        assert!(has(&format!("{name}.svg")), "{name}.svg");
+    }
+    for name in drawn.iter().chain(&["figure-8", "figures-13-16", "figure-17", "table1"]) {
+        assert!(has(&format!("{name}.csv")), "{name}.csv");
+    }
+    let table = std::fs::read_to_string(folder.path().join("out/table1.csv")).unwrap();
+    let rows: Vec<&str> = table.lines().filter(|line| line.contains(",differs,")).collect();
+    assert!(rows.iter().all(|row| !row.ends_with(',')) && table.lines().count() > 45, "{table}");
+}

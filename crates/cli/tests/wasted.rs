@@ -52,3 +52,44 @@ fn there_may_be_nothing_to_show_again() {
     assert_eq!(code, 2, "{message}");
     assert!(message.contains("no stretch is longer than") && !Path::new(&again).exists(), "{message}");
 }
+
+/// A3: a sched_ext scheduler that never balances leaves three CPUs idle beside seven tasks that were bound before, from
+/// their release to the end.
+#[test]
+#[ignore = "long: builds the kernel with sched_ext once"]
+fn a_sched_ext_scheduler_that_never_balances_wastes_cores() {
+    if !has_linux() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [load, log] = ["load.txt", "load.arrow"].map(|name| path(folder.path(), name));
+    schedlab(&["--quiet", "generate", "start", "-o", &load]);
+    let sched = format!("scx:{}", common::root().join("linux/scx/tests/queues.bpf.c").display());
+    let run = ["--quiet", "run", &load, "--sched", &sched, "--cpus", "4", "--duration", "6s", "--log", &log];
+    assert_eq!(schedlab(&run).status.code(), Some(0));
+    let found = json(&["--quiet", "wasted", &log, "--json", "-"]);
+    assert_eq!((&found["total_ns"], &found["unknown_ns"]), (&5_000_000_000_u64.into(), &0.into()), "{found}");
+    let stretch = &found["stretches"][0];
+    assert_eq!(stretch["idle_cpus"], serde_json::json!([1, 2, 3]), "{stretch}");
+    assert_eq!(stretch["waiting"].as_array().map(Vec::len), Some(7), "{stretch}");
+}
+
+/// A3: under Linux 6.12 twelve hogs that start on one of two caches leave CPUs of the other idle; what their release
+/// from their affinity does to the account is followed.
+#[test]
+#[ignore = "long: beside the other scenarios of real Linux"]
+fn hogs_on_one_of_two_caches_are_seen_to_waste_the_other() {
+    if !has_linux() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [load, log] = ["load.txt", "load.arrow"].map(|name| path(folder.path(), name));
+    let counts = "counts=[12, 0, 0, 0, 0, 0, 0, 0]";
+    schedlab(&["--quiet", "generate", "start", "--set", counts, "-o", &load]);
+    let on = ["--sched", "linux-6.12", "--machine", "packages=1,llcs=2,cores=4,smt=1", "--duration", "4s"];
+    let run = [&["--quiet", "run", &load][..], &on, &["--log", &log]].concat();
+    assert_eq!(schedlab(&run).status.code(), Some(0));
+    let found = json(&["--quiet", "wasted", &log, "--json", "-"]);
+    let (total_ns, unknown) = (found["total_ns"].as_u64().unwrap(), &found["unknown_ns"]);
+    assert!(total_ns > 10_000_000 && *unknown == 0, "{found}");
+}

@@ -398,10 +398,17 @@ impl What {
         let of = |name: &str, step: Step| Step { tasks: Some(name.to_string()), ..step };
         for number in 1..=ROUNDS {
             let alone = Span::from_ms(150) + Span::from_ns(random.below(100_000_000));
-            let leaves_at = Span::from_ns(length.as_ns() * number + random.below(length.as_ns() / 3));
-            let comes_at = match self {
-                What::FallIdle => leaves_at - Span::from_us(10),
-                _ => leaves_at + Span::from_ms(100) + Span::from_ns(random.below(700_000_000)),
+            let part = |random: &mut Random, of: u64| Span::from_ns(random.below(length.as_ns() / of));
+            let leaves_at = Span::from_ns(length.as_ns() * number) + part(&mut random, 3);
+            let (leaves_at, comes_at) = match self {
+                What::FallIdle => (leaves_at, leaves_at - Span::from_us(10)),
+                // the sum of two draws: its remainder by any interval up to half a second is uniform to some per cent,
+                // where a single draw favours some remainders, and times to the next check would not be uniform
+                _ => {
+                    let idle = Span::from_ms(100) + part(&mut random, 5) + part(&mut random, 5);
+                    let leaves_at = Span::from_ns(length.as_ns() * number) + part(&mut random, 6);
+                    (leaves_at, leaves_at + idle)
+                }
             };
             // all that came have a CPU and go to sleep again; each hog has a CPU, and the special one is left alone
             plan.steps.push(of("many", Step::at(leaves_at - alone - Span::from_ms(300), Act::Stop)));

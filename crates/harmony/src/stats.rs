@@ -37,6 +37,21 @@ pub fn share(k: usize, n: usize) -> Range {
     Range { mean: p, low: (centre - reach).max(0.0), high: (centre + reach).min(1.0) }
 }
 
+/// The chance of `k` or fewer of `n`, each with a chance of `p` (binomial).
+pub fn at_most(k: usize, n: usize, p: f64) -> f64 {
+    if k >= n {
+        return 1.0;
+    }
+    // each term from the one before: none, then one more
+    let mut term = (1.0 - p).powi(n as i32);
+    let mut sum = term;
+    for i in 0..k {
+        term *= (n - i) as f64 / (i as f64 + 1.0) * p / (1.0 - p);
+        sum += term;
+    }
+    sum.min(1.0)
+}
+
 /// Student's 95 % interval of a mean.
 pub fn mean(values: &[f64]) -> Range {
     let interval = schedlab_compare::stats::mean(values, 0.95);
@@ -145,6 +160,9 @@ mod tests {
         // all at one place are not uniform
         assert!(uniform_chance(&[0.5; 20], 1.0) < 0.001);
         assert_eq!(mode(&[60.0, 60.0, 61.0, 124.0], 0.05), Some((60.0, 0.75)));
+        // 8 of 10 at nine in ten: 1 - 0.9^10 - 10 x 0.9^9 x 0.1 = 0.2639
+        assert!((at_most(8, 10, 0.9) - 0.2639).abs() < 1e-4 && at_most(10, 10, 0.9) == 1.0);
+        assert!((at_most(1, 3, 0.9) - 0.028).abs() < 1e-12, "0.1^3 + 3 x 0.9 x 0.1^2");
         let middle = median(&[5.0, 1.0, 3.0]);
         assert_eq!((middle.mean, middle.low, middle.high), (3.0, 1.0, 5.0));
     }

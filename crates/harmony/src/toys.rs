@@ -7,16 +7,20 @@
 //! ```
 //!
 //! A question is not among the truths of a toy where its rule does not follow from the toy's parameters alone.
+//!
+//! Native toys are [`crate::toy`]; sched_ext ones are `linux/scx/tests/queues.bpf.c`, on Linux's own ext.c.
 
 use crate::answer::{Answer, NOT_APPLICABLE, UNDECIDED, plain};
 use crate::data::{Data, Effort};
 use crate::model::Model;
 use crate::stats::Range;
 use crate::toy::toy;
+use schedlab_lab::{Progress, Setting, Subject, SubjectError, SubjectSpec};
 use schedlab_report::table::{Column, Table};
 use schedlab_runner::pool::PoolError;
 use schedlab_stdx::Random;
 use schedlab_topology::Topology;
+use std::path::Path;
 
 /// What is known of a question.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,11 +31,50 @@ pub enum Truth {
     Number(f64),
 }
 
+/// What a toy is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// The native policy `toy`.
+    Native,
+    /// `queues.bpf.c`.
+    SchedExt,
+}
+
+/// Where sched_ext toys are, and what they run on.
+#[derive(Clone, Copy)]
+pub struct SchedExt<'a> {
+    /// `queues.bpf.c`.
+    pub source: &'a Path,
+    /// Ticks per second of the kernel, and who hears of its build.
+    pub hz: u32,
+    /// See `hz`.
+    pub progress: &'a dyn Progress,
+}
+
+/// Where `queues.bpf.c` lies in the project.
+pub const SCHED_EXT_SOURCE: &str = "linux/scx/tests/queues.bpf.c";
+
+/// A toy that could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ToyError {
+    /// Runs cannot be started.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// Its kernel, or the toy itself, cannot be built.
+    #[error(transparent)]
+    Subject(#[from] SubjectError),
+    /// A sched_ext toy, and nobody said where they are.
+    #[error("the toy '{0}' is a sched_ext scheduler: its source, linux/scx/tests/queues.bpf.c, is needed")]
+    NoSource(String),
+}
+
 /// A toy and what is known of it.
 #[derive(Clone, Debug)]
 pub struct KnownToy {
     /// Its parameters, `NAME=VALUE` with colons between.
     pub params: String,
+    /// What it is written in.
+    pub family: Family,
     /// It is tried on two caches of four CPUs; else on four CPUs.
     pub has_caches: bool,
     /// Question and truth.
@@ -175,7 +218,33 @@ impl Made {
                 other => other,
             }),
         ));
-        KnownToy { params: self.params(), has_caches, truths }
+        KnownToy { params: self.params(), family: Family::Native, has_caches, truths }
+    }
+
+    /// The same policy in BPF C. It has one timer a CPU: intervals of busy and of idle CPUs are alike, where both look.
+    fn in_bpf(self) -> KnownToy {
+        let place = |word: &str| {
+            let places = ["previous", "idle-previous-first", "waker", "shortest", "random"];
+            places.iter().position(|place| *place == word).expect("a place of the toy in BPF C")
+        };
+        let words = ["one", "half-of-queue", "pairwise", "poly", "fixed"];
+        let amount = words.iter().position(|word| *word == self.amount).expect("an amount of that toy");
+        let mover = ["target", "source", "third"].iter().position(|word| *word == self.mover).unwrap_or(0);
+        let params = [
+            ("period_ns", self.busy.max(self.idle) * 1_000_000),
+            ("busy_looks", u64::from(self.busy > 0)),
+            ("idle_looks", u64::from(self.idle > 0)),
+            ("newidle", u64::from(self.newidle)),
+            ("amount", amount as u64),
+            ("number", self.number),
+            ("cap", self.cap),
+            ("threshold", self.threshold),
+            ("mover", mover as u64),
+            ("wake", place(self.wake) as u64),
+            ("fork", place(self.fork) as u64),
+        ];
+        let params: Vec<String> = params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        KnownToy { params: params.join(":"), family: Family::SchedExt, ..self.case(false) }
     }
 
     /// Truths of what busy CPUs do.
@@ -256,6 +325,32 @@ pub fn named() -> Vec<KnownToy> {
     cases
 }
 
+/// Toys in BPF C, with and without each part; on Linux's own ext.c.
+pub fn named_sched_ext() -> Vec<KnownToy> {
+    let busy = Made { busy: 60, ..PLAIN };
+    let list = [
+        PLAIN,
+        Made { newidle: true, ..PLAIN },
+        Made { idle: 80, ..PLAIN },
+        busy,
+        Made { newidle: true, ..busy },
+        Made { newidle: true, idle: 60, ..busy },
+        Made { busy: 200, idle: 200, amount: "pairwise", cap: 3, ..PLAIN },
+        Made { amount: "half-of-queue", ..busy },
+        Made { amount: "pairwise", ..busy },
+        Made { amount: "poly", ..busy },
+        Made { amount: "fixed", number: 3, ..busy },
+        Made { threshold: 4, ..busy },
+        Made { mover: "source", ..busy },
+        Made { mover: "third", ..busy },
+        Made { wake: "idle-previous-first", fork: "idle-previous-first", ..busy },
+        Made { wake: "shortest", fork: "shortest", ..busy },
+        Made { wake: "random", fork: "random", ..busy },
+        Made { wake: "waker", ..busy },
+    ];
+    list.into_iter().map(Made::in_bpf).collect()
+}
+
 /// Toys drawn from a seed: period, amount, cap, threshold, scope.
 pub fn drawn(seed: u64, count: u64) -> Vec<KnownToy> {
     let one = |index: u64| {
@@ -296,17 +391,37 @@ fn interval(answer: &Answer) -> Option<Range> {
 }
 
 impl KnownToy {
+    /// The toy as a scheduler.
+    ///
+    /// # Errors
+    /// See [`ToyError`].
+    ///
+    /// # Panics
+    /// If the native toy does not take its parameters.
+    pub fn subject(&self, sched_ext: Option<SchedExt<'_>>) -> Result<Subject, ToyError> {
+        let params = self.params.split(':').filter_map(|word| word.split_once('='));
+        let params: Vec<(String, String)> = params.map(|(name, value)| (name.into(), value.into())).collect();
+        match (self.family, sched_ext) {
+            (Family::Native, _) => {
+                Ok(toy(&format!("toy:{}", self.params), &params).expect("a toy's parameters"))
+            }
+            (Family::SchedExt, None) => Err(ToyError::NoSource(self.params.clone())),
+            (Family::SchedExt, Some(SchedExt { source, hz, progress })) => {
+                let spec: SubjectSpec = format!("scx:{}", source.display()).parse()?;
+                Ok(spec.and(&params).resolve(Setting { hz, nr_cpus: 4, progress })?)
+            }
+        }
+    }
+
     /// Asks everything of the toy.
     ///
     /// # Errors
-    /// Runs cannot be started.
+    /// See [`ToyError`].
     ///
     /// # Panics
-    /// If the toy does not take its parameters.
-    pub fn tried(&self, effort: Effort) -> Result<Tried, PoolError> {
-        let params = self.params.split(':').filter_map(|word| word.split_once('='));
-        let params: Vec<(String, String)> = params.map(|(name, value)| (name.into(), value.into())).collect();
-        let subject = toy(&format!("toy:{}", self.params), &params).expect("a toy's parameters");
+    /// If the native toy does not take its parameters.
+    pub fn tried(&self, effort: Effort, sched_ext: Option<SchedExt<'_>>) -> Result<Tried, ToyError> {
+        let subject = self.subject(sched_ext)?;
         let topology = match self.has_caches {
             true => Topology::regular(1, 2, 4, 1),
             false => Topology::flat(4),
@@ -321,6 +436,26 @@ impl KnownToy {
         };
         Ok(Tried { case: self.clone(), rows: self.truths.iter().map(row).collect(), failed: model.failed })
     }
+}
+
+/// Asks each toy everything, with a seed of its own: toys that are asked at the same drawn instants would be right and
+/// wrong together, and their number would say less than it seems. `done` hears how many have been asked.
+///
+/// # Errors
+/// See [`ToyError`].
+pub fn asked(
+    cases: &[KnownToy],
+    effort: Effort,
+    sched_ext: Option<SchedExt<'_>>,
+    mut done: impl FnMut(usize),
+) -> Result<Vec<Tried>, ToyError> {
+    let mut tried = Vec::new();
+    for (case, index) in cases.iter().zip(0..) {
+        done(tried.len());
+        let seed = 1 + Random::for_part(effort.seed, index).below(1_000_000);
+        tried.push(case.tried(Effort { seed, ..effort }, sched_ext)?);
+    }
+    Ok(tried)
 }
 
 /// A row per toy and question; `all`: also those that are right.
@@ -345,8 +480,9 @@ pub fn table(tried: &[Tried], all: bool) -> Table {
             };
             if all || *score != Score::Right {
                 let score = format!("{score:?}").to_lowercase();
+                let kind = if toy.case.family == Family::SchedExt { "scx " } else { "" };
                 table.push(vec![
-                    toy.case.params.clone().into(),
+                    format!("{kind}{}", toy.case.params).into(),
                     (*id).into(),
                     truth.into(),
                     found.into(),
@@ -363,9 +499,36 @@ pub fn count(tried: &[Tried], score: Score) -> usize {
     tried.iter().flat_map(|toy| &toy.rows).filter(|row| row.3 == score).count()
 }
 
-/// The share of intervals that hold the truth, their number, and their middle width, relative to the truth. Numbers of
-/// tasks that are exact have no interval.
-pub fn coverage(tried: &[Tried]) -> (f64, usize, f64) {
+/// Intervals, as far as truths are numbers. Numbers of tasks that are exact have none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Coverage {
+    /// Intervals that hold the truth.
+    pub held: usize,
+    /// All.
+    pub of: usize,
+    /// The middle width, relative to the truth; NaN without intervals.
+    pub width: f64,
+}
+
+impl Coverage {
+    /// The share of intervals that hold the truth; of none: 1.
+    pub fn share(&self) -> f64 {
+        if self.of == 0 { 1.0 } else { self.held as f64 / self.of as f64 }
+    }
+
+    /// The chance that so few hold the truth, or fewer, if each one does with nine chances in ten (binomial).
+    pub fn chance(&self) -> f64 {
+        crate::stats::at_most(self.held, self.of, 0.9)
+    }
+
+    /// So few hold the truth that nine in ten is out of the question: a chance below 1 %.
+    pub fn is_too_low(&self) -> bool {
+        self.chance() < 0.01
+    }
+}
+
+/// What there is to say of the intervals.
+pub fn coverage(tried: &[Tried]) -> Coverage {
     let mut held = 0;
     let mut widths = Vec::new();
     for (_, truth, answer, score) in tried.iter().flat_map(|toy| &toy.rows) {
@@ -374,6 +537,5 @@ pub fn coverage(tried: &[Tried]) -> (f64, usize, f64) {
             widths.push((range.high - range.low) / number);
         }
     }
-    let n = widths.len();
-    (held as f64 / n.max(1) as f64, n, crate::stats::median(&widths).mean)
+    Coverage { held, of: widths.len(), width: crate::stats::median(&widths).mean }
 }

@@ -2,11 +2,15 @@
 
 use schedlab_harmony::data::Effort;
 use schedlab_harmony::experiments::Depth;
-use schedlab_harmony::toys::{self, KnownToy, Score};
+use schedlab_harmony::toys::{self, KnownToy, SchedExt, Score};
+use schedlab_lab::Silent;
+use std::path::Path;
 
 fn tried(cases: &[KnownToy], depth: Depth) -> Vec<toys::Tried> {
     let effort = Effort { depth, seed: 1, jobs: schedlab_runner::pool::cores() };
-    cases.iter().map(|case| case.tried(effort).unwrap()).collect()
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/scx/tests/queues.bpf.c");
+    let sched_ext = Some(SchedExt { source: &source, hz: 250, progress: &Silent });
+    toys::asked(cases, effort, sched_ext, |_| {}).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn check(tried: &[toys::Tried]) {
@@ -39,17 +43,24 @@ fn verdicts_on_all_named_toys_are_right() {
     check(&tried(&toys::named(), Depth::Full));
 }
 
+/// The same of toys in BPF C, on Linux's own ext.c.
+#[test]
+#[ignore = "long: 18 toys on real Linux, two minutes on two cores"]
+fn verdicts_on_sched_ext_toys_are_right() {
+    check(&tried(&toys::named_sched_ext(), Depth::Full));
+}
+
 #[test]
 #[ignore = "long: 40 drawn toys, a minute on two cores"]
 fn verdicts_on_drawn_toys_are_right_and_intervals_hold_what_they_say() {
     let tried = tried(&toys::drawn(1, 40), Depth::Full);
-    let (held, n, width) = toys::coverage(&tried);
+    let coverage = toys::coverage(&tried);
     // 95 % intervals of numbers: at least nine in ten hold the truth; those that do not are wrong answers by chance
     assert!(
-        n >= 20 && held >= 0.9,
-        "of {n} intervals {held} hold the truth\n{}",
+        coverage.of >= 20 && coverage.share() >= 0.9,
+        "{coverage:?}\n{}",
         toys::table(&tried, false).to_text()
     );
-    assert!(width <= 0.1, "the middle interval is {width} of the value wide");
+    assert!(coverage.width <= 0.1, "{coverage:?}");
     assert_eq!(toys::count(&tried, Score::Wrong), 0, "\n{}", toys::table(&tried, false).to_text());
 }

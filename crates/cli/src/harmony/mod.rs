@@ -6,6 +6,7 @@ mod settings;
 use crate::execute::command_line;
 use crate::failure::{Failure, Result};
 use crate::output;
+use crate::project::project_file;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_harmony::compared::Comparison;
@@ -14,7 +15,7 @@ use schedlab_harmony::experiments::{Depth, experiments, find};
 use schedlab_harmony::model::Model;
 use schedlab_harmony::plan::Plan;
 use schedlab_harmony::toy::toy;
-use schedlab_harmony::toys::{self, Score};
+use schedlab_harmony::toys::{self, SchedExt, Score};
 use schedlab_lab::{FailureKind, Subject, SubjectSpec};
 use schedlab_runner::pool;
 use schedlab_topology::Topology;
@@ -67,9 +68,9 @@ pub(crate) struct HarmonyArgs {
     /// Where to write that log (Arrow for *.arrow, text else).
     #[arg(long, value_name = "FILE", requires = "experiment")]
     pub log: Option<PathBuf>,
-    /// Instead of a scheduler: policies that are known, and so many more drawn from --seed; what is found of each
-    /// beside the truth. Exit status 1 if an answer is wrong, or if of 20 intervals or more fewer than nine in ten
-    /// hold the truth.
+    /// Instead of a scheduler: policies that are known (0), or so many drawn from --seed; what is found of each beside
+    /// the truth. Exit status 1 if an answer is wrong, or if so few 95 % intervals hold the truth that nine in ten has
+    /// a chance below 1 % (binomial).
     #[arg(
         long,
         value_name = "N",
@@ -77,6 +78,9 @@ pub(crate) struct HarmonyArgs {
         conflicts_with_all = ["sched", "compare", "plan", "experiment", "explain"]
     )]
     pub toys: Option<u64>,
+    /// With --toys: also policies in BPF C whose policy is known, on Linux 6.12 (built once, some minutes).
+    #[arg(long, requires = "toys")]
+    pub scx: bool,
     /// Write a page with a picture per answer.
     #[arg(long, value_name = "FILE", conflicts_with = "compare")]
     pub html: Option<PathBuf>,
@@ -272,14 +276,20 @@ fn experiment(args: &HarmonyArgs, name: &str, ui: &Ui) -> Result<()> {
 fn toys(args: &HarmonyArgs, drawn: u64, ui: &Ui) -> Result<()> {
     let mut cases = if drawn == 0 { toys::named() } else { Vec::new() };
     cases.extend(toys::drawn(args.seed, drawn));
-    let step = ui.step(format!("asking {} toys", cases.len()));
-    let mut tried = Vec::new();
-    for case in &cases {
-        step.progress(format!("{} of {} toys", tried.len(), cases.len()));
-        tried.push(case.tried(args.effort()).map_err(Failure::input)?);
+    if args.scx {
+        cases.extend(toys::named_sched_ext());
     }
+    let no_source = || format!("{}: there is no such file; work in a checkout", toys::SCHED_EXT_SOURCE);
+    let source = match args.scx {
+        true => Some(project_file(toys::SCHED_EXT_SOURCE).ok_or_else(|| Failure::Input(no_source()))?),
+        false => None,
+    };
+    let sched_ext = source.as_deref().map(|source| SchedExt { source, hz: args.hz, progress: ui });
+    let step = ui.step(format!("asking {} toys", cases.len()));
+    let told = |done: usize| step.progress(format!("{done} of {} toys", cases.len()));
+    let tried = toys::asked(&cases, args.effort(), sched_ext, told).map_err(Failure::input)?;
     drop(step);
-    let (held, n, width) = toys::coverage(&tried);
+    let coverage = toys::coverage(&tried);
     let all = toys::table(&tried, true);
     if !output::json_value(args.json.as_deref(), &all.to_json())? {
         println!("{}", toys::table(&tried, false).to_text());
@@ -287,20 +297,23 @@ fn toys(args: &HarmonyArgs, drawn: u64, ui: &Ui) -> Result<()> {
             [Score::Right, Score::Undecided, Score::Outside, Score::Wrong].map(|s| toys::count(&tried, s));
         println!(
             "{} toys, {} questions: {right} right, {undecided} undecided, {outside} outside their interval, {wrong} \
-            wrong; of {n} intervals {:.0} % hold the truth, the middle one is {:.1} % wide",
+            wrong; {} of {} intervals hold the truth, the middle one is {:.1} % wide",
             tried.len(),
             right + undecided + outside + wrong,
-            100.0 * held,
-            100.0 * width
+            coverage.held,
+            coverage.of,
+            100.0 * coverage.width
         );
         for failed in tried.iter().flat_map(|toy| &toy.failed) {
             println!("not counted: {failed}");
         }
     }
     match toys::count(&tried, Score::Wrong) {
-        0 if n >= 20 && held < 0.9 => Err(Failure::Finding(format!(
-            "of {n} intervals {:.0} % hold the truth; nine in ten should",
-            100.0 * held
+        0 if coverage.is_too_low() => Err(Failure::Finding(format!(
+            "{} of {} intervals hold the truth; were nine in ten right, so few would have a chance of {:.4}",
+            coverage.held,
+            coverage.of,
+            coverage.chance()
         ))),
         0 => Ok(()),
         wrong => Err(Failure::Finding(format!("{wrong} answers are wrong"))),

@@ -163,10 +163,9 @@ pub(super) fn idle_waits(view: &View<'_>, what: What) -> Vec<Option<u64>> {
             // until the tasks are stopped, before the next time
             let bound = one.scenario.marks.iter().find(|next| next.at > mark.at);
             let until_ns = bound.map_or(one.facts.duration_ns, |next| next.at.as_ns());
+            // any task: those that were on the other CPUs all the time may be taken as well as those that came
             let comes = |moved: &&schedlab_instruments::Move| {
-                mark.tasks.contains(&moved.task)
-                    && moved.to.index() == target
-                    && (mark.at.as_ns()..until_ns).contains(&moved.time_ns)
+                moved.to.index() == target && (mark.at.as_ns()..until_ns).contains(&moved.time_ns)
             };
             let first = one.facts.moves.iter().find(comes);
             if first.is_some_and(|moved| moved.time_ns < from_ns) {
