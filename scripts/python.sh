@@ -17,13 +17,13 @@ export JUPYTER_PLATFORM_DIRS=1 PATH=$venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1
 # with another backend a notebook draws nothing, and no error in a drawing is seen
 export MPLBACKEND=module://matplotlib_inline.backend_inline
 few="docs/notebooks/who-ran-when.ipynb docs/notebooks/nice-to-share.ipynb"
-all=docs/notebooks/*.ipynb
+all=(docs/notebooks/*.ipynb)
 # shellcheck disable=SC2086 # lists of files
 case $what in
---notebooks) pytest -q -p no:cacheprovider --nbmake $all ;;
+--notebooks) pytest -q -p no:cacheprovider --nbmake "${all[@]}" ;;
 --all)
 	pytest -q -p no:cacheprovider -c python/pyproject.toml -m '' python/tests
-	pytest -q -p no:cacheprovider --nbmake $all
+	pytest -q -p no:cacheprovider --nbmake "${all[@]}"
 	;;
 *)
 	pytest -q -p no:cacheprovider -c python/pyproject.toml python/tests

@@ -9,7 +9,7 @@
 # Ends with a table; exit status 1 if a hash or a file differs, 77 if Slurm is not there.
 # RUNS=2000 runs; SCHEDLAB=PROGRAM. Debian's packages: slurmctld slurmd slurm-client munge
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 2
 schedlab=${SCHEDLAB:-$PWD/target/release/schedlab}
 runs=${RUNS:-2000}
 PATH=$PATH:/usr/sbin:/sbin

@@ -9,7 +9,7 @@
 #
 # KILLS=100 (default) kills of parents and of workers; RUNS=2000 runs; SEED=1 repeats the same moments as far as the host does.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 2
 schedlab=${SCHEDLAB:-$PWD/target/release/schedlab}
 kills=${KILLS:-100}
 runs=${RUNS:-2000}
@@ -49,7 +49,7 @@ same() {
 	local fault=0 note=$4
 	[ "$(hash_of "$3")" = "$reference" ] || { fault=1 note="another hash; $note"; }
 	[ "$(bytes_of "$3")" = "$reference_bytes" ] || { fault=1 note="other files; $note"; }
-	[ -z "$(ls -A "$3/.work/journal" "$3/.work/new" | grep -v :)" ] || { fault=1 note="something is left in .work; $note"; }
+	[ -z "$(find "$3/.work/journal" "$3/.work/new" -mindepth 1 2>/dev/null)" ] || { fault=1 note="something is left in .work; $note"; }
 	row "$1" "$2" "$fault" "$note"
 }
 

@@ -12,7 +12,7 @@
 # KILLS=100 (default) kills of each command; SEED=1 repeats the same moments; ONLY="kill names" does these groups alone.
 # Root adds recordings and a full disk (a tmpfs). What kills do to a sweep's dataset is scripts/sweep-torture.sh's.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 2
 schedlab=${SCHEDLAB:-$PWD/target/release/schedlab}
 kills=${KILLS:-100}
 RANDOM=${SEED:-1}
