@@ -158,9 +158,8 @@ pub(crate) fn whole_files(dir: &Path) -> Result<Files, SweepError> {
     let intent = intent.unwrap_or_default();
     let mut files = Files::default();
     for (table, paths) in [("runs", &mut files.runs), ("tasks", &mut files.tasks)] {
-        let stays = |path: &PathBuf| {
-            !intent.remove.contains(path) && intent.rename.iter().all(|(_, to)| to != path)
-        };
+        let stays =
+            |path: &PathBuf| !intent.remove.contains(path) && intent.rename.iter().all(|(_, to)| to != path);
         let old = stems.iter().map(|stem| Path::new(table).join(format!("{stem}.parquet"))).filter(stays);
         let new = intent.rename.iter().filter(|(_, to)| to.starts_with(table)).map(|(from, to)| {
             let is_there = dir.join(to).exists();
