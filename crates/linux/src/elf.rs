@@ -123,7 +123,9 @@ impl<'a> Elf<'a> {
     /// `None`: their table is damaged.
     pub fn needed_versions(&self) -> Option<Vec<String>> {
         let (table, data) = (self.file.elf_section_table(), self.file.data());
-        let Some((needs, link)) = table.gnu_verneed(LittleEndian, data).ok()? else { return Some(Vec::new()) };
+        let Some((needs, link)) = table.gnu_verneed(LittleEndian, data).ok()? else {
+            return Some(Vec::new());
+        };
         let strings = table.strings(LittleEndian, data, link).ok()?;
         let mut names = Vec::new();
         for library in needs {

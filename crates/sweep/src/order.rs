@@ -145,7 +145,8 @@ fn version(text: &[u8]) -> (u32, u32) {
 /// object.
 fn needed_glibc(object: &[u8]) -> Option<(u32, u32)> {
     let names = Elf::parse(object)?.needed_versions()?;
-    let versions = names.iter().filter_map(|name| name.strip_prefix("GLIBC_")).map(|text| version(text.as_bytes()));
+    let versions =
+        names.iter().filter_map(|name| name.strip_prefix("GLIBC_")).map(|text| version(text.as_bytes()));
     Some(versions.max().unwrap_or((0, 0)))
 }
 

@@ -154,7 +154,10 @@ pub(crate) fn one(
         Some(object) => with_ticks(args, args.sched.and(&args.param).with_object(object)),
         None => subject(args, &[], topology, ui)?,
     };
-    let plan = Plan { command: command_of(words.to_vec()), ..plan(args, loaded, &subject, topology, &variations[0]) };
+    let plan = Plan {
+        command: command_of(words.to_vec()),
+        ..plan(args, loaded, &subject, topology, &variations[0])
+    };
     let mut finished = execute_while(&plan, go_on, ui)?;
     if subject.linux().is_some() {
         finished.facts.explain = question_of(words.to_vec());

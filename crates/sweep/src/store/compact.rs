@@ -9,7 +9,7 @@
 //! The new files are in order of keys, 10,000 runs each. They are named by their first key and their bytes: equal
 //! datasets are equal files.
 
-use super::{Files, Merged, Reading, Source, WORK, names, stems, sync_folder, write_durably};
+use super::{Merged, Reading, Source, WORK, names, stems, sync_folder, write_durably};
 use crate::error::SweepError;
 use crate::key::{Key, hex};
 use crate::row::{RUNS, TASKS};
@@ -94,8 +94,9 @@ fn replace(dir: &Path, sources: Vec<Source>) -> Result<(), SweepError> {
                 file.insert((outcome.key(), runs, TableWriter::create(&path("tasks"), TASKS)?))
             }
         };
-        outcome.tasks().iter().try_for_each(|row| tasks.push(row.clone()))?;
-        runs.push(outcome.run().clone())?;
+        let (run, rows) = outcome.into_rows();
+        rows.into_iter().try_for_each(|row| tasks.push(row))?;
+        runs.push(run)?;
     }
     end(file, number)?;
     drop(merged);
@@ -121,7 +122,7 @@ fn begun(dir: &Path) -> Result<Option<Intent>, SweepError> {
 
 /// The files that hold each row once, whoever is at work: before a step the old ones, from its beginning on the new
 /// ones, wherever they lie at that moment. A run's tasks are there if the run is.
-pub(crate) fn whole_files(dir: &Path) -> Result<Files, SweepError> {
+pub(crate) fn whole_files(dir: &Path) -> Result<super::Files, SweepError> {
     let mut before = (begun(dir)?, stems(dir)?);
     // (seen twice alike: nothing was renamed meanwhile)
     let (intent, stems) = loop {
@@ -132,11 +133,10 @@ pub(crate) fn whole_files(dir: &Path) -> Result<Files, SweepError> {
         before = now;
     };
     let intent = intent.unwrap_or_default();
-    let mut files = Files::default();
+    let mut files = super::Files::default();
     for (table, paths) in [("runs", &mut files.runs), ("tasks", &mut files.tasks)] {
-        let stays = |path: &PathBuf| {
-            !intent.remove.contains(path) && intent.rename.iter().all(|(_, to)| to != path)
-        };
+        let stays =
+            |path: &PathBuf| !intent.remove.contains(path) && intent.rename.iter().all(|(_, to)| to != path);
         let old = stems.iter().map(|stem| Path::new(table).join(format!("{stem}.parquet"))).filter(stays);
         let new = intent.rename.iter().filter(|(_, to)| to.starts_with(table)).map(|(from, to)| {
             let is_there = dir.join(to).exists();
