@@ -57,7 +57,7 @@ def test_a_dataset_is_asked_while_it_grows_and_is_put_in_order(folder: Path) -> 
 def test_a_hundred_thousand_runs_cost_the_coordinator_little(folder: Path) -> None:
     """At most 2 ms of CPU a run, reading and judging the run's log included, and 500 MB."""
     description = write(folder / "s.toml", small("1-25000"))
-    command = [sl.program(), "--quiet", "sweep", description, "-o", folder / "data"]
+    command = [sl.program(), "--quiet", "sweep", str(description), "-o", str(folder / "data")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     ticks, peak_kb = 0, 0
     while process.poll() is None:
