@@ -8,8 +8,9 @@
 #
 # Ends with a table; exit status 1 if a hash or a file differs, 77 if Slurm is not there.
 # RUNS=2000 runs; SCHEDLAB=PROGRAM. Debian's packages: slurmctld slurmd slurm-client munge
+# shellcheck disable=SC2015 # (what comes after || may run in both cases)
 set -uo pipefail
-cd "$(dirname "$0")/.." || exit 2
+cd "$(dirname "$0")/.." || exit 1
 schedlab=${SCHEDLAB:-$PWD/target/release/schedlab}
 runs=${RUNS:-2000}
 PATH=$PATH:/usr/sbin:/sbin
@@ -27,6 +28,7 @@ fi
 work=$(mktemp -d)
 faults=0
 daemons=()
+# shellcheck disable=SC2317 # (by the trap)
 stop() {
 	scancel --quiet --user="$(id -un)" 2>/dev/null
 	[ "${#daemons[@]}" = 0 ] || kill "${daemons[@]}" 2>/dev/null
@@ -121,7 +123,8 @@ TOML
 cat >"$work/job" <<JOB
 #!/bin/bash
 echo \$\$ >"$work/jobs/pid-\$SLURM_ARRAY_TASK_ID"
-exec "$schedlab" --quiet sweep "$work/sweep.toml" -o "\$1-\$SLURM_ARRAY_TASK_ID" --shard "\$SLURM_ARRAY_TASK_ID/$nodes" --jobs 1
+part=\$SLURM_ARRAY_TASK_ID
+exec "$schedlab" --quiet sweep "$work/sweep.toml" -o "\$1-\$part" --shard "\$part/$nodes" --jobs 1
 JOB
 
 # row WHAT FAULTS NOTE
@@ -131,6 +134,10 @@ row() {
 }
 hash_of() { "$schedlab" --quiet sweep status "$1" | sed -n 's/^hash //p'; }
 bytes_of() { (cd "$1" && sha256sum runs/* tasks/*) | sha256sum; }
+# DIR...: their numbers of runs, as a sum
+runs_of() {
+	for part in "$@"; do "$schedlab" --quiet sweep status "$part" | sed -n 's/ runs .*//p' | tr -d ,; done | paste -sd+
+}
 
 # same WHAT DIR NOTE
 same() {
@@ -154,7 +161,7 @@ row local 0 "$runs runs, hash $reference"
 job=$(submit "$work/job" "$work/array") || exit 1
 ended "$job"
 "$schedlab" --quiet sweep merge "$work"/array-* -o "$work/array" >/dev/null
-parts=$(for part in "$work"/array-*; do "$schedlab" --quiet sweep status "$part" | sed -n "s/ runs .*//p"; done | tr -d , | paste -sd+)
+parts=$(runs_of "$work"/array-*)
 same array "$work/array" "$parts runs"
 
 rm -f "$work"/jobs/pid-*
@@ -164,7 +171,7 @@ for _ in $(seq 600); do begun 1 && begun 3 && break || sleep 0.05; done
 scancel "${job}_1"
 kill -9 "$(cat "$work/jobs/pid-3")"
 ended "$job"
-kept=$(for part in "$work"/killed-[13]; do "$schedlab" --quiet sweep status "$part" 2>/dev/null | sed -n "s/ runs .*//p"; done | tr -d , | paste -sd+)
+kept=$(runs_of "$work"/killed-[13])
 job=$(submit "$work/job" "$work/killed") || exit 1
 ended "$job"
 "$schedlab" --quiet sweep merge "$work"/killed-* -o "$work/killed" >/dev/null

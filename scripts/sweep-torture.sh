@@ -9,7 +9,7 @@
 #
 # KILLS=100 (default) kills of parents and of workers; RUNS=2000 runs; SEED=1 repeats the same moments as far as the host does.
 set -uo pipefail
-cd "$(dirname "$0")/.." || exit 2
+cd "$(dirname "$0")/.." || exit 1
 schedlab=${SCHEDLAB:-$PWD/target/release/schedlab}
 kills=${KILLS:-100}
 runs=${RUNS:-2000}

@@ -22,6 +22,7 @@ find "$stage/schedlab/data" -name '*.so' -o -name '*.ko' -o -name vmlinux | grep
 
 mkdir -p dist
 rm -f dist/schedlab-*.whl
-# (no SOURCE_DATE_EPOCH here: a build script asks for it, and all would be compiled anew. All files are of 1980 in any case.)
+# (no SOURCE_DATE_EPOCH here: zstd's build script asks for it, and all above zstd would be compiled anew. The wheel's files
+# are of 1980 in any case.)
 (cd "$stage" && "$venv/bin/maturin" build --release --quiet --target-dir "$OLDPWD/target" --out "$OLDPWD/dist" >&2)
 ls dist/schedlab-*.whl

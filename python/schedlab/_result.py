@@ -120,8 +120,8 @@ class Result:
     # Pictures (matplotlib).
 
     def plot_timeline(self, start_ns: int = 0, end_ns: int | None = None, ax: Axes | None = None) -> Axes:
-        """Who ran when: a row per CPU; a colour for each of the eight names with the most CPU time, grey for all others.
-        Unless told otherwise the first 400 runs or so."""
+        """Who ran when: a row per CPU; a colour for each of the eight names with the most CPU time, grey for the
+        others. Unless told otherwise the first 400 runs or so."""
         runs = self.df_runs()
         start_ns = max(start_ns, 0)
         rows = sorted(zip(runs["start_ns"], runs["end_ns"], runs["cpu"], runs["name"], strict=True))

@@ -229,10 +229,11 @@ def merge(*datasets: str | PathLike[str] | Dataset, output: str | PathLike[str])
 
 
 def query(dataset: str | PathLike[str] | Dataset, sql: str) -> Any:
-    """Asks a dataset in SQL: the tables are `runs` and `tasks`. Gives DuckDB's relation (`.pl()`, `.df()`, `.fetchall()`).
+    """Asks a dataset in SQL: the tables are `runs` and `tasks`. Gives DuckDB's relation (`.pl()`, `.df()`,
+    `.fetchall()`).
 
-    The dataset may grow meanwhile, and its files may be put in order: the answer has each row once that was in a file at
-    one moment."""
+    The dataset may grow meanwhile, and its files may be put in order: the answer has each row once that was in a file
+    at one moment."""
     import duckdb
 
     folder = Path(dataset.path if isinstance(dataset, Dataset) else dataset)

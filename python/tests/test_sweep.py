@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,11 +35,12 @@ def test_each_run_is_made_once(folder: Path) -> None:
 
 
 def test_a_dataset_is_asked_while_it_grows_and_is_put_in_order(folder: Path) -> None:
-    """Ten sweeps, one after the other, each of which puts all files in order at its end. Every answer is of one moment."""
+    """Ten sweeps, each of which puts all files in order at its end. Every answer is of one moment."""
     counts: list[tuple[int, int]] = []
     sql = "SELECT count(*), count(DISTINCT key) FROM runs"
     with ThreadPoolExecutor(1) as pool:
-        sweeps = pool.submit(lambda: [sl.sweep(small(f"1-{last}"), folder / "data", jobs=2) for last in range(40, 401, 40)])
+        seeds = [f"1-{last}" for last in range(40, 401, 40)]
+        sweeps = pool.submit(lambda: [sl.sweep(small(one), folder / "data", jobs=2) for one in seeds])
         while not sweeps.done():
             try:
                 counts.append(sl.query(folder / "data", sql).fetchall()[0])
@@ -50,12 +54,36 @@ def test_a_dataset_is_asked_while_it_grows_and_is_put_in_order(folder: Path) -> 
 
 
 @pytest.mark.long
+def test_a_hundred_thousand_runs_cost_the_coordinator_little(folder: Path) -> None:
+    """At most 2 ms of CPU a run, reading and judging the run's log included, and 500 MB."""
+    description = write(folder / "s.toml", small("1-25000"))
+    command = [sl.program(), "--quiet", "sweep", str(description), "-o", str(folder / "data")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    ticks, peak_kb = 0, 0
+    while process.poll() is None:
+        try:
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            status = Path(f"/proc/{process.pid}/status").read_text()
+        except OSError:
+            continue
+        if found := re.search(r"VmHWM:\s+(\d+) kB", status):
+            ticks, peak_kb = max(ticks, int(fields[11]) + int(fields[12])), int(found[1])
+        time.sleep(0.02)
+    assert process.returncode == 0
+    runs = sl.Dataset(folder / "data").status()["runs"]
+    cpu_ms = 1000 * ticks / os.sysconf("SC_CLK_TCK") / runs
+    print(f"{runs:,} runs: {cpu_ms:.2f} ms of CPU a run, at most {peak_kb / 1000:.0f} MB")
+    assert runs == 100_000 and 0 < cpu_ms <= 2 and 0 < peak_kb < 500_000
+
+
+@pytest.mark.long
 def test_a_million_rows_are_grouped_in_a_second(folder: Path) -> None:
     """100,000 runs of ten tasks, while another sweep adds to them."""
     sl.sweep(small("1-25000", tasks=10), folder / "data")
     whole = sl.Dataset(folder / "data").status()
     assert whole["runs"] == 100_000 and whole["tasks"] >= 1_000_000 and whole["files"] == 10
-    sql = "SELECT sched, cpus, name, count(*), avg(t.cpu_ns), max(t.run_delay_max_ns) FROM tasks t JOIN runs USING (key) GROUP BY ALL"
+    values = "sched, cpus, name, count(*), avg(t.cpu_ns), max(t.run_delay_max_ns)"
+    sql = f"SELECT {values} FROM tasks t JOIN runs USING (key) GROUP BY ALL"
     with ThreadPoolExecutor(1) as pool:
         sweep = pool.submit(sl.sweep, small("24001-28000", tasks=10), folder / "data")
         took: list[float] = []

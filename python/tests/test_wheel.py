@@ -57,7 +57,8 @@ def interpreters() -> dict[str, str]:
     found = {}
     for minor in range(8, 20):
         version = f"3.{minor}"
-        of_pyenv = sorted(Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser().glob(f"versions/{version}.*/bin/python"))
+        pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+        of_pyenv = sorted(pyenv.glob(f"versions/{version}.*/bin/python"))
         for path in (*map(str, of_pyenv), shutil.which(f"python{version}")):
             asked = path and subprocess.run(
                 [path, "-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True
@@ -94,7 +95,7 @@ def test_one_wheel_for_every_python_of_this_machine(wheel: Path, folder: Path) -
     for version, path in found.items():
         subprocess.run([path, "-m", "venv", folder / version], check=True, capture_output=True)
         python = folder / version / "bin" / "python"
-        install = [str(python), "-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", str(wheel)]
+        install = [str(python), "-m", "pip", "install", "--quiet", "--no-index", str(wheel)]
         installed = subprocess.run(install, capture_output=True, text=True)
         if int(version.split(".")[1]) < 10:
             assert "is not a supported wheel on this platform" in installed.stderr, version

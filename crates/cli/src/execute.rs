@@ -250,8 +250,8 @@ pub(crate) fn command_of(mut words: Vec<String>) -> String {
     std::iter::once("schedlab".to_string()).chain(words.into_iter().map(quote)).collect::<Vec<_>>().join(" ")
 }
 
-/// What asks real Linux about a run of these words, up to `PID@TIME`. Options about how the answer is written are no part
-/// of the question: `--reproducible` may be put behind it.
+/// What asks real Linux about a run of these words, up to `PID@TIME`. How the answer is written is no part of the
+/// question: `--reproducible` may be put behind it.
 pub(crate) fn question_of(words: Vec<String>) -> String {
     format!("{} --explain", command_of(words.into_iter().filter(|word| word != "--reproducible").collect()))
 }

@@ -226,6 +226,11 @@ impl SweptRun {
         &self.tasks
     }
 
+    /// Both: its row, and one for each task.
+    pub(crate) fn into_rows(self) -> (Row, Vec<Row>) {
+        (self.run, self.tasks)
+    }
+
     /// A value by its column's name.
     pub fn column(&self, name: &str) -> Option<&Cell> {
         RUNS.iter().position(|column| column.name == name).map(|at| &self.run[at])

@@ -19,6 +19,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{self, SyncSender};
+use std::thread::JoinHandle;
 
 /// zstd's level: 3 is its default.
 const ZSTD: i32 = 3;
@@ -42,14 +44,22 @@ fn schema(columns: &[Column]) -> Result<TypePtr, ParquetError> {
     Type::group_type_builder("schema").with_fields(fields).build().map(Arc::new)
 }
 
-/// A file that grows in a folder of its own; [`TableWriter::finish`] makes it whole.
+/// A file that grows in a folder of its own; [`TableWriter::finish`] makes it whole. A thread compresses a group while
+/// the next one is collected.
 pub(crate) struct TableWriter {
-    columns: &'static [Column],
-    writer: SerializedFileWriter<Sink>,
     path: PathBuf,
     /// Rows of the group that is being collected.
     rows: Vec<TableRow>,
     nr_rows: u64,
+    /// `None` after an error.
+    encoder: Option<(SyncSender<Step>, JoinHandle<Result<Option<[u8; 32]>, SweepError>>)>,
+}
+
+/// What the thread is to do.
+enum Step {
+    Group(Vec<Row>),
+    /// What a file without this step is stays unfinished.
+    Finish,
 }
 
 /// Rows of one group.
@@ -90,17 +100,25 @@ fn unwritten(path: &Path) -> impl Fn(ParquetError) -> SweepError {
 impl TableWriter {
     /// Begins the file `path`, over whatever is there.
     pub(crate) fn create(path: &Path, columns: &'static [Column]) -> Result<TableWriter, SweepError> {
-        let file = File::create(path).map_err(SweepError::io("create", path))?;
-        let level = ZstdLevel::try_new(ZSTD).expect("a level that zstd has");
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(level))
-            .set_created_by("schedlab".to_owned())
-            .build();
-        let sink = Sink { out: BufWriter::new(file), sum: Summing::default() };
-        let schema = schema(columns).map_err(unwritten(path))?;
-        let writer =
-            SerializedFileWriter::new(sink, schema, Arc::new(properties)).map_err(unwritten(path))?;
-        Ok(TableWriter { columns, writer, path: path.to_owned(), rows: Vec::new(), nr_rows: 0 })
+        let mut encoder = Encoder::create(path, columns)?;
+        let (steps, received) = mpsc::sync_channel(1);
+        let work = move || {
+            for step in received {
+                match step {
+                    Step::Group(rows) => encoder.group(&rows)?,
+                    Step::Finish => return encoder.finish().map(Some),
+                }
+            }
+            Ok(None)
+        };
+        let thread = std::thread::Builder::new().name("parquet".to_owned()).spawn(work);
+        let thread = thread.map_err(SweepError::io("write", path))?;
+        Ok(TableWriter {
+            path: path.to_owned(),
+            rows: Vec::new(),
+            nr_rows: 0,
+            encoder: Some((steps, thread)),
+        })
     }
 
     pub(crate) fn push(&mut self, row: TableRow) -> Result<(), SweepError> {
@@ -114,7 +132,59 @@ impl TableWriter {
     }
 
     fn group(&mut self) -> Result<(), SweepError> {
-        let rows = std::mem::take(&mut self.rows);
+        let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(GROUP));
+        let is_taken = self.encoder.as_ref().is_some_and(|(steps, _)| steps.send(Step::Group(rows)).is_ok());
+        if is_taken { Ok(()) } else { self.end().map(|_| ()) }
+    }
+
+    /// Waits for the thread. A thread that ended before it was asked to has an error.
+    fn end(&mut self) -> Result<[u8; 32], SweepError> {
+        let unwritten = || SweepError::Internal(format!("{}: its writer has ended", self.path.display()));
+        let (steps, thread) = self.encoder.take().ok_or_else(unwritten)?;
+        drop(steps);
+        match thread.join() {
+            Ok(done) => done?.ok_or_else(unwritten),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// Completes the file, has the disk keep it, and gives the SHA-256 of its bytes.
+    pub(crate) fn finish(mut self) -> Result<[u8; 32], SweepError> {
+        if !self.rows.is_empty() {
+            self.group()?;
+        }
+        if let Some((steps, _)) = &self.encoder {
+            // (a thread that is gone has an error, which comes next)
+            let _ = steps.send(Step::Finish);
+        }
+        self.end()
+    }
+}
+
+/// The file itself.
+struct Encoder {
+    columns: &'static [Column],
+    writer: SerializedFileWriter<Sink>,
+    path: PathBuf,
+}
+
+impl Encoder {
+    /// Begins the file `path`, over whatever is there.
+    fn create(path: &Path, columns: &'static [Column]) -> Result<Encoder, SweepError> {
+        let file = File::create(path).map_err(SweepError::io("create", path))?;
+        let level = ZstdLevel::try_new(ZSTD).expect("a level that zstd has");
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(level))
+            .set_created_by("schedlab".to_owned())
+            .build();
+        let sink = Sink { out: BufWriter::new(file), sum: Summing::default() };
+        let schema = schema(columns).map_err(unwritten(path))?;
+        let writer =
+            SerializedFileWriter::new(sink, schema, Arc::new(properties)).map_err(unwritten(path))?;
+        Ok(Encoder { columns, writer, path: path.to_owned() })
+    }
+
+    fn group(&mut self, rows: &[Row]) -> Result<(), SweepError> {
         let fail = unwritten(&self.path);
         let mut group = self.writer.next_row_group().map_err(&fail)?;
         for (at, column) in self.columns.iter().enumerate() {
@@ -144,11 +214,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Completes the file, has the disk keep it, and gives the SHA-256 of its bytes.
-    pub(crate) fn finish(mut self) -> Result<[u8; 32], SweepError> {
-        if !self.rows.is_empty() {
-            self.group()?;
-        }
+    fn finish(self) -> Result<[u8; 32], SweepError> {
         let sink = self.writer.into_inner().map_err(unwritten(&self.path))?;
         let file = sink.out.into_inner().map_err(io::IntoInnerError::into_error);
         let file = file.map_err(SweepError::io("write", &self.path))?;

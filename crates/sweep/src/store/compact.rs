@@ -118,8 +118,9 @@ fn replace(dir: &Path, sources: Vec<Source>) -> Result<(), SweepError> {
                 file.insert((outcome.key(), runs, TableWriter::create(&path("tasks"), TASKS)?))
             }
         };
-        outcome.tasks().iter().try_for_each(|row| tasks.push(row.clone()))?;
-        runs.push(outcome.run().clone())?;
+        let (run, rows) = outcome.into_rows();
+        rows.into_iter().try_for_each(|row| tasks.push(row))?;
+        runs.push(run)?;
     }
     end(file, number)?;
     drop(merged);
@@ -145,7 +146,7 @@ fn begun(dir: &Path) -> Result<Option<Intent>, SweepError> {
 
 /// The files that hold each row once, whoever is at work: before a step the old ones, from its beginning on the new
 /// ones, wherever they lie at that moment. A run's tasks are there if the run is.
-pub(crate) fn whole_files(dir: &Path) -> Result<Files, SweepError> {
+pub(crate) fn whole_files(dir: &Path) -> Result<super::Files, SweepError> {
     let mut before = (begun(dir)?, stems(dir)?);
     // (seen twice alike: nothing was renamed meanwhile)
     let (intent, stems) = loop {
@@ -156,7 +157,7 @@ pub(crate) fn whole_files(dir: &Path) -> Result<Files, SweepError> {
         before = now;
     };
     let intent = intent.unwrap_or_default();
-    let mut files = Files::default();
+    let mut files = super::Files::default();
     for (table, paths) in [("runs", &mut files.runs), ("tasks", &mut files.tasks)] {
         let stays =
             |path: &PathBuf| !intent.remove.contains(path) && intent.rename.iter().all(|(_, to)| to != path);
