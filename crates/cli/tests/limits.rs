@@ -236,7 +236,7 @@ const COMMANDS: [Reads; 29] = [
     reads("wasted", &["LOG", "TRACE"]),
     reads("race", &["C", "samples/race/lowest.c --scenario C", "--replay C"]),
     reads("export", &["LOG -o OUT"]),
-    reads("linux", &["debug WORK --sched fifo --cpus 1"]),
+    reads_none("linux", "`debug` has gdb start `run`, which reads the workload; tar unpacks tarballs"),
     reads_none("fairness", "shares on the command line; a case is a workload of its own reader"),
     reads_none("reproduce", "what the paper says, which is in the program"),
     reads("harmony", &["--sched fifo --plan TOML", "judge PLANS"]),
