@@ -113,7 +113,7 @@ at_random() {
 		return
 	fi
 	[ -n "${MEASURES:-}" ] || reference=$(cd "$folder" && find . -type f -exec sha256sum {} +)
-	while [ "$hit" -lt "$wanted" ] && [ "$tries" -lt $((wanted * 5 + 20)) ]; do
+	while [ "$hit" -lt "$wanted" ] && [ "$tries" -lt $((wanted * 10 + 20)) ]; do
 		tries=$((tries + 1))
 		rm -rf "${folder:?}" && mkdir "$folder"
 		us=$(((RANDOM * 32768 + RANDOM) % length))
@@ -122,11 +122,15 @@ at_random() {
 		kill -"$signal" "$pid" 2>/dev/null
 		wait "$pid" 2>/dev/null
 		status=$?
+		# (how long it takes depends on what else the host does: moments follow, up to just beyond the end)
 		if [ "$status" -eq "$ended" ]; then
 			hit=$((hit + 1))
+			length=$((length + length / 40))
 		elif [ "$status" -gt 1 ]; then
 			bad=$((bad + 1))
 			note="status $status: $(tail -1 "$work/said" | head -c 80)"
+		else
+			length=$((length - length / 20))
 		fi
 		settled "$tenths" || {
 			bad=$((bad + 1))
@@ -394,7 +398,7 @@ if wants names; then
 			try $words -- "./$bad" --sched nothing
 			try run "$hand" --sched "$bad" --cpus 1
 			try run "$hand" --sched "linux:$bad" --cpus 1
-			try run "$hand" --sched "scx:$bad" --cpus 1
+			try run "$hand" --sched "scx:./$bad" --cpus 1 # (a name without a slash is looked up in a kernel)
 			try linux remove "$bad"
 		done
 	) >"$work/said" 2>&1

@@ -198,3 +198,17 @@ fn a_public_name_is_used_or_stands_in_the_list_with_its_reason() {
     }
     none(faults, "no public name that nobody uses, unless crates/tidy/api.txt says why");
 }
+
+/// docs/trust.md names tests: each of them is a function of these sources.
+#[test]
+fn the_tests_that_a_page_names_are_there() {
+    let page = std::fs::read_to_string(root().join("docs/trust.md")).expect("the page");
+    let sources = sources("crates");
+    let is_test =
+        |name: &str| name.matches('_').count() >= 3 && name.chars().all(|c| c.is_lowercase() || c == '_');
+    let named: BTreeSet<&str> = page.split('`').skip(1).step_by(2).filter(|name| is_test(name)).collect();
+    let is_there = |name: &str| sources.iter().any(|file| file.text.contains(&format!("fn {name}(")));
+    let faults = named.iter().filter(|name| !is_there(name)).map(|name| (*name).to_owned()).collect();
+    assert!(named.len() > 30, "{} names: is the page still read?", named.len());
+    none(faults, "a test that docs/trust.md names is there");
+}

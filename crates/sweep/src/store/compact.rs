@@ -17,7 +17,7 @@ use crate::table::TableWriter;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Runs of a file.
@@ -49,9 +49,14 @@ pub(super) fn compact(dir: &Path) -> Result<(), SweepError> {
 fn check(dir: &Path, stem: &str) -> Result<(), SweepError> {
     let (runs, tasks) = (file_of(dir, "runs", stem), file_of(dir, "tasks", stem));
     let sum = |path: &Path| -> io::Result<[u8; 32]> {
-        let mut sum = Sha256::new();
-        io::copy(&mut fs::File::open(path)?, &mut sum)?;
-        Ok(sum.finalize().into())
+        let (mut file, mut sum) = (fs::File::open(path)?, Sha256::new());
+        let mut part = vec![0; 1 << 20];
+        loop {
+            match file.read(&mut part)? {
+                0 => return Ok(sum.finalize().into()),
+                length => sum.update(&part[..length]),
+            }
+        }
     };
     let whole = match (sum(&runs), sum(&tasks)) {
         (Ok(runs), Ok(tasks)) => {
