@@ -77,7 +77,6 @@ fn a_sched_ext_scheduler_that_never_balances_wastes_cores() {
 /// A3: under Linux 6.12 twelve hogs that start on one of two caches leave CPUs of the other idle; what their release
 /// from their affinity does to the account is followed.
 #[test]
-#[ignore = "long: beside the other scenarios of real Linux"]
 fn hogs_on_one_of_two_caches_are_seen_to_waste_the_other() {
     if !has_linux() {
         return;

@@ -49,13 +49,16 @@ static u32 length(u32 cpu)
 	return scx_bpf_dsq_nr_queued(cpu) + scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) + runs[cpu];
 }
 
-/* a CPU with the longest or the shortest queue; of equals the first from `from` on */
-static u32 extreme(u32 from, bool is_longest, u32 but)
+/*
+ * a CPU with the longest or the shortest queue, but not `but`; of equals the first from `from` on. On `more` there is one
+ * task that does not count elsewhere.
+ */
+static u32 extreme(u32 from, bool is_longest, u32 but, u32 more)
 {
 	u32 found = CPUS_MAX, best = 0, i;
 
 	bpf_for(i, 0, nr_cpu_ids) {
-		u32 cpu = (from + i) % nr_cpu_ids, of = length(cpu);
+		u32 cpu = (from + i) % nr_cpu_ids, of = length(cpu) + (cpu == more);
 
 		if (cpu == but)
 			continue;
@@ -103,8 +106,8 @@ static bool look(u32 cpu, u32 most)
 	struct task_struct *p;
 	u64 there;
 
-	from = mover == SOURCE ? cpu : extreme(drawn, true, mover == TARGET ? cpu : CPUS_MAX);
-	to = mover == TARGET ? cpu : extreme(drawn, false, mover == SOURCE ? cpu : CPUS_MAX);
+	from = mover == SOURCE ? cpu : extreme(drawn, true, mover == TARGET ? cpu : CPUS_MAX, CPUS_MAX);
+	to = mover == TARGET ? cpu : extreme(drawn, false, mover == SOURCE ? cpu : CPUS_MAX, CPUS_MAX);
 	if (from >= CPUS_MAX || to >= CPUS_MAX || from == to)
 		return false;
 	source = length(from);
@@ -157,7 +160,9 @@ static void start_timer(u32 cpu)
 
 static s32 place(struct task_struct *p, s32 prev_cpu, u32 how)
 {
-	s32 cpu = prev_cpu;
+	s32 cpu = prev_cpu, here = bpf_get_smp_processor_id();
+	/* a waker of another class is a task on this CPU, too */
+	bool is_stranger = !runs[here % CPUS_MAX] && bpf_get_current_task_btf()->pid;
 
 	switch (how) {
 	case IDLE_PREVIOUS_FIRST:
@@ -166,10 +171,10 @@ static s32 place(struct task_struct *p, s32 prev_cpu, u32 how)
 		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		break;
 	case WAKER:
-		cpu = bpf_get_smp_processor_id();
+		cpu = here;
 		break;
 	case SHORTEST:
-		cpu = extreme(prev_cpu, false, CPUS_MAX);
+		cpu = extreme(prev_cpu, false, CPUS_MAX, is_stranger ? here : CPUS_MAX);
 		break;
 	case RANDOM:
 		cpu = bpf_get_prandom_u32() % nr_cpu_ids;

@@ -21,8 +21,14 @@ const APART: [u32; 10] = [2, 4, 6, 8, 12, 16, 20, 26, 32, 38];
 /// Runs of each case: released, and bound.
 const RUNS: [u64; 2] = [5, 3];
 
-/// Of each x, the terms of the released runs and of the bound ones.
-type Pairs = Vec<(u32, Vec<[Term; 2]>, Vec<[Term; 2]>)>;
+/// An x, and the short and long terms of its released runs and of its bound ones.
+struct Pair {
+    x: u32,
+    released: Vec<[Term; 2]>,
+    bound: Vec<[Term; 2]>,
+}
+
+type Pairs = Vec<Pair>;
 
 fn pairs(
     xs: &[u32],
@@ -44,13 +50,13 @@ fn pairs(
             trials.iter().zip(&found).filter(|(trial, _)| (trial.x, trial.is_second) == (x, is_second));
         mine.filter_map(|(_, found)| *found).collect()
     };
-    Ok(xs.iter().map(|x| (*x, of(*x, false), of(*x, true))).collect())
+    Ok(xs.iter().map(|x| Pair { x: *x, released: of(*x, false), bound: of(*x, true) }).collect())
 }
 
 /// A number of the released runs beside that of the bound ones, in the mean; `term` is 0: short, 1: long.
-fn both(pair: &(u32, Vec<[Term; 2]>, Vec<[Term; 2]>), term: usize, of: fn(&Term) -> f64) -> Option<[f64; 2]> {
+fn both(pair: &Pair, term: usize, of: fn(&Term) -> f64) -> Option<[f64; 2]> {
     let mean = |runs: &[[Term; 2]]| mean_of(runs.iter().map(|terms| of(&terms[term])));
-    Some([mean(&pair.1)?, mean(&pair.2)?])
+    Some([mean(&pair.released)?, mean(&pair.bound)?])
 }
 
 /// The symmetric absolute error, in %: 0 is a match, 100 the worst.
@@ -66,12 +72,8 @@ fn gain([dynamic, bound]: [f64; 2]) -> f64 {
 const TERMS: [&str; 2] = ["short", "long"];
 
 /// The mean of a number over some x.
-fn over(
-    pairs: &Pairs,
-    within: impl Fn(u32) -> bool,
-    of: impl Fn(&(u32, Vec<[Term; 2]>, Vec<[Term; 2]>)) -> Option<f64>,
-) -> Option<f64> {
-    mean_of(pairs.iter().filter(|pair| within(pair.0)).filter_map(of))
+fn over(pairs: &Pairs, within: impl Fn(u32) -> bool, of: impl Fn(&Pair) -> Option<f64>) -> Option<f64> {
+    mean_of(pairs.iter().filter(|pair| within(pair.x)).filter_map(of))
 }
 
 /// Figures 13 and 16: how near a mix of heavy and light tasks comes to one of each on each CPU.
@@ -98,7 +100,7 @@ pub(super) fn mixes(
         for (term, word) in TERMS.into_iter().enumerate() {
             let (mut of_match, mut of_loss) = (Vec::new(), Vec::new());
             for pair in &pairs {
-                let x = f64::from(pair.0);
+                let x = f64::from(pair.x);
                 let error = both(pair, term, |t| t.variance).map(smape);
                 let heavy = both(pair, term, |t| t.first).map(gain);
                 let moves = both(pair, term, |t| t.moves[0] + t.moves[1]).map(|both| both[0]);
@@ -107,7 +109,7 @@ pub(super) fn mixes(
                 let number = |value: Option<f64>| value.map_or(Value::Null, rounded);
                 table.push(vec![
                     name.clone().into(),
-                    pair.0.into(),
+                    pair.x.into(),
                     word.into(),
                     number(error),
                     number(heavy),
@@ -127,8 +129,8 @@ pub(super) fn mixes(
         "light task's demand, % of a CPU",
         matches,
     );
-    let caption = "Published, long term: O(1) and CFS mostly within 25 %, O(1) bad at 5 to 10 and 65 to 90 %; short: O(1) \
-        as long, CFS not.";
+    let caption = "Published, long term: O(1) and CFS mostly within 25 %, O(1) bad at 5 to 10 and 65 to 90 %; short \
+        term: O(1) as long, CFS not.";
     figures.drawings.push(Drawing { name: "figure-13".into(), caption: caption.into(), svg: match_svg });
     let loss_svg = curve(
         "CPU time of heavy tasks against the ideal",
@@ -206,7 +208,8 @@ fn statements(name: &str, pairs: &Pairs, figures: &mut Figures) {
     }
 }
 
-/// Figures 11 and 15: a mix under CFS, one run released and one bound: 100 ms of the queues, and the variance over time.
+/// Figures 11 and 15: a mix under CFS, one run released and one bound: 100 ms of the queues, and their variance over
+/// time.
 ///
 /// # Errors
 /// Runs cannot be started.
@@ -324,7 +327,7 @@ pub(super) fn bonus(
         here: apart[0].zip(apart[1]).map(|(cold, warm)| warm - cold),
     });
     let svg = curve("CPU time of a light task of 85 %", "% of the CPU", "heavy tasks beside it", series);
-    let caption = "Published: the priority bonus in levels, larger after the load than without it. Logs have no dynamic \
+    let caption = "Published: the priority bonus in levels, larger after the load than without. Logs have no dynamic \
         priorities: this is what the bonus gives.";
     figures.add(Drawing { name: "figure-14".into(), caption: caption.into(), svg }, table);
     Ok(())
@@ -355,7 +358,7 @@ pub(super) fn levels(
     let mut series = Vec::new();
     for (name, subject) in subjects {
         let pairs = pairs(&APART, priorities, subject, effort)?;
-        let normal = |pair: &_, term| {
+        let normal = |pair: &Pair, term| {
             let high = both(pair, term, |t| t.moves[0])?[0] / both(pair, term, |t| t.first)?[0];
             let low = both(pair, term, |t| t.moves[1])?[0] / both(pair, term, |t| t.second)?[0].max(1e-9);
             Some([high, low])
@@ -365,7 +368,7 @@ pub(super) fn levels(
                 let Some([high, low]) = normal(pair, term) else { continue };
                 let gain = both(pair, term, |t| t.first).map_or(Value::Null, |both| rounded(gain(both)));
                 let row = [rounded(high), rounded(low), gain];
-                let mut cells = vec![name.clone().into(), pair.0.into(), word.into()];
+                let mut cells = vec![name.clone().into(), pair.x.into(), word.into()];
                 cells.extend(row);
                 table.push(cells);
             }
@@ -373,7 +376,7 @@ pub(super) fn levels(
         if name == "bfs" {
             for (class, which) in ["high", "low"].into_iter().zip(0..2) {
                 let points =
-                    pairs.iter().filter_map(|pair| Some((f64::from(pair.0), normal(pair, 1)?[which])));
+                    pairs.iter().filter_map(|pair| Some((f64::from(pair.x), normal(pair, 1)?[which])));
                 series.push(Series::new(format!("{name}, {class}"), points.collect(), Style::Line));
             }
         }
@@ -381,7 +384,8 @@ pub(super) fn levels(
     }
     let svg =
         curve("moves per second of CPU time under BFS", "moves", "nice levels between high and low", series);
-    let caption = "Published: high ones move 1.9 times as often at differences of 2 to 6, low ones 2.3 times from 16 on.";
+    let caption =
+        "Published: high ones move 1.9 times as often at differences of 2 to 6, low ones 2.3 times from 16.";
     figures.add(Drawing { name: "figure-17".into(), caption: caption.into(), svg }, table);
     Ok(())
 }
@@ -390,11 +394,11 @@ pub(super) fn levels(
 fn level_statements(
     name: &str,
     pairs: &Pairs,
-    normal: impl Fn(&(u32, Vec<[Term; 2]>, Vec<[Term; 2]>)) -> Option<[f64; 2]>,
+    normal: impl Fn(&Pair) -> Option<[f64; 2]>,
     figures: &mut Figures,
 ) {
     let worst = |term: usize, within: fn(u32) -> bool| {
-        let mine = pairs.iter().filter(|pair| within(pair.0));
+        let mine = pairs.iter().filter(|pair| within(pair.x));
         mine.filter_map(|pair| both(pair, term, |t| t.first).map(gain)).reduce(f64::min)
     };
     let low = over(pairs, |x| x >= 26, |pair| both(pair, 1, |t| t.moves[1]).map(|both| both[0]));
