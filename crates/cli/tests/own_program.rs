@@ -95,7 +95,7 @@ fn a_program_outside_the_workspace_runs_its_own_policy_in_every_command() {
     let refused = run(&["run", sample, "--sched", "least-service", "--param", "depth=3"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("least-service has no parameter 'depth'"));
-    // its balancing policy is told from what it does, as that of any other
+    // its balancing policy shows in what it does, as that of any other
     let asked = ["--quiet", "harmony", "--sched", "least-service", "--quick", "--cpus", "2", "--json", "-"];
     let model: serde_json::Value = serde_json::from_str(&text(&asked)).unwrap();
     assert_eq!((&model["subject"], &model["failed"]), (&"least-service".into(), &serde_json::json!([])));

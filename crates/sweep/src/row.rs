@@ -227,7 +227,7 @@ impl SweptRun {
     }
 
     /// Both: its row, and one for each task.
-    pub(crate) fn into_rows(self) -> (Row, Vec<Row>) {
+    pub(crate) fn into_rows(self) -> (TableRow, Vec<TableRow>) {
         (self.run, self.tasks)
     }
 

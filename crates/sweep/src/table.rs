@@ -57,7 +57,7 @@ pub(crate) struct TableWriter {
 
 /// What the thread is to do.
 enum Step {
-    Group(Vec<Row>),
+    Group(Vec<TableRow>),
     /// What a file without this step is stays unfinished.
     Finish,
 }
@@ -184,7 +184,7 @@ impl Encoder {
         Ok(Encoder { columns, writer, path: path.to_owned() })
     }
 
-    fn group(&mut self, rows: &[Row]) -> Result<(), SweepError> {
+    fn group(&mut self, rows: &[TableRow]) -> Result<(), SweepError> {
         let fail = unwritten(&self.path);
         let mut group = self.writer.next_row_group().map_err(&fail)?;
         for (at, column) in self.columns.iter().enumerate() {

@@ -9,7 +9,7 @@
 //! The new files are in order of keys, 10,000 runs each. They are named by their first key and their bytes: equal
 //! datasets are equal files.
 
-use super::{Files, Merged, Reading, Source, WORK, file_of, names, stems, sync_folder, write_durably};
+use super::{Merged, Reading, Source, WORK, file_of, names, stems, sync_folder, write_durably};
 use crate::error::SweepError;
 use crate::key::{Key, hex};
 use crate::row::{RUNS, TASKS};
