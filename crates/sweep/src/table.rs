@@ -52,11 +52,11 @@ pub(crate) struct TableWriter {
     rows: Vec<TableRow>,
     nr_rows: u64,
     /// `None` after an error.
-    encoder: Option<Encoder>,
+    encoder: Option<EncoderThread>,
 }
 
 /// The thread and the way to it; it ends with the sum of the file, if that became whole.
-type Encoder = (SyncSender<Step>, JoinHandle<Result<Option<[u8; 32]>, SweepError>>);
+type EncoderThread = (SyncSender<Step>, JoinHandle<Result<Option<[u8; 32]>, SweepError>>);
 
 /// What the thread is to do.
 enum Step {
