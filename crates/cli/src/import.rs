@@ -215,7 +215,7 @@ fn print(loaded: &Loaded, wall_ns: u64) {
             (wakeups.softirq_on_behalf, "a softirq on behalf of a task (dependent)"),
             (wakeups.timer, "the timer's interrupt (external)"),
             (wakeups.device, "a device's interrupt (external)"),
-            (wakeups.other_hardirq, "a hardware interrupt, timer or device not told (external)"),
+            (wakeups.other_hardirq, "a hardware interrupt, of which timer or device is unknown (external)"),
             (wakeups.softirq, "a softirq (external)"),
             (wakeups.timer_softirq, "the timer softirq (external)"),
             (wakeups.idle, "from the idle task (external)"),

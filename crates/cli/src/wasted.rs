@@ -97,13 +97,13 @@ fn again(args: &WastedArgs, path: &Path, log: &dyn Log, found: &Wasted, ui: &Ui)
         Some(spec) => Some(spec.resolve(ui.setting(args_hz(header), &topology))?),
         None => own(header).and_then(|spec| spec.resolve(ui.setting(args_hz(header), &topology)).ok()),
     };
-    let (scenario, told) = match subject {
+    let (scenario, said) = match subject {
         None => (scenario, format!("not tried: {} cannot be run here; give --sched", header.sched)),
         Some(subject) => {
             let step = ui.step(format!("showing it again under {}", subject.label));
             let shown = scenario.shown(&subject, &topology, args.longer)?;
             drop(step);
-            let told = match shown.longest_ns {
+            let said = match shown.longest_ns {
                 Some(ns) => {
                     format!("a CPU idles beside work for {} in it", Span::from_ns(ns))
                 }
@@ -111,13 +111,13 @@ fn again(args: &WastedArgs, path: &Path, log: &dyn Log, found: &Wasted, ui: &Ui)
                     format!("under {} it does not show it: more than these queues is needed", subject.label)
                 }
             };
-            (shown.scenario, told)
+            (shown.scenario, said)
         }
     };
     let workload = scenario.workload().map_err(|error| Failure::Internal(error.to_string()))?;
     save(path, &workload, schedlab_workload::Form::of_path(path)).map_err(Failure::input)?;
     ui.say(format!(
-        "{}: {} of the {all} tasks that were there at {}; {told}; run it with --cpus {} --duration {}",
+        "{}: {} of the {all} tasks that were there at {}; {said}; run it with --cpus {} --duration {}",
         path.display(),
         scenario.nr_tasks(),
         Span::from_ns(longest.from_ns),

@@ -47,10 +47,10 @@ fn wasted_cores_are_a_gate() {
         let what = ["--quiet", "compare", &load, "--sched", a, "--sched", b, "--cpus", "4"];
         text(&[&what[..], &["--duration", "2s", "--runs", "5", "--fail-if", "wasted>1%"]].concat())
     };
-    let (code, told) = gate("bfs", "cfs-6.1");
-    assert!(code == 1 && told.contains("wasted>1%") && told.contains("MET"), "{code}: {told}");
-    let (code, told) = gate("cfs-6.1", "bfs");
-    assert!(code == 0 && told.contains("not met"), "{code}: {told}");
+    let (code, said) = gate("bfs", "cfs-6.1");
+    assert!(code == 1 && said.contains("wasted>1%") && said.contains("MET"), "{code}: {said}");
+    let (code, said) = gate("cfs-6.1", "bfs");
+    assert!(code == 0 && said.contains("not met"), "{code}: {said}");
 }
 
 #[test]

@@ -7,9 +7,9 @@ use std::path::Path;
 
 fn run(args: &[&str]) -> (String, String) {
     let output = schedlab(args);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {told}");
-    (String::from_utf8(output.stdout).unwrap(), told)
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+    (String::from_utf8(output.stdout).unwrap(), said)
 }
 
 fn text(path: &Path) -> &str {
@@ -28,13 +28,13 @@ fn memory_does_not_grow_with_the_events() {
     std::fs::write(at("w.txt"), format!("schedlab-workload 1\n- INIT 0 0 1..8 runnable name=a\n{blocks}"))
         .unwrap();
     let (source, binary) = (at("w.txt"), at("w.wlb"));
-    let memory = |told: &str| -> u64 {
-        let words = told.split("at most ").nth(1).unwrap_or_else(|| panic!("no memory is stated: {told}"));
+    let memory = |said: &str| -> u64 {
+        let words = said.split("at most ").nth(1).unwrap_or_else(|| panic!("no memory is stated: {said}"));
         words.split(' ').next().unwrap().parse().unwrap()
     };
-    let (_, told) = run(&["workload", "convert", text(&source), "-o", text(&binary)]);
-    assert!(told.contains("2,000,016 events"), "{told}");
-    assert!(memory(&told) < LIMIT_MIB, "{told}");
+    let (_, said) = run(&["workload", "convert", text(&source), "-o", text(&binary)]);
+    assert!(said.contains("2,000,016 events"), "{said}");
+    assert!(memory(&said) < LIMIT_MIB, "{said}");
     for (name, args) in [
         ("f.wlb", &["workload", "filter", text(&binary), "--pid", "1,2,3"][..]),
         ("c.wlb", &["workload", "cut", text(&binary), "--from", "10s", "--to", "20s"]),
@@ -42,8 +42,8 @@ fn memory_does_not_grow_with_the_events() {
         ("a.wlb", &["workload", "anonymise", text(&binary)]),
         ("b.txt", &["workload", "convert", text(&binary)]),
     ] {
-        let (_, told) = run(&[args, &["-o", text(&at(name))]].concat());
-        assert!(memory(&told) < LIMIT_MIB, "{name}: {told}");
+        let (_, said) = run(&[args, &["-o", text(&at(name))]].concat());
+        assert!(memory(&said) < LIMIT_MIB, "{name}: {said}");
     }
     // the windows 10 s to 20 s: ten turns of 3 ms, shared by eight tasks
     let cut = json(&["workload", "show", text(&at("c.wlb")), "--json"]);

@@ -138,8 +138,8 @@ fn trimmed(text: String) -> String {
 /// The word whose share of the runs is at least nine in ten, by the counts; undecided if none has it.
 pub fn by_majority(id: &'static str, counts: &[(&str, usize)], n: usize) -> Answer {
     let found = counts.iter().find(|(_, count)| n > 0 && *count * 10 >= n * 9);
-    let told: Vec<String> = counts.iter().map(|(word, count)| format!("{word} in {count}")).collect();
-    let line = format!("of {n}: {}", told.join(", "));
+    let reason: Vec<String> = counts.iter().map(|(word, count)| format!("{word} in {count}")).collect();
+    let line = format!("of {n}: {}", reason.join(", "));
     match found {
         Some((word, count)) => Answer::word(id, word, crate::stats::share(*count, n).low, n).because(line),
         None => Answer { runs: n, ..Answer::undecided(id, line) }.because("no answer holds in nine of ten"),

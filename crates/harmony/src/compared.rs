@@ -91,7 +91,7 @@ impl Comparison {
         let [a, b] = &self.subjects;
         let mut table =
             Table::new("harmony-compare", format!("a = {a}, b = {b}, on {}", self.machine), columns);
-        let told = |answer: &Answer| match &answer.value {
+        let reason = |answer: &Answer| match &answer.value {
             Some(range) if answer.answer == plain(range.mean) => {
                 format!("{} {} ({} to {})", answer.answer, answer.unit, plain(range.low), plain(range.high))
             }
@@ -104,8 +104,8 @@ impl Comparison {
                 let finding = if row.is_found() { "differs" } else { "not shown to differ" };
                 table.push(vec![
                     row.id.into(),
-                    told(&row.answers[0]).into(),
-                    told(&row.answers[1]).into(),
+                    reason(&row.answers[0]).into(),
+                    reason(&row.answers[1]).into(),
                     plain(row.chance).into(),
                     finding.into(),
                 ]);

@@ -114,8 +114,8 @@ pub fn run_plan(
         Ok((scenario, facts))
     };
     let results = pool::map(plan.repeats as usize, jobs, one, |_| {})?;
-    let told = |lost: pool::JobLost| Err(RunFailure { kind: lost.kind(), reason: lost.to_string() });
-    Ok((seed..).zip(results.into_iter().map(|result| result.unwrap_or_else(told))).collect())
+    let reason = |lost: pool::JobLost| Err(RunFailure { kind: lost.kind(), reason: lost.to_string() });
+    Ok((seed..).zip(results.into_iter().map(|result| result.unwrap_or_else(reason))).collect())
 }
 
 /// What came of a plan: a row per run.

@@ -238,7 +238,7 @@ impl Target {
 
     /// Waits for the end of the command that runs on; a stopping signal is handed on to it, a second one ends the wait.
     pub(crate) fn wait_for_end(&mut self, signals: &Signals) -> Result<(), HostError> {
-        let mut told = None;
+        let mut forwarded = None;
         while self.goes_on() {
             let mut fds = vec![signals.fd()];
             fds.extend(self.fds());
@@ -247,14 +247,14 @@ impl Target {
                 return Ok(());
             }
             if let (Some(stop), Some(command)) = (signals.take(), &self.command) {
-                if told.is_some_and(|count| stop.count > count) {
+                if forwarded.is_some_and(|count| stop.count > count) {
                     self.end = Some(CommandEnd::StillRunning);
                     return Ok(());
                 }
-                if told.is_none() && stop.forward {
+                if forwarded.is_none() && stop.forward {
                     command.signal(stop.signal);
                 }
-                told = Some(stop.count);
+                forwarded = Some(stop.count);
             }
         }
         Ok(())

@@ -172,10 +172,10 @@ fn record_with_losses(output: &Path, way: Backend) -> RecordedTrace {
 fn losses_are_counted(way: Backend) {
     let folder = tempfile::tempdir().expect("folder");
     let output = folder.path().join("t.dat");
-    let told = |recorded: &RecordedTrace| recorded.cpus.iter().map(|cpu| cpu.pages.events).sum::<u64>();
+    let nr_events = |recorded: &RecordedTrace| recorded.cpus.iter().map(|cpu| cpu.pages.events).sum::<u64>();
     let recorded = record_with_losses(&output, way);
-    assert!(told(&recorded) > 0, "a buffer of 8 KiB cannot hold 50 ms of yielding: {recorded}");
-    let (in_pages, all) = (told(&recorded), recorded.nr_lost());
+    assert!(nr_events(&recorded) > 0, "a buffer of 8 KiB cannot hold 50 ms of yielding: {recorded}");
+    let (in_pages, all) = (nr_events(&recorded), recorded.nr_lost());
     assert!(in_pages <= all, "the page heads say {in_pages}, the kernel {all}");
     // Where they are missing is known: within the recording, one place after the other on each CPU.
     let gaps = recorded.gaps();
@@ -298,17 +298,17 @@ fn ctrl_c_for_the_whole_group_reaches_the_command_and_the_file_is_whole() {
     let Some(tracefs) = tracefs_or_skip("ctrl_c_for_the_whole_group") else { return };
     let folder = tempfile::tempdir().expect("folder");
     let output = folder.path().join("t.dat");
-    let (started, told) = (output.with_extension("started"), folder.path().join("told"));
+    let (started, signal) = (output.with_extension("started"), folder.path().join("told"));
     let script = format!(
         "trap 'echo INT >> {}; exit 3' INT; touch {}; while :; do sleep 0.05; done",
-        told.display(),
+        signal.display(),
         started.display()
     );
     let mut child = start_recorder(&tracefs, &output, &script);
     // SAFETY: the group was made for this child.
     assert_eq!(unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) }, 0);
     assert_eq!(child.wait().expect("its end").code(), Some(3));
-    assert!(std::fs::read_to_string(told).expect("the command saw a signal").starts_with("INT\n"));
+    assert!(std::fs::read_to_string(signal).expect("the command saw a signal").starts_with("INT\n"));
     assert!(TraceFile::open(&output, Mode::Strict).is_ok());
     assert!(instances_of(&tracefs, child.id()).is_empty());
 }

@@ -58,7 +58,7 @@ fn set(ms: u64, setter: u32, task: u32, words: &str, takes_effect: bool) -> Vec<
     records
 }
 
-fn told(ms: u64, task: u32, arg: u32, value: u64) -> Record {
+fn noted(ms: u64, task: u32, arg: u32, value: u64) -> Record {
     let (kind, other) = (Kind::Note as u8, TaskId::IDLE.0);
     Record { time_ns: ms * MS, kind, task, other, arg, value, ..Record::default() }
 }
@@ -202,14 +202,14 @@ fn cpusets_bind_and_moves_between_groups_are_followed() {
     put(&mut log, set(5, 0, 1, "cgroup=/ab", false));
     assert_eq!(found(&log, 0), (vec![(5, 20)], 0));
     // the kernel says what came of it
-    put(&mut log, [told(8, 1, note::ALLOWED, 1)]);
+    put(&mut log, [noted(8, 1, note::ALLOWED, 1)]);
     assert_eq!(found(&log, 0), (vec![(5, 8)], 0));
 }
 
 #[test]
 fn a_cpu_that_is_down_does_not_idle() {
     let mut log = log(2, 2, 20, ONE_RUNS);
-    let cpu = |ms, up| Record { cpu: 1, ..told(ms, 0, note::CPU, up) };
+    let cpu = |ms, up| Record { cpu: 1, ..noted(ms, 0, note::CPU, up) };
     put(&mut log, [cpu(3, 0), cpu(12, 1)]);
     assert_eq!(found(&log, 0), (vec![(0, 3), (12, 20)], 0));
 }
@@ -238,7 +238,7 @@ fn a_task_that_is_held_back_does_not_wait() {
     log.header.tasks.push(log.header.tasks[0].clone());
     log.header.tasks.iter_mut().for_each(|task| task.group = Some(0));
     assert_eq!(found(&log, 0), (vec![(0, 20)], 0));
-    put(&mut log, [told(5, 2, note::HELD, note::HELD_GROUP), told(15, 2, note::HELD, note::HELD_NOT)]);
+    put(&mut log, [noted(5, 2, note::HELD, note::HELD_GROUP), noted(15, 2, note::HELD, note::HELD_NOT)]);
     assert_eq!(found(&log, 0), (vec![(0, 5), (15, 20)], 0));
     // in another group it can be
     log.header.tasks[1].group = None;

@@ -303,7 +303,7 @@ impl Subject {
         self
     }
 
-    /// The same, drawing its random numbers from this seed, if it draws any and is not told a seed already.
+    /// The same, drawing its random numbers from this seed, if it draws any and has no seed already.
     #[must_use]
     pub fn seeded(self, seed: u64) -> Subject {
         let has_own = self.params.iter().any(|(name, _)| name == "seed");

@@ -691,11 +691,11 @@ mod tests {
         }
     }
 
-    fn told(nr_cpus: u32, lines: &str) -> Vec<String> {
-        try_told(nr_cpus, "", lines).unwrap()
+    fn calls_of(nr_cpus: u32, lines: &str) -> Vec<String> {
+        try_calls_of(nr_cpus, "", lines).unwrap()
     }
 
-    fn try_told(nr_cpus: u32, hidden: &str, lines: &str) -> Result<Vec<String>, LogProblem> {
+    fn try_calls_of(nr_cpus: u32, hidden: &str, lines: &str) -> Result<Vec<String>, LogProblem> {
         let header = format!(
             "# schedlab log 2\n# sched \"x\"\n# sched_version \"1\"\n# cpus {nr_cpus}\n# hz 250\n\
                 # duration_ns 4000000\n\
@@ -711,7 +711,7 @@ mod tests {
     /// The drawing at the top of this module.
     #[test]
     fn the_drawn_schedule_is_reported_call_by_call() {
-        let calls = told(
+        let calls = calls_of(
             1,
             "0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n1000000 cpu0 wakeup t1 cpu0\n\
              2000000 cpu0 switch t0 sleeping -> t1\n3000000 cpu0 switch t1 dead -> idle\n",
@@ -747,7 +747,7 @@ mod tests {
     /// cpu1 has run t0 since before the log; preempted, it is moved to cpu0 while it waits.
     #[test]
     fn a_task_that_ran_before_the_log_runs_from_its_start() {
-        let calls = told(
+        let calls = calls_of(
             2,
             "1000000 cpu1 switch t0 preempted -> idle\n2000000 cpu1 migrate t0 cpu1 -> cpu0\n\
                 2000000 cpu0 switch idle -> t0\n",
@@ -779,7 +779,7 @@ mod tests {
     fn what_the_header_hides_is_unknown() {
         let lines = "0 cpu0 switch idle -> t0\n2000000 cpu0 switch t0 sleeping -> idle\n\
                      3000000 cpu0 switch idle -> t0\n";
-        let calls = try_told(1, "# observer recorder\n# hidden wakeups idle\n", lines).unwrap();
+        let calls = try_calls_of(1, "# observer recorder\n# hidden wakeups idle\n", lines).unwrap();
         let expected = [
             "cpu_unknown_begin cpu0",
             "task_unknown_begin 0 OffCpu",
@@ -818,7 +818,7 @@ mod tests {
             "0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n0 cpu0 new t1 cpu0\n{note}\n\
              3000000 cpu0 switch t1 preempted -> t0\n"
         );
-        let calls = try_told(1, "# hidden spans\n", &lines).unwrap();
+        let calls = try_calls_of(1, "# hidden spans\n", &lines).unwrap();
         let from = calls.iter().position(|call| call == "elapse 0 1").unwrap();
         let expected = [
             "elapse 0 1",
@@ -840,15 +840,15 @@ mod tests {
             "wait_end 1 cpu0 Preempted 3..4",
         ];
         assert_eq!(calls[from..], expected);
-        let problem = try_told(1, "", &lines).unwrap_err().to_string();
+        let problem = try_calls_of(1, "", &lines).unwrap_err().to_string();
         assert!(problem.contains("does not hide spans"), "{problem}");
     }
 
     #[test]
     fn a_stop_without_a_reason_must_be_declared() {
         let lines = "0 cpu0 switch t0 unknown -> idle\n";
-        assert!(try_told(1, "# hidden stops\n", lines).is_ok());
-        let problem = try_told(1, "", lines).unwrap_err().to_string();
+        assert!(try_calls_of(1, "# hidden stops\n", lines).is_ok());
+        let problem = try_calls_of(1, "", lines).unwrap_err().to_string();
         assert!(problem.contains("does not hide stops"), "{problem}");
     }
 

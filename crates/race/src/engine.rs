@@ -543,7 +543,7 @@ unsafe fn point(e: *mut Engine, pending: Pending) {
         let cur = (*e).cur;
         (*e).pending[cur] = pending;
         if (*e).model != MemoryModel::Sc {
-            settle(e);
+            drain_stores(e);
         }
         if (*e).dirty {
             check(e);
@@ -555,12 +555,12 @@ unsafe fn point(e: *mut Engine, pending: Pending) {
 }
 
 /// The last access is over; some late stores may become visible.
-unsafe fn settle(e: *mut Engine) {
+unsafe fn drain_stores(e: *mut Engine) {
     // SAFETY: as above; the CPU at the point is running.
     unsafe {
         let me = &mut *e;
         let cpu = me.cur;
-        me.memory.settle(cpu);
+        me.memory.drain_stores(cpu);
         let at = me.cpus[cpu].at + 1;
         let given: Vec<u8> = me
             .search
@@ -637,7 +637,7 @@ extern "C" fn cpu_entry() -> ! {
         }
         // what is late becomes visible at last, in an order that others may see
         while (*e).model != MemoryModel::Sc && {
-            (*e).memory.settle(cpu);
+            (*e).memory.drain_stores(cpu);
             (*e).memory.nr_late(cpu) > 0
         } {
             point(e, Pending { kind: StepKind::Drain, ..Pending::default() });
@@ -926,7 +926,7 @@ extern "C" fn barrier(kind: u32, code: usize) {
         if kind == abi::ACQUIRE {
             // directly behind its load: no point between them
             let cpu = (*e).cur;
-            (*e).memory.settle(cpu);
+            (*e).memory.drain_stores(cpu);
         } else {
             point(e, Pending { at: 0, size: 0, kind: StepKind::Barrier, code });
         }
@@ -1005,7 +1005,7 @@ extern "C" fn relax(code: usize) {
         }
         let cpu = (*e).cur;
         if (*e).model != MemoryModel::Sc {
-            (*e).memory.settle(cpu);
+            (*e).memory.drain_stores(cpu);
             (*e).memory.catch_up(cpu);
             (*e).memory.flush_all(cpu);
         }
@@ -1024,7 +1024,7 @@ extern "C" fn sleep(what: u32, other: c_int, code: usize) {
         }
         let cpu = (*e).cur;
         if (*e).model != MemoryModel::Sc {
-            (*e).memory.settle(cpu);
+            (*e).memory.drain_stores(cpu);
         }
         match what {
             0 => {

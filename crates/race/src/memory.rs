@@ -240,7 +240,7 @@ impl Memory {
     }
 
     /// The access before this point has been executed.
-    pub(crate) unsafe fn settle(&mut self, cpu: usize) {
+    pub(crate) unsafe fn drain_stores(&mut self, cpu: usize) {
         if let Some((at, size, value)) = self.views[cpu].stale.take() {
             // SAFETY: it was read from there.
             unsafe { store(at, size, value) };

@@ -81,11 +81,11 @@ fn a_shrunk_schedule_repeats_to_the_byte_in_other_processes() {
     let text = plan.schedule(&shrunk, Vec::new()).to_string();
     let again = Schedule::parse("text", &text).unwrap();
     let scenario = Scenario::parse(&again.scenario.0, &again.scenario.1).unwrap();
-    let told = || {
+    let replayed = || {
         let (finding, story) = plan.replay(&scenario, &again.choices).unwrap();
         (finding.map(|f: Finding| f.text), story.text(), story.html("t"))
     };
-    let (first, second) = (told(), told());
+    let (first, second) = (replayed(), replayed());
     assert_eq!(first, second);
     assert_eq!(first.0.as_deref(), Some("find() returns none, and a CPU was lower during the whole call"));
     assert!(first.1.contains("lowest.c:"), "{}", first.1);

@@ -641,9 +641,9 @@ mod newest {
         // given is in ns / 100
         let service = number(&report, "statistics", "cur_svc_time_iwgt");
         assert!((30_000_000..50_000_000).contains(&service), "{service}");
-        let told = |name: &str| value(&report, "defaults", name);
-        assert_eq!(told("cpdom_ctxs[1].__cpumask[0]").as_deref(), Some("0xc"));
-        assert_eq!(told("cpdom_ctxs[1].is_big").as_deref(), Some("0"));
+        let default_of = |name: &str| value(&report, "defaults", name);
+        assert_eq!(default_of("cpdom_ctxs[1].__cpumask[0]").as_deref(), Some("0xc"));
+        assert_eq!(default_of("cpdom_ctxs[1].is_big").as_deref(), Some("0"));
         // what it makes of that
         assert_eq!(number(&report, "statistics", "nr_cpdoms"), 4);
         assert_eq!(number(&report, "statistics", "total_max_capacity"), 4 * (1024 + 512));

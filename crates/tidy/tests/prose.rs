@@ -67,7 +67,9 @@ fn nothing_is_a_passive_of_tell() {
         for (number, line) in text.lines().enumerate() {
             let words: Vec<&str> =
                 line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-            if words.windows(2).any(|pair| TO_BE.contains(&pair[0]) && pair[1] == "told") {
+            let is_passive = |pair: &[&str]| TO_BE.contains(&pair[0]) && pair[1] == "told";
+            let is_denied = |three: &[&str]| is_passive(&[three[0], three[2]]) && three[1] == "not";
+            if words.windows(2).any(is_passive) || words.windows(3).any(is_denied) {
                 faults.push(format!("{name}:{}: {}", number + 1, line.trim()));
             }
         }

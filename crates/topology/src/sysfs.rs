@@ -32,7 +32,7 @@ pub fn read(folder: &Path) -> Result<Topology, TopologyError> {
         let topology = dir.join("topology");
         let siblings = list(&topology.join("thread_siblings_list"))?;
         let package = number(&topology.join("physical_package_id"))?;
-        // a machine that is not told has -1 or 65535
+        // a machine that does not know it has -1 or 65535
         let package = u32::try_from(package).ok().filter(|&p| p != 0xffff).unwrap_or(0);
         let cluster = list(&topology.join("cluster_cpus_list")).ok().filter(|c| !c.is_empty());
         let llc = last_level_cache(&dir.join("cache"))?;

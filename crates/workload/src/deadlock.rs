@@ -150,9 +150,9 @@ mod tests {
         let text = "1 INIT 0 0 1 runnable name=a\n2 INIT 0 0 2 runnable name=b\n\
             - BLOCK 1 1ms\n- WAKEUP 1 0 6 2 0\n3 EXIT 1 1ms\n\
             - BLOCK 2 1ms\n- WAKEUP 2 0 3 1 0\n6 EXIT 2 1ms\n";
-        let told = find(text).unwrap();
-        assert!(told.contains("task 1 (a)") && told.contains("task 2 (b)"), "{told}");
-        assert!(told.contains("gets to event 6") && told.contains("gets to event 3"), "{told}");
+        let message = find(text).unwrap();
+        assert!(message.contains("task 1 (a)") && message.contains("task 2 (b)"), "{message}");
+        assert!(message.contains("gets to event 6") && message.contains("gets to event 3"), "{message}");
     }
 
     #[test]
@@ -167,8 +167,8 @@ mod tests {
     fn a_child_that_cannot_be_forked_closes_the_circle() {
         let text = "1 INIT 0 0 1 runnable name=p\n- BLOCK 1 0\n- WAKEUP 1 0 9 2 0\n- FORK 1 1ms 2 name=c\n\
             9 EXIT 2 1ms\n";
-        let told = find(text).unwrap();
-        assert!(told.contains("task 2 (c) starts only when task 1 forks it"), "{told}");
-        assert!(told.contains("task 1 (p)"), "{told}");
+        let message = find(text).unwrap();
+        assert!(message.contains("task 2 (c) starts only when task 1 forks it"), "{message}");
+        assert!(message.contains("task 1 (p)"), "{message}");
     }
 }

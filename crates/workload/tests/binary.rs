@@ -179,8 +179,8 @@ fn missing_doubled_and_swapped_chunks_are_reported() {
         (swapped, "other checksums"),
         (trailing, "bytes follow"),
     ] {
-        let told = read_binary(&assemble(&order)[..]).unwrap_err().to_string();
-        assert!(told.contains(says), "{told}");
+        let message = read_binary(&assemble(&order)[..]).unwrap_err().to_string();
+        assert!(message.contains(says), "{message}");
     }
 }
 
@@ -188,8 +188,8 @@ fn missing_doubled_and_swapped_chunks_are_reported() {
 fn other_files_and_newer_versions_are_refused() {
     let mut newer = bytes(&Workload::default());
     newer[8] = 5;
-    let told = read_binary(&newer[..]).unwrap_err().to_string();
-    assert!(told.starts_with("byte 8: version 5") && told.contains("newer schedlab"), "{told}");
+    let message = read_binary(&newer[..]).unwrap_err().to_string();
+    assert!(message.starts_with("byte 8: version 5") && message.contains("newer schedlab"), "{message}");
     for other in [&b"ARROW1\0\0"[..], b"schedlab-workload 1\n", b"\x17\x08\x44tracing"] {
         assert!(matches!(read_binary(other), Err(BinaryError { offset: 0, problem: BinaryProblem::Magic })));
     }

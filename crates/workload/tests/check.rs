@@ -7,10 +7,10 @@ use schedlab_workload::{
 
 fn problems(text: &str) -> Vec<String> {
     let workload = parse_text("w.txt", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
-    told(&workload)
+    message_of(&workload)
 }
 
-fn told(workload: &Workload) -> Vec<String> {
+fn message_of(workload: &Workload) -> Vec<String> {
     match workload.check() {
         Ok(()) => Vec::new(),
         Err(error) => {
@@ -255,7 +255,7 @@ fn rules_that_only_a_program_can_break() {
         (cgroup, "names control group 0, but the workload has only 0"),
         (deadline, "runtime <= deadline"),
     ] {
-        assert_told(&told(&workload), says, says);
+        assert_told(&message_of(&workload), says, says);
         assert!(schedlab_workload::find_deadlock(&workload).is_none()); // and never panics
         let _ = workload.to_text();
     }

@@ -263,9 +263,9 @@ fn mistakes_in_the_toml_are_reported_where_they_are() {
             &["duration = 18446744073s"],
         ),
     ] {
-        let told = from_toml("spec.toml", toml).expect_err(toml).to_string();
+        let message = from_toml("spec.toml", toml).expect_err(toml).to_string();
         for part in says {
-            assert!(told.contains(part), "{toml}\n{told}");
+            assert!(message.contains(part), "{toml}\n{message}");
         }
     }
     assert!(matches!(

@@ -7,7 +7,7 @@ use schedlab_workload::{FileKind, Form, LoadError, LoadedFile, TraceFormat, iden
 use std::fs;
 use std::path::Path;
 
-fn told(path: &Path) -> String {
+fn message_of(path: &Path) -> String {
     load(path).unwrap_err().to_string()
 }
 
@@ -119,11 +119,11 @@ fn files_are_recognised_by_content() {
         (b"\x89SLW", "ends here, in the middle of the header"),
     ] {
         fs::write(&file, content).unwrap();
-        let told = told(&file);
-        assert!(told.contains(says) && told.starts_with(&file.display().to_string()), "{told}");
+        let message = message_of(&file);
+        assert!(message.contains(says) && message.starts_with(&file.display().to_string()), "{message}");
     }
-    assert!(told(&folder.path().join("nowhere")).contains("cannot read"));
-    assert!(told(Path::new("/dev/null")).contains("neither a file nor a folder"));
+    assert!(message_of(&folder.path().join("nowhere")).contains("cannot read"));
+    assert!(message_of(Path::new("/dev/null")).contains("neither a file nor a folder"));
 }
 
 #[test]
@@ -141,8 +141,8 @@ fn a_folder_stands_for_the_one_file_in_it() {
         LoadedFile::Trace { path: path("trace.dat"), format: TraceFormat::TraceDat }
     );
     fs::write(path("second.txt"), "schedlab-workload 1\n").unwrap();
-    let told = told(folder.path());
-    assert!(told.contains("2 workloads or traces (second.txt, trace.dat)"), "{told}");
+    let message = message_of(folder.path());
+    assert!(message.contains("2 workloads or traces (second.txt, trace.dat)"), "{message}");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_broken_rule_in_a_binary_file_is_reported() {
     let file = folder.path().join("w.wlb");
     assert_eq!(Form::of_path(&file), Form::Binary);
     save(&file, &workload, Form::Binary).unwrap();
-    assert!(told(&file).contains("pid 0 means"));
+    assert!(message_of(&file).contains("pid 0 means"));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn what_cannot_be_written_leaves_no_file() {
     let mut workload = common::workload(3, 10);
     workload.tasks[0].cgroup = Some(schedlab_workload::CgroupId(99));
     let file = folder.path().join("w.txt");
-    let told = save(&file, &workload, Form::Text).unwrap_err().to_string();
-    assert!(told.contains("w.txt: cannot write: control group 99"), "{told}");
+    let message = save(&file, &workload, Form::Text).unwrap_err().to_string();
+    assert!(message.contains("w.txt: cannot write: control group 99"), "{message}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

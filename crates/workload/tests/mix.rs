@@ -258,8 +258,8 @@ fn every_mistake_is_shown_where_it_stands() {
         ),
         ("[[part]]\nworkload = 'a'\ncopies = 3\nevery = '18446744073s'\n", "more than 2^64 ns"),
     ] {
-        let told = try_mix(toml).expect_err(toml);
-        assert!(told.contains(says), "{toml}\n{told}\nexpected: {says}");
+        let message = try_mix(toml).expect_err(toml);
+        assert!(message.contains(says), "{toml}\n{message}\nexpected: {says}");
     }
 }
 
@@ -284,8 +284,8 @@ fn timers_for_an_instant_and_groups_with_two_settings_are_refused() {
             "6 EXIT 1 0"
         ]
     );
-    let told = build("[[part]]\nworkload = 'w'\nrepeat = 2\n").unwrap_err().to_string();
-    assert!(told.contains("m:3:10: '2': this workload sets timers for an instant"), "{told}");
+    let message = build("[[part]]\nworkload = 'w'\nrepeat = 2\n").unwrap_err().to_string();
+    assert!(message.contains("m:3:10: '2': this workload sets timers for an instant"), "{message}");
     // the same group with other settings: merged only if they are the same
     let load = |path: &Path| {
         let weight = if path == Path::new("a") { 50 } else { 60 };
@@ -293,10 +293,10 @@ fn timers_for_an_instant_and_groups_with_two_settings_are_refused() {
         Ok(parse_text("part", text.as_bytes()).unwrap())
     };
     let build = |toml: &str| Mix::parse(Path::new("m"), toml).unwrap().build(&mut { load });
-    let told = build("[[part]]\nworkload = 'a'\n[[part]]\nworkload = 'b'\n").unwrap_err().to_string();
+    let message = build("[[part]]\nworkload = 'a'\n[[part]]\nworkload = 'b'\n").unwrap_err().to_string();
     assert!(
-        told.contains("m:4:13: 'b': group /g has other settings here") && told.contains("cgroup_root"),
-        "{told}"
+        message.contains("m:4:13: 'b': group /g has other settings here") && message.contains("cgroup_root"),
+        "{message}"
     );
     let stated =
         build("[[part]]\nworkload = 'a'\n[[part]]\nworkload = 'b'\n[[cgroup]]\npath = '/g'\nweight = 7\n")

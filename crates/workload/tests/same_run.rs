@@ -192,9 +192,9 @@ fn same_workload(path: &Path, reference: (&Workload, &[TraceEvent]), spread_ns: 
         }
     }
     assert!(compared >= 40, "{name}: only {compared} events compared");
-    let told = workload.dropped.iter().find(|(reason, _)| reason.contains("by it or by an interrupt"));
-    assert_eq!(told.is_some(), !contexts, "{name}: {:?}", workload.dropped);
-    assert!(told.is_none_or(|(_, count)| *count >= blamed), "{name}: {blamed} wrong, {told:?} counted");
+    let counted = workload.dropped.iter().find(|(reason, _)| reason.contains("by it or by an interrupt"));
+    assert_eq!(counted.is_some(), !contexts, "{name}: {:?}", workload.dropped);
+    assert!(counted.is_none_or(|(_, count)| *count >= blamed), "{name}: {blamed} wrong, {counted:?} counted");
     println!("{name}: {compared} lengths within {spread_ns} ns a stay, {blamed} wakeups of unknown cause");
 }
 

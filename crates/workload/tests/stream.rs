@@ -97,12 +97,12 @@ fn broken_rules_and_lines_are_reported_when_it_is_opened() {
         ("- INIT 0 0 1 runnable\n- FORK 1 1ms 2\n- EXIT 1 0\n", "length 0ns is less than the 1ms"),
     ] {
         std::fs::write(&file, text).unwrap();
-        let told = Source::open(&file).unwrap_err().to_string();
-        assert!(told.contains(says), "{text}\n{told}");
+        let message = Source::open(&file).unwrap_err().to_string();
+        assert!(message.contains(says), "{text}\n{message}");
     }
     std::fs::write(&file, b"- INIT 0 0 1 runnable\n- BLOCK 1 \xff\n").unwrap();
-    let told = Source::open(&file).unwrap_err().to_string();
-    assert!(told.contains(":2:11: '\\\\xff': this byte is not UTF-8"), "{told}");
+    let message = Source::open(&file).unwrap_err().to_string();
+    assert!(message.contains(":2:11: '\\\\xff': this byte is not UTF-8"), "{message}");
     // a row far out costs no memory
     let mut writer = schedlab_workload::binary::BinaryWriter::new(Vec::new()).unwrap();
     let task = parse_text("w", b"- INIT 0 0 1 runnable\n- EXIT 1 1ms\n").unwrap().tasks.remove(0);

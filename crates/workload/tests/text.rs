@@ -231,10 +231,10 @@ fn mistakes_are_reported_with_place_and_remedy() {
         (&format!("{init}REPEAT 9 {{\n - BLOCK 1 1\n}}\n"), 3, 2, P::Rule, "cannot run"),
     ] {
         let error = read_text("w.txt", text.as_bytes()).expect_err(text);
-        let told = format!("{error}\n{}", error.picture());
-        assert!(told.contains(says), "{text}\n{told}");
-        assert_eq!((error.line, error.column, error.problem), (line, column, problem), "{text}\n{told}");
-        assert!(told.starts_with(&format!("w.txt:{line}:{column}: ")), "{told}");
+        let message = format!("{error}\n{}", error.picture());
+        assert!(message.contains(says), "{text}\n{message}");
+        assert_eq!((error.line, error.column, error.problem), (line, column, problem), "{text}\n{message}");
+        assert!(message.starts_with(&format!("w.txt:{line}:{column}: ")), "{message}");
     }
 }
 

@@ -67,8 +67,14 @@ fn cut(path: &Path, bytes: &[u8], whole: &Loaded, length: usize, lenient_too: bo
     match load(&bytes[..length], Mode::Lenient) {
         Ok(part) => {
             assert!(part.events <= whole.events);
-            let told = part.events == whole.events || part.missing > whole.missing;
-            assert!(told, "{} cut to {length}: {} of {} events", path.display(), part.events, whole.events);
+            let is_counted = part.events == whole.events || part.missing > whole.missing;
+            assert!(
+                is_counted,
+                "{} cut to {length}: {} of {} events",
+                path.display(),
+                part.events,
+                whole.events
+            );
             part.workload
                 .check()
                 .unwrap_or_else(|error| panic!("{} cut to {length}: {error}", path.display()));
@@ -192,9 +198,9 @@ fn every_recording_cut_anywhere_says_so() {
                 tried += 1;
                 if let Some((events, missing)) = skim(&bytes[..length]) {
                     loaded += 1;
-                    let told = events == whole.events || missing > whole.missing;
+                    let is_counted = events == whole.events || missing > whole.missing;
                     assert!(
-                        told && events <= whole.events,
+                        is_counted && events <= whole.events,
                         "{} cut to {length}: {events} events",
                         path.display()
                     );

@@ -138,8 +138,8 @@ fn perform_here(args: &PerformArgs, topology: &Topology, parts: &[Part], ui: &Ui
         schedlab_log::write(&path_of(&args.folder, part), &finished.log).map_err(Failure::input)
     };
     let jobs = args.jobs.unwrap_or_else(pool::cores).max(1);
-    let told = |done: usize| step.progress(format!("{done} of {} runs", parts.len()));
-    let results = pool::map(parts.len(), jobs, one, told).map_err(Failure::input)?;
+    let on_progress = |done: usize| step.progress(format!("{done} of {} runs", parts.len()));
+    let results = pool::map(parts.len(), jobs, one, on_progress).map_err(Failure::input)?;
     drop(step);
     for result in results {
         result.map_err(|lost| Failure::Internal(lost.to_string()))??;

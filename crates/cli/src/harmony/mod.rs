@@ -140,8 +140,9 @@ fn model(args: &HarmonyArgs, spec: &SubjectSpec, command: &str, ui: &Ui) -> Resu
 fn model_of(args: &HarmonyArgs, subject: &Subject, command: &str, ui: &Ui) -> Result<Model> {
     let topology = args.topology();
     let step = ui.step(format!("asking {}", subject.label));
-    let told = |done: usize, all: usize| step.progress(format!("{}: {done} of {all} runs", subject.label));
-    let data = Data::collect(subject, topology, args.effort(), told).map_err(Failure::input)?;
+    let on_progress =
+        |done: usize, all: usize| step.progress(format!("{}: {done} of {all} runs", subject.label));
+    let data = Data::collect(subject, topology, args.effort(), on_progress).map_err(Failure::input)?;
     drop(step);
     if data.runs.is_empty() {
         let (name, seed, failure) = data.failed.first().expect("no run ended as it should, and none did not");
@@ -187,8 +188,8 @@ fn print_model(
         if explain.is_empty() {
             print!("{}", model.text());
         }
-        let told: Vec<String> = explain.iter().filter_map(|id| model.explain(id)).collect();
-        print!("{}", told.join("\n"));
+        let explained: Vec<String> = explain.iter().filter_map(|id| model.explain(id)).collect();
+        print!("{}", explained.join("\n"));
     }
     Ok(())
 }
@@ -219,8 +220,8 @@ fn compare(args: &HarmonyArgs, specs: [&SubjectSpec; 2], ui: &Ui) -> Result<()> 
         None
     } else {
         let mut subject = subjects[1].clone();
-        let told: Vec<String> = for_b.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        subject.label = format!("{}:{}", subject.label, told.join(":"));
+        let explained: Vec<String> = for_b.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        subject.label = format!("{}:{}", subject.label, explained.join(":"));
         subject.params.retain(|(name, _)| for_b.iter().all(|(set, _)| set != name));
         subject.params.extend(for_b);
         Some(Comparison::of(&a, &model_of(args, &subject, &command, ui)?))
@@ -238,8 +239,8 @@ fn compare(args: &HarmonyArgs, specs: [&SubjectSpec; 2], ui: &Ui) -> Result<()> 
             print!("\nb set as a is; what differs now is the code's:\n{}", alike.text());
         }
         for id in &args.explain {
-            let told: Vec<String> = [&a, &b].iter().filter_map(|model| model.explain(id)).collect();
-            print!("\n{}", told.join("\n"));
+            let explained: Vec<String> = [&a, &b].iter().filter_map(|model| model.explain(id)).collect();
+            print!("\n{}", explained.join("\n"));
         }
     }
     let met: Vec<&str> =
@@ -286,8 +287,8 @@ fn toys(args: &HarmonyArgs, drawn: u64, ui: &Ui) -> Result<()> {
     };
     let sched_ext = source.as_deref().map(|source| SchedExt { source, hz: args.hz, progress: ui });
     let step = ui.step(format!("asking {} toys", cases.len()));
-    let told = |done: usize| step.progress(format!("{done} of {} toys", cases.len()));
-    let tried = toys::asked(&cases, args.effort(), sched_ext, told).map_err(Failure::input)?;
+    let on_progress = |done: usize| step.progress(format!("{done} of {} toys", cases.len()));
+    let tried = toys::asked(&cases, args.effort(), sched_ext, on_progress).map_err(Failure::input)?;
     drop(step);
     let coverage = toys::coverage(&tried);
     let all = toys::table(&tried, true);

@@ -58,7 +58,7 @@ pub(super) fn fit(args: &FitArgs, ui: &Ui) -> Result<()> {
         let distribution = distribution.ok_or_else(none)?;
         Ok((sample, distribution))
     };
-    let told = |what: &str, (sample, distribution): &(Sample, Distribution)| {
+    let described = |what: &str, (sample, distribution): &(Sample, Distribution)| {
         let mean = sample.mean().as_ns();
         let mut text = format!("# {what}: {} measured, mean {}", count(sample.count), time(mean));
         if let Some(fitted) = distribution.mean_ns() {
@@ -76,18 +76,18 @@ pub(super) fn fit(args: &FitArgs, ui: &Ui) -> Result<()> {
         let what =
             Measure::ALL.iter().find(|(known, _)| known == name).map_or(Measure::Run, |(_, what)| *what);
         let found = find(what)?;
-        println!("{}", told(name, &found));
+        println!("{}", described(name, &found));
         println!("{name} = {}", inline(&found.1));
         return Ok(());
     }
     let spec = if args.kind == "arrivals" {
         let (between, service) = (find(Measure::Between)?, find(Measure::Cpu)?);
-        println!("{}\n{}", told("between", &between), told("service", &service));
+        println!("{}\n{}", described("between", &between), described("service", &service));
         let tasks = meant as u32;
         Spec::Arrivals(Arrivals { tasks, between: between.1, service: service.1, ..Arrivals::default() })
     } else {
         let (run, sleep) = (find(Measure::Run)?, find(Measure::Sleep)?);
-        println!("{}\n{}", told("run", &run), told("sleep", &sleep));
+        println!("{}\n{}", described("run", &run), described("sleep", &sleep));
         let duration = longest_life(&source, &rows);
         Spec::Random(Random {
             tasks: meant as u32,

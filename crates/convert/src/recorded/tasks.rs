@@ -86,7 +86,7 @@ impl Task {
     pub fn log_task(&self, name: &str, row: Option<&ProcRow>, nr_cpus: u32) -> LogTask {
         let row = row.filter(|_| !self.forked);
         let own = row.and_then(|row| row.params);
-        let told = |params: &SchedParams| self.initial.is_none_or(|seen| prio_of(&seen) == prio_of(params));
+        let agrees = |params: &SchedParams| self.initial.is_none_or(|seen| prio_of(&seen) == prio_of(params));
         let everywhere = |set: &schedlab_units::CpuSet| (0..nr_cpus).all(|cpu| set.contains(CpuId(cpu)));
         let fallback = format!("task-{}", self.tid);
         let name = [name, row.and_then(|row| row.comm.as_deref()).unwrap_or_default(), &fallback]
@@ -95,7 +95,7 @@ impl Task {
         LogTask {
             pid: self.pid,
             name: name.unwrap_or_default().to_string(),
-            params: own.filter(told).or(self.initial).unwrap_or_default(),
+            params: own.filter(agrees).or(self.initial).unwrap_or_default(),
             affinity: row.and_then(|row| row.affinity.clone()).filter(|set| !everywhere(set)),
             parent: self.parent,
             group: None,

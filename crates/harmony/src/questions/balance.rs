@@ -138,13 +138,13 @@ fn settle(view: &View<'_>) -> Answer {
     let runs = view.data.of(What::Spread);
     let times: Vec<Option<u64>> = runs.iter().map(|one| settled_ns(view, one)).collect();
     let settled: Vec<f64> = times.iter().flatten().map(|ns| ms(*ns)).collect();
-    let told = format!("{} of {} runs were balanced for good", settled.len(), runs.len());
+    let reason = format!("{} of {} runs were balanced for good", settled.len(), runs.len());
     if settled.len() * 10 < runs.len() * 9 || settled.len() < 2 {
-        return Answer { runs: runs.len(), ..Answer::undecided(ID, told) };
+        return Answer { runs: runs.len(), ..Answer::undecided(ID, reason) };
     }
     let most = settled.iter().copied().fold(0.0, f64::max);
     Answer::number(ID, mean(&settled), "ms", settled.len())
-        .because(format!("{told}, the last after {} ms", plain(most)))
+        .because(format!("{reason}, the last after {} ms", plain(most)))
         .of(settled)
         .by("spread")
 }
@@ -246,24 +246,24 @@ fn mover(view: &View<'_>) -> Answer {
         runs.flat_map(|one| view.after_release(one).1).filter(|m| is_balance(m)).for_each(&mut count);
     }
     let n = target + source + third + nobody;
-    let told = format!(
+    let reason = format!(
         "of {n} moves {target} were made by the CPU that got the task, {source} by the one that gave it, {third} by \
         another, {nobody} by nobody that was recorded"
     );
     if let Some(answer) = view.no_queues(ID) {
-        return answer.because(told);
+        return answer.because(reason);
     }
     if n < 5 {
-        return Answer { runs: n, ..Answer::undecided(ID, told) }.because("fewer than 5 moves");
+        return Answer { runs: n, ..Answer::undecided(ID, reason) }.because("fewer than 5 moves");
     }
     let (word, k) = match () {
         () if target * 5 >= n * 4 => ("target", target),
         () if source * 5 >= n * 4 => ("source", source),
         () if third * 10 >= n * 3 => ("third", third),
-        () => return Answer { runs: n, ..Answer::undecided(ID, told) }.because("no four in five"),
+        () => return Answer { runs: n, ..Answer::undecided(ID, reason) }.because("no four in five"),
     };
     Answer::word(ID, word, share(k, n).low, n)
-        .because(told)
+        .because(reason)
         .because("target, source: four in five moves; third: three in ten or more")
         .of([(target, 0.0), (source, 1.0), (third, 2.0)]
             .iter()
@@ -304,7 +304,7 @@ fn intrinsic(view: &View<'_>) -> Answer {
     let fair = 1.0 - (1.0 - affine) * 0.1;
     let at_most = affine + (1.0 - affine) * 0.25;
     let range = mean(&indices);
-    let told = format!(
+    let reason = format!(
         "{} tasks on {n} CPUs for 12 s; nobody moves: {}; fair: {} or more; affine: {} or less; the interval of the \
         mean decides",
         n + 1.0,
@@ -323,7 +323,7 @@ fn intrinsic(view: &View<'_>) -> Answer {
         Some(word) => Answer::word(ID, word, 0.95, runs.len()),
         None => Answer { runs: runs.len(), ..Answer::undecided(ID, "the interval has more than one answer") },
     };
-    answer.with(range, "Jain's index").of(indices).by("intrinsic").because(told)
+    answer.with(range, "Jain's index").of(indices).by("intrinsic").because(reason)
 }
 
 /// Whether those that were moved last are moved again, more often than chance has it.
@@ -350,20 +350,20 @@ fn repeat_movers(view: &View<'_>) -> Answer {
         }
     }
     let range = share(again, n);
-    let told = format!(
+    let reason = format!(
         "of {n} moves of five tasks or so on a CPU too few, {again} were of one of the two tasks moved last; by \
         chance {} %",
         plain(100.0 * chance)
     );
     if n < 20 {
-        return Answer { runs: n, ..Answer::undecided(ID, told) }.because("fewer than 20 moves");
+        return Answer { runs: n, ..Answer::undecided(ID, reason) }.because("fewer than 20 moves");
     }
     let word = match () {
         () if range.low > chance => "yes",
         () if range.high < chance + 0.1 => "no",
-        () => return Answer { runs: n, ..Answer::undecided(ID, told) },
+        () => return Answer { runs: n, ..Answer::undecided(ID, reason) },
     };
-    Answer::word(ID, word, 0.95, n).with(range, "share").because(told).of(per_run).by("intrinsic")
+    Answer::word(ID, word, 0.95, n).with(range, "share").because(reason).of(per_run).by("intrinsic")
 }
 
 fn leaves_balance(view: &View<'_>) -> Answer {

@@ -105,18 +105,18 @@ fn newidle(view: &View<'_>) -> Answer {
     let (n, at_once) =
         (waits.len(), waits.iter().filter(|wait| wait.is_some_and(|ns| ns <= AT_ONCE_NS)).count());
     let range = share(at_once, n);
-    let told = format!(
+    let reason = format!(
         "of {n} times that a CPU fell idle beside waiting tasks it got one within 10 us in {at_once}; yes: in more \
         than a tenth (95 %), far more than periodic checks meet that instant; no: in none of ten or more"
     );
     let word = match () {
         () if n >= 10 && range.low > 0.1 => "yes",
         () if n >= 10 && at_once == 0 => "no",
-        () => return Answer { runs: n, ..Answer::undecided(ID, told) },
+        () => return Answer { runs: n, ..Answer::undecided(ID, reason) },
     };
     Answer::word(ID, word, if word == "yes" { 0.95 } else { 1.0 - range.high }, n)
         .with(range, "of the times")
-        .because(told)
+        .because(reason)
         .of(waits.iter().map(|wait| wait.map_or(1e6, ms)).collect())
         .by("fall-idle")
 }
@@ -154,7 +154,7 @@ fn uniform_period(id: &'static str, times: &[f64]) -> Answer {
     let range = uniform_max(times);
     let chance = uniform_chance(times, range.mean);
     let middle = median(times);
-    let told = format!(
+    let reason = format!(
         "{} times from a drawn instant to the first move, {} ms in the middle, {} at most; that they are uniform up \
         to {} ms has a chance of {}",
         times.len(),
@@ -164,10 +164,10 @@ fn uniform_period(id: &'static str, times: &[f64]) -> Answer {
         plain(chance)
     );
     match chance < UNLIKELY {
-        true => Answer { runs: times.len(), ..Answer::undecided(id, told) }
+        true => Answer { runs: times.len(), ..Answer::undecided(id, reason) }
             .because("not uniform: there is no one period, or several mechanisms act")
             .of(times.to_vec()),
-        false => Answer::number(id, range, "ms", times.len()).because(told).of(times.to_vec()),
+        false => Answer::number(id, range, "ms", times.len()).because(reason).of(times.to_vec()),
     }
 }
 
@@ -293,7 +293,7 @@ fn period(times: &Times) -> Answer {
             // than gaps do
             let expected = range.mean * (1.0 + spread * spread) / 2.0;
             let first = mean(firsts);
-            let told = format!(
+            let reason = format!(
                 "{} times from one move of a CPU to its next vary by {} %, {} ms in the mean; first moves come {} \
                 ms after a drawn instant in the mean, {} would be expected",
                 times.gaps.len(),
@@ -304,10 +304,10 @@ fn period(times: &Times) -> Answer {
             );
             return match (first.low..=first.high).contains(&expected) {
                 true => Answer::number(ID, range, "ms", times.gaps.len())
-                    .because(told)
+                    .because(reason)
                     .of(firsts.clone())
                     .by("detect"),
-                false => Answer { runs: firsts.len(), ..Answer::undecided(ID, told) }
+                false => Answer { runs: firsts.len(), ..Answer::undecided(ID, reason) }
                     .of(firsts.clone())
                     .by("detect"),
             };
@@ -379,7 +379,7 @@ fn randomised(times: &Times) -> Answer {
     let spread = variation(&times.gaps);
     let n = times.gaps.len();
     let k = (part * n as f64).round() as usize;
-    let told = format!(
+    let reason = format!(
         "of {n} times from a CPU's move to its next {k} are within 2 % of {} ms; they vary by {} %",
         plain(usual),
         plain(100.0 * spread)
@@ -388,10 +388,10 @@ fn randomised(times: &Times) -> Answer {
         () if part >= 0.8 => "no",
         // several lengths that are met again and again are not drawn
         () if part < 0.4 && spread > 0.05 && distinct(&times.gaps) * 2 > n => "yes",
-        () => return Answer { runs: n, ..Answer::undecided(ID, told) }.of(times.gaps.clone()),
+        () => return Answer { runs: n, ..Answer::undecided(ID, reason) }.of(times.gaps.clone()),
     };
     Answer::word(ID, word, if word == "no" { share(k, n).low } else { 1.0 - share(k, n).high }, n)
-        .because(told)
+        .because(reason)
         .of(times.gaps.clone())
         .by("detect")
 }
@@ -447,13 +447,13 @@ fn amount(view: &View<'_>, detected: &[Detected]) -> (Answer, Answer) {
         found.push(("fixed", same(most), Some(most)));
     }
     let total = firsts.len();
-    let told: Vec<String> = found
+    let reason: Vec<String> = found
         .iter()
         .map(|(word, k, cap)| {
             format!("{word}{} {k}", cap.map_or(String::new(), |cap| format!(" up to {cap}")))
         })
         .collect();
-    let line = format!("of {total} first batches as many agree with: {}", told.join(", "));
+    let line = format!("of {total} first batches as many agree with: {}", reason.join(", "));
     let samples: Vec<f64> = firsts.iter().map(|(shape, size)| *size as f64 / f64::from(shape.1)).collect();
     let picture = Some(sizes_picture(&firsts, n));
     // a cap explains what a rule without one does not; where both do, there is none
@@ -591,10 +591,10 @@ fn threshold(view: &View<'_>) -> Answer {
         };
         parts.push((difference, rounds.iter().filter(|round| moves(round)).count(), rounds.len()));
     }
-    let told: Vec<String> = parts.iter().map(|(d, k, n)| format!("{d}: {k} of {n}")).collect();
+    let reason: Vec<String> = parts.iter().map(|(d, k, n)| format!("{d}: {k} of {n}")).collect();
     let line = format!(
         "rounds in which the longer queue gave a task away, by how much longer it was: {}",
-        told.join(", ")
+        reason.join(", ")
     );
     let first = parts.iter().find(|(_, k, n)| *n > 0 && k * 10 >= n * 9);
     let runs = parts.iter().map(|(_, _, n)| n).sum();

@@ -82,7 +82,7 @@ fn preference(view: &View<'_>, level: Level) -> Answer {
     let n_far = far_rounds.len();
     let nearer = all.iter().filter(|is_near| **is_near).count();
     let range = share(nearer, all.len());
-    let told = format!(
+    let reason = format!(
         "{} times a CPU chose between a near queue and a far one that were equally long, and took from near {nearer} \
         times; beside far queues only, tasks crossed in {crossed} of {n_far} rounds",
         all.len(),
@@ -98,8 +98,8 @@ fn preference(view: &View<'_>, level: Level) -> Answer {
     let samples: Vec<f64> = all.iter().map(|is_near| f64::from(u8::from(*is_near))).collect();
     let name = format!("{}-near-and-far, {}-far", level.name(), level.name());
     let answer = match word {
-        None => Answer { runs: all.len(), ..Answer::undecided(id, told) },
-        Some(word) => Answer::word(id, word, 0.95, all.len()).with(range, "share").because(told),
+        None => Answer { runs: all.len(), ..Answer::undecided(id, reason) },
+        Some(word) => Answer::word(id, word, 0.95, all.len()).with(range, "share").because(reason),
     };
     answer.of(samples).by(name)
 }
@@ -130,20 +130,20 @@ fn period(view: &View<'_>, level: Level, is_wall: bool) -> Answer {
         .filter(|ns| **ns > AT_ONCE_NS)
         .map(|ns| ms(*ns))
         .collect();
-    let told =
+    let reason =
         format!("{} of {all} CPUs take from afar before others serve them; {} times", own.len(), times.len());
     if times.len() < 10 {
-        return Answer { runs: times.len(), ..Answer::undecided(id, told) }
+        return Answer { runs: times.len(), ..Answer::undecided(id, reason) }
             .because("10 times are needed")
             .of(times);
     }
     let whole = uniform_max(&times);
     let chance = uniform_chance(&times, whole.mean);
-    let told =
-        format!("{told} from a drawn instant on; that they are uniform has a chance of {}", plain(chance));
+    let reason =
+        format!("{reason} from a drawn instant on; that they are uniform has a chance of {}", plain(chance));
     let answer = match chance >= 0.01 {
-        true => Answer::number(id, whole, "ms", times.len()).because(told),
-        false => Answer { runs: times.len(), ..Answer::undecided(id, told) },
+        true => Answer::number(id, whole, "ms", times.len()).because(reason),
+        false => Answer { runs: times.len(), ..Answer::undecided(id, reason) },
     };
     answer.of(times).by(format!("{}-far", level.name()))
 }

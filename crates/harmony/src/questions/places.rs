@@ -96,7 +96,7 @@ fn choice(view: &View<'_>) -> Answer {
     let apart = runs.iter().filter(|one| spread(one)).count();
     let chance = chance_of_all_mixed(n);
     let range = share(mixed, even);
-    let told = format!(
+    let reason = format!(
         "{n} heavy and {n} light (30 %) tasks began on one CPU; in the end {apart} of {} runs have the heavy ones \
         apart; of {even} runs with two tasks on each CPU {mixed} have one of each, by chance {} %",
         runs.len(),
@@ -104,16 +104,16 @@ fn choice(view: &View<'_>) -> Answer {
     );
     let heavies = share(apart, runs.len());
     if heavies.low > chance.max(0.5) {
-        return Answer::word(ID, "informed", heavies.low, runs.len()).because(told).of(per_run).by("mixed");
+        return Answer::word(ID, "informed", heavies.low, runs.len()).because(reason).of(per_run).by("mixed");
     }
     if even >= 10 && range.low <= chance && chance <= range.high && range.high < 0.6 {
         return Answer::word(ID, "blind", 0.95, even)
             .with(range, "share")
-            .because(told)
+            .because(reason)
             .of(per_run)
             .by("mixed");
     }
-    Answer { runs: runs.len(), ..Answer::undecided(ID, told) }.of(per_run).by("mixed")
+    Answer { runs: runs.len(), ..Answer::undecided(ID, reason) }.of(per_run).by("mixed")
 }
 
 /// How much less CPU time the heavy tasks have than if one of each were bound to each CPU: soon after the release, and
@@ -159,7 +159,7 @@ fn tolerated_imbalance(view: &View<'_>) -> Answer {
     }
     let n = view.data.topology.nr_cpus() as usize;
     let mut found = Vec::new();
-    let (mut runs, mut told) = (0, Vec::new());
+    let (mut runs, mut reason) = (0, Vec::new());
     for percent in DEMANDS {
         let what = if percent == 30 { What::Mixed } else { What::Demand { percent } };
         let (mut left, mut most) = (0, 0);
@@ -179,20 +179,20 @@ fn tolerated_imbalance(view: &View<'_>) -> Answer {
             most = most.max(apart);
             found.push(f64::from(apart));
         }
-        told.push(format!("{percent} %: {left} left alone, {most} % of a CPU at most"));
+        reason.push(format!("{percent} %: {left} left alone, {most} % of a CPU at most"));
     }
-    let told = format!(
+    let reason = format!(
         "light tasks of so much of a CPU each beside as many heavy ones, runs at rest in the last 4 s, \
         and the difference between the CPUs' demands: {}",
-        told.join("; ")
+        reason.join("; ")
     );
     if found.len() < 10 {
-        return Answer { runs, ..Answer::undecided(ID, told) }
+        return Answer { runs, ..Answer::undecided(ID, reason) }
             .because(format!("{} of {runs} runs were at rest, 10 are needed", found.len()));
     }
     let most = found.iter().copied().fold(0.0, f64::max);
     let range = Range { mean: most, low: most, high: most };
-    Answer::number(ID, range, "% of a CPU", found.len()).because(told).of(found).by("demand, mixed")
+    Answer::number(ID, range, "% of a CPU", found.len()).because(reason).of(found).by("demand, mixed")
 }
 
 /// Whether a task that had to wait long is served better for a while after the others have gone.
@@ -217,7 +217,7 @@ fn sticky(view: &View<'_>) -> Answer {
     let (without, with) = (mean(&cold), mean(&warm));
     let gain = with.mean - without.mean;
     let range = Range { mean: gain, low: with.low - without.high, high: with.high - without.low };
-    let told = format!(
+    let reason = format!(
         "a task that wants 85 % of a CPU, beside two that want all of it, has {} % of it; from 1 to 2 s after 16 \
         others have gone {} %; that this is chance has a chance of {}",
         plain(without.mean),
@@ -228,9 +228,9 @@ fn sticky(view: &View<'_>) -> Answer {
     let word = match () {
         () if chance < 0.01 && gain > CLEAR => "yes",
         () if range.high < CLEAR => "no",
-        () => return Answer { runs: n, ..Answer::undecided(ID, told) }.of(warm),
+        () => return Answer { runs: n, ..Answer::undecided(ID, reason) }.of(warm),
     };
-    Answer::word(ID, word, 0.95, n).with(range, "% of a CPU").because(told).of(warm).by("sticky")
+    Answer::word(ID, word, 0.95, n).with(range, "% of a CPU").because(reason).of(warm).by("sticky")
 }
 
 /// High and low priority: who shares a CPU in the end?
@@ -289,7 +289,7 @@ fn affinity_by_priority(view: &View<'_>) -> Answer {
     }
     let all = moves[0] + moves[1];
     let rate = |which: usize| moves[which] as f64 * 1e9 / (cpu_ns[which] as f64).max(1.0);
-    let told = format!(
+    let reason = format!(
         "moves per second of CPU time in the last 6 s: nice 10 {} ({} moves), nice -10 {} ({})",
         plain(rate(0)),
         moves[0],
@@ -298,7 +298,7 @@ fn affinity_by_priority(view: &View<'_>) -> Answer {
     );
     let n_runs = view.data.of(What::Priorities).len();
     if n_runs < 4 || (1..20).contains(&all) {
-        return Answer { runs: n_runs, ..Answer::undecided(ID, told) }
+        return Answer { runs: n_runs, ..Answer::undecided(ID, reason) }
             .because("fewer than 20 moves or 4 runs");
     }
     let range = share(moves[0], all);
@@ -310,7 +310,7 @@ fn affinity_by_priority(view: &View<'_>) -> Answer {
         () => "none",
     };
     Answer::word(ID, word, 0.95, n_runs)
-        .because(told)
+        .because(reason)
         .because("high: high priority stays where it is, low priority is moved more often; low: the other way round")
         .by("priorities")
 }
@@ -399,7 +399,7 @@ impl Put {
         self.n >= 30 && nr_cpus > 2 && squares < freedom + 3.0 * (2.0 * freedom).sqrt()
     }
 
-    fn told(&self, when: &str) -> String {
+    fn reason(&self, when: &str) -> String {
         let Put { n, stay, waker, idle, shortest, .. } = self;
         format!(
             "{when}: of {n} {stay} stayed, {waker} went to the waker's or parent's CPU, {idle} to an idle one, \
@@ -441,9 +441,9 @@ fn wake(view: &View<'_>) -> Answer {
         () => None,
     };
     let mut lines = vec![
-        idle.told("its CPU busy, others idle"),
-        busy.told("all busy, its own queue the longest"),
-        home.told("its CPU idle, others too"),
+        idle.reason("its CPU busy, others idle"),
+        busy.reason("all busy, its own queue the longest"),
+        home.reason("its CPU idle, others too"),
     ];
     if has_caches {
         lines.push(format!("of {} beside idle CPUs {near} stayed within the cache", idle.n));
@@ -484,8 +484,8 @@ fn fork(view: &View<'_>) -> Answer {
         None => Answer { runs: n, ..Answer::undecided(ID, "no rule holds in nine of ten") },
         Some(word) => Answer::word(ID, word, share(n, n).low, n),
     };
-    answer.evidence.push(idle.told("parent's CPU busy, others idle"));
-    answer.evidence.push(busy.told("all busy, the parent's queue the longest"));
+    answer.evidence.push(idle.reason("parent's CPU busy, others idle"));
+    answer.evidence.push(busy.reason("all busy, the parent's queue the longest"));
     answer
         .of(beside_idle.iter().map(|p| f64::from(p.lengths[p.to.index()])).collect())
         .by("fork-idle, fork-busy")
@@ -509,19 +509,19 @@ fn smt(view: &View<'_>) -> Answer {
     }
     let apart = shared.iter().filter(|n| **n == 0.0).count();
     let n = shared.len();
-    let told = format!(
+    let reason = format!(
         "one task per core began on one CPU; in the end {apart} of {n} runs have no core with two; in the mean {} \
         such cores",
         plain(mean(&shared).mean)
     );
     let answer = match () {
         () if n >= 5 && apart * 10 >= n * 9 => {
-            Answer::word(ID, "aware", share(apart, n).low, n).because(told)
+            Answer::word(ID, "aware", share(apart, n).low, n).because(reason)
         }
         () if n >= 5 && apart * 10 <= n => {
-            Answer::word(ID, "blind", share(n - apart, n).low, n).because(told)
+            Answer::word(ID, "blind", share(n - apart, n).low, n).because(reason)
         }
-        () => Answer { runs: n, ..Answer::undecided(ID, told) },
+        () => Answer { runs: n, ..Answer::undecided(ID, reason) },
     };
     answer.of(shared).by("cores")
 }

@@ -208,8 +208,8 @@ fn beside(asked: &[Asked], more: &[Row]) -> Table {
             None => (answer.answer.clone(), "undecided"),
             Some(range) => {
                 let ratio = (range.mean / published).max(published / range.mean);
-                let told = format!("{} ({} to {})", plain(range.mean), plain(range.low), plain(range.high));
-                (told, if ratio <= factor { "agrees" } else { "differs" })
+                let reason = format!("{} ({} to {})", plain(range.mean), plain(range.low), plain(range.high));
+                (reason, if ratio <= factor { "agrees" } else { "differs" })
             }
         };
         push(&mut table, [place, id, sched, &plain(published), &here, verdict]);

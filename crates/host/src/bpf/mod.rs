@@ -195,7 +195,7 @@ impl BpfRecorder {
         Ok(())
     }
 
-    /// The place of the count of interrupts was reckoned, not told: does it tell a timer's wakeup from a
+    /// The place of the count of interrupts was reckoned, not read: does it distinguish a timer's wakeup from a
     /// task's? Records both of this thread, and throws the events away.
     fn check_interrupts(&self, readers: &mut [Reader], waking: &EventFormat) -> Result<(), String> {
         let place = |name: &str| waking.field(name).map(|field| field.offset as usize);

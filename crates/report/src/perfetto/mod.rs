@@ -358,8 +358,8 @@ impl<'a> Writer<'a> {
                 self.waking(time_ns, cpu, wakee, if by_task { 0 } else { HARDIRQ });
             }
             (Some(Kind::Wakeup), Some(wakee)) => {
-                let told = std::mem::take(&mut self.tasks[wakee as usize].waking);
-                if !told {
+                let is_named = std::mem::take(&mut self.tasks[wakee as usize].waking);
+                if !is_named {
                     self.waking(time_ns, cpu, wakee, HARDIRQ);
                 }
             }

@@ -195,11 +195,9 @@ impl<'f> PerfStream<'f> {
                 preempt_count: 0,
                 what: SchedEvent::Lost { count: Some(lost) },
             }),
-            _ => count(
-                &mut self.counts,
-                "event lost by the recording, on which CPU and when is not told",
-                lost,
-            ),
+            _ => {
+                count(&mut self.counts, "event lost by the recording, on which CPU and when is unknown", lost)
+            }
         }
     }
 

@@ -205,7 +205,7 @@ impl Packets {
     }
 }
 
-/// The CPU that a bundle is of; not told: 0.
+/// The CPU that a bundle is of; not stated: 0.
 fn cpu_of(bundle: &[u8]) -> Result<u32, Wrong> {
     let mut fields = Fields::new(bundle);
     while let Some((field, value)) = fields.next()? {

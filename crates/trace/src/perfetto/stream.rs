@@ -110,7 +110,7 @@ impl<'f> PerfettoStream<'f> {
             let Some(part) = stream.parts.next() else {
                 count(
                     &mut self.counts,
-                    "event of the compact form whose task on the CPU is not told, taken as idle",
+                    "event of the compact form whose task on the CPU is unknown, taken as idle",
                     std::mem::take(&mut stream.state.asked_in_vain),
                 );
                 return Ok(None);

@@ -20,7 +20,7 @@ pub(super) enum Line<'a> {
 /// What stands before an event's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Less than 0: not told.
+    /// Less than 0: unknown.
     pub pid: Pid,
     pub cpu: u32,
     pub context: Context,

@@ -18,11 +18,11 @@ impl Deriver<'_> {
     /// A line of text in the context of whoever is on this CPU.
     #[cold]
     pub(super) fn settings(&mut self, cpu: usize, pid: Pid, born: bool, words: &str) {
-        let told = parse_change_words(words).filter(|(change, _)| {
+        let found = parse_change_words(words).filter(|(change, _)| {
             change.params.is_none_or(|params| params_flaw(&params).is_none())
                 && change.affinity.as_ref().is_none_or(|affinity| !affinity.is_empty())
         });
-        let Some((mut change, path)) = told else {
+        let Some((mut change, path)) = found else {
             return self.count("line about settings that makes no sense, left out", 1);
         };
         // A sleeper that the trace has not shown yet was there before it.

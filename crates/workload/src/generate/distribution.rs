@@ -303,8 +303,8 @@ mod tests {
             Drawn::Empirical(vec![Quantile(0.0, s(2)), Quantile(1.0, s(1))]),
             Drawn::Empirical(vec![Quantile(0.0, s(1)), Quantile(f64::NAN, s(1)), Quantile(1.0, s(1))]),
         ] {
-            let told = format!("{drawn:?}");
-            assert!(Distribution::Drawn(drawn).check("service").is_err(), "{told}");
+            let message = format!("{drawn:?}");
+            assert!(Distribution::Drawn(drawn).check("service").is_err(), "{message}");
         }
     }
 }

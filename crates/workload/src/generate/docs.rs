@@ -99,7 +99,7 @@ impl Spec {
         let what = KINDS.iter().find(|(name, _)| *name == kind).map_or("", |(_, what)| what);
         let has_distributions = !matches!(self, Spec::Sleepers(_) | Spec::Responsebench(_));
         let mut out = format!("# {what}\n");
-        let mut told = false;
+        let mut is_said = false;
         let lines = inline(self);
         // (left out elsewhere while it is at its default: workloads made before it was there keep their notes)
         let unsaid =
@@ -110,8 +110,8 @@ impl Spec {
                 out.push_str(&format!("{line}\n"));
                 continue;
             }
-            if !told && has_distributions && DISTRIBUTED.contains(&field) {
-                told = true;
+            if !is_said && has_distributions && DISTRIBUTED.contains(&field) {
+                is_said = true;
                 out.push_str(&format!("\n{DISTRIBUTIONS}"));
             }
             let own = format!("{kind}.{field}");

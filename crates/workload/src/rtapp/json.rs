@@ -244,9 +244,9 @@ mod tests {
             ("{a: 1}", 1, 2, "a key in quotes"),
             ("-", 1, 1, "a number"),
         ] {
-            let (place, told) = parse(text).unwrap_err();
+            let (place, message) = parse(text).unwrap_err();
             assert_eq!(place, Place { line, column }, "{text}");
-            assert!(told.starts_with(expected), "{text}: {told}");
+            assert!(message.starts_with(expected), "{text}: {message}");
         }
         assert!(parse(&"[".repeat(100_000)).is_err());
     }

@@ -106,8 +106,8 @@ impl Skim {
         for (&row, entry) in &mut self.rows {
             let Some(task) = &entry.task else { continue };
             let is_blocked = matches!(task.birth, Birth::Init { state: InitState::Blocked, .. });
-            if let Some(told) = entry.broken[usize::from(is_blocked)].take() {
-                flaws.push((row, task.pid, task.name.clone(), told));
+            if let Some(first_flaw) = entry.broken[usize::from(is_blocked)].take() {
+                flaws.push((row, task.pid, task.name.clone(), first_flaw));
             }
             let forks = entry.forks.iter().map(|(event, _)| event.clone()).collect();
             skeleton.tasks.push(Task { events: forks, ..task.clone() });
@@ -115,8 +115,8 @@ impl Skim {
         if let Err(error) = skeleton.check_skeleton() {
             return Err(LoadError::Rules { path: path.to_path_buf(), error });
         }
-        if let Some((row, pid, name, told)) = flaws.into_iter().next() {
-            let (index, event, flaw) = *told;
+        if let Some((row, pid, name, first_flaw)) = flaws.into_iter().next() {
+            let (index, event, flaw) = *first_flaw;
             let (id, kind) = (TaskId(row), event.kind.name());
             let place = Place::Event { id, index: index as usize, pid, name, eid: event.eid, kind };
             return Err(broken(place, flaw));

@@ -112,7 +112,7 @@ mod tests {
                 _ => {}
             }
         }
-        let told: Vec<String> = at_birth(&workload, &inherited)
+        let listed: Vec<String> = at_birth(&workload, &inherited)
             .iter()
             .map(|settings| {
                 let params = settings.params.unwrap();
@@ -120,6 +120,6 @@ mod tests {
                 format!("{} {} {affinity} {:?}", params.policy, params.nice, settings.cgroup.map(|id| id.0))
             })
             .collect();
-        assert_eq!(told, ["batch 2  None", "batch 7 0 None", "idle 0 1 Some(0)", "batch 7 0 None"]);
+        assert_eq!(listed, ["batch 2  None", "batch 7 0 None", "idle 0 1 Some(0)", "batch 7 0 None"]);
     }
 }
