@@ -26,8 +26,8 @@ impl Deriver<'_> {
         self.end_of_trace();
         self.drop_unseen_prio();
         self.count(
-            "wakeup while a task ran, by it or by an interrupt (this form of recording does not say which); taken as the \
-                task's",
+            "wakeup while a task ran, by it or by an interrupt (this form of recording does not say which); taken \
+             as the task's",
             self.facts.unknown_context,
         );
         let start_ns = self.start_ns.unwrap_or(0);
@@ -269,7 +269,8 @@ impl Deriver<'_> {
             "wakeups",
             format!(
                 "{} in all: {} by tasks, {} by softirqs on behalf of tasks; external {} ({:.1} %): {} hardirq ({} \
-                    timer, {} device, {} of unknown kind), {} softirq ({} timer), {} idle task, {} waker unknown, {} made up",
+                    timer, {} device, {} of unknown kind), {} softirq ({} timer), {} idle task, {} waker unknown, \
+                    {} made up",
                 wakeups.total(),
                 wakeups.task,
                 wakeups.softirq_on_behalf,
