@@ -21,7 +21,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Common number of idle.
 pub(super) const IDLE: u32 = u32::MAX;
-/// Decisions of one CPU that wait for their partners at most; more than that within the tolerance are taken as equal.
+/// Decisions of one CPU that wait for their partners at most; more than that within the tolerance are not kept apart.
 const PENDING_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
