@@ -327,10 +327,8 @@ fn written(name: &str, holds: Holds) -> Vec<String> {
 }
 
 fn object(place: &str) -> Value {
-    let table =
-        TABLES.iter().find(|table| table.places.contains(&place)).expect("every object has its table");
     let (mut properties, mut required) = (Map::new(), Vec::new());
-    for row in table.rows {
+    for row in TABLES.iter().filter(|table| table.places.contains(&place)).flat_map(|table| table.rows) {
         for name in row.names().flat_map(|name| written(name, row.holds)) {
             properties.insert(name.clone(), row.schema(&name, place));
             if row.is_always_there {
