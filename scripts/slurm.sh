@@ -11,6 +11,7 @@
 # shellcheck disable=SC2015 # (what comes after || may run in both cases)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
+. scripts/sweep-lib.sh
 schedlab=${SCHEDLAB:-$PWD/target/release/schedlab}
 runs=${RUNS:-2000}
 PATH=$PATH:/usr/sbin:/sbin
@@ -108,17 +109,7 @@ if [ "$(sinfo --noheader --Node --format=%t 2>/dev/null | grep -c '^idle$')" != 
 fi
 sinfo >&2
 
-cat >"$work/sweep.toml" <<TOML
-[grid]
-generate = "sleepers"
-set.tasks = 4
-set.run = "1ms"
-set.sleep = "2ms"
-set.duration = "100ms"
-sched = ["rr", "eevdf", "broken-lost", "lottery"]
-cpus = [1, 2]
-seed = { from = 1, to = $((runs / 8)) }
-TOML
+write_sweep "$work/sweep.toml" "$runs"
 # (status 1 of a sweep: some of its runs failed, as they should; their rows say why)
 cat >"$work/job" <<JOB
 #!/bin/bash
@@ -132,8 +123,6 @@ row() {
 	printf '%-12s %6s  %s\n' "$@" >&2
 	faults=$((faults + $2))
 }
-hash_of() { "$schedlab" --quiet sweep status "$1" | sed -n 's/^hash //p'; }
-bytes_of() { (cd "$1" && sha256sum runs/* tasks/*) | sha256sum; }
 # DIR...: their numbers of runs, as a sum
 runs_of() {
 	for part in "$@"; do "$schedlab" --quiet sweep status "$part" | sed -n 's/ runs .*//p' | tr -d ,; done | paste -sd+

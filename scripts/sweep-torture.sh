@@ -10,6 +10,7 @@
 # KILLS=100 (default) kills of parents and of workers; RUNS=2000 runs; SEED=1 repeats the same moments as far as the host does.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
+. scripts/sweep-lib.sh
 schedlab=${SCHEDLAB:-$PWD/target/release/schedlab}
 kills=${KILLS:-100}
 runs=${RUNS:-2000}
@@ -20,17 +21,7 @@ full=$work/full
 mkdir "$full"
 trap 'mountpoint -q "$full" && umount "$full"; rm -rf "$work"' EXIT
 
-cat >"$work/sweep.toml" <<TOML
-[grid]
-generate = "sleepers"
-set.tasks = 4
-set.run = "1ms"
-set.sleep = "2ms"
-set.duration = "100ms"
-sched = ["rr", "eevdf", "broken-lost", "lottery"]
-cpus = [1, 2]
-seed = { from = 1, to = $((runs / 8)) }
-TOML
+write_sweep "$work/sweep.toml" "$runs"
 
 # row WHAT TIMES FAULTS NOTE
 row() {
@@ -39,9 +30,6 @@ row() {
 }
 # (not for the background: there its number would be that of a shell)
 sweep() { "$schedlab" --quiet sweep "$work/sweep.toml" "$@"; }
-hash_of() { "$schedlab" --quiet sweep status "$1" | sed -n 's/^hash //p'; }
-# The bytes of the files themselves: equal datasets are equal files.
-bytes_of() { (cd "$1" && sha256sum runs/* tasks/*) | sha256sum; }
 pause() { sleep "0.$(printf '%03d' $((RANDOM % $1)))"; }
 
 # same WHAT TIMES DIR NOTE
