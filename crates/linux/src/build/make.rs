@@ -51,8 +51,7 @@ pub(super) fn build(
         profile::lay_beside(&counts, &objects)?;
         last = Stage::Profiled;
     }
-    let mut remarks = stage(job, &tree, &objects, last, &job.dir.join("linux.so"), progress)?;
-    remarks.extend(uncontained(job)?);
+    let remarks = stage(job, &tree, &objects, last, &job.dir.join("linux.so"), progress)?;
     if last == Stage::Profiled {
         profile::check_use(&objects)?;
     }
@@ -80,8 +79,8 @@ fn stage(
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Vec<String>, BuildError> {
     progress(BuildProgress { step: "configuring", done: 0, total: 0 });
-    let remarks = configure(job, tree, objects, stage)?;
-    compile(job, objects, stage, progress)?;
+    let mut remarks = configure(job, tree, objects, stage)?;
+    remarks.extend(compile(job, objects, stage, progress)?);
     progress(BuildProgress { step: "linking", done: 0, total: 0 });
     link(job, tree, objects, object)?;
     Ok(remarks)
@@ -105,24 +104,18 @@ fn make(directory: &Path) -> Command {
     make
 }
 
-/// What this host could not do to contain the build of somebody's tree, if there is something.
-fn uncontained(job: &Job<'_>) -> Result<Option<String>, BuildError> {
-    let (_, missing) = Yard::around(job.dir).map_err(io("open", job.dir))?;
-    let all: Vec<String> = missing.iter().map(ToString::to_string).collect();
-    let is_said = !job.is_pinned && !all.is_empty();
-    Ok(is_said.then(|| format!("its build was contained in part only: {}", all.join("; "))))
-}
-
 /// A tree's Makefiles and scripts are programs of whoever made it: they write into the folder of this build,
-/// and have no network.
-fn contain(command: &mut Command, job: &Job<'_>) -> Result<(), BuildError> {
-    let (yard, _) = Yard::around(job.dir).map_err(io("open", job.dir))?;
+/// and have no network. Returns what this host could not do of that, for the tree of somebody.
+fn contain(command: &mut Command, job: &Job<'_>) -> Result<Option<String>, BuildError> {
+    let (yard, missing) = Yard::around(job.dir).map_err(io("open", job.dir))?;
     // of compilers and scripts
     let temporary = job.dir.join("tmp");
     fs::create_dir_all(&temporary).map_err(io("create", &temporary))?;
     command.env("TMPDIR", temporary);
     yard.hold(command);
-    Ok(())
+    let all: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    let is_said = !job.is_pinned && !all.is_empty();
+    Ok(is_said.then(|| format!("its build was contained in part only: {}", all.join("; "))))
 }
 
 fn configure(job: &Job<'_>, tree: &Path, objects: &Path, stage: Stage) -> Result<Vec<String>, BuildError> {
@@ -193,10 +186,10 @@ fn compile(
     objects: &Path,
     stage: Stage,
     progress: &mut dyn FnMut(BuildProgress),
-) -> Result<(), BuildError> {
+) -> Result<Option<String>, BuildError> {
     let mut done = 0;
     let mut command = make(objects);
-    contain(&mut command, job)?;
+    let uncontained = contain(&mut command, job)?;
     command.arg(format!("-j{}", tools::jobs())).arg("KCONFIG_NOSILENTUPDATE=");
     command.args(make_args(&job.wanted.make_args, stage));
     command.args(job.pin.target.split(' '));
@@ -208,7 +201,8 @@ fn compile(
             let total = if job.incremental { 0 } else { job.pin.files.max(done) };
             progress(BuildProgress { step: "compiling", done, total });
         }
-    })
+    })?;
+    Ok(uncontained)
 }
 
 fn link(job: &Job<'_>, tree: &Path, objects: &Path, object: &Path) -> Result<(), BuildError> {
