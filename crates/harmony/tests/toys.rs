@@ -45,7 +45,7 @@ fn verdicts_on_all_named_toys_are_right() {
 
 /// The same of toys in BPF C, on Linux's own ext.c.
 #[test]
-#[ignore = "long: 18 toys on real Linux, two minutes on two cores"]
+#[ignore = "long: 18 toys on real Linux at full depth"]
 fn verdicts_on_sched_ext_toys_are_right() {
     check(&tried(&toys::named_sched_ext(), Depth::Full));
 }

@@ -16,7 +16,7 @@ use crate::model::Model;
 use crate::plan::Act;
 use schedlab_instruments::MoveKind;
 use schedlab_lab::{Subject, SubjectError};
-use schedlab_report::chart::{Chart, Drawing, Series, Style};
+use schedlab_report::chart::{Chart, Drawing, Series, Style, Svg};
 use schedlab_report::pages::Pages;
 use schedlab_report::table::{Column, Table};
 use schedlab_runner::pool::PoolError;
@@ -175,6 +175,12 @@ pub fn pages(effort: Effort, mut done: impl FnMut(&str)) -> Result<Pages, Reprod
     Ok(Pages { title: "Harmony: published and here".into(), remarks: vec![remark], drawings, tables })
 }
 
+/// The drawing of a figure.
+fn curve(title: &str, y_label: &str, x_label: &str, series: Vec<Series>) -> Svg {
+    let (title, y_label, x_label) = (title.into(), y_label.into(), x_label.into());
+    Chart { title, x_label, y_label, series, ..Chart::default() }.svg()
+}
+
 /// The cause of a difference that is not known.
 const UNEXPLAINED: &str = "not explained";
 
@@ -272,14 +278,7 @@ fn migrations(asked: &[Asked]) -> (Drawing, Table) {
             series.push(Series::new(format!("{} (figure {figure})", model.subject), points, Style::Steps));
         }
     }
-    let svg = Chart {
-        title: "moves per second after the release".into(),
-        x_label: "time, s".into(),
-        y_label: "moves in a second, all tasks".into(),
-        series,
-        ..Chart::default()
-    }
-    .svg();
+    let svg = curve("moves per second after the release", "moves in a second, all tasks", "time, s", series);
     let caption = "Published, [8,0,0,0]: O(1) 6 and CFS 30 at first, then none; BFS 13 a second. [5,0,0,0]: O(1) \
         few, CFS 23, BFS 163 a second.";
     (Drawing { name: "figures-3-10".into(), caption: caption.into(), svg }, table)
@@ -316,14 +315,8 @@ fn allocations(asked: &[Asked]) -> (Drawing, Table) {
         points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         series.push(Series::new(model.subject.clone(), points, Style::Points));
     }
-    let svg = Chart {
-        title: "CPU time of five tasks on four CPUs".into(),
-        x_label: "task, the least CPU time first".into(),
-        y_label: "% of a CPU".into(),
-        series,
-        ..Chart::default()
-    }
-    .svg();
+    let svg =
+        curve("CPU time of five tasks on four CPUs", "% of a CPU", "task, the least CPU time first", series);
     let caption = "Published: O(1) three at 100 and two at 50, CFS 65 to 100, BFS 80 within 1.";
     (Drawing { name: "figure-9".into(), caption: caption.into(), svg }, table)
 }
@@ -379,14 +372,8 @@ fn first_batches(asked: &[Asked]) -> (Drawing, Table) {
     }
     series.push(Series::new("poly", vec![(0.0, 0.0), (64.0, 16.0)], Style::Dashed));
     series.push(Series::new("pairwise", vec![(0.0, 0.0), (64.0, 32.0)], Style::Dashed));
-    let svg = Chart {
-        title: "tasks in the first batch".into(),
-        x_label: "tasks more on each other queue".into(),
-        y_label: "tasks moved at once".into(),
-        series,
-        ..Chart::default()
-    }
-    .svg();
+    let svg =
+        curve("tasks in the first batch", "tasks moved at once", "tasks more on each other queue", series);
     let caption =
         "Published: O(1) what is above the mean (poly) in most cases, CFS a wide range, mostly more.";
     (Drawing { name: "figure-6".into(), caption: caption.into(), svg }, table)

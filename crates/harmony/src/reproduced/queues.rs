@@ -1,11 +1,11 @@
 //! Figures on queues of equal tasks: 4 and 5 from runs that answer questions, 7 and 12 from runs of their own.
 
 use super::trials::{Trial, five, made, mean_of, released_ns, resolve, resolved_s};
-use super::{Asked, Figures, Row, percent_of, rounded};
+use super::{Asked, Figures, Row, curve, percent_of, rounded};
 use crate::experiments::What;
 use crate::facts::Facts;
 use schedlab_lab::Subject;
-use schedlab_report::chart::{Chart, Drawing, Series, Style};
+use schedlab_report::chart::{Drawing, Series, Style, Svg};
 use schedlab_report::table::{Column, Table};
 use schedlab_runner::pool::PoolError;
 use serde_json::Value;
@@ -54,7 +54,7 @@ pub(super) fn lengths_drawn(
     states: &[(u64, u64, Vec<u32>)],
     zero_ns: f64,
     more: Vec<Series>,
-) -> (schedlab_report::chart::Svg, Table) {
+) -> (Svg, Table) {
     let mut table = Table::new(name, title, columns);
     let nr = states.first().map_or(0, |state| state.2.len());
     let mut points = vec![Vec::new(); nr];
@@ -66,17 +66,10 @@ pub(super) fn lengths_drawn(
             points[cpu].push((ms(*until_ns), f64::from(*length)));
         }
     }
-    let curve = |(cpu, points)| Series::new(format!("CPU {cpu}"), points, Style::Steps);
-    let mut series: Vec<Series> = points.into_iter().enumerate().map(curve).collect();
+    let queue = |(cpu, points)| Series::new(format!("CPU {cpu}"), points, Style::Steps);
+    let mut series: Vec<Series> = points.into_iter().enumerate().map(queue).collect();
     series.extend(more);
-    let svg = Chart {
-        title: title.into(),
-        x_label: "time, ms".into(),
-        y_label: "tasks on the CPU".into(),
-        series,
-        ..Chart::default()
-    }
-    .svg();
+    let svg = curve(title, "tasks on the CPU", "time, ms", series);
     (svg, table)
 }
 
@@ -128,14 +121,8 @@ pub(super) fn eight(asked: &[Asked], figures: &mut Figures) {
         });
     }
     series.push(Series::new("fair", vec![(1.0, 50.0), (8.0, 50.0)], Style::Dashed));
-    let svg = Chart {
-        title: "CPU time of eight tasks on four CPUs".into(),
-        x_label: "task, the least CPU time first".into(),
-        y_label: "% of a CPU".into(),
-        series,
-        ..Chart::default()
-    }
-    .svg();
+    let svg =
+        curve("CPU time of eight tasks on four CPUs", "% of a CPU", "task, the least CPU time first", series);
     let caption = "Published: half of a CPU each under O(1) and BFS; under CFS not in every run.";
     figures.add(Drawing { name: "figure-5".into(), caption: caption.into(), svg }, table);
 }
@@ -185,14 +172,12 @@ pub(super) fn resolving(
         }
         series.push(Series::new(name.clone(), points, Style::Points));
     }
-    let svg = Chart {
-        title: "time until every queue is within 15 % of the mean, for a second".into(),
-        x_label: "tasks more on each other queue".into(),
-        y_label: "time, s".into(),
+    let svg = curve(
+        "time until every queue is within 15 % of the mean, for a second",
+        "time, s",
+        "tasks more on each other queue",
         series,
-        ..Chart::default()
-    }
-    .svg();
+    );
     let caption = "Published: O(1) within seconds, CFS nearly 9 s in the mean and up to 26 s.";
     figures.add(Drawing { name: "figure-7".into(), caption: caption.into(), svg }, table);
     Ok(())
@@ -230,14 +215,12 @@ pub(super) fn five_over_time(
         series.push(Series::new(name, points, Style::Thin));
     }
     series.push(Series::new("fair", vec![(0.0, 80.0), (SECONDS as f64, 80.0)], Style::Dashed));
-    let svg = Chart {
-        title: "CPU time of five tasks on four CPUs under CFS, one run".into(),
-        x_label: "time, s".into(),
-        y_label: "% of a CPU, per second".into(),
+    let svg = curve(
+        "CPU time of five tasks on four CPUs under CFS, one run",
+        "% of a CPU, per second",
+        "time, s",
         series,
-        ..Chart::default()
-    }
-    .svg();
+    );
     let caption = "Published: two tasks hold a CPU each for tens of seconds, the other three share two CPUs.";
     figures.add(Drawing { name: "figure-12".into(), caption: caption.into(), svg }, table);
     Ok(())

@@ -5,11 +5,11 @@ use super::queues::{lengths, lengths_drawn};
 use super::trials::{
     LONG_S, SHORT_S, Term, Trial, made, mean_of, mixed, priorities, released_ns, sticky, terms, variance,
 };
-use super::{Figures, Row, percent_of, rounded};
+use super::{Figures, Row, curve, percent_of, rounded};
 use crate::facts::Facts;
 use crate::scenario::Scenario;
 use schedlab_lab::Subject;
-use schedlab_report::chart::{Chart, Drawing, Series, Style, Svg};
+use schedlab_report::chart::{Drawing, Series, Style};
 use schedlab_report::table::{Column, Table};
 use schedlab_runner::pool::PoolError;
 use serde_json::Value;
@@ -142,11 +142,6 @@ pub(super) fn mixes(
         "Published: O(1) none below 60 %; CFS -20 % in the short and -10 % in the long term; BFS within 4 %.";
     figures.add(Drawing { name: "figure-16".into(), caption: caption.into(), svg: loss_svg }, table);
     Ok(())
-}
-
-fn curve(title: &str, y_label: &str, x_label: &str, series: Vec<Series>) -> Svg {
-    let (title, y_label, x_label) = (title.into(), y_label.into(), x_label.into());
-    Chart { title, x_label, y_label, series, ..Chart::default() }.svg()
 }
 
 /// What is published of figures 13 and 16 beside what is found.
