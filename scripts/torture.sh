@@ -9,7 +9,8 @@
 #   cache    a cache that cannot be written: what needs none works, the rest ends with 2 and a sentence
 #   names    hostile names of files and tasks: nothing is executed, nothing reaches the terminal or a page raw
 #
-# KILLS=100 (default) kills of each command; SEED=1 repeats the same moments; ONLY="kill names" does these groups alone.
+# KILLS=100 (default) kills of each command; SEED=1 repeats the same moments; ONLY="kill names" does these groups alone,
+# COMMANDS='report|race' kills these commands alone.
 # Root adds recordings and a full disk (a tmpfs). What kills do to a sweep's dataset is scripts/sweep-torture.sh's.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -17,6 +18,7 @@ schedlab=${SCHEDLAB:-$PWD/target/release/schedlab}
 kills=${KILLS:-100}
 RANDOM=${SEED:-1}
 only=${ONLY:-kill sigint full stdout cache names}
+commands=${COMMANDS:-.}
 work=$(mktemp -d)
 full=$work/full
 table=$work/table
@@ -33,6 +35,9 @@ row() {
 
 # Whether a group of rows is asked for.
 wants() { [[ " $only " == *" $1 "* ]]; }
+
+# Whether a long command is to be killed.
+chosen() { [[ $1 =~ $commands ]]; }
 
 # Processes of this run that are still there, zombies apart: workers, guests, builds.
 survivors() {
@@ -99,7 +104,7 @@ at_random() {
 	local group=$1 name=$2 pattern=$3 folder=$work/kill tmp=$work/tmp hit=0 bad=0 tries=0 length begin pid us status note="" reference=""
 	local signal=KILL ended=137 wanted=$kills tenths=50
 	shift 3
-	wants "$group" || return 0
+	wants "$group" && chosen "$name" || return 0
 	if [ "$group" = sigint ]; then
 		signal=INT ended=130 wanted=$((kills / 10 + 1)) tenths=20
 	fi
@@ -218,7 +223,7 @@ quiet "schedulability" out schedulability --sets 20 -o out
 MEASURES=1 quiet "hourglass" 'out.*' hourglass -d 500ms --html out.html --json out.json --log out.txt
 
 # A killed sweep goes on: the dataset is that of one that nobody killed.
-if wants kill; then
+if wants kill && chosen sweep; then
 	folder=$work/kill tmp=$work/tmp hit=0 bad=0 note=""
 	mkdir -p "$folder" "$tmp"
 	begin=$(date +%s%N)
@@ -247,7 +252,9 @@ fi
 
 # A recording differs each time: what matters is what stays. The last one must be one.
 instances() { find /sys/kernel/tracing/instances -mindepth 1 -maxdepth 1 -name 'schedlab*' | wc -l; }
-if wants kill && [ "$(id -u)" -eq 0 ] && [ -d /sys/kernel/tracing/instances ]; then
+if ! chosen record; then
+	:
+elif wants kill && [ "$(id -u)" -eq 0 ] && [ -d /sys/kernel/tracing/instances ]; then
 	folder=$work/kill tmp=$work/tmp hit=0 bad=0 note=""
 	before=$(instances)
 	for _ in $(seq $((kills * 5 + 20))); do
