@@ -69,6 +69,7 @@ fn lives(workload: &Workload) -> BTreeMap<u32, Vec<Step>> {
                     What::Prio(schedlab_workload::change_words(change, workload), change.target.map(pid))
                 }
                 EventKind::Yield { .. } => What::Yield,
+                EventKind::Exec { .. } => panic!("EXEC comes back as where it put the task"),
                 EventKind::Block { .. } => What::Block,
                 EventKind::Exit { .. } => What::Exit,
                 EventKind::Object { op, .. } => {

@@ -14,7 +14,7 @@
 //! | priorities | 4 at nice -10, 4 at nice 10 | who shares a CPU, who is moved |
 //! | capacity | as many as CPUs of the largest capacity, on a small one | do they end on those |
 //! | weighted | one at nice -10, seven at nice 0 | has the one company in the end |
-//! | wake, fork | a sleeper, a parent, beside hogs | where tasks are put |
+//! | wake, fork, exec | a sleeper, a parent, one that executes programs, beside hogs | where tasks are put |
 //! | near and far | two long queues, one in another cache or node | which of them is taken from |
 //! | far | all queues of the other caches or nodes are long | when does one of them give a task away |
 //! | across | [3+d,3+d,3,3] on two caches or nodes | does anything cross |
@@ -89,6 +89,7 @@ pub enum What {
     Weighted,
     Wake { all_busy: bool },
     Fork { all_busy: bool },
+    Exec { all_busy: bool },
     Between { level: Level, both: bool },
     Across { level: Level, difference: u32 },
     Demand { percent: u32 },
@@ -113,6 +114,7 @@ impl What {
             What::Weighted => "weighted".into(),
             What::Wake { all_busy } => format!("wake-{}", if all_busy { "busy" } else { "idle" }),
             What::Fork { all_busy } => format!("fork-{}", if all_busy { "busy" } else { "idle" }),
+            What::Exec { all_busy } => format!("exec-{}", if all_busy { "busy" } else { "idle" }),
             What::Between { level, both } => {
                 format!("{}-{}", level.name(), if both { "near-and-far" } else { "far" })
             }
@@ -166,6 +168,7 @@ pub fn experiments(topology: &Topology, depth: Depth) -> Vec<(What, u64)> {
         for all_busy in [false, true] {
             list.push((What::Wake { all_busy }, 2));
             list.push((What::Fork { all_busy }, 2));
+            list.push((What::Exec { all_busy }, 2));
         }
         for level in [Level::Cache, Level::Node].into_iter().filter(|level| level.exists(topology)) {
             for both in [false, true] {
@@ -323,6 +326,7 @@ impl What {
             }
             What::Wake { all_busy } => self.sleeper(nr, all_busy),
             What::Fork { all_busy } => self.parent(nr, all_busy),
+            What::Exec { all_busy } => self.executor(nr, all_busy),
         }
     }
 
@@ -480,18 +484,29 @@ impl What {
         Ok(scenario)
     }
 
-    /// A parent on CPU 0 has a child now and then.
-    fn parent(self, nr_cpus: u32, all_busy: bool) -> Result<Scenario, WorkloadBuildError> {
+    /// One task on CPU 0, beside hogs, that is carried back there again and again; its life is still to be told.
+    fn carried(
+        self,
+        nr_cpus: u32,
+        all_busy: bool,
+        name: &str,
+    ) -> Result<(Scenario, TaskId), WorkloadBuildError> {
         const TIMES: u64 = 40;
         let mut plan = self.plan(
             nr_cpus,
             Span::from_ms(100 * (TIMES + 2)),
-            vec![Tasks::heavy("hog", What::hogs(nr_cpus, all_busy)), Tasks::heavy("parent", vec![1])],
+            vec![Tasks::heavy("hog", What::hogs(nr_cpus, all_busy)), Tasks::heavy(name, vec![1])],
         );
-        plan.steps = again_and_again("parent", TIMES);
+        plan.steps = again_and_again(name, TIMES);
         let mut scenario = plan.scenario(1)?;
-        let parent = TaskId(scenario.workload.tasks.len() as u32 - 1);
-        scenario.workload.tasks[parent.index()].events.clear();
+        let task = TaskId(scenario.workload.tasks.len() as u32 - 1);
+        scenario.workload.tasks[task.index()].events.clear();
+        Ok((scenario, task))
+    }
+
+    /// A parent on CPU 0 has a child now and then.
+    fn parent(self, nr_cpus: u32, all_busy: bool) -> Result<Scenario, WorkloadBuildError> {
+        let (mut scenario, parent) = self.carried(nr_cpus, all_busy, "parent")?;
         let mut builder = Builder::of(scenario.workload);
         for _ in 0..600 {
             let child = builder.life(parent).run(Span::from_ms(3)).fork("child");
@@ -500,6 +515,19 @@ impl What {
         }
         builder.life(parent).run(ENDLESS).exit();
         scenario.workload = builder.finish()?;
+        Ok(scenario)
+    }
+
+    /// A task on CPU 0 executes a new program now and then.
+    fn executor(self, nr_cpus: u32, all_busy: bool) -> Result<Scenario, WorkloadBuildError> {
+        let (mut scenario, task) = self.carried(nr_cpus, all_busy, "program")?;
+        let mut builder = Builder::of(scenario.workload);
+        for _ in 0..1500 {
+            builder.life(task).run(Span::from_ms(3)).executes();
+        }
+        builder.life(task).run(ENDLESS).exit();
+        scenario.workload = builder.finish()?;
+        scenario.watched = vec![task];
         Ok(scenario)
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::scenario::{Mark, Scenario};
 use schedlab_instruments::{LogProblem, Move, MoveKind, for_each_move};
-use schedlab_log::{Kind, Log, Observer, Record, Row, Run, Slots, Wait, WaitCause, replay};
+use schedlab_log::{Kind, Log, Observer, Record, Row, Run, Slots, Wait, WaitCause, note, replay};
 use schedlab_units::{CpuId, TaskId};
 
 /// What is read off one run. Times are ns from its start; only tasks of the workload count.
@@ -25,7 +25,7 @@ pub struct Facts {
     pub in_windows: Vec<Vec<u64>>,
     /// Where each task was first seen.
     pub first: Vec<Option<CpuId>>,
-    /// Wakeups and births of the tasks that were watched.
+    /// Wakeups and births of the tasks that were watched, and new programs that they execute.
     pub placements: Vec<Placement>,
     /// CPU time of all that is no task of the plan, all CPUs together, from the plan's start to its end.
     pub strangers_ns: u64,
@@ -60,7 +60,7 @@ impl Cast {
     }
 }
 
-/// A task that became runnable, and what there was to choose from.
+/// A task that became runnable or executes a new program, and what there was to choose from.
 #[derive(Clone, Debug)]
 pub struct Placement {
     /// When.
@@ -245,6 +245,14 @@ impl Reader<'_> {
         log_ns.saturating_sub(self.cast.zero_ns).min(self.facts.duration_ns)
     }
 
+    /// The task runs on `cpu`, and executes a new program there.
+    fn executes(&mut self, task: TaskId, cpu: CpuId) {
+        let mut lengths = self.now.clone();
+        lengths[cpu.index()] = lengths[cpu.index()].saturating_sub(1);
+        let (time_ns, born) = (self.now_ns, false);
+        self.facts.placements.push(Placement { time_ns, task, born, from: cpu, to: cpu, by: cpu, lengths });
+    }
+
     fn add(&mut self, row: Row, cpu: CpuId, more: bool) {
         // at its end the log closes what is open: no queue gets shorter by that
         let Some(task) = self.task(row).filter(|_| self.now_ns < self.facts.duration_ns) else { return };
@@ -281,6 +289,13 @@ impl Observer for Reader<'_> {
         self.add(row, cpu, true);
     }
     fn wait_moved(&mut self, row: Row, from: CpuId, to: CpuId) {
+        // that is where a new program goes on
+        if let Some(task) = self.task(row)
+            && let Some(placement) = self.facts.placements.last_mut()
+            && (placement.task, placement.time_ns) == (task, self.now_ns)
+        {
+            placement.to = to;
+        }
         self.add(row, from, false);
         self.add(row, to, true);
     }
@@ -321,6 +336,13 @@ impl Observer for Reader<'_> {
     }
     fn record(&mut self, record: &Record, kind: Kind, row: Option<Row>) {
         match kind {
+            Kind::Note if record.arg == note::EXEC => {
+                if let Some(task) =
+                    row.and_then(|row| self.task(row)).filter(|task| self.watched.contains(task))
+                {
+                    self.executes(task, record.cpu());
+                }
+            }
             Kind::Fork if record.other().is_workload() => {
                 if let Some(child) = self.cast.tasks.get(record.other().index()).copied().flatten() {
                     self.parents[child.index()] = Some(record.cpu());

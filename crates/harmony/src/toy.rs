@@ -94,13 +94,14 @@ struct Rules {
     weighs: bool,
     wake: Place,
     fork: Place,
+    exec: Place,
 }
 
 const fn param(name: &'static str, default: &'static str, help: &'static str) -> ParamInfo {
     ParamInfo { name, default, help }
 }
 
-static PARAMS: [ParamInfo; 17] = [
+static PARAMS: [ParamInfo; 18] = [
     param("slice", "5ms", "time slice of each queue"),
     param("newidle", "no", "a CPU that falls idle takes tasks at once (yes, no)"),
     param("event", "no", "any task that is put on a queue makes all CPUs look at once (yes, no)"),
@@ -117,6 +118,7 @@ static PARAMS: [ParamInfo; 17] = [
     param("weighs", "no", "tasks count by their weight (yes, no)"),
     param("wake", "previous", "previous, idle-previous-first, idle-same-cache, waker, shortest, random"),
     param("fork", "previous", "previous (the parent's CPU), idle-previous-first, shortest, random"),
+    param("exec", "previous", "where a task that executes a new program goes on: as fork"),
     param("seed", "1", "of what is random"),
 ];
 
@@ -194,6 +196,7 @@ fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
         weighs: yes("weighs")?,
         wake: word(params, "wake", &places)?,
         fork: word(params, "fork", &places)?,
+        exec: word(params, "exec", &places)?,
     };
     let random = Random::new(params.value::<u64>(named("seed"), "a whole number")?);
     Ok(Box::new(Toy { rules, random, cpus: Vec::new(), requests: VecDeque::new() }))
@@ -392,6 +395,10 @@ impl Policy for Toy {
             Arrival::New { parent: Some(_) } => self.place(view, task, self.rules.fork, None),
             Arrival::Wakeup { waker } => self.place(view, task, self.rules.wake, waker),
         }
+    }
+
+    fn exec_cpu(&mut self, view: &View, task: TaskId) -> CpuId {
+        self.place(view, task, self.rules.exec, None)
     }
 
     fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, _arrival: Arrival) {

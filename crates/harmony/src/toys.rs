@@ -123,6 +123,7 @@ struct Made {
     weighs: bool,
     wake: &'static str,
     fork: &'static str,
+    exec: &'static str,
 }
 
 const PLAIN: Made = Made {
@@ -141,6 +142,7 @@ const PLAIN: Made = Made {
     weighs: false,
     wake: "previous",
     fork: "previous",
+    exec: "previous",
 };
 
 fn yes_no(is: bool) -> &'static str {
@@ -170,6 +172,7 @@ impl Made {
         say(self.weighs, "weighs=yes".into());
         say(self.wake != "previous", format!("wake={}", self.wake));
         say(self.fork != "previous", format!("fork={}", self.fork));
+        say(self.exec != "previous", format!("exec={}", self.exec));
         words.join(":")
     }
 
@@ -210,14 +213,13 @@ impl Made {
         }
         truths.push(("event", word(yes_no(self.event))));
         truths.push(("wake", word(self.wake)));
-        truths.push((
-            "fork",
-            word(match self.fork {
-                "previous" => "parent",
-                "idle-previous-first" => "idle",
-                other => other,
-            }),
-        ));
+        let newcomer = |place: &'static str| match place {
+            "previous" => "parent",
+            "idle-previous-first" => "idle",
+            other => other,
+        };
+        truths.push(("fork", word(newcomer(self.fork))));
+        truths.push(("exec", word(newcomer(self.exec))));
         KnownToy { params: self.params(), family: Family::Native, has_caches, truths }
     }
 
@@ -314,9 +316,9 @@ pub fn named() -> Vec<KnownToy> {
         Made { mover: "third", ..busy },
         Made { weighs: true, idle: 20, ..busy },
         Made { idle: 20, ..busy },
-        Made { wake: "idle-previous-first", fork: "idle-previous-first", ..busy },
-        Made { wake: "shortest", fork: "shortest", ..busy },
-        Made { wake: "random", fork: "random", ..busy },
+        Made { wake: "idle-previous-first", fork: "idle-previous-first", exec: "shortest", ..busy },
+        Made { wake: "shortest", fork: "shortest", exec: "random", ..busy },
+        Made { wake: "random", fork: "random", exec: "idle-previous-first", ..busy },
         Made { wake: "waker", ..busy },
     ];
     let mut cases: Vec<KnownToy> = list.into_iter().map(|made| made.case(false)).collect();

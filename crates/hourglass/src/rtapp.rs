@@ -52,6 +52,7 @@ fn thread(task: &Task, otherwise: &mut BTreeMap<&'static str, u64>) -> ThreadPla
                 });
             }
             EventKind::Object { .. } => count("a lock or a barrier is left out"),
+            EventKind::Exec { .. } => count("a new program is left out"),
             EventKind::Fork { .. } => count("a forked thread is there from the start"),
             EventKind::Prio { .. } => count("a change of class on the way is left out"),
             EventKind::Block { .. } | EventKind::Exit { .. } => {}

@@ -104,6 +104,8 @@ pub mod op {
     pub const SETSID: u32 = 17;
     /// Call a function of an object that the simulator has loaded.
     pub const CALL: u32 = 18;
+    /// `sched_exec()`.
+    pub const EXEC: u32 = 19;
 
     /// Flag of `BLOCK`: not interruptible.
     pub const F_UNINTERRUPTIBLE: u32 = 1;

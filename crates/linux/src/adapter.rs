@@ -323,6 +323,7 @@ impl<S: Sink> LinuxKernel<S> {
                 one(op::WAKE, u64::from(target.0))
             }
             Op::Yield => one(op::YIELD, 0),
+            Op::Exec => one(op::EXEC, 0),
             Op::Exit => one(op::EXIT, 0),
             Op::Fork(_) | Op::Set(..) => return self.operate_batch(task, operation),
         };

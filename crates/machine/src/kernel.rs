@@ -193,6 +193,8 @@ pub enum Op<'a> {
     Fork(&'a Spawn<'a>),
     /// `sched_yield`.
     Yield,
+    /// `execve`: a new program, for which the scheduler may choose another CPU (`sched_exec()`).
+    Exec,
     /// Set parameters of a task (itself or another).
     Set(TaskId, &'a Change),
     /// End.

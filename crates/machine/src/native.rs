@@ -192,8 +192,13 @@ impl<P: Policy, S: Sink> Native<P, S> {
     #[inline]
     fn arrive(&mut self, here: CpuId, task: TaskId, arrival: Arrival) {
         let cpu = self.policy.select_cpu(&self.view, task, arrival);
+        self.arrive_on(here, cpu, task, arrival);
+    }
+
+    #[inline]
+    fn arrive_on(&mut self, here: CpuId, cpu: CpuId, task: TaskId, arrival: Arrival) {
         if cpu.0 >= self.view.nr_cpus() || !self.view.allowed(task, cpu) {
-            return self.broken(format!("select_cpu put {task} on {cpu}, where it is not allowed to run"));
+            return self.broken(format!("{task} was put on {cpu}, where it is not allowed to run"));
         }
         let from = self.view.tasks[task.index()].cpu;
         if from != cpu && !matches!(arrival, Arrival::New { .. }) {
@@ -563,8 +568,23 @@ impl<P: Policy, S: Sink> Native<P, S> {
         }
     }
 
+    /// The running task executes a new program.
+    fn exec(&mut self, cpu: CpuId, task: TaskId) {
+        let to = self.policy.exec_cpu(&self.view, task);
+        if to != cpu {
+            self.take_off(cpu, task);
+            self.arrive_on(cpu, to, task, Arrival::Changed);
+        }
+    }
+
     /// The running task is no longer allowed on its CPU.
     fn move_away(&mut self, cpu: CpuId, task: TaskId) {
+        self.take_off(cpu, task);
+        self.arrive(cpu, task, Arrival::Changed);
+    }
+
+    /// The running task leaves its CPU, and is nowhere for now.
+    fn take_off(&mut self, cpu: CpuId, task: TaskId) {
         // take it off the CPU as if it blocked, then let it arrive elsewhere
         let ran = self.view.ran(cpu);
         self.policy.put_prev(&self.view, cpu, task, ran, Stop::Blocked);
@@ -578,7 +598,6 @@ impl<P: Policy, S: Sink> Native<P, S> {
         self.view.set_idle(cpu, true);
         self.arm(cpu, TaskId::IDLE);
         self.kick(cpu, cpu);
-        self.arrive(cpu, task, Arrival::Changed);
     }
 
     #[inline]
@@ -588,6 +607,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
             Op::Wake(target) | Op::WakeSync(target) => self.wake(cpu, target, Some(task)),
             Op::Fork(child) => self.spawn(cpu, child, Some(task)),
             Op::Yield => self.schedule(cpu, Stop::Yielded),
+            Op::Exec => self.exec(cpu, task),
             Op::Set(target, change) => self.set(cpu, target, change),
             Op::Exit => {
                 self.log(Kind::Exit, cpu, task, TaskId::IDLE.0, 0, 0);

@@ -198,6 +198,12 @@ pub trait Policy {
     /// always is). Called just before `enqueue`; the policy does not own the task yet.
     fn select_cpu(&mut self, view: &View, task: TaskId, arrival: Arrival) -> CpuId;
 
+    /// Where should the running task go on, which executes a new program and has nothing in the caches? Must be
+    /// allowed. Another CPU than its own: it stops, and arrives there as [`Arrival::Changed`].
+    fn exec_cpu(&mut self, view: &View, task: TaskId) -> CpuId {
+        view.task_cpu(task)
+    }
+
     /// The task is runnable; the policy owns it from here on. `cpu` is what `select_cpu` said. If that CPU is
     /// idle, it calls `pick_next` at this instant; if not, `preempts` is asked.
     fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, arrival: Arrival);
@@ -445,6 +451,9 @@ impl Policy for Box<dyn Policy> {
     }
     fn select_cpu(&mut self, view: &View, task: TaskId, arrival: Arrival) -> CpuId {
         (**self).select_cpu(view, task, arrival)
+    }
+    fn exec_cpu(&mut self, view: &View, task: TaskId) -> CpuId {
+        (**self).exec_cpu(view, task)
     }
     fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, arrival: Arrival) {
         (**self).enqueue(view, cpu, task, arrival);

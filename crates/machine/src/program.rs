@@ -63,6 +63,8 @@ pub enum Code {
     Set(u32),
     /// Yield.
     Yield,
+    /// Execute a new program.
+    Exec,
     /// Exit.
     Exit,
     /// Do `Program::acts[i]` at an object.
@@ -84,6 +86,7 @@ impl Step {
             Code::Fork(task) => (5, u64::from(task)),
             Code::Set(change) => (6, u64::from(change)),
             Code::Yield => (7, 0),
+            Code::Exec => (13, 0),
             Code::Exit => (8, 0),
             Code::BlockUntil(ns) => (9, ns),
             Code::BlockGrid(ns) => (10, ns),
@@ -106,6 +109,7 @@ impl Step {
             5 => Code::Fork(operand as u32),
             6 => Code::Set(operand as u32),
             7 => Code::Yield,
+            13 => Code::Exec,
             8 => Code::Exit,
             9 => Code::BlockUntil(operand),
             10 => Code::BlockGrid(operand),
@@ -465,6 +469,7 @@ impl Program {
                 EventKind::Fork { child, .. } => Code::Fork(child.0),
                 EventKind::Prio { change, .. } => self.lower_change(change, workload),
                 EventKind::Yield { .. } => Code::Yield,
+                EventKind::Exec { .. } => Code::Exec,
                 EventKind::Object { op, recorded, .. } => Code::Object(acts[&self.at_object(*op, *recorded)]),
                 EventKind::Exit { .. } => {
                     ended = true;

@@ -28,6 +28,13 @@ pub(crate) fn encode(program: &Program, options: &Options, first_pid: u32) -> Re
             expected: "BLOCKs and WAKEUPs alone: the guest has no objects yet".to_string(),
         });
     }
+    if program.steps.iter().any(|step| step.code() == Code::Exec) {
+        return Err(RealError::Unsupported {
+            what: "what tasks do".to_string(),
+            value: "EXEC".to_string(),
+            expected: "no EXEC: a new program would end the one that follows the workload".to_string(),
+        });
+    }
     if program.tasks.len() > MAX_TASKS {
         return Err(RealError::Unsupported {
             what: "the number of tasks".to_string(),
@@ -94,6 +101,7 @@ fn pack(code: Code) -> u64 {
         Code::Fork(child) => (5, child.into()),
         Code::Set(change) => (6, change.into()),
         Code::Yield => (7, 0),
+        Code::Exec => unreachable!("a workload with EXEC is refused before"),
         Code::Exit => (8, 0),
         Code::BlockUntil(ns) => (9, ns),
         Code::BlockGrid(ns) => (10, ns),

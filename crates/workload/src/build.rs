@@ -373,6 +373,11 @@ impl Life<'_> {
         self.running(|length| EventKind::Yield { length })
     }
 
+    /// Executes a new program, for which the scheduler may choose another CPU.
+    pub fn executes(self) -> Self {
+        self.running(|length| EventKind::Exec { length })
+    }
+
     /// Changes settings, its own or another task's.
     pub fn set(self, change: ParamChange) -> Self {
         self.running(|length| EventKind::Prio { length, change: Box::new(change) })

@@ -11,6 +11,8 @@ pub struct EventId(pub u64);
 
 /// The version of both forms on disk that has objects.
 pub(crate) const OBJECTS_VERSION: u32 = 4;
+/// The version of both forms on disk that has EXEC.
+const EXEC_VERSION: u32 = 5;
 
 /// Index into [`Workload::cgroups`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,6 +119,11 @@ pub enum EventKind {
     },
     /// Gives up the CPU until its next WAKEUP.
     Block {
+        /// CPU time since the last wakeup.
+        length: Span,
+    },
+    /// Executes a new program (`execve`): the scheduler may choose another CPU for it. It runs on.
+    Exec {
         /// CPU time since the last wakeup.
         length: Span,
     },
@@ -288,6 +295,7 @@ impl EventKind {
             EventKind::Fork { .. } => "FORK",
             EventKind::Prio { .. } => "PRIO",
             EventKind::Yield { .. } => "YIELD",
+            EventKind::Exec { .. } => "EXEC",
             EventKind::Block { .. } => "BLOCK",
             EventKind::Object { op, .. } => op.name(),
             EventKind::Wakeup(_) => "WAKEUP",
@@ -299,12 +307,13 @@ impl EventKind {
         matches!(self, EventKind::Wakeup(Wakeup::External { source, .. }) if source.is_instant())
     }
     /// The version of both forms on disk that knows it: 2 for timers set for an instant, 3 for wakeups by what only a
-    /// recording tells, 4 for what happens at objects.
+    /// recording tells, 4 for what happens at objects, 5 for EXEC.
     #[inline]
     pub fn version(&self) -> u32 {
         match self {
             EventKind::Wakeup(Wakeup::External { source, .. }) => source.version(),
             EventKind::Object { .. } => OBJECTS_VERSION,
+            EventKind::Exec { .. } => EXEC_VERSION,
             _ => 1,
         }
     }
@@ -314,6 +323,7 @@ impl EventKind {
             EventKind::Fork { length, .. }
             | EventKind::Prio { length, .. }
             | EventKind::Yield { length }
+            | EventKind::Exec { length }
             | EventKind::Block { length }
             | EventKind::Object { length, .. }
             | EventKind::Exit { length } => Some(*length),

@@ -183,6 +183,9 @@ static long long warp_one(struct warp_op *o)
 		result = sys_sched_yield();
 		current->thread.yielding = 0;
 		return result;
+	case WARP_OP_EXEC:
+		sched_exec();
+		return 0;
 	case WARP_OP_EXIT:
 		do_exit((arg[0] & 0xff) << 8);
 	case WARP_OP_WRITE:

@@ -395,7 +395,10 @@ fn described(workload: &Workload, event: &Event) -> String {
             let target = change.target.map_or("its own".to_string(), |target| who(workload, target));
             format!("parameters of {target}, after {} of CPU time", long(*length))
         }
-        EventKind::Yield { length } | EventKind::Block { length } | EventKind::Exit { length } => {
+        EventKind::Yield { length }
+        | EventKind::Exec { length }
+        | EventKind::Block { length }
+        | EventKind::Exit { length } => {
             format!("after {} of CPU time", long(*length))
         }
         EventKind::Object { length, op, .. } => {

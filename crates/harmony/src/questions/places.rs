@@ -11,10 +11,8 @@ use schedlab_units::TaskId;
 pub(super) fn answers(view: &View<'_>) -> Vec<Answer> {
     let mut answers = vec![weighted(view), choice(view)];
     answers.extend(heavy_loss(view));
-    answers.extend([priorities(view), affinity_by_priority(view), wake(view), fork(view)]);
+    answers.extend([priorities(view), affinity_by_priority(view), wake(view), fork(view), exec(view)]);
     answers.extend([tolerated_imbalance(view), sticky(view)]);
-    let why = "no experiment of this version tells: a task of the simulated machine has no exec()";
-    answers.push(Answer::undecided("exec", why));
     for level in [Level::Cache, Level::Node] {
         answers.extend(super::levels::answers(view, level));
     }
@@ -467,9 +465,23 @@ fn wake(view: &View<'_>) -> Answer {
 }
 
 fn fork(view: &View<'_>) -> Answer {
-    const ID: &str = "fork";
+    let placements = [false, true].map(|all_busy| fresh(view, What::Fork { all_busy }));
+    newcomer(view, "fork", placements, "parent").by("fork-idle, fork-busy")
+}
+
+fn exec(view: &View<'_>) -> Answer {
+    let placements = [false, true].map(|all_busy| fresh(view, What::Exec { all_busy }));
+    newcomer(view, "exec", placements, "task").by("exec-idle, exec-busy")
+}
+
+/// Where is a task put that has nothing in any cache, by one that stands on CPU 0? Beside idle CPUs, and with all busy.
+fn newcomer(
+    view: &View<'_>,
+    id: &'static str,
+    [beside_idle, all_busy]: [Vec<Placement>; 2],
+    who: &str,
+) -> Answer {
     let nr_cpus = view.data.topology.nr_cpus() as usize;
-    let [beside_idle, all_busy] = [false, true].map(|all_busy| fresh(view, What::Fork { all_busy }));
     let (idle, busy) = (Put::of(&beside_idle), Put::of(&all_busy));
     let word = match () {
         () if nr_cpus < 3 => None,
@@ -481,14 +493,12 @@ fn fork(view: &View<'_>) -> Answer {
     };
     let n = idle.n + busy.n;
     let mut answer = match word {
-        None => Answer { runs: n, ..Answer::undecided(ID, "no rule holds in nine of ten") },
-        Some(word) => Answer::word(ID, word, share(n, n).low, n),
+        None => Answer { runs: n, ..Answer::undecided(id, "no rule holds in nine of ten") },
+        Some(word) => Answer::word(id, word, share(n, n).low, n),
     };
-    answer.evidence.push(idle.reason("parent's CPU busy, others idle"));
-    answer.evidence.push(busy.reason("all busy, the parent's queue the longest"));
-    answer
-        .of(beside_idle.iter().map(|p| f64::from(p.lengths[p.to.index()])).collect())
-        .by("fork-idle, fork-busy")
+    answer.evidence.push(idle.reason(&format!("the {who}'s CPU busy, others idle")));
+    answer.evidence.push(busy.reason(&format!("all busy, the {who}'s queue the longest")));
+    answer.of(beside_idle.iter().map(|p| f64::from(p.lengths[p.to.index()])).collect())
 }
 
 fn smt(view: &View<'_>) -> Answer {

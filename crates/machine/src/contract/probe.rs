@@ -153,6 +153,14 @@ impl<P: Policy> Policy for Probe<P> {
         cpu
     }
 
+    fn exec_cpu(&mut self, view: &View, task: TaskId) -> CpuId {
+        self.instant(view);
+        self.require(view, self.known.contains(&task), "exec_cpu for a task that is unknown", task);
+        let cpu = self.policy.exec_cpu(view, task);
+        self.selected = Some((task, cpu));
+        cpu
+    }
+
     fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, arrival: Arrival) {
         self.instant(view);
         let selected = self.selected.take() == Some((task, cpu));

@@ -108,7 +108,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 Op::Exit
             }
             Code::Object(act) => return self.at_object(id, act),
-            Code::Fork(_) | Code::Set(_) | Code::Yield => return Act::Seldom(code),
+            Code::Fork(_) | Code::Set(_) | Code::Yield | Code::Exec => return Act::Seldom(code),
         };
         self.settle_costs(id, op);
         Act::Enter(op)
@@ -209,6 +209,10 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 let target = target.unwrap_or(id);
                 self.note_words(cpu, id, target, words);
                 self.enter(cpu, id, Op::Set(target, change))
+            }
+            Code::Exec => {
+                self.note(cpu, id, TaskId::IDLE, note::EXEC, 0);
+                self.enter(cpu, id, Op::Exec)
             }
             Code::Yield => {
                 self.enter(cpu, id, Op::Yield)?;
@@ -313,7 +317,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 Code::Deliver(_) => costs.wakeup,
                 Code::Fork(_) => costs.fork,
                 // what happens at an object costs only if somebody sleeps or is woken: it is paid after that
-                Code::Set(_) | Code::Object(_) => Span::ZERO,
+                Code::Set(_) | Code::Exec | Code::Object(_) => Span::ZERO,
                 _ => costs.block,
             };
             pay(run, cost.as_ns(), costs.added);

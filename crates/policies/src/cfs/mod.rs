@@ -253,6 +253,14 @@ impl Policy for Cfs {
         }
     }
 
+    /// As a newborn (`SD_BALANCE_EXEC` and `SD_BALANCE_FORK` are one path).
+    fn exec_cpu(&mut self, view: &View, task: TaskId) -> CpuId {
+        match self.params.version {
+            CfsVersion::V2_6_32 => wake::idlest(&self.queues, view, task),
+            CfsVersion::V6_1 => wake::idlest_modern(&self.queues, view, task, Some(task)),
+        }
+    }
+
     fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, arrival: Arrival) {
         if let Arrival::New { parent } = arrival {
             self.queues.begin(view, cpu, task, parent);

@@ -193,6 +193,11 @@ impl Policy for Eevdf {
         }
     }
 
+    /// As a newborn (`SD_BALANCE_EXEC` and `SD_BALANCE_FORK` are one path).
+    fn exec_cpu(&mut self, view: &View, task: TaskId) -> CpuId {
+        wake::idlest_modern(&self.queues, view, task, Some(task))
+    }
+
     fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, arrival: Arrival) {
         if self.queues.tasks[task].delayed {
             // without accounting for the current task first

@@ -188,6 +188,11 @@ impl Policy for O1 {
         }
     }
 
+    /// `sched_balance_self(SD_BALANCE_EXEC)`: the least loaded CPU, unless its own has hardly more.
+    fn exec_cpu(&mut self, view: &View, task: TaskId) -> CpuId {
+        self.exec_target(view, task)
+    }
+
     fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, arrival: Arrival) {
         match arrival {
             Arrival::Wakeup { waker } => self.queues.activate(view, cpu, task, waker.is_none()),

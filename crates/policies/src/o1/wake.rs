@@ -31,6 +31,16 @@ impl O1 {
         allowed.min_by_key(|&cpu| (self.queues.load(cpu), cpu != home, cpu)).unwrap_or(home)
     }
 
+    /// Where a task that executes a new program goes on (`find_idlest_group()` of 2.6.18): its own CPU's load must be
+    /// 12 % above the least (half of the domains' `imbalance_pct`).
+    pub(super) fn exec_target(&self, view: &View, task: TaskId) -> CpuId {
+        let (here, least) = (view.task_cpu(task), self.least_loaded(view, task));
+        match 100 * self.queues.load(here) < 112 * self.queues.load(least) {
+            true => here,
+            false => least,
+        }
+    }
+
     /// Parent and child divide the slice, and the child gets most of the parent's bonus.
     pub(super) fn fork(&mut self, view: &View, child: TaskId, parent: TaskId) {
         let queues = &mut self.queues;

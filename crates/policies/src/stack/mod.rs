@@ -153,6 +153,10 @@ impl<F: Policy> Policy for Stack<F> {
         class!(self, self.places[task], class => class.select_cpu(view, task, arrival))
     }
 
+    fn exec_cpu(&mut self, view: &View, task: TaskId) -> CpuId {
+        class!(self, self.places[task], class => class.exec_cpu(view, task))
+    }
+
     fn enqueue(&mut self, view: &View, cpu: CpuId, task: TaskId, arrival: Arrival) {
         class!(self, self.places[task], class => class.enqueue(view, cpu, task, arrival));
     }

@@ -29,8 +29,8 @@ pub use write::{BinaryWriter, write_binary};
 /// First bytes of a binary workload. (The first has its top bit set, so that no text starts like it.)
 pub const BINARY_MAGIC: [u8; 8] = *b"\x89SLWLOAD";
 /// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external
-/// wakeups, version 4 objects. The lowest version that has all that occurs is written ([`crate::Workload::version`]).
-pub const BINARY_VERSION: u32 = 4;
+/// wakeups, version 4 objects, version 5 EXEC. The lowest version that has all that occurs is written ([`crate::Workload::version`]).
+pub const BINARY_VERSION: u32 = 5;
 
 /// Bytes of the file's and of a chunk's header.
 const FILE_HEADER: usize = 16;
@@ -74,6 +74,8 @@ mod tag {
     /// What happens at an object, version 4: an [`super::object`] and what was recorded follow.
     pub const OBJECT: u8 = 34;
     // 35 is kept for deadlines of jobs
+    /// Version 5.
+    pub const EXEC: u8 = 36;
     /// The identifier is not the previous one's plus one; the difference follows.
     pub const EID: u8 = 8;
 

@@ -241,6 +241,7 @@ fn put_event(out: &mut Vec<u8>, event: &Event, last_eid: &mut u64, since_wakeup:
         EventKind::Fork { .. } => tag::FORK,
         EventKind::Prio { .. } => tag::PRIO,
         EventKind::Yield { .. } => tag::YIELD,
+        EventKind::Exec { .. } => tag::EXEC,
         EventKind::Block { .. } => tag::BLOCK,
         EventKind::Exit { .. } => tag::EXIT,
         EventKind::Object { .. } => tag::OBJECT,

@@ -202,7 +202,7 @@ impl Deriver<'_> {
             }
             EventKind::Block { .. } => self.summary.blocks += 1,
             EventKind::Yield { .. } => self.summary.yields += 1,
-            EventKind::Exit { .. } | EventKind::Object { .. } => {}
+            EventKind::Exec { .. } | EventKind::Exit { .. } | EventKind::Object { .. } => {}
         }
         true
     }

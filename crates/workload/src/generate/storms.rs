@@ -8,8 +8,8 @@
 //! child          .RRX                  F: a fork, after which the parent waits if enough children live
 //! ```
 //!
-//! Workloads know no exec: what Linux' balancing does at that moment (`sched_exec`) is not modelled, only the
-//! work around it.
+//! No command executes a program here (EXEC): what Linux' balancing does at that moment (`sched_exec`) is left out,
+//! only the work around it is there.
 
 use super::distribution::Distribution;
 use super::rng::Rng;

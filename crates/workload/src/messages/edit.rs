@@ -126,6 +126,7 @@ pub(super) fn set_length(kind: &mut EventKind, to: Span) {
         EventKind::Fork { length, .. }
         | EventKind::Prio { length, .. }
         | EventKind::Yield { length }
+        | EventKind::Exec { length }
         | EventKind::Block { length }
         | EventKind::Object { length, .. }
         | EventKind::Exit { length } => *length = to,

@@ -615,6 +615,7 @@ impl<'a> Reader<'a> {
                 EventKind::Prio { length, change: Box::new(change) }
             }
             Body::Yield => EventKind::Yield { length },
+            Body::Exec => EventKind::Exec { length },
             Body::Block => EventKind::Block { length },
             Body::Exit => EventKind::Exit { length },
             Body::Object(act) => self.at_object(act, length)?,

@@ -92,6 +92,7 @@ pub(super) enum Body {
     Fork { children: Pids, attributes: Box<Attributes> },
     Prio(Box<Attributes>),
     Yield,
+    Exec,
     Block,
     Exit,
     External(ExternalSource),
@@ -168,8 +169,8 @@ impl Event {
 }
 
 const TYPES: &str =
-    "FORK, INIT, PRIO, YIELD, BLOCK, WAKEUP, EXIT, or what is done at an object (SEND, RECV, ...)";
-const KINDS: [&str; 7] = ["FORK", "INIT", "PRIO", "YIELD", "BLOCK", "WAKEUP", "EXIT"];
+    "FORK, INIT, PRIO, YIELD, EXEC, BLOCK, WAKEUP, EXIT, or what is done at an object (SEND, RECV, ...)";
+const KINDS: [&str; 8] = ["FORK", "INIT", "PRIO", "YIELD", "EXEC", "BLOCK", "WAKEUP", "EXIT"];
 
 /// Parses the words of a line; there is at least one.
 pub(super) fn parse(words: &[Word<'_>]) -> Parsed<Statement> {
@@ -257,6 +258,7 @@ fn event(first: Word<'_>, rest: &mut Rest<'_>) -> Parsed<Statement> {
         }
         "PRIO" => Body::Prio(Box::new(Attributes::parse(rest.take(), Attributes::PRIO)?)),
         "YIELD" => Body::Yield,
+        "EXEC" => Body::Exec,
         "BLOCK" => Body::Block,
         "EXIT" => Body::Exit,
         _ if act => Body::Object(objects::act(kind.text, rest)?),

@@ -399,7 +399,10 @@ impl Writer<'_> {
                 self.span(*length);
                 self.change(change)?;
             }
-            EventKind::Yield { length } | EventKind::Block { length } | EventKind::Exit { length } => {
+            EventKind::Yield { length }
+            | EventKind::Exec { length }
+            | EventKind::Block { length }
+            | EventKind::Exit { length } => {
                 self.span(*length);
             }
             EventKind::Object { length, op, recorded } => {

@@ -345,6 +345,7 @@ impl Cut {
                 change.target = change.target.and_then(|target| self.rows[target.index()]);
             }
             EventKind::Yield { length }
+            | EventKind::Exec { length }
             | EventKind::Block { length }
             | EventKind::Object { length, .. }
             | EventKind::Exit { length } => {

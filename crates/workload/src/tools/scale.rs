@@ -113,6 +113,7 @@ impl Scale {
             EventKind::Fork { length, .. }
             | EventKind::Prio { length, .. }
             | EventKind::Yield { length }
+            | EventKind::Exec { length }
             | EventKind::Block { length }
             | EventKind::Exit { length } => *length = cpu.apply(*length),
             EventKind::Object { length, op, .. } => {

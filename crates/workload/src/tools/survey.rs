@@ -12,7 +12,7 @@ use schedlab_units::{Span, TaskId};
 use std::collections::BTreeMap;
 
 /// Names of the types, in the order of [`Survey::events`].
-const TYPES: [&str; 8] = ["INIT", "FORK", "PRIO", "YIELD", "BLOCK", "WAKEUP", "EXIT", "OBJECT"];
+const TYPES: [&str; 9] = ["INIT", "FORK", "PRIO", "YIELD", "BLOCK", "WAKEUP", "EXIT", "OBJECT", "EXEC"];
 
 /// A summary.
 #[derive(Clone, Debug, PartialEq)]
@@ -254,6 +254,7 @@ fn type_index(kind: &EventKind) -> usize {
         EventKind::Wakeup(_) => 5,
         EventKind::Exit { .. } => 6,
         EventKind::Object { .. } => 7,
+        EventKind::Exec { .. } => 8,
     }
 }
 
@@ -288,7 +289,8 @@ impl Life {
             EventKind::Yield { .. } => column.yields += 1,
             EventKind::Wakeup(Wakeup::Dependent { .. }) => column.woken += 1,
             EventKind::Exit { .. } => column.exit = true,
-            EventKind::Block { .. }
+            EventKind::Exec { .. }
+            | EventKind::Block { .. }
             | EventKind::Object { .. }
             | EventKind::Wakeup(Wakeup::External { .. }) => {}
         }
