@@ -50,8 +50,10 @@ survivors() {
 
 # start COMMAND...: in the background, as a shell's user starts it (a script's own children would ignore Ctrl-C); sets pid.
 start() {
+	trap '' INT # until it is its program: interrupted before, it would take the script's way out
 	(cd "$folder" && TORTURE=$work TMPDIR=$tmp exec env --default-signal=INT "$@") >/dev/null 2>"$work/said" &
 	pid=$!
+	trap - INT
 }
 
 # settled TENTHS: waits so long for all processes to end; whether they have
@@ -237,7 +239,13 @@ if wants kill && chosen sweep; then
 		sleep "$(printf '%d.%06d' $((us / 1000000)) $((us % 1000000)))"
 		kill -9 "$pid" 2>/dev/null
 		wait "$pid" 2>/dev/null
-		[ $? -ne 137 ] || hit=$((hit + 1))
+		case $? in
+		137) hit=$((hit + 1)) length=$((length + length / 40)) ;;
+		*) # it was complete: there is nothing more to kill
+			rm -rf "$folder/d"
+			length=$((length - length / 20))
+			;;
+		esac
 		settled 50 || bad=$((bad + 1)) note="a process outlives it"
 	done
 	start "$schedlab" --quiet sweep "$work/sweep.toml" -o d --jobs 2
