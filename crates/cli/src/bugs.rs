@@ -243,11 +243,11 @@ fn row(outcome: &Outcome<'_>) -> String {
 
 fn table(bugs: &[Bug]) -> String {
     let mut text =
-        format!("{:<20} {:<7} {:<13} {}\n", "bug", "fixed", "by", "what goes wrong; what shows it");
+        format!("{:<20} {:<9} {:<13} {}\n", "bug", "fixed", "by", "what goes wrong; what shows it");
     for bug in bugs {
-        let (fixed, by) = bug.mended().map_or(("not yet", "edits here"), |fix| (&fix.release, &fix.commit));
-        text.push_str(&format!("{:<20} {:<7} {:<13} {}\n", bug.name, fixed, by, bug.title));
-        text.push_str(&format!("{:<20} {:<7} {:<13} {}\n", "", "", "", bug.shown.by));
+        let (fixed, by) = bug.mended().map_or(("not yet", "edits here"), |fix| (&fix.release, fix.name()));
+        text.push_str(&format!("{:<20} {:<9} {:<13} {}\n", bug.name, fixed, by, bug.title));
+        text.push_str(&format!("{:<20} {:<9} {:<13} {}\n", "", "", "", bug.shown.by));
     }
     text + "\n'schedlab linux bugs NAME' has more; 'schedlab linux bugs --all --run' makes each again and measures\n"
 }
@@ -258,7 +258,9 @@ fn details(bug: &Bug) -> String {
         Origin::Undone(fix) => {
             text.push_str(&format!(
                 "fixed by    {} (\"{}\"), Linux {}\n",
-                fix.commit, fix.subject, fix.release
+                fix.name(),
+                fix.subject,
+                fix.release
             ));
             if !fix.differs.is_empty() {
                 text.push_str(&format!("differs     {}\n", fix.differs));
@@ -269,7 +271,10 @@ fn details(bug: &Bug) -> String {
             match &open.mended {
                 Some(fix) => text.push_str(&format!(
                     "mended by   {} (\"{}\"), Linux {}: {}\n",
-                    fix.commit, fix.subject, fix.release, fix.differs
+                    fix.name(),
+                    fix.subject,
+                    fix.release,
+                    fix.differs
                 )),
                 None => text.push_str("mended by   no release yet\n"),
             }

@@ -35,11 +35,15 @@ fn every_description_is_whole() {
             assert_eq!(words[..2], ["not", "yet"], "{row}");
             continue;
         };
-        let id = &fix.commit;
-        assert!(id.len() == 12 && id.bytes().all(|b| b.is_ascii_hexdigit()), "{}: {id}", bug.name);
-        assert!(fix.subject.starts_with("sched/"), "{}: {}", bug.name, fix.subject);
+        match &fix.commit {
+            Some(id) => {
+                assert!(id.len() == 12 && id.bytes().all(|b| b.is_ascii_hexdigit()), "{}: {id}", bug.name);
+                assert!(fix.subject.starts_with("sched/"), "{}: {}", bug.name, fix.subject);
+            }
+            None => assert!(fix.subject.contains("section"), "{}: {}", bug.name, fix.subject),
+        }
         assert!(details.contains(&fix.subject) && details.contains(&format!("Linux {}", fix.release)));
-        assert_eq!(words[..2], [&fix.release, id], "{row}");
+        assert!(row.contains(&fix.release) && row.contains(fix.name()), "{row}");
     }
     assert_eq!(json(&["linux", "bugs", "--json", "-"]).as_array().map(Vec::len), Some(all.len()));
 }

@@ -239,3 +239,33 @@ fn honoured_dependencies_give_the_recorded_responses() {
         assert!(number(&none, "before_cause_percent") > early_percent, "{sample}: {none}");
     }
 }
+
+/// Two tasks on CPU 0; one may go to the idle CPU 1 from 5 ms of its CPU time on, and executes a new program at 6 ms. Real
+/// Linux and the models that say what `sched_exec()` does move it at that instant.
+#[test]
+fn a_new_program_goes_to_an_idle_cpu_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (workload, log) = (folder.path().join("exec.txt"), folder.path().join("exec.log"));
+    // the hog is bound: nobody but the program can be moved, and it is bound until just before
+    let text = "schedlab-workload 5\n- INIT 0 0 1 runnable name=hog affinity=0\n- EXIT 1 100ms\n\
+        - INIT 0 0 2 runnable name=program affinity=0\n- PRIO 2 5ms affinity=0-1\n- EXEC 2 6ms\n- EXIT 2 20ms\n";
+    std::fs::write(&workload, text).unwrap();
+    let mut models = vec!["o1-2.6.18", "cfs-2.6.32", "cfs-6.1", "eevdf"];
+    if has_linux() {
+        models.push("linux-6.12");
+    }
+    for sched in models {
+        let [workload, log] = [&workload, &log].map(|path| path.to_str().unwrap());
+        let args = ["--quiet", "run", workload, "--sched", sched, "--cpus", "2", "--log", log];
+        let output = schedlab(&args);
+        assert!(output.status.success(), "{sched}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = std::fs::read_to_string(log).unwrap();
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let exec = lines.iter().find(|words| words.get(4).is_some_and(|word| *word == "note=2147483668"));
+        let exec = exec.unwrap_or_else(|| panic!("{sched}: a note of the new program"));
+        let moved = lines.iter().any(|words| {
+            words.first() == exec.first() && words.get(2..) == Some(&["migrate", "t1", "cpu0", "->", "cpu1"])
+        });
+        assert!(moved, "{sched}:\n{text}");
+    }
+}

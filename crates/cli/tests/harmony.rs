@@ -164,3 +164,60 @@ fn the_papers_figures_are_beside_ours() {
     let rows: Vec<&str> = table.lines().filter(|line| line.contains(",differs,")).collect();
     assert!(rows.iter().all(|row| !row.ends_with(',')) && table.lines().count() > 45, "{table}");
 }
+
+/// The kernel's own account of its balancing is the instrument's: /proc/schedstat has as many tasks pulled for each CPU
+/// as the log has moves of runnable tasks to it, in each version of Linux that is built.
+#[test]
+fn moves_are_those_of_the_kernels_own_schedstat() {
+    const CPUS: usize = 4;
+    let listed = String::from_utf8(schedlab(&["linux", "list"]).stdout).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (workload, log) = (folder.path().join("w.txt"), folder.path().join("log.arrow"));
+    let text = "schedlab-workload 1\n- INIT 0 0 1..12 runnable name=hog affinity=0\n\
+        - PRIO 1..12 100ms affinity=0-3\n- EXIT 1..12 10s\n";
+    std::fs::write(&workload, text).unwrap();
+    for version in ["5.10", "6.1", "6.12", "7.2"] {
+        if !listed.split_whitespace().any(|word| word == format!("linux-{version}")) {
+            eprintln!("SKIPPED: Linux {version} is not built");
+            continue;
+        }
+        let sched = format!("linux-{version}:boot.schedstats=enable");
+        let [workload, log] = [&workload, &log].map(|path| path.to_str().unwrap());
+        let run = ["--quiet", "run", workload, "--sched", &sched, "--cpus", "4", "--duration", "4s"];
+        let output = schedlab(&[&run[..], &["--log", log, "--show", "3999ms:/proc/schedstat"]].concat());
+        assert!(output.status.success(), "{version}: {}", String::from_utf8_lossy(&output.stderr));
+        let pulled = pulled(&String::from_utf8(output.stdout).unwrap());
+        let mut moved = [0; CPUS];
+        schedlab_instruments::for_each_move(&*schedlab_log::open(log.as_ref()).unwrap(), |one| {
+            if one.kind == schedlab_instruments::MoveKind::Balance
+                && one.time_ns > 0
+                && one.task.is_workload()
+            {
+                moved[one.to.index()] += 1;
+            }
+        })
+        .unwrap();
+        assert_eq!(pulled, moved, "{version}");
+        assert!(moved.iter().sum::<u64>() >= 9, "{version}: {moved:?}: 12 tasks are spread over 4 CPUs");
+    }
+}
+
+/// Tasks pulled for each CPU, by /proc/schedstat: `lb_gained` of the three kinds of idleness.
+fn pulled(printed: &str) -> [u64; 4] {
+    let mut pulled = [0; 4];
+    let mut lines = printed.lines().map(str::trim).skip_while(|line| !line.starts_with("version "));
+    let version: u32 = lines.next().expect("a version").split(' ').nth(1).unwrap().parse().unwrap();
+    // 17 tells four imbalances apart, and names the domain
+    let (first, fields, gained) = if version >= 17 { (3, 11, 7) } else { (2, 8, 4) };
+    let mut cpu = 0;
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let Some(number) = words.first().and_then(|word| word.strip_prefix("cpu")) {
+            cpu = number.parse().unwrap();
+        } else if words.first().is_some_and(|word| word.starts_with("domain")) {
+            pulled[cpu] +=
+                (0..3).map(|kind| words[first + kind * fields + gained].parse::<u64>().unwrap()).sum::<u64>();
+        }
+    }
+    pulled
+}

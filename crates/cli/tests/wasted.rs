@@ -92,3 +92,29 @@ fn hogs_on_one_of_two_caches_are_seen_to_waste_the_other() {
     let (total_ns, unknown) = (found["total_ns"].as_u64().unwrap(), &found["unknown_ns"]);
     assert!(total_ns > 10_000_000 && *unknown == 0, "{found}");
 }
+
+/// The third bug of EuroSys 2016: a server's front wakes six workers at a time, and those that find no idle CPU in its
+/// cache of four wait there, beside four idle CPUs of the other.
+#[test]
+fn wakeups_that_stay_in_one_cache_waste_the_other() {
+    if !has_linux() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let log = path(folder.path(), "log.arrow");
+    let workload = "samples/hand/overload-on-wakeup.txt";
+    let run = ["--quiet", "run", workload, "--sched", "linux-6.12", "--machine", "packages=2,cores=4"];
+    let output = schedlab(&[&run[..], &["--log", &log]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = json(&["--quiet", "wasted", &log, "--longer", "1ms", "--json", "-"]);
+    let stretches = found["stretches"].as_array().unwrap();
+    let cpus = |list: &serde_json::Value| -> Vec<u64> {
+        list.as_array().unwrap().iter().map(|cpu| cpu.as_u64().unwrap()).collect()
+    };
+    let of_the_far_cache = stretches.iter().filter(|stretch| {
+        let waits_near =
+            stretch["waiting"].as_array().unwrap().iter().all(|task| task["cpu"].as_u64().unwrap() < 4);
+        waits_near && cpus(&stretch["idle_cpus"]).iter().any(|cpu| *cpu >= 4)
+    });
+    assert!(of_the_far_cache.count() >= 10, "{stretches:?}");
+}

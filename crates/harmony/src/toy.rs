@@ -224,9 +224,14 @@ struct Toy {
 const UNIT: u64 = 1024;
 
 impl Toy {
-    /// How much there is on a CPU: tasks, or their weight, in units of [`UNIT`].
+    /// How much a task counts: one, or its weight, in units of [`UNIT`].
+    fn own_load(&self, view: &View, task: TaskId) -> u64 {
+        if self.rules.weighs { view.params(task).nice.weight().0 } else { UNIT }
+    }
+
+    /// How much there is on a CPU.
     fn load(&self, view: &View, cpu: CpuId) -> u64 {
-        let of = |task: TaskId| if self.rules.weighs { view.params(task).nice.weight().0 } else { UNIT };
+        let of = |task: TaskId| self.own_load(view, task);
         let waiting: u64 = self.cpus[cpu.index()].waiting.iter().map(|task| of(*task)).sum();
         waiting + view.current(cpu).map_or(0, of)
     }
@@ -341,6 +346,7 @@ impl Toy {
         true
     }
 
+    /// Where a task is put. (One that runs already, and executes a new program, is no load to itself.)
     fn place(&mut self, view: &View, task: TaskId, place: Place, waker: Option<TaskId>) -> CpuId {
         let home = view.home_cpu(task);
         let cpus = view.topology().cpus();
@@ -359,7 +365,9 @@ impl Toy {
                 there.unwrap_or(home)
             }
             Place::Shortest => {
-                let key = |cpu: &&CpuId| (self.load(view, **cpu), **cpu != home);
+                let itself =
+                    |cpu: CpuId| if view.current(cpu) == Some(task) { self.own_load(view, task) } else { 0 };
+                let key = |cpu: &&CpuId| (self.load(view, **cpu) - itself(**cpu), **cpu != home);
                 allowed.iter().min_by_key(key).copied().unwrap_or(home)
             }
             Place::Random if allowed.is_empty() => home,

@@ -3,13 +3,19 @@
 use schedlab_harmony::facts::Facts;
 use schedlab_harmony::plan::Plan;
 use schedlab_harmony::toy::toy;
+use schedlab_instruments::MoveKind;
 use schedlab_topology::Topology;
 
 /// Runs a plan on two CPUs under round robin without any balancing.
 fn run(tasks: &str, steps: &str) -> Facts {
+    run_under(&[], tasks, steps)
+}
+
+/// The same under a toy with parameters.
+fn run_under(params: &[(String, String)], tasks: &str, steps: &str) -> Facts {
     let text = format!("name = \"t\"\ncpus = 2\nduration = \"1s\"\n{tasks}{steps}");
     let plan = Plan::parse("plan", &text).unwrap_or_else(|error| panic!("{error}"));
-    let subject = toy("toy", &[]).unwrap();
+    let subject = toy("toy", params).unwrap();
     plan.scenario(1)
         .unwrap()
         .run(&subject, &Topology::flat(2).unwrap(), 1)
@@ -84,4 +90,19 @@ fn answers_do_not_depend_on_how_many_run_at_once() {
     };
     assert_eq!(json(1, 1), json(3, 1));
     assert_ne!(json(1, 1), json(1, 2));
+}
+
+// ms    0       300
+// cpu0  ABCABC  BCBC        three hogs that may go anywhere from 1 ms on; A, B and C execute a program at 300 ms,
+// cpu1          AAAA        each as soon as it has the CPU: the first is moved, and then no queue is shorter
+#[test]
+fn a_new_program_goes_on_where_the_scheduler_wants_it() {
+    let hogs = "[[tasks]]\nname = \"hog\"\ncounts = [3, 0]\n";
+    let steps = "[[steps]]\nat = \"1ms\"\ndo = \"release\"\n[[steps]]\nat = \"300ms\"\ndo = \"exec\"\n";
+    let stays = run(hogs, steps);
+    assert_eq!((at(&stays, 299), at(&stays, 999)), (vec![3, 0], vec![3, 0]));
+    let moved = run_under(&[("exec".into(), "shortest".into())], hogs, steps);
+    assert_eq!((at(&moved, 299), at(&moved, 400)), (vec![3, 0], vec![2, 1]));
+    let kinds: Vec<MoveKind> = moved.moves.iter().map(|moved| moved.kind).collect();
+    assert_eq!(kinds, [MoveKind::Exec]);
 }

@@ -103,15 +103,23 @@ pub struct Open {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fix {
-    /// Its identifier, twelve digits.
-    pub commit: String,
-    /// Its subject.
+    /// Its identifier, twelve digits; `None`: a paper tells of the mistake, and the edits make it again by hand.
+    #[serde(default)]
+    pub commit: Option<String>,
+    /// Its subject, or the paper.
     pub subject: String,
     /// The first release of Linus's that has it.
     pub release: String,
     /// What the edits leave out of the original, or add; empty: they do the same.
     #[serde(default)]
     pub differs: String,
+}
+
+impl Fix {
+    /// Its identifier, or what stands for it.
+    pub fn name(&self) -> &str {
+        self.commit.as_deref().unwrap_or("a paper's")
+    }
 }
 
 /// A substitution in one file.

@@ -84,6 +84,15 @@ fn presets_are_what_they_say() {
     assert_eq!((multi.nr_cpus(), multi.cpus()[127].llc, multi.nr_nodes()), (128, 15, 1));
     let warp = topology("warp");
     assert_eq!((warp.nr_cpus(), warp.cpus()[63].package, warp.nr_nodes()), (64, 15, 16));
+    let mesh = topology("mesh");
+    let linked = |a: u32, b: u32| mesh.distance(a, b) == 16;
+    let two_links = |a: u32, b: u32| linked(a, b) || (0..8).any(|via| linked(a, via) && linked(via, b));
+    assert_eq!((mesh.nr_cpus(), mesh.nr_nodes()), (64, 8));
+    for (a, b) in (0..8).flat_map(|a| (0..8).map(move |b| (a, b))).filter(|(a, b)| a != b) {
+        assert!(mesh.distance(a, b) == mesh.distance(b, a) && two_links(a, b), "{a} {b}");
+    }
+    assert_eq!((0..8).filter(|b| linked(0, *b)).collect::<Vec<_>>(), [1, 2, 4, 6]);
+    assert!(!linked(1, 2));
 }
 
 fn write(dir: &std::path::Path, files: &[(String, &str)]) {

@@ -125,6 +125,7 @@ impl Tasks {
         for (at, act) in steps {
             match act {
                 Act::Stop => life = life.run(ENDLESS).block(),
+                Act::Exec => life = life.run(ENDLESS).executes(),
                 Act::Continue => {
                     life = life.sleep_until(at.saturating_sub(since));
                     since = *at;
@@ -174,7 +175,7 @@ impl Lowering<'_> {
                 let nice = step.nice.and_then(|nice| Nice::new(nice).ok());
                 self.change(at, &tasks, Change { nice, ..Change::default() });
             }
-            Act::Stop | Act::End => {
+            Act::Stop | Act::End | Act::Exec => {
                 let files = tasks.iter().map(|task| FileRequest::Cut { task: *task }).collect();
                 self.actions.push(Action { at, files });
             }

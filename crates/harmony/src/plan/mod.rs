@@ -25,6 +25,7 @@
 //! | `start` | those that were asleep from the beginning wake up | |
 //! | `stop`, `continue` | heavy ones sleep, as soon as they have a CPU; they wake again | |
 //! | `end` | heavy ones end, as soon as they have a CPU | |
+//! | `exec` | heavy ones execute a new program, as soon as they have a CPU: the scheduler may choose another | |
 //! | `set` | their nice value changes | `nice` |
 //!
 //! A step happens from outside, at one instant: no task of the workload does it ([`FileRequest::Change`]). Under real
@@ -167,6 +168,7 @@ pub enum Act {
     Stop,
     Continue,
     End,
+    Exec,
     Set,
 }
 
@@ -319,9 +321,12 @@ impl Plan {
         if step.act == Act::Set && step.nice.is_none_or(|nice| Nice::new(nice).is_err()) {
             return Err("`set` needs `nice`, from -20 to 19".into());
         }
-        let cuts = matches!(step.act, Act::Stop | Act::Continue | Act::End);
+        let cuts = matches!(step.act, Act::Stop | Act::Continue | Act::End | Act::Exec);
         if let Some(light) = concerned.iter().find(|tasks| cuts && tasks.class == Class::Light) {
-            return Err(format!("'{}' are light: stop, continue and end are for heavy tasks", light.name));
+            return Err(format!(
+                "'{}' are light: stop, continue, end and exec are for heavy tasks",
+                light.name
+            ));
         }
         if let Some(awake) = concerned.iter().find(|tasks| step.act == Act::Start && !tasks.asleep) {
             return Err(format!("'{}' are awake already: give them `asleep = true`", awake.name));

@@ -101,8 +101,8 @@ impl Life<'_> {
         let mut length = Span::ZERO; // since the last wakeup
         for _ in 0..self.random.below(12) {
             length += self.run();
-            match self.random.below(9) {
-                8 => self.events.push(EventKind::Exec { length }),
+            match self.random.below(8) {
+                0 if length.as_ns().is_multiple_of(2) => self.events.push(EventKind::Exec { length }),
                 0 => self.events.push(EventKind::Yield { length }),
                 1 | 2 => {
                     let change = Box::new(self.change());

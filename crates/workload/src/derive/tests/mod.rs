@@ -157,6 +157,7 @@ fn life(workload: &Workload, pid: u32) -> String {
                 format!("P{}{target}:{}/{}/{}", us(*length), params.policy, params.nice, params.rt_priority)
             }
             EventKind::Yield { length } => format!("Y{}", us(*length)),
+            EventKind::Exec { .. } => panic!("no recording has EXEC"),
             EventKind::Block { length } => format!("B{}", us(*length)),
             EventKind::Exit { length } => format!("E{}", us(*length)),
             EventKind::Object { op, .. } => panic!("no recording has {}", op.name()),
