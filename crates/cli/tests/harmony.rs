@@ -108,7 +108,7 @@ fn logs_from_elsewhere_are_judged_the_same() {
 /// What is set in the domains of real Linux is found: after a move a busy CPU looks again after 4 ms x busy_factor less
 /// a tick, after a look that found nothing after twice as long; imbalance_pct is how much longer a queue must be.
 #[test]
-#[ignore = "long: real Linux is asked six times"]
+#[ignore = "long: real Linux is asked ten times"]
 fn what_is_set_in_real_linux_is_found() {
     if !common::has_linux() {
         return;
@@ -133,6 +133,8 @@ fn what_is_set_in_real_linux_is_found() {
         (domains("busy_factor", 32), "rest_after_move_ms", 124.0),
         (domains("busy_factor", 32), "period_ms", 252.0),
         (domains("imbalance_pct", 150), "threshold", 2.0),
+        (":nr_migrate=4".into(), "cap", 4.0),
+        (":nr_migrate=8".into(), "cap", 8.0),
     ] {
         let [low, high] = find(&ask(&settings), id);
         assert!(low <= expected && expected <= high, "{settings} {id}: {low} to {high}, expected {expected}");
