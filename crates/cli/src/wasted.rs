@@ -67,7 +67,7 @@ pub(crate) fn wasted(args: &WastedArgs, ui: &Ui) -> Result<()> {
 }
 
 /// A log, or a recording as it happened.
-fn open(path: &Path, ui: &Ui) -> Result<Box<dyn Log>> {
+pub(crate) fn open(path: &Path, ui: &Ui) -> Result<Box<dyn Log>> {
     if !schedlab_lab::is_recording(path) {
         return schedlab_log::open(path).map_err(Failure::input);
     }

@@ -51,6 +51,37 @@ fn bad_input_is_said_with_a_remedy() {
     }
 }
 
+/// Three hogs begin on CPU 0 of two, and the idle CPU takes one over.
+#[test]
+fn probes_write_queues_dispatches_moves_and_cpu_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let workload = "schedlab-workload 1\n- INIT 0 0 1..3 runnable name=hog affinity=0\n\
+        - PRIO 1..3 1ms affinity=0-1\n- EXIT 1..3 10s\n";
+    std::fs::write(at("w.txt"), workload).unwrap();
+    let (log, out) = (at("log.arrow"), at("probes"));
+    let run = ["--quiet", "run", &at("w.txt"), "--sched", "cfs-6.1", "--cpus", "2", "--duration", "600ms"];
+    assert!(schedlab(&[&run[..], &["--log", &log]].concat()).status.success());
+    let output = schedlab(&["--quiet", "harmony", "probe", &log, "-o", &out]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let read = |name: &str| std::fs::read_to_string(folder.path().join("probes").join(name)).unwrap();
+    let queues = read("queues.csv");
+    assert_eq!(queues.lines().take(2).collect::<Vec<_>>(), ["time_ns,cpu0,cpu1", "0,3,0"]);
+    assert_eq!(queues.lines().count(), 601, "a row per ms");
+    assert!(queues.lines().any(|row| row.ends_with(",2,1")), "one is taken over");
+    let moves = read("moves.csv");
+    assert!(moves.lines().any(|row| row.contains(",hog,0,1,balance,target,1,1")), "{moves}");
+    // who ran for how long: the dispatches, the table and the run agree
+    let sum = |table: &str| -> u64 {
+        table.lines().skip(1).map(|row| row.rsplit(',').next().unwrap().parse::<u64>().unwrap()).sum()
+    };
+    let (dispatches, cpu_time) = (read("dispatches.csv"), read("cpu.csv"));
+    assert_eq!(sum(&dispatches), sum(&cpu_time));
+    assert!(sum(&cpu_time) <= 1_200_000_000 && cpu_time.lines().count() == 4, "{cpu_time}");
+    let (code, error) = fails(&["harmony", "probe", &log, "--grid", "0ms"]);
+    assert!(code == 2 && error.contains("samples lie apart"), "{error}");
+}
+
 /// Plans are performed, and the logs judged: as if all had been done at once. A recording (trace.dat) of a run says the
 /// same as its log, a workload with a controller that takes the steps nearly the same.
 #[test]

@@ -25,6 +25,8 @@ pub(crate) enum Elsewhere {
     Perform(PerformArgs),
     /// Judge the logs and recordings in a folder: ours, trace.dat, perf.data, ...
     Judge(JudgeArgs),
+    /// What the probes see in any log: queue lengths, dispatches, moves with who made them, CPU time.
+    Probe(super::probe::ProbeArgs),
 }
 
 #[derive(Args, Debug)]
@@ -88,6 +90,7 @@ pub(super) fn elsewhere(part: &Elsewhere, ui: &Ui) -> Result<()> {
         Elsewhere::Plan(args) => plan(args, ui),
         Elsewhere::Perform(args) => perform(args, ui),
         Elsewhere::Judge(args) => judge(args, ui),
+        Elsewhere::Probe(args) => super::probe::probe(args, ui),
     }
 }
 

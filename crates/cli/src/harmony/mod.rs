@@ -1,6 +1,7 @@
 //! `schedlab harmony`: a scheduler's balancing policy, told from what it does.
 
 mod elsewhere;
+mod probe;
 mod settings;
 
 use crate::execute::command_line;

@@ -1,0 +1,262 @@
+//! `harmony probe LOG`: what do the paper's probes see in any log? Queue lengths, dispatches, moves, CPU time, as tables.
+//!
+//! ```text
+//!   ms    0    1    2    3      A, B and C begin on cpu0; cpu1 pulls B and C at 1 ms
+//!   cpu0  AAAABBBBAAAAAAAA      queues.csv      0,3,0   1,1,2   ...
+//!   cpu1  ........BBBBCCCC      moves.csv       1000000,...,B,0,1,balance,target,1,2     (a batch of 2)
+//!                               dispatches.csv  0,0,...,A,500000   ...
+//! ```
+
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::ui::Ui;
+use crate::wasted::open;
+use clap::Args;
+use schedlab_instruments::{LogProblem, Move, MoveKind, QueueLength, for_each_move, for_each_queue};
+use schedlab_log::{Log, LogHeader, Observer, Run, Slots, replay};
+use schedlab_report::units::time;
+use schedlab_stdx::csv::field;
+use schedlab_units::{Span, TaskId};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+pub(crate) struct ProbeArgs {
+    /// A schedule log, text or Arrow; or a recording (trace.dat, perf.data, ...), as it happened.
+    #[arg(value_name = "LOG|TRACE")]
+    pub log: PathBuf,
+    /// How far apart samples of the queues lie.
+    #[arg(long, value_name = "TIME", default_value = "1ms")]
+    pub grid: Span,
+    /// Write queues.csv, dispatches.csv, moves.csv and cpu.csv into this folder; it is made.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+/// Moves of a batch: those that one CPU makes at one instant from the same CPU to the same CPU.
+type Batches = BTreeMap<(u64, u32, u32, Option<u32>), u32>;
+
+/// What is seen in a log.
+struct Seen {
+    moves: Vec<Move>,
+    batches: Batches,
+    /// The longest queue, and when it was so for the first time.
+    longest: (u64, u32),
+    dispatches: u64,
+    /// CPU time of each task.
+    cpu_ns: Vec<u64>,
+}
+
+pub(super) fn probe(args: &ProbeArgs, ui: &Ui) -> Result<()> {
+    if args.grid == Span::ZERO {
+        return Err(Failure::Input("--grid 0ns: samples lie apart; expected 1ns or more, e.g. 1ms".into()));
+    }
+    let log = open(&args.log, ui)?;
+    if let Some(folder) = &args.output {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::Input(format!("{}: cannot be made: {error}", folder.display())))?;
+    }
+    let problem = |error| match error {
+        LogProblem::Log(error) => Failure::input(error),
+        other => Failure::Input(format!("{}: {other}", args.log.display())),
+    };
+    let step = ui.step("reading the log");
+    let (mut moves, mut batches) = (Vec::new(), Batches::new());
+    for_each_move(&*log, |one| {
+        if one.task.is_workload() {
+            *batches.entry(batch(one)).or_default() += 1;
+            moves.push(*one);
+        }
+    })
+    .map_err(problem)?;
+    let longest = queues(&*log, args, &problem)?;
+    let (dispatches, cpu_ns) = dispatches(&*log, args.output.as_deref())?;
+    drop(step);
+    let seen = Seen { moves, batches, longest, dispatches, cpu_ns };
+    if let Some(folder) = &args.output {
+        output::file(&folder.join("moves.csv"), |out| seen.write_moves(log.header(), out))?;
+        output::file(&folder.join("cpu.csv"), |out| seen.write_cpu_time(log.header(), out))?;
+    }
+    print!("{}", seen.text(log.header(), args.grid));
+    Ok(())
+}
+
+/// Which batch a move is of.
+fn batch(one: &Move) -> (u64, u32, u32, Option<u32>) {
+    (one.time_ns, one.from.0, one.to.0, one.mover.map(|cpu| cpu.0))
+}
+
+/// Writes queues.csv where it is wanted; the longest queue.
+fn queues(log: &dyn Log, args: &ProbeArgs, problem: &dyn Fn(LogProblem) -> Failure) -> Result<(u64, u32)> {
+    let mut longest = (0, 0);
+    let mut look = |ns: u64, row: &[QueueLength]| {
+        let most = row.iter().map(|queue| queue.total()).max().unwrap_or(0);
+        if most > longest.1 {
+            longest = (ns, most);
+        }
+    };
+    let Some(folder) = &args.output else {
+        for_each_queue(log, args.grid, look).map_err(problem)?;
+        return Ok(longest);
+    };
+    let mut failed = None;
+    output::file(&folder.join("queues.csv"), |out| {
+        let names: String = (0..log.header().nr_cpus).map(|cpu| format!(",cpu{cpu}")).collect();
+        writeln!(out, "time_ns{names}")?;
+        let mut written = Ok(());
+        let sampled = for_each_queue(log, args.grid, |ns, row| {
+            look(ns, row);
+            let mut line = ns.to_string();
+            row.iter().for_each(|queue| line.push_str(&format!(",{}", queue.total())));
+            if written.is_ok() {
+                written = writeln!(out, "{line}");
+            }
+        });
+        failed = sampled.err();
+        written
+    })?;
+    failed.map_or(Ok(longest), |error| Err(problem(error)))
+}
+
+/// Writes dispatches.csv where it is wanted; how many there are, and each task's CPU time.
+fn dispatches(log: &dyn Log, folder: Option<&Path>) -> Result<(u64, Vec<u64>)> {
+    let slots = Slots::new(log.header());
+    let nr_tasks = log.header().tasks.len();
+    let go = |out: &mut dyn Write| -> io::Result<Result<(u64, Vec<u64>)>> {
+        let mut dispatcher = Dispatcher {
+            header: log.header(),
+            slots: &slots,
+            out,
+            written: Ok(()),
+            nr: 0,
+            cpu_ns: vec![0; nr_tasks],
+        };
+        let read = replay(log, &slots, &mut dispatcher).map_err(|error| Failure::Input(error.to_string()));
+        std::mem::replace(&mut dispatcher.written, Ok(()))?;
+        Ok(read.map(|()| (dispatcher.nr, dispatcher.cpu_ns)))
+    };
+    match folder {
+        None => go(&mut io::sink()).map_err(|error| Failure::Internal(error.to_string()))?,
+        Some(folder) => {
+            let mut result = None;
+            output::file(&folder.join("dispatches.csv"), |out| {
+                writeln!(out, "time_ns,cpu,task,pid,name,ran_ns")?;
+                result = Some(go(out)?);
+                Ok(())
+            })?;
+            result.unwrap_or_else(|| Err(Failure::Internal("dispatches.csv was not written".into())))
+        }
+    }
+}
+
+struct Dispatcher<'a> {
+    header: &'a LogHeader,
+    slots: &'a Slots,
+    out: &'a mut dyn Write,
+    written: io::Result<()>,
+    nr: u64,
+    cpu_ns: Vec<u64>,
+}
+
+impl Observer for Dispatcher<'_> {
+    fn run_end(&mut self, run: &Run) {
+        let task = self.slots.id(run.row);
+        if !task.is_workload() {
+            return;
+        }
+        let ran_ns = run.until_ns - run.since_ns;
+        self.nr += 1;
+        self.cpu_ns[task.index()] += ran_ns;
+        if self.written.is_ok() {
+            let who = who(self.header, task);
+            self.written = writeln!(self.out, "{},{},{who},{ran_ns}", run.since_ns, run.cpu.0);
+        }
+    }
+}
+
+/// Number, pid and name, as three fields.
+fn who(header: &LogHeader, task: TaskId) -> String {
+    let about = &header.tasks[task.index()];
+    format!("{},{},{}", task.0, about.pid, field(&about.name))
+}
+
+fn kind(kind: MoveKind) -> &'static str {
+    match kind {
+        MoveKind::Wake => "wake",
+        MoveKind::Fork => "fork",
+        MoveKind::Exec => "exec",
+        MoveKind::Balance => "balance",
+    }
+}
+
+/// Who made it, seen from the task.
+fn mover(one: &Move) -> &'static str {
+    match one.mover {
+        None => "unknown",
+        Some(cpu) if cpu == one.to => "target",
+        Some(cpu) if cpu == one.from => "source",
+        Some(_) => "third",
+    }
+}
+
+impl Seen {
+    fn write_moves(&self, header: &LogHeader, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "time_ns,task,pid,name,from,to,kind,mover,mover_cpu,batch")?;
+        for one in &self.moves {
+            let by = one.mover.map_or_else(String::new, |cpu| cpu.0.to_string());
+            let (from, to, size) = (one.from.0, one.to.0, self.batches[&batch(one)]);
+            let (kind, mover) = (kind(one.kind), mover(one));
+            writeln!(
+                out,
+                "{},{},{from},{to},{kind},{mover},{by},{size}",
+                one.time_ns,
+                who(header, one.task)
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_cpu_time(&self, header: &LogHeader, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "task,pid,name,cpu_ns")?;
+        for (task, cpu_ns) in self.cpu_ns.iter().enumerate() {
+            writeln!(out, "{},{cpu_ns}", who(header, TaskId(task as u32)))?;
+        }
+        Ok(())
+    }
+
+    fn text(&self, header: &LogHeader, grid: Span) -> String {
+        let mut text = format!(
+            "{} \u{b7} {} CPUs \u{b7} {}\n\n",
+            header.sched,
+            header.nr_cpus,
+            time(header.duration.as_ns())
+        );
+        let (at_ns, longest) = self.longest;
+        let at = time(at_ns);
+        let _ = writeln!(text, "longest queue   {longest} tasks at {at}, of samples {grid} apart");
+        let _ = writeln!(text, "dispatches      {}", self.dispatches);
+        let cpu = time(self.cpu_ns.iter().sum());
+        let _ = writeln!(text, "CPU time        {cpu} of {} tasks", self.cpu_ns.len());
+        let mut rows: BTreeMap<(&str, &str), (u32, u32)> = BTreeMap::new();
+        for one in &self.moves {
+            let row = rows.entry((kind(one.kind), mover(one))).or_default();
+            *row = (row.0 + 1, row.1.max(self.batches[&batch(one)]));
+        }
+        let _ = writeln!(text, "moves           {}", self.moves.len());
+        for ((kind, mover), (count, largest)) in rows {
+            let _ = writeln!(text, "  {count:>8} {kind:<8} by {mover:<8} largest batch {largest}");
+        }
+        let balance = self.moves.iter().filter(|one| one.kind == MoveKind::Balance);
+        let (all, unmade) =
+            balance.fold((0, 0), |(all, unmade), one| (all + 1, unmade + i32::from(one.mover.is_none())));
+        if unmade * 2 >= all && all > 0 {
+            text.push_str(
+                "half of the moves of runnable tasks or more were made by nobody: one queue for all CPUs. A queue's \
+                length says where tasks were put last, not who will run them: go by the dispatches\n",
+            );
+        }
+        text
+    }
+}
