@@ -8,7 +8,7 @@
 
 use crate::answer::{Answer, plain};
 use crate::model::Model;
-use crate::stats::rank_chance;
+use crate::stats::{median, rank_chance};
 use schedlab_compare::stats::holm;
 use schedlab_report::table::{Column, Table};
 use serde_json::{Value, json};
@@ -96,6 +96,15 @@ impl Comparison {
                 format!("{} {} ({} to {})", answer.answer, answer.unit, plain(range.low), plain(range.high))
             }
             Some(range) => format!("{} ({} {})", answer.answer, plain(range.mean), answer.unit),
+            // the same word may stand for other numbers: they are what is tested
+            None if !answer.samples.is_empty() => {
+                format!(
+                    "{} (middle one of {}: {})",
+                    answer.answer,
+                    answer.samples.len(),
+                    plain(median(&answer.samples).mean)
+                )
+            }
             None => answer.answer.clone(),
         };
         for row in &self.rows {

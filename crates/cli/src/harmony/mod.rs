@@ -231,10 +231,7 @@ fn compare(args: &HarmonyArgs, specs: [&SubjectSpec; 2], ui: &Ui) -> Result<()> 
     json["settings"] = settings.table().map_or(serde_json::Value::Null, |table| table.to_json());
     json["alike"] = alike.as_ref().map_or(serde_json::Value::Null, Comparison::json);
     if !output::json_value(args.json.as_deref(), &json)? {
-        match settings.table() {
-            Some(table) => println!("{}\n\n{}", table.title, table.to_text()),
-            None => println!("no setting that both have differs\n"),
-        }
+        println!("{}", settings.text());
         print!("{}", compared.text());
         if let Some(alike) = &alike {
             print!("\nb set as a is; what differs now is the code's:\n{}", alike.text());

@@ -29,6 +29,8 @@ type Row = (String, Option<String>, Option<String>, Option<String>);
 pub(super) struct Settings {
     rows: Vec<Row>,
     names: [String; 2],
+    /// How many each has that the other's kind knows nothing of: a native policy has no kernel configuration.
+    foreign: [usize; 2],
 }
 
 impl Settings {
@@ -38,10 +40,16 @@ impl Settings {
         let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
         names.sort();
         names.dedup();
-        let mut rows = Vec::new();
+        let (mut rows, mut foreign) = (Vec::new(), [0, 0]);
+        let is_native = |subject: &Subject| matches!(subject.scheduler, Scheduler::Native(_));
+        let one_is_native = is_native(subjects[0]) != is_native(subjects[1]);
         for name in names {
             let (of_a, of_b) = (a.get(name), b.get(name));
             if of_a == of_b || IDLE.contains(&name.as_str()) {
+                continue;
+            }
+            if one_is_native && of_a.is_some() != of_b.is_some() {
+                foreign[usize::from(of_b.is_some())] += 1;
                 continue;
             }
             let both = of_a.zip(of_b).filter(|_| !name.starts_with(CONFIG));
@@ -52,7 +60,7 @@ impl Settings {
             let shown = |value: Option<&String>| value.map(|value| differing(value, of_a, of_b));
             rows.push((name.clone(), shown(of_a), shown(of_b), alike));
         }
-        Ok(Settings { rows, names: subjects.map(|subject| subject.label.clone()) })
+        Ok(Settings { rows, names: subjects.map(|subject| subject.label.clone()), foreign })
     }
 
     /// A table, if anything differs.
@@ -71,6 +79,27 @@ impl Settings {
             table.push(vec![name.clone().into(), cell(a), cell(b), cell(alike)]);
         }
         (!self.rows.is_empty()).then_some(table)
+    }
+
+    /// For the terminal: the table with long lists cut, and what is not compared.
+    pub(super) fn text(&self) -> String {
+        let mut text = match self.table() {
+            None => "no setting that both have differs\n".to_string(),
+            Some(mut table) => {
+                for cell in table.rows.iter_mut().flatten() {
+                    if let Value::String(value) = cell {
+                        *value = cut(value);
+                    }
+                }
+                format!("{}\n\n{}", table.title, table.to_text())
+            }
+        };
+        if self.foreign != [0, 0] {
+            let [a, b] = self.foreign;
+            text +=
+                &format!("a native policy beside a kernel: {a} settings are a's alone, {b} are b's alone\n");
+        }
+        text
     }
 
     /// What b takes to be set as a is.
@@ -109,6 +138,22 @@ fn config(linux: &LinuxObject) -> BTreeMap<String, String> {
         .filter(|(name, _)| WORDS.iter().any(|word| name.contains(word)))
         .map(|(name, value)| (format!("{CONFIG}{name}"), value.to_string()))
         .collect()
+}
+
+/// The first words of a long list, and how many there are more.
+fn cut(value: &str) -> String {
+    const WIDTH: usize = 48;
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let mut length = 0;
+    let is_shown = |word: &&&str| {
+        length += word.len() + 1;
+        length <= WIDTH
+    };
+    let shown = words.iter().take_while(is_shown).count().max(1);
+    match words.len().saturating_sub(shown) {
+        0 => value.to_string(),
+        more => format!("{} and {more} more", words[..shown].join(" ")),
+    }
 }
 
 /// Of lists (features, models of preemption) the words that the other has not.
@@ -157,6 +202,10 @@ mod tests {
         assert_eq!(alike("preempt", "none (voluntary) full", "(full) lazy"), None);
         assert_eq!(alike("preempt", "none (full)", "none voluntary (lazy) full").as_deref(), Some("full"));
         assert_eq!(alike("base_slice_ns", "2100000", "2800000").as_deref(), Some("2100000"));
+        assert_eq!(
+            (cut("(full) lazy"), cut(&"ABCDEFG ".repeat(9))),
+            ("(full) lazy".to_string(), format!("{}and 3 more", "ABCDEFG ".repeat(6)))
+        );
         let (a, b) = ("A NO_B".to_string(), "A B".to_string());
         assert_eq!(differing(&a, Some(&a), Some(&b)), "NO_B");
     }
