@@ -7,11 +7,12 @@
 //! |---|---|---|---|
 //! | phase of the kernel's periodic work (ticks, RT period, balancing) against the workload's start, one for all CPUs | uniform over `phase` | 1 s | nobody starts a program on a tick; every period that divides 1 s gets a uniform phase |
 //! | end of each sleep that a timer or a device ends: late by | uniform over 0..=`slack` | 50 us | the kernel's default timer slack; a timer may fire late, never early |
-//! | start of each task that is there at the start: late by | uniform over 0..=`start` | 4 ms | they are not forked within one instant; a tick at HZ=250 |
+//! | start of each task that is there at the start: late by | uniform over 0..=`start` | 4 ms | they are not forked within one instant; a tick at HZ=250. The instants of its timers move with it |
 //! | one timer interrupt in eight, on each CPU by itself: late by | uniform over 0..=`late` | 0 | it finds interrupts off, or a guest's CPU not running; which of two CPUs has its tick first decides what the other finds (`jiffies`, when a balancer's interval is over) |
 //!
 //! `at=TIME` sets the phase instead of drawing it. Timers of real-time tasks (FIFO, RR, DEADLINE) have no
-//! slack in the kernel, and none here. CPU time is never touched. Draws belong to tasks and their sleeps, not
+//! slack in the kernel, and none here. Nor has the first timer of a task that begins asleep: its start is varied
+//! already. A timer that is late does not move the next instant. CPU time is never touched. Draws belong to tasks and their sleeps, not
 //! to simulated time: two schedulers under the same seed see the same workload, which is what makes their
 //! difference small to measure.
 //!
@@ -197,6 +198,8 @@ impl Program {
         self.late = LateTimers { seed: perturb.seed, range_ns: perturb.late.as_ns() };
         let ends: Vec<usize> =
             self.tasks.iter().skip(1).map(|task| task.first_step).chain([self.steps.len()]).collect();
+        let has_instants = self.steps.iter().any(|step| step.code().is_instant());
+        self.late_by = vec![0; if has_instants { self.steps.len() } else { 0 }];
         for (index, (task, end)) in self.tasks.iter_mut().zip(ends).enumerate() {
             let mut random = Random::for_part(perturb.seed, 1 + index as u64);
             let start_ns = within(&mut random, perturb.start);
@@ -204,10 +207,10 @@ impl Program {
                 task.start_after = Span::from_ns(start_ns);
             }
             let timer_slack = if is_real_time(TaskId(index as u32)) { Span::ZERO } else { perturb.slack };
-            let mut until_late_ns = 0;
             let mut first_sleep = task.init == Some(SpawnState::Blocked);
-            for step in &mut self.steps[task.first_step..end] {
-                let offset_ns = if std::mem::take(&mut first_sleep) { start_ns } else { 0 };
+            for (at, step) in (task.first_step..).zip(&mut self.steps[task.first_step..end]) {
+                let is_first = std::mem::take(&mut first_sleep);
+                let offset_ns = if is_first { start_ns } else { 0 };
                 let code = match step.code() {
                     Code::BlockTimer(ns) => {
                         let late_ns = within(&mut random, timer_slack);
@@ -217,22 +220,12 @@ impl Program {
                         let late_ns = within(&mut random, perturb.slack);
                         Code::BlockDevice(ns.saturating_add(late_ns + offset_ns))
                     }
-                    // each is late by its own draw: what was added to the one before does not add up
-                    Code::BlockUntil(ns) => {
-                        let late_ns = within(&mut random, timer_slack) + offset_ns;
-                        let varied_ns = (ns + late_ns).saturating_sub(until_late_ns);
-                        until_late_ns = until_late_ns + varied_ns - ns;
-                        Code::BlockUntil(varied_ns)
+                    // the start moves all of a task's instants, the slack none of them: that wakes it late
+                    instant if instant.is_instant() => {
+                        let late_ns = within(&mut random, timer_slack);
+                        self.late_by[at] = if is_first { 0 } else { late_ns };
+                        instant.later_by(offset_ns)
                     }
-                    Code::BlockGrid(ns) => {
-                        let late_ns = within(&mut random, timer_slack) + offset_ns;
-                        let varied_ns = (ns + late_ns).saturating_sub(until_late_ns);
-                        until_late_ns = until_late_ns + varied_ns - ns;
-                        Code::BlockGrid(varied_ns)
-                    }
-                    Code::BlockGridRestart(ns) => Code::BlockGridRestart(
-                        ns.saturating_add(within(&mut random, timer_slack) + offset_ns),
-                    ),
                     _ => continue,
                 };
                 *step = Step::new(step.after_ns, code);

@@ -71,6 +71,23 @@ pub enum Code {
     Object(u32),
 }
 
+impl Code {
+    /// Whether it sleeps until an instant of the task's own timer.
+    pub(crate) fn is_instant(self) -> bool {
+        matches!(self, Code::BlockUntil(_) | Code::BlockGrid(_) | Code::BlockGridRestart(_))
+    }
+
+    /// Such a sleep, with its instant (and so all that follow) moved by this much; anything else as it is.
+    pub(crate) fn later_by(self, by_ns: u64) -> Code {
+        match self {
+            Code::BlockUntil(ns) => Code::BlockUntil(ns.saturating_add(by_ns)),
+            Code::BlockGrid(ns) => Code::BlockGrid(ns.saturating_add(by_ns)),
+            Code::BlockGridRestart(ns) => Code::BlockGridRestart(ns.saturating_add(by_ns)),
+            other => other,
+        }
+    }
+}
+
 const OPERAND_BITS: u32 = 56;
 const OPERAND_MAX: u64 = (1 << OPERAND_BITS) - 1;
 
@@ -215,6 +232,8 @@ pub struct Program {
     pub phase: Span,
     /// How late timer interrupts come.
     pub late: LateTimers,
+    /// How late a sleep until an instant ends, ns, for each step; empty: none is.
+    pub late_by: Vec<u64>,
     /// What kernel code costs.
     pub costs: Costs,
 }

@@ -9,6 +9,7 @@ use schedlab_machine::policy::{Arrival, Policy, Resched, Stop, Timing, View};
 use schedlab_machine::{End, Machine, Perturb, Program, Setup};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Span, TaskId, Time};
+use schedlab_workload::parse_text;
 use std::collections::VecDeque;
 
 /// First in, first out; notes when each CPU's ticks come.
@@ -163,4 +164,45 @@ fn every_seed_keeps_the_work() {
         assert_eq!(cpu_ns, 15_000_000);
     }
     assert!(durations.len() > 45, "seeds give different runs");
+}
+
+/// A task's instants move with its start, and a wakeup that comes late does not move the next instant. Both were
+/// otherwise: jobs ended before they were released, or later each time.
+#[test]
+fn instants_move_with_the_start_and_not_with_the_slack() {
+    const PERIOD_NS: u64 = 10_000_000;
+    const SLACK_NS: u64 = 50_000;
+    for (state, source) in ["runnable", "blocked"]
+        .into_iter()
+        .flat_map(|state| ["absolute", "grid", "grid-restart"].map(|source| (state, source)))
+    {
+        let mut text = format!("schedlab-workload 2\n- INIT 0 0 1 {state} name=a\n");
+        if state == "blocked" {
+            text += &format!("- WAKEUP 1 10ms {source}\n");
+        }
+        for _ in 0..200 {
+            text += &format!("- BLOCK 1 1ms\n- WAKEUP 1 10ms {source}\n");
+        }
+        let workload = parse_text("drawn", format!("{text}- EXIT 1 1ms\n").as_bytes()).unwrap();
+        for is_real_time in [false, true] {
+            let mut varied = Program::new(&workload).unwrap();
+            varied.perturb(&Perturb::new(3), |_| is_real_time);
+            let done = run(varied, 1, Span::from_ms(4), &[]);
+            let mut wakeups: Vec<u64> = done
+                .records
+                .iter()
+                .filter(|r| matches!(r.kind(), Some(Kind::New | Kind::Wakeup)))
+                .map(|r| r.time_ns)
+                .collect();
+            if state == "blocked" && matches!(done.records[0].kind(), Some(Kind::New)) {
+                wakeups.remove(0); // it comes to be, and sleeps
+            }
+            assert_eq!(wakeups.len(), 201, "{state} {source}");
+            assert!(wakeups[0] % PERIOD_NS > 0, "{state} {source}: the start is late");
+            let late: Vec<u64> =
+                (0..).zip(&wakeups).map(|(i, at_ns)| at_ns - wakeups[0] - i * PERIOD_NS).collect();
+            assert!(late.iter().all(|late_ns| *late_ns <= SLACK_NS), "{state} {source}: {late:?}");
+            assert_eq!(late.iter().all(|late_ns| *late_ns == 0), is_real_time, "{state} {source}: {late:?}");
+        }
+    }
 }

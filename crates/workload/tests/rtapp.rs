@@ -95,6 +95,17 @@ fn timers_are_grids_and_end_with_the_duration() {
     assert!(absolute.to_text().unwrap().starts_with("schedlab-workload 2\n"));
 }
 
+/// "unique" is a timer of the task's own: another task's "absolute" is not its mode.
+#[test]
+fn a_unique_timer_has_its_own_mode() {
+    let text = r#"{ "global": { "duration": 1 }, "tasks": {
+        "a": { "loop": 1, "run": 1000, "timer": { "ref": "unique", "period": 5000, "mode": "absolute" } },
+        "b": { "loop": 1, "run": 1000, "timer": { "ref": "unique", "period": 5000 } } } }"#;
+    let workload = read(text);
+    assert_eq!(life(&workload, "a"), "B1 G5 E0");
+    assert_eq!(life(&workload, "b"), "B1 g5 E0");
+}
+
 #[test]
 fn conditions_wake_and_signals_may_be_lost() {
     // a signals at 1 ms (b waits since 0) and at 3 ms (b computes until 4: lost); b waits again for ever.

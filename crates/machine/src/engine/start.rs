@@ -111,6 +111,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         self.now_ns = self.now_ns.max(time_ns);
         let mut due = Vec::new();
         while let Some((_, id)) = self.late.pop_if(|(at_ns, _)| *at_ns <= time_ns) {
+            self.runs[id as usize].until_ns = self.now_ns; // its timers' instants count from here
             due.push(id);
         }
         self.spawn_initial(&due)

@@ -61,7 +61,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 Op::Block
             }
             Code::BlockUntil(after_ns) => {
-                let until_ns = self.until_ns(id, after_ns);
+                let late_ns = self.late_ns(id);
+                let until_ns = self.until_ns(id, after_ns).saturating_add(late_ns);
                 self.sleep_until(id, until_ns.max(now_ns), until_ns)
             }
             Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
@@ -75,7 +76,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                     return Act::Note { other: TaskId::IDLE, what: note::AWAKE, value: note::NO_WAKEUP };
                 }
                 *until_ns = expiry_ns;
-                self.sleep_until(id, expiry_ns, expiry_ns)
+                let wakes_ns = expiry_ns.saturating_add(self.late_ns(id));
+                self.sleep_until(id, wakes_ns, wakes_ns)
             }
             Code::BlockToken(token) => {
                 let (word, bit) = (token as usize / 64, 1 << (token % 64));
@@ -283,6 +285,12 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         let until_ns = &mut self.runs[id.index()].until_ns;
         *until_ns = until_ns.saturating_add(after_ns);
         *until_ns
+    }
+
+    /// How late the sleep ends that the task's last step begins.
+    #[inline]
+    fn late_ns(&self, id: TaskId) -> u64 {
+        self.program.late_by.get(self.runs[id.index()].step - 1).copied().unwrap_or(0)
     }
 
     /// When the next step of a task that computes on this CPU is due.

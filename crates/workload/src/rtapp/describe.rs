@@ -440,11 +440,14 @@ impl Description {
                 let name = member("ref")?;
                 let members = object(json, key)?;
                 let period = get(members, "period").map_or(Ok(Span::ZERO), |json| us(json, "period"))?;
-                let timer = self.resources.timers.row(&name);
+                // every "unique" of a task is one timer, its own; its mode is nobody else's
+                let own = name.starts_with("unique");
+                let timer = if own { format!("unique {task}") } else { name };
+                let timer = self.resources.timers.row(&timer);
                 if member("mode")?.starts_with("absolute") {
                     self.resources.absolute.push(timer);
                 }
-                Event::Timer { timer, own: name.starts_with("unique"), period }
+                Event::Timer { timer, own, period }
             }
             "yield" => Event::Yield,
             "fork" => Event::Fork(text(json, key)?.to_string(), usize::MAX),
