@@ -151,8 +151,8 @@ pub fn experiments(topology: &Topology, depth: Depth) -> Vec<(What, u64)> {
     if topology.nr_cpus() == 1 {
         return Vec::new();
     }
-    // a shape's tasks all at once: no more than a thousand
-    let fits = |(base, excess): &(u32, u32)| topology.nr_cpus() * (base + excess) <= 1000;
+    // a shape's tasks all at once: no more than 1,300, so that 64 CPUs have one shape above all thresholds
+    let fits = |(base, excess): &(u32, u32)| topology.nr_cpus() * (base + excess) <= 1300;
     list.extend(
         SHAPES
             .iter()

@@ -67,8 +67,10 @@ pub struct Placement {
     pub time_ns: u64,
     /// Who.
     pub task: TaskId,
-    /// It was born (or else woken).
+    /// It was born (or else woken, or executes a new program).
     pub born: bool,
+    /// It executes a new program.
+    pub executes: bool,
     /// Where it was before; a newborn's parent.
     pub from: CpuId,
     /// Where it was put.
@@ -249,8 +251,9 @@ impl Reader<'_> {
     fn executes(&mut self, task: TaskId, cpu: CpuId) {
         let mut lengths = self.now.clone();
         lengths[cpu.index()] = lengths[cpu.index()].saturating_sub(1);
-        let (time_ns, born) = (self.now_ns, false);
-        self.facts.placements.push(Placement { time_ns, task, born, from: cpu, to: cpu, by: cpu, lengths });
+        let (time_ns, born, executes) = (self.now_ns, false, true);
+        let placement = Placement { time_ns, task, born, executes, from: cpu, to: cpu, by: cpu, lengths };
+        self.facts.placements.push(placement);
     }
 
     fn add(&mut self, row: Row, cpu: CpuId, more: bool) {
@@ -283,15 +286,17 @@ impl Observer for Reader<'_> {
             let born = cause == WaitCause::New;
             let last = self.last[task.index()];
             let from = if born { self.parents[task.index()].unwrap_or(last) } else { last };
-            let (time_ns, lengths) = (self.now_ns, self.now.clone());
-            self.facts.placements.push(Placement { time_ns, task, born, from, to: cpu, by: from, lengths });
+            let (time_ns, lengths, executes) = (self.now_ns, self.now.clone(), false);
+            let placement = Placement { time_ns, task, born, executes, from, to: cpu, by: from, lengths };
+            self.facts.placements.push(placement);
         }
         self.add(row, cpu, true);
     }
     fn wait_moved(&mut self, row: Row, from: CpuId, to: CpuId) {
-        // that is where a new program goes on
+        // that is where a new program goes on; what was woken or born and is moved then was put elsewhere first
         if let Some(task) = self.task(row)
             && let Some(placement) = self.facts.placements.last_mut()
+            && placement.executes
             && (placement.task, placement.time_ns) == (task, self.now_ns)
         {
             placement.to = to;

@@ -127,21 +127,28 @@ impl Model {
         for line in &answer.evidence {
             text += &format!("  {line}\n");
         }
-        let first = answer.experiment.split(", ").next().unwrap_or_default();
-        if !first.is_empty() {
+        if !answer.experiment.is_empty() {
             text += &format!("experiments: {}\n", answer.experiment);
-            let what = if first == "detect" || first == "threshold" {
-                format!("{first}-4")
-            } else {
-                first.to_string()
-            };
-            let what = if what == "detect-4" { "detect-4+16".to_string() } else { what };
-            text += &match &self.folder {
-                Some(folder) => format!("its logs: {folder}/{first}-*\n"),
-                None => format!("a run of it: {} --experiment {what} --log FILE\n", self.command),
-            };
+            let (what, how) = self.shown_by(answer);
+            text += &format!("{what}: {how}\n");
         }
         Some(text)
+    }
+
+    /// Where the runs are that an answer rests on, or the command that repeats one.
+    fn shown_by(&self, answer: &Answer) -> (&'static str, String) {
+        let first = answer.experiment.split(", ").next().unwrap_or_default();
+        let name = match first {
+            "detect" => "detect-4+16",
+            "threshold" => "threshold-4",
+            "demand" => "demand-10",
+            "sticky" => "sticky-warm",
+            other => other,
+        };
+        match &self.folder {
+            Some(folder) => ("its logs", format!("{folder}/{first}-*")),
+            None => ("a run of it", format!("{} --experiment {name} --log FILE", self.command)),
+        }
     }
 
     /// A page with a picture for each row that has one.
@@ -157,7 +164,9 @@ impl Model {
             page.section(&format!("{}: {}", answer.id, answer.answer), answer.id);
             answer.evidence.iter().for_each(|line| page.note(line));
             if !answer.experiment.is_empty() {
-                page.note(&format!("Experiments: {}.", answer.experiment));
+                let (what, how) = self.shown_by(answer);
+                page.note(&format!("Experiments: {}; {what}:", answer.experiment));
+                page.command(&how);
             }
             if let Some(picture) = &answer.picture {
                 page.svg(picture);

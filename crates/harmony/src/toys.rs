@@ -207,6 +207,9 @@ impl Made {
             if pulls && self.idle > 0 && self.jitter == 0 && !has_caches {
                 truths.push(("idle_period_ms", number(self.idle)));
             }
+            if pulls && self.idle > 0 && !has_caches && !self.weighs && self.amount != "random" {
+                truths.push(("idle_amount", number(self.taken_by_idle())));
+            }
             if pulls && (!self.newidle && self.idle == 0 || self.idle > 30) {
                 truths.push(("conserving", word("no")));
             }
@@ -247,6 +250,18 @@ impl Made {
         ];
         let params: Vec<String> = params.iter().map(|(name, value)| format!("{name}={value}")).collect();
         KnownToy { params: params.join(":"), family: Family::SchedExt, ..self.case(false) }
+    }
+
+    /// Tasks that an idle CPU takes at once of 9, 9, 9, 0.
+    fn taken_by_idle(&self) -> u64 {
+        let taken = match self.amount {
+            "half-of-queue" | "pairwise" => 9 / 2,
+            // above the mean of 6.75
+            "poly" => 2,
+            "fixed" => self.number,
+            _ => 1,
+        };
+        if self.cap > 0 { taken.min(self.cap) } else { taken }
     }
 
     /// Truths of what busy CPUs do.
@@ -316,6 +331,9 @@ pub fn named() -> Vec<KnownToy> {
         Made { mover: "third", ..busy },
         Made { weighs: true, idle: 20, ..busy },
         Made { idle: 20, ..busy },
+        Made { idle: 20, amount: "pairwise", ..busy },
+        Made { idle: 20, amount: "poly", ..busy },
+        Made { idle: 20, amount: "fixed", number: 3, ..busy },
         Made { wake: "idle-previous-first", fork: "idle-previous-first", exec: "shortest", ..busy },
         Made { wake: "shortest", fork: "shortest", exec: "random", ..busy },
         Made { wake: "random", fork: "random", exec: "idle-previous-first", ..busy },

@@ -38,7 +38,7 @@ fn verdicts_on_some_toys_are_right() {
 }
 
 #[test]
-#[ignore = "long: 33 toys, a minute on two cores"]
+#[ignore = "long: 37 toys, a minute on two cores"]
 fn verdicts_on_all_named_toys_are_right() {
     check(&tried(&toys::named(), Depth::Full));
 }

@@ -1,6 +1,6 @@
 //! Does it balance, how fast, at what price, and who does it?
 
-use super::{View, is_balance, ms};
+use super::{BATCH_NS, View, is_balance, ms};
 use crate::answer::{Answer, by_majority, plain};
 use crate::data::One;
 use crate::experiments::{What, special};
@@ -151,7 +151,12 @@ fn settle(view: &View<'_>) -> Answer {
 
 /// How long the special CPU of `emptied` runs was idle beside waiting tasks, per round: `None` = to the round's end.
 pub(super) fn idle_waits(view: &View<'_>, what: What) -> Vec<Option<u64>> {
-    let mut waits = Vec::new();
+    idle_firsts(view, what).into_iter().map(|first| first.map(|(wait_ns, _)| wait_ns)).collect()
+}
+
+/// The same, with the number of tasks that came at once: moves one after the other from one queue.
+pub(super) fn idle_firsts(view: &View<'_>, what: What) -> Vec<Option<(u64, usize)>> {
+    let mut firsts = Vec::new();
     for one in view.data.of(what) {
         let target = special(&view.data.topology, one.seed);
         let releases: Vec<_> =
@@ -167,14 +172,24 @@ pub(super) fn idle_waits(view: &View<'_>, what: What) -> Vec<Option<u64>> {
             let comes = |moved: &&schedlab_instruments::Move| {
                 moved.to.index() == target && (mark.at.as_ns()..until_ns).contains(&moved.time_ns)
             };
-            let first = one.facts.moves.iter().find(comes);
+            let mut coming = one.facts.moves.iter().filter(comes);
+            let first = coming.next();
             if first.is_some_and(|moved| moved.time_ns < from_ns) {
                 continue; // it had a task before it fell idle: nothing is to be seen
             }
-            waits.push(first.map(|moved| moved.time_ns.saturating_sub(from_ns)));
+            firsts.push(first.map(|first| {
+                let mut last_ns = first.time_ns;
+                let more = coming.take_while(|moved| {
+                    let is_same = (moved.from, moved.mover) == (first.from, first.mover);
+                    let follows = is_same && moved.time_ns - last_ns <= BATCH_NS;
+                    last_ns = moved.time_ns;
+                    follows
+                });
+                (first.time_ns.saturating_sub(from_ns), 1 + more.count())
+            }));
         }
     }
-    waits
+    firsts
 }
 
 fn conserving(view: &View<'_>) -> Answer {

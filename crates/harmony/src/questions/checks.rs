@@ -1,7 +1,7 @@
 //! When does it look for work, how much does it take, and from which difference on?
 
-use super::balance::idle_waits;
-use super::{AT_ONCE_NS, InRun, View, is_balance, ms};
+use super::balance::{idle_firsts, idle_waits};
+use super::{AT_ONCE_NS, BATCH_NS, InRun, View, is_balance, ms};
 use crate::answer::{Answer, by_majority, plain};
 use crate::experiments::{SHAPES, THRESHOLD_MAX, What, special};
 use crate::stats::{Range, mean, median, mode, share, uniform_chance, uniform_max};
@@ -16,9 +16,6 @@ const UNLIKELY: f64 = 0.01;
 const SAME: f64 = 0.02;
 /// Fewer times than these say little of a period.
 const FEW: usize = 8;
-
-/// Moves that follow each other sooner are one batch: real kernels need some microseconds for each.
-const BATCH_NS: u64 = 50_000;
 
 /// Tasks moved one after the other, from one queue to another, by one CPU.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +47,7 @@ pub(super) fn answers(view: &View<'_>) -> Vec<Answer> {
     let times = Times::of(&clear);
     let is_periodic = periodic.answer == "yes";
     let mut answers = vec![newidle, idle, periodic, event];
-    answers.push(idle_period(view));
+    answers.extend([idle_period(view), idle_amount(view)]);
     let wanting = |id: &'static str| {
         let why = "busy CPUs make no periodic checks that were seen";
         view.no_queues(id).unwrap_or_else(|| Answer::not_applicable(id, why))
@@ -147,6 +144,26 @@ fn idle_period(view: &View<'_>) -> Answer {
         };
     }
     uniform_period(ID, &times).by("idle")
+}
+
+/// How many tasks come at once to a CPU that has been idle?
+fn idle_amount(view: &View<'_>) -> Answer {
+    const ID: &str = "idle_amount";
+    if let Some(answer) = view.no_queues(ID) {
+        return answer;
+    }
+    let firsts = idle_firsts(view, What::Idle);
+    let sizes: Vec<f64> = firsts.iter().flatten().map(|(_, size)| *size as f64).collect();
+    let why = format!(
+        "{} of {} idle CPUs were given work; the number of tasks at once, the middle one of all",
+        sizes.len(),
+        firsts.len()
+    );
+    match sizes.len() {
+        0 => Answer::not_applicable(ID, why),
+        few if few < FEW => Answer { runs: few, ..Answer::undecided(ID, why) },
+        n => Answer::number(ID, median(&sizes), "tasks", n).because(why).of(sizes).by("idle"),
+    }
 }
 
 /// The period of checks that come at times from a random instant on.

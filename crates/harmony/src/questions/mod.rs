@@ -16,6 +16,9 @@ use schedlab_report::chart::{Chart, Series, Style, Unit};
 /// A longer time than kernel code and rounding explain: what comes within it came at once.
 pub(crate) const AT_ONCE_NS: u64 = 10_000;
 
+/// Moves that follow each other sooner are one batch: real kernels need some microseconds for each.
+pub(crate) const BATCH_NS: u64 = 50_000;
+
 pub(crate) fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
@@ -106,20 +109,26 @@ fn spread_of(answer: &Answer) -> schedlab_report::chart::Svg {
     let mut sorted = answer.samples.clone();
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len() as f64;
-    let mut points = vec![(sorted[0], 0.0)];
+    let (first, last) = (sorted[0], sorted[sorted.len() - 1]);
+    // some room at both ends: where the share is none, and where it is all
+    let room = match last - first {
+        0.0 if first == 0.0 => 1.0,
+        0.0 => first.abs() / 10.0,
+        width => width / 20.0,
+    };
+    let mut points = vec![(first - room, 0.0), (first, 0.0)];
     points.extend(sorted.iter().enumerate().map(|(rank, value)| (*value, 100.0 * (rank as f64 + 1.0) / n)));
-    let unit = if answer.unit.is_empty() { String::new() } else { format!(", {}", answer.unit) };
+    points.push((last + room, 100.0));
+    let what = match first == last {
+        true => format!("all {} values are {}", sorted.len(), plain(first)),
+        false => format!("{} values, the middle one {}", sorted.len(), plain(sorted[sorted.len() / 2])),
+    };
     Chart {
-        title: format!(
-            "{}: {} values, the middle one {}",
-            answer.id,
-            sorted.len(),
-            plain(sorted[sorted.len() / 2])
-        ),
-        x_label: format!("{}{unit}", answer.experiment),
-        y_label: "share of runs up to here, %".into(),
+        title: format!("{}: {what}", answer.id),
+        x_label: if answer.unit.is_empty() { answer.id.into() } else { answer.unit.into() },
+        y_label: "share of values up to here, %".into(),
         x_unit: Unit::default(),
-        series: vec![Series::new(answer.id, points, Style::Steps)],
+        series: vec![Series::new("", points, Style::Steps)],
         ..Chart::default()
     }
     .svg()

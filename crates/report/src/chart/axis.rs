@@ -195,6 +195,17 @@ fn step(range: f64) -> f64 {
 }
 
 impl Unit {
+    /// The texts of an axis's ticks: with as many decimals as tell them apart.
+    pub(super) fn labels(self, ticks: &[f64]) -> Vec<String> {
+        let usual: Vec<String> = ticks.iter().map(|tick| self.label(*tick)).collect();
+        let apart = ticks.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
+        if usual.windows(2).all(|pair| pair[0] != pair[1]) || !matches!(self, Unit::Number) || apart <= 0.0 {
+            return usual;
+        }
+        let places = (-apart.log10()).ceil().clamp(0.0, 12.0) as usize;
+        ticks.iter().map(|tick| format!("{tick:.places$}")).collect()
+    }
+
     /// A tick's text.
     pub(super) fn label(self, value: f64) -> String {
         match self {
@@ -239,6 +250,12 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_of_a_narrow_axis_are_told_apart() {
+        assert_eq!(Unit::Number.labels(&[0.99, 0.992, 0.994]), ["0.990", "0.992", "0.994"]);
+        assert_eq!(Unit::Number.labels(&[0.0, 0.5, 1.0]), ["0", "0.5", "1"]);
+    }
 
     #[test]
     fn axes_place_and_mark() {

@@ -160,15 +160,17 @@ impl Chart {
             let middle = (LEFT + plot.width / 2.0, TOP + plot.height / 2.0);
             svg.words(middle.0, middle.1, Anchor::Middle, Ink::Soft, "nothing was measured");
         } else {
-            for tick in ticks(&plot.y, &self.y_marks) {
-                let y = bottom - plot.y.at(tick);
-                let rule = if tick == 0.0 { Rule::Axis } else { Rule::Grid };
+            let y_ticks = ticks(&plot.y, &self.y_marks);
+            for (tick, label) in y_ticks.iter().zip(self.y_unit.labels(&y_ticks)) {
+                let y = bottom - plot.y.at(*tick);
+                let rule = if *tick == 0.0 { Rule::Axis } else { Rule::Grid };
                 svg.rule((LEFT, y), (right, y), rule);
-                svg.words(LEFT - 6.0, y + 4.0, Anchor::End, Ink::Soft, &self.y_unit.label(tick));
+                svg.words(LEFT - 6.0, y + 4.0, Anchor::End, Ink::Soft, &label);
             }
             let mut end_of_last = f64::MIN;
-            for tick in ticks(&plot.x, &self.x_marks) {
-                let (x, label) = (LEFT + plot.x.at(tick), self.x_unit.label(tick));
+            let x_ticks = ticks(&plot.x, &self.x_marks);
+            for (tick, label) in x_ticks.iter().zip(self.x_unit.labels(&x_ticks)) {
+                let x = LEFT + plot.x.at(*tick);
                 svg.rule((x, bottom), (x, bottom + 4.0), Rule::Axis);
                 let half = text_width(&label) / 2.0;
                 if x - half > end_of_last {
