@@ -92,9 +92,10 @@ fn a_program_outside_the_workspace_runs_its_own_policy_in_every_command() {
         "2",
     ]);
     assert!(compared.contains("least-service") && compared.contains("rr"), "{compared}");
-    let refused = run(&["run", sample, "--sched", "least-service", "--param", "depth=3"]);
+    let refused = run(&["run", sample, "--sched", "least-service", "--param", "depth=3", "--cpus", "2"]);
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("least-service has no parameter 'depth'"));
+    assert!(why.contains("least-service has no parameter 'depth'"), "{why}");
     // its balancing policy shows in what it does, as that of any other
     let asked = ["--quiet", "harmony", "--sched", "least-service", "--quick", "--cpus", "2", "--json", "-"];
     let model: serde_json::Value = serde_json::from_str(&text(&asked)).unwrap();

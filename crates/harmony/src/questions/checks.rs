@@ -615,7 +615,7 @@ fn threshold(view: &View<'_>) -> Answer {
     );
     let first = parts.iter().find(|(_, k, n)| *n > 0 && k * 10 >= n * 9);
     let runs = parts.iter().map(|(_, _, n)| n).sum();
-    match first {
+    let answer = match first {
         Some((difference, ..)) if parts.iter().all(|(d, k, n)| d >= difference || k * 10 <= *n) => {
             let number = f64::from(*difference);
             Answer::number(ID, Range { mean: number, low: number, high: number }, "tasks", runs)
@@ -625,5 +625,21 @@ fn threshold(view: &View<'_>) -> Answer {
         }
         _ => Answer { runs, ..Answer::undecided(ID, line) }
             .because("no difference from which on all, and below which none"),
+    };
+    Answer { picture: Some(given_away(&parts)), ..answer }
+}
+
+/// The share of rounds in which the longer queue gave a task away, by the difference.
+fn given_away(parts: &[(u32, usize, usize)]) -> schedlab_report::chart::Svg {
+    let share = |(difference, k, n): &(u32, usize, usize)| {
+        (f64::from(*difference), 100.0 * *k as f64 / (*n).max(1) as f64)
+    };
+    Chart {
+        title: "rounds in which the longer queue gave a task away".into(),
+        x_label: "tasks by which it was longer".into(),
+        y_label: "share of rounds, %".into(),
+        series: vec![Series::new("", parts.iter().map(share).collect(), Style::Points)],
+        ..Chart::default()
     }
+    .svg()
 }

@@ -116,7 +116,8 @@ fn spread_of(answer: &Answer) -> schedlab_report::chart::Svg {
         0.0 => first.abs() / 10.0,
         width => width / 20.0,
     };
-    let mut points = vec![(first - room, 0.0), (first, 0.0)];
+    let before = if first < 0.0 { first - room } else { (first - room).max(0.0) };
+    let mut points = vec![(before, 0.0), (first, 0.0)];
     points.extend(sorted.iter().enumerate().map(|(rank, value)| (*value, 100.0 * (rank as f64 + 1.0) / n)));
     points.push((last + room, 100.0));
     let what = match first == last {
@@ -125,11 +126,29 @@ fn spread_of(answer: &Answer) -> schedlab_report::chart::Svg {
     };
     Chart {
         title: format!("{}: {what}", answer.id),
-        x_label: if answer.unit.is_empty() { answer.id.into() } else { answer.unit.into() },
+        x_label: what_is_spread(answer).into(),
         y_label: "share of values up to here, %".into(),
         x_unit: Unit::default(),
         series: vec![Series::new("", points, Style::Steps)],
         ..Chart::default()
     }
     .svg()
+}
+
+/// What the values of an answer are: numbers of its unit, unless it is decided on something else.
+fn what_is_spread(answer: &Answer) -> &'static str {
+    match answer.id {
+        "newidle" | "idle_periodic" => "ms until the CPU had a task",
+        "randomised_interval" => "ms between moves",
+        "periodic" => "1: the CPU was given a task, 0: it was not",
+        "event" => "1: a task came at once, 0: it did not",
+        "mover" => "0: the target moved it, 1: the source, 2: another CPU",
+        "cap" => "tasks in the first batch, as a part of the difference",
+        "balances" => "tasks by which the longest queue exceeded the shortest in the end",
+        "wake" | "fork" | "exec" => "tasks on the CPU that was chosen",
+        "priorities" => "0: spread, 1: weight, 2: clustered, 3: neither",
+        "choice" => "1: one of each on each CPU in the end, 0: not",
+        _ if answer.unit.is_empty() => answer.id,
+        _ => answer.unit,
+    }
 }

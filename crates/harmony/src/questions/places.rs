@@ -262,7 +262,10 @@ fn priorities(view: &View<'_>) -> Answer {
     }
     let counts =
         ["spread", "weight", "clustered"].map(|w| (w, words.iter().filter(|word| **word == w).count()));
-    by_majority(ID, &counts, words.len()).by("priorities").because(
+    let which =
+        |word: &&str| counts.iter().position(|(known, _)| known == word).unwrap_or(counts.len()) as f64;
+    let samples = words.iter().map(which).collect();
+    by_majority(ID, &counts, words.len()).by("priorities").of(samples).because(
         "tasks at nice -10 and 10, as many of each as CPUs; spread: one of each on each CPU; weight: the high ones \
         apart, the low ones anywhere; clustered: high ones share a CPU",
     )
