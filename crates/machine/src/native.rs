@@ -192,13 +192,14 @@ impl<P: Policy, S: Sink> Native<P, S> {
     #[inline]
     fn arrive(&mut self, here: CpuId, task: TaskId, arrival: Arrival) {
         let cpu = self.policy.select_cpu(&self.view, task, arrival);
-        self.arrive_on(here, cpu, task, arrival);
+        self.arrive_on(here, (cpu, "select_cpu"), task, arrival);
     }
 
+    /// `by` is the policy's method that chose the CPU.
     #[inline]
-    fn arrive_on(&mut self, here: CpuId, cpu: CpuId, task: TaskId, arrival: Arrival) {
+    fn arrive_on(&mut self, here: CpuId, (cpu, by): (CpuId, &str), task: TaskId, arrival: Arrival) {
         if cpu.0 >= self.view.nr_cpus() || !self.view.allowed(task, cpu) {
-            return self.broken(format!("{task} was put on {cpu}, where it is not allowed to run"));
+            return self.broken(format!("{by} put {task} on {cpu}, where it is not allowed to run"));
         }
         let from = self.view.tasks[task.index()].cpu;
         if from != cpu && !matches!(arrival, Arrival::New { .. }) {
@@ -573,7 +574,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
         let to = self.policy.exec_cpu(&self.view, task);
         if to != cpu {
             self.take_off(cpu, task);
-            self.arrive_on(cpu, to, task, Arrival::Changed);
+            self.arrive_on(cpu, (to, "exec_cpu"), task, Arrival::Changed);
         }
     }
 
