@@ -240,8 +240,8 @@ fn honoured_dependencies_give_the_recorded_responses() {
     }
 }
 
-/// Two tasks on CPU 0; one may go to the idle CPU 1 from 5 ms of its CPU time on, and executes a new program at 6 ms. Real
-/// Linux and the models that say what `sched_exec()` does move it at that instant.
+/// Two tasks on CPU 0; one may go to the idle CPU 1 from 5 ms of its CPU time on, and executes a new program at 6 ms.
+/// Real Linux and the models that say what `sched_exec()` does move it at that instant.
 #[test]
 fn a_new_program_goes_to_an_idle_cpu_at_once() {
     let folder = tempfile::tempdir().unwrap();

@@ -484,7 +484,7 @@ impl What {
         Ok(scenario)
     }
 
-    /// One task on CPU 0, beside hogs, that is carried back there again and again; its life is still to be told.
+    /// One task on CPU 0, beside hogs, that is carried back there again and again; its life is still to come.
     fn carried(
         self,
         nr_cpus: u32,

@@ -12,8 +12,8 @@
 //!
 //! `at=TIME` sets the phase instead of drawing it. Timers of real-time tasks (FIFO, RR, DEADLINE) have no
 //! slack in the kernel, and none here. Nor has the first timer of a task that begins asleep: its start is varied
-//! already. A timer that is late does not move the next instant. CPU time is never touched. Draws belong to tasks and their sleeps, not
-//! to simulated time: two schedulers under the same seed see the same workload, which is what makes their
+//! already. A timer that is late does not move the next instant. CPU time is never touched. Draws belong to tasks
+//! and their sleeps, not to simulated time: two schedulers under the same seed see the same workload, which is what makes their
 //! difference small to measure.
 //!
 //! ```

@@ -15,8 +15,9 @@ pub struct Preset {
     distances: &'static [u32],
 }
 
-/// Of `mesh`: a link is 16 long and two are 22, as AMD's firmware of that time has it. Nodes 0 to 3 have the links that
-/// the paper's text tells (section 3.2); those of the others are chosen so that no two nodes are more than two links apart.
+/// Of `mesh`: a link is 16 long and two are 22, as AMD's firmware of that time has it. Nodes 0 and 3 have the links
+/// that the paper's text names (section 3.2). Those of the others are chosen so that no two nodes are more than two
+/// links apart.
 #[rustfmt::skip]
 const MESH: [u32; 64] = [
     10, 16, 16, 22, 16, 22, 16, 22,

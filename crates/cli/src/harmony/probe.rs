@@ -1,4 +1,4 @@
-//! `harmony probe LOG`: what do the paper's probes see in any log? Queue lengths, dispatches, moves, CPU time, as tables.
+//! `harmony probe LOG`: what do the paper's probes see in any log? Queue lengths, dispatches, moves, CPU time.
 //!
 //! ```text
 //!   ms    0    1    2    3      A, B and C begin on cpu0; cpu1 pulls B and C at 1 ms

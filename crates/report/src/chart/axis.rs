@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_of_a_narrow_axis_are_told_apart() {
+    fn ticks_of_a_narrow_axis_differ() {
         assert_eq!(Unit::Number.labels(&[0.99, 0.992, 0.994]), ["0.990", "0.992", "0.994"]);
         assert_eq!(Unit::Number.labels(&[0.0, 0.5, 1.0]), ["0", "0.5", "1"]);
     }

@@ -89,5 +89,6 @@ pub use write::{change_words, write_text};
 /// First word of a text file.
 pub const TEXT_HEADER: &str = "schedlab-workload";
 /// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external
-/// wakeups, version 4 objects, version 5 EXEC. The lowest version that has all that occurs is written ([`crate::Workload::version`]).
+/// wakeups, version 4 objects, version 5 EXEC. The lowest version that has all that occurs is written
+/// ([`crate::Workload::version`]).
 pub const TEXT_VERSION: u32 = 5;
