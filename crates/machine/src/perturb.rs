@@ -10,11 +10,11 @@
 //! | start of each task that is there at the start: late by | uniform over 0..=`start` | 4 ms | they are not forked within one instant; a tick at HZ=250. The instants of its timers move with it |
 //! | one timer interrupt in eight, on each CPU by itself: late by | uniform over 0..=`late` | 0 | it finds interrupts off, or a guest's CPU not running; which of two CPUs has its tick first decides what the other finds (`jiffies`, when a balancer's interval is over) |
 //!
-//! `at=TIME` sets the phase instead of drawing it. Timers of real-time tasks (FIFO, RR, DEADLINE) have no
-//! slack in the kernel, and none here. Nor has the first timer of a task that begins asleep: its start is varied
+//! `at=TIME` sets the phase instead of drawing it. Timers of real-time tasks (FIFO, RR, DEADLINE) have no slack
+//! in the kernel, and none here. Nor has the first timer of a task that begins asleep: its start is varied
 //! already. A timer that is late does not move the next instant. CPU time is never touched. Draws belong to tasks
-//! and their sleeps, not to simulated time: two schedulers under the same seed see the same workload, which is what makes their
-//! difference small to measure.
+//! and their sleeps, not to simulated time: two schedulers under the same seed see the same workload, which is
+//! what makes their difference small to measure.
 //!
 //! ```
 //! use schedlab_machine::Perturb;
