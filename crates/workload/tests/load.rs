@@ -64,6 +64,7 @@ fn every_hand_written_sample_loads() {
         "fairbench.txt",
         "figure1.txt",
         "forktree.txt",
+        "overload-on-wakeup.txt",
         "overrun.txt",
         "philosophers.txt",
         "pingpong.txt",

@@ -638,6 +638,7 @@ fn given_away(parts: &[(u32, usize, usize)]) -> schedlab_report::chart::Svg {
         title: "rounds in which the longer queue gave a task away".into(),
         x_label: "tasks by which it was longer".into(),
         y_label: "share of rounds, %".into(),
+        y_marks: vec![0.0, 25.0, 50.0, 75.0, 100.0],
         series: vec![Series::new("", parts.iter().map(share).collect(), Style::Points)],
         ..Chart::default()
     }

@@ -112,7 +112,7 @@ fn spread_of(answer: &Answer) -> schedlab_report::chart::Svg {
     let (first, last) = (sorted[0], sorted[sorted.len() - 1]);
     // some room at both ends: where the share is none, and where it is all
     let room = match last - first {
-        0.0 if first == 0.0 => 1.0,
+        _ if sorted.iter().all(|value| value.fract() == 0.0) => 1.0,
         0.0 => first.abs() / 10.0,
         width => width / 20.0,
     };
