@@ -198,6 +198,8 @@ class Begins(gdb.Breakpoint):
         super().__init__("schedlab_run_begins", internal=True)
 
     def stop(self):
+        global has_begun
+        has_begun = True
         gdb.execute("set follow-fork-mode child")
         self.enabled = False
         return False
@@ -253,6 +255,17 @@ class Leaving(gdb.Breakpoint):
 
 asked = None
 leaving = None
+has_begun = False   # the run's kernel
+refused = False     # the program ended with an error before
+
+
+def ended(event):
+    global refused
+    if not has_begun and getattr(event, "exit_code", 0) != 0:
+        refused = True
+
+
+gdb.events.exited.connect(ended)
 
 
 def stop_at(kind, task=IDLE, nth=1, from_ns=0, words=None):
@@ -271,10 +284,16 @@ def then(command):
             gdb.execute(command)
         except gdb.error as error:
             print("schedlab: %s: %s" % (command, error))
-    elif asked is not None and not asked.has_been:
+    elif asked is not None and not asked.has_been and not refused:
         end = "" if leaving.at_ns is None else " (last event at %s)" % ms(leaving.at_ns)
         print("schedlab: the run ended%s without this stop: %s" % (end, asked.words))
         asked = None    # said once
+
+
+def leave():
+    """Called by `schedlab linux debug --batch` at the end: 77 tells it that there was no run."""
+    if refused:
+        gdb.execute("quit 77")
 
 
 gdb.execute("set follow-fork-mode parent")

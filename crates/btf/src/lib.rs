@@ -534,8 +534,14 @@ impl Btf {
 
     /// The names of `length` counters in order, by the one enumeration that has just so many: `{ LOCAL, GLOBAL
     /// }`, or with its number at the end, `{ LOCAL, GLOBAL, NR_STATS }`. Of several those that speak of `about`
-    /// count. `None`: there is no such one, or two.
-    pub fn names_of_counters(&self, length: usize, about: &str) -> Option<Vec<&str>> {
+    /// count, and not those that `is_foreign` by an enumerator (a kernel's, which its header brings along). `None`:
+    /// there is no such one, or two.
+    pub fn names_of_counters(
+        &self,
+        length: usize,
+        about: &str,
+        is_foreign: impl Fn(&str) -> bool,
+    ) -> Option<Vec<&str>> {
         let counts = |(_, values): &(&str, &[(String, i64)])| {
             let in_order = values.iter().enumerate().all(|(i, (_, value))| *value == i as i64);
             in_order && length > 1 && (values.len() == length || values.len() == length + 1)
@@ -546,7 +552,8 @@ impl Btf {
             let mut words = names.flat_map(|name| name.split('_')).map(str::to_ascii_lowercase);
             words.any(|word| word.strip_suffix('s').unwrap_or(&word) == about)
         };
-        let found: Vec<_> = self.enums().filter(counts).filter(speaks).collect();
+        let own = |(_, values): &(&str, &[(String, i64)])| !values.iter().any(|(name, _)| is_foreign(name));
+        let found: Vec<_> = self.enums().filter(counts).filter(speaks).filter(own).collect();
         let [(_, values)] = found.as_slice() else { return None };
         Some(values[..length].iter().map(|(name, _)| name.as_str()).collect())
     }
@@ -638,11 +645,15 @@ mod tests {
         ];
         let names = |types: &[TypeKind], length| {
             let btf = Btf { types: types.to_vec() };
-            btf.names_of_counters(length, "stat").map(|names| names.join(" "))
+            let is_kernels = |name: &str| name.starts_with("NETDEV_");
+            btf.names_of_counters(length, "stat", is_kernels).map(|names| names.join(" "))
         };
         assert_eq!(names(&types, 2).as_deref(), Some("STAT_LOCAL STAT_GLOBAL"));
         assert_eq!(names(&types, 3).as_deref(), Some("STAT_LOCAL STAT_GLOBAL NR_STATS"));
         assert_eq!((names(&types, 1), names(&types, 4)), (None, None));
+        // the kernel's header has one for network devices, which is nobody's counters
+        types.push(enumeration("netdev_stat_type", &["NETDEV_NONE", "NETDEV_LSTATS"]));
+        assert_eq!(names(&types, 2).as_deref(), Some("STAT_LOCAL STAT_GLOBAL"));
         types.push(enumeration("stat_kind", &["A", "B"]));
         assert_eq!(names(&types, 2), None, "two of them");
         let other = [TypeKind::Opaque, enumeration("bpf_iter_state", &["ITER_STATE_NEW", "ITER_STATE_DONE"])];

@@ -57,7 +57,24 @@ const STOP_WAKEUP: u32 = 2;
 const STOP_DECISION: u32 = 3;
 const STOP_LEAVES_IDLE_LLC: u32 = 4;
 
+/// gdb's exit status if the run ended before its kernel began: `leave()` of the helper.
+const REFUSED: i32 = 77;
+
+/// Refuses options of this command that stand behind an argument of `run`: they would be that one's.
+fn refuse_own_behind(run: &[String]) -> Result<()> {
+    const OWN: [&str; 7] = ["--stop-at", "--wakeup", "--decision", "--rule", "--nth", "--gdb", "--batch"];
+    let is_own = |word: &&String| OWN.contains(&word.split('=').next().unwrap_or_default());
+    match (run.iter().find(is_own), run.first()) {
+        (Some(own), Some(first)) => Err(Failure::Input(format!(
+            "{own} stands behind '{first}', from which on all belongs to `schedlab run`; put the options of `linux \
+             debug` first, then the workload: schedlab linux debug {own} ... W --sched NAME"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 pub(crate) fn debug(args: &DebugArgs, ui: &Ui) -> Result<()> {
+    refuse_own_behind(&args.run)?;
     let helper = build::port().map_err(Failure::input)?.join("gdb/schedlab.py");
     let gdb = std::env::var_os("PATH")
         .and_then(|path| std::env::split_paths(&path).map(|d| d.join("gdb")).find(|p| p.is_file()))
@@ -95,6 +112,9 @@ pub(crate) fn debug(args: &DebugArgs, ui: &Ui) -> Result<()> {
     for text in commands {
         command.arg("-ex").arg(format!("python then({})", python(text)));
     }
+    if args.batch {
+        command.arg("-ex").arg("python leave()");
+    }
     command.arg("--args").arg(&program).arg("--quiet").arg("run").args(&args.run);
     // the run's parent outlives gdb by a moment: it becomes our child then, and we wait for it
     // SAFETY: asks for orphaned descendants; no memory is involved.
@@ -108,6 +128,9 @@ pub(crate) fn debug(args: &DebugArgs, ui: &Ui) -> Result<()> {
     }
     match status.code() {
         Some(0) => Ok(()),
+        Some(REFUSED) => {
+            Err(Failure::Input("the run ended before its kernel began; the reason stands above".into()))
+        }
         _ => Err(Failure::Input(format!("gdb ended with {status}"))),
     }
 }

@@ -4,8 +4,8 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use clap::{Args, Subcommand};
-use schedlab_report::Style;
 use schedlab_report::units::{count, time};
+use schedlab_report::{CHANGED, Style};
 use schedlab_runner::pool;
 use schedlab_sweep::{
     Bench, Cell, CostEstimate, RUNS, RunOptions, Shard, Sweep, SweepProgress, SweepSummary, SweptRun, TASKS,
@@ -140,7 +140,7 @@ pub(crate) fn sweep(args: &SweepArgs, ui: &Ui) -> Result<()> {
         Some(SweepCommand::Retry { dir, from, how }) => {
             let options = how.options(None)?;
             let summary = listen(ui, |heard| dataset::retry(dir, from, &options, ui, heard))?;
-            conclude(&summary, dir, how)
+            conclude(&summary, dir, how, ui)
         }
         Some(SweepCommand::Status { dir, json }) => status(dir, json.as_deref(), ui),
         Some(SweepCommand::Show { dir, key, limit, json }) => {
@@ -176,7 +176,7 @@ fn begin(args: &SweepArgs, ui: &Ui) -> Result<()> {
     drop(step);
     let dir = args.output.as_deref().expect("clap demands it");
     let summary = listen(ui, |heard| schedlab_sweep::run(&sweep, dir, &options, ui, heard))?;
-    conclude(&summary, dir, &args.how)
+    conclude(&summary, dir, &args.how, ui)
 }
 
 /// Shows how far the work is, ten times a second at most.
@@ -246,11 +246,11 @@ fn show_estimate(estimate: &CostEstimate, options: &RunOptions, json: Option<&Pa
 }
 
 /// Says what came of it. Runs that failed now are a finding; they are rows.
-fn conclude(summary: &SweepSummary, dir: &Path, how: &HowArgs) -> Result<()> {
-    let SweepProgress { planned, known, done, failed, warned, per_s, .. } = summary.progress;
+fn conclude(summary: &SweepSummary, dir: &Path, how: &HowArgs, ui: &Ui) -> Result<()> {
+    let SweepProgress { planned, known, done, failed, warned, changed, per_s, .. } = summary.progress;
     let value = serde_json::json!({
         "schema": 1, "planned": planned, "known": known, "done": done, "failed": failed, "warned": warned,
-        "compact": summary.is_compact,
+        "changed": changed, "compact": summary.is_compact,
     });
     let to_stdout = how.json.is_some() && output::json_value(how.json.as_deref(), &value)?;
     if !to_stdout {
@@ -258,9 +258,22 @@ fn conclude(summary: &SweepSummary, dir: &Path, how: &HowArgs) -> Result<()> {
         if done > 0 {
             println!("{per_s:.1} a second");
         }
+        if changed > 0 {
+            println!("{}: {} runs; their column changed_experiment says why", CHANGED, count(changed));
+        }
         if !summary.is_compact {
             println!("another process is at work in the folder; the last one puts the files in order");
         }
+    }
+    // what was there already counts as well
+    let changed = if ui.is_strict() { dataset::status(dir)?.changed } else { 0 };
+    if changed > 0 {
+        return Err(Failure::Input(format!(
+            "{CHANGED}: {} runs of {}; their column changed_experiment says why ('schedlab sweep show DIR KEY'); \
+             correct the workload or the machine, or leave --strict out",
+            count(changed),
+            dir.display()
+        )));
     }
     if failed + warned == 0 {
         return Ok(());
@@ -283,7 +296,8 @@ fn status(dir: &Path, json: Option<&Path>, ui: &Ui) -> Result<()> {
         .map(|(failure, times, command)| serde_json::json!({"failure": failure, "times": times, "command": command}))
         .collect();
     let value = serde_json::json!({
-        "schema": 1, "runs": status.runs, "tasks": status.tasks, "by_status": status.by_status, "files": status.files,
+        "schema": 1, "runs": status.runs, "tasks": status.tasks, "by_status": status.by_status,
+        "changed": status.changed, "files": status.files,
         "bytes": status.bytes, "engines": status.engines, "failures": failures, "hash": status.hash,
     });
     if json.is_some() && output::json_value(json, &value)? {
@@ -296,6 +310,9 @@ fn status(dir: &Path, json: Option<&Path>, ui: &Ui) -> Result<()> {
         by.collect::<Vec<_>>().join(", "),
         count(status.tasks)
     );
+    if status.changed > 0 {
+        println!("{CHANGED}: {} runs; their column changed_experiment says why", count(status.changed));
+    }
     println!("{} files a table, {} kB", count(status.files), count(status.bytes / 1000));
     for (engine, nr) in &status.engines {
         let here = if engine == schedlab_runner::ENGINE { ", this program's" } else { "" };

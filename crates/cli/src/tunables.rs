@@ -140,7 +140,10 @@ pub(crate) fn meant(reason: &str, linux: &LinuxObject, ui: &Ui) -> String {
     let Some((name, _)) = given.and_then(|rest| rest.split_once('=')) else { return String::new() };
     let lists = format!("'schedlab schedulers {}' lists them", linux.name);
     let Ok(paths) = files(linux, ui) else { return format!("; {lists}") };
-    let known: Vec<String> = paths.iter().map(|path| tunable_name(path, linux.linux_version())).collect();
+    let mut known: Vec<String> = paths.iter().map(|path| tunable_name(path, linux.linux_version())).collect();
+    // a scheduler in BPF has options of its own
+    let own = linux.scx.as_ref().and_then(|compiled| schedlab_scx::settings_of(compiled).ok());
+    known.extend(own.into_iter().flatten().filter(|setting| setting.is_option).map(|setting| setting.name));
     match near(name, &known)[..] {
         [] => format!("; {lists}"),
         ref near => format!("; did you mean {}? {lists}", near.join(" or ")),

@@ -352,6 +352,84 @@ fn files_at_the_limit_are_read() {
     }
 }
 
+/// Every other file that is read whole: as long as may be it is read, and then found wanting or not; with one byte
+/// more it is not.
+#[test]
+fn files_of_every_kind_are_read_up_to_the_limit() {
+    use schedlab_stdx::limits;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::create_dir_all(folder.path().join("devices/system/cpu")).unwrap();
+    std::fs::copy(root().join("samples/gzip/trace.dat"), path("copy.dat")).unwrap();
+    let (json, c, scx) = (path("x.json"), path("x.c"), format!("scx:{}", path("x.bpf.c")));
+    let (txt, copy, machine, out) = (path("x.txt"), path("copy.dat"), path(""), path("out"));
+    let work = "samples/hand/figure1.txt";
+    let task = r#"{ "tasks": { "a": { "loop": 1, "phases": { "p": { "run": 1000 } } } } }"#;
+    // file, what stands in it before spaces, limit, command, its exit status at the limit
+    let cases: [(&str, &str, u64, &[&str], i32); 7] = [
+        ("x.json", task, limits::JSON_BYTES_MAX, &["run", &json, "--sched", "fifo", "--cpus", "1"], 0),
+        ("devices/system/cpu/online", "0-1\n", limits::SYSFS_BYTES_MAX, &["machines", &machine], 0),
+        ("x.c", "#error no target\n", limits::SOURCE_BYTES_MAX, &["race", &c], 2),
+        (
+            "x.bpf.c",
+            "#error no scheduler\n",
+            limits::SOURCE_BYTES_MAX,
+            &["run", work, "--sched", &scx, "--cpus", "1"],
+            2,
+        ),
+        (
+            "x.txt",
+            "nothing\n",
+            limits::RACE_BYTES_MAX,
+            &["race", "samples/race/lowest.c", "--scenario", &txt],
+            2,
+        ),
+        ("x.txt", "nothing\n", limits::RACE_BYTES_MAX, &["race", "--replay", &txt], 2),
+        ("copy.proc.csv", "nothing\n", limits::SNAPSHOT_BYTES_MAX, &["import", &copy, "-o", &out], 2),
+    ];
+    for (name, text, limit, args, status) in cases {
+        for extra in [0, 1] {
+            let mut content = vec![b' '; (limit + extra) as usize];
+            content[..text.len()].copy_from_slice(text.as_bytes());
+            std::fs::write(path(name), content).unwrap();
+            let output = schedlab(args);
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            let says = format!("{} bytes; such a file may have {limit}", limit + 1);
+            assert_eq!(errors.contains(&says), extra == 1, "{args:?} +{extra}: {errors}");
+            assert!(extra == 1 || !errors.contains("may have"), "{args:?}: {errors}");
+            assert_eq!(
+                output.status.code(),
+                Some(if extra == 1 { 2 } else { status }),
+                "{args:?} +{extra}: {errors}"
+            );
+        }
+        std::fs::remove_file(path(name)).unwrap();
+    }
+}
+
+/// A mix may read so many files, and not one more.
+#[test]
+fn a_mix_reads_up_to_the_limit_of_files() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder, "one.txt", "- INIT 0 0 1 runnable\n- EXIT 1 1us\n");
+    let nr_files = schedlab_workload::limits::MIX_FILES_MAX;
+    let mut parts = String::new();
+    for i in 0..=nr_files {
+        std::os::unix::fs::symlink("one.txt", folder.path().join(format!("link{i}.txt"))).unwrap();
+        if i == nr_files {
+            let fits = write(&folder, "fits.toml", &parts).display().to_string();
+            let output = schedlab(&["run", &fits, "--sched", "fifo", "--cpus", "1"]);
+            assert!(output.status.success(), "{output:?}");
+        }
+        parts += &format!("[[part]]\nworkload = \"link{i}.txt\"\n");
+    }
+    refused_by(
+        &write(&folder, "beyond.toml", &parts),
+        &["one file more than the 10000 that a mix may read"],
+        2,
+    );
+}
+
 /// Brackets within brackets, 200,000 of them, are an error and no overflow of the stack.
 #[test]
 fn nesting_has_an_end() {

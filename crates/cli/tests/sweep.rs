@@ -238,3 +238,23 @@ fn a_dry_run_says_what_it_would_cost_and_keeps_nothing() {
     assert!(cost["total_wall_s"].as_f64() > cost["run_wall_s"].as_f64(), "{cost}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
+
+/// A6: a run that is another experiment is a row like others; the sweep says so, and with `--strict` ends with 2, also
+/// when the rows are there already.
+#[test]
+fn a_changed_experiment_is_said_of_a_sweep() {
+    let folder = folder("[grid]\nworkload = \"bound.txt\"\nsched = \"fifo\"\ncpus = [2, 6]\n");
+    let bound = "schedlab-workload 1\n- INIT 0 0 1 runnable name=camera affinity=4-5\n- EXIT 1 10ms\n";
+    std::fs::write(folder.path().join("bound.txt"), bound).unwrap();
+    let words = "this is not the experiment that was asked for: 1 runs";
+    let sweep = ["--quiet", "sweep", "s.toml", "-o", "out"];
+    for nr_there in ["2 runs made, 0 were there", "0 runs made, 2 were there"] {
+        let output = schedlab(folder.path(), &[&["--strict"], &sweep[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains(words) && text(&output).contains(nr_there), "{}", text(&output));
+    }
+    assert!(done(folder.path(), &["sweep", "status", "out"]).contains(words));
+    std::fs::remove_dir_all(folder.path().join("out")).unwrap();
+    assert!(done(folder.path(), &sweep).contains(words));
+    assert_eq!(json(folder.path(), &["sweep", "status", "out", "--json", "-"])["changed"], 1);
+}

@@ -235,6 +235,32 @@ fn a_debugger_follows_the_run_and_no_compiler() {
     assert!(!text.contains("new program: /usr/"), "it followed a compiler: {text}");
 }
 
+/// A run that is refused is no run that ended well; nor are options that `run` would get.
+#[test]
+fn a_debugger_without_a_run_ends_with_2() {
+    if !has_linux() {
+        return;
+    }
+    let debug = ["linux", "debug", "--decision", "2", "--batch", "--gdb", "schedlab-cpus"];
+    let figure = "samples/hand/figure1.txt";
+    let cases: [(&[&str], &str); 4] = [
+        (&["no-such-file.txt", "--sched", "linux-6.12", "--cpus", "1"], "no-such-file.txt: cannot read"),
+        (&[figure, "--sched", "linux-6.12", "--cpus", "0"], "--cpus"),
+        (&[figure, "--sched", "linux-6.12", "--cpus", "1", "--batch"], "--batch stands behind"),
+        (
+            &["--at", "4s", "--stop-at=3s", figure, "--sched", "linux-6.12"],
+            "--stop-at=3s stands behind '--at'",
+        ),
+    ];
+    for (run, words) in cases {
+        let output = schedlab(&[&debug[..], run].concat());
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(2), "{run:?}: {text}");
+        assert!(text.contains(words) && !text.contains("without this stop"), "{run:?}: {text}");
+    }
+}
+
 /// Calls are counted exactly: a task that yields seven times calls yield_task_fair() seven times.
 #[test]
 #[ignore = "long: two runs under valgrind"]

@@ -238,6 +238,9 @@ fn load_toml(path: &Path, name: String, within: &mut Within<'_>) -> Result<Loade
     Ok(loaded)
 }
 
+/// In `dropped`.
+const INNER_DURATION: &str = "duration of a mix within a mix, left out: the outermost mix's ends the run";
+
 fn load_part(path: &Path, within: &mut Within<'_>) -> Result<Workload, String> {
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     if within.above.contains(&whole) {
@@ -249,7 +252,12 @@ fn load_part(path: &Path, within: &mut Within<'_>) -> Result<Workload, String> {
         ));
     }
     within.files += 1;
-    load_within(path, within).map(|loaded| loaded.workload).map_err(|error| error.to_string())
+    let Loaded { mut workload, duration, .. } =
+        load_within(path, within).map_err(|error| error.to_string())?;
+    if duration.is_some() {
+        workload.count_dropped(INNER_DURATION, 1);
+    }
+    Ok(workload)
 }
 
 /// Whether this is a recording of a real system (or a folder with one). It is not read.

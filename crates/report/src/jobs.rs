@@ -56,7 +56,7 @@ pub(crate) fn terminal(text: &mut String, run: &RunReport, style: Style) {
         "\n{:<15} {:>7} {:>9} {:>9} {:>9} {:>9}  {:<29} {:>8}{}",
         "jobs of",
         "jobs",
-        "response",
+        "resp p50",
         "p99",
         "max",
         "deadline",

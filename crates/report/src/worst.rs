@@ -88,8 +88,8 @@ fn places(wait: &LongWait) -> String {
 pub(crate) fn terminal(text: &mut String, run: &RunReport, style: Style) {
     let (header, facts) = (&run.header, &run.facts);
     let explain = if facts.explain.is_empty() { "" } else { "--explain" };
-    let head = |text: &mut String, what: &str, of: &str| {
-        let words = format!("{what:<22}{:<16} {of:<28} {:<14} {explain}", "on", "from");
+    let head = |text: &mut String, what: &str, on: &str, of: &str| {
+        let words = format!("{what:<22}{on:<16} {of:<28} {:<14} {explain}", "from");
         line(text, &style.dim(words.trim_end()));
     };
     let row = |text: &mut String, ns: u64, on: &str, of: &str, from_ns: u64, task: Option<TaskId>| {
@@ -103,7 +103,7 @@ pub(crate) fn terminal(text: &mut String, run: &RunReport, style: Style) {
         run.summary.system.longest_waits.iter().filter(|wait| wait.ns() > 0).take(ROWS_SHOWN).collect();
     if !waits.is_empty() {
         let is_known = run.summary.why_unknown(Quantity::Waiting).is_none();
-        head(text, if is_known { "the longest waits" } else { "long waits, as seen" }, "of");
+        head(text, if is_known { "the longest waits" } else { "long waits, as seen" }, "on", "of");
     }
     for wait in waits {
         let of = format!("{}, {}", who(header, wait.task, 10), cause_text(wait.cause));
@@ -113,13 +113,14 @@ pub(crate) fn terminal(text: &mut String, run: &RunReport, style: Style) {
     pictures.sort_by_key(|picture| (Reverse(picture.stretch.ns()), picture.stretch.from_ns));
     if !pictures.is_empty() {
         text.push('\n');
-        head(text, "idle while work waits", "waiting there");
+        head(text, "idle while work waits", "idle", "who waits, and where");
     }
     for picture in pictures.into_iter().take(ROWS_SHOWN) {
         let asked = asked(picture);
-        let first = asked.map_or(String::new(), |waiting| who(header, waiting.task, 10));
+        let place = |waiting: &WaitingTask| format!("{} on {}", who(header, waiting.task, 10), waiting.cpu);
+        let first = asked.map_or(String::new(), place);
         let more = picture.waiting.len().saturating_sub(1);
-        let of = if more > 0 { format!("{first} and {} more", count(more as u64)) } else { first };
+        let of = if more > 0 { format!("{first} +{}", count(more as u64)) } else { first };
         let task = asked.map(|waiting| waiting.task);
         row(text, picture.stretch.ns(), &cpus(&picture.idle_cpus), &of, picture.stretch.from_ns, task);
     }

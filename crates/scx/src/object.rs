@@ -114,6 +114,8 @@ pub struct Scx {
     /// What stands for the user-space part.
     defaults: Vec<(String, String)>,
     given: BTreeSet<String>,
+    /// The kernel's enumerators.
+    enumerators: BTreeMap<String, i64>,
     /// Values when the run began.
     initial: BTreeMap<String, i128>,
     not_attached: Vec<String>,
@@ -228,6 +230,7 @@ impl Scx {
             calls: Vec::new(),
             defaults: Vec::new(),
             given: BTreeSet::new(),
+            enumerators: BTreeMap::new(),
             initial: BTreeMap::new(),
             not_attached: Vec::new(),
             missing: Vec::new(),
@@ -252,6 +255,7 @@ impl Scx {
             scx.find_userland();
         }
         scx.configure(user_space, params, &enumerators)?;
+        scx.enumerators = enumerators;
         scx.find_programs(&elf, &symbols);
         Ok(scx)
     }
@@ -610,7 +614,8 @@ impl Scx {
         }
         for map in &self.maps {
             let sums = self.sums(map);
-            let names = self.btf.names_of_counters(sums.len(), "stat");
+            let is_kernels = |name: &str| self.enumerators.contains_key(name);
+            let names = self.btf.names_of_counters(sums.len(), "stat", is_kernels);
             for (index, value) in sums.into_iter().enumerate() {
                 let index = names.as_ref().map_or(index.to_string(), |names| names[index].to_owned());
                 row("statistics", &format!("{}[{index}]", map.name), value.to_string());

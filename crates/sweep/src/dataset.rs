@@ -32,6 +32,8 @@ pub struct Status {
     pub tasks: u64,
     /// Runs by status.
     pub by_status: BTreeMap<String, u64>,
+    /// Runs that are another experiment than was asked for (`changed_experiment`).
+    pub changed: u64,
     /// Files of the table `runs`; `tasks` has as many.
     pub files: u64,
     /// Their bytes, both tables'.
@@ -63,6 +65,7 @@ pub fn status(dir: &Path) -> Result<Status, SweepError> {
         status.tasks += outcome.tasks().len() as u64;
         *status.by_status.entry(text("status")).or_default() += 1;
         *status.engines.entry(text("engine")).or_default() += 1;
+        status.changed += u64::from(outcome.is_changed());
         if outcome.is_failed() {
             let of = failures.entry((text("sched"), text("end")));
             of.or_insert_with(|| (text("failure"), 0, text("command"))).1 += 1;

@@ -107,6 +107,8 @@ pub struct SweepProgress {
     pub failed: u64,
     /// Of those: with a kernel's warning.
     pub warned: u64,
+    /// Of those made: another experiment than was asked for (`changed_experiment`).
+    pub changed: u64,
     /// Made per second of the host.
     pub per_s: f64,
     /// How long the rest will take, in seconds of the host; `None`: nothing is made yet.
@@ -148,6 +150,7 @@ struct Work<'a> {
     done: AtomicU64,
     failed: AtomicU64,
     warned: AtomicU64,
+    changed: AtomicU64,
     /// Claimed by another process.
     deferred: Mutex<Vec<u64>>,
     /// Failed runs that were made again.
@@ -196,6 +199,7 @@ pub fn run(
         done: AtomicU64::new(0),
         failed: AtomicU64::new(0),
         warned: AtomicU64::new(0),
+        changed: AtomicU64::new(0),
         deferred: Mutex::default(),
         again: Mutex::default(),
         failures: Mutex::default(),
@@ -255,6 +259,7 @@ impl Work<'_> {
             done,
             failed: load(&self.failed),
             warned: load(&self.warned),
+            changed: load(&self.changed),
             per_s: done as f64 / elapsed_s.max(1e-9),
             rest_s,
         }
@@ -348,6 +353,7 @@ impl Work<'_> {
         } else if status.as_str() == Some("warned") {
             self.warned.fetch_add(1, Ordering::Relaxed);
         }
+        self.changed.fetch_add(u64::from(outcome.is_changed()), Ordering::Relaxed);
         // (one that is there already was made for its log, or again: doubles are put in order in the end)
         self.store.tell_again(outcome)?;
         self.done.fetch_add(1, Ordering::Relaxed);

@@ -241,6 +241,12 @@ impl SweptRun {
         self.run[1].as_str() == Some(FAILED)
     }
 
+    /// Whether it is another experiment than was asked for.
+    pub fn is_changed(&self) -> bool {
+        let what = self.column("changed_experiment").and_then(Cell::as_str);
+        what.is_some_and(|list| list != "[]")
+    }
+
     /// For a journey between processes of one release.
     pub fn to_bytes(&self) -> Vec<u8> {
         postcard::to_stdvec(self).expect("memory takes every byte")

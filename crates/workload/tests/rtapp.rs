@@ -98,9 +98,9 @@ fn timers_are_grids_and_end_with_the_duration() {
 /// "unique" is a timer of the task's own: another task's "absolute" is not its mode.
 #[test]
 fn a_unique_timer_has_its_own_mode() {
-    let text = r#"{ "global": { "duration": 1 }, "tasks": {
-        "a": { "loop": 1, "run": 1000, "timer": { "ref": "unique", "period": 5000, "mode": "absolute" } },
-        "b": { "loop": 1, "run": 1000, "timer": { "ref": "unique", "period": 5000 } } } }"#;
+    let text = r#"{ "tasks": {
+        "a": { "loop": 1, "phases": { "p": { "run": 1000, "timer": { "ref": "unique", "period": 5000, "mode": "absolute" } } } },
+        "b": { "loop": 1, "phases": { "p": { "run": 1000, "timer": { "ref": "unique", "period": 5000 } } } } } }"#;
     let workload = read(text);
     assert_eq!(life(&workload, "a"), "B1 G5 E0");
     assert_eq!(life(&workload, "b"), "B1 g5 E0");
