@@ -99,7 +99,8 @@ fn timers_are_grids_and_end_with_the_duration() {
 #[test]
 fn a_unique_timer_has_its_own_mode() {
     let text = r#"{ "tasks": {
-        "a": { "loop": 1, "phases": { "p": { "run": 1000, "timer": { "ref": "unique", "period": 5000, "mode": "absolute" } } } },
+        "a": { "loop": 1, "phases": { "p": {
+            "run": 1000, "timer": { "ref": "unique", "period": 5000, "mode": "absolute" } } } },
         "b": { "loop": 1, "phases": { "p": { "run": 1000, "timer": { "ref": "unique", "period": 5000 } } } } } }"#;
     let workload = read(text);
     assert_eq!(life(&workload, "a"), "B1 G5 E0");
