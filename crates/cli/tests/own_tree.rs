@@ -27,7 +27,10 @@ fn an_edit_is_in_the_next_run_within_20_s() {
     let dir = tempfile::tempdir().unwrap();
     kernel_tree(dir.path(), &kernel.source);
     let workload = dir.path().join("w.txt");
-    std::fs::write(&workload, "schedlab-workload 1\n- INIT 0 0 1 runnable name=hog\n- EXIT 1 10s\n").unwrap();
+    // who wakes each 10 ms gives the debugger an event to stop at: a lone hog has none for long
+    let text = "schedlab-workload 2\n- INIT 0 0 1 runnable name=hog\n- EXIT 1 10s\n\
+        - INIT 0 0 2 runnable name=beat\nREPEAT 9 {\n- BLOCK 2 1us\n- WAKEUP 2 10ms absolute\n}\n- EXIT 2 0\n";
+    std::fs::write(&workload, text).unwrap();
     let workload = workload.to_str().unwrap();
     let name = format!("test-tree-{}", std::process::id());
     let added =
