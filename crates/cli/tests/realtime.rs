@@ -229,6 +229,39 @@ fn response_times_stand_beside_their_bounds() {
     }
 }
 
+/// Under a seed tasks begin late and timers are late. A job is no shorter than its work all the same. On a CPU of
+/// its own it is no longer than that and its timer's slack.
+#[test]
+fn jobs_under_a_seed_have_their_own_releases() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cam.json").display().to_string();
+    let timer = r#""timer": { "ref": "unique", "period": 10000 }"#;
+    let text =
+        format!(r#"{{ "global": {{ "duration": 20 }}, "tasks": {{ "cam": {{ "run": 1000, {timer} }} }} }}"#);
+    std::fs::write(&path, text).unwrap();
+    const WORK_NS: u64 = 1_000_000;
+    const SLACK_NS: u64 = 50_000;
+    for seed in ["1", "2", "3"] {
+        let run = json(&["run", &path, "--sched", "eevdf", "--cpus", "1", "--seed", seed, "--json", "-"]);
+        let cam = &run["jobs"][0];
+        assert_eq!((cam["jobs"].as_u64(), cam["misses"].as_u64()), (Some(2000), Some(0)), "seed {seed}");
+        for job in cam["list"].as_array().unwrap() {
+            let ns = job["end_ns"].as_u64().unwrap() - job["release_ns"].as_u64().unwrap();
+            assert!((WORK_NS..=WORK_NS + SLACK_NS).contains(&ns), "seed {seed}: {job}");
+        }
+        // three tasks of fixed priorities: the first one waits for nobody
+        let cameras =
+            ["run", "samples/hand/cameras.txt", "--sched", "eevdf", "--cpus", "1", "--duration", "2s"];
+        let run = json(&[&cameras[..], &["--seed", seed, "--json", "-"]].concat());
+        let jobs = run["jobs"].as_array().unwrap();
+        let camera = jobs.iter().find(|jobs| jobs["name"] == "camera").expect("it has jobs");
+        for job in camera["list"].as_array().unwrap().iter().filter(|job| !job["end_ns"].is_null()) {
+            let ns = job["end_ns"].as_u64().unwrap() - job["release_ns"].as_u64().unwrap();
+            assert_eq!(ns, 2 * WORK_NS, "seed {seed}: {job}");
+        }
+    }
+}
+
 /// B1: four SCHED_DEADLINE tasks of generate periodic, 60 % of one CPU. Under earliest deadline first no job is
 /// shorter than its own work, and the real kernel's response times are those of the native policy.
 #[test]

@@ -113,7 +113,7 @@ pub(crate) fn terminal(text: &mut String, run: &RunReport, style: Style) {
     pictures.sort_by_key(|picture| (Reverse(picture.stretch.ns()), picture.stretch.from_ns));
     if !pictures.is_empty() {
         text.push('\n');
-        head(text, "idle while work waits", "idle", "who waits, and where");
+        head(text, "idle while work waits", "on", "who waits, and where");
     }
     for picture in pictures.into_iter().take(ROWS_SHOWN) {
         let asked = asked(picture);
