@@ -309,7 +309,6 @@ impl Entrance {
         let (socket, theirs) = UnixStream::pair().map_err(refused)?;
         let mut command = Command::new(program);
         command.arg0("schedlab-worker").env(VARIABLE, self.name).stdin(Stdio::from(OwnedFd::from(theirs)));
-        deaf_to_interrupts(&mut command);
         let mut child = command.spawn().map_err(refused)?;
         drop(command); // and with it their end of the line
         let how = match greeting(&socket) {
@@ -325,20 +324,6 @@ impl Entrance {
         let _ = child.kill();
         let _ = child.wait();
         Err(StartError::Silent { program: text(), how })
-    }
-}
-
-/// Ctrl-C is meant for the caller, which has its way to stop who serves: it ends the line. A terminal, or a notebook, sends
-/// it to the whole group, and it may come before the program has begun.
-fn deaf_to_interrupts(command: &mut Command) {
-    // SAFETY: after fork: signal(2) is async-signal-safe and touches no memory.
-    unsafe {
-        command.pre_exec(|| {
-            for signal in [libc::SIGINT, libc::SIGQUIT] {
-                libc::signal(signal, libc::SIG_IGN);
-            }
-            Ok(())
-        });
     }
 }
 
