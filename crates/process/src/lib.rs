@@ -309,8 +309,8 @@ impl Entrance {
         let (socket, theirs) = UnixStream::pair().map_err(refused)?;
         let mut command = Command::new(program);
         command.arg0("schedlab-worker").env(VARIABLE, self.name).stdin(Stdio::from(OwnedFd::from(theirs)));
-        // Ctrl-C is meant for the caller, which ends the line. A terminal, or a notebook, sends it to the whole group, and
-        // it may come before the program has begun. A group of its own needs no fork, unlike code before an exec.
+        // Ctrl-C is meant for the caller, which ends the line. A terminal, or a notebook, sends it to the whole group,
+        // perhaps before the program has begun. A group of its own needs no fork, unlike code before an exec.
         command.process_group(0);
         let mut child = command.spawn().map_err(refused)?;
         drop(command); // and with it their end of the line
