@@ -62,8 +62,11 @@ const REFUSED: i32 = 77;
 
 /// Refuses options of this command that stand behind an argument of `run`: they would be that one's.
 fn refuse_own_behind(run: &[String]) -> Result<()> {
-    const OWN: [&str; 7] = ["--stop-at", "--wakeup", "--decision", "--rule", "--nth", "--gdb", "--batch"];
-    let is_own = |word: &&String| OWN.contains(&word.split('=').next().unwrap_or_default());
+    let own = DebugArgs::augment_args(clap::Command::new("debug"));
+    let is_own = |word: &&String| {
+        let name = word.split('=').next().and_then(|word| word.strip_prefix("--"));
+        name.is_some_and(|name| own.get_arguments().any(|option| option.get_long() == Some(name)))
+    };
     match (run.iter().find(is_own), run.first()) {
         (Some(own), Some(first)) => Err(Failure::Input(format!(
             "{own} stands behind '{first}', from which on all belongs to `schedlab run`; put the options of `linux \

@@ -4,7 +4,6 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use clap::Args;
-use schedlab_instruments::LogProblem;
 use schedlab_instruments::diff::{DiffOptions, diff as compare};
 use schedlab_log::Log;
 use schedlab_report::{DiffView, Style, diff_json, diff_terminal};
@@ -50,10 +49,8 @@ pub(crate) fn diff(args: &DiffArgs, ui: &Ui) -> Result<()> {
         events: args.events.min(EVENTS_MAX),
     };
     let logs: [&dyn Log; 2] = [&*a, &*b];
-    let result = compare(logs, options).map_err(|error| match error {
-        LogProblem::Log(error) => Failure::input(error),
-        other => Failure::Input(format!("{} or {}: {other}", args.a.display(), args.b.display())),
-    })?;
+    let either = format!("{} or {}", args.a.display(), args.b.display());
+    let result = compare(logs, options).map_err(|problem| Failure::of_log(either, problem))?;
     drop(step);
     let names = [args.a.display().to_string(), args.b.display().to_string()];
     let view = DiffView { diff: &result, headers: logs.map(Log::header), names: [&names[0], &names[1]] };

@@ -1,6 +1,7 @@
 //! How does a command end? Exit status and one sentence, by kind of failure (DESIGN: 1 finding, 2 input, 3 scheduler, 4
 //! ours).
 
+use schedlab_instruments::LogProblem;
 use schedlab_lab::{Fails, FailureKind};
 use std::fmt;
 
@@ -37,6 +38,13 @@ impl Failure {
     }
     pub(crate) fn input(error: impl fmt::Display) -> Failure {
         Failure::Input(error.to_string())
+    }
+    /// Of a log that cannot be read, or says too little or too much for a question; `whose` names it.
+    pub(crate) fn of_log(whose: impl fmt::Display, problem: LogProblem) -> Failure {
+        match problem {
+            LogProblem::Log(error) => Failure::input(error),
+            other => Failure::Input(format!("{whose}: {other}")),
+        }
     }
     pub(crate) fn code(&self) -> u8 {
         match self {

@@ -5,7 +5,7 @@ use crate::output;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_harmony::again::{Again, machine};
-use schedlab_instruments::{LogProblem, Picture, Wasted, for_each_picture, wasted as find};
+use schedlab_instruments::{Picture, Wasted, for_each_picture, wasted as find};
 use schedlab_lab::SubjectSpec;
 use schedlab_log::{Log, LogHeader};
 use schedlab_report::{Style, wasted_json, wasted_stretch_json, wasted_terminal};
@@ -43,10 +43,7 @@ pub(crate) fn wasted(args: &WastedArgs, ui: &Ui) -> Result<()> {
     [&args.json, &args.output].into_iter().flatten().try_for_each(|path| output::check(path))?;
     let log = open(&args.log, ui)?;
     let step = ui.step("reading the log");
-    let problem = |error| match error {
-        LogProblem::Log(error) => Failure::input(error),
-        other => Failure::Input(format!("{}: {other}", args.log.display())),
-    };
+    let problem = |problem| Failure::of_log(args.log.display(), problem);
     let found = find(&*log, args.longer).map_err(problem)?;
     drop(step);
     if let Some(path) = &args.output {

@@ -135,6 +135,8 @@ pub fn find(name: &str, topology: &Topology) -> Option<What> {
 pub const SHAPES: [(u32, u32); 6] = [(1, 3), (4, 4), (4, 8), (4, 16), (4, 32), (4, 64)];
 /// The largest difference that `threshold` tries.
 pub const THRESHOLD_MAX: u32 = 8;
+/// How often a task is carried back to CPU 0 where it is asked where tasks are put.
+const TIMES_CARRIED: u64 = 40;
 /// Rounds in a run of several.
 pub const ROUNDS: u64 = 8;
 
@@ -456,23 +458,12 @@ impl What {
 
     /// A waker on CPU 1 wakes a sleeper that was last on CPU 0.
     fn sleeper(self, nr_cpus: u32, all_busy: bool) -> Result<Scenario, WorkloadBuildError> {
-        const TIMES: u64 = 40;
-        let mut plan = self.plan(
-            nr_cpus,
-            Span::from_ms(100 * (TIMES + 2)),
-            vec![
-                Tasks::heavy("hog", What::hogs(nr_cpus, all_busy)),
-                Tasks { asleep: true, ..Tasks::heavy("sleeper", vec![1]) },
-            ],
-        );
-        plan.steps = again_and_again("sleeper", TIMES);
-        let mut scenario = plan.scenario(1)?;
-        let sleeper = TaskId(scenario.workload.tasks.len() as u32 - 1);
-        scenario.workload.tasks[sleeper.index()].events.clear();
+        let one = Tasks { asleep: true, ..Tasks::heavy("sleeper", vec![1]) };
+        let (mut scenario, sleeper) = self.carried(nr_cpus, all_busy, one)?;
         let mut builder = Builder::of(scenario.workload);
         // it has a CPU when it should: hogs are many
         let waker = builder.task("waker").fifo(50).cpu(1.min(nr_cpus - 1)).id();
-        for _ in 0..TIMES * 5 {
+        for _ in 0..TIMES_CARRIED * 5 {
             let (before, after, pause) = (Span::from_us(200), Span::from_us(100), Span::from_us(19_700));
             builder.life(waker).run(before).wakes(sleeper).run(after).sleep(pause);
             builder.life(sleeper).run(Span::from_us(300));
@@ -489,15 +480,11 @@ impl What {
         self,
         nr_cpus: u32,
         all_busy: bool,
-        name: &str,
+        one: Tasks,
     ) -> Result<(Scenario, TaskId), WorkloadBuildError> {
-        const TIMES: u64 = 40;
-        let mut plan = self.plan(
-            nr_cpus,
-            Span::from_ms(100 * (TIMES + 2)),
-            vec![Tasks::heavy("hog", What::hogs(nr_cpus, all_busy)), Tasks::heavy(name, vec![1])],
-        );
-        plan.steps = again_and_again(name, TIMES);
+        let steps = again_and_again(&one.name, TIMES_CARRIED);
+        let tasks = vec![Tasks::heavy("hog", What::hogs(nr_cpus, all_busy)), one];
+        let plan = Plan { steps, ..self.plan(nr_cpus, Span::from_ms(100 * (TIMES_CARRIED + 2)), tasks) };
         let mut scenario = plan.scenario(1)?;
         let task = TaskId(scenario.workload.tasks.len() as u32 - 1);
         scenario.workload.tasks[task.index()].events.clear();
@@ -506,7 +493,7 @@ impl What {
 
     /// A parent on CPU 0 has a child now and then.
     fn parent(self, nr_cpus: u32, all_busy: bool) -> Result<Scenario, WorkloadBuildError> {
-        let (mut scenario, parent) = self.carried(nr_cpus, all_busy, "parent")?;
+        let (mut scenario, parent) = self.carried(nr_cpus, all_busy, Tasks::heavy("parent", vec![1]))?;
         let mut builder = Builder::of(scenario.workload);
         for _ in 0..600 {
             let child = builder.life(parent).run(Span::from_ms(3)).fork("child");
@@ -520,7 +507,7 @@ impl What {
 
     /// A task on CPU 0 executes a new program now and then.
     fn executor(self, nr_cpus: u32, all_busy: bool) -> Result<Scenario, WorkloadBuildError> {
-        let (mut scenario, task) = self.carried(nr_cpus, all_busy, "program")?;
+        let (mut scenario, task) = self.carried(nr_cpus, all_busy, Tasks::heavy("program", vec![1]))?;
         let mut builder = Builder::of(scenario.workload);
         for _ in 0..1500 {
             builder.life(task).run(Span::from_ms(3)).executes();

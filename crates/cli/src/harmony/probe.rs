@@ -12,7 +12,7 @@ use crate::output;
 use crate::ui::Ui;
 use crate::wasted::open;
 use clap::Args;
-use schedlab_instruments::{LogProblem, Move, MoveKind, QueueLength, for_each_move, for_each_queue};
+use schedlab_instruments::{LogProblem, Move, MoveKind, for_each_move, for_each_queue};
 use schedlab_log::{Log, LogHeader, Observer, Run, Slots, replay};
 use schedlab_report::units::time;
 use schedlab_stdx::csv::field;
@@ -20,7 +20,7 @@ use schedlab_units::{Span, TaskId};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Args, Debug)]
 pub(crate) struct ProbeArgs {
@@ -58,10 +58,6 @@ pub(super) fn probe(args: &ProbeArgs, ui: &Ui) -> Result<()> {
         std::fs::create_dir_all(folder)
             .map_err(|error| Failure::Input(format!("{}: cannot be made: {error}", folder.display())))?;
     }
-    let problem = |error| match error {
-        LogProblem::Log(error) => Failure::input(error),
-        other => Failure::Input(format!("{}: {other}", args.log.display())),
-    };
     let step = ui.step("reading the log");
     let (mut moves, mut batches) = (Vec::new(), Batches::new());
     for_each_move(&*log, |one| {
@@ -70,9 +66,9 @@ pub(super) fn probe(args: &ProbeArgs, ui: &Ui) -> Result<()> {
             moves.push(*one);
         }
     })
-    .map_err(problem)?;
-    let longest = queues(&*log, args, &problem)?;
-    let (dispatches, cpu_ns) = dispatches(&*log, args.output.as_deref())?;
+    .map_err(|problem| Failure::of_log(args.log.display(), problem))?;
+    let longest = queues(&*log, args)?;
+    let (dispatches, cpu_ns) = dispatches(&*log, args)?;
     drop(step);
     let seen = Seen { moves, batches, longest, dispatches, cpu_ns };
     if let Some(folder) = &args.output {
@@ -88,67 +84,60 @@ fn batch(one: &Move) -> (u64, u32, u32, Option<u32>) {
     (one.time_ns, one.from.0, one.to.0, one.mover.map(|cpu| cpu.0))
 }
 
+/// Reads the log and writes a table of it where one is wanted. Nothing is left of one whose log cannot be read to its end.
+fn table<T>(
+    args: &ProbeArgs,
+    name: &str,
+    read: impl FnOnce(&mut dyn Write) -> io::Result<std::result::Result<T, LogProblem>>,
+) -> Result<T> {
+    let mut seen = None;
+    let content = |out: &mut dyn Write| {
+        let all = seen.insert(read(out)?);
+        if all.is_ok() { Ok(()) } else { Err(io::Error::other("the log cannot be read to its end")) }
+    };
+    let written = match &args.output {
+        Some(folder) => output::file(&folder.join(name), content),
+        None => content(&mut io::sink()).map_err(Failure::input),
+    };
+    match seen {
+        Some(Err(problem)) => Err(Failure::of_log(args.log.display(), problem)),
+        Some(Ok(all)) => written.map(|()| all),
+        None => Err(written.expect_err("what was not read is not written")),
+    }
+}
+
 /// Writes queues.csv where it is wanted; the longest queue.
-fn queues(log: &dyn Log, args: &ProbeArgs, problem: &dyn Fn(LogProblem) -> Failure) -> Result<(u64, u32)> {
-    let mut longest = (0, 0);
-    let mut look = |ns: u64, row: &[QueueLength]| {
-        let most = row.iter().map(|queue| queue.total()).max().unwrap_or(0);
-        if most > longest.1 {
-            longest = (ns, most);
-        }
-    };
-    let Some(folder) = &args.output else {
-        for_each_queue(log, args.grid, look).map_err(problem)?;
-        return Ok(longest);
-    };
-    let mut failed = None;
-    output::file(&folder.join("queues.csv"), |out| {
+fn queues(log: &dyn Log, args: &ProbeArgs) -> Result<(u64, u32)> {
+    table(args, "queues.csv", |out| {
         let names: String = (0..log.header().nr_cpus).map(|cpu| format!(",cpu{cpu}")).collect();
         writeln!(out, "time_ns{names}")?;
-        let mut written = Ok(());
+        let (mut longest, mut written) = ((0, 0), Ok(()));
         let sampled = for_each_queue(log, args.grid, |ns, row| {
-            look(ns, row);
+            let most = row.iter().map(|queue| queue.total()).max().unwrap_or(0);
+            if most > longest.1 {
+                longest = (ns, most);
+            }
             let mut line = ns.to_string();
             row.iter().for_each(|queue| line.push_str(&format!(",{}", queue.total())));
             if written.is_ok() {
                 written = writeln!(out, "{line}");
             }
         });
-        failed = sampled.err();
-        written
-    })?;
-    failed.map_or(Ok(longest), |error| Err(problem(error)))
+        written.map(|()| sampled.map(|()| longest))
+    })
 }
 
 /// Writes dispatches.csv where it is wanted; how many there are, and each task's CPU time.
-fn dispatches(log: &dyn Log, folder: Option<&Path>) -> Result<(u64, Vec<u64>)> {
-    let slots = Slots::new(log.header());
-    let nr_tasks = log.header().tasks.len();
-    let go = |out: &mut dyn Write| -> io::Result<Result<(u64, Vec<u64>)>> {
-        let mut dispatcher = Dispatcher {
-            header: log.header(),
-            slots: &slots,
-            out,
-            written: Ok(()),
-            nr: 0,
-            cpu_ns: vec![0; nr_tasks],
-        };
-        let read = replay(log, &slots, &mut dispatcher).map_err(|error| Failure::Input(error.to_string()));
-        std::mem::replace(&mut dispatcher.written, Ok(()))?;
-        Ok(read.map(|()| (dispatcher.nr, dispatcher.cpu_ns)))
-    };
-    match folder {
-        None => go(&mut io::sink()).map_err(|error| Failure::Internal(error.to_string()))?,
-        Some(folder) => {
-            let mut result = None;
-            output::file(&folder.join("dispatches.csv"), |out| {
-                writeln!(out, "time_ns,cpu,task,pid,name,ran_ns")?;
-                result = Some(go(out)?);
-                Ok(())
-            })?;
-            result.unwrap_or_else(|| Err(Failure::Internal("dispatches.csv was not written".into())))
-        }
-    }
+fn dispatches(log: &dyn Log, args: &ProbeArgs) -> Result<(u64, Vec<u64>)> {
+    table(args, "dispatches.csv", |out| {
+        writeln!(out, "time_ns,cpu,task,pid,name,ran_ns")?;
+        let (header, slots) = (log.header(), Slots::new(log.header()));
+        let cpu_ns = vec![0; header.tasks.len()];
+        let mut dispatcher = Dispatcher { header, slots: &slots, out, written: Ok(()), nr: 0, cpu_ns };
+        let read = replay(log, &slots, &mut dispatcher);
+        let Dispatcher { written, nr, cpu_ns, .. } = dispatcher;
+        written.map(|()| read.map(|()| (nr, cpu_ns)))
+    })
 }
 
 struct Dispatcher<'a> {
