@@ -5,6 +5,7 @@
 //! linux bugs                     which there are
 //! linux bugs NAME                one in detail: the fix, the edits, what is expected
 //! linux bugs NAME|--all --run    edit, build what has changed, run with and without, put back
+//! linux bugs NAME --add          a kernel of its own that has the bug: --sched linux-NAME
 //! ```
 
 use crate::failure::{Failure, Result};
@@ -31,6 +32,9 @@ pub(crate) struct BugsArgs {
     /// Make it again in a copy of the kernel's source, run its workload with and without it, say whether it is exposed.
     #[arg(long)]
     pub run: bool,
+    /// Build a kernel that has it, and keep that as `--sched linux-NAME` (`schedlab linux remove NAME` removes it).
+    #[arg(long, conflicts_with = "run")]
+    pub add: bool,
     /// As JSON, to a file or `-`.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -65,6 +69,9 @@ pub(crate) fn bugs(args: &BugsArgs, ui: &Ui) -> Result<()> {
         Some(name) => vec![bugs::find(&dir, name).map_err(Failure::input)?],
         None => bugs::all(&dir).map_err(Failure::input)?,
     };
+    if args.add {
+        return add(args, &chosen, ui);
+    }
     if !args.run {
         let list = Value::from(chosen.iter().map(described).collect::<Vec<_>>());
         if !output::json_value(args.json.as_deref(), &list)? {
@@ -93,6 +100,26 @@ pub(crate) fn bugs(args: &BugsArgs, ui: &Ui) -> Result<()> {
         outcomes.len(),
         missed.join(", ")
     )))
+}
+
+/// Keeps kernels that have the bugs; of an open bug one that has it mended.
+fn add(args: &BugsArgs, chosen: &[Bug], ui: &Ui) -> Result<()> {
+    if args.name.is_none() && !args.all {
+        return Err(Failure::Input("which? Give a name, or --all".into()));
+    }
+    let mut added = Vec::new();
+    for bug in chosen {
+        let packaged = kernels::obtain(&bug.series, &BuildOptions::default(), ui).map_err(Failure::input)?;
+        let path = BugTree::keep(bug, &packaged).map_err(Failure::input)?;
+        let named = build::Named { name: bug.name.clone(), origin: build::Origin::Tree, path };
+        build::add_named(&named).map_err(Failure::input)?;
+        let options = BuildOptions { flavours: bug.flavours.clone(), ..BuildOptions::default() };
+        let kernel = kernels::obtain(&bug.name, &options, ui).map_err(Failure::input)?;
+        let has = if let Origin::Open(_) = bug.origin() { "without" } else { "with" };
+        ui.say(format!("Linux {} {has} {}: --sched {}", bug.series, bug.name, kernel.name()));
+        added.push(json!({ "bug": bug.name, "series": bug.series, "sched": kernel.name() }));
+    }
+    output::json_value(args.json.as_deref(), &Value::from(added)).map(|_| ())
 }
 
 fn run_all<'a>(chosen: &'a [Bug], dir: &Path, show: bool, ui: &Ui) -> Result<Vec<Outcome<'a>>> {

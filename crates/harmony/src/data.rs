@@ -1,5 +1,6 @@
 //! The runs: which were made, what came of them.
 
+use crate::experiments::corners::isolated;
 use crate::experiments::{Depth, What, experiments};
 use crate::facts::Facts;
 use crate::plan::Plan;
@@ -55,7 +56,11 @@ impl Data {
         effort: Effort,
         mut done: impl FnMut(usize, usize),
     ) -> Result<Data, PoolError> {
-        let list: Vec<(What, u64)> = seeds(topology, effort.depth, effort.seed).collect();
+        let mut list: Vec<(What, u64)> = seeds(topology, effort.depth, effort.seed).collect();
+        if effort.depth == Depth::Full {
+            let isolated = isolated(subject, topology).map(|what| (what, 8));
+            list.extend(numbered(isolated, effort.seed));
+        }
         let one = |index: usize| {
             let (what, seed) = list[index];
             let made = what.scenario(topology, seed);
@@ -83,9 +88,13 @@ impl Data {
 
 /// The runs of all experiments on this machine, each with its seed.
 pub fn seeds(topology: &Topology, depth: Depth, seed: u64) -> impl Iterator<Item = (What, u64)> {
+    numbered(experiments(topology, depth), seed)
+}
+
+/// Each experiment's runs with their seeds.
+fn numbered(list: impl IntoIterator<Item = (What, u64)>, seed: u64) -> impl Iterator<Item = (What, u64)> {
     let first = seed.wrapping_mul(1000).saturating_sub(999);
-    let list = experiments(topology, depth).into_iter();
-    list.flat_map(move |(what, times)| (0..times).map(move |number| (what, first + number)))
+    list.into_iter().flat_map(move |(what, times)| (0..times).map(move |number| (what, first + number)))
 }
 
 fn internal(error: &dyn std::fmt::Display) -> RunFailure {

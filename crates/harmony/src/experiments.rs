@@ -20,6 +20,9 @@
 //! | across | [3+d,3+d,3,3] on two caches or nodes | does anything cross |
 //! | demand | 4 heavy and 4 light of another size on one CPU | what difference is left alone |
 //! | sticky | one of 85 % and two heavy on one CPU; also after 16 others were there | what the one is given |
+//! | reduced, little, sibling, isolated | a CPU that is easily overlooked ([`corners`]) | is it used, or left alone |
+
+pub mod corners;
 
 use crate::plan::{Act, Class, Plan, Step, Tasks};
 use crate::scenario::Scenario;
@@ -95,6 +98,10 @@ pub enum What {
     Demand { percent: u32 },
     Sticky { warm: bool },
     Cores,
+    Reduced,
+    Little,
+    Sibling,
+    Isolated { cpu: u32 },
 }
 
 impl What {
@@ -122,13 +129,21 @@ impl What {
             What::Demand { percent } => format!("demand-{percent}"),
             What::Sticky { warm } => format!("sticky-{}", if warm { "warm" } else { "cold" }),
             What::Cores => "cores".into(),
+            What::Reduced => "reduced".into(),
+            What::Little => "little".into(),
+            What::Sibling => "sibling".into(),
+            What::Isolated { cpu } => format!("isolated-{cpu}"),
         }
     }
 }
 
 /// The experiment of this name on this machine, if it is one of those that are made.
 pub fn find(name: &str, topology: &Topology) -> Option<What> {
-    experiments(topology, Depth::Full).into_iter().map(|(what, _)| what).find(|what| what.name() == name)
+    let isolated = (0..topology.nr_cpus())
+        .filter(|cpu| corners::sibling_of(topology, *cpu).is_some())
+        .map(|cpu| What::Isolated { cpu });
+    let all = experiments(topology, Depth::Full).into_iter().map(|(what, _)| what).chain(isolated);
+    all.into_iter().find(|what| what.name() == name)
 }
 
 /// The differences that `detect` tries: tasks on the short queue, tasks more on the others.
@@ -185,8 +200,15 @@ pub fn experiments(topology: &Topology, depth: Depth) -> Vec<(What, u64)> {
         if topology.is_asymmetric() {
             list.push((What::Capacity, 8));
         }
+        list.push((What::Reduced, 24));
+        if corners::large_and_small(topology).is_some() {
+            list.push((What::Little, 96));
+        }
         if has_siblings(topology) {
             list.push((What::Cores, 8));
+        }
+        if corners::last_core(topology).is_some() {
+            list.push((What::Sibling, 10));
         }
     }
     list
@@ -329,6 +351,10 @@ impl What {
             What::Wake { all_busy } => self.sleeper(nr, all_busy),
             What::Fork { all_busy } => self.parent(nr, all_busy),
             What::Exec { all_busy } => self.executor(nr, all_busy),
+            What::Reduced => corners::reduced(self, nr, special as u32, self.drawn(seed)),
+            What::Little => corners::little(self, topology, self.drawn(seed)),
+            What::Sibling => corners::sibling(topology, self.drawn(seed)),
+            What::Isolated { cpu } => corners::outside(topology, cpu, self.drawn(seed)),
         }
     }
 

@@ -426,8 +426,9 @@ impl BugTree {
     }
 
     fn at(root: &Path, source: &Path) -> Result<BugTree, BugError> {
-        let sched = root.join("kernel/sched");
-        fs::create_dir_all(&sched).map_err(io("create", &sched))?;
+        if let Some(parent) = root.parent() {
+            fs::create_dir_all(parent).map_err(io("create", parent))?;
+        }
         let lock_path = root.with_extension("lock");
         let lock = File::create(&lock_path).map_err(io("create", &lock_path))?;
         match lock.try_lock() {
@@ -435,11 +436,20 @@ impl BugTree {
             Err(TryLockError::WouldBlock) => return Err(BugError::Busy { path: root.to_owned() }),
             Err(TryLockError::Error(error)) => return Err(io("lock", &lock_path)(error)),
         }
-        link(source, root, "kernel")?;
-        link(&source.join("kernel"), &root.join("kernel"), "sched")?;
+        link_all(source, root)?;
         let tree = BugTree { root: root.to_owned(), source: source.to_owned(), _lock: lock };
         tree.restore()?;
         Ok(tree)
+    }
+
+    /// A tree that keeps the bug, beside the kernels of the cache that `kernel` is in; returns where it is. What was
+    /// there is put right.
+    pub fn keep(bug: &Bug, kernel: &BuiltKernel) -> Result<PathBuf, BugError> {
+        let cache = kernel.dir.ancestors().nth(2).unwrap_or(&kernel.dir);
+        let root = cache.join("bugs").join(&bug.name);
+        link_all(&kernel.source, &root)?;
+        put(&root, &kernel.source, &bug.name, &bug.edits)?;
+        Ok(root)
     }
 
     /// Where it is.
@@ -454,28 +464,31 @@ impl BugTree {
 
     /// Put these edits of kernel/sched in, and no others; none: the tree is the original. `name` is for messages.
     pub fn put(&self, name: &str, edits: &[Edit]) -> Result<(), BugError> {
-        let files = edited_by(name, edits, &self.source)?;
-        self.restore()?;
-        for (file, text) in files {
-            let path = self.root.join(file);
-            fs::write(&path, text).map_err(io("write", &path))?;
-        }
-        Ok(())
+        put(&self.root, &self.source, name, edits)
     }
 
-    /// Make kernel/sched what it is in the original. A file that is right keeps its time, one that is put
-    /// back gets a new one, so that make sees what has changed.
+    /// Make kernel/sched what it is in the original.
     pub fn restore(&self) -> Result<(), BugError> {
-        let (from, to) = (self.source.join("kernel/sched"), self.root.join("kernel/sched"));
-        for path in entries(&from)?.into_iter().filter(|p| p.is_file()) {
-            let copy = to.join(path.file_name().unwrap_or_default());
-            let data = fs::read(&path).map_err(io("read", &path))?;
-            if !fs::read(&copy).is_ok_and(|old| old == data) {
-                fs::write(&copy, data).map_err(io("write", &copy))?;
-            }
-        }
-        Ok(())
+        put(&self.root, &self.source, "", &[])
     }
+}
+
+/// Make kernel/sched under `root` that of `source` with these edits. A file that is right keeps its time, one that
+/// changes gets a new one, so that make sees what has changed.
+fn put(root: &Path, source: &Path, name: &str, edits: &[Edit]) -> Result<(), BugError> {
+    let edited = edited_by(name, edits, source)?;
+    for path in entries(&source.join("kernel/sched"))?.into_iter().filter(|p| p.is_file()) {
+        let file = Path::new("kernel/sched").join(path.file_name().unwrap_or_default());
+        let data = match edited.get(&file) {
+            Some(text) => text.clone().into_bytes(),
+            None => fs::read(&path).map_err(io("read", &path))?,
+        };
+        let copy = root.join(file);
+        if !fs::read(&copy).is_ok_and(|old| old == data) {
+            fs::write(&copy, data).map_err(io("write", &copy))?;
+        }
+    }
+    Ok(())
 }
 
 impl Drop for BugTree {
@@ -483,6 +496,14 @@ impl Drop for BugTree {
         // the next one to open it puts right what this could not
         drop(self.restore());
     }
+}
+
+/// Link all of a source tree into `root`, but for kernel/sched, which is a folder of its own.
+fn link_all(source: &Path, root: &Path) -> Result<(), BugError> {
+    let sched = root.join("kernel/sched");
+    fs::create_dir_all(&sched).map_err(io("create", &sched))?;
+    link(source, root, "kernel")?;
+    link(&source.join("kernel"), &root.join("kernel"), "sched")
 }
 
 /// Link all that is in `from` into `to`, but `not`.

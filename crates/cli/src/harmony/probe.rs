@@ -84,7 +84,8 @@ fn batch(one: &Move) -> (u64, u32, u32, Option<u32>) {
     (one.time_ns, one.from.0, one.to.0, one.mover.map(|cpu| cpu.0))
 }
 
-/// Reads the log and writes a table of it where one is wanted. Nothing is left of one whose log cannot be read to its end.
+/// Reads the log and writes a table of it where one is wanted. Of a log that cannot be read to its end no table is
+/// left.
 fn table<T>(
     args: &ProbeArgs,
     name: &str,

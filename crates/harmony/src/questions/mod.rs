@@ -2,6 +2,7 @@
 
 mod balance;
 mod checks;
+mod corners;
 mod levels;
 mod places;
 
@@ -96,6 +97,7 @@ pub fn answers(data: &Data) -> Vec<Answer> {
     let mut answers = balance::answers(&view);
     answers.extend(checks::answers(&view));
     answers.extend(places::answers(&view));
+    answers.extend(corners::answers(&view));
     for answer in &mut answers {
         if answer.picture.is_none() && answer.samples.len() > 1 {
             answer.picture = Some(spread_of(answer));
@@ -146,6 +148,9 @@ fn what_is_spread(answer: &Answer) -> &'static str {
         "cap" => "tasks in the first batch, as a part of the difference",
         "balances" => "tasks by which the longest queue exceeded the shortest in the end",
         "wake" | "fork" | "exec" => "tasks on the CPU that was chosen",
+        "reduced_capacity" => "ms until the task left",
+        "busy_beside_idle" => "tasks that the busy CPU took, per run",
+        "isolated" => "share of wakeups on the isolated CPU",
         "priorities" => "0: spread, 1: weight, 2: clustered, 3: neither",
         "choice" => "1: one of each on each CPU in the end, 0: not",
         _ if answer.unit.is_empty() => answer.id,
