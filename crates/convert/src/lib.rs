@@ -22,7 +22,9 @@ mod unknown;
 
 pub use calls::{RecordedCall, calls_for};
 pub use order::{LastWritten, Shifts, birth_words, forked, marker, prio, thread_ids, unique_tids};
-pub use program::{EventsLost, ProgramLog, ProgramRun, with_hidden_switches, without_strangers};
+pub use program::{
+    EventsLost, ProgramLog, ProgramRun, with_hidden_switches, with_wakeups_behind_switches, without_strangers,
+};
 pub use recorded::{RecordedError, RecordedLog, RecordedSchedule, Whose, recorded_log};
 pub use tracedat::{Extra, TraceDatError, TraceDatOptions, TraceDatStats, trace_dat};
 pub use unknown::UnknownAsThread;

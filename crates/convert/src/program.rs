@@ -7,6 +7,7 @@
 //! log:                          0 new t0, 0 switch idle -> k1, switch k1 -> t0 ... up to the duration
 //! ```
 
+use crate::recorded::schedule::EARLY_WAKE_NS;
 use schedlab_log::{KernelThread, Kind, PrevState, Record};
 use schedlab_trace::{Context, Pid, SchedEvent, Syscall, TaskState, TraceEvent};
 use schedlab_units::{CpuId, Span, TaskId};
@@ -310,6 +311,34 @@ pub fn without_strangers(records: Vec<Record>) -> Vec<Record> {
     kept
 }
 
+/// A CPU can wake a task that another one is just switching out: the trace has the wakeup up to 50 us before the switch
+/// that it ends. Such a wakeup goes behind that switch, as in a recording that is reported.
+pub fn with_wakeups_behind_switches(records: Vec<Record>) -> Vec<Record> {
+    let mut woken: BTreeMap<TaskId, Vec<usize>> = BTreeMap::new();
+    let mut ordered: Vec<Option<Record>> = Vec::with_capacity(records.len());
+    for record in records {
+        let is_wakeup = matches!(record.kind(), Some(Kind::Waking | Kind::Wakeup));
+        if is_wakeup {
+            woken.entry(record.task()).or_default().push(ordered.len());
+        }
+        ordered.push(Some(record));
+        if record.kind() == Some(Kind::Switch) {
+            let early = woken.remove(&record.task()).unwrap_or_default();
+            woken.remove(&record.other());
+            let blocks =
+                [PrevState::Sleeping, PrevState::Disk].map(|state| state as u8).contains(&record.flags);
+            let is_early = |at: &usize| {
+                ordered[*at].is_some_and(|wakeup| wakeup.time_ns + EARLY_WAKE_NS >= record.time_ns)
+            };
+            for at in early.into_iter().filter(|at| blocks && is_early(at)).collect::<Vec<usize>>() {
+                let moved = ordered[at].take().map(|wakeup| Record { time_ns: record.time_ns, ..wakeup });
+                ordered.push(moved);
+            }
+        }
+    }
+    ordered.into_iter().flatten().collect()
+}
+
 /// On some hosts threads hide from tracing: a switch from one of them to a task of ours is missing, and the
 /// task stops without having begun. It began at the CPU's last switch, or when it was woken if that was
 /// later. How many were put in.
@@ -352,6 +381,30 @@ pub fn with_hidden_switches(records: Vec<Record>) -> (Vec<Record>, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // us    0    10   12   20
+    // cpu0  t0t0t0t0..          woken by CPU 1 at 10, while it is switched out until 12
+    #[test]
+    fn a_wakeup_of_a_task_that_is_being_switched_out_comes_behind_it() {
+        let record = |us: u64, cpu: u16, kind: Kind, flags: PrevState| Record {
+            time_ns: us * 1000,
+            cpu,
+            kind: kind as u8,
+            flags: if kind == Kind::Switch { flags as u8 } else { 0 },
+            task: 0,
+            other: TaskId::IDLE.0,
+            ..Record::default()
+        };
+        let wakeup = record(10, 1, Kind::Wakeup, PrevState::Preempted);
+        let blocks = record(12, 0, Kind::Switch, PrevState::Disk);
+        let behind = Record { time_ns: 12_000, ..wakeup };
+        assert_eq!(with_wakeups_behind_switches(vec![wakeup, blocks]), [blocks, behind]);
+        // it was preempted, or it was woken long before: nothing is turned round
+        let preempted = record(12, 0, Kind::Switch, PrevState::Preempted);
+        assert_eq!(with_wakeups_behind_switches(vec![wakeup, preempted]), [wakeup, preempted]);
+        let late = record(100, 0, Kind::Switch, PrevState::Disk);
+        assert_eq!(with_wakeups_behind_switches(vec![wakeup, late]), [wakeup, late]);
+    }
 
     // us    0    10   20   30
     // cpu0  k1k1k1....t0t0k1      the switch k1 -> t0 is hidden; t0 was woken at 20

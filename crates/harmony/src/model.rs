@@ -34,11 +34,7 @@ impl Model {
             command: command.to_string(),
             folder: None,
             answers: crate::questions::answers(data),
-            failed: data
-                .failed
-                .iter()
-                .map(|(name, seed, f)| format!("{name}, seed {seed}: {}", f.reason))
-                .collect(),
+            failed: failed(data),
             runs: data.runs.values().map(Vec::len).sum(),
         }
     }
@@ -174,6 +170,25 @@ impl Model {
         }
         page.html()
     }
+}
+
+/// The runs that are not counted, a line for those of an experiment that have one reason.
+fn failed(data: &Data) -> Vec<String> {
+    let mut lines: Vec<(&str, &str, Vec<u64>)> = Vec::new();
+    for (name, seed, failure) in &data.failed {
+        match lines.iter_mut().find(|(of, why, _)| (*of, *why) == (name.as_str(), failure.reason.as_str())) {
+            Some((_, _, seeds)) => seeds.push(*seed),
+            None => lines.push((name, &failure.reason, vec![*seed])),
+        }
+    }
+    let line = |(name, why, seeds): (&str, &str, Vec<u64>)| match &seeds[..] {
+        [seed] => format!("{name}, seed {seed}: {why}"),
+        [first, .., last] if last - first + 1 == seeds.len() as u64 => {
+            format!("{name}, seeds {first} to {last}: {why}")
+        }
+        _ => format!("{name}, seeds {seeds:?}: {why}"),
+    };
+    lines.into_iter().map(line).collect()
 }
 
 /// What a machine is called: as it was written, and how many CPUs it has.

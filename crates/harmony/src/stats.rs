@@ -74,6 +74,20 @@ pub fn median(values: &[f64]) -> Range {
     Range { mean: middle, low: sorted[low], high: sorted[high] }
 }
 
+/// The end of a range of which these were drawn: at least the largest, and with 95 % at most 19 times the gap to the
+/// next one above it (Robson and Whitlock, "Estimation of a truncation point", Biometrika 51, 1964).
+///
+/// ```
+/// let end = schedlab_harmony::stats::largest(&[10.0, 30.0, 29.0]);
+/// assert_eq!((end.low, end.high), (30.0, 49.0));
+/// ```
+pub fn largest(values: &[f64]) -> Range {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let [.., next, most] = sorted[..] else { return Range { mean: f64::NAN, low: f64::NAN, high: f64::NAN } };
+    Range { mean: most, low: most, high: most + 19.0 * (most - next) }
+}
+
 /// The period of which these are times from a random instant to its next end: uniform from 0 to the period. The
 /// interval leaves out a chance of 2.5 % on either side.
 pub fn uniform_max(values: &[f64]) -> Range {

@@ -4,7 +4,7 @@
 use crate::frames::Frames;
 use crate::program::FIRST_PID;
 use crate::{Options, RealError, Schedstat};
-use schedlab_convert::{ProgramLog, with_hidden_switches, without_strangers};
+use schedlab_convert::{ProgramLog, with_hidden_switches, with_wakeups_behind_switches, without_strangers};
 use schedlab_log::{KernelThread, Record};
 use schedlab_trace::write::{EventSystem, TraceDatWriter, TraceMeta, WriteOptions};
 use schedlab_trace::{Mode, SchedEvent, TraceFile};
@@ -112,7 +112,8 @@ pub(crate) fn convert_host(
     let Some(run) = log.finish() else {
         return Err(RealError::Output { offset: 0, what: "the trace ends before the workload".to_string() });
     };
-    let (records, hidden) = with_hidden_switches(without_strangers(run.records));
+    let records = with_wakeups_behind_switches(without_strangers(run.records));
+    let (records, hidden) = with_hidden_switches(records);
     let mut dropped = refused(frames, "this machine's kernel")?;
     if hidden > 0 {
         dropped

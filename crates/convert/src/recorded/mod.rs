@@ -14,7 +14,7 @@
 //! file, 32 bytes each.
 
 mod log;
-mod schedule;
+pub(crate) mod schedule;
 mod spool;
 mod tasks;
 mod whose;

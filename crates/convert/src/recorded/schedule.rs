@@ -18,7 +18,7 @@ use std::io;
 
 /// A waking so long before the switch-out ends that block: the waker saw the task's state change before it
 /// had left its CPU. The same bound as an import has.
-const EARLY_WAKE_NS: u64 = 50_000;
+pub(crate) const EARLY_WAKE_NS: u64 = 50_000;
 /// Longer than any recording (13 days): a damaged time would otherwise make years of it.
 const DURATION_MAX_NS: u64 = 1 << 50;
 /// As many CPUs as any Linux can have.

@@ -364,7 +364,13 @@ fn repeat_movers(view: &View<'_>) -> Answer {
             per_run.push(mine as f64 / of as f64);
         }
     }
-    let range = share(again, n);
+    // moves of one run depend on each other, runs do not: the wider of both intervals
+    let (pooled, by_run) = (share(again, n), mean(&per_run));
+    let range = Range {
+        mean: pooled.mean,
+        low: pooled.low.min(by_run.low).max(0.0),
+        high: pooled.high.max(by_run.high).min(1.0),
+    };
     let reason = format!(
         "of {n} moves of five tasks or so on a CPU too few, {again} were of one of the two tasks moved last; by \
         chance {} %",

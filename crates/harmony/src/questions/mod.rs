@@ -148,6 +148,7 @@ fn what_is_spread(answer: &Answer) -> &'static str {
         "cap" => "tasks in the first batch, as a part of the difference",
         "balances" => "tasks by which the longest queue exceeded the shortest in the end",
         "wake" | "fork" | "exec" => "tasks on the CPU that was chosen",
+        "affinity_by_priority" => "moves per second of CPU time, of nice 10 less those of nice -10",
         "reduced_capacity" => "ms until the task left",
         "busy_beside_idle" => "tasks that the busy CPU took, per run",
         "isolated" => "share of wakeups on the isolated CPU",

@@ -5,7 +5,7 @@ use crate::answer::{Answer, by_majority, plain};
 use crate::data::One;
 use crate::experiments::{DEMANDS, Level, What, has_siblings};
 use crate::facts::Placement;
-use crate::stats::{Range, mean, rank_chance, share};
+use crate::stats::{Range, largest, mean, rank_chance, share};
 use schedlab_units::TaskId;
 
 pub(super) fn answers(view: &View<'_>) -> Vec<Answer> {
@@ -188,8 +188,7 @@ fn tolerated_imbalance(view: &View<'_>) -> Answer {
         return Answer { runs, ..Answer::undecided(ID, reason) }
             .because(format!("{} of {runs} runs were at rest, 10 are needed", found.len()));
     }
-    let most = found.iter().copied().fold(0.0, f64::max);
-    let range = Range { mean: most, low: most, high: most };
+    let range = largest(&found);
     Answer::number(ID, range, "% of a CPU", found.len()).because(reason).of(found).by("demand, mixed")
 }
 
@@ -279,22 +278,29 @@ fn affinity_by_priority(view: &View<'_>) -> Answer {
     }
     let n = view.data.topology.nr_cpus() as usize;
     let (mut moves, mut cpu_ns) = ([0usize; 2], [0u64; 2]);
+    let rate = |moves: usize, cpu_ns: u64| moves as f64 * 1e9 / (cpu_ns as f64).max(1.0);
+    let mut more = Vec::new();
     for one in view.data.of(What::Priorities) {
         let from_ns = one.scenario.window.as_ns();
+        let (mut of_run, mut ns_of_run) = ([0usize; 2], [0u64; 2]);
         for moved in one.facts.moves.iter().filter(|moved| moved.time_ns >= from_ns) {
-            moves[usize::from(moved.task.index() < n)] += 1;
+            of_run[usize::from(moved.task.index() < n)] += 1;
         }
         for (task, ns) in one.facts.cpu_ns.iter().enumerate() {
-            cpu_ns[usize::from(task < n)] += ns;
+            ns_of_run[usize::from(task < n)] += ns;
+        }
+        more.push(rate(of_run[0], ns_of_run[0]) - rate(of_run[1], ns_of_run[1]));
+        for which in [0, 1] {
+            moves[which] += of_run[which];
+            cpu_ns[which] += ns_of_run[which];
         }
     }
     let all = moves[0] + moves[1];
-    let rate = |which: usize| moves[which] as f64 * 1e9 / (cpu_ns[which] as f64).max(1.0);
     let reason = format!(
         "moves per second of CPU time in the last 6 s: nice 10 {} ({} moves), nice -10 {} ({})",
-        plain(rate(0)),
+        plain(rate(moves[0], cpu_ns[0])),
         moves[0],
-        plain(rate(1)),
+        plain(rate(moves[1], cpu_ns[1])),
         moves[1]
     );
     let n_runs = view.data.of(What::Priorities).len();
@@ -313,6 +319,7 @@ fn affinity_by_priority(view: &View<'_>) -> Answer {
     Answer::word(ID, word, 0.95, n_runs)
         .because(reason)
         .because("high: high priority stays where it is, low priority is moved more often; low: the other way round")
+        .of(more)
         .by("priorities")
 }
 
