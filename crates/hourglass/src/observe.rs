@@ -23,8 +23,10 @@ pub struct View {
     pub threshold_ns: u64,
     /// A turn of the loop.
     pub loop_ns: f64,
-    /// From tick to tick, and the handler's length.
+    /// From tick to tick.
     pub tick_ns: f64,
+    /// When the first tick is.
+    pub tick_phase_ns: f64,
     /// The tick's handler.
     pub tick_cost_ns: u64,
     /// From one thread's last look at the clock to the next one's first.
@@ -41,6 +43,14 @@ pub struct View {
     pub jitter: f64,
     /// Of what is drawn.
     pub seed: u64,
+}
+
+impl View {
+    /// How far an instant lies from the nearest tick.
+    pub(crate) fn off_tick_ns(&self, at_ns: u64) -> f64 {
+        let ticks = (at_ns as f64 - self.tick_phase_ns) / self.tick_ns;
+        (ticks - ticks.round()).abs() * self.tick_ns
+    }
 }
 
 /// The log that pollers would have written of this schedule; `plans` say what each task does.
@@ -125,8 +135,7 @@ impl Watch<'_> {
 
     /// Whether a tick falls on this instant.
     fn on_tick(&self, at_ns: u64) -> bool {
-        let off = (at_ns as f64 / self.view.tick_ns).fract() * self.view.tick_ns;
-        off < 50.0 || self.view.tick_ns - off < 50.0
+        self.view.off_tick_ns(at_ns) < 50.0
     }
 
     /// When it first looks at the clock in a stay.
@@ -194,10 +203,11 @@ impl Watch<'_> {
     fn within(&mut self, stay: &Stay, from_ns: u64, pieces: &mut Vec<Piece>) {
         let view = *self.view;
         let mut handlers: Vec<(u64, u64)> = Vec::new();
-        let mut k = (from_ns as f64 / view.tick_ns).ceil();
-        while ((k * view.tick_ns).round() as u64) < stay.end_ns.saturating_sub(50) {
+        let mut k = ((from_ns as f64 - view.tick_phase_ns) / view.tick_ns).ceil();
+        let tick_at = |k: f64| (k * view.tick_ns + view.tick_phase_ns).round() as u64;
+        while tick_at(k) < stay.end_ns.saturating_sub(50) {
             let late = self.random.below(300);
-            handlers.push(((k * view.tick_ns).round() as u64 + late, self.vary(view.tick_cost_ns)));
+            handlers.push((tick_at(k) + late, self.vary(view.tick_cost_ns)));
             k += 1.0;
         }
         let mut at = from_ns as f64;

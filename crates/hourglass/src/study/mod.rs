@@ -198,6 +198,20 @@ impl Study {
         table
     }
 
+    /// Answers that miss the truth, and cases that could not be run.
+    pub fn misses(&self) -> Table {
+        let columns = vec![
+            Column::new("id", "", "what was asked"),
+            Column::new("case", "", "which case, the answer, the truth"),
+        ];
+        let mut table = Table::new("misses", "Answers that miss the truth", columns);
+        for (question, score) in &self.scores {
+            score.off.iter().for_each(|line| table.push(vec![json!(question.id()), json!(line)]));
+        }
+        self.failed.iter().for_each(|line| table.push(vec![json!("not run"), json!(line)]));
+        table
+    }
+
     /// For a terminal.
     pub fn summary(&self) -> String {
         let list = |pairs: Vec<(String, u64)>| {
