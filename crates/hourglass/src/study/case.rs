@@ -115,12 +115,14 @@ impl DrawnCase {
         let subject = random.below(subjects.len() as u64) as usize;
         let linux = subjects[subject].linux();
         let loads: &[Load] = match linux {
+            // native schedulers have neither cpu.max nor an RT limit: more of these here, or there are too few to judge
             Some(_) => &[
                 Load::Alone,
                 Load::Equal,
                 Load::Equal,
                 Load::Nicer,
                 Load::Sleepers,
+                Load::Throttled,
                 Load::Throttled,
                 Load::RealTime,
             ],
@@ -374,12 +376,11 @@ fn tick_phase(log: &dyn Log, tick_ns: f64) -> Result<f64, LogProblem> {
     let mut phases: BTreeMap<u64, u64> = BTreeMap::new();
     for stay in stays(log)? {
         if stay.task.is_workload() && stay.stop.is_some_and(PrevState::is_runnable) {
-            let phase = stay.end_ns as f64 % tick_ns;
-            *phases.entry((phase / 1000.0).round() as u64).or_default() += 1;
+            *phases.entry((stay.end_ns as f64 % tick_ns) as u64).or_default() += 1;
         }
     }
     let most = phases.into_iter().max_by_key(|(phase, times)| (*times, std::cmp::Reverse(*phase)));
-    Ok(most.map_or(0.0, |(us, _)| us as f64 * 1000.0))
+    Ok(most.map_or(0.0, |(phase, _)| phase as f64))
 }
 
 /// Mean time of the first task between two pauses of 5 ms or more.
