@@ -46,10 +46,16 @@ pub struct View {
 }
 
 impl View {
-    /// How far an instant lies from the nearest tick.
-    pub(crate) fn off_tick_ns(&self, at_ns: u64) -> f64 {
-        let ticks = (at_ns as f64 - self.tick_phase_ns) / self.tick_ns;
-        (ticks - ticks.round()).abs() * self.tick_ns
+    /// The last tick up to an instant.
+    fn tick_before(&self, at_ns: f64) -> f64 {
+        ((at_ns - self.tick_phase_ns) / self.tick_ns).floor() * self.tick_ns + self.tick_phase_ns
+    }
+
+    /// Ticks between two instants, more than 50 ns from both.
+    pub(crate) fn ticks_within(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let number = |at_ns: f64| (at_ns - self.tick_phase_ns) / self.tick_ns;
+        let (first, end) = (number(from_ns as f64 + 50.0).ceil(), number(to_ns as f64 - 50.0).ceil());
+        (end - first).max(0.0) as u64
     }
 }
 
@@ -133,22 +139,18 @@ impl Watch<'_> {
         (ns as f64 * (1.0 + self.view.jitter * (2.0 * self.random.unit_f64() - 1.0))) as u64
     }
 
-    /// Whether a tick falls on this instant.
-    fn on_tick(&self, at_ns: u64) -> bool {
-        self.view.off_tick_ns(at_ns) < 50.0
-    }
-
     /// When it first looks at the clock in a stay.
     fn first_look(&mut self, stay: &Stay) -> u64 {
         let view = *self.view;
         // the step that is a gap has a turn of the loop in it
         let mut at = stay.start_ns + self.vary(view.switch_ns) + view.loop_ns as u64;
-        if self.on_tick(stay.start_ns) {
-            at += self.vary(view.tick_cost_ns);
-        }
         if let Some((WaitCause::Wakeup, 0)) = stay.waited {
             at += self.vary(view.wake_ns);
         }
+        // the last tick before it: on the way it delays all of it, at the beginning what is left of the handler
+        let tick = view.tick_before(at as f64);
+        let cost = self.vary(view.tick_cost_ns) as f64;
+        at += (cost - (stay.start_ns as f64 - tick).max(0.0)).max(0.0) as u64;
         at.min(stay.end_ns)
     }
 

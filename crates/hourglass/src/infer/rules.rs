@@ -495,6 +495,20 @@ fn refills(seen: &Seen) -> Vec<u64> {
     ends
 }
 
+/// Whether half of the period would show the same pauses. Time is taken from a quota at ticks: where half of a period is
+/// a number of ticks, a group that has used its quota up shortly before its end may run into the next.
+fn may_be_a_part(seen: &Seen, period: f64, ends: &[u64]) -> Option<String> {
+    let Answer::Is(tick) = tick(seen).0 else { return None };
+    let ticks = period / 2.0 / tick.value;
+    let is_commensurate = ticks > 0.5 && (ticks - ticks.round()).abs() < 0.01;
+    let paused = seen.of_cause(MissedCause::CpuMax).map(|gap| gap.missed.ns as f64).collect::<Vec<_>>();
+    let pause = sorted(paused).into_iter().next()?;
+    let said = |what: f64| time(what as u64);
+    (ends.len() > 1 && is_commensurate && pause < 2.0 * tick.value).then(|| {
+        format!("the period is {} or a part of it: ticks of {} hide pauses", said(period), said(tick.value))
+    })
+}
+
 /// Stretches and pauses of a group under cpu.max: the ends of pauses lie on the grid of its periods.
 fn cpu_max(seen: &Seen, period: bool) -> Found {
     const WOULD: &str = "threads that compute in the group for 10 of its periods (-c DIR -n 2 -w CPU)";
@@ -508,9 +522,13 @@ fn cpu_max(seen: &Seen, period: bool) -> Found {
     let about: Vec<f64> = steps.iter().copied().filter(|step| (step / single - 1.0).abs() < 0.2).collect();
     let about = about[about.len() / 2];
     let moments: Vec<Moment> = ends.iter().map(|end| (0, *end)).collect();
-    let Some(found) = fit(&moments, about).filter(|found| found.n >= 5) else {
+    let Some(found) = fit(&moments, about).filter(|found| found.n >= 5 && found.n as usize * 2 >= ends.len())
+    else {
         return cannot("the ends of its pauses lie on no grid", WOULD);
     };
+    if let Some(why) = may_be_a_part(seen, found.value, &ends) {
+        return cannot(why, "a kernel with a shorter tick, or a smaller quota");
+    }
     if period {
         return (Answer::Is(found), "by the moments at which a paused group goes on".into());
     }

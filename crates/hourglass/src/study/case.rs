@@ -91,8 +91,8 @@ pub(crate) struct Truth {
     /// Median turn of a thread that has an equal beside it, and how many turns there were.
     pub(crate) turn_ns: Option<f64>,
     pub(crate) turns: u64,
-    /// Share of the time on a CPU at whose end a tick took it away.
-    pub(crate) ended_by_tick_hz: f64,
+    /// Ticks per second on a CPU, without those that ended a turn.
+    pub(crate) inner_tick_hz: f64,
     /// Times that the first thread was held back with its group.
     pub(crate) pauses: u64,
     /// CPU time of the first thread by that of the second, where they are alone on a CPU.
@@ -298,7 +298,8 @@ impl DrawnCase {
         let mut turns: Vec<f64> = whole.iter().map(|stay| stay.ns() as f64).collect();
         turns.sort_by(f64::total_cmp);
         let on_cpu: u64 = stays.iter().filter(is_ours).map(Stay::ns).sum();
-        let by_tick = whole.iter().filter(|stay| view.off_tick_ns(stay.end_ns) < 50.0).count();
+        let inner = |stay: &Stay| view.ticks_within(stay.start_ns, stay.end_ns);
+        let inner_ticks: u64 = stays.iter().filter(is_ours).map(inner).sum();
         let held = schedlab_log::note::HELD_GROUP;
         let mut pauses = 0;
         schedlab_log::for_each(log, |_, record| -> Result<(), LogProblem> {
@@ -309,7 +310,7 @@ impl DrawnCase {
         Ok(Truth {
             turn_ns: turns.get(turns.len() / 2).copied(),
             turns: turns.len() as u64,
-            ended_by_tick_hz: by_tick as f64 / (on_cpu as f64 / 1e9).max(1e-9),
+            inner_tick_hz: inner_ticks as f64 / (on_cpu as f64 / 1e9).max(1e-9),
             pauses,
             nice_share: (self.load == Load::Nicer && self.cpus == 1).then(|| {
                 let ran = |task: usize| {
@@ -342,7 +343,7 @@ impl DrawnCase {
             Question::NiceShare => of.nice_share,
             Question::HiddenShare if computes && self.load != Load::RealTime => {
                 // the tick that ends a turn is part of the switch
-                let ticks = view.tick_cost_ns as f64 * (1e9 / view.tick_ns - of.ended_by_tick_hz);
+                let ticks = view.tick_cost_ns as f64 * of.inner_tick_hz;
                 Some((ticks + view.noise_hz * noise_ns) / 1e9)
             }
             _ => None,
