@@ -165,7 +165,11 @@ fn table(map: &Map, again: &Map, predictions: &[Predicted], threads: &[ThreadPla
         Column::new("again_pct", "%", "measured afterwards, with the predicted computing time"),
         Column::new("again_low_pct", "%", "lower end of its 95 % interval"),
         Column::new("again_high_pct", "%", "upper end"),
-        Column::new("verdict", "", "measured: within 3 points of the mean, inside the drawings' interval (6 points wide at most), or off"),
+        Column::new(
+            "verdict",
+            "",
+            "measured: within 3 points of the mean, inside the drawings' interval (6 points wide at most), or off",
+        ),
     ];
     let mut table = Table::new("whatif", "Deadlines missed, predicted beside measured", columns);
     let pct = |share: f64| json!((share * 10_000.0).round() / 100.0);
@@ -176,7 +180,8 @@ fn table(map: &Map, again: &Map, predictions: &[Predicted], threads: &[ThreadPla
         for (label, draws) in predictions {
             let predicted = over_draws(draws, index);
             let after = share(after);
-            let verdict = predicted.zip(after).map_or(Value::Null, |(p, after)| json!(verdict(p, after.value)));
+            let verdict =
+                predicted.zip(after).map_or(Value::Null, |(p, after)| json!(verdict(p, after.value)));
             table.push(vec![
                 json!(index),
                 json!(plan.model.to_string()),

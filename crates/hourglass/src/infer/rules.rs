@@ -148,14 +148,16 @@ fn occupied(seen: &Seen, moments: &[Moment], events: &[Moment], period: f64) -> 
                 }
             }
         }
-        if points as usize >= LEAST { hits as f64 / points as f64 } else { 0.0 }
+        wilson(hits, points).filter(|_| points as usize >= LEAST)
     };
     let is_near = |(up, down): &Ratio| {
         (1.0 / 1200.0..1.0 / 24.0).contains(&(period * f64::from(*up) / f64::from(*down) / 1e9))
     };
-    let shares: Vec<(Ratio, f64)> = ratios.filter(is_near).map(|ratio| (ratio, share(ratio))).collect();
-    let best = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
-    let well = shares.into_iter().filter(|(_, share)| best > OCCUPIED && *share > AS_OCCUPIED * best);
+    let shares = ratios.filter(is_near).filter_map(|ratio| Some((ratio, share(ratio)?)));
+    let shares: Vec<(Ratio, Estimate)> = shares.collect();
+    // few points of many grids: one of them is well occupied by chance
+    let best = shares.iter().map(|(_, share)| share.low).fold(0.0, f64::max);
+    let well = shares.into_iter().filter(|(_, share)| best > OCCUPIED && share.value > AS_OCCUPIED * best);
     let finest = well.min_by(|(a, _), (b, _)| (a.0 * b.1).cmp(&(b.0 * a.1)));
     finest.map(|(ratio, _)| ratio)
 }
