@@ -149,7 +149,7 @@ impl Drop for Group {
 
 /// In a group with cpu.max most of the time is said to be its; beside a busy neighbour none of it.
 #[test]
-fn a_throttled_group_and_a_busy_neighbour_are_told_apart() {
+fn a_throttled_group_and_a_busy_neighbour_have_different_causes() {
     let Some(group) = Group::throttled() else {
         eprintln!("SKIPPED: no group with cpu.max can be made here");
         return;

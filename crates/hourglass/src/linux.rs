@@ -635,6 +635,13 @@ pub(crate) fn block_timer_signals() {
     block_signal(libc::SIGUSR2, libc::SIG_BLOCK);
 }
 
+/// For a program that the calling thread starts: it would have the blocked signals from it, and wait for its own alarm
+/// for ever.
+pub(crate) fn let_timer_signals_through() {
+    block_signal(libc::SIGALRM, libc::SIG_UNBLOCK);
+    block_signal(libc::SIGUSR2, libc::SIG_UNBLOCK);
+}
+
 /// The dead man's signal is taken by the workers: a thread that waits for a CPU behind them could not answer.
 pub(crate) fn take_dead_mans_signal() {
     block_signal(libc::SIGUSR2, libc::SIG_UNBLOCK);

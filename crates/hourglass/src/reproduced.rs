@@ -9,6 +9,7 @@
 //! The slides' machine received at full bandwidth over 100 Mbit Ethernet; here a connection over the loopback
 //! device stands for it, which has no interrupts of a device. A busy neighbour and a busy disk are ours.
 
+use crate::linux::let_timer_signals_through;
 use crate::map::Map;
 use crate::plan::{Class, Model, Plan, ThreadPlan, Timer};
 use crate::run::{HourglassError, run};
@@ -19,7 +20,7 @@ use schedlab_report::table::{Column, Table};
 use schedlab_stdx::percentile::nearest;
 use schedlab_units::{CpuId, CpuSet, SchedPolicy, Span};
 use serde_json::{Value, json};
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// Missed deadlines on slide 17: kernel, per cent, throughput beside it.
 const SLIDE_17: [(&str, f64, &str); 3] = [
@@ -45,7 +46,7 @@ const LOADS: [Load; 4] = [
         command: |seconds| {
             format!(
                 "iperf3 -s -1 -p 52017 >/dev/null & sleep 0.2; \
-                 iperf3 -c 127.0.0.1 -p 52017 -t {seconds} -f m | grep receiver"
+                 iperf3 -c 127.0.0.1 -p 52017 -t {seconds} -f m | (trap '' INT; exec grep -E 'sender|receiver')"
             )
         },
     },
@@ -244,7 +245,7 @@ fn rivals(each: Span, progress: &dyn Fn(&str)) -> Result<Table, HourglassError> 
     progress("cyclictest");
     let seconds = each.as_ns().div_ceil(1_000_000_000).to_string();
     let line = ["-q", "-t1", "-a0", "-p98", "-i5000", "-h100000", "-D", &seconds];
-    match Command::new("cyclictest").args(line).output() {
+    match output(Command::new("cyclictest").args(line)) {
         Ok(output) if output.status.success() => {
             let late = cyclictest(&String::from_utf8_lossy(&output.stdout));
             table.push(row("cyclictest", &late, "fifo 98; whole us".into()));
@@ -259,6 +260,17 @@ fn rivals(each: Span, progress: &dyn Fn(&str)) -> Result<Table, HourglassError> 
     let (late, class) = ours(each)?;
     table.push(row("hourglass again", &late, class));
     Ok(table)
+}
+
+/// What a rival says. It is started from a thread of its own, which blocks no signal: `oslat` ends by an alarm.
+fn output(command: &mut Command) -> std::io::Result<Output> {
+    std::thread::scope(|scope| {
+        let started = scope.spawn(|| {
+            let_timer_signals_through();
+            command.output()
+        });
+        started.join().expect("starting a program does not panic")
+    })
 }
 
 /// The last of a line of `oslat`'s numbers, as in `   Maximum:\t 12 34 (us)`.
@@ -289,7 +301,7 @@ fn busy_rivals(each: Span, progress: &dyn Fn(&str)) -> Result<Table, HourglassEr
     table.push([vec![json!("hourglass")], ours()?].concat());
     progress("oslat");
     let seconds = each.as_ns().div_ceil(1_000_000_000).to_string();
-    let output = Command::new("oslat").args(["-c", &cpu.to_string(), "-D", &seconds]).output();
+    let output = output(Command::new("oslat").args(["-c", &cpu.to_string(), "-D", &seconds]));
     let (longest, remark) = match output {
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
