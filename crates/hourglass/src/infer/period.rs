@@ -20,7 +20,7 @@ fn significant(clocks: usize) -> f64 {
     SIGNIFICANT + (2.0 * SIGNIFICANT * (clocks - 1) as f64).sqrt()
 }
 /// A lower frequency whose grid holds the moments by these shares as well as the best is preferred: noise adds to a
-/// grid's power and takes from it. Ticks that are seen in a part of each longer period, as in a group with cpu.max, have
+/// grid's power and takes from it. Ticks that are seen in a part of each longer period, as under cpu.max, have
 /// up to 0.65 of their power at a fifth of their frequency: so whoever can tell tries the others too.
 const LOWEST_SHARES: [f64; 3] = [0.4, 0.8, 1.0];
 /// Moments farther from the line than so many times the median distance are none of the clock's.

@@ -122,8 +122,8 @@ fn tick_clock(seen: &Seen) -> Option<&TickClock> {
     seen.tick_clock.get_or_init(find).as_ref()
 }
 
-/// The tick's grid among those that share moments with one of this period: the finest whose points have a gap or a switch
-/// wherever a thread computed, as its period over the one given. `None`: on none of them is there one often enough.
+/// The tick's grid among those that share moments with one of this period: the finest whose points have a gap or a
+/// switch wherever a thread computed, as its period over the one given. `None`: on none of them is there one often enough.
 fn occupied(seen: &Seen, moments: &[Moment], events: &[Moment], period: f64) -> Option<Ratio> {
     let ratios = (1..=TIMES_MAX).map(|times| (1, times)).chain((2..=TIMES_MAX).map(|times| (times, 1)));
     let computing: Vec<&Stretch> = seen.stretches.iter().filter(|s| seen.computes(s.thread)).collect();
@@ -497,8 +497,8 @@ fn refills(seen: &Seen) -> Vec<u64> {
     ends
 }
 
-/// Whether half of the period would show the same pauses. Time is taken from a quota at ticks: where half of a period is
-/// a number of ticks, a group that has used its quota up shortly before its end may run into the next.
+/// Whether half of the period would show the same pauses. Time is taken from a quota at ticks: where half a period
+/// is a number of ticks, a group that has used its quota up shortly before its end may run into the next.
 fn may_be_a_part(seen: &Seen, period: f64, ends: &[u64]) -> Option<String> {
     let Answer::Is(tick) = tick(seen).0 else { return None };
     let ticks = period / 2.0 / tick.value;
