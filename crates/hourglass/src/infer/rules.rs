@@ -123,7 +123,7 @@ fn tick_clock(seen: &Seen) -> Option<&TickClock> {
 }
 
 /// The tick's grid among those that share moments with one of this period: the finest whose points have a gap or a
-/// switch wherever a thread computed, as its period over the one given. `None`: on none of them is there one often enough.
+/// switch wherever a thread computed, as its period over the one given. `None`: no grid has one often enough.
 fn occupied(seen: &Seen, moments: &[Moment], events: &[Moment], period: f64) -> Option<Ratio> {
     let ratios = (1..=TIMES_MAX).map(|times| (1, times)).chain((2..=TIMES_MAX).map(|times| (times, 1)));
     let computing: Vec<&Stretch> = seen.stretches.iter().filter(|s| seen.computes(s.thread)).collect();
